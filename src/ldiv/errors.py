@@ -1,0 +1,49 @@
+"""What ldiv raises, and the sentences it speaks: what was asked, what came, what to do."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+class SingularMatrixError(np.linalg.LinAlgError):
+    """The matrix is singular, or so close to it that no digit of a solution is certain."""
+
+    def __init__(self, engine: str, evidence: str) -> None:
+        super().__init__(
+            f"the matrix is singular to working precision: {engine} found {evidence}. Likely causes: "
+            "(a) a free rigid motion or a missing boundary condition, "
+            "(b) an empty or repeated row or column, "
+            "(c) parameters so far apart that rounding removed the smaller ones. "
+            "Fix the model, add a small multiple of the identity, or solve in float64."
+        )
+
+
+class NotPositiveDefiniteError(np.linalg.LinAlgError):
+    """The matrix was promised positive definite and is not."""
+
+    def __init__(self, engine: str, evidence: str) -> None:
+        super().__init__(
+            f"assume_a='pos' was promised, but {engine} found {evidence}. Likely causes: "
+            "(a) a saddle point or a shifted operator, which is indefinite: use assume_a='her' (or 'sym'), "
+            "(b) a wrong sign in the assembly, (c) a boundary condition imposed by zero rows."
+        )
+
+
+class NotSymmetricError(ValueError):
+    """The matrix was promised symmetric or Hermitian and is not."""
+
+    def __init__(self, defect: float, transpose: str) -> None:
+        super().__init__(
+            f"a symmetric structure was promised, but A differs from its {transpose} by {defect:.1e} of its largest entry. "
+            "Rounding is forgiven, this is more: use assume_a='gen', or pass the symmetric part yourself. "
+            "A triangle alone is not enough: ldiv reads both."
+        )
+
+
+class EngineError(ValueError):
+    """No engine can do what was asked; the message says what each of them answered."""
+
+
+def got(what: str, expected: str, received: object, advice: str) -> str:
+    """One sentence for bad input: what, expected, got, do this."""
+    return f"{what}: expected {expected}, got {received}. {advice}"

@@ -1,0 +1,78 @@
+"""NumPy: values only; a rule is its kernel, and whoever records sees which rule was applied."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from ldiv.rule import Array, Rule, rebuild, recorded
+
+def owns(x: object) -> bool:
+    return isinstance(x, np.ndarray | np.generic)
+
+
+def bind(rule: Rule, leaves: list[Array]) -> tuple[Array, ...]:
+    return recorded(rule, leaves, rule.kernel(*rebuild(rule.core, leaves)))
+
+
+def asnumpy(x: Array) -> Array:
+    return np.asarray(x)
+
+
+def host(x: Array) -> bool:
+    return True
+
+
+def on_host(f: Callable[..., Any], specs: Any, *arrays: Array) -> tuple[Array, ...]:
+    results: tuple[Array, ...] = f(*arrays)
+    return results
+
+
+def scatter(x: Array, index: Array, size: int) -> Array:
+    columns = np.moveaxis(x, -2, 0).reshape(x.shape[-2], -1)
+    y = np.zeros((size, columns.shape[1]), x.dtype)
+    np.add.at(y, index, columns)
+    return np.moveaxis(y.reshape(size, *x.shape[:-2], x.shape[-1]), 0, -2)
+
+
+# -- dense kernels --------------------------------------------------------------------------------------------------------------
+
+
+
+def lu_factor(a: Array) -> tuple[Array, Array]:
+    lu, pivots = np.empty_like(a), np.empty(a.shape[:-1], np.int32)
+    getrf = scipy.linalg.get_lapack_funcs("getrf", (a,))
+    for i in np.ndindex(*a.shape[:-2]):
+        lu[i], pivots[i], _ = getrf(a[i])
+    return lu, pivots
+
+
+def lu_solve(lu: Array, pivots: Array, b: Array, op: str) -> Array:
+    batch = np.broadcast_shapes(lu.shape[:-2], b.shape[:-2])
+    lu, pivots = np.broadcast_to(lu, (*batch, *lu.shape[-2:])), np.broadcast_to(pivots, (*batch, pivots.shape[-1]))
+    x = np.array(np.broadcast_to(b, (*batch, *b.shape[-2:])), dtype=lu.dtype)
+    getrs = scipy.linalg.get_lapack_funcs("getrs", (lu,))
+    for i in np.ndindex(*batch):
+        x[i], _ = getrs(lu[i], pivots[i], x[i], trans="NTH".index(op))
+    return x
+
+
+def cholesky(a: Array) -> tuple[Array, bool]:
+    """(L, whether all of the batch is positive definite)."""
+    try:
+        return np.linalg.cholesky(a), True
+    except np.linalg.LinAlgError:
+        return a, False
+
+
+def solve_triangular(a: Array, b: Array, lower: bool, unit: bool = False) -> Array:
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a = np.broadcast_to(a, (*batch, *a.shape[-2:]))
+    x = np.array(np.broadcast_to(b, (*batch, *b.shape[-2:])), dtype=np.result_type(a, b))
+    trtrs = scipy.linalg.get_lapack_funcs("trtrs", (a, x))
+    for i in np.ndindex(*batch):
+        x[i], _ = trtrs(a[i], x[i], lower=lower, unitdiag=unit)
+    return x

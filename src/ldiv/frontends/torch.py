@@ -1,0 +1,151 @@
+"""PyTorch: one autograd.Function for all rules, in eager mode and under every torch.func transform."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+
+from ldiv import rule as rules
+from ldiv.rule import Array, Rule, Tree, leaves, rebuild
+
+rules.through = torch.compiler.disable(rules.through)  # a clean graph break instead of NumPy traced by Dynamo
+
+
+def owns(x: object) -> bool:
+    return isinstance(x, torch.Tensor)
+
+
+def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
+    outputs: tuple[Array, ...]
+    if _differentiating(flat):
+        outputs = Bound.apply(rule, *flat)  # type: ignore[no-untyped-call]
+    else:
+        outputs = rule.kernel(*rebuild(rule.core, flat))
+    return outputs
+
+
+def _differentiating(flat: list[Array]) -> bool:
+    return (
+        torch._C._are_functorch_transforms_active()
+        or forward_ad._current_level >= 0
+        or (torch.is_grad_enabled() and any(x.requires_grad for x in flat))
+    )
+
+
+class Bound(torch.autograd.Function):
+    """A rule, bound to its arrays."""
+
+    @staticmethod
+    def forward(rule: Rule, *flat: Array) -> tuple[Array, ...]:
+        return rule.kernel(*rebuild(rule.core, flat))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        ctx.rule, *flat = inputs
+        ctx.set_materialize_grads(False)
+        ctx.mark_non_differentiable(*(y for y, d in zip(output, ctx.rule.differentiable or (), strict=False) if not d))
+        ctx.save_for_backward(*flat, *output)
+        ctx.save_for_forward(*flat, *output)
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Array | None) -> Any:
+        rule: Rule = ctx.rule
+        need = ctx.needs_input_grad[1:]
+        flat, out = ctx.saved_tensors[: len(need)], ctx.saved_tensors[len(need) :]
+        if all(c is None for c in cotangents):
+            return None, *(None for _ in need)
+        results = rule.vjp(rebuild(rule.core, need), cotangents, out, *rebuild(rule.core, flat))
+        return None, *(conform(g, x) if n else None for g, x, n in zip(leaves(results), flat, need, strict=True))
+
+    @staticmethod
+    def jvp(ctx: Any, _: None, *tangents: Array | None) -> Any:
+        """The trap: torch switches forward mode off in here for all levels, so a second one, outside, would silently see zeros.
+
+        Values saved at this level carry this level's tangents; those are taken off, and forward mode is switched on for
+        the levels outside, which is what is meant when a functorch transform is active.
+        """
+        rule: Rule = ctx.rule
+        count = len(tangents)
+        outer_levels = torch._C._are_functorch_transforms_active()
+        saved = [forward_ad.unpack_dual(t).primal if outer_levels else t for t in ctx.saved_tensors]
+        flat, out = saved[:count], tuple(saved[count:])
+        args = rebuild(rule.core, flat)
+        with forward_ad._set_fwd_grad_enabled(outer_levels or forward_ad._is_fwd_grad_enabled()):
+            moved = rule.jvp(rebuild(rule.core, tangents), out, *args)
+        return tuple(torch.zeros_like(y) if t is None else plain(t) for t, y in zip(moved, out, strict=True))
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, rule: Rule, *flat: Array) -> Any:
+        """A batch is one more leading axis, before the batch axes that are there already."""
+        cores = leaves(rule.core)
+        depth = max(x.ndim - c - (d is not None) for x, c, d in zip(flat, cores, in_dims[1:], strict=True))
+        moved = [x if d is None else _lead(x, d, c, depth) for x, c, d in zip(flat, cores, in_dims[1:], strict=True)]
+        outputs = bind(rule, moved)
+        return outputs, tuple(0 for _ in outputs)
+
+
+def _lead(x: Array, dim: int, core: int, depth: int) -> Array:
+    x = x.movedim(dim, 0)
+    return x.reshape(x.shape[0], *(1,) * (depth - (x.ndim - 1 - core)), *x.shape[1:])
+
+
+def conform(g: Array | None, x: Array) -> Array | None:
+    """The cotangent in the space of x: real where x is, summed over the axes that were broadcast."""
+    if g is None:
+        return None
+    if g.is_complex() and not x.is_complex():
+        g = g.real
+    return plain(g.sum_to_size(x.shape).to(x.dtype))
+
+
+def plain(t: Array) -> Array:
+    """Complex views trip an assertion of torch on the layout of tangents."""
+    return t.resolve_conj().resolve_neg().contiguous() if t.is_complex() or t.is_neg() else t
+
+
+def asnumpy(x: Array) -> Any:
+    with torch._C._DisableFuncTorch():  # or detach would wrap a plain tensor, an index say, once more under a transform
+        return x.numpy(force=True)
+
+
+def host(x: Array) -> bool:
+    return bool(x.device.type == "cpu")
+
+
+def on_host(f: Callable[..., Any], specs: Any, *arrays: Array) -> tuple[Array, ...]:
+    results = f(*map(asnumpy, arrays))
+    return tuple(torch.as_tensor(y, device=arrays[0].device) for y in results)
+
+
+def scatter(x: Array, index: Any, size: int) -> Array:
+    y = x.new_zeros((*x.shape[:-2], size, x.shape[-1]))
+    return y.index_add_(-2, torch.as_tensor(index, device=x.device), x)
+
+
+# -- dense kernels --------------------------------------------------------------------------------------------------------------
+
+
+def lu_factor(a: Array) -> tuple[Array, Array]:
+    lu, pivots, _ = torch.linalg.lu_factor_ex(a)
+    return lu, pivots
+
+
+def lu_solve(lu: Array, pivots: Array, b: Array, op: str) -> Array:
+    b = b.to(lu.dtype)
+    if op == "T" and lu.is_complex():
+        return torch.linalg.lu_solve(lu, pivots, b.conj(), adjoint=True).conj().resolve_conj()
+    return torch.linalg.lu_solve(lu, pivots, b, adjoint=op != "N")
+
+
+def cholesky(a: Array) -> tuple[Array, bool]:
+    """(L, whether all of the batch is positive definite)."""
+    l, info = torch.linalg.cholesky_ex(a)
+    return l, not bool(info.any())
+
+
+def solve_triangular(a: Array, b: Array, lower: bool, unit: bool = False) -> Array:
+    dtype = torch.promote_types(a.dtype, b.dtype)
+    return torch.linalg.solve_triangular(a.to(dtype), b.to(dtype), upper=not lower, unitriangular=unit)

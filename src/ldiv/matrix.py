@@ -1,0 +1,111 @@
+"""A Matrix is parameters on a structure, with the operators that a user expects of a matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ldiv.errors import got
+from ldiv.rule import Array, Tree, batch_of, frontend_of, is_array, leaves, numpy_dtype, public, transpose
+from ldiv.structure import Structure, matmul
+from ldiv.structures.dense import Dense
+from ldiv.validate import as_block, require_batches, require_float
+
+
+class Matrix:
+    """The matrix S(p) for any structure S and its parameters p, a nested tuple of arrays.
+
+    `A @ x` is differentiable in p and x, in every mode. `A.T`, `A.H` and `A.conj()` share the parameters.
+
+    >>> import ldiv, numpy as np
+    >>> D = ldiv.Matrix(ldiv.structures.Diagonal(3), np.array([1.0, 2.0, 4.0]))
+    >>> D @ np.ones(3)
+    array([1., 2., 4.])
+    >>> ldiv.solve(D, np.ones(3))
+    array([1.  , 0.5 , 0.25])
+    """
+
+    __array_ufunc__ = None  # NumPy arrays leave the operators to us
+
+    def __init__(self, structure: Structure, params: Tree) -> None:
+        cores, flat = leaves(structure.core), leaves(params)
+        if len(cores) != len(flat):
+            raise ValueError(got("params", f"{len(cores)} arrays for this structure", f"{len(flat)}", "Nest them as structure.core is nested."))
+        for leaf in flat:
+            require_float("params", leaf)
+        frontend_of(*flat)
+        self.structure = structure
+        self.params = params
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """The batch axes of the parameters."""
+        return np.broadcast_shapes(*(batch_of(x, c) for x, c in zip(leaves(self.params), leaves(self.structure.core), strict=True)))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (*self.batch, *self.structure.shape)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> Any:
+        return leaves(self.params)[0].dtype
+
+    def _view(self, op: str) -> Matrix:
+        return Matrix(self.structure.view(op), self.params)
+
+    @property
+    def T(self) -> Matrix:
+        """The transpose."""
+        return self._view("T")
+
+    @property
+    def H(self) -> Matrix:
+        """The conjugate transpose."""
+        return self._view("H")
+
+    def conj(self) -> Matrix:
+        """The complex conjugate."""
+        return self._view("C")
+
+    @public
+    def __matmul__(self, x: Any) -> Any:
+        if not is_array(x):
+            return NotImplemented
+        return multiply(self.structure, self.params, x)
+
+    @public
+    def __rmatmul__(self, x: Any) -> Any:
+        if not is_array(x):
+            return NotImplemented
+        y = multiply(self.structure.T, self.params, x if x.ndim == 1 else transpose(x))
+        return y if x.ndim == 1 else transpose(y)
+
+    def __repr__(self) -> str:
+        return f"<Matrix {self.shape} {numpy_dtype(leaves(self.params)[0])} on {type(self.structure).__name__}>"
+
+
+def multiply(structure: Structure, params: Tree, x: Array) -> Array:
+    """S(p) x for x (n,) or (*batch, n, k), checked."""
+    flat = leaves(params)
+    block, vector = as_block("x", x, structure.shape[1], flat[0])
+    batch = np.broadcast_shapes(*(batch_of(leaf, c) for leaf, c in zip(flat, leaves(structure.core), strict=True)))
+    require_batches("x", batch, batch_of(block, 2))
+    y = matmul(structure, params, block)
+    return y[..., 0] if vector else y
+
+
+def as_matrix(name: str, a: object) -> Matrix:
+    """A Matrix as it is, an array (*batch, m, n) as a dense one."""
+    if isinstance(a, Matrix):
+        return a
+    if hasattr(a, "tocsc") or str(getattr(a, "layout", "torch.strided")) != "torch.strided":
+        raise TypeError(got(name, "an array or an ldiv matrix", type(a).__name__, "Make it one with ldiv.asarray."))
+    a = require_float(name, a)
+    if a.ndim < 2:
+        raise ValueError(got(name, "a matrix (..., m, n)", f"shape {tuple(a.shape)}", "Add the missing axis."))
+    return Matrix(Dense(*a.shape[-2:]), a)

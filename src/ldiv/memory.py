@@ -1,0 +1,164 @@
+"""Factorizations are remembered, so that the adjoint never factors again.
+
+The key is the structure, the engine and the values themselves, whole: they are copied when a factor is kept and compared
+exactly when it is looked for, so no change of values, in place or not, ever finds a stale factor. Bounded in bytes, the
+least recently used goes first; thread-safe.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ldiv.rule import Array, namespace
+
+PHYSICAL = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 8 << 30
+
+
+class CacheInfo(NamedTuple):
+    """What happened since the start or the last `clear_cache`, and what is held now."""
+
+    analyses: int
+    factorizations: int
+    hits: int
+    solves: int
+    entries: int
+    bytes: int
+    limit: int
+
+
+class _Entry(NamedTuple):
+    key: Hashable
+    values: tuple[Array, ...]
+    factor: Any
+    nbytes: int
+
+
+_lock = threading.RLock()
+_entries: OrderedDict[int, _Entry] = OrderedDict()  # by id of the factor, least recently used first
+_of_key: dict[Hashable, list[_Entry]] = {}
+_pins: dict[int, int] = {}
+_collected: ContextVar[list[Any] | None] = ContextVar("collected", default=None)
+_limit = PHYSICAL // 8
+counts = {"analyses": 0, "factorizations": 0, "hits": 0, "solves": 0}
+
+
+def remembered(key: Hashable, values: tuple[Array, ...], make: Callable[[], Any]) -> Any:
+    """The factor of these values: the one that is kept, or `make()`, which is then kept."""
+    factor = _find(key, values)
+    if factor is None:
+        factor = _keep(key, values, make())
+    if (collected := _collected.get()) is not None:
+        collected.append(factor)
+    return factor
+
+
+def _keep(key: Hashable, values: tuple[Array, ...], factor: Any) -> Any:
+    kept = tuple(namespace(v).asarray(v, copy=True) for v in values)
+    entry = _Entry(key, kept, factor, factor.nbytes + sum(v.nbytes for v in kept))
+    with _lock:
+        counts["factorizations"] += 1
+        _entries[id(factor)] = entry
+        _of_key.setdefault(key, []).append(entry)
+        _evict()
+    return factor
+
+
+def _find(key: Hashable, values: tuple[Array, ...]) -> Any | None:
+    with _lock:
+        candidates = list(reversed(_of_key.get(key, ())))
+    for entry in candidates:
+        if all(_same(kept, value) for kept, value in zip(entry.values, values, strict=True)):
+            with _lock:
+                counts["hits"] += 1
+                if id(entry.factor) in _entries:
+                    _entries.move_to_end(id(entry.factor))
+            return entry.factor
+    return None
+
+
+def _same(a: Array, b: Array) -> bool:
+    return bool(a.shape == b.shape and (a == b).all())
+
+
+def _evict() -> None:
+    """Drop the least recently used factors that nobody pins, until the rest fits."""
+    total = sum(entry.nbytes for entry in _entries.values())
+    for ident in list(_entries):
+        if total <= _limit:
+            return
+        if not _pins.get(ident):
+            entry = _entries.pop(ident)
+            total -= entry.nbytes
+            of_key = [other for other in _of_key[entry.key] if other is not entry]
+            if of_key:
+                _of_key[entry.key] = of_key
+            else:
+                del _of_key[entry.key]
+
+
+@contextmanager
+def collecting() -> Iterator[list[Any]]:
+    """The factors made or found inside."""
+    factors: list[Any] = []
+    token = _collected.set(factors)
+    try:
+        yield factors
+    finally:
+        _collected.reset(token)
+
+
+def pin(factor: Any) -> None:
+    """Hold a factor whatever the limit says."""
+    with _lock:
+        _pins[id(factor)] = _pins.get(id(factor), 0) + 1
+
+
+def unpin(factor: Any) -> None:
+    with _lock:
+        _pins[id(factor)] -= 1
+        if not _pins[id(factor)]:
+            del _pins[id(factor)]
+        _evict()
+
+
+def set_cache_limit(nbytes: int) -> None:
+    """Bound the memory for remembered factorizations; 0 forgets each at once, and adjoints then factor again.
+
+    >>> import ldiv
+    >>> ldiv.set_cache_limit(2 << 30)
+    """
+    global _limit
+    if isinstance(nbytes, bool) or not isinstance(nbytes, int | np.integer) or nbytes < 0:
+        raise ValueError(f"set_cache_limit: expected a number of bytes >= 0, got {nbytes!r}.")
+    with _lock:
+        _limit = int(nbytes)
+        _evict()
+
+
+def clear_cache() -> None:
+    """Forget all factorizations that are not pinned by `factorized`, and start the counts anew."""
+    global _limit
+    with _lock:
+        limit, _limit = _limit, 0
+        _evict()
+        _limit = limit
+        counts.update(dict.fromkeys(counts, 0))
+
+
+def cache_info() -> CacheInfo:
+    """Analyses, factorizations, hits and solves since the start or `clear_cache`; entries and bytes held; the limit.
+
+    >>> import ldiv
+    >>> ldiv.cache_info().limit > 0
+    True
+    """
+    with _lock:
+        return CacheInfo(**counts, entries=len(_entries), bytes=sum(e.nbytes for e in _entries.values()), limit=_limit)

@@ -1,0 +1,134 @@
+"""A pattern: entries e = (row, column) in the user's order, and their place in compressed columns, duplicates added up.
+
+    slots[s] = sum of p[e] over the entries e that fall on slot s;  slots are sorted by column, then row.
+Everything here depends on indices alone, never on values: explicit zeros stay.
+"""
+
+from __future__ import annotations
+
+import copy
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+Index = np.ndarray[Any, np.dtype[Any]]
+Values = np.ndarray[Any, Any]
+
+
+class Pattern:
+    """Immutable, hashed once, compared by content."""
+
+    def __init__(self, rows: Index, cols: Index, shape: tuple[int, int]) -> None:
+        kind = np.int32 if max(*shape, len(rows)) < 2**31 else np.int64
+        self.rows, self.cols = (np.array(i, dtype=kind) for i in (rows, cols))
+        self.rows.flags.writeable = self.cols.flags.writeable = False
+        self.shape = shape
+
+    @property
+    def nnz(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.shape, self.rows.tobytes(), self.cols.tobytes()))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            isinstance(other, Pattern)
+            and self.shape == other.shape
+            and hash(self) == hash(other)
+            and np.array_equal(self.rows, other.rows)
+            and np.array_equal(self.cols, other.cols)
+        )
+
+    @cached_property
+    def _sorted(self) -> tuple[Any, Index | None, Index | None]:
+        """(CSC matrix of ones, order, starts): slots = add.reduceat(p[order], starts); None where the step changes nothing."""
+        numbered = sp.coo_array((np.arange(1, self.nnz + 1), (self.rows, self.cols)), shape=self.shape)
+        numbered.has_canonical_format = True  # keeps the conversion from adding up the entry numbers of duplicates
+        csc = numbered.tocsc()
+        csc.has_sorted_indices = csc.has_canonical_format = False
+        csc.sort_indices()
+        order = csc.data - 1
+        column = np.repeat(np.arange(self.shape[1]), np.diff(csc.indptr))
+        fresh = np.ones(self.nnz, dtype=bool)
+        fresh[1:] = (csc.indices[1:] != csc.indices[:-1]) | (column[1:] != column[:-1])
+        starts = None if fresh.all() else np.flatnonzero(fresh)
+        before = np.concatenate([[0], np.cumsum(fresh)])
+        indptr = before[csc.indptr].astype(self.rows.dtype)
+        indices = csc.indices[fresh].astype(self.rows.dtype)
+        ones = sp.csc_array((np.ones(len(indices)), indices, indptr), shape=self.shape)
+        ones.has_sorted_indices = ones.has_canonical_format = True
+        return ones, None if np.array_equal(order, np.arange(self.nnz)) else order, starts
+
+    @property
+    def indptr(self) -> Index:
+        result: Index = self._sorted[0].indptr
+        return result
+
+    @property
+    def indices(self) -> Index:
+        result: Index = self._sorted[0].indices
+        return result
+
+    @property
+    def slots(self) -> int:
+        """How many different entries there are."""
+        return len(self.indices)
+
+    @property
+    def has_duplicates(self) -> bool:
+        return self._sorted[2] is not None
+
+    @cached_property
+    def columns(self) -> Index:
+        """The column of every slot."""
+        return np.repeat(np.arange(self.shape[1], dtype=self.indices.dtype), np.diff(self.indptr))
+
+    @cached_property
+    def slot(self) -> Index:
+        """The slot of every entry."""
+        _, order, starts = self._sorted
+        number = np.arange(self.nnz)
+        if starts is not None:
+            number = np.searchsorted(starts, number, side="right") - 1
+        if order is None:
+            return number
+        slot = np.empty_like(number)
+        slot[order] = number
+        return slot
+
+    def slot_values(self, p: Values) -> Values:
+        """(*batch, nnz) -> (*batch, slots), duplicates added up."""
+        _, order, starts = self._sorted
+        if order is not None:
+            p = p[..., order]
+        return p if starts is None else np.add.reduceat(p, starts, axis=-1)
+
+    def csc(self, slots: Values) -> Any:
+        """The scipy.sparse matrix that has these values in its slots."""
+        matrix = copy.copy(self._sorted[0])  # shares the checked index arrays
+        matrix.data = slots
+        return matrix
+
+    @cached_property
+    def transposition(self) -> Index | None:
+        """t with slot t[s] the mirror image of slot s; None if the pattern is not symmetric."""
+        m, n = self.shape
+        if m != n:
+            return None
+        mirror = sp.csr_array((np.arange(self.slots), self.indices, self.indptr), shape=self.shape).tocsc()
+        same = np.array_equal(mirror.indptr, self.indptr) and np.array_equal(mirror.indices, self.indices)
+        return mirror.data if same else None
+
+    @property
+    def canonical(self) -> Pattern:
+        """The same positions, each once, in slot order."""
+        return Pattern(self.indices, self.columns, self.shape)

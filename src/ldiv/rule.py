@@ -1,0 +1,251 @@
+"""A rule is y = kernel(args) with its tangent and its cotangent, each written with other rules.
+
+A rule is a small frozen object: its fields are the static arguments (structures, options), its arguments are nested tuples
+of arrays. Inside `jvp` and `vjp` only rules and array operators are used, so a derivative taken inside a derivative enters
+the framework again: every higher order and every mode follows from the two methods.
+
+A front end is one file in `frontends/`, named after its framework and loaded only once that framework is imported.
+It must define
+
+    owns(x)                   is x one of its arrays?
+    bind(rule, leaves)        run the kernel, and teach the framework the rule's derivatives
+    asnumpy(x)                its values, cut off from the derivative, as a NumPy array
+    host(x)                   can the values be read here and now, as a NumPy array, without a copy?
+    on_host(f, specs, *xs)    run f on NumPy arrays; specs are the (shape, dtype) of its results
+    scatter(x, index, size)   y[..., i, :] = sum of x[..., e, :] over the e with index[e] = i
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache, wraps
+from types import ModuleType
+from typing import Any, ParamSpec, TypeVar
+
+import array_api_compat
+import numpy as np
+
+from ldiv.errors import got
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Array = Any
+Tree = Any  # a nested tuple of arrays; a single array is the smallest tree
+
+
+class Rule(ABC):
+    """One operation. Subclasses are frozen dataclasses, hashable, one file each in `rules/`."""
+
+    @property
+    @abstractmethod
+    def core(self) -> tuple[Tree, ...]:
+        """For each argument, how many trailing axes are its own; the axes before them are batch axes and broadcast."""
+
+    @abstractmethod
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        """The outputs, on plain arrays of any namespace, no derivative in sight."""
+
+    @abstractmethod
+    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+        """Tangents of the outputs; None means zero, coming in and going out."""
+
+    @abstractmethod
+    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+        """Cotangents of the arguments that `need` asks for, in the broadcast shape; None means zero."""
+
+    differentiable: tuple[bool, ...] | None = None  # of each output; None: all of them
+
+
+def leaves(tree: Tree) -> list[Any]:
+    """The arrays of a nested tuple, from left to right."""
+    if isinstance(tree, tuple):
+        return [leaf for branch in tree for leaf in leaves(branch)]
+    return [tree]
+
+
+def rebuild(like: Tree, flat: Sequence[Any]) -> Tree:
+    """The nested tuple shaped like `like` that holds the leaves `flat`."""
+    return _take(like, iter(flat))
+
+
+def _take(like: Tree, flat: Iterator[Any]) -> Tree:
+    return tuple(_take(branch, flat) for branch in like) if isinstance(like, tuple) else next(flat)
+
+
+def bind(rule: Rule, *args: Tree) -> tuple[Array, ...]:
+    """Apply a rule to arrays of any framework, known to that framework's automatic differentiation."""
+    flat = leaves(args)
+    outputs: tuple[Array, ...] = frontend_of(*flat).bind(rule, flat)
+    return outputs
+
+
+# -- what was applied: for front ends without a graph of their own --------------------------------------------------------------
+
+Applied = tuple[Rule, list[Any], tuple[Any, ...]]
+_record: ContextVar[list[Applied] | None] = ContextVar("record", default=None)
+
+
+@contextmanager
+def recording() -> Iterator[list[Applied]]:
+    """The (rule, leaves, outputs) of every rule applied to NumPy arrays inside, in order."""
+    applied: list[Applied] = []
+    token = _record.set(applied)
+    try:
+        yield applied
+    finally:
+        _record.reset(token)
+
+
+def recorded(rule: Rule, flat: list[Array], outputs: tuple[Array, ...]) -> tuple[Array, ...]:
+    """The outputs, noted down if somebody records."""
+    if (record := _record.get()) is not None:
+        record.append((rule, flat, outputs))
+    return outputs
+
+
+# -- front ends, found by folder scan --------------------------------------------------------------------------------------
+
+_by_type: dict[type, ModuleType] = {}
+
+
+@lru_cache(maxsize=1)
+def frontend_names() -> tuple[str, ...]:
+    """The frameworks that have a front end, present or not."""
+    return tuple(m.name for m in pkgutil.iter_modules(importlib.import_module("ldiv.frontends").__path__))
+
+
+def load_frontends() -> list[ModuleType]:
+    """The front ends whose framework is imported already."""
+    return [importlib.import_module(f"ldiv.frontends.{name}") for name in frontend_names() if name in sys.modules]
+
+
+def is_array(x: object) -> bool:
+    """Whether some front end owns x."""
+    return type(x) in _by_type or _find(x) is not None
+
+
+def _find(x: object) -> ModuleType | None:
+    for frontend in load_frontends():
+        if frontend.owns(x):
+            _by_type[type(x)] = frontend
+            return frontend
+    return None
+
+
+def frontend_of(*arrays: Array) -> ModuleType:
+    """The one front end that owns all these arrays."""
+    owners = {_by_type.get(type(x)) or _find(x) for x in arrays}
+    if len(owners) == 1 and (owner := owners.pop()) is not None:
+        return owner
+    kinds = sorted({f"{type(x).__module__}.{type(x).__qualname__}" for x in arrays})
+    raise TypeError(got("arrays", "all of one framework (NumPy, PyTorch or JAX)", " and ".join(kinds) or "none", "Convert them first."))
+
+
+def host(x: Array) -> bool:
+    """Whether the values of x can be read on the host right now."""
+    return bool(frontend_of(x).host(x))
+
+
+def asnumpy(x: Array) -> np.ndarray[Any, Any]:
+    """The values of x as a NumPy array, cut off from the derivative."""
+    values: np.ndarray[Any, Any] = frontend_of(x).asnumpy(x)
+    return values
+
+
+def on_host(f: Callable[..., Any], specs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...], *arrays: Array) -> tuple[Array, ...]:
+    """Run f on NumPy copies or views of the arrays: directly in an eager framework, by callback in a traced one."""
+    results: tuple[Array, ...] = frontend_of(*arrays).on_host(f, specs, *arrays)
+    return results
+
+
+def scatter(x: Array, index: np.ndarray[Any, Any], size: int) -> Array:
+    """y[..., i, :] = sum of x[..., e, :] over the e with index[e] = i."""
+    return frontend_of(x).scatter(x, index, size)
+
+
+def namespace(x: Array) -> Any:
+    """The array namespace of x in the dialect of the array API standard."""
+    return np if type(x) is np.ndarray else array_api_compat.array_namespace(x)
+
+
+def through(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call f. A framework that traces Python itself replaces this door by one that it does not look behind."""
+    return f(*args, **kwargs)
+
+
+def public(f: Callable[P, R]) -> Callable[P, R]:
+    """Mark a function that users call: compilers stop at its door."""
+
+    @wraps(f)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        result: R = through(f, args, kwargs)
+        return result
+
+    return call
+
+
+# -- dtypes and shapes that every rule needs ----------------------------------------------------------------------------------
+
+
+def numpy_dtype(x: Array) -> np.dtype[Any]:
+    """The dtype of x under NumPy's name, whatever the framework."""
+    return x.dtype if type(x) is np.ndarray else np.dtype(str(x.dtype).rpartition(".")[2])
+
+
+def is_complex(x: Array) -> bool:
+    return numpy_dtype(x).kind == "c"
+
+
+def conj(x: Array) -> Array:
+    """The complex conjugate; a real array itself."""
+    return namespace(x).conj(x) if is_complex(x) else x
+
+
+def real(x: Array) -> Array:
+    """The real part; a real array itself."""
+    return namespace(x).real(x) if is_complex(x) else x
+
+
+def unit_columns(like: Array, n: int, columns: range) -> Array:
+    """The columns of the identity of size n in this range, (n, k), of the kind of `like`."""
+    e = np.eye(n, len(columns), -columns.start)
+    on = {} if device_of(like) == "cpu" else {"device": like.device}
+    return e.astype(like.dtype) if type(like) is np.ndarray else namespace(like).asarray(e, dtype=like.dtype, **on)
+
+
+def transpose(x: Array) -> Array:
+    """The last two axes exchanged."""
+    return x.mT
+
+
+def device_of(x: Array) -> str:
+    """`cpu`, `cuda:0` ... ; NumPy arrays live on the cpu."""
+    return "cpu" if type(x) is np.ndarray else str(array_api_compat.device(x))
+
+
+def batch_of(x: Array, core: int) -> tuple[int, ...]:
+    """The batch axes of x, whose own axes are the last `core`."""
+    return tuple(x.shape[: x.ndim - core])
+
+
+def fold(x: Array) -> Array:
+    """(*batch, n, k) -> (n, batch * k): a batch of right-hand sides of one matrix is a wider block."""
+    if x.ndim == 2:
+        return x
+    flat = namespace(x).reshape(x, (-1, *x.shape[-2:]))
+    return namespace(x).reshape(namespace(x).permute_dims(flat, (1, 0, 2)), (x.shape[-2], -1))
+
+
+def unfold(x: Array, batch: tuple[int, ...], k: int) -> Array:
+    """(n, batch * k) -> (*batch, n, k), the inverse of `fold`."""
+    if not batch:
+        return x
+    xp, n = namespace(x), x.shape[0]
+    count = int(np.prod(batch))
+    return xp.reshape(xp.permute_dims(xp.reshape(x, (n, count, k)), (1, 0, 2)), (*batch, n, k))

@@ -1,0 +1,70 @@
+"""l = log |det S(p)|.
+
+tangent      dl = Re tr(S^-1 dS)
+cotangent    p_bar = l_bar dS^*[S^-H]
+cost         1 factorization forward; the derivative takes S^-H a block of columns at a time, n solves in all, never as a whole
+reference    Jacobi's formula
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldiv import solver
+from ldiv.rule import Array, Rule, Tree, leaves, namespace, real, rebuild, unit_columns
+from ldiv.rules.solve import solve
+from ldiv.structure import Structure, nothing, outer, plus, push
+
+BLOCK = 64  # columns of the inverse held at a time
+
+
+@dataclass(frozen=True)
+class LogAbsDet(Rule):
+    """Argument p; output (*batch,)."""
+
+    structure: Structure
+    assume_a: str = "gen"
+    method: str = "auto"
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (self.structure.core,)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        return (solver.logabsdet(self.structure, args[0], self.assume_a, self.method),)
+
+    def _blocks(self, like: Array) -> Iterator[Array]:
+        n = self.structure.shape[0]
+        return (unit_columns(like, n, range(j, min(j + BLOCK, n))) for j in range(0, n, BLOCK))
+
+    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+        (p,), (dp,) = args, tangents
+        total = None
+        for e in self._blocks(leaves(p)[0]):
+            x = push(self.structure, p, dp, e)
+            if x is None:
+                return (None,)
+            inner = namespace(x).sum(e * solve(self.structure, p, x, self.assume_a, self.method), axis=(-2, -1))
+            total = plus(total, real(inner))
+        return (total,)
+
+    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+        (p,), (l_bar,) = args, cotangents
+        if l_bar is None:
+            return nothing(need)
+        total = leaves(nothing(need[0]))
+        for e in self._blocks(leaves(p)[0]):
+            column = l_bar[..., None, None] * solve(self.structure.H, p, e, self.assume_a, self.method)
+            part = leaves(outer(self.structure, p, column, e, need[0]))
+            total = [plus(t, g) for t, g in zip(total, part, strict=True)]
+        return (rebuild(need[0], total),)
+
+
+def cases(structures: Iterator[tuple[Structure, Tree]], draw: Any) -> Iterator[tuple[LogAbsDet, tuple[Tree, ...]]]:
+    for structure, p in structures:
+        if np.equal(*structure.shape):
+            yield LogAbsDet(structure), (p,)

@@ -1,0 +1,60 @@
+"""X = S(p)^-1 B.
+
+tangent      dX = S^-1 (dB - dS[dp] X)
+cotangent    lam = S^-H X_bar;   B_bar = lam,   p_bar = -dS^*[lam X^H]
+cost         1 factorization and 1 solve forward, 0 and 1 backward; each higher order adds solves, never a factorization
+reference    Giles, Collected matrix derivative results for forward and reverse mode AD (2008), section 2.3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ldiv import solver
+from ldiv.rule import Array, Rule, Tree, bind
+from ldiv.structure import Structure, minus, nothing, outer, push
+
+
+@dataclass(frozen=True)
+class Solve(Rule):
+    """Arguments (p, b) with b (*batch, n, k); the engine is chosen when the numbers are there."""
+
+    structure: Structure
+    assume_a: str = "gen"
+    method: str = "auto"
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (self.structure.core, 2)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        p, b = args
+        return (solver.solve(self.structure, p, b, self.assume_a, self.method),)
+
+    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+        (p, _), (dp, db), (x,) = args, tangents, out
+        r = minus(db, push(self.structure, p, dp, x))
+        return (None if r is None else bind(self, p, r)[0],)
+
+    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+        (p, _), (x_bar,), (x,) = args, cotangents, out
+        if x_bar is None:
+            return nothing(need)
+        lam = bind(Solve(self.structure.H, self.assume_a, self.method), p, x_bar)[0]
+        return outer(self.structure, p, -lam, x, need[0]), lam if need[1] else None
+
+
+def solve(structure: Structure, p: Tree, b: Array, assume_a: str = "gen", method: str = "auto") -> Array:
+    """S(p)^-1 b."""
+    return bind(Solve(structure, assume_a, method), p, b)[0]
+
+
+def cases(structures: Iterator[tuple[Structure, Tree]], draw: Any) -> Iterator[tuple[Solve, tuple[Tree, ...]]]:
+    for structure, p in structures:
+        m, n = structure.shape
+        if m == n:
+            for s in (structure, structure.T, structure.H):
+                yield Solve(s), (p, draw(n, 2))
+            yield Solve(structure), (p, draw(2, n, 1))

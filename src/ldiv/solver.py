@@ -1,0 +1,177 @@
+"""A solver factors S(p) and solves with the factor; it knows no derivative, and choosing one is by asking each.
+
+A solver is one file in `solvers/`. It must define
+
+    RANK                                            lower is asked first
+    ON_HOST                                         does it want NumPy arrays, one matrix at a time?
+    REMEMBERED                                      is a factor dear enough to be kept for the adjoint?
+    supports(structure, dtype, device, assume_a)    None, or the sentence why not, which is shown to the user
+    analyze(structure)                              symbolic work, done once per structure and kept on it
+    factor(symbolic, structure, p, assume_a)        a Factor
+
+Laws: solve(b, "T") is the solve with the transpose; an equal pattern is analysed once; singular raises, never NaN.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ldiv.errors import EngineError
+from ldiv.memory import counts, remembered
+from ldiv.rule import Array, Tree, batch_of, conj, device_of, fold, is_complex, leaves, namespace, numpy_dtype, on_host, rebuild, unfold
+from ldiv.structure import Structure
+
+
+class Factor(ABC):
+    """A factored matrix."""
+
+    nbytes: int = 0
+
+    @abstractmethod
+    def solve(self, b: Array, op: str) -> Array:
+        """x with op(A) x = b for b (*batch, n, k), op in N, T, H."""
+
+    @abstractmethod
+    def logabsdet(self) -> Array:
+        """log |det A|, of shape (*batch,)."""
+
+
+@lru_cache(maxsize=1)
+def engines() -> dict[str, ModuleType]:
+    """All solvers by name, in the order in which they are asked."""
+    package = importlib.import_module("ldiv.solvers")
+    found = [importlib.import_module(f"ldiv.solvers.{m.name}") for m in pkgutil.iter_modules(package.__path__)]
+    return {m.__name__.rpartition(".")[2]: m for m in sorted(found, key=lambda m: m.RANK)}
+
+
+def choose(structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str = "gen", method: str = "auto") -> ModuleType:
+    """The first engine that supports the task, or the one that `method` names."""
+    return structure.memo(("engine", dtype, device, assume_a, method), lambda: _choose(structure, dtype, device, assume_a, method))
+
+
+def _choose(structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str, method: str) -> ModuleType:
+    reasons = {}
+    asked = engines() if method == "auto" else {method: engines()[method]}
+    for name, engine in asked.items():
+        reason = engine.supports(structure, dtype, device, assume_a)
+        if reason is None:
+            return engine
+        reasons[name] = reason
+    answers = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+    kind = type(structure).__name__
+    raise EngineError(f"no engine solves a {kind} matrix of {dtype} on {device} with assume_a={assume_a!r}, method={method!r}. {answers}.")
+
+
+def solve(structure: Structure, p: Tree, b: Array, assume_a: str, method: str) -> Array:
+    """x with S(p) x = b for plain arrays, batched, by the engine that fits."""
+    if is_complex(b) and not any(is_complex(leaf) for leaf in leaves(p)):  # one solve with the real factor serves both parts
+        xp, k = namespace(b), b.shape[-1]
+        x = solve(structure, p, xp.concat([xp.real(b), xp.imag(b)], axis=-1), assume_a, method)
+        return x[..., :k] + 1j * x[..., k:]
+    base, op = structure.unview()
+    if op == "C":
+        return conj(solve(base, p, conj(b), assume_a, method))
+    spec = _spec(base, p, b)
+    if spec[0][-2] == 0:
+        return namespace(b).zeros_like(namespace(b).broadcast_to(b, spec[0]))
+    engine = choose(base, spec[1], device_of(b), assume_a, method)
+    if engine.ON_HOST:
+        return on_host(partial(_solve_each, engine, base, assume_a, op, spec), (spec,), *leaves(p), b)[0]
+    return _solve_folded(factorization(engine, base, p, assume_a), p, base, b, op)
+
+
+def logabsdet(structure: Structure, p: Tree, assume_a: str, method: str) -> Array:
+    """log |det S(p)|, of shape (*batch,)."""
+    base, _ = structure.unview()
+    values, batch = leaves(p), _batch(base, p)
+    engine = choose(base, np.result_type(*map(numpy_dtype, values)), device_of(values[0]), assume_a, method)
+    if not engine.ON_HOST:
+        return factorization(engine, base, p, assume_a).logabsdet()
+
+    def each(*flat: Array) -> tuple[Array, ...]:
+        out = np.empty(batch, np.finfo(flat[0].dtype).dtype)
+        for i, one in _matrices(base, flat, batch):
+            out[i] = factorization(engine, base, one, assume_a).logabsdet()
+        return (out,)
+
+    return on_host(each, ((batch, np.finfo(numpy_dtype(values[0])).dtype),), *values)[0]
+
+
+def factorization(engine: ModuleType, structure: Structure, p: Tree, assume_a: str) -> Factor:
+    """S(p) factored by an engine, now or earlier."""
+
+    def make() -> Factor:
+        symbolic = structure.memo(("symbolic", engine.__name__), lambda: _analyze(engine, structure))
+        factor: Factor = engine.factor(symbolic, structure, p, assume_a)
+        return factor
+
+    values = tuple(leaves(p))
+    # Finite values are asked for here, not in the public layer: under a transformation only the engine sees numbers.
+    require_finite("A", *values)
+    if not engine.REMEMBERED:
+        return make()
+    first = values[0]
+    factor: Factor = remembered((engine.__name__, structure, assume_a, first.dtype, device_of(first)), values, make)
+    return factor
+
+
+def _analyze(engine: ModuleType, structure: Structure) -> Any:
+    counts["analyses"] += 1
+    return engine.analyze(structure)
+
+
+def _solve_folded(factor: Factor, p: Tree, structure: Structure, b: Array, op: str) -> Array:
+    """Many right-hand sides of one matrix, and a batch of them, are one solve."""
+    require_finite("b", b)
+    if 0 in b.shape:
+        return namespace(b).zeros((*np.broadcast_shapes(_batch(structure, p), batch_of(b, 2)), *b.shape[-2:]), dtype=b.dtype, device=device_of(b))
+    counts["solves"] += 1
+    if _batch(structure, p):
+        return factor.solve(b, op)
+    return unfold(factor.solve(fold(b), op), batch_of(b, 2), b.shape[-1])
+
+
+def _solve_each(engine: ModuleType, structure: Structure, assume_a: str, op: str, spec: Any, *arrays: Array) -> tuple[Array, ...]:
+    """On the host: one factorization for each matrix of the batch."""
+    *flat, b = arrays
+    p = rebuild(structure.core, flat)
+    if not _batch(structure, p):
+        return (_solve_folded(factorization(engine, structure, p, assume_a), p, structure, b, op),)
+    x = np.empty(*spec)
+    b = np.broadcast_to(b, x.shape)
+    for i, one in _matrices(structure, flat, x.shape[:-2]):
+        x[i] = _solve_folded(factorization(engine, structure, one, assume_a), one, structure, b[i], op)
+    return (x,)
+
+
+def _matrices(structure: Structure, flat: Sequence[Array], batch: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Tree]]:
+    """The index and the parameters of every matrix of a batch."""
+    cores = leaves(structure.core)
+    flat = [np.broadcast_to(leaf, (*batch, *leaf.shape[leaf.ndim - c :])) for leaf, c in zip(flat, cores, strict=True)]
+    for i in np.ndindex(*batch):
+        yield i, rebuild(structure.core, [np.ascontiguousarray(leaf[i]) for leaf in flat])
+
+
+def _batch(structure: Structure, p: Tree) -> tuple[int, ...]:
+    cores = leaves(structure.core)
+    return np.broadcast_shapes(*(batch_of(leaf, c) for leaf, c in zip(leaves(p), cores, strict=True)))
+
+
+def _spec(structure: Structure, p: Tree, b: Array) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    shape = (*np.broadcast_shapes(_batch(structure, p), batch_of(b, 2)), *b.shape[-2:])
+    return shape, np.result_type(*(numpy_dtype(leaf) for leaf in leaves(p)), numpy_dtype(b))
+
+
+def require_finite(name: str, *arrays: Array) -> None:
+    """Refuse NaN and infinity before any work."""
+    for a in arrays:
+        if not bool(namespace(a).isfinite(a).all()):
+            raise ValueError(f"{name}: expected finite numbers, got NaN or infinity. Look at what made this array.")

@@ -1,0 +1,43 @@
+"""Diagonal matrices: x_i = b_i / d_i."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ldiv.errors import SingularMatrixError
+from ldiv.rule import Array, Tree, conj, namespace
+from ldiv.solver import Factor
+from ldiv.structure import VIEWS, Structure
+from ldiv.structures.diagonal import Diagonal
+
+RANK = 5
+ON_HOST = False
+REMEMBERED = False
+
+
+def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
+    return None if isinstance(structure, Diagonal) else "solves diagonal matrices only"
+
+
+def analyze(structure: Structure) -> None:
+    """A diagonal has no symbolic part."""
+
+
+def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
+    if bool((p == 0).any()):
+        raise SingularMatrixError("division", "a zero on the diagonal")
+    return Division(p)
+
+
+class Division(Factor):
+    """x = b / d."""
+
+    def __init__(self, d: Array) -> None:
+        self._d = d
+
+    def solve(self, b: Array, op: str) -> Array:
+        return b / (conj(self._d) if VIEWS[op][1] else self._d)[..., None]
+
+    def logabsdet(self) -> Array:
+        xp = namespace(self._d)
+        return xp.sum(xp.log(xp.abs(self._d)), axis=-1)

@@ -1,0 +1,82 @@
+"""Dense: P A = L U, or A = L L^H where definiteness is promised, by the array's own namespace (LAPACK, cuSOLVER, XLA)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
+from ldiv.probe import direction, require_nonsingular
+from ldiv.rule import Array, Tree, conj, device_of, frontend_of, namespace, numpy_dtype, transpose
+from ldiv.solver import Factor
+from ldiv.structure import Structure
+from ldiv.structures.dense import Dense
+from ldiv.structures.symmetric import Symmetric, refuse_asymmetry
+
+RANK = 20
+ON_HOST = False
+REMEMBERED = True
+NAME = "LAPACK"
+
+
+def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
+    if isinstance(structure, Dense) or (isinstance(structure, Symmetric) and isinstance(structure.base, Dense)):
+        return None
+    return "factors dense matrices only"
+
+
+def analyze(structure: Structure) -> None:
+    """A dense matrix has no symbolic part."""
+
+
+def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
+    a = structure.todense(p)
+    if isinstance(structure, Symmetric):
+        xp = namespace(a)
+        refuse_asymmetry(float(2 * xp.max(xp.abs(p - a))), float(xp.max(xp.abs(p))), numpy_dtype(a), structure.op)
+    result: Factor = Cholesky(a) if assume_a == "pos" else LU(a)
+    xp = namespace(a)
+    on = {} if device_of(a) == "cpu" else {"device": a.device}
+    z = xp.broadcast_to(xp.asarray(direction(a.shape[-1]).copy(), dtype=a.dtype, **on), (*a.shape[:-1], 1))
+    norm = xp.max(xp.sum(xp.abs(a), axis=-2), axis=-1)
+    require_nonsingular(NAME, norm, z, lambda r: result.solve(r, "N"), lambda y: z - xp.matmul(a, y))
+    return result
+
+
+class LU(Factor):
+    """P A = L U with partial pivoting."""
+
+    def __init__(self, a: Array) -> None:
+        self._linalg = frontend_of(a)
+        self._lu, self._pivots = self._linalg.lu_factor(a)
+        self._diagonal = namespace(a).linalg.diagonal(self._lu)
+        self.nbytes = self._lu.nbytes + self._pivots.nbytes
+        if bool((self._diagonal == 0).any()):
+            raise SingularMatrixError(NAME, "a pivot that is exactly zero")
+
+    def solve(self, b: Array, op: str) -> Array:
+        return self._linalg.lu_solve(self._lu, self._pivots, b, op)
+
+    def logabsdet(self) -> Array:
+        xp = namespace(self._lu)
+        return xp.sum(xp.log(xp.abs(self._diagonal)), axis=-1)
+
+
+class Cholesky(Factor):
+    """A = L L^H; the four views of A are A itself or its conjugate."""
+
+    def __init__(self, a: Array) -> None:
+        self._linalg = frontend_of(a)
+        self._l, definite = self._linalg.cholesky(a)
+        self.nbytes = self._l.nbytes
+        if not definite:
+            raise NotPositiveDefiniteError(NAME, "a leading minor that is not positive")
+
+    def solve(self, b: Array, op: str) -> Array:
+        if op == "T":
+            return conj(self.solve(conj(b), "N"))
+        y = self._linalg.solve_triangular(self._l, b, True)
+        return self._linalg.solve_triangular(conj(transpose(self._l)), y, False)
+
+    def logabsdet(self) -> Array:
+        xp = namespace(self._l)
+        return 2 * xp.sum(xp.log(xp.real(xp.linalg.diagonal(self._l))), axis=-1)

@@ -1,0 +1,41 @@
+"""S(p) = p, an m x n array;  S^*(u v^H) = u v^H."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ldiv.rule import Array, Tree, conj, namespace, transpose
+from ldiv.structure import Linear, view_dense
+
+
+@dataclass(frozen=True)
+class Dense(Linear):
+    """A matrix of which nothing is known. Parameters (*batch, m, n)."""
+
+    m: int
+    n: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.m, self.n
+
+    @property
+    def core(self) -> Tree:
+        return 2
+
+    def apply(self, p: Tree, x: Array, op: str) -> Array:
+        return namespace(x).matmul(view_dense(p, op), x)
+
+    def project(self, u: Array, v: Array) -> Tree:
+        return namespace(u).matmul(u, conj(transpose(v)))
+
+    def todense(self, p: Tree) -> Array:
+        return p
+
+
+def cases(rng: Any, draw: Any) -> Iterator[tuple[Dense, Tree]]:
+    for batch in ((), (2,)):
+        yield Dense(5, 5), draw(*batch, 5, 5)
+    yield Dense(4, 3), draw(4, 3)

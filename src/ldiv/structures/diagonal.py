@@ -1,0 +1,40 @@
+"""S(p) = diag(p);  S^*(u v^H)_i = sum_q u_iq conj(v_iq)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ldiv.rule import Array, Tree, conj, namespace
+from ldiv.structure import VIEWS, Linear
+
+
+@dataclass(frozen=True)
+class Diagonal(Linear):
+    """A diagonal matrix. Parameters (*batch, n)."""
+
+    n: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n, self.n
+
+    @property
+    def core(self) -> Tree:
+        return 1
+
+    def apply(self, p: Tree, x: Array, op: str) -> Array:
+        return (conj(p) if VIEWS[op][1] else p)[..., None] * x
+
+    def project(self, u: Array, v: Array) -> Tree:
+        return namespace(u).sum(u * conj(v), axis=-1)
+
+    def todense(self, p: Tree) -> Array:
+        xp = namespace(p)
+        return xp.where(xp.eye(self.n) != 0, p[..., None], xp.zeros_like(p)[..., None])
+
+
+def cases(rng: Any, draw: Any) -> Iterator[tuple[Diagonal, Tree]]:
+    yield Diagonal(5), draw(5) + 3
+    yield Diagonal(5), draw(2, 5) + 3

@@ -1,0 +1,95 @@
+"""S(p) = sum_e p_e e_row(e) e_col(e)^T;  S^*(u v^H)_e = sum_q u[row_e, q] conj(v[col_e, q]), the sampled product.
+
+Duplicates add up in S, so each of them receives the same cotangent: finite-element assembly. Nothing here is n x n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ldiv.pattern import Pattern
+from ldiv.rule import Array, Tree, batch_of, conj, fold, host, namespace, numpy_dtype, on_host, scatter, unfold
+from ldiv.structure import VIEWS, Linear
+
+COLUMNS_AT_ONCE = 16  # of a sampled product on the host: bounds its scratch to nnz x 16 numbers
+
+
+@dataclass(frozen=True)
+class Sparse(Linear):
+    """A sparsity pattern. Parameters (*batch, nnz), in the order in which the entries were given."""
+
+    pattern: Pattern
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.pattern.shape
+
+    @property
+    def core(self) -> Tree:
+        return 1
+
+    def slot_values(self, p: Any) -> Any:
+        """The values as compressed columns, for engines."""
+        return self.pattern.slot_values(p)
+
+    def apply(self, p: Tree, x: Array, op: str) -> Array:
+        m = self.shape[VIEWS[op][0]]
+        if host(x):
+            batch, k = np.broadcast_shapes(batch_of(p, 1), batch_of(x, 2)), x.shape[-1]
+            spec = ((*batch, m, k), np.result_type(numpy_dtype(p), numpy_dtype(x)))
+            return on_host(partial(self._apply_on_host, op, spec), (spec,), p, x)[0]
+        rows, cols = self.pattern.rows, self.pattern.cols
+        if VIEWS[op][0]:
+            rows, cols = cols, rows
+        p = conj(p) if VIEWS[op][1] else p
+        return scatter(p[..., None] * x[..., cols, :], rows, m)
+
+    def _apply_on_host(self, op: str, spec: Any, p: Any, x: Any) -> tuple[Any, ...]:
+        slots = self.slot_values(p)
+        if p.ndim == 1:
+            return (unfold(self._product(slots, fold(x), op), x.shape[:-2], x.shape[-1]),)
+        y = np.empty(*spec)
+        slots, x = np.broadcast_to(slots, (*y.shape[:-2], slots.shape[-1])), np.broadcast_to(x, (*y.shape[:-2], *x.shape[-2:]))
+        for i in np.ndindex(*y.shape[:-2]):
+            y[i] = self._product(slots[i], x[i], op)
+        return (y,)
+
+    def _product(self, slots: Any, x: Any, op: str) -> Any:
+        transposed, conjugated = VIEWS[op]
+        matrix = self.pattern.csc(slots)
+        matrix = matrix.T if transposed else matrix
+        return np.conj(matrix @ np.conj(x)) if conjugated else matrix @ x
+
+    def project(self, u: Array, v: Array) -> Tree:
+        if host(u):
+            batch = np.broadcast_shapes(batch_of(u, 2), batch_of(v, 2))
+            return on_host(self._project_on_host, (((*batch, self.pattern.nnz), np.result_type(numpy_dtype(u), numpy_dtype(v))),), u, v)[0]
+        return namespace(u).sum(u[..., self.pattern.rows, :] * conj(v)[..., self.pattern.cols, :], axis=-1)
+
+    def _project_on_host(self, u: Any, v: Any) -> tuple[Any, ...]:
+        rows, cols, v = self.pattern.rows, self.pattern.cols, np.conj(v)
+        if u.shape[-1] == 1:
+            return (np.take(u[..., 0], rows, axis=-1) * np.take(v[..., 0], cols, axis=-1),)
+        total: Any = 0
+        for q in range(0, u.shape[-1], COLUMNS_AT_ONCE):
+            some = np.s_[..., q : q + COLUMNS_AT_ONCE]
+            total = total + np.einsum("...eq,...eq->...e", np.take(u[some], rows, axis=-2), np.take(v[some], cols, axis=-2))
+        return (total,)
+
+    def todense(self, p: Tree) -> Array:
+        m, n = self.shape
+        place = self.pattern.rows.astype(np.int64) * n + self.pattern.cols
+        return namespace(p).reshape(scatter(p[..., None], place, m * n)[..., 0], (*p.shape[:-1], m, n))
+
+
+def cases(rng: Any, draw: Any) -> Iterator[tuple[Sparse, Tree]]:
+    rows, cols = np.array([2, 0, 1, 3, 4, 0, 2, 3, 1, 0]), np.array([2, 0, 1, 3, 4, 3, 0, 1, 4, 0])
+    strong = 4.0 * (rows == cols)
+    yield Sparse(Pattern(rows, cols, (5, 5))), draw(10) + strong  # unsorted, (0, 0) twice
+    yield Sparse(Pattern(rows, cols, (5, 5))), draw(2, 10) + strong
+    yield Sparse(Pattern(rows[:6], cols[:6], (6, 5))), draw(6)

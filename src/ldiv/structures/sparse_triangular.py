@@ -1,0 +1,85 @@
+"""S(p) = the lower or upper triangle of a sparse matrix, or with a unit diagonal; the other entries are not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldiv.pattern import Pattern
+from ldiv.rule import Array, Tree, device_of, namespace
+from ldiv.structure import Linear
+from ldiv.structures.sparse import Sparse
+from ldiv.structures.triangular import Diagonal, Triangular
+
+
+@dataclass(frozen=True)
+class SparseTriangular(Linear):
+    """The triangle of a sparse matrix. Parameters (*batch, nnz); entries outside have the cotangent 0."""
+
+    whole: Sparse
+    lower: bool
+    diagonal: Diagonal = "own"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.whole.shape
+
+    @property
+    def core(self) -> Tree:
+        return 1
+
+    @property
+    def tangent(self) -> SparseTriangular:
+        return SparseTriangular(self.whole, self.lower, "zero") if self.diagonal == "unit" else self
+
+    @property
+    def _inside(self) -> Any:
+        rows, cols = self.whole.pattern.rows, self.whole.pattern.cols
+        below = rows - cols if self.lower else cols - rows
+        return self.memo("inside", lambda: below >= 0 if self.diagonal == "own" else below > 0)
+
+    def _triangle(self, p: Array) -> Array:
+        xp = namespace(p)
+        inside = self._inside
+        if inside.all():
+            return p
+        on = {} if device_of(p) == "cpu" else {"device": p.device}
+        return xp.where(xp.asarray(inside, **on), p, xp.zeros_like(p))
+
+    @property
+    def pattern(self) -> Pattern:
+        """The pattern that engines see, the diagonal of ones included."""
+        return self.memo("pattern", self._make_pattern)
+
+    def _make_pattern(self) -> Pattern:
+        rows, cols = self.whole.pattern.rows[self._inside], self.whole.pattern.cols[self._inside]
+        if self.diagonal == "unit":
+            rows, cols = (np.concatenate([i, np.arange(self.shape[0])]) for i in (rows, cols))
+        return Pattern(rows, cols, self.shape)
+
+    def slot_values(self, p: Any) -> Any:
+        """The values as compressed columns, for engines."""
+        p = p[..., self._inside]
+        if self.diagonal == "unit":
+            p = np.concatenate([p, np.ones((*p.shape[:-1], self.shape[0]), p.dtype)], axis=-1)
+        return self.pattern.slot_values(p)
+
+    def apply(self, p: Tree, x: Array, op: str) -> Array:
+        y = self.whole.apply(self._triangle(p), x, op)
+        return y + x if self.diagonal == "unit" else y
+
+    def project(self, u: Array, v: Array) -> Tree:
+        return self._triangle(self.whole.project(u, v))
+
+    def todense(self, p: Tree) -> Array:
+        return Triangular(self.shape[0], self.lower, self.diagonal).todense(self.whole.todense(p))
+
+
+def cases(rng: Any, draw: Any) -> Iterator[tuple[SparseTriangular, Tree]]:
+    rows, cols = np.array([3, 0, 1, 2, 3, 2, 0, 1, 3]), np.array([3, 0, 1, 2, 0, 1, 2, 3, 3])
+    for lower in (True, False):
+        for diagonal in ("own", "unit"):
+            yield SparseTriangular(Sparse(Pattern(rows, cols, (4, 4))), lower, diagonal), draw(9) + 3.0 * (rows == cols)  # type: ignore[arg-type]

@@ -1,0 +1,102 @@
+"""S(p) = (B(p) + B(p)^H) / 2, the Hermitian part of a base B, or with ^T its symmetric part; outer = its symmetric part too.
+
+The promise "A is symmetric" in mathematics: the parameters may be perturbed one by one and the derivative still agrees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldiv.errors import NotSymmetricError
+from ldiv.pattern import Pattern
+from ldiv.rule import Array, Tree, conj, leaves, rebuild, transpose
+from ldiv.structure import VIEWS, Structure
+from ldiv.structures.dense import Dense
+from ldiv.structures.sparse import Sparse
+
+
+@dataclass(frozen=True)
+class Symmetric(Structure):
+    """The Hermitian (`op="H"`) or symmetric (`op="T"`) part of a square base, whose parameters it shares."""
+
+    base: Structure
+    op: str = "H"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.base.shape
+
+    @property
+    def core(self) -> Tree:
+        return self.base.core
+
+    def matmul(self, p: Tree, x: Array) -> Array:
+        return (self.base.matmul(p, x) + self.base.view(self.op).matmul(p, x)) / 2
+
+    def push(self, p: Tree, dp: Tree, x: Array) -> Array:
+        return (self.base.push(p, dp, x) + self.base.view(self.op).push(p, dp, x)) / 2
+
+    def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
+        one, other = self.base.outer(p, u, v, need), self.base.view(self.op).outer(p, u, v, need)
+        return rebuild(need, [g if g is None else (g + h) / 2 for g, h in zip(leaves(one), leaves(other), strict=True)])
+
+    def view(self, op: str) -> Structure:
+        return self if op in ("N", self.op) else Symmetric(self.base.C, self.op)
+
+    def unview(self) -> tuple[Structure, str]:
+        base, op = self.base.unview()
+        transposed, conjugated = VIEWS[op]
+        return Symmetric(base, self.op), "C" if conjugated != (transposed and self.op == "H") else "N"
+
+    def todense(self, p: Tree) -> Array:
+        a = self.base.todense(p)
+        return (a + (conj(transpose(a)) if self.op == "H" else transpose(a))) / 2
+
+    # -- for engines: compressed columns of the part -----------------------------------------------------------------------
+
+    @property
+    def pattern(self) -> Pattern:
+        """The pattern of a sparse base; an AttributeError, as for any structure that is not sparse, where it has none."""
+        return self.memo("pattern", self._make_pattern)
+
+    def _make_pattern(self) -> Pattern:
+        """The pattern of the base if it is symmetric; else with its mirror image appended."""
+        own = self.base.pattern
+        if own.transposition is not None:
+            return own
+        return Pattern(np.concatenate([own.rows, own.cols]), np.concatenate([own.cols, own.rows]), own.shape)
+
+    def slot_values(self, p: Any) -> Any:
+        """The values of the part as compressed columns; refuses a base that is far from symmetric, half of one too."""
+        if self.pattern is not self.base.pattern:
+            p = np.concatenate([p, np.zeros_like(p)], axis=-1)
+        slots = self.pattern.slot_values(p)
+        mirror = slots[..., self.pattern.transposition]
+        mirror = np.conj(mirror) if self.op == "H" else mirror
+        if np.array_equal(slots, mirror):
+            return slots
+        refuse_asymmetry(np.abs(slots - mirror).max(), np.abs(slots).max(), slots.dtype, self.op)
+        return (slots + mirror) / 2
+
+
+def refuse_asymmetry(defect: float, scale: float, dtype: Any, op: str) -> None:
+    """Rounding, and the steps of finite differences, are forgiven; a broken promise is not."""
+    if defect > np.finfo(dtype).eps ** 0.25 * scale:
+        raise NotSymmetricError(float(defect / scale), "conjugate transpose" if op == "H" else "transpose")
+
+
+def cases(rng: Any, draw: Any) -> Iterator[tuple[Symmetric, Tree]]:
+    rows, cols = np.array([0, 1, 2, 3, 0, 1, 2, 0]), np.array([0, 1, 2, 3, 1, 0, 0, 2])
+    entries = draw(8)
+    for op in ("H", "T"):
+        flip = np.conj if op == "H" else np.asarray
+        a = draw(4, 4)
+        yield Symmetric(Dense(4, 4), op), (a + flip(a.T)) / 2 + 3 * np.eye(4)
+        values = 3.0 * (rows == cols) + entries
+        values[:4] = values[:4].real if op == "H" else values[:4]
+        values[5], values[7] = flip(values[4]), flip(values[6])
+        yield Symmetric(Sparse(Pattern(rows, cols, (4, 4))), op), values

@@ -1,0 +1,61 @@
+"""S(p) = tril(p) or triu(p), or with a unit diagonal I + tril(p, -1);  S^*(u v^H) = tril(u v^H)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ldiv.rule import Array, Tree, conj, device_of, namespace, transpose
+from ldiv.structure import Linear, view_dense
+
+Diagonal = Literal["own", "unit", "zero"]
+
+
+@dataclass(frozen=True)
+class Triangular(Linear):
+    """The triangle of a dense array; the other triangle is not read. Parameters (*batch, n, n).
+
+    `diagonal`: `own` reads it, `unit` puts ones there (affine in p), `zero` is the tangent of `unit`.
+    """
+
+    n: int
+    lower: bool
+    diagonal: Diagonal = "own"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n, self.n
+
+    @property
+    def core(self) -> Tree:
+        return 2
+
+    @property
+    def tangent(self) -> Triangular:
+        return Triangular(self.n, self.lower, "zero") if self.diagonal == "unit" else self
+
+    def _triangle(self, a: Array) -> Array:
+        xp, inset = namespace(a), self.diagonal != "own"
+        return xp.tril(a, k=-inset) if self.lower else xp.triu(a, k=+inset)
+
+    def apply(self, p: Tree, x: Array, op: str) -> Array:
+        y = namespace(x).matmul(view_dense(self._triangle(p), op), x)
+        return y + x if self.diagonal == "unit" else y
+
+    def project(self, u: Array, v: Array) -> Tree:
+        return self._triangle(namespace(u).matmul(u, conj(transpose(v))))
+
+    def todense(self, p: Tree) -> Array:
+        a = self._triangle(p)
+        if self.diagonal != "unit":
+            return a
+        on = {} if device_of(a) == "cpu" else {"device": a.device}
+        return a + namespace(a).eye(self.n, dtype=a.dtype, **on)
+
+
+def cases(rng: Any, draw: Any) -> Iterator[tuple[Triangular, Tree]]:
+    for lower in (True, False):
+        for diagonal in ("own", "unit"):
+            yield Triangular(5, lower, diagonal), draw(5, 5) + 3 * (diagonal == "own")  # type: ignore[arg-type]
+    yield Triangular(4, True), draw(2, 4, 4) + 3
