@@ -11,7 +11,7 @@ from ldiv import memory
 from ldiv import solver as solvers
 from ldiv.errors import got
 from ldiv.matrix import Matrix, as_matrix
-from ldiv.rule import Array, Tree, batch_of, bind, device_of, is_complex, leaves, namespace, public, rebuild
+from ldiv.rule import Array, Tree, batch_of, broadcast, bind, device_of, is_complex, leaves, namespace, public, rebuild
 from ldiv.rules.logabsdet import LogAbsDet
 from ldiv.rules.solve import solve as solve_rule
 from ldiv.sparse import SparseArray
@@ -140,7 +140,7 @@ def _solve(structure: Structure, params: Tree, b: Any, assume_a: str, method: st
     flat = leaves(params)
     block, vector = as_block("b", b, structure.shape[0], flat[0])
     cores = leaves(structure.core)
-    require_batches("b", np.broadcast_shapes(*(batch_of(x, c) for x, c in zip(flat, cores, strict=True))), batch_of(block, 2))
+    require_batches("b", broadcast(*(batch_of(x, c) for x, c in zip(flat, cores, strict=True))), batch_of(block, 2))
     *flat, block = common_precision(*flat, block)
     x = solve_rule(structure, rebuild(structure.core, flat), block, assume_a, method)
     return x[..., 0] if vector else x

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.errors import got
-from ldiv.rule import Array, Tree, batch_of, frontend_of, is_array, leaves, numpy_dtype, public, transpose
+from ldiv.rule import Array, Tree, batch_of, broadcast, frontend_of, is_array, leaves, numpy_dtype, public, transpose
 from ldiv.structure import Structure, matmul
 from ldiv.structures.dense import Dense
 from ldiv.validate import as_block, require_batches, require_float
@@ -41,7 +41,7 @@ class Matrix:
     @property
     def batch(self) -> tuple[int, ...]:
         """The batch axes of the parameters."""
-        return np.broadcast_shapes(*(batch_of(x, c) for x, c in zip(leaves(self.params), leaves(self.structure.core), strict=True)))
+        return broadcast(*(batch_of(x, c) for x, c in zip(leaves(self.params), leaves(self.structure.core), strict=True)))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -93,7 +93,7 @@ def multiply(structure: Structure, params: Tree, x: Array) -> Array:
     """S(p) x for x (n,) or (*batch, n, k), checked."""
     flat = leaves(params)
     block, vector = as_block("x", x, structure.shape[1], flat[0])
-    batch = np.broadcast_shapes(*(batch_of(leaf, c) for leaf, c in zip(flat, leaves(structure.core), strict=True)))
+    batch = broadcast(*(batch_of(leaf, c) for leaf, c in zip(flat, leaves(structure.core), strict=True)))
     require_batches("x", batch, batch_of(block, 2))
     y = matmul(structure, params, block)
     return y[..., 0] if vector else y

@@ -1,8 +1,8 @@
 """Factorizations are remembered, so that the adjoint never factors again.
 
 The key is the structure, the engine and the values themselves, whole: they are copied when a factor is kept and compared
-exactly when it is looked for, so no change of values, in place or not, ever finds a stale factor. Bounded in bytes, the
-least recently used goes first; thread-safe.
+exactly when it is looked for, so no change of values, in place or not, ever finds a stale factor. (A few sampled values
+only sort the candidates into drawers.) Bounded in bytes, the least recently used goes first; thread-safe.
 """
 
 from __future__ import annotations
@@ -46,12 +46,14 @@ _entries: OrderedDict[int, _Entry] = OrderedDict()  # by id of the factor, least
 _of_key: dict[Hashable, list[_Entry]] = {}
 _pins: dict[int, int] = {}
 _collected: ContextVar[list[Any] | None] = ContextVar("collected", default=None)
+_held = 0
 _limit = PHYSICAL // 8
 counts = {"analyses": 0, "factorizations": 0, "hits": 0, "solves": 0}
 
 
 def remembered(key: Hashable, values: tuple[Array, ...], make: Callable[[], Any]) -> Any:
     """The factor of these values: the one that is kept, or `make()`, which is then kept."""
+    key = (key, *(_drawer(v) for v in values))
     factor = _find(key, values)
     if factor is None:
         factor = _keep(key, values, make())
@@ -60,11 +62,21 @@ def remembered(key: Hashable, values: tuple[Array, ...], make: Callable[[], Any]
     return factor
 
 
+def _drawer(values: Array) -> bytes | None:
+    """A few of the values where they are at hand: candidates elsewhere need not be compared."""
+    if type(values) is not np.ndarray:
+        return None
+    flat = values.reshape(-1)
+    return flat[:: max(len(flat) // 8, 1)].tobytes()
+
+
 def _keep(key: Hashable, values: tuple[Array, ...], factor: Any) -> Any:
     kept = tuple(namespace(v).asarray(v, copy=True) for v in values)
     entry = _Entry(key, kept, factor, factor.nbytes + sum(v.nbytes for v in kept))
+    global _held
     with _lock:
         counts["factorizations"] += 1
+        _held += entry.nbytes
         _entries[id(factor)] = entry
         _of_key.setdefault(key, []).append(entry)
         _evict()
@@ -90,13 +102,15 @@ def _same(a: Array, b: Array) -> bool:
 
 def _evict() -> None:
     """Drop the least recently used factors that nobody pins, until the rest fits."""
-    total = sum(entry.nbytes for entry in _entries.values())
+    global _held
+    if _held <= _limit:
+        return
     for ident in list(_entries):
-        if total <= _limit:
+        if _held <= _limit:
             return
         if not _pins.get(ident):
             entry = _entries.pop(ident)
-            total -= entry.nbytes
+            _held -= entry.nbytes
             of_key = [other for other in _of_key[entry.key] if other is not entry]
             if of_key:
                 _of_key[entry.key] = of_key
@@ -161,4 +175,4 @@ def cache_info() -> CacheInfo:
     True
     """
     with _lock:
-        return CacheInfo(**counts, entries=len(_entries), bytes=sum(e.nbytes for e in _entries.values()), limit=_limit)
+        return CacheInfo(**counts, entries=len(_entries), bytes=_held, limit=_limit)

@@ -64,9 +64,7 @@ class Rule(ABC):
 
 def leaves(tree: Tree) -> list[Any]:
     """The arrays of a nested tuple, from left to right."""
-    if isinstance(tree, tuple):
-        return [leaf for branch in tree for leaf in leaves(branch)]
-    return [tree]
+    return [leaf for branch in tree for leaf in leaves(branch)] if isinstance(tree, tuple) else [tree]
 
 
 def rebuild(like: Tree, flat: Sequence[Any]) -> Tree:
@@ -140,11 +138,14 @@ def _find(x: object) -> ModuleType | None:
 
 def frontend_of(*arrays: Array) -> ModuleType:
     """The one front end that owns all these arrays."""
+    kinds = {type(x) for x in arrays}
+    if len(kinds) == 1 and (known := _by_type.get(*kinds)) is not None:
+        return known
     owners = {_by_type.get(type(x)) or _find(x) for x in arrays}
     if len(owners) == 1 and (owner := owners.pop()) is not None:
         return owner
-    kinds = sorted({f"{type(x).__module__}.{type(x).__qualname__}" for x in arrays})
-    raise TypeError(got("arrays", "all of one framework (NumPy, PyTorch or JAX)", " and ".join(kinds) or "none", "Convert them first."))
+    names = " and ".join(sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in kinds))
+    raise TypeError(got("arrays", "all of one framework (NumPy, PyTorch or JAX)", names or "none", "Convert them first."))
 
 
 def host(x: Array) -> bool:
@@ -171,7 +172,12 @@ def scatter(x: Array, index: np.ndarray[Any, Any], size: int) -> Array:
 
 def namespace(x: Array) -> Any:
     """The array namespace of x in the dialect of the array API standard."""
-    return np if type(x) is np.ndarray else array_api_compat.array_namespace(x)
+    if (known := _namespaces.get(type(x))) is None:
+        known = _namespaces[type(x)] = np if type(x) is np.ndarray else array_api_compat.array_namespace(x)
+    return known
+
+
+_namespaces: dict[type, Any] = {}
 
 
 def through(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -195,7 +201,20 @@ def public(f: Callable[P, R]) -> Callable[P, R]:
 
 def numpy_dtype(x: Array) -> np.dtype[Any]:
     """The dtype of x under NumPy's name, whatever the framework."""
-    return x.dtype if type(x) is np.ndarray else np.dtype(str(x.dtype).rpartition(".")[2])
+    if type(x) is np.ndarray:
+        return x.dtype
+    if (known := _dtypes.get(x.dtype)) is None:
+        known = _dtypes[x.dtype] = np.dtype(str(x.dtype).rpartition(".")[2])
+    return known
+
+
+_dtypes: dict[Any, np.dtype[Any]] = {}
+
+
+def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that these broadcast to; quick where it is one of them already."""
+    different = {s for s in shapes if s}
+    return np.broadcast_shapes(*different) if len(different) > 1 else different.pop() if different else ()
 
 
 def is_complex(x: Array) -> bool:
@@ -226,7 +245,7 @@ def transpose(x: Array) -> Array:
 
 def device_of(x: Array) -> str:
     """`cpu`, `cuda:0` ... ; NumPy arrays live on the cpu."""
-    return "cpu" if type(x) is np.ndarray else str(array_api_compat.device(x))
+    return "cpu" if type(x) is np.ndarray else str(x.device)
 
 
 def batch_of(x: Array, core: int) -> tuple[int, ...]:

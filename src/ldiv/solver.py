@@ -26,7 +26,7 @@ import numpy as np
 
 from ldiv.errors import EngineError
 from ldiv.memory import counts, remembered
-from ldiv.rule import Array, Tree, batch_of, conj, device_of, fold, is_complex, leaves, namespace, numpy_dtype, on_host, rebuild, unfold
+from ldiv.rule import Array, Tree, batch_of, broadcast, conj, device_of, fold, is_complex, leaves, namespace, numpy_dtype, on_host, rebuild, unfold
 from ldiv.structure import Structure
 
 
@@ -132,7 +132,7 @@ def _solve_folded(factor: Factor, p: Tree, structure: Structure, b: Array, op: s
     """Many right-hand sides of one matrix, and a batch of them, are one solve."""
     require_finite("b", b)
     if 0 in b.shape:
-        return namespace(b).zeros((*np.broadcast_shapes(_batch(structure, p), batch_of(b, 2)), *b.shape[-2:]), dtype=b.dtype, device=device_of(b))
+        return namespace(b).zeros((*broadcast(_batch(structure, p), batch_of(b, 2)), *b.shape[-2:]), dtype=b.dtype, device=device_of(b))
     counts["solves"] += 1
     if _batch(structure, p):
         return factor.solve(b, op)
@@ -161,13 +161,16 @@ def _matrices(structure: Structure, flat: Sequence[Array], batch: tuple[int, ...
 
 
 def _batch(structure: Structure, p: Tree) -> tuple[int, ...]:
-    cores = leaves(structure.core)
-    return np.broadcast_shapes(*(batch_of(leaf, c) for leaf, c in zip(leaves(p), cores, strict=True)))
+    core = structure.core
+    if isinstance(core, int):
+        return batch_of(p, core)
+    return broadcast(*(batch_of(leaf, c) for leaf, c in zip(leaves(p), leaves(core), strict=True)))
 
 
 def _spec(structure: Structure, p: Tree, b: Array) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    shape = (*np.broadcast_shapes(_batch(structure, p), batch_of(b, 2)), *b.shape[-2:])
-    return shape, np.result_type(*(numpy_dtype(leaf) for leaf in leaves(p)), numpy_dtype(b))
+    shape = (*broadcast(_batch(structure, p), batch_of(b, 2)), *b.shape[-2:])
+    dtypes = {numpy_dtype(x) for x in (*leaves(p), b)}
+    return shape, np.result_type(*dtypes) if len(dtypes) > 1 else dtypes.pop()
 
 
 def require_finite(name: str, *arrays: Array) -> None:

@@ -90,16 +90,12 @@ class Structure(ABC):
 
     def memo(self, key: Hashable, make: Callable[[], R]) -> R:
         """What depends on the structure alone is made once and kept on it: index sets, orderings, symbolic factorizations."""
-        with _memo_lock:
-            kept, lock = self.__dict__.setdefault("_memo", ({}, threading.RLock()))
-        with lock:
-            if key not in kept:
-                kept[key] = make()
-            result: R = kept[key]
-            return result
-
-
-_memo_lock = threading.Lock()
+        kept: dict[Hashable, R] = self.__dict__.setdefault("_memo", {})
+        if key not in kept:
+            with self.__dict__.setdefault("_memo_lock", threading.RLock()):
+                if key not in kept:
+                    kept[key] = make()
+        return kept[key]
 
 
 class Linear(Structure):
@@ -132,7 +128,7 @@ class Linear(Structure):
         return bind(Outer(self.tangent), u, v)[0]
 
     def view(self, op: str) -> Structure:
-        return self if op == "N" else View(self, op)
+        return self if op == "N" else self.memo(("view", op), lambda: View(self, op))
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from ldiv.errors import got
-from ldiv.rule import Array, frontend_of, is_array, namespace, numpy_dtype
+from ldiv.rule import Array, broadcast, device_of, frontend_of, is_array, namespace, numpy_dtype
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 PROMISES = ("gen", "sym", "her", "pos", "diagonal", "upper triangular", "lower triangular")
+_accepted: set[object] = set()  # the frameworks' own names of these dtypes
 _TRANS = {"N": "N", "T": "T", "H": "H", "C": "H", 0: "N", 1: "T", 2: "H"}
 
 
@@ -18,8 +19,11 @@ def require_float(name: str, x: object) -> Array:
     """x, an array of a framework in one of the four floating dtypes."""
     if not is_array(x):
         raise TypeError(got(name, "a NumPy, PyTorch or JAX array", type(x).__name__, "Convert it with the array library of your choice."))
-    dtype = str(x.dtype).rpartition(".")[2]  # type: ignore[attr-defined]
-    if dtype not in DTYPES:
+    if x.dtype not in _accepted:  # type: ignore[attr-defined]
+        dtype = str(x.dtype).rpartition(".")[2]  # type: ignore[attr-defined]
+        if dtype in DTYPES:
+            _accepted.add(x.dtype)  # type: ignore[attr-defined]
+            return x
         raise TypeError(got(name, "one of " + ", ".join(DTYPES), dtype, "Convert it, for instance to float64."))
     return x
 
@@ -54,7 +58,7 @@ def as_block(name: str, x: object, n: int, like: Array) -> tuple[Array, bool]:
 def require_batches(name: str, a: tuple[int, ...], b: tuple[int, ...]) -> None:
     """Batch axes must broadcast."""
     try:
-        np.broadcast_shapes(a, b)
+        broadcast(a, b)
     except ValueError:
         raise ValueError(got(name, f"batch axes that broadcast with {a}", str(b), "Batch axes come first; a vector has none.")) from None
 
@@ -62,13 +66,15 @@ def require_batches(name: str, a: tuple[int, ...], b: tuple[int, ...]) -> None:
 def together(name: str, x: Array, like: Array) -> None:
     """Both of one framework, on one device."""
     frontend_of(x, like)
-    here, there = (str(getattr(a, "device", "cpu")) for a in (x, like)) if hasattr(like, "is_cuda") else ("", "")
+    here, there = device_of(x), device_of(like)
     if here != there:
         raise ValueError(got(name, f"an array on {there}, where the matrix is", f"one on {here}", "Move one of them."))
 
 
 def common_precision(*arrays: Array) -> list[Array]:
     """The arrays in the widest of their precisions; real ones stay real, and those that fit are returned as they are."""
+    if len({x.dtype for x in arrays}) == 1:
+        return list(arrays)
     wide = max(np.finfo(numpy_dtype(x)).dtype.itemsize for x in arrays)
     names = {("f", 4): "float32", ("f", 8): "float64", ("c", 4): "complex64", ("c", 8): "complex128"}
     out = []

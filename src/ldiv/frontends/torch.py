@@ -19,44 +19,23 @@ def owns(x: object) -> bool:
 
 
 def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
-    outputs: tuple[Array, ...]
-    if _differentiating(flat):
-        outputs = Bound.apply(rule, *flat)  # type: ignore[no-untyped-call]
-    else:
-        outputs = rule.kernel(*rebuild(rule.core, flat))
-    return outputs
-
-
-def _differentiating(flat: list[Array]) -> bool:
-    return (
-        torch._C._are_functorch_transforms_active()
-        or forward_ad._current_level >= 0
-        or (torch.is_grad_enabled() and any(x.requires_grad for x in flat))
-    )
+    if torch._C._are_functorch_transforms_active():
+        return Transformed.apply(rule, *flat)  # type: ignore[no-untyped-call, no-any-return]
+    if forward_ad._current_level >= 0 or (torch.is_grad_enabled() and any(x.requires_grad for x in flat)):
+        return Eager.apply(rule, *flat)  # type: ignore[no-untyped-call, no-any-return]
+    return rule.kernel(*rebuild(rule.core, flat))
 
 
 class Bound(torch.autograd.Function):
-    """A rule, bound to its arrays."""
-
-    @staticmethod
-    def forward(rule: Rule, *flat: Array) -> tuple[Array, ...]:
-        return rule.kernel(*rebuild(rule.core, flat))
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        ctx.rule, *flat = inputs
-        ctx.set_materialize_grads(False)
-        ctx.mark_non_differentiable(*(y for y, d in zip(output, ctx.rule.differentiable or (), strict=False) if not d))
-        ctx.save_for_backward(*flat, *output)
-        ctx.save_for_forward(*flat, *output)
+    """A rule, bound to its arrays: the derivatives that both of its forms share."""
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Array | None) -> Any:
         rule: Rule = ctx.rule
-        need = ctx.needs_input_grad[1:]
-        flat, out = ctx.saved_tensors[: len(need)], ctx.saved_tensors[len(need) :]
+        need, saved = ctx.needs_input_grad[1:], ctx.saved_tensors
         if all(c is None for c in cotangents):
             return None, *(None for _ in need)
+        flat, out = saved[: len(need)], saved[len(need) :]
         results = rule.vjp(rebuild(rule.core, need), cotangents, out, *rebuild(rule.core, flat))
         return None, *(conform(g, x) if n else None for g, x, n in zip(leaves(results), flat, need, strict=True))
 
@@ -72,10 +51,41 @@ class Bound(torch.autograd.Function):
         outer_levels = torch._C._are_functorch_transforms_active()
         saved = [forward_ad.unpack_dual(t).primal if outer_levels else t for t in ctx.saved_tensors]
         flat, out = saved[:count], tuple(saved[count:])
-        args = rebuild(rule.core, flat)
         with forward_ad._set_fwd_grad_enabled(outer_levels or forward_ad._is_fwd_grad_enabled()):
-            moved = rule.jvp(rebuild(rule.core, tangents), out, *args)
+            moved = rule.jvp(rebuild(rule.core, tangents), out, *rebuild(rule.core, flat))
         return tuple(torch.zeros_like(y) if t is None else plain(t) for t, y in zip(moved, out, strict=True))
+
+
+def _save(ctx: Any, rule: Rule, flat: tuple[Array, ...], outputs: tuple[Array, ...]) -> None:
+    ctx.rule = rule
+    ctx.set_materialize_grads(False)
+    if rule.differentiable is not None:
+        ctx.mark_non_differentiable(*(y for y, d in zip(outputs, rule.differentiable, strict=True) if not d))
+    ctx.save_for_backward(*flat, *outputs)
+    ctx.save_for_forward(*flat, *outputs)
+
+
+class Eager(Bound):
+    """Outside torch.func: the form of Function that costs 100 microseconds less."""
+
+    @staticmethod
+    def forward(ctx: Any, rule: Rule, *flat: Array) -> tuple[Array, ...]:
+        outputs = rule.kernel(*rebuild(rule.core, flat))
+        _save(ctx, rule, flat, outputs)
+        return outputs
+
+
+class Transformed(Bound):
+    """Under torch.func transforms, which call the parts one by one."""
+
+    @staticmethod
+    def forward(rule: Rule, *flat: Array) -> tuple[Array, ...]:
+        return rule.kernel(*rebuild(rule.core, flat))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        rule, *flat = inputs
+        _save(ctx, rule, tuple(flat), output)
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, rule: Rule, *flat: Array) -> Any:
@@ -98,7 +108,9 @@ def conform(g: Array | None, x: Array) -> Array | None:
         return None
     if g.is_complex() and not x.is_complex():
         g = g.real
-    return plain(g.sum_to_size(x.shape).to(x.dtype))
+    if g.shape != x.shape:
+        g = g.sum_to_size(x.shape)
+    return plain(g if g.dtype == x.dtype else g.to(x.dtype))
 
 
 def plain(t: Array) -> Array:
@@ -107,6 +119,8 @@ def plain(t: Array) -> Array:
 
 
 def asnumpy(x: Array) -> Any:
+    if not torch._C._are_functorch_transforms_active():
+        return x.numpy(force=True)
     with torch._C._DisableFuncTorch():  # or detach would wrap a plain tensor, an index say, once more under a transform
         return x.numpy(force=True)
 
@@ -117,7 +131,8 @@ def host(x: Array) -> bool:
 
 def on_host(f: Callable[..., Any], specs: Any, *arrays: Array) -> tuple[Array, ...]:
     results = f(*map(asnumpy, arrays))
-    return tuple(torch.as_tensor(y, device=arrays[0].device) for y in results)
+    y = tuple(map(torch.from_numpy, results))
+    return y if host(arrays[0]) else tuple(t.to(arrays[0].device) for t in y)
 
 
 def scatter(x: Array, index: Any, size: int) -> Array:

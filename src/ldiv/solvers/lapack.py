@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.probe import direction, require_nonsingular
-from ldiv.rule import Array, Tree, conj, device_of, frontend_of, namespace, numpy_dtype, transpose
+from ldiv.rule import Array, Tree, conj, frontend_of, namespace, numpy_dtype, transpose
 from ldiv.solver import Factor
 from ldiv.structure import Structure
 from ldiv.structures.dense import Dense
@@ -34,12 +36,26 @@ def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Fact
         xp = namespace(a)
         refuse_asymmetry(float(2 * xp.max(xp.abs(p - a))), float(xp.max(xp.abs(p))), numpy_dtype(a), structure.op)
     result: Factor = Cholesky(a) if assume_a == "pos" else LU(a)
-    xp = namespace(a)
-    on = {} if device_of(a) == "cpu" else {"device": a.device}
-    z = xp.broadcast_to(xp.asarray(direction(a.shape[-1]).copy(), dtype=a.dtype, **on), (*a.shape[:-1], 1))
-    norm = xp.max(xp.sum(xp.abs(a), axis=-2), axis=-1)
-    require_nonsingular(NAME, norm, z, lambda r: result.solve(r, "N"), lambda y: z - xp.matmul(a, y))
+    _require_nonsingular(a, result)
     return result
+
+
+def _require_nonsingular(a: Array, factored: Factor) -> None:
+    """The probe, for all matrices of a batch at once."""
+    xp = namespace(a)
+    z = xp.asarray(direction(a.shape[-1]).copy(), dtype=a.dtype, device=a.device)
+    y = factored.solve(xp.broadcast_to(z, (*a.shape[:-1], 1)), "N")
+    norm = xp.max(xp.sum(xp.abs(a), axis=-2), axis=-1)
+
+    def size(x: Array) -> Array:
+        return xp.sum(xp.abs(x), axis=(-2, -1))
+
+    require_nonsingular(
+        NAME,
+        float(xp.max(norm * size(y) / size(z))),
+        float(np.finfo(numpy_dtype(a)).eps),
+        lambda: float(xp.max(size(factored.solve(z - xp.matmul(a, y), "N")) / size(y))),
+    )
 
 
 class LU(Factor):

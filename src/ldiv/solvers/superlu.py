@@ -71,6 +71,7 @@ class Symbolic:
         by_row = sp.csc_array((identity[:0] if not self.pattern.slots else np.arange(self.pattern.slots), self.pattern.indices, self.pattern.indptr), shape=pattern.shape).tocsr()
         self.by_row, self.row_starts = by_row.data, by_row.indptr[:-1]
         self.col_starts = self.pattern.indptr[:-1]
+        self.probed = np.abs(direction(n)).sum()
         self.empty = bool((np.diff(by_row.indptr) == 0).any() or (np.diff(self.pattern.indptr) == 0).any())
 
 
@@ -87,8 +88,9 @@ class SuperLU(Factor):
         self._symbolic = symbolic
         values, self._row_scale, self._col_scale = _equilibrated(symbolic, symbolic.pattern.slot_values(slots))
         self._a = symbolic.pattern.csc(values)
+        self._views: dict[str, Any] = {}
         self._norm = np.add.reduceat(np.abs(values), symbolic.col_starts).max()
-        self._eps = np.finfo(values.dtype).eps
+        self._eps = float(np.finfo(values.dtype).eps)
         threshold = 0.0 if positive or symbolic.triangular else 0.01 if symbolic.on_diagonal else 1.0
         try:
             self._lu = splu(self._a, symbolic.spec, threshold, options={"SymmetricMode": symbolic.on_diagonal})
@@ -99,8 +101,14 @@ class SuperLU(Factor):
         self.nbytes = self._lu.nnz * (values.itemsize + 4) + values.nbytes
         if positive:
             self._require_positive()
-        z = direction(len(symbolic.rows)).astype(values.dtype)
-        require_nonsingular(NAME, self._norm, z, self._lu.solve, lambda y: z - self._a @ y)
+        self._require_nonsingular()
+
+    def _require_nonsingular(self) -> None:
+        z = direction(len(self._symbolic.rows)).astype(self._a.dtype, copy=False)
+        y = self._lu.solve(z)
+        size = np.abs(y).sum()
+        growth = float(self._norm * size / self._symbolic.probed)
+        require_nonsingular(NAME, growth, self._eps, lambda: float(np.abs(self._lu.solve(z - self._a @ y)).sum() / size))
 
     def _require_positive(self) -> None:
         """Without pivoting the signs of the pivots are those of the eigenvalues (Sylvester)."""
@@ -111,16 +119,17 @@ class SuperLU(Factor):
     def solve(self, b: Any, op: str) -> Any:
         transposed, _ = VIEWS[op]
         s = self._symbolic
-        rows, cols, r, c = (s.cols, s.col_place, self._col_scale, self._row_scale) if transposed else (s.rows, s.col_place, self._row_scale, self._col_scale)
         if transposed:
-            cols = s.row_place
-        b = b[rows].astype(self._a.dtype, copy=False)
+            order, place, r, c = s.cols, s.row_place, self._col_scale, self._row_scale
+        else:
+            order, place, r, c = s.rows, s.col_place, self._row_scale, self._col_scale
+        b = b[order].astype(self._a.dtype, copy=False)
         y = self._solve(b if r is None else r[:, None] * b, op)
-        return (y if c is None else c[:, None] * y)[cols]
+        return (y if c is None else c[:, None] * y)[place]
 
     def _solve(self, b: Any, op: str) -> Any:
         """The permuted system: solve, and refine while the backward error |b - A y| / (|A| |y| + |b|) asks for it and falls."""
-        a = self._a if op == "N" else self._a.T if op == "T" else self._a.T.conj()
+        a = self._a if op == "N" else self._transposed(op)
         y = self._lu.solve(b, op)
         error = np.inf
         for _ in range(REFINEMENTS):
@@ -133,10 +142,18 @@ class SuperLU(Factor):
             raise SingularMatrixError(NAME, f"a backward error of {error:.1e} that iterative refinement does not reduce")
         return y
 
+    def _transposed(self, op: str) -> Any:
+        if op not in self._views:
+            transposed = self._a.T
+            self._views[op] = transposed.conj() if op == "H" and self._a.dtype.kind == "c" else transposed
+        return self._views[op]
+
     def _backward_error(self, residual: Any, y: Any, b: Any) -> float:
-        size = self._norm * np.abs(y).max(axis=0) + np.abs(b).max(axis=0)
-        worst = np.abs(residual).max(axis=0) / np.where(size == 0, 1, size)
-        return float(worst.max())
+        """The worst of the columns."""
+        axis = None if y.shape[1] == 1 else 0
+        size = self._norm * np.abs(y).max(axis) + np.abs(b).max(axis)
+        worst = np.abs(residual).max(axis)
+        return float(worst / size if size else 0) if axis is None else float((worst / np.where(size == 0, 1, size)).max())
 
     def logabsdet(self) -> Any:
         pivots = np.log(np.abs(self._lu.U.diagonal())).sum()
@@ -150,7 +167,8 @@ def _equilibrated(symbolic: Symbolic, values: Any) -> tuple[Any, Any, Any]:
     for _ in range(SCALINGS):
         in_row = np.maximum.reduceat(size[symbolic.by_row], symbolic.row_starts)
         in_col = np.maximum.reduceat(size, symbolic.col_starts)
-        smallest, largest = min(in_row.min(), in_col.min()), max(in_row.max(), in_col.max())
+        both = np.concatenate([in_row, in_col])
+        smallest, largest = both.min(), both.max()
         if smallest == 0:
             raise SingularMatrixError(NAME, "a row or column of zeros")
         if smallest >= BALANCED * largest:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.pattern import Pattern
-from ldiv.rule import Array, Tree, batch_of, conj, fold, host, namespace, numpy_dtype, on_host, scatter, unfold
+from ldiv.rule import Array, Tree, batch_of, broadcast, conj, fold, host, namespace, numpy_dtype, on_host, scatter, unfold
 from ldiv.structure import VIEWS, Linear
 
 COLUMNS_AT_ONCE = 16  # of a sampled product on the host: bounds its scratch to nnz x 16 numbers
@@ -40,7 +40,7 @@ class Sparse(Linear):
     def apply(self, p: Tree, x: Array, op: str) -> Array:
         m = self.shape[VIEWS[op][0]]
         if host(x):
-            batch, k = np.broadcast_shapes(batch_of(p, 1), batch_of(x, 2)), x.shape[-1]
+            batch, k = broadcast(batch_of(p, 1), batch_of(x, 2)), x.shape[-1]
             spec = ((*batch, m, k), np.result_type(numpy_dtype(p), numpy_dtype(x)))
             return on_host(partial(self._apply_on_host, op, spec), (spec,), p, x)[0]
         rows, cols = self.pattern.rows, self.pattern.cols
@@ -67,7 +67,7 @@ class Sparse(Linear):
 
     def project(self, u: Array, v: Array) -> Tree:
         if host(u):
-            batch = np.broadcast_shapes(batch_of(u, 2), batch_of(v, 2))
+            batch = broadcast(batch_of(u, 2), batch_of(v, 2))
             return on_host(self._project_on_host, (((*batch, self.pattern.nnz), np.result_type(numpy_dtype(u), numpy_dtype(v))),), u, v)[0]
         return namespace(u).sum(u[..., self.pattern.rows, :] * conj(v)[..., self.pattern.cols, :], axis=-1)
 

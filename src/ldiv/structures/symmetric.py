@@ -45,7 +45,7 @@ class Symmetric(Structure):
         return rebuild(need, [g if g is None else (g + h) / 2 for g, h in zip(leaves(one), leaves(other), strict=True)])
 
     def view(self, op: str) -> Structure:
-        return self if op in ("N", self.op) else Symmetric(self.base.C, self.op)
+        return self if op in ("N", self.op) else self.memo("conjugate", lambda: Symmetric(self.base.C, self.op))
 
     def unview(self) -> tuple[Structure, str]:
         base, op = self.base.unview()
