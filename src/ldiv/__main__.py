@@ -1,0 +1,89 @@
+"""python -m ldiv check A.mtx: does the solve of this matrix, and its gradient, work?  python -m ldiv info: what is here?
+
+Exit codes: 0; 1 where a check fails (singular, a broken promise, a gradient that is off); 2 for input that is no good.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import numpy as np
+
+from ldiv import __version__, solver
+from ldiv.errors import NotSymmetricError
+from ldiv.matrix import Matrix
+from ldiv.matrixfile import load_matrix, load_rhs
+from ldiv.report import show_check, show_info, waiting
+from ldiv.rule import Array
+from ldiv.verify import PART, verify
+
+CODES = "exit codes: 0 all is well; 1 the check failed: singular, a broken promise, or a gradient that is off; 2 bad input"
+EXAMPLE = "example: python -m ldiv check stiffness.mtx --assume-a pos"
+
+
+class Parser(argparse.ArgumentParser):
+    """Complains in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(f"bad options: {message}. See {self.prog} --help.")
+
+
+def parser() -> Parser:
+    top = Parser("python -m ldiv", description="Linear algebra with derivatives: try it on a matrix of yours.", epilog=f"{EXAMPLE}\n{CODES}")
+    top.formatter_class = argparse.RawDescriptionHelpFormatter
+    top.add_argument("--version", action="version", version=f"ldiv {__version__}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="command")
+    check = commands.add_parser(
+        "check",
+        help="solve with a matrix, differentiate, verify the gradient, print one table",
+        description="Solves A x = b, takes the gradient of Re c^H x for a random c with respect to all stored entries of A and b, "
+        "and compares it along a random direction with a complex step.",
+        epilog=CODES,
+    )
+    check.add_argument("matrix", metavar="A.mtx", help="a square matrix: Matrix Market, or .npz by scipy.sparse.save_npz")
+    check.add_argument("--rhs", metavar="b.mtx", help="right-hand sides, dense or sparse; random where it is left out")
+    check.add_argument("--assume-a", default="gen", choices=tuple(PART), help="what you promise about A (default: %(default)s)")
+    check.add_argument("--method", default="auto", choices=("auto", *solver.engines()), help="the engine (default: %(default)s)")
+    commands.add_parser("info", help="engines and front ends: present or not, and why", description="Engines, front ends and versions.")
+    return top
+
+
+def run_check(A: Matrix, b: Array | None, options: argparse.Namespace) -> int:
+    name = Path(options.matrix).name
+    with waiting(name):
+        found = verify(A, b, options.assume_a, options.method)
+    show_check(name, options.assume_a, found)
+    return complain(f"{options.matrix}: {found.failure}", 1) if found.failure else 0
+
+
+def complain(message: str, code: int) -> int:
+    """One line on stderr, whatever the message looks like."""
+    print("ldiv:", " ".join(message.split()), file=sys.stderr)
+    return code
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    subject = ""
+    try:
+        options = parser().parse_args(argv)
+        if options.command == "info":
+            show_info()
+            return 0
+        A = load_matrix(options.matrix)
+        b = None if options.rhs is None else load_rhs(options.rhs, A.shape[0])
+        subject = f"{options.matrix}: "  # up to here errors name the file themselves
+        return run_check(A, b, options)
+    except (np.linalg.LinAlgError, NotSymmetricError) as error:
+        return complain(f"{subject}{error}", 1)
+    except MemoryError as error:
+        return complain(f"{subject}out of memory. {error}", 1)
+    except (ValueError, OSError) as error:
+        return complain(f"{subject}{error}", 2)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
