@@ -1,0 +1,56 @@
+# Every target makes what it needs: the first one pays for .venv, the others find it there.
+#
+#     make demo        topology optimization of a cantilever, with a picture in out/
+#     make test        all tests, and the examples of every docstring and page
+#     make lint        style and types
+#     make bench       the benchmarks, on one thread
+#     make test-gpu    the tests that need CUDA;      make bench-gpu    the benchmarks that do
+#
+# PYTHON chooses the interpreter (3.11 to 3.13). VENV=none runs in it as it is, say where a CUDA build of torch is installed already:
+#     make test-gpu VENV=none PYTHON=/opt/torch/bin/python
+
+PYTHON ?= python3
+VENV ?= .venv
+
+ifeq ($(VENV),none)
+run := $(PYTHON)
+ready :=
+export PYTHONPATH := $(CURDIR)/src
+else
+run := $(VENV)/bin/python
+ready := $(VENV)/ready
+endif
+
+on_gpu := bench/bench_gpu.py
+one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.PHONY: demo test lint bench test-gpu bench-gpu clean
+.DEFAULT_GOAL := test
+
+demo: $(ready)
+	$(run) examples/topology.py
+
+test: $(ready)
+	$(one_thread) $(run) -m pytest -n 2
+
+lint: $(ready)
+	$(run) -m ruff check .
+	$(run) -m ruff format --check .
+	$(run) -m mypy
+
+bench: $(ready)
+	for script in $(filter-out $(on_gpu),$(wildcard bench/bench_*.py)); do $(run) $$script || exit 1; done
+
+test-gpu: $(ready)
+	$(run) -m pytest -m gpu -rs
+
+bench-gpu: $(ready)
+	$(run) $(on_gpu)
+
+clean:
+	rm -rf .venv out build dist .pytest_cache .mypy_cache .ruff_cache
+
+$(VENV)/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
