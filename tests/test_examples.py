@@ -1,0 +1,58 @@
+"""Every script in examples/ runs, at a small size, and its numbers hold."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import ldiv
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+TESTED = {"topology"}
+
+
+@pytest.fixture
+def script(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
+    """The script that the test names, loaded by its path."""
+    for needed in ("torch", "skfem", "matplotlib", "rich"):
+        pytest.importorskip(needed, reason=f"the examples need {needed}: install ldiv[torch,demo]")
+    spec = importlib.util.spec_from_file_location(f"examples_{request.param}", EXAMPLES / f"{request.param}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look for the names in their annotations
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[spec.name]
+
+
+def test_no_example_is_forgotten() -> None:
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == TESTED
+
+
+@pytest.mark.parametrize("script", ["topology"], indirect=True)
+@pytest.mark.parametrize(("assume_a", "iterations"), [("gen", 30), ("pos", 8)])
+def test_topology(script: ModuleType, assume_a: str, iterations: int, tmp_path: Path) -> None:
+    picture = tmp_path / "new" / "topology.png"
+    history = script.main(["--size", "60", "20", "--iterations", str(iterations), "--assume-a", assume_a, "--out", str(picture)])
+    assert history.gradient_error < 1e-6
+    assert len(history.compliance) == iterations
+    assert history.compliance[-1] < history.compliance[0] / 3
+    assert history.volume == pytest.approx([script.SHARE] * iterations, abs=1e-6)
+    assert history.picture == picture and picture.read_bytes().startswith(b"\x89PNG")
+    info = ldiv.cache_info()
+    assert info.analyses == 1
+    assert info.factorizations == iterations + 4  # one a matrix: the adjoints factor nothing
+
+
+@pytest.mark.parametrize("script", ["topology"], indirect=True)
+def test_topology_refuses_a_wrong_gradient(script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    right = script.with_gradient
+    monkeypatch.setattr(script, "with_gradient", lambda *args: (right(*args)[0], 1.001 * right(*args)[1]))
+    with pytest.raises(SystemExit) as end:
+        script.main(["--size", "24", "8", "--iterations", "1", "--out", str(tmp_path / "none.png")])
+    assert end.value.code == 1
