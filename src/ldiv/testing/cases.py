@@ -1,0 +1,66 @@
+"""What there is to test: the cases that every structure and rule file gives, in each dtype, always the same numbers."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ldiv.rule import Rule, Tree, leaves, rebuild
+from ldiv.solver import engines
+from ldiv.structure import Structure
+
+DTYPES = ("float64", "complex128")
+
+
+class Draw:
+    """Normal numbers of a shape, complex where asked."""
+
+    def __init__(self, dtype: str, seed: int = 0) -> None:
+        self.dtype, self.rng = np.dtype(dtype), np.random.default_rng(seed)
+
+    def __call__(self, *shape: int) -> Any:
+        x = self.rng.standard_normal(shape)
+        if self.dtype.kind == "c":
+            x = x + 1j * self.rng.standard_normal(shape)
+        return x.astype(self.dtype)
+
+    def like(self, tree: Tree) -> Tree:
+        """Numbers for every leaf of a tree."""
+        return rebuild(tree, [self(*leaf.shape) for leaf in leaves(tree)])
+
+
+def _modules(package: str) -> Iterator[ModuleType]:
+    home = importlib.import_module(package)
+    for found in pkgutil.iter_modules(home.__path__):
+        module = importlib.import_module(f"{package}.{found.name}")
+        if hasattr(module, "cases"):
+            yield module
+
+
+def found_structures(dtype: str) -> list[tuple[Structure, Tree]]:
+    """(structure, parameters) of all structure files."""
+    draw = Draw(dtype)
+    return [case for module in _modules("ldiv.structures") for case in module.cases(draw)]
+
+
+def found_rules(dtype: str) -> list[tuple[Rule, tuple[Tree, ...]]]:
+    """(rule, arguments) of all rule files, on all structures."""
+    draw = Draw(dtype, 1)
+    return [case for module in _modules("ldiv.rules") for case in module.cases(found_structures(dtype), draw)]
+
+
+def found_solvers(dtype: str) -> list[tuple[str, Structure, Tree]]:
+    """(engine, structure, parameters) for every engine and every structure that it supports."""
+    return [
+        (name, structure, p)
+        for structure, p in found_structures(dtype)
+        for name, engine in engines().items()
+        if structure.shape[0] == structure.shape[1] and engine.supports(structure, np.dtype(dtype), "cpu", "gen") is None
+    ]
+
+

@@ -1,0 +1,41 @@
+"""Inner products, dense differences and the comparison that all suites share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ldiv.rule import Array, Tree, leaves, rebuild
+
+
+def inner(a: Tree, b: Tree) -> float:
+    """<a, b> = Re tr(a^H b), over all leaves; None is zero."""
+    pairs = zip(leaves(a), leaves(b), strict=True)
+    return float(sum(np.real(np.vdot(x, y)) for x, y in pairs if x is not None and y is not None))
+
+
+def assert_close(law: str, got: Any, expected: Any, tol: float = 1e-12) -> None:
+    """Equal up to `tol` times the larger of 1 and the largest expected number."""
+    got, expected = np.asarray(got), np.asarray(expected)
+    assert got.shape == expected.shape, f"{law}: expected shape {expected.shape}, got {got.shape}"
+    if expected.size:
+        error = np.abs(got - expected).max() / max(1.0, np.abs(expected).max())
+        assert error <= tol, f"{law}: off by {error:.1e}, allowed {tol:.1e}"
+
+
+def difference(f: Callable[[Tree], Array], at: Tree, along: Tree, h: float = 2e-5, levels: int = 2) -> Array:
+    """df(at)[along] by central differences, extrapolated in h^2 (Richardson): truncated at h^4, rounded at eps / h.
+
+    The steps are small enough to pass as rounding where a structure promises symmetry.
+    """
+
+    def central(h: float) -> Array:
+        plus, minus = (rebuild(at, [x + s * h * d for x, d in zip(leaves(at), leaves(along), strict=True)]) for s in (1, -1))
+        return (f(plus) - f(minus)) / (2 * h)
+
+    row = [central(h / 2**i) for i in range(levels)]
+    for j in range(1, levels):
+        row = [(4**j * fine - coarse) / (4**j - 1) for coarse, fine in zip(row, row[1:], strict=False)]
+    return row[0]

@@ -1,0 +1,113 @@
+"""Laws of a front end: it computes what the rule computes on NumPy arrays, and all its modes agree.
+
+    values, jvp and vjp are the rule's own;      the second derivative d^2 f[d, e] of a loss is the same by forward over forward,
+    forward over reverse, reverse over forward and reverse over reverse, and equals a difference of NumPy's first derivatives;
+    vmap over a leading axis is the stack of the results
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ldiv.rule import Array, Rule, Tree, asnumpy, bind, leaves, rebuild
+from ldiv.testing.cases import Draw
+from ldiv.testing.distance import assert_close, difference, inner
+
+Vector = list[Any]
+
+
+class Transforms:
+    """A framework's transforms of functions of a list of arrays; `conjugate` where its gradients are the conjugates of ours."""
+
+    def __init__(self, name: str) -> None:
+        if name == "torch":
+            torch = importlib.import_module("torch")
+            self.array: Callable[[Any], Any] = torch.asarray
+            self.grad, self.jvp, self.vmap = torch.func.grad, torch.func.jvp, torch.func.vmap
+            self.conjugate = False
+        elif name == "jax":
+            jax = importlib.import_module("jax")
+            self.array, self.conjugate = jax.numpy.asarray, True
+            self.grad, self.jvp, self.vmap = jax.grad, jax.jvp, jax.vmap
+        else:
+            raise ValueError(f"no transforms are known for {name!r}: add them in ldiv/testing/frontend.py")
+
+    def gradient(self, f: Callable[[Vector], Any], x: Vector) -> Vector:
+        """The cotangents in our convention, dL = <grad, dx>."""
+        g = self.grad(f)(x)
+        return [_conj(leaf) for leaf in g] if self.conjugate else list(g)
+
+
+def _conj(x: Any) -> Any:
+    return x.conj()
+
+
+def frontend_laws(name: str, rule: Rule, args: tuple[Tree, ...]) -> None:
+    """Check every law of one front end on one rule."""
+    fw, draw = Transforms(name), Draw(leaves(args)[0].dtype.name, 5)
+    x, d, e = ([fw.array(leaf) for leaf in leaves(tree)] for tree in (args, draw.like(args), draw.like(args)))
+    out = bind(rule, *args)
+    weights = [draw(*y.shape) if y.dtype.kind == "c" else draw(*y.shape).real for y in out]
+
+    def apply(x: Vector) -> tuple[Any, ...]:
+        return bind(rule, *rebuild(args, x))
+
+    def loss(x: Vector) -> Any:
+        return sum(((fw.array(w).conj() * y).real.sum() if w.dtype.kind == "c" else (fw.array(w) * y).sum()) + abs(y * y.conj()).sum() / 2 for w, y in zip(weights, apply(x), strict=True))
+
+    def reference(flat: Tree) -> Tree:
+        """The gradient of the loss by NumPy and the rule's own vjp."""
+        now = rebuild(args, list(flat))
+        y = bind(rule, *now)
+        bars = tuple(w + v for w, v in zip(weights, y, strict=True))
+        got = leaves(rule.vjp(rebuild(args, [True for _ in flat]), bars, y, *now))
+        return tuple(_conform(g, leaf) for g, leaf in zip(got, flat, strict=True))
+
+    for ours, theirs in zip(apply(x), out, strict=True):
+        assert_close(f"{name}: values", asnumpy(ours), theirs)
+    flat = tuple(leaves(args))
+    first = reference(flat)
+    for ours, theirs in zip(fw.gradient(loss, x), first, strict=True):
+        assert_close(f"{name}: gradient", asnumpy(ours), theirs, 1e-11)
+    pushed = fw.jvp(loss, (x,), (d,))[1]
+    d_np, e_np = (tuple(asnumpy(leaf) for leaf in t) for t in (d, e))
+    assert_close(f"{name}: tangent", asnumpy(pushed), inner(first, d_np), 1e-11)
+    expected = difference(lambda z: np.array(inner(reference(z), d_np)), flat, e_np)
+    for mode, value in _second(fw, loss, x, d, e).items():
+        assert_close(f"{name}: second derivative, {mode}", asnumpy(value), expected, 1e-8)
+    _vmap(name, fw, apply, x, out)
+
+
+def _conform(g: Array, x: Array) -> Array:
+    g = g.sum(axis=tuple(range(g.ndim - x.ndim)))
+    return g if x.dtype.kind == "c" else g.real
+
+
+def _dot(a: Vector, b: Vector) -> Any:
+    return sum((u.conj() * v).real.sum() for u, v in zip(a, b, strict=True))
+
+
+def _second(fw: Transforms, loss: Callable[[Vector], Any], x: Vector, d: Vector, e: Vector) -> dict[str, Any]:
+    def tangent(x: Vector) -> Any:
+        return fw.jvp(loss, (x,), (d,))[1]
+
+    def slope(x: Vector) -> Any:
+        return _dot(fw.gradient(loss, x), d)
+
+    return {
+        "forward over forward": fw.jvp(tangent, (x,), (e,))[1],
+        "forward over reverse": fw.jvp(slope, (x,), (e,))[1],
+        "reverse over forward": _dot(fw.gradient(tangent, x), e),
+        "reverse over reverse": _dot(fw.gradient(slope, x), e),
+    }
+
+
+def _vmap(name: str, fw: Transforms, apply: Callable[[Vector], Any], x: Vector, out: tuple[Array, ...]) -> None:
+    twice = [fw.array(np.stack([asnumpy(leaf), 1.5 * asnumpy(leaf)])) for leaf in x]
+    second = apply([1.5 * leaf for leaf in x])
+    for y, one, two in zip(fw.vmap(apply)(twice), out, second, strict=True):
+        assert_close(f"{name}: vmap", asnumpy(y), np.stack([one, asnumpy(two)]), 1e-11)

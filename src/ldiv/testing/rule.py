@@ -1,0 +1,72 @@
+"""Laws of a rule on arguments x, with tangents t and cotangents y_bar.
+
+    jvp(t) = d kernel(x)[t];      <y_bar, jvp(t)> = <vjp(y_bar), t>;      what is not needed is None, None is zero;
+    a leading axis on an argument is a batch: kernel(stack(x)) = stack(kernel(x))
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ldiv.rule import Array, Rule, Tree, bind, leaves, rebuild
+from ldiv.testing.cases import Draw
+from ldiv.testing.distance import assert_close, difference, inner
+
+
+def rule_laws(rule: Rule, args: tuple[Tree, ...]) -> None:
+    """Check every law on one rule and its arguments, NumPy arrays."""
+    draw = Draw(leaves(args)[0].dtype.name, 3)
+    out = bind(rule, *args)
+    tangents = draw.like(args)
+    moved = rule.jvp(tangents, out, *args)
+    for i, dy in enumerate(moved):
+        assert_close("jvp is the derivative of the kernel", dy, difference(lambda x, i=i: bind(rule, *x)[i], args, tangents), 1e-8)  # type: ignore[misc]
+    bars = tuple(draw(*y.shape) if y.dtype.kind == "c" else draw(*y.shape).real for y in out)
+    _adjoint(rule, args, out, tangents, moved, bars)
+    _none(rule, args, out, bars)
+    _batch(rule, args, out)
+    assert hash(rule) == hash(type(rule)(*vars(rule).values())), "a rule is hashed by its content"
+
+
+def _adjoint(rule: Rule, args: Any, out: Any, tangents: Any, moved: Any, bars: Any) -> None:
+    every = rebuild(args, [True for _ in leaves(args)])
+    cotangents = rule.vjp(every, bars, out, *args)
+    total = sum(inner(_summed(g, x), t) for g, x, t in zip(leaves(cotangents), leaves(args), leaves(tangents), strict=True))
+    assert_close("<y_bar, jvp(t)> = <vjp(y_bar), t>", total, inner(bars, moved), 1e-11)
+
+
+def _summed(g: Array, x: Array) -> Array:
+    """What a front end does: sum over the axes that were broadcast."""
+    return g.sum(axis=tuple(range(g.ndim - x.ndim)))
+
+
+def _none(rule: Rule, args: Any, out: Any, bars: Any) -> None:
+    flat = leaves(args)
+    for i in range(len(flat)):
+        need = rebuild(args, [i == j for j in range(len(flat))])
+        got = leaves(rule.vjp(need, bars, out, *args))
+        assert [g is not None for g in got] == [i == j for j in range(len(flat))], "only what is needed is computed"
+        one = rebuild(args, [np.ones_like(x) if i == j else None for j, x in enumerate(flat)])
+        zeros = rebuild(args, [np.ones_like(x) if i == j else np.zeros_like(x) for j, x in enumerate(flat)])
+        for a, b in zip(rule.jvp(one, out, *args), rule.jvp(zeros, out, *args), strict=True):
+            assert_close("the tangent None is zero", a, b)
+    nothing = rebuild(args, [None for _ in flat])
+    assert all(dy is None for dy in rule.jvp(nothing, out, *args)), "no tangent in, none out"
+    every = rebuild(args, [True for _ in flat])
+    assert all(g is None for g in leaves(rule.vjp(every, tuple(None for _ in out), out, *args))), "no cotangent in, none out"
+
+
+def _batch(rule: Rule, args: Any, out: Any) -> None:
+    cores, flat = leaves(rule.core), leaves(args)
+    depth = max(x.ndim - c for x, c in zip(flat, cores, strict=True))
+    for some in ([True] * len(flat), [True] + [False] * (len(flat) - 1), [False] * (len(flat) - 1) + [True]):
+        stacked = [
+            np.stack([x, x * 1.5]).reshape(2, *(1,) * (depth - x.ndim + c), *x.shape) if s else x
+            for s, x, c in zip(some, flat, cores, strict=True)
+        ]
+        scaled = [x * 1.5 if s else x for s, x in zip(some, flat, strict=True)]
+        together = bind(rule, *rebuild(args, stacked))
+        for y, one, two in zip(together, out, bind(rule, *rebuild(args, scaled)), strict=True):
+            assert_close("a leading axis is a batch", y, np.stack([one, two]), 1e-11)

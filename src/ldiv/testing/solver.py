@@ -1,0 +1,63 @@
+"""Laws of an engine on a structure it supports.
+
+    solve(b, op) = op(S(p))^-1 b for op in N, T, H, many right-hand sides at once;      logabsdet() = log |det S(p)|;
+    two factorizations of one pattern analyse once;      a singular matrix raises SingularMatrixError;      NaN is refused
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ldiv.errors import SingularMatrixError
+from ldiv.rule import Tree, leaves, rebuild
+from ldiv.solver import engines, factorization
+from ldiv.structure import Structure, view_dense
+from ldiv.testing.cases import Draw
+from ldiv.testing.distance import assert_close
+
+
+def solver_laws(name: str, structure: Structure, p: Tree) -> None:
+    """Check every law of one engine on one structure."""
+    engine = engines()[name]
+    if leaves(p)[0].ndim > leaves(structure.core)[0] and engine.ON_HOST:
+        p = rebuild(p, [leaf[0] for leaf in leaves(p)])  # such an engine is given one matrix at a time
+    dense = structure.todense(p)
+    factor = factorization(engine, structure, p, "gen")
+    b = Draw(dense.dtype.name, 4)(*dense.shape[:-1], 3)
+    for op in "NTH":
+        x = factor.solve(b, op)
+        assert_close(f"op(A) solve(b, {op}) = b", view_dense(dense, op) @ x, b, 1e-11)
+    assert_close("logabsdet", factor.logabsdet(), np.linalg.slogdet(dense)[1], 1e-11)
+    _analyses_once(engine, structure, p)
+    _refuses(engine, structure, p)
+
+
+def _analyses_once(engine: ModuleType, structure: Structure, p: Tree) -> None:
+    calls = []
+    analyze = engine.analyze
+    fresh = type(structure)(*(getattr(structure, field) for field in structure.__dataclass_fields__))  # type: ignore[attr-defined]
+    try:
+        engine.analyze = lambda s: (calls.append(s), analyze(s))[1]  # type: ignore[attr-defined]
+        for scale in (3.25, 4.5):
+            factorization(engine, fresh, rebuild(p, [leaf * scale for leaf in leaves(p)]), "gen")
+    finally:
+        engine.analyze = analyze  # type: ignore[attr-defined]
+    assert len(calls) == 1, f"one pattern is analysed once, not {len(calls)} times"
+
+
+def _refuses(engine: ModuleType, structure: Structure, p: Tree) -> None:
+    zero: Any = rebuild(p, [leaf * 0 for leaf in leaves(p)])
+    if np.linalg.matrix_rank(structure.todense(zero)).max() < structure.shape[0]:  # a unit diagonal is never singular
+        _must_raise(SingularMatrixError, engine, structure, zero, "a singular matrix raises")
+    _must_raise(ValueError, engine, structure, rebuild(p, [leaf * np.nan for leaf in leaves(p)]), "NaN is refused")
+
+
+def _must_raise(kind: type[Exception], engine: ModuleType, structure: Structure, p: Tree, law: str) -> None:
+    try:
+        factorization(engine, structure, p, "gen")
+    except kind:
+        return
+    raise AssertionError(f"{law}, not so in {engine.__name__}")

@@ -1,0 +1,57 @@
+"""Laws of a structure S with parameters p.
+
+    matmul(p, x) = todense(p) x, for S and its views;      push(p, dp, x) = dS(p)[dp] x;
+    <outer(p, u, v), dp> = <u v^H, dS(p)[dp]>;              S.T.T = S;  equal content is equal and hashes equal
+"""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+
+from ldiv.rule import Tree, leaves
+from ldiv.structure import VIEWS, Structure, nothing, outer, view_dense
+from ldiv.testing.cases import Draw
+from ldiv.testing.distance import assert_close, difference, inner
+
+
+def structure_laws(structure: Structure, p: Tree) -> None:
+    """Check every law on one structure."""
+    draw = Draw(leaves(p)[0].dtype.name, 2)
+    for op in VIEWS:
+        view = structure.view(op)
+        dense = view_dense(structure.todense(p), op)
+        assert view.shape == dense.shape[-2:], f"shape of the view {op}"
+        _product(view, p, dense, draw)
+        _tangent_and_cotangent(view, p, draw)
+    _identities(structure)
+
+
+def _product(view: Structure, p: Tree, dense: np.ndarray, draw: Draw) -> None:  # type: ignore[type-arg]
+    for x in (draw(view.shape[1], 3), draw(2, view.shape[1], 1)):
+        assert_close("matmul(p, x) = S(p) x", view.matmul(p, x), dense @ x)
+    assert_close("todense of a view", view.todense(p), dense)
+
+
+def _tangent_and_cotangent(view: Structure, p: Tree, draw: Draw) -> None:
+    dp = draw.like(p)
+    batch = np.shape(view.todense(p))[:-2]
+    u, v = draw(*batch, view.shape[0], 2), draw(*batch, view.shape[1], 2)
+    moved = view.push(p, dp, v)
+    assert_close("push is the derivative of matmul", moved, difference(lambda q: view.todense(q) @ v, p, dp), 1e-9)
+    need = nothing(p)
+    every = True if need is None else tuple(True for _ in need)
+    assert_close("<outer(u, v), dp> = <u v^H, dS dp>", inner(outer(view, p, u, v, every), dp), inner(u, moved))
+
+
+def _identities(structure: Structure) -> None:
+    assert structure.T.T == structure, "S.T.T = S"
+    assert structure.H.T == structure.C, "S.H.T = S.C"
+    assert structure.T == structure.T, "views are equal"
+    assert hash(structure.T) == hash(structure.T), "views hash equal"
+    twin = copy.deepcopy(structure)
+    assert twin == structure, "equal content is equal"
+    assert hash(twin) == hash(structure), "equal content hashes equal"
+    base, op = structure.H.unview()
+    assert base.view(op) == structure.H, "unview(S) = (base, op) with S = op(base)"

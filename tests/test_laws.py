@@ -1,0 +1,41 @@
+"""Every law of the design, on everything that is found: structures, rules, solvers, front ends."""
+
+import pytest
+
+from ldiv import testing
+from ldiv.rule import frontend_names
+from ldiv.testing.cases import DTYPES
+
+torch = pytest.importorskip("torch")
+jax = pytest.importorskip("jax")
+
+jax.config.update("jax_enable_x64", True)
+
+
+def _name(value):
+    return value if isinstance(value, str) else type(value).__name__
+
+
+def _cases(found):
+    return [pytest.param(*case, id="-".join(_name(v) for v in case[:2]) + f"-{dtype}") for dtype in DTYPES for case in found(dtype)]
+
+
+@pytest.mark.parametrize(("structure", "p"), _cases(testing.found_structures))
+def test_structure(structure, p):
+    testing.structure_laws(structure, p)
+
+
+@pytest.mark.parametrize(("rule", "args"), _cases(testing.found_rules))
+def test_rule(rule, args):
+    testing.rule_laws(rule, args)
+
+
+@pytest.mark.parametrize(("engine", "structure", "p"), _cases(testing.found_solvers))
+def test_solver(engine, structure, p):
+    testing.solver_laws(engine, structure, p)
+
+
+@pytest.mark.parametrize("frontend", [name for name in frontend_names() if name != "numpy"])
+@pytest.mark.parametrize(("rule", "args"), _cases(testing.found_rules))
+def test_frontend(frontend, rule, args):
+    testing.frontend_laws(frontend, rule, args)

@@ -1,0 +1,207 @@
+"""PyTorch users' ways to a derivative, and what must not happen on them."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import ldiv
+
+torch = pytest.importorskip("torch")
+from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap  # noqa: E402
+
+ROWS = np.array([0, 1, 2, 3, 4, 0, 1, 2, 3, 0, 0])
+COLS = np.array([0, 1, 2, 3, 4, 1, 2, 3, 4, 3, 0])
+
+
+def problem(dtype=torch.float64):
+    g = torch.Generator().manual_seed(1)
+    v = torch.randn(11, dtype=dtype, generator=g) + 4 * torch.asarray(ROWS == COLS)
+    b = torch.randn(5, 2, dtype=dtype, generator=g)
+    return v, b
+
+
+def sparse(v):
+    return ldiv.coo_array((v, (ROWS, COLS)), shape=(5, 5))
+
+
+def dense(v):
+    return torch.zeros(5, 5, dtype=v.dtype).index_put((torch.asarray(ROWS), torch.asarray(COLS)), v, accumulate=True)
+
+
+def ours(v, b):
+    return ldiv.solve(sparse(v), b).square().sum()
+
+
+def theirs(v, b):
+    """The inverse is differentiated correctly by torch where its solve is not."""
+    return (torch.linalg.inv(dense(v)) @ b).square().sum()
+
+
+@pytest.mark.parametrize("outer", [jacfwd, jacrev])
+@pytest.mark.parametrize("inner", [jacfwd, jacrev])
+@pytest.mark.parametrize("argument", [0, 1])
+def test_hessian_in_all_four_compositions(outer, inner, argument):
+    v, b = problem()
+    torch.testing.assert_close(outer(inner(ours, argument), argument)(v, b), hessian(theirs, argument)(v, b))
+
+
+def test_torch_itself_is_wrong_here():
+    """Why this project exists: forward over forward through torch.linalg.solve. When this fails, torch was mended: rejoice."""
+    torch.manual_seed(0)
+    A, b = torch.randn(3, 3, dtype=torch.float64) + 3 * torch.eye(3), torch.randn(3, dtype=torch.float64)
+    right = hessian(lambda A: (torch.linalg.inv(A) @ b).square().sum())(A)
+    wrong = jacfwd(jacfwd(lambda A: torch.linalg.solve(A, b).square().sum()))(A)
+    good = jacfwd(jacfwd(lambda A: ldiv.solve(A, b).square().sum()))(A)
+    assert not torch.allclose(wrong, right, rtol=1e-3)
+    torch.testing.assert_close(good, right)
+
+
+def test_third_derivative():
+    v, b = problem()
+    torch.testing.assert_close(jacfwd(jacrev(jacfwd(ours)))(v, b), jacrev(jacrev(jacrev(theirs)))(v, b))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_gradcheck(dtype):
+    v, b = problem(dtype)
+    args = v.requires_grad_(), b.requires_grad_()
+    f = lambda v, b: ldiv.solve(sparse(v), b)  # noqa: E731
+    assert torch.autograd.gradcheck(f, args, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(f, args, check_fwd_over_rev=True)
+
+
+@pytest.mark.parametrize("assume_a", ["sym", "pos"])
+def test_gradcheck_entry_by_entry_of_a_symmetric_matrix(assume_a):
+    """The promise reads the symmetric part, so perturbing one entry at a time agrees too."""
+    A = torch.randn(4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    A = (A @ A.T + torch.eye(4)).requires_grad_()
+    b = torch.ones(4, dtype=torch.float64)
+    assert torch.autograd.gradcheck(lambda A: ldiv.solve(A, b, assume_a=assume_a), (A,), check_forward_ad=True)
+
+
+def test_vmap_over_values_right_hand_sides_and_both():
+    v, b = problem()
+    many_v, many_b = v + 0.1 * torch.arange(3.0)[:, None], b * torch.arange(1.0, 4.0)[:, None, None]
+    for dims, args in (((0, None), (many_v, b)), ((None, 0), (v, many_b)), ((0, 0), (many_v, many_b))):
+        torch.testing.assert_close(vmap(ours, dims)(*args), vmap(theirs, dims)(*args))
+        torch.testing.assert_close(vmap(grad(ours), dims)(*args), vmap(grad(theirs), dims)(*args))
+    nested = vmap(lambda v: vmap(lambda b: ours(v, b))(many_b))(many_v)
+    torch.testing.assert_close(nested, vmap(lambda v: vmap(lambda b: theirs(v, b))(many_b))(many_v))
+    torch.testing.assert_close(vmap(ours, (1, None))(many_v.T, b), vmap(theirs, (0, None))(many_v, b))
+
+
+def test_jvp_and_vjp():
+    v, b = problem()
+    f, g = (lambda v: ldiv.solve(sparse(v), b)), (lambda v: torch.linalg.inv(dense(v)) @ b)
+    for a, e in zip(jvp(f, (v,), (v * 0.5,)), jvp(g, (v,), (v * 0.5,)), strict=True):
+        torch.testing.assert_close(a, e)
+    torch.testing.assert_close(vjp(f, v)[1](b)[0], vjp(g, v)[1](b)[0])
+
+
+def test_forward_mode_outside_of_torch_func():
+    v, b = problem()
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(v, torch.ones_like(v))
+        tangent = torch.autograd.forward_ad.unpack_dual(ours(dual, b)).tangent
+    torch.testing.assert_close(tangent, grad(theirs)(v, b).sum())
+
+
+def test_forward_over_reverse_outside_of_torch_func():
+    """A dual level around backward(create_graph): the Hessian-vector product of an optimiser."""
+    v, b = problem()
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(v.requires_grad_(), torch.ones_like(v))
+        (g,) = torch.autograd.grad(ours(dual, b), dual, create_graph=True)
+        product = torch.autograd.forward_ad.unpack_dual(g).tangent
+    torch.testing.assert_close(product, hessian(theirs)(v.detach(), b).sum(0))
+
+
+def test_only_what_is_needed_is_computed():
+    v, b = problem()
+    ldiv.clear_cache()
+    ours(v, b.requires_grad_()).backward()
+    assert v.grad is None
+    assert ldiv.cache_info()[1:4] == (1, 1, 2)
+
+
+def test_a_module_with_parameters():
+    class Spring(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.stiffness = torch.nn.Parameter(problem()[0])
+
+        def forward(self, f):
+            return ldiv.solve(sparse(self.stiffness), f)
+
+    module, (v, b) = Spring(), problem()
+    module(b).square().sum().backward()
+    torch.testing.assert_close(module.stiffness.grad, grad(theirs)(v, b))
+    torch.testing.assert_close(functional_call(module, {"stiffness": v}, b), module(b))
+
+
+def test_saved_values_changed_in_place_are_noticed():
+    v, b = problem()
+    w = v.clone().requires_grad_()
+    scaled = w * 1.0
+    loss = ours(scaled, b)
+    with torch.no_grad():
+        scaled.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_compile_breaks_the_graph_cleanly(capfd):
+    v, b = problem()
+
+    def f(v, b):
+        return ours(v * 2, b) + 1
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the compiler's own
+        compiled = torch.compile(f, backend="aot_eager")
+        torch.testing.assert_close(compiled(v, b), f(v, b))
+        w = v.clone().requires_grad_()
+        compiled(w, b).backward()
+    torch.testing.assert_close(w.grad, grad(f)(v, b))
+    assert "Error" not in capfd.readouterr().err
+
+
+def test_matrix_products_leave_torch_sparse_alone():
+    """torch.mm with a sparse operand allocates n x n in its backward; ours has nnz numbers."""
+    v, _ = problem()
+    x = torch.ones(5, dtype=torch.float64)
+    torch.testing.assert_close(hessian(lambda v: (sparse(v) @ x).square().sum())(v), hessian(lambda v: (dense(v) @ x).square().sum())(v))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("assume_a", ["gen", "pos", "sym", "upper triangular", "lower triangular", "diagonal"])
+def test_dense_on_cuda(assume_a):
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device is visible to torch")
+    A = torch.randn(20, 20, dtype=torch.float64, device="cuda")
+    A = A @ A.T + 20 * torch.eye(20, dtype=torch.float64, device="cuda")
+    b = torch.randn(20, 3, dtype=torch.float64, device="cuda")
+    f = lambda A, b: ldiv.solve(A, b, assume_a=assume_a).square().sum()  # noqa: E731
+    for argument in (0, 1):
+        torch.testing.assert_close(grad(f, argument)(A, b).cpu(), grad(f, argument)(A.cpu(), b.cpu()))
+        torch.testing.assert_close(jacfwd(grad(f, argument), argument)(A, b).cpu(), jacfwd(grad(f, argument), argument)(A.cpu(), b.cpu()))
+
+
+@pytest.mark.gpu
+def test_sparse_on_cuda_says_what_works():
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device is visible to torch")
+    v, b = problem()
+    A = sparse(v.cuda())
+    torch.testing.assert_close((A @ b.cuda()).cpu(), sparse(v) @ b)
+    with pytest.raises(ldiv.EngineError, match="no sparse direct engine for that device yet"):
+        ldiv.solve(A, b.cuda())
+
+
+def test_matrix_kinds_do_not_mix():
+    v, b = problem()
+    with pytest.raises(TypeError, match="all of one framework"):
+        ldiv.solve(sparse(v), b.numpy())
+    assert sp.issparse(sparse(v).to_scipy())
