@@ -11,7 +11,7 @@ import scipy.sparse
 
 from ldiv.errors import got
 from ldiv.pattern import Pattern
-from ldiv.rule import Array, asnumpy, device_of, is_array, namespace, public
+from ldiv.rule import Array, alike, asnumpy, is_array, namespace, public
 from ldiv.sparse import SparseArray
 from ldiv.structures.sparse import Sparse
 from ldiv.validate import require_float
@@ -87,13 +87,17 @@ def _compressed(name: str, arg: Any, shape: tuple[int, int] | None, major: int) 
         raise TypeError(got(name, "(values, indices, indptr)", type(arg).__name__, "For another matrix use ldiv.asarray.")) from None
     indices, indptr = _index("indices", indices), _index("indptr", indptr)
     if not len(indptr) or indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
-        raise ValueError(got("indptr", f"0 = indptr[0] <= ... <= indptr[-1] = {len(indices)}", str(indptr[:5].tolist()) + " ...", "It counts the indices."))
+        raise ValueError(
+            got("indptr", f"0 = indptr[0] <= ... <= indptr[-1] = {len(indices)}", str(indptr[:5].tolist()) + " ...", "It counts the indices.")
+        )
     if shape is None:
         minor = int(indices.max()) + 1 if len(indices) else 0
         shape = (len(indptr) - 1, minor) if major == 0 else (minor, len(indptr) - 1)
     shape = _shape(shape)
     if len(indptr) != shape[major] + 1:
-        raise ValueError(got("indptr", f"{shape[major] + 1} numbers for shape {shape}", str(len(indptr)), "One more than rows (csr) or columns (csc)."))
+        raise ValueError(
+            got("indptr", f"{shape[major] + 1} numbers for shape {shape}", str(len(indptr)), "One more than rows (csr) or columns (csc).")
+        )
     _require_range("indices", indices, shape[1 - major])
     return values, indices, np.repeat(np.arange(shape[major]), np.diff(indptr)), shape
 
@@ -174,16 +178,16 @@ def eye_array(m: int, n: int | None = None, *, k: int = 0, dtype: Any = np.float
     """
     m, n = _shape((m, m if n is None else n))
     length = max(min(m + min(k, 0), n - max(k, 0)), 0)
-    ones = np.ones(length, dtype=dtype) if like is None else namespace(like).ones(length, dtype=like.dtype, device=device_of(like))
+    ones = np.ones(length, dtype=dtype) if like is None else namespace(like).ones(length, **alike(like))
     return _sparse(ones, np.arange(length) + max(-k, 0), np.arange(length) + max(k, 0), (m, n), "coo")
 
 
 @public
 def asarray(x: Any) -> SparseArray:
-    """A SparseArray from a SciPy sparse array or matrix, a PyTorch sparse COO, CSR or CSC tensor, or a dense array.
+    """A SparseArray from a SciPy sparse array or matrix, a PyTorch sparse COO, CSR or CSC tensor, a JAX BCOO or BCSR, or a dense array.
 
-    A dense array keeps all its entries: the pattern never depends on values. Differentiable in the values of a PyTorch tensor,
-    with a warning about PyTorch itself: in 2.13 the backward passes of `torch.sparse_csr_tensor(...)` and of `torch.mm` with a
+    A dense array keeps all its entries: the pattern never depends on values. Differentiable in the values. Under `jax.jit` the
+    indices of a BCOO or BCSR must not be arguments; a SparseArray can be one. For PyTorch tensors there is a warning about PyTorch itself: in 2.13 the backward passes of `torch.sparse_csr_tensor(...)` and of `torch.mm` with a
     sparse operand allocate n x n numbers (12 GB at n = 40,000). ldiv never goes through them; make the array with
     `ldiv.csr_array((values, indices, indptr))` and their backward is not needed.
 
@@ -195,6 +199,8 @@ def asarray(x: Any) -> SparseArray:
         return x
     if scipy.sparse.issparse(x):
         return _from_scipy(x)
+    if hasattr(x, "n_sparse"):
+        return _from_jax(x)
     layout = str(getattr(x, "layout", "")).rpartition(".")[2]
     if layout == "sparse_coo":
         x = x.coalesce()
@@ -209,6 +215,21 @@ def asarray(x: Any) -> SparseArray:
     m, n = x.shape[-2:]
     rows, cols = (i.ravel() for i in np.indices((m, n)))
     return _sparse(namespace(x).reshape(x, (*x.shape[:-2], m * n)), rows, cols, (m, n), "coo")
+
+
+def _from_jax(x: Any) -> SparseArray:
+    """BCOO pads with indices out of range, BCSR behind the last row; the padding is left out."""
+    if x.n_batch or x.n_dense:
+        raise ValueError(
+            got("asarray", "a matrix of numbers", f"{x.n_batch} batch and {x.n_dense} dense axes", "Convert one matrix, under jax.vmap.")
+        )
+    if hasattr(x, "indptr"):
+        indptr = asnumpy(x.indptr)
+        return csr_array((x.data[: indptr[-1]], asnumpy(x.indices)[: indptr[-1]], indptr), shape=x.shape)
+    indices = asnumpy(x.indices)
+    inside = (indices < np.array(x.shape)).all(axis=1)
+    values, indices = (x.data, indices) if inside.all() else (x.data[np.flatnonzero(inside)], indices[inside])
+    return coo_array((values, (indices[:, 0], indices[:, 1])), shape=x.shape)
 
 
 def _from_scipy(x: Any) -> SparseArray:

@@ -1,6 +1,7 @@
 """Where entries go when sparse arrays are added, multiplied elementwise, or multiplied: index arithmetic, no values.
 
-Positions are numbered row by row: key = row * columns + column.
+Positions are numbered row by row: key = row * columns + column. Whoever keeps the structure that is returned keeps its
+symbolic work too: in a loop, A + s B is ordered once.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.pattern import Pattern
+from ldiv.structures.sparse import Sparse
 
 Index = np.ndarray[Any, np.dtype[Any]]
 Position = tuple[Index, Index]
@@ -19,33 +21,33 @@ def _keys(at: Position, columns: int) -> Index:
     return at[0].astype(np.int64) * columns + at[1]
 
 
-def _pattern(keys: Index, shape: tuple[int, int]) -> Pattern:
-    return Pattern(*np.divmod(keys, max(shape[1], 1)), shape)
+def _structure(keys: Index, shape: tuple[int, int]) -> Sparse:
+    return Sparse(Pattern(*np.divmod(keys, max(shape[1], 1)), shape))
 
 
-def canonical(row: Index, col: Index, shape: tuple[int, int]) -> tuple[Pattern | None, Index | None]:
-    """(pattern, place): entry e goes to place[e]; (None, None) where every position is there once, in order."""
+def canonical(row: Index, col: Index, shape: tuple[int, int]) -> tuple[Sparse | None, Index | None]:
+    """(structure, place): entry e goes to place[e]; (None, None) where every position is there once, in order."""
     keys = _keys((row, col), shape[1])
     if (np.diff(keys) > 0).all():
         return None, None
     unique, place = np.unique(keys, return_inverse=True)
-    return _pattern(unique, shape), place
+    return _structure(unique, shape), place
 
 
-def union(a: Position, b: Position, shape: tuple[int, int]) -> tuple[Pattern, Index]:
-    """(pattern, place): entry e of a followed by b goes to place[e]."""
+def union(a: Position, b: Position, shape: tuple[int, int]) -> tuple[Sparse, Index]:
+    """(structure, place): entry e of a followed by b goes to place[e]."""
     unique, place = np.unique(np.concatenate([_keys(a, shape[1]), _keys(b, shape[1])]), return_inverse=True)
-    return _pattern(unique, shape), place
+    return _structure(unique, shape), place
 
 
-def intersection(a: Position, b: Position, shape: tuple[int, int]) -> tuple[Pattern, Index, Index]:
-    """(pattern, i, j): the positions that both have are those of entries i of a and j of b; no duplicates in either."""
+def intersection(a: Position, b: Position, shape: tuple[int, int]) -> tuple[Sparse, Index, Index]:
+    """(structure, i, j): the positions that both have are those of entries i of a and j of b; no duplicates in either."""
     keys, i, j = np.intersect1d(_keys(a, shape[1]), _keys(b, shape[1]), assume_unique=True, return_indices=True)
-    return _pattern(keys, shape), i, j
+    return _structure(keys, shape), i, j
 
 
-def product(a: Position, b: Position, sizes: tuple[int, int, int]) -> tuple[Pattern, Index, Index, Index]:
-    """(pattern, i, j, place): (A B) at place[t] collects a[i[t]] b[j[t]]."""
+def product(a: Position, b: Position, sizes: tuple[int, int, int]) -> tuple[Sparse, Index, Index, Index]:
+    """(structure, i, j, place): (A B) at place[t] collects a[i[t]] b[j[t]]."""
     m, k, n = sizes
     by_row = np.argsort(b[0], kind="stable")
     start = np.concatenate([[0], np.cumsum(np.bincount(b[0], minlength=k))])
@@ -54,4 +56,4 @@ def product(a: Position, b: Position, sizes: tuple[int, int, int]) -> tuple[Patt
     first = np.concatenate([[0], np.cumsum(partners)])[:-1]
     j = by_row[start[a[1]][i] + np.arange(len(i)) - first[i]]
     unique, place = np.unique(_keys((a[0][i], b[1][j]), n), return_inverse=True)
-    return _pattern(unique, (m, n)), i, j, place
+    return _structure(unique, (m, n)), i, j, place

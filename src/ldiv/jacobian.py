@@ -90,7 +90,9 @@ def _record(f: Callable[..., Array], args: tuple[Any, ...]) -> tuple[Array, Any,
     for a in args:
         for leaf in _leaves(a):
             if not isinstance(leaf, np.ndarray):
-                raise TypeError(got("vjp and jvp", "NumPy arrays", type(leaf).__qualname__, "In PyTorch and JAX use torch.func or jax, they know ldiv."))
+                raise TypeError(
+                    got("vjp and jvp", "NumPy arrays", type(leaf).__qualname__, "In PyTorch and JAX use torch.func or jax, they know ldiv.")
+                )
     with recording() as applied:
         y = f(*args)
     if len(applied) != 1:
@@ -106,7 +108,9 @@ def _record(f: Callable[..., Array], args: tuple[Any, ...]) -> tuple[Array, Any,
         place.append(found)
     if given:
         lost = sorted({i for i, _ in given})
-        raise ValueError(got("vjp and jvp", "every argument to reach the rule as it is", f"copies of arguments {lost}", "Convert dtypes and layouts beforehand."))
+        raise ValueError(
+            got("vjp and jvp", "every argument to reach the rule as it is", f"copies of arguments {lost}", "Convert dtypes and layouts beforehand.")
+        )
     return y, rule, flat, out, place
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-import numpy as np
-
 from ldiv import memory
 from ldiv import solver as solvers
 from ldiv.errors import got
 from ldiv.matrix import Matrix, as_matrix
-from ldiv.rule import Array, Tree, batch_of, broadcast, bind, device_of, is_complex, leaves, namespace, public, rebuild
+from ldiv.rule import Array, Tree, alike, batch_of, bind, broadcast, is_complex, leaves, namespace, public, rebuild
 from ldiv.rules.logabsdet import LogAbsDet
 from ldiv.rules.solve import solve as solve_rule
 from ldiv.sparse import SparseArray
@@ -104,12 +102,10 @@ class Factorized:
         _require_engine(method)
         self._structure, self._params, self._assume_a, self._method = structure, params, assume_a, method
         first = leaves(params)[0]
-        no_columns = namespace(first).zeros((structure.shape[0], 0), dtype=first.dtype, device=device_of(first))
-        with memory.collecting() as factors:
+        no_columns = namespace(first).zeros((structure.shape[0], 0), **alike(first))
+        with memory.pinning() as factors:
             solve_rule(structure, params, no_columns, assume_a, method)
-        for factor in factors:
-            memory.pin(factor)
-        weakref.finalize(self, _unpin, factors)
+        weakref.finalize(self, memory.unpin, factors)
 
     @public
     def solve(self, b: Array, trans: Any = "N") -> Array:
@@ -122,11 +118,6 @@ class Factorized:
     def logabsdet(self) -> Array:
         """log |det A|, of shape (*batch,)."""
         return bind(LogAbsDet(self._structure, self._assume_a, self._method), self._params)[0]
-
-
-def _unpin(factors: list[Any]) -> None:
-    for factor in factors:
-        memory.unpin(factor)
 
 
 def _square(A: Any) -> Matrix:
@@ -164,8 +155,8 @@ def promised(matrix: Matrix, assume_a: str) -> tuple[Structure, Tree]:
         return Diagonal(n).view("C" if VIEWS[op][1] else "N"), namespace(matrix.params).linalg.diagonal(matrix.params)
     if assume_a.endswith("triangular"):
         return _triangle(structure, assume_a == "lower triangular", "own"), matrix.params
-    complex_symmetric = assume_a == "sym" and is_complex(matrix.params)
-    return structure.memo((assume_a, complex_symmetric), lambda: Symmetric(structure, "T" if complex_symmetric else "H")), matrix.params
+    part = "T" if assume_a == "sym" and is_complex(matrix.params) else "H"
+    return structure.memo(("part", part), lambda: Symmetric(structure, part)), matrix.params
 
 
 def _triangle(structure: Structure, lower: bool, diagonal: Any) -> Structure:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-import numpy as np
-
 from ldiv.errors import got
-from ldiv.rule import Array, Tree, batch_of, broadcast, frontend_of, is_array, leaves, numpy_dtype, public, transpose
+from ldiv.rule import Array, Tree, announce, batch_of, broadcast, frontend_of, is_array, leaves, numpy_dtype, public, transpose
 from ldiv.structure import Structure, matmul
 from ldiv.structures.dense import Dense
-from ldiv.validate import as_block, require_batches, require_float
+from ldiv.validate import as_block, require_batches, require_float, require_ours
 
 
 class Matrix:
@@ -27,6 +26,9 @@ class Matrix:
     """
 
     __array_ufunc__ = None  # NumPy arrays leave the operators to us
+
+    def __init_subclass__(cls) -> None:
+        announce(cls, _flatten, partial(_unflatten, cls))
 
     def __init__(self, structure: Structure, params: Tree) -> None:
         cores, flat = leaves(structure.core), leaves(params)
@@ -74,12 +76,14 @@ class Matrix:
 
     @public
     def __matmul__(self, x: Any) -> Any:
+        require_ours("A @ x", x)
         if not is_array(x):
             return NotImplemented
         return multiply(self.structure, self.params, x)
 
     @public
     def __rmatmul__(self, x: Any) -> Any:
+        require_ours("x @ A", x)
         if not is_array(x):
             return NotImplemented
         y = multiply(self.structure.T, self.params, x if x.ndim == 1 else transpose(x))
@@ -87,6 +91,22 @@ class Matrix:
 
     def __repr__(self) -> str:
         return f"<Matrix {self.shape} {numpy_dtype(leaves(self.params)[0])} on {type(self.structure).__name__}>"
+
+
+# -- a tree, for frameworks that look inside: the parameters vary, all else is static --------------------------------------------
+
+
+def _flatten(matrix: Matrix) -> tuple[tuple[Tree], Any]:
+    return (matrix.params,), tuple((name, value) for name, value in vars(matrix).items() if name != "params")
+
+
+def _unflatten(cls: type[Matrix], static: Any, children: tuple[Tree]) -> Matrix:
+    matrix = cls.__new__(cls)
+    vars(matrix).update(static, params=children[0])
+    return matrix
+
+
+announce(Matrix, _flatten, partial(_unflatten, Matrix))
 
 
 def multiply(structure: Structure, params: Tree, x: Array) -> Array:
@@ -99,12 +119,10 @@ def multiply(structure: Structure, params: Tree, x: Array) -> Array:
     return y[..., 0] if vector else y
 
 
-def as_matrix(name: str, a: object) -> Matrix:
+def as_matrix(name: str, a: Any) -> Matrix:
     """A Matrix as it is, an array (*batch, m, n) as a dense one."""
     if isinstance(a, Matrix):
         return a
-    if hasattr(a, "tocsc") or str(getattr(a, "layout", "torch.strided")) != "torch.strided":
-        raise TypeError(got(name, "an array or an ldiv matrix", type(a).__name__, "Make it one with ldiv.asarray."))
     a = require_float(name, a)
     if a.ndim < 2:
         raise ValueError(got(name, "a matrix (..., m, n)", f"shape {tuple(a.shape)}", "Add the missing axis."))

@@ -45,7 +45,7 @@ _lock = threading.RLock()
 _entries: OrderedDict[int, _Entry] = OrderedDict()  # by id of the factor, least recently used first
 _of_key: dict[Hashable, list[_Entry]] = {}
 _pins: dict[int, int] = {}
-_collected: ContextVar[list[Any] | None] = ContextVar("collected", default=None)
+_pinned: ContextVar[list[Any] | None] = ContextVar("pinned", default=None)
 _held = 0
 _limit = PHYSICAL // 8
 counts = {"analyses": 0, "factorizations": 0, "hits": 0, "solves": 0}
@@ -54,12 +54,15 @@ counts = {"analyses": 0, "factorizations": 0, "hits": 0, "solves": 0}
 def remembered(key: Hashable, values: tuple[Array, ...], make: Callable[[], Any]) -> Any:
     """The factor of these values: the one that is kept, or `make()`, which is then kept."""
     key = (key, *(_drawer(v) for v in values))
-    factor = _find(key, values)
-    if factor is None:
-        factor = _keep(key, values, make())
-    if (collected := _collected.get()) is not None:
-        collected.append(factor)
-    return factor
+    entry = _find(key, values)
+    if entry is None:
+        factor = make()
+        kept = tuple(namespace(v).asarray(v, copy=True) for v in values)
+        entry = _Entry(key, kept, factor, factor.nbytes + sum(v.nbytes for v in kept))
+        _keep(entry)
+    elif (pinned := _pinned.get()) is not None:
+        _pin(entry, pinned)
+    return entry.factor
 
 
 def _drawer(values: Array) -> bytes | None:
@@ -70,20 +73,19 @@ def _drawer(values: Array) -> bytes | None:
     return flat[:: max(len(flat) // 8, 1)].tobytes()
 
 
-def _keep(key: Hashable, values: tuple[Array, ...], factor: Any) -> Any:
-    kept = tuple(namespace(v).asarray(v, copy=True) for v in values)
-    entry = _Entry(key, kept, factor, factor.nbytes + sum(v.nbytes for v in kept))
+def _keep(entry: _Entry) -> None:
     global _held
     with _lock:
         counts["factorizations"] += 1
         _held += entry.nbytes
-        _entries[id(factor)] = entry
-        _of_key.setdefault(key, []).append(entry)
+        _entries[id(entry.factor)] = entry
+        _of_key.setdefault(entry.key, []).append(entry)
+        if (pinned := _pinned.get()) is not None:
+            _pin(entry, pinned)
         _evict()
-    return factor
 
 
-def _find(key: Hashable, values: tuple[Array, ...]) -> Any | None:
+def _find(key: Hashable, values: tuple[Array, ...]) -> _Entry | None:
     with _lock:
         candidates = list(reversed(_of_key.get(key, ())))
     for entry in candidates:
@@ -92,7 +94,7 @@ def _find(key: Hashable, values: tuple[Array, ...]) -> Any | None:
                 counts["hits"] += 1
                 if id(entry.factor) in _entries:
                     _entries.move_to_end(id(entry.factor))
-            return entry.factor
+            return entry
     return None
 
 
@@ -119,27 +121,32 @@ def _evict() -> None:
 
 
 @contextmanager
-def collecting() -> Iterator[list[Any]]:
-    """The factors made or found inside."""
-    factors: list[Any] = []
-    token = _collected.set(factors)
+def pinning() -> Iterator[list[Any]]:
+    """Hold the factors made or found inside, whatever the limit says, until they are unpinned."""
+    pinned: list[Any] = []
+    token = _pinned.set(pinned)
     try:
-        yield factors
+        yield pinned
+    except BaseException:
+        unpin(pinned)
+        raise
     finally:
-        _collected.reset(token)
+        _pinned.reset(token)
 
 
-def pin(factor: Any) -> None:
-    """Hold a factor whatever the limit says."""
+def _pin(entry: _Entry, pinned: list[Any]) -> None:
     with _lock:
-        _pins[id(factor)] = _pins.get(id(factor), 0) + 1
+        _pins[id(entry.factor)] = _pins.get(id(entry.factor), 0) + 1
+        pinned.append(entry.factor)
 
 
-def unpin(factor: Any) -> None:
+def unpin(factors: list[Any]) -> None:
+    """Let factors go that `pinning` held."""
     with _lock:
-        _pins[id(factor)] -= 1
-        if not _pins[id(factor)]:
-            del _pins[id(factor)]
+        for factor in factors:
+            _pins[id(factor)] -= 1
+            if not _pins[id(factor)]:
+                del _pins[id(factor)]
         _evict()
 
 

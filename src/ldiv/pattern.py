@@ -18,12 +18,13 @@ Values = np.ndarray[Any, Any]
 
 
 class Pattern:
-    """Immutable, hashed once, compared by content."""
+    """Immutable, hashed once, compared by content. (No flag says so: PyTorch warns when it borrows a read-only array.)"""
 
     def __init__(self, rows: Index, cols: Index, shape: tuple[int, int]) -> None:
         kind = np.int32 if max(*shape, len(rows)) < 2**31 else np.int64
+        self.rows: Index
+        self.cols: Index
         self.rows, self.cols = (np.array(i, dtype=kind) for i in (rows, cols))
-        self.rows.flags.writeable = self.cols.flags.writeable = False
         self.shape = shape
 
     @property

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.errors import SingularMatrixError
+from ldiv.rule import insist, traced
 
 SUSPICIOUS = 1e-4  # growth * eps from which a second look is taken
 CONTRACTS = 0.02  # a refinement step must shrink the error by more than this
@@ -30,9 +31,11 @@ def direction(n: int) -> np.ndarray[Any, Any]:
     return z
 
 
-def require_nonsingular(engine: str, growth: float, eps: float, contraction: Callable[[], float]) -> None:
+def require_nonsingular(engine: str, growth: Any, eps: float, contraction: Callable[[], Any]) -> None:
     """Raise SingularMatrixError where the growth is suspicious and refinement, asked only then, does not contract."""
-    if growth * eps < SUSPICIOUS:
-        return
-    if not (np.isfinite(growth) and contraction() < CONTRACTS):
-        raise SingularMatrixError(engine, f"a reciprocal condition number near {1 / growth:.0e}")
+    calm = growth * eps < SUSPICIOUS
+    if traced(growth):  # suspicion comes too late for asking; where the growth is infinite, the contraction is NaN
+        certain = calm | (contraction() < CONTRACTS)
+    else:
+        certain = calm or (np.isfinite(growth) and contraction() < CONTRACTS)
+    insist(certain, lambda growth: SingularMatrixError(engine, f"a reciprocal condition number near {1 / growth:.0e}"), growth)

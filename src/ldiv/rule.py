@@ -13,6 +13,12 @@ It must define
     host(x)                   can the values be read here and now, as a NumPy array, without a copy?
     on_host(f, specs, *xs)    run f on NumPy arrays; specs are the (shape, dtype) of its results
     scatter(x, index, size)   y[..., i, :] = sum of x[..., e, :] over the e with index[e] = i
+
+and the dense kernels lu_factor, lu_solve, cholesky and solve_triangular. A framework that traces functions defines besides
+
+    traced(x)                 do the values of x come later, when the trace is run?
+    insist(ok, error, *xs)    in a trace: raise error(*xs), of numbers on the host, in the call that runs it, unless ok
+    device(x)                 where engines find the values of x
 """
 
 from __future__ import annotations
@@ -165,9 +171,47 @@ def on_host(f: Callable[..., Any], specs: tuple[tuple[tuple[int, ...], np.dtype[
     return results
 
 
+def traced(x: object) -> bool:
+    """Whether x stands for values that come later. A check of values is then for `insist`, and nothing can be remembered."""
+    if isinstance(x, bool | float):
+        return False
+    frontend = _by_type.get(type(x)) or _find(x)
+    return hasattr(frontend, "traced") and bool(frontend.traced(x))
+
+
+def insist(ok: Any, error: Callable[..., Exception], *numbers: Any) -> None:
+    """Raise error(*numbers) unless ok: now, or where ok is traced in the call that runs the trace."""
+    if traced(ok):
+        frontend_of(ok).insist(ok, error, *numbers)
+    elif not bool(ok):
+        raise error(*numbers)
+
+
 def scatter(x: Array, index: np.ndarray[Any, Any], size: int) -> Array:
     """y[..., i, :] = sum of x[..., e, :] over the e with index[e] = i."""
     return frontend_of(x).scatter(x, index, size)
+
+
+# -- types that hold arrays, for frameworks that look inside ----------------------------------------------------------------------
+
+Flatten = Callable[[Any], tuple[tuple[Any, ...], Any]]
+Unflatten = Callable[[Any, Any], Any]
+_trees: list[tuple[type, Flatten, Unflatten]] = []
+_listeners: list[Callable[[type, Flatten, Unflatten], None]] = []
+
+
+def announce(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
+    """A type of trees: flatten(x) = (children, static), unflatten(static, children) = x, which must not look at the children."""
+    _trees.append((cls, flatten, unflatten))
+    for listen in _listeners:
+        listen(cls, flatten, unflatten)
+
+
+def on_announce(listen: Callable[[type, Flatten, Unflatten], None]) -> None:
+    """For front ends: hear of every type of trees, announced earlier or later."""
+    _listeners.append(listen)
+    for announced in _trees:
+        listen(*announced)
 
 
 def namespace(x: Array) -> Any:
@@ -234,8 +278,12 @@ def real(x: Array) -> Array:
 def unit_columns(like: Array, n: int, columns: range) -> Array:
     """The columns of the identity of size n in this range, (n, k), of the kind of `like`."""
     e = np.eye(n, len(columns), -columns.start)
-    on = {} if device_of(like) == "cpu" else {"device": like.device}
-    return e.astype(like.dtype) if type(like) is np.ndarray else namespace(like).asarray(e, dtype=like.dtype, **on)
+    return e.astype(like.dtype) if type(like) is np.ndarray else namespace(like).asarray(e, **alike(like))
+
+
+def alike(x: Array) -> dict[str, Any]:
+    """Keyword arguments of asarray, zeros and their like: the dtype of x, and where x is if not on the cpu."""
+    return {"dtype": x.dtype} if device_of(x) == "cpu" else {"dtype": x.dtype, "device": x.device}
 
 
 def transpose(x: Array) -> Array:
@@ -245,7 +293,10 @@ def transpose(x: Array) -> Array:
 
 def device_of(x: Array) -> str:
     """`cpu`, `cuda:0` ... ; NumPy arrays live on the cpu."""
-    return "cpu" if type(x) is np.ndarray else str(x.device)
+    if type(x) is np.ndarray:
+        return "cpu"
+    frontend = frontend_of(x)
+    return frontend.device(x) if hasattr(frontend, "device") else str(x.device)
 
 
 def batch_of(x: Array, core: int) -> tuple[int, ...]:

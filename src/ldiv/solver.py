@@ -26,7 +26,7 @@ import numpy as np
 
 from ldiv.errors import EngineError
 from ldiv.memory import counts, remembered
-from ldiv.rule import Array, Tree, batch_of, broadcast, conj, device_of, fold, is_complex, leaves, namespace, numpy_dtype, on_host, rebuild, unfold
+from ldiv.rule import Array, Tree, batch_of, broadcast, conj, device_of, fold, insist, is_complex, leaves, namespace, numpy_dtype, on_host, rebuild, traced, unfold
 from ldiv.structure import Structure
 
 
@@ -116,10 +116,10 @@ def factorization(engine: ModuleType, structure: Structure, p: Tree, assume_a: s
     values = tuple(leaves(p))
     # Finite values are asked for here, not in the public layer: under a transformation only the engine sees numbers.
     require_finite("A", *values)
-    if not engine.REMEMBERED:
-        return make()
     first = values[0]
-    factor: Factor = remembered((engine.__name__, structure, assume_a, first.dtype, device_of(first)), values, make)
+    if not engine.REMEMBERED or traced(first):
+        return make()
+    factor: Factor = remembered((engine.__name__, structure, assume_a, namespace(first), first.dtype, device_of(first)), values, make)
     return factor
 
 
@@ -132,7 +132,8 @@ def _solve_folded(factor: Factor, p: Tree, structure: Structure, b: Array, op: s
     """Many right-hand sides of one matrix, and a batch of them, are one solve."""
     require_finite("b", b)
     if 0 in b.shape:
-        return namespace(b).zeros((*broadcast(_batch(structure, p), batch_of(b, 2)), *b.shape[-2:]), dtype=b.dtype, device=device_of(b))
+        xp = namespace(b)
+        return xp.zeros_like(xp.broadcast_to(b, (*broadcast(_batch(structure, p), batch_of(b, 2)), *b.shape[-2:])))
     counts["solves"] += 1
     if _batch(structure, p):
         return factor.solve(b, op)
@@ -176,5 +177,8 @@ def _spec(structure: Structure, p: Tree, b: Array) -> tuple[tuple[int, ...], np.
 def require_finite(name: str, *arrays: Array) -> None:
     """Refuse NaN and infinity before any work."""
     for a in arrays:
-        if not bool(namespace(a).isfinite(a).all()):
-            raise ValueError(f"{name}: expected finite numbers, got NaN or infinity. Look at what made this array.")
+        insist(namespace(a).isfinite(a).all(), partial(_not_finite, name))
+
+
+def _not_finite(name: str) -> ValueError:
+    return ValueError(f"{name}: expected finite numbers, got NaN or infinity. Look at what made this array.")

@@ -5,6 +5,7 @@ The pattern is fixed when the array is made and never depends on values: explici
 
 from __future__ import annotations
 
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from ldiv.rule import Array, asnumpy, conj, frontend_of, is_array, namespace, nu
 from ldiv.rules.scatter import add_up
 from ldiv.structure import VIEWS, Structure
 from ldiv.structures.sparse import Sparse
-from ldiv.validate import require_float
+from ldiv.validate import require_float, require_ours
 
+Index = np.ndarray[Any, np.dtype[Any]]
 _TRANSPOSED = {"coo": "coo", "csr": "csc", "csc": "csr"}
 
 
@@ -46,7 +48,9 @@ class SparseArray(Matrix):
         data = require_float("values", data)
         if data.ndim == 0 or data.shape[-1] != self._base(structure).pattern.nnz:
             nnz = self._base(structure).pattern.nnz
-            raise ValueError(got("values", f"shape (..., {nnz}), one for each entry of the pattern", str(tuple(data.shape)), "Keep the order of the pattern."))
+            raise ValueError(
+                got("values", f"shape (..., {nnz}), one for each entry of the pattern", str(tuple(data.shape)), "Keep the order of the pattern.")
+            )
         super().__init__(structure, data)
         self.format = format
 
@@ -67,16 +71,20 @@ class SparseArray(Matrix):
         return self._base(self.structure).pattern.nnz
 
     @property
-    def row(self) -> np.ndarray[Any, Any]:
-        """The row of every entry, on the host."""
-        pattern = self._base(self.structure).pattern
-        return pattern.cols if VIEWS[self.structure.unview()[1]][0] else pattern.rows
+    def row(self) -> Index:
+        """The row of every entry, on the host, read-only."""
+        return _read_only(self._at[0])
 
     @property
-    def col(self) -> np.ndarray[Any, Any]:
-        """The column of every entry, on the host."""
+    def col(self) -> Index:
+        """The column of every entry, on the host, read-only."""
+        return _read_only(self._at[1])
+
+    @property
+    def _at(self) -> tuple[Index, Index]:
+        """Rows and columns, of the view."""
         pattern = self._base(self.structure).pattern
-        return pattern.rows if VIEWS[self.structure.unview()[1]][0] else pattern.cols
+        return (pattern.cols, pattern.rows) if VIEWS[self.structure.unview()[1]][0] else (pattern.rows, pattern.cols)
 
     @property
     def values(self) -> Array:
@@ -142,10 +150,10 @@ class SparseArray(Matrix):
 
     def sum_duplicates(self) -> SparseArray:
         """Every position once, sorted by row; a no-op where that is so already."""
-        pattern, place = self.structure.memo("canonical", lambda: indexing.canonical(self.row, self.col, self.structure.shape))
-        if place is None:
+        once, place = self.structure.memo("canonical", lambda: indexing.canonical(*self._at, self.structure.shape))
+        if once is None or place is None:
             return self
-        return SparseArray(Sparse(pattern), add_up(self.values, place, pattern.nnz))
+        return SparseArray(once, add_up(self.values, place, once.pattern.nnz))
 
     # -- arithmetic ------------------------------------------------------------------------------------------------------------------
 
@@ -158,19 +166,20 @@ class SparseArray(Matrix):
         return self._add(other, -1)
 
     def _add(self, other: Any, sign: int) -> Any:
-        if np.isscalar(other) and other == 0:
+        if isinstance(other, Number) and other == 0:
             return self
         if not isinstance(other, SparseArray):
+            require_ours("A + other", other)
             return _refuse_fill(other)
         self._require_same_shape(other)
         if self.structure == other.structure:
             return self.with_data(self.data + sign * other.data)
-        pattern, place = self.structure.memo(
+        union, place = self.structure.memo(
             ("union", other.structure),
-            lambda: indexing.union((self.row, self.col), (other.row, other.col), self.structure.shape),
+            lambda: indexing.union(self._at, other._at, self.structure.shape),
         )
         a, b = _same_batch(self.values, sign * other.values)
-        return SparseArray(Sparse(pattern), add_up(namespace(a).concat([a, b], axis=-1), place, pattern.nnz))
+        return SparseArray(union, add_up(namespace(a).concat([a, b], axis=-1), place, union.pattern.nnz))
 
     __radd__ = __add__
 
@@ -180,13 +189,8 @@ class SparseArray(Matrix):
     @public
     def __mul__(self, other: Any) -> Any:
         if isinstance(other, SparseArray):
-            self._require_same_shape(other)
-            one, two = self.sum_duplicates(), other.sum_duplicates()
-            pattern, i, j = one.structure.memo(
-                ("intersection", two.structure),
-                lambda: indexing.intersection((one.row, one.col), (two.row, two.col), self.structure.shape),
-            )
-            return SparseArray(Sparse(pattern), one.values[..., i] * two.values[..., j])
+            common, a, b = self._common(other)
+            return SparseArray(common, a * b)
         return self._like(self.values * self._entries_of(other))
 
     __rmul__ = __mul__
@@ -195,25 +199,38 @@ class SparseArray(Matrix):
     def __truediv__(self, other: Any) -> Any:
         if not isinstance(other, SparseArray):
             return self._like(self.values / self._entries_of(other))
+        common, a, b = self._common(other)
+        if (holes := self.sum_duplicates().nnz - common.pattern.nnz) > 0:
+            raise ValueError(
+                got("A / B", "a B with an entry wherever A has one", f"{holes} entries of A over none", "They would be divided by zero.")
+            )
+        return SparseArray(common, a / b)
+
+    def _common(self, other: SparseArray) -> tuple[Sparse, Array, Array]:
+        """The positions that both have, and their values there."""
         self._require_same_shape(other)
         one, two = self.sum_duplicates(), other.sum_duplicates()
-        _, i, j = indexing.intersection((one.row, one.col), (two.row, two.col), self.structure.shape)
-        if len(i) < one.nnz:
-            raise ValueError(got("A / B", "a B with an entry wherever A has one", f"{one.nnz - len(i)} entries of A over none", "They would be divided by zero."))
-        return one._like((one.values[..., i] / two.values[..., j])[..., np.argsort(i)])
+        common, i, j = one.structure.memo(
+            ("intersection", two.structure),
+            lambda: indexing.intersection(one._at, two._at, self.structure.shape),
+        )
+        return common, one.values[..., i], two.values[..., j]
 
     def _entries_of(self, other: Any) -> Any:
         """A scalar, or the entries that a dense array, broadcast to the shape of this one, has at (row, col)."""
-        if np.isscalar(other) or (is_array(other) and other.ndim == 0):
+        if isinstance(other, Number):
             return other
+        require_ours("the other operand", other)
         if not is_array(other):
             raise TypeError(got("the other operand", "a scalar, an array or a SparseArray", type(other).__name__, "Convert it first."))
         frontend_of(self.data, other)
+        if other.ndim == 0:
+            return other
         shape = (1, *other.shape) if other.ndim == 1 else tuple(other.shape)
         if any(s not in (1, n) for s, n in zip(shape[-2:], self.structure.shape, strict=True)):
             raise ValueError(got("the other operand", f"a shape that broadcasts to {self.shape}", str(tuple(other.shape)), "Check its axes."))
         other = namespace(other).reshape(other, shape)
-        row, col = (i if s > 1 else 0 * i for i, s in zip((self.row, self.col), shape[-2:], strict=True))
+        row, col = (i if s > 1 else 0 * i for i, s in zip(self._at, shape[-2:], strict=True))
         return other[..., row, col]
 
     def _require_same_shape(self, other: SparseArray) -> None:
@@ -229,11 +246,17 @@ class SparseArray(Matrix):
         (m, k), (l, n) = self.structure.shape, other.structure.shape
         if k != l:
             raise ValueError(got("A @ B", f"a B with {k} rows", f"{l}", "The inner sizes must agree."))
-        pattern, i, j, place = self.structure.memo(
+        product, i, j, place = self.structure.memo(
             ("product", other.structure),
-            lambda: indexing.product((self.row, self.col), (other.row, other.col), (m, k, n)),
+            lambda: indexing.product(self._at, other._at, (m, k, n)),
         )
-        return SparseArray(Sparse(pattern), add_up(self.values[..., i] * other.values[..., j], place, pattern.nnz))
+        return SparseArray(product, add_up(self.values[..., i] * other.values[..., j], place, product.pattern.nnz))
+
+
+def _read_only(i: Index) -> Index:
+    view = i.view()
+    view.flags.writeable = False
+    return view
 
 
 def _same_batch(a: Array, b: Array) -> tuple[Array, Array]:
@@ -242,7 +265,7 @@ def _same_batch(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _refuse_fill(other: Any) -> Any:
-    if np.isscalar(other) or is_array(other):
+    if isinstance(other, Number) or is_array(other):
         raise ValueError(
             got("A + other", "a SparseArray or 0", type(other).__name__, "This sum is dense: add to A.toarray(), or add a multiple of eye_array.")
         )

@@ -17,8 +17,6 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import numpy as np
-
 from ldiv.rule import Array, Rule, Tree, bind, conj, fold, leaves, transpose
 
 R = TypeVar("R")
@@ -96,6 +94,10 @@ class Structure(ABC):
                 if key not in kept:
                     kept[key] = make()
         return kept[key]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is remembered does not travel: a copy makes its own."""
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_memo")}
 
 
 class Linear(Structure):
@@ -255,5 +257,3 @@ def outer(structure: Structure, p: Tree, u: Array, v: Array, need: Tree) -> Tree
 def nothing(need: Tree) -> Tree:
     """The zero cotangent of a tree."""
     return tuple(nothing(branch) for branch in need) if isinstance(need, tuple) else None
-
-

@@ -15,8 +15,15 @@ _accepted: set[object] = set()  # the frameworks' own names of these dtypes
 _TRANS = {"N": "N", "T": "T", "H": "H", "C": "H", 0: "N", 1: "T", 2: "H"}
 
 
+def require_ours(name: str, x: object) -> None:
+    """Sparse matrices of other libraries come in through one door."""
+    if hasattr(x, "tocsc") or hasattr(x, "n_sparse") or str(getattr(x, "layout", "torch.strided")) != "torch.strided":
+        raise TypeError(got(name, "an array or an ldiv matrix", f"a sparse {type(x).__name__}", "Make it one with ldiv.asarray."))
+
+
 def require_float(name: str, x: object) -> Array:
     """x, an array of a framework in one of the four floating dtypes."""
+    require_ours(name, x)
     if not is_array(x):
         raise TypeError(got(name, "a NumPy, PyTorch or JAX array", type(x).__name__, "Convert it with the array library of your choice."))
     if x.dtype not in _accepted:  # type: ignore[attr-defined]
@@ -45,7 +52,7 @@ def require_square(name: str, shape: tuple[int, int]) -> None:
         raise ValueError(got(name, "a square matrix", f"{shape[0]} x {shape[1]}", "A rectangular system is a least-squares problem."))
 
 
-def as_block(name: str, x: object, n: int, like: Array) -> tuple[Array, bool]:
+def as_block(name: str, x: Any, n: int, like: Array) -> tuple[Array, bool]:
     """x as (*batch, n, k), and whether it came as a vector (n,); of the framework and device of `like`."""
     x = require_float(name, x)
     together(name, x, like)

@@ -10,6 +10,7 @@ import scipy.linalg
 
 from ldiv.rule import Array, Rule, rebuild, recorded
 
+
 def owns(x: object) -> bool:
     return isinstance(x, np.ndarray | np.generic)
 
@@ -39,7 +40,6 @@ def scatter(x: Array, index: Array, size: int) -> Array:
 
 
 # -- dense kernels --------------------------------------------------------------------------------------------------------------
-
 
 
 def lu_factor(a: Array) -> tuple[Array, Array]:

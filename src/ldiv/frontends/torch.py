@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch.autograd import forward_ad
 
 from ldiv import rule as rules
-from ldiv.rule import Array, Rule, Tree, leaves, rebuild
+from ldiv.rule import Array, Rule, leaves, rebuild
 
-rules.through = torch.compiler.disable(rules.through)  # a clean graph break instead of NumPy traced by Dynamo
+_open = rules.through
+_closed = torch._disable_dynamo(_open)  # loads Dynamo only when it is called
+
+
+def _door(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """While Dynamo traces: a clean graph break, instead of NumPy traced inside the kernels."""
+    return _closed(f, args, kwargs) if torch.compiler.is_compiling() else _open(f, args, kwargs)
+
+
+rules.through = _door
 
 
 def owns(x: object) -> bool:
@@ -23,7 +32,12 @@ def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
         return Transformed.apply(rule, *flat)  # type: ignore[no-untyped-call, no-any-return]
     if forward_ad._current_level >= 0 or (torch.is_grad_enabled() and any(x.requires_grad for x in flat)):
         return Eager.apply(rule, *flat)  # type: ignore[no-untyped-call, no-any-return]
-    return rule.kernel(*rebuild(rule.core, flat))
+    return _kernel(rule, flat)
+
+
+def _kernel(rule: Rule, flat: Sequence[Array]) -> tuple[Array, ...]:
+    """On plain arrays, no derivative in sight."""
+    return rule.kernel(*rebuild(rule.core, [x.detach() if x.requires_grad else x for x in flat]))
 
 
 class Bound(torch.autograd.Function):
@@ -53,7 +67,7 @@ class Bound(torch.autograd.Function):
         flat, out = saved[:count], tuple(saved[count:])
         with forward_ad._set_fwd_grad_enabled(outer_levels or forward_ad._is_fwd_grad_enabled()):
             moved = rule.jvp(rebuild(rule.core, tangents), out, *rebuild(rule.core, flat))
-        return tuple(torch.zeros_like(y) if t is None else plain(t) for t, y in zip(moved, out, strict=True))
+            return tuple(torch.zeros_like(y) if t is None else plain(t) for t, y in zip(moved, out, strict=True))
 
 
 def _save(ctx: Any, rule: Rule, flat: tuple[Array, ...], outputs: tuple[Array, ...]) -> None:
@@ -70,7 +84,7 @@ class Eager(Bound):
 
     @staticmethod
     def forward(ctx: Any, rule: Rule, *flat: Array) -> tuple[Array, ...]:
-        outputs = rule.kernel(*rebuild(rule.core, flat))
+        outputs = _kernel(rule, flat)
         _save(ctx, rule, flat, outputs)
         return outputs
 
@@ -80,7 +94,7 @@ class Transformed(Bound):
 
     @staticmethod
     def forward(rule: Rule, *flat: Array) -> tuple[Array, ...]:
-        return rule.kernel(*rebuild(rule.core, flat))
+        return _kernel(rule, flat)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:

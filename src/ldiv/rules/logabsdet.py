@@ -55,7 +55,7 @@ class LogAbsDet(Rule):
     def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
         (p,), (l_bar,) = args, cotangents
         if l_bar is None:
-            return nothing(need)
+            return tuple(map(nothing, need))
         total = leaves(nothing(need[0]))
         for e in self._blocks(leaves(p)[0]):
             column = l_bar[..., None, None] * solve(self.structure.H, p, e, self.assume_a, self.method)

@@ -41,7 +41,7 @@ class Solve(Rule):
     def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
         (p, _), (x_bar,), (x,) = args, cotangents, out
         if x_bar is None:
-            return nothing(need)
+            return tuple(map(nothing, need))
         lam = bind(Solve(self.structure.H, self.assume_a, self.method), p, x_bar)[0]
         return outer(self.structure, p, -lam, x, need[0]), lam if need[1] else None
 

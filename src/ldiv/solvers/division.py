@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ldiv.errors import SingularMatrixError
-from ldiv.rule import Array, Tree, conj, namespace
+from ldiv.rule import Array, Tree, conj, insist, namespace
 from ldiv.solver import Factor
 from ldiv.structure import VIEWS, Structure
 from ldiv.structures.diagonal import Diagonal
@@ -24,8 +24,7 @@ def analyze(structure: Structure) -> None:
 
 
 def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
-    if bool((p == 0).any()):
-        raise SingularMatrixError("division", "a zero on the diagonal")
+    insist((p != 0).all(), lambda: SingularMatrixError("division", "a zero on the diagonal"))
     return Division(p)
 
 

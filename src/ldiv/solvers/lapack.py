@@ -8,7 +8,7 @@ import numpy as np
 
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.probe import direction, require_nonsingular
-from ldiv.rule import Array, Tree, conj, frontend_of, namespace, numpy_dtype, transpose
+from ldiv.rule import Array, Tree, alike, conj, frontend_of, insist, namespace, numpy_dtype, traced, transpose
 from ldiv.solver import Factor
 from ldiv.structure import Structure
 from ldiv.structures.dense import Dense
@@ -34,7 +34,7 @@ def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Fact
     a = structure.todense(p)
     if isinstance(structure, Symmetric):
         xp = namespace(a)
-        refuse_asymmetry(float(2 * xp.max(xp.abs(p - a))), float(xp.max(xp.abs(p))), numpy_dtype(a), structure.op)
+        refuse_asymmetry(2 * xp.max(xp.abs(p - a)), xp.max(xp.abs(p)), numpy_dtype(a), structure.op)
     result: Factor = Cholesky(a) if assume_a == "pos" else LU(a)
     _require_nonsingular(a, result)
     return result
@@ -43,18 +43,19 @@ def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Fact
 def _require_nonsingular(a: Array, factored: Factor) -> None:
     """The probe, for all matrices of a batch at once."""
     xp = namespace(a)
-    z = xp.asarray(direction(a.shape[-1]).copy(), dtype=a.dtype, device=a.device)
+    z = xp.asarray(direction(a.shape[-1]).copy(), **alike(a))
     y = factored.solve(xp.broadcast_to(z, (*a.shape[:-1], 1)), "N")
     norm = xp.max(xp.sum(xp.abs(a), axis=-2), axis=-1)
 
     def size(x: Array) -> Array:
         return xp.sum(xp.abs(x), axis=(-2, -1))
 
+    growth = xp.max(norm * size(y) / size(z))
     require_nonsingular(
         NAME,
-        float(xp.max(norm * size(y) / size(z))),
+        growth if traced(growth) else float(growth),
         float(np.finfo(numpy_dtype(a)).eps),
-        lambda: float(xp.max(size(factored.solve(z - xp.matmul(a, y), "N")) / size(y))),
+        lambda: xp.max(size(factored.solve(z - xp.matmul(a, y), "N")) / size(y)),
     )
 
 
@@ -66,8 +67,7 @@ class LU(Factor):
         self._lu, self._pivots = self._linalg.lu_factor(a)
         self._diagonal = namespace(a).linalg.diagonal(self._lu)
         self.nbytes = self._lu.nbytes + self._pivots.nbytes
-        if bool((self._diagonal == 0).any()):
-            raise SingularMatrixError(NAME, "a pivot that is exactly zero")
+        insist((self._diagonal != 0).all(), lambda: SingularMatrixError(NAME, "a pivot that is exactly zero"))
 
     def solve(self, b: Array, op: str) -> Array:
         return self._linalg.lu_solve(self._lu, self._pivots, b, op)
@@ -84,8 +84,7 @@ class Cholesky(Factor):
         self._linalg = frontend_of(a)
         self._l, definite = self._linalg.cholesky(a)
         self.nbytes = self._l.nbytes
-        if not definite:
-            raise NotPositiveDefiniteError(NAME, "a leading minor that is not positive")
+        insist(definite, lambda: NotPositiveDefiniteError(NAME, "a leading minor that is not positive"))
 
     def solve(self, b: Array, op: str) -> Array:
         if op == "T":

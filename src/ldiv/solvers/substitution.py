@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ldiv.errors import SingularMatrixError
-from ldiv.rule import Array, Tree, frontend_of, namespace
+from ldiv.rule import Array, Tree, frontend_of, insist, namespace
 from ldiv.solver import Factor
 from ldiv.structure import VIEWS, Structure, view_dense
 from ldiv.structures.triangular import Triangular
@@ -34,8 +34,9 @@ class Substitution(Factor):
         self._structure = structure
         self._a = p
         self._unit = structure.diagonal == "unit"
-        if not self._unit and bool((namespace(p).linalg.diagonal(p) == 0).any()):
-            raise SingularMatrixError("substitution", "a zero on the diagonal of the triangle")
+        if not self._unit:
+            regular = (namespace(p).linalg.diagonal(p) != 0).all()
+            insist(regular, lambda: SingularMatrixError("substitution", "a zero on the diagonal of the triangle"))
 
     def solve(self, b: Array, op: str) -> Array:
         lower = self._structure.lower != VIEWS[op][0]

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ldiv.rule import Array, Tree, conj, namespace, transpose
 from ldiv.structure import Linear, view_dense
 
@@ -35,7 +37,7 @@ class Dense(Linear):
         return p
 
 
-def cases(rng: Any, draw: Any) -> Iterator[tuple[Dense, Tree]]:
+def cases(draw: Any) -> Iterator[tuple[Dense, Tree]]:
     for batch in ((), (2,)):
-        yield Dense(5, 5), draw(*batch, 5, 5)
+        yield Dense(5, 5), draw(*batch, 5, 5) + 4 * np.eye(5)
     yield Dense(4, 3), draw(4, 3)

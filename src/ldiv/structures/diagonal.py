@@ -35,6 +35,6 @@ class Diagonal(Linear):
         return xp.where(xp.eye(self.n) != 0, p[..., None], xp.zeros_like(p)[..., None])
 
 
-def cases(rng: Any, draw: Any) -> Iterator[tuple[Diagonal, Tree]]:
+def cases(draw: Any) -> Iterator[tuple[Diagonal, Tree]]:
     yield Diagonal(5), draw(5) + 3
     yield Diagonal(5), draw(2, 5) + 3

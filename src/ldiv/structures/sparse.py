@@ -87,7 +87,7 @@ class Sparse(Linear):
         return namespace(p).reshape(scatter(p[..., None], place, m * n)[..., 0], (*p.shape[:-1], m, n))
 
 
-def cases(rng: Any, draw: Any) -> Iterator[tuple[Sparse, Tree]]:
+def cases(draw: Any) -> Iterator[tuple[Sparse, Tree]]:
     rows, cols = np.array([2, 0, 1, 3, 4, 0, 2, 3, 1, 0]), np.array([2, 0, 1, 3, 4, 3, 0, 1, 4, 0])
     strong = 4.0 * (rows == cols)
     yield Sparse(Pattern(rows, cols, (5, 5))), draw(10) + strong  # unsorted, (0, 0) twice

@@ -78,8 +78,8 @@ class SparseTriangular(Linear):
         return Triangular(self.shape[0], self.lower, self.diagonal).todense(self.whole.todense(p))
 
 
-def cases(rng: Any, draw: Any) -> Iterator[tuple[SparseTriangular, Tree]]:
+def cases(draw: Any) -> Iterator[tuple[SparseTriangular, Tree]]:
     rows, cols = np.array([3, 0, 1, 2, 3, 2, 0, 1, 3]), np.array([3, 0, 1, 2, 0, 1, 2, 3, 3])
     for lower in (True, False):
         for diagonal in ("own", "unit"):
-            yield SparseTriangular(Sparse(Pattern(rows, cols, (4, 4))), lower, diagonal), draw(9) + 3.0 * (rows == cols)  # type: ignore[arg-type]
+            yield SparseTriangular(Sparse(Pattern(rows, cols, (4, 4))), lower, diagonal), draw(9) + 3.0 * (rows == cols)

@@ -54,8 +54,8 @@ class Triangular(Linear):
         return a + namespace(a).eye(self.n, dtype=a.dtype, **on)
 
 
-def cases(rng: Any, draw: Any) -> Iterator[tuple[Triangular, Tree]]:
+def cases(draw: Any) -> Iterator[tuple[Triangular, Tree]]:
     for lower in (True, False):
         for diagonal in ("own", "unit"):
-            yield Triangular(5, lower, diagonal), draw(5, 5) + 3 * (diagonal == "own")  # type: ignore[arg-type]
+            yield Triangular(5, lower, diagonal), draw(5, 5) + 3 * (diagonal == "own")
     yield Triangular(4, True), draw(2, 4, 4) + 3

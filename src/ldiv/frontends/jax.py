@@ -1,0 +1,300 @@
+"""JAX: a primitive for all rules, one for their tangent maps, whose transpose is the rule's vjp, and one for work on the host.
+
+JAX transposes a map of complex numbers without conjugating it, so a cotangent of JAX is the conjugate of ours: `_pullback` is
+the one place that translates. A rule is staged whole and becomes its kernel when it is compiled; until then every
+transformation sees the rule. On the host only NumPy runs: a callback that calls JAX again can wait for itself forever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from ldiv import rule as rules
+from ldiv.errors import got
+from ldiv.rule import Array, Rule, leaves, rebuild
+
+Specs = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
+
+
+def owns(x: object) -> bool:
+    return isinstance(x, jax.Array)
+
+
+def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
+    return tuple(rule_p.bind(*flat, rule=rule))
+
+
+# -- a rule: y = kernel(x) --------------------------------------------------------------------------------------------------------
+
+
+def _kernel(*flat: Array, rule: Rule) -> list[Array]:
+    return list(rule.kernel(*rebuild(rule.core, flat)))
+
+
+def _traced_kernel(*flat: Array, rule: Rule) -> list[Array]:
+    with _checking():
+        return _kernel(*flat, rule=rule)
+
+
+@lru_cache(maxsize=256)
+def _out_specs(rule: Rule, specs: Specs) -> list[Any]:
+    arrays = (jax.ShapeDtypeStruct(*spec) for spec in specs)
+    return [jax.core.ShapedArray(y.shape, y.dtype) for y in jax.eval_shape(partial(_traced_kernel, rule=rule), *arrays)]
+
+
+def _abstract(*avals: Any, rule: Rule) -> list[Any]:
+    return _out_specs(rule, tuple((x.shape, x.dtype) for x in avals))
+
+
+def _smooth(rule: Rule, out: Sequence[Any]) -> tuple[bool, ...]:
+    return rule.differentiable or (True,) * len(out)
+
+
+def _jvp(primals: Sequence[Array], tangents: Sequence[Any], *, rule: Rule) -> tuple[list[Array], list[Any]]:
+    out = rule_p.bind(*primals, rule=rule)
+    moving = tuple(type(t) is not ad.Zero for t in tangents)
+    moved = iter(tangent_p.bind(*(t for t, m in zip(tangents, moving, strict=True) if m), *primals, *out, rule=rule, moving=moving))
+    return out, [next(moved) if s else ad.Zero.from_primal_value(y) for y, s in zip(out, _smooth(rule, out), strict=True)]
+
+
+def _batch(args: Sequence[Array], dims: Sequence[int | None], *, rule: Rule) -> tuple[list[Array], list[int]]:
+    """A batch is one more leading axis, before the batch axes that are there already."""
+    cores = leaves(rule.core)
+    depth = max(x.ndim - c - (d is not None) for x, c, d in zip(args, cores, dims, strict=True))
+    moved = [x if d is None else _lead(x, d, c, depth) for x, c, d in zip(args, cores, dims, strict=True)]
+    out = rule_p.bind(*moved, rule=rule)
+    return out, [0] * len(out)
+
+
+def _lead(x: Array, dim: int, core: int, depth: int) -> Array:
+    x = jnp.moveaxis(x, dim, 0)
+    return jnp.reshape(x, (x.shape[0], *(1,) * (depth - (x.ndim - 1 - core)), *x.shape[1:]))
+
+
+def _transpose(cotangents: Sequence[Any], *args: Any, rule: Rule) -> list[Any]:
+    """Where a rule is linear its cotangents need no value of what they belong to, so that a shape stands in for it."""
+    need = [ad.is_undefined_primal(x) for x in args]
+    flat = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) if n else x for x, n in zip(args, need, strict=True)]
+    try:
+        return _pullback(rule, need, cotangents, [None] * len(cotangents), flat)
+    except (TypeError, AttributeError) as error:
+        raise TypeError(got("transpose", f"arguments in which {type(rule).__name__} is linear", str(need), "Differentiate it instead.")) from error
+
+
+def _pullback(rule: Rule, need: list[bool], cotangents: Sequence[Any], out: Sequence[Any], flat: Sequence[Any]) -> list[Any]:
+    """The rule's vjp between JAX's cotangents, the conjugates of ours."""
+    bars = tuple(None if type(c) is ad.Zero else jnp.conj(c) for c in cotangents)
+    if all(c is None for c in bars):
+        return [ad.Zero(jax.core.get_aval(x)) if n else None for x, n in zip(flat, need, strict=True)]
+    grads = leaves(rule.vjp(rebuild(rule.core, need), bars, tuple(out), *rebuild(rule.core, flat)))
+    return [jnp.conj(conform(g, x)) if n and g is not None else None for g, x, n in zip(grads, flat, need, strict=True)]
+
+
+def conform(g: Array, x: Any) -> Array:
+    """The cotangent in the space of x: real where x is, summed over the axes that were broadcast."""
+    g = jnp.sum(g, axis=tuple(range(g.ndim - x.ndim)))
+    g = jnp.sum(g, axis=tuple(i for i, n in enumerate(x.shape) if n == 1 != g.shape[i]), keepdims=True)
+    return _cast(g, x)
+
+
+def _cast(g: Array, x: Any) -> Array:
+    return (g if jnp.issubdtype(x.dtype, jnp.complexfloating) else jnp.real(g)).astype(x.dtype)
+
+
+rule_p = Primitive("ldiv")
+rule_p.multiple_results = True
+rule_p.def_impl(_kernel)
+rule_p.def_abstract_eval(_abstract)
+ad.primitive_jvps[rule_p] = _jvp
+ad.primitive_transposes[rule_p] = _transpose
+batching.primitive_batchers[rule_p] = _batch
+mlir.register_lowering(rule_p, mlir.lower_fun(_traced_kernel, multiple_results=True), cacheable=False)
+
+
+# -- its tangent map: (dx, x, y) -> dy, linear in dx; `moving` says which x have a dx ----------------------------------------------
+
+
+def _split(args: Sequence[Any], moving: tuple[bool, ...]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+    k = sum(moving)
+    return args[:k], args[k : k + len(moving)], args[k + len(moving) :]
+
+
+def _tangent(*args: Array, rule: Rule, moving: tuple[bool, ...]) -> list[Array]:
+    dx, flat, out = _split(args, moving)
+    given = iter(dx)
+    moved = rule.jvp(rebuild(rule.core, [next(given) if m else None for m in moving]), tuple(out), *rebuild(rule.core, flat))
+    return [
+        jnp.zeros_like(y) if dy is None else jnp.broadcast_to(_cast(dy, y), y.shape)
+        for dy, y, smooth in zip(moved, out, _smooth(rule, out), strict=True)
+        if smooth
+    ]
+
+
+def _tangent_abstract(*avals: Any, rule: Rule, moving: tuple[bool, ...]) -> list[Any]:
+    out = _split(avals, moving)[2]
+    return [jax.core.ShapedArray(y.shape, y.dtype) for y, smooth in zip(out, _smooth(rule, out), strict=True) if smooth]
+
+
+def _tangent_jvp(primals: Sequence[Array], tangents: Sequence[Any], **static: Any) -> Any:
+    """The second order: the rule's jvp is made of rules, so JAX differentiates it; what does not move is held."""
+    moves = [type(t) is not ad.Zero for t in tangents]
+
+    def f(*moved: Array) -> list[Array]:
+        given = iter(moved)
+        return _tangent(*(next(given) if m else x for x, m in zip(primals, moves, strict=True)), **static)
+
+    return jax.jvp(f, *([x for x, m in zip(xs, moves, strict=True) if m] for xs in (primals, tangents)))
+
+
+def _tangent_transpose(cotangents: Sequence[Any], *args: Any, rule: Rule, moving: tuple[bool, ...]) -> list[Any]:
+    dx, flat, out = _split(args, moving)
+    unknown = iter(map(ad.is_undefined_primal, dx))
+    given = iter(cotangents)
+    bars = [next(given) if smooth else ad.Zero.from_primal_value(y) for y, smooth in zip(out, _smooth(rule, out), strict=True)]
+    grads = _pullback(rule, [m and next(unknown) for m in moving], bars, out, flat)
+    return [g for g, m in zip(grads, moving, strict=True) if m] + [None] * (len(flat) + len(out))
+
+
+def _tangent_batch(args: Sequence[Array], dims: Sequence[int | None], **static: Any) -> tuple[list[Array], list[int]]:
+    moved = jax.vmap(partial(_tangent, **static), in_axes=tuple(dims))(*args)
+    return moved, [0] * len(moved)
+
+
+tangent_p = Primitive("ldiv_tangent")
+tangent_p.multiple_results = True
+tangent_p.def_impl(_tangent)
+tangent_p.def_abstract_eval(_tangent_abstract)
+ad.primitive_jvps[tangent_p] = _tangent_jvp
+ad.primitive_transposes[tangent_p] = _tangent_transpose
+batching.primitive_batchers[tangent_p] = _tangent_batch
+mlir.register_lowering(tangent_p, mlir.lower_fun(_tangent, multiple_results=True), cacheable=False)
+
+
+# -- work on the host --------------------------------------------------------------------------------------------------------------
+
+
+def traced(x: Array) -> bool:
+    return isinstance(x, jax.core.Tracer)
+
+
+def device(x: Array) -> str:
+    """Where engines find the values: a callback brings them to the cpu from anywhere, and dense kernels run where they are."""
+    return "cpu"
+
+
+def asnumpy(x: Array) -> Any:
+    try:
+        return np.asarray(jax.lax.stop_gradient(x))
+    except jax.errors.TracerArrayConversionError:
+        advice = "A sparsity pattern must be known when a function is traced: make its indices with NumPy, or the array outside of jit."
+        raise TypeError(got("values", "numbers that are known now", f"the traced {x.aval}", advice)) from None
+
+
+def host(x: Array) -> bool:
+    return not traced(x) and all(d.platform == "cpu" for d in x.devices()) and x.is_fully_addressable
+
+
+def on_host(f: Callable[..., Any], specs: Specs, *arrays: Array) -> tuple[Array, ...]:
+    if any(map(traced, arrays)):
+        return tuple(host_p.bind(*arrays, f=f, specs=specs))
+    return tuple(jnp.asarray(y) for y in f(*map(np.asarray, arrays)))
+
+
+Check = tuple[Array, Callable[..., Exception], tuple[Array, ...]]
+_checks: ContextVar[list[Check]] = ContextVar("checks")
+
+
+def insist(ok: Array, error: Callable[..., Exception], *numbers: Array) -> None:
+    _checks.get().append((ok, error, numbers))
+
+
+@contextmanager
+def _checking() -> Iterator[None]:
+    """All that the kernel inside insists on, asked at its end; only where something is wrong is the host called."""
+    token = _checks.set(checks := [])
+    try:
+        yield
+    finally:
+        _checks.reset(token)
+    if not checks:
+        return
+    oks, errors, numbers = zip(*checks, strict=True)
+
+    def refuse(*host: Any) -> tuple[Any, ...]:
+        first = next(i for i, ok in enumerate(host[: len(oks)]) if not ok)
+        start = len(oks) + sum(map(len, numbers[:first]))
+        raise errors[first](*host[start : start + len(numbers[first])])
+
+    every = [x for some in (oks, *numbers) for x in some]
+    jax.lax.cond(jnp.stack(oks).all(), lambda *_: (), lambda *x: tuple(host_p.bind(*x, f=refuse, specs=())), *every)
+
+
+def _host_lowering(ctx: Any, *args: Any, f: Callable[..., Any], specs: Specs) -> Any:
+    """A callback that hands over NumPy arrays; `jax.pure_callback` would make JAX arrays of them first, at 5 times the cost."""
+
+    def call(*numbers: Any) -> tuple[Any, ...]:
+        return tuple(np.asarray(y, dtype) for y, (_, dtype) in zip(f(*numbers), specs, strict=True))
+
+    must_run = not specs
+    return mlir.emit_python_callback(ctx, call, None, list(args), ctx.avals_in, ctx.avals_out, has_side_effect=must_run, returns_token=False)[0]
+
+
+host_p = Primitive("ldiv_host")
+host_p.multiple_results = True
+host_p.def_abstract_eval(lambda *_, f, specs: [jax.core.ShapedArray(*spec) for spec in specs])
+mlir.register_lowering(host_p, _host_lowering, cacheable=False)
+
+
+# -- kernels -------------------------------------------------------------------------------------------------------------------------
+
+
+def scatter(x: Array, index: Any, size: int) -> Array:
+    return jnp.zeros((*x.shape[:-2], size, x.shape[-1]), x.dtype).at[..., index, :].add(x)
+
+
+def lu_factor(a: Array) -> tuple[Array, Array]:
+    lu, _, order = jax.lax.linalg.lu(a)
+    return lu, order
+
+
+def lu_solve(lu: Array, order: Array, b: Array, op: str) -> Array:
+    """The second result of `lu_factor` is the order of the rows: A[order] = L U."""
+    lu, b = _together(lu, b.astype(lu.dtype))
+    order = jnp.broadcast_to(order, lu.shape[:-1])[..., None]
+    solve = partial(jax.lax.linalg.triangular_solve, lu, left_side=True, transpose_a=op != "N", conjugate_a=op == "H")
+    if op == "N":
+        return solve(solve(jnp.take_along_axis(b, order, -2), lower=True, unit_diagonal=True), lower=False)
+    return jnp.take_along_axis(solve(solve(b, lower=False), lower=True, unit_diagonal=True), jnp.argsort(order, -2), -2)
+
+
+def cholesky(a: Array) -> tuple[Array, Array]:
+    """(L, whether all of the batch is positive definite)."""
+    l = jax.lax.linalg.cholesky(a, symmetrize_input=False)
+    return l, jnp.isfinite(l).all()
+
+
+def solve_triangular(a: Array, b: Array, lower: bool, unit: bool = False) -> Array:
+    dtype = jnp.promote_types(a.dtype, b.dtype)
+    a, b = _together(a.astype(dtype), b.astype(dtype))
+    return jax.lax.linalg.triangular_solve(a, b, left_side=True, lower=lower, unit_diagonal=unit)
+
+
+def _together(a: Array, b: Array) -> tuple[Array, Array]:
+    """Both on the same batch axes."""
+    batch = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return jnp.broadcast_to(a, (*batch, *a.shape[-2:])), jnp.broadcast_to(b, (*batch, *b.shape[-2:]))
+
+
+# -- matrices are trees: their parameters are leaves, the rest is static -----------------------------------------------------------
+
+rules.on_announce(jax.tree_util.register_pytree_node)
