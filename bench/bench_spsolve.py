@@ -26,14 +26,14 @@ LDIV, JAX = "ldiv in torch", "jax spsolve"
 
 def by_jax(a: Any, b: Any, c: Any) -> Any:
     """values -> (x, gradient of c . x in the values and in b), compiled; the matrices are symmetric: columns serve as rows."""
-    indices, indptr, b, c = map(jax.numpy.asarray, (a.indices, a.indptr, b, c))
+    fixed = tuple(map(jax.numpy.asarray, (a.indices, a.indptr, b, c)))
 
     @jax.jit
-    def step(values: Any, b: Any) -> Any:
+    def step(values: Any, indices: Any, indptr: Any, b: Any, c: Any) -> Any:
         x, pull = jax.vjp(lambda values, b: spsolve(values, indices, indptr, b), values, b)
         return x, *pull(c)
 
-    return lambda values: jax.block_until_ready(step(values, b))
+    return lambda values: jax.block_until_ready(step(values, *fixed))
 
 
 def against(sides: tuple[int, ...], rounds: int, promise: str = "gen") -> Figure:

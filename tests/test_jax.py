@@ -19,15 +19,21 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 from jax.experimental import sparse as jsparse  # noqa: E402
 
+jax.config.update("jax_enable_x64", True)
 N = 6
 ROWS, COLS = (i.astype(np.int32) for i in np.nonzero(abs(np.subtract.outer(range(N), range(N))) < 2))
 
 
 @pytest.fixture(autouse=True)
-def doubles():
-    with jax.enable_x64(True):
-        ldiv.clear_cache()
-        yield
+def forget():
+    ldiv.clear_cache()
+
+
+@pytest.fixture
+def no_doubles():
+    jax.config.update("jax_enable_x64", False)
+    yield
+    jax.config.update("jax_enable_x64", True)
 
 
 def draw(rng, kind, *shape):
@@ -85,19 +91,18 @@ def agree(f, g, *args, eps=1e-12):
 
 def cases(kind):
     take = partial(draw, np.random.default_rng(3), kind)
-    found = [case for m in modules("ldiv.structures") for case in m.cases(take)]
-    return {m.__name__: list(m.cases(found, take)) for m in modules("ldiv.rules")}
+    found = [list(m.cases(take)) for m in modules("ldiv.structures")]
+    return {m.__name__: list(m.cases([some[0] for some in found], take)) for m in modules("ldiv.rules")}
 
 
 def modules(package):
     return [importlib.import_module(f"{package}.{m.name}") for m in pkgutil.iter_modules(importlib.import_module(package).__path__)]
 
 
-@pytest.mark.parametrize("kind", ["real", "complex"])
-@pytest.mark.parametrize("name", list(cases("real")))
-def test_rules_compile(name, kind):
+@pytest.mark.parametrize("name", list(cases("complex")))
+def test_rules_compile(name):
     """The conformance suite checks every derivative, uncompiled; here values and cotangents come out of one program."""
-    found = cases(kind)[name]
+    found = cases("complex")[name]
     bars = [tuple(draw(np.random.default_rng(4), y.dtype.kind == "c" and "complex", *y.shape) for y in bind(rule, *args)) for rule, args in found]
 
     def program(all_flat, bars):
@@ -173,11 +178,11 @@ def test_vmap(solve, axes):
 
 @BOTH
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.usefixtures("no_doubles")
 def test_single_precision(solve, dtype):
-    with jax.enable_x64(False):
-        args = problem("complex" if dtype == "complex64" else "real", dtype)
-        expected = jax.value_and_grad(partial(loss, reference), (0, 1))(*args)
-        close(jax.jit(jax.value_and_grad(partial(loss, solve), (0, 1)))(*args), expected, 1e-4)
+    args = problem("complex" if dtype == "complex64" else "real", dtype)
+    assert args[0].dtype == dtype
+    agree(*(jax.value_and_grad(partial(loss, s), (0, 1)) for s in (solve, reference)), *args, eps=1e-4)
 
 
 @BOTH
@@ -250,7 +255,7 @@ def test_dense_factored_once_by_the_compiler():
     v, b = problem()
     compiled = jax.jit(jax.value_and_grad(lambda a, b: jnp.sum(ldiv.solve(a, b) ** 2))).lower(densified(v), b).compile()
     assert compiled.as_text().count('"lapack_dgetrf') == 1
-    assert "python" not in compiled.as_text().split("conditional")[0]  # the host is called only where something is wrong
+    assert "callback" not in compiled.as_text().partition("ENTRY")[2]  # the host is called only where something is wrong
 
 
 def test_factorized():
@@ -281,7 +286,7 @@ def triangle(v, b):
 ERRORS = {
     "sparse singular": (sparse_solve, 0.0, "the matrix is singular to working precision"),
     "dense zero pivot": (dense_solve, 0.0, "a pivot that is exactly zero"),
-    "dense singular": (lambda v, b: ldiv.solve(densified(v) - 2 * jnp.eye(N), b), None, "reciprocal condition"),
+    "dense singular": (lambda v, b: ldiv.solve(jnp.arange(36.0).reshape(6, 6) * v[0] + 0.1, b), 1.0, "the matrix is singular"),
     "triangle": (triangle, 1.0, "a zero on the diagonal of the triangle"),
     "diagonal": (partial(ones, assume_a="diagonal"), 0.0, "a zero on the diagonal"),
     "indefinite": (partial(ones, assume_a="pos"), -1.0, "assume_a='pos' was promised, but LAPACK found"),
@@ -298,15 +303,11 @@ ERRORS = {
 def test_errors_are_raised_not_nan(name, jit):
     solve, scale, message = ERRORS[name]
     _, b = problem()
-    symmetric = jnp.asarray(np.where(ROWS == COLS, 2.0, -1.0))
-    v = jnp.asarray(np.where(ROWS == COLS, 4.0, 0.0)).at[jnp.array([0, 1])].set(jnp.array([3.0, 1.0])).at[2].set(1.0).at[3].set(3.0)
-    v = v if scale is None else symmetric * scale
-    with pytest.raises(ValueError, match=message) as raised:
-        jax.block_until_ready(jit(solve)(v, b))
+    v = jnp.asarray(np.where(ROWS == COLS, 2.0, -1.0)) * scale
+    with pytest.raises((ValueError, jax.errors.JaxRuntimeError), match=message) as raised:
+        jax.block_until_ready(jit(lambda v, b: jax.value_and_grad(partial(loss, solve))(v, b))(v, b))
     if jit is not jax.jit and "finite" not in message:
         assert type(raised.value).__module__ == "ldiv.errors"
-    with pytest.raises(ValueError, match=message):
-        jax.block_until_ready(jit(jax.grad(partial(loss, solve)))(v, b))
 
 
 def test_patterns_must_be_known():
@@ -336,7 +337,8 @@ def test_trees():
     final, _ = jax.lax.scan(lambda a, _: (a.with_data(0.5 * a.data), None), a, None, length=3)
     close(final.data, v / 8)
     given = jax.tree.map(jnp.copy, a)
-    close(jax.jit(ldiv.solve, donate_argnums=0)(given, b), reference(v, b))
+    close(jax.jit(lambda a: a.with_data(2 * a.data + ldiv.solve(a, b)[0, 0]), donate_argnums=0)(given).data, 2 * v + reference(v, b)[0, 0])
+    assert given.data.is_deleted()
     diagonal = ldiv.Matrix(ldiv.structures.Diagonal(3), jnp.ones(3))
     close(jax.jit(lambda d: d @ jnp.arange(3.0))(diagonal), jnp.arange(3.0))
 
@@ -370,7 +372,9 @@ def test_bcoo_and_bcsr():
             kind = (data, a.indices) if isinstance(a, jsparse.BCOO) else (data, a.indices, a.indptr)
             return loss(lambda v, b: ldiv.solve(ldiv.asarray(type(a)(kind, shape=a.shape)), b), None, b)
 
-        close(jax.jit(jax.grad(f))(a.data)[: len(ROWS)], jax.grad(partial(loss, reference))(v, b))
+        close(jax.grad(f)(a.data)[: len(ROWS)], jax.grad(partial(loss, reference))(v, b))
+    with pytest.raises(TypeError, match="must be known when a function is traced"):
+        jax.jit(ldiv.asarray)(padded)
     with pytest.raises(TypeError, match=r"ldiv\.asarray"):
         ldiv.solve(padded, b)
     with pytest.raises(ValueError, match="one matrix"):

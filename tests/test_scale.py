@@ -13,7 +13,11 @@ N = 200_000
 @pytest.fixture(scope="module")
 def tridiagonal():
     return ldiv.diags_array(
-        [torch.full((N - 1,), -1.0, dtype=torch.float64), torch.full((N,), 2.5, dtype=torch.float64), torch.full((N - 1,), -1.0, dtype=torch.float64)],
+        [
+            torch.full((N - 1,), -1.0, dtype=torch.float64),
+            torch.full((N,), 2.5, dtype=torch.float64),
+            torch.full((N - 1,), -1.0, dtype=torch.float64),
+        ],
         offsets=[-1, 0, 1],
     )
 

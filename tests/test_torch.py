@@ -67,7 +67,7 @@ def test_third_derivative():
 def test_gradcheck(dtype):
     v, b = problem(dtype)
     args = v.requires_grad_(), b.requires_grad_()
-    f = lambda v, b: ldiv.solve(sparse(v), b)  # noqa: E731
+    f = lambda v, b: ldiv.solve(sparse(v), b)
     assert torch.autograd.gradcheck(f, args, check_forward_ad=True)
     assert torch.autograd.gradgradcheck(f, args, check_fwd_over_rev=True)
 
@@ -183,7 +183,7 @@ def test_dense_on_cuda(assume_a):
     A = torch.randn(20, 20, dtype=torch.float64, device="cuda")
     A = A @ A.T + 20 * torch.eye(20, dtype=torch.float64, device="cuda")
     b = torch.randn(20, 3, dtype=torch.float64, device="cuda")
-    f = lambda A, b: ldiv.solve(A, b, assume_a=assume_a).square().sum()  # noqa: E731
+    f = lambda A, b: ldiv.solve(A, b, assume_a=assume_a).square().sum()
     for argument in (0, 1):
         torch.testing.assert_close(grad(f, argument)(A, b).cpu(), grad(f, argument)(A.cpu(), b.cpu()))
         torch.testing.assert_close(jacfwd(grad(f, argument), argument)(A, b).cpu(), jacfwd(grad(f, argument), argument)(A.cpu(), b.cpu()))

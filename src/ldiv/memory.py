@@ -87,7 +87,7 @@ def _keep(entry: _Entry) -> None:
 
 def _find(key: Hashable, values: tuple[Array, ...]) -> _Entry | None:
     with _lock:
-        candidates = list(reversed(_of_key.get(key, ())))
+        candidates = _of_key.get(key, [])[::-1]
     for entry in candidates:
         if all(_same(kept, value) for kept, value in zip(entry.values, values, strict=True)):
             with _lock:

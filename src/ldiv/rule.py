@@ -245,7 +245,7 @@ def public(f: Callable[P, R]) -> Callable[P, R]:
 
 def numpy_dtype(x: Array) -> np.dtype[Any]:
     """The dtype of x under NumPy's name, whatever the framework."""
-    if type(x) is np.ndarray:
+    if isinstance(x, np.ndarray):
         return x.dtype
     if (known := _dtypes.get(x.dtype)) is None:
         known = _dtypes[x.dtype] = np.dtype(str(x.dtype).rpartition(".")[2])

@@ -26,7 +26,24 @@ import numpy as np
 
 from ldiv.errors import EngineError
 from ldiv.memory import counts, remembered
-from ldiv.rule import Array, Tree, batch_of, broadcast, conj, device_of, fold, insist, is_complex, leaves, namespace, numpy_dtype, on_host, rebuild, traced, unfold
+from ldiv.rule import (
+    Array,
+    Tree,
+    batch_of,
+    broadcast,
+    conj,
+    device_of,
+    fold,
+    insist,
+    is_complex,
+    leaves,
+    namespace,
+    numpy_dtype,
+    on_host,
+    rebuild,
+    traced,
+    unfold,
+)
 from ldiv.structure import Structure
 
 

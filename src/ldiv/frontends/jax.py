@@ -31,7 +31,14 @@ def owns(x: object) -> bool:
 
 
 def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
-    return tuple(rule_p.bind(*flat, rule=rule))
+    return tuple(rule_p.bind(*(_alike(flat) if any(map(traced, flat)) else flat), rule=rule))
+
+
+def _alike(flat: list[Array]) -> list[Array]:
+    """Under shard_map, all varying along the mesh axes of any of them, so that what is shared has a summed cotangent."""
+    axes = [jax.typeof(x).mat.varying for x in flat]
+    every = frozenset().union(*axes)
+    return [jax.lax.pcast(x, tuple(every - own), to="varying") if every - own else x for x, own in zip(flat, axes, strict=True)]
 
 
 # -- a rule: y = kernel(x) --------------------------------------------------------------------------------------------------------
@@ -53,7 +60,12 @@ def _out_specs(rule: Rule, specs: Specs) -> list[Any]:
 
 
 def _abstract(*avals: Any, rule: Rule) -> list[Any]:
-    return _out_specs(rule, tuple((x.shape, x.dtype) for x in avals))
+    out = _out_specs(rule, tuple((x.shape, x.dtype) for x in avals))
+    x = avals[0]
+    if x.mat.empty:
+        return out
+    whole = [x.sharding.update(spec=jax.P(*(None,) * y.ndim)) for y in out]
+    return [x.update(shape=y.shape, dtype=y.dtype, weak_type=False, sharding=s) for y, s in zip(out, whole, strict=True)]
 
 
 def _smooth(rule: Rule, out: Sequence[Any]) -> tuple[bool, ...]:
@@ -142,7 +154,7 @@ def _tangent(*args: Array, rule: Rule, moving: tuple[bool, ...]) -> list[Array]:
 
 def _tangent_abstract(*avals: Any, rule: Rule, moving: tuple[bool, ...]) -> list[Any]:
     out = _split(avals, moving)[2]
-    return [jax.core.ShapedArray(y.shape, y.dtype) for y, smooth in zip(out, _smooth(rule, out), strict=True) if smooth]
+    return [y.to_tangent_aval() for y, smooth in zip(out, _smooth(rule, out), strict=True) if smooth]
 
 
 def _tangent_jvp(primals: Sequence[Array], tangents: Sequence[Any], **static: Any) -> Any:
@@ -240,7 +252,10 @@ def _checking() -> Iterator[None]:
 
 
 def _host_lowering(ctx: Any, *args: Any, f: Callable[..., Any], specs: Specs) -> Any:
-    """A callback that hands over NumPy arrays; `jax.pure_callback` would make JAX arrays of them first, at 5 times the cost."""
+    """A callback that hands over NumPy arrays; `jax.pure_callback` would make JAX arrays of them first, at 5 times the cost.
+
+    As there, 64-bit numbers need x64 switched on for the process: the context `jax.enable_x64` does not reach its thread.
+    """
 
     def call(*numbers: Any) -> tuple[Any, ...]:
         return tuple(np.asarray(y, dtype) for y, (_, dtype) in zip(f(*numbers), specs, strict=True))

@@ -12,7 +12,7 @@ from ldiv import rule as rules
 from ldiv.rule import Array, Rule, leaves, rebuild
 
 _open = rules.through
-_closed = torch._disable_dynamo(_open)  # loads Dynamo only when it is called
+_closed = torch._disable_dynamo(_open)  # type: ignore[attr-defined]  # loads Dynamo only when it is called
 
 
 def _door(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

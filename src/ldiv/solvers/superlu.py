@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 
 from ldiv import ordering
+from ldiv.equilibration import Layout, equilibrated
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.pattern import Pattern
 from ldiv.probe import direction, require_nonsingular
@@ -29,8 +29,6 @@ ON_HOST = True
 REMEMBERED = True
 NAME = "SuperLU"
 
-BALANCED = 1 / 16  # rows and columns whose largest entries lie within this ratio are not scaled
-SCALINGS = 10  # at the most; each halves the exponents' spread
 REFINED = 4  # a backward error below this many eps needs no refinement
 REFINEMENTS = 5  # at the most
 
@@ -55,24 +53,23 @@ class Symbolic:
 
     def __init__(self, pattern: Pattern, triangular: bool) -> None:
         n = pattern.shape[0]
+        has_diagonal = np.count_nonzero(pattern.indices == pattern.columns) == n
         self.triangular = triangular
-        self.on_diagonal = triangular or pattern.transposition is not None or bool(np.bincount(pattern.indices[pattern.indices == pattern.columns], minlength=n).all())
+        self.on_diagonal = triangular or has_diagonal or pattern.transposition is not None
         self.spec = "NATURAL"
-        identity = np.arange(n)
-        self.rows = self.cols = identity
+        self.rows = self.cols = np.arange(n)
         if not triangular and self.on_diagonal:
             self.rows = self.cols = ordering.of_sum(pattern)
         elif not triangular:
             columns = ordering.of_columns(pattern)
-            self.spec = "COLAMD" if columns is None else "NATURAL"
-            self.cols = identity if columns is None else columns
+            if columns is None:
+                self.spec = "COLAMD"
+            else:
+                self.cols = columns
         self.row_place, self.col_place = np.argsort(self.rows), np.argsort(self.cols)
         self.pattern = Pattern(self.row_place[pattern.indices], self.col_place[pattern.columns], pattern.shape)
-        by_row = sp.csc_array((identity[:0] if not self.pattern.slots else np.arange(self.pattern.slots), self.pattern.indices, self.pattern.indptr), shape=pattern.shape).tocsr()
-        self.by_row, self.row_starts = by_row.data, by_row.indptr[:-1]
-        self.col_starts = self.pattern.indptr[:-1]
+        self.layout = Layout(self.pattern)
         self.probed = np.abs(direction(n)).sum()
-        self.empty = bool((np.diff(by_row.indptr) == 0).any() or (np.diff(self.pattern.indptr) == 0).any())
 
 
 def factor(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str) -> Factor:
@@ -83,13 +80,13 @@ class SuperLU(Factor):
     """L and U of the permuted and equilibrated matrix."""
 
     def __init__(self, symbolic: Symbolic, slots: Any, positive: bool) -> None:
-        if symbolic.empty:
+        if symbolic.layout.has_empty:
             raise SingularMatrixError(NAME, "a row or column without entries")
         self._symbolic = symbolic
-        values, self._row_scale, self._col_scale = _equilibrated(symbolic, symbolic.pattern.slot_values(slots))
+        values, self._scales = equilibrated(symbolic.layout, symbolic.pattern.slot_values(slots))
         self._a = symbolic.pattern.csc(values)
         self._views: dict[str, Any] = {}
-        self._norm = np.add.reduceat(np.abs(values), symbolic.col_starts).max()
+        self._norm = symbolic.layout.norm1(values)
         self._eps = float(np.finfo(values.dtype).eps)
         threshold = 0.0 if positive or symbolic.triangular else 0.01 if symbolic.on_diagonal else 1.0
         try:
@@ -114,18 +111,20 @@ class SuperLU(Factor):
         """Without pivoting the signs of the pivots are those of the eigenvalues (Sylvester)."""
         smallest = self._lu.U.diagonal().real.min()
         if not np.array_equal(self._lu.perm_r, self._lu.perm_c) or smallest <= -self._norm * len(self._symbolic.rows) * self._eps:
-            raise NotPositiveDefiniteError(NAME, f"a pivot of {smallest:.1e} in a matrix scaled to 1")
+            raise NotPositiveDefiniteError(NAME, f"a pivot of {smallest:.1e}, not pivoting, where all must be positive")
 
     def solve(self, b: Any, op: str) -> Any:
         transposed, _ = VIEWS[op]
         s = self._symbolic
         if transposed:
-            order, place, r, c = s.cols, s.row_place, self._col_scale, self._row_scale
+            order, place = s.cols, s.row_place
         else:
-            order, place, r, c = s.rows, s.col_place, self._row_scale, self._col_scale
+            order, place = s.rows, s.col_place
         b = b[order].astype(self._a.dtype, copy=False)
-        y = self._solve(b if r is None else r[:, None] * b, op)
-        return (y if c is None else c[:, None] * y)[place]
+        if self._scales is None:
+            return self._solve(b, op)[place]
+        r, c = self._scales[::-1] if transposed else self._scales
+        return (c[:, None] * self._solve(r[:, None] * b, op))[place]
 
     def _solve(self, b: Any, op: str) -> Any:
         """The permuted system: solve, and refine while the backward error |b - A y| / (|A| |y| + |b|) asks for it and falls."""
@@ -157,25 +156,4 @@ class SuperLU(Factor):
 
     def logabsdet(self) -> Any:
         pivots = np.log(np.abs(self._lu.U.diagonal())).sum()
-        return pivots - sum(np.log(s).sum() for s in (self._row_scale, self._col_scale) if s is not None)
-
-
-def _equilibrated(symbolic: Symbolic, values: Any) -> tuple[Any, Any, Any]:
-    """(values of R A C, r, c) with largest entries near 1 in all rows and columns; r and c None where nothing needs scaling."""
-    size = np.abs(values)
-    r = c = None
-    for _ in range(SCALINGS):
-        in_row = np.maximum.reduceat(size[symbolic.by_row], symbolic.row_starts)
-        in_col = np.maximum.reduceat(size, symbolic.col_starts)
-        both = np.concatenate([in_row, in_col])
-        smallest, largest = both.min(), both.max()
-        if smallest == 0:
-            raise SingularMatrixError(NAME, "a row or column of zeros")
-        if smallest >= BALANCED * largest:
-            break
-        dr, dc = (np.exp2(np.round(-0.5 * np.log2(s))).astype(size.dtype) for s in (in_row, in_col))
-        size = size * dr[symbolic.pattern.indices] * dc[symbolic.pattern.columns]
-        r, c = (dr, dc) if r is None else (r * dr, c * dc)
-    if r is not None:
-        values = values * r[symbolic.pattern.indices] * c[symbolic.pattern.columns]
-    return values, r, c
+        return pivots - sum(np.log(s).sum() for s in self._scales or ())

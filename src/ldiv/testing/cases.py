@@ -62,5 +62,3 @@ def found_solvers(dtype: str) -> list[tuple[str, Structure, Tree]]:
         for name, engine in engines().items()
         if structure.shape[0] == structure.shape[1] and engine.supports(structure, np.dtype(dtype), "cpu", "gen") is None
     ]
-
-

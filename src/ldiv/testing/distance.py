@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -37,5 +38,5 @@ def difference(f: Callable[[Tree], Array], at: Tree, along: Tree, h: float = 2e-
 
     row = [central(h / 2**i) for i in range(levels)]
     for j in range(1, levels):
-        row = [(4**j * fine - coarse) / (4**j - 1) for coarse, fine in zip(row, row[1:], strict=False)]
+        row = [(4**j * fine - coarse) / (4**j - 1) for coarse, fine in pairwise(row)]
     return row[0]

@@ -1,8 +1,8 @@
 """Laws of a front end: it computes what the rule computes on NumPy arrays, and all its modes agree.
 
-    values, jvp and vjp are the rule's own;      the second derivative d^2 f[d, e] of a loss is the same by forward over forward,
-    forward over reverse, reverse over forward and reverse over reverse, and equals a difference of NumPy's first derivatives;
-    vmap over a leading axis is the stack of the results
+values, jvp and vjp are the rule's own;      the second derivative d^2 f[d, e] of a loss is the same by forward over forward,
+forward over reverse, reverse over forward and reverse over reverse, and equals a difference of NumPy's first derivatives;
+vmap over a leading axis is the stack of the results
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def frontend_laws(name: str, rule: Rule, args: tuple[Tree, ...]) -> None:
         return bind(rule, *rebuild(args, x))
 
     def loss(x: Vector) -> Any:
-        return sum(((fw.array(w).conj() * y).real.sum() if w.dtype.kind == "c" else (fw.array(w) * y).sum()) + abs(y * y.conj()).sum() / 2 for w, y in zip(weights, apply(x), strict=True))
+        """Re <w, y> + |y|^2 / 2, whose gradient in y is w + y."""
+        return sum((fw.array(w).conj() * y + y.conj() * y / 2).real.sum() for w, y in zip(weights, apply(x), strict=True))
 
     def reference(flat: Tree) -> Tree:
         """The gradient of the loss by NumPy and the rule's own vjp."""

@@ -1,7 +1,7 @@
 """Laws of a rule on arguments x, with tangents t and cotangents y_bar.
 
-    jvp(t) = d kernel(x)[t];      <y_bar, jvp(t)> = <vjp(y_bar), t>;      what is not needed is None, None is zero;
-    a leading axis on an argument is a batch: kernel(stack(x)) = stack(kernel(x))
+jvp(t) = d kernel(x)[t];      <y_bar, jvp(t)> = <vjp(y_bar), t>;      what is not needed is None, None is zero;
+a leading axis on an argument is a batch: kernel(stack(x)) = stack(kernel(x))
 """
 
 from __future__ import annotations
@@ -63,8 +63,7 @@ def _batch(rule: Rule, args: Any, out: Any) -> None:
     depth = max(x.ndim - c for x, c in zip(flat, cores, strict=True))
     for some in ([True] * len(flat), [True] + [False] * (len(flat) - 1), [False] * (len(flat) - 1) + [True]):
         stacked = [
-            np.stack([x, x * 1.5]).reshape(2, *(1,) * (depth - x.ndim + c), *x.shape) if s else x
-            for s, x, c in zip(some, flat, cores, strict=True)
+            np.stack([x, x * 1.5]).reshape(2, *(1,) * (depth - x.ndim + c), *x.shape) if s else x for s, x, c in zip(some, flat, cores, strict=True)
         ]
         scaled = [x * 1.5 if s else x for s, x in zip(some, flat, strict=True)]
         together = bind(rule, *rebuild(args, stacked))

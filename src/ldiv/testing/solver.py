@@ -1,7 +1,7 @@
 """Laws of an engine on a structure it supports.
 
-    solve(b, op) = op(S(p))^-1 b for op in N, T, H, many right-hand sides at once;      logabsdet() = log |det S(p)|;
-    two factorizations of one pattern analyse once;      a singular matrix raises SingularMatrixError;      NaN is refused
+solve(b, op) = op(S(p))^-1 b for op in N, T, H, many right-hand sides at once;      logabsdet() = log |det S(p)|;
+two factorizations of one pattern analyse once;      a singular matrix raises SingularMatrixError;      NaN is refused
 """
 
 from __future__ import annotations
@@ -36,11 +36,16 @@ def solver_laws(name: str, structure: Structure, p: Tree) -> None:
 
 
 def _analyses_once(engine: ModuleType, structure: Structure, p: Tree) -> None:
-    calls = []
+    calls: list[Structure] = []
     analyze = engine.analyze
+
+    def counted(s: Structure) -> Any:
+        calls.append(s)
+        return analyze(s)
+
     fresh = type(structure)(*(getattr(structure, field) for field in structure.__dataclass_fields__))  # type: ignore[attr-defined]
     try:
-        engine.analyze = lambda s: (calls.append(s), analyze(s))[1]  # type: ignore[attr-defined]
+        engine.analyze = counted  # type: ignore[attr-defined]
         for scale in (3.25, 4.5):
             factorization(engine, fresh, rebuild(p, [leaf * scale for leaf in leaves(p)]), "gen")
     finally:

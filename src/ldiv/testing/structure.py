@@ -1,7 +1,7 @@
 """Laws of a structure S with parameters p.
 
-    matmul(p, x) = todense(p) x, for S and its views;      push(p, dp, x) = dS(p)[dp] x;
-    <outer(p, u, v), dp> = <u v^H, dS(p)[dp]>;              S.T.T = S;  equal content is equal and hashes equal
+matmul(p, x) = todense(p) x, for S and its views;      push(p, dp, x) = dS(p)[dp] x;
+<outer(p, u, v), dp> = <u v^H, dS(p)[dp]>;              S.T.T = S;  equal content is equal and hashes equal
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def structure_laws(structure: Structure, p: Tree) -> None:
     _identities(structure)
 
 
-def _product(view: Structure, p: Tree, dense: np.ndarray, draw: Draw) -> None:  # type: ignore[type-arg]
+def _product(view: Structure, p: Tree, dense: np.ndarray, draw: Draw) -> None:
     for x in (draw(view.shape[1], 3), draw(2, view.shape[1], 1)):
         assert_close("matmul(p, x) = S(p) x", view.matmul(p, x), dense @ x)
     assert_close("todense of a view", view.todense(p), dense)

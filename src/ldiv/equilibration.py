@@ -1,0 +1,60 @@
+"""R A C with the largest entry of every row and column near 1, R and C diagonal, their entries powers of two (no rounding).
+
+    r_i <- r_i / sqrt(max_j |a_ij|),   c_j <- c_j / sqrt(max_i |a_ij|), both at once, until all maxima are within a ratio.
+A symmetric matrix stays symmetric. Reference: Ruiz, RAL-TR-2001-034.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ldiv.pattern import Pattern
+
+Values = np.ndarray[Any, Any]
+BALANCED = 1 / 16  # rows and columns whose largest entries lie within this ratio are not scaled
+SCALINGS = 10  # at the most; each halves the spread of the exponents
+
+
+class Layout:
+    """Where rows and columns begin among the slots of a pattern."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        numbered = sp.csc_array((np.arange(pattern.slots), pattern.indices, pattern.indptr), shape=pattern.shape).tocsr()
+        self.rows, self.cols = pattern.indices, pattern.columns
+        self.by_row, self.row_starts, self.col_starts = numbered.data, numbered.indptr[:-1], pattern.indptr[:-1]
+        self.has_empty = bool((np.diff(numbered.indptr) == 0).any() or (np.diff(pattern.indptr) == 0).any())
+
+    def largest(self, size: Values) -> Values:
+        """The largest entries of all rows, then of all columns."""
+        by_row = np.maximum.reduceat(size[self.by_row], self.row_starts)
+        return np.concatenate([by_row, np.maximum.reduceat(size, self.col_starts)])
+
+    def norm1(self, values: Values) -> float:
+        """The largest absolute column sum."""
+        return float(np.add.reduceat(np.abs(values), self.col_starts).max())
+
+
+def equilibrated(layout: Layout, values: Values) -> tuple[Values, tuple[Values, Values] | None]:
+    """(values of R A C, (r, c)), or (values, None) where nothing needs scaling; a zero row stays zero."""
+    size = np.abs(values)
+    scales = None
+    for _ in range(SCALINGS):
+        largest = layout.largest(size)
+        if not 0 < largest.min() < BALANCED * largest.max():
+            break
+        factors = np.exp2(np.round(-0.5 * np.log2(largest))).astype(size.dtype)
+        scales = factors if scales is None else scales * factors
+        size = np.abs(values) * _entries(layout, scales)
+    if scales is None:
+        return values, None
+    r, c = np.split(scales, 2)
+    return values * _entries(layout, scales), (r, c)
+
+
+def _entries(layout: Layout, scales: Values) -> Values:
+    r, c = np.split(scales, 2)
+    result: Values = r[layout.rows] * c[layout.cols]
+    return result
