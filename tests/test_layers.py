@@ -1,4 +1,4 @@
-"""errors, rule, pattern <- structure <- structures <- memory, probe, ordering, solver <- solvers <- rules <- the rest; frontends -> rule."""
+"""Imports go left: errors, rule, pattern <- structure <- structures <- what engines share <- solvers <- rules <- the rest; frontends -> rule."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import ldiv
 from ldiv import rule, solver
 
 SRC = Path(ldiv.__file__).parent
-LINE = ("errors rule pattern", "structure", "structures", "memory probe ordering solver", "solvers", "rules")
+LINE = ("errors rule pattern", "structure", "structures", "memory probe ordering equilibration solver", "solvers", "rules")
 LEVEL = {room: level for level, rooms in enumerate(LINE) for room in rooms.split()}
 OUTSIDE = ("testing", "__init__", "__main__")  # may import everything; nobody imports them
 FRAMEWORKS = {"torch", "jax", "jaxlib"}

@@ -12,14 +12,8 @@ N = 200_000
 
 @pytest.fixture(scope="module")
 def tridiagonal():
-    return ldiv.diags_array(
-        [
-            torch.full((N - 1,), -1.0, dtype=torch.float64),
-            torch.full((N,), 2.5, dtype=torch.float64),
-            torch.full((N - 1,), -1.0, dtype=torch.float64),
-        ],
-        offsets=[-1, 0, 1],
-    )
+    off, on = torch.full((N - 1,), -1.0, dtype=torch.float64), torch.full((N,), 2.5, dtype=torch.float64)
+    return ldiv.diags_array([off, on, off], offsets=[-1, 0, 1])
 
 
 @pytest.mark.parametrize("assume_a", ["gen", "sym", "pos", "lower triangular", "diagonal"])

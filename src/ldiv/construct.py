@@ -187,8 +187,9 @@ def asarray(x: Any) -> SparseArray:
     """A SparseArray from a SciPy sparse array or matrix, a PyTorch sparse COO, CSR or CSC tensor, a JAX BCOO or BCSR, or a dense array.
 
     A dense array keeps all its entries: the pattern never depends on values. Differentiable in the values. Under `jax.jit` the
-    indices of a BCOO or BCSR must not be arguments; a SparseArray can be one. For PyTorch tensors there is a warning about PyTorch itself: in 2.13 the backward passes of `torch.sparse_csr_tensor(...)` and of `torch.mm` with a
-    sparse operand allocate n x n numbers (12 GB at n = 40,000). ldiv never goes through them; make the array with
+    indices of a BCOO or BCSR must not be arguments; a SparseArray can be one. For PyTorch tensors there is a warning about
+    PyTorch itself: in 2.13 the backward passes of `torch.sparse_csr_tensor(...)` and of `torch.mm` with a sparse operand
+    allocate n x n numbers (12 GB at n = 40,000). ldiv never goes through them; make the array with
     `ldiv.csr_array((values, indices, indptr))` and their backward is not needed.
 
     >>> import ldiv, numpy as np, scipy.sparse as sp

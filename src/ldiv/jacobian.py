@@ -67,12 +67,25 @@ def jvp(f: Callable[..., Array], primals: tuple[Any, ...], tangents: tuple[Any, 
     if len(primals) != len(tangents):
         raise ValueError(got("jvp", "a tangent, or None, for each argument", f"{len(tangents)} for {len(primals)}", "Match them."))
     y, rule, flat, out, place = _record(f, primals)
-    moved = []
-    for leaf, at in zip(flat, place, strict=True):
-        tangent = None if at is None or tangents[at[0]] is None else _leaves(tangents[at[0]])[at[1]]
-        moved.append(tangent if tangent is None else np.asarray(tangent).reshape(leaf.shape))
+    given = [_tangent(a, t) for a, t in zip(primals, tangents, strict=True)]
+    found = [None if at is None else given[at[0]][at[1]] for at in place]
+    moved = [t if t is None else t.reshape(leaf.shape) for leaf, t in zip(flat, found, strict=True)]
     dy = rule.jvp(rebuild(rule.core, moved), out, *rebuild(rule.core, flat))[0]
     return y, np.zeros_like(y) if dy is None else dy.reshape(y.shape)
+
+
+def _tangent(arg: Any, tangent: Any) -> list[Array | None]:
+    """The leaves of a tangent, which must be like its argument; None means zero."""
+    if tangent is None:
+        return [None for _ in _leaves(arg)]
+    if isinstance(arg, Matrix) and not (isinstance(tangent, Matrix) and tangent.structure == arg.structure):
+        raise ValueError(got("a tangent in jvp", f"one on the structure, or pattern, of {arg!r}", repr(tangent), "Make it with with_data."))
+    for x, t in zip(_leaves(arg), _leaves(tangent), strict=True):
+        if not isinstance(t, np.ndarray):
+            raise TypeError(got("a tangent in jvp", "NumPy arrays", type(t).__qualname__, "Convert it, or pass None for zero."))
+        if t.shape != x.shape:
+            raise ValueError(got("a tangent in jvp", f"the shape {x.shape} of its argument", str(t.shape), "Pass None for zero."))
+    return _leaves(tangent)
 
 
 def _leaves(arg: Any) -> list[Array]:

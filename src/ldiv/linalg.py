@@ -9,7 +9,7 @@ from ldiv import memory
 from ldiv import solver as solvers
 from ldiv.errors import got
 from ldiv.matrix import Matrix, as_matrix
-from ldiv.rule import Array, Tree, alike, batch_of, bind, broadcast, is_complex, leaves, namespace, public, rebuild
+from ldiv.rule import Array, Tree, alike, batch_of, bind, broadcast, is_complex, leaves, namespace, public, rebuild, recording
 from ldiv.rules.logabsdet import LogAbsDet
 from ldiv.rules.solve import solve as solve_rule
 from ldiv.sparse import SparseArray
@@ -103,7 +103,7 @@ class Factorized:
         self._structure, self._params, self._assume_a, self._method = structure, params, assume_a, method
         first = leaves(params)[0]
         no_columns = namespace(first).zeros((structure.shape[0], 0), **alike(first))
-        with memory.pinning() as factors:
+        with recording(), memory.pinning() as factors:  # apart: whoever records sees the solves, not the factoring
             solve_rule(structure, params, no_columns, assume_a, method)
         weakref.finalize(self, memory.unpin, factors)
 
@@ -148,7 +148,7 @@ def promised(matrix: Matrix, assume_a: str) -> tuple[Structure, Tree]:
     if assume_a == "gen":
         return structure, matrix.params
     if not isinstance(base, Dense | Sparse):
-        raise ValueError(got("assume_a", "'gen' for a matrix whose structure says it all", repr(assume_a), f"{base} knows better."))
+        raise ValueError(got("assume_a", "'gen' for a matrix whose structure says it all", repr(assume_a), f"Leave it out, {base} knows better."))
     if assume_a == "diagonal":
         if isinstance(matrix, SparseArray):
             return Diagonal(n), matrix.diagonal()

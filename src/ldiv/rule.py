@@ -171,12 +171,15 @@ def on_host(f: Callable[..., Any], specs: tuple[tuple[tuple[int, ...], np.dtype[
     return results
 
 
+_PLAIN = frozenset({bool, float, np.bool_, np.float32, np.float64, np.ndarray})
+
+
 def traced(x: object) -> bool:
     """Whether x stands for values that come later. A check of values is then for `insist`, and nothing can be remembered."""
-    if isinstance(x, bool | float):
+    if type(x) in _PLAIN:
         return False
     frontend = _by_type.get(type(x)) or _find(x)
-    return hasattr(frontend, "traced") and bool(frontend.traced(x))
+    return frontend is not None and hasattr(frontend, "traced") and bool(frontend.traced(x))
 
 
 def insist(ok: Any, error: Callable[..., Exception], *numbers: Any) -> None:
@@ -246,7 +249,8 @@ def public(f: Callable[P, R]) -> Callable[P, R]:
 def numpy_dtype(x: Array) -> np.dtype[Any]:
     """The dtype of x under NumPy's name, whatever the framework."""
     if isinstance(x, np.ndarray):
-        return x.dtype
+        own: np.dtype[Any] = x.dtype
+        return own
     if (known := _dtypes.get(x.dtype)) is None:
         known = _dtypes[x.dtype] = np.dtype(str(x.dtype).rpartition(".")[2])
     return known

@@ -76,7 +76,12 @@ def _jvp(primals: Sequence[Array], tangents: Sequence[Any], *, rule: Rule) -> tu
     out = rule_p.bind(*primals, rule=rule)
     moving = tuple(type(t) is not ad.Zero for t in tangents)
     moved = iter(tangent_p.bind(*(t for t, m in zip(tangents, moving, strict=True) if m), *primals, *out, rule=rule, moving=moving))
-    return out, [next(moved) if s else ad.Zero.from_primal_value(y) for y, s in zip(out, _smooth(rule, out), strict=True)]
+    return out, [next(moved) if s else _zero(y) for y, s in zip(out, _smooth(rule, out), strict=True)]
+
+
+def _zero(x: Any) -> Any:
+    """The zero tangent, or cotangent, of x; of integers it has the dtype float0."""
+    return ad.Zero(jax.typeof(x).to_tangent_aval())
 
 
 def _batch(args: Sequence[Array], dims: Sequence[int | None], *, rule: Rule) -> tuple[list[Array], list[int]]:
@@ -107,7 +112,7 @@ def _pullback(rule: Rule, need: list[bool], cotangents: Sequence[Any], out: Sequ
     """The rule's vjp between JAX's cotangents, the conjugates of ours."""
     bars = tuple(None if type(c) is ad.Zero else jnp.conj(c) for c in cotangents)
     if all(c is None for c in bars):
-        return [ad.Zero(jax.core.get_aval(x)) if n else None for x, n in zip(flat, need, strict=True)]
+        return [_zero(x) if n else None for x, n in zip(flat, need, strict=True)]
     grads = leaves(rule.vjp(rebuild(rule.core, need), bars, tuple(out), *rebuild(rule.core, flat)))
     return [jnp.conj(conform(g, x)) if n and g is not None else None for g, x, n in zip(grads, flat, need, strict=True)]
 
@@ -165,14 +170,15 @@ def _tangent_jvp(primals: Sequence[Array], tangents: Sequence[Any], **static: An
         given = iter(moved)
         return _tangent(*(next(given) if m else x for x, m in zip(primals, moves, strict=True)), **static)
 
-    return jax.jvp(f, *([x for x, m in zip(xs, moves, strict=True) if m] for xs in (primals, tangents)))
+    at, along = ([x for x, m in zip(xs, moves, strict=True) if m] for xs in (primals, tangents))
+    return jax.jvp(f, at, along)
 
 
 def _tangent_transpose(cotangents: Sequence[Any], *args: Any, rule: Rule, moving: tuple[bool, ...]) -> list[Any]:
     dx, flat, out = _split(args, moving)
     unknown = iter(map(ad.is_undefined_primal, dx))
     given = iter(cotangents)
-    bars = [next(given) if smooth else ad.Zero.from_primal_value(y) for y, smooth in zip(out, _smooth(rule, out), strict=True)]
+    bars = [next(given) if smooth else _zero(y) for y, smooth in zip(out, _smooth(rule, out), strict=True)]
     grads = _pullback(rule, [m and next(unknown) for m in moving], bars, out, flat)
     return [g for g, m in zip(grads, moving, strict=True) if m] + [None] * (len(flat) + len(out))
 
@@ -233,7 +239,8 @@ def insist(ok: Array, error: Callable[..., Exception], *numbers: Array) -> None:
 @contextmanager
 def _checking() -> Iterator[None]:
     """All that the kernel inside insists on, asked at its end; only where something is wrong is the host called."""
-    token = _checks.set(checks := [])
+    checks: list[Check] = []
+    token = _checks.set(checks)
     try:
         yield
     finally:

@@ -1,10 +1,14 @@
-"""One structure per file; each also says, in `cases`, what the conformance suite runs it on."""
+"""One structure per file; each also says, in `cases`, what the conformance suite runs it on. All are found by folder scan."""
 
-from ldiv.structures.dense import Dense
-from ldiv.structures.diagonal import Diagonal
-from ldiv.structures.sparse import Sparse
-from ldiv.structures.sparse_triangular import SparseTriangular
-from ldiv.structures.symmetric import Symmetric
-from ldiv.structures.triangular import Triangular
+import importlib
+import pkgutil
 
-__all__ = ["Dense", "Diagonal", "Sparse", "SparseTriangular", "Symmetric", "Triangular"]
+from ldiv.structure import Structure
+
+__all__: list[str] = []
+for _found in pkgutil.iter_modules(__path__):
+    _module = importlib.import_module(f"{__name__}.{_found.name}")
+    for _name, _value in vars(_module).items():
+        if isinstance(_value, type) and issubclass(_value, Structure) and _value.__module__ == _module.__name__:
+            globals()[_name] = _value
+            __all__.append(_name)
