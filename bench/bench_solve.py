@@ -106,7 +106,7 @@ def overhead(sides: tuple[int, ...], rounds: int, calls: int = 50) -> list[Figur
 def main() -> None:
     options = arguments(__doc__)
     if options.quick:
-        figures = [*first_call((20, 20), 2), *ratios((20, 20), 2), *ratios((6, 6, 6), 2), *overhead((10, 10), 2)]
+        figures = [*first_call((20, 20), 2), *ratios((20, 20), 2), *ratios((6, 6, 6), 2), *overhead((10, 10), 2, 5)]
     else:
         figures = overhead((10, 10), 30)
         for sides, rounds in (((30, 30, 30), 15), ((500, 500), 9)):

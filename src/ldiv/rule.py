@@ -308,6 +308,11 @@ def batch_of(x: Array, core: int) -> tuple[int, ...]:
     return tuple(x.shape[: x.ndim - core])
 
 
+def spread(x: Array, batch: tuple[int, ...]) -> Array:
+    """x (*, n, k) broadcast to (*batch, n, k)."""
+    return x if tuple(x.shape[:-2]) == batch else namespace(x).broadcast_to(x, (*batch, *x.shape[-2:]))
+
+
 def fold(x: Array) -> Array:
     """(*batch, n, k) -> (n, batch * k): a batch of right-hand sides of one matrix is a wider block."""
     if x.ndim == 2:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ldiv.rule import Array, Rule, Tree, bind, conj, fold, leaves, transpose
+from ldiv.rule import Array, Rule, Tree, batch_of, bind, broadcast, conj, fold, leaves, spread, transpose
 
 R = TypeVar("R")
 VIEWS = {"N": (False, False), "T": (True, False), "C": (False, True), "H": (True, True)}  # (transposed?, conjugated?)
@@ -101,7 +101,7 @@ class Structure(ABC):
 
 
 class Linear(Structure):
-    """A structure linear or affine in p; a subclass writes `apply` and `project` on plain arrays."""
+    """A structure linear or affine in p, a single array; a subclass writes `apply` and `project` on plain arrays."""
 
     @abstractmethod
     def apply(self, p: Tree, x: Array, op: str) -> Array:
@@ -126,7 +126,7 @@ class Linear(Structure):
         if not leaves(p):
             return ()
         if leaves(p)[0].ndim == leaves(self.core)[0]:  # one matrix: its cotangent sums over the batch
-            u, v = fold(u), fold(v)
+            u, v = (fold(spread(x, broadcast(batch_of(u, 2), batch_of(v, 2)))) for x in (u, v))
         return bind(Outer(self.tangent), u, v)[0]
 
     def view(self, op: str) -> Structure:
