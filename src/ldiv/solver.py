@@ -126,8 +126,7 @@ def factorization(engine: ModuleType, structure: Structure, p: Tree, assume_a: s
     """S(p) factored by an engine, now or earlier."""
 
     def make() -> Factor:
-        symbolic = structure.memo(("symbolic", engine.__name__), lambda: _analyze(engine, structure))
-        factor: Factor = engine.factor(symbolic, structure, p, assume_a)
+        factor: Factor = engine.factor(symbolic(engine, structure), structure, p, assume_a)
         return factor
 
     values = tuple(leaves(p))
@@ -140,9 +139,14 @@ def factorization(engine: ModuleType, structure: Structure, p: Tree, assume_a: s
     return factor
 
 
-def _analyze(engine: ModuleType, structure: Structure) -> Any:
-    counts["analyses"] += 1
-    return engine.analyze(structure)
+def symbolic(engine: ModuleType, structure: Structure) -> Any:
+    """The engine's symbolic work on a structure, done once and kept there."""
+
+    def analyze() -> Any:
+        counts["analyses"] += 1
+        return engine.analyze(structure)
+
+    return structure.memo(("symbolic", engine.__name__), analyze)
 
 
 def _solve_folded(factor: Factor, p: Tree, structure: Structure, b: Array, op: str) -> Array:

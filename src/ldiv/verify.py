@@ -147,7 +147,7 @@ def _order(A: Matrix, assume_a: str, method: str) -> tuple[str, float]:
     structure, p = promised(A, assume_a)
     base, _ = structure.unview()
     engine = solver.choose(base, p.dtype, "cpu", "pos" if assume_a == "pos" else "gen", method)
-    _, seconds = _timed(lambda: base.memo(("symbolic", engine.__name__), lambda: engine.analyze(base)))
+    _, seconds = _timed(lambda: solver.symbolic(engine, base))
     return engine.__name__.rpartition(".")[2], seconds
 
 
