@@ -137,9 +137,16 @@ def is_array(x: object) -> bool:
 def _find(x: object) -> ModuleType | None:
     for frontend in load_frontends():
         if frontend.owns(x):
-            _by_type[type(x)] = frontend
+            _by_type[type(x)] = _complete(frontend)
             return frontend
     return None
+
+
+def _complete(frontend: ModuleType) -> ModuleType:
+    """What a front end that traces nothing need not say."""
+    vars(frontend).setdefault("traced", lambda x: False)
+    vars(frontend).setdefault("device", lambda x: str(x.device))
+    return frontend
 
 
 def frontend_of(*arrays: Array) -> ModuleType:
@@ -179,7 +186,7 @@ def traced(x: object) -> bool:
     if type(x) in _PLAIN:
         return False
     frontend = _by_type.get(type(x)) or _find(x)
-    return frontend is not None and hasattr(frontend, "traced") and bool(frontend.traced(x))
+    return frontend is not None and bool(frontend.traced(x))
 
 
 def insist(ok: Any, error: Callable[..., Exception], *numbers: Any) -> None:
@@ -299,8 +306,8 @@ def device_of(x: Array) -> str:
     """`cpu`, `cuda:0` ... ; NumPy arrays live on the cpu."""
     if type(x) is np.ndarray:
         return "cpu"
-    frontend = frontend_of(x)
-    return frontend.device(x) if hasattr(frontend, "device") else str(x.device)
+    where: str = frontend_of(x).device(x)
+    return where
 
 
 def batch_of(x: Array, core: int) -> tuple[int, ...]:

@@ -73,6 +73,8 @@ def require_batches(name: str, a: tuple[int, ...], b: tuple[int, ...]) -> None:
 def together(name: str, x: Array, like: Array) -> None:
     """Both of one framework, on one device."""
     frontend_of(x, like)
+    if getattr(x, "device", None) == getattr(like, "device", None):
+        return
     here, there = device_of(x), device_of(like)
     if here != there:
         raise ValueError(got(name, f"an array on {there}, where the matrix is", f"one on {here}", "Move one of them."))
