@@ -50,8 +50,16 @@ BAD: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "sparse b too short": (ValueError, r"b: expected shape .+ got \(5,\)", lambda: ldiv.solve(sparse(A), b[:5])),
     "factorized b too short": (ValueError, r"b: expected shape .+ got \(5,\)", lambda: ldiv.factorized(A).solve(b[:5])),
     "triangular b too short": (ValueError, r"b: expected shape .+ got \(5,\)", lambda: ldiv.solve_triangular(A, b[:5])),
-    "batches": (ValueError, r"b: expected batch axes that broadcast with \(2,\), got \(3,\)", lambda: ldiv.solve(np.stack([A] * 2), np.ones((3, N, 1)))),
-    "sparse batches": (ValueError, r"batch axes that broadcast with \(2,\), got \(3,\)", lambda: ldiv.solve(sparse(A).with_data(np.ones((2, 36))), np.ones((3, N, 1)))),
+    "batches": (
+        ValueError,
+        r"b: expected batch axes that broadcast with \(2,\), got \(3,\)",
+        lambda: ldiv.solve(np.stack([A] * 2), np.ones((3, N, 1))),
+    ),
+    "sparse batches": (
+        ValueError,
+        r"batch axes that broadcast with \(2,\), got \(3,\)",
+        lambda: ldiv.solve(sparse(A).with_data(np.ones((2, 36))), np.ones((3, N, 1))),
+    ),
     "integer A": (TypeError, "A: expected one of float32.+, got int64", lambda: ldiv.solve(np.eye(3, dtype=np.int64), np.ones(3))),
     "integer b": (TypeError, "b: expected one of float32.+, got int64", lambda: ldiv.solve(A, np.ones(N, dtype=np.int64))),
     "integer torch": (TypeError, "A: expected one of float32.+, got int64", lambda: ldiv.solve(torch.eye(3, dtype=torch.int64), torch.ones(3))),
@@ -91,7 +99,11 @@ BAD: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "NaN in A": (ValueError, "A: expected finite numbers, got NaN or infinity", lambda: ldiv.solve(spoiled(A, np.nan), b)),
     "infinity in A": (ValueError, "A: expected finite numbers, got NaN or infinity", lambda: ldiv.solve(spoiled(A, -np.inf), b)),
     "NaN in torch A": (ValueError, "A: expected finite numbers, got NaN or infinity", lambda: ldiv.solve(torch.tensor(spoiled(A, np.nan)), t)),
-    "NaN in sparse A": (ValueError, "A: expected finite numbers, got NaN or infinity", lambda: ldiv.solve(sparse(A).with_data(spoiled(A, np.nan).ravel()), b)),
+    "NaN in sparse A": (
+        ValueError,
+        "A: expected finite numbers, got NaN or infinity",
+        lambda: ldiv.solve(sparse(A).with_data(spoiled(A, np.nan).ravel()), b),
+    ),
     "complex infinity in A": (ValueError, "A: expected finite numbers", lambda: ldiv.solve(spoiled(A + 0j, 1j * np.inf), b)),
     "NaN in b": (ValueError, "b: expected finite numbers, got NaN or infinity", lambda: ldiv.solve(A, spoiled(b, np.nan))),
     "infinity in torch b": (ValueError, "b: expected finite numbers, got NaN or infinity", lambda: ldiv.solve(T, torch.tensor(spoiled(b, np.inf)))),
@@ -247,7 +259,11 @@ SINGULAR: dict[str, Any] = {
     **{f"Neumann {n} times 1/3": neumann(n) / 3 for n in LINES},
     **{f"rank {n - 1} of {n}": low_rank(n, n - 1) for n in (2, 3, 5, 20, 60)},
     **{f"rank {n // 2} of {n}": low_rank(n, n // 2) for n in (2, 5, 20, 60)},
-    **{f"{change.__name__} {n}": with_rows(n, change) for change in (repeat_row, scaled_repeat, combine, empty_row, empty_column) for n in (4, 10, 40)},
+    **{
+        f"{change.__name__} {n}": with_rows(n, change)
+        for change in (repeat_row, scaled_repeat, combine, empty_row, empty_column)
+        for n in (4, 10, 40)
+    },
     "zero": np.zeros((3, 3)),
     "one zero": np.zeros((1, 1)),
     "ones": np.ones((4, 4)),
@@ -303,7 +319,9 @@ STRUCTURED: dict[str, Callable[[Any], Any]] = {
     "sparse without entries": lambda to: ldiv.solve(ldiv.coo_array((to(np.zeros(0)), ([], [])), shape=(N, N)), to(b)),
     "explicit zeros": lambda to: ldiv.solve(sparse(A, to).with_data(to(np.zeros(36))), to(b)),
     "structurally singular": lambda to: ldiv.solve(sparse(with_block_of_zeros(), to), to(b)),
-    "duplicates that cancel": lambda to: ldiv.solve(ldiv.coo_array((to(np.array([1.0, 1.0, -1.0])), ([0, 1, 1], [0, 1, 1])), shape=(2, 2)), to(np.ones(2))),
+    "duplicates that cancel": lambda to: ldiv.solve(
+        ldiv.coo_array((to(np.array([1.0, 1.0, -1.0])), ([0, 1, 1], [0, 1, 1])), shape=(2, 2)), to(np.ones(2))
+    ),
     "one of a batch": lambda to: ldiv.solve(to(np.stack([A, np.ones((N, N)), A])), to(np.ones((N, 1)))),
     "one of a sparse batch": lambda to: ldiv.solve(sparse(A, to).with_data(to(np.stack([A.ravel(), np.ones(36)]))), to(b)),
     "one of a batch of triangles": lambda to: ldiv.solve_triangular(to(np.stack([A, A * (1 - np.eye(N))])), to(b)),
@@ -371,7 +389,9 @@ def test_dense_structures_have_an_engine_on_cuda(structure: Any) -> None:
 
 
 def test_the_wrong_engine_says_why() -> None:
-    with pytest.raises(ldiv.EngineError, match=r"no engine solves a Dense matrix of float64 on cpu .+ method='superlu'. superlu: factors sparse matrices only"):
+    with pytest.raises(
+        ldiv.EngineError, match=r"no engine solves a Dense matrix of float64 on cpu .+ method='superlu'. superlu: factors sparse matrices only"
+    ):
         ldiv.solve(A, b, method="superlu")
     with pytest.raises(ldiv.EngineError, match="lapack: factors dense matrices only"):
         ldiv.solve(sparse(A), b, method="lapack")

@@ -247,7 +247,9 @@ def test_right_hand_sides(k: int, to: Any, form: str) -> None:
 
 @forms
 @frameworks
-@pytest.mark.parametrize(("of_a", "of_b"), [((), (3,)), ((3,), ()), ((3,), (3,)), ((2, 1), (3,)), ((2, 3), (1, 3)), ((1,), (3,)), ((), (2, 3)), ((0,), ()), ((), (0,))])
+@pytest.mark.parametrize(
+    ("of_a", "of_b"), [((), (3,)), ((3,), ()), ((3,), (3,)), ((2, 1), (3,)), ((2, 3), (1, 3)), ((1,), (3,)), ((), (2, 3)), ((0,), ()), ((), (0,))]
+)
 @pytest.mark.parametrize("n", [0, 1, 5])
 def test_batches(n: int, of_a: tuple[int, ...], of_b: tuple[int, ...], to: Any, form: str) -> None:
     check(form, FORMS[form][0](*of_a, n=n), draw(*of_b, n, 2), to)
@@ -462,7 +464,11 @@ REFUSED: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "a list": (TypeError, "NumPy arrays, got list", lambda: ldiv.vjp(ldiv.solve, A5, [1.0] * 5)),
     "a cotangent of another shape": (ValueError, r"the shape \(5, 2\) of the value, got \(2, 5\)", lambda: ldiv.vjp(ldiv.solve, A5, B5)[1](B5.T)),
     "a tangent too few": (ValueError, "a tangent, or None, for each argument, got 1 for 2", lambda: ldiv.jvp(ldiv.solve, (A5, B5), (A5,))),
-    "a tangent of another shape": (ValueError, r"the shape \(5, 2\) of its argument, got \(2, 5\)", lambda: ldiv.jvp(ldiv.solve, (A5, B5), (None, B5.T))),
+    "a tangent of another shape": (
+        ValueError,
+        r"the shape \(5, 2\) of its argument, got \(2, 5\)",
+        lambda: ldiv.jvp(ldiv.solve, (A5, B5), (None, B5.T)),
+    ),
     "a tangent of another pattern": (ValueError, "pattern", lambda: ldiv.jvp(ldiv.solve, (sparse(A5), B5), (ldiv.asarray(A5), None))),
     "a dense tangent of a sparse array": (ValueError, "pattern", lambda: ldiv.jvp(ldiv.solve, (sparse(A5), B5), (A5, None))),
     "a torch tangent": (TypeError, "NumPy arrays, got Tensor", lambda: ldiv.jvp(ldiv.solve, (A5, B5), (None, torch.tensor(B5)))),

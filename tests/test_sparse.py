@@ -96,7 +96,9 @@ def test_coo(name: str, dtype: str) -> None:
     assert A.data is v
 
 
-@pytest.mark.parametrize("kind", [sp.coo_array, sp.csr_array, sp.csc_array, sp.bsr_array, sp.lil_array, sp.dok_array, sp.dia_array, sp.coo_matrix, sp.csr_matrix])
+@pytest.mark.parametrize(
+    "kind", [sp.coo_array, sp.csr_array, sp.csc_array, sp.bsr_array, sp.lil_array, sp.dok_array, sp.dia_array, sp.coo_matrix, sp.csr_matrix]
+)
 def test_from_scipy(kind: Any) -> None:
     S = kind(sp.coo_array((draw(10), (ROWS, COLS)), shape=SHAPE))
     same(ldiv.asarray(S), S)
@@ -248,6 +250,7 @@ OPERATORS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "a chain": lambda A, B, d: ((2.0 * A + B) * d).T @ (A - B * B).conj(),
 }
 
+
 def operands(dtype: Any, view: str) -> tuple[Any, Any, Any, Any]:
     """(values of A, values of B, (positions and shape of B, which is A after its view), a dense array of that shape)."""
     shape = SHAPE[::-1] if view in "TH" else SHAPE
@@ -388,7 +391,14 @@ def test_empty_matrices_have_operators(name: str) -> None:
     rows, cols, shape = PATTERNS[name]
     v = draw(len(rows))
     A, S = ldiv.coo_array((v, (rows, cols)), shape), sp.csr_array(sp.coo_array((v, (rows, cols)), shape))
-    for f in (lambda M: M @ np.ones(shape[1]), lambda M: np.ones(shape[0]) @ M, lambda M: M @ M.T, lambda M: M + 2 * M, lambda M: M * M, lambda M: M.T):
+    for f in (
+        lambda M: M @ np.ones(shape[1]),
+        lambda M: np.ones(shape[0]) @ M,
+        lambda M: M @ M.T,
+        lambda M: M + 2 * M,
+        lambda M: M * M,
+        lambda M: M.T,
+    ):
         same(f(A), f(S))
     same(A @ np.ones((shape[1], 0)), np.zeros((shape[0], 0)))
     same(A.sum_duplicates(), S)
@@ -428,7 +438,12 @@ def test_equal_patterns_share_their_structure() -> None:
     assert first.structure is second.structure
 
 
-SUMS = {"A + s B": lambda A, B, s: A + s * B, "A * B": lambda A, B, s: A * (s * B), "A @ B": lambda A, B, s: A @ (s * B), "A / B": lambda A, B, s: A / (s * B)}
+SUMS = {
+    "A + s B": lambda A, B, s: A + s * B,
+    "A * B": lambda A, B, s: A * (s * B),
+    "A @ B": lambda A, B, s: A @ (s * B),
+    "A / B": lambda A, B, s: A / (s * B),
+}
 
 
 @pytest.mark.parametrize("name", SUMS)

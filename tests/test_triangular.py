@@ -80,7 +80,10 @@ def test_batches(batch: tuple[int, ...], of_b: tuple[int, ...], to: Any, kind: s
     a, b = full_matrix(*batch), draw(*of_b, N, 2)
     x = ldiv.solve_triangular(matrix(to(a), kind), to(b), lower=lower, unit_diagonal=unit, trans=trans)
     shape = np.broadcast_shapes(batch, of_b)
-    expected = [reference(s, r, lower, unit, trans) for s, r in zip(*(np.broadcast_to(y, (*shape, *y.shape[-2:])).reshape(-1, *y.shape[-2:]) for y in (a, b)), strict=True)]
+    expected = [
+        reference(s, r, lower, unit, trans)
+        for s, r in zip(*(np.broadcast_to(y, (*shape, *y.shape[-2:])).reshape(-1, *y.shape[-2:]) for y in (a, b)), strict=True)
+    ]
     close(x, np.reshape(expected, (*shape, N, 2)))
 
 

@@ -26,20 +26,30 @@ class Layout:
         self.rows, self.cols = pattern.indices, pattern.columns
         self.by_row, self.row_starts, self.col_starts = numbered.data, numbered.indptr[:-1], pattern.indptr[:-1]
         self.has_empty = bool((np.diff(numbered.indptr) == 0).any() or (np.diff(pattern.indptr) == 0).any())
+        on_diagonal = np.flatnonzero(self.rows == self.cols)
+        self.diagonal = on_diagonal if len(on_diagonal) == pattern.shape[0] else None
+        self._pattern, self._ones = pattern, np.ones(pattern.shape[0])
 
     def largest(self, size: Values) -> Values:
         """The largest entries of all rows, then of all columns."""
         by_row = np.maximum.reduceat(size[self.by_row], self.row_starts)
         return np.concatenate([by_row, np.maximum.reduceat(size, self.col_starts)])
 
-    def norm1(self, values: Values) -> float:
-        """The largest absolute column sum."""
-        return float(np.add.reduceat(np.abs(values), self.col_starts).max())
+    def column_sums(self, values: Values) -> Values:
+        """The absolute sums of all columns."""
+        sums: Values = self._pattern.csc(np.abs(values)).T @ self._ones
+        return sums
+
+    def is_balanced_by_diagonal(self, size: Values) -> bool:
+        """Each row and column has its largest entry between that on the diagonal and the largest of all."""
+        return self.diagonal is not None and bool(size[self.diagonal].min() >= BALANCED * size.max() > 0)
 
 
 def equilibrated(layout: Layout, values: Values) -> tuple[Values, tuple[Values, Values] | None]:
     """(values of R A C, (r, c)), or (values, None) where nothing needs scaling; a zero row stays zero."""
     size = np.abs(values)
+    if layout.is_balanced_by_diagonal(size):
+        return values, None
     scales = None
     for _ in range(SCALINGS):
         largest = layout.largest(size)

@@ -12,7 +12,7 @@ Errors are lineax's: a solve that ldiv refuses (singular, a broken promise, NaN)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial, singledispatch
 from itertools import count
@@ -24,16 +24,16 @@ import jax.numpy as jnp
 import lineax as lx
 import numpy as np
 import scipy.sparse
-from lineax.internal import pack_structures, ravel_vector, transpose_packed_structures, unravel_solution
+from lineax.internal import PackedStructures, pack_structures, ravel_vector, transpose_packed_structures, unravel_solution
 
 from ldiv import solver as engines
-from ldiv.construct import asarray, coo_array, diags_array, eye_array
+from ldiv.construct import asarray, coo_array, diags_array
 from ldiv.errors import NotSymmetricError, got
 from ldiv.linalg import promised
 from ldiv.matrix import Matrix
-from ldiv.rule import Array, Rule, Tree, batch_of, bind, broadcast, leaves, load_frontends, numpy_dtype, rebuild
+from ldiv.rule import Array, Tree, batch_of, bind, broadcast, leaves, load_frontends, numpy_dtype, on_host, rebuild
+from ldiv.rules.solve import Solve
 from ldiv.sparse import SparseArray
-from ldiv.structure import Structure
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.sparse import Sparse
@@ -66,7 +66,7 @@ class SparseOperator(lx.AbstractLinearOperator):  # type: ignore[misc]
         if array.batch:
             raise ValueError(got("SparseOperator", "one matrix", f"a batch {array.batch}", "Make the operator inside jax.vmap."))
         self.array = array.with_data(jnp.asarray(array.data))
-        self.tags = frozenset(tags) if isinstance(tags, set | frozenset | tuple | list) else frozenset([tags])
+        self.tags = frozenset(tags if isinstance(tags, Iterable) else [tags])
 
     def mv(self, vector: Array) -> Array:
         return self.array @ vector
@@ -125,6 +125,14 @@ def sparse(operator: lx.AbstractLinearOperator) -> SparseArray | None:
     return None
 
 
+def _dtype(operator: lx.AbstractLinearOperator) -> Any:
+    return jnp.result_type(*jax.tree.leaves(operator.in_structure()))
+
+
+def _identity(operator: lx.AbstractLinearOperator) -> SparseArray:
+    return diags_array(jnp.ones(1, _dtype(operator)), shape=(operator.out_size(), operator.in_size()))
+
+
 def _tridiagonal(operator: lx.AbstractLinearOperator) -> SparseArray:
     main, lower, upper = lx.tridiagonal(operator)
     return diags_array([main, lower, upper], offsets=[0, -1, 1]) if len(main) > 1 else diags_array(main)
@@ -141,7 +149,7 @@ def _scaled(scale: Callable[[SparseArray, Any], SparseArray], operator: Any) -> 
 
 
 sparse.register(SparseOperator, lambda operator: operator.array)
-sparse.register(lx.IdentityLinearOperator, lambda operator: eye_array(operator.out_size(), operator.in_size(), like=operator.as_matrix()[:0]))
+sparse.register(lx.IdentityLinearOperator, _identity)
 sparse.register(lx.DiagonalLinearOperator, lambda operator: diags_array(lx.diagonal(operator)))
 sparse.register(lx.TridiagonalLinearOperator, _tridiagonal)
 sparse.register(lx.TaggedLinearOperator, partial(_scaled, lambda a, _: a))
@@ -172,8 +180,7 @@ def _probed(operator: lx.AbstractLinearOperator, pattern: Sparse) -> SparseArray
     packed, operator = pack_structures(operator), lx.linearise(operator)
     colour = pattern.memo("colouring", lambda: colouring(pattern))
     seeds = colour == np.arange(colour.max(initial=0) + 1)[:, None]
-    dtype = jnp.result_type(*jax.tree.leaves(operator.in_structure()))
-    seen = jax.vmap(lambda e: ravel_vector(operator.mv(unravel_solution(e, packed)), packed))(jnp.asarray(seeds, dtype))
+    seen = jax.vmap(lambda e: ravel_vector(operator.mv(unravel_solution(e, packed)), packed))(jnp.asarray(seeds, _dtype(operator)))
     rows, cols = pattern.pattern.rows, pattern.pattern.cols
     return SparseArray(pattern, seen[colour[cols], rows])
 
@@ -199,25 +206,114 @@ PROMISES = (
     (lx.is_negative_semidefinite, "her"),
     (lx.is_symmetric, "sym"),
 )
-REFUSALS = (np.linalg.LinAlgError, NotSymmetricError, ValueError)
+REFUSALS = (np.linalg.LinAlgError, NotSymmetricError)
 
 
 @dataclass(frozen=True)
-class Attempt(Rule):
-    """(x, refused) with S(p) x = b, or NaN where ldiv refuses. A rule, so that vmap is a batch; lineax has the derivative."""
+class Attempt(Solve):
+    """(x, refused) with S(p) x = b, NaN where it is refused; in a batch each matrix for itself."""
 
-    structure: Structure
-    assume_a: str
-    method: str
-
-    differentiable = (False, False)
-
-    @property
-    def core(self) -> tuple[Tree, ...]:
-        return (self.structure.core, 2)
+    differentiable = (True, False)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         flat = leaves(args)
-        batch = broadcast(*(batch_of(x, core) for x, core in zip(flat, leaves(self.core), strict=True)))
-        x = (*batch, *flat[-1].shape[-2:]), np.result_type(*map(numpy_dtype, flat))
-        return engines.on_host(self._solve, (x, (batch, np.dtype(bool))), *flat)
+        x = (*self._batch(flat), *flat[-1].shape[-2:]), np.result_type(*map(numpy_dtype, flat))
+        return on_host(self._attempt, (x, (x[0][:-2], np.dtype(bool))), *flat)
+
+    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+        return *super().jvp(tangents, out[:1], *args), None
+
+    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+        return super().vjp(need, cotangents[:1], out[:1], *args)
+
+    def _batch(self, flat: list[Array]) -> tuple[int, ...]:
+        return broadcast(*(batch_of(x, core) for x, core in zip(flat, leaves(self.core), strict=True)))
+
+    def _attempt(self, *flat: Array) -> tuple[Array, Array]:
+        p, b = rebuild(self.core, flat)
+        batch = self._batch(list(flat))
+        try:
+            if all(np.isfinite(x).all() for x in flat):
+                return engines.solve(self.structure, p, b, self.assume_a, self.method), np.zeros(batch, bool)
+        except REFUSALS:
+            pass
+        x, refused = np.full((*batch, *b.shape[-2:]), np.nan, np.result_type(*flat)), np.ones(batch, bool)
+        whole = [np.broadcast_to(a, (*batch, *a.shape[a.ndim - core :])) for a, core in zip(flat, leaves(self.core), strict=True)]
+        for i in np.ndindex(batch if batch else 0):
+            x[i], refused[i] = self._attempt(*(np.ascontiguousarray(a[i]) for a in whole))
+        return x, refused
+
+
+class State(eqx.Module):
+    """The parameters of the matrix, on the structure that the rule has."""
+
+    params: Tree
+    rule: Attempt = eqx.field(static=True)
+    packed: PackedStructures
+
+
+class Solver(lx.AbstractLinearSolver[State]):
+    """ldiv's engines as a lineax solver, for square operators that are not singular.
+
+        x = A^-1 b
+
+    The structure decides: sparse for `SparseOperator` and sums, products and multiples of it with diagonal, tridiagonal and
+    identity operators; diagonal and tridiagonal where tags say so; dense otherwise. The tags positive (negative) semidefinite,
+    symmetric, diagonal, lower and upper triangular become promises (`assume_a` of `ldiv.solve`); a broken one is refused.
+    sparsity: a sparse matrix with entries wherever the operator can have some, for operators known by their action alone, such
+    as the Jacobians of optimistix and diffrax; they are read by one product for each colour of its columns.
+    method: "auto" or the name of an engine.
+    A refused solve has `RESULTS.singular`: `linear_solve` raises, or returns it if `throw=False`.
+    Cost: 1 factorization for all solves with one matrix; it is found again by its values, so the state keeps no factor.
+
+    >>> import jax, jax.numpy as jnp, ldiv.lineax, lineax, numpy as np
+    >>> f = lambda y, _: y**3 + 4 * y - jnp.roll(y, 1).at[0].set(0)
+    >>> pattern = ldiv.diags_array([np.ones(1), np.ones(1)], offsets=[0, -1], shape=(3, 3))
+    >>> J = lineax.JacobianLinearOperator(f, jnp.ones(3))
+    >>> lineax.linear_solve(J, jnp.array([7.0, 13.0, 12.0]), ldiv.lineax.Solver(sparsity=pattern)).value
+    Array([1., 2., 2.], dtype=float32)
+    """
+
+    sparsity: Sparse | None = eqx.field(static=True)
+    method: str = eqx.field(static=True)
+
+    def __init__(self, sparsity: Any = None, method: str = "auto") -> None:
+        require_option("method", method, ("auto", *engines.engines()))
+        self.sparsity = None if sparsity is None else _pattern(asarray(sparsity))
+        self.method = method
+
+    def init(self, operator: lx.AbstractLinearOperator, options: dict[str, Any]) -> State:
+        require_square("the operator", (operator.out_size(), operator.in_size()))
+        matrix = matrix_of(operator, self.sparsity)
+        takes_promises = isinstance(matrix.structure.unview()[0], Dense | Sparse)
+        promise = next((promise for check, promise in PROMISES if takes_promises and check(operator)), "gen")
+        structure, params = promised(matrix, promise)
+        rule = Attempt(structure, "pos" if promise == "pos" else "gen", self.method)
+        engines.choose(structure.unview()[0], numpy_dtype(leaves(params)[0]), "cpu", rule.assume_a, rule.method)  # raises now if there is none
+        return State(params, rule, pack_structures(operator))
+
+    def compute(self, state: State, vector: Any, options: dict[str, Any]) -> tuple[Any, lx.RESULTS, dict[str, Any]]:
+        x, refused = bind(state.rule, state.params, ravel_vector(vector, state.packed)[:, None])
+        result = lx.RESULTS.where(refused, lx.RESULTS.singular, lx.RESULTS.successful)
+        return unravel_solution(x[:, 0], state.packed), result, {}
+
+    def transpose(self, state: State, options: dict[str, Any]) -> tuple[State, dict[str, Any]]:
+        return State(state.params, _seen(state.rule, "T"), transpose_packed_structures(state.packed)), options
+
+    def conj(self, state: State, options: dict[str, Any]) -> tuple[State, dict[str, Any]]:
+        return State(state.params, _seen(state.rule, "C"), state.packed), options
+
+    def assume_full_rank(self) -> bool:
+        return True
+
+
+def _seen(rule: Attempt, op: str) -> Attempt:
+    return replace(rule, structure=rule.structure.view(op))
+
+
+def _pattern(array: SparseArray) -> Sparse:
+    """Every position once, not as a view."""
+    once = coo_array((np.ones(array.nnz), (array.row, array.col)), shape=array.structure.shape).sum_duplicates()
+    structure = once.structure
+    assert isinstance(structure, Sparse)
+    return structure

@@ -19,6 +19,7 @@ import numpy as np
 
 from ldiv.rule import Array, namespace
 
+OVERHEAD = 100_000  # bytes that a factor weighs beyond its numbers, as measured on small ones
 PHYSICAL = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 8 << 30
 
 
@@ -58,7 +59,7 @@ def remembered(key: Hashable, values: tuple[Array, ...], make: Callable[[], Any]
     if entry is None:
         factor = make()
         kept = tuple(namespace(v).asarray(v, copy=True) for v in values)
-        entry = _Entry(key, kept, factor, factor.nbytes + sum(v.nbytes for v in kept))
+        entry = _Entry(key, kept, factor, OVERHEAD + factor.nbytes + sum(v.nbytes for v in kept))
         _keep(entry)
     elif (pinned := _pinned.get()) is not None:
         _pin(entry, pinned)

@@ -5,7 +5,6 @@ The pattern is fixed when the array is made and never depends on values: explici
 
 from __future__ import annotations
 
-from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from ldiv.structures.sparse import Sparse
 from ldiv.validate import require_float, require_ours
 
 Index = np.ndarray[Any, np.dtype[Any]]
+_SCALARS = (int, float, complex, np.number)
 _TRANSPOSED = {"coo": "coo", "csr": "csc", "csc": "csr"}
 
 
@@ -166,7 +166,7 @@ class SparseArray(Matrix):
         return self._add(other, -1)
 
     def _add(self, other: Any, sign: int) -> Any:
-        if isinstance(other, Number) and other == 0:
+        if isinstance(other, _SCALARS) and other == 0:
             return self
         if not isinstance(other, SparseArray):
             require_ours("A + other", other)
@@ -218,7 +218,7 @@ class SparseArray(Matrix):
 
     def _entries_of(self, other: Any) -> Any:
         """A scalar, or the entries that a dense array, broadcast to the shape of this one, has at (row, col)."""
-        if isinstance(other, Number):
+        if isinstance(other, _SCALARS):
             return other
         require_ours("the other operand", other)
         if not is_array(other):
@@ -265,7 +265,7 @@ def _same_batch(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _refuse_fill(other: Any) -> Any:
-    if isinstance(other, Number) or is_array(other):
+    if isinstance(other, _SCALARS) or is_array(other):
         raise ValueError(
             got("A + other", "a SparseArray or 0", type(other).__name__, "This sum is dense: add to A.toarray(), or add a multiple of eye_array.")
         )

@@ -9,6 +9,7 @@ Reference: Demmel, Eisenstat, Gilbert, Li, Liu, SIAM J. Matrix Anal. Appl. 20 (1
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,7 @@ class Symbolic:
         self.row_place, self.col_place = np.argsort(self.rows), np.argsort(self.cols)
         self.pattern = Pattern(self.row_place[pattern.indices], self.col_place[pattern.columns], pattern.shape)
         self.layout = Layout(self.pattern)
+        self.transposed = self.pattern.csc(np.ones(self.pattern.slots)).T
         self.probed = np.abs(direction(n)).sum()
 
 
@@ -86,7 +88,8 @@ class SuperLU(Factor):
         values, self._scales = equilibrated(symbolic.layout, symbolic.pattern.slot_values(slots))
         self._a = symbolic.pattern.csc(values)
         self._views: dict[str, Any] = {}
-        self._norm = symbolic.layout.norm1(values)
+        sums = symbolic.layout.column_sums(values)
+        self._norm = float(sums.max())
         self._eps = float(np.finfo(values.dtype).eps)
         threshold = 0.0 if positive or symbolic.triangular else 0.01 if symbolic.on_diagonal else 1.0
         try:
@@ -96,7 +99,7 @@ class SuperLU(Factor):
                 raise
             raise SingularMatrixError(NAME, "a pivot that is exactly zero") from None
         self.nbytes = self._lu.nnz * (values.itemsize + 4) + values.nbytes
-        if positive:
+        if positive and not self._dominates(sums):
             self._require_positive()
         self._require_nonsingular()
 
@@ -107,8 +110,14 @@ class SuperLU(Factor):
         growth = float(self._norm * size / self._symbolic.probed)
         require_nonsingular(NAME, growth, self._eps, lambda: float(np.abs(self._lu.solve(z - self._a @ y)).sum() / size))
 
+    def _dominates(self, sums: Any) -> bool:
+        """A diagonal that is positive and no smaller than the rest of its column: no eigenvalue is negative (Gershgorin)."""
+        at = self._symbolic.layout.diagonal
+        return at is not None and bool((2 * self._a.data[at].real >= sums).all())
+
     def _require_positive(self) -> None:
         """Without pivoting the signs of the pivots are those of the eigenvalues (Sylvester)."""
+        self.nbytes *= 2  # SciPy keeps the copies of L and U that it makes here
         smallest = self._lu.U.diagonal().real.min()
         if not np.array_equal(self._lu.perm_r, self._lu.perm_c) or smallest <= -self._norm * len(self._symbolic.rows) * self._eps:
             raise NotPositiveDefiniteError(NAME, f"a pivot of {smallest:.1e}, not pivoting, where all must be positive")
@@ -143,8 +152,8 @@ class SuperLU(Factor):
 
     def _transposed(self, op: str) -> Any:
         if op not in self._views:
-            transposed = self._a.T
-            self._views[op] = transposed.conj() if op == "H" and self._a.dtype.kind == "c" else transposed
+            self._views[op] = copy.copy(self._symbolic.transposed)
+            self._views[op].data = self._a.data.conj() if op == "H" else self._a.data
         return self._views[op]
 
     def _backward_error(self, residual: Any, y: Any, b: Any) -> float:
