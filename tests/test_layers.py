@@ -14,8 +14,8 @@ from ldiv import rule, solver
 SRC = Path(ldiv.__file__).parent
 LINE = ("errors rule pattern", "structure", "structures", "memory probe ordering equilibration solver", "solvers", "rules")
 LEVEL = {room: level for level, rooms in enumerate(LINE) for room in rooms.split()}
-OUTSIDE = ("testing", "__init__", "__main__")  # may import everything; nobody imports them
-FRAMEWORKS = {"torch", "jax", "jaxlib"}
+OUTSIDE = ("testing", "lineax", "__init__", "__main__")  # may import everything; nobody imports them
+FRAMEWORKS = {"torch", "jax", "jaxlib", "lineax", "equinox"}
 
 
 def room(module: str) -> str:
@@ -47,8 +47,8 @@ def test_imports_go_left(path: Path) -> None:
     found = imports(path)
     wrong = sorted(module for module in found if module.split(".")[0] == "ldiv" and not allowed(here, room(module)))
     assert not wrong, f"{here} may not import {wrong}"
-    if here != "frontends":
-        assert not FRAMEWORKS & {module.split(".")[0] for module in found}, "frameworks are imported in their front ends only"
+    if here not in ("frontends", "lineax"):
+        assert not FRAMEWORKS & {module.split(".")[0] for module in found}, "frameworks are imported in front ends and adapters only"
 
 
 @pytest.mark.parametrize(("folder", "found"), [("solvers", solver.engines), ("frontends", rule.frontend_names)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from functools import partial
 
 import numpy as np
@@ -49,20 +50,22 @@ def close(got, expected, eps=1e-11):
 # -- the grid: every parameter makes a matrix that keeps the promise of its tag -------------------------------------------------------
 
 
-def hermitian(v):
-    return (v + v[MIRROR].conj()) / 2
-
-
-TAGS = {
-    "none": ((), lambda v: v + 5.0 * (ROWS == COLS)),
-    "symmetric": (lx.symmetric_tag, lambda v: (v + v[MIRROR]) / 2 + 5.0 * (ROWS == COLS)),
-    "positive": (lx.positive_semidefinite_tag, lambda v: hermitian(v) + 9.0 * (ROWS == COLS)),
-    "negative": (lx.negative_semidefinite_tag, lambda v: hermitian(v) - 9.0 * (ROWS == COLS)),
-    "lower": (lx.lower_triangular_tag, lambda v: v * (ROWS >= COLS) + 5.0 * (ROWS == COLS)),
-    "upper": (lx.upper_triangular_tag, lambda v: v * (ROWS <= COLS) + 5.0 * (ROWS == COLS)),
-    "diagonal": (lx.diagonal_tag, lambda v: (v + 5.0) * (ROWS == COLS)),
-    "tridiagonal": (lx.tridiagonal_tag, lambda v: v * (abs(ROWS - COLS) < 2) + 5.0 * (ROWS == COLS)),
+ON = 1.0 * (ROWS == COLS)
+TAGS = {  # values = own * v + flip * v[MIRROR] + mirror * conj(v[MIRROR]) + shift
+    "none": ((), 1, 0, 0, 5 * ON),
+    "symmetric": (lx.symmetric_tag, 0.5, 0.5, 0, 5 * ON),
+    "positive": (lx.positive_semidefinite_tag, 0.5, 0, 0.5, 9 * ON),
+    "negative": (lx.negative_semidefinite_tag, 0.5, 0, 0.5, -9 * ON),
+    "lower": (lx.lower_triangular_tag, ROWS >= COLS, 0, 0, 5 * ON),
+    "upper": (lx.upper_triangular_tag, ROWS <= COLS, 0, 0, 5 * ON),
+    "diagonal": (lx.diagonal_tag, ROWS == COLS, 0, 0, 5 * ON),
+    "tridiagonal": (lx.tridiagonal_tag, abs(ROWS - COLS) < 2, 0, 0, 5 * ON),
 }
+
+
+def kept(promise, v):
+    own, flip, mirror, shift = promise
+    return own * v + flip * v[MIRROR] + mirror * v[MIRROR].conj() + shift
 
 
 def dense(values):
@@ -80,7 +83,9 @@ def space(values):
 def composite(values, tag):
     """2 I - (I / 2) (4 I - 2 A) in operators, which is A."""
     eye = lx.IdentityLinearOperator(space(values))
-    return lx.TaggedLinearOperator(eye * 2 - (eye / 2) @ (lx.DiagonalLinearOperator(jnp.full(N, 4.0, values.dtype)) + SparseOperator(array(-2 * values))), tag)
+    return lx.TaggedLinearOperator(
+        eye * 2 - (eye / 2) @ (lx.DiagonalLinearOperator(jnp.full(N, 4.0, values.dtype)) + SparseOperator(array(-2 * values))), tag
+    )
 
 
 def function(values, tag):
@@ -101,20 +106,18 @@ OPERATORS = {
     "composite": (composite, Solver()),
     "function": (function, Solver(sparsity=PATTERN)),
     "tree": (tree, Solver()),
-    "superlu": (lambda values, tag: SparseOperator(array(values), tag), Solver(method="superlu")),
 }
 
 
-def by_lineax(make, solver, tag, v, b):
-    promise, keep = TAGS[tag]
-    operator = make(keep(v), promise)
+def by_lineax(make, solver, tag, promise, v, b):
+    operator = make(kept(promise, v), tag)
     parts = (b[:2], b[2:]) if make is tree else b
     x = lx.linear_solve(operator, parts, solver).value
     return jnp.concatenate(x) if make is tree else x
 
 
-def by_numpy(tag, v, b):
-    return jnp.linalg.solve(dense(TAGS[tag][1](v)), b)
+def by_numpy(promise, v, b):
+    return jnp.linalg.solve(dense(kept(promise, v)), b)
 
 
 def loss(solve, v, b):
@@ -122,24 +125,212 @@ def loss(solve, v, b):
     return jnp.sum(jnp.sin(x.real) * jnp.cos(2 * x.imag) + x.real**2)
 
 
-def transformed(solve, v, b, vs, bs):
-    """Value, jvp and vjp of one system and of a batch: of right-hand sides, of operators, of both."""
-    yield jax.jvp(solve, (v, b), (vs[1], bs[1]))
-    yield jax.value_and_grad(partial(loss, solve), (0, 1))(v, b)
-    for axes in ((None, 0), (0, None), (0, 0)):
-        args = vs if axes[0] == 0 else v, bs if axes[1] == 0 else b
-        yield jax.vmap(solve, axes)(*args)
-    yield jax.vmap(jax.grad(partial(loss, solve), (0, 1)))(vs, bs)
-    yield jax.jvp(lambda v: jax.vmap(solve, (None, 0))(v, bs), (v,), (vs[1],))[1]
+def alone(solve, v, b, vs, bs):
+    """Value, jvp and vjp."""
+    return jax.jvp(solve, (v, b), (vs[1], bs[1])), jax.grad(partial(loss, solve), (0, 1))(v, b)
 
 
-@pytest.mark.parametrize("dtype", ["float64", "complex128"])
-@pytest.mark.parametrize("tag", TAGS)
-@pytest.mark.parametrize("name", OPERATORS)
-def test_grid(name, tag, dtype):
-    if name == "superlu" and tag == "diagonal":
-        pytest.skip("a diagonal is divided by, not factored")
+def batched(solve, v, b, vs, bs):
+    """The same of a batch of right-hand sides, of operators, of both."""
+    yield jax.vmap(solve, (None, 0))(v, bs)
+    yield jax.vmap(partial(jax.grad(partial(loss, solve), (0, 1))), (0, None))(vs, b)
+    yield jax.jvp(jax.vmap(solve), (vs, bs), (vs[::-1], bs[::-1]))[1]
+
+
+@jax.jit
+def reference(promise, *args):
+    solve = partial(by_numpy, promise)
+    return alone(solve, *args), list(batched(solve, *args))
+
+
+def grid():
+    """Sparse and dense under everything; where the way to the matrix is what differs, complex and batched once."""
+    for name, (tag, dtype) in itertools.product(OPERATORS, itertools.product(TAGS, ("float64", "complex128"))):
+        if name in ("matrix", "sparse") or dtype == "float64" or tag == "positive":
+            yield pytest.param(name, tag, dtype, name in ("matrix", "sparse") and tag in ("none", "positive", "lower"), id=f"{name}-{tag}-{dtype}")
+
+
+@pytest.mark.parametrize(("name", "tag", "dtype", "in_batches"), list(grid()))
+def test_grid(name, tag, dtype, in_batches):
     vs, bs = draw(1, dtype, 3, len(ROWS)), draw(2, dtype, 3, N)
-    solve = partial(by_lineax, *OPERATORS[name], tag)
-    both = jax.jit(lambda *args: tuple(list(transformed(s, *args)) for s in (solve, partial(by_numpy, tag))))
-    close(*both(vs[0], bs[0], vs, bs))
+    args = vs[0], bs[0], vs, bs
+    promise = tuple(map(jnp.asarray, np.broadcast_arrays(*(1.0 * np.asarray(x) for x in TAGS[tag][1:]))))
+    solve = partial(by_lineax, *OPERATORS[name], TAGS[tag][0], promise)
+    one, many = reference(promise, *args)
+    close(jax.jit(partial(alone, solve))(*args), one)
+    if in_batches:
+        close(jax.jit(lambda *args: list(batched(solve, *args)))(*args), many)
+
+
+# -- one factorization, and no dense matrix ------------------------------------------------------------------------------------------
+
+
+def problem(dtype="float64"):
+    return kept(TAGS["none"][1:], draw(1, dtype, len(ROWS))), draw(2, dtype, N)
+
+
+def solved(v, b, solver=Solver(), throw=True):  # noqa: B008
+    return lx.linear_solve(SparseOperator(array(v)), b, solver, throw=throw)
+
+
+@pytest.mark.parametrize("solver", [Solver(), Solver(method="superlu")])
+def test_one_factorization(solver):
+    v, b = problem()
+    f = jax.jit(jax.value_and_grad(lambda v, b: jnp.sum(solved(v, b, solver).value ** 2), (0, 1)))
+    jax.block_until_ready(f(v, b))
+    assert ldiv.cache_info().factorizations == 1 and ldiv.cache_info().solves == 2
+    ldiv.clear_cache()
+    jax.block_until_ready(jax.jit(jax.vmap(lambda b: solved(v, b, solver).value))(jnp.stack([b, b, b])))
+    assert ldiv.cache_info().factorizations == 1 and ldiv.cache_info().solves == 1
+
+
+def test_the_state_serves_many():
+    v, b = problem("complex128")
+    operator, solver = SparseOperator(array(v)), Solver()
+    state = solver.init(operator, {})
+    for op, view, seen in (
+        (lambda a: a, operator, state),
+        (jnp.transpose, operator.T, solver.transpose(state, {})[0]),
+        (jnp.conj, lx.conj(operator), solver.conj(state, {})[0]),
+        (lambda a: a.conj().T, lx.conj(operator).T, solver.conj(*solver.transpose(state, {}))[0]),
+    ):
+        assert eqx.tree_equal(seen, solver.init(view, {}))  # lineax's law
+        close(solver.compute(seen, b, {})[0], jnp.linalg.solve(op(dense(v)), b))
+        close(lx.linear_solve(view, b, solver, state=seen).value, jnp.linalg.solve(op(dense(v)), b))
+    assert ldiv.cache_info().factorizations == 1
+    close(jax.grad(lambda b: solver.compute(state, b, {})[0][0].real)(b), jax.grad(lambda b: jnp.linalg.solve(dense(v), b)[0].real)(b))
+
+
+def test_nothing_dense():
+    """n x n numbers would be 13 GB."""
+    n = 40_000
+    main, side = jnp.full(n, 4.0), jnp.ones(n - 1)
+    tridiagonal = lx.TridiagonalLinearOperator(main, side, side)
+    operator = lx.IdentityLinearOperator(tridiagonal.in_structure()) + SparseOperator(ldiv.diags_array([main, side], offsets=[0, -1]))
+    for a, size in ((tridiagonal, 3 * n - 2), (operator, 2 * n - 1)):
+        x = lx.linear_solve(a, main, Solver()).value
+        assert float(jnp.abs(a.mv(x) - main).max()) < 1e-12
+        assert matrix_of(a).params.shape == (size,)
+
+
+# -- refused solves -------------------------------------------------------------------------------------------------------------------
+
+LAPLACIAN = jnp.asarray(-1.0 + 4 * ON)  # rows sum to zero, but for the two corners
+REFUSED = {
+    "zero": (SparseOperator(array(jnp.zeros(len(ROWS)))), lx.RESULTS.singular),
+    "rank": (lx.MatrixLinearOperator(jnp.ones((N, N))), lx.RESULTS.singular),
+    "diagonal": (lx.DiagonalLinearOperator(jnp.arange(float(N))), lx.RESULTS.singular),
+    "indefinite": (SparseOperator(array(1.0 - 2 * LAPLACIAN), lx.positive_semidefinite_tag), lx.RESULTS.singular),
+    "not symmetric": (SparseOperator(array(jnp.arange(1.0, len(ROWS) + 1)), lx.symmetric_tag), lx.RESULTS.singular),
+    "NaN": (SparseOperator(array(jnp.full(len(ROWS), jnp.nan))), lx.RESULTS.singular),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name):
+    operator, result = REFUSED[name]
+    solution = lx.linear_solve(operator, jnp.ones(N), Solver(), throw=False)
+    assert solution.result == result and jnp.isnan(solution.value).all()
+    with pytest.raises(eqx.EquinoxRuntimeError, match="linear solver returned non-finite"):
+        jax.block_until_ready(lx.linear_solve(operator, jnp.ones(N), Solver()).value)
+
+
+def test_refused_alone():
+    """One bad system of a batch leaves the others alone."""
+    v, b = problem()
+    vs, bs = jnp.stack([v, 0 * v, 2 * v]), jnp.stack([b, b, b])
+    solution = eqx.filter_jit(jax.vmap(partial(solved, throw=False)))(vs, bs)
+    assert (solution.result == lx.RESULTS.singular).tolist() == [False, True, False]
+    close(solution.value[::2], jnp.stack([jnp.linalg.solve(dense(v), b), jnp.linalg.solve(2 * dense(v), b)]))
+    solution = jax.vmap(partial(solved, throw=False), (None, 0))(v, bs.at[1, 0].set(jnp.nan))
+    assert (solution.result == lx.RESULTS.nonfinite_input).tolist() == [False, True, False]
+    assert jnp.isfinite(solution.value[::2]).all()
+
+
+def test_bad_input():
+    v, b = problem()
+    with pytest.raises(ValueError, match="one matrix, got a batch"):
+        SparseOperator(array(jnp.stack([v, v])))
+    with pytest.raises(ValueError, match="a square matrix"):
+        lx.linear_solve(lx.MatrixLinearOperator(jnp.ones((N, 2))), b, Solver())
+    with pytest.raises(ValueError, match="method"):
+        Solver(method="gauss")
+    with pytest.raises(ldiv.EngineError, match="superlu: factors sparse matrices only"):
+        lx.linear_solve(lx.MatrixLinearOperator(dense(v)), b, Solver(method="superlu"))
+    with pytest.raises(ValueError, match="the pattern of the operator"):
+        lx.linear_solve(function(v, ()), b, Solver(sparsity=np.eye(3)))
+
+
+# -- the operator -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_operator():
+    v, b = problem("complex128")
+    operator = SparseOperator(array(v))
+    views = (lambda a: a, lambda a: a.T, lambda a: lx.conj(a), lambda a: lx.linearise(lx.materialise(lx.conj(a).T)))
+
+    @eqx.filter_jit
+    def seen(operator):
+        norm = lambda a: jnp.sum(jnp.abs(a.mv(b)) ** 2)
+        yet = [(a.mv(b), a.as_matrix(), lx.diagonal(a), lx.tridiagonal(a)) for a in (view(operator) for view in views)]
+        return yet, lx.linear_solve(operator, b, lx.LU()).value, jax.tree.leaves(eqx.filter_grad(norm)(operator))
+
+    yet, x, (gradient,) = seen(operator)
+    expected, y, (bar,) = seen(lx.MatrixLinearOperator(dense(v)))
+    close((yet, x, gradient), (expected, y, bar[ROWS, COLS]))
+    assert eqx.filter_jit(lambda a: a.T.T)(operator).array.structure == operator.array.structure
+    rectangular = SparseOperator(sp.csr_array(np.arange(6.0).reshape(2, 3)))
+    assert rectangular.in_size() == 3 and rectangular.T.in_size() == 2 and not lx.is_symmetric(rectangular)
+
+
+def test_patterns_speak_for_themselves():
+    def band(*offsets):
+        return SparseOperator(ldiv.diags_array([jnp.ones(1) for _ in offsets], offsets=list(offsets), shape=(N, N)))
+
+    assert lx.is_diagonal(band(0)) and lx.is_symmetric(band(0)) and not lx.is_diagonal(band(0, 1))
+    assert lx.is_lower_triangular(band(0, -3)) and lx.is_upper_triangular(band(0, -3).T) and not lx.is_upper_triangular(band(-3))
+    assert lx.is_tridiagonal(band(-1, 0, 1)) and not lx.is_tridiagonal(band(-1, 2)) and not lx.is_positive_semidefinite(band(0))
+    values = jnp.ones(len(ROWS)) + 0j
+    real, hermitian = (SparseOperator(array(v), lx.positive_semidefinite_tag) for v in (values.real, values))
+    assert lx.is_symmetric(real) and real.T is real and not lx.is_symmetric(hermitian)
+    assert lx.is_positive_semidefinite(hermitian.T) and lx.is_negative_semidefinite(-hermitian)
+    assert lx.has_unit_diagonal(SparseOperator(array(values), {lx.unit_diagonal_tag, lx.lower_triangular_tag}).T)
+
+
+# -- operators known by their action ------------------------------------------------------------------------------------------------------
+
+
+def test_colouring():
+    """No two columns of a colour meet in a row; a band takes as many colours as it is wide."""
+    rng = np.random.default_rng(0)
+    for pattern in (sp.random_array((30, 20), density=0.1, rng=rng), sp.diags_array([np.ones(50)] * 3, offsets=[-1, 0, 1], shape=(50, 50))):
+        colour = colouring(Solver(sparsity=pattern).sparsity)
+        seen = np.zeros((pattern.shape[0], colour.max() + 1), int)
+        np.add.at(seen, (pattern.tocoo().row, colour[pattern.tocoo().col]), 1)
+        assert seen.max() == 1
+    assert colour.max() + 1 == 3
+
+
+def residual(y, args):
+    """One implicit step of a reaction and a diffusion on a line: a tridiagonal Jacobian."""
+    left, right = jnp.pad(y, (1, 0))[:-1], jnp.pad(y, (0, 1))[1:]
+    return y - args * (left - 2 * y + right) + 0.1 * y * (right - left) + y**3 - 1
+
+
+LINE = sp.diags_array([np.ones(N)] * 3, offsets=[-1, 0, 1], shape=(N, N))
+
+
+def test_optimistix():
+    """Newton's method, and its derivative by the implicit function theorem, with a sparse Jacobian."""
+    optimistix = pytest.importorskip("optimistix", reason="optimistix is not installed: pip install 'ldiv[test]'")
+
+    def root(solver, args):
+        newton = optimistix.Newton(1e-10, 1e-10, linear_solver=solver)
+        adjoint = optimistix.ImplicitAdjoint(linear_solver=solver)
+        return optimistix.root_find(residual, newton, jnp.zeros(N), args, adjoint=adjoint).value
+
+    def both(solver):
+        return jax.jit(jax.value_and_grad(lambda args: jnp.sum(root(solver, args) ** 2)))(jnp.linspace(1.0, 2.0, N))
+
+    close(both(Solver(sparsity=LINE)), both(lx.LU()))
+    assert ldiv.cache_info().analyses <= 1 and ldiv.cache_info().factorizations > 2

@@ -235,3 +235,11 @@ def test_the_adjoint_of_a_sparse_triangle_factors_no_more() -> None:
     ldiv.clear_cache()
     ldiv.solve_triangular(matrix(a, "sparse"), torch.ones(N, dtype=a.dtype)).sum().backward()
     assert ldiv.cache_info().factorizations == 1
+
+
+def test_what_is_not_read_does_not_count() -> None:
+    """Another upper triangle, NaN in it even, is the same lower triangular matrix: one factorization for all."""
+    a, b = full_matrix(), np.ones(N)
+    for rest in (0.0, 1.0, np.nan):
+        ldiv.solve_triangular(matrix(np.where(np.tri(N, dtype=bool), a, rest), "sparse"), b, lower=True)
+    assert ldiv.cache_info().factorizations == 1

@@ -176,7 +176,9 @@ def matrix_of(operator: lx.AbstractLinearOperator, pattern: Sparse | None = None
 def _probed(operator: lx.AbstractLinearOperator, pattern: Sparse) -> SparseArray:
     """The entries of a pattern, from one product for each colour (Curtis, Powell, Reid, 1974)."""
     if pattern.shape != (operator.out_size(), operator.in_size()):
-        raise ValueError(got("sparsity", f"shape {(operator.out_size(), operator.in_size())}", str(pattern.shape), "It is the pattern of the operator."))
+        raise ValueError(
+            got("sparsity", f"shape {(operator.out_size(), operator.in_size())}", str(pattern.shape), "It is the pattern of the operator.")
+        )
     packed, operator = pack_structures(operator), lx.linearise(operator)
     colour = pattern.memo("colouring", lambda: colouring(pattern))
     seeds = colour == np.arange(colour.max(initial=0) + 1)[:, None]
@@ -239,7 +241,7 @@ class Attempt(Solve):
             pass
         x, refused = np.full((*batch, *b.shape[-2:]), np.nan, np.result_type(*flat)), np.ones(batch, bool)
         whole = [np.broadcast_to(a, (*batch, *a.shape[a.ndim - core :])) for a, core in zip(flat, leaves(self.core), strict=True)]
-        for i in np.ndindex(batch if batch else 0):
+        for i in np.ndindex(batch or 0):
             x[i], refused[i] = self._attempt(*(np.ascontiguousarray(a[i]) for a in whole))
         return x, refused
 
@@ -252,7 +254,7 @@ class State(eqx.Module):
     packed: PackedStructures
 
 
-class Solver(lx.AbstractLinearSolver[State]):
+class Solver(lx.AbstractLinearSolver[State]):  # type: ignore[misc]
     """ldiv's engines as a lineax solver, for square operators that are not singular.
 
         x = A^-1 b
