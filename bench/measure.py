@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).parent
-PACKAGES = ("numpy", "scipy", "pymetis", "torch", "jax", "jaxlib")
+PACKAGES = ("numpy", "scipy", "pymetis", "torch", "jax", "jaxlib", "sparsax", "klujax", "solvax", "lineax")
 
 
 @dataclass(frozen=True)

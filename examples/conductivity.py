@@ -8,7 +8,7 @@ K is assembled by `ldiv.coo_array`, whose duplicates add up: nine entries for ea
 of K serves all heaters, and the adjoint for the gradient finds it again. Method: L-BFGS of optax. The measurements
 come from a mesh twice as fine, with noise. Reference: Vogel, Computational Methods for Inverse Problems (SIAM, 2002), chapters 1 and 6.
 
-    python examples/conductivity.py [--size 48] [--iterations 80] [--out out/conductivity.png]
+    python examples/conductivity.py [--size 48] [--iterations 50] [--out out/conductivity.png]
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def recovered(model: Plate, measured: jax.Array, history: History, iterations: i
 
     exact = truth(model.centre)
     p = jnp.zeros(len(model.triangle))
-    state = lbfgs.init(p)
+    state = jax.tree.map(lambda x: x.astype(x.dtype), lbfgs.init(p))  # no weak types: they would compile the step twice
     say = TextColumn("misfit {task.fields[misfit]:.1e}  error {task.fields[error]:.3f}")
     with Progress(TextColumn("recovering"), BarColumn(), MofNCompleteColumn(), say, TimeRemainingColumn(), console=console) as progress:
         task = progress.add_task("", total=iterations, misfit=float("nan"), error=1.0)
@@ -236,7 +236,8 @@ def draw(model: Plate, p: jax.Array, history: History, path: Path) -> None:
     left.plot(*np.array(HEATERS).T, "o", color="crimson", markersize=9, fillstyle="none", markeredgewidth=1.5)
     show(figure, middle, model, np.asarray(p), f"recovered: correlation {history.correlation:.3f}", bar=True)
     draw_convergence(right, history)
-    figure.suptitle(f"Conductivity of {len(model.triangle):,} elements from {len(model.sensor)} thermometers under {len(HEATERS)} heaters", fontsize=13)
+    what = f"{len(model.triangle):,} elements from {len(model.sensor)} thermometers under {len(HEATERS)} heaters"
+    figure.suptitle(f"Conductivity of {what}", fontsize=13)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
     plt.close(figure)
@@ -245,7 +246,7 @@ def draw(model: Plate, p: jax.Array, history: History, path: Path) -> None:
 def show(figure: Figure, axes: Axes, model: Plate, p: Numbers, title: str, bar: bool = False) -> None:
     """The conductivity exp(p), on a logarithmic scale that both fields share."""
     colours = axes.tripcolor(*model.node.T, model.triangle, facecolors=p, cmap="PuOr", vmin=-np.log(6), vmax=np.log(6))
-    axes.set(aspect="equal", xticks=[], yticks=[], title=title)
+    axes.set(aspect="equal", xticks=[], yticks=[], xlim=(0, 1), ylim=(0, 1), title=title)
     if bar:
         ticks = [0.2, 0.5, 1, 2, 5]
         scale = figure.colorbar(colours, ax=axes, ticks=np.log(ticks), shrink=0.85, label="conductivity")
@@ -267,7 +268,7 @@ def main(argv: Sequence[str] | None = None) -> History:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", type=int, default=48, help="squares along a side, of two triangles each (default: 48)")
     parser.add_argument("--sensors", type=int, default=15, help="along a side; one more must divide the size (default: 15)")
-    parser.add_argument("--iterations", type=int, default=80)
+    parser.add_argument("--iterations", type=int, default=50)
     parser.add_argument("--out", type=Path, default=Path("out/conductivity.png"))
     args = parser.parse_args(argv)
     if args.size % (args.sensors + 1):

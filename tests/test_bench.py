@@ -14,7 +14,7 @@ import ldiv
 
 BENCH = Path(__file__).parents[1] / "bench"
 SRC = Path(ldiv.__file__).parents[1]
-NEEDS = {"solve": "torch", "spsolve": "jax", "large": "torch", "gpu": "torch"}
+NEEDS = {"solve": ["torch"], "spsolve": ["torch", "jax"], "jax": ["torch", "jax"], "large": ["torch"], "gpu": ["torch"]}
 FIGURE = {"problem", "what", "value", "unit", "target", "seconds", "over", "met"}
 
 
@@ -31,7 +31,8 @@ def test_every_benchmark_is_tested() -> None:
 
 @pytest.mark.parametrize("name", NEEDS)
 def test_quick(name: str, tmp_path: Path) -> None:
-    pytest.importorskip(NEEDS[name])
+    for needed in NEEDS[name]:
+        pytest.importorskip(needed)
     table = run([str(BENCH / f"bench_{name}.py"), "--quick", "--out", str(tmp_path)])
     record = json.loads((tmp_path / f"{name}.json").read_text())
     assert set(record) == {"name", "quick", "note", "machine", "versions", "figures"}
@@ -41,7 +42,7 @@ def test_quick(name: str, tmp_path: Path) -> None:
     assert record["figures"] or "Skipped" in record["note"]
     for figure in record["figures"]:
         assert set(figure) == FIGURE
-        assert figure["value"] > 0
+        assert figure["value"] > 0 or figure["unit"] == "us"  # a difference may have either sign
         assert figure["problem"] in table
 
 

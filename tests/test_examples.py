@@ -13,14 +13,14 @@ import pytest
 import ldiv
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-TESTED = {"topology"}
+TESTED = {"topology": ("torch", "skfem"), "conductivity": ("jax", "optax")}  # and what each needs
 
 
 @pytest.fixture
 def script(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
     """The script that the test names, loaded by its path."""
-    for needed in ("torch", "skfem", "matplotlib", "rich"):
-        pytest.importorskip(needed, reason=f"the examples need {needed}: install ldiv[torch,demo]")
+    for needed in (*TESTED[request.param], "matplotlib", "rich"):
+        pytest.importorskip(needed, reason=f"the examples need {needed}: install ldiv[demo]")
     spec = importlib.util.spec_from_file_location(f"examples_{request.param}", EXAMPLES / f"{request.param}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -31,7 +31,7 @@ def script(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
 
 
 def test_no_example_is_forgotten() -> None:
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == TESTED
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == set(TESTED)
 
 
 @pytest.mark.parametrize("script", ["topology"], indirect=True)
@@ -56,3 +56,33 @@ def test_topology_refuses_a_wrong_gradient(script: ModuleType, monkeypatch: pyte
     with pytest.raises(SystemExit) as end:
         script.main(["--size", "24", "8", "--iterations", "1", "--out", str(tmp_path / "none.png")])
     assert end.value.code == 1
+
+
+@pytest.mark.parametrize("script", ["conductivity"], indirect=True)
+def test_conductivity(script: ModuleType, tmp_path: Path) -> None:
+    picture = tmp_path / "new" / "conductivity.png"
+    history = script.main(["--size", "16", "--sensors", "7", "--iterations", "15", "--out", str(picture)])
+    assert history.gradient_error < 1e-6
+    assert len(history.misfit) == 16
+    assert history.misfit[-1] < history.misfit[0] / 100
+    assert history.error[-1] < 0.3 * history.error[0]
+    assert history.correlation > 0.95
+    assert history.picture == picture and picture.read_bytes().startswith(b"\x89PNG")
+    info = ldiv.cache_info()
+    assert info.analyses == 2  # one a mesh
+    assert 15 <= info.factorizations < 45 < info.solves  # one for each point that the line search tries: the adjoints factor nothing
+
+
+@pytest.mark.parametrize("script", ["conductivity"], indirect=True)
+def test_conductivity_refuses_a_wrong_gradient(script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(script, "gradient_error", lambda *args: 1e-5)
+    with pytest.raises(SystemExit) as end:
+        script.main(["--size", "8", "--sensors", "3", "--iterations", "1", "--out", str(tmp_path / "none.png")])
+    assert end.value.code == 1
+
+
+@pytest.mark.parametrize("script", ["conductivity"], indirect=True)
+def test_conductivity_wants_sensors_on_nodes(script: ModuleType) -> None:
+    with pytest.raises(SystemExit) as end:
+        script.main(["--size", "10", "--sensors", "3"])
+    assert end.value.code == 2

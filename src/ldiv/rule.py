@@ -24,6 +24,7 @@ and the dense kernels lu_factor, lu_solve, cholesky and solve_triangular. A fram
 from __future__ import annotations
 
 import importlib
+import math
 import pkgutil
 import sys
 from abc import ABC, abstractmethod
@@ -324,8 +325,9 @@ def fold(x: Array) -> Array:
     """(*batch, n, k) -> (n, batch * k): a batch of right-hand sides of one matrix is a wider block."""
     if x.ndim == 2:
         return x
-    flat = namespace(x).reshape(x, (-1, *x.shape[-2:]))
-    return namespace(x).reshape(namespace(x).permute_dims(flat, (1, 0, 2)), (x.shape[-2], -1))
+    xp, count = namespace(x), math.prod(x.shape[:-2])
+    flat = xp.permute_dims(xp.reshape(x, (count, *x.shape[-2:])), (1, 0, 2))
+    return xp.reshape(flat, (x.shape[-2], count * x.shape[-1]))
 
 
 def unfold(x: Array, batch: tuple[int, ...], k: int) -> Array:
@@ -333,5 +335,5 @@ def unfold(x: Array, batch: tuple[int, ...], k: int) -> Array:
     if not batch:
         return x
     xp, n = namespace(x), x.shape[0]
-    count = int(np.prod(batch))
+    count = math.prod(batch)
     return xp.reshape(xp.permute_dims(xp.reshape(x, (n, count, k)), (1, 0, 2)), (*batch, n, k))

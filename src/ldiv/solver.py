@@ -24,11 +24,12 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.errors import EngineError
+from ldiv.errors import EngineError, SingularMatrixError
 from ldiv.memory import counts, remembered
 from ldiv.rule import (
     Array,
     Tree,
+    alike,
     batch_of,
     broadcast,
     conj,
@@ -40,6 +41,7 @@ from ldiv.rule import (
     namespace,
     numpy_dtype,
     on_host,
+    real,
     rebuild,
     traced,
     unfold,
@@ -97,11 +99,12 @@ def solve(structure: Structure, p: Tree, b: Array, assume_a: str, method: str) -
     if op == "C":
         return conj(solve(base, p, conj(b), assume_a, method))
     spec = _spec(base, p, b)
-    if spec[0][-2] == 0:
+    if 0 in spec[0][:-1]:
         return namespace(b).zeros_like(namespace(b).broadcast_to(b, spec[0]))
     engine = choose(base, spec[1], device_of(b), assume_a, method)
     if engine.ON_HOST:
         return on_host(partial(_solve_each, engine, base, assume_a, op, spec), (spec,), *leaves(p), b)[0]
+    require_finite("b", b)
     return _solve_folded(factorization(engine, base, p, assume_a), p, base, b, op)
 
 
@@ -109,6 +112,8 @@ def logabsdet(structure: Structure, p: Tree, assume_a: str, method: str) -> Arra
     """log |det S(p)|, of shape (*batch,)."""
     base, _ = structure.unview()
     values, batch = leaves(p), _batch(base, p)
+    if 0 in (*batch, *base.shape):
+        return namespace(values[0]).zeros(batch, **alike(real(values[0])))
     engine = choose(base, np.result_type(*map(numpy_dtype, values)), device_of(values[0]), assume_a, method)
     if not engine.ON_HOST:
         return factorization(engine, base, p, assume_a).logabsdet()
@@ -129,7 +134,7 @@ def factorization(engine: ModuleType, structure: Structure, p: Tree, assume_a: s
         factor: Factor = engine.factor(symbolic(engine, structure), structure, p, assume_a)
         return factor
 
-    values = tuple(leaves(p))
+    values = tuple(leaves(structure.read(p)))
     # Finite values are asked for here, not in the public layer: under a transformation only the engine sees numbers.
     require_finite("A", *values)
     first = values[0]
@@ -151,19 +156,20 @@ def symbolic(engine: ModuleType, structure: Structure) -> Any:
 
 def _solve_folded(factor: Factor, p: Tree, structure: Structure, b: Array, op: str) -> Array:
     """Many right-hand sides of one matrix, and a batch of them, are one solve."""
-    require_finite("b", b)
     if 0 in b.shape:
         xp = namespace(b)
         return xp.zeros_like(xp.broadcast_to(b, (*broadcast(_batch(structure, p), batch_of(b, 2)), *b.shape[-2:])))
     counts["solves"] += 1
-    if _batch(structure, p):
-        return factor.solve(b, op)
-    return unfold(factor.solve(fold(b), op), batch_of(b, 2), b.shape[-1])
+    batched = bool(_batch(structure, p))
+    x = factor.solve(b if batched else fold(b), op)
+    insist(namespace(x).isfinite(x).all(), lambda: SingularMatrixError(type(factor).__name__, "a solution that overflows"))
+    return x if batched else unfold(x, batch_of(b, 2), b.shape[-1])
 
 
 def _solve_each(engine: ModuleType, structure: Structure, assume_a: str, op: str, spec: Any, *arrays: Array) -> tuple[Array, ...]:
     """On the host: one factorization for each matrix of the batch."""
     *flat, b = arrays
+    require_finite("b", b)
     p = rebuild(structure.core, flat)
     if not _batch(structure, p):
         return (_solve_folded(factorization(engine, structure, p, assume_a), p, structure, b, op),)

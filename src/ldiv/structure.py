@@ -70,6 +70,10 @@ class Structure(ABC):
     def todense(self, p: Tree) -> Array:
         """S(p) as a dense array, from plain arrays; for tests, and for engines of dense matrices."""
 
+    def read(self, p: Tree) -> Tree:
+        """What of p the matrix depends on, the rest as zeros: only this must be finite."""
+        return p
+
     def unview(self) -> tuple[Structure, str]:
         """(base, op) with S = op(base), base the structure whose factorization serves all four views."""
         return self, "N"

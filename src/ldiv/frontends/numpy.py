@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -33,7 +34,7 @@ def on_host(f: Callable[..., Any], specs: Any, *arrays: Array) -> tuple[Array, .
 
 
 def scatter(x: Array, index: Array, size: int) -> Array:
-    columns = np.moveaxis(x, -2, 0).reshape(x.shape[-2], -1)
+    columns = np.moveaxis(x, -2, 0).reshape(x.shape[-2], math.prod(x.shape[:-2]) * x.shape[-1])
     y = np.zeros((size, columns.shape[1]), x.dtype)
     np.add.at(y, index, columns)
     return np.moveaxis(y.reshape(size, *x.shape[:-2], x.shape[-1]), 0, -2)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ldiv.errors import SingularMatrixError
 from ldiv.rule import Array, Tree, conj, insist, namespace
 from ldiv.solver import Factor
@@ -35,7 +37,8 @@ class Division(Factor):
         self._d = d
 
     def solve(self, b: Array, op: str) -> Array:
-        return b / (conj(self._d) if VIEWS[op][1] else self._d)[..., None]
+        with np.errstate(over="ignore"):  # whoever asked refuses an infinite solution
+            return b / (conj(self._d) if VIEWS[op][1] else self._d)[..., None]
 
     def logabsdet(self) -> Array:
         xp = namespace(self._d)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
-from ldiv.probe import direction, require_nonsingular
+from ldiv.probe import direction, require_nonsingular, second_look
 from ldiv.rule import Array, Tree, alike, conj, frontend_of, insist, namespace, numpy_dtype, traced, transpose
 from ldiv.solver import Factor
 from ldiv.structure import Structure
@@ -41,22 +41,25 @@ def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Fact
 
 
 def _require_nonsingular(a: Array, factored: Factor) -> None:
-    """The probe, for all matrices of a batch at once."""
+    """The probe, for all matrices of a batch at once, in units in which rows and columns of any scale weigh the same."""
     xp = namespace(a)
-    z = xp.asarray(direction(a.shape[-1]).copy(), **alike(a))
-    y = factored.solve(xp.broadcast_to(z, (*a.shape[:-1], 1)), "N")
-    norm = xp.max(xp.sum(xp.abs(a), axis=-2), axis=-1)
+    sizes = xp.abs(a)
+    rows = xp.max(sizes, axis=-1, keepdims=True)
+    z = rows * xp.asarray(direction(a.shape[-1]).copy(), **alike(a))
+    y = factored.solve(z, "N")
+
+    def load(r: Array) -> Array:
+        return xp.sum(xp.abs(r) / rows, axis=(-2, -1))
 
     def size(x: Array) -> Array:
-        return xp.sum(xp.abs(x), axis=(-2, -1))
+        return load(xp.matmul(sizes, xp.abs(x)))
 
-    growth = xp.max(norm * size(y) / size(z))
-    require_nonsingular(
-        NAME,
-        growth if traced(growth) else float(growth),
-        float(np.finfo(numpy_dtype(a)).eps),
-        lambda: xp.max(size(factored.solve(z - xp.matmul(a, y), "N")) / size(y)),
-    )
+    def look() -> tuple[Array, Array]:
+        again, one, two = second_look(z, y, lambda x: xp.matmul(a, x), lambda r: factored.solve(r, "N"), size, load)
+        return xp.max(again), xp.max(xp.maximum(one, two))
+
+    growth = xp.max(size(y) / load(z))
+    require_nonsingular(NAME, growth if traced(growth) else float(growth), float(np.finfo(numpy_dtype(a)).eps), look)
 
 
 class LU(Factor):

@@ -19,7 +19,7 @@ from ldiv import ordering
 from ldiv.equilibration import Layout, equilibrated
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.pattern import Pattern
-from ldiv.probe import direction, require_nonsingular
+from ldiv.probe import direction, require_nonsingular, second_look
 from ldiv.rule import Tree
 from ldiv.solver import Factor
 from ldiv.structure import VIEWS, Structure
@@ -71,7 +71,7 @@ class Symbolic:
         self.pattern = Pattern(self.row_place[pattern.indices], self.col_place[pattern.columns], pattern.shape)
         self.layout = Layout(self.pattern)
         self.transposed = self.pattern.csc(np.ones(self.pattern.slots)).T
-        self.probed = np.abs(direction(n)).sum()
+        self.probed = float(np.abs(direction(n)).sum())
 
 
 def factor(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str) -> Factor:
@@ -106,9 +106,15 @@ class SuperLU(Factor):
     def _require_nonsingular(self) -> None:
         z = direction(len(self._symbolic.rows)).astype(self._a.dtype, copy=False)
         y = self._lu.solve(z)
-        size = np.abs(y).sum()
-        growth = float(self._norm * size / self._symbolic.probed)
-        require_nonsingular(NAME, growth, self._eps, lambda: float(np.abs(self._lu.solve(z - self._a @ y)).sum() / size))
+
+        def load(r: Any) -> float:
+            return float(np.abs(r).sum())
+
+        def look() -> tuple[float, float]:
+            again, *contractions = second_look(z, y, lambda x: self._a @ x, self._lu.solve, lambda x: self._norm * load(x), load)
+            return again, max(contractions)
+
+        require_nonsingular(NAME, self._norm * load(y) / self._symbolic.probed, self._eps, look)
 
     def _dominates(self, sums: Any) -> bool:
         """A diagonal that is positive and no smaller than the rest of its column: no eigenvalue is negative (Gershgorin)."""

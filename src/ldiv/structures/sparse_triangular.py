@@ -67,6 +67,9 @@ class SparseTriangular(Linear):
             p = np.concatenate([p, np.ones((*p.shape[:-1], self.shape[0]), p.dtype)], axis=-1)
         return self.pattern.slot_values(p)
 
+    def read(self, p: Tree) -> Tree:
+        return self._triangle(p)
+
     def apply(self, p: Tree, x: Array, op: str) -> Array:
         y = self.whole.apply(self._triangle(p), x, op)
         return y + x if self.diagonal == "unit" else y

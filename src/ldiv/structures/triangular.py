@@ -39,6 +39,9 @@ class Triangular(Linear):
         xp, inset = namespace(a), self.diagonal != "own"
         return xp.tril(a, k=-inset) if self.lower else xp.triu(a, k=+inset)
 
+    def read(self, p: Tree) -> Tree:
+        return self._triangle(p)
+
     def apply(self, p: Tree, x: Array, op: str) -> Array:
         y = namespace(x).matmul(view_dense(self._triangle(p), op), x)
         return y + x if self.diagonal == "unit" else y

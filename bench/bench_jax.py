@@ -1,0 +1,119 @@
+"""Value and gradient under jit against the other solvers of JAX, and against ldiv's own front end for PyTorch.
+
+Every side solves the same problems, compiled, in float64, with new values in every round; compilation is not counted. The last figure
+is what a solve under jit costs more than the same solve through NumPy, at n = 100. Of other packages, only those that are installed
+take part: `peers.py` says how to make an environment for them.
+
+    python bench/bench_jax.py [--quick]
+"""
+
+from __future__ import annotations
+
+import one_thread  # noqa: F401  # isort: split
+
+from collections.abc import Callable, Collection
+from statistics import median
+from typing import Any
+
+import by_torch
+import jax
+import numpy as np
+import peers
+import problems
+import torch
+from measure import Figure, arguments, compare, report, side_by_side
+
+import ldiv
+
+LDIV, TORCH = "ldiv in jax", "ldiv in torch"
+TOO_SLOW = {"klujax", "lineax CG"}  # for the large problems, where one call of theirs takes a minute
+DIRECT_LU = {"jax spsolve", "sparsax KLU", "klujax", "solvax"}  # the same class of engine as ldiv's
+
+
+def solver(a: Any) -> peers.Solve:
+    """ldiv's; columns serve as rows, like for the others."""
+    return lambda values, b: ldiv.solve(ldiv.csr_array((values, a.indices, a.indptr), shape=a.shape), b)
+
+
+def step(solve: peers.Solve, b: Any, c: Any) -> Callable[[Any], Any]:
+    """values -> (x, gradient of c . x in the values and in b), compiled."""
+
+    @jax.jit
+    def run(values: Any, b: Any, c: Any) -> Any:
+        x, pull = jax.vjp(solve, values, b)
+        return x, *pull(c)
+
+    given = jax.numpy.asarray(b), jax.numpy.asarray(c)
+    return lambda values: jax.block_until_ready(run(values, *given))
+
+
+def against(sides: tuple[int, ...], rounds: int, without: Collection[str] = ()) -> list[Figure]:
+    """ldiv in torch within 5 %, and none of the same class faster."""
+    a, (b, c) = problems.poisson(*sides), problems.vectors(int(np.prod(sides)))
+    A, b_torch, c_torch = by_torch.array(a), torch.from_numpy(b), torch.from_numpy(c)
+    solvers = {LDIV: solver(a)} | peers.installed(a)
+    steps = {name: step(solve, b, c) for name, solve in solvers.items() if name not in without}
+    found = {name: run(jax.numpy.asarray(a.data)) for name, run in steps.items()}
+    for name in found:
+        _agree(name, found[LDIV], found[name])
+
+    def fresh(i: int) -> Any:
+        values = a.data * (1 + (i + 1) / 1000)
+        return jax.numpy.asarray(values), torch.from_numpy(values)
+
+    contenders = {name: lambda new, run=run: run(new[0]) for name, run in steps.items()}
+    contenders[TORCH] = lambda new: by_torch.value_and_gradient(A, new[1], b_torch, c_torch)
+    ldiv.clear_cache()
+    seconds = side_by_side(contenders, fresh, rounds)
+    assert ldiv.cache_info().factorizations == rounds + 1 + (rounds + 1)  # jax and torch: one each, none for an adjoint
+    targets = {TORCH: 1.05} | dict.fromkeys(DIRECT_LU, 1.0)
+    return [compare(seconds, problems.title(*sides), LDIV, name, targets.get(name)) for name in seconds if name != LDIV]
+
+
+def _agree(name: str, ours: Any, theirs: Any) -> None:
+    """All compute the same thing. CHOLMOD reads one triangle, whose entries count twice: its gradient in the values is another."""
+    for i, (x, y) in enumerate(zip(ours, theirs, strict=True)):
+        if not (i == 1 and "CHOLMOD" in name):
+            np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-6 * np.abs(x).max(), err_msg=name)
+
+
+def overhead(sides: tuple[int, ...], rounds: int, calls: int = 50) -> Figure:
+    """Microseconds of a solve under jit that are not those of the same solve through NumPy."""
+    a, (b, _) = problems.poisson(*sides), problems.vectors(int(np.prod(sides)))
+    A = ldiv.csr_array((a.data, a.indices, a.indptr), shape=a.shape)
+    compiled, b_jax = jax.jit(solver(a)), jax.numpy.asarray(b)
+    np.testing.assert_allclose(compiled(jax.numpy.asarray(a.data), b_jax), ldiv.solve(A, b), rtol=1e-12)
+
+    def fresh(i: int) -> Any:
+        first, second = ([a.data * (1 + (2 * (i * calls + k) + s) / 1000) for k in range(calls)] for s in (1, 2))
+        return first, [jax.numpy.asarray(v) for v in second]  # other values, or one finds the factors of the other
+
+    def by_numpy(new: Any) -> Any:
+        return [ldiv.solve(A.with_data(v), b) for v in new[0]][-1]
+
+    def by_jax(new: Any) -> Any:
+        return [compiled(v, b_jax).block_until_ready() for v in new[1]][-1]
+
+    ldiv.clear_cache()
+    under_jit, through_numpy = "solve, jit", "NumPy"
+    seconds = side_by_side({through_numpy: by_numpy, under_jit: by_jax}, fresh, rounds)
+    assert ldiv.cache_info().factorizations == 2 * (rounds + 1) * calls
+    times, over = (median(seconds[name]) / calls for name in (under_jit, through_numpy))
+    extra = median(t - o for t, o in zip(seconds[under_jit], seconds[through_numpy], strict=True)) / calls
+    return Figure(problems.title(*sides), f"{under_jit} - {through_numpy}", 1e6 * extra, "us", 250, times, over)
+
+
+def main() -> None:
+    options = arguments(__doc__)
+    jax.config.update("jax_enable_x64", True)
+    if options.quick:
+        figures = [*against((20, 20), 2), *against((6, 6, 6), 2), overhead((10, 10), 3, 10)]
+    else:
+        figures = [overhead((10, 10), 30), *against((100, 100), 7), *against((16, 16, 16), 7)]
+        figures += [*against((500, 500), 2, TOO_SLOW), *against((30, 30, 30), 2, TOO_SLOW)]
+    here = [name for name in peers.ALL if any(name in f.what for f in figures)]
+    report("jax", figures, options, f"Side by side with {', '.join(here)}.")
+
+
+if __name__ == "__main__":
+    main()

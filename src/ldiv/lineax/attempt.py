@@ -1,0 +1,49 @@
+"""x = S(p)^-1 b, or NaN and the word that it was refused: frameworks that return a result do not stop at an exception."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldiv import solver
+from ldiv.errors import NotSymmetricError
+from ldiv.rule import Array, Tree, batch_of, broadcast, leaves, numpy_dtype, on_host, rebuild
+from ldiv.rules.solve import Solve
+
+REFUSALS = (np.linalg.LinAlgError, NotSymmetricError)
+
+
+@dataclass(frozen=True)
+class Attempt(Solve):
+    """(x, refused) with S(p) x = b, NaN where it is refused; in a batch each matrix for itself."""
+
+    differentiable = (True, False)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        flat = leaves(args)
+        x = (*self._batch(flat), *flat[-1].shape[-2:]), np.result_type(*map(numpy_dtype, flat))
+        return on_host(self._attempt, (x, (x[0][:-2], np.dtype(bool))), *flat)
+
+    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+        return *super().jvp(tangents, out[:1], *args), None
+
+    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+        return super().vjp(need, cotangents[:1], out[:1], *args)
+
+    def _batch(self, flat: list[Array]) -> tuple[int, ...]:
+        return broadcast(*(batch_of(x, core) for x, core in zip(flat, leaves(self.core), strict=True)))
+
+    def _attempt(self, *flat: Array) -> tuple[Array, Array]:
+        p, b = rebuild(self.core, flat)
+        batch = self._batch(list(flat))
+        try:
+            if all(np.isfinite(x).all() for x in flat):
+                return solver.solve(self.structure, p, b, self.assume_a, self.method), np.zeros(batch, bool)
+        except REFUSALS:
+            pass
+        x, refused = np.full((*batch, *b.shape[-2:]), np.nan, np.result_type(*flat)), np.ones(batch, bool)
+        whole = [np.broadcast_to(a, (*batch, *a.shape[a.ndim - core :])) for a, core in zip(flat, leaves(self.core), strict=True)]
+        for i in np.ndindex(batch or 0):
+            x[i], refused[i] = self._attempt(*(np.ascontiguousarray(a[i]) for a in whole))
+        return x, refused
