@@ -1,4 +1,4 @@
-"""Imports go left: errors, rule, pattern <- structure <- structures <- what engines share <- solvers <- rules <- the rest; frontends -> rule."""
+"""Imports go left: errors, rule, pattern <- structure <- structures <- what engines share <- solvers <- rules <- the rest; frontends -> rule, errors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def allowed(here: str, there: str) -> bool:
     if here == there or here in OUTSIDE:
         return True
     if here == "frontends":
-        return there == "rule"
+        return there in ("rule", "errors")
     if there in OUTSIDE or there == "frontends":
         return False
     return LEVEL.get(there, len(LINE)) <= LEVEL.get(here, len(LINE))

@@ -153,11 +153,11 @@ def _complete(frontend: ModuleType) -> ModuleType:
 def frontend_of(*arrays: Array) -> ModuleType:
     """The one front end that owns all these arrays."""
     kinds = {type(x) for x in arrays}
-    if len(kinds) == 1 and (known := _by_type.get(*kinds)) is not None:
+    if len(kinds) == 1 and (known := _by_type.get(next(iter(kinds)))) is not None:
         return known
-    owners = {_by_type.get(type(x)) or _find(x) for x in arrays}
-    if len(owners) == 1 and (owner := owners.pop()) is not None:
-        return owner
+    owners: list[ModuleType | None] = [_by_type.get(type(x)) or _find(x) for x in arrays]
+    if owners and owners[0] is not None and all(owner is owners[0] for owner in owners):
+        return owners[0]
     names = " and ".join(sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in kinds))
     raise TypeError(got("arrays", "all of one framework (NumPy, PyTorch or JAX)", names or "none", "Convert them first."))
 
