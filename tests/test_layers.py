@@ -1,4 +1,4 @@
-"""Imports go left: errors, rule, pattern <- structure <- structures <- what engines share <- solvers <- rules <- the rest; frontends -> rule, errors."""
+"""Imports go left: errors, rule, pattern <- structure <- structures <- what engines share <- solvers <- rules <- the rest; front ends see rule."""
 
 from __future__ import annotations
 
