@@ -434,3 +434,32 @@ print("done")
 def test_two_devices():
     done = subprocess.run([sys.executable, "-W", "error", "-c", ELSEWHERE], capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout.strip() == "done", done.stderr[-3000:]
+
+
+ROW_SHARDED = """
+import os
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+import jax, numpy as np, ldiv
+jax.config.update("jax_enable_x64", True)
+n = 64
+M, b = np.random.default_rng(0).standard_normal((n, n)), np.ones(n)
+M = M @ M.T + n * np.eye(n)
+mesh = jax.make_mesh((2,), ("i",), axis_types=(jax.sharding.AxisType.Auto,))
+by_rows, halves = (jax.sharding.NamedSharding(mesh, jax.P("i", *rest)) for rest in ((None,), ()))
+cg = lambda A, b: jax.scipy.sparse.linalg.cg(lambda v: ldiv.Matrix(ldiv.structures.Dense(n, n), A) @ v, b, tol=1e-12)[0]
+program = jax.jit(cg).lower(jax.device_put(M, by_rows), jax.device_put(b, halves)).compile()
+assert "f64[32,64]" in program.as_text() and "f64[64,64]" not in program.as_text(), "the matrix was gathered"
+x = program(jax.device_put(M, by_rows), jax.device_put(b, halves))
+assert x.sharding.is_equivalent_to(halves, 1), x.sharding
+np.testing.assert_allclose(np.asarray(x), np.linalg.solve(M, b), rtol=1e-10)
+A_bar = jax.jit(jax.grad(lambda A, b: cg(A, b).sum()))(jax.device_put(M, by_rows), jax.device_put(b, halves))
+assert len(A_bar.sharding.device_set) == 2 and not A_bar.sharding.is_fully_replicated
+np.testing.assert_allclose(np.asarray(A_bar), -np.outer(np.linalg.solve(M, np.ones(n)), np.linalg.solve(M, b)), rtol=1e-8)
+print("done")
+"""
+
+
+def test_conjugate_gradients_on_a_row_sharded_operator_stay_sharded():
+    """JAX's own iteration, our product: no device ever holds the whole matrix, in the solution and in its gradient."""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", ROW_SHARDED], capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout.strip() == "done", done.stderr[-3000:]
