@@ -406,3 +406,17 @@ def test_classes() -> None:
 
 def test_there_is_no_inverse() -> None:
     assert not hasattr(ldiv, "inv")
+
+
+@pytest.mark.parametrize(
+    ("structure", "shape"),
+    [
+        (ldiv.structures.Diagonal(6), (5,)),
+        (ldiv.structures.Diagonal(6), (1,)),
+        (ldiv.structures.Dense(6, 5), (6, 6)),
+        (ldiv.structures.Dense(2, 2), (2,)),
+    ],
+)
+def test_parameters_of_another_size(structure, shape):
+    with pytest.raises(ValueError, match=r"params: expected shape \(\.\.\., .*got .*Batch axes come first"):
+        ldiv.Matrix(structure, np.ones(shape))

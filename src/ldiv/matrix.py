@@ -37,6 +37,9 @@ class Matrix:
         for leaf in flat:
             require_float("params", leaf)
         frontend_of(*flat)
+        for leaf, own in zip(flat, structure.sizes or (), strict=False):
+            if tuple(leaf.shape[leaf.ndim - len(own) :]) != own:
+                raise ValueError(got("params", f"shape (..., {', '.join(map(str, own))})", str(tuple(leaf.shape)), "Batch axes come first."))
         self.structure = structure
         self.params = params
 

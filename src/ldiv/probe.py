@@ -6,7 +6,7 @@
 A backward stable solve leaves a small residual even where A is singular, so a residual alone says nothing; the ratio of
 the largest to the smallest pivot accuses matrices that are merely badly scaled. Where `growth` is suspicious, two steps of
 refinement tell, the first residual being a second random direction. Of 3,840 random singular matrices of sizes 2 to 50 this
-finds every one; every matrix of condition 1e14 passes, of condition 1e15 most.
+finds every one; of condition 1e14 all but one in a thousand pass, of condition 1e15 most.
 Cost: one solve, two more only on suspicion. Reference: Higham, Accuracy and Stability of Numerical Algorithms, ch. 12.
 """
 

@@ -50,6 +50,11 @@ class Structure(ABC):
     def core(self) -> Tree:
         """For each leaf of the parameters, how many trailing axes are its own; the axes before them are batch axes."""
 
+    @property
+    def sizes(self) -> list[tuple[int, ...]] | None:
+        """The own axes of each leaf, for the public layer to check; None where any sizes will do."""
+        return None
+
     @abstractmethod
     def matmul(self, p: Tree, x: Array) -> Array:
         """S(p) x for x (*batch, columns, k)."""
@@ -152,6 +157,10 @@ class View(Linear):
     @property
     def core(self) -> Tree:
         return self.base.core
+
+    @property
+    def sizes(self) -> list[tuple[int, ...]] | None:
+        return self.base.sizes
 
     @property
     def tangent(self) -> Linear:

@@ -27,6 +27,10 @@ class Dense(Linear):
     def core(self) -> Tree:
         return 2
 
+    @property
+    def sizes(self) -> list[tuple[int, ...]] | None:
+        return [self.shape]
+
     def apply(self, p: Tree, x: Array, op: str) -> Array:
         return namespace(x).matmul(view_dense(p, op), x)
 

@@ -24,6 +24,10 @@ class Diagonal(Linear):
     def core(self) -> Tree:
         return 1
 
+    @property
+    def sizes(self) -> list[tuple[int, ...]] | None:
+        return [(self.n,)]
+
     def apply(self, p: Tree, x: Array, op: str) -> Array:
         return (conj(p) if VIEWS[op][1] else p)[..., None] * x
 

@@ -33,6 +33,10 @@ class Sparse(Linear):
     def core(self) -> Tree:
         return 1
 
+    @property
+    def sizes(self) -> list[tuple[int, ...]] | None:
+        return [(self.pattern.nnz,)]
+
     def slot_values(self, p: Any) -> Any:
         """The values as compressed columns, for engines."""
         return self.pattern.slot_values(p)

@@ -32,6 +32,10 @@ class SparseTriangular(Linear):
         return 1
 
     @property
+    def sizes(self) -> list[tuple[int, ...]] | None:
+        return self.whole.sizes
+
+    @property
     def tangent(self) -> SparseTriangular:
         return SparseTriangular(self.whole, self.lower, "zero") if self.diagonal == "unit" else self
 

@@ -34,6 +34,10 @@ class Symmetric(Structure):
     def core(self) -> Tree:
         return self.base.core
 
+    @property
+    def sizes(self) -> list[tuple[int, ...]] | None:
+        return self.base.sizes
+
     def matmul(self, p: Tree, x: Array) -> Array:
         return (self.base.matmul(p, x) + self.base.view(self.op).matmul(p, x)) / 2
 

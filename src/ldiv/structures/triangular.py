@@ -32,6 +32,10 @@ class Triangular(Linear):
         return 2
 
     @property
+    def sizes(self) -> list[tuple[int, ...]] | None:
+        return [self.shape]
+
+    @property
     def tangent(self) -> Triangular:
         return Triangular(self.n, self.lower, "zero") if self.diagonal == "unit" else self
 
