@@ -6,6 +6,7 @@ A symmetric matrix stays symmetric. Reference: Ruiz, RAL-TR-2001-034.
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ class Layout:
         self.has_empty = bool((np.diff(numbered.indptr) == 0).any() or (np.diff(pattern.indptr) == 0).any())
         on_diagonal = np.flatnonzero(self.rows == self.cols)
         self.diagonal = on_diagonal if len(on_diagonal) == pattern.shape[0] else None
-        self._pattern, self._ones = pattern, np.ones(pattern.shape[0])
+        self._transposed, self._ones = pattern.csc(np.ones(pattern.slots)).T, np.ones(pattern.shape[0])
 
     def largest(self, size: Values) -> Values:
         """The largest entries of all rows, then of all columns."""
@@ -37,8 +38,15 @@ class Layout:
 
     def column_sums(self, values: Values) -> Values:
         """The absolute sums of all columns."""
-        sums: Values = self._pattern.csc(np.abs(values)).T @ self._ones
+        sizes = self.transposed(np.abs(values))
+        sums: Values = sizes @ self._ones
         return sums
+
+    def transposed(self, values: Values) -> Any:
+        """The transpose of the matrix with these values, sharing the checked index arrays."""
+        matrix = copy.copy(self._transposed)
+        matrix.data = values
+        return matrix
 
     def is_balanced_by_diagonal(self, size: Values) -> bool:
         """Each row and column has its largest entry between that on the diagonal and the largest of all."""

@@ -9,7 +9,6 @@ Reference: Demmel, Eisenstat, Gilbert, Li, Liu, SIAM J. Matrix Anal. Appl. 20 (1
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import numpy as np
@@ -70,7 +69,6 @@ class Symbolic:
         self.row_place, self.col_place = np.argsort(self.rows), np.argsort(self.cols)
         self.pattern = Pattern(self.row_place[pattern.indices], self.col_place[pattern.columns], pattern.shape)
         self.layout = Layout(self.pattern)
-        self.transposed = self.pattern.csc(np.ones(self.pattern.slots)).T
         self.probed = float(np.abs(direction(n)).sum())
 
 
@@ -158,8 +156,7 @@ class SuperLU(Factor):
 
     def _transposed(self, op: str) -> Any:
         if op not in self._views:
-            self._views[op] = copy.copy(self._symbolic.transposed)
-            self._views[op].data = self._a.data.conj() if op == "H" else self._a.data
+            self._views[op] = self._symbolic.layout.transposed(self._a.data.conj() if op == "H" else self._a.data)
         return self._views[op]
 
     def _backward_error(self, residual: Any, y: Any, b: Any) -> float:
