@@ -16,6 +16,7 @@ from ldiv.pattern import Pattern
 
 Values = np.ndarray[Any, Any]
 BALANCED = 1 / 16  # rows and columns whose largest entries lie within this ratio are not scaled
+MODERATE = 2.0**40  # engines square entries, which must not overflow
 SCALINGS = 10  # at the most; each halves the spread of the exponents
 
 
@@ -50,7 +51,7 @@ class Layout:
 
     def is_balanced_by_diagonal(self, size: Values) -> bool:
         """Each row and column has its largest entry between that on the diagonal and the largest of all."""
-        return self.diagonal is not None and bool(size[self.diagonal].min() >= BALANCED * size.max() > 0)
+        return self.diagonal is not None and _alike(size[self.diagonal].min(), size.max())
 
 
 def equilibrated(layout: Layout, values: Values) -> tuple[Values, tuple[Values, Values] | None]:
@@ -61,7 +62,7 @@ def equilibrated(layout: Layout, values: Values) -> tuple[Values, tuple[Values, 
     scales = None
     for _ in range(SCALINGS):
         largest = layout.largest(size)
-        if not 0 < largest.min() < BALANCED * largest.max():
+        if not largest.min() > 0 or _alike(largest.min(), largest.max()):
             break
         factors = np.exp2(np.round(-0.5 * np.log2(largest))).astype(size.dtype)
         scales = factors if scales is None else scales * factors
@@ -70,6 +71,10 @@ def equilibrated(layout: Layout, values: Values) -> tuple[Values, tuple[Values, 
         return values, None
     r, c = np.split(scales, 2)
     return values * _entries(layout, scales), (r, c)
+
+
+def _alike(smallest: Any, largest: Any) -> bool:
+    return bool(smallest >= BALANCED * largest > 0 and 1 / MODERATE <= largest <= MODERATE)
 
 
 def _entries(layout: Layout, scales: Values) -> Values:

@@ -34,9 +34,9 @@ def direction(n: int) -> np.ndarray[Any, Any]:
     return z
 
 
-def require_nonsingular(engine: str, growth: Any, eps: float, look: Callable[[], tuple[Any, Any]]) -> None:
-    """Raise SingularMatrixError unless the growth is calm, or a second look finds (growth, contraction) that are small."""
-    calm = growth * eps < SUSPICIOUS
+def require_nonsingular(engine: str, growth: Any, eps: float, look: Callable[[], tuple[Any, Any]], strict: bool = False) -> None:
+    """Raise SingularMatrixError unless the growth is calm, or a second look finds (growth, contraction) that are small; `strict` always looks."""
+    calm = (growth * eps < SUSPICIOUS) & (not strict)
     if traced(growth):  # suspicion comes too late for asking; where the growth is infinite, the contraction is NaN
         again, contraction = look()
         certain = calm | ((growth * eps < HOPELESS) & (again * eps < HOPELESS) & (contraction < CONTRACTS))

@@ -1,0 +1,157 @@
+"""op(A) x = b through a factored M = R P A Q C: each answer is checked, refined while that helps, raised where it does not.
+
+    error = |r|_max / (|M| |y|_max + |b|_max),   r = b - op(M) y;        y <- y + op(M)^-1 r   while error > 4 eps and it halves
+
+P and Q are permutations that an engine wants done for it, R and C the scaling of `equilibration`. An engine derives from
+`Refined`: it says how M is factored, how to solve with it in the views N, T and H, and what log |det M| is; the order of rows,
+scaling, the probe for singularity, backward errors and refinement are the same for all engines and live here.
+Reference: Arioli, Demmel, Duff, SIAM J. Matrix Anal. Appl. 10 (1989); Higham, Accuracy and Stability, chapter 12.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ldiv.equilibration import Layout, equilibrated
+from ldiv.errors import SingularMatrixError
+from ldiv.pattern import Pattern
+from ldiv.probe import direction, require_nonsingular, second_look
+from ldiv.solver import Factor
+from ldiv.structure import VIEWS
+
+REFINED = 4  # a backward error below this many eps needs no refinement
+REFINEMENTS = 5  # at the most
+IN_PLACE = slice(None)
+
+
+class Arrangement:
+    """P A Q by columns and by rows; rows[i] is the row of A that comes i-th, None where A is taken as it is."""
+
+    def __init__(self, pattern: Pattern, rows: Any = None, cols: Any = None) -> None:
+        self.rows, self.cols = (IN_PLACE if order is None else order for order in (rows, cols))
+        self.row_place, self.col_place = (IN_PLACE if order is None else np.argsort(order) for order in (rows, cols))
+        self.is_natural = rows is None and cols is None
+        self.pattern = pattern
+        if not self.is_natural:
+            number = np.arange(pattern.shape[0])
+            self.pattern = Pattern(number[self.row_place][pattern.indices], number[self.col_place][pattern.columns], pattern.shape)
+        self.layout = Layout(self.pattern)
+        self.n = pattern.shape[0]
+
+    def arranged(self, slots: Any) -> Any:
+        """The values of A as those of P A Q."""
+        return slots if self.is_natural else self.pattern.slot_values(slots)
+
+    @cached_property
+    def probed(self) -> float:
+        """|z|_1 of the probe."""
+        return float(np.abs(direction(self.n)).sum())
+
+
+class Refined(Factor):
+    """The matrix that an engine factors, `self._m`; an engine's constructor calls this one, factors, and then `_ready`."""
+
+    def __init__(self, arrangement: Arrangement, slots: Any) -> None:
+        if arrangement.layout.has_empty:
+            raise SingularMatrixError(self._name, "a row or column without entries")
+        values, self._scales = equilibrated(arrangement.layout, arrangement.arranged(slots))
+        self._arrangement = arrangement
+        self._m = arrangement.pattern.csc(values)
+        self._views: dict[str, Any] = {}
+        self._sums = arrangement.layout.column_sums(values)
+        self._norm = float(self._sums.max())
+        if not self._sums.min() > 0:
+            raise SingularMatrixError(self._name, "a column of zeros")
+        self._eps = float(np.finfo(values.dtype).eps)
+        self._least = 0  # refinements, whatever the error
+        self._proven = False
+
+    @abstractmethod
+    def _solved(self, b: Any, op: str) -> Any:
+        """op(M)^-1 b for b (n, k) of the matrix's dtype, as the engine finds it."""
+
+    @abstractmethod
+    def _log_pivots(self) -> Any:
+        """log |det M|."""
+
+    def _ready(self, suspicious: bool = False) -> None:
+        """What an engine's constructor ends with; a factor that is not that of M exactly is proven at once."""
+        if suspicious:
+            self._first(np.empty((self._arrangement.n, 0)), "N", suspicious)
+
+    @property
+    def _name(self) -> str:
+        return type(self).__name__
+
+    def solve(self, b: Any, op: str) -> Any:
+        a, transposed = self._arrangement, VIEWS[op][0]
+        order, place = (a.cols, a.row_place) if transposed else (a.rows, a.col_place)
+        b = b[order].astype(self._m.dtype, copy=False)
+        if self._scales is None:
+            return self._refined(b, op)[place]
+        r, c = self._scales[::-1] if transposed else self._scales
+        return (c[:, None] * self._refined(r[:, None] * b, op))[place]
+
+    def logabsdet(self) -> Any:
+        self.certify()
+        return self._log_pivots() - sum(np.log(s).sum() for s in self._scales or ())
+
+    def certify(self) -> None:
+        """Raise now if the matrix is singular, not with the first solve."""
+        if not self._proven:
+            self._first(np.empty((self._arrangement.n, 0)), "N")
+
+    def _refined(self, b: Any, op: str) -> Any:
+        m = self._view(op)
+        y = self._solved(b, op) if self._proven else self._first(b, op)
+        error = np.inf
+        for step in range(REFINEMENTS):
+            residual = b - m @ y
+            before, error = error, self._backward_error(residual, y, b)
+            enough = step >= self._least and error <= REFINED * self._eps
+            if enough or (step > self._least and not error < before / 2):
+                break
+            y = y + self._solved(residual, op)
+        if not error < self._eps ** (2 / 3):
+            raise SingularMatrixError(self._name, f"a backward error of {error:.1e} that iterative refinement does not reduce")
+        return y
+
+    def _first(self, b: Any, op: str, strict: bool = False) -> Any:
+        """The first solve carries the probe as one more column, and raises if that tells of a singular matrix."""
+        n, k = b.shape
+        block = np.empty((n, k + 1), self._m.dtype, order="F")
+        block[:, :k], block[:, k:] = b, direction(n)
+        y = self._solved(block, op)
+        self._require_nonsingular(block[:, k:], y[:, k:], op, strict)
+        self._proven = True
+        return y[:, :k]
+
+    def _require_nonsingular(self, z: Any, y: Any, op: str, strict: bool) -> None:
+        def load(r: Any) -> float:
+            return float(np.abs(r).sum())
+
+        def look() -> tuple[float, float]:
+            m = self._view(op)
+            again, *contractions = second_look(z, y, lambda x: m @ x, lambda r: self._solved(r, op), lambda x: self._norm * load(x), load)
+            return again, max(contractions)
+
+        require_nonsingular(self._name, self._norm * load(y) / self._arrangement.probed, self._eps, look, strict)
+
+    def _view(self, op: str) -> Any:
+        """op(M), M^T and M^H sharing the indices of M."""
+        if op == "N":
+            return self._m
+        if op not in self._views:
+            self._views[op] = self._arrangement.layout.transposed(self._m.data.conj() if op == "H" else self._m.data)
+        return self._views[op]
+
+    def _backward_error(self, residual: Any, y: Any, b: Any) -> float:
+        """The worst of the columns."""
+        axis = None if y.shape[1] == 1 else 0
+        size = self._norm * np.abs(y).max(axis) + np.abs(b).max(axis)
+        worst = np.abs(residual).max(axis)
+        return float(worst / size if size else 0) if axis is None else float((worst / np.where(size == 0, 1, size)).max())

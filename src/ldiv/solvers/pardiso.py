@@ -1,0 +1,183 @@
+"""Sparse: A = L L^H, L D L^H, L D L^T or L U by MKL's PARDISO, on its own nested dissection orderings.
+
+The promise chooses the kind; a symmetric one is factored from one triangle, at half the work. Compressed columns of A are
+compressed rows of B = A^T, so that B is factored and the views change places. Pivots are sought inside a diagonal block only,
+and one that is too small is perturbed: PARDISO solves a singular matrix without a word. So where pivots were perturbed the
+matrix is analysed anew, its large entries matched to the diagonal; where they still are, refinement must prove the factor.
+Reference: Schenk, Gärtner, Electron. Trans. Numer. Anal. 23 (2006); Duff, Koster, SIAM J. Matrix Anal. Appl. 22 (2001).
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from ldiv import mkl
+from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
+from ldiv.pattern import Pattern
+from ldiv.refined import Arrangement, Refined
+from ldiv.rule import Tree
+from ldiv.solver import Factor
+from ldiv.solvers import superlu
+from ldiv.structure import VIEWS, Structure
+from ldiv.structures.sparse_triangular import SparseTriangular
+from ldiv.structures.symmetric import Symmetric
+
+RANK = 40
+ON_HOST = True
+REMEMBERED = True
+
+Key = tuple[str, np.dtype[Any], bool]  # kind, dtype, and whether pivots will be asked for
+PLACES = 16  # factors that share the first analysis of a pattern; each further analysis has twice as many
+
+
+def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
+    if not hasattr(structure, "pattern"):
+        return "factors sparse matrices only"
+    if isinstance(structure, SparseTriangular):
+        return "reorders rows and columns, and so would fill in a triangle, which needs no factoring"
+    if device != "cpu":
+        return f"runs on the cpu, but the values are on {device}"
+    if mkl.path() is None:
+        return "needs MKL, which is not installed: pip install ldiv[mkl] (Linux and x86-64 only)"
+    return None
+
+
+def analyze(structure: Structure) -> Symbolic:
+    return Symbolic(structure.pattern, structure.op if isinstance(structure, Symmetric) else "")  # type: ignore[attr-defined]
+
+
+class Symbolic(Arrangement):
+    """The analyses of a pattern: one for each kind and dtype, more where many factors live at a time."""
+
+    def __init__(self, pattern: Pattern, symmetry: str) -> None:
+        super().__init__(pattern)
+        self.symmetry = symmetry
+        self._readings: dict[bool, Reading] = {}
+        self._analyses: dict[tuple[Key, str], list[mkl.Analysis]] = {}
+        self._unmatched: dict[Key, bool] = {}
+        self._lock = threading.RLock()
+
+    def factor(self, slots: Any, positive: bool) -> mkl.Place:
+        """A factor without perturbed pivots, if one of the two analyses gives one."""
+        kind = self._kind(slots.dtype, positive)
+        key = (kind, slots.dtype, False)
+        if self._unmatched.get(key, True):
+            place = self._by_pattern(key, slots)
+            if not place.perturbed:
+                return place
+        by_lu = kind == "her" and slots.dtype.kind == "c"  # whose pivots MKL leaves 1 x 1
+        place = self._by_values(("gen", *key[1:]) if by_lu else key, slots)
+        self._unmatched[key] = place.perturbed > 0
+        return place
+
+    def pivots(self, slots: Any, positive: bool) -> Any:
+        """Those of L L^H or L U, which need no blocks; None if one had to be perturbed."""
+        place = self._by_pattern(("pos" if positive else "gen", slots.dtype, True), slots)
+        return None if place.perturbed else place.pivots()
+
+    def _kind(self, dtype: Any, positive: bool) -> str:
+        if self.symmetry == "":
+            return "gen"
+        if self.symmetry == "T" and dtype.kind == "c":
+            return "sym"
+        return "pos" if positive else "her"
+
+    def _reading(self, kind: str) -> Reading:
+        half = kind != "gen"
+        with self._lock:
+            if half not in self._readings:
+                self._readings[half] = Reading(self.pattern, half)
+            return self._readings[half]
+
+    def _by_pattern(self, key: Key, slots: Any) -> mkl.Place:
+        """By an analysis that serves all values."""
+        reading = self._reading(key[0])
+        values = reading.values(slots)
+        with self._lock:
+            opened = self._analyses.setdefault((key, "pattern"), [])
+            for analysis in opened:
+                if (place := analysis.factor(values)) is not None:
+                    return place
+            opened.append(mkl.Analysis(key[0], key[1], reading.by_rows, PLACES << len(opened), key[2]))
+            return opened[-1].factor(values)  # type: ignore[return-value]
+
+    def _by_values(self, key: Key, slots: Any) -> mkl.Place:
+        """By the matching for values that came before, which may do, or by one for these."""
+        reading = self._reading(key[0])
+        values = reading.values(slots)
+        with self._lock:
+            opened = self._analyses.setdefault((key, "values"), [])
+            place = opened[-1].factor(values) if opened else None
+            if place is None or place.perturbed:
+                opened[:] = [mkl.Analysis(key[0], key[1], reading.by_rows, PLACES, match=values)]
+                place = opened[0].factor(values)
+            return place  # type: ignore[return-value]
+
+
+class Reading:
+    """A triangle or all of B by rows, the diagonal complete."""
+
+    def __init__(self, pattern: Pattern, half: bool) -> None:
+        rows, cols = pattern.indices, pattern.columns
+        kept = np.flatnonzero(rows >= cols) if half else np.arange(pattern.slots)
+        missing = np.setdiff1d(np.arange(pattern.shape[0]), rows[rows == cols])
+        read = Pattern(np.concatenate([rows[kept], missing]), np.concatenate([cols[kept], missing]), pattern.shape)
+        self.by_rows = read.indptr.astype(np.int32), read.indices.astype(np.int32)
+        self._padded, self._whole = len(missing) > 0, not half and not len(missing)
+        self._slots = read.slot_values(np.concatenate([kept, np.full(len(missing), pattern.slots)]))  # one past the last is a zero
+
+    def values(self, slots: Any) -> Any:
+        if self._whole:
+            return slots
+        return (np.append(slots, slots.dtype.type(0)) if self._padded else slots)[self._slots]
+
+
+def factor(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str) -> Factor:
+    return Pardiso(symbolic, structure.slot_values(p), assume_a == "pos")
+
+
+class Pardiso(Refined):
+    """The factor of the equilibrated matrix."""
+
+    def __init__(self, symbolic: Symbolic, slots: Any, positive: bool) -> None:
+        super().__init__(symbolic, slots)
+        self._symbolic, self._definite = symbolic, positive and symbolic.symmetry != ""
+        try:
+            self._place = symbolic.factor(self._m.data, self._definite)
+        except mkl.PardisoError as error:
+            raise self._diagnosis(error) from None
+        if self._scales is not None and not self._definite:
+            self._least = 1  # entries that differ much hide from a norm what pivots inside of blocks lose
+        self.nbytes = self._place.analysis.nbytes + self._m.data.nbytes
+        self._ready(suspicious=self._place.perturbed > 0)
+
+    def _diagnosis(self, error: mkl.PardisoError) -> Exception:
+        if error.code not in (mkl.ZERO_PIVOT, mkl.SINGULAR):
+            return error
+        if self._definite:
+            return self._not_positive()
+        return SingularMatrixError(self._name, "a pivot that is exactly zero")
+
+    def _not_positive(self) -> Exception:
+        return NotPositiveDefiniteError(self._name, "a pivot that is not positive")
+
+    def _solved(self, b: Any, op: str) -> Any:
+        """A = B^T and A^T = B; A^H x = b is B conj(x) = conj(b)."""
+        transposed, conjugated = VIEWS[op]
+        if conjugated and self._m.dtype.kind == "c":
+            return self._place.solve(b.conj(), not transposed).conj()
+        x = self._place.solve(b, not transposed)
+        if self._definite and not self._proven and not np.isfinite(x).all():  # from the root of a negative pivot
+            raise self._not_positive()
+        return x
+
+    def _log_pivots(self) -> Any:
+        """By another factorization: PARDISO tells pivots in double precision only, and not of its fast algorithm."""
+        slots = self._m.data.astype(np.result_type(self._m.dtype, np.float64), copy=False)
+        pivots = self._symbolic.pivots(slots, self._definite)
+        if pivots is None:
+            return superlu.SuperLU(superlu.Symbolic(self._symbolic.pattern, False), slots, False).logabsdet()
+        return np.log(np.abs(pivots)).sum()
