@@ -5,17 +5,41 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from ldiv.errors import got
-from ldiv.rule import Array, Tree, announce, batch_of, broadcast, frontend_of, is_array, leaves, numpy_dtype, public, transpose
+from ldiv.rule import (
+    Array,
+    Tree,
+    alike,
+    announce,
+    batch_of,
+    broadcast,
+    frontend_of,
+    is_array,
+    is_complex,
+    leaves,
+    namespace,
+    numpy_dtype,
+    public,
+    rebuild,
+    transpose,
+)
 from ldiv.structure import Structure, matmul
 from ldiv.structures.dense import Dense
-from ldiv.validate import as_block, require_batches, require_float, require_ours
+from ldiv.structures.product import Product
+from ldiv.structures.scaled import Scaled
+from ldiv.structures.sum import Sum
+from ldiv.validate import as_block, require_batches, require_float, require_ours, together
+
+NUMBERS = (int, float, complex, np.number)
 
 
 class Matrix:
     """The matrix S(p) for any structure S and its parameters p, a nested tuple of arrays.
 
-    `A @ x` is differentiable in p and x, in every mode. `A.T`, `A.H` and `A.conj()` share the parameters.
+    `A @ x` is differentiable in p and x, in every mode. `A.T`, `A.H` and `A.conj()` share the parameters. `A + B`, `A - B`, `c * A`,
+    `A / c` and `A @ B` are matrices again, made of A and B, whatever their structures; nothing is computed until they are used.
 
     >>> import ldiv, numpy as np
     >>> D = ldiv.Matrix(ldiv.structures.Diagonal(3), np.array([1.0, 2.0, 4.0]))
@@ -77,12 +101,61 @@ class Matrix:
         """The complex conjugate."""
         return self._view("C")
 
+    # -- matrices made of others ---------------------------------------------------------------------------------------------------
+
+    @public
+    def __add__(self, other: Any) -> Any:
+        if isinstance(other, NUMBERS) and other == 0:  # where Python's sum begins
+            return self
+        return self._sum(other)
+
+    __radd__ = __add__
+
+    @public
+    def __sub__(self, other: Any) -> Any:
+        return self._sum(-other)
+
+    @public
+    def __rsub__(self, other: Any) -> Any:
+        return (-self)._sum(other)
+
+    def _sum(self, other: Any) -> Any:
+        other = operand("A + B", other)
+        if self.structure.shape != other.structure.shape:
+            raise ValueError(got("A + B", f"a B of {self.structure.shape}", str(other.structure.shape), "Matrices do not broadcast, batches do."))
+        return composed("A + B", Sum((self.structure, other.structure)), self, other)
+
+    def __neg__(self) -> Matrix:
+        return self._scaled(-1.0)
+
+    @public
+    def __mul__(self, c: Any) -> Any:
+        return self._scaled(c)
+
+    __rmul__ = __mul__
+
+    @public
+    def __truediv__(self, c: Any) -> Any:
+        return self._scaled(1 / c)
+
+    def _scaled(self, c: Any) -> Matrix:
+        alpha = scalar("c * A", c, leaves(self.params)[0])
+        structure = Scaled((self.structure,), "own" if is_complex(alpha) else "real")
+        return Matrix(structure, common_dtype(self.params, alpha))
+
     @public
     def __matmul__(self, x: Any) -> Any:
+        if isinstance(x, Matrix):
+            return self._product(x)
         require_ours("A @ x", x)
         if not is_array(x):
             return NotImplemented
         return multiply(self.structure, self.params, x)
+
+    def _product(self, other: Matrix) -> Matrix:
+        if self.structure.shape[1] != other.structure.shape[0]:
+            raise ValueError(got("A @ B", f"a B with {self.structure.shape[1]} rows", f"{other.structure.shape[0]}", "The inner sizes must agree."))
+        return composed("A @ B", Product((self.structure, other.structure)), self, other)
 
     @public
     def __rmatmul__(self, x: Any) -> Any:
@@ -130,3 +203,42 @@ def as_matrix(name: str, a: Any) -> Matrix:
     if a.ndim < 2:
         raise ValueError(got(name, "a matrix (..., m, n)", f"shape {tuple(a.shape)}", "Add the missing axis."))
     return Matrix(Dense(*a.shape[-2:]), a)
+
+
+# -- matrices made of others ---------------------------------------------------------------------------------------------------------
+
+
+def composed(name: str, structure: Structure, *matrices: Matrix) -> Matrix:
+    """The matrix that is made of these, whose parameters are the tuple of theirs."""
+    first = leaves(matrices[0].params)[0]
+    for matrix in matrices:
+        for leaf in leaves(matrix.params):
+            together(name, leaf, first)
+        require_batches(name, matrices[0].batch, matrix.batch)
+    return Matrix(structure, common_dtype(*(matrix.params for matrix in matrices)))
+
+
+def common_dtype(*params: Tree) -> Tree:
+    """All in the widest of their dtypes; those that have it are returned as they are."""
+    flat = leaves(params)
+    wide = np.result_type(*map(numpy_dtype, flat))
+    return rebuild(params, [x if numpy_dtype(x) == wide else namespace(x).astype(x, getattr(namespace(x), wide.name)) for x in flat])
+
+
+def operand(name: str, other: Any) -> Matrix:
+    """A matrix, or an array with at least two axes as one."""
+    if isinstance(other, NUMBERS) or (is_array(other) and other.ndim < 2):
+        raise ValueError(got(name, "a matrix", type(other).__name__, "Add a multiple of eye_array, or matrices of one shape."))
+    return as_matrix(name, other)
+
+
+def scalar(name: str, c: Any, like: Array) -> Array:
+    """A number as an array without axes, in the precision of `like`; an array without axes as it is."""
+    if isinstance(c, NUMBERS):
+        kind = np.result_type(np.finfo(numpy_dtype(like)).dtype, np.complex64 if np.iscomplexobj(c) else np.float32)
+        return namespace(like).asarray(c, **{**alike(like), "dtype": getattr(namespace(like), kind.name)})
+    c = require_float(name, c)
+    together(name, c, like)
+    if c.ndim:
+        raise ValueError(got(name, "a number", f"shape {tuple(c.shape)}", "Batches of numbers are the last parameter of structures.Scaled."))
+    return c

@@ -11,7 +11,7 @@ import numpy as np
 
 from ldiv import indexing
 from ldiv.errors import got
-from ldiv.matrix import Matrix
+from ldiv.matrix import NUMBERS, Matrix
 from ldiv.rule import Array, asnumpy, conj, frontend_of, is_array, namespace, numpy_dtype, public
 from ldiv.rules.scatter import add_up
 from ldiv.structure import VIEWS, Structure
@@ -19,7 +19,6 @@ from ldiv.structures.sparse import Sparse
 from ldiv.validate import require_float, require_ours
 
 Index = np.ndarray[Any, np.dtype[Any]]
-_SCALARS = (int, float, complex, np.number)
 _TRANSPOSED = {"coo": "coo", "csr": "csc", "csc": "csr"}
 
 
@@ -166,9 +165,11 @@ class SparseArray(Matrix):
         return self._add(other, -1)
 
     def _add(self, other: Any, sign: int) -> Any:
-        if isinstance(other, _SCALARS) and other == 0:
+        if isinstance(other, NUMBERS) and other == 0:
             return self
         if not isinstance(other, SparseArray):
+            if isinstance(other, Matrix):
+                return self._sum(other if sign > 0 else -other)
             require_ours("A + other", other)
             return _refuse_fill(other)
         self._require_same_shape(other)
@@ -218,7 +219,7 @@ class SparseArray(Matrix):
 
     def _entries_of(self, other: Any) -> Any:
         """A scalar, or the entries that a dense array, broadcast to the shape of this one, has at (row, col)."""
-        if isinstance(other, _SCALARS):
+        if isinstance(other, NUMBERS):
             return other
         require_ours("the other operand", other)
         if not is_array(other):
@@ -265,7 +266,7 @@ def _same_batch(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _refuse_fill(other: Any) -> Any:
-    if isinstance(other, _SCALARS) or is_array(other):
+    if isinstance(other, NUMBERS) or is_array(other):
         raise ValueError(
             got("A + other", "a SparseArray or 0", type(other).__name__, "This sum is dense: add to A.toarray(), or add a multiple of eye_array.")
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ from ldiv.probe import direction, require_nonsingular, second_look
 from ldiv.rule import Array, Tree, alike, conj, frontend_of, insist, namespace, numpy_dtype, traced, transpose
 from ldiv.solver import Factor
 from ldiv.structure import Structure
+from ldiv.structures.composed import Composed, is_dense
 from ldiv.structures.dense import Dense
+from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.symmetric import Symmetric, refuse_asymmetry
 
 RANK = 20
@@ -21,9 +24,18 @@ NAME = "LAPACK"
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
-    if isinstance(structure, Dense) or (isinstance(structure, Symmetric) and isinstance(structure.base, Dense)):
-        return None
-    return "factors dense matrices only"
+    base = structure.base if isinstance(structure, Symmetric) else structure
+    if isinstance(base, Composed):
+        m, n = base.shape
+        enough = _is_dense(base) and 2 * sum(map(math.prod, base.sizes or ())) >= m * n
+        return None if enough else "factors composed matrices only where all parts are dense and have half as many numbers as the whole"
+    return None if isinstance(base, Dense) else "factors dense matrices only"
+
+
+def _is_dense(structure: Structure) -> bool:
+    """Are all parts stored as dense arrays or diagonals?"""
+    base = structure.unview()[0]
+    return all(map(_is_dense, base.parts)) if isinstance(base, Composed) else isinstance(base, Diagonal) or is_dense(base)
 
 
 def analyze(structure: Structure) -> None:
@@ -34,14 +46,16 @@ def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Fact
     a = structure.todense(p)
     if isinstance(structure, Symmetric):
         xp = namespace(a)
-        refuse_asymmetry(2 * xp.max(xp.abs(p - a)), xp.max(xp.abs(p)), numpy_dtype(a), structure.op)
-    result: Factor = Cholesky(a) if assume_a == "pos" else LU(a)
-    _require_nonsingular(a, result)
-    return result
+        whole = structure.base.todense(p)
+        refuse_asymmetry(2 * xp.max(xp.abs(whole - a)), xp.max(xp.abs(whole)), numpy_dtype(a), structure.op)
+    return nonsingular(a, Cholesky(a) if assume_a == "pos" else LU(a))
 
 
-def _require_nonsingular(a: Array, factored: Factor) -> None:
-    """The probe, for all matrices of a batch at once, in units in which rows and columns of any scale weigh the same."""
+def nonsingular(a: Array, factored: Factor) -> Factor:
+    """The factors, unless a is singular.
+
+    The probe, for all matrices of a batch at once, in units in which rows and columns of any scale weigh the same.
+    """
     xp = namespace(a)
     sizes = xp.abs(a)
     rows = xp.max(sizes, axis=-1, keepdims=True)
@@ -60,6 +74,7 @@ def _require_nonsingular(a: Array, factored: Factor) -> None:
 
     growth = xp.max(size(y) / load(z))
     require_nonsingular(NAME, growth if traced(growth) else float(growth), float(np.finfo(numpy_dtype(a)).eps), look)
+    return factored
 
 
 class LU(Factor):

@@ -1,0 +1,145 @@
+"""A structure made of others: S(p) = f(S_1(p_1), S_2(p_2) ...), whose parameters are the tuple of theirs; no kernel of its own.
+
+A part may be composed in its turn. The four views of S are made of the views of its parts and share one factorization: that of
+the first of them in the order of `_signature`, which is the same seen from each. Where all parts have entries so has the whole:
+a `pattern` and `slot_values`, and the sparse direct engines take it as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ldiv.pattern import Pattern
+from ldiv.rule import Tree, leaves
+from ldiv.structure import VIEWS, Structure, compose
+from ldiv.structures.dense import Dense
+from ldiv.structures.diagonal import Diagonal
+from ldiv.structures.symmetric import Symmetric
+from ldiv.structures.triangular import Triangular
+
+Index = np.ndarray[Any, np.dtype[Any]]
+LARGEST = 2**24  # entries that a dense part, or a Kronecker product, writes out one by one
+
+
+class Composed(Structure):
+    """What all that is made of `parts` has in common."""
+
+    parts: tuple[Structure, ...]  # in the order of the parameters
+
+    @abstractmethod
+    def viewed(self, op: str) -> Structure:
+        """op(S), op in T, C, H, made of the views of the parts."""
+
+    @property
+    def arrangement(self) -> tuple[Any, ...]:
+        """What tells the views apart besides the parts."""
+        return ()
+
+    @property
+    def core(self) -> Tree:
+        return tuple(part.core for part in self.parts)
+
+    @property
+    def sizes(self) -> list[tuple[int, ...]] | None:
+        known = [part.sizes for part in self.parts]
+        return None if None in known else [size for sizes in known for size in sizes or ()]
+
+    @property
+    def on_host(self) -> bool:
+        return all(part.on_host for part in self.parts)
+
+    def read(self, p: Tree) -> Tree:
+        return tuple(part.unview()[0].read(q) for part, q in zip(self.parts, p, strict=True))
+
+    # -- views -------------------------------------------------------------------------------------------------------------------
+
+    def view(self, op: str) -> Structure:
+        first: Composed
+        first, own = vars(self).get("_memo_origin", (self, "N"))  # whoever was there first keeps all views, each once
+        op = compose(own, op)
+        return first if op == "N" else first.memo(("view", op), lambda: _descended(first, op))
+
+    def unview(self) -> tuple[Structure, str]:
+        op = self.memo("unview", lambda: min(VIEWS, key=lambda op: _signature(self.view(op))))
+        return self.view(op), op  # every view is its own inverse
+
+    # -- for sparse engines: compressed columns ----------------------------------------------------------------------------------
+
+    def entries(self) -> tuple[Index, Index]:
+        """Rows and columns of the entries, where all parts have some."""
+        raise AttributeError(f"a {type(self).__name__} has no sparse pattern")
+
+    def entry_values(self, p: Tree) -> Any:
+        """The values of the entries, on the host."""
+        raise AttributeError(f"a {type(self).__name__} has no sparse pattern")
+
+    @property
+    def pattern(self) -> Pattern:
+        """The places of the entries; an AttributeError where a part is not sparse."""
+        return self.memo("pattern", lambda: Pattern(*self.entries(), self.shape))
+
+    def slot_values(self, p: Tree) -> Any:
+        """The values as compressed columns."""
+        return self.pattern.slot_values(self.entry_values(p))
+
+
+def _descended(first: Composed, op: str) -> Structure:
+    view = first.viewed(op)
+    if view == first:
+        return first
+    vars(view)["_memo_origin"] = first, op
+    return view
+
+
+def _signature(structure: Structure) -> tuple[Any, ...]:
+    assert isinstance(structure, Composed)
+    return tuple(list(VIEWS).index(part.unview()[1]) for part in structure.parts), structure.arrangement
+
+
+def asked(tree: Tree) -> bool:
+    """Does some leaf move, or is its cotangent needed?"""
+    return any(leaf is not None and leaf is not False for leaf in leaves(tree))
+
+
+def is_dense(structure: Structure) -> bool:
+    """Is it stored as one dense array?"""
+    base = structure.unview()[0]
+    return is_dense(base.base) if isinstance(base, Symmetric) else isinstance(base, Dense | Triangular)
+
+
+def entries(part: Structure) -> tuple[Index, Index]:
+    """Rows and columns of the entries of a part, in the order of `entry_values`; a dense one has all, if not too many."""
+    base, op = part.unview()
+    if isinstance(base, Diagonal):
+        rows = cols = np.arange(base.n)
+    elif is_dense(base) and math.prod(base.shape) <= LARGEST:
+        rows, cols = (i.ravel() for i in np.indices(base.shape))
+    else:
+        pattern: Pattern = base.pattern  # type: ignore[attr-defined]
+        rows, cols = pattern.indices, pattern.columns
+    return (cols, rows) if VIEWS[op][0] else (rows, cols)
+
+
+def entry_values(part: Structure, p: Tree) -> Any:
+    """The values of these entries."""
+    base, op = part.unview()
+    if isinstance(base, Diagonal):
+        values = p
+    elif is_dense(base):
+        dense = base.todense(p)
+        values = dense.reshape(*dense.shape[:-2], -1)
+    else:
+        values = base.slot_values(p)  # type: ignore[attr-defined]
+    return np.conj(values) if VIEWS[op][1] else values
+
+
+def joined(values: Iterable[Any]) -> Any:
+    """The values of several parts, one after the other, on common batch axes."""
+    every = list(values)
+    batch = np.broadcast_shapes(*(v.shape[:-1] for v in every))
+    return np.concatenate([np.broadcast_to(v, (*batch, v.shape[-1])) for v in every], axis=-1)

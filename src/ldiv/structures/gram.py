@@ -1,0 +1,82 @@
+"""S = L L^H, Hermitian by structure;  S^*(u v^H) = L^*(u (L^H v)^H + v (L^H u)^H).
+
+With a square L, triangular as a rule, S^-1 = L^-H L^-1: two triangular solves and nothing to factor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldiv.rule import Array, Tree, conj, leaves, namespace, rebuild, transpose
+from ldiv.structure import Structure, outer, plus
+from ldiv.structures.composed import Composed
+from ldiv.structures.dense import Dense
+from ldiv.structures.triangular import Triangular
+
+
+@dataclass(frozen=True)
+class Gram(Composed):
+    """L L^H for any L. Parameters (those of L,)."""
+
+    parts: tuple[Structure]
+
+    @property
+    def base(self) -> Structure:
+        return self.parts[0]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.base.shape[0], self.base.shape[0]
+
+    @property
+    def definite(self) -> bool:
+        """Semidefinite in any case, and singular where a tall L says so; a singular square L is refused as singular."""
+        return self.base.shape[0] <= self.base.shape[1]
+
+    def matmul(self, p: Tree, x: Array) -> Array:
+        return self.base.matmul(p[0], self.base.H.matmul(p[0], x))
+
+    def push(self, p: Tree, dp: Tree, x: Array) -> Array:
+        (q,), (dq,), l = p, dp, self.base
+        return l.push(q, dq, l.H.matmul(q, x)) + l.matmul(q, l.H.push(q, dq, x))
+
+    def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
+        (q,), l = p, self.base
+        one, other = outer(l, q, u, l.H.matmul(q, v), need[0]), outer(l, q, v, l.H.matmul(q, u), need[0])
+        return (rebuild(need[0], [plus(g, h) for g, h in zip(leaves(one), leaves(other), strict=True)]),)
+
+    def viewed(self, op: str) -> Structure:
+        return self if op == "H" else Gram((self.base.C,))
+
+    def todense(self, p: Tree) -> Array:
+        a = self.base.todense(p[0])
+        return namespace(a).matmul(a, conj(transpose(a)))
+
+    # -- for the engine of composed matrices, where L is square -------------------------------------------------------------------
+
+    def inverse(self, p: Tree, b: Array, solve: Callable[..., Array]) -> Array:
+        """L^-H L^-1 b."""
+        return solve(self.base.H, p[0], solve(self.base, p[0], b))
+
+    def log_abs_det(self, p: Tree, logabsdet: Callable[..., Array]) -> Array:
+        return 2 * logabsdet(self.base, p[0])
+
+    # -- for low-rank updates, where L has few columns ------------------------------------------------------------------------------
+
+    @property
+    def rank(self) -> int:
+        """No more than this."""
+        return self.base.shape[1]
+
+    def halves(self, p: Tree) -> tuple[tuple[Structure, Tree], tuple[Structure, Tree]]:
+        """L and L^H."""
+        return (self.base, p[0]), (self.base.H, p[0])
+
+
+def cases(draw: Any) -> Iterator[tuple[Gram, Tree]]:
+    yield Gram((Triangular(4, True),)), (draw(4, 4) + 3 * np.eye(4),)
+    yield Gram((Dense(2, 3),)), (draw(2, 2, 3),)

@@ -1,0 +1,118 @@
+"""S = alpha A;  S^*(u v^H) = (A^*(conj(alpha) u v^H), sum of u o conj(A v)).
+
+A real alpha is said to be real by the structure, not by its dtype: then alpha A is Hermitian by structure where A is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from ldiv.errors import SingularMatrixError
+from ldiv.rule import Array, Tree, conj, insist, namespace, real
+from ldiv.structure import VIEWS, Structure, outer, plus, push
+from ldiv.structures.composed import Composed, Index, entries, entry_values
+from ldiv.structures.dense import Dense
+from ldiv.structures.diagonal import Diagonal
+from ldiv.structures.symmetric import Symmetric
+
+Scalar = Literal["real", "own", "conjugate"]
+_READ: dict[str, Callable[[Array], Array]] = {"real": real, "own": lambda alpha: alpha, "conjugate": conj}
+_CONJUGATE: dict[Scalar, Scalar] = {"real": "real", "own": "conjugate", "conjugate": "own"}
+
+
+@dataclass(frozen=True)
+class Scaled(Composed):
+    """A number times a matrix. Parameters (those of the matrix, alpha (*batch,)). `scalar`: how alpha is read."""
+
+    parts: tuple[Structure]
+    scalar: Scalar = "own"
+
+    @property
+    def base(self) -> Structure:
+        return self.parts[0]
+
+    @property
+    def arrangement(self) -> tuple[Any, ...]:
+        return (self.scalar,)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.base.shape
+
+    @property
+    def core(self) -> Tree:
+        return self.base.core, 0
+
+    @property
+    def sizes(self) -> list[tuple[int, ...]] | None:
+        known = self.base.sizes
+        return None if known is None else [*known, ()]
+
+    def read(self, p: Tree) -> Tree:
+        return self.base.unview()[0].read(p[0]), p[1]
+
+    def _scale(self, alpha: Array, x: Array) -> Array:
+        return _READ[self.scalar](alpha)[..., None, None] * x
+
+    def matmul(self, p: Tree, x: Array) -> Array:
+        return self._scale(p[1], self.base.matmul(p[0], x))
+
+    def push(self, p: Tree, dp: Tree, x: Array) -> Array:
+        moved = push(self.base, p[0], dp[0], x)
+        return plus(
+            moved if moved is None else self._scale(p[1], moved),
+            None if dp[1] is None else self._scale(dp[1], self.base.matmul(p[0], x)),
+        )
+
+    def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
+        read = _READ[self.scalar]
+        slope = read(namespace(u).sum(u * conj(self.base.matmul(p[0], v)), axis=(-2, -1))) if need[1] else None
+        return outer(self.base, p[0], conj(read(p[1]))[..., None, None] * u, v, need[0]), slope
+
+    def viewed(self, op: str) -> Scaled:
+        return Scaled((self.base.view(op),), _CONJUGATE[self.scalar] if VIEWS[op][1] else self.scalar)
+
+    def todense(self, p: Tree) -> Array:
+        return self._scale(p[1], self.base.todense(p[0]))
+
+    def entries(self) -> tuple[Index, Index]:
+        return entries(self.base)
+
+    def entry_values(self, p: Tree) -> Any:
+        return _READ[self.scalar](p[1])[..., None] * entry_values(self.base, p[0])
+
+    # -- for the engine of composed matrices ----------------------------------------------------------------------------------------
+
+    def inverse(self, p: Tree, b: Array, solve: Callable[..., Array]) -> Array:
+        """A^-1 b / alpha."""
+        alpha = _READ[self.scalar](p[1])
+        insist((alpha != 0).all(), lambda: SingularMatrixError("scaling", "a factor of zero"))
+        return solve(self.base, p[0], b) / alpha[..., None, None]
+
+    def log_abs_det(self, p: Tree, logabsdet: Callable[..., Array]) -> Array:
+        xp, alpha = namespace(p[1]), _READ[self.scalar](p[1])
+        return logabsdet(self.base, p[0]) + self.shape[0] * xp.log(xp.abs(alpha))
+
+    # -- for low-rank updates ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def rank(self) -> int:
+        """That of a product."""
+        bound: int = self.base.rank  # type: ignore[attr-defined]
+        return bound
+
+    def halves(self, p: Tree) -> tuple[tuple[Structure, Tree], tuple[Structure, Tree]]:
+        """alpha U and V^H."""
+        (u, pu), right = self.base.halves(p[0])  # type: ignore[attr-defined]
+        return (Scaled((u,), self.scalar), (pu, p[1])), right
+
+
+def cases(draw: Any) -> Iterator[tuple[Scaled, Tree]]:
+    yield Scaled((Dense(4, 4),)), (draw(4, 4) + 4 * np.eye(4), draw())
+    yield Scaled((Diagonal(4),), "conjugate"), (draw(2, 4) + 4, draw(2))
+    a = draw(4, 4)
+    yield Scaled((Symmetric(Dense(4, 4)),), "real"), (a + a.conj().T + 8 * np.eye(4), draw() + 2)

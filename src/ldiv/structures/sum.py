@@ -1,0 +1,66 @@
+"""S = A_1 + A_2 + ...;  S^*(u v^H) = (A_1^*(u v^H), A_2^*(u v^H) ...)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+
+from ldiv.pattern import Pattern
+from ldiv.rule import Array, Tree
+from ldiv.structure import Structure, outer, plus, push
+from ldiv.structures.composed import Composed, Index, entries, entry_values, joined
+from ldiv.structures.dense import Dense
+from ldiv.structures.diagonal import Diagonal
+from ldiv.structures.product import Product
+from ldiv.structures.sparse import Sparse
+
+
+@dataclass(frozen=True)
+class Sum(Composed):
+    """The sum of matrices of one shape. Parameters: the tuple of theirs."""
+
+    parts: tuple[Structure, ...]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.parts[0].shape
+
+    @property
+    def definite(self) -> bool:
+        return all(part.definite for part in self.parts)
+
+    def matmul(self, p: Tree, x: Array) -> Array:
+        return reduce(add, (part.matmul(q, x) for part, q in zip(self.parts, p, strict=True)))
+
+    def push(self, p: Tree, dp: Tree, x: Array) -> Array:
+        return reduce(plus, (push(part, q, dq, x) for part, q, dq in zip(self.parts, p, dp, strict=True)))
+
+    def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
+        return tuple(outer(part, q, u, v, n) for part, q, n in zip(self.parts, p, need, strict=True))
+
+    def viewed(self, op: str) -> Structure:
+        return Sum(tuple(part.view(op) for part in self.parts))
+
+    def todense(self, p: Tree) -> Array:
+        return reduce(add, (part.todense(q) for part, q in zip(self.parts, p, strict=True)))
+
+    def entries(self) -> tuple[Index, Index]:
+        rows, cols = zip(*map(entries, self.parts), strict=True)
+        return np.concatenate(rows), np.concatenate(cols)
+
+    def entry_values(self, p: Tree) -> Any:
+        return joined(entry_values(part, q) for part, q in zip(self.parts, p, strict=True))
+
+
+def cases(draw: Any) -> Iterator[tuple[Sum, Tree]]:
+    rows, cols = np.array([0, 1, 2, 3, 1, 0]), np.array([0, 1, 2, 3, 0, 3])
+    sparse = Sparse(Pattern(rows, cols, (4, 4)))
+    low = Product((Dense(4, 2), Dense(4, 2).H)), (draw(4, 2), draw(4, 2))
+    yield Sum((sparse.T, low[0])), (draw(6) + 4.0 * (rows == cols), low[1])
+    yield Sum((sparse, Diagonal(4), sparse.H)), (draw(6), draw(4) + 6, draw(6))
+    yield Sum((Dense(4, 4), Diagonal(4))), (draw(2, 4, 4), draw(4) + 6)
