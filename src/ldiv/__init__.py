@@ -1,34 +1,53 @@
 """ldiv: linear algebra with derivatives. SciPy's names, your own arrays, derivatives at the cost of one more solve."""
 
 from ldiv import structures
+from ldiv.compose import Gram, LowRank, block_array, kron
 from ldiv.construct import asarray, coo_array, csc_array, csr_array, diags_array, eye_array
-from ldiv.errors import EngineError, NotPositiveDefiniteError, NotSymmetricError, SingularMatrixError
+from ldiv.errors import ConvergenceError, EngineError, NotPositiveDefiniteError, NotSymmetricError, SingularMatrixError
+from ldiv.explain import Explanation, explain
+from ldiv.factorized import Factorized, factorized
+from ldiv.gradient_error import GradientError, gradient_error
+from ldiv.info import SolveInfo
 from ldiv.jacobian import jvp, vjp
-from ldiv.linalg import Factorized, factorized, solve, solve_triangular
+from ldiv.linalg import solve, solve_triangular
 from ldiv.matrix import Matrix
 from ldiv.memory import cache_info, clear_cache, set_cache_limit
+from ldiv.operators import LinearOperator
+from ldiv.precondition import preconditioner
 from ldiv.sparse import SparseArray
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ConvergenceError",
     "EngineError",
+    "Explanation",
     "Factorized",
+    "GradientError",
+    "Gram",
+    "LinearOperator",
+    "LowRank",
     "Matrix",
     "NotPositiveDefiniteError",
     "NotSymmetricError",
     "SingularMatrixError",
+    "SolveInfo",
     "SparseArray",
     "asarray",
+    "block_array",
     "cache_info",
     "clear_cache",
     "coo_array",
     "csc_array",
     "csr_array",
     "diags_array",
+    "explain",
     "eye_array",
     "factorized",
+    "gradient_error",
     "jvp",
+    "kron",
+    "preconditioner",
     "set_cache_limit",
     "solve",
     "solve_triangular",

@@ -40,6 +40,19 @@ class NotSymmetricError(ValueError):
         )
 
 
+class ConvergenceError(np.linalg.LinAlgError):
+    """An iteration did not reach the accuracy that was asked for."""
+
+    def __init__(self, engine: str, iterations: int, residual: float, rtol: float) -> None:
+        self.iterations, self.residual = iterations, residual
+        super().__init__(
+            f"{engine} did not converge: after {iterations} steps the residual is {residual:.1e} of b, and {rtol:.1e} was asked for. "
+            "Likely causes: (a) a badly conditioned matrix and no preconditioner: give M='jacobi', M='amg' or a factorization of a nearby "
+            "matrix, (b) maxiter too small, (c) an rtol below what rounding allows, (d) a singular matrix, (e) a method for another kind of "
+            "matrix (cg: positive definite; minres: Hermitian; gmres, bicgstab: any)."
+        )
+
+
 class EngineError(ValueError):
     """No engine can do what was asked; the message says what each of them answered."""
 

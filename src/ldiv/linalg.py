@@ -2,46 +2,67 @@
 
 from __future__ import annotations
 
-import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from ldiv import memory
+import numpy as np
+
+from ldiv import journal, precondition
 from ldiv import solver as solvers
 from ldiv.errors import got
+from ldiv.info import solve_info
 from ldiv.matrix import Matrix, as_matrix
-from ldiv.rule import Array, Tree, alike, batch_of, bind, broadcast, is_complex, leaves, namespace, public, rebuild, recording
-from ldiv.rules.logabsdet import LogAbsDet
-from ldiv.rules.solve import solve as solve_rule
-from ldiv.sparse import SparseArray
-from ldiv.structure import VIEWS, Structure
-from ldiv.structures.dense import Dense
-from ldiv.structures.diagonal import Diagonal
-from ldiv.structures.sparse import Sparse
-from ldiv.structures.sparse_triangular import SparseTriangular
-from ldiv.structures.symmetric import Symmetric
-from ldiv.structures.triangular import Triangular
+from ldiv.options import Options
+from ldiv.promise import definiteness, promised, triangle
+from ldiv.rule import Array, Tree, batch_of, bind, broadcast, leaves, public, rebuild, traced
+from ldiv.rules.solve import Solve
+from ldiv.structure import Structure
 from ldiv.validate import PROMISES, as_block, common_precision, require_batches, require_option, require_square, transposition
 
 
 @public
-def solve(A: Any, b: Array, *, assume_a: str = "gen", trans: Any = "N", method: str = "auto") -> Array:
-    """Solve a linear system with a dense, sparse or otherwise structured matrix, differentiably.
+def solve(
+    A: Any,
+    b: Array,
+    *,
+    assume_a: str = "gen",
+    trans: Any = "N",
+    method: str = "auto",
+    rtol: float | None = None,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    restart: int | None = None,
+    M: Any = None,
+    x0: Array | None = None,
+    callback: Callable[[Any], Any] | None = None,
+    progress: bool = False,
+    info: bool = False,
+) -> Any:
+    """Solve a linear system with a dense, sparse or otherwise structured matrix, or with an operator, differentiably.
 
         op(A) x = b,    op = N, T (transpose) or H (conjugate transpose)
 
-    A: an array (*batch, n, n), a SparseArray with values (*batch, nnz), or any `Matrix`; b: (n,) or (*batch, n, k); a
-    one-dimensional b is a vector, anything else is a block of columns. Returns x, shaped like b, batch axes broadcast.
+    A: an array (*batch, n, n), a SparseArray with values (*batch, nnz), a LinearOperator, or any `Matrix`; b: (n,) or
+    (*batch, n, k); a one-dimensional b is a vector, anything else is a block of columns. Returns x, shaped like b, batch axes
+    broadcast; with info=True also a `SolveInfo`: engine, residual, backward error, condition, iterations.
     dtypes: float32, float64, complex64, complex128; of two precisions the wider is used.
     assume_a: "gen", "sym", "her", "pos" (Hermitian positive definite), "diagonal", "upper triangular", "lower triangular". With a
     symmetric promise both triangles must be there and agree up to rounding; the matrix is read as its symmetric part, and so
     its cotangent is sym(-lam x^H) on the pattern. With a triangular one the other triangle is not read.
-    method: "auto" or the name of an engine (`python -m ldiv info` lists them).
+    method: "auto", "direct", "iterative", or the name of an engine; `ldiv.explain(A, b)` says which one "auto" takes and why.
+    Engines that iterate (`cg` for "pos", `minres` for "her", `gmres`, `bicgstab`) stop at |b - A x| <= max(rtol |b|, atol) in every
+    column; rtol is eps^(2/3) by default, 4e-11 in double precision: SciPy's 1e-5 would be the accuracy of the gradient. M, a
+    matrix near A^-1: "jacobi", "amg", what `factorized` gives for a matrix nearby, any Matrix, or `preconditioner(...)`. x0: a
+    guess. maxiter: steps (cycles of `restart` steps for gmres). callback(x) after each step; progress=True prints a line.
+    Any of these options makes "auto" choose among the engines that iterate.
     Differentiable in A and b in every mode and order, under torch.func and torch.vmap: with lam = op(A)^-H x_bar,
-    b_bar = lam, A_bar = -lam x^H on the pattern of A.
-    Cost: 1 factorization and 1 solve; the derivative reuses the factorization, one more solve for each direction.
-    Raises SingularMatrixError, NotPositiveDefiniteError, NotSymmetricError; ValueError for shapes, NaN and infinity; TypeError
-    for dtypes and mixed frameworks; EngineError when no engine can do it.
-    Source: Giles (2008), section 2.3; Golub and Van Loan, chapters 3 and 4.
+    b_bar = lam, A_bar = -lam x^H on the pattern of A. Not in M and x0, on which the solution does not depend.
+    Cost: 1 factorization and 1 solve; the derivative reuses the factorization, one more solve for each direction. An iteration
+    is differentiated by one more iteration, with A^H and M^H; nothing of its steps is kept.
+    Raises SingularMatrixError, NotPositiveDefiniteError, NotSymmetricError; ConvergenceError, forward and adjoint; ValueError for
+    shapes, NaN and infinity; TypeError for dtypes and mixed frameworks; EngineError when no engine can do it.
+    Source: Giles (2008), section 2.3; Golub and Van Loan, chapters 3 and 4; Saad, Iterative Methods for Sparse Linear Systems.
 
     >>> import ldiv, numpy as np
     >>> A = ldiv.coo_array((np.array([4.0, 4.0, 1.0, 1.0]), ([0, 1, 0, 1], [0, 1, 1, 0])), shape=(2, 2))
@@ -51,7 +72,16 @@ def solve(A: Any, b: Array, *, assume_a: str = "gen", trans: Any = "N", method: 
     require_option("assume_a", assume_a, PROMISES)
     matrix = _square(A)
     structure, params = promised(matrix, assume_a)
-    return _solve(structure.view(transposition(trans)), params, b, "pos" if assume_a == "pos" else "gen", method)
+    structure = structure.view(transposition(trans))
+    told = definiteness(structure, assume_a)
+    asked = Iteration(rtol, atol, maxiter, restart, M, x0, callback, progress)
+    if not info:
+        return solved(structure, params, b, told, method, asked)
+    with journal.reading() as entries:
+        x = solved(structure, params, b, told, method, asked)
+    if not entries or any(map(traced, (x, *leaves(params)))):
+        raise TypeError(got("info=True", "values that are known now", "a trace (jit, vmap)", "Ask for info outside of the transformation."))
+    return x, solve_info(structure, params, b, x, told, entries[-1])
 
 
 @public
@@ -69,55 +99,27 @@ def solve_triangular(A: Any, b: Array, *, lower: bool = False, trans: Any = "N",
     array([1., 1.])
     """
     matrix = _square(A)
-    structure = _triangle(matrix.structure, bool(lower), "unit" if unit_diagonal else "own")
-    return _solve(structure.view(transposition(trans)), matrix.params, b, "gen", "auto")
+    structure = triangle(matrix.structure, bool(lower), "unit" if unit_diagonal else "own")
+    return solved(structure.view(transposition(trans)), matrix.params, b, "gen", "auto")
 
 
-@public
-def factorized(A: Any, *, assume_a: str = "gen", method: str = "auto") -> Factorized:
-    """Factor a matrix once, and solve with it many times, differentiably.
+@dataclass(frozen=True, eq=False)
+class Iteration:
+    """What a user may say about an iteration."""
 
-        F = factorized(A);    F.solve(b) = F(b) = A^-1 b,    F.logabsdet() = log |det A|
+    rtol: float | None = None
+    atol: float = 0.0
+    maxiter: int | None = None
+    restart: int | None = None
+    M: Any = None
+    x0: Array | None = None
+    callback: Callable[[Any], Any] | None = None
+    progress: bool = False
 
-    Arguments, dtypes, errors as in `solve`. The factorization is held as long as the result lives, whatever the cache limit.
-    `F.solve` is differentiable in A and b like `solve`; `F.logabsdet()` in A, d log|det A| = Re tr(A^-1 dA).
-    Cost: 1 factorization now; each solve is a solve. The derivative of logabsdet takes n solves, in blocks.
-
-    >>> import ldiv, numpy as np
-    >>> F = ldiv.factorized(np.array([[2.0, 1.0], [1.0, 3.0]]), assume_a="pos")
-    >>> F.solve(np.array([3.0, 4.0]))
-    array([1., 1.])
-    >>> round(float(F.logabsdet()), 6)
-    1.609438
-    """
-    require_option("assume_a", assume_a, PROMISES)
-    structure, params = promised(_square(A), assume_a)
-    return Factorized(structure, params, "pos" if assume_a == "pos" else "gen", method)
-
-
-class Factorized:
-    """One factorization, held; made by `factorized`."""
-
-    def __init__(self, structure: Structure, params: Tree, assume_a: str, method: str) -> None:
-        _require_engine(method)
-        self._structure, self._params, self._assume_a, self._method = structure, params, assume_a, method
-        first = leaves(params)[0]
-        no_columns = namespace(first).zeros((structure.shape[0], 0), **alike(first))
-        with recording(), memory.pinning() as factors:  # apart: whoever records sees the solves, not the factoring
-            solve_rule(structure, params, no_columns, assume_a, method)
-        weakref.finalize(self, memory.unpin, factors)
-
-    @public
-    def solve(self, b: Array, trans: Any = "N") -> Array:
-        """op(A)^-1 b for b (n,) or (*batch, n, k); trans "N", "T" or "H"."""
-        return _solve(self._structure.view(transposition(trans)), self._params, b, self._assume_a, self._method)
-
-    __call__ = solve
-
-    @public
-    def logabsdet(self) -> Array:
-        """log |det A|, of shape (*batch,)."""
-        return bind(LogAbsDet(self._structure, self._assume_a, self._method), self._params)[0]
+    @property
+    def given(self) -> list[str]:
+        """The options that differ from their defaults."""
+        return [name for name, value in vars(self).items() if not (value is None or value is False or (name == "atol" and value == 0))]
 
 
 def _square(A: Any) -> Matrix:
@@ -126,47 +128,65 @@ def _square(A: Any) -> Matrix:
     return matrix
 
 
-def _solve(structure: Structure, params: Tree, b: Any, assume_a: str, method: str) -> Array:
-    _require_engine(method)
+def solved(structure: Structure, params: Tree, b: Any, assume_a: str, method: str, asked: Iteration | None = None) -> Array:
+    """The solution, for arguments still to be checked."""
+    rule, args, vector = posed(structure, params, b, assume_a, method, asked)
+    x = bind(rule, *args)[0]
+    return x[..., 0] if vector else x
+
+
+def posed(
+    structure: Structure, params: Tree, b: Any, assume_a: str, method: str, asked: Iteration | None = None
+) -> tuple[Solve, tuple[Tree, ...], bool]:
+    """Checked: the rule, its arguments, and whether b came as a vector."""
+    require_method(method)
     flat = leaves(params)
     block, vector = as_block("b", b, structure.shape[0], flat[0])
     cores = leaves(structure.core)
     require_batches("b", broadcast(*(batch_of(x, c) for x, c in zip(flat, cores, strict=True))), batch_of(block, 2))
     *flat, block = common_precision(*flat, block)
-    x = solve_rule(structure, rebuild(structure.core, flat), block, assume_a, method)
-    return x[..., 0] if vector else x
+    p = rebuild(structure.core, flat)
+    if asked is None or not asked.given:
+        return Solve(structure, assume_a, method), (p, block), vector
+    method, options, aids = _options(asked, method, structure, p, b, vector)
+    return Solve(structure, assume_a, method, options), (p, block, *aids), vector
 
 
-def _require_engine(method: str) -> None:
-    require_option("method", method, ("auto", *solvers.engines()))
+def _options(asked: Iteration, method: str, structure: Structure, p: Tree, b: Array, vector: bool) -> tuple[str, Options, tuple[Tree, ...]]:
+    """Checked: the method, the options, and the arrays that they stand for."""
+    direct = method in solvers.engines() and not solvers.is_iterative(solvers.engines()[method])
+    if direct or method == "direct":
+        advice = "Leave it out, or use method='iterative'."
+        raise ValueError(got(" and ".join(asked.given), "a method that iterates", repr(method), advice))
+    for name, low in (("rtol", 0.0), ("atol", 0.0), ("maxiter", 1), ("restart", 1)):
+        value = getattr(asked, name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value >= low):
+            raise ValueError(got(name, f"a number >= {low}", repr(value), "It is static: not an array of a framework."))
+    M, aids = None, []
+    if asked.M is not None:
+        M, m = precondition.given(asked.M, structure, p)
+        aids.append(m)
+    if asked.x0 is not None:
+        x0, is_vector = as_block("x0", asked.x0, structure.shape[1], leaves(p)[0])
+        if tuple(asked.x0.shape) != tuple(b.shape) or is_vector != vector:
+            raise ValueError(got("x0", f"the shape of b, {tuple(b.shape)}", str(tuple(asked.x0.shape)), "It is a guess for x."))
+        aids.append(x0)
+    callback = OfVector(asked.callback) if vector and asked.callback is not None else asked.callback
+    rtol = None if asked.rtol is None else float(asked.rtol)
+    options = Options(rtol, float(asked.atol), asked.maxiter, asked.restart or 20, M, asked.x0 is not None, callback, bool(asked.progress))
+    return "iterative" if method == "auto" else method, options, tuple(aids)
 
 
-def promised(matrix: Matrix, assume_a: str) -> tuple[Structure, Tree]:
-    """The structure, and its parameters, that a promise makes of a dense or sparse matrix."""
-    structure, n = matrix.structure, matrix.structure.shape[0]
-    base, op = structure.unview()
-    if assume_a == "gen":
-        return structure, matrix.params
-    if not isinstance(base, Dense | Sparse):
-        raise ValueError(got("assume_a", "'gen' for a matrix whose structure says it all", repr(assume_a), f"Leave it out, {base} knows better."))
-    if assume_a == "diagonal":
-        if isinstance(matrix, SparseArray):
-            return Diagonal(n), matrix.diagonal()
-        return Diagonal(n).view("C" if VIEWS[op][1] else "N"), namespace(matrix.params).linalg.diagonal(matrix.params)
-    if assume_a.endswith("triangular"):
-        return _triangle(structure, assume_a == "lower triangular", "own"), matrix.params
-    part = "T" if assume_a == "sym" and is_complex(matrix.params) else "H"
-    return structure.memo(("part", part), lambda: Symmetric(structure, part)), matrix.params
+@dataclass(frozen=True)
+class OfVector:
+    """A callback that is shown a vector, not a block of one column."""
+
+    callback: Callable[[Any], Any]
+
+    def __call__(self, x: Array) -> Any:
+        return self.callback(x[..., 0])
 
 
-def _triangle(structure: Structure, lower: bool, diagonal: Any) -> Structure:
-    """The triangle of a dense or sparse matrix or of a view of one, on the same parameters."""
-    base, op = structure.unview()
-    in_base = lower != VIEWS[op][0]
-    if isinstance(base, Dense):
-        return Triangular(base.n, in_base, diagonal).view(op)
-    if isinstance(base, Sparse):
-        return base.memo(("triangle", in_base, diagonal), lambda: SparseTriangular(base, in_base, diagonal)).view(op)
-    if base == Triangular(structure.shape[0], in_base, diagonal):
-        return structure
-    raise ValueError(got("solve_triangular", "a dense or sparse matrix", str(base), "Use solve, which knows the structure."))
+def require_method(method: str) -> None:
+    """The name of an engine or of a kind of them."""
+    require_option("method", method, ("auto", "direct", "iterative", *solvers.engines()))

@@ -11,9 +11,9 @@ import scipy.sparse
 
 from ldiv.construct import asarray
 from ldiv.errors import got
+from ldiv.finite import require_finite
 from ldiv.matrix import Matrix, as_matrix
 from ldiv.rule import Array
-from ldiv.solver import require_finite
 from ldiv.validate import DTYPES
 
 

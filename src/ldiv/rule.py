@@ -19,6 +19,14 @@ and the dense kernels lu_factor, lu_solve, cholesky and solve_triangular. A fram
     traced(x)                 do the values of x come later, when the trace is run?
     insist(ok, error, *xs)    in a trace: raise error(*xs), of numbers on the host, in the call that runs it, unless ok
     device(x)                 where engines find the values of x
+    loop(going, body, state)  while going(state): state = body(state), for a tuple of arrays
+    tell(f, *xs)              call f with the values of xs when they are there
+
+and a framework that differentiates functions of its users, for operators,
+
+    vjp(f, xs, y_bar)         the cotangents of xs, for y = f(*xs)
+    jvp(f, xs, dxs)           the tangent of y
+    vmap(f, axes)             f over leading axes, those arguments that have one
 """
 
 from __future__ import annotations
@@ -31,7 +39,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import lru_cache, wraps
+from functools import lru_cache, partial, wraps
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
@@ -147,7 +155,31 @@ def _complete(frontend: ModuleType) -> ModuleType:
     """What a front end that traces nothing need not say."""
     vars(frontend).setdefault("traced", lambda x: False)
     vars(frontend).setdefault("device", lambda x: str(x.device))
+    vars(frontend).setdefault("loop", _loop)
+    vars(frontend).setdefault("tell", lambda f, *xs: f(*xs))
+    vars(frontend).setdefault("vmap", _vmap)
+    for name in ("vjp", "jvp"):
+        vars(frontend).setdefault(name, partial(_cannot, frontend.__name__.rpartition(".")[2]))
     return frontend
+
+
+def _loop(going: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
+    while bool(going(state)):
+        state = body(state)
+    return state
+
+
+def _vmap(f: Callable[..., Array], axes: tuple[int | None, ...]) -> Callable[..., Array]:
+    def each(*xs: Array) -> Array:
+        count = next(len(x) for x, a in zip(xs, axes, strict=True) if a == 0)
+        return namespace(xs[0]).stack([f(*(x[i] if a == 0 else x for x, a in zip(xs, axes, strict=True))) for i in range(count)])
+
+    return each
+
+
+def _cannot(framework: str, f: object, *_: object) -> Any:
+    advice = "Use PyTorch or JAX arrays; if only the transposed product is missing, give rmatvec or a promise of symmetry."
+    raise TypeError(got("matvec", "a function that its framework can differentiate", f"one of {framework} arrays", advice))
 
 
 def frontend_of(*arrays: Array) -> ModuleType:

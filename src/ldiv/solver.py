@@ -9,6 +9,8 @@ A solver is one file in `solvers/`. It must define
     analyze(structure)                              symbolic work, done once per structure and kept on it
     factor(symbolic, structure, p, assume_a)        a Factor
 
+An engine that iterates defines RANK, supports, and instead of all else `start` and `step`; `ldiv.krylov` says what these are.
+
 Laws: solve(b, "T") is the solve with the transpose; an equal pattern is analysed once; singular raises, never NaN.
 """
 
@@ -24,8 +26,11 @@ from typing import Any
 
 import numpy as np
 
+from ldiv import journal, krylov
 from ldiv.errors import EngineError, SingularMatrixError
+from ldiv.finite import require_finite
 from ldiv.memory import counts, remembered
+from ldiv.options import Options
 from ldiv.rule import (
     Array,
     Tree,
@@ -62,6 +67,9 @@ class Factor(ABC):
     def logabsdet(self) -> Array:
         """log |det A|, of shape (*batch,)."""
 
+    def certify(self) -> None:
+        """Raise now if A is singular; for engines that leave this to the first solve."""
+
 
 @lru_cache(maxsize=1)
 def engines() -> dict[str, ModuleType]:
@@ -72,15 +80,14 @@ def engines() -> dict[str, ModuleType]:
 
 
 def choose(structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str = "gen", method: str = "auto") -> ModuleType:
-    """The first engine that supports the task, or the one that `method` names."""
+    """The first engine that supports the task, of all, of those that factor or of those that iterate, or the one that `method` names."""
     return structure.memo(("engine", dtype, device, assume_a, method), lambda: _choose(structure, dtype, device, assume_a, method))
 
 
 def _choose(structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str, method: str) -> ModuleType:
     reasons = {}
-    asked = engines() if method == "auto" else {method: engines()[method]}
-    for name, engine in asked.items():
-        reason = engine.supports(structure, dtype, device, assume_a)
+    for name, engine in _asked(method).items():
+        reason = answer(engine, structure, dtype, device, assume_a)
         if reason is None:
             return engine
         reasons[name] = reason
@@ -89,23 +96,52 @@ def _choose(structure: Structure, dtype: np.dtype[Any], device: str, assume_a: s
     raise EngineError(f"no engine solves a {kind} matrix of {dtype} on {device} with assume_a={assume_a!r}, method={method!r}. {answers}.")
 
 
-def solve(structure: Structure, p: Tree, b: Array, assume_a: str, method: str) -> Array:
+def _asked(method: str) -> dict[str, ModuleType]:
+    """The engines that a method stands for."""
+    kinds = {"auto": (False, True), "direct": (False,), "iterative": (True,)}
+    if method not in kinds:
+        return {method: engines()[method]}
+    return {name: engine for name, engine in engines().items() if is_iterative(engine) in kinds[method]}
+
+
+def answer(engine: ModuleType, structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str) -> str | None:
+    """None if the engine can solve, or its sentence why not."""
+    reason: str | None = engine.supports(structure if is_iterative(engine) else structure.plain, dtype, device, assume_a)
+    return reason
+
+
+def solve(structure: Structure, p: Tree, b: Array, assume_a: str, method: str, options: Options | None = None, aids: tuple[Tree, ...] = ()) -> Array:
     """x with S(p) x = b for plain arrays, batched, by the engine that fits."""
-    if is_complex(b) and not any(is_complex(leaf) for leaf in leaves(p)):  # one solve with the real factor serves both parts
-        xp, k = namespace(b), b.shape[-1]
-        x = solve(structure, p, xp.concat([xp.real(b), xp.imag(b)], axis=-1), assume_a, method)
-        return x[..., :k] + 1j * x[..., k:]
-    base, op = structure.unview()
-    if op == "C":
-        return conj(solve(base, p, conj(b), assume_a, method))
+    base, _ = structure.unview()
     spec = _spec(base, p, b)
     if 0 in spec[0][:-1]:
         return namespace(b).zeros_like(namespace(b).broadcast_to(b, spec[0]))
     engine = choose(base, spec[1], device_of(b), assume_a, method)
+    if is_iterative(engine):
+        return krylov.solve(engine, structure, p, b, options or Options(), aids)
+    base, op = structure.plain.unview()
+    if is_complex(b) and not any(is_complex(leaf) for leaf in leaves(p)):  # one solve with the real factor serves both parts
+        xp, k = namespace(b), b.shape[-1]
+        x = solve(structure, p, xp.concat([xp.real(b), xp.imag(b)], axis=-1), assume_a, method)
+        return x[..., :k] + 1j * x[..., k:]
+    if op == "C":
+        return conj(solve(base, p, conj(b), assume_a, method))
     if engine.ON_HOST:
         return on_host(partial(_solve_each, engine, base, assume_a, op, spec), (spec,), *leaves(p), b)[0]
     require_finite("b", b)
     return _solve_folded(factorization(engine, base, p, assume_a), p, base, b, op)
+
+
+def is_iterative(engine: ModuleType) -> bool:
+    """Does the engine iterate, instead of factoring?"""
+    return hasattr(engine, "step")
+
+
+def has_factors(structure: Structure, p: Tree) -> bool:
+    """Does some engine factor it?"""
+    values, base = leaves(p), structure.unview()[0]
+    dtype, device = np.result_type(*map(numpy_dtype, values)), device_of(values[0])
+    return any(answer(engine, base, dtype, device, "gen") is None for engine in _asked("direct").values())
 
 
 def logabsdet(structure: Structure, p: Tree, assume_a: str, method: str) -> Array:
@@ -115,6 +151,12 @@ def logabsdet(structure: Structure, p: Tree, assume_a: str, method: str) -> Arra
     if 0 in (*batch, *base.shape):
         return namespace(values[0]).zeros(batch, **alike(real(values[0])))
     engine = choose(base, np.result_type(*map(numpy_dtype, values)), device_of(values[0]), assume_a, method)
+    if is_iterative(engine):
+        name = engine.__name__.rpartition(".")[2]
+        raise EngineError(
+            f"{name} iterates: it has no factors, and so no determinant. Make the matrix sparse or dense, or take stochastic estimates."
+        )
+    base = base.plain
     if not engine.ON_HOST:
         return factorization(engine, base, p, assume_a).logabsdet()
 
@@ -140,7 +182,7 @@ def factorization(engine: ModuleType, structure: Structure, p: Tree, assume_a: s
     first = values[0]
     if not engine.REMEMBERED or traced(first):
         return make()
-    factor: Factor = remembered((engine.__name__, structure, assume_a, namespace(first), first.dtype, device_of(first)), values, make)
+    factor: Factor = remembered((engine.__name__, structure, assume_a, namespace(first), tuple(v.dtype for v in values), device_of(first)), values, make)
     return factor
 
 
@@ -157,11 +199,13 @@ def symbolic(engine: ModuleType, structure: Structure) -> Any:
 def _solve_folded(factor: Factor, p: Tree, structure: Structure, b: Array, op: str) -> Array:
     """Many right-hand sides of one matrix, and a batch of them, are one solve."""
     if 0 in b.shape:
+        factor.certify()
         xp = namespace(b)
         return xp.zeros_like(xp.broadcast_to(b, (*broadcast(_batch(structure, p), batch_of(b, 2)), *b.shape[-2:])))
     counts["solves"] += 1
     batched = bool(_batch(structure, p))
     x = factor.solve(b if batched else fold(b), op)
+    journal.note(type(factor).__module__.rpartition(".")[2])
     insist(namespace(x).isfinite(x).all(), lambda: SingularMatrixError(type(factor).__name__, "a solution that overflows"))
     return x if batched else unfold(x, batch_of(b, 2), b.shape[-1])
 
@@ -185,7 +229,7 @@ def _matrices(structure: Structure, flat: Sequence[Array], batch: tuple[int, ...
     cores = leaves(structure.core)
     flat = [np.broadcast_to(leaf, (*batch, *leaf.shape[leaf.ndim - c :])) for leaf, c in zip(flat, cores, strict=True)]
     for i in np.ndindex(*batch):
-        yield i, rebuild(structure.core, [np.ascontiguousarray(leaf[i]) for leaf in flat])
+        yield i, rebuild(structure.core, [np.asarray(leaf[i], order="C") for leaf in flat])
 
 
 def _batch(structure: Structure, p: Tree) -> tuple[int, ...]:
@@ -199,13 +243,3 @@ def _spec(structure: Structure, p: Tree, b: Array) -> tuple[tuple[int, ...], np.
     shape = (*broadcast(_batch(structure, p), batch_of(b, 2)), *b.shape[-2:])
     dtypes = {numpy_dtype(x) for x in (*leaves(p), b)}
     return shape, np.result_type(*dtypes) if len(dtypes) > 1 else dtypes.pop()
-
-
-def require_finite(name: str, *arrays: Array) -> None:
-    """Refuse NaN and infinity before any work."""
-    for a in arrays:
-        insist(namespace(a).isfinite(a).all(), partial(_not_finite, name))
-
-
-def _not_finite(name: str) -> ValueError:
-    return ValueError(f"{name}: expected finite numbers, got NaN or infinity. Look at what made this array.")

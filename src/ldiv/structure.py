@@ -75,9 +75,25 @@ class Structure(ABC):
     def todense(self, p: Tree) -> Array:
         """S(p) as a dense array, from plain arrays; for tests, and for engines of dense matrices."""
 
+    @property
+    def on_host(self) -> bool:
+        """Can NumPy arrays stand in for the parameters? Not where a function of the user's framework is called."""
+        values = [part for name, value in vars(self).items() if name[0] != "_" for part in (value if isinstance(value, tuple) else (value,))]
+        return all(part.on_host for part in values if isinstance(part, Structure))
+
+    @property
+    def definite(self) -> bool:
+        """Is it positive definite whatever the parameters, or by a promise?"""
+        return False
+
     def read(self, p: Tree) -> Tree:
         """What of p the matrix depends on, the rest as zeros: only this must be finite."""
         return p
+
+    @property
+    def plain(self) -> Structure:
+        """The same matrix for engines that factor, which have no use for a promise that nobody checks."""
+        return self
 
     def unview(self) -> tuple[Structure, str]:
         """(base, op) with S = op(base), base the structure whose factorization serves all four views."""

@@ -277,6 +277,50 @@ host_p.def_abstract_eval(lambda *_, f, specs: [jax.core.ShapedArray(*spec) for s
 mlir.register_lowering(host_p, _host_lowering, cacheable=False)
 
 
+def loop(going: Callable[[Any], Array], body: Callable[[Any], Any], state: tuple[Array, ...]) -> Any:
+    """A loop of JAX in a trace; outside, one of Python, which need not be compiled."""
+    if any(map(traced, state)):
+        return jax.lax.while_loop(going, _checked(body), state)
+    while bool(going(state)):
+        state = body(state)
+    return state
+
+
+def _checked(body: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """What a step insists on is asked within the step: its values do not leave the loop."""
+
+    def step(state: Any) -> Any:
+        with _checking():
+            return body(state)
+
+    return step
+
+
+def tell(f: Callable[..., Any], *xs: Array) -> None:
+    if any(map(traced, xs)):
+        host_p.bind(*xs, f=partial(_and_nothing, f), specs=())
+    else:
+        f(*xs)
+
+
+def _and_nothing(f: Callable[..., Any], *numbers: Any) -> tuple[Any, ...]:
+    f(*numbers)
+    return ()
+
+
+def vjp(f: Callable[..., Array], xs: tuple[Any, ...], y_bar: Array) -> tuple[Any, ...]:
+    cotangents = jax.vjp(f, *xs)[1](jnp.conj(y_bar))
+    return tuple(jax.tree.map(jnp.conj, cotangents))
+
+
+def jvp(f: Callable[..., Array], xs: tuple[Any, ...], dxs: tuple[Any, ...]) -> Array:
+    return jax.jvp(f, xs, dxs)[1]
+
+
+def vmap(f: Callable[..., Array], axes: tuple[Any, ...]) -> Callable[..., Array]:
+    return jax.vmap(f, axes)
+
+
 # -- kernels -------------------------------------------------------------------------------------------------------------------------
 
 

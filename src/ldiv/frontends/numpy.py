@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.rule import Array, Rule, rebuild, recorded
+from ldiv.rule import Array, Rule, rebuild, recorded, recording
 
 
 def owns(x: object) -> bool:
@@ -17,7 +17,9 @@ def owns(x: object) -> bool:
 
 
 def bind(rule: Rule, leaves: list[Array]) -> tuple[Array, ...]:
-    return recorded(rule, leaves, rule.kernel(*rebuild(rule.core, leaves)))
+    with recording():  # what a kernel applies is its own affair
+        outputs = rule.kernel(*rebuild(rule.core, leaves))
+    return recorded(rule, leaves, outputs)
 
 
 def asnumpy(x: Array) -> Array:

@@ -154,6 +154,23 @@ def scatter(x: Array, index: Any, size: int) -> Array:
     return y.index_add_(-2, torch.as_tensor(index, device=x.device), x)
 
 
+# -- functions of users --------------------------------------------------------------------------------------------------------
+
+vmap = torch.func.vmap
+
+
+def vjp(f: Callable[..., Array], xs: tuple[Array, ...], y_bar: Array) -> tuple[Array, ...]:
+    cotangents: tuple[Array, ...] = torch.func.vjp(f, *xs)[1](y_bar)
+    return cotangents
+
+
+def jvp(f: Callable[..., Array], xs: tuple[Array, ...], dxs: tuple[Array, ...]) -> Array:
+    """The VJP of the VJP: torch refuses a dual level inside another."""
+    y, pull = torch.func.vjp(f, *xs)[:2]
+    dy: Array = torch.func.vjp(pull, torch.zeros_like(y))[1](dxs)[0]
+    return dy
+
+
 # -- dense kernels --------------------------------------------------------------------------------------------------------------
 
 

@@ -11,10 +11,10 @@ from lineax.internal import PackedStructures, pack_structures, ravel_vector, tra
 
 from ldiv import solver as engines
 from ldiv.construct import asarray
-from ldiv.linalg import promised
 from ldiv.lineax.attempt import Attempt
 from ldiv.lineax.matrix import matrix_of
 from ldiv.lineax.probing import pattern_of
+from ldiv.promise import promised
 from ldiv.rule import Tree, bind, leaves, numpy_dtype
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse

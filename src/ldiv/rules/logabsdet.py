@@ -66,5 +66,5 @@ class LogAbsDet(Rule):
 
 def cases(structures: Iterator[tuple[Structure, Tree]], draw: Any) -> Iterator[tuple[LogAbsDet, tuple[Tree, ...]]]:
     for structure, p in structures:
-        if np.equal(*structure.shape):
+        if np.equal(*structure.shape) and solver.has_factors(structure, p):
             yield LogAbsDet(structure), (p,)

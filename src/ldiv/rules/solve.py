@@ -2,48 +2,68 @@
 
 tangent      dX = S^-1 (dB - dS[dp] X)
 cotangent    lam = S^-H X_bar;   B_bar = lam,   p_bar = -dS^*[lam X^H]
-cost         1 factorization and 1 solve forward, 0 and 1 backward; each higher order adds solves, never a factorization
+cost         1 factorization and 1 solve forward, 0 and 1 backward; each higher order adds solves, never a factorization.
+             Iterative engines: an iteration for each solve, never a derivative through its steps
 reference    Giles, Collected matrix derivative results for forward and reverse mode AD (2008), section 2.3
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ldiv import solver
+from ldiv.options import Options
 from ldiv.rule import Array, Rule, Tree, bind
 from ldiv.structure import Structure, minus, nothing, outer, push
 
 
 @dataclass(frozen=True)
 class Solve(Rule):
-    """Arguments (p, b) with b (*batch, n, k); the engine is chosen when the numbers are there."""
+    """Arguments (p, b, *aids) with b (*batch, n, k); the engine is chosen when the numbers are there.
+
+    The aids of an iteration are the parameters of its preconditioner and its starting guess: the solution depends on neither.
+    """
 
     structure: Structure
     assume_a: str = "gen"
     method: str = "auto"
+    options: Options | None = None
 
     @property
     def core(self) -> tuple[Tree, ...]:
-        return (self.structure.core, 2)
+        return (self.structure.core, 2) if self.options is None else (self.structure.core, 2, *self.options.core)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        p, b = args
-        return (solver.solve(self.structure, p, b, self.assume_a, self.method),)
+        p, b, *aids = args
+        return (solver.solve(self.structure, p, b, self.assume_a, self.method, self.options, tuple(aids)),)
+
+    @property
+    def again(self) -> Solve:
+        """The same matrix with another right-hand side: no guess is near its solution."""
+        return self if self.options is None else replace(self, options=self.options.from_zero)
+
+    @property
+    def adjoint(self) -> Solve:
+        """S^-H."""
+        return Solve(self.structure.H, self.assume_a, self.method, self.options and self.options.adjoint)
+
+    def aids(self, given: Sequence[Tree]) -> Sequence[Tree]:
+        """Those of the aids that this one takes, too: the preconditioner comes before the guess."""
+        return given[: len(self.core) - 2]
 
     def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
-        (p, _), (dp, db), (x,) = args, tangents, out
+        (p, _, *aids), (dp, db, *_), (x,) = args, tangents, out
         r = minus(db, push(self.structure, p, dp, x))
-        return (None if r is None else bind(self, p, r)[0],)
+        return (None if r is None else bind(self.again, p, r, *self.again.aids(aids))[0],)
 
     def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
-        (p, _), (x_bar,), (x,) = args, cotangents, out
+        (p, _, *aids), (x_bar,), (x,) = args, cotangents, out
         if x_bar is None:
             return tuple(map(nothing, need))
-        lam = bind(Solve(self.structure.H, self.assume_a, self.method), p, x_bar)[0]
-        return outer(self.structure, p, -lam, x, need[0]), lam if need[1] else None
+        lam = bind(self.adjoint, p, x_bar, *self.adjoint.aids(aids))[0]
+        return outer(self.structure, p, -lam, x, need[0]), lam if need[1] else None, *map(nothing, need[2:])
 
 
 def solve(structure: Structure, p: Tree, b: Array, assume_a: str = "gen", method: str = "auto") -> Array:

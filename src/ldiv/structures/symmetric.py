@@ -73,13 +73,13 @@ class Symmetric(Structure):
         own: Pattern = self.base.pattern  # type: ignore[attr-defined]
         if own.transposition is not None:
             return own
-        return Pattern(np.concatenate([own.rows, own.cols]), np.concatenate([own.cols, own.rows]), own.shape)
+        return Pattern(np.concatenate([own.indices, own.columns]), np.concatenate([own.columns, own.indices]), own.shape)
 
     def slot_values(self, p: Any) -> Any:
         """The values of the part as compressed columns; refuses a base that is far from symmetric, half of one too."""
+        slots = self.base.slot_values(p)  # type: ignore[attr-defined]
         if self.pattern is not self.base.pattern:  # type: ignore[attr-defined]
-            p = np.concatenate([p, np.zeros_like(p)], axis=-1)
-        slots = self.pattern.slot_values(p)
+            slots = self.pattern.slot_values(np.concatenate([slots, np.zeros_like(slots)], axis=-1))
         mirror = slots[..., self.pattern.transposition]
         mirror = np.conj(mirror) if self.op == "H" else mirror
         if np.array_equal(slots, mirror):

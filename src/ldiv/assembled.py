@@ -1,0 +1,58 @@
+"""x -> S(p) x for many x: what can be put together once, is; and a promise of symmetry is looked at.
+
+A sparse matrix on the host becomes compressed rows; a symmetric part of a dense one becomes one array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ldiv.rule import Array, Tree, asnumpy, batch_of, broadcast, host, leaves, namespace, numpy_dtype, on_host, rebuild
+from ldiv.structure import VIEWS, Structure, matmul, view_dense
+from ldiv.structures.dense import Dense
+from ldiv.structures.symmetric import Symmetric, refuse_asymmetry
+
+Product = Callable[[Array], Array]
+
+
+def assembled(structure: Structure, p: Tree) -> Product:
+    """The product with S(p)."""
+    base, op = structure.unview()
+    if hasattr(base, "pattern") and all(map(host, leaves(p))):
+        slots = base.slot_values(rebuild(base.core, [asnumpy(x) for x in leaves(p)]))
+        matrices = np.empty(slots.shape[:-1], dtype=object)
+        for i in np.ndindex(matrices.shape):
+            matrices[i] = _rows(base.pattern.csc(slots[i]), op)
+        return partial(_multiply, matrices, structure.shape[0], slots.dtype)
+    if isinstance(base, Symmetric) and isinstance(base.base, Dense):
+        a, xp = base.todense(p), namespace(p)
+        refuse_asymmetry(2 * xp.max(xp.abs(p - a)), xp.max(xp.abs(p)), numpy_dtype(a), base.op)
+        return partial(xp.matmul, view_dense(a, op))
+    return partial(matmul, structure, p)
+
+
+def _rows(csc: Any, op: str) -> Any:
+    """op of a matrix in compressed columns, in compressed rows."""
+    transposed, conjugated = VIEWS[op]
+    matrix = (csc.T if transposed else csc).tocsr()
+    return matrix.conj() if conjugated else matrix
+
+
+def _multiply(matrices: Any, rows: int, dtype: Any, x: Array) -> Array:
+    """A @ x for each of a batch."""
+    batch = broadcast(matrices.shape, batch_of(x, 2))
+    spec = ((*batch, rows, x.shape[-1]), np.result_type(dtype, numpy_dtype(x)))
+
+    def each(x: Any) -> tuple[Any]:
+        if not batch:
+            return (matrices[()] @ x,)
+        y, x, every = np.empty(*spec), np.broadcast_to(x, (*batch, *x.shape[-2:])), np.broadcast_to(matrices, batch)
+        for i in np.ndindex(batch):
+            y[i] = every[i] @ x[i]
+        return (y,)
+
+    return on_host(each, (spec,), x)[0]

@@ -1,0 +1,129 @@
+"""M = one V-cycle of algebraic multigrid by pyamg: the number of iterations hardly grows with the size of an elliptic problem.
+
+The hierarchy is built once for a set of values and remembered; a cycle costs a few products with the matrix. Runs on the host.
+Reference: Vanek, Mandel and Brezina, Computing 56 (1996), smoothed aggregation; Bell, Olson and Schroder, JOSS 7 (2022), pyamg.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldiv.errors import EngineError, got
+from ldiv.finite import require_finite
+from ldiv.memory import remembered
+from ldiv.rule import Array, Tree, asnumpy, batch_of, broadcast, leaves, numpy_dtype, on_host, rebuild
+from ldiv.structure import VIEWS, Structure
+
+
+def near(structure: Structure, p: Tree, *, near_nullspace: Any = None, **options: Any) -> tuple[Structure, Tree]:
+    """`near_nullspace` (n, q): what the matrix nearly maps to zero, rigid motions in elasticity; `options`: pyamg's."""
+    if not hasattr(structure.unview()[0], "pattern"):
+        kind = type(structure).__name__
+        raise ValueError(got("M='amg'", "a sparse matrix", kind, "Give M=ldiv.preconditioner(B, 'amg') of a sparse matrix B nearby."))
+    _pyamg()
+    modes = None if near_nullspace is None else Modes(asnumpy(near_nullspace))
+    return Multigrid(structure, modes, tuple(sorted(options.items()))), p
+
+
+def _pyamg() -> Any:
+    try:
+        import pyamg
+    except ImportError:
+        raise EngineError("M='amg' needs pyamg, which is not installed: pip install ldiv[amg]") from None
+    return pyamg
+
+
+class Modes:
+    """The vectors (n, q) of a near null space, compared by content."""
+
+    def __init__(self, columns: Any) -> None:
+        self.columns = np.ascontiguousarray(columns)
+        self._key = (self.columns.shape, self.columns.dtype.str, self.columns.tobytes())
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Modes) and self._key == other._key
+
+
+@dataclass(frozen=True)
+class Multigrid(Structure):
+    """One cycle for the matrix S(p), on the parameters of S. That of S^H is a cycle for S^H."""
+
+    base: Structure
+    modes: Modes | None = None
+    options: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.base.shape
+
+    @property
+    def core(self) -> Tree:
+        return self.base.core
+
+    def view(self, op: str) -> Structure:
+        base = self.base.view(op)
+        return self if base == self.base else Multigrid(base, self.modes, self.options)
+
+    def matmul(self, p: Tree, x: Array) -> Array:
+        flat = leaves(p)
+        batch = broadcast(*(batch_of(leaf, c) for leaf, c in zip(flat, leaves(self.core), strict=True)))
+        spec = ((*broadcast(batch, batch_of(x, 2)), *x.shape[-2:]), np.result_type(*map(numpy_dtype, (*flat, x))))
+        return on_host(lambda *arrays: (self._cycles(batch, spec, *arrays),), (spec,), *flat, x)[0]
+
+    def _cycles(self, batch: tuple[int, ...], spec: Any, *arrays: Any) -> Any:
+        *flat, x = arrays
+        shape, dtype = spec
+        x, y = np.broadcast_to(x, shape), np.empty(shape, dtype)
+        cores = leaves(self.core)
+        flat = [np.broadcast_to(leaf, (*batch, *leaf.shape[leaf.ndim - c :])) for leaf, c in zip(flat, cores, strict=True)]
+        skipped = len(shape) - 2 - len(batch)
+        for i in np.ndindex(*shape[:-2]):
+            one = [leaf[tuple(min(k, m - 1) for k, m in zip(i[skipped:], batch, strict=True))] for leaf in flat]
+            cycle = self._hierarchy(one)
+            for j in range(shape[-1]):
+                y[(*i, slice(None), j)] = cycle(x[(*i, slice(None), j)])
+        return y
+
+    def _hierarchy(self, flat: list[Any]) -> Any:
+        """The cycle for these values, made now or earlier."""
+
+        def make() -> Cycle:
+            base, op = self.base.unview()
+            require_finite("A", *flat)
+            matrix = base.pattern.csc(base.slot_values(rebuild(base.core, flat)))  # type: ignore[attr-defined]
+            transposed, conjugated = VIEWS[op]
+            return Cycle(matrix.T if transposed else matrix, conjugated, self.modes, dict(self.options))
+
+        return remembered(("amg", self), tuple(flat), make)
+
+    def push(self, p: Tree, dp: Tree, x: Array) -> Array:
+        raise TypeError("a multigrid cycle is not differentiated; a solution that it helps to find is")
+
+    def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
+        raise TypeError("a multigrid cycle is not differentiated; a solution that it helps to find is")
+
+    def todense(self, p: Tree) -> Array:
+        return self.matmul(p, np.eye(self.shape[0]))
+
+
+class Cycle:
+    """x = the result of one V-cycle on A x = b."""
+
+    def __init__(self, matrix: Any, conjugated: bool, modes: Modes | None, options: dict[str, Any]) -> None:
+        csr = matrix.tocsr()
+        csr = (csr.conj() if conjugated else csr).astype(np.result_type(csr.dtype, np.float64), copy=False)
+        columns = None if modes is None else modes.columns.astype(csr.dtype)
+        self._levels = _pyamg().smoothed_aggregation_solver(csr, B=columns, **options)
+        self._dtype = csr.dtype
+        self.nbytes = sum(level.A.data.nbytes + level.A.indices.nbytes for level in self._levels.levels)
+
+    def __call__(self, b: Any) -> Any:
+        if b.dtype.kind == "c" and self._dtype.kind != "c":
+            return self(b.real) + 1j * self(b.imag)
+        return self._levels.solve(b.astype(self._dtype), maxiter=1, cycle="V", tol=1e-12)

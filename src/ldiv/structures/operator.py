@@ -1,0 +1,124 @@
+"""S(p) x = matvec(p, x), a function of the user's; tangent and cotangent are those that the user's framework finds.
+
+push(p, dp, x) = d/dp matvec(p, x)[dp];   outer(p, u, v) = its VJP in p of p -> matvec(p, v), with cotangent u
+S^H u = rmatvec(p, u), or the VJP of x -> matvec(p, x), which is linear
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from ldiv.errors import got
+from ldiv.rule import Array, Tree, batch_of, broadcast, conj, fold, frontend_of, leaves, namespace, unfold, unit_columns
+from ldiv.structure import VIEWS, Structure, compose
+
+Matvec = Callable[[Any, Array], Array]
+_ITSELF = {"gen": "N", "sym": "T", "her": "H", "pos": "H"}  # the view that is the operator again
+
+
+@dataclass(frozen=True)
+class Operator(Structure):
+    """A matrix known by its product with blocks. Parameters: the arrays of the user's, each whole (`axes` of each)."""
+
+    matvec: Matvec
+    rmatvec: Matvec | None
+    size: tuple[int, int]
+    axes: tuple[int, ...]
+    assume_a: str = "gen"
+    op: str = "N"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.size[::-1] if VIEWS[self.op][0] else self.size
+
+    @property
+    def core(self) -> Tree:
+        return self.axes
+
+    @property
+    def on_host(self) -> bool:
+        return False
+
+    @property
+    def definite(self) -> bool:
+        return self.assume_a == "pos"
+
+    def view(self, op: str) -> Structure:
+        itself = _ITSELF[self.assume_a]
+        op = compose(self.op, op)
+        return replace(self, op=min(op, compose(itself, op), key="NCHT".index))
+
+    def unview(self) -> tuple[Structure, str]:
+        return (self, "N") if self.op == "N" else (replace(self, op="N"), self.op)
+
+    def matmul(self, p: Tree, x: Array) -> Array:
+        transposed, conjugated = VIEWS[self.op]
+        f = self._adjoint if transposed else partial(self._call, self.matvec, self.size[0])
+        return f(p, x) if transposed == conjugated else conj(f(p, conj(x)))
+
+    def _adjoint(self, p: Tree, u: Array) -> Array:
+        if self.rmatvec is not None:
+            return self._call(self.rmatvec, self.size[1], p, u)
+        zero = namespace(u).zeros_like(u[..., :1, :])
+        x = namespace(u).broadcast_to(zero, (*u.shape[:-2], self.size[1], u.shape[-1]))
+        batch = broadcast(self._batch(p), batch_of(u, 2))
+        forward = partial(self._call, self.matvec, self.size[0], p)
+        x, u = (namespace(u).broadcast_to(y, (*batch, *y.shape[-2:])) for y in (x, u))
+        adjoint: Array = frontend_of(u).vjp(forward, (x,), u)[0]
+        return adjoint
+
+    def _call(self, f: Matvec, rows: int, p: Tree, x: Array) -> Array:
+        """f on one block (n, k); a batch of blocks is a wider one, and batches of parameters are mapped over."""
+        if not self._batch(p):
+            return unfold(_checked(f, rows, p, fold(x)), batch_of(x, 2), x.shape[-1])
+        batch = broadcast(self._batch(p), batch_of(x, 2))
+        flat, axes = [*leaves(p), x], [*self.axes, 2]
+        mapped = [0 if y.ndim > c else None for y, c in zip(flat, axes, strict=True)]
+        flat = [y if a is None else _one_batch(y, c, batch) for y, c, a in zip(flat, axes, mapped, strict=True)]
+        y = frontend_of(*flat).vmap(lambda *one: _checked(f, rows, one[:-1], one[-1]), tuple(mapped))(*flat)
+        return namespace(y).reshape(y, (*batch, rows, x.shape[-1]))
+
+    def _batch(self, p: Tree) -> tuple[int, ...]:
+        return broadcast(*(batch_of(x, c) for x, c in zip(p, self.axes, strict=True)))
+
+    def push(self, p: Tree, dp: Tree, x: Array) -> Array:
+        moving = [dx is not None for dx in dp]
+        tangents = tuple(dx for dx in dp if dx is not None)
+        dy: Array = frontend_of(x).jvp(self._of_some(p, moving, x), tuple(y for y, m in zip(p, moving, strict=True) if m), tangents)
+        return dy
+
+    def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
+        wanted = tuple(x for x, n in zip(p, need, strict=True) if n)
+        batch = broadcast(self._batch(p), batch_of(u, 2), batch_of(v, 2))
+        u, v = (namespace(x).broadcast_to(x, (*batch, *x.shape[-2:])) for x in (u, v))
+        found = iter(frontend_of(u).vjp(self._of_some(p, need, v), wanted, u))
+        return tuple(next(found) if n else None for n in need)
+
+    def _of_some(self, p: Tree, which: Any, x: Array) -> Callable[..., Array]:
+        """The product as a function of some of the parameters."""
+
+        def f(*some: Array) -> Array:
+            given = iter(some)
+            return self.matmul(tuple(next(given) if w else y for y, w in zip(p, which, strict=True)), x)
+
+        return f
+
+    def todense(self, p: Tree) -> Array:
+        return self.matmul(p, unit_columns(leaves(p)[0], self.shape[1], range(self.shape[1])))
+
+
+def _one_batch(x: Array, core: int, batch: tuple[int, ...]) -> Array:
+    xp, own = namespace(x), x.shape[x.ndim - core :]
+    return xp.reshape(xp.broadcast_to(x, (*batch, *own)), (math.prod(batch), *own))
+
+
+def _checked(f: Matvec, rows: int, p: Tree, x: Array) -> Array:
+    y = f(p, x)
+    if tuple(y.shape) != (rows, x.shape[-1]):
+        advice = "matvec takes a block of columns (n, k), k >= 1, and returns one."
+        raise ValueError(got("matvec", f"a result of shape {(rows, x.shape[-1])} for a block {tuple(x.shape)}", str(tuple(y.shape)), advice))
+    return y

@@ -1,0 +1,62 @@
+"""S(p) = B(p), of which it is promised that B = B^H (or with ^T, that B = B^T): a view of it is itself or its conjugate.
+
+For matrices without entries to symmetrize; where they are at hand, `Symmetric` checks the promise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ldiv.rule import Array, Tree
+from ldiv.structure import VIEWS, Structure
+
+
+@dataclass(frozen=True)
+class SelfAdjoint(Structure):
+    """A Hermitian (`op="H"`) or symmetric (`op="T"`) base, believed."""
+
+    base: Structure
+    op: str = "H"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.base.shape
+
+    @property
+    def core(self) -> Tree:
+        return self.base.core
+
+    @property
+    def sizes(self) -> list[tuple[int, ...]] | None:
+        return self.base.sizes
+
+    @property
+    def definite(self) -> bool:
+        return self.base.definite
+
+    @property
+    def plain(self) -> Structure:
+        return self.base
+
+    def read(self, p: Tree) -> Tree:
+        return self.base.read(p)
+
+    def matmul(self, p: Tree, x: Array) -> Array:
+        return self.base.matmul(p, x)
+
+    def push(self, p: Tree, dp: Tree, x: Array) -> Array:
+        return self.base.push(p, dp, x)
+
+    def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
+        return self.base.outer(p, u, v, need)
+
+    def view(self, op: str) -> Structure:
+        return self if op in ("N", self.op) else SelfAdjoint(self.base.C, self.op)
+
+    def unview(self) -> tuple[Structure, str]:
+        base, op = self.base.unview()
+        transposed, conjugated = VIEWS[op]
+        return SelfAdjoint(base, self.op), "C" if conjugated != (transposed and self.op == "H") else "N"
+
+    def todense(self, p: Tree) -> Array:
+        return self.base.todense(p)
