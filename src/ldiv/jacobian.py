@@ -46,7 +46,7 @@ def vjp(f: Callable[..., Array], *args: Any) -> tuple[Array, Callable[[Array], t
             if at is not None and bar is not None:
                 i, j = at
                 grads[i][j] = _conform(bar, leaf).reshape(_leaves(args[i])[j].shape)
-        return tuple(_like(a, g) for a, g in zip(args, grads, strict=True))
+        return tuple(like(a, g) for a, g in zip(args, grads, strict=True))
 
     return y, pullback
 
@@ -92,7 +92,8 @@ def _leaves(arg: Any) -> list[Array]:
     return leaves(arg.params) if isinstance(arg, Matrix) else [arg]
 
 
-def _like(arg: Any, flat: list[Array]) -> Any:
+def like(arg: Any, flat: list[Array]) -> Any:
+    """These arrays in place of those that an argument holds."""
     if isinstance(arg, SparseArray):
         return arg.with_data(flat[0])
     return Matrix(arg.structure, rebuild(arg.params, flat)) if isinstance(arg, Matrix) else flat[0]

@@ -19,13 +19,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import LinearOperator, onenormest
 
 from ldiv import solver
+from ldiv.condition import one_norm
 from ldiv.construct import asarray
+from ldiv.factorized import Factorized, factorized
 from ldiv.jacobian import vjp
-from ldiv.linalg import Factorized, factorized, promised, solve
+from ldiv.linalg import solve
 from ldiv.matrix import Matrix
+from ldiv.promise import promised
 from ldiv.rule import Array
 from ldiv.sparse import SparseArray
 from ldiv.validate import common_precision
@@ -132,14 +134,8 @@ def _rounding(held: Factorized, M: Any, dM: Any, b: Array, db: Array, c: Array, 
 
 
 def _condition(held: Factorized, M: Any) -> float:
-    """|M|_1 |M^-1|_1, the second estimated from a few solves (Higham and Tisseur, SIAM J. Matrix Anal. Appl. 21 (2000))."""
-
-    def inverse(op: str) -> Callable[[Array], Array]:
-        return lambda v: held.solve(np.asarray(v, dtype=M.dtype), op)
-
-    forward, adjoint = inverse("N"), inverse("H")
-    operator = LinearOperator(M.shape, matvec=forward, rmatvec=adjoint, matmat=forward, rmatmat=adjoint, dtype=M.dtype)
-    return float(abs(M).sum(axis=0).max() * onenormest(operator, t=8))
+    """|M|_1 |M^-1|_1, the second estimated from a few solves."""
+    return float(abs(M).sum(axis=0).max()) * one_norm(M.shape[0], M.dtype, held.solve, lambda v: held.solve(v, "H"))
 
 
 def _order(A: Matrix, assume_a: str, method: str) -> tuple[str, float]:

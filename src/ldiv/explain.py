@@ -1,0 +1,61 @@
+"""Which engine solves, and why not the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldiv import solver
+from ldiv.matrix import as_matrix
+from ldiv.promise import definiteness, promised
+from ldiv.rule import Array, device_of, leaves, numpy_dtype, public
+from ldiv.validate import PROMISES, require_option, require_square
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """`engine` is what method="auto" takes, None if nothing fits; `answers`: what each engine said, in the order of asking."""
+
+    engine: str | None
+    matrix: str
+    answers: dict[str, str]
+
+    def __str__(self) -> str:
+        width = max(map(len, self.answers))
+        return "\n".join([self.matrix, *(f"  {name:{width}}  {answer}" for name, answer in self.answers.items())])
+
+    __repr__ = __str__
+
+
+@public
+def explain(A: Any, b: Array | None = None, *, assume_a: str = "gen") -> Explanation:
+    """Say which engine `solve(A, b, assume_a=...)` takes, and why not the others.
+
+    Arguments as in `solve`; b counts with its dtype and may be left out. Nothing is factored. Engines are asked from the most
+    special to the most general, and the first that can is taken; `method=` names another.
+
+    >>> import ldiv, numpy as np
+    >>> print(ldiv.explain(np.eye(3), assume_a="pos"))  # doctest: +ELLIPSIS
+    Symmetric matrix, 3 x 3, float64 on cpu, promised positive definite
+    ...
+      lapack ...taken
+    ...
+    """
+    require_option("assume_a", assume_a, PROMISES)
+    matrix = as_matrix("A", A)
+    require_square("A", matrix.structure.shape)
+    structure, params = promised(matrix, assume_a)
+    flat = leaves(params)
+    dtype = np.result_type(*map(numpy_dtype, flat if b is None else [*flat, b]))
+    base, told, device = structure.unview()[0], definiteness(structure, assume_a), device_of(flat[0])
+    taken: str | None = None
+    answers = {}
+    for name, engine in solver.engines().items():
+        reason = solver.answer(engine, base, dtype, device, told)
+        answers[name] = reason or ("taken" if taken is None else "could, too")
+        taken = name if taken is None and reason is None else taken
+    promise = ", promised positive definite" if told == "pos" else ""
+    rows, columns = structure.shape
+    return Explanation(taken, f"{type(base).__name__} matrix, {rows} x {columns}, {dtype} on {device}{promise}", answers)
