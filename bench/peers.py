@@ -1,10 +1,14 @@
-"""The solvers of other JAX packages, each as solve(values, b), where they are installed; the matrix is symmetric in csc = csr.
+"""The solvers of other JAX packages, each as solve(values, b), where they are installed; the matrix comes by compressed rows.
 
-They stay out of the way otherwise. In an environment of their own:
+They stay out of the way otherwise. In an environment of their own, with the packages for PyTorch of `contenders.py` and the engines of ldiv:
 
+    apt-get install libsuitesparse-dev libopenblas-dev
     python -m venv .venv-peers
-    .venv-peers/bin/pip install -c constraints.txt ".[torch,jax]" sparsax==0.9.0 klujax==0.5.2 solvax==0.34.0 lineax==0.1.1
+    .venv-peers/bin/pip install -c constraints.txt ".[torch,jax,mkl]" scikit-fem matplotlib "scikit-sparse<0.5" \\
+        sparsax==0.9.0 klujax==0.5.2 solvax==0.34.0 lineax==0.1.1 ninja
+    .venv-peers/bin/pip install --no-deps torch-sla==0.4.0 torchsparsegradutils==0.2.7
     .venv-peers/bin/python bench/bench_jax.py
+    .venv-peers/bin/python bench/bench_peers.py
 """
 
 from __future__ import annotations

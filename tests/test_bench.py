@@ -14,7 +14,16 @@ import ldiv
 
 BENCH = Path(__file__).parents[1] / "bench"
 SRC = Path(ldiv.__file__).parents[1]
-NEEDS = {"solve": ["torch"], "spsolve": ["torch", "jax"], "jax": ["torch", "jax"], "large": ["torch"], "gpu": ["torch"]}
+NEEDS = {
+    "solve": ["torch"],
+    "spsolve": ["torch", "jax"],
+    "jax": ["torch", "jax"],
+    "large": ["torch"],
+    "gpu": ["torch"],
+    "engines": ["torch", "matplotlib"],
+    "iterative": ["torch", "pyamg"],
+    "peers": ["torch", "jax"],
+}
 FIGURE = {"problem", "what", "value", "unit", "target", "seconds", "over", "met"}
 
 
@@ -59,3 +68,15 @@ seconds = measure.side_by_side({"a": lambda i: turns.append(("a", i)), "b": lamb
 print([len(s) for s in seconds.values()], turns)
 """
     assert run(["-c", lines]) == "[2, 2] [('b', 0), ('a', 0), ('a', 1), ('b', 1), ('b', 2), ('a', 2)]\n"
+
+
+def test_a_wrong_number_is_named_and_a_triangle_alone_is_not_wrong() -> None:
+    lines = """
+import numpy as np, problems, scipy.sparse as sp, turns
+problem = problems.make("poisson", 3, 3)
+x, full = np.arange(9.0), sp.csc_array(problem.a)
+lower = sp.tril(full) + sp.tril(full, -1)
+for answer in ((x, full, x), (x, lower, x), (x, None, x), (1.001 * x, full, x), (x, 2 * full, x), (np.nan * x, full, x)):
+    print(turns.disagreement(problem, (x, full, x), answer))
+"""
+    assert run(["-c", lines]).split("\n")[:-1] == ["None"] * 3 + [f"wrong: {error} from ldiv" for error in ("1e-03", "1e+00", "inf")]

@@ -100,7 +100,8 @@ def cases(kind):
 
 
 def modules(package):
-    return [importlib.import_module(f"{package}.{m.name}") for m in pkgutil.iter_modules(importlib.import_module(package).__path__)]
+    found = (importlib.import_module(f"{package}.{m.name}") for m in pkgutil.iter_modules(importlib.import_module(package).__path__))
+    return [m for m in found if hasattr(m, "cases")]
 
 
 @pytest.mark.parametrize("name", list(cases("complex")))
@@ -302,7 +303,7 @@ ERRORS = {
     "triangle": (triangle, 1.0, "a zero on the diagonal of the triangle"),
     "diagonal": (partial(ones, assume_a="diagonal"), 0.0, "a zero on the diagonal"),
     "indefinite": (partial(ones, assume_a="pos"), -1.0, "assume_a='pos' was promised, but LAPACK found"),
-    "sparse indefinite": (partial(sparse_solve, assume_a="pos"), -1.0, "assume_a='pos' was promised, but SuperLU found"),
+    "sparse indefinite": (partial(sparse_solve, assume_a="pos"), -1.0, "assume_a='pos' was promised, but \\w+ found"),
     "asymmetric": (lambda v, b: ldiv.solve(densified(v).at[0, 5].set(1), b, assume_a="sym"), 1.0, "a symmetric structure was promised"),
     "sparse NaN": (sparse_solve, np.nan, "A: expected finite numbers"),
     "dense NaN": (dense_solve, np.nan, "A: expected finite numbers"),

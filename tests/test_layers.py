@@ -12,7 +12,16 @@ import ldiv
 from ldiv import rule, solver
 
 SRC = Path(ldiv.__file__).parent
-LINE = ("errors rule pattern", "structure", "structures", "memory probe ordering equilibration solver", "solvers", "rules")
+LINE = (
+    "errors rule pattern",
+    "structure",
+    "structures",
+    "memory finite journal options progress assembled krylov probe ordering equilibration solver refined mkl",
+    "solvers",
+    "rules",
+    "inverse",
+    "preconditioners",
+)
 LEVEL = {room: level for level, rooms in enumerate(LINE) for room in rooms.split()}
 OUTSIDE = ("testing", "lineax", "__init__", "__main__")  # may import everything; nobody imports them
 FRAMEWORKS = {"torch", "jax", "jaxlib", "lineax", "equinox"}

@@ -23,7 +23,7 @@ def assembled(structure: Structure, p: Tree) -> Product:
     """The product with S(p)."""
     base, op = structure.unview()
     if hasattr(base, "pattern") and all(map(host, leaves(p))):
-        slots = base.slot_values(rebuild(base.core, [asnumpy(x) for x in leaves(p)]))
+        slots = base.slot_values(rebuild(base.core, [asnumpy(x) for x in leaves(p)]))  # type: ignore[attr-defined]
         matrices = np.empty(slots.shape[:-1], dtype=object)
         for i in np.ndindex(matrices.shape):
             matrices[i] = _rows(base.pattern.csc(slots[i]), op)

@@ -68,7 +68,7 @@ class Estimated:
         """|A|_1."""
 
         def of(p: Tree) -> float:
-            return self._one_norm(*(lambda v, s=s: matmul(s, p, v) for s in (self.structure, self.structure.H)))  # type: ignore[misc]
+            return self._one_norm(*(lambda v, s=s: matmul(s, p, v) for s in (self.structure, self.structure.H)))
 
         return max(map(of, self._matrices()), default=0.0)
 
@@ -77,7 +77,7 @@ class Estimated:
 
         def of(p: Tree) -> float:
             views = (self.structure, self.structure.H)
-            return self._one_norm(*(lambda v, s=s: solver.solve(s, p, v, self.assume_a, engine) for s in views))  # type: ignore[misc]
+            return self._one_norm(*(lambda v, s=s: solver.solve(s, p, v, self.assume_a, engine) for s in views))
 
         return max(map(of, self._matrices()), default=0.0)
 

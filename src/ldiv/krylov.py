@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldiv.assembled import Product, assembled
-from ldiv.errors import ConvergenceError
+from ldiv.errors import ConvergenceError, SingularMatrixError
 from ldiv.finite import require_finite
 from ldiv.journal import is_read, note
 from ldiv.options import Options
@@ -29,7 +29,6 @@ from ldiv.rule import (
     alike,
     batch_of,
     broadcast,
-    conj,
     frontend_of,
     insist,
     leaves,
@@ -62,7 +61,7 @@ def solve(engine: ModuleType, structure: Structure, p: Tree, b: Array, options: 
     arrays = [*leaves(p), b, *leaves(aids)]
     spec = _spec(structure, p, b)
     if 0 in spec[0]:
-        return namespace(b).zeros(spec[0], **alike(b))
+        return namespace(b).zeros(spec[0], **(alike(b) | {"dtype": getattr(namespace(b), spec[1].name)}))
     if any(map(traced, arrays)) and hasattr(structure.unview()[0], "pattern") and (options.M is None or options.M.on_host):
         like = (structure.core, 2, options.core)
         return on_host(lambda *flat: (_solve(engine, structure, options, *rebuild(like, flat)),), (spec,), *arrays)[0]
@@ -75,17 +74,19 @@ def _solve(engine: ModuleType, structure: Structure, options: Options, p: Tree, 
     (m, x0), xp = options.named(aids), namespace(b)
     shape, dtype = _spec(structure, p, b)
     b = xp.broadcast_to(xp.astype(b, getattr(xp, dtype.name)), shape)
-    scale = _or_one(xp.max(xp.abs(b), axis=-2, keepdims=True))
-    b = b / scale
-    x = xp.zeros_like(b) if x0 is None else xp.where(norm(b) == 0, 0, xp.astype(x0, b.dtype) / scale)
-    wanted = xp.maximum(options.tolerance(dtype) * norm(b), options.atol / scale)
-    task = Task(assembled(structure, p), _preconditioner(options.M, m), wanted, options.restart)
-    with np.errstate(all="ignore"):  # a breakdown is seen in what comes out, and raises
-        x, steps, size = _rounds(engine, task, b, x, scale, options)
+    A, M = assembled(structure, p), _preconditioner(options.M, m)
+    with np.errstate(all="ignore"):  # overflow and breakdown are seen in what comes out, and raise
+        scale = _or_one(xp.max(xp.abs(b), axis=-2, keepdims=True))
+        b = b / scale
+        x = xp.zeros_like(b) if x0 is None else xp.where(norm(b) == 0, 0, xp.astype(x0, b.dtype) / scale)
+        wanted = xp.maximum(options.tolerance(dtype) * norm(b), options.atol / scale)
+        x, steps, size = _rounds(engine, Task(A, M, wanted, options.restart), b, x, scale, options)
+        x = x * scale
     insist((size <= wanted).all(), partial(_not_converged, _name(engine)), steps, *_worst(size, wanted, norm(b)))
     if is_read() and not traced(x):
         note(_name(engine), int(steps), float(xp.max(size / _or_one(norm(b)))))
-    return x * scale
+    insist(xp.isfinite(x).all(), lambda: SingularMatrixError(_name(engine), "a solution that overflows"))
+    return x
 
 
 def _preconditioner(M: Structure | None, m: Tree) -> Product:
@@ -110,11 +111,12 @@ def _rounds(engine: ModuleType, task: Task, b: Array, x: Array, scale: Array, op
     def step(state: State) -> State:
         steps, *before = state
         new = engine.step(task, tuple(before))
-        x, size = new[0], new[1]
         if not single:
             going = before[1] > wanted
             new = tuple(xp.where(going, now, then) for now, then in zip(new, before, strict=True))
-        x = xp.where(xp.isnan(size), before[0], new[0])
+        x, size = new[0], new[1]
+        if traced(size) or bool(xp.isnan(size).any()):
+            x = xp.where(xp.isnan(size), before[0], x)
         if options.callback is not None:
             tell(options.callback, x * scale)
         for watch in watchers:
@@ -173,7 +175,7 @@ def _not_converged(engine: str, steps: Any, residual: Any, wanted: Any) -> Conve
 
 def dot(x: Array, y: Array) -> Array:
     """x^H y of each column, (*batch, 1, k)."""
-    return namespace(x).sum(conj(x) * y, axis=-2, keepdims=True)
+    return namespace(x).linalg.vecdot(x, y, axis=-2)[..., None, :]
 
 
 def norm(x: Array) -> Array:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ldiv.errors import got
 from ldiv.matrix import Matrix
-from ldiv.rule import Array, Tree, is_array
+from ldiv.rule import Array, Tree, is_array, is_complex
 from ldiv.structures.operator import Operator
 from ldiv.validate import require_option
 
@@ -56,6 +56,8 @@ class LinearOperator(Matrix):
         if not found:
             raise ValueError(got("params", "at least one array", repr(params), "Hand over what the matrix depends on, even if it is constant."))
         own = None if rmatvec is None else WithParams(rmatvec, outline)
+        if assume_a == "sym" and not any(map(is_complex, found)):
+            assume_a = "her"
         axes = tuple(x.ndim for x in found)
         super().__init__(Operator(WithParams(matvec, outline), own, (int(shape[0]), int(shape[1])), axes, assume_a), tuple(found))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.rule import Array, Tree, conj, namespace
+from ldiv.rule import Array, Tree, conj, device_of, namespace
 from ldiv.structure import VIEWS, Linear
 
 
@@ -36,7 +36,8 @@ class Diagonal(Linear):
 
     def todense(self, p: Tree) -> Array:
         xp = namespace(p)
-        return xp.where(xp.eye(self.n) != 0, p[..., None], xp.zeros_like(p)[..., None])
+        on = {} if device_of(p) == "cpu" else {"device": p.device}
+        return xp.where(xp.eye(self.n, **on) != 0, p[..., None], xp.zeros_like(p)[..., None])
 
 
 def cases(draw: Any) -> Iterator[tuple[Diagonal, Tree]]:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from ldiv.errors import got
-from ldiv.rule import Array, Tree, batch_of, broadcast, conj, fold, frontend_of, leaves, namespace, unfold, unit_columns
+from ldiv.rule import Array, Tree, batch_of, broadcast, conj, fold, frontend_of, is_complex, leaves, namespace, unfold, unit_columns
 from ldiv.structure import VIEWS, Structure, compose
 
 Matvec = Callable[[Any, Array], Array]
@@ -58,6 +58,7 @@ class Operator(Structure):
     def matmul(self, p: Tree, x: Array) -> Array:
         transposed, conjugated = VIEWS[self.op]
         f = self._adjoint if transposed else partial(self._call, self.matvec, self.size[0])
+        x = _complex(x) if any(map(is_complex, p)) else x
         return f(p, x) if transposed == conjugated else conj(f(p, conj(x)))
 
     def _adjoint(self, p: Tree, u: Array) -> Array:
@@ -72,14 +73,22 @@ class Operator(Structure):
         return adjoint
 
     def _call(self, f: Matvec, rows: int, p: Tree, x: Array) -> Array:
-        """f on one block (n, k); a batch of blocks is a wider one, and batches of parameters are mapped over."""
+        """f on one block (n, k); a batch of blocks is a wider one, and batches of parameters are mapped over.
+
+        To real parameters real and imaginary parts are two blocks: frameworks multiply no real by a complex matrix.
+        """
+        if is_complex(x) and not any(map(is_complex, p)):
+            xp, k = namespace(x), x.shape[-1]
+            y = self._call(f, rows, p, xp.concat([xp.real(x), xp.imag(x)], axis=-1))
+            return y[..., :k] + 1j * y[..., k:]
+        f = partial(_checked, "matvec" if f is self.matvec else "rmatvec", f, rows)
         if not self._batch(p):
-            return unfold(_checked(f, rows, p, fold(x)), batch_of(x, 2), x.shape[-1])
+            return unfold(f(p, fold(x)), batch_of(x, 2), x.shape[-1])
         batch = broadcast(self._batch(p), batch_of(x, 2))
         flat, axes = [*leaves(p), x], [*self.axes, 2]
         mapped = [0 if y.ndim > c else None for y, c in zip(flat, axes, strict=True)]
         flat = [y if a is None else _one_batch(y, c, batch) for y, c, a in zip(flat, axes, mapped, strict=True)]
-        y = frontend_of(*flat).vmap(lambda *one: _checked(f, rows, one[:-1], one[-1]), tuple(mapped))(*flat)
+        y = frontend_of(*flat).vmap(lambda *one: f(one[:-1], one[-1]), tuple(mapped))(*flat)
         return namespace(y).reshape(y, (*batch, rows, x.shape[-1]))
 
     def _batch(self, p: Tree) -> tuple[int, ...]:
@@ -116,9 +125,15 @@ def _one_batch(x: Array, core: int, batch: tuple[int, ...]) -> Array:
     return xp.reshape(xp.broadcast_to(x, (*batch, *own)), (math.prod(batch), *own))
 
 
-def _checked(f: Matvec, rows: int, p: Tree, x: Array) -> Array:
+def _checked(name: str, f: Matvec, rows: int, p: Tree, x: Array) -> Array:
     y = f(p, x)
-    if tuple(y.shape) != (rows, x.shape[-1]):
-        advice = "matvec takes a block of columns (n, k), k >= 1, and returns one."
-        raise ValueError(got("matvec", f"a result of shape {(rows, x.shape[-1])} for a block {tuple(x.shape)}", str(tuple(y.shape)), advice))
+    got_shape = getattr(y, "shape", None)
+    if got_shape is None or tuple(got_shape) != (rows, x.shape[-1]):
+        came = type(y).__name__ if got_shape is None else str(tuple(got_shape))
+        advice = f"{name} takes a block of columns (n, k), k >= 1, and returns one."
+        raise ValueError(got(name, f"a result of shape {(rows, x.shape[-1])} for a block {tuple(x.shape)}", came, advice))
     return y
+
+
+def _complex(x: Array) -> Array:
+    return x if is_complex(x) else x + 0j

@@ -16,6 +16,8 @@ from ldiv.pattern import Pattern
 from ldiv.rule import Array, Tree, batch_of, broadcast, conj, fold, host, namespace, numpy_dtype, on_host, scatter, unfold
 from ldiv.structure import VIEWS, Linear
 
+FEW = 4  # columns of a sampled product that are gathered one by one
+RUN = 1 << 14  # entries at a time, for these
 COLUMNS_AT_ONCE = 16  # of a sampled product on the host: bounds its scratch to nnz x 16 numbers
 
 
@@ -76,9 +78,9 @@ class Sparse(Linear):
         return namespace(u).sum(u[..., self.pattern.rows, :] * conj(v)[..., self.pattern.cols, :], axis=-1)
 
     def _project_on_host(self, u: Any, v: Any) -> tuple[Any, ...]:
-        rows, cols, v = self.pattern.rows, self.pattern.cols, np.conj(v)
-        if u.shape[-1] == 1:
-            return (np.take(u[..., 0], rows, axis=-1) * np.take(v[..., 0], cols, axis=-1),)
+        (rows, cols), v = self.pattern.places, np.conj(v)
+        if u.ndim == v.ndim == 2 and u.shape[1] <= FEW:
+            return (_sampled(np.ascontiguousarray(u.T), np.ascontiguousarray(v.T), rows, cols),)
         total: Any = 0
         for q in range(0, u.shape[-1], COLUMNS_AT_ONCE):
             some = np.s_[..., q : q + COLUMNS_AT_ONCE]
@@ -89,6 +91,16 @@ class Sparse(Linear):
         m, n = self.shape
         place = self.pattern.rows.astype(np.int64) * n + self.pattern.cols
         return namespace(p).reshape(scatter(p[..., None], place, m * n)[..., 0], (*p.shape[:-1], m, n))
+
+
+def _sampled(u: Any, v: Any, rows: Any, cols: Any) -> Any:
+    """sum_q u[q, row_e] v[q, col_e], a run of entries at a time, whose numbers stay in the cache."""
+    y = np.zeros(len(rows), np.result_type(u, v))
+    for e in range(0, len(rows), RUN):
+        run = slice(e, e + RUN)
+        for a, b in zip(u, v, strict=True):
+            y[run] += np.take(a, rows[run]) * np.take(b, cols[run])
+    return y
 
 
 def cases(draw: Any) -> Iterator[tuple[Sparse, Tree]]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.rule import Rule, Tree, leaves, rebuild
-from ldiv.solver import engines
+from ldiv.solver import engines, is_iterative
 from ldiv.structure import Structure
 
 DTYPES = ("float64", "complex128")
@@ -55,10 +55,31 @@ def found_rules(dtype: str) -> list[tuple[Rule, tuple[Tree, ...]]]:
 
 
 def found_solvers(dtype: str) -> list[tuple[str, Structure, Tree]]:
-    """(engine, structure, parameters) for every engine and every structure that it supports."""
+    """(engine, structure, parameters) for every engine that factors and every structure that it supports."""
     return [
         (name, structure, p)
         for structure, p in found_structures(dtype)
         for name, engine in engines().items()
-        if structure.shape[0] == structure.shape[1] and engine.supports(structure, np.dtype(dtype), "cpu", "gen") is None
+        if not is_iterative(engine) and _square(structure) and engine.supports(structure, np.dtype(dtype), "cpu", "gen") is None
     ]
+
+
+def found_iterations(dtype: str) -> list[tuple[str, str, Structure, Tree]]:
+    """(engine, assume_a, structure, parameters) for every engine that iterates and every structure that it supports."""
+    return [
+        (name, promise, structure, p)
+        for structure, p in found_structures(dtype)
+        if _square(structure)
+        for name, engine in engines().items()
+        for promise in ["pos" if _definite(structure, p) else "gen"]
+        if is_iterative(engine) and engine.supports(structure, np.dtype(dtype), "cpu", promise) is None
+    ]
+
+
+def _square(structure: Structure) -> bool:
+    return structure.shape[0] == structure.shape[1]
+
+
+def _definite(structure: Structure, p: Tree) -> bool:
+    a = structure.todense(p)
+    return bool(np.allclose(a, np.conj(a.mT), rtol=1e-12, atol=0) and (np.linalg.eigvalsh(a) > 0).all())

@@ -10,8 +10,8 @@ import copy
 
 import numpy as np
 
-from ldiv.rule import Tree, leaves
-from ldiv.structure import VIEWS, Structure, nothing, outer, view_dense
+from ldiv.rule import Tree, leaves, rebuild
+from ldiv.structure import VIEWS, Structure, outer, view_dense
 from ldiv.testing.cases import Draw
 from ldiv.testing.distance import assert_close, difference, inner
 
@@ -40,8 +40,7 @@ def _tangent_and_cotangent(view: Structure, p: Tree, draw: Draw) -> None:
     u, v = draw(*batch, view.shape[0], 2), draw(*batch, view.shape[1], 2)
     moved = view.push(p, dp, v)
     assert_close("push is the derivative of matmul", moved, difference(lambda q: view.todense(q) @ v, p, dp), 1e-9)
-    need = nothing(p)
-    every = True if need is None else tuple(True for _ in need)
+    every = rebuild(p, [True for _ in leaves(p)])
     assert_close("<outer(u, v), dp> = <u v^H, dS dp>", inner(outer(view, p, u, v, every), dp), inner(u, moved))
 
 

@@ -1,0 +1,106 @@
+"""Each direct engine of ldiv over the engine itself, called by hand: time, memory, and how both grow with n.
+
+loop        value and gradient with new values on a known pattern; by hand one factorization and two solves
+memory      what the first value and gradient take beyond what the process held before, in a process of its own; by hand the same, the
+            factorization and two solves
+growth      the exponent p of n^p fitted to the times of the loop, and a plot of them: engines.png beside the JSON file
+
+    python bench/bench_engines.py [--quick]
+"""
+
+from __future__ import annotations
+
+import one_thread  # noqa: F401  # isort: split
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import problems
+from measure import Figure, arguments, compare, report
+from turns import Seen, take_turns
+
+ENGINES = ("superlu", "pardiso", "cholmod")
+TARGETS = {2: 1.10, 3: 1.05}
+MEMORY = 1.2
+IN_2D = [("poisson", side, side) for side in (100, 200, 300, 500)]
+IN_3D = [("poisson", side, side, side) for side in (16, 22, 30, 40)]
+COUNTED = {IN_2D[1], IN_2D[3], IN_3D[2], IN_3D[3]}  # the sizes that the targets are for
+
+Line = tuple[list[int], list[float]]  # (n, seconds)
+
+
+def one_size(engine: str, spec: tuple[Any, ...], rounds: int) -> tuple[list[Figure], Seen]:
+    names = f"ldiv {engine}", f"raw {engine}"
+    seen = take_turns(names, spec, rounds)
+    if seen.missing:
+        return [], seen
+    problem = problems.make(*spec)
+    ours, raw = (max(seen.memory[name], 1e-3) for name in names)
+    figures = [compare(seen.seconds, problem.title, *names, TARGETS[problem.dimensions])]
+    return [*figures, Figure(problem.title, f"memory, {engine}", ours / raw, "x", MEMORY)], seen
+
+
+def growth(engine: str, specs: Sequence[tuple[Any, ...]], rounds: int) -> tuple[list[Figure], dict[str, Line], list[str]]:
+    """The figures of all sizes, the lines of the plot, and the sentences about what is missing."""
+    figures: list[Figure] = []
+    lines: dict[str, Line] = {name: ([], []) for name in (f"ldiv {engine}", f"raw {engine}")}
+    for spec in specs:
+        found, seen = one_size(engine, spec, rounds)
+        if seen.missing:
+            return [], {}, [f"{name}: {why}." for name, why in seen.missing.items()]
+        figures += found if spec in COUNTED or len(COUNTED.intersection(specs)) == 0 else []
+        for name, (sizes, seconds) in lines.items():
+            sizes.append(int(np.prod(spec[1:])))
+            seconds.append(median(seen.seconds[name]))
+    kind = problems.NAMES[len(specs[0]) - 1]
+    figures += [Figure(kind, f"exponent, {name}", exponent(line), "") for name, line in lines.items()]
+    return figures, lines, []
+
+
+def exponent(line: Line) -> float:
+    """Of n^p, by least squares on logarithms."""
+    n, seconds = map(np.log, line)
+    return float(np.polyfit(n, seconds, 1)[0])
+
+
+def plot(panels: dict[str, dict[str, Line]], path: Path) -> None:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(1, len(panels), figsize=(5.5 * len(panels), 4.2), layout="constrained", squeeze=False)
+    for axis, (title, lines) in zip(axes[0], panels.items(), strict=True):
+        for name, line in lines.items():
+            kind, engine = name.split()
+            style = {"color": f"C{ENGINES.index(engine)}", "linestyle": "-" if kind == "ldiv" else "--", "marker": "o" if kind == "ldiv" else "x"}
+            axis.loglog(*line, label=f"{name}, n^{exponent(line):.2f}", **style)
+        axis.set(title=title, xlabel="n", ylabel="seconds for value and gradient")
+        axis.grid(which="both", alpha=0.3)
+        axis.legend()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
+
+
+def main() -> None:
+    options = arguments(__doc__)
+    kinds, rounds = ([IN_2D, IN_3D], 5) if not options.quick else ([[("poisson", 10, 10), ("poisson", 50, 50)]], 2)
+    figures: list[Figure] = []
+    missing: dict[str, None] = {}
+    panels: dict[str, dict[str, Line]] = {}
+    for specs in kinds:
+        panel = panels.setdefault(problems.NAMES[len(specs[0]) - 1], {})
+        for engine in ENGINES:
+            found, lines, sentences = growth(engine, specs, rounds)
+            figures += found
+            panel |= lines
+            missing |= dict.fromkeys(sentences)
+    plot(panels, options.out / "engines.png")
+    report("engines", figures, options, "\n".join(missing))
+
+
+if __name__ == "__main__":
+    main()
