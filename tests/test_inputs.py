@@ -385,8 +385,8 @@ def test_vectors_have_derivatives(kind: str, name: str) -> None:
     y, pullback = ldiv.vjp(FUNCTIONS[name][1], A, b)
     block, of_block = ldiv.vjp(FUNCTIONS[name][1], A, b[:, None])
     assert y.shape == b.shape
-    np.testing.assert_array_equal(y, block[:, 0])
-    np.testing.assert_array_equal(pullback(y)[1], of_block(block)[1][:, 0])
+    np.testing.assert_allclose(y, block[:, 0], rtol=1e-13)  # the first solve with a factor carries a probe, and rounds differently
+    np.testing.assert_allclose(pullback(y)[1], of_block(block)[1][:, 0], rtol=1e-13)
 
 
 def test_the_pullback_factors_no_more() -> None:

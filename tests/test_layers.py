@@ -13,7 +13,7 @@ from ldiv import rule, solver
 
 SRC = Path(ldiv.__file__).parent
 LINE = (
-    "errors rule pattern",
+    "errors rule arrays pattern",
     "structure",
     "structures",
     "memory finite journal options progress assembled krylov probe ordering equilibration solver refined mkl",

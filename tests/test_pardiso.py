@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -376,6 +377,4 @@ print(torch.get_num_threads())
 
 
 def _environment(threads: str) -> dict[str, str]:
-    import os
-
-    return os.environ | {"OMP_NUM_THREADS": threads}
+    return os.environ | {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.rule import Array, Tree, asnumpy, batch_of, broadcast, host, leaves, namespace, numpy_dtype, on_host, rebuild
+from ldiv.arrays import batch_of, broadcast, numpy_dtype
+from ldiv.rule import Array, Tree, asnumpy, host, leaves, namespace, on_host, rebuild
 from ldiv.structure import VIEWS, Structure, matmul, view_dense
 from ldiv.structures.dense import Dense
 from ldiv.structures.symmetric import Symmetric, refuse_asymmetry

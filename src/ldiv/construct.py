@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from ldiv.arrays import alike
 from ldiv.errors import got
 from ldiv.pattern import Pattern
-from ldiv.rule import Array, alike, asnumpy, is_array, namespace, public
+from ldiv.rule import Array, asnumpy, is_array, namespace, public
 from ldiv.sparse import SparseArray
 from ldiv.structures.sparse import Sparse
 from ldiv.validate import require_float

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from ldiv import solver
+from ldiv.arrays import device_of, numpy_dtype
 from ldiv.matrix import as_matrix
 from ldiv.promise import definiteness, promised
-from ldiv.rule import Array, device_of, leaves, numpy_dtype, public
+from ldiv.rule import Array, leaves, public
 from ldiv.validate import PROMISES, require_option, require_square
 
 

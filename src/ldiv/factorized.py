@@ -5,12 +5,14 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from ldiv import memory
+from ldiv import memory, solver
+from ldiv.arrays import alike
+from ldiv.errors import got
 from ldiv.inverse import Inverse
 from ldiv.linalg import require_method, solved
 from ldiv.matrix import Matrix, as_matrix
 from ldiv.promise import definiteness, promised
-from ldiv.rule import Array, Tree, alike, bind, leaves, namespace, public, recording
+from ldiv.rule import Array, Tree, bind, leaves, namespace, public, recording
 from ldiv.rules.logabsdet import LogAbsDet
 from ldiv.rules.solve import solve as solve_rule
 from ldiv.structure import Structure
@@ -46,6 +48,9 @@ class Factorized:
 
     def __init__(self, structure: Structure, params: Tree, assume_a: str, method: str) -> None:
         require_method(method)
+        if method == "iterative" or (method in solver.engines() and solver.is_iterative(solver.engines()[method])):
+            raise ValueError(got("method", "an engine that factors", repr(method), "An iteration has no factors to hold: use solve."))
+        method = "direct" if method == "auto" else method
         self._structure, self._params, self._assume_a, self._method = structure, params, assume_a, method
         first = leaves(params)[0]
         no_columns = namespace(first).zeros((structure.shape[0], 0), **alike(first))

@@ -18,12 +18,13 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.arrays import is_complex, real
 from ldiv.errors import got
 from ldiv.jacobian import like
 from ldiv.linalg import Iteration, posed
 from ldiv.matrix import as_matrix
 from ldiv.promise import definiteness, promised
-from ldiv.rule import Array, Tree, asnumpy, bind, is_complex, leaves, public, real, rebuild, traced
+from ldiv.rule import Array, Tree, asnumpy, bind, leaves, public, rebuild, traced
 from ldiv.rules.solve import Solve
 from ldiv.structure import matmul, outer
 from ldiv.validate import require_option, require_square

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ldiv import solver
+from ldiv.arrays import alike, batch_of, broadcast, numpy_dtype
 from ldiv.condition import one_norm
 from ldiv.journal import Entry
-from ldiv.rule import Array, Tree, alike, asnumpy, batch_of, broadcast, leaves, namespace, numpy_dtype, rebuild
+from ldiv.rule import Array, Tree, asnumpy, leaves, namespace, rebuild
 from ldiv.structure import Structure, matmul
 
 

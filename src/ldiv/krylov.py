@@ -17,28 +17,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ldiv.arrays import alike, batch_of, broadcast, numpy_dtype, real
 from ldiv.assembled import Product, assembled
 from ldiv.errors import ConvergenceError, SingularMatrixError
 from ldiv.finite import require_finite
 from ldiv.journal import is_read, note
 from ldiv.options import Options
 from ldiv.progress import Progress
-from ldiv.rule import (
-    Array,
-    Tree,
-    alike,
-    batch_of,
-    broadcast,
-    frontend_of,
-    insist,
-    leaves,
-    namespace,
-    numpy_dtype,
-    on_host,
-    real,
-    rebuild,
-    traced,
-)
+from ldiv.rule import Array, Tree, frontend_of, insist, leaves, namespace, on_host, rebuild, traced
 from ldiv.structure import Structure
 
 ROUNDS = 8  # fresh starts at the most

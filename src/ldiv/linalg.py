@@ -10,12 +10,13 @@ import numpy as np
 
 from ldiv import journal, precondition
 from ldiv import solver as solvers
+from ldiv.arrays import batch_of, broadcast, is_complex
 from ldiv.errors import got
 from ldiv.info import solve_info
 from ldiv.matrix import Matrix, as_matrix
 from ldiv.options import Options
 from ldiv.promise import definiteness, promised, triangle
-from ldiv.rule import Array, Tree, batch_of, bind, broadcast, leaves, public, rebuild, traced
+from ldiv.rule import Array, Tree, bind, leaves, public, rebuild, traced
 from ldiv.rules.solve import Solve
 from ldiv.structure import Structure
 from ldiv.validate import PROMISES, as_block, common_precision, require_batches, require_option, require_square, transposition
@@ -162,14 +163,21 @@ def _options(asked: Iteration, method: str, structure: Structure, p: Tree, b: Ar
         value = getattr(asked, name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value >= low):
             raise ValueError(got(name, f"a number >= {low}", repr(value), "It is static: not an array of a framework."))
+    for name in ("maxiter", "restart"):
+        if not isinstance(getattr(asked, name), int | np.integer | None):
+            raise ValueError(got(name, "an integer", repr(getattr(asked, name)), "It counts steps."))
     M, aids = None, []
     if asked.M is not None:
         M, m = precondition.given(asked.M, structure, p)
+        if any(map(is_complex, leaves(m))) and not any(map(is_complex, (*leaves(p), b))):
+            raise ValueError(got("M", "real numbers, as those of A and b", "complex ones", "Make b complex, or M real."))
         aids.append(m)
     if asked.x0 is not None:
         x0, is_vector = as_block("x0", asked.x0, structure.shape[1], leaves(p)[0])
         if tuple(asked.x0.shape) != tuple(b.shape) or is_vector != vector:
             raise ValueError(got("x0", f"the shape of b, {tuple(b.shape)}", str(tuple(asked.x0.shape)), "It is a guess for x."))
+        if is_complex(x0) and not any(map(is_complex, (*leaves(p), b))):
+            raise ValueError(got("x0", "real numbers, as those of A and b", "complex ones", "The solution is real."))
         aids.append(x0)
     callback = OfVector(asked.callback) if vector and asked.callback is not None else asked.callback
     rtol = None if asked.rtol is None else float(asked.rtol)

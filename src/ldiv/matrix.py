@@ -7,24 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.arrays import alike, batch_of, broadcast, is_complex, numpy_dtype, transpose
 from ldiv.errors import got
-from ldiv.rule import (
-    Array,
-    Tree,
-    alike,
-    announce,
-    batch_of,
-    broadcast,
-    frontend_of,
-    is_array,
-    is_complex,
-    leaves,
-    namespace,
-    numpy_dtype,
-    public,
-    rebuild,
-    transpose,
-)
+from ldiv.rule import Array, Tree, announce, frontend_of, is_array, leaves, namespace, public, rebuild
 from ldiv.structure import Structure, matmul
 from ldiv.structures.dense import Dense
 from ldiv.structures.product import Product

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ldiv.arrays import is_complex
 from ldiv.errors import got
 from ldiv.matrix import Matrix
-from ldiv.rule import Array, Tree, is_array, is_complex
+from ldiv.rule import Array, Tree, is_array
 from ldiv.structures.operator import Operator
 from ldiv.validate import require_option
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ldiv.arrays import is_complex
 from ldiv.errors import got
 from ldiv.matrix import Matrix
-from ldiv.rule import Tree, is_complex, leaves, namespace
+from ldiv.rule import Tree, leaves, namespace
 from ldiv.sparse import SparseArray
 from ldiv.structure import VIEWS, Structure
 from ldiv.structures.dense import Dense

@@ -27,30 +27,12 @@ from typing import Any
 import numpy as np
 
 from ldiv import journal, krylov
+from ldiv.arrays import alike, batch_of, broadcast, conj, device_of, fold, is_complex, numpy_dtype, real, unfold
 from ldiv.errors import EngineError, SingularMatrixError
 from ldiv.finite import require_finite
 from ldiv.memory import counts, remembered
 from ldiv.options import Options
-from ldiv.rule import (
-    Array,
-    Tree,
-    alike,
-    batch_of,
-    broadcast,
-    conj,
-    device_of,
-    fold,
-    insist,
-    is_complex,
-    leaves,
-    namespace,
-    numpy_dtype,
-    on_host,
-    real,
-    rebuild,
-    traced,
-    unfold,
-)
+from ldiv.rule import Array, Tree, insist, leaves, namespace, on_host, rebuild, traced
 from ldiv.structure import Structure
 
 
@@ -67,7 +49,7 @@ class Factor(ABC):
     def logabsdet(self) -> Array:
         """log |det A|, of shape (*batch,)."""
 
-    def certify(self) -> None:
+    def certify(self) -> None:  # noqa: B027  (most engines have nothing left to look at)
         """Raise now if A is singular; for engines that leave this to the first solve."""
 
 
@@ -182,7 +164,9 @@ def factorization(engine: ModuleType, structure: Structure, p: Tree, assume_a: s
     first = values[0]
     if not engine.REMEMBERED or traced(first):
         return make()
-    factor: Factor = remembered((engine.__name__, structure, assume_a, namespace(first), tuple(v.dtype for v in values), device_of(first)), values, make)
+    factor: Factor = remembered(
+        (engine.__name__, structure, assume_a, namespace(first), tuple(v.dtype for v in values), device_of(first)), values, make
+    )
     return factor
 
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ldiv import indexing
+from ldiv.arrays import conj, numpy_dtype
 from ldiv.errors import got
 from ldiv.matrix import NUMBERS, Matrix
-from ldiv.rule import Array, asnumpy, conj, frontend_of, is_array, namespace, numpy_dtype, public
+from ldiv.rule import Array, asnumpy, frontend_of, is_array, namespace, public
 from ldiv.rules.scatter import add_up
 from ldiv.structure import VIEWS, Structure
 from ldiv.structures.sparse import Sparse

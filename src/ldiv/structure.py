@@ -17,7 +17,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ldiv.rule import Array, Rule, Tree, batch_of, bind, broadcast, conj, fold, leaves, spread, transpose
+from ldiv.arrays import batch_of, broadcast, conj, fold, spread, transpose
+from ldiv.rule import Array, Rule, Tree, bind, leaves
 
 R = TypeVar("R")
 VIEWS = {"N": (False, False), "T": (True, False), "C": (False, True), "H": (True, True)}  # (transposed?, conjugated?)

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.arrays import broadcast, device_of, numpy_dtype
 from ldiv.errors import got
-from ldiv.rule import Array, broadcast, device_of, frontend_of, is_array, namespace, numpy_dtype
+from ldiv.rule import Array, frontend_of, is_array, namespace
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 PROMISES = ("gen", "sym", "her", "pos", "diagonal", "upper triangular", "lower triangular")

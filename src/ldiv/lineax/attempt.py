@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldiv import solver
+from ldiv.arrays import batch_of, broadcast, numpy_dtype
 from ldiv.errors import NotSymmetricError
-from ldiv.rule import Array, Tree, batch_of, broadcast, leaves, numpy_dtype, on_host, rebuild
+from ldiv.rule import Array, Tree, leaves, on_host, rebuild
 from ldiv.rules.solve import Solve
 
 REFUSALS = (np.linalg.LinAlgError, NotSymmetricError)

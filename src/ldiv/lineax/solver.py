@@ -10,12 +10,13 @@ import lineax as lx
 from lineax.internal import PackedStructures, pack_structures, ravel_vector, transpose_packed_structures, unravel_solution
 
 from ldiv import solver as engines
+from ldiv.arrays import numpy_dtype
 from ldiv.construct import asarray
 from ldiv.lineax.attempt import Attempt
 from ldiv.lineax.matrix import matrix_of
 from ldiv.lineax.probing import pattern_of
 from ldiv.promise import promised
-from ldiv.rule import Tree, bind, leaves, numpy_dtype
+from ldiv.rule import Tree, bind, leaves
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse
 from ldiv.validate import require_option, require_square

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ldiv.arrays import conj, real
 from ldiv.errors import got
-from ldiv.rule import Array, Tree, conj, namespace, real, scatter
+from ldiv.rule import Array, Tree, namespace, scatter
 from ldiv.structure import VIEWS, Structure
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from ldiv import solver
-from ldiv.rule import Array, Rule, Tree, leaves, namespace, real, rebuild, unit_columns
+from ldiv.arrays import real, unit_columns
+from ldiv.rule import Array, Rule, Tree, leaves, namespace, rebuild
 from ldiv.rules.solve import solve
 from ldiv.structure import Structure, nothing, outer, plus, push
 

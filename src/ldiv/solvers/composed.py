@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.rule import Array, Tree, alike, leaves, namespace, traced
+from ldiv.arrays import alike
+from ldiv.rule import Array, Tree, leaves, namespace, traced
 from ldiv.solver import Factor, logabsdet, solve
 from ldiv.structure import Structure
 

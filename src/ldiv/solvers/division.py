@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.arrays import conj
 from ldiv.errors import SingularMatrixError
-from ldiv.rule import Array, Tree, conj, insist, namespace
+from ldiv.rule import Array, Tree, insist, namespace
 from ldiv.solver import Factor
 from ldiv.structure import VIEWS, Structure
 from ldiv.structures.diagonal import Diagonal

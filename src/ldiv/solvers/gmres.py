@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ldiv.arrays import alike, conj, transpose
 from ldiv.krylov import State, Task, norm, quotient
-from ldiv.rule import Array, alike, conj, frontend_of, namespace, transpose
+from ldiv.rule import Array, frontend_of, namespace
 from ldiv.structure import Structure
 
 RANK = 90

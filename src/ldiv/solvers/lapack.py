@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.arrays import alike, conj, numpy_dtype, transpose
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.probe import direction, require_nonsingular, second_look
-from ldiv.rule import Array, Tree, alike, conj, frontend_of, insist, namespace, numpy_dtype, traced, transpose
+from ldiv.rule import Array, Tree, frontend_of, insist, namespace, traced
 from ldiv.solver import Factor
 from ldiv.structure import Structure
 from ldiv.structures.composed import Composed, is_dense

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ldiv.arrays import real
 from ldiv.errors import NotPositiveDefiniteError
 from ldiv.krylov import State, Task, dot, norm, quotient
-from ldiv.rule import Array, namespace, real
+from ldiv.rule import Array, namespace
 from ldiv.structure import Structure
 
 RANK = 81

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.arrays import alike, conj, numpy_dtype, unit_columns
 from ldiv.errors import EngineError, SingularMatrixError
 from ldiv.probe import direction
-from ldiv.rule import Array, Tree, alike, conj, frontend_of, insist, leaves, namespace, numpy_dtype, rebuild, traced, unit_columns
+from ldiv.rule import Array, Tree, frontend_of, insist, leaves, namespace, rebuild, traced
 from ldiv.solver import Factor, choose, is_iterative
 from ldiv.solvers import lapack
 from ldiv.solvers.composed import logabsdet_part, solve_part

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.arrays import alike, batch_of, broadcast, spread
 from ldiv.pattern import Pattern
-from ldiv.rule import Array, Tree, alike, batch_of, broadcast, namespace, spread
+from ldiv.rule import Array, Tree, namespace
 from ldiv.structure import VIEWS, Structure, outer, plus, push
 from ldiv.structures.composed import Composed, Index, entries, entry_values, joined
 from ldiv.structures.dense import Dense

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.rule import Array, Tree, conj, namespace, transpose
+from ldiv.arrays import conj, transpose
+from ldiv.rule import Array, Tree, namespace
 from ldiv.structure import Linear, view_dense
 
 

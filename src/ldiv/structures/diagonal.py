@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.rule import Array, Tree, conj, device_of, namespace
+from ldiv.arrays import conj, device_of
+from ldiv.rule import Array, Tree, namespace
 from ldiv.structure import VIEWS, Linear
 
 

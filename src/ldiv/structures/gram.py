@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.rule import Array, Tree, conj, leaves, namespace, rebuild, transpose
+from ldiv.arrays import conj, transpose
+from ldiv.rule import Array, Tree, leaves, namespace, rebuild
 from ldiv.structure import Structure, outer, plus
 from ldiv.structures.composed import Composed
 from ldiv.structures.dense import Dense

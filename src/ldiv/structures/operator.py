@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from ldiv.arrays import batch_of, broadcast, conj, fold, is_complex, unfold, unit_columns
 from ldiv.errors import got
-from ldiv.rule import Array, Tree, batch_of, broadcast, conj, fold, frontend_of, is_complex, leaves, namespace, unfold, unit_columns
+from ldiv.rule import Array, Tree, frontend_of, leaves, namespace
 from ldiv.structure import VIEWS, Structure, compose
 
 Matvec = Callable[[Any, Array], Array]

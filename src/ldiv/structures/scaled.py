@@ -11,8 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ldiv.arrays import conj
 from ldiv.errors import SingularMatrixError
-from ldiv.rule import Array, Tree, conj, insist, namespace, real
+from ldiv.rule import Array, Tree, insist, namespace
 from ldiv.structure import VIEWS, Structure, outer, plus, push
 from ldiv.structures.composed import Composed, Index, entries, entry_values
 from ldiv.structures.dense import Dense
@@ -20,7 +21,7 @@ from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.symmetric import Symmetric
 
 Scalar = Literal["real", "own", "conjugate"]
-_READ: dict[str, Callable[[Array], Array]] = {"real": real, "own": lambda alpha: alpha, "conjugate": conj}
+_READ: dict[str, Callable[[Array], Array]] = {"real": lambda alpha: (alpha + conj(alpha)) / 2, "own": lambda alpha: alpha, "conjugate": conj}
 _CONJUGATE: dict[Scalar, Scalar] = {"real": "real", "own": "conjugate", "conjugate": "own"}
 
 

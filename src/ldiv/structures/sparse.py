@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.arrays import batch_of, broadcast, conj, fold, numpy_dtype, unfold
 from ldiv.pattern import Pattern
-from ldiv.rule import Array, Tree, batch_of, broadcast, conj, fold, host, namespace, numpy_dtype, on_host, scatter, unfold
+from ldiv.rule import Array, Tree, host, namespace, on_host, scatter
 from ldiv.structure import VIEWS, Linear
 
 FEW = 4  # columns of a sampled product that are gathered one by one
-RUN = 1 << 14  # entries at a time, for these
+RUN = 1 << 15  # entries at a time, for these
 COLUMNS_AT_ONCE = 16  # of a sampled product on the host: bounds its scratch to nnz x 16 numbers
 
 
@@ -79,7 +80,7 @@ class Sparse(Linear):
 
     def _project_on_host(self, u: Any, v: Any) -> tuple[Any, ...]:
         (rows, cols), v = self.pattern.places, np.conj(v)
-        if u.ndim == v.ndim == 2 and u.shape[1] <= FEW:
+        if u.ndim == v.ndim == 2 and 0 < u.shape[1] <= FEW:
             return (_sampled(np.ascontiguousarray(u.T), np.ascontiguousarray(v.T), rows, cols),)
         total: Any = 0
         for q in range(0, u.shape[-1], COLUMNS_AT_ONCE):
@@ -95,11 +96,20 @@ class Sparse(Linear):
 
 def _sampled(u: Any, v: Any, rows: Any, cols: Any) -> Any:
     """sum_q u[q, row_e] v[q, col_e], a run of entries at a time, whose numbers stay in the cache."""
-    y = np.zeros(len(rows), np.result_type(u, v))
+    dtype = np.result_type(u, v)
+    u, v = (x.astype(dtype, copy=False) for x in (u, v))
+    y, scratch = np.empty(len(rows), dtype), np.empty((2, RUN), dtype)
     for e in range(0, len(rows), RUN):
         run = slice(e, e + RUN)
-        for a, b in zip(u, v, strict=True):
-            y[run] += np.take(a, rows[run]) * np.take(b, cols[run])
+        total = y[run]
+        left, right = scratch[:, : len(total)]
+        for q, (a, b) in enumerate(zip(u, v, strict=True)):
+            into = left if q else total
+            np.take(a, rows[run], out=into, mode="clip")  # of indices known to be good, which need no buffer
+            np.take(b, cols[run], out=right, mode="clip")
+            np.multiply(into, right, out=into)
+            if q:
+                np.add(total, left, out=total)
     return y
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.arrays import device_of
 from ldiv.pattern import Pattern
-from ldiv.rule import Array, Tree, device_of, namespace
+from ldiv.rule import Array, Tree, namespace
 from ldiv.structure import Linear
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.triangular import Diagonal, Triangular

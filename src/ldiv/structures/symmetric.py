@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.arrays import batch_of, broadcast, conj, spread, transpose
 from ldiv.errors import NotSymmetricError
 from ldiv.pattern import Pattern
-from ldiv.rule import Array, Tree, batch_of, broadcast, conj, insist, namespace, spread, transpose
+from ldiv.rule import Array, Tree, insist, namespace
 from ldiv.structure import VIEWS, Structure
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse
@@ -46,14 +47,14 @@ class Symmetric(Structure):
 
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
         """The symmetric part of u v^H is of rank two: (u v^H + v u^H) / 2 = [u v] [v u]^H / 2, or with conjugates (`op="T"`)."""
-        flip = (lambda x: x) if self.op == "H" else conj
         batch = broadcast(batch_of(u, 2), batch_of(v, 2))
         u, v = spread(u, batch), spread(v, batch)
         xp = namespace(u)
         if u.dtype != v.dtype:
             u, v = (xp.astype(x, xp.result_type(u, v)) for x in (u, v))
         half = u / 2
-        return self.base.outer(p, xp.concat([half, flip(v)], axis=-1), xp.concat([v, flip(half)], axis=-1), need)
+        w, z = (v, half) if self.op == "H" else (conj(v), conj(half))
+        return self.base.outer(p, xp.concat([half, w], axis=-1), xp.concat([v, z], axis=-1), need)
 
     def view(self, op: str) -> Structure:
         return self if op in ("N", self.op) else self.memo("conjugate", lambda: Symmetric(self.base.C, self.op))

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ldiv.rule import Array, Tree, conj, device_of, namespace, transpose
+from ldiv.arrays import conj, device_of, transpose
+from ldiv.rule import Array, Tree, namespace
 from ldiv.structure import Linear, view_dense
 
 Diagonal = Literal["own", "unit", "zero"]
