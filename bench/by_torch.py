@@ -16,8 +16,8 @@ def array(a: Any) -> ldiv.SparseArray:
     return ldiv.csc_array((torch.from_numpy(a.data), a.indices, a.indptr), shape=a.shape)
 
 
-def value_and_gradient(A: ldiv.SparseArray, values: Any, b: Any, c: Any, assume_a: str = "gen") -> tuple[Any, Any, Any]:
-    """(x, gradient in the values, gradient in b), c the cotangent of x; A gives the pattern."""
+def value_and_gradient(A: ldiv.SparseArray, values: Any, b: Any, c: Any, assume_a: str = "gen", method: str = "superlu") -> tuple[Any, Any, Any]:
+    """(x, gradient in the values, gradient in b), c the cotangent of x; A gives the pattern; the engine is that of the default install."""
     values, b = values.detach().requires_grad_(), b.detach().requires_grad_()
-    x = ldiv.solve(A.with_data(values), b, assume_a=assume_a)
+    x = ldiv.solve(A.with_data(values), b, assume_a=assume_a, method=method)
     return (x.detach(), *torch.autograd.grad(x, (values, b), c))

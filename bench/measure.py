@@ -23,7 +23,9 @@ from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).parent
-PACKAGES = ("numpy", "scipy", "pymetis", "torch", "jax", "jaxlib", "sparsax", "klujax", "solvax", "lineax")
+PACKAGES = tuple(
+    "numpy scipy pymetis mkl scikit-sparse pyamg torch jax jaxlib sparsax klujax solvax lineax torch-sla torchsparsegradutils".split()
+)
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ class Layout:
     def __init__(self, pattern: Pattern) -> None:
         numbered = sp.csc_array((np.arange(pattern.slots), pattern.indices, pattern.indptr), shape=pattern.shape).tocsr()
         self.rows, self.cols = pattern.indices, pattern.columns
+        self.height = pattern.shape[0]
         self.by_row, self.row_starts, self.col_starts = numbered.data, numbered.indptr[:-1], pattern.indptr[:-1]
         self.has_empty = bool((np.diff(numbered.indptr) == 0).any() or (np.diff(pattern.indptr) == 0).any())
         on_diagonal = np.flatnonzero(self.rows == self.cols)
@@ -59,25 +60,18 @@ def equilibrated(layout: Layout, values: Values) -> tuple[Values, tuple[Values, 
     size = np.abs(values)
     if layout.is_balanced_by_diagonal(size):
         return values, None
-    scales = None
+    scales = entries = None
     for _ in range(SCALINGS):
         largest = layout.largest(size)
         if not largest.min() > 0 or _alike(largest.min(), largest.max()):
             break
         factors = np.exp2(np.round(-0.5 * np.log2(largest))).astype(size.dtype)
         scales = factors if scales is None else scales * factors
-        size = np.abs(values) * _entries(layout, scales)
-    if scales is None:
-        return values, None
-    r, c = np.split(scales, 2)
-    return values * _entries(layout, scales), (r, c)
+        r, c = scales[: layout.height], scales[layout.height :]
+        entries = r[layout.rows] * c[layout.cols]
+        size = np.abs(values) * entries
+    return (values, None) if entries is None else (values * entries, (r, c))
 
 
 def _alike(smallest: Any, largest: Any) -> bool:
     return bool(smallest >= BALANCED * largest > 0 and 1 / MODERATE <= largest <= MODERATE)
-
-
-def _entries(layout: Layout, scales: Values) -> Values:
-    r, c = np.split(scales, 2)
-    result: Values = r[layout.rows] * c[layout.cols]
-    return result
