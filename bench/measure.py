@@ -23,8 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).parent
-PACKAGES = tuple(
-    "numpy scipy pymetis mkl scikit-sparse pyamg torch jax jaxlib sparsax klujax solvax lineax torch-sla torchsparsegradutils".split()
+PACKAGES = ("numpy", "scipy", "pymetis", "mkl", "scikit-sparse", "pyamg", "torch", "jax", "jaxlib", "sparsax", "klujax", "solvax", "lineax", "torch-sla", "torchsparsegradutils")
 )
 
 
