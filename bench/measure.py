@@ -23,7 +23,22 @@ from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).parent
-PACKAGES = ("numpy", "scipy", "pymetis", "mkl", "scikit-sparse", "pyamg", "torch", "jax", "jaxlib", "sparsax", "klujax", "solvax", "lineax", "torch-sla", "torchsparsegradutils")
+PACKAGES = (
+    "numpy",
+    "scipy",
+    "pymetis",
+    "mkl",
+    "scikit-sparse",
+    "pyamg",
+    "torch",
+    "jax",
+    "jaxlib",
+    "sparsax",
+    "klujax",
+    "solvax",
+    "lineax",
+    "torch-sla",
+    "torchsparsegradutils",
 )
 
 
