@@ -3,7 +3,16 @@
 from ldiv import structures
 from ldiv.compose import Gram, LowRank, block_array, kron
 from ldiv.construct import asarray, coo_array, csc_array, csr_array, diags_array, eye_array
-from ldiv.errors import ConvergenceError, EngineError, NotPositiveDefiniteError, NotSymmetricError, SingularMatrixError
+from ldiv.eigen import eigh, eigsh, lobpcg
+from ldiv.eigen_info import EigenInfo
+from ldiv.errors import (
+    ConvergenceError,
+    EngineError,
+    NotDifferentiableError,
+    NotPositiveDefiniteError,
+    NotSymmetricError,
+    SingularMatrixError,
+)
 from ldiv.explain import Explanation, explain
 from ldiv.factorized import Factorized, factorized
 from ldiv.gradient_error import GradientError, gradient_error
@@ -20,6 +29,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ConvergenceError",
+    "EigenInfo",
     "EngineError",
     "Explanation",
     "Factorized",
@@ -28,6 +38,7 @@ __all__ = [
     "LinearOperator",
     "LowRank",
     "Matrix",
+    "NotDifferentiableError",
     "NotPositiveDefiniteError",
     "NotSymmetricError",
     "SingularMatrixError",
@@ -41,12 +52,15 @@ __all__ = [
     "csc_array",
     "csr_array",
     "diags_array",
+    "eigh",
+    "eigsh",
     "explain",
     "eye_array",
     "factorized",
     "gradient_error",
     "jvp",
     "kron",
+    "lobpcg",
     "preconditioner",
     "set_cache_limit",
     "solve",

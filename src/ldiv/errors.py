@@ -43,14 +43,25 @@ class NotSymmetricError(ValueError):
 class ConvergenceError(np.linalg.LinAlgError):
     """An iteration did not reach the accuracy that was asked for."""
 
-    def __init__(self, engine: str, iterations: int, residual: float, rtol: float) -> None:
+    def __init__(self, engine: str, iterations: int, residual: float, rtol: float, what: str = "b") -> None:
         self.iterations, self.residual = iterations, residual
+        if what != "b":
+            super().__init__(
+                f"{engine} did not converge: {what} after {iterations} steps, with a residual of {residual:.1e} where {rtol:.1e} was asked "
+                "for. Likely causes: (a) eigenvalues that lie close together: ask for more pairs, or a larger ncv or block, (b) maxiter too "
+                "small, (c) a tol below what rounding allows, (d) no preconditioner, or no sigma near the wanted end."
+            )
+            return
         super().__init__(
             f"{engine} did not converge: after {iterations} steps the residual is {residual:.1e} of b, and {rtol:.1e} was asked for. "
             "Likely causes: (a) a badly conditioned matrix and no preconditioner: give M='jacobi', M='amg' or a factorization of a nearby "
             "matrix, (b) maxiter too small, (c) an rtol below what rounding allows, (d) a singular matrix, (e) a method for another kind of "
             "matrix (cg: positive definite; minres: Hermitian; gmres, bicgstab: any)."
         )
+
+
+class NotDifferentiableError(ValueError):
+    """A derivative was asked for where none exists."""
 
 
 class EngineError(ValueError):

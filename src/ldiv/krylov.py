@@ -60,12 +60,17 @@ def _solve(engine: ModuleType, structure: Structure, options: Options, p: Tree, 
     (m, x0), xp = options.named(aids), namespace(b)
     shape, dtype = _spec(structure, p, b)
     b = xp.broadcast_to(xp.astype(b, getattr(xp, dtype.name)), shape)
-    A, M = assembled(structure, p), _preconditioner(options.M, m)
+    return run(engine, assembled(structure, p), _preconditioner(options.M, m), b, options, x0)
+
+
+def run(engine: ModuleType, A: Product, M: Product, b: Array, options: Options, x0: Array | None = None) -> Array:
+    """x with A(x) = b (*batch, n, k), for finite numbers."""
+    xp = namespace(b)
     with np.errstate(all="ignore"):  # overflow and breakdown are seen in what comes out, and raise
         scale = _or_one(xp.max(xp.abs(b), axis=-2, keepdims=True))
         b = b / scale
         x = xp.zeros_like(b) if x0 is None else xp.where(norm(b) == 0, 0, xp.astype(x0, b.dtype) / scale)
-        wanted = xp.maximum(options.tolerance(dtype) * norm(b), options.atol / scale)
+        wanted = xp.maximum(options.tolerance(numpy_dtype(b)) * norm(b), options.atol / scale)
         x, steps, size = _rounds(engine, Task(A, M, wanted, options.restart), b, x, scale, options)
         x = x * scale
     insist((size <= wanted).all(), partial(_not_converged, _name(engine)), steps, *_worst(size, wanted, norm(b)))

@@ -1,0 +1,231 @@
+"""Eigenpairs under SciPy's names: the public functions, which validate, put the question, and call the rule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ldiv import precondition
+from ldiv.arrays import batch_of, broadcast, is_complex
+from ldiv.eigenproblem import Task, engines
+from ldiv.eigen_info import Watched, eigen_info
+from ldiv.errors import got
+from ldiv.matrix import as_matrix
+from ldiv.promise import promised
+from ldiv.rule import Array, Tree, bind, leaves, public, rebuild, traced
+from ldiv.rules.eigenpairs import Eigenpairs
+from ldiv.structure import Structure
+from ldiv.structures.dense import Dense
+from ldiv.structures.diagonal import Diagonal
+from ldiv.structures.identity import Identity
+from ldiv.validate import as_block, common_precision, require_batches, require_option, require_square, together
+
+WHICH = ("LM", "SM", "LA", "SA", "BE")
+
+
+@public
+def eigsh(
+    A: Any,
+    k: int = 6,
+    M: Any = None,
+    sigma: float | None = None,
+    which: str = "LM",
+    v0: Array | None = None,
+    ncv: int | None = None,
+    maxiter: int | None = None,
+    tol: float = 0,
+    return_eigenvectors: bool = True,
+    *,
+    method: str = "auto",
+    guard: int = 2,
+    on_degenerate: str = "raise",
+    info: bool = False,
+) -> Any:
+    """Find k eigenvalues and eigenvectors of a Hermitian matrix or pencil, differentiably.
+
+        A x_i = lam_i M x_i,    X^H M X = I
+
+    A: Hermitian, M: Hermitian positive definite; arrays (*batch, n, n), SparseArrays, or operators; both triangles are read, and must
+    agree up to rounding. Returns w (*batch, k), ascending, and X (*batch, n, k), M-orthonormal; with return_eigenvectors=False w alone;
+    with info=True also an `EigenInfo`.
+    sigma: the k eigenvalues nearest to sigma, by the factor of A - sigma M; which: "LM", "SM", "LA", "SA" or "BE", of the eigenvalues, or
+    with a sigma of 1 / (lam - sigma), as in SciPy. v0, ncv, maxiter, tol as in SciPy; the start is always the same one. method: "auto",
+    "lapack" (small or dense), "arpack" or "lobpcg". guard: pairs computed beyond the k, which serve the derivative.
+    dtypes: float32, float64, complex64, complex128.
+    Differentiable in A and M in every mode and order. Inside a repeated eigenvalue a loss must not depend on the basis, nor on single
+    eigenvalues: on_degenerate="raise" refuses it with NotDifferentiableError, "warn" warns, and as "drop" leaves the undefined part out.
+    Cost: 1 factorization forward (with sigma, or for M), none after it. Reverse: eigenvalues alone take no solve; eigenvectors one
+    deflated solve each, in one block, by the factor of the forward where there is one. Cotangents are on the patterns of A and M.
+    Raises ConvergenceError, NotSymmetricError, NotPositiveDefiniteError, SingularMatrixError (sigma is an eigenvalue), EngineError,
+    NotDifferentiableError; ValueError for shapes, NaN and infinity. Not twice differentiable by forward mode inside a cluster.
+    Source: Magnus (1985); Nelson (1976); Lehoucq, Sorensen and Yang (1998).
+
+    >>> import ldiv, numpy as np
+    >>> A = ldiv.diags_array([-np.ones(9), 2 * np.ones(10), -np.ones(9)], offsets=[-1, 0, 1])
+    >>> w, X = ldiv.eigsh(A, 2, sigma=0)
+    >>> w.round(6)
+    array([0.081014, 0.317493])
+    >>> bool(np.allclose(A @ X, X * w))
+    True
+    """
+    watched = Watched() if info else None
+    task, args = posed(A, k, M, sigma, which, v0, ncv, maxiter, tol, method, guard, on_degenerate, watched)
+    w, X, others, _, doubt = bind(Eigenpairs(task), *args)
+    found = (w, X) if return_eigenvectors else (w,)
+    if watched is not None:
+        if traced(w):
+            raise TypeError(got("info=True", "values that are known now", "a trace (jit, vmap)", "Ask for info outside of the transformation."))
+        found = (*found, eigen_info(w, others, doubt, watched))
+    return found if len(found) > 1 else w
+
+
+@public
+def eigh(A: Any, B: Any = None, subset_by_index: tuple[int, int] | None = None, *, on_degenerate: str = "raise") -> tuple[Array, Array]:
+    """Find the eigenvalues and eigenvectors of a dense Hermitian matrix or pencil, differentiably.
+
+        A x_i = lam_i B x_i,    X^H B X = I
+
+    A, B: arrays (*batch, n, n), B positive definite; both triangles are read, and must agree up to rounding. Returns w (*batch, k),
+    ascending, and X (*batch, n, k): all pairs, or those from subset_by_index[0] to subset_by_index[1], both included.
+    dtypes, derivatives, on_degenerate, errors as in `eigsh`. Cost: the full decomposition, 9 n^3 operations; a derivative takes a few
+    products of that size, and solves nothing.
+    Source: Golub and Van Loan, chapter 8.
+
+    >>> import ldiv, numpy as np
+    >>> w, X = ldiv.eigh(np.array([[2.0, 1.0], [1.0, 2.0]]))
+    >>> w
+    array([1., 3.])
+    """
+    n = _hermitian("A", A)[0].shape[0]
+    first, last = (0, n - 1) if subset_by_index is None else (int(i) for i in subset_by_index)
+    if not 0 <= first <= last < n:
+        raise ValueError(got("subset_by_index", f"(first, last) with 0 <= first <= last < {n}", str(subset_by_index), "Both ends are included."))
+    for name, a in (("A", A), ("B", B)):
+        if a is not None and not isinstance(as_matrix(name, a).structure.unview()[0], Dense):
+            raise TypeError(got(name, "a dense array", type(a).__name__, "Use ldiv.eigsh, which knows the structure."))
+    task, args = posed(A, last - first + 1, B, method="lapack", on_degenerate=on_degenerate, metric="B")
+    w, X, *_ = bind(Eigenpairs(replace(task, which="index", first=first)), *args)
+    return w, X
+
+
+@public
+def lobpcg(
+    A: Any,
+    X: Array,
+    B: Any = None,
+    M: Any = None,
+    Y: Array | None = None,
+    tol: float | None = None,
+    maxiter: int | None = None,
+    largest: bool = True,
+    *,
+    on_degenerate: str = "raise",
+) -> tuple[Array, Array]:
+    """Find the k largest or smallest eigenpairs without a factorization, from products with blocks, differentiably.
+
+        A x_i = lam_i B x_i,    X^H B X = I,    Y^H B X = 0
+
+    A: Hermitian, B: Hermitian positive definite; arrays, SparseArrays, LinearOperators. X (n, k): where to start. M: a matrix near A^-1
+    (or near the inverse of A - sigma B) to precondition with, Hermitian positive definite: "jacobi", "amg", a factorization of a nearby
+    matrix, `preconditioner(...)`, or any Matrix. Y (n, c): vectors that X stays B-orthogonal to. Returns w (k,), ascending, and X.
+    Stops where every |A x - lam B x| |x| is at most tol times the largest |lam| of the block (eps^(2/3) by default); maxiter steps at
+    most (SciPy's 20 would rarely do: 500).
+    dtypes, derivatives, on_degenerate as in `eigsh`, M, X and Y are constants; the adjoint is one block of deflated MINRES, with M. With
+    Y, not differentiable in B, and in A as the problem in the complement of Y.
+    Cost: per step one product with A, B and M for k columns. Raises ConvergenceError, forward and adjoint.
+    Source: Knyazev, SIAM J. Sci. Comput. 23 (2001).
+
+    >>> import ldiv, numpy as np
+    >>> A = ldiv.diags_array([np.arange(1.0, 301.0)], offsets=[0])
+    >>> w, X = ldiv.lobpcg(A, np.random.default_rng(0).standard_normal((300, 2)), largest=False, M="jacobi")
+    >>> w.round(6)
+    array([1., 2.])
+    """
+    structure, params = _hermitian("A", A)
+    n = structure.shape[0]
+    block, vector = as_block("X", X, n, leaves(params)[0])
+    if vector or block.ndim != 2:
+        raise ValueError(got("X", f"a block ({n}, k)", str(tuple(X.shape)), "Batches are mapped over with vmap."))
+    task, (pA, pB, _) = posed(A, block.shape[1], B, None, "LA" if largest else "SA", maxiter=maxiter, method="lobpcg", guard=0, metric="B")
+    task = replace(task, tol=0.0 if tol is None else float(tol), on_degenerate=on_degenerate, start=True)
+    near: Tree = ()
+    if M is not None:
+        structure, near = precondition.given(M, task.A, pA)
+        task = replace(task, M=structure)
+    constraints: Tree = ()
+    if Y is not None:
+        constraints, _ = as_block("Y", Y, n, leaves(params)[0])
+        if constraints.shape[1] + task.k > n:
+            raise ValueError(got("Y", f"at most {n - task.k} columns", str(constraints.shape[1]), "Nothing would be left for X."))
+        task = replace(task, constraints=constraints.shape[1])
+    w, X, *_ = bind(Eigenpairs(task), pA, pB, (near, block, constraints))
+    return w, X
+
+
+# -- what is asked, checked -----------------------------------------------------------------------------------------------------------
+
+
+def posed(
+    A: Any,
+    k: Any,
+    M: Any,
+    sigma: Any = None,
+    which: str = "LM",
+    v0: Array | None = None,
+    ncv: int | None = None,
+    maxiter: int | None = None,
+    tol: float = 0,
+    method: str = "auto",
+    guard: int = 2,
+    on_degenerate: str = "raise",
+    watch: Watched | None = None,
+    *,
+    metric: str = "M",
+) -> tuple[Task, tuple[Tree, ...]]:
+    """Checked: the task, and the arguments of the rules that answer it."""
+    (structure, pA), n = _hermitian("A", A), as_matrix("A", A).structure.shape[0]
+    B: Structure = Identity(n)
+    pB: Tree = ()
+    if M is not None:
+        B, pB = _hermitian(metric, M)
+        if B.shape[0] != n:
+            raise ValueError(got(metric, f"shape {structure.shape}", str(B.shape), "It measures the vectors of A."))
+        for x in leaves(pB):
+            together(metric, x, leaves(pA)[0])
+        require_batches(metric, *(broadcast(*(batch_of(x, c) for x, c in zip(leaves(p), leaves(s.core), strict=True))) for s, p in ((structure, pA), (B, pB))))
+    if not isinstance(k, int | np.integer) or isinstance(k, bool) or not 1 <= k <= n:
+        raise ValueError(got("k", f"a number of pairs from 1 to {n}", repr(k), "It is how many are returned."))
+    require_option("which", which, WHICH)
+    require_option("method", method, ("auto", *engines()))
+    require_option("on_degenerate", on_degenerate, ("raise", "warn", "drop"))
+    for name, value, low in (("ncv", ncv, k + 1), ("maxiter", maxiter, 1), ("guard", guard, 0)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low):
+            raise ValueError(got(name, f"an integer >= {low}", repr(value), "It is static."))
+    for name, value in (("sigma", sigma), ("tol", tol)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value)):
+            raise ValueError(got(name, "a real number", repr(value), "It is static: not an array of a framework."))
+    pA, pB = _of_one_precision(structure, pA, B, pB)
+    start: Tree = ()
+    if v0 is not None:
+        start, vector = as_block("v0", v0, n, leaves(pA)[0])
+        if not vector:
+            raise ValueError(got("v0", f"shape ({n},)", str(tuple(v0.shape)), "It is one vector; ldiv.lobpcg starts from a block."))
+    shift = None if sigma is None else float(sigma)
+    task = Task(structure, B, int(k), which, shift, 0, int(guard), method, float(tol), maxiter, ncv, on_degenerate, start=v0 is not None, watch=watch)
+    return task, (pA, pB, ((), start, ()))
+
+
+def _hermitian(name: str, a: Any) -> tuple[Structure, Tree]:
+    matrix = as_matrix(name, a)
+    require_square(name, matrix.structure.shape)
+    if isinstance(matrix.structure.unview()[0], Diagonal) and not any(map(is_complex, leaves(matrix.params))):
+        return matrix.structure, matrix.params
+    return promised(matrix, "her")
+
+
+def _of_one_precision(A: Structure, pA: Tree, B: Structure, pB: Tree) -> tuple[Tree, Tree]:
+    flat = common_precision(*leaves(pA), *leaves(pB))
+    both: tuple[Tree, Tree] = rebuild((A.core, B.core), flat)
+    return both

@@ -1,0 +1,1 @@
+"""One engine for eigenpairs per file; found by folder scan."""

@@ -1,0 +1,187 @@
+"""A X = B X Lam from products alone: the best X in span [X, P, W], the block, its last move and its preconditioned residual (LOBPCG).
+
+    W = M (A X - B X Lam);   S = [X P W], S^H B S = I;   S^H A S = C Theta C^H;   X <- S C_k;   P <- what S C_k adds to the old X
+All coordinates are small matrices: P is made orthonormal to X among them, W by projection and SVQB, twice. A direction that is
+linearly dependent becomes zero and its Ritz value is put out of reach, so that shapes never change. Pairs that have arrived
+give no more W. A P, B P, A X, B X follow the coordinates; every RENEW steps, and at the end, they are computed again.
+Cost of a step: k products with A, B and M each, and about 45 n k^2 multiplications. Never differentiated.
+Reference: Knyazev, SIAM J. Sci. Comput. 23 (2001); Stathopoulos and Wu, SIAM J. Sci. Comput. 23 (2002), for SVQB; Hetmaniuk and
+Lehoucq, J. Comput. Phys. 218 (2006), and Duersch, Shao, Yang and Gu, SIAM J. Sci. Comput. 40 (2018), for the orthonormal basis.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ldiv.arrays import alike, conj, numpy_dtype, real, transpose
+from ldiv.assembled import Product
+from ldiv.errors import NotPositiveDefiniteError, got
+from ldiv.rule import Array, frontend_of, insist, namespace
+
+RENEW = 100  # steps
+ROUNDING = 32  # how many roundings of the entries of X a residual cannot be below
+
+Pairs = tuple[tuple[Array, Array], ...]  # of V and B V, with V^H B V = I
+State = tuple[Array, ...]  # steps, Q = [X P], A Q, B Q, lam, the sizes of the residuals, those that are wanted
+
+
+class Task(NamedTuple):
+    """What a step is given; `sign` makes the wanted eigenvalues the lowest."""
+
+    A: Product
+    B: Product | None
+    M: Product | None
+    outside: Pairs
+    tol: float | None
+    sign: int
+
+
+def iterate(
+    A: Product, B: Product | None, M: Product | None, X: Array, Y: Array | None, tol: float | None, maxiter: int, largest: bool
+) -> tuple[Array, Array, Array, Array]:
+    """(lam (k,) ascending, X (n, k), the sizes of the residuals, steps): the lowest or largest pairs B-orthogonal to Y (n, c).
+
+    Stops when all residuals are `wanted` or after maxiter steps: whether it has converged is for the caller to ask.
+    """
+    k, task = X.shape[1], Task(A, B, M, (), tol, -1 if largest else 1)
+    if Y is not None:
+        task = task._replace(outside=(_basis(task, Y, ()),))
+    zero = namespace(X).zeros((), **(alike(X) | {"dtype": namespace(X).int32}))
+    state = _renew(task, zero, X)
+    rank = (_squares(state[1], state[3])[:k] > 0.5).sum()
+    advice = "Start from random columns; there can be no more of them than rows, less the columns of Y."
+    insist(rank == k, lambda r: ValueError(got("X", f"{k} columns linearly independent of each other and of Y", f"rank {int(r)}", advice)), rank)
+    loop = frontend_of(X).loop
+
+    def going(state: State) -> Array:
+        return (state[0] < maxiter) & (state[5] > state[6]).any()
+
+    def round_(state: State) -> State:
+        end = state[0] + RENEW
+        steps, Q, *_, _ = loop(lambda s: going(s[:-1]) & (s[0] < s[-1]), lambda s: (*_step(task, s[:-1]), s[-1]), (*state, end))
+        return _renew(task, steps, Q[:, :k])
+
+    steps, Q, _, _, lam, size, _ = loop(going, round_, state)
+    up = namespace(lam).argsort(lam)
+    return lam[up], Q[:, :k][:, up], size[up], steps
+
+
+def wanted(A: Product, X: Array, lam: Array, tol: float | None) -> Array:
+    """tol max |lam| for each residual |A x - lam B x| |x|, or what rounding of the entries of x alone makes of it.
+
+    The latter, by signs that look random: |A (s x)| |x| eps. Rows of A that are huge where x is small do not count.
+    """
+    xp, eps = namespace(X), _eps(X)
+    at = xp.arange(X.shape[0], **alike(lam))[:, None]
+    s = xp.where(xp.cos(at * at) > 0, xp.ones_like(at), -xp.ones_like(at))
+    rounding = ROUNDING * eps * _norm(A(s * X)) * _norm(X)
+    return xp.maximum((eps ** (2 / 3) if tol is None else tol) * xp.max(xp.abs(lam)), rounding)
+
+
+def _renew(task: Task, steps: Array, X: Array) -> State:
+    """From X alone, with products that are true."""
+    xp = namespace(X)
+    X, _ = _basis(task, X, task.outside)
+    AX, BX = task.A(X), X if task.B is None else task.B(X)
+    lam, C = _ritz(task, X, AX, BX, X.shape[1])
+    X, AX, BX = X @ C, AX @ C, BX @ C
+    Q, AQ, BQ = (xp.concat([V, xp.zeros_like(V)], axis=1) for V in (X, AX, BX))
+    return steps, Q, AQ, BQ, lam, _sizes(task, X, AX, BX, lam), wanted(task.A, X, lam, task.tol)
+
+
+def _step(task: Task, state: State) -> State:
+    steps, Q, AQ, BQ, lam, size, enough = state
+    xp, k = namespace(Q), Q.shape[1] // 2
+    W = xp.where(size > enough, AQ[:, :k] - BQ[:, :k] * lam, 0)
+    W = W if task.M is None else task.M(W)
+    insist(xp.isfinite(xp.abs(W)).all(), _not_finite)
+    W, BW = _basis(task, W, (*task.outside, (Q, BQ)))
+    S, AS = xp.concat([Q, W], axis=1), xp.concat([AQ, task.A(W)], axis=1)
+    BS = S if task.B is None else xp.concat([BQ, BW], axis=1)
+    lam, C = _ritz(task, S, AS, BS, k)
+    moved = xp.concat([xp.zeros_like(C[:k, :]), C[k:, :]], axis=0)
+    C = xp.concat([C, _orthonormal(moved, ((C, C),))], axis=1)
+    Q, AQ = S @ C, AS @ C
+    BQ = Q if task.B is None else BS @ C
+    return steps + 1, Q, AQ, BQ, lam, _sizes(task, Q[:, :k], AQ[:, :k], BQ[:, :k], lam), enough
+
+
+def _ritz(task: Task, S: Array, AS: Array, BS: Array, k: int) -> tuple[Array, Array]:
+    """The k lowest Ritz values and their coordinates in S, whose columns are orthonormal or zero."""
+    xp, H = namespace(S), task.sign * _gram(S, AS)
+    there = _squares(S, BS) > 0.5
+    reach = xp.linalg.matrix_norm(H)
+    insist(xp.isfinite(reach), _not_finite)
+    beyond = xp.where(there, xp.zeros_like(reach), xp.where(reach == 0, 1, 3 * reach))
+    theta, C = xp.linalg.eigh((H + conj(transpose(H))) / 2 + xp.eye(S.shape[1], **alike(S)) * beyond)
+    return task.sign * theta[:k], xp.where(there[:, None], C[:, :k], 0)
+
+
+def _sizes(task: Task, X: Array, AX: Array, BX: Array, lam: Array) -> Array:
+    """|A x - lam B x| |x|; with constraints, of the problem on their complement."""
+    R = AX - BX * lam
+    for Y, BY in task.outside:
+        R = R - BY @ _gram(Y, R)
+    return _norm(R) * _norm(X)
+
+
+# -- orthonormal or zero --------------------------------------------------------------------------------------------------------
+
+
+def _basis(task: Task, W: Array, outside: Pairs) -> tuple[Array, Array]:
+    """A B-orthonormal basis of W, B-orthogonal to those outside, and B times it: one product, of columns that are orthonormal."""
+    W = _orthonormal(W, outside)
+    if task.B is None:
+        return W, W
+    BW = task.B(W)
+    for cut in (10 * W.shape[1] * _eps(W), 0.25):
+        G = _gram(W, BW)
+        insist((real(G.diagonal()) >= 0).all(), lambda: NotPositiveDefiniteError("lobpcg", "that B of A x = lambda B x is not"))
+        T = _svqb(G, 0.0, cut)
+        W, BW = W @ T, BW @ T
+    for V, BV in outside:
+        T = _gram(BV, W)
+        W, BW = W - V @ T, BW - BV @ T
+    return W, BW
+
+
+def _orthonormal(W: Array, outside: Pairs) -> Array:
+    """The second time, what is left of rounding after the projection is seen by its size."""
+    size = _norm(W)
+    W = W / namespace(W).where(size == 0, 1, size)
+    for least, cut in ((100 * _eps(W), 10 * W.shape[1] * _eps(W)), (0.5, 0.25)):
+        for V, BV in (*outside, *outside):
+            W = W - V @ _gram(BV, W)
+        W = W @ _svqb(_gram(W, W), least, cut)
+    return W
+
+
+def _svqb(G: Array, least: float, cut: float) -> Array:
+    """T with T^H G T = I, zeros for columns of a size up to `least`, and for eigenvalues of the scaled G up to `cut`."""
+    xp, size = namespace(G), namespace(G).sqrt(real(G.diagonal()))
+    scale = xp.where(size > least, 1 / xp.where(size > least, size, 1), 0)
+    theta, U = xp.linalg.eigh(scale[:, None] * (G + conj(transpose(G))) / 2 * scale)
+    return scale[:, None] * U * xp.where(theta > cut, 1 / xp.sqrt(xp.where(theta > cut, theta, 1)), 0)
+
+
+def _gram(V: Array, W: Array) -> Array:
+    return conj(transpose(V)) @ W
+
+
+def _squares(S: Array, BS: Array) -> Array:
+    """s^H B s of each column."""
+    return real(namespace(S).linalg.vecdot(S, BS, axis=0))
+
+
+def _norm(X: Array) -> Array:
+    return namespace(X).sqrt(_squares(X, X))
+
+
+def _eps(X: Array) -> float:
+    return float(np.finfo(numpy_dtype(X)).eps)
+
+
+def _not_finite() -> ValueError:
+    return ValueError(got("A, B, M", "products that are finite", "NaN or infinity", "Look at their entries, or at what their functions return."))

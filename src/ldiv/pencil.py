@@ -1,0 +1,67 @@
+"""(A - sigma B)^-1 on the host, by whatever engine factors it; its factor is remembered, and so serves the derivative too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ldiv import solver
+from ldiv.pattern import Pattern
+from ldiv.rule import Tree
+from ldiv.structure import Structure
+from ldiv.structures.composed import entries, entry_values, joined
+from ldiv.structures.dense import Dense
+from ldiv.structures.diagonal import Diagonal
+from ldiv.structures.identity import Identity
+from ldiv.structures.sparse import Sparse
+from ldiv.structures.symmetric import Symmetric
+
+
+def shift_inverse(A: Structure, B: Structure, pA: Tree, pB: Tree, sigma: float) -> Callable[[Any], Any]:
+    """Y -> (A - sigma B)^-1 Y."""
+    structure, p = (A, pA) if sigma == 0 else _shifted(A, B, pA, pB, sigma)
+    return partial(_solve, structure, p, "pos" if structure.definite else "gen")
+
+
+def inverse(B: Structure, pB: Tree) -> Callable[[Any], Any]:
+    """Y -> B^-1 Y for a positive definite B."""
+    return (lambda y: y) if isinstance(B, Identity) else partial(_solve, B, pB, "pos")
+
+
+def _solve(structure: Structure, p: Tree, told: str, y: Any) -> Any:
+    block = y if y.ndim == 2 else y[:, None]
+    return solver.solve(structure, p, block, told, "direct").reshape(y.shape)
+
+
+def factors(A: Structure, B: Structure) -> bool:
+    """Have A and B entries, of which those of A - sigma B are made?"""
+    return _dense(A) and _dense(B) or all(map(_has_entries, (A, B)))
+
+
+def _dense(structure: Structure) -> bool:
+    base = structure.unview()[0]
+    return isinstance(base.base if isinstance(base, Symmetric) else base, Dense | Identity)
+
+
+def _has_entries(structure: Structure) -> bool:
+    base = structure.unview()[0]
+    return isinstance(base, Identity | Diagonal) or hasattr(base, "pattern")
+
+
+def _shifted(A: Structure, B: Structure, pA: Tree, pB: Tree, sigma: float) -> tuple[Structure, Tree]:
+    """A - sigma B on one pattern, or as one dense array."""
+    if _dense(A) and _dense(B):
+        b = np.eye(B.shape[0]) if isinstance(B, Identity) else B.todense(pB)
+        return Symmetric(Dense(*A.shape)), A.todense(pA) - sigma * b
+    structure: Symmetric = A.memo(("pencil", B), lambda: Symmetric(Sparse(Pattern(*_both(A, B), A.shape))))
+    b = np.ones(B.shape[0]) if isinstance(B, Identity) else entry_values(B, pB)
+    return structure, joined([entry_values(A, pA), -sigma * b])
+
+
+def _both(A: Structure, B: Structure) -> list[Any]:
+    diagonal = np.arange(B.shape[0])
+    places = entries(A), (diagonal, diagonal) if isinstance(B, Identity) else entries(B)
+    return [np.concatenate(indices) for indices in zip(*places, strict=True)]

@@ -1,0 +1,99 @@
+"""A X = B X Lam, X^H B X = I: k pairs, A Hermitian, B Hermitian positive definite.
+
+tangent      a = X^H dA X, b = X^H dB X;  dlam_i = Re(a_ii - lam_i b_ii);  dX = X (Om - b/2) + Z,
+             Om_ji = [a_ji - (lam_i + lam_j)/2 b_ji] R_ji,  z_i = -S_i (dA - lam_i dB) x_i
+cotangent    M = X^H X_bar = Hh + K, Hermitian and skew;  T_ji = K_ji R_ji,  w_i = -S_i x_bar_i;  A_bar = P_A X^H, B_bar = P_B X^H,
+             P_A = W + X (T + diag lam_bar),  P_B = -W Lam - X (Hh/2 + (T Lam + Lam T)/2 + diag(lam_bar o lam))
+             R_ji = 1 / (lam_i - lam_j), 0 inside of a cluster; S_i the reduced resolvent: k deflated solves, none without X_bar
+cost         forward that of the engine; each direction of a derivative k deflated solves
+reference    Magnus, Econometric Theory 1 (1985); Nelson, AIAA J. 14 (1976)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ldiv.arrays import real, unit_columns
+from ldiv.eigenproblem import Task, choose
+from ldiv.rule import Array, Rule, Tree, namespace
+from ldiv.rules.deflated import adjoint, deflated
+from ldiv.rules.gaps import gaps
+from ldiv.structure import minus, nothing, outer, plus, push
+
+
+@dataclass(frozen=True)
+class Eigenpairs(Rule):
+    """Arguments (pA, pB, aids); outputs lam (*batch, k), X (*batch, n, k), and of further pairs gam, G, and the doubt of all."""
+
+    task: Task
+    differentiable = (True, True, False, False, False)
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return self.task.core
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        pA, pB, aids = args
+        lam, X, doubt = choose(self.task, pA, pB).pairs(self.task, pA, pB, aids)
+        k = self.task.k
+        return lam[..., :k], X[..., :k], lam[..., k:], X[..., k:], doubt
+
+    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+        (pA, pB, aids), (dpA, dpB, _), (lam, X, gam, G, doubt) = args, tangents, out
+        dAX, dBX = push(self.task.A, pA, dpA, X), push(self.task.B, pB, dpB, X)
+        if dAX is None and dBX is None:
+            return (None,) * len(out)
+        moved = minus(dAX, None if dBX is None else dBX * lam[..., None, :])
+        assert moved is not None
+        n = adjoint(X) @ moved  # a_ji - lam_i b_ji
+        dlam = real(namespace(n).linalg.diagonal(n))
+        b = None if dBX is None else adjoint(X) @ dBX
+        half = n if b is None else n + b * (lam[..., None, :] - lam[..., :, None]) / 2  # a_ji - (lam_i + lam_j)/2 b_ji
+        R, dlam = self._gaps(False, out, off_diagonal(half), adjoint(G) @ moved, X, moved, dlam)
+        Z = deflated(self.task, pA, pB, embedded(lam, X), X, -moved, aids, (gam, G, doubt))
+        C = minus(half * R, None if b is None else b / 2)
+        return dlam, X @ C + Z, None, None, None
+
+    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+        (pA, pB, aids), (lam_bar, X_bar, *_), (lam, X, gam, G, doubt) = args, cotangents, out
+        if lam_bar is None and X_bar is None:
+            return tuple(map(nothing, need))
+        known = X * 0 if X_bar is None else X_bar
+        m = adjoint(X) @ known
+        K, lam_bar = (m - adjoint(m)) / 2, lam * 0 if lam_bar is None else lam_bar
+        R, lam_bar = self._gaps(True, out, K, adjoint(G) @ known, X, known, lam_bar)
+        inner, outside = embedded(lam_bar, X), None
+        if X_bar is not None:
+            inner = inner + K * R
+            outside = deflated(self.task, pA, pB, embedded(lam, X), X, -X_bar, aids, (gam, G, doubt))
+        P_A = plus(X @ inner, outside)
+        P_B = None
+        if not self.task.standard:
+            middle = (inner * lam[..., None, :] + lam[..., :, None] * inner) / 2 + (m + adjoint(m)) / 4
+            P_B = -plus(X @ middle, None if outside is None else outside * lam[..., None, :])
+        A_bar = outer(self.task.A, pA, P_A, X, need[0])
+        B_bar = nothing(need[1]) if P_B is None else outer(self.task.B, pB, P_B, X, need[1])
+        return A_bar, B_bar, nothing(need[2])
+
+    def _gaps(self, cotangent: bool, out: Any, inside: Array, beyond: Array, X: Array, Y: Array, d: Array) -> tuple[Array, Array]:
+        """R and d, if what couples the pairs, X^H Y and G^H Y, allows a derivative."""
+        lam, _, gam, G, doubt = out
+        xp = namespace(X)
+        x, y = (xp.linalg.vector_norm(z, axis=-2) for z in (xp.concat([X, G], axis=-1), Y))
+        k = lam.shape[-1]
+        scale = x[..., :, None] * y[..., None, :]
+        mutual = scale[..., :k, :]
+        scale = xp.concat([xp.maximum(mutual, mutual.mT), scale[..., k:, :]], axis=-2)
+        coupling = xp.concat([inside, beyond], axis=-2)
+        return gaps(cotangent, self.task.on_degenerate, lam, gam, doubt, coupling, scale, d)
+
+
+def embedded(lam: Array, like: Array) -> Array:
+    """diag(lam), in the dtype of `like`."""
+    return lam[..., :, None] * unit_columns(like, lam.shape[-1], range(lam.shape[-1]))
+
+
+def off_diagonal(x: Array) -> Array:
+    """x without its diagonal."""
+    return x * (1 - unit_columns(x, x.shape[-1], range(x.shape[-1])))

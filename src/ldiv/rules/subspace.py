@@ -1,0 +1,144 @@
+"""An invariant subspace: A X = B X H, X^H B X = I, H = X^H A X; smooth where single eigenpairs are not.
+
+tangent      a = X^H dA X, b = X^H dB X;  A Z - B Z H = -(I - B X X^H)(dA X - dB X H), X^H B Z = 0;
+             dX = Z - X b/2,  dH = a - (b H + H b)/2
+cotangent    A W - B W H = -(I - B X X^H) X_bar, X^H B W = 0;  A_bar = P_A X^H, B_bar = P_B X^H,
+             P_A = W + X Gam,  P_B = -W H - X (sym(X^H X_bar)/2 + (Gam H + H Gam)/2),  Gam = sym(H_bar)
+cost         forward that of the engine; each direction of a derivative k deflated solves. No gap inside of the subspace occurs
+reference    Stewart and Sun, Matrix Perturbation Theory, chapter V
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldiv.arrays import numpy_dtype, real
+from ldiv.eigenproblem import Task, choose
+from ldiv.errors import NotDifferentiableError
+from ldiv.rule import Array, Rule, Tree, asnumpy, bind, frontend_of, insist, namespace
+from ldiv.rules.deflated import adjoint, deflated
+from ldiv.rules.eigenpairs import embedded
+from ldiv.rules.gaps import Gaps
+from ldiv.structure import minus, nothing, outer, plus, push
+
+
+@dataclass(frozen=True)
+class Subspace(Rule):
+    """Arguments (pA, pB, aids); outputs X (*batch, n, k), H (*batch, k, k), and of further pairs gam, G, and the doubt of all."""
+
+    task: Task
+    differentiable = (True, True, False, False, False)
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return self.task.core
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        pA, pB, aids = args
+        lam, X, doubt = choose(self.task, pA, pB).pairs(self.task, pA, pB, aids)
+        k = self.task.k
+        return X[..., :k], embedded(lam[..., :k], X), lam[..., k:], X[..., k:], doubt
+
+    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+        (pA, pB, aids), (dpA, dpB, _), (X, H, *known) = args, tangents, out
+        dAX, dBX = push(self.task.A, pA, dpA, X), push(self.task.B, pB, dpB, X)
+        moved = minus(dAX, None if dBX is None else dBX @ H)
+        if moved is None:
+            return (None,) * len(out)
+        moved, _ = bind(self._defined(False), X, H, moved, H * 0, *known)
+        Z = deflated(self.task, pA, pB, H, X, -moved, aids, tuple(known))
+        a = adjoint(X) @ moved  # X^H dA X - b H
+        if dBX is None:
+            return Z, a, None, None, None
+        b = adjoint(X) @ dBX
+        return Z - X @ b / 2, a + (b @ H - H @ b) / 2, None, None, None
+
+    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+        (pA, pB, aids), (X_bar, H_bar, *_), (X, H, *known) = args, cotangents, out
+        if X_bar is None and H_bar is None:
+            return tuple(map(nothing, need))
+        G, gam = X * 0 if X_bar is None else X_bar, H * 0 if H_bar is None else H_bar
+        G, gam = bind(self._defined(True), X, H, G, (gam + adjoint(gam)) / 2, *known)
+        W = None if X_bar is None else deflated(self.task, pA, pB, H, X, -G, aids, tuple(known))
+        P_A, P_B = plus(X @ gam, W), None
+        if not self.task.standard:
+            m = adjoint(X) @ G
+            P_B = -plus(X @ ((m + adjoint(m)) / 4 + (gam @ H + H @ gam) / 2), None if W is None else W @ H)
+        A_bar = outer(self.task.A, pA, P_A, X, need[0])
+        return A_bar, nothing(need[1]) if P_B is None else outer(self.task.B, pB, P_B, X, need[1]), nothing(need[2])
+
+    def _defined(self, cotangent: bool) -> Defined:
+        return Defined(cotangent, self.task.on_degenerate)
+
+
+@dataclass(frozen=True)
+class Defined(Rule):
+    """Arguments (X, H, Y, Gam, gam, G, doubt), outputs Y and Gam as they came: good to use where nothing was raised.
+
+    A loss must not depend on the basis: skew(X^H Y) + H Gam - Gam H = 0; and the subspace must not cut a cluster.
+    """
+
+    cotangent: bool
+    on_degenerate: str
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (2, 2, 2, 2, 1, 2, 1)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        X, H, Y, gam, *known = args
+        xp = namespace(X)
+        if self.on_degenerate != "drop":
+            self._judge_basis(X, H, Y, gam)
+            theta, Q = xp.linalg.eigh(H)
+            self._judge_cut(theta, X, Y @ Q, real(xp.linalg.diagonal(adjoint(Q) @ gam @ Q)), *known)
+        return Y + 0, gam + 0
+
+    def _judge_basis(self, X: Array, H: Array, Y: Array, gam: Array) -> None:
+        if not self.cotangent:
+            return
+        m = adjoint(X) @ Y
+        defect, size = _size((m - adjoint(m)) / 2 + H @ gam - gam @ H), _size(X) * _size(Y) + _size(H) * _size(gam)
+        root = float(np.finfo(numpy_dtype(size)).eps) ** 0.5
+        if self.on_degenerate == "raise":
+            insist((defect <= root * size).all(), _depends)
+        else:
+            frontend_of(X).tell(_warn, defect, root * size)
+
+    def _judge_cut(self, theta: Array, X: Array, Y: Array, d: Array, others: Array, G: Array, doubt: Array) -> None:
+        xp = namespace(X)
+        beyond = adjoint(G) @ Y
+        inside = xp.zeros_like(adjoint(X) @ Y)
+        x, y = (xp.linalg.vector_norm(z, axis=-2) for z in (xp.concat([X, G], axis=-1), Y))
+        coupling = xp.concat([inside, beyond], axis=-2)
+        Gaps(self.cotangent, self.on_degenerate, inside=False).kernel(theta, others, doubt, coupling, x[..., :, None] * y[..., None, :], d)
+
+    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+        return tangents[2], tangents[3]
+
+    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+        Y_bar, gam_bar = cotangents
+        return None, None, Y_bar if need[2] else None, gam_bar if need[3] else None, None, None, None
+
+
+def _size(x: Array) -> Array:
+    return namespace(x).linalg.matrix_norm(x)
+
+
+def _depends() -> NotDifferentiableError:
+    return NotDifferentiableError(_BASIS)
+
+
+def _warn(defect: Any, allowed: Any) -> None:
+    if (asnumpy(defect) > asnumpy(allowed)).any():
+        warnings.warn(_BASIS, stacklevel=2)
+
+
+_BASIS = (
+    "no derivative: the loss depends on the basis of the subspace, which is arbitrary. Let it depend on X X^H M, on X f(H) X^H or on "
+    "the eigenvalues of H; for single eigenvectors there is ldiv.eigsh."
+)

@@ -1,0 +1,45 @@
+"""S = I, without parameters: the metric of an eigenproblem that names none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldiv.rule import Array, Tree
+from ldiv.structure import Structure
+
+
+@dataclass(frozen=True)
+class Identity(Structure):
+    """The identity of size n. Parameters: the empty tuple, so that nothing of it ever moves."""
+
+    n: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n, self.n
+
+    @property
+    def core(self) -> Tree:
+        return ()
+
+    @property
+    def definite(self) -> bool:
+        return True
+
+    def matmul(self, p: Tree, x: Array) -> Array:
+        return x
+
+    def push(self, p: Tree, dp: Tree, x: Array) -> Array:
+        raise AssertionError("nothing moves")
+
+    def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
+        return ()
+
+    def view(self, op: str) -> Structure:
+        return self
+
+    def todense(self, p: Tree) -> Any:
+        return np.eye(self.n)
