@@ -24,6 +24,7 @@ from ldiv.memory import cache_info, clear_cache, set_cache_limit
 from ldiv.operators import LinearOperator
 from ldiv.precondition import preconditioner
 from ldiv.sparse import SparseArray
+from ldiv.spectral import eigenspace, spectral_function, spectral_sum, svds
 
 __version__ = "0.1.0"
 
@@ -52,6 +53,7 @@ __all__ = [
     "csc_array",
     "csr_array",
     "diags_array",
+    "eigenspace",
     "eigh",
     "eigsh",
     "explain",
@@ -65,6 +67,9 @@ __all__ = [
     "set_cache_limit",
     "solve",
     "solve_triangular",
+    "spectral_function",
+    "spectral_sum",
     "structures",
+    "svds",
     "vjp",
 ]

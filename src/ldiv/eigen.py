@@ -194,7 +194,9 @@ def posed(
             raise ValueError(got(metric, f"shape {structure.shape}", str(B.shape), "It measures the vectors of A."))
         for x in leaves(pB):
             together(metric, x, leaves(pA)[0])
-        require_batches(metric, *(broadcast(*(batch_of(x, c) for x, c in zip(leaves(p), leaves(s.core), strict=True))) for s, p in ((structure, pA), (B, pB))))
+        require_batches(
+            metric, *(broadcast(*(batch_of(x, c) for x, c in zip(leaves(p), leaves(s.core), strict=True))) for s, p in ((structure, pA), (B, pB)))
+        )
     if not isinstance(k, int | np.integer) or isinstance(k, bool) or not 1 <= k <= n:
         raise ValueError(got("k", f"a number of pairs from 1 to {n}", repr(k), "It is how many are returned."))
     require_option("which", which, WHICH)

@@ -54,6 +54,7 @@ class Task:
     M: Structure | None = None
     start: bool = False
     constraints: int = 0
+    positive: bool = False  # must all that is found be positive?
     watch: Callable[[Any], None] | None = None
 
     @property

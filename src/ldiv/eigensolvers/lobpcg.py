@@ -11,15 +11,22 @@ Lehoucq, J. Comput. Phys. 218 (2006), and Duersch, Shao, Yang and Gu, SIAM J. Sc
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldiv.arrays import alike, conj, numpy_dtype, real, transpose
-from ldiv.assembled import Product
-from ldiv.errors import NotPositiveDefiniteError, got
-from ldiv.rule import Array, frontend_of, insist, namespace
+from ldiv.arrays import alike, batch_of, broadcast, conj, numpy_dtype, real, transpose
+from ldiv.assembled import Product, assembled
+from ldiv.eigenproblem import Task
+from ldiv.errors import ConvergenceError, NotPositiveDefiniteError, got
+from ldiv.finite import require_finite
+from ldiv.journal import is_read, note
+from ldiv.rule import Array, Tree, frontend_of, insist, leaves, namespace, on_host, rebuild, traced
 
+RANK = 30
+ON_HOST = False
+MOST = 500  # steps, unless maxiter says otherwise
 RENEW = 100  # steps
 ROUNDING = 32  # how many roundings of the entries of X a residual cannot be below
 
@@ -27,7 +34,72 @@ Pairs = tuple[tuple[Array, Array], ...]  # of V and B V, with V^H B V = I
 State = tuple[Array, ...]  # steps, Q = [X P], A Q, B Q, lam, the sizes of the residuals, those that are wanted
 
 
-class Task(NamedTuple):
+def supports(task: Task, dtype: Any, device: str) -> str | None:
+    if task.sigma is not None or task.which not in ("LA", "SA"):
+        return "finds pairs at one end of the spectrum: which='LA' or 'SA', without sigma"
+    if task.k + task.constraints > task.n:
+        return f"finds at most n - {task.constraints} = {task.n - task.constraints} pairs"
+    return None
+
+
+def others(task: Task) -> int:
+    return max(min(task.guard, task.n - task.constraints - task.k), 0)
+
+
+def pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Array, Array, Array]:
+    """One problem of the batch after the other; on the host where the matrix is sparse and the framework would trace every step."""
+    flat, like = leaves((pA, pB, aids)), (task.A.core, task.B.core, task.aids_core)
+    batch = broadcast(*(batch_of(x, c) for x, c in zip(flat, leaves(like), strict=True)))
+    if any(map(traced, flat)) and hasattr(task.A.unview()[0], "pattern") and task.B.on_host and (task.M is None or task.M.on_host):
+        dtype, m = np.result_type(*{numpy_dtype(x) for x in leaves((pA, pB))}), task.k + others(task)
+        sizes = (*batch, m), np.finfo(dtype).dtype
+        return on_host(lambda *flat: pairs(task, *rebuild(like, flat)), (sizes, ((*batch, task.n, m), dtype), sizes), *flat)  # type: ignore[return-value]
+    if not batch:
+        return _pairs(task, pA, pB, aids)
+    xp = namespace(flat[0])
+    flat = [xp.broadcast_to(x, (*batch, *x.shape[x.ndim - c :])) for x, c in zip(flat, leaves(like), strict=True)]
+    found = [_pairs(task, *rebuild(like, [x[i] for x in flat])) for i in np.ndindex(*batch)]
+    return tuple(xp.reshape(xp.stack(y), (*batch, *y[0].shape)) for y in zip(*found, strict=True))  # type: ignore[return-value]
+
+
+def _pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Array, Array, Array]:
+    for name, structure, p in (("A", task.A, pA), ("B", task.B, pB)):
+        require_finite(name, *leaves(structure.read(p)))
+    near, start, Y = aids
+    X = _start(task, leaves(pA)[0], np.result_type(*{numpy_dtype(x) for x in leaves((pA, pB))}), start)
+    A, B = assembled(task.A, pA), None if task.standard else assembled(task.B, pB)
+    M = None if task.M is None else _to_dtype(assembled(task.M, near))
+    most, tol = MOST if task.maxiter is None else task.maxiter, task.tol or None
+    lam, X, size, steps = iterate(A, B, M, X, Y if task.constraints else None, tol, most, task.which == "LA")
+    enough, xp = wanted(A, X, lam, tol), namespace(X)
+    at = xp.argmax(size / xp.where(enough == 0, 1, enough))
+    insist((size <= enough).all(), partial(_not_converged, len(lam)), steps, (size <= enough).sum(), size[at], enough[at])
+    if is_read() and not traced(X):
+        note("lobpcg", int(steps), float(xp.max(size) / (xp.max(xp.abs(lam)) or 1)))
+    return lam, X, size + _rounding(A, X)
+
+
+def _start(task: Task, like: Array, dtype: np.dtype[Any], start: Tree) -> Array:
+    """The block that is given, and random columns for what it lacks."""
+    xp, m = namespace(like), task.k + others(task)
+    dtype = getattr(xp, dtype.name)
+    given = start.shape[1] if task.start else 0
+    more = xp.asarray(np.random.default_rng(task.n).standard_normal((task.n, max(m - given, 0))), **(alike(like) | {"dtype": dtype}))
+    return more if not given else xp.concat([xp.astype(start, dtype), more], axis=1)[:, :m]
+
+
+def _to_dtype(product: Product) -> Product:
+    return lambda x: namespace(x).astype(product(x), x.dtype, copy=False)
+
+
+def _not_converged(k: int, steps: Any, done: Any, residual: Any, enough: Any) -> ConvergenceError:
+    return ConvergenceError("lobpcg", int(steps), float(residual), float(enough), f"{int(done)} of {k} eigenpairs")
+
+
+# -- the iteration --------------------------------------------------------------------------------------------------------------
+
+
+class Problem(NamedTuple):
     """What a step is given; `sign` makes the wanted eigenvalues the lowest."""
 
     A: Product
@@ -45,7 +117,7 @@ def iterate(
 
     Stops when all residuals are `wanted` or after maxiter steps: whether it has converged is for the caller to ask.
     """
-    k, task = X.shape[1], Task(A, B, M, (), tol, -1 if largest else 1)
+    k, task = X.shape[1], Problem(A, B, M, (), tol, -1 if largest else 1)
     if Y is not None:
         task = task._replace(outside=(_basis(task, Y, ()),))
     zero = namespace(X).zeros((), **(alike(X) | {"dtype": namespace(X).int32}))
@@ -69,18 +141,20 @@ def iterate(
 
 
 def wanted(A: Product, X: Array, lam: Array, tol: float | None) -> Array:
-    """tol max |lam| for each residual |A x - lam B x| |x|, or what rounding of the entries of x alone makes of it.
+    """tol max |lam| for each residual |A x - lam B x| |x|, or what a few roundings of the entries of x make of it."""
+    tol = _eps(X) ** (2 / 3) if tol is None else tol
+    return namespace(X).maximum(tol * namespace(X).max(namespace(X).abs(lam)), ROUNDING * _rounding(A, X))
 
-    The latter, by signs that look random: |A (s x)| |x| eps. Rows of A that are huge where x is small do not count.
-    """
-    xp, eps = namespace(X), _eps(X)
-    at = xp.arange(X.shape[0], **alike(lam))[:, None]
+
+def _rounding(A: Product, X: Array) -> Array:
+    """|A (s x)| |x| eps for signs s that look random; rows of A that are huge where x is small do not count."""
+    xp = namespace(X)
+    at = xp.arange(X.shape[0], **(alike(X) | {"dtype": real(X).dtype}))[:, None]
     s = xp.where(xp.cos(at * at) > 0, xp.ones_like(at), -xp.ones_like(at))
-    rounding = ROUNDING * eps * _norm(A(s * X)) * _norm(X)
-    return xp.maximum((eps ** (2 / 3) if tol is None else tol) * xp.max(xp.abs(lam)), rounding)
+    return _eps(X) * _norm(A(s * X)) * _norm(X)
 
 
-def _renew(task: Task, steps: Array, X: Array) -> State:
+def _renew(task: Problem, steps: Array, X: Array) -> State:
     """From X alone, with products that are true."""
     xp = namespace(X)
     X, _ = _basis(task, X, task.outside)
@@ -91,7 +165,7 @@ def _renew(task: Task, steps: Array, X: Array) -> State:
     return steps, Q, AQ, BQ, lam, _sizes(task, X, AX, BX, lam), wanted(task.A, X, lam, task.tol)
 
 
-def _step(task: Task, state: State) -> State:
+def _step(task: Problem, state: State) -> State:
     steps, Q, AQ, BQ, lam, size, enough = state
     xp, k = namespace(Q), Q.shape[1] // 2
     W = xp.where(size > enough, AQ[:, :k] - BQ[:, :k] * lam, 0)
@@ -108,7 +182,7 @@ def _step(task: Task, state: State) -> State:
     return steps + 1, Q, AQ, BQ, lam, _sizes(task, Q[:, :k], AQ[:, :k], BQ[:, :k], lam), enough
 
 
-def _ritz(task: Task, S: Array, AS: Array, BS: Array, k: int) -> tuple[Array, Array]:
+def _ritz(task: Problem, S: Array, AS: Array, BS: Array, k: int) -> tuple[Array, Array]:
     """The k lowest Ritz values and their coordinates in S, whose columns are orthonormal or zero."""
     xp, H = namespace(S), task.sign * _gram(S, AS)
     there = _squares(S, BS) > 0.5
@@ -119,7 +193,7 @@ def _ritz(task: Task, S: Array, AS: Array, BS: Array, k: int) -> tuple[Array, Ar
     return task.sign * theta[:k], xp.where(there[:, None], C[:, :k], 0)
 
 
-def _sizes(task: Task, X: Array, AX: Array, BX: Array, lam: Array) -> Array:
+def _sizes(task: Problem, X: Array, AX: Array, BX: Array, lam: Array) -> Array:
     """|A x - lam B x| |x|; with constraints, of the problem on their complement."""
     R = AX - BX * lam
     for Y, BY in task.outside:
@@ -130,7 +204,7 @@ def _sizes(task: Task, X: Array, AX: Array, BX: Array, lam: Array) -> Array:
 # -- orthonormal or zero --------------------------------------------------------------------------------------------------------
 
 
-def _basis(task: Task, W: Array, outside: Pairs) -> tuple[Array, Array]:
+def _basis(task: Problem, W: Array, outside: Pairs) -> tuple[Array, Array]:
     """A B-orthonormal basis of W, B-orthogonal to those outside, and B times it: one product, of columns that are orthonormal."""
     W = _orthonormal(W, outside)
     if task.B is None:
@@ -172,11 +246,11 @@ def _gram(V: Array, W: Array) -> Array:
 
 def _squares(S: Array, BS: Array) -> Array:
     """s^H B s of each column."""
-    return real(namespace(S).linalg.vecdot(S, BS, axis=0))
+    return namespace(S).sum(real(conj(S) * BS), axis=0)
 
 
 def _norm(X: Array) -> Array:
-    return namespace(X).sqrt(_squares(X, X))
+    return namespace(X).linalg.vector_norm(X, axis=0)
 
 
 def _eps(X: Array) -> float:

@@ -68,9 +68,7 @@ class Bound(torch.autograd.Function):
         with forward_ad._set_fwd_grad_enabled(outer_levels or forward_ad._is_fwd_grad_enabled()):
             moved = rule.jvp(rebuild(rule.core, tangents), out, *rebuild(rule.core, flat))
             smooth = rule.differentiable or (True,) * len(out)
-            return tuple(
-                None if not s else torch.zeros_like(y) if t is None else plain(t) for t, y, s in zip(moved, out, smooth, strict=True)
-            )
+            return tuple(None if not s else torch.zeros_like(y) if t is None else plain(t) for t, y, s in zip(moved, out, smooth, strict=True))
 
 
 def _save(ctx: Any, rule: Rule, flat: tuple[Array, ...], outputs: tuple[Array, ...]) -> None:

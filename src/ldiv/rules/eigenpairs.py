@@ -16,9 +16,10 @@ from typing import Any
 
 from ldiv.arrays import real, unit_columns
 from ldiv.eigenproblem import Task, choose
-from ldiv.rule import Array, Rule, Tree, namespace
+from ldiv.errors import got
+from ldiv.rule import Array, Rule, Tree, insist, namespace
 from ldiv.rules.deflated import adjoint, deflated
-from ldiv.rules.gaps import gaps
+from ldiv.rules.gaps import RESOLVED, gaps
 from ldiv.structure import minus, nothing, outer, plus, push
 
 
@@ -37,6 +38,8 @@ class Eigenpairs(Rule):
         pA, pB, aids = args
         lam, X, doubt = choose(self.task, pA, pB).pairs(self.task, pA, pB, aids)
         k = self.task.k
+        if self.task.positive:
+            insist((lam[..., :k] > RESOLVED * doubt[..., :k]).all(), _vanishes, namespace(lam).min(lam[..., :k]))
         return lam[..., :k], X[..., :k], lam[..., k:], X[..., k:], doubt
 
     def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
@@ -97,3 +100,7 @@ def embedded(lam: Array, like: Array) -> Array:
 def off_diagonal(x: Array) -> Array:
     """x without its diagonal."""
     return x * (1 - unit_columns(x, x.shape[-1], range(x.shape[-1])))
+
+
+def _vanishes(least: Any) -> ValueError:
+    return ValueError(got("k", "singular values that are not zero", f"one of {float(least):.1e}", "Ask for no more than the rank."))

@@ -144,4 +144,3 @@ def _warn_of_loss(every: Any, gap: Any, unsure: Any, poor: Any) -> None:
         f"relative accuracy of {unsure[at] / abs(gap[at]):.0e}. k+1 pairs, ldiv.eigenspace or ldiv.spectral_function do better.",
         stacklevel=2,
     )
-

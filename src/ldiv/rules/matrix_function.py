@@ -111,43 +111,51 @@ def _contract(differences: Array, es: list[Array]) -> Array:
 
 def divided_differences(f: Function, theta: Array, m: int) -> Array:
     """f[theta_i, ..., theta_l] with m + 1 nodes, (*batch, k, ..., k), for theta (*batch, k) that ascends."""
-    xp = namespace(theta)
-    values = [_derivative(f, theta, order) for order in range(m + 1)]
-    table = _two_nodes(f, theta, values)
-    index = np.sort(np.indices((theta.shape[-1],) * (m + 1)), axis=0)
-    node = [theta[..., xp.asarray(i)] for i in index]
+    xp, k = namespace(theta), theta.shape[-1]
+    table = _two_nodes(f, theta, m)
+    index = np.sort(np.indices((k,) * (m + 1)), axis=0)
+    node = [_gather(theta, i) for i in index]
 
     def average(at: tuple[int, ...]) -> Array:
         """f[node[at[0]], node[at[1]], ...] for `at` that ascends: down to two different nodes."""
         first, *inner, last = sorted(set(at))
         if not inner:
-            return table[at.count(first), at.count(last)][0][..., xp.asarray(index[first]), xp.asarray(index[last])]
+            pairs = xp.reshape(table[at.count(first), at.count(last)][0], (*theta.shape[:-1], k * k))
+            return _gather(pairs, k * index[first] + index[last])
         y, width = inner[0], node[last] - node[first]
         share = xp.where(width > 0, (node[y] - node[first]) / xp.where(width > 0, width, 1.0), 0.5)
         return share * average(tuple(sorted((*at[:-1], y)))) + (1 - share) * average(tuple(sorted((y, *at[1:]))))
 
-    differences = average(tuple(range(m + 1))) if m else values[0]
+    differences = average(tuple(range(m + 1))) if m else _values(f, theta)
     insist(xp.all(xp.isfinite(differences)), partial(_not_finite, m), xp.min(theta), xp.max(theta))
     return differences
 
 
-def _two_nodes(f: Function, theta: Array, values: list[Array]) -> dict[tuple[int, int], Known]:
-    """f[x^a, y^b] for all pairs x, y of eigenvalues, and its error, for every a + b <= m + 1; values are f, f', .. at theta."""
+def _gather(x: Array, index: np.ndarray[Any, Any]) -> Array:
+    """x[..., index]."""
+    xp = namespace(x)
+    where = xp.asarray(index.ravel(), **{**alike(x), "dtype": xp.int64})
+    return xp.reshape(xp.take(x, where, axis=-1), (*x.shape[:-1], *index.shape))
+
+
+def _two_nodes(f: Function, theta: Array, m: int) -> dict[tuple[int, int], Known]:
+    """f[x^a, y^b] for all pairs x, y of eigenvalues, and its error, for every a + b <= m + 1."""
     xp, eps = namespace(theta), NOISE * float(np.finfo(numpy_dtype(theta)).eps)
     x, y = theta[..., :, None], theta[..., None, :]
-    s, weight = (xp.asarray(rule, **alike(theta)) for rule in (GAUSS, WEIGHT))
-    between = (1 - s) * x[..., None] + s * y[..., None]
     gap = xp.where(x == y, 1.0, y - x)
+    s, weight = (xp.asarray(rule, **alike(theta)) for rule in (GAUSS, WEIGHT))
+    between = x[..., None] + s * (y - x)[..., None]
+    slopes = [_derivative(f, between, order) for order in range(1, m + 1)]
+    values = [_values(f, theta), *(xp.linalg.diagonal(d[..., 0]) for d in slopes)]
     known: dict[tuple[int, int], Known] = {}
-    for order in range(1, len(values)):  # the quotients below ask for f .. f^(m-1), which are as good as their argument
+    for order in range(1, m + 1):  # the quotients ask for f, .., f^(m-1), and are as good as those are
         value, slope = (v / math.factorial(order - 1) for v in values[order - 1 : order + 1])
         error = eps * (abs(value) + abs(theta * slope))
         known[order, 0], known[0, order] = (value[..., :, None], error[..., :, None]), (value[..., None, :], error[..., None, :])
-        slopes = weight * _derivative(f, between, order)
         for a in range(1, order + 1):
             b = order + 1 - a
-            beta = math.factorial(a - 1) * math.factorial(b - 1)
-            integral = xp.sum((1 - s) ** (a - 1) * s ** (b - 1) * slopes, axis=-1) / beta
+            kernel = weight * (1 - s) ** (a - 1) * s ** (b - 1) / (math.factorial(a - 1) * math.factorial(b - 1))
+            integral = slopes[order - 1] @ kernel
             (left, left_error), (right, right_error) = known[a - 1, b], known[a, b - 1]
             quotient, error = (left - right) / gap, (left_error + right_error) / abs(gap)
             within = (x == y) | (abs(integral - quotient) <= error)
