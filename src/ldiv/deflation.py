@@ -16,7 +16,7 @@ import numpy as np
 from ldiv import krylov, pencil, shifted
 from ldiv import solver as solvers
 from ldiv.arrays import batch_of, broadcast, conj, fold, numpy_dtype, transpose, unfold
-from ldiv.assembled import assembled
+from ldiv.assembled import Product, assembled
 from ldiv.eigenproblem import Task, choose
 from ldiv.errors import ConvergenceError
 from ldiv.options import Options
@@ -29,8 +29,7 @@ ACCURATE = 2 / 3  # of the digits, asked of what is left of a system
 
 def reduced(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, X: Array, known: tuple[Array, Array, Array]) -> Array:
     """S_i r_i for theta (*batch, k), r (*batch, n, k); the columns of X span what is deflated. known: gam, G and their doubts."""
-    pA, pB, aids = params
-    xp, (gam, G, doubt) = namespace(r), known
+    pB, xp, (gam, G, doubt) = params[1], namespace(r), known
     r = r - matmul(task.B, pB, xp.matmul(X, _dot(X, r)))
     gap = gam[..., :, None] - theta[..., None, :]
     same = xp.abs(gap) <= doubt
@@ -124,8 +123,10 @@ def _by_factor(task: Task, params: tuple[Tree, ...], theta: Any, r: Any, V: Any)
 
 
 def _by_minres(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array) -> Array:
-    pA, pB, (pM, *_) = params
+    pA, pB, (pM, _, Y) = params
     A, B, xp = assembled(task.A, pA), assembled(task.B, pB), namespace(r)
+    if task.constraints:
+        V = xp.concat([V, _orthonormal(B, xp.astype(Y, V.dtype))], axis=-1)
     BV = B(V)
     near = _preconditioner(task, pB, pM)
 
@@ -138,8 +139,19 @@ def _by_minres(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: 
     def shifted_product(w: Array) -> Array:
         return out(A(w) - B(w) * theta)
 
-    options = Options(rtol=float(np.finfo(numpy_dtype(r)).eps ** ACCURATE), watch=None)
-    return inside(krylov.run(solvers.engines()["minres"], shifted_product, lambda x: inside(near(out(x))), out(r), options))
+    options = Options(rtol=float(np.finfo(numpy_dtype(r)).eps ** ACCURATE))
+    b = out(r)
+    w = inside(krylov.run(solvers.engines()["minres"], shifted_product, lambda x: inside(near(out(x))), b, options))
+    if task.watch is not None:
+        task.watch(krylov.norm(b - shifted_product(w)) / xp.where(krylov.norm(b) == 0, 1, krylov.norm(b)))
+    return w
+
+
+def _orthonormal(B: Product, Y: Array) -> Array:
+    """Y (Y^H B Y)^(-1/2)."""
+    size, z = namespace(Y).linalg.eigh(_dot(Y, B(Y)))
+    basis: Array = namespace(Y).matmul(Y, z / size**0.5)
+    return basis
 
 
 def _preconditioner(task: Task, pB: Tree, pM: Tree) -> Any:

@@ -9,8 +9,8 @@ import numpy as np
 
 from ldiv import precondition
 from ldiv.arrays import batch_of, broadcast, is_complex
-from ldiv.eigenproblem import Task, engines
 from ldiv.eigen_info import Watched, eigen_info
+from ldiv.eigenproblem import Task, engines
 from ldiv.errors import got
 from ldiv.matrix import as_matrix
 from ldiv.promise import promised
@@ -194,9 +194,7 @@ def posed(
             raise ValueError(got(metric, f"shape {structure.shape}", str(B.shape), "It measures the vectors of A."))
         for x in leaves(pB):
             together(metric, x, leaves(pA)[0])
-        require_batches(
-            metric, *(broadcast(*(batch_of(x, c) for x, c in zip(leaves(p), leaves(s.core), strict=True))) for s, p in ((structure, pA), (B, pB)))
-        )
+        require_batches(metric, _batch(structure, pA), _batch(B, pB))
     if not isinstance(k, int | np.integer) or isinstance(k, bool) or not 1 <= k <= n:
         raise ValueError(got("k", f"a number of pairs from 1 to {n}", repr(k), "It is how many are returned."))
     require_option("which", which, WHICH)
@@ -205,9 +203,9 @@ def posed(
     for name, value, low in (("ncv", ncv, k + 1), ("maxiter", maxiter, 1), ("guard", guard, 0)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low):
             raise ValueError(got(name, f"an integer >= {low}", repr(value), "It is static."))
-    for name, value in (("sigma", sigma), ("tol", tol)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float | np.number) or not np.isfinite(value)):
-            raise ValueError(got(name, "a real number", repr(value), "It is static: not an array of a framework."))
+    for name, number in (("sigma", sigma), ("tol", tol)):
+        if number is not None and (isinstance(number, bool) or not isinstance(number, int | float | np.number) or not np.isfinite(number)):
+            raise ValueError(got(name, "a real number", repr(number), "It is static: not an array of a framework."))
     pA, pB = _of_one_precision(structure, pA, B, pB)
     start: Tree = ()
     if v0 is not None:
@@ -225,6 +223,10 @@ def _hermitian(name: str, a: Any) -> tuple[Structure, Tree]:
     if isinstance(matrix.structure.unview()[0], Diagonal) and not any(map(is_complex, leaves(matrix.params))):
         return matrix.structure, matrix.params
     return promised(matrix, "her")
+
+
+def _batch(structure: Structure, p: Tree) -> tuple[int, ...]:
+    return broadcast(*(batch_of(x, c) for x, c in zip(leaves(p), leaves(structure.core), strict=True)))
 
 
 def _of_one_precision(A: Structure, pA: Tree, B: Structure, pB: Tree) -> tuple[Tree, Tree]:

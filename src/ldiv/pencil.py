@@ -38,7 +38,7 @@ def _solve(structure: Structure, p: Tree, told: str, y: Any) -> Any:
 
 def factors(A: Structure, B: Structure) -> bool:
     """Have A and B entries, of which those of A - sigma B are made?"""
-    return _dense(A) and _dense(B) or all(map(_has_entries, (A, B)))
+    return (_dense(A) and _dense(B)) or all(map(_has_entries, (A, B)))
 
 
 def _dense(structure: Structure) -> bool:
@@ -56,12 +56,14 @@ def _shifted(A: Structure, B: Structure, pA: Tree, pB: Tree, sigma: float) -> tu
     if _dense(A) and _dense(B):
         b = np.eye(B.shape[0]) if isinstance(B, Identity) else B.todense(pB)
         return Symmetric(Dense(*A.shape)), A.todense(pA) - sigma * b
-    structure: Symmetric = A.memo(("pencil", B), lambda: Symmetric(Sparse(Pattern(*_both(A, B), A.shape))))
+    structure: Symmetric = A.memo(("pencil", B), lambda: Symmetric(Sparse(_both(A, B))))
     b = np.ones(B.shape[0]) if isinstance(B, Identity) else entry_values(B, pB)
     return structure, joined([entry_values(A, pA), -sigma * b])
 
 
-def _both(A: Structure, B: Structure) -> list[Any]:
+def _both(A: Structure, B: Structure) -> Pattern:
+    """The entries of A, then those of B, which add up."""
     diagonal = np.arange(B.shape[0])
     places = entries(A), (diagonal, diagonal) if isinstance(B, Identity) else entries(B)
-    return [np.concatenate(indices) for indices in zip(*places, strict=True)]
+    rows, cols = (np.concatenate(indices) for indices in zip(*places, strict=True))
+    return Pattern(rows, cols, A.shape)

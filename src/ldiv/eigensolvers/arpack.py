@@ -54,7 +54,7 @@ def pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Array
     specs = (((*batch, m), real), ((*batch, task.n, m), dtype), ((*batch, m), real))
     if not task.A.on_host or not task.B.on_host:
         return _through_products(task, flat, like, batch)
-    return on_host(partial(_each, task, like, batch, specs), specs, *flat)  # type: ignore[return-value]
+    return on_host(partial(_each, task, like, batch, specs), specs, *flat)
 
 
 def _each(task: Task, like: Any, batch: tuple[int, ...], specs: Any, *flat: Any) -> tuple[Any, ...]:
@@ -75,7 +75,7 @@ def _through_products(task: Task, flat: list[Array], like: Any, batch: tuple[int
         raise EngineError(f"arpack calls an operator with numbers, one problem at a time, and got {kind}: use ldiv.lobpcg.")
     xp = namespace(flat[0])
     found = _pairs(task, *rebuild(like, flat))
-    return tuple(xp.asarray(y, **(alike(flat[0]) | {"dtype": getattr(xp, y.dtype.name)})) for y in found)  # type: ignore[return-value]
+    return tuple(xp.asarray(y, **(alike(flat[0]) | {"dtype": getattr(xp, y.dtype.name)})) for y in found)
 
 
 def _pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Any, Any, Any]:

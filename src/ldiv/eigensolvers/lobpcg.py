@@ -53,13 +53,13 @@ def pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Array
     if any(map(traced, flat)) and hasattr(task.A.unview()[0], "pattern") and task.B.on_host and (task.M is None or task.M.on_host):
         dtype, m = np.result_type(*{numpy_dtype(x) for x in leaves((pA, pB))}), task.k + others(task)
         sizes = (*batch, m), np.finfo(dtype).dtype
-        return on_host(lambda *flat: pairs(task, *rebuild(like, flat)), (sizes, ((*batch, task.n, m), dtype), sizes), *flat)  # type: ignore[return-value]
+        return on_host(lambda *flat: pairs(task, *rebuild(like, flat)), (sizes, ((*batch, task.n, m), dtype), sizes), *flat)
     if not batch:
         return _pairs(task, pA, pB, aids)
     xp = namespace(flat[0])
     flat = [xp.broadcast_to(x, (*batch, *x.shape[x.ndim - c :])) for x, c in zip(flat, leaves(like), strict=True)]
     found = [_pairs(task, *rebuild(like, [x[i] for x in flat])) for i in np.ndindex(*batch)]
-    return tuple(xp.reshape(xp.stack(y), (*batch, *y[0].shape)) for y in zip(*found, strict=True))  # type: ignore[return-value]
+    return tuple(xp.reshape(xp.stack(y), (*batch, *y[0].shape)) for y in zip(*found, strict=True))
 
 
 def _pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Array, Array, Array]:
@@ -72,7 +72,7 @@ def _pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Arra
     most, tol = MOST if task.maxiter is None else task.maxiter, task.tol or None
     lam, X, size, steps = iterate(A, B, M, X, Y if task.constraints else None, tol, most, task.which == "LA")
     enough, xp = wanted(A, X, lam, tol), namespace(X)
-    at = xp.argmax(size / xp.where(enough == 0, 1, enough))
+    at = xp.argmax(size / _or_one(enough))
     insist((size <= enough).all(), partial(_not_converged, len(lam)), steps, (size <= enough).sum(), size[at], enough[at])
     if is_read() and not traced(X):
         note("lobpcg", int(steps), float(xp.max(size) / (xp.max(xp.abs(lam)) or 1)))
@@ -188,7 +188,7 @@ def _ritz(task: Problem, S: Array, AS: Array, BS: Array, k: int) -> tuple[Array,
     there = _squares(S, BS) > 0.5
     reach = xp.linalg.matrix_norm(H)
     insist(xp.isfinite(reach), _not_finite)
-    beyond = xp.where(there, xp.zeros_like(reach), xp.where(reach == 0, 1, 3 * reach))
+    beyond = xp.where(there, xp.zeros_like(reach), _or_one(3 * reach))
     theta, C = xp.linalg.eigh((H + conj(transpose(H))) / 2 + xp.eye(S.shape[1], **alike(S)) * beyond)
     return task.sign * theta[:k], xp.where(there[:, None], C[:, :k], 0)
 
@@ -223,8 +223,8 @@ def _basis(task: Problem, W: Array, outside: Pairs) -> tuple[Array, Array]:
 
 def _orthonormal(W: Array, outside: Pairs) -> Array:
     """The second time, what is left of rounding after the projection is seen by its size."""
-    size = _norm(W)
-    W = W / namespace(W).where(size == 0, 1, size)
+    for size in (lambda V: namespace(V).max(namespace(V).abs(V), axis=0), _norm):  # the squares of a norm may overflow
+        W = W / _or_one(size(W))
     for least, cut in ((100 * _eps(W), 10 * W.shape[1] * _eps(W)), (0.5, 0.25)):
         for V, BV in (*outside, *outside):
             W = W - V @ _gram(BV, W)
@@ -235,7 +235,7 @@ def _orthonormal(W: Array, outside: Pairs) -> Array:
 def _svqb(G: Array, least: float, cut: float) -> Array:
     """T with T^H G T = I, zeros for columns of a size up to `least`, and for eigenvalues of the scaled G up to `cut`."""
     xp, size = namespace(G), namespace(G).sqrt(real(G.diagonal()))
-    scale = xp.where(size > least, 1 / xp.where(size > least, size, 1), 0)
+    scale = xp.where(size > least, 1 / _or_one(size), 0)
     theta, U = xp.linalg.eigh(scale[:, None] * (G + conj(transpose(G))) / 2 * scale)
     return scale[:, None] * U * xp.where(theta > cut, 1 / xp.sqrt(xp.where(theta > cut, theta, 1)), 0)
 
@@ -251,6 +251,10 @@ def _squares(S: Array, BS: Array) -> Array:
 
 def _norm(X: Array) -> Array:
     return namespace(X).linalg.vector_norm(X, axis=0)
+
+
+def _or_one(x: Array) -> Array:
+    return namespace(x).where(x == 0, 1, x)
 
 
 def _eps(X: Array) -> float:

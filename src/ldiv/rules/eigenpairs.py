@@ -16,8 +16,8 @@ from typing import Any
 
 from ldiv.arrays import real, unit_columns
 from ldiv.eigenproblem import Task, choose
-from ldiv.errors import got
-from ldiv.rule import Array, Rule, Tree, insist, namespace
+from ldiv.errors import NotDifferentiableError, got
+from ldiv.rule import Array, Rule, Tree, insist, leaves, namespace
 from ldiv.rules.deflated import adjoint, deflated
 from ldiv.rules.gaps import RESOLVED, gaps
 from ldiv.structure import minus, nothing, outer, plus, push
@@ -45,10 +45,10 @@ class Eigenpairs(Rule):
     def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
         (pA, pB, aids), (dpA, dpB, _), (lam, X, gam, G, doubt) = args, tangents, out
         dAX, dBX = push(self.task.A, pA, dpA, X), push(self.task.B, pB, dpB, X)
-        if dAX is None and dBX is None:
-            return (None,) * len(out)
         moved = minus(dAX, None if dBX is None else dBX * lam[..., None, :])
-        assert moved is not None
+        if moved is None:
+            return (None,) * len(out)
+        self._require_differentiable(dBX is not None)
         n = adjoint(X) @ moved  # a_ji - lam_i b_ji
         dlam = real(namespace(n).linalg.diagonal(n))
         b = None if dBX is None else adjoint(X) @ dBX
@@ -62,6 +62,7 @@ class Eigenpairs(Rule):
         (pA, pB, aids), (lam_bar, X_bar, *_), (lam, X, gam, G, doubt) = args, cotangents, out
         if lam_bar is None and X_bar is None:
             return tuple(map(nothing, need))
+        self._require_differentiable(any(leaves(need[1])))
         known = X * 0 if X_bar is None else X_bar
         m = adjoint(X) @ known
         K, lam_bar = (m - adjoint(m)) / 2, lam * 0 if lam_bar is None else lam_bar
@@ -74,10 +75,14 @@ class Eigenpairs(Rule):
         P_B = None
         if not self.task.standard:
             middle = (inner * lam[..., None, :] + lam[..., :, None] * inner) / 2 + (m + adjoint(m)) / 4
-            P_B = -plus(X @ middle, None if outside is None else outside * lam[..., None, :])
+            P_B = -(X @ middle) if outside is None else -(X @ middle) - outside * lam[..., None, :]
         A_bar = outer(self.task.A, pA, P_A, X, need[0])
         B_bar = nothing(need[1]) if P_B is None else outer(self.task.B, pB, P_B, X, need[1])
         return A_bar, B_bar, nothing(need[2])
+
+    def _require_differentiable(self, in_B: bool) -> None:
+        if in_B and self.task.constraints:
+            raise NotDifferentiableError("lobpcg with constraints Y is not differentiable in B, which measures them. Leave Y out, or take eigsh.")
 
     def _gaps(self, cotangent: bool, out: Any, inside: Array, beyond: Array, X: Array, Y: Array, d: Array) -> tuple[Array, Array]:
         """R and d, if what couples the pairs, X^H Y and G^H Y, allows a derivative."""

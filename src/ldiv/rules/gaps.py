@@ -49,7 +49,7 @@ class Gaps(Rule):
         root = float(np.finfo(numpy_dtype(lam)).eps) ** 0.5
         every = xp.concat([lam, others], axis=-1)
         gap, unsure = lam[..., None, :] - every[..., :, None], doubt[..., None, :k] + doubt[..., :, None]
-        own = xp.asarray(np.eye(*gap.shape[-2:], dtype=bool), **(alike(lam) | {"dtype": xp.bool}))
+        own = xp.asarray(np.eye(*gap.shape[-2:]) > 0, **(alike(lam) | {"dtype": xp.bool}))
         looked = ~own if self.inside else ~(own | xp.asarray(np.arange(gap.shape[-2])[:, None] < k, **(alike(lam) | {"dtype": xp.bool})))
         near, size = (xp.abs(gap) <= RESOLVED * unsure) & looked, xp.abs(coupling)
         if self.on_degenerate != "drop":

@@ -134,7 +134,7 @@ def divided_differences(f: Function, theta: Array, m: int) -> Array:
 def _gather(x: Array, index: np.ndarray[Any, Any]) -> Array:
     """x[..., index]."""
     xp = namespace(x)
-    where = xp.asarray(index.ravel(), **{**alike(x), "dtype": xp.int64})
+    where = xp.asarray(index.ravel(), **{**alike(x), "dtype": xp.int32})
     return xp.reshape(xp.take(x, where, axis=-1), (*x.shape[:-1], *index.shape))
 
 

@@ -67,7 +67,8 @@ class Subspace(Rule):
         P_A, P_B = plus(X @ gam, W), None
         if not self.task.standard:
             m = adjoint(X) @ G
-            P_B = -plus(X @ ((m + adjoint(m)) / 4 + (gam @ H + H @ gam) / 2), None if W is None else W @ H)
+            middle = X @ ((m + adjoint(m)) / 4 + (gam @ H + H @ gam) / 2)
+            P_B = -middle if W is None else -middle - W @ H
         A_bar = outer(self.task.A, pA, P_A, X, need[0])
         return A_bar, nothing(need[1]) if P_B is None else outer(self.task.B, pB, P_B, X, need[1]), nothing(need[2])
 
