@@ -25,6 +25,7 @@ from ldiv.structure import matmul
 
 ROUNDS = 4
 ACCURATE = 2 / 3  # of the digits, asked of what is left of a system
+ENOUGH = 100  # times that, where what was asked of the preconditioned system is looked for in the system itself
 
 
 def reduced(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, X: Array, known: tuple[Array, Array, Array]) -> Array:
@@ -104,16 +105,16 @@ def _by_factor(task: Task, params: tuple[Tree, ...], theta: Any, r: Any, V: Any)
     w, left, size = np.zeros_like(r), r, np.linalg.norm(r, axis=0)
     reached = np.zeros(len(theta))
     for _ in range(ROUNDS):
-        w = w + shifted.solve(lambda x: inside(F(B(x))), B, theta - task.sigma, inside(F(left)), eps ** (3 / 4))
+        w = w + shifted.solve(lambda x: inside(F(B(x))), B, theta - task.sigma, inside(F(left)), eps**ACCURATE)
         Aw, Bw = A(w), B(w) * theta
         left = r - Aw + Bw
         left = left - VB.conj().T @ (V.conj().T @ left)
         whole = size + np.linalg.norm(Aw, axis=0) + np.linalg.norm(Bw, axis=0)
         reached = np.linalg.norm(left, axis=0) / np.where(whole == 0, 1, whole)
-        if (reached <= eps**ACCURATE).all():
+        if (reached <= ENOUGH * eps**ACCURATE).all():
             break
     else:
-        raise ConvergenceError("the adjoint of eigenpairs", ROUNDS, float(reached.max()), eps**ACCURATE)
+        raise ConvergenceError("the adjoint of eigenpairs", ROUNDS, float(reached.max()), ENOUGH * eps**ACCURATE)
     if task.watch is not None:
         task.watch(reached)
     return w

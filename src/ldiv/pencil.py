@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from ldiv import solver
+from ldiv.errors import NotPositiveDefiniteError
 from ldiv.pattern import Pattern
-from ldiv.rule import Tree
+from ldiv.rule import Tree, leaves
 from ldiv.structure import Structure
 from ldiv.structures.composed import entries, entry_values, joined
 from ldiv.structures.dense import Dense
@@ -23,7 +25,29 @@ from ldiv.structures.symmetric import Symmetric
 def shift_inverse(A: Structure, B: Structure, pA: Tree, pB: Tree, sigma: float) -> Callable[[Any], Any]:
     """Y -> (A - sigma B)^-1 Y."""
     structure, p = (A, pA) if sigma == 0 else _shifted(A, B, pA, pB, sigma)
-    return partial(_solve, structure, p, "pos" if structure.definite else "gen")
+    return partial(_solve, structure, p, "pos" if _is_definite(structure, p) else "gen")
+
+
+_refuted: deque[int] = deque(maxlen=64)  # hashes of what was tried and is not definite; a wrong hit costs time, no digit
+
+
+def _is_definite(structure: Structure, p: Tree) -> bool:
+    """By structure; or by trial, where an engine gains from it and finds out soon that it is not so."""
+    if structure.definite or not hasattr(structure, "pattern"):
+        return structure.definite
+    dtype = np.result_type(*leaves(p))
+    if not hasattr(solver.choose(structure, dtype, "cpu", "pos", "direct"), "BY_CHOLESKY"):
+        return False
+    slots = structure.slot_values(p)  # type: ignore[attr-defined]
+    at = structure.memo("on diagonal", lambda: np.flatnonzero(structure.pattern.indices == structure.pattern.columns))
+    if len(at) < structure.shape[0] or not (slots[at].real > 0).all() or (tried := hash((structure, slots.tobytes()))) in _refuted:
+        return False
+    try:
+        _solve(structure, p, "pos", np.empty((structure.shape[0], 0), dtype))
+    except NotPositiveDefiniteError:
+        _refuted.append(tried)
+        return False
+    return True
 
 
 def inverse(B: Structure, pB: Tree) -> Callable[[Any], Any]:

@@ -13,47 +13,52 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from ldiv.arrays import conj
+
 Product = Callable[[Any], Any]
+EVEN = 1e-3  # shortest over longest direction of a block that needs no second orthogonalization
 BASIS = 400  # vectors that are held at most; then the caller starts again from the residual
 
 
 def solve(T: Product, B: Product, delta: Any, f: Any, rtol: float) -> Any:
     """w (n, k), columns as far as |f_i - (I - delta_i T) w_i| <= rtol |f_i| in the norm of B, or as far as the basis led."""
-    size = np.sqrt(np.maximum(np.einsum("ij,ij->j", f.conj(), B(f)).real, 0))
-    scale = np.where(size == 0, 1, size)
-    block, drop = f / scale, rtol / 10
-    v = _orthonormal(B, block, [], drop)
-    c = v.conj().T @ B(block)
-    basis, small, w = [v], np.zeros((0, 0), f.dtype), np.zeros_like(c)
-    while basis[-1].shape[1]:
-        u = T(basis[-1])
-        whole = np.hstack(basis)
-        h = whole.conj().T @ B(u)
-        u = u - whole @ h
-        again = whole.conj().T @ B(u)
-        u, h = u - whole @ again, h + again
+    (n, k), largest = f.shape, float(np.abs(delta).max(initial=0)) or 1.0
+    size = np.sqrt(np.maximum(np.einsum("ij,ij->j", conj(f), B(f)).real, 0))
+    scale, drop = np.where(size == 0, 1, size), rtol / 10
+    most = min(n, max(BASIS, 2 * k))
+    basis = np.empty((n, most + k), f.dtype, order="F")
+    f = f / scale
+    block, _ = _orthonormal(B, f, basis[:, :0], drop)
+    known, small, w = _dot(block, B(f)), np.zeros((0, 0), f.dtype), np.zeros((0, k), f.dtype)
+    while block.shape[1]:
+        done = len(small)
+        held = done + block.shape[1]
+        basis[:, done:held] = block
+        v = basis[:, :held]
+        u = T(block)
+        h = _dot(v, B(u))
+        u -= v @ h
         small = _grown(small, h)
         theta, z = np.linalg.eigh(small)
-        start = np.zeros((len(theta), len(delta)), f.dtype)
-        start[: len(c)] = c
-        w = z @ ((z.conj().T @ start) / _away(1 - theta[:, None] * delta))
-        rest = _orthonormal(B, u, basis, drop / max(np.abs(delta).max(), np.finfo(float).tiny))
-        last = w[-basis[-1].shape[1] :]
-        left = np.linalg.norm((rest.conj().T @ B(u)) @ last, axis=0) * np.abs(delta)
-        if (left <= rtol).all() or whole.shape[1] + rest.shape[1] > min(BASIS, max(f.shape[0] // 2, 2 * f.shape[1])):
+        w = z @ ((conj(z[: len(known)]).T @ known) / _away(1 - theta[:, None] * delta))
+        block, s = _orthonormal(B, u, v, drop / largest)
+        left = np.linalg.norm(s @ w[done:], axis=0) * np.abs(delta)
+        if (left <= rtol).all() or held + block.shape[1] > most:
             break
-        basis.append(rest)
-    return np.hstack(basis)[:, : len(w)] @ w * scale
+    return (basis[:, : len(w)] @ w) * scale
+
+
+def _dot(x: Any, y: Any) -> Any:
+    """x^H y."""
+    return conj(x).T @ y
 
 
 def _grown(small: Any, h: Any) -> Any:
     """The projected matrix with the columns h, and by symmetry their rows, added."""
-    m, q = len(small), h.shape[1]
-    grown = np.zeros((m + q, m + q), np.result_type(small, h))
-    grown[:m, :m] = small
-    grown[:, m:] = h
-    grown[m:, :] = h.conj().T
-    grown[m:, m:] = (h[m:] + h[m:].conj().T) / 2
+    m = len(small)
+    grown = np.empty((len(h), len(h)), np.result_type(small, h))
+    grown[:m, :m], grown[:, m:], grown[m:, :m] = small, h, conj(h[:m]).T
+    grown[m:, m:] = (h[m:] + conj(h[m:]).T) / 2
     return grown
 
 
@@ -63,14 +68,23 @@ def _away(x: Any) -> Any:
     return np.where(np.abs(x) < tiny, tiny, x)
 
 
-def _orthonormal(B: Product, u: Any, against: list[Any], drop: float) -> Any:
-    """A B-orthonormal basis of what u adds to the basis; directions no longer than `drop` are left out."""
+def _orthonormal(B: Product, u: Any, v: Any, drop: float) -> tuple[Any, Any]:
+    """q, B-orthonormal, and q^H B u, for a u nearly B-orthogonal to v; directions of u no longer than `drop` are left out.
+
+    Where lengths differ much, what is left of v in the short ones counts: they are made unit vectors, and orthogonal once more.
+    """
+    g = _dot(u, B(u))
+    lengths = np.sqrt(np.maximum(np.linalg.eigvalsh(g), 0))
+    if lengths[0] > EVEN * lengths[-1] and lengths[0] > drop:
+        l = np.linalg.cholesky(g)
+        return _by_inverse(u, l), conj(l).T
     q, r, _ = scipy.linalg.qr(u, mode="economic", pivoting=True, check_finite=False)
-    size = np.sqrt(np.abs(np.diag(r)) ** 2 * np.maximum(np.einsum("ij,ij->j", q.conj(), B(q)).real, 0))
-    q = q[:, size > drop]
-    for _ in range(2):
-        for v in against:
-            q = q - v @ (v.conj().T @ B(q))
-        l = np.linalg.cholesky(q.conj().T @ B(q))
-        q = scipy.linalg.solve_triangular(l, q.conj().T, lower=True, check_finite=False).conj().T
-    return q
+    q = q[:, np.abs(np.diag(r)) * np.sqrt(np.maximum(np.einsum("ij,ij->j", conj(q), B(q)).real, 0)) > drop]
+    q -= v @ _dot(v, B(q))
+    q = _by_inverse(q, np.linalg.cholesky(_dot(q, B(q))))
+    return q, _dot(q, B(u))
+
+
+def _by_inverse(u: Any, l: Any) -> Any:
+    """u L^-H."""
+    return scipy.linalg.solve_triangular(l, conj(u).T, lower=True, check_finite=False).conj().T

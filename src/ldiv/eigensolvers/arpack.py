@@ -1,7 +1,6 @@
 """Lanczos with implicit restarts, by SciPy's ARPACK: on F = (A - sigma B)^-1 through our own factors, or on B^-1 A.
 
-A last Rayleigh-Ritz step makes the vectors B-orthonormal and the values those of A. A few pairs more than were asked for, the
-guards, show whether the choice cuts through a cluster, and serve the derivative.
+A few pairs more than were asked for, the guards, show whether the choice cuts through a cluster, and serve the derivative.
 Reference: Lehoucq, Sorensen and Yang, ARPACK Users' Guide (1998).
 """
 
@@ -85,13 +84,9 @@ def _pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Any,
     A, B = (_on_numpy(assembled(s, p), leaves(pA)[0]) for s, p in ((task.A, pA), (task.B, pB)))
     m = task.k + others(task)
     start = asnumpy(aids[1])[:, 0] if task.start else direction(task.n).astype(dtype)
-    x = np.linalg.qr(_vectors(task, pA, pB, A, B, m, start, dtype))[0]
-    if task.sigma is None:
-        lam, x = _ritz(x, A(x), B(x))
-    else:
-        Bx = B(x)
-        nu, x = _ritz(x, B(pencil.shift_inverse(task.A, task.B, pA, pB, task.sigma)(Bx)), Bx)
-        lam = task.sigma + 1 / nu
+    lam, x = _vectors(task, pA, pB, A, B, m, start, dtype)
+    if dtype.kind == "c":
+        lam, x = _ritz(task, pA, pB, A, B, x)
     order = task.order(lam)
     lam, x = lam[order], x[:, order]
     r = A(x) - B(x) * lam
@@ -110,7 +105,7 @@ def _on_numpy(product: Any, like: Array) -> Any:
     return call
 
 
-def _vectors(task: Task, pA: Tree, pB: Tree, A: Any, B: Any, m: int, start: Any, dtype: Any) -> Any:
+def _vectors(task: Task, pA: Tree, pB: Tree, A: Any, B: Any, m: int, start: Any, dtype: Any) -> tuple[Any, Any]:
     operator = partial(_operator, task.n, dtype)
     metric: dict[str, Any] = {} if task.standard else {"M": operator(B)}
     if task.sigma is not None:
@@ -119,23 +114,26 @@ def _vectors(task: Task, pA: Tree, pB: Tree, A: Any, B: Any, m: int, start: Any,
     elif not task.standard:
         metric["Minv"] = operator(pencil.inverse(task.B, pB))
     try:
-        x = linalg.eigsh(operator(A), m, which=task.which, v0=start, ncv=task.ncv, maxiter=task.maxiter, tol=task.tol, **metric)[1]
+        found = linalg.eigsh(operator(A), m, which=task.which, v0=start, ncv=task.ncv, maxiter=task.maxiter, tol=task.tol, **metric)
     except linalg.ArpackNoConvergence as error:
         done = error.eigenvalues.shape[0]
         raise ConvergenceError("arpack", task.maxiter or 10 * task.n, 1.0, task.tol, f"{done} of {m} eigenpairs") from None
     note("arpack")
-    return x
+    return found  # type: ignore[no-any-return]
 
 
 def _operator(n: int, dtype: Any, product: Any) -> linalg.LinearOperator:
     return linalg.LinearOperator((n, n), lambda x: product(x.reshape(n, -1)).reshape(x.shape), dtype=dtype)
 
 
-def _ritz(x: Any, Sx: Any, Bx: Any) -> tuple[Any, Any]:
-    """The pairs of S y = nu B y on the span of x, B-orthonormal."""
+def _ritz(task: Task, pA: Tree, pB: Tree, A: Any, B: Any, x: Any) -> tuple[Any, Any]:
+    """B-orthonormal pairs on the span of x, where ARPACK took the matrix for a general one: of A, or of F as it was iterated with."""
+    x = np.linalg.qr(x)[0]
+    Bx = B(x)
+    Sx = A(x) if task.sigma is None else B(pencil.shift_inverse(task.A, task.B, pA, pB, task.sigma)(Bx))
     g, h = conj(x).T @ Bx, conj(x).T @ Sx
     try:
         nu, y = scipy.linalg.eigh((h + conj(h).T) / 2, (g + conj(g).T) / 2)
     except np.linalg.LinAlgError:
         raise NotPositiveDefiniteError("arpack", "x^H M x <= 0 for a vector x") from None
-    return nu, x @ y
+    return nu if task.sigma is None else task.sigma + 1 / nu, x @ y

@@ -31,7 +31,7 @@ RENEW = 100  # steps
 ROUNDING = 32  # how many roundings of the entries of X a residual cannot be below
 
 Pairs = tuple[tuple[Array, Array], ...]  # of V and B V, with V^H B V = I
-State = tuple[Array, ...]  # steps, Q = [X P], A Q, B Q, lam, the sizes of the residuals, those that are wanted
+State = tuple[Array, ...]  # steps, Q = [X P], A Q, B Q, lam, the sizes of the residuals, and those that are wanted
 
 
 def supports(task: Task, dtype: Any, device: str) -> str | None:
@@ -66,6 +66,7 @@ def _pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Arra
     for name, structure, p in (("A", task.A, pA), ("B", task.B, pB)):
         require_finite(name, *leaves(structure.read(p)))
     near, start, Y = aids
+    require_finite("X, Y", *leaves((start, Y)))
     X = _start(task, leaves(pA)[0], np.result_type(*{numpy_dtype(x) for x in leaves((pA, pB))}), start)
     A, B = assembled(task.A, pA), None if task.standard else assembled(task.B, pB)
     M = None if task.M is None else _to_dtype(assembled(task.M, near))
@@ -76,7 +77,8 @@ def _pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Arra
     insist((size <= enough).all(), partial(_not_converged, len(lam)), steps, (size <= enough).sum(), size[at], enough[at])
     if is_read() and not traced(X):
         note("lobpcg", int(steps), float(xp.max(size) / (xp.max(xp.abs(lam)) or 1)))
-    return lam, X, size + _rounding(A, X)
+    order, doubt = task.order(lam), size + _rounding(A, X)
+    return lam[order], X[:, order], doubt[order]
 
 
 def _start(task: Task, like: Array, dtype: np.dtype[Any], start: Tree) -> Array:
@@ -117,26 +119,23 @@ def iterate(
 
     Stops when all residuals are `wanted` or after maxiter steps: whether it has converged is for the caller to ask.
     """
-    k, task = X.shape[1], Problem(A, B, M, (), tol, -1 if largest else 1)
+    k, problem = X.shape[1], Problem(A, B, M, (), tol, -1 if largest else 1)
     if Y is not None:
-        task = task._replace(outside=(_basis(task, Y, ()),))
-    zero = namespace(X).zeros((), **(alike(X) | {"dtype": namespace(X).int32}))
-    state = _renew(task, zero, X)
-    rank = (_squares(state[1], state[3])[:k] > 0.5).sum()
-    advice = "Start from random columns; there can be no more of them than rows, less the columns of Y."
-    insist(rank == k, lambda r: ValueError(got("X", f"{k} columns linearly independent of each other and of Y", f"rank {int(r)}", advice)), rank)
-    loop = frontend_of(X).loop
+        problem = problem._replace(outside=(_basis(problem, Y, ()),))
+    xp, loop = namespace(X), frontend_of(X).loop
+    zero, none, Q = xp.zeros((), **(alike(X) | {"dtype": xp.int32})), real(X[0, :]) * 0, xp.concat([X, xp.zeros_like(X)], axis=1)
 
-    def going(state: State) -> Array:
+    def short(state: State) -> Array:
         return (state[0] < maxiter) & (state[5] > state[6]).any()
 
     def round_(state: State) -> State:
-        end = state[0] + RENEW
-        steps, Q, *_, _ = loop(lambda s: going(s[:-1]) & (s[0] < s[-1]), lambda s: (*_step(task, s[:-1]), s[-1]), (*state, end))
-        return _renew(task, steps, Q[:, :k])
+        """From products that are true; the last round finds nothing to do."""
+        before, begun = state[0], _renew(problem, state[0], state[1][:, :k])
+        return (*loop(lambda s: short(s) & (s[0] < before + RENEW), partial(_step, problem), begun), before)
 
-    steps, Q, _, _, lam, size, _ = loop(going, round_, state)
-    up = namespace(lam).argsort(lam)
+    start = (zero, Q, Q * 0, Q * 0, none, none, none, zero - 1)
+    steps, Q, _, _, lam, size, _, _ = loop(lambda s: s[0] > s[-1], round_, start)
+    up = xp.argsort(lam)
     return lam[up], Q[:, :k][:, up], size[up], steps
 
 
@@ -159,6 +158,8 @@ def _renew(task: Problem, steps: Array, X: Array) -> State:
     xp = namespace(X)
     X, _ = _basis(task, X, task.outside)
     AX, BX = task.A(X), X if task.B is None else task.B(X)
+    rank = (_squares(X, BX) > 0.5).sum()
+    insist(rank == X.shape[1], partial(_dependent, X.shape[1]), rank)
     lam, C = _ritz(task, X, AX, BX, X.shape[1])
     X, AX, BX = X @ C, AX @ C, BX @ C
     Q, AQ, BQ = (xp.concat([V, xp.zeros_like(V)], axis=1) for V in (X, AX, BX))
@@ -223,8 +224,8 @@ def _basis(task: Problem, W: Array, outside: Pairs) -> tuple[Array, Array]:
 
 def _orthonormal(W: Array, outside: Pairs) -> Array:
     """The second time, what is left of rounding after the projection is seen by its size."""
-    for size in (lambda V: namespace(V).max(namespace(V).abs(V), axis=0), _norm):  # the squares of a norm may overflow
-        W = W / _or_one(size(W))
+    W = W / _or_one(namespace(W).max(namespace(W).abs(W), axis=0))  # the squares of a norm may overflow
+    W = W / _or_one(_norm(W))
     for least, cut in ((100 * _eps(W), 10 * W.shape[1] * _eps(W)), (0.5, 0.25)):
         for V, BV in (*outside, *outside):
             W = W - V @ _gram(BV, W)
@@ -259,6 +260,11 @@ def _or_one(x: Array) -> Array:
 
 def _eps(X: Array) -> float:
     return float(np.finfo(numpy_dtype(X)).eps)
+
+
+def _dependent(k: int, rank: Any) -> ValueError:
+    advice = "Start from random columns; there can be no more of them than rows, less the columns of Y."
+    return ValueError(got("X", f"{k} columns linearly independent of each other and of Y", f"rank {int(rank)}", advice))
 
 
 def _not_finite() -> ValueError:

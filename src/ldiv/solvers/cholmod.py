@@ -26,6 +26,7 @@ from ldiv.structures.symmetric import Symmetric
 RANK = 45
 ON_HOST = True
 REMEMBERED = True
+BY_CHOLESKY = True  # worth trying: half the work, and a matrix that is not definite is found out on the way
 
 DTYPES = ("float64", "complex128")
 

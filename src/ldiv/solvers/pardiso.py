@@ -28,6 +28,7 @@ from ldiv.structures.symmetric import Symmetric
 RANK = 40
 ON_HOST = True
 REMEMBERED = True
+BY_CHOLESKY = True  # worth trying: half the work, and a matrix that is not definite is found out on the way
 
 Key = tuple[str, np.dtype[Any], bool]  # kind, dtype, and whether pivots will be asked for
 PLACES = 16  # factors that share the first analysis of a pattern; each further analysis has twice as many
