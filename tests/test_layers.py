@@ -16,8 +16,7 @@ LINE = (
     "errors rule arrays pattern",
     "structure",
     "structures",
-    "memory finite journal options progress assembled krylov probe ordering equilibration solver refined mkl "
-    "eigenproblem pencil shifted deflation",
+    "memory finite journal options progress assembled krylov probe ordering equilibration solver refined mkl eigenproblem pencil shifted deflation",
     "solvers eigensolvers",
     "rules",
     "inverse",
@@ -61,7 +60,10 @@ def test_imports_go_left(path: Path) -> None:
         assert not FRAMEWORKS & {module.split(".")[0] for module in found}, "frameworks are imported in front ends and adapters only"
 
 
-@pytest.mark.parametrize(("folder", "found"), [("solvers", solver.engines), ("eigensolvers", eigenproblem.engines), ("frontends", rule.frontend_names)])
+FOLDERS = (("solvers", solver.engines), ("eigensolvers", eigenproblem.engines), ("frontends", rule.frontend_names))
+
+
+@pytest.mark.parametrize(("folder", "found"), FOLDERS)
 def test_every_file_is_found(folder: str, found: Callable[[], Iterable[str]]) -> None:
     files = {path.stem for path in (SRC / folder).glob("*.py")} - {"__init__"}
     assert set(found()) == files
