@@ -23,6 +23,7 @@ NEEDS = {
     "engines": ["torch", "matplotlib"],
     "iterative": ["torch", "pyamg"],
     "peers": ["torch", "jax"],
+    "eigen": ["torch"],
 }
 FIGURE = {"problem", "what", "value", "unit", "target", "seconds", "over", "met"}
 

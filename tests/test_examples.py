@@ -13,7 +13,7 @@ import pytest
 import ldiv
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-TESTED = {"topology": ("torch", "skfem"), "conductivity": ("jax", "optax")}  # and what each needs
+TESTED = {"topology": ("torch", "skfem"), "conductivity": ("jax", "optax"), "eigenfrequency": ("torch", "skfem")}  # and what each needs
 
 
 @pytest.fixture
@@ -86,3 +86,30 @@ def test_conductivity_wants_sensors_on_nodes(script: ModuleType) -> None:
     with pytest.raises(SystemExit) as end:
         script.main(["--size", "10", "--sensors", "3"])
     assert end.value.code == 2
+
+
+@pytest.mark.parametrize("script", ["eigenfrequency"], indirect=True)
+def test_eigenfrequency(script: ModuleType, tmp_path: Path) -> None:
+    picture = tmp_path / "new" / "eigenfrequency.png"
+    history = script.main(["--refine", "2", "--steps", "30", "--out", str(picture)])
+    assert len(history.errors) == 4  # of the first frequency and of the mean of the pair, before and after
+    assert max(history.errors) < 1e-7
+    assert len(history.frequencies) == 31
+    assert history.frequencies[0] == pytest.approx([31.0957, 57.8573, 57.8573], abs=1e-4)
+    assert history.frequencies[-1][0] > 1.6 * history.frequencies[0][0]
+    assert max(abs(history.gap(step)) for step in range(31)) < 1e-10  # the pair is one all the way
+    assert history.volume == pytest.approx([1.0] * 31, abs=1e-9)
+    assert "eigenvalue" in history.refusal
+    assert history.picture == picture and picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("script", ["eigenfrequency"], indirect=True)
+@pytest.mark.parametrize("broken", [("gradient_error", 1e-5), ("refusal", "")])
+def test_eigenfrequency_refuses_a_wrong_gradient(
+    script: ModuleType, broken: tuple[str, object], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    name, answer = broken
+    monkeypatch.setattr(script, name, lambda *args: answer)
+    with pytest.raises(SystemExit) as end:
+        script.main(["--refine", "1", "--steps", "1", "--out", str(tmp_path / "none.png")])
+    assert end.value.code == 1
