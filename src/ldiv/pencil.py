@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from functools import partial
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from ldiv import solver
+from ldiv.arrays import conj
+from ldiv.assembled import Product
 from ldiv.errors import NotPositiveDefiniteError
 from ldiv.pattern import Pattern
 from ldiv.rule import Tree, leaves
@@ -22,42 +23,56 @@ from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
 
-def shift_inverse(A: Structure, B: Structure, pA: Tree, pB: Tree, sigma: float) -> Callable[[Any], Any]:
+def shift_inverse(A: Structure, B: Structure, pA: Tree, pB: Tree, sigma: float) -> Product:
     """Y -> (A - sigma B)^-1 Y."""
     structure, p = (A, pA) if sigma == 0 else _shifted(A, B, pA, pB, sigma)
-    return partial(_solve, structure, p, "pos" if _is_definite(structure, p) else "gen")
+    return _by_trial(structure, p) or _by_factor(structure, p, "gen")
+
+
+def inverse(B: Structure, pB: Tree) -> Product:
+    """Y -> B^-1 Y for a positive definite B."""
+    return (lambda y: y) if isinstance(B, Identity) else _by_factor(B, pB, "pos")
+
+
+def _by_factor(structure: Structure, p: Tree, told: str) -> Product:
+    """The solve with a factor that is proven to be regular; real factors solve real and imaginary parts."""
+    base, op = structure.plain.unview()
+    dtype = np.result_type(*leaves(p))
+    factor = solver.factorization(solver.choose(base, dtype, "cpu", told, "direct"), base, p, told)
+    factor.certify()
+
+    def solve(y: Any) -> Any:
+        if y.dtype.kind == "c" != dtype.kind:
+            return solve(y.real) + 1j * solve(y.imag)
+        block = y.reshape(len(y), -1)
+        x = factor.rough(block, op) if op != "C" else conj(factor.rough(conj(block), "N"))
+        return x.reshape(y.shape)
+
+    return solve
 
 
 _refuted: deque[int] = deque(maxlen=64)  # hashes of what was tried and is not definite; a wrong hit costs time, no digit
 
 
-def _is_definite(structure: Structure, p: Tree) -> bool:
-    """By structure; or by trial, where an engine gains from it and finds out soon that it is not so."""
-    if structure.definite or not hasattr(structure, "pattern"):
-        return structure.definite
-    dtype = np.result_type(*leaves(p))
-    if not hasattr(solver.choose(structure, dtype, "cpu", "pos", "direct"), "BY_CHOLESKY"):
-        return False
+def _by_trial(structure: Structure, p: Tree) -> Product | None:
+    """By Cholesky where the matrix is definite by structure, or where an engine gains from it and soon finds out that it is not."""
+    if structure.definite:
+        return _by_factor(structure, p, "pos")
+    if not hasattr(structure, "pattern") or not hasattr(_engine(structure, p), "BY_CHOLESKY"):
+        return None
     slots = structure.slot_values(p)  # type: ignore[attr-defined]
     at = structure.memo("on diagonal", lambda: np.flatnonzero(structure.pattern.indices == structure.pattern.columns))
     if len(at) < structure.shape[0] or not (slots[at].real > 0).all() or (tried := hash((structure, slots.tobytes()))) in _refuted:
-        return False
+        return None
     try:
-        _solve(structure, p, "pos", np.empty((structure.shape[0], 0), dtype))
+        return _by_factor(structure, p, "pos")
     except NotPositiveDefiniteError:
         _refuted.append(tried)
-        return False
-    return True
+        return None
 
 
-def inverse(B: Structure, pB: Tree) -> Callable[[Any], Any]:
-    """Y -> B^-1 Y for a positive definite B."""
-    return (lambda y: y) if isinstance(B, Identity) else partial(_solve, B, pB, "pos")
-
-
-def _solve(structure: Structure, p: Tree, told: str, y: Any) -> Any:
-    block = y if y.ndim == 2 else y[:, None]
-    return solver.solve(structure, p, block, told, "direct").reshape(y.shape)
+def _engine(structure: Structure, p: Tree) -> ModuleType:
+    return solver.choose(structure, np.result_type(*leaves(p)), "cpu", "pos", "direct")
 
 
 def factors(A: Structure, B: Structure) -> bool:

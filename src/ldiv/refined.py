@@ -11,6 +11,7 @@ Reference: Arioli, Demmel, Duff, SIAM J. Matrix Anal. Appl. 10 (1989); Higham, A
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -88,13 +89,20 @@ class Refined(Factor):
         return type(self).__name__
 
     def solve(self, b: Any, op: str) -> Any:
+        return self._around(self._refined, b, op)
+
+    def rough(self, b: Any, op: str) -> Any:
+        return self._around(self._solved if self._proven and not self._least else self._refined, b, op)
+
+    def _around(self, solved: Callable[[Any, str], Any], b: Any, op: str) -> Any:
+        """Permuted and scaled before and after."""
         a, transposed = self._arrangement, VIEWS[op][0]
         order, place = (a.cols, a.row_place) if transposed else (a.rows, a.col_place)
         b = b[order].astype(self._m.dtype, copy=False)
         if self._scales is None:
-            return self._refined(b, op)[place]
+            return solved(b, op)[place]
         r, c = self._scales[::-1] if transposed else self._scales
-        return (c[:, None] * self._refined(r[:, None] * b, op))[place]
+        return (c[:, None] * solved(r[:, None] * b, op))[place]
 
     def logabsdet(self) -> Any:
         self.certify()

@@ -49,6 +49,10 @@ class Factor(ABC):
     def logabsdet(self) -> Array:
         """log |det A|, of shape (*batch,)."""
 
+    def rough(self, b: Array, op: str) -> Array:
+        """The solve without a look at its residual, for iterations that look at their own."""
+        return self.solve(b, op)
+
     def certify(self) -> None:  # noqa: B027  (most engines have nothing left to look at)
         """Raise now if A is singular; for engines that leave this to the first solve."""
 

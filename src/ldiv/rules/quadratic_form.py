@@ -1,0 +1,68 @@
+"""q = Re tr(X^H Y), Y = S(p)^-1 X, for a Hermitian S.
+
+tangent      dq = 2 Re tr(Y^H dX) - Re tr(Y^H dS Y);   dY = S^-1 (dX - dS Y)
+cotangent    of q: X_bar = 2 q_bar Y,  p_bar = -q_bar dS^*[Y Y^H];   of Y: that of a solve
+cost         1 factorization and 1 solve, for value and gradient together
+reference    Giles (2008), section 2.3
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ldiv import solver
+from ldiv.arrays import conj, real
+from ldiv.rule import Array, Rule, Tree, namespace
+from ldiv.rules.solve import solve
+from ldiv.structure import Structure, minus, nothing, outer, plus, push
+from ldiv.structures.symmetric import Symmetric
+
+
+@dataclass(frozen=True)
+class QuadraticForm(Rule):
+    """Arguments (p, X (*batch, n, k)); outputs q (*batch, k), one for each column, and Y."""
+
+    structure: Structure
+    assume_a: str = "gen"
+    method: str = "auto"
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (self.structure.core, 2)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        p, x = args
+        y = solver.solve(self.structure, p, x, self.assume_a, self.method)
+        return inner(x, y), y
+
+    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+        (p, _), (dp, dx), (_, y) = args, tangents, out
+        moved = push(self.structure, p, dp, y)
+        right = minus(dx, moved)
+        if right is None:
+            return None, None
+        dq = minus(None if dx is None else 2 * inner(y, dx), None if moved is None else inner(y, moved))
+        return dq, solve(self.structure, p, right, self.assume_a, self.method)
+
+    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+        (p, _), (q_bar, y_bar), (_, y) = args, cotangents, out
+        if q_bar is None and y_bar is None:
+            return tuple(map(nothing, need))
+        scaled = None if q_bar is None else q_bar[..., None, :] * y
+        lam = None if y_bar is None else solve(self.structure, p, y_bar, self.assume_a, self.method)
+        left = plus(scaled, lam)
+        p_bar = outer(self.structure, p, -left, y, need[0])  # type: ignore[operator]
+        return p_bar, plus(None if scaled is None else 2 * scaled, lam) if need[1] else None
+
+
+def inner(x: Array, y: Array) -> Array:
+    """Re x^H y of each column."""
+    return real(namespace(y).sum(conj(x) * y, axis=-2))
+
+
+def cases(structures: Iterator[tuple[Structure, Tree]], draw: Any) -> Iterator[tuple[QuadraticForm, tuple[Tree, ...]]]:
+    for structure, p in structures:
+        if isinstance(structure, Symmetric) and structure.op == "H":
+            yield QuadraticForm(structure), (p, draw(4, 2))

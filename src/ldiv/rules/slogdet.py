@@ -1,0 +1,62 @@
+"""s = det A / |det A|, l = log |det A| of a dense A.
+
+tangent      dl = Re t,  ds = i s Im t,  t = tr(A^-1 dA)
+cotangent    A_bar = (l_bar + i Im(conj(s) s_bar)) A^-H
+cost         1 factorization forward, 0 backward; the gradient of l is A^-H, which is formed for this reason alone
+reference    Jacobi's formula
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldiv.arrays import conj, is_complex, real, unit_columns
+from ldiv.finite import require_finite
+from ldiv.rule import Array, Rule, Tree, namespace
+from ldiv.rules.solve import solve
+from ldiv.structures.dense import Dense
+
+
+@dataclass(frozen=True)
+class SLogDet(Rule):
+    """Argument A (*batch, n, n); outputs (s, l), (*batch,)."""
+
+    n: int
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (2,)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        require_finite("A", *args)
+        sign, size = namespace(args[0]).linalg.slogdet(args[0])
+        return sign, size
+
+    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+        (A,), (dA,), (sign, _) = args, tangents, out
+        if dA is None:
+            return None, None
+        t = namespace(A).linalg.trace(self._inverse_times(A, dA))
+        return sign * (1j * namespace(t).imag(t) if is_complex(t) else 0 * t), real(t)
+
+    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+        (A,), (s_bar, l_bar), (sign, _) = args, cotangents, out
+        weight = l_bar
+        if s_bar is not None and is_complex(sign):
+            turn = 1j * namespace(sign).imag(conj(sign) * s_bar)
+            weight = turn if l_bar is None else l_bar + turn
+        if weight is None:
+            return (None,)
+        eye = unit_columns(A, self.n, range(self.n))
+        return (weight[..., None, None] * solve(Dense(self.n, self.n).H, A, eye),)
+
+    def _inverse_times(self, A: Array, dA: Array) -> Array:
+        return solve(Dense(self.n, self.n), A, dA)
+
+
+def cases(structures: Any, draw: Any) -> Iterator[tuple[SLogDet, tuple[Tree, ...]]]:
+    yield SLogDet(4), (draw(4, 4) + 4 * np.eye(4),)
