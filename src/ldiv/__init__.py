@@ -15,6 +15,7 @@ from ldiv.errors import (
 )
 from ldiv.explain import Explanation, explain
 from ldiv.factorized import Factorized, factorized
+from ldiv.gaussians import gaussian_kl, gaussian_logpdf
 from ldiv.gradient_error import GradientError, gradient_error
 from ldiv.info import SolveInfo
 from ldiv.jacobian import jvp, vjp
@@ -25,6 +26,7 @@ from ldiv.operators import LinearOperator
 from ldiv.precondition import preconditioner
 from ldiv.sparse import SparseArray
 from ldiv.spectral import eigenspace, spectral_function, spectral_sum, svds
+from ldiv.traces import det, logdet, quad_form, slogdet, trace_solve
 
 __version__ = "0.1.0"
 
@@ -52,6 +54,7 @@ __all__ = [
     "coo_array",
     "csc_array",
     "csr_array",
+    "det",
     "diags_array",
     "eigenspace",
     "eigh",
@@ -59,17 +62,23 @@ __all__ = [
     "explain",
     "eye_array",
     "factorized",
+    "gaussian_kl",
+    "gaussian_logpdf",
     "gradient_error",
     "jvp",
     "kron",
     "lobpcg",
+    "logdet",
     "preconditioner",
+    "quad_form",
     "set_cache_limit",
+    "slogdet",
     "solve",
     "solve_triangular",
     "spectral_function",
     "spectral_sum",
     "structures",
     "svds",
+    "trace_solve",
     "vjp",
 ]

@@ -16,12 +16,13 @@ from ldiv.rule import Array, Tree, leaves, rebuild, recording
 from ldiv.sparse import SparseArray
 
 
-def vjp(f: Callable[..., Array], *args: Any) -> tuple[Array, Callable[[Array], tuple[Any, ...]]]:
+def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
     """The value of a function of NumPy arrays that applies one rule, and its pullback.
 
         y, pullback = vjp(f, *args);    pullback(y_bar)[i] = args_bar[i],    dL = Re <args_bar[i], d args[i]>
 
-    f: a function of ldiv, or of your own around one, such as `lambda A, b: ldiv.solve(A, b, assume_a="pos")`.
+    f: a function of ldiv, or of your own around one, such as `lambda A, b: ldiv.solve(A, b, assume_a="pos")`. Where it returns several
+    arrays, as `eigsh` does, the pullback takes a tuple of cotangents, None for zero, and `jvp` returns a tuple.
     args: arrays, sparse arrays and other matrices; a SparseArray has a SparseArray as its cotangent, on the same pattern.
     Cost: that of f; the pullback of a solve is one more solve with the same factorization.
     Raises ValueError if f applies several rules (use PyTorch or JAX to compose), or copies an argument on the way.
@@ -33,14 +34,17 @@ def vjp(f: Callable[..., Array], *args: Any) -> tuple[Array, Callable[[Array], t
     >>> b_bar
     array([0.5, 0. ])
     """
-    y, rule, flat, out, place = _record(f, args)
+    y, rule, flat, out, place, of = _record(f, args)
 
-    def pullback(y_bar: Array) -> tuple[Any, ...]:
-        cotangent = np.asarray(y_bar)
-        if cotangent.shape != y.shape:
-            raise ValueError(got("pullback", f"the shape {y.shape} of the value", str(cotangent.shape), "It is the cotangent of the value."))
+    def pullback(y_bar: Any) -> tuple[Any, ...]:
+        given: list[Array | None] = [None for _ in out]
+        for i, value, bar in zip(of, _several(y), _several(y_bar), strict=True):
+            cotangent = None if bar is None else np.asarray(bar)
+            if cotangent is not None and cotangent.shape != value.shape:
+                raise ValueError(got("pullback", f"the shape {value.shape} of the value", str(cotangent.shape), "It is the cotangent of the value."))
+            given[i] = None if cotangent is None else cotangent.reshape(out[i].shape)
         need = rebuild(rule.core, [at is not None for at in place])
-        bars = leaves(rule.vjp(need, (cotangent.reshape(out[0].shape),), out, *rebuild(rule.core, flat)))
+        bars = leaves(rule.vjp(need, tuple(given), out, *rebuild(rule.core, flat)))
         grads = [[np.zeros_like(leaf) for leaf in _leaves(a)] for a in args]
         for bar, leaf, at in zip(bars, flat, place, strict=True):
             if at is not None and bar is not None:
@@ -51,7 +55,7 @@ def vjp(f: Callable[..., Array], *args: Any) -> tuple[Array, Callable[[Array], t
     return y, pullback
 
 
-def jvp(f: Callable[..., Array], primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Array, Array]:
+def jvp(f: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
     """The value and the tangent of a function of NumPy arrays that applies one rule.
 
         y, dy = jvp(f, (A, b), (dA, db));    dy = f'(A, b)[dA, db]
@@ -66,12 +70,17 @@ def jvp(f: Callable[..., Array], primals: tuple[Any, ...], tangents: tuple[Any, 
     """
     if len(primals) != len(tangents):
         raise ValueError(got("jvp", "a tangent, or None, for each argument", f"{len(tangents)} for {len(primals)}", "Match them."))
-    y, rule, flat, out, place = _record(f, primals)
+    y, rule, flat, out, place, of = _record(f, primals)
     given = [_tangent(a, t) for a, t in zip(primals, tangents, strict=True)]
     found = [None if at is None else given[at[0]][at[1]] for at in place]
     moved = [t if t is None else t.reshape(leaf.shape) for leaf, t in zip(flat, found, strict=True)]
-    dy = rule.jvp(rebuild(rule.core, moved), out, *rebuild(rule.core, flat))[0]
-    return y, np.zeros_like(y) if dy is None else dy.reshape(y.shape)
+    tangent = rule.jvp(rebuild(rule.core, moved), out, *rebuild(rule.core, flat))
+    dy = tuple(np.zeros_like(v) if tangent[i] is None else tangent[i].reshape(v.shape) for i, v in zip(of, _several(y), strict=True))
+    return y, dy if isinstance(y, tuple) else dy[0]
+
+
+def _several(y: Any) -> tuple[Any, ...]:
+    return y if isinstance(y, tuple) else (y,)
 
 
 def _tangent(arg: Any, tangent: Any) -> list[Array | None]:
@@ -99,8 +108,8 @@ def like(arg: Any, flat: list[Array]) -> Any:
     return Matrix(arg.structure, rebuild(arg.params, flat)) if isinstance(arg, Matrix) else flat[0]
 
 
-def _record(f: Callable[..., Array], args: tuple[Any, ...]) -> tuple[Array, Any, list[Array], tuple[Array, ...], list[tuple[int, int] | None]]:
-    """(value, rule, its leaves, its outputs, for each leaf the (argument, leaf of the argument) that it is)."""
+def _record(f: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, Any, list[Array], tuple[Array, ...], list[tuple[int, int] | None], list[int]]:
+    """(value, rule, its leaves, its outputs, for each leaf the (argument, leaf of the argument) that it is, for each value the output)."""
     for a in args:
         for leaf in _leaves(a):
             if not isinstance(leaf, np.ndarray):
@@ -112,7 +121,8 @@ def _record(f: Callable[..., Array], args: tuple[Any, ...]) -> tuple[Array, Any,
     if len(applied) != 1:
         raise ValueError(got("vjp and jvp", "a function that applies one rule", f"{len(applied)}", "Compose rules in PyTorch or JAX."))
     ((rule, flat, out),) = applied
-    if not (len(out) == 1 and _same(out[0], y)):
+    of = [next((i for i, o in enumerate(out) if isinstance(v, np.ndarray) and _same(o, v)), -1) for v in _several(y)]
+    if -1 in of:
         raise ValueError(got("vjp and jvp", "a function that returns what the rule returns", "something computed from it", "Return it as it is."))
     given = {(i, j): leaf for i, a in enumerate(args) for j, leaf in enumerate(_leaves(a))}
     place: list[tuple[int, int] | None] = []
@@ -125,7 +135,7 @@ def _record(f: Callable[..., Array], args: tuple[Any, ...]) -> tuple[Array, Any,
         raise ValueError(
             got("vjp and jvp", "every argument to reach the rule as it is", f"copies of arguments {lost}", "Convert dtypes and layouts beforehand.")
         )
-    return y, rule, flat, out, place
+    return y, rule, flat, out, place, of
 
 
 def _same(x: Array, y: Array) -> bool:

@@ -355,6 +355,17 @@ def solve_triangular(a: Array, b: Array, lower: bool, unit: bool = False) -> Arr
     return jax.lax.linalg.triangular_solve(a, b, left_side=True, lower=lower, unit_diagonal=unit)
 
 
+def lu_pivoted(a: Array) -> tuple[Array, Array]:
+    """A packed LU of an m x n matrix, and LAPACK's exchanges counted from 0."""
+    lu, exchanges, _ = jax.lax.linalg.lu(a)
+    return lu, exchanges
+
+
+def row_order(exchanges: Array, m: int) -> Array:
+    """The order of the m rows that these exchanges lead to."""
+    return jax.lax.linalg.lu_pivots_to_permutation(exchanges, m)
+
+
 def _together(a: Array, b: Array) -> tuple[Array, Array]:
     """Both on the same batch axes."""
     batch = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])

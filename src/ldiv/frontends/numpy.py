@@ -46,9 +46,9 @@ def scatter(x: Array, index: Array, size: int) -> Array:
 
 
 def lu_factor(a: Array) -> tuple[Array, Array]:
-    lu, pivots = np.empty_like(a), np.empty(a.shape[:-1], np.int32)
+    lu, pivots = np.empty_like(a), np.empty((*a.shape[:-2], min(a.shape[-2:])), np.int32)
     getrf = scipy.linalg.get_lapack_funcs("getrf", (a,))
-    for i in np.ndindex(*a.shape[:-2]):
+    for i in np.ndindex(*a.shape[:-2] if a.size else (0,)):
         lu[i], pivots[i], _ = getrf(a[i])
     return lu, pivots
 
@@ -79,3 +79,6 @@ def solve_triangular(a: Array, b: Array, lower: bool, unit: bool = False) -> Arr
     for i in np.ndindex(*batch):
         x[i], _ = trtrs(a[i], x[i], lower=lower, unitdiag=unit)
     return x
+
+
+lu_pivoted = lu_factor  # SciPy's exchanges, counted from 0; A may be m x n

@@ -196,3 +196,9 @@ def cholesky(a: Array) -> tuple[Array, bool]:
 def solve_triangular(a: Array, b: Array, lower: bool, unit: bool = False) -> Array:
     dtype = torch.promote_types(a.dtype, b.dtype)
     return torch.linalg.solve_triangular(a.to(dtype), b.to(dtype), upper=not lower, unitriangular=unit)
+
+
+def lu_pivoted(a: Array) -> tuple[Array, Array]:
+    """A packed LU of an m x n matrix, and LAPACK's exchanges counted from 0."""
+    lu, pivots = lu_factor(a)
+    return lu, pivots - 1

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from ldiv.arrays import conj, is_complex, real, unit_columns
+from ldiv.errors import got
 from ldiv.finite import require_finite
-from ldiv.rule import Array, Rule, Tree, namespace
+from ldiv.rule import Array, Rule, Tree, insist, namespace
 from ldiv.rules.solve import solve
 from ldiv.structures.dense import Dense
 
@@ -26,6 +27,7 @@ class SLogDet(Rule):
     """Argument A (*batch, n, n); outputs (s, l), (*batch,)."""
 
     n: int
+    positive: bool = False  # must the determinant be?
 
     @property
     def core(self) -> tuple[Tree, ...]:
@@ -34,6 +36,8 @@ class SLogDet(Rule):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         require_finite("A", *args)
         sign, size = namespace(args[0]).linalg.slogdet(args[0])
+        if self.positive:
+            insist((sign == 1).all(), _not_positive)
         return sign, size
 
     def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
@@ -56,6 +60,10 @@ class SLogDet(Rule):
 
     def _inverse_times(self, A: Array, dA: Array) -> Array:
         return solve(Dense(self.n, self.n), A, dA)
+
+
+def _not_positive() -> ValueError:
+    return ValueError(got("logdet", "a positive determinant", "one that is not", "Use slogdet, or look at what made the matrix."))
 
 
 def cases(structures: Any, draw: Any) -> Iterator[tuple[SLogDet, tuple[Tree, ...]]]:

@@ -1,0 +1,138 @@
+"""C' = alpha op(A) op(B) + beta C,  op = N, T, H or C.
+
+tangent      dC' = dalpha op(A) op(B) + alpha (op(dA) op(B) + op(A) op(dB)) + dbeta C + beta dC
+cotangent    G = C'_bar op(B)^H;   A_bar = op(conj(alpha) G), B_bar = op(op(A)^H conj(alpha) C'_bar), C_bar = conj(beta) C'_bar;
+             alpha_bar = <op(A) op(B), C'_bar> = <op(A), G>, no third product;   beta_bar = <C, C'_bar>
+cost         1 product forward, 2 backward; each higher order is made of products again
+reference    Dongarra, Du Croz, Hammarling and Duff, A set of level 3 basic linear algebra subprograms (1990)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ldiv.arrays import conj
+from ldiv.rule import Array, Rule, Tree, bind, namespace
+from ldiv.structure import compose, nothing, plus, view_dense
+
+
+@dataclass(frozen=True)
+class Gemm(Rule):
+    """Arguments (alpha, a, b), or with `adds` (alpha, a, b, beta, c): numbers are (*batch,), matrices (*batch, m, n)."""
+
+    op_a: str = "N"
+    op_b: str = "N"
+    adds: bool = True
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (0, 2, 2, 0, 2) if self.adds else (0, 2, 2)
+
+    @property
+    def product(self) -> Product:
+        return Product(self.op_a, self.op_b)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        alpha, a, b, *more = args
+        y = _wide(alpha) * self.product.kernel(a, b)[0]
+        return (y + Scaled().kernel(*more)[0] if more else y,)
+
+    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+        (alpha, a, b, *more), (dalpha, da, db, *dmore) = args, tangents
+        moved = self.product.jvp((da, db), (), a, b)[0]
+        dy = None if moved is None else _wide(alpha) * moved
+        if dalpha is not None:
+            dy = plus(dy, _wide(dalpha) * bind(self.product, a, b)[0])
+        return (plus(dy, Scaled().jvp(tuple(dmore), (), *more)[0]) if more else dy,)
+
+    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+        (alpha, a, b, *more), (y_bar,) = args, cotangents
+        if y_bar is None:
+            return tuple(map(nothing, need))
+        alpha_bar = a_bar = b_bar = None
+        if need[0] or need[1]:
+            g = bind(Product("N", compose(self.op_b, "H")), y_bar, b)[0]
+            alpha_bar = _inner(view_dense(a, self.op_a), g) if need[0] else None
+            a_bar = view_dense(_wide(conj(alpha)) * g, self.op_a) if need[1] else None
+        if need[2]:
+            g = bind(Product(compose(self.op_a, "H"), "N"), a, y_bar)[0]
+            b_bar = view_dense(_wide(conj(alpha)) * g, self.op_b)
+        return (alpha_bar, a_bar, b_bar, *(Scaled().vjp(need[3:], cotangents, (), *more) if more else ()))
+
+
+@dataclass(frozen=True)
+class Product(Rule):
+    """P = op(A) op(B);  dP = op(dA) op(B) + op(A) op(dB);  A_bar = op(P_bar op(B)^H), B_bar = op(op(A)^H P_bar)."""
+
+    op_a: str = "N"
+    op_b: str = "N"
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (2, 2)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        a, b = args
+        return (namespace(a).matmul(view_dense(a, self.op_a), view_dense(b, self.op_b)),)
+
+    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+        (a, b), (da, db) = args, tangents
+        return (plus(da if da is None else bind(self, da, b)[0], db if db is None else bind(self, a, db)[0]),)
+
+    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+        (a, b), (y_bar,) = args, cotangents
+        if y_bar is None:
+            return tuple(map(nothing, need))
+        return (
+            view_dense(bind(Product("N", compose(self.op_b, "H")), y_bar, b)[0], self.op_a) if need[0] else None,
+            view_dense(bind(Product(compose(self.op_a, "H"), "N"), a, y_bar)[0], self.op_b) if need[1] else None,
+        )
+
+
+@dataclass(frozen=True)
+class Scaled(Rule):
+    """Y = s X, and 0 where s = 0, whatever X holds;  dY = ds X + s dX;  s_bar = <X, Y_bar>, X_bar = conj(s) Y_bar.
+
+    A rule of its own, because the derivative in s at s = 0 is X, and a framework would differentiate the choice.
+    """
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (0, 2)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        s, x = args
+        y, xp = _wide(s) * x, namespace(x)
+        return (xp.where(_wide(s) == 0, xp.zeros_like(y), y),)
+
+    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+        (s, x), (ds, dx) = args, tangents
+        return (plus(ds if ds is None else bind(self, ds, x)[0], dx if dx is None else bind(self, s, dx)[0]),)
+
+    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+        (s, x), (y_bar,) = args, cotangents
+        if y_bar is None:
+            return tuple(map(nothing, need))
+        return _inner(x, y_bar) if need[0] else None, bind(self, conj(s), y_bar)[0] if need[1] else None
+
+
+def _wide(s: Array) -> Array:
+    """A number for each matrix of a batch."""
+    return s[..., None, None] if s.ndim else s
+
+
+def _inner(x: Array, y: Array) -> Array:
+    """tr(x^H y)."""
+    return namespace(x).sum(conj(x) * y, axis=(-2, -1))
+
+
+def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
+    shapes = {"N": (3, 4), "T": (4, 3), "H": (4, 3), "C": (3, 4)}
+    for op_a, op_b in ("NN", "TH", "HT", "CN"):
+        a, b = draw(*shapes[op_a]), draw(*shapes[op_b][::-1])
+        yield Product(op_a, op_b), (a, b)
+        yield Gemm(op_a, op_b), (draw(), a, b, draw(), draw(3, 3))
+    yield Gemm(adds=False), (draw(), draw(7, 3), draw(3, 5))
+    yield Scaled(), (draw(), draw(3, 2))

@@ -1,0 +1,155 @@
+"""A[order] = L U with partial pivoting, packed as tril(L, -1) + U; A is m x n, k = min(m, n), L = [L1; L2], U k x n.
+
+tangent      E = L1^-1 dA[order][:k],  F = tril(E[:, :k-1] U11^-1, -1);   dU = E - F U,  dL1 = L1 F,  dL2 = (dA[order][k:] - L2 dU) U^-1
+cotangent    A2 = L2_bar U^-H,  Ub = triu(U_bar - L2^H A2),  Phi = tril(L1^H L1_bar - Ub U^H, -1);
+             A_bar[order] = [L1^-H (Ub + [Phi[:, :k-1] U11^-H, 0]); A2]
+             U11 = U[:k-1, :k-1]: the last pivot is never divided by, unless m > n
+cost         1 factorization forward; each direction 2 triangular solves and 1 product
+reference    de Hoog, Anderssen, Lukas, Linear Algebra Appl. 434 (2011); Murray, arXiv:1602.07527
+
+The pivots are constant near A. A matrix whose last pivot is zero has a derivative; an earlier zero, or of a tall matrix any, has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from ldiv.arrays import batch_of, numpy_dtype
+from ldiv.errors import NotDifferentiableError
+from ldiv.finite import require_finite
+from ldiv.rule import Array, Rule, Tree, frontend_of, insist, namespace, on_host
+from ldiv.rules.checked import checked
+from ldiv.rules.triangles import adjoint, eye, lower, over, under, upper
+
+
+@dataclass(frozen=True)
+class LU(Rule):
+    """Argument (*batch, m, n); outputs packed (*batch, m, n), SciPy's exchanges (*batch, k), the order of the rows (*batch, m)."""
+
+    differentiable = (True, False, False)
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (2,)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        (a,) = args
+        require_finite("A", a)
+        frontend = frontend_of(a)
+        packed, exchanges = getattr(frontend, "lu_pivoted", _lu_on_host)(a)
+        return packed, exchanges, getattr(frontend, "row_order", row_order)(exchanges, a.shape[-2])
+
+    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+        (da,), (packed, exchanges, order) = tangents, out
+        if da is None:
+            return None, None, None
+        packed, xp = _regular(packed), namespace(packed)
+        k = min(packed.shape[-2:])
+        L1, U, da = packed[..., :k, :k], xp.triu(packed[..., :k, :]), rows(da, order)
+        E = under(*lower(L1, unit=True), da[..., :k, :])
+        F = _without_last(xp.tril(_over_leading(E, packed), -1), k)
+        dU = xp.triu(E - F @ U)
+        dL1 = xp.tril(xp.tril(L1, -1) @ F + F, -1)
+        first = xp.concat([dU[..., :k] + dL1, dU[..., k:]], axis=-1)
+        if packed.shape[-2] == k:
+            return first, exchanges * 0, order * 0
+        dL2 = over(da[..., k:, :] - packed[..., k:, :] @ dU, *upper(packed[..., :k, :]))
+        return xp.concat([first, dL2], axis=-2), exchanges * 0, order * 0
+
+    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+        (bar, *_), (packed, _, order) = cotangents, out
+        if bar is None or not need[0]:
+            return (None,)
+        packed, xp = _regular(packed), namespace(packed)
+        k = min(packed.shape[-2:])
+        L1, U, Ub = packed[..., :k, :k], xp.triu(packed[..., :k, :]), xp.triu(bar[..., :k, :])
+        tall = packed.shape[-2] > k
+        if tall:
+            A2 = over(bar[..., k:, :], _triangle_of(U).H, U)
+            Ub = xp.triu(Ub - adjoint(packed[..., k:, :]) @ A2)
+        Lb = xp.tril(bar[..., :k, :k], -1)
+        Phi = xp.tril(Lb + adjoint(xp.tril(L1, -1)) @ Lb - Ub @ adjoint(U), -1)
+        inner = _over_leading(Phi, packed, "H")
+        Eb = xp.concat([Ub[..., : k - 1] + inner, Ub[..., k - 1 :]], axis=-1) if k else Ub
+        triangle, p = lower(L1, unit=True)
+        first = under(triangle.H, p, Eb)
+        return (rows(xp.concat([first, A2], axis=-2) if tall else first, xp.argsort(order, axis=-1)),)
+
+
+def rows(x: Array, order: Array) -> Array:
+    """X[order], for each matrix of a batch."""
+    return namespace(x).take_along_axis(x, order[..., None], axis=-2)
+
+
+def _triangle_of(U: Array) -> Any:
+    return upper(U)[0]
+
+
+def _over_leading(x: Array, packed: Array, op: str = "N") -> Array:
+    """X[:, :k-1] op(U11)^-1."""
+    k = min(packed.shape[-2:])
+    structure, p = upper(packed[..., : max(k - 1, 0), : max(k - 1, 0)])
+    return over(x[..., : max(k - 1, 0)], structure.view(op), p)
+
+
+def _without_last(x: Array, k: int) -> Array:
+    """k columns, of which the last is zero."""
+    return namespace(x).concat([x, namespace(x).zeros_like(x[..., :1] if k > 1 else eye(x, k))], axis=-1)
+
+
+# -- where no derivative exists --------------------------------------------------------------------------------------------------
+
+
+def _regular(packed: Array) -> Array:
+    """The factors, if they have a derivative."""
+    return checked(_pivots, packed)
+
+
+def _pivots(packed: Array) -> None:
+    m, n = packed.shape[-2:]
+    pivots = namespace(packed).linalg.diagonal(packed)
+    insist(((pivots if m > n else pivots[..., :-1]) != 0).all(), _no_derivative)
+
+
+def _no_derivative() -> NotDifferentiableError:
+    return NotDifferentiableError(
+        "no derivative: LU met a pivot that is exactly zero before the last column (of a tall matrix: in any column). The leading columns depend "
+        "on one another, and L is not unique. Use ldiv.solve, ldiv.slogdet or ldiv.qr of another order of the columns."
+    )
+
+
+# -- on the host -----------------------------------------------------------------------------------------------------------------
+
+
+def row_order(exchanges: Array, m: int) -> Array:
+    """The order of the m rows that these exchanges, one after the other, lead to."""
+    batch = batch_of(exchanges, 1)
+
+    def each(found: Any) -> tuple[Any, ...]:
+        order = np.empty((*batch, m), np.int64)
+        start = np.arange(m, dtype=float)[:, None]
+        for i in np.ndindex(*batch):
+            order[i] = scipy.linalg.lapack.dlaswp(start, found[i])[:, 0] if found.shape[-1] else start[:, 0]
+        return (order,)
+
+    return on_host(each, (((*batch, m), np.dtype(np.int64)),), exchanges)[0]
+
+
+def _lu_on_host(a: Array) -> tuple[Array, ...]:
+    """For frameworks that do not say how."""
+    specs = ((tuple(a.shape), numpy_dtype(a)), ((*batch_of(a, 2), min(a.shape[-2:])), np.dtype(np.int32)))
+    return on_host(scipy.linalg.lu_factor, specs, a)
+
+
+def cases(structures: Any, draw: Any) -> Iterator[tuple[LU, tuple[Tree, ...]]]:
+    for m, n in ((4, 4), (5, 3), (3, 5), (1, 1)):
+        yield LU(), (draw(m, n),)
+    yield LU(), (draw(2, 3, 3),)
+    singular = draw(3, 3)
+    singular[2] = singular[0] - singular[1]
+    yield LU(), (singular,)

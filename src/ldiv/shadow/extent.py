@@ -1,0 +1,79 @@
+"""Where a buffer lies in memory, whether two share any of it, and a stamp that changes when one is written to.
+
+Addresses are compared by NumPy's own solver, on arrays that have the addresses, shapes and strides of the buffers and are never read,
+so that the columns of one matrix are apart, on a device as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from ldiv.arrays import numpy_dtype
+from ldiv.errors import got
+from ldiv.rule import Array, namespace
+
+TRIES = 10_000  # of NumPy's solver; what it cannot tell apart is taken to overlap
+
+
+def layout(x: Array) -> tuple[int, tuple[int, ...]] | None:
+    """The address of a buffer and its strides in bytes; None for an array that is no buffer."""
+    if isinstance(x, np.ndarray):
+        return x.__array_interface__["data"][0], x.strides
+    if hasattr(x, "data_ptr"):
+        return x.data_ptr(), tuple(s * x.element_size() for s in x.stride())
+    if hasattr(getattr(x, "data", None), "ptr"):
+        return x.data.ptr, x.strides
+    return None
+
+
+def overlap(x: Array, y: Array) -> bool:
+    """Whether a write to one could be seen in the other."""
+    return bool(np.may_share_memory(_ghost(x), _ghost(y), max_work=TRIES))
+
+
+def _ghost(x: Array) -> Any:
+    return x if isinstance(x, np.ndarray) else np.asarray(_At(x))
+
+
+class _At:
+    """An address for NumPy."""
+
+    def __init__(self, x: Array) -> None:
+        place = layout(x)
+        assert place is not None
+        address, strides = place
+        typestr = numpy_dtype(x).str
+        self.__array_interface__ = {"version": 3, "shape": tuple(x.shape), "strides": strides, "typestr": typestr, "data": (address, True)}
+
+
+def require_buffer(name: str, x: Array, written: bool) -> None:
+    """An array whose memory is its own affair: not traced, not part of a graph, and not read-only if it is written."""
+    if layout(x) is None:
+        raise TypeError(
+            got(name, "a NumPy, CuPy or PyTorch buffer", f"a {type(x).__name__}, which cannot be overwritten", "Use the values returned.")
+        )
+    if getattr(x, "requires_grad", False):
+        raise ValueError(got(name, "a tensor without a graph, as shadows hold its cotangent", "one that requires grad", "Pass x.detach()."))
+    if written and isinstance(x, np.ndarray) and not x.flags.writeable:
+        raise ValueError(got(name, "an array that can be written", "a read-only one", "Pass a copy."))
+
+
+def identity(x: Array) -> Hashable:
+    """Equal for arrays that are the same memory, read the same way."""
+    return layout(x), tuple(x.shape), str(x.dtype), bool(getattr(x, "is_conj", bool)())
+
+
+def stamp(x: Array) -> Hashable:
+    """Changes when x is written to: the version that PyTorch counts, else the sums of the bits along each axis."""
+    version = getattr(x, "_version", None)
+    return version if version is not None else tuple(_sums(part) for part in ((x.real, x.imag) if x.dtype == np.complex128 else (x,)))
+
+
+def _sums(x: Array) -> Hashable:
+    """Rows and columns apart, so that a transposition or a permutation in place is seen."""
+    bits = x.view(f"u{x.dtype.itemsize}")
+    axes = range(bits.ndim) if bits.ndim else (None,)
+    return tuple(namespace(x).sum(bits, axis=axis, dtype=bits.dtype).tobytes() for axis in axes)
