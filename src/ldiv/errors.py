@@ -43,12 +43,13 @@ class NotSymmetricError(ValueError):
 class ConvergenceError(np.linalg.LinAlgError):
     """An iteration did not reach the accuracy that was asked for."""
 
-    def __init__(self, engine: str, iterations: int, residual: float, rtol: float, what: str = "b") -> None:
+    def __init__(self, engine: str, iterations: int, residual: float | None, rtol: float, what: str = "b") -> None:
         self.iterations, self.residual = iterations, residual
         if what != "b":
             super().__init__(
-                f"{engine} did not converge: {what} after {iterations} steps, with a residual of {residual:.1e} where {rtol:.1e} was asked "
-                "for. Likely causes: (a) eigenvalues that lie close together: ask for more pairs, or a larger ncv or block, (b) maxiter too "
+                f"{engine} did not converge: {what} after {iterations} steps"
+                + (". " if residual is None else f", with a residual of {residual:.1e} where {rtol:.1e} was asked for. ")
+                + "Likely causes: (a) eigenvalues that lie close together: ask for more pairs, or a larger ncv or block, (b) maxiter too "
                 "small, (c) a tol below what rounding allows, (d) no preconditioner, or no sigma near the wanted end."
             )
             return

@@ -11,7 +11,7 @@ import numpy as np
 from ldiv import solver
 from ldiv.arrays import conj
 from ldiv.assembled import Product
-from ldiv.errors import NotPositiveDefiniteError
+from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.pattern import Pattern
 from ldiv.rule import Tree, leaves
 from ldiv.structure import Structure
@@ -26,7 +26,10 @@ from ldiv.structures.symmetric import Symmetric
 def shift_inverse(A: Structure, B: Structure, pA: Tree, pB: Tree, sigma: float) -> Product:
     """Y -> (A - sigma B)^-1 Y."""
     structure, p = (A, pA) if sigma == 0 else _shifted(A, B, pA, pB, sigma)
-    return _by_trial(structure, p) or _by_factor(structure, p, "gen")
+    try:
+        return _by_trial(structure, p) or _by_factor(structure, p, "gen")
+    except SingularMatrixError as error:
+        raise SingularMatrixError("A - sigma M", f"that sigma = {sigma:g} is an eigenvalue, or as good as one: move it a little") from error
 
 
 def inverse(B: Structure, pB: Tree) -> Product:

@@ -117,7 +117,7 @@ def _vectors(task: Task, pA: Tree, pB: Tree, A: Any, B: Any, m: int, start: Any,
         found = linalg.eigsh(operator(A), m, which=task.which, v0=start, ncv=task.ncv, maxiter=task.maxiter, tol=task.tol, **metric)
     except linalg.ArpackNoConvergence as error:
         done = error.eigenvalues.shape[0]
-        raise ConvergenceError("arpack", task.maxiter or 10 * task.n, 1.0, task.tol, f"{done} of {m} eigenpairs") from None
+        raise ConvergenceError("arpack", task.maxiter or 10 * task.n, None, task.tol, f"{done} of {m} eigenpairs") from None
     note("arpack")
     return found  # type: ignore[no-any-return]
 
