@@ -134,6 +134,15 @@ class Pattern:
         same = np.array_equal(mirror.indptr, self.indptr) and np.array_equal(mirror.indices, self.indices)
         return mirror.data if same else None
 
+    @cached_property
+    def mirror(self) -> Index | None:
+        """For every entry one at the mirror image of its place; None if the pattern is not symmetric."""
+        if self.transposition is None:
+            return None
+        first = np.empty(self.slots, dtype=np.intp)
+        first[self.slot] = np.arange(self.nnz)
+        return first[self.transposition[self.slot]]
+
     @property
     def canonical(self) -> Pattern:
         """The same positions, each once, in slot order."""

@@ -54,9 +54,9 @@ class Eigenpairs(Rule):
         b = None if dBX is None else adjoint(X) @ dBX
         half = n if b is None else n + b * (lam[..., None, :] - lam[..., :, None]) / 2  # a_ji - (lam_i + lam_j)/2 b_ji
         R, dlam = self._gaps(False, out, off_diagonal(half), adjoint(G) @ moved, X, moved, dlam)
-        Z = deflated(self.task, pA, pB, embedded(lam, X), X, -moved, aids, (gam, G, doubt))
         C = minus(half * R, None if b is None else b / 2)
-        return dlam, X @ C + Z, None, None, None
+        Z = None if self.task.k == self.task.n else deflated(self.task, pA, pB, embedded(lam, X), X, -moved, aids, (gam, G, doubt))
+        return dlam, plus(X @ C, Z), None, None, None
 
     def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
         (pA, pB, aids), (lam_bar, X_bar, *_), (lam, X, gam, G, doubt) = args, cotangents, out
@@ -70,6 +70,7 @@ class Eigenpairs(Rule):
         inner, outside = embedded(lam_bar, X), None
         if X_bar is not None:
             inner = inner + K * R
+        if X_bar is not None and self.task.k < self.task.n:  # else X spans all
             outside = deflated(self.task, pA, pB, embedded(lam, X), X, -X_bar, aids, (gam, G, doubt))
         P_A = plus(X @ inner, outside)
         P_B = None

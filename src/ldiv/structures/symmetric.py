@@ -20,6 +20,9 @@ from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse
 
 
+LOW = 1  # the rank up to which twice the rank costs less than an exchange
+
+
 @dataclass(frozen=True)
 class Symmetric(Structure):
     """The Hermitian (`op="H"`) or symmetric (`op="T"`) part of a square base, whose parameters it shares."""
@@ -46,7 +49,13 @@ class Symmetric(Structure):
         return (self.base.push(p, dp, x) + self.base.view(self.op).push(p, dp, x)) / 2
 
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
-        """The symmetric part of u v^H is of rank two: (u v^H + v u^H) / 2 = [u v] [v u]^H / 2, or with conjugates (`op="T"`)."""
+        """The symmetric part of u v^H: of twice its rank, (u v^H + v u^H) / 2 = [u v] [v u]^H / 2, or with conjugates (`op="T"`).
+
+        Where the pattern is symmetric and the rank is not low, it is cheaper to exchange the entries of u v^H itself.
+        """
+        if u.shape[-1] > LOW and isinstance(self.base, Sparse) and (mirror := self.base.pattern.mirror) is not None:
+            g = self.base.outer(p, u, v, need)
+            return (g + (conj(g[..., mirror]) if self.op == "H" else g[..., mirror])) / 2
         batch = broadcast(batch_of(u, 2), batch_of(v, 2))
         u, v = spread(u, batch), spread(v, batch)
         xp = namespace(u)
