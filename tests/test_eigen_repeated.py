@@ -245,8 +245,13 @@ def relative(law, got, expected, tol=1e-10):
     assert error <= tol, f"{law}: off by {error:.1e}"
 
 
+def compiled(framework, f):
+    """JAX compiles once what would be many small programs."""
+    return jax.jit(f) if framework == "jax" else f
+
+
 WAY = pytest.mark.parametrize("way", WAYS)
-RUNS = [*((name, "torch") for name in PROBLEMS), ("cube with mass", "jax"), ("small generalized", "jax")]
+RUNS = [*((name, "torch") for name in PROBLEMS), ("small generalized", "jax")]
 RUN = pytest.mark.parametrize(("problem", "framework"), RUNS, indirect=["problem"])
 
 
@@ -254,13 +259,13 @@ RUN = pytest.mark.parametrize(("problem", "framework"), RUNS, indirect=["problem
 @RUN
 def test_first_order(problem, way, framework):
     case = Case(problem, way, framework)
-    value, tangent = case.fw.jvp(case.blocks, (case.x,), (case.d,))
+    value, tangent = compiled(framework, lambda x, d: case.fw.jvp(case.blocks, (x,), (d,)))(case.x, case.d)
     for y, dy, expected, slope in zip(
         value, tangent, case.results(problem.contour.value), case.results(lambda f: problem.contour.first(f, problem.d)), strict=True
     ):
         relative("F V", y, expected, 1e-12)
         relative("dF V", dy, slope)
-    for got, expected in zip(case.fw.gradient(case.loss, case.x), case.gradient(), strict=True):
+    for got, expected in zip(compiled(framework, lambda x: case.fw.gradient(case.loss, x))(case.x), case.gradient(), strict=True):
         relative("gradient", got, expected)
 
 
@@ -268,20 +273,28 @@ def test_first_order(problem, way, framework):
 @RUN
 def test_second_order(problem, way, framework):
     case = Case(problem, way, framework)
-    _second_order(case.fw, case.loss, case.x, case.d, case.e, case.second())
+    _second_order(framework, case.loss, case.x, case.d, case.e, case.second())
 
 
-def _second_order(fw, loss, x, d, e, expected):
-    def tangent(x):
-        return fw.jvp(loss, (x,), (d,))[1]
+def _second_order(framework, loss, x, d, e, expected):
+    fw = Transforms(framework)
 
-    def slope(x):
-        return _dot(fw.gradient(loss, x), d)
+    def every(x, d, e):
+        def tangent(x):
+            return fw.jvp(loss, (x,), (d,))[1]
 
-    relative("forward over forward", fw.jvp(tangent, (x,), (e,))[1], expected)
-    relative("forward over reverse", fw.jvp(slope, (x,), (e,))[1], expected)
-    relative("reverse over forward", _dot(fw.gradient(tangent, x), e), expected)
-    relative("reverse over reverse", _dot(fw.gradient(slope, x), e), expected)
+        def slope(x):
+            return _dot(fw.gradient(loss, x), d)
+
+        return {
+            "forward over forward": fw.jvp(tangent, (x,), (e,))[1],
+            "forward over reverse": fw.jvp(slope, (x,), (e,))[1],
+            "reverse over forward": _dot(fw.gradient(tangent, x), e),
+            "reverse over reverse": _dot(fw.gradient(slope, x), e),
+        }
+
+    for mode, got in compiled(framework, every)(x, d, e).items():
+        relative(mode, got, expected)
 
 
 @RUN
@@ -294,12 +307,12 @@ def test_spectral_sum(problem, framework):
         return ldiv.spectral_sum(rational, A, problem.k, M=M, sigma=0.0)
 
     value, slope, second = contour.traces(rational, problem.d, problem.e)
-    for got, expected in zip(fw.jvp(total, (x,), (d,)), (value, slope), strict=True):
+    for got, expected in zip(compiled(framework, lambda x, d: fw.jvp(total, (x,), (d,)))(x, d), (value, slope), strict=True):
         relative("tr f and its tangent", got, expected)
     bars = contour.value(slope_of_rational), -contour.value(lambda z: z * slope_of_rational(z))
-    for got, bar, c in zip(fw.gradient(total, x), bars, problem.pair, strict=False):
+    for got, bar, c in zip(compiled(framework, lambda x: fw.gradient(total, x))(x), bars, problem.pair, strict=False):
         relative("gradient", got, bar[c.coords])
-    _second_order(fw, total, x, d, e, second)
+    _second_order(framework, total, x, d, e, second)
 
 
 @RUN
@@ -320,15 +333,15 @@ def test_pairs_with_whole_clusters(problem, framework):
 
     total, slope, _ = contour.traces(identity, problem.d, problem.e)
     with pytest.raises(Exception, match="eigenspace"):
-        jax.block_until_ready(fw.jvp(both, (x,), (d,)))
-    value, tangent = fw.jvp(lambda values: both(values, "drop"), (x,), (d,))
+        jax.block_until_ready(compiled(framework, lambda x, d: fw.jvp(both, (x,), (d,)))(x, d))
+    value, tangent = compiled(framework, lambda x, d: fw.jvp(lambda values: both(values, "drop"), (x,), (d,)))(x, d)
     relative("sum of lam", value[0], total, 1e-12)
     relative("its tangent", tangent[0], slope)
     relative("X X^H", value[1], contour.value(one) @ problem.v[0], 1e-12)
     relative("its tangent", tangent[1], contour.first(one, problem.d) @ problem.v[0])
     bars = contour.cotangent(one, problem.u[0] @ problem.v[0].conj().T)
     of_sum = contour.value(one), -contour.value(identity)
-    for got, bar, s, c in zip(fw.gradient(loss, x), bars, of_sum, problem.pair, strict=False):
+    for got, bar, s, c in zip(compiled(framework, lambda x: fw.gradient(loss, x))(x), bars, of_sum, problem.pair, strict=False):
         relative("gradient", got, bar + 2 * total * s[c.coords])
 
 
@@ -423,9 +436,8 @@ def test_jax_refuses_too():
         w, _ = ldiv.eigsh(ldiv.coo_array((v, a.coords), shape=a.shape), K, sigma=0.0)
         return w[1]
 
-    for grad in (jax.grad(loss), jax.jit(jax.grad(loss))):
-        with pytest.raises(Exception, match="eigenspace"):
-            jax.block_until_ready(grad(jax.numpy.asarray(a.data)))
+    with pytest.raises(Exception, match="eigenspace"):
+        jax.block_until_ready(jax.jit(jax.grad(loss))(jax.numpy.asarray(a.data)))
 
 
 @pytest.mark.parametrize("k", [2, 3])

@@ -50,13 +50,13 @@ def without_signs(w, v):
     return w, v[:, None, :] * v[None, :, :]
 
 
-@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize("n", [2, 4])
 @pytest.mark.parametrize("read", [lambda A: A, lambda A: (A + A.mT) / 2], ids=["as it is", "its symmetric part"])
 def test_gradcheck_on_the_symmetric_plane(n, read):
     """A is read by its symmetric part, so that perturbing one entry at a time agrees with the gradient."""
     for f in (lambda A: without_signs(*ldiv.eigh(read(A))), lambda A: ldiv.eigh(read(A))[0]):
         assert torch.autograd.gradcheck(f, symmetric(n), check_forward_ad=True)
-        assert torch.autograd.gradgradcheck(f, symmetric(n), check_fwd_over_rev=True)
+        assert torch.autograd.gradgradcheck(f, symmetric(n), check_fwd_over_rev=True, fast_mode=n > 2)
 
 
 def test_gradcheck_with_signs():

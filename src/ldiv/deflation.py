@@ -20,7 +20,7 @@ from ldiv.assembled import Product, assembled
 from ldiv.eigenproblem import Task, choose
 from ldiv.errors import ConvergenceError
 from ldiv.options import Options
-from ldiv.rule import Array, Tree, leaves, namespace, on_host, rebuild
+from ldiv.rule import Array, Tree, asnumpy, host, leaves, namespace, on_host, rebuild
 from ldiv.structure import matmul
 
 ROUNDS = 4
@@ -160,4 +160,7 @@ def _preconditioner(task: Task, pB: Tree, pM: Tree) -> Any:
     if task.M is not None:
         product = assembled(task.M, pM)
         return lambda x: namespace(x).astype(product(x), x.dtype, copy=False)
-    return pencil.inverse(task.B, pB) if not task.standard and pencil.factors(task.B, task.B) and task.A.on_host else lambda x: x
+    if task.standard or not pencil.factors(task.B, task.B) or not all(map(host, leaves(pB))):
+        return lambda x: x
+    F = pencil.inverse(task.B, rebuild(task.B.core, [asnumpy(x) for x in leaves(pB)]))
+    return lambda x: on_host(lambda y: (F(y),), ((tuple(x.shape), numpy_dtype(x)),), x)[0]

@@ -8,8 +8,8 @@ from typing import Any
 from ldiv.arrays import conj, is_complex, real
 from ldiv.errors import got
 from ldiv.rule import Array, namespace, public
-from ldiv.rules.lower import quotient
 from ldiv.rules.solve import solve
+from ldiv.rules.squares import quotient_squares
 from ldiv.structures.triangular import Triangular
 from ldiv.validate import common_precision, require_batches, require_float, require_square, together
 
@@ -35,12 +35,11 @@ def gaussian_kl(L1: Array, L2: Array, *, mean1: Array | None = None, mean2: Arra
     if L1.shape[-1] != L2.shape[-1]:
         raise ValueError(got("L2", f"{L1.shape[-1]} rows", str(L2.shape[-1]), "Both distributions are over one space."))
     require_batches("L2", tuple(L1.shape[:-2]), tuple(L2.shape[:-2]))
-    m, n = quotient(L2, L1), L1.shape[-1]
-    twice = _squares(m, (-2, -1)) - n + 2 * (_log_det(L2) - _log_det(L1))
+    twice = quotient_squares(L2, L1) - L1.shape[-1] + 2 * (_log_det(L2) - _log_det(L1))
     if mean1 is not None or mean2 is not None:
         means = [_vector("mean", x, L1) for x in (mean1, mean2) if x is not None]
-        twice = twice + _squares(_whitened(L2, means[0] - means[1] if len(means) == 2 else means[0]), -1)
-    result: Array = twice if is_complex(m) else twice / 2
+        twice = twice + _squares(_whitened(L2, means[0] - means[1] if len(means) == 2 else means[0]))
+    result: Array = twice if is_complex(L1) or is_complex(L2) else twice / 2
     return result
 
 
@@ -62,7 +61,7 @@ def gaussian_logpdf(x: Array, L: Array, *, mean: Array | None = None) -> Array:
     L = _factor("L", L)
     x = _vector("x", x, L)
     n = L.shape[-1]
-    size = _squares(_whitened(L, x if mean is None else x - _vector("mean", mean, L)), -1)
+    size = _squares(_whitened(L, x if mean is None else x - _vector("mean", mean, L)))
     if is_complex(L):
         return -n * math.log(math.pi) - size - 2 * _log_det(L)
     return -(n * math.log(2 * math.pi) + size) / 2 - _log_det(L)
@@ -92,8 +91,8 @@ def _whitened(L: Array, x: Array) -> Array:
     return solve(Triangular(L.shape[-1], True), L, x[..., None])[..., 0]
 
 
-def _squares(x: Array, axis: Any) -> Array:
-    return namespace(x).sum(real(conj(x) * x), axis=axis)
+def _squares(x: Array) -> Array:
+    return namespace(x).sum(real(conj(x) * x), axis=-1)
 
 
 def _log_det(L: Array) -> Array:

@@ -73,6 +73,7 @@ class Analysis:
     def __init__(self, kind: str, dtype: np.dtype[Any], by_rows: tuple[Any, Any], places: int, pivots: bool = False, match: Any = None) -> None:
         """With `match`, values whose large entries come to the diagonal; `pivots` can be asked for at the price of a slower way."""
         indptr, indices = by_rows
+        self.kind = kind
         self.dtype, self._mtype, self._n = dtype, KINDS[kind][dtype.kind == "c"], len(indptr) - 1
         self._indptr, self._indices = indptr, indices
         self._single: bool = dtype.itemsize == (8 if dtype.kind == "c" else 4)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ldiv import solver
-from ldiv.arrays import conj
+from ldiv.arrays import conj, numpy_dtype
 from ldiv.assembled import Product
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.pattern import Pattern
@@ -40,7 +40,7 @@ def inverse(B: Structure, pB: Tree) -> Product:
 def _by_factor(structure: Structure, p: Tree, told: str) -> Product:
     """The solve with a factor that is proven to be regular; real factors solve real and imaginary parts."""
     base, op = structure.plain.unview()
-    dtype = np.result_type(*leaves(p))
+    dtype = np.result_type(*map(numpy_dtype, leaves(p)))
     factor = solver.factorization(solver.choose(base, dtype, "cpu", told, "direct"), base, p, told)
     factor.certify()
 
@@ -75,7 +75,7 @@ def _by_trial(structure: Structure, p: Tree) -> Product | None:
 
 
 def _engine(structure: Structure, p: Tree) -> ModuleType:
-    return solver.choose(structure, np.result_type(*leaves(p)), "cpu", "pos", "direct")
+    return solver.choose(structure, np.result_type(*map(numpy_dtype, leaves(p))), "cpu", "pos", "direct")
 
 
 def factors(A: Structure, B: Structure) -> bool:

@@ -70,6 +70,7 @@ class Refined(Factor):
         self._eps = float(np.finfo(values.dtype).eps)
         self._least = 0  # refinements, whatever the error
         self._proven = False
+        self._accurate: bool | None = None  # without refinement; not known before it was tried
 
     @abstractmethod
     def _solved(self, b: Any, op: str) -> Any:
@@ -92,7 +93,16 @@ class Refined(Factor):
         return self._around(self._refined, b, op)
 
     def rough(self, b: Any, op: str) -> Any:
-        return self._around(self._solved if self._proven and not self._least else self._refined, b, op)
+        return self._around(self._unrefined if self._proven and not self._least else self._refined, b, op)
+
+    def _unrefined(self, b: Any, op: str) -> Any:
+        """As the engine finds it, if the first one was as good as a refined one."""
+        if self._accurate:
+            return self._solved(b, op)
+        y = self._solved(b, op)
+        if self._accurate is None:
+            self._accurate = self._backward_error(b - self._view(op) @ y, y, b) <= REFINED * self._eps
+        return y if self._accurate else self._refined(b, op)
 
     def _around(self, solved: Callable[[Any, str], Any], b: Any, op: str) -> Any:
         """Permuted and scaled before and after."""

@@ -69,10 +69,11 @@ def _away(x: Any) -> Any:
 
 
 def _orthonormal(B: Product, u: Any, v: Any, drop: float) -> tuple[Any, Any]:
-    """q, B-orthonormal, and q^H B u, for a u nearly B-orthogonal to v; directions of u no longer than `drop` are left out.
+    """q, B-orthonormal, and q^H B u, for a u that was made B-orthogonal to v once; directions no longer than `drop` are left out.
 
-    Where lengths differ much, what is left of v in the short ones counts: they are made unit vectors, and orthogonal once more.
+    Twice is enough. Where lengths differ much, what is left of v in the short ones counts: they become unit vectors, and orthogonal again.
     """
+    u = u - v @ _dot(v, B(u))
     g = _dot(u, B(u))
     lengths = np.sqrt(np.maximum(np.linalg.eigvalsh(g), 0))
     if lengths[0] > EVEN * lengths[-1] and lengths[0] > drop:

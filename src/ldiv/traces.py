@@ -11,10 +11,10 @@ from ldiv.matrix import Matrix, as_matrix, common_dtype
 from ldiv.promise import definiteness, promised
 from ldiv.rule import Array, Tree, bind, leaves, namespace, public, rebuild
 from ldiv.rules.logabsdet import LogAbsDet
-from ldiv.rules.lower import quotient
 from ldiv.rules.quadratic_form import QuadraticForm
 from ldiv.rules.slogdet import SLogDet
 from ldiv.rules.solve import solve
+from ldiv.rules.squares import quotient_squares
 from ldiv.structure import Structure, matmul
 from ldiv.structures.dense import Dense
 from ldiv.structures.gram import Gram
@@ -50,8 +50,7 @@ def trace_solve(A: Any, B: Any, *, assume_a: str = "gen", method: str = "auto") 
     a, b = _pair(as_matrix("A", A), as_matrix("B", B))
     left, right = _lower(a), _lower(b)
     if left is not None and right is not None:
-        m = quotient(left, right)
-        return namespace(m).sum(real(conj(m) * m), axis=(-2, -1))
+        return quotient_squares(left, right)
     structure, p = promised(a, assume_a)
     return _trace(structure, p, b, definiteness(structure, assume_a), method)
 

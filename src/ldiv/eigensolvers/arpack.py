@@ -34,6 +34,8 @@ def supports(task: Task, dtype: Any, device: str) -> str | None:
         return "knows no constraints"
     if task.k + 1 >= task.n:
         return f"finds fewer than n - 1 = {task.n - 1} pairs"
+    if task.sigma is None and not (task.standard or pencil.factors(task.B, task.B)):
+        return "needs a factor of M, whose entries are not at hand: use lobpcg"
     if task.sigma is not None and not pencil.factors(task.A, task.B):
         return "needs a factor of A - sigma M, whose entries are not at hand: leave sigma out, or use lobpcg"
     return None
@@ -83,15 +85,20 @@ def _pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Any,
     dtype = np.result_type(*{numpy_dtype(x) for x in leaves((pA, pB))})
     A, B = (_on_numpy(assembled(s, p), leaves(pA)[0]) for s, p in ((task.A, pA), (task.B, pB)))
     m = task.k + others(task)
-    start = asnumpy(aids[1])[:, 0] if task.start else direction(task.n).astype(dtype)
+    start = asnumpy(aids[1])[:, 0] if task.start else direction(task.n)[:, 0].astype(dtype)
     lam, x = _vectors(task, pA, pB, A, B, m, start, dtype)
     if dtype.kind == "c":
         lam, x = _ritz(task, pA, pB, A, B, x)
     order = task.order(lam)
     lam, x = lam[order], x[:, order]
     r = A(x) - B(x) * lam
-    rounding = np.finfo(dtype).eps * np.abs(lam)
-    return lam, x, np.linalg.norm(r, axis=0) * np.linalg.norm(x, axis=0) + rounding
+    size, doubt = np.linalg.norm(x, axis=0), np.linalg.norm(r, axis=0)
+    z = direction(task.n).astype(dtype)
+    allowed = max(np.finfo(dtype).eps ** 0.5, 10 * task.tol) * (np.linalg.norm(A(z)) / np.linalg.norm(z) * size + np.linalg.norm(A(x), axis=0))
+    if not (doubt <= allowed).all():
+        worst = int(np.argmax(doubt / allowed))
+        raise ConvergenceError("arpack", 1, float(doubt[worst]), float(allowed[worst]), f"eigenpair {worst} is none of the matrix")
+    return lam, x, doubt * size + np.finfo(dtype).eps * np.abs(lam)
 
 
 def _on_numpy(product: Any, like: Array) -> Any:

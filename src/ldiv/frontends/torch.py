@@ -32,7 +32,8 @@ def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
         return Transformed.apply(rule, *flat)  # type: ignore[no-untyped-call, no-any-return]
     if forward_ad._current_level >= 0 or (torch.is_grad_enabled() and any(x.requires_grad for x in flat)):
         return Eager.apply(rule, *flat)  # type: ignore[no-untyped-call, no-any-return]
-    return _kernel(rule, flat)
+    with torch.no_grad():  # what a user's function closes over is a constant here too
+        return _kernel(rule, flat)
 
 
 def _kernel(rule: Rule, flat: Sequence[Array]) -> tuple[Array, ...]:

@@ -72,9 +72,9 @@ class Gaps(Rule):
         wrong = xp.stack(xp.broadcast_arrays(near & counts, near & (spread > root), own & counts), axis=-3)
         judge = partial(_sentence, self.cotangent)
         if self.on_degenerate == "raise":
-            insist(~xp.any(wrong), lambda *x: NotDifferentiableError(judge(*x)), every, gap, wrong)
+            insist(~xp.any(wrong), lambda *x: NotDifferentiableError(judge(*x)), every, gap, near, wrong)
         else:
-            frontend_of(gap).tell(partial(_warn, judge), every, gap, wrong)
+            frontend_of(gap).tell(partial(_warn, judge), every, gap, near, wrong)
         poor = counts & ~near & ~own & (unsure > LOST * xp.abs(gap))
         frontend_of(gap).tell(_warn_of_loss, every, gap, unsure, poor)
 
@@ -106,11 +106,11 @@ _WAYS_OUT = (
 )
 
 
-def _sentence(cotangent: bool, every: Any, gap: Any, wrong: Any) -> str:
-    every, gap, wrong = map(asnumpy, (every, gap, wrong))
+def _sentence(cotangent: bool, every: Any, gap: Any, near: Any, wrong: Any) -> str:
+    every, gap, near, wrong = map(asnumpy, (every, gap, near, wrong))
     *batch, kind, j, i = np.argwhere(wrong)[0]
     shape = wrong.shape[:-3]
-    every, gap = (np.broadcast_to(x, (*shape, *x.shape[-own:])) for x, own in ((every, 1), (gap, 2)))
+    every, gap, near = (np.broadcast_to(x, (*shape, *x.shape[-own:])) for x, own in ((every, 1), (gap, 2), (near, 2)))
     lam = every[tuple(batch)]
     if kind == 2:
         return (
@@ -118,7 +118,7 @@ def _sentence(cotangent: bool, every: Any, gap: Any, wrong: Any) -> str:
             "Let it depend on x x^H, or on absolute values."
         )
     gaps = np.abs(gap[tuple(batch)])
-    cluster = sorted({int(i), *(int(m) for m in np.flatnonzero(gaps[:, i] <= max(2 * gaps[j, i], 0)))})
+    cluster = sorted({int(i), *map(int, np.flatnonzero(near[tuple(batch)][:, i]))})
     names = ", ".join(map(str, cluster))
     beyond = f" Of these, the pairs from {gap.shape[-1]} on were not asked for: the choice cuts the cluster." if cluster[-1] >= gap.shape[-1] else ""
     subject = "the loss depends on" if cotangent else "this direction moves"
@@ -126,9 +126,9 @@ def _sentence(cotangent: bool, every: Any, gap: Any, wrong: Any) -> str:
     return f"no derivative: {subject} {what} a repeated eigenvalue, {lam[i]:.10g}, of pairs {names} (gap {gaps[j, i]:.1e}).{beyond} {_WAYS_OUT}"
 
 
-def _warn(judge: Any, every: Any, gap: Any, wrong: Any) -> None:
+def _warn(judge: Any, every: Any, gap: Any, near: Any, wrong: Any) -> None:
     if asnumpy(wrong).any():
-        warnings.warn(judge(every, gap, wrong), stacklevel=2)
+        warnings.warn(judge(every, gap, near, wrong), stacklevel=2)
 
 
 def _warn_of_loss(every: Any, gap: Any, unsure: Any, poor: Any) -> None:

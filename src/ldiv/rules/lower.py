@@ -1,4 +1,4 @@
-"""The algebra of lower triangles: X = tril(op(L)^-1 B) and P = tril(op(A) op(B)) for lower L, A, B, at n^3 / 3 multiplications or so each.
+"""The algebra of lower triangles: X = tril(op(L)^-1 B) and P = tril(op(A) op(B)) for lower L, A, B.
 
 solve    "N"  X = L^-1 B           dX = solve_N(L, dB - dL X)           B_bar = solve_H(L, X_bar),  L_bar = -tril(B_bar X^H)
          "H"  X = tril(L^-H B)     dX = solve_H(L, dB - tril(dL^H X))   B_bar = solve_N(L, X_bar),  L_bar = -tril(X B_bar^H)
@@ -7,25 +7,27 @@ product  "NN" P = A B              A_bar = tril(P_bar B^H),             B_bar = 
          "HN" P = tril(A^H B)      A_bar = tril(B P_bar^H),             B_bar = A P_bar
 
 tril(L^-H B) asks column j for its rows from j on only, and these follow from the rows from j on of L and B: so the two solves
-and three products are closed under differentiation, and the upper triangle never comes up. By blocks of columns.
+and three products are closed under differentiation, and the upper triangle never comes up. The multiplications are of n^3 / 6
+by blocks where a buffer can be written to; a compiler gets the formulas as they stand above.
 Reference: Murray, Differentiation of the Cholesky decomposition (2016), for the idea of staying in the triangle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from array_api_compat import is_writeable_array
 
-from ldiv.arrays import alike, conj, transpose
+from ldiv.arrays import alike, batch_of, broadcast, conj, transpose
 from ldiv.errors import SingularMatrixError
 from ldiv.rule import Array, Rule, Tree, bind, frontend_of, insist, namespace
 from ldiv.structure import minus, plus
 
-BLOCKS = 8  # of columns
-SMALL = 64  # columns that are not worth cutting
+BLOCKS = 8  # no more than these
+SMALL = 128  # rows that are not worth cutting
 
 
 @dataclass(frozen=True)
@@ -40,14 +42,11 @@ class LowerSolve(Rule):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         L, B = args
-        xp, solve = namespace(L), frontend_of(L, B).solve_triangular
-        insist((xp.linalg.diagonal(L) != 0).all(), lambda: SingularMatrixError("substitution", "a zero on the diagonal"))
-
-        def column(j: int, end: int) -> Array:
-            left, right = L[..., j:, j:], _tril(B[..., j:, j:end])
-            return solve(left, right, True) if self.op == "N" else solve(adjoint(left), right, False)
-
-        return (_columns(column, B.shape[-1]),)
+        insist((namespace(L).linalg.diagonal(L) != 0).all(), lambda: SingularMatrixError("substitution", "a zero on the diagonal"))
+        solve = frontend_of(L, B).solve_triangular
+        if not _in_blocks(L, B):
+            return (solve(L, _tril(B), True) if self.op == "N" else _tril(solve(adjoint(L), _tril(B), False)),)
+        return ((_forward if self.op == "N" else _backward)(solve, L, B),)
 
     def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
         (L, _), (dL, dB), (X,) = args, tangents, out
@@ -75,15 +74,10 @@ class LowerProduct(Rule):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         A, B = args
-        xp = namespace(A)
-
-        def column(j: int, end: int) -> Array:
-            if self.ops == "NH":
-                return xp.matmul(_tril(A[..., j:, :end], j), adjoint(_tril(B[..., j:end, :end], j)))
-            left, right = _tril(A[..., j:, j:]), _tril(B[..., j:, j:end])
-            return xp.matmul(adjoint(left) if self.ops == "HN" else left, right)
-
-        return (_columns(column, B.shape[-1]),)
+        if self.ops == "NN" or not _in_blocks(A, B):
+            A, B = (adjoint(_tril(x)) if op == "H" else _tril(x) for x, op in zip(args, self.ops, strict=True))
+            return (_tril(namespace(A).matmul(A, B)),)
+        return ((_times_adjoint if self.ops == "NH" else _adjoint_times)(A, B),)
 
     def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
         (A, B), (dA, dB) = args, tangents
@@ -101,11 +95,6 @@ class LowerProduct(Rule):
         return product(*to_A) if need[0] else None, product(*to_B) if need[1] else None
 
 
-def quotient(L: Array, B: Array) -> Array:
-    """L^-1 B, lower."""
-    return bind(LowerSolve("N"), L, B)[0]
-
-
 def product(ops: str, A: Array, B: Array) -> Array:
     """tril(op(A) op(B))."""
     return bind(LowerProduct(ops), A, B)[0]
@@ -119,13 +108,66 @@ def _tril(x: Array, k: int = 0) -> Array:
     return namespace(x).tril(x, k=k)
 
 
-def _columns(column: Callable[[int, int], Array], n: int) -> Array:
-    """A lower triangle from its block columns, of which `column` gives the rows from the diagonal on."""
-    width = max(SMALL, -(-n // BLOCKS))
-    blocks = [column(j, min(j + width, n)) for j in range(0, n, width)] or [column(0, 0)]
-    xp, first = namespace(blocks[0]), blocks[0]
-    above = [xp.zeros((*x.shape[:-2], n - x.shape[-2], x.shape[-1]), **alike(first)) for x in blocks]
-    return _tril(xp.concat([xp.concat([zero, x], axis=-2) for zero, x in zip(above, blocks, strict=True)], axis=-1))
+# -- by blocks: what lies below those on the diagonal is read and written where it is -------------------------------------------------
+
+
+def _in_blocks(A: Array, B: Array) -> bool:
+    return B.shape[-1] > SMALL and A.dtype == B.dtype and is_writeable_array(B)
+
+
+def _forward(solve: Any, L: Array, B: Array) -> Array:
+    """X_i = L_ii^-1 (B_i - L_ij X_j), summed over the rows j above; two blocks of columns at a time have the same rows, or as good as."""
+    X, wide = _room(L, B), 2 * _width(B)
+    for i, end in _blocks(B):
+        X[..., i:end, i:end] = _tril(B[..., i:end, i:end])
+        for j in range(0, i, wide):
+            to = min(j + wide, i)
+            X[..., i:end, j:to] = B[..., i:end, j:to] - L[..., i:end, j:i] @ X[..., j:i, j:to]
+        X[..., i:end, :end] = solve(L[..., i:end, i:end], X[..., i:end, :end], True)
+    return X
+
+
+def _backward(solve: Any, L: Array, B: Array) -> Array:
+    """X_i = L_ii^-H (B_i - L_ji^H X_j), summed over the rows j below."""
+    X = _room(L, B)
+    for i, end in reversed(_blocks(B)):
+        R = B[..., i:end, :end] - adjoint(L[..., end:, i:end]) @ X[..., end:, :end]
+        X[..., i:end, :end] = solve(adjoint(L[..., i:end, i:end]), R, False)
+        X[..., i:end, i:end] = _tril(X[..., i:end, i:end])
+    return X
+
+
+def _times_adjoint(A: Array, B: Array) -> Array:
+    """P_ij = A_ik B_jk^H, summed over the columns k up to j."""
+    P = _room(A, B)
+    for j, end in _blocks(B):
+        right = adjoint(_tril(B[..., j:end, :end], j))
+        P[..., j:end, j:end] = _tril(_tril(A[..., j:end, :end], j) @ right)
+        P[..., end:, j:end] = A[..., end:, :end] @ right
+    return P
+
+
+def _adjoint_times(A: Array, B: Array) -> Array:
+    """P_ij = A_ki^H B_kj, summed over the rows k from i on."""
+    P = _room(A, B)
+    for i, end in _blocks(B):
+        own = adjoint(_tril(A[..., i:end, i:end])) @ _tril(B[..., i:end, :end], i)
+        P[..., i:end, :end] = _tril(own + adjoint(A[..., end:, i:end]) @ B[..., end:, :end], i)
+    return P
+
+
+def _room(A: Array, B: Array) -> Array:
+    return namespace(B).zeros((*broadcast(batch_of(A, 2), batch_of(B, 2)), *B.shape[-2:]), **alike(B))
+
+
+def _blocks(B: Array) -> list[tuple[int, int]]:
+    """Where they begin and end."""
+    n, width = B.shape[-1], _width(B)
+    return [(i, min(i + width, n)) for i in range(0, n, width)]
+
+
+def _width(B: Array) -> int:
+    return max(SMALL, -(-B.shape[-1] // BLOCKS))
 
 
 def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:

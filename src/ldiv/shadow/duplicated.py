@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.arrays import is_complex
 from ldiv.errors import got
 from ldiv.rule import Array, asnumpy, is_array
-from ldiv.shadow.extent import overlap, require_buffer
+from ldiv.shadow.extent import is_buffer, overlap, require_buffer
 from ldiv.validate import require_float, together
 
 
@@ -53,6 +54,13 @@ def shadow(x: Any) -> Any:
     return x.shadow if isinstance(x, Duplicated) else None
 
 
+def block(x: Any) -> Any:
+    """A vector as one column, in the same memory; a block of columns itself."""
+    if value(x).ndim != 1:
+        return x
+    return Duplicated(x.value[:, None], x.shadow[:, None]) if isinstance(x, Duplicated) else x[:, None]
+
+
 def number(name: str, x: Any, like: Array) -> Any:
     """The value now of a number or of an array of shape (), which must be real where the arrays are."""
     s = value(x)
@@ -62,13 +70,9 @@ def number(name: str, x: Any, like: Array) -> Any:
         s = asnumpy(s)[()]
     if isinstance(s, bool) or not isinstance(s, int | float | complex | np.number):
         raise TypeError(got(name, "a number or an array of shape ()", type(s).__name__, "It scales the whole matrix."))
-    if np.iscomplexobj(s) and not is_complex_buffer(like):
+    if np.iscomplexobj(s) and not is_complex(like):
         raise TypeError(got(name, "a real number, as the arrays are real", repr(s), "Make the arrays complex: buffers keep their dtype."))
-    return complex(s) if np.iscomplexobj(s) else float(s)
-
-
-def is_complex_buffer(x: Array) -> bool:
-    return "complex" in str(x.dtype)
+    return complex(s) if np.iscomplexobj(s) else float(np.real(s))
 
 
 def operands(**named: Any) -> None:
@@ -83,16 +87,22 @@ def operands(**named: Any) -> None:
         require_buffer(name, array, written=False)
 
 
-def output(name: str, x: Any, **inputs: Any) -> None:
+def require_same_shape(x: Any, y: Any) -> None:
+    here, there = (tuple(value(v).shape) for v in (y, x))
+    if here != there:
+        raise ValueError(got("x", f"shape {here}, as y", str(there), "In place nothing is broadcast."))
+
+
+def output(name: str, x: Any, /, **inputs: Any) -> None:
     """What is overwritten: writable, apart from all inputs, and with a shadow if any input has one."""
     require_buffer(name, value(x), written=True)
     if shadow(x) is None and any(shadow(i) is not None for i in inputs.values()):
         given = ", ".join(key for key, i in inputs.items() if shadow(i) is not None)
         raise ValueError(got(name, f"a Duplicated, as it depends on {given}", "an array without a shadow", "Pass Duplicated(value, shadow)."))
     for other, i in inputs.items():
-        if is_array(value(i)) and overlap(value(x), value(i)):
+        if is_buffer(value(i)) and overlap(value(x), value(i)):
             raise ValueError(got(name, f"memory apart from that of {other}", "arrays that overlap", f"Copy {other}: it would be overwritten."))
         for of_x, of_i in ((shadow(x), value(i)), (shadow(x), shadow(i)), (value(x), shadow(i))):
-            if of_x is not None and of_i is not None and is_array(of_i) and overlap(of_x, of_i):
+            if of_x is not None and is_buffer(of_i) and overlap(of_x, of_i):
                 advice = "Every array has a shadow of its own."
                 raise ValueError(got(f"the shadow of {name} or {other}", "memory of its own", "arrays that overlap", advice))

@@ -13,25 +13,34 @@ import numpy as np
 
 from ldiv.arrays import numpy_dtype
 from ldiv.errors import got
-from ldiv.rule import Array, namespace
+from ldiv.rule import Array
 
 TRIES = 10_000  # of NumPy's solver; what it cannot tell apart is taken to overlap
 
 
-def layout(x: Array) -> tuple[int, tuple[int, ...]] | None:
-    """The address of a buffer and its strides in bytes; None for an array that is no buffer."""
+def is_buffer(x: Array) -> bool:
+    """Whether x can be overwritten at all; arrays of JAX cannot."""
+    return isinstance(x, np.ndarray) or hasattr(x, "data_ptr") or hasattr(getattr(x, "data", None), "ptr")
+
+
+def layout(x: Array) -> tuple[int, tuple[int, ...]]:
+    """The address of a buffer and its strides in bytes."""
     if isinstance(x, np.ndarray):
         return x.__array_interface__["data"][0], x.strides
     if hasattr(x, "data_ptr"):
         return x.data_ptr(), tuple(s * x.element_size() for s in x.stride())
-    if hasattr(getattr(x, "data", None), "ptr"):
-        return x.data.ptr, x.strides
-    return None
+    return x.data.ptr, x.strides
 
 
 def overlap(x: Array, y: Array) -> bool:
-    """Whether a write to one could be seen in the other."""
-    return bool(np.may_share_memory(_ghost(x), _ghost(y), max_work=TRIES))
+    """Whether a write to one could be seen in the other. Under torch.func nothing has an address, and versions are all there is."""
+    try:
+        if getattr(x, "is_contiguous", bool)() and y.is_contiguous():  # PyTorch: what follows would say the same, more slowly
+            here, there = x.data_ptr(), y.data_ptr()
+            return bool(here < there + y.nbytes and there < here + x.nbytes)
+        return np.may_share_memory(_ghost(x), _ghost(y), max_work=TRIES)  # type: ignore[arg-type]  # any count is allowed
+    except RuntimeError:
+        return x is y
 
 
 def _ghost(x: Array) -> Any:
@@ -42,21 +51,21 @@ class _At:
     """An address for NumPy."""
 
     def __init__(self, x: Array) -> None:
-        place = layout(x)
-        assert place is not None
-        address, strides = place
+        address, strides = layout(x)
         typestr = numpy_dtype(x).str
         self.__array_interface__ = {"version": 3, "shape": tuple(x.shape), "strides": strides, "typestr": typestr, "data": (address, True)}
 
 
 def require_buffer(name: str, x: Array, written: bool) -> None:
     """An array whose memory is its own affair: not traced, not part of a graph, and not read-only if it is written."""
-    if layout(x) is None:
+    if not is_buffer(x):
         raise TypeError(
             got(name, "a NumPy, CuPy or PyTorch buffer", f"a {type(x).__name__}, which cannot be overwritten", "Use the values returned.")
         )
     if getattr(x, "requires_grad", False):
         raise ValueError(got(name, "a tensor without a graph, as shadows hold its cotangent", "one that requires grad", "Pass x.detach()."))
+    if getattr(x, "is_inference", bool)():
+        raise ValueError(got(name, "a tensor that counts its versions", "one made in inference mode", "Use torch.no_grad() instead."))
     if written and isinstance(x, np.ndarray) and not x.flags.writeable:
         raise ValueError(got(name, "an array that can be written", "a read-only one", "Pass a copy."))
 
@@ -76,4 +85,4 @@ def _sums(x: Array) -> Hashable:
     """Rows and columns apart, so that a transposition or a permutation in place is seen."""
     bits = x.view(f"u{x.dtype.itemsize}")
     axes = range(bits.ndim) if bits.ndim else (None,)
-    return tuple(namespace(x).sum(bits, axis=axis, dtype=bits.dtype).tobytes() for axis in axes)
+    return tuple(bits.sum(axis=axis, dtype=bits.dtype).tobytes() for axis in axes)

@@ -100,8 +100,10 @@ class Room:
     def writing(self, x: Array) -> Iterator[None]:
         """x is overwritten inside: what it holds, and somebody needs, is copied."""
         for key, kept in list(self._live.items()):
+            if not (hit := overlap(kept.buffer, x)) and not isinstance(kept.stamp, int):
+                continue
             kept.verify()
-            if overlap(kept.buffer, x):
+            if hit:
                 kept.copy = self.borrow(kept.buffer, tuple(kept.buffer.shape))
                 kept.copy[...] = kept.buffer
                 self._copies.append(kept.copy)

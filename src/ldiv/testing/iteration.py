@@ -63,7 +63,7 @@ def _refuses(name: str, assume_a: str, structure: Structure, p: Tree, b: Any) ->
     run = partial(_run, name, assume_a, structure)
     error = _raised(ConvergenceError, "too few steps", run, p, b, Options(rtol=0.0, maxiter=1, restart=1))
     assert isinstance(error, ConvergenceError)
-    assert error.iterations == 1 and error.residual > 0, "a ConvergenceError says how many steps, and how far they led"
+    assert error.iterations == 1 and error.residual is not None and error.residual > 0, "a ConvergenceError says how many steps, and how far they led"
     _raised(ValueError, "NaN is refused", run, rebuild(p, [leaf * np.nan for leaf in leaves(p)]), b)
     _raised(ValueError, "NaN is refused", run, p, b * np.nan)
     zero: Any = rebuild(p, [leaf * 0 for leaf in leaves(p)])

@@ -1,0 +1,66 @@
+"""A = L L^H, L lower with a positive diagonal; A is read as its Hermitian part.
+
+tangent      dL = L half(L^-1 dA L^-H),   half(X) = tril(X) with half of the diagonal
+cotangent    A_bar = L^-H herm(half(L^H L_bar)) L^-1
+cost         1 factorization forward; each direction 2 triangular solves and 1 product
+reference    Murray, Differentiation of the Cholesky decomposition, arXiv:1602.07527
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldiv.arrays import numpy_dtype
+from ldiv.errors import NotPositiveDefiniteError
+from ldiv.finite import require_finite
+from ldiv.rule import Array, Rule, Tree, frontend_of, insist, namespace
+from ldiv.rules.triangles import adjoint, between, half, hermitian, lower
+from ldiv.structures.symmetric import refuse_asymmetry
+
+
+@dataclass(frozen=True)
+class Cholesky(Rule):
+    """Argument (*batch, n, n), both triangles of it; output L (*batch, n, n)."""
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (2,)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        (a,) = args
+        if 0 in a.shape:
+            return (a + 0,)
+        require_finite("A", a)
+        part = symmetric_part(a, "H")
+        l, definite = frontend_of(a).cholesky(part)
+        insist(definite, lambda: NotPositiveDefiniteError("Cholesky", "a leading minor that is not positive"))
+        return (namespace(l).tril(l),)
+
+    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+        (da,), (l,) = tangents, out
+        return (None if da is None else l @ half(between(*lower(l), hermitian(da))),)
+
+    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+        (l_bar,), (l,) = cotangents, out
+        if l_bar is None or not need[0]:
+            return (None,)
+        structure, p = lower(l)
+        return (between(structure.H, p, hermitian(half(adjoint(l) @ namespace(l).tril(l_bar)))),)
+
+
+def symmetric_part(a: Array, op: str) -> Array:
+    """(A + op(A)) / 2, op in T, H, of plain numbers that are symmetric up to rounding."""
+    xp = namespace(a)
+    mirror = adjoint(a) if op == "H" else a.mT
+    refuse_asymmetry(xp.max(xp.abs(a - mirror)), xp.max(xp.abs(a)), numpy_dtype(a), op)
+    return (a + mirror) / 2
+
+
+def cases(structures: Any, draw: Any) -> Iterator[tuple[Cholesky, tuple[Tree, ...]]]:
+    for shape in ((4, 4), (1, 1, 1), (2, 3, 3)):
+        a = draw(*shape)
+        yield Cholesky(), (a @ np.conj(a.mT) + np.eye(shape[-1]),)

@@ -1,0 +1,151 @@
+"""A = L L^H in a band: c[d, j] = L[j + d, j] from p[d, j] = A[j + d, j], 0 <= d <= w; the diagonal of A is read as real.
+
+tangent      T(c) dc = dp:   sum over k of dL_ik conj(L_jk) + L_ik conj(dL_jk) = dA_ij for every (i, j) of the band, which column by
+             column is a lower triangular sparse system; of complex numbers one for (dL, conj dL), each (i, j) below the diagonal twice
+cotangent    lam = T(c)^-H (c_bar, 0);   p_bar = lam_1 + conj(lam_2)
+cost         n w^2 forward and in each direction, and nothing outside of the band
+reference    Murray, arXiv:1602.07527, section 4.2, of which this is the equation before any recursion
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from ldiv.arrays import conj, is_complex, numpy_dtype, real
+from ldiv.errors import NotPositiveDefiniteError
+from ldiv.finite import require_finite
+from ldiv.pattern import Pattern
+from ldiv.rule import Array, Rule, Tree, namespace, on_host, scatter
+from ldiv.rules.solve import solve
+from ldiv.structure import Structure
+from ldiv.structures.banded import Banded
+from ldiv.structures.sparse import Sparse
+from ldiv.structures.sparse_triangular import SparseTriangular
+
+
+@dataclass(frozen=True)
+class CholeskyBanded(Rule):
+    """Argument (*batch, w + 1, n), output of the same shape; what is outside of the matrix is not read, and zero."""
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (2,)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        (p,) = args
+        if 0 in p.shape:
+            return (p + 0,)
+        p = _band(p).read(p)
+        require_finite("ab", p)
+        return on_host(_each, ((tuple(p.shape), numpy_dtype(p)),), p)
+
+    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+        (dp,), (c,) = tangents, out
+        if dp is None or 0 in c.shape:
+            return (dp,)
+        xp, system, dp = namespace(c), _system(c), _real_diagonal(_band(c).read(dp))
+        flat = _flat(dp)
+        right = xp.concat([flat, conj(flat)], axis=-1) if is_complex(c) else flat
+        dc = solve(system.structure, _values(system, c), right[..., system.at, None])[..., 0]
+        return (_placed(dc[..., system.first], system.places, c),)
+
+    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+        (c_bar,), (c,) = cotangents, out
+        if c_bar is None or not need[0] or 0 in c.shape:
+            return (c_bar if need[0] else None,)
+        xp, system = namespace(c), _system(c)
+        flat = _flat(_real_diagonal(c_bar))
+        right = xp.concat([flat, 0 * flat], axis=-1) if is_complex(c) else flat
+        lam = solve(system.structure.H, _values(system, c), right[..., system.at, None])[..., 0]
+        p_bar = _placed(lam[..., system.first], system.places, c)
+        if is_complex(c):
+            p_bar = p_bar + conj(_placed(lam[..., system.second], system.places[system.below], c))
+        return (_real_diagonal(p_bar),)
+
+
+def _each(p: Any) -> tuple[Any, ...]:
+    c = np.empty_like(p)
+    pbtrf = scipy.linalg.get_lapack_funcs("pbtrf", (p,))
+    for i in np.ndindex(*p.shape[:-2]):
+        c[i], info = pbtrf(_real_diagonal(p[i]), lower=1)
+        if info > 0:
+            raise NotPositiveDefiniteError("pbtrf", f"a leading minor, of order {info}, that is not positive")
+    return (c,)
+
+
+def _band(p: Array) -> Banded:
+    return Banded(p.shape[-2] - 1, 0, p.shape[-1])
+
+
+def _real_diagonal(p: Array) -> Array:
+    return namespace(p).concat([real(p[..., :1, :]) + 0 * p[..., :1, :], p[..., 1:, :]], axis=-2) if is_complex(p) else p
+
+
+def _flat(p: Array) -> Array:
+    return namespace(p).reshape(p, (*p.shape[:-2], p.shape[-2] * p.shape[-1]))
+
+
+def _placed(x: Array, places: Any, like: Array) -> Array:
+    """The entries x of the band, in the shape of p."""
+    w, n = like.shape[-2:]
+    return namespace(x).reshape(scatter(x[..., None], places, w * n)[..., 0], (*x.shape[:-1], w, n))
+
+
+# -- the system ----------------------------------------------------------------------------------------------------------------------
+
+
+class _System(NamedTuple):
+    structure: Structure
+    source: Any  # of each entry: its place among the numbers (c, conj c)
+    at: Any  # of each unknown, or equation: its place among (dp, conj dp)
+    first: Any  # the unknowns dL_ij
+    second: Any  # the unknowns conj(dL_ij), i > j
+    places: Any  # the places in the band of dL_ij
+    below: Any  # which of these are below the diagonal
+
+
+def _system(c: Array) -> _System:
+    return _made(c.shape[-2] - 1, c.shape[-1], is_complex(c))
+
+
+def _values(system: _System, c: Array) -> Array:
+    flat = _flat(c)
+    return (namespace(c).concat([flat, conj(flat)], axis=-1) if is_complex(c) else flat)[..., system.source]
+
+
+@lru_cache(maxsize=16)
+def _made(w: int, n: int, complex_: bool) -> _System:
+    j, d = (x.ravel() for x in np.meshgrid(np.arange(n), np.arange(w + 1), indexing="ij"))  # column by column
+    inside = j + d < n
+    number = np.full((2, n, w + 1), -1)  # of dL[j+d, j], of its conjugate
+    pairs = 1 + (complex_ & (d > 0))
+    number[0].ravel()[inside] = (np.cumsum(pairs * inside) - pairs)[inside]
+    number[1] = number[0] + (complex_ & (np.arange(w + 1) > 0))
+    size, total = (w + 1) * n, int((pairs * inside).sum())
+    rows, cols, source = [], [], []
+    for d1 in range(min(w + 1, n)):
+        for s in range(min(w - d1 + 1, n - d1)):
+            k = np.arange(n - d1 - s)
+            for part in range(2 if complex_ and d1 else 1):  # the equation, its conjugate
+                flip = size * complex_
+                rows += [number[part, k + s, d1]] * 2
+                cols += [number[part, k, d1 + s], number[1 - part, k, s]]
+                source += [s * n + k + flip * (part == 0), (d1 + s) * n + k + flip * (part == 1)]
+    pattern = Pattern(np.concatenate(rows), np.concatenate(cols), (total, total))
+    structure = SparseTriangular(Sparse(pattern), True)
+    places, below = (d * n + j)[inside], (d > 0)[inside]
+    first, second = number[0].ravel()[inside], number[1].ravel()[inside][below]
+    at = np.empty(total, np.int64)
+    at[second], at[first] = places[below] + size * complex_, places
+    return _System(structure, np.concatenate(source), at, first, second, places, below)
+
+
+def cases(structures: Any, draw: Any) -> Iterator[tuple[CholeskyBanded, tuple[Tree, ...]]]:
+    for shape in ((3, 5), (2, 1, 3), (1, 4, 2)):
+        yield CholeskyBanded(), (draw(*shape) / 4 + 3.0 * (np.arange(shape[-2]) == 0)[:, None],)

@@ -1,0 +1,53 @@
+"""Has A = Q R full column rank?  By R with columns of norm 1: s_j, how far column j is from the span of those before, and one solve.
+
+    s_j = |R_jj| > tol,    |R^-1 z| < |z| / tol    for a fixed random z,    tol = 4 n eps
+
+Scaling columns is choosing units, so that A of full rank passes whatever its units are; rows have none of their own here.
+Reference: Bjorck, Numerical Methods for Least Squares Problems (1996), section 2.7.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ldiv.arrays import alike, numpy_dtype
+from ldiv.errors import NotDifferentiableError, SingularMatrixError
+from ldiv.probe import direction
+from ldiv.rule import Array, frontend_of, insist, namespace
+
+
+def require_full_rank(r: Array) -> None:
+    """For systems: the columns of A are independent."""
+    _require(r, _dependent)
+
+
+def require_derivative(r: Array) -> None:
+    """For QR itself: R can be divided by."""
+    _require(r, _no_derivative)
+
+
+def _require(r: Array, error: Any) -> None:
+    if 0 in r.shape:
+        return
+    xp, n = namespace(r), r.shape[-1]
+    norms = xp.linalg.vector_norm(r, axis=-2, keepdims=True)
+    scaled = r / xp.where(norms == 0, xp.ones_like(norms), norms)
+    z = xp.asarray(direction(n).copy(), **alike(r))
+    size = xp.linalg.vector_norm(frontend_of(r).solve_triangular(scaled, z, False), axis=(-2, -1)) / xp.linalg.vector_norm(z)
+    least = xp.min(xp.abs(xp.linalg.diagonal(scaled)))
+    tolerance = 4 * n * float(np.finfo(numpy_dtype(r)).eps)
+    insist((least > tolerance) & (xp.max(size) * tolerance < 1), partial(error, n), xp.minimum(least, 1 / xp.max(size)))
+
+
+def _dependent(n: int, distance: Any) -> SingularMatrixError:
+    return SingularMatrixError("QR", f"a column of {n} that depends on the others (relative distance {float(distance):.0e})")
+
+
+def _no_derivative(n: int, distance: Any) -> NotDifferentiableError:
+    return NotDifferentiableError(
+        f"no derivative: a column of {n} depends on the others (relative distance {float(distance):.0e}), so that Q is not unique. A wide matrix is "
+        "factored by its leading square block: bring independent columns to the front."
+    )

@@ -1,0 +1,89 @@
+"""(R, X) with R + A X = B, A^H R = C, for A of full column rank: the augmented system K = [[I, A], [A^H, 0]], by A = Q T.
+
+    X = T^-1 (Q^H B - T^-H C),   R = B - Q Q^H B + Q T^-H C
+
+C = 0: X minimizes |A X - B|, and R is the residual.   B = 0: R is the shortest of all R with A^H R = C.
+tangent      K (dR, dX) = (dB - dA X, dC - dA^H R)
+cotangent    K (B_bar, C_bar) = (R_bar, X_bar);   A_bar = -B_bar X^H - R C_bar^H
+cost         1 QR, remembered; each direction 2 triangular solves and 4 products
+reference    Bjorck, Numerical Methods for Least Squares Problems (1996), section 1.1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ldiv.arrays import device_of
+from ldiv.finite import require_finite
+from ldiv.memory import remembered
+from ldiv.rule import Array, Rule, Tree, bind, frontend_of, namespace, traced
+from ldiv.rules.full_rank import require_full_rank
+from ldiv.rules.triangles import adjoint
+from ldiv.structure import minus, nothing, plus
+
+
+@dataclass(frozen=True)
+class LeastSquares(Rule):
+    """Arguments A (*batch, m, n), m >= n, B (*batch, m, k), C (*batch, n, k); outputs R (*batch, m, k), X (*batch, n, k)."""
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (2, 2, 2)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        a, b, c = args
+        require_finite("b", b, c)
+        f = _factored(a)
+        inside, z = adjoint(f.q) @ b, f.solve(c, "H")
+        return b - f.q @ (inside - z), f.solve(inside - z, "N")
+
+    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+        (a, _, _), (da, db, dc), (r, x) = args, tangents, out
+        right, below = (db, dc) if da is None else (minus(db, da @ x), minus(dc, adjoint(da) @ r))
+        return _bound(self, a, right, below, r, x)
+
+    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+        (a, _, _), (r_bar, x_bar), (r, x) = args, cotangents, out
+        b_bar, c_bar = _bound(self, a, r_bar, x_bar, r, x)
+        if b_bar is None or c_bar is None:
+            return tuple(map(nothing, need))
+        a_bar = -(b_bar @ adjoint(x) + r @ adjoint(c_bar)) if need[0] else None
+        return a_bar, b_bar if need[1] else None, c_bar if need[2] else None
+
+
+def _bound(rule: LeastSquares, a: Array, b: Array | None, c: Array | None, r: Array, x: Array) -> tuple[Array | None, ...]:
+    """The system for (b, c), of which None is zero."""
+    if b is None and c is None:
+        return None, None
+    return bind(rule, a, r * 0 if b is None else b, x * 0 if c is None else c)
+
+
+class _QR:
+    """A = Q T."""
+
+    def __init__(self, a: Array) -> None:
+        self.q, self.t = namespace(a).linalg.qr(a)
+        require_full_rank(self.t)
+        self.nbytes = self.q.nbytes + self.t.nbytes
+
+    def solve(self, b: Array, op: str) -> Array:
+        """T^-1 b, or T^-H b."""
+        t = self.t if op == "N" else adjoint(self.t)
+        return frontend_of(b).solve_triangular(t, b, op == "H") if 0 not in b.shape else plus(b, None)
+
+
+def _factored(a: Array) -> _QR:
+    """The factors of these values, now or earlier."""
+    require_finite("A", a)
+    if traced(a) or 0 in a.shape:
+        return _QR(a)
+    found: _QR = remembered((__name__, namespace(a), a.dtype, device_of(a)), (a,), lambda: _QR(a))
+    return found
+
+
+def cases(structures: Any, draw: Any) -> Iterator[tuple[LeastSquares, tuple[Tree, ...]]]:
+    yield LeastSquares(), (draw(4, 3), draw(4, 2), draw(3, 2))
+    yield LeastSquares(), (draw(2, 4, 2), draw(4, 1), draw(2, 1))
+    yield LeastSquares(), (draw(1, 4, 4), draw(4, 1), draw(4, 1))

@@ -1,0 +1,73 @@
+"""A = Q R for m >= n: Q^H Q = I, R upper with a real diagonal, of the signs that LAPACK gives.
+
+tangent      X = dA R^-1,  M = Q^H X,  C = triu(M, 1) + tril(M, -1)^H + Re diag(M);   dQ = X - Q C,  dR = C R
+cotangent    W = R_bar R^H - Q^H Q_bar,  N = triu(W, 1) + triu(W, 1)^H + Re diag(W);   A_bar = (Q_bar + Q N) R^-H
+cost         1 factorization forward; each direction 1 triangular solve and 2 products
+reference    Walter and Lehmann, arXiv:1009.6112; Roberts and Roberts, arXiv:2009.10071
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ldiv.arrays import real
+from ldiv.finite import require_finite
+from ldiv.rule import Array, Rule, Tree, namespace
+from ldiv.rules.checked import checked
+from ldiv.rules.full_rank import require_derivative
+from ldiv.rules.triangles import adjoint, eye, over, upper
+from ldiv.structure import minus, plus
+
+
+@dataclass(frozen=True)
+class QR(Rule):
+    """Argument (*batch, m, n), m >= n; outputs Q (*batch, m, n) and R (*batch, n, n)."""
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (2,)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        (a,) = args
+        require_finite("A", a)
+        q, r = namespace(a).linalg.qr(a)
+        return q, namespace(r).triu(r)
+
+    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+        (da,), (q, r) = tangents, out
+        if da is None:
+            return None, None
+        x = over(da, *upper(checked(require_derivative, r)))
+        m = adjoint(q) @ x
+        c = _above(m) + adjoint(_below(m)) + _on(m)
+        return x - q @ c, namespace(r).triu(c @ r)
+
+    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+        (q_bar, r_bar), (q, r) = cotangents, out
+        if not need[0] or (q_bar is None and r_bar is None):
+            return (None,)
+        xp = namespace(r)
+        w = minus(None if r_bar is None else xp.triu(r_bar) @ adjoint(r), None if q_bar is None else adjoint(q) @ q_bar)
+        x_bar = plus(q_bar, q @ (_above(w) + adjoint(_above(w)) + _on(w)))
+        structure, p = upper(checked(require_derivative, r))
+        return (over(x_bar, structure.H, p),)
+
+
+def _above(x: Array) -> Array:
+    return namespace(x).triu(x, k=1)
+
+
+def _below(x: Array) -> Array:
+    return namespace(x).tril(x, k=-1)
+
+
+def _on(x: Array) -> Array:
+    """Re diag(X)."""
+    return real(x) * eye(x, x.shape[-1])
+
+
+def cases(structures: Any, draw: Any) -> Iterator[tuple[QR, tuple[Tree, ...]]]:
+    for shape in ((4, 3), (2, 4, 4), (2, 4, 2), (1, 3, 1)):
+        yield QR(), (draw(*shape),)

@@ -1,0 +1,57 @@
+"""The order of m rows after LAPACK's exchanges: for i = 0, 1, ..: row i and row exchanges[i] change places. Integers: no derivative.
+
+cost         m
+reference    LAPACK, laswp
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from ldiv.arrays import batch_of
+from ldiv.rule import Array, Rule, Tree, bind, frontend_of, on_host
+
+
+@dataclass(frozen=True)
+class RowOrder(Rule):
+    """Argument exchanges (*batch, k); output (*batch, m)."""
+
+    m: int
+    differentiable = (False,)
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (1,)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        (exchanges,) = args
+        own = getattr(frontend_of(exchanges), "row_order", None)
+        if own is not None:
+            return (own(exchanges, self.m),)
+        shape = (*batch_of(exchanges, 1), self.m)
+        return on_host(partial(_ordered, shape), ((shape, np.dtype(np.int64)),), exchanges)
+
+    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+        return (None,)
+
+    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+        return (None,)
+
+
+def row_order(exchanges: Array, m: int) -> Array:
+    """The rows of A in the order of those of L U."""
+    return bind(RowOrder(m), exchanges)[0]
+
+
+def _ordered(shape: tuple[int, ...], exchanges: Any) -> tuple[Any, ...]:
+    """LAPACK exchanges numbers: float64 holds indices exactly."""
+    order = np.empty(shape, np.int64)
+    start = np.arange(shape[-1], dtype=float)[:, None]
+    for i in np.ndindex(*shape[:-1]):
+        order[i] = scipy.linalg.lapack.dlaswp(start, exchanges[i])[:, 0] if exchanges.shape[-1] else start[:, 0]
+    return (order,)

@@ -1,0 +1,61 @@
+"""q = |X|_F^2, X = L^-1 B for lower L and B.
+
+tangent      dq = 2 Re <X, dX>
+cotangent    of q: X_bar = 2 q_bar X, and on as in the solve:  B_bar = tril(L^-H X_bar),  L_bar = -tril(B_bar X^H)
+cost         2 triangular solves and 1 triangular product, for value and gradient together
+reference    Giles (2008), section 2.2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldiv.arrays import conj, real
+from ldiv.rule import Array, Rule, Tree, bind, namespace
+from ldiv.rules.lower import LowerSolve
+from ldiv.structure import nothing, plus
+
+
+@dataclass(frozen=True)
+class QuotientSquares(Rule):
+    """Arguments (L, B), both read as lower triangles, (*batch, n, n); outputs q (*batch,) and X."""
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (2, 2)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        (X,) = LowerSolve().kernel(*args)
+        return inner(X, X), X
+
+    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+        _, X = out
+        (dX,) = LowerSolve().jvp(tangents, (X,), *args)
+        return (None, None) if dX is None else (2 * inner(X, dX), dX)
+
+    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+        (q_bar, X_bar), (_, X) = cotangents, out
+        if q_bar is not None:
+            X_bar = plus(X_bar, (2 * q_bar)[..., None, None] * X)
+        return tuple(map(nothing, need)) if X_bar is None else LowerSolve().vjp(need, (X_bar,), (X,), *args)
+
+
+def quotient_squares(L: Array, B: Array) -> Array:
+    """|L^-1 B|_F^2."""
+    return bind(QuotientSquares(), L, B)[0]
+
+
+def inner(X: Array, Y: Array) -> Array:
+    """Re tr(X^H Y), as one product of vectors: nothing of the size of X is made."""
+    xp, n = namespace(X), X.shape[-1] ** 2
+    x, y = (xp.reshape(z, (*z.shape[:-2], n)) for z in (X, Y))
+    return real(xp.vecdot(x, y))
+
+
+def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
+    yield QuotientSquares(), (draw(5, 5) + 4 * np.eye(5), draw(5, 5))
+    yield QuotientSquares(), (draw(2, 5, 5) + 4 * np.eye(5), draw(5, 5))

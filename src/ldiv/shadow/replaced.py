@@ -1,0 +1,34 @@
+"""X <- f(X, A), f a rule whose vjp looks at its outputs and at A, never at the X that is gone.
+
+reverse      (A_bar, X_bar) = f.vjp(dX);   dA += A_bar, then dX <- X_bar
+"""
+
+from __future__ import annotations
+
+from ldiv.rule import Array, Rule, bind
+from ldiv.shadow.duplicated import shadow, value
+from ldiv.shadow.room import Room
+
+
+def replaced(room: Room, rule: Rule, X: object, *before: object) -> tuple[Array, ...]:
+    """Overwrite X, the last argument of the rule, by its first output; the other outputs are returned."""
+    kept = [room.keep("A", value(A)) for A in before]
+    first, *rest = bind(rule, *map(value, before), value(X))
+    with room.writing(value(X)):
+        value(X)[...] = first
+    dX, shadows = shadow(X), [shadow(A) for A in before]
+    if dX is None:
+        return tuple(rest)
+    out = room.keep("the result", value(X))
+
+    def back() -> None:
+        values = [k.value for k in kept]
+        need = [dA is not None for dA in shadows]
+        *bars, bar = rule.vjp((*need, True), (dX, *(None for _ in rest)), (out.value, *rest), *values, out.value)
+        for dA, g in zip(shadows, bars, strict=True):
+            if dA is not None:
+                dA += g
+        dX[...] = bar
+
+    room.then(back)
+    return tuple(rest)

@@ -1,0 +1,59 @@
+"""B <- op(T)^-1 B, T a triangle of A.
+
+reverse      lam = op(T)^-H dB;   dA -= the triangle of op(lam X^H), X the solution;   then dB <- lam
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ldiv.errors import SingularMatrixError
+from ldiv.rule import Array, namespace
+from ldiv.shadow.duplicated import block, operands, output, shadow, value
+from ldiv.shadow.room import Room, add
+from ldiv.shadow.solve import require_systems
+from ldiv.shadow.trsm import trsm
+from ldiv.structure import compose
+from ldiv.validate import transposition
+
+
+def run(room: Room, A: Any, B: Any, *, lower: bool = False, trans: Any = "N", unit_diagonal: bool = False) -> None:
+    operands(B=B, A=A)
+    op, unit = transposition(trans), bool(unit_diagonal)
+    require_systems(value(A), value(B))
+    output("B", B, A=A)
+    a, B = value(A), block(B)
+    _require_regular(a, unit)
+    (x, dA, dB), kept = (value(B), shadow(A), shadow(B)), None if shadow(B) is None else room.keep("A", a)
+    with room.writing(x):
+        trsm(room, a, x, lower, op, unit)
+    if kept is None:
+        return
+    out = None if dA is None else room.keep("the solution", x)
+
+    def back() -> None:
+        trsm(room, kept.value, dB, lower, compose(op, "H"), unit)
+        if out is not None:
+            with room.scratch(a, tuple(a.shape)) as g:
+                room.product(g, dB, "N", out.value, "H")
+                g *= _triangle(room, g, lower != (op in "TH"), unit)
+                add(dA, -1, g, op)
+
+    room.then(back)
+
+
+def _triangle(room: Room, g: Array, lower: bool, unit: bool) -> Array:
+    """Ones where op(T) has entries."""
+    n, xp = g.shape[-1], namespace(g)
+
+    def make() -> Array:
+        ones = xp.ones_like(g)
+        return xp.tril(ones, k=-int(unit)) if lower else xp.triu(ones, k=int(unit))
+
+    return room.constant(("triangle", tuple(g.shape), g.dtype, str(getattr(g, "device", "")), n, lower, unit), make)
+
+
+def _require_regular(a: Array, unit: bool) -> None:
+    zeros = namespace(a).linalg.diagonal(a) == 0
+    if not unit and bool(zeros.any()):
+        raise SingularMatrixError("substitution", "a zero on the diagonal")

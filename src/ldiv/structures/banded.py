@@ -1,0 +1,84 @@
+"""S(p)[i, j] = p[u + i - j, j] for -u <= i - j <= l, SciPy's diagonal-ordered form;  S^*(u v^H)[u + d, j] = (u v^H)[j + d, j]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldiv.arrays import conj, device_of
+from ldiv.pattern import Pattern
+from ldiv.rule import Array, Tree, namespace
+from ldiv.structure import VIEWS, Linear
+from ldiv.structures.sparse import Sparse
+
+
+@dataclass(frozen=True)
+class Banded(Linear):
+    """A square matrix with l diagonals below its own and u above. Parameters (*batch, l + u + 1, n); corners outside are not read."""
+
+    l: int
+    u: int
+    n: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n, self.n
+
+    @property
+    def core(self) -> Tree:
+        return 2
+
+    @property
+    def sizes(self) -> list[tuple[int, ...]] | None:
+        return [(self.l + self.u + 1, self.n)]
+
+    @property
+    def _inside(self) -> Any:
+        row = np.arange(-self.u, self.l + 1)[:, None] + np.arange(self.n)
+        return self.memo("inside", lambda: (row >= 0) & (row < self.n))
+
+    def read(self, p: Tree) -> Tree:
+        xp, on = namespace(p), {} if device_of(p) == "cpu" else {"device": p.device}
+        return xp.where(xp.asarray(self._inside, **on), p, xp.zeros_like(p))
+
+    def apply(self, p: Tree, x: Array, op: str) -> Array:
+        """What leaves the band at one end and would come back at the other meets zeros."""
+        transposed, conjugated = VIEWS[op]
+        xp, p = namespace(x), self.read(p)
+        p = (conj(p) if conjugated else p)[..., None]
+        diagonals = enumerate(range(-self.u, self.l + 1))
+        if transposed:
+            return sum(p[..., r, :, :] * xp.roll(x, -d, axis=-2) for r, d in diagonals)
+        return sum(xp.roll(p[..., r, :, :] * x, d, axis=-2) for r, d in diagonals)
+
+    def project(self, u: Array, v: Array) -> Tree:
+        xp = namespace(u)
+        return self.read(xp.stack([xp.sum(xp.roll(u, -d, axis=-2) * conj(v), axis=-1) for d in range(-self.u, self.l + 1)], axis=-2))
+
+    def todense(self, p: Tree) -> Array:
+        xp = namespace(p)
+        flat = xp.reshape(p, (*p.shape[:-2], -1)) if 0 not in p.shape else p[..., 0, :]
+        keep = np.flatnonzero(self._inside.ravel())
+        return Sparse(self.pattern).todense(flat[..., keep])
+
+    # -- for sparse engines: compressed columns ------------------------------------------------------------------------------
+
+    @property
+    def pattern(self) -> Pattern:
+        """The places of the entries inside, in the order of p."""
+        r, j = np.nonzero(self._inside)
+        return self.memo("pattern", lambda: Pattern(j + r - self.u, j, self.shape))
+
+    def slot_values(self, p: Any) -> Any:
+        """The values as compressed columns."""
+        return self.pattern.slot_values(p[..., self._inside])
+
+
+def cases(draw: Any) -> Iterator[tuple[Banded, Tree]]:
+    for l, u in ((2, 1), (0, 2), (0, 0)):
+        yield Banded(l, u, 5), draw(l + u + 1, 5) + 5.0 * (np.arange(l + u + 1) == u)[:, None]
+    yield Banded(1, 1, 4), draw(2, 3, 4) + 5.0 * np.array([[0], [1], [0]])
+    yield Banded(2, 3, 2), draw(6, 2) + 5.0 * (np.arange(6) == 3)[:, None]  # wider than the matrix
