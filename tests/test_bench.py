@@ -24,6 +24,7 @@ NEEDS = {
     "iterative": ["torch", "pyamg"],
     "peers": ["torch", "jax"],
     "eigen": ["torch"],
+    "gaussian": ["torch"],
 }
 FIGURE = {"problem", "what", "value", "unit", "target", "seconds", "over", "met"}
 

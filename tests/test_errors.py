@@ -202,7 +202,7 @@ INDEFINITE = {
 @pytest.mark.parametrize("name", INDEFINITE)
 def test_not_positive_definite(name: str, kind: str) -> None:
     matrix = KINDS[kind](INDEFINITE[name])
-    with pytest.raises(ldiv.NotPositiveDefiniteError, match=r"assume_a='pos' was promised, but \w+ found .+ use assume_a='her'"):
+    with pytest.raises(ldiv.NotPositiveDefiniteError, match=r"assume_a='pos'\), but \w+ found .+ use assume_a='her'"):
         ldiv.solve(matrix, ones(matrix, len(INDEFINITE[name])), assume_a="pos")
 
 

@@ -446,6 +446,12 @@ def test_constants_and_failures_leave_no_steps():
     tape = Tape()
     tape.matmul(a.value, b.value, out=c.value)
     assert len(tape) == 0
+    singular = Duplicated(np.zeros((3, 3)), np.zeros((3, 3)))
+    with pytest.raises(ldiv.SingularMatrixError):
+        tape.solve(singular, b)
+    singular.value[...] = np.eye(3)  # nobody needs what it was
+    tape.solve(singular, b)
+    tape.reverse()
     with tape:
         tape.matmul(a, b, out=c)
     assert len(tape) == 1

@@ -1,6 +1,8 @@
 """ldiv: linear algebra with derivatives. SciPy's names, your own arrays, derivatives at the cost of one more solve."""
 
 from ldiv import structures
+from ldiv.banded import cho_solve_banded, cholesky_banded, solve_banded, solveh_banded
+from ldiv.blas import gemm, matmul
 from ldiv.compose import Gram, LowRank, block_array, kron
 from ldiv.construct import asarray, coo_array, csc_array, csr_array, diags_array, eye_array
 from ldiv.eigen import eigh, eigsh, lobpcg
@@ -14,24 +16,29 @@ from ldiv.errors import (
     SingularMatrixError,
 )
 from ldiv.explain import Explanation, explain
+from ldiv.factorizations import cho_factor, cho_solve, cholesky, ldl, lu, lu_factor, lu_factor_ex, lu_solve, qr
 from ldiv.factorized import Factorized, factorized
 from ldiv.gaussians import gaussian_kl, gaussian_logpdf
 from ldiv.gradient_error import GradientError, gradient_error
 from ldiv.info import SolveInfo
 from ldiv.jacobian import jvp, vjp
+from ldiv.least_squares import lstsq
 from ldiv.linalg import solve, solve_triangular
 from ldiv.matrix import Matrix
 from ldiv.memory import cache_info, clear_cache, set_cache_limit
 from ldiv.operators import LinearOperator
 from ldiv.precondition import preconditioner
+from ldiv.shadow.duplicated import Duplicated
 from ldiv.sparse import SparseArray
 from ldiv.spectral import eigenspace, spectral_function, spectral_sum, svds
+from ldiv.tape import Tape, autodiff
 from ldiv.traces import det, logdet, quad_form, slogdet, trace_solve
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ConvergenceError",
+    "Duplicated",
     "EigenInfo",
     "EngineError",
     "Explanation",
@@ -47,9 +54,16 @@ __all__ = [
     "SingularMatrixError",
     "SolveInfo",
     "SparseArray",
+    "Tape",
     "asarray",
+    "autodiff",
     "block_array",
     "cache_info",
+    "cho_factor",
+    "cho_solve",
+    "cho_solve_banded",
+    "cholesky",
+    "cholesky_banded",
     "clear_cache",
     "coo_array",
     "csc_array",
@@ -64,17 +78,28 @@ __all__ = [
     "factorized",
     "gaussian_kl",
     "gaussian_logpdf",
+    "gemm",
     "gradient_error",
     "jvp",
     "kron",
+    "ldl",
     "lobpcg",
     "logdet",
+    "lstsq",
+    "lu",
+    "lu_factor",
+    "lu_factor_ex",
+    "lu_solve",
+    "matmul",
     "preconditioner",
+    "qr",
     "quad_form",
     "set_cache_limit",
     "slogdet",
     "solve",
+    "solve_banded",
     "solve_triangular",
+    "solveh_banded",
     "spectral_function",
     "spectral_sum",
     "structures",

@@ -116,7 +116,7 @@ def _shape(a: Array, op_a: str, b: Array, op_b: str) -> tuple[int, ...]:
 
 def _is_variable(s: Any) -> bool:
     """An array, not a number; NumPy's numbers are numbers."""
-    return is_array(s) and not isinstance(s, np.generic)
+    return not isinstance(s, int | float | complex | np.generic) and is_array(s)
 
 
 def _scalar(name: str, s: Any, like: Array) -> Array:

@@ -36,7 +36,7 @@ def reduced(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, X: Arr
     same = xp.abs(gap) <= doubt
     part = _dot(G, r)
     w = xp.matmul(G, xp.where(same, 0, part / xp.where(same, 1, gap)))
-    if X.shape[-1] + G.shape[-1] == task.n:
+    if X.shape[-1] + G.shape[-1] + task.constraints == task.n:
         return w
     r = r - matmul(task.B, pB, xp.matmul(G, part))
     return w + _rest(task, params, theta, r, xp.concat([_wide(X, G), _wide(G, X)], axis=-1))
@@ -150,8 +150,10 @@ def _by_minres(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: 
 
 def _orthonormal(B: Product, Y: Array) -> Array:
     """Y (Y^H B Y)^(-1/2)."""
-    size, z = namespace(Y).linalg.eigh(_dot(Y, B(Y)))
-    basis: Array = namespace(Y).matmul(Y, z / size**0.5)
+    xp = namespace(Y)
+    size, z = xp.linalg.eigh(_dot(Y, B(Y)))
+    independent = size > float(np.finfo(numpy_dtype(Y)).eps) ** 0.75 * size[-1]
+    basis: Array = xp.matmul(Y, z * xp.where(independent, 1 / xp.sqrt(xp.where(independent, size, 1)), 0))
     return basis
 
 

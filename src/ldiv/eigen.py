@@ -52,7 +52,7 @@ def eigsh(
     with info=True also an `EigenInfo`.
     sigma: the k eigenvalues nearest to sigma, by the factor of A - sigma M; which: "LM", "SM", "LA", "SA" or "BE", of the eigenvalues, or
     with a sigma of 1 / (lam - sigma), as in SciPy. v0, ncv, maxiter, tol as in SciPy; the start is always the same one. method: "auto",
-    "lapack" (small or dense), "arpack" or "lobpcg". guard: pairs computed beyond the k, which serve the derivative.
+    "lapack" (small or dense), "arpack" or "lobpcg". guard: pairs computed beyond the k, one at least, which serve the derivative.
     dtypes: float32, float64, complex64, complex128.
     Differentiable in A and M in every mode and order. Inside a repeated eigenvalue a loss must not depend on the basis, nor on single
     eigenvalues: on_degenerate="raise" refuses it with NotDifferentiableError, "warn" warns, and as "drop" leaves the undefined part out.
@@ -99,7 +99,10 @@ def eigh(A: Any, B: Any = None, subset_by_index: tuple[int, int] | None = None, 
     array([1., 3.])
     """
     n = _hermitian("A", A)[0].shape[0]
-    first, last = (0, n - 1) if subset_by_index is None else (int(i) for i in subset_by_index)
+    subset = (0, n - 1) if subset_by_index is None else subset_by_index
+    if not (isinstance(subset, tuple | list) and len(subset) == 2 and all(isinstance(i, int | np.integer) for i in subset)):
+        raise ValueError(got("subset_by_index", "(first, last)", repr(subset_by_index), "Both ends are included."))
+    first, last = map(int, subset)
     if not 0 <= first <= last < n:
         raise ValueError(got("subset_by_index", f"(first, last) with 0 <= first <= last < {n}", str(subset_by_index), "Both ends are included."))
     for name, a in (("A", A), ("B", B)):
@@ -148,8 +151,11 @@ def lobpcg(
     block, vector = as_block("X", X, n, leaves(params)[0])
     if vector or block.ndim != 2:
         raise ValueError(got("X", f"a block ({n}, k)", str(tuple(X.shape)), "Batches are mapped over with vmap."))
-    task, (pA, pB, _) = posed(A, block.shape[1], B, None, "LA" if largest else "SA", maxiter=maxiter, method="lobpcg", guard=0, metric="B")
-    task = replace(task, tol=0.0 if tol is None else float(tol), on_degenerate=on_degenerate, start=True)
+    asked: dict[str, Any] = {"maxiter": maxiter, "tol": tol or 0, "method": "lobpcg", "on_degenerate": on_degenerate, "metric": "B"}
+    task, (pA, pB, _) = posed(A, block.shape[1], B, None, "LA" if largest else "SA", **asked)
+    if is_complex(block) and not any(map(is_complex, (*leaves(pA), *leaves(pB)))):
+        raise TypeError(got("X", "real numbers, as those of A and B", "complex ones", "The eigenvectors are real."))
+    task = replace(task, start=True)
     near: Tree = ()
     if M is not None:
         structure, near = precondition.given(M, task.A, pA)
@@ -204,14 +210,16 @@ def posed(
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low):
             raise ValueError(got(name, f"an integer >= {low}", repr(value), "It is static."))
     for name, number in (("sigma", sigma), ("tol", tol)):
-        if number is not None and (isinstance(number, bool) or not isinstance(number, int | float | np.number) or not np.isfinite(number)):
+        if number is not None and (isinstance(number, bool | np.complexfloating) or not isinstance(number, int | float | np.number)):
+            raise ValueError(got(name, "a real number", repr(number), "It is static: not an array of a framework."))
+        if number is not None and (not np.isfinite(number) or (name == "tol" and number < 0)):
             raise ValueError(got(name, "a real number", repr(number), "It is static: not an array of a framework."))
     pA, pB = _of_one_precision(structure, pA, B, pB)
     start: Tree = ()
     if v0 is not None:
         start, vector = as_block("v0", v0, n, leaves(pA)[0])
-        if not vector:
-            raise ValueError(got("v0", f"shape ({n},)", str(tuple(v0.shape)), "It is one vector; ldiv.lobpcg starts from a block."))
+        if not vector or (is_complex(start) and not any(map(is_complex, (*leaves(pA), *leaves(pB))))):
+            raise ValueError(got("v0", f"shape ({n},), real where A and M are", str(tuple(v0.shape)), "ldiv.lobpcg starts from a block."))
     shift = None if sigma is None else float(sigma)
     task = Task(structure, B, int(k), which, shift, 0, int(guard), method, float(tol), maxiter, ncv, on_degenerate, start=v0 is not None, watch=watch)
     return task, (pA, pB, ((), start, ()))

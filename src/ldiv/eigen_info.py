@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.rule import Array, asnumpy
+from ldiv.rules.gaps import RESOLVED
 
 
 @dataclass(eq=False)
@@ -25,9 +26,9 @@ class EigenInfo:
     """The quality of eigenpairs, and of a derivative through them.
 
     residuals (*batch, k): |A x - lam M x| |x|, with rounding: how far an eigenvalue may be from lam. gaps (*batch, k): from each
-    eigenvalue to the nearest other one, guards included. `adjoint_residuals`: of the deflated systems solved so far, relative; filled
-    by derivatives. `gradient_error`: an estimate of the relative error of the gradient of a loss of the eigenvectors, residual over
-    gap and what the adjoint left; that of eigenvalues alone is its square, or rounding.
+    eigenvalue to the nearest one that is not in doubt to be the same, guards included. `adjoint_residuals`: of the deflated systems
+    solved so far, relative; filled by derivatives. `gradient_error`: an estimate of the relative error of the gradient of a loss of the
+    eigenvectors, residual over gap and what the adjoint left; that of eigenvalues alone is its square, or rounding.
     """
 
     residuals: Any
@@ -40,7 +41,7 @@ class EigenInfo:
 
     @property
     def gradient_error(self) -> float:
-        forward = float(np.max(self.residuals / self.gaps, initial=0))
+        forward = float(np.max(self.residuals / np.where(self.gaps == 0, np.inf, self.gaps), initial=0))
         return forward + max(self.adjoint_residuals, default=0.0)
 
 
@@ -50,5 +51,6 @@ def eigen_info(w: Array, others: Array, doubt: Array, watched: Watched) -> Eigen
     k = lam.shape[-1]
     every = np.concatenate([lam, others], axis=-1)
     distance = np.abs(lam[..., :, None] - every[..., None, :])
-    distance[..., range(k), range(k)] = np.inf
+    same = distance <= RESOLVED * (doubt[..., :k, None] + doubt[..., None, :])
+    distance[same] = np.inf
     return EigenInfo(doubt[..., :k], distance.min(axis=-1, initial=np.inf), watched)

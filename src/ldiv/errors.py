@@ -23,7 +23,7 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
 
     def __init__(self, engine: str, evidence: str) -> None:
         super().__init__(
-            f"assume_a='pos' was promised, but {engine} found {evidence}. Likely causes: "
+            f"the matrix must be positive definite (assume_a='pos'), but {engine} found {evidence}. Likely causes: "
             "(a) a saddle point or a shifted operator, which is indefinite: use assume_a='her' (or 'sym'), "
             "(b) a wrong sign in the assembly, (c) a boundary condition imposed by zero rows."
         )

@@ -35,7 +35,7 @@ def gaussian_kl(L1: Array, L2: Array, *, mean1: Array | None = None, mean2: Arra
     if L1.shape[-1] != L2.shape[-1]:
         raise ValueError(got("L2", f"{L1.shape[-1]} rows", str(L2.shape[-1]), "Both distributions are over one space."))
     require_batches("L2", tuple(L1.shape[:-2]), tuple(L2.shape[:-2]))
-    twice = quotient_squares(L2, L1) - L1.shape[-1] + 2 * (_log_det(L2) - _log_det(L1))
+    twice = quotient_squares(L2, L1, regular=True) - L1.shape[-1] + 2 * (_log_det(L2) - _log_det(L1))
     if mean1 is not None or mean2 is not None:
         means = [_vector("mean", x, L1) for x in (mean1, mean2) if x is not None]
         twice = twice + _squares(_whitened(L2, means[0] - means[1] if len(means) == 2 else means[0]))

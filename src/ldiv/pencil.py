@@ -80,7 +80,7 @@ def _engine(structure: Structure, p: Tree) -> ModuleType:
 
 def factors(A: Structure, B: Structure) -> bool:
     """Have A and B entries, of which those of A - sigma B are made?"""
-    return (_dense(A) and _dense(B)) or all(map(_has_entries, (A, B)))
+    return all(_dense(s) or _has_entries(s) for s in (A, B))
 
 
 def _dense(structure: Structure) -> bool:
@@ -95,12 +95,13 @@ def _has_entries(structure: Structure) -> bool:
 
 def _shifted(A: Structure, B: Structure, pA: Tree, pB: Tree, sigma: float) -> tuple[Structure, Tree]:
     """A - sigma B on one pattern, or as one dense array."""
-    if _dense(A) and _dense(B):
-        b = np.eye(B.shape[0]) if isinstance(B, Identity) else B.todense(pB)
-        return Symmetric(Dense(*A.shape)), A.todense(pA) - sigma * b
+    dtype = np.finfo(leaves(pA)[0].dtype).dtype
+    if _dense(A) or (_dense(B) and not isinstance(B, Identity)):
+        b = np.eye(B.shape[0], dtype=dtype) if isinstance(B, Identity) else B.todense(pB)
+        return Symmetric(Dense(*A.shape)), A.todense(pA) - dtype.type(sigma) * b
     structure: Symmetric = A.memo(("pencil", B), lambda: Symmetric(Sparse(_both(A, B))))
-    b = np.ones(B.shape[0]) if isinstance(B, Identity) else entry_values(B, pB)
-    return structure, joined([entry_values(A, pA), -sigma * b])
+    b = np.ones(B.shape[0], dtype) if isinstance(B, Identity) else entry_values(B, pB)
+    return structure, joined([entry_values(A, pA), dtype.type(-sigma) * b])
 
 
 def _both(A: Structure, B: Structure) -> Pattern:

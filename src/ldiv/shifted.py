@@ -88,4 +88,4 @@ def _orthonormal(B: Product, u: Any, v: Any, drop: float) -> tuple[Any, Any]:
 
 def _by_inverse(u: Any, l: Any) -> Any:
     """u L^-H."""
-    return scipy.linalg.solve_triangular(l, conj(u).T, lower=True, check_finite=False).conj().T
+    return u @ conj(np.linalg.solve(l, np.eye(len(l), dtype=l.dtype))).T

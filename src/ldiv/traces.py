@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.arrays import batch_of, conj, numpy_dtype, real, unit_columns
+from ldiv.arrays import batch_of, conj, numpy_dtype, unit_columns
 from ldiv.errors import got
 from ldiv.linalg import require_method
 from ldiv.matrix import Matrix, as_matrix, common_dtype
@@ -15,7 +15,7 @@ from ldiv.rules.quadratic_form import QuadraticForm
 from ldiv.rules.slogdet import SLogDet
 from ldiv.rules.solve import solve
 from ldiv.rules.squares import quotient_squares
-from ldiv.structure import Structure, matmul
+from ldiv.structure import VIEWS, Structure, matmul, view_dense
 from ldiv.structures.dense import Dense
 from ldiv.structures.gram import Gram
 from ldiv.structures.product import Product
@@ -84,8 +84,8 @@ def _lower(matrix: Matrix) -> Array | None:
     if not isinstance(structure, Gram):
         return None
     base, op = structure.base.unview()
-    known = isinstance(base, Triangular) and base.diagonal == "own" and base.lower and op in ("N", "C")
-    return (p[0] if op == "N" else conj(p[0])) if known else None
+    known = isinstance(base, Triangular) and base.diagonal == "own" and base.lower != VIEWS[op][0]
+    return view_dense(p[0], op) if known else None
 
 
 def _trace(structure: Structure, p: Tree, b: Matrix, told: str, method: str) -> Array:

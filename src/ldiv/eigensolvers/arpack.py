@@ -6,6 +6,8 @@ Reference: Lehoucq, Sorensen and Yang, ARPACK Users' Guide (1998).
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -15,14 +17,17 @@ from scipy.sparse import linalg
 
 from ldiv import pencil
 from ldiv.arrays import alike, batch_of, broadcast, conj, numpy_dtype
-from ldiv.assembled import assembled
+from ldiv.assembled import Product, assembled
 from ldiv.eigenproblem import Task
-from ldiv.errors import ConvergenceError, EngineError, NotPositiveDefiniteError
+from ldiv.errors import ConvergenceError, EngineError, NotPositiveDefiniteError, got
 from ldiv.finite import require_finite
 from ldiv.journal import note
 from ldiv.probe import direction
 from ldiv.rule import Array, Tree, asnumpy, leaves, namespace, on_host, rebuild, traced
 
+SIGNATURE = inspect.signature(linalg.eigsh).parameters
+COINCIDE = 1e3  # doubts between eigenvalues that are looked at as one
+ORTHONORMAL = 1e-3  # how far from 1 a vector may be in the metric
 RANK = 20
 ON_HOST = True
 
@@ -32,6 +37,8 @@ def supports(task: Task, dtype: Any, device: str) -> str | None:
         return "finds pairs at an end of the spectrum or near sigma, not by index"
     if task.constraints:
         return "knows no constraints"
+    if dtype.kind == "c" and task.which == "BE":
+        return "has no which='BE' for complex matrices: take 'LA' and 'SA' one after the other"
     if task.k + 1 >= task.n:
         return f"finds fewer than n - 1 = {task.n - 1} pairs"
     if task.sigma is None and not (task.standard or pencil.factors(task.B, task.B)):
@@ -42,7 +49,7 @@ def supports(task: Task, dtype: Any, device: str) -> str | None:
 
 
 def others(task: Task) -> int:
-    return max(min(task.guard, task.n - 2 - task.k), 0)
+    return max(min(max(task.guard, 1), task.n - 2 - task.k), 0)
 
 
 def pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Array, Array, Array]:
@@ -86,15 +93,20 @@ def _pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Any,
     A, B = (_on_numpy(assembled(s, p), leaves(pA)[0]) for s, p in ((task.A, pA), (task.B, pB)))
     m = task.k + others(task)
     start = asnumpy(aids[1])[:, 0] if task.start else direction(task.n)[:, 0].astype(dtype)
-    lam, x = _vectors(task, pA, pB, A, B, m, start, dtype)
-    if dtype.kind == "c":
-        lam, x = _ritz(task, pA, pB, A, B, x)
+    if not (np.isfinite(start).all() and start.any()):
+        raise ValueError(got("v0", "a vector of finite numbers that is not zero", "one that is", "Leave it out: a start is chosen."))
+    lanczos = Lanczos(task, A, B, _solve(task, pA, pB), dtype)
+    lam, x = lanczos.pairs(m, start)
+    while lanczos.may_miss(lam, x) and (more := lanczos.one_more(lam, x)) is not None:
+        lam, x = more
     order = task.order(lam)
     lam, x = lam[order], x[:, order]
     r = A(x) - B(x) * lam
     size, doubt = np.linalg.norm(x, axis=0), np.linalg.norm(r, axis=0)
     z = direction(task.n).astype(dtype)
     allowed = max(np.finfo(dtype).eps ** 0.5, 10 * task.tol) * (np.linalg.norm(A(z)) / np.linalg.norm(z) * size + np.linalg.norm(A(x), axis=0))
+    if not (np.abs(np.einsum("ij,ij->j", conj(x), B(x)) - 1) < ORTHONORMAL).all():
+        raise NotPositiveDefiniteError("arpack", "x^H M x <= 0 for a vector x")
     if not (doubt <= allowed).all():
         worst = int(np.argmax(doubt / allowed))
         raise ConvergenceError("arpack", 1, float(doubt[worst]), float(allowed[worst]), f"eigenpair {worst} is none of the matrix")
@@ -112,35 +124,84 @@ def _on_numpy(product: Any, like: Array) -> Any:
     return call
 
 
-def _vectors(task: Task, pA: Tree, pB: Tree, A: Any, B: Any, m: int, start: Any, dtype: Any) -> tuple[Any, Any]:
-    operator = partial(_operator, task.n, dtype)
-    metric: dict[str, Any] = {} if task.standard else {"M": operator(B)}
+def _solve(task: Task, pA: Tree, pB: Tree) -> Product:
+    """(A - sigma B)^-1, or B^-1."""
     if task.sigma is not None:
-        F = pencil.shift_inverse(task.A, task.B, pA, pB, task.sigma)
-        metric |= {"sigma": task.sigma, "OPinv": operator(F)}
-    elif not task.standard:
-        metric["Minv"] = operator(pencil.inverse(task.B, pB))
-    try:
-        found = linalg.eigsh(operator(A), m, which=task.which, v0=start, ncv=task.ncv, maxiter=task.maxiter, tol=task.tol, **metric)
-    except linalg.ArpackNoConvergence as error:
-        done = error.eigenvalues.shape[0]
-        raise ConvergenceError("arpack", task.maxiter or 10 * task.n, None, task.tol, f"{done} of {m} eigenpairs") from None
-    note("arpack")
-    return found  # type: ignore[no-any-return]
+        return pencil.shift_inverse(task.A, task.B, pA, pB, task.sigma)
+    return pencil.inverse(task.B, rebuild(task.B.core, [asnumpy(leaf) for leaf in leaves(pB)]))
 
 
-def _operator(n: int, dtype: Any, product: Any) -> linalg.LinearOperator:
-    return linalg.LinearOperator((n, n), lambda x: product(x.reshape(n, -1)).reshape(x.shape), dtype=dtype)
+@dataclass(frozen=True, eq=False)
+class Lanczos:
+    """ARPACK on one problem: products with A and B, and `solve` with A - sigma B, or with B."""
 
+    task: Task
+    A: Product
+    B: Product
+    solve: Product
+    dtype: Any
 
-def _ritz(task: Task, pA: Tree, pB: Tree, A: Any, B: Any, x: Any) -> tuple[Any, Any]:
-    """B-orthonormal pairs on the span of x, where ARPACK took the matrix for a general one: of A, or of F as it was iterated with."""
-    x = np.linalg.qr(x)[0]
-    Bx = B(x)
-    Sx = A(x) if task.sigma is None else B(pencil.shift_inverse(task.A, task.B, pA, pB, task.sigma)(Bx))
-    g, h = conj(x).T @ Bx, conj(x).T @ Sx
-    try:
-        nu, y = scipy.linalg.eigh((h + conj(h).T) / 2, (g + conj(g).T) / 2)
-    except np.linalg.LinAlgError:
-        raise NotPositiveDefiniteError("arpack", "x^H M x <= 0 for a vector x") from None
-    return nu if task.sigma is None else task.sigma + 1 / nu, x @ y
+    def pairs(self, m: int, start: Any) -> tuple[Any, Any]:
+        """m pairs, B-orthonormal."""
+        lam, x = self._run(m, start, self.task.which, self.A, self.solve, self.task.tol)
+        return self._ritz(x) if self.dtype.kind == "c" else (lam, x)  # complex matrices ARPACK takes for general ones
+
+    def _run(self, m: int, start: Any, which: str, A: Product, solve: Product, tol: float) -> tuple[Any, Any]:
+        task, options = self.task, {"rng": 0} if "rng" in SIGNATURE else {}
+        metric: dict[str, Any] = {} if task.standard else {"M": self._operator(self.B)}
+        if task.sigma is not None:
+            metric |= {"sigma": task.sigma, "OPinv": self._operator(solve)}
+        elif not task.standard:
+            metric["Minv"] = self._operator(solve)
+        ncv = None if task.ncv is None else min(max(task.ncv, m + 2), task.n)
+        try:
+            found = linalg.eigsh(self._operator(A), m, which=which, v0=start, ncv=ncv, maxiter=task.maxiter, tol=tol, **metric, **options)
+        except linalg.ArpackNoConvergence as error:
+            done = error.eigenvalues.shape[0]
+            raise ConvergenceError("arpack", task.maxiter or 10 * task.n, None, tol, f"{done} of {m} eigenpairs") from None
+        note("arpack")
+        return found  # type: ignore[no-any-return]
+
+    def _operator(self, product: Product) -> linalg.LinearOperator:
+        n = self.task.n
+        return linalg.LinearOperator((n, n), lambda x: product(x.reshape(n, -1)).reshape(x.shape), dtype=self.dtype)
+
+    def _ritz(self, x: Any) -> tuple[Any, Any]:
+        """The pairs on the span of x of what was iterated with, A or the inverse."""
+        x = np.linalg.qr(x)[0]
+        Bx = self.B(x)
+        g, h = conj(x).T @ Bx, conj(x).T @ (self.A(x) if self.task.sigma is None else self.B(self.solve(Bx)))
+        try:
+            nu, y = scipy.linalg.eigh((h + conj(h).T) / 2, (g + conj(g).T) / 2)
+        except np.linalg.LinAlgError:
+            raise NotPositiveDefiniteError("arpack", "x^H M x <= 0 for a vector x") from None
+        return nu if self.task.sigma is None else self.task.sigma + 1 / nu, x @ y
+
+    # -- one starting vector has one component in a repeated eigenvalue: its copies come by rounding, and not always all of them --------
+
+    def may_miss(self, lam: Any, x: Any) -> bool:
+        """Do some of the pairs coincide?"""
+        if self.task.which not in ("LM", "LA", "SA") or len(lam) + 2 >= self.task.n:
+            return False
+        doubt = np.linalg.norm(self.A(x) - self.B(x) * lam, axis=0) * np.linalg.norm(x, axis=0) + np.finfo(self.dtype).eps * np.abs(lam)
+        order = np.argsort(lam)
+        return bool((np.diff(lam[order]) <= COINCIDE * (doubt[order][1:] + doubt[order][:-1])).any())
+
+    def one_more(self, lam: Any, x: Any) -> tuple[Any, Any] | None:
+        """The pairs with one that was missed in place of the least wanted; None if the best of what is left is not better."""
+        task, Bx = self.task, self.B(x)
+        start = np.random.default_rng(len(lam)).standard_normal((task.n, 1)).astype(self.dtype)
+        start = (start - x @ (conj(Bx).T @ start))[:, 0]
+        if task.sigma is not None:
+            nu = 1 / (lam - task.sigma)
+            found = self._run(1, start, task.which, self.A, lambda y: self.solve(y) - x @ (nu[:, None] * (conj(x).T @ y)), task.tol)
+        else:
+            away = 0.0 if task.which == "LM" else self._other_end(start)
+            moved = (lam - away)[:, None]
+            found = self._run(1, start, task.which, lambda y: self.A(y) - Bx @ (moved * (conj(Bx).T @ y)), self.solve, task.tol)
+        every = np.append(lam, found[0])
+        best = replace(task, k=len(lam)).order(every)[: len(lam)]
+        return (every[best], np.hstack([x, found[1]])[:, best]) if len(lam) in best else None
+
+    def _other_end(self, start: Any) -> float:
+        return float(self._run(1, start, "SA" if self.task.which == "LA" else "LA", self.A, self.solve, 0.1)[0][0])

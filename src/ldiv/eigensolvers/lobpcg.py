@@ -43,7 +43,7 @@ def supports(task: Task, dtype: Any, device: str) -> str | None:
 
 
 def others(task: Task) -> int:
-    return max(min(task.guard, task.n - task.constraints - task.k), 0)
+    return max(min(max(task.guard, 1), task.n - task.constraints - task.k), 0)
 
 
 def pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Array, Array, Array]:
@@ -169,7 +169,7 @@ def _renew(task: Problem, steps: Array, X: Array) -> State:
 def _step(task: Problem, state: State) -> State:
     steps, Q, AQ, BQ, lam, size, enough = state
     xp, k = namespace(Q), Q.shape[1] // 2
-    W = xp.where(size > enough, AQ[:, :k] - BQ[:, :k] * lam, 0)
+    W = xp.where(size > enough, _residual(task, AQ[:, :k], BQ[:, :k], lam), 0)
     W = W if task.M is None else task.M(W)
     insist(xp.isfinite(xp.abs(W)).all(), _not_finite)
     W, BW = _basis(task, W, (*task.outside, (Q, BQ)))
@@ -196,10 +196,15 @@ def _ritz(task: Problem, S: Array, AS: Array, BS: Array, k: int) -> tuple[Array,
 
 def _sizes(task: Problem, X: Array, AX: Array, BX: Array, lam: Array) -> Array:
     """|A x - lam B x| |x|; with constraints, of the problem on their complement."""
+    return _norm(_residual(task, AX, BX, lam)) * _norm(X)
+
+
+def _residual(task: Problem, AX: Array, BX: Array, lam: Array) -> Array:
+    """A X - B X Lam, without what the constraints hold against."""
     R = AX - BX * lam
     for Y, BY in task.outside:
         R = R - BY @ _gram(Y, R)
-    return _norm(R) * _norm(X)
+    return R
 
 
 # -- orthonormal or zero --------------------------------------------------------------------------------------------------------

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import alike, numpy_dtype
+from ldiv.arrays import alike, batch_of, broadcast, numpy_dtype
 from ldiv.errors import NotDifferentiableError
 from ldiv.rule import Array, Rule, Tree, asnumpy, bind, frontend_of, insist, namespace
 
 RESOLVED = 16  # doubts that must lie between two eigenvalues
 NOISE = 64  # roundings that a coupling must exceed
-LOST = 1e-6  # the relative accuracy of a derivative from which it is worth a warning
+LOST = 1 / 3  # of the digits: the relative accuracy of a derivative from which it is worth a warning
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,9 @@ class Gaps(Rule):
             self._judge(every, gap, unsure, own, near, size / xp.where(scale == 0, 1, scale), self._spread(d, gap.shape[-2]), root)
         noise = (size <= NOISE * root**2 * scale) & (xp.abs(gap) <= root * xp.max(xp.abs(every), axis=-1)[..., None, None])
         dropped = (own | near | noise)[..., :k, :]
-        return xp.where(dropped, 0, 1 / xp.where(dropped, 1, gap[..., :k, :])), d + 0
+        R = xp.where(dropped, 0, 1 / xp.where(dropped, 1, gap[..., :k, :]))
+        batch = broadcast(batch_of(R, 2), batch_of(d, 1))  # of all arguments, as of every rule
+        return xp.broadcast_to(R, (*batch, k, k)) + 0, xp.broadcast_to(d, (*batch, k)) + 0
 
     def _spread(self, d: Array, rows: int) -> Array:
         """|d_j - d_i| of the largest |d|; beyond the k a loss has d = 0."""
@@ -75,7 +77,7 @@ class Gaps(Rule):
             insist(~xp.any(wrong), lambda *x: NotDifferentiableError(judge(*x)), every, gap, near, wrong)
         else:
             frontend_of(gap).tell(partial(_warn, judge), every, gap, near, wrong)
-        poor = counts & ~near & ~own & (unsure > LOST * xp.abs(gap))
+        poor = counts & ~near & ~own & (unsure > root ** (2 * LOST) * xp.abs(gap))
         frontend_of(gap).tell(_warn_of_loss, every, gap, unsure, poor)
 
     def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:

@@ -75,7 +75,7 @@ class Product(Rule):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         a, b = args
-        return (namespace(a).matmul(view_dense(a, self.op_a), view_dense(b, self.op_b)),)
+        return (view_dense(a, self.op_a) @ view_dense(b, self.op_b),)
 
     def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
         (a, b), (da, db) = args, tangents

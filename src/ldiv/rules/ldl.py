@@ -55,9 +55,10 @@ class LDL(Rule):
         (da,), (L, D, order) = tangents, out
         if da is None:
             return None, None, None
+        D = checked(_pivots_of[self.lower], D)
         structure = Triangular(L.shape[-1], self.lower, "unit")
         M = between(structure, L, self._symmetric(self._both(da, order)), self.op)
-        F = self._over(self._strict(M, D), D)
+        F = _over_blocks(self._strict(M, D), D, self.lower)
         dL = F + self._inside(L) @ F
         return self._inside(dL), _blocks(M, D), order * 0
 
@@ -65,10 +66,11 @@ class LDL(Rule):
         (L_bar, D_bar, _), (L, D, order) = cotangents, out
         if not need[0] or (L_bar is None and D_bar is None):
             return (None,)
+        D = checked(_pivots_of[self.lower], D)
         N = 0 * L if D_bar is None else _blocks(D_bar, D)
         if L_bar is not None:
             L_bar = self._inside(L_bar)
-            N = N + self._strict(self._over(L_bar + adjoint(self._inside(L)) @ L_bar, adjoint(D)), D)
+            N = N + self._strict(_over_blocks(L_bar + adjoint(self._inside(L)) @ L_bar, adjoint(D), self.lower), D)
         structure = Triangular(L.shape[-1], self.lower, "unit").H
         return (self._both(between(structure, L, self._symmetric(N), self.op), namespace(order).argsort(order, axis=-1)),)
 
@@ -86,10 +88,6 @@ class LDL(Rule):
     def _strict(self, x: Array, d: Array) -> Array:
         """What is below all blocks."""
         return namespace(x).where(d == 0, self._inside(x), 0 * x)
-
-    def _over(self, x: Array, d: Array) -> Array:
-        """X D^-1, where X has nothing in the columns of the last block."""
-        return _over_blocks(x, checked(_pivots_of[self.lower], d), self.lower)
 
 
 # -- D: its diagonal, and the numbers beside it, which say where the blocks of two are --------------------------------------------

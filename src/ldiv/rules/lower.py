@@ -42,7 +42,7 @@ class LowerSolve(Rule):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         L, B = args
-        insist((namespace(L).linalg.diagonal(L) != 0).all(), lambda: SingularMatrixError("substitution", "a zero on the diagonal"))
+        require_regular(L)
         solve = frontend_of(L, B).solve_triangular
         if not _in_blocks(L, B):
             return (solve(L, _tril(B), True) if self.op == "N" else _tril(solve(adjoint(L), _tril(B), False)),)
@@ -93,6 +93,11 @@ class LowerProduct(Rule):
             "HN": (("NH", B, P), ("NN", A, P)),
         }[self.ops]
         return product(*to_A) if need[0] else None, product(*to_B) if need[1] else None
+
+
+def require_regular(L: Array) -> None:
+    """No zero on the diagonal."""
+    insist((namespace(L).linalg.diagonal(L) != 0).all(), lambda: SingularMatrixError("substitution", "a zero on the diagonal"))
 
 
 def product(ops: str, A: Array, B: Array) -> Array:
@@ -167,7 +172,7 @@ def _blocks(B: Array) -> list[tuple[int, int]]:
 
 
 def _width(B: Array) -> int:
-    return max(SMALL, -(-B.shape[-1] // BLOCKS))
+    return max(SMALL, -(-int(B.shape[-1]) // BLOCKS))
 
 
 def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:

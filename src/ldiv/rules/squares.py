@@ -14,23 +14,30 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import conj, real
+from ldiv.arrays import real
+from ldiv.finite import require_finite
 from ldiv.rule import Array, Rule, Tree, bind, namespace
-from ldiv.rules.lower import LowerSolve
+from ldiv.rules.lower import LowerSolve, require_regular
 from ldiv.structure import nothing, plus
 
 
 @dataclass(frozen=True)
 class QuotientSquares(Rule):
-    """Arguments (L, B), both read as lower triangles, (*batch, n, n); outputs q (*batch,) and X."""
+    """Arguments (L, B), both read as lower triangles, (*batch, n, n); outputs q (*batch,) and X. `regular`: must B be, too?"""
+
+    regular: bool = False
 
     @property
     def core(self) -> tuple[Tree, ...]:
         return (2, 2)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        if self.regular:
+            require_regular(args[1])
         (X,) = LowerSolve().kernel(*args)
-        return inner(X, X), X
+        q = inner(X, X)
+        require_finite("L or B", q)  # a number that is none, or none any more, is in q
+        return q, X
 
     def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
         _, X = out
@@ -44,9 +51,9 @@ class QuotientSquares(Rule):
         return tuple(map(nothing, need)) if X_bar is None else LowerSolve().vjp(need, (X_bar,), (X,), *args)
 
 
-def quotient_squares(L: Array, B: Array) -> Array:
+def quotient_squares(L: Array, B: Array, regular: bool = False) -> Array:
     """|L^-1 B|_F^2."""
-    return bind(QuotientSquares(), L, B)[0]
+    return bind(QuotientSquares(regular), L, B)[0]
 
 
 def inner(X: Array, Y: Array) -> Array:

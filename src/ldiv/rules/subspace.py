@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import numpy_dtype, real
+from ldiv.arrays import batch_of, broadcast, numpy_dtype, real, spread
 from ldiv.eigenproblem import Task, choose
 from ldiv.errors import NotDifferentiableError
 from ldiv.rule import Array, Rule, Tree, asnumpy, bind, frontend_of, insist, namespace
@@ -97,7 +97,8 @@ class Defined(Rule):
             self._judge_basis(X, H, Y, gam)
             theta, Q = xp.linalg.eigh(H)
             self._judge_cut(theta, X, Y @ Q, real(xp.linalg.diagonal(adjoint(Q) @ gam @ Q)), *known)
-        return Y + 0, gam + 0
+        batch = broadcast(batch_of(Y, 2), batch_of(gam, 2))
+        return spread(Y, batch) + 0, spread(gam, batch) + 0
 
     def _judge_basis(self, X: Array, H: Array, Y: Array, gam: Array) -> None:
         if not self.cotangent:

@@ -64,7 +64,7 @@ def block(x: Any) -> Any:
 def number(name: str, x: Any, like: Array) -> Any:
     """The value now of a number or of an array of shape (), which must be real where the arrays are."""
     s = value(x)
-    if is_array(s) and not isinstance(s, np.generic):
+    if not isinstance(s, int | float | complex | np.generic) and is_array(s):
         if s.ndim:
             raise ValueError(got(name, "a number or an array of shape ()", f"shape {tuple(s.shape)}", "It scales the whole matrix."))
         s = asnumpy(s)[()]

@@ -12,11 +12,11 @@ from ldiv.shadow.room import Room
 
 def replaced(room: Room, rule: Rule, X: object, *before: object) -> tuple[Array, ...]:
     """Overwrite X, the last argument of the rule, by its first output; the other outputs are returned."""
-    kept = [room.keep("A", value(A)) for A in before]
+    dX, shadows = shadow(X), [shadow(A) for A in before]
     first, *rest = bind(rule, *map(value, before), value(X))
+    kept = [room.keep("A", value(A)) for A in before if dX is not None]
     with room.writing(value(X)):
         value(X)[...] = first
-    dX, shadows = shadow(X), [shadow(A) for A in before]
     if dX is None:
         return tuple(rest)
     out = room.keep("the result", value(X))

@@ -19,7 +19,6 @@ from ldiv.structure import VIEWS, Structure
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse
 
-
 LOW = 1  # the rank up to which twice the rank costs less than an exchange
 
 
