@@ -121,7 +121,7 @@ def _record(f: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, Any, lis
     if len(applied) != 1:
         raise ValueError(got("vjp and jvp", "a function that applies one rule", f"{len(applied)}", "Compose rules in PyTorch or JAX."))
     ((rule, flat, out),) = applied
-    of = [next((i for i, o in enumerate(out) if isinstance(v, np.ndarray) and _same(o, v)), -1) for v in _several(y)]
+    of = [next((i for i, o in enumerate(out) if o is v or (isinstance(v, np.ndarray) and _same(o, v))), -1) for v in _several(y)]
     if -1 in of:
         raise ValueError(got("vjp and jvp", "a function that returns what the rule returns", "something computed from it", "Return it as it is."))
     given = {(i, j): leaf for i, a in enumerate(args) for j, leaf in enumerate(_leaves(a))}
