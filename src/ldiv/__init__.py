@@ -21,13 +21,15 @@ from ldiv.factorized import Factorized, factorized
 from ldiv.gaussians import gaussian_kl, gaussian_logpdf
 from ldiv.gradient_error import GradientError, gradient_error
 from ldiv.info import SolveInfo
-from ldiv.jacobian import jvp, vjp
+from ldiv.jacobians import detect_pattern, hessian, hvp, jacobian
 from ldiv.least_squares import lstsq
 from ldiv.linalg import solve, solve_triangular
 from ldiv.matrix import Matrix
 from ldiv.memory import cache_info, clear_cache, set_cache_limit
 from ldiv.operators import LinearOperator
 from ldiv.precondition import preconditioner
+from ldiv.recorded import jvp, vjp
+from ldiv.roots import implicit, root
 from ldiv.shadow.duplicated import Duplicated
 from ldiv.sparse import SparseArray
 from ldiv.spectral import eigenspace, spectral_function, spectral_sum, svds
@@ -69,6 +71,7 @@ __all__ = [
     "csc_array",
     "csr_array",
     "det",
+    "detect_pattern",
     "diags_array",
     "eigenspace",
     "eigh",
@@ -80,6 +83,10 @@ __all__ = [
     "gaussian_logpdf",
     "gemm",
     "gradient_error",
+    "hessian",
+    "hvp",
+    "implicit",
+    "jacobian",
     "jvp",
     "kron",
     "ldl",
@@ -94,6 +101,7 @@ __all__ = [
     "preconditioner",
     "qr",
     "quad_form",
+    "root",
     "set_cache_limit",
     "slogdet",
     "solve",

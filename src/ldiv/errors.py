@@ -40,25 +40,31 @@ class NotSymmetricError(ValueError):
         )
 
 
+OF_SYSTEMS = (
+    "(a) a badly conditioned matrix and no preconditioner: give M='jacobi', M='amg' or a factorization of a nearby "
+    "matrix, (b) maxiter too small, (c) an rtol below what rounding allows, (d) a singular matrix, (e) a method for another kind of "
+    "matrix (cg: positive definite; minres: Hermitian; gmres, bicgstab: any)."
+)
+OF_EIGENPAIRS = (
+    "(a) eigenvalues that lie close together: ask for more pairs, or a larger ncv or block, (b) maxiter too "
+    "small, (c) a tol below what rounding allows, (d) no preconditioner, or no sigma near the wanted end."
+)
+OF_ROOTS = (
+    "(a) a start far from the root, (b) a Jacobian that is singular, or nearly, on the way, (c) no root, or a function with kinks, "
+    "(d) maxiter too small, (e) a tol below what rounding allows."
+)
+
+
 class ConvergenceError(np.linalg.LinAlgError):
     """An iteration did not reach the accuracy that was asked for."""
 
-    def __init__(self, engine: str, iterations: int, residual: float | None, rtol: float, what: str = "b") -> None:
+    def __init__(self, engine: str, iterations: int, residual: float | None, rtol: float, what: str = "", causes: str = OF_EIGENPAIRS) -> None:
         self.iterations, self.residual = iterations, residual
-        if what != "b":
-            super().__init__(
-                f"{engine} did not converge: {what} after {iterations} steps"
-                + (". " if residual is None else f", with a residual of {residual:.1e} where {rtol:.1e} was asked for. ")
-                + "Likely causes: (a) eigenvalues that lie close together: ask for more pairs, or a larger ncv or block, (b) maxiter too "
-                "small, (c) a tol below what rounding allows, (d) no preconditioner, or no sigma near the wanted end."
-            )
-            return
-        super().__init__(
-            f"{engine} did not converge: after {iterations} steps the residual is {residual:.1e} of b, and {rtol:.1e} was asked for. "
-            "Likely causes: (a) a badly conditioned matrix and no preconditioner: give M='jacobi', M='amg' or a factorization of a nearby "
-            "matrix, (b) maxiter too small, (c) an rtol below what rounding allows, (d) a singular matrix, (e) a method for another kind of "
-            "matrix (cg: positive definite; minres: Hermitian; gmres, bicgstab: any)."
-        )
+        if not what:
+            what, causes = f"the residual is {residual:.1e} of b, and {rtol:.1e} was asked for", OF_SYSTEMS
+        elif residual is not None:
+            what = f"{what}: {residual:.1e}, and {rtol:.1e} was asked for"
+        super().__init__(f"{engine} did not converge: after {iterations} steps {what}. Likely causes: {causes}")
 
 
 class NotDifferentiableError(ValueError):

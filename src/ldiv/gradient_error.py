@@ -20,10 +20,10 @@ import numpy as np
 
 from ldiv.arrays import is_complex, real
 from ldiv.errors import got
-from ldiv.jacobian import like
 from ldiv.linalg import Iteration, posed
 from ldiv.matrix import as_matrix
 from ldiv.promise import definiteness, promised
+from ldiv.recorded import like
 from ldiv.rule import Array, Tree, asnumpy, bind, leaves, public, rebuild, traced
 from ldiv.rules.solve import Solve
 from ldiv.structure import matmul, outer

@@ -53,14 +53,14 @@ class LinearOperator(Matrix):
         if len(shape) != 2 or (assume_a != "gen" and shape[0] != shape[1]):
             raise ValueError(got("shape", "(rows, columns), equal where assume_a promises symmetry", str(shape), "Say what matvec maps."))
         found: list[Array] = []
-        outline = _outline(params, found)
+        nesting = outline(params, found)
         if not found:
             raise ValueError(got("params", "at least one array", repr(params), "Hand over what the matrix depends on, even if it is constant."))
-        own = None if rmatvec is None else WithParams(rmatvec, outline)
+        own = None if rmatvec is None else WithParams(rmatvec, nesting)
         if assume_a == "sym" and not any(map(is_complex, found)):
             assume_a = "her"
         axes = tuple(x.ndim for x in found)
-        super().__init__(Operator(WithParams(matvec, outline), own, (int(shape[0]), int(shape[1])), axes, assume_a), tuple(found))
+        super().__init__(Operator(WithParams(matvec, nesting), own, (int(shape[0]), int(shape[1])), axes, assume_a), tuple(found))
 
 
 @dataclass(frozen=True)
@@ -91,15 +91,15 @@ class _Branch:
     parts: tuple[Any, ...]
 
 
-def _outline(params: Any, found: list[Array]) -> Any:
+def outline(params: Any, found: list[Array]) -> Any:
     """The nesting, hashable; arrays are noted down from left to right."""
     if is_array(params):
         found.append(params)
         return _Leaf()
     if isinstance(params, dict):
-        return _Branch(dict, tuple(params), tuple(_outline(x, found) for x in params.values()))
+        return _Branch(dict, tuple(params), tuple(outline(x, found) for x in params.values()))
     if isinstance(params, tuple | list):
-        return _Branch(type(params), None, tuple(_outline(x, found) for x in params))
+        return _Branch(type(params), None, tuple(outline(x, found) for x in params))
     try:
         hash(params)
     except TypeError:

@@ -24,10 +24,10 @@ from ldiv import solver
 from ldiv.condition import one_norm
 from ldiv.construct import asarray
 from ldiv.factorized import Factorized, factorized
-from ldiv.jacobian import vjp
 from ldiv.linalg import solve
 from ldiv.matrix import Matrix
 from ldiv.promise import promised
+from ldiv.recorded import vjp
 from ldiv.rule import Array
 from ldiv.sparse import SparseArray
 from ldiv.validate import common_precision

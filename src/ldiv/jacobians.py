@@ -1,0 +1,205 @@
+"""Jacobians and Hessians of functions of PyTorch or JAX arrays, dense or on a sparsity pattern by colouring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ldiv.arrays import alike, is_complex, numpy_dtype
+from ldiv.colouring import Compression, compression
+from ldiv.errors import got
+from ldiv.pattern import Pattern
+from ldiv.rule import Array, asnumpy, frontend_of, namespace, public
+from ldiv.rules.agreed import agreed
+from ldiv.sparse import SparseArray
+from ldiv.structures.sparse import Sparse
+from ldiv.validate import require_float, require_option
+
+Function = Callable[[Array], Array]
+MODES = ("auto", "forward", "reverse", "both")
+PROBES = 64  # products at a time, where a pattern is looked for
+
+
+@public
+def jacobian(f: Function, x: Array, *, mode: str = "auto", pattern: Any = None) -> Any:
+    """Differentiate a function of a vector, all of it, or on a sparsity pattern by a few products.
+
+        J_ij = d f_i / d x_j
+
+    f: from a real PyTorch or JAX array (n,) to (m,), through ldiv or not. Returns an array (m, n), or with a pattern a SparseArray on it.
+    pattern: a SparseArray, a scipy.sparse matrix or a pair (rows, columns), wherever J may not be zero; see `detect_pattern`.
+    mode: "forward" (one product for each column, or colour of columns), "reverse" (for each row, or colour of rows), "both" (long rows
+    in reverse, the rest forward), or the one that takes fewest.
+    Differentiable in x, and in what f closes over, as far as f is: a Newton step is ldiv.solve(ldiv.jacobian(f, x, pattern=P), -f(x)).
+    Cost: min(m, n) products; with a pattern as many as it has colours (tridiagonal 3, five-point stencil 7, arrowhead 3), and one more, in a
+    random direction, that must agree: a pattern that misses an entry raises ValueError. The colouring is kept on the pattern.
+    Source: Gebremedhin, Manne and Pothen (2005); Griewank and Walther, Evaluating Derivatives, chapter 8.
+
+    >>> import ldiv, torch
+    >>> f = lambda x: x[1:] * x[:-1]
+    >>> ldiv.jacobian(f, torch.tensor([1.0, 2.0, 3.0]))
+    tensor([[2., 1., 0.],
+            [0., 3., 2.]])
+    >>> ldiv.jacobian(f, torch.tensor([1.0, 2.0, 3.0]), pattern=([0, 0, 1, 1], [0, 1, 1, 2])).data
+    tensor([2., 1., 3., 2.])
+    """
+    require_option("mode", mode, MODES)
+    x = require_vector("x", x)
+    size = _size(f, x)
+    if pattern is None:
+        return dense_values(f, x, size, "reverse" if mode == "reverse" or (mode != "forward" and size < x.shape[0]) else "forward")
+    return _compressed(f, x, on_pattern(pattern, (size, x.shape[0])), mode)
+
+
+@public
+def hessian(f: Function, x: Array, *, pattern: Any = None) -> Any:
+    """Differentiate a scalar function of a vector twice, all of it, or on a sparsity pattern by a few products.
+
+        H_ij = d^2 f / d x_i d x_j
+
+    f: from a real PyTorch or JAX array (n,) to a number. Returns (n, n), or with a symmetric pattern a SparseArray on it, by star
+    colouring: each entry is read at one of its two places. Pattern, cost and errors otherwise as in `jacobian`, of the gradient.
+
+    >>> import ldiv, torch
+    >>> ldiv.hessian(lambda x: (x[1:] * x[:-1]).sum(), torch.ones(2))
+    tensor([[0., 1.],
+            [1., 0.]])
+    """
+    x = require_vector("x", x)
+    g = _gradient(f, x)
+    if pattern is None:
+        return dense_values(g, x, x.shape[0], "forward")
+    return _compressed(g, x, on_pattern(pattern, (x.shape[0], x.shape[0])), "symmetric")
+
+
+@public
+def hvp(f: Function, x: Array, v: Array) -> Array:
+    """Multiply the Hessian of a scalar function with a vector, without the Hessian.
+
+        H v,    H_ij = d^2 f / d x_i d x_j
+
+    f: from a real PyTorch or JAX array (n,) to a number; v (n,). Cost: a few times that of f, whatever n is.
+
+    >>> import ldiv, torch
+    >>> ldiv.hvp(lambda x: (x**3).sum(), torch.tensor([1.0, 2.0]), torch.tensor([1.0, 1.0]))
+    tensor([ 6., 12.])
+    """
+    x, v = require_vector("x", x), require_vector("v", v)
+    if v.shape != x.shape:
+        raise ValueError(got("v", f"the shape {tuple(x.shape)} of x", str(tuple(v.shape)), "It is a direction at x."))
+    product: Array = frontend_of(x, v).jvp(_gradient(f, x), (x,), (v,))
+    return product
+
+
+@public
+def detect_pattern(f: Function, x: Array, *, margin: float = 1e-2) -> SparseArray:
+    """Find where the Jacobian of a function is not zero, by products with all unit vectors at two points near x.
+
+    f, x: as in `jacobian`; the points are x (1 + margin t) + margin s, t and s random. Returns a SparseArray of ones.
+    What vanishes at both points, but not everywhere, is missed: branches that are not taken (where, relu, abs), and products with
+    a factor that is zero. `jacobian` checks a pattern whenever it is used, at the point of use.
+    Cost: 2 n products, 64 at a time: once, for a pattern that is used many times.
+
+    >>> import ldiv, torch
+    >>> P = ldiv.detect_pattern(lambda x: x[1:] * x[:-1], torch.ones(3))
+    >>> P.row, P.col
+    (array([0, 0, 1, 1], dtype=int32), array([0, 1, 1, 2], dtype=int32))
+    """
+    x = require_vector("x", x)
+    size, n, xp, rng = _size(f, x), x.shape[0], namespace(x), np.random.default_rng(0)
+    found: set[tuple[int, int]] = set()
+    for _ in range(2):
+        t, s = (xp.asarray(margin * rng.standard_normal(n), **alike(x)) for _ in range(2))
+        at = x * (1 + t) + s
+        for j in range(0, n, PROBES):
+            block = xp.asarray(np.eye(n, min(PROBES, n - j), -j), **alike(x))
+            i, k = np.nonzero(asnumpy(_products(f, at, block)))
+            found.update(zip(i.tolist(), (k + j).tolist(), strict=True))
+    rows, cols = np.array(sorted(found), dtype=np.int64).reshape(-1, 2).T
+    return SparseArray(Sparse(Pattern(rows, cols, (size, n))), xp.ones((len(rows),), **alike(x)))
+
+
+def require_vector(name: str, x: Any) -> Array:
+    x = require_float(name, x)
+    if x.ndim != 1 or is_complex(x) or isinstance(x, np.ndarray):
+        raise ValueError(
+            got(name, "a real PyTorch or JAX array (n,)", f"{type(x).__name__} {tuple(x.shape)} {numpy_dtype(x)}", "Flatten it; NumPy has ldiv.vjp.")
+        )
+    return x
+
+
+def _size(f: Function, x: Array) -> int:
+    y = f(x)
+    if getattr(y, "ndim", None) != 1:
+        raise ValueError(got("f", "a function with values (m,)", str(getattr(y, "shape", type(y))), "Flatten them; hessian is for numbers."))
+    return int(y.shape[0])
+
+
+def _gradient(f: Function, x: Array) -> Function:
+    y = f(x)
+    if getattr(y, "ndim", None) != 0:
+        raise ValueError(got("f", "a function whose values are numbers", str(getattr(y, "shape", type(y))), "Sum them; jacobian is for vectors."))
+    one = namespace(y).ones((), **alike(y))
+
+    def gradient(x: Array) -> Array:
+        return frontend_of(x).vjp(f, (x,), one)[0]
+
+    return gradient
+
+
+def _products(f: Function, x: Array, seeds: Array) -> Array:
+    """J S, (m, p)."""
+    frontend = frontend_of(x)
+    return frontend.vmap(lambda d: frontend.jvp(f, (x,), (d,)), (0,))(seeds.mT).mT
+
+
+def _cotangents(f: Function, x: Array, seeds: Array) -> Array:
+    """R J, (q, n)."""
+    frontend = frontend_of(x)
+    return frontend.vmap(lambda u: frontend.vjp(f, (x,), u)[0], (0,))(seeds)
+
+
+def dense_values(f: Function, x: Array, size: int, mode: str) -> Array:
+    xp = namespace(x)
+    if mode == "forward":
+        return _products(f, x, xp.asarray(np.eye(x.shape[0]), **alike(x)))
+    return _cotangents(f, x, xp.asarray(np.eye(size), **alike(x)))
+
+
+def on_pattern(pattern: Any, shape: tuple[int, int]) -> Sparse:
+    if isinstance(pattern, SparseArray):
+        rows, cols, own = pattern.row, pattern.col, tuple(pattern.structure.shape)
+    elif hasattr(pattern, "tocoo"):
+        entries = pattern.tocoo()
+        rows, cols, own = entries.row, entries.col, tuple(entries.shape)
+    elif isinstance(pattern, tuple | list) and len(pattern) == 2:
+        (rows, cols), own = map(np.asarray, pattern), shape
+    else:
+        raise TypeError(got("pattern", "a sparse matrix or a pair (rows, columns)", type(pattern).__name__, "ldiv.detect_pattern makes one."))
+    inside = len(rows) == 0 or (min(rows.min(), cols.min()) >= 0 and rows.max() < shape[0] and cols.max() < shape[1])
+    if own != shape or not inside:
+        raise ValueError(got("pattern", f"entries of a matrix {shape}", f"shape {own}", "Rows are those of f, columns those of x."))
+    known = getattr(pattern, "structure", None)
+    if isinstance(known, Sparse) and not known.pattern.has_duplicates:
+        return known  # and what is kept on it
+    places = np.unique(np.asarray(rows, np.int64) * shape[1] + cols)
+    return Sparse(Pattern(places // shape[1], places % shape[1], shape))
+
+
+def _compressed(f: Function, x: Array, structure: Sparse, mode: str) -> SparseArray:
+    return SparseArray(structure, sparse_values(structure, mode, f, x))
+
+
+def sparse_values(structure: Sparse, mode: str, f: Function, x: Array) -> Array:
+    """The entries of the Jacobian of f at x, on a pattern."""
+    how: Compression = structure.memo(("compression", mode), lambda: compression(structure.pattern, mode))
+    xp, parts = namespace(x), []
+    if how.forward.shape[1]:
+        parts.append(_products(f, x, xp.asarray(how.forward, **alike(x))).reshape(-1))
+    if how.reverse.shape[0]:
+        parts.append(_cotangents(f, x, xp.asarray(how.reverse, **alike(x))).reshape(-1))
+    values = xp.concat(parts)[how.index] if parts else xp.zeros((0,), **alike(x))
+    v = xp.asarray(np.random.default_rng(structure.pattern.nnz).standard_normal(x.shape[0]), **alike(x))
+    return agreed(structure, values, v, frontend_of(x).jvp(f, (x,), (v,)))

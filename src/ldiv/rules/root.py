@@ -1,0 +1,152 @@
+"""x with f(x, p) = 0, by Newton's method with a line search; J = df/dx at x.
+
+tangent      dx = -J^-1 df/dp dp
+cotangent    lam = J^-H x_bar;  p_bar = -(df/dp)^H lam
+cost         a Jacobian, a factorization and a solve for each step; the last factor is that at x, and serves the derivative
+reference    Krantz and Parks, The Implicit Function Theorem; Dennis and Schnabel, chapter 6
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ldiv import solver
+from ldiv.arrays import alike, batch_of, broadcast, numpy_dtype
+from ldiv.errors import OF_ROOTS, ConvergenceError, got
+from ldiv.finite import require_finite
+from ldiv.rule import Array, Rule, Tree, frontend_of, insist, namespace
+from ldiv.rules.solve import solve
+from ldiv.structure import Structure, nothing
+
+HALVINGS = 30
+DECREASE = 1e-4  # of |f|, for a full step
+
+Residual = Callable[[tuple[Array, ...], Array], Array]
+
+
+@dataclass(frozen=True)
+class Root(Rule):
+    """Arguments (p, x0 (n,)), p a tuple of whole arrays with `axes` axes each; output x (n,).
+
+    `jacobian(f, x)`: the values of J on `structure`, differentiable, for a function f of x alone.
+    """
+
+    f: Residual
+    axes: tuple[int, ...]
+    structure: Structure
+    jacobian: Callable[[Callable[[Array], Array], Array], Array]
+    assume_a: str
+    method: str
+    tol: float
+    maxiter: int
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (self.axes, 1)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        p, x = args
+        if x.ndim > 1 or any(leaf.ndim > own for leaf, own in zip(p, self.axes, strict=True)):
+            return (self._each(p, x),)
+        require_finite("x0", x)
+        xp, f = namespace(x), partial(self.f, p)
+
+        def size(r: Array) -> Array:
+            """|r|, infinite where f is not defined."""
+            s = xp.linalg.vector_norm(r)
+            return xp.where(xp.isfinite(s), s, np.inf)
+
+        def newton(x: Array, r: Array) -> Array:
+            return solver.solve(self.structure, self.jacobian(f, x), -r[:, None], self.assume_a, self.method)[:, 0]
+
+        def length(x: Array, dx: Array) -> Array:
+            return xp.linalg.vector_norm(dx) / (xp.linalg.vector_norm(x) + np.finfo(numpy_dtype(x)).tiny)
+
+        def going(state: Any) -> Array:
+            steps, x, dx, _, t = state
+            return (length(x, dx) > self.tol) & (steps < self.maxiter) & (t > 0)
+
+        def step(state: Any) -> Any:
+            steps, x, dx, r, t = state
+            start = size(r)
+
+            def too_long(trial: Any) -> Array:
+                t, now = trial
+                return ((now > (1 - DECREASE * t) * start) & (t > 2.0**-HALVINGS)) | ~xp.isfinite(now)
+
+            def halved(trial: Any) -> Any:
+                t = trial[0] / 2
+                return t, size(f(x + t * dx))
+
+            t, now = loop(too_long, halved, (t * 0 + 1, size(f(x + dx))))
+            x = x + t * dx
+            r = f(x)
+            return steps + 1, x, newton(x, r), r, xp.where(now <= start, t, 0 * t)
+
+        loop, r = frontend_of(x).loop, f(x)
+        insist(xp.isfinite(size(r)), _undefined)
+        zero = xp.zeros((), **(alike(x) | {"dtype": xp.int32}))
+        steps, x, dx, *_ = loop(going, step, (zero, x, newton(x, r), r, xp.ones((), **alike(x))))
+        insist(length(x, dx) <= self.tol, partial(_not_converged, self.tol), steps, length(x, dx))
+        return (x + 0,)
+
+    def _each(self, p: tuple[Array, ...], x: Array) -> Array:
+        """One problem of a batch after the other."""
+        xp, owns = namespace(x), (*self.axes, 1)
+        batch = broadcast(*(batch_of(leaf, own) for leaf, own in zip((*p, x), owns, strict=True)))
+        flat = [xp.broadcast_to(leaf, (*batch, *leaf.shape[leaf.ndim - own :])) for leaf, own in zip((*p, x), owns, strict=True)]
+        found = [self.kernel(tuple(leaf[i] for leaf in flat[:-1]), flat[-1][i])[0] for i in np.ndindex(*batch)]
+        return xp.reshape(xp.stack(found), (*batch, x.shape[-1]))
+
+    def _partial(self, p: Tree, x: Array) -> Array:
+        """The values of J at x, as a differentiable function of p and x."""
+        return self.jacobian(partial(self.f, p), x)
+
+    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+        (p, _), (dp, _), (x,) = args, tangents, out
+        moving = tuple(d is not None for d in dp)
+        if not any(moving):
+            return (None,)
+        _require_one(x)
+        df = frontend_of(x).jvp(self._of(p, moving, x), _chosen(p, moving), _chosen(dp, moving))
+        return (solve(self.structure, self._partial(p, x), -df[:, None], self.assume_a, self.method)[:, 0],)
+
+    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+        (p, _), (x_bar,), (x,) = args, cotangents, out
+        if x_bar is None or not any(need[0]):
+            return tuple(map(nothing, need))
+        _require_one(x)
+        lam = solve(self.structure.H, self._partial(p, x), x_bar[:, None], self.assume_a, self.method)[:, 0]
+        found = iter(frontend_of(x).vjp(self._of(p, need[0], x), _chosen(p, need[0]), -lam))
+        return tuple(next(found) if n else None for n in need[0]), None
+
+    def _of(self, p: tuple[Array, ...], moving: Any, x: Array) -> Callable[..., Array]:
+        """f as a function of those parameters that move."""
+
+        def f(*some: Array) -> Array:
+            moved = iter(some)
+            return self.f(tuple(next(moved) if m else fixed for fixed, m in zip(p, moving, strict=True)), x)
+
+        return f
+
+
+def _require_one(x: Array) -> None:
+    if x.ndim > 1:
+        raise ValueError(got("root", "one problem where it is differentiated", f"a batch {tuple(x.shape[:-1])}", "Differentiate inside of vmap."))
+
+
+def _chosen(p: tuple[Array, ...], moving: Any) -> tuple[Array, ...]:
+    return tuple(x for x, m in zip(p, moving, strict=True) if m)
+
+
+def _undefined() -> ValueError:
+    return ValueError("f: expected finite numbers at x0, got NaN or infinity. Start where f is defined.")
+
+
+def _not_converged(tol: float, steps: Any, length: Any) -> ConvergenceError:
+    return ConvergenceError("Newton's method", int(steps), float(length), tol, "the last step is too long for x", OF_ROOTS)
