@@ -130,7 +130,7 @@ def test_a_gradient_that_is_off(run: Any, saved: Any, monkeypatch: pytest.Monkey
     ("a", "promise", "words"),
     [
         ([[1.0, 2.0], [2.0, 4.0]], "gen", "singular"),
-        ([[1.0, 2.0], [2.0, 1.0]], "pos", "assume_a='pos' was promised"),
+        ([[1.0, 2.0], [2.0, 1.0]], "pos", "must be positive definite"),
         ([[1.0, 2.0], [0.5, 3.0]], "sym", "differs from its"),
         ([[1.0, 2.0], [2.0, 0.0]], "upper triangular", "singular"),
     ],

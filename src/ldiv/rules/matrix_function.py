@@ -241,7 +241,7 @@ def _cubic(x: Array) -> Array:
 
 
 def cases(structures: Iterator[tuple[Structure, Tree]], draw: Any) -> Iterator[tuple[Frechet, tuple[Tree, ...]]]:
-    repeated = np.diag([1.0, 1.0, 1.0 + 1e-9]).astype(draw.dtype)
+    repeated = np.diag([1.0, 1.0, 1.0 + 1e-9]) + 0 * draw(3, 3)
     yield Frechet(_rational), (draw(3, 3),)
     yield Frechet(_rational), (repeated,)
     yield Frechet(_rational, 1), (np.stack([repeated, draw(3, 3)]), draw(3, 3))

@@ -1,0 +1,157 @@
+"""What was found, and what an error looks like: the correction T for which <T g, d> is right, for the g that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ldiv.rule import Array
+from ldiv.sparse import SparseArray
+from ldiv.testing.distance import inner
+from ldiv.testing.tangents import Map, exchange, places
+
+NOISY = 1e-2  # of the derivative: a bar above this says nothing
+SMALL = 1e-5  # of the function: a derivative below this counts as none
+
+
+class WrongDerivativeError(AssertionError):
+    """A derivative differs from its reference by more than that is uncertain."""
+
+
+class TooNoisyError(AssertionError):
+    """No reference is certain enough to judge a derivative."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One mode in one argument: what came and what was expected, along all directions."""
+
+    mode: str
+    subject: str
+    where: list[str]
+    got: Array
+    expected: Array
+    bar: Array
+    allowed: Array
+    noise: Array  # above this a bar says nothing
+    looks: str = ""
+
+    @property
+    def failed(self) -> bool:
+        return bool((~(self._error <= self.allowed)).any())
+
+    @property
+    def noisy(self) -> bool:
+        return not self.failed and bool((self.bar > self.noise).any())
+
+    @property
+    def _error(self) -> Array:
+        return np.abs(self.got - self.expected)
+
+    def __str__(self) -> str:
+        worst = int(np.argmax(np.nan_to_num(self._error / np.maximum(self.allowed, 1e-300), nan=np.inf)))
+        wrong = int((~(self._error <= self.allowed)).sum())
+        verdict = "WRONG" if self.failed else "too noisy to judge" if self.noisy else "right"
+        at = f" at {self.where[worst]}" + f" ({wrong} of {len(self.where)} entries)" * self.failed if self.where[worst] else ""
+        numbers = f"got {self.got[worst]:.9g}, expected {self.expected[worst]:.9g}, uncertain by {self.allowed[worst]:.1e}"
+        return f"{self.mode}, {self.subject}{at}: {verdict}: {numbers}" + f"; {self.looks}" * bool(self.looks)
+
+
+@dataclass(frozen=True)
+class Report:
+    """All findings of a check; `refused` says which modes the function does not have, and its words."""
+
+    findings: list[Finding] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def failures(self) -> list[Finding]:
+        return [f for f in self.findings if f.failed]
+
+    @property
+    def noisy(self) -> list[Finding]:
+        return [f for f in self.findings if f.noisy]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every derivative was judged, and is right."""
+        return not self.failures and not self.noisy
+
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self.findings), *(f"{mode}: refused by the function: {why}" for mode, why in self.refused.items())])
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def insist(self) -> None:
+        """Raise where a derivative is wrong, or cannot be judged."""
+        if self.failures:
+            raise WrongDerivativeError("\n".join(["a derivative is wrong:", *map(str, self.failures)]))
+        if self.noisy:
+            causes = (
+                "Likely causes: (a) random numbers, (b) an iteration with a loose tolerance, (c) arithmetic in single precision, (d) a kink or a "
+                "jump nearby, (e) eigenvectors, whose signs are not determined, (f) no neighbour at which the function can be evaluated."
+            )
+            raise TooNoisyError("\n".join(["the function is too noisy to judge a derivative:", *map(str, self.noisy), causes]))
+
+
+Pair = tuple[list[Array], list[Array]]
+
+
+def found(mode: str, subject: str, where: list[str], pairs: list[Pair], expected: Any, bar: Any, size: Any, rtol: float, of: Any = None) -> Finding:
+    """Compare <g, d> of all pairs (g, d) with what is expected; `of` are the matrices that the g belong to."""
+    expected, bar = (np.broadcast_to(np.asarray(v, dtype=float), len(pairs)) for v in (expected, bar))
+    got = np.array([inner(tuple(g), tuple(d)) for g, d in pairs])
+    terms = [np.sqrt(sum(float((np.abs(u * v) ** 2).sum()) for u, v in zip(g, d, strict=True))) for g, d in pairs]
+    scale = max(np.abs(expected).max(initial=0), min(max(terms, default=0.0), 1e300))
+    allowed = np.where(np.isfinite(bar), bar, 0) + rtol * scale
+    finding = Finding(mode, subject, where, got, expected, bar, allowed, np.maximum(NOISY * scale, NOISY * SMALL * size))
+    if not finding.failed:
+        return finding
+    if not np.isfinite(bar).all():  # nothing to compare with
+        return Finding(mode, subject, where, got, expected, bar, np.full_like(bar, np.inf), finding.noise)
+    return Finding(mode, subject, where, got, expected, bar, allowed, finding.noise, _looks(pairs, expected, allowed, of))
+
+
+def _looks(pairs: list[Pair], expected: Array, allowed: Array, of: Any) -> str:
+    """The first sentence whose correction makes all right."""
+    if any(not np.isfinite(leaf).all() for g, _ in pairs for leaf in g):
+        return "it is not finite"
+    if all(not np.any(leaf) for g, _ in pairs for leaf in g):
+        return "it is zero: a derivative is cut off on the way, or a term is missing"
+    for words, correct in _corrections():
+        try:
+            corrected = [inner(tuple(correct(u, m) for u, m in zip(g, of or g, strict=True)), tuple(d)) for g, d in pairs]
+        except (TypeError, ValueError):  # a matrix is meant, and this is none
+            continue
+        if (np.abs(np.array(corrected) - expected) <= allowed).all():
+            return words
+    return ""
+
+
+def _corrections() -> Iterator[tuple[str, Callable[[Array, Any], Array]]]:
+    yield "it looks like a factor 2 too much", lambda g, _: g / 2
+    yield "it looks like a missing factor 2", lambda g, _: 2 * g
+    yield "it looks like a wrong sign", lambda g, _: -g
+    yield "it looks like a missing conjugate, or one too many", lambda g, _: np.conj(g)
+    yield "it looks like a missing transpose, or the wrong triangle", lambda g, m: _swap(m)(g)
+    yield "it looks like a missing conjugate transpose", lambda g, m: np.conj(_swap(m)(g))
+    yield "its off-diagonal entries look as if they were not doubled", lambda g, m: 2 * g - g * _diagonal(m)
+    yield "its off-diagonal entries look as if they were doubled once too often", lambda g, m: (g + g * _diagonal(m)) / 2
+
+
+def _swap(m: Any) -> Map:
+    swap = exchange(m)
+    if swap is None:
+        raise TypeError
+    return swap
+
+
+def _diagonal(m: Any) -> Array:
+    if not isinstance(m, SparseArray) and np.ndim(m) < 2:
+        raise TypeError
+    row, col = places(m)
+    return row == col

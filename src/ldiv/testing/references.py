@@ -1,0 +1,75 @@
+"""g'(0) of g: R -> R^m without derivatives, and an error bar: Richardson's table of central differences, Ridders' choice of its best entry.
+
+    T[k, 0] = (g(h) - g(-h)) / 2h,  h = h0 2^-k;      T[k, j] = (4^j T[k, j-1] - T[k-1, j-1]) / (4^j - 1)
+    bar     = 4 max(|T[k, j] - T[k, j-1]|, |T[k, j] - T[k-1, j-1]|) + rounding,  the least of the table
+
+A complex step, Im g(ih) / h, is kept where it agrees with the table within its bar; the bar is then the distance of the two.
+References: Ridders, Adv. Eng. Software 4 (1982); Squire and Trapp, SIAM Rev. 40 (1998).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+
+from ldiv.rule import Array
+from ldiv.testing.tangents import FIRST
+
+LEVELS = 14
+COLUMNS = 5
+SAFETY = 4
+EPS = 2.0**-52
+ENOUGH = 1e-9  # of the derivative, or of a thousandth of the function
+STEP = 1e-30
+
+
+def derivative(g: Callable[[float], Array], size: Array, stepped: Callable[[float], Array] | None = None) -> tuple[Array, Array]:
+    """(g'(0), bar); `size` is the size of the terms that g adds up, `stepped(h)` is g(ih). The bar is infinite where nothing is known."""
+    best, bar = np.zeros_like(size), np.full_like(size, np.inf)
+    above: list[Array] = []
+    for k in range(LEVELS):
+        h = FIRST / 2**k
+        slope = _central(g, h)
+        if slope is None:  # the step left the domain: a smaller one
+            above = []
+            continue
+        row = [slope]
+        for j, coarse in enumerate(above[:COLUMNS], 1):
+            row.append((4**j * row[-1] - coarse) / (4**j - 1))
+            error = SAFETY * (np.maximum(np.abs(row[j] - row[j - 1]), np.abs(row[j] - coarse)) + EPS * size / h)
+            best, bar = np.where(error < bar, row[j], best), np.minimum(error, bar)
+        above = row
+        if (bar <= ENOUGH * np.maximum(np.abs(best), 1e-3 * size)).all():
+            break
+    return _sharpened(best, bar, size, stepped)
+
+
+def _central(g: Callable[[float], Array], h: float) -> Array | None:
+    try:
+        with np.errstate(all="ignore"):
+            slope = (g(h) - g(-h)) / (2 * h)
+    except (ArithmeticError, ValueError, RuntimeError):  # of LAPACK and the frameworks: singular, indefinite
+        return None
+    return slope if np.isfinite(slope).all() else None
+
+
+def _sharpened(best: Array, bar: Array, size: Array, stepped: Callable[[float], Array] | None) -> tuple[Array, Array]:
+    exact = None if stepped is None else _complex_step(stepped)
+    if exact is None:
+        return best, bar
+    apart = np.abs(exact - best)
+    agrees = (apart <= bar) & np.isfinite(bar)
+    return np.where(agrees, exact, best), np.where(agrees, apart + SAFETY * EPS * size, bar)
+
+
+def _complex_step(stepped: Callable[[float], Array]) -> Array | None:
+    """None where the function takes no complex numbers; a warning is that the imaginary part was thrown away."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            slope = stepped(STEP).imag / STEP
+    except Exception:  # whatever a function says to numbers that it was not made for
+        return None
+    return slope if np.isfinite(slope).all() else None

@@ -1,0 +1,158 @@
+"""T, the space in which an argument moves, by its orthogonal projection P; a cotangent counts on T alone: <g, P d> = <P g, d>.
+
+    symmetric          P d = (d + d^T) / 2
+    hermitian          P d = (d + d^H) / 2
+    positive_definite  the same, within half of the least eigenvalue
+    triangular         P d = the triangle of d, without its diagonal where that is one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldiv.arrays import numpy_dtype
+from ldiv.eigen import eigsh
+from ldiv.errors import NotPositiveDefiniteError, NotSymmetricError, got
+from ldiv.matrix import Matrix
+from ldiv.recorded import like
+from ldiv.rule import Array, asnumpy, leaves
+from ldiv.sparse import SparseArray
+from ldiv.validate import require_float
+
+FIRST = 2.0**-5  # the largest step, relative to the argument
+DENSE = 1000  # up to this order the least eigenvalue is LAPACK's
+Map = Callable[[Array], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Argument:
+    """An argument of a function, and where it may move."""
+
+    value: Any
+    project: Map = lambda d: d
+    reach: float = np.inf  # how long a perturbation may be
+
+    def __post_init__(self) -> None:
+        for leaf in self.flat:
+            require_float("an argument of gradcheck", leaf)
+            if np.finfo(dtype := numpy_dtype(leaf)).eps > 1e-15:
+                advice = "Differences of single precision have 3 digits: convert the arguments (in JAX with jax_enable_x64)."
+                raise TypeError(got("an argument of gradcheck", "float64 or complex128", dtype.name, advice))
+
+    @property
+    def flat(self) -> list[Array]:
+        return leaves(self.value.params) if isinstance(self.value, Matrix) else [self.value]
+
+    def rebuilt(self, flat: list[Array]) -> Any:
+        return like(self.value, flat)
+
+    def random(self, rng: np.random.Generator) -> list[Array]:
+        """A direction of about the size of the argument."""
+        return self._within([self.project(_normal(rng, x) * _sizes(x)) for x in map(asnumpy, self.flat)])
+
+    def basis(self) -> Iterator[tuple[str, list[Array]]]:
+        """One direction for each entry that is free, two for a complex one."""
+        values = [asnumpy(x) for x in self.flat]
+        for at, x in enumerate(values):
+            sizes = _sizes(x).ravel()
+            for k in range(x.size):
+                for unit in (1, 1j) if x.dtype.kind == "c" else (1,):
+                    flat = [np.zeros_like(v) for v in values]
+                    flat[at].reshape(-1)[k] = unit * sizes[k]
+                    flat[at] = self.project(flat[at])
+                    if np.flatnonzero(flat[at])[:1] == k:  # each pair (i, j), (j, i) once
+                        yield f"[{', '.join(map(str, np.unravel_index(k, x.shape)))}]" + " i" * (unit == 1j), self._within(flat)
+
+    def _within(self, flat: list[Array]) -> list[Array]:
+        length = np.sqrt(sum(np.linalg.norm(d) ** 2 for d in flat))
+        return [d * min(1.0, self.reach / (2 * FIRST * length)) if length else d for d in flat]
+
+
+def _normal(rng: np.random.Generator, x: Array) -> Array:
+    d = rng.standard_normal(x.shape)
+    return d + 1j * rng.standard_normal(x.shape) if x.dtype.kind == "c" else d
+
+
+def _sizes(x: Array) -> Array:
+    """Every entry moves by its own size, so that bad scaling is kept; a zero by that of the smallest other one."""
+    size = np.abs(x)
+    return np.where(size == 0, size[size > 0].min(), size) if (size > 0).any() else np.ones_like(size)
+
+
+# -- the marks -----------------------------------------------------------------------------------------------------------------------
+
+
+def symmetric(A: Any) -> Argument:
+    """For gradcheck: A (*batch, n, n), or a SparseArray, is symmetric and stays so."""
+    return _self_adjoint("symmetric", A, lambda d: d, "transpose")
+
+
+def hermitian(A: Any) -> Argument:
+    """For gradcheck: A (*batch, n, n), or a SparseArray, is Hermitian and stays so."""
+    return _self_adjoint("hermitian", A, np.conj, "conjugate transpose")
+
+
+def positive_definite(A: Any) -> Argument:
+    """For gradcheck: A (*batch, n, n), or a SparseArray, is Hermitian positive definite and stays so."""
+    argument = hermitian(A)
+    if not (least := _least_eigenvalue(A)) > 0:
+        raise NotPositiveDefiniteError("gradcheck", f"the eigenvalue {least:.1e}")
+    return Argument(A, argument.project, least)
+
+
+def triangular(L: Any, *, lower: bool = True, unit_diagonal: bool = False) -> Argument:
+    """For gradcheck: only one triangle of L (*batch, n, n), or of a SparseArray, is read, its diagonal only where it is not one."""
+    row, col = places(L)
+    below = row - col if lower else col - row
+    inside = below > 0 if unit_diagonal else below >= 0
+    return Argument(L, lambda d: d * inside)
+
+
+def _self_adjoint(name: str, A: Any, conj: Map, partner: str) -> Argument:
+    swap = exchange(A)
+    if swap is None:
+        advice = "Add up the duplicates of a SparseArray first."
+        raise TypeError(got(name, "a square array, or a SparseArray without duplicates", repr(A)[:60], advice))
+    (x,) = map(asnumpy, Argument(A).flat)
+    defect, largest = np.abs(x - conj(swap(x))).max(initial=0), np.abs(x).max(initial=0)
+    if defect > 1e-12 * largest:
+        raise NotSymmetricError(float(defect / largest), partner)
+    return Argument(A, lambda d: (d + conj(swap(d))) / 2)
+
+
+def _least_eigenvalue(A: Any) -> float:
+    if isinstance(A, SparseArray):
+        A = A.with_data(asnumpy(A.data))
+        if A.shape[-1] > DENSE:
+            return float(eigsh(A, k=1, sigma=0.0, return_eigenvectors=False)[0])
+        A = A.toarray()
+    return float(np.linalg.eigvalsh(asnumpy(A)).min())
+
+
+def places(a: Any) -> Any:
+    """The row and the column of every number that a matrix holds."""
+    if isinstance(a, SparseArray):
+        return a.row.astype(np.int64), a.col.astype(np.int64)
+    if isinstance(a, Matrix) or a.ndim < 2:
+        raise TypeError(got("a matrix of gradcheck", "an array (*batch, m, n) or a SparseArray", repr(a)[:60], "Give it as it is, unmarked."))
+    return np.indices(a.shape[-2:])
+
+
+def exchange(a: Any) -> Map | None:
+    """The numbers of a matrix -> those of its transpose, zero where that has none; None where there is no such map."""
+    if (isinstance(a, Matrix) and not isinstance(a, SparseArray)) or len(a.shape) < 2 or a.shape[-1] != a.shape[-2]:
+        return None
+    if not isinstance(a, SparseArray):
+        return lambda d: d.mT
+    (row, col), n = places(a), a.shape[-1]
+    key, mirrored = row * n + col, col * n + row
+    order = np.argsort(key)
+    if (np.diff(key[order]) == 0).any():
+        return None
+    partner = order[np.searchsorted(key[order], mirrored).clip(max=len(key) - 1)] if len(key) else order
+    there = key[partner] == mirrored
+    return lambda d: d[..., partner] * there
