@@ -13,7 +13,8 @@ import pytest
 import ldiv
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-TESTED = {"topology": ("torch", "skfem"), "conductivity": ("jax", "optax"), "eigenfrequency": ("torch", "skfem")}  # and what each needs
+# and what each needs
+TESTED = {"topology": ("torch", "skfem"), "conductivity": ("jax", "optax"), "eigenfrequency": ("torch", "skfem"), "inversion": ("torch", "skfem")}
 
 
 @pytest.fixture
@@ -113,3 +114,15 @@ def test_eigenfrequency_refuses_a_wrong_gradient(
     with pytest.raises(SystemExit) as end:
         script.main(["--refine", "1", "--steps", "1", "--out", str(tmp_path / "none.png")])
     assert end.value.code == 1
+
+
+@pytest.mark.parametrize("script", ["inversion"], indirect=True)
+def test_inversion(script: ModuleType, tmp_path: Path) -> None:
+    picture = tmp_path / "new" / "inversion.png"
+    history = script.main(["--size", "4", "--steps", "3", "--out", str(picture)])
+    assert max(history.gradient_error, history.hessian_error) < 1e-8
+    newton, quasi = (history.values[name] for name in ("Newton-CG", "L-BFGS-B"))
+    assert len(newton) == len(quasi) == 4
+    assert newton[-1] < newton[0] / 5
+    assert quasi[-1] < quasi[0]
+    assert history.picture == picture and picture.read_bytes().startswith(b"\x89PNG")
