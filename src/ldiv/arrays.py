@@ -62,6 +62,11 @@ def transpose(x: Array) -> Array:
     return x.mT
 
 
+def adjoint(x: Array) -> Array:
+    """x^H of the last two axes."""
+    return conj(transpose(x))
+
+
 def device_of(x: Array) -> str:
     """`cpu`, `cuda:0` ... ; NumPy arrays live on the cpu."""
     if type(x) is np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.arrays import batch_of, broadcast, spread
+from ldiv.arrays import adjoint, batch_of, broadcast, spread
 from ldiv.errors import got
 from ldiv.rule import Array, bind, namespace, public
 from ldiv.rules.cholesky import Cholesky
@@ -12,7 +12,7 @@ from ldiv.rules.ldl import LDL
 from ldiv.rules.lu import LU, rows
 from ldiv.rules.qr import QR
 from ldiv.rules.row_order import row_order
-from ldiv.rules.triangles import adjoint, eye, under
+from ldiv.rules.triangles import eye, under
 from ldiv.rules.triangles import lower as lower_of
 from ldiv.rules.triangles import upper as upper_of
 from ldiv.structure import VIEWS

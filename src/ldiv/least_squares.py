@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.arrays import alike, batch_of
+from ldiv.arrays import adjoint, alike, batch_of
 from ldiv.errors import got
 from ldiv.matrix import common_dtype
 from ldiv.rule import Array, bind, namespace, public
 from ldiv.rules.least_squares import LeastSquares
-from ldiv.rules.triangles import adjoint
 from ldiv.validate import as_block, require_batches, require_float
 
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import numpy_dtype
+from ldiv.arrays import adjoint, numpy_dtype
 from ldiv.errors import NotPositiveDefiniteError
 from ldiv.finite import require_finite
 from ldiv.rule import Array, Rule, Tree, frontend_of, insist, namespace
-from ldiv.rules.triangles import adjoint, between, half, hermitian, lower
+from ldiv.rules.triangles import between, half, hermitian, lower
 from ldiv.structures.symmetric import refuse_asymmetry
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ldiv.arrays import conj, transpose
+from ldiv.arrays import adjoint
 from ldiv.deflation import reduced
 from ldiv.eigenproblem import Task
 from ldiv.rule import Array, Rule, Tree, bind, namespace
@@ -72,11 +72,6 @@ class Deflated(Rule):
             C_bar if need[5] else None,
             *map(nothing, need[6:]),
         )
-
-
-def adjoint(x: Array) -> Array:
-    """x^H."""
-    return conj(transpose(x))
 
 
 def _or_zeros(x: Array | None, like: Array) -> Array:

@@ -14,11 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.arrays import real, unit_columns
+from ldiv.arrays import adjoint, real, unit_columns
 from ldiv.eigenproblem import Task, choose
 from ldiv.errors import NotDifferentiableError, got
 from ldiv.rule import Array, Rule, Tree, insist, leaves, namespace
-from ldiv.rules.deflated import adjoint, deflated
+from ldiv.rules.deflated import deflated
 from ldiv.rules.gaps import RESOLVED, gaps
 from ldiv.structure import minus, nothing, outer, plus, push
 

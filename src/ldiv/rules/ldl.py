@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.arrays import numpy_dtype, transpose
+from ldiv.arrays import adjoint, numpy_dtype, transpose
 from ldiv.errors import NotDifferentiableError
 from ldiv.finite import require_finite
 from ldiv.rule import Array, Rule, Tree, insist, namespace, on_host
 from ldiv.rules.checked import checked
 from ldiv.rules.cholesky import symmetric_part
 from ldiv.rules.lu import rows
-from ldiv.rules.triangles import adjoint, between, eye
+from ldiv.rules.triangles import between, eye
 from ldiv.structures.triangular import Triangular
 
 

@@ -15,12 +15,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.arrays import device_of
+from ldiv.arrays import adjoint, device_of
 from ldiv.finite import require_finite
 from ldiv.memory import remembered
 from ldiv.rule import Array, Rule, Tree, bind, frontend_of, namespace, traced
 from ldiv.rules.full_rank import require_full_rank
-from ldiv.rules.triangles import adjoint
 from ldiv.structure import minus, nothing, plus
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_writeable_array
 
-from ldiv.arrays import alike, batch_of, broadcast, conj, transpose
+from ldiv.arrays import adjoint, alike, batch_of, broadcast
 from ldiv.errors import SingularMatrixError
 from ldiv.rule import Array, Rule, Tree, bind, frontend_of, insist, namespace
 from ldiv.structure import minus, plus
@@ -103,10 +103,6 @@ def require_regular(L: Array) -> None:
 def product(ops: str, A: Array, B: Array) -> Array:
     """tril(op(A) op(B))."""
     return bind(LowerProduct(ops), A, B)[0]
-
-
-def adjoint(x: Array) -> Array:
-    return conj(transpose(x))
 
 
 def _tril(x: Array, k: int = 0) -> Array:

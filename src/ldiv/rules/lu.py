@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import batch_of, numpy_dtype
+from ldiv.arrays import adjoint, batch_of, numpy_dtype
 from ldiv.errors import NotDifferentiableError
 from ldiv.finite import require_finite
 from ldiv.rule import Array, Rule, Tree, frontend_of, insist, namespace, on_host
 from ldiv.rules.checked import checked
 from ldiv.rules.row_order import row_order
-from ldiv.rules.triangles import adjoint, lower, over, under, upper
+from ldiv.rules.triangles import lower, over, under, upper
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import alike, conj, numpy_dtype, transpose
+from ldiv.arrays import adjoint, alike, numpy_dtype
 from ldiv.errors import got
 from ldiv.rule import Array, Rule, Tree, bind, frontend_of, insist, namespace
 from ldiv.structure import Structure, plus
@@ -86,11 +86,6 @@ class Frechet(Rule):
 def matrix_function(f: Function, h: Array) -> Array:
     """f(H) = Q f(theta) Q^H for a Hermitian H (*batch, k, k); f is elementwise, and arrays inside it are constants."""
     return bind(Frechet(f), h)[0]
-
-
-def adjoint(x: Array) -> Array:
-    """X^H."""
-    return conj(transpose(x))
 
 
 def hermitian(x: Array) -> Array:

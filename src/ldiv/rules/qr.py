@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.arrays import real
+from ldiv.arrays import adjoint, real
 from ldiv.finite import require_finite
 from ldiv.rule import Array, Rule, Tree, namespace
 from ldiv.rules.checked import checked
 from ldiv.rules.full_rank import require_derivative
-from ldiv.rules.triangles import adjoint, eye, over, upper
+from ldiv.rules.triangles import eye, over, upper
 from ldiv.structure import minus, plus
 
 

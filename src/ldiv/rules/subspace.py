@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import batch_of, broadcast, numpy_dtype, real, spread
+from ldiv.arrays import adjoint, batch_of, broadcast, numpy_dtype, real, spread
 from ldiv.eigenproblem import Task, choose
 from ldiv.errors import NotDifferentiableError
 from ldiv.rule import Array, Rule, Tree, asnumpy, bind, frontend_of, insist, namespace
-from ldiv.rules.deflated import adjoint, deflated
+from ldiv.rules.deflated import deflated
 from ldiv.rules.eigenpairs import embedded
 from ldiv.rules.gaps import Gaps
 from ldiv.structure import minus, nothing, outer, plus, push

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from ldiv.arrays import conj, transpose, unit_columns
+from ldiv.arrays import adjoint, transpose, unit_columns
 from ldiv.rule import Array, Tree, namespace
 from ldiv.rules.solve import solve
 from ldiv.structure import Structure
 from ldiv.structures.triangular import Triangular
-
-
-def adjoint(x: Array) -> Array:
-    """X^H."""
-    return conj(transpose(x))
 
 
 def hermitian(x: Array) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -41,19 +41,25 @@ class Finding:
 
     @property
     def failed(self) -> bool:
-        return bool((~(self._error <= self.allowed)).any())
+        return bool(self._wrong.any())
 
     @property
     def noisy(self) -> bool:
-        return not self.failed and bool((self.bar > self.noise).any())
+        """Whether nothing is wrong, but some could not be judged."""
+        return not self.failed and bool((~self._judged).any())
 
     @property
-    def _error(self) -> Array:
-        return np.abs(self.got - self.expected)
+    def _judged(self) -> Array:
+        return self.bar <= self.noise
+
+    @property
+    def _wrong(self) -> Array:
+        return self._judged & ~(np.abs(self.got - self.expected) <= self.allowed)
 
     def __str__(self) -> str:
-        worst = int(np.argmax(np.nan_to_num(self._error / np.maximum(self.allowed, 1e-300), nan=np.inf)))
-        wrong = int((~(self._error <= self.allowed)).sum())
+        excess = np.nan_to_num(np.abs(self.got - self.expected) / np.maximum(self.allowed, 1e-300), nan=np.inf)
+        worst = int(np.argmax(np.where(self._wrong, np.inf, self.bar) if self.noisy else np.where(self._judged, excess, -1)))
+        wrong = int(self._wrong.sum())
         verdict = "WRONG" if self.failed else "too noisy to judge" if self.noisy else "right"
         at = f" at {self.where[worst]}" + f" ({wrong} of {len(self.where)} entries)" * self.failed if self.where[worst] else ""
         numbers = f"got {self.got[worst]:.9g}, expected {self.expected[worst]:.9g}, uncertain by {self.allowed[worst]:.1e}"
@@ -99,6 +105,7 @@ class Report:
 
 
 Pair = tuple[list[Array], list[Array]]
+Correction = Callable[[Array, Any], Array]
 
 
 def found(mode: str, subject: str, where: list[str], pairs: list[Pair], expected: Any, bar: Any, size: Any, rtol: float, of: Any = None) -> Finding:
@@ -107,13 +114,8 @@ def found(mode: str, subject: str, where: list[str], pairs: list[Pair], expected
     got = np.array([inner(tuple(g), tuple(d)) for g, d in pairs])
     terms = [np.sqrt(sum(float((np.abs(u * v) ** 2).sum()) for u, v in zip(g, d, strict=True))) for g, d in pairs]
     scale = max(np.abs(expected).max(initial=0), min(max(terms, default=0.0), 1e300))
-    allowed = np.where(np.isfinite(bar), bar, 0) + rtol * scale
-    finding = Finding(mode, subject, where, got, expected, bar, allowed, np.maximum(NOISY * scale, NOISY * SMALL * size))
-    if not finding.failed:
-        return finding
-    if not np.isfinite(bar).all():  # nothing to compare with
-        return Finding(mode, subject, where, got, expected, bar, np.full_like(bar, np.inf), finding.noise)
-    return Finding(mode, subject, where, got, expected, bar, allowed, finding.noise, _looks(pairs, expected, allowed, of))
+    finding = Finding(mode, subject, where, got, expected, bar, bar + rtol * scale, NOISY * np.maximum(scale, SMALL * size))
+    return replace(finding, looks=_looks(pairs, expected, finding.allowed, of)) if finding.failed else finding
 
 
 def _looks(pairs: list[Pair], expected: Array, allowed: Array, of: Any) -> str:
@@ -124,7 +126,7 @@ def _looks(pairs: list[Pair], expected: Array, allowed: Array, of: Any) -> str:
         return "it is zero: a derivative is cut off on the way, or a term is missing"
     for words, correct in _corrections():
         try:
-            corrected = [inner(tuple(correct(u, m) for u, m in zip(g, of or g, strict=True)), tuple(d)) for g, d in pairs]
+            corrected = [_corrected(correct, g, of or g, d) for g, d in pairs]
         except (TypeError, ValueError):  # a matrix is meant, and this is none
             continue
         if (np.abs(np.array(corrected) - expected) <= allowed).all():
@@ -132,7 +134,11 @@ def _looks(pairs: list[Pair], expected: Array, allowed: Array, of: Any) -> str:
     return ""
 
 
-def _corrections() -> Iterator[tuple[str, Callable[[Array, Any], Array]]]:
+def _corrected(correct: Correction, g: list[Array], of: list[Any], d: list[Array]) -> float:
+    return sum(inner(correct(u, m), v) for u, m, v in zip(g, of, d, strict=True) if np.any(v))
+
+
+def _corrections() -> Iterator[tuple[str, Correction]]:
     yield "it looks like a factor 2 too much", lambda g, _: g / 2
     yield "it looks like a missing factor 2", lambda g, _: 2 * g
     yield "it looks like a wrong sign", lambda g, _: -g

@@ -1,7 +1,8 @@
 """g'(0) of g: R -> R^m without derivatives, and an error bar: Richardson's table of central differences, Ridders' choice of its best entry.
 
     T[k, 0] = (g(h) - g(-h)) / 2h,  h = h0 2^-k;      T[k, j] = (4^j T[k, j-1] - T[k-1, j-1]) / (4^j - 1)
-    bar     = 4 max(|T[k, j] - T[k, j-1]|, |T[k, j] - T[k-1, j-1]|) + rounding,  the least of the table
+    bar     = 4 max(|T[k, j] - T[k, j-1]|, |T[k, j] - T[k-1, j-1]|) + rounding,  the least of the table,
+              but no less than the noise / h that the smaller steps have shown: two entries may agree by luck
 
 A complex step, Im g(ih) / h, is kept where it agrees with the table within its bar; the bar is then the distance of the two.
 References: Ridders, Adv. Eng. Software 4 (1982); Squire and Trapp, SIAM Rev. 40 (1998).
@@ -19,38 +20,57 @@ from ldiv.testing.tangents import FIRST
 
 LEVELS = 14
 COLUMNS = 5
+UNSEEN = 3  # the last levels, beyond which no noise was looked for
 SAFETY = 4
 EPS = 2.0**-52
 ENOUGH = 1e-9  # of the derivative, or of a thousandth of the function
 STEP = 1e-30
+FAILURES = (ArithmeticError, ValueError, RuntimeError)  # of LAPACK and the frameworks, beside the domain: singular, indefinite
+Level = tuple[float, Array, Array]  # step, value, error
 
 
 def derivative(g: Callable[[float], Array], size: Array, stepped: Callable[[float], Array] | None = None) -> tuple[Array, Array]:
     """(g'(0), bar); `size` is the size of the terms that g adds up, `stepped(h)` is g(ih). The bar is infinite where nothing is known."""
-    best, bar = np.zeros_like(size), np.full_like(size, np.inf)
     above: list[Array] = []
+    levels: list[Level] = []
+    enough = 0
     for k in range(LEVELS):
         h = FIRST / 2**k
         slope = _central(g, h)
         if slope is None:  # the step left the domain: a smaller one
             above = []
             continue
-        row = [slope]
+        row, errors = [slope], [np.full_like(size, np.inf)]
         for j, coarse in enumerate(above[:COLUMNS], 1):
             row.append((4**j * row[-1] - coarse) / (4**j - 1))
-            error = SAFETY * (np.maximum(np.abs(row[j] - row[j - 1]), np.abs(row[j] - coarse)) + EPS * size / h)
-            best, bar = np.where(error < bar, row[j], best), np.minimum(error, bar)
+            errors.append(SAFETY * (np.maximum(np.abs(row[j] - row[j - 1]), np.abs(row[j] - coarse)) + EPS * size / h))
         above = row
-        if (bar <= ENOUGH * np.maximum(np.abs(best), 1e-3 * size)).all():
-            break
-    return _sharpened(best, bar, size, stepped)
+        error, pick = np.min(errors, axis=0), np.argmin(errors, axis=0)
+        value = np.choose(pick, row)
+        levels.append((h, value, error))
+        enough = enough + 1 if (error <= ENOUGH * np.maximum(np.abs(value), 1e-3 * size)).all() else 0
+        if enough == 2:  # once may be luck
+            return _sharpened(*_chosen(levels, size, 0), size, stepped)
+    return _sharpened(*_chosen(levels, size, UNSEEN), size, stepped)
+
+
+def _chosen(levels: list[Level], size: Array, unseen: int) -> tuple[Array, Array]:
+    """The level with the least bar, which is no less than the noise that smaller steps have shown."""
+    best, bar = np.zeros_like(size), np.full_like(size, np.inf)
+    noise = np.zeros_like(size)
+    for back, (h, value, error) in enumerate(reversed(levels)):
+        noise = np.maximum(noise, np.where(np.isfinite(error), error * h, 0))
+        bound = np.maximum(error, noise / h)
+        if back >= unseen:
+            best, bar = np.where(bound < bar, value, best), np.minimum(bound, bar)
+    return best, bar
 
 
 def _central(g: Callable[[float], Array], h: float) -> Array | None:
     try:
         with np.errstate(all="ignore"):
             slope = (g(h) - g(-h)) / (2 * h)
-    except (ArithmeticError, ValueError, RuntimeError):  # of LAPACK and the frameworks: singular, indefinite
+    except FAILURES:
         return None
     return slope if np.isfinite(slope).all() else None
 

@@ -1,9 +1,9 @@
 """T, the space in which an argument moves, by its orthogonal projection P; a cotangent counts on T alone: <g, P d> = <P g, d>.
 
-    symmetric          P d = (d + d^T) / 2
-    hermitian          P d = (d + d^H) / 2
-    positive_definite  the same, within half of the least eigenvalue
-    triangular         P d = the triangle of d, without its diagonal where that is one
+symmetric          P d = (d + d^T) / 2
+hermitian          P d = (d + d^H) / 2
+positive_definite  the same, within half of the least eigenvalue
+triangular         P d = the triangle of d, without its diagonal where that is one
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Argument:
                     flat = [np.zeros_like(v) for v in values]
                     flat[at].reshape(-1)[k] = unit * sizes[k]
                     flat[at] = self.project(flat[at])
-                    if np.flatnonzero(flat[at])[:1] == k:  # each pair (i, j), (j, i) once
+                    if k in np.flatnonzero(flat[at])[:1]:  # each pair (i, j), (j, i) once
                         yield f"[{', '.join(map(str, np.unravel_index(k, x.shape)))}]" + " i" * (unit == 1j), self._within(flat)
 
     def _within(self, flat: list[Array]) -> list[Array]:
