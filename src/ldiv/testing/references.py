@@ -48,9 +48,11 @@ def derivative(g: Callable[[float], Array], size: Array, stepped: Callable[[floa
         error, pick = np.min(errors, axis=0), np.argmin(errors, axis=0)
         value = np.choose(pick, row)
         levels.append((h, value, error))
-        enough = enough + 1 if (error <= ENOUGH * np.maximum(np.abs(value), 1e-3 * size)).all() else 0
+        asked = ENOUGH * np.maximum(np.abs(value), 1e-3 * size)
+        enough = enough + 1 if (error <= asked).all() else 0
         if enough == 2:  # once may be luck
-            return _sharpened(*_chosen(levels, size, 0), size, stepped)
+            value, bar = _chosen(levels, size, 0)
+            return _sharpened(value, np.maximum(bar, asked), size, stepped)
     return _sharpened(*_chosen(levels, size, UNSEEN), size, stepped)
 
 
