@@ -12,9 +12,10 @@ import scipy.linalg
 import scipy.sparse as sp
 
 import ldiv
+from ldiv.checker.inner import inner
+from ldiv.checker.transforms import transforms
 from ldiv.testing.cases import Draw
-from ldiv.testing.distance import assert_close, inner
-from ldiv.testing.frontend import Transforms
+from ldiv.testing.distance import assert_close
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
@@ -213,7 +214,7 @@ class Case:
     def __init__(self, way, dtype, generalized, first, framework):
         kind, self.solve = WAYS[way]
         self.exact = exact(Whole if kind is Scattered else kind, dtype, generalized, first)
-        self.first, self.fw = first, Transforms(framework)
+        self.first, self.fw = first, transforms(framework)
         self.problem = kind(dtype, generalized, self.fw.array)
         self.sigma = self.exact.value[0][[0, -1]].mean()  # the K nearest are the chosen ones
         self.args, self.d, self.e = ([self.fw.array(x) for x in xs] for xs in (self.problem.args, self.problem.d, self.problem.e))
@@ -411,7 +412,7 @@ def tangent(k, m, at, d):
 def test_operators_matrix_free(method, dtype, framework):
     """A(theta) = theta_0 K + diag theta_1, too large to be written out; for lobpcg also B(theta) = theta_2 M."""
     k, m = membrane(dtype)
-    n, fw = k.shape[0], Transforms(framework)
+    n, fw = k.shape[0], transforms(framework)
     loss, at = Loss(dtype, n, 3), [n - 3, n - 2, n - 1]
     K_, M_, start = (fw.array(a) for a in (k.toarray(), m.toarray(), Draw(dtype, 6)(n, 3)))
     theta = [np.array(1.1, dtype), Draw("float64", 8)(n).astype(dtype), np.array(0.9, dtype)][: 2 + (method == "lobpcg")]
@@ -481,7 +482,7 @@ def test_a_batch_is_its_matrices(dtype):
 )
 def test_eigenvalues_alone_need_no_solve(method, generalized, framework):
     k, m = membrane("float64")
-    fw, at = Transforms(framework), [0, 1, 2]
+    fw, at = transforms(framework), [0, 1, 2]
     _, A_bar, B_bar = formula(k.toarray(), m.toarray() if generalized else np.eye(k.shape[0]), at, _Squares())
     seen = []
 

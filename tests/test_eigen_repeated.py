@@ -12,9 +12,10 @@ import scipy.linalg
 import scipy.sparse as sp
 
 import ldiv
+from ldiv.checker.inner import inner
+from ldiv.checker.transforms import transforms
 from ldiv.testing.cases import Draw
-from ldiv.testing.distance import assert_close, inner
-from ldiv.testing.frontend import Transforms
+from ldiv.testing.distance import assert_close
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
@@ -203,7 +204,7 @@ class Case:
     """The loss <U_0, Y_0> + <U_1, Y_1>^2 of two results Y_i = F_i V_i, one way, in one framework."""
 
     def __init__(self, problem, way, framework):
-        self.problem, self.fw = problem, Transforms(framework)
+        self.problem, self.fw = problem, transforms(framework)
         self.solve, self.f = WAYS[way]
         self.u, self.v = problem.u[:2], problem.v[:2]
         self.x, self.d, self.e = ([self.fw.array(x) for x in xs] for xs in (problem.values, problem.d, problem.e))
@@ -277,7 +278,7 @@ def test_second_order(problem, way, framework):
 
 
 def _second_order(framework, loss, x, d, e, expected):
-    fw = Transforms(framework)
+    fw = transforms(framework)
 
     def every(x, d, e):
         def tangent(x):
@@ -299,7 +300,7 @@ def _second_order(framework, loss, x, d, e, expected):
 
 @RUN
 def test_spectral_sum(problem, framework):
-    fw, contour = Transforms(framework), problem.contour
+    fw, contour = transforms(framework), problem.contour
     x, d, e = ([fw.array(v) for v in vs] for vs in (problem.values, problem.d, problem.e))
 
     def total(values):
@@ -318,7 +319,7 @@ def test_spectral_sum(problem, framework):
 @RUN
 def test_pairs_with_whole_clusters(problem, framework):
     """Through eigsh: the sum of the eigenvalues and the projector X X^H. A tangent cannot know what comes after it, and is to be told."""
-    fw, contour = Transforms(framework), problem.contour
+    fw, contour = transforms(framework), problem.contour
     x, d = ([fw.array(v) for v in vs] for vs in (problem.values, problem.d))
     u, v = fw.array(problem.u[0]), fw.array(problem.v[0])
 

@@ -8,10 +8,12 @@ import pytest
 import scipy.stats
 
 import ldiv
+from ldiv.checker.inner import inner
+from ldiv.checker.transforms import transforms
 from ldiv.rule import asnumpy
 from ldiv.testing.cases import Draw
-from ldiv.testing.distance import assert_close, inner
-from ldiv.testing.frontend import Transforms, _second
+from ldiv.testing.distance import assert_close
+from ldiv.testing.frontend import _second
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
@@ -163,7 +165,7 @@ LOSSES = {
 @pytest.mark.parametrize(("framework", "dtype"), [("torch", "float64"), ("torch", "complex128"), ("jax", "float64")])
 def test_all_modes_and_orders(framework, dtype, name):
     loss, exact = LOSSES[name]
-    draw, fw, h = Draw(dtype, 9), Transforms(framework), mpmath.mpf(10) ** -15
+    draw, fw, h = Draw(dtype, 9), transforms(framework), mpmath.mpf(10) ** -15
     x, d, e = ([draw(4, 4) + s * np.eye(4), draw(4, 4) + s * np.eye(4), draw(4), draw(4)] for s in (4, 0, 0))
 
     def along(s, t):

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import ldiv
-from ldiv.testing.diagnosis import TooNoisyError, WrongDerivativeError
-from ldiv.testing.gradients import MODES, gradcheck
-from ldiv.testing.references import derivative
-from ldiv.testing.tangents import exchange, hermitian, positive_definite, symmetric, triangular
+from ldiv import gradcheck, hermitian, positive_definite, symmetric, triangular
+from ldiv.checker.findings import TooNoisyError, WrongDerivativeError
+from ldiv.checker.gradcheck import MODES
+from ldiv.checker.references import derivative
+from ldiv.checker.tangents import exchange
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
@@ -103,8 +104,8 @@ def test_entry_by_entry(name):
 
 def test_every_mode_is_judged():
     report = gradcheck(ldiv.solve, A, B)
-    assert {g.mode for g in report.findings} == set(MODES) and not report.refused
-    for mode in MODES:
+    assert {g.mode for g in report.findings} == set(MODES) - {"gauge"} and not report.refused, "there are no eigenvectors"
+    for mode in set(MODES) - {"gauge"}:
         assert {g.mode for g in gradcheck(ldiv.solve, A, B, modes=[mode]).findings} == {mode}
 
 
@@ -239,3 +240,68 @@ def test_the_entry_by_entry_gradient_of_other_checkers_is_wrong_here():
     assert gradcheck(torch.linalg.eigvalsh, symmetric(small), exhaustive=True).ok
     with pytest.raises(WrongDerivativeError):
         gradcheck(torch.linalg.eigvalsh, small, exhaustive=True)
+
+
+# -- gauges ----------------------------------------------------------------------------------------------------------------------------
+
+TWICE = torch.tensor(np.linalg.qr(RNG.standard_normal((N, N)))[0])
+REPEATED = TWICE @ torch.diag(torch.tensor([1.0, 1.0, 2.0, 3.0, 4.0]).double()) @ TWICE.mT
+EIGENVECTORS = {
+    "ldiv.eigsh": lambda a: ldiv.eigsh(a, 2, which="SA")[1],
+    "ldiv.eigh": lambda a: ldiv.eigh(a)[1][:, :2],
+    "ldiv.svds": lambda a: ldiv.svds(a, 2)[0],
+    "torch.linalg.eigh": lambda a: torch.linalg.eigh(a)[1][:, :2],
+    "torch.linalg.svd": lambda a: torch.linalg.svd(a)[0][:, :2],
+}
+
+
+@pytest.mark.parametrize("name", EIGENVECTORS)
+def test_a_loss_that_depends_on_signs_is_named(name):
+    vectors, weights = EIGENVECTORS[name], B
+    with pytest.raises(WrongDerivativeError, match="signs or phases of eigenvectors"):
+        gradcheck(lambda a: (vectors(a) * weights).sum(), symmetric(S), modes=["gauge"])
+    with pytest.raises(WrongDerivativeError, match="signs or phases of eigenvectors"):
+        gradcheck(lambda a: (vectors(a)[:, 0] @ weights[:, 0]) * (vectors(a)[:, 1] @ weights[:, 1]), symmetric(S), modes=["gauge"])
+    report = gradcheck(lambda a: vectors(a) @ vectors(a).mT, symmetric(S), modes=["gauge", "vjp", "forward over reverse"])
+    assert [g.mode for g in report.findings] == ["gauge", "gauge", "vjp", "forward over reverse"]
+
+
+@pytest.mark.parametrize("name", ["ldiv.eigsh", "ldiv.eigh", "torch.linalg.eigh"])
+def test_a_loss_that_depends_on_a_basis_is_named_by_its_values(name):
+    vectors = EIGENVECTORS[name]
+    with pytest.raises(WrongDerivativeError, match="basis inside a repeated eigenvalue"):
+        gradcheck(lambda a: vectors(a).square(), symmetric(REPEATED), modes=["gauge"])
+    gradcheck(lambda a: vectors(a).square().sum(axis=1), symmetric(REPEATED), modes=["gauge"])
+
+
+def test_the_basis_of_an_eigenspace():
+    with pytest.raises(WrongDerivativeError, match="depend on"):
+        gradcheck(lambda a: ldiv.eigenspace(a, 2, which="SA")[0].square(), symmetric(S), modes=["gauge"])
+    gradcheck(lambda a: ldiv.spectral_function(torch.exp, a, 2, which="SA") @ B, symmetric(REPEATED), modes=["gauge", "vjp", "jvp"])
+
+
+def test_gauges_of_numpy_and_jax():
+    a = symmetric(S.numpy())
+    with pytest.raises(WrongDerivativeError, match="signs"):
+        gradcheck(lambda a: ldiv.eigsh(a, 2, which="SA"), a, modes=["gauge"])
+    with pytest.raises(WrongDerivativeError, match="phases"):
+        gradcheck(lambda a: jnp.linalg.eigh(a)[1] * jnp.arange(N), hermitian(jnp.asarray(H.numpy())), modes=["gauge"])
+    gradcheck(lambda a: jnp.abs(jnp.linalg.eigh(a).eigenvectors), hermitian(jnp.asarray(H.numpy())), modes=["gauge"])
+
+
+def test_orthonormal_columns_stay_so():
+    q = torch.linalg.qr(Z)[0][:, :3]
+    mark = ldiv.orthonormal(q)
+    tangents = [d for _, (d,) in mark.basis()]
+    for d in tangents:
+        np.testing.assert_allclose(q.numpy().conj().T @ d + d.conj().T @ q.numpy(), 0, atol=1e-15)
+    assert np.linalg.matrix_rank(np.array([np.r_[d.real.ravel(), d.imag.ravel()] for d in tangents])) == 2 * N * 3 - 3 * 3
+    wrong = type("Wrong", (torch.autograd.Function,), {})  # right along the manifold, and across it anything
+    wrong.generate_vmap_rule = True
+    wrong.forward = staticmethod(lambda x: x.mH @ x)
+    wrong.setup_context = staticmethod(lambda ctx, inputs, output: ctx.save_for_backward(*inputs))
+    wrong.backward = staticmethod(lambda ctx, g: 0 * ctx.saved_tensors[0] @ g)
+    assert gradcheck(wrong.apply, mark, modes=["vjp"]).ok
+    assert not gradcheck(wrong.apply, q, modes=["vjp"], raise_exception=False).ok
+    with pytest.raises(ValueError, match="orthonormal columns"):
+        ldiv.orthonormal(A)

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 import ldiv
+from ldiv import gradcheck, hermitian, positive_definite, symmetric, triangular
+from ldiv.checker.findings import TooNoisyError, WrongDerivativeError
 from ldiv.rule import bind
 from ldiv.rules.solve import Solve
 from ldiv.structures.dense import Dense
-from ldiv.testing.diagnosis import TooNoisyError, WrongDerivativeError
-from ldiv.testing.gradients import gradcheck
-from ldiv.testing.tangents import hermitian, positive_definite, symmetric, triangular
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")

@@ -234,3 +234,54 @@ def test_a_line_search_reaches_a_far_root():
     p = torch.tensor([0.5], dtype=torch.float64)
     x = ldiv.root(lambda x, p: torch.atan(x) - p, torch.tensor([20.0], dtype=torch.float64), p)
     torch.testing.assert_close(x, torch.tan(p))
+
+
+# -- ldiv.vjp and ldiv.jvp -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asarray", [torch.tensor, jnp.asarray])
+def test_products_with_a_derivative(asarray):
+    """Of functions of several arguments and values, sparse matrices among them, in one convention."""
+    rng = np.random.default_rng(2)
+    values, b, dvalues, db = (rng.standard_normal(4) + 1j * rng.standard_normal(4) for _ in range(4))
+    row, col = [0, 1, 2, 3], [1, 2, 3, 0]
+
+    def f(A, b):
+        return A @ b, (A @ b).sum() * b[:2]
+
+    A, dA = (ldiv.coo_array((asarray(v), (row, col)), shape=(4, 4)) for v in (values, dvalues))
+    args, along = (A, asarray(b)), (dA, asarray(db))
+    (y, z), (dy, dz) = ldiv.jvp(f, args, along)
+    np.testing.assert_allclose(np.asarray(y), values * b[col])
+    np.testing.assert_allclose(np.asarray(dy), dvalues * b[col] + values * db[col])
+    bars = tuple(asarray(rng.standard_normal(k) + 1j * rng.standard_normal(k)) for k in (4, 2))
+    _, pullback = ldiv.vjp(f, *args)
+    A_bar, b_bar = pullback(bars)
+    backward = np.vdot(np.asarray(A_bar.data), dvalues) + np.vdot(np.asarray(b_bar), db)
+    forward = np.vdot(np.asarray(bars[0]), np.asarray(dy)) + np.vdot(np.asarray(bars[1]), np.asarray(dz))
+    np.testing.assert_allclose(backward.real, forward.real)
+    for some in ((bars[0], None), (None, bars[1])):
+        whole = tuple(asarray(np.zeros(k, complex)) if c is None else c for c, k in zip(some, (4, 2), strict=True))
+        np.testing.assert_allclose(np.asarray(pullback(some)[1]), np.asarray(pullback(whole)[1]))
+    np.testing.assert_allclose(np.asarray(ldiv.jvp(f, args, (None, along[1]))[1][0]), values * db[col])
+
+
+def test_products_through_a_solve_are_differentiable():
+    a = torch.eye(4, dtype=torch.float64) * 3 + torch.arange(16.0).reshape(4, 4).double() / 16
+    b, d = torch.ones(4, dtype=torch.float64), torch.arange(4.0).double()
+    slope = lambda b: ldiv.jvp(lambda a: ldiv.solve(a, b), (a,), (a @ a,))[1] @ d
+    np.testing.assert_allclose(torch.func.grad(slope)(b).numpy(), -d.numpy(), atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("words", "call"),
+    [
+        ("the shape \\(3,\\) of the value", lambda x: ldiv.vjp(torch.sin, x)[1](x[:2])),
+        ("the shape \\(3,\\) of its argument", lambda x: ldiv.jvp(torch.sin, (x,), (x[:2],))),
+        ("a tangent, or None, for each argument", lambda x: ldiv.jvp(torch.sin, (x,), ())),
+        ("at least one argument", lambda x: ldiv.vjp(torch.sin)),
+    ],
+)
+def test_products_that_are_refused(words, call):
+    with pytest.raises(ValueError, match=words):
+        call(torch.ones(3))

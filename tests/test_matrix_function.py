@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import scipy.special
 
+from ldiv.checker.inner import inner
 from ldiv.rule import bind
 from ldiv.rules.matrix_function import Frechet, divided_differences, matrix_function
-from ldiv.testing.distance import inner
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")

@@ -4,12 +4,13 @@ import mpmath
 import numpy as np
 import pytest
 
+from ldiv.checker.inner import inner
 from ldiv.rule import bind, leaves, rebuild
 from ldiv.rules.solve import Solve
 from ldiv.structures.composed import Composed
 from ldiv.testing import found_structures
 from ldiv.testing.cases import DTYPES, Draw
-from ldiv.testing.distance import assert_close, inner
+from ldiv.testing.distance import assert_close
 
 mpmath.mp.dps = 50
 H = mpmath.mpf(10) ** -15

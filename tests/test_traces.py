@@ -9,10 +9,12 @@ import scipy.sparse as sp
 
 import ldiv
 from ldiv import structures
+from ldiv.checker.inner import inner
+from ldiv.checker.transforms import transforms
 from ldiv.rule import asnumpy
 from ldiv.testing.cases import Draw
-from ldiv.testing.distance import assert_close, difference, inner
-from ldiv.testing.frontend import Transforms, _second
+from ldiv.testing.distance import assert_close, difference
+from ldiv.testing.frontend import _second
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
@@ -205,7 +207,7 @@ RUNS = [("torch", name, dtype) for name in LOSSES for dtype in DTYPES] + [("jax"
 @pytest.mark.parametrize(("framework", "name", "dtype"), RUNS)
 def test_all_modes_and_orders(framework, name, dtype):
     loss, exact, k = LOSSES[name]
-    draw, fw, h = Draw(dtype, 9), Transforms(framework), mpmath.mpf(10) ** -15
+    draw, fw, h = Draw(dtype, 9), transforms(framework), mpmath.mpf(10) ** -15
     x, d, e = ([draw(4, 4) + shift * np.eye(4), draw(4, k) + shift * np.eye(4, k)] for shift in (4, 0, 0))
 
     def along(s, t):

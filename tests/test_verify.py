@@ -124,3 +124,9 @@ def test_a_check_that_says_nothing_fails() -> None:
     assert "no digit of it is certain" in str(replace(found, allowed=0.2).failure)
     assert replace(found, allowed=np.nan).failure
     assert replace(found, error=np.nan).failure
+
+
+def test_what_an_error_looks_like_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    A = ldiv.asarray(random_matrix())
+    monkeypatch.setattr(verify, "vjp", spoilt(lambda A_bar, b_bar: (-A_bar, -b_bar)))
+    assert str(verify.verify(A, None, "gen", "auto").failure).endswith("it looks like a wrong sign.")

@@ -3,8 +3,11 @@
 from ldiv import structures
 from ldiv.banded import cho_solve_banded, cholesky_banded, solve_banded, solveh_banded
 from ldiv.blas import gemm, matmul
+from ldiv.checker.gradcheck import gradcheck
+from ldiv.checker.tangents import hermitian, orthonormal, positive_definite, symmetric, triangular
 from ldiv.compose import Gram, LowRank, block_array, kron
 from ldiv.construct import asarray, coo_array, csc_array, csr_array, diags_array, eye_array
+from ldiv.derivative import jvp, vjp
 from ldiv.eigen import eigh, eigsh, lobpcg
 from ldiv.eigen_info import EigenInfo
 from ldiv.errors import (
@@ -28,7 +31,6 @@ from ldiv.matrix import Matrix
 from ldiv.memory import cache_info, clear_cache, set_cache_limit
 from ldiv.operators import LinearOperator
 from ldiv.precondition import preconditioner
-from ldiv.recorded import jvp, vjp
 from ldiv.roots import implicit, root
 from ldiv.shadow.duplicated import Duplicated
 from ldiv.sparse import SparseArray
@@ -82,7 +84,9 @@ __all__ = [
     "gaussian_kl",
     "gaussian_logpdf",
     "gemm",
+    "gradcheck",
     "gradient_error",
+    "hermitian",
     "hessian",
     "hvp",
     "implicit",
@@ -98,6 +102,8 @@ __all__ = [
     "lu_factor_ex",
     "lu_solve",
     "matmul",
+    "orthonormal",
+    "positive_definite",
     "preconditioner",
     "qr",
     "quad_form",
@@ -112,6 +118,8 @@ __all__ = [
     "spectral_sum",
     "structures",
     "svds",
+    "symmetric",
     "trace_solve",
+    "triangular",
     "vjp",
 ]

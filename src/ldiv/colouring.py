@@ -4,7 +4,7 @@ forward      J S, S[j, colour[j]] = 1: an entry (i, j) is (J S)[i, colour[j]];  
 both         rows that are long are taken in reverse, the others forward: an arrowhead takes a few colours, not n
 symmetric    star colouring, every path of four vertices has three colours: (i, j) is read at (i, colour[j]) or at (j, colour[i])
 
-Greedy, the vertex with the most neighbours first. Reference: Gebremedhin, Manne and Pothen, SIAM Review 47 (2005), algorithms 3.1 and
+Greedy. Reference: Gebremedhin, Manne and Pothen, SIAM Review 47 (2005), algorithms 3.1 and
 4.1; Curtis, Powell and Reid (1974); Coleman and Verma, SIAM J. Sci. Comput. 19 (1998).
 """
 
@@ -12,15 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ldiv.errors import got
 from ldiv.pattern import Pattern
 
 Index = np.ndarray[Any, np.dtype[Any]]
+TRIES = 8  # splits into long rows and others
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,35 +32,44 @@ class Compression:
     reverse: Index  # R (q, m)
     index: Index  # of each entry
 
+    @property
+    def cost(self) -> float:
+        return _cost(self.forward.shape[1], self.reverse.shape[0])
+
 
 def compression(pattern: Pattern, mode: str) -> Compression:
     """The products that a mode takes: forward, reverse, both, symmetric, or of the first three the one that takes fewest, "auto"."""
-    made = {"forward": _forward, "reverse": _reverse, "both": _both, "symmetric": _symmetric}
-    if mode != "auto":
-        return made[mode](pattern)
-    return min((made[name](pattern) for name in ("forward", "reverse", "both")), key=lambda c: c.forward.shape[1] + c.reverse.shape[0])
-
-
-def _forward(pattern: Pattern) -> Compression:
-    (m, n), (rows, cols) = pattern.shape, pattern.places
-    colour = _apart(rows, cols, (m, n))
-    count = _count(colour)
-    return Compression(_seeds(colour, count), np.zeros((0, m)), rows * count + colour[cols])
-
-
-def _reverse(pattern: Pattern) -> Compression:
-    (m, n), (rows, cols) = pattern.shape, pattern.places
-    colour = _apart(cols, rows, (n, m))
-    return Compression(np.zeros((n, 0)), _seeds(colour, _count(colour)).T, colour[rows] * n + cols)
-
-
-def _both(pattern: Pattern) -> Compression:
-    """Rows longer than a bound in reverse, the rest forward; the bound that takes the fewest products."""
+    if mode == "symmetric":
+        return _symmetric(pattern)
     lengths = np.bincount(pattern.places[0], minlength=pattern.shape[0])
-    bounds = np.unique(lengths)[::-1]
-    tried = bounds[: np.searchsorted(-bounds, -1)][: 8 if len(bounds) > 8 else None]
-    made = [_split(pattern, lengths >= bound) for bound in tried]
-    return min(made or [_forward(pattern)], key=lambda c: c.forward.shape[1] + c.reverse.shape[0])
+    none, every = lengths < 0, lengths >= 0
+    some = [lengths >= bound for bound in np.unique(lengths[lengths > 1])]
+    return _fewest(pattern, {"forward": [none], "reverse": [every], "both": some or [none], "auto": [none, every, *some]}[mode])
+
+
+def _fewest(pattern: Pattern, splits: list[Index]) -> Compression:
+    """Of the splits into rows that are taken in reverse and others; what cannot take fewer than another is not coloured."""
+    bounds = [_at_least(pattern, long) for long in splits]
+    best: Compression | None = None
+    for i in np.argsort(bounds, kind="stable")[:TRIES]:
+        if best is not None and best.cost <= bounds[i]:
+            break
+        made = _split(pattern, splits[i])
+        best = made if best is None or made.cost < best.cost else best
+    assert best is not None
+    return best
+
+
+def _at_least(pattern: Pattern, long: Index) -> float:
+    """The cost of a split is no less than that of its fullest row forward and its fullest column in reverse."""
+    rows, cols = pattern.places
+    back = long[rows]
+    return _cost(*(int(np.bincount(i).max(initial=0)) for i in (rows[~back], cols[back])))
+
+
+def _cost(forward: int, reverse: int) -> float:
+    """Products; of two that take equally many, one direction is better."""
+    return forward + reverse + (0.5 if forward and reverse else 0)
 
 
 def _split(pattern: Pattern, long: Index) -> Compression:
@@ -96,66 +106,68 @@ def _seeds(colour: Index, count: int) -> Index:
     return seeds
 
 
-# -- greedy ----------------------------------------------------------------------------------------------------------------------------
+# -- greedy, a colour being a bit: sets of colours are integers -----------------------------------------------------------------------------
 
 
-def _lists(rows: Index, cols: Index, shape: tuple[int, int]) -> tuple[Index, Index]:
-    """(starts, columns): the columns of each row, each once."""
-    compressed = sp.csr_array((np.ones(len(rows), np.int8), (rows, cols)), shape=shape)
-    compressed.sum_duplicates()
-    return compressed.indptr, compressed.indices
+def _lists(of: Index, what: Index, count: int) -> list[list[int]]:
+    """For each of `count` rows, say, its columns."""
+    flat, ends = what[np.argsort(of, kind="stable")].tolist(), np.bincount(of, minlength=count).cumsum().tolist()
+    return [flat[start:end] for start, end in pairwise([0, *ends])]
 
 
-def _greedy(order: Index, forbidden: Callable[[int, Index], Index], n: int) -> Index:
-    colour = np.full(n, -1)
-    for v in order:
-        taken = np.unique(forbidden(int(v), colour))
-        taken = taken[taken >= 0]
-        gaps = np.flatnonzero(taken != np.arange(len(taken)))
-        colour[v] = gaps[0] if len(gaps) else len(taken)
-    return colour
+def _free(taken: int) -> int:
+    """The first bit that is not."""
+    return ~taken & (taken + 1)
 
 
 def _apart(rows: Index, cols: Index, shape: tuple[int, int]) -> Index:
     """Colours of columns, different where they meet in a row."""
-    (row_starts, of_row), (col_starts, of_col) = _lists(rows, cols, shape), _lists(cols, rows, shape[::-1])
-    lengths = np.diff(row_starts)
-
-    def met(j: int, colour: Index) -> Index:
-        meeting = of_col[col_starts[j] : col_starts[j + 1]]
-        return colour[np.concatenate([of_row[row_starts[i] : row_starts[i + 1]] for i in meeting])] if len(meeting) else meeting[:0]
-
-    weight = np.bincount(cols, lengths[rows], shape[1])
-    return _greedy(np.argsort(-weight, kind="stable"), met, shape[1])
+    m, n = shape
+    near = _lists(cols, rows, n)
+    weight = np.bincount(cols, np.bincount(rows, minlength=m)[rows], n)
+    return _in_either_order(weight, lambda order: _greedy_apart(near, m, order))
 
 
 def _star(rows: Index, cols: Index, n: int) -> Index:
     """Colours of the vertices of a graph, no path of four vertices in two colours."""
-    off = rows != cols
-    starts, near = _lists(rows[off], cols[off], (n, n))
+    off = np.unique((rows * n + cols)[rows != cols])
+    near = _lists(off // n, off % n, n)
+    return _in_either_order(np.bincount(off // n, minlength=n), lambda order: _greedy_star(near, order))
 
-    def around(v: int) -> Index:
-        return near[starts[v] : starts[v + 1]]
 
-    def forbidden(v: int, colour: Index) -> Index:
-        mine = around(v)
-        found = [colour[mine]]
-        for w in mine:
-            beyond = around(w)
-            beyond = beyond[(beyond != v) & (colour[beyond] >= 0)]
-            if colour[w] < 0:
-                found.append(colour[beyond])
-                continue
-            for x in beyond:
-                further = around(x)
-                if (colour[further[further != w]] == colour[w]).any():
-                    found.append(colour[x : x + 1])
-        # a neighbour's colour that comes twice around v: their other neighbours may not have the colour of v
-        twice, counts = np.unique(colour[mine], return_counts=True)
-        for c in twice[(counts > 1) & (twice >= 0)]:
-            for w in mine[colour[mine] == c]:
-                beyond = around(w)
-                found.append(colour[beyond[beyond != v]])
-        return np.concatenate(found)
+def _in_either_order(weight: Index, colours: Callable[[list[int]], list[int]]) -> Index:
+    """The largest first, or as they come, which on a mesh that was numbered by somebody is often better."""
+    orders = np.argsort(-weight, kind="stable").tolist(), list(range(len(weight)))
+    bits = min(map(colours, orders), key=lambda bits: max(bits, default=0))
+    return np.array([bit.bit_length() for bit in bits], dtype=np.intp) - 1
 
-    return _greedy(np.argsort(-np.diff(starts), kind="stable"), forbidden, n)
+
+def _greedy_apart(near: list[list[int]], m: int, order: list[int]) -> list[int]:
+    used, mine = [0] * m, [0] * len(near)
+    for j in order:
+        taken = 0
+        for i in near[j]:
+            taken |= used[i]
+        bit = mine[j] = _free(taken)
+        for i in near[j]:
+            used[i] |= bit
+    return mine
+
+
+def _greedy_star(near: list[list[int]], order: list[int]) -> list[int]:
+    once, twice, mine = ([0] * len(near) for _ in range(3))  # the colours around a vertex, those that come again, its own
+    closed = [0] * len(near)  # the colours of the neighbours around which the colour of the vertex comes twice
+    for v in order:
+        taken = once[v]
+        for w in near[v]:  # w of a colour that comes once around v: a path v w x y may not continue in two colours
+            taken |= closed[w] if mine[w] & ~twice[v] else once[w]
+        bit = mine[v] = _free(taken)
+        for w in near[v]:
+            if mine[w] & twice[v]:
+                closed[w] |= bit
+            if once[w] & bit:
+                for u in [v] if twice[w] & bit else near[w]:
+                    closed[u] |= mine[w] if mine[u] == bit else 0
+                twice[w] |= bit
+            once[w] |= bit
+    return mine

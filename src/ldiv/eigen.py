@@ -12,6 +12,7 @@ from ldiv.arrays import batch_of, broadcast, is_complex
 from ldiv.eigen_info import Watched, eigen_info
 from ldiv.eigenproblem import Task, engines
 from ldiv.errors import got
+from ldiv.gauge import regauged
 from ldiv.matrix import as_matrix
 from ldiv.promise import promised
 from ldiv.rule import Array, Tree, bind, leaves, public, rebuild, traced
@@ -73,7 +74,7 @@ def eigsh(
     watched = Watched() if info else None
     task, args = posed(A, k, M, sigma, which, v0, ncv, maxiter, tol, method, guard, on_degenerate, watched)
     w, X, others, _, doubt = bind(Eigenpairs(task), *args)
-    found = (w, X) if return_eigenvectors else (w,)
+    found = (w, regauged(w, X)) if return_eigenvectors else (w,)
     if watched is not None:
         if traced(w):
             raise TypeError(got("info=True", "values that are known now", "a trace (jit, vmap)", "Ask for info outside of the transformation."))
@@ -110,7 +111,7 @@ def eigh(A: Any, B: Any = None, subset_by_index: tuple[int, int] | None = None, 
             raise TypeError(got(name, "a dense array", type(a).__name__, "Use ldiv.eigsh, which knows the structure."))
     task, args = posed(A, last - first + 1, B, method="lapack", on_degenerate=on_degenerate, metric="B")
     w, X, *_ = bind(Eigenpairs(replace(task, which="index", first=first)), *args)
-    return w, X
+    return w, regauged(w, X)
 
 
 @public
@@ -167,7 +168,7 @@ def lobpcg(
             raise ValueError(got("Y", f"at most {n - task.k} columns", str(constraints.shape[1]), "Nothing would be left for X."))
         task = replace(task, constraints=constraints.shape[1])
     w, X, *_ = bind(Eigenpairs(task), pA, pB, (near, block, constraints))
-    return w, X
+    return w, regauged(w, X)
 
 
 # -- what is asked, checked -----------------------------------------------------------------------------------------------------------

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from ldiv.arrays import is_complex, real
+from ldiv.derivative import like
 from ldiv.errors import got
 from ldiv.linalg import Iteration, posed
 from ldiv.matrix import as_matrix
 from ldiv.promise import definiteness, promised
-from ldiv.recorded import like
 from ldiv.rule import Array, Tree, asnumpy, bind, leaves, public, rebuild, traced
 from ldiv.rules.solve import Solve
 from ldiv.structure import matmul, outer

@@ -89,7 +89,7 @@ def hvp(f: Function, x: Array, v: Array) -> Array:
     x, v = require_vector("x", x), require_vector("v", v)
     if v.shape != x.shape:
         raise ValueError(got("v", f"the shape {tuple(x.shape)} of x", str(tuple(v.shape)), "It is a direction at x."))
-    product: Array = frontend_of(x, v).jvp(_gradient(f, x), (x,), (v,))
+    product: Array = frontend_of(x, v).jvp(_gradient(f, x), (x,), (v,))[1]
     return product
 
 
@@ -144,7 +144,7 @@ def _gradient(f: Function, x: Array) -> Function:
     one = namespace(y).ones((), **alike(y))
 
     def gradient(x: Array) -> Array:
-        return frontend_of(x).vjp(f, (x,), one)[0]
+        return frontend_of(x).vjp(f, (x,))[1](one)[0]
 
     return gradient
 
@@ -152,13 +152,13 @@ def _gradient(f: Function, x: Array) -> Function:
 def _products(f: Function, x: Array, seeds: Array) -> Array:
     """J S, (m, p)."""
     frontend = frontend_of(x)
-    return frontend.vmap(lambda d: frontend.jvp(f, (x,), (d,)), (0,))(seeds.mT).mT
+    return frontend.vmap(lambda d: frontend.jvp(f, (x,), (d,))[1], (0,))(seeds.mT).mT
 
 
 def _cotangents(f: Function, x: Array, seeds: Array) -> Array:
     """R J, (q, n)."""
     frontend = frontend_of(x)
-    return frontend.vmap(lambda u: frontend.vjp(f, (x,), u)[0], (0,))(seeds)
+    return frontend.vmap(lambda u: frontend.vjp(f, (x,))[1](u)[0], (0,))(seeds)
 
 
 def dense_values(f: Function, x: Array, size: int, mode: str) -> Array:
@@ -202,4 +202,4 @@ def sparse_values(structure: Sparse, mode: str, f: Function, x: Array) -> Array:
         parts.append(_cotangents(f, x, xp.asarray(how.reverse, **alike(x))).reshape(-1))
     values = xp.concat(parts)[how.index] if parts else xp.zeros((0,), **alike(x))
     v = xp.asarray(np.random.default_rng(structure.pattern.nnz).standard_normal(x.shape[0]), **alike(x))
-    return agreed(structure, values, v, frontend_of(x).jvp(f, (x,), (v,)))
+    return agreed(structure, values, v, frontend_of(x).jvp(f, (x,), (v,))[1])

@@ -22,10 +22,10 @@ and the dense kernels lu_factor, lu_solve, cholesky and solve_triangular. A fram
     loop(going, body, state)  while going(state): state = body(state), for a tuple of arrays
     tell(f, *xs)              call f with the values of xs when they are there
 
-and a framework that differentiates functions of its users, for operators,
+and a framework that differentiates functions of its users, for operators and Jacobians,
 
-    vjp(f, xs, y_bar)         the cotangents of xs, for y = f(*xs)
-    jvp(f, xs, dxs)           the tangent of y
+    vjp(f, xs)                y = f(*xs), an array or a tuple of them, and pull(y_bar), the tuple of the cotangents of xs
+    jvp(f, xs, dxs)           y, and its tangent
     vmap(f, axes)             f over leading axes, those arguments that have one
 """
 

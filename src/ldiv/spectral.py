@@ -11,6 +11,7 @@ import numpy as np
 from ldiv.arrays import conj, real, transpose
 from ldiv.eigen import posed
 from ldiv.errors import got
+from ldiv.gauge import regauged, regauged_space
 from ldiv.matrix import Matrix, as_matrix
 from ldiv.rule import Array, bind, namespace, public
 from ldiv.rules.eigenpairs import Eigenpairs
@@ -45,7 +46,7 @@ def eigenspace(A: Any, k: int, M: Any = None, sigma: float | None = None, which:
     """
     task, args = posed(A, k, M, sigma, which, **_known(options))
     X, H, *_ = bind(Subspace(task), *args)
-    return X, H
+    return regauged_space(X, H)
 
 
 @public
@@ -147,6 +148,7 @@ def svds(
     start = None if v0 is None else _start(matrix, v0)
     task, args = posed(whole, k, None, None, "LA", start, ncv, maxiter, tol, method, guard, on_degenerate)
     s, x, *_ = bind(Eigenpairs(replace(task, positive=True)), *args)
+    x = regauged(s, x)
     u, v = 2**0.5 * x[..., :m, :], 2**0.5 * x[..., m:, :]
     return (u, s, conj(transpose(v))) if return_singular_vectors else s
 

@@ -21,13 +21,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from ldiv import solver
+from ldiv.checker import findings
 from ldiv.condition import one_norm
 from ldiv.construct import asarray
+from ldiv.derivative import vjp
 from ldiv.factorized import Factorized, factorized
 from ldiv.linalg import solve
 from ldiv.matrix import Matrix
 from ldiv.promise import promised
-from ldiv.recorded import vjp
 from ldiv.rule import Array
 from ldiv.sparse import SparseArray
 from ldiv.validate import common_precision
@@ -65,6 +66,7 @@ class Findings:
     residual: float
     asymmetry: float
     condition: float
+    looks: str  # what the error looks like, if there is one
 
     @property
     def failure(self) -> str | None:
@@ -72,7 +74,8 @@ class Findings:
         if not self.allowed < UNCERTAIN:
             return f"rounding alone may change the gradient by {self.allowed:.1e} of its size: no digit of it is certain. Regularise the model."
         if not self.error <= self.allowed:
-            return f"the gradient is off by {self.error:.1e} of its size, and rounding explains {self.allowed:.1e} at the most."
+            words = f"the gradient is off by {self.error:.1e} of its size, and rounding explains {self.allowed:.1e} at the most"
+            return words + f": {self.looks}" * bool(self.looks) + "."
         return None
 
 
@@ -89,9 +92,12 @@ def verify(A: Matrix, b: Array | None, assume_a: str, method: str) -> Findings:
     (x, pullback), solving = _timed(lambda: vjp(partial(solve, assume_a=assume_a, method=method), A, b))
     (A_bar, b_bar), adjoint = _timed(lambda: pullback(c))
 
-    terms = np.concatenate([(np.conj(g) * d).real.ravel() for g, d in ((A_bar.params, dp), (b_bar, db))])
-    size = np.linalg.norm(terms)
+    pair = ([A_bar.params, b_bar], [dp, db])
+    size = np.linalg.norm(np.concatenate([(np.conj(g) * d).real.ravel() for g, d in zip(*pair, strict=True)]))
     M, dM = (PART[assume_a](_scipy(A, values)).tocsr() for values in (p, dp))
+    slope = complex_step(M, dM, b, db, c, dense=not isinstance(A, SparseArray))
+    allowed = max(np.finfo(p.dtype).eps ** 0.5, SAFETY * _rounding(held, M, dM, b, db, c, x) / size)
+    judged = findings.found("vjp", "A and b", [""], [pair], slope, allowed * size, size, 0.0, [A, b_bar])
     return Findings(
         n=A.shape[0],
         nnz=p.size,
@@ -102,11 +108,12 @@ def verify(A: Matrix, b: Array | None, assume_a: str, method: str) -> Findings:
         factor=factor,
         solve=solving,
         adjoint=adjoint,
-        error=abs(terms.sum() - complex_step(M, dM, b, db, c, dense=not isinstance(A, SparseArray))) / size,
-        allowed=max(np.finfo(p.dtype).eps ** 0.5, SAFETY * _rounding(held, M, dM, b, db, c, x) / size),
+        error=float(abs(judged.got[0] - slope) / size),
+        allowed=allowed,
         residual=float(np.abs(b - M @ x).max() / _largest(abs(M) @ np.abs(x) + np.abs(b))),
         asymmetry=0.0 if "triangular" in assume_a else float(2 * abs(M - _scipy(A, p)).max() / abs(M).max()),
         condition=_condition(held, M),
+        looks=judged.looks,
     )
 
 

@@ -308,13 +308,15 @@ def _and_nothing(f: Callable[..., Any], *numbers: Any) -> tuple[Any, ...]:
     return ()
 
 
-def vjp(f: Callable[..., Array], xs: tuple[Any, ...], y_bar: Array) -> tuple[Any, ...]:
-    cotangents = jax.vjp(f, *xs)[1](jnp.conj(y_bar))
-    return tuple(jax.tree.map(jnp.conj, cotangents))
+def vjp(f: Callable[..., Any], xs: tuple[Any, ...]) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+    """In JAX's convention cotangents are the conjugates of ours."""
+    y, pull = jax.vjp(f, *xs)
+    return y, lambda y_bar: tuple(jax.tree.map(jnp.conj, pull(jax.tree.map(jnp.conj, y_bar))))
 
 
-def jvp(f: Callable[..., Array], xs: tuple[Any, ...], dxs: tuple[Any, ...]) -> Array:
-    return jax.jvp(f, xs, dxs)[1]
+def jvp(f: Callable[..., Any], xs: tuple[Any, ...], dxs: tuple[Any, ...]) -> tuple[Any, Any]:
+    y, dy = jax.jvp(f, xs, dxs)
+    return y, dy
 
 
 def vmap(f: Callable[..., Array], axes: tuple[Any, ...]) -> Callable[..., Array]:

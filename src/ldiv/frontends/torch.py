@@ -161,16 +161,16 @@ def scatter(x: Array, index: Any, size: int) -> Array:
 vmap = torch.func.vmap
 
 
-def vjp(f: Callable[..., Array], xs: tuple[Array, ...], y_bar: Array) -> tuple[Array, ...]:
-    cotangents: tuple[Array, ...] = torch.func.vjp(f, *xs)[1](y_bar)
-    return cotangents
+def vjp(f: Callable[..., Any], xs: tuple[Array, ...]) -> tuple[Any, Callable[[Any], tuple[Array, ...]]]:
+    y, pull = torch.func.vjp(f, *xs)[:2]
+    return y, pull
 
 
-def jvp(f: Callable[..., Array], xs: tuple[Array, ...], dxs: tuple[Array, ...]) -> Array:
+def jvp(f: Callable[..., Any], xs: tuple[Array, ...], dxs: tuple[Array, ...]) -> tuple[Any, Any]:
     """The VJP of the VJP: torch refuses a dual level inside another."""
     y, pull = torch.func.vjp(f, *xs)[:2]
-    dy: Array = torch.func.vjp(pull, torch.zeros_like(y))[1](dxs)[0]
-    return dy
+    nothing = tuple(map(torch.zeros_like, y)) if isinstance(y, tuple) else torch.zeros_like(y)
+    return y, torch.func.vjp(pull, nothing)[1](dxs)[0]
 
 
 # -- dense kernels --------------------------------------------------------------------------------------------------------------

@@ -173,7 +173,7 @@ def _derivative(f: Function, x: Array, order: int) -> Array:
 
 def _slope(f: Function, x: Array) -> Array:
     """f' as the gradient of the sum, f being elementwise."""
-    slope: Array = frontend_of(x).vjp(f, (x,), namespace(x).ones_like(x))[0]
+    slope: Array = frontend_of(x).vjp(f, (x,))[1](namespace(x).ones_like(x))[0]
     return slope
 
 

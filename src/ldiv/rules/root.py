@@ -113,7 +113,7 @@ class Root(Rule):
         if not any(moving):
             return (None,)
         _require_one(x)
-        df = frontend_of(x).jvp(self._of(p, moving, x), _chosen(p, moving), _chosen(dp, moving))
+        df = frontend_of(x).jvp(self._of(p, moving, x), _chosen(p, moving), _chosen(dp, moving))[1]
         return (solve(self.structure, self._partial(p, x), -df[:, None], self.assume_a, self.method)[:, 0],)
 
     def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
@@ -122,7 +122,7 @@ class Root(Rule):
             return tuple(map(nothing, need))
         _require_one(x)
         lam = solve(self.structure.H, self._partial(p, x), x_bar[:, None], self.assume_a, self.method)[:, 0]
-        found = iter(frontend_of(x).vjp(self._of(p, need[0], x), _chosen(p, need[0]), -lam))
+        found = iter(frontend_of(x).vjp(self._of(p, need[0], x), _chosen(p, need[0]))[1](-lam))
         return tuple(next(found) if n else None for n in need[0]), None
 
     def _of(self, p: tuple[Array, ...], moving: Any, x: Array) -> Callable[..., Array]:

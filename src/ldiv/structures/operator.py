@@ -70,7 +70,7 @@ class Operator(Structure):
         batch = broadcast(self._batch(p), batch_of(u, 2))
         forward = partial(self._call, self.matvec, self.size[0], p)
         x, u = (namespace(u).broadcast_to(y, (*batch, *y.shape[-2:])) for y in (x, u))
-        adjoint: Array = frontend_of(u).vjp(forward, (x,), u)[0]
+        adjoint: Array = frontend_of(u).vjp(forward, (x,))[1](u)[0]
         return adjoint
 
     def _call(self, f: Matvec, rows: int, p: Tree, x: Array) -> Array:
@@ -98,14 +98,14 @@ class Operator(Structure):
     def push(self, p: Tree, dp: Tree, x: Array) -> Array:
         moving = [dx is not None for dx in dp]
         tangents = tuple(dx for dx in dp if dx is not None)
-        dy: Array = frontend_of(x).jvp(self._of_some(p, moving, x), tuple(y for y, m in zip(p, moving, strict=True) if m), tangents)
+        dy: Array = frontend_of(x).jvp(self._of_some(p, moving, x), tuple(y for y, m in zip(p, moving, strict=True) if m), tangents)[1]
         return dy
 
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
         wanted = tuple(x for x, n in zip(p, need, strict=True) if n)
         batch = broadcast(self._batch(p), batch_of(u, 2), batch_of(v, 2))
         u, v = (namespace(x).broadcast_to(x, (*batch, *x.shape[-2:])) for x in (u, v))
-        found = iter(frontend_of(u).vjp(self._of_some(p, need, v), wanted, u))
+        found = iter(frontend_of(u).vjp(self._of_some(p, need, v), wanted)[1](u))
         return tuple(next(found) if n else None for n in need)
 
     def _of_some(self, p: Tree, which: Any, x: Array) -> Callable[..., Array]:

@@ -1,4 +1,4 @@
-"""Inner products, dense differences and the comparison that all suites share."""
+"""Differences and the comparison that all suites share."""
 
 from __future__ import annotations
 
@@ -9,12 +9,6 @@ from typing import Any
 import numpy as np
 
 from ldiv.rule import Array, Tree, leaves, rebuild
-
-
-def inner(a: Tree, b: Tree) -> float:
-    """<a, b> = Re tr(a^H b), over all leaves; None is zero."""
-    pairs = zip(leaves(a), leaves(b), strict=True)
-    return float(sum(np.real(np.vdot(x, y)) for x, y in pairs if x is not None and y is not None))
 
 
 def assert_close(law: str, got: Any, expected: Any, tol: float = 1e-12) -> None:

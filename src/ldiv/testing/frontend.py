@@ -7,48 +7,23 @@ vmap over a leading axis is the stack of the results
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ldiv.checker.inner import inner
+from ldiv.checker.transforms import Transforms, transforms
 from ldiv.rule import Array, Rule, Tree, asnumpy, bind, leaves, rebuild
 from ldiv.testing.cases import Draw
-from ldiv.testing.distance import assert_close, difference, inner
+from ldiv.testing.distance import assert_close, difference
 
 Vector = list[Any]
 
 
-class Transforms:
-    """A framework's transforms of functions of a list of arrays; `conjugate` where its gradients are the conjugates of ours."""
-
-    def __init__(self, name: str) -> None:
-        if name == "torch":
-            torch = importlib.import_module("torch")
-            self.array: Callable[[Any], Any] = torch.asarray
-            self.grad, self.jvp, self.vmap = torch.func.grad, torch.func.jvp, torch.func.vmap
-            self.conjugate = False
-        elif name == "jax":
-            jax = importlib.import_module("jax")
-            self.array, self.conjugate = jax.numpy.asarray, True
-            self.grad, self.jvp, self.vmap = jax.grad, jax.jvp, jax.vmap
-        else:
-            raise ValueError(f"no transforms are known for {name!r}: add them in ldiv/testing/frontend.py")
-
-    def gradient(self, f: Callable[[Vector], Any], x: Vector) -> Vector:
-        """The cotangents in our convention, dL = <grad, dx>."""
-        g = self.grad(f)(x)
-        return [_conj(leaf) for leaf in g] if self.conjugate else list(g)
-
-
-def _conj(x: Any) -> Any:
-    return x.conj()
-
-
 def frontend_laws(name: str, rule: Rule, args: tuple[Tree, ...]) -> None:
     """Check every law of one front end on one rule."""
-    fw, draw = Transforms(name), Draw(leaves(args)[0].dtype.name, 5)
+    fw, draw = transforms(name), Draw(leaves(args)[0].dtype.name, 5)
     x, d, e = ([fw.array(leaf) for leaf in leaves(tree)] for tree in (args, draw.like(args), draw.like(args)))
     out = bind(rule, *args)
     weights = [draw(*y.shape) if y.dtype.kind == "c" else draw(*y.shape).real for y in out]

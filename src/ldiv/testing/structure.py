@@ -10,10 +10,11 @@ import copy
 
 import numpy as np
 
+from ldiv.checker.inner import inner
 from ldiv.rule import Tree, leaves, rebuild
 from ldiv.structure import VIEWS, Structure, outer, view_dense
 from ldiv.testing.cases import Draw
-from ldiv.testing.distance import assert_close, difference, inner
+from ldiv.testing.distance import assert_close, difference
 
 
 def structure_laws(structure: Structure, p: Tree) -> None:

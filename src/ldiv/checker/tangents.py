@@ -1,9 +1,10 @@
 """T, the space in which an argument moves, by its orthogonal projection P; a cotangent counts on T alone: <g, P d> = <P g, d>.
 
-symmetric          P d = (d + d^T) / 2
+symmetric          P d = (d + d^T) / 2,  of a matrix with this structure too, unmarked
 hermitian          P d = (d + d^H) / 2
 positive_definite  the same, within half of the least eigenvalue
 triangular         P d = the triangle of d, without its diagonal where that is one
+orthonormal        P d = d - X (X^H d + d^H X) / 2
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import numpy_dtype
+from ldiv.arrays import adjoint, numpy_dtype
+from ldiv.derivative import like
 from ldiv.eigen import eigsh
 from ldiv.errors import NotPositiveDefiniteError, NotSymmetricError, got
 from ldiv.matrix import Matrix
-from ldiv.recorded import like
 from ldiv.rule import Array, asnumpy, leaves
 from ldiv.sparse import SparseArray
+from ldiv.structures.sparse import Sparse
+from ldiv.structures.symmetric import Symmetric
 from ldiv.validate import require_float
 
 FIRST = 2.0**-5  # the largest step, relative to the argument
@@ -33,7 +36,7 @@ class Argument:
     """An argument of a function, and where it may move."""
 
     value: Any
-    project: Map = lambda d: d
+    mark: Map | None = None  # the projection, where a mark says it
     reach: float = np.inf  # how long a perturbation may be
 
     def __post_init__(self) -> None:
@@ -47,6 +50,10 @@ class Argument:
     def flat(self) -> list[Array]:
         return leaves(self.value.params) if isinstance(self.value, Matrix) else [self.value]
 
+    @property
+    def project(self) -> Map:
+        return self.mark or _promised(self.value)
+
     def rebuilt(self, flat: list[Array]) -> Any:
         return like(self.value, flat)
 
@@ -56,20 +63,27 @@ class Argument:
 
     def basis(self) -> Iterator[tuple[str, list[Array]]]:
         """One direction for each entry that is free, two for a complex one."""
-        values = [asnumpy(x) for x in self.flat]
+        values, seen = [asnumpy(x) for x in self.flat], set[bytes]()
         for at, x in enumerate(values):
             sizes = _sizes(x).ravel()
             for k in range(x.size):
                 for unit in (1, 1j) if x.dtype.kind == "c" else (1,):
-                    flat = [np.zeros_like(v) for v in values]
+                    flat = [np.zeros(v.shape, v.dtype) for v in values]
                     flat[at].reshape(-1)[k] = unit * sizes[k]
                     flat[at] = self.project(flat[at])
-                    if k in np.flatnonzero(flat[at])[:1]:  # each pair (i, j), (j, i) once
+                    if _new(flat[at], seen):  # each pair (i, j), (j, i) once
                         yield f"[{', '.join(map(str, np.unravel_index(k, x.shape)))}]" + " i" * (unit == 1j), self._within(flat)
 
     def _within(self, flat: list[Array]) -> list[Array]:
         length = np.sqrt(sum(np.linalg.norm(d) ** 2 for d in flat))
         return [d * min(1.0, self.reach / (2 * FIRST * length)) if length else d for d in flat]
+
+
+def _new(d: Array, seen: set[bytes]) -> bool:
+    """Whether d is not zero, and neither d nor -d has been seen."""
+    known = {d.tobytes(), (0 - d).tobytes()} & seen
+    seen.add((d + 0.0).tobytes())
+    return bool(d.any()) and not known
 
 
 def _normal(rng: np.random.Generator, x: Array) -> Array:
@@ -112,6 +126,14 @@ def triangular(L: Any, *, lower: bool = True, unit_diagonal: bool = False) -> Ar
     return Argument(L, lambda d: d * inside)
 
 
+def orthonormal(X: Any) -> Argument:
+    """For gradcheck: X (*batch, n, k) has orthonormal columns, and keeps them: X^H dX + dX^H X = 0."""
+    x = asnumpy(X)
+    if (defect := np.abs(adjoint(x) @ x - np.eye(x.shape[-1])).max(initial=0)) > 1e-8:
+        raise ValueError(got("X", "orthonormal columns", f"X^H X - I up to {defect:.1e}", "Take the Q of a QR factorization."))
+    return Argument(X, lambda d: d - x @ (adjoint(x) @ d + adjoint(d) @ x) / 2)
+
+
 def _self_adjoint(name: str, A: Any, conj: Map, partner: str) -> Argument:
     swap = exchange(A)
     if swap is None:
@@ -121,7 +143,22 @@ def _self_adjoint(name: str, A: Any, conj: Map, partner: str) -> Argument:
     defect, largest = np.abs(x - conj(swap(x))).max(initial=0), np.abs(x).max(initial=0)
     if defect > 1e-12 * largest:
         raise NotSymmetricError(float(defect / largest), partner)
-    return Argument(A, lambda d: (d + conj(swap(d))) / 2)
+    return Argument(A, _part(swap, conj))
+
+
+def _part(swap: Map, conj: Map) -> Map:
+    return lambda d: (d + conj(swap(d))) / 2
+
+
+def _promised(value: Any) -> Map:
+    """A matrix that is known to be symmetric stays so; all numbers of any other one may move."""
+    structure = getattr(value, "structure", None)
+    if isinstance(structure, Symmetric):
+        base, p = structure.base, value.params
+        swap = exchange(SparseArray(base, p) if isinstance(base, Sparse) else p)
+        if swap is not None:
+            return _part(swap, np.conj if structure.op == "H" else lambda d: d)
+    return lambda d: d
 
 
 def _least_eigenvalue(A: Any) -> float:

@@ -15,8 +15,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ldiv.checker.tangents import FIRST
 from ldiv.rule import Array
-from ldiv.testing.tangents import FIRST
 
 LEVELS = 14
 COLUMNS = 5

@@ -1,0 +1,164 @@
+"""Sparse Jacobians and Hessians: how many products they take, and the time over dense ones and over asdex.
+
+products    of the colouring, forward and reverse, and of asdex's on the same pattern; seconds of the colouring, which is done once
+torch       ldiv.jacobian on a pattern over torch.func.jacrev
+jax         over asdex on the same pattern, both compiled, both coloured beforehand; and not compiled. Every Jacobian of ldiv is
+            checked by one more product; that is counted
+
+asdex takes part where it is installed: pip install asdex==0.5.1
+
+python bench/bench_jacobian.py [--quick]
+"""
+
+from __future__ import annotations
+
+import one_thread  # noqa: F401  # isort: split
+
+import time
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import fields
+import jax
+import numpy as np
+import torch
+from fields import Problem
+from measure import Figure, arguments, compare, report, side_by_side
+
+import ldiv
+from ldiv.colouring import compression
+from ldiv.pattern import Pattern
+
+OURS, DENSE, PEER = "ldiv", "torch.func.jacrev", "asdex"
+HERE = find_spec("asdex") is not None
+KINDS = ("Jacobian", "Hessian")
+OTHERS = {"Jacobian": "auto", "Hessian": "symmetric"}  # the modes of the colouring
+CALLS = 20  # at a time: one takes less than the clock and the machine disturb
+
+
+def pattern_of(a: Any) -> Any:
+    """As `detect_pattern` would give it, so that the colouring is kept on it."""
+    return ldiv.coo_array((np.ones(a.nnz), a.coords), shape=a.shape)
+
+
+# -- products ----------------------------------------------------------------------------------------------------------------------------
+
+
+def products(title: str, a: Any, targets: dict[str, int | None]) -> list[Figure]:
+    """Of the Jacobian and the Hessian on a symmetric pattern."""
+    figures = []
+    for kind, target in targets.items():
+        seconds, how = _timed(lambda kind=kind: compression(Pattern(*a.coords, a.shape), OTHERS[kind]))
+        count = how.forward.shape[1] + how.reverse.shape[0]
+        over, theirs = _timed(lambda kind=kind: coloured(a, kind)) if HERE else (None, None)
+        figures.append(Figure(title, f"products, {kind}: {OURS}", count, "", target, seconds))
+        if theirs is not None:
+            figures.append(Figure(title, f"products, {kind}: {PEER}", theirs.num_colors, "", None, over))
+    return figures
+
+
+def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = work()
+    return time.perf_counter() - start, result
+
+
+def coloured(a: Any, kind: str) -> Any:
+    """asdex's colouring."""
+    import asdex
+
+    colour = {"Jacobian": asdex.jacobian_coloring_from_sparsity, "Hessian": asdex.hessian_coloring_from_sparsity}[kind]
+    return colour(asdex.SparsityPattern.from_coo(*a.coords, a.shape))
+
+
+# -- times -------------------------------------------------------------------------------------------------------------------------------
+
+
+def over_dense(problem: Problem, rounds: int) -> Figure:
+    """PyTorch."""
+    pattern, x = pattern_of(problem.pattern), torch.from_numpy(start(problem.n))
+    contenders: dict[str, Callable[[Any], Any]] = {
+        OURS: lambda x: ldiv.jacobian(problem.f, x, pattern=pattern),
+        DENSE: torch.func.jacrev(problem.f),
+    }
+    found = contenders[OURS](x)
+    torch.testing.assert_close(found.toarray(), contenders[DENSE](x))
+    return compare(side_by_side(contenders, lambda i: x * (1 + i / 1000), rounds), problem.title, OURS, DENSE, 0.02)
+
+
+def start(n: int) -> Any:
+    return np.random.default_rng(n).standard_normal(n)
+
+
+def over_asdex(problem: Problem, kind: str, rounds: int, calls: int) -> list[Figure]:
+    """JAX, compiled and not."""
+    ours, theirs = by_ldiv(problem, kind), by_asdex(problem, kind)
+    x = jax.numpy.asarray(start(problem.n))
+    _agree(ours(x), theirs(x))
+    forms = [("jit", calls, {OURS: jax.jit(ours), PEER: jax.jit(theirs)}, 1.2), ("not compiled", 1, {OURS: ours, PEER: theirs}, None)]
+    figures = []
+    for form, many, contenders, target in forms:
+        repeated = {name: lambda xs, run=run: [jax.block_until_ready(run(x)) for x in xs][-1] for name, run in contenders.items()}
+        seconds = side_by_side(repeated, lambda i, many=many: [x * (1 + (i * many + k) / 1000) for k in range(many)], rounds)
+        each = {name: [s / many for s in turns] for name, turns in seconds.items()}
+        figure = compare(each, problem.title, OURS, PEER, target)
+        figures.append(Figure(figure.problem, f"{kind}, {form}: {figure.what}", *list(vars(figure).values())[2:]))
+    return figures
+
+
+def by_ldiv(problem: Problem, kind: str) -> Callable[[Any], Any]:
+    """x -> the values on the pattern."""
+    pattern = pattern_of(problem.pattern)
+    if kind == "Hessian":
+        return lambda x: ldiv.hessian(problem.energy, x, pattern=pattern).data
+    return lambda x: ldiv.jacobian(problem.f, x, pattern=pattern).data
+
+
+def by_asdex(problem: Problem, kind: str) -> Callable[[Any], Any]:
+    import asdex
+
+    colouring = coloured(problem.pattern, kind)
+    if kind == "Hessian":
+        matrix = asdex.hessian_from_coloring(problem.energy, colouring)
+    else:
+        matrix = asdex.jacobian_from_coloring(problem.f, colouring)
+    return lambda x: matrix(x).data
+
+
+def _agree(ours: Any, theirs: Any) -> None:
+    np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-10 * float(abs(ours).max()))
+
+
+# ----------------------------------------------------------------------------------------------------------------------------------------
+
+
+def all_products(sizes: Sequence[int]) -> list[Figure]:
+    chain, side, triangulated = sizes
+    found = [("tridiagonal", fields.line(chain), {"Jacobian": 3, "Hessian": 3}), ("arrow", fields.arrow(400), {"Jacobian": 4, "Hessian": 4})]
+    found.append(("five-point stencil", fields.stencil(side), {"Jacobian": 7, "Hessian": None}))
+    good, any_points = (fields.mesh(points, "").pattern for points in (fields.even(triangulated), fields.scattered(triangulated**2)))
+    found.append(("triangles", good, {"Jacobian": 10, "Hessian": 10}))
+    found.append((f"triangles of random points, up to {np.bincount(any_points.row).max()} in a row", any_points, dict.fromkeys(KINDS)))
+    return [figure for title, a, targets in found for figure in products(f"{title}, n = {a.shape[0]:,}", a, targets)]
+
+
+def main() -> None:
+    options = arguments(__doc__)
+    jax.config.update("jax_enable_x64", True)
+    torch.set_num_threads(1)
+    rounds, calls = (2, 2) if options.quick else (9, CALLS)
+    figures = all_products((50, 8, 8) if options.quick else (5000, 71, 71))
+    dense = [fields.chain(50), fields.grid(7)] if options.quick else [fields.chain(5000), fields.grid(71)]
+    figures += [over_dense(problem, 2 if options.quick else 3) for problem in dense]
+    problems = [fields.chain(50), fields.grid(8), fields.mesh(fields.even(8), "triangles")]
+    if not options.quick:
+        problems = [p for side in (71, 224) for p in (fields.chain(side**2), fields.grid(side), fields.mesh(fields.even(side), "triangles"))]
+    note = "" if HERE else "asdex: not installed."
+    if HERE:
+        figures += [figure for problem in problems for kind in KINDS for figure in over_asdex(problem, kind, rounds, calls)]
+    report("jacobian", figures, options, note)
+
+
+if __name__ == "__main__":
+    main()

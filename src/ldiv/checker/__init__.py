@@ -1,0 +1,1 @@
+"""gradcheck, and what it is made of."""

@@ -1,0 +1,81 @@
+"""Other gauges: eigenvectors, singular vectors times Q, those of ldiv and those of the framework's own eigh and svd."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from ldiv.arrays import adjoint
+from ldiv.gauge import Draw, gauge, regauged
+
+CLUSTER = 1e-9  # of the largest eigenvalue: nearer ones are taken for repeated
+LINALG = {"torch": "torch.linalg", "jax": "jax.numpy.linalg"}  # in NumPy only functions of ldiv have derivatives
+
+
+def flipped(w: Any, complex_vectors: bool) -> Any:
+    return -np.eye(len(w))
+
+
+def alternating(w: Any, complex_vectors: bool) -> Any:
+    return np.diag((-1.0) ** np.arange(len(w)))
+
+
+def phased(w: Any, complex_vectors: bool) -> Any:
+    return np.diag(np.exp(1j * np.arange(1, len(w) + 1))) if complex_vectors else flipped(w, complex_vectors)
+
+
+def rotated(w: Any, complex_vectors: bool) -> Any:
+    """Random inside each cluster, one where there is none."""
+    rng, q = np.random.default_rng(len(w)), np.eye(len(w), dtype=complex if complex_vectors else float)
+    cuts = np.flatnonzero(np.abs(np.diff(w)) > CLUSTER * np.abs(w).max(initial=0)) + 1
+    for cluster in np.split(np.arange(len(w)), cuts):
+        if len(cluster) > 1:
+            x = rng.standard_normal(2 * (len(cluster),)) + 1j * complex_vectors * rng.standard_normal(2 * (len(cluster),))
+            q[np.ix_(cluster, cluster)] = np.linalg.qr(x if complex_vectors else x.real)[0]
+    return q
+
+
+GAUGES: dict[str, tuple[Draw, ...]] = {
+    "the signs or phases of eigenvectors": (flipped, alternating, phased),
+    "the basis inside a repeated eigenvalue": (rotated,),
+}
+
+
+@contextmanager
+def other_gauge(draw: Draw, framework: str) -> Iterator[list[bool]]:
+    """Inside, eigenvectors are in another gauge; the list is empty unless there were any."""
+    used: list[bool] = []
+
+    def noted(w: Any, complex_vectors: bool) -> Any:
+        used.append(True)
+        return draw(w, complex_vectors)
+
+    with ExitStack() as changed:
+        changed.enter_context(gauge(noted))
+        if (module := sys.modules.get(LINALG.get(framework, ""))) is not None:
+            for name in ("eigh", "svd"):
+                changed.enter_context(patch.object(module, name, _regauging(getattr(module, name))))
+        yield used
+
+
+def _regauging(f: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        found = f(*args, **kwargs)
+        if isinstance(found, tuple) and len(found) == 2:
+            return _like(found, found[0], regauged(*found))
+        if isinstance(found, tuple) and found[0].shape[-1] == found[1].shape[-1] == found[2].shape[-2]:
+            u, s, vh = found
+            return _like(found, regauged(s, u), s, adjoint(regauged(s, adjoint(vh))))
+        return found
+
+    return call
+
+
+def _like(found: Any, *parts: Any) -> Any:
+    """The same kind of tuple: those with names are made of several arguments, but PyTorch's of one."""
+    return found._replace(**dict(zip(found._fields, parts, strict=True))) if hasattr(found, "_fields") else type(found)(parts)

@@ -1,0 +1,208 @@
+"""gradcheck: every derivative of a function, in every mode, against differences that know how wrong they are.
+
+With cotangents c fixed at random, L = Re <c, y> + |y|^2 / 2s, directions d and e in the tangent space of the arguments:
+
+    jvp   <L_y, y'[d]>       vjp   <L', d>       vjp against jvp    the two of them
+    second order   <L''[e], d>,  by the four compositions of forward and reverse, against differences of <L', d> along e
+    vmap           the function and its gradient at two points
+    gauge          the same values with other eigenvectors, where there are any
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ldiv.checker.findings import NOISY, SMALL, Finding, Report, found
+from ldiv.checker.gauges import GAUGES, other_gauge
+from ldiv.checker.inner import inner
+from ldiv.checker.loss import Loss
+from ldiv.checker.references import derivative
+from ldiv.checker.tangents import FIRST, Argument
+from ldiv.errors import NotDifferentiableError, got
+from ldiv.rule import Array, asnumpy, public
+from ldiv.validate import require_option
+
+FIRST_ORDER = ("vjp", "jvp", "vjp against jvp")
+SECOND_ORDER = ("reverse over reverse", "forward over reverse", "reverse over forward", "forward over forward")
+MODES = (*FIRST_ORDER, *SECOND_ORDER, "vmap", "gauge")
+RTOL = 1e-7
+GAUGE = 1e-8  # of the values: evaluated twice, they differ by rounding only
+REFUSAL = re.compile(
+    r"not (yet )?(been )?(implement|support)|(does not|doesn't|don't) (have|support)|must (implement|override)|can't apply forward|"
+    r"once_differentiable|traced array"
+)
+Vector = list[Any]
+
+
+@public
+def gradcheck(
+    f: Callable[..., Any],
+    *args: Any,
+    modes: tuple[str, ...] | list[str] | None = None,
+    exhaustive: bool = False,
+    seed: int = 0,
+    rtol: float | None = None,
+    raise_exception: bool = True,
+) -> Report:
+    """Check all derivatives of a function of PyTorch, JAX or NumPy arrays.
+
+    f: returns an array or a tuple of arrays, real or complex; integers are ignored. NumPy functions apply one rule, as in `ldiv.vjp`.
+    args: float64 or complex128: arrays, SparseArrays and other matrices (their numbers move, their pattern stays), and matrices marked
+    `symmetric`, `hermitian`, `positive_definite`, `triangular` or `orthonormal`, which stay so; f is given the plain array or matrix.
+    modes: of "vjp", "jvp", "vjp against jvp", "reverse over reverse", "forward over reverse", "reverse over forward", "forward over
+    forward", "vmap", "gauge" (values must not depend on signs, phases, and bases inside repeated eigenvalues, of the eigenvectors of ldiv's
+    functions and of `eigh` and `svd` of the framework's linalg); all by default (NumPy: the first three and the last). A mode that f
+    refuses is an error only if it was asked for.
+    exhaustive: entry by entry, else along one random direction for each argument. rtol: allowed beside the error bar, 1e-7.
+    Returns a Report, or raises WrongDerivativeError, TooNoisyError (both AssertionErrors) unless raise_exception is False.
+    Cost: 10 to 30 evaluations of f, and of its gradient, whatever the sizes; exhaustive: for each entry.
+
+    >>> import ldiv, torch
+    >>> A = torch.tensor([[2.0, 1.0], [1.0, 5.0]], dtype=torch.float64)
+    >>> ldiv.gradcheck(torch.linalg.eigvalsh, ldiv.symmetric(A)).ok
+    True
+    """
+    loss = Loss(f, [a if isinstance(a, Argument) else Argument(a) for a in args], seed)
+    every = (*FIRST_ORDER, "gauge") if loss.name == "numpy" else MODES
+    for mode in modes or ():
+        require_option("modes", mode, every)
+    report = Check(loss, tuple(modes or every), modes is not None, exhaustive, RTOL if rtol is None else rtol).run()
+    if raise_exception:
+        report.insist()
+    return report
+
+
+class Check:
+    """All modes of one loss."""
+
+    def __init__(self, loss: Loss, modes: tuple[str, ...], asked: bool, exhaustive: bool, rtol: float) -> None:
+        self.loss, self.modes, self.rtol, self.report = loss, modes, rtol, Report()
+        against = {"vjp", "jvp"} if "vjp against jvp" in modes else set()
+        twice = {"vjp"} if set(modes) & set(SECOND_ORDER) else set()
+        self.needed = {*modes, *against, *twice} if asked else set()
+        self.of = [a.value if len(a.flat) == 1 else x for a in loss.args for x in a.flat]
+        self.e = [d for a in loss.args for d in a.random(loss.rng)]
+        self.near = loss.near(self.e)
+        self.directions: list[tuple[int, str, Vector]] = [
+            (i, where, self._alone(i, d))
+            for i, a in enumerate(loss.args)
+            for where, d in (list(a.basis()) if exhaustive else [("", a.random(loss.rng))])
+        ]
+
+    def _alone(self, i: int, d: Vector) -> Vector:
+        """Argument i moves, the others do not."""
+        return [v for j, a in enumerate(self.loss.args) for v in (d if j == i else [np.zeros_like(asnumpy(x)) for x in a.flat])]
+
+    def run(self) -> Report:
+        loss = self.loss
+        if "gauge" in self.modes:
+            self.gauge()
+        if set(self.modes) == {"gauge"}:
+            return self.report
+        self.attempt("vjp", lambda: loss.gradient(self.near))  # first elsewhere: what is kept by mistake is stale now
+        v = self.attempt("vjp", lambda: loss.gradient(loss.x))
+        pushed = self.attempt("jvp", lambda: [loss.push(d) for _, _, d in self.directions])
+        if v is None and pushed is None:
+            raise ValueError(got("gradcheck", "a function with a derivative", str(self.report), "Nothing could be checked."))
+        slopes = np.array([loss.slope(d) for _, _, d in self.directions]).reshape(-1, 2)
+        expected, bar = slopes.T
+        if v is not None:
+            self.compare("vjp", self.along(v), expected, bar, loss.size)
+        if pushed is not None:
+            self.compare("jvp", [(dy, loss.c_bar) for dy in pushed], expected, bar, loss.size, of=None)
+        if v is not None and pushed is not None:
+            backward = np.array([inner(tuple(v), tuple(d)) for _, _, d in self.directions])
+            self.compare("vjp against jvp", [(dy, loss.c_bar) for dy in pushed], backward, bar, loss.size, of=None)
+        unsure = bar.max(initial=0)
+        if unsure > NOISY * max(np.abs(expected).max(initial=0), SMALL * loss.size):
+            return self.report  # the rest would only be more noisy
+        if v is not None and set(self.modes) & set(SECOND_ORDER):
+            self.second_order(v)
+        if "vmap" in self.modes:
+            self.vmap(FIRST * unsure)
+        return self.report
+
+    def attempt(self, mode: str, compute: Callable[[], Any]) -> Any:
+        """The derivative, or None where the function says that it has none of this kind."""
+        try:
+            return compute()
+        except NotDifferentiableError:
+            raise
+        except Exception as error:
+            if REFUSAL.search(str(error)) is None or mode in self.needed:
+                error.add_note(f"gradcheck: in the mode {mode}")
+                raise
+            self.report.refused[mode] = str(error).partition("\n")[0][:120]
+            return None
+
+    def along(self, v: Vector) -> list[tuple[Vector, Vector]]:
+        return [(v, d) for _, _, d in self.directions]
+
+    def compare(self, mode: str, pairs: list[tuple[Vector, Vector]], expected: Array, bar: Array, size: Any, of: Any = ()) -> None:
+        """One finding for each argument."""
+        if mode not in self.modes:
+            return
+        for i in range(len(self.loss.args)):
+            mine = [k for k, (j, _, _) in enumerate(self.directions) if j == i]
+            if not mine:
+                continue
+            where = [self.directions[k][1] for k in mine]
+            sizes = np.broadcast_to(size, len(pairs))[mine]
+            of_pairs = self.of if of == () else None
+            self.add(found(mode, f"argument {i}", where, [pairs[k] for k in mine], expected[mine], bar[mine], sizes, self.rtol, of_pairs))
+
+    def add(self, finding: Finding) -> None:
+        self.report.findings.append(finding)
+
+    def second_order(self, v: Vector) -> None:
+        loss = self.loss
+        size = np.array([sum(float(np.abs(g * t).sum()) for g, t in zip(v, d, strict=True)) for _, _, d in self.directions])
+
+        def slopes(t: float) -> Array:
+            g = tuple(loss.gradient(loss.moved(self.e, t)))
+            return np.array([inner(g, tuple(d)) for _, _, d in self.directions])
+
+        expected, bar = derivative(slopes, size)
+        for mode, compute in loss.curvatures(self.e).items():
+            if mode in self.modes and (product := self.attempt(mode, compute)) is not None:
+                self.compare(mode, self.along(product), expected, bar, size)
+        mode, one = "forward over forward", np.ones(())
+        if mode in self.modes:
+            twice = self.attempt(mode, lambda: [loss.forward_twice(self.e, d) for _, _, d in self.directions])
+            if twice is not None:
+                self.compare(mode, [([value], [one]) for value in twice], expected, bar, size, of=None)
+
+    def gauge(self) -> None:
+        """The values are those of the problem, not of the eigenvectors that were chosen."""
+        loss = self.loss
+        y = inner(tuple(loss.values(loss.x)), tuple(loss.c_bar))
+        for what, draws in GAUGES.items():
+            for draw in draws:
+                with other_gauge(draw, loss.name) as used:
+                    values = loss.values(loss.x)
+                if not used:
+                    return
+                finding = found("gauge", "the values", [""], [(values, loss.c_bar)], y, GAUGE * loss.size, loss.size, self.rtol)
+                if finding.failed:
+                    break
+            self.add(replace(finding, looks=f"they depend on {what}" if finding.failed else ""))
+
+    def vmap(self, noise: float) -> None:
+        loss = self.loss
+        points = [loss.x, self.near]
+        stacked = loss.arrays([np.stack(pair) for pair in zip(*points, strict=True)])
+        parts = {"the values": (loss.apply, loss.values), "the gradient": (lambda xs: loss.transforms.gradient(loss, xs), loss.gradient)}
+        for subject, (f, each) in parts.items():
+            if subject == "the gradient" and "vjp" in self.report.refused:
+                continue
+            batch = self.attempt("vmap", lambda f=f: loss.out(loss.transforms.vmap(f)(stacked)))  # type: ignore[misc]
+            if batch is None:
+                continue
+            single = [np.stack(pair) for pair in zip(*map(each, points), strict=True)]
+            w = [loss.normal(y) for y in single]
+            self.add(found("vmap", subject, [""], [(batch, w)], inner(tuple(single), tuple(w)), noise, loss.size, self.rtol))

@@ -1,0 +1,139 @@
+"""The loss L of a function f of several arrays, its derivatives by every transform of the framework, and its differences.
+
+L = Re <c, y> + |y|^2 / 2s,  y = f(x),  c random;  both terms, or derivatives of f and of c^H f could be told apart by no second order
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ldiv.arrays import alike, conj, numpy_dtype, real
+from ldiv.checker.references import FAILURES, LEVELS, derivative
+from ldiv.checker.tangents import FIRST, Argument
+from ldiv.checker.transforms import transforms
+from ldiv.derivative import jvp, vjp
+from ldiv.errors import got
+from ldiv.matrix import Matrix
+from ldiv.rule import Array, asnumpy, frontend_of, leaves, namespace
+
+Vector = list[Any]
+
+
+class Loss:
+    """f and L as functions of the list of all arrays of the arguments; the point is x."""
+
+    def __init__(self, f: Callable[..., Any], args: list[Argument], seed: int) -> None:
+        if not args:
+            raise ValueError(got("gradcheck", "at least one argument to differentiate in", "none", "Close over the constants only."))
+        self.f, self.args, self.rng = f, args, np.random.default_rng(seed)
+        flat = [x for a in args for x in a.flat]
+        self.x = [np.array(asnumpy(x)) for x in flat]
+        self.name = frontend_of(*flat).__name__.rpartition(".")[2]
+        self.xp, self.where = namespace(flat[0]), {k: v for k, v in alike(flat[0]).items() if k != "dtype"}
+        if self.name != "numpy":
+            self.transforms = transforms(self.name)
+        y = self.values(self.x)
+        if not y:
+            raise TypeError(got("gradcheck", "a function with real or complex values", "none", "Integers have no derivatives."))
+        self.c = [self.normal(v) for v in y]
+        self.s = max(float(np.abs(v).max(initial=0)) for v in y) or 1.0
+        self.c_bar = [c + v / self.s for c, v in zip(self.c, y, strict=True)]
+        self.size = sum(float(np.abs(c * v).sum()) for c, v in zip(self.c_bar, y, strict=True))
+
+    def normal(self, like: Array) -> Array:
+        draw = self.rng.standard_normal(like.shape)
+        return draw + 1j * self.rng.standard_normal(like.shape) if like.dtype.kind == "c" else draw
+
+    def arrays(self, xs: Vector) -> Vector:
+        return [self.xp.asarray(np.array(x), **self.where) for x in xs]
+
+    def whole(self, xs: Vector) -> list[Any]:
+        rest = iter(xs)
+        return [a.rebuilt([next(rest) for _ in a.flat]) for a in self.args]
+
+    def apply(self, xs: Vector) -> Vector:
+        """All outputs that have derivatives, of arrays of the framework."""
+        return [v for v in every_leaf(self.f(*self.whole(xs))) if numpy_dtype(v).kind in "fc"]
+
+    def __call__(self, xs: Vector) -> Any:
+        pairs = zip(self.arrays(self.c), self.apply(xs), strict=True)
+        return sum(self.xp.sum(real(conj(c) * y + conj(y) * y / (2 * self.s))) for c, y in pairs)
+
+    def values(self, xs: Vector) -> Vector:
+        return [np.asarray(asnumpy(v) if self.name != "numpy" else v) for v in self.apply(self.arrays(xs))]
+
+    def moved(self, d: Vector, t: complex) -> Vector:
+        return [x + t * v for x, v in zip(self.x, d, strict=True)]
+
+    def near(self, d: Vector) -> Vector:
+        """A point along d, as far as f can go."""
+        for k in range(1, LEVELS, 3):
+            try:
+                xs = self.moved(d, FIRST / 2**k)
+                if all(np.isfinite(y).all() for y in self.values(xs)):
+                    return xs
+            except FAILURES:
+                continue
+        return self.x
+
+    def gradient(self, xs: Vector) -> Vector:
+        if self.name != "numpy":
+            return self.out(self.transforms.gradient(self, self.arrays(xs)))
+        y, pullback = vjp(self.f, *self.whole(self.arrays(xs)))
+        smooth = [np.asarray(v).dtype.kind in "fc" for v in every_leaf(y)]
+        rest = iter([c + v / self.s for c, v in zip(self.c, self.values(xs), strict=True)])
+        bars = tuple(next(rest) if s else None for s in smooth)
+        return [x for g in pullback(bars if isinstance(y, tuple) else bars[0]) for x in every_leaf(g)]
+
+    def push(self, d: Vector) -> Vector:
+        """The tangents of the outputs."""
+        if self.name != "numpy":
+            return self.out(self.transforms.jvp(self.apply, (self.arrays(self.x),), (self.arrays(d),))[1])
+        y, dy = jvp(self.f, *(tuple(self.whole(self.arrays(v))) for v in (self.x, d)))
+        return [t for v, t in zip(every_leaf(y), every_leaf(dy), strict=True) if np.asarray(v).dtype.kind in "fc"]
+
+    def out(self, xs: Any) -> Vector:
+        return [asnumpy(x) for x in xs]
+
+    def slope(self, d: Vector) -> tuple[float, float]:
+        """<L', d> by differences of the outputs, and its bar."""
+
+        def g(t: complex) -> Array:
+            return np.array([sum((np.conj(c) * y).sum() for c, y in zip(self.c_bar, self.values(self.moved(d, t)), strict=True))])
+
+        analytic = all(v.dtype.kind == "f" for v in [*self.x, *self.c])
+        value, bar = derivative(lambda t: g(t).real, np.array([self.size]), (lambda h: g(1j * h)) if analytic else None)
+        return float(value[0]), float(bar[0])
+
+    def curvatures(self, e: Vector) -> dict[str, Callable[[], Vector]]:
+        """L''[e], a cotangent, by three of the compositions."""
+        fw, x, along = self.transforms, self.arrays(self.x), self.arrays(e)
+
+        def gradient(xs: Vector) -> Vector:
+            return fw.gradient(self, xs)
+
+        def slope(xs: Vector) -> Any:
+            return sum(self.xp.sum(real(conj(g) * d)) for g, d in zip(gradient(xs), along, strict=True))
+
+        def tangent(xs: Vector) -> Any:
+            return fw.jvp(self, (xs,), (along,))[1]
+
+        return {
+            "reverse over reverse": lambda: self.out(fw.gradient(slope, x)),
+            "forward over reverse": lambda: self.out(fw.jvp(gradient, (x,), (along,))[1]),
+            "reverse over forward": lambda: self.out(fw.gradient(tangent, x)),
+        }
+
+    def forward_twice(self, e: Vector, d: Vector) -> Array:
+        fw = self.transforms
+        return np.asarray(asnumpy(fw.jvp(lambda x: fw.jvp(self, (x,), (self.arrays(e),))[1], (self.arrays(self.x),), (self.arrays(d),))[1]))
+
+
+def every_leaf(y: Any) -> list[Any]:
+    """The arrays of an output: of tuples, lists and matrices."""
+    if isinstance(y, Matrix):
+        return leaves(y.params)
+    return [v for part in y for v in every_leaf(part)] if isinstance(y, tuple | list) else [y]

@@ -1,0 +1,123 @@
+"""vjp and jvp: one derivative of a function of arrays; in PyTorch and JAX of any function, in NumPy of one that applies one rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ldiv import recorded
+from ldiv.errors import got
+from ldiv.matrix import Matrix
+from ldiv.rule import Array, frontend_of, leaves, namespace, public, rebuild
+from ldiv.sparse import SparseArray
+
+
+@public
+def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+    """Evaluate a function, and pull cotangents of its value back to its arguments.
+
+        y, pullback = vjp(f, *args);    pullback(y_bar)[i] = args_bar[i],    dL = Re <args_bar[i], d args[i]>
+
+    f: returns an array, or a tuple of arrays, whose cotangents are a tuple too, None for zero. With PyTorch and JAX arrays any function;
+    with NumPy arrays one that applies one rule: a function of ldiv, or your own around one, such as
+    `lambda A, b: ldiv.solve(A, b, assume_a="pos")`.
+    args: arrays, sparse arrays and other matrices; a SparseArray has a SparseArray as its cotangent, on the same pattern.
+    Complex cotangents have the sign of PyTorch's gradients in all frameworks; those of jax.vjp are their conjugates.
+    Cost: that of f; the pullback of a solve is one more solve with the same factorization. Differentiable in PyTorch and JAX.
+    Raises, with NumPy, ValueError if f applies several rules (use PyTorch or JAX to compose), or copies an argument on the way.
+
+    >>> import ldiv, numpy as np
+    >>> A, b = np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([2.0, 4.0])
+    >>> x, pullback = ldiv.vjp(ldiv.solve, A, b)
+    >>> A_bar, b_bar = pullback(np.array([1.0, 0.0]))
+    >>> b_bar
+    array([0.5, 0. ])
+    """
+    xs = _arrays("vjp", args)
+    y, pull = _of(xs).vjp(_on_arrays(f, args), xs)
+
+    def pullback(y_bar: Any) -> tuple[Any, ...]:
+        several = isinstance(y, tuple)
+        bars = _cotangents(y if several else (y,), y_bar if several else (y_bar,))
+        return _rebuilt(args, pull(bars if several else bars[0]))
+
+    return y, pullback
+
+
+@public
+def jvp(f: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+    """Evaluate a function, and push tangents of its arguments forward to its value.
+
+        y, dy = jvp(f, (A, b), (dA, db));    dy = f'(A, b)[dA, db]
+
+    f and primals as in `vjp`; a tangent is like its argument, or None for zero. Cost: that of f, and one more solve for a solve.
+
+    >>> import ldiv, numpy as np
+    >>> A, b = np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([2.0, 4.0])
+    >>> x, dx = ldiv.jvp(ldiv.solve, (A, b), (None, np.array([0.0, 1.0])))
+    >>> dx
+    array([0.  , 0.25])
+    """
+    if len(primals) != len(tangents):
+        raise ValueError(got("jvp", "a tangent, or None, for each argument", f"{len(tangents)} for {len(primals)}", "Match them."))
+    xs = _arrays("jvp", primals)
+    along = tuple(t for x, dx in zip(primals, tangents, strict=True) for t in _tangents(x, dx))
+    y, dy = _of(xs).jvp(_on_arrays(f, primals), xs, along)
+    return y, dy
+
+
+def _arrays(name: str, args: tuple[Any, ...]) -> tuple[Array, ...]:
+    if not args:
+        raise ValueError(got(name, "at least one argument to differentiate in", "none", "Close over the constants only."))
+    return tuple(x for a in args for x in flat_of(a))
+
+
+def _of(xs: tuple[Array, ...]) -> ModuleType:
+    frontend = frontend_of(*xs)
+    return recorded if isinstance(xs[0], np.ndarray) else frontend
+
+
+def _on_arrays(f: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:
+    return lambda *xs: f(*_rebuilt(args, xs))
+
+
+def _rebuilt(args: tuple[Any, ...], xs: Any) -> tuple[Any, ...]:
+    rest = iter(xs)
+    return tuple(like(a, [next(rest) for _ in flat_of(a)]) for a in args)
+
+
+def _cotangents(y: tuple[Array, ...], y_bar: tuple[Any, ...]) -> tuple[Array, ...]:
+    """Each like its value, zero for None."""
+    bars = tuple(namespace(v).zeros_like(v) if c is None else namespace(v).asarray(c) for v, c in zip(y, y_bar, strict=True))
+    for v, c in zip(y, bars, strict=True):
+        if tuple(c.shape) != tuple(v.shape):
+            raise ValueError(got("pullback", f"the shape {tuple(v.shape)} of the value", str(tuple(c.shape)), "It is the cotangent of the value."))
+    return bars
+
+
+def _tangents(arg: Any, tangent: Any) -> list[Array]:
+    """The arrays of a tangent, which must be like its argument; None is zero."""
+    if tangent is None:
+        return [None if isinstance(x, np.ndarray) else namespace(x).zeros_like(x) for x in flat_of(arg)]
+    if isinstance(arg, Matrix) and not (isinstance(tangent, Matrix) and tangent.structure == arg.structure):
+        raise ValueError(got("a tangent in jvp", f"one on the structure, or pattern, of {arg!r}", repr(tangent), "Make it with with_data."))
+    for x, t in zip(flat_of(arg), flat_of(tangent), strict=True):
+        frontend_of(x, t)
+        if tuple(t.shape) != tuple(x.shape):
+            raise ValueError(got("a tangent in jvp", f"the shape {tuple(x.shape)} of its argument", str(tuple(t.shape)), "Pass None for zero."))
+    return flat_of(tangent)
+
+
+def flat_of(arg: Any) -> list[Array]:
+    """The arrays that an argument holds."""
+    return leaves(arg.params) if isinstance(arg, Matrix) else [arg]
+
+
+def like(arg: Any, flat: list[Array]) -> Any:
+    """These arrays in place of those that an argument holds."""
+    if isinstance(arg, SparseArray):
+        return arg.with_data(flat[0])
+    return Matrix(arg.structure, rebuild(arg.params, flat)) if isinstance(arg, Matrix) else flat[0]
