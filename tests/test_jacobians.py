@@ -251,7 +251,7 @@ def test_products_with_a_derivative(asarray):
 
     A, dA = (ldiv.coo_array((asarray(v), (row, col)), shape=(4, 4)) for v in (values, dvalues))
     args, along = (A, asarray(b)), (dA, asarray(db))
-    (y, z), (dy, dz) = ldiv.jvp(f, args, along)
+    (y, _), (dy, dz) = ldiv.jvp(f, args, along)
     np.testing.assert_allclose(np.asarray(y), values * b[col])
     np.testing.assert_allclose(np.asarray(dy), dvalues * b[col] + values * db[col])
     bars = tuple(asarray(rng.standard_normal(k) + 1j * rng.standard_normal(k)) for k in (4, 2))
