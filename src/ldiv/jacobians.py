@@ -194,12 +194,17 @@ def _compressed(f: Function, x: Array, structure: Sparse, mode: str) -> SparseAr
 
 def sparse_values(structure: Sparse, mode: str, f: Function, x: Array) -> Array:
     """The entries of the Jacobian of f at x, on a pattern."""
-    how: Compression = structure.memo(("compression", mode), lambda: compression(structure.pattern, mode))
-    xp, parts = namespace(x), []
-    if how.forward.shape[1]:
-        parts.append(_products(f, x, xp.asarray(how.forward, **alike(x))).reshape(-1))
+    how, seeds = structure.memo(("compression", mode), lambda: _seeded(structure.pattern, mode))
+    xp = namespace(x)
+    seeds = xp.asarray(seeds, **alike(x))
+    products = _products(f, x, seeds)
+    parts = [products[:, :-1].reshape(-1)]
     if how.reverse.shape[0]:
         parts.append(_cotangents(f, x, xp.asarray(how.reverse, **alike(x))).reshape(-1))
-    values = xp.concat(parts)[how.index] if parts else xp.zeros((0,), **alike(x))
-    v = xp.asarray(np.random.default_rng(structure.pattern.nnz).standard_normal(x.shape[0]), **alike(x))
-    return agreed(structure, values, v, frontend_of(x).jvp(f, (x,), (v,))[1])
+    return agreed(structure, xp.concat(parts)[how.index], seeds[:, -1], products[:, -1])
+
+
+def _seeded(pattern: Pattern, mode: str) -> tuple[Compression, Any]:
+    """The seeds that go forward have one more: a random direction, whose product must agree with the entries."""
+    how = compression(pattern, mode)
+    return how, np.column_stack([how.forward, np.random.default_rng(pattern.nnz).standard_normal(pattern.shape[1])])

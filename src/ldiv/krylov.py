@@ -20,7 +20,7 @@ import numpy as np
 from ldiv.arrays import alike, batch_of, broadcast, numpy_dtype, real
 from ldiv.assembled import Product, assembled
 from ldiv.errors import ConvergenceError, SingularMatrixError
-from ldiv.finite import require_finite
+from ldiv.finite import all_finite, require_finite
 from ldiv.journal import is_read, note
 from ldiv.options import Options
 from ldiv.progress import Progress
@@ -76,7 +76,7 @@ def run(engine: ModuleType, A: Product, M: Product, b: Array, options: Options, 
     insist((size <= wanted).all(), partial(_not_converged, _name(engine)), steps, *_worst(size, wanted, norm(b)))
     if is_read() and not traced(x):
         note(_name(engine), int(steps), float(xp.max(size / _or_one(norm(b)))))
-    insist(xp.isfinite(x).all(), lambda: SingularMatrixError(_name(engine), "a solution that overflows"))
+    insist(all_finite(x), lambda: SingularMatrixError(_name(engine), "a solution that overflows"))
     return x
 
 

@@ -29,7 +29,7 @@ import numpy as np
 from ldiv import journal, krylov
 from ldiv.arrays import alike, batch_of, broadcast, conj, device_of, fold, is_complex, numpy_dtype, real, unfold
 from ldiv.errors import EngineError, SingularMatrixError
-from ldiv.finite import require_finite
+from ldiv.finite import all_finite, require_finite
 from ldiv.memory import counts, remembered
 from ldiv.options import Options
 from ldiv.rule import Array, Tree, insist, leaves, namespace, on_host, rebuild, traced
@@ -82,6 +82,7 @@ def _choose(structure: Structure, dtype: np.dtype[Any], device: str, assume_a: s
     raise EngineError(f"no engine solves a {kind} matrix of {dtype} on {device} with assume_a={assume_a!r}, method={method!r}. {answers}.")
 
 
+@lru_cache
 def _asked(method: str) -> dict[str, ModuleType]:
     """The engines that a method stands for."""
     kinds = {"auto": (False, True), "direct": (False,), "iterative": (True,)}
@@ -194,7 +195,7 @@ def _solve_folded(factor: Factor, p: Tree, structure: Structure, b: Array, op: s
     batched = bool(_batch(structure, p))
     x = factor.solve(b if batched else fold(b), op)
     journal.note(type(factor).__module__.rpartition(".")[2])
-    insist(namespace(x).isfinite(x).all(), lambda: SingularMatrixError(type(factor).__name__, "a solution that overflows"))
+    insist(all_finite(x), lambda: SingularMatrixError(type(factor).__name__, "a solution that overflows"))
     return x if batched else unfold(x, batch_of(b, 2), b.shape[-1])
 
 

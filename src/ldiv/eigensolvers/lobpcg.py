@@ -20,7 +20,7 @@ from ldiv.arrays import alike, batch_of, broadcast, conj, numpy_dtype, real, tra
 from ldiv.assembled import Product, assembled
 from ldiv.eigenproblem import Task
 from ldiv.errors import ConvergenceError, NotPositiveDefiniteError, got
-from ldiv.finite import require_finite
+from ldiv.finite import all_finite, require_finite
 from ldiv.journal import is_read, note
 from ldiv.rule import Array, Tree, frontend_of, insist, leaves, namespace, on_host, rebuild, traced
 
@@ -171,7 +171,7 @@ def _step(task: Problem, state: State) -> State:
     xp, k = namespace(Q), Q.shape[1] // 2
     W = xp.where(size > enough, _residual(task, AQ[:, :k], BQ[:, :k], lam), 0)
     W = W if task.M is None else task.M(W)
-    insist(xp.isfinite(xp.abs(W)).all(), _not_finite)
+    insist(all_finite(W), _not_finite)
     W, BW = _basis(task, W, (*task.outside, (Q, BQ)))
     S, AS = xp.concat([Q, W], axis=1), xp.concat([AQ, task.A(W)], axis=1)
     BS = S if task.B is None else xp.concat([BQ, BW], axis=1)

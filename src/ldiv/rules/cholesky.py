@@ -18,6 +18,7 @@ from ldiv.arrays import adjoint, numpy_dtype
 from ldiv.errors import NotPositiveDefiniteError
 from ldiv.finite import require_finite
 from ldiv.rule import Array, Rule, Tree, frontend_of, insist, namespace
+from ldiv.rules.lower import product
 from ldiv.rules.triangles import between, half, hermitian, lower
 from ldiv.structures.symmetric import refuse_asymmetry
 
@@ -49,7 +50,7 @@ class Cholesky(Rule):
         if l_bar is None or not need[0]:
             return (None,)
         structure, p = lower(l)
-        return (between(structure.H, p, hermitian(half(adjoint(l) @ namespace(l).tril(l_bar)))),)
+        return (between(structure.H, p, hermitian(half(product("HN", l, l_bar)))),)
 
 
 def symmetric_part(a: Array, op: str) -> Array:

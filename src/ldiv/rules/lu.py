@@ -23,6 +23,7 @@ from ldiv.errors import NotDifferentiableError
 from ldiv.finite import require_finite
 from ldiv.rule import Array, Rule, Tree, frontend_of, insist, namespace, on_host
 from ldiv.rules.checked import checked
+from ldiv.rules.lower import product
 from ldiv.rules.row_order import row_order
 from ldiv.rules.triangles import lower, over, under, upper
 
@@ -71,8 +72,11 @@ class LU(Rule):
         if tall:
             A2 = over(bar[..., k:, :], _triangle_of(U).H, U)
             Ub = xp.triu(Ub - adjoint(packed[..., k:, :]) @ A2)
-        Lb = xp.tril(bar[..., :k, :k], k=-1)
-        Phi = xp.tril(Lb + adjoint(xp.tril(L1, k=-1)) @ Lb - Ub @ adjoint(U), k=-1)
+        strict, Lb = (xp.tril(x[..., :k, :k], k=-1) for x in (L1, bar))
+        Phi = Lb + product("HN", strict, Lb) - product("HN", adjoint(Ub[..., :k]), adjoint(U[..., :k]))
+        if packed.shape[-1] > k:
+            Phi = Phi - Ub[..., k:] @ adjoint(U[..., k:])
+        Phi = xp.tril(Phi, k=-1)
         inner = _over_leading(Phi, packed, "H")
         Eb = xp.concat([Ub[..., : k - 1] + inner, Ub[..., k - 1 :]], axis=-1) if k else Ub
         triangle, p = lower(L1, unit=True)
