@@ -15,7 +15,9 @@ from __future__ import annotations
 import one_thread  # noqa: F401  # isort: split
 
 import time
+import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -34,7 +36,7 @@ OURS, DENSE, PEER = "ldiv", "torch.func.jacrev", "asdex"
 HERE = find_spec("asdex") is not None
 KINDS = ("Jacobian", "Hessian")
 OTHERS = {"Jacobian": "auto", "Hessian": "symmetric"}  # the modes of the colouring
-CALLS = 20  # at a time: one takes less than the clock and the machine disturb
+CALLS, FEW = 20, 5  # at a time
 
 
 def pattern_of(a: Any) -> Any:
@@ -65,8 +67,10 @@ def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def coloured(a: Any, kind: str) -> Any:
-    """asdex's colouring."""
+    """asdex's colouring; it warns of as many products as columns."""
     import asdex
+
+    warnings.simplefilter("ignore", asdex.DenseColoringWarning)
 
     colour = {"Jacobian": asdex.jacobian_coloring_from_sparsity, "Hessian": asdex.hessian_coloring_from_sparsity}[kind]
     return colour(asdex.SparsityPattern.from_coo(*a.coords, a.shape))
@@ -92,19 +96,23 @@ def start(n: int) -> Any:
 
 
 def over_asdex(problem: Problem, kind: str, rounds: int, calls: int) -> list[Figure]:
-    """JAX, compiled and not."""
+    """JAX, compiled; and not, where `calls` are many, that is for small problems."""
     ours, theirs = by_ldiv(problem, kind), by_asdex(problem, kind)
     x = jax.numpy.asarray(start(problem.n))
-    _agree(ours(x), theirs(x))
-    forms = [("jit", calls, {OURS: jax.jit(ours), PEER: jax.jit(theirs)}, 1.2), ("not compiled", 1, {OURS: ours, PEER: theirs}, None)]
-    figures = []
-    for form, many, contenders, target in forms:
-        repeated = {name: lambda xs, run=run: [jax.block_until_ready(run(x)) for x in xs][-1] for name, run in contenders.items()}
-        seconds = side_by_side(repeated, lambda i, many=many: [x * (1 + (i * many + k) / 1000) for k in range(many)], rounds)
-        each = {name: [s / many for s in turns] for name, turns in seconds.items()}
-        figure = compare(each, problem.title, OURS, PEER, target)
-        figures.append(Figure(figure.problem, f"{kind}, {form}: {figure.what}", *list(vars(figure).values())[2:]))
-    return figures
+    compiled = {OURS: jax.jit(ours), PEER: jax.jit(theirs)}
+    _agree(*(run(x) for run in compiled.values()))
+    figures = [_turns(f"{kind}, jit", problem, compiled, rounds, calls, 1.2)]
+    return figures + ([_turns(f"{kind}, not compiled", problem, {OURS: ours, PEER: theirs}, rounds, 1, None)] if calls > FEW else [])
+
+
+def _turns(what: str, problem: Problem, contenders: dict[str, Callable[[Any], Any]], rounds: int, calls: int, target: float | None) -> Figure:
+    """Seconds of one of several calls: one takes less than the clock and the machine disturb."""
+    repeated = {name: lambda xs, run=run: [jax.block_until_ready(run(x)) for x in xs][-1] for name, run in contenders.items()}
+    x = start(problem.n)
+    seconds = side_by_side(repeated, lambda i: [jax.numpy.asarray(x * (1 + (i * calls + k) / 1000)) for k in range(calls)], rounds)
+    each = {name: [s / calls for s in turns] for name, turns in seconds.items()}
+    figure = compare(each, problem.title, OURS, PEER, target)
+    return replace(figure, what=f"{what}: {figure.what}")
 
 
 def by_ldiv(problem: Problem, kind: str) -> Callable[[Any], Any]:
@@ -133,31 +141,37 @@ def _agree(ours: Any, theirs: Any) -> None:
 # ----------------------------------------------------------------------------------------------------------------------------------------
 
 
-def all_products(sizes: Sequence[int]) -> list[Figure]:
-    chain, side, triangulated = sizes
-    found = [("tridiagonal", fields.line(chain), {"Jacobian": 3, "Hessian": 3}), ("arrow", fields.arrow(400), {"Jacobian": 4, "Hessian": 4})]
-    found.append(("five-point stencil", fields.stencil(side), {"Jacobian": 7, "Hessian": None}))
-    good, any_points = (fields.mesh(points, "").pattern for points in (fields.even(triangulated), fields.scattered(triangulated**2)))
-    found.append(("triangles", good, {"Jacobian": 10, "Hessian": 10}))
-    found.append((f"triangles of random points, up to {np.bincount(any_points.row).max()} in a row", any_points, dict.fromkeys(KINDS)))
-    return [figure for title, a, targets in found for figure in products(f"{title}, n = {a.shape[0]:,}", a, targets)]
+def all_products(n: int, side: int) -> list[Figure]:
+    if HERE:
+        for kind in KINDS:
+            coloured(fields.line(9), kind)  # compiles it
+    even, scattered = (fields.mesh(points, "").pattern for points in (fields.even(side), fields.scattered(side**2)))
+    fullest = f"triangles of random points, up to {np.bincount(scattered.row).max()} in a row"
+    found: list[tuple[str, Any, list[int | None]]] = [
+        ("tridiagonal", fields.line(n), [3, 3]),
+        ("five-point stencil", fields.stencil(side), [7, 7]),
+        ("triangles", even, [10, 10]),
+        (fullest, scattered, [None, None]),
+        ("arrow", fields.arrow(400), [4, 4]),
+    ]
+    return [figure for title, a, targets in found for figure in products(f"{title}, n = {a.shape[0]:,}", a, dict(zip(KINDS, targets, strict=True)))]
+
+
+def problems(side: int) -> list[Problem]:
+    return [fields.chain(side**2), fields.grid(side), fields.mesh(fields.even(side), "triangles")]
 
 
 def main() -> None:
     options = arguments(__doc__)
     jax.config.update("jax_enable_x64", True)
     torch.set_num_threads(1)
-    rounds, calls = (2, 2) if options.quick else (9, CALLS)
-    figures = all_products((50, 8, 8) if options.quick else (5000, 71, 71))
-    dense = [fields.chain(50), fields.grid(7)] if options.quick else [fields.chain(5000), fields.grid(71)]
-    figures += [over_dense(problem, 2 if options.quick else 3) for problem in dense]
-    problems = [fields.chain(50), fields.grid(8), fields.mesh(fields.even(8), "triangles")]
-    if not options.quick:
-        problems = [p for side in (71, 224) for p in (fields.chain(side**2), fields.grid(side), fields.mesh(fields.even(side), "triangles"))]
-    note = "" if HERE else "asdex: not installed."
+    n, side, rounds, calls = (50, 8, 2, FEW) if options.quick else (5000, 71, 7, CALLS)
+    figures = all_products(n, side)
+    figures += [over_dense(problem, 2 if options.quick else 3) for problem in (fields.chain(n), fields.grid(side))]
+    sizes = [(side, calls)] if options.quick else [(side, calls), (224, FEW)]
     if HERE:
-        figures += [figure for problem in problems for kind in KINDS for figure in over_asdex(problem, kind, rounds, calls)]
-    report("jacobian", figures, options, note)
+        figures += [f for side, calls in sizes for problem in problems(side) for kind in KINDS for f in over_asdex(problem, kind, rounds, calls)]
+    report("jacobian", figures, options, "" if HERE else "asdex: not installed.")
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ NEEDS = {
     "peers": ["torch", "jax"],
     "eigen": ["torch"],
     "gaussian": ["torch"],
+    "jacobian": ["torch", "jax"],
 }
 FIGURE = {"problem", "what", "value", "unit", "target", "seconds", "over", "met"}
 

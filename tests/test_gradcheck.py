@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import ldiv
-from ldiv import gradcheck, hermitian, positive_definite, symmetric, triangular
-from ldiv.checker.findings import TooNoisyError, WrongDerivativeError
+from ldiv import TooNoisyError, WrongDerivativeError, gradcheck, hermitian, positive_definite, symmetric, triangular
 from ldiv.checker.gradcheck import MODES
 from ldiv.checker.references import derivative
 from ldiv.checker.tangents import exchange

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import ldiv
-from ldiv import gradcheck, hermitian, positive_definite, symmetric, triangular
-from ldiv.checker.findings import TooNoisyError, WrongDerivativeError
+from ldiv import TooNoisyError, WrongDerivativeError, gradcheck, hermitian, positive_definite, symmetric, triangular
 from ldiv.rule import bind
 from ldiv.rules.solve import Solve
 from ldiv.structures.dense import Dense

@@ -236,6 +236,27 @@ def test_a_line_search_reaches_a_far_root():
     torch.testing.assert_close(x, torch.tan(p))
 
 
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_through_eigenpairs(framework, mode):
+    """d lam_i / d a_j = x_ji^2 for a diagonal shift a; the Hessian of the first is that of perturbation theory."""
+    xp, asarray = (torch, torch.tensor) if framework == "torch" else (jnp, jnp.asarray)
+    n, k = 8, 3
+    off = np.diag(-np.ones(n - 1), 1)
+    a = np.arange(n) ** 1.5
+
+    def eigenvalues(a):
+        return ldiv.eigsh(xp.diag(a) + asarray(off + off.T), k, which="SA")[0]
+
+    w, x = np.linalg.eigh(np.diag(a) + off + off.T)
+    np.testing.assert_allclose(np.asarray(ldiv.jacobian(eigenvalues, asarray(a), mode=mode)), (x[:, :k] ** 2).T, atol=1e-12)
+    others = x[:, 1:] / (w[0] - w[1:]) @ x[:, 1:].T
+    expected = 2 * np.outer(x[:, 0], x[:, 0]) * others
+    np.testing.assert_allclose(np.asarray(ldiv.hessian(lambda a: eigenvalues(a)[0], asarray(a))), expected, atol=1e-11)
+    v = np.cos(np.arange(n))
+    np.testing.assert_allclose(np.asarray(ldiv.hvp(lambda a: eigenvalues(a)[0], asarray(a), asarray(v))), expected @ v, atol=1e-11)
+
+
 # -- ldiv.vjp and ldiv.jvp -------------------------------------------------------------------------------------------------------------
 
 

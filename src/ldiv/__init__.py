@@ -3,6 +3,7 @@
 from ldiv import structures
 from ldiv.banded import cho_solve_banded, cholesky_banded, solve_banded, solveh_banded
 from ldiv.blas import gemm, matmul
+from ldiv.checker.findings import TooNoisyError, WrongDerivativeError
 from ldiv.checker.gradcheck import gradcheck
 from ldiv.checker.tangents import hermitian, orthonormal, positive_definite, symmetric, triangular
 from ldiv.compose import Gram, LowRank, block_array, kron
@@ -59,6 +60,8 @@ __all__ = [
     "SolveInfo",
     "SparseArray",
     "Tape",
+    "TooNoisyError",
+    "WrongDerivativeError",
     "asarray",
     "autodiff",
     "block_array",

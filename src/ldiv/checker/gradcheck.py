@@ -112,9 +112,9 @@ class Check:
         slopes = np.array([loss.slope(d) for _, _, d in self.directions]).reshape(-1, 2)
         expected, bar = slopes.T
         if v is not None:
-            self.compare("vjp", self.along(v), expected, bar, loss.size)
+            self.compare("vjp", self.along(v), expected, bar, loss.size, self.of)
         if pushed is not None:
-            self.compare("jvp", [(dy, loss.c_bar) for dy in pushed], expected, bar, loss.size, of=None)
+            self.compare("jvp", [(dy, loss.c_bar) for dy in pushed], expected, bar, loss.size)
         if v is not None and pushed is not None:
             backward = np.array([inner(tuple(v), tuple(d)) for _, _, d in self.directions])
             self.compare("vjp against jvp", [(dy, loss.c_bar) for dy in pushed], backward, bar, loss.size, of=None)
@@ -143,8 +143,8 @@ class Check:
     def along(self, v: Vector) -> list[tuple[Vector, Vector]]:
         return [(v, d) for _, _, d in self.directions]
 
-    def compare(self, mode: str, pairs: list[tuple[Vector, Vector]], expected: Array, bar: Array, size: Any, of: Any = ()) -> None:
-        """One finding for each argument."""
+    def compare(self, mode: str, pairs: list[tuple[Vector, Vector]], expected: Array, bar: Array, size: Any, of: Vector | None = None) -> None:
+        """One finding for each argument; `of` are the matrices, where cotangents are compared."""
         if mode not in self.modes:
             return
         for i in range(len(self.loss.args)):
@@ -153,8 +153,7 @@ class Check:
                 continue
             where = [self.directions[k][1] for k in mine]
             sizes = np.broadcast_to(size, len(pairs))[mine]
-            of_pairs = self.of if of == () else None
-            self.add(found(mode, f"argument {i}", where, [pairs[k] for k in mine], expected[mine], bar[mine], sizes, self.rtol, of_pairs))
+            self.add(found(mode, f"argument {i}", where, [pairs[k] for k in mine], expected[mine], bar[mine], sizes, self.rtol, of))
 
     def add(self, finding: Finding) -> None:
         self.report.findings.append(finding)
@@ -170,12 +169,12 @@ class Check:
         expected, bar = derivative(slopes, size)
         for mode, compute in loss.curvatures(self.e).items():
             if mode in self.modes and (product := self.attempt(mode, compute)) is not None:
-                self.compare(mode, self.along(product), expected, bar, size)
+                self.compare(mode, self.along(product), expected, bar, size, self.of)
         mode, one = "forward over forward", np.ones(())
         if mode in self.modes:
             twice = self.attempt(mode, lambda: [loss.forward_twice(self.e, d) for _, _, d in self.directions])
             if twice is not None:
-                self.compare(mode, [([value], [one]) for value in twice], expected, bar, size, of=None)
+                self.compare(mode, [([value], [one]) for value in twice], expected, bar, size)
 
     def gauge(self) -> None:
         """The values are those of the problem, not of the eigenvectors that were chosen."""

@@ -1,6 +1,6 @@
 """The loss L of a function f of several arrays, its derivatives by every transform of the framework, and its differences.
 
-L = Re <c, y> + |y|^2 / 2s,  y = f(x),  c random;  both terms, or derivatives of f and of c^H f could be told apart by no second order
+L = Re <c, y> + |y|^2 / 2s,  y = f(x),  c random;  by the square its second derivatives see the first ones of f, and the cotangent moves
 """
 
 from __future__ import annotations
