@@ -16,7 +16,7 @@ import one_thread  # noqa: F401  # isort: split
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any

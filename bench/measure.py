@@ -37,6 +37,7 @@ PACKAGES = (
     "klujax",
     "solvax",
     "lineax",
+    "asdex",
     "torch-sla",
     "torchsparsegradutils",
 )

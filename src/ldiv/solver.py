@@ -82,7 +82,6 @@ def _choose(structure: Structure, dtype: np.dtype[Any], device: str, assume_a: s
     raise EngineError(f"no engine solves a {kind} matrix of {dtype} on {device} with assume_a={assume_a!r}, method={method!r}. {answers}.")
 
 
-@lru_cache
 def _asked(method: str) -> dict[str, ModuleType]:
     """The engines that a method stands for."""
     kinds = {"auto": (False, True), "direct": (False,), "iterative": (True,)}
