@@ -16,7 +16,7 @@ import one_thread  # noqa: F401  # isort: split
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
@@ -35,7 +35,7 @@ from ldiv.pattern import Pattern
 OURS, DENSE, PEER = "ldiv", "torch.func.jacrev", "asdex"
 HERE = find_spec("asdex") is not None
 KINDS = ("Jacobian", "Hessian")
-OTHERS = {"Jacobian": "auto", "Hessian": "symmetric"}  # the modes of the colouring
+MODES = {"Jacobian": "auto", "Hessian": "symmetric"}  # of the colouring
 CALLS, FEW = 20, 5  # at a time
 
 
@@ -51,7 +51,7 @@ def products(title: str, a: Any, targets: dict[str, int | None]) -> list[Figure]
     """Of the Jacobian and the Hessian on a symmetric pattern."""
     figures = []
     for kind, target in targets.items():
-        seconds, how = _timed(lambda kind=kind: compression(Pattern(*a.coords, a.shape), OTHERS[kind]))
+        seconds, how = _timed(lambda kind=kind: compression(Pattern(*a.coords, a.shape), MODES[kind]))
         count = how.forward.shape[1] + how.reverse.shape[0]
         over, theirs = _timed(lambda kind=kind: coloured(a, kind)) if HERE else (None, None)
         figures.append(Figure(title, f"products, {kind}: {OURS}", count, "", target, seconds))
@@ -71,7 +71,6 @@ def coloured(a: Any, kind: str) -> Any:
     import asdex
 
     warnings.simplefilter("ignore", asdex.DenseColoringWarning)
-
     colour = {"Jacobian": asdex.jacobian_coloring_from_sparsity, "Hessian": asdex.hessian_coloring_from_sparsity}[kind]
     return colour(asdex.SparsityPattern.from_coo(*a.coords, a.shape))
 
@@ -105,7 +104,7 @@ def over_asdex(problem: Problem, kind: str, rounds: int, calls: int) -> list[Fig
     return figures + ([_turns(f"{kind}, not compiled", problem, {OURS: ours, PEER: theirs}, rounds, 1, None)] if calls > FEW else [])
 
 
-def _turns(what: str, problem: Problem, contenders: dict[str, Callable[[Any], Any]], rounds: int, calls: int, target: float | None) -> Figure:
+def _turns(what: str, problem: Problem, contenders: Mapping[str, Callable[[Any], Any]], rounds: int, calls: int, target: float | None) -> Figure:
     """Seconds of one of several calls: one takes less than the clock and the machine disturb."""
     repeated = {name: lambda xs, run=run: [jax.block_until_ready(run(x)) for x in xs][-1] for name, run in contenders.items()}
     x = start(problem.n)

@@ -123,3 +123,14 @@ def test_torch_itself_is_wrong_here(even):
     w, v = torch.lobpcg(A, X=X, niter=1000, tol=1e-13)
     assert torch.linalg.norm(A @ v - v * w) <= 1e-9
     assert off(lambda A: torch.lobpcg(A, X=X, niter=1000, tol=1e-13), even) > 0.1
+
+
+def test_pairs_of_nothing():
+    for shape in ((0, 0), (0, 3, 3), (2, 0, 0)):
+        w, x = ldiv.eigh(np.zeros(shape, complex))
+        assert w.shape == shape[:-1] and w.dtype == np.float64 and x.shape == shape
+
+
+def test_a_start_for_a_batch_is_refused():
+    with pytest.raises(ValueError, match="v0: expected one matrix"):
+        ldiv.svds(np.ones((2, 4, 3)), 1, v0=np.ones(3))

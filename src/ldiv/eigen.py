@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from ldiv import precondition
-from ldiv.arrays import batch_of, broadcast, is_complex
+from ldiv.arrays import batch_of, broadcast, is_complex, real
 from ldiv.eigen_info import Watched, eigen_info
 from ldiv.eigenproblem import Task, engines
 from ldiv.errors import got
 from ldiv.gauge import regauged
 from ldiv.matrix import as_matrix
 from ldiv.promise import promised
-from ldiv.rule import Array, Tree, bind, leaves, public, rebuild, traced
+from ldiv.rule import Array, Tree, bind, is_array, leaves, namespace, public, rebuild, traced
 from ldiv.rules.eigenpairs import Eigenpairs
 from ldiv.structure import Structure
 from ldiv.structures.dense import Dense
@@ -99,6 +99,8 @@ def eigh(A: Any, B: Any = None, subset_by_index: tuple[int, int] | None = None, 
     >>> w
     array([1., 3.])
     """
+    if B is None and subset_by_index is None and is_array(A) and 0 in A.shape:
+        return _of_nothing(A)
     n = _hermitian("A", A)[0].shape[0]
     subset = (0, n - 1) if subset_by_index is None else subset_by_index
     if not (isinstance(subset, tuple | list) and len(subset) == 2 and all(isinstance(i, int | np.integer) for i in subset)):
@@ -169,6 +171,13 @@ def lobpcg(
         task = replace(task, constraints=constraints.shape[1])
     w, X, *_ = bind(Eigenpairs(task), pA, pB, (near, block, constraints))
     return w, regauged(w, X)
+
+
+def _of_nothing(A: Array) -> tuple[Array, Array]:
+    """The pairs of a matrix without rows, or of no matrix."""
+    matrix = as_matrix("A", A)
+    require_square("A", matrix.structure.shape)
+    return real(namespace(A).sum(A, axis=-1)), A + 0
 
 
 # -- what is asked, checked -----------------------------------------------------------------------------------------------------------

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import conj, real, transpose
+from ldiv.arrays import batch_of, conj, real, transpose
 from ldiv.eigen import posed
 from ldiv.errors import got
 from ldiv.gauge import regauged, regauged_space
 from ldiv.matrix import Matrix, as_matrix
-from ldiv.rule import Array, bind, namespace, public
+from ldiv.rule import Array, bind, leaves, namespace, public
 from ldiv.rules.eigenpairs import Eigenpairs
 from ldiv.rules.matrix_function import matrix_function
 from ldiv.rules.subspace import Subspace
@@ -158,4 +158,6 @@ def _start(matrix: Matrix, v0: Array) -> Array:
     m, n = matrix.structure.shape
     if tuple(v0.shape) != (min(m, n),):
         raise ValueError(got("v0", f"shape ({min(m, n)},)", str(tuple(v0.shape)), "It belongs to the shorter side."))
+    if any(batch_of(x, c) for x, c in zip(leaves(matrix.params), leaves(matrix.structure.core), strict=True)):
+        raise ValueError(got("v0", "one matrix", "a batch", "Leave it out: the start of each is the same one."))
     return namespace(v0).concat([matrix @ v0, v0] if m >= n else [v0, matrix.H @ v0])

@@ -42,6 +42,8 @@ class LowerSolve(Rule):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         L, B = args
+        if 0 in B.shape:
+            return (_room(L, B),)
         require_regular(L)
         solve = frontend_of(L, B).solve_triangular
         if not _in_blocks(L, B):
