@@ -40,6 +40,8 @@ PACKAGES = (
     "asdex",
     "torch-sla",
     "torchsparsegradutils",
+    "xitorch",
+    "asdex",
 )
 
 

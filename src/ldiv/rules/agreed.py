@@ -80,4 +80,4 @@ def agreed(structure: Sparse, x: Array, v: Array, y: Array) -> Array:
 
 def _misses(off: Any) -> ValueError:
     advice = "Add the missing entries; ldiv.detect_pattern finds them at a point."
-    return ValueError(got("pattern", "an entry wherever the derivative is not zero", f"one that misses some, in {int(off)} rows at least", advice))
+    return ValueError(got("pattern", "an entry wherever the derivative is not zero", f"one that misses some (rows that are off: {int(off)})", advice))
