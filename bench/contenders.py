@@ -38,14 +38,14 @@ class Task:
         return cls(problem, problem.a @ x, problem.a.T @ lam)
 
 
-def ldiv_with(method: str) -> Callable[[Task], Begin]:
+def ldiv_with(method: str, **options: Any) -> Callable[[Task], Begin]:
     def make(task: Task) -> Begin:
         import by_torch
         import torch
 
         import ldiv
 
-        if method == "cholmod" and task.problem.assume_a != "pos":
+        if method in ("cholmod", "cg") and task.problem.assume_a != "pos":
             raise Declined("positive definite matrices only")
 
         def steps(problem: Problem, b: Any, c: Any) -> Any:
@@ -53,7 +53,7 @@ def ldiv_with(method: str) -> Callable[[Task], Begin]:
 
             def step(values: Any) -> Any:
                 p, rhs = torch.from_numpy(values).requires_grad_(), b.detach().requires_grad_()
-                x = ldiv.solve(A.with_data(p), rhs, assume_a=problem.assume_a, method=method)
+                x = ldiv.solve(A.with_data(p), rhs, assume_a=problem.assume_a, method=method, **options)
                 return (x.detach(), *torch.autograd.grad(x, (p, rhs), c))
 
             return problem.a, step
@@ -195,7 +195,7 @@ def _with(a: Any, values: Any) -> Any:
     return type(a)((values, a.indices, a.indptr), shape=a.shape)
 
 
-OURS = {f"ldiv {method}": ldiv_with(method) for method in ("superlu", "pardiso", "cholmod")}
+OURS = {f"ldiv {method}": ldiv_with(method) for method in ("superlu", "pardiso", "cholmod")} | {"ldiv cg": ldiv_with("cg", rtol=1e-10)}
 RAW = {"raw superlu": raw_superlu, "raw pardiso": raw_pardiso, "raw cholmod": raw_cholmod}
 IN_JAX = ("jax spsolve", "sparsax KLU", "sparsax CHOLMOD", "klujax", "solvax")
 PEERS = {name: in_jax(name) for name in IN_JAX} | {"torch-sla": torch_sla, "torchsparsegradutils": torchsparsegradutils}

@@ -35,8 +35,9 @@ def step(task: Task, state: State) -> State:
     curvature = real(dot(p, q))
     alpha = quotient(rho, curvature)
     x, r = x + alpha * p, r - alpha * q
-    z = task.M(r)
-    now = real(dot(r, z))
+    z, squares = task.M(r), real(dot(r, r))
+    now = squares if z is r else real(dot(r, z))
     broken = ((curvature <= 0) & (rho != 0)) | (rho < 0) | (now < 0)
-    size = namespace(x).where(broken, float("nan"), norm(r))
+    xp = namespace(x)
+    size = xp.where(broken, float("nan"), xp.sqrt(squares))
     return x, size, r, z + quotient(now, rho) * p, now
