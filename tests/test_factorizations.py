@@ -408,3 +408,39 @@ def test_errors_say_what_to_do() -> None:
         lstsq(np.ones((3, 2)), np.ones(2))
     with pytest.raises(ValueError, match="trans"):
         lu_solve(lu_factor(np.eye(2)), np.ones(2), "X")
+
+
+# -- what is refused, and what is not --------------------------------------------------------------------------------------------------
+
+
+def test_pivots_are_looked_at():
+    m = np.random.default_rng(0).standard_normal((3, 3))
+    lu, piv = scipy.linalg.lu_factor(m)
+    b = np.arange(3.0)
+    for wrong in (piv + 1, np.array([1, 0, 2]), piv - 3):
+        with pytest.raises(ValueError, match="counted from 0"):
+            ldiv.lu_solve((lu, wrong), b)
+    with pytest.raises(ValueError, match="subtract 1"):
+        ldiv.lu_solve(torch.linalg.lu_factor(torch.tensor(m)), torch.tensor(b))
+    with pytest.raises(TypeError, match="array of integers"):
+        ldiv.lu_solve((lu, piv.astype(float)), b)
+    with pytest.raises(TypeError, match="array of integers"):
+        ldiv.lu_solve((lu, list(piv)), b)
+    with pytest.raises(TypeError, match="one framework"):
+        ldiv.lu_solve((torch.tensor(lu), piv), torch.tensor(b))
+    for solve in (ldiv.lu_solve, ldiv.cho_solve, ldiv.cho_solve_banded):
+        with pytest.raises(TypeError, match="the pair"):
+            solve(m, b)
+
+
+@pytest.mark.parametrize("asarray", [np.asarray, torch.tensor])
+def test_a_large_matrix_hides_no_asymmetry(asarray):
+    batch = asarray(np.stack([1e20 * np.eye(2), np.array([[2.0, 1.0], [0.0, 2.0]])]))
+    calls = (ldiv.cholesky, ldiv.ldl, ldiv.eigh, lambda a: ldiv.solve(a, a, assume_a="pos"))
+    for f in calls[: 4 if asarray is np.asarray else 1]:
+        with pytest.raises(ldiv.NotSymmetricError):
+            f(batch)
+
+
+def test_large_numbers_do_not_overflow():
+    np.testing.assert_allclose(ldiv.cholesky(np.diag([1.5e308, 1.0])), np.diag([1.5e308**0.5, 1.0]))

@@ -295,3 +295,18 @@ def test_what_cannot_be_overwritten():
 def test_errors(error, match, call):
     with pytest.raises(error, match=match):
         call(*(arrays()[i] for i in (1, 2, 4)))
+
+
+def test_real_and_complex_matrices_mix():
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    a, b, c = (torch.tensor(rng.standard_normal((3, 3))) for _ in range(3))
+    d = c + 1j * a
+    np.testing.assert_allclose(ldiv.matmul(a, d), a.numpy() @ d.numpy())
+    for f, args in (
+        (ldiv.matmul, (a, d)),
+        (lambda a, d: ldiv.gemm(1.0, a, d), (a, d)),
+        (lambda a, b: ldiv.gemm(1j, a, b), (a, b)),
+        (lambda a, b, d: ldiv.gemm(1.0, a, b, 2.0, d), (a, b, d)),
+    ):
+        assert ldiv.gradcheck(f, *args).ok

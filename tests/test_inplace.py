@@ -458,3 +458,44 @@ def test_constants_and_failures_leave_no_steps():
     with pytest.raises(ValueError, match="Check trans_a"), tape:
         tape.matmul(a, b.value[:2], out=c)
     assert len(tape) == 0
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [(np.eye(3), np.roll(np.eye(3), 1, axis=0)), (np.array([[1.0, 2.0], [2.0, 1.0]]), np.array([[2.0, 1.0], [1.0, 2.0]]))],
+)
+def test_a_permutation_behind_the_tape_is_seen(before, after):
+    A, B, C = (Duplicated(x.copy(), np.zeros_like(x)) for x in (before, np.eye(len(before)), 0 * before))
+    tape = Tape()
+    tape.matmul(A, B, out=C)
+    A.value[...] = after
+    with pytest.raises(ValueError, match="changed since"):
+        tape.reverse()
+
+
+def test_a_shadow_that_is_an_operand_is_refused():
+    s = np.ones((2, 2))
+    A, C = Duplicated(np.eye(2), s), Duplicated(np.zeros((2, 2)), np.ones((2, 2)))
+    with pytest.raises(ValueError, match="memory shared with B"):
+        Tape().gemm(1.0, A, s, 0.0, C)
+
+
+def test_memory_with_a_stride_of_zero_is_not_written():
+    thin = np.lib.stride_tricks.as_strided(np.zeros(3), (3, 3), (0, 8))
+    with pytest.raises(ValueError, match="stride of 0"):
+        ldiv.matmul(np.arange(9.0).reshape(3, 3), np.eye(3), out=thin)
+    with pytest.raises(ValueError, match="stride of 0"):
+        Duplicated(np.eye(3), thin)
+
+
+def test_two_readings_of_one_memory_are_two_arrays():
+    torch = pytest.importorskip("torch")
+    z = torch.randn(3, 3, dtype=torch.complex128)
+    a, b = z.conj().imag, z.imag
+    A, B, C = (Duplicated(x, torch.zeros_like(x)) for x in (a, b, torch.zeros(3, 3, dtype=torch.float64)))
+    tape = Tape()
+    tape.matmul(A, B, out=C)
+    C.shadow[...] = torch.eye(3)
+    tape.reverse()
+    torch.testing.assert_close(A.shadow, z.imag.mT)
+    torch.testing.assert_close(B.shadow, -z.imag.mT)

@@ -205,3 +205,16 @@ def test_matrix_kinds_do_not_mix():
     with pytest.raises(TypeError, match="all of one framework"):
         ldiv.solve(sparse(v), b.numpy())
     assert sp.issparse(sparse(v).to_scipy())
+
+
+def test_a_pullback_outlives_its_level():
+    """torch.func.vjp returns what is called after its level has ended; the rule then runs functions of the user's."""
+    P = torch.tensor([1.0, 2.0, 1.5], dtype=torch.float64)
+
+    def roots(p):
+        return ldiv.root(lambda x, p: x * x * x - 5 * p**2, torch.ones(3, dtype=torch.float64), p)
+
+    exact = (2 / 3) * 5 ** (1 / 3) * P ** (-1 / 3)
+    torch.testing.assert_close(torch.func.vjp(roots, P)[1](torch.ones_like(P))[0], exact)
+    torch.testing.assert_close(ldiv.jacobian(roots, P), torch.diag(exact))
+    torch.testing.assert_close(ldiv.hvp(lambda p: roots(p).sum(), P, P), -exact / 3)

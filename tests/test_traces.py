@@ -341,3 +341,30 @@ def test_a_singular_matrix_has_a_determinant_and_no_derivative():
     assert [y.item() for y in (ldiv.det(x), s, l)] == [0.0, 0.0, -np.inf]
     with pytest.raises(ldiv.SingularMatrixError):
         torch.autograd.grad(l, x)
+
+
+def test_logdet_of_complex_definite_matrices():
+    rng = np.random.default_rng(0)
+    for n in (1, 4, 30):
+        a = rng.standard_normal((n, n)) + 1j * rng.standard_normal((n, n))
+        a = a @ a.conj().T + np.eye(n)
+        np.testing.assert_allclose(ldiv.logdet(a), ldiv.logdet(a, assume_a="pos"), rtol=1e-12)
+    with pytest.raises(ValueError, match='assume_a="pos"'):
+        ldiv.logdet(1j * np.eye(3))
+
+
+def test_infinity_is_refused_in_a_gram_matrix():
+    with pytest.raises(ValueError, match="finite"):
+        ldiv.trace_solve(ldiv.Gram(np.diag([np.inf, 1.0])), ldiv.Gram(np.eye(2)))
+    with pytest.raises(ValueError, match="finite"):
+        ldiv.gaussian_kl(np.eye(2), np.array([[np.inf, 0], [0, 1.0]]))
+
+
+def test_a_real_distribution_has_no_complex_points():
+    m, L = np.array([1j, 0]), np.eye(2)
+    for call in (lambda: ldiv.gaussian_logpdf(m, L), lambda: ldiv.gaussian_logpdf(L[0], L, mean=m), lambda: ldiv.gaussian_kl(L, L, mean1=m)):
+        with pytest.raises(TypeError, match="complex L"):
+            call()
+    assert np.isfinite(ldiv.gaussian_kl(L, L + 0j, mean1=m))
+    with pytest.raises(ValueError, match="mean1"):
+        ldiv.gaussian_kl(L, np.stack([L, L]), mean1=np.ones((5, 2)))

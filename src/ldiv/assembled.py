@@ -15,7 +15,7 @@ from ldiv.arrays import batch_of, broadcast, numpy_dtype
 from ldiv.rule import Array, Tree, asnumpy, host, leaves, namespace, on_host, rebuild
 from ldiv.structure import VIEWS, Structure, matmul, view_dense
 from ldiv.structures.dense import Dense
-from ldiv.structures.symmetric import Symmetric, refuse_asymmetry
+from ldiv.structures.symmetric import Symmetric, largest, refuse_asymmetry
 
 Product = Callable[[Array], Array]
 
@@ -31,7 +31,7 @@ def assembled(structure: Structure, p: Tree) -> Product:
         return partial(_multiply, matrices, structure.shape[0], slots.dtype)
     if isinstance(base, Symmetric) and isinstance(base.base, Dense):
         a, xp = base.todense(p), namespace(p)
-        refuse_asymmetry(2 * xp.max(xp.abs(p - a)), xp.max(xp.abs(p)), numpy_dtype(a), base.op)
+        refuse_asymmetry(2 * largest(p - a), largest(p), numpy_dtype(a), base.op)
         return partial(xp.matmul, view_dense(a, op))
     return partial(matmul, structure, p)
 

@@ -11,7 +11,7 @@ from ldiv.rule import Array, bind, namespace, public
 from ldiv.rules.cholesky_banded import CholeskyBanded
 from ldiv.rules.triangles import under
 from ldiv.structures.banded import Banded
-from ldiv.validate import as_block, common_precision, require_batches, require_float
+from ldiv.validate import as_block, common_precision, require_batches, require_float, require_pair
 
 
 @public
@@ -80,7 +80,7 @@ def cho_solve_banded(cb_and_lower: tuple[Array, bool], b: Array) -> Array:
     >>> ldiv.cho_solve_banded((np.array([[2.0, 3.0], [1.0, 0.0]]), True), np.array([6.0, 12.0]))
     array([1., 1.])
     """
-    cb, lower = cb_and_lower
+    cb, lower = require_pair("cb_and_lower", "(cb, lower)", cb_and_lower)
     cb = _diagonals(cb)
     w, n = cb.shape[-2] - 1, cb.shape[-1]
     block, vector = as_block("b", b, n, cb)

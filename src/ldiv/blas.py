@@ -8,11 +8,12 @@ import numpy as np
 
 from ldiv.arrays import alike, batch_of, broadcast, is_complex, numpy_dtype
 from ldiv.errors import got
+from ldiv.matrix import common_dtype
 from ldiv.rule import Array, bind, is_array, namespace, public
 from ldiv.rules.gemm import Gemm, Product
-from ldiv.shadow.extent import is_buffer, overlap
+from ldiv.shadow.extent import is_buffer, overlap, require_own_entries
 from ldiv.structure import VIEWS
-from ldiv.validate import common_precision, require_batches, require_float, together, transposition
+from ldiv.validate import require_batches, require_float, together, transposition
 
 
 @public
@@ -55,7 +56,7 @@ def gemm(
         _require_apart("c", c, a=a, b=b)
     scalars = [_scalar("alpha", alpha, a), *([_scalar("beta", beta, a)] if adds else [])]
     more = [scalars[1], _fresh(c) if overwrite_c else c] if adds else []
-    y = bind(Gemm(op_a, op_b, adds), *common_precision(scalars[0], a, b, *more))[0]
+    y = bind(Gemm(op_a, op_b, adds), *common_dtype(scalars[0], a, b, *more))[0]
     return _into("c", c, y) if overwrite_c else y
 
 
@@ -82,7 +83,7 @@ def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
         if tuple(require_float("out", out).shape) != shape:
             raise ValueError(got("out", f"shape {shape}", str(tuple(out.shape)), "It is the shape of the product."))
         _require_apart("out", out, a=a, b=b)
-    product = bind(Product(), *common_precision(x, y))[0]
+    product = bind(Product(), *common_dtype(x, y))[0]
     product = product[..., 0, :] if left else product
     product = product[..., 0] if right else product
     return product if out is None else _into("out", out, product)
@@ -144,6 +145,7 @@ def _require_apart(name: str, to: Any, **inputs: Array) -> None:
         raise TypeError(got(name, "an array that can be overwritten", f"a {type(to).__name__}", advice))
     if isinstance(to, np.ndarray) and not to.flags.writeable:
         raise ValueError(got(name, "an array that can be written", "a read-only one", "Pass a copy."))
+    require_own_entries(name, to)
     for other, x in inputs.items():
         together(name, to, x)
         if overlap(to, x):

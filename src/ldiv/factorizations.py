@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.arrays import adjoint, batch_of, broadcast, spread
+from ldiv.arrays import adjoint, batch_of, broadcast, numpy_dtype, spread
 from ldiv.errors import got
-from ldiv.rule import Array, bind, namespace, public
+from ldiv.rule import Array, bind, is_array, namespace, public
 from ldiv.rules.cholesky import Cholesky
 from ldiv.rules.ldl import LDL
 from ldiv.rules.lu import LU, rows
@@ -16,7 +16,17 @@ from ldiv.rules.triangles import eye, under
 from ldiv.rules.triangles import lower as lower_of
 from ldiv.rules.triangles import upper as upper_of
 from ldiv.structure import VIEWS
-from ldiv.validate import as_block, common_precision, require_batches, require_float, require_option, require_square, transposition
+from ldiv.validate import (
+    as_block,
+    common_precision,
+    require_batches,
+    require_float,
+    require_option,
+    require_pair,
+    require_square,
+    together,
+    transposition,
+)
 
 
 @public
@@ -99,10 +109,14 @@ def lu_solve(lu_and_piv: tuple[Array, Array], b: Array, trans: Any = 0) -> Array
     >>> ldiv.lu_solve(ldiv.lu_factor(np.array([[1.0, 2.0], [4.0, 4.0]])), np.array([3.0, 8.0]))
     array([1., 1.])
     """
-    packed, exchanges = lu_and_piv
+    packed, exchanges = require_pair("lu_and_piv", "(lu, piv)", lu_and_piv)
     op = transposition(trans)
     packed, block, vector = _system("lu", packed, b)
     n = packed.shape[-1]
+    if not is_array(exchanges) or numpy_dtype(exchanges).kind not in "iu":
+        kind = f"{type(exchanges).__name__} {getattr(exchanges, 'dtype', '')}".strip()
+        raise TypeError(got("piv", "an array of integers", kind, "Pass what lu_factor returned."))
+    together("piv", exchanges, packed)
     if tuple(exchanges.shape) != (*batch_of(packed, 2), n):
         raise ValueError(got("piv", f"shape {(*batch_of(packed, 2), n)}", str(tuple(exchanges.shape)), "Pass what lu_factor returned."))
     xp, batch = namespace(packed), broadcast(batch_of(packed, 2), batch_of(block, 2))
@@ -122,7 +136,8 @@ def cholesky(a: Array, lower: bool = True) -> Array:
 
         A = L L^H,    or with lower=False A = R^H R, R = L^H
 
-    a: (*batch, n, n); both triangles must be there and agree up to rounding, and A is read as its Hermitian part, as by `solve` with
+    a: (*batch, n, n); both triangles must be there and agree (a difference of 1e-4 of the largest entry, 2e-2 in single precision, is
+    forgiven, for finite differences), and A is read as its Hermitian part, as by `solve` with
     assume_a="pos" (SciPy reads one triangle). Returns L, lower triangular with a positive diagonal, or R; zeros in the other triangle.
     The default is L, as in NumPy and PyTorch; SciPy's is R.
     dtypes: float32, float64, complex64, complex128.
@@ -165,7 +180,7 @@ def cho_solve(c_and_lower: tuple[Array, bool], b: Array) -> Array:
     >>> ldiv.cho_solve((np.array([[2.0, 0.0], [1.0, 3.0]]), True), np.array([6.0, 12.0]))
     array([1., 1.])
     """
-    c, below = c_and_lower
+    c, below = require_pair("c_and_lower", "(c, lower)", c_and_lower)
     c, block, vector = _system("c", c, b)
     triangle, p = lower_of(c) if below else upper_of(c)
     first, second = (triangle, triangle.H) if below else (triangle.H, triangle)
@@ -179,7 +194,7 @@ def ldl(A: Array, lower: bool = True, hermitian: bool = True) -> tuple[Array, Ar
 
         A = L D L^H,    or with hermitian=False A = L D L^T
 
-    A: (*batch, n, n), both triangles of it, which must agree up to rounding. Returns, as SciPy does, L (*batch, n, n) with its rows in the
+    A: (*batch, n, n), both triangles of it, which must agree as for `cholesky`. Returns, as SciPy does, L (*batch, n, n) with its rows in the
     order of those of A, D with blocks of size 1 and 2, and perm, for which L[perm] is triangular: lower, or upper with lower=False.
     dtypes: float32, float64, complex64, complex128. LAPACK factors on the host.
     Differentiable in every mode and order, not in perm: the order and the places of the blocks are constant near A. A block of one
@@ -204,8 +219,8 @@ def qr(a: Array, mode: str = "economic") -> Any:
 
         A = Q R,    Q^H Q = I, R upper triangular with a real diagonal, of LAPACK's signs
 
-    a: (*batch, m, n). Returns Q (*batch, m, k) and R (*batch, k, n), k = min(m, n); with mode="r" R alone. SciPy's mode "full" is not
-    here: the other columns of its Q are arbitrary, and have no derivative.
+    a: (*batch, m, n). Returns Q (*batch, m, k) and R (*batch, k, n), k = min(m, n); with mode="r" R alone (SciPy: m x n,
+    in a tuple). SciPy's mode "full" is not here: the other columns of its Q are arbitrary, and have no derivative.
     dtypes: float32, float64, complex64, complex128.
     Differentiable in every mode and order where the first k columns of A are independent, else NotDifferentiableError, in the derivative.
     Cost: 1 factorization; each direction of a derivative 1 triangular solve and 2 products.

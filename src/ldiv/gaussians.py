@@ -37,7 +37,7 @@ def gaussian_kl(L1: Array, L2: Array, *, mean1: Array | None = None, mean2: Arra
     require_batches("L2", tuple(L1.shape[:-2]), tuple(L2.shape[:-2]))
     twice = quotient_squares(L2, L1, regular=True) - L1.shape[-1] + 2 * (_log_det(L2) - _log_det(L1))
     if mean1 is not None or mean2 is not None:
-        means = [_vector("mean", x, L1) for x in (mean1, mean2) if x is not None]
+        means = [_vector(name, x, L1, L2) for name, x in (("mean1", mean1), ("mean2", mean2)) if x is not None]
         twice = twice + _squares(_whitened(L2, means[0] - means[1] if len(means) == 2 else means[0]))
     result: Array = twice if is_complex(L1) or is_complex(L2) else twice / 2
     return result
@@ -77,12 +77,15 @@ def _factor(name: str, L: Any, like: Array | None = None) -> Array:
     return L
 
 
-def _vector(name: str, x: Any, L: Array) -> Array:
+def _vector(name: str, x: Any, L: Array, *more: Array) -> Array:
     x = require_float(name, x)
     together(name, x, L)
+    if is_complex(x) and not any(map(is_complex, (L, *more))):
+        raise TypeError(got(name, "real numbers, as those of L", "complex ones", "A complex L stands for a complex normal distribution."))
     if x.ndim == 0 or x.shape[-1] != L.shape[-1]:
         raise ValueError(got(name, f"shape (..., {L.shape[-1]})", str(tuple(x.shape)), "The last axis is that of the distribution."))
-    require_batches(name, tuple(L.shape[:-2]), tuple(x.shape[:-1]))
+    for factor in (L, *more):
+        require_batches(name, tuple(factor.shape[:-2]), tuple(x.shape[:-1]))
     return x
 
 

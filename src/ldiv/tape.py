@@ -24,7 +24,8 @@ class Tape:
     Each method runs its operation at once, in place. Arguments are arrays (constants) or `Duplicated`; what depends on a Duplicated
     must be one. All arrays of an operation have one dtype, device and batch shape; an output shares no memory with an input.
     Inputs count as they are at the time of the call: a value that a later operation of the tape overwrites is copied first, once.
-    A change behind the tape's back is noticed (PyTorch's version counter, else checksums) and raises ValueError, never a wrong number.
+    A change behind the tape's back is noticed (PyTorch's version counter, which does not see writes through `.data` or NumPy; else
+    checksums) and raises ValueError, never a wrong number.
     Nothing but outputs and shadows is written. A tape that is used again reuses its memory: for `gemm` and, on NumPy, for
     `solve_triangular` nothing is allocated once it is warm.
     Cost: gemm 1 product forward and 2 in reverse; a solve 1 factorization (or substitution) forward, 1 more solve and 1 product in

@@ -81,6 +81,13 @@ def together(name: str, x: Array, like: Array) -> None:
         raise ValueError(got(name, f"an array on {there}, where the matrix is", f"one on {here}", "Move one of them."))
 
 
+def require_pair(name: str, what: str, x: Any) -> tuple[Any, Any]:
+    """A tuple of two, as another function returned it."""
+    if not isinstance(x, tuple | list) or len(x) != 2:
+        raise TypeError(got(name, f"the pair {what}", type(x).__name__, "Pass what the factorization returned."))
+    return x[0], x[1]
+
+
 def common_precision(*arrays: Array) -> list[Array]:
     """The arrays in the widest of their precisions; real ones stay real, and those that fit are returned as they are."""
     if len({x.dtype for x in arrays}) == 1:

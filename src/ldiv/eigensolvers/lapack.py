@@ -17,7 +17,7 @@ from ldiv.finite import require_finite
 from ldiv.rule import Array, Tree, frontend_of, insist, leaves, namespace
 from ldiv.structure import Structure, matmul
 from ldiv.structures.dense import Dense
-from ldiv.structures.symmetric import Symmetric, refuse_asymmetry
+from ldiv.structures.symmetric import Symmetric, largest, refuse_asymmetry
 
 RANK = 10
 ON_HOST = False
@@ -60,8 +60,8 @@ def hermitian(name: str, structure: Structure, p: Tree, like: Array) -> Array:
         a = structure.base.todense(p) if isinstance(structure, Symmetric) else structure.todense(p)
     else:  # small: by its columns
         a = matmul(structure, p, xp.eye(structure.shape[0], **alike(like)))
-    part = (a + conj(transpose(a))) / 2
-    refuse_asymmetry(2 * xp.max(xp.abs(a - part)), xp.max(xp.abs(a)), numpy_dtype(a), "H")
+    part = a / 2 + conj(transpose(a)) / 2
+    refuse_asymmetry(2 * largest(a - part), largest(a), numpy_dtype(a), "H")
     return part
 
 

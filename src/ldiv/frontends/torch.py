@@ -47,10 +47,11 @@ class Bound(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *cotangents: Array | None) -> Any:
         rule: Rule = ctx.rule
-        need, saved = ctx.needs_input_grad[1:], ctx.saved_tensors
+        need = ctx.needs_input_grad[1:]
+        saved = [torch._C._functorch.unwrap_if_dead(t) for t in ctx.saved_tensors]  # a pullback may be called after its level has ended
         if all(c is None for c in cotangents):
             return None, *(None for _ in need)
-        flat, out = saved[: len(need)], saved[len(need) :]
+        flat, out = saved[: len(need)], tuple(saved[len(need) :])
         results = rule.vjp(rebuild(rule.core, need), cotangents, out, *rebuild(rule.core, flat))
         return None, *(conform(g, x) if n else None for g, x, n in zip(leaves(results), flat, need, strict=True))
 

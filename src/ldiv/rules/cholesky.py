@@ -20,7 +20,7 @@ from ldiv.finite import require_finite
 from ldiv.rule import Array, Rule, Tree, frontend_of, insist, namespace
 from ldiv.rules.lower import product
 from ldiv.rules.triangles import between, half, hermitian, lower
-from ldiv.structures.symmetric import refuse_asymmetry
+from ldiv.structures.symmetric import largest, refuse_asymmetry
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,9 @@ class Cholesky(Rule):
 
 def symmetric_part(a: Array, op: str) -> Array:
     """(A + op(A)) / 2, op in T, H, of plain numbers that are symmetric up to rounding."""
-    xp = namespace(a)
     mirror = adjoint(a) if op == "H" else a.mT
-    refuse_asymmetry(xp.max(xp.abs(a - mirror)), xp.max(xp.abs(a)), numpy_dtype(a), op)
-    return (a + mirror) / 2
+    refuse_asymmetry(largest(a - mirror), largest(a), numpy_dtype(a), op)
+    return a / 2 + mirror / 2
 
 
 def cases(structures: Any, draw: Any) -> Iterator[tuple[Cholesky, tuple[Tree, ...]]]:

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.arrays import batch_of
-from ldiv.rule import Array, Rule, Tree, bind, frontend_of, on_host
+from ldiv.arrays import alike, batch_of
+from ldiv.errors import got
+from ldiv.rule import Array, Rule, Tree, bind, frontend_of, insist, namespace, on_host
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,8 @@ class RowOrder(Rule):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (exchanges,) = args
+        at = namespace(exchanges).arange(exchanges.shape[-1], **alike(exchanges))
+        insist(((exchanges >= at) & (exchanges < self.m)).all(), _not_exchanges)
         own = getattr(frontend_of(exchanges), "row_order", None)
         if own is not None:
             return (own(exchanges, self.m),)
@@ -46,6 +49,11 @@ class RowOrder(Rule):
 def row_order(exchanges: Array, m: int) -> Array:
     """The rows of A in the order of those of L U."""
     return bind(RowOrder(m), exchanges)[0]
+
+
+def _not_exchanges() -> ValueError:
+    advice = "torch.linalg.lu_factor and LAPACK count from 1: subtract 1."
+    return ValueError(got("piv", "row exchanges i <= piv[i] < n, counted from 0 as in SciPy", "others", advice))
 
 
 def _ordered(shape: tuple[int, ...], exchanges: Any) -> tuple[Any, ...]:

@@ -36,7 +36,7 @@ class QuotientSquares(Rule):
             require_regular(args[1])
         (X,) = LowerSolve().kernel(*args)
         q = inner(X, X)
-        require_finite("L or B", q)  # a number that is none, or none any more, is in q
+        require_finite("L or B", q, namespace(q).linalg.diagonal(args[0]))  # an infinite pivot divides to zero; all else is in q
         return q, X
 
     def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:

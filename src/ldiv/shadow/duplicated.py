@@ -99,6 +99,10 @@ def output(name: str, x: Any, /, **inputs: Any) -> None:
     if shadow(x) is None and any(shadow(i) is not None for i in inputs.values()):
         given = ", ".join(key for key, i in inputs.items() if shadow(i) is not None)
         raise ValueError(got(name, f"a Duplicated, as it depends on {given}", "an array without a shadow", "Pass Duplicated(value, shadow)."))
+    for one, i in inputs.items():
+        for other, j in inputs.items():
+            if shadow(i) is not None and is_buffer(value(j)) and overlap(shadow(i), value(j)):
+                raise ValueError(got(f"the shadow of {one}", "memory of its own", f"memory shared with {other}", "Make it with zeros_like."))
     for other, i in inputs.items():
         if is_buffer(value(i)) and overlap(value(x), value(i)):
             raise ValueError(got(name, f"memory apart from that of {other}", "arrays that overlap", f"Copy {other}: it would be overwritten."))

@@ -7,6 +7,7 @@ so that the columns of one matrix are apart, on a device as well.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -66,23 +67,38 @@ def require_buffer(name: str, x: Array, written: bool) -> None:
         raise ValueError(got(name, "a tensor without a graph, as shadows hold its cotangent", "one that requires grad", "Pass x.detach()."))
     if getattr(x, "is_inference", bool)():
         raise ValueError(got(name, "a tensor that counts its versions", "one made in inference mode", "Use torch.no_grad() instead."))
+    if written:
+        require_own_entries(name, x)
     if written and isinstance(x, np.ndarray) and not x.flags.writeable:
         raise ValueError(got(name, "an array that can be written", "a read-only one", "Pass a copy."))
 
 
+def require_own_entries(name: str, x: Array) -> None:
+    """No two entries in one place, as after a broadcast. Under torch.func nothing has a layout."""
+    strides = x.strides if isinstance(x, np.ndarray) else x.stride() if hasattr(x, "stride") else ()
+    if 0 not in x.shape and any(s == 0 and n > 1 for s, n in zip(strides, x.shape, strict=False)):
+        raise ValueError(got(name, "memory for every entry", "an array with a stride of 0, whose entries share it", "Pass a copy."))
+
+
 def identity(x: Array) -> Hashable:
     """Equal for arrays that are the same memory, read the same way."""
-    return layout(x), tuple(x.shape), str(x.dtype), bool(getattr(x, "is_conj", bool)())
+    return layout(x), tuple(x.shape), str(x.dtype), bool(getattr(x, "is_conj", bool)()), bool(getattr(x, "is_neg", bool)())
 
 
 def stamp(x: Array) -> Hashable:
-    """Changes when x is written to: the version that PyTorch counts, else the sums of the bits along each axis."""
+    """Changes when x is written to: the version that PyTorch counts, else a checksum of the bits."""
     version = getattr(x, "_version", None)
-    return version if version is not None else tuple(_sums(part) for part in ((x.real, x.imag) if x.dtype == np.complex128 else (x,)))
+    return version if version is not None else tuple(_checksum(part) for part in ((x.real, x.imag) if x.dtype == np.complex128 else (x,)))
 
 
-def _sums(x: Array) -> Hashable:
-    """Rows and columns apart, so that a transposition or a permutation in place is seen."""
+def _checksum(x: Array) -> int:
+    """The bits, weighted along every axis by odd numbers drawn at random: a permutation of equal numbers is seen too."""
     bits = x.view(f"u{x.dtype.itemsize}")
-    axes = range(bits.ndim) if bits.ndim else (None,)
-    return tuple(bits.sum(axis=axis, dtype=bits.dtype).tobytes() for axis in axes)
+    for axis in reversed(range(bits.ndim)):
+        bits = bits @ _weights(bits.shape[axis], axis).astype(bits.dtype)
+    return int(bits)
+
+
+@lru_cache(maxsize=64)
+def _weights(n: int, axis: int) -> Any:
+    return np.random.default_rng(axis).integers(2**63, size=n, dtype=np.uint64) * 2 + 1

@@ -16,7 +16,7 @@ from ldiv.structure import Structure
 from ldiv.structures.composed import Composed, is_dense
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
-from ldiv.structures.symmetric import Symmetric, refuse_asymmetry
+from ldiv.structures.symmetric import Symmetric, largest, refuse_asymmetry
 
 RANK = 20
 ON_HOST = False
@@ -46,9 +46,8 @@ def analyze(structure: Structure) -> None:
 def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
     a = structure.todense(p)
     if isinstance(structure, Symmetric):
-        xp = namespace(a)
         whole = structure.base.todense(p)
-        refuse_asymmetry(2 * xp.max(xp.abs(whole - a)), xp.max(xp.abs(whole)), numpy_dtype(a), structure.op)
+        refuse_asymmetry(2 * largest(whole - a), largest(whole), numpy_dtype(a), structure.op)
     return nonsingular(a, Cholesky(a) if assume_a == "pos" else LU(a))
 
 

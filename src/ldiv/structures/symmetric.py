@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import batch_of, broadcast, conj, spread, transpose
+from ldiv.arrays import alike, batch_of, broadcast, conj, real, spread, transpose
 from ldiv.errors import NotSymmetricError
 from ldiv.pattern import Pattern
 from ldiv.rule import Array, Tree, insist, namespace
@@ -100,15 +100,26 @@ class Symmetric(Structure):
         mirror = np.conj(mirror) if self.op == "H" else mirror
         if np.array_equal(slots, mirror):
             return slots
-        refuse_asymmetry(np.abs(slots - mirror).max(), np.abs(slots).max(), slots.dtype, self.op)
+        refuse_asymmetry(np.abs(slots - mirror).max(axis=-1), np.abs(slots).max(axis=-1), slots.dtype, self.op)
         return (slots + mirror) / 2
 
 
+def largest(a: Array) -> Array:
+    """The size of the largest entry of each matrix, zero where there is none."""
+    xp = namespace(a)
+    return xp.max(xp.abs(a), axis=(-2, -1)) if 0 not in a.shape[-2:] else xp.zeros(tuple(a.shape[:-2]), **alike(real(a)))
+
+
 def refuse_asymmetry(defect: Any, scale: Any, dtype: Any, op: str) -> None:
-    """Rounding, and the steps of finite differences, are forgiven; a broken promise is not."""
+    """For each matrix: rounding, and the steps of finite differences, are forgiven; a broken promise is not."""
     mirror = "conjugate transpose" if op == "H" else "transpose"
     tolerance = float(np.finfo(dtype).eps) ** 0.25
-    insist(defect <= tolerance * scale, lambda defect, scale: NotSymmetricError(float(defect / scale), mirror), defect, scale)
+    insist((defect <= tolerance * scale).all(), lambda *seen: NotSymmetricError(_worst(*seen), mirror), defect, scale)
+
+
+def _worst(defect: Any, scale: Any) -> float:
+    largest = np.asarray(scale, dtype=float)
+    return float(np.max(np.asarray(defect, dtype=float) / np.where(largest == 0, 1, largest)))
 
 
 def cases(draw: Any) -> Iterator[tuple[Symmetric, Tree]]:
