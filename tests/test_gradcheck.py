@@ -189,6 +189,25 @@ def test_a_complex_step_is_kept_only_where_it_agrees():
     np.testing.assert_allclose(value, 1, rtol=1e-8)
 
 
+@pytest.mark.parametrize(
+    ("f", "x"), [(torch.relu, torch.zeros(3)), (torch.max, torch.ones(3)), (lambda x: x.clamp(max=1.0), torch.tensor([0.5, 1.0, 2.0]))]
+)
+def test_a_kink_is_not_a_wrong_derivative(f, x):
+    with pytest.raises(TooNoisyError, match="kink"):
+        gradcheck(f, x.double())
+    report = gradcheck(f, x.double(), modes=["vmap", "reverse over reverse"], raise_exception=False)
+    assert not report.ok and {g.mode for g in report.noisy} == {"vjp"}, "no mode passes unjudged"
+    gradcheck(f, torch.tensor([1.1, 0.3, 0.4]).double())
+
+
+@pytest.mark.parametrize("exponent", [3, 6, 8, 10])
+def test_a_nearly_singular_matrix_is_right_or_noisy(exponent):
+    near = torch.tensor([[1.0, 2.0], [2.0, 4 + 10.0**-exponent]], dtype=torch.float64)
+    for seed in range(3):
+        report = gradcheck(ldiv.solve, near, torch.ones(2).double(), seed=seed, raise_exception=False)
+        assert not report.failures and (report.ok or exponent > 3)
+
+
 # -- what cannot be judged, or is refused --------------------------------------------------------------------------------------------
 
 
@@ -223,12 +242,20 @@ def test_what_is_refused():
         gradcheck(torch.argmax, B)
     with pytest.raises(ValueError, match="modes"):
         gradcheck(ldiv.solve, a, b, modes=["vmap"])
+    with pytest.raises(ValueError, match="none seen"):
+        gradcheck(ldiv.solve, A, B, modes=["gauge"])
     with pytest.raises(ldiv.NotSymmetricError):
         symmetric(A)
     with pytest.raises(ldiv.NotPositiveDefiniteError):
         positive_definite(-P)
     with pytest.raises(TypeError, match="duplicates"):
         symmetric(SPARSE)
+    with pytest.raises(TypeError, match="a square array, or a SparseArray, got list"):
+        symmetric([[1.0]])
+    with pytest.raises(TypeError, match=r"a square array, or a SparseArray, got Tensor \(7, 3\)"):
+        hermitian(T)
+    with pytest.raises(TypeError, match="values are arrays, got dict"):
+        gradcheck(lambda x: {"y": x}, B)
     with pytest.raises(TypeError, match="an array"):
         triangular(ldiv.Matrix(ldiv.structures.Diagonal(N), B[:, 0]))
 
@@ -251,6 +278,7 @@ EIGENVECTORS = {
     "ldiv.svds": lambda a: ldiv.svds(a, 2)[0],
     "torch.linalg.eigh": lambda a: torch.linalg.eigh(a)[1][:, :2],
     "torch.linalg.svd": lambda a: torch.linalg.svd(a)[0][:, :2],
+    "torch.linalg.svd, full": lambda a: torch.linalg.svd(a[:, :3])[0][:, :2],
 }
 
 

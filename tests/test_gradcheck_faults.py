@@ -203,6 +203,38 @@ def jax_cube(x):
 jax_cube.defjvp(lambda xs, ts: (xs[0] ** 3, 3 * jax.lax.stop_gradient(xs[0]) ** 2 * ts[0]))
 
 
+class Missing(torch.autograd.Function):
+    """A linear function of A without the derivative off the diagonal."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(a):
+        return a.sum() + 0.5 * a[0, 1]
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * torch.eye(3, dtype=torch.float64)
+
+
+class OldStyle(torch.autograd.Function):
+    """x^2, twice its derivative, without vmap and without a derivative of its derivative."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**2
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, g):
+        return 4 * g * ctx.saved_tensors[0]
+
+
 @dataclass
 class Fault:
     f: Any
@@ -280,6 +312,8 @@ FAULTS = {
     "forward over forward of torch.linalg.solve": Fault(PLAIN, (A, B), "forward over forward"),
     "forward over forward of torch.linalg.det": Fault(torch.linalg.det, (A,), "forward over forward"),
     "wrong under vmap": Fault(cube(batched=of_first_batch), (X,), "vmap"),
+    "a small output beside a large one": Fault(lambda x: (1e9 * x, cube(vjp=lambda g, x: 3.1 * x**2 * g)(x)), (X,)),
+    "an old function": Fault(OldStyle.apply, (X,), looks="factor 2 too much"),
     "JAX, wrong sign": Fault(jax_square, (jnp.asarray(X.numpy()),), looks="wrong sign"),
     "JAX, missing conjugate": Fault(jax_modulus, (jnp.asarray(Z.numpy()),), "jvp", looks="missing conjugate, or"),
     "JAX, no second order": Fault(jax_cube, (jnp.asarray(X.numpy()),), "forward over forward"),
@@ -299,6 +333,19 @@ def test_a_fault_is_found(name):
     if fault.mode not in first:
         assert not {f.mode for f in report.failures} & set(first), "its first derivatives are right"
     assert fault.looks in str(raised.value)
+
+
+def test_a_small_entry_is_judged_at_its_own_scale():
+    a = torch.diag(torch.tensor([1.0, 2.0, 3.0])).double()
+    a[0, 1] = 1e-17
+    report = gradcheck(Missing.apply, a, modes=["vjp"], exhaustive=True, raise_exception=False)
+    assert "[0, 1]: WRONG" in str(report).replace(" (6 of 9 entries)", "")
+
+
+def test_an_argument_is_not_accused_of_the_other():
+    f = custom(torch.mul, lambda g, x, y: (g * y, g * torch.nan))
+    report = gradcheck(f, X, Y, modes=["vjp"], raise_exception=False)
+    assert [g.failed for g in report.findings] == [False, True]
 
 
 CONTROLS = {

@@ -136,6 +136,37 @@ def test_a_pattern_that_misses_an_entry_raises():
         jax.jit(lambda x: ldiv.jacobian(chain, x, pattern=(i, i)).data)(jnp.ones(N)).block_until_ready()
 
 
+@pytest.mark.parametrize(
+    ("words", "error", "pattern"),
+    [
+        (r"the entry \(0, 3\)", ValueError, ([0, 1], [3, 1])),
+        ("2 rows, 1 columns", ValueError, ([0, 1], [0])),
+        (r"integer rows \(nnz,\), got float64", TypeError, (np.array([0.5]), np.array([0]))),
+        (r"integer rows \(nnz,\), got int64 \(2, 2\)", TypeError, np.eye(2, dtype=int)[None].repeat(2, 0).tolist()),
+        ("shape \\(2, 2\\)", ValueError, sp.eye_array(2)),
+    ],
+)
+def test_a_pattern_that_is_none(words, error, pattern):
+    with pytest.raises(error, match=words):
+        ldiv.jacobian(torch.sin, torch.ones(3), pattern=pattern)
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "call"),
+    [
+        ("real floating values, got complex128", TypeError, lambda x: ldiv.jacobian(lambda x: x * 1j, x)),
+        ("real floating values, got int64", TypeError, lambda x: ldiv.jacobian(torch.argsort, x)),
+        ("finite derivative at x", ValueError, lambda x: ldiv.jacobian(lambda x: (x - 1).sqrt(), x, pattern=(range(3), range(3)))),
+        ("finite derivatives near x", ValueError, lambda x: ldiv.detect_pattern(lambda x: (x - 1).sqrt(), x)),
+        ("misses some", ValueError, lambda x: ldiv.detect_pattern(lambda x: torch.where(x == 1, x.sum(), x), x)),
+        (r"as many equations as unknowns, values \(3,\), got \(2,\)", ValueError, lambda x: ldiv.root(lambda x, p: x[:2] - p[:2], x, x)),
+    ],
+)
+def test_a_function_that_has_no_such_derivative(words, error, call):
+    with pytest.raises(error, match=words):
+        call(torch.ones(3, dtype=torch.float64))
+
+
 def test_jacobian_through_a_solve():
     k = np.linspace(1.0, 2.0, N + 1)
 
@@ -228,6 +259,28 @@ def test_a_root_that_is_not_there():
         ldiv.root(lambda x, p: x**2 + p, torch.ones(2, dtype=torch.float64) * 0.7, torch.ones(2, dtype=torch.float64))
     with pytest.raises(ValueError, match="at least one array"):
         ldiv.root(lambda x, p: x, torch.ones(2), ())
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_a_root_at_zero(framework, dtype):
+    xp = torch if framework == "torch" else jnp
+    n, near = 20, 20 * np.finfo(dtype).eps
+    b, start, one, p = (
+        xp.asarray(v, dtype=getattr(xp, dtype))
+        for v in (np.random.default_rng(8).standard_normal((n, n)) + 10 * np.eye(n), np.full(n, 0.3), np.ones(n), np.ones(n))
+    )
+    for f in (lambda x, p: x + x**3 - 0 * p, lambda x, p: b @ xp.exp(x) - b @ p):
+        x = ldiv.root(f, start, one)
+        np.testing.assert_allclose(np.asarray(x), 0, atol=50 * near)
+        np.testing.assert_array_equal(np.asarray(ldiv.implicit(f, 0 * x, p)), 0)
+    with pytest.raises(ldiv.ConvergenceError):
+        ldiv.implicit(f, 0 * start + 1e-3, p)
+
+
+def test_a_far_start_is_no_scale():
+    p = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    np.testing.assert_allclose(ldiv.root(lambda x, p: 3 * x - p, 1e10 + 0 * p, p), p / 3, rtol=1e-14)
 
 
 def test_a_line_search_reaches_a_far_root():

@@ -99,8 +99,9 @@ def detect_pattern(f: Function, x: Array, *, margin: float = 1e-2) -> SparseArra
 
     f, x: as in `jacobian`; the points are x (1 + margin t) + margin s, t and s random. Returns a SparseArray of ones.
     What vanishes at both points, but not everywhere, is missed: branches that are not taken (where, relu, abs), and products with
-    a factor that is zero. `jacobian` checks a pattern whenever it is used, at the point of use.
-    Cost: 2 n products, 64 at a time: once, for a pattern that is used many times.
+    a factor that is zero. The pattern is verified at x itself, and `jacobian` checks it whenever it is used: ValueError where it misses an
+    entry. Where f has no finite derivative at the points: ValueError, choose a smaller margin.
+    Cost: 2 n products, 64 at a time, and one Jacobian on the pattern: once, for a pattern that is used many times.
 
     >>> import ldiv, torch
     >>> P = ldiv.detect_pattern(lambda x: x[1:] * x[:-1], torch.ones(3))
@@ -115,10 +116,16 @@ def detect_pattern(f: Function, x: Array, *, margin: float = 1e-2) -> SparseArra
         at = x * (1 + t) + s
         for j in range(0, n, PROBES):
             block = xp.asarray(np.eye(n, min(PROBES, n - j), -j), **alike(x))
-            i, k = np.nonzero(asnumpy(_products(f, at, block)))
+            products = asnumpy(_products(f, at, block))
+            if not np.isfinite(products).all():
+                advice = "Choose a smaller margin, or an x where f is smooth."
+                raise ValueError(got("f", "finite derivatives near x", f"NaN or infinity with margin {margin:g}", advice))
+            i, k = np.nonzero(products)
             found.update(zip(i.tolist(), (k + j).tolist(), strict=True))
     rows, cols = np.array(sorted(found), dtype=np.int64).reshape(-1, 2).T
-    return SparseArray(Sparse(Pattern(rows, cols, (size, n))), xp.ones((len(rows),), **alike(x)))
+    structure = Sparse(Pattern(rows, cols, (size, n)))
+    sparse_values(structure, "auto", f, x)  # raises where x itself has entries that were missed
+    return SparseArray(structure, xp.ones((len(rows),), **alike(x)))
 
 
 def require_vector(name: str, x: Any) -> Array:
@@ -134,6 +141,9 @@ def _size(f: Function, x: Array) -> int:
     y = f(x)
     if getattr(y, "ndim", None) != 1:
         raise ValueError(got("f", "a function with values (m,)", str(getattr(y, "shape", type(y))), "Flatten them; hessian is for numbers."))
+    if numpy_dtype(y).kind != "f":
+        advice = "Take real and imaginary parts together, xp.concat([y.real, y.imag]); integers have no derivatives."
+        raise TypeError(got("f", "a function with real floating values", str(numpy_dtype(y)), advice))
     return int(y.shape[0])
 
 
@@ -175,17 +185,27 @@ def on_pattern(pattern: Any, shape: tuple[int, int]) -> Sparse:
         entries = pattern.tocoo()
         rows, cols, own = entries.row, entries.col, tuple(entries.shape)
     elif isinstance(pattern, tuple | list) and len(pattern) == 2:
-        (rows, cols), own = map(np.asarray, pattern), shape
+        (rows, cols), own = (_indices(name, v) for name, v in zip(("rows", "columns"), pattern, strict=True)), shape
+        if len(rows) != len(cols):
+            raise ValueError(got("pattern", "a row and a column for each entry", f"{len(rows)} rows, {len(cols)} columns", "They go together."))
     else:
         raise TypeError(got("pattern", "a sparse matrix or a pair (rows, columns)", type(pattern).__name__, "ldiv.detect_pattern makes one."))
-    inside = len(rows) == 0 or (min(rows.min(), cols.min()) >= 0 and rows.max() < shape[0] and cols.max() < shape[1])
-    if own != shape or not inside:
-        raise ValueError(got("pattern", f"entries of a matrix {shape}", f"shape {own}", "Rows are those of f, columns those of x."))
+    outside = np.flatnonzero((rows < 0) | (rows >= shape[0]) | (cols < 0) | (cols >= shape[1]))
+    if own != shape or len(outside):
+        came = f"shape {own}" if own != shape else f"the entry ({rows[outside[0]]}, {cols[outside[0]]})"
+        raise ValueError(got("pattern", f"entries of a matrix {shape}", came, "Rows are those of f, columns those of x, counted from 0."))
     known = getattr(pattern, "structure", None)
     if isinstance(known, Sparse) and not known.pattern.has_duplicates:
         return known  # and what is kept on it
     places = np.unique(np.asarray(rows, np.int64) * shape[1] + cols)
     return Sparse(Pattern(places // shape[1], places % shape[1], shape))
+
+
+def _indices(name: str, v: Any) -> Array:
+    v = np.asarray(v)
+    if v.ndim != 1 or (v.size and v.dtype.kind not in "iu"):
+        raise TypeError(got("pattern", f"integer {name} (nnz,)", f"{v.dtype} {v.shape}", "A dense mask M gives np.nonzero(M)."))
+    return v.astype(np.int64)
 
 
 def _compressed(f: Function, x: Array, structure: Sparse, mode: str) -> SparseArray:

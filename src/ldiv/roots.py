@@ -41,10 +41,12 @@ def root(
     f: takes a real PyTorch or JAX array (n,) and `params`, returns (n,). params: an array, or nested tuples, lists and dicts of arrays;
     what f closes over is constant. x0: where to start. pattern: where J may not be zero, as in `jacobian`; without it J is dense.
     assume_a: "gen", "sym", "her" or "pos", a promise about J; method: an engine, as in `solve`.
-    It stops when a Newton step is at most tol |x| (eps^(2/3) by default); t is halved until |f| decreases.
+    It stops when a Newton step is at most tol |x| (eps^(2/3) by default); t is halved until |f| decreases. Where it cannot decrease any
+    more, as by rounding at x = 0, the step may be tol times the start, or the longest step.
     Differentiable in params, in every mode and order, by the implicit function theorem: dx = -J^-1 df/dp dp. Not in x0.
     Cost: a Jacobian (as many products as the pattern has colours), a factorization and a solve for each step; the last factor is that at
-    x, and serves the derivative, which takes one more solve and one product of f.
+    x, and serves the derivative, which takes one more solve and one product of f. A batch (vmap) is solved one by one, and can be
+    differentiated inside of the vmap, vmap(grad(..)), not from outside.
     Raises ConvergenceError; SingularMatrixError for a singular J; ValueError for a pattern that misses an entry, shapes, NaN.
     Source: Dennis and Schnabel, Numerical Methods for Unconstrained Optimization and Nonlinear Equations, chapter 6.
 
@@ -77,7 +79,8 @@ def implicit(
         f(x, p) = 0,    dx = -J^-1 df/dp dp,    J = df/dx
 
     x (n,): the solution, by any method; it is returned as it is, after one Newton step from it was found to be at most tol |x| long
-    (the square root of eps by default). All else as in `root`.
+    (the square root of eps by default; |x| counts as eps^(1/4) sqrt(n) at least, so that x = 0 can be a solution: scale smaller unknowns).
+    All else as in `root`.
 
     >>> import ldiv, torch
     >>> p = torch.tensor([4.0], dtype=torch.float64, requires_grad=True)
@@ -85,10 +88,13 @@ def implicit(
     >>> torch.autograd.grad(x.sum(), p)[0]
     tensor([0.2500], dtype=torch.float64)
     """
-    return _bound(f, x, params, pattern, assume_a, method, float(np.finfo(numpy_dtype(require_vector("x", x))).eps ** 0.5) if tol is None else tol, 0)
+    x = require_vector("x", x)
+    eps = float(np.finfo(numpy_dtype(x)).eps)
+    floor = eps**0.25 * float(x.shape[0]) ** 0.5
+    return _bound(f, x, params, pattern, assume_a, method, eps**0.5 if tol is None else tol, 0, floor)
 
 
-def _bound(f: Any, x: Any, params: Any, pattern: Any, assume_a: str, method: str, tol: float | None, maxiter: int) -> Array:
+def _bound(f: Any, x: Any, params: Any, pattern: Any, assume_a: str, method: str, tol: float | None, maxiter: int, floor: float = 0.0) -> Array:
     x = require_vector("x0", x)
     require_option("assume_a", assume_a, ("gen", "sym", "her", "pos"))
     require_method(method)
@@ -101,6 +107,9 @@ def _bound(f: Any, x: Any, params: Any, pattern: Any, assume_a: str, method: str
     for leaf in found:
         together("params", leaf, x)
     n = x.shape[0]
+    if getattr(y := f(x, params), "shape", None) != x.shape:
+        came = str(tuple(y.shape)) if hasattr(y, "shape") else type(y).__name__
+        raise ValueError(got("f", f"as many equations as unknowns, values {tuple(x.shape)}", came, "It takes (x, params), in this order."))
     if pattern is None:
         base: Any = Dense(n, n)
         values: Any = partial(_whole, n)
@@ -111,8 +120,8 @@ def _bound(f: Any, x: Any, params: Any, pattern: Any, assume_a: str, method: str
         like = namespace(x).broadcast_to(x[:1] * 0, (base.pattern.nnz,))
     structure, _ = promised(Matrix(base, like), assume_a)
     accuracy = float(np.finfo(numpy_dtype(x)).eps ** (2 / 3)) if tol is None else float(tol)
-    rule = Root(residual, tuple(leaf.ndim for leaf in found), structure, values, definiteness(structure, assume_a), method, accuracy, maxiter)
-    result: Array = bind(rule, tuple(found), x)[0]
+    axes, promise = tuple(leaf.ndim for leaf in found), definiteness(structure, assume_a)
+    result: Array = bind(Root(residual, axes, structure, values, promise, method, accuracy, floor, maxiter), tuple(found), x)[0]
     return result
 
 

@@ -15,6 +15,7 @@ from ldiv.sparse import SparseArray
 
 NOISY = 1e-2  # of the derivative: a bar above this says nothing
 SMALL = 1e-5  # of the function: a derivative below this counts as none
+ROUNDING = 1e-3  # of the largest entry: smaller ones are compared at this scale
 
 
 class WrongDerivativeError(AssertionError):
@@ -113,8 +114,10 @@ def found(mode: str, subject: str, where: list[str], pairs: list[Pair], expected
     expected, bar = (np.broadcast_to(np.asarray(v, dtype=float), len(pairs)) for v in (expected, bar))
     got = np.array([inner(tuple(g), tuple(d)) for g, d in pairs])
     terms = [np.sqrt(sum(float((np.abs(u * v) ** 2).sum()) for u, v in zip(g, d, strict=True))) for g, d in pairs]
-    scale = max(np.abs(expected).max(initial=0), min(max(terms, default=0.0), 1e300))
-    finding = Finding(mode, subject, where, got, expected, bar, bar + rtol * scale, NOISY * np.maximum(scale, SMALL * size))
+    scale = np.maximum(np.abs(expected), np.minimum(np.nan_to_num(terms, nan=0.0), 1e300))
+    allowed = bar + rtol * np.maximum(scale, ROUNDING * scale.max(initial=0))
+    noise = NOISY * np.maximum(np.abs(expected).max(initial=0), SMALL * size)  # what is tested does not tell what is noise
+    finding = Finding(mode, subject, where, got, expected, bar, allowed, noise)
     return replace(finding, looks=_looks(pairs, expected, finding.allowed, of)) if finding.failed else finding
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from ldiv.arrays import adjoint
 from ldiv.gauge import Draw, gauge, regauged
+from ldiv.rule import namespace
 
 CLUSTER = 1e-9  # of the largest eigenvalue: nearer ones are taken for repeated
 LINALG = {"torch": "torch.linalg", "jax": "jax.numpy.linalg"}  # in NumPy only functions of ldiv have derivatives
@@ -78,12 +79,18 @@ def _regauging(f: Callable[..., Any]) -> Callable[..., Any]:
         found = f(*args, **kwargs)
         if isinstance(found, tuple) and len(found) == 2:
             return _like(found, found[0], regauged(*found))
-        if isinstance(found, tuple) and found[0].shape[-1] == found[1].shape[-1] == found[2].shape[-2]:
+        if isinstance(found, tuple):
             u, s, vh = found
-            return _like(found, regauged(s, u), s, adjoint(regauged(s, adjoint(vh))))
+            return _like(found, _leading(s, u), s, adjoint(_leading(s, adjoint(vh))))
         return found
 
     return call
+
+
+def _leading(s: Any, u: Any) -> Any:
+    """The vectors that have a singular value are in the other gauge, further ones stay."""
+    k = s.shape[-1]
+    return regauged(s, u) if u.shape[-1] == k else namespace(u).concat([regauged(s, u[..., :k]), u[..., k:]], axis=-1)
 
 
 def _like(found: Any, *parts: Any) -> Any:

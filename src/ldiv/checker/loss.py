@@ -1,6 +1,8 @@
 """The loss L of a function f of several arrays, its derivatives by every transform of the framework, and its differences.
 
-L = Re <c, y> + |y|^2 / 2s,  y = f(x),  c random;  by the square its second derivatives see the first ones of f, and the cotangent moves
+L = sum_k Re <c_k, z_k> + |z_k|^2 / 2,  z_k = y_k / r_k,  r_k = max |y_k|,  of all outputs y = f(x), each at its own scale
+
+c is random; by the square the second derivatives of L see the first ones of f, and the cotangent y_bar_k = (c_k + z_k) / r_k moves.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from ldiv.checker.transforms import transforms
 from ldiv.derivative import jvp, vjp
 from ldiv.errors import got
 from ldiv.matrix import Matrix
-from ldiv.rule import Array, asnumpy, frontend_of, leaves, namespace
+from ldiv.rule import Array, asnumpy, frontend_of, is_array, leaves, namespace
 
 Vector = list[Any]
 
@@ -39,8 +41,8 @@ class Loss:
         if not y:
             raise TypeError(got("gradcheck", "a function with real or complex values", "none", "Integers have no derivatives."))
         self.c = [self.normal(v) for v in y]
-        self.s = max(float(np.abs(v).max(initial=0)) for v in y) or 1.0
-        self.c_bar = [c + v / self.s for c, v in zip(self.c, y, strict=True)]
+        self.r = [largest(v) for v in y]
+        self.c_bar = self.cotangents(y)
         self.size = sum(float(np.abs(c * v).sum()) for c, v in zip(self.c_bar, y, strict=True))
 
     def normal(self, like: Array) -> Array:
@@ -56,11 +58,15 @@ class Loss:
 
     def apply(self, xs: Vector) -> Vector:
         """All outputs that have derivatives, of arrays of the framework."""
-        return [v for v in every_leaf(self.f(*self.whole(xs))) if numpy_dtype(v).kind in "fc"]
+        return [v for v in every_leaf(self.f(*self.whole(xs))) if numpy_dtype(_array(v)).kind in "fc"]
 
     def __call__(self, xs: Vector) -> Any:
-        pairs = zip(self.arrays(self.c), self.apply(xs), strict=True)
-        return sum(self.xp.sum(real(conj(c) * y + conj(y) * y / (2 * self.s))) for c, y in pairs)
+        pairs = zip(self.arrays(self.c), (y / r for y, r in zip(self.apply(xs), self.r, strict=True)), strict=True)
+        return sum(self.xp.sum(real(conj(c) * z + conj(z) * z / 2)) for c, z in pairs)
+
+    def cotangents(self, y: Vector) -> Vector:
+        """dL = <y_bar, dy>"""
+        return [(c + v / r) / r for c, v, r in zip(self.c, y, self.r, strict=True)]
 
     def values(self, xs: Vector) -> Vector:
         return [np.asarray(asnumpy(v) if self.name != "numpy" else v) for v in self.apply(self.arrays(xs))]
@@ -84,7 +90,7 @@ class Loss:
             return self.out(self.transforms.gradient(self, self.arrays(xs)))
         y, pullback = vjp(self.f, *self.whole(self.arrays(xs)))
         smooth = [np.asarray(v).dtype.kind in "fc" for v in every_leaf(y)]
-        rest = iter([c + v / self.s for c, v in zip(self.c, self.values(xs), strict=True)])
+        rest = iter(self.cotangents(self.values(xs)))
         bars = tuple(next(rest) if s else None for s in smooth)
         return [x for g in pullback(bars if isinstance(y, tuple) else bars[0]) for x in every_leaf(g)]
 
@@ -130,6 +136,17 @@ class Loss:
     def forward_twice(self, e: Vector, d: Vector) -> Array:
         fw = self.transforms
         return np.asarray(asnumpy(fw.jvp(lambda x: fw.jvp(self, (x,), (self.arrays(e),))[1], (self.arrays(self.x),), (self.arrays(d),))[1]))
+
+
+def largest(y: Array) -> float:
+    return float(np.abs(y).max(initial=0)) or 1.0
+
+
+def _array(y: Any) -> Array:
+    if not is_array(y) and not isinstance(y, np.generic):
+        advice = "Return arrays, matrices, or tuples of them: of a dict its values, of a number an array."
+        raise TypeError(got("f", "a function whose values are arrays", type(y).__name__, advice))
+    return y
 
 
 def every_leaf(y: Any) -> list[Any]:

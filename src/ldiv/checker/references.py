@@ -3,6 +3,7 @@
     T[k, 0] = (g(h) - g(-h)) / 2h,  h = h0 2^-k;      T[k, j] = (4^j T[k, j-1] - T[k-1, j-1]) / (4^j - 1)
     bar     = 4 max(|T[k, j] - T[k, j-1]|, |T[k, j] - T[k-1, j-1]|) + rounding,  the least of the table,
               but no less than the noise / h that the smaller steps have shown: two entries may agree by luck
+    kink    = 2 c(h) - c(2h),  c(h) = (g(h) - 2 g(0) + g(-h)) / h:  O(h^3) where g is smooth; where it does not shrink, a bar
 
 A complex step, Im g(ih) / h, is kept where it agrees with the table within its bar; the bar is then the distance of the two.
 References: Ridders, Adv. Eng. Software 4 (1982); Squire and Trapp, SIAM Rev. 40 (1998).
@@ -12,13 +13,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 
 from ldiv.checker.tangents import FIRST
 from ldiv.rule import Array
 
-LEVELS = 14
+LEVELS = 20
 COLUMNS = 5
 UNSEEN = 3  # the last levels, beyond which no noise was looked for
 SAFETY = 4
@@ -34,18 +36,21 @@ def derivative(g: Callable[[float], Array], size: Array, stepped: Callable[[floa
     above: list[Array] = []
     levels: list[Level] = []
     enough = 0
+    middle, bends = _at(g, 0.0), list[Array]()
     for k in range(LEVELS):
         h = FIRST / 2**k
-        slope = _central(g, h)
-        if slope is None:  # the step left the domain: a smaller one
-            above = []
+        sides = _at(g, h), _at(g, -h)
+        if middle is None or sides[0] is None or sides[1] is None:  # the step left the domain: a smaller one
+            above, bends = [], []
             continue
+        slope = (sides[0] - sides[1]) / (2 * h)
+        bends = [*bends[-2:], (sides[0] - 2 * middle + sides[1]) / h]
         row, errors = [slope], [np.full_like(size, np.inf)]
         for j, coarse in enumerate(above[:COLUMNS], 1):
             row.append((4**j * row[-1] - coarse) / (4**j - 1))
             errors.append(SAFETY * (np.maximum(np.abs(row[j] - row[j - 1]), np.abs(row[j] - coarse)) + EPS * size / h))
         above = row
-        error, pick = np.min(errors, axis=0), np.argmin(errors, axis=0)
+        error, pick = np.maximum(np.min(errors, axis=0), _kink(bends)), np.argmin(errors, axis=0)
         value = np.choose(pick, row)
         levels.append((h, value, error))
         asked = ENOUGH * np.maximum(np.abs(value), 1e-3 * size)
@@ -68,13 +73,21 @@ def _chosen(levels: list[Level], size: Array, unseen: int) -> tuple[Array, Array
     return best, bar
 
 
-def _central(g: Callable[[float], Array], h: float) -> Array | None:
+def _at(g: Callable[[float], Array], t: float) -> Array | None:
     try:
         with np.errstate(all="ignore"):
-            slope = (g(h) - g(-h)) / (2 * h)
+            value = g(t)
     except FAILURES:
         return None
-    return slope if np.isfinite(slope).all() else None
+    return value if np.isfinite(value).all() else None
+
+
+def _kink(bends: list[Array]) -> Array:
+    """The jump of the derivative, of c at the last steps, halved each time; zero where it is none."""
+    jumps = [np.abs(2 * fine - coarse) for coarse, fine in pairwise(bends)]
+    if not jumps:
+        return np.zeros_like(bends[0])
+    return jumps[0] if len(jumps) == 1 else np.where(jumps[1] > jumps[0] / 2, jumps[1], 0)
 
 
 def _sharpened(best: Array, bar: Array, size: Array, stepped: Callable[[float], Array] | None) -> tuple[Array, Array]:

@@ -27,6 +27,7 @@ from ldiv.structures.symmetric import Symmetric
 from ldiv.validate import require_float
 
 FIRST = 2.0**-5  # the largest step, relative to the argument
+FLOOR = 1e-3
 DENSE = 1000  # up to this order the least eigenvalue is LAPACK's
 Map = Callable[[Array], Array]
 
@@ -92,9 +93,10 @@ def _normal(rng: np.random.Generator, x: Array) -> Array:
 
 
 def _sizes(x: Array) -> Array:
-    """Every entry moves by its own size, so that bad scaling is kept; a zero by that of the smallest other one."""
+    """Every entry moves by its own size, so that bad scaling is kept, but by no less than a thousandth of what they have on average."""
     size = np.abs(x)
-    return np.where(size == 0, size[size > 0].min(), size) if (size > 0).any() else np.ones_like(size)
+    largest = size.max(initial=0)
+    return np.maximum(size, FLOOR * largest * np.sqrt(np.mean((size / largest) ** 2))) if largest else np.ones_like(size)
 
 
 # -- the marks -----------------------------------------------------------------------------------------------------------------------
@@ -135,8 +137,11 @@ def orthonormal(X: Any) -> Argument:
 
 
 def _self_adjoint(name: str, A: Any, conj: Map, partner: str) -> Argument:
-    swap = exchange(A)
-    if swap is None:
+    shape: Any = getattr(A, "shape", ())
+    if len(shape) < 2 or shape[-1] != shape[-2]:
+        came = f"{type(A).__name__} {tuple(shape) or ''}".strip()
+        raise TypeError(got(name, "a square array, or a SparseArray", came, "Lists are converted by the array library of your choice."))
+    if (swap := exchange(A)) is None:
         advice = "Add up the duplicates of a SparseArray first."
         raise TypeError(got(name, "a square array, or a SparseArray without duplicates", repr(A)[:60], advice))
     (x,) = map(asnumpy, Argument(A).flat)

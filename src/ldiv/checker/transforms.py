@@ -30,10 +30,11 @@ class Torch(Transforms):
         try:
             return list(self._torch.func.grad(f)(x))
         except RuntimeError as error:
-            if "setup_context" not in str(error):
+            if "setup_context" not in str(error) or self._torch._C._are_functorch_transforms_active():
                 raise
+        again = any(leaf.requires_grad for leaf in x)
         x = [leaf if leaf.requires_grad else leaf.detach().requires_grad_() for leaf in x]
-        return list(self._torch.autograd.grad(f(x), x, create_graph=True, materialize_grads=True))
+        return list(self._torch.autograd.grad(f(x), x, create_graph=again, materialize_grads=True))
 
 
 class Jax(Transforms):

@@ -9,6 +9,7 @@ reference    Freivalds (1977): a random v tells two matrices apart with probabil
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,9 +37,10 @@ class Agreed(Rule):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         x, v, y = args
         xp, (product, size) = namespace(x), self._product_and_size(x, v)
+        insist(xp.all(xp.isfinite(x)) & xp.all(xp.isfinite(y)), _not_finite)
         allowed = float(np.finfo(numpy_dtype(x)).eps) ** 0.5 * (size + xp.abs(y))
-        off = xp.sum(~(xp.abs(product - y) <= allowed))  # not numbers are off; the distance would cost a compiler more
-        insist(off == 0, _misses, off)
+        off = xp.sum(~(xp.abs(product - y) <= allowed))  # overflow is off; the distance would cost a compiler more
+        insist(off == 0, partial(_misses, float(np.finfo(numpy_dtype(x)).eps) ** 0.5), off)
         return (x + 0,)
 
     def _product_and_size(self, x: Array, v: Array) -> tuple[Array, Array]:
@@ -78,6 +80,12 @@ def agreed(structure: Sparse, x: Array, v: Array, y: Array) -> Array:
     return bind(Agreed(structure), x, v, y)[0]
 
 
-def _misses(off: Any) -> ValueError:
-    advice = "Add the missing entries; ldiv.detect_pattern finds them at a point."
-    return ValueError(got("pattern", "an entry wherever the derivative is not zero", f"one that misses some (rows that are off: {int(off)})", advice))
+def _misses(accuracy: float, off: Any) -> ValueError:
+    came = f"one that misses some, or a derivative that is not accurate to {accuracy:.1e} (rows that are off: {int(off)})"
+    advice = "Add the missing entries, ldiv.detect_pattern finds them at a point; solve what f solves to full accuracy."
+    return ValueError(got("pattern", "an entry wherever the derivative is not zero", came, advice))
+
+
+def _not_finite() -> ValueError:
+    advice = "f overflows, or has a kink or a pole there: move x, or rewrite f (sqrt(x**2 + eps), where with a safe argument)."
+    return ValueError(got("f", "a finite derivative at x", "NaN or infinity", advice))

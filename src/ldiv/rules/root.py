@@ -34,6 +34,8 @@ class Root(Rule):
     """Arguments (p, x0 (n,)), p a tuple of whole arrays with `axes` axes each; output x (n,).
 
     `jacobian(f, x)`: the values of J on `structure`, differentiable, for a function f of x alone.
+    It stops when a step is at most tol |x| long, |x| counted as `floor` at least; or when no step decreases |f| any more, as at a root x = 0
+    by rounding: there a step is compared with the way that was come, from the start or in the longest step.
     """
 
     f: Residual
@@ -43,6 +45,7 @@ class Root(Rule):
     assume_a: str
     method: str
     tol: float
+    floor: float
     maxiter: int
 
     @property
@@ -64,15 +67,15 @@ class Root(Rule):
         def newton(x: Array, r: Array) -> Array:
             return solver.solve(self.structure, self.jacobian(f, x), -r[:, None], self.assume_a, self.method)[:, 0]
 
-        def length(x: Array, dx: Array) -> Array:
-            return xp.linalg.vector_norm(dx) / (xp.linalg.vector_norm(x) + np.finfo(numpy_dtype(x)).tiny)
+        def length(x: Array, dx: Array, scale: Array) -> Array:
+            return norm(dx) / (xp.maximum(norm(x), scale) + np.finfo(numpy_dtype(x)).tiny)
 
         def going(state: Any) -> Array:
-            steps, x, dx, _, t = state
-            return (length(x, dx) > self.tol) & (steps < self.maxiter) & (t > 0)
+            steps, x, dx, _, t, _ = state
+            return (length(x, dx, floor) > self.tol) & (steps < self.maxiter) & (t > 0)
 
         def step(state: Any) -> Any:
-            steps, x, dx, r, t = state
+            steps, x, dx, r, t, way = state
             start = size(r)
 
             def too_long(trial: Any) -> Array:
@@ -86,13 +89,14 @@ class Root(Rule):
             t, now = loop(too_long, halved, (t * 0 + 1, size(f(x + dx))))
             x = x + t * dx
             r = f(x)
-            return steps + 1, x, newton(x, r), r, xp.where(now <= start, t, 0 * t)
+            return steps + 1, x, newton(x, r), r, xp.where(now < start, t, 0 * t), xp.maximum(way, norm(t * dx))
 
-        loop, r = frontend_of(x).loop, f(x)
+        loop, norm, floor, r = frontend_of(x).loop, xp.linalg.vector_norm, xp.asarray(self.floor, **alike(x)), f(x)
         insist(xp.isfinite(size(r)), _undefined)
         zero = xp.zeros((), **(alike(x) | {"dtype": xp.int32}))
-        steps, x, dx, *_ = loop(going, step, (zero, x, newton(x, r), r, xp.ones((), **alike(x))))
-        insist(length(x, dx) <= self.tol, partial(_not_converged, self.tol), steps, length(x, dx))
+        steps, x, dx, _, t, way = loop(going, step, (zero, x, newton(x, r), r, xp.ones((), **alike(x)), norm(x)))
+        last = length(x, dx, xp.where(t > 0, floor, xp.maximum(way, floor)))
+        insist(last <= self.tol, partial(_not_converged, self.tol), steps, last)
         return (x + 0,)
 
     def _each(self, p: tuple[Array, ...], x: Array) -> Array:
