@@ -13,10 +13,10 @@ from ldiv import eigenproblem, rule, solver
 
 SRC = Path(ldiv.__file__).parent
 LINE = (
-    "errors rule arrays pattern",
+    "errors holder rule arrays pattern",
     "structure",
     "structures",
-    "memory finite journal options progress assembled krylov probe ordering equilibration solver refined mkl eigenproblem pencil shifted deflation",
+    "analyses factor_cache finite journal options progress assembled krylov probe ordering equilibration solver refined mkl eigenproblem pencil shifted deflation",
     "solvers eigensolvers",
     "rules",
     "inverse",
@@ -44,7 +44,7 @@ def allowed(here: str, there: str) -> bool:
     if here == there or here in OUTSIDE:
         return True
     if here == "frontends":
-        return there in ("rule", "errors")
+        return there in ("rule", "errors", "holder")
     if there in OUTSIDE or there == "frontends":
         return False
     return LEVEL.get(there, len(LINE)) <= LEVEL.get(here, len(LINE))

@@ -29,7 +29,7 @@ from ldiv.jacobians import detect_pattern, hessian, hvp, jacobian
 from ldiv.least_squares import lstsq
 from ldiv.linalg import solve, solve_triangular
 from ldiv.matrix import Matrix
-from ldiv.memory import cache_info, clear_cache, set_cache_limit
+from ldiv.factor_cache import cache_info, clear_cache, set_cache_limit
 from ldiv.operators import LinearOperator
 from ldiv.precondition import preconditioner
 from ldiv.roots import implicit, root

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
-from ldiv import memory, solver
+from ldiv import solver
 from ldiv.arrays import alike
 from ldiv.errors import got
+from ldiv.holder import Holder, holding
 from ldiv.inverse import Inverse
 from ldiv.linalg import require_method, solved
 from ldiv.matrix import Matrix, as_matrix
@@ -54,9 +54,9 @@ class Factorized:
         self._structure, self._params, self._assume_a, self._method = structure, params, assume_a, method
         first = leaves(params)[0]
         no_columns = namespace(first).zeros((structure.shape[0], 0), **alike(first))
-        with recording(), memory.pinning() as factors:  # apart: whoever records sees the solves, not the factoring
+        self._holder = Holder()
+        with recording(), holding(self._holder):  # apart: whoever records sees the solves, not the factoring
             solve_rule(structure, params, no_columns, assume_a, method)
-        weakref.finalize(self, memory.unpin, factors)
 
     @public
     def solve(self, b: Array, trans: Any = "N") -> Array:

@@ -12,6 +12,7 @@ import numpy as np
 from ldiv import solver
 from ldiv.arrays import alike, batch_of, broadcast, numpy_dtype
 from ldiv.condition import one_norm
+from ldiv.holder import Owner, holding
 from ldiv.journal import Entry
 from ldiv.rule import Array, Tree, asnumpy, leaves, namespace, rebuild
 from ldiv.structure import Structure, matmul
@@ -40,12 +41,12 @@ class SolveInfo:
         return None if iterates else self._matrix.norm * self._matrix.inverse_norm(self.engine)
 
 
-def solve_info(structure: Structure, params: Tree, b: Array, x: Array, assume_a: str, entry: Entry) -> SolveInfo:
+def solve_info(structure: Structure, params: Tree, b: Array, x: Array, assume_a: str, entry: Entry, keeper: Owner) -> SolveInfo:
     """Look at a solution: one product, and an estimate of |A|_1."""
     if b.ndim == 1:
         b, x = b[:, None], x[:, None]
     residual, b, x = (asnumpy(y) for y in (b - matmul(structure, params, x), b, x))
-    matrix = Estimated(structure, params, assume_a)
+    matrix = Estimated(structure, params, assume_a, keeper)
     r_size, b_size, x_size = (np.abs(y).sum(-2) for y in (residual, b, x))
     size = matrix.norm * x_size + b_size
     lengths = np.linalg.norm(residual, axis=-2) / _or_one(np.linalg.norm(b, axis=-2))
@@ -63,6 +64,7 @@ class Estimated:
     structure: Structure
     params: Tree
     assume_a: str
+    keeper: Owner  # of the factor
 
     @cached_property
     def norm(self) -> float:
@@ -80,7 +82,8 @@ class Estimated:
             views = (self.structure, self.structure.H)
             return self._one_norm(*(lambda v, s=s: solver.solve(s, p, v, self.assume_a, engine) for s in views))
 
-        return max(map(of, self._matrices()), default=0.0)
+        with holding(self.keeper):
+            return max(map(of, self._matrices()), default=0.0)
 
     def _one_norm(self, product: Any, adjoint: Any) -> float:
         like = leaves(self.params)[0]

@@ -12,6 +12,7 @@ from ldiv import journal, precondition
 from ldiv import solver as solvers
 from ldiv.arrays import batch_of, broadcast, is_complex
 from ldiv.errors import got
+from ldiv.holder import Holder, holding, owner
 from ldiv.info import solve_info
 from ldiv.matrix import Matrix, as_matrix
 from ldiv.options import Options
@@ -78,11 +79,12 @@ def solve(
     asked = Iteration(rtol, atol, maxiter, restart, M, x0, callback, progress)
     if not info:
         return solved(structure, params, b, told, method, asked)
-    with journal.reading() as entries:
+    keeper = Holder() if (present := owner()) is None else present
+    with journal.reading() as entries, holding(keeper):
         x = solved(structure, params, b, told, method, asked)
     if not entries or any(map(traced, (x, *leaves(params)))):
         raise TypeError(got("info=True", "values that are known now", "a trace (jit, vmap)", "Ask for info outside of the transformation."))
-    return x, solve_info(structure, params, b, x, told, entries[-1])
+    return x, solve_info(structure, params, b, x, told, entries[-1], keeper)
 
 
 @public

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.errors import got
+from ldiv.holder import Holder, holding
 from ldiv.rule import Array, Rule, Tree, leaves, rebuild, recording
 
 Arrays = tuple[Array, ...]
@@ -27,7 +28,9 @@ def vjp(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Callable[[Any], Arrays]
             given[i] = None if bar is None else np.asarray(bar).reshape(one.out[i].shape)
         need = rebuild(one.rule.core, [at is not None for at in one.place])
         grads = [np.zeros_like(x) for x in xs]
-        for bar, leaf, at in zip(leaves(one.rule.vjp(need, tuple(given), one.out, *one.args)), one.flat, one.place, strict=True):
+        with holding(one.holder):
+            bars = leaves(one.rule.vjp(need, tuple(given), one.out, *one.args))
+        for bar, leaf, at in zip(bars, one.flat, one.place, strict=True):
             if at is not None and bar is not None:
                 grads[at] = _conform(bar, leaf).reshape(xs[at].shape)
         return tuple(grads)
@@ -40,7 +43,8 @@ def jvp(f: Callable[..., Any], xs: Arrays, dxs: tuple[Array | None, ...]) -> tup
     y, one = _record(f, xs)
     found = [None if at is None else dxs[at] for at in one.place]
     moved = [t if t is None else t.reshape(leaf.shape) for leaf, t in zip(one.flat, found, strict=True)]
-    tangent = one.rule.jvp(rebuild(one.rule.core, moved), one.out, *one.args)
+    with holding(one.holder):
+        tangent = one.rule.jvp(rebuild(one.rule.core, moved), one.out, *one.args)
     dy = tuple(np.zeros_like(v) if (t := tangent[i]) is None else t.reshape(v.shape) for i, v in zip(one.of, _several(y), strict=True))
     return y, dy if isinstance(y, tuple) else dy[0]
 
@@ -58,6 +62,7 @@ class Recorded:
     out: Arrays
     place: list[int | None]  # for each leaf the array of the function that it is
     of: list[int]  # for each value of the function the output that it is
+    holder: Holder
 
     @property
     def args(self) -> Tree:
@@ -65,7 +70,8 @@ class Recorded:
 
 
 def _record(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Recorded]:
-    with recording() as applied:
+    holder = Holder()
+    with recording() as applied, holding(holder):
         y = f(*xs)
     if len(applied) != 1:
         raise ValueError(got("vjp and jvp", "a function that applies one rule", f"{len(applied)}", "Compose rules in PyTorch or JAX."))
@@ -88,7 +94,7 @@ def _record(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Recorded]:
                 "Convert dtypes and layouts beforehand.",
             )
         )
-    return y, Recorded(rule, flat, out, place, of)
+    return y, Recorded(rule, flat, out, place, of, holder)
 
 
 def _same(x: Array, y: Array) -> bool:

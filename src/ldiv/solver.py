@@ -27,10 +27,11 @@ from typing import Any
 import numpy as np
 
 from ldiv import journal, krylov
+from ldiv.analyses import analysed
 from ldiv.arrays import alike, batch_of, broadcast, conj, device_of, fold, is_complex, numpy_dtype, real, unfold
 from ldiv.errors import EngineError, SingularMatrixError
 from ldiv.finite import all_finite, require_finite
-from ldiv.memory import counts, remembered
+from ldiv.factor_cache import counts, remembered
 from ldiv.options import Options
 from ldiv.rule import Array, Tree, insist, leaves, namespace, on_host, rebuild, traced
 from ldiv.structure import Structure
@@ -175,13 +176,13 @@ def factorization(engine: ModuleType, structure: Structure, p: Tree, assume_a: s
 
 
 def symbolic(engine: ModuleType, structure: Structure) -> Any:
-    """The engine's symbolic work on a structure, done once and kept there."""
+    """The engine's symbolic work on a structure, done once for a pattern in use."""
 
     def analyze() -> Any:
         counts["analyses"] += 1
         return engine.analyze(structure)
 
-    return structure.memo(("symbolic", engine.__name__), analyze)
+    return analysed(engine.__name__, structure, analyze)
 
 
 def _solve_folded(factor: Factor, p: Tree, structure: Structure, b: Array, op: str) -> Array:

@@ -21,6 +21,7 @@ from jax.interpreters import ad, batching, mlir
 
 from ldiv import rule as rules
 from ldiv.errors import got
+from ldiv.holder import holding, owner, store
 from ldiv.rule import Array, Rule, leaves, rebuild
 
 Specs = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
@@ -45,7 +46,9 @@ def _alike(flat: list[Array]) -> list[Array]:
 
 
 def _kernel(*flat: Array, rule: Rule) -> list[Array]:
-    return list(rule.kernel(*rebuild(rule.core, flat)))
+    """Under the store: a rule is a static parameter, which cannot own the factors that its derivatives need."""
+    with holding(store if (keeper := owner()) is None else keeper):
+        return list(rule.kernel(*rebuild(rule.core, flat)))
 
 
 def _traced_kernel(*flat: Array, rule: Rule) -> list[Array]:
@@ -224,8 +227,13 @@ def host(x: Array) -> bool:
 
 def on_host(f: Callable[..., Any], specs: Specs, *arrays: Array) -> tuple[Array, ...]:
     if any(map(traced, arrays)):
-        return tuple(host_p.bind(*arrays, f=f, specs=specs))
+        return tuple(host_p.bind(*arrays, f=partial(_stored, f), specs=specs))
     return tuple(jnp.asarray(y) for y in f(*map(np.asarray, arrays)))
+
+
+def _stored(f: Callable[..., Any], *arrays: Any) -> Any:
+    with holding(store):
+        return f(*arrays)
 
 
 Check = tuple[Array, Callable[..., Exception], tuple[Array, ...]]
@@ -333,6 +341,11 @@ def scatter(x: Array, index: Any, size: int) -> Array:
 def lu_factor(a: Array) -> tuple[Array, Array]:
     lu, _, order = jax.lax.linalg.lu(a)
     return lu, order
+
+
+def sign_of_rows(order: Array) -> Array:
+    """det P: -1 for an odd number of inversions."""
+    return 1 - 2 * (jnp.triu(order[..., :, None] > order[..., None, :]).sum((-2, -1)) % 2)
 
 
 def lu_solve(lu: Array, order: Array, b: Array, op: str) -> Array:

@@ -53,6 +53,11 @@ def lu_factor(a: Array) -> tuple[Array, Array]:
     return lu, pivots
 
 
+def sign_of_rows(pivots: Array) -> Array:
+    """det P: -1 for an odd number of exchanges."""
+    return 1 - 2 * ((pivots != np.arange(pivots.shape[-1])).sum(-1) % 2)
+
+
 def lu_solve(lu: Array, pivots: Array, b: Array, op: str) -> Array:
     batch = np.broadcast_shapes(lu.shape[:-2], b.shape[:-2])
     lu, pivots = np.broadcast_to(lu, (*batch, *lu.shape[-2:])), np.broadcast_to(pivots, (*batch, pivots.shape[-1]))

@@ -9,6 +9,7 @@ import torch
 from torch.autograd import forward_ad
 
 from ldiv import rule as rules
+from ldiv.holder import Holder, Owner, holding, owner
 from ldiv.rule import Array, Rule, leaves, rebuild
 
 _open = rules.through
@@ -29,11 +30,16 @@ def owns(x: object) -> bool:
 
 def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
     if torch._C._are_functorch_transforms_active():
-        return Transformed.apply(rule, *flat)  # type: ignore[no-untyped-call, no-any-return]
+        return Transformed.apply(rule, _keeper(), *flat)  # type: ignore[no-untyped-call, no-any-return]
     if forward_ad._current_level >= 0 or (torch.is_grad_enabled() and any(x.requires_grad for x in flat)):
-        return Eager.apply(rule, *flat)  # type: ignore[no-untyped-call, no-any-return]
+        return Eager.apply(rule, _keeper(), *flat)  # type: ignore[no-untyped-call, no-any-return]
     with torch.no_grad():  # what a user's function closes over is a constant here too
         return _kernel(rule, flat)
+
+
+def _keeper() -> Owner:
+    """Who owns what this call makes: the call whose derivative it is, or it itself."""
+    return Holder() if (keeper := owner()) is None else keeper
 
 
 def _kernel(rule: Rule, flat: Sequence[Array]) -> tuple[Array, ...]:
@@ -47,16 +53,18 @@ class Bound(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *cotangents: Array | None) -> Any:
         rule: Rule = ctx.rule
-        need = ctx.needs_input_grad[1:]
-        saved = [torch._C._functorch.unwrap_if_dead(t) for t in ctx.saved_tensors]  # a pullback may be called after its level has ended
+        need = ctx.needs_input_grad[2:]
+        token, *saved = ctx.saved_tensors
+        saved = [torch._C._functorch.unwrap_if_dead(t) for t in saved]  # a pullback may be called after its level has ended
         if all(c is None for c in cotangents):
-            return None, *(None for _ in need)
+            return None, None, *(None for _ in need)
         flat, out = saved[: len(need)], tuple(saved[len(need) :])
-        results = rule.vjp(rebuild(rule.core, need), cotangents, out, *rebuild(rule.core, flat))
-        return None, *(conform(g, x) if n else None for g, x, n in zip(leaves(results), flat, need, strict=True))
+        with holding(_kept_with(ctx, token)):
+            results = rule.vjp(rebuild(rule.core, need), cotangents, out, *rebuild(rule.core, flat))
+        return None, None, *(conform(g, x) if n else None for g, x, n in zip(leaves(results), flat, need, strict=True))
 
     @staticmethod
-    def jvp(ctx: Any, _: None, *tangents: Array | None) -> Any:
+    def jvp(ctx: Any, _: None, __: None, *tangents: Array | None) -> Any:
         """The trap: torch switches forward mode off in here for all levels, so a second one, outside, would silently see zeros.
 
         Values saved at this level carry this level's tangents; those are taken off, and forward mode is switched on for
@@ -65,30 +73,45 @@ class Bound(torch.autograd.Function):
         rule: Rule = ctx.rule
         count = len(tangents)
         outer_levels = torch._C._are_functorch_transforms_active()
-        saved = [forward_ad.unpack_dual(t).primal if outer_levels else t for t in ctx.saved_tensors]
+        token, *saved = ctx.saved_tensors
+        saved = [forward_ad.unpack_dual(t).primal if outer_levels else t for t in saved]
         flat, out = saved[:count], tuple(saved[count:])
-        with forward_ad._set_fwd_grad_enabled(outer_levels or forward_ad._is_fwd_grad_enabled()):
+        with forward_ad._set_fwd_grad_enabled(outer_levels or forward_ad._is_fwd_grad_enabled()), holding(_kept_with(ctx, token)):
             moved = rule.jvp(rebuild(rule.core, tangents), out, *rebuild(rule.core, flat))
             smooth = rule.differentiable or (True,) * len(out)
             return tuple(None if not s else torch.zeros_like(y) if t is None else plain(t) for t, y, s in zip(moved, out, smooth, strict=True))
 
 
-def _save(ctx: Any, rule: Rule, flat: tuple[Array, ...], outputs: tuple[Array, ...]) -> None:
+def _save(ctx: Any, rule: Rule, token: Array, flat: tuple[Array, ...], outputs: tuple[Array, ...]) -> None:
     ctx.rule = rule
     ctx.set_materialize_grads(False)
     if rule.differentiable is not None:
         ctx.mark_non_differentiable(*(y for y, d in zip(outputs, rule.differentiable, strict=True) if not d))
-    ctx.save_for_backward(*flat, *outputs)
-    ctx.save_for_forward(*flat, *outputs)
+    ctx.save_for_backward(token, *flat, *outputs)
+    ctx.save_for_forward(token, *flat, *outputs)
+
+
+def _token(keeper: Owner) -> Array:
+    """An empty tensor that carries the owner of the factors: saved with the others, it is freed with the buffers of the graph."""
+    token = torch.empty(0)
+    token.keeper = keeper  # type: ignore[attr-defined]
+    return token
+
+
+def _kept_with(ctx: Any, token: Array) -> Owner:
+    """The owner on the token, or where functorch or a hook replaced the token on the call itself, or a new one."""
+    keeper: Owner | None = getattr(token, "keeper", None) or getattr(ctx, "keeper", None)
+    return Holder() if keeper is None else keeper
 
 
 class Eager(Bound):
     """Outside torch.func: the form of Function that costs 100 microseconds less."""
 
     @staticmethod
-    def forward(ctx: Any, rule: Rule, *flat: Array) -> tuple[Array, ...]:
-        outputs = _kernel(rule, flat)
-        _save(ctx, rule, flat, outputs)
+    def forward(ctx: Any, rule: Rule, keeper: Owner, *flat: Array) -> tuple[Array, ...]:
+        with holding(keeper):
+            outputs = _kernel(rule, flat)
+        _save(ctx, rule, _token(keeper), flat, outputs)
         return outputs
 
 
@@ -96,21 +119,23 @@ class Transformed(Bound):
     """Under torch.func transforms, which call the parts one by one."""
 
     @staticmethod
-    def forward(rule: Rule, *flat: Array) -> tuple[Array, ...]:
-        return _kernel(rule, flat)
+    def forward(rule: Rule, keeper: Owner, *flat: Array) -> tuple[Array, ...]:
+        with holding(keeper):
+            return _kernel(rule, flat)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        rule, *flat = inputs
-        _save(ctx, rule, tuple(flat), output)
+        rule, ctx.keeper, *flat = inputs  # a tensor loses what it carries
+        _save(ctx, rule, torch.empty(0), tuple(flat), output)
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, rule: Rule, *flat: Array) -> Any:
+    def vmap(info: Any, in_dims: Any, rule: Rule, keeper: Owner, *flat: Array) -> Any:
         """A batch is one more leading axis, before the batch axes that are there already."""
-        cores = leaves(rule.core)
-        depth = max(x.ndim - c - (d is not None) for x, c, d in zip(flat, cores, in_dims[1:], strict=True))
-        moved = [x if d is None else _lead(x, d, c, depth) for x, c, d in zip(flat, cores, in_dims[1:], strict=True)]
-        outputs = bind(rule, moved)
+        cores, dims = leaves(rule.core), in_dims[2:]
+        depth = max(x.ndim - c - (d is not None) for x, c, d in zip(flat, cores, dims, strict=True))
+        moved = [x if d is None else _lead(x, d, c, depth) for x, c, d in zip(flat, cores, dims, strict=True)]
+        with holding(keeper):
+            outputs = bind(rule, moved)
         return outputs, tuple(0 for _ in outputs)
 
 
@@ -180,6 +205,11 @@ def jvp(f: Callable[..., Any], xs: tuple[Array, ...], dxs: tuple[Array, ...]) ->
 def lu_factor(a: Array) -> tuple[Array, Array]:
     lu, pivots, _ = torch.linalg.lu_factor_ex(a)
     return lu, pivots
+
+
+def sign_of_rows(pivots: Array) -> Array:
+    """det P: -1 for an odd number of exchanges, which LAPACK counts from 1."""
+    return 1 - 2 * ((pivots != torch.arange(1, pivots.shape[-1] + 1, device=pivots.device)).sum(-1) % 2)
 
 
 def lu_solve(lu: Array, pivots: Array, b: Array, op: str) -> Array:

@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from ldiv import solver
 from ldiv.arrays import conj, is_complex, numpy_dtype, real, unit_columns
-from ldiv.errors import got
+from ldiv.errors import SingularMatrixError, got
 from ldiv.finite import require_finite
-from ldiv.rule import Array, Rule, Tree, insist, namespace
+from ldiv.rule import Array, Rule, Tree, insist, namespace, traced
 from ldiv.rules.solve import solve
+from ldiv.solvers import lapack
 from ldiv.structures.dense import Dense
 
 
@@ -35,11 +37,23 @@ class SLogDet(Rule):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         require_finite("A", *args)
-        sign, size = namespace(args[0]).linalg.slogdet(args[0])
+        sign, size = self._of_factor(args[0])
         if self.positive:
             slack = 8 * self.n * float(np.finfo(numpy_dtype(size)).eps) if is_complex(sign) else 0
             insist((namespace(sign).abs(sign - 1) <= slack).all(), _not_positive)
         return sign, size
+
+    def _of_factor(self, a: Array) -> tuple[Array, Array]:
+        """From the LU that the derivative will find again; a singular matrix, which has none, has a determinant all the same."""
+        if traced(a) or 0 in a.shape:
+            sign, size = namespace(a).linalg.slogdet(a)
+            return sign, size
+        try:
+            factor: lapack.LU = solver.factorization(lapack, Dense(self.n, self.n), a, "gen")  # type: ignore[assignment]
+            return factor.slogdet()
+        except SingularMatrixError:
+            sign, size = namespace(a).linalg.slogdet(a)
+            return sign, size
 
     def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
         (A,), (dA,), (sign, _) = args, tangents, out

@@ -94,6 +94,12 @@ class LU(Factor):
         xp = namespace(self._lu)
         return xp.sum(xp.log(xp.abs(self._diagonal)), axis=-1)
 
+    def slogdet(self) -> tuple[Array, Array]:
+        """(det A / |det A|, log |det A|), of shape (*batch,)."""
+        xp = namespace(self._lu)
+        turns = xp.prod(self._diagonal / xp.abs(self._diagonal), axis=-1)
+        return turns * xp.astype(self._linalg.sign_of_rows(self._pivots), turns.dtype), self.logabsdet()
+
 
 class Cholesky(Factor):
     """A = L L^H; the four views of A are A itself or its conjugate."""

@@ -1,0 +1,148 @@
+"""Living factorizations are found again by their values; nothing here keeps them alive, but for JAX's store.
+
+A factor lives as long as somebody owns it: the holder of a call (`ldiv.holder`), a `Factorized`, a pullback, the store. As long as it
+lives, whoever asks for a factor of equal values gets it: candidates are found by a fingerprint, in constant time, and confirmed by
+comparing all values with the copy that was taken when the factor was made, so no change in place ever finds a stale factor.
+JAX names a call by its static parameters, which cannot own anything: its kernels run under the store, which keeps the most
+recently used factors within a bound in bytes.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ldiv import analyses
+from ldiv.holder import owner, store
+from ldiv.rule import Array, asnumpy, host, namespace
+
+SAMPLES = 8
+
+
+class CacheInfo(NamedTuple):
+    """What happened since the start or the last `clear_cache`; the factors alive now, their bytes, and the limit of JAX's store."""
+
+    analyses: int
+    factorizations: int
+    hits: int
+    solves: int
+    entries: int
+    bytes: int
+    limit: int
+
+
+class Factored:
+    """A factor and a copy of the values that it was made of."""
+
+    __slots__ = ("__weakref__", "factor", "nbytes", "values")
+
+    def __init__(self, values: tuple[Array, ...], factor: Any) -> None:
+        self.values, self.factor = values, factor
+        self.nbytes: int = factor.nbytes + sum(v.nbytes for v in values)
+
+
+class _Living(weakref.ref[Factored]):
+    """A reference to a factor that knows under which key to forget it."""
+
+    __slots__ = ("key",)
+    key: Hashable
+
+
+_lock = threading.RLock()
+_living: dict[Hashable, list[_Living]] = {}
+counts = {"analyses": 0, "factorizations": 0, "hits": 0, "solves": 0}
+
+
+def remembered(key: Hashable, values: tuple[Array, ...], make: Callable[[], Any]) -> Any:
+    """The factor of these values: one that lives, or `make()`; kept by the owner of the present call."""
+    key = (key, *map(fingerprint, values))
+    found = _find(key, values)
+    if found is None:
+        factor = make()
+        found = Factored(tuple(namespace(v).asarray(v, copy=True) for v in values), factor)
+        _introduce(key, found)
+    if (keeper := owner()) is not None:
+        keeper.keep(found)
+    return found.factor
+
+
+def fingerprint(values: Array) -> Hashable:
+    """A few numbers that all values enter, where they are at hand; elsewhere all candidates of a shape are compared."""
+    if type(values) is not np.ndarray:
+        if not host(values):
+            return (tuple(values.shape),)
+        values = asnumpy(values)
+    flat = values.reshape(-1)
+    with np.errstate(all="ignore"):
+        total = flat.sum()
+    return values.shape, total.tobytes(), flat[:: len(flat) // SAMPLES + 1].tobytes()
+
+
+def _find(key: Hashable, values: tuple[Array, ...]) -> Factored | None:
+    with _lock:
+        candidates = [ref() for ref in _living.get(key, ())]
+    for entry in candidates:
+        if entry is not None and all(_same(kept, value) for kept, value in zip(entry.values, values, strict=True)):
+            counts["hits"] += 1
+            return entry
+    return None
+
+
+def _same(a: Array, b: Array) -> bool:
+    return bool(a.shape == b.shape and (a == b).all())
+
+
+def _introduce(key: Hashable, entry: Factored) -> None:
+    ref = _Living(entry, _forget)
+    ref.key = key
+    with _lock:
+        counts["factorizations"] += 1
+        _living.setdefault(key, []).append(ref)
+
+
+def _forget(ref: Any) -> None:
+    with _lock:
+        rest = [other for other in _living.get(ref.key, ()) if other is not ref]
+        if rest:
+            _living[ref.key] = rest
+        else:
+            _living.pop(ref.key, None)
+
+
+def set_cache_limit(nbytes: int) -> None:
+    """Bound the memory for the factorizations of JAX computations, which nobody else owns; with 0 their adjoints factor again.
+
+    In PyTorch a factorization lives as long as the graph that needs it, in NumPy as long as a pullback or a `Factorized`; this limit
+    does not concern them.
+
+    >>> import ldiv
+    >>> ldiv.set_cache_limit(2 << 30)
+    """
+    if isinstance(nbytes, bool) or not isinstance(nbytes, int | np.integer) or nbytes < 0:
+        raise ValueError(f"set_cache_limit: expected a number of bytes >= 0, got {nbytes!r}.")
+    store.limit = int(nbytes)
+    store.shrink(store.limit)
+
+
+def clear_cache() -> None:
+    """Forget the factorizations that only JAX's store holds and the symbolic work on all patterns; start the counts anew."""
+    store.shrink(0)
+    analyses.forget()
+    with _lock:
+        counts.update(dict.fromkeys(counts, 0))
+
+
+def cache_info() -> CacheInfo:
+    """Analyses, factorizations, hits and solves since the start or `clear_cache`; living factors and their bytes; the store's limit.
+
+    >>> import ldiv
+    >>> ldiv.cache_info().limit > 0
+    True
+    """
+    with _lock:
+        alive = [entry for refs in _living.values() for ref in refs if (entry := ref()) is not None]
+        return CacheInfo(**counts, entries=len(alive), bytes=sum(entry.nbytes for entry in alive), limit=store.limit)
