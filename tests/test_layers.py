@@ -16,7 +16,10 @@ LINE = (
     "errors rule arrays pattern",
     "structure",
     "structures",
-    "memory finite journal options progress assembled krylov probe ordering equilibration solver refined mkl eigenproblem pencil shifted deflation",
+    (
+        "memory finite journal escalation options progress assembled krylov probe ordering equilibration solver refined mkl eigenproblem "
+        "pencil shifted deflation"
+    ),
     "solvers eigensolvers",
     "rules",
     "inverse",
