@@ -92,6 +92,10 @@ class Chain(NamedTuple):
     engines: tuple[ModuleType, ...]
     others: tuple[ModuleType, ...]
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(map(_name, self.engines))
+
 
 def chain(structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str = "gen", method: str = "auto") -> Chain:
     """The engine that factors, and those that are asked in turn where it takes a matrix for singular."""
@@ -101,7 +105,7 @@ def chain(structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str
 def _chain(structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str, method: str) -> Chain:
     first = choose(structure, dtype, device, assume_a, method)
     able = [e for e in _asked("direct").values() if e.ON_HOST == first.ON_HOST and answer(e, structure, dtype, device, assume_a) is None]
-    others = tuple(engine for engine in able if engine is not first)
+    others = tuple(engine for engine in able if engine is not first and first.REMEMBERED)  # the parts of a product go on by themselves
     return Chain((first,), others) if method in engines() else Chain((first, *others), ())
 
 
