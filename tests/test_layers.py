@@ -16,7 +16,10 @@ LINE = (
     "errors holder rule arrays pattern",
     "structure",
     "structures",
-    "analyses factor_cache finite journal options progress assembled krylov probe ordering equilibration solver refined mkl eigenproblem pencil shifted deflation",
+    (
+        "analyses factor_cache finite journal escalation options progress assembled krylov probe ordering equilibration solver refined mkl eigenproblem "
+        "pencil shifted deflation"
+    ),
     "solvers eigensolvers",
     "rules",
     "inverse",

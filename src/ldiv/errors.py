@@ -6,9 +6,13 @@ import numpy as np
 
 
 class SingularMatrixError(np.linalg.LinAlgError):
-    """The matrix is singular, or so close to it that no digit of a solution is certain."""
+    """The matrix is singular, or so close to it that no digit of a solution is certain.
 
-    def __init__(self, engine: str, evidence: str) -> None:
+    `certain`: whoever found it has shown it, an empty row say, so that no other engine need be asked.
+    """
+
+    def __init__(self, engine: str, evidence: str, certain: bool = False) -> None:
+        self.evidence, self.certain = evidence, certain
         super().__init__(
             f"the matrix is singular to working precision: {engine} found {evidence}. Likely causes: "
             "(a) a free rigid motion or a missing boundary condition, "

@@ -17,15 +17,20 @@ from ldiv.validate import PROMISES, require_option, require_square
 
 @dataclass(frozen=True)
 class Explanation:
-    """`engine` is what method="auto" takes, None if nothing fits; `answers`: what each engine said, in the order of asking."""
+    """`engine` is what method="auto" takes, None if nothing fits; `answers`: what each engine said, in the order of asking.
+
+    `then`: the engines that go on, in this order, where the one before takes the matrix for singular; the last one's word is final.
+    """
 
     engine: str | None
     matrix: str
     answers: dict[str, str]
+    then: tuple[str, ...]
 
     def __str__(self) -> str:
         width = max(map(len, self.answers))
-        return "\n".join([self.matrix, *(f"  {name:{width}}  {answer}" for name, answer in self.answers.items())])
+        last = [f"where {self.engine} takes the matrix for singular: {', then '.join(self.then)}"] if self.then else []
+        return "\n".join([self.matrix, *(f"  {name:{width}}  {answer}" for name, answer in self.answers.items()), *last])
 
     __repr__ = __str__
 
@@ -35,7 +40,8 @@ def explain(A: Any, b: Array | None = None, *, assume_a: str = "gen") -> Explana
     """Say which engine `solve(A, b, assume_a=...)` takes, and why not the others.
 
     Arguments as in `solve`; b counts with its dtype and may be left out. Nothing is factored. Engines are asked from the most
-    special to the most general, and the first that can is taken; `method=` names another.
+    special to the most general, and the first that can is taken; `method=` names another. The last line says which engines
+    go on where it takes the matrix for singular.
 
     >>> import ldiv, numpy as np
     >>> print(ldiv.explain(np.eye(3), assume_a="pos"))  # doctest: +ELLIPSIS
@@ -59,4 +65,5 @@ def explain(A: Any, b: Array | None = None, *, assume_a: str = "gen") -> Explana
         taken = name if taken is None and reason is None else taken
     promise = ", promised positive definite" if told == "pos" else ""
     rows, columns = structure.shape
-    return Explanation(taken, f"{type(base).__name__} matrix, {rows} x {columns}, {dtype} on {device}{promise}", answers)
+    then = () if taken is None or solver.is_iterative(solver.engines()[taken]) else solver.chain(base.plain, dtype, device, told).names[1:]
+    return Explanation(taken, f"{type(base).__name__} matrix, {rows} x {columns}, {dtype} on {device}{promise}", answers, then)

@@ -24,7 +24,8 @@ class SolveInfo:
 
     iterations: steps, 0 for a direct engine. residual: |b - A x| / |b|. backward_error: |b - A x| / (|A| |x| + |b|) in the 1-norm,
     the least relative change of A and b that makes x exact. `condition`: an estimate of |A| |A^-1| in the 1-norm from the factor,
-    made when it is first asked for; None for an engine that iterates. The relative error of x, and of its derivatives, is at
+    made when it is first asked for; None for an engine that iterates. gave_up: engines that were asked before, which took the
+    matrix for singular, and what they found. The relative error of x, and of its derivatives, is at
     most about backward_error * condition.
     """
 
@@ -32,25 +33,28 @@ class SolveInfo:
     iterations: int
     residual: float
     backward_error: float
+    gave_up: dict[str, str]
     _matrix: Estimated = field(repr=False)
 
     @cached_property
     def condition(self) -> float | None:
         """|A|_1 |A^-1|_1."""
         iterates = solver.is_iterative(solver.engines()[self.engine])
-        return None if iterates else self._matrix.norm * self._matrix.inverse_norm(self.engine)
+        return None if iterates else self._matrix.norm * self._matrix.inverse_norm()
 
 
-def solve_info(structure: Structure, params: Tree, b: Array, x: Array, assume_a: str, entry: Entry, keeper: Owner) -> SolveInfo:
+def solve_info(structure: Structure, params: Tree, b: Array, x: Array, assume_a: str, method: str, entry: Entry, keeper: Owner) -> SolveInfo:
     """Look at a solution: one product, and an estimate of |A|_1."""
     if b.ndim == 1:
         b, x = b[:, None], x[:, None]
-    residual, b, x = (asnumpy(y) for y in (b - matmul(structure, params, x), b, x))
-    matrix = Estimated(structure, params, assume_a, keeper)
+    residual, b, x = (asnumpy(y).astype(np.result_type(asnumpy(y), np.float64)) for y in (b - matmul(structure, params, x), b, x))
+    matrix = Estimated(structure, params, assume_a, method, keeper)
     r_size, b_size, x_size = (np.abs(y).sum(-2) for y in (residual, b, x))
     size = matrix.norm * x_size + b_size
     lengths = np.linalg.norm(residual, axis=-2) / _or_one(np.linalg.norm(b, axis=-2))
-    return SolveInfo(entry.engine, entry.iterations, float(lengths.max(initial=0)), float((r_size / _or_one(size)).max(initial=0)), matrix)
+    return SolveInfo(
+        entry.engine, entry.iterations, float(lengths.max(initial=0)), float((r_size / _or_one(size)).max(initial=0)), entry.gave_up, matrix
+    )
 
 
 def _or_one(size: Any) -> Any:
@@ -64,6 +68,7 @@ class Estimated:
     structure: Structure
     params: Tree
     assume_a: str
+    method: str
     keeper: Owner  # of the factor
 
     @cached_property
@@ -75,12 +80,12 @@ class Estimated:
 
         return max(map(of, self._matrices()), default=0.0)
 
-    def inverse_norm(self, engine: str) -> float:
+    def inverse_norm(self) -> float:
         """|A^-1|_1, by solves with the factor that is remembered."""
 
         def of(p: Tree) -> float:
             views = (self.structure, self.structure.H)
-            return self._one_norm(*(lambda v, s=s: solver.solve(s, p, v, self.assume_a, engine) for s in views))
+            return self._one_norm(*(lambda v, s=s: solver.solve(s, p, v, self.assume_a, self.method) for s in views))
 
         with holding(self.keeper):
             return max(map(of, self._matrices()), default=0.0)

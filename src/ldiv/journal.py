@@ -14,6 +14,7 @@ class Entry(NamedTuple):
     engine: str
     iterations: int
     residual: float | None
+    gave_up: dict[str, str]  # engines that were asked before, and what they found
 
 
 _journal: ContextVar[list[Entry] | None] = ContextVar("journal", default=None)
@@ -30,10 +31,10 @@ def reading() -> Iterator[list[Entry]]:
         _journal.reset(token)
 
 
-def note(engine: str, iterations: int = 0, residual: float | None = None) -> None:
+def note(engine: str, iterations: int = 0, residual: float | None = None, gave_up: dict[str, str] | None = None) -> None:
     """Note a solve down if somebody reads."""
     if (entries := _journal.get()) is not None:
-        entries.append(Entry(engine, iterations, residual))
+        entries.append(Entry(engine, iterations, residual, {k: v for k, v in (gave_up or {}).items() if k != engine}))
 
 
 def is_read() -> bool:

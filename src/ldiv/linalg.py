@@ -84,7 +84,7 @@ def solve(
         x = solved(structure, params, b, told, method, asked)
     if not entries or any(map(traced, (x, *leaves(params)))):
         raise TypeError(got("info=True", "values that are known now", "a trace (jit, vmap)", "Ask for info outside of the transformation."))
-    return x, solve_info(structure, params, b, x, told, entries[-1], keeper)
+    return x, solve_info(structure, params, b, x, told, method, entries[-1], keeper)
 
 
 @public

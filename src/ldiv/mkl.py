@@ -70,8 +70,13 @@ def _opens(name: str, mode: int) -> bool:
 class Analysis:
     """The symbolic work on a pattern of compressed rows, and up to `places` factors with it."""
 
-    def __init__(self, kind: str, dtype: np.dtype[Any], by_rows: tuple[Any, Any], places: int, pivots: bool = False, match: Any = None) -> None:
-        """With `match`, values whose large entries come to the diagonal; `pivots` can be asked for at the price of a slower way."""
+    def __init__(
+        self, kind: str, dtype: np.dtype[Any], by_rows: tuple[Any, Any], places: int, pivots: bool = False, match: Any = None, boldly: bool = False
+    ) -> None:
+        """With `match`, values whose large entries come to the diagonal; `pivots` can be asked for at the price of a slower way.
+
+        `boldly`: small pivots are raised to the root of the precision, so that entries grow less, and refinement does the rest.
+        """
         indptr, indices = by_rows
         self.kind = kind
         self.dtype, self._mtype, self._n = dtype, KINDS[kind][dtype.kind == "c"], len(indptr) - 1
@@ -83,7 +88,7 @@ class Analysis:
         self._dead: deque[int] = deque()
         self._lock = threading.RLock()
         self._handle = np.zeros(64, np.int64)
-        self.iparm = _parameters(self._single, pivots, match is not None)
+        self.iparm = _parameters(self._single, pivots, match is not None, boldly)
         self.iparm[20] = self._mtype != KINDS["her"][1]  # pivots may be 2 x 2; MKL 2026.2 writes out of bounds with those of complex Hermitian
         weakref.finalize(self, _close, self._handle, (places, 1, self._mtype, CLOSE, self._n), by_rows, self.iparm).atexit = False
         try:
@@ -170,11 +175,11 @@ class Place:
         return self.analysis.diagonal(self)
 
 
-def _parameters(single: bool, pivots: bool, matched: bool) -> Any:
+def _parameters(single: bool, pivots: bool, matched: bool, boldly: bool) -> Any:
     iparm = np.zeros(64, np.int32)
     iparm[0] = 1  # what follows counts, not the defaults
     iparm[1] = NESTED_DISSECTION
-    iparm[9] = 6 if single else 13  # pivots below 10^-this are perturbed
+    iparm[9] = (3 if boldly else 6) if single else 8 if boldly else 13  # pivots below 10^-this are perturbed
     iparm[10] = iparm[12] = matched
     iparm[17] = -1  # count the entries of the factor
     iparm[23] = not matched and not pivots  # two-level: twice as fast, and two right-hand sides nearly at the price of one

@@ -41,7 +41,7 @@ def _by_factor(structure: Structure, p: Tree, told: str) -> Product:
     """The solve with a factor that is proven to be regular; real factors solve real and imaginary parts."""
     base, op = structure.plain.unview()
     dtype = np.result_type(*map(numpy_dtype, leaves(p)))
-    factor = solver.factorization(solver.choose(base, dtype, "cpu", told, "direct"), base, p, told)
+    factor = solver.factored(solver.chain(base, dtype, "cpu", told, "direct"), base, p, told)
     factor.certify()
 
     def solve(y: Any) -> Any:

@@ -13,7 +13,7 @@ Cost: one solve, two more only on suspicion. Reference: Higham, Accuracy and Sta
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -36,17 +36,21 @@ def direction(n: int) -> np.ndarray[Any, Any]:
 
 def require_nonsingular(engine: str, growth: Any, eps: float, look: Callable[[], tuple[Any, Any]], strict: bool = False) -> None:
     """Raise SingularMatrixError unless the growth is calm, or a second look finds (growth, contraction) that are small; `strict` always looks."""
-    calm = (growth * eps < SUSPICIOUS) & (not strict)
-    if traced(growth):  # suspicion comes too late for asking; where the growth is infinite, the contraction is NaN
+    calm, again, contraction = (growth * eps < SUSPICIOUS) & (not strict), growth, growth * 0
+    if traced(growth) or (not calm and growth * eps < HOPELESS):  # in a trace suspicion comes too late for asking
         again, contraction = look()
-        certain = calm | ((growth * eps < HOPELESS) & (again * eps < HOPELESS) & (contraction < CONTRACTS))
-    else:
-        certain = calm or (growth * eps < HOPELESS and _passes(eps, *look()))
-    insist(certain, lambda growth: SingularMatrixError(engine, f"a reciprocal condition number near {1 / growth:.0e}"), growth)
+    certain = calm | ((growth * eps < HOPELESS) & (again * eps < HOPELESS) & (contraction < CONTRACTS))  # NaN is not
+    insist(certain, partial(_singular, engine, eps), growth, again, contraction)
 
 
-def _passes(eps: float, growth: Any, contraction: Any) -> bool:
-    return bool(growth * eps < HOPELESS) and bool(contraction < CONTRACTS)
+def _singular(engine: str, eps: float, *seen: Any) -> SingularMatrixError:
+    """What decided: the size of a solution, or that refinement changes it."""
+    growth, again, contraction = map(float, seen)
+    if not np.isfinite(growth + again + contraction):
+        return SingularMatrixError(engine, "a solution that overflows")
+    if max(growth, again) * eps < HOPELESS:
+        return SingularMatrixError(engine, f"a solution that a step of iterative refinement changes by {contraction:.0e} of its size")
+    return SingularMatrixError(engine, f"a reciprocal condition number near {1 / max(growth, again):.0e}")
 
 
 def second_look(

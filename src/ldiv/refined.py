@@ -16,6 +16,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import structural_rank
 
 from ldiv.equilibration import Layout, equilibrated
 from ldiv.errors import SingularMatrixError
@@ -26,6 +28,7 @@ from ldiv.structure import VIEWS
 
 REFINED = 4  # a backward error below this many eps needs no refinement
 REFINEMENTS = 5  # at the most
+ENOUGH = 1000  # a backward error above this many eps is for a more careful engine
 IN_PLACE = slice(None)
 
 
@@ -47,28 +50,50 @@ class Arrangement:
         """The values of A as those of P A Q."""
         return slots if self.is_natural else self.pattern.slot_values(slots)
 
+    def require_rank(self, engine: str, values: Any) -> None:
+        """Raise if the places of the entries that are not zero make the matrix singular, whatever their values."""
+        diagonal = self.layout.diagonal
+        if self.layout.has_empty:
+            raise SingularMatrixError(engine, "a row or column without entries", certain=True)
+        if diagonal is not None and values[diagonal].all():
+            return
+        rank = self._rank if values.all() else _rank(self.pattern, values != 0)
+        if rank < self.n:
+            raise SingularMatrixError(engine, f"rows whose entries lie in so few columns that the rank is {rank} of {self.n} at most", certain=True)
+
+    @cached_property
+    def _rank(self) -> int:
+        return _rank(self.pattern, IN_PLACE)
+
     @cached_property
     def probed(self) -> float:
         """|z|_1 of the probe."""
         return float(np.abs(direction(self.n)).sum())
 
 
+def _rank(pattern: Pattern, kept: Any) -> int:
+    """The largest rank that a matrix with entries in these places has."""
+    rows, cols = pattern.indices[kept], pattern.columns[kept]
+    return int(structural_rank(sp.csr_array((np.ones(len(rows)), (rows, cols)), shape=pattern.shape)))
+
+
 class Refined(Factor):
     """The matrix that an engine factors, `self._m`; an engine's constructor calls this one, factors, and then `_ready`."""
 
     def __init__(self, arrangement: Arrangement, slots: Any) -> None:
-        if arrangement.layout.has_empty:
-            raise SingularMatrixError(self._name, "a row or column without entries")
-        values, self._scales = equilibrated(arrangement.layout, arrangement.arranged(slots))
+        values = arrangement.arranged(slots)
+        arrangement.require_rank(self._name, values)
+        values, self._scales = equilibrated(arrangement.layout, values)
         self._arrangement = arrangement
         self._m = arrangement.pattern.csc(values)
         self._views: dict[str, Any] = {}
         self._sums = arrangement.layout.column_sums(values)
         self._norm = float(self._sums.max())
         if not self._sums.min() > 0:
-            raise SingularMatrixError(self._name, "a column of zeros")
+            raise SingularMatrixError(self._name, "a column of zeros", certain=True)
         self._eps = float(np.finfo(values.dtype).eps)
-        self._least = 0  # refinements, whatever the error
+        self._least, self._most = 0, REFINEMENTS  # whatever the error
+        self._tolerance = min(ENOUGH * self._eps, self._eps ** (2 / 3))  # of the backward error
         self._proven = False
         self._accurate: bool | None = None  # without refinement; not known before it was tried
 
@@ -79,6 +104,10 @@ class Refined(Factor):
     @abstractmethod
     def _log_pivots(self) -> Any:
         """log |det M|."""
+
+    def _make_do(self) -> None:
+        """The last to be asked refines longer, and takes what is left."""
+        self._most, self._tolerance = 4 * REFINEMENTS, self._eps ** (2 / 3)
 
     def _ready(self, suspicious: bool = False) -> None:
         """What an engine's constructor ends with; a factor that is not that of M exactly is proven at once."""
@@ -115,7 +144,9 @@ class Refined(Factor):
         return (c[:, None] * solved(r[:, None] * b, op))[place]
 
     def logabsdet(self) -> Any:
+        """No refinement mends a determinant: the factors themselves must be accurate."""
         self.certify()
+        self._require_accurate(lambda b: self._solved(b, "N"))
         return self._log_pivots() - sum(np.log(s).sum() for s in self._scales or ())
 
     def certify(self) -> None:
@@ -127,16 +158,23 @@ class Refined(Factor):
         m = self._view(op)
         y = self._solved(b, op) if self._proven else self._first(b, op)
         error = np.inf
-        for step in range(REFINEMENTS):
+        for step in range(self._most):
             residual = b - m @ y
             before, error = error, self._backward_error(residual, y, b)
             enough = step >= self._least and error <= REFINED * self._eps
             if enough or (step > self._least and not error < before / 2):
                 break
             y = y + self._solved(residual, op)
-        if not error < self._eps ** (2 / 3):
+        if not error < self._tolerance:
             raise SingularMatrixError(self._name, f"a backward error of {error:.1e} that iterative refinement does not reduce")
         return y
+
+    def _require_accurate(self, solved: Callable[[Any], Any]) -> None:
+        z = direction(self._arrangement.n).astype(self._m.dtype)
+        y = solved(z)
+        error = self._backward_error(z - self._m @ y, y, z)
+        if not error < self._tolerance:
+            raise SingularMatrixError(self._name, f"factors with a backward error of {error:.1e}")
 
     def _first(self, b: Any, op: str, strict: bool = False) -> Any:
         """The first solve carries the probe as one more column, and raises if that tells of a singular matrix."""

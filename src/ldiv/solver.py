@@ -9,7 +9,10 @@ A solver is one file in `solvers/`. It must define
     analyze(structure)                              symbolic work, done once per structure and kept on it
     factor(symbolic, structure, p, assume_a)        a Factor
 
-An engine that iterates defines RANK, supports, and instead of all else `start` and `step`; `ldiv.krylov` says what these are.
+and may define `factor_carefully`, with the arguments of `factor` and its strongest settings. The values that it is given nobody else
+changes. An engine that takes a matrix for singular raises SingularMatrixError: then its `factor_carefully` is asked, then the engines
+after it; see `ldiv.escalation`. An engine that iterates defines RANK, supports, and instead of all else `start` and `step`; `ldiv.krylov`
+says what these are.
 
 Laws: solve(b, "T") is the solve with the transpose; an equal pattern is analysed once; singular raises, never NaN.
 """
@@ -19,10 +22,10 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,6 +33,7 @@ from ldiv import journal, krylov
 from ldiv.analyses import analysed
 from ldiv.arrays import alike, batch_of, broadcast, conj, device_of, fold, is_complex, numpy_dtype, real, unfold
 from ldiv.errors import EngineError, SingularMatrixError
+from ldiv.escalation import Attempt, Escalating
 from ldiv.finite import all_finite, require_finite
 from ldiv.factor_cache import counts, remembered
 from ldiv.options import Options
@@ -63,7 +67,7 @@ def engines() -> dict[str, ModuleType]:
     """All solvers by name, in the order in which they are asked."""
     package = importlib.import_module("ldiv.solvers")
     found = [importlib.import_module(f"ldiv.solvers.{m.name}") for m in pkgutil.iter_modules(package.__path__)]
-    return {m.__name__.rpartition(".")[2]: m for m in sorted(found, key=lambda m: m.RANK)}
+    return {_name(m): m for m in sorted(found, key=lambda m: m.RANK)}
 
 
 def choose(structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str = "gen", method: str = "auto") -> ModuleType:
@@ -81,6 +85,29 @@ def _choose(structure: Structure, dtype: np.dtype[Any], device: str, assume_a: s
     answers = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
     kind = type(structure).__name__
     raise EngineError(f"no engine solves a {kind} matrix of {dtype} on {device} with assume_a={assume_a!r}, method={method!r}. {answers}.")
+
+
+class Chain(NamedTuple):
+    """The engines that may solve, the one that is chosen first; and where one was named those that could do it in its place."""
+
+    engines: tuple[ModuleType, ...]
+    others: tuple[ModuleType, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(map(_name, self.engines))
+
+
+def chain(structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str = "gen", method: str = "auto") -> Chain:
+    """The engine that factors, and those that are asked in turn where it takes a matrix for singular."""
+    return structure.memo(("chain", dtype, device, assume_a, method), lambda: _chain(structure, dtype, device, assume_a, method))
+
+
+def _chain(structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str, method: str) -> Chain:
+    first = choose(structure, dtype, device, assume_a, method)
+    able = [e for e in _asked("direct").values() if e.ON_HOST == first.ON_HOST and answer(e, structure, dtype, device, assume_a) is None]
+    others = tuple(engine for engine in able if engine is not first and first.REMEMBERED)  # the parts of a product go on by themselves
+    return Chain((first,), others) if method in engines() else Chain((first, *others), ())
 
 
 def _asked(method: str) -> dict[str, ModuleType]:
@@ -113,10 +140,11 @@ def solve(structure: Structure, p: Tree, b: Array, assume_a: str, method: str, o
         return x[..., :k] + 1j * x[..., k:]
     if op == "C":
         return conj(solve(base, p, conj(b), assume_a, method))
+    links = chain(base, spec[1], device_of(b), assume_a, method)
     if engine.ON_HOST:
-        return on_host(partial(_solve_each, engine, base, assume_a, op, spec), (spec,), *leaves(p), b)[0]
+        return on_host(partial(_solve_each, links, base, assume_a, op, spec), (spec,), *leaves(p), b)[0]
     require_finite("b", b)
-    return _solve_folded(factorization(engine, base, p, assume_a), p, base, b, op)
+    return _solve_folded(factored(links, base, p, assume_a), p, base, b, op)
 
 
 def is_iterative(engine: ModuleType) -> bool:
@@ -139,40 +167,66 @@ def logabsdet(structure: Structure, p: Tree, assume_a: str, method: str) -> Arra
         return namespace(values[0]).zeros(batch, **alike(real(values[0])))
     engine = choose(base, np.result_type(*map(numpy_dtype, values)), device_of(values[0]), assume_a, method)
     if is_iterative(engine):
-        name = engine.__name__.rpartition(".")[2]
         raise EngineError(
-            f"{name} iterates: it has no factors, and so no determinant. Make the matrix sparse or dense, or take stochastic estimates."
+            f"{_name(engine)} iterates: it has no factors, and so no determinant. Make the matrix sparse or dense, or take stochastic estimates."
         )
     base = base.plain
+    links = chain(base, np.result_type(*map(numpy_dtype, values)), device_of(values[0]), assume_a, method)
     if not engine.ON_HOST:
-        return factorization(engine, base, p, assume_a).logabsdet()
+        return factored(links, base, p, assume_a).logabsdet()
 
     def each(*flat: Array) -> tuple[Array, ...]:
         out = np.empty(batch, np.finfo(flat[0].dtype).dtype)
         for i, one in _matrices(base, flat, batch):
-            out[i] = factorization(engine, base, one, assume_a).logabsdet()
+            out[i] = factored(links, base, one, assume_a).logabsdet()
         return (out,)
 
     return on_host(each, ((batch, np.finfo(numpy_dtype(values[0])).dtype),), *values)[0]
 
 
-def factorization(engine: ModuleType, structure: Structure, p: Tree, assume_a: str) -> Factor:
-    """S(p) factored by an engine, now or earlier."""
+def factorization(engine: ModuleType, structure: Structure, p: Tree, assume_a: str) -> Escalating:
+    """S(p) factored by one engine, now or earlier."""
+    return factored(Chain((engine,), ()), structure, p, assume_a)
 
-    def make() -> Factor:
-        factor: Factor = engine.factor(symbolic(engine, structure), structure, p, assume_a)
-        return factor
+
+def factored(links: Chain, structure: Structure, p: Tree, assume_a: str) -> Escalating:
+    """S(p) factored by the first engine that has no doubts, now or earlier."""
+
+    def make() -> Escalating:
+        own = _owned(structure, p)
+        attempts, witnesses = ([a for engine in some for a in _attempts(engine, structure, own, assume_a)] for some in links)
+        return Escalating(attempts, witnesses)
 
     values = tuple(leaves(structure.read(p)))
     # Finite values are asked for here, not in the public layer: under a transformation only the engine sees numbers.
     require_finite("A", *values)
     first = values[0]
-    if not engine.REMEMBERED or traced(first):
+    if not links.engines[0].REMEMBERED or traced(first):
         return make()
-    factor: Factor = remembered(
-        (engine.__name__, structure, assume_a, namespace(first), tuple(v.dtype for v in values), device_of(first)), values, make
-    )
+    key = (links, structure, assume_a, namespace(first), tuple(v.dtype for v in values), device_of(first))
+    factor: Escalating = remembered(key, values, make)
     return factor
+
+
+def _owned(structure: Structure, p: Tree) -> Tree:
+    """Copies that live as long as the factor, which whoever holds the originals cannot change."""
+    flat = leaves(p)
+    return p if traced(flat[0]) else rebuild(structure.core, [namespace(leaf).asarray(leaf, copy=True) for leaf in flat])
+
+
+def _attempts(engine: ModuleType, structure: Structure, p: Tree, assume_a: str) -> Iterator[Attempt]:
+    """The engine with its usual settings, then with its most careful ones."""
+    for name in ("factor", "factor_carefully"):
+        if (make := getattr(engine, name, None)) is not None:
+            yield Attempt(_name(engine), partial(_made, make, engine, structure, p, assume_a))
+
+
+def _made(make: Callable[..., Factor], engine: ModuleType, structure: Structure, p: Tree, assume_a: str) -> Factor:
+    return make(symbolic(engine, structure), structure, p, assume_a)
+
+
+def _name(engine: ModuleType) -> str:
+    return engine.__name__.rpartition(".")[2]
 
 
 def symbolic(engine: ModuleType, structure: Structure) -> Any:
@@ -185,7 +239,7 @@ def symbolic(engine: ModuleType, structure: Structure) -> Any:
     return analysed(engine.__name__, structure, analyze)
 
 
-def _solve_folded(factor: Factor, p: Tree, structure: Structure, b: Array, op: str) -> Array:
+def _solve_folded(factor: Escalating, p: Tree, structure: Structure, b: Array, op: str) -> Array:
     """Many right-hand sides of one matrix, and a batch of them, are one solve."""
     if 0 in b.shape:
         factor.certify()
@@ -194,22 +248,22 @@ def _solve_folded(factor: Factor, p: Tree, structure: Structure, b: Array, op: s
     counts["solves"] += 1
     batched = bool(_batch(structure, p))
     x = factor.solve(b if batched else fold(b), op)
-    journal.note(type(factor).__module__.rpartition(".")[2])
-    insist(all_finite(x), lambda: SingularMatrixError(type(factor).__name__, "a solution that overflows"))
+    journal.note(factor.engine, gave_up=factor.gave_up)
+    insist(all_finite(x), lambda: SingularMatrixError(factor.engine, "a solution that overflows"))
     return x if batched else unfold(x, batch_of(b, 2), b.shape[-1])
 
 
-def _solve_each(engine: ModuleType, structure: Structure, assume_a: str, op: str, spec: Any, *arrays: Array) -> tuple[Array, ...]:
+def _solve_each(links: Chain, structure: Structure, assume_a: str, op: str, spec: Any, *arrays: Array) -> tuple[Array, ...]:
     """On the host: one factorization for each matrix of the batch."""
     *flat, b = arrays
     require_finite("b", b)
     p = rebuild(structure.core, flat)
     if not _batch(structure, p):
-        return (_solve_folded(factorization(engine, structure, p, assume_a), p, structure, b, op),)
+        return (_solve_folded(factored(links, structure, p, assume_a), p, structure, b, op),)
     x = np.empty(*spec)
     b = np.broadcast_to(b, x.shape)
     for i, one in _matrices(structure, flat, x.shape[:-2]):
-        x[i] = _solve_folded(factorization(engine, structure, one, assume_a), one, structure, b[i], op)
+        x[i] = _solve_folded(factored(links, structure, one, assume_a), one, structure, b[i], op)
     return (x,)
 
 

@@ -97,7 +97,7 @@ class Multigrid(Structure):
         def make() -> Cycle:
             base, op = self.base.unview()
             require_finite("A", *flat)
-            matrix = base.pattern.csc(base.slot_values(rebuild(base.core, flat)))  # type: ignore[attr-defined]
+            matrix = base.pattern.csc(base.slot_values(rebuild(base.core, [np.array(leaf) for leaf in flat])))  # type: ignore[attr-defined]
             transposed, conjugated = VIEWS[op]
             return Cycle(matrix.T if transposed else matrix, conjugated, self.modes, dict(self.options))
 

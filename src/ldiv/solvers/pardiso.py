@@ -62,8 +62,10 @@ class Symbolic(Arrangement):
         self._unmatched: dict[Key, bool] = {}
         self._lock = threading.RLock()
 
-    def factor(self, slots: Any, positive: bool) -> mkl.Place:
-        """A factor without perturbed pivots, if one of the two analyses gives one."""
+    def factor(self, slots: Any, positive: bool, carefully: bool) -> mkl.Place:
+        """A factor without perturbed pivots, if one of the two analyses gives one; or L U, the large entries of these values matched."""
+        if carefully:
+            return self._by_values(("gen", slots.dtype, False), slots, carefully)
         kind = self._kind(slots.dtype, positive)
         key = (kind, slots.dtype, False)
         if self._unmatched.get(key, True):
@@ -75,10 +77,9 @@ class Symbolic(Arrangement):
         self._unmatched[key] = place.perturbed > 0
         return place
 
-    def pivots(self, slots: Any, positive: bool) -> Any:
-        """Those of L L^H or L U, which need no blocks; None if one had to be perturbed."""
-        place = self._by_pattern(("pos" if positive else "gen", slots.dtype, True), slots)
-        return None if place.perturbed else place.pivots()
+    def with_pivots(self, slots: Any, positive: bool) -> mkl.Place:
+        """L L^H or L U, whose pivots need no blocks, and can be asked for."""
+        return self._by_pattern(("pos" if positive else "gen", slots.dtype, True), slots)
 
     def _kind(self, dtype: Any, positive: bool) -> str:
         if self.symmetry == "":
@@ -106,15 +107,15 @@ class Symbolic(Arrangement):
             opened.append(mkl.Analysis(key[0], key[1], reading.by_rows, PLACES << len(opened), key[2]))
             return opened[-1].factor(values)  # type: ignore[return-value]
 
-    def _by_values(self, key: Key, slots: Any) -> mkl.Place:
+    def _by_values(self, key: Key, slots: Any, carefully: bool = False) -> mkl.Place:
         """By the matching for values that came before, which may do, or by one for these."""
         reading = self._reading(key[0])
         values = reading.values(slots)
         with self._lock:
-            opened = self._analyses.setdefault((key, "values"), [])
-            place = opened[-1].factor(values) if opened else None
+            opened = self._analyses.setdefault((key, "carefully" if carefully else "values"), [])
+            place = opened[-1].factor(values) if opened and not carefully else None
             if place is None or place.perturbed:
-                opened[:] = [mkl.Analysis(key[0], key[1], reading.by_rows, PLACES, match=values)]
+                opened[:] = [mkl.Analysis(key[0], key[1], reading.by_rows, PLACES, match=values, boldly=carefully)]
                 place = opened[0].factor(values)
             return place  # type: ignore[return-value]
 
@@ -139,18 +140,24 @@ def factor(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str) -> Factor
     return Pardiso(symbolic, structure.slot_values(p), assume_a == "pos")
 
 
+def factor_carefully(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str) -> Factor:
+    return Pardiso(symbolic, structure.slot_values(p), assume_a == "pos", carefully=True)
+
+
 class Pardiso(Refined):
     """The factor of the equilibrated matrix."""
 
-    def __init__(self, symbolic: Symbolic, slots: Any, positive: bool) -> None:
+    def __init__(self, symbolic: Symbolic, slots: Any, positive: bool, carefully: bool = False) -> None:
         super().__init__(symbolic, slots)
-        self._symbolic, self._definite = symbolic, positive and symbolic.symmetry != ""
+        self._symbolic, self._definite = symbolic, positive and symbolic.symmetry != "" and not carefully
         try:
-            self._place = symbolic.factor(self._m.data, self._definite)
+            self._place = symbolic.factor(self._m.data, self._definite, carefully)
         except mkl.PardisoError as error:
             raise self._diagnosis(error) from None
         if self._scales is not None and not self._definite:
             self._least = 1  # entries that differ much hide from a norm what pivots inside of blocks lose
+        if carefully:
+            self._make_do()
         self.nbytes = self._place.analysis.nbytes + self._m.data.nbytes
         self._ready(suspicious=self._place.perturbed > 0)
 
@@ -166,19 +173,27 @@ class Pardiso(Refined):
 
     def _solved(self, b: Any, op: str) -> Any:
         """A = B^T and A^T = B, but for a general A, which is read by its own rows; A^H x = b is A^T conj(x) = conj(b)."""
-        transposed, conjugated = VIEWS[op]
-        flip = transposed == (self._place.analysis.kind == "gen")
-        if conjugated and self._m.dtype.kind == "c":
-            return self._place.solve(b.conj(), flip).conj()
-        x = self._place.solve(b, flip)
+        x = self._by(self._place, b, op)
         if self._definite and not self._proven and not np.isfinite(x).all():  # from the root of a negative pivot
             raise self._not_positive()
         return x
 
+    def _by(self, place: mkl.Place, b: Any, op: str) -> Any:
+        transposed, conjugated = VIEWS[op]
+        flip = transposed == (place.analysis.kind == "gen")
+        if conjugated and self._m.dtype.kind == "c":
+            return place.solve(b.conj(), flip).conj()
+        return place.solve(b, flip)
+
     def _log_pivots(self) -> Any:
         """By another factorization: PARDISO tells pivots in double precision only, and not of its fast algorithm."""
         slots = self._m.data.astype(np.result_type(self._m.dtype, np.float64), copy=False)
-        pivots = self._symbolic.pivots(slots, self._definite)
-        if pivots is None:
-            return superlu.SuperLU(superlu.Symbolic(self._symbolic.pattern, False), slots, False).logabsdet()
+        try:
+            place = self._symbolic.with_pivots(slots, self._definite)
+            if place.perturbed:
+                raise SingularMatrixError(self._name, "a pivot that is too small")
+            self._require_accurate(lambda b: self._by(place, b.astype(slots.dtype), "N").astype(b.dtype))
+            pivots = place.pivots()
+        except (SingularMatrixError, mkl.PardisoError):  # it exchanges no rows
+            return superlu.SuperLU(superlu.Symbolic(self._symbolic.pattern, False).freely, slots, False).logabsdet()
         return np.log(np.abs(pivots)).sum()

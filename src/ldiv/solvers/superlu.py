@@ -2,13 +2,14 @@
 
 Symbolic work (the orderings P and Q, the place of every value) is done once per pattern. With a diagonal that is there, or a
 symmetric pattern, Q = P^T and pivots stay on the diagonal unless one is 100 times too small (symmetric mode); where
-definiteness is promised they stay in any case, and a negative one says that the promise was broken. Otherwise columns are
-ordered by A^T A and rows are pivoted freely.
+definiteness is promised they stay in any case, and a negative one says that the promise was broken. Otherwise, and where that
+fails, columns are ordered by A^T A and rows are pivoted freely: this is the last word on a sparse matrix.
 Reference: Demmel, Eisenstat, Gilbert, Li, Liu, SIAM J. Matrix Anal. Appl. 20 (1999).
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -46,22 +47,34 @@ def analyze(structure: Structure) -> Symbolic:
 class Symbolic(Arrangement):
     """The orderings, and whether pivots stay on the diagonal."""
 
-    def __init__(self, pattern: Pattern, triangular: bool) -> None:
+    def __init__(self, pattern: Pattern, triangular: bool, freely: bool = False) -> None:
+        self._given = pattern
         has_diagonal = np.count_nonzero(pattern.indices == pattern.columns) == pattern.shape[0]
         self.triangular = triangular
-        self.on_diagonal = triangular or has_diagonal or pattern.transposition is not None
+        self.on_diagonal = not freely and (triangular or has_diagonal or pattern.transposition is not None)
         self.spec = "NATURAL"
         rows = cols = None
-        if not triangular and self.on_diagonal:
+        if self.on_diagonal and not triangular:
             rows = cols = ordering.of_sum(pattern)
-        elif not triangular:
+        elif not self.on_diagonal:
             cols = ordering.of_columns(pattern)
             self.spec = "COLAMD" if cols is None else "NATURAL"
         super().__init__(pattern, rows, cols)
 
+    @cached_property
+    def freely(self) -> Symbolic:
+        """The orderings for pivots from all rows."""
+        return Symbolic(self._given, False, freely=True) if self.on_diagonal else self
+
 
 def factor(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str) -> Factor:
     return SuperLU(symbolic, structure.slot_values(p), assume_a == "pos")
+
+
+def factor_carefully(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str) -> Factor:
+    factored = SuperLU(symbolic.freely, structure.slot_values(p), False)
+    factored._make_do()
+    return factored
 
 
 class SuperLU(Refined):
@@ -73,7 +86,7 @@ class SuperLU(Refined):
         try:
             self._lu = splu(self._m, symbolic.spec, threshold, options={"SymmetricMode": symbolic.on_diagonal})
         except RuntimeError as error:
-            if "singular" not in str(error):
+            if not any(word in str(error) for word in ("singular", "failed to factorize")):
                 raise
             raise SingularMatrixError(self._name, "a pivot that is exactly zero") from None
         self.nbytes = self._lu.nnz * (self._m.dtype.itemsize + 4) + self._m.data.nbytes

@@ -16,7 +16,7 @@ import numpy as np
 from ldiv.arrays import alike, conj, numpy_dtype, unit_columns
 from ldiv.errors import EngineError, SingularMatrixError
 from ldiv.probe import direction
-from ldiv.rule import Array, Tree, frontend_of, insist, leaves, namespace, rebuild, traced
+from ldiv.rule import Array, Tree, frontend_of, insist, leaves, namespace
 from ldiv.solver import Factor, choose, is_iterative
 from ldiv.solvers import lapack
 from ldiv.solvers.composed import logabsdet_part, solve_part
@@ -58,8 +58,6 @@ def analyze(structure: Structure) -> None:
 
 
 def factor(symbolic: None, structure: Any, p: Tree, assume_a: str) -> Factor:
-    if not traced(leaves(p)[0]):  # kept as long as the factor: nobody may change them in place
-        p = rebuild(structure.core, [namespace(leaf).asarray(leaf, copy=True) for leaf in leaves(p)])
     return Woodbury(structure, p)
 
 

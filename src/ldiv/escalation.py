@@ -1,0 +1,93 @@
+"""An engine's suspicion is not a verdict: where it takes a matrix for singular the next one is asked, and the last one's word is final.
+
+An attempt is an engine with its usual settings, or with its most careful ones. The factor of the first attempt that has no doubt
+solves; when it has one in a later solve, of another view or right-hand side, the next takes its place for good. What cannot be
+doubted (an empty row, a pivot that is not positive where all must be) is raised at once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from ldiv.errors import EngineError, SingularMatrixError
+from ldiv.rule import Array
+
+R = TypeVar("R")
+
+
+class Attempt(NamedTuple):
+    """The name of an engine, and what makes its factor."""
+
+    engine: str
+    make: Callable[[], Any]
+
+
+class Escalating:
+    """The factor of the first attempt without doubts. `witnesses` are asked when all have some, but do not solve: an engine was named."""
+
+    def __init__(self, attempts: Sequence[Attempt], witnesses: Sequence[Attempt] = ()) -> None:
+        self._attempts, self._witnesses = attempts, witnesses
+        self._made: list[Any] = []  # that of the attempt that stands, at its place; None at those that gave up
+        self._lock = threading.RLock()
+        self.gave_up: dict[str, str] = {}  # engine: what it found
+        self._ask(lambda factor: None)
+
+    @property
+    def engine(self) -> str:
+        """Who solves."""
+        return self._attempts[len(self._made) - 1].engine
+
+    @property
+    def nbytes(self) -> int:
+        return int(self._made[-1].nbytes)
+
+    def solve(self, b: Array, op: str) -> Array:
+        return self._ask(lambda factor: factor.solve(b, op))
+
+    def rough(self, b: Array, op: str) -> Array:
+        return self._ask(lambda factor: factor.rough(b, op))
+
+    def logabsdet(self) -> Array:
+        return self._ask(lambda factor: factor.logabsdet())
+
+    def certify(self) -> None:
+        self._ask(lambda factor: factor.certify())
+
+    def _ask(self, task: Callable[[Any], R]) -> R:
+        """The task, done by the first that has no doubts about the matrix."""
+        at = max(len(self._made) - 1, 0)
+        while True:
+            attempt, is_last = self._attempts[at], at + 1 == len(self._attempts)
+            try:
+                return task(self._factor(at))
+            except SingularMatrixError as error:
+                if error.certain:
+                    raise
+                if is_last:
+                    self._conclude(attempt.engine, error, task)
+                self.gave_up[attempt.engine] = error.evidence
+            at += 1
+
+    def _factor(self, at: int) -> Any:
+        with self._lock:
+            if at >= len(self._made):
+                factor = self._attempts[at].make()
+                self._made[:] = [None] * at + [factor]
+            return self._made[at] or self._made[-1]
+
+    def _conclude(self, engine: str, error: SingularMatrixError, task: Callable[[Any], Any]) -> None:
+        """Raise: that the matrix is singular if all agree, else the name of an engine that solves."""
+        for witness in self._witnesses:
+            try:
+                factor = witness.make()
+                factor.certify()
+                task(factor)
+            except SingularMatrixError:
+                continue
+            raise EngineError(
+                f"{engine} gives up on this matrix, where it found {error.evidence}; {witness.engine} solves it: "
+                f"use method={witness.engine!r}, or method='auto', which goes on by itself."
+            ) from error
+        raise error
