@@ -25,6 +25,7 @@ class Matrix:
 
     `A @ x` is differentiable in p and x, in every mode. `A.T`, `A.H` and `A.conj()` share the parameters. `A + B`, `A - B`, `c * A`,
     `A / c` and `A @ B` are matrices again, made of A and B, whatever their structures; nothing is computed until they are used.
+    A matrix is a view of the arrays that it was made of: writing to them changes it, and all that share them.
 
     >>> import ldiv, numpy as np
     >>> D = ldiv.Matrix(ldiv.structures.Diagonal(3), np.array([1.0, 2.0, 4.0]))

@@ -65,18 +65,19 @@ class Recorded:
 
 
 def _record(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Recorded]:
-    with recording() as applied:
+    with recording() as record:
         y = f(*xs)
-    if len(applied) != 1:
-        raise ValueError(got("vjp and jvp", "a function that applies one rule", f"{len(applied)}", "Compose rules in PyTorch or JAX."))
-    ((rule, flat, out),) = applied
+    if len(record.applied) != 1:
+        raise ValueError(got("vjp and jvp", "a function that applies one rule", f"{len(record.applied)}", "Compose rules in PyTorch or JAX."))
+    ((rule, flat, out),) = record.applied
     of = [next((i for i, o in enumerate(out) if o is v or (isinstance(v, np.ndarray) and _same(o, v))), -1) for v in _several(y)]
     if -1 in of:
         raise ValueError(got("vjp and jvp", "a function that returns what the rule returns", "something computed from it", "Return it as it is."))
     given = dict(enumerate(xs))
     place: list[int | None] = []
     for leaf in flat:
-        at = next((at for at, x in given.items() if _same(x, leaf)), None)
+        source = next((x for x, copy in record.copies if _same(copy, leaf)), leaf)
+        at = next((at for at, x in given.items() if _same(x, source)), None)
         given.pop(at, None)  # type: ignore[arg-type]
         place.append(at)
     if given:

@@ -36,8 +36,9 @@ import pkgutil
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import lru_cache, partial, wraps
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
@@ -99,26 +100,51 @@ def bind(rule: Rule, *args: Tree) -> tuple[Array, ...]:
 
 # -- what was applied: for front ends without a graph of their own --------------------------------------------------------------
 
-Applied = tuple[Rule, list[Any], tuple[Any, ...]]
-_record: ContextVar[list[Applied] | None] = ContextVar("record", default=None)
+
+@dataclass(frozen=True)
+class Record:
+    """What happened to NumPy arrays: the (rule, leaves, outputs) of every rule applied, and the (array, copy) of every snapshot."""
+
+    applied: list[tuple[Rule, list[Any], tuple[Any, ...]]] = field(default_factory=list)
+    copies: list[tuple[Any, Any]] = field(default_factory=list)
+
+
+_record: ContextVar[Record | None] = ContextVar("record", default=None)
 
 
 @contextmanager
-def recording() -> Iterator[list[Applied]]:
-    """The (rule, leaves, outputs) of every rule applied to NumPy arrays inside, in order."""
-    applied: list[Applied] = []
-    token = _record.set(applied)
+def _record_in(record: Record | None) -> Iterator[Any]:
+    token = _record.set(record)
     try:
-        yield applied
+        yield record
     finally:
         _record.reset(token)
+
+
+def recording() -> AbstractContextManager[Record]:
+    """The record of what is done inside, in order."""
+    return _record_in(Record())
+
+
+def unrecorded() -> AbstractContextManager[None]:
+    """What is done inside is nobody's affair."""
+    return _record_in(None)
 
 
 def recorded(rule: Rule, flat: list[Array], outputs: tuple[Array, ...]) -> tuple[Array, ...]:
     """The outputs, noted down if somebody records."""
     if (record := _record.get()) is not None:
-        record.append((rule, flat, outputs))
+        record.applied.append((rule, flat, outputs))
     return outputs
+
+
+def snapshot(tree: Tree) -> Tree:
+    """The arrays as they are now, in memory that their owner cannot write to; derivatives still flow back to the owner's."""
+    flat = leaves(tree)
+    copies = [x.clone() if hasattr(x, "clone") else x.copy() for x in flat]
+    if (record := _record.get()) is not None:
+        record.copies.extend(zip(flat, copies, strict=True))
+    return rebuild(tree, copies)
 
 
 # -- front ends, found by folder scan --------------------------------------------------------------------------------------
