@@ -102,10 +102,21 @@ def bind(rule: Rule, *args: Tree) -> tuple[Array, ...]:
 
 
 @dataclass(frozen=True)
-class Record:
-    """What happened to NumPy arrays: the (rule, leaves, outputs) of every rule applied, and the (array, copy) of every snapshot."""
+class Applied:
+    """A rule, the leaves of its arguments and its outputs: the arrays, which others may write to, and copies of what was in them."""
 
-    applied: list[tuple[Rule, list[Any], tuple[Any, ...]]] = field(default_factory=list)
+    rule: Rule
+    flat: list[Any]
+    out: tuple[Any, ...]
+    flat_then: list[Any]
+    out_then: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What happened to NumPy arrays: every rule that was applied, and the (array, copy) of every snapshot."""
+
+    applied: list[Applied] = field(default_factory=list)
     copies: list[tuple[Any, Any]] = field(default_factory=list)
 
 
@@ -134,7 +145,7 @@ def unrecorded() -> AbstractContextManager[None]:
 def recorded(rule: Rule, flat: list[Array], outputs: tuple[Array, ...]) -> tuple[Array, ...]:
     """The outputs, noted down if somebody records."""
     if (record := _record.get()) is not None:
-        record.applied.append((rule, flat, outputs))
+        record.applied.append(Applied(rule, flat, outputs, [x.copy() for x in flat], tuple(y.copy() for y in outputs)))
     return outputs
 
 
