@@ -45,7 +45,7 @@ def test_a_pullback_is_that_of_the_values_at_the_call(name, array, monkeypatch):
     monkeypatch.setitem(globals(), "CONSTANT", array(A))
     xs = [array(x) for x in values]
     y, pullback = ldiv.vjp(f, *xs)
-    y_bar = array(RNG.standard_normal(tuple(y.shape)).astype(np.asarray(y).dtype)) 
+    y_bar = array(RNG.standard_normal(tuple(y.shape)).astype(np.asarray(y).dtype))
     wanted = [np.asarray(g).copy() for g in pullback(y_bar)]
     for written in (*xs, y, *([CONSTANT] if array is np.array else [])):
         written[...] = 0.5 * written
