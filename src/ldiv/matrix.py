@@ -38,7 +38,7 @@ class Matrix:
     __array_ufunc__ = None  # NumPy arrays leave the operators to us
 
     def __init_subclass__(cls) -> None:
-        announce(cls, _flatten, partial(_unflatten, cls))
+        announce(cls, flatten, partial(unflatten, cls))
 
     def __init__(self, structure: Structure, params: Tree) -> None:
         cores, flat = leaves(structure.core), leaves(params)
@@ -158,17 +158,17 @@ class Matrix:
 # -- a tree, for frameworks that look inside: the parameters vary, all else is static --------------------------------------------
 
 
-def _flatten(matrix: Matrix) -> tuple[tuple[Tree], Any]:
+def flatten(matrix: Matrix) -> tuple[tuple[Tree], Any]:
     return (matrix.params,), tuple((name, value) for name, value in vars(matrix).items() if name != "params")
 
 
-def _unflatten(cls: type[Matrix], static: Any, children: tuple[Tree]) -> Matrix:
+def unflatten(cls: type[Matrix], static: Any, children: tuple[Tree]) -> Matrix:
     matrix = cls.__new__(cls)
     vars(matrix).update(static, params=children[0])
     return matrix
 
 
-announce(Matrix, _flatten, partial(_unflatten, Matrix))
+announce(Matrix, flatten, partial(unflatten, Matrix))
 
 
 def multiply(structure: Structure, params: Tree, x: Array) -> Array:

@@ -27,6 +27,7 @@ and a framework that differentiates functions of its users, for operators and Ja
     vjp(f, xs)                y = f(*xs), an array or a tuple of them, and pull(y_bar), the tuple of the cotangents of xs
     jvp(f, xs, dxs)           y, and its tangent
     vmap(f, axes)             f over leading axes, those arguments that have one
+    call(f, *xs)              f(*xs) inside a kernel; where `closures_count()`, an error if f closes over what wants a gradient
 """
 
 from __future__ import annotations
@@ -194,6 +195,7 @@ def _complete(frontend: ModuleType) -> ModuleType:
     vars(frontend).setdefault("loop", _loop)
     vars(frontend).setdefault("tell", lambda f, *xs: f(*xs))
     vars(frontend).setdefault("vmap", _vmap)
+    vars(frontend).setdefault("call", lambda f, *xs: f(*xs))
     for name in ("vjp", "jvp"):
         vars(frontend).setdefault(name, partial(_cannot, frontend.__name__.rpartition(".")[2]))
     return frontend
@@ -264,6 +266,35 @@ def insist(ok: Any, error: Callable[..., Exception], *numbers: Any) -> None:
         frontend_of(ok).insist(ok, error, *numbers)
     elif not bool(ok):
         raise error(*numbers)
+
+
+# -- functions of users, called by kernels, where what they close over has no derivative -----------------------------------------
+
+_closures_count: ContextVar[bool] = ContextVar("closures_count", default=False)
+
+
+def closures_count() -> bool:
+    """Would a gradient be lost if a user's function closed over what wants one?"""
+    return _closures_count.get()
+
+
+@contextmanager
+def counting_closures(count: bool) -> Iterator[None]:
+    token = _closures_count.set(count)
+    try:
+        yield
+    finally:
+        _closures_count.reset(token)
+
+
+def uncounted(f: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """f, on which the result does not depend, as a preconditioner: what it closes over loses nothing."""
+
+    def call(x: Array) -> Array:
+        with counting_closures(False):
+            return f(x)
+
+    return call
 
 
 def scatter(x: Array, index: np.ndarray[Any, Any], size: int) -> Array:

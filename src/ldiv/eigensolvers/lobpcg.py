@@ -22,7 +22,7 @@ from ldiv.eigenproblem import Task
 from ldiv.errors import ConvergenceError, NotPositiveDefiniteError, got
 from ldiv.finite import all_finite, require_finite
 from ldiv.journal import is_read, note
-from ldiv.rule import Array, Tree, frontend_of, insist, leaves, namespace, on_host, rebuild, traced
+from ldiv.rule import Array, Tree, frontend_of, insist, leaves, namespace, on_host, rebuild, traced, uncounted
 
 RANK = 30
 ON_HOST = False
@@ -72,7 +72,7 @@ def _pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Arra
     for structure, product in ((task.A, A), (task.B, B)):
         if product is not None:
             require_hermitian(structure, product, X)
-    M = None if task.M is None else _to_dtype(assembled(task.M, near))
+    M = None if task.M is None else _to_dtype(uncounted(assembled(task.M, near)))
     most, tol = MOST if task.maxiter is None else task.maxiter, task.tol or None
     lam, X, size, steps = iterate(A, B, M, X, Y if task.constraints else None, tol, most, task.which == "LA")
     enough, xp = wanted(A, X, lam, tol), namespace(X)
