@@ -11,13 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import batch_of, broadcast, numpy_dtype
+from ldiv.arrays import alike, batch_of, broadcast, conj, numpy_dtype, transpose
 from ldiv.rule import Array, Tree, asnumpy, host, leaves, namespace, on_host, rebuild
 from ldiv.structure import VIEWS, Structure, matmul, view_dense
 from ldiv.structures.dense import Dense
+from ldiv.structures.operator import Operator
+from ldiv.structures.self_adjoint import SelfAdjoint
 from ldiv.structures.symmetric import Symmetric, largest, refuse_asymmetry
 
 Product = Callable[[Array], Array]
+PROBES = 4  # random vectors, six pairs
 
 
 def assembled(structure: Structure, p: Tree) -> Product:
@@ -33,7 +36,25 @@ def assembled(structure: Structure, p: Tree) -> Product:
         a, xp = base.todense(p), namespace(p)
         refuse_asymmetry(2 * largest(p - a), largest(p), numpy_dtype(a), base.op)
         return partial(xp.matmul, view_dense(a, op))
+    if isinstance(base, Symmetric):  # on a device
+        _probe(partial(matmul, base.base, p), structure.shape[0], leaves(p)[0], base.op)
     return partial(matmul, structure, p)
+
+
+def require_hermitian(structure: Structure, product: Product, like: Array) -> None:
+    """Refuse an operator, or a promise of one, that is not Hermitian; `like` has the framework and the dtype of what it multiplies."""
+    if isinstance(structure.unview()[0], SelfAdjoint | Operator):
+        _probe(product, structure.shape[0], like, "H")
+
+
+def _probe(product: Product, n: int, like: Array, op: str) -> None:
+    """Without entries to compare, a few random vectors tell: u^T A v = v^T A u, or its conjugate."""
+    xp = namespace(like)
+    z = xp.asarray(np.random.default_rng(n).standard_normal((n, PROBES)), **alike(like))
+    y = product(z)
+    g = xp.matmul(transpose(z), y)
+    mirror = conj(transpose(g)) if op == "H" else transpose(g)
+    refuse_asymmetry(xp.max(xp.abs(g - mirror), axis=(-2, -1)), xp.linalg.vector_norm(y, axis=(-2, -1)), numpy_dtype(y), op)
 
 
 def _rows(csc: Any, op: str) -> Any:

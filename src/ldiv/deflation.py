@@ -20,7 +20,7 @@ from ldiv.assembled import Product, assembled
 from ldiv.eigenproblem import Task, choose
 from ldiv.errors import ConvergenceError
 from ldiv.options import Options
-from ldiv.rule import Array, Tree, asnumpy, host, leaves, namespace, on_host, rebuild
+from ldiv.rule import Array, Tree, asnumpy, host, leaves, namespace, on_host, rebuild, uncounted
 from ldiv.structure import matmul
 
 ROUNDS = 4
@@ -160,7 +160,7 @@ def _orthonormal(B: Product, Y: Array) -> Array:
 def _preconditioner(task: Task, pB: Tree, pM: Tree) -> Any:
     """M of the user's, else B^-1 where it can be had, else nothing."""
     if task.M is not None:
-        product = assembled(task.M, pM)
+        product = uncounted(assembled(task.M, pM))
         return lambda x: namespace(x).astype(product(x), x.dtype, copy=False)
     if task.standard or not pencil.factors(task.B, task.B) or not all(map(host, leaves(pB))):
         return lambda x: x

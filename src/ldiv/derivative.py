@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from ldiv import recorded
+from ldiv.arrays import is_complex, numpy_dtype
 from ldiv.errors import got
 from ldiv.matrix import Matrix
-from ldiv.rule import Array, frontend_of, leaves, namespace, public, rebuild
+from ldiv.rule import Array, frontend_of, leaves, namespace, public, rebuild, snapshot
 from ldiv.sparse import SparseArray
 
 
@@ -26,8 +27,11 @@ def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], tuple[A
     `lambda A, b: ldiv.solve(A, b, assume_a="pos")`.
     args: arrays, sparse arrays and other matrices; a SparseArray has a SparseArray as its cotangent, on the same pattern.
     Complex cotangents have the sign of PyTorch's gradients in all frameworks; those of jax.vjp are their conjugates.
-    Cost: that of f; the pullback of a solve is one more solve with the same factorization. Differentiable in PyTorch and JAX.
-    Raises, with NumPy, ValueError if f applies several rules (use PyTorch or JAX to compose), or copies an argument on the way.
+    Cost: that of f and the copies; the pullback of a solve is one more solve with the same factorization. Differentiable in PyTorch and JAX.
+    The pullback holds copies of the arguments and the value, with NumPy of all that the rule was given: they may be written to. So may
+    not, in PyTorch, what f closes over.
+    Raises TypeError for a complex cotangent of a real value; with NumPy ValueError if f applies several rules (use PyTorch or JAX to
+    compose), copies an argument on the way, or writes to one.
 
     >>> import ldiv, numpy as np
     >>> A, b = np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([2.0, 4.0])
@@ -37,6 +41,8 @@ def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], tuple[A
     array([0.5, 0. ])
     """
     xs = _arrays("vjp", args)
+    keep = _as_it_is if isinstance(xs[0], np.ndarray) else snapshot  # NumPy's one rule is recorded with copies
+    xs = keep(xs)
     y, pull = _of(xs).vjp(_on_arrays(f, args), xs)
 
     def pullback(y_bar: Any) -> tuple[Any, ...]:
@@ -44,7 +50,7 @@ def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], tuple[A
         bars = _cotangents(y if several else (y,), y_bar if several else (y_bar,))
         return _rebuilt(args, pull(bars if several else bars[0]))
 
-    return y, pullback
+    return keep(y), pullback
 
 
 @public
@@ -53,7 +59,7 @@ def jvp(f: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ..
 
         y, dy = jvp(f, (A, b), (dA, db));    dy = f'(A, b)[dA, db]
 
-    f and primals as in `vjp`; a tangent is like its argument, or None for zero. Cost: that of f, and one more solve for a solve.
+    f and primals as in `vjp`; a tangent is like its argument, real where that is, or None for zero. Cost: that of f, and one more solve for a solve.
 
     >>> import ldiv, numpy as np
     >>> A, b = np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([2.0, 4.0])
@@ -80,6 +86,10 @@ def _of(xs: tuple[Array, ...]) -> ModuleType:
     return recorded if isinstance(xs[0], np.ndarray) else frontend
 
 
+def _as_it_is(x: Any) -> Any:
+    return x
+
+
 def _on_arrays(f: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:
     return lambda *xs: f(*_rebuilt(args, xs))
 
@@ -95,7 +105,13 @@ def _cotangents(y: tuple[Array, ...], y_bar: tuple[Any, ...]) -> tuple[Array, ..
     for v, c in zip(y, bars, strict=True):
         if tuple(c.shape) != tuple(v.shape):
             raise ValueError(got("pullback", f"the shape {tuple(v.shape)} of the value", str(tuple(c.shape)), "It is the cotangent of the value."))
+        _require_real("a cotangent in pullback", c, "value", v)
     return bars
+
+
+def _require_real(name: str, t: Array, what: str, x: Array) -> None:
+    if is_complex(t) and not is_complex(x):
+        raise TypeError(got(name, f"real numbers, as those of its {what}", str(numpy_dtype(t)), "Pass its real part, which is all that counts."))
 
 
 def _tangents(arg: Any, tangent: Any) -> list[Array]:
@@ -108,6 +124,7 @@ def _tangents(arg: Any, tangent: Any) -> list[Array]:
         frontend_of(x, t)
         if tuple(t.shape) != tuple(x.shape):
             raise ValueError(got("a tangent in jvp", f"the shape {tuple(x.shape)} of its argument", str(tuple(t.shape)), "Pass None for zero."))
+        _require_real("a tangent in jvp", t, "argument", x)
     return flat_of(tangent)
 
 

@@ -12,7 +12,7 @@ from ldiv.inverse import Inverse
 from ldiv.linalg import require_method, solved
 from ldiv.matrix import Matrix, as_matrix
 from ldiv.promise import definiteness, promised
-from ldiv.rule import Array, Tree, bind, leaves, namespace, public, recording
+from ldiv.rule import Array, Tree, bind, leaves, namespace, public, snapshot, unrecorded
 from ldiv.rules.logabsdet import LogAbsDet
 from ldiv.rules.solve import solve as solve_rule
 from ldiv.structure import Structure
@@ -25,7 +25,8 @@ def factorized(A: Any, *, assume_a: str = "gen", method: str = "auto") -> Factor
 
         F = factorized(A);    F.solve(b) = F(b) = A^-1 b,    F.logabsdet() = log |det A|
 
-    Arguments, dtypes, errors as in `solve`. The factorization is held as long as the result lives, whatever the cache limit.
+    Arguments, dtypes, errors as in `solve`. The factorization is held as long as the result lives, whatever the cache limit. It is
+    that of the values that A has now: they are copied, and writing to the arrays of A later changes nothing.
     `F.solve` is differentiable in A and b like `solve`; `F.logabsdet()` in A, d log|det A| = Re tr(A^-1 dA).
     Cost: 1 factorization now; each solve is a solve. The derivative of logabsdet takes n solves, in blocks.
 
@@ -51,11 +52,12 @@ class Factorized:
         if method == "iterative" or (method in solver.engines() and solver.is_iterative(solver.engines()[method])):
             raise ValueError(got("method", "an engine that factors", repr(method), "An iteration has no factors to hold: use solve."))
         method = "direct" if method == "auto" else method
+        params = snapshot(params)
         self._structure, self._params, self._assume_a, self._method = structure, params, assume_a, method
         first = leaves(params)[0]
         no_columns = namespace(first).zeros((structure.shape[0], 0), **alike(first))
         self._holder = Holder()
-        with recording(), holding(self._holder):  # apart: whoever records sees the solves, not the factoring
+        with unrecorded(), holding(self._holder):  # apart: whoever records sees the solves, not the factoring
             solve_rule(structure, params, no_columns, assume_a, method)
 
     @public
@@ -72,5 +74,5 @@ class Factorized:
 
     @property
     def inverse(self) -> Matrix:
-        """A^-1 to multiply with, by a solve each time: a preconditioner `M` for matrices near A."""
+        """A^-1 to multiply with, by a solve each time: a preconditioner `M` for matrices near A, which may be A with other values."""
         return Matrix(Inverse(self._structure, self._assume_a, self._method), self._params)

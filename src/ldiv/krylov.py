@@ -24,7 +24,7 @@ from ldiv.finite import all_finite, require_finite
 from ldiv.journal import is_read, note
 from ldiv.options import Options
 from ldiv.progress import Progress
-from ldiv.rule import Array, Tree, frontend_of, insist, leaves, namespace, on_host, rebuild, traced
+from ldiv.rule import Array, Tree, frontend_of, insist, leaves, namespace, on_host, rebuild, traced, uncounted
 from ldiv.structure import Structure
 
 ROUNDS = 8  # fresh starts at the most
@@ -83,7 +83,7 @@ def run(engine: ModuleType, A: Product, M: Product, b: Array, options: Options, 
 def _preconditioner(M: Structure | None, m: Tree) -> Product:
     if M is None:
         return lambda r: r
-    product = assembled(M, m)
+    product = uncounted(assembled(M, m))
     return lambda r: namespace(r).astype(product(r), r.dtype, copy=False)
 
 

@@ -25,6 +25,7 @@ class Matrix:
 
     `A @ x` is differentiable in p and x, in every mode. `A.T`, `A.H` and `A.conj()` share the parameters. `A + B`, `A - B`, `c * A`,
     `A / c` and `A @ B` are matrices again, made of A and B, whatever their structures; nothing is computed until they are used.
+    A matrix is a view of the arrays that it was made of: writing to them changes it, and all that share them.
 
     >>> import ldiv, numpy as np
     >>> D = ldiv.Matrix(ldiv.structures.Diagonal(3), np.array([1.0, 2.0, 4.0]))
@@ -37,7 +38,7 @@ class Matrix:
     __array_ufunc__ = None  # NumPy arrays leave the operators to us
 
     def __init_subclass__(cls) -> None:
-        announce(cls, _flatten, partial(_unflatten, cls))
+        announce(cls, flatten, partial(unflatten, cls))
 
     def __init__(self, structure: Structure, params: Tree) -> None:
         cores, flat = leaves(structure.core), leaves(params)
@@ -157,17 +158,17 @@ class Matrix:
 # -- a tree, for frameworks that look inside: the parameters vary, all else is static --------------------------------------------
 
 
-def _flatten(matrix: Matrix) -> tuple[tuple[Tree], Any]:
+def flatten(matrix: Matrix) -> tuple[tuple[Tree], Any]:
     return (matrix.params,), tuple((name, value) for name, value in vars(matrix).items() if name != "params")
 
 
-def _unflatten(cls: type[Matrix], static: Any, children: tuple[Tree]) -> Matrix:
+def unflatten(cls: type[Matrix], static: Any, children: tuple[Tree]) -> Matrix:
     matrix = cls.__new__(cls)
     vars(matrix).update(static, params=children[0])
     return matrix
 
 
-announce(Matrix, _flatten, partial(_unflatten, Matrix))
+announce(Matrix, flatten, partial(unflatten, Matrix))
 
 
 def multiply(structure: Structure, params: Tree, x: Array) -> Array:

@@ -8,8 +8,8 @@ from typing import Any
 
 from ldiv.arrays import is_complex
 from ldiv.errors import got
-from ldiv.matrix import Matrix
-from ldiv.rule import Array, Tree, is_array
+from ldiv.matrix import Matrix, flatten, unflatten
+from ldiv.rule import Array, Tree, is_array, leaves, rebuild
 from ldiv.structures.operator import Operator
 from ldiv.validate import require_option
 
@@ -20,11 +20,13 @@ class LinearOperator(Matrix):
         A X = matvec(params, X),    A^H U = rmatvec(params, U)
 
     matvec: takes `params` and a block X (n, k), returns (m, k); it must be linear in X, and written in the framework of its
-    parameters. params: an array, or nested tuples, lists and dicts of arrays; other leaves are constants. shape: (m, n).
+    parameters. params: an array or matrix, or nested tuples, lists and dicts of these; other leaves are constants. shape: (m, n).
     rmatvec: the product with A^H; found by the framework (PyTorch, JAX) where it is absent, and not asked for where assume_a
     says that it is A. assume_a: "gen", "sym" (A = A^T), "her" (A = A^H) or "pos" (and positive definite); believed.
-    Differentiable in every array of params, in every mode and order, through `A @ x` and `solve`; arrays that matvec gets from
-    elsewhere (a closure) are constants. With NumPy, in b alone.
+    Differentiable in every array of params, in every mode and order, through `A @ x` and `solve`. What matvec gets from elsewhere (a
+    closure) must be constant: in `solve` and its like it has no derivative. A PyTorch tensor that requires grad is found there, and
+    raises ValueError; under torch.func, in forward mode and in JAX nobody finds it, and its gradient is zero, or JAX reports a leaked
+    tracer: pass it in `params`. With NumPy differentiable in b alone.
     Cost: a solve is an iteration (`cg`, `minres`, `gmres`, `bicgstab`), one more for each derivative; a cotangent is one VJP of
     a product. Keep matvec one function: compiled code is kept for it.
 
@@ -80,6 +82,15 @@ class _Leaf:
 
 
 @dataclass(frozen=True)
+class _Matrix:
+    """The place of the arrays of a matrix."""
+
+    kind: type[Matrix]
+    core: Tree
+    static: Any
+
+
+@dataclass(frozen=True)
 class _Constant:
     value: Any
 
@@ -96,6 +107,10 @@ def outline(params: Any, found: list[Array]) -> Any:
     if is_array(params):
         found.append(params)
         return _Leaf()
+    if isinstance(params, Matrix):
+        _, static = flatten(params)
+        found.extend(leaves(params.params))
+        return _Matrix(type(params), params.structure.core, static)
     if isinstance(params, dict):
         return _Branch(dict, tuple(params), tuple(outline(x, found) for x in params.values()))
     if isinstance(params, tuple | list):
@@ -112,6 +127,9 @@ def _filled(outline: Any, arrays: Iterator[Array]) -> Any:
         return next(arrays)
     if isinstance(outline, _Constant):
         return outline.value
+    if isinstance(outline, _Matrix):
+        own = rebuild(outline.core, [next(arrays) for _ in leaves(outline.core)])
+        return unflatten(outline.kind, outline.static, (own,))
     parts = [_filled(part, arrays) for part in outline.parts]
     if outline.keys is not None:
         return dict(zip(outline.keys, parts, strict=True))

@@ -11,7 +11,7 @@ from ldiv import preconditioners
 from ldiv.errors import got
 from ldiv.matrix import Matrix, as_matrix
 from ldiv.promise import promised
-from ldiv.rule import Tree, public
+from ldiv.rule import Tree, public, snapshot
 from ldiv.structure import Structure
 from ldiv.validate import require_option, require_square
 
@@ -26,7 +26,7 @@ def preconditioner(A: Any, kind: str, *, assume_a: str = "gen", **options: Any) 
     A: a SparseArray, or for "jacobi" also an array. assume_a: "gen", "sym", "her" or "pos", as in `solve`. near_nullspace (n, q):
     what A nearly maps to zero, the constants by default; rigid motions in elasticity. Further options of "amg" are those of
     `pyamg.smoothed_aggregation_solver`.
-    Not differentiated: a solution does not depend on its preconditioner.
+    It is that of the values that A has now, which are copied. Not differentiated: a solution does not depend on its preconditioner.
     Cost: "amg" builds its hierarchy when it is first used, once for a set of values.
 
     >>> import ldiv, numpy as np
@@ -37,7 +37,8 @@ def preconditioner(A: Any, kind: str, *, assume_a: str = "gen", **options: Any) 
     matrix = as_matrix("A", A)
     require_square("A", matrix.structure.shape)
     require_option("assume_a", assume_a, ("gen", "sym", "her", "pos"))
-    return Matrix(*near(kind, *promised(matrix, assume_a), **options))
+    structure, params = near(kind, *promised(matrix, assume_a), **options)
+    return Matrix(structure, snapshot(params))
 
 
 @lru_cache(maxsize=1)

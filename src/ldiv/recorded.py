@@ -1,6 +1,7 @@
 """Derivatives of one rule on NumPy arrays, for adjoints written by hand.
 
-The function is run once; the one rule that it applies is recorded, and its arguments are found again by their memory.
+The function is run once; the one rule that it applies is recorded, with copies of its arguments and outputs, so that whoever writes
+to them later changes no derivative. Its arguments are found again by their memory.
 """
 
 from __future__ import annotations
@@ -21,18 +22,19 @@ Arrays = tuple[Array, ...]
 def vjp(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Callable[[Any], Arrays]]:
     """y = f(*xs), an array or a tuple of them, and pull(y_bar), the cotangents of xs; None is zero."""
     y, one = _record(f, xs)
+    like = [(x.shape, x.dtype) for x in xs]
 
     def pull(y_bar: Any) -> Arrays:
         given: list[Array | None] = [None for _ in one.out]
         for i, bar in zip(one.of, _several(y_bar), strict=True):
             given[i] = None if bar is None else np.asarray(bar).reshape(one.out[i].shape)
         need = rebuild(one.rule.core, [at is not None for at in one.place])
-        grads = [np.zeros_like(x) for x in xs]
+        grads = [np.zeros(shape, dtype) for shape, dtype in like]
         with holding(one.holder):
             bars = leaves(one.rule.vjp(need, tuple(given), one.out, *one.args))
         for bar, leaf, at in zip(bars, one.flat, one.place, strict=True):
             if at is not None and bar is not None:
-                grads[at] = _conform(bar, leaf).reshape(xs[at].shape)
+                grads[at] = _conform(bar, leaf).reshape(like[at][0])
         return tuple(grads)
 
     return y, pull
@@ -55,7 +57,7 @@ def _several(y: Any) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A rule as it was applied."""
+    """A rule as it was applied, on arrays that nobody else can write to."""
 
     rule: Rule
     flat: list[Array]
@@ -71,18 +73,23 @@ class Recorded:
 
 def _record(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Recorded]:
     holder = Holder()
-    with recording() as applied, holding(holder):
+    with recording() as record, holding(holder):
         y = f(*xs)
-    if len(applied) != 1:
-        raise ValueError(got("vjp and jvp", "a function that applies one rule", f"{len(applied)}", "Compose rules in PyTorch or JAX."))
-    ((rule, flat, out),) = applied
+    if len(record.applied) != 1:
+        raise ValueError(got("vjp and jvp", "a function that applies one rule", f"{len(record.applied)}", "Compose rules in PyTorch or JAX."))
+    (one,) = record.applied
+    flat, out = one.flat, one.out
+    if any(not np.array_equal(x, then, equal_nan=True) for x, then in zip((*flat, *out), (*one.flat_then, *one.out_then), strict=True)):
+        advice = "Write to copies, or after it."
+        raise ValueError(got("vjp and jvp", "a function that leaves the arguments and results of its rule alone", "one that writes to them", advice))
     of = [next((i for i, o in enumerate(out) if o is v or (isinstance(v, np.ndarray) and _same(o, v))), -1) for v in _several(y)]
     if -1 in of:
         raise ValueError(got("vjp and jvp", "a function that returns what the rule returns", "something computed from it", "Return it as it is."))
     given = dict(enumerate(xs))
     place: list[int | None] = []
     for leaf in flat:
-        at = next((at for at, x in given.items() if _same(x, leaf)), None)
+        source = next((x for x, copy in record.copies if _same(copy, leaf)), leaf)
+        at = next((at for at, x in given.items() if _same(x, source)), None)
         given.pop(at, None)  # type: ignore[arg-type]
         place.append(at)
     if given:
@@ -94,7 +101,7 @@ def _record(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Recorded]:
                 "Convert dtypes and layouts beforehand.",
             )
         )
-    return y, Recorded(rule, flat, out, place, of, holder)
+    return y, Recorded(one.rule, one.flat_then, one.out_then, place, of, holder)
 
 
 def _same(x: Array, y: Array) -> bool:

@@ -39,7 +39,8 @@ def root(
         f(x, p) = 0,    x <- x - t J^-1 f(x, p),    J = df/dx
 
     f: takes a real PyTorch or JAX array (n,) and `params`, returns (n,). params: an array, or nested tuples, lists and dicts of arrays;
-    what f closes over is constant. x0: where to start. pattern: where J may not be zero, as in `jacobian`; without it J is dense.
+    what f closes over must be constant: eager PyTorch raises where it requires grad, elsewhere its gradient is lost, as with a
+    `LinearOperator`. x0: where to start. pattern: where J may not be zero, as in `jacobian`; without it J is dense.
     assume_a: "gen", "sym", "her" or "pos", a promise about J; method: an engine, as in `solve`.
     It stops when a Newton step is at most tol |x| (eps^(2/3) by default); t is halved until |f| decreases. Where it cannot decrease any
     more, as by rounding at x = 0, the step may be tol times the start, or the longest step.

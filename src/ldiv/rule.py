@@ -27,6 +27,7 @@ and a framework that differentiates functions of its users, for operators and Ja
     vjp(f, xs)                y = f(*xs), an array or a tuple of them, and pull(y_bar), the tuple of the cotangents of xs
     jvp(f, xs, dxs)           y, and its tangent
     vmap(f, axes)             f over leading axes, those arguments that have one
+    call(f, *xs)              f(*xs) inside a kernel; where `closures_count()`, an error if f closes over what wants a gradient
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ import pkgutil
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import lru_cache, partial, wraps
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
@@ -99,26 +101,62 @@ def bind(rule: Rule, *args: Tree) -> tuple[Array, ...]:
 
 # -- what was applied: for front ends without a graph of their own --------------------------------------------------------------
 
-Applied = tuple[Rule, list[Any], tuple[Any, ...]]
-_record: ContextVar[list[Applied] | None] = ContextVar("record", default=None)
+
+@dataclass(frozen=True)
+class Applied:
+    """A rule, the leaves of its arguments and its outputs: the arrays, which others may write to, and copies of what was in them."""
+
+    rule: Rule
+    flat: list[Any]
+    out: tuple[Any, ...]
+    flat_then: list[Any]
+    out_then: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What happened to NumPy arrays: every rule that was applied, and the (array, copy) of every snapshot."""
+
+    applied: list[Applied] = field(default_factory=list)
+    copies: list[tuple[Any, Any]] = field(default_factory=list)
+
+
+_record: ContextVar[Record | None] = ContextVar("record", default=None)
 
 
 @contextmanager
-def recording() -> Iterator[list[Applied]]:
-    """The (rule, leaves, outputs) of every rule applied to NumPy arrays inside, in order."""
-    applied: list[Applied] = []
-    token = _record.set(applied)
+def _record_in(record: Record | None) -> Iterator[Any]:
+    token = _record.set(record)
     try:
-        yield applied
+        yield record
     finally:
         _record.reset(token)
+
+
+def recording() -> AbstractContextManager[Record]:
+    """The record of what is done inside, in order."""
+    return _record_in(Record())
+
+
+def unrecorded() -> AbstractContextManager[None]:
+    """What is done inside is nobody's affair."""
+    return _record_in(None)
 
 
 def recorded(rule: Rule, flat: list[Array], outputs: tuple[Array, ...]) -> tuple[Array, ...]:
     """The outputs, noted down if somebody records."""
     if (record := _record.get()) is not None:
-        record.append((rule, flat, outputs))
+        record.applied.append(Applied(rule, flat, outputs, [x.copy() for x in flat], tuple(y.copy() for y in outputs)))
     return outputs
+
+
+def snapshot(tree: Tree) -> Tree:
+    """The arrays as they are now, in memory that their owner cannot write to; derivatives still flow back to the owner's."""
+    flat = leaves(tree)
+    copies = [x.clone() if hasattr(x, "clone") else x.copy() for x in flat]
+    if (record := _record.get()) is not None:
+        record.copies.extend(zip(flat, copies, strict=True))
+    return rebuild(tree, copies)
 
 
 # -- front ends, found by folder scan --------------------------------------------------------------------------------------
@@ -157,6 +195,7 @@ def _complete(frontend: ModuleType) -> ModuleType:
     vars(frontend).setdefault("loop", _loop)
     vars(frontend).setdefault("tell", lambda f, *xs: f(*xs))
     vars(frontend).setdefault("vmap", _vmap)
+    vars(frontend).setdefault("call", lambda f, *xs: f(*xs))
     for name in ("vjp", "jvp"):
         vars(frontend).setdefault(name, partial(_cannot, frontend.__name__.rpartition(".")[2]))
     return frontend
@@ -227,6 +266,35 @@ def insist(ok: Any, error: Callable[..., Exception], *numbers: Any) -> None:
         frontend_of(ok).insist(ok, error, *numbers)
     elif not bool(ok):
         raise error(*numbers)
+
+
+# -- functions of users, called by kernels, where what they close over has no derivative -----------------------------------------
+
+_closures_count: ContextVar[bool] = ContextVar("closures_count", default=False)
+
+
+def closures_count() -> bool:
+    """Would a gradient be lost if a user's function closed over what wants one?"""
+    return _closures_count.get()
+
+
+@contextmanager
+def counting_closures(count: bool) -> Iterator[None]:
+    token = _closures_count.set(count)
+    try:
+        yield
+    finally:
+        _closures_count.reset(token)
+
+
+def uncounted(f: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """f, on which the result does not depend, as a preconditioner: what it closes over loses nothing."""
+
+    def call(x: Array) -> Array:
+        with counting_closures(False):
+            return f(x)
+
+    return call
 
 
 def scatter(x: Array, index: np.ndarray[Any, Any], size: int) -> Array:

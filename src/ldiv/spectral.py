@@ -57,8 +57,9 @@ def spectral_function(
 
         F = X f(Lam) X^H,    F @ Y costs 2 n k for each column of Y
 
-    f: real to real, applied to an array of eigenvalues (..., k) of your framework entry by entry, smooth between them; arrays that it
-    closes over are constants. Other arguments as in `eigenspace`. With f = 1 this is the density matrix.
+    f: real to real, applied to an array of eigenvalues (..., k) of your framework entry by entry, smooth between them; what it closes
+    over must be constant: eager PyTorch raises where it requires grad, elsewhere its gradient is lost. Other arguments as in `eigenspace`.
+    With f = 1 this is the density matrix.
     Differentiable in A and M, to second order, by divided differences: exact where eigenvalues meet. Cost: as `eigenspace`.
     Source: Daleckii and Krein (1965); Higham, Functions of Matrices, chapter 3.
 

@@ -17,7 +17,7 @@ from scipy.sparse import linalg
 
 from ldiv import pencil
 from ldiv.arrays import alike, batch_of, broadcast, conj, numpy_dtype
-from ldiv.assembled import Product, assembled
+from ldiv.assembled import Product, assembled, require_hermitian
 from ldiv.eigenproblem import Task
 from ldiv.errors import ConvergenceError, EngineError, NotPositiveDefiniteError, got
 from ldiv.finite import require_finite
@@ -91,6 +91,8 @@ def _pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Any,
         require_finite(name, *leaves(structure.read(p)))
     dtype = np.result_type(*{numpy_dtype(x) for x in leaves((pA, pB))})
     A, B = (_on_numpy(assembled(s, p), leaves(pA)[0]) for s, p in ((task.A, pA), (task.B, pB)))
+    for structure, product in ((task.A, A), (task.B, B)):
+        require_hermitian(structure, product, np.empty(0, dtype))
     m = task.k + others(task)
     start = asnumpy(aids[1])[:, 0] if task.start else direction(task.n)[:, 0].astype(dtype)
     if not (np.isfinite(start).all() and start.any()):

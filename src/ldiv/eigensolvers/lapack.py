@@ -56,10 +56,11 @@ def hermitian(name: str, structure: Structure, p: Tree, like: Array) -> Array:
     """S(p) as a dense array, which must be Hermitian up to rounding."""
     require_finite(name, *leaves(structure.read(p)))
     xp = namespace(like)
+    given = structure.base if isinstance(structure, Symmetric) else structure  # the part itself is always Hermitian
     if _is_dense(structure):
-        a = structure.base.todense(p) if isinstance(structure, Symmetric) else structure.todense(p)
+        a = given.todense(p)
     else:  # small: by its columns
-        a = matmul(structure, p, xp.eye(structure.shape[0], **alike(like)))
+        a = matmul(given, p, xp.eye(given.shape[0], **alike(like)))
     part = a / 2 + conj(transpose(a)) / 2
     refuse_asymmetry(2 * largest(a - part), largest(a), numpy_dtype(a), "H")
     return part

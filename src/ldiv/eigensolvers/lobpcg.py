@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldiv.arrays import alike, batch_of, broadcast, conj, numpy_dtype, real, transpose
-from ldiv.assembled import Product, assembled
+from ldiv.assembled import Product, assembled, require_hermitian
 from ldiv.eigenproblem import Task
 from ldiv.errors import ConvergenceError, NotPositiveDefiniteError, got
 from ldiv.finite import all_finite, require_finite
 from ldiv.journal import is_read, note
-from ldiv.rule import Array, Tree, frontend_of, insist, leaves, namespace, on_host, rebuild, traced
+from ldiv.rule import Array, Tree, frontend_of, insist, leaves, namespace, on_host, rebuild, traced, uncounted
 
 RANK = 30
 ON_HOST = False
@@ -69,7 +69,10 @@ def _pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Arra
     require_finite("X, Y", *leaves((start, Y)))
     X = _start(task, leaves(pA)[0], np.result_type(*{numpy_dtype(x) for x in leaves((pA, pB))}), start)
     A, B = assembled(task.A, pA), None if task.standard else assembled(task.B, pB)
-    M = None if task.M is None else _to_dtype(assembled(task.M, near))
+    for structure, product in ((task.A, A), (task.B, B)):
+        if product is not None:
+            require_hermitian(structure, product, X)
+    M = None if task.M is None else _to_dtype(uncounted(assembled(task.M, near)))
     most, tol = MOST if task.maxiter is None else task.maxiter, task.tol or None
     lam, X, size, steps = iterate(A, B, M, X, Y if task.constraints else None, tol, most, task.which == "LA")
     enough, xp = wanted(A, X, lam, tol), namespace(X)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.rule import Array, Rule, rebuild, recorded, recording
+from ldiv.rule import Array, Rule, rebuild, recorded, unrecorded
 
 
 def owns(x: object) -> bool:
@@ -17,7 +17,7 @@ def owns(x: object) -> bool:
 
 
 def bind(rule: Rule, leaves: list[Array]) -> tuple[Array, ...]:
-    with recording():  # what a kernel applies is its own affair
+    with unrecorded():  # what a kernel applies is its own affair
         outputs = rule.kernel(*rebuild(rule.core, leaves))
     return recorded(rule, leaves, outputs)
 

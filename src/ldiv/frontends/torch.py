@@ -9,6 +9,7 @@ import torch
 from torch.autograd import forward_ad
 
 from ldiv import rule as rules
+from ldiv.errors import got
 from ldiv.holder import Holder, Owner, holding, owner
 from ldiv.rule import Array, Rule, leaves, rebuild
 
@@ -31,6 +32,13 @@ def owns(x: object) -> bool:
 def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
     if torch._C._are_functorch_transforms_active():
         return Transformed.apply(rule, _keeper(), *flat)  # type: ignore[no-untyped-call, no-any-return]
+    if not torch.is_grad_enabled() or rules.closures_count():
+        return _bind(rule, flat)
+    with rules.counting_closures(True):
+        return _bind(rule, flat)
+
+
+def _bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
     if forward_ad._current_level >= 0 or (torch.is_grad_enabled() and any(x.requires_grad for x in flat)):
         return Eager.apply(rule, _keeper(), *flat)  # type: ignore[no-untyped-call, no-any-return]
     with torch.no_grad():  # what a user's function closes over is a constant here too
@@ -185,6 +193,18 @@ def scatter(x: Array, index: Any, size: int) -> Array:
 # -- functions of users --------------------------------------------------------------------------------------------------------
 
 vmap = torch.func.vmap
+
+
+def call(f: Callable[..., Array], *xs: Any) -> Array:
+    """Kernels see no graph; switched on for f alone, it shows what f closes over. Functions of torch.func hide their closures."""
+    if not rules.closures_count() or torch._C._are_functorch_transforms_active():
+        return f(*xs)
+    with torch.enable_grad():
+        y = f(*xs)
+    if getattr(y, "requires_grad", False) and not any(x.requires_grad for x in leaves(xs)):
+        advice = "Pass the tensor in `params`, through which gradients flow, or detach it where the function closes over it."
+        raise ValueError(got("a function of yours", "all that requires grad among its arguments", "a closure over a tensor that does", advice))
+    return y
 
 
 def vjp(f: Callable[..., Any], xs: tuple[Array, ...]) -> tuple[Any, Callable[[Any], tuple[Array, ...]]]:

@@ -41,7 +41,7 @@ class Modes:
     """The vectors (n, q) of a near null space, compared by content."""
 
     def __init__(self, columns: Any) -> None:
-        self.columns = np.ascontiguousarray(columns)
+        self.columns = np.array(columns, order="C")  # a copy: the key is that of the columns as they are now
         self._key = (self.columns.shape, self.columns.dtype.str, self.columns.tobytes())
 
     def __hash__(self) -> int:

@@ -55,7 +55,7 @@ class Frechet(Rule):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         xp = namespace(args[0])
         theta, q = xp.linalg.eigh(hermitian(args[0]))
-        differences = divided_differences(self.f, theta, self.m)
+        differences = divided_differences(partial(frontend_of(theta).call, self.f), theta, self.m)
         dtype = xp.result_type(*args)
         q, qh = xp.astype(q, dtype), xp.astype(adjoint(q), dtype)
         if not self.m:

@@ -57,7 +57,7 @@ class Root(Rule):
         if x.ndim > 1 or any(leaf.ndim > own for leaf, own in zip(p, self.axes, strict=True)):
             return (self._each(p, x),)
         require_finite("x0", x)
-        xp, f = namespace(x), partial(self.f, p)
+        xp, f = namespace(x), partial(frontend_of(x).call, self.f, p)
 
         def size(r: Array) -> Array:
             """|r|, infinite where f is not defined."""
@@ -65,7 +65,7 @@ class Root(Rule):
             return xp.where(xp.isfinite(s), s, np.inf)
 
         def newton(x: Array, r: Array) -> Array:
-            return solver.solve(self.structure, self.jacobian(f, x), -r[:, None], self.assume_a, self.method)[:, 0]
+            return solver.solve(self.structure, self._partial(p, x), -r[:, None], self.assume_a, self.method)[:, 0]
 
         def length(x: Array, dx: Array, scale: Array) -> Array:
             return norm(dx) / (xp.maximum(norm(x), scale) + np.finfo(numpy_dtype(x)).tiny)

@@ -58,7 +58,7 @@ class Operator(Structure):
 
     def matmul(self, p: Tree, x: Array) -> Array:
         transposed, conjugated = VIEWS[self.op]
-        f = self._adjoint if transposed else partial(self._call, self.matvec, self.size[0])
+        f = partial(frontend_of(x).call, self._adjoint if transposed else partial(self._call, self.matvec, self.size[0]))
         x = _complex(x) if any(map(is_complex, p)) else x
         return f(p, x) if transposed == conjugated else conj(f(p, conj(x)))
 
