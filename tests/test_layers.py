@@ -16,7 +16,8 @@ LINE = (
     "errors rule arrays pattern",
     "structure",
     "structures",
-    "memory finite journal options progress assembled krylov probe ordering equilibration solver refined mkl eigenproblem pencil shifted deflation",
+    "memory finite scaling journal options progress assembled",
+    "krylov probe ordering equilibration solver refined mkl eigenproblem pencil shifted deflation",
     "solvers eigensolvers",
     "rules",
     "inverse",
@@ -44,7 +45,7 @@ def allowed(here: str, there: str) -> bool:
     if here == there or here in OUTSIDE:
         return True
     if here == "frontends":
-        return there in ("rule", "errors")
+        return there in ("rule", "errors", "finite")
     if there in OUTSIDE or there == "frontends":
         return False
     return LEVEL.get(there, len(LINE)) <= LEVEL.get(here, len(LINE))
