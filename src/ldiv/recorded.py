@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.errors import got
+from ldiv.finite import derivative
 from ldiv.rule import Array, Rule, Tree, leaves, rebuild, recording
 
 Arrays = tuple[Array, ...]
@@ -27,7 +28,8 @@ def vjp(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Callable[[Any], Arrays]
             given[i] = None if bar is None else np.asarray(bar).reshape(one.out[i].shape)
         need = rebuild(one.rule.core, [at is not None for at in one.place])
         grads = [np.zeros_like(x) for x in xs]
-        for bar, leaf, at in zip(leaves(one.rule.vjp(need, tuple(given), one.out, *one.args)), one.flat, one.place, strict=True):
+        bars = derivative(one.rule, one.rule.vjp, need, tuple(given), one.out, *one.args)
+        for bar, leaf, at in zip(leaves(bars), one.flat, one.place, strict=True):
             if at is not None and bar is not None:
                 grads[at] = _conform(bar, leaf).reshape(xs[at].shape)
         return tuple(grads)
@@ -40,7 +42,7 @@ def jvp(f: Callable[..., Any], xs: Arrays, dxs: tuple[Array | None, ...]) -> tup
     y, one = _record(f, xs)
     found = [None if at is None else dxs[at] for at in one.place]
     moved = [t if t is None else t.reshape(leaf.shape) for leaf, t in zip(one.flat, found, strict=True)]
-    tangent = one.rule.jvp(rebuild(one.rule.core, moved), one.out, *one.args)
+    tangent = derivative(one.rule, one.rule.jvp, rebuild(one.rule.core, moved), one.out, *one.args)
     dy = tuple(np.zeros_like(v) if (t := tangent[i]) is None else t.reshape(v.shape) for i, v in zip(one.of, _several(y), strict=True))
     return y, dy if isinstance(y, tuple) else dy[0]
 

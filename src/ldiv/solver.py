@@ -28,7 +28,7 @@ import numpy as np
 
 from ldiv import journal, krylov
 from ldiv.arrays import alike, batch_of, broadcast, conj, device_of, fold, is_complex, numpy_dtype, real, unfold
-from ldiv.errors import EngineError, SingularMatrixError
+from ldiv.errors import EngineError, overflowed
 from ldiv.finite import all_finite, require_finite
 from ldiv.memory import counts, remembered
 from ldiv.options import Options
@@ -194,7 +194,7 @@ def _solve_folded(factor: Factor, p: Tree, structure: Structure, b: Array, op: s
     batched = bool(_batch(structure, p))
     x = factor.solve(b if batched else fold(b), op)
     journal.note(type(factor).__module__.rpartition(".")[2])
-    insist(all_finite(x), lambda: SingularMatrixError(type(factor).__name__, "a solution that overflows"))
+    insist(all_finite(x), partial(overflowed, "the solution"))
     return x if batched else unfold(x, batch_of(b, 2), b.shape[-1])
 
 

@@ -19,6 +19,7 @@ from ldiv.errors import got
 from ldiv.finite import require_finite
 from ldiv.rule import Array, Rule, Tree, insist, namespace
 from ldiv.rules.solve import solve
+from ldiv.scaling import balanced
 from ldiv.structures.dense import Dense
 
 
@@ -29,13 +30,18 @@ class SLogDet(Rule):
     n: int
     positive: bool = False  # must the determinant be?
 
+    may_overflow = True
+
     @property
     def core(self) -> tuple[Tree, ...]:
         return (2,)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         require_finite("A", *args)
-        sign, size = namespace(args[0]).linalg.slogdet(args[0])
+        a, t = balanced(args[0])
+        sign, size = namespace(a).linalg.slogdet(a)
+        if t is not None:
+            size = size - 2 * self.n * namespace(t).log(t[..., 0, 0])
         if self.positive:
             slack = 8 * self.n * float(np.finfo(numpy_dtype(size)).eps) if is_complex(sign) else 0
             insist((namespace(sign).abs(sign - 1) <= slack).all(), _not_positive)
