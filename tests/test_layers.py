@@ -16,10 +16,8 @@ LINE = (
     "errors holder rule arrays pattern",
     "structure",
     "structures",
-    (
-        "analyses factor_cache finite journal escalation options progress assembled krylov probe ordering equilibration solver refined mkl eigenproblem "
-        "pencil shifted deflation"
-    ),
+    "analyses factor_cache finite scaling journal escalation options progress assembled",
+    "krylov probe ordering equilibration solver refined mkl eigenproblem pencil shifted deflation",
     "solvers eigensolvers",
     "rules",
     "inverse",
@@ -47,7 +45,7 @@ def allowed(here: str, there: str) -> bool:
     if here == there or here in OUTSIDE:
         return True
     if here == "frontends":
-        return there in ("rule", "errors", "holder")
+        return there in ("rule", "errors", "holder", "finite")
     if there in OUTSIDE or there == "frontends":
         return False
     return LEVEL.get(there, len(LINE)) <= LEVEL.get(here, len(LINE))

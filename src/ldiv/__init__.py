@@ -14,6 +14,7 @@ from ldiv.eigen_info import EigenInfo
 from ldiv.errors import (
     ConvergenceError,
     EngineError,
+    LinAlgOverflowError,
     NotDifferentiableError,
     NotPositiveDefiniteError,
     NotSymmetricError,
@@ -50,6 +51,7 @@ __all__ = [
     "Factorized",
     "GradientError",
     "Gram",
+    "LinAlgOverflowError",
     "LinearOperator",
     "LowRank",
     "Matrix",

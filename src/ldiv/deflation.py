@@ -21,6 +21,7 @@ from ldiv.eigenproblem import Task, choose
 from ldiv.errors import ConvergenceError
 from ldiv.options import Options
 from ldiv.rule import Array, Tree, asnumpy, host, leaves, namespace, on_host, rebuild, uncounted
+from ldiv.scaling import balance, magnitude
 from ldiv.structure import matmul
 
 ROUNDS = 4
@@ -101,7 +102,8 @@ def _by_factor(task: Task, params: tuple[Tree, ...], theta: Any, r: Any, V: Any)
     def inside(w: Any) -> Any:
         return w - V @ (VB @ w)
 
-    eps = float(np.finfo(r.dtype).eps)
+    eps, t = float(np.finfo(r.dtype).eps), balance(magnitude(r, axis=0))
+    r = r * t * t
     w, left, size = np.zeros_like(r), r, np.linalg.norm(r, axis=0)
     reached = np.zeros(len(theta))
     for _ in range(ROUNDS):
@@ -117,7 +119,7 @@ def _by_factor(task: Task, params: tuple[Tree, ...], theta: Any, r: Any, V: Any)
         raise ConvergenceError("the adjoint of eigenpairs", ROUNDS, float(reached.max()), ENOUGH * eps**ACCURATE)
     if task.watch is not None:
         task.watch(reached)
-    return w
+    return w / t / t
 
 
 # -- without a factor ------------------------------------------------------------------------------------------------------------------
@@ -163,6 +165,6 @@ def _preconditioner(task: Task, pB: Tree, pM: Tree) -> Any:
         product = uncounted(assembled(task.M, pM))
         return lambda x: namespace(x).astype(product(x), x.dtype, copy=False)
     if task.standard or not pencil.factors(task.B, task.B) or not all(map(host, leaves(pB))):
-        return lambda x: x
+        return krylov.identity
     F = pencil.inverse(task.B, rebuild(task.B.core, [asnumpy(x) for x in leaves(pB)]))
     return lambda x: on_host(lambda y: (F(y),), ((tuple(x.shape), numpy_dtype(x)),), x)[0]

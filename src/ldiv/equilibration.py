@@ -57,20 +57,18 @@ class Layout:
 
 def equilibrated(layout: Layout, values: Values) -> tuple[Values, tuple[Values, Values] | None]:
     """(values of R A C, (r, c)), or (values, None) where nothing needs scaling; a zero row stays zero."""
-    size = np.abs(values)
+    scaled, size = values, np.abs(values)
     if layout.is_balanced_by_diagonal(size):
         return values, None
-    scales = entries = None
+    scales = np.ones(len(layout.row_starts) + len(layout.col_starts), size.dtype)
     for _ in range(SCALINGS):
         largest = layout.largest(size)
         if not largest.min() > 0 or _alike(largest.min(), largest.max()):
             break
-        factors = np.exp2(np.round(-0.5 * np.log2(largest))).astype(size.dtype)
-        scales = factors if scales is None else scales * factors
-        r, c = scales[: layout.height], scales[layout.height :]
-        entries = r[layout.rows] * c[layout.cols]
-        size = np.abs(values) * entries
-    return (values, None) if entries is None else (values * entries, (r, c))
+        scales = scales * np.exp2(np.round(-0.5 * np.log2(largest))).astype(size.dtype)
+        scaled = values * scales[: layout.height][layout.rows] * scales[layout.height :][layout.cols]  # r c itself may overflow
+        size = np.abs(scaled)
+    return (values, None) if scaled is values else (scaled, (scales[: layout.height], scales[layout.height :]))
 
 
 def _alike(smallest: Any, largest: Any) -> bool:

@@ -59,6 +59,17 @@ OF_ROOTS = (
 )
 
 
+class LinAlgOverflowError(np.linalg.LinAlgError, OverflowError):
+    """A result, or a number on the way to it, is larger than its dtype can hold."""
+
+
+def overflowed(what: str) -> LinAlgOverflowError:
+    return LinAlgOverflowError(
+        f"{what} overflows: it is infinite or NaN, although all numbers that came in are finite. "
+        "Multiply the matrix or the right-hand side by a power of two (an exact change of units), or compute in float64."
+    )
+
+
 class ConvergenceError(np.linalg.LinAlgError):
     """An iteration did not reach the accuracy that was asked for."""
 

@@ -52,6 +52,9 @@ class Escalating:
     def logabsdet(self) -> Array:
         return self._ask(lambda factor: factor.logabsdet())
 
+    def slogdet(self) -> tuple[Array, Array]:
+        return self._ask(lambda factor: factor.slogdet())
+
     def certify(self) -> None:
         self._ask(lambda factor: factor.certify())
 

@@ -1,13 +1,19 @@
-"""NaN and infinity are refused where the numbers are first known: under a transformation only engines see them."""
+"""NaN and infinity are refused where the numbers are first known, and no rule makes them out of finite numbers without an error.
+
+Under a transformation only kernels see numbers. `evaluated` is how front ends run a kernel, `derivative` how they run the jvp or
+vjp of a rule where the numbers are known.
+"""
 
 from __future__ import annotations
 
 from cmath import isfinite
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import numpy as np
 
-from ldiv.rule import Array, insist, namespace, traced
+from ldiv.errors import overflowed
+from ldiv.rule import Array, Rule, Tree, insist, leaves, namespace, rebuild, traced
 
 
 def all_finite(x: Array) -> Array:
@@ -32,3 +38,33 @@ def require_finite(name: str, *arrays: Array) -> None:
 
 def _not_finite(name: str) -> ValueError:
     return ValueError(f"{name}: expected finite numbers, got NaN or infinity. Look at what made this array.")
+
+
+# -- what rules give ------------------------------------------------------------------------------------------------------------
+
+
+def evaluated(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
+    """The outputs of a kernel, finite unless the rule says that they need not be."""
+    with np.errstate(all="ignore"):  # what overflows is seen in what comes out
+        out = rule.kernel(*rebuild(rule.core, flat))
+    if not rule.may_overflow:
+        for y in out:
+            insist(all_finite(y), partial(_blame, type(rule).__name__, () if traced(y) else flat))
+    return out
+
+
+def derivative(rule: Rule, f: Callable[..., Tree], *given: Tree) -> Tree:
+    """f(*given), f the rule's jvp or vjp; in a trace only the kernels in it look at their numbers."""
+    with np.errstate(all="ignore"):
+        results = f(*given)
+    if not rule.may_overflow:
+        for y in leaves(results):
+            if y is not None and not traced(y):
+                insist(all_finite(y), partial(_blame, f"the derivative of {type(rule).__name__}", leaves(given)))
+    return results
+
+
+def _blame(name: str, given: Iterable[Array]) -> ValueError:
+    """What came in is not finite, or what comes out has overflowed."""
+    arrays = (x for x in given if hasattr(x, "dtype"))
+    return overflowed(name) if all(map(all_finite, arrays)) else _not_finite(name)

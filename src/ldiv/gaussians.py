@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from ldiv.arrays import conj, is_complex, real
 from ldiv.errors import got
 from ldiv.rule import Array, namespace, public
+from ldiv.rules.checked import finite
 from ldiv.rules.solve import solve
 from ldiv.rules.squares import quotient_squares
 from ldiv.structures.triangular import Triangular
@@ -95,7 +98,8 @@ def _whitened(L: Array, x: Array) -> Array:
 
 
 def _squares(x: Array) -> Array:
-    return namespace(x).sum(real(conj(x) * x), axis=-1)
+    with np.errstate(all="ignore"):
+        return finite("the distance of the means", namespace(x).sum(real(conj(x) * x), axis=-1))
 
 
 def _log_det(L: Array) -> Array:

@@ -5,8 +5,8 @@ An engine gives `start(task, x, r)`, a tuple whose first entries are x, the bloc
 that sizes which are NaN stand for, and `cycle(restart, n)`, how many products a step takes, if not one or two.
 
 What an engine believes is checked: when it says done, the true residual is computed, and if rounding led it astray, or it
-broke down, it starts again from where it is. Columns iterate together, those that have arrived stand still, and each is
-scaled by its b, so that no norm over- or underflows. Nothing here is ever differentiated.
+broke down, it starts again from where it is. Columns iterate together, those that have arrived stand still. Each is scaled by
+its b, and A and M by what they do to b, so that no norm over- or underflows. Nothing here is ever differentiated.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ import numpy as np
 
 from ldiv.arrays import alike, batch_of, broadcast, numpy_dtype, real
 from ldiv.assembled import Product, assembled
-from ldiv.errors import ConvergenceError, SingularMatrixError
+from ldiv.errors import ConvergenceError, overflowed
 from ldiv.finite import all_finite, require_finite
 from ldiv.journal import is_read, note
 from ldiv.options import Options
 from ldiv.progress import Progress
 from ldiv.rule import Array, Tree, frontend_of, insist, leaves, namespace, on_host, rebuild, traced, uncounted
+from ldiv.scaling import balanced_product, magnitude
 from ldiv.structure import Structure
 
 ROUNDS = 8  # fresh starts at the most
@@ -67,27 +68,34 @@ def run(engine: ModuleType, A: Product, M: Product, b: Array, options: Options, 
     """x with A(x) = b (*batch, n, k), for finite numbers."""
     xp = namespace(b)
     with np.errstate(all="ignore"):  # overflow and breakdown are seen in what comes out, and raise
-        scale = _or_one(xp.max(xp.abs(b), axis=-2, keepdims=True))
+        scale = _or_one(magnitude(b, axis=-2))
         b = b / scale
-        x = xp.zeros_like(b) if x0 is None else xp.where(norm(b) == 0, 0, xp.astype(x0, b.dtype) / scale)
+        (A, t), (M, _) = balanced_product(A, b), (M, None) if M is identity else balanced_product(M, b)
+        # t A t y = b / scale, x = t scale t y: in this order nothing overflows that does not in x
+        x = xp.zeros_like(b) if x0 is None else xp.where(norm(b) == 0, 0, xp.astype(x0, b.dtype) / t / scale / t)
         wanted = xp.maximum(options.tolerance(numpy_dtype(b)) * norm(b), options.atol / scale)
-        x, steps, size = _rounds(engine, Task(A, M, wanted, options.restart), b, x, scale, options)
-        x = x * scale
+        x, steps, size = _rounds(engine, Task(A, M, wanted, options.restart), b, x, lambda y: y * t * scale * t, options)
+        x = x * t * scale * t
     insist((size <= wanted).all(), partial(_not_converged, _name(engine)), steps, *_worst(size, wanted, norm(b)))
     if is_read() and not traced(x):
         note(_name(engine), int(steps), float(xp.max(size / _or_one(norm(b)))))
-    insist(all_finite(x), lambda: SingularMatrixError(_name(engine), "a solution that overflows"))
+    insist(all_finite(x), partial(overflowed, "the solution"))
     return x
 
 
 def _preconditioner(M: Structure | None, m: Tree) -> Product:
     if M is None:
-        return lambda r: r
+        return identity
     product = uncounted(assembled(M, m))
     return lambda r: namespace(r).astype(product(r), r.dtype, copy=False)
 
 
-def _rounds(engine: ModuleType, task: Task, b: Array, x: Array, scale: Array, options: Options) -> tuple[Array, Array, Array]:
+def identity(r: Array) -> Array:
+    """No preconditioner."""
+    return r
+
+
+def _rounds(engine: ModuleType, task: Task, b: Array, x: Array, unscaled: Product, options: Options) -> tuple[Array, Array, Array]:
     """(x, steps, true sizes): start, iterate, look at the true residual, start again if it is not what was believed."""
     xp, A, wanted = namespace(b), task.A, task.wanted
     loop, tell = frontend_of(b).loop, frontend_of(b).tell
@@ -109,9 +117,9 @@ def _rounds(engine: ModuleType, task: Task, b: Array, x: Array, scale: Array, op
         if traced(size) or bool(xp.isnan(size).any()):
             x = xp.where(xp.isnan(size), before[0], x)
         if options.callback is not None:
-            tell(options.callback, x * scale)
+            tell(options.callback, unscaled(x))
         for watch in watchers:
-            tell(watch, steps, x * scale, xp.max(new[1] / _or_one(wanted)))
+            tell(watch, steps, unscaled(x), xp.max(new[1] / _or_one(wanted)))
         return (steps + 1, x, *new[1:])
 
     def again(state: State) -> Array:

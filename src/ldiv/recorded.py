@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.errors import got
+from ldiv.finite import derivative
 from ldiv.holder import Holder, holding
 from ldiv.rule import Array, Rule, Tree, leaves, rebuild, recording
 
@@ -31,7 +32,7 @@ def vjp(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Callable[[Any], Arrays]
         need = rebuild(one.rule.core, [at is not None for at in one.place])
         grads = [np.zeros(shape, dtype) for shape, dtype in like]
         with holding(one.holder):
-            bars = leaves(one.rule.vjp(need, tuple(given), one.out, *one.args))
+            bars = leaves(derivative(one.rule, one.rule.vjp, need, tuple(given), one.out, *one.args))
         for bar, leaf, at in zip(bars, one.flat, one.place, strict=True):
             if at is not None and bar is not None:
                 grads[at] = _conform(bar, leaf).reshape(like[at][0])
@@ -46,7 +47,7 @@ def jvp(f: Callable[..., Any], xs: Arrays, dxs: tuple[Array | None, ...]) -> tup
     found = [None if at is None else dxs[at] for at in one.place]
     moved = [t if t is None else t.reshape(leaf.shape) for leaf, t in zip(one.flat, found, strict=True)]
     with holding(one.holder):
-        tangent = one.rule.jvp(rebuild(one.rule.core, moved), one.out, *one.args)
+        tangent = derivative(one.rule, one.rule.jvp, rebuild(one.rule.core, moved), one.out, *one.args)
     dy = tuple(np.zeros_like(v) if (t := tangent[i]) is None else t.reshape(v.shape) for i, v in zip(one.of, _several(y), strict=True))
     return y, dy if isinstance(y, tuple) else dy[0]
 

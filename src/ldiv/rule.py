@@ -76,6 +76,7 @@ class Rule(ABC):
         """Cotangents of the arguments that `need` asks for, in the broadcast shape; None means zero."""
 
     differentiable: tuple[bool, ...] | None = None  # of each output; None: all of them
+    may_overflow: bool = False  # as a product of the user's own may; what is infinite or NaN raises elsewhere
 
 
 def leaves(tree: Tree) -> list[Any]:

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.linalg
 
 from ldiv.arrays import conj
+from ldiv.scaling import balance, magnitude
 
 Product = Callable[[Any], Any]
 EVEN = 1e-3  # shortest over longest direction of a block that needs no second orthogonalization
@@ -23,6 +24,8 @@ BASIS = 400  # vectors that are held at most; then the caller starts again from 
 def solve(T: Product, B: Product, delta: Any, f: Any, rtol: float) -> Any:
     """w (n, k), columns as far as |f_i - (I - delta_i T) w_i| <= rtol |f_i| in the norm of B, or as far as the basis led."""
     (n, k), largest = f.shape, float(np.abs(delta).max(initial=0)) or 1.0
+    t, delta = balance(magnitude(f, axis=0)), delta / largest  # and T is multiplied by it
+    f = f * t * t
     size = np.sqrt(np.maximum(np.einsum("ij,ij->j", conj(f), B(f)).real, 0))
     scale, drop = np.where(size == 0, 1, size), rtol / 10
     most = min(n, max(BASIS, 2 * k))
@@ -35,17 +38,17 @@ def solve(T: Product, B: Product, delta: Any, f: Any, rtol: float) -> Any:
         held = done + block.shape[1]
         basis[:, done:held] = block
         v = basis[:, :held]
-        u = T(block)
+        u = T(block) * largest
         h = _dot(v, B(u))
         u -= v @ h
         small = _grown(small, h)
         theta, z = np.linalg.eigh(small)
         w = z @ ((conj(z[: len(known)]).T @ known) / _away(1 - theta[:, None] * delta))
-        block, s = _orthonormal(B, u, v, drop / largest)
+        block, s = _orthonormal(B, u, v, drop)
         left = np.linalg.norm(s @ w[done:], axis=0) * np.abs(delta)
         if (left <= rtol).all() or held + block.shape[1] > most:
             break
-    return (basis[:, : len(w)] @ w) * scale
+    return (basis[:, : len(w)] @ w) * scale / t / t
 
 
 def _dot(x: Any, y: Any) -> Any:

@@ -32,7 +32,7 @@ import numpy as np
 from ldiv import journal, krylov
 from ldiv.analyses import analysed
 from ldiv.arrays import alike, batch_of, broadcast, conj, device_of, fold, is_complex, numpy_dtype, real, unfold
-from ldiv.errors import EngineError, SingularMatrixError
+from ldiv.errors import EngineError, SingularMatrixError, overflowed
 from ldiv.escalation import Attempt, Escalating
 from ldiv.finite import all_finite, require_finite
 from ldiv.factor_cache import counts, remembered
@@ -53,6 +53,10 @@ class Factor(ABC):
     @abstractmethod
     def logabsdet(self) -> Array:
         """log |det A|, of shape (*batch,)."""
+
+    def slogdet(self) -> tuple[Array, Array]:
+        """(det A / |det A|, log |det A|)."""
+        raise EngineError(f"{type(self).__name__} does not know the sign of the determinant.")
 
     def rough(self, b: Array, op: str) -> Array:
         """The solve without a look at its residual, for iterations that look at their own."""
@@ -249,7 +253,7 @@ def _solve_folded(factor: Escalating, p: Tree, structure: Structure, b: Array, o
     batched = bool(_batch(structure, p))
     x = factor.solve(b if batched else fold(b), op)
     journal.note(factor.engine, gave_up=factor.gave_up)
-    insist(all_finite(x), lambda: SingularMatrixError(factor.engine, "a solution that overflows"))
+    insist(all_finite(x), partial(overflowed, "the solution"))
     return x if batched else unfold(x, batch_of(b, 2), b.shape[-1])
 
 

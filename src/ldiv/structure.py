@@ -211,6 +211,8 @@ class Matmul(Rule):
 
     structure: Linear
 
+    may_overflow = True
+
     @property
     def core(self) -> tuple[Tree, ...]:
         return (self.structure.core, 2)
@@ -236,6 +238,8 @@ class Outer(Rule):
     """g = S^*(u v^H);  dg = S^*(du v^H) + S^*(u dv^H);  u_bar = S(g_bar) v, v_bar = S(g_bar)^H u."""
 
     structure: Linear
+
+    may_overflow = True
 
     @property
     def core(self) -> tuple[Tree, ...]:

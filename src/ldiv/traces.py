@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ldiv.arrays import batch_of, conj, numpy_dtype, unit_columns
 from ldiv.errors import got
 from ldiv.linalg import require_method
 from ldiv.matrix import Matrix, as_matrix, common_dtype
 from ldiv.promise import definiteness, promised
 from ldiv.rule import Array, Tree, bind, leaves, namespace, public, rebuild
+from ldiv.rules.checked import finite
 from ldiv.rules.logabsdet import LogAbsDet
 from ldiv.rules.quadratic_form import QuadraticForm
 from ldiv.rules.slogdet import SLogDet
@@ -94,7 +97,8 @@ def _trace(structure: Structure, p: Tree, b: Matrix, told: str, method: str) -> 
         return _sum(p, lambda e: (v.H.matmul(pv, e), solve(structure, p, u.matmul(pu, e), told, method)), u.shape[1], b)
     if isinstance(b.structure, Dense):
         x = solve(structure, p, b.params, told, method)
-        return namespace(x).sum(namespace(x).linalg.diagonal(x), axis=-1)
+        with np.errstate(all="ignore"):
+            return finite("trace_solve", namespace(x).sum(namespace(x).linalg.diagonal(x), axis=-1))
     return _sum(p, lambda e: (e, solve(structure, p, matmul(b.structure, b.params, e), told, method)), structure.shape[0], b)
 
 
@@ -103,10 +107,11 @@ def _sum(p: Tree, columns: Any, n: int, b: Matrix) -> Array:
     like, total = leaves((p, b.params))[0], None
     for j in range(0, n, BLOCK):
         y, x = columns(unit_columns(like, n, range(j, min(j + BLOCK, n))))
-        part = namespace(x).sum(conj(y) * x, axis=(-2, -1))
-        total = part if total is None else total + part
+        with np.errstate(all="ignore"):
+            part = namespace(x).sum(conj(y) * x, axis=(-2, -1))
+            total = part if total is None else total + part
     assert total is not None
-    return total
+    return finite("trace_solve", total)
 
 
 @public
@@ -138,7 +143,9 @@ def quad_form(A: Any, x: Array, *, assume_a: str = "gen", method: str = "auto") 
     if structure.H == structure:
         q = bind(QuadraticForm(structure, told, method), p, block)[0]
     else:
-        q = namespace(block).sum(conj(block) * solve(structure, p, block, told, method), axis=-2)
+        y = solve(structure, p, block, told, method)
+        with np.errstate(all="ignore"):
+            q = finite("quad_form", namespace(block).sum(conj(block) * y, axis=-2))
     return q[..., 0] if vector else q
 
 
@@ -207,4 +214,5 @@ def det(A: Any) -> Array:
     -2.0
     """
     s, l = slogdet(A)
-    return s * namespace(l).exp(l)
+    with np.errstate(all="ignore"):
+        return finite("det", s * namespace(l).exp(l))

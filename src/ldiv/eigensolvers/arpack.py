@@ -24,6 +24,7 @@ from ldiv.finite import require_finite
 from ldiv.journal import note
 from ldiv.probe import direction
 from ldiv.rule import Array, Tree, asnumpy, leaves, namespace, on_host, rebuild, traced
+from ldiv.scaling import balance, balanced_product, magnitude
 
 SIGNATURE = inspect.signature(linalg.eigsh).parameters
 COINCIDE = 1e3  # doubts between eigenvalues that are looked at as one
@@ -93,26 +94,36 @@ def _pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Any,
     A, B = (_on_numpy(assembled(s, p), leaves(pA)[0]) for s, p in ((task.A, pA), (task.B, pB)))
     for structure, product in ((task.A, A), (task.B, B)):
         require_hermitian(structure, product, np.empty(0, dtype))
+    z = direction(task.n).astype(dtype)
+    (A, t), (B, s) = balanced_product(A, z, (-2, -1)), (B, np.ones((1, 1), A(z).real.dtype)) if task.standard else balanced_product(B, z, (-2, -1))
+    task, solve = _balanced(task, _solve(task, pA, pB), t, s)
     m = task.k + others(task)
     start = asnumpy(aids[1])[:, 0] if task.start else direction(task.n)[:, 0].astype(dtype)
     if not (np.isfinite(start).all() and start.any()):
         raise ValueError(got("v0", "a vector of finite numbers that is not zero", "one that is", "Leave it out: a start is chosen."))
-    lanczos = Lanczos(task, A, B, _solve(task, pA, pB), dtype)
-    lam, x = lanczos.pairs(m, start)
+    lanczos = Lanczos(task, A, B, solve, dtype)
+    u = balance(magnitude(start, axis=0))
+    lam, x = lanczos.pairs(m, start * u * u)
     while lanczos.may_miss(lam, x) and (more := lanczos.one_more(lam, x)) is not None:
         lam, x = more
     order = task.order(lam)
     lam, x = lam[order], x[:, order]
     r = A(x) - B(x) * lam
     size, doubt = np.linalg.norm(x, axis=0), np.linalg.norm(r, axis=0)
-    z = direction(task.n).astype(dtype)
     allowed = max(np.finfo(dtype).eps ** 0.5, 10 * task.tol) * (np.linalg.norm(A(z)) / np.linalg.norm(z) * size + np.linalg.norm(A(x), axis=0))
     if not (np.abs(np.einsum("ij,ij->j", conj(x), B(x)) - 1) < ORTHONORMAL).all():
         raise NotPositiveDefiniteError("arpack", "x^H M x <= 0 for a vector x")
     if not (doubt <= allowed).all():
         worst = int(np.argmax(doubt / allowed))
         raise ConvergenceError("arpack", 1, float(doubt[worst]), float(allowed[worst]), f"eigenpair {worst} is none of the matrix")
-    return lam, x, doubt * size + np.finfo(dtype).eps * np.abs(lam)
+    lam, doubt = (y / t[0] * s[0] / t[0] * s[0] for y in (lam, doubt * size + np.finfo(dtype).eps * np.abs(lam)))
+    return lam, x * s, doubt
+
+
+def _balanced(task: Task, solve: Product, t: Any, s: Any) -> tuple[Task, Product]:
+    """sigma, and the inverse, of t^2 A x = (lam t^2 / s^2) s^2 B x: ARPACK takes eigenvalues below eps^(2/3) for zero."""
+    sigma, u = (None, s) if task.sigma is None else (float(task.sigma * t[0, 0] / s[0, 0] * t[0, 0] / s[0, 0]), t)
+    return replace(task, sigma=sigma), lambda x: solve(x / u) / u
 
 
 def _on_numpy(product: Any, like: Array) -> Any:

@@ -15,6 +15,7 @@ from ldiv.eigenproblem import Task
 from ldiv.errors import NotPositiveDefiniteError
 from ldiv.finite import require_finite
 from ldiv.rule import Array, Tree, frontend_of, insist, leaves, namespace
+from ldiv.scaling import balance, magnitude
 from ldiv.structure import Structure, matmul
 from ldiv.structures.dense import Dense
 from ldiv.structures.symmetric import Symmetric, largest, refuse_asymmetry
@@ -46,10 +47,16 @@ def pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Array
     like = leaves(pA)[0]
     a = hermitian("A", task.A, pA, like)
     b = None if task.standard else hermitian("M", task.B, pB, like)
+    # t^2 A x = (lam t^2 / s^2) s^2 B x, with matrices whose entries are near 1
+    t = balance(magnitude(a, axis=(-2, -1)))
+    s = t / t if b is None else balance(magnitude(b, axis=(-2, -1)))
+    a, b = a * t * t, None if b is None else b * s * s
     lam, x = _standard(a) if b is None else _generalized(a, b)
-    xp, order = namespace(a), task.order(lam)
+    xp, t, q = namespace(a), t[..., 0], s[..., 0]
+    order = task.order(lam / t * q / t * q)
     lam, x = xp.take_along_axis(lam, order, axis=-1), xp.take_along_axis(x, order[..., None, :], axis=-1)
-    return lam, x, _doubt(task, a, b, lam, x)
+    lam, doubt = (y / t * q / t * q for y in (lam, _doubt(task, a, b, lam, x)))
+    return lam, x * s, doubt
 
 
 def hermitian(name: str, structure: Structure, p: Tree, like: Array) -> Array:

@@ -23,6 +23,7 @@ from ldiv.errors import ConvergenceError, NotPositiveDefiniteError, got
 from ldiv.finite import all_finite, require_finite
 from ldiv.journal import is_read, note
 from ldiv.rule import Array, Tree, frontend_of, insist, leaves, namespace, on_host, rebuild, traced, uncounted
+from ldiv.scaling import balanced_product, magnitude
 
 RANK = 30
 ON_HOST = False
@@ -74,14 +75,18 @@ def _pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Arra
             require_hermitian(structure, product, X)
     M = None if task.M is None else _to_dtype(uncounted(assembled(task.M, near)))
     most, tol = MOST if task.maxiter is None else task.maxiter, task.tol or None
+    xp = namespace(X)
+    X = X / _or_one(magnitude(X, axis=-2))
+    (A, t), (B, s) = balanced_product(A, X, (-2, -1)), (B, xp.ones_like(real(X[:1, :1]))) if B is None else balanced_product(B, X, (-2, -1))
     lam, X, size, steps = iterate(A, B, M, X, Y if task.constraints else None, tol, most, task.which == "LA")
-    enough, xp = wanted(A, X, lam, tol), namespace(X)
+    enough = wanted(A, X, lam, tol)
     at = xp.argmax(size / _or_one(enough))
     insist((size <= enough).all(), partial(_not_converged, len(lam)), steps, (size <= enough).sum(), size[at], enough[at])
     if is_read() and not traced(X):
         note("lobpcg", int(steps), float(xp.max(size) / (xp.max(xp.abs(lam)) or 1)))
     order, doubt = task.order(lam), size + _rounding(A, X)
-    return lam[order], X[:, order], doubt[order]
+    lam, doubt = (y[order] / t[0] * s[0] / t[0] * s[0] for y in (lam, doubt))
+    return lam, X[:, order] * s, doubt
 
 
 def _start(task: Task, like: Array, dtype: np.dtype[Any], start: Tree) -> Array:

@@ -21,6 +21,7 @@ from jax.interpreters import ad, batching, mlir
 
 from ldiv import rule as rules
 from ldiv.errors import got
+from ldiv.finite import derivative, evaluated
 from ldiv.holder import holding, owner, store
 from ldiv.rule import Array, Rule, leaves, rebuild
 
@@ -48,7 +49,7 @@ def _alike(flat: list[Array]) -> list[Array]:
 def _kernel(*flat: Array, rule: Rule) -> list[Array]:
     """Under the store: a rule is a static parameter, which cannot own the factors that its derivatives need."""
     with holding(store if (keeper := owner()) is None else keeper):
-        return list(rule.kernel(*rebuild(rule.core, flat)))
+        return list(evaluated(rule, list(flat)))
 
 
 def _traced_kernel(*flat: Array, rule: Rule) -> list[Array]:
@@ -116,7 +117,7 @@ def _pullback(rule: Rule, need: list[bool], cotangents: Sequence[Any], out: Sequ
     bars = tuple(None if type(c) is ad.Zero else jnp.conj(c) for c in cotangents)
     if all(c is None for c in bars):
         return [_zero(x) if n else None for x, n in zip(flat, need, strict=True)]
-    grads = leaves(rule.vjp(rebuild(rule.core, need), bars, tuple(out), *rebuild(rule.core, flat)))
+    grads = leaves(derivative(rule, rule.vjp, rebuild(rule.core, need), bars, tuple(out), *rebuild(rule.core, flat)))
     return [jnp.conj(conform(g, x)) if n and g is not None else None for g, x, n in zip(grads, flat, need, strict=True)]
 
 
@@ -152,7 +153,8 @@ def _split(args: Sequence[Any], moving: tuple[bool, ...]) -> tuple[Sequence[Any]
 def _tangent(*args: Array, rule: Rule, moving: tuple[bool, ...]) -> list[Array]:
     dx, flat, out = _split(args, moving)
     given = iter(dx)
-    moved = rule.jvp(rebuild(rule.core, [next(given) if m else None for m in moving]), tuple(out), *rebuild(rule.core, flat))
+    tangents = rebuild(rule.core, [next(given) if m else None for m in moving])
+    moved = derivative(rule, rule.jvp, tangents, tuple(out), *rebuild(rule.core, flat))
     return [
         jnp.zeros_like(y) if dy is None else jnp.broadcast_to(_cast(dy, y), y.shape)
         for dy, y, smooth in zip(moved, out, _smooth(rule, out), strict=True)

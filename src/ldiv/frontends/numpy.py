@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.rule import Array, Rule, rebuild, recorded, unrecorded
+from ldiv.finite import evaluated
+from ldiv.rule import Array, Rule, recorded, unrecorded
 
 
 def owns(x: object) -> bool:
@@ -18,7 +19,7 @@ def owns(x: object) -> bool:
 
 def bind(rule: Rule, leaves: list[Array]) -> tuple[Array, ...]:
     with unrecorded():  # what a kernel applies is its own affair
-        outputs = rule.kernel(*rebuild(rule.core, leaves))
+        outputs = evaluated(rule, leaves)
     return recorded(rule, leaves, outputs)
 
 

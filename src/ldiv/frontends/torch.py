@@ -10,6 +10,7 @@ from torch.autograd import forward_ad
 
 from ldiv import rule as rules
 from ldiv.errors import got
+from ldiv.finite import derivative, evaluated
 from ldiv.holder import Holder, Owner, holding, owner
 from ldiv.rule import Array, Rule, leaves, rebuild
 
@@ -52,7 +53,12 @@ def _keeper() -> Owner:
 
 def _kernel(rule: Rule, flat: Sequence[Array]) -> tuple[Array, ...]:
     """On plain arrays, no derivative in sight."""
-    return rule.kernel(*rebuild(rule.core, [x.detach() if x.requires_grad else x for x in flat]))
+    return evaluated(rule, [x.detach() if x.requires_grad else x for x in flat])
+
+
+def _derivative(rule: Rule, f: Callable[..., Any], *given: Any) -> Any:
+    """Under torch.func only kernels see numbers."""
+    return f(*given) if torch._C._are_functorch_transforms_active() else derivative(rule, f, *given)
 
 
 class Bound(torch.autograd.Function):
@@ -68,7 +74,7 @@ class Bound(torch.autograd.Function):
             return None, None, *(None for _ in need)
         flat, out = saved[: len(need)], tuple(saved[len(need) :])
         with holding(_kept_with(ctx, token)):
-            results = rule.vjp(rebuild(rule.core, need), cotangents, out, *rebuild(rule.core, flat))
+            results = _derivative(rule, rule.vjp, rebuild(rule.core, need), cotangents, out, *rebuild(rule.core, flat))
         return None, None, *(conform(g, x) if n else None for g, x, n in zip(leaves(results), flat, need, strict=True))
 
     @staticmethod
@@ -85,7 +91,7 @@ class Bound(torch.autograd.Function):
         saved = [forward_ad.unpack_dual(t).primal if outer_levels else t for t in saved]
         flat, out = saved[:count], tuple(saved[count:])
         with forward_ad._set_fwd_grad_enabled(outer_levels or forward_ad._is_fwd_grad_enabled()), holding(_kept_with(ctx, token)):
-            moved = rule.jvp(rebuild(rule.core, tangents), out, *rebuild(rule.core, flat))
+            moved = _derivative(rule, rule.jvp, rebuild(rule.core, tangents), out, *rebuild(rule.core, flat))
             smooth = rule.differentiable or (True,) * len(out)
             return tuple(None if not s else torch.zeros_like(y) if t is None else plain(t) for t, y, s in zip(moved, out, smooth, strict=True))
 

@@ -30,6 +30,8 @@ class Agreed(Rule):
 
     structure: Sparse
 
+    may_overflow = True
+
     @property
     def core(self) -> tuple[Tree, ...]:
         return (1, 1, 1)

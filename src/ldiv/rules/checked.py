@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from ldiv.rule import Array, Rule, Tree, bind
+from ldiv.errors import overflowed
+from ldiv.finite import all_finite
+from ldiv.rule import Array, Rule, Tree, bind, insist
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,8 @@ class Checked(Rule):
     """Argument (*batch, m, n). `check` is a function of plain arrays that raises, or insists."""
 
     check: Callable[[Array], None]
+
+    may_overflow = True
 
     @property
     def core(self) -> tuple[Tree, ...]:
@@ -41,9 +46,36 @@ def checked(check: Callable[[Array], None], x: Array) -> Array:
     return bind(Checked(check), x)[0]
 
 
+@dataclass(frozen=True)
+class Result(Rule):
+    """Argument (*batch,), one number each: a result that is made of those of rules, and like theirs must be finite."""
+
+    what: str
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (0,)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        insist(all_finite(args[0]), partial(overflowed, self.what))
+        return (args[0] + 0,)
+
+    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+        return (tangents[0],)
+
+    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+        return (cotangents[0] if need[0] else None,)
+
+
+def finite(what: str, x: Array) -> Array:
+    """x, unless it overflowed."""
+    return bind(Result(what), x)[0]
+
+
 def _anything(x: Array) -> None:
     """No condition."""
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[Checked, tuple[Tree, ...]]]:
+def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
     yield Checked(_anything), (draw(3, 2),)
+    yield Result("a result"), (draw(3),)

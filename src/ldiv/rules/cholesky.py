@@ -20,6 +20,7 @@ from ldiv.finite import require_finite
 from ldiv.rule import Array, Rule, Tree, frontend_of, insist, namespace
 from ldiv.rules.lower import product
 from ldiv.rules.triangles import between, half, hermitian, lower
+from ldiv.scaling import balanced
 from ldiv.structures.symmetric import largest, refuse_asymmetry
 
 
@@ -36,10 +37,10 @@ class Cholesky(Rule):
         if 0 in a.shape:
             return (a + 0,)
         require_finite("A", a)
-        part = symmetric_part(a, "H")
+        part, t = balanced(symmetric_part(a, "H"))
         l, definite = frontend_of(a).cholesky(part)
         insist(definite, lambda: NotPositiveDefiniteError("Cholesky", "a leading minor that is not positive"))
-        return (namespace(l).tril(l),)
+        return (namespace(l).tril(l if t is None else l / t),)
 
     def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
         (da,), (l,) = tangents, out

@@ -20,6 +20,7 @@ from ldiv.errors import NotDifferentiableError, got
 from ldiv.rule import Array, Rule, Tree, insist, leaves, namespace
 from ldiv.rules.deflated import deflated
 from ldiv.rules.gaps import RESOLVED, gaps
+from ldiv.scaling import norm
 from ldiv.structure import minus, nothing, outer, plus, push
 
 
@@ -89,7 +90,7 @@ class Eigenpairs(Rule):
         """R and d, if what couples the pairs, X^H Y and G^H Y, allows a derivative."""
         lam, _, gam, G, doubt = out
         xp = namespace(X)
-        x, y = (xp.linalg.vector_norm(z, axis=-2) for z in (xp.concat([X, G], axis=-1), Y))
+        x, y = (norm(z, axis=-2) for z in (xp.concat([X, G], axis=-1), Y))
         k = lam.shape[-1]
         scale = x[..., :, None] * y[..., None, :]
         mutual = scale[..., :k, :]

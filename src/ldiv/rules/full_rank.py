@@ -17,6 +17,7 @@ from ldiv.arrays import alike, numpy_dtype
 from ldiv.errors import NotDifferentiableError, SingularMatrixError
 from ldiv.probe import direction
 from ldiv.rule import Array, frontend_of, insist, namespace
+from ldiv.scaling import norm
 
 
 def require_full_rank(r: Array) -> None:
@@ -33,7 +34,7 @@ def _require(r: Array, error: Any) -> None:
     if 0 in r.shape:
         return
     xp, n = namespace(r), r.shape[-1]
-    norms = xp.linalg.vector_norm(r, axis=-2, keepdims=True)
+    norms = norm(r, axis=-2)[..., None, :]
     scaled = r / xp.where(norms == 0, xp.ones_like(norms), norms)
     z = xp.asarray(direction(n).copy(), **alike(r))
     size = xp.linalg.vector_norm(frontend_of(r).solve_triangular(scaled, z, False), axis=(-2, -1)) / xp.linalg.vector_norm(z)

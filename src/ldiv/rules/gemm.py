@@ -26,6 +26,8 @@ class Gemm(Rule):
     op_b: str = "N"
     adds: bool = True
 
+    may_overflow = True
+
     @property
     def core(self) -> tuple[Tree, ...]:
         return (0, 2, 2, 0, 2) if self.adds else (0, 2, 2)
@@ -69,6 +71,8 @@ class Product(Rule):
     op_a: str = "N"
     op_b: str = "N"
 
+    may_overflow = True
+
     @property
     def core(self) -> tuple[Tree, ...]:
         return (2, 2)
@@ -97,6 +101,8 @@ class Scaled(Rule):
 
     A rule of its own, because the derivative in s at s = 0 is X, and a framework would differentiate the choice.
     """
+
+    may_overflow = True
 
     @property
     def core(self) -> tuple[Tree, ...]:

@@ -27,6 +27,7 @@ from ldiv.rules.checked import checked
 from ldiv.rules.cholesky import symmetric_part
 from ldiv.rules.lu import rows
 from ldiv.rules.triangles import between, eye
+from ldiv.scaling import balanced, unbalanced
 from ldiv.structures.triangular import Triangular
 
 
@@ -48,8 +49,9 @@ class LDL(Rule):
         part = symmetric_part(a, self.op) if 0 not in a.shape else a
         shape, dtype = tuple(a.shape), numpy_dtype(a)
         specs = ((shape, dtype), (shape, dtype), (shape[:-1], np.dtype(np.int32)))
+        part, t = balanced(part)
         triangle, d, inverse = on_host(partial(_each, self.lower, self.op), specs, part)
-        return triangle, d, namespace(inverse).argsort(inverse, axis=-1)
+        return triangle, unbalanced(d, t), namespace(inverse).argsort(inverse, axis=-1)
 
     def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
         (da,), (L, D, order) = tangents, out

@@ -70,6 +70,8 @@ class LowerProduct(Rule):
 
     ops: str = "NN"
 
+    may_overflow = True
+
     @property
     def core(self) -> tuple[Tree, ...]:
         return (2, 2)

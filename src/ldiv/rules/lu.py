@@ -26,6 +26,7 @@ from ldiv.rules.checked import checked
 from ldiv.rules.lower import product
 from ldiv.rules.row_order import row_order
 from ldiv.rules.triangles import lower, over, under, upper
+from ldiv.scaling import balanced, unbalanced
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,10 @@ class LU(Rule):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (a,) = args
         require_finite("A", a)
+        a, t = balanced(a)
         packed, exchanges = getattr(frontend_of(a), "lu_pivoted", _lu_on_host)(a)
+        if t is not None:
+            packed = namespace(a).tril(packed, k=-1) + unbalanced(namespace(a).triu(packed), t)
         return packed, exchanges, row_order(exchanges, a.shape[-2])
 
     def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:

@@ -25,6 +25,8 @@ class RowOrder(Rule):
     m: int
     differentiable = (False,)
 
+    may_overflow = True
+
     @property
     def core(self) -> tuple[Tree, ...]:
         return (1,)

@@ -21,6 +21,8 @@ class Scatter(Rule):
 
     index: Pattern
 
+    may_overflow = True
+
     @property
     def core(self) -> tuple[Tree, ...]:
         return (1,)

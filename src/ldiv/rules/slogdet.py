@@ -9,18 +9,19 @@ reference    Jacobi's formula
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ldiv import solver
-from ldiv.arrays import conj, is_complex, numpy_dtype, real, unit_columns
+from ldiv.arrays import conj, device_of, is_complex, numpy_dtype, real, unit_columns
 from ldiv.errors import SingularMatrixError, got
 from ldiv.finite import require_finite
 from ldiv.rule import Array, Rule, Tree, insist, namespace, traced
 from ldiv.rules.solve import solve
-from ldiv.solvers import lapack
+from ldiv.scaling import balanced
 from ldiv.structures.dense import Dense
 
 
@@ -30,6 +31,8 @@ class SLogDet(Rule):
 
     n: int
     positive: bool = False  # must the determinant be?
+
+    may_overflow = True
 
     @property
     def core(self) -> tuple[Tree, ...]:
@@ -45,15 +48,13 @@ class SLogDet(Rule):
 
     def _of_factor(self, a: Array) -> tuple[Array, Array]:
         """From the LU that the derivative will find again; a singular matrix, which has none, has a determinant all the same."""
-        if traced(a) or 0 in a.shape:
-            sign, size = namespace(a).linalg.slogdet(a)
-            return sign, size
-        try:
-            factor: lapack.LU = solver.factorization(lapack, Dense(self.n, self.n), a, "gen")  # type: ignore[assignment]
-            return factor.slogdet()
-        except SingularMatrixError:
-            sign, size = namespace(a).linalg.slogdet(a)
-            return sign, size
+        if not traced(a) and 0 not in a.shape:
+            with suppress(SingularMatrixError):
+                structure = Dense(self.n, self.n)
+                return solver.factored(solver.chain(structure, numpy_dtype(a), device_of(a)), structure, a, "gen").slogdet()
+        a, t = balanced(a)
+        sign, size = namespace(a).linalg.slogdet(a)
+        return sign, size if t is None else size - 2 * self.n * namespace(t).log(t[..., 0, 0])
 
     def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
         (A,), (dA,), (sign, _) = args, tangents, out

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import real
+from ldiv.arrays import numpy_dtype, real
+from ldiv.errors import overflowed
 from ldiv.finite import require_finite
-from ldiv.rule import Array, Rule, Tree, bind, namespace
+from ldiv.rule import Array, Rule, Tree, bind, insist, namespace
 from ldiv.rules.lower import LowerSolve, require_regular
 from ldiv.structure import nothing, plus
 
@@ -34,10 +36,11 @@ class QuotientSquares(Rule):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         if self.regular:
             require_regular(args[1])
+            least = np.finfo(numpy_dtype(args[1])).tiny / 4  # below it a reciprocal, as of the derivative of a logarithm, overflows
+            insist(~(abs(namespace(args[1]).linalg.diagonal(args[1])) < float(least)).any(), partial(overflowed, "the reciprocal of a pivot"))
         (X,) = LowerSolve().kernel(*args)
-        q = inner(X, X)
-        require_finite("L or B", q, namespace(q).linalg.diagonal(args[0]))  # an infinite pivot divides to zero; all else is in q
-        return q, X
+        require_finite("L", namespace(X).linalg.diagonal(args[0]))  # an infinite pivot divides to zero; all else is in q
+        return inner(X, X), X
 
     def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
         _, X = out

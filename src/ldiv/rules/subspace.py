@@ -23,6 +23,7 @@ from ldiv.rule import Array, Rule, Tree, asnumpy, bind, frontend_of, insist, nam
 from ldiv.rules.deflated import deflated
 from ldiv.rules.eigenpairs import embedded
 from ldiv.rules.gaps import Gaps
+from ldiv.scaling import norm
 from ldiv.structure import minus, nothing, outer, plus, push
 
 
@@ -86,6 +87,8 @@ class Defined(Rule):
     cotangent: bool
     on_degenerate: str
 
+    may_overflow = True
+
     @property
     def core(self) -> tuple[Tree, ...]:
         return (2, 2, 2, 2, 1, 2, 1)
@@ -115,7 +118,7 @@ class Defined(Rule):
         xp = namespace(X)
         beyond = adjoint(G) @ Y
         inside = xp.zeros_like(adjoint(X) @ Y)
-        x, y = (xp.linalg.vector_norm(z, axis=-2) for z in (xp.concat([X, G], axis=-1), Y))
+        x, y = (norm(z, axis=-2) for z in (xp.concat([X, G], axis=-1), Y))
         coupling = xp.concat([inside, beyond], axis=-2)
         Gaps(self.cotangent, self.on_degenerate, inside=False).kernel(theta, others, doubt, coupling, x[..., :, None] * y[..., None, :], d)
 
@@ -128,7 +131,7 @@ class Defined(Rule):
 
 
 def _size(x: Array) -> Array:
-    return namespace(x).linalg.matrix_norm(x)
+    return norm(x, axis=(-2, -1))
 
 
 def _depends() -> NotDifferentiableError:

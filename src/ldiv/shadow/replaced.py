@@ -5,6 +5,7 @@ reverse      (A_bar, X_bar) = f.vjp(dX);   dA += A_bar, then dX <- X_bar
 
 from __future__ import annotations
 
+from ldiv.finite import derivative
 from ldiv.rule import Array, Rule, bind
 from ldiv.shadow.duplicated import shadow, value
 from ldiv.shadow.room import Room
@@ -24,7 +25,7 @@ def replaced(room: Room, rule: Rule, X: object, *before: object) -> tuple[Array,
     def back() -> None:
         values = [k.value for k in kept]
         need = [dA is not None for dA in shadows]
-        *bars, bar = rule.vjp((*need, True), (dX, *(None for _ in rest)), (out.value, *rest), *values, out.value)
+        *bars, bar = derivative(rule, rule.vjp, (*need, True), (dX, *(None for _ in rest)), (out.value, *rest), *values, out.value)
         for dA, g in zip(shadows, bars, strict=True):
             if dA is not None:
                 dA += g
