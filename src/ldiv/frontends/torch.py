@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch.autograd import forward_ad
 
 from ldiv import rule as rules
+from ldiv.errors import got
 from ldiv.rule import Array, Rule, leaves, rebuild
 
 _open = rules.through
@@ -38,7 +40,10 @@ def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
 
 def _kernel(rule: Rule, flat: Sequence[Array]) -> tuple[Array, ...]:
     """On plain arrays, no derivative in sight."""
-    return rule.kernel(*rebuild(rule.core, [x.detach() if x.requires_grad else x for x in flat]))
+    outputs = rule.kernel(*rebuild(rule.core, [x.detach() if x.requires_grad else x for x in flat]))
+    if forward_ad._current_level < 0:
+        return outputs
+    return tuple(y.clone() if y._is_view() else y for y in outputs)  # torch cannot give tangents to several views of one array
 
 
 class Bound(torch.autograd.Function):
@@ -46,6 +51,8 @@ class Bound(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Array | None) -> Any:
+        if any(map(_in_legacy_batch, cotangents)):
+            return over_legacy_batch(partial(Bound.backward, ctx), cotangents)
         rule: Rule = ctx.rule
         need = ctx.needs_input_grad[1:]
         saved = [torch._C._functorch.unwrap_if_dead(t) for t in ctx.saved_tensors]  # a pullback may be called after its level has ended
@@ -62,6 +69,8 @@ class Bound(torch.autograd.Function):
         Values saved at this level carry this level's tangents; those are taken off, and forward mode is switched on for
         the levels outside, which is what is meant when a functorch transform is active.
         """
+        if any(map(_in_legacy_batch, tangents)):
+            return over_legacy_batch(partial(Bound.jvp, ctx, None), tangents)
         rule: Rule = ctx.rule
         count = len(tangents)
         outer_levels = torch._C._are_functorch_transforms_active()
@@ -70,7 +79,12 @@ class Bound(torch.autograd.Function):
         with forward_ad._set_fwd_grad_enabled(outer_levels or forward_ad._is_fwd_grad_enabled()):
             moved = rule.jvp(rebuild(rule.core, tangents), out, *rebuild(rule.core, flat))
             smooth = rule.differentiable or (True,) * len(out)
-            return tuple(None if not s else torch.zeros_like(y) if t is None else plain(t) for t, y, s in zip(moved, out, smooth, strict=True))
+            return tuple(None if not s else _tangent(t, y) for t, y, s in zip(moved, out, smooth, strict=True))
+
+
+def _tangent(t: Array | None, y: Array) -> Array:
+    """Of the shape of y: a rule may leave out the axes along which its tangent is constant."""
+    return torch.zeros_like(y) if t is None else plain(t if t.shape == y.shape else t.expand(y.shape).clone())
 
 
 def _save(ctx: Any, rule: Rule, flat: tuple[Array, ...], outputs: tuple[Array, ...]) -> None:
@@ -119,6 +133,35 @@ def _lead(x: Array, dim: int, core: int, depth: int) -> Array:
     return x.reshape(x.shape[0], *(1,) * (depth - (x.ndim - 1 - core)), *x.shape[1:])
 
 
+# -- legacy batching: torch.autograd.grad(is_grads_batched=True), torch.autograd.functional with vectorize=True --------------------
+
+
+def _in_legacy_batch(x: Array | None) -> bool:
+    return x is not None and torch._C._functorch.is_legacy_batchedtensor(x)
+
+
+def over_legacy_batch(f: Callable[..., Any], xs: Sequence[Array | None]) -> tuple[Array | None, ...]:
+    """f(*xs) by torch.func.vmap, which knows every operation: the old kind of batched tensors has rules for a few only."""
+    level = torch._C._vmapmode_increment_nesting() - 1
+    torch._C._vmapmode_decrement_nesting()
+    batched = [_in_legacy_batch(x) for x in xs]
+    plain = [torch._remove_batch_dim(x, level, 1, 0) if b else x for x, b in zip(xs, batched, strict=True)]
+    places: list[int] = []
+
+    def present(*xs: Array) -> tuple[Array, ...]:
+        y = f(*xs)
+        places[:] = [i for i, t in enumerate(y) if t is not None]
+        count[:] = [len(y)]
+        return tuple(y[i] for i in places)
+
+    count: list[int] = []
+    found = torch.func.vmap(present, tuple(0 if b else None for b in batched))(*plain)
+    results: list[Array | None] = [None] * count[0]
+    for i, t in zip(places, found, strict=True):
+        results[i] = torch._add_batch_dim(t, 0, level)
+    return tuple(results)
+
+
 def conform(g: Array | None, x: Array) -> Array | None:
     """The cotangent in the space of x: real where x is, summed over the axes that were broadcast."""
     if g is None:
@@ -135,7 +178,33 @@ def plain(t: Array) -> Array:
     return t.resolve_conj().resolve_neg().contiguous() if t.is_complex() or t.is_neg() else t
 
 
+# -- recorders: make_fx, torch.func.linearize, torch.jit.trace, torch.export -------------------------------------------------------
+
+
+def traced(x: object) -> bool:
+    """Whether what is computed now is recorded, to be run later on other values."""
+    return torch._C._get_dispatch_mode(_PROXY) is not None or torch._C._get_tracing_state() is not None or torch.compiler.is_exporting()
+
+
+_PROXY = torch._C._TorchDispatchModeKey.PROXY
+
+
+def insist(ok: Array, error: Callable[..., Exception], *numbers: Any) -> None:
+    raise _recorded()
+
+
+def _recorded() -> TypeError:
+    advice = (
+        "Call it outside of the recorded function. torch.func.jvp, vjp, vmap and their kin need no recording, nor does torch.compile, "
+        "which breaks its graph here."
+    )
+    came = "one that is recorded (torch.func.linearize, make_fx, torch.jit.trace, torch.export): its numbers would become constants"
+    return TypeError(got("a PyTorch call", "one whose numbers can be read now", came, advice))
+
+
 def asnumpy(x: Array) -> Any:
+    if traced(x):
+        raise _recorded()
     if not torch._C._are_functorch_transforms_active():
         return x.numpy(force=True)
     with torch._C._DisableFuncTorch():  # or detach would wrap a plain tensor, an index say, once more under a transform
