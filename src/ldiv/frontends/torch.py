@@ -51,16 +51,11 @@ class Bound(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Array | None) -> Any:
-        if any(map(_in_legacy_batch, cotangents)):
-            return over_legacy_batch(partial(Bound.backward, ctx), cotangents)
-        rule: Rule = ctx.rule
         need = ctx.needs_input_grad[1:]
-        saved = [torch._C._functorch.unwrap_if_dead(t) for t in ctx.saved_tensors]  # a pullback may be called after its level has ended
         if all(c is None for c in cotangents):
             return None, *(None for _ in need)
-        flat, out = saved[: len(need)], tuple(saved[len(need) :])
-        results = rule.vjp(rebuild(rule.core, need), cotangents, out, *rebuild(rule.core, flat))
-        return None, *(conform(g, x) if n else None for g, x, n in zip(leaves(results), flat, need, strict=True))
+        saved = [torch._C._functorch.unwrap_if_dead(t) for t in ctx.saved_tensors]  # a pullback may be called after its level has ended
+        return None, *over_legacy_batch(partial(_pullback, ctx.rule, need), [*saved, *cotangents])
 
     @staticmethod
     def jvp(ctx: Any, _: None, *tangents: Array | None) -> Any:
@@ -69,17 +64,26 @@ class Bound(torch.autograd.Function):
         Values saved at this level carry this level's tangents; those are taken off, and forward mode is switched on for
         the levels outside, which is what is meant when a functorch transform is active.
         """
-        if any(map(_in_legacy_batch, tangents)):
-            return over_legacy_batch(partial(Bound.jvp, ctx, None), tangents)
-        rule: Rule = ctx.rule
-        count = len(tangents)
         outer_levels = torch._C._are_functorch_transforms_active()
         saved = [forward_ad.unpack_dual(t).primal if outer_levels else t for t in ctx.saved_tensors]
-        flat, out = saved[:count], tuple(saved[count:])
         with forward_ad._set_fwd_grad_enabled(outer_levels or forward_ad._is_fwd_grad_enabled()):
-            moved = rule.jvp(rebuild(rule.core, tangents), out, *rebuild(rule.core, flat))
-            smooth = rule.differentiable or (True,) * len(out)
-            return tuple(None if not s else _tangent(t, y) for t, y, s in zip(moved, out, smooth, strict=True))
+            return tuple(over_legacy_batch(partial(_pushforward, ctx.rule, len(tangents)), [*saved, *tangents]))
+
+
+def _pullback(rule: Rule, need: Sequence[bool], *xs: Array | None) -> list[Array | None]:
+    """Of arguments, outputs, cotangents: the cotangents of the arguments."""
+    flat, rest = xs[: len(need)], xs[len(need) :]
+    out, cotangents = rest[: len(rest) // 2], rest[len(rest) // 2 :]
+    results = rule.vjp(rebuild(rule.core, need), cotangents, out, *rebuild(rule.core, flat))
+    return [conform(g, x) if n else None for g, x, n in zip(leaves(results), flat, need, strict=True)]
+
+
+def _pushforward(rule: Rule, count: int, *xs: Array | None) -> list[Array | None]:
+    """Of arguments, outputs, tangents: the tangents of the outputs."""
+    flat, out, tangents = xs[:count], xs[count:-count], xs[-count:]
+    moved = rule.jvp(rebuild(rule.core, tangents), out, *rebuild(rule.core, flat))
+    smooth = rule.differentiable or (True,) * len(out)
+    return [_tangent(t, y) if s else None for t, y, s in zip(moved, out, smooth, strict=True)]
 
 
 def _tangent(t: Array | None, y: Array) -> Array:
@@ -136,30 +140,63 @@ def _lead(x: Array, dim: int, core: int, depth: int) -> Array:
 # -- legacy batching: torch.autograd.grad(is_grads_batched=True), torch.autograd.functional with vectorize=True --------------------
 
 
-def _in_legacy_batch(x: Array | None) -> bool:
+def over_legacy_batch(f: Callable[..., Sequence[Array | None]], xs: Sequence[Array | None]) -> Sequence[Array | None]:
+    """f(*xs), where some are batched, or have tangents that are: by torch.func.vmap, which knows every operation, as this kind does not."""
+    level = _legacy_level()
+    if not level or torch._C._are_functorch_transforms_active():
+        return f(*xs)
+    if any(map(_is_legacy, xs)):
+        plain = [torch._remove_batch_dim(x, level, 1, 0) if _is_legacy(x) else x for x in xs]
+        return [None if y is None else torch._add_batch_dim(y.contiguous(), 0, level) for y in _mapped(f, plain, [_is_legacy(x) for x in xs])]
+    tangents = [_tangent_of(x) for x in xs]
+    if not any(map(_is_legacy, tangents)):
+        return f(*xs)
+    batches = [torch._remove_batch_dim(t, level, 1, 0) if _is_legacy(t) else t for t in tangents]
+    count = max(len(t) for t, given in zip(batches, tangents, strict=True) if _is_legacy(given))
+    duals = [x if t is None else _repeated(x, t, count) for x, t in zip(xs, batches, strict=True)]
+    return [None if y is None else _once(y, level) for y in _mapped(f, duals, [t is not None for t in tangents])]
+
+
+def _is_legacy(x: Array | None) -> bool:
     return x is not None and torch._C._functorch.is_legacy_batchedtensor(x)
 
 
-def over_legacy_batch(f: Callable[..., Any], xs: Sequence[Array | None]) -> tuple[Array | None, ...]:
-    """f(*xs) by torch.func.vmap, which knows every operation: the old kind of batched tensors has rules for a few only."""
+def _legacy_level() -> int:
     level = torch._C._vmapmode_increment_nesting() - 1
     torch._C._vmapmode_decrement_nesting()
-    batched = [_in_legacy_batch(x) for x in xs]
-    plain = [torch._remove_batch_dim(x, level, 1, 0) if b else x for x, b in zip(xs, batched, strict=True)]
+    return level
+
+
+def _tangent_of(x: Array | None) -> Array | None:
+    return None if x is None or forward_ad._current_level < 0 else forward_ad.unpack_dual(x).tangent
+
+
+def _repeated(x: Array, tangents: Array, count: int) -> Array:
+    """x with each of its tangents."""
+    primal = forward_ad.unpack_dual(x).primal
+    return forward_ad.make_dual(primal.expand(count, *primal.shape).clone(), tangents.expand(count, *primal.shape).clone())
+
+
+def _once(y: Array, level: int) -> Array:
+    """One y with a batch of tangents, of y that is the same in all of the batch."""
+    primal, tangent = forward_ad.unpack_dual(y)
+    return primal[0] if tangent is None else forward_ad.make_dual(primal[0].clone(), torch._add_batch_dim(tangent.contiguous(), 0, level))
+
+
+def _mapped(f: Callable[..., Sequence[Array | None]], xs: Sequence[Array | None], batched: Sequence[bool]) -> list[Array | None]:
+    """torch.func.vmap of f, of which some results are None."""
     places: list[int] = []
 
-    def present(*xs: Array) -> tuple[Array, ...]:
-        y = f(*xs)
-        places[:] = [i for i, t in enumerate(y) if t is not None]
-        count[:] = [len(y)]
-        return tuple(y[i] for i in places)
+    def present(*xs: Array | None) -> tuple[Array, ...]:
+        results[:] = f(*xs)
+        places[:] = [i for i, y in enumerate(results) if y is not None]
+        return tuple(results[i] for i in places)
 
-    count: list[int] = []
-    found = torch.func.vmap(present, tuple(0 if b else None for b in batched))(*plain)
-    results: list[Array | None] = [None] * count[0]
-    for i, t in zip(places, found, strict=True):
-        results[i] = torch._add_batch_dim(t, 0, level)
-    return tuple(results)
+    results: list[Any] = []
+    found = torch.func.vmap(present, tuple(0 if b else None for b in batched))(*xs)
+    for i, y in zip(places, found, strict=True):
+        results[i] = y
+    return results
 
 
 def conform(g: Array | None, x: Array) -> Array | None:
