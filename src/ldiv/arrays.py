@@ -91,6 +91,15 @@ def join(x: Array, y: Array, core: int) -> Array:
     return xp.concat([xp.broadcast_to(z, (*batch, *z.shape[z.ndim - core :])) for z in (x, y)], axis=-core)
 
 
+def take(x: Array, index: np.ndarray[Any, Any]) -> Array:
+    """x[..., index], in the form that every batching of PyTorch can differentiate twice."""
+    if isinstance(x, np.ndarray):
+        return x[..., index]
+    xp = namespace(x)
+    where = xp.asarray(index.ravel(), **({} if device_of(x) == "cpu" else {"device": x.device}))
+    return xp.reshape(xp.take(x, where, axis=-1), (*x.shape[:-1], *index.shape))
+
+
 def spread(x: Array, batch: tuple[int, ...]) -> Array:
     """x (*, n, k) broadcast to (*batch, n, k)."""
     return x if tuple(x.shape[:-2]) == batch else namespace(x).broadcast_to(x, (*batch, *x.shape[-2:]))
