@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.rule import Array, frontend_of, namespace
+from ldiv.rule import Array, Tree, frontend_of, leaves, namespace
 
 
 def numpy_dtype(x: Array) -> np.dtype[Any]:
@@ -78,6 +78,26 @@ def device_of(x: Array) -> str:
 def batch_of(x: Array, core: int) -> tuple[int, ...]:
     """The batch axes of x, whose own axes are the last `core`."""
     return tuple(x.shape[: x.ndim - core])
+
+
+def common_batch(core: Tree, args: Tree) -> tuple[int, ...]:
+    """The batch axes to which all arrays of a tree broadcast."""
+    return broadcast(*(batch_of(x, c) for x, c in zip(leaves(args), leaves(core), strict=True)))
+
+
+def join(x: Array, y: Array, core: int) -> Array:
+    """Concatenated along the first of their last `core` axes, their batch axes broadcast."""
+    xp, batch = namespace(x), broadcast(batch_of(x, core), batch_of(y, core))
+    return xp.concat([xp.broadcast_to(z, (*batch, *z.shape[z.ndim - core :])) for z in (x, y)], axis=-core)
+
+
+def take(x: Array, index: np.ndarray[Any, Any]) -> Array:
+    """x[..., index], in the form that every batching of PyTorch can differentiate twice."""
+    if isinstance(x, np.ndarray):
+        return x[..., index]
+    xp = namespace(x)
+    where = xp.asarray(index.ravel(), **({} if device_of(x) == "cpu" else {"device": x.device}))
+    return xp.reshape(xp.take(x, where, axis=-1), (*x.shape[:-1], *index.shape))
 
 
 def spread(x: Array, batch: tuple[int, ...]) -> Array:

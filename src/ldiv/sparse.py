@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ldiv import indexing
-from ldiv.arrays import conj, numpy_dtype
+from ldiv.arrays import conj, numpy_dtype, take
 from ldiv.errors import got
 from ldiv.matrix import NUMBERS, Matrix
 from ldiv.rule import Array, asnumpy, frontend_of, is_array, namespace, public
@@ -129,7 +129,7 @@ class SparseArray(Matrix):
         """The k-th diagonal (*batch, length), zeros where nothing is stored; differentiable."""
         m, n = self.structure.shape
         on = np.flatnonzero(self.col.astype(np.int64) - self.row == k)
-        return add_up(self.values[..., on], self.row[on] + min(k, 0), max(min(m + min(k, 0), n - max(k, 0)), 0))
+        return add_up(take(self.values, on), self.row[on] + min(k, 0), max(min(m + min(k, 0), n - max(k, 0)), 0))
 
     def sum(self, axis: int | None = None) -> Array:
         """Sum of all entries, or over axis 0 (a number for each column) or 1 (for each row); differentiable."""
@@ -216,7 +216,7 @@ class SparseArray(Matrix):
             ("intersection", two.structure),
             lambda: indexing.intersection(one._at, two._at, self.structure.shape),
         )
-        return common, one.values[..., i], two.values[..., j]
+        return common, take(one.values, i), take(two.values, j)
 
     def _entries_of(self, other: Any) -> Any:
         """A scalar, or the entries that a dense array, broadcast to the shape of this one, has at (row, col)."""
@@ -233,7 +233,7 @@ class SparseArray(Matrix):
             raise ValueError(got("the other operand", f"a shape that broadcasts to {self.shape}", str(tuple(other.shape)), "Check its axes."))
         other = namespace(other).reshape(other, shape)
         row, col = (i if s > 1 else 0 * i for i, s in zip(self._at, shape[-2:], strict=True))
-        return other[..., row, col]
+        return take(namespace(other).reshape(other, (*shape[:-2], shape[-2] * shape[-1])), row.astype(np.int64) * shape[-1] + col)
 
     def _require_same_shape(self, other: SparseArray) -> None:
         frontend_of(self.data, other.data)
@@ -252,7 +252,7 @@ class SparseArray(Matrix):
             ("product", other.structure),
             lambda: indexing.product(self._at, other._at, (m, k, n)),
         )
-        return SparseArray(product, add_up(self.values[..., i] * other.values[..., j], place, product.pattern.nnz))
+        return SparseArray(product, add_up(take(self.values, i) * take(other.values, j), place, product.pattern.nnz))
 
 
 def _read_only(i: Index) -> Index:

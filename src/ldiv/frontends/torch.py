@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -53,7 +54,10 @@ def _keeper() -> Owner:
 
 def _kernel(rule: Rule, flat: Sequence[Array]) -> tuple[Array, ...]:
     """On plain arrays, no derivative in sight."""
-    return evaluated(rule, [x.detach() if x.requires_grad else x for x in flat])
+    outputs = evaluated(rule, [x.detach() if x.requires_grad else x for x in flat])
+    if forward_ad._current_level < 0:
+        return outputs
+    return tuple(y.clone() if y._is_view() else y for y in outputs)  # torch cannot give tangents to several views of one array
 
 
 def _derivative(rule: Rule, f: Callable[..., Any], *given: Any) -> Any:
@@ -66,16 +70,13 @@ class Bound(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *cotangents: Array | None) -> Any:
-        rule: Rule = ctx.rule
         need = ctx.needs_input_grad[2:]
-        token, *saved = ctx.saved_tensors
-        saved = [torch._C._functorch.unwrap_if_dead(t) for t in saved]  # a pullback may be called after its level has ended
         if all(c is None for c in cotangents):
             return None, None, *(None for _ in need)
-        flat, out = saved[: len(need)], tuple(saved[len(need) :])
+        token, *saved = ctx.saved_tensors
+        saved = [torch._C._functorch.unwrap_if_dead(t) for t in saved]  # a pullback may be called after its level has ended
         with holding(_kept_with(ctx, token)):
-            results = _derivative(rule, rule.vjp, rebuild(rule.core, need), cotangents, out, *rebuild(rule.core, flat))
-        return None, None, *(conform(g, x) if n else None for g, x, n in zip(leaves(results), flat, need, strict=True))
+            return None, None, *over_legacy_batch(partial(_pullback, ctx.rule, need), [*saved, *cotangents])
 
     @staticmethod
     def jvp(ctx: Any, _: None, __: None, *tangents: Array | None) -> Any:
@@ -84,16 +85,32 @@ class Bound(torch.autograd.Function):
         Values saved at this level carry this level's tangents; those are taken off, and forward mode is switched on for
         the levels outside, which is what is meant when a functorch transform is active.
         """
-        rule: Rule = ctx.rule
-        count = len(tangents)
         outer_levels = torch._C._are_functorch_transforms_active()
         token, *saved = ctx.saved_tensors
         saved = [forward_ad.unpack_dual(t).primal if outer_levels else t for t in saved]
-        flat, out = saved[:count], tuple(saved[count:])
         with forward_ad._set_fwd_grad_enabled(outer_levels or forward_ad._is_fwd_grad_enabled()), holding(_kept_with(ctx, token)):
-            moved = _derivative(rule, rule.jvp, rebuild(rule.core, tangents), out, *rebuild(rule.core, flat))
-            smooth = rule.differentiable or (True,) * len(out)
-            return tuple(None if not s else torch.zeros_like(y) if t is None else plain(t) for t, y, s in zip(moved, out, smooth, strict=True))
+            return tuple(over_legacy_batch(partial(_pushforward, ctx.rule, len(tangents)), [*saved, *tangents]))
+
+
+def _pullback(rule: Rule, need: Sequence[bool], *xs: Array | None) -> list[Array | None]:
+    """Of arguments, outputs, cotangents: the cotangents of the arguments."""
+    flat, rest = xs[: len(need)], xs[len(need) :]
+    out, cotangents = rest[: len(rest) // 2], rest[len(rest) // 2 :]
+    results = _derivative(rule, rule.vjp, rebuild(rule.core, need), cotangents, out, *rebuild(rule.core, flat))
+    return [conform(g, x) if n else None for g, x, n in zip(leaves(results), flat, need, strict=True)]
+
+
+def _pushforward(rule: Rule, count: int, *xs: Array | None) -> list[Array | None]:
+    """Of arguments, outputs, tangents: the tangents of the outputs."""
+    flat, out, tangents = xs[:count], xs[count:-count], xs[-count:]
+    moved = _derivative(rule, rule.jvp, rebuild(rule.core, tangents), out, *rebuild(rule.core, flat))
+    smooth = rule.differentiable or (True,) * len(out)
+    return [_tangent(t, y) if s else None for t, y, s in zip(moved, out, smooth, strict=True)]
+
+
+def _tangent(t: Array | None, y: Array) -> Array:
+    """Of the shape of y: a rule may leave out the axes along which its tangent is constant."""
+    return torch.zeros_like(y) if t is None else plain(t if t.shape == y.shape else t.expand(y.shape).clone())
 
 
 def _save(ctx: Any, rule: Rule, token: Array, flat: tuple[Array, ...], outputs: tuple[Array, ...]) -> None:
@@ -158,6 +175,68 @@ def _lead(x: Array, dim: int, core: int, depth: int) -> Array:
     return x.reshape(x.shape[0], *(1,) * (depth - (x.ndim - 1 - core)), *x.shape[1:])
 
 
+# -- legacy batching: torch.autograd.grad(is_grads_batched=True), torch.autograd.functional with vectorize=True --------------------
+
+
+def over_legacy_batch(f: Callable[..., Sequence[Array | None]], xs: Sequence[Array | None]) -> Sequence[Array | None]:
+    """f(*xs), where some are batched, or have tangents that are: by torch.func.vmap, which knows every operation, as this kind does not."""
+    level = _legacy_level()
+    if not level or torch._C._are_functorch_transforms_active():
+        return f(*xs)
+    if any(map(_is_legacy, xs)):
+        plain = [torch._remove_batch_dim(x, level, 1, 0) if _is_legacy(x) else x for x in xs]
+        return [None if y is None else torch._add_batch_dim(y.contiguous(), 0, level) for y in _mapped(f, plain, [_is_legacy(x) for x in xs])]
+    tangents = [_tangent_of(x) for x in xs]
+    if not any(map(_is_legacy, tangents)):
+        return f(*xs)
+    batches = [torch._remove_batch_dim(t, level, 1, 0) if _is_legacy(t) else t for t in tangents]
+    count = max(len(t) for t, given in zip(batches, tangents, strict=True) if _is_legacy(given))
+    duals = [x if t is None else _repeated(x, t, count) for x, t in zip(xs, batches, strict=True)]
+    return [None if y is None else _once(y, level) for y in _mapped(f, duals, [t is not None for t in tangents])]
+
+
+def _is_legacy(x: Array | None) -> bool:
+    return x is not None and torch._C._functorch.is_legacy_batchedtensor(x)
+
+
+def _legacy_level() -> int:
+    level = torch._C._vmapmode_increment_nesting() - 1
+    torch._C._vmapmode_decrement_nesting()
+    return level
+
+
+def _tangent_of(x: Array | None) -> Array | None:
+    return None if x is None or forward_ad._current_level < 0 else forward_ad.unpack_dual(x).tangent
+
+
+def _repeated(x: Array, tangents: Array, count: int) -> Array:
+    """x with each of its tangents."""
+    primal = forward_ad.unpack_dual(x).primal
+    return forward_ad.make_dual(primal.expand(count, *primal.shape).clone(), tangents.expand(count, *primal.shape).clone())
+
+
+def _once(y: Array, level: int) -> Array:
+    """One y with a batch of tangents, of y that is the same in all of the batch."""
+    primal, tangent = forward_ad.unpack_dual(y)
+    return primal[0] if tangent is None else forward_ad.make_dual(primal[0].clone(), torch._add_batch_dim(tangent.contiguous(), 0, level))
+
+
+def _mapped(f: Callable[..., Sequence[Array | None]], xs: Sequence[Array | None], batched: Sequence[bool]) -> list[Array | None]:
+    """torch.func.vmap of f, of which some results are None."""
+    places: list[int] = []
+
+    def present(*xs: Array | None) -> tuple[Array, ...]:
+        results[:] = f(*xs)
+        places[:] = [i for i, y in enumerate(results) if y is not None]
+        return tuple(results[i] for i in places)
+
+    results: list[Any] = []
+    found = torch.func.vmap(present, tuple(0 if b else None for b in batched))(*xs)
+    for i, y in zip(places, found, strict=True):
+        results[i] = y
+    return results
+
+
 def conform(g: Array | None, x: Array) -> Array | None:
     """The cotangent in the space of x: real where x is, summed over the axes that were broadcast."""
     if g is None:
@@ -174,7 +253,33 @@ def plain(t: Array) -> Array:
     return t.resolve_conj().resolve_neg().contiguous() if t.is_complex() or t.is_neg() else t
 
 
+# -- recorders: make_fx, torch.func.linearize, torch.jit.trace, torch.export -------------------------------------------------------
+
+
+def traced(x: object) -> bool:
+    """Whether what is computed now is recorded, to be run later on other values."""
+    return torch._C._get_dispatch_mode(_PROXY) is not None or torch._C._get_tracing_state() is not None or torch.compiler.is_exporting()
+
+
+_PROXY = torch._C._TorchDispatchModeKey.PROXY
+
+
+def insist(ok: Array, error: Callable[..., Exception], *numbers: Any) -> None:
+    raise _recorded()
+
+
+def _recorded() -> TypeError:
+    advice = (
+        "Call it outside of the recorded function. torch.func.jvp, vjp, vmap and their kin need no recording, nor does torch.compile, "
+        "which breaks its graph here."
+    )
+    came = "one that is recorded (torch.func.linearize, make_fx, torch.jit.trace, torch.export): its numbers would become constants"
+    return TypeError(got("a PyTorch call", "one whose numbers can be read now", came, advice))
+
+
 def asnumpy(x: Array) -> Any:
+    if traced(x):
+        raise _recorded()
     if not torch._C._are_functorch_transforms_active():
         return x.numpy(force=True)
     with torch._C._DisableFuncTorch():  # or detach would wrap a plain tensor, an index say, once more under a transform

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ldiv.arrays import adjoint
+from ldiv.arrays import adjoint, common_batch, spread
 from ldiv.deflation import reduced
 from ldiv.eigenproblem import Task
 from ldiv.rule import Array, Rule, Tree, bind, namespace
@@ -39,7 +39,8 @@ class Deflated(Rule):
         X, R, C = X @ Q, R @ Q, adjoint(Q) @ C @ Q
         W = reduced(self.task, (pA, pB, aids), theta, R, X, (gam, G, 2 * RESOLVED * doubt[..., H.shape[-1] :, None])) + X @ C
         M = adjoint(X) @ R - (theta[..., :, None] - theta[..., None, :]) * C
-        return W @ adjoint(Q), Q @ M @ adjoint(Q)
+        batch = common_batch(self.core, args)
+        return spread(W @ adjoint(Q), batch), spread(Q @ M @ adjoint(Q), batch)
 
     def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
         (pA, pB, H, X, _, _, *aids), (dpA, dpB, dH, dX, dR, dC, *_), (W, M) = args, tangents, out

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import alike, batch_of, broadcast, numpy_dtype
+from ldiv.arrays import alike, common_batch, join, numpy_dtype
 from ldiv.errors import NotDifferentiableError
 from ldiv.rule import Array, Rule, Tree, asnumpy, bind, frontend_of, insist, namespace
 
@@ -47,7 +47,7 @@ class Gaps(Rule):
         lam, others, doubt, coupling, scale, d = args
         xp, k = namespace(lam), lam.shape[-1]
         root = float(np.finfo(numpy_dtype(lam)).eps) ** 0.5
-        every = xp.concat([lam, others], axis=-1)
+        every = join(lam, others, 1)
         gap, unsure = lam[..., None, :] - every[..., :, None], doubt[..., None, :k] + doubt[..., :, None]
         own = xp.asarray(np.eye(*gap.shape[-2:]) > 0, **(alike(lam) | {"dtype": xp.bool}))
         looked = ~own if self.inside else ~(own | xp.asarray(np.arange(gap.shape[-2])[:, None] < k, **(alike(lam) | {"dtype": xp.bool})))
@@ -57,7 +57,7 @@ class Gaps(Rule):
         noise = (size <= NOISE * root**2 * scale) & (xp.abs(gap) <= root * xp.max(xp.abs(every), axis=-1)[..., None, None])
         dropped = (own | near | noise)[..., :k, :]
         R = xp.where(dropped, 0, 1 / xp.where(dropped, 1, gap[..., :k, :]))
-        batch = broadcast(batch_of(R, 2), batch_of(d, 1))  # of all arguments, as of every rule
+        batch = common_batch(self.core, args)
         return xp.broadcast_to(R, (*batch, k, k)) + 0, xp.broadcast_to(d, (*batch, k)) + 0
 
     def _spread(self, d: Array, rows: int) -> Array:

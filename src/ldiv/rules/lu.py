@@ -91,7 +91,7 @@ class LU(Rule):
 def rows(x: Array, order: Array) -> Array:
     """X[order], for each matrix of a batch."""
     if x.ndim == 2:  # PyTorch would spread the order over the columns first
-        return x[order]
+        return namespace(x).take(x, order, axis=0)
     return namespace(x).take_along_axis(x, order[..., None], axis=-2)
 
 

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import adjoint, alike, numpy_dtype
+from ldiv.arrays import adjoint, alike, numpy_dtype, take
 from ldiv.errors import got
 from ldiv.rule import Array, Rule, Tree, bind, frontend_of, insist, namespace
 from ldiv.structure import Structure, plus
@@ -109,14 +109,14 @@ def divided_differences(f: Function, theta: Array, m: int) -> Array:
     xp, k = namespace(theta), theta.shape[-1]
     table = _two_nodes(f, theta, m)
     index = np.sort(np.indices((k,) * (m + 1)), axis=0)
-    node = [_gather(theta, i) for i in index]
+    node = [take(theta, i) for i in index]
 
     def average(at: tuple[int, ...]) -> Array:
         """f[node[at[0]], node[at[1]], ...] for `at` that ascends: down to two different nodes."""
         first, *inner, last = sorted(set(at))
         if not inner:
             pairs = xp.reshape(table[at.count(first), at.count(last)][0], (*theta.shape[:-1], k * k))
-            return _gather(pairs, k * index[first] + index[last])
+            return take(pairs, k * index[first] + index[last])
         y, width = inner[0], node[last] - node[first]
         share = xp.where(width > 0, (node[y] - node[first]) / xp.where(width > 0, width, 1.0), 0.5)
         return share * average(tuple(sorted((*at[:-1], y)))) + (1 - share) * average(tuple(sorted((y, *at[1:]))))
@@ -124,13 +124,6 @@ def divided_differences(f: Function, theta: Array, m: int) -> Array:
     differences = average(tuple(range(m + 1))) if m else _values(f, theta)
     insist(xp.all(xp.isfinite(differences)), partial(_not_finite, m), xp.min(theta), xp.max(theta))
     return differences
-
-
-def _gather(x: Array, index: np.ndarray[Any, Any]) -> Array:
-    """x[..., index]."""
-    xp = namespace(x)
-    where = xp.asarray(index.ravel(), **{**alike(x), "dtype": xp.int32})
-    return xp.reshape(xp.take(x, where, axis=-1), (*x.shape[:-1], *index.shape))
 
 
 def _two_nodes(f: Function, theta: Array, m: int) -> dict[tuple[int, int], Known]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import numpy_dtype, real
+from ldiv.arrays import conj, numpy_dtype, real
 from ldiv.errors import overflowed
 from ldiv.finite import require_finite
 from ldiv.rule import Array, Rule, Tree, bind, insist, namespace
@@ -63,7 +63,7 @@ def inner(X: Array, Y: Array) -> Array:
     """Re tr(X^H Y), as one product of vectors: nothing of the size of X is made."""
     xp, n = namespace(X), X.shape[-1] ** 2
     x, y = (xp.reshape(z, (*z.shape[:-2], n)) for z in (X, Y))
-    return real(xp.vecdot(x, y))
+    return real(xp.matmul(conj(x)[..., None, :], y[..., None])[..., 0, 0])
 
 
 def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:

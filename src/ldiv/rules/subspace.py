@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import adjoint, batch_of, broadcast, numpy_dtype, real, spread
+from ldiv.arrays import adjoint, common_batch, join, numpy_dtype, real, spread
 from ldiv.eigenproblem import Task, choose
 from ldiv.errors import NotDifferentiableError
 from ldiv.rule import Array, Rule, Tree, asnumpy, bind, frontend_of, insist, namespace
@@ -100,7 +100,7 @@ class Defined(Rule):
             self._judge_basis(X, H, Y, gam)
             theta, Q = xp.linalg.eigh(H)
             self._judge_cut(theta, X, Y @ Q, real(xp.linalg.diagonal(adjoint(Q) @ gam @ Q)), *known)
-        batch = broadcast(batch_of(Y, 2), batch_of(gam, 2))
+        batch = common_batch(self.core, args)
         return spread(Y, batch) + 0, spread(gam, batch) + 0
 
     def _judge_basis(self, X: Array, H: Array, Y: Array, gam: Array) -> None:
@@ -118,8 +118,8 @@ class Defined(Rule):
         xp = namespace(X)
         beyond = adjoint(G) @ Y
         inside = xp.zeros_like(adjoint(X) @ Y)
-        x, y = (norm(z, axis=-2) for z in (xp.concat([X, G], axis=-1), Y))
-        coupling = xp.concat([inside, beyond], axis=-2)
+        x, y = join(*(norm(z, axis=-2) for z in (X, G)), 1), norm(Y, axis=-2)
+        coupling = join(inside, beyond, 2)
         Gaps(self.cotangent, self.on_degenerate, inside=False).kernel(theta, others, doubt, coupling, x[..., :, None] * y[..., None, :], d)
 
     def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:

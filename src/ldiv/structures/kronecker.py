@@ -116,14 +116,20 @@ def from_first(y: Array, count: int) -> Array:
 
 def second(x: Array, count: int) -> Array:
     xp, (*batch, rows, k) = namespace(x), x.shape
-    grid = xp.moveaxis(xp.reshape(x, (*batch, count, rows // count, k)), -3, -2)
+    grid = swapped(xp.reshape(x, (*batch, count, rows // count, k)))
     return xp.reshape(grid, (*batch, rows // count, count * k))
 
 
 def from_second(y: Array, count: int) -> Array:
     xp, (*batch, n, columns) = namespace(y), y.shape
-    grid = xp.moveaxis(xp.reshape(y, (*batch, n, count, columns // count)), -3, -2)
+    grid = swapped(xp.reshape(y, (*batch, n, count, columns // count)))
     return xp.reshape(grid, (*batch, count * n, columns // count))
+
+
+def swapped(x: Array) -> Array:
+    """(*batch, m, n, k) -> (*batch, n, m, k)."""
+    before = range(x.ndim - 3)
+    return namespace(x).permute_dims(x, (*before, x.ndim - 2, x.ndim - 3, x.ndim - 1))  # which, unlike moveaxis, every vmap knows
 
 
 def cases(draw: Any) -> Iterator[tuple[Kronecker, Tree]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import alike, batch_of, broadcast, conj, real, spread, transpose
+from ldiv.arrays import alike, batch_of, broadcast, conj, real, spread, take, transpose
 from ldiv.errors import NotSymmetricError
 from ldiv.pattern import Pattern
 from ldiv.rule import Array, Tree, insist, namespace
@@ -54,7 +54,8 @@ class Symmetric(Structure):
         """
         if u.shape[-1] > LOW and isinstance(self.base, Sparse) and (mirror := self.base.pattern.mirror) is not None:
             g = self.base.outer(p, u, v, need)
-            return (g + (conj(g[..., mirror]) if self.op == "H" else g[..., mirror])) / 2
+            swapped = take(g, mirror)
+            return (g + (conj(swapped) if self.op == "H" else swapped)) / 2
         batch = broadcast(batch_of(u, 2), batch_of(v, 2))
         u, v = spread(u, batch), spread(v, batch)
         xp = namespace(u)
