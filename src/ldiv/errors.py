@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import copyreg
+from typing import Any
+
 import numpy as np
 
 
-class SingularMatrixError(np.linalg.LinAlgError):
+class Portable(Exception):
+    """An error whose arguments make its message. Copied and pickled, as processes do with it, as message and attributes."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]  # __init__ is not called again
+
+
+class SingularMatrixError(Portable, np.linalg.LinAlgError):
     """The matrix is singular, or so close to it that no digit of a solution is certain."""
 
     def __init__(self, engine: str, evidence: str) -> None:
@@ -18,7 +28,7 @@ class SingularMatrixError(np.linalg.LinAlgError):
         )
 
 
-class NotPositiveDefiniteError(np.linalg.LinAlgError):
+class NotPositiveDefiniteError(Portable, np.linalg.LinAlgError):
     """The matrix was promised positive definite and is not."""
 
     def __init__(self, engine: str, evidence: str) -> None:
@@ -29,7 +39,7 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
         )
 
 
-class NotSymmetricError(ValueError):
+class NotSymmetricError(Portable, ValueError):
     """The matrix was promised symmetric or Hermitian and is not."""
 
     def __init__(self, defect: float, transpose: str) -> None:
@@ -55,7 +65,7 @@ OF_ROOTS = (
 )
 
 
-class ConvergenceError(np.linalg.LinAlgError):
+class ConvergenceError(Portable, np.linalg.LinAlgError):
     """An iteration did not reach the accuracy that was asked for."""
 
     def __init__(self, engine: str, iterations: int, residual: float | None, rtol: float, what: str = "", causes: str = OF_EIGENPAIRS) -> None:
