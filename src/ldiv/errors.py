@@ -85,6 +85,28 @@ class EngineError(ValueError):
     """No engine can do what was asked; the message says what each of them answered."""
 
 
+LONGEST = 60  # characters that a message shows of a value
+
+
+def shown(value: object) -> str:
+    """A value in a message: a short text, whatever it is."""
+    if hasattr(value, "shape"):
+        return f"{'the class ' if isinstance(value, type) else ''}{_name(value)} {_text(str, value.shape)}"
+    text = _text(repr, value)
+    return text if len(text) <= LONGEST else f"{_name(value)} {text[:LONGEST]} ..."
+
+
+def _name(value: object) -> str:
+    return (value if isinstance(value, type) else type(value)).__name__
+
+
+def _text(to_text: Any, value: object) -> str:
+    try:
+        return str(to_text(value))
+    except Exception:  # an integer of more than 4,300 digits, say, or anything in a class of somebody
+        return "that cannot be shown"
+
+
 def got(what: str, expected: str, received: object, advice: str) -> str:
     """One sentence for bad input: what, expected, got, do this."""
     return f"{what}: expected {expected}, got {received}. {advice}"
