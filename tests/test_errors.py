@@ -13,6 +13,7 @@ import torch
 import ldiv
 from ldiv.solver import engines
 from ldiv.structures import Dense, Diagonal, Triangular
+from ldiv.validate import together
 
 SENTENCE = r"expected .+, got .+\. [A-Z]\w* "
 N = 6
@@ -81,7 +82,7 @@ BAD: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "NumPy A, torch b": (TypeError, "one framework.+numpy.ndarray and torch.Tensor", lambda: ldiv.solve(A, t)),
     "torch A, NumPy b": (TypeError, "one framework.+numpy.ndarray and torch.Tensor", lambda: ldiv.solve(T, b)),
     "sparse NumPy A, torch b": (TypeError, "one framework.+numpy.ndarray and torch.Tensor", lambda: ldiv.solve(sparse(A), t)),
-    "two devices": (ValueError, "expected an array on meta.+ got one on cpu", lambda: ldiv.solve(T.to("meta"), t)),
+    "two devices": (ValueError, "expected an array on meta.+ got one on cpu", lambda: together("b", t, T.to("meta"))),
     "unknown assume_a": (ValueError, "assume_a: expected one of 'gen', .+ got 'spd'", lambda: ldiv.solve(A, b, assume_a="spd")),
     "assume_a of factorized": (ValueError, "assume_a: expected one of 'gen', .+ got 'spd'", lambda: ldiv.factorized(A, assume_a="spd")),
     "assume_a None": (ValueError, "assume_a: expected one of 'gen', .+ got None", lambda: ldiv.solve(A, b, assume_a=None)),  # type: ignore[arg-type]

@@ -141,8 +141,8 @@ def test_a_pattern_that_misses_an_entry_raises():
     [
         (r"the entry \(0, 3\)", ValueError, ([0, 1], [3, 1])),
         ("2 rows, 1 columns", ValueError, ([0, 1], [0])),
-        (r"integer rows \(nnz,\), got float64", TypeError, (np.array([0.5]), np.array([0]))),
-        (r"integer rows \(nnz,\), got int64 \(2, 2\)", TypeError, np.eye(2, dtype=int)[None].repeat(2, 0).tolist()),
+        (r"rows of pattern: expected a vector of integers, got 1 axes of float64", TypeError, (np.array([0.5]), np.array([0]))),
+        (r"rows of pattern: expected a vector of integers, got 2 axes of int64", TypeError, np.eye(2, dtype=int)[None].repeat(2, 0).tolist()),
         ("shape \\(2, 2\\)", ValueError, sp.eye_array(2)),
     ],
 )

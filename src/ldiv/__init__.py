@@ -21,6 +21,7 @@ from ldiv.errors import (
     SingularMatrixError,
 )
 from ldiv.explain import Explanation, explain
+from ldiv.factor_cache import cache_info, clear_cache, set_cache_limit
 from ldiv.factorizations import cho_factor, cho_solve, cholesky, ldl, lu, lu_factor, lu_factor_ex, lu_solve, qr
 from ldiv.factorized import Factorized, factorized
 from ldiv.gaussians import gaussian_kl, gaussian_logpdf
@@ -30,7 +31,6 @@ from ldiv.jacobians import detect_pattern, hessian, hvp, jacobian
 from ldiv.least_squares import lstsq
 from ldiv.linalg import solve, solve_triangular
 from ldiv.matrix import Matrix
-from ldiv.factor_cache import cache_info, clear_cache, set_cache_limit
 from ldiv.operators import LinearOperator
 from ldiv.precondition import preconditioner
 from ldiv.roots import implicit, root

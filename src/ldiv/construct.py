@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
-from ldiv.arrays import alike
-from ldiv.errors import got
+from ldiv.arrays import alike, batch_of, broadcast
+from ldiv.entries import compressed, coordinates, entries_of
+from ldiv.errors import got, shown
+from ldiv.matrix import Matrix
 from ldiv.pattern import Pattern
-from ldiv.rule import Array, asnumpy, is_array, namespace, public
+from ldiv.rule import Array, is_array, namespace, public
 from ldiv.sparse import SparseArray
 from ldiv.structures.sparse import Sparse
-from ldiv.validate import require_float
+from ldiv.validate import DTYPES, require_array, require_batches, require_float, require_int, require_shape, together
 
 Index = np.ndarray[Any, np.dtype[Any]]
 _made: weakref.WeakValueDictionary[Pattern, Sparse] = weakref.WeakValueDictionary()
@@ -23,7 +24,6 @@ _made: weakref.WeakValueDictionary[Pattern, Sparse] = weakref.WeakValueDictionar
 
 def _sparse(values: Array, rows: Index, cols: Index, shape: tuple[int, int], format: str) -> SparseArray:
     """Equal patterns share one structure, so that rebuilding an array in a loop keeps its symbolic work."""
-    require_float("values", values)
     pattern = Pattern(rows, cols, shape)
     structure = _made.get(pattern)
     if structure is None:
@@ -31,24 +31,10 @@ def _sparse(values: Array, rows: Index, cols: Index, shape: tuple[int, int], for
     return SparseArray(structure, values, format)
 
 
-def _index(name: str, i: Any) -> Index:
-    host = np.asarray(asnumpy(i) if is_array(i) else i)
-    if host.size == 0:
-        host = host.astype(np.int64)
-    if host.dtype.kind not in "iu" or host.ndim != 1:
-        raise TypeError(got(name, "a vector of integers", f"{host.ndim} axes of {host.dtype}", "Indices are int32 or int64."))
-    return host
-
-
-def _require_range(name: str, i: Index, size: int) -> None:
-    if len(i) and (i.min() < 0 or i.max() >= size):
-        raise ValueError(got(name, f"indices in 0 .. {size - 1}", f"{i.min()} .. {i.max()}", "Negative indices do not count from the end here."))
-
-
-def _shape(shape: Any) -> tuple[int, int]:
-    if not isinstance(shape, tuple | list) or len(shape) != 2 or any(int(s) != s or s < 0 for s in shape):
-        raise ValueError(got("shape", "(rows, columns)", repr(shape), "Batch axes belong to the values."))
-    return int(shape[0]), int(shape[1])
+def _parts(name: str, what: str, arg: Any, count: int) -> Any:
+    if not isinstance(arg, tuple | list) or len(arg) != count:
+        raise TypeError(got(name, what, shown(arg), "For another matrix use ldiv.asarray."))
+    return arg
 
 
 @public
@@ -64,43 +50,11 @@ def coo_array(arg: Any, shape: tuple[int, int] | None = None) -> SparseArray:
     array([[3., 0.],
            [0., 3.]])
     """
-    try:
-        values, (rows, cols) = arg
-    except (TypeError, ValueError):
-        raise TypeError(got("coo_array", "(values, (rows, columns))", type(arg).__name__, "For another matrix use ldiv.asarray.")) from None
-    rows, cols = _index("rows", rows), _index("columns", cols)
-    if len(rows) != len(cols):
-        raise ValueError(got("indices", "as many rows as columns", f"{len(rows)} and {len(cols)}", "Each entry has one of each."))
-    if shape is None:
-        if not len(rows):
-            raise ValueError(got("shape", "(rows, columns) where there are no entries", "None", "Pass it."))
-        shape = int(rows.max()) + 1, int(cols.max()) + 1
-    shape = _shape(shape)
-    _require_range("rows", rows, shape[0])
-    _require_range("columns", cols, shape[1])
-    return _sparse(values, rows, cols, shape, "coo")
-
-
-def _compressed(name: str, arg: Any, shape: tuple[int, int] | None, major: int) -> tuple[Array, Index, Index, tuple[int, int]]:
-    try:
-        values, indices, indptr = arg
-    except (TypeError, ValueError):
-        raise TypeError(got(name, "(values, indices, indptr)", type(arg).__name__, "For another matrix use ldiv.asarray.")) from None
-    indices, indptr = _index("indices", indices), _index("indptr", indptr)
-    if not len(indptr) or indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
-        raise ValueError(
-            got("indptr", f"0 = indptr[0] <= ... <= indptr[-1] = {len(indices)}", str(indptr[:5].tolist()) + " ...", "It counts the indices.")
-        )
-    if shape is None:
-        minor = int(indices.max()) + 1 if len(indices) else 0
-        shape = (len(indptr) - 1, minor) if major == 0 else (minor, len(indptr) - 1)
-    shape = _shape(shape)
-    if len(indptr) != shape[major] + 1:
-        raise ValueError(
-            got("indptr", f"{shape[major] + 1} numbers for shape {shape}", str(len(indptr)), "One more than rows (csr) or columns (csc).")
-        )
-    _require_range("indices", indices, shape[1 - major])
-    return values, indices, np.repeat(np.arange(shape[major]), np.diff(indptr)), shape
+    what = "(values, (rows, columns))"
+    values, at = _parts("coo_array", what, arg, 2)
+    if not isinstance(at, tuple | list | np.ndarray) or len(at) != 2:
+        raise TypeError(got("coo_array", what, f"{shown(at)} for the second", "Rows and columns are two vectors."))
+    return _sparse(*coordinates("", require_float("values", values), at, shape))
 
 
 @public
@@ -112,8 +66,8 @@ def csr_array(arg: Any, shape: tuple[int, int] | None = None) -> SparseArray:
     array([[0., 1.],
            [2., 0.]])
     """
-    values, cols, rows, shape = _compressed("csr_array", arg, shape, 0)
-    return _sparse(values, rows, cols, shape, "csr")
+    values, indices, indptr = _parts("csr_array", "(values, indices, indptr)", arg, 3)
+    return _sparse(*compressed("", require_float("values", values), indices, indptr, shape, "csr"))
 
 
 @public
@@ -125,8 +79,8 @@ def csc_array(arg: Any, shape: tuple[int, int] | None = None) -> SparseArray:
     array([[0., 0.],
            [1., 2.]])
     """
-    values, rows, cols, shape = _compressed("csc_array", arg, shape, 1)
-    return _sparse(values, rows, cols, shape, "csc")
+    values, indices, indptr = _parts("csc_array", "(values, indices, indptr)", arg, 3)
+    return _sparse(*compressed("", require_float("values", values), indices, indptr, shape, "csc"))
 
 
 @public
@@ -143,20 +97,25 @@ def diags_array(diagonals: Any, *, offsets: Any = 0, shape: tuple[int, int] | No
            [ 0.,  0.,  2.]])
     """
     single = is_array(diagonals)
+    if not (single or isinstance(diagonals, tuple | list)):
+        raise TypeError(got("diagonals", "an array or a sequence of arrays", shown(diagonals), "Each has the offset of the same place."))
     arrays: Sequence[Array] = [diagonals] if single else list(diagonals)
-    at = [int(k) for k in np.atleast_1d(offsets)]
+    at = _offsets(offsets)
     if len(arrays) != len(at) or len(set(at)) < len(at) or not arrays:
-        raise ValueError(got("diags_array", "one array for each of the different offsets", f"{len(arrays)} and {at}", "Match them."))
+        raise ValueError(got("offsets", "one for each of the diagonals, all different", f"{at} for {len(arrays)}", "Match them."))
+    batch: tuple[int, ...] = ()
     for d in arrays:
         if require_float("diagonals", d).ndim == 0:
             raise ValueError(got("diagonals", "arrays (..., length)", "a scalar", "Use an array of length 1."))
+        together("diagonals", d, arrays[0])
+        require_batches("diagonals", batch, batch_of(d, 1))
+        batch = broadcast(batch, batch_of(d, 1))
     if shape is None:
         n = max(d.shape[-1] + abs(k) for d, k in zip(arrays, at, strict=True))
         shape = n, n
-    m, n = _shape(shape)
+    m, n = require_shape("shape", shape)
     rows, cols, values = [], [], []
     xp = namespace(arrays[0])
-    batch = np.broadcast_shapes(*(tuple(d.shape[:-1]) for d in arrays))
     for d, k in zip(arrays, at, strict=True):
         length = max(min(m + min(k, 0), n - max(k, 0)), 0)
         if d.shape[-1] not in (1, length):
@@ -177,7 +136,13 @@ def eye_array(m: int, n: int | None = None, *, k: int = 0, dtype: Any = np.float
     array([[1., 0.],
            [0., 1.]])
     """
-    m, n = _shape((m, m if n is None else n))
+    m = require_int("m", m, 0)
+    m, n = require_shape("shape", (m, m if n is None else require_int("n", n, 0)))
+    k = require_int("k", k)
+    if like is not None:
+        require_float("like", like)
+    elif (dtype := _dtype(dtype)) not in DTYPES:
+        raise TypeError(got("dtype", "one of " + ", ".join(DTYPES), dtype, "For arrays of another framework give one as `like`."))
     length = max(min(m + min(k, 0), n - max(k, 0)), 0)
     ones = np.ones(length, dtype=dtype) if like is None else namespace(like).ones(length, **alike(like))
     return _sparse(ones, np.arange(length) + max(-k, 0), np.arange(length) + max(k, 0), (m, n), "coo")
@@ -199,19 +164,11 @@ def asarray(x: Any) -> SparseArray:
     """
     if isinstance(x, SparseArray):
         return x
-    if scipy.sparse.issparse(x):
-        return _from_scipy(x)
-    if hasattr(x, "n_sparse"):
-        return _from_jax(x)
-    layout = str(getattr(x, "layout", "")).rpartition(".")[2]
-    if layout == "sparse_coo":
-        x = x.coalesce()
-        rows, cols = asnumpy(x.indices())
-        return _sparse(x.values(), rows, cols, tuple(x.shape), "coo")
-    if layout == "sparse_csr":
-        return csr_array((x.values(), x.col_indices(), x.crow_indices()), shape=tuple(x.shape))
-    if layout == "sparse_csc":
-        return csc_array((x.values(), x.row_indices(), x.ccol_indices()), shape=tuple(x.shape))
+    if (found := entries_of("asarray", x)) is not None:
+        require_float("values", found.values)
+        return _sparse(*found)
+    if isinstance(x, Matrix):
+        raise TypeError(got("asarray", "a sparse matrix or an array", repr(x), "Its entries are not at hand: it is a matrix as it is."))
     if require_float("asarray", x).ndim < 2:
         raise ValueError(got("asarray", "a matrix (..., m, n)", f"shape {tuple(x.shape)}", "Add the missing axis."))
     m, n = x.shape[-2:]
@@ -219,27 +176,15 @@ def asarray(x: Any) -> SparseArray:
     return _sparse(namespace(x).reshape(x, (*x.shape[:-2], m * n)), rows, cols, (m, n), "coo")
 
 
-def _from_jax(x: Any) -> SparseArray:
-    """BCOO pads with indices out of range, BCSR behind the last row; the padding is left out."""
-    if x.n_batch or x.n_dense:
-        raise ValueError(
-            got("asarray", "a matrix of numbers", f"{x.n_batch} batch and {x.n_dense} dense axes", "Convert one matrix, under jax.vmap.")
-        )
-    if hasattr(x, "indptr"):
-        indptr = asnumpy(x.indptr)
-        return csr_array((x.data[: indptr[-1]], asnumpy(x.indices)[: indptr[-1]], indptr), shape=x.shape)
-    indices = asnumpy(x.indices)
-    inside = (indices < np.array(x.shape)).all(axis=1)
-    values, indices = (x.data, indices) if inside.all() else (x.data[np.flatnonzero(inside)], indices[inside])
-    return coo_array((values, (indices[:, 0], indices[:, 1])), shape=x.shape)
+def _offsets(offsets: Any) -> list[int]:
+    """One number, or a sequence or an array of them."""
+    if isinstance(offsets, tuple | list) or (is_array(offsets) and require_array("offsets", offsets).ndim == 1):
+        return [require_int("offsets", k) for k in offsets]
+    return [require_int("offsets", offsets)]
 
 
-def _from_scipy(x: Any) -> SparseArray:
-    if x.ndim != 2:
-        raise ValueError(got("asarray", "a sparse matrix with two axes", f"{x.ndim}", "Reshape it first."))
-    if x.format == "csr":
-        return csr_array((x.data, x.indices, x.indptr), shape=x.shape)
-    if x.format == "csc":
-        return csc_array((x.data, x.indices, x.indptr), shape=x.shape)
-    coo = x.tocoo()
-    return coo_array((coo.data, (coo.row, coo.col)), shape=coo.shape)
+def _dtype(dtype: Any) -> str:
+    try:
+        return str(np.dtype(dtype))
+    except Exception:
+        return shown(dtype)

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import copyreg
+from typing import Any
+
 import numpy as np
 
 
-class SingularMatrixError(np.linalg.LinAlgError):
+class Portable(Exception):
+    """An error whose arguments make its message. Copied and pickled, as processes do with it, as message and attributes."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]  # __init__ is not called again
+
+
+class SingularMatrixError(Portable, np.linalg.LinAlgError):
     """The matrix is singular, or so close to it that no digit of a solution is certain.
 
     `certain`: whoever found it has shown it, an empty row say, so that no other engine need be asked.
@@ -22,7 +32,7 @@ class SingularMatrixError(np.linalg.LinAlgError):
         )
 
 
-class NotPositiveDefiniteError(np.linalg.LinAlgError):
+class NotPositiveDefiniteError(Portable, np.linalg.LinAlgError):
     """The matrix was promised positive definite and is not."""
 
     def __init__(self, engine: str, evidence: str) -> None:
@@ -33,7 +43,7 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
         )
 
 
-class NotSymmetricError(ValueError):
+class NotSymmetricError(Portable, ValueError):
     """The matrix was promised symmetric or Hermitian and is not."""
 
     def __init__(self, defect: float, transpose: str) -> None:
@@ -70,7 +80,7 @@ def overflowed(what: str) -> LinAlgOverflowError:
     )
 
 
-class ConvergenceError(np.linalg.LinAlgError):
+class ConvergenceError(Portable, np.linalg.LinAlgError):
     """An iteration did not reach the accuracy that was asked for."""
 
     def __init__(self, engine: str, iterations: int, residual: float | None, rtol: float, what: str = "", causes: str = OF_EIGENPAIRS) -> None:
@@ -88,6 +98,28 @@ class NotDifferentiableError(ValueError):
 
 class EngineError(ValueError):
     """No engine can do what was asked; the message says what each of them answered."""
+
+
+LONGEST = 60  # characters that a message shows of a value
+
+
+def shown(value: object) -> str:
+    """A value in a message: a short text, whatever it is."""
+    if hasattr(value, "shape"):
+        return f"{'the class ' if isinstance(value, type) else ''}{_name(value)} {_text(str, value.shape)}"
+    text = _text(repr, value)
+    return text if len(text) <= LONGEST else f"{_name(value)} {text[:LONGEST]} ..."
+
+
+def _name(value: object) -> str:
+    return (value if isinstance(value, type) else type(value)).__name__
+
+
+def _text(to_text: Any, value: object) -> str:
+    try:
+        return str(to_text(value))
+    except Exception:  # an integer of more than 4,300 digits, say, or anything in a class of somebody
+        return "that cannot be shown"
 
 
 def got(what: str, expected: str, received: object, advice: str) -> str:

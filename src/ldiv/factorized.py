@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from ldiv import solver
@@ -12,7 +13,7 @@ from ldiv.inverse import Inverse
 from ldiv.linalg import require_method, solved
 from ldiv.matrix import Matrix, as_matrix
 from ldiv.promise import definiteness, promised
-from ldiv.rule import Array, Tree, bind, leaves, namespace, public, snapshot, unrecorded
+from ldiv.rule import Array, Tree, bind, copied, leaves, namespace, public, snapshot, unrecorded
 from ldiv.rules.logabsdet import LogAbsDet
 from ldiv.rules.solve import solve as solve_rule
 from ldiv.structure import Structure
@@ -59,6 +60,13 @@ class Factorized:
         self._holder = Holder()
         with unrecorded(), holding(self._holder):  # apart: whoever records sees the solves, not the factoring
             solve_rule(structure, params, no_columns, assume_a, method)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The matrix travels, its factor is made anew."""
+        return Factorized, (self._structure, self._params, self._assume_a, self._method)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Factorized:
+        return Factorized(copy.deepcopy(self._structure, memo), copied(self._params, memo), self._assume_a, self._method)
 
     @public
     def solve(self, b: Array, trans: Any = "N") -> Array:

@@ -24,7 +24,7 @@ from ldiv.errors import got
 from ldiv.linalg import Iteration, posed
 from ldiv.matrix import as_matrix
 from ldiv.promise import definiteness, promised
-from ldiv.rule import Array, Tree, asnumpy, bind, leaves, public, rebuild, traced
+from ldiv.rule import Array, ArrayHolder, Tree, asnumpy, bind, leaves, public, rebuild, traced
 from ldiv.rules.solve import Solve
 from ldiv.structure import matmul, outer
 from ldiv.validate import require_option, require_square
@@ -35,7 +35,7 @@ DELAY = 10  # times the tolerance: where the delayed iterates are taken
 
 
 @dataclass(frozen=True)
-class GradientError:
+class GradientError(ArrayHolder):
     """The gradient of a loose solve beside another one, and how far apart they are.
 
     x, u: solution and adjoint solution. gradient: (A_bar, b_bar) from these, A_bar like A. other: the corrected gradient, or the

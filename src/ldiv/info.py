@@ -14,7 +14,7 @@ from ldiv.arrays import alike, batch_of, broadcast, numpy_dtype
 from ldiv.condition import one_norm
 from ldiv.holder import Owner, holding
 from ldiv.journal import Entry
-from ldiv.rule import Array, Tree, asnumpy, leaves, namespace, rebuild, snapshot
+from ldiv.rule import Array, ArrayHolder, Tree, asnumpy, constant, leaves, namespace, rebuild, snapshot
 from ldiv.structure import Structure, matmul
 
 
@@ -48,7 +48,10 @@ def solve_info(structure: Structure, params: Tree, b: Array, x: Array, assume_a:
     if b.ndim == 1:
         b, x = b[:, None], x[:, None]
     residual, b, x = (asnumpy(y).astype(np.result_type(asnumpy(y), np.float64)) for y in (b - matmul(structure, params, x), b, x))
-    matrix = Estimated(structure, snapshot(params), assume_a, method, keeper)  # its condition may be asked for when the arrays hold other numbers
+    own = snapshot(
+        rebuild(structure.core, [constant(x) for x in leaves(params)])
+    )  # the condition may be asked for when the arrays hold other numbers
+    matrix = Estimated(structure, own, assume_a, method, keeper)
     r_size, b_size, x_size = (np.abs(y).sum(-2) for y in (residual, b, x))
     size = matrix.norm * x_size + b_size
     lengths = np.linalg.norm(residual, axis=-2) / _or_one(np.linalg.norm(b, axis=-2))
@@ -62,7 +65,7 @@ def _or_one(size: Any) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Estimated:
+class Estimated(ArrayHolder):
     """The 1-norm of a matrix and of its inverse, the largest of a batch."""
 
     structure: Structure

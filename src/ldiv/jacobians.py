@@ -9,7 +9,8 @@ import numpy as np
 
 from ldiv.arrays import alike, is_complex, numpy_dtype
 from ldiv.colouring import Compression, compression
-from ldiv.errors import got
+from ldiv.entries import Index, entries_of, index_vector
+from ldiv.errors import got, shown
 from ldiv.pattern import Pattern
 from ldiv.rule import Array, asnumpy, frontend_of, namespace, public
 from ldiv.rules.agreed import agreed
@@ -29,7 +30,7 @@ def jacobian(f: Function, x: Array, *, mode: str = "auto", pattern: Any = None) 
         J_ij = d f_i / d x_j
 
     f: from a real PyTorch or JAX array (n,) to (m,), through ldiv or not. Returns an array (m, n), or with a pattern a SparseArray on it.
-    pattern: a SparseArray, a scipy.sparse matrix or a pair (rows, columns), wherever J may not be zero; see `detect_pattern`.
+    pattern: a SparseArray, a sparse matrix of SciPy, PyTorch or JAX, or a pair (rows, columns), wherever J may not be zero; see `detect_pattern`.
     mode: "forward" (one product for each column, or colour of columns), "reverse" (for each row, or colour of rows), "both" (long rows
     in reverse, the rest forward), or the one that takes fewest.
     Differentiable in x, and in what f closes over, as far as f is: a Newton step is ldiv.solve(ldiv.jacobian(f, x, pattern=P), -f(x)).
@@ -179,17 +180,7 @@ def dense_values(f: Function, x: Array, size: int, mode: str) -> Array:
 
 
 def on_pattern(pattern: Any, shape: tuple[int, int]) -> Sparse:
-    if isinstance(pattern, SparseArray):
-        rows, cols, own = pattern.row, pattern.col, tuple(pattern.structure.shape)
-    elif hasattr(pattern, "tocoo"):
-        entries = pattern.tocoo()
-        rows, cols, own = entries.row, entries.col, tuple(entries.shape)
-    elif isinstance(pattern, tuple | list) and len(pattern) == 2:
-        (rows, cols), own = (_indices(name, v) for name, v in zip(("rows", "columns"), pattern, strict=True)), shape
-        if len(rows) != len(cols):
-            raise ValueError(got("pattern", "a row and a column for each entry", f"{len(rows)} rows, {len(cols)} columns", "They go together."))
-    else:
-        raise TypeError(got("pattern", "a sparse matrix or a pair (rows, columns)", type(pattern).__name__, "ldiv.detect_pattern makes one."))
+    rows, cols, own = _places(pattern, shape)
     outside = np.flatnonzero((rows < 0) | (rows >= shape[0]) | (cols < 0) | (cols >= shape[1]))
     if own != shape or len(outside):
         came = f"shape {own}" if own != shape else f"the entry ({rows[outside[0]]}, {cols[outside[0]]})"
@@ -197,15 +188,23 @@ def on_pattern(pattern: Any, shape: tuple[int, int]) -> Sparse:
     known = getattr(pattern, "structure", None)
     if isinstance(known, Sparse) and not known.pattern.has_duplicates:
         return known  # and what is kept on it
-    places = np.unique(np.asarray(rows, np.int64) * shape[1] + cols)
+    places = np.unique(rows.astype(np.int64) * shape[1] + cols.astype(np.int64))
     return Sparse(Pattern(places // shape[1], places % shape[1], shape))
 
 
-def _indices(name: str, v: Any) -> Array:
-    v = np.asarray(v)
-    if v.ndim != 1 or (v.size and v.dtype.kind not in "iu"):
-        raise TypeError(got("pattern", f"integer {name} (nnz,)", f"{v.dtype} {v.shape}", "A dense mask M gives np.nonzero(M)."))
-    return v.astype(np.int64)
+def _places(pattern: Any, shape: tuple[int, int]) -> tuple[Index, Index, tuple[int, int]]:
+    """Rows and columns, and the shape of the matrix whose they are."""
+    if isinstance(pattern, SparseArray):
+        m, n = pattern.structure.shape
+        return pattern.row, pattern.col, (m, n)
+    if (found := entries_of("pattern", pattern)) is not None:
+        return found.rows, found.cols, found.shape
+    if not isinstance(pattern, tuple | list) or len(pattern) != 2:
+        raise TypeError(got("pattern", "a sparse matrix or a pair (rows, columns)", shown(pattern), "ldiv.detect_pattern makes one."))
+    rows, cols = (index_vector(f"{name} of pattern", v) for name, v in zip(("rows", "columns"), pattern, strict=True))
+    if len(rows) != len(cols):
+        raise ValueError(got("pattern", "a row and a column for each entry", f"{len(rows)} rows, {len(cols)} columns", "They go together."))
+    return rows, cols, shape
 
 
 def _compressed(f: Function, x: Array, structure: Sparse, mode: str) -> SparseArray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ldiv.arrays import alike, batch_of, broadcast, is_complex, numpy_dtype, transpose
 from ldiv.errors import got
-from ldiv.rule import Array, Tree, announce, frontend_of, is_array, leaves, namespace, public, rebuild
+from ldiv.rule import Array, ArrayHolder, Tree, announce, frontend_of, is_array, leaves, namespace, public, rebuild
 from ldiv.structure import Structure, matmul
 from ldiv.structures.dense import Dense
 from ldiv.structures.product import Product
@@ -20,12 +20,13 @@ from ldiv.validate import as_block, require_batches, require_float, require_ours
 NUMBERS = (int, float, complex, np.number)
 
 
-class Matrix:
+class Matrix(ArrayHolder):
     """The matrix S(p) for any structure S and its parameters p, a nested tuple of arrays.
 
     `A @ x` is differentiable in p and x, in every mode. `A.T`, `A.H` and `A.conj()` share the parameters. `A + B`, `A - B`, `c * A`,
     `A / c` and `A @ B` are matrices again, made of A and B, whatever their structures; nothing is computed until they are used.
     A matrix is a view of the arrays that it was made of: writing to them changes it, and all that share them.
+    Pickled and copied with their parameters and without what is remembered; a deep copy stands outside the graph of the original.
 
     >>> import ldiv, numpy as np
     >>> D = ldiv.Matrix(ldiv.structures.Diagonal(3), np.array([1.0, 2.0, 4.0]))

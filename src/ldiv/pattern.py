@@ -43,6 +43,10 @@ class Pattern:
     def __hash__(self) -> int:
         return self._hash
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is remembered does not travel; the hash would be wrong, as that of bytes is another one in every process."""
+        return {"rows": self.rows, "cols": self.cols, "shape": self.shape}
+
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True

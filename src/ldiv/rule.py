@@ -21,6 +21,8 @@ and the dense kernels lu_factor, lu_solve, cholesky and solve_triangular. A fram
     device(x)                 where engines find the values of x
     loop(going, body, state)  while going(state): state = body(state), for a tuple of arrays
     tell(f, *xs)              call f with the values of xs when they are there
+    constant(x)               x, cut off from the derivative
+    copied(x, memo)           a deep copy of x, also where x is the result of a differentiable operation
 
 and a framework that differentiates functions of its users, for operators and Jacobians,
 
@@ -32,6 +34,7 @@ and a framework that differentiates functions of its users, for operators and Ja
 
 from __future__ import annotations
 
+import copy
 import importlib
 import pkgutil
 import sys
@@ -197,6 +200,8 @@ def _complete(frontend: ModuleType) -> ModuleType:
     vars(frontend).setdefault("tell", lambda f, *xs: f(*xs))
     vars(frontend).setdefault("vmap", _vmap)
     vars(frontend).setdefault("call", lambda f, *xs: f(*xs))
+    vars(frontend).setdefault("constant", lambda x: x)
+    vars(frontend).setdefault("copied", copy.deepcopy)
     for name in ("vjp", "jvp"):
         vars(frontend).setdefault(name, partial(_cannot, frontend.__name__.rpartition(".")[2]))
     return frontend
@@ -242,6 +247,11 @@ def asnumpy(x: Array) -> np.ndarray[Any, Any]:
     """The values of x as a NumPy array, cut off from the derivative."""
     values: np.ndarray[Any, Any] = frontend_of(x).asnumpy(x)
     return values
+
+
+def constant(x: Array) -> Array:
+    """x, cut off from the derivative."""
+    return frontend_of(x).constant(x)
 
 
 def on_host(f: Callable[..., Any], specs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...], *arrays: Array) -> tuple[Array, ...]:
@@ -323,6 +333,23 @@ def on_announce(listen: Callable[[type, Flatten, Unflatten], None]) -> None:
     _listeners.append(listen)
     for announced in _trees:
         listen(*announced)
+
+
+class ArrayHolder:
+    """What holds arrays, and can be copied deeply with them: where they are results in a graph, the copies are leaves, as in pickling."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        twin = memo[id(self)] = object.__new__(type(self))
+        for name, value in vars(self).items():
+            object.__setattr__(twin, name, copied(value, memo))  # past the lock of a frozen dataclass
+        return twin
+
+
+def copied(tree: Any, memo: dict[int, Any]) -> Any:
+    """A deep copy of a nested tuple of arrays and other things."""
+    if type(tree) is tuple:
+        return tuple(copied(branch, memo) for branch in tree)
+    return frontend_of(tree).copied(tree, memo) if is_array(tree) else copy.deepcopy(tree, memo)
 
 
 def namespace(x: Array) -> Any:

@@ -32,10 +32,10 @@ import numpy as np
 from ldiv import journal, krylov
 from ldiv.analyses import analysed
 from ldiv.arrays import alike, batch_of, broadcast, conj, device_of, fold, is_complex, numpy_dtype, real, unfold
-from ldiv.errors import EngineError, SingularMatrixError, overflowed
+from ldiv.errors import EngineError, overflowed
 from ldiv.escalation import Attempt, Escalating
-from ldiv.finite import all_finite, require_finite
 from ldiv.factor_cache import counts, remembered
+from ldiv.finite import all_finite, require_finite
 from ldiv.options import Options
 from ldiv.rule import Array, Tree, insist, leaves, namespace, on_host, rebuild, traced
 from ldiv.structure import Structure

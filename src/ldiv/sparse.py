@@ -11,6 +11,7 @@ import numpy as np
 
 from ldiv import indexing
 from ldiv.arrays import conj, numpy_dtype, take
+from ldiv.entries import require_values
 from ldiv.errors import got
 from ldiv.matrix import NUMBERS, Matrix
 from ldiv.rule import Array, asnumpy, frontend_of, is_array, namespace, public
@@ -46,11 +47,7 @@ class SparseArray(Matrix):
 
     def __init__(self, structure: Structure, data: Array, format: str = "coo") -> None:
         data = require_float("values", data)
-        if data.ndim == 0 or data.shape[-1] != self._base(structure).pattern.nnz:
-            nnz = self._base(structure).pattern.nnz
-            raise ValueError(
-                got("values", f"shape (..., {nnz}), one for each entry of the pattern", str(tuple(data.shape)), "Keep the order of the pattern.")
-            )
+        require_values("values", data, self._base(structure).pattern.nnz)
         super().__init__(structure, data)
         self.format = format
 

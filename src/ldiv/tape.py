@@ -57,6 +57,12 @@ class Tape:
     def __len__(self) -> int:
         return len(self._room)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Steps lead back into the buffers of their caller, which a copy would not have."""
+        if len(self):
+            raise TypeError(got("a copy of a Tape", "one without operations", repr(self), "Call reverse first."))
+        return Tape, ()
+
     def __repr__(self) -> str:
         return f"Tape({len(self)} operations)"
 

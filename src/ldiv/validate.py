@@ -2,18 +2,101 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from typing import Any
 
 import numpy as np
 
 from ldiv.arrays import broadcast, device_of, numpy_dtype
-from ldiv.errors import got
+from ldiv.errors import got, shown
 from ldiv.rule import Array, frontend_of, is_array, namespace
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 PROMISES = ("gen", "sym", "her", "pos", "diagonal", "upper triangular", "lower triangular")
+PLAIN = (np.ndarray, np.memmap)
 _accepted: set[object] = set()  # the frameworks' own names of these dtypes
 _TRANS = {"N": "N", "T": "T", "H": "H", "C": "H", 0: "N", 1: "T", 2: "H"}
+LARGEST = np.iinfo(np.intp).max
+STATIC = "It is static: not an array of a framework."
+
+
+# -- flags, numbers and names ------------------------------------------------------------------------------------------------------
+
+
+def require_flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(got(name, "True or False", shown(value), STATIC))
+    return bool(value)
+
+
+def require_int(name: str, value: object, low: int = -LARGEST, high: int = LARGEST, *, what: str = "", advice: str = STATIC) -> int:
+    """A Python integer: what can be an index, but no truth value."""
+    number = _index(value)
+    if number is None or not low <= number <= high:
+        bounds = f"an integer from {low} to {high}" if high < LARGEST else "an integer" + f" >= {low}" * (low > -LARGEST)
+        raise ValueError(got(name, what or bounds, shown(value), advice))
+    return number
+
+
+def _index(value: Any) -> int | None:
+    if isinstance(value, bool) or str(getattr(value, "dtype", "")).endswith("bool"):
+        return None
+    try:
+        return operator.index(value)
+    except Exception:  # a TypeError, or what a framework raises where there is no number
+        return None
+
+
+def require_number(name: str, value: object, low: float = -math.inf, *, above: bool = False, advice: str = STATIC) -> float:
+    """A finite real number of Python or NumPy, at least `low`, or `above` it."""
+    plain = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    try:
+        number = float(value) if plain else math.nan
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number) or number < low or (above and number == low):
+        bounds = "" if low == -math.inf else f" > {low:g}" if above else f" >= {low:g}"
+        raise ValueError(got(name, "a finite real number" + bounds, shown(value), advice))
+    return number
+
+
+def require_option(name: str, value: object, options: tuple[str, ...]) -> str:
+    if not isinstance(value, str) or value not in options:
+        raise ValueError(got(name, "one of " + ", ".join(map(repr, options)), shown(value), "Choose one of these."))
+    return value
+
+
+def require_callable(name: str, f: object, what: str, advice: str) -> None:
+    if not callable(f):
+        raise TypeError(got(name, what, shown(f), advice))
+
+
+def transposition(trans: object, name: str = "trans") -> str:
+    """SciPy's names for op(A): N or 0, T or 1, H or C or 2."""
+    op = _TRANS.get(trans if isinstance(trans, str) else _index(trans))  # type: ignore[arg-type]
+    if op is None:
+        raise ValueError(got(name, "'N', 'T' or 'H' (0, 1 or 2)", shown(trans), "Choose one of these."))
+    return op
+
+
+# -- shapes ------------------------------------------------------------------------------------------------------------------------
+
+
+def require_shape(name: str, shape: object) -> tuple[int, int]:
+    """(rows, columns), whose product counts the places of entries."""
+    sizes = [-1 if (size := _index(s)) is None else size for s in shape] if isinstance(shape, tuple | list) else []
+    if len(sizes) != 2 or min(sizes) < 0 or math.prod(sizes) > LARGEST:
+        raise ValueError(got(name, "(rows, columns), integers whose product is below 2^63", shown(shape), "Batch axes belong to the values."))
+    return sizes[0], sizes[1]
+
+
+def require_square(name: str, shape: tuple[int, int]) -> None:
+    if shape[0] != shape[1]:
+        raise ValueError(got(name, "a square matrix", f"{shape[0]} x {shape[1]}", "A rectangular system is a least-squares problem."))
+
+
+# -- arrays ------------------------------------------------------------------------------------------------------------------------
 
 
 def require_ours(name: str, x: object) -> None:
@@ -22,11 +105,26 @@ def require_ours(name: str, x: object) -> None:
         raise TypeError(got(name, "an array or an ldiv matrix", f"a sparse {type(x).__name__}", "Make it one with ldiv.asarray."))
 
 
-def require_float(name: str, x: object) -> Array:
-    """x, an array of a framework in one of the four floating dtypes."""
+def require_array(name: str, x: object) -> Array:
+    """x, an array with values."""
     require_ours(name, x)
     if not is_array(x):
-        raise TypeError(got(name, "a NumPy, PyTorch or JAX array", type(x).__name__, "Convert it with the array library of your choice."))
+        raise TypeError(got(name, "a NumPy, PyTorch or JAX array", _name(x), "Convert it with the array library of your choice."))
+    if isinstance(x, np.ndarray) and type(x) not in PLAIN:
+        advice = "Subclasses have a meaning of their own: convert it, for instance with numpy.asarray."
+        raise TypeError(got(name, "a plain NumPy array", f"{type(x).__module__}.{type(x).__qualname__}", advice))
+    if getattr(x, "is_meta", False):
+        raise TypeError(got(name, "an array with values", "a tensor on the meta device", "It has a shape only: make it on a device with memory."))
+    return x
+
+
+def _name(x: object) -> str:
+    return f"the class {x.__name__}" if isinstance(x, type) else type(x).__name__
+
+
+def require_float(name: str, x: object) -> Array:
+    """x, an array of a framework in one of the four floating dtypes."""
+    require_array(name, x)
     if x.dtype not in _accepted:  # type: ignore[attr-defined]
         dtype = str(x.dtype).rpartition(".")[2]  # type: ignore[attr-defined]
         if dtype in DTYPES:
@@ -34,23 +132,6 @@ def require_float(name: str, x: object) -> Array:
             return x
         raise TypeError(got(name, "one of " + ", ".join(DTYPES), dtype, "Convert it, for instance to float64."))
     return x
-
-
-def require_option(name: str, value: object, options: tuple[str, ...]) -> None:
-    if value not in options:
-        raise ValueError(got(name, "one of " + ", ".join(map(repr, options)), repr(value), "Choose one of these."))
-
-
-def transposition(trans: object) -> str:
-    """SciPy's names for op(A): N or 0, T or 1, H or C or 2."""
-    if not isinstance(trans, str | int) or trans not in _TRANS:
-        raise ValueError(got("trans", "'N', 'T' or 'H' (0, 1 or 2)", repr(trans), "Choose one of these."))
-    return _TRANS[trans]
-
-
-def require_square(name: str, shape: tuple[int, int]) -> None:
-    if shape[0] != shape[1]:
-        raise ValueError(got(name, "a square matrix", f"{shape[0]} x {shape[1]}", "A rectangular system is a least-squares problem."))
 
 
 def as_block(name: str, x: Any, n: int, like: Array) -> tuple[Array, bool]:

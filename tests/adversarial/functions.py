@@ -153,9 +153,7 @@ FUNCTIONS: dict[str, Function] = {
         lambda d, e, m: _magnitudes(ldiv.eigsh(tridiagonal(d, e), 2, M=tridiagonal(m, e / 9), sigma=0.0)), (D, E, 1 + D / 9)
     ),
     "eigsh, sparse, arpack": Function(lambda d: ldiv.eigsh(tridiagonal(d, d[1:] / 50), 2, which="SA", method="arpack")[0], (FAR,)),
-    "lobpcg": Function(
-        lambda d: _magnitudes(ldiv.lobpcg(tridiagonal(d, d[1:] / 50), _start(d), largest=False, M="jacobi", tol=1e-12)), (FAR,)
-    ),
+    "lobpcg": Function(lambda d: _magnitudes(ldiv.lobpcg(tridiagonal(d, d[1:] / 50), _start(d), largest=False, M="jacobi", tol=1e-12)), (FAR,)),
     "svds": Function(lambda a: _singular(*ldiv.svds(a, 2)), (W,)),
     "eigenspace": Function(lambda a: _projector(*ldiv.eigenspace(sym(a), 2, which="SA")), (P,)),
     "eigenspace, sparse": Function(lambda d, e: _projector(*ldiv.eigenspace(tridiagonal(d, e), 2, which="SA")), (D, E)),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -17,13 +17,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
-from functions import FUNCTIONS, Function
+from functions import Function
 from torch.autograd import forward_ad, functional
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.checkpoint import checkpoint
-
-import ldiv
 
 SIZE = 3  # of x
 STEP = 1e-2

@@ -9,18 +9,20 @@ orthonormal        P d = d - X (X^H d + d^H X) / 2
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import adjoint, numpy_dtype
+from ldiv.arrays import adjoint, numpy_dtype, transpose
 from ldiv.derivative import like
 from ldiv.eigen import eigsh
 from ldiv.errors import NotPositiveDefiniteError, NotSymmetricError, got
 from ldiv.matrix import Matrix
-from ldiv.rule import Array, asnumpy, leaves
+from ldiv.rule import Array, ArrayHolder, asnumpy, leaves
 from ldiv.sparse import SparseArray
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
@@ -33,7 +35,7 @@ Map = Callable[[Array], Array]
 
 
 @dataclass(frozen=True, eq=False)
-class Argument:
+class Argument(ArrayHolder):
     """An argument of a function, and where it may move."""
 
     value: Any
@@ -104,7 +106,7 @@ def _sizes(x: Array) -> Array:
 
 def symmetric(A: Any) -> Argument:
     """For gradcheck: A (*batch, n, n), or a SparseArray, is symmetric and stays so."""
-    return _self_adjoint("symmetric", A, lambda d: d, "transpose")
+    return _self_adjoint("symmetric", A, _itself, "transpose")
 
 
 def hermitian(A: Any) -> Argument:
@@ -124,8 +126,7 @@ def triangular(L: Any, *, lower: bool = True, unit_diagonal: bool = False) -> Ar
     """For gradcheck: only one triangle of L (*batch, n, n), or of a SparseArray, is read, its diagonal only where it is not one."""
     row, col = places(L)
     below = row - col if lower else col - row
-    inside = below > 0 if unit_diagonal else below >= 0
-    return Argument(L, lambda d: d * inside)
+    return Argument(L, partial(operator.mul, below > 0 if unit_diagonal else below >= 0))
 
 
 def orthonormal(X: Any) -> Argument:
@@ -133,7 +134,7 @@ def orthonormal(X: Any) -> Argument:
     x = asnumpy(X)
     if (defect := np.abs(adjoint(x) @ x - np.eye(x.shape[-1])).max(initial=0)) > 1e-8:
         raise ValueError(got("X", "orthonormal columns", f"X^H X - I up to {defect:.1e}", "Take the Q of a QR factorization."))
-    return Argument(X, lambda d: d - x @ (adjoint(x) @ d + adjoint(d) @ x) / 2)
+    return Argument(X, partial(_tangent_to_orthonormal, x))
 
 
 def _self_adjoint(name: str, A: Any, conj: Map, partner: str) -> Argument:
@@ -148,11 +149,26 @@ def _self_adjoint(name: str, A: Any, conj: Map, partner: str) -> Argument:
     defect, largest = np.abs(x - conj(swap(x))).max(initial=0), np.abs(x).max(initial=0)
     if defect > 1e-12 * largest:
         raise NotSymmetricError(float(defect / largest), partner)
-    return Argument(A, _part(swap, conj))
+    return Argument(A, partial(_self_adjoint_part, swap, conj))
 
 
-def _part(swap: Map, conj: Map) -> Map:
-    return lambda d: (d + conj(swap(d))) / 2
+# -- projections, which are pickled with the arguments that they belong to: functions of this module with some arguments given ----------
+
+
+def _itself(d: Array) -> Array:
+    return d
+
+
+def _self_adjoint_part(swap: Map, conj: Map, d: Array) -> Array:
+    return (d + conj(swap(d))) / 2
+
+
+def _tangent_to_orthonormal(x: Array, d: Array) -> Array:
+    return d - x @ (adjoint(x) @ d + adjoint(d) @ x) / 2
+
+
+def _entries_exchanged(partner: Array, there: Array, d: Array) -> Array:
+    return d[..., partner] * there
 
 
 def _promised(value: Any) -> Map:
@@ -162,8 +178,8 @@ def _promised(value: Any) -> Map:
         base, p = structure.base, value.params
         swap = exchange(SparseArray(base, p) if isinstance(base, Sparse) else p)
         if swap is not None:
-            return _part(swap, np.conj if structure.op == "H" else lambda d: d)
-    return lambda d: d
+            return partial(_self_adjoint_part, swap, np.conj if structure.op == "H" else _itself)
+    return _itself
 
 
 def _least_eigenvalue(A: Any) -> float:
@@ -189,12 +205,11 @@ def exchange(a: Any) -> Map | None:
     if (isinstance(a, Matrix) and not isinstance(a, SparseArray)) or len(a.shape) < 2 or a.shape[-1] != a.shape[-2]:
         return None
     if not isinstance(a, SparseArray):
-        return lambda d: d.mT
+        return transpose
     (row, col), n = places(a), a.shape[-1]
     key, mirrored = row * n + col, col * n + row
     order = np.argsort(key)
     if (np.diff(key[order]) == 0).any():
         return None
     partner = order[np.searchsorted(key[order], mirrored).clip(max=len(key) - 1)] if len(key) else order
-    there = key[partner] == mirrored
-    return lambda d: d[..., partner] * there
+    return partial(_entries_exchanged, partner, key[partner] == mirrored)

@@ -217,10 +217,13 @@ def device(x: Array) -> str:
 
 def asnumpy(x: Array) -> Any:
     try:
-        return np.asarray(jax.lax.stop_gradient(x))
+        return np.asarray(constant(x))
     except jax.errors.TracerArrayConversionError:
         advice = "A sparsity pattern must be known when a function is traced: make its indices with NumPy, or the array outside of jit."
         raise TypeError(got("values", "numbers that are known now", f"the traced {x.aval}", advice)) from None
+
+
+constant = jax.lax.stop_gradient
 
 
 def host(x: Array) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -286,6 +287,10 @@ def asnumpy(x: Array) -> Any:
         return x.numpy(force=True)
 
 
+def constant(x: Array) -> Array:
+    return x.detach()
+
+
 def host(x: Array) -> bool:
     return bool(x.device.type == "cpu")
 
@@ -294,6 +299,14 @@ def on_host(f: Callable[..., Any], specs: Any, *arrays: Array) -> tuple[Array, .
     results = f(*map(asnumpy, arrays))
     y = tuple(map(torch.from_numpy, results))
     return y if host(arrays[0]) else tuple(t.to(arrays[0].device) for t in y)
+
+
+def copied(x: Array, memo: dict[int, Any]) -> Array:
+    """A deep copy. That of a result is a leaf with the same `requires_grad`, which is what pickling makes of it; torch copies leaves alone."""
+    if id(x) not in memo:
+        memo[id(x)] = copy.deepcopy(x, memo) if x.is_leaf else x.detach().clone().requires_grad_(x.requires_grad)
+    twin: Array = memo[id(x)]
+    return twin
 
 
 def scatter(x: Array, index: Any, size: int) -> Array:

@@ -13,8 +13,8 @@ import numpy as np
 
 from ldiv.arrays import batch_of, broadcast, numpy_dtype
 from ldiv.errors import EngineError, got
-from ldiv.finite import require_finite
 from ldiv.factor_cache import remembered
+from ldiv.finite import require_finite
 from ldiv.rule import Array, Tree, asnumpy, leaves, on_host, rebuild
 from ldiv.structure import VIEWS, Structure
 

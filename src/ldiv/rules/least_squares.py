@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldiv.arrays import adjoint, device_of
-from ldiv.finite import require_finite
 from ldiv.factor_cache import remembered
+from ldiv.finite import require_finite
 from ldiv.rule import Array, Rule, Tree, bind, frontend_of, namespace, traced
 from ldiv.rules.full_rank import require_full_rank
 from ldiv.structure import minus, nothing, plus

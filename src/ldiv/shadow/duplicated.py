@@ -9,13 +9,13 @@ import numpy as np
 
 from ldiv.arrays import is_complex
 from ldiv.errors import got
-from ldiv.rule import Array, asnumpy, is_array
+from ldiv.rule import Array, ArrayHolder, asnumpy, is_array
 from ldiv.shadow.extent import is_buffer, overlap, require_buffer
 from ldiv.validate import require_float, together
 
 
 @dataclass(frozen=True, eq=False)
-class Duplicated:
+class Duplicated(ArrayHolder):
     """An array and its shadow, the buffer of its cotangent, for `autodiff` and `Tape`.
 
         dL = Re tr(shadow^H d value)
