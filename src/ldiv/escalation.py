@@ -53,7 +53,8 @@ class Escalating:
         return self._ask(lambda factor: factor.logabsdet())
 
     def slogdet(self) -> tuple[Array, Array]:
-        return self._ask(lambda factor: factor.slogdet())
+        found: tuple[Array, Array] = self._ask(lambda factor: factor.slogdet())
+        return found
 
     def certify(self) -> None:
         self._ask(lambda factor: factor.certify())

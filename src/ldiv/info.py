@@ -48,9 +48,8 @@ def solve_info(structure: Structure, params: Tree, b: Array, x: Array, assume_a:
     if b.ndim == 1:
         b, x = b[:, None], x[:, None]
     residual, b, x = (asnumpy(y).astype(np.result_type(asnumpy(y), np.float64)) for y in (b - matmul(structure, params, x), b, x))
-    own = snapshot(
-        rebuild(structure.core, [constant(x) for x in leaves(params)])
-    )  # the condition may be asked for when the arrays hold other numbers
+    # The condition may be asked for when the arrays hold other numbers.
+    own = snapshot(rebuild(structure.core, [constant(x) for x in leaves(params)]))
     matrix = Estimated(structure, own, assume_a, method, keeper)
     r_size, b_size, x_size = (np.abs(y).sum(-2) for y in (residual, b, x))
     size = matrix.norm * x_size + b_size

@@ -118,7 +118,7 @@ class Defined(Rule):
         xp = namespace(X)
         beyond = adjoint(G) @ Y
         inside = xp.zeros_like(adjoint(X) @ Y)
-        x, y = join(*(norm(z, axis=-2) for z in (X, G)), 1), norm(Y, axis=-2)
+        x, y = join(norm(X, axis=-2), norm(G, axis=-2), 1), norm(Y, axis=-2)
         coupling = join(inside, beyond, 2)
         Gaps(self.cotangent, self.on_degenerate, inside=False).kernel(theta, others, doubt, coupling, x[..., :, None] * y[..., None, :], d)
 
