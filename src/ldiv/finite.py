@@ -13,20 +13,21 @@ from functools import partial
 import numpy as np
 
 from ldiv.errors import overflowed
-from ldiv.rule import Array, Rule, Tree, constant, insist, leaves, namespace, rebuild, traced
+from ldiv.rule import Array, Rule, Tree, asnumpy, constant, host, insist, leaves, namespace, rebuild, traced
 
 
 def all_finite(x: Array) -> Array:
     """Whether no number is NaN or infinite: seen from their sum, in one pass and no memory, unless that overflows."""
-    if not traced(x) and isfinite(_sum(x)):
-        return True
-    return namespace(x).isfinite(x).all()
+    if traced(x):
+        return namespace(x).isfinite(x).all()
+    values = asnumpy(x) if host(x) else x
+    return isfinite(_sum(values)) or bool(namespace(values).isfinite(values).all())
 
 
 def _sum(x: Array) -> complex:
     if isinstance(x, np.ndarray):
         with np.errstate(all="ignore"):
-            return complex(x.sum())
+            return complex(np.add.reduce(x, axis=None))
     return complex(namespace(x).sum(constant(x)))
 
 

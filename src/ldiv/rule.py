@@ -84,11 +84,21 @@ class Rule(ABC):
 
 def leaves(tree: Tree) -> list[Any]:
     """The arrays of a nested tuple, from left to right."""
-    return [leaf for branch in tree for leaf in leaves(branch)] if isinstance(tree, tuple) else [tree]
+    if not isinstance(tree, tuple):
+        return [tree]
+    flat: list[Any] = []
+    for branch in tree:
+        if isinstance(branch, tuple):
+            flat += leaves(branch)
+        else:
+            flat.append(branch)
+    return flat
 
 
 def rebuild(like: Tree, flat: Sequence[Any]) -> Tree:
     """The nested tuple shaped like `like` that holds the leaves `flat`."""
+    if isinstance(like, tuple) and not any([isinstance(branch, tuple) for branch in like]):  # noqa: C419  (a list is faster)
+        return tuple(flat)
     return _take(like, iter(flat))
 
 
@@ -228,13 +238,16 @@ def _cannot(framework: str, f: object, *_: object) -> Any:
 
 def frontend_of(*arrays: Array) -> ModuleType:
     """The one front end that owns all these arrays."""
-    kinds = {type(x) for x in arrays}
-    if len(kinds) == 1 and (known := _by_type.get(next(iter(kinds)))) is not None:
-        return known
+    if arrays and (known := _by_type.get(type(arrays[0]))) is not None:
+        for x in arrays:
+            if type(x) is not type(arrays[0]):
+                break
+        else:
+            return known
     owners: list[ModuleType | None] = [_by_type.get(type(x)) or _find(x) for x in arrays]
     if owners and owners[0] is not None and all(owner is owners[0] for owner in owners):
         return owners[0]
-    names = " and ".join(sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in kinds))
+    names = " and ".join(sorted({f"{type(x).__module__}.{type(x).__qualname__}" for x in arrays}))
     raise TypeError(got("arrays", "all of one framework (NumPy, PyTorch or JAX)", names or "none", "Convert them first."))
 
 
@@ -273,6 +286,8 @@ def traced(x: object) -> bool:
 
 def insist(ok: Any, error: Callable[..., Exception], *numbers: Any) -> None:
     """Raise error(*numbers) unless ok: now, or where ok is traced in the call that runs the trace."""
+    if ok is True:
+        return
     if traced(ok):
         frontend_of(ok).insist(ok, error, *numbers)
     elif not bool(ok):
