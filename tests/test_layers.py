@@ -13,7 +13,7 @@ from ldiv import eigenproblem, rule, solver
 
 SRC = Path(ldiv.__file__).parent
 LINE = (
-    "errors rule arrays pattern",
+    "errors rule singularity arrays pattern",
     "structure",
     "structures",
     (

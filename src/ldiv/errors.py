@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
 
@@ -77,6 +79,17 @@ class NotDifferentiableError(ValueError):
 
 class EngineError(ValueError):
     """No engine can do what was asked; the message says what each of them answered."""
+
+
+def report(problem: Exception) -> None:
+    """Raise an error; give a warning."""
+    if isinstance(problem, Warning):
+        warnings.warn(problem, stacklevel=2)
+        return
+    try:
+        raise problem
+    finally:
+        del problem  # or its traceback would hold itself, and all that the callers hold, until the garbage collector comes
 
 
 def got(what: str, expected: str, received: object, advice: str) -> str:

@@ -9,7 +9,7 @@ reference    Krantz and Parks, The Implicit Function Theorem; Dennis and Schnabe
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from ldiv.errors import OF_ROOTS, ConvergenceError, got
 from ldiv.finite import require_finite
 from ldiv.rule import Array, Rule, Tree, frontend_of, insist, namespace
 from ldiv.rules.solve import solve
+from ldiv.singularity import errstate, singular_state
 from ldiv.structure import Structure, nothing
 
 HALVINGS = 30
@@ -47,6 +48,7 @@ class Root(Rule):
     tol: float
     floor: float
     maxiter: int
+    singular: str = field(default_factory=singular_state)
 
     @property
     def core(self) -> tuple[Tree, ...]:
@@ -65,7 +67,9 @@ class Root(Rule):
             return xp.where(xp.isfinite(s), s, np.inf)
 
         def newton(x: Array, r: Array) -> Array:
-            return solver.solve(self.structure, self.jacobian(f, x), -r[:, None], self.assume_a, self.method)[:, 0]
+            J = self.jacobian(f, x)
+            with errstate(singular=self.singular):
+                return solver.solve(self.structure, J, -r[:, None], self.assume_a, self.method)[:, 0]
 
         def length(x: Array, dx: Array, scale: Array) -> Array:
             return norm(dx) / (xp.maximum(norm(x), scale) + np.finfo(numpy_dtype(x)).tiny)
@@ -118,14 +122,14 @@ class Root(Rule):
             return (None,)
         _require_one(x)
         df = frontend_of(x).jvp(self._of(p, moving, x), _chosen(p, moving), _chosen(dp, moving))[1]
-        return (solve(self.structure, self._partial(p, x), -df[:, None], self.assume_a, self.method)[:, 0],)
+        return (solve(self.structure, self._partial(p, x), -df[:, None], self.assume_a, self.method, self.singular)[:, 0],)
 
     def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
         (p, _), (x_bar,), (x,) = args, cotangents, out
         if x_bar is None or not any(need[0]):
             return tuple(map(nothing, need))
         _require_one(x)
-        lam = solve(self.structure.H, self._partial(p, x), x_bar[:, None], self.assume_a, self.method)[:, 0]
+        lam = solve(self.structure.H, self._partial(p, x), x_bar[:, None], self.assume_a, self.method, self.singular)[:, 0]
         found = iter(frontend_of(x).vjp(self._of(p, need[0], x), _chosen(p, need[0]))[1](-lam))
         return tuple(next(found) if n else None for n in need[0]), None
 

@@ -9,7 +9,7 @@ reference    Jacobi's formula
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from ldiv.errors import got
 from ldiv.finite import require_finite
 from ldiv.rule import Array, Rule, Tree, insist, namespace
 from ldiv.rules.solve import solve
+from ldiv.singularity import singular_state
 from ldiv.structures.dense import Dense
 
 
@@ -28,6 +29,7 @@ class SLogDet(Rule):
 
     n: int
     positive: bool = False  # must the determinant be?
+    singular: str = field(default_factory=singular_state)
 
     @property
     def core(self) -> tuple[Tree, ...]:
@@ -57,10 +59,10 @@ class SLogDet(Rule):
         if weight is None:
             return (None,)
         eye = unit_columns(A, self.n, range(self.n))
-        return (weight[..., None, None] * solve(Dense(self.n, self.n).H, A, eye),)
+        return (weight[..., None, None] * solve(Dense(self.n, self.n).H, A, eye, singular=self.singular),)
 
     def _inverse_times(self, A: Array, dA: Array) -> Array:
-        return solve(Dense(self.n, self.n), A, dA)
+        return solve(Dense(self.n, self.n), A, dA, singular=self.singular)
 
 
 def _not_positive() -> ValueError:
