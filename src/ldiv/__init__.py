@@ -35,6 +35,7 @@ from ldiv.operators import LinearOperator
 from ldiv.precondition import preconditioner
 from ldiv.roots import implicit, root
 from ldiv.shadow.duplicated import Duplicated
+from ldiv.singularity import errstate
 from ldiv.sparse import SparseArray
 from ldiv.spectral import eigenspace, spectral_function, spectral_sum, svds
 from ldiv.tape import Tape, autodiff
@@ -83,6 +84,7 @@ __all__ = [
     "eigenspace",
     "eigh",
     "eigsh",
+    "errstate",
     "explain",
     "eye_array",
     "factorized",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copyreg
+import warnings
 from typing import Any
 
 import numpy as np
@@ -120,6 +121,17 @@ def _text(to_text: Any, value: object) -> str:
         return str(to_text(value))
     except Exception:  # an integer of more than 4,300 digits, say, or anything in a class of somebody
         return "that cannot be shown"
+
+
+def report(problem: Exception) -> None:
+    """Raise an error; give a warning."""
+    if isinstance(problem, Warning):
+        warnings.warn(problem, stacklevel=2)
+        return
+    try:
+        raise problem
+    finally:
+        del problem  # or its traceback would hold itself, and all that the callers hold, until the garbage collector comes
 
 
 def got(what: str, expected: str, received: object, advice: str) -> str:

@@ -2,17 +2,20 @@
 
 An attempt is an engine with its usual settings, or with its most careful ones. The factor of the first attempt that has no doubt
 solves; when it has one in a later solve, of another view or right-hand side, the next takes its place for good. What cannot be
-doubted (an empty row, a pivot that is not positive where all must be) is raised at once.
+doubted (an empty row, a pivot that is not positive where all must be) is raised at once. Where doubts are to be warnings
+(`errstate`), they are those of the last one.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
 from typing import Any, NamedTuple, TypeVar
 
 from ldiv.errors import EngineError, SingularMatrixError
 from ldiv.rule import Array
+from ldiv.singularity import errstate, singular_state
 
 R = TypeVar("R")
 
@@ -61,18 +64,23 @@ class Escalating:
 
     def _ask(self, task: Callable[[Any], R]) -> R:
         """The task, done by the first that has no doubts about the matrix."""
-        at = max(len(self._made) - 1, 0)
+        at, count = max(len(self._made) - 1, 0), len(self._attempts)
         while True:
-            attempt, is_last = self._attempts[at], at + 1 == len(self._attempts)
             try:
-                return task(self._factor(at))
+                with nullcontext() if at + 1 == count and not self._witnesses else errstate(singular="raise"):
+                    return task(self._factor(at))
             except SingularMatrixError as error:
+                name = self._attempts[at].engine
                 if error.certain:
                     raise
-                if is_last:
-                    self._conclude(attempt.engine, error, task)
-                self.gave_up[attempt.engine] = error.evidence
+                if at + 1 == count:
+                    self._ask_witnesses(name, error.evidence, task)
+                    if singular_state() == "raise" or not self._witnesses:
+                        raise
+                    break
+                self.gave_up[name] = error.evidence
             at += 1
+        return self._ask_leniently(task)
 
     def _factor(self, at: int) -> Any:
         with self._lock:
@@ -81,17 +89,22 @@ class Escalating:
                 self._made[:] = [None] * at + [factor]
             return self._made[at] or self._made[-1]
 
-    def _conclude(self, engine: str, error: SingularMatrixError, task: Callable[[Any], Any]) -> None:
-        """Raise: that the matrix is singular if all agree, else the name of an engine that solves."""
+    def _ask_witnesses(self, engine: str, evidence: str, task: Callable[[Any], Any]) -> None:
+        """Raise the name of an engine that solves, if there is one."""
         for witness in self._witnesses:
-            try:
+            with suppress(SingularMatrixError), errstate(singular="raise"):
                 factor = witness.make()
                 factor.certify()
                 task(factor)
-            except SingularMatrixError:
-                continue
-            raise EngineError(
-                f"{engine} gives up on this matrix, where it found {error.evidence}; {witness.engine} solves it: "
-                f"use method={witness.engine!r}, or method='auto', which goes on by itself."
-            ) from error
-        raise error
+                raise EngineError(
+                    f"{engine} gives up on this matrix, where it found {evidence}; {witness.engine} solves it: "
+                    f"use method={witness.engine!r}, or method='auto', which goes on by itself."
+                )
+
+    def _ask_leniently(self, task: Callable[[Any], R]) -> R:
+        """All agree, and their doubts are to be warnings."""
+        self._made.clear()
+        for at in range(len(self._attempts) - 1):
+            with suppress(SingularMatrixError):
+                return task(self._factor(at))
+        return task(self._factor(len(self._attempts) - 1))

@@ -16,6 +16,7 @@ from ldiv.promise import definiteness, promised
 from ldiv.rule import Array, Tree, bind, copied, leaves, namespace, public, snapshot, unrecorded
 from ldiv.rules.logabsdet import LogAbsDet
 from ldiv.rules.solve import solve as solve_rule
+from ldiv.singularity import errstate, singular_state
 from ldiv.structure import Structure
 from ldiv.validate import PROMISES, require_option, require_square, transposition
 
@@ -55,6 +56,7 @@ class Factorized:
         method = "direct" if method == "auto" else method
         params = snapshot(params)
         self._structure, self._params, self._assume_a, self._method = structure, params, assume_a, method
+        self._singular = singular_state()
         first = leaves(params)[0]
         no_columns = namespace(first).zeros((structure.shape[0], 0), **alike(first))
         self._holder = Holder()
@@ -71,16 +73,17 @@ class Factorized:
     @public
     def solve(self, b: Array, trans: Any = "N") -> Array:
         """op(A)^-1 b for b (n,) or (*batch, n, k); trans "N", "T" or "H"."""
-        return solved(self._structure.view(transposition(trans)), self._params, b, self._assume_a, self._method)
+        with errstate(singular=self._singular):
+            return solved(self._structure.view(transposition(trans)), self._params, b, self._assume_a, self._method)
 
     __call__ = solve
 
     @public
     def logabsdet(self) -> Array:
         """log |det A|, of shape (*batch,)."""
-        return bind(LogAbsDet(self._structure, self._assume_a, self._method), self._params)[0]
+        return bind(LogAbsDet(self._structure, self._assume_a, self._method, self._singular), self._params)[0]
 
     @property
     def inverse(self) -> Matrix:
         """A^-1 to multiply with, by a solve each time: a preconditioner `M` for matrices near A, which may be A with other values."""
-        return Matrix(Inverse(self._structure, self._assume_a, self._method), self._params)
+        return Matrix(Inverse(self._structure, self._assume_a, self._method, self._singular), self._params)

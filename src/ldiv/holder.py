@@ -30,6 +30,13 @@ class Holder:
     def keep(self, thing: Any) -> None:
         self._kept[id(thing)] = thing
 
+    def clear(self) -> None:
+        self._kept.clear()
+
+    @property
+    def nbytes(self) -> int:
+        return sum(thing.nbytes for thing in self._kept.values())
+
     def __deepcopy__(self, memo: Any) -> Holder:
         return Holder()
 

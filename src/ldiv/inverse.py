@@ -16,6 +16,7 @@ class Inverse(Structure):
     base: Structure
     assume_a: str = "gen"
     method: str = "auto"
+    singular: str = "raise"
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -30,7 +31,7 @@ class Inverse(Structure):
         return self.base.sizes
 
     def matmul(self, p: Tree, x: Array) -> Array:
-        return solve(self.base, p, x, self.assume_a, self.method)
+        return solve(self.base, p, x, self.assume_a, self.method, self.singular)
 
     def push(self, p: Tree, dp: Tree, x: Array) -> Array:
         return -self.matmul(p, self.base.push(p, dp, self.matmul(p, x)))
@@ -39,7 +40,7 @@ class Inverse(Structure):
         return self.base.outer(p, -self.view("H").matmul(p, u), self.matmul(p, v), need)
 
     def view(self, op: str) -> Structure:
-        return Inverse(self.base.view(op), self.assume_a, self.method)
+        return Inverse(self.base.view(op), self.assume_a, self.method, self.singular)
 
     def todense(self, p: Tree) -> Array:
         raise NotImplementedError("an inverse is never formed")

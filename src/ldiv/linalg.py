@@ -62,8 +62,9 @@ def solve(
     b_bar = lam, A_bar = -lam x^H on the pattern of A. Not in M and x0, on which the solution does not depend.
     Cost: 1 factorization and 1 solve; the derivative reuses the factorization, one more solve for each direction. An iteration
     is differentiated by one more iteration, with A^H and M^H; nothing of its steps is kept.
-    Raises SingularMatrixError, NotPositiveDefiniteError, NotSymmetricError; ConvergenceError, forward and adjoint; ValueError for
-    shapes, NaN and infinity; TypeError for dtypes and mixed frameworks; EngineError when no engine can do it.
+    Raises SingularMatrixError (or warns: see `errstate`), once the last engine agrees; NotPositiveDefiniteError, NotSymmetricError;
+    ConvergenceError, forward and adjoint; ValueError for shapes, NaN and infinity; TypeError for dtypes and mixed frameworks;
+    EngineError when no engine can do it, or the one that is named gives up where another one does not.
     Source: Giles (2008), section 2.3; Golub and Van Loan, chapters 3 and 4; Saad, Iterative Methods for Sparse Linear Systems.
 
     >>> import ldiv, numpy as np

@@ -14,6 +14,7 @@ from ldiv.assembled import Product
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.pattern import Pattern
 from ldiv.rule import Tree, leaves
+from ldiv.singularity import errstate
 from ldiv.structure import Structure
 from ldiv.structures.composed import entries, entry_values, joined
 from ldiv.structures.dense import Dense
@@ -27,7 +28,8 @@ def shift_inverse(A: Structure, B: Structure, pA: Tree, pB: Tree, sigma: float) 
     """Y -> (A - sigma B)^-1 Y."""
     structure, p = (A, pA) if sigma == 0 else _shifted(A, B, pA, pB, sigma)
     try:
-        return _by_trial(structure, p) or _by_factor(structure, p, "gen")
+        with errstate(singular="raise"):
+            return _by_trial(structure, p) or _by_factor(structure, p, "gen")
     except SingularMatrixError as error:
         raise SingularMatrixError("A - sigma M", f"that sigma = {sigma:g} is an eigenvalue, or as good as one: move it a little") from error
 

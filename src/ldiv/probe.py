@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from ldiv.errors import SingularMatrixError
-from ldiv.rule import Array, insist, traced
+from ldiv.rule import Array, traced
+from ldiv.singularity import doubt
 
 SUSPICIOUS = 1e-4  # growth * eps from which a second look is taken
 HOPELESS = 0.1  # growth * eps from which no digit is left
@@ -40,7 +41,7 @@ def require_nonsingular(engine: str, growth: Any, eps: float, look: Callable[[],
     if traced(growth) or (not calm and growth * eps < HOPELESS):  # in a trace suspicion comes too late for asking
         again, contraction = look()
     certain = calm | ((growth * eps < HOPELESS) & (again * eps < HOPELESS) & (contraction < CONTRACTS))  # NaN is not
-    insist(certain, partial(_singular, engine, eps), growth, again, contraction)
+    doubt(certain, partial(_singular, engine, eps), growth, again, contraction)
 
 
 def _singular(engine: str, eps: float, *seen: Any) -> SingularMatrixError:

@@ -50,7 +50,7 @@ from typing import Any, ParamSpec, TypeVar
 import array_api_compat
 import numpy as np
 
-from ldiv.errors import got
+from ldiv.errors import got, report
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -285,13 +285,13 @@ def traced(x: object) -> bool:
 
 
 def insist(ok: Any, error: Callable[..., Exception], *numbers: Any) -> None:
-    """Raise error(*numbers) unless ok: now, or where ok is traced in the call that runs the trace."""
+    """Raise error(*numbers), or give the warning that it is, unless ok: now, or where ok is traced in the call that runs the trace."""
     if ok is True:
         return
     if traced(ok):
         frontend_of(ok).insist(ok, error, *numbers)
     elif not bool(ok):
-        raise error(*numbers)
+        report(error(*numbers))
 
 
 # -- functions of users, called by kernels, where what they close over has no derivative -----------------------------------------

@@ -38,6 +38,7 @@ from ldiv.factor_cache import counts, remembered
 from ldiv.finite import all_finite, require_finite
 from ldiv.options import Options
 from ldiv.rule import Array, Tree, insist, leaves, namespace, on_host, rebuild, traced
+from ldiv.singularity import keeping_state, singular_state
 from ldiv.structure import Structure
 
 
@@ -146,7 +147,7 @@ def solve(structure: Structure, p: Tree, b: Array, assume_a: str, method: str, o
         return conj(solve(base, p, conj(b), assume_a, method))
     links = chain(base, spec[1], device_of(b), assume_a, method)
     if engine.ON_HOST:
-        return on_host(partial(_solve_each, links, base, assume_a, op, spec), (spec,), *leaves(p), b)[0]
+        return on_host(keeping_state(partial(_solve_each, links, base, assume_a, op, spec)), (spec,), *leaves(p), b)[0]
     require_finite("b", b)
     return _solve_folded(factored(links, base, p, assume_a), p, base, b, op)
 
@@ -185,7 +186,7 @@ def logabsdet(structure: Structure, p: Tree, assume_a: str, method: str) -> Arra
             out[i] = factored(links, base, one, assume_a).logabsdet()
         return (out,)
 
-    return on_host(each, ((batch, np.finfo(numpy_dtype(values[0])).dtype),), *values)[0]
+    return on_host(keeping_state(each), ((batch, np.finfo(numpy_dtype(values[0])).dtype),), *values)[0]
 
 
 def factorization(engine: ModuleType, structure: Structure, p: Tree, assume_a: str) -> Escalating:
@@ -199,7 +200,7 @@ def factored(links: Chain, structure: Structure, p: Tree, assume_a: str) -> Esca
     def make() -> Escalating:
         own = _owned(structure, p)
         attempts, witnesses = ([a for engine in some for a in _attempts(engine, structure, own, assume_a)] for some in links)
-        return Escalating(attempts, witnesses)
+        return Escalating(attempts, witnesses) if not traced(first) else Escalating(attempts[:1])  # doubts come later than this call
 
     values = tuple(leaves(structure.read(p)))
     # Finite values are asked for here, not in the public layer: under a transformation only the engine sees numbers.
@@ -207,7 +208,7 @@ def factored(links: Chain, structure: Structure, p: Tree, assume_a: str) -> Esca
     first = values[0]
     if not links.engines[0].REMEMBERED or traced(first):
         return make()
-    key = (links, structure, assume_a, namespace(first), tuple(v.dtype for v in values), device_of(first))
+    key = (links, singular_state(), structure, assume_a, namespace(first), tuple(v.dtype for v in values), device_of(first))
     factor: Escalating = remembered(key, values, make)
     return factor
 

@@ -20,7 +20,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from ldiv import rule as rules
-from ldiv.errors import got
+from ldiv.errors import got, report
 from ldiv.finite import derivative, evaluated
 from ldiv.holder import holding, owner, store
 from ldiv.rule import Array, Rule, leaves, rebuild
@@ -263,9 +263,11 @@ def _checking() -> Iterator[None]:
     oks, errors, numbers = zip(*checks, strict=True)
 
     def refuse(*host: Any) -> tuple[Any, ...]:
-        first = next(i for i, ok in enumerate(host[: len(oks)]) if not ok)
-        start = len(oks) + sum(map(len, numbers[:first]))
-        raise errors[first](*host[start : start + len(numbers[first])])
+        for i, (ok, error) in enumerate(zip(host, errors, strict=False)):
+            if not ok:
+                start = len(oks) + sum(map(len, numbers[:i]))
+                report(error(*host[start : start + len(numbers[i])]))
+        return ()
 
     every = [x for some in (oks, *numbers) for x in some]
     jax.lax.cond(jnp.stack(oks).all(), lambda *_: (), lambda *x: tuple(host_p.bind(*x, f=refuse, specs=())), *every)

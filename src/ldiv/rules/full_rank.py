@@ -18,19 +18,20 @@ from ldiv.errors import NotDifferentiableError, SingularMatrixError
 from ldiv.probe import direction
 from ldiv.rule import Array, frontend_of, insist, namespace
 from ldiv.scaling import norm
+from ldiv.singularity import doubt
 
 
 def require_full_rank(r: Array) -> None:
     """For systems: the columns of A are independent."""
-    _require(r, _dependent)
+    _require(r, _dependent, doubt)
 
 
 def require_derivative(r: Array) -> None:
     """For QR itself: R can be divided by."""
-    _require(r, _no_derivative)
+    _require(r, _no_derivative, insist)
 
 
-def _require(r: Array, error: Any) -> None:
+def _require(r: Array, error: Any, check: Any) -> None:
     if 0 in r.shape:
         return
     xp, n = namespace(r), r.shape[-1]
@@ -40,7 +41,9 @@ def _require(r: Array, error: Any) -> None:
     size = xp.linalg.vector_norm(frontend_of(r).solve_triangular(scaled, z, False), axis=(-2, -1)) / xp.linalg.vector_norm(z)
     least = xp.min(xp.abs(xp.linalg.diagonal(scaled)))
     tolerance = 4 * n * float(np.finfo(numpy_dtype(r)).eps)
-    insist((least > tolerance) & (xp.max(size) * tolerance < 1), partial(error, n), xp.minimum(least, 1 / xp.max(size)))
+    distance = xp.minimum(least, 1 / xp.max(size))
+    insist(least > 0, partial(error, n), distance)
+    check((least > tolerance) & (xp.max(size) * tolerance < 1), partial(error, n), distance)
 
 
 def _dependent(n: int, distance: Any) -> SingularMatrixError:

@@ -12,7 +12,7 @@ reference    Bjorck, Numerical Methods for Least Squares Problems (1996), sectio
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ldiv.arrays import adjoint, device_of
@@ -20,12 +20,15 @@ from ldiv.factor_cache import remembered
 from ldiv.finite import require_finite
 from ldiv.rule import Array, Rule, Tree, bind, frontend_of, namespace, traced
 from ldiv.rules.full_rank import require_full_rank
+from ldiv.singularity import errstate, singular_state
 from ldiv.structure import minus, nothing, plus
 
 
 @dataclass(frozen=True)
 class LeastSquares(Rule):
     """Arguments A (*batch, m, n), m >= n, B (*batch, m, k), C (*batch, n, k); outputs R (*batch, m, k), X (*batch, n, k)."""
+
+    singular: str = field(default_factory=singular_state)
 
     @property
     def core(self) -> tuple[Tree, ...]:
@@ -34,7 +37,8 @@ class LeastSquares(Rule):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         a, b, c = args
         require_finite("b", b, c)
-        f = _factored(a)
+        with errstate(singular=self.singular):
+            f = _factored(a)
         inside, z = adjoint(f.q) @ b, f.solve(c, "H")
         return b - f.q @ (inside - z), f.solve(inside - z, "N")
 
@@ -78,7 +82,7 @@ def _factored(a: Array) -> _QR:
     require_finite("A", a)
     if traced(a) or 0 in a.shape:
         return _QR(a)
-    found: _QR = remembered((__name__, namespace(a), a.dtype, device_of(a)), (a,), lambda: _QR(a))
+    found: _QR = remembered((__name__, singular_state(), namespace(a), a.dtype, device_of(a)), (a,), lambda: _QR(a))
     return found
 
 

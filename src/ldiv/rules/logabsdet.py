@@ -9,7 +9,7 @@ reference    Jacobi's formula
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ldiv import solver
 from ldiv.arrays import real, unit_columns
 from ldiv.rule import Array, Rule, Tree, leaves, namespace, rebuild
 from ldiv.rules.solve import solve
+from ldiv.singularity import errstate, singular_state
 from ldiv.structure import Structure, nothing, outer, plus, push
 
 BLOCK = 64  # columns of the inverse held at a time
@@ -30,13 +31,15 @@ class LogAbsDet(Rule):
     structure: Structure
     assume_a: str = "gen"
     method: str = "auto"
+    singular: str = field(default_factory=singular_state)
 
     @property
     def core(self) -> tuple[Tree, ...]:
         return (self.structure.core,)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        return (solver.logabsdet(self.structure, args[0], self.assume_a, self.method),)
+        with errstate(singular=self.singular):
+            return (solver.logabsdet(self.structure, args[0], self.assume_a, self.method),)
 
     def _blocks(self, like: Array) -> Iterator[Array]:
         n = self.structure.shape[0]
@@ -49,7 +52,7 @@ class LogAbsDet(Rule):
             x = push(self.structure, p, dp, e)
             if x is None:
                 return (None,)
-            inner = namespace(x).sum(e * solve(self.structure, p, x, self.assume_a, self.method), axis=(-2, -1))
+            inner = namespace(x).sum(e * solve(self.structure, p, x, self.assume_a, self.method, self.singular), axis=(-2, -1))
             total = plus(total, real(inner))
         return (total,)
 
@@ -59,7 +62,7 @@ class LogAbsDet(Rule):
             return tuple(map(nothing, need))
         total = leaves(nothing(need[0]))
         for e in self._blocks(leaves(p)[0]):
-            column = l_bar[..., None, None] * solve(self.structure.H, p, e, self.assume_a, self.method)
+            column = l_bar[..., None, None] * solve(self.structure.H, p, e, self.assume_a, self.method, self.singular)
             part = leaves(outer(self.structure, p, column, e, need[0]))
             total = [plus(t, g) for t, g in zip(total, part, strict=True)]
         return (rebuild(need[0], total),)

@@ -9,13 +9,14 @@ reference    Giles (2008), section 2.3
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ldiv import solver
 from ldiv.arrays import conj, real
 from ldiv.rule import Array, Rule, Tree, namespace
 from ldiv.rules.solve import solve
+from ldiv.singularity import errstate, singular_state
 from ldiv.structure import Structure, minus, nothing, outer, plus, push
 from ldiv.structures.symmetric import Symmetric
 
@@ -27,6 +28,7 @@ class QuadraticForm(Rule):
     structure: Structure
     assume_a: str = "gen"
     method: str = "auto"
+    singular: str = field(default_factory=singular_state)
 
     @property
     def core(self) -> tuple[Tree, ...]:
@@ -34,7 +36,8 @@ class QuadraticForm(Rule):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         p, x = args
-        y = solver.solve(self.structure, p, x, self.assume_a, self.method)
+        with errstate(singular=self.singular):
+            y = solver.solve(self.structure, p, x, self.assume_a, self.method)
         return inner(x, y), y
 
     def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
@@ -44,14 +47,14 @@ class QuadraticForm(Rule):
         if right is None:
             return None, None
         dq = minus(None if dx is None else 2 * inner(y, dx), None if moved is None else inner(y, moved))
-        return dq, solve(self.structure, p, right, self.assume_a, self.method)
+        return dq, solve(self.structure, p, right, self.assume_a, self.method, self.singular)
 
     def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
         (p, _), (q_bar, y_bar), (_, y) = args, cotangents, out
         if q_bar is None and y_bar is None:
             return tuple(map(nothing, need))
         scaled = None if q_bar is None else q_bar[..., None, :] * y
-        lam = None if y_bar is None else solve(self.structure, p, y_bar, self.assume_a, self.method)
+        lam = None if y_bar is None else solve(self.structure, p, y_bar, self.assume_a, self.method, self.singular)
         left = plus(scaled, lam)
         p_bar = outer(self.structure, p, -left, y, need[0])  # type: ignore[operator]
         return p_bar, plus(None if scaled is None else 2 * scaled, lam) if need[1] else None

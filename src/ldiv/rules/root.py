@@ -9,7 +9,7 @@ reference    Krantz and Parks, The Implicit Function Theorem; Dennis and Schnabe
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -19,8 +19,10 @@ from ldiv import solver
 from ldiv.arrays import alike, batch_of, broadcast, numpy_dtype
 from ldiv.errors import OF_ROOTS, ConvergenceError, got
 from ldiv.finite import require_finite
+from ldiv.holder import Holder, holding, owner
 from ldiv.rule import Array, Rule, Tree, frontend_of, insist, namespace
 from ldiv.rules.solve import solve
+from ldiv.singularity import errstate, singular_state
 from ldiv.structure import Structure, nothing
 
 HALVINGS = 30
@@ -47,6 +49,7 @@ class Root(Rule):
     tol: float
     floor: float
     maxiter: int
+    singular: str = field(default_factory=singular_state)
 
     @property
     def core(self) -> tuple[Tree, ...]:
@@ -58,6 +61,9 @@ class Root(Rule):
             return (self._each(p, x),)
         require_finite("x0", x)
         xp, f = namespace(x), partial(frontend_of(x).call, self.f, p)
+        keeper, last = owner(), Holder()
+        if keeper is not None:
+            keeper.keep(last)
 
         def size(r: Array) -> Array:
             """|r|, infinite where f is not defined."""
@@ -65,7 +71,11 @@ class Root(Rule):
             return xp.where(xp.isfinite(s), s, np.inf)
 
         def newton(x: Array, r: Array) -> Array:
-            return solver.solve(self.structure, self._partial(p, x), -r[:, None], self.assume_a, self.method)[:, 0]
+            """The factor of a step is let go by the next one; that of the last serves the derivative."""
+            J = self._partial(p, x)
+            last.clear()
+            with errstate(singular=self.singular), holding(last if keeper is not None else None):
+                return solver.solve(self.structure, J, -r[:, None], self.assume_a, self.method)[:, 0]
 
         def length(x: Array, dx: Array, scale: Array) -> Array:
             return norm(dx) / (xp.maximum(norm(x), scale) + np.finfo(numpy_dtype(x)).tiny)
@@ -118,14 +128,14 @@ class Root(Rule):
             return (None,)
         _require_one(x)
         df = frontend_of(x).jvp(self._of(p, moving, x), _chosen(p, moving), _chosen(dp, moving))[1]
-        return (solve(self.structure, self._partial(p, x), -df[:, None], self.assume_a, self.method)[:, 0],)
+        return (solve(self.structure, self._partial(p, x), -df[:, None], self.assume_a, self.method, self.singular)[:, 0],)
 
     def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
         (p, _), (x_bar,), (x,) = args, cotangents, out
         if x_bar is None or not any(need[0]):
             return tuple(map(nothing, need))
         _require_one(x)
-        lam = solve(self.structure.H, self._partial(p, x), x_bar[:, None], self.assume_a, self.method)[:, 0]
+        lam = solve(self.structure.H, self._partial(p, x), x_bar[:, None], self.assume_a, self.method, self.singular)[:, 0]
         found = iter(frontend_of(x).vjp(self._of(p, need[0], x), _chosen(p, need[0]))[1](-lam))
         return tuple(next(found) if n else None for n in need[0]), None
 

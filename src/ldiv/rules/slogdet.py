@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from ldiv.finite import require_finite
 from ldiv.rule import Array, Rule, Tree, insist, namespace, traced
 from ldiv.rules.solve import solve
 from ldiv.scaling import balanced
+from ldiv.singularity import singular_state
 from ldiv.structures.dense import Dense
 
 
@@ -31,6 +32,7 @@ class SLogDet(Rule):
 
     n: int
     positive: bool = False  # must the determinant be?
+    singular: str = field(default_factory=singular_state)
 
     may_overflow = True
 
@@ -72,10 +74,10 @@ class SLogDet(Rule):
         if weight is None:
             return (None,)
         eye = unit_columns(A, self.n, range(self.n))
-        return (weight[..., None, None] * solve(Dense(self.n, self.n).H, A, eye),)
+        return (weight[..., None, None] * solve(Dense(self.n, self.n).H, A, eye, singular=self.singular),)
 
     def _inverse_times(self, A: Array, dA: Array) -> Array:
-        return solve(Dense(self.n, self.n), A, dA)
+        return solve(Dense(self.n, self.n), A, dA, singular=self.singular)
 
 
 def _not_positive() -> ValueError:

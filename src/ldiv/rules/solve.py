@@ -10,12 +10,13 @@ reference    Giles, Collected matrix derivative results for forward and reverse 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ldiv import solver
 from ldiv.options import Options
 from ldiv.rule import Array, Rule, Tree, bind
+from ldiv.singularity import errstate, singular_state
 from ldiv.structure import Structure, minus, nothing, outer, push
 
 
@@ -30,6 +31,7 @@ class Solve(Rule):
     assume_a: str = "gen"
     method: str = "auto"
     options: Options | None = None
+    singular: str = field(default_factory=singular_state)
 
     @property
     def core(self) -> tuple[Tree, ...]:
@@ -37,7 +39,8 @@ class Solve(Rule):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         p, b, *aids = args
-        return (solver.solve(self.structure, p, b, self.assume_a, self.method, self.options, tuple(aids)),)
+        with errstate(singular=self.singular):
+            return (solver.solve(self.structure, p, b, self.assume_a, self.method, self.options, tuple(aids)),)
 
     @property
     def again(self) -> Solve:
@@ -47,7 +50,7 @@ class Solve(Rule):
     @property
     def adjoint(self) -> Solve:
         """S^-H."""
-        return Solve(self.structure.H, self.assume_a, self.method, self.options and self.options.adjoint)
+        return Solve(self.structure.H, self.assume_a, self.method, self.options and self.options.adjoint, self.singular)
 
     def aids(self, given: Sequence[Tree]) -> Sequence[Tree]:
         """Those of the aids that this one takes, too: the preconditioner comes before the guess."""
@@ -66,9 +69,9 @@ class Solve(Rule):
         return outer(self.structure, p, -lam, x, need[0]), lam if need[1] else None, *map(nothing, need[2:])
 
 
-def solve(structure: Structure, p: Tree, b: Array, assume_a: str = "gen", method: str = "auto") -> Array:
-    """S(p)^-1 b."""
-    return bind(Solve(structure, assume_a, method), p, b)[0]
+def solve(structure: Structure, p: Tree, b: Array, assume_a: str = "gen", method: str = "auto", singular: str | None = None) -> Array:
+    """S(p)^-1 b; a derivative hands on what an ill-conditioned matrix does in the function that it is of."""
+    return bind(Solve(structure, assume_a, method, singular=singular or singular_state()), p, b)[0]
 
 
 def cases(structures: Iterator[tuple[Structure, Tree]], draw: Any) -> Iterator[tuple[Solve, tuple[Tree, ...]]]:

@@ -1,0 +1,78 @@
+"""What follows where a matrix is regular, but so ill-conditioned that no digit of a solution is certain: an error, a warning, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial, wraps
+from typing import Any, TypeVar
+
+from scipy.linalg import LinAlgWarning
+
+from ldiv.errors import got
+from ldiv.rule import insist
+
+R = TypeVar("R")
+CHOICES = ("raise", "warn", "ignore")
+_singular: ContextVar[str] = ContextVar("singular", default="raise")
+
+
+@contextmanager
+def errstate(*, singular: str) -> Iterator[None]:
+    """Choose what an ill-conditioned matrix does, for the calls inside.
+
+    singular: "raise" (the default everywhere), "warn" or "ignore". With "warn" a matrix that is singular to working precision, but
+    whose factors exist, gives what they give, with a `scipy.linalg.LinAlgWarning`, as in SciPy; derivatives come from the same
+    factors. A matrix that has none (a pivot that is exactly zero) raises SingularMatrixError all the same, as does an infinite solution.
+    It counts when a function is called: its derivatives keep it, wherever they are taken, and so does what `jax.jit` traced, what
+    `factorized` holds. Each thread, and each asynchronous task, has its own.
+    Of `solve` (by engines that factor), `factorized`, `logdet`, `slogdet`, `det`, `quad_form`, `lstsq`, `root`, and what is made of them.
+    Modelled on `numpy.errstate`.
+
+    >>> import ldiv, numpy as np, scipy.linalg
+    >>> A, b = scipy.linalg.hilbert(13), np.ones(13)
+    >>> ldiv.solve(A, b)
+    Traceback (most recent call last):
+    ...
+    ldiv.errors.SingularMatrixError: the matrix is singular to working precision: LAPACK found ...
+    >>> with ldiv.errstate(singular="ignore"):
+    ...     x = ldiv.solve(A, b)
+    >>> bool(np.abs(A @ x - b).max() < 1e-3)
+    True
+    """
+    if singular not in CHOICES:
+        raise ValueError(got("singular", "one of " + ", ".join(map(repr, CHOICES)), repr(singular), 'The default is "raise".'))
+    token = _singular.set(singular)
+    try:
+        yield
+    finally:
+        _singular.reset(token)
+
+
+def singular_state() -> str:
+    """The choice that holds here and now."""
+    return _singular.get()
+
+
+def keeping_state(f: Callable[..., R]) -> Callable[..., R]:
+    """f, to be called elsewhere and later, with the choice of now."""
+    state = singular_state()
+
+    @wraps(f)
+    def call(*args: Any) -> R:
+        with errstate(singular=state):
+            return f(*args)
+
+    return call
+
+
+def doubt(ok: Any, error: Callable[..., Exception], *numbers: Any) -> None:
+    """Unless ok: raise error(*numbers), warn with its words, or go on."""
+    state = singular_state()
+    if state != "ignore":
+        insist(ok, error if state == "raise" else partial(_warning, error), *numbers)
+
+
+def _warning(error: Callable[..., Exception], *numbers: Any) -> LinAlgWarning:
+    return LinAlgWarning(str(error(*numbers)))
