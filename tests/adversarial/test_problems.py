@@ -14,14 +14,15 @@ SLICES, PROBLEMS = 16, 50
 
 
 @pytest.mark.parametrize("part", range(SLICES))
-def test_solves(part):
-    """Right, or refused as it should be."""
+def test_solves(part, capfd):
+    """Right, or refused as it should be, without a word on the terminal."""
     failed = {}
     for number in range(part * PROBLEMS, (part + 1) * PROBLEMS):
         for case in solves.of_number(0, number):
             outcome, is_fault = attempt(case)
             if is_fault and (outcome not in failed or case.size < failed[outcome].size):
                 failed[outcome] = case
+    assert capfd.readouterr() == ("", "")
     assert not failed, "\n\n".join(f"{case.label}: {outcome}\n{shrunk(case, outcome).source()}" for outcome, case in failed.items())
 
 
