@@ -114,19 +114,18 @@ class Solve:
         A, values = matrix(self.problem.a, self.form)
         try:
             x, pullback = ldiv.vjp(self.solve, A, self.b)
-        except (*REFUSED, ldiv.ConvergenceError) as error:
-            return self._refused(error)
-        if self.iterates:
-            self._check_residual(x)
-        elif self.kept_to in ("singular", "indefinite"):
-            raise Wrong(f"{self.kept_to}, and solved", f"x up to {np.abs(x).max():.1e}")
-        else:
+            if self.iterates:
+                return self._check_residual(x)
+            if self.kept_to in ("singular", "indefinite"):
+                raise Wrong(f"{self.kept_to}, and solved", f"x up to {np.abs(x).max():.1e}")
             factors = ldiv.factorized(A, assume_a=self.assume_a, method=self.method)
             self._check_solution(x)
             if self.kept_to == "regular":
-                self._check_gradient(x, *pullback(self.c))
+                self._check_gradient(*pullback(self.c))
                 self._check_determinant(factors, A)
-            self._check_changed(factors, values, x)
+        except (*REFUSED, ldiv.ConvergenceError) as error:
+            return self._refused(error)
+        self._check_changed(factors, values, x)
         return f"{self.kept_to}: solved"
 
     def _refused(self, error: Exception) -> str:
@@ -146,13 +145,14 @@ class Solve:
             raise Wrong(f"regular, and refused ({type(error).__name__}) without the name of an engine that solves", error)
         return "regular: refused, with another's name"
 
-    def _check_residual(self, x: Dense) -> None:
+    def _check_residual(self, x: Dense) -> str:
         """What an iteration promises: |b - A x| <= eps^(2/3) |b|, but for the rounding of the residual itself."""
         a, b, x = (y.astype(np.result_type(y, np.longdouble)) for y in (view(self.problem.a, self.trans), _block(self.b), _block(x)))
         rounding = self.problem.n * self.problem.eps * np.abs(a).max() * np.abs(x).max(0)
         r, limit = _norm(b - a @ x), 1.01 * self.problem.eps ** (2 / 3) * _norm(b) + rounding
         if not (r <= limit).all():
             raise Wrong("a residual larger than promised", f"{np.max(r / limit):.1e} times")
+        return f"{self.kept_to}: solved"
 
     def _check_solution(self, x: Dense) -> None:
         system, (b, x) = System(self.problem, self.trans), map(_block, (self.b, x))
@@ -171,7 +171,7 @@ class Solve:
     def _forward(self) -> float:
         return min(0.5, self._backward * self.problem.condition)
 
-    def _check_gradient(self, x: Dense, A_bar: Any, b_bar: Dense) -> None:
+    def _check_gradient(self, A_bar: Any, b_bar: Dense) -> None:
         """lam = op(A)^-H c;  b_bar = lam,  op(A)_bar = -lam x^H, in scaled unknowns."""
         system, conjugate = System(self.problem, self.trans), System(self.problem, self.trans)
         conjugate.m, conjugate.r, conjugate.c = system.m.conj().T, system.c, system.r
