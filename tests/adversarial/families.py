@@ -173,6 +173,20 @@ def definite(rng: Rng, n: int) -> Dense:
     return b.T @ b + rng.choice([1e-6, 1e-2, 1.0]) * np.eye(n)
 
 
+def nearly_definite(rng: Rng, n: int) -> Dense:
+    """One negative eigenvalue, or none: a definite matrix with one of its diagonal entries negative or small."""
+    a = _minus(laplacian(rng, n), rng.choice([0.0, -0.3]))
+    at = rng.integers(len(a))
+    a[at, at] *= rng.choice([-1.0, -0.1, 0.5, 1.0])
+    return a
+
+
+def triangular(rng: Rng, n: int) -> Dense:
+    """Lower or upper, in the mean well conditioned, some of the diagonal small."""
+    a = np.tril(_sparse(rng, (n, n), 2 / n), -1) + np.diag(rng.choice([1.0, -2.0, 1e-3], n, p=[0.6, 0.35, 0.05]))
+    return a if rng.random() < 0.5 else a.T
+
+
 def dominant(rng: Rng, n: int) -> Dense:
     """Conditions of a few: engines that iterate have to solve it, too."""
     a = _sparse(rng, (n, n), 3 / n)
@@ -258,7 +272,7 @@ def no_transversal(rng: Rng, n: int) -> Dense:
 REGULAR = [
     shifted_laplacian, shifted_laplacian, helmholtz, damped_helmholtz, convection, laplacian, elasticity, saddle_point, saddle_point,
     zero_diagonal, zero_diagonal, adjacency, adjacency, circuit, arrow, signs, signs, graded, random_sparse, tridiagonal, permutation, skew,
-    tiny, hilbert, growth, definite, dominant, real,
+    tiny, hilbert, growth, definite, nearly_definite, triangular, dominant, real,
 ]  # fmt: skip
 SINGULAR = [neumann, floating, repeated, deficient_gram, markov, dependent_constraints, empty, no_transversal]
 

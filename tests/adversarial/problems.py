@@ -70,7 +70,9 @@ class Problem:
             found["her"] = self.verdict
             if (definite := self._definiteness()) != "between":
                 found["pos"] = definite
-        return found
+        lower, upper = not np.triu(self.a, 1).any(), not np.tril(self.a, -1).any()
+        triangles = {"lower triangular": lower, "upper triangular": upper, "diagonal": lower and upper}
+        return found | {name: self.verdict for name, holds in triangles.items() if holds}
 
     def _definiteness(self) -> str:
         """By the eigenvalues of A with its diagonal scaled to 1."""
@@ -131,9 +133,9 @@ def _complex(rng: Rng, a: Dense) -> Dense:
 
 
 def _badly_scaled(rng: Rng, a: Dense, dtype: str) -> Dense:
-    """Rows and columns by powers of two up to 2^+-40, alike or not; in double precision all by 1e+-200, too."""
-    if dtype[-2:] in ("64", "28") and dtype != "complex64" and rng.random() < 0.3:
-        return a * 10.0 ** rng.choice([200, -200])
+    """Rows and columns by powers of two up to 2^+-40, alike or not; or all by 1e+-200, in single precision by 1e+-25."""
+    if rng.random() < 0.3:
+        return a * 10.0 ** (rng.choice([1, -1]) * (200 if dtype in ("float64", "complex128") else 25))
     r, c = np.exp2(rng.integers(-40, 41, (2, len(a))))
     way = rng.integers(4)
     return np.asarray(r[:, None] * a * r if way == 0 else r[:, None] * a * (c if way == 1 else 1) if way < 3 else a * c)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -32,18 +32,23 @@ def of_number(seed: int, number: int) -> Iterator[Case]:
     problem = draw(rng)
     assume_a, trans = str(rng.choice(list(problem.assumptions))), str(rng.choice(["N", "T", "H"]))
     b, c = right_hand_sides(rng, problem, trans)
-    for form in ("dense", str(rng.choice(["csc", "csr", "coo"]))):
+    for form in forms(rng, problem, assume_a):
         for method in methods(problem, form, assume_a):
             yield Solve(problem, form, assume_a, trans, method, b, c).case
 
 
+def forms(rng: Rng, problem: Problem, assume_a: str) -> list[str]:
+    """Dense, sparse, and banded where few diagonals are full."""
+    lower, upper = bandwidth(problem.a)
+    banded = assume_a == "gen" and lower + upper < min(5, problem.n)
+    return ["dense", str(rng.choice(["csc", "csr", "coo"])), *(["banded"] if banded else [])]
+
+
 def methods(problem: Problem, form: str, assume_a: str) -> list[str]:
-    """Those that should be able to; iterations for small ones only."""
+    """Those that say that they can; iterations for small matrices only."""
     answers = ldiv.explain(matrix(problem.a, form)[0], assume_a=assume_a).answers
-    direct = [name for name in ("lapack", "pardiso", "superlu", "cholmod") if answers[name].startswith(("taken", "could"))]
-    hermitian = assume_a in ("her", "pos") or (assume_a == "sym" and problem.a.dtype.kind == "f")
-    fits = {"cg": assume_a == "pos", "minres": hermitian, "gmres": True, "bicgstab": True}
-    return ["auto", *direct, *(name for name in ITERATIVE if fits[name] and problem.n <= 20)]
+    able = [name for name, answer in answers.items() if answer.startswith(("taken", "could"))]
+    return ["auto", *(name for name in able if name not in ITERATIVE or problem.n <= 20)]
 
 
 def right_hand_sides(rng: Rng, problem: Problem, trans: str) -> tuple[Dense, Dense]:
@@ -62,20 +67,34 @@ def matrix(a: Dense, form: str) -> tuple[Any, Dense]:
     """(A, the array of its values)."""
     if form == "dense":
         return (a.copy(),) * 2
-    i, j = np.nonzero(a if form != "csc" else a.T)
-    i, j = (i, j) if form != "csc" else (j, i)
-    if form == "coo":  # in any order, some entries in two halves, some zeros stored
-        order = np.random.default_rng(len(i)).permutation(np.concatenate([np.arange(len(i)), np.arange(0, len(i), 3)]))
-        halves = np.where(np.bincount(order, minlength=len(i)) > 1, 0.5, 1).astype(a.real.dtype)
-        v, i, j = (a[i, j] * halves)[order], i[order], j[order]
-        zeros = np.argwhere(a == 0)[:2]
-        v, i, j = np.append(v, np.zeros(len(zeros), a.dtype)), np.append(i, zeros[:, 0]), np.append(j, zeros[:, 1])
-    else:
-        v = a[i, j]
-    if form != "coo":
-        starts = np.searchsorted(j if form == "csc" else i, np.arange(len(a) + 1))
-        return (ldiv.csc_array if form == "csc" else ldiv.csr_array)((v, i if form == "csc" else j, starts), shape=a.shape), v
-    return ldiv.coo_array((v, (i, j)), shape=a.shape), v
+    if form == "banded":
+        lower, upper = bandwidth(a)
+        ab = np.zeros((lower + upper + 1, len(a)), a.dtype)
+        i, j = np.nonzero(a)
+        ab[upper + i - j, j] = a[i, j]
+        return ldiv.Matrix(ldiv.structures.Banded(lower, upper, len(a)), ab), ab
+    if form == "coo":
+        v, i, j = scattered(a)
+        return ldiv.coo_array((v, (i, j)), shape=a.shape), v
+    made, (outer, inner) = (ldiv.csr_array, np.nonzero(a)) if form == "csr" else (ldiv.csc_array, np.nonzero(a.T))
+    v = (a if form == "csr" else a.T)[outer, inner]
+    return made((v, inner, np.searchsorted(outer, np.arange(len(a) + 1))), shape=a.shape), v
+
+
+def scattered(a: Dense) -> tuple[Dense, Dense, Dense]:
+    """Values, rows, columns in any order, some entries in two halves, two zeros stored."""
+    i, j = np.nonzero(a)
+    halved = np.arange(len(i)) % 3 == 0
+    order = np.random.default_rng(len(i)).permutation(np.concatenate([np.arange(len(i)), np.flatnonzero(halved)]))
+    zeros = np.argwhere(a == 0)[:2]
+    v = (a[i, j] * np.where(halved, 0.5, 1).astype(a.real.dtype))[order]
+    return tuple(map(np.append, (v, i[order], j[order]), (np.zeros(len(zeros), a.dtype), *zeros.T)))  # type: ignore[return-value]
+
+
+def bandwidth(a: Dense) -> tuple[int, int]:
+    """The numbers of diagonals below and above."""
+    i, j = np.nonzero(a)
+    return int(max(0, (i - j).max(initial=0))), int(max(0, (j - i).max(initial=0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +111,7 @@ class Solve:
 
     @property
     def case(self) -> Case:
-        label = f"{self.method}, {'dense' if self.form == 'dense' else 'sparse'}"
+        label = f"{self.method}, {self.form if self.form in ('dense', 'banded') else 'sparse'}"
         return Case(label, self.problem.n, self.check, self.source, self.smaller)
 
     @property
@@ -179,7 +198,7 @@ class Solve:
         if not (error := conjugate.forward_error(lam, _block(b_bar))) <= self._forward:
             raise Wrong("cotangent of b", f"{error:.1e}, condition {self.problem.condition:.1e}")
         found, expected = view(_entries(A_bar), self.trans), -(lam * system.r) @ (y * system.c).conj().T
-        expected = view(_symmetric(view(expected, self.trans), self.assume_a, self.problem.a.dtype.kind == "c"), self.trans)
+        expected = view(_promised(view(expected, self.trans), self.assume_a), self.trans)
         at = view(self.problem.a, self.trans) != 0 if self.form != "dense" else np.ones(self.problem.a.shape, bool)
         with np.errstate(over="ignore"):
             size = np.abs(lam).max(0) @ np.abs(y).max(0)
@@ -228,7 +247,11 @@ class Solve:
 
     def source(self) -> str:
         A, values = matrix(self.problem.a, self.form)
-        form = "v" if self.form == "dense" else f"ldiv.coo_array((v, ({A.row.tolist()}, {A.col.tolist()})), shape={A.shape})"
+        form = "v"
+        if self.form == "banded":
+            form = "ldiv.Matrix(ldiv.structures.Banded({}, {}, {}), v)".format(*bandwidth(self.problem.a), self.problem.n)
+        elif self.form != "dense":
+            form = f"ldiv.coo_array((v, ({A.row.tolist()}, {A.col.tolist()})), shape={A.shape})"
         options = f"assume_a={self.assume_a!r}, method={self.method!r}"
         lines = (
             f"# {self.problem.family}, n = {self.problem.n}, {self.kept_to}, condition {self.problem.condition:.1e}",
@@ -254,6 +277,8 @@ def _block(x: Dense) -> Dense:
 
 def _entries(A_bar: Any) -> Dense:
     """A cotangent as a dense array: at every position that of any of its entries, not their sum."""
+    if isinstance(A_bar, ldiv.Matrix) and not isinstance(A_bar, ldiv.SparseArray):
+        return np.asarray(A_bar.structure.todense(A_bar.params))
     if not isinstance(A_bar, ldiv.SparseArray):
         return np.asarray(A_bar)
     out = np.zeros(A_bar.shape, A_bar.data.dtype)
@@ -261,8 +286,15 @@ def _entries(A_bar: Any) -> Dense:
     return out
 
 
-def _symmetric(a: Dense, assume_a: str, is_complex: bool) -> Dense:
-    """The symmetric part that is promised."""
-    if assume_a == "gen":
-        return a
-    return (a + (a.T if assume_a == "sym" or not is_complex else a.conj().T)) / 2
+def _promised(a: Dense, assume_a: str) -> Dense:
+    """The part of the matrix that an assumption reads."""
+    parts: dict[str, Callable[[Dense], Dense]] = {
+        "gen": lambda a: a,
+        "sym": lambda a: (a + a.T) / 2,
+        "her": lambda a: (a + a.conj().T) / 2,
+        "pos": lambda a: (a + a.conj().T) / 2,
+        "diagonal": lambda a: np.diag(np.diag(a)),
+        "lower triangular": np.tril,
+        "upper triangular": np.triu,
+    }
+    return parts[assume_a](a)
