@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from itertools import islice
 from multiprocessing.connection import Connection
+from typing import NamedTuple
 
 from adversarial.case import Case, Wrong
 
@@ -26,7 +27,19 @@ KINDS = ("solves",)
 PATIENCE = 120.0
 SHRINK = 20.0  # seconds spent on making a failing case smaller
 
-Failure = tuple[str, str]  # label, complaint
+Outcome = tuple[str, str]  # label, and what came of it or the complaint
+
+
+class Found(NamedTuple):
+    """How often each outcome was, and of the failures the smallest (size, source)."""
+
+    outcomes: Counter[Outcome]
+    smallest: dict[Outcome, tuple[int, str]]
+
+    def add(self, label: str, outcome: str, failure: tuple[int, str] | None) -> None:
+        self.outcomes[label, outcome] += 1
+        if failure is not None and failure < self.smallest.get((label, outcome), (sys.maxsize, "")):
+            self.smallest[label, outcome] = failure
 
 
 def main() -> int:
@@ -39,56 +52,50 @@ def main() -> int:
     return sum([fuzz(kind, asked.seconds / len(kinds), asked.seed) for kind in kinds]) > 0
 
 
-def fuzz(kind: str, seconds: float, seed: int) -> int:
+def fuzz(kind: str, seconds: float, seed: int, patience: float = PATIENCE) -> int:
     """The number of distinct failures of a kind, after a table of outcomes and the reproducers were printed."""
-    until, first = time.monotonic() + seconds, 0
-    outcomes: Counter[tuple[str, str]] = Counter()
-    shown: dict[Failure, tuple[int, str]] = {}
+    found, until, first = Found(Counter(), {}), time.monotonic() + seconds, 0
     while first >= 0:
-        first = _supervise(kind, seed, first, until, outcomes, shown)
-    print(f"\n{kind}, seed {seed}: {outcomes.total()} cases")
-    for (label, outcome), number in sorted(outcomes.items()):
+        first = supervise(kind, seed, first, until, patience, found)
+    print(f"\n{kind}, seed {seed}: {found.outcomes.total()} cases")
+    for (label, outcome), number in sorted(found.outcomes.items()):
         print(f"{number:8}  {label}: {outcome}")
-    for (label, complaint), (size, source) in shown.items():
+    for (label, complaint), (size, source) in found.smallest.items():
         print(f"\n--- {label}: {complaint} (size {size})\n{source}")
-    return len(shown)
+    return len(found.smallest)
 
 
-def _supervise(kind: str, seed: int, first: int, until: float, outcomes: Counter[tuple[str, str]], shown: dict[Failure, tuple[int, str]]) -> int:
-    """Run cases from the first on in a process; the number of the case to go on with after one that killed it, -1 at the end."""
+def supervise(kind: str, seed: int, first: int, until: float, patience: float, found: Found) -> int:
+    """Run the cases from the first on in a process; the number of the one to go on with after a case that killed it, -1 at the end."""
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe(duplex=False)
-    worker = context.Process(target=_work, args=(there, kind, seed, first, until), daemon=True)
+    worker = context.Process(target=work, args=(there, kind, seed, first, until), daemon=True)
     worker.start()
     there.close()
-    number, fate = first, "it hung"
+    number, fate, wait = first, "it hung", PATIENCE  # for the imports
     try:
-        while here.poll(PATIENCE):
-            message = here.recv()
-            if isinstance(message, int):
-                number = message
-                continue
+        while here.poll(wait):
+            message, wait = here.recv(), patience
             if message is None:
                 worker.join()
                 return -1
-            label, outcome, failure = message
-            outcomes[label, outcome] += 1
-            if failure is not None and ((label, outcome) not in shown or failure < shown[label, outcome]):
-                shown[label, outcome] = failure
+            if isinstance(message, int):
+                number = message
+            else:
+                found.add(*message)
     except EOFError:
         worker.join()
         fate = f"it killed the process, exit code {worker.exitcode}"
     worker.kill()
     case = next(islice(import_module(f"adversarial.{kind}").cases(seed), number, None))
-    outcomes[case.label, fate] += 1
-    shown.setdefault((case.label, fate), (case.size, case.source()))
+    found.add(case.label, fate, (case.size, case.source()))
     return number + 1
 
 
-def _work(there: Connection, kind: str, seed: int, first: int, until: float) -> None:
+def work(there: Connection, kind: str, seed: int, first: int, until: float) -> None:
     """Send the number of each case before it runs, and (label, outcome, None or (size, source)) after it; None at the end."""
     warnings.simplefilter("error")
-    smallest: dict[Failure, int] = {}
+    smallest: dict[Outcome, int] = {}
     for number, case in enumerate(import_module(f"adversarial.{kind}").cases(seed)):
         if time.monotonic() > until:
             break
@@ -100,7 +107,7 @@ def _work(there: Connection, kind: str, seed: int, first: int, until: float) -> 
         if is_fault and case.size < smallest.get((case.label, outcome), sys.maxsize):
             case = shrunk(case, outcome)
             smallest[case.label, outcome] = case.size
-            failure = case.size, f"{case.source()}\n# case {number} of seed {seed}: {_said(case)}"
+            failure = case.size, f"{case.source()}\n# case {number} of seed {seed}: {said(case)}"
         there.send((case.label, outcome, failure))
     there.send(None)
 
@@ -132,7 +139,7 @@ def shrunk(case: Case, complaint: str) -> Case:
     return last
 
 
-def _said(case: Case) -> str:
+def said(case: Case) -> str:
     try:
         return case.check()
     except Exception as error:
