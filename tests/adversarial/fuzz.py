@@ -25,7 +25,7 @@ from adversarial.case import Case, Wrong
 
 KINDS = ("solves",)
 PATIENCE = 120.0
-SHRINK = 20.0  # seconds spent on making a failing case smaller
+SHRINK = 5.0  # seconds spent on making a failing case smaller
 
 Outcome = tuple[str, str]  # label, and what came of it or the complaint
 

@@ -179,30 +179,36 @@ def view(a: Dense, trans: str) -> Dense:
     return {"N": a, "T": a.T, "H": a.conj().T}[trans]
 
 
+@dataclass(frozen=True, eq=False)
 class System:
-    """op(A) x = b in scaled unknowns, M y = d:  M = R op(A) C, x = C y, d = R b."""
+    """op(A) x = b in scaled unknowns, M y = d:  M = R op(A) C, x = C y, d = R b, with R and C as columns."""
 
-    def __init__(self, problem: Problem, trans: str) -> None:
+    m: Dense
+    r: Dense
+    c: Dense
+
+    @staticmethod
+    def of(problem: Problem, trans: str) -> System:
         scaled, r, c = problem.scaled
-        self.m = view(scaled, trans)
-        self.r, self.c = ((r, c) if trans == "N" else (c, r))[:]
-        self.r, self.c = self.r[:, None], self.c[:, None]
-        self.condition, self.eps, self.n = problem.condition, problem.eps, problem.n
+        r, c = r[:, None], c[:, None]
+        return System(view(scaled, trans), *((r, c) if trans == "N" else (c, r)))
+
+    @property
+    def adjoint(self) -> System:
+        return System(self.m.conj().T, self.c, self.r)
 
     def solution(self, b: Dense) -> Dense:
         """y, to all digits of double precision."""
-        d = self.r * b
-        q, upper = np.linalg.qr(self.m)
-        wide = self.m.astype(np.result_type(self.m, np.longdouble))
-        y = np.zeros_like(d, dtype=wide.dtype)
+        d, (q, upper) = _wide(self.r * b), np.linalg.qr(self.m)
+        y, m = np.zeros_like(d, dtype=np.result_type(d, self.m)), _wide(self.m)
         for _ in range(4):
-            y = y + sl.solve_triangular(upper, q.conj().T @ (d - wide @ y).astype(self.m.dtype))
+            residual = d - m @ y
+            y = y + sl.solve_triangular(upper, q.conj().T @ residual.astype(np.complex128 if np.iscomplexobj(residual) else np.float64))
         return y
 
     def backward_error(self, b: Dense, x: Dense) -> float:
         """|d - M y| / (|M| |y| + |d|) in the largest norm, the worst of the columns."""
-        wide = np.result_type(self.m, np.longdouble)
-        y, d = x.astype(wide) / self.c, self.r * b.astype(wide)
+        y, d = _wide(x) / self.c, self.r * _wide(b)
         size = np.abs(self.m).sum(1).max() * np.abs(y).max(0) + np.abs(d).max(0)
         return float((np.abs(d - self.m @ y).max(0) / np.where(size > 0, size, 1)).max(initial=0))
 
@@ -210,3 +216,8 @@ class System:
         """|x / C - y| / |y| in the largest norm, the worst of the columns."""
         size = np.abs(y).max(0)
         return float((np.abs(x / self.c - y).max(0) / np.where(size > 0, size, 1)).max(initial=0))
+
+
+def _wide(x: Dense) -> Dense:
+    """In long double."""
+    return x.astype(np.result_type(x, np.longdouble))

@@ -54,11 +54,11 @@ def methods(problem: Problem, form: str, assume_a: str) -> list[str]:
 
 
 def right_hand_sides(rng: Rng, problem: Problem, trans: str) -> tuple[Dense, Dense]:
-    """b and the cotangent of x: of the size that the rows and columns have, or, where these are alike, of size 1."""
-    system, dtype = System(problem, trans), problem.a.dtype
+    """b and the cotangent of x: of the size that the rows and columns have, or, where these are alike, of size 1; complex for a real A, too."""
+    system, dtype = System.of(problem, trans), problem.a.dtype
     b, c = rng.standard_normal((2, problem.n, rng.choice([1, 3])))
-    if dtype.kind == "c":
-        b, c = b + 1j * rng.standard_normal(b.shape), c - 1j * b
+    if dtype.kind == "c" or rng.random() < 0.1:
+        b, c, dtype = b + 1j * rng.standard_normal(b.shape), c - 1j * b, np.result_type(dtype, np.complex64)
     natural = np.abs(np.log2([system.r, system.c])).max() < 20 and rng.random() < 0.5
     b, c = (b, c) if natural else (b / system.r, c / system.c)
     b, c = b.astype(dtype), c.astype(dtype)
@@ -176,7 +176,7 @@ class Solve:
         return f"{self.kept_to}: solved"
 
     def _check_solution(self, x: Dense) -> None:
-        system, (b, x) = System(self.problem, self.trans), map(_block, (self.b, x))
+        system, (b, x) = System.of(self.problem, self.trans), map(_block, (self.b, x))
         if not np.isfinite(x).all():
             raise Wrong("not finite")
         if not (error := system.backward_error(b, x)) <= self._backward:
@@ -194,13 +194,13 @@ class Solve:
 
     def _check_gradient(self, A_bar: Any, b_bar: Dense) -> None:
         """lam = op(A)^-H c;  b_bar = lam,  op(A)_bar = -lam x^H, in scaled unknowns."""
-        system, conjugate = System(self.problem, self.trans), System(self.problem, self.trans)
-        conjugate.m, conjugate.r, conjugate.c = system.m.conj().T, system.c, system.r
-        lam, y = conjugate.solution(_block(self.c)), system.solution(_block(self.b))
-        if not (error := conjugate.forward_error(lam, _block(b_bar))) <= self._forward:
+        system = System.of(self.problem, self.trans)
+        lam, y = system.adjoint.solution(_block(self.c)), system.solution(_block(self.b))
+        if not (error := system.adjoint.forward_error(lam, _block(b_bar))) <= self._forward:
             raise Wrong("cotangent of b", f"{error:.1e}, condition {self.problem.condition:.1e}")
         found, expected = view(_entries(A_bar), self.trans), -(lam * system.r) @ (y * system.c).conj().T
         expected = view(_promised(view(expected, self.trans), self.assume_a), self.trans)
+        expected = expected if np.iscomplexobj(self.problem.a) else expected.real
         at = view(self.problem.a, self.trans) != 0 if self.form != "dense" else np.ones(self.problem.a.shape, bool)
         with np.errstate(over="ignore"):
             size = np.abs(lam).max(0) @ np.abs(y).max(0)
