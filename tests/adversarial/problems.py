@@ -70,9 +70,10 @@ class Problem:
             found["her"] = self.verdict
             if (definite := self._definiteness()) != "between":
                 found["pos"] = definite
-        lower, upper = not np.triu(self.a, 1).any(), not np.tril(self.a, -1).any()
-        triangles = {"lower triangular": lower, "upper triangular": upper, "diagonal": lower and upper}
-        return found | {name: self.verdict for name, holds in triangles.items() if holds}
+        for name, other in (("lower", np.triu(self.a, 1)), ("upper", np.tril(self.a, -1))):
+            if not other.any():
+                found[f"{name} triangular"] = self.verdict
+        return found
 
     def _definiteness(self) -> str:
         """By the eigenvalues of A with its diagonal scaled to 1."""

@@ -38,9 +38,7 @@ def of_number(seed: int, number: int) -> Iterator[Case]:
 
 
 def forms(rng: Rng, problem: Problem, assume_a: str) -> list[str]:
-    """Dense, sparse, and banded where few diagonals are full; NumPy's vjp takes one rule, and of sparse matrices the diagonal is one, too."""
-    if assume_a == "diagonal":
-        return ["dense"]
+    """Dense, sparse, and banded where few diagonals are full."""
     lower, upper = bandwidth(problem.a)
     banded = assume_a == "gen" and lower + upper < min(5, problem.n)
     return ["dense", str(rng.choice(["csc", "csr", "coo"])), *(["banded"] if banded else [])]
@@ -295,7 +293,6 @@ def _promised(a: Dense, assume_a: str) -> Dense:
         "sym": lambda a: (a + a.T) / 2,
         "her": lambda a: (a + a.conj().T) / 2,
         "pos": lambda a: (a + a.conj().T) / 2,
-        "diagonal": lambda a: np.diag(np.diag(a)),
         "lower triangular": np.tril,
         "upper triangular": np.triu,
     }
