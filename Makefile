@@ -2,6 +2,7 @@
 #
 #     make demo        topology optimization of a cantilever, with a picture in out/
 #     make test        all tests, and the examples of every docstring and page
+#     make fuzz        hard problems and bad calls for SECONDS=600, from SEED=0, of one KIND or all: counts, and the smallest Python that fails
 #     make lint        style and types
 #     make bench       the benchmarks, on one thread
 #     make test-gpu    the tests that need CUDA;      make bench-gpu    the benchmarks that do
@@ -24,7 +25,7 @@ endif
 on_gpu := bench/bench_gpu.py
 one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: demo test lint bench test-gpu bench-gpu clean
+.PHONY: demo test fuzz lint bench test-gpu bench-gpu clean
 .DEFAULT_GOAL := test
 
 demo: $(ready)
@@ -32,6 +33,12 @@ demo: $(ready)
 
 test: $(ready)
 	$(one_thread) $(run) -m pytest -n 2
+
+SECONDS ?= 600
+SEED ?= 0
+KIND ?= all
+fuzz: $(ready)
+	PYTHONPATH=$(CURDIR)/tests:$$PYTHONPATH $(one_thread) $(run) -m adversarial.fuzz --seconds $(SECONDS) --seed $(SEED) --kind $(KIND)
 
 lint: $(ready)
 	$(run) -m ruff check .
