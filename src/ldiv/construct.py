@@ -15,9 +15,10 @@ from ldiv.pattern import Pattern
 from ldiv.rule import Array, asnumpy, is_array, namespace, public
 from ldiv.sparse import SparseArray
 from ldiv.structures.sparse import Sparse
-from ldiv.validate import require_float
+from ldiv.validate import require_float, require_unmasked
 
 Index = np.ndarray[Any, np.dtype[Any]]
+LARGEST = int(np.iinfo(np.int64).max)
 _made: weakref.WeakValueDictionary[Pattern, Sparse] = weakref.WeakValueDictionary()
 
 
@@ -32,12 +33,15 @@ def _sparse(values: Array, rows: Index, cols: Index, shape: tuple[int, int], for
 
 
 def _index(name: str, i: Any) -> Index:
+    require_unmasked(name, i)
     host = np.asarray(asnumpy(i) if is_array(i) else i)
     if host.size == 0:
         host = host.astype(np.int64)
     if host.dtype.kind not in "iu" or host.ndim != 1:
         raise TypeError(got(name, "a vector of integers", f"{host.ndim} axes of {host.dtype}", "Indices are int32 or int64."))
-    return host
+    if len(host) and host.max() > LARGEST:
+        raise ValueError(got(name, f"indices up to {LARGEST}", str(host.max()), "Indices are int32 or int64."))
+    return host if host.dtype in (np.int32, np.int64) else host.astype(np.int64)  # differences of small or unsigned ones wrap around
 
 
 def _require_range(name: str, i: Index, size: int) -> None:
@@ -48,6 +52,8 @@ def _require_range(name: str, i: Index, size: int) -> None:
 def _shape(shape: Any) -> tuple[int, int]:
     if not isinstance(shape, tuple | list) or len(shape) != 2 or any(int(s) != s or s < 0 for s in shape):
         raise ValueError(got("shape", "(rows, columns)", repr(shape), "Batch axes belong to the values."))
+    if max(shape) > LARGEST:
+        raise ValueError(got("shape", f"at most {LARGEST} rows and columns", repr(shape), "Indices are int32 or int64."))
     return int(shape[0]), int(shape[1])
 
 
