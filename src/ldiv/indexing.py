@@ -46,8 +46,8 @@ def union(a: Position, b: Position, shape: tuple[int, int]) -> tuple[Sparse, Ind
 
 def intersection(a: Position, b: Position, shape: tuple[int, int]) -> tuple[Sparse, Index, Index]:
     """(structure, i, j): the positions that both have are those of entries i of a and j of b; no duplicates in either."""
-    keys, structure = _numbered(shape, a, b)
-    common, i, j = np.intersect1d(*keys, assume_unique=True, return_indices=True)
+    (one, other), structure = _numbered(shape, a, b)
+    common, i, j = np.intersect1d(one, other, assume_unique=True, return_indices=True)
     return structure(common), i, j
 
 
