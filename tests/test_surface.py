@@ -94,6 +94,7 @@ MASKS = {
     "a tangent": lambda: ldiv.jvp(ldiv.solve, (EYE, ONES), (None, MASKED)),
     "a buffer": lambda: ldiv.Tape().copy(MASKED, np.zeros(3)),
     "a shadow": lambda: ldiv.Duplicated(np.zeros(3), MASKED),
+    "a pattern": lambda: ldiv.jacobian(torch.sin, torch.ones(3), pattern=(np.ma.array([0, 1, 2], mask=[1, 0, 0]), [0, 1, 2])),
     "torch": lambda: ldiv.solve(torch.eye(3, dtype=torch.float64), MASKED),
     "numpy.matrix": lambda: ldiv.solve(np.asmatrix(EYE), ONES),
     "A @ numpy.matrix": lambda: S @ np.asmatrix(EYE),

@@ -60,7 +60,8 @@ def jvp(f: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ..
 
         y, dy = jvp(f, (A, b), (dA, db));    dy = f'(A, b)[dA, db]
 
-    f and primals as in `vjp`; a tangent is like its argument, real where that is, or None for zero. Cost: that of f, and one more solve for a solve.
+    f and primals as in `vjp`; a tangent is like its argument, real where that is, or None for zero. Cost: that of f, and one more solve
+    for a solve.
 
     >>> import ldiv, numpy as np
     >>> A, b = np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([2.0, 4.0])

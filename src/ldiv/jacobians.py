@@ -15,7 +15,7 @@ from ldiv.rule import Array, asnumpy, frontend_of, namespace, public
 from ldiv.rules.agreed import agreed
 from ldiv.sparse import SparseArray
 from ldiv.structures.sparse import Sparse
-from ldiv.validate import require_float, require_option
+from ldiv.validate import require_float, require_option, require_unmasked
 
 Function = Callable[[Array], Array]
 MODES = ("auto", "forward", "reverse", "both")
@@ -202,6 +202,7 @@ def on_pattern(pattern: Any, shape: tuple[int, int]) -> Sparse:
 
 
 def _indices(name: str, v: Any) -> Array:
+    require_unmasked(f"the {name} of pattern", v)
     v = np.asarray(v)
     if v.ndim != 1 or (v.size and v.dtype.kind not in "iu"):
         raise TypeError(got("pattern", f"integer {name} (nnz,)", f"{v.dtype} {v.shape}", "A dense mask M gives np.nonzero(M)."))
