@@ -14,6 +14,7 @@ from ldiv.errors import got
 from ldiv.matrix import Matrix
 from ldiv.rule import Array, frontend_of, leaves, namespace, public, rebuild, snapshot
 from ldiv.sparse import SparseArray
+from ldiv.validate import require_ours
 
 
 @public
@@ -59,7 +60,8 @@ def jvp(f: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ..
 
         y, dy = jvp(f, (A, b), (dA, db));    dy = f'(A, b)[dA, db]
 
-    f and primals as in `vjp`; a tangent is like its argument, real where that is, or None for zero. Cost: that of f, and one more solve for a solve.
+    f and primals as in `vjp`; a tangent is like its argument, real where that is, or None for zero. Cost: that of f, and one more solve
+    for a solve.
 
     >>> import ldiv, numpy as np
     >>> A, b = np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([2.0, 4.0])
@@ -101,6 +103,8 @@ def _rebuilt(args: tuple[Any, ...], xs: Any) -> tuple[Any, ...]:
 
 def _cotangents(y: tuple[Array, ...], y_bar: tuple[Any, ...]) -> tuple[Array, ...]:
     """Each like its value, zero for None."""
+    for c in y_bar:
+        require_ours("a cotangent in pullback", c)
     bars = tuple(namespace(v).zeros_like(v) if c is None else namespace(v).asarray(c) for v, c in zip(y, y_bar, strict=True))
     for v, c in zip(y, bars, strict=True):
         if tuple(c.shape) != tuple(v.shape):

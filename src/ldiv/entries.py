@@ -13,7 +13,7 @@ import scipy.sparse
 
 from ldiv.errors import got
 from ldiv.rule import Array, asnumpy, is_array
-from ldiv.validate import require_array, require_shape
+from ldiv.validate import LARGEST, require_array, require_shape, require_unmasked
 
 Index = np.ndarray[Any, np.dtype[Any]]
 COMPRESSED = {"csr": (0, "col_indices", "crow_indices"), "csc": (1, "row_indices", "ccol_indices")}  # the major axis, PyTorch's names
@@ -76,7 +76,8 @@ def compressed(of: str, values: Array, indices: Any, indptr: Any, shape: Any, fo
 
 
 def index_vector(name: str, i: Any) -> Index:
-    """A vector of integers, on the host."""
+    """A vector of integers, on the host, int32 or int64: differences of small or unsigned ones would wrap around."""
+    require_unmasked(name, i)
     if is_array(i):
         i = asnumpy(require_array(name, i))
     try:
@@ -87,7 +88,9 @@ def index_vector(name: str, i: Any) -> Index:
         host = host.astype(np.int64)
     if host.dtype.kind not in "iu" or host.ndim != 1:
         raise TypeError(got(name, "a vector of integers", f"{host.ndim} axes of {host.dtype}", "A dense mask M gives np.nonzero(M)."))
-    return host
+    if len(host) and host.max() > LARGEST:
+        raise ValueError(got(name, f"indices up to {LARGEST}", str(host.max()), "Indices are int32 or int64."))
+    return host if host.dtype in (np.int32, np.int64) else host.astype(np.int64)
 
 
 def _require_range(name: str, i: Index, size: int) -> None:

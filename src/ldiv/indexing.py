@@ -1,11 +1,12 @@
 """Where entries go when sparse arrays are added, multiplied elementwise, or multiplied: index arithmetic, no values.
 
-Positions are numbered row by row: key = row * columns + column. Whoever keeps the structure that is returned keeps its
-symbolic work too: in a loop, A + s B is ordered once.
+Positions are numbered row by row: key = row * columns + column; where that would overflow, among the rows and columns in use.
+Whoever keeps the structure that is returned keeps its symbolic work too: in a loop, A + s B is ordered once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,33 +18,37 @@ Index = np.ndarray[Any, np.dtype[Any]]
 Position = tuple[Index, Index]
 
 
-def _keys(at: Position, columns: int) -> Index:
-    return at[0].astype(np.int64) * columns + at[1]
-
-
-def _structure(keys: Index, shape: tuple[int, int]) -> Sparse:
-    return Sparse(Pattern(*np.divmod(keys, max(shape[1], 1)), shape))
+def _numbered(shape: tuple[int, int], *positions: Position) -> tuple[list[Index], Callable[[Index], Sparse]]:
+    """The keys of each of the positions, and the structure that has given keys."""
+    columns = max(shape[1], 1)
+    if shape[0] * columns <= np.iinfo(np.int64).max:
+        return [row.astype(np.int64) * columns + col for row, col in positions], lambda keys: Sparse(Pattern(*np.divmod(keys, columns), shape))
+    rows, cols = (np.unique(np.concatenate(i)) for i in zip(*positions, strict=True))
+    keys = [np.searchsorted(rows, row) * len(cols) + np.searchsorted(cols, col) for row, col in positions]
+    return keys, lambda keys: Sparse(Pattern(rows[keys // len(cols)], cols[keys % len(cols)], shape))
 
 
 def canonical(row: Index, col: Index, shape: tuple[int, int]) -> tuple[Sparse | None, Index | None]:
     """(structure, place): entry e goes to place[e]; (None, None) where every position is there once, in order."""
-    keys = _keys((row, col), shape[1])
+    (keys,), structure = _numbered(shape, (row, col))
     if (np.diff(keys) > 0).all():
         return None, None
     unique, place = np.unique(keys, return_inverse=True)
-    return _structure(unique, shape), place
+    return structure(unique), place
 
 
 def union(a: Position, b: Position, shape: tuple[int, int]) -> tuple[Sparse, Index]:
     """(structure, place): entry e of a followed by b goes to place[e]."""
-    unique, place = np.unique(np.concatenate([_keys(a, shape[1]), _keys(b, shape[1])]), return_inverse=True)
-    return _structure(unique, shape), place
+    keys, structure = _numbered(shape, a, b)
+    unique, place = np.unique(np.concatenate(keys), return_inverse=True)
+    return structure(unique), place
 
 
 def intersection(a: Position, b: Position, shape: tuple[int, int]) -> tuple[Sparse, Index, Index]:
     """(structure, i, j): the positions that both have are those of entries i of a and j of b; no duplicates in either."""
-    keys, i, j = np.intersect1d(_keys(a, shape[1]), _keys(b, shape[1]), assume_unique=True, return_indices=True)
-    return _structure(keys, shape), i, j
+    (one, other), structure = _numbered(shape, a, b)
+    common, i, j = np.intersect1d(one, other, assume_unique=True, return_indices=True)
+    return structure(common), i, j
 
 
 def product(a: Position, b: Position, sizes: tuple[int, int, int]) -> tuple[Sparse, Index, Index, Index]:
@@ -55,5 +60,6 @@ def product(a: Position, b: Position, sizes: tuple[int, int, int]) -> tuple[Spar
     i = np.repeat(np.arange(len(partners)), partners)
     first = np.concatenate([[0], np.cumsum(partners)])[:-1]
     j = by_row[start[a[1]][i] + np.arange(len(i)) - first[i]]
-    unique, place = np.unique(_keys((a[0][i], b[1][j]), n), return_inverse=True)
-    return _structure(unique, (m, n)), i, j, place
+    (keys,), structure = _numbered((m, n), (a[0][i], b[1][j]))
+    unique, place = np.unique(keys, return_inverse=True)
+    return structure(unique), i, j, place

@@ -37,6 +37,20 @@ class Matrix(ArrayHolder):
     """
 
     __array_ufunc__ = None  # NumPy arrays leave the operators to us
+    __hash__ = object.__hash__
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        kind = type(self).__name__
+        dense = "A.toarray()" if hasattr(self, "toarray") else "A @ numpy.eye(n)"
+        advice = f"NumPy's and SciPy's functions do not take it: use ldiv's and the operators, or {dense}."
+        raise TypeError(got("a function of NumPy", "an array", f"a {kind}", advice))
+
+    def __eq__(self, other: object) -> bool:
+        """Neither an array of bools, as which zeros would compare, nor one bool."""
+        if not (isinstance(other, (Matrix, *NUMBERS)) or is_array(other) or hasattr(other, "tocsc")):
+            return NotImplemented
+        what = f"{type(self).__name__} and {type(other).__name__}"
+        raise TypeError(got("A == B", "arrays", what, "Compare their values (A.data, A.params) or dense arrays; `is` tells one object from another."))
 
     def __init_subclass__(cls) -> None:
         announce(cls, flatten, partial(unflatten, cls))

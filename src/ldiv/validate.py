@@ -99,8 +99,17 @@ def require_square(name: str, shape: tuple[int, int]) -> None:
 # -- arrays ------------------------------------------------------------------------------------------------------------------------
 
 
+def require_unmasked(name: str, x: object) -> None:
+    """What lies under a mask is no number; NumPy's functions hand it on as one."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise TypeError(got(name, "an array without a mask", "a masked array", "Fill it, x.filled(0), or leave its masked entries out."))
+
+
 def require_ours(name: str, x: object) -> None:
-    """Sparse matrices of other libraries come in through one door."""
+    """Sparse matrices of other libraries come in through one door, masked arrays and numpy.matrix not at all."""
+    require_unmasked(name, x)
+    if isinstance(x, np.matrix):
+        raise TypeError(got(name, "an array", "a numpy.matrix, whose operators are others", "Pass numpy.asarray(x)."))
     if hasattr(x, "tocsc") or hasattr(x, "n_sparse") or str(getattr(x, "layout", "torch.strided")) != "torch.strided":
         raise TypeError(got(name, "an array or an ldiv matrix", f"a sparse {type(x).__name__}", "Make it one with ldiv.asarray."))
 

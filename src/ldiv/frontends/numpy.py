@@ -14,7 +14,7 @@ from ldiv.rule import Array, Rule, recorded, unrecorded
 
 
 def owns(x: object) -> bool:
-    return isinstance(x, np.ndarray | np.generic)
+    return isinstance(x, np.ndarray | np.generic) and not isinstance(x, np.ma.MaskedArray | np.matrix)
 
 
 def bind(rule: Rule, leaves: list[Array]) -> tuple[Array, ...]:

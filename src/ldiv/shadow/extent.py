@@ -15,6 +15,7 @@ import numpy as np
 from ldiv.arrays import numpy_dtype
 from ldiv.errors import got
 from ldiv.rule import Array
+from ldiv.validate import require_ours
 
 TRIES = 10_000  # of NumPy's solver; what it cannot tell apart is taken to overlap
 
@@ -59,6 +60,7 @@ class _At:
 
 def require_buffer(name: str, x: Array, written: bool) -> None:
     """An array whose memory is its own affair: not traced, not part of a graph, and not read-only if it is written."""
+    require_ours(name, x)
     if not is_buffer(x):
         raise TypeError(
             got(name, "a NumPy, CuPy or PyTorch buffer", f"a {type(x).__name__}, which cannot be overwritten", "Use the values returned.")
