@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from ldiv.errors import overflowed
-from ldiv.rule import Array, Rule, Tree, insist, leaves, namespace, rebuild, traced
+from ldiv.rule import Array, Rule, Tree, asnumpy, insist, leaves, namespace, rebuild, traced
 
 
 def all_finite(x: Array) -> Array:
@@ -27,7 +27,7 @@ def _sum(x: Array) -> complex:
     if isinstance(x, np.ndarray):
         with np.errstate(all="ignore"):
             return complex(x.sum())
-    return complex(namespace(x).sum(x))
+    return complex(asnumpy(namespace(x).sum(x)))
 
 
 def require_finite(name: str, *arrays: Array) -> None:
