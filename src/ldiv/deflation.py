@@ -15,7 +15,7 @@ import numpy as np
 
 from ldiv import krylov, pencil, shifted
 from ldiv import solver as solvers
-from ldiv.arrays import batch_of, broadcast, conj, fold, numpy_dtype, transpose, unfold
+from ldiv.arrays import alike, batch_of, broadcast, conj, fold, numpy_dtype, transpose, unfold
 from ldiv.assembled import Product, assembled
 from ldiv.eigenproblem import Task, choose
 from ldiv.errors import ConvergenceError
@@ -79,6 +79,8 @@ def _each(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array
     batch = broadcast(*(batch_of(x, c) for x, c in zip(flat, cores, strict=True)))
     xp = namespace(r)
     flat = [xp.broadcast_to(x, (*batch, *x.shape[x.ndim - c :])) for x, c in zip(flat, cores, strict=True)]
+    if 0 in batch:
+        return xp.zeros((*batch, *r.shape[-2:]), **alike(r))
     done = [_one(task, *rebuild(like, [x[i] for x in flat])) for i in np.ndindex(*batch)]
     return xp.reshape(xp.stack(done), (*batch, *r.shape[-2:]))
 

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from ldiv.errors import overflowed
-from ldiv.rule import Array, Rule, Tree, asnumpy, constant, host, insist, leaves, namespace, rebuild, traced
+from ldiv.rule import Array, Rule, Tree, asnumpy, host, insist, leaves, namespace, rebuild, traced
 
 
 def all_finite(x: Array) -> Array:
@@ -28,7 +28,7 @@ def _sum(x: Array) -> complex:
     if isinstance(x, np.ndarray):
         with np.errstate(all="ignore"):
             return complex(np.add.reduce(x, axis=None))
-    return complex(namespace(x).sum(constant(x)))
+    return complex(asnumpy(namespace(x).sum(x)))
 
 
 def require_finite(name: str, *arrays: Array) -> None:

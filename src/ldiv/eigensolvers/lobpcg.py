@@ -58,6 +58,9 @@ def pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Array
     if not batch:
         return _pairs(task, pA, pB, aids)
     xp = namespace(flat[0])
+    if 0 in batch:
+        x = xp.zeros((*batch, task.n, task.k + others(task)), **alike(flat[0]))
+        return real(x[..., 0, :]), x, real(x[..., 0, :])
     flat = [xp.broadcast_to(x, (*batch, *x.shape[x.ndim - c :])) for x, c in zip(flat, leaves(like), strict=True)]
     found = [_pairs(task, *rebuild(like, [x[i] for x in flat])) for i in np.ndindex(*batch)]
     return tuple(xp.reshape(xp.stack(y), (*batch, *y[0].shape)) for y in zip(*found, strict=True))

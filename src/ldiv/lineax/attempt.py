@@ -20,6 +20,7 @@ class Attempt(Solve):
     """(x, refused) with S(p) x = b, NaN where it is refused; in a batch each matrix for itself."""
 
     differentiable = (True, False)
+    may_overflow = True
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         flat = leaves(args)

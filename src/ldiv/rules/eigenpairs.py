@@ -39,7 +39,7 @@ class Eigenpairs(Rule):
         pA, pB, aids = args
         lam, X, doubt = choose(self.task, pA, pB).pairs(self.task, pA, pB, aids)
         k = self.task.k
-        if self.task.positive:
+        if self.task.positive and 0 not in lam.shape:
             insist((lam[..., :k] > RESOLVED * doubt[..., :k]).all(), _vanishes, namespace(lam).min(lam[..., :k]))
         return lam[..., :k], X[..., :k], lam[..., k:], X[..., k:], doubt
 

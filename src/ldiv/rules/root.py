@@ -114,6 +114,8 @@ class Root(Rule):
         xp, owns = namespace(x), (*self.axes, 1)
         batch = broadcast(*(batch_of(leaf, own) for leaf, own in zip((*p, x), owns, strict=True)))
         flat = [xp.broadcast_to(leaf, (*batch, *leaf.shape[leaf.ndim - own :])) for leaf, own in zip((*p, x), owns, strict=True)]
+        if 0 in batch:
+            return xp.zeros((*batch, x.shape[-1]), **alike(x))
         found = [self.kernel(tuple(leaf[i] for leaf in flat[:-1]), flat[-1][i])[0] for i in np.ndindex(*batch)]
         return xp.reshape(xp.stack(found), (*batch, x.shape[-1]))
 

@@ -83,7 +83,7 @@ class Sparse(Linear):
         if u.ndim == v.ndim == 2 and 0 < u.shape[1] <= FEW:
             return (_sampled(np.ascontiguousarray(u.T), np.ascontiguousarray(v.T), rows, cols),)
         total: Any = 0
-        for q in range(0, u.shape[-1], COLUMNS_AT_ONCE):
+        for q in range(0, max(u.shape[-1], 1), COLUMNS_AT_ONCE):  # of no columns the sum is zeros
             some = np.s_[..., q : q + COLUMNS_AT_ONCE]
             total = total + np.einsum("...eq,...eq->...e", np.take(u[some], rows, axis=-2), np.take(v[some], cols, axis=-2))
         return (total,)
