@@ -153,9 +153,7 @@ FUNCTIONS: dict[str, Function] = {
         lambda d, e, m: _magnitudes(ldiv.eigsh(tridiagonal(d, e), 2, M=tridiagonal(m, e / 9), sigma=0.0)), (D, E, 1 + D / 9)
     ),
     "eigsh, sparse, arpack": Function(lambda d: ldiv.eigsh(tridiagonal(d, d[1:] / 50), 2, which="SA", method="arpack")[0], (FAR,)),
-    "lobpcg": Function(
-        lambda d: _magnitudes(ldiv.lobpcg(tridiagonal(d, d[1:] / 50), _start(d), largest=False, M="jacobi", tol=1e-12)), (FAR,)
-    ),
+    "lobpcg": Function(lambda d: _magnitudes(ldiv.lobpcg(tridiagonal(d, d[1:] / 50), _start(d), largest=False, M="jacobi", tol=1e-12)), (FAR,)),
     "svds": Function(lambda a: _singular(*ldiv.svds(a, 2)), (W,)),
     "eigenspace": Function(lambda a: _projector(*ldiv.eigenspace(sym(a), 2, which="SA")), (P,)),
     "eigenspace, sparse": Function(lambda d, e: _projector(*ldiv.eigenspace(tridiagonal(d, e), 2, which="SA")), (D, E)),
@@ -170,7 +168,7 @@ FUNCTIONS: dict[str, Function] = {
     "kron @ b": Function(lambda a, c, b: ldiv.kron(a, c) @ b, (A, W, draw(12, 2))),
     "kron @ b, complex": Function(lambda a, v, b: ldiv.kron(a, sparse(v)) @ b, (Z, V, draw(16))),
     "block_array @ b": Function(lambda v, a, b: ldiv.block_array([[sparse(v), a], [a.mT, None]]) @ b, (V, draw(N, 1), draw(5))),
-    "LowRank @ b": Function(lambda u, v, b: (ldiv.LowRank(u, v) + u @ v.conj().mT) @ b, (draw(N, 2), imaginary(N, 2), b)),
+    "LowRank @ b": Function(lambda u, v, b: (ldiv.LowRank(u, v) + u @ v.mT) @ b, (draw(N, 2), draw(N, 2), imaginary(N))),
     "Gram @ b": Function(lambda l, b: ldiv.Gram(l) @ b, (L, b)),
     "LinearOperator @ b": Function(lambda d, b: operator(d) @ b, (D, draw(5))),
     # -- functions of users -------------------------------------------------------------------------------------------------------
