@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import alike, is_complex, numpy_dtype
+from ldiv.arrays import alike, is_complex, numpy_dtype, take
 from ldiv.colouring import Compression, compression
 from ldiv.entries import Index, entries_of, index_vector
 from ldiv.errors import got, shown
@@ -220,7 +220,7 @@ def sparse_values(structure: Sparse, mode: str, f: Function, x: Array) -> Array:
     parts = [products[:, :-1].reshape(-1)]
     if how.reverse.shape[0]:
         parts.append(_cotangents(f, x, xp.asarray(how.reverse, **alike(x))).reshape(-1))
-    return agreed(structure, xp.concat(parts)[how.index], seeds[:, -1], products[:, -1])
+    return agreed(structure, take(xp.concat(parts), how.index), seeds[:, -1], products[:, -1])
 
 
 def _seeded(pattern: Pattern, mode: str) -> tuple[Compression, Any]:

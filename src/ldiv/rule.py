@@ -43,7 +43,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import lru_cache, partial, wraps
+from functools import partial, wraps
+from pathlib import Path
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
@@ -178,10 +179,12 @@ def snapshot(tree: Tree) -> Tree:
 _by_type: dict[type, ModuleType] = {}
 
 
-@lru_cache(maxsize=1)
+_NAMES = tuple(m.name for m in pkgutil.iter_modules([str(Path(__file__).parent / "frontends")]))
+
+
 def frontend_names() -> tuple[str, ...]:
     """The frameworks that have a front end, present or not."""
-    return tuple(m.name for m in pkgutil.iter_modules(importlib.import_module("ldiv.frontends").__path__))
+    return _NAMES
 
 
 def load_frontends() -> list[ModuleType]:
@@ -377,9 +380,18 @@ def namespace(x: Array) -> Any:
 _namespaces: dict[type, Any] = {}
 
 
-def through(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call f. A framework that traces Python itself replaces this door by one that it does not look behind."""
+def plain_call(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return f(*args, **kwargs)
+
+
+def through(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call f. A framework that traces Python itself replaces this door by one that it does not look behind, before its first call."""
+    load_frontends()
+    door = globals()["through"]
+    return plain_call(f, args, kwargs) if door is _first_door else door(f, args, kwargs)
+
+
+_first_door = through
 
 
 def public(f: Callable[P, R]) -> Callable[P, R]:

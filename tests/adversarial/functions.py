@@ -168,7 +168,7 @@ FUNCTIONS: dict[str, Function] = {
     "kron @ b": Function(lambda a, c, b: ldiv.kron(a, c) @ b, (A, W, draw(12, 2))),
     "kron @ b, complex": Function(lambda a, v, b: ldiv.kron(a, sparse(v)) @ b, (Z, V, draw(16))),
     "block_array @ b": Function(lambda v, a, b: ldiv.block_array([[sparse(v), a], [a.mT, None]]) @ b, (V, draw(N, 1), draw(5))),
-    "LowRank @ b": Function(lambda u, v, b: (ldiv.LowRank(u, v) + u @ v.conj().mT) @ b, (draw(N, 2), imaginary(N, 2), b)),
+    "LowRank @ b": Function(lambda u, v, b: (ldiv.LowRank(u, v) + u @ v.mT) @ b, (draw(N, 2), draw(N, 2), imaginary(N))),
     "Gram @ b": Function(lambda l, b: ldiv.Gram(l) @ b, (L, b)),
     "LinearOperator @ b": Function(lambda d, b: operator(d) @ b, (D, draw(5))),
     # -- functions of users -------------------------------------------------------------------------------------------------------

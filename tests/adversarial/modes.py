@@ -77,7 +77,11 @@ class Problem:
         return _difference(lambda x: np.asarray(self.gradient(self.convert(x))), self.x)
 
     def gradient(self, x: Any) -> Any:
-        return backward(self.L, x) if isinstance(x, torch.Tensor) else jax.grad(self.L)(x)
+        return backward(self.L, x) if isinstance(x, torch.Tensor) else self._jax_gradient(x)
+
+    @cached_property
+    def _jax_gradient(self) -> Map:
+        return jax.jit(jax.grad(self.L))
 
 
 def _directions(rng: np.random.Generator, a: Any) -> Any:
@@ -241,26 +245,28 @@ def _linear(p: Problem, x: Any) -> Any:
     return jnp.stack([push(e) for e in jnp.eye(SIZE)], -1)
 
 
+def _pair(p: Problem) -> Any:
+    return jnp.stack([p.x, p.near])
+
+
 JAX: dict[str, tuple[str, Callable[[Problem, Any], Any]]] = {
     "jit": ("y", lambda p, x: jax.jit(p.F)(x)),
     "grad": ("g", lambda p, x: jax.grad(p.L)(x)),
     "jit of grad": ("g", lambda p, x: jax.jit(jax.grad(p.L))(x)),
     "grad of jit": ("g", lambda p, x: jax.grad(jax.jit(p.L))(x)),
-    "jvp": ("J", lambda p, x: jnp.stack([jax.jvp(p.F, (x,), (e,))[1] for e in jnp.eye(SIZE)], -1)),
-    "jacfwd": ("J", lambda p, x: jax.jacfwd(p.F)(x)),
-    "jacrev": ("J", lambda p, x: jax.jacrev(p.F)(x)),
+    "jacfwd": ("J", lambda p, x: jax.jit(jax.jacfwd(p.F))(x)),
+    "jacrev": ("J", lambda p, x: jax.jit(jax.jacrev(p.F))(x)),
     "linearize": ("J", _linear),
-    "vmap": ("many y", lambda p, x: jax.vmap(p.F)(jnp.stack([p.x, p.near]))),
-    "vmap of grad": ("many g", lambda p, x: jax.vmap(jax.grad(p.L))(jnp.stack([p.x, p.near]))),
-    "grad of vmap": ("many g", lambda p, x: jax.grad(lambda xs: jax.vmap(p.L)(xs).sum())(jnp.stack([p.x, p.near]))),
-    "checkpoint": ("g", lambda p, x: jax.grad(jax.checkpoint(p.L))(x)),
-    "scan": ("g", _scanned),
-    "forward over reverse": ("H", lambda p, x: jax.hessian(p.L)(x)),
-    "reverse over reverse": ("H", lambda p, x: jax.jacrev(jax.jacrev(p.L))(x)),
-    "reverse over forward": ("H", lambda p, x: jax.jacrev(jax.jacfwd(p.L))(x)),
-    "forward over forward": ("H", lambda p, x: jax.jacfwd(jax.jacfwd(p.L))(x)),
-    "jit of hessian": ("H", lambda p, x: jax.jit(jax.hessian(p.L))(x)),
-    "vmap of hessian": ("many H", lambda p, x: jax.vmap(jax.hessian(p.L))(jnp.stack([p.x, p.near]))),
+    "vmap": ("many y", lambda p, x: jax.jit(jax.vmap(p.F))(_pair(p))),
+    "vmap of grad": ("many g", lambda p, x: jax.jit(jax.vmap(jax.grad(p.L)))(_pair(p))),
+    "grad of vmap": ("many g", lambda p, x: jax.jit(jax.grad(lambda xs: jax.vmap(p.L)(xs).sum()))(_pair(p))),
+    "checkpoint": ("g", lambda p, x: jax.jit(jax.grad(jax.checkpoint(p.L)))(x)),
+    "scan": ("g", jax.jit(_scanned, static_argnums=0)),
+    "forward over reverse": ("H", lambda p, x: jax.jit(jax.hessian(p.L))(x)),
+    "reverse over reverse": ("H", lambda p, x: jax.jit(jax.jacrev(jax.jacrev(p.L)))(x)),
+    "reverse over forward": ("H", lambda p, x: jax.jit(jax.jacrev(jax.jacfwd(p.L)))(x)),
+    "forward over forward": ("H", lambda p, x: jax.jit(jax.jacfwd(jax.jacfwd(p.L)))(x)),
+    "vmap of hessian": ("many H", lambda p, x: jax.jit(jax.vmap(jax.hessian(p.L)))(_pair(p))),
 }
 
 

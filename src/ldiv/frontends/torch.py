@@ -16,13 +16,21 @@ from ldiv.finite import derivative, evaluated
 from ldiv.holder import Holder, Owner, holding, owner
 from ldiv.rule import Array, Rule, leaves, rebuild
 
-_open = rules.through
-_closed = torch._disable_dynamo(_open)  # type: ignore[attr-defined]  # loads Dynamo only when it is called
+_closed = torch._disable_dynamo(rules.plain_call)  # type: ignore[attr-defined]  # loads Dynamo only when it is called
 
 
 def _door(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """While Dynamo traces: a clean graph break, instead of NumPy traced inside the kernels."""
-    return _closed(f, args, kwargs) if torch.compiler.is_compiling() else _open(f, args, kwargs)
+    if torch.compiler.is_dynamo_compiling():
+        if torch.compiler.is_exporting():
+            raise _recorded()
+        return _closed(f, args, kwargs)
+    if torch._C._get_tracing_state() is None and not torch.compiler.is_exporting():
+        return rules.plain_call(f, args, kwargs)
+    try:
+        return rules.plain_call(f, args, kwargs)
+    except Exception as error:  # sizes are tensors there, and much of torch.func is missing
+        raise _recorded() from error
 
 
 rules.through = _door
@@ -178,32 +186,39 @@ def _lead(x: Array, dim: int, core: int, depth: int) -> Array:
 
 # -- legacy batching: torch.autograd.grad(is_grads_batched=True), torch.autograd.functional with vectorize=True --------------------
 
+Results = Sequence[Array | None]
 
-def over_legacy_batch(f: Callable[..., Sequence[Array | None]], xs: Sequence[Array | None]) -> Sequence[Array | None]:
-    """f(*xs), where some are batched, or have tangents that are: by torch.func.vmap, which knows every operation, as this kind does not."""
+
+def over_legacy_batch(f: Callable[..., Results], xs: Sequence[Array | None]) -> Results:
+    """f(*xs), where some are batched in this way, or have tangents that are: by torch.func.vmap, which knows every operation."""
     level = _legacy_level()
     if not level or torch._C._are_functorch_transforms_active():
         return f(*xs)
     if any(map(_is_legacy, xs)):
-        plain = [torch._remove_batch_dim(x, level, 1, 0) if _is_legacy(x) else x for x in xs]
-        return [None if y is None else torch._add_batch_dim(y.contiguous(), 0, level) for y in _mapped(f, plain, [_is_legacy(x) for x in xs])]
+        plain = [_unwrapped(x, level) for x in xs]
+        return [None if y is None else torch._add_batch_dim(y.contiguous(), 0, level) for y in _mapped(f, plain, [*map(_is_legacy, xs)])]
     tangents = [_tangent_of(x) for x in xs]
     if not any(map(_is_legacy, tangents)):
         return f(*xs)
-    batches = [torch._remove_batch_dim(t, level, 1, 0) if _is_legacy(t) else t for t in tangents]
-    count = max(len(t) for t, given in zip(batches, tangents, strict=True) if _is_legacy(given))
+    batches = [_unwrapped(t, level) for t in tangents]
+    count = max(len(t) for t, given in zip(batches, tangents, strict=True) if t is not None and _is_legacy(given))
     duals = [x if t is None else _repeated(x, t, count) for x, t in zip(xs, batches, strict=True)]
     return [None if y is None else _once(y, level) for y in _mapped(f, duals, [t is not None for t in tangents])]
-
-
-def _is_legacy(x: Array | None) -> bool:
-    return x is not None and torch._C._functorch.is_legacy_batchedtensor(x)
 
 
 def _legacy_level() -> int:
     level = torch._C._vmapmode_increment_nesting() - 1
     torch._C._vmapmode_decrement_nesting()
     return level
+
+
+def _is_legacy(x: Array | None) -> bool:
+    return x is not None and torch._C._functorch.is_legacy_batchedtensor(x)
+
+
+def _unwrapped(x: Array | None, level: int) -> Array | None:
+    """With the batch as first axis."""
+    return torch._remove_batch_dim(x, level, 1, 0) if x is not None and _is_legacy(x) else x
 
 
 def _tangent_of(x: Array | None) -> Array | None:
@@ -213,7 +228,7 @@ def _tangent_of(x: Array | None) -> Array | None:
 def _repeated(x: Array, tangents: Array, count: int) -> Array:
     """x with each of its tangents."""
     primal = forward_ad.unpack_dual(x).primal
-    return forward_ad.make_dual(primal.expand(count, *primal.shape).clone(), tangents.expand(count, *primal.shape).clone())
+    return forward_ad.make_dual(*(y.expand(count, *primal.shape).clone() for y in (primal, tangents)))
 
 
 def _once(y: Array, level: int) -> Array:
@@ -222,8 +237,9 @@ def _once(y: Array, level: int) -> Array:
     return primal[0] if tangent is None else forward_ad.make_dual(primal[0].clone(), torch._add_batch_dim(tangent.contiguous(), 0, level))
 
 
-def _mapped(f: Callable[..., Sequence[Array | None]], xs: Sequence[Array | None], batched: Sequence[bool]) -> list[Array | None]:
+def _mapped(f: Callable[..., Results], xs: Sequence[Array | None], batched: Sequence[bool]) -> Results:
     """torch.func.vmap of f, of which some results are None."""
+    results: list[Array | None] = []
     places: list[int] = []
 
     def present(*xs: Array | None) -> tuple[Array, ...]:
@@ -231,7 +247,6 @@ def _mapped(f: Callable[..., Sequence[Array | None]], xs: Sequence[Array | None]
         places[:] = [i for i, y in enumerate(results) if y is not None]
         return tuple(results[i] for i in places)
 
-    results: list[Any] = []
     found = torch.func.vmap(present, tuple(0 if b else None for b in batched))(*xs)
     for i, y in zip(places, found, strict=True):
         results[i] = y
@@ -270,12 +285,9 @@ def insist(ok: Array, error: Callable[..., Exception], *numbers: Any) -> None:
 
 
 def _recorded() -> TypeError:
-    advice = (
-        "Call it outside of the recorded function. torch.func.jvp, vjp, vmap and their kin need no recording, nor does torch.compile, "
-        "which breaks its graph here."
-    )
-    came = "one that is recorded (torch.func.linearize, make_fx, torch.jit.trace, torch.export): its numbers would become constants"
-    return TypeError(got("a PyTorch call", "one whose numbers can be read now", came, advice))
+    came = "one that is recorded (by torch.func.linearize, make_fx, torch.jit.trace or torch.export): its numbers would become constants"
+    advice = "Call it outside of what is recorded. torch.func.jvp, vjp and vmap record nothing, torch.compile leaves the call out of its graph."
+    return TypeError(got("a call", "one that can read its numbers now", came, advice))
 
 
 def asnumpy(x: Array) -> Any:
@@ -292,7 +304,7 @@ def constant(x: Array) -> Array:
 
 
 def host(x: Array) -> bool:
-    return bool(x.device.type == "cpu")
+    return bool(x.device.type == "cpu") and not traced(x)
 
 
 def on_host(f: Callable[..., Any], specs: Any, *arrays: Array) -> tuple[Array, ...]:
@@ -332,13 +344,20 @@ def call(f: Callable[..., Array], *xs: Any) -> Array:
 
 
 def vjp(f: Callable[..., Any], xs: tuple[Array, ...]) -> tuple[Any, Callable[[Any], tuple[Array, ...]]]:
-    y, pull = torch.func.vjp(f, *xs)[:2]
+    try:
+        y, pull = torch.func.vjp(f, *xs)[:2]
+    except RuntimeError as error:
+        if "saved tensor hooks" in str(error):
+            advice = "Give checkpoint use_reentrant=True, or leave this function out of it."
+            came = "saved tensor hooks, as of torch.utils.checkpoint with use_reentrant=False"
+            raise TypeError(got("a derivative of your function", "torch.func, which makes it, to be possible here", came, advice)) from error
+        raise
     return y, pull
 
 
 def jvp(f: Callable[..., Any], xs: tuple[Array, ...], dxs: tuple[Array, ...]) -> tuple[Any, Any]:
     """The VJP of the VJP: torch refuses a dual level inside another."""
-    y, pull = torch.func.vjp(f, *xs)[:2]
+    y, pull = vjp(f, xs)
     nothing = tuple(map(torch.zeros_like, y)) if isinstance(y, tuple) else torch.zeros_like(y)
     return y, torch.func.vjp(pull, nothing)[1](dxs)[0]
 

@@ -118,9 +118,11 @@ class Defined(Rule):
         xp = namespace(X)
         beyond = adjoint(G) @ Y
         inside = xp.zeros_like(adjoint(X) @ Y)
-        x, y = join(norm(X, axis=-2), norm(G, axis=-2), 1), norm(Y, axis=-2)
+        x, g, y = (norm(z, axis=-2) for z in (X, G, Y))
         coupling = join(inside, beyond, 2)
-        Gaps(self.cotangent, self.on_degenerate, inside=False).kernel(theta, others, doubt, coupling, x[..., :, None] * y[..., None, :], d)
+        Gaps(self.cotangent, self.on_degenerate, inside=False).kernel(
+            theta, others, doubt, coupling, join(x, g, 1)[..., :, None] * y[..., None, :], d
+        )
 
     def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
         return tangents[2], tangents[3]
