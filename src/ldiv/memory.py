@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldiv.rule import Array, namespace
+from ldiv.validate import require_int
 
 OVERHEAD = 100_000  # bytes that a factor weighs beyond its numbers, as measured on small ones
 PHYSICAL = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 8 << 30
@@ -158,10 +159,9 @@ def set_cache_limit(nbytes: int) -> None:
     >>> ldiv.set_cache_limit(2 << 30)
     """
     global _limit
-    if isinstance(nbytes, bool) or not isinstance(nbytes, int | np.integer) or nbytes < 0:
-        raise ValueError(f"set_cache_limit: expected a number of bytes >= 0, got {nbytes!r}.")
+    number = require_int("nbytes", nbytes, 0, what="a number of bytes >= 0", advice="2 << 30 are 2 GiB.")
     with _lock:
-        _limit = int(nbytes)
+        _limit = number
         _evict()
 
 
