@@ -1,4 +1,4 @@
-"""Imports go left: errors, rule, pattern <- structure <- structures <- what engines share <- solvers <- rules <- the rest; front ends see rule."""
+"""Imports go left: errors, rule, validate <- structure <- structures <- what engines share <- solvers <- rules <- the rest; front ends see rule."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ldiv import eigenproblem, rule, solver
 
 SRC = Path(ldiv.__file__).parent
 LINE = (
-    "errors holder rule singularity arrays pattern",
+    "errors holder rule singularity arrays pattern validate",
     "structure",
     "structures",
     "analyses factor_cache finite scaling journal escalation options progress assembled",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ldiv.arrays import batch_of, conj
-from ldiv.errors import got
+from ldiv.errors import got, shown
 from ldiv.linalg import solved
 from ldiv.rule import Array, bind, namespace, public
 from ldiv.rules.cholesky_banded import CholeskyBanded
 from ldiv.rules.triangles import under
 from ldiv.structures.banded import Banded
-from ldiv.validate import as_block, common_precision, require_batches, require_float, require_pair
+from ldiv.validate import as_block, common_precision, require_batches, require_flag, require_float, require_int, require_pair
 
 
 @public
@@ -33,11 +33,11 @@ def solve_banded(l_and_u: tuple[int, int], ab: Array, b: Array) -> Array:
     array([1., 1., 1.])
     """
     ab = _diagonals(ab)
-    try:
-        l, u = (int(x) for x in l_and_u)
-    except (TypeError, ValueError):
-        raise ValueError(got("l_and_u", "two numbers of diagonals", repr(l_and_u), "Say (1, 1) for a tridiagonal matrix.")) from None
-    if min(l, u) < 0 or ab.shape[-2] != l + u + 1:
+    what, advice = "two numbers of diagonals", "Say (1, 1) for a tridiagonal matrix."
+    if not isinstance(l_and_u, tuple | list) or len(l_and_u) != 2:
+        raise ValueError(got("l_and_u", what, shown(l_and_u), advice))
+    l, u = (require_int("l_and_u", x, 0, what=what, advice=advice) for x in l_and_u)
+    if ab.shape[-2] != l + u + 1:
         advice = "One row for each diagonal, the uppermost first."
         raise ValueError(got("ab", f"shape (..., {l} + {u} + 1, n)", str(tuple(ab.shape)), advice))
     return solved(Banded(l, u, ab.shape[-1]), ab, b, "gen", "auto")
@@ -62,7 +62,7 @@ def cholesky_banded(ab: Array, lower: bool = False) -> Array:
            [1., 0.]])
     """
     ab = _diagonals(ab)
-    if lower:
+    if require_flag("lower", lower):
         return bind(CholeskyBanded(), ab)[0]
     return _raised(bind(CholeskyBanded(), _lowered(ab))[0])
 
@@ -81,7 +81,7 @@ def cho_solve_banded(cb_and_lower: tuple[Array, bool], b: Array) -> Array:
     array([1., 1.])
     """
     cb, lower = require_pair("cb_and_lower", "(cb, lower)", cb_and_lower)
-    cb = _diagonals(cb)
+    cb, lower = _diagonals(cb, "cb"), require_flag("lower", lower)
     w, n = cb.shape[-2] - 1, cb.shape[-1]
     block, vector = as_block("b", b, n, cb)
     require_batches("b", batch_of(cb, 2), batch_of(block, 2))
@@ -104,13 +104,13 @@ def solveh_banded(ab: Array, b: Array, lower: bool = False) -> Array:
     >>> ldiv.solveh_banded(np.array([[4.0, 10.0], [2.0, 0.0]]), np.array([6.0, 12.0]), lower=True)
     array([1., 1.])
     """
-    return cho_solve_banded((cholesky_banded(ab, lower), bool(lower)), b)
+    return cho_solve_banded((cholesky_banded(ab, lower), lower), b)
 
 
-def _diagonals(ab: Any) -> Array:
-    ab = require_float("ab", ab)
+def _diagonals(ab: Any, name: str = "ab") -> Array:
+    ab = require_float(name, ab)
     if ab.ndim < 2 or ab.shape[-2] == 0:
-        raise ValueError(got("ab", "diagonals (..., rows, n)", f"shape {tuple(ab.shape)}", "Add the missing axis."))
+        raise ValueError(got(name, "diagonals (..., rows, n)", f"shape {tuple(ab.shape)}", "Add the missing axis."))
     return ab
 
 

@@ -13,7 +13,7 @@ from ldiv.rule import Array, bind, is_array, namespace, public
 from ldiv.rules.gemm import Gemm, Product
 from ldiv.shadow.extent import is_buffer, overlap, require_own_entries
 from ldiv.structure import VIEWS
-from ldiv.validate import require_batches, require_float, together, transposition
+from ldiv.validate import require_batches, require_flag, require_float, together, transposition
 
 
 @public
@@ -47,7 +47,8 @@ def gemm(
     >>> ldiv.gemm(2.0, a, a, -1.0, c, trans_b=1)
     array([[ 9., 21.], [21., 49.]])
     """
-    op_a, op_b = transposition(trans_a), transposition(trans_b)
+    overwrite_c = require_flag("overwrite_c", overwrite_c)
+    op_a, op_b = transposition(trans_a, "trans_a"), transposition(trans_b, "trans_b")
     shape = _shape(_matrix("a", a, a), op_a, _matrix("b", b, a), op_b)
     adds = _is_variable(beta) or bool(beta != 0)
     if (c is None and (adds or overwrite_c)) or (c is not None and tuple(_matrix("c", c, a).shape) != shape):

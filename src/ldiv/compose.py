@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ldiv.errors import got
+from ldiv.errors import got, shown
 from ldiv.matrix import Matrix, as_matrix, composed
 from ldiv.promise import triangle
 from ldiv.rule import is_array, public
@@ -15,7 +15,7 @@ from ldiv.structures.dense import Dense
 from ldiv.structures.kronecker import Kronecker
 from ldiv.structures.product import Product
 from ldiv.structures.sparse import Sparse
-from ldiv.validate import require_square
+from ldiv.validate import require_flag, require_square
 
 
 @public
@@ -56,8 +56,9 @@ def block_array(blocks: Sequence[Sequence[Any]]) -> Matrix:
     >>> ldiv.solve(ldiv.block_array([[np.eye(2), B.T], [B, None]]), np.array([1.0, 3.0, 2.0]))
     array([0., 2., 1.])
     """
-    if not blocks or not all(isinstance(row, Sequence) and len(row) == len(blocks[0]) > 0 for row in blocks):
-        raise ValueError(got("blocks", "rows of equally many blocks", repr(blocks), "None is a block of zeros."))
+    whole = isinstance(blocks, tuple | list) and len(blocks) > 0 and all(isinstance(row, tuple | list) for row in blocks)
+    if not whole or any(len(row) != len(blocks[0]) or not row for row in blocks):
+        raise ValueError(got("blocks", "rows of equally many blocks", shown(blocks), "None is a block of zeros."))
     found = {(i, j): as_matrix(f"block {i, j}", b) for i, row in enumerate(blocks) for j, b in enumerate(row) if b is not None}
     heights, widths = ({at[axis]: m.structure.shape[axis] for at, m in reversed(found.items())} for axis in (0, 1))
     if len(heights) < len(blocks) or len(widths) < len(blocks[0]):
@@ -91,6 +92,7 @@ def Gram(L: Any, lower: bool | None = True) -> Matrix:
     """
     matrix = as_matrix("L", L)
     structure = matrix.structure
+    lower = None if lower is None else require_flag("lower", lower)
     if lower is not None and isinstance(structure.unview()[0], Dense | Sparse):
         require_square("L", structure.shape)
         structure = triangle(structure, lower, "own")

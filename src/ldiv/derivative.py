@@ -10,11 +10,11 @@ import numpy as np
 
 from ldiv import recorded
 from ldiv.arrays import is_complex, numpy_dtype
-from ldiv.errors import got
+from ldiv.errors import got, shown
 from ldiv.matrix import Matrix
 from ldiv.rule import Array, frontend_of, leaves, namespace, public, rebuild, snapshot
 from ldiv.sparse import SparseArray
-from ldiv.validate import require_ours
+from ldiv.validate import require_callable, require_ours
 
 
 @public
@@ -41,6 +41,7 @@ def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], tuple[A
     >>> b_bar
     array([0.5, 0. ])
     """
+    require_callable("f", f, "a function of the other arguments", "It returns an array, or a tuple of arrays.")
     xs = _arrays("vjp", args)
     keep = _as_it_is if isinstance(xs[0], np.ndarray) else snapshot  # NumPy's one rule is recorded with copies
     xs = keep(xs)
@@ -69,6 +70,10 @@ def jvp(f: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ..
     >>> dx
     array([0.  , 0.25])
     """
+    require_callable("f", f, "a function of the primals", "It returns an array, or a tuple of arrays.")
+    for name, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, tuple | list):
+            raise TypeError(got(name, "a tuple, one for each argument of f", shown(given), "Say (x,) for one."))
     if len(primals) != len(tangents):
         raise ValueError(got("jvp", "a tangent, or None, for each argument", f"{len(tangents)} for {len(primals)}", "Match them."))
     xs = _arrays("jvp", primals)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from ldiv import precondition
 from ldiv.arrays import batch_of, broadcast, is_complex, real
 from ldiv.eigen_info import Watched, eigen_info
 from ldiv.eigenproblem import Task, engines
-from ldiv.errors import got
+from ldiv.errors import got, shown
 from ldiv.gauge import regauged
 from ldiv.matrix import as_matrix
 from ldiv.promise import promised
@@ -21,7 +19,18 @@ from ldiv.structure import Structure
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.identity import Identity
-from ldiv.validate import as_block, common_precision, require_batches, require_option, require_square, together
+from ldiv.validate import (
+    as_block,
+    common_precision,
+    require_batches,
+    require_flag,
+    require_float,
+    require_int,
+    require_number,
+    require_option,
+    require_square,
+    together,
+)
 
 WHICH = ("LM", "SM", "LA", "SA", "BE")
 
@@ -71,7 +80,8 @@ def eigsh(
     >>> bool(np.allclose(A @ X, X * w))
     True
     """
-    watched = Watched() if info else None
+    return_eigenvectors = require_flag("return_eigenvectors", return_eigenvectors)
+    watched = Watched() if require_flag("info", info) else None
     task, args = posed(A, k, M, sigma, which, v0, ncv, maxiter, tol, method, guard, on_degenerate, watched)
     w, X, others, _, doubt = bind(Eigenpairs(task), *args)
     found = (w, regauged(w, X)) if return_eigenvectors else (w,)
@@ -99,15 +109,16 @@ def eigh(A: Any, B: Any = None, subset_by_index: tuple[int, int] | None = None, 
     >>> w
     array([1., 3.])
     """
-    if B is None and subset_by_index is None and is_array(A) and 0 in A.shape:
+    if B is None and subset_by_index is None and is_array(A) and 0 in require_float("A", A).shape:
         return _of_nothing(A)
     n = _hermitian("A", A)[0].shape[0]
     subset = (0, n - 1) if subset_by_index is None else subset_by_index
-    if not (isinstance(subset, tuple | list) and len(subset) == 2 and all(isinstance(i, int | np.integer) for i in subset)):
-        raise ValueError(got("subset_by_index", "(first, last)", repr(subset_by_index), "Both ends are included."))
-    first, last = map(int, subset)
-    if not 0 <= first <= last < n:
-        raise ValueError(got("subset_by_index", f"(first, last) with 0 <= first <= last < {n}", str(subset_by_index), "Both ends are included."))
+    what, advice = f"(first, last) with 0 <= first <= last < {n}", "Both ends are included."
+    if not isinstance(subset, tuple | list) or len(subset) != 2:
+        raise ValueError(got("subset_by_index", what, shown(subset_by_index), advice))
+    first, last = (require_int("subset_by_index", i, 0, n - 1, what=what, advice=advice) for i in subset)
+    if first > last:
+        raise ValueError(got("subset_by_index", what, str(subset_by_index), advice))
     for name, a in (("A", A), ("B", B)):
         if a is not None and not isinstance(as_matrix(name, a).structure.unview()[0], Dense):
             raise TypeError(got(name, "a dense array", type(a).__name__, "Use ldiv.eigsh, which knows the structure."))
@@ -154,8 +165,8 @@ def lobpcg(
     block, vector = as_block("X", X, n, leaves(params)[0])
     if vector or block.ndim != 2:
         raise ValueError(got("X", f"a block ({n}, k)", str(tuple(X.shape)), "Batches are mapped over with vmap."))
-    asked: dict[str, Any] = {"maxiter": maxiter, "tol": tol or 0, "method": "lobpcg", "on_degenerate": on_degenerate, "metric": "B"}
-    task, (pA, pB, _) = posed(A, block.shape[1], B, None, "LA" if largest else "SA", **asked)
+    asked: dict[str, Any] = {"maxiter": maxiter, "tol": 0 if tol is None else tol, "method": "lobpcg", "on_degenerate": on_degenerate, "metric": "B"}
+    task, (pA, pB, _) = posed(A, block.shape[1], B, None, "LA" if require_flag("largest", largest) else "SA", **asked)
     if is_complex(block) and not any(map(is_complex, (*leaves(pA), *leaves(pB)))):
         raise TypeError(got("X", "real numbers, as those of A and B", "complex ones", "The eigenvectors are real."))
     task = replace(task, start=True)
@@ -211,27 +222,24 @@ def posed(
         for x in leaves(pB):
             together(metric, x, leaves(pA)[0])
         require_batches(metric, _batch(structure, pA), _batch(B, pB))
-    if not isinstance(k, int | np.integer) or isinstance(k, bool) or not 1 <= k <= n:
-        raise ValueError(got("k", f"a number of pairs from 1 to {n}", repr(k), "It is how many are returned."))
+    if n == 0:
+        raise ValueError(got("A", "a matrix with at least one row", "0 x 0", "It has no eigenvalues."))
+    k = require_int("k", k, 1, n, what=f"a number of pairs from 1 to {n}", advice="It is how many are returned.")
     require_option("which", which, WHICH)
     require_option("method", method, ("auto", *engines()))
     require_option("on_degenerate", on_degenerate, ("raise", "warn", "drop"))
     for name, value, low in (("ncv", ncv, k + 1), ("maxiter", maxiter, 1), ("guard", guard, 0)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | np.integer) or value < low):
-            raise ValueError(got(name, f"an integer >= {low}", repr(value), "It is static."))
-    for name, number in (("sigma", sigma), ("tol", tol)):
-        if number is not None and (isinstance(number, bool | np.complexfloating) or not isinstance(number, int | float | np.number)):
-            raise ValueError(got(name, "a real number", repr(number), "It is static: not an array of a framework."))
-        if number is not None and (not np.isfinite(number) or (name == "tol" and number < 0)):
-            raise ValueError(got(name, "a real number", repr(number), "It is static: not an array of a framework."))
+        if value is not None:
+            require_int(name, value, low)
+    shift = None if sigma is None else require_number("sigma", sigma)
+    tol = require_number("tol", tol, 0)
     pA, pB = _of_one_precision(structure, pA, B, pB)
     start: Tree = ()
     if v0 is not None:
         start, vector = as_block("v0", v0, n, leaves(pA)[0])
         if not vector or (is_complex(start) and not any(map(is_complex, (*leaves(pA), *leaves(pB))))):
             raise ValueError(got("v0", f"shape ({n},), real where A and M are", str(tuple(v0.shape)), "ldiv.lobpcg starts from a block."))
-    shift = None if sigma is None else float(sigma)
-    task = Task(structure, B, int(k), which, shift, 0, int(guard), method, float(tol), maxiter, ncv, on_degenerate, start=v0 is not None, watch=watch)
+    task = Task(structure, B, k, which, shift, 0, int(guard), method, tol, maxiter, ncv, on_degenerate, start=v0 is not None, watch=watch)
     return task, (pA, pB, ((), start, ()))
 
 

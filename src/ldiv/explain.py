@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ldiv import solver
-from ldiv.arrays import device_of, numpy_dtype
+from ldiv.arrays import batch_of, device_of, numpy_dtype
 from ldiv.matrix import as_matrix
 from ldiv.promise import definiteness, promised
 from ldiv.rule import Array, leaves, public
-from ldiv.validate import PROMISES, require_option, require_square
+from ldiv.validate import PROMISES, as_block, require_batches, require_option, require_square
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,9 @@ def explain(A: Any, b: Array | None = None, *, assume_a: str = "gen") -> Explana
     require_square("A", matrix.structure.shape)
     structure, params = promised(matrix, assume_a)
     flat = leaves(params)
+    if b is not None:
+        block, _ = as_block("b", b, structure.shape[0], flat[0])
+        require_batches("b", matrix.batch, batch_of(block, 2))
     dtype = np.result_type(*map(numpy_dtype, flat if b is None else [*flat, b]))
     base, told, device = structure.unview()[0], definiteness(structure, assume_a), device_of(flat[0])
     taken: str | None = None

@@ -19,6 +19,7 @@ import numpy as np
 from ldiv import analyses
 from ldiv.holder import owner, store
 from ldiv.rule import Array, asnumpy, host, namespace
+from ldiv.validate import require_int
 
 SAMPLES = 8
 
@@ -122,9 +123,7 @@ def set_cache_limit(nbytes: int) -> None:
     >>> import ldiv
     >>> ldiv.set_cache_limit(2 << 30)
     """
-    if isinstance(nbytes, bool) or not isinstance(nbytes, int | np.integer) or nbytes < 0:
-        raise ValueError(f"set_cache_limit: expected a number of bytes >= 0, got {nbytes!r}.")
-    store.limit = int(nbytes)
+    store.limit = require_int("nbytes", nbytes, 0, what="a number of bytes >= 0", advice="2 << 30 are 2 GiB.")
     store.shrink(store.limit)
 
 

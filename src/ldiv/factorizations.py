@@ -20,6 +20,7 @@ from ldiv.validate import (
     as_block,
     common_precision,
     require_batches,
+    require_flag,
     require_float,
     require_option,
     require_pair,
@@ -151,6 +152,7 @@ def cholesky(a: Array, lower: bool = True) -> Array:
     array([[2., 0.],
            [1., 3.]])
     """
+    lower = require_flag("lower", lower)
     l = bind(Cholesky(), _square("a", a))[0]
     return l if lower else adjoint(l)
 
@@ -163,7 +165,7 @@ def cho_factor(a: Array, lower: bool = False) -> tuple[Array, bool]:
     >>> ldiv.cho_solve(ldiv.cho_factor(np.array([[4.0, 2.0], [2.0, 10.0]])), np.array([6.0, 12.0]))
     array([1., 1.])
     """
-    return cholesky(a, lower), bool(lower)
+    return cholesky(a, lower), require_flag("lower", lower)
 
 
 @public
@@ -181,6 +183,7 @@ def cho_solve(c_and_lower: tuple[Array, bool], b: Array) -> Array:
     array([1., 1.])
     """
     c, below = require_pair("c_and_lower", "(c, lower)", c_and_lower)
+    below = require_flag("lower", below)
     c, block, vector = _system("c", c, b)
     triangle, p = lower_of(c) if below else upper_of(c)
     first, second = (triangle, triangle.H) if below else (triangle.H, triangle)
@@ -209,7 +212,8 @@ def ldl(A: Array, lower: bool = True, hermitian: bool = True) -> tuple[Array, Ar
     array([[0., 2.],
            [2., 0.]])
     """
-    L, D, order = bind(LDL(bool(lower), "H" if hermitian else "T"), _square("A", A))
+    lower, hermitian = require_flag("lower", lower), require_flag("hermitian", hermitian)
+    L, D, order = bind(LDL(lower, "H" if hermitian else "T"), _square("A", A))
     return rows(L, namespace(order).argsort(order, axis=-1)), D, order
 
 

@@ -27,7 +27,7 @@ from ldiv.promise import definiteness, promised
 from ldiv.rule import Array, ArrayHolder, Tree, asnumpy, bind, leaves, public, rebuild, traced
 from ldiv.rules.solve import Solve
 from ldiv.structure import matmul, outer
-from ldiv.validate import require_option, require_square
+from ldiv.validate import require_float, require_option, require_square, together
 
 DIGIT = 0.03  # the tolerance of a correction
 DEFAULT = 1e-5  # the tolerance, SciPy's
@@ -95,7 +95,11 @@ def gradient_error(
         )
 
     def cotangent(x: Array) -> Array:
-        bar = x_bar(x[..., 0] if vector else x) if callable(x_bar) else x_bar
+        at = x[..., 0] if vector else x
+        bar = require_float("x_bar", x_bar(at) if callable(x_bar) else x_bar)
+        together("x_bar", bar, at)
+        if bar.shape != at.shape:
+            raise ValueError(got("x_bar", f"the shape {tuple(at.shape)} of x, or a function with such values", str(tuple(bar.shape)), "It is dL/dx."))
         return bar[..., None] if vector else bar
 
     if estimate == "correction":

@@ -12,11 +12,11 @@ from ldiv.colouring import Compression, compression
 from ldiv.entries import Index, entries_of, index_vector
 from ldiv.errors import got, shown
 from ldiv.pattern import Pattern
-from ldiv.rule import Array, asnumpy, frontend_of, namespace, public
+from ldiv.rule import Array, asnumpy, frontend_of, is_array, namespace, public
 from ldiv.rules.agreed import agreed
 from ldiv.sparse import SparseArray
 from ldiv.structures.sparse import Sparse
-from ldiv.validate import require_float, require_option
+from ldiv.validate import require_callable, require_float, require_number, require_option
 
 Function = Callable[[Array], Array]
 MODES = ("auto", "forward", "reverse", "both")
@@ -109,7 +109,7 @@ def detect_pattern(f: Function, x: Array, *, margin: float = 1e-2) -> SparseArra
     >>> P.row, P.col
     (array([0, 0, 1, 1], dtype=int32), array([0, 1, 1, 2], dtype=int32))
     """
-    x = require_vector("x", x)
+    x, margin = require_vector("x", x), require_number("margin", margin, 0)
     size, n, xp, rng = _size(f, x), x.shape[0], namespace(x), np.random.default_rng(0)
     found: set[tuple[int, int]] = set()
     for _ in range(2):
@@ -139,9 +139,10 @@ def require_vector(name: str, x: Any) -> Array:
 
 
 def _size(f: Function, x: Array) -> int:
+    require_callable("f", f, "a function of x", "It returns an array.")
     y = f(x)
-    if getattr(y, "ndim", None) != 1:
-        raise ValueError(got("f", "a function with values (m,)", str(getattr(y, "shape", type(y))), "Flatten them; hessian is for numbers."))
+    if not is_array(y) or y.ndim != 1:
+        raise ValueError(got("f", "a function with values (m,)", shown(y), "Flatten them; hessian is for numbers."))
     if numpy_dtype(y).kind != "f":
         advice = "Take real and imaginary parts together, xp.concat([y.real, y.imag]); integers have no derivatives."
         raise TypeError(got("f", "a function with real floating values", str(numpy_dtype(y)), advice))
@@ -149,9 +150,10 @@ def _size(f: Function, x: Array) -> int:
 
 
 def _gradient(f: Function, x: Array) -> Function:
+    require_callable("f", f, "a function of x", "It returns an array of shape ().")
     y = f(x)
-    if getattr(y, "ndim", None) != 0:
-        raise ValueError(got("f", "a function whose values are numbers", str(getattr(y, "shape", type(y))), "Sum them; jacobian is for vectors."))
+    if not is_array(y) or y.ndim != 0:
+        raise ValueError(got("f", "a function whose values are numbers", shown(y), "Sum them; jacobian is for vectors."))
     one = namespace(y).ones((), **alike(y))
 
     def gradient(x: Array) -> Array:

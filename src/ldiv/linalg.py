@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ldiv import journal, precondition
 from ldiv import solver as solvers
 from ldiv.arrays import batch_of, broadcast, is_complex
@@ -20,7 +18,19 @@ from ldiv.promise import definiteness, promised, triangle
 from ldiv.rule import Array, Tree, bind, leaves, public, rebuild, traced
 from ldiv.rules.solve import Solve
 from ldiv.structure import Structure
-from ldiv.validate import PROMISES, as_block, common_precision, require_batches, require_option, require_square, transposition
+from ldiv.validate import (
+    PROMISES,
+    as_block,
+    common_precision,
+    require_batches,
+    require_callable,
+    require_flag,
+    require_int,
+    require_number,
+    require_option,
+    require_square,
+    transposition,
+)
 
 
 @public
@@ -78,7 +88,7 @@ def solve(
     structure = structure.view(transposition(trans))
     told = definiteness(structure, assume_a)
     asked = Iteration(rtol, atol, maxiter, restart, M, x0, callback, progress)
-    if not info:
+    if not require_flag("info", info):
         return solved(structure, params, b, told, method, asked)
     keeper = Holder() if (present := owner()) is None else present
     with journal.reading() as entries, holding(keeper):
@@ -103,7 +113,8 @@ def solve_triangular(A: Any, b: Array, *, lower: bool = False, trans: Any = "N",
     array([1., 1.])
     """
     matrix = _square(A)
-    structure = triangle(matrix.structure, bool(lower), "unit" if unit_diagonal else "own")
+    lower, unit = require_flag("lower", lower), require_flag("unit_diagonal", unit_diagonal)
+    structure = triangle(matrix.structure, lower, "unit" if unit else "own")
     return solved(structure.view(transposition(trans)), matrix.params, b, "gen", "auto")
 
 
@@ -120,10 +131,22 @@ class Iteration:
     callback: Callable[[Any], Any] | None = None
     progress: bool = False
 
+    def __post_init__(self) -> None:
+        for name in ("rtol", "atol"):
+            if getattr(self, name) is not None:
+                require_number(name, getattr(self, name), 0)
+        for name in ("maxiter", "restart"):
+            if getattr(self, name) is not None:
+                require_int(name, getattr(self, name), 1)
+        if self.callback is not None:
+            require_callable("callback", self.callback, "a function of x", "It is called after each step.")
+        require_flag("progress", self.progress)
+
     @property
     def given(self) -> list[str]:
         """The options that differ from their defaults."""
-        return [name for name, value in vars(self).items() if not (value is None or value is False or (name == "atol" and value == 0))]
+        ours: dict[str, Any] = {"atol": 0, "progress": False}
+        return [name for name, value in vars(self).items() if not (value is None or (name in ours and value == ours[name]))]
 
 
 def _square(A: Any) -> Matrix:
@@ -162,13 +185,6 @@ def _options(asked: Iteration, method: str, structure: Structure, p: Tree, b: Ar
     if direct or method == "direct":
         advice = "Leave it out, or use method='iterative'."
         raise ValueError(got(" and ".join(asked.given), "a method that iterates", repr(method), advice))
-    for name, low in (("rtol", 0.0), ("atol", 0.0), ("maxiter", 1), ("restart", 1)):
-        value = getattr(asked, name)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value >= low):
-            raise ValueError(got(name, f"a number >= {low}", repr(value), "It is static: not an array of a framework."))
-    for name in ("maxiter", "restart"):
-        if not isinstance(getattr(asked, name), int | np.integer | None):
-            raise ValueError(got(name, "an integer", repr(getattr(asked, name)), "It counts steps."))
     M, aids = None, []
     if asked.M is not None:
         M, m = precondition.given(asked.M, structure, p)
@@ -184,7 +200,8 @@ def _options(asked: Iteration, method: str, structure: Structure, p: Tree, b: Ar
         aids.append(x0)
     callback = OfVector(asked.callback) if vector and asked.callback is not None else asked.callback
     rtol = None if asked.rtol is None else float(asked.rtol)
-    options = Options(rtol, float(asked.atol), asked.maxiter, asked.restart or 20, M, asked.x0 is not None, callback, bool(asked.progress))
+    maxiter, restart = (None if n is None else int(n) for n in (asked.maxiter, asked.restart))
+    options = Options(rtol, float(asked.atol), maxiter, restart or 20, M, asked.x0 is not None, callback, bool(asked.progress))
     return "iterative" if method == "auto" else method, options, tuple(aids)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.arrays import alike, batch_of, broadcast, is_complex, numpy_dtype, transpose
-from ldiv.errors import got
+from ldiv.errors import got, shown
 from ldiv.rule import Array, ArrayHolder, Tree, announce, frontend_of, is_array, leaves, namespace, public, rebuild
 from ldiv.structure import Structure, matmul
 from ldiv.structures.dense import Dense
@@ -56,12 +56,17 @@ class Matrix(ArrayHolder):
         announce(cls, flatten, partial(unflatten, cls))
 
     def __init__(self, structure: Structure, params: Tree) -> None:
+        if not isinstance(structure, Structure):
+            raise TypeError(got("structure", "one of ldiv.structures", shown(structure), "For example ldiv.structures.Diagonal(n)."))
         cores, flat = leaves(structure.core), leaves(params)
         if len(cores) != len(flat):
             raise ValueError(got("params", f"{len(cores)} arrays for this structure", f"{len(flat)}", "Nest them as structure.core is nested."))
         for leaf in flat:
             require_float("params", leaf)
         frontend_of(*flat)
+        for leaf, core in zip(flat, cores, strict=True):
+            if leaf.ndim < core:
+                raise ValueError(got("params", f"at least {core} axes", str(tuple(leaf.shape)), "Batch axes come first."))
         for leaf, own in zip(flat, structure.sizes or (), strict=False):
             if tuple(leaf.shape[leaf.ndim - len(own) :]) != own:
                 raise ValueError(got("params", f"shape (..., {', '.join(map(str, own))})", str(tuple(leaf.shape)), "Batch axes come first."))

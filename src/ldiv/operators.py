@@ -11,7 +11,7 @@ from ldiv.errors import got
 from ldiv.matrix import Matrix, flatten, unflatten
 from ldiv.rule import Array, Tree, is_array, leaves, rebuild
 from ldiv.structures.operator import Operator
-from ldiv.validate import require_option
+from ldiv.validate import require_array, require_option, require_shape
 
 
 class LinearOperator(Matrix):
@@ -52,7 +52,8 @@ class LinearOperator(Matrix):
         for name, f in (("matvec", matvec), ("rmatvec", rmatvec)):
             if not callable(f) and (name, f) != ("rmatvec", None):
                 raise TypeError(got(name, "a function of (params, block)", type(f).__name__, "Parameters come first, then the block (n, k)."))
-        if len(shape) != 2 or (assume_a != "gen" and shape[0] != shape[1]):
+        rows, columns = require_shape("shape", shape)
+        if assume_a != "gen" and rows != columns:
             raise ValueError(got("shape", "(rows, columns), equal where assume_a promises symmetry", str(shape), "Say what matvec maps."))
         found: list[Array] = []
         nesting = outline(params, found)
@@ -62,7 +63,7 @@ class LinearOperator(Matrix):
         if assume_a == "sym" and not any(map(is_complex, found)):
             assume_a = "her"
         axes = tuple(x.ndim for x in found)
-        super().__init__(Operator(WithParams(matvec, nesting), own, (int(shape[0]), int(shape[1])), axes, assume_a), tuple(found))
+        super().__init__(Operator(WithParams(matvec, nesting), own, (rows, columns), axes, assume_a), tuple(found))
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class _Branch:
 def outline(params: Any, found: list[Array]) -> Any:
     """The nesting, hashable; arrays are noted down from left to right."""
     if is_array(params):
-        found.append(params)
+        found.append(require_array("params", params))
         return _Leaf()
     if isinstance(params, Matrix):
         _, static = flatten(params)

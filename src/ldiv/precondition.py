@@ -37,6 +37,7 @@ def preconditioner(A: Any, kind: str, *, assume_a: str = "gen", **options: Any) 
     matrix = as_matrix("A", A)
     require_square("A", matrix.structure.shape)
     require_option("assume_a", assume_a, ("gen", "sym", "her", "pos"))
+    require_option("kind", kind, kinds())
     structure, params = near(kind, *promised(matrix, assume_a), **options)
     return Matrix(structure, snapshot(params))
 
@@ -49,7 +50,6 @@ def kinds() -> tuple[str, ...]:
 
 def near(kind: str, structure: Structure, p: Tree, **options: Any) -> tuple[Structure, Tree]:
     """The structure and parameters of the preconditioner of this name."""
-    require_option("M", kind, kinds())
     found: tuple[Structure, Tree] = importlib.import_module(f"ldiv.preconditioners.{kind}").near(structure, p, **options)
     return found
 
@@ -57,8 +57,8 @@ def near(kind: str, structure: Structure, p: Tree, **options: Any) -> tuple[Stru
 def given(M: Any, structure: Structure, p: Tree) -> tuple[Structure, Tree]:
     """What a user passed as M, as a structure and its parameters."""
     if isinstance(M, str):
-        return near(M, structure, p)
-    matrix = getattr(M, "inverse", M)
+        return near(require_option("M", M, kinds()), structure, p)
+    matrix = M if isinstance(M, type) else getattr(M, "inverse", M)
     if not isinstance(matrix, Matrix):
         raise TypeError(
             got(

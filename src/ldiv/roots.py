@@ -19,7 +19,7 @@ from ldiv.promise import definiteness, promised
 from ldiv.rule import Array, bind, namespace, public
 from ldiv.rules.root import Root
 from ldiv.structures.dense import Dense
-from ldiv.validate import require_option, together
+from ldiv.validate import require_callable, require_int, require_number, require_option, together
 
 
 @public
@@ -59,9 +59,7 @@ def root(
     >>> torch.autograd.grad(x.sum(), p)[0]
     tensor([0.2500, 0.1667], dtype=torch.float64)
     """
-    if isinstance(maxiter, bool) or not isinstance(maxiter, int | np.integer) or maxiter < 0:
-        raise ValueError(got("maxiter", "an integer >= 0", repr(maxiter), "It counts Newton steps."))
-    return _bound(f, x0, params, pattern, assume_a, method, tol, int(maxiter))
+    return _bound(f, x0, params, pattern, assume_a, method, tol, require_int("maxiter", maxiter, 0))
 
 
 @public
@@ -99,8 +97,9 @@ def _bound(f: Any, x: Any, params: Any, pattern: Any, assume_a: str, method: str
     x = require_vector("x0", x)
     require_option("assume_a", assume_a, ("gen", "sym", "her", "pos"))
     require_method(method)
-    if tol is not None and (isinstance(tol, bool) or not isinstance(tol, int | float | np.number) or not tol > 0):
-        raise ValueError(got("tol", "a number > 0", repr(tol), "It is static."))
+    require_callable("f", f, "a function of (x, params)", "It returns as many numbers as x has.")
+    if tol is not None:
+        require_number("tol", tol, 0, above=True)
     found: list[Array] = []
     residual = WithParams(ParamsFirst(f), outline(params, found))
     if not found:

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from scipy.linalg import LinAlgWarning
 
-from ldiv.errors import got
 from ldiv.rule import insist
+from ldiv.validate import require_option
 
 R = TypeVar("R")
 CHOICES = ("raise", "warn", "ignore")
@@ -41,8 +41,7 @@ def errstate(*, singular: str) -> Iterator[None]:
     >>> bool(np.abs(A @ x - b).max() < 1e-3)
     True
     """
-    if singular not in CHOICES:
-        raise ValueError(got("singular", "one of " + ", ".join(map(repr, CHOICES)), repr(singular), 'The default is "raise".'))
+    require_option("singular", singular, CHOICES)
     token = _singular.set(singular)
     try:
         yield

@@ -12,13 +12,13 @@ import numpy as np
 from ldiv import indexing
 from ldiv.arrays import conj, numpy_dtype, take
 from ldiv.entries import require_values
-from ldiv.errors import got
+from ldiv.errors import got, shown
 from ldiv.matrix import NUMBERS, Matrix
 from ldiv.rule import Array, asnumpy, frontend_of, is_array, namespace, public
 from ldiv.rules.scatter import add_up
 from ldiv.structure import VIEWS, Structure
 from ldiv.structures.sparse import Sparse
-from ldiv.validate import require_float, require_ours
+from ldiv.validate import require_float, require_int, require_option, require_ours
 
 Index = np.ndarray[Any, np.dtype[Any]]
 _TRANSPOSED = {"coo": "coo", "csr": "csc", "csc": "csr"}
@@ -46,6 +46,9 @@ class SparseArray(Matrix):
     structure: Structure
 
     def __init__(self, structure: Structure, data: Array, format: str = "coo") -> None:
+        if not isinstance(structure, Structure) or not isinstance(structure.unview()[0], Sparse):
+            raise TypeError(got("structure", "ldiv.structures.Sparse, or a view of it", shown(structure), "Make the array with ldiv.coo_array."))
+        require_option("format", format, tuple(_TRANSPOSED))
         data = require_float("values", data)
         require_values("values", data, self._base(structure).pattern.nnz)
         super().__init__(structure, data)
@@ -124,7 +127,7 @@ class SparseArray(Matrix):
 
     def diagonal(self, k: int = 0) -> Array:
         """The k-th diagonal (*batch, length), zeros where nothing is stored; differentiable."""
-        m, n = self.structure.shape
+        (m, n), k = self.structure.shape, require_int("k", k)
         on = np.flatnonzero(self.col.astype(np.int64) - self.row == k)
         return add_up(take(self.values, on), self.row[on] + min(k, 0), max(min(m + min(k, 0), n - max(k, 0)), 0))
 
@@ -133,8 +136,7 @@ class SparseArray(Matrix):
         m, n = self.structure.shape
         if axis is None:
             return namespace(self.data).sum(self.values, axis=-1)
-        if axis not in (-2, -1, 0, 1):
-            raise ValueError(got("axis", "None, 0 or 1", repr(axis), "Batch axes are summed on the result."))
+        axis = require_int("axis", axis, -2, 1, what="None, 0 or 1", advice="Batch axes are summed on the result.")
         return add_up(self.values, self.col, n) if axis in (0, -2) else add_up(self.values, self.row, m)
 
     def to_scipy(self) -> Any:

@@ -6,11 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from ldiv.arrays import batch_of, conj, real, transpose
 from ldiv.eigen import posed
-from ldiv.errors import got
+from ldiv.errors import got, shown
 from ldiv.gauge import regauged, regauged_space
 from ldiv.matrix import Matrix, as_matrix
 from ldiv.rule import Array, bind, leaves, namespace, public
@@ -21,6 +19,7 @@ from ldiv.structures.block import Block
 from ldiv.structures.dense import Dense
 from ldiv.structures.product import Product
 from ldiv.structures.self_adjoint import SelfAdjoint
+from ldiv.validate import require_callable, require_flag, require_float, require_int
 
 
 @public
@@ -91,8 +90,7 @@ def spectral_sum(f: Callable[[Array], Array], A: Any, k: int, M: Any = None, sig
 
 def _function(f: Callable[[Array], Array], A: Any, k: int, M: Any, sigma: float | None, which: str, options: dict[str, Any]) -> tuple[Array, Array]:
     """X and f(H)."""
-    if not callable(f):
-        raise TypeError(got("f", "a function of an array of eigenvalues", type(f).__name__, "For the density matrix: numpy.ones_like and its kin."))
+    require_callable("f", f, "a function of an array of eigenvalues", "For the density matrix: numpy.ones_like and its kin.")
     X, H = eigenspace(A, k, M, sigma, which, **options)
     return X, matrix_function(f, H)
 
@@ -140,10 +138,12 @@ def svds(
     """
     matrix = as_matrix("A", A)
     m, n = matrix.structure.shape
-    if not isinstance(k, int | np.integer) or not 1 <= k <= min(m, n):
-        raise ValueError(got("k", f"a number of singular values from 1 to {min(m, n)}", repr(k), "It is how many are returned."))
-    if which != "LM":
-        raise ValueError(got("which", "'LM'", repr(which), "The smallest ones are eigenvalues of A.H @ A near sigma=0: use ldiv.eigsh."))
+    return_singular_vectors = require_flag("return_singular_vectors", return_singular_vectors)
+    if min(m, n) == 0:
+        raise ValueError(got("A", "a matrix with at least one row and one column", f"{m} x {n}", "It has no singular values."))
+    k = require_int("k", k, 1, min(m, n), what=f"a number of singular values from 1 to {min(m, n)}", advice="It is how many are returned.")
+    if not isinstance(which, str) or which != "LM":
+        raise ValueError(got("which", "'LM'", shown(which), "The smallest ones are eigenvalues of A.H @ A near sigma=0: use ldiv.eigsh."))
     parts = (matrix.structure, matrix.structure.H)
     whole = Matrix(SelfAdjoint(Block(parts, ((0, 1), (1, 0)), (m, n), (m, n))), (matrix.params, matrix.params))
     start = None if v0 is None else _start(matrix, v0)
@@ -157,7 +157,7 @@ def svds(
 def _start(matrix: Matrix, v0: Array) -> Array:
     """A vector for both sides."""
     m, n = matrix.structure.shape
-    if tuple(v0.shape) != (min(m, n),):
+    if tuple(require_float("v0", v0).shape) != (min(m, n),):
         raise ValueError(got("v0", f"shape ({min(m, n)},)", str(tuple(v0.shape)), "It belongs to the shorter side."))
     if any(batch_of(x, c) for x, c in zip(leaves(matrix.params), leaves(matrix.structure.core), strict=True)):
         raise ValueError(got("v0", "one matrix", "a batch", "Leave it out: the start of each is the same one."))

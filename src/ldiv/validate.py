@@ -48,7 +48,7 @@ def _index(value: Any) -> int | None:
         return None
 
 
-def require_number(name: str, value: object, low: float = -math.inf, *, above: bool = False, advice: str = STATIC) -> float:
+def require_number(name: str, value: Any, low: float = -math.inf, *, above: bool = False, advice: str = STATIC) -> float:
     """A finite real number of Python or NumPy, at least `low`, or `above` it."""
     plain = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
     try:
@@ -74,7 +74,7 @@ def require_callable(name: str, f: object, what: str, advice: str) -> None:
 
 def transposition(trans: object, name: str = "trans") -> str:
     """SciPy's names for op(A): N or 0, T or 1, H or C or 2."""
-    op = _TRANS.get(trans if isinstance(trans, str) else _index(trans))  # type: ignore[arg-type]
+    op = _TRANS.get(trans if isinstance(trans, str) else _index(trans))
     if op is None:
         raise ValueError(got(name, "'N', 'T' or 'H' (0, 1 or 2)", shown(trans), "Choose one of these."))
     return op

@@ -25,9 +25,9 @@ from ldiv.checker.inner import inner
 from ldiv.checker.loss import Loss, largest
 from ldiv.checker.references import derivative
 from ldiv.checker.tangents import FIRST, Argument
-from ldiv.errors import NotDifferentiableError, got
+from ldiv.errors import NotDifferentiableError, got, shown
 from ldiv.rule import Array, asnumpy, public
-from ldiv.validate import require_option
+from ldiv.validate import require_callable, require_flag, require_int, require_number, require_option
 
 FIRST_ORDER = ("vjp", "jvp", "vjp against jvp")
 FORWARD = ("jvp", "vjp against jvp", "forward over forward")  # they give numbers, the others cotangents
@@ -72,11 +72,16 @@ def gradcheck(
     >>> ldiv.gradcheck(torch.linalg.eigvalsh, ldiv.symmetric(A)).ok
     True
     """
+    require_callable("f", f, "a function of the other arguments", "It returns an array, or a tuple of arrays.")
+    exhaustive, raise_exception = require_flag("exhaustive", exhaustive), require_flag("raise_exception", raise_exception)
+    seed, rtol = require_int("seed", seed, 0), RTOL if rtol is None else require_number("rtol", rtol, 0)
+    if modes is not None and (not isinstance(modes, tuple | list) or not modes):
+        raise TypeError(got("modes", "a tuple of some of " + ", ".join(map(repr, MODES)), shown(modes), "Leave it out for all of them."))
     loss = Loss(f, [a if isinstance(a, Argument) else Argument(a) for a in args], seed)
     every = (*FIRST_ORDER, "gauge") if loss.name == "numpy" else MODES
     for mode in modes or ():
         require_option("modes", mode, every)
-    report = Check(loss, tuple(modes or every), modes is not None, exhaustive, RTOL if rtol is None else rtol).run()
+    report = Check(loss, tuple(modes or every), modes is not None, exhaustive, rtol).run()
     if raise_exception:
         report.insist()
     return report

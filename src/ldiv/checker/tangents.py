@@ -21,12 +21,13 @@ from ldiv.arrays import adjoint, numpy_dtype, transpose
 from ldiv.derivative import like
 from ldiv.eigen import eigsh
 from ldiv.errors import NotPositiveDefiniteError, NotSymmetricError, got
+from ldiv.finite import require_finite
 from ldiv.matrix import Matrix
 from ldiv.rule import Array, ArrayHolder, asnumpy, leaves
 from ldiv.sparse import SparseArray
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
-from ldiv.validate import require_float
+from ldiv.validate import require_flag, require_float, require_square
 
 FIRST = 2.0**-5  # the largest step, relative to the argument
 FLOOR = 1e-3
@@ -124,6 +125,8 @@ def positive_definite(A: Any) -> Argument:
 
 def triangular(L: Any, *, lower: bool = True, unit_diagonal: bool = False) -> Argument:
     """For gradcheck: only one triangle of L (*batch, n, n), or of a SparseArray, is read, its diagonal only where it is not one."""
+    lower, unit_diagonal = require_flag("lower", lower), require_flag("unit_diagonal", unit_diagonal)
+    _matrix("L", L)
     row, col = places(L)
     below = row - col if lower else col - row
     return Argument(L, partial(operator.mul, below > 0 if unit_diagonal else below >= 0))
@@ -131,17 +134,24 @@ def triangular(L: Any, *, lower: bool = True, unit_diagonal: bool = False) -> Ar
 
 def orthonormal(X: Any) -> Argument:
     """For gradcheck: X (*batch, n, k) has orthonormal columns, and keeps them: X^H dX + dX^H X = 0."""
-    x = asnumpy(X)
+    x = asnumpy(_matrix("X", X, arrays=True))
     if (defect := np.abs(adjoint(x) @ x - np.eye(x.shape[-1])).max(initial=0)) > 1e-8:
         raise ValueError(got("X", "orthonormal columns", f"X^H X - I up to {defect:.1e}", "Take the Q of a QR factorization."))
     return Argument(X, partial(_tangent_to_orthonormal, x))
 
 
+def _matrix(name: str, a: Any, *, arrays: bool = False) -> Any:
+    """An array of matrices, or a SparseArray, with finite numbers."""
+    sparse = isinstance(a, SparseArray) and not arrays
+    values = require_float(name, a.data if sparse else a)
+    if not sparse and values.ndim < 2:
+        raise ValueError(got(name, "a matrix (*batch, m, n)", f"shape {tuple(values.shape)}", "Add the missing axis."))
+    require_finite(name, values)
+    return a
+
+
 def _self_adjoint(name: str, A: Any, conj: Map, partner: str) -> Argument:
-    shape: Any = getattr(A, "shape", ())
-    if len(shape) < 2 or shape[-1] != shape[-2]:
-        came = f"{type(A).__name__} {tuple(shape) or ''}".strip()
-        raise TypeError(got(name, "a square array, or a SparseArray", came, "Lists are converted by the array library of your choice."))
+    require_square("A", tuple(_matrix("A", A).shape[-2:]))
     if (swap := exchange(A)) is None:
         advice = "Add up the duplicates of a SparseArray first."
         raise TypeError(got(name, "a square array, or a SparseArray without duplicates", repr(A)[:60], advice))

@@ -6,6 +6,7 @@ Reference: Vanek, Mandel and Brezina, Computing 56 (1996), smoothed aggregation;
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from ldiv.factor_cache import remembered
 from ldiv.finite import require_finite
 from ldiv.rule import Array, Tree, asnumpy, leaves, on_host, rebuild
 from ldiv.structure import VIEWS, Structure
+from ldiv.validate import require_float
 
 
 def near(structure: Structure, p: Tree, *, near_nullspace: Any = None, **options: Any) -> tuple[Structure, Tree]:
@@ -24,8 +26,17 @@ def near(structure: Structure, p: Tree, *, near_nullspace: Any = None, **options
     if not hasattr(structure.unview()[0], "pattern"):
         kind = type(structure).__name__
         raise ValueError(got("M='amg'", "a sparse matrix", kind, "Give M=ldiv.preconditioner(B, 'amg') of a sparse matrix B nearby."))
-    _pyamg()
-    modes = None if near_nullspace is None else Modes(asnumpy(near_nullspace))
+    pyamg, n = _pyamg(), structure.shape[0]
+    known = inspect.signature(pyamg.smoothed_aggregation_solver).parameters
+    if unknown := set(options) - set(known) | set(options) & {"A", "B"}:
+        raise TypeError(got("options", "near_nullspace and those of pyamg.smoothed_aggregation_solver", ", ".join(sorted(unknown)), "See pyamg."))
+    if near_nullspace is None:
+        modes = None
+    else:
+        columns = asnumpy(require_float("near_nullspace", near_nullspace))
+        if columns.ndim != 2 or columns.shape[0] != n or columns.shape[1] == 0:
+            raise ValueError(got("near_nullspace", f"shape ({n}, q)", str(columns.shape), "One column for each vector that nearly maps to zero."))
+        modes = Modes(columns)
     return Multigrid(structure, modes, tuple(sorted(options.items()))), p
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ldiv.arrays import conj, real
@@ -14,8 +16,10 @@ from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
 
-def near(structure: Structure, p: Tree) -> tuple[Structure, Tree]:
+def near(structure: Structure, p: Tree, **options: Any) -> tuple[Structure, Tree]:
     """A zero on the diagonal counts as 1; of an indefinite matrix the sizes are taken, as minres needs a definite M."""
+    if options:
+        raise TypeError(got(", ".join(options), "no options of kind='jacobi'", "some", "They belong to kind='amg'."))
     d = diagonal(structure, p)
     xp = namespace(d)
     d = xp.abs(d) + 0 * d if structure.view("H") == structure else d

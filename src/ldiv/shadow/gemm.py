@@ -19,7 +19,7 @@ from ldiv.validate import transposition
 
 def run(room: Room, alpha: Any, A: Any, B: Any, beta: Any, C: Any, trans_a: Any = 0, trans_b: Any = 0) -> None:
     operands(C=C, A=A, B=B)
-    op_a, op_b = transposition(trans_a), transposition(trans_b)
+    op_a, op_b = transposition(trans_a, "trans_a"), transposition(trans_b, "trans_b")
     a, b, c = value(A), value(B), value(C)
     _require_shapes(a, op_a, b, op_b, c)
     output("C", C, A=A, B=B, alpha=alpha, beta=beta)

@@ -14,12 +14,12 @@ from ldiv.shadow.room import Room, add
 from ldiv.shadow.solve import require_systems
 from ldiv.shadow.trsm import trsm
 from ldiv.structure import compose
-from ldiv.validate import transposition
+from ldiv.validate import require_flag, transposition
 
 
 def run(room: Room, A: Any, B: Any, *, lower: bool = False, trans: Any = "N", unit_diagonal: bool = False) -> None:
     operands(B=B, A=A)
-    op, unit = transposition(trans), bool(unit_diagonal)
+    op, lower, unit = transposition(trans), require_flag("lower", lower), require_flag("unit_diagonal", unit_diagonal)
     require_systems(value(A), value(B))
     output("B", B, A=A)
     a, B = value(A), block(B)
