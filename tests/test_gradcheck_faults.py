@@ -251,9 +251,15 @@ def right_solve(lam, x, a, g):
     return -lam @ x.mH, lam
 
 
-def solve_moved(tangents, a, x):
-    da, db = tangents
-    return PLAIN(a, db - da @ x)
+def solve_pushed(fixed):
+    """A solve whose tangent does not change with the matrix, or with the solution."""
+
+    def jvp(tangents, a, b):
+        x = PLAIN(a, b)
+        a, x = (a.detach(), x) if fixed == "matrix" else (a, x.detach())
+        return PLAIN(a, tangents[1] - tangents[0] @ x)
+
+    return solve_by(right_solve, jvp)
 
 
 PLAIN = torch.linalg.solve
@@ -314,12 +320,8 @@ FAULTS = {
     "no second order, reverse": Fault(cube(vjp=lambda g, x: 3 * x.detach() ** 2 * g), (X,), "reverse over reverse"),
     "no second order in the cotangent": Fault(cube(vjp=lambda g, x: 3 * x**2 * g.detach()), (X,), "reverse over reverse"),
     "no second order, forward": Fault(cube(jvp=lambda ts, x: 3 * x.detach() ** 2 * ts[0]), (X,), "reverse over forward"),
-    "no second order in the solution": Fault(
-        solve_by(right_solve, lambda ts, a, b: solve_moved(ts, a, PLAIN(a, b).detach())), (A, B), "forward over forward"
-    ),
-    "no second order in the solver": Fault(
-        solve_by(right_solve, lambda ts, a, b: solve_moved(ts, a.detach(), PLAIN(a, b))), (A, B), "forward over forward"
-    ),
+    "no second order in the solution": Fault(solve_pushed("solution"), (A, B), "forward over forward"),
+    "no second order in the matrix": Fault(solve_pushed("matrix"), (A, B), "forward over forward"),
     "wrong under vmap": Fault(cube(batched=of_first_batch), (X,), "vmap"),
     "a small output beside a large one": Fault(lambda x: (1e9 * x, cube(vjp=lambda g, x: 3.1 * x**2 * g)(x)), (X,)),
     "an old function": Fault(OldStyle.apply, (X,), looks="factor 2 too much"),

@@ -24,15 +24,6 @@ N = 6
 ROWS, COLS = (i.astype(np.int32) for i in np.nonzero(abs(np.subtract.outer(range(N), range(N))) < 2))
 
 
-@pytest.fixture(autouse=True)
-def quick():
-    """Compiling is what takes the time here."""
-    ldiv.clear_cache()
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 @pytest.fixture
 def no_doubles():
     jax.config.update("jax_enable_x64", False)
@@ -113,9 +104,10 @@ def of_integers(y):
     return np.zeros(y.shape, jax.dtypes.float0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", list(cases("complex")))
 def test_rules_compile(name):
-    """The conformance suite checks every derivative, uncompiled; here values and cotangents come out of one program."""
+    """The conformance suite checks every derivative of one case of each kind; here values and cotangents of all cases come out of one program."""
     found = cases("complex")[name]
     bars = [tuple(cotangent(y) for y in bind(rule, *args)) for rule, args in found]
 
@@ -272,8 +264,15 @@ def test_one_factorization(jit):
     assert ldiv.cache_info().factorizations == 1
 
 
-def test_dense_factored_once_by_the_compiler():
+@pytest.fixture
+def optimized():
     jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)
+
+
+@pytest.mark.usefixtures("optimized")
+def test_dense_factored_once_by_the_compiler():
     v, b = problem()
     compiled = jax.jit(jax.value_and_grad(lambda a, b: jnp.sum(ldiv.solve(a, b) ** 2))).lower(densified(v), b).compile()
     assert compiled.as_text().count('"lapack_dgetrf') == 1
