@@ -1,7 +1,8 @@
 # Every target makes what it needs: the first one pays for .venv, the others find it there.
 #
 #     make demo        topology optimization of a cantilever, with a picture in out/
-#     make test        all tests, and the examples of every docstring and page
+#     make test        every law, rule, engine, front end and mode, and the examples of every docstring and page
+#     make test-all    the rest: more numbers, views, sizes and pairs of the same, and the benchmarks in their quick form
 #     make fuzz        hard problems and bad calls for SECONDS=600, from SEED=0, of one KIND or all: counts, and the smallest Python that fails
 #     make lint        style and types
 #     make bench       the benchmarks, on one thread
@@ -24,15 +25,21 @@ endif
 
 on_gpu := bench/bench_gpu.py
 one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+# Two neighbours in a file often share what JAX has compiled: each worker starts on its half, and helps the other when it is done.
+pytest := $(one_thread) $(run) -m pytest -n 2 --dist worksteal
+nothing_to_run := [ $$? -eq 5 ] # of pytest: where a framework is missing all that is left may be skipped with its files
 
-.PHONY: demo test fuzz lint bench test-gpu bench-gpu clean
+.PHONY: demo test test-all fuzz lint bench test-gpu bench-gpu clean
 .DEFAULT_GOAL := test
 
 demo: $(ready)
 	$(run) examples/topology.py
 
 test: $(ready)
-	$(one_thread) $(run) -m pytest -n 2
+	$(pytest) -m 'not exhaustive'
+
+test-all: $(ready)
+	$(pytest) -m exhaustive || $(nothing_to_run)
 
 SECONDS ?= 600
 SEED ?= 0

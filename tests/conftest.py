@@ -1,4 +1,4 @@
-"""Where the real matrices are, and a clean memory of factorizations for every test."""
+"""Where the real matrices are, a clean memory of factorizations for every test, and a compiler that does not dwell."""
 
 import os
 from pathlib import Path
@@ -9,6 +9,8 @@ import scipy.sparse
 
 import ldiv
 
+# Compiling is what takes the time in the tests of JAX, and most of that is optimizing; of the environment, so that every process hears of it.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 REAL = Path(os.environ.get("LDIV_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 

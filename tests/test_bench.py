@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -41,7 +42,7 @@ def test_every_benchmark_is_tested() -> None:
     assert {path.stem.removeprefix("bench_") for path in BENCH.glob("bench_*.py")} == set(NEEDS)
 
 
-@pytest.mark.parametrize("name", NEEDS)
+@pytest.mark.parametrize("name", ["solve", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in NEEDS if name != "solve")])
 def test_quick(name: str, tmp_path: Path) -> None:
     for needed in NEEDS[name]:
         pytest.importorskip(needed)
@@ -54,7 +55,7 @@ def test_quick(name: str, tmp_path: Path) -> None:
     assert record["figures"] or "Skipped" in record["note"]
     for figure in record["figures"]:
         assert set(figure) == FIGURE
-        assert figure["value"] > 0 or figure["unit"] == "us"  # a difference may have either sign
+        assert math.isfinite(figure["value"])  # a difference and an exponent may have either sign
         assert figure["problem"] in table
 
 

@@ -28,14 +28,6 @@ SPECTRUM = np.array([-3.1, -2.0, -1.2, -0.4, 0.3, 1.5, 2.6, 4.0])
 LOW, INSIDE = 0, 3  # which of the pairs, in ascending order, is the first chosen one
 
 
-@pytest.fixture(autouse=True)
-def quick():
-    """Compiling is what takes the time in JAX."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 def hermitian(a):
     return (a + a.conj().mT) / 2
 

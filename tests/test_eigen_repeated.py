@@ -24,14 +24,6 @@ jax.config.update("jax_enable_x64", True)
 K = 4  # the lowest eigenvalue of a cube and the three that follow, which are equal
 
 
-@pytest.fixture(autouse=True)
-def quick():
-    """Compiling is what takes the time in JAX."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 def hermitian(a):
     return (a + a.conj().mT) / 2
 

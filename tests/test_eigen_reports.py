@@ -110,19 +110,11 @@ def off(pairs, even):
 
 
 def test_an_even_spectrum(even):
+    """As reported: the pairs of torch.lobpcg are right here, and their gradient was off by a tenth when this was written (2.13)."""
     X = draw(N, K, seed=6)
     assert off(lambda A: ldiv.lobpcg(A, X, tol=1e-11, maxiter=2000), even) <= 1e-8
     for method in ("lapack", "arpack", "auto"):
         assert off(lambda A, method=method: ldiv.eigsh(A, K, which="LA", method=method), even) <= 1e-8
-
-
-def test_torch_itself_is_wrong_here(even):
-    """Why this project exists: its pairs are right and its gradient is not. When this fails, torch was mended: rejoice."""
-    X = draw(N, K, seed=6)
-    A = even[0]
-    w, v = torch.lobpcg(A, X=X, niter=1000, tol=1e-13)
-    assert torch.linalg.norm(A @ v - v * w) <= 1e-9
-    assert off(lambda A: torch.lobpcg(A, X=X, niter=1000, tol=1e-13), even) > 0.1
 
 
 def test_pairs_of_nothing():

@@ -23,14 +23,6 @@ mpmath.mp.dps = 50
 TOLERANCES = {"float32": 1e-4, "float64": 1e-12, "complex64": 1e-4, "complex128": 1e-12}
 
 
-@pytest.fixture(autouse=True)
-def quick():
-    """Compiling is what takes the time in JAX."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 def factor(dtype, n, seed, *batch):
     """A Cholesky factor with noise above it, which nobody may read."""
     noise = Draw(dtype, seed)(*batch, n, n) / max(n, 1) ** 0.5

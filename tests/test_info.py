@@ -39,8 +39,8 @@ def test_info_is_what_numpy_says(method, trans, dtype):
     op = {"N": a, "T": a.T, "H": a.conj().T}[trans]
     r, one = b - op @ x, lambda y: np.abs(y).sum(axis=0)
     assert info.engine == method
-    assert np.isclose(info.residual, (np.linalg.norm(r, axis=0) / np.linalg.norm(b, axis=0)).max(), rtol=0.5, atol=1e-15)
-    assert np.isclose(info.backward_error, (one(r) / (one(op).max() * one(x) + one(b))).max(), rtol=0.5, atol=1e-16)
+    assert np.isclose(info.residual, (np.linalg.norm(r, axis=0) / np.linalg.norm(b, axis=0)).max(), rtol=0.5, atol=1e-14)
+    assert np.isclose(info.backward_error, (one(r) / (one(op).max() * one(x) + one(b))).max(), rtol=0.5, atol=1e-15)
     if method == "gmres":
         assert info.condition is None
         assert info.iterations >= 1

@@ -58,7 +58,25 @@ def _for_frontends(dtype):
             yield rule, args
 
 
+def _frontend_cases():
+    """Of a rule on structures `make test` takes complex numbers on one structure of each kind, and real numbers on one of any kind."""
+    seen, found = set(), []
+    for case in _cases(_for_frontends):
+        (rule, args), real = case.values, case.id.endswith("float64")
+        kind = type(rule), None if real else type(getattr(rule, "structure", None))
+        again = kind in seen and hasattr(rule, "structure")
+        seen.add(kind)
+        found.append(pytest.param(rule, args, id=case.id, marks=pytest.mark.exhaustive if again else ()))
+    return found
+
+
 @pytest.mark.parametrize("frontend", [name for name in frontend_names() if name != "numpy"])
-@pytest.mark.parametrize(("rule", "args"), _cases(_for_frontends))
+@pytest.mark.parametrize(("rule", "args"), _frontend_cases())
 def test_frontend(frontend, rule, args):
     testing.frontend_laws(frontend, rule, args)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(("rule", "args"), [case for case in _frontend_cases() if not case.marks])
+def test_jax_uncompiled(rule, args):
+    testing.frontend_laws("jax", rule, args, compiled=False)

@@ -27,14 +27,6 @@ MIRROR = np.lexsort((ROWS, COLS))
 PATTERN = sp.coo_array((np.ones(len(ROWS)), (ROWS, COLS)), shape=(N, N))
 
 
-@pytest.fixture(autouse=True)
-def quick():
-    """Compiling is what takes the time here."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 def draw(seed, dtype, *shape):
     rng = np.random.default_rng(seed)
     x = rng.standard_normal(shape)

@@ -25,14 +25,6 @@ DTYPES = ("float64", "complex128")
 ALL = {"float32": 2e-4, "float64": 1e-11, "complex64": 2e-4, "complex128": 1e-11}
 
 
-@pytest.fixture(autouse=True)
-def quick():
-    """Compiling is what takes the time in JAX."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-
-
 def factor(dtype, n, seed, *batch):
     """A lower triangle with noise above it, which nobody may read."""
     return Draw(dtype, seed)(*batch, n, n) / max(n, 1) ** 0.5 + 2 * np.eye(n, dtype=dtype)

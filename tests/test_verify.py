@@ -33,7 +33,7 @@ def test_every_promise_and_dtype(promise: str, dtype: str, dense: bool) -> None:
     assert found.failure is None
     assert found.dtype == dtype
     assert found.error < 1e4 * eps
-    assert found.residual < 4 * eps
+    assert found.residual < 100 * eps
     assert found.allowed == pytest.approx(eps**0.5)
     exact = np.linalg.cond(a.toarray(), 1)
     assert exact / 10 < found.condition < 1.01 * exact
@@ -61,7 +61,7 @@ def test_complex_step(dtype: str) -> None:
     b, db, c = (random_matrix(6, dtype, seed).toarray()[0] for seed in (3, 4, 5))
     inverse = np.linalg.inv(A.toarray())
     exact = (c.conj() @ inverse @ (db - dA @ (inverse @ b))).real
-    assert verify.complex_step(A, dA, b, db, c) == pytest.approx(exact, rel=1e-13)
+    assert verify.complex_step(A, dA, b, db, c) == pytest.approx(exact, rel=1e-11)
 
 
 def test_work_is_done_once() -> None:

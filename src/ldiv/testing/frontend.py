@@ -7,6 +7,7 @@ vmap over a leading axis is the stack of the results
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -21,10 +22,11 @@ from ldiv.testing.distance import assert_close, difference
 Vector = list[Any]
 
 
-def frontend_laws(name: str, rule: Rule, args: tuple[Tree, ...]) -> None:
-    """Check every law of one front end on one rule."""
+def frontend_laws(name: str, rule: Rule, args: tuple[Tree, ...], compiled: bool = True) -> None:
+    """Check every law of one front end on one rule; `compiled` or not says how JAX takes it, torch is eager."""
     fw, draw = transforms(name), Draw(leaves(args)[0].dtype.name, 5)
     x, d, e = ([fw.array(leaf) for leaf in leaves(tree)] for tree in (args, draw.like(args), draw.like(args)))
+    twice = [fw.array(np.stack([leaf, 1.5 * leaf])) for leaf in leaves(args)]
     out = bind(rule, *args)
     weights = [draw(*y.shape) if y.dtype.kind == "c" else draw(*y.shape).real for y in out]
 
@@ -35,6 +37,9 @@ def frontend_laws(name: str, rule: Rule, args: tuple[Tree, ...]) -> None:
         """Re <w, y> + |y|^2 / 2, whose gradient in y is w + y."""
         return sum((fw.array(w).conj() * y + y.conj() * y / 2).real.sum() for w, y in zip(weights, apply(x), strict=True))
 
+    def every_mode(x: Vector, d: Vector, e: Vector, twice: Vector) -> tuple[Any, ...]:
+        return apply(x), fw.gradient(loss, x), fw.jvp(loss, (x,), (d,))[1], _second(fw, loss, x, d, e), fw.vmap(apply)(twice)
+
     def reference(flat: Tree) -> Tree:
         """The gradient of the loss by NumPy and the rule's own vjp."""
         now = rebuild(args, list(flat))
@@ -43,19 +48,27 @@ def frontend_laws(name: str, rule: Rule, args: tuple[Tree, ...]) -> None:
         got = leaves(rule.vjp(rebuild(args, [True for _ in flat]), bars, y, *now))
         return tuple(_conform(g, leaf) for g, leaf in zip(got, flat, strict=True))
 
-    for ours, theirs in zip(apply(x), out, strict=True):
-        assert_close(f"{name}: values", asnumpy(ours), theirs)
+    run = _one_program(name, every_mode) if compiled else every_mode
+    values, gradient, tangent, second, vmapped = run(x, d, e, twice)
     flat = tuple(leaves(args))
-    first = reference(flat)
-    for ours, theirs in zip(fw.gradient(loss, x), first, strict=True):
-        assert_close(f"{name}: gradient", asnumpy(ours), theirs, 1e-11)
-    pushed = fw.jvp(loss, (x,), (d,))[1]
     d_np, e_np = (tuple(asnumpy(leaf) for leaf in t) for t in (d, e))
-    assert_close(f"{name}: tangent", asnumpy(pushed), inner(first, d_np), 1e-11)
+    first = reference(flat)
+    stretched = bind(rule, *rebuild(args, [1.5 * leaf for leaf in flat]))
+    for ours, theirs in zip(values, out, strict=True):
+        assert_close(f"{name}: values", asnumpy(ours), theirs)
+    for ours, theirs in zip(gradient, first, strict=True):
+        assert_close(f"{name}: gradient", asnumpy(ours), theirs, 1e-11)
+    assert_close(f"{name}: tangent", asnumpy(tangent), inner(first, d_np), 1e-11)
     expected = difference(lambda z: np.array(inner(reference(z), d_np)), flat, e_np)
-    for mode, value in _second(fw, loss, x, d, e).items():
+    for mode, value in second.items():
         assert_close(f"{name}: second derivative, {mode}", asnumpy(value), expected, 1e-8)
-    _vmap(name, fw, apply, x, out)
+    for y, one, two in zip(vmapped, out, stretched, strict=True):
+        assert_close(f"{name}: vmap", asnumpy(y), np.stack([one, two]), 1e-11)
+
+
+def _one_program(name: str, f: Callable[..., Any]) -> Callable[..., Any]:
+    """JAX compiles operation by operation what is not compiled as a whole: at five times the cost, where nothing is run twice."""
+    return importlib.import_module("jax").jit(f) if name == "jax" else f
 
 
 def _conform(g: Array, x: Array) -> Array:
@@ -80,10 +93,3 @@ def _second(fw: Transforms, loss: Callable[[Vector], Any], x: Vector, d: Vector,
         "reverse over forward": _dot(fw.gradient(tangent, x), e),
         "reverse over reverse": _dot(fw.gradient(slope, x), e),
     }
-
-
-def _vmap(name: str, fw: Transforms, apply: Callable[[Vector], Any], x: Vector, out: tuple[Array, ...]) -> None:
-    twice = [fw.array(np.stack([asnumpy(leaf), 1.5 * asnumpy(leaf)])) for leaf in x]
-    second = apply([1.5 * leaf for leaf in x])
-    for y, one, two in zip(fw.vmap(apply)(twice), out, second, strict=True):
-        assert_close(f"{name}: vmap", asnumpy(y), np.stack([one, asnumpy(two)]), 1e-11)

@@ -1,4 +1,7 @@
-"""Second derivatives under jacfwd over jacfwd and jacrev over jacfwd: torch 2.13's of solve, det and slogdet are wrong, ours are not."""
+"""Second derivatives of solve, det and slogdet by all four of torch's compositions, against differences in 60 digits.
+
+Under an inner jacfwd those of torch.linalg were wrong when this was written (2.13): where a change touches ours, they are no reference.
+"""
 
 import mpmath
 import numpy as np
@@ -20,15 +23,10 @@ MODES = {
     "forward over reverse": lambda f: torch.func.jacfwd(torch.func.jacrev(f)),
     "reverse over reverse": lambda f: torch.func.jacrev(torch.func.jacrev(f)),
 }
-OURS = {
+FUNCTIONS = {
     "solve": lambda a: ldiv.solve(a, torch.tensor(B)).sum(),
     "det": ldiv.det,
     "slogdet": lambda a: ldiv.slogdet(a)[1],
-}
-THEIRS = {
-    "solve": lambda a: torch.linalg.solve(a, torch.tensor(B)).sum(),
-    "det": torch.linalg.det,
-    "slogdet": lambda a: torch.linalg.slogdet(a)[1],
 }
 EXACT = {
     "solve": lambda a: mpmath.fsum(mpmath.inverse(a) * mpmath.matrix(B.tolist())),
@@ -49,23 +47,6 @@ def second(f, mode):
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", OURS)
-def test_ours_are_right(name, mode):
-    assert_close(f"{name}, {mode}", second(OURS[name], mode), exact(name), 1e-12)
-
-
-@pytest.mark.skipif(torch.__version__.split(".")[:2] != ["2", "13"], reason="said of torch 2.13")
-@pytest.mark.parametrize("mode", ["forward over forward", "reverse over forward"])
-@pytest.mark.parametrize("name", THEIRS)
-def test_those_of_torch_are_wrong(name, mode):
-    try:
-        theirs = second(THEIRS[name], mode)
-    except RuntimeError:  # refused is not right, either
-        return
-    assert abs(theirs - exact(name)) > 1e-3 * abs(exact(name))
-
-
-@pytest.mark.parametrize("mode", ["forward over reverse", "reverse over reverse"])
-@pytest.mark.parametrize("name", THEIRS)
-def test_the_others_of_torch_agree_with_ours(name, mode):
-    assert_close(f"{name}, {mode}", second(THEIRS[name], mode), exact(name), 1e-12)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_exact(name, mode):
+    assert_close(f"{name}, {mode}", second(FUNCTIONS[name], mode), exact(name), 1e-12)
