@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import threading
 import weakref
+from cmath import isfinite
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ldiv import analyses
+from ldiv.finite import require_finite
 from ldiv.holder import owner, store
-from ldiv.rule import Array, asnumpy, host, namespace
+from ldiv.rule import Array, asnumpy, host
 from ldiv.validate import require_int
 
 SAMPLES = 8
@@ -58,14 +60,32 @@ _living: dict[Hashable, list[_Living]] = {}
 counts = {"analyses": 0, "factorizations": 0, "hits": 0, "solves": 0}
 
 
-def remembered(key: Hashable, values: tuple[Array, ...], make: Callable[[], Any]) -> Any:
-    """The factor of these values: one that lives, or `make()`; kept by the owner of the present call."""
-    key = (key, *map(fingerprint, values))
-    found = _find(key, values)
+class Key:
+    """What factors of equal values must have in common besides: compared by content, hashed once."""
+
+    __slots__ = ("_hash", "_parts")
+
+    def __init__(self, parts: tuple[Hashable, ...]) -> None:
+        self._parts, self._hash = parts, hash(parts)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Key) and self._parts == other._parts)
+
+
+def remembered(key: Key, values: tuple[Array, ...], make: Callable[[], tuple[Any, tuple[Array, ...]]]) -> Any:
+    """The factor of these values, which must be finite: one that lives, or that of `make()`, (factor, copies of the values).
+
+    It is kept by the owner of the present call.
+    """
+    full = (key, *[fingerprint(v) for v in values])
+    found = _find(full, values)
     if found is None:
-        factor = make()
-        found = Factored(tuple(namespace(v).asarray(v, copy=True) for v in values), factor)
-        _introduce(key, found)
+        factor, own = make()
+        found = Factored(own, factor)
+        _introduce(full, found)
     if (keeper := owner()) is not None:
         keeper.keep(found)
     return found.factor
@@ -75,12 +95,15 @@ def fingerprint(values: Array) -> Hashable:
     """A few numbers that all values enter, where they are at hand; elsewhere all candidates of a shape are compared."""
     if type(values) is not np.ndarray:
         if not host(values):
-            return (tuple(values.shape),)
+            require_finite("A", values)
+            return tuple(values.shape)
         values = asnumpy(values)
     flat = values.reshape(-1)
     with np.errstate(all="ignore"):
-        total = flat.sum()
-    return values.shape, total.tobytes(), flat[:: len(flat) // SAMPLES + 1].tobytes()
+        total = complex(np.add.reduce(flat))
+    if not isfinite(total):
+        require_finite("A", values)
+    return values.shape, total, flat[:: len(flat) // SAMPLES + 1].tobytes()
 
 
 def _find(key: Hashable, values: tuple[Array, ...]) -> Factored | None:

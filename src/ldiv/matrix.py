@@ -11,7 +11,7 @@ from ldiv.arrays import alike, batch_of, broadcast, is_complex, numpy_dtype, tra
 from ldiv.errors import got, shown
 from ldiv.rule import Array, ArrayHolder, Tree, announce, frontend_of, is_array, leaves, namespace, public, rebuild
 from ldiv.structure import Structure, matmul
-from ldiv.structures.dense import Dense
+from ldiv.structures.dense import dense
 from ldiv.structures.product import Product
 from ldiv.structures.scaled import Scaled
 from ldiv.structures.sum import Sum
@@ -208,7 +208,7 @@ def as_matrix(name: str, a: Any) -> Matrix:
     a = require_float(name, a)
     if a.ndim < 2:
         raise ValueError(got(name, "a matrix (..., m, n)", f"shape {tuple(a.shape)}", "Add the missing axis."))
-    return Matrix(Dense(*a.shape[-2:]), a)
+    return Matrix(dense(*a.shape[-2:]), a)
 
 
 # -- matrices made of others ---------------------------------------------------------------------------------------------------------

@@ -81,6 +81,7 @@ class Rule(ABC):
 
     differentiable: tuple[bool, ...] | None = None  # of each output; None: all of them
     may_overflow: bool = False  # as a product of the user's own may; what is infinite or NaN raises elsewhere
+    looks_itself: bool = False  # are the outputs of the kernel known to be finite?
 
 
 def leaves(tree: Tree) -> list[Any]:

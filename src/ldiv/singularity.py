@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
+from contextvars import ContextVar, Token
 from functools import partial, wraps
 from typing import Any, TypeVar
 
@@ -18,8 +17,7 @@ CHOICES = ("raise", "warn", "ignore")
 _singular: ContextVar[str] = ContextVar("singular", default="raise")
 
 
-@contextmanager
-def errstate(*, singular: str) -> Iterator[None]:
+class errstate:
     """Choose what an ill-conditioned matrix does, for the calls inside.
 
     singular: "raise" (the default everywhere), "warn" or "ignore". With "warn" a matrix that is singular to working precision, but
@@ -41,12 +39,18 @@ def errstate(*, singular: str) -> Iterator[None]:
     >>> bool(np.abs(A @ x - b).max() < 1e-3)
     True
     """
-    require_option("singular", singular, CHOICES)
-    token = _singular.set(singular)
-    try:
-        yield
-    finally:
-        _singular.reset(token)
+
+    __slots__ = ("_choice", "_tokens")
+
+    def __init__(self, *, singular: str) -> None:
+        self._choice = require_option("singular", singular, CHOICES)
+        self._tokens: list[Token[str]] = []
+
+    def __enter__(self) -> None:
+        self._tokens.append(_singular.set(self._choice))
+
+    def __exit__(self, *error: object) -> None:
+        _singular.reset(self._tokens.pop())
 
 
 def singular_state() -> str:

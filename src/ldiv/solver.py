@@ -31,13 +31,13 @@ import numpy as np
 
 from ldiv import journal, krylov
 from ldiv.analyses import analysed
-from ldiv.arrays import alike, batch_of, broadcast, conj, device_of, fold, is_complex, numpy_dtype, real, unfold
+from ldiv.arrays import alike, batch_of, broadcast, conj, device_of, fold, numpy_dtype, real, unfold
 from ldiv.errors import EngineError, overflowed
 from ldiv.escalation import Attempt, Escalating
-from ldiv.factor_cache import counts, remembered
+from ldiv.factor_cache import Key, counts, remembered
 from ldiv.finite import all_finite, require_finite
 from ldiv.options import Options
-from ldiv.rule import Array, Tree, insist, leaves, namespace, on_host, rebuild, traced
+from ldiv.rule import Array, Tree, host, insist, leaves, namespace, on_host, rebuild, traced
 from ldiv.singularity import keeping_state, singular_state
 from ldiv.structure import Structure
 
@@ -129,27 +129,70 @@ def answer(engine: ModuleType, structure: Structure, dtype: np.dtype[Any], devic
     return reason
 
 
+class Plan(NamedTuple):
+    """How S(p) x = b is solved for arguments of one kind: what does not depend on their numbers. Immutable, shared by threads."""
+
+    engine: ModuleType
+    links: Chain | None  # None of an iteration
+    base: Structure
+    op: str
+    dtype: np.dtype[Any]
+    single: bool  # one matrix, one block of right-hand sides
+    mixed: bool  # real p, complex b
+    hosted: Callable[..., tuple[Array, ...]] | None  # for NumPy arrays, where the engine wants them
+    key: Key | None  # of the factor, but for the values
+
+
+def planned(structure: Structure, p: Tree, b: Array | None, assume_a: str, method: str) -> Plan:
+    """The plan for arguments like these, which may be without a right-hand side."""
+    flat = leaves(p)
+    single = all([leaf.ndim == own for leaf, own in zip(flat, leaves(structure.core), strict=True)])  # noqa: C419
+    if b is None:
+        b = flat[0]
+    else:
+        single = single and b.ndim == 2
+    kind = (assume_a, method, singular_state(), single, type(b), b.dtype, device_of(b), *[leaf.dtype for leaf in flat])
+    plan: Plan = structure.memo(("plan", kind), partial(_planned, structure, flat, b, assume_a, method, single))
+    return plan
+
+
+def _planned(structure: Structure, flat: list[Array], b: Array, assume_a: str, method: str, single: bool) -> Plan:
+    dtypes = [numpy_dtype(x) for x in flat]
+    dtype = np.result_type(*dtypes, numpy_dtype(b))
+    engine = choose(structure.unview()[0], dtype, device_of(b), assume_a, method)
+    base, op = structure.plain.unview()
+    mixed = numpy_dtype(b).kind == "c" and all(d.kind != "c" for d in dtypes)
+    if is_iterative(engine):
+        return Plan(engine, None, base, op, dtype, single, mixed, None, None)
+    links = chain(base, dtype, device_of(b), assume_a, method)
+    key = _key(links, base, assume_a, flat)
+    is_small = not traced(b) and host(b) and (type(b) is np.ndarray or max(base.shape) <= getattr(engine, "SMALL", 0))
+    if single and (engine.ON_HOST or is_small):
+        key = _key(links, base, assume_a, [np.empty(0, d) for d in dtypes])
+        hosted: Any = partial(_solve_one, links, base, assume_a, op, key)
+    else:
+        hosted = partial(_solve_each, links, base, assume_a, op) if engine.ON_HOST else None
+    return Plan(engine, links, base, op, dtype, single, mixed, hosted and keeping_state(hosted), key)
+
+
 def solve(structure: Structure, p: Tree, b: Array, assume_a: str, method: str, options: Options | None = None, aids: tuple[Tree, ...] = ()) -> Array:
     """x with S(p) x = b for plain arrays, batched, by the engine that fits."""
-    base, _ = structure.unview()
-    spec = _spec(base, p, b)
-    if 0 in spec[0][:-1]:
-        return namespace(b).zeros_like(namespace(b).broadcast_to(b, spec[0]))
-    engine = choose(base, spec[1], device_of(b), assume_a, method)
-    if is_iterative(engine):
-        return krylov.solve(engine, structure, p, b, options or Options(), aids)
-    base, op = structure.plain.unview()
-    if is_complex(b) and not any(is_complex(leaf) for leaf in leaves(p)):  # one solve with the real factor serves both parts
+    plan = planned(structure, p, b, assume_a, method)
+    shape = tuple(b.shape) if plan.single else (*broadcast(_batch(plan.base, p), batch_of(b, 2)), *b.shape[-2:])
+    if 0 in shape[:-1]:
+        return namespace(b).zeros_like(namespace(b).broadcast_to(b, shape))
+    if plan.links is None:
+        return krylov.solve(plan.engine, structure, p, b, options or Options(), aids)
+    if plan.mixed:  # one solve with the real factor serves both parts
         xp, k = namespace(b), b.shape[-1]
         x = solve(structure, p, xp.concat([xp.real(b), xp.imag(b)], axis=-1), assume_a, method)
         return x[..., :k] + 1j * x[..., k:]
-    if op == "C":
-        return conj(solve(base, p, conj(b), assume_a, method))
-    links = chain(base, spec[1], device_of(b), assume_a, method)
-    if engine.ON_HOST:
-        return on_host(keeping_state(partial(_solve_each, links, base, assume_a, op, spec)), (spec,), *leaves(p), b)[0]
+    if plan.op == "C":
+        return conj(solve(plan.base, p, conj(b), assume_a, method))
+    if plan.hosted is not None:
+        return on_host(plan.hosted, ((shape, plan.dtype),), *leaves(p), b)[0]
     require_finite("b", b)
-    return _solve_folded(factored(links, base, p, assume_a), p, base, b, op)
+    return _solve_folded(factored(plan.links, plan.base, p, assume_a, plan.key), p, plan.base, b, plan.op)
 
 
 def is_iterative(engine: ModuleType) -> bool:
@@ -167,26 +210,38 @@ def has_factors(structure: Structure, p: Tree) -> bool:
 def logabsdet(structure: Structure, p: Tree, assume_a: str, method: str) -> Array:
     """log |det S(p)|, of shape (*batch,)."""
     base, _ = structure.unview()
-    values, batch = leaves(p), _batch(base, p)
+    batch, first = _batch(base, p), leaves(p)[0]
     if 0 in (*batch, *base.shape):
-        return namespace(values[0]).zeros(batch, **alike(real(values[0])))
-    engine = choose(base, np.result_type(*map(numpy_dtype, values)), device_of(values[0]), assume_a, method)
-    if is_iterative(engine):
+        return namespace(first).zeros(batch, **alike(real(first)))
+    plan = planned(structure, p, None, assume_a, method)
+    if plan.links is None:
         raise EngineError(
-            f"{_name(engine)} iterates: it has no factors, and so no determinant. Make the matrix sparse or dense, or take stochastic estimates."
+            f"{_name(plan.engine)} iterates: it has no factors, and so no determinant. Make the matrix sparse or dense, or take stochastic estimates."
         )
-    base = base.plain
-    links = chain(base, np.result_type(*map(numpy_dtype, values)), device_of(values[0]), assume_a, method)
-    if not engine.ON_HOST:
-        return factored(links, base, p, assume_a).logabsdet()
+    return _of_factors(plan, p, assume_a, batch, (np.finfo(plan.dtype).dtype,), lambda factor: (factor.logabsdet(),))[0]
+
+
+def slogdet(structure: Structure, p: Tree) -> tuple[Array, Array]:
+    """(det S(p) / |det S(p)|, log |det S(p)|) by the factor that a solve would have."""
+    plan = planned(structure, p, None, "gen", "auto")
+    sign, size = _of_factors(plan, p, "gen", _batch(plan.base, p), (plan.dtype, np.finfo(plan.dtype).dtype), lambda factor: factor.slogdet())
+    return sign, size
+
+
+def _of_factors(plan: Plan, p: Tree, assume_a: str, batch: tuple[int, ...], dtypes: Any, ask: Callable[[Escalating], tuple[Array, ...]]) -> Any:
+    """What the factors of all matrices of a batch answer, arrays of shape (*batch,)."""
+    links = plan.links or Chain((plan.engine,), ())
+    if plan.hosted is None:
+        return ask(factored(links, plan.base, p, assume_a, plan.key))
 
     def each(*flat: Array) -> tuple[Array, ...]:
-        out = np.empty(batch, np.finfo(flat[0].dtype).dtype)
-        for i, one in _matrices(base, flat, batch):
-            out[i] = factored(links, base, one, assume_a).logabsdet()
-        return (out,)
+        out = tuple(np.empty(batch, dtype) for dtype in dtypes)
+        for i, one in _matrices(plan.base, flat, batch):
+            for y, answer in zip(out, ask(factored(links, plan.base, one, assume_a, plan.key)), strict=True):
+                y[i] = answer
+        return out
 
-    return on_host(keeping_state(each), ((batch, np.finfo(numpy_dtype(values[0])).dtype),), *values)[0]
+    return on_host(keeping_state(each), tuple((batch, dtype) for dtype in dtypes), *leaves(p))
 
 
 def factorization(engine: ModuleType, structure: Structure, p: Tree, assume_a: str) -> Escalating:
@@ -194,23 +249,28 @@ def factorization(engine: ModuleType, structure: Structure, p: Tree, assume_a: s
     return factored(Chain((engine,), ()), structure, p, assume_a)
 
 
-def factored(links: Chain, structure: Structure, p: Tree, assume_a: str) -> Escalating:
-    """S(p) factored by the first engine that has no doubts, now or earlier."""
+def factored(links: Chain, structure: Structure, p: Tree, assume_a: str, key: Key | None = None) -> Escalating:
+    """S(p) factored by the first engine that has no doubts, now or earlier; `key` is that of the plan."""
 
-    def make() -> Escalating:
+    def make() -> tuple[Escalating, tuple[Array, ...]]:
         own = _owned(structure, p)
         attempts, witnesses = ([a for engine in some for a in _attempts(engine, structure, own, assume_a)] for some in links)
-        return Escalating(attempts, witnesses) if not traced(first) else Escalating(attempts[:1])  # doubts come later than this call
+        is_later = traced(values[0])  # doubts come later than this call
+        return Escalating(attempts[:1] if is_later else attempts, () if is_later else witnesses), tuple(leaves(structure.read(own)))
 
     values = tuple(leaves(structure.read(p)))
     # Finite values are asked for here, not in the public layer: under a transformation only the engine sees numbers.
-    require_finite("A", *values)
-    first = values[0]
-    if not links.engines[0].REMEMBERED or traced(first):
-        return make()
-    key = (links, singular_state(), structure, assume_a, namespace(first), tuple(v.dtype for v in values), device_of(first))
-    factor: Escalating = remembered(key, values, make)
+    if not links.engines[0].REMEMBERED or traced(values[0]):
+        require_finite("A", *values)
+        return make()[0]
+    factor: Escalating = remembered(_key(links, structure, assume_a, values) if key is None else key, values, make)
     return factor
+
+
+def _key(links: Chain, structure: Structure, assume_a: str, values: Sequence[Array]) -> Key:
+    """Of a factor, but for the values themselves."""
+    first = values[0]
+    return Key((links, singular_state(), structure, assume_a, namespace(first), tuple([v.dtype for v in values]), device_of(first)))
 
 
 def _owned(structure: Structure, p: Tree) -> Tree:
@@ -244,6 +304,22 @@ def symbolic(engine: ModuleType, structure: Structure) -> Any:
     return analysed(engine.__name__, structure, analyze)
 
 
+def _solve_one(links: Chain, structure: Structure, assume_a: str, op: str, key: Key, *arrays: Array) -> tuple[Array, ...]:
+    """On NumPy arrays: one matrix, one block."""
+    *flat, b = arrays
+    require_finite("b", b)
+    factor = factored(links, structure, rebuild(structure.core, flat), assume_a, key)
+    if not b.shape[1]:
+        factor.certify()
+        return (np.zeros_like(b),)
+    counts["solves"] += 1
+    x = factor.solve(b, op)
+    journal.note(factor.engine, gave_up=factor.gave_up)
+    if not all_finite(x):
+        raise overflowed("the solution")
+    return (x,)
+
+
 def _solve_folded(factor: Escalating, p: Tree, structure: Structure, b: Array, op: str) -> Array:
     """Many right-hand sides of one matrix, and a batch of them, are one solve."""
     if 0 in b.shape:
@@ -258,14 +334,14 @@ def _solve_folded(factor: Escalating, p: Tree, structure: Structure, b: Array, o
     return x if batched else unfold(x, batch_of(b, 2), b.shape[-1])
 
 
-def _solve_each(links: Chain, structure: Structure, assume_a: str, op: str, spec: Any, *arrays: Array) -> tuple[Array, ...]:
+def _solve_each(links: Chain, structure: Structure, assume_a: str, op: str, *arrays: Array) -> tuple[Array, ...]:
     """On the host: one factorization for each matrix of the batch."""
     *flat, b = arrays
     require_finite("b", b)
     p = rebuild(structure.core, flat)
     if not _batch(structure, p):
         return (_solve_folded(factored(links, structure, p, assume_a), p, structure, b, op),)
-    x = np.empty(*spec)
+    x = np.empty((*broadcast(_batch(structure, p), batch_of(b, 2)), *b.shape[-2:]), np.result_type(*flat, b))
     b = np.broadcast_to(b, x.shape)
     for i, one in _matrices(structure, flat, x.shape[:-2]):
         x[i] = _solve_folded(factored(links, structure, one, assume_a), one, structure, b[i], op)

@@ -151,6 +151,8 @@ class Linear(Structure):
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
         if not leaves(p):
             return ()
+        if u.ndim == v.ndim == 2:
+            return bind(Outer(self.tangent), u, v)[0]
         if leaves(p)[0].ndim == leaves(self.core)[0]:  # one matrix: its cotangent sums over the batch
             u, v = (fold(spread(x, broadcast(batch_of(u, 2), batch_of(v, 2)))) for x in (u, v))
         return bind(Outer(self.tangent), u, v)[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,15 @@ def scatter(x: Array, index: Array, size: int) -> Array:
 # -- dense kernels --------------------------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=32)
+def _lapack(name: str, dtype: np.dtype[Any]) -> Any:
+    return scipy.linalg.get_lapack_funcs(name, dtype=dtype)
+
+
 def lu_factor(a: Array) -> tuple[Array, Array]:
+    if a.ndim == 2 and a.size:
+        lu, pivots, _ = _lapack("getrf", a.dtype)(a)
+        return lu, pivots
     lu, pivots = np.empty_like(a), np.empty((*a.shape[:-2], min(a.shape[-2:])), np.int32)
     getrf = scipy.linalg.get_lapack_funcs("getrf", (a,))
     for i in np.ndindex(*a.shape[:-2] if a.size else (0,)):
@@ -60,6 +69,9 @@ def sign_of_rows(pivots: Array) -> Array:
 
 
 def lu_solve(lu: Array, pivots: Array, b: Array, op: str) -> Array:
+    if lu.ndim == b.ndim == 2 and b.size:
+        x, _ = _lapack("getrs", lu.dtype)(lu, pivots, b.astype(lu.dtype, copy=False), trans="NTH".index(op))
+        return np.ascontiguousarray(x)
     batch = np.broadcast_shapes(lu.shape[:-2], b.shape[:-2])
     lu, pivots = np.broadcast_to(lu, (*batch, *lu.shape[-2:])), np.broadcast_to(pivots, (*batch, pivots.shape[-1]))
     x = np.array(np.broadcast_to(b, (*batch, *b.shape[-2:])), dtype=lu.dtype)
@@ -78,6 +90,9 @@ def cholesky(a: Array) -> tuple[Array, bool]:
 
 
 def solve_triangular(a: Array, b: Array, lower: bool, unit: bool = False) -> Array:
+    if a.ndim == b.ndim == 2 and b.size and a.dtype == b.dtype:
+        x, _ = _lapack("trtrs", a.dtype)(a, b, lower=lower, unitdiag=unit)
+        return np.ascontiguousarray(x)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a = np.broadcast_to(a, (*batch, *a.shape[-2:]))
     x = np.array(np.broadcast_to(b, (*batch, *b.shape[-2:])), dtype=np.result_type(a, b))

@@ -14,8 +14,7 @@ import numpy as np
 
 from ldiv.arrays import batch_of, broadcast, numpy_dtype
 from ldiv.errors import EngineError, got
-from ldiv.factor_cache import remembered
-from ldiv.finite import require_finite
+from ldiv.factor_cache import Key, remembered
 from ldiv.rule import Array, Tree, asnumpy, leaves, on_host, rebuild
 from ldiv.structure import VIEWS, Structure
 from ldiv.validate import require_float
@@ -102,17 +101,18 @@ class Multigrid(Structure):
                 y[(*i, slice(None), j)] = cycle(x[(*i, slice(None), j)])
         return y
 
-    def _hierarchy(self, flat: list[Any]) -> Any:
+    def _hierarchy(self, flat: list[Any]) -> Cycle:
         """The cycle for these values, made now or earlier."""
 
-        def make() -> Cycle:
+        def make() -> tuple[Cycle, tuple[Any, ...]]:
             base, op = self.base.unview()
-            require_finite("A", *flat)
-            matrix = base.pattern.csc(base.slot_values(rebuild(base.core, [np.array(leaf) for leaf in flat])))  # type: ignore[attr-defined]
+            own = [np.array(leaf) for leaf in flat]
+            matrix = base.pattern.csc(base.slot_values(rebuild(base.core, own)))  # type: ignore[attr-defined]
             transposed, conjugated = VIEWS[op]
-            return Cycle(matrix.T if transposed else matrix, conjugated, self.modes, dict(self.options))
+            return Cycle(matrix.T if transposed else matrix, conjugated, self.modes, dict(self.options)), tuple(own)
 
-        return remembered(("amg", self), tuple(flat), make)
+        cycle: Cycle = remembered(Key(("amg", self)), tuple(flat), make)
+        return cycle
 
     def push(self, p: Tree, dp: Tree, x: Array) -> Array:
         raise TypeError("a multigrid cycle is not differentiated; a solution that it helps to find is")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ldiv.arrays import adjoint, device_of
-from ldiv.factor_cache import remembered
+from ldiv.factor_cache import Key, remembered
 from ldiv.finite import require_finite
 from ldiv.rule import Array, Rule, Tree, bind, frontend_of, namespace, traced
 from ldiv.rules.full_rank import require_full_rank
@@ -79,10 +79,11 @@ class _QR:
 
 def _factored(a: Array) -> _QR:
     """The factors of these values, now or earlier."""
-    require_finite("A", a)
     if traced(a) or 0 in a.shape:
+        require_finite("A", a)
         return _QR(a)
-    found: _QR = remembered((__name__, singular_state(), namespace(a), a.dtype, device_of(a)), (a,), lambda: _QR(a))
+    key = Key((__name__, singular_state(), namespace(a), a.dtype, device_of(a)))
+    found: _QR = remembered(key, (a,), lambda: (_QR(a), (namespace(a).asarray(a, copy=True),)))
     return found
 
 

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from ldiv import solver
-from ldiv.arrays import conj, device_of, is_complex, numpy_dtype, real, unit_columns
+from ldiv.arrays import conj, is_complex, numpy_dtype, real, unit_columns
 from ldiv.errors import SingularMatrixError, got
 from ldiv.finite import require_finite
 from ldiv.rule import Array, Rule, Tree, insist, namespace, traced
 from ldiv.rules.solve import solve
 from ldiv.scaling import balanced
 from ldiv.singularity import singular_state
-from ldiv.structures.dense import Dense
+from ldiv.structures.dense import dense
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,7 @@ class SLogDet(Rule):
         """From the LU that the derivative will find again; a singular matrix, which has none, has a determinant all the same."""
         if not traced(a) and 0 not in a.shape:
             with suppress(SingularMatrixError):
-                structure = Dense(self.n, self.n)
-                return solver.factored(solver.chain(structure, numpy_dtype(a), device_of(a)), structure, a, "gen").slogdet()
+                return solver.slogdet(dense(self.n, self.n), a)
         a, t = balanced(a)
         sign, size = namespace(a).linalg.slogdet(a)
         return sign, size if t is None else size - 2 * self.n * namespace(t).log(t[..., 0, 0])
@@ -74,10 +73,10 @@ class SLogDet(Rule):
         if weight is None:
             return (None,)
         eye = unit_columns(A, self.n, range(self.n))
-        return (weight[..., None, None] * solve(Dense(self.n, self.n).H, A, eye, singular=self.singular),)
+        return (weight[..., None, None] * solve(dense(self.n, self.n).H, A, eye, singular=self.singular),)
 
     def _inverse_times(self, A: Array, dA: Array) -> Array:
-        return solve(Dense(self.n, self.n), A, dA, singular=self.singular)
+        return solve(dense(self.n, self.n), A, dA, singular=self.singular)
 
 
 def _not_positive() -> ValueError:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from ldiv import solver
@@ -22,7 +23,7 @@ from ldiv.structure import Structure, minus, nothing, outer, push
 
 @dataclass(frozen=True)
 class Solve(Rule):
-    """Arguments (p, b, *aids) with b (*batch, n, k); the engine is chosen when the numbers are there.
+    """Arguments (p, b, *aids) with b (*batch, n, k), or (*batch, n) if `vector`; the engine is chosen when the numbers are there.
 
     The aids of an iteration are the parameters of its preconditioner and its starting guess: the solution depends on neither.
     """
@@ -32,25 +33,34 @@ class Solve(Rule):
     method: str = "auto"
     options: Options | None = None
     singular: str = field(default_factory=singular_state)
+    vector: bool = False
 
-    @property
+    looks_itself = True
+
+    @cached_property
     def core(self) -> tuple[Tree, ...]:
-        return (self.structure.core, 2) if self.options is None else (self.structure.core, 2, *self.options.core)
+        return (self.structure.core, 1 if self.vector else 2, *(() if self.options is None else self.options.core))
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         p, b, *aids = args
         with errstate(singular=self.singular):
-            return (solver.solve(self.structure, p, b, self.assume_a, self.method, self.options, tuple(aids)),)
+            x = solver.solve(self.structure, p, self._block(b), self.assume_a, self.method, self.options, tuple(aids))
+        return (x[..., 0] if self.vector else x,)
 
-    @property
+    def _block(self, x: Array) -> Array:
+        """(*batch, n, 1) for a vector."""
+        return x[..., None] if self.vector else x
+
+    @cached_property
     def again(self) -> Solve:
         """The same matrix with another right-hand side: no guess is near its solution."""
         return self if self.options is None else replace(self, options=self.options.from_zero)
 
-    @property
+    @cached_property
     def adjoint(self) -> Solve:
         """S^-H."""
-        return Solve(self.structure.H, self.assume_a, self.method, self.options and self.options.adjoint, self.singular)
+        options = self.options and self.options.adjoint
+        return Solve(self.structure.H, self.assume_a, self.method, options, self.singular, self.vector)
 
     def aids(self, given: Sequence[Tree]) -> Sequence[Tree]:
         """Those of the aids that this one takes, too: the preconditioner comes before the guess."""
@@ -58,7 +68,8 @@ class Solve(Rule):
 
     def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
         (p, _, *aids), (dp, db, *_), (x,) = args, tangents, out
-        r = minus(db, push(self.structure, p, dp, x))
+        moved = push(self.structure, p, dp, self._block(x))
+        r = minus(db, moved[..., 0] if self.vector and moved is not None else moved)
         return (None if r is None else bind(self.again, p, r, *self.again.aids(aids))[0],)
 
     def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
@@ -66,7 +77,7 @@ class Solve(Rule):
         if x_bar is None:
             return tuple(map(nothing, need))
         lam = bind(self.adjoint, p, x_bar, *self.adjoint.aids(aids))[0]
-        return outer(self.structure, p, -lam, x, need[0]), lam if need[1] else None, *map(nothing, need[2:])
+        return outer(self.structure, p, -self._block(lam), self._block(x), need[0]), lam if need[1] else None, *map(nothing, need[2:])
 
 
 def solve(structure: Structure, p: Tree, b: Array, assume_a: str = "gen", method: str = "auto", singular: str | None = None) -> Array:
@@ -81,3 +92,4 @@ def cases(structures: Iterator[tuple[Structure, Tree]], draw: Any) -> Iterator[t
             for s in (structure, structure.T, structure.H):
                 yield Solve(s), (p, draw(n, 2))
             yield Solve(structure), (p, draw(2, n, 1))
+            yield Solve(structure, vector=True), (p, draw(2, n))

@@ -22,6 +22,7 @@ RANK = 20
 ON_HOST = False
 REMEMBERED = True
 NAME = "LAPACK"
+SMALL = 64  # up to this size a matrix on the cpu is factored as a NumPy array, whose calls cost less
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
@@ -56,10 +57,10 @@ def nonsingular(a: Array, factored: Factor) -> Factor:
 
     The probe, for all matrices of a batch at once, in units in which rows and columns of any scale weigh the same.
     """
-    xp = namespace(a)
+    xp, n = namespace(a), a.shape[-1]
     sizes = xp.abs(a)
-    rows = xp.max(sizes, axis=-1, keepdims=True)
-    z = rows * xp.asarray(direction(a.shape[-1]).copy(), **alike(a))
+    rows = sizes.max(-1, keepdims=True) if xp is np else xp.max(sizes, axis=-1, keepdims=True)
+    z = rows * xp.asarray(direction(n), **alike(a)) if xp is np else rows * xp.asarray(direction(n).copy(), **alike(a))
     y = factored.solve(z, "N")
 
     def load(r: Array) -> Array:
@@ -72,7 +73,7 @@ def nonsingular(a: Array, factored: Factor) -> Factor:
         again, one, two = second_look(z, y, lambda x: xp.matmul(a, x), lambda r: factored.solve(r, "N"), size, load)
         return xp.max(again), xp.max(xp.maximum(one, two))
 
-    growth = xp.max(size(y) / load(z))
+    growth = xp.max(size(y)) / float(np.abs(direction(n)).sum())  # |z| in these units
     require_nonsingular(NAME, growth if traced(growth) else float(growth), float(np.finfo(numpy_dtype(a)).eps), look)
     return factored
 

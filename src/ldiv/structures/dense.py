@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,12 @@ class Dense(Linear):
 
     def todense(self, p: Tree) -> Array:
         return p
+
+
+@lru_cache(maxsize=256)
+def dense(m: int, n: int) -> Dense:
+    """One structure for all matrices of a shape, so that what is planned for it is found again."""
+    return Dense(m, n)
 
 
 def cases(draw: Any) -> Iterator[tuple[Dense, Tree]]:
