@@ -215,6 +215,7 @@ def _complete(frontend: ModuleType) -> ModuleType:
     vars(frontend).setdefault("vmap", _vmap)
     vars(frontend).setdefault("call", lambda f, *xs: f(*xs))
     vars(frontend).setdefault("constant", lambda x: x)
+    vars(frontend).setdefault("signature", lambda x: None)
     vars(frontend).setdefault("copied", copy.deepcopy)
     for name in ("vjp", "jvp"):
         vars(frontend).setdefault(name, partial(_cannot, frontend.__name__.rpartition(".")[2]))
@@ -253,6 +254,14 @@ def frontend_of(*arrays: Array) -> ModuleType:
         return owners[0]
     names = " and ".join(sorted({f"{type(x).__module__}.{type(x).__qualname__}" for x in arrays}))
     raise TypeError(got("arrays", "all of one framework (NumPy, PyTorch or JAX)", names or "none", "Convert them first."))
+
+
+def signature(x: object) -> Any:
+    """What of an array calls may be planned by, beside its shape; None for what must be looked at each time."""
+    if type(x) is np.ndarray:
+        return x.dtype, x.ndim
+    frontend = _by_type.get(type(x))
+    return None if frontend is None else frontend.signature(x)
 
 
 def host(x: Array) -> bool:

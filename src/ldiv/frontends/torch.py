@@ -299,6 +299,13 @@ def asnumpy(x: Array) -> Any:
         return x.numpy(force=True)
 
 
+def signature(x: Array) -> Any:
+    return (x.dtype, x.ndim, x.device, x.layout) if type(x) in _PLAIN else None
+
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
 def constant(x: Array) -> Array:
     return x.detach()
 
