@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from ldiv.errors import EngineError, SingularMatrixError
 from ldiv.rule import Array
-from ldiv.singularity import errstate, singular_state
+from ldiv.singularity import singular_state, under
 
 R = TypeVar("R")
 
@@ -67,7 +67,7 @@ class Escalating:
         at, count = max(len(self._made) - 1, 0), len(self._attempts)
         while True:
             try:
-                with nullcontext() if at + 1 == count and not self._witnesses else errstate(singular="raise"):
+                with nullcontext() if at + 1 == count and not self._witnesses else under("raise"):
                     return task(self._factor(at))
             except SingularMatrixError as error:
                 name = self._attempts[at].engine
@@ -92,7 +92,7 @@ class Escalating:
     def _ask_witnesses(self, engine: str, evidence: str, task: Callable[[Any], Any]) -> None:
         """Raise the name of an engine that solves, if there is one."""
         for witness in self._witnesses:
-            with suppress(SingularMatrixError), errstate(singular="raise"):
+            with suppress(SingularMatrixError), under("raise"):
                 factor = witness.make()
                 factor.certify()
                 task(factor)

@@ -15,12 +15,10 @@ from cmath import isfinite
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ldiv import analyses
-from ldiv.finite import require_finite
+from ldiv.finite import require_finite, total
 from ldiv.holder import owner, store
-from ldiv.rule import Array, asnumpy, host
+from ldiv.rule import Array, host_values
 from ldiv.validate import require_int
 
 SAMPLES = 8
@@ -93,17 +91,14 @@ def remembered(key: Key, values: tuple[Array, ...], make: Callable[[], tuple[Any
 
 def fingerprint(values: Array) -> Hashable:
     """A few numbers that all values enter, where they are at hand; elsewhere all candidates of a shape are compared."""
-    if type(values) is not np.ndarray:
-        if not host(values):
-            require_finite("A", values)
-            return tuple(values.shape)
-        values = asnumpy(values)
-    flat = values.reshape(-1)
-    with np.errstate(all="ignore"):
-        total = complex(np.add.reduce(flat))
-    if not isfinite(total):
+    at_hand = host_values(values)
+    if at_hand is None:
         require_finite("A", values)
-    return values.shape, total, flat[:: len(flat) // SAMPLES + 1].tobytes()
+        return tuple(values.shape)
+    flat = at_hand.reshape(-1)
+    if not isfinite(whole := total(flat)):
+        require_finite("A", at_hand)
+    return at_hand.shape, whole, flat[:: len(flat) // SAMPLES + 1].tobytes()
 
 
 def _find(key: Hashable, values: tuple[Array, ...]) -> Factored | None:

@@ -16,7 +16,7 @@ from ldiv.promise import definiteness, promised
 from ldiv.rule import Array, Tree, bind, copied, leaves, namespace, public, snapshot, unrecorded
 from ldiv.rules.logabsdet import LogAbsDet
 from ldiv.rules.solve import solve as solve_rule
-from ldiv.singularity import errstate, singular_state
+from ldiv.singularity import singular_state, under
 from ldiv.structure import Structure
 from ldiv.validate import PROMISES, require_option, require_square, transposition
 
@@ -73,7 +73,7 @@ class Factorized:
     @public
     def solve(self, b: Array, trans: Any = "N") -> Array:
         """op(A)^-1 b for b (n,) or (*batch, n, k); trans "N", "T" or "H"."""
-        with errstate(singular=self._singular):
+        with under(self._singular):
             return solved(self._structure.view(transposition(trans)), self._params, b, self._assume_a, self._method)
 
     __call__ = solve

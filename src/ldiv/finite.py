@@ -9,26 +9,28 @@ from __future__ import annotations
 from cmath import isfinite
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ldiv.errors import overflowed
-from ldiv.rule import Array, Rule, Tree, asnumpy, host, insist, leaves, namespace, rebuild, traced
+from ldiv.rule import Array, Rule, Tree, asnumpy, host_values, insist, leaves, namespace, rebuild, traced
 
 
 def all_finite(x: Array) -> Array:
     """Whether no number is NaN or infinite: seen from their sum, in one pass and no memory, unless that overflows."""
-    if traced(x):
-        return namespace(x).isfinite(x).all()
-    values = asnumpy(x) if host(x) else x
-    return isfinite(_sum(values)) or bool(namespace(values).isfinite(values).all())
+    values = host_values(x)
+    if values is not None:
+        return isfinite(total(values)) or bool(np.isfinite(values).all())
+    if not traced(x) and isfinite(complex(asnumpy(namespace(x).sum(x)))):
+        return True
+    return namespace(x).isfinite(x).all()
 
 
-def _sum(x: Array) -> complex:
-    if isinstance(x, np.ndarray):
-        with np.errstate(all="ignore"):
-            return complex(np.add.reduce(x, axis=None))
-    return complex(asnumpy(namespace(x).sum(x)))
+def total(values: np.ndarray[Any, Any]) -> complex:
+    """Their sum, which is no number unless all of them are, and may overflow."""
+    with np.errstate(all="ignore"):
+        return complex(np.add.reduce(values, axis=None))
 
 
 def require_finite(name: str, *arrays: Array) -> None:

@@ -99,8 +99,12 @@ def leaves(tree: Tree) -> list[Any]:
 
 def rebuild(like: Tree, flat: Sequence[Any]) -> Tree:
     """The nested tuple shaped like `like` that holds the leaves `flat`."""
-    if isinstance(like, tuple) and not any([isinstance(branch, tuple) for branch in like]):  # noqa: C419  (a list is faster)
-        return tuple(flat)
+    if isinstance(like, tuple):
+        for branch in like:
+            if isinstance(branch, tuple):
+                break
+        else:
+            return tuple(flat)
     return _take(like, iter(flat))
 
 
@@ -264,6 +268,15 @@ def signature(x: object) -> Any:
     return None if frontend is None else frontend.signature(x)
 
 
+def host_values(x: Array) -> np.ndarray[Any, Any] | None:
+    """The values of x where they can be read now and without a copy to the host, else None."""
+    if type(x) is np.ndarray:
+        return x
+    frontend = frontend_of(x)
+    values: np.ndarray[Any, Any] | None = frontend.asnumpy(x) if frontend.host(x) and not frontend.traced(x) else None
+    return values
+
+
 def host(x: Array) -> bool:
     """Whether the values of x can be read on the host right now."""
     return bool(frontend_of(x).host(x))
@@ -317,13 +330,19 @@ def closures_count() -> bool:
     return _closures_count.get()
 
 
-@contextmanager
-def counting_closures(count: bool) -> Iterator[None]:
-    token = _closures_count.set(count)
-    try:
-        yield
-    finally:
-        _closures_count.reset(token)
+class counting_closures:
+    """Within, they count, or do not."""
+
+    __slots__ = ("_count", "_token")
+
+    def __init__(self, count: bool) -> None:
+        self._count = count
+
+    def __enter__(self) -> None:
+        self._token = _closures_count.set(self._count)
+
+    def __exit__(self, *error: object) -> None:
+        _closures_count.reset(self._token)
 
 
 def uncounted(f: Callable[[Array], Array]) -> Callable[[Array], Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar, Token
 from functools import partial, wraps
 from typing import Any, TypeVar
@@ -58,13 +59,21 @@ def singular_state() -> str:
     return _singular.get()
 
 
+def under(state: str) -> AbstractContextManager[None]:
+    """Within, this choice holds; mostly it does already."""
+    return _nothing_changes if _singular.get() == state else errstate(singular=state)
+
+
+_nothing_changes: AbstractContextManager[None] = nullcontext()
+
+
 def keeping_state(f: Callable[..., R]) -> Callable[..., R]:
     """f, to be called elsewhere and later, with the choice of now."""
     state = singular_state()
 
     @wraps(f)
     def call(*args: Any) -> R:
-        with errstate(singular=state):
+        with under(state):
             return f(*args)
 
     return call

@@ -43,9 +43,9 @@ def owns(x: object) -> bool:
 def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
     if torch._C._are_functorch_transforms_active():
         return Transformed.apply(rule, _keeper(), *flat)  # type: ignore[no-untyped-call, no-any-return]
-    if not torch.is_grad_enabled() or rules.closures_count():
-        return _bind(rule, flat)
-    with rules.counting_closures(True):
+    if not torch.is_grad_enabled() and forward_ad._current_level < 0:
+        return _kernel(rule, flat)
+    with rules.counting_closures(torch.is_grad_enabled() or rules.closures_count()):
         return _bind(rule, flat)
 
 

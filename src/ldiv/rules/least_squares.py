@@ -20,7 +20,7 @@ from ldiv.factor_cache import Key, remembered
 from ldiv.finite import require_finite
 from ldiv.rule import Array, Rule, Tree, bind, frontend_of, namespace, traced
 from ldiv.rules.full_rank import require_full_rank
-from ldiv.singularity import errstate, singular_state
+from ldiv.singularity import singular_state, under
 from ldiv.structure import minus, nothing, plus
 
 
@@ -37,7 +37,7 @@ class LeastSquares(Rule):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         a, b, c = args
         require_finite("b", b, c)
-        with errstate(singular=self.singular):
+        with under(self.singular):
             f = _factored(a)
         inside, z = adjoint(f.q) @ b, f.solve(c, "H")
         return b - f.q @ (inside - z), f.solve(inside - z, "N")

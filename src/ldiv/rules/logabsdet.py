@@ -18,7 +18,7 @@ from ldiv import solver
 from ldiv.arrays import real, unit_columns
 from ldiv.rule import Array, Rule, Tree, leaves, namespace, rebuild
 from ldiv.rules.solve import solve
-from ldiv.singularity import errstate, singular_state
+from ldiv.singularity import singular_state, under
 from ldiv.structure import Structure, nothing, outer, plus, push
 
 BLOCK = 64  # columns of the inverse held at a time
@@ -38,7 +38,7 @@ class LogAbsDet(Rule):
         return (self.structure.core,)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        with errstate(singular=self.singular):
+        with under(self.singular):
             return (solver.logabsdet(self.structure, args[0], self.assume_a, self.method),)
 
     def _blocks(self, like: Array) -> Iterator[Array]:

@@ -16,7 +16,7 @@ from ldiv import solver
 from ldiv.arrays import conj, real
 from ldiv.rule import Array, Rule, Tree, namespace
 from ldiv.rules.solve import solve
-from ldiv.singularity import errstate, singular_state
+from ldiv.singularity import singular_state, under
 from ldiv.structure import Structure, minus, nothing, outer, plus, push
 from ldiv.structures.symmetric import Symmetric
 
@@ -36,7 +36,7 @@ class QuadraticForm(Rule):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         p, x = args
-        with errstate(singular=self.singular):
+        with under(self.singular):
             y = solver.solve(self.structure, p, x, self.assume_a, self.method)
         return inner(x, y), y
 

@@ -22,7 +22,7 @@ from ldiv.finite import require_finite
 from ldiv.holder import Holder, holding, owner
 from ldiv.rule import Array, Rule, Tree, frontend_of, insist, namespace
 from ldiv.rules.solve import solve
-from ldiv.singularity import errstate, singular_state
+from ldiv.singularity import singular_state, under
 from ldiv.structure import Structure, nothing
 
 HALVINGS = 30
@@ -74,7 +74,7 @@ class Root(Rule):
             """The factor of a step is let go by the next one; that of the last serves the derivative."""
             J = self._partial(p, x)
             last.clear()
-            with errstate(singular=self.singular), holding(last if keeper is not None else None):
+            with under(self.singular), holding(last if keeper is not None else None):
                 return solver.solve(self.structure, J, -r[:, None], self.assume_a, self.method)[:, 0]
 
         def length(x: Array, dx: Array, scale: Array) -> Array:

@@ -17,7 +17,7 @@ from typing import Any
 from ldiv import solver
 from ldiv.options import Options
 from ldiv.rule import Array, Rule, Tree, bind
-from ldiv.singularity import errstate, singular_state
+from ldiv.singularity import singular_state, under
 from ldiv.structure import Structure, minus, nothing, outer, push
 
 
@@ -43,7 +43,7 @@ class Solve(Rule):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         p, b, *aids = args
-        with errstate(singular=self.singular):
+        with under(self.singular):
             x = solver.solve(self.structure, p, self._block(b), self.assume_a, self.method, self.options, tuple(aids))
         return (x[..., 0] if self.vector else x,)
 
