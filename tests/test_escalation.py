@@ -352,3 +352,9 @@ def test_dense_matrices_of_any_scale(framework: str, dtype: str) -> None:
             np.testing.assert_allclose(found[1], x / 2, atol=1e6 * np.finfo(dtype).eps)
         expected = np.linalg.slogdet(a)[1] + np.log(r).sum() + np.log(c).sum()
         assert abs(float(ldiv.factorized(batch[0]).logabsdet()) - expected) < 1e-3 * n
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_one_negative_number_is_not_positive(dtype: str) -> None:
+    with pytest.raises(ldiv.NotPositiveDefiniteError):
+        ldiv.solve(sparse(-np.eye(1, dtype=dtype)), np.ones(1, dtype), assume_a="pos")
