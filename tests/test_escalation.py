@@ -329,3 +329,32 @@ def test_the_evidence_is_what_decided() -> None:
 
 def test_every_engine_with_a_careful_way_says_so() -> None:
     assert {name for name, engine in engines().items() if hasattr(engine, "factor_carefully")} >= {"pardiso", "superlu"}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+def test_dense_matrices_of_any_scale(framework: str, dtype: str) -> None:
+    """Tridiagonal, rows and columns times powers of two: partial pivoting alone takes the wrong entries."""
+    xp = pytest.importorskip("torch") if framework == "torch" else np
+    rng, width = np.random.default_rng(0), 12 if dtype in ("float32", "complex64") else 40
+    for n in [4, 5, 6, 9] * 15:
+        a = (grid(1, n).toarray() + np.diag(rng.integers(-3, 2, n))) * rng.choice([1.0, -1.0], (n, n))
+        a = np.where(np.abs(np.subtract.outer(range(n), range(n))) <= 1, a, 0)[rng.permutation(n)]
+        if np.linalg.cond(a) > 1e3:
+            continue
+        r, c = (2.0 ** rng.integers(-width, width + 1, n) for _ in "rc")
+        scaled, x = (r[:, None] * a * c).astype(dtype), rng.standard_normal((n, 1)).astype(dtype)
+        b = (r[:, None] * (a @ x)).astype(dtype)
+        batch = xp.asarray(np.stack([scaled, 2 * scaled]))
+        for solve in (ldiv.solve, lambda A, b: ldiv.factorized(A).solve(b)):
+            found = np.asarray(solve(batch, xp.asarray(b))) * c[:, None]
+            np.testing.assert_allclose(found[0], x, atol=1e6 * np.finfo(dtype).eps)
+            np.testing.assert_allclose(found[1], x / 2, atol=1e6 * np.finfo(dtype).eps)
+        expected = np.linalg.slogdet(a)[1] + np.log(r).sum() + np.log(c).sum()
+        assert abs(float(ldiv.factorized(batch[0]).logabsdet()) - expected) < 1e-3 * n
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_one_negative_number_is_not_positive(dtype: str) -> None:
+    with pytest.raises(ldiv.NotPositiveDefiniteError):
+        ldiv.solve(sparse(-np.eye(1, dtype=dtype)), np.ones(1, dtype), assume_a="pos")

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import alike, conj, numpy_dtype, transpose
+from ldiv.arrays import alike, conj, numpy_dtype, real, transpose
+from ldiv.equilibration import SCALINGS
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.probe import direction, require_nonsingular, second_look
 from ldiv.rule import Array, Tree, frontend_of, insist, namespace, traced
@@ -52,6 +53,12 @@ def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Fact
     return nonsingular(a, Cholesky(a) if assume_a == "pos" else LU(a))
 
 
+def factor_carefully(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
+    """Of entries that differ much partial pivoting takes the wrong ones: rows and columns are scaled first."""
+    a, r, c = _equilibrated(structure.todense(p))
+    return Scaled(nonsingular(a, LU(a)), r, c)
+
+
 def nonsingular(a: Array, factored: Factor) -> Factor:
     """The factors, unless a is singular.
 
@@ -76,6 +83,38 @@ def nonsingular(a: Array, factored: Factor) -> Factor:
     growth = xp.max(size(y)) / float(np.abs(direction(n)).sum())  # |z| in these units
     require_nonsingular(NAME, growth if traced(growth) else float(growth), float(np.finfo(numpy_dtype(a)).eps), look)
     return factored
+
+
+def _equilibrated(a: Array) -> tuple[Array, Array, Array]:
+    """(R A C, r, c), as in `ldiv.equilibration`, powers of two, for all matrices of a batch at once."""
+    xp = namespace(a)
+    r, c = (xp.ones_like(real(a[..., :, 0])) for _ in "rc")
+    for _ in range(SCALINGS):
+        size = xp.abs(r[..., :, None] * a * c[..., None, :])
+        rows, cols = xp.max(size, axis=-1), xp.max(size, axis=-2)
+        r, c = r * _inverse_root(rows), c * _inverse_root(cols)
+    return r[..., :, None] * a * c[..., None, :], r, c
+
+
+def _inverse_root(x: Array) -> Array:
+    xp = namespace(x)
+    return 2 ** xp.round(-0.5 * xp.log2(xp.where(x > 0, x, xp.ones_like(x))))
+
+
+class Scaled(Factor):
+    """A = R^-1 M C^-1 for a factored M, R and C diagonal."""
+
+    def __init__(self, m: Factor, r: Array, c: Array) -> None:
+        self._m, self._r, self._c = m, r, c
+        self.nbytes = m.nbytes + r.nbytes + c.nbytes
+
+    def solve(self, b: Array, op: str) -> Array:
+        before, after = (self._r, self._c) if op == "N" else (self._c, self._r)
+        return after[..., None] * self._m.solve(before[..., None] * b, op)
+
+    def logabsdet(self) -> Array:
+        xp = namespace(self._r)
+        return self._m.logabsdet() - xp.sum(xp.log(self._r) + xp.log(self._c), axis=-1)
 
 
 class LU(Factor):

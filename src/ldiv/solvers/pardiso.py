@@ -150,6 +150,9 @@ class Pardiso(Refined):
     def __init__(self, symbolic: Symbolic, slots: Any, positive: bool, carefully: bool = False) -> None:
         super().__init__(symbolic, slots)
         self._symbolic, self._definite = symbolic, positive and symbolic.symmetry != "" and not carefully
+        at = symbolic.layout.diagonal
+        if self._definite and (at is None or not (self._m.data[at].real > 0).all()):  # MKL may not say so of a complex one
+            raise self._not_positive()
         try:
             self._place = symbolic.factor(self._m.data, self._definite, carefully)
         except mkl.PardisoError as error:
