@@ -161,8 +161,8 @@ def _options(asked: Iteration, method: str, structure: Structure, p: Tree, b: Ar
         raise ValueError(got(" and ".join(asked.given), "a method that iterates", repr(method), advice))
     for name, low in (("rtol", 0.0), ("atol", 0.0), ("maxiter", 1), ("restart", 1)):
         value = getattr(asked, name)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value >= low):
-            raise ValueError(got(name, f"a number >= {low}", repr(value), "It is static: not an array of a framework."))
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float | np.number) or not low <= value < np.inf):
+            raise ValueError(got(name, f"a number >= {low} that is finite", repr(value), "It is static: not an array of a framework."))
     for name in ("maxiter", "restart"):
         if not isinstance(getattr(asked, name), int | np.integer | None):
             raise ValueError(got(name, "an integer", repr(getattr(asked, name)), "It counts steps."))

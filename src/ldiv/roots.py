@@ -98,7 +98,7 @@ def _bound(f: Any, x: Any, params: Any, pattern: Any, assume_a: str, method: str
     x = require_vector("x0", x)
     require_option("assume_a", assume_a, ("gen", "sym", "her", "pos"))
     require_method(method)
-    if tol is not None and (isinstance(tol, bool) or not isinstance(tol, int | float | np.number) or not tol > 0):
+    if tol is not None and (isinstance(tol, bool) or not isinstance(tol, int | float | np.number) or not 0 < tol < np.inf):
         raise ValueError(got("tol", "a number > 0", repr(tol), "It is static."))
     found: list[Array] = []
     residual = WithParams(ParamsFirst(f), outline(params, found))
