@@ -200,7 +200,9 @@ def test_overflow_raises(name: str, to: Any) -> None:
 def test_overflow_raises_in_a_trace() -> None:
     jax = pytest.importorskip("jax")
     with pytest.raises(Exception, match="overflows"):
-        jax.jit(lambda A, x: ldiv.quad_form(A, x, assume_a="pos"))(jax.numpy.eye(3), jax.numpy.full(3, 1e30, "float32")).block_until_ready()
+        jax.jit(lambda A, x: ldiv.quad_form(A, x, assume_a="pos"))(
+            jax.numpy.eye(3, dtype="float32"), jax.numpy.full(3, 1e30, "float32")
+        ).block_until_ready()
 
 
 BACKWARD: dict[str, tuple[Callable[..., Any], tuple[Any, ...], float]] = {
@@ -259,7 +261,7 @@ def test_tolerances_are_finite(name: str, value: float) -> None:
 @pytest.mark.parametrize("tol", [np.inf, np.nan])
 def test_tolerances_of_roots_and_eigenpairs_are_finite(tol: float) -> None:
     with pytest.raises(ValueError, match="tol"):
-        ldiv.root(lambda x: x**2 - 2, torch.ones(1, dtype=torch.float64), tol=tol)
+        ldiv.root(lambda x, p: x**2 - p, torch.ones(1, dtype=torch.float64), (torch.ones(1, dtype=torch.float64),), tol=tol)
     with pytest.raises(ValueError, match="tol"):
         ldiv.eigsh(LADDER, 2, tol=tol)
 

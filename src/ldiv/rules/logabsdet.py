@@ -30,6 +30,7 @@ class LogAbsDet(Rule):
     structure: Structure
     assume_a: str = "gen"
     method: str = "auto"
+    sees_overflow = True
 
     @property
     def core(self) -> tuple[Tree, ...]:

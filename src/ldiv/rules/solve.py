@@ -30,6 +30,7 @@ class Solve(Rule):
     assume_a: str = "gen"
     method: str = "auto"
     options: Options | None = None
+    sees_overflow = True
 
     @property
     def core(self) -> tuple[Tree, ...]:
