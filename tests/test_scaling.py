@@ -200,7 +200,9 @@ def test_overflow_raises(name: str, to: Any) -> None:
 def test_overflow_raises_in_a_trace() -> None:
     jax = pytest.importorskip("jax")
     with pytest.raises(Exception, match="overflows"):
-        jax.jit(lambda A, x: ldiv.quad_form(A, x, assume_a="pos"))(jax.numpy.eye(3), jax.numpy.full(3, 1e30, "float32")).block_until_ready()
+        jax.jit(lambda A, x: ldiv.quad_form(A, x, assume_a="pos"))(
+            jax.numpy.eye(3, dtype="float32"), jax.numpy.full(3, 1e30, "float32")
+        ).block_until_ready()
 
 
 BACKWARD: dict[str, tuple[Callable[..., Any], tuple[Any, ...], float]] = {
@@ -244,3 +246,38 @@ def test_what_is_not_finite_is_said_to_be_that() -> None:
     with pytest.raises(ValueError, match="expected finite numbers") as caught:
         ldiv.gaussian_kl(np.full((2, 2), np.nan), np.eye(2))
     assert not isinstance(caught.value, OverflowError)
+
+
+# -- what is no number to count with ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["rtol", "atol", "maxiter"])
+@pytest.mark.parametrize("value", [np.inf, np.nan, -1.0])
+def test_tolerances_are_finite(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=f"{name}: expected"):
+        ldiv.solve(POSITIVE, B, assume_a="pos", method="cg", **{name: value})
+
+
+@pytest.mark.parametrize("tol", [np.inf, np.nan])
+def test_tolerances_of_roots_and_eigenpairs_are_finite(tol: float) -> None:
+    with pytest.raises(ValueError, match="tol"):
+        ldiv.root(lambda x, p: x**2 - p, torch.ones(1, dtype=torch.float64), (torch.ones(1, dtype=torch.float64),), tol=tol)
+    with pytest.raises(ValueError, match="tol"):
+        ldiv.eigsh(LADDER, 2, tol=tol)
+
+
+@pytest.mark.parametrize("to", [np.asarray, torch.tensor], ids=["NumPy", "torch"])
+def test_a_tape_refuses_what_is_not_finite(to: Any) -> None:
+    for a, b in ((np.nan * TRIANGLE, B), (TRIANGLE, np.nan * B), (TRIANGLE, np.inf * B), (np.where(np.eye(N) == 1, np.inf, TRIANGLE), B)):
+        with pytest.raises(ValueError, match="expected finite numbers"):
+            ldiv.Tape().solve_triangular(to(a), to(b.copy()), lower=True)
+    with pytest.raises(ldiv.LinAlgOverflowError):
+        ldiv.Tape().solve_triangular(to(1e-200 * TRIANGLE), to(1e200 * B), lower=True)
+    unread = np.where(np.triu(np.ones((N, N)), 1) == 1, np.nan, TRIANGLE)
+    x, tape = to(B.copy()), ldiv.Tape()
+    tape.solve_triangular(to(unread), x, lower=True)
+    np.testing.assert_allclose(x, np.linalg.solve(TRIANGLE, B), rtol=1e-10)
+    dB = to(np.full_like(B, np.nan))
+    tape.solve_triangular(to(TRIANGLE), ldiv.Duplicated(to(B.copy()), dB), lower=True)
+    with pytest.raises(ValueError, match="the shadow of B: expected finite"):
+        tape.reverse()

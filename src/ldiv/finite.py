@@ -50,7 +50,7 @@ def evaluated(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
     """The outputs of a kernel, finite unless the rule says that they need not be."""
     with np.errstate(all="ignore"):  # what overflows is seen in what comes out
         out = rule.kernel(*rebuild(rule.core, flat))
-    if not (rule.may_overflow or rule.looks_itself):
+    if not (rule.may_overflow or rule.sees_overflow):
         for y in out:
             insist(all_finite(y), partial(_blame, type(rule).__name__, () if traced(y) else flat))
     return out

@@ -44,8 +44,9 @@ def _rows(assume_a: str, found: Findings) -> Iterator[tuple[str, str, str]]:
     yield "n", f"{found.n:,}", f"{found.dtype}{sides}"
     yield "nnz", f"{found.nnz:,}", "stored entries"
     yield "engine", found.engine, f"assume_a={assume_a!r}"
-    yield "ordering", _seconds(found.ordering), "once per pattern"
-    yield "factor", _seconds(found.factor), "once per set of values"
+    if not found.iterates:
+        yield "ordering", _seconds(found.ordering), "once per pattern"
+        yield "factor", _seconds(found.factor), "once per set of values"
     yield "solve", _seconds(found.solve), "A x = b"
     yield "adjoint", _seconds(found.adjoint), "lam = A^-H c, gradients of A and b"
     verdict = "[red]not certain[/]" if found.failure else "[green]right[/]"

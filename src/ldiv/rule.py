@@ -80,8 +80,8 @@ class Rule(ABC):
         """Cotangents of the arguments that `need` asks for, in the broadcast shape; None means zero."""
 
     differentiable: tuple[bool, ...] | None = None  # of each output; None: all of them
-    may_overflow: bool = False  # as a product of the user's own may; what is infinite or NaN raises elsewhere
-    looks_itself: bool = False  # are the outputs of the kernel known to be finite?
+    may_overflow: bool = False  # as a product of the user's own may
+    sees_overflow: bool = False  # does the kernel raise by itself? On the host it can, where a check in a trace keeps XLA from splitting it
 
 
 def leaves(tree: Tree) -> list[Any]:

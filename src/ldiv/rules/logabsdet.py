@@ -33,6 +33,8 @@ class LogAbsDet(Rule):
     method: str = "auto"
     singular: str = field(default_factory=singular_state)
 
+    sees_overflow = True
+
     @property
     def core(self) -> tuple[Tree, ...]:
         return (self.structure.core,)

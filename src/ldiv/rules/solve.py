@@ -35,7 +35,7 @@ class Solve(Rule):
     singular: str = field(default_factory=singular_state)
     vector: bool = False
 
-    looks_itself = True
+    sees_overflow = True
 
     @cached_property
     def core(self) -> tuple[Tree, ...]:

@@ -5,10 +5,12 @@ reverse      lam = op(T)^-H dB;   dA -= the triangle of op(lam X^H), X the solut
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from ldiv.errors import SingularMatrixError
-from ldiv.rule import Array, namespace
+from ldiv.errors import SingularMatrixError, overflowed
+from ldiv.finite import all_finite, require_finite
+from ldiv.rule import Array, insist, namespace
 from ldiv.shadow.duplicated import block, operands, output, shadow, value
 from ldiv.shadow.room import Room, add
 from ldiv.shadow.solve import require_systems
@@ -24,15 +26,17 @@ def run(room: Room, A: Any, B: Any, *, lower: bool = False, trans: Any = "N", un
     output("B", B, A=A)
     a, B = value(A), block(B)
     _require_regular(a, unit)
+    _require_finite(a, value(B), lower, unit)
     (x, dA, dB), kept = (value(B), shadow(A), shadow(B)), None if shadow(B) is None else room.keep("A", a)
     with room.writing(x):
-        trsm(room, a, x, lower, op, unit)
+        _solve(room, a, x, lower, op, unit)
     if kept is None:
         return
     out = None if dA is None else room.keep("the solution", x)
 
     def back() -> None:
-        trsm(room, kept.value, dB, lower, compose(op, "H"), unit)
+        require_finite("the shadow of B", dB)
+        _solve(room, kept.value, dB, lower, compose(op, "H"), unit)
         if out is not None:
             with room.scratch(a, tuple(a.shape)) as g:
                 room.product(g, dB, "N", out.value, "H")
@@ -40,6 +44,11 @@ def run(room: Room, A: Any, B: Any, *, lower: bool = False, trans: Any = "N", un
                 add(dA, -1, g, op)
 
     room.then(back)
+
+
+def _solve(room: Room, a: Array, x: Array, lower: bool, op: str, unit: bool) -> None:
+    trsm(room, a, x, lower, op, unit)
+    insist(all_finite(x), partial(overflowed, "the solution"))
 
 
 def _triangle(room: Room, g: Array, lower: bool, unit: bool) -> Array:
@@ -51,6 +60,14 @@ def _triangle(room: Room, g: Array, lower: bool, unit: bool) -> Array:
         return xp.tril(ones, k=-int(unit)) if lower else xp.triu(ones, k=int(unit))
 
     return room.constant(("triangle", tuple(g.shape), g.dtype, str(getattr(g, "device", "")), n, lower, unit), make)
+
+
+def _require_finite(a: Array, b: Array, lower: bool, unit: bool) -> None:
+    """What is not read may be anything."""
+    require_finite("B", b)
+    if not bool(all_finite(a)):
+        xp = namespace(a)
+        require_finite("A", xp.tril(a, k=-int(unit)) if lower else xp.triu(a, k=int(unit)))
 
 
 def _require_regular(a: Array, unit: bool) -> None:
