@@ -119,8 +119,8 @@ class Solve:
         """The verdict on A under the assumption."""
         return self.problem.assumptions[self.assume_a]
 
-    def solve(self, A: Any, b: Any, method: str = "") -> Any:
-        return ldiv.solve(A, b, assume_a=self.assume_a, trans=self.trans, method=method or self.method)
+    def solve(self, A: Any, b: Any) -> Any:
+        return ldiv.solve(A, b, assume_a=self.assume_a, trans=self.trans, method=self.method)
 
     # -- what must come ------------------------------------------------------------------------------------------------------------
 
@@ -226,7 +226,7 @@ class Solve:
     # -- how it is shown -----------------------------------------------------------------------------------------------------------
 
     def smaller(self) -> Iterator[Case]:
-        """Without some of the rows and the same columns, without some entries, with a plain right-hand side; while the verdict stays."""
+        """Without some of the rows and the same columns, or with one right-hand side; while the verdict stays."""
         n = self.problem.n
         for size in sorted({n // 2, n // 4, 2, 1} - {0}, reverse=True):
             for start in range(0, n - (n == size), size):
