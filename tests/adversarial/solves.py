@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
@@ -15,6 +15,7 @@ from adversarial.families import Dense, Rng
 from adversarial.problems import Problem, System, draw, view
 from ldiv.solver import engines
 
+FORMS = ("dense", "csc", "csr", "coo", "banded")
 ITERATIVE = ("cg", "minres", "gmres", "bicgstab")
 EXACT = 100  # a backward error of (EXACT + 10 n) eps is none; a forward error may be as many eps, times the condition
 REFUSED = (ldiv.SingularMatrixError, ldiv.NotPositiveDefiniteError, ldiv.EngineError)
@@ -26,22 +27,17 @@ def cases(seed: int) -> Iterator[Case]:
         yield from of_number(seed, number)
 
 
-def of_number(seed: int, number: int) -> Iterator[Case]:
-    """One problem by every engine that should know it, in one sparse form and the dense one."""
+def of_number(seed: int, number: int, of: Collection[str] = FORMS) -> Iterator[Case]:
+    """One problem by every engine that says that it can, as a dense matrix, in one sparse form, and banded where few diagonals are full."""
     rng = np.random.default_rng([seed, number])
     problem = draw(rng)
     assume_a, trans = str(rng.choice(list(problem.assumptions))), str(rng.choice(["N", "T", "H"]))
     b, c = right_hand_sides(rng, problem, trans)
-    for form in forms(rng, problem, assume_a):
+    is_banded = assume_a == "gen" and sum(bandwidth(problem.a)) < min(5, problem.n)
+    forms = ("dense", str(rng.choice(["csc", "csr", "coo"])), *(["banded"] if is_banded else []))
+    for form in filter(of.__contains__, forms):
         for method in methods(problem, form, assume_a):
             yield Solve(problem, form, assume_a, trans, method, b, c).case
-
-
-def forms(rng: Rng, problem: Problem, assume_a: str) -> list[str]:
-    """Dense, sparse, and banded where few diagonals are full."""
-    lower, upper = bandwidth(problem.a)
-    banded = assume_a == "gen" and lower + upper < min(5, problem.n)
-    return ["dense", str(rng.choice(["csc", "csr", "coo"])), *(["banded"] if banded else [])]
 
 
 def methods(problem: Problem, form: str, assume_a: str) -> list[str]:
@@ -123,8 +119,8 @@ class Solve:
         """The verdict on A under the assumption."""
         return self.problem.assumptions[self.assume_a]
 
-    def solve(self, A: Any, b: Any, method: str = "") -> Any:
-        return ldiv.solve(A, b, assume_a=self.assume_a, trans=self.trans, method=method or self.method)
+    def solve(self, A: Any, b: Any) -> Any:
+        return ldiv.solve(A, b, assume_a=self.assume_a, trans=self.trans, method=self.method)
 
     # -- what must come ------------------------------------------------------------------------------------------------------------
 
@@ -230,7 +226,7 @@ class Solve:
     # -- how it is shown -----------------------------------------------------------------------------------------------------------
 
     def smaller(self) -> Iterator[Case]:
-        """Without some of the rows and the same columns, without some entries, with a plain right-hand side; while the verdict stays."""
+        """Without some of the rows and the same columns, or with one right-hand side; while the verdict stays."""
         n = self.problem.n
         for size in sorted({n // 2, n // 4, 2, 1} - {0}, reverse=True):
             for start in range(0, n - (n == size), size):

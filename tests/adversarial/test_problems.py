@@ -10,15 +10,16 @@ import pytest
 from adversarial import families, problems, solves
 from adversarial.fuzz import attempt, shrunk
 
-SLICES, PROBLEMS = 16, 50
+SLICES, PROBLEMS = 8, 100
 
 
 @pytest.mark.parametrize("part", range(SLICES))
-def test_solves(part, capfd):
+@pytest.mark.parametrize("forms", [("csc", "csr", "coo"), ("dense", "banded")], ids=["sparse", "dense"])
+def test_solves(forms, part, capfd):
     """Right, or refused as it should be, without a word on the terminal."""
     failed = {}
     for number in range(part * PROBLEMS, (part + 1) * PROBLEMS):
-        for case in solves.of_number(0, number):
+        for case in solves.of_number(0, number, forms):
             outcome, is_fault = attempt(case)
             if is_fault and (outcome not in failed or case.size < failed[outcome].size):
                 failed[outcome] = case
