@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -48,7 +49,8 @@ def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
 
 def _kernel(rule: Rule, flat: Sequence[Array]) -> tuple[Array, ...]:
     """On plain arrays, no derivative in sight."""
-    outputs = rule.kernel(*rebuild(rule.core, [x.detach() if x.requires_grad else x for x in flat]))
+    with torch._C.DisableTorchFunction() if torch._C._len_torch_function_stack() else nullcontext():  # a mode of the user's is for what he calls
+        outputs = rule.kernel(*rebuild(rule.core, [x.detach() if x.requires_grad else x for x in flat]))
     if forward_ad._current_level < 0:
         return outputs
     return tuple(y.clone() if y._is_view() else y for y in outputs)  # torch cannot give tangents to several views of one array
