@@ -274,7 +274,8 @@ def on_host(f: Callable[..., Any], specs: Any, *arrays: Array) -> tuple[Array, .
 
 def scatter(x: Array, index: Any, size: int) -> Array:
     y = x.new_zeros((*x.shape[:-2], size, x.shape[-1]))
-    return y.index_add_(-2, torch.as_tensor(index, device=x.device), x)
+    add = y.index_add if traced(x) else y.index_add_  # what is recorded runs many times on the same zeros
+    return add(-2, torch.as_tensor(index, device=x.device), x)
 
 
 # -- functions of users --------------------------------------------------------------------------------------------------------
