@@ -73,18 +73,9 @@ def _system(x: Any, p: Any) -> Any:
     return 3 * x + x * x * x / 9 + p[0] * x[[-1, 0, 1]] - p[1:]
 
 
-def squares(x: Any) -> Any:
-    return (x * x).sum()
-
-
 class Function(NamedTuple):
     f: Callable[..., Any]
     args: tuple[Any, ...]
-    jax: bool = True  # does JAX see other code of ours there than in the functions beside it?
-
-
-def solved(**options: Any) -> Callable[..., Any]:
-    return lambda a, b: ldiv.solve(a, b, **options)
 
 
 FUNCTIONS: dict[str, Function] = {

@@ -9,19 +9,21 @@ from __future__ import annotations
 import copy
 import traceback
 import warnings
-from collections.abc import Callable
-from functools import cached_property
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
-from functions import Function
 from torch.autograd import forward_ad, functional
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.checkpoint import checkpoint
+
+from adversarial.case import Case, Wrong
+from adversarial.functions import FUNCTIONS, Function
 
 SIZE = 3  # of x
 STEP = 1e-2
@@ -34,10 +36,12 @@ class Problem:
     """F and L of one function in one framework, and what their derivatives are."""
 
     def __init__(self, function: Function, framework: str, seed: int = 0) -> None:
+        jax.config.update("jax_enable_x64", True)
         rng = np.random.default_rng(seed)
+        self.judge = self if framework == "torch" else Problem(function, "torch", seed)  # JAX compiles for long
         self.convert: Any = torch.asarray if framework == "torch" else jnp.asarray
         self.function, self.args = function, [self.convert(a) for a in function.args]
-        moving = rng.random(len(self.args)) < 0.75 if seed else np.ones(len(self.args), bool)
+        moving = rng.random(len(self.args)) < 0.75 if seed else np.ones(len(self.args), bool)  # all of them, unless seeded
         if not moving.any():
             moving[rng.integers(len(moving))] = True
         self.directions = [self.convert(_directions(rng, a)) if m else None for a, m in zip(function.args, moving, strict=True)]
@@ -58,7 +62,8 @@ class Problem:
         return (self.weights * y).sum() + (y * y).sum() / 2
 
     def at(self, x: Any) -> Any:
-        return np.asarray(self.F(self.convert(x)))
+        """F in NumPy arrays."""
+        return np.asarray(self.judge.F(torch.asarray(x)))
 
     @cached_property
     def moved_to_near(self) -> Problem:
@@ -74,14 +79,7 @@ class Problem:
     @cached_property
     def H(self) -> Any:
         """By differences of the gradient of the simplest mode, which is compared with `g` itself."""
-        return _difference(lambda x: np.asarray(self.gradient(self.convert(x))), self.x)
-
-    def gradient(self, x: Any) -> Any:
-        return backward(self.L, x) if isinstance(x, torch.Tensor) else self._jax_gradient(x)
-
-    @cached_property
-    def _jax_gradient(self) -> Map:
-        return jax.jit(jax.grad(self.L))
+        return _difference(lambda x: np.asarray(backward(self.judge.L, torch.asarray(x))), self.x)
 
 
 def _directions(rng: np.random.Generator, a: Any) -> Any:
@@ -146,11 +144,6 @@ def rows(f: Map, x: Any) -> Any:
     """J, one backward for each of its rows."""
     x = x if x.requires_grad else leaf(x)
     return torch.stack([torch.autograd.grad(v, x, retain_graph=True)[0] for v in f(x)])
-
-
-def through_jacobian(x: Any, J: Any, p: Problem) -> Any:
-    """H from J(x) that can be differentiated: of <v, L'> with v = 1."""
-    return torch.autograd.grad(J.sum(), x)[0]
 
 
 TORCH: dict[str, tuple[str, Callable[[Problem, Any], Any]]] = {
@@ -301,6 +294,30 @@ def verdict(p: Problem, framework: str, mode: str) -> str:
 
 
 def is_ours(error: BaseException) -> bool:
-    """Raised by ldiv itself, as one of the errors that it documents."""
+    """Raised by ldiv itself, as one of the errors that it documents, in a sentence that names what was expected and what came."""
     frames = traceback.extract_tb(error.__traceback__)
-    return isinstance(error, (ValueError, TypeError, np.linalg.LinAlgError)) and "/ldiv/" in frames[-1].filename
+    ours = isinstance(error, ValueError | TypeError | np.linalg.LinAlgError) and "/ldiv/" in frames[-1].filename and ", got " in str(error)
+    return ours or "expected one that can read its numbers now" in str(error)  # Dynamo says it in its own words
+
+
+# -- for the fuzzer ---------------------------------------------------------------------------------------------------------------------
+
+
+def cases(seed: int) -> Iterator[Case]:
+    """Every function in every mode, in random order, with other arguments that move."""
+    rng = np.random.default_rng(seed)
+    every = [(name, framework, mode) for name in FUNCTIONS for framework, modes in (("torch", TORCH), ("jax", JAX)) for mode in modes]
+    for i in rng.permutation(len(every)):
+        name, framework, mode = every[i]
+        where = int(rng.integers(1, 1 << 30))
+        source = f"from adversarial.modes import look\nlook({name!r}, {framework!r}, {mode!r}, {where})"
+        yield Case(f"{framework}, {mode}", FUNCTIONS[name].args[0].size, partial(look, name, framework, mode, where), partial(str, source))
+
+
+def look(name: str, framework: str, mode: str, seed: int = 0) -> str:
+    """Raise unless the result is right, or refused."""
+    found = verdict(Problem(FUNCTIONS[name], framework, seed), framework, mode)
+    kind = found.partition(":")[0]
+    if kind not in ("right", "refused"):
+        raise Wrong(f"{name}, {kind}", found)
+    return kind

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from types import ModuleType
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 
 from ldiv.arrays import adjoint
+from ldiv.checker.transforms import Transforms
 from ldiv.gauge import Draw, gauge, regauged
 from ldiv.rule import namespace
 
 CLUSTER = 1e-9  # of the largest eigenvalue: nearer ones are taken for repeated
-LINALG = {"torch": "torch.linalg", "jax": "jax.numpy.linalg"}  # in NumPy only functions of ldiv have derivatives
 
 
 def flipped(w: Any, complex_vectors: bool) -> Any:
@@ -48,7 +46,7 @@ GAUGES: dict[str, tuple[Draw, ...]] = {
 
 
 @contextmanager
-def other_gauge(draw: Draw, framework: str) -> Iterator[list[bool]]:
+def other_gauge(draw: Draw, transforms: Transforms | None) -> Iterator[list[bool]]:
     """Inside, eigenvectors are in another gauge; the list is empty unless there were any."""
     used: list[bool] = []
 
@@ -56,35 +54,16 @@ def other_gauge(draw: Draw, framework: str) -> Iterator[list[bool]]:
         used.append(True)
         return draw(w, complex_vectors)
 
-    with ExitStack() as changed:
-        changed.enter_context(gauge(noted))
-        if (module := sys.modules.get(LINALG.get(framework, ""))) is not None:
-            for name in ("eigh", "svd"):
-                changed.enter_context(_replaced(module, name, _regauging(getattr(module, name))))
+    with gauge(noted), nullcontext() if transforms is None else transforms.changing(_changed):
         yield used
 
 
-@contextmanager
-def _replaced(module: ModuleType, name: str, value: Any) -> Iterator[None]:
-    before = getattr(module, name)
-    setattr(module, name, value)
-    try:
-        yield
-    finally:
-        setattr(module, name, before)
-
-
-def _regauging(f: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        found = f(*args, **kwargs)
-        if isinstance(found, tuple) and len(found) == 2:
-            return _like(found, found[0], regauged(*found))
-        if isinstance(found, tuple):
-            u, s, vh = found
-            return _like(found, _leading(s, u), s, adjoint(_leading(s, adjoint(vh))))
-        return found
-
-    return call
+def _changed(found: Any) -> Any:
+    """The result of an eigh or an svd in the other gauge."""
+    if len(found) == 2:
+        return _like(found, found[0], regauged(*found))
+    u, s, vh = found
+    return _like(found, _leading(s, u), s, adjoint(_leading(s, adjoint(vh))))
 
 
 def _leading(s: Any, u: Any) -> Any:

@@ -6,6 +6,7 @@ space of the arguments:
     jvp   <L_y, y'[d]>       vjp   <L', d>       vjp against jvp    the two of them
     second order   <L''[e], d>,  by the four compositions of forward and reverse, against differences of <L', d> along e
     vmap           the function and its gradient at two points
+    batched        one pullback, <L', d>, of several cotangents at once
     gauge          the same values with other eigenvectors, where there are any
 """
 
@@ -30,9 +31,12 @@ from ldiv.rule import Array, asnumpy, public
 from ldiv.validate import require_callable, require_flag, require_int, require_number, require_option
 
 FIRST_ORDER = ("vjp", "jvp", "vjp against jvp")
-FORWARD = ("jvp", "vjp against jvp", "forward over forward")  # they give numbers, the others cotangents
-SECOND_ORDER = ("reverse over reverse", "forward over reverse", "reverse over forward", "forward over forward")
-MODES = (*FIRST_ORDER, *SECOND_ORDER, "vmap", "gauge")
+FORWARD = ("jvp", "forward_ad", "vjp against jvp", "forward over forward")  # they give numbers, the others cotangents
+SECOND_ORDER = ("reverse over reverse", "forward over reverse", "reverse over forward", "forward over forward", "forward_ad over reverse")
+BATCHED = ("vmap of vjp", "is_grads_batched")
+MODES = (*FIRST_ORDER, "forward_ad", *SECOND_ORDER, "vmap", *BATCHED, "gauge")
+OF_TORCH = ("forward_ad", "forward_ad over reverse", "is_grads_batched")  # beside torch.func
+SCALES = (1.0, -0.5)  # of the cotangents of a batch
 RTOL = 1e-7
 GAUGE = 1e-8  # of the values: evaluated twice, they differ by rounding only
 REFUSAL = re.compile(
@@ -40,7 +44,7 @@ REFUSAL = re.compile(
     r"does not work|once_differentiable|traced array"
 )
 REPEATED = 100  # times the difference of two evaluations: they may agree by luck
-HIDDEN = "jit hides them, and so does `from torch.linalg import eigh`: call torch.linalg.eigh, without jit."
+HIDDEN = "Those of ldiv's functions are seen, and of eigh and svd of torch.linalg and jax.numpy.linalg."
 Vector = list[Any]
 
 
@@ -60,9 +64,10 @@ def gradcheck(
     args: float64 or complex128: arrays, SparseArrays and other matrices (their numbers move, their pattern stays), and matrices marked
     `symmetric`, `hermitian`, `positive_definite`, `triangular` or `orthonormal`, which stay so; f is given the plain array or matrix.
     modes: of "vjp", "jvp", "vjp against jvp", "reverse over reverse", "forward over reverse", "reverse over forward", "forward over
-    forward", "vmap", "gauge" (values must not depend on signs, phases, and bases inside repeated eigenvalues, of the eigenvectors of ldiv's
-    functions and of `eigh` and `svd` of the framework's linalg); all by default (NumPy: the first three and the last). A mode that f
-    refuses is an error only if it was asked for.
+    forward", "vmap", "vmap of vjp", "gauge" (values must not depend on signs, phases, and bases inside repeated eigenvalues, of the
+    eigenvectors of ldiv's functions and of `eigh` and `svd` of the framework's linalg); PyTorch has besides "forward_ad", "forward_ad over
+    reverse", "is_grads_batched"; all by default (NumPy: the first three and the last). A mode that f refuses is an error only if it was
+    asked for.
     exhaustive: entry by entry, else along one random direction for each argument. rtol: allowed beside the error bar, 1e-7.
     Returns a Report, or raises WrongDerivativeError, TooNoisyError (both AssertionErrors) unless raise_exception is False.
     Cost: 10 to 30 evaluations of f, and of its gradient, whatever the sizes; exhaustive: for each entry.
@@ -78,7 +83,9 @@ def gradcheck(
     if modes is not None and (not isinstance(modes, tuple | list) or not modes):
         raise TypeError(got("modes", "a tuple of some of " + ", ".join(map(repr, MODES)), shown(modes), "Leave it out for all of them."))
     loss = Loss(f, [a if isinstance(a, Argument) else Argument(a) for a in args], seed)
-    every = (*FIRST_ORDER, "gauge") if loss.name == "numpy" else MODES
+    every = {"numpy": (*FIRST_ORDER, "gauge"), "torch": MODES}.get(loss.name, tuple(m for m in MODES if m not in OF_TORCH))
+    if rtol is not None and (isinstance(rtol, bool) or not isinstance(rtol, int | float | np.number) or not 0 <= rtol < np.inf):
+        raise ValueError(got("rtol", "a finite number >= 0", repr(rtol), "It is allowed beside the error bar; 1e-7 if left out."))
     for mode in modes or ():
         require_option("modes", mode, every)
     report = Check(loss, tuple(modes or every), modes is not None, exhaustive, rtol).run()
@@ -122,6 +129,9 @@ class Check:
             raise ValueError(got("gradcheck", "a function with a derivative", str(self.report), "Nothing could be checked."))
         slopes = np.array([loss.slope(d) for _, _, d in self.directions]).reshape(-1, 2)
         expected, bar = slopes.T
+        dual = self.attempt("forward_ad", lambda: [loss.push_dual(d) for _, _, d in self.directions]) if "forward_ad" in self.modes else None
+        if dual is not None:
+            self.compare("forward_ad", [(dy, loss.c_bar) for dy in dual], expected, bar, loss.size)
         pairs = {"vjp": None if v is None else self.along(v), "jvp": None if pushed is None else [(dy, loss.c_bar) for dy in pushed]}
         for mode, those in pairs.items():
             if those is not None:
@@ -139,6 +149,10 @@ class Check:
             self.second_order(v)
         if "vmap" in self.modes:
             self.vmap(FIRST * unsure)
+        for mode in BATCHED:
+            batch = self.attempt(mode, lambda mode=mode: loss.pulled(mode, SCALES)) if mode in self.modes and v is not None else None  # type: ignore[misc]
+            for scale, g in zip(SCALES, batch or (), strict=bool(batch)):
+                self.compare(mode, self.along(g), scale * expected, abs(scale) * bar, loss.size)
         return self.report
 
     def attempt(self, mode: str, compute: Callable[[], Any]) -> Any:
@@ -202,7 +216,7 @@ class Check:
         bar = max(GAUGE * loss.size, REPEATED * abs(again - y))
         for what, draws in GAUGES.items():
             for draw in draws:
-                with other_gauge(draw, loss.name) as used:
+                with other_gauge(draw, loss.transforms) as used:
                     values = loss.values(loss.x)
                 if not used and "gauge" in self.needed:
                     raise ValueError(got("gradcheck in the mode 'gauge'", "a function with eigenvectors", "none seen", HIDDEN))

@@ -35,8 +35,7 @@ class Loss:
         self.x = [np.array(asnumpy(x)) for x in flat]
         self.name = frontend_of(*flat).__name__.rpartition(".")[2]
         self.xp, self.where = namespace(flat[0]), {k: v for k, v in alike(flat[0]).items() if k != "dtype"}
-        if self.name != "numpy":
-            self.transforms = transforms(self.name)
+        self.transforms: Any = None if self.name == "numpy" else transforms(self.name)
         y = self.values(self.x)
         if not y:
             raise TypeError(got("gradcheck", "a function with real or complex values", "none", "Integers have no derivatives."))
@@ -101,6 +100,17 @@ class Loss:
         y, dy = jvp(self.f, *(tuple(self.whole(self.arrays(v))) for v in (self.x, d)))
         return [t for v, t in zip(every_leaf(y), every_leaf(dy), strict=True) if np.asarray(v).dtype.kind in "fc"]
 
+    def push_dual(self, d: Vector) -> Vector:
+        """The same by dual numbers of PyTorch."""
+        return self.out(self.transforms.by_dual_numbers(self.apply, self.arrays(self.x), self.arrays(d)))
+
+    def pulled(self, mode: str, scales: tuple[float, ...]) -> list[Vector]:
+        """The gradient, scaled, of a batch of scaled cotangents."""
+        pull: Callable[..., Vector] = self.transforms.pulled_at_once if mode == "is_grads_batched" else self.transforms.pulled
+        bars = self.arrays([np.stack([scale * c for scale in scales]) for c in self.c_bar])
+        batches = self.out(pull(self.apply, self.arrays(self.x), bars))
+        return [[g[i] for g in batches] for i in range(len(scales))]
+
     def out(self, xs: Any) -> Vector:
         return [asnumpy(x) for x in xs]
 
@@ -119,7 +129,7 @@ class Loss:
         fw, x, along = self.transforms, self.arrays(self.x), self.arrays(e)
 
         def gradient(xs: Vector) -> Vector:
-            return fw.gradient(self, xs)
+            return list(fw.gradient(self, xs))
 
         def slope(xs: Vector) -> Any:
             return sum(self.xp.sum(real(conj(g) * d)) for g, d in zip(gradient(xs), along, strict=True))
@@ -127,7 +137,12 @@ class Loss:
         def tangent(xs: Vector) -> Any:
             return fw.jvp(self, (xs,), (along,))[1]
 
+        def on_the_tape(xs: Vector) -> Vector:
+            tape: Vector = fw.on_the_tape(self, xs)
+            return tape
+
         return {
+            "forward_ad over reverse": lambda: self.out(fw.by_dual_numbers(on_the_tape, x, along)),
             "reverse over reverse": lambda: self.out(fw.gradient(slope, x)),
             "forward over reverse": lambda: self.out(fw.jvp(gradient, (x,), (along,))[1]),
             "reverse over forward": lambda: self.out(fw.gradient(tangent, x)),

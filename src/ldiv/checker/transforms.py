@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 Vector = list[Any]
 Function = Callable[[Vector], Any]
+Change = Callable[[Any], Any]
 
 
 class Transforms(ABC):
@@ -18,6 +20,14 @@ class Transforms(ABC):
 
     @abstractmethod
     def gradient(self, f: Function, x: Vector) -> Vector: ...
+
+    @abstractmethod
+    def pulled(self, f: Function, x: Vector, bars: Vector) -> Vector:
+        """The cotangents of x for each of a batch of cotangents of f(x), a list, by vmap."""
+
+    @abstractmethod
+    def changing(self, change: Change) -> AbstractContextManager[Any]:
+        """Inside, and in this thread alone, what the framework's own eigh and svd return goes through `change`."""
 
 
 class Torch(Transforms):
@@ -36,6 +46,43 @@ class Torch(Transforms):
         x = [leaf if leaf.requires_grad else leaf.detach().requires_grad_() for leaf in x]
         return list(self._torch.autograd.grad(f(x), x, create_graph=again, materialize_grads=True))
 
+    def pulled(self, f: Function, x: Vector, bars: Vector) -> Vector:
+        pull = self._torch.func.vjp(f, x)[1]
+        return list(self._torch.func.vmap(lambda c: pull(c)[0])(bars))
+
+    def changing(self, change: Change) -> AbstractContextManager[Any]:
+        torch = self._torch
+
+        class Changing(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-defined]
+            def __torch_function__(self, f: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                y = f(*args, **(kwargs or {}))
+                return change(y) if f in (torch.linalg.eigh, torch.linalg.svd) else y
+
+        return Changing()
+
+    # -- beside torch.func: dual numbers, and the batches of torch.autograd
+
+    def by_dual_numbers(self, f: Function, x: Vector, d: Vector) -> Vector:
+        """The tangents of f(x), a list."""
+        ad, zeros = self._torch.autograd.forward_ad, self._torch.zeros_like
+        with ad.dual_level():
+            pairs = [ad.unpack_dual(y) for y in f([ad.make_dual(u, v) for u, v in zip(x, d, strict=True)])]
+            return [zeros(p.primal) if p.tangent is None else p.tangent.detach().clone() for p in pairs]
+
+    def on_the_tape(self, f: Function, x: Vector) -> Vector:
+        """The gradient at x, dual numbers perhaps, such that it can be differentiated."""
+        x = [leaf.detach().requires_grad_() if not self._is_dual(leaf) else leaf.requires_grad_() for leaf in x]
+        return list(self._torch.autograd.grad(f(x), x, create_graph=True, materialize_grads=True))
+
+    def _is_dual(self, x: Any) -> bool:
+        return self._torch.autograd.forward_ad.unpack_dual(x).tangent is not None
+
+    def pulled_at_once(self, f: Function, x: Vector, bars: Vector) -> Vector:
+        """As `pulled`, by torch.autograd.grad."""
+        x = [leaf.detach().requires_grad_() for leaf in x]
+        y, given = zip(*((y, c) for y, c in zip(f(x), bars, strict=True) if y.requires_grad), strict=True)
+        return list(self._torch.autograd.grad(y, x, given, is_grads_batched=True, allow_unused=True, materialize_grads=True))
+
 
 class Jax(Transforms):
     def __init__(self) -> None:
@@ -44,6 +91,39 @@ class Jax(Transforms):
 
     def gradient(self, f: Function, x: Vector) -> Vector:
         return [leaf.conj() for leaf in self._jax.grad(f)(x)]
+
+    def pulled(self, f: Function, x: Vector, bars: Vector) -> Vector:
+        pull = self._jax.vjp(f, x)[1]
+        return [g.conj() for g in self._jax.vmap(lambda c: pull([v.conj() for v in c])[0])(bars)]
+
+    @contextmanager
+    def changing(self, change: Change) -> Iterator[None]:
+        """As a transformation that lets all other primitives through, without `jit`, which hides what is inside."""
+        jax, core = self._jax, importlib.import_module("jax.extend.core")
+
+        class Changing(jax.core.Trace):  # type: ignore[misc, name-defined]
+            def stage_value(self, x: Any) -> Any:
+                return parent.stage_value(x)
+
+            def process_primitive(self, primitive: Any, args: Any, params: Any, /) -> Any:
+                with core.set_current_trace(parent):
+                    y = primitive.bind(*args, **params)
+                    if primitive.name == "eigh":
+                        w, v = change((y[1], y[0]))
+                        return [v, w]
+                    if primitive.name == "svd" and len(y) == 3:
+                        u, s, vh = change((y[1], y[0], y[2]))
+                        return [s, u, vh]
+                    return y
+
+            def process_custom_jvp_call(self, primitive: Any, f: Any, jvp: Any, args: Any, /, **_: Any) -> Any:
+                return f.call_wrapped(*args)
+
+            def process_custom_vjp_call(self, primitive: Any, f: Any, forward: Any, backward: Any, args: Any, /, **_: Any) -> Any:
+                return f.call_wrapped(*args)
+
+        with jax.disable_jit(), core.take_current_trace() as parent, core.set_current_trace(Changing()):
+            yield
 
 
 KNOWN: dict[str, type[Transforms]] = {"torch": Torch, "jax": Jax}

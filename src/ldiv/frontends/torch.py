@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -63,7 +64,8 @@ def _keeper() -> Owner:
 
 def _kernel(rule: Rule, flat: Sequence[Array]) -> tuple[Array, ...]:
     """On plain arrays, no derivative in sight."""
-    outputs = evaluated(rule, [x.detach() if x.requires_grad else x for x in flat])
+    with torch._C.DisableTorchFunction() if torch._C._len_torch_function_stack() else nullcontext():  # a mode of the user's is for what he calls
+        outputs = evaluated(rule, [x.detach() if x.requires_grad else x for x in flat])
     if forward_ad._current_level < 0:
         return outputs
     return tuple(y.clone() if y._is_view() else y for y in outputs)  # torch cannot give tangents to several views of one array
@@ -330,7 +332,8 @@ def copied(x: Array, memo: dict[int, Any]) -> Array:
 
 def scatter(x: Array, index: Any, size: int) -> Array:
     y = x.new_zeros((*x.shape[:-2], size, x.shape[-1]))
-    return y.index_add_(-2, torch.as_tensor(index, device=x.device), x)
+    add = y.index_add if traced(x) else y.index_add_  # what is recorded runs many times on the same zeros
+    return add(-2, torch.as_tensor(index, device=x.device), x)
 
 
 # -- functions of users --------------------------------------------------------------------------------------------------------

@@ -1,0 +1,44 @@
+"""A slice of all functions in all modes, in which every function and every mode is; `make fuzz` goes through the rest."""
+
+import numpy as np
+import pytest
+
+from adversarial.functions import FUNCTIONS
+from adversarial.modes import JAX, TORCH, Problem, look, verdict
+
+FEW = ("export", "export, strict", "make_fx, fake")  # seconds each
+EVERY = 4
+OF_JAX = ["solve", "solve, sparse", "eigsh", "kron @ b", "cholesky_banded", "SparseArray @ SparseArray"]
+MANY = [mode for mode in TORCH if mode not in FEW]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_torch(name):
+    """Every fourth mode, from another first one each time."""
+    problem, first = Problem(FUNCTIONS[name], "torch"), list(FUNCTIONS).index(name) % EVERY
+    found = {mode: verdict(problem, "torch", mode) for mode in MANY[first::EVERY]}
+    assert not {mode: v for mode, v in found.items() if not v.startswith(("right", "refused"))}
+
+
+@pytest.mark.parametrize("name", ["solve", "solve, sparse", "eigsh", "kron @ b"])
+def test_torch_in_all_of_its_modes(name):
+    problem = Problem(FUNCTIONS[name], "torch", 1)
+    found = {mode: verdict(problem, "torch", mode) for mode in MANY}
+    assert not {mode: v for mode, v in found.items() if v != "right" and not ("recorded" in v and v.startswith("refused"))}
+
+
+@pytest.mark.parametrize("mode", FEW)
+@pytest.mark.parametrize("name", ["solve, sparse", "gemm"])
+def test_torch_recorded(name, mode):
+    assert look(name, "torch", mode) == ("refused" if name != "gemm" or mode == "export, strict" else "right")
+
+
+@pytest.mark.parametrize(("name", "mode"), [(OF_JAX[i % len(OF_JAX)], mode) for i, mode in enumerate(JAX)])
+def test_jax(name, mode):
+    assert look(name, "jax", mode) == "right"
+
+
+def test_a_wrong_derivative_is_seen():
+    problem = Problem(FUNCTIONS["solve"], "torch")
+    problem.J = problem.J * (1 + 1e-4 * np.ones(3))
+    assert verdict(problem, "torch", "jacrev").startswith("wrong")
