@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from ldiv.arrays import alike, batch_of, broadcast, is_complex, numpy_dtype
-from ldiv.errors import got
+from ldiv.errors import got, shown
 from ldiv.matrix import common_dtype
 from ldiv.rule import Array, bind, is_array, namespace, public
 from ldiv.rules.gemm import Gemm, Product
 from ldiv.shadow.extent import is_buffer, overlap, require_own_entries
 from ldiv.structure import VIEWS
-from ldiv.validate import require_batches, require_flag, require_float, together, transposition
+from ldiv.validate import require_batches, require_flag, require_float, require_scalar, together, transposition
 
 
 @public
@@ -129,7 +129,8 @@ def _scalar(name: str, s: Any, like: Array) -> Array:
             return s
         raise ValueError(got(name, "a number or an array of shape ()", f"shape {tuple(s.shape)}", "It scales the whole matrix."))
     if isinstance(s, bool) or not isinstance(s, int | float | complex | np.number):
-        raise TypeError(got(name, "a number or an array of shape ()", type(s).__name__, "It scales the whole matrix."))
+        raise TypeError(got(name, "a number or an array of shape ()", shown(s), "It scales the whole matrix."))
+    require_scalar(name, s)
     if not np.iscomplexobj(s) or is_complex(like):
         return namespace(like).asarray(s, **alike(like))
     wide = "complex64" if numpy_dtype(like).itemsize == 4 else "complex128"

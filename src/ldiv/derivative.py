@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from ldiv import recorded
+from ldiv.arrays import is_complex
 from ldiv.errors import got, shown
 from ldiv.matrix import Matrix
-from ldiv.rule import Array, frontend_of, leaves, namespace, public, rebuild
+from ldiv.rule import Array, frontend_of, is_array, leaves, namespace, public, rebuild
 from ldiv.sparse import SparseArray
-from ldiv.validate import require_callable
+from ldiv.validate import require_callable, require_numbers
 
 
 @public
@@ -70,15 +71,20 @@ def jvp(f: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ..
     if len(primals) != len(tangents):
         raise ValueError(got("jvp", "a tangent, or None, for each argument", f"{len(tangents)} for {len(primals)}", "Match them."))
     xs = _arrays("jvp", primals)
+    frontend = _of(xs)
     along = tuple(t for x, dx in zip(primals, tangents, strict=True) for t in _tangents(x, dx))
-    y, dy = _of(xs).jvp(_on_arrays(f, primals), xs, along)
+    y, dy = frontend.jvp(_on_arrays(f, primals), xs, along)
     return y, dy
 
 
 def _arrays(name: str, args: tuple[Any, ...]) -> tuple[Array, ...]:
     if not args:
         raise ValueError(got(name, "at least one argument to differentiate in", "none", "Close over the constants only."))
-    return tuple(x for a in args for x in flat_of(a))
+    flat = tuple(x for a in args for x in flat_of(a))
+    for x in filter(is_array, flat):
+        if str(require_numbers(f"an argument of {name}", x).dtype).rpartition(".")[2].startswith(("int", "uint", "bool")):
+            raise TypeError(got(f"an argument of {name}", "floating numbers", str(x.dtype), "Close over the constants."))
+    return flat
 
 
 def _of(xs: tuple[Array, ...]) -> ModuleType:
@@ -97,11 +103,26 @@ def _rebuilt(args: tuple[Any, ...], xs: Any) -> tuple[Any, ...]:
 
 def _cotangents(y: tuple[Array, ...], y_bar: tuple[Any, ...]) -> tuple[Array, ...]:
     """Each like its value, zero for None."""
-    bars = tuple(namespace(v).zeros_like(v) if c is None else namespace(v).asarray(c) for v, c in zip(y, y_bar, strict=True))
+    if not isinstance(y_bar, tuple) or len(y_bar) != len(y):
+        raise ValueError(got("pullback", f"a tuple of {len(y)} cotangents", shown(y_bar), "One for each value, None for zero."))
+    bars = tuple(namespace(v).zeros_like(v) if c is None else _cotangent(v, c) for v, c in zip(y, y_bar, strict=True))
     for v, c in zip(y, bars, strict=True):
         if tuple(c.shape) != tuple(v.shape):
             raise ValueError(got("pullback", f"the shape {tuple(v.shape)} of the value", str(tuple(c.shape)), "It is the cotangent of the value."))
     return bars
+
+
+def _cotangent(v: Array, c: Any) -> Array:
+    if not is_array(c):  # numbers and lists of them
+        try:
+            c = namespace(v).asarray(c)
+        except Exception:
+            raise TypeError(got("pullback", "a cotangent like the value", shown(c), "It is an array of the same shape.")) from None
+    require_numbers("pullback", c)
+    frontend_of(v, c)
+    if is_complex(c) and not is_complex(v):
+        raise ValueError(got("pullback", "a real cotangent of a real value", "a complex one", "Take its real part."))
+    return c
 
 
 def _tangents(arg: Any, tangent: Any) -> list[Array]:

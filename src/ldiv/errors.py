@@ -90,14 +90,14 @@ LONGEST = 60  # characters that a message shows of a value
 
 def shown(value: object) -> str:
     """A value in a message: a short text, whatever it is."""
-    if hasattr(value, "shape"):
-        return f"{'the class ' if isinstance(value, type) else ''}{_name(value)} {_text(str, value.shape)}"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    try:
+        return f"{type(value).__name__} {tuple(value.shape)}"  # type: ignore[attr-defined]
+    except Exception:  # it has none
+        pass
     text = _text(repr, value)
-    return text if len(text) <= LONGEST else f"{_name(value)} {text[:LONGEST]} ..."
-
-
-def _name(value: object) -> str:
-    return (value if isinstance(value, type) else type(value)).__name__
+    return text if len(text) <= LONGEST else f"{type(value).__name__} {text[:LONGEST]} ..."
 
 
 def _text(to_text: Any, value: object) -> str:

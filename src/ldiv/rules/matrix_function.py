@@ -122,7 +122,8 @@ def divided_differences(f: Function, theta: Array, m: int) -> Array:
         return share * average(tuple(sorted((*at[:-1], y)))) + (1 - share) * average(tuple(sorted((y, *at[1:]))))
 
     differences = average(tuple(range(m + 1))) if m else _values(f, theta)
-    insist(xp.all(xp.isfinite(differences)), partial(_not_finite, m), xp.min(theta), xp.max(theta))
+    if 0 not in theta.shape:
+        insist(xp.all(xp.isfinite(differences)), partial(_not_finite, m), xp.min(theta), xp.max(theta))
     return differences
 
 
@@ -194,7 +195,7 @@ def _on_circles(f: Function, x: Array, order: int, points: int = 32) -> Array:
     NaN where no circle gives eight digits.
     """
     circle = np.exp(2j * np.pi * np.arange(points) / points)
-    scale = np.abs(x).max() or 1.0
+    scale = np.abs(x).max(initial=0) or 1.0
     best, found, size = np.full(x.shape, np.inf), np.full(x.shape, np.nan), np.zeros(x.shape)
     with np.errstate(all="ignore"):
         for radius in scale * 2.0 ** np.arange(2, -45, -1):
