@@ -114,7 +114,7 @@ def test_factorized_is_held_whatever_the_limit():
 
 @pytest.mark.parametrize("bad", [-1, 1.5, True, "1 GB"])
 def test_bad_limit(bad):
-    with pytest.raises(ValueError, match="set_cache_limit"):
+    with pytest.raises(ValueError, match="nbytes: expected a number of bytes >= 0"):
         ldiv.set_cache_limit(bad)
 
 

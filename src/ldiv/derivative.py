@@ -133,6 +133,7 @@ def _tangents(arg: Any, tangent: Any) -> list[Array]:
         raise ValueError(got("a tangent in jvp", f"one on the structure, or pattern, of {arg!r}", repr(tangent), "Make it with with_data."))
     for x, t in zip(flat_of(arg), flat_of(tangent), strict=True):
         frontend_of(x, t)
+        require_numbers("a tangent in jvp", t)
         if tuple(t.shape) != tuple(x.shape):
             raise ValueError(got("a tangent in jvp", f"the shape {tuple(x.shape)} of its argument", str(tuple(t.shape)), "Pass None for zero."))
     return flat_of(tangent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 import operator
 from typing import Any
@@ -62,11 +63,13 @@ def require_number(name: str, value: Any, low: float = -math.inf, *, above: bool
 
 
 def require_scalar(name: str, c: Any) -> Any:
-    """A number of Python or NumPy, as it is, which a float can hold."""
+    """A finite number of Python or NumPy, as it is."""
     try:
-        complex(c)
+        finite = cmath.isfinite(c)
     except OverflowError:
-        raise ValueError(got(name, "a number in the range of floating point", shown(c), "Scale the problem.")) from None
+        finite = False
+    if not finite:
+        raise ValueError(got(name, "a finite number", shown(c), "Look at where it comes from."))
     return c
 
 

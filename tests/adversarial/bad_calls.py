@@ -211,9 +211,12 @@ SAYS_ALSO = {  # what a message may name instead of the argument
     "op": "|".join(ldiv.tape.OPERATIONS),
     "near_nullspace": "options",
     "data": "values",
-    "y_bar": "pullback",
+    "y_bar": "pullback|b",
     "out": "C",
     "diagonals": "diagonal",
+    "ab": "A",
+    "B": "M",
+    "m": "shape",
     "mean": "b",
     "mean1": "b",
     "mean2": "b",
@@ -582,6 +585,8 @@ def _of_error(label: str, error: BaseException, chosen: list[str], args: dict[st
     ours = inside.index(True) if True in inside else len(trace)
     if any(file == HERE for file, _ in trace[ours:]):
         return ""  # the user's own function
+    if any(isinstance(args.get(name), type) for name in ("f", "matvec", "x_bar")):
+        return ""  # as is a class
     words = f"{type(error).__name__}: {str(error)[:160]}"
     if (any(callable(args[name]) for name in chosen) and re.search("positional argument|takes no argument", words)) or "unsupported operand" in words:
         return ""  # the words of Python itself
