@@ -15,17 +15,24 @@ class Portable(Exception):
         return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]  # __init__ is not called again
 
 
+OF_SINGULAR_MATRICES = (
+    "(a) a free rigid motion or a missing boundary condition, "
+    "(b) an empty or repeated row or column, "
+    "(c) parameters so far apart that rounding removed the smaller ones. "
+    "Fix the model, add a small multiple of the identity, or solve in float64."
+)
+OF_SINGULAR_JACOBIANS = (
+    "(a) no root: Newton's method runs to where |f| is least, (b) a root of a higher order, or one that is not isolated, "
+    "(c) a start where f does not depend on an unknown. Start elsewhere, or look at f."
+)
+
+
 class SingularMatrixError(Portable, np.linalg.LinAlgError):
     """The matrix is singular, or so close to it that no digit of a solution is certain."""
 
-    def __init__(self, engine: str, evidence: str) -> None:
-        super().__init__(
-            f"the matrix is singular to working precision: {engine} found {evidence}. Likely causes: "
-            "(a) a free rigid motion or a missing boundary condition, "
-            "(b) an empty or repeated row or column, "
-            "(c) parameters so far apart that rounding removed the smaller ones. "
-            "Fix the model, add a small multiple of the identity, or solve in float64."
-        )
+    def __init__(self, engine: str, evidence: str, what: str = "the matrix", causes: str = "") -> None:
+        self.engine, self.evidence = engine, evidence
+        super().__init__(f"{what} is singular to working precision: {engine} found {evidence}. Likely causes: {causes or OF_SINGULAR_MATRICES}")
 
 
 class NotPositiveDefiniteError(Portable, np.linalg.LinAlgError):

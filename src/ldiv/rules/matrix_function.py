@@ -31,8 +31,8 @@ from typing import Any
 import numpy as np
 
 from ldiv.arrays import adjoint, alike, numpy_dtype
-from ldiv.errors import got
-from ldiv.rule import Array, Rule, Tree, bind, frontend_of, insist, namespace
+from ldiv.errors import got, shown
+from ldiv.rule import Array, Rule, Tree, bind, frontend_of, insist, is_array, namespace
 from ldiv.structure import Structure, plus
 
 Function = Callable[[Array], Array]
@@ -180,9 +180,8 @@ def _slope(f: Function, x: Array) -> Array:
 
 def _values(f: Function, x: Array) -> Array:
     y = f(x)
-    if getattr(y, "shape", None) != x.shape:
-        came = f"shape {tuple(y.shape)}" if hasattr(y, "shape") else type(y).__name__
-        raise ValueError(got("f", f"an array of the shape of its argument, {tuple(x.shape)}", came, "f is applied to each element."))
+    if not is_array(y) or y.shape != x.shape:
+        raise ValueError(got("f", f"an array of the shape of its argument, {tuple(x.shape)}", shown(y), "f is applied to each element."))
     if numpy_dtype(y).kind == "c" and numpy_dtype(x).kind != "c":
         raise ValueError(got("f", "real values at real numbers", str(numpy_dtype(y)), "Take the real and imaginary parts as two functions."))
     return namespace(x).astype(y, x.dtype) if numpy_dtype(x).kind != "c" else y
