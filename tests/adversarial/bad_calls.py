@@ -194,14 +194,14 @@ SAYS_ALSO = {  # what a message may name instead of the argument
     "l_and_u": "l|u|ab",
     "lu_and_piv": "lu|piv|A",
     "c_and_lower": "c|lower",
-    "cb_and_lower": "cb|lower|ab",
+    "cb_and_lower": "cb|lower|ab|A",
     "structure": "params|values",
     "params": "matvec|f",
     "shape": "matvec|indptr|rows|columns|indices",
     "blocks": "block",
     "A": "argument",
     "X": "argument",
-    "x": "asarray|b",
+    "x": "asarray|b|x0",
     "primals": "A|b|argument",
     "tangents": "tangent|argument",
     "*A": "argument",
@@ -542,7 +542,19 @@ PROPAGATES = (
     "LowRank",
     "Duplicated",
 )
-PROPAGATES += ("with_data", "diagonal", "sum", "LinearOperator", "gradcheck", "pullback", "preconditioner")  # of what is not finite
+PROPAGATES += (
+    "with_data",
+    "diagonal",
+    "sum",
+    "LinearOperator",
+    "gradcheck",
+    "pullback",
+    "preconditioner",
+    "hvp",
+    "hessian",
+    "jacobian",
+    "jvp",
+)  # of what is not finite
 
 
 def made(call: Call) -> Any:
