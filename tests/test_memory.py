@@ -74,7 +74,7 @@ def test_factorized_holds_its_factor():
 
 @pytest.mark.parametrize("bad", [-1, 1.5, True, "1 GB"])
 def test_bad_limit(bad):
-    with pytest.raises(ValueError, match="nbytes: expected a number of bytes"):
+    with pytest.raises(ValueError, match="nbytes: expected a number of bytes >= 0"):
         ldiv.set_cache_limit(bad)
 
 

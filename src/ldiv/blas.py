@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from ldiv.arrays import alike, batch_of, broadcast, is_complex, numpy_dtype
-from ldiv.errors import got
+from ldiv.errors import got, shown
 from ldiv.matrix import common_dtype
 from ldiv.rule import Array, bind, is_array, namespace, public
 from ldiv.rules.gemm import Gemm, Product
 from ldiv.shadow.extent import is_buffer, overlap, require_own_entries
 from ldiv.structure import VIEWS
-from ldiv.validate import require_batches, require_flag, require_float, together, transposition
+from ldiv.validate import require_batches, require_flag, require_float, require_scalar, together, transposition
 
 
 @public
@@ -50,12 +50,13 @@ def gemm(
     overwrite_c = require_flag("overwrite_c", overwrite_c)
     op_a, op_b = transposition(trans_a, "trans_a"), transposition(trans_b, "trans_b")
     shape = _shape(_matrix("a", a, a), op_a, _matrix("b", b, a), op_b)
+    scale = _scalar("beta", beta, a)
     adds = _is_variable(beta) or bool(beta != 0)
     if (c is None and (adds or overwrite_c)) or (c is not None and tuple(_matrix("c", c, a).shape) != shape):
         raise ValueError(got("c", f"an array of shape {shape}", "none" if c is None else str(tuple(c.shape)), "It is the shape of the product."))
     if overwrite_c:
         _require_apart("c", c, a=a, b=b)
-    scalars = [_scalar("alpha", alpha, a), *([_scalar("beta", beta, a)] if adds else [])]
+    scalars = [_scalar("alpha", alpha, a), *([scale] if adds else [])]
     more = [scalars[1], _fresh(c) if overwrite_c else c] if adds else []
     y = bind(Gemm(op_a, op_b, adds), *common_dtype(scalars[0], a, b, *more))[0]
     return _into("c", c, y) if overwrite_c else y
@@ -129,7 +130,8 @@ def _scalar(name: str, s: Any, like: Array) -> Array:
             return s
         raise ValueError(got(name, "a number or an array of shape ()", f"shape {tuple(s.shape)}", "It scales the whole matrix."))
     if isinstance(s, bool) or not isinstance(s, int | float | complex | np.number):
-        raise TypeError(got(name, "a number or an array of shape ()", type(s).__name__, "It scales the whole matrix."))
+        raise TypeError(got(name, "a number or an array of shape ()", shown(s), "It scales the whole matrix."))
+    require_scalar(name, s)
     if not np.iscomplexobj(s) or is_complex(like):
         return namespace(like).asarray(s, **alike(like))
     wide = "complex64" if numpy_dtype(like).itemsize == 4 else "complex128"
@@ -161,5 +163,8 @@ def _fresh(c: Array) -> Array:
 def _into(name: str, to: Array, y: Array) -> Array:
     if to.dtype != y.dtype:
         raise TypeError(got(name, f"{y.dtype}, the dtype of the product", str(to.dtype), "Convert it beforehand."))
-    to[...] = y
+    try:
+        to[...] = y
+    except RuntimeError as error:
+        raise ValueError(got(name, "a tensor that PyTorch lets us overwrite", str(error), "Pass a copy.")) from error
     return to

@@ -52,7 +52,7 @@ def coo_array(arg: Any, shape: tuple[int, int] | None = None) -> SparseArray:
     """
     what = "(values, (rows, columns))"
     values, at = _parts("coo_array", what, arg, 2)
-    if not isinstance(at, tuple | list | np.ndarray) or len(at) != 2:
+    if not (len(at) == 2 if isinstance(at, tuple | list) else isinstance(at, np.ndarray) and at.shape[:1] == (2,)):
         raise TypeError(got("coo_array", what, f"{shown(at)} for the second", "Rows and columns are two vectors."))
     return _sparse(*coordinates("", require_float("values", values), at, shape))
 

@@ -12,9 +12,9 @@ from ldiv import recorded
 from ldiv.arrays import is_complex, numpy_dtype
 from ldiv.errors import got, shown
 from ldiv.matrix import Matrix
-from ldiv.rule import Array, frontend_of, leaves, namespace, public, rebuild, snapshot
+from ldiv.rule import Array, frontend_of, is_array, leaves, namespace, public, rebuild, snapshot
 from ldiv.sparse import SparseArray
-from ldiv.validate import require_callable, require_ours
+from ldiv.validate import require_callable, require_numbers, require_ours
 
 
 @public
@@ -77,15 +77,20 @@ def jvp(f: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ..
     if len(primals) != len(tangents):
         raise ValueError(got("jvp", "a tangent, or None, for each argument", f"{len(tangents)} for {len(primals)}", "Match them."))
     xs = _arrays("jvp", primals)
+    frontend = _of(xs)
     along = tuple(t for x, dx in zip(primals, tangents, strict=True) for t in _tangents(x, dx))
-    y, dy = _of(xs).jvp(_on_arrays(f, primals), xs, along)
+    y, dy = frontend.jvp(_on_arrays(f, primals), xs, along)
     return y, dy
 
 
 def _arrays(name: str, args: tuple[Any, ...]) -> tuple[Array, ...]:
     if not args:
         raise ValueError(got(name, "at least one argument to differentiate in", "none", "Close over the constants only."))
-    return tuple(x for a in args for x in flat_of(a))
+    flat = tuple(x for a in args for x in flat_of(a))
+    for x in filter(is_array, flat):
+        if str(require_numbers(f"an argument of {name}", x).dtype).rpartition(".")[2].startswith(("int", "uint", "bool")):
+            raise TypeError(got(f"an argument of {name}", "floating numbers", str(x.dtype), "Close over the constants."))
+    return flat
 
 
 def _of(xs: tuple[Array, ...]) -> ModuleType:
@@ -108,9 +113,11 @@ def _rebuilt(args: tuple[Any, ...], xs: Any) -> tuple[Any, ...]:
 
 def _cotangents(y: tuple[Array, ...], y_bar: tuple[Any, ...]) -> tuple[Array, ...]:
     """Each like its value, zero for None."""
+    if not isinstance(y_bar, tuple) or len(y_bar) != len(y):
+        raise ValueError(got("pullback", f"a tuple of {len(y)} cotangents", shown(y_bar), "One for each value, None for zero."))
     for c in y_bar:
         require_ours("a cotangent in pullback", c)
-    bars = tuple(namespace(v).zeros_like(v) if c is None else namespace(v).asarray(c) for v, c in zip(y, y_bar, strict=True))
+    bars = tuple(namespace(v).zeros_like(v) if c is None else _cotangent(v, c) for v, c in zip(y, y_bar, strict=True))
     for v, c in zip(y, bars, strict=True):
         if tuple(c.shape) != tuple(v.shape):
             raise ValueError(got("pullback", f"the shape {tuple(v.shape)} of the value", str(tuple(c.shape)), "It is the cotangent of the value."))
@@ -123,6 +130,17 @@ def _require_real(name: str, t: Array, what: str, x: Array) -> None:
         raise TypeError(got(name, f"real numbers, as those of its {what}", str(numpy_dtype(t)), "Pass its real part, which is all that counts."))
 
 
+def _cotangent(v: Array, c: Any) -> Array:
+    if not is_array(c):  # numbers and lists of them
+        try:
+            c = namespace(v).asarray(c)
+        except Exception:
+            raise TypeError(got("pullback", "a cotangent like the value", shown(c), "It is an array of the same shape.")) from None
+    require_numbers("pullback", c)
+    frontend_of(v, c)
+    return c
+
+
 def _tangents(arg: Any, tangent: Any) -> list[Array]:
     """The arrays of a tangent, which must be like its argument; None is zero."""
     if tangent is None:
@@ -131,6 +149,7 @@ def _tangents(arg: Any, tangent: Any) -> list[Array]:
         raise ValueError(got("a tangent in jvp", f"one on the structure, or pattern, of {arg!r}", repr(tangent), "Make it with with_data."))
     for x, t in zip(flat_of(arg), flat_of(tangent), strict=True):
         frontend_of(x, t)
+        require_numbers("a tangent in jvp", t)
         if tuple(t.shape) != tuple(x.shape):
             raise ValueError(got("a tangent in jvp", f"the shape {tuple(x.shape)} of its argument", str(tuple(t.shape)), "Pass None for zero."))
         _require_real("a tangent in jvp", t, "argument", x)

@@ -112,6 +112,8 @@ def eigh(A: Any, B: Any = None, subset_by_index: tuple[int, int] | None = None, 
     if B is None and subset_by_index is None and is_array(A) and 0 in require_float("A", A).shape:
         return _of_nothing(A)
     n = _hermitian("A", A)[0].shape[0]
+    if n == 0:
+        raise ValueError(got("A", "a matrix with at least one row", "0 x 0", "It has no pairs to choose from."))
     subset = (0, n - 1) if subset_by_index is None else subset_by_index
     what, advice = f"(first, last) with 0 <= first <= last < {n}", "Both ends are included."
     if not isinstance(subset, tuple | list) or len(subset) != 2:

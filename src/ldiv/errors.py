@@ -16,21 +16,27 @@ class Portable(Exception):
         return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]  # __init__ is not called again
 
 
+OF_SINGULAR_MATRICES = (
+    "(a) a free rigid motion or a missing boundary condition, "
+    "(b) an empty or repeated row or column, "
+    "(c) parameters so far apart that rounding removed the smaller ones. "
+    "Fix the model, add a small multiple of the identity, or solve in float64."
+)
+OF_SINGULAR_JACOBIANS = (
+    "(a) no root: Newton's method runs to where |f| is least, (b) a root of a higher order, or one that is not isolated, "
+    "(c) a start where f does not depend on an unknown. Start elsewhere, or look at f."
+)
+
+
 class SingularMatrixError(Portable, np.linalg.LinAlgError):
     """The matrix is singular, or so close to it that no digit of a solution is certain.
 
     `certain`: whoever found it has shown it, an empty row say, so that no other engine need be asked.
     """
 
-    def __init__(self, engine: str, evidence: str, certain: bool = False) -> None:
-        self.evidence, self.certain = evidence, certain
-        super().__init__(
-            f"the matrix is singular to working precision: {engine} found {evidence}. Likely causes: "
-            "(a) a free rigid motion or a missing boundary condition, "
-            "(b) an empty or repeated row or column, "
-            "(c) parameters so far apart that rounding removed the smaller ones. "
-            "Fix the model, add a small multiple of the identity, or solve in float64."
-        )
+    def __init__(self, engine: str, evidence: str, certain: bool = False, what: str = "the matrix", causes: str = "") -> None:
+        self.engine, self.evidence, self.certain = engine, evidence, certain
+        super().__init__(f"{what} is singular to working precision: {engine} found {evidence}. Likely causes: {causes or OF_SINGULAR_MATRICES}")
 
 
 class NotPositiveDefiniteError(Portable, np.linalg.LinAlgError):
@@ -106,14 +112,14 @@ LONGEST = 60  # characters that a message shows of a value
 
 def shown(value: object) -> str:
     """A value in a message: a short text, whatever it is."""
-    if hasattr(value, "shape"):
-        return f"{'the class ' if isinstance(value, type) else ''}{_name(value)} {_text(str, value.shape)}"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    try:
+        return f"{type(value).__name__} {tuple(value.shape)}"  # type: ignore[attr-defined]
+    except Exception:  # it has none
+        pass
     text = _text(repr, value)
-    return text if len(text) <= LONGEST else f"{_name(value)} {text[:LONGEST]} ..."
-
-
-def _name(value: object) -> str:
-    return (value if isinstance(value, type) else type(value)).__name__
+    return text if len(text) <= LONGEST else f"{type(value).__name__} {text[:LONGEST]} ..."
 
 
 def _text(to_text: Any, value: object) -> str:

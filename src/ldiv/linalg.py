@@ -146,9 +146,9 @@ class Iteration:
     progress: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("rtol", "atol"):
-            if getattr(self, name) is not None:
-                require_number(name, getattr(self, name), 0)
+        require_number("atol", self.atol, 0)
+        if self.rtol is not None:
+            require_number("rtol", self.rtol, 0)
         for name in ("maxiter", "restart"):
             if getattr(self, name) is not None:
                 require_int(name, getattr(self, name), 1)

@@ -15,7 +15,7 @@ from ldiv.structures.dense import dense
 from ldiv.structures.product import Product
 from ldiv.structures.scaled import Scaled
 from ldiv.structures.sum import Sum
-from ldiv.validate import as_block, require_batches, require_float, require_ours, together
+from ldiv.validate import as_block, require_batches, require_float, require_ours, require_scalar, together
 
 NUMBERS = (int, float, complex, np.number)
 
@@ -58,7 +58,10 @@ class Matrix(ArrayHolder):
     def __init__(self, structure: Structure, params: Tree) -> None:
         if not isinstance(structure, Structure):
             raise TypeError(got("structure", "one of ldiv.structures", shown(structure), "For example ldiv.structures.Diagonal(n)."))
-        cores, flat = leaves(structure.core), leaves(params)
+        try:
+            cores, flat = leaves(structure.core), leaves(params)
+        except Exception as error:  # made of parts that are no structures
+            raise TypeError(got("structure", "one made of structures", shown(structure), "Look at its parts.")) from error
         if len(cores) != len(flat):
             raise ValueError(got("params", f"{len(cores)} arrays for this structure", f"{len(flat)}", "Nest them as structure.core is nested."))
         for leaf in flat:
@@ -142,7 +145,9 @@ class Matrix(ArrayHolder):
 
     @public
     def __truediv__(self, c: Any) -> Any:
-        return self._scaled(1 / c)
+        if isinstance(c, NUMBERS) and c == 0:
+            raise ValueError(got("A / c", "a number other than 0", shown(c), "No matrix is divided by it."))
+        return self._scaled(1 / scalar("A / c", c, leaves(self.params)[0]))
 
     def _scaled(self, c: Any) -> Matrix:
         alpha = scalar("c * A", c, leaves(self.params)[0])
@@ -241,6 +246,7 @@ def operand(name: str, other: Any) -> Matrix:
 def scalar(name: str, c: Any, like: Array) -> Array:
     """A number as an array without axes, in the precision of `like`; an array without axes as it is."""
     if isinstance(c, NUMBERS):
+        require_scalar(name, c)
         kind = np.result_type(np.finfo(numpy_dtype(like)).dtype, np.complex64 if np.iscomplexobj(c) else np.float32)
         return namespace(like).asarray(c, **{**alike(like), "dtype": getattr(namespace(like), kind.name)})
     c = require_float(name, c)

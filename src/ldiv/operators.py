@@ -11,7 +11,7 @@ from ldiv.errors import got
 from ldiv.matrix import Matrix, flatten, unflatten
 from ldiv.rule import Array, Tree, is_array, leaves, rebuild
 from ldiv.structures.operator import Operator
-from ldiv.validate import require_array, require_option, require_shape
+from ldiv.validate import require_array, require_callable, require_option, require_shape
 
 
 class LinearOperator(Matrix):
@@ -49,9 +49,8 @@ class LinearOperator(Matrix):
         assume_a: str = "gen",
     ) -> None:
         require_option("assume_a", assume_a, ("gen", "sym", "her", "pos"))
-        for name, f in (("matvec", matvec), ("rmatvec", rmatvec)):
-            if not callable(f) and (name, f) != ("rmatvec", None):
-                raise TypeError(got(name, "a function of (params, block)", type(f).__name__, "Parameters come first, then the block (n, k)."))
+        for name, f in (("matvec", matvec), *([] if rmatvec is None else [("rmatvec", rmatvec)])):
+            require_callable(name, f, "a function of (params, block)", "Parameters come first, then the block (n, k).")
         rows, columns = require_shape("shape", shape)
         if assume_a != "gen" and rows != columns:
             raise ValueError(got("shape", "(rows, columns), equal where assume_a promises symmetry", str(shape), "Say what matvec maps."))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.arrays import numpy_dtype
-from ldiv.errors import got
+from ldiv.errors import OF_SINGULAR_JACOBIANS, SingularMatrixError, got
 from ldiv.jacobians import dense_values, on_pattern, require_vector, sparse_values
 from ldiv.linalg import require_method
 from ldiv.matrix import Matrix
@@ -121,7 +121,10 @@ def _bound(f: Any, x: Any, params: Any, pattern: Any, assume_a: str, method: str
     structure, _ = promised(Matrix(base, like), assume_a)
     accuracy = float(np.finfo(numpy_dtype(x)).eps ** (2 / 3)) if tol is None else float(tol)
     axes, promise = tuple(leaf.ndim for leaf in found), definiteness(structure, assume_a)
-    result: Array = bind(Root(residual, axes, structure, values, promise, method, accuracy, floor, maxiter), tuple(found), x)[0]
+    try:
+        result: Array = bind(Root(residual, axes, structure, values, promise, method, accuracy, floor, maxiter), tuple(found), x)[0]
+    except SingularMatrixError as error:
+        raise SingularMatrixError(error.engine, error.evidence, "the Jacobian of f", OF_SINGULAR_JACOBIANS) from error
     return result
 
 

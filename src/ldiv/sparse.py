@@ -18,7 +18,7 @@ from ldiv.rule import Array, asnumpy, frontend_of, is_array, namespace, public
 from ldiv.rules.scatter import add_up
 from ldiv.structure import VIEWS, Structure
 from ldiv.structures.sparse import Sparse
-from ldiv.validate import require_float, require_int, require_option, require_ours
+from ldiv.validate import require_float, require_int, require_numbers, require_option, require_ours, require_scalar
 
 Index = np.ndarray[Any, np.dtype[Any]]
 _TRANSPOSED = {"coo": "coo", "csr": "csc", "csc": "csr"}
@@ -198,6 +198,8 @@ class SparseArray(Matrix):
 
     @public
     def __truediv__(self, other: Any) -> Any:
+        if isinstance(other, NUMBERS) and other == 0:
+            raise ValueError(got("A / B", "a B other than 0", shown(other), "No matrix is divided by it."))
         if not isinstance(other, SparseArray):
             return self._like(self.values / self._entries_of(other))
         common, a, b = self._common(other)
@@ -220,10 +222,11 @@ class SparseArray(Matrix):
     def _entries_of(self, other: Any) -> Any:
         """A scalar, or the entries that a dense array, broadcast to the shape of this one, has at (row, col)."""
         if isinstance(other, NUMBERS):
-            return other
+            return require_scalar("the other operand", other)
         require_ours("the other operand", other)
         if not is_array(other):
             raise TypeError(got("the other operand", "a scalar, an array or a SparseArray", type(other).__name__, "Convert it first."))
+        require_numbers("the other operand", other)
         frontend_of(self.data, other)
         if other.ndim == 0:
             return other

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from ldiv.errors import got
+from ldiv.errors import got, shown
 from ldiv.rule import Array, public
 from ldiv.shadow import axpy, cholesky, copy, gemm, lu, scale, solve, solve_triangular
 from ldiv.shadow.duplicated import Duplicated
@@ -128,7 +128,7 @@ def autodiff(op: Callable[..., Any] | str, *args: Any, **options: Any) -> None:
     >>> dA, dC
     (array([[6., 6.], [6., 6.]]), array([[0., 0.], [0., 0.]]))
     """
-    name = op if isinstance(op, str) else getattr(op, "__name__", repr(op))
+    name = op if isinstance(op, str) else getattr(op, "__name__", shown(op))
     name = SYNONYMS.get(name, name)
     if name not in OPERATIONS:
         raise ValueError(got("op", "one of " + ", ".join(OPERATIONS), name, "Compose these on a Tape."))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 import operator
 from typing import Any
@@ -59,6 +60,17 @@ def require_number(name: str, value: Any, low: float = -math.inf, *, above: bool
         bounds = "" if low == -math.inf else f" > {low:g}" if above else f" >= {low:g}"
         raise ValueError(got(name, "a finite real number" + bounds, shown(value), advice))
     return number
+
+
+def require_scalar(name: str, c: Any) -> Any:
+    """A finite number of Python or NumPy, as it is."""
+    try:
+        finite = cmath.isfinite(c)
+    except OverflowError:
+        finite = False
+    if not finite:
+        raise ValueError(got(name, "a finite number", shown(c), "Look at where it comes from."))
+    return c
 
 
 def require_option(name: str, value: object, options: tuple[str, ...]) -> str:
@@ -124,11 +136,21 @@ def require_array(name: str, x: object) -> Array:
         raise TypeError(got(name, "a plain NumPy array", f"{type(x).__module__}.{type(x).__qualname__}", advice))
     if getattr(x, "is_meta", False):
         raise TypeError(got(name, "an array with values", "a tensor on the meta device", "It has a shape only: make it on a device with memory."))
+    if getattr(x, "is_nested", False):
+        raise TypeError(got(name, "a rectangular array", "a nested tensor", "Pad it, or take its tensors one by one."))
     return x
 
 
 def _name(x: object) -> str:
     return f"the class {x.__name__}" if isinstance(x, type) else type(x).__name__
+
+
+def require_numbers(name: str, x: Any) -> Array:
+    """x, an array in a floating dtype, or of integers or truth values, which other numbers make floating."""
+    dtype = str(require_array(name, x).dtype).rpartition(".")[2]
+    if dtype not in DTYPES and not dtype.startswith(("int", "uint", "bool")):
+        raise TypeError(got(name, "numbers: integers, or one of " + ", ".join(DTYPES), dtype, "Convert it, for instance to float64."))
+    return x
 
 
 def require_float(name: str, x: object) -> Array:

@@ -146,7 +146,7 @@ def _matrix(name: str, a: Any, *, arrays: bool = False) -> Any:
     values = require_float(name, a.data if sparse else a)
     if not sparse and values.ndim < 2:
         raise ValueError(got(name, "a matrix (*batch, m, n)", f"shape {tuple(values.shape)}", "Add the missing axis."))
-    require_finite(name, values)
+    require_finite(name, asnumpy(values))
     return a
 
 
@@ -198,7 +198,7 @@ def _least_eigenvalue(A: Any) -> float:
         if A.shape[-1] > DENSE:
             return float(eigsh(A, k=1, sigma=0.0, return_eigenvectors=False)[0])
         A = A.toarray()
-    return float(np.linalg.eigvalsh(asnumpy(A)).min())
+    return float(np.linalg.eigvalsh(asnumpy(A)).min(initial=np.inf))
 
 
 def places(a: Any) -> Any:

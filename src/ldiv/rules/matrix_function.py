@@ -31,8 +31,8 @@ from typing import Any
 import numpy as np
 
 from ldiv.arrays import adjoint, alike, numpy_dtype, take
-from ldiv.errors import got
-from ldiv.rule import Array, Rule, Tree, bind, frontend_of, insist, namespace
+from ldiv.errors import got, shown
+from ldiv.rule import Array, Rule, Tree, bind, frontend_of, insist, is_array, namespace
 from ldiv.structure import Structure, plus
 
 Function = Callable[[Array], Array]
@@ -122,7 +122,8 @@ def divided_differences(f: Function, theta: Array, m: int) -> Array:
         return share * average(tuple(sorted((*at[:-1], y)))) + (1 - share) * average(tuple(sorted((y, *at[1:]))))
 
     differences = average(tuple(range(m + 1))) if m else _values(f, theta)
-    insist(xp.all(xp.isfinite(differences)), partial(_not_finite, m), xp.min(theta), xp.max(theta))
+    if 0 not in theta.shape:
+        insist(xp.all(xp.isfinite(differences)), partial(_not_finite, m), xp.min(theta), xp.max(theta))
     return differences
 
 
@@ -172,9 +173,8 @@ def _slope(f: Function, x: Array) -> Array:
 
 def _values(f: Function, x: Array) -> Array:
     y = f(x)
-    if getattr(y, "shape", None) != x.shape:
-        came = f"shape {tuple(y.shape)}" if hasattr(y, "shape") else type(y).__name__
-        raise ValueError(got("f", f"an array of the shape of its argument, {tuple(x.shape)}", came, "f is applied to each element."))
+    if not is_array(y) or y.shape != x.shape:
+        raise ValueError(got("f", f"an array of the shape of its argument, {tuple(x.shape)}", shown(y), "f is applied to each element."))
     if numpy_dtype(y).kind == "c" and numpy_dtype(x).kind != "c":
         raise ValueError(got("f", "real values at real numbers", str(numpy_dtype(y)), "Take the real and imaginary parts as two functions."))
     return namespace(x).astype(y, x.dtype) if numpy_dtype(x).kind != "c" else y
@@ -187,7 +187,7 @@ def _on_circles(f: Function, x: Array, order: int, points: int = 32) -> Array:
     NaN where no circle gives eight digits.
     """
     circle = np.exp(2j * np.pi * np.arange(points) / points)
-    scale = np.abs(x).max() or 1.0
+    scale = np.abs(x).max(initial=0) or 1.0
     best, found, size = np.full(x.shape, np.inf), np.full(x.shape, np.nan), np.zeros(x.shape)
     with np.errstate(all="ignore"):
         for radius in scale * 2.0 ** np.arange(2, -45, -1):

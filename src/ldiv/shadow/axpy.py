@@ -14,8 +14,8 @@ from ldiv.shadow.room import Room, add_inner
 def run(room: Room, alpha: Any, x: Any, y: Any) -> None:
     operands(y=y, x=x)
     require_same_shape(x, y)
-    output("y", y, x=x, alpha=alpha)
     s, dalpha, dx, dy = number("alpha", alpha, value(y)), shadow(alpha), shadow(x), shadow(y)
+    output("y", y, x=x, alpha=alpha)
     kept = None if dalpha is None else room.keep("x", value(x))
     with room.writing(value(y)):
         _add(room, value(y), s, value(x))

@@ -13,8 +13,8 @@ from ldiv.shadow.room import Room, add_inner, scale
 
 def run(room: Room, alpha: Any, x: Any) -> None:
     operands(x=x)
-    output("x", x, alpha=alpha)
     s, dalpha, dx = number("alpha", alpha, value(x)), shadow(alpha), shadow(x)
+    output("x", x, alpha=alpha)
     kept = None if dalpha is None else room.keep("x", value(x))
     with room.writing(value(x)):
         scale(value(x), s)
