@@ -1,8 +1,10 @@
-"""Where the real matrices are, a clean memory of factorizations for every test, and a compiler that does not dwell."""
+"""Where the real matrices are; for every test a clean memory of factorizations and the same random numbers; a compiler that does not dwell."""
 
 import os
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse
@@ -12,11 +14,23 @@ import ldiv
 # Compiling is what takes the time in the tests of JAX, and most of that is optimizing; of the environment, so that every process hears of it.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 REAL = Path(os.environ.get("LDIV_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
+AFTER_IMPORT = {}  # the state of the generator of each file
 
 
 @pytest.fixture(autouse=True)
 def _fresh_memory():
     ldiv.clear_cache()
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers(request):
+    """What a test draws depends neither on the tests before it nor on the process that it runs in."""
+    module = getattr(request.node, "module", None)
+    for generator in (getattr(module, name, None) for name in ("RNG", "rng")):
+        if isinstance(generator, np.random.Generator):
+            generator.bit_generator.state = AFTER_IMPORT.setdefault(module.__name__, generator.bit_generator.state)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
 
 
 @pytest.fixture

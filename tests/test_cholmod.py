@@ -43,7 +43,7 @@ def test_solves_in_all_views_and_logabsdet(dtype):
     factor, b = factored(a), Draw(dtype, 1)(40, 3)
     for op, view in (("N", a), ("T", a.T), ("H", a.conj().T)):
         x = factor.solve(b, op)
-        assert_close(f"op(A) x = b, {op}", np.abs(b - view @ x).max() / (abs(a).sum(0).max() * np.abs(x).max()), 0.0, 1e-13)
+        assert_close(f"op(A) x = b, {op}", np.abs(b - view @ x).max() / (abs(a).sum(0).max() * np.abs(x).max()), 0.0, 1e-12)
         assert_close(f"as dense, {op}", x, np.linalg.solve(view.toarray(), b), 1e-8)
     assert_close("logabsdet", factor.logabsdet(), np.linalg.slogdet(a.toarray())[1], 1e-12)
     assert factor.nbytes > a.data.nbytes
@@ -136,7 +136,7 @@ def test_a_real_stiffness_matrix(real_matrix):
     a = real_matrix("bcsstk13")
     b = np.random.default_rng(0).standard_normal(a.shape[0])
     x = ldiv.solve(ldiv.asarray(a), b, assume_a="pos", method="cholmod")
-    assert np.abs(b - a @ x).max() <= 1e-13 * (abs(a).sum(0).max() * np.abs(x).max() + np.abs(b).max())
+    assert np.abs(b - a @ x).max() <= 1e-12 * (abs(a).sum(0).max() * np.abs(x).max() + np.abs(b).max())
 
 
 @pytest.mark.parametrize(

@@ -232,7 +232,7 @@ def _dot(a, b):
     return sum((x.conj() * y).real.sum() for x, y in zip(a, b, strict=True))
 
 
-def relative(law, got, expected, tol=1e-10):
+def relative(law, got, expected, tol=1e-9):
     got, expected = np.asarray(got), np.asarray(expected)
     error = np.abs(got - expected).max() / np.abs(expected).max()
     assert error <= tol, f"{law}: off by {error:.1e}"
@@ -256,7 +256,7 @@ def test_first_order(problem, way, framework):
     for y, dy, expected, slope in zip(
         value, tangent, case.results(problem.contour.value), case.results(lambda f: problem.contour.first(f, problem.d)), strict=True
     ):
-        relative("F V", y, expected, 1e-12)
+        relative("F V", y, expected, 1e-11)
         relative("dF V", dy, slope)
     for got, expected in zip(compiled(framework, lambda x: case.fw.gradient(case.loss, x))(case.x), case.gradient(), strict=True):
         relative("gradient", got, expected)
@@ -328,9 +328,9 @@ def test_pairs_with_whole_clusters(problem, framework):
     with pytest.raises(Exception, match="eigenspace"):
         jax.block_until_ready(compiled(framework, lambda x, d: fw.jvp(both, (x,), (d,)))(x, d))
     value, tangent = compiled(framework, lambda x, d: fw.jvp(lambda values: both(values, "drop"), (x,), (d,)))(x, d)
-    relative("sum of lam", value[0], total, 1e-12)
+    relative("sum of lam", value[0], total, 1e-11)
     relative("its tangent", tangent[0], slope)
-    relative("X X^H", value[1], contour.value(one) @ problem.v[0], 1e-12)
+    relative("X X^H", value[1], contour.value(one) @ problem.v[0], 1e-11)
     relative("its tangent", tangent[1], contour.first(one, problem.d) @ problem.v[0])
     bars = contour.cotangent(one, problem.u[0] @ problem.v[0].conj().T)
     of_sum = contour.value(one), -contour.value(identity)
@@ -476,4 +476,4 @@ def test_every_basis_gives_the_same_gradient(dtype, generalized):
     assert min(abs(x - bases[0]).max() for x in bases[1:]) > 1e-3, "the bases do differ"
     for name, bars in found.items():
         for got, expected in zip(bars, found["lapack"], strict=True):
-            relative(name, got, expected, 1e-8 if "lobpcg" in name else 1e-10)
+            relative(name, got, expected, 1e-8 if "lobpcg" in name else 1e-9)

@@ -369,7 +369,7 @@ def test_regular_matrices_are_not_accused(name: str, kind: str) -> None:
     matrix = KINDS[kind](a)
     x = np.asarray(ldiv.solve(matrix, ones(matrix, N)))
     scale = np.abs(a) @ np.abs(x) + 1
-    assert np.abs(a @ x - 1).max() <= 1e-13 * scale.max()
+    assert np.abs(a @ x - 1).max() <= 1e-12 * scale.max()
 
 
 # -- engines say why not -------------------------------------------------------------------------------------------------------------

@@ -154,7 +154,7 @@ def test_directions_stay_in_their_space():
         basis = [d for _, (d,) in arg.basis()]
         assert len(basis) == size == np.linalg.matrix_rank(np.array([np.r_[d.real.ravel(), d.imag.ravel()] for d in basis]))
         for d in [*basis, *arg.random(np.random.default_rng(0))]:
-            np.testing.assert_allclose(arg.project(d), d, atol=1e-15)
+            np.testing.assert_allclose(arg.project(d), d, atol=1e-13)
 
 
 def test_exchange_is_the_transpose():
@@ -321,7 +321,7 @@ def test_orthonormal_columns_stay_so():
     mark = ldiv.orthonormal(q)
     tangents = [d for _, (d,) in mark.basis()]
     for d in tangents:
-        np.testing.assert_allclose(q.numpy().conj().T @ d + d.conj().T @ q.numpy(), 0, atol=1e-15)
+        np.testing.assert_allclose(q.numpy().conj().T @ d + d.conj().T @ q.numpy(), 0, atol=1e-13)
     assert np.linalg.matrix_rank(np.array([np.r_[d.real.ravel(), d.imag.ravel()] for d in tangents])) == 2 * N * 3 - 3 * 3
     wrong = type("Wrong", (torch.autograd.Function,), {})  # right along the manifold, and across it anything
     wrong.generate_vmap_rule = True

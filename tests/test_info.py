@@ -56,7 +56,7 @@ def test_the_condition_bounds_the_error():
     true = np.ones(n)
     x, info = ldiv.solve(a, a @ true, info=True)
     assert info.condition > 1e7
-    assert np.abs(x - true).sum() / n <= 2 * max(info.backward_error, 1e-16) * info.condition
+    assert np.abs(x - true).sum() / n <= 2 * max(info.backward_error, 1e-15) * info.condition
 
 
 def test_the_condition_takes_no_factorization():
@@ -87,7 +87,7 @@ def test_info_keeps_the_derivative():
     x, info = ldiv.solve(a, b, info=True)
     x.sum().backward()
     assert torch.allclose(a.T @ b.grad, torch.ones(4, dtype=torch.float64))
-    assert info.residual < 1e-14
+    assert info.residual < 1e-13
 
 
 def test_info_is_refused_in_a_trace():

@@ -322,7 +322,7 @@ def test_a_sequence_against_the_complex_step():
         e = [directions(*x.shape) for x in xs]
         moved = [x + 1e-30j * v for x, v in zip(xs, e, strict=True)]
         real(Tape(), *moved)
-        close(sum((x.shadow * v).sum() for x, v in zip(d, e, strict=True)), (w * moved[1].imag).sum() / 1e-30, 1e-13)
+        close(sum((x.shadow * v).sum() for x, v in zip(d, e, strict=True)), (w * moved[1].imag).sum() / 1e-30, 1e-11)
 
 
 def test_parts_of_one_matrix():

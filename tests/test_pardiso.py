@@ -128,7 +128,7 @@ def test_saddle_point(dtype: str, assume_a: str) -> None:
         for trans in "NTH":
             x = solve(a, b, assume_a=assume_a, trans=trans)
             op = view_dense(a, trans)
-            assert np.abs(op @ x - b).max() <= 1e-15 * n * np.abs(op).max() * np.abs(x).max()
+            assert np.abs(op @ x - b).max() <= 1e-14 * n * np.abs(op).max() * np.abs(x).max()
         found = ldiv.factorized(sparse(a), assume_a=assume_a, method="pardiso").logabsdet()
         np.testing.assert_allclose(found, np.linalg.slogdet(a)[1], rtol=1e-10)
         a[n:, :n] *= 10.0 ** rng.uniform(-2, 2, (m, n))
@@ -243,7 +243,7 @@ def test_nearly_singular_is_not_accused(kind: str) -> None:
     a = (q * np.logspace(0, -10, 30) * signs) @ (np.linalg.qr(rng.standard_normal((30, 30)))[0] if kind == "gen" else q.T)
     a = a if kind == "gen" else (a + a.T) / 2
     x = solve(a, a @ np.ones(30), assume_a=kind)
-    assert np.abs(a @ x - a @ np.ones(30)).max() <= 1e-14
+    assert np.abs(a @ x - a @ np.ones(30)).max() <= 1e-13
 
 
 # -- memory and threads ---------------------------------------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ def test_badly_scaled_rows_and_columns():
     bad = sp.csc_array(sp.diags_array(left) @ good @ sp.diags_array(right))
     y = rng.standard_normal(n)
     found = ldiv.solve(ldiv.asarray(bad), left * (good @ y)) * right
-    assert np.abs(found - y).max() <= 1e-13 * np.linalg.cond(good.toarray())
+    assert np.abs(found - y).max() <= 1e-12 * np.linalg.cond(good.toarray())
 
 
 def test_rectangular_is_refused(real_matrix):
