@@ -124,7 +124,7 @@ def _bound(f: Any, x: Any, params: Any, pattern: Any, assume_a: str, method: str
     try:
         result: Array = bind(Root(residual, axes, structure, values, promise, method, accuracy, floor, maxiter), tuple(found), x)[0]
     except SingularMatrixError as error:
-        raise SingularMatrixError(error.engine, error.evidence, "the Jacobian of f", OF_SINGULAR_JACOBIANS) from error
+        raise SingularMatrixError(error.engine, error.evidence, what="the Jacobian of f", causes=OF_SINGULAR_JACOBIANS) from error
     return result
 
 
