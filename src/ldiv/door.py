@@ -24,6 +24,7 @@ class Door(NamedTuple):
     table: dict[Hashable, Any]
     key: Hashable
     call: Any
+    p: Any  # the parameters of the matrix as they came
 
     def remember(self, call: Any) -> None:
         if self.table is _known and len(_known) >= MOST:
@@ -40,7 +41,7 @@ def door(A: Any, b: Any, *options: Any) -> Door | None:
     own = p.shape[-2:] if table is _known else None
     key = (of_p, own, of_b, b.shape if b.ndim == 1 else b.shape[-2:-1], options, *map(type, options))  # True is not 1
     try:
-        return Door(table, key, table.get(key))
+        return Door(table, key, table.get(key), p)
     except TypeError:  # an option that cannot be hashed
         return None
 

@@ -174,7 +174,7 @@ def solved(
 ) -> Array:
     """The solution, for arguments still to be checked; if nothing had to be done to them, the door is told so."""
     rule, args, vector = posed(structure, params, b, assume_a, method, asked)
-    if through is not None and args[0] is params and args[1].dtype == b.dtype and isinstance(structure.core, int):
+    if through is not None and args[0] is through.p and args[1].dtype == b.dtype and isinstance(structure.core, int):
         call = Call(replace(rule, vector=vector), frontend_of(params, b).bind)
         through.remember(call)
         return call.bound(params, b)
