@@ -37,16 +37,17 @@ def test_any_argument_may_be_batched_alone(name):
 
 def bound(f):
     """The rules that a function and its derivatives bind, with their arguments and outputs."""
-    with recording() as applied:
+    with recording() as record:
         f()
-    for rule, flat, out in list(applied):
+    for one in list(record.applied):
+        rule, flat, out = one.rule, one.flat, one.out
         args = rebuild(rule.core, flat)
         bars = tuple(2 * y if smooth else None for y, smooth in zip(out, rule.differentiable or (True,) * len(out), strict=True))
         with recording() as more:
             rule.vjp(rebuild(rule.core, [True for _ in flat]), bars, out, *args)
             rule.jvp(rebuild(rule.core, [symmetrized(x) for x in flat]), out, *args)
         yield rule, flat, out
-        yield from more
+        yield from ((other.rule, other.flat, other.out) for other in more.applied)
 
 
 def symmetrized(x):

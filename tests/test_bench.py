@@ -17,6 +17,7 @@ BENCH = Path(__file__).parents[1] / "bench"
 SRC = Path(ldiv.__file__).parents[1]
 NEEDS = {
     "solve": ["torch"],
+    "calls": ["torch", "jax"],
     "spsolve": ["torch", "jax"],
     "jax": ["torch", "jax"],
     "large": ["torch"],

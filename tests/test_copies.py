@@ -47,6 +47,7 @@ ERRORS: list[Exception] = [
     ldiv.NotPositiveDefiniteError("lapack", "a negative pivot"),
     ldiv.NotSymmetricError(0.5, "transpose"),
     ldiv.ConvergenceError("cg", 7, 0.5, 1e-9),
+    ldiv.LinAlgOverflowError("the solution overflows"),
     ldiv.NotDifferentiableError("a kink"),
     ldiv.EngineError("no engine"),
     ldiv.TooNoisyError("noise"),

@@ -37,7 +37,7 @@ CALLS: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "10^5000 for a scalar": (ValueError, "c \\* A: expected a finite number", lambda: ldiv.kron(A, A) * 10**5000),
     "a division by 0": (ValueError, "A / c: expected a number other than 0", lambda: ldiv.kron(A, A) / 0),
     "a meta tensor": (TypeError, "A: expected an array with values, got a tensor on the meta device", lambda: ANY.det(torch.eye(2, device="meta"))),
-    "a numpy.matrix": (TypeError, r"b: expected a plain NumPy array, got numpy\.matrix", lambda: ANY.solve(A, b[:, None].view(np.matrix))),
+    "a numpy.matrix": (TypeError, r"b: expected an array, got a numpy\.matrix", lambda: ANY.solve(A, b[:, None].view(np.matrix))),
     "a list for v0": (TypeError, "v0: expected a NumPy, PyTorch or JAX array, got list", lambda: ANY.svds(A, 1, v0=[1.0] * 4)),
     "a bad structure": (TypeError, "structure: expected one of ldiv.structures, got 'dense'", lambda: ANY.Matrix("dense", b)),
     "a class of structures": (TypeError, "structure: .+ got the class Diagonal", lambda: ANY.Matrix(ldiv.structures.Diagonal, b)),

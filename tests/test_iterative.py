@@ -250,7 +250,7 @@ def test_broken_promises_raise():
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"rtol": -1.0}, "rtol: expected a number >= 0"),
+        ({"rtol": -1.0}, "rtol: expected a finite real number >= 0"),
         ({"maxiter": 0}, "maxiter: expected"),
         ({"restart": 0}, "restart: expected"),
         ({"restart": 2.0}, "restart: expected an integer"),

@@ -131,7 +131,7 @@ def require_array(name: str, x: object) -> Array:
     require_ours(name, x)
     if not is_array(x):
         raise TypeError(got(name, "a NumPy, PyTorch or JAX array", _name(x), "Convert it with the array library of your choice."))
-    if isinstance(x, np.ndarray) and type(x) not in PLAIN:
+    if isinstance(x, np.ndarray) and type(x) not in PLAIN and frontend_of(x).__name__ == "ldiv.frontends.numpy":
         advice = "Subclasses have a meaning of their own: convert it, for instance with numpy.asarray."
         raise TypeError(got(name, "a plain NumPy array", f"{type(x).__module__}.{type(x).__qualname__}", advice))
     if getattr(x, "is_meta", False):

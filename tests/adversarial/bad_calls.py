@@ -158,6 +158,7 @@ EVERYWHERE: dict[str, Callable[[Make], Call]] = {
     "triangular": lambda to: (ldiv.triangular, {"L": to(L)}),
     "orthonormal": lambda to: (ldiv.orthonormal, {"X": to(np.linalg.qr(TALL)[0])}),
     "gradcheck": lambda to: (ldiv.gradcheck, {"f": ldiv.solve, "*A": to(A), "*b": to(b), "modes": ("vjp",)}),
+    "errstate": lambda to: (ldiv.errstate, {"singular": "warn"}),
     "set_cache_limit": lambda to: (ldiv.set_cache_limit, {"nbytes": 1 << 30}),
 }
 BUFFERS: dict[str, Callable[[Make], Call]] = {  # NumPy and PyTorch

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ldiv import analyses
 from ldiv.errors import SingularMatrixError
 from ldiv.rule import Tree, leaves, rebuild
 from ldiv.solver import engines, factorization
@@ -44,6 +45,7 @@ def _analyses_once(engine: ModuleType, structure: Structure, p: Tree) -> None:
         return analyze(s)
 
     fresh = type(structure)(*(getattr(structure, field) for field in structure.__dataclass_fields__))  # type: ignore[attr-defined]
+    analyses.forget()
     try:
         engine.analyze = counted  # type: ignore[attr-defined]
         for scale in (3.25, 4.5):
