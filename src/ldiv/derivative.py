@@ -43,9 +43,10 @@ def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], tuple[A
     """
     require_callable("f", f, "a function of the other arguments", "It returns an array, or a tuple of arrays.")
     xs = _arrays("vjp", args)
+    frontend = _of(xs)
     keep = _as_it_is if isinstance(xs[0], np.ndarray) else snapshot  # NumPy's one rule is recorded with copies
     xs = keep(xs)
-    y, pull = _of(xs).vjp(_on_arrays(f, args), xs)
+    y, pull = frontend.vjp(_on_arrays(f, args), xs)
 
     def pullback(y_bar: Any) -> tuple[Any, ...]:
         several = isinstance(y, tuple)
