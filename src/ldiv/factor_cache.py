@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from cmath import isfinite
 from collections.abc import Callable, Hashable
+from math import isfinite
 from typing import Any, NamedTuple
 
 from ldiv import analyses
@@ -98,7 +98,7 @@ def fingerprint(values: Array) -> Hashable:
     flat = at_hand.reshape(-1)
     if not isfinite(whole := total(flat)):
         require_finite("A", at_hand)
-    return at_hand.shape, whole, flat[:: len(flat) // SAMPLES + 1].tobytes()
+    return at_hand.shape, float(whole), flat[:: len(flat) // SAMPLES + 1].tobytes()
 
 
 def _find(key: Hashable, values: tuple[Array, ...]) -> Factored | None:

@@ -99,6 +99,8 @@ def leaves(tree: Tree) -> list[Any]:
 
 def rebuild(like: Tree, flat: Sequence[Any]) -> Tree:
     """The nested tuple shaped like `like` that holds the leaves `flat`."""
+    if like.__class__ is int:
+        return next(iter(flat))
     if isinstance(like, tuple):
         for branch in like:
             if isinstance(branch, tuple):
@@ -220,6 +222,7 @@ def _complete(frontend: ModuleType) -> ModuleType:
     vars(frontend).setdefault("call", lambda f, *xs: f(*xs))
     vars(frontend).setdefault("constant", lambda x: x)
     vars(frontend).setdefault("signature", lambda x: None)
+    vars(frontend).setdefault("host_values", lambda x: frontend.asnumpy(x) if frontend.host(x) and not frontend.traced(x) else None)
     vars(frontend).setdefault("copied", copy.deepcopy)
     for name in ("vjp", "jvp"):
         vars(frontend).setdefault(name, partial(_cannot, frontend.__name__.rpartition(".")[2]))
@@ -272,8 +275,7 @@ def host_values(x: Array) -> np.ndarray[Any, Any] | None:
     """The values of x where they can be read now and without a copy to the host, else None."""
     if type(x) is np.ndarray:
         return x
-    frontend = frontend_of(x)
-    values: np.ndarray[Any, Any] | None = frontend.asnumpy(x) if frontend.host(x) and not frontend.traced(x) else None
+    values: np.ndarray[Any, Any] | None = frontend_of(x).host_values(x)
     return values
 
 

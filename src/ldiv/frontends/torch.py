@@ -295,6 +295,15 @@ def _recorded() -> TypeError:
 def asnumpy(x: Array) -> Any:
     if traced(x):
         raise _recorded()
+    return _values(x)
+
+
+def host_values(x: Array) -> Any:
+    """None where the values are elsewhere, or come later."""
+    return _values(x) if x.device.type == "cpu" and not traced(x) else None
+
+
+def _values(x: Array) -> Any:
     if not torch._C._are_functorch_transforms_active():
         return x.numpy(force=True)
     with torch._C._DisableFuncTorch():  # or detach would wrap a plain tensor, an index say, once more under a transform
@@ -317,9 +326,10 @@ def host(x: Array) -> bool:
 
 
 def on_host(f: Callable[..., Any], specs: Any, *arrays: Array) -> tuple[Array, ...]:
-    results = f(*map(asnumpy, arrays))
-    y = tuple(map(torch.from_numpy, results))
-    return y if host(arrays[0]) else tuple(t.to(arrays[0].device) for t in y)
+    if traced(arrays[0]):
+        raise _recorded()
+    y = tuple(map(torch.from_numpy, f(*map(_values, arrays))))
+    return y if arrays[0].device.type == "cpu" else tuple(t.to(arrays[0].device) for t in y)
 
 
 def copied(x: Array, memo: dict[int, Any]) -> Array:

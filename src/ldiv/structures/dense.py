@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import conj, transpose
+from ldiv.arrays import adjoint
 from ldiv.rule import Array, Tree, namespace
 from ldiv.structure import Linear, view_dense
 
@@ -34,10 +34,11 @@ class Dense(Linear):
         return [self.shape]
 
     def apply(self, p: Tree, x: Array, op: str) -> Array:
-        return namespace(x).matmul(view_dense(p, op), x)
+        a = view_dense(p, op)
+        return a @ x if a.dtype == x.dtype else namespace(x).matmul(a, x)
 
     def project(self, u: Array, v: Array) -> Tree:
-        return namespace(u).matmul(u, conj(transpose(v)))
+        return u @ adjoint(v) if u.dtype == v.dtype else namespace(u).matmul(u, adjoint(v))
 
     def todense(self, p: Tree) -> Array:
         return p

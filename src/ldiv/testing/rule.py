@@ -6,7 +6,7 @@ a leading axis on an argument is a batch: kernel(stack(x)) = stack(kernel(x))
 
 from __future__ import annotations
 
-from dataclasses import replace
+import copy
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ def rule_laws(rule: Rule, args: tuple[Tree, ...]) -> None:
     _adjoint(rule, args, out, tangents, moved, bars)
     _none(rule, args, out, bars)
     _batch(rule, args, out)
-    assert hash(rule) == hash(replace(rule)), "a rule is hashed by its content"
+    assert hash(rule) == hash(copy.deepcopy(rule)), "a rule is hashed by its content"
 
 
 def _checked(rule: Rule, args: Any) -> Report:
