@@ -10,6 +10,7 @@ import scipy.io
 import scipy.sparse
 
 import ldiv
+from ldiv import factor_cache
 
 # Compiling is what takes the time in the tests of JAX, and most of that is optimizing; of the environment, so that every process hears of it.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
@@ -20,6 +21,7 @@ AFTER_IMPORT = {}  # the state of the generator of each file
 @pytest.fixture(autouse=True)
 def _fresh_memory():
     ldiv.clear_cache()
+    factor_cache._living.clear()  # what waits for the garbage collector is not found by the next test
 
 
 @pytest.fixture(autouse=True)

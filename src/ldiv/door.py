@@ -35,6 +35,11 @@ class Door(NamedTuple):
 def door(A: Any, b: Any, *options: Any) -> Door | None:
     """For a matrix, a block or vector, and options; None for what is validated in every call."""
     table, p = (A.structure.memo("calls", dict), A.params) if type(A) is SparseArray else (_known, A)
+    return door_in(table, p, b, *options)
+
+
+def door_in(table: dict[Hashable, Any], p: Any, b: Any, *options: Any) -> Door | None:
+    """For the parameters of a matrix, in a table of calls of their own."""
     of_p, of_b = signature(p), signature(b)
     if of_p is None or of_b is None:
         return None

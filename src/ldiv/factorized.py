@@ -7,6 +7,7 @@ from typing import Any
 
 from ldiv import solver
 from ldiv.arrays import alike
+from ldiv.door import Door, door_in
 from ldiv.errors import got
 from ldiv.holder import Holder, holding
 from ldiv.inverse import Inverse
@@ -57,6 +58,7 @@ class Factorized:
         params = snapshot(params)
         self._structure, self._params, self._assume_a, self._method = structure, params, assume_a, method
         self._singular = singular_state()
+        self._calls: dict[Any, Any] = {}
         first = leaves(params)[0]
         no_columns = namespace(first).zeros((structure.shape[0], 0), **alike(first))
         self._holder = Holder()
@@ -73,8 +75,15 @@ class Factorized:
     @public
     def solve(self, b: Array, trans: Any = "N") -> Array:
         """op(A)^-1 b for b (n,) or (*batch, n, k); trans "N", "T" or "H"."""
+        through = self._door(b, trans)
+        if through is not None and through.call is not None:
+            return through.call.bound(self._params, b)
         with under(self._singular):
-            return solved(self._structure.view(transposition(trans)), self._params, b, self._assume_a, self._method)
+            structure = self._structure.view(transposition(trans))
+            return solved(structure, self._params, b, self._assume_a, self._method, through=through)
+
+    def _door(self, b: Any, trans: Any) -> Door | None:
+        return None if isinstance(self._params, tuple) else door_in(self._calls, self._params, b, trans)
 
     __call__ = solve
 

@@ -36,6 +36,7 @@ from ldiv.errors import EngineError, overflowed
 from ldiv.escalation import Attempt, Escalating
 from ldiv.factor_cache import Key, counts, remembered
 from ldiv.finite import all_finite, require_finite
+from ldiv.holder import Holder, holding, owner
 from ldiv.options import Options
 from ldiv.rule import Array, Tree, host, insist, leaves, namespace, on_host, rebuild, traced
 from ldiv.singularity import keeping_state, singular_state
@@ -343,8 +344,13 @@ def _solve_each(links: Chain, structure: Structure, assume_a: str, op: str, *arr
         return (_solve_folded(factored(links, structure, p, assume_a), p, structure, b, op),)
     x = np.empty((*broadcast(_batch(structure, p), batch_of(b, 2)), *b.shape[-2:]), np.result_type(*flat, b))
     b = np.broadcast_to(b, x.shape)
+    key, keeper, before = _key(links, structure, assume_a, flat), owner(), None
     for i, one in _matrices(structure, flat, x.shape[:-2]):
-        x[i] = _solve_folded(factored(links, structure, one, assume_a), one, structure, b[i], op)
+        now = Holder() if keeper is None else keeper
+        with holding(now):
+            x[i] = _solve_one(links, structure, assume_a, op, key, *leaves(one), b[i])[0]
+        before = now  # where one matrix has several right-hand sides, they follow each other, and its factor still lives
+    del before
     return (x,)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ldiv.arrays import broadcast, device_of, numpy_dtype
 from ldiv.errors import got, shown
-from ldiv.rule import Array, frontend_of, is_array, namespace
+from ldiv.rule import Array, frontend_of, is_array, namespace, signature
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 PROMISES = ("gen", "sym", "her", "pos", "diagonal", "upper triangular", "lower triangular")
@@ -154,14 +154,25 @@ def require_numbers(name: str, x: Any) -> Array:
 
 
 def require_float(name: str, x: object) -> Array:
-    """x, an array of a framework in one of the four floating dtypes."""
+    """x, an array of a framework in one of the four floating dtypes; of a kind that was found to be right, it is not looked at again."""
+    if (kind := signature(x)) is not None and kind in _right:
+        return x
     require_array(name, x)
     if x.dtype not in _accepted:  # type: ignore[attr-defined]
         dtype = str(x.dtype).rpartition(".")[2]  # type: ignore[attr-defined]
         if dtype in DTYPES:
             _accepted.add(x.dtype)  # type: ignore[attr-defined]
-            return x
+            return _found_right(x, kind)
         raise TypeError(got(name, "one of " + ", ".join(DTYPES), dtype, "Convert it, for instance to float64."))
+    return _found_right(x, kind)
+
+
+_right: set[object] = set()  # signatures
+
+
+def _found_right(x: Array, kind: object) -> Array:
+    if kind is not None:
+        _right.add(kind)
     return x
 
 

@@ -311,7 +311,7 @@ def _values(x: Array) -> Any:
 
 
 def signature(x: Array) -> Any:
-    return (x.dtype, x.ndim, x.device, x.layout) if type(x) in _PLAIN else None
+    return (x.dtype, x.ndim, x.device, x.layout) if type(x) in _PLAIN and not x.is_nested else None
 
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
