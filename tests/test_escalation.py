@@ -199,8 +199,9 @@ def test_a_named_engine_names_another() -> None:
 
 def test_the_factor_that_works_is_kept() -> None:
     A, b = ldiv.asarray(SHIFTED.tocsc()), np.ones(100)
+    F = ldiv.factorized(A)
     for trans in "NTH":
-        ldiv.solve(A, b, trans=trans)
+        F.solve(b, trans)
     assert ldiv.cache_info().factorizations == 1
     _, info = ldiv.solve(A.with_data(A.data + 4 * (A.data == 1)), b, info=True)  # other values: from the beginning
     assert info.gave_up == {}

@@ -244,9 +244,9 @@ def test_f_outside_its_domain_in_a_trace():
 def test_f_that_is_not_elementwise(framework):
     xp, array = ARRAYS[framework]
     h = array(with_spectrum([0.5, 1.0, 2.0]))
-    with pytest.raises(ValueError, match=r"f: expected an array of the shape of its argument, \(3,\), got shape \(\)"):
+    with pytest.raises(ValueError, match=r"f: expected an array of the shape of its argument, \(3,\), got \w+ \(\)"):
         matrix_function(xp.sum, h)
-    with pytest.raises(ValueError, match=r"f: expected an array .* got float"):
+    with pytest.raises(ValueError, match=r"f: expected an array .* got 1.0"):
         matrix_function(lambda x: 1.0, h)
     with pytest.raises(ValueError, match=r"f: expected real values at real numbers, got complex128"):
         matrix_function(lambda x: x * 1j, h)

@@ -101,7 +101,7 @@ PAIRS: dict[str, tuple[type[Exception], str, Any]] = {
     "ragged": (TypeError, "rows of pattern: expected a vector of integers", ([0, [1]], [0, 1])),
     "strings": (TypeError, "rows of pattern: expected a vector of integers", ("ab", "cd")),
     "huge": (TypeError, "rows of pattern: expected a vector of integers", ([0, 2**80], [0, 1])),
-    "unsigned": (ValueError, r"the entry \(9223372036854775808, 1\)", (np.array([0, 2**63], np.uint64), [0, 1])),
+    "unsigned": (ValueError, "rows of pattern: expected indices up to", (np.array([0, 2**63], np.uint64), [0, 1])),
     "lengths": (ValueError, "2 rows, 1 columns", ([0, 1], [0])),
     "below 0": (ValueError, r"the entry \(-1, 1\)", ([0, -1], [0, 1])),
     "a dictionary": (TypeError, "a sparse matrix or a pair", {0: 1}),
@@ -138,7 +138,7 @@ def test_patterns_of_every_library(make: Callable[[], Any]) -> None:
     np.testing.assert_allclose(J.toarray(), torch.diag(torch.cos(x)))
 
 
-@pytest.mark.parametrize("shape", [(2**62, 4), (10**400, 1), (np.inf, 3), (-1, 3), (3.0, 3), (True, 3), (3,), 3, "33", np.ones(2), torch.ones(2)])
+@pytest.mark.parametrize("shape", [(2**63, 4), (10**400, 1), (np.inf, 3), (-1, 3), (3.0, 3), (True, 3), (3,), 3, "33", np.ones(2), torch.ones(2)])
 def test_shapes(shape: Any) -> None:
-    with pytest.raises(ValueError, match=r"shape: expected \(rows, columns\), integers whose product is below 2\^63, got"):
+    with pytest.raises(ValueError, match=r"shape: expected \(rows, columns\), integers of at most 9223372036854775807, got"):
         ldiv.coo_array((np.ones(1), ([0], [0])), shape=shape)

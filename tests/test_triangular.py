@@ -239,7 +239,8 @@ def test_the_adjoint_of_a_sparse_triangle_factors_no_more() -> None:
 
 def test_what_is_not_read_does_not_count() -> None:
     """Another upper triangle, NaN in it even, is the same lower triangular matrix: one factorization for all."""
-    a, b = full_matrix(), np.ones(N)
-    for rest in (0.0, 1.0, np.nan):
-        ldiv.solve_triangular(matrix(np.where(np.tri(N, dtype=bool), a, rest), "sparse"), b, lower=True)
+    a, b = torch.tensor(full_matrix(), requires_grad=True), torch.ones(N, dtype=torch.float64)
+    inside = torch.ones(N, N, dtype=torch.bool).tril()
+    kept = [ldiv.solve_triangular(matrix(torch.where(inside, a, rest), "sparse"), b, lower=True) for rest in (0.0, 1.0, np.nan)]
+    assert all(torch.equal(x, kept[0]) for x in kept)
     assert ldiv.cache_info().factorizations == 1

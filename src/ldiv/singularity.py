@@ -6,13 +6,14 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar, Token
 from functools import partial, wraps
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from scipy.linalg import LinAlgWarning
 
 from ldiv.rule import insist
 from ldiv.validate import require_option
 
+P = ParamSpec("P")
 R = TypeVar("R")
 CHOICES = ("raise", "warn", "ignore")
 _singular: ContextVar[str] = ContextVar("singular", default="raise")
@@ -52,6 +53,16 @@ class errstate:
 
     def __exit__(self, *error: object) -> None:
         _singular.reset(self._tokens.pop())
+
+    def __call__(self, f: Callable[P, R]) -> Callable[P, R]:
+        """As a decorator: f, whose calls are inside."""
+
+        @wraps(f)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self:
+                return f(*args, **kwargs)
+
+        return call
 
 
 def singular_state() -> str:

@@ -96,10 +96,10 @@ def transposition(trans: object, name: str = "trans") -> str:
 
 
 def require_shape(name: str, shape: object) -> tuple[int, int]:
-    """(rows, columns), whose product counts the places of entries."""
+    """(rows, columns)."""
     sizes = [-1 if (size := _index(s)) is None else size for s in shape] if isinstance(shape, tuple | list) else []
-    if len(sizes) != 2 or min(sizes) < 0 or math.prod(sizes) > LARGEST:
-        raise ValueError(got(name, "(rows, columns), integers whose product is below 2^63", shown(shape), "Batch axes belong to the values."))
+    if len(sizes) != 2 or min(sizes) < 0 or max(sizes) > LARGEST:
+        raise ValueError(got(name, f"(rows, columns), integers of at most {LARGEST}", shown(shape), "Batch axes belong to the values."))
     return sizes[0], sizes[1]
 
 

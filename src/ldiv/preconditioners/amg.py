@@ -7,6 +7,9 @@ Reference: Vanek, Mandel and Brezina, Computing 56 (1996), smoothed aggregation;
 from __future__ import annotations
 
 import inspect
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,10 +127,29 @@ class Multigrid(Structure):
         return self.matmul(p, np.eye(self.shape[0]))
 
 
+_drawing = threading.Lock()
+
+
+@contextmanager
+def _same_numbers() -> Iterator[None]:
+    """pyamg estimates spectral radii from NumPy's global random numbers: with the same ones, equal values have equal hierarchies."""
+    with _drawing:
+        state = np.random.get_state()  # noqa: NPY002
+        np.random.seed(0)  # noqa: NPY002
+        try:
+            yield
+        finally:
+            np.random.set_state(state)  # noqa: NPY002
+
+
 class Cycle:
     """x = the result of one V-cycle on A x = b."""
 
     def __init__(self, matrix: Any, conjugated: bool, modes: Modes | None, options: dict[str, Any]) -> None:
+        with _same_numbers():
+            self._build(matrix, conjugated, modes, options)
+
+    def _build(self, matrix: Any, conjugated: bool, modes: Modes | None, options: dict[str, Any]) -> None:
         csr = matrix.tocsr()
         csr = (csr.conj() if conjugated else csr).astype(np.result_type(csr.dtype, np.float64), copy=False)
         columns = None if modes is None else modes.columns.astype(csr.dtype)

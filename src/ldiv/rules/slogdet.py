@@ -50,10 +50,10 @@ class SLogDet(Rule):
 
     def _of_factor(self, a: Array) -> tuple[Array, Array]:
         """From the LU that the derivative will find again; a singular matrix, which has none, has a determinant all the same."""
-        if not traced(a) and 0 not in a.shape:
+        a, t = balanced(a)
+        if t is None and not traced(a) and 0 not in a.shape:
             with suppress(SingularMatrixError):
                 return solver.slogdet(dense(self.n, self.n), a)
-        a, t = balanced(a)
         sign, size = namespace(a).linalg.slogdet(a)
         return sign, size if t is None else size - 2 * self.n * namespace(t).log(t[..., 0, 0])
 

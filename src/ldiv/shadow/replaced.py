@@ -6,6 +6,7 @@ reverse      (A_bar, X_bar) = f.vjp(dX);   dA += A_bar, then dX <- X_bar
 from __future__ import annotations
 
 from ldiv.finite import derivative
+from ldiv.holder import Holder, holding
 from ldiv.rule import Array, Rule, bind
 from ldiv.shadow.duplicated import shadow, value
 from ldiv.shadow.room import Room
@@ -14,7 +15,9 @@ from ldiv.shadow.room import Room
 def replaced(room: Room, rule: Rule, X: object, *before: object) -> tuple[Array, ...]:
     """Overwrite X, the last argument of the rule, by its first output; the other outputs are returned."""
     dX, shadows = shadow(X), [shadow(A) for A in before]
-    first, *rest = bind(rule, *map(value, before), value(X))
+    holder = Holder()  # the factors of the way there serve the way back
+    with holding(holder):
+        first, *rest = bind(rule, *map(value, before), value(X))
     kept = [room.keep("A", value(A)) for A in before if dX is not None]
     with room.writing(value(X)):
         value(X)[...] = first
@@ -25,7 +28,8 @@ def replaced(room: Room, rule: Rule, X: object, *before: object) -> tuple[Array,
     def back() -> None:
         values = [k.value for k in kept]
         need = [dA is not None for dA in shadows]
-        *bars, bar = derivative(rule, rule.vjp, (*need, True), (dX, *(None for _ in rest)), (out.value, *rest), *values, out.value)
+        with holding(holder):
+            *bars, bar = derivative(rule, rule.vjp, (*need, True), (dX, *(None for _ in rest)), (out.value, *rest), *values, out.value)
         for dA, g in zip(shadows, bars, strict=True):
             if dA is not None:
                 dA += g
