@@ -17,7 +17,7 @@ LINE = (
     "structure",
     "structures",
     "analyses factor_cache finite scaling journal escalation options progress assembled",
-    "krylov probe ordering equilibration solver refined mkl eigenproblem pencil shifted deflation",
+    "krylov probe ordering equilibration solver backward_error refined mkl eigenproblem pencil shifted deflation",
     "solvers eigensolvers",
     "rules",
     "inverse",

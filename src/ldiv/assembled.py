@@ -17,7 +17,7 @@ from ldiv.structure import VIEWS, Structure, matmul, view_dense
 from ldiv.structures.dense import Dense
 from ldiv.structures.operator import Operator
 from ldiv.structures.self_adjoint import SelfAdjoint
-from ldiv.structures.symmetric import Symmetric, largest, refuse_asymmetry
+from ldiv.structures.symmetric import Symmetric, pair_scales, refuse_asymmetry
 
 Product = Callable[[Array], Array]
 PROBES = 4  # random vectors, six pairs
@@ -34,7 +34,7 @@ def assembled(structure: Structure, p: Tree) -> Product:
         return partial(_multiply, matrices, structure.shape[0], slots.dtype)
     if isinstance(base, Symmetric) and isinstance(base.base, Dense):
         a, xp = base.todense(p), namespace(p)
-        refuse_asymmetry(2 * largest(p - a), largest(p), numpy_dtype(a), base.op)
+        refuse_asymmetry(2 * xp.abs(p - a), pair_scales(p), numpy_dtype(a), base.op)
         return partial(xp.matmul, view_dense(a, op))
     if isinstance(base, Symmetric):  # on a device
         _probe(partial(matmul, base.base, p), structure.shape[0], leaves(p)[0], base.op)

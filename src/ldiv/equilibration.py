@@ -7,7 +7,7 @@ A symmetric matrix stays symmetric. Reference: Ruiz, RAL-TR-2001-034.
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,6 +38,11 @@ class Layout:
         by_row = np.maximum.reduceat(size[self.by_row], self.row_starts)
         return np.concatenate([by_row, np.maximum.reduceat(size, self.col_starts)])
 
+    def scaled(self, values: Values, r: Values, c: Values) -> Values:
+        """The values of R A C."""
+        scaled: Values = values * r[self.rows] * c[self.cols]  # r c itself may overflow
+        return scaled
+
     def column_sums(self, values: Values) -> Values:
         """The absolute sums of all columns."""
         sizes = self.transposed(np.abs(values))
@@ -52,24 +57,37 @@ class Layout:
 
     def is_balanced_by_diagonal(self, size: Values) -> bool:
         """Each row and column has its largest entry between that on the diagonal and the largest of all."""
-        return self.diagonal is not None and _alike(size[self.diagonal].min(), size.max())
+        return self.diagonal is not None and bool(are_alike(size[self.diagonal].min(), size.max()))
 
 
-def equilibrated(layout: Layout, values: Values) -> tuple[Values, tuple[Values, Values] | None]:
+class Scalable(Protocol):
+    """How the values of a square matrix are laid out."""
+
+    height: int
+
+    def is_balanced_by_diagonal(self, size: Values) -> bool: ...
+
+    def largest(self, size: Values) -> Values: ...
+
+    def scaled(self, values: Values, r: Values, c: Values) -> Values: ...
+
+
+def equilibrated(layout: Scalable, values: Values) -> tuple[Values, tuple[Values, Values] | None]:
     """(values of R A C, (r, c)), or (values, None) where nothing needs scaling; a zero row stays zero."""
     scaled, size = values, np.abs(values)
     if layout.is_balanced_by_diagonal(size):
         return values, None
-    scales = np.ones(len(layout.row_starts) + len(layout.col_starts), size.dtype)
+    scales = np.ones(2 * layout.height, size.dtype)
     for _ in range(SCALINGS):
         largest = layout.largest(size)
-        if not largest.min() > 0 or _alike(largest.min(), largest.max()):
+        if not largest.min() > 0 or are_alike(largest.min(), largest.max()):
             break
         scales = scales * np.exp2(np.round(-0.5 * np.log2(largest))).astype(size.dtype)
-        scaled = values * scales[: layout.height][layout.rows] * scales[layout.height :][layout.cols]  # r c itself may overflow
+        scaled = layout.scaled(values, scales[: layout.height], scales[layout.height :])
         size = np.abs(scaled)
     return (values, None) if scaled is values else (scaled, (scales[: layout.height], scales[layout.height :]))
 
 
-def _alike(smallest: Any, largest: Any) -> bool:
-    return bool(smallest >= BALANCED * largest > 0 and 1 / MODERATE <= largest <= MODERATE)
+def are_alike(smallest: Any, largest: Any) -> Any:
+    """Is there no need to scale rows and columns with these largest entries?"""
+    return (smallest >= BALANCED * largest) & (largest > 0) & (largest >= 1 / MODERATE) & (largest <= MODERATE)

@@ -19,6 +19,7 @@ and the dense kernels lu_factor, lu_solve, cholesky and solve_triangular. A fram
     traced(x)                 do the values of x come later, when the trace is run?
     insist(ok, error, *xs)    in a trace: raise error(*xs), of numbers on the host, in the call that runs it, unless ok
     device(x)                 where engines find the values of x
+    product(a, x)             a @ x with the rounding of its dtype, whatever a device would rather do
     loop(going, body, state)  while going(state): state = body(state), for a tuple of arrays
     tell(f, *xs)              call f with the values of xs when they are there
     constant(x)               x, cut off from the derivative
@@ -217,6 +218,7 @@ def _complete(frontend: ModuleType) -> ModuleType:
     vars(frontend).setdefault("traced", lambda x: False)
     vars(frontend).setdefault("device", lambda x: str(x.device))
     vars(frontend).setdefault("loop", _loop)
+    vars(frontend).setdefault("product", lambda a, x: namespace(a).matmul(a, x))
     vars(frontend).setdefault("tell", lambda f, *xs: f(*xs))
     vars(frontend).setdefault("vmap", _vmap)
     vars(frontend).setdefault("call", lambda f, *xs: f(*xs))

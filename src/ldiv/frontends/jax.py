@@ -292,6 +292,10 @@ host_p.def_abstract_eval(lambda *_, f, specs: [jax.core.ShapedArray(*spec) for s
 mlir.register_lowering(host_p, _host_lowering, cacheable=False)
 
 
+def product(a: Array, x: Array) -> Array:
+    return jnp.matmul(a, x, precision="highest")
+
+
 def loop(going: Callable[[Any], Array], body: Callable[[Any], Any], state: tuple[Array, ...]) -> Any:
     """A loop of JAX in a trace; outside, one of Python, which need not be compiled."""
     if any(map(traced, state)):

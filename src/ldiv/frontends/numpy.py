@@ -102,4 +102,5 @@ def solve_triangular(a: Array, b: Array, lower: bool, unit: bool = False) -> Arr
     return x
 
 
+product = np.matmul
 lu_pivoted = lu_factor  # SciPy's exchanges, counted from 0; A may be m x n

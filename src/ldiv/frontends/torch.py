@@ -413,6 +413,17 @@ def solve_triangular(a: Array, b: Array, lower: bool, unit: bool = False) -> Arr
     return torch.linalg.solve_triangular(a.to(dtype), b.to(dtype), upper=not lower, unitriangular=unit)
 
 
+def product(a: Array, x: Array) -> Array:
+    """In double precision where torch might be allowed to multiply with fewer digits than the dtype has."""
+    wide = _WIDE.get(a.dtype)
+    if wide is None or not (a.is_cuda or torch.get_float32_matmul_precision() != "highest"):
+        return torch.matmul(a, x)
+    return torch.matmul(a.to(wide), x.to(wide)).to(a.dtype)
+
+
+_WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128}
+
+
 def lu_pivoted(a: Array) -> tuple[Array, Array]:
     """A packed LU of an m x n matrix, and LAPACK's exchanges counted from 0."""
     lu, pivots = lu_factor(a)

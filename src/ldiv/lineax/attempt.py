@@ -8,11 +8,11 @@ import numpy as np
 
 from ldiv import solver
 from ldiv.arrays import batch_of, broadcast, numpy_dtype
-from ldiv.errors import NotSymmetricError
+from ldiv.errors import EngineError, NotSymmetricError
 from ldiv.rule import Array, Tree, leaves, on_host, rebuild
 from ldiv.rules.solve import Solve
 
-REFUSALS = (np.linalg.LinAlgError, NotSymmetricError)
+REFUSALS = (np.linalg.LinAlgError, NotSymmetricError, EngineError)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from ldiv.rule import Array, Rule, Tree, frontend_of, insist, namespace
 from ldiv.rules.lower import product
 from ldiv.rules.triangles import between, half, hermitian, lower
 from ldiv.scaling import balanced
-from ldiv.structures.symmetric import largest, refuse_asymmetry
+from ldiv.structures.symmetric import pair_scales, refuse_asymmetry
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Cholesky(Rule):
 def symmetric_part(a: Array, op: str) -> Array:
     """(A + op(A)) / 2, op in T, H, of plain numbers that are symmetric up to rounding."""
     mirror = adjoint(a) if op == "H" else a.mT
-    refuse_asymmetry(largest(a - mirror), largest(a), numpy_dtype(a), op)
+    refuse_asymmetry(namespace(a).abs(a - mirror), pair_scales(a), numpy_dtype(a), op)
     return a / 2 + mirror / 2
 
 

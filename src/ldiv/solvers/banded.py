@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from ldiv.backward_error import Verified
+from ldiv.equilibration import are_alike, equilibrated
 from ldiv.errors import SingularMatrixError
 from ldiv.probe import direction, require_nonsingular, second_look
 from ldiv.rule import Tree
@@ -31,43 +33,87 @@ def analyze(structure: Structure) -> None:
 
 
 def factor(symbolic: None, structure: Banded, p: Tree, assume_a: str) -> Factor:
-    return BandLU(structure, structure.read(p))
+    layout = BandLayout(structure)
+    m, scales = equilibrated(layout, structure.read(p))
+    return Checked(layout, m, scales)
+
+
+class BandLayout:
+    """Rows and columns of the array that holds the diagonals."""
+
+    def __init__(self, structure: Banded) -> None:
+        self.l, self.u, self.height = structure.l, structure.u, structure.n
+
+    def is_balanced_by_diagonal(self, size: Any) -> bool:
+        """Each row and column has its largest entry between that on the diagonal and the largest of all."""
+        return bool(are_alike(size[self.u].min(), size.max()))
+
+    def largest(self, size: Any) -> Any:
+        """The largest entries of all rows, then of all columns."""
+        return np.concatenate([self.by_rows(size).max(0), size.max(0)])
+
+    def by_rows(self, x: Any) -> Any:
+        """The diagonals with the entries of a row below each other; what is outside of the matrix may be anywhere."""
+        return np.stack([np.roll(one, r - self.u) for r, one in enumerate(x)])
+
+    def scaled(self, p: Any, r: Any, c: Any) -> Any:
+        return p * np.stack([np.roll(r, self.u - d) for d in range(len(p))]) * c
 
 
 class BandLU(Factor):
     """L and U of one matrix, in LAPACK's form."""
 
-    def __init__(self, structure: Banded, p: Any) -> None:
-        self._structure = structure
+    def __init__(self, layout: BandLayout, p: Any) -> None:
+        self._l, self._u = layout.l, layout.u
         gbtrf, self._gbtrs = scipy.linalg.get_lapack_funcs(("gbtrf", "gbtrs"), (p,))
-        room = np.concatenate([np.zeros((structure.l, structure.n), p.dtype), p])
-        self._lu, self._pivots, info = gbtrf(room, structure.l, structure.u, overwrite_ab=True)
+        room = np.concatenate([np.zeros((layout.l, layout.height), p.dtype), p])
+        self._lu, self._pivots, info = gbtrf(room, layout.l, layout.u, overwrite_ab=True)
         self.nbytes = self._lu.nbytes + self._pivots.nbytes
         if info > 0:
             raise SingularMatrixError(NAME, "a pivot that is exactly zero")
-        self._require_nonsingular(p)
 
     def solve(self, b: Any, op: str) -> Any:
-        return self._gbtrs(self._lu, self._structure.l, self._structure.u, b, self._pivots, trans="NTH".index(op))[0]
+        return self._gbtrs(self._lu, self._l, self._u, b, self._pivots, trans="NTH".index(op))[0]
 
     def logabsdet(self) -> Any:
-        return np.log(np.abs(self._lu[self._structure.l + self._structure.u])).sum()
+        return np.log(np.abs(self._lu[self._l + self._u])).sum()
 
-    def _require_nonsingular(self, p: Any) -> None:
-        """The probe, in units in which rows of any scale weigh the same."""
-        structure, sizes = self._structure, np.abs(p)
-        rows = np.max([np.roll(one, r - structure.u) for r, one in enumerate(sizes)], axis=0)[:, None]
-        z = (rows * direction(structure.n)).astype(p.dtype)
-        y = self.solve(z, "N")
+
+class Checked(Verified):
+    """The band of M, its factors and the scales."""
+
+    def __init__(self, layout: BandLayout, m: Any, scales: Any) -> None:
+        self._layout = layout
+        super().__init__(NAME, np.asfortranarray(m), BandLU(layout, m), scales)
+        self._gbmv = scipy.linalg.get_blas_funcs("gbmv", (m,))
+        self._require_nonsingular()
+
+    def _residual(self, b: Any, x: Any, op: str) -> Any:
+        n, l, u = self._layout.height, self._layout.l, self._layout.u
+        if n <= l + u:  # SciPy's gbmv refuses bands wider than the matrix
+            return b - Banded(l, u, n).apply(self._m, x, op)
+        r = np.empty_like(x, order="F")
+        for j in range(x.shape[1]):
+            r[:, j] = self._gbmv(n, n, l, u, -1, self._m, x[:, j], beta=1, y=b[:, j], trans="NTH".index(op))
+        return r
+
+    def _norm(self, transposed: bool) -> float:
+        size = np.abs(self._m)
+        return float((size if transposed else self._layout.by_rows(size)).sum(0).max())
+
+    def _require_nonsingular(self) -> None:
+        """The probe."""
+        z = direction(self._layout.height).astype(self._m.dtype)
+        y = self._factor.solve(z, "N")
 
         def load(r: Any) -> float:
-            return float((np.abs(r) / rows).sum())
+            return float(np.abs(r).sum())
 
         def size(x: Any) -> float:
-            return load(structure.apply(sizes, np.abs(x), "N"))
+            return float(self._size("T")) * load(x)
 
         def look() -> tuple[float, float]:
-            again, one, two = second_look(z, y, lambda x: structure.apply(p, x, "N"), lambda r: self.solve(r, "N"), size, load)
+            again, one, two = second_look(z, y, lambda x: -self._residual(np.zeros_like(x), x, "N"), lambda r: self._factor.solve(r, "N"), size, load)
             return again, max(one, two)
 
-        require_nonsingular(NAME, size(y) / load(z), float(np.finfo(p.dtype).eps), look)
+        require_nonsingular(NAME, size(y) / load(z), self._eps, look)

@@ -7,17 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import alike, conj, numpy_dtype, real, transpose
-from ldiv.equilibration import SCALINGS
+from ldiv.arrays import alike, conj, numpy_dtype, transpose
+from ldiv.backward_error import Verified
+from ldiv.equilibration import SCALINGS, are_alike
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.probe import direction, require_nonsingular, second_look
 from ldiv.rule import Array, Tree, frontend_of, insist, namespace, traced
+from ldiv.singularity import singular_state, under
 from ldiv.solver import Factor
 from ldiv.structure import Structure
 from ldiv.structures.composed import Composed, is_dense
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
-from ldiv.structures.symmetric import Symmetric, largest, refuse_asymmetry
+from ldiv.structures.symmetric import Symmetric, pair_scales, refuse_asymmetry
 
 RANK = 20
 ON_HOST = False
@@ -49,14 +51,21 @@ def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Fact
     a = structure.todense(p)
     if isinstance(structure, Symmetric):
         whole = structure.base.todense(p)
-        refuse_asymmetry(2 * largest(whole - a), largest(whole), numpy_dtype(a), structure.op)
-    return nonsingular(a, Cholesky(a) if assume_a == "pos" else LU(a))
+        refuse_asymmetry(2 * namespace(a).abs(whole - a), pair_scales(whole), numpy_dtype(a), structure.op)
+    a, scales = _equilibrated(a)
+    return Checked(a, nonsingular(a, Cholesky(a) if assume_a == "pos" else LU(a)), scales)
 
 
 def factor_carefully(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
-    """Of entries that differ much partial pivoting takes the wrong ones: rows and columns are scaled first."""
-    a, r, c = _equilibrated(structure.todense(p))
-    return Scaled(nonsingular(a, LU(a)), r, c)
+    """Where entries grow by partial pivoting: orthogonal transformations let none grow."""
+    a, scales = _equilibrated(structure.todense(p))
+    try:
+        with under("raise"):
+            return Checked(a, nonsingular(a, QR(a)), scales, last=True)
+    except SingularMatrixError:
+        if singular_state() == "raise":
+            raise
+    return factor(symbolic, structure, p, assume_a)  # a matrix that is singular has the factors that partial pivoting finds, or none
 
 
 def nonsingular(a: Array, factored: Factor) -> Factor:
@@ -85,15 +94,47 @@ def nonsingular(a: Array, factored: Factor) -> Factor:
     return factored
 
 
-def _equilibrated(a: Array) -> tuple[Array, Array, Array]:
-    """(R A C, r, c), as in `ldiv.equilibration`, powers of two, for all matrices of a batch at once."""
+def _equilibrated(a: Array) -> tuple[Array, tuple[Array, Array] | None]:
+    """(R A C, (r, c)), as in `ldiv.equilibration`, for all matrices of a batch at once; (A, None) where nothing needs scaling.
+
+    A zero row stays zero.
+    """
     xp = namespace(a)
-    r, c = (xp.ones_like(real(a[..., :, 0])) for _ in "rc")
-    for _ in range(SCALINGS):
+
+    def sizes(r: Array, c: Array) -> Array:
         size = xp.abs(r[..., :, None] * a * c[..., None, :])
-        rows, cols = xp.max(size, axis=-1), xp.max(size, axis=-2)
+        return _maxima(size)
+
+    def going(state: tuple[Array, ...]) -> Array:
+        return _differ(*state[2:4]) & (state[4] < SCALINGS)
+
+    def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
+        r, c, rows, cols, count = state
         r, c = r * _inverse_root(rows), c * _inverse_root(cols)
-    return r[..., :, None] * a * c[..., None, :], r, c
+        return r, c, *sizes(r, c), count + 1
+
+    rows, cols = _maxima(xp.abs(a))
+    if not traced(a) and not bool(_differ(rows, cols)):
+        return a, None
+    one = xp.ones_like(rows)
+    r, c, *_ = frontend_of(a).loop(going, step, (one, one, rows, cols, xp.zeros_like(one[..., :1]).sum()))
+    return r[..., :, None] * a * c[..., None, :], (r, c)
+
+
+def _maxima(size: Array) -> tuple[Array, Array]:
+    """The largest entries of all rows, and of all columns."""
+    if type(size) is np.ndarray:
+        return size.max(-1), size.max(-2)
+    xp = namespace(size)
+    return xp.max(size, axis=-1), xp.max(size, axis=-2)
+
+
+def _differ(rows: Array, cols: Array) -> Array:
+    """Is some matrix not balanced, of those without a row or column of zeros?"""
+    xp = namespace(rows)
+    every = xp.concat([rows, cols], axis=-1)
+    least, most = (every.min(-1), every.max(-1)) if xp is np else (xp.min(every, axis=-1), xp.max(every, axis=-1))
+    return ((least > 0) & ~are_alike(least, most)).any()
 
 
 def _inverse_root(x: Array) -> Array:
@@ -101,20 +142,26 @@ def _inverse_root(x: Array) -> Array:
     return 2 ** xp.round(-0.5 * xp.log2(xp.where(x > 0, x, xp.ones_like(x))))
 
 
-class Scaled(Factor):
-    """A = R^-1 M C^-1 for a factored M, R and C diagonal."""
+class Checked(Verified):
+    """A dense M, its factor and the scales."""
 
-    def __init__(self, m: Factor, r: Array, c: Array) -> None:
-        self._m, self._r, self._c = m, r, c
-        self.nbytes = m.nbytes + r.nbytes + c.nbytes
+    def __init__(self, m: Array, factor: Factor, scales: tuple[Array, Array] | None, last: bool = False) -> None:
+        super().__init__(NAME, m, factor, scales, last)
+        self._product = frontend_of(m).product
 
-    def solve(self, b: Array, op: str) -> Array:
-        before, after = (self._r, self._c) if op == "N" else (self._c, self._r)
-        return after[..., None] * self._m.solve(before[..., None] * b, op)
+    def _residual(self, b: Array, x: Array, op: str) -> Array:
+        if op == "N":
+            return b - self._product(self._m, x)
+        if op == "T":
+            return b - self._product(transpose(self._m), x)
+        return b - conj(self._product(transpose(self._m), conj(x)))
 
-    def logabsdet(self) -> Array:
-        xp = namespace(self._r)
-        return self._m.logabsdet() - xp.sum(xp.log(self._r) + xp.log(self._c), axis=-1)
+    def _norm(self, transposed: bool) -> Array:
+        xp = namespace(self._m)
+        size = xp.abs(self._m)
+        if type(size) is np.ndarray and size.ndim == 2:
+            return float(size.sum(-2 if transposed else -1).max())
+        return xp.max(xp.sum(size, axis=-2 if transposed else -1), axis=-1)[..., None, None]
 
 
 class LU(Factor):
@@ -159,3 +206,33 @@ class Cholesky(Factor):
     def logabsdet(self) -> Array:
         xp = namespace(self._l)
         return 2 * xp.sum(xp.log(xp.real(xp.linalg.diagonal(self._l))), axis=-1)
+
+
+class QR(Factor):
+    """A = Q R with orthonormal Q."""
+
+    def __init__(self, a: Array) -> None:
+        xp = namespace(a)
+        self._q, self._r = xp.linalg.qr(a)
+        self._diagonal = xp.linalg.diagonal(self._r)
+        self.nbytes = self._q.nbytes + self._r.nbytes
+        # |r_jj| / |a_j| is the sine of the angle between a column and those before it
+        enough = a.shape[-1] * float(np.finfo(numpy_dtype(a)).eps) * xp.linalg.vector_norm(a, axis=-2)
+        insist((xp.abs(self._diagonal) > enough).all(), lambda: SingularMatrixError(NAME, "a column that depends on the others"))
+
+    def solve(self, b: Array, op: str) -> Array:
+        if op == "T":
+            return conj(self.solve(conj(b), "H"))
+        frontend, r = frontend_of(b), self._r
+        b = namespace(b).astype(b, r.dtype)
+        if op == "H":
+            return frontend.product(self._q, frontend.solve_triangular(conj(transpose(r)), b, True))
+        return frontend.solve_triangular(r, frontend.product(conj(transpose(self._q)), b), False)
+
+    def logabsdet(self) -> Array:
+        xp = namespace(self._r)
+        return xp.sum(xp.log(xp.abs(self._diagonal)), axis=-1)
+
+    def slogdet(self) -> tuple[Array, Array]:
+        xp = namespace(self._r)
+        return xp.linalg.slogdet(self._q)[0] * xp.prod(self._diagonal / xp.abs(self._diagonal), axis=-1), self.logabsdet()

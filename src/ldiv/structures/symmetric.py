@@ -101,8 +101,24 @@ class Symmetric(Structure):
         mirror = np.conj(mirror) if self.op == "H" else mirror
         if np.array_equal(slots, mirror):
             return slots
-        refuse_asymmetry(np.abs(slots - mirror).max(axis=-1), np.abs(slots).max(axis=-1), slots.dtype, self.op)
+        refuse_asymmetry(np.abs(slots - mirror), self._slot_scales(slots), slots.dtype, self.op)
         return (slots + mirror) / 2
+
+    def _slot_scales(self, slots: Any) -> Any:
+        """What `pair_scales` is for a dense matrix, of the pairs that have slots."""
+        roots, size = np.zeros((*slots.shape[:-1], self.shape[0]), np.abs(slots).dtype), np.sqrt(np.abs(slots))
+        for lines in (self.pattern.indices, self.pattern.columns):
+            np.maximum.at(roots, (..., lines), size)
+        return roots[..., self.pattern.indices] * roots[..., self.pattern.columns]
+
+
+def pair_scales(a: Array) -> Array:
+    """For each a_ij the geometric mean of what is largest in row or column i, and in row or column j: of its own scale, not that of A."""
+    xp, size = namespace(a), namespace(a).abs(a)
+    if 0 in a.shape[-2:]:
+        return size
+    roots = xp.sqrt(xp.maximum(xp.max(size, axis=-1), xp.max(size, axis=-2)))
+    return roots[..., :, None] * roots[..., None, :]
 
 
 def largest(a: Array) -> Array:
@@ -112,7 +128,7 @@ def largest(a: Array) -> Array:
 
 
 def refuse_asymmetry(defect: Any, scale: Any, dtype: Any, op: str) -> None:
-    """For each matrix: rounding, and the steps of finite differences, are forgiven; a broken promise is not."""
+    """For each pair of entries, or matrix: rounding, and the steps of finite differences, are forgiven; a broken promise is not."""
     mirror = "conjugate transpose" if op == "H" else "transpose"
     tolerance = float(np.finfo(dtype).eps) ** 0.25
     insist((defect <= tolerance * scale).all(), lambda *seen: NotSymmetricError(_worst(*seen), mirror), defect, scale)
