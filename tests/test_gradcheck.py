@@ -250,7 +250,7 @@ def test_what_is_refused():
         positive_definite(-P)
     with pytest.raises(TypeError, match="duplicates"):
         symmetric(SPARSE)
-    with pytest.raises(TypeError, match="a square array, or a SparseArray, got list"):
+    with pytest.raises(TypeError, match="A: expected a NumPy, PyTorch or JAX array, got list"):
         symmetric([[1.0]])
     with pytest.raises(TypeError, match=r"a square array, or a SparseArray, got Tensor \(7, 3\)"):
         hermitian(T)

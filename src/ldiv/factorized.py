@@ -28,7 +28,7 @@ def factorized(A: Any, *, assume_a: str = "gen", method: str = "auto") -> Factor
 
         F = factorized(A);    F.solve(b) = F(b) = A^-1 b,    F.logabsdet() = log |det A|
 
-    Arguments, dtypes, errors as in `solve`. The factorization is held as long as the result lives, whatever the cache limit. It is
+    Arguments, dtypes, errors as in `solve`. The factorization is held as long as the result lives. It is
     that of the values that A has now: they are copied, and writing to the arrays of A later changes nothing.
     `F.solve` is differentiable in A and b like `solve`; `F.logabsdet()` in A, d log|det A| = Re tr(A^-1 dA).
     Cost: 1 factorization now; each solve is a solve. The derivative of logabsdet takes n solves, in blocks.

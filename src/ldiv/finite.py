@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.errors import overflowed
+from ldiv.holder import Holder, holding, owner
 from ldiv.rule import Array, Rule, Tree, asnumpy, host_values, insist, leaves, namespace, rebuild, traced
 
 
@@ -48,8 +49,9 @@ def _not_finite(name: str) -> ValueError:
 
 
 def evaluated(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
-    """The outputs of a kernel, finite unless the rule says that they need not be."""
-    with np.errstate(all="ignore"):  # what overflows is seen in what comes out
+    """The outputs of a kernel, finite unless the rule says that they need not be; what it factors lives as long as it runs, at least."""
+    keeper = owner()
+    with np.errstate(all="ignore"), holding(Holder() if keeper is None else keeper):  # what overflows is seen in what comes out
         out = rule.kernel(*rebuild(rule.core, flat))
     if not (rule.may_overflow or rule.sees_overflow):
         for y in out:

@@ -83,7 +83,7 @@ class Estimated(ArrayHolder):
         return max(map(of, self._matrices()), default=0.0)
 
     def inverse_norm(self) -> float:
-        """|A^-1|_1, by solves with the factor that is remembered."""
+        """|A^-1|_1, by solves with the factor, which it holds."""
 
         def of(p: Tree) -> float:
             views = (self.structure, self.structure.H)

@@ -4,7 +4,7 @@
     optimistix.Newton(rtol, atol, linear_solver=ldiv.lineax.Solver(sparsity=pattern))
 
 lineax differentiates `linear_solve` itself, by solves with A and A^T; here are the solves. They run on the host, where the
-factorization is remembered: one for the value, its tangents, its cotangents, and every step that keeps the matrix.
+factorization is kept in a bounded store: one for the value, its tangents, its cotangents, and every step that keeps the matrix.
 
 Errors are lineax's: a solve that ldiv refuses (singular, a broken promise, NaN) gives NaN and `RESULTS.singular`, which
 `linear_solve` raises, or returns where `throw=False`: so adaptive steps can be rejected and tried again.

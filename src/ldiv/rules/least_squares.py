@@ -5,7 +5,7 @@
 C = 0: X minimizes |A X - B|, and R is the residual.   B = 0: R is the shortest of all R with A^H R = C.
 tangent      K (dR, dX) = (dB - dA X, dC - dA^H R)
 cotangent    K (B_bar, C_bar) = (R_bar, X_bar);   A_bar = -B_bar X^H - R C_bar^H
-cost         1 QR, remembered; each direction 2 triangular solves and 4 products
+cost         1 QR, which the derivatives find again; each direction 2 triangular solves and 4 products
 reference    Bjorck, Numerical Methods for Least Squares Problems (1996), section 1.1
 """
 

@@ -1,4 +1,4 @@
-"""Products, multiples, Kronecker products and Gram matrices: S^-1 b by solves with the parts, whose factorizations are remembered."""
+"""Products, multiples, Kronecker products and Gram matrices: S^-1 b by solves with the parts, whose factorizations the call holds."""
 
 from __future__ import annotations
 
