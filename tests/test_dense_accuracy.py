@@ -1,4 +1,4 @@
-"""Dense and banded solutions are backward stable, whatever the scaling and however entries grow by partial pivoting; and promises are kept locally."""
+"""Dense and banded solutions are backward stable, whatever the scaling and the growth of entries; promises are kept locally."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ldiv
-from ldiv.solver import factorization, engines
+from ldiv.solver import engines, factorization
 from ldiv.structure import view_dense
 from ldiv.structures.dense import dense
 
@@ -90,7 +90,9 @@ def test_torch(dtype: str) -> None:
             assert backward_error(a, last, b) <= tol
             adjoint = ldiv.solve(a, b, trans="H")
             expected = -adjoint @ last.conj().T
-            np.testing.assert_allclose(A.grad.numpy().reshape(-1, *a.shape)[-1], expected, rtol=0, atol=1e4 * np.finfo(dtype).eps * np.abs(expected).max())
+            np.testing.assert_allclose(
+                A.grad.numpy().reshape(-1, *a.shape)[-1], expected, rtol=0, atol=1e4 * np.finfo(dtype).eps * np.abs(expected).max()
+            )
 
 
 def test_jax() -> None:

@@ -89,7 +89,7 @@ class Verified(Factor):
         if not self._limits.tiny < size < self._limits.max * self._eps:
             return False
         r = self._residual(b, x, op)
-        return float(np.vdot(r, r).real) * len(x) <= (REFINED * self._eps * self._size(op)) ** 2 * size
+        return bool(float(np.vdot(r, r).real) * len(x) <= (REFINED * self._eps * self._size(op)) ** 2 * size)
 
     def _size(self, op: str) -> Array:
         """|op(M)|."""

@@ -1,4 +1,4 @@
-"""(A - sigma B)^-1 on the host, by whatever engine factors it; its factor lives as long as the call that holds it, and so serves the derivative too."""
+"""(A - sigma B)^-1 on the host, by whatever engine factors it; its factor lives with the call, and so serves the derivative."""
 
 from __future__ import annotations
 

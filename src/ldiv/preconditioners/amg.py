@@ -1,6 +1,7 @@
 """M = one V-cycle of algebraic multigrid by pyamg: the number of iterations hardly grows with the size of an elliptic problem.
 
-The hierarchy is built once for a set of values and lives as long as whoever solves with it; a cycle costs a few products with the matrix. Runs on the host.
+The hierarchy is built once for a set of values, and lives as long as whoever solves with it; a cycle costs a few products with the
+matrix. Runs on the host.
 Reference: Vanek, Mandel and Brezina, Computing 56 (1996), smoothed aggregation; Bell, Olson and Schroder, JOSS 7 (2022), pyamg.
 """
 

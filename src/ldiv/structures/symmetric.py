@@ -108,7 +108,8 @@ class Symmetric(Structure):
         """What `pair_scales` is for a dense matrix, of the pairs that have slots."""
         roots, size = np.zeros((*slots.shape[:-1], self.shape[0]), np.abs(slots).dtype), np.sqrt(np.abs(slots))
         for lines in (self.pattern.indices, self.pattern.columns):
-            np.maximum.at(roots, (..., lines), size)
+            at: Any = (..., lines)
+            np.maximum.at(roots, at, size)
         return roots[..., self.pattern.indices] * roots[..., self.pattern.columns]
 
 
