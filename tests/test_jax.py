@@ -306,7 +306,7 @@ def triangle(v, b):
 
 ERRORS = {
     "sparse singular": (sparse_solve, 0.0, "the matrix is singular to working precision"),
-    "dense zero pivot": (dense_solve, 0.0, "a pivot that is exactly zero"),
+    "dense zero pivot": (dense_solve, 0.0, "(a pivot that is exactly zero|a column that depends on the others)"),
     "dense singular": (lambda v, b: ldiv.solve(jnp.arange(36.0).reshape(6, 6) * v[0] + 0.1, b), 1.0, "the matrix is singular"),
     "triangle": (triangle, 1.0, "a zero on the diagonal of the triangle"),
     "diagonal": (partial(ones, assume_a="diagonal"), 0.0, "a zero on the diagonal"),
