@@ -50,8 +50,10 @@ def _not_finite(name: str) -> ValueError:
 
 def evaluated(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
     """The outputs of a kernel, finite unless the rule says that they need not be; what it factors lives as long as it runs, at least."""
-    keeper = owner()
-    with np.errstate(all="ignore"), holding(Holder() if keeper is None else keeper):  # what overflows is seen in what comes out
+    if owner() is None:
+        with holding(Holder()):
+            return evaluated(rule, flat)
+    with np.errstate(all="ignore"):  # what overflows is seen in what comes out
         out = rule.kernel(*rebuild(rule.core, flat))
     if not (rule.may_overflow or rule.sees_overflow):
         for y in out:
