@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ldiv import analyses
 from ldiv.finite import require_finite, total
-from ldiv.holder import owner, store
+from ldiv.holder import TracedHolder, owner, store
 from ldiv.rule import Array, host_values
 from ldiv.validate import require_int
 
@@ -87,6 +87,17 @@ def remembered(key: Key, values: tuple[Array, ...], make: Callable[[], tuple[Any
     if (keeper := owner()) is not None:
         keeper.keep(found)
     return found.factor
+
+
+def in_trace(key: Key, values: tuple[Array, ...], make: Callable[[], Any]) -> Any:
+    """The factor of values that come later: one that was handed on, which was looked at when it was made, or that of `make()`."""
+
+    def looked_at() -> Any:
+        require_finite("A", *values)
+        return make()
+
+    keeper = owner()
+    return keeper.factor(key, values, looked_at) if isinstance(keeper, TracedHolder) else looked_at()
 
 
 def fingerprint(values: Array) -> Hashable:

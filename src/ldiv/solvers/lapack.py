@@ -50,13 +50,13 @@ def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Fact
     if isinstance(structure, Symmetric):
         whole = structure.base.todense(p)
         refuse_asymmetry(2 * largest(whole - a), largest(whole), numpy_dtype(a), structure.op)
-    return nonsingular(a, Cholesky(a) if assume_a == "pos" else LU(a))
+    return nonsingular(a, cholesky(a) if assume_a == "pos" else lu(a))
 
 
 def factor_carefully(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
     """Of entries that differ much partial pivoting takes the wrong ones: rows and columns are scaled first."""
     a, r, c = _equilibrated(structure.todense(p))
-    return Scaled(nonsingular(a, LU(a)), r, c)
+    return Scaled(nonsingular(a, lu(a)), r, c)
 
 
 def nonsingular(a: Array, factored: Factor) -> Factor:
@@ -117,38 +117,55 @@ class Scaled(Factor):
         return self._m.logabsdet() - xp.sum(xp.log(self._r) + xp.log(self._c), axis=-1)
 
 
+def lu(a: Array) -> LU:
+    """The factors; all pivots are different from zero."""
+    factored = LU(*frontend_of(a).lu_factor(a))
+    insist((factored.diagonal != 0).all(), lambda: SingularMatrixError(NAME, "a pivot that is exactly zero"))
+    return factored
+
+
 class LU(Factor):
     """P A = L U with partial pivoting."""
 
-    def __init__(self, a: Array) -> None:
-        self._linalg = frontend_of(a)
-        self._lu, self._pivots = self._linalg.lu_factor(a)
-        self._diagonal = namespace(a).linalg.diagonal(self._lu)
-        self.nbytes = self._lu.nbytes + self._pivots.nbytes
-        insist((self._diagonal != 0).all(), lambda: SingularMatrixError(NAME, "a pivot that is exactly zero"))
+    core = (2, 1)
+
+    def __init__(self, lu: Array, pivots: Array) -> None:
+        self._linalg = frontend_of(lu)
+        self.arrays = self._lu, self._pivots = lu, pivots
+        self.diagonal = namespace(lu).linalg.diagonal(lu)
+        self.nbytes = lu.nbytes + pivots.nbytes
 
     def solve(self, b: Array, op: str) -> Array:
         return self._linalg.lu_solve(self._lu, self._pivots, b, op)
 
     def logabsdet(self) -> Array:
         xp = namespace(self._lu)
-        return xp.sum(xp.log(xp.abs(self._diagonal)), axis=-1)
+        return xp.sum(xp.log(xp.abs(self.diagonal)), axis=-1)
 
     def slogdet(self) -> tuple[Array, Array]:
         """(det A / |det A|, log |det A|), of shape (*batch,)."""
         xp = namespace(self._lu)
-        turns = xp.prod(self._diagonal / xp.abs(self._diagonal), axis=-1)
+        turns = xp.prod(self.diagonal / xp.abs(self.diagonal), axis=-1)
         return turns * xp.astype(self._linalg.sign_of_rows(self._pivots), turns.dtype), self.logabsdet()
+
+
+def cholesky(a: Array) -> Cholesky:
+    """The factor of a matrix that must be positive definite."""
+    l, definite = frontend_of(a).cholesky(a)
+    insist(definite, lambda: NotPositiveDefiniteError(NAME, "a leading minor that is not positive"))
+    return Cholesky(l)
 
 
 class Cholesky(Factor):
     """A = L L^H; the four views of A are A itself or its conjugate."""
 
-    def __init__(self, a: Array) -> None:
-        self._linalg = frontend_of(a)
-        self._l, definite = self._linalg.cholesky(a)
-        self.nbytes = self._l.nbytes
-        insist(definite, lambda: NotPositiveDefiniteError(NAME, "a leading minor that is not positive"))
+    core = (2,)
+
+    def __init__(self, l: Array) -> None:
+        self._linalg = frontend_of(l)
+        self._l = l
+        self.arrays = (l,)
+        self.nbytes = l.nbytes
 
     def solve(self, b: Array, op: str) -> Array:
         if op == "T":
