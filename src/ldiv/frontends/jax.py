@@ -61,15 +61,19 @@ def _kernel(*args: Array, rule: Rule, given: Given, asked: bool) -> list[Array]:
 
 
 def _traced_kernel(*args: Array, rule: Rule, given: Given, asked: bool) -> list[Array]:
-    out, keeper = _held_kernel(*args, rule=rule, given=given)
-    return [*out, *keeper.made] if asked else list(out)
+    out, keeper = _held_kernel(*args, rule=rule, given=given, asked=asked)
+    return [*out, *keeper.made] if asked else out
 
 
-def _held_kernel(*args: Array, rule: Rule, given: Given) -> tuple[tuple[Array, ...], TracedHolder]:
+def _held_kernel(*args: Array, rule: Rule, given: Given, asked: bool) -> tuple[list[Array], TracedHolder]:
+    """Nobody looks again at factors that are handed on: what is made of outputs beside them waits until all checks are passed."""
     flat, held = _own(rule, args)
     keeper = TracedHolder(flat, given, held)
-    with _checking(), holding(keeper):
-        return evaluated(rule, list(flat)), keeper
+    with _checking() as waiting, holding(keeper):
+        out = list(evaluated(rule, list(flat)))
+        if asked:
+            waiting += out
+    return waiting or out, keeper
 
 
 def _own(rule: Rule, args: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
@@ -95,7 +99,7 @@ def _known_outputs(rule: Rule, given: Given, specs: Specs) -> Outputs:
     factors: list[TracedFactor] = []
 
     def run(*args: Array) -> Any:
-        out, keeper = _held_kernel(*args, rule=rule, given=given)
+        out, keeper = _held_kernel(*args, rule=rule, given=given, asked=False)
         factors[:] = keeper.factors[len(given) :]
         return out, keeper.made
 
@@ -318,12 +322,16 @@ def insist(ok: Array, error: Callable[..., Exception], *numbers: Array) -> None:
 
 
 @contextmanager
-def _checking() -> Iterator[None]:
-    """All that the kernel inside insists on, asked at its end; only where something is wrong is the host called."""
+def _checking() -> Iterator[list[Array]]:
+    """All that the kernel inside insists on, asked at its end; only where something is wrong is the host called.
+
+    The arrays that the list is filled with become, in it, arrays that are there once all is found right.
+    """
     checks: list[Check] = []
+    waiting: list[Array] = []
     token = _checks.set(checks)
     try:
-        yield
+        yield waiting
     finally:
         _checks.reset(token)
     if not checks:
@@ -337,8 +345,11 @@ def _checking() -> Iterator[None]:
                 report(error(*host[start : start + len(numbers[i])]))
         return ()
 
-    every = [x for some in (oks, *numbers) for x in some]
-    jax.lax.cond(jnp.stack(oks).all(), lambda *_: (), lambda *x: tuple(host_p.bind(*x, f=refuse, specs=())), *every)
+    def ask(*seen: Any) -> list[Array]:
+        host_p.bind(*seen, f=refuse, specs=())
+        return jax.lax.optimization_barrier(waiting)
+
+    waiting[:] = jax.lax.cond(jnp.stack(oks).all(), lambda *_: waiting, ask, *[x for some in (oks, *numbers) for x in some])
 
 
 def _host_lowering(ctx: Any, *args: Any, f: Callable[..., Any], specs: Specs) -> Any:
