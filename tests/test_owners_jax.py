@@ -112,7 +112,8 @@ def test_what_is_handed_on_was_looked_at_once():
     program = gradient.lower(DENSE, ONES)
     assert program.as_text().count("@xla_ffi_python_cpu_callback") == 2
     compiled = program.compile()
-    for bad, message in ((0 * DENSE, "a pivot that is exactly zero"), (DENSE.at[0].set(DENSE[1]), "singular"), (DENSE * jnp.nan, "A: expected finite")):
+    twice = DENSE.at[0].set(DENSE[1])
+    for bad, message in ((0 * DENSE, "a pivot that is exactly zero"), (twice, "singular"), (DENSE * jnp.nan, "A: expected finite")):
         with pytest.raises(jax.errors.JaxRuntimeError, match=message):
             jax.block_until_ready(compiled(bad, ONES))
     with ldiv.errstate(singular="ignore"):

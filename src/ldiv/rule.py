@@ -18,6 +18,7 @@ and the dense kernels lu_factor, lu_solve, cholesky and solve_triangular. A fram
 
     traced(x)                 do the values of x come later, when the trace is run?
     insist(ok, error, *xs)    in a trace: raise error(*xs), of numbers on the host, in the call that runs it, unless ok
+    either(ok, f, g)          f() where ok, else g(), tuples of arrays, by computing only one of them; g() will do for both
     device(x)                 where engines find the values of x
     loop(going, body, state)  while going(state): state = body(state), for a tuple of arrays
     tell(f, *xs)              call f with the values of xs when they are there
@@ -217,6 +218,7 @@ def _complete(frontend: ModuleType) -> ModuleType:
     vars(frontend).setdefault("loop", _loop)
     vars(frontend).setdefault("tell", lambda f, *xs: f(*xs))
     vars(frontend).setdefault("vmap", _vmap)
+    vars(frontend).setdefault("either", lambda ok, f, g: g())
     vars(frontend).setdefault("call", lambda f, *xs: f(*xs))
     vars(frontend).setdefault("constant", lambda x: x)
     vars(frontend).setdefault("signature", lambda x: None)

@@ -345,9 +345,9 @@ def _checking() -> Iterator[list[Array]]:
                 report(error(*host[start : start + len(numbers[i])]))
         return ()
 
-    def ask(*seen: Any) -> list[Array]:
+    def ask(*seen: Any) -> Any:
         host_p.bind(*seen, f=refuse, specs=())
-        return jax.lax.optimization_barrier(waiting)
+        return jax.lax.optimization_barrier(waiting)  # the same arrays in both branches need not wait
 
     waiting[:] = jax.lax.cond(jnp.stack(oks).all(), lambda *_: waiting, ask, *[x for some in (oks, *numbers) for x in some])
 
@@ -369,6 +369,10 @@ host_p = Primitive("ldiv_host")
 host_p.multiple_results = True
 host_p.def_abstract_eval(lambda *_, f, specs: [jax.core.ShapedArray(*spec) for spec in specs])
 mlir.register_lowering(host_p, _host_lowering, cacheable=False)
+
+
+def either(ok: Array, f: Callable[[], Any], g: Callable[[], Any]) -> Any:
+    return jax.lax.cond(ok, f, g)
 
 
 def loop(going: Callable[[Any], Array], body: Callable[[Any], Any], state: tuple[Array, ...]) -> Any:
