@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.errors import SingularMatrixError
-from ldiv.rule import Array, traced
+from ldiv.rule import Array, frontend_of, traced
 from ldiv.singularity import doubt
 
 SUSPICIOUS = 1e-4  # growth * eps from which a second look is taken
@@ -38,7 +38,9 @@ def direction(n: int) -> np.ndarray[Any, Any]:
 def require_nonsingular(engine: str, growth: Any, eps: float, look: Callable[[], tuple[Any, Any]], strict: bool = False) -> None:
     """Raise SingularMatrixError unless the growth is calm, or a second look finds (growth, contraction) that are small; `strict` always looks."""
     calm, again, contraction = (growth * eps < SUSPICIOUS) & (not strict), growth, growth * 0
-    if traced(growth) or (not calm and growth * eps < HOPELESS):  # in a trace suspicion comes too late for asking
+    if traced(growth):
+        again, contraction = frontend_of(growth).either(calm, lambda: (again, contraction), look)
+    elif not calm and growth * eps < HOPELESS:
         again, contraction = look()
     certain = calm | ((growth * eps < HOPELESS) & (again * eps < HOPELESS) & (contraction < CONTRACTS))  # NaN is not
     doubt(certain, partial(_singular, engine, eps), growth, again, contraction)

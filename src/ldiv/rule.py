@@ -18,6 +18,7 @@ and the dense kernels lu_factor, lu_solve, cholesky and solve_triangular. A fram
 
     traced(x)                 do the values of x come later, when the trace is run?
     insist(ok, error, *xs)    in a trace: raise error(*xs), of numbers on the host, in the call that runs it, unless ok
+    either(ok, f, g)          f() where ok, else g(), tuples of arrays, by computing only one of them; g() will do for both
     device(x)                 where engines find the values of x
     product(a, x)             a @ x with the rounding of its dtype, whatever a device would rather do
     loop(going, body, state)  while going(state): state = body(state), for a tuple of arrays
@@ -221,6 +222,7 @@ def _complete(frontend: ModuleType) -> ModuleType:
     vars(frontend).setdefault("product", lambda a, x: namespace(a).matmul(a, x))
     vars(frontend).setdefault("tell", lambda f, *xs: f(*xs))
     vars(frontend).setdefault("vmap", _vmap)
+    vars(frontend).setdefault("either", lambda ok, f, g: g())
     vars(frontend).setdefault("call", lambda f, *xs: f(*xs))
     vars(frontend).setdefault("constant", lambda x: x)
     vars(frontend).setdefault("signature", lambda x: None)

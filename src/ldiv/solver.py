@@ -34,7 +34,7 @@ from ldiv.analyses import analysed
 from ldiv.arrays import alike, batch_of, broadcast, conj, device_of, fold, numpy_dtype, real, unfold
 from ldiv.errors import EngineError, overflowed
 from ldiv.escalation import Attempt, Escalating
-from ldiv.factor_cache import Key, counts, remembered
+from ldiv.factor_cache import Key, counts, in_trace, remembered
 from ldiv.finite import all_finite, require_finite
 from ldiv.holder import Holder, holding, owner
 from ldiv.options import Options
@@ -44,9 +44,16 @@ from ldiv.structure import Structure
 
 
 class Factor(ABC):
-    """A factored matrix."""
+    """A factored matrix. If `arrays` are all that it is made of, `remake(*arrays)` is the factor, and `core` says how many axes are their own."""
 
     nbytes: int = 0
+    arrays: tuple[Array, ...] = ()
+    core: tuple[int, ...] = ()
+
+    @property
+    def remake(self) -> Callable[..., Factor]:
+        """The factor of its arrays, given one by one; compared by content."""
+        return type(self)
 
     @abstractmethod
     def solve(self, b: Array, op: str) -> Array:
@@ -256,12 +263,15 @@ def factored(links: Chain, structure: Structure, p: Tree, assume_a: str, key: Ke
     def make() -> tuple[Escalating, tuple[Array, ...]]:
         own = _owned(structure, p)
         attempts, witnesses = ([a for engine in some for a in _attempts(engine, structure, own, assume_a)] for some in links)
-        is_later = traced(values[0])  # doubts come later than this call
-        return Escalating(attempts[:1] if is_later else attempts, () if is_later else witnesses), tuple(leaves(structure.read(own)))
+        return Escalating(attempts, witnesses), tuple(leaves(structure.read(own)))
 
     values = tuple(leaves(structure.read(p)))
+    if traced(values[0]):  # doubts come later than this call
+        engine, first = next(_attempts(links.engines[0], structure, p, assume_a))
+        key = _key(links, structure, assume_a, values) if key is None else key
+        return Escalating([Attempt(engine, partial(in_trace, key, values, first))])
     # Finite values are asked for here, not in the public layer: under a transformation only the engine sees numbers.
-    if not links.engines[0].REMEMBERED or traced(values[0]):
+    if not links.engines[0].REMEMBERED:
         require_finite("A", *values)
         return make()[0]
     factor: Escalating = remembered(_key(links, structure, assume_a, values) if key is None else key, values, make)
@@ -276,8 +286,7 @@ def _key(links: Chain, structure: Structure, assume_a: str, values: Sequence[Arr
 
 def _owned(structure: Structure, p: Tree) -> Tree:
     """Copies that live as long as the factor, which whoever holds the originals cannot change."""
-    flat = leaves(p)
-    return p if traced(flat[0]) else rebuild(structure.core, [namespace(leaf).asarray(leaf, copy=True) for leaf in flat])
+    return rebuild(structure.core, [namespace(leaf).asarray(leaf, copy=True) for leaf in leaves(p)])
 
 
 def _attempts(engine: ModuleType, structure: Structure, p: Tree, assume_a: str) -> Iterator[Attempt]:

@@ -2,16 +2,18 @@
 
 JAX transposes a map of complex numbers without conjugating it, so a cotangent of JAX is the conjugate of ours: `_pullback` is
 the one place that translates. A rule is staged whole and becomes its kernel when it is compiled; until then every
-transformation sees the rule. On the host only NumPy runs: a callback that calls JAX again can wait for itself forever.
+transformation sees the rule. A factor that is made of arrays is an output of the rule, beside its own, where a derivative asks
+for it, and an argument of the rules that the derivative binds: a loop over solves saves it, instead of factoring again.
+On the host only NumPy runs: a callback that calls JAX again can wait for itself forever.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +24,7 @@ from jax.interpreters import ad, batching, mlir
 from ldiv import rule as rules
 from ldiv.errors import got, report
 from ldiv.finite import derivative, evaluated
-from ldiv.holder import holding, owner, store
+from ldiv.holder import TracedFactor, TracedHolder, holding, owner, store
 from ldiv.rule import Array, Rule, leaves, rebuild
 
 Specs = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
@@ -33,7 +35,9 @@ def owns(x: object) -> bool:
 
 
 def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
-    return tuple(rule_p.bind(*(_alike(flat) if any(map(traced, flat)) else flat), rule=rule))
+    given, held = keeper.known_of(flat) if isinstance(keeper := owner(), TracedHolder) else ((), [])
+    flat = [*flat, *held]
+    return tuple(rule_p.bind(*(_alike(flat) if any(map(traced, flat)) else flat), rule=rule, given=given, asked=False))
 
 
 def _alike(flat: list[Array]) -> list[Array]:
@@ -43,28 +47,70 @@ def _alike(flat: list[Array]) -> list[Array]:
     return [jax.lax.pcast(x, tuple(every - own), to="varying") if every - own else x for x, own in zip(flat, axes, strict=True)]
 
 
-# -- a rule: y = kernel(x) --------------------------------------------------------------------------------------------------------
+# -- a rule: (x, factors given) -> y, and where `asked` the arrays of the factors that its kernel makes -------------------------------
+
+Given = tuple[TracedFactor, ...]
 
 
-def _kernel(*flat: Array, rule: Rule) -> list[Array]:
+def _kernel(*args: Array, rule: Rule, given: Given, asked: bool) -> list[Array]:
     """Under the store: a rule is a static parameter, which cannot own the factors that its derivatives need."""
+    if given or asked:  # a program that was staged, and is run one operation at a time
+        return list(jax.jit(partial(_traced_kernel, rule=rule, given=given, asked=asked))(*args))
     with holding(store if (keeper := owner()) is None else keeper):
-        return list(evaluated(rule, list(flat)))
+        return list(evaluated(rule, list(args)))
 
 
-def _traced_kernel(*flat: Array, rule: Rule) -> list[Array]:
-    with _checking():
-        return _kernel(*flat, rule=rule)
+def _traced_kernel(*args: Array, rule: Rule, given: Given, asked: bool) -> list[Array]:
+    out, keeper = _held_kernel(*args, rule=rule, given=given, asked=asked)
+    return [*out, *keeper.made] if asked else out
+
+
+def _held_kernel(*args: Array, rule: Rule, given: Given, asked: bool) -> tuple[list[Array], TracedHolder]:
+    """Nobody looks again at factors that are handed on: what is made of outputs beside them waits until all checks are passed."""
+    flat, held = _own(rule, args)
+    keeper = TracedHolder(flat, given, held)
+    with _checking() as waiting, holding(keeper):
+        out = list(evaluated(rule, list(flat)))
+        if asked:
+            waiting += out
+    return waiting or out, keeper
+
+
+def _own(rule: Rule, args: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+    """The arguments of the rule, and the arrays of factors after them."""
+    count = len(leaves(rule.core))
+    return args[:count], args[count:]
+
+
+class Outputs(NamedTuple):
+    """The outputs of a kernel, the factors that it makes, and their arrays."""
+
+    own: list[Any]
+    factors: Given
+    made: list[Any]
+
+
+def _outputs(rule: Rule, given: Given, args: Sequence[Any]) -> Outputs:
+    return _known_outputs(rule, given, tuple((x.shape, x.dtype) for x in args))
 
 
 @lru_cache(maxsize=256)
-def _out_specs(rule: Rule, specs: Specs) -> list[Any]:
-    arrays = (jax.ShapeDtypeStruct(*spec) for spec in specs)
-    return [jax.core.ShapedArray(y.shape, y.dtype) for y in jax.eval_shape(partial(_traced_kernel, rule=rule), *arrays)]
+def _known_outputs(rule: Rule, given: Given, specs: Specs) -> Outputs:
+    factors: list[TracedFactor] = []
+
+    def run(*args: Array) -> Any:
+        out, keeper = _held_kernel(*args, rule=rule, given=given, asked=False)
+        factors[:] = keeper.factors[len(given) :]
+        return out, keeper.made
+
+    found = jax.eval_shape(run, *(jax.ShapeDtypeStruct(*spec) for spec in specs))
+    own, made = ([jax.core.ShapedArray(y.shape, y.dtype) for y in some] for some in found)
+    return Outputs(own, tuple(factors), made)
 
 
-def _abstract(*avals: Any, rule: Rule) -> list[Any]:
-    out = _out_specs(rule, tuple((x.shape, x.dtype) for x in avals))
+def _abstract(*avals: Any, rule: Rule, given: Given, asked: bool) -> list[Any]:
+    outputs = _outputs(rule, given, avals)
+    out = outputs.own + outputs.made * asked
     x = avals[0]
     if x.mat.empty:
         return out
@@ -76,11 +122,22 @@ def _smooth(rule: Rule, out: Sequence[Any]) -> tuple[bool, ...]:
     return rule.differentiable or (True,) * len(out)
 
 
-def _jvp(primals: Sequence[Array], tangents: Sequence[Any], *, rule: Rule) -> tuple[list[Array], list[Any]]:
-    out = rule_p.bind(*primals, rule=rule)
-    moving = tuple(type(t) is not ad.Zero for t in tangents)
-    moved = iter(tangent_p.bind(*(t for t, m in zip(tangents, moving, strict=True) if m), *primals, *out, rule=rule, moving=moving))
-    return out, [next(moved) if s else _zero(y) for y, s in zip(out, _smooth(rule, out), strict=True)]
+def _jvp(primals: Sequence[Array], tangents: Sequence[Any], *, rule: Rule, given: Given, asked: bool) -> tuple[list[Array], list[Any]]:
+    (flat, held), (dx, _) = _own(rule, primals), _own(rule, tangents)
+    outputs = _outputs(rule, given, primals) if asked or _staged(primals) else Outputs([], (), [])
+    every = rule_p.bind(*primals, rule=rule, given=given, asked=bool(outputs.made))
+    out, made = (every[: len(outputs.own)], every[len(outputs.own) :]) if outputs.made else (every, [])
+    moving = tuple(type(t) is not ad.Zero for t in dx)
+    along = [t for t, m in zip(dx, moving, strict=True) if m]
+    given = (*given, *outputs.factors)
+    moved = iter(tangent_p.bind(*along, *flat, *out, *held, *made, rule=rule, moving=moving, given=given))
+    dy = [next(moved) if s else _zero(y) for y, s in zip(out, _smooth(rule, out), strict=True)]
+    return (every, [*dy, *map(_zero, made)]) if asked else (out, dy)
+
+
+def _staged(xs: Sequence[Any]) -> bool:
+    """Is a program being written, in which nothing is found again in a store? There a constant is a tracer, too."""
+    return any(map(traced, xs)) and traced(jnp.zeros(()))
 
 
 def _zero(x: Any) -> Any:
@@ -88,13 +145,17 @@ def _zero(x: Any) -> Any:
     return ad.Zero(jax.typeof(x).to_tangent_aval())
 
 
-def _batch(args: Sequence[Array], dims: Sequence[int | None], *, rule: Rule) -> tuple[list[Array], list[int]]:
-    """A batch is one more leading axis, before the batch axes that are there already."""
-    cores = leaves(rule.core)
+def _batch(args: Sequence[Array], dims: Sequence[int | None], *, rule: Rule, given: Given, asked: bool) -> tuple[list[Array], list[int | None]]:
+    """A batch is one more leading axis, before the batch axes that are there already; of a factor, if what it is of has one."""
+    cores = [*leaves(rule.core), *(c for factor in given for c in factor.core)]
     depth = max(x.ndim - c - (d is not None) for x, c, d in zip(args, cores, dims, strict=True))
     moved = [x if d is None else _lead(x, d, c, depth) for x, c, d in zip(args, cores, dims, strict=True)]
-    out = rule_p.bind(*moved, rule=rule)
-    return out, [0] * len(out)
+    out = rule_p.bind(*moved, rule=rule, given=given, asked=asked)
+    if not asked:
+        return out, [0] * len(out)
+    outputs = _outputs(rule, given, moved)
+    of_factors = [None if all(dims[i] is None for i in f.places) else 0 for f in outputs.factors for _ in f.core]
+    return out, [*[0] * len(outputs.own), *of_factors]
 
 
 def _lead(x: Array, dim: int, core: int, depth: int) -> Array:
@@ -102,14 +163,21 @@ def _lead(x: Array, dim: int, core: int, depth: int) -> Array:
     return jnp.reshape(x, (x.shape[0], *(1,) * (depth - (x.ndim - 1 - core)), *x.shape[1:]))
 
 
-def _transpose(cotangents: Sequence[Any], *args: Any, rule: Rule) -> list[Any]:
+def _transpose(cotangents: Sequence[Any], *args: Any, rule: Rule, given: Given, asked: bool) -> list[Any]:
     """Where a rule is linear its cotangents need no value of what they belong to, so that a shape stands in for it."""
-    need = [ad.is_undefined_primal(x) for x in args]
-    flat = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) if n else x for x, n in zip(args, need, strict=True)]
+    own, held = _own(rule, args)
+    need = [ad.is_undefined_primal(x) for x in own]
+    flat = [jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) if n else x for x, n in zip(own, need, strict=True)]
     try:
-        return _pullback(rule, need, cotangents, [None] * len(cotangents), flat)
+        with _holding_given(flat, given, held):
+            return [*_pullback(rule, need, cotangents, [None] * len(cotangents), flat), *(None for _ in held)]
     except (TypeError, AttributeError) as error:
         raise TypeError(got("transpose", f"arguments in which {type(rule).__name__} is linear", str(need), "Differentiate it instead.")) from error
+
+
+def _holding_given(flat: Sequence[Any], given: Given, held: Sequence[Any]) -> AbstractContextManager[None]:
+    """Within, rules of these arguments are given the factors that are known."""
+    return holding(TracedHolder(flat, given, held)) if given else nullcontext()
 
 
 def _pullback(rule: Rule, need: list[bool], cotangents: Sequence[Any], out: Sequence[Any], flat: Sequence[Any]) -> list[Any]:
@@ -145,16 +213,18 @@ mlir.register_lowering(rule_p, mlir.lower_fun(_traced_kernel, multiple_results=T
 # -- its tangent map: (dx, x, y) -> dy, linear in dx; `moving` says which x have a dx ----------------------------------------------
 
 
-def _split(args: Sequence[Any], moving: tuple[bool, ...]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
-    k = sum(moving)
-    return args[:k], args[k : k + len(moving)], args[k + len(moving) :]
+def _split(args: Sequence[Any], moving: tuple[bool, ...], given: Given) -> tuple[Sequence[Any], ...]:
+    """dx, x, y, and the arrays of factors."""
+    k, end = sum(moving), len(args) - sum(len(factor.core) for factor in given)
+    return args[:k], args[k : k + len(moving)], args[k + len(moving) : end], args[end:]
 
 
-def _tangent(*args: Array, rule: Rule, moving: tuple[bool, ...]) -> list[Array]:
-    dx, flat, out = _split(args, moving)
-    given = iter(dx)
-    tangents = rebuild(rule.core, [next(given) if m else None for m in moving])
-    moved = derivative(rule, rule.jvp, tangents, tuple(out), *rebuild(rule.core, flat))
+def _tangent(*args: Array, rule: Rule, moving: tuple[bool, ...], given: Given) -> list[Array]:
+    dx, flat, out, held = _split(args, moving, given)
+    along = iter(dx)
+    tangents = rebuild(rule.core, [next(along) if m else None for m in moving])
+    with _holding_given(flat, given, held):
+        moved = derivative(rule, rule.jvp, tangents, tuple(out), *rebuild(rule.core, flat))
     return [
         jnp.zeros_like(y) if dy is None else jnp.broadcast_to(_cast(dy, y), y.shape)
         for dy, y, smooth in zip(moved, out, _smooth(rule, out), strict=True)
@@ -162,30 +232,32 @@ def _tangent(*args: Array, rule: Rule, moving: tuple[bool, ...]) -> list[Array]:
     ]
 
 
-def _tangent_abstract(*avals: Any, rule: Rule, moving: tuple[bool, ...]) -> list[Any]:
-    out = _split(avals, moving)[2]
+def _tangent_abstract(*avals: Any, rule: Rule, moving: tuple[bool, ...], given: Given) -> list[Any]:
+    out = _split(avals, moving, given)[2]
     return [y.to_tangent_aval() for y, smooth in zip(out, _smooth(rule, out), strict=True) if smooth]
 
 
-def _tangent_jvp(primals: Sequence[Array], tangents: Sequence[Any], **static: Any) -> Any:
-    """The second order: the rule's jvp is made of rules, so JAX differentiates it; what does not move is held."""
-    moves = [type(t) is not ad.Zero for t in tangents]
+def _tangent_jvp(primals: Sequence[Array], tangents: Sequence[Any], *, given: Given, **static: Any) -> Any:
+    """The second order: the rule's jvp is made of rules, so JAX differentiates it; what does not move is held, as factors are."""
+    end = len(primals) - sum(len(factor.core) for factor in given)
+    moves = [type(t) is not ad.Zero and i < end for i, t in enumerate(tangents)]
 
     def f(*moved: Array) -> list[Array]:
-        given = iter(moved)
-        return _tangent(*(next(given) if m else x for x, m in zip(primals, moves, strict=True)), **static)
+        rest = iter(moved)
+        return _tangent(*(next(rest) if m else x for x, m in zip(primals, moves, strict=True)), given=given, **static)
 
     at, along = ([x for x, m in zip(xs, moves, strict=True) if m] for xs in (primals, tangents))
     return jax.jvp(f, at, along)
 
 
-def _tangent_transpose(cotangents: Sequence[Any], *args: Any, rule: Rule, moving: tuple[bool, ...]) -> list[Any]:
-    dx, flat, out = _split(args, moving)
+def _tangent_transpose(cotangents: Sequence[Any], *args: Any, rule: Rule, moving: tuple[bool, ...], given: Given) -> list[Any]:
+    dx, flat, out, held = _split(args, moving, given)
     unknown = iter(map(ad.is_undefined_primal, dx))
-    given = iter(cotangents)
-    bars = [next(given) if smooth else _zero(y) for y, smooth in zip(out, _smooth(rule, out), strict=True)]
-    grads = _pullback(rule, [m and next(unknown) for m in moving], bars, out, flat)
-    return [g for g, m in zip(grads, moving, strict=True) if m] + [None] * (len(flat) + len(out))
+    rest = iter(cotangents)
+    bars = [next(rest) if smooth else _zero(y) for y, smooth in zip(out, _smooth(rule, out), strict=True)]
+    with _holding_given(flat, given, held):
+        grads = _pullback(rule, [m and next(unknown) for m in moving], bars, out, flat)
+    return [g for g, m in zip(grads, moving, strict=True) if m] + [None] * (len(flat) + len(out) + len(held))
 
 
 def _tangent_batch(args: Sequence[Array], dims: Sequence[int | None], **static: Any) -> tuple[list[Array], list[int]]:
@@ -250,12 +322,16 @@ def insist(ok: Array, error: Callable[..., Exception], *numbers: Array) -> None:
 
 
 @contextmanager
-def _checking() -> Iterator[None]:
-    """All that the kernel inside insists on, asked at its end; only where something is wrong is the host called."""
+def _checking() -> Iterator[list[Array]]:
+    """All that the kernel inside insists on, asked at its end; only where something is wrong is the host called.
+
+    The arrays that the list is filled with become, in it, arrays that are there once all is found right.
+    """
     checks: list[Check] = []
+    waiting: list[Array] = []
     token = _checks.set(checks)
     try:
-        yield
+        yield waiting
     finally:
         _checks.reset(token)
     if not checks:
@@ -269,8 +345,11 @@ def _checking() -> Iterator[None]:
                 report(error(*host[start : start + len(numbers[i])]))
         return ()
 
-    every = [x for some in (oks, *numbers) for x in some]
-    jax.lax.cond(jnp.stack(oks).all(), lambda *_: (), lambda *x: tuple(host_p.bind(*x, f=refuse, specs=())), *every)
+    def ask(*seen: Any) -> Any:
+        host_p.bind(*seen, f=refuse, specs=())
+        return jax.lax.optimization_barrier(waiting)  # the same arrays in both branches need not wait
+
+    waiting[:] = jax.lax.cond(jnp.stack(oks).all(), lambda *_: waiting, ask, *[x for some in (oks, *numbers) for x in some])
 
 
 def _host_lowering(ctx: Any, *args: Any, f: Callable[..., Any], specs: Specs) -> Any:
@@ -296,6 +375,10 @@ def product(a: Array, x: Array) -> Array:
     return jnp.matmul(a, x, precision="highest")
 
 
+def either(ok: Array, f: Callable[[], Any], g: Callable[[], Any]) -> Any:
+    return jax.lax.cond(ok, f, g)
+
+
 def loop(going: Callable[[Any], Array], body: Callable[[Any], Any], state: tuple[Array, ...]) -> Any:
     """A loop of JAX in a trace; outside, one of Python, which need not be compiled."""
     if any(map(traced, state)):
@@ -306,10 +389,10 @@ def loop(going: Callable[[Any], Array], body: Callable[[Any], Any], state: tuple
 
 
 def _checked(body: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """What a step insists on is asked within the step: its values do not leave the loop."""
+    """What a step insists on is asked within the step, and the factors that it makes are its own: its values do not leave the loop."""
 
     def step(state: Any) -> Any:
-        with _checking():
+        with _checking(), holding(store):
             return body(state)
 
     return step

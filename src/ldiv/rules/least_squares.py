@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ldiv.arrays import adjoint, device_of
-from ldiv.factor_cache import Key, remembered
+from ldiv.factor_cache import Key, in_trace, remembered
 from ldiv.finite import require_finite
 from ldiv.rule import Array, Rule, Tree, bind, frontend_of, namespace, traced
 from ldiv.rules.full_rank import require_full_rank
@@ -63,13 +64,25 @@ def _bound(rule: LeastSquares, a: Array, b: Array | None, c: Array | None, r: Ar
     return bind(rule, a, r * 0 if b is None else b, x * 0 if c is None else c)
 
 
+def _qr(a: Array) -> _QR:
+    """The factors, if the columns are independent."""
+    q, t = namespace(a).linalg.qr(a)
+    require_full_rank(t)
+    return _QR(q, t)
+
+
 class _QR:
     """A = Q T."""
 
-    def __init__(self, a: Array) -> None:
-        self.q, self.t = namespace(a).linalg.qr(a)
-        require_full_rank(self.t)
-        self.nbytes = self.q.nbytes + self.t.nbytes
+    core = (2, 2)
+
+    def __init__(self, q: Array, t: Array) -> None:
+        self.arrays = self.q, self.t = q, t
+        self.nbytes = q.nbytes + t.nbytes
+
+    @property
+    def remake(self) -> type[_QR]:
+        return _QR
 
     def solve(self, b: Array, op: str) -> Array:
         """T^-1 b, or T^-H b."""
@@ -79,11 +92,15 @@ class _QR:
 
 def _factored(a: Array) -> _QR:
     """The factors of these values, now or earlier."""
-    if traced(a) or 0 in a.shape:
+    if 0 in a.shape:
         require_finite("A", a)
-        return _QR(a)
+        return _qr(a)
     key = Key((__name__, singular_state(), namespace(a), a.dtype, device_of(a)))
-    found: _QR = remembered(key, (a,), lambda: (_QR(a), (namespace(a).asarray(a, copy=True),)))
+    found: _QR
+    if traced(a):
+        found = in_trace(key, (a,), partial(_qr, a))
+    else:
+        found = remembered(key, (a,), lambda: (_qr(a), (namespace(a).asarray(a, copy=True),)))
     return found
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -53,7 +55,7 @@ def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Fact
         whole = structure.base.todense(p)
         refuse_asymmetry(2 * namespace(a).abs(whole - a), pair_scales(whole), numpy_dtype(a), structure.op)
     a, scales = _equilibrated(a)
-    return Checked(a, nonsingular(a, Cholesky(a) if assume_a == "pos" else LU(a)), scales)
+    return Checked(a, nonsingular(a, cholesky(a) if assume_a == "pos" else lu(a)), scales)
 
 
 def factor_carefully(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
@@ -148,6 +150,13 @@ class Checked(Verified):
     def __init__(self, m: Array, factor: Factor, scales: tuple[Array, Array] | None, last: bool = False) -> None:
         super().__init__(NAME, m, factor, scales, last)
         self._product = frontend_of(m).product
+        if factor.arrays:
+            self.arrays = (m, *factor.arrays, *(scales or ()))
+            self.core = (2, *factor.core, *((1, 1) if scales else ()))
+
+    @property
+    def remake(self) -> Callable[..., Factor]:
+        return CheckedOf(self._factor.remake, len(self._factor.arrays))
 
     def _residual(self, b: Array, x: Array, op: str) -> Array:
         if op == "N":
@@ -164,38 +173,67 @@ class Checked(Verified):
         return xp.max(xp.sum(size, axis=-2 if transposed else -1), axis=-1)[..., None, None]
 
 
+@dataclass(frozen=True)
+class CheckedOf:
+    """Makes a checked factor of its arrays: the matrix, those of its factor, and the scales if there are any."""
+
+    factor: Callable[..., Factor]
+    count: int
+
+    def __call__(self, m: Array, *arrays: Array) -> Checked:
+        own, scales = arrays[: self.count], arrays[self.count :]
+        return Checked(m, self.factor(*own), (scales[0], scales[1]) if scales else None)
+
+
+def lu(a: Array) -> LU:
+    """The factors; all pivots are different from zero."""
+    factored = LU(*frontend_of(a).lu_factor(a))
+    insist((factored.diagonal != 0).all(), lambda: SingularMatrixError(NAME, "a pivot that is exactly zero"))
+    return factored
+
+
 class LU(Factor):
     """P A = L U with partial pivoting."""
 
-    def __init__(self, a: Array) -> None:
-        self._linalg = frontend_of(a)
-        self._lu, self._pivots = self._linalg.lu_factor(a)
-        self._diagonal = namespace(a).linalg.diagonal(self._lu)
-        self.nbytes = self._lu.nbytes + self._pivots.nbytes
-        insist((self._diagonal != 0).all(), lambda: SingularMatrixError(NAME, "a pivot that is exactly zero"))
+    core = (2, 1)
+
+    def __init__(self, lu: Array, pivots: Array) -> None:
+        self._linalg = frontend_of(lu)
+        self.arrays = self._lu, self._pivots = lu, pivots
+        self.diagonal = namespace(lu).linalg.diagonal(lu)
+        self.nbytes = lu.nbytes + pivots.nbytes
 
     def solve(self, b: Array, op: str) -> Array:
         return self._linalg.lu_solve(self._lu, self._pivots, b, op)
 
     def logabsdet(self) -> Array:
         xp = namespace(self._lu)
-        return xp.sum(xp.log(xp.abs(self._diagonal)), axis=-1)
+        return xp.sum(xp.log(xp.abs(self.diagonal)), axis=-1)
 
     def slogdet(self) -> tuple[Array, Array]:
         """(det A / |det A|, log |det A|), of shape (*batch,)."""
         xp = namespace(self._lu)
-        turns = xp.prod(self._diagonal / xp.abs(self._diagonal), axis=-1)
+        turns = xp.prod(self.diagonal / xp.abs(self.diagonal), axis=-1)
         return turns * xp.astype(self._linalg.sign_of_rows(self._pivots), turns.dtype), self.logabsdet()
+
+
+def cholesky(a: Array) -> Cholesky:
+    """The factor of a matrix that must be positive definite."""
+    l, definite = frontend_of(a).cholesky(a)
+    insist(definite, lambda: NotPositiveDefiniteError(NAME, "a leading minor that is not positive"))
+    return Cholesky(l)
 
 
 class Cholesky(Factor):
     """A = L L^H; the four views of A are A itself or its conjugate."""
 
-    def __init__(self, a: Array) -> None:
-        self._linalg = frontend_of(a)
-        self._l, definite = self._linalg.cholesky(a)
-        self.nbytes = self._l.nbytes
-        insist(definite, lambda: NotPositiveDefiniteError(NAME, "a leading minor that is not positive"))
+    core = (2,)
+
+    def __init__(self, l: Array) -> None:
+        self._linalg = frontend_of(l)
+        self._l = l
+        self.arrays = (l,)
+        self.nbytes = l.nbytes
 
     def solve(self, b: Array, op: str) -> Array:
         if op == "T":
