@@ -66,9 +66,10 @@ def _kernel(rule: Rule, flat: Sequence[Array]) -> tuple[Array, ...]:
     """On plain arrays, no derivative in sight."""
     with torch._C.DisableTorchFunction() if torch._C._len_torch_function_stack() else nullcontext():  # a mode of the user's is for what he calls
         outputs = evaluated(rule, [x.detach() if x.requires_grad else x for x in flat])
-    if forward_ad._current_level < 0:
+    if not any([y._is_view() for y in outputs]):  # noqa: C419
         return outputs
-    return tuple(y.clone() if y._is_view() else y for y in outputs)  # torch cannot give tangents to several views of one array
+    # torch lets nobody write to a view that a Function returns, and cannot give tangents to several views of one array.
+    return tuple(y if not y._is_view() else y.detach() if forward_ad._current_level < 0 else y.clone() for y in outputs)
 
 
 def _derivative(rule: Rule, f: Callable[..., Any], *given: Any) -> Any:
