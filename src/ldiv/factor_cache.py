@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Hashable
 from cmath import isfinite
+from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
 import numpy as np
