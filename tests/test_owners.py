@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import ldiv
+from ldiv import mkl
 
 torch = pytest.importorskip("torch")
 N = 36
@@ -184,3 +185,20 @@ def test_nothing_is_kept_where_nobody_differentiates(matrix):
         ldiv.solve(matrix(k), np.ones(matrix(k).shape[0]))
     assert ldiv.cache_info().factorizations == 5
     assert ldiv.cache_info().entries == 0
+
+
+@pytest.mark.parametrize("method", ["superlu", "pardiso"])
+def test_a_loop_analyses_once(method, monkeypatch):
+    """However many steps there are: counted where PARDISO opens a handle, too."""
+    if method not in ldiv.explain(sparse(VALUES)).answers or "needs MKL" in ldiv.explain(sparse(VALUES)).answers[method]:
+        pytest.skip("MKL is not installed: pip install ldiv[mkl]")
+    opened, begin = [], mkl.Analysis.__init__
+    monkeypatch.setattr(mkl.Analysis, "__init__", lambda self, *args, **options: opened.append(1) or begin(self, *args, **options))
+    grid = five_points(8)
+    values, b = torch.from_numpy(grid.data), torch.ones(64, dtype=torch.float64)
+    for k in range(60):
+        v = ((1 + k) * values).requires_grad_()
+        ldiv.solve(ldiv.csc_array((v, grid.indices, grid.indptr), shape=grid.shape), b, method=method).sum().backward()
+    assert ldiv.cache_info().analyses == 1
+    assert ldiv.cache_info().factorizations == 60
+    assert len(opened) == (method == "pardiso")
