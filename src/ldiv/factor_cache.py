@@ -9,7 +9,6 @@ recently used factors within a bound in bytes.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Hashable
 from math import isfinite
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 
 from ldiv import analyses
 from ldiv.finite import require_finite, total
+from ldiv.forking import lock
 from ldiv.holder import owner, store
 from ldiv.rule import Array, host_values
 from ldiv.validate import require_int
@@ -53,7 +53,7 @@ class _Living(weakref.ref[Factored]):
     key: Hashable
 
 
-_lock = threading.RLock()
+_lock = lock()
 _living: dict[Hashable, list[_Living]] = {}
 counts = {"analyses": 0, "factorizations": 0, "hits": 0, "solves": 0}
 

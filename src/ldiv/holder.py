@@ -7,10 +7,11 @@ what is made or found meanwhile is kept by it, and goes with it. Where nobody ho
 from __future__ import annotations
 
 import os
-import threading
 from collections import OrderedDict
 from contextvars import ContextVar, Token
 from typing import Any, Protocol
+
+from ldiv.forking import lock
 
 
 class Owner(Protocol):
@@ -50,7 +51,7 @@ class Store:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._held = 0
-        self._lock = threading.RLock()
+        self._lock = lock()
         self._kept: OrderedDict[int, Any] = OrderedDict()
 
     def keep(self, thing: Any) -> None:
