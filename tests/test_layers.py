@@ -13,7 +13,7 @@ from ldiv import eigenproblem, rule, solver
 
 SRC = Path(ldiv.__file__).parent
 LINE = (
-    "errors holder rule singularity arrays pattern validate",
+    "errors forking holder rule singularity arrays pattern validate",
     "structure",
     "structures",
     "analyses factor_cache finite scaling journal escalation options progress assembled",

@@ -6,11 +6,11 @@ as no factor needs it.
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from ldiv.forking import lock
 from ldiv.holder import PHYSICAL
 from ldiv.structure import Structure
 
@@ -18,7 +18,7 @@ RECENT = 16
 ENTRIES = PHYSICAL // 8 // 500  # of all patterns together: orderings, index sets and an analysis take some 500 bytes an entry
 
 _recent: OrderedDict[tuple[str, Structure], tuple[Any]] = OrderedDict()
-_lock = threading.RLock()
+_lock = lock()
 
 
 def analysed(engine: str, structure: Structure, analyze: Callable[[], Any]) -> Any:
@@ -26,7 +26,7 @@ def analysed(engine: str, structure: Structure, analyze: Callable[[], Any]) -> A
     key = (engine, structure)
     if (known := _used(key)) is not None:
         return known[0]
-    with structure.memo("analysis", threading.RLock):  # other patterns need not wait
+    with structure.memo("analysis", lock):  # other patterns need not wait
         made = known if (known := _used(key)) is not None else (analyze(),)
         _keep(key, made)
         return made[0]

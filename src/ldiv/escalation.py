@@ -8,12 +8,12 @@ doubted (an empty row, a pivot that is not positive where all must be) is raised
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from typing import Any, NamedTuple, TypeVar
 
 from ldiv.errors import EngineError, SingularMatrixError
+from ldiv.forking import lock
 from ldiv.rule import Array
 from ldiv.singularity import singular_state, under
 
@@ -33,7 +33,7 @@ class Escalating:
     def __init__(self, attempts: Sequence[Attempt], witnesses: Sequence[Attempt] = ()) -> None:
         self._attempts, self._witnesses = attempts, witnesses
         self._made: list[Any] = []  # that of the attempt that stands, at its place; None at those that gave up
-        self._lock = threading.RLock()
+        self._lock = lock()
         self.gave_up: dict[str, str] = {}  # engine: what it found
         self._ask(lambda factor: None)
 

@@ -9,7 +9,6 @@ recently used factors within a bound in bytes.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from cmath import isfinite
 from collections.abc import Callable, Hashable
@@ -19,6 +18,7 @@ import numpy as np
 
 from ldiv import analyses
 from ldiv.finite import require_finite
+from ldiv.forking import lock
 from ldiv.holder import TracedHolder, owner, store
 from ldiv.rule import Array, host_values
 from ldiv.validate import require_int
@@ -56,7 +56,7 @@ class _Living(weakref.ref[Factored]):
     key: Hashable
 
 
-_lock = threading.RLock()
+_lock = lock()
 _living: dict[Hashable, list[_Living]] = {}
 counts = {"analyses": 0, "factorizations": 0, "hits": 0, "solves": 0}
 

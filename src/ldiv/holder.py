@@ -9,11 +9,12 @@ In a trace a factor made of arrays is more outputs of the rule that made it, and
 from __future__ import annotations
 
 import os
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextvars import ContextVar, Token
 from typing import Any, NamedTuple, Protocol
+
+from ldiv.forking import lock
 
 
 class Owner(Protocol):
@@ -53,7 +54,7 @@ class Store:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._held = 0
-        self._lock = threading.RLock()
+        self._lock = lock()
         self._kept: OrderedDict[int, Any] = OrderedDict()
 
     def keep(self, thing: Any) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import threading
 import weakref
 from collections import deque
 from contextlib import suppress
@@ -21,6 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from ldiv import forking
+from ldiv.forking import lock
 
 Values = np.ndarray[Any, Any]
 
@@ -54,6 +56,7 @@ def path() -> Path | None:
 def library() -> ctypes.CDLL:
     """MKL, with 32-bit indices and one OpenMP: that of the process if it has one, since a second one would crash it."""
     mkl = ctypes.CDLL(str(path()))
+    forking.release_openmp_of(str(path()))
     if mkl.MKL_Set_Interface_Layer(LP64) != LP64:
         raise RuntimeError("MKL was loaded with 64-bit integers before; PARDISO is called here with 32 bits. Unset MKL_INTERFACE_LAYER.")
     if "MKL_THREADING_LAYER" not in os.environ:
@@ -86,7 +89,7 @@ class Analysis:
         self._places = places
         self._free = list(range(places, 0, -1))
         self._dead: deque[int] = deque()
-        self._lock = threading.RLock()
+        self._lock = lock()
         self._handle = np.zeros(64, np.int64)
         self.iparm = _parameters(self._single, pivots, match is not None, boldly)
         self.iparm[20] = self._mtype != KINDS["her"][1]  # pivots may be 2 x 2; MKL 2026.2 writes out of bounds with those of complex Hermitian

@@ -11,13 +11,13 @@ structures it is made of. Structures are frozen, hashable and compared by conten
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ldiv.arrays import batch_of, broadcast, conj, fold, spread, transpose
+from ldiv.forking import lock
 from ldiv.rule import Array, Rule, Tree, bind, leaves
 
 R = TypeVar("R")
@@ -116,7 +116,7 @@ class Structure(ABC):
         """What depends on the structure alone is made once and kept on it: index sets, orderings, symbolic factorizations."""
         kept: dict[Hashable, R] = self.__dict__.setdefault("_memo", {})
         if key not in kept:
-            with self.__dict__.setdefault("_memo_lock", threading.RLock()):
+            with self.__dict__.setdefault("_memo_lock", lock()):
                 if key not in kept:
                     kept[key] = make()
         return kept[key]

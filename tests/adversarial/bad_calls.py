@@ -27,7 +27,7 @@ import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import ldiv
+from adversarial.case import Case, Wrong
 from ldiv import structures
 from ldiv.rule import asnumpy
 
@@ -690,6 +691,48 @@ def _child(framework: str, seed: int, size: int, skip: int, seconds: float) -> t
             end = f"hang: more than {seconds:.0f} s"
         out.seek(0)
         return [json.loads(line) for line in out if line.endswith("\n")], end
+
+
+# -- for the fuzzer: one call a case --------------------------------------------------------------------------------------------------------
+
+
+def cases(seed: int) -> Iterator[Case]:
+    """Endlessly: a call of each framework in turn."""
+    for number in itertools.count(seed * 1_000_000):
+        framework = FRAMEWORKS[number % len(FRAMEWORKS)]
+        label, _, chosen, _ = drawn(framework, number)
+        source = f"from adversarial.bad_calls import look\nlook({framework!r}, {number})  # {label}"
+        yield Case(f"{framework}, {label.partition(',')[0]}", len(chosen), partial(look, framework, number), partial(str, source))
+
+
+def drawn(framework: str, number: int) -> tuple[str, Call, list[str], bool]:
+    """The bad call of this number."""
+    if framework != "numpy":
+        importlib.import_module(framework)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what makes the arguments
+        return next(iter(Cases(framework, number)))
+
+
+def look(framework: str, number: int) -> str:
+    """Raise unless the call is right, or refused as it should be."""
+    label, call, chosen, harmless = drawn(framework, number)
+    limit_once()
+    expected = None
+    if harmless:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected = copy.deepcopy(numbers(made(VALID[framework][label.partition(",")[0]](converter(framework)))))
+    verdict = judged(label, call, chosen, expected)
+    ldiv.set_cache_limit(1 << 24)
+    if verdict:
+        raise Wrong(re.sub(r"\d+", "#", verdict[:60]), f"{label}: {verdict}")
+    return "harmless" if harmless else "allowed"
+
+
+@cache
+def limit_once() -> None:
+    limit_memory()
 
 
 def main() -> None:

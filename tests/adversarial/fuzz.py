@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from adversarial.case import Case, Wrong
 
-KINDS = ("solves",)
+KINDS = ("solves", "modes", "state", "bad_calls")
 PATIENCE = 120.0
 SHRINK = 5.0  # seconds spent on making a failing case smaller
 

@@ -8,7 +8,6 @@ Reference: Vanek, Mandel and Brezina, Computing 56 (1996), smoothed aggregation;
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import numpy as np
 from ldiv.arrays import batch_of, broadcast, numpy_dtype
 from ldiv.errors import EngineError, got
 from ldiv.factor_cache import Key, remembered
+from ldiv.forking import lock
 from ldiv.rule import Array, Tree, asnumpy, leaves, on_host, rebuild
 from ldiv.structure import VIEWS, Structure
 from ldiv.validate import require_float
@@ -128,7 +128,7 @@ class Multigrid(Structure):
         return self.matmul(p, np.eye(self.shape[0]))
 
 
-_drawing = threading.Lock()
+_drawing = lock()
 
 
 @contextmanager

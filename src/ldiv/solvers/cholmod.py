@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ldiv import forking
 from ldiv.errors import NotPositiveDefiniteError
 from ldiv.pattern import Pattern
 from ldiv.refined import Arrangement, Refined
@@ -56,8 +57,11 @@ def missing() -> str | None:
     return None
 
 
+@lru_cache(maxsize=1)
 def library() -> Any:
-    return import_module("sksparse.cholmod")
+    module = import_module("sksparse.cholmod")
+    forking.release_openmp_of(module.__file__)
+    return module
 
 
 def analyze(structure: Any) -> Symbolic:

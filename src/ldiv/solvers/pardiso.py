@@ -10,13 +10,13 @@ Reference: Schenk, Gärtner, Electron. Trans. Numer. Anal. 23 (2006); Duff, Kost
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
 
 from ldiv import mkl
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
+from ldiv.forking import lock
 from ldiv.pattern import Pattern
 from ldiv.refined import Arrangement, Refined
 from ldiv.rule import Tree
@@ -60,7 +60,7 @@ class Symbolic(Arrangement):
         self._readings: dict[bool, Reading] = {}
         self._analyses: dict[tuple[Key, str], list[mkl.Analysis]] = {}
         self._unmatched: dict[Key, bool] = {}
-        self._lock = threading.RLock()
+        self._lock = lock()
 
     def factor(self, slots: Any, positive: bool, carefully: bool) -> mkl.Place:
         """A factor without perturbed pivots, if one of the two analyses gives one; or L U, the large entries of these values matched."""

@@ -1,0 +1,73 @@
+"""A slice of what can happen to the state; `make fuzz KIND=state` goes on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import ldiv
+from adversarial import changes, lifetimes, processes, state
+from adversarial.case import Wrong
+from adversarial.fuzz import attempt
+
+QUICK = state.here()
+
+
+@pytest.mark.parametrize("name", sorted({name for _, name, _ in QUICK}))
+def test_changes_in_place(name: str) -> None:
+    checks = [check for check in QUICK if check[1] == name][:: 4 if name == "of_torch" else 1]
+    failed = {check: outcome for check in checks for outcome, is_fault in [attempt(state.case(check))] if is_fault}
+    assert not failed
+
+
+@pytest.mark.parametrize("check", state.of_threads(0), ids=str)
+def test_threads(check: state.Check) -> None:
+    assert attempt(state.case(check)) == ("right", False)
+
+
+APART: list[state.Check] = [
+    ("lifetimes", "of_loop", ("numpy, dense", 4, 10_000)),
+    ("lifetimes", "of_loop", ("torch, dense", 4, 2000)),
+    ("lifetimes", "of_loop", ("numpy, sparse", 5, 200)),
+    ("lifetimes", "of_loop", ("torch, sparse", 5, 200, True)),
+    ("lifetimes", "of_loop", ("new patterns", 6, 200)),
+    ("lifetimes", "of_loop", ("new shapes", 20, 1000)),
+    ("lifetimes", "of_exceptions", ("sparse", True)),
+    ("lifetimes", "of_exceptions", ("dense", False)),
+    ("lifetimes", "of_every_graph", ()),
+    ("lifetimes", "of_every_function", ("numpy",)),
+    ("lifetimes", "of_every_function", ("torch",)),
+    ("interrupts", "of_signals", ("lapack", 600, 3)),
+    ("interrupts", "of_signals", ("superlu", 80, 3)),
+    ("interrupts", "of_every_call", ("dense", 1, 23)),
+    ("interrupts", "of_every_call", ("sparse", 1, 23)),
+    ("processes", "of_fork", ("numpy", "auto")),
+    ("processes", "of_fork_under_threads", ()),
+    ("processes", "of_pool", ("fork", True, "numpy")),
+    ("processes", "of_executor", ("spawn", True, "numpy")),
+    ("processes", "of_loader", ("fork", True)),
+]
+
+
+@pytest.mark.parametrize("check", APART, ids=str)
+def test_in_a_process_of_its_own(check: state.Check) -> None:
+    outcome, is_fault = attempt(state.case(check))
+    assert not is_fault, outcome
+
+
+@pytest.mark.parametrize("engine", ["cholmod", "pardiso"])
+def test_forked_after_a_solve_by(engine: str) -> None:
+    """Both keep a team of OpenMP's threads, which a child does not have."""
+    if not ldiv.explain(ldiv.eye_array(3), assume_a="pos").answers[engine].startswith(("taken", "could")):
+        pytest.skip(f"{engine} is not installed")
+    assert processes.in_a_process("processes", "of_fork", "numpy", engine) == "right"
+
+
+def test_what_is_wrong_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = ldiv.factorized(np.eye(3))
+    with pytest.raises(Wrong, match="factors alive"):
+        lifetimes.require_nothing_alive("now")
+    del kept
+    monkeypatch.setitem(changes.KEPT, "factorized", lambda A: lambda b: ldiv.solve(A, b))
+    with pytest.raises(Wrong, match="after the values were changed"):
+        changes.of_kept("factorized", "banded")
