@@ -295,5 +295,6 @@ def _promised(a: Dense, assume_a: str) -> Dense:
         "pos": lambda a: (a + a.conj().T) / 2,
         "lower triangular": np.tril,
         "upper triangular": np.triu,
+        "diagonal": lambda a: np.diag(np.diag(a)),
     }
     return parts[assume_a](a)
