@@ -24,7 +24,7 @@ from ldiv.singularity import doubt
 from ldiv.solver import Factor
 
 REFINED = 4  # a backward error below this many eps needs no refinement
-ENOUGH = 1000  # a backward error above this many eps is for a more careful attempt
+ENOUGH = 100  # a backward error above this many eps is for a more careful attempt
 
 
 class Verified(Factor):

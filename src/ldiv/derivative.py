@@ -139,7 +139,12 @@ def _cotangent(v: Array, c: Any) -> Array:
             raise TypeError(got("pullback", "a cotangent like the value", shown(c), "It is an array of the same shape.")) from None
     require_numbers("pullback", c)
     frontend_of(v, c)
-    return c
+    return _of_dtype(v, c)
+
+
+def _of_dtype(x: Array, t: Array) -> Array:
+    """t in the dtype of x, unless that would drop an imaginary part, which is refused elsewhere."""
+    return t if t.dtype == x.dtype or (is_complex(t) and not is_complex(x)) else namespace(x).astype(t, x.dtype)
 
 
 def _tangents(arg: Any, tangent: Any) -> list[Array]:
@@ -154,7 +159,7 @@ def _tangents(arg: Any, tangent: Any) -> list[Array]:
         if tuple(t.shape) != tuple(x.shape):
             raise ValueError(got("a tangent in jvp", f"the shape {tuple(x.shape)} of its argument", str(tuple(t.shape)), "Pass None for zero."))
         _require_real("a tangent in jvp", t, "argument", x)
-    return flat_of(tangent)
+    return [_of_dtype(x, t) for x, t in zip(flat_of(arg), flat_of(tangent), strict=True)]
 
 
 def flat_of(arg: Any) -> list[Array]:

@@ -230,9 +230,10 @@ def posed(
     require_option("which", which, WHICH)
     require_option("method", method, ("auto", *engines()))
     require_option("on_degenerate", on_degenerate, ("raise", "warn", "drop"))
-    for name, value, low in (("ncv", ncv, k + 1), ("maxiter", maxiter, 1), ("guard", guard, 0)):
+    for name, value, low in (("ncv", ncv, k + 1), ("maxiter", maxiter, 1)):
         if value is not None:
             require_int(name, value, low)
+    guard = require_int("guard", guard, 0)
     shift = None if sigma is None else require_number("sigma", sigma)
     tol = require_number("tol", tol, 0)
     pA, pB = _of_one_precision(structure, pA, B, pB)
@@ -241,7 +242,7 @@ def posed(
         start, vector = as_block("v0", v0, n, leaves(pA)[0])
         if not vector or (is_complex(start) and not any(map(is_complex, (*leaves(pA), *leaves(pB))))):
             raise ValueError(got("v0", f"shape ({n},), real where A and M are", str(tuple(v0.shape)), "ldiv.lobpcg starts from a block."))
-    task = Task(structure, B, k, which, shift, 0, int(guard), method, tol, maxiter, ncv, on_degenerate, start=v0 is not None, watch=watch)
+    task = Task(structure, B, k, which, shift, 0, guard, method, tol, maxiter, ncv, on_degenerate, start=v0 is not None, watch=watch)
     return task, (pA, pB, ((), start, ()))
 
 

@@ -13,7 +13,7 @@ import scipy.sparse
 
 from ldiv.errors import got
 from ldiv.rule import Array, asnumpy, is_array
-from ldiv.validate import LARGEST, require_array, require_shape, require_unmasked
+from ldiv.validate import LARGEST, require_numbers, require_shape, require_unmasked
 
 Index = np.ndarray[Any, np.dtype[Any]]
 COMPRESSED = {"csr": (0, "col_indices", "crow_indices"), "csc": (1, "row_indices", "ccol_indices")}  # the major axis, PyTorch's names
@@ -79,7 +79,7 @@ def index_vector(name: str, i: Any) -> Index:
     """A vector of integers, on the host, int32 or int64: differences of small or unsigned ones would wrap around."""
     require_unmasked(name, i)
     if is_array(i):
-        i = asnumpy(require_array(name, i))
+        i = asnumpy(require_numbers(name, i))
     try:
         host = np.asarray(i)
     except Exception:  # nested lists of several lengths, or anything in a class of somebody

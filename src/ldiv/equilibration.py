@@ -1,12 +1,15 @@
 """R A C with the largest entry of every row and column near 1, R and C diagonal, their entries powers of two (no rounding).
 
     r_i <- r_i / sqrt(max_j |a_ij|),   c_j <- c_j / sqrt(max_i |a_ij|), both at once, until all maxima are within a ratio.
-A symmetric matrix stays symmetric. Reference: Ruiz, RAL-TR-2001-034.
+A symmetric matrix stays symmetric. Many scalings have such maxima, and a bad one makes a regular matrix singular to working precision; one
+alone (but for a factor) has row and column sums of absolute values that are all alike. It costs more, and is for those who look again.
+Reference: Ruiz, RAL-TR-2001-034; Sinkhorn, Knopp, Pacific J. Math. 21 (1967).
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,9 +18,12 @@ import scipy.sparse as sp
 from ldiv.pattern import Pattern
 
 Values = np.ndarray[Any, Any]
+Scales = tuple[Values, Values] | None
+Scaling = Callable[[Any, Values], tuple[Values, Scales]]
 BALANCED = 1 / 16  # rows and columns whose largest entries lie within this ratio are not scaled
 MODERATE = 2.0**40  # engines square entries, which must not overflow
 SCALINGS = 10  # at the most; each halves the spread of the exponents
+BALANCINGS = 20  # by sums
 
 
 class Layout:
@@ -35,8 +41,14 @@ class Layout:
 
     def largest(self, size: Values) -> Values:
         """The largest entries of all rows, then of all columns."""
-        by_row = np.maximum.reduceat(size[self.by_row], self.row_starts)
-        return np.concatenate([by_row, np.maximum.reduceat(size, self.col_starts)])
+        return self._combined(np.maximum, size)
+
+    def sums(self, size: Values) -> Values:
+        """The sums of all rows, then of all columns."""
+        return self._combined(np.add, size)
+
+    def _combined(self, by: np.ufunc, size: Values) -> Values:
+        return np.concatenate([by.reduceat(size[self.by_row], self.row_starts), by.reduceat(size, self.col_starts)])
 
     def scaled(self, values: Values, r: Values, c: Values) -> Values:
         """The values of R A C."""
@@ -72,7 +84,7 @@ class Scalable(Protocol):
     def scaled(self, values: Values, r: Values, c: Values) -> Values: ...
 
 
-def equilibrated(layout: Scalable, values: Values) -> tuple[Values, tuple[Values, Values] | None]:
+def equilibrated(layout: Scalable, values: Values) -> tuple[Values, Scales]:
     """(values of R A C, (r, c)), or (values, None) where nothing needs scaling; a zero row stays zero."""
     scaled, size = values, np.abs(values)
     if layout.is_balanced_by_diagonal(size):
@@ -86,6 +98,21 @@ def equilibrated(layout: Scalable, values: Values) -> tuple[Values, tuple[Values
         scaled = layout.scaled(values, scales[: layout.height], scales[layout.height :])
         size = np.abs(scaled)
     return (values, None) if scaled is values else (scaled, (scales[: layout.height], scales[layout.height :]))
+
+
+def equilibrated_by_sums(layout: Layout, values: Values) -> tuple[Values, Scales]:
+    """As `equilibrated`, and the absolute sums of all rows and columns near 1, first of the ones, then of the others; symmetry is lost."""
+    values, scales = equilibrated(layout, values)
+    size, n = np.abs(values), layout.height
+    if not layout.largest(size).min() > 0:
+        return values, scales
+    further = np.ones(2 * n, size.dtype)
+    for _ in range(BALANCINGS):
+        for half in (slice(n), slice(n, None)):
+            further[half] /= layout.sums(layout.scaled(size, further[:n], further[n:]))[half]
+    u, v = np.split(np.exp2(np.round(np.log2(further))), 2)
+    r, c = scales or (1, 1)
+    return layout.scaled(values, u, v), (r * u, c * v)
 
 
 def are_alike(smallest: Any, largest: Any) -> Any:

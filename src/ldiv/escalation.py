@@ -27,6 +27,16 @@ class Attempt(NamedTuple):
     make: Callable[[], Any]
 
 
+def without_doubt(makes: Sequence[Callable[[], Any]], otherwise: Callable[[], Any]) -> Any:
+    """The first factor that finds the matrix regular, or where none does another."""
+    for make in makes:
+        with suppress(SingularMatrixError), under("raise"):
+            factor = make()
+            factor.certify()
+            return factor
+    return otherwise()
+
+
 class Escalating:
     """The factor of the first attempt without doubts. `witnesses` are asked when all have some, but do not solve: an engine was named."""
 

@@ -57,7 +57,7 @@ def evaluated(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
         out = rule.kernel(*rebuild(rule.core, flat))
     if not (rule.may_overflow or rule.sees_overflow):
         for y in out:
-            insist(all_finite(y), partial(_blame, type(rule).__name__, () if traced(y) else flat))
+            insist(all_finite(y), partial(_blame, rule.public_name, () if traced(y) else flat))
     return out
 
 
@@ -68,7 +68,7 @@ def derivative(rule: Rule, f: Callable[..., Tree], *given: Tree) -> Tree:
     if not rule.may_overflow:
         for y in leaves(results):
             if y is not None and not traced(y):
-                insist(all_finite(y), partial(_blame, f"the derivative of {type(rule).__name__}", leaves(given)))
+                insist(all_finite(y), partial(_blame, f"the derivative of {rule.public_name}", leaves(given)))
     return results
 
 

@@ -7,11 +7,11 @@ from typing import Any
 from ldiv.arrays import is_complex
 from ldiv.errors import got
 from ldiv.matrix import Matrix
-from ldiv.rule import Tree, leaves, namespace
-from ldiv.sparse import SparseArray
+from ldiv.rule import Tree, leaves
 from ldiv.structure import VIEWS, Structure
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
+from ldiv.structures.diagonal_part import DiagonalPart
 from ldiv.structures.self_adjoint import SelfAdjoint
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.sparse_triangular import SparseTriangular
@@ -21,7 +21,7 @@ from ldiv.structures.triangular import Triangular
 
 def promised(matrix: Matrix, assume_a: str) -> tuple[Structure, Tree]:
     """The structure, and its parameters, that a promise makes of a matrix."""
-    structure, n = matrix.structure, matrix.structure.shape[0]
+    structure = matrix.structure
     base, op = structure.unview()
     if assume_a == "gen":
         return structure, matrix.params
@@ -41,9 +41,7 @@ def promised(matrix: Matrix, assume_a: str) -> tuple[Structure, Tree]:
             got("assume_a", "'gen', 'sym', 'her' or 'pos' for a matrix that is neither dense nor sparse", repr(assume_a), f"It is {base}.")
         )
     if assume_a == "diagonal":
-        if isinstance(matrix, SparseArray):
-            return Diagonal(n), matrix.diagonal()
-        return Diagonal(n).view("C" if VIEWS[op][1] else "N"), namespace(matrix.params).linalg.diagonal(matrix.params)
+        return base.memo("diagonal", lambda: DiagonalPart(base)).view("C" if VIEWS[op][1] else "N"), matrix.params
     return triangle(structure, assume_a == "lower triangular", "own"), matrix.params
 
 

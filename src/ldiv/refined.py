@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import structural_rank
 
-from ldiv.equilibration import Layout, equilibrated
+from ldiv.equilibration import Layout, Scaling, equilibrated
 from ldiv.errors import SingularMatrixError
 from ldiv.pattern import Pattern
 from ldiv.probe import direction, require_nonsingular, second_look
@@ -28,7 +28,7 @@ from ldiv.structure import VIEWS
 
 REFINED = 4  # a backward error below this many eps needs no refinement
 REFINEMENTS = 5  # at the most
-ENOUGH = 1000  # a backward error above this many eps is for a more careful engine
+ENOUGH = 100  # a backward error above this many eps is for a more careful engine
 IN_PLACE = slice(None)
 
 
@@ -78,12 +78,15 @@ def _rank(pattern: Pattern, kept: Any) -> int:
 
 
 class Refined(Factor):
-    """The matrix that an engine factors, `self._m`; an engine's constructor calls this one, factors, and then `_ready`."""
+    """The matrix that an engine factors, `self._m`; an engine's constructor calls this one, factors, and then `_ready`.
 
-    def __init__(self, arrangement: Arrangement, slots: Any) -> None:
+    `carefully`: whoever is asked last refines longer, and takes what is left.
+    """
+
+    def __init__(self, arrangement: Arrangement, slots: Any, carefully: bool = False, scaled: Scaling = equilibrated) -> None:
         values = arrangement.arranged(slots)
         arrangement.require_rank(self._name, values)
-        values, self._scales = equilibrated(arrangement.layout, values)
+        values, self._scales = scaled(arrangement.layout, values)
         self._arrangement = arrangement
         self._m = arrangement.pattern.csc(values)
         self._views: dict[str, Any] = {}
@@ -92,8 +95,9 @@ class Refined(Factor):
         if not self._sums.min() > 0:
             raise SingularMatrixError(self._name, "a column of zeros", certain=True)
         self._eps = float(np.finfo(values.dtype).eps)
-        self._least, self._most = 0, REFINEMENTS  # whatever the error
-        self._tolerance = min(ENOUGH * self._eps, self._eps ** (2 / 3))  # of the backward error
+        self._least, self._most = 0, 4 * REFINEMENTS if carefully else REFINEMENTS  # whatever the error
+        accurate = self._eps ** (2 / 3)  # a backward error
+        self._tolerance = accurate if carefully else min(ENOUGH * self._eps, accurate)
         self._proven = False
         self._accurate: bool | None = None  # without refinement; not known before it was tried
 
@@ -104,10 +108,6 @@ class Refined(Factor):
     @abstractmethod
     def _log_pivots(self) -> Any:
         """log |det M|."""
-
-    def _make_do(self) -> None:
-        """The last to be asked refines longer, and takes what is left."""
-        self._most, self._tolerance = 4 * REFINEMENTS, self._eps ** (2 / 3)
 
     def _ready(self, suspicious: bool = False) -> None:
         """What an engine's constructor ends with; a factor that is not that of M exactly is proven at once."""
@@ -177,16 +177,21 @@ class Refined(Factor):
             raise SingularMatrixError(self._name, f"factors with a backward error of {error:.1e}")
 
     def _first(self, b: Any, op: str, strict: bool = False) -> Any:
-        """The first solve carries the probe as one more column, and raises if that tells of a singular matrix."""
+        """The first solve carries the probe as one more column, and raises if that, or the growth of another one, tells of a singular matrix."""
         n, k = b.shape
         block = np.empty((n, k + 1), self._m.dtype, order="F")
         block[:, :k], block[:, k:] = b, direction(n)
         y = self._solved(block, op)
-        self._require_nonsingular(block[:, k:], y[:, k:], op, strict)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            growths = np.abs(y[:, :k]).sum(0) / np.abs(b).sum(0)
+        growth = self._norm * float(growths.max(initial=0, where=np.isfinite(growths)))
+        self._require_nonsingular(block[:, k:], y[:, k:], op, growth, strict)
         self._proven = True
         return y[:, :k]
 
-    def _require_nonsingular(self, z: Any, y: Any, op: str, strict: bool) -> None:
+    def _require_nonsingular(self, z: Any, y: Any, op: str, growth: float, strict: bool) -> None:
+        """By the probe, and by what another column grew by, which the condition number bounds as well."""
+
         def load(r: Any) -> float:
             return float(np.abs(r).sum())
 
@@ -195,7 +200,7 @@ class Refined(Factor):
             again, *contractions = second_look(z, y, lambda x: m @ x, lambda r: self._solved(r, op), lambda x: self._norm * load(x), load)
             return again, max(contractions)
 
-        require_nonsingular(self._name, self._norm * load(y) / self._arrangement.probed, self._eps, look, strict)
+        require_nonsingular(self._name, max(growth, self._norm * load(y) / self._arrangement.probed), self._eps, look, strict)
 
     def _view(self, op: str) -> Any:
         """op(M), M^T and M^H sharing the indices of M."""

@@ -81,6 +81,11 @@ class Rule(ABC):
     def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
         """Cotangents of the arguments that `need` asks for, in the broadcast shape; None means zero."""
 
+    @property
+    def public_name(self) -> str:
+        """What errors call it."""
+        return type(self).__name__
+
     differentiable: tuple[bool, ...] | None = None  # of each output; None: all of them
     may_overflow: bool = False  # as a product of the user's own may
     sees_overflow: bool = False  # does the kernel raise by itself? On the host it can, where a check in a trace keeps XLA from splitting it

@@ -63,14 +63,14 @@ def require_number(name: str, value: Any, low: float = -math.inf, *, above: bool
 
 
 def require_scalar(name: str, c: Any) -> Any:
-    """A finite number of Python or NumPy, as it is."""
+    """A finite number of Python or NumPy, as it is; an integer beyond those of the frameworks as a float."""
     try:
         finite = cmath.isfinite(c)
     except OverflowError:
         finite = False
     if not finite:
         raise ValueError(got(name, "a finite number", shown(c), "Look at where it comes from."))
-    return c
+    return float(c) if isinstance(c, int) and abs(c) > LARGEST else c
 
 
 def require_option(name: str, value: object, options: tuple[str, ...]) -> str:

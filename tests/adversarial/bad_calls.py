@@ -195,7 +195,7 @@ SAYS_ALSO = {  # what a message may name instead of the argument
     "arg": "values|rows|columns|indices|indptr",
     "l_and_u": "l|u|ab",
     "lu_and_piv": "lu|piv|A",
-    "c_and_lower": "c|lower",
+    "c_and_lower": "c|lower|A",
     "cb_and_lower": "cb|lower|ab|A",
     "structure": "params|values",
     "params": "matvec|f",
@@ -491,7 +491,8 @@ class Cases:
             kinds += [(k, f, False, True) for k, f in HARMLESS.items()]
         kind, change, whole, same = self.random.choice(kinds)
         if whole and not isinstance(old, np.ndarray):
-            return kind, change(old), same
+            with contextlib.suppress(RuntimeError):  # integers have no gradients
+                return kind, change(old), same
         if whole:
             return "itself", old, True
         try:

@@ -73,6 +73,8 @@ class Problem:
         for name, other in (("lower", np.triu(self.a, 1)), ("upper", np.tril(self.a, -1))):
             if not other.any():
                 found[f"{name} triangular"] = self.verdict
+        if {"lower triangular", "upper triangular"} <= found.keys():
+            found["diagonal"] = self.verdict
         return found
 
     def _definiteness(self) -> str:

@@ -140,6 +140,10 @@ class Solve:
                 self._check_determinant(factors, A)
         except (*REFUSED, ldiv.ConvergenceError) as error:
             return self._refused(error)
+        except ldiv.LinAlgOverflowError as error:
+            if self.kept_to != "singular":
+                raise
+            return self._refused(error)
         self._check_changed(factors, values, x)
         return f"{self.kept_to}: solved"
 
@@ -291,5 +295,6 @@ def _promised(a: Dense, assume_a: str) -> Dense:
         "pos": lambda a: (a + a.conj().T) / 2,
         "lower triangular": np.tril,
         "upper triangular": np.triu,
+        "diagonal": lambda a: np.diag(np.diag(a)),
     }
     return parts[assume_a](a)

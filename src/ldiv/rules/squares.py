@@ -30,6 +30,10 @@ class QuotientSquares(Rule):
     regular: bool = False
 
     @property
+    def public_name(self) -> str:
+        return "gaussian_kl" if self.regular else "trace_solve"
+
+    @property
     def core(self) -> tuple[Tree, ...]:
         return (2, 2)
 
@@ -39,7 +43,7 @@ class QuotientSquares(Rule):
             least = np.finfo(numpy_dtype(args[1])).tiny / 4  # below it a reciprocal, as of the derivative of a logarithm, overflows
             insist(~(abs(namespace(args[1]).linalg.diagonal(args[1])) < float(least)).any(), partial(overflowed, "the reciprocal of a pivot"))
         (X,) = LowerSolve().kernel(*args)
-        require_finite("L", namespace(X).linalg.diagonal(args[0]))  # an infinite pivot divides to zero; all else is in q
+        require_finite(self.public_name, namespace(X).linalg.diagonal(args[0]))  # an infinite pivot divides to zero; all else is in q
         return inner(X, X), X
 
     def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:

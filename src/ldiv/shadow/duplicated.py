@@ -11,7 +11,7 @@ from ldiv.arrays import is_complex
 from ldiv.errors import got
 from ldiv.rule import Array, ArrayHolder, asnumpy, is_array
 from ldiv.shadow.extent import is_buffer, overlap, require_buffer
-from ldiv.validate import require_float, require_scalar, together
+from ldiv.validate import require_array, require_float, require_scalar, together
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,7 @@ def number(name: str, x: Any, like: Array) -> Any:
     """The value now of a number or of an array of shape (), which must be real where the arrays are."""
     s = value(x)
     if not isinstance(s, int | float | complex | np.generic) and is_array(s):
-        together(name, s, like)
+        together(name, require_array(name, s), like)
         if s.ndim:
             raise ValueError(got(name, "a number or an array of shape ()", f"shape {tuple(s.shape)}", "It scales the whole matrix."))
         s = asnumpy(s)[()]

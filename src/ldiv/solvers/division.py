@@ -12,6 +12,7 @@ from ldiv.rule import Array, Tree, insist, namespace
 from ldiv.solver import Factor
 from ldiv.structure import VIEWS, Structure
 from ldiv.structures.diagonal import Diagonal
+from ldiv.structures.diagonal_part import DiagonalPart
 
 RANK = 5
 ON_HOST = False
@@ -19,7 +20,7 @@ REMEMBERED = False
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
-    return None if isinstance(structure, Diagonal) else "solves diagonal matrices only"
+    return None if isinstance(structure, Diagonal | DiagonalPart) else "solves diagonal matrices only"
 
 
 def analyze(structure: Structure) -> None:
@@ -27,8 +28,9 @@ def analyze(structure: Structure) -> None:
 
 
 def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
-    insist((p != 0).all(), lambda: SingularMatrixError("division", "a zero on the diagonal"))
-    return Division(p)
+    d = structure.diagonal(p) if isinstance(structure, DiagonalPart) else p
+    insist((d != 0).all(), lambda: SingularMatrixError("division", "a zero on the diagonal"))
+    return Division(d)
 
 
 class Division(Factor):

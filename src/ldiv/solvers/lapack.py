@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ldiv.arrays import alike, conj, numpy_dtype, transpose
 from ldiv.backward_error import Verified
-from ldiv.equilibration import SCALINGS, are_alike
+from ldiv.equilibration import BALANCINGS, SCALINGS, are_alike
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
+from ldiv.escalation import without_doubt
 from ldiv.probe import direction, require_nonsingular, second_look
 from ldiv.rule import Array, Tree, frontend_of, insist, namespace, traced
-from ldiv.singularity import singular_state, under
+from ldiv.singularity import singular_state
 from ldiv.solver import Factor
 from ldiv.structure import Structure
 from ldiv.structures.composed import Composed, is_dense
@@ -60,14 +62,16 @@ def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Fact
 
 def factor_carefully(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
     """Where entries grow by partial pivoting: orthogonal transformations let none grow."""
-    a, scales = _equilibrated(structure.todense(p))
-    try:
-        with under("raise"):
-            return Checked(a, nonsingular(a, QR(a)), scales, last=True)
-    except SingularMatrixError:
-        if singular_state() == "raise":
-            raise
-    return factor(symbolic, structure, p, assume_a)  # a matrix that is singular has the factors that partial pivoting finds, or none
+    given = structure.todense(p)
+
+    def by_qr(scaled: Callable[[Array], tuple[Array, Any]]) -> Factor:
+        a, scales = scaled(given)
+        return Checked(a, nonsingular(a, QR(a)), scales, last=True)
+
+    ways = partial(by_qr, _equilibrated), partial(by_qr, _equilibrated_by_sums)
+    as_usual = partial(factor, symbolic, structure, p, assume_a)  # a matrix that is singular has the factors that partial pivoting finds, or none
+    factored: Factor = without_doubt(ways, ways[0] if singular_state() == "raise" else as_usual)
+    return factored
 
 
 def nonsingular(a: Array, factored: Factor) -> Factor:
@@ -121,6 +125,24 @@ def _equilibrated(a: Array) -> tuple[Array, tuple[Array, Array] | None]:
     one = xp.ones_like(rows)
     r, c, *_ = frontend_of(a).loop(going, step, (one, one, rows, cols, xp.zeros_like(one[..., :1]).sum()))
     return r[..., :, None] * a * c[..., None, :], (r, c)
+
+
+def _equilibrated_by_sums(a: Array) -> tuple[Array, tuple[Array, Array]]:
+    """As in `ldiv.equilibration`, for all matrices of a batch at once."""
+    xp = namespace(a)
+    a, scales = _equilibrated(a)
+    size = xp.abs(a)
+    u = v = xp.ones_like(size[..., 0])
+
+    def inverse(sums: Array) -> Array:
+        return 1 / xp.where(sums > 0, sums, xp.ones_like(sums))
+
+    for _ in range(BALANCINGS):
+        u = inverse(xp.sum(size * v[..., None, :], axis=-1))
+        v = inverse(xp.sum(size * u[..., :, None], axis=-2))
+    u, v = (2 ** xp.round(xp.log2(x)) for x in (u, v))
+    r, c = scales or (1, 1)
+    return u[..., :, None] * a * v[..., None, :], (r * u, c * v)
 
 
 def _maxima(size: Array) -> tuple[Array, Array]:

@@ -148,7 +148,7 @@ class Pardiso(Refined):
     """The factor of the equilibrated matrix."""
 
     def __init__(self, symbolic: Symbolic, slots: Any, positive: bool, carefully: bool = False) -> None:
-        super().__init__(symbolic, slots)
+        super().__init__(symbolic, slots, carefully)
         self._symbolic, self._definite = symbolic, positive and symbolic.symmetry != "" and not carefully
         at = symbolic.layout.diagonal
         if self._definite and (at is None or not (self._m.data[at].real > 0).all()):  # MKL may not say so of a complex one
@@ -159,8 +159,6 @@ class Pardiso(Refined):
             raise self._diagnosis(error) from None
         if self._scales is not None and not self._definite:
             self._least = 1  # entries that differ much hide from a norm what pivots inside of blocks lose
-        if carefully:
-            self._make_do()
         self.nbytes = self._place.analysis.nbytes + self._m.data.nbytes
         self._ready(suspicious=self._place.perturbed > 0)
 

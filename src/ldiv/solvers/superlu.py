@@ -9,14 +9,16 @@ Reference: Demmel, Eisenstat, Gilbert, Li, Liu, SIAM J. Matrix Anal. Appl. 20 (1
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import splu
 
 from ldiv import ordering
+from ldiv.equilibration import Scaling, equilibrated, equilibrated_by_sums
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
+from ldiv.escalation import without_doubt
 from ldiv.pattern import Pattern
 from ldiv.refined import Arrangement, Refined
 from ldiv.rule import Tree
@@ -72,16 +74,17 @@ def factor(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str) -> Factor
 
 
 def factor_carefully(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str) -> Factor:
-    factored = SuperLU(symbolic.freely, structure.slot_values(p), False)
-    factored._make_do()
+    slots = structure.slot_values(p)
+    makes = [partial(SuperLU, symbolic.freely, slots, False, carefully=True, scaled=s) for s in (equilibrated, equilibrated_by_sums)]
+    factored: Factor = without_doubt(makes, makes[0])
     return factored
 
 
 class SuperLU(Refined):
     """L and U of the permuted and equilibrated matrix."""
 
-    def __init__(self, symbolic: Symbolic, slots: Any, positive: bool) -> None:
-        super().__init__(symbolic, slots)
+    def __init__(self, symbolic: Symbolic, slots: Any, positive: bool, carefully: bool = False, scaled: Scaling = equilibrated) -> None:
+        super().__init__(symbolic, slots, carefully, scaled)
         threshold = 0.0 if positive or symbolic.triangular else 0.01 if symbolic.on_diagonal else 1.0
         try:
             self._lu = splu(self._m, symbolic.spec, threshold, options={"SymmetricMode": symbolic.on_diagonal})
@@ -100,11 +103,16 @@ class SuperLU(Refined):
         return at is not None and bool((2 * self._m.data[at].real >= self._sums).all())
 
     def _require_positive(self) -> None:
-        """Without pivoting the signs of the pivots are those of the eigenvalues (Sylvester)."""
+        """Without pivoting the signs of the pivots are those of the eigenvalues (Sylvester); rounding errors are those of the diagonal."""
+        at = self._arrangement.layout.diagonal
+        if at is None or not (self._m.data[at].real > 0).all():
+            raise NotPositiveDefiniteError(self._name, "a number on the diagonal that is not positive")
         self.nbytes *= 2  # SciPy keeps the copies of L and U that it makes here
-        smallest = self._lu.U.diagonal().real.min()
-        if not np.array_equal(self._lu.perm_r, self._lu.perm_c) or smallest <= -self._norm * self._arrangement.n * self._eps:
-            raise NotPositiveDefiniteError(self._name, f"a pivot of {smallest:.1e}, not pivoting, where all must be positive")
+        order = self._lu.perm_c
+        pivots = self._lu.U.diagonal().real[order]
+        rounding = self._arrangement.n * self._eps * self._m.data[at].real
+        if not np.array_equal(self._lu.perm_r, order) or (pivots <= -rounding).any():
+            raise NotPositiveDefiniteError(self._name, f"a pivot of {pivots.min():.1e}, not pivoting, where all must be positive")
 
     def _solved(self, b: Any, op: str) -> Any:
         return self._lu.solve(b, op)

@@ -1,0 +1,76 @@
+"""S(p) = the diagonal of a dense or sparse matrix, on the parameters of the whole; the other entries are not read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldiv.arrays import device_of, take
+from ldiv.pattern import Pattern
+from ldiv.rule import Array, Tree, namespace, scatter
+from ldiv.structure import Linear
+from ldiv.structures.dense import Dense
+from ldiv.structures.diagonal import Diagonal
+from ldiv.structures.sparse import Sparse
+
+
+@dataclass(frozen=True)
+class DiagonalPart(Linear):
+    """The diagonal of a matrix; entries beside it have the cotangent 0."""
+
+    whole: Dense | Sparse
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.whole.shape
+
+    @property
+    def core(self) -> Tree:
+        return self.whole.core
+
+    @property
+    def sizes(self) -> list[tuple[int, ...]] | None:
+        return self.whole.sizes
+
+    @property
+    def _alone(self) -> Diagonal:
+        return Diagonal(self.shape[0])
+
+    @property
+    def _inside(self) -> Any:
+        """Which parameters are on the diagonal."""
+        return self.memo("inside", lambda: np.eye(self.shape[0]) > 0 if isinstance(self.whole, Dense) else self._rows == self.whole.pattern.cols)
+
+    @property
+    def _rows(self) -> Any:
+        return self.whole.pattern.rows  # type: ignore[union-attr]
+
+    def diagonal(self, p: Array) -> Array:
+        """The numbers on it."""
+        if isinstance(self.whole, Dense):
+            return namespace(p).linalg.diagonal(p)
+        on = np.flatnonzero(self._inside)
+        return scatter(take(p, on)[..., None], self._rows[on], self.shape[0])[..., 0]
+
+    def read(self, p: Tree) -> Tree:
+        xp, on = namespace(p), {} if device_of(p) == "cpu" else {"device": p.device}
+        return xp.where(xp.asarray(self._inside, **on), p, xp.zeros_like(p))
+
+    def apply(self, p: Tree, x: Array, op: str) -> Array:
+        return self._alone.apply(self.diagonal(p), x, op)
+
+    def project(self, u: Array, v: Array) -> Tree:
+        d = self._alone.project(u, v)
+        return self._alone.todense(d) if isinstance(self.whole, Dense) else self.read(take(d, self._rows))
+
+    def todense(self, p: Tree) -> Array:
+        return self._alone.todense(self.diagonal(p))
+
+
+def cases(draw: Any) -> Iterator[tuple[DiagonalPart, Tree]]:
+    yield DiagonalPart(Dense(4, 4)), draw(4, 4) + 3
+    rows, cols = np.array([3, 0, 1, 2, 3, 2, 3]), np.array([3, 0, 1, 2, 0, 1, 3])
+    yield DiagonalPart(Sparse(Pattern(rows, cols, (4, 4)))), draw(2, 7) + 3
