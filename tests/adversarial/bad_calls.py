@@ -34,6 +34,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # where this folder is a package: the file is run as a script, too
+
 import ldiv
 from adversarial.case import Case, Wrong
 from ldiv import structures
