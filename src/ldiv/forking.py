@@ -26,7 +26,7 @@ def lock() -> Any:
     return made
 
 
-def release_openmp_of(library: str) -> None:
+def release_openmp_of(library: str | None) -> None:
     """Before each fork, let go of the threads of the OpenMP that this library is bound to."""
     for path in (None, library):  # that of the process goes first, as where symbols are bound
         _openmp[path] = ctypes.CDLL(path)
