@@ -70,7 +70,7 @@ def _cubic(x: Any, p: Any) -> Any:
 
 def _system(x: Any, p: Any) -> Any:
     """Each equation holds the unknown itself and the one before."""
-    return 3 * x + x * x * x / 9 + p[0] * x[[-1, 0, 1]] - p[1:]
+    return 3 * x + x * x * x / 9 + p[0] * namespace(x).roll(x, 1, axis=0) - p[1:]
 
 
 class Function(NamedTuple):
