@@ -25,6 +25,7 @@ from ldiv.scaling import balance, magnitude
 from ldiv.structure import matmul
 
 ROUNDS = 4
+NOISE = 100  # times eps, of what a right-hand side was: what is left of it when all was deflated
 ACCURATE = 2 / 3  # of the digits, asked of what is left of a system
 ENOUGH = 100  # times that, where what was asked of the preconditioned system is looked for in the system itself
 
@@ -32,6 +33,7 @@ ENOUGH = 100  # times that, where what was asked of the preconditioned system is
 def reduced(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, X: Array, known: tuple[Array, Array, Array]) -> Array:
     """S_i r_i for theta (*batch, k), r (*batch, n, k); the columns of X span what is deflated. known: gam, G and their doubts."""
     pB, xp, (gam, G, doubt) = params[1], namespace(r), known
+    noise = NOISE * float(np.finfo(numpy_dtype(r)).eps) * krylov.norm(r)
     r = r - matmul(task.B, pB, xp.matmul(X, _dot(X, r)))
     gap = gam[..., :, None] - theta[..., None, :]
     same = xp.abs(gap) <= doubt
@@ -40,6 +42,7 @@ def reduced(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, X: Arr
     if X.shape[-1] + G.shape[-1] + task.constraints == task.n:
         return w
     r = r - matmul(task.B, pB, xp.matmul(G, part))
+    r = xp.where(krylov.norm(r) <= noise, xp.zeros_like(r), r)  # what was in the span of X and G leaves nothing but rounding
     return w + _rest(task, params, theta, r, xp.concat([_wide(X, G), _wide(G, X)], axis=-1))
 
 
