@@ -19,6 +19,7 @@ S = ldiv.coo_array((np.array([1.0, 2.0]), ([0, 1], [0, 1])), shape=(2, 2))
         (lambda: ldiv.eigsh(A, 1, guard=None), "guard: expected an integer >= 0, got None"),
         (lambda: ldiv.gaussian_kl(A, np.nan * A), "gaussian_kl: expected finite numbers"),
         (lambda: ldiv.gaussian_kl(np.inf * A, A), "gaussian_kl: expected finite numbers"),
+        (lambda: ldiv.LinearOperator(lambda p, x: x, 10**5000, shape=(2, 2)), "params: expected at least one array, got"),
         (lambda: S * 10**400, "the other operand: expected a finite number"),
     ],
 )

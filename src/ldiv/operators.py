@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldiv.arrays import is_complex
-from ldiv.errors import got
+from ldiv.errors import got, shown
 from ldiv.matrix import Matrix, flatten, unflatten
 from ldiv.rule import Array, Tree, is_array, leaves, rebuild
 from ldiv.structures.operator import Operator
@@ -57,7 +57,7 @@ class LinearOperator(Matrix):
         found: list[Array] = []
         nesting = outline(params, found)
         if not found:
-            raise ValueError(got("params", "at least one array", repr(params), "Hand over what the matrix depends on, even if it is constant."))
+            raise ValueError(got("params", "at least one array", shown(params), "Hand over what the matrix depends on, even if it is constant."))
         own = None if rmatvec is None else WithParams(rmatvec, nesting)
         if assume_a == "sym" and not any(map(is_complex, found)):
             assume_a = "her"
