@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 import ldiv
 from ldiv import mkl
+from ldiv.holder import Store
 
 torch = pytest.importorskip("torch")
 N = 36
@@ -202,3 +203,19 @@ def test_a_loop_analyses_once(method, monkeypatch):
     assert ldiv.cache_info().analyses == 1
     assert ldiv.cache_info().factorizations == 60
     assert len(opened) == (method == "pardiso")
+
+
+def test_the_store_counts_what_it_counted():
+    """Bytes that grow after they were counted let nothing stay for ever."""
+
+    class Growing:
+        nbytes = 10
+
+    store, things = Store(100), [Growing() for _ in range(20)]
+    for thing in things:
+        store.keep(thing)
+        thing.nbytes = 1000
+    assert store._held == 100
+    assert len(store._kept) == 10
+    store.shrink(0)
+    assert (store._held, len(store._kept)) == (0, 0)

@@ -37,10 +37,6 @@ class Holder:
     def clear(self) -> None:
         self._kept.clear()
 
-    @property
-    def nbytes(self) -> int:
-        return sum(thing.nbytes for thing in self._kept.values())
-
     def __deepcopy__(self, memo: Any) -> Holder:
         return Holder()
 
@@ -55,22 +51,23 @@ class Store:
         self.limit = limit
         self._held = 0
         self._lock = lock()
-        self._kept: OrderedDict[int, Any] = OrderedDict()
+        self._kept: OrderedDict[int, tuple[Any, int]] = OrderedDict()  # what, and its bytes as they were counted
 
     def keep(self, thing: Any) -> None:
         with self._lock:
             if id(thing) in self._kept:
                 self._kept.move_to_end(id(thing))
                 return
-            self._kept[id(thing)] = thing
-            self._held += thing.nbytes
+            nbytes = int(thing.nbytes)
+            self._kept[id(thing)] = thing, nbytes
+            self._held += nbytes
             self.shrink(self.limit)
 
     def shrink(self, limit: int) -> None:
         """Let the least recently used go until the rest fits."""
         with self._lock:
-            while self._held > limit:
-                self._held -= self._kept.popitem(last=False)[1].nbytes
+            while self._kept and (self._held > limit or limit == 0):
+                self._held -= self._kept.popitem(last=False)[1][1]
 
 
 class TracedFactor(NamedTuple):

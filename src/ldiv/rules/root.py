@@ -62,7 +62,7 @@ class Root(Rule):
         require_finite("x0", x)
         xp, f = namespace(x), partial(frontend_of(x).call, self.f, p)
         keeper, last = owner(), Holder()
-        if keeper is not None:
+        if isinstance(keeper, Holder):
             keeper.keep(last)
 
         def size(r: Array) -> Array:
@@ -74,7 +74,7 @@ class Root(Rule):
             """The factor of a step is let go by the next one; that of the last serves the derivative."""
             J = self._partial(p, x)
             last.clear()
-            with under(self.singular), holding(last if keeper is not None else None):
+            with under(self.singular), holding(last if isinstance(keeper, Holder) else keeper):
                 return solver.solve(self.structure, J, -r[:, None], self.assume_a, self.method)[:, 0]
 
         def length(x: Array, dx: Array, scale: Array) -> Array:
