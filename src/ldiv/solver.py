@@ -376,9 +376,3 @@ def _batch(structure: Structure, p: Tree) -> tuple[int, ...]:
     if isinstance(core, int):
         return batch_of(p, core)
     return broadcast(*(batch_of(leaf, c) for leaf, c in zip(leaves(p), leaves(core), strict=True)))
-
-
-def _spec(structure: Structure, p: Tree, b: Array) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    shape = (*broadcast(_batch(structure, p), batch_of(b, 2)), *b.shape[-2:])
-    dtypes = {numpy_dtype(x) for x in (*leaves(p), b)}
-    return shape, np.result_type(*dtypes) if len(dtypes) > 1 else dtypes.pop()
