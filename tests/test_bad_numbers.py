@@ -12,6 +12,12 @@ import ldiv
 A, b = np.diag([2.0, 4.0]) + 1, np.array([1.0, 2.0])
 S = ldiv.coo_array((np.array([1.0, 2.0]), ([0, 1], [0, 1])), shape=(2, 2))
 
+ONES = np.ones((2, 2), "float32")
+
+
+def single(s: ldiv.SparseArray) -> ldiv.SparseArray:
+    return s.with_data(s.values.astype("float32"))
+
 
 @pytest.mark.parametrize(
     ("call", "words"),
@@ -19,8 +25,14 @@ S = ldiv.coo_array((np.array([1.0, 2.0]), ([0, 1], [0, 1])), shape=(2, 2))
         (lambda: ldiv.eigsh(A, 1, guard=None), "guard: expected an integer >= 0, got None"),
         (lambda: ldiv.gaussian_kl(A, np.nan * A), "gaussian_kl: expected finite numbers"),
         (lambda: ldiv.gaussian_kl(np.inf * A, A), "gaussian_kl: expected finite numbers"),
-        (lambda: ldiv.LinearOperator(lambda p, x: x, 10**5000, shape=(2, 2)), "params: expected at least one array, got"),
+        (lambda: ldiv.LinearOperator(lambda p, x: x, 10**5000, shape=(2, 2)), "params: expected at least one array, got int that cannot be shown"),
+        (lambda: ldiv.eigsh(A, [10**5000]), "k: expected a number of pairs from 1 to 2, got list that cannot be shown"),
         (lambda: S * 10**400, "the other operand: expected a finite number"),
+        (lambda: single(S) * 1e300, "the other operand: expected a number of at most 3.4e+38, the largest of float32, got 1e+300"),
+        (lambda: ldiv.kron(A, A) / 1e-320, "A / c: expected a finite number, got inf"),
+        (lambda: ldiv.kron(ONES, ONES) * 1e40j, "c * A: expected a number of at most 3.4e+38, the largest of float32"),
+        (lambda: ldiv.gemm(1e300, ONES, ONES), "alpha: expected a number of at most 3.4e+38, the largest of float32"),
+        (lambda: ldiv.Tape().scale(np.array(1e300), ONES), "alpha: expected a number of at most 3.4e+38, the largest of float32"),
     ],
 )
 def test_refused(call: object, words: str) -> None:
@@ -52,3 +64,61 @@ def test_odd_tensors() -> None:
     nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
     with pytest.raises(TypeError, match="beta: expected an array"):
         ldiv.Tape().gemm(1.0, t, t, nested, t)
+
+
+def test_extended_precision() -> None:
+    torch = pytest.importorskip("torch")
+    t = torch.ones(2, 2, dtype=torch.float64)
+    assert ldiv.gemm(np.clongdouble(2j), t, t)[0, 0] == 4j
+    assert (S / np.longdouble(2)).values.dtype == "float64"
+
+
+OF_PIVOTS = {
+    "sparse": (lambda p: p.to_sparse(), "an array or an ldiv matrix, got a sparse Tensor"),
+    "bfloat16": (lambda p: p.bfloat16(), "an array of integers, int32 or int64, got bfloat16"),
+    "truth values": (lambda p: p > 0, "an array of integers, int32 or int64, got bool"),
+    "a list": (lambda p: p.tolist(), "a NumPy, PyTorch or JAX array, got list"),
+}
+
+
+@pytest.mark.parametrize("kind", OF_PIVOTS)
+def test_pivots(kind: str) -> None:
+    torch = pytest.importorskip("torch")
+    change, words = OF_PIVOTS[kind]
+    lu, piv = ldiv.lu_factor(torch.tensor(A))
+    with pytest.raises(TypeError, match=f"piv: expected .*{re.escape(words)}"):
+        ldiv.lu_solve((lu, change(piv)), torch.tensor(b))
+
+
+def test_integers_with_which_torch_does_not_calculate() -> None:
+    torch = pytest.importorskip("torch")
+    s = ldiv.coo_array((torch.ones(2), ([0, 1], [0, 1])), shape=(2, 2))
+    with pytest.raises(TypeError, match=r"the other operand: expected numbers: integers, or one of float32, .*, got uint16"):
+        s * torch.ones(2, 2, dtype=torch.uint16)
+
+
+def test_infinity_on_a_tape() -> None:
+    """As in any product of the user's: no error, and no warning."""
+    infinite, finite = np.full((2, 2), np.inf), np.array([[1.0, 0.0], [0.0, 1.0]])
+    out, shadows = np.zeros((2, 2)), [np.zeros((2, 2)) for _ in range(3)]
+    X, Y, Z = map(ldiv.Duplicated, (infinite, finite, out), shadows)
+    tape = ldiv.Tape()
+    tape.matmul(X, Y, out=Z)
+    tape.scale(2.0, Z)
+    tape.axpy(-1.0, X, Z)
+    assert np.isnan(out).all()
+    shadows[2][...] = 1.0
+    tape.reverse()
+    np.testing.assert_array_equal(shadows[0], 2 * np.ones((2, 2)) - 1)
+    assert not np.isfinite(shadows[1]).any()
+
+
+def test_constraints_in_another_precision() -> None:
+    torch = pytest.importorskip("torch")
+    d = np.arange(1.0, 9.0)
+    for to in (np.asarray, torch.tensor):
+        D = ldiv.diags_array([to(d.astype("float32"))], offsets=[0])
+        w, _ = ldiv.lobpcg(D, to(np.eye(8, 2).astype("float32") + 1), Y=to(1e300 * np.eye(8)[:, -1:]))
+        np.testing.assert_allclose(np.asarray(w), [6.0, 7.0], rtol=1e-4)
+        with pytest.raises(TypeError, match="Y: expected real numbers"):
+            ldiv.lobpcg(D, to(np.eye(8, 2).astype("float32") + 1), Y=to(1j * np.eye(8)[:, -1:]))

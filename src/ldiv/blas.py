@@ -131,7 +131,7 @@ def _scalar(name: str, s: Any, like: Array) -> Array:
         raise ValueError(got(name, "a number or an array of shape ()", f"shape {tuple(s.shape)}", "It scales the whole matrix."))
     if isinstance(s, bool) or not isinstance(s, int | float | complex | np.number):
         raise TypeError(got(name, "a number or an array of shape ()", shown(s), "It scales the whole matrix."))
-    require_scalar(name, s)
+    s = require_scalar(name, s, like)
     if not np.iscomplexobj(s) or is_complex(like):
         return namespace(like).asarray(s, **alike(like))
     wide = "complex64" if numpy_dtype(like).itemsize == 4 else "complex128"

@@ -104,7 +104,18 @@ def _as_it_is(x: Any) -> Any:
 
 
 def _on_arrays(f: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:
-    return lambda *xs: f(*_rebuilt(args, xs))
+    """f of the arrays alone, whose values are looked at before a framework sees them."""
+
+    def on(*xs: Array) -> Any:
+        y = f(*_rebuilt(args, xs))
+        values = y if isinstance(y, tuple) else (y,)
+        if not values or not all(map(is_array, values)):
+            advice = "Return them as they are: of a matrix its values, of a list a tuple."
+            raise TypeError(got("f", "a function that returns an array, or a tuple of arrays", shown(y), advice))
+        frontend_of(*xs, *(require_numbers("f", v) for v in values))
+        return tuple(values) if isinstance(y, tuple) else y  # a named tuple is another tree to JAX
+
+    return on
 
 
 def _rebuilt(args: tuple[Any, ...], xs: Any) -> tuple[Any, ...]:

@@ -169,8 +169,6 @@ def lobpcg(
         raise ValueError(got("X", f"a block ({n}, k)", str(tuple(X.shape)), "Batches are mapped over with vmap."))
     asked: dict[str, Any] = {"maxiter": maxiter, "tol": 0 if tol is None else tol, "method": "lobpcg", "on_degenerate": on_degenerate, "metric": "B"}
     task, (pA, pB, _) = posed(A, block.shape[1], B, None, "LA" if require_flag("largest", largest) else "SA", **asked)
-    if is_complex(block) and not any(map(is_complex, (*leaves(pA), *leaves(pB)))):
-        raise TypeError(got("X", "real numbers, as those of A and B", "complex ones", "The eigenvectors are real."))
     task = replace(task, start=True)
     near: Tree = ()
     if M is not None:
@@ -182,6 +180,9 @@ def lobpcg(
         if constraints.shape[1] + task.k > n:
             raise ValueError(got("Y", f"at most {n - task.k} columns", str(constraints.shape[1]), "Nothing would be left for X."))
         task = replace(task, constraints=constraints.shape[1])
+    for name, given in (("X", block), ("Y", constraints)):
+        if any(map(is_complex, leaves(given))) and not any(map(is_complex, leaves((pA, pB)))):
+            raise TypeError(got(name, "real numbers, as those of A and B", "complex ones", "The eigenvectors are real."))
     w, X, *_ = bind(Eigenpairs(task), pA, pB, (near, block, constraints))
     return w, regauged(w, X)
 

@@ -118,15 +118,11 @@ def shown(value: object) -> str:
         return f"{type(value).__name__} {tuple(value.shape)}"  # type: ignore[attr-defined]
     except Exception:  # it has none
         pass
-    text = _text(repr, value)
-    return text if len(text) <= LONGEST else f"{type(value).__name__} {text[:LONGEST]} ..."
-
-
-def _text(to_text: Any, value: object) -> str:
     try:
-        return str(to_text(value))
+        text = " ".join(repr(value).split())
     except Exception:  # an integer of more than 4,300 digits, say, or anything in a class of somebody
-        return "that cannot be shown"
+        return f"{type(value).__name__} that cannot be shown"
+    return text if len(text) <= LONGEST else f"{type(value).__name__} {text[:LONGEST]} ..."
 
 
 def report(problem: Exception) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.arrays import adjoint, batch_of, broadcast, numpy_dtype, spread
+from ldiv.arrays import adjoint, batch_of, broadcast, spread
 from ldiv.errors import got
-from ldiv.rule import Array, bind, is_array, namespace, public
+from ldiv.rule import Array, bind, namespace, public
 from ldiv.rules.cholesky import Cholesky
 from ldiv.rules.ldl import LDL
 from ldiv.rules.lu import LU, rows
@@ -22,6 +22,7 @@ from ldiv.validate import (
     require_batches,
     require_flag,
     require_float,
+    require_integers,
     require_option,
     require_pair,
     require_square,
@@ -114,9 +115,7 @@ def lu_solve(lu_and_piv: tuple[Array, Array], b: Array, trans: Any = 0) -> Array
     op = transposition(trans)
     packed, block, vector = _system("lu", packed, b)
     n = packed.shape[-1]
-    if not is_array(exchanges) or numpy_dtype(exchanges).kind not in "iu":
-        kind = f"{type(exchanges).__name__} {getattr(exchanges, 'dtype', '')}".strip()
-        raise TypeError(got("piv", "an array of integers", kind, "Pass what lu_factor returned."))
+    require_integers("piv", exchanges, "Pass what lu_factor returned.")
     together("piv", exchanges, packed)
     if tuple(exchanges.shape) != (*batch_of(packed, 2), n):
         raise ValueError(got("piv", f"shape {(*batch_of(packed, 2), n)}", str(tuple(exchanges.shape)), "Pass what lu_factor returned."))

@@ -16,7 +16,7 @@ from ldiv.rule import Array, asnumpy, frontend_of, is_array, namespace, public
 from ldiv.rules.agreed import agreed
 from ldiv.sparse import SparseArray
 from ldiv.structures.sparse import Sparse
-from ldiv.validate import require_callable, require_float, require_number, require_option
+from ldiv.validate import require_callable, require_float, require_number, require_option, require_ours, together
 
 Function = Callable[[Array], Array]
 MODES = ("auto", "forward", "reverse", "both")
@@ -143,10 +143,18 @@ def _size(f: Function, x: Array) -> int:
     y = f(x)
     if not is_array(y) or y.ndim != 1:
         raise ValueError(got("f", "a function with values (m,)", shown(y), "Flatten them; hessian is for numbers."))
-    if numpy_dtype(y).kind != "f":
+    return int(require_real_values(y, x).shape[0])
+
+
+def require_real_values(y: Array, x: Array) -> Array:
+    """y, which f made of x."""
+    require_ours("f", y)
+    together("f", y, x)
+    dtype = str(y.dtype).rpartition(".")[2]
+    if dtype not in ("float32", "float64"):
         advice = "Take real and imaginary parts together, xp.concat([y.real, y.imag]); integers have no derivatives."
-        raise TypeError(got("f", "a function with real floating values", str(numpy_dtype(y)), advice))
-    return int(y.shape[0])
+        raise TypeError(got("f", "a function with real floating values", dtype, advice))
+    return y
 
 
 def _gradient(f: Function, x: Array) -> Function:
@@ -154,7 +162,7 @@ def _gradient(f: Function, x: Array) -> Function:
     y = f(x)
     if not is_array(y) or y.ndim != 0:
         raise ValueError(got("f", "a function whose values are numbers", shown(y), "Sum them; jacobian is for vectors."))
-    one = namespace(y).ones((), **alike(y))
+    one = namespace(y).ones((), **alike(require_real_values(y, x)))
 
     def gradient(x: Array) -> Array:
         return frontend_of(x).vjp(f, (x,))[1](one)[0]

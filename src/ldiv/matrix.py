@@ -145,9 +145,13 @@ class Matrix(ArrayHolder):
 
     @public
     def __truediv__(self, c: Any) -> Any:
-        if isinstance(c, NUMBERS) and c == 0:
+        like = leaves(self.params)[0]
+        if not isinstance(c, NUMBERS):
+            return self._scaled(1 / scalar("A / c", c, like))
+        if c == 0:
             raise ValueError(got("A / c", "a number other than 0", shown(c), "No matrix is divided by it."))
-        return self._scaled(1 / scalar("A / c", c, leaves(self.params)[0]))
+        with np.errstate(all="ignore"):  # the reciprocal of a tiny number is refused
+            return self._scaled(scalar("A / c", 1 / require_scalar("A / c", c, like), like))
 
     def _scaled(self, c: Any) -> Matrix:
         alpha = scalar("c * A", c, leaves(self.params)[0])
@@ -246,7 +250,7 @@ def operand(name: str, other: Any) -> Matrix:
 def scalar(name: str, c: Any, like: Array) -> Array:
     """A number as an array without axes, in the precision of `like`; an array without axes as it is."""
     if isinstance(c, NUMBERS):
-        require_scalar(name, c)
+        c = require_scalar(name, c, like)
         kind = np.result_type(np.finfo(numpy_dtype(like)).dtype, np.complex64 if np.iscomplexobj(c) else np.float32)
         return namespace(like).asarray(c, **{**alike(like), "dtype": getattr(namespace(like), kind.name)})
     c = require_float(name, c)

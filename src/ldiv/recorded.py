@@ -28,7 +28,9 @@ def vjp(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Callable[[Any], Arrays]
     def pull(y_bar: Any) -> Arrays:
         given: list[Array | None] = [None for _ in one.out]
         for i, bar in zip(one.of, _several(y_bar), strict=True):
-            given[i] = None if bar is None else np.asarray(bar).reshape(one.out[i].shape)
+            if bar is not None:
+                bar = np.asarray(bar).reshape(one.out[i].shape)
+                given[i] = bar if (other := given[i]) is None else other + bar
         need = rebuild(one.rule.core, [at is not None for at in one.place])
         grads = [np.zeros(shape, dtype) for shape, dtype in like]
         with holding(one.holder):

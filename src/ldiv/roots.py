@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from ldiv.arrays import numpy_dtype
-from ldiv.errors import OF_SINGULAR_JACOBIANS, SingularMatrixError, got
-from ldiv.jacobians import dense_values, on_pattern, require_vector, sparse_values
+from ldiv.errors import OF_SINGULAR_JACOBIANS, SingularMatrixError, got, shown
+from ldiv.jacobians import dense_values, on_pattern, require_real_values, require_vector, sparse_values
 from ldiv.linalg import require_method
 from ldiv.matrix import Matrix
 from ldiv.operators import WithParams, outline
 from ldiv.promise import definiteness, promised
-from ldiv.rule import Array, bind, namespace, public
+from ldiv.rule import Array, bind, is_array, namespace, public
 from ldiv.rules.root import Root
 from ldiv.structures.dense import Dense
 from ldiv.validate import require_callable, require_int, require_number, require_option, together
@@ -107,9 +107,7 @@ def _bound(f: Any, x: Any, params: Any, pattern: Any, assume_a: str, method: str
     for leaf in found:
         together("params", leaf, x)
     n = x.shape[0]
-    if getattr(y := f(x, params), "shape", None) != x.shape:
-        came = str(tuple(y.shape)) if hasattr(y, "shape") else type(y).__name__
-        raise ValueError(got("f", f"as many equations as unknowns, values {tuple(x.shape)}", came, "It takes (x, params), in this order."))
+    residual(tuple(found), x)
     if pattern is None:
         base: Any = Dense(n, n)
         values: Any = partial(_whole, n)
@@ -135,7 +133,11 @@ class ParamsFirst:
     f: Callable[[Array, Any], Array]
 
     def __call__(self, params: Any, x: Array) -> Array:
-        return self.f(x, params)
+        y = self.f(x, params)
+        if not is_array(y) or y.shape != x.shape:
+            advice = "It takes (x, params), in this order."
+            raise ValueError(got("f", f"as many equations as unknowns, values {tuple(x.shape)}", shown(y), advice))
+        return require_real_values(y, x)
 
 
 def _whole(n: int, f: Callable[[Array], Array], x: Array) -> Array:

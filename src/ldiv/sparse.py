@@ -222,7 +222,7 @@ class SparseArray(Matrix):
     def _entries_of(self, other: Any) -> Any:
         """A scalar, or the entries that a dense array, broadcast to the shape of this one, has at (row, col)."""
         if isinstance(other, NUMBERS):
-            return require_scalar("the other operand", other)
+            return require_scalar("the other operand", other, self.data)
         require_ours("the other operand", other)
         if not is_array(other):
             raise TypeError(got("the other operand", "a scalar, an array or a SparseArray", type(other).__name__, "Convert it first."))

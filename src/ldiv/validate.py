@@ -14,6 +14,8 @@ from ldiv.errors import got, shown
 from ldiv.rule import Array, frontend_of, is_array, namespace, signature
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
+INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+STORED_ONLY = ("torch.uint16", "torch.uint32", "torch.uint64")  # PyTorch does not calculate with them
 PROMISES = ("gen", "sym", "her", "pos", "diagonal", "upper triangular", "lower triangular")
 PLAIN = (np.ndarray, np.memmap)
 _accepted: set[object] = set()  # the frameworks' own names of these dtypes
@@ -62,15 +64,20 @@ def require_number(name: str, value: Any, low: float = -math.inf, *, above: bool
     return number
 
 
-def require_scalar(name: str, c: Any) -> Any:
-    """A finite number of Python or NumPy, as it is; an integer beyond those of the frameworks as a float."""
+def require_scalar(name: str, c: Any, like: Array) -> Any:
+    """A finite number in the range of the dtype of `like`, as it is; of a kind that the frameworks do not know, as a float or complex."""
     try:
         finite = cmath.isfinite(c)
     except OverflowError:
         finite = False
     if not finite:
         raise ValueError(got(name, "a finite number", shown(c), "Look at where it comes from."))
-    return float(c) if isinstance(c, int) and abs(c) > LARGEST else c
+    most = float(np.finfo(numpy_dtype(like)).max)
+    if max(abs(float(c.real)), abs(float(c.imag))) > most:
+        raise ValueError(got(name, f"a number of at most {most:.1e}, the largest of {numpy_dtype(like)}", shown(c), "Compute in float64."))
+    if isinstance(c, np.longdouble | np.clongdouble) or (isinstance(c, int) and abs(c) > LARGEST):
+        return complex(c) if np.iscomplexobj(c) else float(c)
+    return c
 
 
 def require_option(name: str, value: object, options: tuple[str, ...]) -> str:
@@ -147,9 +154,18 @@ def _name(x: object) -> str:
 
 def require_numbers(name: str, x: Any) -> Array:
     """x, an array in a floating dtype, or of integers or truth values, which other numbers make floating."""
-    dtype = str(require_array(name, x).dtype).rpartition(".")[2]
-    if dtype not in DTYPES and not dtype.startswith(("int", "uint", "bool")):
-        raise TypeError(got(name, "numbers: integers, or one of " + ", ".join(DTYPES), dtype, "Convert it, for instance to float64."))
+    dtype = str(require_array(name, x).dtype)
+    if dtype.rpartition(".")[2] not in (*DTYPES, *INTEGERS, "bool") or dtype in STORED_ONLY:
+        advice = "Convert it, for instance to float64."
+        raise TypeError(got(name, "numbers: integers, or one of " + ", ".join(DTYPES), dtype.rpartition(".")[2], advice))
+    return x
+
+
+def require_integers(name: str, x: Any, advice: str) -> Array:
+    """x, an array of integers with which its framework calculates."""
+    dtype = str(require_array(name, x).dtype)
+    if dtype.rpartition(".")[2] not in INTEGERS or dtype in STORED_ONLY:
+        raise TypeError(got(name, "an array of integers, int32 or int64", dtype.rpartition(".")[2], advice))
     return x
 
 

@@ -20,6 +20,7 @@ from ldiv.derivative import jvp, vjp
 from ldiv.errors import got
 from ldiv.matrix import Matrix
 from ldiv.rule import Array, asnumpy, frontend_of, is_array, leaves, namespace
+from ldiv.validate import require_numbers
 
 Vector = list[Any]
 
@@ -161,7 +162,7 @@ def _array(y: Any) -> Array:
     if not is_array(y) and not isinstance(y, np.generic):
         advice = "Return arrays, matrices, or tuples of them: of a dict its values, of a number an array."
         raise TypeError(got("f", "a function whose values are arrays", type(y).__name__, advice))
-    return y
+    return require_numbers("f", y)
 
 
 def every_leaf(y: Any) -> list[Any]:

@@ -81,7 +81,7 @@ def _pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Arra
     xp = namespace(X)
     X = X / _or_one(magnitude(X, axis=-2))
     (A, t), (B, s) = balanced_product(A, X, (-2, -1)), (B, xp.ones_like(real(X[:1, :1]))) if B is None else balanced_product(B, X, (-2, -1))
-    lam, X, size, steps = iterate(A, B, M, X, Y if task.constraints else None, tol, most, task.which == "LA")
+    lam, X, size, steps = iterate(A, B, M, X, _cast(Y, X.dtype) if task.constraints else None, tol, most, task.which == "LA")
     enough = wanted(A, X, lam, tol)
     at = xp.argmax(size / _or_one(enough))
     insist((size <= enough).all(), partial(_not_converged, len(lam)), steps, (size <= enough).sum(), size[at], enough[at])
@@ -98,7 +98,12 @@ def _start(task: Task, like: Array, dtype: np.dtype[Any], start: Tree) -> Array:
     dtype = getattr(xp, dtype.name)
     given = start.shape[1] if task.start else 0
     more = xp.asarray(np.random.default_rng(task.n).standard_normal((task.n, max(m - given, 0))), **(alike(like) | {"dtype": dtype}))
-    return more if not given else xp.concat([xp.astype(start, dtype), more], axis=1)[:, :m]
+    return more if not given else xp.concat([_cast(start, dtype), more], axis=1)[:, :m]
+
+
+def _cast(X: Array, dtype: Any) -> Array:
+    """Columns that span the same, in another precision, in which they need not fit as they are."""
+    return namespace(X).astype(X / _or_one(magnitude(X, axis=-2)), dtype)
 
 
 def _to_dtype(product: Product) -> Product:

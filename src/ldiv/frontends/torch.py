@@ -372,6 +372,9 @@ def vjp(f: Callable[..., Any], xs: tuple[Array, ...]) -> tuple[Any, Callable[[An
             advice = "Give checkpoint use_reentrant=True, or leave this function out of it."
             came = "saved tensor hooks, as of torch.utils.checkpoint with use_reentrant=False"
             raise TypeError(got("a derivative of your function", "torch.func, which makes it, to be possible here", came, advice)) from error
+        if "must be floating-point" in str(error):
+            advice = "PyTorch differentiates no others: leave them out."
+            raise TypeError(got("f", "a function with floating values alone", "one with integers or truth values", advice)) from error
         raise
     return y, pull
 

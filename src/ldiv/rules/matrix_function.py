@@ -34,6 +34,7 @@ from ldiv.arrays import adjoint, alike, numpy_dtype, take
 from ldiv.errors import got, shown
 from ldiv.rule import Array, Rule, Tree, bind, frontend_of, insist, is_array, namespace
 from ldiv.structure import Structure, plus
+from ldiv.validate import require_numbers, together
 
 Function = Callable[[Array], Array]
 Known = tuple[Array, Array]  # a divided difference for all pairs of eigenvalues, and how far off it may be
@@ -175,6 +176,7 @@ def _values(f: Function, x: Array) -> Array:
     y = f(x)
     if not is_array(y) or y.shape != x.shape:
         raise ValueError(got("f", f"an array of the shape of its argument, {tuple(x.shape)}", shown(y), "f is applied to each element."))
+    together("f", require_numbers("f", y), x)
     if numpy_dtype(y).kind == "c" and numpy_dtype(x).kind != "c":
         raise ValueError(got("f", "real values at real numbers", str(numpy_dtype(y)), "Take the real and imaginary parts as two functions."))
     return namespace(x).astype(y, x.dtype) if numpy_dtype(x).kind != "c" else y

@@ -71,7 +71,7 @@ def number(name: str, x: Any, like: Array) -> Any:
         s = asnumpy(s)[()]
     if isinstance(s, bool) or not isinstance(s, int | float | complex | np.number):
         raise TypeError(got(name, "a number or an array of shape ()", type(s).__name__, "It scales the whole matrix."))
-    require_scalar(name, s)
+    s = require_scalar(name, s, like)
     if np.iscomplexobj(s) and not is_complex(like):
         raise TypeError(got(name, "a real number, as the arrays are real", repr(s), "Make the arrays complex: buffers keep their dtype."))
     return complex(s) if np.iscomplexobj(s) else float(np.real(s))

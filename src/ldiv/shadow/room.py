@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 
+import numpy as np
+
 from ldiv.arrays import alike, is_complex, transpose
 from ldiv.errors import got
 from ldiv.rule import Array, namespace
@@ -108,7 +110,8 @@ class Room:
                 kept.copy[...] = kept.buffer
                 self._copies.append(kept.copy)
                 del self._live[key]
-        yield
+        with np.errstate(all="ignore"):  # what is infinite goes on as in any product, without a word
+            yield
         for kept in self._live.values():  # which may count versions together with x, as parts of one array
             if isinstance(kept.stamp, int):
                 kept.stamp = stamp(kept.buffer)
@@ -124,8 +127,9 @@ class Room:
         for kept in self._live.values():
             kept.verify()
         try:
-            while self._steps:
-                self._steps.pop()()
+            with np.errstate(all="ignore"):
+                while self._steps:
+                    self._steps.pop()()
         finally:
             self.forget()
 

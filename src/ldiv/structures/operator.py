@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ldiv.arrays import batch_of, broadcast, conj, fold, is_complex, unfold, unit_columns
+from ldiv.arrays import batch_of, broadcast, conj, fold, is_complex, numpy_dtype, unfold, unit_columns
 from ldiv.errors import got
 from ldiv.rule import Array, Tree, frontend_of, leaves, namespace
 from ldiv.structure import VIEWS, Structure, compose
+from ldiv.validate import common_precision, require_float, together
 
 Matvec = Callable[[Any, Array], Array]
 _ITSELF = {"gen": "N", "sym": "T", "her": "H", "pos": "H"}  # the view that is the operator again
@@ -133,7 +134,10 @@ def _checked(name: str, f: Matvec, rows: int, p: Tree, x: Array) -> Array:
         came = type(y).__name__ if got_shape is None else str(tuple(got_shape))
         advice = f"{name} takes a block of columns (n, k), k >= 1, and returns one."
         raise ValueError(got(name, f"a result of shape {(rows, x.shape[-1])} for a block {tuple(x.shape)}", came, advice))
-    return y
+    together(name, require_float(name, y), x)
+    if is_complex(y) and not any(map(is_complex, (*p, x))):
+        raise TypeError(got(name, "real numbers, as those of params and the block", str(numpy_dtype(y)), "What is complex in it is one of params."))
+    return common_precision(y, x)[0]
 
 
 def _complex(x: Array) -> Array:
