@@ -28,6 +28,8 @@ from ldiv.structures.symmetric import pair_scales, refuse_asymmetry
 class Cholesky(Rule):
     """Argument (*batch, n, n), both triangles of it; output L (*batch, n, n)."""
 
+    on_host = True
+
     @property
     def core(self) -> tuple[Tree, ...]:
         return (2,)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
 from ldiv.arrays import alike, conj, numpy_dtype, transpose
 from ldiv.backward_error import Verified
 from ldiv.equilibration import BALANCINGS, SCALINGS, are_alike
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.escalation import without_doubt
-from ldiv.probe import direction, require_nonsingular, second_look
+from ldiv.finite import total
+from ldiv.probe import SUSPICIOUS, direction, direction_size, require_nonsingular, second_look
 from ldiv.rule import Array, Tree, frontend_of, insist, namespace, traced
 from ldiv.singularity import singular_state
 from ldiv.solver import Factor
@@ -29,7 +31,6 @@ RANK = 20
 ON_HOST = False
 REMEMBERED = True
 NAME = "LAPACK"
-SMALL = 64  # up to this size a matrix on the cpu is factored as a NumPy array, whose calls cost less
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
@@ -79,11 +80,14 @@ def nonsingular(a: Array, factored: Factor) -> Factor:
 
     The probe, for all matrices of a batch at once, in units in which rows and columns of any scale weigh the same.
     """
-    xp, n = namespace(a), a.shape[-1]
+    xp, (n, eps) = namespace(a), (a.shape[-1], float(np.finfo(numpy_dtype(a)).eps))
     sizes = xp.abs(a)
-    rows = sizes.max(-1, keepdims=True) if xp is np else xp.max(sizes, axis=-1, keepdims=True)
-    z = rows * xp.asarray(direction(n), **alike(a)) if xp is np else rows * xp.asarray(direction(n).copy(), **alike(a))
+    rows = _row_maxima(sizes)[..., None]
+    z = rows * (direction(n, a.dtype) if xp is np else xp.asarray(direction(n).copy(), **alike(a)))
     y = factored.solve(z, "N")
+    unit = direction_size(n)  # |z| in these units
+    if not traced(a) and n**1.5 * _norm2(y) * eps < SUSPICIOUS * unit:  # more than the growth, as |a_ij| <= max_j |a_ij|
+        return factored
 
     def load(r: Array) -> Array:
         return xp.sum(xp.abs(r) / rows, axis=(-2, -1))
@@ -95,9 +99,14 @@ def nonsingular(a: Array, factored: Factor) -> Factor:
         again, one, two = second_look(z, y, lambda x: xp.matmul(a, x), lambda r: factored.solve(r, "N"), size, load)
         return xp.max(again), xp.max(xp.maximum(one, two))
 
-    growth = xp.max(size(y)) / float(np.abs(direction(n)).sum())  # |z| in these units
-    require_nonsingular(NAME, growth if traced(growth) else float(growth), float(np.finfo(numpy_dtype(a)).eps), look)
+    growth = xp.max(size(y)) / unit
+    require_nonsingular(NAME, growth if traced(growth) else float(growth), eps, look)
     return factored
+
+
+def _norm2(x: Array) -> float:
+    """Of all numbers of all matrices."""
+    return math.sqrt(total(x)) if type(x) is np.ndarray else float(namespace(x).linalg.vector_norm(x))
 
 
 def _equilibrated(a: Array) -> tuple[Array, tuple[Array, Array] | None]:
@@ -147,17 +156,22 @@ def _equilibrated_by_sums(a: Array) -> tuple[Array, tuple[Array, Array]]:
 
 def _maxima(size: Array) -> tuple[Array, Array]:
     """The largest entries of all rows, and of all columns."""
-    if type(size) is np.ndarray:
-        return size.max(-1), size.max(-2)
-    xp = namespace(size)
-    return xp.max(size, axis=-1), xp.max(size, axis=-2)
+    return _row_maxima(size), _row_maxima(transpose(size))
 
 
-def _differ(rows: Array, cols: Array) -> Array:
+def _row_maxima(size: Array) -> Array:
+    return np.maximum.reduce(size, -1) if type(size) is np.ndarray else namespace(size).max(size, axis=-1)
+
+
+def _differ(rows: Array, cols: Array) -> Any:
     """Is some matrix not balanced, of those without a row or column of zeros?"""
     xp = namespace(rows)
+    if xp is np and rows.ndim == 1:
+        every = rows.tolist() + cols.tolist()
+        least, most = min(every), max(every)
+        return least > 0 and not are_alike(least, most)
     every = xp.concat([rows, cols], axis=-1)
-    least, most = (every.min(-1), every.max(-1)) if xp is np else (xp.min(every, axis=-1), xp.max(every, axis=-1))
+    least, most = xp.min(every, axis=-1), xp.max(every, axis=-1)
     return ((least > 0) & ~are_alike(least, most)).any()
 
 
@@ -188,11 +202,18 @@ class Checked(Verified):
         return b - conj(self._product(transpose(self._m), conj(x)))
 
     def _norm(self, transposed: bool) -> Array:
+        if type(self._m) is np.ndarray and self._m.ndim == 2:
+            norm: float = _lange(self._m.dtype)("1" if not transposed else "I", self._m.T)
+            return norm
         xp = namespace(self._m)
         size = xp.abs(self._m)
-        if type(size) is np.ndarray and size.ndim == 2:
-            return float(size.sum(-2 if transposed else -1).max())
         return xp.max(xp.sum(size, axis=-2 if transposed else -1), axis=-1)[..., None, None]
+
+
+@lru_cache(maxsize=8)
+def _lange(dtype: np.dtype[Any]) -> Callable[[str, Array], float]:
+    """LAPACK's norms of a matrix."""
+    return scipy.linalg.get_lapack_funcs("lange", dtype=dtype)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -210,7 +231,9 @@ class CheckedOf:
 def lu(a: Array) -> LU:
     """The factors; all pivots are different from zero."""
     factored = LU(*frontend_of(a).lu_factor(a))
-    insist((factored.diagonal != 0).all(), lambda: SingularMatrixError(NAME, "a pivot that is exactly zero"))
+    pivots = factored.diagonal
+    regular = np.count_nonzero(pivots) == pivots.size if type(pivots) is np.ndarray else (pivots != 0).all()
+    insist(regular, lambda: SingularMatrixError(NAME, "a pivot that is exactly zero"))
     return factored
 
 
@@ -222,7 +245,7 @@ class LU(Factor):
     def __init__(self, lu: Array, pivots: Array) -> None:
         self._linalg = frontend_of(lu)
         self.arrays = self._lu, self._pivots = lu, pivots
-        self.diagonal = namespace(lu).linalg.diagonal(lu)
+        self.diagonal = lu.diagonal() if type(lu) is np.ndarray and lu.ndim == 2 else namespace(lu).linalg.diagonal(lu)
         self.nbytes = lu.nbytes + pivots.nbytes
 
     def solve(self, b: Array, op: str) -> Array:
