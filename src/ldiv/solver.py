@@ -246,7 +246,7 @@ def slogdet(structure: Structure, p: Tree) -> tuple[Array, Array]:
 def _of_factors(plan: Plan, p: Tree, assume_a: str, batch: tuple[int, ...], dtypes: Any, ask: Callable[[Escalating], tuple[Array, ...]]) -> Any:
     """What the factors of all matrices of a batch answer, arrays of shape (*batch,)."""
     links = plan.links or Chain((plan.engine,), ())
-    if plan.hosted is None:
+    if plan.hosted is None or (plan.single and type(leaves(p)[0]) is np.ndarray):
         return ask(factored(links, plan.base, p, assume_a, plan.key))
 
     def each(*flat: Array) -> tuple[Array, ...]:

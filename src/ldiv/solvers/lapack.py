@@ -25,7 +25,7 @@ from ldiv.structure import Structure
 from ldiv.structures.composed import Composed, is_dense
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
-from ldiv.structures.symmetric import Symmetric, pair_scales, refuse_asymmetry
+from ldiv.structures.symmetric import Symmetric, require_symmetric
 
 RANK = 20
 ON_HOST = False
@@ -55,8 +55,7 @@ def analyze(structure: Structure) -> None:
 def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
     a = structure.todense(p)
     if isinstance(structure, Symmetric):
-        whole = structure.base.todense(p)
-        refuse_asymmetry(2 * namespace(a).abs(whole - a), pair_scales(whole), numpy_dtype(a), structure.op)
+        require_symmetric(structure.base.todense(p), structure.op)
     a, scales = _equilibrated(a)
     return Checked(a, nonsingular(a, cholesky(a) if assume_a == "pos" else lu(a)), scales)
 
@@ -81,13 +80,14 @@ def nonsingular(a: Array, factored: Factor) -> Factor:
     The probe, for all matrices of a batch at once, in units in which rows and columns of any scale weigh the same.
     """
     xp, (n, eps) = namespace(a), (a.shape[-1], float(np.finfo(numpy_dtype(a)).eps))
-    sizes = xp.abs(a)
-    rows = _row_maxima(sizes)[..., None]
+    rows = _row_maxima(xp.abs(a))[..., None]
     z = rows * (direction(n, a.dtype) if xp is np else xp.asarray(direction(n).copy(), **alike(a)))
     y = factored.solve(z, "N")
     unit = direction_size(n)  # |z| in these units
     if not traced(a) and n**1.5 * _norm2(y) * eps < SUSPICIOUS * unit:  # more than the growth, as |a_ij| <= max_j |a_ij|
         return factored
+
+    sizes = xp.abs(a)
 
     def load(r: Array) -> Array:
         return xp.sum(xp.abs(r) / rows, axis=(-2, -1))
@@ -128,12 +128,27 @@ def _equilibrated(a: Array) -> tuple[Array, tuple[Array, Array] | None]:
         r, c = r * _inverse_root(rows), c * _inverse_root(cols)
         return r, c, *sizes(r, c), count + 1
 
+    if not traced(a) and _is_balanced_by_diagonal(a):
+        return a, None
     rows, cols = _maxima(xp.abs(a))
     if not traced(a) and not bool(_differ(rows, cols)):
         return a, None
     one = xp.ones_like(rows)
     r, c, *_ = frontend_of(a).loop(going, step, (one, one, rows, cols, xp.zeros_like(one[..., :1]).sum()))
     return r[..., :, None] * a * c[..., None, :], (r, c)
+
+
+def _is_balanced_by_diagonal(a: Array) -> bool:
+    """Has each row and column its largest entry between that on the diagonal and the largest of all? Seen in one pass."""
+    xp = namespace(a)
+    least = xp.min(xp.abs(xp.linalg.diagonal(a)), axis=-1)
+    return bool(are_alike(least, _largest_entries(a)).all())
+
+
+def _largest_entries(a: Array) -> Array:
+    """max |a_ij| of every matrix, (*batch,)."""
+    size = namespace(a).abs(a)
+    return np.maximum.reduce(size, (-2, -1)) if type(size) is np.ndarray else namespace(a).max(size, axis=(-2, -1))
 
 
 def _equilibrated_by_sums(a: Array) -> tuple[Array, tuple[Array, Array]]:
@@ -206,8 +221,7 @@ class Checked(Verified):
             norm: float = _lange(self._m.dtype)("1" if not transposed else "I", self._m.T)
             return norm
         xp = namespace(self._m)
-        size = xp.abs(self._m)
-        return xp.max(xp.sum(size, axis=-2 if transposed else -1), axis=-1)[..., None, None]
+        return xp.max(xp.sum(xp.abs(self._m), axis=-2 if transposed else -1), axis=-1)[..., None, None]
 
 
 @lru_cache(maxsize=8)
