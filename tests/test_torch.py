@@ -257,3 +257,13 @@ def test_what_a_few_numbers_share_with_numpy_may_change_after_the_call():
     shared[0, 0] = 4.0
     (g,) = torch.autograd.grad(x.sum(), A)
     torch.testing.assert_close(g[1], -torch.tensor([0.5, 0.25], dtype=torch.float64) * 0.25)
+
+
+def test_pullback_of_a_transform_where_gradients_are_off():
+    A, b = 2 * torch.eye(3, dtype=torch.float64), torch.ones(3, dtype=torch.float64)
+    batch = torch.stack([b, 2 * b])
+    with torch.no_grad():
+        pull = vjp(ldiv.solve, A, b)[1]
+        gradients = vmap(pull)(batch)
+    torch.testing.assert_close(gradients[1], batch / 2)
+    torch.testing.assert_close(gradients[0], -(batch / 2)[:, :, None] * (b / 2))

@@ -94,14 +94,17 @@ class Escalating:
         return self._ask_leniently(task, *args)
 
     def _answer(self, at: int, task: str | None, *args: Any) -> Any:
-        made = self._made if at < len(self._made) else self._made_by(at)
+        made = self._made
+        if at >= len(made):
+            made = self._made_by(at)
         return None if task is None else getattr(made[at] or made[-1], task)(*args)
 
     def _made_by(self, at: int) -> list[Any]:
         with _escalating if self._made else nullcontext():  # nobody else knows of what is new
-            if at >= len(self._made):
-                self._made = [*[None] * at, self._attempts[at].make()]
-            return self._made
+            made = self._made
+            if at >= len(made):
+                made = self._made = [*[None] * at, self._attempts[at].make()]
+            return made
 
     def _ask_witnesses(self, engine: str, evidence: str, task: str | None, *args: Any) -> None:
         """Raise the name of an engine that solves, if there is one."""

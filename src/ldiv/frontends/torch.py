@@ -128,8 +128,9 @@ class Bound(torch.autograd.Function):
 def _pullback(rule: Rule, need: Sequence[bool], *xs: Array | None) -> list[Array | None]:
     """Of arguments, outputs, cotangents: the cotangents of the arguments."""
     flat = xs[: len(need)]
-    small = not torch.is_grad_enabled() and forward_ad._current_level < 0 and _is_small(rule, flat)
-    if small and not torch._C._are_functorch_transforms_active():  # nobody differentiates what is done here
+    differentiated = torch.is_grad_enabled() or forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
+    small = not differentiated and _is_small(rule, flat)
+    if small:
         xs = tuple([None if x is None else _values(x) for x in xs])
     plain, rest = xs[: len(need)], xs[len(need) :]
     out, cotangents = rest[: len(rest) // 2], rest[len(rest) // 2 :]

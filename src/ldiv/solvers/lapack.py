@@ -128,7 +128,7 @@ def _equilibrated(a: Array) -> tuple[Array, tuple[Array, Array] | None]:
         r, c = r * _inverse_root(rows), c * _inverse_root(cols)
         return r, c, *sizes(r, c), count + 1
 
-    if not traced(a) and _is_balanced_by_diagonal(a):
+    if a.ndim > 2 and not traced(a) and _is_balanced_by_diagonal(a):  # for one matrix all rows and columns cost less
         return a, None
     rows, cols = _maxima(xp.abs(a))
     if not traced(a) and not bool(_differ(rows, cols)):
@@ -141,14 +141,8 @@ def _equilibrated(a: Array) -> tuple[Array, tuple[Array, Array] | None]:
 def _is_balanced_by_diagonal(a: Array) -> bool:
     """Has each row and column its largest entry between that on the diagonal and the largest of all? Seen in one pass."""
     xp = namespace(a)
-    least = xp.min(xp.abs(xp.linalg.diagonal(a)), axis=-1)
-    return bool(are_alike(least, _largest_entries(a)).all())
-
-
-def _largest_entries(a: Array) -> Array:
-    """max |a_ij| of every matrix, (*batch,)."""
-    size = namespace(a).abs(a)
-    return np.maximum.reduce(size, (-2, -1)) if type(size) is np.ndarray else namespace(a).max(size, axis=(-2, -1))
+    least, most = xp.min(xp.abs(xp.linalg.diagonal(a)), axis=-1), xp.max(xp.abs(a), axis=(-2, -1))
+    return bool(are_alike(least, most).all())
 
 
 def _equilibrated_by_sums(a: Array) -> tuple[Array, tuple[Array, Array]]:
