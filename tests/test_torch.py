@@ -7,6 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 import ldiv
+from ldiv import testing
+from ldiv.rule import bind, leaves, rebuild
 
 torch = pytest.importorskip("torch")
 from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap  # noqa: E402
@@ -216,3 +218,52 @@ def test_a_pullback_outlives_its_level():
     torch.testing.assert_close(torch.func.vjp(roots, P)[1](torch.ones_like(P))[0], exact)
     torch.testing.assert_close(ldiv.jacobian(roots, P), torch.diag(exact))
     torch.testing.assert_close(ldiv.hvp(lambda p: roots(p).sum(), P, P), -exact / 3)
+
+
+SMALL_RULES = [(r, args) for dtype in ("float64", "complex128") for r, args in testing.found_rules(dtype) if r.on_host]
+
+
+@pytest.mark.parametrize(("rule", "args"), SMALL_RULES, ids=[f"{type(r).__name__}-{i}" for i, (r, _) in enumerate(SMALL_RULES)])
+def test_backward_with_and_without_a_graph(rule, args):
+    """A few numbers are NumPy arrays in a backward pass that nobody differentiates; in others they are tensors."""
+    flat = [torch.from_numpy(np.array(x)).requires_grad_(x.dtype.kind in "fc") for x in leaves(args)]
+    wanted = [x for x in flat if x.requires_grad]
+    if not wanted:
+        pytest.skip("integers have no derivative")
+    outputs = [y for y in bind(rule, *rebuild(args, flat)) if y.requires_grad]
+    bars = [torch.randn(y.shape, dtype=y.dtype, generator=torch.Generator().manual_seed(2)) for y in outputs]
+    plain, graph = (torch.autograd.grad(outputs, wanted, bars, retain_graph=True, create_graph=again, allow_unused=True) for again in (False, True))
+    for ours, theirs in zip(plain, graph, strict=True):
+        assert (ours is None) == (theirs is None)
+        if ours is not None:
+            torch.testing.assert_close(ours, theirs.detach(), rtol=1e-12, atol=1e-12)
+
+
+def test_results_of_a_few_numbers_have_memory_of_their_own():
+    b, identity = torch.ones(3, dtype=torch.float64), torch.eye(3, dtype=torch.float64)
+    of_ones = ldiv.Matrix(ldiv.structures.Diagonal(3), torch.ones(3, dtype=torch.float64))
+    for y in (ldiv.solve(of_ones, b), ldiv.solve(identity, b), ldiv.cholesky(identity), ldiv.lu_factor(identity)[0]):
+        y += 1
+    assert (b == 1).all()
+    assert (of_ones.params == 1).all()
+    assert (identity == torch.eye(3)).all()
+
+
+def test_what_a_few_numbers_share_with_numpy_may_change_after_the_call():
+    """The factor that backward uses is that of the values as they are then, whoever wrote to them."""
+    shared = np.diag([2.0, 4.0])
+    A = torch.from_numpy(shared).requires_grad_()
+    x = ldiv.solve(A, torch.ones(2, dtype=torch.float64))
+    shared[0, 0] = 4.0
+    (g,) = torch.autograd.grad(x.sum(), A)
+    torch.testing.assert_close(g[1], -torch.tensor([0.5, 0.25], dtype=torch.float64) * 0.25)
+
+
+def test_pullback_of_a_transform_where_gradients_are_off():
+    A, b = 2 * torch.eye(3, dtype=torch.float64), torch.ones(3, dtype=torch.float64)
+    batch = torch.stack([b, 2 * b])
+    with torch.no_grad():
+        pull = vjp(ldiv.solve, A, b)[1]
+        gradients = vmap(pull)(batch)
+    torch.testing.assert_close(gradients[1], batch / 2)
+    torch.testing.assert_close(gradients[0], -(batch / 2)[:, :, None] * (b / 2))

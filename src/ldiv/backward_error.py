@@ -48,7 +48,7 @@ class Verified(Factor):
         """The largest absolute row sum of M or of its transpose, (*batch, 1, 1); a float for one NumPy matrix."""
 
     def solve(self, b: Array, op: str) -> Array:
-        return self._around(self._checked, b, op)
+        return self._checked(b, op) if self._scales is None else self._around(self._checked, b, op)
 
     def rough(self, b: Array, op: str) -> Array:
         return self._around(self._factor.solve, b, op)

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from ldiv.errors import EngineError, SingularMatrixError
 from ldiv.forking import lock
 from ldiv.rule import Array
 from ldiv.singularity import singular_state, under
 
-R = TypeVar("R")
+_escalating = lock()  # one for all: few ever escalate
 
 
 class Attempt(NamedTuple):
@@ -42,10 +42,9 @@ class Escalating:
 
     def __init__(self, attempts: Sequence[Attempt], witnesses: Sequence[Attempt] = ()) -> None:
         self._attempts, self._witnesses = attempts, witnesses
-        self._made: list[Any] = []  # that of the attempt that stands, at its place; None at those that gave up
-        self._lock = lock()
+        self._made: list[Any] = []  # that of the attempt that stands, at its place; None at those that gave up; replaced, never changed
         self.gave_up: dict[str, str] = {}  # engine: what it found
-        self._ask(lambda factor: None)
+        self._ask(None)
 
     @property
     def engine(self) -> str:
@@ -57,64 +56,73 @@ class Escalating:
         return int(self._made[-1].nbytes)
 
     def solve(self, b: Array, op: str) -> Array:
-        return self._ask(lambda factor: factor.solve(b, op))
+        return self._ask("solve", b, op)
 
     def rough(self, b: Array, op: str) -> Array:
-        return self._ask(lambda factor: factor.rough(b, op))
+        return self._ask("rough", b, op)
 
     def logabsdet(self) -> Array:
-        return self._ask(lambda factor: factor.logabsdet())
+        return self._ask("logabsdet")
 
     def slogdet(self) -> tuple[Array, Array]:
-        found: tuple[Array, Array] = self._ask(lambda factor: factor.slogdet())
+        found: tuple[Array, Array] = self._ask("slogdet")
         return found
 
     def certify(self) -> None:
-        self._ask(lambda factor: factor.certify())
+        self._ask("certify")
 
-    def _ask(self, task: Callable[[Any], R]) -> R:
-        """The task, done by the first that has no doubts about the matrix."""
+    def _ask(self, task: str | None, *args: Any) -> Any:
+        """The answer of the first that has no doubts about the matrix to a method of factors; without one, that it is made."""
         at, count = max(len(self._made) - 1, 0), len(self._attempts)
         while True:
             try:
-                with nullcontext() if at + 1 == count and not self._witnesses else under("raise"):
-                    return task(self._factor(at))
+                if singular_state() == "raise" or (at + 1 == count and not self._witnesses):
+                    return self._answer(at, task, *args)
+                with under("raise"):
+                    return self._answer(at, task, *args)
             except SingularMatrixError as error:
                 name = self._attempts[at].engine
                 if error.certain:
                     raise
                 if at + 1 == count:
-                    self._ask_witnesses(name, error.evidence, task)
+                    self._ask_witnesses(name, error.evidence, task, *args)
                     if singular_state() == "raise" or not self._witnesses:
                         raise
                     break
                 self.gave_up[name] = error.evidence
             at += 1
-        return self._ask_leniently(task)
+        return self._ask_leniently(task, *args)
 
-    def _factor(self, at: int) -> Any:
-        with self._lock:
-            if at >= len(self._made):
-                factor = self._attempts[at].make()
-                self._made[:] = [None] * at + [factor]
-            return self._made[at] or self._made[-1]
+    def _answer(self, at: int, task: str | None, *args: Any) -> Any:
+        made = self._made
+        if at >= len(made):
+            made = self._made_by(at)
+        return None if task is None else getattr(made[at] or made[-1], task)(*args)
 
-    def _ask_witnesses(self, engine: str, evidence: str, task: Callable[[Any], Any]) -> None:
+    def _made_by(self, at: int) -> list[Any]:
+        with _escalating if self._made else nullcontext():  # nobody else knows of what is new
+            made = self._made
+            if at >= len(made):
+                made = self._made = [*[None] * at, self._attempts[at].make()]
+            return made
+
+    def _ask_witnesses(self, engine: str, evidence: str, task: str | None, *args: Any) -> None:
         """Raise the name of an engine that solves, if there is one."""
         for witness in self._witnesses:
             with suppress(SingularMatrixError), under("raise"):
                 factor = witness.make()
                 factor.certify()
-                task(factor)
+                if task is not None:
+                    getattr(factor, task)(*args)
                 raise EngineError(
                     f"{engine} gives up on this matrix, where it found {evidence}; {witness.engine} solves it: "
                     f"use method={witness.engine!r}, or method='auto', which goes on by itself."
                 )
 
-    def _ask_leniently(self, task: Callable[[Any], R]) -> R:
+    def _ask_leniently(self, task: str | None, *args: Any) -> Any:
         """All agree, and their doubts are to be warnings."""
-        self._made.clear()
+        self._made = []
         for at in range(len(self._attempts) - 1):
             with suppress(SingularMatrixError):
-                return task(self._factor(at))
-        return task(self._factor(len(self._attempts) - 1))
+                return self._answer(at, task, *args)
+        return self._answer(len(self._attempts) - 1, task, *args)

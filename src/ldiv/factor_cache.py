@@ -19,7 +19,7 @@ import numpy as np
 from ldiv import analyses
 from ldiv.finite import require_finite
 from ldiv.forking import lock
-from ldiv.holder import TracedHolder, owner, store
+from ldiv.holder import Holder, TracedHolder, owner, store
 from ldiv.rule import Array, host_values
 from ldiv.validate import require_int
 
@@ -42,11 +42,23 @@ class CacheInfo(NamedTuple):
 class Factored:
     """A factor and a copy of the values that it was made of."""
 
-    __slots__ = ("__weakref__", "factor", "nbytes", "values")
+    __slots__ = ("__weakref__", "factor", "key", "nbytes", "values")
 
-    def __init__(self, values: tuple[Array, ...], factor: Any) -> None:
-        self.values, self.factor = values, factor
-        self.nbytes: int = factor.nbytes + sum(v.nbytes for v in values)
+    def __init__(self, key: Key, values: tuple[Array, ...], factor: Any) -> None:
+        self.key, self.values, self.factor = key, values, factor
+        self.nbytes: int = factor.nbytes + sum([v.nbytes for v in values])
+
+    def is_of(self, key: Key, values: tuple[Array, ...]) -> bool:
+        """Compared as a whole, so that no change in place finds a stale factor."""
+        return self.key == key and all(map(equal, self.values, values))
+
+
+def equal(a: Array, b: Array) -> bool:
+    """Compared where they can be read as NumPy arrays, whose comparison is the fastest."""
+    if a.shape != b.shape:
+        return False
+    x, y = host_values(a), host_values(b)
+    return bool((a == b).all() if x is None or y is None else (x == y).all())
 
 
 class _Living(weakref.ref[Factored]):
@@ -81,13 +93,18 @@ def remembered(key: Key, values: tuple[Array, ...], make: Callable[[], tuple[Any
 
     It is kept by the owner of the present call.
     """
+    keeper = owner()
+    found = keeper.only if type(keeper) is Holder else None
+    if type(found) is Factored and found.is_of(key, values):  # mostly a derivative asks for what the function has made
+        counts["hits"] += 1
+        return found.factor
     full = (key, *[fingerprint(v) for v in values])
     found = _find(full, values)
     if found is None:
         factor, own = make()
-        found = Factored(own, factor)
+        found = Factored(key, own, factor)
         _introduce(full, found)
-    if (keeper := owner()) is not None:
+    if keeper is not None:
         keeper.keep(found)
     return found.factor
 
@@ -105,7 +122,7 @@ def in_trace(key: Key, values: tuple[Array, ...], make: Callable[[], Any]) -> An
 
 def fingerprint(values: Array) -> Hashable:
     """A few numbers that all values enter, where they are at hand; elsewhere all candidates of a shape are compared."""
-    at_hand = host_values(values)
+    at_hand = values if type(values) is np.ndarray else host_values(values)
     if at_hand is None:
         require_finite("A", values)
         return tuple(values.shape)
@@ -120,8 +137,8 @@ def weighted_sum(flat: Array) -> complex:
     width = len(WEIGHTS)
     rows, rest = divmod(len(flat), width)
     with np.errstate(all="ignore"):
-        if not rows:
-            return complex((flat * WEIGHTS[:rest]).sum())
+        if len(flat) <= width:
+            return complex(np.add.reduce(flat * WEIGHTS[: len(flat)]))
         folded = flat[: rows * width].reshape(rows, width).sum(axis=0)
         folded[:rest] += flat[rows * width :]
         return complex((folded * WEIGHTS).sum())
@@ -131,14 +148,10 @@ def _find(key: Hashable, values: tuple[Array, ...]) -> Factored | None:
     with _lock:
         candidates = [ref() for ref in _living.get(key, ())]
     for entry in candidates:
-        if entry is not None and all(_same(kept, value) for kept, value in zip(entry.values, values, strict=True)):
+        if entry is not None and entry.is_of(entry.key, values):
             counts["hits"] += 1
             return entry
     return None
-
-
-def _same(a: Array, b: Array) -> bool:
-    return bool(a.shape == b.shape and (a == b).all())
 
 
 def _introduce(key: Hashable, entry: Factored) -> None:

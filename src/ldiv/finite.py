@@ -7,6 +7,7 @@ vjp of a rule where the numbers are known.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextvars import ContextVar, Token
 from functools import partial
 from math import isfinite
 from typing import Any
@@ -20,7 +21,7 @@ from ldiv.rule import Array, Rule, Tree, asnumpy, host_values, insist, leaves, n
 
 def all_finite(x: Array) -> Array:
     """Whether no number is NaN or infinite: seen from their sum, in one pass and no memory, unless that overflows."""
-    values = host_values(x)
+    values = x if type(x) is np.ndarray else host_values(x)
     if values is not None:
         return isfinite(total(values)) or bool(np.isfinite(values).all())
     if not traced(x) and np.isfinite(asnumpy(namespace(x).sum(x))):
@@ -30,19 +31,40 @@ def all_finite(x: Array) -> Array:
 
 def total(values: np.ndarray[Any, Any]) -> float:
     """The sum of their squares, by BLAS, which warns of nothing: no finite number unless all of them are, nor where it overflows."""
-    flat = values.reshape(-1)
-    square: float = np.vdot(flat, flat).real
+    square: float = np.vdot(values, values).real
     return square
 
 
 def require_finite(name: str, *arrays: Array) -> None:
     """Refuse NaN and infinity before any work."""
     for a in arrays:
-        insist(all_finite(a), partial(_not_finite, name))
+        if type(a) is not np.ndarray or not isfinite(total(a)):
+            insist(all_finite(a), partial(_not_finite, name))
 
 
 def _not_finite(name: str) -> ValueError:
     return ValueError(f"{name}: expected finite numbers, got NaN or infinity. Look at what made this array.")
+
+
+_unwarned: ContextVar[bool] = ContextVar("unwarned", default=False)
+
+
+class unwarned:
+    """Within, NumPy warns of nothing: what overflows is seen in what comes out. The outermost one tells NumPy, which takes its time."""
+
+    __slots__ = ("_state", "_token")
+
+    def __enter__(self) -> None:
+        self._token: Token[bool] | None = None
+        if not _unwarned.get():
+            self._token = _unwarned.set(True)
+            self._state = np.errstate(all="ignore")
+            self._state.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        if self._token is not None:
+            self._state.__exit__(None, None, None)
+            _unwarned.reset(self._token)
 
 
 # -- what rules give ------------------------------------------------------------------------------------------------------------
@@ -53,21 +75,22 @@ def evaluated(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
     if owner() is None:
         with holding(Holder()):
             return evaluated(rule, flat)
-    with np.errstate(all="ignore"):  # what overflows is seen in what comes out
+    with unwarned():
         out = rule.kernel(*rebuild(rule.core, flat))
     if not (rule.may_overflow or rule.sees_overflow):
         for y in out:
-            insist(all_finite(y), partial(_blame, rule.public_name, () if traced(y) else flat))
+            if type(y) is not np.ndarray or not isfinite(total(y)):
+                insist(all_finite(y), partial(_blame, rule.public_name, () if traced(y) else flat))
     return out
 
 
 def derivative(rule: Rule, f: Callable[..., Tree], *given: Tree) -> Tree:
     """f(*given), f the rule's jvp or vjp; in a trace only the kernels in it look at their numbers."""
-    with np.errstate(all="ignore"):
+    with unwarned():
         results = f(*given)
     if not rule.may_overflow:
         for y in leaves(results):
-            if y is not None and not traced(y):
+            if y is not None and (not isfinite(total(y)) if type(y) is np.ndarray else not traced(y)):
                 insist(all_finite(y), partial(_blame, f"the derivative of {rule.public_name}", leaves(given)))
     return results
 

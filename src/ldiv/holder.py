@@ -34,6 +34,11 @@ class Holder:
     def keep(self, thing: Any) -> None:
         self._kept[id(thing)] = thing
 
+    @property
+    def only(self) -> Any:
+        """What is kept, if it is one thing."""
+        return next(iter(self._kept.values())) if len(self._kept) == 1 else None
+
     def clear(self) -> None:
         self._kept.clear()
 

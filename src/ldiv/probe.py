@@ -28,11 +28,17 @@ CONTRACTS = 0.02  # a refinement step must shrink the error by more than this
 
 
 @lru_cache(maxsize=16)
-def direction(n: int) -> np.ndarray[Any, Any]:
+def direction(n: int, dtype: Any = np.float64) -> np.ndarray[Any, Any]:
     """A fixed random vector (n, 1); read-only."""
-    z = np.random.default_rng(n).standard_normal((n, 1))
+    z = np.random.default_rng(n).standard_normal((n, 1)).astype(dtype)
     z.flags.writeable = False
     return z
+
+
+@lru_cache(maxsize=16)
+def direction_size(n: int) -> float:
+    """Its sum of absolute values."""
+    return float(np.abs(direction(n)).sum())
 
 
 def require_nonsingular(engine: str, growth: Any, eps: float, look: Callable[[], tuple[Any, Any]], strict: bool = False) -> None:

@@ -45,7 +45,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import partial, wraps
+from functools import cached_property, partial, wraps
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
@@ -86,7 +86,13 @@ class Rule(ABC):
         """What errors call it."""
         return type(self).__name__
 
+    @cached_property
+    def cores(self) -> list[int]:
+        """The own axes of each leaf of the arguments."""
+        return leaves(self.core)
+
     differentiable: tuple[bool, ...] | None = None  # of each output; None: all of them
+    on_host: bool = False  # can NumPy arrays stand in for the arguments, in the kernel and in `vjp`? Not where a function of the user is called
     may_overflow: bool = False  # as a product of the user's own may
     sees_overflow: bool = False  # does the kernel raise by itself? On the host it can, where a check in a trace keeps XLA from splitting it
 
@@ -95,13 +101,10 @@ def leaves(tree: Tree) -> list[Any]:
     """The arrays of a nested tuple, from left to right."""
     if not isinstance(tree, tuple):
         return [tree]
-    flat: list[Any] = []
     for branch in tree:
         if isinstance(branch, tuple):
-            flat += leaves(branch)
-        else:
-            flat.append(branch)
-    return flat
+            return [leaf for branch in tree for leaf in leaves(branch)]
+    return list(tree)
 
 
 def rebuild(like: Tree, flat: Sequence[Any]) -> Tree:
@@ -165,6 +168,11 @@ def _record_in(record: Record | None) -> Iterator[Any]:
 def recording() -> AbstractContextManager[Record]:
     """The record of what is done inside, in order."""
     return _record_in(Record())
+
+
+def is_recording() -> bool:
+    """Does somebody note down what is applied?"""
+    return _record.get() is not None
 
 
 def unrecorded() -> AbstractContextManager[None]:
@@ -306,6 +314,8 @@ def constant(x: Array) -> Array:
 
 def on_host(f: Callable[..., Any], specs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...], *arrays: Array) -> tuple[Array, ...]:
     """Run f on NumPy copies or views of the arrays: directly in an eager framework, by callback in a traced one."""
+    if type(arrays[0]) is np.ndarray:
+        return f(*arrays)  # type: ignore[no-any-return]
     results: tuple[Array, ...] = frontend_of(*arrays).on_host(f, specs, *arrays)
     return results
 

@@ -38,7 +38,7 @@ from ldiv.factor_cache import Key, counts, in_trace, remembered
 from ldiv.finite import all_finite, require_finite
 from ldiv.holder import Holder, holding, owner
 from ldiv.options import Options
-from ldiv.rule import Array, Tree, host, insist, leaves, namespace, on_host, rebuild, traced
+from ldiv.rule import Array, Tree, insist, leaves, namespace, on_host, rebuild, traced
 from ldiv.singularity import keeping_state, singular_state
 from ldiv.structure import Structure
 
@@ -100,6 +100,9 @@ def _choose(structure: Structure, dtype: np.dtype[Any], device: str, assume_a: s
     raise EngineError(f"no engine solves a {kind} matrix of {dtype} on {device} with assume_a={assume_a!r}, method={method!r}. {answers}.")
 
 
+Makes = tuple[tuple[str, Callable[[Structure, Tree, str], Factor]], ...]  # the name of an engine, and what makes a factor
+
+
 class Chain(NamedTuple):
     """The engines that may solve, the one that is chosen first; and where one was named those that could do it in its place."""
 
@@ -109,6 +112,11 @@ class Chain(NamedTuple):
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(map(_name, self.engines))
+
+    @property
+    def attempts(self) -> tuple[Makes, Makes]:
+        """Of the ones, and of the others: what each tries in turn."""
+        return _attempts(self.engines), _attempts(self.others)
 
 
 def chain(structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str = "gen", method: str = "auto") -> Chain:
@@ -153,18 +161,17 @@ class Plan(NamedTuple):
 
 def planned(structure: Structure, p: Tree, b: Array | None, assume_a: str, method: str) -> Plan:
     """The plan for arguments like these, which may be without a right-hand side."""
-    flat = leaves(p)
-    single = all([leaf.ndim == own for leaf, own in zip(flat, leaves(structure.core), strict=True)])  # noqa: C419
-    if b is None:
-        b = flat[0]
-    else:
-        single = single and b.ndim == 2
-    kind = (assume_a, method, singular_state(), single, type(b), b.dtype, device_of(b), *[leaf.dtype for leaf in flat])
-    plan: Plan = structure.memo(("plan", kind), partial(_planned, structure, flat, b, assume_a, method, single))
+    of_p: Any = (p.dtype, p.ndim) if type(p) is np.ndarray else tuple([(x.dtype, x.ndim) for x in leaves(p)])
+    like, axes = (leaves(p)[0], None) if b is None else (b, b.ndim)
+    kind = ("plan", of_p, type(like), like.dtype, device_of(like), axes, assume_a, method, singular_state())
+    plan: Plan = structure.memo(kind, partial(_planned, structure, p, b, assume_a, method))
     return plan
 
 
-def _planned(structure: Structure, flat: list[Array], b: Array, assume_a: str, method: str, single: bool) -> Plan:
+def _planned(structure: Structure, p: Tree, b: Array | None, assume_a: str, method: str) -> Plan:
+    flat = leaves(p)
+    single = all(x.ndim == own for x, own in zip(flat, leaves(structure.core), strict=True)) and (b is None or b.ndim == 2)
+    b = flat[0] if b is None else b
     dtypes = [numpy_dtype(x) for x in flat]
     dtype = np.result_type(*dtypes, numpy_dtype(b))
     engine = choose(structure.unview()[0], dtype, device_of(b), assume_a, method)
@@ -174,13 +181,13 @@ def _planned(structure: Structure, flat: list[Array], b: Array, assume_a: str, m
         return Plan(engine, None, base, op, dtype, single, mixed, None, None)
     links = chain(base, dtype, device_of(b), assume_a, method)
     key = _key(links, base, assume_a, flat)
-    is_small = not traced(b) and host(b) and (type(b) is np.ndarray or max(base.shape) <= getattr(engine, "SMALL", 0))
-    if single and (engine.ON_HOST or is_small):
+    is_numpy = type(b) is np.ndarray
+    if single and (engine.ON_HOST or is_numpy):
         key = _key(links, base, assume_a, [np.empty(0, d) for d in dtypes])
         hosted: Any = partial(_solve_one, links, base, assume_a, op, key)
     else:
         hosted = partial(_solve_each, links, base, assume_a, op) if engine.ON_HOST else None
-    return Plan(engine, links, base, op, dtype, single, mixed, hosted and keeping_state(hosted), key)
+    return Plan(engine, links, base, op, dtype, single, mixed, keeping_state(hosted) if hosted and not is_numpy else hosted, key)
 
 
 def solve(structure: Structure, p: Tree, b: Array, assume_a: str, method: str, options: Options | None = None, aids: tuple[Tree, ...] = ()) -> Array:
@@ -239,7 +246,7 @@ def slogdet(structure: Structure, p: Tree) -> tuple[Array, Array]:
 def _of_factors(plan: Plan, p: Tree, assume_a: str, batch: tuple[int, ...], dtypes: Any, ask: Callable[[Escalating], tuple[Array, ...]]) -> Any:
     """What the factors of all matrices of a batch answer, arrays of shape (*batch,)."""
     links = plan.links or Chain((plan.engine,), ())
-    if plan.hosted is None:
+    if plan.hosted is None or (plan.single and type(leaves(p)[0]) is np.ndarray):
         return ask(factored(links, plan.base, p, assume_a, plan.key))
 
     def each(*flat: Array) -> tuple[Array, ...]:
@@ -261,15 +268,15 @@ def factored(links: Chain, structure: Structure, p: Tree, assume_a: str, key: Ke
     """S(p) factored by the first engine that has no doubts, now or earlier; `key` is that of the plan."""
 
     def make() -> tuple[Escalating, tuple[Array, ...]]:
-        own = _owned(structure, p)
-        attempts, witnesses = ([a for engine in some for a in _attempts(engine, structure, own, assume_a)] for some in links)
+        own = np.array(p) if type(p) is np.ndarray else _owned(structure, p)
+        attempts, witnesses = ([Attempt(name, partial(of, structure, own, assume_a)) for name, of in some] for some in links.attempts)
         return Escalating(attempts, witnesses), tuple(leaves(structure.read(own)))
 
     values = tuple(leaves(structure.read(p)))
     if traced(values[0]):  # doubts come later than this call
-        engine, first = next(_attempts(links.engines[0], structure, p, assume_a))
+        engine, first = links.attempts[0][0]
         key = _key(links, structure, assume_a, values) if key is None else key
-        return Escalating([Attempt(engine, partial(in_trace, key, values, first))])
+        return Escalating([Attempt(engine, partial(in_trace, key, values, partial(first, structure, p, assume_a)))])
     # Finite values are asked for here, not in the public layer: under a transformation only the engine sees numbers.
     if not links.engines[0].REMEMBERED:
         require_finite("A", *values)
@@ -289,11 +296,11 @@ def _owned(structure: Structure, p: Tree) -> Tree:
     return rebuild(structure.core, [namespace(leaf).asarray(leaf, copy=True) for leaf in leaves(p)])
 
 
-def _attempts(engine: ModuleType, structure: Structure, p: Tree, assume_a: str) -> Iterator[Attempt]:
-    """The engine with its usual settings, then with its most careful ones."""
-    for name in ("factor", "factor_carefully"):
-        if (make := getattr(engine, name, None)) is not None:
-            yield Attempt(_name(engine), partial(_made, make, engine, structure, p, assume_a))
+@lru_cache(maxsize=256)
+def _attempts(engines: tuple[ModuleType, ...]) -> Makes:
+    """Each engine with its usual settings, then with its most careful ones."""
+    ways = [(engine, getattr(engine, way, None)) for engine in engines for way in ("factor", "factor_carefully")]
+    return tuple((_name(engine), partial(_made, make, engine)) for engine, make in ways if make is not None)
 
 
 def _made(make: Callable[..., Factor], engine: ModuleType, structure: Structure, p: Tree, assume_a: str) -> Factor:

@@ -115,6 +115,8 @@ class Structure(ABC):
     def memo(self, key: Hashable, make: Callable[[], R]) -> R:
         """What depends on the structure alone is made once and kept on it: index sets, orderings, symbolic factorizations."""
         kept: dict[Hashable, R] = self.__dict__.setdefault("_memo", {})
+        if (known := kept.get(key)) is not None:
+            return known
         if key not in kept:
             with self.__dict__.setdefault("_memo_lock", lock()):
                 if key not in kept:
@@ -152,10 +154,14 @@ class Linear(Structure):
         if not leaves(p):
             return ()
         if u.ndim == v.ndim == 2:
-            return bind(Outer(self.tangent), u, v)[0]
+            return bind(self._outer, u, v)[0]
         if leaves(p)[0].ndim == leaves(self.core)[0]:  # one matrix: its cotangent sums over the batch
             u, v = (fold(spread(x, broadcast(batch_of(u, 2), batch_of(v, 2)))) for x in (u, v))
-        return bind(Outer(self.tangent), u, v)[0]
+        return bind(self._outer, u, v)[0]
+
+    @property
+    def _outer(self) -> Outer:
+        return self.memo("outer", lambda: Outer(self.tangent))
 
     def view(self, op: str) -> Structure:
         return self if op == "N" else self.memo(("view", op), lambda: View(self, op))

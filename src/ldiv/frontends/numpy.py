@@ -11,7 +11,7 @@ import numpy as np
 import scipy.linalg
 
 from ldiv.finite import evaluated
-from ldiv.rule import Array, Rule, recorded, unrecorded
+from ldiv.rule import Array, Rule, is_recording, recorded, unrecorded
 
 
 def owns(x: object) -> bool:
@@ -19,6 +19,8 @@ def owns(x: object) -> bool:
 
 
 def bind(rule: Rule, leaves: list[Array]) -> tuple[Array, ...]:
+    if not is_recording():
+        return evaluated(rule, leaves)
     with unrecorded():  # what a kernel applies is its own affair
         outputs = evaluated(rule, leaves)
     return recorded(rule, leaves, outputs)
@@ -70,7 +72,7 @@ def sign_of_rows(pivots: Array) -> Array:
 
 def lu_solve(lu: Array, pivots: Array, b: Array, op: str) -> Array:
     if lu.ndim == b.ndim == 2 and b.size:
-        x, _ = _lapack("getrs", lu.dtype)(lu, pivots, b.astype(lu.dtype, copy=False), trans="NTH".index(op))
+        x, _ = _lapack("getrs", lu.dtype)(lu, pivots, b if b.dtype == lu.dtype else b.astype(lu.dtype), "NTH".index(op))
         return np.ascontiguousarray(x)
     batch = np.broadcast_shapes(lu.shape[:-2], b.shape[:-2])
     lu, pivots = np.broadcast_to(lu, (*batch, *lu.shape[-2:])), np.broadcast_to(pivots, (*batch, pivots.shape[-1]))
@@ -102,5 +104,8 @@ def solve_triangular(a: Array, b: Array, lower: bool, unit: bool = False) -> Arr
     return x
 
 
-product = np.matmul
+def product(a: Array, x: Array) -> Array:
+    return a.dot(x) if a.ndim == x.ndim == 2 else np.matmul(a, x)
+
+
 lu_pivoted = lu_factor  # SciPy's exchanges, counted from 0; A may be m x n

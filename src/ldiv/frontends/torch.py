@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch.autograd import forward_ad
 
@@ -46,6 +47,8 @@ def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
         return Transformed.apply(rule, _keeper(), *flat)  # type: ignore[no-untyped-call, no-any-return]
     if not torch.is_grad_enabled() and forward_ad._current_level < 0:
         return _kernel(rule, flat)
+    if rule.on_host:  # calls no function that could close over anything
+        return _bind(rule, flat)
     with rules.counting_closures(torch.is_grad_enabled() or rules.closures_count()):
         return _bind(rule, flat)
 
@@ -57,6 +60,22 @@ def _bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
         return _kernel(rule, flat)
 
 
+SMALL = 64 * 64  # numbers: up to so many, of one matrix or vector each, are NumPy arrays, whose operations cost less
+
+
+def _is_small(rule: Rule, flat: Sequence[Array]) -> bool:
+    """Do a few numbers in the memory of this process stand for values alone, which NumPy may handle as well?"""
+    if not rule.on_host or torch._C._len_torch_function_stack() or traced(None):
+        return False
+    own = zip(flat, rule.cores, strict=True)
+    return all([x.ndim == core and x.is_cpu and x.numel() <= SMALL and type(x) in _PLAIN for x, core in own])  # noqa: C419
+
+
+def _tensor(y: Any) -> Array:
+    """As a tensor with memory of its own, which is not that of an argument."""
+    return torch.from_numpy(y if type(y) is np.ndarray and y.base is None else np.array(y))
+
+
 def _keeper() -> Owner:
     """Who owns what this call makes: the call whose derivative it is, or it itself."""
     return Holder() if (keeper := owner()) is None else keeper
@@ -64,6 +83,8 @@ def _keeper() -> Owner:
 
 def _kernel(rule: Rule, flat: Sequence[Array]) -> tuple[Array, ...]:
     """On plain arrays, no derivative in sight."""
+    if _is_small(rule, flat):
+        return tuple([_tensor(y) for y in evaluated(rule, [_values(x) for x in flat])])
     with torch._C.DisableTorchFunction() if torch._C._len_torch_function_stack() else nullcontext():  # a mode of the user's is for what he calls
         outputs = evaluated(rule, [x.detach() if x.requires_grad else x for x in flat])
     if not any([y._is_view() for y in outputs]):  # noqa: C419
@@ -106,10 +127,17 @@ class Bound(torch.autograd.Function):
 
 def _pullback(rule: Rule, need: Sequence[bool], *xs: Array | None) -> list[Array | None]:
     """Of arguments, outputs, cotangents: the cotangents of the arguments."""
-    flat, rest = xs[: len(need)], xs[len(need) :]
+    flat = xs[: len(need)]
+    differentiated = torch.is_grad_enabled() or forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
+    small = not differentiated and _is_small(rule, flat)
+    if small:
+        xs = tuple([None if x is None else _values(x) for x in xs])
+    plain, rest = xs[: len(need)], xs[len(need) :]
     out, cotangents = rest[: len(rest) // 2], rest[len(rest) // 2 :]
-    results = _derivative(rule, rule.vjp, rebuild(rule.core, need), cotangents, out, *rebuild(rule.core, flat))
-    return [conform(g, x) if n else None for g, x, n in zip(leaves(results), flat, need, strict=True)]
+    results = leaves(_derivative(rule, rule.vjp, rebuild(rule.core, need), cotangents, out, *rebuild(rule.core, plain)))
+    if small:
+        results = [None if g is None else _tensor(g) for g in results]
+    return [conform(g, x) if n else None for g, x, n in zip(results, flat, need, strict=True)]
 
 
 def _pushforward(rule: Rule, count: int, *xs: Array | None) -> list[Array | None]:
@@ -131,7 +159,8 @@ def _save(ctx: Any, rule: Rule, token: Array, flat: tuple[Array, ...], outputs: 
     if rule.differentiable is not None:
         ctx.mark_non_differentiable(*(y for y, d in zip(outputs, rule.differentiable, strict=True) if not d))
     ctx.save_for_backward(token, *flat, *outputs)
-    ctx.save_for_forward(token, *flat, *outputs)
+    if forward_ad._current_level >= 0:
+        ctx.save_for_forward(token, *flat, *outputs)
 
 
 def _token(keeper: Owner) -> Array:
@@ -260,6 +289,8 @@ def conform(g: Array | None, x: Array) -> Array | None:
     """The cotangent in the space of x: real where x is, summed over the axes that were broadcast."""
     if g is None:
         return None
+    if g.dtype == x.dtype and g.shape == x.shape:
+        return plain(g)
     if g.is_complex() and not x.is_complex():
         g = g.real
     if g.shape != x.shape:

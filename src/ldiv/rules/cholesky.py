@@ -14,19 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import adjoint, numpy_dtype
+from ldiv.arrays import adjoint
 from ldiv.errors import NotPositiveDefiniteError
 from ldiv.finite import require_finite
 from ldiv.rule import Array, Rule, Tree, frontend_of, insist, namespace
 from ldiv.rules.lower import product
 from ldiv.rules.triangles import between, half, hermitian, lower
 from ldiv.scaling import balanced
-from ldiv.structures.symmetric import pair_scales, refuse_asymmetry
+from ldiv.structures.symmetric import require_symmetric
 
 
 @dataclass(frozen=True)
 class Cholesky(Rule):
     """Argument (*batch, n, n), both triangles of it; output L (*batch, n, n)."""
+
+    on_host = True
 
     @property
     def core(self) -> tuple[Tree, ...]:
@@ -56,9 +58,8 @@ class Cholesky(Rule):
 
 def symmetric_part(a: Array, op: str) -> Array:
     """(A + op(A)) / 2, op in T, H, of plain numbers that are symmetric up to rounding."""
-    mirror = adjoint(a) if op == "H" else a.mT
-    refuse_asymmetry(namespace(a).abs(a - mirror), pair_scales(a), numpy_dtype(a), op)
-    return a / 2 + mirror / 2
+    require_symmetric(a, op)
+    return a / 2 + (adjoint(a) if op == "H" else a.mT) / 2
 
 
 def cases(structures: Any, draw: Any) -> Iterator[tuple[Cholesky, tuple[Tree, ...]]]:

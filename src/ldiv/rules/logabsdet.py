@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,10 @@ class LogAbsDet(Rule):
     singular: str = field(default_factory=singular_state)
 
     sees_overflow = True
+
+    @cached_property
+    def on_host(self) -> bool:  # type: ignore[override]
+        return self.structure.on_host
 
     @property
     def core(self) -> tuple[Tree, ...]:

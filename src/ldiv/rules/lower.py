@@ -36,6 +36,8 @@ class LowerSolve(Rule):
 
     op: str = "N"
 
+    on_host = True
+
     @property
     def core(self) -> tuple[Tree, ...]:
         return (2, 2)
@@ -71,6 +73,8 @@ class LowerProduct(Rule):
     ops: str = "NN"
 
     may_overflow = True
+
+    on_host = True
 
     @property
     def core(self) -> tuple[Tree, ...]:

@@ -35,6 +35,8 @@ class LU(Rule):
 
     differentiable = (True, False, False)
 
+    on_host = True
+
     @property
     def core(self) -> tuple[Tree, ...]:
         return (2,)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ldiv import solver
@@ -29,6 +30,10 @@ class QuadraticForm(Rule):
     assume_a: str = "gen"
     method: str = "auto"
     singular: str = field(default_factory=singular_state)
+
+    @cached_property
+    def on_host(self) -> bool:  # type: ignore[override]
+        return self.structure.on_host
 
     @property
     def core(self) -> tuple[Tree, ...]:

@@ -27,6 +27,8 @@ class RowOrder(Rule):
 
     may_overflow = True
 
+    on_host = True
+
     @property
     def core(self) -> tuple[Tree, ...]:
         return (1,)

@@ -36,6 +36,8 @@ class SLogDet(Rule):
 
     may_overflow = True
 
+    on_host = True
+
     @property
     def core(self) -> tuple[Tree, ...]:
         return (2,)

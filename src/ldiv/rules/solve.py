@@ -41,6 +41,10 @@ class Solve(Rule):
     def core(self) -> tuple[Tree, ...]:
         return (self.structure.core, 1 if self.vector else 2, *(() if self.options is None else self.options.core))
 
+    @cached_property
+    def on_host(self) -> bool:  # type: ignore[override]
+        return self.options is None and self.structure.on_host
+
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         p, b, *aids = args
         with under(self.singular):

@@ -33,6 +33,8 @@ class QuotientSquares(Rule):
     def public_name(self) -> str:
         return "gaussian_kl" if self.regular else "trace_solve"
 
+    on_host = True
+
     @property
     def core(self) -> tuple[Tree, ...]:
         return (2, 2)

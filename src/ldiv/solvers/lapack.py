@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 
 from ldiv.arrays import alike, conj, numpy_dtype, transpose
 from ldiv.backward_error import Verified
 from ldiv.equilibration import BALANCINGS, SCALINGS, are_alike
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.escalation import without_doubt
-from ldiv.probe import direction, require_nonsingular, second_look
+from ldiv.finite import total
+from ldiv.probe import SUSPICIOUS, direction, direction_size, require_nonsingular, second_look
 from ldiv.rule import Array, Tree, frontend_of, insist, namespace, traced
 from ldiv.singularity import singular_state
 from ldiv.solver import Factor
@@ -23,13 +25,12 @@ from ldiv.structure import Structure
 from ldiv.structures.composed import Composed, is_dense
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
-from ldiv.structures.symmetric import Symmetric, pair_scales, refuse_asymmetry
+from ldiv.structures.symmetric import Symmetric, require_symmetric
 
 RANK = 20
 ON_HOST = False
 REMEMBERED = True
 NAME = "LAPACK"
-SMALL = 64  # up to this size a matrix on the cpu is factored as a NumPy array, whose calls cost less
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
@@ -54,8 +55,7 @@ def analyze(structure: Structure) -> None:
 def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
     a = structure.todense(p)
     if isinstance(structure, Symmetric):
-        whole = structure.base.todense(p)
-        refuse_asymmetry(2 * namespace(a).abs(whole - a), pair_scales(whole), numpy_dtype(a), structure.op)
+        require_symmetric(structure.base.todense(p), structure.op)
     a, scales = _equilibrated(a)
     return Checked(a, nonsingular(a, cholesky(a) if assume_a == "pos" else lu(a)), scales)
 
@@ -79,11 +79,15 @@ def nonsingular(a: Array, factored: Factor) -> Factor:
 
     The probe, for all matrices of a batch at once, in units in which rows and columns of any scale weigh the same.
     """
-    xp, n = namespace(a), a.shape[-1]
-    sizes = xp.abs(a)
-    rows = sizes.max(-1, keepdims=True) if xp is np else xp.max(sizes, axis=-1, keepdims=True)
-    z = rows * xp.asarray(direction(n), **alike(a)) if xp is np else rows * xp.asarray(direction(n).copy(), **alike(a))
+    xp, (n, eps) = namespace(a), (a.shape[-1], float(np.finfo(numpy_dtype(a)).eps))
+    rows = _row_maxima(xp.abs(a))[..., None]
+    z = rows * (direction(n, a.dtype) if xp is np else xp.asarray(direction(n).copy(), **alike(a)))
     y = factored.solve(z, "N")
+    unit = direction_size(n)  # |z| in these units
+    if not traced(a) and n**1.5 * _norm2(y) * eps < SUSPICIOUS * unit:  # more than the growth, as |a_ij| <= max_j |a_ij|
+        return factored
+
+    sizes = xp.abs(a)
 
     def load(r: Array) -> Array:
         return xp.sum(xp.abs(r) / rows, axis=(-2, -1))
@@ -95,9 +99,14 @@ def nonsingular(a: Array, factored: Factor) -> Factor:
         again, one, two = second_look(z, y, lambda x: xp.matmul(a, x), lambda r: factored.solve(r, "N"), size, load)
         return xp.max(again), xp.max(xp.maximum(one, two))
 
-    growth = xp.max(size(y)) / float(np.abs(direction(n)).sum())  # |z| in these units
-    require_nonsingular(NAME, growth if traced(growth) else float(growth), float(np.finfo(numpy_dtype(a)).eps), look)
+    growth = xp.max(size(y)) / unit
+    require_nonsingular(NAME, growth if traced(growth) else float(growth), eps, look)
     return factored
+
+
+def _norm2(x: Array) -> float:
+    """Of all numbers of all matrices."""
+    return math.sqrt(total(x)) if type(x) is np.ndarray else float(namespace(x).linalg.vector_norm(x))
 
 
 def _equilibrated(a: Array) -> tuple[Array, tuple[Array, Array] | None]:
@@ -119,12 +128,21 @@ def _equilibrated(a: Array) -> tuple[Array, tuple[Array, Array] | None]:
         r, c = r * _inverse_root(rows), c * _inverse_root(cols)
         return r, c, *sizes(r, c), count + 1
 
+    if a.ndim > 2 and not traced(a) and _is_balanced_by_diagonal(a):  # for one matrix all rows and columns cost less
+        return a, None
     rows, cols = _maxima(xp.abs(a))
     if not traced(a) and not bool(_differ(rows, cols)):
         return a, None
     one = xp.ones_like(rows)
     r, c, *_ = frontend_of(a).loop(going, step, (one, one, rows, cols, xp.zeros_like(one[..., :1]).sum()))
     return r[..., :, None] * a * c[..., None, :], (r, c)
+
+
+def _is_balanced_by_diagonal(a: Array) -> bool:
+    """Has each row and column its largest entry between that on the diagonal and the largest of all? Seen in one pass."""
+    xp = namespace(a)
+    least, most = xp.min(xp.abs(xp.linalg.diagonal(a)), axis=-1), xp.max(xp.abs(a), axis=(-2, -1))
+    return bool(are_alike(least, most).all())
 
 
 def _equilibrated_by_sums(a: Array) -> tuple[Array, tuple[Array, Array]]:
@@ -147,17 +165,22 @@ def _equilibrated_by_sums(a: Array) -> tuple[Array, tuple[Array, Array]]:
 
 def _maxima(size: Array) -> tuple[Array, Array]:
     """The largest entries of all rows, and of all columns."""
-    if type(size) is np.ndarray:
-        return size.max(-1), size.max(-2)
-    xp = namespace(size)
-    return xp.max(size, axis=-1), xp.max(size, axis=-2)
+    return _row_maxima(size), _row_maxima(transpose(size))
 
 
-def _differ(rows: Array, cols: Array) -> Array:
+def _row_maxima(size: Array) -> Array:
+    return np.maximum.reduce(size, -1) if type(size) is np.ndarray else namespace(size).max(size, axis=-1)
+
+
+def _differ(rows: Array, cols: Array) -> Any:
     """Is some matrix not balanced, of those without a row or column of zeros?"""
     xp = namespace(rows)
+    if xp is np and rows.ndim == 1:
+        every = rows.tolist() + cols.tolist()
+        least, most = min(every), max(every)
+        return least > 0 and not are_alike(least, most)
     every = xp.concat([rows, cols], axis=-1)
-    least, most = (every.min(-1), every.max(-1)) if xp is np else (xp.min(every, axis=-1), xp.max(every, axis=-1))
+    least, most = xp.min(every, axis=-1), xp.max(every, axis=-1)
     return ((least > 0) & ~are_alike(least, most)).any()
 
 
@@ -188,11 +211,17 @@ class Checked(Verified):
         return b - conj(self._product(transpose(self._m), conj(x)))
 
     def _norm(self, transposed: bool) -> Array:
+        if type(self._m) is np.ndarray and self._m.ndim == 2:
+            norm: float = _lange(self._m.dtype)("1" if not transposed else "I", self._m.T)
+            return norm
         xp = namespace(self._m)
-        size = xp.abs(self._m)
-        if type(size) is np.ndarray and size.ndim == 2:
-            return float(size.sum(-2 if transposed else -1).max())
-        return xp.max(xp.sum(size, axis=-2 if transposed else -1), axis=-1)[..., None, None]
+        return xp.max(xp.sum(xp.abs(self._m), axis=-2 if transposed else -1), axis=-1)[..., None, None]
+
+
+@lru_cache(maxsize=8)
+def _lange(dtype: np.dtype[Any]) -> Callable[[str, Array], float]:
+    """LAPACK's norms of a matrix."""
+    return scipy.linalg.get_lapack_funcs("lange", dtype=dtype)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True)
@@ -210,7 +239,9 @@ class CheckedOf:
 def lu(a: Array) -> LU:
     """The factors; all pivots are different from zero."""
     factored = LU(*frontend_of(a).lu_factor(a))
-    insist((factored.diagonal != 0).all(), lambda: SingularMatrixError(NAME, "a pivot that is exactly zero"))
+    pivots = factored.diagonal
+    regular = np.count_nonzero(pivots) == pivots.size if type(pivots) is np.ndarray else (pivots != 0).all()
+    insist(regular, lambda: SingularMatrixError(NAME, "a pivot that is exactly zero"))
     return factored
 
 
@@ -222,7 +253,7 @@ class LU(Factor):
     def __init__(self, lu: Array, pivots: Array) -> None:
         self._linalg = frontend_of(lu)
         self.arrays = self._lu, self._pivots = lu, pivots
-        self.diagonal = namespace(lu).linalg.diagonal(lu)
+        self.diagonal = lu.diagonal() if type(lu) is np.ndarray and lu.ndim == 2 else namespace(lu).linalg.diagonal(lu)
         self.nbytes = lu.nbytes + pivots.nbytes
 
     def solve(self, b: Array, op: str) -> Array:

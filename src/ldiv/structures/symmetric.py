@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import alike, batch_of, broadcast, conj, real, spread, take, transpose
+from ldiv.arrays import alike, batch_of, broadcast, conj, numpy_dtype, real, spread, take, transpose
 from ldiv.errors import NotSymmetricError
 from ldiv.pattern import Pattern
 from ldiv.rule import Array, Tree, insist, namespace
@@ -126,6 +126,14 @@ def largest(a: Array) -> Array:
     """The size of the largest entry of each matrix, zero where there is none."""
     xp = namespace(a)
     return xp.max(xp.abs(a), axis=(-2, -1)) if 0 not in a.shape[-2:] else xp.zeros(tuple(a.shape[:-2]), **alike(real(a)))
+
+
+def require_symmetric(a: Array, op: str) -> None:
+    """Plain numbers that are those of their transpose, or with `op="H"` of its conjugate, as far as a promise must be kept."""
+    mirror = conj(transpose(a)) if op == "H" else transpose(a)
+    if type(a) is np.ndarray and bool((a == mirror).all()):  # mostly to the last digit
+        return
+    refuse_asymmetry(namespace(a).abs(a - mirror), pair_scales(a), numpy_dtype(a), op)
 
 
 def refuse_asymmetry(defect: Any, scale: Any, dtype: Any, op: str) -> None:
