@@ -87,12 +87,12 @@ class SuperLU(Refined):
         super().__init__(symbolic, slots, carefully, scaled)
         threshold = 0.0 if positive or symbolic.triangular else 0.01 if symbolic.on_diagonal else 1.0
         try:
-            self._lu = splu(self._m, symbolic.spec, threshold, options={"SymmetricMode": symbolic.on_diagonal})
+            self._lu = splu(symbolic.pattern.csc(self._values), symbolic.spec, threshold, options={"SymmetricMode": symbolic.on_diagonal})
         except RuntimeError as error:
             if not any(word in str(error) for word in ("singular", "failed to factorize")):
                 raise
             raise SingularMatrixError(self._name, "a pivot that is exactly zero") from None
-        self.nbytes = self._lu.nnz * (self._m.dtype.itemsize + 4) + self._m.data.nbytes
+        self.nbytes = self._lu.nnz * (self._values.dtype.itemsize + 4) + self._values.nbytes
         if positive and not self._dominates():
             self._require_positive()
         self._ready()
@@ -100,17 +100,17 @@ class SuperLU(Refined):
     def _dominates(self) -> bool:
         """A diagonal that is positive and no smaller than the rest of its column: no eigenvalue is negative (Gershgorin)."""
         at = self._arrangement.layout.diagonal
-        return at is not None and bool((2 * self._m.data[at].real >= self._sums).all())
+        return at is not None and bool((2 * self._values[at].real >= self._sums).all())
 
     def _require_positive(self) -> None:
         """Without pivoting the signs of the pivots are those of the eigenvalues (Sylvester); rounding errors are those of the diagonal."""
         at = self._arrangement.layout.diagonal
-        if at is None or not (self._m.data[at].real > 0).all():
+        if at is None or not (self._values[at].real > 0).all():
             raise NotPositiveDefiniteError(self._name, "a number on the diagonal that is not positive")
         self.nbytes *= 2  # SciPy keeps the copies of L and U that it makes here
         order = self._lu.perm_c
         pivots = self._lu.U.diagonal().real[order]
-        rounding = self._arrangement.n * self._eps * self._m.data[at].real
+        rounding = self._arrangement.n * self._eps * self._values[at].real
         if not np.array_equal(self._lu.perm_r, order) or (pivots <= -rounding).any():
             raise NotPositiveDefiniteError(self._name, f"a pivot of {pivots.min():.1e}, not pivoting, where all must be positive")
 
