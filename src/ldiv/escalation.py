@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
+from operator import methodcaller
 from typing import Any, NamedTuple, TypeVar
 
 from ldiv.errors import EngineError, SingularMatrixError
@@ -21,10 +22,10 @@ R = TypeVar("R")
 
 
 class Attempt(NamedTuple):
-    """The name of an engine, and what makes its factor."""
+    """The name of an engine, and what makes its factor of a matrix."""
 
     engine: str
-    make: Callable[[], Any]
+    make: Callable[..., Any]
 
 
 def without_doubt(makes: Sequence[Callable[[], Any]], otherwise: Callable[[], Any]) -> Any:
@@ -38,14 +39,17 @@ def without_doubt(makes: Sequence[Callable[[], Any]], otherwise: Callable[[], An
 
 
 class Escalating:
-    """The factor of the first attempt without doubts. `witnesses` are asked when all have some, but do not solve: an engine was named."""
+    """The factor of the first attempt without doubts. `witnesses` are asked when all have some, but do not solve: an engine was named.
 
-    def __init__(self, attempts: Sequence[Attempt], witnesses: Sequence[Attempt] = ()) -> None:
-        self._attempts, self._witnesses = attempts, witnesses
+    `matrix` is what all of them are given.
+    """
+
+    def __init__(self, attempts: Sequence[Attempt], witnesses: Sequence[Attempt] = (), *matrix: Any) -> None:
+        self._attempts, self._witnesses, self._matrix = attempts, witnesses, matrix
         self._made: list[Any] = []  # that of the attempt that stands, at its place; None at those that gave up
         self._lock = lock()
         self.gave_up: dict[str, str] = {}  # engine: what it found
-        self._ask(lambda factor: None)
+        self._ask(type)  # made, and asked for nothing
 
     @property
     def engine(self) -> str:
@@ -57,20 +61,20 @@ class Escalating:
         return int(self._made[-1].nbytes)
 
     def solve(self, b: Array, op: str) -> Array:
-        return self._ask(lambda factor: factor.solve(b, op))
+        return self._ask(methodcaller("solve", b, op))
 
     def rough(self, b: Array, op: str) -> Array:
-        return self._ask(lambda factor: factor.rough(b, op))
+        return self._ask(methodcaller("rough", b, op))
 
     def logabsdet(self) -> Array:
-        return self._ask(lambda factor: factor.logabsdet())
+        return self._ask(methodcaller("logabsdet"))
 
     def slogdet(self) -> tuple[Array, Array]:
-        found: tuple[Array, Array] = self._ask(lambda factor: factor.slogdet())
+        found: tuple[Array, Array] = self._ask(methodcaller("slogdet"))
         return found
 
     def certify(self) -> None:
-        self._ask(lambda factor: factor.certify())
+        self._ask(methodcaller("certify"))
 
     def _ask(self, task: Callable[[Any], R]) -> R:
         """The task, done by the first that has no doubts about the matrix."""
@@ -95,7 +99,7 @@ class Escalating:
     def _factor(self, at: int) -> Any:
         with self._lock:
             if at >= len(self._made):
-                factor = self._attempts[at].make()
+                factor = self._attempts[at].make(*self._matrix)
                 self._made[:] = [None] * at + [factor]
             return self._made[at] or self._made[-1]
 
@@ -103,7 +107,7 @@ class Escalating:
         """Raise the name of an engine that solves, if there is one."""
         for witness in self._witnesses:
             with suppress(SingularMatrixError), under("raise"):
-                factor = witness.make()
+                factor = witness.make(*self._matrix)
                 factor.certify()
                 task(factor)
                 raise EngineError(

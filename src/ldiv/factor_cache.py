@@ -19,7 +19,7 @@ import numpy as np
 from ldiv import analyses
 from ldiv.finite import require_finite
 from ldiv.forking import lock
-from ldiv.holder import TracedHolder, owner, store
+from ldiv.holder import Holder, TracedHolder, owner, store
 from ldiv.rule import Array, host_values
 from ldiv.validate import require_int
 
@@ -42,10 +42,10 @@ class CacheInfo(NamedTuple):
 class Factored:
     """A factor and a copy of the values that it was made of."""
 
-    __slots__ = ("__weakref__", "factor", "nbytes", "values")
+    __slots__ = ("__weakref__", "factor", "key", "nbytes", "values")
 
-    def __init__(self, values: tuple[Array, ...], factor: Any) -> None:
-        self.values, self.factor = values, factor
+    def __init__(self, key: Key, values: tuple[Array, ...], factor: Any) -> None:
+        self.key, self.values, self.factor = key, values, factor
         self.nbytes: int = factor.nbytes + sum(v.nbytes for v in values)
 
 
@@ -79,15 +79,19 @@ class Key:
 def remembered(key: Key, values: tuple[Array, ...], make: Callable[[], tuple[Any, tuple[Array, ...]]]) -> Any:
     """The factor of these values, which must be finite: one that lives, or that of `make()`, (factor, copies of the values).
 
-    It is kept by the owner of the present call.
+    It is kept by the owner of the present call; what that kept last is looked at first, which a derivative asks for.
     """
+    keeper = owner()
+    latest = keeper.latest if isinstance(keeper, Holder) else None
+    if isinstance(latest, Factored) and latest.key == key and _is_of(latest, values):
+        return latest.factor
     full = (key, *[fingerprint(v) for v in values])
     found = _find(full, values)
     if found is None:
         factor, own = make()
-        found = Factored(own, factor)
+        found = Factored(key, own, factor)
         _introduce(full, found)
-    if (keeper := owner()) is not None:
+    if keeper is not None:
         keeper.keep(found)
     return found.factor
 
@@ -130,11 +134,15 @@ def weighted_sum(flat: Array) -> complex:
 def _find(key: Hashable, values: tuple[Array, ...]) -> Factored | None:
     with _lock:
         candidates = [ref() for ref in _living.get(key, ())]
-    for entry in candidates:
-        if entry is not None and all(_same(kept, value) for kept, value in zip(entry.values, values, strict=True)):
-            counts["hits"] += 1
-            return entry
-    return None
+    return next((entry for entry in candidates if entry is not None and _is_of(entry, values)), None)
+
+
+def _is_of(entry: Factored, values: tuple[Array, ...]) -> bool:
+    for kept, value in zip(entry.values, values, strict=True):
+        if not _same(kept, value):
+            return False
+    counts["hits"] += 1
+    return True
 
 
 def _same(a: Array, b: Array) -> bool:

@@ -37,6 +37,11 @@ class Holder:
     def clear(self) -> None:
         self._kept.clear()
 
+    @property
+    def latest(self) -> Any:
+        """What was kept last, None if nothing was."""
+        return next(reversed(self._kept.values()), None)
+
     def __deepcopy__(self, memo: Any) -> Holder:
         return Holder()
 

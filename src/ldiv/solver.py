@@ -262,14 +262,13 @@ def factored(links: Chain, structure: Structure, p: Tree, assume_a: str, key: Ke
 
     def make() -> tuple[Escalating, tuple[Array, ...]]:
         own = _owned(structure, p)
-        attempts, witnesses = ([a for engine in some for a in _attempts(engine, structure, own, assume_a)] for some in links)
-        return Escalating(attempts, witnesses), tuple(leaves(structure.read(own)))
+        return Escalating(*_attempts(links, structure, assume_a), own), tuple(leaves(structure.read(own)))
 
     values = tuple(leaves(structure.read(p)))
     if traced(values[0]):  # doubts come later than this call
-        engine, first = next(_attempts(links.engines[0], structure, p, assume_a))
+        engine, make = _attempts(links, structure, assume_a)[0][0]
         key = _key(links, structure, assume_a, values) if key is None else key
-        return Escalating([Attempt(engine, partial(in_trace, key, values, first))])
+        return Escalating([Attempt(engine, partial(in_trace, key, values, partial(make, p)))])
     # Finite values are asked for here, not in the public layer: under a transformation only the engine sees numbers.
     if not links.engines[0].REMEMBERED:
         require_finite("A", *values)
@@ -289,14 +288,22 @@ def _owned(structure: Structure, p: Tree) -> Tree:
     return rebuild(structure.core, [namespace(leaf).asarray(leaf, copy=True) for leaf in leaves(p)])
 
 
-def _attempts(engine: ModuleType, structure: Structure, p: Tree, assume_a: str) -> Iterator[Attempt]:
-    """The engine with its usual settings, then with its most careful ones."""
+def _attempts(links: Chain, structure: Structure, assume_a: str) -> list[list[Attempt]]:
+    """Those of the engines, and of the others; each with its usual settings, then with its most careful ones."""
+
+    def make() -> list[list[Attempt]]:
+        return [[attempt for engine in some for attempt in _attempts_of(engine, structure, assume_a)] for some in links]
+
+    return structure.memo(("attempts", links, assume_a), make)
+
+
+def _attempts_of(engine: ModuleType, structure: Structure, assume_a: str) -> Iterator[Attempt]:
     for name in ("factor", "factor_carefully"):
         if (make := getattr(engine, name, None)) is not None:
-            yield Attempt(_name(engine), partial(_made, make, engine, structure, p, assume_a))
+            yield Attempt(_name(engine), partial(_made, make, engine, structure, assume_a))
 
 
-def _made(make: Callable[..., Factor], engine: ModuleType, structure: Structure, p: Tree, assume_a: str) -> Factor:
+def _made(make: Callable[..., Factor], engine: ModuleType, structure: Structure, assume_a: str, p: Tree) -> Factor:
     return make(symbolic(engine, structure), structure, p, assume_a)
 
 
