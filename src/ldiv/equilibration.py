@@ -38,6 +38,7 @@ class Layout:
         self.has_empty = bool((np.diff(numbered.indptr) == 0).any() or (np.diff(pattern.indptr) == 0).any())
         on_diagonal = np.flatnonzero(self.rows == self.cols)
         self.diagonal = on_diagonal if len(on_diagonal) == pattern.shape[0] else None
+        self._ones = np.ones((self.height, 1))
 
     def largest(self, size: Values) -> Values:
         """The largest entries of all rows, then of all columns."""
@@ -57,7 +58,7 @@ class Layout:
 
     def column_sums(self, size: Values) -> Values:
         """The sums of all columns."""
-        return self.product(size, np.ones((self.height, 1), size.dtype), transposed=True)[:, 0]
+        return self.product(size, self._ones.astype(size.dtype, copy=False), transposed=True)[:, 0]
 
     def product(self, values: Values, x: Values, transposed: bool) -> Values:
         """A x or A^T x for x (n, k) of the dtype of the values: by the loops of scipy.sparse, whose matrices take longer to make than to multiply."""

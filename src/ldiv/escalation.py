@@ -61,6 +61,7 @@ class Escalating:
         return int(self._made[-1].nbytes)
 
     def solve(self, b: Array, op: str) -> Array:
+        """op(A)^-1 b."""
         return self._ask(methodcaller("solve", b, op))
 
     def rough(self, b: Array, op: str) -> Array:
@@ -122,3 +123,13 @@ class Escalating:
             with suppress(SingularMatrixError):
                 return task(self._factor(at))
         return task(self._factor(len(self._attempts) - 1))
+
+
+class Batch(NamedTuple):
+    """The factors of all matrices of a batch, in order."""
+
+    factors: Sequence[Escalating]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(factor.nbytes for factor in self.factors)

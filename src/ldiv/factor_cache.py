@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldiv import analyses
+from ldiv.escalation import Batch
 from ldiv.finite import require_finite
 from ldiv.forking import lock
 from ldiv.holder import Holder, TracedHolder, owner, store
@@ -40,12 +41,13 @@ class CacheInfo(NamedTuple):
 
 
 class Factored:
-    """A factor and a copy of the values that it was made of."""
+    """A factor and a copy of the values that it was made of; or those of a batch, `count` of them."""
 
-    __slots__ = ("__weakref__", "factor", "key", "nbytes", "values")
+    __slots__ = ("__weakref__", "count", "factor", "key", "nbytes", "values")
 
     def __init__(self, key: Key, values: tuple[Array, ...], factor: Any) -> None:
         self.key, self.values, self.factor = key, values, factor
+        self.count = len(factor.factors) if isinstance(factor, Batch) else 1
         self.nbytes: int = factor.nbytes + sum(v.nbytes for v in values)
 
 
@@ -141,7 +143,7 @@ def _is_of(entry: Factored, values: tuple[Array, ...]) -> bool:
     for kept, value in zip(entry.values, values, strict=True):
         if not _same(kept, value):
             return False
-    counts["hits"] += 1
+    counts["hits"] += entry.count
     return True
 
 
@@ -153,7 +155,7 @@ def _introduce(key: Hashable, entry: Factored) -> None:
     ref = _Living(entry, _forget)
     ref.key = key
     with _lock:
-        counts["factorizations"] += 1
+        counts["factorizations"] += entry.count
         _living.setdefault(key, []).append(ref)
 
 
@@ -196,4 +198,4 @@ def cache_info() -> CacheInfo:
     """
     with _lock:
         alive = [entry for refs in _living.values() for ref in refs if (entry := ref()) is not None]
-        return CacheInfo(**counts, entries=len(alive), bytes=sum(entry.nbytes for entry in alive), limit=store.limit)
+        return CacheInfo(**counts, entries=sum(entry.count for entry in alive), bytes=sum(entry.nbytes for entry in alive), limit=store.limit)
