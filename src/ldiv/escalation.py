@@ -126,10 +126,14 @@ class Escalating:
 
 
 class Batch(NamedTuple):
-    """The factors of all matrices of a batch, in order."""
+    """The factors of all matrices of a batch, in order; equal matrices in a row have one."""
 
     factors: Sequence[Escalating]
 
     @property
+    def different(self) -> Sequence[Escalating]:
+        return [*{id(factor): factor for factor in self.factors}.values()]
+
+    @property
     def nbytes(self) -> int:
-        return sum(factor.nbytes for factor in self.factors)
+        return sum(factor.nbytes for factor in self.different)

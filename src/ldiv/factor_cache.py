@@ -47,7 +47,7 @@ class Factored:
 
     def __init__(self, key: Key, values: tuple[Array, ...], factor: Any) -> None:
         self.key, self.values, self.factor = key, values, factor
-        self.count = len(factor.factors) if isinstance(factor, Batch) else 1
+        self.count = len(factor.different) if isinstance(factor, Batch) else 1
         self.nbytes: int = factor.nbytes + sum(v.nbytes for v in values)
 
 

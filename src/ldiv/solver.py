@@ -276,7 +276,14 @@ def _factored_each(
         return [factored(links, structure, p, assume_a, key)]
 
     def make(own: Tree) -> Batch:
-        return Batch([Escalating(*_attempts(links, structure, assume_a), one) for one in _matrices(structure, leaves(own), batch)])
+        factors: list[Escalating] = []
+        before: list[Array] = []
+        for one in _matrices(structure, leaves(own), batch):
+            now = leaves(one)
+            repeated = bool(before) and all(map(np.array_equal, before, now))  # one matrix that was spread over a batch
+            factors.append(factors[-1] if repeated else Escalating(*_attempts(links, structure, assume_a), one))
+            before = now
+        return Batch(factors)
 
     found: Batch = _found(links, structure, p, assume_a, tuple(leaves(structure.read(p))), None, make)
     return found.factors
