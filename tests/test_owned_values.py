@@ -159,7 +159,24 @@ def test_a_determinant_is_of_accurate_factors() -> None:
     before = float(F.logabsdet())
     (factored,) = F._holder._kept.values()
     factor = factored.factor
-    factor._made[-1]._m.data *= 1.5
+    factor._made[-1]._values *= 1.5
     with pytest.raises(ldiv.SingularMatrixError, match="factors with a backward error"):
         factor._made[-1].logabsdet()
     assert np.isclose(float(F.logabsdet()), before)  # by a more careful factorization of the values, which it owns
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_pivots_leave_no_triangles(dtype: str) -> None:
+    """SuperLU's pivots are read for a determinant, and where definiteness was promised; copies of L and U are not kept for it."""
+    rng = np.random.default_rng(0)
+    a = sp.random_array((60, 60), density=0.1, rng=rng).astype(dtype) + 5 * sp.eye_array(60, dtype=dtype)
+    a.data *= np.exp(1j * rng.random(a.nnz)).astype(dtype) if dtype.startswith("complex") else 1
+    h = sp.csc_array(a @ a.conj().T)
+    assert not (2 * abs(h.diagonal()) >= abs(h).sum(axis=0)).all()
+    F = ldiv.factorized(ldiv.asarray(h), assume_a="pos", method="superlu")
+    expected = np.linalg.slogdet(h.toarray())[1]
+    assert np.isclose(float(F.logabsdet()), expected, rtol=1e3 * np.finfo(dtype).eps)
+    (factored,) = F._holder._kept.values()
+    assert factored.factor._made[-1]._lu.U.shape == (60,)
+    with pytest.raises(ldiv.NotPositiveDefiniteError, match="a pivot of"):
+        ldiv.factorized(ldiv.asarray(sp.csc_array(h - 20 * sp.eye_array(60, dtype=dtype))), assume_a="pos", method="superlu")

@@ -137,6 +137,12 @@ def test_a_batch_factors_each_matrix_once(batched):
     assert ldiv.cache_info().factorizations == 3
 
 
+def test_one_matrix_spread_over_a_batch_is_factored_once():
+    found = ldiv.solve(sparse(VALUES.expand(4, -1)), ONES[:, None])
+    assert ldiv.cache_info().factorizations == 1
+    np.testing.assert_allclose(found, ldiv.solve(sparse(VALUES), ONES[:, None]).expand(4, -1, -1), rtol=1e-12)
+
+
 def test_a_pattern_built_anew_is_analysed_once():
     grid = five_points(7)  # nobody else's
     for k in range(1, 11):

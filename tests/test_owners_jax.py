@@ -186,7 +186,7 @@ def test_a_batch_of_gradients_factors_each_matrix_once(comparisons):
     jax.block_until_ready(jax.jit(jax.vmap(jax.grad(lambda v: sparse_solve(v, RIGHT).sum())))(many))
     assert ldiv.cache_info().factorizations == 256
     assert ldiv.cache_info().entries == 256
-    assert len(comparisons) == 256
+    assert len(comparisons) == 1
 
 
 EDGE = np.searchsorted(ROWS * N + COLS, [10 * N + 10, 10 * N + 11, 11 * N + 10, 11 * N + 11])

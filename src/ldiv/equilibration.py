@@ -8,12 +8,12 @@ Reference: Ruiz, RAL-TR-2001-034; Sinkhorn, Knopp, Pacific J. Math. 21 (1967).
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse import _sparsetools
 
 from ldiv.pattern import Pattern
 
@@ -33,11 +33,12 @@ class Layout:
         numbered = sp.csc_array((np.arange(pattern.slots), pattern.indices, pattern.indptr), shape=pattern.shape).tocsr()
         self.rows, self.cols = pattern.indices, pattern.columns
         self.height = pattern.shape[0]
+        self.by_column = pattern.indptr, pattern.indices
         self.by_row, self.row_starts, self.col_starts = numbered.data, numbered.indptr[:-1], pattern.indptr[:-1]
         self.has_empty = bool((np.diff(numbered.indptr) == 0).any() or (np.diff(pattern.indptr) == 0).any())
         on_diagonal = np.flatnonzero(self.rows == self.cols)
         self.diagonal = on_diagonal if len(on_diagonal) == pattern.shape[0] else None
-        self._transposed, self._ones = pattern.csc(np.ones(pattern.slots)).T, np.ones(pattern.shape[0])
+        self._ones = np.ones((self.height, 1))
 
     def largest(self, size: Values) -> Values:
         """The largest entries of all rows, then of all columns."""
@@ -55,17 +56,20 @@ class Layout:
         scaled: Values = values * r[self.rows] * c[self.cols]  # r c itself may overflow
         return scaled
 
-    def column_sums(self, values: Values) -> Values:
-        """The absolute sums of all columns."""
-        sizes = self.transposed(np.abs(values))
-        sums: Values = sizes @ self._ones
-        return sums
+    def column_sums(self, size: Values) -> Values:
+        """The sums of all columns."""
+        return self.product(size, self._ones.astype(size.dtype, copy=False), transposed=True)[:, 0]
 
-    def transposed(self, values: Values) -> Any:
-        """The transpose of the matrix with these values, sharing the checked index arrays."""
-        matrix = copy.copy(self._transposed)
-        matrix.data = values
-        return matrix
+    def product(self, values: Values, x: Values, transposed: bool) -> Values:
+        """A x or A^T x for x (n, k) of the dtype of the values: by the loops of scipy.sparse, whose matrices take longer to make than to multiply."""
+        n, k = x.shape
+        x, y = np.ascontiguousarray(x), np.zeros((n, k), x.dtype)
+        name = "csr_matvec" if transposed else "csc_matvec"  # compressed columns of A are compressed rows of A^T
+        if k == 1:
+            getattr(_sparsetools, name)(n, n, *self.by_column, values, x[:, 0], y[:, 0])
+        else:
+            getattr(_sparsetools, name + "s")(n, n, k, *self.by_column, values, x.reshape(-1), y.reshape(-1))
+        return y
 
     def is_balanced_by_diagonal(self, size: Values) -> bool:
         """Each row and column has its largest entry between that on the diagonal and the largest of all."""

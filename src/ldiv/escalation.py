@@ -21,10 +21,10 @@ _escalating = lock()  # one for all: few ever escalate
 
 
 class Attempt(NamedTuple):
-    """The name of an engine, and what makes its factor."""
+    """The name of an engine, and what makes its factor of a matrix."""
 
     engine: str
-    make: Callable[[], Any]
+    make: Callable[..., Any]
 
 
 def without_doubt(makes: Sequence[Callable[[], Any]], otherwise: Callable[[], Any]) -> Any:
@@ -38,10 +38,13 @@ def without_doubt(makes: Sequence[Callable[[], Any]], otherwise: Callable[[], An
 
 
 class Escalating:
-    """The factor of the first attempt without doubts. `witnesses` are asked when all have some, but do not solve: an engine was named."""
+    """The factor of the first attempt without doubts. `witnesses` are asked when all have some, but do not solve: an engine was named.
 
-    def __init__(self, attempts: Sequence[Attempt], witnesses: Sequence[Attempt] = ()) -> None:
-        self._attempts, self._witnesses = attempts, witnesses
+    `matrix` is what all of them are given.
+    """
+
+    def __init__(self, attempts: Sequence[Attempt], witnesses: Sequence[Attempt] = (), *matrix: Any) -> None:
+        self._attempts, self._witnesses, self._matrix = attempts, witnesses, matrix
         self._made: list[Any] = []  # that of the attempt that stands, at its place; None at those that gave up; replaced, never changed
         self.gave_up: dict[str, str] = {}  # engine: what it found
         self._ask(None)
@@ -103,14 +106,14 @@ class Escalating:
         with _escalating if self._made else nullcontext():  # nobody else knows of what is new
             made = self._made
             if at >= len(made):
-                made = self._made = [*[None] * at, self._attempts[at].make()]
+                made = self._made = [*[None] * at, self._attempts[at].make(*self._matrix)]
             return made
 
     def _ask_witnesses(self, engine: str, evidence: str, task: str | None, *args: Any) -> None:
         """Raise the name of an engine that solves, if there is one."""
         for witness in self._witnesses:
             with suppress(SingularMatrixError), under("raise"):
-                factor = witness.make()
+                factor = witness.make(*self._matrix)
                 factor.certify()
                 if task is not None:
                     getattr(factor, task)(*args)
@@ -126,3 +129,17 @@ class Escalating:
             with suppress(SingularMatrixError):
                 return self._answer(at, task, *args)
         return self._answer(len(self._attempts) - 1, task, *args)
+
+
+class Batch(NamedTuple):
+    """The factors of all matrices of a batch, in order; equal matrices in a row have one."""
+
+    factors: Sequence[Escalating]
+
+    @property
+    def different(self) -> Sequence[Escalating]:
+        return [*{id(factor): factor for factor in self.factors}.values()]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(factor.nbytes for factor in self.different)

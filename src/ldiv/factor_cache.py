@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldiv import analyses
+from ldiv.escalation import Batch
 from ldiv.finite import require_finite
 from ldiv.forking import lock
 from ldiv.holder import Holder, TracedHolder, owner, store
@@ -40,12 +41,13 @@ class CacheInfo(NamedTuple):
 
 
 class Factored:
-    """A factor and a copy of the values that it was made of."""
+    """A factor and a copy of the values that it was made of; or those of a batch, `count` of them."""
 
-    __slots__ = ("__weakref__", "factor", "key", "nbytes", "values")
+    __slots__ = ("__weakref__", "count", "factor", "key", "nbytes", "values")
 
     def __init__(self, key: Key, values: tuple[Array, ...], factor: Any) -> None:
         self.key, self.values, self.factor = key, values, factor
+        self.count = len(factor.different) if isinstance(factor, Batch) else 1
         self.nbytes: int = factor.nbytes + sum([v.nbytes for v in values])
 
     def is_of(self, key: Key, values: tuple[Array, ...]) -> bool:
@@ -91,13 +93,13 @@ class Key:
 def remembered(key: Key, values: tuple[Array, ...], make: Callable[[], tuple[Any, tuple[Array, ...]]]) -> Any:
     """The factor of these values, which must be finite: one that lives, or that of `make()`, (factor, copies of the values).
 
-    It is kept by the owner of the present call.
+    It is kept by the owner of the present call; what that kept last is looked at first, which a derivative asks for.
     """
     keeper = owner()
-    found = keeper.only if type(keeper) is Holder else None
-    if type(found) is Factored and found.is_of(key, values):  # mostly a derivative asks for what the function has made
-        counts["hits"] += 1
-        return found.factor
+    latest = keeper.latest if type(keeper) is Holder else None
+    if type(latest) is Factored and latest.is_of(key, values):
+        counts["hits"] += latest.count
+        return latest.factor
     full = (key, *[fingerprint(v) for v in values])
     found = _find(full, values)
     if found is None:
@@ -149,7 +151,7 @@ def _find(key: Hashable, values: tuple[Array, ...]) -> Factored | None:
         candidates = [ref() for ref in _living.get(key, ())]
     for entry in candidates:
         if entry is not None and entry.is_of(entry.key, values):
-            counts["hits"] += 1
+            counts["hits"] += entry.count
             return entry
     return None
 
@@ -158,7 +160,7 @@ def _introduce(key: Hashable, entry: Factored) -> None:
     ref = _Living(entry, _forget)
     ref.key = key
     with _lock:
-        counts["factorizations"] += 1
+        counts["factorizations"] += entry.count
         _living.setdefault(key, []).append(ref)
 
 

@@ -34,13 +34,13 @@ class Holder:
     def keep(self, thing: Any) -> None:
         self._kept[id(thing)] = thing
 
-    @property
-    def only(self) -> Any:
-        """What is kept, if it is one thing."""
-        return next(iter(self._kept.values())) if len(self._kept) == 1 else None
-
     def clear(self) -> None:
         self._kept.clear()
+
+    @property
+    def latest(self) -> Any:
+        """What was kept last, None if nothing was."""
+        return next(reversed(self._kept.values()), None)
 
     def __deepcopy__(self, memo: Any) -> Holder:
         return Holder()

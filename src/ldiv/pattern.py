@@ -6,7 +6,6 @@ Everything here depends on indices alone, never on values: explicit zeros stay.
 
 from __future__ import annotations
 
-import copy
 from functools import cached_property
 from typing import Any
 
@@ -124,8 +123,8 @@ class Pattern:
 
     def csc(self, slots: Values) -> Any:
         """The scipy.sparse matrix that has these values in its slots."""
-        matrix = copy.copy(self._sorted[0])  # shares the checked index arrays
-        matrix.data = slots
+        matrix = object.__new__(sp.csc_array)
+        vars(matrix).update(vars(self._sorted[0]), data=slots)  # shares the checked index arrays
         return matrix
 
     @cached_property

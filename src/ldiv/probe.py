@@ -44,6 +44,8 @@ def direction_size(n: int) -> float:
 def require_nonsingular(engine: str, growth: Any, eps: float, look: Callable[[], tuple[Any, Any]], strict: bool = False) -> None:
     """Raise SingularMatrixError unless the growth is calm, or a second look finds (growth, contraction) that are small; `strict` always looks."""
     calm, again, contraction = (growth * eps < SUSPICIOUS) & (not strict), growth, growth * 0
+    if calm is True:
+        return
     if traced(growth):
         again, contraction = frontend_of(growth).either(calm, lambda: (again, contraction), look)
     elif not calm and growth * eps < HOPELESS:

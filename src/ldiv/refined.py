@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,14 @@ class Arrangement:
         """The values of A as those of P A Q."""
         return slots if self.is_natural else self.pattern.slot_values(slots)
 
+    def scaled(self, engine: str, slots: Any, by: Scaling) -> tuple[Any, Any]:
+        """The values of M and its scales. A diagonal that is nowhere much smaller than other entries needs no scaling, and has full rank."""
+        values = self.arranged(slots)
+        if by is equilibrated and self.layout.is_balanced_by_diagonal(np.abs(values)):
+            return values, None
+        self.require_rank(engine, values)
+        return by(self.layout, values)
+
     def require_rank(self, engine: str, values: Any) -> None:
         """Raise if the places of the entries that are not zero make the matrix singular, whatever their values."""
         diagonal = self.layout.diagonal
@@ -65,11 +74,6 @@ class Arrangement:
     def _rank(self) -> int:
         return _rank(self.pattern, IN_PLACE)
 
-    @cached_property
-    def probed(self) -> float:
-        """|z|_1 of the probe."""
-        return float(np.abs(direction(self.n)).sum())
-
 
 def _rank(pattern: Pattern, kept: Any) -> int:
     """The largest rank that a matrix with entries in these places has."""
@@ -78,19 +82,17 @@ def _rank(pattern: Pattern, kept: Any) -> int:
 
 
 class Refined(Factor):
-    """The matrix that an engine factors, `self._m`; an engine's constructor calls this one, factors, and then `_ready`.
+    """The matrix M that an engine factors, by its values in the slots of the arrangement.
+
+    An engine's constructor calls this one, factors, and then `_ready`.
 
     `carefully`: whoever is asked last refines longer, and takes what is left.
     """
 
     def __init__(self, arrangement: Arrangement, slots: Any, carefully: bool = False, scaled: Scaling = equilibrated) -> None:
-        values = arrangement.arranged(slots)
-        arrangement.require_rank(self._name, values)
-        values, self._scales = scaled(arrangement.layout, values)
-        self._arrangement = arrangement
-        self._m = arrangement.pattern.csc(values)
-        self._views: dict[str, Any] = {}
-        self._sums = arrangement.layout.column_sums(values)
+        values, self._scales = arrangement.scaled(self._name, slots, scaled)
+        self._arrangement, self._values = arrangement, values
+        self._sums = arrangement.layout.column_sums(np.abs(values))
         self._norm = float(self._sums.max())
         if not self._sums.min() > 0:
             raise SingularMatrixError(self._name, "a column of zeros", certain=True)
@@ -130,14 +132,14 @@ class Refined(Factor):
             return self._solved(b, op)
         y = self._solved(b, op)
         if self._accurate is None:
-            self._accurate = self._backward_error(b - self._view(op) @ y, y, b) <= REFINED * self._eps
+            self._accurate = self._backward_error(b - self._product(y, op), y, b) <= REFINED * self._eps
         return y if self._accurate else self._refined(b, op)
 
     def _around(self, solved: Callable[[Any, str], Any], b: Any, op: str) -> Any:
         """Permuted and scaled before and after."""
         a, transposed = self._arrangement, VIEWS[op][0]
         order, place = (a.cols, a.row_place) if transposed else (a.rows, a.col_place)
-        b = b[order].astype(self._m.dtype, copy=False)
+        b = b[order].astype(self._values.dtype, copy=False)
         if self._scales is None:
             return solved(b, op)[place]
         r, c = self._scales[::-1] if transposed else self._scales
@@ -155,11 +157,10 @@ class Refined(Factor):
             self._first(np.empty((self._arrangement.n, 0)), "N")
 
     def _refined(self, b: Any, op: str) -> Any:
-        m = self._view(op)
         y = self._solved(b, op) if self._proven else self._first(b, op)
         error = np.inf
         for step in range(self._most):
-            residual = b - m @ y
+            residual = b - self._product(y, op)
             before, error = error, self._backward_error(residual, y, b)
             enough = step >= self._least and error <= REFINED * self._eps
             if enough or (step > self._least and not error < before / 2):
@@ -170,45 +171,45 @@ class Refined(Factor):
         return y
 
     def _require_accurate(self, solved: Callable[[Any], Any]) -> None:
-        z = direction(self._arrangement.n).astype(self._m.dtype)
+        z = direction(self._arrangement.n).astype(self._values.dtype)
         y = solved(z)
-        error = self._backward_error(z - self._m @ y, y, z)
+        error = self._backward_error(z - self._product(y, "N"), y, z)
         if not error < self._tolerance:
             raise SingularMatrixError(self._name, f"factors with a backward error of {error:.1e}")
 
     def _first(self, b: Any, op: str, strict: bool = False) -> Any:
         """The first solve carries the probe as one more column, and raises if that, or the growth of another one, tells of a singular matrix."""
         n, k = b.shape
-        block = np.empty((n, k + 1), self._m.dtype, order="F")
+        block = np.empty((n, k + 1), self._values.dtype, order="F")
         block[:, :k], block[:, k:] = b, direction(n)
         y = self._solved(block, op)
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            growths = np.abs(y[:, :k]).sum(0) / np.abs(b).sum(0)
-        growth = self._norm * float(growths.max(initial=0, where=np.isfinite(growths)))
-        self._require_nonsingular(block[:, k:], y[:, k:], op, growth, strict)
+        with np.errstate(all="ignore"):
+            loads, sizes = (np.add.reduce(np.abs(x), axis=0).tolist() for x in (block, y))
+        growths = [size / load for load, size in zip(loads, sizes, strict=True) if load]
+        largest = max(growths[-1], *filter(isfinite, growths), 0.0)
+        self._require_nonsingular(block[:, k:], y[:, k:], op, self._norm * largest, strict)
         self._proven = True
         return y[:, :k]
 
     def _require_nonsingular(self, z: Any, y: Any, op: str, growth: float, strict: bool) -> None:
-        """By the probe, and by what another column grew by, which the condition number bounds as well."""
+        """By the probe, and by what another column grew by, which the condition number bounds as well: `growth` is the largest."""
 
         def load(r: Any) -> float:
             return float(np.abs(r).sum())
 
         def look() -> tuple[float, float]:
-            m = self._view(op)
-            again, *contractions = second_look(z, y, lambda x: m @ x, lambda r: self._solved(r, op), lambda x: self._norm * load(x), load)
+            product = partial(self._product, op=op)
+            again, *contractions = second_look(z, y, product, lambda r: self._solved(r, op), lambda x: self._norm * load(x), load)
             return again, max(contractions)
 
-        require_nonsingular(self._name, max(growth, self._norm * load(y) / self._arrangement.probed), self._eps, look, strict)
+        require_nonsingular(self._name, growth, self._eps, look, strict)
 
-    def _view(self, op: str) -> Any:
-        """op(M), M^T and M^H sharing the indices of M."""
-        if op == "N":
-            return self._m
-        if op not in self._views:
-            self._views[op] = self._arrangement.layout.transposed(self._m.data.conj() if op == "H" else self._m.data)
-        return self._views[op]
+    def _product(self, x: Any, op: str) -> Any:
+        """op(M) x."""
+        product = self._arrangement.layout.product
+        if op == "H" and self._values.dtype.kind == "c":
+            return product(self._values, x.conj(), True).conj()
+        return product(self._values, x, op != "N")
 
     def _backward_error(self, residual: Any, y: Any, b: Any) -> float:
         """The worst of the columns."""

@@ -33,10 +33,9 @@ from ldiv import journal, krylov
 from ldiv.analyses import analysed
 from ldiv.arrays import alike, batch_of, broadcast, conj, device_of, fold, numpy_dtype, real, unfold
 from ldiv.errors import EngineError, overflowed
-from ldiv.escalation import Attempt, Escalating
+from ldiv.escalation import Attempt, Batch, Escalating
 from ldiv.factor_cache import Key, counts, in_trace, remembered
 from ldiv.finite import all_finite, require_finite
-from ldiv.holder import Holder, holding, owner
 from ldiv.options import Options
 from ldiv.rule import Array, Tree, insist, leaves, namespace, on_host, rebuild, traced
 from ldiv.singularity import keeping_state, singular_state
@@ -100,9 +99,6 @@ def _choose(structure: Structure, dtype: np.dtype[Any], device: str, assume_a: s
     raise EngineError(f"no engine solves a {kind} matrix of {dtype} on {device} with assume_a={assume_a!r}, method={method!r}. {answers}.")
 
 
-Makes = tuple[tuple[str, Callable[[Structure, Tree, str], Factor]], ...]  # the name of an engine, and what makes a factor
-
-
 class Chain(NamedTuple):
     """The engines that may solve, the one that is chosen first; and where one was named those that could do it in its place."""
 
@@ -112,11 +108,6 @@ class Chain(NamedTuple):
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(map(_name, self.engines))
-
-    @property
-    def attempts(self) -> tuple[Makes, Makes]:
-        """Of the ones, and of the others: what each tries in turn."""
-        return _attempts(self.engines), _attempts(self.others)
 
 
 def chain(structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str = "gen", method: str = "auto") -> Chain:
@@ -251,8 +242,8 @@ def _of_factors(plan: Plan, p: Tree, assume_a: str, batch: tuple[int, ...], dtyp
 
     def each(*flat: Array) -> tuple[Array, ...]:
         out = tuple(np.empty(batch, dtype) for dtype in dtypes)
-        for i, one in _matrices(plan.base, flat, batch):
-            for y, answer in zip(out, ask(factored(links, plan.base, one, assume_a, plan.key)), strict=True):
+        for i, factor in zip(np.ndindex(batch), _factored_each(links, plan.base, flat, assume_a, batch, plan.key), strict=True):
+            for y, answer in zip(out, ask(factor), strict=True):
                 y[i] = answer
         return out
 
@@ -266,23 +257,51 @@ def factorization(engine: ModuleType, structure: Structure, p: Tree, assume_a: s
 
 def factored(links: Chain, structure: Structure, p: Tree, assume_a: str, key: Key | None = None) -> Escalating:
     """S(p) factored by the first engine that has no doubts, now or earlier; `key` is that of the plan."""
-
-    def make() -> tuple[Escalating, tuple[Array, ...]]:
-        own = np.array(p) if type(p) is np.ndarray else _owned(structure, p)
-        attempts, witnesses = ([Attempt(name, partial(of, structure, own, assume_a)) for name, of in some] for some in links.attempts)
-        return Escalating(attempts, witnesses), tuple(leaves(structure.read(own)))
-
     values = tuple(leaves(structure.read(p)))
     if traced(values[0]):  # doubts come later than this call
-        engine, first = links.attempts[0][0]
+        engine, make = _attempts(links, structure, assume_a)[0][0]
         key = _key(links, structure, assume_a, values) if key is None else key
-        return Escalating([Attempt(engine, partial(in_trace, key, values, partial(first, structure, p, assume_a)))])
+        return Escalating([Attempt(engine, partial(in_trace, key, values, partial(make, p)))])
+    factor: Escalating = _found(links, structure, p, assume_a, values, key, partial(Escalating, *_attempts(links, structure, assume_a)))
+    return factor
+
+
+def _factored_each(
+    links: Chain, structure: Structure, flat: Sequence[Array], assume_a: str, batch: tuple[int, ...], key: Key | None = None
+) -> Sequence[Escalating]:
+    """All matrices of a batch, factored one by one; they are found, and live, together."""
+    p = rebuild(structure.core, flat)
+    if not batch:
+        return [factored(links, structure, p, assume_a, key)]
+
+    def make(own: Tree) -> Batch:
+        factors: list[Escalating] = []
+        before: list[Array] = []
+        for one in _matrices(structure, leaves(own), batch):
+            now = leaves(one)
+            repeated = bool(before) and all(map(np.array_equal, before, now))  # one matrix that was spread over a batch
+            factors.append(factors[-1] if repeated else Escalating(*_attempts(links, structure, assume_a), one))
+            before = now
+        return Batch(factors)
+
+    found: Batch = _found(links, structure, p, assume_a, tuple(leaves(structure.read(p))), None, make)
+    return found.factors
+
+
+def _found(
+    links: Chain, structure: Structure, p: Tree, assume_a: str, values: tuple[Array, ...], key: Key | None, make: Callable[[Tree], Any]
+) -> Any:
+    """What `make` makes of copies of p, now or earlier; `values` are those that the matrix depends on."""
+
+    def made() -> tuple[Any, tuple[Array, ...]]:
+        own = _owned(structure, p)
+        return make(own), tuple(leaves(structure.read(own)))
+
     # Finite values are asked for here, not in the public layer: under a transformation only the engine sees numbers.
     if not links.engines[0].REMEMBERED:
         require_finite("A", *values)
-        return make()[0]
-    factor: Escalating = remembered(_key(links, structure, assume_a, values) if key is None else key, values, make)
-    return factor
+        return made()[0]
+    return remembered(_key(links, structure, assume_a, values) if key is None else key, values, made)
 
 
 def _key(links: Chain, structure: Structure, assume_a: str, values: Sequence[Array]) -> Key:
@@ -293,17 +312,27 @@ def _key(links: Chain, structure: Structure, assume_a: str, values: Sequence[Arr
 
 def _owned(structure: Structure, p: Tree) -> Tree:
     """Copies that live as long as the factor, which whoever holds the originals cannot change."""
+    if type(p) is np.ndarray:
+        return np.array(p)
     return rebuild(structure.core, [namespace(leaf).asarray(leaf, copy=True) for leaf in leaves(p)])
 
 
-@lru_cache(maxsize=256)
-def _attempts(engines: tuple[ModuleType, ...]) -> Makes:
-    """Each engine with its usual settings, then with its most careful ones."""
-    ways = [(engine, getattr(engine, way, None)) for engine in engines for way in ("factor", "factor_carefully")]
-    return tuple((_name(engine), partial(_made, make, engine)) for engine, make in ways if make is not None)
+def _attempts(links: Chain, structure: Structure, assume_a: str) -> list[list[Attempt]]:
+    """Those of the engines, and of the others; each with its usual settings, then with its most careful ones."""
+
+    def make() -> list[list[Attempt]]:
+        return [[attempt for engine in some for attempt in _attempts_of(engine, structure, assume_a)] for some in links]
+
+    return structure.memo(("attempts", links, assume_a), make)
 
 
-def _made(make: Callable[..., Factor], engine: ModuleType, structure: Structure, p: Tree, assume_a: str) -> Factor:
+def _attempts_of(engine: ModuleType, structure: Structure, assume_a: str) -> Iterator[Attempt]:
+    for name in ("factor", "factor_carefully"):
+        if (make := getattr(engine, name, None)) is not None:
+            yield Attempt(_name(engine), partial(_made, make, engine, structure, assume_a))
+
+
+def _made(make: Callable[..., Factor], engine: ModuleType, structure: Structure, assume_a: str, p: Tree) -> Factor:
     return make(symbolic(engine, structure), structure, p, assume_a)
 
 
@@ -356,26 +385,31 @@ def _solve_each(links: Chain, structure: Structure, assume_a: str, op: str, *arr
     *flat, b = arrays
     require_finite("b", b)
     p = rebuild(structure.core, flat)
-    if not _batch(structure, p):
+    own = _batch(structure, p)
+    if not own:
         return (_solve_folded(factored(links, structure, p, assume_a), p, structure, b, op),)
-    x = np.empty((*broadcast(_batch(structure, p), batch_of(b, 2)), *b.shape[-2:]), np.result_type(*flat, b))
-    b = np.broadcast_to(b, x.shape)
-    key, keeper, before = _key(links, structure, assume_a, flat), owner(), None
-    for i, one in _matrices(structure, flat, x.shape[:-2]):
-        now = Holder() if keeper is None else keeper
-        with holding(now):
-            x[i] = _solve_one(links, structure, assume_a, op, key, *leaves(one), b[i])[0]
-        before = now  # where one matrix has several right-hand sides, they follow each other, and its factor still lives
-    del before
+    factors = _factored_each(links, structure, flat, assume_a, own)
+    if 0 in b.shape:
+        for factor in factors:
+            factor.certify()
+    batch = broadcast(own, batch_of(b, 2))
+    x = np.empty((*batch, *b.shape[-2:]), np.result_type(*flat, b))
+    numbers, b = np.broadcast_to(np.arange(len(factors)).reshape(own), batch), np.broadcast_to(b, x.shape)
+    for i, number in zip(np.ndindex(batch if x.size else 0), numbers.flat, strict=False):
+        x[i] = factors[int(number)].solve(b[i], op)
+    counts["solves"] += numbers.size
+    journal.note(factors[-1].engine, gave_up=factors[-1].gave_up)
+    if not all_finite(x):
+        raise overflowed("the solution")
     return (x,)
 
 
-def _matrices(structure: Structure, flat: Sequence[Array], batch: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Tree]]:
-    """The index and the parameters of every matrix of a batch."""
-    cores = leaves(structure.core)
-    flat = [np.broadcast_to(leaf, (*batch, *leaf.shape[leaf.ndim - c :])) for leaf, c in zip(flat, cores, strict=True)]
-    for i in np.ndindex(*batch):
-        yield i, rebuild(structure.core, [np.asarray(leaf[i], order="C") for leaf in flat])
+def _matrices(structure: Structure, flat: Sequence[Array], batch: tuple[int, ...]) -> Iterator[Tree]:
+    """The parameters of every matrix of a batch."""
+    shapes = [leaf.shape[leaf.ndim - c :] for leaf, c in zip(flat, leaves(structure.core), strict=True)]
+    rows = [np.broadcast_to(leaf, (*batch, *own)).reshape(-1, *own) for leaf, own in zip(flat, shapes, strict=True)]
+    for one in zip(*rows, strict=True):
+        yield rebuild(structure.core, one)
 
 
 def _batch(structure: Structure, p: Tree) -> tuple[int, ...]:

@@ -99,10 +99,11 @@ class CHOLMOD(Refined):
         super().__init__(symbolic, slots)
         self._dialect = symbolic.dialect
         try:
-            self._l = symbolic.factored(self._m)
+            m = symbolic.pattern.csc(self._values)
+            self._l = symbolic.factored(m)
         except library().CholmodNotPositiveDefiniteError:
             raise NotPositiveDefiniteError(self._name, "a pivot that is not positive") from None
-        self.nbytes = self._dialect.entries(self._l, self._m) * (self._m.dtype.itemsize + 4) + self._m.data.nbytes
+        self.nbytes = self._dialect.entries(self._l, m) * (m.dtype.itemsize + 4) + m.data.nbytes
         self._ready()
 
     def _solved(self, b: Any, op: str) -> Any:

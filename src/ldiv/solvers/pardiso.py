@@ -151,15 +151,15 @@ class Pardiso(Refined):
         super().__init__(symbolic, slots, carefully)
         self._symbolic, self._definite = symbolic, positive and symbolic.symmetry != "" and not carefully
         at = symbolic.layout.diagonal
-        if self._definite and (at is None or not (self._m.data[at].real > 0).all()):  # MKL may not say so of a complex one
+        if self._definite and (at is None or not (self._values[at].real > 0).all()):  # MKL may not say so of a complex one
             raise self._not_positive()
         try:
-            self._place = symbolic.factor(self._m.data, self._definite, carefully)
+            self._place = symbolic.factor(self._values, self._definite, carefully)
         except mkl.PardisoError as error:
             raise self._diagnosis(error) from None
         if self._scales is not None and not self._definite:
             self._least = 1  # entries that differ much hide from a norm what pivots inside of blocks lose
-        self.nbytes = self._place.analysis.nbytes + self._m.data.nbytes
+        self.nbytes = self._place.analysis.nbytes + self._values.nbytes
         self._ready(suspicious=self._place.perturbed > 0)
 
     def _diagnosis(self, error: mkl.PardisoError) -> Exception:
@@ -182,13 +182,13 @@ class Pardiso(Refined):
     def _by(self, place: mkl.Place, b: Any, op: str) -> Any:
         transposed, conjugated = VIEWS[op]
         flip = transposed == (place.analysis.kind == "gen")
-        if conjugated and self._m.dtype.kind == "c":
+        if conjugated and self._values.dtype.kind == "c":
             return place.solve(b.conj(), flip).conj()
         return place.solve(b, flip)
 
     def _log_pivots(self) -> Any:
         """By another factorization: PARDISO tells pivots in double precision only, and not of its fast algorithm."""
-        slots = self._m.data.astype(np.result_type(self._m.dtype, np.float64), copy=False)
+        slots = self._values.astype(np.result_type(self._values.dtype, np.float64), copy=False)
         try:
             place = self._symbolic.with_pivots(slots, self._definite)
             if place.perturbed:

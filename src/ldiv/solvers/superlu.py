@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import splu
+from scipy.sparse.linalg._dsolve import _superlu
 
 from ldiv import ordering
 from ldiv.equilibration import Scaling, equilibrated, equilibrated_by_sums
@@ -29,6 +29,8 @@ from ldiv.structures.sparse_triangular import SparseTriangular
 RANK = 50
 ON_HOST = True
 REMEMBERED = True
+
+PER_ROW = 32  # bytes, in the index arrays of supernodes and permutations
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
@@ -87,12 +89,12 @@ class SuperLU(Refined):
         super().__init__(symbolic, slots, carefully, scaled)
         threshold = 0.0 if positive or symbolic.triangular else 0.01 if symbolic.on_diagonal else 1.0
         try:
-            self._lu = splu(self._m, symbolic.spec, threshold, options={"SymmetricMode": symbolic.on_diagonal})
+            self._lu = _factored(symbolic, self._values, threshold)
         except RuntimeError as error:
             if not any(word in str(error) for word in ("singular", "failed to factorize")):
                 raise
             raise SingularMatrixError(self._name, "a pivot that is exactly zero") from None
-        self.nbytes = self._lu.nnz * (self._m.dtype.itemsize + 4) + self._m.data.nbytes
+        self.nbytes = self._lu.nnz * (self._values.dtype.itemsize + 4) + PER_ROW * symbolic.n + self._values.nbytes
         if positive and not self._dominates():
             self._require_positive()
         self._ready()
@@ -100,17 +102,16 @@ class SuperLU(Refined):
     def _dominates(self) -> bool:
         """A diagonal that is positive and no smaller than the rest of its column: no eigenvalue is negative (Gershgorin)."""
         at = self._arrangement.layout.diagonal
-        return at is not None and bool((2 * self._m.data[at].real >= self._sums).all())
+        return at is not None and bool((2 * self._values[at].real >= self._sums).all())
 
     def _require_positive(self) -> None:
         """Without pivoting the signs of the pivots are those of the eigenvalues (Sylvester); rounding errors are those of the diagonal."""
         at = self._arrangement.layout.diagonal
-        if at is None or not (self._m.data[at].real > 0).all():
+        if at is None or not (self._values[at].real > 0).all():
             raise NotPositiveDefiniteError(self._name, "a number on the diagonal that is not positive")
-        self.nbytes *= 2  # SciPy keeps the copies of L and U that it makes here
         order = self._lu.perm_c
-        pivots = self._lu.U.diagonal().real[order]
-        rounding = self._arrangement.n * self._eps * self._m.data[at].real
+        pivots = self._lu.U.real[order]
+        rounding = self._arrangement.n * self._eps * self._values[at].real
         if not np.array_equal(self._lu.perm_r, order) or (pivots <= -rounding).any():
             raise NotPositiveDefiniteError(self._name, f"a pivot of {pivots.min():.1e}, not pivoting, where all must be positive")
 
@@ -118,4 +119,18 @@ class SuperLU(Refined):
         return self._lu.solve(b, op)
 
     def _log_pivots(self) -> Any:
-        return np.log(np.abs(self._lu.U.diagonal())).sum()
+        return np.log(np.abs(self._lu.U)).sum()
+
+
+def _factored(symbolic: Symbolic, values: Any, threshold: float) -> Any:
+    """What `scipy.sparse.linalg.splu` does; but where that makes and keeps copies of L and U for `lu.U`, here it is the diagonal."""
+    indices, indptr = symbolic.pattern.indices, symbolic.pattern.indptr
+    options = {"DiagPivotThresh": threshold, "ColPerm": symbolic.spec, "SymmetricMode": bool(symbolic.on_diagonal or symbolic.spec == "NATURAL")}
+    return _superlu.gstrf(symbolic.n, len(values), values, indices, indptr, csc_construct_func=_diagonal, ilu=False, options=options)
+
+
+def _diagonal(parts: tuple[Any, Any, Any], shape: tuple[int, int]) -> Any:
+    """Of the triangle with these data, indices, indptr, the arrays of which go; they have room at their ends."""
+    data, indices, indptr = parts
+    columns = np.repeat(np.arange(shape[1], dtype=indices.dtype), np.diff(indptr))
+    return data[: len(columns)][indices[: len(columns)] == columns]

@@ -74,12 +74,11 @@ class Sparse(Linear):
 
     def project(self, u: Array, v: Array) -> Tree:
         if host(u):
-            batch = broadcast(batch_of(u, 2), batch_of(v, 2))
-            return on_host(self._project_on_host, (((*batch, self.pattern.nnz), np.result_type(numpy_dtype(u), numpy_dtype(v))),), u, v)[0]
+            return on_host(self._project_on_host, (), u, v)[0]
         return namespace(u).sum(u[..., self.pattern.rows, :] * conj(v)[..., self.pattern.cols, :], axis=-1)
 
     def _project_on_host(self, u: Any, v: Any) -> tuple[Any, ...]:
-        (rows, cols), v = self.pattern.places, np.conj(v)
+        (rows, cols), v = self.pattern.places, conj(v)
         if u.ndim == v.ndim == 2 and 0 < u.shape[1] <= FEW:
             return (_sampled(np.ascontiguousarray(u.T), np.ascontiguousarray(v.T), rows, cols),)
         total: Any = 0
@@ -96,9 +95,10 @@ class Sparse(Linear):
 
 def _sampled(u: Any, v: Any, rows: Any, cols: Any) -> Any:
     """sum_q u[q, row_e] v[q, col_e], a run of entries at a time, whose numbers stay in the cache."""
-    dtype = np.result_type(u, v)
-    u, v = (x.astype(dtype, copy=False) for x in (u, v))
-    y, scratch = np.empty(len(rows), dtype), np.empty((2, RUN), dtype)
+    if u.dtype != v.dtype:
+        dtype = np.result_type(u, v)
+        u, v = u.astype(dtype), v.astype(dtype)
+    y, scratch = np.empty(len(rows), u.dtype), np.empty((2, min(RUN, len(rows))), u.dtype)
     for e in range(0, len(rows), RUN):
         run = slice(e, e + RUN)
         total = y[run]
