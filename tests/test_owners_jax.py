@@ -140,8 +140,8 @@ def limited():
 def comparisons(monkeypatch):
     """How many kept values were compared with given ones."""
     seen = []
-    same = factor_cache._same
-    monkeypatch.setattr(factor_cache, "_same", lambda a, b: seen.append(1) or same(a, b))
+    same = factor_cache.equal
+    monkeypatch.setattr(factor_cache, "equal", lambda a, b: seen.append(1) or same(a, b))
     return seen
 
 
