@@ -203,4 +203,4 @@ def cache_info() -> CacheInfo:
     """
     with _lock:
         alive = [entry for refs in _living.values() for ref in refs if (entry := ref()) is not None]
-        return CacheInfo(**counts, entries=len(alive), bytes=sum(entry.nbytes for entry in alive), limit=store.limit)
+        return CacheInfo(**counts, entries=sum(entry.count for entry in alive), bytes=sum(entry.nbytes for entry in alive), limit=store.limit)
