@@ -9,7 +9,7 @@ python bench/bench_calls.py [--quick]
 
 from __future__ import annotations
 
-import one_thread  # noqa: F401  # isort: split
+import harness.one_thread  # noqa: F401  # isort: split
 
 import gc
 import resource
@@ -20,17 +20,17 @@ from statistics import median
 from time import perf_counter
 from typing import Any
 
-import by_hand
-import by_torch
+from peers import by_hand
+from peers import by_torch
 import jax
 import jax.numpy as jnp
-import jax_by_hand
+from peers import jax_by_hand
 import numpy as np
-import problems
-import raw
+from problems import systems
+from peers import raw
 import scipy.sparse as sp
 import torch
-from measure import Figure, arguments, compare, report, side_by_side
+from harness.measure import Figure, arguments, compare, report, side_by_side
 from scipy.sparse.linalg import splu
 
 import ldiv
@@ -57,7 +57,7 @@ def tridiagonal(n: int) -> Any:
 
 
 def sparse(n: int, rounds: int, calls: int, target: float) -> Figure:
-    a, (b, c) = tridiagonal(n), map(torch.from_numpy, problems.vectors(n))
+    a, (b, c) = tridiagonal(n), map(torch.from_numpy, systems.vectors(n))
     A, pattern, values = by_torch.array(a), by_hand.Pattern(a), torch.from_numpy(a.data)
     ours, theirs = by_torch.value_and_gradient(A, values, b, c), by_hand.value_and_gradient(pattern, values, b, c)
     assert all(torch.allclose(x, y) for x, y in zip(ours, theirs, strict=True))
@@ -121,7 +121,7 @@ def sparse_batch(count: int, n: int, rounds: int) -> Figure:
 
 
 def factorized(n: int, rounds: int, calls: int) -> Figure:
-    a, (b, _) = tridiagonal(n), problems.vectors(n)
+    a, (b, _) = tridiagonal(n), systems.vectors(n)
     F, lu = ldiv.factorized(ldiv.asarray(a), method="superlu"), splu(raw.permuted(a, raw.order_of_ldiv(a)), **raw.OPTIONS)
     contenders = {"F.solve": repeated(F.solve), "engine's solve": repeated(lu.solve)}
     seconds = side_by_side(contenders, inputs(lambda s: b * s, calls), rounds)
@@ -130,7 +130,7 @@ def factorized(n: int, rounds: int, calls: int) -> Figure:
 
 def jit_callback(n: int, rounds: int, calls: int) -> Figure:
     """A sparse solve under jit over a callback that factors and solves by SuperLU."""
-    a, (b, c) = tridiagonal(n), problems.vectors(n)
+    a, (b, c) = tridiagonal(n), systems.vectors(n)
     callback = jax_by_hand.callback(by_hand.Pattern(a))
     A = ldiv.csc_array((jnp.asarray(a.data), a.indices, a.indptr), shape=a.shape)
     ours = jax.jit(jax.value_and_grad(lambda v, b: jnp.sum(c * ldiv.solve(A.with_data(v), b, method="superlu")), argnums=(0, 1)))
@@ -216,7 +216,7 @@ def torch_loop(n: int) -> Callable[[int], Any]:
 
 
 def torch_sparse_loop() -> Callable[[int], Any]:
-    a, (b, c) = tridiagonal(100), map(torch.from_numpy, problems.vectors(100))
+    a, (b, c) = tridiagonal(100), map(torch.from_numpy, systems.vectors(100))
     A, values = by_torch.array(a), torch.from_numpy(a.data)
     return lambda i: by_torch.value_and_gradient(A, values * (1 + i * 1e-6), b, c)
 

@@ -12,7 +12,7 @@ without     6 pairs of a LinearOperator, the 5-point stencil with a coefficient 
 
 from __future__ import annotations
 
-import one_thread  # noqa: F401  # isort: split
+import harness.one_thread  # noqa: F401  # isort: split
 
 import json
 import subprocess
@@ -23,20 +23,21 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
-import by_torch
-import eigen_peers
+from peers import by_torch
+from peers import eigen
 import numpy as np
-import pencils
-import problems
-import raw
+from problems import pencils
+from problems import systems
+from peers import raw
 import scipy.sparse as sp
 import torch
 from bench_large import peak_gib
-from measure import Figure, arguments, compare, report, side_by_side
+from harness.measure import Figure, arguments, compare, report, side_by_side
 from scipy.sparse.linalg import LinearOperator, eigsh, splu
 
 import ldiv
-from ldiv import mkl, solver
+from ldiv.engines import mkl_pardiso
+from ldiv.engines import solver
 
 PAIRS, FEW = 10, 6
 BOTH, ONLY = 1.6, 1.05  # the targets, with and without eigenvectors
@@ -68,7 +69,7 @@ def over_engine(engine: str, spec: tuple[Any, ...], rounds: int) -> list[Figure]
         return eigsh(k * scale, PAIRS, M=m, sigma=0, OPinv=inverse, v0=start)
 
     K, M = map(by_torch.array, (k, m))
-    weights = [torch.from_numpy(w) for w in eigen_peers.weights(n, PAIRS)]
+    weights = [torch.from_numpy(w) for w in eigen.weights(n, PAIRS)]
 
     def ours(count: int, scale: float) -> Any:
         ldiv.clear_cache()
@@ -113,7 +114,7 @@ def pardiso(k: Any) -> Factor:
     """As ldiv uses it for a symmetric matrix that nobody called definite: L D L^T."""
     a = sp.csr_array(sp.triu(k))
     a.sort_indices()
-    analysis = mkl.Analysis("her", a.dtype, (a.indptr.astype(np.int32), a.indices.astype(np.int32)), 2)
+    analysis = mkl_pardiso.Analysis("her", a.dtype, (a.indptr.astype(np.int32), a.indices.astype(np.int32)), 2)
 
     def factor(scale: float) -> Callable[[Any], Any]:
         place = analysis.factor(a.data * scale)
@@ -132,13 +133,13 @@ FACTORS: dict[str, Callable[[Any], Factor]] = {"superlu": superlu, "pardiso": pa
 def against_all(spec: tuple[Any, ...], rounds: int) -> tuple[list[Figure], list[str]]:
     """The figures of a problem, and the sentences about those who are missing."""
     pencil = pencils.make(*spec)
-    expected = eigen_peers.reference(pencil, FEW)
+    expected = eigen.reference(pencil, FEW)
     steps, errors, missing = {}, [], []
-    for name, make in eigen_peers.ALL.items():
+    for name, make in eigen.ALL.items():
         try:
             step = make(pencil, FEW)
-            of_lam, of_gradient = eigen_peers.error(pencil, expected, step(pencil.data))
-        except eigen_peers.Declined as error:
+            of_lam, of_gradient = eigen.error(pencil, expected, step(pencil.data))
+        except eigen.Declined as error:
             missing.append(f"{pencil.title}: {name}: for {error}.")
         except ImportError as error:
             missing.append(f"{pencil.title}: {name}: cannot be imported ({error}).")
@@ -152,7 +153,7 @@ def against_all(spec: tuple[Any, ...], rounds: int) -> tuple[list[Figure], list[
             errors.append(Figure(pencil.title, f"error of the eigenvalues, {name}", of_lam, ""))
             errors.append(Figure(pencil.title, f"error of the gradient, {name}", of_gradient, "", ERROR if name == "ldiv" else None))
     seconds = side_by_side(steps, lambda i: [v * (1 + i / 1000) for v in pencil.data], rounds)
-    against = [compare(seconds, pencil.title, "ldiv", name, None if name in eigen_peers.WHOLE else 1.0) for name in steps if name != "ldiv"]
+    against = [compare(seconds, pencil.title, "ldiv", name, None if name in eigen.WHOLE else 1.0) for name in steps if name != "ldiv"]
     return [*against, *errors], missing
 
 
@@ -184,7 +185,7 @@ def inside(rows: int, columns: int) -> dict[str, float]:
     rng = np.random.default_rng(n)
     X, w_bar, v_bar = (torch.from_numpy(rng.standard_normal(shape)) for shape in ((n, FEW), FEW, (n, FEW)))
     c = tuple(torch.ones(shape, dtype=torch.float64, requires_grad=True) for shape in ((rows, columns + 1), (rows + 1, columns)))
-    near = by_torch.array(problems.poisson(rows, columns))
+    near = by_torch.array(systems.poisson(rows, columns))
     times = [time.perf_counter()]
     A = ldiv.LinearOperator(stencil, c, shape=(n, n), assume_a="pos")
     w, v = ldiv.lobpcg(A, X, M=ldiv.preconditioner(near, "amg", assume_a="pos"), largest=False)
@@ -204,7 +205,7 @@ def inside(rows: int, columns: int) -> dict[str, float]:
 
 def without(rows: int, columns: int, *quick: str) -> list[Figure]:
     seen = json.loads(subprocess.run([sys.executable, __file__, "--inside", *quick], check=True, stdout=subprocess.PIPE, text=True).stdout)
-    problem = f"stencil, {problems.title(rows, columns)}"
+    problem = f"stencil, {systems.title(rows, columns)}"
     return [
         Figure(problem, "peak memory of the process", seen["gib"], "GiB", GIB),
         Figure(problem, "LOBPCG, hierarchy included", seen["forward"], "s"),
@@ -224,7 +225,7 @@ def main() -> None:
         return
     large = [(("membrane", 20, 25), 2)] if quick else [(("membrane", 200, 250), 7), (("block", 24), 3)]
     small = [(("membrane", 15, 17), 2)] if quick else SMALL
-    engines = [engine for engine in ENGINES if engine != "pardiso" or mkl.path() is not None]
+    engines = [engine for engine in ENGINES if engine != "pardiso" or mkl_pardiso.path() is not None]
     notes = [f"{engine}: not installed." for engine in ENGINES if engine not in engines]
     figures = [figure for engine in engines for spec, rounds in large for figure in over_engine(engine, spec, rounds)]
     for spec, rounds in small:

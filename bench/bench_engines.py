@@ -10,7 +10,7 @@ growth      the exponent p of n^p fitted to the times of the loop, and a plot of
 
 from __future__ import annotations
 
-import one_thread  # noqa: F401  # isort: split
+import harness.one_thread  # noqa: F401  # isort: split
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,9 +18,9 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-import problems
-from measure import Figure, arguments, compare, report
-from turns import Seen, take_turns
+from problems import systems
+from harness.measure import Figure, arguments, compare, report
+from harness.turns import Seen, take_turns
 
 ENGINES = ("superlu", "pardiso", "cholmod")
 TARGETS = {2: 1.10, 3: 1.05}
@@ -37,7 +37,7 @@ def one_size(engine: str, spec: tuple[Any, ...], rounds: int) -> tuple[list[Figu
     seen = take_turns(names, spec, rounds)
     if seen.missing:
         return [], seen
-    problem = problems.make(*spec)
+    problem = systems.make(*spec)
     ours, raw = (max(seen.memory[name], 1e-3) for name in names)
     figures = [compare(seen.seconds, problem.title, *names, TARGETS[problem.dimensions])]
     return [*figures, Figure(problem.title, f"memory, {engine}", ours / raw, "x", MEMORY)], seen
@@ -55,7 +55,7 @@ def growth(engine: str, specs: Sequence[tuple[Any, ...]], rounds: int) -> tuple[
         for name, (sizes, seconds) in lines.items():
             sizes.append(int(np.prod(spec[1:])))
             seconds.append(median(seen.seconds[name]))
-    kind = problems.NAMES[len(specs[0]) - 1]
+    kind = systems.NAMES[len(specs[0]) - 1]
     figures += [Figure(kind, f"exponent, {name}", exponent(line), "") for name, line in lines.items()]
     return figures, lines, []
 
@@ -92,7 +92,7 @@ def main() -> None:
     missing: dict[str, None] = {}
     panels: dict[str, dict[str, Line]] = {}
     for specs in kinds:
-        panel = panels.setdefault(problems.NAMES[len(specs[0]) - 1], {})
+        panel = panels.setdefault(systems.NAMES[len(specs[0]) - 1], {})
         for engine in ENGINES:
             found, lines, sentences = growth(engine, specs, rounds)
             figures += found

@@ -10,7 +10,7 @@ python bench/bench_gaussian.py [--quick]
 
 from __future__ import annotations
 
-import one_thread  # noqa: F401  # isort: split
+import harness.one_thread  # noqa: F401  # isort: split
 
 from collections.abc import Callable, Sequence
 from statistics import median
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from measure import Figure, arguments, compare, report, side_by_side
+from harness.measure import Figure, arguments, compare, report, side_by_side
 
 import ldiv
 

@@ -7,13 +7,13 @@ Both factor the matrix once; the values are new in every round, and the device i
 
 from __future__ import annotations
 
-import one_thread  # noqa: F401  # isort: split
+import harness.one_thread  # noqa: F401  # isort: split
 
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from measure import Figure, arguments, compare, report, side_by_side
+from harness.measure import Figure, arguments, compare, report, side_by_side
 
 import ldiv
 

@@ -8,17 +8,17 @@ python bench/bench_iterative.py [--quick]
 
 from __future__ import annotations
 
-import one_thread  # noqa: F401  # isort: split
+import harness.one_thread  # noqa: F401  # isort: split
 
 import resource
 from typing import Any
 
-import by_torch
+from peers import by_torch
 import numpy as np
-import problems
+from problems import systems
 import pyamg
 import torch
-from measure import Figure, arguments, compare, report, side_by_side
+from harness.measure import Figure, arguments, compare, report, side_by_side
 
 import ldiv
 
@@ -27,7 +27,7 @@ RAW, OURS, TOLERANCE = "raw pyamg", "value + gradient", 1e-8
 
 def ratios(sides: tuple[int, ...], rounds: int) -> list[Figure]:
     """The time, and the peak of memory at its end."""
-    a, (b, c) = problems.poisson(*sides), problems.vectors(int(np.prod(sides)))
+    a, (b, c) = systems.poisson(*sides), systems.vectors(int(np.prod(sides)))
     b_torch, c_torch = torch.from_numpy(b), torch.from_numpy(c)
     pattern = by_torch.array(a)
 
@@ -44,7 +44,7 @@ def ratios(sides: tuple[int, ...], rounds: int) -> list[Figure]:
         return (x.detach(), *torch.autograd.grad(x, (values, rhs), c_torch))
 
     seconds = side_by_side({RAW: raw, OURS: ours}, lambda i: 1 + i / 1000, rounds)
-    title = problems.title(*sides)
+    title = systems.title(*sides)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return [compare(seconds, title, OURS, RAW, 2.2), Figure(title, "peak memory of this process", peak, "GiB", 8)]
 

@@ -12,7 +12,7 @@ python bench/bench_jacobian.py [--quick]
 
 from __future__ import annotations
 
-import one_thread  # noqa: F401  # isort: split
+import harness.one_thread  # noqa: F401  # isort: split
 
 import time
 import warnings
@@ -21,16 +21,16 @@ from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
-import fields
+from problems import fields
 import jax
 import numpy as np
 import torch
-from fields import Problem
-from measure import Figure, arguments, compare, report, side_by_side
+from problems.fields import Problem
+from harness.measure import Figure, arguments, compare, report, side_by_side
 
 import ldiv
-from ldiv.colouring import compression
-from ldiv.pattern import Pattern
+from ldiv.derivatives.coloring import compression
+from ldiv.core.pattern import Pattern
 
 OURS, DENSE, PEER = "ldiv", "torch.func.jacrev", "asdex"
 HERE = find_spec("asdex") is not None

@@ -9,19 +9,19 @@ take part: `peers.py` says how to make an environment for them.
 
 from __future__ import annotations
 
-import one_thread  # noqa: F401  # isort: split
+import harness.one_thread  # noqa: F401  # isort: split
 
 from collections.abc import Callable, Collection
 from statistics import median
 from typing import Any
 
-import by_torch
+from peers import by_torch
 import jax
 import numpy as np
-import peers
-import problems
+from peers import of_jax
+from problems import systems
 import torch
-from measure import Figure, arguments, compare, report, side_by_side
+from harness.measure import Figure, arguments, compare, report, side_by_side
 
 import ldiv
 
@@ -30,12 +30,12 @@ TOO_SLOW = {"klujax", "lineax CG"}  # for the large problems: klujax took 52 s f
 DIRECT_LU = {"jax spsolve", "sparsax KLU", "klujax", "solvax"}  # the same class of engine as ldiv's
 
 
-def solver(a: Any) -> peers.Solve:
+def solver(a: Any) -> of_jax.Solve:
     """ldiv's; columns serve as rows, like for the others."""
     return lambda values, b: ldiv.solve(ldiv.csr_array((values, a.indices, a.indptr), shape=a.shape), b, method="superlu")
 
 
-def step(solve: peers.Solve, b: Any, c: Any) -> Callable[[Any], Any]:
+def step(solve: of_jax.Solve, b: Any, c: Any) -> Callable[[Any], Any]:
     """values -> (x, gradient of c . x in the values and in b), compiled."""
 
     @jax.jit
@@ -49,9 +49,9 @@ def step(solve: peers.Solve, b: Any, c: Any) -> Callable[[Any], Any]:
 
 def against(sides: tuple[int, ...], rounds: int, without: Collection[str] = ()) -> list[Figure]:
     """ldiv in torch within 5 %, and none of the same class faster."""
-    a, (b, c) = problems.poisson(*sides), problems.vectors(int(np.prod(sides)))
+    a, (b, c) = systems.poisson(*sides), systems.vectors(int(np.prod(sides)))
     A, b_torch, c_torch = by_torch.array(a), torch.from_numpy(b), torch.from_numpy(c)
-    solvers = {LDIV: solver(a)} | peers.installed(a)
+    solvers = {LDIV: solver(a)} | of_jax.installed(a)
     steps = {name: step(solve, b, c) for name, solve in solvers.items() if name not in without}
     found = {name: run(jax.numpy.asarray(a.data)) for name, run in steps.items()}
     for name in found:
@@ -67,7 +67,7 @@ def against(sides: tuple[int, ...], rounds: int, without: Collection[str] = ()) 
     seconds = side_by_side(contenders, fresh, rounds)
     assert ldiv.cache_info().factorizations == rounds + 1 + (rounds + 1)  # jax and torch: one each, none for an adjoint
     targets = {TORCH: 1.05} | dict.fromkeys(DIRECT_LU, 1.0)
-    return [compare(seconds, problems.title(*sides), LDIV, name, targets.get(name)) for name in seconds if name != LDIV]
+    return [compare(seconds, systems.title(*sides), LDIV, name, targets.get(name)) for name in seconds if name != LDIV]
 
 
 def _agree(name: str, ours: Any, theirs: Any) -> None:
@@ -79,7 +79,7 @@ def _agree(name: str, ours: Any, theirs: Any) -> None:
 
 def overhead(sides: tuple[int, ...], rounds: int, calls: int = 50) -> Figure:
     """Microseconds of a solve under jit that are not those of the same solve through NumPy."""
-    a, (b, _) = problems.poisson(*sides), problems.vectors(int(np.prod(sides)))
+    a, (b, _) = systems.poisson(*sides), systems.vectors(int(np.prod(sides)))
     A = ldiv.csr_array((a.data, a.indices, a.indptr), shape=a.shape)
     compiled, b_jax = jax.jit(solver(a)), jax.numpy.asarray(b)
     np.testing.assert_allclose(compiled(jax.numpy.asarray(a.data), b_jax), ldiv.solve(A, b, method="superlu"), rtol=1e-12)
@@ -100,7 +100,7 @@ def overhead(sides: tuple[int, ...], rounds: int, calls: int = 50) -> Figure:
     assert ldiv.cache_info().factorizations == 2 * (rounds + 1) * calls
     times, over = (median(seconds[name]) / calls for name in (under_jit, through_numpy))
     extra = median(t - o for t, o in zip(seconds[under_jit], seconds[through_numpy], strict=True)) / calls
-    return Figure(problems.title(*sides), f"{under_jit} - {through_numpy}", 1e6 * extra, "us", 250, times, over)
+    return Figure(systems.title(*sides), f"{under_jit} - {through_numpy}", 1e6 * extra, "us", 250, times, over)
 
 
 def main() -> None:
@@ -111,7 +111,7 @@ def main() -> None:
     else:
         figures = [overhead((10, 10), 30), *against((100, 100), 7), *against((16, 16, 16), 7)]
         figures += [*against((500, 500), 2, TOO_SLOW), *against((30, 30, 30), 2, TOO_SLOW)]
-    here = [name for name in peers.ALL if any(name in f.what for f in figures)]
+    here = [name for name in of_jax.ALL if any(name in f.what for f in figures)]
     report("jax", figures, options, f"Side by side with {', '.join(here)}.")
 
 

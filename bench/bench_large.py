@@ -7,7 +7,7 @@ The peak is all that the process ever held, PyTorch and the making of the proble
 
 from __future__ import annotations
 
-import one_thread  # noqa: F401  # isort: split
+import harness.one_thread  # noqa: F401  # isort: split
 
 import json
 import resource
@@ -16,8 +16,8 @@ import sys
 import time
 from typing import Any
 
-import problems
-from measure import Figure, arguments, report
+from problems import systems
+from harness.measure import Figure, arguments, report
 
 GIB = 12.0
 
@@ -29,7 +29,7 @@ def inside(side: int) -> dict[str, Any]:
 
     import ldiv
 
-    a, (b, c) = problems.poisson(side, side), map(torch.from_numpy, problems.vectors(side**2))
+    a, (b, c) = systems.poisson(side, side), map(torch.from_numpy, systems.vectors(side**2))
     seconds = []
     A = by_torch.array(a)
     for scale in (1.0, 1.01):
@@ -54,7 +54,7 @@ def main() -> None:
         return
     command = [sys.executable, __file__, "--inside", *["--quick"][: options.quick]]
     seen = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
-    problem = problems.title(side, side)
+    problem = systems.title(side, side)
     figures = [
         Figure(problem, "peak memory of the process", seen["gib"], "GiB", GIB),
         Figure(problem, "value and gradient, ordering included", seen["first"], "s"),

@@ -12,16 +12,16 @@ peer; and the better of SuperLU and conjugate gradients, which everybody has, on
 
 from __future__ import annotations
 
-import one_thread  # noqa: F401  # isort: split
+import harness.one_thread  # noqa: F401  # isort: split
 
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-import contenders
-import problems
-from measure import Figure, arguments, compare, report
-from turns import take_turns
+from peers import contenders
+from problems import systems
+from harness.measure import Figure, arguments, compare, report
+from harness.turns import take_turns
 
 DEFAULT = ("ldiv superlu", "ldiv cg")
 DEARER = {"sparsax CHOLMOD"}  # engines of a class that is not in the default install
@@ -42,7 +42,7 @@ QUICK: list[tuple[tuple[Any, ...], int]] = [(("convection", 20, 20), 2)]
 def against_all(spec: tuple[Any, ...], rounds: int) -> tuple[list[Figure], list[str]]:
     """The figures of a problem, and the sentences about those who are missing."""
     try:
-        title = problems.make(*spec).title
+        title = systems.make(*spec).title
     except (FileNotFoundError, ImportError) as error:
         return [], [f"Skipped {spec}: {error}."]
     seen = take_turns([*contenders.OURS, *contenders.PEERS], spec, rounds)

@@ -9,18 +9,18 @@ python bench/bench_solve.py [--quick]
 
 from __future__ import annotations
 
-import one_thread  # noqa: F401  # isort: split
+import harness.one_thread  # noqa: F401  # isort: split
 
 import copy
 from statistics import median
 from typing import Any
 
-import by_torch
+from peers import by_torch
 import numpy as np
-import problems
-import raw
+from problems import systems
+from peers import raw
 import torch
-from measure import Figure, arguments, compare, report, side_by_side
+from harness.measure import Figure, arguments, compare, report, side_by_side
 
 import ldiv
 
@@ -34,7 +34,7 @@ def scaled(a: Any, i: int) -> Any:
 
 def first_call(sides: tuple[int, ...], rounds: int) -> list[Figure]:
     """Everything from nothing, the pattern's analysis on both sides."""
-    a, (b, c) = problems.poisson(*sides), problems.vectors(int(np.prod(sides)))
+    a, (b, c) = systems.poisson(*sides), systems.vectors(int(np.prod(sides)))
     b_torch, c_torch = torch.from_numpy(b), torch.from_numpy(c)
 
     def fresh(i: int) -> Any:
@@ -52,12 +52,12 @@ def first_call(sides: tuple[int, ...], rounds: int) -> list[Figure]:
 
     contenders = {SCRATCH: lambda a: raw.from_scratch(a, b, c), "first, gen": by_ldiv("gen"), "first, pos": by_ldiv("pos")}
     seconds = side_by_side(contenders, fresh, rounds)
-    return [compare(seconds, problems.title(*sides), name, SCRATCH, 1.10) for name in list(contenders)[1:]]
+    return [compare(seconds, systems.title(*sides), name, SCRATCH, 1.10) for name in list(contenders)[1:]]
 
 
 def loop(sides: tuple[int, ...], rounds: int, calls: int = 1) -> dict[str, list[float]]:
     """Seconds for `calls` calls, each with new values on a known pattern."""
-    a, (b, c) = problems.poisson(*sides), problems.vectors(int(np.prod(sides)))
+    a, (b, c) = systems.poisson(*sides), systems.vectors(int(np.prod(sides)))
     A, b_torch, c_torch = by_torch.array(a), torch.from_numpy(b), torch.from_numpy(c)
     order = raw.order_of_ldiv(a)
     in_order, b_raw, c_raw = raw.permuted(a, order), b[order], c[order]
@@ -89,7 +89,7 @@ def _agree(by_ldiv: Any, by_hand: Any, order: Any) -> None:
 
 def ratios(sides: tuple[int, ...], rounds: int) -> list[Figure]:
     seconds = loop(sides, rounds)
-    return [compare(seconds, problems.title(*sides), name, RAW, 1.10) for name in list(seconds)[1:]]
+    return [compare(seconds, systems.title(*sides), name, RAW, 1.10) for name in list(seconds)[1:]]
 
 
 def overhead(sides: tuple[int, ...], rounds: int, calls: int = 50) -> list[Figure]:
@@ -99,7 +99,7 @@ def overhead(sides: tuple[int, ...], rounds: int, calls: int = 50) -> list[Figur
     for name in list(seconds)[1:]:
         times, over = (median(seconds[s]) / calls for s in (name, RAW))
         extra = median(t - o for t, o in zip(seconds[name], seconds[RAW], strict=True)) / calls
-        figures.append(Figure(problems.title(*sides), f"{name} - {RAW}", 1e6 * extra, "us", 300, times, over))
+        figures.append(Figure(systems.title(*sides), f"{name} - {RAW}", 1e6 * extra, "us", 300, times, over))
     return figures
 
 

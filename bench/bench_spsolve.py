@@ -8,18 +8,18 @@ the same problems with new values in every round; JAX runs compiled, in float64,
 
 from __future__ import annotations
 
-import one_thread  # noqa: F401  # isort: split
+import harness.one_thread  # noqa: F401  # isort: split
 
 from typing import Any
 
-import by_torch
+from peers import by_torch
 import jax
 import numpy as np
-import problems
+from problems import systems
 import scipy.sparse as sp
 import torch
 from jax.experimental.sparse.linalg import spsolve
-from measure import Figure, arguments, compare, report, side_by_side
+from harness.measure import Figure, arguments, compare, report, side_by_side
 
 LDIV, JAX = "ldiv in torch", "jax spsolve"
 
@@ -38,7 +38,7 @@ def by_jax(a: Any, b: Any, c: Any) -> Any:
 
 def against(sides: tuple[int, ...], rounds: int, promise: str = "gen") -> Figure:
     """At least twice as fast: at most half of its time."""
-    a, (b, c) = problems.poisson(*sides), problems.vectors(int(np.prod(sides)))
+    a, (b, c) = systems.poisson(*sides), systems.vectors(int(np.prod(sides)))
     A, b_torch, c_torch = by_torch.array(a), torch.from_numpy(b), torch.from_numpy(c)
     jax_step = by_jax(a, b, c)
 
@@ -51,7 +51,7 @@ def against(sides: tuple[int, ...], rounds: int, promise: str = "gen") -> Figure
 
     _agree(a, ldiv_step(fresh(0)), jax_step(fresh(0)[1]))
     seconds = side_by_side({JAX: lambda new: jax_step(new[1]), LDIV: ldiv_step}, fresh, rounds)
-    return compare(seconds, problems.title(*sides), LDIV, JAX, 0.5)
+    return compare(seconds, systems.title(*sides), LDIV, JAX, 0.5)
 
 
 def _agree(a: Any, by_ldiv: Any, by_jax: Any) -> None:

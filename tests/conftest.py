@@ -10,7 +10,7 @@ import scipy.io
 import scipy.sparse
 
 import ldiv
-from ldiv import factor_cache
+from ldiv.engines import factor_cache
 
 # Compiling is what takes the time in the tests of JAX, and most of that is optimizing; of the environment, so that every process hears of it.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")

@@ -11,9 +11,9 @@ import scipy.sparse as sp
 import torch
 
 import ldiv
-from ldiv.solver import engines
+from ldiv.core.validate import together
+from ldiv.engines.solver import engines
 from ldiv.structures import Dense, Diagonal, Triangular
-from ldiv.validate import together
 
 SENTENCE = r"expected .+, got .+\. [A-Z]\w* "
 N = 6

@@ -1,16 +1,15 @@
 """ldiv: linear algebra with derivatives. SciPy's names, your own arrays, derivatives at the cost of one more solve."""
 
 from ldiv import structures
-from ldiv.banded import cho_solve_banded, cholesky_banded, solve_banded, solveh_banded
-from ldiv.blas import gemm, matmul
 from ldiv.checker.findings import TooNoisyError, WrongDerivativeError
 from ldiv.checker.gradcheck import gradcheck
 from ldiv.checker.tangents import hermitian, orthonormal, positive_definite, symmetric, triangular
-from ldiv.compose import Gram, LowRank, block_array, kron
-from ldiv.construct import asarray, coo_array, csc_array, csr_array, diags_array, eye_array
-from ldiv.derivative import jvp, vjp
-from ldiv.eigen import eigh, eigsh, lobpcg
-from ldiv.eigen_info import EigenInfo
+from ldiv.core.errstate import errstate
+from ldiv.derivatives.gradient_error import GradientError, gradient_error
+from ldiv.derivatives.implicit import implicit, root
+from ldiv.derivatives.jacobian import detect_pattern, hessian, hvp, jacobian
+from ldiv.derivatives.vjp_jvp import jvp, vjp
+from ldiv.engines.factor_cache import cache_info, clear_cache, set_cache_limit
 from ldiv.errors import (
     ConvergenceError,
     EngineError,
@@ -20,26 +19,27 @@ from ldiv.errors import (
     NotSymmetricError,
     SingularMatrixError,
 )
-from ldiv.explain import Explanation, explain
-from ldiv.factor_cache import cache_info, clear_cache, set_cache_limit
-from ldiv.factorizations import cho_factor, cho_solve, cholesky, ldl, lu, lu_factor, lu_factor_ex, lu_solve, qr
-from ldiv.factorized import Factorized, factorized
-from ldiv.gaussians import gaussian_kl, gaussian_logpdf
-from ldiv.gradient_error import GradientError, gradient_error
-from ldiv.info import SolveInfo
-from ldiv.jacobians import detect_pattern, hessian, hvp, jacobian
-from ldiv.least_squares import lstsq
-from ldiv.linalg import solve, solve_triangular
-from ldiv.matrix import Matrix
-from ldiv.operators import LinearOperator
-from ldiv.precondition import preconditioner
-from ldiv.roots import implicit, root
-from ldiv.shadow.duplicated import Duplicated
-from ldiv.singularity import errstate
-from ldiv.sparse import SparseArray
-from ldiv.spectral import eigenspace, spectral_function, spectral_sum, svds
-from ldiv.tape import Tape, autodiff
-from ldiv.traces import det, logdet, quad_form, slogdet, trace_solve
+from ldiv.inplace.duplicated import Duplicated
+from ldiv.inplace.tape import Tape, autodiff
+from ldiv.linalg.banded import cho_solve_banded, cholesky_banded, solve_banded, solveh_banded
+from ldiv.linalg.blas import gemm, matmul
+from ldiv.linalg.determinants import det, logdet, quad_form, slogdet, trace_solve
+from ldiv.linalg.eigen import eigh, eigsh, lobpcg
+from ldiv.linalg.eigen_info import EigenInfo
+from ldiv.linalg.explain import Explanation, explain
+from ldiv.linalg.factorizations import cho_factor, cho_solve, cholesky, ldl, lu, lu_factor, lu_factor_ex, lu_solve, qr
+from ldiv.linalg.factorized import Factorized, factorized
+from ldiv.linalg.gaussian import gaussian_kl, gaussian_logpdf
+from ldiv.linalg.least_squares import lstsq
+from ldiv.linalg.preconditioner import preconditioner
+from ldiv.linalg.solve import solve, solve_triangular
+from ldiv.linalg.solve_info import SolveInfo
+from ldiv.linalg.spectral import eigenspace, spectral_function, spectral_sum, svds
+from ldiv.matrices.compose import Gram, LowRank, block_array, kron
+from ldiv.matrices.construct import asarray, coo_array, csc_array, csr_array, diags_array, eye_array
+from ldiv.matrices.linear_operator import LinearOperator
+from ldiv.matrices.matrix import Matrix
+from ldiv.matrices.sparse_array import SparseArray
 
 __version__ = "0.1.0"
 

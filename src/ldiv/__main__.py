@@ -13,13 +13,14 @@ from typing import NoReturn
 
 import numpy as np
 
-from ldiv import __version__, solver
+from ldiv import __version__
+from ldiv.cli.matrix_market import load_matrix, load_rhs
+from ldiv.cli.report import show_check, show_info, waiting
+from ldiv.cli.verify import PART, verify
+from ldiv.core.rule import Array
+from ldiv.engines import solver
 from ldiv.errors import NotSymmetricError
-from ldiv.matrix import Matrix
-from ldiv.matrixfile import load_matrix, load_rhs
-from ldiv.report import show_check, show_info, waiting
-from ldiv.rule import Array
-from ldiv.verify import PART, verify
+from ldiv.matrices.matrix import Matrix
 
 CODES = "exit codes: 0 all is well; 1 the check failed: singular, a broken promise, or a gradient that is off; 2 bad input"
 EXAMPLE = "example: python -m ldiv check stiffness.mtx --assume-a pos"

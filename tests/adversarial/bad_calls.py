@@ -39,7 +39,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # where this folder is a pac
 import ldiv
 from adversarial.case import Case, Wrong
 from ldiv import structures
-from ldiv.rule import asnumpy
+from ldiv.core.rule import asnumpy
 
 FRAMEWORKS = ("numpy", "torch", "jax")
 BATCH = 500  # calls of a subprocess
@@ -212,7 +212,7 @@ SAYS_ALSO = {  # what a message may name instead of the argument
     "*b": "argument",
     "*B": "other",
     "*c": "other",
-    "op": "|".join(ldiv.tape.OPERATIONS),
+    "op": "|".join(ldiv.inplace.tape.OPERATIONS),
     "near_nullspace": "options",
     "data": "values",
     "y_bar": "pullback|b",

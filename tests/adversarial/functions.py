@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import ldiv
-from ldiv.arrays import unit_columns
-from ldiv.rule import namespace
+from ldiv.core.arrays import unit_columns
+from ldiv.core.rule import namespace
 
 N = 4
 ROWS = np.array([0, 1, 2, 3, 0, 1, 2, 3, 3])

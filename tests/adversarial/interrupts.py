@@ -19,7 +19,8 @@ from adversarial.case import Wrong
 from adversarial.lifetimes import require_nothing_alive
 from adversarial.processes import solved
 from adversarial.threads import grid
-from ldiv import journal, rule
+from ldiv.core import rule
+from ldiv.engines import solve_log
 
 PATIENCE = 90.0  # seconds
 
@@ -65,7 +66,7 @@ def require_usable() -> None:
         raise Wrong("a lock stays closed after an interrupt")
     if max(*errors, solved(1.0)) > 1e-9:
         raise Wrong("wrong after an interrupt", errors)
-    if rule._record.get() is not None or journal.is_read() or rule.closures_count():
+    if rule._record.get() is not None or solve_log.is_read() or rule.closures_count():
         raise Wrong("a context is left after an interrupt")
     require_nothing_alive("after an interrupt")
 

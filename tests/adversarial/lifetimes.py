@@ -18,8 +18,9 @@ import ldiv
 from adversarial.case import Wrong
 from adversarial.functions import FUNCTIONS
 from adversarial.threads import grid
-from ldiv import analyses, door, factor_cache
-from ldiv.holder import owner
+from ldiv.core.holder import owner
+from ldiv.engines import analyses, factor_cache
+from ldiv.linalg import door
 
 GROWTH = 64 << 20  # bytes of resident memory that a loop may take in all, when it is warm
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from ldiv.checker.inner import inner
 from ldiv.checker.tangents import Map, exchange, places
-from ldiv.rule import Array
-from ldiv.sparse import SparseArray
+from ldiv.core.rule import Array
+from ldiv.matrices.sparse_array import SparseArray
 
 NOISY = 1e-2  # of the derivative: a bar above this says nothing
 SMALL = 1e-5  # of the function: a derivative below this counts as none

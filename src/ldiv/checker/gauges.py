@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import adjoint
 from ldiv.checker.transforms import Transforms
-from ldiv.gauge import Draw, gauge, regauged
-from ldiv.rule import namespace
+from ldiv.core.arrays import adjoint
+from ldiv.core.rule import namespace
+from ldiv.linalg.eigenvector_phase import Draw, gauge, regauged
 
 CLUSTER = 1e-9  # of the largest eigenvalue: nearer ones are taken for repeated
 

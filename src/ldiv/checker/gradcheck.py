@@ -26,9 +26,9 @@ from ldiv.checker.inner import inner
 from ldiv.checker.loss import Loss, largest
 from ldiv.checker.references import derivative
 from ldiv.checker.tangents import FIRST, Argument
+from ldiv.core.rule import Array, asnumpy, public
+from ldiv.core.validate import require_callable, require_flag, require_int, require_number, require_option
 from ldiv.errors import NotDifferentiableError, got, shown
-from ldiv.rule import Array, asnumpy, public
-from ldiv.validate import require_callable, require_flag, require_int, require_number, require_option
 
 FIRST_ORDER = ("vjp", "jvp", "vjp against jvp")
 FORWARD = ("jvp", "forward_ad", "vjp against jvp", "forward over forward")  # they give numbers, the others cotangents

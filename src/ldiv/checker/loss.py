@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import alike, conj, numpy_dtype, real
 from ldiv.checker.references import FAILURES, LEVELS, derivative
 from ldiv.checker.tangents import FIRST, Argument
 from ldiv.checker.transforms import transforms
-from ldiv.derivative import jvp, vjp
+from ldiv.core.arrays import alike, conj, numpy_dtype, real
+from ldiv.core.rule import Array, asnumpy, frontend_of, is_array, leaves, namespace
+from ldiv.core.validate import require_numbers
+from ldiv.derivatives.vjp_jvp import jvp, vjp
 from ldiv.errors import got
-from ldiv.matrix import Matrix
-from ldiv.rule import Array, asnumpy, frontend_of, is_array, leaves, namespace
-from ldiv.validate import require_numbers
+from ldiv.matrices.matrix import Matrix
 
 Vector = list[Any]
 

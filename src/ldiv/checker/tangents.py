@@ -17,17 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import adjoint, numpy_dtype, transpose
-from ldiv.derivative import like
-from ldiv.eigen import eigsh
+from ldiv.core.arrays import adjoint, numpy_dtype, transpose
+from ldiv.core.finite import require_finite
+from ldiv.core.rule import Array, ArrayHolder, asnumpy, leaves
+from ldiv.core.validate import require_flag, require_float, require_square
+from ldiv.derivatives.vjp_jvp import like
 from ldiv.errors import NotPositiveDefiniteError, NotSymmetricError, got
-from ldiv.finite import require_finite
-from ldiv.matrix import Matrix
-from ldiv.rule import Array, ArrayHolder, asnumpy, leaves
-from ldiv.sparse import SparseArray
+from ldiv.linalg.eigen import eigsh
+from ldiv.matrices.matrix import Matrix
+from ldiv.matrices.sparse_array import SparseArray
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
-from ldiv.validate import require_flag, require_float, require_square
 
 FIRST = 2.0**-5  # the largest step, relative to the argument
 FLOOR = 1e-3

@@ -1,1 +1,1 @@
-"""One automatic-differentiation framework per file, named after it; `ldiv.rule` says what each must define."""
+"""One automatic-differentiation framework per file, named after it; `ldiv.core.rule` says what each must define."""

@@ -21,11 +21,11 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from ldiv import rule as rules
+from ldiv.core import rule as rules
+from ldiv.core.finite import derivative, evaluated
+from ldiv.core.holder import TracedFactor, TracedHolder, holding, owner, store
+from ldiv.core.rule import Array, Rule, leaves, rebuild
 from ldiv.errors import got, report
-from ldiv.finite import derivative, evaluated
-from ldiv.holder import TracedFactor, TracedHolder, holding, owner, store
-from ldiv.rule import Array, Rule, leaves, rebuild
 
 Specs = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.finite import evaluated
-from ldiv.rule import Array, Rule, is_recording, recorded, unrecorded
+from ldiv.core.finite import evaluated
+from ldiv.core.rule import Array, Rule, is_recording, recorded, unrecorded
 
 
 def owns(x: object) -> bool:

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch.autograd import forward_ad
 
-from ldiv import rule as rules
+from ldiv.core import rule as rules
+from ldiv.core.finite import derivative, evaluated
+from ldiv.core.holder import Holder, Owner, holding, owner
+from ldiv.core.rule import Array, Rule, leaves, rebuild
 from ldiv.errors import got
-from ldiv.finite import derivative, evaluated
-from ldiv.holder import Holder, Owner, holding, owner
-from ldiv.rule import Array, Rule, leaves, rebuild
 
 _closed = torch._disable_dynamo(rules.plain_call)  # type: ignore[attr-defined]  # loads Dynamo only when it is called
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldiv import solver
-from ldiv.arrays import batch_of, broadcast, numpy_dtype
+from ldiv.core.arrays import batch_of, broadcast, numpy_dtype
+from ldiv.core.rule import Array, Tree, leaves, on_host, rebuild
+from ldiv.engines import solver
 from ldiv.errors import EngineError, NotSymmetricError
-from ldiv.rule import Array, Tree, leaves, on_host, rebuild
 from ldiv.rules.solve import Solve
 
 REFUSALS = (np.linalg.LinAlgError, NotSymmetricError, EngineError)

@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import lineax as lx
 
-from ldiv.construct import diags_array
 from ldiv.lineax.operator import SparseOperator
 from ldiv.lineax.probing import probed
-from ldiv.matrix import Matrix
-from ldiv.sparse import SparseArray
+from ldiv.matrices.construct import diags_array
+from ldiv.matrices.matrix import Matrix
+from ldiv.matrices.sparse_array import SparseArray
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.sparse import Sparse

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import lineax as lx
 import numpy as np
 
-from ldiv.construct import asarray
+from ldiv.core.rule import Array
 from ldiv.errors import got
-from ldiv.rule import Array
-from ldiv.sparse import SparseArray
+from ldiv.matrices.construct import asarray
+from ldiv.matrices.sparse_array import SparseArray
 
 
 class SparseOperator(lx.AbstractLinearOperator):  # type: ignore[misc]

@@ -15,9 +15,9 @@ import numpy as np
 import scipy.sparse
 from lineax.internal import pack_structures, ravel_vector, unravel_solution
 
-from ldiv.construct import coo_array
 from ldiv.errors import got
-from ldiv.sparse import SparseArray
+from ldiv.matrices.construct import coo_array
+from ldiv.matrices.sparse_array import SparseArray
 from ldiv.structures.sparse import Sparse
 
 

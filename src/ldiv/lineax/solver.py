@@ -9,17 +9,17 @@ import equinox as eqx
 import lineax as lx
 from lineax.internal import PackedStructures, pack_structures, ravel_vector, transpose_packed_structures, unravel_solution
 
-from ldiv import solver as engines
-from ldiv.arrays import numpy_dtype
-from ldiv.construct import asarray
+from ldiv.core.arrays import numpy_dtype
+from ldiv.core.rule import Tree, bind, leaves
+from ldiv.core.validate import require_option, require_square
+from ldiv.engines import solver as engines
 from ldiv.lineax.attempt import Attempt
 from ldiv.lineax.matrix import matrix_of
 from ldiv.lineax.probing import pattern_of
-from ldiv.promise import promised
-from ldiv.rule import Tree, bind, leaves
+from ldiv.matrices.assumptions import promised
+from ldiv.matrices.construct import asarray
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse
-from ldiv.validate import require_option, require_square
 
 PROMISES = (
     (lx.is_diagonal, "diagonal"),

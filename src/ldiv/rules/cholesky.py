@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import adjoint
+from ldiv.core.arrays import adjoint
+from ldiv.core.finite import require_finite
+from ldiv.core.rule import Array, Rule, Tree, frontend_of, insist, namespace
+from ldiv.engines.scaling import balanced
 from ldiv.errors import NotPositiveDefiniteError
-from ldiv.finite import require_finite
-from ldiv.rule import Array, Rule, Tree, frontend_of, insist, namespace
-from ldiv.rules.lower import product
-from ldiv.rules.triangles import between, half, hermitian, lower
-from ldiv.scaling import balanced
+from ldiv.rules.triangular_algebra import product
+from ldiv.rules.triangular_quotients import between, half, hermitian, lower
 from ldiv.structures.symmetric import require_symmetric
 
 

@@ -17,13 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 
-from ldiv.arrays import conj, is_complex, numpy_dtype, real
+from ldiv.core.arrays import conj, is_complex, numpy_dtype, real
+from ldiv.core.finite import require_finite
+from ldiv.core.pattern import Pattern
+from ldiv.core.rule import Array, Rule, Tree, namespace, on_host, scatter
+from ldiv.core.structure import Structure
 from ldiv.errors import NotPositiveDefiniteError
-from ldiv.finite import require_finite
-from ldiv.pattern import Pattern
-from ldiv.rule import Array, Rule, Tree, namespace, on_host, scatter
 from ldiv.rules.solve import solve
-from ldiv.structure import Structure
 from ldiv.structures.banded import Banded
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.sparse_triangular import SparseTriangular

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ldiv.arrays import adjoint, common_batch, spread
-from ldiv.deflation import reduced
-from ldiv.eigenproblem import Task
-from ldiv.rule import Array, Rule, Tree, bind, namespace
-from ldiv.rules.gaps import RESOLVED
-from ldiv.structure import matmul, minus, nothing, outer, plus, push
+from ldiv.core.arrays import adjoint, common_batch, spread
+from ldiv.core.rule import Array, Rule, Tree, bind, namespace
+from ldiv.core.structure import matmul, minus, nothing, outer, plus, push
+from ldiv.engines.eigen.deflated_solve import reduced
+from ldiv.engines.eigen_task import Task
+from ldiv.rules.inverse_gaps import RESOLVED
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.arrays import adjoint, real, unit_columns
-from ldiv.eigenproblem import Task, choose
+from ldiv.core.arrays import adjoint, real, unit_columns
+from ldiv.core.rule import Array, Rule, Tree, insist, leaves, namespace
+from ldiv.core.structure import minus, nothing, outer, plus, push
+from ldiv.engines.eigen_task import Task, choose
+from ldiv.engines.scaling import norm
 from ldiv.errors import NotDifferentiableError, got
-from ldiv.rule import Array, Rule, Tree, insist, leaves, namespace
 from ldiv.rules.deflated import deflated
-from ldiv.rules.gaps import RESOLVED, gaps
-from ldiv.scaling import norm
-from ldiv.structure import minus, nothing, outer, plus, push
+from ldiv.rules.inverse_gaps import RESOLVED, gaps
 
 
 @dataclass(frozen=True)

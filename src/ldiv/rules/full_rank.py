@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import alike, numpy_dtype
+from ldiv.core.arrays import alike, numpy_dtype
+from ldiv.core.errstate import doubt
+from ldiv.core.rule import Array, frontend_of, insist, namespace
+from ldiv.engines.scaling import norm
+from ldiv.engines.singularity_check import direction
 from ldiv.errors import NotDifferentiableError, SingularMatrixError
-from ldiv.probe import direction
-from ldiv.rule import Array, frontend_of, insist, namespace
-from ldiv.scaling import norm
-from ldiv.singularity import doubt
 
 
 def require_full_rank(r: Array) -> None:

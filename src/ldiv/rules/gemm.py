@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.arrays import conj
-from ldiv.rule import Array, Rule, Tree, bind, namespace
-from ldiv.structure import compose, nothing, plus, view_dense
+from ldiv.core.arrays import conj
+from ldiv.core.rule import Array, Rule, Tree, bind, namespace
+from ldiv.core.structure import compose, nothing, plus, view_dense
 
 
 @dataclass(frozen=True)

@@ -19,15 +19,15 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.arrays import adjoint, numpy_dtype, transpose
+from ldiv.core.arrays import adjoint, numpy_dtype, transpose
+from ldiv.core.finite import require_finite
+from ldiv.core.rule import Array, Rule, Tree, insist, namespace, on_host
+from ldiv.engines.scaling import balanced, unbalanced
 from ldiv.errors import NotDifferentiableError
-from ldiv.finite import require_finite
-from ldiv.rule import Array, Rule, Tree, insist, namespace, on_host
-from ldiv.rules.checked import checked
+from ldiv.rules.assertion import checked
 from ldiv.rules.cholesky import symmetric_part
 from ldiv.rules.lu import rows
-from ldiv.rules.triangles import between, eye
-from ldiv.scaling import balanced, unbalanced
+from ldiv.rules.triangular_quotients import between, eye
 from ldiv.structures.triangular import Triangular
 
 

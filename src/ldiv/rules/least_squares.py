@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from ldiv.arrays import adjoint, device_of
-from ldiv.factor_cache import Key, in_trace, remembered
-from ldiv.finite import require_finite
-from ldiv.rule import Array, Rule, Tree, bind, frontend_of, namespace, traced
+from ldiv.core.arrays import adjoint, device_of
+from ldiv.core.errstate import singular_state, under
+from ldiv.core.finite import require_finite
+from ldiv.core.rule import Array, Rule, Tree, bind, frontend_of, namespace, traced
+from ldiv.core.structure import minus, nothing, plus
+from ldiv.engines.factor_cache import Key, in_trace, remembered
 from ldiv.rules.full_rank import require_full_rank
-from ldiv.singularity import singular_state, under
-from ldiv.structure import minus, nothing, plus
 
 
 @dataclass(frozen=True)

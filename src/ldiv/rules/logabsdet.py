@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from ldiv import solver
-from ldiv.arrays import real, unit_columns
-from ldiv.rule import Array, Rule, Tree, leaves, namespace, rebuild
+from ldiv.core.arrays import real, unit_columns
+from ldiv.core.errstate import singular_state, under
+from ldiv.core.rule import Array, Rule, Tree, leaves, namespace, rebuild
+from ldiv.core.structure import Structure, nothing, outer, plus, push
+from ldiv.engines import solver
 from ldiv.rules.solve import solve
-from ldiv.singularity import singular_state, under
-from ldiv.structure import Structure, nothing, outer, plus, push
 
 BLOCK = 64  # columns of the inverse held at a time
 

@@ -18,15 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import adjoint, batch_of, numpy_dtype
+from ldiv.core.arrays import adjoint, batch_of, numpy_dtype
+from ldiv.core.finite import require_finite
+from ldiv.core.rule import Array, Rule, Tree, frontend_of, insist, namespace, on_host
+from ldiv.engines.scaling import balanced, unbalanced
 from ldiv.errors import NotDifferentiableError
-from ldiv.finite import require_finite
-from ldiv.rule import Array, Rule, Tree, frontend_of, insist, namespace, on_host
-from ldiv.rules.checked import checked
-from ldiv.rules.lower import product
+from ldiv.rules.assertion import checked
 from ldiv.rules.row_order import row_order
-from ldiv.rules.triangles import lower, over, under, upper
-from ldiv.scaling import balanced, unbalanced
+from ldiv.rules.triangular_algebra import product
+from ldiv.rules.triangular_quotients import lower, over, under, upper
 
 
 @dataclass(frozen=True)

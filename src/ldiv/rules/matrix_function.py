@@ -30,11 +30,11 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import adjoint, alike, numpy_dtype, take
+from ldiv.core.arrays import adjoint, alike, numpy_dtype, take
+from ldiv.core.rule import Array, Rule, Tree, bind, frontend_of, insist, is_array, namespace
+from ldiv.core.structure import Structure, plus
+from ldiv.core.validate import require_numbers, together
 from ldiv.errors import got, shown
-from ldiv.rule import Array, Rule, Tree, bind, frontend_of, insist, is_array, namespace
-from ldiv.structure import Structure, plus
-from ldiv.validate import require_numbers, together
 
 Function = Callable[[Array], Array]
 Known = tuple[Array, Array]  # a divided difference for all pairs of eigenvalues, and how far off it may be

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.arrays import adjoint, real
-from ldiv.finite import require_finite
-from ldiv.rule import Array, Rule, Tree, namespace
-from ldiv.rules.checked import checked
+from ldiv.core.arrays import adjoint, real
+from ldiv.core.finite import require_finite
+from ldiv.core.rule import Array, Rule, Tree, namespace
+from ldiv.core.structure import minus, plus
+from ldiv.rules.assertion import checked
 from ldiv.rules.full_rank import require_derivative
-from ldiv.rules.triangles import eye, over, upper
-from ldiv.structure import minus, plus
+from ldiv.rules.triangular_quotients import eye, over, upper
 
 
 @dataclass(frozen=True)

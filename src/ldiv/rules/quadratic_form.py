@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from ldiv import solver
-from ldiv.arrays import conj, real
-from ldiv.rule import Array, Rule, Tree, namespace
+from ldiv.core.arrays import conj, real
+from ldiv.core.errstate import singular_state, under
+from ldiv.core.rule import Array, Rule, Tree, namespace
+from ldiv.core.structure import Structure, minus, nothing, outer, plus, push
+from ldiv.engines import solver
 from ldiv.rules.solve import solve
-from ldiv.singularity import singular_state, under
-from ldiv.structure import Structure, minus, nothing, outer, plus, push
 from ldiv.structures.symmetric import Symmetric
 
 

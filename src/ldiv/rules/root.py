@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from ldiv import solver
-from ldiv.arrays import alike, batch_of, broadcast, numpy_dtype
+from ldiv.core.arrays import alike, batch_of, broadcast, numpy_dtype
+from ldiv.core.errstate import singular_state, under
+from ldiv.core.finite import require_finite
+from ldiv.core.holder import Holder, holding, owner
+from ldiv.core.rule import Array, Rule, Tree, frontend_of, insist, namespace
+from ldiv.core.structure import Structure, nothing
+from ldiv.engines import solver
 from ldiv.errors import OF_ROOTS, ConvergenceError, got
-from ldiv.finite import require_finite
-from ldiv.holder import Holder, holding, owner
-from ldiv.rule import Array, Rule, Tree, frontend_of, insist, namespace
 from ldiv.rules.solve import solve
-from ldiv.singularity import singular_state, under
-from ldiv.structure import Structure, nothing
 
 HALVINGS = 30
 DECREASE = 1e-4  # of |f|, for a full step

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.arrays import alike, batch_of
+from ldiv.core.arrays import alike, batch_of
+from ldiv.core.rule import Array, Rule, Tree, bind, frontend_of, insist, namespace, on_host
 from ldiv.errors import got
-from ldiv.rule import Array, Rule, Tree, bind, frontend_of, insist, namespace, on_host
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.pattern import Pattern
-from ldiv.rule import Array, Rule, Tree, bind, scatter
+from ldiv.core.pattern import Pattern
+from ldiv.core.rule import Array, Rule, Tree, bind, scatter
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from ldiv import solver
-from ldiv.arrays import conj, is_complex, numpy_dtype, real, unit_columns
+from ldiv.core.arrays import conj, is_complex, numpy_dtype, real, unit_columns
+from ldiv.core.errstate import singular_state
+from ldiv.core.finite import require_finite
+from ldiv.core.rule import Array, Rule, Tree, insist, namespace, traced
+from ldiv.engines import solver
+from ldiv.engines.scaling import balanced
 from ldiv.errors import SingularMatrixError, got
-from ldiv.finite import require_finite
-from ldiv.rule import Array, Rule, Tree, insist, namespace, traced
 from ldiv.rules.solve import solve
-from ldiv.scaling import balanced
-from ldiv.singularity import singular_state
 from ldiv.structures.dense import dense
 
 

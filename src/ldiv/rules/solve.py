@@ -14,11 +14,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ldiv import solver
-from ldiv.options import Options
-from ldiv.rule import Array, Rule, Tree, bind
-from ldiv.singularity import singular_state, under
-from ldiv.structure import Structure, minus, nothing, outer, push
+from ldiv.core.errstate import singular_state, under
+from ldiv.core.rule import Array, Rule, Tree, bind
+from ldiv.core.structure import Structure, minus, nothing, outer, push
+from ldiv.engines import solver
+from ldiv.engines.options import Options
 
 
 @dataclass(frozen=True)

@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import adjoint, common_batch, join, numpy_dtype, real, spread
-from ldiv.eigenproblem import Task, choose
+from ldiv.core.arrays import adjoint, common_batch, join, numpy_dtype, real, spread
+from ldiv.core.rule import Array, Rule, Tree, asnumpy, bind, frontend_of, insist, namespace
+from ldiv.core.structure import minus, nothing, outer, plus, push
+from ldiv.engines.eigen_task import Task, choose
+from ldiv.engines.scaling import norm
 from ldiv.errors import NotDifferentiableError
-from ldiv.rule import Array, Rule, Tree, asnumpy, bind, frontend_of, insist, namespace
 from ldiv.rules.deflated import deflated
 from ldiv.rules.eigenpairs import embedded
-from ldiv.rules.gaps import Gaps
-from ldiv.scaling import norm
-from ldiv.structure import minus, nothing, outer, plus, push
+from ldiv.rules.inverse_gaps import Gaps
 
 
 @dataclass(frozen=True)

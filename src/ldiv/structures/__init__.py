@@ -3,7 +3,7 @@
 import importlib
 import pkgutil
 
-from ldiv.structure import Structure
+from ldiv.core.structure import Structure
 
 __all__: list[str] = []
 for _found in pkgutil.iter_modules(__path__):

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.pattern import Pattern
-from ldiv.rule import Tree, leaves
-from ldiv.structure import VIEWS, Structure, compose
+from ldiv.core.pattern import Pattern
+from ldiv.core.rule import Tree, leaves
+from ldiv.core.structure import VIEWS, Structure, compose
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.symmetric import Symmetric

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import adjoint
-from ldiv.rule import Array, Tree, namespace
-from ldiv.structure import Linear, view_dense
+from ldiv.core.arrays import adjoint
+from ldiv.core.rule import Array, Tree, namespace
+from ldiv.core.structure import Linear, view_dense
 
 
 @dataclass(frozen=True)

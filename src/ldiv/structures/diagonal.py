@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.arrays import conj, device_of
-from ldiv.rule import Array, Tree, namespace
-from ldiv.structure import VIEWS, Linear
+from ldiv.core.arrays import conj, device_of
+from ldiv.core.rule import Array, Tree, namespace
+from ldiv.core.structure import VIEWS, Linear
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import device_of, take
-from ldiv.pattern import Pattern
-from ldiv.rule import Array, Tree, namespace, scatter
-from ldiv.structure import Linear
+from ldiv.core.arrays import device_of, take
+from ldiv.core.pattern import Pattern
+from ldiv.core.rule import Array, Tree, namespace, scatter
+from ldiv.core.structure import Linear
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.sparse import Sparse

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import conj, transpose
-from ldiv.rule import Array, Tree, leaves, namespace, rebuild
-from ldiv.structure import Structure, outer, plus
+from ldiv.core.arrays import conj, transpose
+from ldiv.core.rule import Array, Tree, leaves, namespace, rebuild
+from ldiv.core.structure import Structure, outer, plus
 from ldiv.structures.composed import Composed
 from ldiv.structures.dense import Dense
 from ldiv.structures.triangular import Triangular

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.rule import Array, Tree
-from ldiv.structure import Structure
+from ldiv.core.rule import Array, Tree
+from ldiv.core.structure import Structure
 
 
 @dataclass(frozen=True)

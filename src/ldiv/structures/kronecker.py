@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.pattern import Pattern
-from ldiv.rule import Array, Tree, namespace
-from ldiv.structure import Structure, matmul, nothing, outer, plus, push
+from ldiv.core.pattern import Pattern
+from ldiv.core.rule import Array, Tree, namespace
+from ldiv.core.structure import Structure, matmul, nothing, outer, plus, push
 from ldiv.structures.composed import LARGEST, Composed, Index, asked, entries, entry_values
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ldiv.arrays import batch_of, broadcast, conj, fold, is_complex, numpy_dtype, unfold, unit_columns
+from ldiv.core.arrays import batch_of, broadcast, conj, fold, is_complex, numpy_dtype, unfold, unit_columns
+from ldiv.core.rule import Array, Tree, frontend_of, leaves, namespace
+from ldiv.core.structure import VIEWS, Structure, compose
+from ldiv.core.validate import common_precision, require_float, together
 from ldiv.errors import got
-from ldiv.rule import Array, Tree, frontend_of, leaves, namespace
-from ldiv.structure import VIEWS, Structure, compose
-from ldiv.validate import common_precision, require_float, together
 
 Matvec = Callable[[Any, Array], Array]
 _ITSELF = {"gen": "N", "sym": "T", "her": "H", "pos": "H"}  # the view that is the operator again

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.rule import Array, Tree, namespace
-from ldiv.structure import VIEWS, Structure, nothing, outer, plus, push
+from ldiv.core.rule import Array, Tree, namespace
+from ldiv.core.structure import VIEWS, Structure, nothing, outer, plus, push
 from ldiv.structures.composed import Composed, asked
 from ldiv.structures.dense import Dense
 from ldiv.structures.triangular import Triangular

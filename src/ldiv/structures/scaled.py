@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ldiv.arrays import conj
+from ldiv.core.arrays import conj
+from ldiv.core.rule import Array, Tree, insist, namespace
+from ldiv.core.structure import VIEWS, Structure, outer, plus, push
 from ldiv.errors import SingularMatrixError
-from ldiv.rule import Array, Tree, insist, namespace
-from ldiv.structure import VIEWS, Structure, outer, plus, push
 from ldiv.structures.composed import Composed, Index, entries, entry_values
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.arrays import device_of
-from ldiv.pattern import Pattern
-from ldiv.rule import Array, Tree, namespace
-from ldiv.structure import Linear
+from ldiv.core.arrays import device_of
+from ldiv.core.pattern import Pattern
+from ldiv.core.rule import Array, Tree, namespace
+from ldiv.core.structure import Linear
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.triangular import Diagonal, Triangular
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ldiv.arrays import conj, device_of, transpose
-from ldiv.rule import Array, Tree, namespace
-from ldiv.structure import Linear, view_dense
+from ldiv.core.arrays import conj, device_of, transpose
+from ldiv.core.rule import Array, Tree, namespace
+from ldiv.core.structure import Linear, view_dense
 
 Diagonal = Literal["own", "unit", "zero"]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.rule import Rule, Tree, leaves, rebuild
-from ldiv.solver import engines, is_iterative
-from ldiv.structure import Structure
+from ldiv.core.rule import Rule, Tree, leaves, rebuild
+from ldiv.core.structure import Structure
+from ldiv.engines.solver import engines, is_iterative
 
 DTYPES = ("float64", "complex128")
 

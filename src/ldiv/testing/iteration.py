@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.rule import Tree, leaves, rebuild
+from ldiv.core.structure import VIEWS, Structure, view_dense
+from ldiv.engines.options import Options
+from ldiv.engines.solver import solve
 from ldiv.errors import ConvergenceError, NotPositiveDefiniteError
-from ldiv.options import Options
-from ldiv.rule import Tree, leaves, rebuild
-from ldiv.solver import solve
-from ldiv.structure import VIEWS, Structure, view_dense
 from ldiv.structures.dense import Dense
 from ldiv.testing.cases import Draw
 from ldiv.testing.distance import assert_close

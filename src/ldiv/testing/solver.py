@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ldiv import analyses
+from ldiv.core.rule import Tree, leaves, rebuild
+from ldiv.core.structure import Structure, view_dense
+from ldiv.engines import analyses
+from ldiv.engines.solver import engines, factorization
 from ldiv.errors import SingularMatrixError
-from ldiv.rule import Tree, leaves, rebuild
-from ldiv.solver import engines, factorization
-from ldiv.structure import Structure, view_dense
 from ldiv.testing.cases import Draw
 from ldiv.testing.distance import assert_close
 

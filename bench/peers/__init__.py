@@ -1,0 +1,1 @@
+"""Who else solves it."""

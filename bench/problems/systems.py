@@ -1,0 +1,103 @@
+"""What the benchmarks solve: the Poisson equation, elasticity, convection and diffusion, and matrices of others.
+
+Poisson         -laplace u = f, u = 0 on the boundary: the 5-point stencil in 2D, the 7-point one in 3D
+elasticity      a cube of hexahedra, fixed on one side, by scikit-fem
+convection      -laplace u + w . grad u = f in 2D, upwind differences: unsymmetric
+real            SuiteSparse matrices from the folder in LDIV_TEST_DATA, or ../shared/data beside the repository
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.io
+import scipy.sparse as sp
+
+NAMES = {2: "2D Poisson", 3: "3D Poisson"}
+REAL = Path(os.environ.get("LDIV_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
+DEFINITE = {"bcsstk13"}
+WIND = 200.0
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A matrix in compressed columns, rows sorted; what is promised of it; how many dimensions the mesh has, 0 for none."""
+
+    title: str
+    a: Any
+    assume_a: str
+    dimensions: int = 0
+
+
+def make(kind: str, *sizes: Any) -> Problem:
+    """The problem that a table names, such as ("poisson", 200, 200)."""
+    return KINDS[kind](*sizes)
+
+
+def poisson(*sides: int) -> Any:
+    """The matrix sum_d I x .. x tridiag(-1, 2, -1) x .. x I in compressed columns, rows sorted, n = the product of the sides."""
+    a = sp.csc_array((1, 1))
+    for side in sides:
+        second_difference = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(side, side))
+        a = sp.kron(a, sp.eye_array(side)) + sp.kron(sp.eye_array(a.shape[0]), second_difference)
+    return _columns(a)
+
+
+def vectors(n: int) -> tuple[Any, Any]:
+    """A right-hand side b, and the weights c of the loss c . x."""
+    return tuple(np.random.default_rng(n).standard_normal((2, n)))
+
+
+def title(*sides: int) -> str:
+    """What tables call the problem."""
+    return _counted(NAMES[len(sides)], int(np.prod(sides)))
+
+
+def elasticity(side: int) -> Any:
+    """The stiffness of side^3 hexahedra with one face fixed: n = 3 side (side + 1)^2."""
+    import skfem
+    from skfem.models.elasticity import lame_parameters, linear_elasticity
+
+    mesh = skfem.MeshHex.init_tensor(*[np.linspace(0, 1, side + 1)] * 3)
+    basis = skfem.Basis(mesh, skfem.ElementVector(skfem.ElementHex1()), intorder=3)
+    free = basis.complement_dofs(basis.get_dofs(lambda x: x[0] == 0))
+    stiffness = sp.csc_array(linear_elasticity(*lame_parameters(1.0, 0.3)).assemble(basis))[free][:, free]
+    return _columns((stiffness + stiffness.T) / 2)  # rounding in the assembly is not symmetric
+
+
+def convection(*sides: int) -> Any:
+    """Poisson plus a diagonal wind, upwind on a grid of width 1."""
+    backward = [sp.diags_array([-1.0, 1.0], offsets=[-1, 0], shape=(side, side)) * (WIND / side) for side in sides]
+    along = sp.kron(backward[0], sp.eye_array(sides[1])) + sp.kron(sp.eye_array(sides[0]), backward[1])
+    return _columns(poisson(*sides) + along)
+
+
+def real(name: str) -> Any:
+    path = REAL / f"{name}.mtx"
+    if not path.exists():
+        raise FileNotFoundError(f"{name} is not in {REAL}: set LDIV_TEST_DATA to a folder with SuiteSparse .mtx files")
+    return _columns(scipy.io.mmread(path))
+
+
+KINDS: dict[str, Callable[..., Problem]] = {
+    "poisson": lambda *sides: Problem(title(*sides), poisson(*sides), "pos", len(sides)),
+    "elasticity": lambda side: Problem(_counted("3D elasticity", 3 * side * (side + 1) ** 2), elasticity(side), "pos", 3),
+    "convection": lambda *sides: Problem(_counted("2D convection", int(np.prod(sides))), convection(*sides), "gen", 2),
+    "real": lambda name: Problem(name, real(name), "pos" if name in DEFINITE else "gen"),
+}
+
+
+def _counted(name: str, n: int) -> str:
+    return f"{name}, n = {n:,}"
+
+
+def _columns(a: Any) -> Any:
+    a = sp.csc_array(a)
+    a.sum_duplicates()
+    a.sort_indices()
+    return a

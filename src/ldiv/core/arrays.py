@@ -1,0 +1,123 @@
+"""Dtypes and shapes: what every rule needs and the frameworks name differently; leading axes are batches."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.rule import Array, Tree, frontend_of, leaves, namespace
+
+
+def numpy_dtype(x: Array) -> np.dtype[Any]:
+    """The dtype of x under NumPy's name, whatever the framework."""
+    if isinstance(x, np.ndarray):
+        own: np.dtype[Any] = x.dtype
+        return own
+    if (known := _dtypes.get(x.dtype)) is None:
+        known = _dtypes[x.dtype] = np.dtype(str(x.dtype).rpartition(".")[2])
+    return known
+
+
+_dtypes: dict[Any, np.dtype[Any]] = {}
+
+
+def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that these broadcast to; quick where it is one of them already."""
+    different = {s for s in shapes if s}
+    return np.broadcast_shapes(*different) if len(different) > 1 else different.pop() if different else ()
+
+
+def is_complex(x: Array) -> bool:
+    return numpy_dtype(x).kind == "c"
+
+
+def conj(x: Array) -> Array:
+    """The complex conjugate; a real array itself."""
+    if not is_complex(x):
+        return x
+    y = x.conj()
+    return y.resolve_conj() if hasattr(y, "resolve_conj") else y  # of PyTorch's two ways the one that vmap knows
+
+
+def real(x: Array) -> Array:
+    """The real part; a real array itself."""
+    return namespace(x).real(x) if is_complex(x) else x
+
+
+def unit_columns(like: Array, n: int, columns: range) -> Array:
+    """The columns of the identity of size n in this range, (n, k), of the kind of `like`."""
+    e = np.eye(n, len(columns), -columns.start)
+    return e.astype(like.dtype) if type(like) is np.ndarray else namespace(like).asarray(e, **alike(like))
+
+
+def alike(x: Array) -> dict[str, Any]:
+    """Keyword arguments of asarray, zeros and their like: the dtype of x, and where x is if not on the cpu."""
+    return {"dtype": x.dtype} if device_of(x) == "cpu" else {"dtype": x.dtype, "device": x.device}
+
+
+def transpose(x: Array) -> Array:
+    """The last two axes exchanged."""
+    return x.mT
+
+
+def adjoint(x: Array) -> Array:
+    """x^H of the last two axes."""
+    return conj(transpose(x))
+
+
+def device_of(x: Array) -> str:
+    """`cpu`, `cuda:0` ... ; NumPy arrays live on the cpu."""
+    if type(x) is np.ndarray:
+        return "cpu"
+    where: str = frontend_of(x).device(x)
+    return where
+
+
+def batch_of(x: Array, core: int) -> tuple[int, ...]:
+    """The batch axes of x, whose own axes are the last `core`."""
+    return tuple(x.shape[: x.ndim - core])
+
+
+def common_batch(core: Tree, args: Tree) -> tuple[int, ...]:
+    """The batch axes to which all arrays of a tree broadcast."""
+    return broadcast(*(batch_of(x, c) for x, c in zip(leaves(args), leaves(core), strict=True)))
+
+
+def join(x: Array, y: Array, core: int) -> Array:
+    """Concatenated along the first of their last `core` axes, their batch axes broadcast."""
+    xp, batch = namespace(x), broadcast(batch_of(x, core), batch_of(y, core))
+    return xp.concat([xp.broadcast_to(z, (*batch, *z.shape[z.ndim - core :])) for z in (x, y)], axis=-core)
+
+
+def take(x: Array, index: np.ndarray[Any, Any]) -> Array:
+    """x[..., index], in the form that every batching of PyTorch can differentiate twice."""
+    if isinstance(x, np.ndarray):
+        return x[..., index]
+    xp = namespace(x)
+    where = xp.asarray(index.ravel(), **({} if device_of(x) == "cpu" else {"device": x.device}))
+    return xp.reshape(xp.take(x, where, axis=-1), (*x.shape[:-1], *index.shape))
+
+
+def spread(x: Array, batch: tuple[int, ...]) -> Array:
+    """x (*, n, k) broadcast to (*batch, n, k)."""
+    return x if tuple(x.shape[:-2]) == batch else namespace(x).broadcast_to(x, (*batch, *x.shape[-2:]))
+
+
+def fold(x: Array) -> Array:
+    """(*batch, n, k) -> (n, batch * k): a batch of right-hand sides of one matrix is a wider block."""
+    if x.ndim == 2:
+        return x
+    xp, count = namespace(x), math.prod(x.shape[:-2])
+    flat = xp.permute_dims(xp.reshape(x, (count, *x.shape[-2:])), (1, 0, 2))
+    return xp.reshape(flat, (x.shape[-2], count * x.shape[-1]))
+
+
+def unfold(x: Array, batch: tuple[int, ...], k: int) -> Array:
+    """(n, batch * k) -> (*batch, n, k), the inverse of `fold`."""
+    if not batch:
+        return x
+    xp, n = namespace(x), x.shape[0]
+    count = math.prod(batch)
+    return xp.reshape(xp.permute_dims(xp.reshape(x, (n, count, k)), (1, 0, 2)), (*batch, n, k))

@@ -1,0 +1,101 @@
+"""NaN and infinity are refused where the numbers are first known, and no rule makes them out of finite numbers without an error.
+
+Under a transformation only kernels see numbers. `evaluated` is how front ends run a kernel, `derivative` how they run the jvp or
+vjp of a rule where the numbers are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar, Token
+from functools import partial
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.holder import Holder, holding, owner
+from ldiv.core.rule import Array, Rule, Tree, asnumpy, host_values, insist, leaves, namespace, rebuild, traced
+from ldiv.errors import overflowed
+
+
+def all_finite(x: Array) -> Array:
+    """Whether no number is NaN or infinite: seen from their sum, in one pass and no memory, unless that overflows."""
+    values = x if type(x) is np.ndarray else host_values(x)
+    if values is not None:
+        return isfinite(total(values)) or bool(np.isfinite(values).all())
+    if not traced(x) and np.isfinite(asnumpy(namespace(x).sum(x))):
+        return True
+    return namespace(x).isfinite(x).all()
+
+
+def total(values: np.ndarray[Any, Any]) -> float:
+    """The sum of their squares, by BLAS, which warns of nothing: no finite number unless all of them are, nor where it overflows."""
+    square: float = np.vdot(values, values).real
+    return square
+
+
+def require_finite(name: str, *arrays: Array) -> None:
+    """Refuse NaN and infinity before any work."""
+    for a in arrays:
+        if type(a) is not np.ndarray or not isfinite(total(a)):
+            insist(all_finite(a), partial(_not_finite, name))
+
+
+def _not_finite(name: str) -> ValueError:
+    return ValueError(f"{name}: expected finite numbers, got NaN or infinity. Look at what made this array.")
+
+
+_unwarned: ContextVar[bool] = ContextVar("unwarned", default=False)
+
+
+class unwarned:
+    """Within, NumPy warns of nothing: what overflows is seen in what comes out. The outermost one tells NumPy, which takes its time."""
+
+    __slots__ = ("_state", "_token")
+
+    def __enter__(self) -> None:
+        self._token: Token[bool] | None = None
+        if not _unwarned.get():
+            self._token = _unwarned.set(True)
+            self._state = np.errstate(all="ignore")
+            self._state.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        if self._token is not None:
+            self._state.__exit__(None, None, None)
+            _unwarned.reset(self._token)
+
+
+# -- what rules give ------------------------------------------------------------------------------------------------------------
+
+
+def evaluated(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
+    """The outputs of a kernel, finite unless the rule says that they need not be; what it factors lives as long as it runs, at least."""
+    if owner() is None:
+        with holding(Holder()):
+            return evaluated(rule, flat)
+    with unwarned():
+        out = rule.kernel(*rebuild(rule.core, flat))
+    if not (rule.may_overflow or rule.sees_overflow):
+        for y in out:
+            if type(y) is not np.ndarray or not isfinite(total(y)):
+                insist(all_finite(y), partial(_blame, rule.public_name, () if traced(y) else flat))
+    return out
+
+
+def derivative(rule: Rule, f: Callable[..., Tree], *given: Tree) -> Tree:
+    """f(*given), f the rule's jvp or vjp; in a trace only the kernels in it look at their numbers."""
+    with unwarned():
+        results = f(*given)
+    if not rule.may_overflow:
+        for y in leaves(results):
+            if y is not None and (not isfinite(total(y)) if type(y) is np.ndarray else not traced(y)):
+                insist(all_finite(y), partial(_blame, f"the derivative of {rule.public_name}", leaves(given)))
+    return results
+
+
+def _blame(name: str, given: Iterable[Array]) -> ValueError:
+    """What came in is not finite, or what comes out has overflowed."""
+    arrays = (x for x in given if hasattr(x, "dtype"))
+    return overflowed(name) if all(map(all_finite, arrays)) else _not_finite(name)

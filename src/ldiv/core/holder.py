@@ -1,0 +1,159 @@
+"""A factorization belongs to whoever still needs it: the holder of the call that made it, as long as its derivatives may be asked for.
+
+A front end makes a `Holder` for each call that has derivatives, runs the kernel under it, and every tangent and cotangent too;
+what is made or found meanwhile is kept by it, and goes with it. Where nobody holds, a factor lives no longer than its call.
+In a trace a factor made of arrays is more outputs of the rule that made it, and more arguments of the rules of its derivatives: a
+`TracedHolder` tells the one from the other.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextvars import ContextVar, Token
+from typing import Any, NamedTuple, Protocol
+
+from ldiv.core.forking import lock
+
+
+class Owner(Protocol):
+    """Keeps things alive."""
+
+    def keep(self, thing: Any) -> None: ...
+
+
+class Holder:
+    """What one call made: kept as long as the holder lives."""
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept: dict[int, Any] = {}
+
+    def keep(self, thing: Any) -> None:
+        self._kept[id(thing)] = thing
+
+    def clear(self) -> None:
+        self._kept.clear()
+
+    @property
+    def latest(self) -> Any:
+        """What was kept last, None if nothing was."""
+        return next(reversed(self._kept.values()), None)
+
+    def __deepcopy__(self, memo: Any) -> Holder:
+        return Holder()
+
+    def __reduce__(self) -> Any:
+        return Holder, ()
+
+
+class Store:
+    """Keeps what was used most recently, as much as fits into `limit` bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._held = 0
+        self._lock = lock()
+        self._kept: OrderedDict[int, tuple[Any, int]] = OrderedDict()  # what, and its bytes as they were counted
+
+    def keep(self, thing: Any) -> None:
+        with self._lock:
+            if id(thing) in self._kept:
+                self._kept.move_to_end(id(thing))
+                return
+            nbytes = int(thing.nbytes)
+            self._kept[id(thing)] = thing, nbytes
+            self._held += nbytes
+            self.shrink(self.limit)
+
+    def shrink(self, limit: int) -> None:
+        """Let the least recently used go until the rest fits."""
+        with self._lock:
+            while self._kept and (self._held > limit or limit == 0):
+                self._held -= self._kept.popitem(last=False)[1][1]
+
+
+class TracedFactor(NamedTuple):
+    """A factor made of arrays, but for the arrays."""
+
+    key: Hashable
+    places: tuple[int, ...]  # of what it is the factor of, among the leaves of the arguments of a rule
+    make: Callable[..., Any]  # the factor of the arrays
+    core: tuple[int, ...]  # the own axes of each array
+
+
+class TracedHolder:
+    """The factors that a rule was given with its arguments `flat`, and those that its kernel makes, found by the identity of tracers."""
+
+    __slots__ = ("_arrays", "_flat", "_given", "factors")
+
+    def __init__(self, flat: Sequence[Any], given: Sequence[TracedFactor], arrays: Sequence[Any]) -> None:
+        rest = iter(arrays)
+        self._flat, self._given = flat, len(given)
+        self.factors = list(given)
+        self._arrays = [[next(rest) for _ in factor.core] for factor in given]
+
+    def keep(self, thing: Any) -> None:
+        store.keep(thing)
+
+    def factor(self, key: Hashable, values: Sequence[Any], make: Callable[[], Any]) -> Any:
+        """The factor of these values: as it was given, or what `make()` gives, for others to be given if it is one of arrays."""
+        places = places_of(values, self._flat)
+        for known, arrays in zip(self.factors, self._arrays, strict=True):
+            if known.places == places and known.key == key:
+                return known.make(*arrays)
+        made = make()
+        if places is not None and made.arrays:
+            self.factors.append(TracedFactor(key, places, made.remake, made.core))
+            self._arrays.append(list(made.arrays))
+        return made
+
+    @property
+    def made(self) -> list[Any]:
+        """The arrays of all factors that were not given."""
+        return [x for arrays in self._arrays[self._given :] for x in arrays]
+
+    def known_of(self, flat: Sequence[Any]) -> tuple[tuple[TracedFactor, ...], list[Any]]:
+        """The factors of some of these leaves, and their arrays: for a rule of them."""
+        found = list(self._of(flat))
+        return tuple(factor for factor, _ in found), [x for _, arrays in found for x in arrays]
+
+    def _of(self, flat: Sequence[Any]) -> Iterator[tuple[TracedFactor, list[Any]]]:
+        for factor, arrays in zip(self.factors, self._arrays, strict=True):
+            places = places_of([self._flat[i] for i in factor.places], flat)
+            if places is not None:
+                yield factor._replace(places=places), arrays
+
+
+def places_of(values: Sequence[Any], flat: Sequence[Any]) -> tuple[int, ...] | None:
+    """Where in `flat` these very arrays are, if all of them are."""
+    at = {id(x): i for i, x in enumerate(flat)}
+    return tuple([at[id(x)] for x in values]) if all(id(x) in at for x in values) else None
+
+
+PHYSICAL = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 16 << 30
+store = Store(min(2 << 30, PHYSICAL // 8))
+
+_owner: ContextVar[Owner | None] = ContextVar("owner", default=None)
+
+
+def owner() -> Owner | None:
+    """Who keeps what is made now."""
+    return _owner.get()
+
+
+class holding:
+    """Within, what is made or found is kept by this owner, and by no other."""
+
+    __slots__ = ("_owner", "_token")
+
+    def __init__(self, owner: Owner | None) -> None:
+        self._owner = owner
+
+    def __enter__(self) -> None:
+        self._token: Token[Owner | None] = _owner.set(self._owner)
+
+    def __exit__(self, *error: object) -> None:
+        _owner.reset(self._token)

@@ -1,0 +1,173 @@
+"""Columns of one colour have no row in common, so that one product with their sum tells all their entries apart.
+
+forward      J S, S[j, colour[j]] = 1: an entry (i, j) is (J S)[i, colour[j]];   reverse the same of J^T
+both         rows that are long are taken in reverse, the others forward: an arrowhead takes a few colours, not n
+symmetric    star colouring, every path of four vertices has three colours: (i, j) is read at (i, colour[j]) or at (j, colour[i])
+
+Greedy. Reference: Gebremedhin, Manne and Pothen, SIAM Review 47 (2005), algorithms 3.1 and
+4.1; Curtis, Powell and Reid (1974); Coleman and Verma, SIAM J. Sci. Comput. 19 (1998).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.pattern import Pattern
+from ldiv.errors import got
+
+Index = np.ndarray[Any, np.dtype[Any]]
+TRIES = 8  # splits into long rows and others
+
+
+@dataclass(frozen=True, eq=False)
+class Compression:
+    """How the entries of a pattern come from products: values = concat(J S, R J)[index], both read row by row."""
+
+    forward: Index  # S (n, p)
+    reverse: Index  # R (q, m)
+    index: Index  # of each entry
+
+    @property
+    def cost(self) -> float:
+        return _cost(self.forward.shape[1], self.reverse.shape[0])
+
+
+def compression(pattern: Pattern, mode: str) -> Compression:
+    """The products that a mode takes: forward, reverse, both, symmetric, or of the first three the one that takes fewest, "auto"."""
+    if mode == "symmetric":
+        return _symmetric(pattern)
+    lengths = np.bincount(pattern.places[0], minlength=pattern.shape[0])
+    none, every = lengths < 0, lengths >= 0
+    some = [lengths >= bound for bound in np.unique(lengths[lengths > 1])]
+    return _fewest(pattern, {"forward": [none], "reverse": [every], "both": some or [none], "auto": [none, every, *some]}[mode])
+
+
+def _fewest(pattern: Pattern, splits: list[Index]) -> Compression:
+    """Of the splits into rows that are taken in reverse and others; what cannot take fewer than another is not coloured."""
+    bounds = [_at_least(pattern, long) for long in splits]
+    best: Compression | None = None
+    for i in np.argsort(bounds, kind="stable")[:TRIES]:
+        if best is not None and best.cost <= bounds[i]:
+            break
+        made = _split(pattern, splits[i])
+        best = made if best is None or made.cost < best.cost else best
+    assert best is not None
+    return best
+
+
+def _at_least(pattern: Pattern, long: Index) -> float:
+    """The cost of a split is no less than that of its fullest row forward and its fullest column in reverse."""
+    rows, cols = pattern.places
+    back = long[rows]
+    return _cost(*(int(np.bincount(i).max(initial=0)) for i in (rows[~back], cols[back])))
+
+
+def _cost(forward: int, reverse: int) -> float:
+    """Products; of two that take equally many, one direction is better."""
+    return forward + reverse + (0.5 if forward and reverse else 0)
+
+
+def _split(pattern: Pattern, long: Index) -> Compression:
+    (m, n), (rows, cols) = pattern.shape, pattern.places
+    back = long[rows]
+    by_column, by_row = _apart(rows[~back], cols[~back], (m, n)), _apart(cols[back], rows[back], (n, m))
+    by_column[np.bincount(cols[~back], minlength=n) == 0] = -1  # nothing is asked of them
+    by_row[~long] = -1
+    p, q = _count(by_column), _count(by_row)
+    return Compression(_seeds(by_column, p), _seeds(by_row, q).T, np.where(back, m * p + by_row[rows] * n + cols, rows * p + by_column[cols]))
+
+
+def _symmetric(pattern: Pattern) -> Compression:
+    (m, n), (rows, cols) = pattern.shape, pattern.places
+    if m != n or pattern.mirror is None:
+        raise ValueError(got("pattern", "a symmetric one", f"an entry without its mirror image, or {m} x {n}", "Add the transposed entries."))
+    colour = _star(rows, cols, n)
+    count = _count(colour)
+    once = np.unique(rows * n + cols)  # duplicates are one entry
+    owner, occurrences = np.unique(once // n * count + colour[once % n], return_counts=True)
+    alone = np.isin(rows * count + colour[cols], owner[occurrences == 1])
+    return Compression(_seeds(colour, count), np.zeros((0, n)), np.where(alone, rows * count + colour[cols], cols * count + colour[rows]))
+
+
+def _count(colour: Index) -> int:
+    return int(colour.max(initial=-1)) + 1
+
+
+def _seeds(colour: Index, count: int) -> Index:
+    """S[j, colour[j]] = 1, nothing for a colour of -1."""
+    seeds = np.zeros((len(colour), count))
+    given = np.flatnonzero(colour >= 0)
+    seeds[given, colour[given]] = 1
+    return seeds
+
+
+# -- greedy, a colour being a bit: sets of colours are integers -----------------------------------------------------------------------------
+
+
+def _lists(of: Index, what: Index, count: int) -> list[list[int]]:
+    """For each of `count` rows, say, its columns."""
+    flat, ends = what[np.argsort(of, kind="stable")].tolist(), np.bincount(of, minlength=count).cumsum().tolist()
+    return [flat[start:end] for start, end in pairwise([0, *ends])]
+
+
+def _free(taken: int) -> int:
+    """The first bit that is not."""
+    return ~taken & (taken + 1)
+
+
+def _apart(rows: Index, cols: Index, shape: tuple[int, int]) -> Index:
+    """Colours of columns, different where they meet in a row."""
+    m, n = shape
+    near = _lists(cols, rows, n)
+    weight = np.bincount(cols, np.bincount(rows, minlength=m)[rows], n)
+    return _in_either_order(weight, lambda order: _greedy_apart(near, m, order))
+
+
+def _star(rows: Index, cols: Index, n: int) -> Index:
+    """Colours of the vertices of a graph, no path of four vertices in two colours."""
+    off = np.unique((rows * n + cols)[rows != cols])
+    near = _lists(off // n, off % n, n)
+    return _in_either_order(np.bincount(off // n, minlength=n), lambda order: _greedy_star(near, order))
+
+
+def _in_either_order(weight: Index, colours: Callable[[list[int]], list[int]]) -> Index:
+    """The largest first, or as they come, which on a mesh that was numbered by somebody is often better."""
+    orders = np.argsort(-weight, kind="stable").tolist(), list(range(len(weight)))
+    bits = min(map(colours, orders), key=lambda bits: max(bits, default=0))
+    return np.array([bit.bit_length() for bit in bits], dtype=np.intp) - 1
+
+
+def _greedy_apart(near: list[list[int]], m: int, order: list[int]) -> list[int]:
+    used, mine = [0] * m, [0] * len(near)
+    for j in order:
+        taken = 0
+        for i in near[j]:
+            taken |= used[i]
+        bit = mine[j] = _free(taken)
+        for i in near[j]:
+            used[i] |= bit
+    return mine
+
+
+def _greedy_star(near: list[list[int]], order: list[int]) -> list[int]:
+    once, twice, mine = ([0] * len(near) for _ in range(3))  # the colours around a vertex, those that come again, its own
+    closed = [0] * len(near)  # the colours of the neighbours around which the colour of the vertex comes twice
+    for v in order:
+        taken = once[v]
+        for w in near[v]:  # w of a colour that comes once around v: a path v w x y may not continue in two colours
+            taken |= closed[w] if mine[w] & ~twice[v] else once[w]
+        bit = mine[v] = _free(taken)
+        for w in near[v]:
+            if mine[w] & twice[v]:
+                closed[w] |= bit
+            if once[w] & bit:
+                for u in [v] if twice[w] & bit else near[w]:
+                    closed[u] |= mine[w] if mine[u] == bit else 0
+                twice[w] |= bit
+            once[w] |= bit
+    return mine

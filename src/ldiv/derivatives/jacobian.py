@@ -1,0 +1,239 @@
+"""Jacobians and Hessians of functions of PyTorch or JAX arrays, dense or on a sparsity pattern by colouring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import alike, is_complex, numpy_dtype, take
+from ldiv.core.pattern import Pattern
+from ldiv.core.rule import Array, asnumpy, frontend_of, is_array, namespace, public
+from ldiv.core.validate import require_callable, require_float, require_number, require_option, require_ours, together
+from ldiv.derivatives.coloring import Compression, compression
+from ldiv.errors import got, shown
+from ldiv.matrices.entries import Index, entries_of, index_vector
+from ldiv.matrices.sparse_array import SparseArray
+from ldiv.rules.verify_pattern import agreed
+from ldiv.structures.sparse import Sparse
+
+Function = Callable[[Array], Array]
+MODES = ("auto", "forward", "reverse", "both")
+PROBES = 64  # products at a time, where a pattern is looked for
+
+
+@public
+def jacobian(f: Function, x: Array, *, mode: str = "auto", pattern: Any = None) -> Any:
+    """Differentiate a function of a vector, all of it, or on a sparsity pattern by a few products.
+
+        J_ij = d f_i / d x_j
+
+    f: from a real PyTorch or JAX array (n,) to (m,), through ldiv or not. Returns an array (m, n), or with a pattern a SparseArray on it.
+    pattern: a SparseArray, a sparse matrix of SciPy, PyTorch or JAX, or a pair (rows, columns), wherever J may not be zero; see `detect_pattern`.
+    mode: "forward" (one product for each column, or colour of columns), "reverse" (for each row, or colour of rows), "both" (long rows
+    in reverse, the rest forward), or the one that takes fewest.
+    Differentiable in x, and in what f closes over, as far as f is: a Newton step is ldiv.solve(ldiv.jacobian(f, x, pattern=P), -f(x)).
+    Cost: min(m, n) products; with a pattern as many as it has colours (tridiagonal 3, five-point stencil 7, arrowhead 3), and one more, in a
+    random direction, that must agree: a pattern that misses an entry raises ValueError. The colouring is kept on the pattern.
+    Source: Gebremedhin, Manne and Pothen (2005); Griewank and Walther, Evaluating Derivatives, chapter 8.
+
+    >>> import ldiv, torch
+    >>> f = lambda x: x[1:] * x[:-1]
+    >>> ldiv.jacobian(f, torch.tensor([1.0, 2.0, 3.0]))
+    tensor([[2., 1., 0.],
+            [0., 3., 2.]])
+    >>> ldiv.jacobian(f, torch.tensor([1.0, 2.0, 3.0]), pattern=([0, 0, 1, 1], [0, 1, 1, 2])).data
+    tensor([2., 1., 3., 2.])
+    """
+    require_option("mode", mode, MODES)
+    x = require_vector("x", x)
+    size = _size(f, x)
+    if pattern is None:
+        return dense_values(f, x, size, "reverse" if mode == "reverse" or (mode != "forward" and size < x.shape[0]) else "forward")
+    return _compressed(f, x, on_pattern(pattern, (size, x.shape[0])), mode)
+
+
+@public
+def hessian(f: Function, x: Array, *, pattern: Any = None) -> Any:
+    """Differentiate a scalar function of a vector twice, all of it, or on a sparsity pattern by a few products.
+
+        H_ij = d^2 f / d x_i d x_j
+
+    f: from a real PyTorch or JAX array (n,) to a number. Returns (n, n), or with a symmetric pattern a SparseArray on it, by star
+    colouring: each entry is read at one of its two places. Pattern, cost and errors otherwise as in `jacobian`, of the gradient.
+
+    >>> import ldiv, torch
+    >>> ldiv.hessian(lambda x: (x[1:] * x[:-1]).sum(), torch.ones(2))
+    tensor([[0., 1.],
+            [1., 0.]])
+    """
+    x = require_vector("x", x)
+    g = _gradient(f, x)
+    if pattern is None:
+        return dense_values(g, x, x.shape[0], "forward")
+    return _compressed(g, x, on_pattern(pattern, (x.shape[0], x.shape[0])), "symmetric")
+
+
+@public
+def hvp(f: Function, x: Array, v: Array) -> Array:
+    """Multiply the Hessian of a scalar function with a vector, without the Hessian.
+
+        H v,    H_ij = d^2 f / d x_i d x_j
+
+    f: from a real PyTorch or JAX array (n,) to a number; v (n,). Cost: a few times that of f, whatever n is.
+
+    >>> import ldiv, torch
+    >>> ldiv.hvp(lambda x: (x**3).sum(), torch.tensor([1.0, 2.0]), torch.tensor([1.0, 1.0]))
+    tensor([ 6., 12.])
+    """
+    x, v = require_vector("x", x), require_vector("v", v)
+    if v.shape != x.shape:
+        raise ValueError(got("v", f"the shape {tuple(x.shape)} of x", str(tuple(v.shape)), "It is a direction at x."))
+    product: Array = frontend_of(x, v).jvp(_gradient(f, x), (x,), (v,))[1]
+    return product
+
+
+@public
+def detect_pattern(f: Function, x: Array, *, margin: float = 1e-2) -> SparseArray:
+    """Find where the Jacobian of a function is not zero, by products with all unit vectors at two points near x.
+
+    f, x: as in `jacobian`; the points are x (1 + margin t) + margin s, t and s random. Returns a SparseArray of ones.
+    What vanishes at both points, but not everywhere, is missed: branches that are not taken (where, relu, abs), and products with
+    a factor that is zero. The pattern is verified at x itself, and `jacobian` checks it whenever it is used: ValueError where it misses an
+    entry. Where f has no finite derivative at the points: ValueError, choose a smaller margin.
+    Cost: 2 n products, 64 at a time, and one Jacobian on the pattern: once, for a pattern that is used many times.
+
+    >>> import ldiv, torch
+    >>> P = ldiv.detect_pattern(lambda x: x[1:] * x[:-1], torch.ones(3))
+    >>> P.row, P.col
+    (array([0, 0, 1, 1], dtype=int32), array([0, 1, 1, 2], dtype=int32))
+    """
+    x, margin = require_vector("x", x), require_number("margin", margin, 0)
+    size, n, xp, rng = _size(f, x), x.shape[0], namespace(x), np.random.default_rng(0)
+    found: set[tuple[int, int]] = set()
+    for _ in range(2):
+        t, s = (xp.asarray(margin * rng.standard_normal(n), **alike(x)) for _ in range(2))
+        at = x * (1 + t) + s
+        for j in range(0, n, PROBES):
+            block = xp.asarray(np.eye(n, min(PROBES, n - j), -j), **alike(x))
+            products = asnumpy(_products(f, at, block))
+            if not np.isfinite(products).all():
+                advice = "Choose a smaller margin, or an x where f is smooth."
+                raise ValueError(got("f", "finite derivatives near x", f"NaN or infinity with margin {margin:g}", advice))
+            i, k = np.nonzero(products)
+            found.update(zip(i.tolist(), (k + j).tolist(), strict=True))
+    rows, cols = np.array(sorted(found), dtype=np.int64).reshape(-1, 2).T
+    structure = Sparse(Pattern(rows, cols, (size, n)))
+    sparse_values(structure, "auto", f, x)  # raises where x itself has entries that were missed
+    return SparseArray(structure, xp.ones((len(rows),), **alike(x)))
+
+
+def require_vector(name: str, x: Any) -> Array:
+    x = require_float(name, x)
+    if x.ndim != 1 or is_complex(x) or isinstance(x, np.ndarray):
+        raise ValueError(
+            got(name, "a real PyTorch or JAX array (n,)", f"{type(x).__name__} {tuple(x.shape)} {numpy_dtype(x)}", "Flatten it; NumPy has ldiv.vjp.")
+        )
+    return x
+
+
+def _size(f: Function, x: Array) -> int:
+    require_callable("f", f, "a function of x", "It returns an array.")
+    y = f(x)
+    if not is_array(y) or y.ndim != 1:
+        raise ValueError(got("f", "a function with values (m,)", shown(y), "Flatten them; hessian is for numbers."))
+    return int(require_real_values(y, x).shape[0])
+
+
+def require_real_values(y: Array, x: Array) -> Array:
+    """y, which f made of x."""
+    require_ours("f", y)
+    together("f", y, x)
+    dtype = str(y.dtype).rpartition(".")[2]
+    if dtype not in ("float32", "float64"):
+        advice = "Take real and imaginary parts together, xp.concat([y.real, y.imag]); integers have no derivatives."
+        raise TypeError(got("f", "a function with real floating values", dtype, advice))
+    return y
+
+
+def _gradient(f: Function, x: Array) -> Function:
+    require_callable("f", f, "a function of x", "It returns an array of shape ().")
+    y = f(x)
+    if not is_array(y) or y.ndim != 0:
+        raise ValueError(got("f", "a function whose values are numbers", shown(y), "Sum them; jacobian is for vectors."))
+    one = namespace(y).ones((), **alike(require_real_values(y, x)))
+
+    def gradient(x: Array) -> Array:
+        return frontend_of(x).vjp(f, (x,))[1](one)[0]
+
+    return gradient
+
+
+def _products(f: Function, x: Array, seeds: Array) -> Array:
+    """J S, (m, p)."""
+    frontend = frontend_of(x)
+    return frontend.vmap(lambda d: frontend.jvp(f, (x,), (d,))[1], (0,))(seeds.mT).mT
+
+
+def _cotangents(f: Function, x: Array, seeds: Array) -> Array:
+    """R J, (q, n)."""
+    frontend = frontend_of(x)
+    return frontend.vmap(lambda u: frontend.vjp(f, (x,))[1](u)[0], (0,))(seeds)
+
+
+def dense_values(f: Function, x: Array, size: int, mode: str) -> Array:
+    xp = namespace(x)
+    if mode == "forward":
+        return _products(f, x, xp.asarray(np.eye(x.shape[0]), **alike(x)))
+    return _cotangents(f, x, xp.asarray(np.eye(size), **alike(x)))
+
+
+def on_pattern(pattern: Any, shape: tuple[int, int]) -> Sparse:
+    rows, cols, own = _places(pattern, shape)
+    outside = np.flatnonzero((rows < 0) | (rows >= shape[0]) | (cols < 0) | (cols >= shape[1]))
+    if own != shape or len(outside):
+        came = f"shape {own}" if own != shape else f"the entry ({rows[outside[0]]}, {cols[outside[0]]})"
+        raise ValueError(got("pattern", f"entries of a matrix {shape}", came, "Rows are those of f, columns those of x, counted from 0."))
+    known = getattr(pattern, "structure", None)
+    if isinstance(known, Sparse) and not known.pattern.has_duplicates:
+        return known  # and what is kept on it
+    places = np.unique(rows.astype(np.int64) * shape[1] + cols.astype(np.int64))
+    return Sparse(Pattern(places // shape[1], places % shape[1], shape))
+
+
+def _places(pattern: Any, shape: tuple[int, int]) -> tuple[Index, Index, tuple[int, int]]:
+    """Rows and columns, and the shape of the matrix whose they are."""
+    if isinstance(pattern, SparseArray):
+        m, n = pattern.structure.shape
+        return pattern.row, pattern.col, (m, n)
+    if (found := entries_of("pattern", pattern)) is not None:
+        return found.rows, found.cols, found.shape
+    if not isinstance(pattern, tuple | list) or len(pattern) != 2:
+        raise TypeError(got("pattern", "a sparse matrix or a pair (rows, columns)", shown(pattern), "ldiv.detect_pattern makes one."))
+    rows, cols = (index_vector(f"{name} of pattern", v) for name, v in zip(("rows", "columns"), pattern, strict=True))
+    if len(rows) != len(cols):
+        raise ValueError(got("pattern", "a row and a column for each entry", f"{len(rows)} rows, {len(cols)} columns", "They go together."))
+    return rows, cols, shape
+
+
+def _compressed(f: Function, x: Array, structure: Sparse, mode: str) -> SparseArray:
+    return SparseArray(structure, sparse_values(structure, mode, f, x))
+
+
+def sparse_values(structure: Sparse, mode: str, f: Function, x: Array) -> Array:
+    """The entries of the Jacobian of f at x, on a pattern."""
+    how, seeds = structure.memo(("compression", mode), lambda: _seeded(structure.pattern, mode))
+    xp = namespace(x)
+    seeds = xp.asarray(seeds, **alike(x))
+    products = _products(f, x, seeds)
+    parts = [products[:, :-1].reshape(-1)]
+    if how.reverse.shape[0]:
+        parts.append(_cotangents(f, x, xp.asarray(how.reverse, **alike(x))).reshape(-1))
+    return agreed(structure, take(xp.concat(parts), how.index), seeds[:, -1], products[:, -1])
+
+
+def _seeded(pattern: Pattern, mode: str) -> tuple[Compression, Any]:
+    """The seeds that go forward have one more: a random direction, whose product must agree with the entries."""
+    how = compression(pattern, mode)
+    return how, np.column_stack([how.forward, np.random.default_rng(pattern.nnz).standard_normal(pattern.shape[1])])

@@ -1,0 +1,125 @@
+"""Derivatives of one rule on NumPy arrays, for adjoints written by hand.
+
+The function is run once; the one rule that it applies is recorded, with copies of its arguments and outputs, so that whoever writes
+to them later changes no derivative. Its arguments are found again by their memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.finite import derivative
+from ldiv.core.holder import Holder, holding
+from ldiv.core.rule import Array, Rule, Tree, leaves, rebuild, recording
+from ldiv.errors import got
+
+Arrays = tuple[Array, ...]
+
+
+def vjp(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Callable[[Any], Arrays]]:
+    """y = f(*xs), an array or a tuple of them, and pull(y_bar), the cotangents of xs; None is zero."""
+    y, one = _record(f, xs)
+    like = [(x.shape, x.dtype) for x in xs]
+
+    def pull(y_bar: Any) -> Arrays:
+        given: list[Array | None] = [None for _ in one.out]
+        for i, bar in zip(one.of, _several(y_bar), strict=True):
+            if bar is not None:
+                bar = np.asarray(bar).reshape(one.out[i].shape)
+                given[i] = bar if (other := given[i]) is None else other + bar
+        need = rebuild(one.rule.core, [at is not None for at in one.place])
+        grads = [np.zeros(shape, dtype) for shape, dtype in like]
+        with holding(one.holder):
+            bars = leaves(derivative(one.rule, one.rule.vjp, need, tuple(given), one.out, *one.args))
+        for bar, leaf, at in zip(bars, one.flat, one.place, strict=True):
+            if at is not None and bar is not None:
+                grads[at] = _conform(bar, leaf).reshape(like[at][0])
+        return tuple(grads)
+
+    return y, pull
+
+
+def jvp(f: Callable[..., Any], xs: Arrays, dxs: tuple[Array | None, ...]) -> tuple[Any, Any]:
+    """y = f(*xs) and its tangent; None is zero."""
+    y, one = _record(f, xs)
+    found = [None if at is None else dxs[at] for at in one.place]
+    moved = [t if t is None else t.reshape(leaf.shape) for leaf, t in zip(one.flat, found, strict=True)]
+    with holding(one.holder):
+        tangent = derivative(one.rule, one.rule.jvp, rebuild(one.rule.core, moved), one.out, *one.args)
+    dy = tuple(np.zeros_like(v) if (t := tangent[i]) is None else t.reshape(v.shape) for i, v in zip(one.of, _several(y), strict=True))
+    return y, dy if isinstance(y, tuple) else dy[0]
+
+
+def _several(y: Any) -> tuple[Any, ...]:
+    return y if isinstance(y, tuple) else (y,)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A rule as it was applied, on arrays that nobody else can write to."""
+
+    rule: Rule
+    flat: list[Array]
+    out: Arrays
+    place: list[int | None]  # for each leaf the array of the function that it is
+    of: list[int]  # for each value of the function the output that it is
+    holder: Holder
+
+    @property
+    def args(self) -> Tree:
+        return rebuild(self.rule.core, self.flat)
+
+
+def _record(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Recorded]:
+    holder = Holder()
+    with recording() as record, holding(holder):
+        y = f(*xs)
+    if len(record.applied) != 1:
+        raise ValueError(got("vjp and jvp", "a function that applies one rule", f"{len(record.applied)}", "Compose rules in PyTorch or JAX."))
+    (one,) = record.applied
+    flat, out = one.flat, one.out
+    if any(not np.array_equal(x, then, equal_nan=True) for x, then in zip((*flat, *out), (*one.flat_then, *one.out_then), strict=True)):
+        advice = "Write to copies, or after it."
+        raise ValueError(got("vjp and jvp", "a function that leaves the arguments and results of its rule alone", "one that writes to them", advice))
+    of = [next((i for i, o in enumerate(out) if o is v or (isinstance(v, np.ndarray) and _same(o, v))), -1) for v in _several(y)]
+    if -1 in of:
+        raise ValueError(got("vjp and jvp", "a function that returns what the rule returns", "something computed from it", "Return it as it is."))
+    given = dict(enumerate(xs))
+    place: list[int | None] = []
+    for leaf in flat:
+        source = next((x for x, copy in record.copies if _same(copy, leaf)), leaf)
+        at = next((at for at, x in given.items() if _same(x, source)), None)
+        given.pop(at, None)  # type: ignore[arg-type]
+        place.append(at)
+    if given:
+        raise ValueError(
+            got(
+                "vjp and jvp",
+                "every argument to reach the rule as it is",
+                f"copies of arguments {[*given]}",
+                "Convert dtypes and layouts beforehand.",
+            )
+        )
+    return y, Recorded(one.rule, one.flat_then, one.out_then, place, of, holder)
+
+
+def _same(x: Array, y: Array) -> bool:
+    """One piece of memory read the same way, but for axes of length 1."""
+
+    def layout(a: Array) -> Tree:
+        return a.__array_interface__["data"][0], a.dtype, [(n, s) for n, s in zip(a.shape, a.strides, strict=True) if n != 1]
+
+    return bool(layout(x) == layout(y))
+
+
+def _conform(bar: Array, leaf: Array) -> Array:
+    """Real where the argument is, summed over the axes that were broadcast."""
+    bar = bar.real if leaf.dtype.kind != "c" else bar
+    extra = bar.ndim - leaf.ndim
+    bar = bar.sum(axis=tuple(range(extra)))
+    stretched = tuple(i for i, n in enumerate(leaf.shape) if n == 1 and bar.shape[i] != 1)
+    return bar.sum(axis=stretched, keepdims=True).astype(leaf.dtype, copy=False)

@@ -1,0 +1,152 @@
+"""Each solution x of op(M) x = b is checked, refined while that helps, and doubted where it does not.
+
+    error = |r| / (|M| |x| + |b|) in the max norm, column by column,   r = b - op(M) x
+    x <- x + op(M)^-1 r   where error > 4 eps, as long as it halves
+
+M = R A C with R and C of powers of two, where the rows and columns of A differ much in size: else a norm of A hides its small rows.
+Partial pivoting can let entries grow, and no look at the pivots tells; a look at the answer does, for n^2 operations a column.
+Reference: Skeel, Math. Comp. 35 (1980); Higham, Accuracy and Stability of Numerical Algorithms, chapters 9 and 12.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import alike, numpy_dtype
+from ldiv.core.errstate import doubt
+from ldiv.core.rule import Array, frontend_of, namespace, traced
+from ldiv.engines.singularity_check import direction
+from ldiv.engines.solver import Factor
+from ldiv.errors import SingularMatrixError
+
+REFINED = 4  # a backward error below this many eps needs no refinement
+ENOUGH = 100  # a backward error above this many eps is for a more careful attempt
+
+
+class Verified(Factor):
+    """What solves with A by a factor of M = R A C; `scales` are the diagonals of R and C, None where M is A."""
+
+    def __init__(self, engine: str, m: Array, factor: Factor, scales: tuple[Array, Array] | None, last: bool = False) -> None:
+        self._engine, self._m, self._factor, self._scales = engine, m, factor, scales
+        self._limits = np.finfo(numpy_dtype(m))
+        self._eps = float(self._limits.eps)
+        accurate = self._eps ** (2 / 3)
+        self._tolerance = accurate if last or traced(m) else min(ENOUGH * self._eps, accurate)
+        self._norms: dict[bool, Array] = {}
+        self.nbytes = factor.nbytes + m.nbytes + sum(s.nbytes for s in scales or ())
+
+    @abstractmethod
+    def _residual(self, b: Array, x: Array, op: str) -> Array:
+        """b - op(M) x."""
+
+    @abstractmethod
+    def _norm(self, transposed: bool) -> Array:
+        """The largest absolute row sum of M or of its transpose, (*batch, 1, 1); a float for one NumPy matrix."""
+
+    def solve(self, b: Array, op: str) -> Array:
+        return self._checked(b, op) if self._scales is None else self._around(self._checked, b, op)
+
+    def rough(self, b: Array, op: str) -> Array:
+        return self._around(self._factor.solve, b, op)
+
+    def logabsdet(self) -> Array:
+        """No refinement mends a determinant: the factors themselves must be accurate."""
+        self._require_accurate()
+        return self._unscaled(self._factor.logabsdet())
+
+    def slogdet(self) -> tuple[Array, Array]:
+        self._require_accurate()
+        sign, size = self._factor.slogdet()
+        return sign, self._unscaled(size)
+
+    def _unscaled(self, size: Array) -> Array:
+        """log |det A| from log |det M|; the scales are positive."""
+        for s in self._scales or ():
+            size = size - namespace(s).sum(namespace(s).log(s), axis=-1)
+        return size
+
+    def _around(self, solve: Any, b: Array, op: str) -> Array:
+        """With M where `solve` does so with A."""
+        if self._scales is None:
+            return solve(b, op)
+        before, after = self._scales if op == "N" else self._scales[::-1]
+        with np.errstate(over="ignore"):  # whoever asked refuses an infinite solution
+            return after[..., None] * solve(before[..., None] * b, op)
+
+    def _checked(self, b: Array, op: str) -> Array:
+        x = self._factor.solve(b, op)
+        if b.dtype != x.dtype:
+            b = namespace(b).astype(b, x.dtype)
+        return x if type(x) is np.ndarray and x.shape[1:] == (1,) and self._is_accurate(b, x, op) else self._refined(b, x, op)
+
+    def _is_accurate(self, b: Any, x: Any, op: str) -> bool:
+        """For one column on the host, in few calls: |r|_inf <= |r|_2 and |x|_2 <= sqrt(n) |x|_inf; what fails here gets a closer look."""
+        size = float(np.vdot(x, x).real)
+        if not self._limits.tiny < size < self._limits.max * self._eps:
+            return False
+        r = self._residual(b, x, op)
+        return bool(float(np.vdot(r, r).real) * len(x) <= (REFINED * self._eps * self._size(op)) ** 2 * size)
+
+    def _size(self, op: str) -> Array:
+        """|op(M)|."""
+        transposed = op != "N"
+        if transposed not in self._norms:
+            self._norms[transposed] = self._norm(transposed)
+        return self._norms[transposed]
+
+    def _refined(self, b: Array, x: Array, op: str) -> Array:
+        """Column by column the best that was found."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            xp, norm, target = namespace(x), self._size(op), REFINED * self._eps
+            r = self._residual(b, x, op)
+            if not traced(x) and bool((_largest(r) <= target * norm * _largest(x)).all()):
+                return x
+            about = _largest(b) + float(self._limits.tiny) / self._eps  # below it numbers lose digits
+
+            def error_of(r: Array, x: Array) -> Array:
+                """Nothing where the residual overflows: whoever asked refuses an infinite solution."""
+                worst = _largest(r)
+                return xp.where(xp.isfinite(worst), worst / (norm * _largest(x) + about), xp.zeros_like(worst))
+
+            def going(state: tuple[Array, ...]) -> Array:
+                _, _, error, before = state
+                return ((error > target) & (error < before / 2)).any()
+
+            def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
+                x, r, error, _ = state
+                y = x + self._factor.solve(r, op)
+                s = self._residual(b, y, op)
+                found = error_of(s, y)
+                better = found < error
+                return xp.where(better, y, x), xp.where(better, s, r), xp.where(better, found, error), error
+
+            error = error_of(r, x)
+            x, _, error, _ = frontend_of(x).loop(going, step, (x, r, error, xp.full_like(error, np.inf)))
+        self._require_small(error, "a backward error of {:.1e} that iterative refinement does not reduce")
+        return x
+
+    def _require_accurate(self) -> None:
+        n, xp = self._m.shape[-1], namespace(self._m)
+        z = xp.asarray(direction(n).copy(), **alike(self._m))
+        y = self._factor.solve(z, "N")
+        error = _largest(self._residual(z, y, "N")) / (self._size("N") * _largest(y) + _largest(z))
+        self._require_small(error, "factors with a backward error of {:.1e}")
+
+    def _require_small(self, error: Array, what: str) -> None:
+        doubt((error <= self._tolerance).all(), partial(_inaccurate, self._engine, what), namespace(error).max(error))
+
+
+def _largest(x: Array) -> Array:
+    """Of every column."""
+    if type(x) is np.ndarray:
+        return np.abs(x).max(-2, keepdims=True)
+    xp = namespace(x)
+    return xp.max(xp.abs(x), axis=-2, keepdims=True)
+
+
+def _inaccurate(engine: str, what: str, error: Any) -> SingularMatrixError:
+    return SingularMatrixError(engine, what.format(float(error)))

@@ -1,0 +1,119 @@
+"""Banded: P A = L U by LAPACK's gbtrf, n l (l + u) operations, in the (2 l + u + 1) n numbers that pivoting may fill."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from ldiv.core.rule import Tree
+from ldiv.core.structure import Structure
+from ldiv.engines.backward_error import Verified
+from ldiv.engines.equilibration import are_alike, equilibrated
+from ldiv.engines.singularity_check import direction, require_nonsingular, second_look
+from ldiv.engines.solver import Factor
+from ldiv.errors import SingularMatrixError
+from ldiv.structures.banded import Banded
+
+RANK = 15
+ON_HOST = True
+REMEMBERED = True
+NAME = "gbtrf"
+
+
+def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
+    if not isinstance(structure, Banded):
+        return "factors banded matrices only"
+    return None if device == "cpu" else f"runs on the cpu, but the values are on {device}; make the matrix dense, or move the values"
+
+
+def analyze(structure: Structure) -> None:
+    """A band has no symbolic part."""
+
+
+def factor(symbolic: None, structure: Banded, p: Tree, assume_a: str) -> Factor:
+    layout = BandLayout(structure)
+    m, scales = equilibrated(layout, structure.read(p))
+    return Checked(layout, m, scales)
+
+
+class BandLayout:
+    """Rows and columns of the array that holds the diagonals."""
+
+    def __init__(self, structure: Banded) -> None:
+        self.l, self.u, self.height = structure.l, structure.u, structure.n
+
+    def is_balanced_by_diagonal(self, size: Any) -> bool:
+        """Each row and column has its largest entry between that on the diagonal and the largest of all."""
+        return bool(are_alike(size[self.u].min(), size.max()))
+
+    def largest(self, size: Any) -> Any:
+        """The largest entries of all rows, then of all columns."""
+        return np.concatenate([self.by_rows(size).max(0), size.max(0)])
+
+    def by_rows(self, x: Any) -> Any:
+        """The diagonals with the entries of a row below each other; what is outside of the matrix may be anywhere."""
+        return np.stack([np.roll(one, r - self.u) for r, one in enumerate(x)])
+
+    def scaled(self, p: Any, r: Any, c: Any) -> Any:
+        return p * np.stack([np.roll(r, self.u - d) for d in range(len(p))]) * c
+
+
+class BandLU(Factor):
+    """L and U of one matrix, in LAPACK's form."""
+
+    def __init__(self, layout: BandLayout, p: Any) -> None:
+        self._l, self._u = layout.l, layout.u
+        gbtrf, self._gbtrs = scipy.linalg.get_lapack_funcs(("gbtrf", "gbtrs"), (p,))
+        room = np.concatenate([np.zeros((layout.l, layout.height), p.dtype), p])
+        self._lu, self._pivots, info = gbtrf(room, layout.l, layout.u, overwrite_ab=True)
+        self.nbytes = self._lu.nbytes + self._pivots.nbytes
+        if info > 0:
+            raise SingularMatrixError(NAME, "a pivot that is exactly zero")
+
+    def solve(self, b: Any, op: str) -> Any:
+        return self._gbtrs(self._lu, self._l, self._u, b, self._pivots, trans="NTH".index(op))[0]
+
+    def logabsdet(self) -> Any:
+        return np.log(np.abs(self._lu[self._l + self._u])).sum()
+
+
+class Checked(Verified):
+    """The band of M, its factors and the scales."""
+
+    def __init__(self, layout: BandLayout, m: Any, scales: Any) -> None:
+        self._layout = layout
+        super().__init__(NAME, np.asfortranarray(m), BandLU(layout, m), scales)
+        self._gbmv = scipy.linalg.get_blas_funcs("gbmv", (m,))
+        self._require_nonsingular()
+
+    def _residual(self, b: Any, x: Any, op: str) -> Any:
+        n, l, u = self._layout.height, self._layout.l, self._layout.u
+        if n <= l + u:  # SciPy's gbmv refuses bands wider than the matrix
+            return b - Banded(l, u, n).apply(self._m, x, op)
+        r = np.empty_like(x, order="F")
+        for j in range(x.shape[1]):
+            r[:, j] = self._gbmv(n, n, l, u, -1, self._m, x[:, j], beta=1, y=b[:, j], trans="NTH".index(op))
+        return r
+
+    def _norm(self, transposed: bool) -> float:
+        size = np.abs(self._m)
+        return float((size if transposed else self._layout.by_rows(size)).sum(0).max())
+
+    def _require_nonsingular(self) -> None:
+        """The probe."""
+        z = direction(self._layout.height).astype(self._m.dtype)
+        y = self._factor.solve(z, "N")
+
+        def load(r: Any) -> float:
+            return float(np.abs(r).sum())
+
+        def size(x: Any) -> float:
+            return float(self._size("T")) * load(x)
+
+        def look() -> tuple[float, float]:
+            again, one, two = second_look(z, y, lambda x: -self._residual(np.zeros_like(x), x, "N"), lambda r: self._factor.solve(r, "N"), size, load)
+            return again, max(one, two)
+
+        require_nonsingular(NAME, size(y) / load(z), self._eps, look)

@@ -1,0 +1,59 @@
+"""Products, multiples, Kronecker products and Gram matrices: S^-1 b by solves with the parts, whose factorizations the call holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import alike
+from ldiv.core.rule import Array, Tree, leaves, namespace, traced
+from ldiv.core.structure import Structure
+from ldiv.engines.solver import Factor, logabsdet, solve
+
+RANK = 10
+ON_HOST = False
+REMEMBERED = False
+
+
+def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
+    if not hasattr(structure, "inverse"):
+        return "solves with products, multiples, Kronecker products and Gram matrices only"
+    if any(m != n for m, n in (part.shape for part in structure.parts)):  # type: ignore[attr-defined]
+        return "wants parts that are square"
+    return None
+
+
+def analyze(structure: Structure) -> None:
+    """The parts have their own symbolic work."""
+
+
+def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
+    composed, first = Parts(structure, p), leaves(p)[0]
+    if not traced(first):
+        composed.solve(namespace(first).zeros((structure.shape[0], 0), **alike(first)), "N")  # factors the parts, now
+    return composed
+
+
+class Parts(Factor):
+    """S^-1 from those of its parts."""
+
+    def __init__(self, structure: Any, p: Tree) -> None:
+        self._structure, self._p = structure, p
+
+    def solve(self, b: Array, op: str) -> Array:
+        with np.errstate(over="ignore"):  # whoever asked refuses an infinite solution
+            return self._structure.view(op).inverse(self._p, b, solve_part)
+
+    def logabsdet(self) -> Array:
+        return self._structure.log_abs_det(self._p, logabsdet_part)
+
+
+def solve_part(part: Structure, p: Tree, b: Array) -> Array:
+    """S_i(p)^-1 b, by the engine that fits, with the factor that it would have alone."""
+    return solve(part, p, b, "pos" if part.definite else "gen", "auto")
+
+
+def logabsdet_part(part: Structure, p: Tree) -> Array:
+    """log |det S_i(p)|."""
+    return logabsdet(part, p, "pos" if part.definite else "gen", "auto")

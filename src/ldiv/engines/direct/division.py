@@ -1,0 +1,48 @@
+"""Diagonal matrices: x_i = b_i / d_i."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import conj
+from ldiv.core.rule import Array, Tree, insist, namespace
+from ldiv.core.structure import VIEWS, Structure
+from ldiv.engines.solver import Factor
+from ldiv.errors import SingularMatrixError
+from ldiv.structures.diagonal import Diagonal
+from ldiv.structures.diagonal_part import DiagonalPart
+
+RANK = 5
+ON_HOST = False
+REMEMBERED = False
+
+
+def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
+    return None if isinstance(structure, Diagonal | DiagonalPart) else "solves diagonal matrices only"
+
+
+def analyze(structure: Structure) -> None:
+    """A diagonal has no symbolic part."""
+
+
+def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
+    d = structure.diagonal(p) if isinstance(structure, DiagonalPart) else p
+    insist((d != 0).all(), lambda: SingularMatrixError("division", "a zero on the diagonal"))
+    return Division(d)
+
+
+class Division(Factor):
+    """x = b / d."""
+
+    def __init__(self, d: Array) -> None:
+        self._d = d
+
+    def solve(self, b: Array, op: str) -> Array:
+        with np.errstate(over="ignore"):  # whoever asked refuses an infinite solution
+            return b / (conj(self._d) if VIEWS[op][1] else self._d)[..., None]
+
+    def logabsdet(self) -> Array:
+        xp = namespace(self._d)
+        return xp.sum(xp.log(xp.abs(self._d)), axis=-1)

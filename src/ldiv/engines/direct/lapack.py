@@ -1,0 +1,329 @@
+"""Dense: P A = L U, or A = L L^H where definiteness is promised, by the array's own namespace (LAPACK, cuSOLVER, XLA)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from ldiv.core.arrays import alike, conj, numpy_dtype, transpose
+from ldiv.core.errstate import singular_state
+from ldiv.core.finite import total
+from ldiv.core.rule import Array, Tree, frontend_of, insist, namespace, traced
+from ldiv.core.structure import Structure
+from ldiv.engines.backward_error import Verified
+from ldiv.engines.equilibration import BALANCINGS, SCALINGS, are_alike
+from ldiv.engines.escalation import without_doubt
+from ldiv.engines.singularity_check import SUSPICIOUS, direction, direction_size, require_nonsingular, second_look
+from ldiv.engines.solver import Factor
+from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
+from ldiv.structures.composed import Composed, is_dense
+from ldiv.structures.dense import Dense
+from ldiv.structures.diagonal import Diagonal
+from ldiv.structures.symmetric import Symmetric, require_symmetric
+
+RANK = 20
+ON_HOST = False
+REMEMBERED = True
+NAME = "LAPACK"
+
+
+def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
+    base = structure.base if isinstance(structure, Symmetric) else structure
+    if isinstance(base, Composed):
+        m, n = base.shape
+        enough = _is_dense(base) and 2 * sum(map(math.prod, base.sizes or ())) >= m * n
+        return None if enough else "factors composed matrices only where all parts are dense and have half as many numbers as the whole"
+    return None if isinstance(base, Dense) else "factors dense matrices only"
+
+
+def _is_dense(structure: Structure) -> bool:
+    """Are all parts stored as dense arrays or diagonals?"""
+    base = structure.unview()[0]
+    return all(map(_is_dense, base.parts)) if isinstance(base, Composed) else isinstance(base, Diagonal) or is_dense(base)
+
+
+def analyze(structure: Structure) -> None:
+    """A dense matrix has no symbolic part."""
+
+
+def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
+    a = structure.todense(p)
+    if isinstance(structure, Symmetric):
+        require_symmetric(structure.base.todense(p), structure.op)
+    a, scales = _equilibrated(a)
+    return Checked(a, nonsingular(a, cholesky(a) if assume_a == "pos" else lu(a)), scales)
+
+
+def factor_carefully(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
+    """Where entries grow by partial pivoting: orthogonal transformations let none grow."""
+    given = structure.todense(p)
+
+    def by_qr(scaled: Callable[[Array], tuple[Array, Any]]) -> Factor:
+        a, scales = scaled(given)
+        return Checked(a, nonsingular(a, QR(a)), scales, last=True)
+
+    ways = partial(by_qr, _equilibrated), partial(by_qr, _equilibrated_by_sums)
+    as_usual = partial(factor, symbolic, structure, p, assume_a)  # a matrix that is singular has the factors that partial pivoting finds, or none
+    factored: Factor = without_doubt(ways, ways[0] if singular_state() == "raise" else as_usual)
+    return factored
+
+
+def nonsingular(a: Array, factored: Factor) -> Factor:
+    """The factors, unless a is singular.
+
+    The probe, for all matrices of a batch at once, in units in which rows and columns of any scale weigh the same.
+    """
+    xp, (n, eps) = namespace(a), (a.shape[-1], float(np.finfo(numpy_dtype(a)).eps))
+    rows = _row_maxima(xp.abs(a))[..., None]
+    z = rows * (direction(n, a.dtype) if xp is np else xp.asarray(direction(n).copy(), **alike(a)))
+    y = factored.solve(z, "N")
+    unit = direction_size(n)  # |z| in these units
+    if not traced(a) and n**1.5 * _norm2(y) * eps < SUSPICIOUS * unit:  # more than the growth, as |a_ij| <= max_j |a_ij|
+        return factored
+
+    sizes = xp.abs(a)
+
+    def load(r: Array) -> Array:
+        return xp.sum(xp.abs(r) / rows, axis=(-2, -1))
+
+    def size(x: Array) -> Array:
+        return load(xp.matmul(sizes, xp.abs(x)))
+
+    def look() -> tuple[Array, Array]:
+        again, one, two = second_look(z, y, lambda x: xp.matmul(a, x), lambda r: factored.solve(r, "N"), size, load)
+        return xp.max(again), xp.max(xp.maximum(one, two))
+
+    growth = xp.max(size(y)) / unit
+    require_nonsingular(NAME, growth if traced(growth) else float(growth), eps, look)
+    return factored
+
+
+def _norm2(x: Array) -> float:
+    """Of all numbers of all matrices."""
+    return math.sqrt(total(x)) if type(x) is np.ndarray else float(namespace(x).linalg.vector_norm(x))
+
+
+def _equilibrated(a: Array) -> tuple[Array, tuple[Array, Array] | None]:
+    """(R A C, (r, c)), as in `ldiv.engines.equilibration`, for all matrices of a batch at once; (A, None) where nothing needs scaling.
+
+    A zero row stays zero.
+    """
+    xp = namespace(a)
+
+    def sizes(r: Array, c: Array) -> Array:
+        size = xp.abs(r[..., :, None] * a * c[..., None, :])
+        return _maxima(size)
+
+    def going(state: tuple[Array, ...]) -> Array:
+        return _differ(*state[2:4]) & (state[4] < SCALINGS)
+
+    def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
+        r, c, rows, cols, count = state
+        r, c = r * _inverse_root(rows), c * _inverse_root(cols)
+        return r, c, *sizes(r, c), count + 1
+
+    if a.ndim > 2 and not traced(a) and _is_balanced_by_diagonal(a):  # for one matrix all rows and columns cost less
+        return a, None
+    rows, cols = _maxima(xp.abs(a))
+    if not traced(a) and not bool(_differ(rows, cols)):
+        return a, None
+    one = xp.ones_like(rows)
+    r, c, *_ = frontend_of(a).loop(going, step, (one, one, rows, cols, xp.zeros_like(one[..., :1]).sum()))
+    return r[..., :, None] * a * c[..., None, :], (r, c)
+
+
+def _is_balanced_by_diagonal(a: Array) -> bool:
+    """Has each row and column its largest entry between that on the diagonal and the largest of all? Seen in one pass."""
+    xp = namespace(a)
+    least, most = xp.min(xp.abs(xp.linalg.diagonal(a)), axis=-1), xp.max(xp.abs(a), axis=(-2, -1))
+    return bool(are_alike(least, most).all())
+
+
+def _equilibrated_by_sums(a: Array) -> tuple[Array, tuple[Array, Array]]:
+    """As in `ldiv.engines.equilibration`, for all matrices of a batch at once."""
+    xp = namespace(a)
+    a, scales = _equilibrated(a)
+    size = xp.abs(a)
+    u = v = xp.ones_like(size[..., 0])
+
+    def inverse(sums: Array) -> Array:
+        return 1 / xp.where(sums > 0, sums, xp.ones_like(sums))
+
+    for _ in range(BALANCINGS):
+        u = inverse(xp.sum(size * v[..., None, :], axis=-1))
+        v = inverse(xp.sum(size * u[..., :, None], axis=-2))
+    u, v = (2 ** xp.round(xp.log2(x)) for x in (u, v))
+    r, c = scales or (1, 1)
+    return u[..., :, None] * a * v[..., None, :], (r * u, c * v)
+
+
+def _maxima(size: Array) -> tuple[Array, Array]:
+    """The largest entries of all rows, and of all columns."""
+    return _row_maxima(size), _row_maxima(transpose(size))
+
+
+def _row_maxima(size: Array) -> Array:
+    return np.maximum.reduce(size, -1) if type(size) is np.ndarray else namespace(size).max(size, axis=-1)
+
+
+def _differ(rows: Array, cols: Array) -> Any:
+    """Is some matrix not balanced, of those without a row or column of zeros?"""
+    xp = namespace(rows)
+    if xp is np and rows.ndim == 1:
+        every = rows.tolist() + cols.tolist()
+        least, most = min(every), max(every)
+        return least > 0 and not are_alike(least, most)
+    every = xp.concat([rows, cols], axis=-1)
+    least, most = xp.min(every, axis=-1), xp.max(every, axis=-1)
+    return ((least > 0) & ~are_alike(least, most)).any()
+
+
+def _inverse_root(x: Array) -> Array:
+    xp = namespace(x)
+    return 2 ** xp.round(-0.5 * xp.log2(xp.where(x > 0, x, xp.ones_like(x))))
+
+
+class Checked(Verified):
+    """A dense M, its factor and the scales."""
+
+    def __init__(self, m: Array, factor: Factor, scales: tuple[Array, Array] | None, last: bool = False) -> None:
+        super().__init__(NAME, m, factor, scales, last)
+        self._product = frontend_of(m).product
+        if factor.arrays:
+            self.arrays = (m, *factor.arrays, *(scales or ()))
+            self.core = (2, *factor.core, *((1, 1) if scales else ()))
+
+    @property
+    def remake(self) -> Callable[..., Factor]:
+        return CheckedOf(self._factor.remake, len(self._factor.arrays))
+
+    def _residual(self, b: Array, x: Array, op: str) -> Array:
+        if op == "N":
+            return b - self._product(self._m, x)
+        if op == "T":
+            return b - self._product(transpose(self._m), x)
+        return b - conj(self._product(transpose(self._m), conj(x)))
+
+    def _norm(self, transposed: bool) -> Array:
+        if type(self._m) is np.ndarray and self._m.ndim == 2:
+            norm: float = _lange(self._m.dtype)("1" if not transposed else "I", self._m.T)
+            return norm
+        xp = namespace(self._m)
+        return xp.max(xp.sum(xp.abs(self._m), axis=-2 if transposed else -1), axis=-1)[..., None, None]
+
+
+@lru_cache(maxsize=8)
+def _lange(dtype: np.dtype[Any]) -> Callable[[str, Array], float]:
+    """LAPACK's norms of a matrix."""
+    return scipy.linalg.get_lapack_funcs("lange", dtype=dtype)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class CheckedOf:
+    """Makes a checked factor of its arrays: the matrix, those of its factor, and the scales if there are any."""
+
+    factor: Callable[..., Factor]
+    count: int
+
+    def __call__(self, m: Array, *arrays: Array) -> Checked:
+        own, scales = arrays[: self.count], arrays[self.count :]
+        return Checked(m, self.factor(*own), (scales[0], scales[1]) if scales else None)
+
+
+def lu(a: Array) -> LU:
+    """The factors; all pivots are different from zero."""
+    factored = LU(*frontend_of(a).lu_factor(a))
+    pivots = factored.diagonal
+    regular = np.count_nonzero(pivots) == pivots.size if type(pivots) is np.ndarray else (pivots != 0).all()
+    insist(regular, lambda: SingularMatrixError(NAME, "a pivot that is exactly zero"))
+    return factored
+
+
+class LU(Factor):
+    """P A = L U with partial pivoting."""
+
+    core = (2, 1)
+
+    def __init__(self, lu: Array, pivots: Array) -> None:
+        self._linalg = frontend_of(lu)
+        self.arrays = self._lu, self._pivots = lu, pivots
+        self.diagonal = lu.diagonal() if type(lu) is np.ndarray and lu.ndim == 2 else namespace(lu).linalg.diagonal(lu)
+        self.nbytes = lu.nbytes + pivots.nbytes
+
+    def solve(self, b: Array, op: str) -> Array:
+        return self._linalg.lu_solve(self._lu, self._pivots, b, op)
+
+    def logabsdet(self) -> Array:
+        xp = namespace(self._lu)
+        return xp.sum(xp.log(xp.abs(self.diagonal)), axis=-1)
+
+    def slogdet(self) -> tuple[Array, Array]:
+        """(det A / |det A|, log |det A|), of shape (*batch,)."""
+        xp = namespace(self._lu)
+        turns = xp.prod(self.diagonal / xp.abs(self.diagonal), axis=-1)
+        return turns * xp.astype(self._linalg.sign_of_rows(self._pivots), turns.dtype), self.logabsdet()
+
+
+def cholesky(a: Array) -> Cholesky:
+    """The factor of a matrix that must be positive definite."""
+    l, definite = frontend_of(a).cholesky(a)
+    insist(definite, lambda: NotPositiveDefiniteError(NAME, "a leading minor that is not positive"))
+    return Cholesky(l)
+
+
+class Cholesky(Factor):
+    """A = L L^H; the four views of A are A itself or its conjugate."""
+
+    core = (2,)
+
+    def __init__(self, l: Array) -> None:
+        self._linalg = frontend_of(l)
+        self._l = l
+        self.arrays = (l,)
+        self.nbytes = l.nbytes
+
+    def solve(self, b: Array, op: str) -> Array:
+        if op == "T":
+            return conj(self.solve(conj(b), "N"))
+        y = self._linalg.solve_triangular(self._l, b, True)
+        return self._linalg.solve_triangular(conj(transpose(self._l)), y, False)
+
+    def logabsdet(self) -> Array:
+        xp = namespace(self._l)
+        return 2 * xp.sum(xp.log(xp.real(xp.linalg.diagonal(self._l))), axis=-1)
+
+
+class QR(Factor):
+    """A = Q R with orthonormal Q."""
+
+    def __init__(self, a: Array) -> None:
+        xp = namespace(a)
+        self._q, self._r = xp.linalg.qr(a)
+        self._diagonal = xp.linalg.diagonal(self._r)
+        self.nbytes = self._q.nbytes + self._r.nbytes
+        # |r_jj| / |a_j| is the sine of the angle between a column and those before it
+        enough = a.shape[-1] * float(np.finfo(numpy_dtype(a)).eps) * xp.linalg.vector_norm(a, axis=-2)
+        insist((xp.abs(self._diagonal) > enough).all(), lambda: SingularMatrixError(NAME, "a column that depends on the others"))
+
+    def solve(self, b: Array, op: str) -> Array:
+        if op == "T":
+            return conj(self.solve(conj(b), "H"))
+        frontend, r = frontend_of(b), self._r
+        b = namespace(b).astype(b, r.dtype)
+        if op == "H":
+            return frontend.product(self._q, frontend.solve_triangular(conj(transpose(r)), b, True))
+        return frontend.solve_triangular(r, frontend.product(conj(transpose(self._q)), b), False)
+
+    def logabsdet(self) -> Array:
+        xp = namespace(self._r)
+        return xp.sum(xp.log(xp.abs(self._diagonal)), axis=-1)
+
+    def slogdet(self) -> tuple[Array, Array]:
+        xp = namespace(self._r)
+        return xp.linalg.slogdet(self._q)[0] * xp.prod(self._diagonal / xp.abs(self._diagonal), axis=-1), self.logabsdet()

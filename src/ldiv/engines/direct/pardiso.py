@@ -1,0 +1,200 @@
+"""Sparse: A = L L^H, L D L^H, L D L^T or L U by MKL's PARDISO, on its own nested dissection orderings.
+
+The promise chooses the kind; a symmetric one is factored from one triangle, at half the work. Compressed columns of A are
+compressed rows of B = A^T, of which that triangle is taken; a general A is turned over first, for MKL is half as fast with a
+transpose. Pivots are sought inside a diagonal block only, and one that is too small is perturbed: PARDISO solves a singular
+matrix without a word. So where pivots were perturbed the matrix is analysed anew, its large entries matched to the diagonal;
+where they still are, refinement must prove the factor.
+Reference: Schenk, Gärtner, Electron. Trans. Numer. Anal. 23 (2006); Duff, Koster, SIAM J. Matrix Anal. Appl. 22 (2001).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.forking import lock
+from ldiv.core.pattern import Pattern
+from ldiv.core.rule import Tree
+from ldiv.core.structure import VIEWS, Structure
+from ldiv.engines import mkl_pardiso
+from ldiv.engines.direct import superlu
+from ldiv.engines.refinement import Arrangement, Refined
+from ldiv.engines.solver import Factor
+from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
+from ldiv.structures.sparse_triangular import SparseTriangular
+from ldiv.structures.symmetric import Symmetric
+
+RANK = 40
+ON_HOST = True
+REMEMBERED = True
+BY_CHOLESKY = True  # worth trying: half the work, and a matrix that is not definite is found out on the way
+
+Key = tuple[str, np.dtype[Any], bool]  # kind, dtype, and whether pivots will be asked for
+PLACES = 16  # factors that share the first analysis of a pattern; each further analysis has twice as many
+
+
+def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
+    if not hasattr(structure, "pattern"):
+        return "factors sparse matrices only"
+    if isinstance(structure, SparseTriangular):
+        return "reorders rows and columns, and so would fill in a triangle, which needs no factoring"
+    if device != "cpu":
+        return f"runs on the cpu, but the values are on {device}"
+    if mkl_pardiso.path() is None:
+        return "needs MKL, which is not installed: pip install ldiv[mkl] (Linux and x86-64 only)"
+    return None
+
+
+def analyze(structure: Structure) -> Symbolic:
+    return Symbolic(structure.pattern, structure.op if isinstance(structure, Symmetric) else "")  # type: ignore[attr-defined]
+
+
+class Symbolic(Arrangement):
+    """The analyses of a pattern: one for each kind and dtype, more where many factors live at a time."""
+
+    def __init__(self, pattern: Pattern, symmetry: str) -> None:
+        super().__init__(pattern)
+        self.symmetry = symmetry
+        self._readings: dict[bool, Reading] = {}
+        self._analyses: dict[tuple[Key, str], list[mkl_pardiso.Analysis]] = {}
+        self._unmatched: dict[Key, bool] = {}
+        self._lock = lock()
+
+    def factor(self, slots: Any, positive: bool, carefully: bool) -> mkl_pardiso.Place:
+        """A factor without perturbed pivots, if one of the two analyses gives one; or L U, the large entries of these values matched."""
+        if carefully:
+            return self._by_values(("gen", slots.dtype, False), slots, carefully)
+        kind = self._kind(slots.dtype, positive)
+        key = (kind, slots.dtype, False)
+        if self._unmatched.get(key, True):
+            place = self._by_pattern(key, slots)
+            if not place.perturbed:
+                return place
+        by_lu = kind == "her" and slots.dtype.kind == "c"  # whose pivots MKL leaves 1 x 1
+        place = self._by_values(("gen", *key[1:]) if by_lu else key, slots)
+        self._unmatched[key] = place.perturbed > 0
+        return place
+
+    def with_pivots(self, slots: Any, positive: bool) -> mkl_pardiso.Place:
+        """L L^H or L U, whose pivots need no blocks, and can be asked for."""
+        return self._by_pattern(("pos" if positive else "gen", slots.dtype, True), slots)
+
+    def _kind(self, dtype: Any, positive: bool) -> str:
+        if self.symmetry == "":
+            return "gen"
+        if self.symmetry == "T" and dtype.kind == "c":
+            return "sym"
+        return "pos" if positive else "her"
+
+    def _reading(self, kind: str) -> Reading:
+        half = kind != "gen"
+        with self._lock:
+            if half not in self._readings:
+                self._readings[half] = Reading(self.pattern, half)
+            return self._readings[half]
+
+    def _by_pattern(self, key: Key, slots: Any) -> mkl_pardiso.Place:
+        """By an analysis that serves all values."""
+        reading = self._reading(key[0])
+        values = reading.values(slots)
+        with self._lock:
+            opened = self._analyses.setdefault((key, "pattern"), [])
+            for analysis in opened:
+                if (place := analysis.factor(values)) is not None:
+                    return place
+            opened.append(mkl_pardiso.Analysis(key[0], key[1], reading.by_rows, PLACES << len(opened), key[2]))
+            return opened[-1].factor(values)  # type: ignore[return-value]
+
+    def _by_values(self, key: Key, slots: Any, carefully: bool = False) -> mkl_pardiso.Place:
+        """By the matching for values that came before, which may do, or by one for these."""
+        reading = self._reading(key[0])
+        values = reading.values(slots)
+        with self._lock:
+            opened = self._analyses.setdefault((key, "carefully" if carefully else "values"), [])
+            place = opened[-1].factor(values) if opened and not carefully else None
+            if place is None or place.perturbed:
+                opened[:] = [mkl_pardiso.Analysis(key[0], key[1], reading.by_rows, PLACES, match=values, boldly=carefully)]
+                place = opened[0].factor(values)
+            return place  # type: ignore[return-value]
+
+
+class Reading:
+    """A triangle of B by rows, or all of A, the diagonal complete."""
+
+    def __init__(self, pattern: Pattern, half: bool) -> None:
+        rows, cols = (pattern.indices, pattern.columns) if half else (pattern.columns, pattern.indices)
+        kept = np.flatnonzero(rows >= cols) if half else np.arange(pattern.slots)
+        missing = np.setdiff1d(np.arange(pattern.shape[0]), rows[rows == cols])
+        read = Pattern(np.concatenate([rows[kept], missing]), np.concatenate([cols[kept], missing]), pattern.shape)
+        self.by_rows = read.indptr.astype(np.int32), read.indices.astype(np.int32)
+        self._padded = len(missing) > 0
+        self._slots = read.slot_values(np.concatenate([kept, np.full(len(missing), pattern.slots)]))  # one past the last is a zero
+
+    def values(self, slots: Any) -> Any:
+        return (np.append(slots, slots.dtype.type(0)) if self._padded else slots)[self._slots]
+
+
+def factor(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str) -> Factor:
+    return Pardiso(symbolic, structure.slot_values(p), assume_a == "pos")
+
+
+def factor_carefully(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str) -> Factor:
+    return Pardiso(symbolic, structure.slot_values(p), assume_a == "pos", carefully=True)
+
+
+class Pardiso(Refined):
+    """The factor of the equilibrated matrix."""
+
+    def __init__(self, symbolic: Symbolic, slots: Any, positive: bool, carefully: bool = False) -> None:
+        super().__init__(symbolic, slots, carefully)
+        self._symbolic, self._definite = symbolic, positive and symbolic.symmetry != "" and not carefully
+        at = symbolic.layout.diagonal
+        if self._definite and (at is None or not (self._values[at].real > 0).all()):  # MKL may not say so of a complex one
+            raise self._not_positive()
+        try:
+            self._place = symbolic.factor(self._values, self._definite, carefully)
+        except mkl_pardiso.PardisoError as error:
+            raise self._diagnosis(error) from None
+        if self._scales is not None and not self._definite:
+            self._least = 1  # entries that differ much hide from a norm what pivots inside of blocks lose
+        self.nbytes = self._place.analysis.nbytes + self._values.nbytes
+        self._ready(suspicious=self._place.perturbed > 0)
+
+    def _diagnosis(self, error: mkl_pardiso.PardisoError) -> Exception:
+        if error.code not in (mkl_pardiso.ZERO_PIVOT, mkl_pardiso.SINGULAR):
+            return error
+        if self._definite:
+            return self._not_positive()
+        return SingularMatrixError(self._name, "a pivot that is exactly zero")
+
+    def _not_positive(self) -> Exception:
+        return NotPositiveDefiniteError(self._name, "a pivot that is not positive")
+
+    def _solved(self, b: Any, op: str) -> Any:
+        """A = B^T and A^T = B, but for a general A, which is read by its own rows; A^H x = b is A^T conj(x) = conj(b)."""
+        x = self._by(self._place, b, op)
+        if self._definite and not self._proven and not np.isfinite(x).all():  # from the root of a negative pivot
+            raise self._not_positive()
+        return x
+
+    def _by(self, place: mkl_pardiso.Place, b: Any, op: str) -> Any:
+        transposed, conjugated = VIEWS[op]
+        flip = transposed == (place.analysis.kind == "gen")
+        if conjugated and self._values.dtype.kind == "c":
+            return place.solve(b.conj(), flip).conj()
+        return place.solve(b, flip)
+
+    def _log_pivots(self) -> Any:
+        """By another factorization: PARDISO tells pivots in double precision only, and not of its fast algorithm."""
+        slots = self._values.astype(np.result_type(self._values.dtype, np.float64), copy=False)
+        try:
+            place = self._symbolic.with_pivots(slots, self._definite)
+            if place.perturbed:
+                raise SingularMatrixError(self._name, "a pivot that is too small")
+            self._require_accurate(lambda b: self._by(place, b.astype(slots.dtype), "N").astype(b.dtype))
+            pivots = place.pivots()
+        except (SingularMatrixError, mkl_pardiso.PardisoError):  # it exchanges no rows
+            return superlu.SuperLU(superlu.Symbolic(self._symbolic.pattern, False).freely, slots, False).logabsdet()
+        return np.log(np.abs(pivots)).sum()

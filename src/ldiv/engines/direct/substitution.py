@@ -1,0 +1,48 @@
+"""Dense triangles: forward or back substitution; nothing to factor, n^2 operations a right-hand side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ldiv.core.rule import Array, Tree, frontend_of, insist, namespace
+from ldiv.core.structure import VIEWS, Structure, view_dense
+from ldiv.engines.solver import Factor
+from ldiv.errors import SingularMatrixError
+from ldiv.structures.triangular import Triangular
+
+RANK = 10
+ON_HOST = False
+REMEMBERED = False
+
+
+def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
+    return None if isinstance(structure, Triangular) else "solves dense triangular matrices only"
+
+
+def analyze(structure: Structure) -> None:
+    """A triangle has no symbolic part."""
+
+
+def factor(symbolic: None, structure: Triangular, p: Tree, assume_a: str) -> Factor:
+    return Substitution(structure, p)
+
+
+class Substitution(Factor):
+    """x = L \\ b."""
+
+    def __init__(self, structure: Triangular, p: Array) -> None:
+        self._structure = structure
+        self._a = p
+        self._unit = structure.diagonal == "unit"
+        if not self._unit:
+            regular = (namespace(p).linalg.diagonal(p) != 0).all()
+            insist(regular, lambda: SingularMatrixError("substitution", "a zero on the diagonal of the triangle"))
+
+    def solve(self, b: Array, op: str) -> Array:
+        lower = self._structure.lower != VIEWS[op][0]
+        return frontend_of(b).solve_triangular(view_dense(self._a, op), b, lower, self._unit)
+
+    def logabsdet(self) -> Array:
+        xp = namespace(self._a)
+        diagonal = xp.linalg.diagonal(self._a)
+        return xp.sum(xp.zeros_like(xp.abs(diagonal)) if self._unit else xp.log(xp.abs(diagonal)), axis=-1)

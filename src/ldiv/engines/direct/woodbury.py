@@ -1,0 +1,143 @@
+"""Low-rank updates: (A + U V^H)^-1 b = y - W C^-1 V^H y,   y = A^-1 b,  W = A^-1 U,  C = I + V^H W  (r x r, the capacitance).
+
+adjoint      (A^H + V U^H)^-1 b = y - Z C^-H U^H y,   y = A^-H b,  Z = A^-H V, made when it is first asked for
+determinant  det (A + U V^H) = det A det C
+The formula cancels where A is much closer to singular than the sum: each answer is checked against the sum itself, refined as
+long as its backward error is more than rounding and halves, and refused where that does not help.
+Reference: Hager, SIAM Review 31 (1989); on stability Yip, SIAM J. Sci. Stat. Comput. 7 (1986).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import alike, conj, numpy_dtype, unit_columns
+from ldiv.core.rule import Array, Tree, frontend_of, insist, leaves, namespace
+from ldiv.core.structure import Structure
+from ldiv.engines.direct import lapack
+from ldiv.engines.direct.composed import logabsdet_part, solve_part
+from ldiv.engines.singularity_check import direction
+from ldiv.engines.solver import Factor, choose, is_iterative
+from ldiv.errors import EngineError, SingularMatrixError
+from ldiv.structures.sum import Sum
+
+RANK = 25  # after LAPACK: where all is dense, a factorization of the sum costs no more and never cancels
+ON_HOST = False
+REMEMBERED = True
+
+REFINED = 16  # a backward error below this many eps needs no refinement
+
+ADVICE = "method='gmres' does not mind"
+
+
+def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
+    if (parts := _split(structure)) is None:
+        return "solves with the sum of two matrices, one of them a product of low rank"
+    try:
+        engine = choose(parts[0], dtype, device)
+    except EngineError as error:
+        return f"needs an engine for the matrix that is updated: {error}"
+    return "updates factorizations, and this one is solved by iterations" if is_iterative(engine) else None
+
+
+def _split(structure: Structure, p: Tree = (None, None)) -> Any:
+    """(A, its low-rank update, the parameters of each), None where there is no such update."""
+    n = structure.shape[0]
+    if not isinstance(structure, Sum) or len(structure.parts) != 2:
+        return None
+    (one, two), (p_one, p_two) = structure.parts, p
+    if 0 < getattr(two, "rank", n) < n:
+        return one, two, p_one, p_two
+    return (two, one, p_two, p_one) if 0 < getattr(one, "rank", n) < n else None
+
+
+def analyze(structure: Structure) -> None:
+    """What is updated has its own symbolic work."""
+
+
+def factor(symbolic: None, structure: Any, p: Tree, assume_a: str) -> Factor:
+    return Woodbury(structure, p)
+
+
+class Woodbury(Factor):
+    """W, the factored capacitance, and what is needed to make Z and to check answers."""
+
+    def __init__(self, structure: Structure, p: Tree) -> None:
+        self._sum, self._p = structure, p
+        self._a, update, self._pa, low = _split(structure, p)
+        (u, pu), (vh, pvh) = update.halves(low)
+        self._sides = {"N": (u, pu), "H": (vh.H, pvh)}
+        first, dtype = leaves(p)[0], np.result_type(*map(numpy_dtype, leaves(p)))
+        self._dtype, self._eps = getattr(namespace(first), dtype.name), float(np.finfo(dtype).eps)
+        z = namespace(first).asarray(direction(structure.shape[0]).copy(), **alike(first))
+        self._size = _norm(structure.matmul(p, self._cast(z)))
+        self._made: dict[str, Array] = {}
+        w = self._columns("N")
+        c = vh.matmul(pvh, w)
+        c = c + unit_columns(c, c.shape[-1], range(c.shape[-1]))
+        self._c = lapack.nonsingular(c, lapack.lu(c))
+        self.nbytes = 2 * w.nbytes + self._c.nbytes + sum(leaf.nbytes for leaf in leaves(p))
+
+    def _cast(self, x: Array) -> Array:
+        return namespace(x).astype(x, self._dtype)
+
+    def _columns(self, op: str) -> Array:
+        """W = A^-1 U or Z = A^-H V."""
+        if op not in self._made:
+            u, p = self._sides[op]
+            one = unit_columns(leaves(p)[0], u.shape[1], range(u.shape[1]))
+            self._made[op] = self._solve_a(u.matmul(p, self._cast(one)), op)
+        return self._made[op]
+
+    def _solve_a(self, b: Array, op: str) -> Array:
+        try:
+            return solve_part(self._a.view(op), self._pa, b)
+        except SingularMatrixError as error:
+            raise SingularMatrixError("Woodbury", f"a singular matrix that is updated, even if the sum is not ({ADVICE})") from error
+
+    def solve(self, b: Array, op: str) -> Array:
+        if op == "T":
+            return conj(self.solve(conj(b), "H"))
+        b, view = self._cast(b), self._sum.view(op)
+
+        def checked(x: Array, before: Array) -> tuple[Array, ...]:
+            r = b - view.matmul(self._p, x)
+            return x, r, self._backward_error(r, x, b), before
+
+        def going(state: tuple[Array, ...]) -> Array:
+            _, _, error, before = state
+            return (error > REFINED * self._eps) & (error < before / 2)
+
+        def refined(state: tuple[Array, ...]) -> tuple[Array, ...]:
+            x, r, error, _ = state
+            return checked(x + self._updated(r, op), error)
+
+        state = checked(self._updated(b, op), namespace(b).asarray(np.inf, **alike(self._size)))
+        x, _, error, _ = frontend_of(b).loop(going, refined, state)
+        insist(error <= self._eps ** (2 / 3), _cancelled, error)
+        return x
+
+    def _updated(self, b: Array, op: str) -> Array:
+        y = self._solve_a(b, op)
+        side, p = self._sides["H" if op == "N" else "N"]
+        return y - namespace(y).matmul(self._columns(op), self._c.solve(side.H.matmul(p, y), op))
+
+    def _backward_error(self, r: Array, x: Array, b: Array) -> Array:
+        """|b - S x| / (|S| |x| + |b|), the worst of the columns, |S| estimated by its product with a random vector."""
+        xp, tiny = namespace(x), np.finfo(np.float32).tiny
+        return xp.max(_norm(r) / (self._size * _norm(x) + _norm(b) + tiny))
+
+    def logabsdet(self) -> Array:
+        return logabsdet_part(self._a, self._pa) + self._c.logabsdet()
+
+
+def _norm(x: Array) -> Array:
+    """Of every column."""
+    return namespace(x).linalg.vector_norm(x, axis=-2, keepdims=True)
+
+
+def _cancelled(error: Any) -> SingularMatrixError:
+    why = f"is the matrix that is updated closer to singular than the sum? {ADVICE}"
+    return SingularMatrixError("Woodbury", f"a backward error of {error:.1e} that refinement does not reduce ({why})")

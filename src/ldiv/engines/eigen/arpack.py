@@ -1,0 +1,220 @@
+"""Lanczos with implicit restarts, by SciPy's ARPACK: on F = (A - sigma B)^-1 through our own factors, or on B^-1 A.
+
+A few pairs more than were asked for, the guards, show whether the choice cuts through a cluster, and serve the derivative.
+Reference: Lehoucq, Sorensen and Yang, ARPACK Users' Guide (1998).
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from scipy.sparse import linalg
+
+from ldiv.core.arrays import alike, batch_of, broadcast, conj, numpy_dtype
+from ldiv.core.finite import require_finite
+from ldiv.core.rule import Array, Tree, asnumpy, leaves, namespace, on_host, rebuild, traced
+from ldiv.engines.eigen import shift_invert
+from ldiv.engines.eigen_task import Task
+from ldiv.engines.matrix_product import Product, assembled, require_hermitian
+from ldiv.engines.scaling import balance, balanced_product, magnitude
+from ldiv.engines.singularity_check import direction
+from ldiv.engines.solve_log import note
+from ldiv.errors import ConvergenceError, EngineError, NotPositiveDefiniteError, got
+
+SIGNATURE = inspect.signature(linalg.eigsh).parameters
+COINCIDE = 1e3  # doubts between eigenvalues that are looked at as one
+ORTHONORMAL = 1e-3  # how far from 1 a vector may be in the metric
+RANK = 20
+ON_HOST = True
+
+
+def supports(task: Task, dtype: Any, device: str) -> str | None:
+    if task.which == "index":
+        return "finds pairs at an end of the spectrum or near sigma, not by index"
+    if task.constraints:
+        return "knows no constraints"
+    if dtype.kind == "c" and task.which == "BE":
+        return "has no which='BE' for complex matrices: take 'LA' and 'SA' one after the other"
+    if task.k + 1 >= task.n:
+        return f"finds fewer than n - 1 = {task.n - 1} pairs"
+    if task.sigma is None and not (task.standard or shift_invert.factors(task.B, task.B)):
+        return "needs a factor of M, whose entries are not at hand: use lobpcg"
+    if task.sigma is not None and not shift_invert.factors(task.A, task.B):
+        return "needs a factor of A - sigma M, whose entries are not at hand: leave sigma out, or use lobpcg"
+    return None
+
+
+def others(task: Task) -> int:
+    return max(min(max(task.guard, 1), task.n - 2 - task.k), 0)
+
+
+def pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Array, Array, Array]:
+    """One problem of the batch after the other, on the host."""
+    like = (task.A.core, task.B.core, task.aids_core)
+    flat, cores = leaves((pA, pB, aids)), leaves(like)
+    batch = broadcast(*(batch_of(x, c) for x, c in zip(flat, cores, strict=True)))
+    m, dtype = task.k + others(task), np.result_type(*{numpy_dtype(x) for x in leaves((pA, pB))})
+    real = np.finfo(dtype).dtype
+    specs = (((*batch, m), real), ((*batch, task.n, m), dtype), ((*batch, m), real))
+    if not task.A.on_host or not task.B.on_host:
+        return _through_products(task, flat, like, batch)
+    return on_host(partial(_each, task, like, batch, specs), specs, *flat)
+
+
+def _each(task: Task, like: Any, batch: tuple[int, ...], specs: Any, *flat: Any) -> tuple[Any, ...]:
+    if not batch:
+        return _pairs(task, *rebuild(like, flat))
+    out = tuple(np.empty(*spec) for spec in specs)
+    flat = tuple(np.broadcast_to(x, (*batch, *x.shape[x.ndim - c :])) for x, c in zip(flat, leaves(like), strict=True))
+    for i in np.ndindex(*batch):
+        for y, one in zip(out, _pairs(task, *rebuild(like, [np.ascontiguousarray(x[i]) for x in flat])), strict=True):
+            y[i] = one
+    return out
+
+
+def _through_products(task: Task, flat: list[Array], like: Any, batch: tuple[int, ...]) -> tuple[Array, Array, Array]:
+    """An operator is called in its own framework, a product at a time."""
+    if any(map(traced, flat)) or batch:
+        kind = "a trace (jit)" if any(map(traced, flat)) else f"a batch {batch}"
+        raise EngineError(f"arpack calls an operator with numbers, one problem at a time, and got {kind}: use ldiv.lobpcg.")
+    xp = namespace(flat[0])
+    found = _pairs(task, *rebuild(like, flat))
+    return tuple(xp.asarray(y, **(alike(flat[0]) | {"dtype": getattr(xp, y.dtype.name)})) for y in found)
+
+
+def _pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Any, Any, Any]:
+    for name, structure, p in (("A", task.A, pA), ("M", task.B, pB)):
+        require_finite(name, *leaves(structure.read(p)))
+    dtype = np.result_type(*{numpy_dtype(x) for x in leaves((pA, pB))})
+    A, B = (_on_numpy(assembled(s, p), leaves(pA)[0]) for s, p in ((task.A, pA), (task.B, pB)))
+    for structure, product in ((task.A, A), (task.B, B)):
+        require_hermitian(structure, product, np.empty(0, dtype))
+    z = direction(task.n).astype(dtype)
+    (A, t), (B, s) = balanced_product(A, z, (-2, -1)), (B, np.ones((1, 1), A(z).real.dtype)) if task.standard else balanced_product(B, z, (-2, -1))
+    task, solve = _balanced(task, _solve(task, pA, pB), t, s)
+    m = task.k + others(task)
+    start = asnumpy(aids[1])[:, 0] if task.start else direction(task.n)[:, 0].astype(dtype)
+    if not (np.isfinite(start).all() and start.any()):
+        raise ValueError(got("v0", "a vector of finite numbers that is not zero", "one that is", "Leave it out: a start is chosen."))
+    lanczos = Lanczos(task, A, B, solve, dtype)
+    u = balance(magnitude(start, axis=0))
+    lam, x = lanczos.pairs(m, start * u * u)
+    while lanczos.may_miss(lam, x) and (more := lanczos.one_more(lam, x)) is not None:
+        lam, x = more
+    order = task.order(lam)
+    lam, x = lam[order], x[:, order]
+    r = A(x) - B(x) * lam
+    size, doubt = np.linalg.norm(x, axis=0), np.linalg.norm(r, axis=0)
+    allowed = max(np.finfo(dtype).eps ** 0.5, 10 * task.tol) * (np.linalg.norm(A(z)) / np.linalg.norm(z) * size + np.linalg.norm(A(x), axis=0))
+    if not (np.abs(np.einsum("ij,ij->j", conj(x), B(x)) - 1) < ORTHONORMAL).all():
+        raise NotPositiveDefiniteError("arpack", "x^H M x <= 0 for a vector x")
+    if not (doubt <= allowed).all():
+        worst = int(np.argmax(doubt / allowed))
+        raise ConvergenceError("arpack", 1, float(doubt[worst]), float(allowed[worst]), f"eigenpair {worst} is none of the matrix")
+    lam, doubt = (y / t[0] * s[0] / t[0] * s[0] for y in (lam, doubt * size + np.finfo(dtype).eps * np.abs(lam)))
+    return lam, x * s, doubt
+
+
+def _balanced(task: Task, solve: Product, t: Any, s: Any) -> tuple[Task, Product]:
+    """sigma, and the inverse, of t^2 A x = (lam t^2 / s^2) s^2 B x: ARPACK takes eigenvalues below eps^(2/3) for zero."""
+    sigma, u = (None, s) if task.sigma is None else (float(task.sigma * t[0, 0] / s[0, 0] * t[0, 0] / s[0, 0]), t)
+    return replace(task, sigma=sigma), lambda x: solve(x / u) / u
+
+
+def _on_numpy(product: Any, like: Array) -> Any:
+    if type(like) is np.ndarray:
+        return product
+    xp = namespace(like)
+
+    def call(x: Any) -> Any:
+        return asnumpy(product(xp.asarray(np.ascontiguousarray(x), **(alike(like) | {"dtype": getattr(xp, x.dtype.name)}))))
+
+    return call
+
+
+def _solve(task: Task, pA: Tree, pB: Tree) -> Product:
+    """(A - sigma B)^-1, or B^-1."""
+    if task.sigma is not None:
+        return shift_invert.shift_inverse(task.A, task.B, pA, pB, task.sigma)
+    return shift_invert.inverse(task.B, rebuild(task.B.core, [asnumpy(leaf) for leaf in leaves(pB)]))
+
+
+@dataclass(frozen=True, eq=False)
+class Lanczos:
+    """ARPACK on one problem: products with A and B, and `solve` with A - sigma B, or with B."""
+
+    task: Task
+    A: Product
+    B: Product
+    solve: Product
+    dtype: Any
+
+    def pairs(self, m: int, start: Any) -> tuple[Any, Any]:
+        """m pairs, B-orthonormal."""
+        lam, x = self._run(m, start, self.task.which, self.A, self.solve, self.task.tol)
+        return self._ritz(x) if self.dtype.kind == "c" else (lam, x)  # complex matrices ARPACK takes for general ones
+
+    def _run(self, m: int, start: Any, which: str, A: Product, solve: Product, tol: float) -> tuple[Any, Any]:
+        task, options = self.task, {"rng": 0} if "rng" in SIGNATURE else {}
+        metric: dict[str, Any] = {} if task.standard else {"M": self._operator(self.B)}
+        if task.sigma is not None:
+            metric |= {"sigma": task.sigma, "OPinv": self._operator(solve)}
+        elif not task.standard:
+            metric["Minv"] = self._operator(solve)
+        ncv = None if task.ncv is None else min(max(task.ncv, m + 2), task.n)
+        try:
+            found = linalg.eigsh(self._operator(A), m, which=which, v0=start, ncv=ncv, maxiter=task.maxiter, tol=tol, **metric, **options)
+        except linalg.ArpackNoConvergence as error:
+            done = error.eigenvalues.shape[0]
+            raise ConvergenceError("arpack", task.maxiter or 10 * task.n, None, tol, f"{done} of {m} eigenpairs") from None
+        note("arpack")
+        return found  # type: ignore[no-any-return]
+
+    def _operator(self, product: Product) -> linalg.LinearOperator:
+        n = self.task.n
+        return linalg.LinearOperator((n, n), lambda x: product(x.reshape(n, -1)).reshape(x.shape), dtype=self.dtype)
+
+    def _ritz(self, x: Any) -> tuple[Any, Any]:
+        """The pairs on the span of x of what was iterated with, A or the inverse."""
+        x = np.linalg.qr(x)[0]
+        Bx = self.B(x)
+        g, h = conj(x).T @ Bx, conj(x).T @ (self.A(x) if self.task.sigma is None else self.B(self.solve(Bx)))
+        try:
+            nu, y = scipy.linalg.eigh((h + conj(h).T) / 2, (g + conj(g).T) / 2)
+        except np.linalg.LinAlgError:
+            raise NotPositiveDefiniteError("arpack", "x^H M x <= 0 for a vector x") from None
+        return nu if self.task.sigma is None else self.task.sigma + 1 / nu, x @ y
+
+    # -- one starting vector has one component in a repeated eigenvalue: its copies come by rounding, and not always all of them --------
+
+    def may_miss(self, lam: Any, x: Any) -> bool:
+        """Do some of the pairs coincide?"""
+        if self.task.which not in ("LM", "LA", "SA") or len(lam) + 2 >= self.task.n:
+            return False
+        doubt = np.linalg.norm(self.A(x) - self.B(x) * lam, axis=0) * np.linalg.norm(x, axis=0) + np.finfo(self.dtype).eps * np.abs(lam)
+        order = np.argsort(lam)
+        return bool((np.diff(lam[order]) <= COINCIDE * (doubt[order][1:] + doubt[order][:-1])).any())
+
+    def one_more(self, lam: Any, x: Any) -> tuple[Any, Any] | None:
+        """The pairs with one that was missed in place of the least wanted; None if the best of what is left is not better."""
+        task, Bx = self.task, self.B(x)
+        start = np.random.default_rng(len(lam)).standard_normal((task.n, 1)).astype(self.dtype)
+        start = (start - x @ (conj(Bx).T @ start))[:, 0]
+        if task.sigma is not None:
+            nu = 1 / (lam - task.sigma)
+            found = self._run(1, start, task.which, self.A, lambda y: self.solve(y) - x @ (nu[:, None] * (conj(x).T @ y)), task.tol)
+        else:
+            away = 0.0 if task.which == "LM" else self._other_end(start)
+            moved = (lam - away)[:, None]
+            found = self._run(1, start, task.which, lambda y: self.A(y) - Bx @ (moved * (conj(Bx).T @ y)), self.solve, task.tol)
+        every = np.append(lam, found[0])
+        best = replace(task, k=len(lam)).order(every)[: len(lam)]
+        return (every[best], np.hstack([x, found[1]])[:, best]) if len(lam) in best else None
+
+    def _other_end(self, start: Any) -> float:
+        return float(self._run(1, start, "SA" if self.task.which == "LA" else "LA", self.A, self.solve, 0.1)[0][0])

@@ -1,0 +1,176 @@
+"""w_i = S_i r_i, the reduced resolvent: (A - theta_i B) w_i = (I - B X X^H) r_i, X^H B w_i = 0, for X^H B X = I, A X = B X Lam.
+
+Further pairs that are known, the guards G, answer their part in closed form, w = G (G^H r) / (gam - theta), and are deflated too.
+What is left is done by the factor of the forward shift-invert, F = (A - sigma B)^-1, in
+    (I - delta_i F B) w_i = F r_i,    delta_i = theta_i - sigma,
+one Krylov space for all i; or without a factor by MINRES, preconditioned by M. Never the full eigenbasis of what is large.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import alike, batch_of, broadcast, conj, fold, numpy_dtype, transpose, unfold
+from ldiv.core.rule import Array, Tree, asnumpy, host, leaves, namespace, on_host, rebuild, uncounted
+from ldiv.core.structure import matmul
+from ldiv.engines import krylov
+from ldiv.engines import solver as solvers
+from ldiv.engines.eigen import shift_invert, shifted_krylov
+from ldiv.engines.eigen_task import Task, choose
+from ldiv.engines.matrix_product import Product, assembled
+from ldiv.engines.options import Options
+from ldiv.engines.scaling import balance, magnitude
+from ldiv.errors import ConvergenceError
+
+ROUNDS = 4
+NOISE = 100  # times eps, of what a right-hand side was: what is left of it when all was deflated
+ACCURATE = 2 / 3  # of the digits, asked of what is left of a system
+ENOUGH = 100  # times that, where what was asked of the preconditioned system is looked for in the system itself
+
+
+def reduced(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, X: Array, known: tuple[Array, Array, Array]) -> Array:
+    """S_i r_i for theta (*batch, k), r (*batch, n, k); the columns of X span what is deflated. known: gam, G and their doubts."""
+    pB, xp, (gam, G, doubt) = params[1], namespace(r), known
+    noise = NOISE * float(np.finfo(numpy_dtype(r)).eps) * krylov.norm(r)
+    r = r - matmul(task.B, pB, xp.matmul(X, _dot(X, r)))
+    gap = gam[..., :, None] - theta[..., None, :]
+    same = xp.abs(gap) <= doubt
+    part = _dot(G, r)
+    w = xp.matmul(G, xp.where(same, 0, part / xp.where(same, 1, gap)))
+    if X.shape[-1] + G.shape[-1] + task.constraints == task.n:
+        return w
+    r = r - matmul(task.B, pB, xp.matmul(G, part))
+    r = xp.where(krylov.norm(r) <= noise, xp.zeros_like(r), r)  # what was in the span of X and G leaves nothing but rounding
+    return w + _rest(task, params, theta, r, xp.concat([_wide(X, G), _wide(G, X)], axis=-1))
+
+
+def _wide(x: Array, like: Array) -> Array:
+    return namespace(x).broadcast_to(x, (*broadcast(batch_of(x, 2), batch_of(like, 2)), *x.shape[-2:]))
+
+
+def _dot(x: Array, y: Array) -> Array:
+    """x^H y."""
+    return namespace(x).matmul(conj(transpose(x)), y)
+
+
+def _rest(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array) -> Array:
+    """Systems deflated by all of V, for r that V is orthogonal to."""
+    batch = broadcast(*(batch_of(x, c) for x, c in zip(leaves(params[:2]), leaves((task.A.core, task.B.core)), strict=True)), batch_of(V, 2))
+    if not batch:  # one matrix: a batch of right-hand sides is a wider block
+        wide = batch_of(r, 2)
+        count = int(np.prod(wide, dtype=int))
+        theta = namespace(r).reshape(namespace(r).broadcast_to(theta, (*wide, theta.shape[-1])), (count * theta.shape[-1],))
+        return unfold(_one(task, params, theta, fold(r), V), wide, r.shape[-1])
+    return _each(task, params, theta, r, V)
+
+
+def _one(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array) -> Array:
+    on_engine = choose(task, *params[:2])
+    if not on_engine.ON_HOST or not task.A.on_host:
+        return _by_minres(task, params, theta, r, V)
+    dtype = np.result_type(*{numpy_dtype(x) for x in (*leaves(params[:2]), r)})
+    like = (task.core, 1, 2, 2)
+    return on_host(partial(_on_host, task, like), ((tuple(r.shape), dtype),), *leaves((params, theta, r, V)))[0]
+
+
+def _each(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array) -> Array:
+    """One problem of the batch after the other."""
+    like = (task.core, 1, 2, 2)
+    flat, cores = leaves((params, theta, r, V)), leaves(like)
+    batch = broadcast(*(batch_of(x, c) for x, c in zip(flat, cores, strict=True)))
+    xp = namespace(r)
+    flat = [xp.broadcast_to(x, (*batch, *x.shape[x.ndim - c :])) for x, c in zip(flat, cores, strict=True)]
+    if 0 in batch:
+        return xp.zeros((*batch, *r.shape[-2:]), **alike(r))
+    done = [_one(task, *rebuild(like, [x[i] for x in flat])) for i in np.ndindex(*batch)]
+    return xp.reshape(xp.stack(done), (*batch, *r.shape[-2:]))
+
+
+def _on_host(task: Task, like: Any, *flat: Any) -> tuple[Any]:
+    params, theta, r, V = rebuild(like, flat)
+    if task.sigma is None:
+        return (_by_minres(task, params, theta, r, V),)
+    return (_by_factor(task, params, theta, r, V),)
+
+
+# -- with the factor of the forward ------------------------------------------------------------------------------------------------
+
+
+def _by_factor(task: Task, params: tuple[Tree, ...], theta: Any, r: Any, V: Any) -> Any:
+    pA, pB, _ = params
+    A, B = assembled(task.A, pA), assembled(task.B, pB)
+    F = shift_invert.shift_inverse(task.A, task.B, pA, pB, task.sigma)  # type: ignore[arg-type]
+    VB = conj(B(V)).T
+
+    def inside(w: Any) -> Any:
+        return w - V @ (VB @ w)
+
+    eps, t = float(np.finfo(r.dtype).eps), balance(magnitude(r, axis=0))
+    r = r * t * t
+    w, left, size = np.zeros_like(r), r, np.linalg.norm(r, axis=0)
+    reached = np.zeros(len(theta))
+    for _ in range(ROUNDS):
+        w = w + shifted_krylov.solve(lambda x: inside(F(B(x))), B, theta - task.sigma, inside(F(left)), eps**ACCURATE)
+        Aw, Bw = A(w), B(w) * theta
+        left = r - Aw + Bw
+        left = left - VB.conj().T @ (V.conj().T @ left)
+        whole = size + np.linalg.norm(Aw, axis=0) + np.linalg.norm(Bw, axis=0)
+        reached = np.linalg.norm(left, axis=0) / np.where(whole == 0, 1, whole)
+        if (reached <= ENOUGH * eps**ACCURATE).all():
+            break
+    else:
+        raise ConvergenceError("the adjoint of eigenpairs", ROUNDS, float(reached.max()), ENOUGH * eps**ACCURATE)
+    if task.watch is not None:
+        task.watch(reached)
+    return w / t / t
+
+
+# -- without a factor ------------------------------------------------------------------------------------------------------------------
+
+
+def _by_minres(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array) -> Array:
+    pA, pB, (pM, _, Y) = params
+    A, B, xp = assembled(task.A, pA), assembled(task.B, pB), namespace(r)
+    if task.constraints:
+        V = xp.concat([V, _orthonormal(B, xp.astype(Y, V.dtype))], axis=-1)
+    BV = B(V)
+    near = _preconditioner(task, pB, pM)
+
+    def out(x: Array) -> Array:
+        return x - xp.matmul(BV, _dot(V, x))
+
+    def inside(x: Array) -> Array:
+        return x - xp.matmul(V, _dot(BV, x))
+
+    def shifted_product(w: Array) -> Array:
+        return out(A(w) - B(w) * theta)
+
+    options = Options(rtol=float(np.finfo(numpy_dtype(r)).eps ** ACCURATE))
+    b = out(r)
+    w = inside(krylov.run(solvers.engines()["minres"], shifted_product, lambda x: inside(near(out(x))), b, options))
+    if task.watch is not None:
+        task.watch(krylov.norm(b - shifted_product(w)) / xp.where(krylov.norm(b) == 0, 1, krylov.norm(b)))
+    return w
+
+
+def _orthonormal(B: Product, Y: Array) -> Array:
+    """Y (Y^H B Y)^(-1/2)."""
+    xp = namespace(Y)
+    size, z = xp.linalg.eigh(_dot(Y, B(Y)))
+    independent = size > float(np.finfo(numpy_dtype(Y)).eps) ** 0.75 * size[-1]
+    basis: Array = xp.matmul(Y, z * xp.where(independent, 1 / xp.sqrt(xp.where(independent, size, 1)), 0))
+    return basis
+
+
+def _preconditioner(task: Task, pB: Tree, pM: Tree) -> Any:
+    """M of the user's, else B^-1 where it can be had, else nothing."""
+    if task.M is not None:
+        product = uncounted(assembled(task.M, pM))
+        return lambda x: namespace(x).astype(product(x), x.dtype, copy=False)
+    if task.standard or not shift_invert.factors(task.B, task.B) or not all(map(host, leaves(pB))):
+        return krylov.identity
+    F = shift_invert.inverse(task.B, rebuild(task.B.core, [asnumpy(x) for x in leaves(pB)]))
+    return lambda x: on_host(lambda y: (F(y),), ((tuple(x.shape), numpy_dtype(x)),), x)[0]

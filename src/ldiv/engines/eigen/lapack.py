@@ -1,0 +1,98 @@
+"""Dense: A = X Lam X^-1 whole, by the array's own namespace; with B = L L^H, the standard problem of L^-1 A L^-H and X = L^-H Y.
+
+All n pairs are at hand, so that the deflated systems of the derivative are solved in closed form.
+Reference: Golub and Van Loan, sections 8.3 and 8.7.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import alike, conj, numpy_dtype, transpose
+from ldiv.core.finite import require_finite
+from ldiv.core.rule import Array, Tree, frontend_of, insist, leaves, namespace
+from ldiv.core.structure import Structure, matmul
+from ldiv.engines.eigen_task import Task
+from ldiv.engines.scaling import balance, magnitude
+from ldiv.errors import NotPositiveDefiniteError
+from ldiv.structures.dense import Dense
+from ldiv.structures.symmetric import Symmetric, largest, refuse_asymmetry
+
+RANK = 10
+ON_HOST = False
+LARGEST = 200  # sparse matrices and operators up to this size are small enough to be written out
+DENSE = 1500  # so are dense ones, up to this, when a few pairs of many are asked for
+
+
+def supports(task: Task, dtype: Any, device: str) -> str | None:
+    most = DENSE if _is_dense(task.A) and (task.standard or _is_dense(task.B)) else LARGEST
+    few = task.k + task.guard < task.n // 4
+    if task.method == "lapack" or task.n <= LARGEST or (most == DENSE and (task.n <= DENSE or not few)):
+        return None
+    return f"finds all pairs of a dense matrix; {task.n} is too large for a few of them"
+
+
+def _is_dense(structure: Structure) -> bool:
+    base = structure.unview()[0]
+    return isinstance(base.base if isinstance(base, Symmetric) else base, Dense)
+
+
+def others(task: Task) -> int:
+    return task.n - task.k
+
+
+def pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Array, Array, Array]:
+    like = leaves(pA)[0]
+    a = hermitian("A", task.A, pA, like)
+    b = None if task.standard else hermitian("M", task.B, pB, like)
+    # t^2 A x = (lam t^2 / s^2) s^2 B x, with matrices whose entries are near 1
+    t = balance(magnitude(a, axis=(-2, -1)))
+    s = t / t if b is None else balance(magnitude(b, axis=(-2, -1)))
+    a, b = a * t * t, None if b is None else b * s * s
+    lam, x = _standard(a) if b is None else _generalized(a, b)
+    xp, t, q = namespace(a), t[..., 0], s[..., 0]
+    order = task.order(lam / t * q / t * q)
+    lam, x = xp.take_along_axis(lam, order, axis=-1), xp.take_along_axis(x, order[..., None, :], axis=-1)
+    lam, doubt = (y / t * q / t * q for y in (lam, _doubt(task, a, b, lam, x)))
+    return lam, x * s, doubt
+
+
+def hermitian(name: str, structure: Structure, p: Tree, like: Array) -> Array:
+    """S(p) as a dense array, which must be Hermitian up to rounding."""
+    require_finite(name, *leaves(structure.read(p)))
+    xp = namespace(like)
+    given = structure.base if isinstance(structure, Symmetric) else structure  # the part itself is always Hermitian
+    if _is_dense(structure):
+        a = given.todense(p)
+    else:  # small: by its columns
+        a = matmul(given, p, xp.eye(given.shape[0], **alike(like)))
+    part = a / 2 + conj(transpose(a)) / 2
+    refuse_asymmetry(2 * largest(a - part), largest(a), numpy_dtype(a), "H")
+    return part
+
+
+def _standard(a: Array) -> tuple[Array, Array]:
+    result: tuple[Array, Array] = namespace(a).linalg.eigh(a)
+    return result
+
+
+def _generalized(a: Array, b: Array) -> tuple[Array, Array]:
+    frontend = frontend_of(a, b)
+    l, ok = frontend.cholesky(b)
+    insist(ok, lambda: NotPositiveDefiniteError("LAPACK", "that M of A x = lambda M x is not"))
+    half = frontend.solve_triangular(l, a, True)
+    c = frontend.solve_triangular(l, conj(transpose(half)), True)
+    lam, y = _standard((c + conj(transpose(c))) / 2)
+    return lam, frontend.solve_triangular(conj(transpose(l)), y, False)
+
+
+def _doubt(task: Task, a: Array, b: Array | None, lam: Array, x: Array) -> Array:
+    """By the residuals of the wanted pairs; that of the others is not more than rounding of the largest."""
+    xp, k = namespace(a), task.k
+    y = x[..., :k]
+    r = xp.matmul(a, y) - (y if b is None else xp.matmul(b, y)) * lam[..., None, :k]
+    rounding = float(np.finfo(numpy_dtype(a)).eps) * xp.max(xp.abs(lam), axis=-1, keepdims=True)
+    wanted = xp.linalg.vector_norm(r, axis=-2) * xp.linalg.vector_norm(y, axis=-2)
+    return xp.concat([wanted, xp.zeros_like(lam[..., k:])], axis=-1) + rounding

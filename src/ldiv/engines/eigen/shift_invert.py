@@ -1,0 +1,114 @@
+"""(A - sigma B)^-1 on the host, by whatever engine factors it; its factor lives with the call, and so serves the derivative."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import conj, numpy_dtype
+from ldiv.core.errstate import errstate
+from ldiv.core.pattern import Pattern
+from ldiv.core.rule import Tree, leaves
+from ldiv.core.structure import Structure
+from ldiv.engines import solver
+from ldiv.engines.matrix_product import Product
+from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
+from ldiv.structures.composed import entries, entry_values, joined
+from ldiv.structures.dense import Dense
+from ldiv.structures.diagonal import Diagonal
+from ldiv.structures.identity import Identity
+from ldiv.structures.sparse import Sparse
+from ldiv.structures.symmetric import Symmetric
+
+
+def shift_inverse(A: Structure, B: Structure, pA: Tree, pB: Tree, sigma: float) -> Product:
+    """Y -> (A - sigma B)^-1 Y."""
+    structure, p = (A, pA) if sigma == 0 else _shifted(A, B, pA, pB, sigma)
+    try:
+        with errstate(singular="raise"):
+            return _by_trial(structure, p) or _by_factor(structure, p, "gen")
+    except SingularMatrixError as error:
+        raise SingularMatrixError("A - sigma M", f"that sigma = {sigma:g} is an eigenvalue, or as good as one: move it a little") from error
+
+
+def inverse(B: Structure, pB: Tree) -> Product:
+    """Y -> B^-1 Y for a positive definite B."""
+    return (lambda y: y) if isinstance(B, Identity) else _by_factor(B, pB, "pos")
+
+
+def _by_factor(structure: Structure, p: Tree, told: str) -> Product:
+    """The solve with a factor that is proven to be regular; real factors solve real and imaginary parts."""
+    base, op = structure.plain.unview()
+    dtype = np.result_type(*map(numpy_dtype, leaves(p)))
+    factor = solver.factored(solver.chain(base, dtype, "cpu", told, "direct"), base, p, told)
+    factor.certify()
+
+    def solve(y: Any) -> Any:
+        if y.dtype.kind == "c" != dtype.kind:
+            return solve(y.real) + 1j * solve(y.imag)
+        block = y.reshape(len(y), -1)
+        x = factor.rough(block, op) if op != "C" else conj(factor.rough(conj(block), "N"))
+        return x.reshape(y.shape)
+
+    return solve
+
+
+_refuted: deque[int] = deque(maxlen=64)  # hashes of what was tried and is not definite; a wrong hit costs time, no digit
+
+
+def _by_trial(structure: Structure, p: Tree) -> Product | None:
+    """By Cholesky where the matrix is definite by structure, or where an engine gains from it and soon finds out that it is not."""
+    if structure.definite:
+        return _by_factor(structure, p, "pos")
+    if not hasattr(structure, "pattern") or not hasattr(_engine(structure, p), "BY_CHOLESKY"):
+        return None
+    slots = structure.slot_values(p)  # type: ignore[attr-defined]
+    at = structure.memo("on diagonal", lambda: np.flatnonzero(structure.pattern.indices == structure.pattern.columns))
+    if len(at) < structure.shape[0] or not (slots[at].real > 0).all() or (tried := hash((structure, slots.tobytes()))) in _refuted:
+        return None
+    try:
+        return _by_factor(structure, p, "pos")
+    except NotPositiveDefiniteError:
+        _refuted.append(tried)
+        return None
+
+
+def _engine(structure: Structure, p: Tree) -> ModuleType:
+    return solver.choose(structure, np.result_type(*map(numpy_dtype, leaves(p))), "cpu", "pos", "direct")
+
+
+def factors(A: Structure, B: Structure) -> bool:
+    """Have A and B entries, of which those of A - sigma B are made?"""
+    return all(_dense(s) or _has_entries(s) for s in (A, B))
+
+
+def _dense(structure: Structure) -> bool:
+    base = structure.unview()[0]
+    return isinstance(base.base if isinstance(base, Symmetric) else base, Dense | Identity)
+
+
+def _has_entries(structure: Structure) -> bool:
+    base = structure.unview()[0]
+    return isinstance(base, Identity | Diagonal) or hasattr(base, "pattern")
+
+
+def _shifted(A: Structure, B: Structure, pA: Tree, pB: Tree, sigma: float) -> tuple[Structure, Tree]:
+    """A - sigma B on one pattern, or as one dense array."""
+    dtype = np.finfo(leaves(pA)[0].dtype).dtype
+    if _dense(A) or (_dense(B) and not isinstance(B, Identity)):
+        b = np.eye(B.shape[0], dtype=dtype) if isinstance(B, Identity) else B.todense(pB)
+        return Symmetric(Dense(*A.shape)), A.todense(pA) - dtype.type(sigma) * b
+    structure: Symmetric = A.memo(("pencil", B), lambda: Symmetric(Sparse(_both(A, B))))
+    b = np.ones(B.shape[0], dtype) if isinstance(B, Identity) else entry_values(B, pB)
+    return structure, joined([entry_values(A, pA), dtype.type(-sigma) * b])
+
+
+def _both(A: Structure, B: Structure) -> Pattern:
+    """The entries of A, then those of B, which add up."""
+    diagonal = np.arange(B.shape[0])
+    places = entries(A), (diagonal, diagonal) if isinstance(B, Identity) else entries(B)
+    rows, cols = (np.concatenate(indices) for indices in zip(*places, strict=True))
+    return Pattern(rows, cols, A.shape)

@@ -1,0 +1,94 @@
+"""(I - delta_i T) w_i = f_i for many shifts delta_i, by one block Krylov space of T, which is self-adjoint in the inner product of B.
+
+V B-orthonormal, T V = V G + rest: w_i = V (I - delta_i G)^-1 V^H B f_i. The space of T does not see the shift, so that every
+column profits from all of it; G is diagonalized once for all of them. For indefinite I - delta T as well.
+Reference: Frommer and Glässner, SIAM J. Sci. Comput. 19 (1998); O'Leary, Linear Algebra Appl. 29 (1980).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from ldiv.core.arrays import conj
+from ldiv.engines.scaling import balance, magnitude
+
+Product = Callable[[Any], Any]
+EVEN = 1e-3  # shortest over longest direction of a block that needs no second orthogonalization
+BASIS = 400  # vectors that are held at most; then the caller starts again from the residual
+
+
+def solve(T: Product, B: Product, delta: Any, f: Any, rtol: float) -> Any:
+    """w (n, k), columns as far as |f_i - (I - delta_i T) w_i| <= rtol |f_i| in the norm of B, or as far as the basis led."""
+    (n, k), largest = f.shape, float(np.abs(delta).max(initial=0)) or 1.0
+    t, delta = balance(magnitude(f, axis=0)), delta / largest  # and T is multiplied by it
+    f = f * t * t
+    size = np.sqrt(np.maximum(np.einsum("ij,ij->j", conj(f), B(f)).real, 0))
+    scale, drop = np.where(size == 0, 1, size), rtol / 10
+    most = min(n, max(BASIS, 2 * k))
+    basis = np.empty((n, most + k), f.dtype, order="F")
+    f = f / scale
+    block, _ = _orthonormal(B, f, basis[:, :0], drop)
+    known, small, w = _dot(block, B(f)), np.zeros((0, 0), f.dtype), np.zeros((0, k), f.dtype)
+    while block.shape[1]:
+        done = len(small)
+        held = done + block.shape[1]
+        basis[:, done:held] = block
+        v = basis[:, :held]
+        u = T(block) * largest
+        h = _dot(v, B(u))
+        u -= v @ h
+        small = _grown(small, h)
+        theta, z = np.linalg.eigh(small)
+        w = z @ ((conj(z[: len(known)]).T @ known) / _away(1 - theta[:, None] * delta))
+        block, s = _orthonormal(B, u, v, drop)
+        left = np.linalg.norm(s @ w[done:], axis=0) * np.abs(delta)
+        if (left <= rtol).all() or held + block.shape[1] > most:
+            break
+    return (basis[:, : len(w)] @ w) * scale / t / t
+
+
+def _dot(x: Any, y: Any) -> Any:
+    """x^H y."""
+    return conj(x).T @ y
+
+
+def _grown(small: Any, h: Any) -> Any:
+    """The projected matrix with the columns h, and by symmetry their rows, added."""
+    m = len(small)
+    grown = np.empty((len(h), len(h)), np.result_type(small, h))
+    grown[:m, :m], grown[:, m:], grown[m:, :m] = small, h, conj(h[:m]).T
+    grown[m:, m:] = (h[m:] + conj(h[m:]).T) / 2
+    return grown
+
+
+def _away(x: Any) -> Any:
+    """A Ritz value that meets a shift on its way does not divide by zero."""
+    tiny = np.finfo(x.dtype).eps ** 2
+    return np.where(np.abs(x) < tiny, tiny, x)
+
+
+def _orthonormal(B: Product, u: Any, v: Any, drop: float) -> tuple[Any, Any]:
+    """q, B-orthonormal, and q^H B u, for a u that was made B-orthogonal to v once; directions no longer than `drop` are left out.
+
+    Twice is enough. Where lengths differ much, what is left of v in the short ones counts: they become unit vectors, and orthogonal again.
+    """
+    u = u - v @ _dot(v, B(u))
+    g = _dot(u, B(u))
+    lengths = np.sqrt(np.maximum(np.linalg.eigvalsh(g), 0))
+    if lengths[0] > EVEN * lengths[-1] and lengths[0] > drop:
+        l = np.linalg.cholesky(g)
+        return _by_inverse(u, l), conj(l).T
+    q, r, _ = scipy.linalg.qr(u, mode="economic", pivoting=True, check_finite=False)
+    q = q[:, np.abs(np.diag(r)) * np.sqrt(np.maximum(np.einsum("ij,ij->j", conj(q), B(q)).real, 0)) > drop]
+    q -= v @ _dot(v, B(q))
+    q = _by_inverse(q, np.linalg.cholesky(_dot(q, B(q))))
+    return q, _dot(q, B(u))
+
+
+def _by_inverse(u: Any, l: Any) -> Any:
+    """u L^-H."""
+    return u @ conj(np.linalg.solve(l, np.eye(len(l), dtype=l.dtype))).T

@@ -1,0 +1,122 @@
+"""What is asked of A X = B X Lam: which k pairs, how; and the engine that answers, chosen by asking each.
+
+An eigensolver is one file in `eigensolvers/`. It must define
+
+    RANK                              lower is asked first
+    ON_HOST                           does it want NumPy arrays, one problem at a time?
+    supports(task, dtype, device)     None, or the sentence why not, which is shown to the user
+    others(task)                      how many further pairs it returns, for the deflated systems of the derivative
+    pairs(task, pA, pB, aids)         (lam (*batch, k + others), X (*batch, n, k + others), doubt (*batch, k + others))
+
+the k wanted pairs first, ascending, then the others, ascending; X^H B X = I. `doubt`, |A x - lam B x| |x| and rounding, is how
+far an eigenvalue may be from lam.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import device_of, numpy_dtype
+from ldiv.core.rule import Array, Tree, leaves, namespace
+from ldiv.core.structure import Structure
+from ldiv.errors import EngineError
+from ldiv.structures.identity import Identity
+
+
+@dataclass(frozen=True)
+class Task:
+    """k pairs of A x = lam B x.
+
+    which: "LM", "SM", "LA", "SA", "BE" of lam, or of 1 / (lam - sigma) where there is a sigma; or "index", those from `first` on in
+    ascending order. M is the structure of a preconditioner; its parameters, a starting block and a block of constraints are `aids`.
+    """
+
+    A: Structure
+    B: Structure
+    k: int
+    which: str = "LM"
+    sigma: float | None = None
+    first: int = 0
+    guard: int = 2
+    method: str = "auto"
+    tol: float = 0.0
+    maxiter: int | None = None
+    ncv: int | None = None
+    on_degenerate: str = "raise"
+    M: Structure | None = None
+    start: bool = False
+    constraints: int = 0
+    positive: bool = False  # must all that is found be positive?
+    watch: Callable[[Any], None] | None = None
+
+    @property
+    def n(self) -> int:
+        return self.A.shape[0]
+
+    @property
+    def standard(self) -> bool:
+        """Is B the identity?"""
+        return isinstance(self.B, Identity)
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        """Of A, B and the aids."""
+        return self.A.core, self.B.core, self.aids_core
+
+    @property
+    def aids_core(self) -> tuple[Tree, ...]:
+        return (() if self.M is None else self.M.core, 2 if self.start else (), 2 if self.constraints else ())
+
+    def order(self, lam: Array) -> Array:
+        """The indices of lam (*batch, m), the m - k that are left over last, each part ascending in lam."""
+        xp, k = namespace(lam), self.k
+        if self.which == "index":
+            inside = xp.arange(lam.shape[-1])
+            wanted = (inside >= self.first) & (inside < self.first + k)
+            return xp.argsort(xp.where(wanted, 0, 1) * xp.ones_like(lam), axis=-1, stable=True)
+        up = xp.argsort(lam, axis=-1, stable=True)
+        lam = xp.take_along_axis(lam, up, axis=-1)
+        rank = xp.argsort(xp.argsort(self._preference(lam), axis=-1, stable=True), axis=-1, stable=True)
+        at = xp.argsort(xp.where(rank < k, 0.0, 1.0), axis=-1, stable=True)
+        return xp.take_along_axis(up, at, axis=-1)
+
+    def _preference(self, lam: Array) -> Array:
+        """Smaller is better; lam ascends."""
+        xp = namespace(lam)
+        nu = lam if self.sigma is None else 1 / xp.where(lam == self.sigma, np.finfo(numpy_dtype(lam)).tiny, lam - self.sigma)
+        if self.which == "BE":
+            up = xp.argsort(nu, axis=-1, stable=True)
+            rank = xp.argsort(up, axis=-1, stable=True)
+            low, high = rank, lam.shape[-1] - 1 - rank
+            return xp.where(low < high, 2 * low + 1, 2 * high)  # from both ends in turn, the high one first
+        keys: dict[str, Callable[[Array], Array]] = {"LM": lambda v: -xp.abs(v), "SM": xp.abs, "LA": lambda v: -v, "SA": lambda v: v}
+        return keys[self.which](nu)
+
+
+@lru_cache(maxsize=1)
+def engines() -> dict[str, ModuleType]:
+    """All eigensolvers by name, in the order in which they are asked."""
+    package = importlib.import_module("ldiv.engines.eigen")
+    found = [importlib.import_module(f"ldiv.engines.eigen.{m.name}") for m in pkgutil.iter_modules(package.__path__)]
+    return {m.__name__.rpartition(".")[2]: m for m in sorted(found, key=lambda m: m.RANK)}
+
+
+def choose(task: Task, *params: Tree) -> ModuleType:
+    """The first engine that supports the task, or the one that its method names."""
+    flat = leaves(params)
+    dtype, device = np.result_type(*map(numpy_dtype, flat)), device_of(flat[0])
+    asked = engines() if task.method == "auto" else {task.method: engines()[task.method]}
+    reasons = {name: engine.supports(task, dtype, device) for name, engine in asked.items()}
+    for name, engine in asked.items():
+        if reasons[name] is None:
+            return engine
+    answers = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+    raise EngineError(f"no engine finds {task.k} eigenpairs of a {type(task.A).__name__} matrix of {dtype}, method={task.method!r}. {answers}.")

@@ -1,0 +1,124 @@
+"""R A C with the largest entry of every row and column near 1, R and C diagonal, their entries powers of two (no rounding).
+
+    r_i <- r_i / sqrt(max_j |a_ij|),   c_j <- c_j / sqrt(max_i |a_ij|), both at once, until all maxima are within a ratio.
+A symmetric matrix stays symmetric. Many scalings have such maxima, and a bad one makes a regular matrix singular to working precision; one
+alone (but for a factor) has row and column sums of absolute values that are all alike. It costs more, and is for those who look again.
+Reference: Ruiz, RAL-TR-2001-034; Sinkhorn, Knopp, Pacific J. Math. 21 (1967).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse import _sparsetools
+
+from ldiv.core.pattern import Pattern
+
+Values = np.ndarray[Any, Any]
+Scales = tuple[Values, Values] | None
+Scaling = Callable[[Any, Values], tuple[Values, Scales]]
+BALANCED = 1 / 16  # rows and columns whose largest entries lie within this ratio are not scaled
+MODERATE = 2.0**40  # engines square entries, which must not overflow
+SCALINGS = 10  # at the most; each halves the spread of the exponents
+BALANCINGS = 20  # by sums
+
+
+class Layout:
+    """Where rows and columns begin among the slots of a pattern."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        numbered = sp.csc_array((np.arange(pattern.slots), pattern.indices, pattern.indptr), shape=pattern.shape).tocsr()
+        self.rows, self.cols = pattern.indices, pattern.columns
+        self.height = pattern.shape[0]
+        self.by_column = pattern.indptr, pattern.indices
+        self.by_row, self.row_starts, self.col_starts = numbered.data, numbered.indptr[:-1], pattern.indptr[:-1]
+        self.has_empty = bool((np.diff(numbered.indptr) == 0).any() or (np.diff(pattern.indptr) == 0).any())
+        on_diagonal = np.flatnonzero(self.rows == self.cols)
+        self.diagonal = on_diagonal if len(on_diagonal) == pattern.shape[0] else None
+        self._ones = np.ones((self.height, 1))
+
+    def largest(self, size: Values) -> Values:
+        """The largest entries of all rows, then of all columns."""
+        return self._combined(np.maximum, size)
+
+    def sums(self, size: Values) -> Values:
+        """The sums of all rows, then of all columns."""
+        return self._combined(np.add, size)
+
+    def _combined(self, by: np.ufunc, size: Values) -> Values:
+        return np.concatenate([by.reduceat(size[self.by_row], self.row_starts), by.reduceat(size, self.col_starts)])
+
+    def scaled(self, values: Values, r: Values, c: Values) -> Values:
+        """The values of R A C."""
+        scaled: Values = values * r[self.rows] * c[self.cols]  # r c itself may overflow
+        return scaled
+
+    def column_sums(self, size: Values) -> Values:
+        """The sums of all columns."""
+        return self.product(size, self._ones.astype(size.dtype, copy=False), transposed=True)[:, 0]
+
+    def product(self, values: Values, x: Values, transposed: bool) -> Values:
+        """A x or A^T x for x (n, k) of the dtype of the values: by the loops of scipy.sparse, whose matrices take longer to make than to multiply."""
+        n, k = x.shape
+        x, y = np.ascontiguousarray(x), np.zeros((n, k), x.dtype)
+        name = "csr_matvec" if transposed else "csc_matvec"  # compressed columns of A are compressed rows of A^T
+        if k == 1:
+            getattr(_sparsetools, name)(n, n, *self.by_column, values, x[:, 0], y[:, 0])
+        else:
+            getattr(_sparsetools, name + "s")(n, n, k, *self.by_column, values, x.reshape(-1), y.reshape(-1))
+        return y
+
+    def is_balanced_by_diagonal(self, size: Values) -> bool:
+        """Each row and column has its largest entry between that on the diagonal and the largest of all."""
+        return self.diagonal is not None and bool(are_alike(size[self.diagonal].min(), size.max()))
+
+
+class Scalable(Protocol):
+    """How the values of a square matrix are laid out."""
+
+    height: int
+
+    def is_balanced_by_diagonal(self, size: Values) -> bool: ...
+
+    def largest(self, size: Values) -> Values: ...
+
+    def scaled(self, values: Values, r: Values, c: Values) -> Values: ...
+
+
+def equilibrated(layout: Scalable, values: Values) -> tuple[Values, Scales]:
+    """(values of R A C, (r, c)), or (values, None) where nothing needs scaling; a zero row stays zero."""
+    scaled, size = values, np.abs(values)
+    if layout.is_balanced_by_diagonal(size):
+        return values, None
+    scales = np.ones(2 * layout.height, size.dtype)
+    for _ in range(SCALINGS):
+        largest = layout.largest(size)
+        if not largest.min() > 0 or are_alike(largest.min(), largest.max()):
+            break
+        scales = scales * np.exp2(np.round(-0.5 * np.log2(largest))).astype(size.dtype)
+        scaled = layout.scaled(values, scales[: layout.height], scales[layout.height :])
+        size = np.abs(scaled)
+    return (values, None) if scaled is values else (scaled, (scales[: layout.height], scales[layout.height :]))
+
+
+def equilibrated_by_sums(layout: Layout, values: Values) -> tuple[Values, Scales]:
+    """As `equilibrated`, and the absolute sums of all rows and columns near 1, first of the ones, then of the others; symmetry is lost."""
+    values, scales = equilibrated(layout, values)
+    size, n = np.abs(values), layout.height
+    if not layout.largest(size).min() > 0:
+        return values, scales
+    further = np.ones(2 * n, size.dtype)
+    for _ in range(BALANCINGS):
+        for half in (slice(n), slice(n, None)):
+            further[half] /= layout.sums(layout.scaled(size, further[:n], further[n:]))[half]
+    u, v = np.split(np.exp2(np.round(np.log2(further))), 2)
+    r, c = scales or (1, 1)
+    return layout.scaled(values, u, v), (r * u, c * v)
+
+
+def are_alike(smallest: Any, largest: Any) -> Any:
+    """Is there no need to scale rows and columns with these largest entries?"""
+    return (smallest >= BALANCED * largest) & (largest > 0) & (largest >= 1 / MODERATE) & (largest <= MODERATE)

@@ -1,0 +1,42 @@
+"""Any square matrix, short recurrences: biconjugate gradients, each step smoothed by one of least residual.
+
+Cost of a step: 2 products with A, 2 with M, 8 vectors, and no growth; it may break down, and then starts again.
+Reference: van der Vorst, SIAM J. Sci. Stat. Comput. 13 (1992); preconditioned from the right.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ldiv.core.rule import Array, namespace
+from ldiv.core.structure import Structure
+from ldiv.engines.krylov import State, Task, dot, norm, quotient
+
+RANK = 91
+
+
+def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
+    return None
+
+
+def start(task: Task, x: Array, r: Array) -> State:
+    return x, norm(r), r, r, r, dot(r, r)
+
+
+def step(task: Task, state: State) -> State:
+    x, _, r, shadow, p, rho = state
+    p_hat = task.M(p)
+    v = task.A(p_hat)
+    alpha = quotient(rho, dot(shadow, v))
+    s = r - alpha * v
+    s_hat = task.M(s)
+    t = task.A(s_hat)
+    omega = quotient(dot(t, s), dot(t, t))
+    x = x + alpha * p_hat + omega * s_hat
+    r = s - omega * t
+    now = dot(shadow, r)
+    beta = quotient(now * alpha, rho * omega)
+    stuck = (now == 0) | (omega == 0) | (alpha == 0)  # the next step divides by these: a new shadow goes on from here
+    xp = namespace(x)
+    p = xp.where(stuck, r, r + beta * (p - omega * v))
+    return x, norm(r), r, xp.where(stuck, r, shadow), p, xp.where(stuck, dot(r, r), now)

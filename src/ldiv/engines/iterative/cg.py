@@ -1,0 +1,43 @@
+"""Hermitian positive definite: the x of x_0 + span(r, A r, A^2 r ...) whose error has the least energy; conjugate gradients.
+
+Cost of a step: 1 product with A, 1 with M, 5 vectors. Reference: Hestenes and Stiefel, J. Res. NBS 49 (1952).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ldiv.core.arrays import real
+from ldiv.core.rule import Array, namespace
+from ldiv.core.structure import Structure
+from ldiv.engines.krylov import State, Task, dot, norm, quotient
+from ldiv.errors import NotPositiveDefiniteError
+
+RANK = 80
+
+
+def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
+    return None if assume_a == "pos" else "wants a matrix that is promised positive definite: assume_a='pos'"
+
+
+def BROKEN() -> NotPositiveDefiniteError:
+    return NotPositiveDefiniteError("cg", "a direction p with p^H A p <= 0, or a preconditioner that is not positive definite")
+
+
+def start(task: Task, x: Array, r: Array) -> State:
+    z = task.M(r)
+    return x, norm(r), r, z, real(dot(r, z))
+
+
+def step(task: Task, state: State) -> State:
+    x, _, r, p, rho = state
+    q = task.A(p)
+    curvature = real(dot(p, q))
+    alpha = quotient(rho, curvature)
+    x, r = x + alpha * p, r - alpha * q
+    z, squares = task.M(r), real(dot(r, r))
+    now = squares if z is r else real(dot(r, z))
+    broken = ((curvature <= 0) & (rho != 0)) | (rho < 0) | (now < 0)
+    xp = namespace(x)
+    size = xp.where(broken, float("nan"), xp.sqrt(squares))
+    return x, size, r, z + quotient(now, rho) * p, now

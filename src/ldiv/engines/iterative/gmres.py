@@ -1,0 +1,101 @@
+"""Any square matrix: the x of x_0 + M span(r, A M r, (A M)^2 r ...) with the least residual, begun anew every `restart` steps.
+
+    A M V_j = V_{j+1} H,   y = argmin |beta e_1 - H y|,   x = x_0 + M V_j y
+A call of `step` is a cycle. Within one, the residual is beta / |u| with u^H H = 0, u_0 = 1: a recurrence, no least squares.
+V is (*batch, k, length + 1, n), basis vectors in rows, and H is (*batch, k, length + 1, length).
+Cost of a cycle: `restart` products with A, one more with M, 2 restart^2 vectors; memory for restart + 1 blocks.
+Reference: Saad and Schultz, SIAM J. Sci. Stat. Comput. 7 (1986), from the right; Ayachour, J. Comput. Appl. Math. 159 (2003).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ldiv.core.arrays import alike, conj, transpose
+from ldiv.core.rule import Array, frontend_of, namespace
+from ldiv.core.structure import Structure
+from ldiv.engines.krylov import State, Task, norm, quotient
+
+RANK = 90
+
+
+def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
+    return None
+
+
+def cycle(restart: int, n: int) -> int:
+    """How many products a step takes."""
+    return min(restart, n)
+
+
+def start(task: Task, x: Array, r: Array) -> State:
+    return x, norm(r), r
+
+
+def step(task: Task, state: State) -> State:
+    x, beta, r = state
+    xp, m = namespace(x), cycle(task.restart, x.shape[-2])
+    beta, wanted = beta[..., 0, :], task.wanted[..., 0, :]
+    first = transpose(quotient(r, norm(r)))
+    zeros = xp.zeros((*beta.shape, m + 1, first.shape[-1] + m + 1), **alike(x))
+    V, H, u = zeros[..., : first.shape[-1]], zeros[..., first.shape[-1] : -1], zeros[..., -1]
+    V, u = put(V, (..., 0, slice(None)), first), put(u, (..., 0), 1)
+
+    def grows(state: State) -> Array:
+        j, _, _, u, length = state
+        return (j < m) & ((length > 0) & (beta > xp.linalg.vector_norm(u, axis=-1) * wanted)).any()
+
+    def grow(state: State) -> State:
+        j, V, H, u, _ = state
+        h, w = _orthogonalized(_filled(V, j), transpose(task.A(task.M(transpose(V[..., j, :])))))
+        length = xp.linalg.vector_norm(w, axis=-1)
+        V = put(V, (..., j + 1, slice(None)), quotient(w, length[..., None]))
+        H = put(put(H, (..., slice(h.shape[-1]), j), h), (..., j + 1, j), length)
+        along = xp.sum(u[..., : h.shape[-1]] * conj(h), axis=-1)
+        return j + 1, V, H, put(u, (..., j + 1), -quotient(along, length)), length
+
+    _, V, H, _, _ = frontend_of(x).loop(grows, grow, (0, V, H, u, xp.ones_like(beta)))
+    y, rho = _least(H, beta)
+    x = x + task.M(_combined(V[..., :m, :], y))
+    r = _combined(V, rho)
+    return x, norm(r), r
+
+
+def put(x: Array, index: Any, value: Any) -> Array:
+    """x with x[index] = value; in place where arrays allow it, which nobody else holds."""
+    if hasattr(x, "at"):
+        return x.at[index].set(value)
+    x[index] = value
+    return x
+
+
+def _filled(V: Array, j: int) -> Array:
+    """The vectors so far; all of them, the rest zeros, where a new shape is a new compilation."""
+    return V if hasattr(V, "at") else V[..., : j + 1, :]
+
+
+def _orthogonalized(V: Array, w: Array) -> tuple[Array, Array]:
+    """(V^H w, w - V V^H w) for vectors in rows, twice, which is enough (Kahan)."""
+    xp, w = namespace(w), w[..., None]
+    total: Any = 0
+    for _ in range(2):
+        h = conj(xp.matmul(V, conj(w)))
+        w, total = w - xp.matmul(transpose(V), h), total + h
+    return total[..., 0], w[..., 0]
+
+
+def _combined(V: Array, y: Array) -> Array:
+    """The sum of y_j v_j, (*batch, n, k)."""
+    return transpose(namespace(V).matmul(transpose(V), y)[..., 0])
+
+
+def _least(H: Array, beta: Array) -> tuple[Array, Array]:
+    """(y, beta e_1 - H y) with y of least residual, each (*batch, k, *, 1)."""
+    xp, (rows, columns) = namespace(H), H.shape[-2:]
+    # A column of zeros comes after the residual has vanished: a one below the diagonal keeps R regular, and its y is 0.
+    unused = (xp.max(xp.abs(H), axis=-2, keepdims=True) == 0) & (xp.eye(rows, columns, k=-1, **alike(beta)) != 0)
+    H = xp.where(unused, xp.ones_like(H), H)
+    q, r = xp.linalg.qr(H)
+    y = frontend_of(H).solve_triangular(r, conj(q[..., 0, :])[..., None] * beta[..., None, None], False)
+    first = xp.eye(rows, 1, **alike(beta))
+    return y, first * beta[..., None, None] - xp.matmul(H, y)

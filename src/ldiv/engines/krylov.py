@@ -1,0 +1,191 @@
+"""An iteration runs until |b - A x| <= max(rtol |b|, atol) in every column of b; one that does not get there raises.
+
+An engine gives `start(task, x, r)`, a tuple whose first entries are x, the block of solutions (*batch, n, k), and the sizes
+(*batch, 1, k) of its residuals, as the engine believes; and `step(task, state)`, the next one. It may give `BROKEN`, the error
+that sizes which are NaN stand for, and `cycle(restart, n)`, how many products a step takes, if not one or two.
+
+What an engine believes is checked: when it says done, the true residual is computed, and if rounding led it astray, or it
+broke down, it starts again from where it is. Columns iterate together, those that have arrived stand still. Each is scaled by
+its b, and A and M by what they do to b, so that no norm over- or underflows. Nothing here is ever differentiated.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ldiv.core.arrays import alike, batch_of, broadcast, numpy_dtype, real
+from ldiv.core.finite import all_finite, require_finite
+from ldiv.core.rule import Array, Tree, frontend_of, insist, leaves, namespace, on_host, rebuild, traced, uncounted
+from ldiv.core.structure import Structure
+from ldiv.engines.matrix_product import Product, assembled
+from ldiv.engines.options import Options
+from ldiv.engines.progress import Progress
+from ldiv.engines.scaling import balanced_product, magnitude
+from ldiv.engines.solve_log import is_read, note
+from ldiv.errors import ConvergenceError, overflowed
+
+ROUNDS = 8  # fresh starts at the most
+PER_UNKNOWN = 10  # products for each unknown before we give up, as in SciPy
+
+State = tuple[Array, ...]
+
+
+class Task(NamedTuple):
+    """What an engine is given: A, M near A^-1, the size (*batch, 1, k) of the residual that is wanted, the length of a cycle."""
+
+    A: Product
+    M: Product
+    wanted: Array
+    restart: int
+
+
+def solve(engine: ModuleType, structure: Structure, p: Tree, b: Array, options: Options, aids: tuple[Tree, ...]) -> Array:
+    """x with S(p) x = b; on the host where the matrix is sparse and the framework would trace every iteration."""
+    arrays = [*leaves(p), b, *leaves(aids)]
+    spec = _spec(structure, p, b)
+    if 0 in spec[0]:
+        return namespace(b).zeros(spec[0], **(alike(b) | {"dtype": getattr(namespace(b), spec[1].name)}))
+    if any(map(traced, arrays)) and hasattr(structure.unview()[0], "pattern") and (options.M is None or options.M.on_host):
+        like = (structure.core, 2, options.core)
+        return on_host(lambda *flat: (_solve(engine, structure, options, *rebuild(like, flat)),), (spec,), *arrays)[0]
+    return _solve(engine, structure, options, p, b, aids)
+
+
+def _solve(engine: ModuleType, structure: Structure, options: Options, p: Tree, b: Array, aids: tuple[Tree, ...]) -> Array:
+    require_finite("A", *leaves(structure.read(p)))
+    require_finite("b", b)
+    (m, x0), xp = options.named(aids), namespace(b)
+    shape, dtype = _spec(structure, p, b)
+    b = xp.broadcast_to(xp.astype(b, getattr(xp, dtype.name)), shape)
+    return run(engine, assembled(structure, p), _preconditioner(options.M, m), b, options, x0)
+
+
+def run(engine: ModuleType, A: Product, M: Product, b: Array, options: Options, x0: Array | None = None) -> Array:
+    """x with A(x) = b (*batch, n, k), for finite numbers."""
+    xp = namespace(b)
+    with np.errstate(all="ignore"):  # overflow and breakdown are seen in what comes out, and raise
+        scale = _or_one(magnitude(b, axis=-2))
+        b = b / scale
+        (A, t), (M, _) = balanced_product(A, b), (M, None) if M is identity else balanced_product(M, b)
+        # t A t y = b / scale, x = t scale t y: in this order nothing overflows that does not in x
+        x = xp.zeros_like(b) if x0 is None else xp.where(norm(b) == 0, 0, xp.astype(x0, b.dtype) / t / scale / t)
+        wanted = xp.maximum(options.tolerance(numpy_dtype(b)) * norm(b), options.atol / scale)
+        x, steps, size = _rounds(engine, Task(A, M, wanted, options.restart), b, x, lambda y: y * t * scale * t, options)
+        x = x * t * scale * t
+    insist((size <= wanted).all(), partial(_not_converged, _name(engine)), steps, *_worst(size, wanted, norm(b)))
+    if is_read() and not traced(x):
+        note(_name(engine), int(steps), float(xp.max(size / _or_one(norm(b)))))
+    insist(all_finite(x), partial(overflowed, "the solution"))
+    return x
+
+
+def _preconditioner(M: Structure | None, m: Tree) -> Product:
+    if M is None:
+        return identity
+    product = uncounted(assembled(M, m))
+    return lambda r: namespace(r).astype(product(r), r.dtype, copy=False)
+
+
+def identity(r: Array) -> Array:
+    """No preconditioner."""
+    return r
+
+
+def _rounds(engine: ModuleType, task: Task, b: Array, x: Array, unscaled: Product, options: Options) -> tuple[Array, Array, Array]:
+    """(x, steps, true sizes): start, iterate, look at the true residual, start again if it is not what was believed."""
+    xp, A, wanted = namespace(b), task.A, task.wanted
+    loop, tell = frontend_of(b).loop, frontend_of(b).tell
+    most = _most(engine, options, b.shape[-2]) if options.maxiter is None else options.maxiter
+    watchers = [*([Progress(_name(engine))] if options.progress else []), *([options.watch] if options.watch else [])]
+    single = np.prod(wanted.shape, dtype=int) == 1
+
+    def running(state: State) -> Array:
+        steps, _, size, *_ = state
+        return (steps < most) & (size > wanted).any()
+
+    def step(state: State) -> State:
+        steps, *before = state
+        new = engine.step(task, tuple(before))
+        if not single:
+            going = before[1] > wanted
+            new = tuple(xp.where(going, now, then) for now, then in zip(new, before, strict=True))
+        x, size = new[0], new[1]
+        if traced(size) or bool(xp.isnan(size).any()):
+            x = xp.where(xp.isnan(size), before[0], x)
+        if options.callback is not None:
+            tell(options.callback, unscaled(x))
+        for watch in watchers:
+            tell(watch, steps, unscaled(x), xp.max(new[1] / _or_one(wanted)))
+        return (steps + 1, x, *new[1:])
+
+    def again(state: State) -> Array:
+        rounds, steps, _, size = state
+        return (rounds < ROUNDS) & (steps < most) & (size > wanted).any()
+
+    def round_(state: State) -> State:
+        rounds, steps, x, _ = state
+        steps, x, believed, *_ = loop(running, step, (steps, *engine.start(task, x, b - A(x))))
+        if hasattr(engine, "BROKEN"):
+            insist(~xp.isnan(believed).any(), engine.BROKEN)
+        return rounds + 1, steps, x, _true(b - A(x))
+
+    zero = xp.zeros((), **(alike(wanted) | {"dtype": xp.int32}))
+    _, steps, x, size = loop(again, round_, (zero, zero, x, _true(b - A(x))))
+    return x, steps, size
+
+
+def _true(r: Array) -> Array:
+    """Its size, infinite where it overflowed."""
+    size = norm(r)
+    return namespace(size).where(namespace(size).isnan(size), np.inf, size)
+
+
+def _most(engine: ModuleType, options: Options, n: int) -> int:
+    """How many steps before we give up."""
+    cycle: int = engine.cycle(options.restart, n) if hasattr(engine, "cycle") else 1
+    return -(-PER_UNKNOWN * n // cycle)
+
+
+def _spec(structure: Structure, p: Tree, b: Array) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    flat = leaves(p)
+    batch = broadcast(*(batch_of(x, c) for x, c in zip(flat, leaves(structure.core), strict=True)), batch_of(b, 2))
+    return (*batch, *b.shape[-2:]), np.result_type(*{numpy_dtype(x) for x in (*flat, b)})
+
+
+def _name(engine: ModuleType) -> str:
+    return engine.__name__.rpartition(".")[2]
+
+
+def _worst(size: Array, wanted: Array, whole: Array) -> tuple[Array, Array]:
+    """The largest residual that is too large, and what was wanted there, both relative to b."""
+    xp = namespace(size)
+    size, wanted, too_large = (xp.reshape(x, (-1,)) for x in (size / _or_one(whole), wanted / _or_one(whole), size > wanted))
+    at = xp.argmax(xp.where(too_large, size, -1.0))
+    return size[at], wanted[at]
+
+
+def _not_converged(engine: str, steps: Any, residual: Any, wanted: Any) -> ConvergenceError:
+    return ConvergenceError(engine, int(steps), float(residual), float(wanted))
+
+
+def dot(x: Array, y: Array) -> Array:
+    """x^H y of each column, (*batch, 1, k)."""
+    return namespace(x).linalg.vecdot(x, y, axis=-2)[..., None, :]
+
+
+def norm(x: Array) -> Array:
+    """|x| of each column, (*batch, 1, k)."""
+    return namespace(x).sqrt(real(dot(x, x)))
+
+
+def _or_one(x: Array) -> Array:
+    return namespace(x).where(x == 0, 1, x)
+
+
+def quotient(a: Array, b: Array) -> Array:
+    """a / b, and 0 where b is 0: a column that has arrived."""
+    return namespace(b).where(b == 0, 0, a / _or_one(b))

@@ -1,0 +1,80 @@
+"""x -> S(p) x for many x: what can be put together once, is; and a promise of symmetry is looked at.
+
+A sparse matrix on the host becomes compressed rows; a symmetric part of a dense one becomes one array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import alike, batch_of, broadcast, conj, numpy_dtype, transpose
+from ldiv.core.rule import Array, Tree, asnumpy, host, leaves, namespace, on_host, rebuild
+from ldiv.core.structure import VIEWS, Structure, matmul, view_dense
+from ldiv.structures.dense import Dense
+from ldiv.structures.operator import Operator
+from ldiv.structures.self_adjoint import SelfAdjoint
+from ldiv.structures.symmetric import Symmetric, pair_scales, refuse_asymmetry
+
+Product = Callable[[Array], Array]
+PROBES = 4  # random vectors, six pairs
+
+
+def assembled(structure: Structure, p: Tree) -> Product:
+    """The product with S(p)."""
+    base, op = structure.unview()
+    if hasattr(base, "pattern") and all(map(host, leaves(p))):
+        slots = base.slot_values(rebuild(base.core, [asnumpy(x) for x in leaves(p)]))  # type: ignore[attr-defined]
+        matrices = np.empty(slots.shape[:-1], dtype=object)
+        for i in np.ndindex(matrices.shape):
+            matrices[i] = _rows(base.pattern.csc(slots[i]), op)
+        return partial(_multiply, matrices, structure.shape[0], slots.dtype)
+    if isinstance(base, Symmetric) and isinstance(base.base, Dense):
+        a, xp = base.todense(p), namespace(p)
+        refuse_asymmetry(2 * xp.abs(p - a), pair_scales(p), numpy_dtype(a), base.op)
+        return partial(xp.matmul, view_dense(a, op))
+    if isinstance(base, Symmetric):  # on a device
+        _probe(partial(matmul, base.base, p), structure.shape[0], leaves(p)[0], base.op)
+    return partial(matmul, structure, p)
+
+
+def require_hermitian(structure: Structure, product: Product, like: Array) -> None:
+    """Refuse an operator, or a promise of one, that is not Hermitian; `like` has the framework and the dtype of what it multiplies."""
+    if isinstance(structure.unview()[0], SelfAdjoint | Operator):
+        _probe(product, structure.shape[0], like, "H")
+
+
+def _probe(product: Product, n: int, like: Array, op: str) -> None:
+    """Without entries to compare, a few random vectors tell: u^T A v = v^T A u, or its conjugate."""
+    xp = namespace(like)
+    z = xp.asarray(np.random.default_rng(n).standard_normal((n, PROBES)), **alike(like))
+    y = product(z)
+    g = xp.matmul(transpose(z), y)
+    mirror = conj(transpose(g)) if op == "H" else transpose(g)
+    refuse_asymmetry(xp.max(xp.abs(g - mirror), axis=(-2, -1)), xp.linalg.vector_norm(y, axis=(-2, -1)), numpy_dtype(y), op)
+
+
+def _rows(csc: Any, op: str) -> Any:
+    """op of a matrix in compressed columns, in compressed rows."""
+    transposed, conjugated = VIEWS[op]
+    matrix = (csc.T if transposed else csc).tocsr()
+    return matrix.conj() if conjugated else matrix
+
+
+def _multiply(matrices: Any, rows: int, dtype: Any, x: Array) -> Array:
+    """A @ x for each of a batch."""
+    batch = broadcast(matrices.shape, batch_of(x, 2))
+    spec = ((*batch, rows, x.shape[-1]), np.result_type(dtype, numpy_dtype(x)))
+
+    def each(x: Any) -> tuple[Any]:
+        if not batch:
+            return (matrices[()] @ x,)
+        y, x, every = np.empty(*spec), np.broadcast_to(x, (*batch, *x.shape[-2:])), np.broadcast_to(matrices, batch)
+        for i in np.ndindex(batch):
+            y[i] = every[i] @ x[i]
+        return (y,)
+
+    return on_host(each, (spec,), x)[0]

@@ -1,0 +1,219 @@
+"""MKL PARDISO by ctypes, from the `mkl` wheel:  B = P^T L D L^H P, or L L^H, L D L^T, L U;  analyse, factor, solve apart.
+
+An `Analysis` is one handle of PARDISO: the symbolic work on one pattern, and places for the factors of several matrices with
+that pattern (`maxfct` and `mnum` of the manual), each of which can be given back alone (phase 0). A handle does one thing at
+a time, so each has a lock; ctypes frees the interpreter meanwhile. Nothing is loaded before the first handle is opened.
+Matrices come as compressed rows, of symmetric kinds the upper triangle, the diagonal always stored.
+Reference: Schenk, Gärtner, Future Gener. Comput. Syst. 20 (2004); oneMKL manual, `pardiso` and its iparm.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import weakref
+from collections import deque
+from contextlib import suppress
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ldiv.core import forking
+from ldiv.core.forking import lock
+
+Values = np.ndarray[Any, Any]
+
+# mtype of the manual: kind, then real or complex
+KINDS = {"pos": (2, 4), "her": (-2, -4), "sym": (-2, 6), "gen": (11, 13)}
+ANALYSE, FACTOR, SOLVE, RELEASE, CLOSE = 11, 22, 33, 0, -1
+MINIMUM_DEGREE, NESTED_DISSECTION = 0, 2
+LP64, INTEL, GNU = 0, 0, 3
+TRANSPOSED = 2  # of iparm[11]
+ZERO_PIVOT, SINGULAR, OUT_OF_MEMORY = -4, -7, (-2, -9)
+
+
+class PardisoError(Exception):
+    """An error code of PARDISO other than those for want of memory."""
+
+    def __init__(self, code: int) -> None:
+        self.code = code
+        super().__init__(f"PARDISO failed with its error {code}")
+
+
+@lru_cache(maxsize=1)
+def path() -> Path | None:
+    """Where the `mkl` wheel put its library, None if it is not installed."""
+    with suppress(metadata.PackageNotFoundError):
+        found = (Path(str(f.locate())) for f in metadata.files("mkl") or () if f.name.startswith("libmkl_rt.so"))
+        return next((file.resolve() for file in found if file.exists()), None)
+    return None
+
+
+@lru_cache(maxsize=1)
+def library() -> ctypes.CDLL:
+    """MKL, with 32-bit indices and one OpenMP: that of the process if it has one, since a second one would crash it."""
+    mkl = ctypes.CDLL(str(path()))
+    forking.release_openmp_of(str(path()))
+    if mkl.MKL_Set_Interface_Layer(LP64) != LP64:
+        raise RuntimeError("MKL was loaded with 64-bit integers before; PARDISO is called here with 32 bits. Unset MKL_INTERFACE_LAYER.")
+    if "MKL_THREADING_LAYER" not in os.environ:
+        mkl.MKL_Set_Threading_Layer(GNU if not _opens("libiomp5.so", os.RTLD_NOLOAD) and _opens("libgomp.so.1", os.RTLD_GLOBAL) else INTEL)
+    return mkl
+
+
+def _opens(name: str, mode: int) -> bool:
+    with suppress(OSError):
+        return bool(ctypes.CDLL(name, mode=os.RTLD_LAZY | mode))
+    return False
+
+
+class Analysis:
+    """The symbolic work on a pattern of compressed rows, and up to `places` factors with it."""
+
+    def __init__(
+        self, kind: str, dtype: np.dtype[Any], by_rows: tuple[Any, Any], places: int, pivots: bool = False, match: Any = None, boldly: bool = False
+    ) -> None:
+        """With `match`, values whose large entries come to the diagonal; `pivots` can be asked for at the price of a slower way.
+
+        `boldly`: small pivots are raised to the root of the precision, so that entries grow less, and refinement does the rest.
+        """
+        indptr, indices = by_rows
+        self.kind = kind
+        self.dtype, self._mtype, self._n = dtype, KINDS[kind][dtype.kind == "c"], len(indptr) - 1
+        self._indptr, self._indices = indptr, indices
+        self._single: bool = dtype.itemsize == (8 if dtype.kind == "c" else 4)
+        self._is_symmetric = kind == "sym" or (kind != "gen" and dtype.kind == "f")
+        self._places = places
+        self._free = list(range(places, 0, -1))
+        self._dead: deque[int] = deque()
+        self._lock = lock()
+        self._handle = np.zeros(64, np.int64)
+        self.iparm = _parameters(self._single, pivots, match is not None, boldly)
+        self.iparm[20] = self._mtype != KINDS["her"][1]  # pivots may be 2 x 2; MKL 2026.2 writes out of bounds with those of complex Hermitian
+        weakref.finalize(self, _close, self._handle, (places, 1, self._mtype, CLOSE, self._n), by_rows, self.iparm).atexit = False
+        try:
+            self._call(ANALYSE, 1, self.iparm, match)
+        except MemoryError:  # METIS says so where nothing is left to order after matching
+            self.iparm[1] = MINIMUM_DEGREE
+            self._call(ANALYSE, 1, self.iparm, match)
+
+    @property
+    def nbytes(self) -> int:
+        """What one factor weighs: its entries."""
+        return int(self.iparm[17]) * self.dtype.itemsize
+
+    def factor(self, values: Values) -> Place | None:
+        """The factor of the matrix with these values; None if all places are taken."""
+        with self._lock:
+            if not self._free:
+                return None
+            number, iparm = self._free.pop(), self.iparm.copy()
+            try:
+                self._call(FACTOR, number, iparm, values)
+            except BaseException:
+                self._dead.append(number)
+                raise
+            finally:
+                self._sweep()
+            return Place(self, number, iparm, values)
+
+    def solve(self, place: Place, b: Values, transposed: bool) -> Values:
+        b = np.asfortranarray(b)
+        x: Values = np.empty(b.shape, b.dtype, order="F")
+        iparm = place.iparm.copy()
+        iparm[11] = TRANSPOSED if transposed and not self._is_symmetric else 0
+        with self._lock:
+            self._call(SOLVE, place.number, iparm, place.values, b, x)
+        self._sweep()
+        return x
+
+    def diagonal(self, place: Place) -> Values:
+        """The diagonal of D, of L L^H, or of U, in double precision: of single ones MKL reads the wrong place."""
+        diagonal: Values = np.empty(self._n, self.dtype)
+        unused = np.empty_like(diagonal)
+        code = ctypes.c_int(0)
+        with self._lock:
+            library().pardiso_getdiag(*map(_at, (self._handle, diagonal, unused)), _by_reference(place.number), ctypes.byref(code))
+        _raise(code.value)
+        return diagonal
+
+    def give_back(self, number: int) -> None:
+        """Release a factor's memory: now, or when whoever holds the handle is done; never waits, for the garbage collector calls."""
+        self._dead.append(number)
+        self._sweep()
+
+    def _sweep(self) -> None:
+        while self._dead and self._lock.acquire(blocking=False):
+            try:
+                with suppress(IndexError):
+                    number = self._dead.pop()
+                    self._call(RELEASE, number, self.iparm.copy())
+                    self._free.append(number)
+            finally:
+                self._lock.release()
+
+    def _call(self, phase: int, number: int, iparm: Any, values: Any = None, b: Any = None, x: Any = None) -> None:
+        head = (self._places, number, self._mtype, phase, self._n)
+        columns = 1 if b is None else b.shape[1]
+        _raise(_pardiso(self._handle, head, (values, self._indptr, self._indices), columns, iparm, b, x))
+
+
+class Place:
+    """One factor in an analysis; its memory is given back when it dies."""
+
+    def __init__(self, analysis: Analysis, number: int, iparm: Any, values: Any) -> None:
+        self.analysis, self.number, self.iparm = analysis, number, iparm
+        self.values = values  # read again by some solves: to refine after perturbed pivots, and in complex Hermitian ones
+        self.perturbed = int(iparm[13])
+        weakref.finalize(self, analysis.give_back, number).atexit = False
+
+    def solve(self, b: Values, transposed: bool) -> Values:
+        """B^-1 b or B^-T b for b (n, k)."""
+        return self.analysis.solve(self, b, transposed)
+
+    def pivots(self) -> Values:
+        return self.analysis.diagonal(self)
+
+
+def _parameters(single: bool, pivots: bool, matched: bool, boldly: bool) -> Any:
+    iparm = np.zeros(64, np.int32)
+    iparm[0] = 1  # what follows counts, not the defaults
+    iparm[1] = NESTED_DISSECTION
+    iparm[9] = (3 if boldly else 6) if single else 8 if boldly else 13  # pivots below 10^-this are perturbed
+    iparm[10] = iparm[12] = matched
+    iparm[17] = -1  # count the entries of the factor
+    iparm[23] = not matched and not pivots  # two-level: twice as fast, and two right-hand sides nearly at the price of one
+    iparm[27] = single
+    iparm[34] = 1  # indices from 0
+    iparm[55] = pivots
+    return iparm
+
+
+def _close(handle: Any, head: tuple[int, ...], by_rows: tuple[Any, Any], iparm: Any) -> None:
+    _pardiso(handle, head, (None, *by_rows), 1, iparm, None, None)
+
+
+def _pardiso(handle: Any, head: tuple[int, ...], matrix: tuple[Any, ...], columns: int, iparm: Any, b: Any, x: Any) -> int:
+    """head: maxfct, mnum, mtype, phase, n; matrix: values, indptr, indices."""
+    code = ctypes.c_int(0)
+    rest = (None, _by_reference(columns), _at(iparm), _by_reference(0), _at(b), _at(x), ctypes.byref(code))
+    library().pardiso(_at(handle), *map(_by_reference, head), *map(_at, matrix), *rest)
+    return code.value
+
+
+def _by_reference(number: int) -> Any:
+    return ctypes.byref(ctypes.c_int(number))
+
+
+def _at(array: Any) -> Any:
+    return None if array is None else ctypes.c_void_p(array.ctypes.data)
+
+
+def _raise(code: int) -> None:
+    if code in OUT_OF_MEMORY:
+        raise MemoryError("PARDISO: not enough memory for the factorization.")
+    if code:
+        raise PardisoError(code)

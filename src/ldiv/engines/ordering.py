@@ -1,0 +1,45 @@
+"""Fill-reducing orderings by METIS nested dissection, of the graph of A + A^T or of A^T A.
+
+Reference: George, SIAM J. Numer. Anal. 10 (1973); Karypis and Kumar, SIAM J. Sci. Comput. 20 (1998).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ldiv.core.pattern import Pattern
+
+Index = np.ndarray[Any, np.dtype[Any]]
+DENSE_ROW = 50  # A^T A is not formed when it would have more than this many times the entries of A
+
+
+def of_sum(pattern: Pattern) -> Index:
+    """A permutation p such that A[p][:, p] fills in little when pivots stay on the diagonal."""
+    ones = pattern.csc(np.ones(pattern.slots, dtype=np.int8))
+    return _dissect(ones if pattern.transposition is not None else ones + ones.T)
+
+
+def of_columns(pattern: Pattern) -> Index | None:
+    """A column permutation q such that A[:, q] fills in little whatever the pivots; None if A^T A is too dense to look at."""
+    in_row = np.bincount(pattern.indices, minlength=pattern.shape[0])
+    if (in_row.astype(float) ** 2).sum() > DENSE_ROW * pattern.slots:
+        return None
+    ones = pattern.csc(np.ones(pattern.slots, dtype=np.int32))
+    return _dissect(ones.T @ ones)
+
+
+def _dissect(graph: Any) -> Index:
+    import pymetis
+
+    n = graph.shape[0]
+    column = np.repeat(np.arange(n), np.diff(graph.indptr))
+    off = graph.indices != column
+    starts = np.concatenate([[0], np.cumsum(np.bincount(column[off], minlength=n))])
+    if starts[-1] == 0:
+        return np.arange(n)
+    neighbours = sp.csr_array((np.ones(starts[-1], np.int8), graph.indices[off], starts), shape=graph.shape)
+    order, _ = pymetis.nested_dissection(pymetis.CSRAdjacency(neighbours.indptr, neighbours.indices))
+    return np.asarray(order, dtype=np.intp)

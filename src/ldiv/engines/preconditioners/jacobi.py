@@ -1,0 +1,44 @@
+"""M = diag(S)^-1: heals bad scaling, and nothing else. Cost: a division."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import conj, real
+from ldiv.core.rule import Array, Tree, namespace, scatter
+from ldiv.core.structure import VIEWS, Structure
+from ldiv.errors import got
+from ldiv.structures.dense import Dense
+from ldiv.structures.diagonal import Diagonal
+from ldiv.structures.sparse import Sparse
+from ldiv.structures.symmetric import Symmetric
+
+
+def near(structure: Structure, p: Tree, **options: Any) -> tuple[Structure, Tree]:
+    """A zero on the diagonal counts as 1; of an indefinite matrix the sizes are taken, as minres needs a definite M."""
+    if options:
+        raise TypeError(got(", ".join(options), "no options of kind='jacobi'", "some", "They belong to kind='amg'."))
+    d = diagonal(structure, p)
+    xp = namespace(d)
+    d = xp.abs(d) + 0 * d if structure.view("H") == structure else d
+    return Diagonal(structure.shape[0]), 1 / xp.where(d == 0, 1, d)
+
+
+def diagonal(structure: Structure, p: Tree) -> Array:
+    """The diagonal of S(p), (*batch, n), where entries are at hand."""
+    base, op = structure.unview()
+    if VIEWS[op][1]:
+        return conj(diagonal(base, p))
+    if isinstance(base, Symmetric):
+        d = diagonal(base.base, p)
+        return real(d) + 0 * d if base.op == "H" else d
+    if isinstance(base, Diagonal):
+        return p
+    if isinstance(base, Dense):
+        return namespace(p).linalg.diagonal(p)
+    if isinstance(base, Sparse):
+        on = np.flatnonzero(base.pattern.rows == base.pattern.cols)
+        return scatter(p[..., on, None], base.pattern.rows[on], base.shape[0])[..., 0]
+    raise ValueError(got("M='jacobi'", "a matrix with entries", type(base).__name__, "Give M as a Matrix or a LinearOperator near the inverse."))

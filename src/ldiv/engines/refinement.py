@@ -1,0 +1,219 @@
+"""op(A) x = b through a factored M = R P A Q C: each answer is checked, refined while that helps, raised where it does not.
+
+    error = |r|_max / (|M| |y|_max + |b|_max),   r = b - op(M) y;        y <- y + op(M)^-1 r   while error > 4 eps and it halves
+
+P and Q are permutations that an engine wants done for it, R and C the scaling of `equilibration`. An engine derives from
+`Refined`: it says how M is factored, how to solve with it in the views N, T and H, and what log |det M| is; the order of rows,
+scaling, the probe for singularity, backward errors and refinement are the same for all engines and live here.
+Reference: Arioli, Demmel, Duff, SIAM J. Matrix Anal. Appl. 10 (1989); Higham, Accuracy and Stability, chapter 12.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from functools import cached_property, partial
+from math import isfinite
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import structural_rank
+
+from ldiv.core.pattern import Pattern
+from ldiv.core.structure import VIEWS
+from ldiv.engines.equilibration import Layout, Scaling, equilibrated
+from ldiv.engines.singularity_check import direction, require_nonsingular, second_look
+from ldiv.engines.solver import Factor
+from ldiv.errors import SingularMatrixError
+
+REFINED = 4  # a backward error below this many eps needs no refinement
+REFINEMENTS = 5  # at the most
+ENOUGH = 100  # a backward error above this many eps is for a more careful engine
+IN_PLACE = slice(None)
+
+
+class Arrangement:
+    """P A Q by columns and by rows; rows[i] is the row of A that comes i-th, None where A is taken as it is."""
+
+    def __init__(self, pattern: Pattern, rows: Any = None, cols: Any = None) -> None:
+        self.rows, self.cols = (IN_PLACE if order is None else order for order in (rows, cols))
+        self.row_place, self.col_place = (IN_PLACE if order is None else np.argsort(order) for order in (rows, cols))
+        self.is_natural = rows is None and cols is None
+        self.pattern = pattern
+        if not self.is_natural:
+            number = np.arange(pattern.shape[0])
+            self.pattern = Pattern(number[self.row_place][pattern.indices], number[self.col_place][pattern.columns], pattern.shape)
+        self.layout = Layout(self.pattern)
+        self.n = pattern.shape[0]
+
+    def arranged(self, slots: Any) -> Any:
+        """The values of A as those of P A Q."""
+        return slots if self.is_natural else self.pattern.slot_values(slots)
+
+    def scaled(self, engine: str, slots: Any, by: Scaling) -> tuple[Any, Any]:
+        """The values of M and its scales. A diagonal that is nowhere much smaller than other entries needs no scaling, and has full rank."""
+        values = self.arranged(slots)
+        if by is equilibrated and self.layout.is_balanced_by_diagonal(np.abs(values)):
+            return values, None
+        self.require_rank(engine, values)
+        return by(self.layout, values)
+
+    def require_rank(self, engine: str, values: Any) -> None:
+        """Raise if the places of the entries that are not zero make the matrix singular, whatever their values."""
+        diagonal = self.layout.diagonal
+        if self.layout.has_empty:
+            raise SingularMatrixError(engine, "a row or column without entries", certain=True)
+        if diagonal is not None and values[diagonal].all():
+            return
+        rank = self._rank if values.all() else _rank(self.pattern, values != 0)
+        if rank < self.n:
+            raise SingularMatrixError(engine, f"rows whose entries lie in so few columns that the rank is {rank} of {self.n} at most", certain=True)
+
+    @cached_property
+    def _rank(self) -> int:
+        return _rank(self.pattern, IN_PLACE)
+
+
+def _rank(pattern: Pattern, kept: Any) -> int:
+    """The largest rank that a matrix with entries in these places has."""
+    rows, cols = pattern.indices[kept], pattern.columns[kept]
+    return int(structural_rank(sp.csr_array((np.ones(len(rows)), (rows, cols)), shape=pattern.shape)))
+
+
+class Refined(Factor):
+    """The matrix M that an engine factors, by its values in the slots of the arrangement.
+
+    An engine's constructor calls this one, factors, and then `_ready`.
+
+    `carefully`: whoever is asked last refines longer, and takes what is left.
+    """
+
+    def __init__(self, arrangement: Arrangement, slots: Any, carefully: bool = False, scaled: Scaling = equilibrated) -> None:
+        values, self._scales = arrangement.scaled(self._name, slots, scaled)
+        self._arrangement, self._values = arrangement, values
+        self._sums = arrangement.layout.column_sums(np.abs(values))
+        self._norm = float(self._sums.max())
+        if not self._sums.min() > 0:
+            raise SingularMatrixError(self._name, "a column of zeros", certain=True)
+        self._eps = float(np.finfo(values.dtype).eps)
+        self._least, self._most = 0, 4 * REFINEMENTS if carefully else REFINEMENTS  # whatever the error
+        accurate = self._eps ** (2 / 3)  # a backward error
+        self._tolerance = accurate if carefully else min(ENOUGH * self._eps, accurate)
+        self._proven = False
+        self._accurate: bool | None = None  # without refinement; not known before it was tried
+
+    @abstractmethod
+    def _solved(self, b: Any, op: str) -> Any:
+        """op(M)^-1 b for b (n, k) of the matrix's dtype, as the engine finds it."""
+
+    @abstractmethod
+    def _log_pivots(self) -> Any:
+        """log |det M|."""
+
+    def _ready(self, suspicious: bool = False) -> None:
+        """What an engine's constructor ends with; a factor that is not that of M exactly is proven at once."""
+        if suspicious:
+            self._first(np.empty((self._arrangement.n, 0)), "N", suspicious)
+
+    @property
+    def _name(self) -> str:
+        return type(self).__name__
+
+    def solve(self, b: Any, op: str) -> Any:
+        return self._around(self._refined, b, op)
+
+    def rough(self, b: Any, op: str) -> Any:
+        return self._around(self._unrefined if self._proven and not self._least else self._refined, b, op)
+
+    def _unrefined(self, b: Any, op: str) -> Any:
+        """As the engine finds it, if the first one was as good as a refined one."""
+        if self._accurate:
+            return self._solved(b, op)
+        y = self._solved(b, op)
+        if self._accurate is None:
+            self._accurate = self._backward_error(b - self._product(y, op), y, b) <= REFINED * self._eps
+        return y if self._accurate else self._refined(b, op)
+
+    def _around(self, solved: Callable[[Any, str], Any], b: Any, op: str) -> Any:
+        """Permuted and scaled before and after."""
+        a, transposed = self._arrangement, VIEWS[op][0]
+        order, place = (a.cols, a.row_place) if transposed else (a.rows, a.col_place)
+        b = b[order].astype(self._values.dtype, copy=False)
+        if self._scales is None:
+            return solved(b, op)[place]
+        r, c = self._scales[::-1] if transposed else self._scales
+        return (c[:, None] * solved(r[:, None] * b, op))[place]
+
+    def logabsdet(self) -> Any:
+        """No refinement mends a determinant: the factors themselves must be accurate."""
+        self.certify()
+        self._require_accurate(lambda b: self._solved(b, "N"))
+        return self._log_pivots() - sum(np.log(s).sum() for s in self._scales or ())
+
+    def certify(self) -> None:
+        """Raise now if the matrix is singular, not with the first solve."""
+        if not self._proven:
+            self._first(np.empty((self._arrangement.n, 0)), "N")
+
+    def _refined(self, b: Any, op: str) -> Any:
+        y = self._solved(b, op) if self._proven else self._first(b, op)
+        error = np.inf
+        for step in range(self._most):
+            residual = b - self._product(y, op)
+            before, error = error, self._backward_error(residual, y, b)
+            enough = step >= self._least and error <= REFINED * self._eps
+            if enough or (step > self._least and not error < before / 2):
+                break
+            y = y + self._solved(residual, op)
+        if not error < self._tolerance:
+            raise SingularMatrixError(self._name, f"a backward error of {error:.1e} that iterative refinement does not reduce")
+        return y
+
+    def _require_accurate(self, solved: Callable[[Any], Any]) -> None:
+        z = direction(self._arrangement.n).astype(self._values.dtype)
+        y = solved(z)
+        error = self._backward_error(z - self._product(y, "N"), y, z)
+        if not error < self._tolerance:
+            raise SingularMatrixError(self._name, f"factors with a backward error of {error:.1e}")
+
+    def _first(self, b: Any, op: str, strict: bool = False) -> Any:
+        """The first solve carries the probe as one more column, and raises if that, or the growth of another one, tells of a singular matrix."""
+        n, k = b.shape
+        block = np.empty((n, k + 1), self._values.dtype, order="F")
+        block[:, :k], block[:, k:] = b, direction(n)
+        y = self._solved(block, op)
+        with np.errstate(all="ignore"):
+            loads, sizes = (np.add.reduce(np.abs(x), axis=0).tolist() for x in (block, y))
+        growths = [size / load for load, size in zip(loads, sizes, strict=True) if load]
+        largest = max(growths[-1], *filter(isfinite, growths), 0.0)
+        self._require_nonsingular(block[:, k:], y[:, k:], op, self._norm * largest, strict)
+        self._proven = True
+        return y[:, :k]
+
+    def _require_nonsingular(self, z: Any, y: Any, op: str, growth: float, strict: bool) -> None:
+        """By the probe, and by what another column grew by, which the condition number bounds as well: `growth` is the largest."""
+
+        def load(r: Any) -> float:
+            return float(np.abs(r).sum())
+
+        def look() -> tuple[float, float]:
+            product = partial(self._product, op=op)
+            again, *contractions = second_look(z, y, product, lambda r: self._solved(r, op), lambda x: self._norm * load(x), load)
+            return again, max(contractions)
+
+        require_nonsingular(self._name, growth, self._eps, look, strict)
+
+    def _product(self, x: Any, op: str) -> Any:
+        """op(M) x."""
+        product = self._arrangement.layout.product
+        if op == "H" and self._values.dtype.kind == "c":
+            return product(self._values, x.conj(), True).conj()
+        return product(self._values, x, op != "N")
+
+    def _backward_error(self, residual: Any, y: Any, b: Any) -> float:
+        """The worst of the columns."""
+        axis = None if y.shape[1] == 1 else 0
+        size = self._norm * np.abs(y).max(axis) + np.abs(b).max(axis)
+        worst = np.abs(residual).max(axis)
+        return float(worst / size if size else 0) if axis is None else float((worst / np.where(size == 0, 1, size)).max())

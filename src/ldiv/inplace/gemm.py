@@ -1,0 +1,78 @@
+"""C <- alpha op(A) op(B) + beta C.
+
+reverse      G = dC op(B)^H, H = op(A)^H dC, A and B at the time of the call:
+             dA += op(conj(alpha) G), dB += op(conj(alpha) H), dalpha += <op(A), G>, dbeta += <C, dC>;
+             then dC <- conj(beta) dC, exactly zero for beta = 0. The order matters; the shapes do not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ldiv.core.rule import Array
+from ldiv.core.structure import VIEWS, compose, view_dense
+from ldiv.core.validate import transposition
+from ldiv.errors import got
+from ldiv.inplace.duplicated import number, operands, output, shadow, value
+from ldiv.inplace.workspace import Room, add, add_inner, scale
+
+
+def run(room: Room, alpha: Any, A: Any, B: Any, beta: Any, C: Any, trans_a: Any = 0, trans_b: Any = 0) -> None:
+    operands(C=C, A=A, B=B)
+    op_a, op_b = transposition(trans_a, "trans_a"), transposition(trans_b, "trans_b")
+    a, b, c = value(A), value(B), value(C)
+    _require_shapes(a, op_a, b, op_b, c)
+    s, t = number("alpha", alpha, c), number("beta", beta, c)
+    output("C", C, A=A, B=B, alpha=alpha, beta=beta)
+    dalpha, dA, dB, dbeta, dC = map(shadow, (alpha, A, B, beta, C))
+    a_kept = None if dalpha is dB is None else room.keep("A", a)
+    b_kept = None if dalpha is dA is None else room.keep("B", b)
+    c_kept = None if dbeta is None else room.keep("C", c)
+    with room.writing(c):
+        forward(room, s, a, op_a, b, op_b, t, c)
+
+    def back() -> None:
+        if b_kept is not None:
+            with room.scratch(a, _turned(a, op_a)) as g:
+                room.product(g, dC, "N", b_kept.value, compose(op_b, "H"))
+                if dalpha is not None and a_kept is not None:
+                    add_inner(dalpha, view_dense(a_kept.value, op_a), g)
+                if dA is not None:
+                    add(dA, s.conjugate(), g, op_a)
+        if dB is not None and a_kept is not None:
+            with room.scratch(b, _turned(b, op_b)) as h:
+                room.product(h, a_kept.value, compose(op_a, "H"), dC, "N")
+                add(dB, s.conjugate(), h, op_b)
+        if c_kept is not None:
+            add_inner(dbeta, c_kept.value, dC)
+        scale(dC, t.conjugate())
+
+    if dC is not None:
+        room.then(back)
+
+
+def forward(room: Room, s: complex, a: Array, op_a: str, b: Array, op_b: str, t: complex, c: Array) -> None:
+    """The product lands in C itself if there is nothing to add or to scale."""
+    if t == 0:
+        room.product(c, a, op_a, b, op_b)
+        scale(c, s)
+        return
+    with room.scratch(c, tuple(c.shape)) as work:
+        room.product(work, a, op_a, b, op_b)
+        scale(c, t)
+        add(c, s, work, "N")
+
+
+def _turned(x: Array, op: str) -> tuple[int, ...]:
+    """The shape of op(x)."""
+    *batch, m, n = x.shape
+    return (*batch, n, m) if VIEWS[op][0] else (*batch, m, n)
+
+
+def _require_shapes(a: Array, op_a: str, b: Array, op_b: str, c: Array) -> None:
+    if min(a.ndim, b.ndim, c.ndim) >= 2:
+        (*batch_a, m, k), (*batch_b, l, n) = _turned(a, op_a), _turned(b, op_b)
+        if batch_a == batch_b and k == l and tuple(c.shape) == (*batch_a, m, n):
+            return
+    shapes = f"{op_a} of {tuple(a.shape)}, {op_b} of {tuple(b.shape)} and {tuple(c.shape)}"
+    raise ValueError(got("A, B and C", "op(A) (*batch, m, k), op(B) (*batch, k, n) and C (*batch, m, n)", shapes, "Check trans_a and trans_b."))

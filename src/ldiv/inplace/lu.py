@@ -1,0 +1,24 @@
+"""A <- tril(L, -1) + U with A[order] = L U; the pivots do not move.
+
+reverse      dA <- A_bar, in the rows of the A that is gone
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ldiv.core.rule import Array
+from ldiv.errors import got
+from ldiv.inplace.duplicated import operands, output, value
+from ldiv.inplace.replaced import replaced
+from ldiv.inplace.workspace import Room
+from ldiv.rules.lu import LU
+
+
+def run(room: Room, A: Any) -> Array:
+    """SciPy's exchanges of rows."""
+    operands(A=A)
+    if value(A).ndim < 2:
+        raise ValueError(got("A", "matrices (*batch, m, n)", f"shape {tuple(value(A).shape)}", "A vector has no factors."))
+    output("A", A)
+    return replaced(room, LU(), A)[0]

@@ -1,0 +1,39 @@
+"""X <- f(X, A), f a rule whose vjp looks at its outputs and at A, never at the X that is gone.
+
+reverse      (A_bar, X_bar) = f.vjp(dX);   dA += A_bar, then dX <- X_bar
+"""
+
+from __future__ import annotations
+
+from ldiv.core.finite import derivative
+from ldiv.core.holder import Holder, holding
+from ldiv.core.rule import Array, Rule, bind
+from ldiv.inplace.duplicated import shadow, value
+from ldiv.inplace.workspace import Room
+
+
+def replaced(room: Room, rule: Rule, X: object, *before: object) -> tuple[Array, ...]:
+    """Overwrite X, the last argument of the rule, by its first output; the other outputs are returned."""
+    dX, shadows = shadow(X), [shadow(A) for A in before]
+    holder = Holder()  # the factors of the way there serve the way back
+    with holding(holder):
+        first, *rest = bind(rule, *map(value, before), value(X))
+    kept = [room.keep("A", value(A)) for A in before if dX is not None]
+    with room.writing(value(X)):
+        value(X)[...] = first
+    if dX is None:
+        return tuple(rest)
+    out = room.keep("the result", value(X))
+
+    def back() -> None:
+        values = [k.value for k in kept]
+        need = [dA is not None for dA in shadows]
+        with holding(holder):
+            *bars, bar = derivative(rule, rule.vjp, (*need, True), (dX, *(None for _ in rest)), (out.value, *rest), *values, out.value)
+        for dA, g in zip(shadows, bars, strict=True):
+            if dA is not None:
+                dA += g
+        dX[...] = bar
+
+    room.then(back)
+    return tuple(rest)

@@ -1,0 +1,76 @@
+"""B <- op(T)^-1 B, T a triangle of A.
+
+reverse      lam = op(T)^-H dB;   dA -= the triangle of op(lam X^H), X the solution;   then dB <- lam
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from ldiv.core.finite import all_finite, require_finite
+from ldiv.core.rule import Array, insist, namespace
+from ldiv.core.structure import compose
+from ldiv.core.validate import require_flag, transposition
+from ldiv.errors import SingularMatrixError, overflowed
+from ldiv.inplace.duplicated import block, operands, output, shadow, value
+from ldiv.inplace.solve import require_systems
+from ldiv.inplace.trsm import trsm
+from ldiv.inplace.workspace import Room, add
+
+
+def run(room: Room, A: Any, B: Any, *, lower: bool = False, trans: Any = "N", unit_diagonal: bool = False) -> None:
+    operands(B=B, A=A)
+    op, lower, unit = transposition(trans), require_flag("lower", lower), require_flag("unit_diagonal", unit_diagonal)
+    require_systems(value(A), value(B))
+    output("B", B, A=A)
+    a, B = value(A), block(B)
+    _require_regular(a, unit)
+    _require_finite(a, value(B), lower, unit)
+    (x, dA, dB), kept = (value(B), shadow(A), shadow(B)), None if shadow(B) is None else room.keep("A", a)
+    with room.writing(x):
+        _solve(room, a, x, lower, op, unit)
+    if kept is None:
+        return
+    out = None if dA is None else room.keep("the solution", x)
+
+    def back() -> None:
+        require_finite("the shadow of B", dB)
+        _solve(room, kept.value, dB, lower, compose(op, "H"), unit)
+        if out is not None:
+            with room.scratch(a, tuple(a.shape)) as g:
+                room.product(g, dB, "N", out.value, "H")
+                g *= _triangle(room, g, lower != (op in "TH"), unit)
+                add(dA, -1, g, op)
+
+    room.then(back)
+
+
+def _solve(room: Room, a: Array, x: Array, lower: bool, op: str, unit: bool) -> None:
+    trsm(room, a, x, lower, op, unit)
+    insist(all_finite(x), partial(overflowed, "the solution"))
+
+
+def _triangle(room: Room, g: Array, lower: bool, unit: bool) -> Array:
+    """Ones where op(T) has entries."""
+    n, xp = g.shape[-1], namespace(g)
+
+    def make() -> Array:
+        ones = xp.ones_like(g)
+        return xp.tril(ones, k=-int(unit)) if lower else xp.triu(ones, k=int(unit))
+
+    return room.constant(("triangle", tuple(g.shape), g.dtype, str(getattr(g, "device", "")), n, lower, unit), make)
+
+
+def _require_finite(a: Array, b: Array, lower: bool, unit: bool) -> None:
+    """What is not read may be anything."""
+    require_finite("B", b)
+    if not bool(all_finite(a)):
+        xp = namespace(a)
+        require_finite("A", xp.tril(a, k=-int(unit)) if lower else xp.triu(a, k=int(unit)))
+
+
+def _require_regular(a: Array, unit: bool) -> None:
+    zeros = namespace(a).linalg.diagonal(a) == 0
+    if not unit and bool(zeros.any()):
+        raise SingularMatrixError("substitution", "a zero on the diagonal")

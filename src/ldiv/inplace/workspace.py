@@ -1,0 +1,180 @@
+"""What the operations of a tape share: scratch memory, the values that the reverse needs, and the steps that lead back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from ldiv.core.arrays import alike, is_complex, transpose
+from ldiv.core.buffers import identity, overlap, stamp
+from ldiv.core.rule import Array, namespace
+from ldiv.core.structure import VIEWS
+from ldiv.errors import got
+
+
+class Kept:
+    """A value as it was: the buffer itself for as long as nobody overwrites it, then a copy."""
+
+    def __init__(self, name: str, buffer: Array) -> None:
+        self.name, self.buffer, self.stamp = name, buffer, stamp(buffer)
+        self.copy: Array | None = None
+
+    @property
+    def value(self) -> Array:
+        return self.buffer if self.copy is None else self.copy
+
+    def verify(self) -> None:
+        """Raise if the buffer was changed by somebody who did not say so."""
+        if stamp(self.buffer) != self.stamp:
+            what = f"{self.name}, an array of shape {tuple(self.buffer.shape)}"
+            advice = "Its value at the time of the call is lost: record the change too (tape.copy, tape.scale, ...), or use another array."
+            raise ValueError(got("tape", f"{what} as the recorded operation saw it, for the reverse", "one that was changed since", advice))
+
+
+class Room:
+    """Scratch buffers are reused: once every shape was seen, nothing is allocated."""
+
+    def __init__(self) -> None:
+        self._free: dict[Hashable, list[Array]] = {}
+        self._live: dict[Hashable, Kept] = {}  # the buffers that stand for their values still
+        self._copies: list[Array] = []
+        self._constants: dict[Hashable, Array] = {}
+        self._steps: list[Callable[[], None]] = []
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    # -- scratch ---------------------------------------------------------------------------------------------------------------
+
+    def borrow(self, like: Array, shape: tuple[int, ...]) -> Array:
+        free = self._free.get(_kind(like, shape))
+        return free.pop() if free else namespace(like).empty(shape, **alike(like))
+
+    def give_back(self, x: Array) -> None:
+        self._free.setdefault(_kind(x, tuple(x.shape)), []).append(x)
+
+    @contextmanager
+    def scratch(self, like: Array, shape: tuple[int, ...]) -> Iterator[Array]:
+        """An array of the kind of `like`, with anything in it."""
+        x = self.borrow(like, shape)
+        try:
+            yield x
+        finally:
+            self.give_back(x)
+
+    @contextmanager
+    def view(self, x: Array, op: str) -> Iterator[Array]:
+        """op(x): transposed by strides, conjugated in scratch."""
+        transposed, conjugated = VIEWS[op]
+        if not (conjugated and is_complex(x)):
+            yield transpose(x) if transposed else x
+            return
+        with self.scratch(x, tuple(x.shape)) as y:
+            y[...] = x
+            conjugate(y)
+            yield transpose(y) if transposed else y
+
+    def product(self, out: Array, x: Array, op_x: str, y: Array, op_y: str) -> None:
+        """out = op(x) op(y)."""
+        with self.view(x, op_x) as u, self.view(y, op_y) as v:
+            namespace(out).matmul(u, v, out=out)
+
+    def constant(self, key: Hashable, make: Callable[[], Array]) -> Array:
+        """Made once."""
+        if key not in self._constants:
+            self._constants[key] = make()
+        return self._constants[key]
+
+    # -- values ----------------------------------------------------------------------------------------------------------------
+
+    def keep(self, name: str, x: Array) -> Kept:
+        """The value that x has now, for the reverse."""
+        key = identity(x)
+        if (live := self._live.get(key)) is None:
+            live = self._live[key] = Kept(name, x)
+        else:
+            live.verify()
+        return live
+
+    @contextmanager
+    def writing(self, x: Array) -> Iterator[None]:
+        """x is overwritten inside: what it holds, and somebody needs, is copied."""
+        for key, kept in list(self._live.items()):
+            if not (hit := overlap(kept.buffer, x)) and not isinstance(kept.stamp, int):
+                continue
+            kept.verify()
+            if hit:
+                kept.copy = self.borrow(kept.buffer, tuple(kept.buffer.shape))
+                kept.copy[...] = kept.buffer
+                self._copies.append(kept.copy)
+                del self._live[key]
+        with np.errstate(all="ignore"):  # what is infinite goes on as in any product, without a word
+            yield
+        for kept in self._live.values():  # which may count versions together with x, as parts of one array
+            if isinstance(kept.stamp, int):
+                kept.stamp = stamp(kept.buffer)
+
+    # -- steps -----------------------------------------------------------------------------------------------------------------
+
+    def then(self, step: Callable[[], None]) -> None:
+        """The reverse of what was just done."""
+        self._steps.append(step)
+
+    def reverse(self) -> None:
+        """All steps, the last one first. Nothing is written unless all values are as they were."""
+        for kept in self._live.values():
+            kept.verify()
+        try:
+            with np.errstate(all="ignore"):
+                while self._steps:
+                    self._steps.pop()()
+        finally:
+            self.forget()
+
+    def forget(self) -> None:
+        """Begin anew, with the scratch that is there."""
+        self._steps.clear()
+        self._live.clear()
+        while self._copies:
+            self.give_back(self._copies.pop())
+
+
+def _kind(x: Array, shape: tuple[int, ...]) -> Hashable:
+    return shape, x.dtype, getattr(x, "device", None)
+
+
+# -- in place ------------------------------------------------------------------------------------------------------------------
+
+
+def conjugate(x: Array) -> None:
+    """x <- conj(x)."""
+    if is_complex(x):
+        imag = x.imag
+        imag *= -1
+
+
+def scale(x: Array, s: complex) -> None:
+    """x <- s x, exactly zero for s = 0 whatever x holds."""
+    if s == 0:
+        x[...] = 0
+    elif s != 1:
+        x *= s
+
+
+def add(x: Array, s: complex, g: Array, op: str) -> None:
+    """x <- x + op(s g); g is scratch, and is spoiled."""
+    if s != 1:
+        g *= s
+    transposed, conjugated = VIEWS[op]
+    if conjugated:
+        conjugate(g)
+    x += transpose(g) if transposed else g
+
+
+def add_inner(x: Array, a: Array, b: Array) -> None:
+    """x <- x + <a, b>, for a number x, real where x is."""
+    xp = namespace(a)
+    inner = xp.sum(xp.conj(a) * b)
+    x += inner if is_complex(x) else xp.real(inner)

@@ -1,0 +1,126 @@
+"""Banded systems under SciPy's names, in its diagonal-ordered form: the public functions, which validate and call rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ldiv.core.arrays import batch_of, conj
+from ldiv.core.rule import Array, bind, namespace, public
+from ldiv.core.validate import as_block, common_precision, require_batches, require_flag, require_float, require_int, require_pair
+from ldiv.errors import got, shown
+from ldiv.linalg.solve import solved
+from ldiv.rules.cholesky_banded import CholeskyBanded
+from ldiv.rules.triangular_quotients import under
+from ldiv.structures.banded import Banded
+
+
+@public
+def solve_banded(l_and_u: tuple[int, int], ab: Array, b: Array) -> Array:
+    """Solve a banded linear system, differentiably.
+
+        A x = b,    ab[u + i - j, j] = A[i, j]
+
+    l, u: the numbers of diagonals below and above the main one; ab: (*batch, l + u + 1, n), whose corners outside of A are not read;
+    b: (n,) or (*batch, n, k). Returns x, shaped like b. `ldiv.Matrix(ldiv.structures.Banded(l, u, n), ab)` is the matrix itself.
+    dtypes: float32, float64, complex64, complex128; of two precisions the wider is used.
+    Differentiable in ab and b in every mode and order; the cotangent of ab has the same shape, and zeros in the corners.
+    Cost: 1 factorization, n l (l + u) operations, which the derivative reuses; 1 solve for each direction.
+    Raises SingularMatrixError; ValueError for shapes, NaN and infinity; TypeError for dtypes and mixed frameworks; EngineError on a GPU.
+    Source: Golub and Van Loan, section 4.3.
+
+    >>> import ldiv, numpy as np
+    >>> ldiv.solve_banded((1, 0), np.array([[2.0, 2.0, 4.0], [1.0, 2.0, 0.0]]), np.array([2.0, 3.0, 6.0]))
+    array([1., 1., 1.])
+    """
+    ab = _diagonals(ab)
+    what, advice = "two numbers of diagonals", "Say (1, 1) for a tridiagonal matrix."
+    if not isinstance(l_and_u, tuple | list) or len(l_and_u) != 2:
+        raise ValueError(got("l_and_u", what, shown(l_and_u), advice))
+    l, u = (require_int("l_and_u", x, 0, what=what, advice=advice) for x in l_and_u)
+    if ab.shape[-2] != l + u + 1:
+        advice = "One row for each diagonal, the uppermost first."
+        raise ValueError(got("ab", f"shape (..., {l} + {u} + 1, n)", str(tuple(ab.shape)), advice))
+    return solved(Banded(l, u, ab.shape[-1]), ab, b, "gen", "auto")
+
+
+@public
+def cholesky_banded(ab: Array, lower: bool = False) -> Array:
+    """Factor a Hermitian positive definite banded matrix, differentiably.
+
+        A = R^H R,  ab[w + i - j, j] = A[i, j] for i <= j,    or with lower=True A = L L^H,  ab[i - j, j] = A[i, j] for i >= j
+
+    ab: (*batch, w + 1, n); the corners outside of A, and imaginary parts on its diagonal, are not read. Returns R, or L, in the same form.
+    dtypes: float32, float64, complex64, complex128. LAPACK factors on the host.
+    Differentiable in every mode and order; cotangents stay in the band.
+    Cost: n w^2 operations, and as many, in a sparse triangular system, for each direction of a derivative.
+    Raises NotPositiveDefiniteError; ValueError for shapes, NaN and infinity; TypeError for dtypes.
+    Source: Murray (2016), arXiv:1602.07527.
+
+    >>> import ldiv, numpy as np
+    >>> ldiv.cholesky_banded(np.array([[4.0, 10.0], [2.0, 0.0]]), lower=True)
+    array([[2., 3.],
+           [1., 0.]])
+    """
+    ab = _diagonals(ab)
+    if require_flag("lower", lower):
+        return bind(CholeskyBanded(), ab)[0]
+    return _raised(bind(CholeskyBanded(), _lowered(ab))[0])
+
+
+@public
+def cho_solve_banded(cb_and_lower: tuple[Array, bool], b: Array) -> Array:
+    """Solve a linear system with the result of `cholesky_banded`, differentiably.
+
+        R^H R x = b,    or with lower=True L L^H x = b
+
+    cb: (*batch, w + 1, n); b: (n,) or (*batch, n, k). Returns x, shaped like b.
+    Differentiable in cb and b in every mode and order. Cost: 2 banded substitutions. Errors as in `solve_banded`.
+
+    >>> import ldiv, numpy as np
+    >>> ldiv.cho_solve_banded((np.array([[2.0, 3.0], [1.0, 0.0]]), True), np.array([6.0, 12.0]))
+    array([1., 1.])
+    """
+    cb, lower = require_pair("cb_and_lower", "(cb, lower)", cb_and_lower)
+    cb, lower = _diagonals(cb, "cb"), require_flag("lower", lower)
+    w, n = cb.shape[-2] - 1, cb.shape[-1]
+    block, vector = as_block("b", b, n, cb)
+    require_batches("b", batch_of(cb, 2), batch_of(block, 2))
+    cb, block = common_precision(cb, block)
+    triangle = Banded(w, 0, n) if lower else Banded(0, w, n)
+    first, second = (triangle, triangle.H) if lower else (triangle.H, triangle)
+    x = under(second, cb, under(first, cb, block))
+    return x[..., 0] if vector else x
+
+
+@public
+def solveh_banded(ab: Array, b: Array, lower: bool = False) -> Array:
+    """Solve a Hermitian positive definite banded system, differentiably.
+
+        A x = b,    one triangle of A in ab as in `cholesky_banded`
+
+    All else as in `cholesky_banded` and `cho_solve_banded`, of which this is the composition.
+
+    >>> import ldiv, numpy as np
+    >>> ldiv.solveh_banded(np.array([[4.0, 10.0], [2.0, 0.0]]), np.array([6.0, 12.0]), lower=True)
+    array([1., 1.])
+    """
+    return cho_solve_banded((cholesky_banded(ab, lower), lower), b)
+
+
+def _diagonals(ab: Any, name: str = "ab") -> Array:
+    ab = require_float(name, ab)
+    if ab.ndim < 2 or ab.shape[-2] == 0:
+        raise ValueError(got(name, "diagonals (..., rows, n)", f"shape {tuple(ab.shape)}", "Add the missing axis."))
+    return ab
+
+
+def _lowered(ab: Array) -> Array:
+    """The lower form of the conjugate transpose of an upper one: row d is the d-th diagonal, which begins d columns earlier."""
+    xp, w = namespace(ab), ab.shape[-2] - 1
+    return xp.stack([conj(xp.roll(ab[..., w - d, :], -d, axis=-1)) for d in range(w + 1)], axis=-2)
+
+
+def _raised(ab: Array) -> Array:
+    """The upper form of the conjugate transpose of a lower one."""
+    xp, w = namespace(ab), ab.shape[-2] - 1
+    return xp.stack([conj(xp.roll(ab[..., w - r, :], w - r, axis=-1)) for r in range(w + 1)], axis=-2)

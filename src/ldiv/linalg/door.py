@@ -1,0 +1,67 @@
+"""What validation found for arguments of one kind is not found again: a public call is planned once for each signature.
+
+The signature of an array is its type, dtype, device, number of axes and own sizes, never the size of a batch nor the number of
+columns. A framework takes part by `signature(x)`; what has none (a tracer, a subclass) is validated in every call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
+
+from ldiv.core.arrays import batch_of
+from ldiv.core.rule import Array, Rule, signature
+from ldiv.core.validate import require_batches
+from ldiv.matrices.sparse_array import SparseArray
+
+MOST = 256  # of all plain arrays; what is known of sparse ones is kept on their structure, and goes with it
+_known: dict[Hashable, Any] = {}
+
+
+class Door(NamedTuple):
+    """Where the calls of one kind are known, under which key, and the call that was planned: None if this is the first of its kind."""
+
+    table: dict[Hashable, Any]
+    key: Hashable
+    call: Any
+    p: Any  # the parameters of the matrix as they came
+
+    def remember(self, call: Any) -> None:
+        if self.table is _known and len(_known) >= MOST:
+            _known.clear()
+        self.table[self.key] = call
+
+
+def door(A: Any, b: Any, *options: Any) -> Door | None:
+    """For a matrix, a block or vector, and options; None for what is validated in every call."""
+    table, p = (A.structure.memo("calls", dict), A.params) if type(A) is SparseArray else (_known, A)
+    return door_in(table, p, b, *options)
+
+
+def door_in(table: dict[Hashable, Any], p: Any, b: Any, *options: Any) -> Door | None:
+    """For the parameters of a matrix, in a table of calls of their own."""
+    of_p, of_b = signature(p), signature(b)
+    if of_p is None or of_b is None:
+        return None
+    own = p.shape[-2:] if table is _known else None
+    key = (of_p, own, of_b, b.shape if b.ndim == 1 else b.shape[-2:-1], options, *map(type, options))  # True is not 1
+    try:
+        return Door(table, key, table.get(key), p)
+    except TypeError:  # an option that cannot be hashed
+        return None
+
+
+class Call(NamedTuple):
+    """A rule of a matrix and a block, and the front end that applies it to arrays of one kind, which were found to be right."""
+
+    rule: Rule
+    bind: Callable[[Rule, list[Array]], tuple[Array, ...]]
+
+    def __call__(self, A: Any, b: Array) -> Array:
+        return self.bound(A.params if type(A) is SparseArray else A, b)
+
+    def bound(self, p: Array, b: Array) -> Array:
+        of_p, of_b = self.rule.core
+        if p.ndim > of_p and b.ndim > of_b:
+            require_batches("b", batch_of(p, of_p), batch_of(b, of_b))
+        return self.bind(self.rule, [p, b])[0]

@@ -1,0 +1,265 @@
+"""Eigenpairs under SciPy's names: the public functions, which validate, put the question, and call the rule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ldiv.core.arrays import batch_of, broadcast, is_complex, real
+from ldiv.core.rule import Array, Tree, bind, is_array, leaves, namespace, public, rebuild, traced
+from ldiv.core.structure import Structure
+from ldiv.core.validate import (
+    as_block,
+    common_precision,
+    require_batches,
+    require_flag,
+    require_float,
+    require_int,
+    require_number,
+    require_option,
+    require_square,
+    together,
+)
+from ldiv.engines.eigen_task import Task, engines
+from ldiv.errors import got, shown
+from ldiv.linalg import preconditioner
+from ldiv.linalg.eigen_info import Watched, eigen_info
+from ldiv.linalg.eigenvector_phase import regauged
+from ldiv.matrices.assumptions import promised
+from ldiv.matrices.matrix import as_matrix
+from ldiv.rules.eigenpairs import Eigenpairs
+from ldiv.structures.dense import Dense
+from ldiv.structures.diagonal import Diagonal
+from ldiv.structures.identity import Identity
+
+WHICH = ("LM", "SM", "LA", "SA", "BE")
+
+
+@public
+def eigsh(
+    A: Any,
+    k: int = 6,
+    M: Any = None,
+    sigma: float | None = None,
+    which: str = "LM",
+    v0: Array | None = None,
+    ncv: int | None = None,
+    maxiter: int | None = None,
+    tol: float = 0,
+    return_eigenvectors: bool = True,
+    *,
+    method: str = "auto",
+    guard: int = 2,
+    on_degenerate: str = "raise",
+    info: bool = False,
+) -> Any:
+    """Find k eigenvalues and eigenvectors of a Hermitian matrix or pencil, differentiably.
+
+        A x_i = lam_i M x_i,    X^H M X = I
+
+    A: Hermitian, M: Hermitian positive definite; arrays (*batch, n, n), SparseArrays, or operators; both triangles are read, and must
+    agree up to rounding. Returns w (*batch, k), ascending, and X (*batch, n, k), M-orthonormal; with return_eigenvectors=False w alone;
+    with info=True also an `EigenInfo`.
+    sigma: the k eigenvalues nearest to sigma, by the factor of A - sigma M; which: "LM", "SM", "LA", "SA" or "BE", of the eigenvalues, or
+    with a sigma of 1 / (lam - sigma), as in SciPy. v0, ncv, maxiter, tol as in SciPy; the start is always the same one. method: "auto",
+    "lapack" (small or dense), "arpack" or "lobpcg". guard: pairs computed beyond the k, one at least, which serve the derivative.
+    dtypes: float32, float64, complex64, complex128.
+    Differentiable in A and M in every mode and order. Inside a repeated eigenvalue a loss must not depend on the basis, nor on single
+    eigenvalues: on_degenerate="raise" refuses it with NotDifferentiableError, "warn" warns, and as "drop" leaves the undefined part out.
+    Cost: 1 factorization forward (with sigma, or for M), none after it. Reverse: eigenvalues alone take no solve; eigenvectors one
+    deflated solve each, in one block, by the factor of the forward where there is one. Cotangents are on the patterns of A and M.
+    Raises ConvergenceError, NotSymmetricError, NotPositiveDefiniteError, SingularMatrixError (sigma is an eigenvalue), EngineError,
+    NotDifferentiableError; ValueError for shapes, NaN and infinity. Not twice differentiable by forward mode inside a cluster.
+    Source: Magnus (1985); Nelson (1976); Lehoucq, Sorensen and Yang (1998).
+
+    >>> import ldiv, numpy as np
+    >>> A = ldiv.diags_array([-np.ones(9), 2 * np.ones(10), -np.ones(9)], offsets=[-1, 0, 1])
+    >>> w, X = ldiv.eigsh(A, 2, sigma=0)
+    >>> w.round(6)
+    array([0.081014, 0.317493])
+    >>> bool(np.allclose(A @ X, X * w))
+    True
+    """
+    return_eigenvectors = require_flag("return_eigenvectors", return_eigenvectors)
+    watched = Watched() if require_flag("info", info) else None
+    task, args = posed(A, k, M, sigma, which, v0, ncv, maxiter, tol, method, guard, on_degenerate, watched)
+    w, X, others, _, doubt = bind(Eigenpairs(task), *args)
+    found = (w, regauged(w, X)) if return_eigenvectors else (w,)
+    if watched is not None:
+        if traced(w):
+            raise TypeError(got("info=True", "values that are known now", "a trace (jit, vmap)", "Ask for info outside of the transformation."))
+        found = (*found, eigen_info(w, others, doubt, watched))
+    return found if len(found) > 1 else w
+
+
+@public
+def eigh(A: Any, B: Any = None, subset_by_index: tuple[int, int] | None = None, *, on_degenerate: str = "raise") -> tuple[Array, Array]:
+    """Find the eigenvalues and eigenvectors of a dense Hermitian matrix or pencil, differentiably.
+
+        A x_i = lam_i B x_i,    X^H B X = I
+
+    A, B: arrays (*batch, n, n), B positive definite; both triangles are read, and must agree up to rounding. Returns w (*batch, k),
+    ascending, and X (*batch, n, k): all pairs, or those from subset_by_index[0] to subset_by_index[1], both included.
+    dtypes, derivatives, on_degenerate, errors as in `eigsh`. Cost: the full decomposition, 9 n^3 operations; a derivative takes a few
+    products of that size, and solves nothing.
+    Source: Golub and Van Loan, chapter 8.
+
+    >>> import ldiv, numpy as np
+    >>> w, X = ldiv.eigh(np.array([[2.0, 1.0], [1.0, 2.0]]))
+    >>> w
+    array([1., 3.])
+    """
+    if B is None and subset_by_index is None and is_array(A) and 0 in require_float("A", A).shape:
+        return _of_nothing(A)
+    n = _hermitian("A", A)[0].shape[0]
+    if n == 0:
+        raise ValueError(got("A", "a matrix with at least one row", "0 x 0", "It has no pairs to choose from."))
+    subset = (0, n - 1) if subset_by_index is None else subset_by_index
+    what, advice = f"(first, last) with 0 <= first <= last < {n}", "Both ends are included."
+    if not isinstance(subset, tuple | list) or len(subset) != 2:
+        raise ValueError(got("subset_by_index", what, shown(subset_by_index), advice))
+    first, last = (require_int("subset_by_index", i, 0, n - 1, what=what, advice=advice) for i in subset)
+    if first > last:
+        raise ValueError(got("subset_by_index", what, str(subset_by_index), advice))
+    for name, a in (("A", A), ("B", B)):
+        if a is not None and not isinstance(as_matrix(name, a).structure.unview()[0], Dense):
+            raise TypeError(got(name, "a dense array", type(a).__name__, "Use ldiv.eigsh, which knows the structure."))
+    task, args = posed(A, last - first + 1, B, method="lapack", on_degenerate=on_degenerate, metric="B")
+    w, X, *_ = bind(Eigenpairs(replace(task, which="index", first=first)), *args)
+    return w, regauged(w, X)
+
+
+@public
+def lobpcg(
+    A: Any,
+    X: Array,
+    B: Any = None,
+    M: Any = None,
+    Y: Array | None = None,
+    tol: float | None = None,
+    maxiter: int | None = None,
+    largest: bool = True,
+    *,
+    on_degenerate: str = "raise",
+) -> tuple[Array, Array]:
+    """Find the k largest or smallest eigenpairs without a factorization, from products with blocks, differentiably.
+
+        A x_i = lam_i B x_i,    X^H B X = I,    Y^H B X = 0
+
+    A: Hermitian, B: Hermitian positive definite; arrays, SparseArrays, LinearOperators. X (n, k): where to start. M: a matrix near A^-1
+    (or near the inverse of A - sigma B) to precondition with, Hermitian positive definite: "jacobi", "amg", a factorization of a nearby
+    matrix, `preconditioner(...)`, or any Matrix. Y (n, c): vectors that X stays B-orthogonal to. Returns w (k,), ascending, and X.
+    Stops where every |A x - lam B x| |x| is at most tol times the largest |lam| of the block (eps^(2/3) by default); maxiter steps at
+    most (SciPy's 20 would rarely do: 500).
+    dtypes, derivatives, on_degenerate as in `eigsh`, M, X and Y are constants; the adjoint is one block of deflated MINRES, with M. With
+    Y, not differentiable in B, and in A as the problem in the complement of Y.
+    Cost: per step one product with A, B and M for k columns. Raises ConvergenceError, forward and adjoint.
+    Source: Knyazev, SIAM J. Sci. Comput. 23 (2001).
+
+    >>> import ldiv, numpy as np
+    >>> A = ldiv.diags_array([np.arange(1.0, 301.0)], offsets=[0])
+    >>> w, X = ldiv.lobpcg(A, np.random.default_rng(0).standard_normal((300, 2)), largest=False, M="jacobi")
+    >>> w.round(6)
+    array([1., 2.])
+    """
+    structure, params = _hermitian("A", A)
+    n = structure.shape[0]
+    block, vector = as_block("X", X, n, leaves(params)[0])
+    if vector or block.ndim != 2:
+        raise ValueError(got("X", f"a block ({n}, k)", str(tuple(X.shape)), "Batches are mapped over with vmap."))
+    asked: dict[str, Any] = {"maxiter": maxiter, "tol": 0 if tol is None else tol, "method": "lobpcg", "on_degenerate": on_degenerate, "metric": "B"}
+    task, (pA, pB, _) = posed(A, block.shape[1], B, None, "LA" if require_flag("largest", largest) else "SA", **asked)
+    task = replace(task, start=True)
+    near: Tree = ()
+    if M is not None:
+        structure, near = preconditioner.given(M, task.A, pA)
+        task = replace(task, M=structure)
+    constraints: Tree = ()
+    if Y is not None:
+        constraints, _ = as_block("Y", Y, n, leaves(params)[0])
+        if constraints.shape[1] + task.k > n:
+            raise ValueError(got("Y", f"at most {n - task.k} columns", str(constraints.shape[1]), "Nothing would be left for X."))
+        task = replace(task, constraints=constraints.shape[1])
+    for name, given in (("X", block), ("Y", constraints)):
+        if any(map(is_complex, leaves(given))) and not any(map(is_complex, leaves((pA, pB)))):
+            raise TypeError(got(name, "real numbers, as those of A and B", "complex ones", "The eigenvectors are real."))
+    w, X, *_ = bind(Eigenpairs(task), pA, pB, (near, block, constraints))
+    return w, regauged(w, X)
+
+
+def _of_nothing(A: Array) -> tuple[Array, Array]:
+    """The pairs of a matrix without rows, or of no matrix."""
+    matrix = as_matrix("A", A)
+    require_square("A", matrix.structure.shape)
+    return real(namespace(A).sum(A, axis=-1)), A + 0
+
+
+# -- what is asked, checked -----------------------------------------------------------------------------------------------------------
+
+
+def posed(
+    A: Any,
+    k: Any,
+    M: Any,
+    sigma: Any = None,
+    which: str = "LM",
+    v0: Array | None = None,
+    ncv: int | None = None,
+    maxiter: int | None = None,
+    tol: float = 0,
+    method: str = "auto",
+    guard: int = 2,
+    on_degenerate: str = "raise",
+    watch: Watched | None = None,
+    *,
+    metric: str = "M",
+) -> tuple[Task, tuple[Tree, ...]]:
+    """Checked: the task, and the arguments of the rules that answer it."""
+    (structure, pA), n = _hermitian("A", A), as_matrix("A", A).structure.shape[0]
+    B: Structure = Identity(n)
+    pB: Tree = ()
+    if M is not None:
+        B, pB = _hermitian(metric, M)
+        if B.shape[0] != n:
+            raise ValueError(got(metric, f"shape {structure.shape}", str(B.shape), "It measures the vectors of A."))
+        for x in leaves(pB):
+            together(metric, x, leaves(pA)[0])
+        require_batches(metric, _batch(structure, pA), _batch(B, pB))
+    if n == 0:
+        raise ValueError(got("A", "a matrix with at least one row", "0 x 0", "It has no eigenvalues."))
+    k = require_int("k", k, 1, n, what=f"a number of pairs from 1 to {n}", advice="It is how many are returned.")
+    require_option("which", which, WHICH)
+    require_option("method", method, ("auto", *engines()))
+    require_option("on_degenerate", on_degenerate, ("raise", "warn", "drop"))
+    for name, value, low in (("ncv", ncv, k + 1), ("maxiter", maxiter, 1)):
+        if value is not None:
+            require_int(name, value, low)
+    guard = require_int("guard", guard, 0)
+    shift = None if sigma is None else require_number("sigma", sigma)
+    tol = require_number("tol", tol, 0)
+    pA, pB = _of_one_precision(structure, pA, B, pB)
+    start: Tree = ()
+    if v0 is not None:
+        start, vector = as_block("v0", v0, n, leaves(pA)[0])
+        if not vector or (is_complex(start) and not any(map(is_complex, (*leaves(pA), *leaves(pB))))):
+            raise ValueError(got("v0", f"shape ({n},), real where A and M are", str(tuple(v0.shape)), "ldiv.lobpcg starts from a block."))
+    task = Task(structure, B, k, which, shift, 0, guard, method, tol, maxiter, ncv, on_degenerate, start=v0 is not None, watch=watch)
+    return task, (pA, pB, ((), start, ()))
+
+
+def _hermitian(name: str, a: Any) -> tuple[Structure, Tree]:
+    matrix = as_matrix(name, a)
+    require_square(name, matrix.structure.shape)
+    if isinstance(matrix.structure.unview()[0], Diagonal) and not any(map(is_complex, leaves(matrix.params))):
+        return matrix.structure, matrix.params
+    return promised(matrix, "her")
+
+
+def _batch(structure: Structure, p: Tree) -> tuple[int, ...]:
+    return broadcast(*(batch_of(x, c) for x, c in zip(leaves(p), leaves(structure.core), strict=True)))
+
+
+def _of_one_precision(A: Structure, pA: Tree, B: Structure, pB: Tree) -> tuple[Tree, Tree]:
+    flat = common_precision(*leaves(pA), *leaves(pB))
+    both: tuple[Tree, Tree] = rebuild((A.core, B.core), flat)
+    return both

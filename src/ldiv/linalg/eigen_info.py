@@ -1,0 +1,56 @@
+"""How good are eigenpairs: what `eigsh(..., info=True)` returns beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.rule import Array, asnumpy
+from ldiv.rules.inverse_gaps import RESOLVED
+
+
+@dataclass(eq=False)
+class Watched:
+    """Notes down what the adjoint systems of a derivative were left with."""
+
+    residuals: list[float] = field(default_factory=list)
+
+    def __call__(self, reached: Any) -> None:
+        self.residuals.append(float(np.max(asnumpy(reached), initial=0)))
+
+
+@dataclass(frozen=True)
+class EigenInfo:
+    """The quality of eigenpairs, and of a derivative through them.
+
+    residuals (*batch, k): |A x - lam M x| |x|, with rounding: how far an eigenvalue may be from lam. gaps (*batch, k): from each
+    eigenvalue to the nearest one that is not in doubt to be the same, guards included. `adjoint_residuals`: of the deflated systems
+    solved so far, relative; filled by derivatives. `gradient_error`: an estimate of the relative error of the gradient of a loss of the
+    eigenvectors, residual over gap and what the adjoint left; that of eigenvalues alone is its square, or rounding.
+    """
+
+    residuals: Any
+    gaps: Any
+    _watched: Watched = field(repr=False)
+
+    @property
+    def adjoint_residuals(self) -> tuple[float, ...]:
+        return tuple(self._watched.residuals)
+
+    @property
+    def gradient_error(self) -> float:
+        forward = float(np.max(self.residuals / np.where(self.gaps == 0, np.inf, self.gaps), initial=0))
+        return forward + max(self.adjoint_residuals, default=0.0)
+
+
+def eigen_info(w: Array, others: Array, doubt: Array, watched: Watched) -> EigenInfo:
+    """From the values alone."""
+    lam, others, doubt = map(asnumpy, (w, others, doubt))
+    k = lam.shape[-1]
+    every = np.concatenate([lam, others], axis=-1)
+    distance = np.abs(lam[..., :, None] - every[..., None, :])
+    same = distance <= RESOLVED * (doubt[..., :k, None] + doubt[..., None, :])
+    distance[same] = np.inf
+    return EigenInfo(doubt[..., :k], distance.min(axis=-1, initial=np.inf), watched)

@@ -1,0 +1,72 @@
+"""Which engine solves, and why not the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import batch_of, device_of, numpy_dtype
+from ldiv.core.rule import Array, leaves, public
+from ldiv.core.validate import PROMISES, as_block, require_batches, require_option, require_square
+from ldiv.engines import solver
+from ldiv.matrices.assumptions import definiteness, promised
+from ldiv.matrices.matrix import as_matrix
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """`engine` is what method="auto" takes, None if nothing fits; `answers`: what each engine said, in the order of asking.
+
+    `then`: the engines that go on, in this order, where the one before takes the matrix for singular; the last one's word is final.
+    """
+
+    engine: str | None
+    matrix: str
+    answers: dict[str, str]
+    then: tuple[str, ...]
+
+    def __str__(self) -> str:
+        width = max(map(len, self.answers))
+        last = [f"where {self.engine} takes the matrix for singular: {', then '.join(self.then)}"] if self.then else []
+        return "\n".join([self.matrix, *(f"  {name:{width}}  {answer}" for name, answer in self.answers.items()), *last])
+
+    __repr__ = __str__
+
+
+@public
+def explain(A: Any, b: Array | None = None, *, assume_a: str = "gen") -> Explanation:
+    """Say which engine `solve(A, b, assume_a=...)` takes, and why not the others.
+
+    Arguments as in `solve`; b counts with its dtype and may be left out. Nothing is factored. Engines are asked from the most
+    special to the most general, and the first that can is taken; `method=` names another. The last line says which engines
+    go on where it takes the matrix for singular.
+
+    >>> import ldiv, numpy as np
+    >>> print(ldiv.explain(np.eye(3), assume_a="pos"))  # doctest: +ELLIPSIS
+    Symmetric matrix, 3 x 3, float64 on cpu, promised positive definite
+    ...
+      lapack ...taken
+    ...
+    """
+    require_option("assume_a", assume_a, PROMISES)
+    matrix = as_matrix("A", A)
+    require_square("A", matrix.structure.shape)
+    structure, params = promised(matrix, assume_a)
+    flat = leaves(params)
+    if b is not None:
+        block, _ = as_block("b", b, structure.shape[0], flat[0])
+        require_batches("b", matrix.batch, batch_of(block, 2))
+    dtype = np.result_type(*map(numpy_dtype, flat if b is None else [*flat, b]))
+    base, told, device = structure.unview()[0], definiteness(structure, assume_a), device_of(flat[0])
+    taken: str | None = None
+    answers = {}
+    for name, engine in solver.engines().items():
+        reason = solver.answer(engine, base, dtype, device, told)
+        answers[name] = reason or ("taken" if taken is None else "could, too")
+        taken = name if taken is None and reason is None else taken
+    promise = ", promised positive definite" if told == "pos" else ""
+    rows, columns = structure.shape
+    then = () if taken is None or solver.is_iterative(solver.engines()[taken]) else solver.chain(base.plain, dtype, device, told).names[1:]
+    return Explanation(taken, f"{type(base).__name__} matrix, {rows} x {columns}, {dtype} on {device}{promise}", answers, then)

@@ -1,0 +1,109 @@
+"""How good is x: what `solve(..., info=True)` returns beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import alike, batch_of, broadcast, numpy_dtype
+from ldiv.core.holder import Owner, holding
+from ldiv.core.rule import Array, ArrayHolder, Tree, asnumpy, constant, leaves, namespace, rebuild, snapshot
+from ldiv.core.structure import Structure, matmul
+from ldiv.engines import solver
+from ldiv.engines.solve_log import Entry
+from ldiv.linalg.norm_estimate import one_norm
+
+
+@dataclass(frozen=True)
+class SolveInfo:
+    """The engine that solved, and the quality of its solution; of several columns or matrices, the worst.
+
+    iterations: steps, 0 for a direct engine. residual: |b - A x| / |b|. backward_error: |b - A x| / (|A| |x| + |b|) in the 1-norm,
+    the least relative change of A and b that makes x exact. `condition`: an estimate of |A| |A^-1| in the 1-norm from the factor,
+    made when it is first asked for; None for an engine that iterates. gave_up: engines that were asked before, which took the
+    matrix for singular, and what they found. The relative error of x, and of its derivatives, is at
+    most about backward_error * condition.
+    """
+
+    engine: str
+    iterations: int
+    residual: float
+    backward_error: float
+    gave_up: dict[str, str]
+    _matrix: Estimated = field(repr=False)
+
+    @cached_property
+    def condition(self) -> float | None:
+        """|A|_1 |A^-1|_1."""
+        iterates = solver.is_iterative(solver.engines()[self.engine])
+        return None if iterates else self._matrix.norm * self._matrix.inverse_norm()
+
+
+def solve_info(structure: Structure, params: Tree, b: Array, x: Array, assume_a: str, method: str, entry: Entry, keeper: Owner) -> SolveInfo:
+    """Look at a solution: one product, and an estimate of |A|_1."""
+    if b.ndim == 1:
+        b, x = b[:, None], x[:, None]
+    residual, b, x = (asnumpy(y).astype(np.result_type(asnumpy(y), np.float64)) for y in (b - matmul(structure, params, x), b, x))
+    # The condition may be asked for when the arrays hold other numbers.
+    own = snapshot(rebuild(structure.core, [constant(x) for x in leaves(params)]))
+    matrix = Estimated(structure, own, assume_a, method, keeper)
+    r_size, b_size, x_size = (np.abs(y).sum(-2) for y in (residual, b, x))
+    size = matrix.norm * x_size + b_size
+    lengths = np.linalg.norm(residual, axis=-2) / _or_one(np.linalg.norm(b, axis=-2))
+    return SolveInfo(
+        entry.engine, entry.iterations, float(lengths.max(initial=0)), float((r_size / _or_one(size)).max(initial=0)), entry.gave_up, matrix
+    )
+
+
+def _or_one(size: Any) -> Any:
+    return np.where(size == 0, 1, size)
+
+
+@dataclass(frozen=True, eq=False)
+class Estimated(ArrayHolder):
+    """The 1-norm of a matrix and of its inverse, the largest of a batch."""
+
+    structure: Structure
+    params: Tree
+    assume_a: str
+    method: str
+    keeper: Owner  # of the factor
+
+    @cached_property
+    def norm(self) -> float:
+        """|A|_1."""
+
+        def of(p: Tree) -> float:
+            return self._one_norm(*(lambda v, s=s: matmul(s, p, v) for s in (self.structure, self.structure.H)))
+
+        return max(map(of, self._matrices()), default=0.0)
+
+    def inverse_norm(self) -> float:
+        """|A^-1|_1, by solves with the factor, which it holds."""
+
+        def of(p: Tree) -> float:
+            views = (self.structure, self.structure.H)
+            return self._one_norm(*(lambda v, s=s: solver.solve(s, p, v, self.assume_a, self.method) for s in views))
+
+        with holding(self.keeper):
+            return max(map(of, self._matrices()), default=0.0)
+
+    def _one_norm(self, product: Any, adjoint: Any) -> float:
+        like = leaves(self.params)[0]
+        xp, dtype = namespace(like), np.result_type(*map(numpy_dtype, leaves(self.params)))
+
+        def on_numpy(f: Any) -> Any:
+            return lambda v: asnumpy(f(xp.asarray(v.copy(), **(alike(like) | {"dtype": getattr(xp, dtype.name)}))))
+
+        return one_norm(self.structure.shape[0], dtype, on_numpy(product), on_numpy(adjoint)) if self.structure.shape[0] else 0.0
+
+    def _matrices(self) -> Iterator[Tree]:
+        """The parameters of every matrix of the batch."""
+        flat, cores = leaves(self.params), leaves(self.structure.core)
+        batch = broadcast(*(batch_of(x, c) for x, c in zip(flat, cores, strict=True)))
+        wide = [namespace(x).broadcast_to(x, (*batch, *x.shape[x.ndim - c :])) for x, c in zip(flat, cores, strict=True)]
+        return (rebuild(self.structure.core, [x[i] for x in wide]) for i in np.ndindex(*batch))

@@ -1,0 +1,63 @@
+"""A promise about a matrix is a structure on the same parameters: its symmetric part, a triangle, its diagonal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ldiv.core.arrays import is_complex
+from ldiv.core.rule import Tree, leaves
+from ldiv.core.structure import VIEWS, Structure
+from ldiv.errors import got
+from ldiv.matrices.matrix import Matrix
+from ldiv.structures.dense import Dense
+from ldiv.structures.diagonal import Diagonal
+from ldiv.structures.diagonal_part import DiagonalPart
+from ldiv.structures.self_adjoint import SelfAdjoint
+from ldiv.structures.sparse import Sparse
+from ldiv.structures.sparse_triangular import SparseTriangular
+from ldiv.structures.symmetric import Symmetric
+from ldiv.structures.triangular import Triangular
+
+
+def promised(matrix: Matrix, assume_a: str) -> tuple[Structure, Tree]:
+    """The structure, and its parameters, that a promise makes of a matrix."""
+    structure = matrix.structure
+    base, op = structure.unview()
+    if assume_a == "gen":
+        return structure, matrix.params
+    if assume_a in ("sym", "her", "pos"):
+        part = "T" if assume_a == "sym" and any(map(is_complex, leaves(matrix.params))) else "H"
+        if isinstance(base, Diagonal | Triangular | SparseTriangular):
+            advice = f"Leave it out, {base} knows better."
+            raise ValueError(got("assume_a", "'gen' for a matrix whose structure says it all", repr(assume_a), advice))
+        if structure.view(part) == structure:
+            return structure, matrix.params
+        has_entries = hasattr(base, "pattern") and not hasattr(base, "inverse")  # whose inverse is made of others' needs no symmetrizing
+        if isinstance(base, Dense) or has_entries:
+            return structure.memo(("part", part), lambda: Symmetric(structure, part)), matrix.params
+        return structure.memo(("promise", part), lambda: SelfAdjoint(structure, part)), matrix.params
+    if not isinstance(base, Dense | Sparse):
+        raise ValueError(
+            got("assume_a", "'gen', 'sym', 'her' or 'pos' for a matrix that is neither dense nor sparse", repr(assume_a), f"It is {base}.")
+        )
+    if assume_a == "diagonal":
+        return base.memo("diagonal", lambda: DiagonalPart(base)).view("C" if VIEWS[op][1] else "N"), matrix.params
+    return triangle(structure, assume_a == "lower triangular", "own"), matrix.params
+
+
+def definiteness(structure: Structure, assume_a: str) -> str:
+    """What engines are told beyond the structure: "pos" or "gen"."""
+    return "pos" if assume_a == "pos" or structure.definite else "gen"
+
+
+def triangle(structure: Structure, lower: bool, diagonal: Any) -> Structure:
+    """The triangle of a dense or sparse matrix or of a view of one, on the same parameters."""
+    base, op = structure.unview()
+    in_base = lower != VIEWS[op][0]
+    if isinstance(base, Dense):
+        return Triangular(base.n, in_base, diagonal).view(op)
+    if isinstance(base, Sparse):
+        return base.memo(("triangle", in_base, diagonal), lambda: SparseTriangular(base, in_base, diagonal)).view(op)
+    if base == Triangular(structure.shape[0], in_base, diagonal):
+        return structure
+    raise ValueError(got("solve_triangular", "a dense or sparse matrix", str(base), "Use solve, which knows the structure."))

@@ -1,0 +1,46 @@
+"""S(p) = B(p)^-1 as a matrix to multiply with: each product is a solve, whose factorization lives as long as somebody holds it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ldiv.core.rule import Array, Tree
+from ldiv.core.structure import Structure
+from ldiv.rules.solve import solve
+
+
+@dataclass(frozen=True)
+class Inverse(Structure):
+    """The inverse of a square base, whose parameters it shares. d(B^-1) x = -B^-1 dB B^-1 x."""
+
+    base: Structure
+    assume_a: str = "gen"
+    method: str = "auto"
+    singular: str = "raise"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.base.shape
+
+    @property
+    def core(self) -> Tree:
+        return self.base.core
+
+    @property
+    def sizes(self) -> list[tuple[int, ...]] | None:
+        return self.base.sizes
+
+    def matmul(self, p: Tree, x: Array) -> Array:
+        return solve(self.base, p, x, self.assume_a, self.method, self.singular)
+
+    def push(self, p: Tree, dp: Tree, x: Array) -> Array:
+        return -self.matmul(p, self.base.push(p, dp, self.matmul(p, x)))
+
+    def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
+        return self.base.outer(p, -self.view("H").matmul(p, u), self.matmul(p, v), need)
+
+    def view(self, op: str) -> Structure:
+        return Inverse(self.base.view(op), self.assume_a, self.method, self.singular)
+
+    def todense(self, p: Tree) -> Array:
+        raise NotImplementedError("an inverse is never formed")

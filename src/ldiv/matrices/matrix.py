@@ -1,0 +1,260 @@
+"""A Matrix is parameters on a structure, with the operators that a user expects of a matrix."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import alike, batch_of, broadcast, is_complex, numpy_dtype, transpose
+from ldiv.core.rule import Array, ArrayHolder, Tree, announce, frontend_of, is_array, leaves, namespace, public, rebuild
+from ldiv.core.structure import Structure, matmul
+from ldiv.core.validate import as_block, require_batches, require_float, require_ours, require_scalar, together
+from ldiv.errors import got, shown
+from ldiv.structures.dense import dense
+from ldiv.structures.product import Product
+from ldiv.structures.scaled import Scaled
+from ldiv.structures.sum import Sum
+
+NUMBERS = (int, float, complex, np.number)
+
+
+class Matrix(ArrayHolder):
+    """The matrix S(p) for any structure S and its parameters p, a nested tuple of arrays.
+
+    `A @ x` is differentiable in p and x, in every mode. `A.T`, `A.H` and `A.conj()` share the parameters. `A + B`, `A - B`, `c * A`,
+    `A / c` and `A @ B` are matrices again, made of A and B, whatever their structures; nothing is computed until they are used.
+    A matrix is a view of the arrays that it was made of: writing to them changes it, and all that share them.
+    Pickled and copied with their parameters and without what is remembered; a deep copy stands outside the graph of the original.
+
+    >>> import ldiv, numpy as np
+    >>> D = ldiv.Matrix(ldiv.structures.Diagonal(3), np.array([1.0, 2.0, 4.0]))
+    >>> D @ np.ones(3)
+    array([1., 2., 4.])
+    >>> ldiv.solve(D, np.ones(3))
+    array([1.  , 0.5 , 0.25])
+    """
+
+    __array_ufunc__ = None  # NumPy arrays leave the operators to us
+    __hash__ = object.__hash__
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        kind = type(self).__name__
+        dense = "A.toarray()" if hasattr(self, "toarray") else "A @ numpy.eye(n)"
+        advice = f"NumPy's and SciPy's functions do not take it: use ldiv's and the operators, or {dense}."
+        raise TypeError(got("a function of NumPy", "an array", f"a {kind}", advice))
+
+    def __eq__(self, other: object) -> bool:
+        """Neither an array of bools, as which zeros would compare, nor one bool."""
+        if not (isinstance(other, (Matrix, *NUMBERS)) or is_array(other) or hasattr(other, "tocsc")):
+            return NotImplemented
+        what = f"{type(self).__name__} and {type(other).__name__}"
+        raise TypeError(got("A == B", "arrays", what, "Compare their values (A.data, A.params) or dense arrays; `is` tells one object from another."))
+
+    def __init_subclass__(cls) -> None:
+        announce(cls, flatten, partial(unflatten, cls))
+
+    def __init__(self, structure: Structure, params: Tree) -> None:
+        if not isinstance(structure, Structure):
+            raise TypeError(got("structure", "one of ldiv.structures", shown(structure), "For example ldiv.structures.Diagonal(n)."))
+        try:
+            cores, flat = leaves(structure.core), leaves(params)
+        except Exception as error:  # made of parts that are no structures
+            raise TypeError(got("structure", "one made of structures", shown(structure), "Look at its parts.")) from error
+        if len(cores) != len(flat):
+            raise ValueError(got("params", f"{len(cores)} arrays for this structure", f"{len(flat)}", "Nest them as structure.core is nested."))
+        for leaf in flat:
+            require_float("params", leaf)
+        frontend_of(*flat)
+        for leaf, core in zip(flat, cores, strict=True):
+            if leaf.ndim < core:
+                raise ValueError(got("params", f"at least {core} axes", str(tuple(leaf.shape)), "Batch axes come first."))
+        for leaf, own in zip(flat, structure.sizes or (), strict=False):
+            if tuple(leaf.shape[leaf.ndim - len(own) :]) != own:
+                raise ValueError(got("params", f"shape (..., {', '.join(map(str, own))})", str(tuple(leaf.shape)), "Batch axes come first."))
+        self.structure = structure
+        self.params = params
+
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """The batch axes of the parameters."""
+        return broadcast(*(batch_of(x, c) for x, c in zip(leaves(self.params), leaves(self.structure.core), strict=True)))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (*self.batch, *self.structure.shape)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> Any:
+        return leaves(self.params)[0].dtype
+
+    def _view(self, op: str) -> Matrix:
+        return Matrix(self.structure.view(op), self.params)
+
+    @property
+    def T(self) -> Matrix:
+        """The transpose."""
+        return self._view("T")
+
+    @property
+    def H(self) -> Matrix:
+        """The conjugate transpose."""
+        return self._view("H")
+
+    def conj(self) -> Matrix:
+        """The complex conjugate."""
+        return self._view("C")
+
+    # -- matrices made of others ---------------------------------------------------------------------------------------------------
+
+    @public
+    def __add__(self, other: Any) -> Any:
+        if isinstance(other, NUMBERS) and other == 0:  # where Python's sum begins
+            return self
+        return self._sum(other)
+
+    __radd__ = __add__
+
+    @public
+    def __sub__(self, other: Any) -> Any:
+        return self._sum(-other)
+
+    @public
+    def __rsub__(self, other: Any) -> Any:
+        return (-self)._sum(other)
+
+    def _sum(self, other: Any) -> Any:
+        other = operand("A + B", other)
+        if self.structure.shape != other.structure.shape:
+            raise ValueError(got("A + B", f"a B of {self.structure.shape}", str(other.structure.shape), "Matrices do not broadcast, batches do."))
+        return composed("A + B", Sum((self.structure, other.structure)), self, other)
+
+    def __neg__(self) -> Matrix:
+        return self._scaled(-1.0)
+
+    @public
+    def __mul__(self, c: Any) -> Any:
+        return self._scaled(c)
+
+    __rmul__ = __mul__
+
+    @public
+    def __truediv__(self, c: Any) -> Any:
+        like = leaves(self.params)[0]
+        if not isinstance(c, NUMBERS):
+            return self._scaled(1 / scalar("A / c", c, like))
+        if c == 0:
+            raise ValueError(got("A / c", "a number other than 0", shown(c), "No matrix is divided by it."))
+        with np.errstate(all="ignore"):  # the reciprocal of a tiny number is refused
+            return self._scaled(scalar("A / c", 1 / require_scalar("A / c", c, like), like))
+
+    def _scaled(self, c: Any) -> Matrix:
+        alpha = scalar("c * A", c, leaves(self.params)[0])
+        structure = Scaled((self.structure,), "own" if is_complex(alpha) else "real")
+        return Matrix(structure, common_dtype(self.params, alpha))
+
+    @public
+    def __matmul__(self, x: Any) -> Any:
+        if isinstance(x, Matrix):
+            return self._product(x)
+        require_ours("A @ x", x)
+        if not is_array(x):
+            return NotImplemented
+        return multiply(self.structure, self.params, x)
+
+    def _product(self, other: Matrix) -> Matrix:
+        if self.structure.shape[1] != other.structure.shape[0]:
+            raise ValueError(got("A @ B", f"a B with {self.structure.shape[1]} rows", f"{other.structure.shape[0]}", "The inner sizes must agree."))
+        return composed("A @ B", Product((self.structure, other.structure)), self, other)
+
+    @public
+    def __rmatmul__(self, x: Any) -> Any:
+        require_ours("x @ A", x)
+        if not is_array(x):
+            return NotImplemented
+        y = multiply(self.structure.T, self.params, x if x.ndim == 1 else transpose(x))
+        return y if x.ndim == 1 else transpose(y)
+
+    def __repr__(self) -> str:
+        return f"<Matrix {self.shape} {numpy_dtype(leaves(self.params)[0])} on {type(self.structure).__name__}>"
+
+
+# -- a tree, for frameworks that look inside: the parameters vary, all else is static --------------------------------------------
+
+
+def flatten(matrix: Matrix) -> tuple[tuple[Tree], Any]:
+    return (matrix.params,), tuple((name, value) for name, value in vars(matrix).items() if name != "params")
+
+
+def unflatten(cls: type[Matrix], static: Any, children: tuple[Tree]) -> Matrix:
+    matrix = cls.__new__(cls)
+    vars(matrix).update(static, params=children[0])
+    return matrix
+
+
+announce(Matrix, flatten, partial(unflatten, Matrix))
+
+
+def multiply(structure: Structure, params: Tree, x: Array) -> Array:
+    """S(p) x for x (n,) or (*batch, n, k), checked."""
+    flat = leaves(params)
+    block, vector = as_block("x", x, structure.shape[1], flat[0])
+    batch = broadcast(*(batch_of(leaf, c) for leaf, c in zip(flat, leaves(structure.core), strict=True)))
+    require_batches("x", batch, batch_of(block, 2))
+    y = matmul(structure, params, block)
+    return y[..., 0] if vector else y
+
+
+def as_matrix(name: str, a: Any) -> Matrix:
+    """A Matrix as it is, an array (*batch, m, n) as a dense one."""
+    if isinstance(a, Matrix):
+        return a
+    a = require_float(name, a)
+    if a.ndim < 2:
+        raise ValueError(got(name, "a matrix (..., m, n)", f"shape {tuple(a.shape)}", "Add the missing axis."))
+    return Matrix(dense(*a.shape[-2:]), a)
+
+
+# -- matrices made of others ---------------------------------------------------------------------------------------------------------
+
+
+def composed(name: str, structure: Structure, *matrices: Matrix) -> Matrix:
+    """The matrix that is made of these, whose parameters are the tuple of theirs."""
+    first = leaves(matrices[0].params)[0]
+    for matrix in matrices:
+        for leaf in leaves(matrix.params):
+            together(name, leaf, first)
+        require_batches(name, matrices[0].batch, matrix.batch)
+    return Matrix(structure, common_dtype(*(matrix.params for matrix in matrices)))
+
+
+def common_dtype(*params: Tree) -> Tree:
+    """All in the widest of their dtypes; those that have it are returned as they are."""
+    flat = leaves(params)
+    wide = np.result_type(*map(numpy_dtype, flat))
+    return rebuild(params, [x if numpy_dtype(x) == wide else namespace(x).astype(x, getattr(namespace(x), wide.name)) for x in flat])
+
+
+def operand(name: str, other: Any) -> Matrix:
+    """A matrix, or an array with at least two axes as one."""
+    if isinstance(other, NUMBERS) or (is_array(other) and other.ndim < 2):
+        raise ValueError(got(name, "a matrix", type(other).__name__, "Add a multiple of eye_array, or matrices of one shape."))
+    return as_matrix(name, other)
+
+
+def scalar(name: str, c: Any, like: Array) -> Array:
+    """A number as an array without axes, in the precision of `like`; an array without axes as it is."""
+    if isinstance(c, NUMBERS):
+        c = require_scalar(name, c, like)
+        kind = np.result_type(np.finfo(numpy_dtype(like)).dtype, np.complex64 if np.iscomplexobj(c) else np.float32)
+        return namespace(like).asarray(c, **{**alike(like), "dtype": getattr(namespace(like), kind.name)})
+    c = require_float(name, c)
+    together(name, c, like)
+    if c.ndim:
+        raise ValueError(got(name, "a number", f"shape {tuple(c.shape)}", "Batches of numbers are the last parameter of structures.Scaled."))
+    return c

@@ -1,0 +1,77 @@
+"""q = |X|_F^2, X = L^-1 B for lower L and B.
+
+tangent      dq = 2 Re <X, dX>
+cotangent    of q: X_bar = 2 q_bar X, and on as in the solve:  B_bar = tril(L^-H X_bar),  L_bar = -tril(B_bar X^H)
+cost         2 triangular solves and 1 triangular product, for value and gradient together
+reference    Giles (2008), section 2.2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import conj, numpy_dtype, real
+from ldiv.core.finite import require_finite
+from ldiv.core.rule import Array, Rule, Tree, bind, insist, namespace
+from ldiv.core.structure import nothing, plus
+from ldiv.errors import overflowed
+from ldiv.rules.triangular_algebra import LowerSolve, require_regular
+
+
+@dataclass(frozen=True)
+class QuotientSquares(Rule):
+    """Arguments (L, B), both read as lower triangles, (*batch, n, n); outputs q (*batch,) and X. `regular`: must B be, too?"""
+
+    regular: bool = False
+
+    @property
+    def public_name(self) -> str:
+        return "gaussian_kl" if self.regular else "trace_solve"
+
+    on_host = True
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (2, 2)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        if self.regular:
+            require_regular(args[1])
+            least = np.finfo(numpy_dtype(args[1])).tiny / 4  # below it a reciprocal, as of the derivative of a logarithm, overflows
+            insist(~(abs(namespace(args[1]).linalg.diagonal(args[1])) < float(least)).any(), partial(overflowed, "the reciprocal of a pivot"))
+        (X,) = LowerSolve().kernel(*args)
+        require_finite(self.public_name, namespace(X).linalg.diagonal(args[0]))  # an infinite pivot divides to zero; all else is in q
+        return inner(X, X), X
+
+    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+        _, X = out
+        (dX,) = LowerSolve().jvp(tangents, (X,), *args)
+        return (None, None) if dX is None else (2 * inner(X, dX), dX)
+
+    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+        (q_bar, X_bar), (_, X) = cotangents, out
+        if q_bar is not None:
+            X_bar = plus(X_bar, (2 * q_bar)[..., None, None] * X)
+        return tuple(map(nothing, need)) if X_bar is None else LowerSolve().vjp(need, (X_bar,), (X,), *args)
+
+
+def quotient_squares(L: Array, B: Array, regular: bool = False) -> Array:
+    """|L^-1 B|_F^2."""
+    return bind(QuotientSquares(regular), L, B)[0]
+
+
+def inner(X: Array, Y: Array) -> Array:
+    """Re tr(X^H Y), as one product of vectors: nothing of the size of X is made."""
+    xp, n = namespace(X), X.shape[-1] ** 2
+    x, y = (xp.reshape(z, (*z.shape[:-2], n)) for z in (X, Y))
+    return real(xp.matmul(conj(x)[..., None, :], y[..., None])[..., 0, 0])
+
+
+def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
+    yield QuotientSquares(), (draw(5, 5) + 4 * np.eye(5), draw(5, 5))
+    yield QuotientSquares(), (draw(2, 5, 5) + 4 * np.eye(5), draw(5, 5))

@@ -1,0 +1,188 @@
+"""The algebra of lower triangles: X = tril(op(L)^-1 B) and P = tril(op(A) op(B)) for lower L, A, B.
+
+solve    "N"  X = L^-1 B           dX = solve_N(L, dB - dL X)           B_bar = solve_H(L, X_bar),  L_bar = -tril(B_bar X^H)
+         "H"  X = tril(L^-H B)     dX = solve_H(L, dB - tril(dL^H X))   B_bar = solve_N(L, X_bar),  L_bar = -tril(X B_bar^H)
+product  "NN" P = A B              A_bar = tril(P_bar B^H),             B_bar = tril(A^H P_bar)
+         "NH" P = tril(A B^H)      A_bar = P_bar B,                     B_bar = tril(P_bar^H A)
+         "HN" P = tril(A^H B)      A_bar = tril(B P_bar^H),             B_bar = A P_bar
+
+tril(L^-H B) asks column j for its rows from j on only, and these follow from the rows from j on of L and B: so the two solves
+and three products are closed under differentiation, and the upper triangle never comes up. The multiplications are of n^3 / 6
+by blocks where a buffer can be written to; a compiler gets the formulas as they stand above.
+Reference: Murray, Differentiation of the Cholesky decomposition (2016), for the idea of staying in the triangle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from array_api_compat import is_writeable_array
+
+from ldiv.core.arrays import adjoint, alike, batch_of, broadcast
+from ldiv.core.rule import Array, Rule, Tree, bind, frontend_of, insist, namespace
+from ldiv.core.structure import minus, plus
+from ldiv.errors import SingularMatrixError
+
+BLOCKS = 8  # no more than these
+SMALL = 128  # rows that are not worth cutting
+
+
+@dataclass(frozen=True)
+class LowerSolve(Rule):
+    """Arguments (L, B), both read as lower triangles, (*batch, n, n). `op`: N or H."""
+
+    op: str = "N"
+
+    on_host = True
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (2, 2)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        L, B = args
+        if 0 in B.shape:
+            return (_room(L, B),)
+        require_regular(L)
+        solve = frontend_of(L, B).solve_triangular
+        if not _in_blocks(L, B):
+            return (solve(L, _tril(B), True) if self.op == "N" else _tril(solve(adjoint(L), _tril(B), False)),)
+        return ((_forward if self.op == "N" else _backward)(solve, L, B),)
+
+    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+        (L, _), (dL, dB), (X,) = args, tangents, out
+        right = minus(dB, None if dL is None else product(self.op + "N", dL, X))
+        return (None if right is None else bind(self, L, right)[0],)
+
+    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+        (L, _), (X_bar,), (X,) = args, cotangents, out
+        if X_bar is None:
+            return None, None
+        B_bar = bind(LowerSolve("H" if self.op == "N" else "N"), L, X_bar)[0]
+        pair = (B_bar, X) if self.op == "N" else (X, B_bar)
+        return -product("NH", *pair) if need[0] else None, B_bar if need[1] else None
+
+
+@dataclass(frozen=True)
+class LowerProduct(Rule):
+    """Arguments (A, B), both read as lower triangles, (*batch, n, n). `ops`: NN, NH or HN."""
+
+    ops: str = "NN"
+
+    may_overflow = True
+
+    on_host = True
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (2, 2)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        A, B = args
+        if self.ops == "NN" or not _in_blocks(A, B):
+            A, B = (adjoint(_tril(x)) if op == "H" else _tril(x) for x, op in zip(args, self.ops, strict=True))
+            return (_tril(namespace(A).matmul(A, B)),)
+        return ((_times_adjoint if self.ops == "NH" else _adjoint_times)(A, B),)
+
+    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+        (A, B), (dA, dB) = args, tangents
+        return (plus(None if dA is None else bind(self, dA, B)[0], None if dB is None else bind(self, A, dB)[0]),)
+
+    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+        (A, B), (P,) = args, cotangents
+        if P is None:
+            return None, None
+        to_A, to_B = {
+            "NN": (("NH", P, B), ("HN", A, P)),
+            "NH": (("NN", P, B), ("HN", P, A)),
+            "HN": (("NH", B, P), ("NN", A, P)),
+        }[self.ops]
+        return product(*to_A) if need[0] else None, product(*to_B) if need[1] else None
+
+
+def require_regular(L: Array) -> None:
+    """No zero on the diagonal."""
+    insist((namespace(L).linalg.diagonal(L) != 0).all(), lambda: SingularMatrixError("substitution", "a zero on the diagonal"))
+
+
+def product(ops: str, A: Array, B: Array) -> Array:
+    """tril(op(A) op(B))."""
+    return bind(LowerProduct(ops), A, B)[0]
+
+
+def _tril(x: Array, k: int = 0) -> Array:
+    return namespace(x).tril(x, k=k)
+
+
+# -- by blocks: what lies below those on the diagonal is read and written where it is -------------------------------------------------
+
+
+def _in_blocks(A: Array, B: Array) -> bool:
+    return B.shape[-1] > SMALL and A.dtype == B.dtype and is_writeable_array(B)
+
+
+def _forward(solve: Any, L: Array, B: Array) -> Array:
+    """X_i = L_ii^-1 (B_i - L_ij X_j), summed over the rows j above; two blocks of columns at a time have the same rows, or as good as."""
+    X, wide = _room(L, B), 2 * _width(B)
+    for i, end in _blocks(B):
+        X[..., i:end, i:end] = _tril(B[..., i:end, i:end])
+        for j in range(0, i, wide):
+            to = min(j + wide, i)
+            X[..., i:end, j:to] = B[..., i:end, j:to] - L[..., i:end, j:i] @ X[..., j:i, j:to]
+        X[..., i:end, :end] = solve(L[..., i:end, i:end], X[..., i:end, :end], True)
+    return X
+
+
+def _backward(solve: Any, L: Array, B: Array) -> Array:
+    """X_i = L_ii^-H (B_i - L_ji^H X_j), summed over the rows j below."""
+    X = _room(L, B)
+    for i, end in reversed(_blocks(B)):
+        R = B[..., i:end, :end] - adjoint(L[..., end:, i:end]) @ X[..., end:, :end]
+        X[..., i:end, :end] = solve(adjoint(L[..., i:end, i:end]), R, False)
+        X[..., i:end, i:end] = _tril(X[..., i:end, i:end])
+    return X
+
+
+def _times_adjoint(A: Array, B: Array) -> Array:
+    """P_ij = A_ik B_jk^H, summed over the columns k up to j."""
+    P = _room(A, B)
+    for j, end in _blocks(B):
+        right = adjoint(_tril(B[..., j:end, :end], j))
+        P[..., j:end, j:end] = _tril(_tril(A[..., j:end, :end], j) @ right)
+        P[..., end:, j:end] = A[..., end:, :end] @ right
+    return P
+
+
+def _adjoint_times(A: Array, B: Array) -> Array:
+    """P_ij = A_ki^H B_kj, summed over the rows k from i on."""
+    P = _room(A, B)
+    for i, end in _blocks(B):
+        own = adjoint(_tril(A[..., i:end, i:end])) @ _tril(B[..., i:end, :end], i)
+        P[..., i:end, :end] = _tril(own + adjoint(A[..., end:, i:end]) @ B[..., end:, :end], i)
+    return P
+
+
+def _room(A: Array, B: Array) -> Array:
+    return namespace(B).zeros((*broadcast(batch_of(A, 2), batch_of(B, 2)), *B.shape[-2:]), **alike(B))
+
+
+def _blocks(B: Array) -> list[tuple[int, int]]:
+    """Where they begin and end."""
+    n, width = B.shape[-1], _width(B)
+    return [(i, min(i + width, n)) for i in range(0, n, width)]
+
+
+def _width(B: Array) -> int:
+    return max(SMALL, -(-int(B.shape[-1]) // BLOCKS))
+
+
+def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
+    strong = 4 * np.eye(5)
+    for op in "NH":
+        yield LowerSolve(op), (draw(5, 5) + strong, draw(5, 5))
+    yield LowerSolve(), (draw(2, 5, 5) + strong, draw(5, 5))
+    for ops in ("NN", "NH", "HN"):
+        yield LowerProduct(ops), (draw(5, 5), draw(5, 5))

@@ -1,0 +1,49 @@
+"""What derivatives of factorizations are made of: quotients by triangles from both sides, and halves of square arrays."""
+
+from __future__ import annotations
+
+from ldiv.core.arrays import adjoint, transpose, unit_columns
+from ldiv.core.rule import Array, Tree, namespace
+from ldiv.core.structure import Structure
+from ldiv.rules.solve import solve
+from ldiv.structures.triangular import Triangular
+
+
+def hermitian(x: Array) -> Array:
+    """(X + X^H) / 2."""
+    return (x + adjoint(x)) / 2
+
+
+def eye(like: Array, n: int) -> Array:
+    """The identity of size n, of the kind of `like`."""
+    return unit_columns(like, n, range(n))
+
+
+def half(x: Array) -> Array:
+    """tril(X) with half of the diagonal: X = half(X) + half(X)^H for a Hermitian X."""
+    return namespace(x).tril(x) - x * (eye(x, x.shape[-1]) / 2)
+
+
+def under(structure: Structure, p: Tree, x: Array) -> Array:
+    """S(p)^-1 X."""
+    return solve(structure, p, x)
+
+
+def over(x: Array, structure: Structure, p: Tree) -> Array:
+    """X S(p)^-1 = (S^-T X^T)^T."""
+    return transpose(solve(structure.T, p, transpose(x)))
+
+
+def between(structure: Structure, p: Tree, x: Array, op: str = "H") -> Array:
+    """S(p)^-1 X op(S(p))^-1, op in T, H: what keeps X symmetric, or Hermitian."""
+    return over(under(structure, p, x), structure.view(op), p)
+
+
+def lower(x: Array, unit: bool = False) -> tuple[Triangular, Array]:
+    """The lower triangle of a square array as a structure and its parameters."""
+    return Triangular(x.shape[-1], True, "unit" if unit else "own"), x
+
+
+def upper(x: Array) -> tuple[Triangular, Array]:
+    """The upper triangle of a square array."""
+    return Triangular(x.shape[-1], False), x

@@ -1,0 +1,93 @@
+"""Y = X, the values of a sparse matrix, where a product with it agrees with the product that it stands for: S(X) v = y.
+
+tangent      dY = dX
+cotangent    X_bar = Y_bar
+cost         one product and a copy
+reference    Freivalds (1977): a random v tells two matrices apart with probability 1
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import numpy_dtype
+from ldiv.core.pattern import Pattern
+from ldiv.core.rule import Array, Rule, Tree, bind, host, insist, namespace
+from ldiv.errors import got
+from ldiv.structures.sparse import Sparse
+
+LONGEST = 32  # entries of a row that are gathered
+PADDED = 4  # times as many places as entries
+
+
+@dataclass(frozen=True)
+class Agreed(Rule):
+    """Arguments X (*batch, nnz), v (*batch, n), y (*batch, m)."""
+
+    structure: Sparse
+
+    may_overflow = True
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (1, 1, 1)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        x, v, y = args
+        xp, (product, size) = namespace(x), self._product_and_size(x, v)
+        insist(xp.all(xp.isfinite(x)) & xp.all(xp.isfinite(y)), _not_finite)
+        allowed = float(np.finfo(numpy_dtype(x)).eps) ** 0.5 * (size + xp.abs(y))
+        off = xp.sum(~(xp.abs(product - y) <= allowed))  # overflow is off; the distance would cost a compiler more
+        insist(off == 0, partial(_misses, float(np.finfo(numpy_dtype(x)).eps) ** 0.5), off)
+        return (x + 0,)
+
+    def _product_and_size(self, x: Array, v: Array) -> tuple[Array, Array]:
+        """S(x) v, and the same of absolute values."""
+        xp = namespace(x)
+        rows = None if host(x) else self.structure.memo("rows", lambda: _rows(self.structure.pattern))
+        if rows is None:
+            product, size = (self.structure.apply(a, b[..., None], "N")[..., 0] for a, b in ((x, v), (xp.abs(x), xp.abs(v))))
+            return product, size
+        v = xp.concat([v, xp.zeros_like(v[..., :1])], axis=-1)  # no entry: times 0
+        terms = [x[..., entry] * v[..., column] for entry, column in zip(*rows, strict=True)]
+        return sum(terms[1:], terms[0]), sum(map(xp.abs, terms[1:]), xp.abs(terms[0]))
+
+    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+        return (tangents[0],)
+
+    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+        return cotangents[0] if need[0] else None, None, None
+
+
+def _rows(pattern: Pattern) -> tuple[Any, Any] | None:
+    """The first entry of each row and its column, the second, ..: compilers gather fast and scatter slowly. None for rows of many lengths."""
+    (m, n), (rows, cols) = pattern.shape, pattern.places
+    lengths = np.bincount(rows, minlength=m)
+    most = int(lengths.max(initial=0))
+    if not 0 < most <= LONGEST or most * m > PADDED * pattern.nnz:
+        return None
+    order = np.argsort(rows, kind="stable")
+    place = np.arange(pattern.nnz) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    entries, columns = np.zeros((most, m), np.int32), np.full((most, m), n, np.int32)
+    entries[place, rows[order]], columns[place, rows[order]] = order, cols[order]
+    return entries, columns
+
+
+def agreed(structure: Sparse, x: Array, v: Array, y: Array) -> Array:
+    """x, unless S(x) v is not y."""
+    return bind(Agreed(structure), x, v, y)[0]
+
+
+def _misses(accuracy: float, off: Any) -> ValueError:
+    came = f"one that misses some, or a derivative that is not accurate to {accuracy:.1e} (rows that are off: {int(off)})"
+    advice = "Add the missing entries, ldiv.detect_pattern finds them at a point; solve what f solves to full accuracy."
+    return ValueError(got("pattern", "an entry wherever the derivative is not zero", came, advice))
+
+
+def _not_finite() -> ValueError:
+    advice = "f overflows, or has a kink or a pole there: move x, or rewrite f (sqrt(x**2 + eps), where with a safe argument)."
+    return ValueError(got("f", "a finite derivative at x", "NaN or infinity", advice))

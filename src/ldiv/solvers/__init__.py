@@ -1,1 +1,0 @@
-"""One engine per file; `ldiv.solver` says what each must define, and asks them."""

@@ -1,0 +1,251 @@
+"""python -m ldiv: what it reads, its exit codes, and one line for each error."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+
+from ldiv import __main__, __version__, asarray
+from ldiv.__main__ import main
+from ldiv.cli import report
+from ldiv.cli.verify import verify
+from ldiv.engines import solver
+from ldiv.engines.direct import superlu
+
+DATA = Path(os.environ.get("LDIV_TEST_DATA", Path(__file__).parents[3] / "shared/data"))
+ROWS = ("n", "nnz", "engine", "ordering", "factor", "solve", "adjoint", "gradient error", "residual", "condition", "peak memory")
+rng = np.random.default_rng(3)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """(exit code, stdout, stderr) of a command."""
+
+    def call(*argv: object) -> tuple[int, str, str]:
+        return main([str(arg) for arg in argv]), *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Callable[[Any], Path]:
+    """The path of a Matrix Market file of a matrix."""
+
+    def save(a: Any, name: str = "A.mtx", **options: Any) -> Path:
+        scipy.io.mmwrite(tmp_path / name, a, **options)
+        return tmp_path / name
+
+    return save
+
+
+def random_matrix(dtype: str = "float64") -> Any:
+    a = sp.random_array((30, 30), density=0.1, rng=rng) + 4 * sp.eye_array(30)
+    return a * (1 + 0.5j) if dtype == "complex128" else a
+
+
+# -- a check that passes: 0 ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "promise"),
+    [
+        ("494_bus", "pos"),
+        ("adder_dcop_05", "gen"),
+        ("bcsstk01", "pos"),
+        ("bcsstk13", "pos"),
+        ("hangGlider_2", "gen"),
+        ("hangGlider_2", "sym"),
+        ("mhd1280b", "her"),
+        ("mhd1280b", "pos"),
+        ("tumorAntiAngiogenesis_2", "sym"),
+        ("watt_2", "gen"),
+        ("west0479", "gen"),
+        ("young1c", "gen"),
+    ],
+)
+def test_real_matrices(run: Any, name: str, promise: str) -> None:
+    path = DATA / f"{name}.mtx"
+    if not path.exists():
+        pytest.skip(f"{path} is not there: set LDIV_TEST_DATA to a folder that has the real matrices")
+    code, out, err = run("check", path, "--assume-a", promise)
+    assert (code, err) == (0, "")
+    assert all(f"│ {row} " in out for row in ROWS)
+
+
+@pytest.mark.parametrize("format", ["csr", "csc", "coo", "bsr", "dia"])
+def test_npz(run: Any, tmp_path: Path, format: str) -> None:
+    sp.save_npz(tmp_path / "A.npz", random_matrix().asformat(format))
+    assert run("check", tmp_path / "A.npz")[0] == 0
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_integers_and_patterns_become_floats(run: Any, saved: Any, symmetric: bool) -> None:
+    a = sp.coo_array(np.array([[3, 1], [1, 2]]))
+    code, out, _ = run("check", saved(a, field="integer", symmetry="symmetric" if symmetric else "general"))
+    assert code == 0
+    assert "float64" in out
+    assert run("check", saved(sp.coo_array(np.array([[1, 1], [1, 0]])), field="pattern"))[0] == 0
+
+
+SIDES = {
+    "column": rng.standard_normal((30, 1)),
+    "row": np.ones((1, 30)),
+    "complex block": rng.standard_normal((30, 3)) + 1j,
+    "zeros": np.zeros((30, 1)),
+    "sparse block": sp.eye_array(30, 2),
+}
+
+
+@pytest.mark.parametrize("b", SIDES.values(), ids=SIDES)
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_right_hand_sides(run: Any, saved: Any, b: Any, dtype: str) -> None:
+    code, out, err = run("check", saved(random_matrix(dtype=dtype)), "--rhs", saved(b, "b.mtx"))
+    assert (code, err) == (0, "")
+    columns = 1 if 1 in b.shape else b.shape[1]
+    assert columns == 1 or f"{columns} right-hand sides" in out
+
+
+# -- a check that fails: 1 ---------------------------------------------------------------------------------------------------
+
+
+def test_a_gradient_that_is_off(run: Any, saved: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = verify(asarray(random_matrix()), None, "gen", "auto")
+    monkeypatch.setattr(__main__, "verify", lambda *task: replace(found, error=1e-6))
+    code, out, err = run("check", saved(random_matrix()))
+    assert code == 1
+    assert "not certain" in out
+    assert err.count("\n") == 1
+    assert "the gradient is off by 1.0e-06" in err
+
+
+@pytest.mark.parametrize(
+    ("a", "promise", "words"),
+    [
+        ([[1.0, 2.0], [2.0, 4.0]], "gen", "singular"),
+        ([[1.0, 2.0], [2.0, 1.0]], "pos", "must be positive definite"),
+        ([[1.0, 2.0], [0.5, 3.0]], "sym", "differs from its"),
+        ([[1.0, 2.0], [2.0, 0.0]], "upper triangular", "singular"),
+    ],
+)
+def test_a_broken_promise(run: Any, saved: Any, a: Any, promise: str, words: str) -> None:
+    path = saved(sp.coo_array(np.array(a)), symmetry="general")
+    code, out, err = run("check", path, "--assume-a", promise)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"ldiv: {path}: ")
+    assert err.count("\n") == 1
+    assert words in err
+
+
+def test_asymmetry_is_said(run: Any, saved: Any) -> None:
+    path = saved(sp.coo_array(np.array([[2.0, 1.0], [1.0 + 1e-9, 2.0]])), precision=17, symmetry="general")
+    assert "asymmetry" in run("check", path, "--assume-a", "sym")[1]
+    assert "asymmetry" not in run("check", path)[1]
+
+
+# -- bad input: 2, one line ----------------------------------------------------------------------------------------------------------
+
+BANNER = "%%MatrixMarket matrix coordinate real general\n"
+FILES = {
+    "rectangle.mtx": BANNER + "2 3 1\n1 1 1.0\n",
+    "void.mtx": BANNER + "0 0 0\n",
+    "empty.mtx": "",
+    "prose.mtx": "This is\nnot a matrix.\n",
+    "short.mtx": BANNER + "2 2 3\n1 1 1.0\n",
+    "outside.mtx": BANNER + "2 2 2\n1 1 1.0\n3 3 1.0\n",
+    "letters.mtx": BANNER + "1 1 1\n1 1 one\n",
+    "nan.mtx": BANNER + "2 2 2\n1 1 1.0\n2 2 nan\n",
+    "inf.mtx": BANNER + "2 2 2\n1 1 inf\n2 2 1.0\n",
+    "prose.npz": "This is not a matrix.",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_bad_files(run: Any, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text(FILES[name])
+    refused(run("check", tmp_path / name), str(tmp_path / name))
+
+
+def test_bad_right_hand_sides(run: Any, saved: Any, tmp_path: Path) -> None:
+    path = saved(random_matrix())
+    refused(run("check", path, "--rhs", saved(np.ones((29, 1)), "b.mtx")), "30 rows", "29 x 1")
+    refused(run("check", path, "--rhs", tmp_path / "missing.mtx"), "missing.mtx", "no such file")
+    refused(run("check", path, "--rhs", saved(np.full((30, 1), np.nan), "b.mtx")), "b.mtx", "finite")
+
+
+def test_unknown_dtype(run: Any, tmp_path: Path) -> None:
+    sp.save_npz(tmp_path / "A.npz", sp.csr_array(np.eye(2, dtype=np.longdouble)))
+    refused(run("check", tmp_path / "A.npz"), str(np.dtype(np.longdouble)), "float64")
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        ([], "command"),
+        (["factor"], "invalid choice: 'factor'"),
+        (["check"], "A.mtx"),
+        (["check", "no/such/file.mtx"], "no such file"),
+        (["check", "."], "no such file"),
+        (["check", "A.mtx", "--assume-a", "nice"], "'nice'"),
+        (["check", "A.mtx", "--method", "magic"], "'magic'"),
+        (["check", "A.mtx", "--colour"], "--colour"),
+    ],
+)
+def test_bad_options(run: Any, argv: list[str], words: str) -> None:
+    refused(run(*argv), words)
+
+
+def test_an_engine_that_cannot(run: Any, saved: Any) -> None:
+    path = saved(random_matrix())
+    refused(run("check", path, "--method", "lapack"), str(path), "lapack: factors dense matrices only")
+
+
+def refused(result: tuple[int, str, str], *words: str) -> None:
+    code, out, err = result
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert err.startswith("ldiv: ")
+    assert "Traceback" not in err
+    assert all(word in err for word in words), err
+
+
+# -- the rest ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_info(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "frontend_names", lambda: ("numpy", "no_such_framework"))
+    code, out, err = run("info")
+    assert (code, err) == (0, "")
+    assert f"ldiv {__version__}" in out
+    assert all(name in out for name in solver.engines())
+    assert "present: numpy" in out
+    assert "absent: no_such_framework" in out
+
+
+def test_info_says_why_an_engine_is_of_no_use(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(superlu, "supports", lambda *task: "needs a package that is not installed")
+    assert "nothing: needs a package that is not installed" in run("info")[1]
+
+
+@pytest.mark.parametrize(("argv", "words"), [(["--version"], f"ldiv {__version__}"), (["--help"], "exit codes"), (["check", "--help"], "--assume-a")])
+def test_help(capsys: pytest.CaptureFixture[str], argv: list[str], words: str) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(argv)
+    assert stop.value.code == 0
+    assert words in capsys.readouterr().out
+
+
+def test_as_a_module() -> None:
+    """In a process of its own; and `import ldiv` alone does not load what only tables need."""
+    done = subprocess.run([sys.executable, "-m", "ldiv", "check", "missing.mtx"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "ldiv: missing.mtx: there is no such file.\n")
+    loaded = subprocess.run([sys.executable, "-c", "import ldiv, sys; print('rich' in sys.modules)"], capture_output=True, text=True, check=True)
+    assert loaded.stdout == "False\n"
