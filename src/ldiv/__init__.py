@@ -1,5 +1,10 @@
 """ldiv: linear algebra with derivatives. SciPy's names, your own arrays, derivatives at the cost of one more solve."""
 
+import ldiv.engines.direct
+import ldiv.engines.eigen
+import ldiv.engines.iterative
+import ldiv.engines.preconditioners
+import ldiv.frontends  # noqa: F401  (all five find their files when they are asked)
 from ldiv import structures
 from ldiv.checker.findings import TooNoisyError, WrongDerivativeError
 from ldiv.checker.gradcheck import gradcheck
@@ -130,3 +135,7 @@ __all__ = [
     "triangular",
     "vjp",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -90,7 +90,7 @@ assert ldiv.core.rule.frontend_of(asarray(b)).__name__ == "ldiv.frontends.cupy"
 USES = {
     "src/ldiv/structures/periodic.py": STRUCTURE,
     "src/ldiv/rules/quadratic.py": RULE,
-    "src/ldiv/solvers/qr.py": SOLVER,
+    "src/ldiv/engines/direct/qr.py": SOLVER,
     "src/ldiv/frontends/cupy.py": FRONT_END,
 }
 

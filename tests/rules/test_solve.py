@@ -20,7 +20,7 @@ def _found():
     for dtype in DTYPES:
         for structure, p in found_structures(dtype):
             square = structure.shape[0] == structure.shape[1]
-            affine = not isinstance(structure.unview()[0], Composed)  # products of parameters: tests/test_composed.py
+            affine = not isinstance(structure.unview()[0], Composed)  # products of parameters: tests/matrices/test_compose.py
             if square and affine and structure.todense(p).ndim == 2:
                 yield pytest.param(structure, p, id=f"{type(structure).__name__}-{dtype}")
 

@@ -38,21 +38,20 @@ from __future__ import annotations
 
 import copy
 import importlib
-import pkgutil
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cached_property, partial, wraps
-from pathlib import Path
+from functools import cache, cached_property, partial, wraps
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
 import array_api_compat
 import numpy as np
 
+from ldiv.core.folders import files
 from ldiv.errors import got, report
 
 P = ParamSpec("P")
@@ -201,17 +200,15 @@ def snapshot(tree: Tree) -> Tree:
 _by_type: dict[type, ModuleType] = {}
 
 
-_NAMES = tuple(m.name for m in pkgutil.iter_modules([str(Path(__file__).parent / "frontends")]))
-
-
-def frontend_names() -> tuple[str, ...]:
-    """The frameworks that have a front end, present or not."""
-    return _NAMES
+@cache
+def frontend_names() -> dict[str, str]:
+    """The frameworks that have a front end, present or not, and where it is."""
+    return files("frontend")
 
 
 def load_frontends() -> list[ModuleType]:
     """The front ends whose framework is imported already."""
-    return [importlib.import_module(f"ldiv.frontends.{name}") for name in frontend_names() if name in sys.modules]
+    return [importlib.import_module(home) for name, home in frontend_names().items() if name in sys.modules]
 
 
 def is_array(x: object) -> bool:

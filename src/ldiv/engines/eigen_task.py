@@ -1,6 +1,6 @@
 """What is asked of A X = B X Lam: which k pairs, how; and the engine that answers, chosen by asking each.
 
-An eigensolver is one file in `eigensolvers/`. It must define
+An eigensolver is one file in `engines/eigen/`. It must define
 
     RANK                              lower is asked first
     ON_HOST                           does it want NumPy arrays, one problem at a time?
@@ -14,8 +14,6 @@ far an eigenvalue may be from lam.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import device_of, numpy_dtype
+from ldiv.core.folders import modules
 from ldiv.core.rule import Array, Tree, leaves, namespace
 from ldiv.core.structure import Structure
 from ldiv.errors import EngineError
@@ -104,8 +103,7 @@ class Task:
 @lru_cache(maxsize=1)
 def engines() -> dict[str, ModuleType]:
     """All eigensolvers by name, in the order in which they are asked."""
-    package = importlib.import_module("ldiv.engines.eigen")
-    found = [importlib.import_module(f"ldiv.engines.eigen.{m.name}") for m in pkgutil.iter_modules(package.__path__)]
+    found = [m for m in modules("eigensolver") if hasattr(m, "RANK")]
     return {m.__name__.rpartition(".")[2]: m for m in sorted(found, key=lambda m: m.RANK)}
 
 

@@ -1,6 +1,6 @@
 """A solver factors S(p) and solves with the factor; it knows no derivative, and choosing one is by asking each.
 
-A solver is one file in `solvers/`. It must define
+A solver is one file in `engines/direct/` or `engines/iterative/`. It must define
 
     RANK                                            lower is asked first
     ON_HOST                                         does it want NumPy arrays, one matrix at a time?
@@ -11,16 +11,14 @@ A solver is one file in `solvers/`. It must define
 
 and may define `factor_carefully`, with the arguments of `factor` and its strongest settings. The values that it is given nobody else
 changes. An engine that takes a matrix for singular raises SingularMatrixError: then its `factor_carefully` is asked, then the engines
-after it; see `ldiv.engines.escalation`. An engine that iterates defines RANK, supports, and instead of all else `start` and `step`; `ldiv.engines.krylov`
-says what these are.
+after it; see `ldiv.engines.escalation`. An engine that iterates defines RANK, supports, and instead of all else `start` and `step`;
+`ldiv.engines.krylov` says what these are.
 
 Laws: solve(b, "T") is the solve with the transpose; an equal pattern is analysed once; singular raises, never NaN.
 """
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
@@ -32,6 +30,7 @@ import numpy as np
 from ldiv.core.arrays import alike, batch_of, broadcast, conj, device_of, fold, numpy_dtype, real, unfold
 from ldiv.core.errstate import keeping_state, singular_state
 from ldiv.core.finite import all_finite, require_finite
+from ldiv.core.folders import modules
 from ldiv.core.rule import Array, Tree, insist, leaves, namespace, on_host, rebuild, traced
 from ldiv.core.structure import Structure
 from ldiv.engines import krylov, solve_log
@@ -77,9 +76,7 @@ class Factor(ABC):
 @lru_cache(maxsize=1)
 def engines() -> dict[str, ModuleType]:
     """All solvers by name, in the order in which they are asked."""
-    package = importlib.import_module("ldiv.engines.direct")
-    found = [importlib.import_module(f"ldiv.engines.direct.{m.name}") for m in pkgutil.iter_modules(package.__path__)]
-    return {_name(m): m for m in sorted(found, key=lambda m: m.RANK)}
+    return {_name(m): m for m in sorted(modules("engine"), key=lambda m: m.RANK)}
 
 
 def choose(structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str = "gen", method: str = "auto") -> ModuleType:

@@ -1,1 +1,5 @@
 """One automatic-differentiation framework per file, named after it; `ldiv.core.rule` says what each must define."""
+
+from ldiv.core import folders
+
+folders.register("frontend", __name__)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from functools import lru_cache
 from typing import Any
 
+from ldiv.core.folders import files
 from ldiv.core.rule import Tree, public, snapshot
 from ldiv.core.structure import Structure
 from ldiv.core.validate import require_option, require_square
-from ldiv.engines import preconditioners
 from ldiv.errors import got
 from ldiv.matrices.assumptions import promised
 from ldiv.matrices.matrix import Matrix, as_matrix
@@ -45,12 +44,12 @@ def preconditioner(A: Any, kind: str, *, assume_a: str = "gen", **options: Any) 
 @lru_cache(maxsize=1)
 def kinds() -> tuple[str, ...]:
     """The names of all preconditioners."""
-    return tuple(m.name for m in pkgutil.iter_modules(preconditioners.__path__))
+    return tuple(files("preconditioner"))
 
 
 def near(kind: str, structure: Structure, p: Tree, **options: Any) -> tuple[Structure, Tree]:
     """The structure and parameters of the preconditioner of this name."""
-    found: tuple[Structure, Tree] = importlib.import_module(f"ldiv.engines.preconditioners.{kind}").near(structure, p, **options)
+    found: tuple[Structure, Tree] = importlib.import_module(files("preconditioner")[kind]).near(structure, p, **options)
     return found
 
 

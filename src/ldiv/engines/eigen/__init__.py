@@ -1,1 +1,5 @@
-"""One engine for eigenpairs per file; found by folder scan."""
+"""One engine for eigenpairs per file, beside what they share: the shift and its inverse, deflated systems. Found by folder scan."""
+
+from ldiv.core import folders
+
+folders.register("eigensolver", __name__)

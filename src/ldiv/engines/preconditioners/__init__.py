@@ -1,1 +1,5 @@
 """One preconditioner per file, found by its name: `near(structure, p, **options)` is (structure, parameters) of a matrix near S(p)^-1."""
+
+from ldiv.core import folders
+
+folders.register("preconditioner", __name__)
