@@ -17,7 +17,7 @@ from ldiv import __version__
 from ldiv.cli.matrix_market import load_matrix, load_rhs
 from ldiv.cli.report import show_check, show_info, waiting
 from ldiv.cli.verify import PART, verify
-from ldiv.core.rule import Array
+from ldiv.core.trees import Array
 from ldiv.engines import solver
 from ldiv.errors import NotSymmetricError
 from ldiv.matrices.matrix import Matrix

@@ -39,7 +39,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # where this folder is a pac
 import ldiv
 from adversarial.case import Case, Wrong
 from ldiv import structures
-from ldiv.core.rule import asnumpy
+from ldiv.core.dispatch import asnumpy
 
 FRAMEWORKS = ("numpy", "torch", "jax")
 BATCH = 500  # calls of a subprocess

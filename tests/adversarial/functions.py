@@ -12,7 +12,7 @@ import numpy as np
 
 import ldiv
 from ldiv.core.arrays import unit_columns
-from ldiv.core.rule import namespace
+from ldiv.core.dispatch import namespace
 
 N = 4
 ROWS = np.array([0, 1, 2, 3, 0, 1, 2, 3, 3])

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import ldiv
-from ldiv.core.rule import asnumpy
+from ldiv.core.dispatch import asnumpy
 from ldiv.engines import mkl_pardiso
 from ldiv.engines.direct import cholmod
 from ldiv.engines.solver import engines

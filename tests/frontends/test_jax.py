@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import ldiv
-from ldiv.core.rule import bind, leaves, rebuild
+from ldiv.core.rule import bind
+from ldiv.core.trees import leaves, rebuild
 
 jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402

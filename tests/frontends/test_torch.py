@@ -8,7 +8,8 @@ import scipy.sparse as sp
 
 import ldiv
 from ldiv import testing
-from ldiv.core.rule import bind, leaves, rebuild
+from ldiv.core.rule import bind
+from ldiv.core.trees import leaves, rebuild
 
 torch = pytest.importorskip("torch")
 from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap  # noqa: E402

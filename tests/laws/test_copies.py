@@ -17,7 +17,7 @@ import torch
 
 import ldiv
 from ldiv import errors, structures
-from ldiv.core.rule import asnumpy
+from ldiv.core.dispatch import asnumpy
 
 A = np.array([[4.0, 1.0, 0.0], [1.0, 5.0, 1.0], [0.0, 1.0, 6.0]])
 B, b = np.triu(A), np.array([1.0, 2.0, 3.0])
@@ -104,7 +104,7 @@ MATRICES: dict[str, Callable[[], Any]] = {
 def numbers(matrix: Any) -> Any:
     flat = matrix.structure.core
     ones = np.ones(matrix.structure.shape[1])
-    on_torch = isinstance(matrix.params if not isinstance(flat, tuple) else ldiv.core.rule.leaves(matrix.params)[0], torch.Tensor)
+    on_torch = isinstance(matrix.params if not isinstance(flat, tuple) else ldiv.core.trees.leaves(matrix.params)[0], torch.Tensor)
     return asnumpy(matrix @ (torch.from_numpy(ones) if on_torch else ones))
 
 
@@ -119,7 +119,7 @@ def test_matrices(name: str, way: str) -> None:
     np.testing.assert_array_equal(numbers(twin), expected)
     if way != "copy":
         assert "_memo" not in vars(twin.structure)
-        assert all(t is not x for t, x in zip(ldiv.core.rule.leaves(twin.params), ldiv.core.rule.leaves(matrix.params), strict=True))
+        assert all(t is not x for t, x in zip(ldiv.core.trees.leaves(twin.params), ldiv.core.trees.leaves(matrix.params), strict=True))
 
 
 @ways

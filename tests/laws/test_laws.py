@@ -5,7 +5,8 @@ import pytest
 
 import ldiv
 from ldiv import testing
-from ldiv.core.rule import frontend_names, leaves
+from ldiv.core.dispatch import frontend_names
+from ldiv.core.trees import leaves
 from ldiv.rules.solve import Solve
 from ldiv.testing.cases import DTYPES
 

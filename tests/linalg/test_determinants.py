@@ -11,7 +11,7 @@ import ldiv
 from ldiv import structures
 from ldiv.checker.inner import inner
 from ldiv.checker.transforms import transforms
-from ldiv.core.rule import asnumpy
+from ldiv.core.dispatch import asnumpy
 from ldiv.testing.cases import Draw
 from ldiv.testing.distance import assert_close, difference
 from ldiv.testing.frontend import _second

@@ -10,7 +10,7 @@ import scipy.stats
 import ldiv
 from ldiv.checker.inner import inner
 from ldiv.checker.transforms import transforms
-from ldiv.core.rule import asnumpy
+from ldiv.core.dispatch import asnumpy
 from ldiv.testing.cases import Draw
 from ldiv.testing.distance import assert_close
 from ldiv.testing.frontend import _second

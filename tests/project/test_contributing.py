@@ -66,7 +66,7 @@ FRONT_END = """
 import sys, types
 import numpy as np, scipy, scipy.linalg, ldiv, ldiv.core.rule
 
-assert "cupy" in ldiv.core.rule.frontend_names() and "ldiv.frontends.cupy" not in sys.modules
+assert "cupy" in ldiv.core.dispatch.frontend_names() and "ldiv.frontends.cupy" not in sys.modules
 
 class ndarray(np.ndarray):  # a stand-in for CuPy on machines without a GPU: an array type that NumPy's front end would not return
     def get(self):
@@ -84,7 +84,7 @@ for x, y in ((ldiv.solve(B, asarray(b)), ldiv.solve(A, b)), (B @ asarray(b), A @
 for promise in ("gen", "pos", "lower triangular"):
     M = A.toarray() @ A.toarray().T
     assert np.allclose(ldiv.solve(asarray(M), asarray(b), assume_a=promise), ldiv.solve(M, b, assume_a=promise))
-assert ldiv.core.rule.frontend_of(asarray(b)).__name__ == "ldiv.frontends.cupy"
+assert ldiv.core.dispatch.frontend_of(asarray(b)).__name__ == "ldiv.frontends.cupy"
 """
 
 USES = {

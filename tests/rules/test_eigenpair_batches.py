@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import ldiv
-from ldiv.core.rule import bind, leaves, rebuild, recording
+from ldiv.core.record import recording
+from ldiv.core.rule import bind
+from ldiv.core.trees import leaves, rebuild
 
 RNG = np.random.default_rng(0)
 A = RNG.standard_normal((6, 6))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ldiv.checker.inner import inner
 from ldiv.checker.tangents import Map, exchange, places
-from ldiv.core.rule import Array
+from ldiv.core.trees import Array
 from ldiv.matrices.sparse_array import SparseArray
 
 NOISY = 1e-2  # of the derivative: a bar above this says nothing

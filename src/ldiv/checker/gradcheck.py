@@ -26,7 +26,9 @@ from ldiv.checker.inner import inner
 from ldiv.checker.loss import Loss, largest
 from ldiv.checker.references import derivative
 from ldiv.checker.tangents import FIRST, Argument
-from ldiv.core.rule import Array, asnumpy, public
+from ldiv.core.dispatch import asnumpy
+from ldiv.core.public import public
+from ldiv.core.trees import Array
 from ldiv.core.validate import require_callable, require_flag, require_int, require_number, require_option
 from ldiv.errors import NotDifferentiableError, got, shown
 

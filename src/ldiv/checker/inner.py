@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ldiv.core.rule import Tree, leaves
+from ldiv.core.trees import Tree, leaves
 
 
 def inner(a: Tree, b: Tree) -> float:

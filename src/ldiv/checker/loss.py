@@ -16,7 +16,8 @@ from ldiv.checker.references import FAILURES, LEVELS, derivative
 from ldiv.checker.tangents import FIRST, Argument
 from ldiv.checker.transforms import transforms
 from ldiv.core.arrays import alike, conj, numpy_dtype, real
-from ldiv.core.rule import Array, asnumpy, frontend_of, is_array, leaves, namespace
+from ldiv.core.dispatch import asnumpy, frontend_of, is_array, namespace
+from ldiv.core.trees import Array, leaves
 from ldiv.core.validate import require_numbers
 from ldiv.derivatives.vjp_jvp import jvp, vjp
 from ldiv.errors import got

@@ -18,7 +18,7 @@ from itertools import pairwise
 import numpy as np
 
 from ldiv.checker.tangents import FIRST
-from ldiv.core.rule import Array
+from ldiv.core.trees import Array
 
 LEVELS = 20
 COLUMNS = 5

@@ -18,8 +18,10 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import adjoint, numpy_dtype, transpose
+from ldiv.core.dispatch import asnumpy
 from ldiv.core.finite import require_finite
-from ldiv.core.rule import Array, ArrayHolder, asnumpy, leaves
+from ldiv.core.pytree import ArrayHolder
+from ldiv.core.trees import Array, leaves
 from ldiv.core.validate import require_flag, require_float, require_square
 from ldiv.derivatives.vjp_jvp import like
 from ldiv.errors import NotPositiveDefiniteError, NotSymmetricError, got

@@ -10,7 +10,7 @@ import scipy.io
 import scipy.sparse
 
 from ldiv.core.finite import require_finite
-from ldiv.core.rule import Array
+from ldiv.core.trees import Array
 from ldiv.core.validate import DTYPES
 from ldiv.errors import got
 from ldiv.matrices.construct import asarray

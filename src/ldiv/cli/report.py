@@ -19,7 +19,7 @@ from rich.table import Table
 
 from ldiv import __version__, structures
 from ldiv.cli.verify import Findings
-from ldiv.core.rule import frontend_names
+from ldiv.core.dispatch import frontend_names
 from ldiv.core.structure import Structure
 from ldiv.engines import solver
 

@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ldiv.checker import findings
-from ldiv.core.rule import Array
+from ldiv.core.trees import Array
 from ldiv.core.validate import common_precision
 from ldiv.derivatives.vjp_jvp import vjp
 from ldiv.engines import solver

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.rule import Array, Tree, frontend_of, leaves, namespace
+from ldiv.core.dispatch import frontend_of, namespace
+from ldiv.core.trees import Array, Tree, leaves
 
 
 def numpy_dtype(x: Array) -> np.dtype[Any]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import numpy_dtype
-from ldiv.core.rule import Array
+from ldiv.core.trees import Array
 from ldiv.core.validate import require_ours
 from ldiv.errors import got
 

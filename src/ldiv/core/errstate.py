@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from scipy.linalg import LinAlgWarning
 
-from ldiv.core.rule import insist
+from ldiv.core.dispatch import insist
 from ldiv.core.validate import require_option
 
 P = ParamSpec("P")

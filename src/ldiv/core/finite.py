@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.dispatch import asnumpy, host_values, insist, namespace, traced
 from ldiv.core.holder import Holder, holding, owner
-from ldiv.core.rule import Array, Rule, Tree, asnumpy, host_values, insist, leaves, namespace, rebuild, traced
+from ldiv.core.rule import Rule
+from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.errors import overflowed
 
 

@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 
 from ldiv.core.arrays import batch_of, broadcast, conj, fold, spread, transpose
 from ldiv.core.forking import lock
-from ldiv.core.rule import Array, Rule, Tree, bind, leaves
+from ldiv.core.rule import Rule, bind
+from ldiv.core.trees import Array, Tree, leaves
 
 R = TypeVar("R")
 VIEWS = {"N": (False, False), "T": (True, False), "C": (False, True), "H": (True, True)}  # (transposed?, conjugated?)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import broadcast, device_of, numpy_dtype
-from ldiv.core.rule import Array, frontend_of, is_array, namespace, signature
+from ldiv.core.dispatch import frontend_of, is_array, namespace, signature
+from ldiv.core.trees import Array
 from ldiv.errors import got, shown
 
 DTYPES = ("float32", "float64", "complex64", "complex128")

@@ -19,8 +19,12 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import is_complex, real
-from ldiv.core.rule import Array, ArrayHolder, Tree, asnumpy, bind, leaves, public, rebuild, traced
+from ldiv.core.dispatch import asnumpy, traced
+from ldiv.core.public import public
+from ldiv.core.pytree import ArrayHolder
+from ldiv.core.rule import bind
 from ldiv.core.structure import matmul, outer
+from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.core.validate import require_float, require_option, require_square, together
 from ldiv.derivatives.vjp_jvp import like
 from ldiv.errors import got

@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import numpy_dtype
-from ldiv.core.rule import Array, bind, is_array, namespace, public
+from ldiv.core.dispatch import is_array, namespace
+from ldiv.core.public import public
+from ldiv.core.rule import bind
+from ldiv.core.trees import Array
 from ldiv.core.validate import require_callable, require_int, require_number, require_option, together
 from ldiv.derivatives.jacobian import dense_values, on_pattern, require_real_values, require_vector, sparse_values
 from ldiv.errors import OF_SINGULAR_JACOBIANS, SingularMatrixError, got, shown

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import alike, is_complex, numpy_dtype, take
+from ldiv.core.dispatch import asnumpy, frontend_of, is_array, namespace
 from ldiv.core.pattern import Pattern
-from ldiv.core.rule import Array, asnumpy, frontend_of, is_array, namespace, public
+from ldiv.core.public import public
+from ldiv.core.trees import Array
 from ldiv.core.validate import require_callable, require_float, require_number, require_option, require_ours, together
 from ldiv.derivatives.coloring import Compression, compression
 from ldiv.errors import got, shown

@@ -14,7 +14,9 @@ import numpy as np
 
 from ldiv.core.finite import derivative
 from ldiv.core.holder import Holder, holding
-from ldiv.core.rule import Array, Rule, Tree, leaves, rebuild, recording
+from ldiv.core.record import recording
+from ldiv.core.rule import Rule
+from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.errors import got
 
 Arrays = tuple[Array, ...]

@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import is_complex, numpy_dtype
-from ldiv.core.rule import Array, frontend_of, is_array, leaves, namespace, public, rebuild, snapshot
+from ldiv.core.dispatch import frontend_of, is_array, namespace
+from ldiv.core.public import public
+from ldiv.core.record import snapshot
+from ldiv.core.trees import Array, leaves, rebuild
 from ldiv.core.validate import require_callable, require_numbers, require_ours
 from ldiv.derivatives import numpy_record
 from ldiv.errors import got, shown

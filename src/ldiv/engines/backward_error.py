@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import alike, numpy_dtype
+from ldiv.core.dispatch import frontend_of, namespace, traced
 from ldiv.core.errstate import doubt
-from ldiv.core.rule import Array, frontend_of, namespace, traced
+from ldiv.core.trees import Array
 from ldiv.engines.singularity_check import direction
 from ldiv.engines.solver import Factor
 from ldiv.errors import SingularMatrixError

@@ -23,9 +23,10 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import device_of, numpy_dtype
+from ldiv.core.dispatch import namespace
 from ldiv.core.folders import modules
-from ldiv.core.rule import Array, Tree, leaves, namespace
 from ldiv.core.structure import Structure
+from ldiv.core.trees import Array, Tree, leaves
 from ldiv.errors import EngineError
 from ldiv.structures.identity import Identity
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.forking import lock
-from ldiv.core.rule import Array
+from ldiv.core.trees import Array
 from ldiv.errors import EngineError, SingularMatrixError
 
 _escalating = lock()  # one for all: few ever escalate

@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ldiv.core.dispatch import host_values
 from ldiv.core.finite import require_finite
 from ldiv.core.forking import lock
 from ldiv.core.holder import Holder, TracedHolder, owner, store
-from ldiv.core.rule import Array, host_values
+from ldiv.core.trees import Array
 from ldiv.core.validate import require_int
 from ldiv.engines import analyses
 from ldiv.engines.escalation import Batch

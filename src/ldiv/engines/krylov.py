@@ -18,9 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldiv.core.arrays import alike, batch_of, broadcast, numpy_dtype, real
+from ldiv.core.closures import uncounted
+from ldiv.core.dispatch import frontend_of, insist, namespace, on_host, traced
 from ldiv.core.finite import all_finite, require_finite
-from ldiv.core.rule import Array, Tree, frontend_of, insist, leaves, namespace, on_host, rebuild, traced, uncounted
 from ldiv.core.structure import Structure
+from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines.matrix_product import Product, assembled
 from ldiv.engines.options import Options
 from ldiv.engines.progress import Progress

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import alike, batch_of, broadcast, conj, numpy_dtype, transpose
-from ldiv.core.rule import Array, Tree, asnumpy, host, leaves, namespace, on_host, rebuild
+from ldiv.core.dispatch import asnumpy, host, namespace, on_host
 from ldiv.core.structure import VIEWS, Structure, matmul, view_dense
+from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.structures.dense import Dense
 from ldiv.structures.operator import Operator
 from ldiv.structures.self_adjoint import SelfAdjoint

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.rule import Tree
 from ldiv.core.structure import Structure
+from ldiv.core.trees import Tree
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import is_complex, numpy_dtype
-from ldiv.core.rule import Array, namespace, traced
+from ldiv.core.dispatch import namespace, traced
+from ldiv.core.trees import Array
 
 
 def magnitude(x: Array, axis: Any) -> Array:

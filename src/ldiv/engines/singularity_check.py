@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.dispatch import frontend_of, traced
 from ldiv.core.errstate import doubt
-from ldiv.core.rule import Array, frontend_of, traced
+from ldiv.core.trees import Array
 from ldiv.errors import SingularMatrixError
 
 SUSPICIOUS = 1e-4  # growth * eps from which a second look is taken

@@ -28,11 +28,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldiv.core.arrays import alike, batch_of, broadcast, conj, device_of, fold, numpy_dtype, real, unfold
+from ldiv.core.dispatch import insist, namespace, on_host, traced
 from ldiv.core.errstate import keeping_state, singular_state
 from ldiv.core.finite import all_finite, require_finite
 from ldiv.core.folders import modules
-from ldiv.core.rule import Array, Tree, insist, leaves, namespace, on_host, rebuild, traced
 from ldiv.core.structure import Structure
+from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines import krylov, solve_log
 from ldiv.engines.analyses import analysed
 from ldiv.engines.escalation import Attempt, Batch, Escalating

@@ -24,7 +24,8 @@ from jax.interpreters import ad, batching, mlir
 from ldiv.core import rule as rules
 from ldiv.core.finite import derivative, evaluated
 from ldiv.core.holder import TracedFactor, TracedHolder, holding, owner, store
-from ldiv.core.rule import Array, Rule, leaves, rebuild
+from ldiv.core.rule import Rule
+from ldiv.core.trees import Array, leaves, rebuild
 from ldiv.errors import got, report
 
 Specs = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]

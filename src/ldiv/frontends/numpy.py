@@ -11,7 +11,9 @@ import numpy as np
 import scipy.linalg
 
 from ldiv.core.finite import evaluated
-from ldiv.core.rule import Array, Rule, is_recording, recorded, unrecorded
+from ldiv.core.record import is_recording, recorded, unrecorded
+from ldiv.core.rule import Rule
+from ldiv.core.trees import Array
 
 
 def owns(x: object) -> bool:

@@ -15,7 +15,8 @@ from torch.autograd import forward_ad
 from ldiv.core import rule as rules
 from ldiv.core.finite import derivative, evaluated
 from ldiv.core.holder import Holder, Owner, holding, owner
-from ldiv.core.rule import Array, Rule, leaves, rebuild
+from ldiv.core.rule import Rule
+from ldiv.core.trees import Array, leaves, rebuild
 from ldiv.errors import got
 
 _closed = torch._disable_dynamo(rules.plain_call)  # type: ignore[attr-defined]  # loads Dynamo only when it is called

@@ -9,7 +9,9 @@ import numpy as np
 
 from ldiv.core.arrays import is_complex
 from ldiv.core.buffers import is_buffer, overlap, require_buffer
-from ldiv.core.rule import Array, ArrayHolder, asnumpy, is_array
+from ldiv.core.dispatch import asnumpy, is_array
+from ldiv.core.pytree import ArrayHolder
+from ldiv.core.trees import Array
 from ldiv.core.validate import require_array, require_float, require_scalar, together
 from ldiv.errors import got
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.rule import Array
 from ldiv.core.structure import VIEWS, compose, view_dense
+from ldiv.core.trees import Array
 from ldiv.core.validate import transposition
 from ldiv.errors import got
 from ldiv.inplace.duplicated import number, operands, output, shadow, value

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.rule import Array
+from ldiv.core.trees import Array
 from ldiv.errors import got
 from ldiv.inplace.duplicated import operands, output, value
 from ldiv.inplace.replaced import replaced

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from ldiv.core.finite import derivative
 from ldiv.core.holder import Holder, holding
-from ldiv.core.rule import Array, Rule, bind
+from ldiv.core.rule import Rule, bind
+from ldiv.core.trees import Array
 from ldiv.inplace.duplicated import shadow, value
 from ldiv.inplace.workspace import Room
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from ldiv.core.dispatch import insist, namespace
 from ldiv.core.finite import all_finite, require_finite
-from ldiv.core.rule import Array, insist, namespace
 from ldiv.core.structure import compose
+from ldiv.core.trees import Array
 from ldiv.core.validate import require_flag, transposition
 from ldiv.errors import SingularMatrixError, overflowed
 from ldiv.inplace.duplicated import block, operands, output, shadow, value

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from ldiv.core.rule import Array, public
+from ldiv.core.public import public
+from ldiv.core.trees import Array
 from ldiv.errors import got, shown
 from ldiv.inplace import axpy, cholesky, copy, gemm, lu, scale, solve, solve_triangular
 from ldiv.inplace.duplicated import Duplicated

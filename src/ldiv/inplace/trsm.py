@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.rule import Array, frontend_of
+from ldiv.core.dispatch import frontend_of
 from ldiv.core.structure import VIEWS, view_dense
+from ldiv.core.trees import Array
 from ldiv.inplace.workspace import Room, conjugate
 
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from ldiv.core.arrays import alike, is_complex, transpose
 from ldiv.core.buffers import identity, overlap, stamp
-from ldiv.core.rule import Array, namespace
+from ldiv.core.dispatch import namespace
 from ldiv.core.structure import VIEWS
+from ldiv.core.trees import Array
 from ldiv.errors import got
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ldiv.core.arrays import batch_of, conj
-from ldiv.core.rule import Array, bind, namespace, public
+from ldiv.core.dispatch import namespace
+from ldiv.core.public import public
+from ldiv.core.rule import bind
+from ldiv.core.trees import Array
 from ldiv.core.validate import as_block, common_precision, require_batches, require_flag, require_float, require_int, require_pair
 from ldiv.errors import got, shown
 from ldiv.linalg.solve import solved

@@ -8,8 +8,11 @@ import numpy as np
 
 from ldiv.core.arrays import alike, batch_of, broadcast, is_complex, numpy_dtype
 from ldiv.core.buffers import is_buffer, overlap, require_own_entries
-from ldiv.core.rule import Array, bind, is_array, namespace, public
+from ldiv.core.dispatch import is_array, namespace
+from ldiv.core.public import public
+from ldiv.core.rule import bind
 from ldiv.core.structure import VIEWS
+from ldiv.core.trees import Array
 from ldiv.core.validate import require_batches, require_flag, require_float, require_scalar, together, transposition
 from ldiv.errors import got, shown
 from ldiv.matrices.matrix import common_dtype

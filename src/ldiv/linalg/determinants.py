@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import batch_of, conj, numpy_dtype, unit_columns
-from ldiv.core.rule import Array, Tree, bind, leaves, namespace, public, rebuild
+from ldiv.core.dispatch import namespace
+from ldiv.core.public import public
+from ldiv.core.rule import bind
 from ldiv.core.structure import VIEWS, Structure, matmul, view_dense
+from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.core.validate import PROMISES, as_block, common_precision, require_batches, require_option, require_square, together
 from ldiv.errors import got
 from ldiv.linalg.solve import require_method

@@ -10,7 +10,9 @@ from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
 from ldiv.core.arrays import batch_of
-from ldiv.core.rule import Array, Rule, signature
+from ldiv.core.dispatch import signature
+from ldiv.core.rule import Rule
+from ldiv.core.trees import Array
 from ldiv.core.validate import require_batches
 from ldiv.matrices.sparse_array import SparseArray
 

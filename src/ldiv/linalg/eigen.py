@@ -6,8 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from ldiv.core.arrays import batch_of, broadcast, is_complex, real
-from ldiv.core.rule import Array, Tree, bind, is_array, leaves, namespace, public, rebuild, traced
+from ldiv.core.dispatch import is_array, namespace, traced
+from ldiv.core.public import public
+from ldiv.core.rule import bind
 from ldiv.core.structure import Structure
+from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.core.validate import (
     as_block,
     common_precision,

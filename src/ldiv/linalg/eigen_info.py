@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.rule import Array, asnumpy
+from ldiv.core.dispatch import asnumpy
+from ldiv.core.trees import Array
 from ldiv.rules.inverse_gaps import RESOLVED
 
 

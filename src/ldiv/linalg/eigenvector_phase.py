@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import adjoint, alike, is_complex
-from ldiv.core.rule import Array, asnumpy, namespace, traced
+from ldiv.core.dispatch import asnumpy, namespace, traced
+from ldiv.core.trees import Array
 
 Draw = Callable[[Any, bool], Any]  # (eigenvalues (k,), whether the vectors are complex) -> Q (k, k)
 _gauge: ContextVar[Draw | None] = ContextVar("gauge", default=None)

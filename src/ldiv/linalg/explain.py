@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import batch_of, device_of, numpy_dtype
-from ldiv.core.rule import Array, leaves, public
+from ldiv.core.public import public
+from ldiv.core.trees import Array, leaves
 from ldiv.core.validate import PROMISES, as_block, require_batches, require_option, require_square
 from ldiv.engines import solver
 from ldiv.matrices.assumptions import definiteness, promised

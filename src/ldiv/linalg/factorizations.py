@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ldiv.core.arrays import adjoint, batch_of, broadcast, spread
-from ldiv.core.rule import Array, bind, namespace, public
+from ldiv.core.dispatch import namespace
+from ldiv.core.public import public
+from ldiv.core.rule import bind
 from ldiv.core.structure import VIEWS
+from ldiv.core.trees import Array
 from ldiv.core.validate import (
     as_block,
     common_precision,

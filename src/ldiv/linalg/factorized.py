@@ -6,10 +6,15 @@ import copy
 from typing import Any
 
 from ldiv.core.arrays import alike
+from ldiv.core.dispatch import namespace
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.holder import Holder, holding
-from ldiv.core.rule import Array, Tree, bind, copied, leaves, namespace, public, snapshot, unrecorded
+from ldiv.core.public import public
+from ldiv.core.pytree import copied
+from ldiv.core.record import snapshot, unrecorded
+from ldiv.core.rule import bind
 from ldiv.core.structure import Structure
+from ldiv.core.trees import Array, Tree, leaves
 from ldiv.core.validate import PROMISES, require_option, require_square, transposition
 from ldiv.engines import solver
 from ldiv.errors import got

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import conj, is_complex, real
-from ldiv.core.rule import Array, namespace, public
+from ldiv.core.dispatch import namespace
+from ldiv.core.public import public
+from ldiv.core.trees import Array
 from ldiv.core.validate import common_precision, require_batches, require_float, require_square, together
 from ldiv.errors import got
 from ldiv.rules.assertion import finite

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ldiv.core.arrays import adjoint, alike, batch_of
-from ldiv.core.rule import Array, bind, namespace, public
+from ldiv.core.dispatch import namespace
+from ldiv.core.public import public
+from ldiv.core.rule import bind
+from ldiv.core.trees import Array
 from ldiv.core.validate import as_block, require_batches, require_float
 from ldiv.errors import got
 from ldiv.matrices.matrix import common_dtype

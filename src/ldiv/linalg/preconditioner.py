@@ -7,8 +7,10 @@ from functools import lru_cache
 from typing import Any
 
 from ldiv.core.folders import files
-from ldiv.core.rule import Tree, public, snapshot
+from ldiv.core.public import public
+from ldiv.core.record import snapshot
 from ldiv.core.structure import Structure
+from ldiv.core.trees import Tree
 from ldiv.core.validate import require_option, require_square
 from ldiv.errors import got
 from ldiv.matrices.assumptions import promised

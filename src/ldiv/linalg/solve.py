@@ -7,10 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ldiv.core.arrays import batch_of, broadcast, is_complex
+from ldiv.core.dispatch import frontend_of, traced
 from ldiv.core.errstate import singular_state
 from ldiv.core.holder import Holder, holding, owner
-from ldiv.core.rule import Array, Tree, bind, frontend_of, leaves, public, rebuild, traced
+from ldiv.core.public import public
+from ldiv.core.rule import bind
 from ldiv.core.structure import Structure
+from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.core.validate import (
     PROMISES,
     as_block,

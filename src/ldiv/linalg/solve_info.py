@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import alike, batch_of, broadcast, numpy_dtype
+from ldiv.core.dispatch import asnumpy, constant, namespace
 from ldiv.core.holder import Owner, holding
-from ldiv.core.rule import Array, ArrayHolder, Tree, asnumpy, constant, leaves, namespace, rebuild, snapshot
+from ldiv.core.pytree import ArrayHolder
+from ldiv.core.record import snapshot
 from ldiv.core.structure import Structure, matmul
+from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines import solver
 from ldiv.engines.solve_log import Entry
 from ldiv.linalg.norm_estimate import one_norm

@@ -7,7 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from ldiv.core.arrays import batch_of, conj, real, transpose
-from ldiv.core.rule import Array, bind, leaves, namespace, public
+from ldiv.core.dispatch import namespace
+from ldiv.core.public import public
+from ldiv.core.rule import bind
+from ldiv.core.trees import Array, leaves
 from ldiv.core.validate import require_callable, require_flag, require_float, require_int
 from ldiv.errors import got, shown
 from ldiv.linalg.eigen import posed

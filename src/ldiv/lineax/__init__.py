@@ -10,7 +10,7 @@ Errors are lineax's: a solve that ldiv refuses (singular, a broken promise, NaN)
 `linear_solve` raises, or returns where `throw=False`: so adaptive steps can be rejected and tried again.
 """
 
-from ldiv.core.rule import load_frontends
+from ldiv.core.dispatch import load_frontends
 from ldiv.errors import got
 
 try:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ldiv.core.arrays import batch_of, broadcast, numpy_dtype
-from ldiv.core.rule import Array, Tree, leaves, on_host, rebuild
+from ldiv.core.dispatch import on_host
+from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines import solver
 from ldiv.errors import EngineError, NotSymmetricError
 from ldiv.rules.solve import Solve

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import lineax as lx
 import numpy as np
 
-from ldiv.core.rule import Array
+from ldiv.core.trees import Array
 from ldiv.errors import got
 from ldiv.matrices.construct import asarray
 from ldiv.matrices.sparse_array import SparseArray

@@ -10,7 +10,8 @@ import lineax as lx
 from lineax.internal import PackedStructures, pack_structures, ravel_vector, transpose_packed_structures, unravel_solution
 
 from ldiv.core.arrays import numpy_dtype
-from ldiv.core.rule import Tree, bind, leaves
+from ldiv.core.rule import bind
+from ldiv.core.trees import Tree, leaves
 from ldiv.core.validate import require_option, require_square
 from ldiv.engines import solver as engines
 from ldiv.lineax.attempt import Attempt

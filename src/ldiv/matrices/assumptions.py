@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ldiv.core.arrays import is_complex
-from ldiv.core.rule import Tree, leaves
 from ldiv.core.structure import VIEWS, Structure
+from ldiv.core.trees import Tree, leaves
 from ldiv.errors import got
 from ldiv.matrices.matrix import Matrix
 from ldiv.structures.dense import Dense

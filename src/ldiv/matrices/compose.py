@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ldiv.core.rule import is_array, public
+from ldiv.core.dispatch import is_array
+from ldiv.core.public import public
 from ldiv.core.validate import require_flag, require_square
 from ldiv.errors import got, shown
 from ldiv.matrices.assumptions import triangle

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import alike, batch_of, broadcast
+from ldiv.core.dispatch import is_array, namespace
 from ldiv.core.pattern import Pattern
-from ldiv.core.rule import Array, is_array, namespace, public
+from ldiv.core.public import public
+from ldiv.core.trees import Array
 from ldiv.core.validate import DTYPES, require_array, require_batches, require_float, require_int, require_shape, together
 from ldiv.errors import got, shown
 from ldiv.matrices.entries import compressed, coordinates, entries_of

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from ldiv.core.rule import Array, asnumpy, is_array
+from ldiv.core.dispatch import asnumpy, is_array
+from ldiv.core.trees import Array
 from ldiv.core.validate import LARGEST, require_numbers, require_shape, require_unmasked
 from ldiv.errors import got
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ldiv.core.rule import Array, Tree
 from ldiv.core.structure import Structure
+from ldiv.core.trees import Array, Tree
 from ldiv.rules.solve import solve
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldiv.core.arrays import is_complex
-from ldiv.core.rule import Array, Tree, is_array, leaves, rebuild
+from ldiv.core.dispatch import is_array
+from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.core.validate import require_array, require_callable, require_option, require_shape
 from ldiv.errors import got, shown
 from ldiv.matrices.matrix import Matrix, flatten, unflatten

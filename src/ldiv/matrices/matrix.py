@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import alike, batch_of, broadcast, is_complex, numpy_dtype, transpose
-from ldiv.core.rule import Array, ArrayHolder, Tree, announce, frontend_of, is_array, leaves, namespace, public, rebuild
+from ldiv.core.dispatch import frontend_of, is_array, namespace
+from ldiv.core.public import public
+from ldiv.core.pytree import ArrayHolder, announce
 from ldiv.core.structure import Structure, matmul
+from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.core.validate import as_block, require_batches, require_float, require_ours, require_scalar, together
 from ldiv.errors import got, shown
 from ldiv.structures.dense import dense

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import conj, numpy_dtype, take
-from ldiv.core.rule import Array, asnumpy, frontend_of, is_array, namespace, public
+from ldiv.core.dispatch import asnumpy, frontend_of, is_array, namespace
+from ldiv.core.public import public
 from ldiv.core.structure import VIEWS, Structure
+from ldiv.core.trees import Array
 from ldiv.core.validate import require_float, require_int, require_numbers, require_option, require_ours, require_scalar
 from ldiv.errors import got, shown
 from ldiv.matrices import sparse_indexing

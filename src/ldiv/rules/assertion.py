@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ldiv.core.dispatch import insist
 from ldiv.core.finite import all_finite
-from ldiv.core.rule import Array, Rule, Tree, bind, insist
+from ldiv.core.rule import Rule, bind
+from ldiv.core.trees import Array, Tree
 from ldiv.errors import overflowed
 
 

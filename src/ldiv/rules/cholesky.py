@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import adjoint
+from ldiv.core.dispatch import frontend_of, insist, namespace
 from ldiv.core.finite import require_finite
-from ldiv.core.rule import Array, Rule, Tree, frontend_of, insist, namespace
+from ldiv.core.rule import Rule
+from ldiv.core.trees import Array, Tree
 from ldiv.engines.scaling import balanced
 from ldiv.errors import NotPositiveDefiniteError
 from ldiv.rules.triangular_algebra import product

@@ -18,10 +18,12 @@ import numpy as np
 import scipy.linalg
 
 from ldiv.core.arrays import conj, is_complex, numpy_dtype, real
+from ldiv.core.dispatch import namespace, on_host, scatter
 from ldiv.core.finite import require_finite
 from ldiv.core.pattern import Pattern
-from ldiv.core.rule import Array, Rule, Tree, namespace, on_host, scatter
+from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure
+from ldiv.core.trees import Array, Tree
 from ldiv.errors import NotPositiveDefiniteError
 from ldiv.rules.solve import solve
 from ldiv.structures.banded import Banded

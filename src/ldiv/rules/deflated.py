@@ -14,8 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ldiv.core.arrays import adjoint, common_batch, spread
-from ldiv.core.rule import Array, Rule, Tree, bind, namespace
+from ldiv.core.dispatch import namespace
+from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import matmul, minus, nothing, outer, plus, push
+from ldiv.core.trees import Array, Tree
 from ldiv.engines.eigen.deflated_solve import reduced
 from ldiv.engines.eigen_task import Task
 from ldiv.rules.inverse_gaps import RESOLVED

@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldiv.core.arrays import adjoint, real, unit_columns
-from ldiv.core.rule import Array, Rule, Tree, insist, leaves, namespace
+from ldiv.core.dispatch import insist, namespace
+from ldiv.core.rule import Rule
 from ldiv.core.structure import minus, nothing, outer, plus, push
+from ldiv.core.trees import Array, Tree, leaves
 from ldiv.engines.eigen_task import Task, choose
 from ldiv.engines.scaling import norm
 from ldiv.errors import NotDifferentiableError, got

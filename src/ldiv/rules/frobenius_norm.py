@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import conj, numpy_dtype, real
+from ldiv.core.dispatch import insist, namespace
 from ldiv.core.finite import require_finite
-from ldiv.core.rule import Array, Rule, Tree, bind, insist, namespace
+from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import nothing, plus
+from ldiv.core.trees import Array, Tree
 from ldiv.errors import overflowed
 from ldiv.rules.triangular_algebra import LowerSolve, require_regular
 

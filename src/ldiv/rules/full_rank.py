@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import alike, numpy_dtype
+from ldiv.core.dispatch import frontend_of, insist, namespace
 from ldiv.core.errstate import doubt
-from ldiv.core.rule import Array, frontend_of, insist, namespace
+from ldiv.core.trees import Array
 from ldiv.engines.scaling import norm
 from ldiv.engines.singularity_check import direction
 from ldiv.errors import NotDifferentiableError, SingularMatrixError

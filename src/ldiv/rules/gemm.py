@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldiv.core.arrays import conj
-from ldiv.core.rule import Array, Rule, Tree, bind, namespace
+from ldiv.core.dispatch import namespace
+from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import compose, nothing, plus, view_dense
+from ldiv.core.trees import Array, Tree
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,9 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import alike, common_batch, join, numpy_dtype
-from ldiv.core.rule import Array, Rule, Tree, asnumpy, bind, frontend_of, insist, namespace
+from ldiv.core.dispatch import asnumpy, frontend_of, insist, namespace
+from ldiv.core.rule import Rule, bind
+from ldiv.core.trees import Array, Tree
 from ldiv.errors import NotDifferentiableError
 
 RESOLVED = 16  # doubts that must lie between two eigenvalues

@@ -20,8 +20,10 @@ import numpy as np
 import scipy.linalg
 
 from ldiv.core.arrays import adjoint, numpy_dtype, transpose
+from ldiv.core.dispatch import insist, namespace, on_host
 from ldiv.core.finite import require_finite
-from ldiv.core.rule import Array, Rule, Tree, insist, namespace, on_host
+from ldiv.core.rule import Rule
+from ldiv.core.trees import Array, Tree
 from ldiv.engines.scaling import balanced, unbalanced
 from ldiv.errors import NotDifferentiableError
 from ldiv.rules.assertion import checked

@@ -17,10 +17,12 @@ from functools import partial
 from typing import Any
 
 from ldiv.core.arrays import adjoint, device_of
+from ldiv.core.dispatch import frontend_of, namespace, traced
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.finite import require_finite
-from ldiv.core.rule import Array, Rule, Tree, bind, frontend_of, namespace, traced
+from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import minus, nothing, plus
+from ldiv.core.trees import Array, Tree
 from ldiv.engines.factor_cache import Key, in_trace, remembered
 from ldiv.rules.full_rank import require_full_rank
 

@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import real, unit_columns
+from ldiv.core.dispatch import namespace
 from ldiv.core.errstate import singular_state, under
-from ldiv.core.rule import Array, Rule, Tree, leaves, namespace, rebuild
+from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure, nothing, outer, plus, push
+from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines import solver
 from ldiv.rules.solve import solve
 

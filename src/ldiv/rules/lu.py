@@ -19,8 +19,10 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import adjoint, batch_of, numpy_dtype
+from ldiv.core.dispatch import frontend_of, insist, namespace, on_host
 from ldiv.core.finite import require_finite
-from ldiv.core.rule import Array, Rule, Tree, frontend_of, insist, namespace, on_host
+from ldiv.core.rule import Rule
+from ldiv.core.trees import Array, Tree
 from ldiv.engines.scaling import balanced, unbalanced
 from ldiv.errors import NotDifferentiableError
 from ldiv.rules.assertion import checked

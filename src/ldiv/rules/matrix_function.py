@@ -31,8 +31,10 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import adjoint, alike, numpy_dtype, take
-from ldiv.core.rule import Array, Rule, Tree, bind, frontend_of, insist, is_array, namespace
+from ldiv.core.dispatch import frontend_of, insist, is_array, namespace
+from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, plus
+from ldiv.core.trees import Array, Tree
 from ldiv.core.validate import require_numbers, together
 from ldiv.errors import got, shown
 

@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldiv.core.arrays import adjoint, real
+from ldiv.core.dispatch import namespace
 from ldiv.core.finite import require_finite
-from ldiv.core.rule import Array, Rule, Tree, namespace
+from ldiv.core.rule import Rule
 from ldiv.core.structure import minus, plus
+from ldiv.core.trees import Array, Tree
 from ldiv.rules.assertion import checked
 from ldiv.rules.full_rank import require_derivative
 from ldiv.rules.triangular_quotients import eye, over, upper

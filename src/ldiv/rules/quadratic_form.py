@@ -14,9 +14,11 @@ from functools import cached_property
 from typing import Any
 
 from ldiv.core.arrays import conj, real
+from ldiv.core.dispatch import namespace
 from ldiv.core.errstate import singular_state, under
-from ldiv.core.rule import Array, Rule, Tree, namespace
+from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure, minus, nothing, outer, plus, push
+from ldiv.core.trees import Array, Tree
 from ldiv.engines import solver
 from ldiv.rules.solve import solve
 from ldiv.structures.symmetric import Symmetric

@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import alike, batch_of, broadcast, numpy_dtype
+from ldiv.core.dispatch import frontend_of, insist, namespace
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.finite import require_finite
 from ldiv.core.holder import Holder, holding, owner
-from ldiv.core.rule import Array, Rule, Tree, frontend_of, insist, namespace
+from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure, nothing
+from ldiv.core.trees import Array, Tree
 from ldiv.engines import solver
 from ldiv.errors import OF_ROOTS, ConvergenceError, got
 from ldiv.rules.solve import solve

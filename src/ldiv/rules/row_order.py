@@ -14,7 +14,9 @@ import numpy as np
 import scipy.linalg
 
 from ldiv.core.arrays import alike, batch_of
-from ldiv.core.rule import Array, Rule, Tree, bind, frontend_of, insist, namespace, on_host
+from ldiv.core.dispatch import frontend_of, insist, namespace, on_host
+from ldiv.core.rule import Rule, bind
+from ldiv.core.trees import Array, Tree
 from ldiv.errors import got
 
 

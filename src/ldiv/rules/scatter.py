@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.dispatch import scatter
 from ldiv.core.pattern import Pattern
-from ldiv.core.rule import Array, Rule, Tree, bind, scatter
+from ldiv.core.rule import Rule, bind
+from ldiv.core.trees import Array, Tree
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import conj, is_complex, numpy_dtype, real, unit_columns
+from ldiv.core.dispatch import insist, namespace, traced
 from ldiv.core.errstate import singular_state
 from ldiv.core.finite import require_finite
-from ldiv.core.rule import Array, Rule, Tree, insist, namespace, traced
+from ldiv.core.rule import Rule
+from ldiv.core.trees import Array, Tree
 from ldiv.engines import solver
 from ldiv.engines.scaling import balanced
 from ldiv.errors import SingularMatrixError, got

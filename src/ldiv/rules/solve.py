@@ -15,8 +15,9 @@ from functools import cached_property
 from typing import Any
 
 from ldiv.core.errstate import singular_state, under
-from ldiv.core.rule import Array, Rule, Tree, bind
+from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, minus, nothing, outer, push
+from ldiv.core.trees import Array, Tree
 from ldiv.engines import solver
 from ldiv.engines.options import Options
 

@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import adjoint, common_batch, join, numpy_dtype, real, spread
-from ldiv.core.rule import Array, Rule, Tree, asnumpy, bind, frontend_of, insist, namespace
+from ldiv.core.dispatch import asnumpy, frontend_of, insist, namespace
+from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import minus, nothing, outer, plus, push
+from ldiv.core.trees import Array, Tree
 from ldiv.engines.eigen_task import Task, choose
 from ldiv.engines.scaling import norm
 from ldiv.errors import NotDifferentiableError

@@ -22,8 +22,10 @@ import numpy as np
 from array_api_compat import is_writeable_array
 
 from ldiv.core.arrays import adjoint, alike, batch_of, broadcast
-from ldiv.core.rule import Array, Rule, Tree, bind, frontend_of, insist, namespace
+from ldiv.core.dispatch import frontend_of, insist, namespace
+from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import minus, plus
+from ldiv.core.trees import Array, Tree
 from ldiv.errors import SingularMatrixError
 
 BLOCKS = 8  # no more than these

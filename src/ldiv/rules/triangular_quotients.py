@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ldiv.core.arrays import adjoint, transpose, unit_columns
-from ldiv.core.rule import Array, Tree, namespace
+from ldiv.core.dispatch import namespace
 from ldiv.core.structure import Structure
+from ldiv.core.trees import Array, Tree
 from ldiv.rules.solve import solve
 from ldiv.structures.triangular import Triangular
 

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import numpy_dtype
+from ldiv.core.dispatch import host, insist, namespace
 from ldiv.core.pattern import Pattern
-from ldiv.core.rule import Array, Rule, Tree, bind, host, insist, namespace
+from ldiv.core.rule import Rule, bind
+from ldiv.core.trees import Array, Tree
 from ldiv.errors import got
 from ldiv.structures.sparse import Sparse
 

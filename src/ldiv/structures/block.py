@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import alike, batch_of, broadcast, spread
+from ldiv.core.dispatch import namespace
 from ldiv.core.pattern import Pattern
-from ldiv.core.rule import Array, Tree, namespace
 from ldiv.core.structure import VIEWS, Structure, outer, plus, push
+from ldiv.core.trees import Array, Tree
 from ldiv.structures.composed import Composed, Index, entries, entry_values, joined
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.pattern import Pattern
-from ldiv.core.rule import Tree, leaves
 from ldiv.core.structure import VIEWS, Structure, compose
+from ldiv.core.trees import Tree, leaves
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.symmetric import Symmetric

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import adjoint
-from ldiv.core.rule import Array, Tree, namespace
+from ldiv.core.dispatch import namespace
 from ldiv.core.structure import Linear, view_dense
+from ldiv.core.trees import Array, Tree
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldiv.core.arrays import conj, device_of
-from ldiv.core.rule import Array, Tree, namespace
+from ldiv.core.dispatch import namespace
 from ldiv.core.structure import VIEWS, Linear
+from ldiv.core.trees import Array, Tree
 
 
 @dataclass(frozen=True)

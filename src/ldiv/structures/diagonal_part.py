@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import device_of, take
+from ldiv.core.dispatch import namespace, scatter
 from ldiv.core.pattern import Pattern
-from ldiv.core.rule import Array, Tree, namespace, scatter
 from ldiv.core.structure import Linear
+from ldiv.core.trees import Array, Tree
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.sparse import Sparse

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.rule import Array, Tree
 from ldiv.core.structure import Structure
+from ldiv.core.trees import Array, Tree
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.dispatch import namespace
 from ldiv.core.pattern import Pattern
-from ldiv.core.rule import Array, Tree, namespace
 from ldiv.core.structure import Structure, matmul, nothing, outer, plus, push
+from ldiv.core.trees import Array, Tree
 from ldiv.structures.composed import LARGEST, Composed, Index, asked, entries, entry_values
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse

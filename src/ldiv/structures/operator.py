@@ -13,8 +13,9 @@ from functools import partial
 from typing import Any
 
 from ldiv.core.arrays import batch_of, broadcast, conj, fold, is_complex, numpy_dtype, unfold, unit_columns
-from ldiv.core.rule import Array, Tree, frontend_of, leaves, namespace
+from ldiv.core.dispatch import frontend_of, namespace
 from ldiv.core.structure import VIEWS, Structure, compose
+from ldiv.core.trees import Array, Tree, leaves
 from ldiv.core.validate import common_precision, require_float, together
 from ldiv.errors import got
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.rule import Array, Tree, namespace
+from ldiv.core.dispatch import namespace
 from ldiv.core.structure import VIEWS, Structure, nothing, outer, plus, push
+from ldiv.core.trees import Array, Tree
 from ldiv.structures.composed import Composed, asked
 from ldiv.structures.dense import Dense
 from ldiv.structures.triangular import Triangular

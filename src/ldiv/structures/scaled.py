@@ -12,8 +12,9 @@ from typing import Any, Literal
 import numpy as np
 
 from ldiv.core.arrays import conj
-from ldiv.core.rule import Array, Tree, insist, namespace
+from ldiv.core.dispatch import insist, namespace
 from ldiv.core.structure import VIEWS, Structure, outer, plus, push
+from ldiv.core.trees import Array, Tree
 from ldiv.errors import SingularMatrixError
 from ldiv.structures.composed import Composed, Index, entries, entry_values
 from ldiv.structures.dense import Dense

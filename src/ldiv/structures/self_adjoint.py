@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ldiv.core.rule import Array, Tree
 from ldiv.core.structure import VIEWS, Structure
+from ldiv.core.trees import Array, Tree
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import batch_of, broadcast, conj, fold, numpy_dtype, unfold
+from ldiv.core.dispatch import host, namespace, on_host, scatter
 from ldiv.core.pattern import Pattern
-from ldiv.core.rule import Array, Tree, host, namespace, on_host, scatter
 from ldiv.core.structure import VIEWS, Linear
+from ldiv.core.trees import Array, Tree
 
 FEW = 4  # columns of a sampled product that are gathered one by one
 RUN = 1 << 15  # entries at a time, for these

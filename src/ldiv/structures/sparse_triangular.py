@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import device_of
+from ldiv.core.dispatch import namespace
 from ldiv.core.pattern import Pattern
-from ldiv.core.rule import Array, Tree, namespace
 from ldiv.core.structure import Linear
+from ldiv.core.trees import Array, Tree
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.triangular import Diagonal, Triangular
 

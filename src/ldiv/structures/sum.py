@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.pattern import Pattern
-from ldiv.core.rule import Array, Tree
 from ldiv.core.structure import Structure, outer, plus, push
+from ldiv.core.trees import Array, Tree
 from ldiv.structures.composed import Composed, Index, entries, entry_values, joined
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal

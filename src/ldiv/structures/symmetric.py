@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import alike, batch_of, broadcast, conj, numpy_dtype, real, spread, take, transpose
+from ldiv.core.dispatch import insist, namespace
 from ldiv.core.pattern import Pattern
-from ldiv.core.rule import Array, Tree, insist, namespace
 from ldiv.core.structure import VIEWS, Structure
+from ldiv.core.trees import Array, Tree
 from ldiv.errors import NotSymmetricError
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse

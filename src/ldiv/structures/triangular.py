@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ldiv.core.arrays import conj, device_of, transpose
-from ldiv.core.rule import Array, Tree, namespace
+from ldiv.core.dispatch import namespace
 from ldiv.core.structure import Linear, view_dense
+from ldiv.core.trees import Array, Tree
 
 Diagonal = Literal["own", "unit", "zero"]
 

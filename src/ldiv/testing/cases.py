@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.rule import Rule, Tree, leaves, rebuild
+from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.engines.solver import engines, is_iterative
 
 DTYPES = ("float64", "complex128")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.rule import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Array, Tree, leaves, rebuild
 
 
 def assert_close(law: str, got: Any, expected: Any, tol: float = 1e-12) -> None:

@@ -15,7 +15,9 @@ import numpy as np
 
 from ldiv.checker.inner import inner
 from ldiv.checker.transforms import Transforms, transforms
-from ldiv.core.rule import Array, Rule, Tree, asnumpy, bind, leaves, rebuild
+from ldiv.core.dispatch import asnumpy
+from ldiv.core.rule import Rule, bind
+from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.testing.cases import Draw
 from ldiv.testing.distance import assert_close, difference
 

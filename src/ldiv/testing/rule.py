@@ -14,7 +14,8 @@ import numpy as np
 from ldiv.checker.findings import Report
 from ldiv.checker.gradcheck import gradcheck
 from ldiv.checker.inner import inner
-from ldiv.core.rule import Array, Rule, Tree, bind, leaves, rebuild
+from ldiv.core.rule import Rule, bind
+from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.matrices.matrix import Matrix
 from ldiv.testing.cases import Draw
 from ldiv.testing.distance import assert_close, difference

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.rule import Tree, leaves, rebuild
 from ldiv.core.structure import Structure, view_dense
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.engines import analyses
 from ldiv.engines.solver import engines, factorization
 from ldiv.errors import SingularMatrixError

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.rule import Tree
 from ldiv.core.structure import Structure
+from ldiv.core.trees import Tree
 from ldiv.engines.backward_error import Verified
 from ldiv.engines.equilibration import are_alike, equilibrated
 from ldiv.engines.singularity_check import direction, require_nonsingular, second_look

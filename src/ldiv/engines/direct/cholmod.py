@@ -17,8 +17,8 @@ import numpy as np
 
 from ldiv.core import forking
 from ldiv.core.pattern import Pattern
-from ldiv.core.rule import Tree
 from ldiv.core.structure import Structure
+from ldiv.core.trees import Tree
 from ldiv.engines.refinement import Arrangement, Refined
 from ldiv.engines.solver import Factor
 from ldiv.errors import NotPositiveDefiniteError

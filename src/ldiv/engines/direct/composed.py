@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import alike
-from ldiv.core.rule import Array, Tree, leaves, namespace, traced
+from ldiv.core.dispatch import namespace, traced
 from ldiv.core.structure import Structure
+from ldiv.core.trees import Array, Tree, leaves
 from ldiv.engines.solver import Factor, logabsdet, solve
 
 RANK = 10

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import conj
-from ldiv.core.rule import Array, Tree, insist, namespace
+from ldiv.core.dispatch import insist, namespace
 from ldiv.core.structure import VIEWS, Structure
+from ldiv.core.trees import Array, Tree
 from ldiv.engines.solver import Factor
 from ldiv.errors import SingularMatrixError
 from ldiv.structures.diagonal import Diagonal

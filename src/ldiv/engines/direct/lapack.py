@@ -12,10 +12,11 @@ import numpy as np
 import scipy.linalg
 
 from ldiv.core.arrays import alike, conj, numpy_dtype, transpose
+from ldiv.core.dispatch import frontend_of, insist, namespace, traced
 from ldiv.core.errstate import singular_state
 from ldiv.core.finite import total
-from ldiv.core.rule import Array, Tree, frontend_of, insist, namespace, traced
 from ldiv.core.structure import Structure
+from ldiv.core.trees import Array, Tree
 from ldiv.engines.backward_error import Verified
 from ldiv.engines.equilibration import BALANCINGS, SCALINGS, are_alike
 from ldiv.engines.escalation import without_doubt

@@ -16,8 +16,8 @@ import numpy as np
 
 from ldiv.core.forking import lock
 from ldiv.core.pattern import Pattern
-from ldiv.core.rule import Tree
 from ldiv.core.structure import VIEWS, Structure
+from ldiv.core.trees import Tree
 from ldiv.engines import mkl_pardiso
 from ldiv.engines.direct import superlu
 from ldiv.engines.refinement import Arrangement, Refined

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.rule import Array, Tree, frontend_of, insist, namespace
+from ldiv.core.dispatch import frontend_of, insist, namespace
 from ldiv.core.structure import VIEWS, Structure, view_dense
+from ldiv.core.trees import Array, Tree
 from ldiv.engines.solver import Factor
 from ldiv.errors import SingularMatrixError
 from ldiv.structures.triangular import Triangular

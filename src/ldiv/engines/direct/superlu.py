@@ -16,8 +16,8 @@ import numpy as np
 from scipy.sparse.linalg._dsolve import _superlu
 
 from ldiv.core.pattern import Pattern
-from ldiv.core.rule import Tree
 from ldiv.core.structure import Structure
+from ldiv.core.trees import Tree
 from ldiv.engines import ordering
 from ldiv.engines.equilibration import Scaling, equilibrated, equilibrated_by_sums
 from ldiv.engines.escalation import without_doubt

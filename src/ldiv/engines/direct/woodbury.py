@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import alike, conj, numpy_dtype, unit_columns
-from ldiv.core.rule import Array, Tree, frontend_of, insist, leaves, namespace
+from ldiv.core.dispatch import frontend_of, insist, namespace
 from ldiv.core.structure import Structure
+from ldiv.core.trees import Array, Tree, leaves
 from ldiv.engines.direct import lapack
 from ldiv.engines.direct.composed import logabsdet_part, solve_part
 from ldiv.engines.singularity_check import direction

@@ -16,8 +16,9 @@ import scipy.linalg
 from scipy.sparse import linalg
 
 from ldiv.core.arrays import alike, batch_of, broadcast, conj, numpy_dtype
+from ldiv.core.dispatch import asnumpy, namespace, on_host, traced
 from ldiv.core.finite import require_finite
-from ldiv.core.rule import Array, Tree, asnumpy, leaves, namespace, on_host, rebuild, traced
+from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines.eigen import shift_invert
 from ldiv.engines.eigen_task import Task
 from ldiv.engines.matrix_product import Product, assembled, require_hermitian

@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import alike, batch_of, broadcast, conj, fold, numpy_dtype, transpose, unfold
-from ldiv.core.rule import Array, Tree, asnumpy, host, leaves, namespace, on_host, rebuild, uncounted
+from ldiv.core.closures import uncounted
+from ldiv.core.dispatch import asnumpy, host, namespace, on_host
 from ldiv.core.structure import matmul
+from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines import krylov
 from ldiv.engines import solver as solvers
 from ldiv.engines.eigen import shift_invert, shifted_krylov

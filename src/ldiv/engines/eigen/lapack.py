@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import alike, conj, numpy_dtype, transpose
+from ldiv.core.dispatch import frontend_of, insist, namespace
 from ldiv.core.finite import require_finite
-from ldiv.core.rule import Array, Tree, frontend_of, insist, leaves, namespace
 from ldiv.core.structure import Structure, matmul
+from ldiv.core.trees import Array, Tree, leaves
 from ldiv.engines.eigen_task import Task
 from ldiv.engines.scaling import balance, magnitude
 from ldiv.errors import NotPositiveDefiniteError

@@ -17,8 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldiv.core.arrays import alike, batch_of, broadcast, conj, numpy_dtype, real, transpose
+from ldiv.core.closures import uncounted
+from ldiv.core.dispatch import frontend_of, insist, namespace, on_host, traced
 from ldiv.core.finite import all_finite, require_finite
-from ldiv.core.rule import Array, Tree, frontend_of, insist, leaves, namespace, on_host, rebuild, traced, uncounted
+from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines.eigen_task import Task
 from ldiv.engines.matrix_product import Product, assembled, require_hermitian
 from ldiv.engines.scaling import balanced_product, magnitude

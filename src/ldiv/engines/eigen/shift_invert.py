@@ -11,8 +11,8 @@ import numpy as np
 from ldiv.core.arrays import conj, numpy_dtype
 from ldiv.core.errstate import errstate
 from ldiv.core.pattern import Pattern
-from ldiv.core.rule import Tree, leaves
 from ldiv.core.structure import Structure
+from ldiv.core.trees import Tree, leaves
 from ldiv.engines import solver
 from ldiv.engines.matrix_product import Product
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError

@@ -12,8 +12,9 @@ from __future__ import annotations
 from typing import Any
 
 from ldiv.core.arrays import alike, conj, transpose
-from ldiv.core.rule import Array, frontend_of, namespace
+from ldiv.core.dispatch import frontend_of, namespace
 from ldiv.core.structure import Structure
+from ldiv.core.trees import Array
 from ldiv.engines.krylov import State, Task, norm, quotient
 
 RANK = 90

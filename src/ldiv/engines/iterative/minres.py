@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 from ldiv.core.arrays import real
-from ldiv.core.rule import Array, namespace
+from ldiv.core.dispatch import namespace
 from ldiv.core.structure import Structure
+from ldiv.core.trees import Array
 from ldiv.engines.krylov import State, Task, dot, norm, quotient
 from ldiv.errors import NotPositiveDefiniteError
 

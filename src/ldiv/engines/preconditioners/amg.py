@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import batch_of, broadcast, numpy_dtype
+from ldiv.core.dispatch import asnumpy, on_host
 from ldiv.core.forking import lock
-from ldiv.core.rule import Array, Tree, asnumpy, leaves, on_host, rebuild
 from ldiv.core.structure import VIEWS, Structure
+from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.core.validate import require_float
 from ldiv.engines.factor_cache import Key, remembered
 from ldiv.errors import EngineError, got

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import conj, real
-from ldiv.core.rule import Array, Tree, namespace, scatter
+from ldiv.core.dispatch import namespace, scatter
 from ldiv.core.structure import VIEWS, Structure
+from ldiv.core.trees import Array, Tree
 from ldiv.errors import got
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal

@@ -1,0 +1,203 @@
+"""Every array belongs to one front end, which is found by its type.
+
+A front end is one file in `frontends/`, named after its framework and loaded only once that framework is imported.
+It must define
+
+    owns(x)                   is x one of its arrays?
+    bind(rule, leaves)        run the kernel, and teach the framework the rule's derivatives
+    asnumpy(x)                its values, cut off from the derivative, as a NumPy array
+    host(x)                   can the values be read here and now, as a NumPy array, without a copy?
+    on_host(f, specs, *xs)    run f on NumPy arrays; specs are the (shape, dtype) of its results
+    scatter(x, index, size)   y[..., i, :] = sum of x[..., e, :] over the e with index[e] = i
+
+and the dense kernels lu_factor, lu_solve, cholesky and solve_triangular. A framework that traces functions defines besides
+
+    traced(x)                 do the values of x come later, when the trace is run?
+    insist(ok, error, *xs)    in a trace: raise error(*xs), of numbers on the host, in the call that runs it, unless ok
+    either(ok, f, g)          f() where ok, else g(), tuples of arrays, by computing only one of them; g() will do for both
+    device(x)                 where engines find the values of x
+    product(a, x)             a @ x with the rounding of its dtype, whatever a device would rather do
+    loop(going, body, state)  while going(state): state = body(state), for a tuple of arrays
+    tell(f, *xs)              call f with the values of xs when they are there
+    constant(x)               x, cut off from the derivative
+    copied(x, memo)           a deep copy of x, also where x is the result of a differentiable operation
+
+and a framework that differentiates functions of its users, for operators and Jacobians,
+
+    vjp(f, xs)                y = f(*xs), an array or a tuple of them, and pull(y_bar), the tuple of the cotangents of xs
+    jvp(f, xs, dxs)           y, and its tangent
+    vmap(f, axes)             f over leading axes, those arguments that have one
+    call(f, *xs)              f(*xs) inside a kernel; where `closures_count()`, an error if f closes over what wants a gradient
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import sys
+from collections.abc import Callable
+from functools import cache, partial
+from types import ModuleType
+from typing import Any
+
+import array_api_compat
+import numpy as np
+
+from ldiv.core.folders import files
+from ldiv.core.trees import Array
+from ldiv.errors import got, report
+
+_by_type: dict[type, ModuleType] = {}
+
+
+@cache
+def frontend_names() -> dict[str, str]:
+    """The frameworks that have a front end, present or not, and where it is."""
+    return files("frontend")
+
+
+def load_frontends() -> list[ModuleType]:
+    """The front ends whose framework is imported already."""
+    return [importlib.import_module(home) for name, home in frontend_names().items() if name in sys.modules]
+
+
+def is_array(x: object) -> bool:
+    """Whether some front end owns x."""
+    return type(x) in _by_type or _find(x) is not None
+
+
+def _find(x: object) -> ModuleType | None:
+    for frontend in load_frontends():
+        if frontend.owns(x):
+            _by_type[type(x)] = _complete(frontend)
+            return frontend
+    return None
+
+
+def _complete(frontend: ModuleType) -> ModuleType:
+    """What a front end that traces nothing need not say."""
+    vars(frontend).setdefault("traced", lambda x: False)
+    vars(frontend).setdefault("device", lambda x: str(x.device))
+    vars(frontend).setdefault("loop", _loop)
+    vars(frontend).setdefault("product", lambda a, x: namespace(a).matmul(a, x))
+    vars(frontend).setdefault("tell", lambda f, *xs: f(*xs))
+    vars(frontend).setdefault("vmap", _vmap)
+    vars(frontend).setdefault("either", lambda ok, f, g: g())
+    vars(frontend).setdefault("call", lambda f, *xs: f(*xs))
+    vars(frontend).setdefault("constant", lambda x: x)
+    vars(frontend).setdefault("signature", lambda x: None)
+    vars(frontend).setdefault("host_values", lambda x: frontend.asnumpy(x) if frontend.host(x) and not frontend.traced(x) else None)
+    vars(frontend).setdefault("copied", copy.deepcopy)
+    for name in ("vjp", "jvp"):
+        vars(frontend).setdefault(name, partial(_cannot, frontend.__name__.rpartition(".")[2]))
+    return frontend
+
+
+def _loop(going: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
+    while bool(going(state)):
+        state = body(state)
+    return state
+
+
+def _vmap(f: Callable[..., Array], axes: tuple[int | None, ...]) -> Callable[..., Array]:
+    def each(*xs: Array) -> Array:
+        count = next(len(x) for x, a in zip(xs, axes, strict=True) if a == 0)
+        return namespace(xs[0]).stack([f(*(x[i] if a == 0 else x for x, a in zip(xs, axes, strict=True))) for i in range(count)])
+
+    return each
+
+
+def _cannot(framework: str, f: object, *_: object) -> Any:
+    advice = "Use PyTorch or JAX arrays; if only the transposed product is missing, give rmatvec or a promise of symmetry."
+    raise TypeError(got("matvec", "a function that its framework can differentiate", f"one of {framework} arrays", advice))
+
+
+def frontend_of(*arrays: Array) -> ModuleType:
+    """The one front end that owns all these arrays."""
+    if arrays and (known := _by_type.get(type(arrays[0]))) is not None:
+        for x in arrays:
+            if type(x) is not type(arrays[0]):
+                break
+        else:
+            return known
+    owners: list[ModuleType | None] = [_by_type.get(type(x)) or _find(x) for x in arrays]
+    if owners and owners[0] is not None and all(owner is owners[0] for owner in owners):
+        return owners[0]
+    names = " and ".join(sorted({f"{type(x).__module__}.{type(x).__qualname__}" for x in arrays}))
+    raise TypeError(got("arrays", "all of one framework (NumPy, PyTorch or JAX)", names or "none", "Convert them first."))
+
+
+def signature(x: object) -> Any:
+    """What of an array calls may be planned by, beside its shape; None for what must be looked at each time."""
+    if type(x) is np.ndarray:
+        return x.dtype, x.ndim
+    frontend = _by_type.get(type(x))
+    return None if frontend is None else frontend.signature(x)
+
+
+def host_values(x: Array) -> np.ndarray[Any, Any] | None:
+    """The values of x where they can be read now and without a copy to the host, else None."""
+    if type(x) is np.ndarray:
+        return x
+    values: np.ndarray[Any, Any] | None = frontend_of(x).host_values(x)
+    return values
+
+
+def host(x: Array) -> bool:
+    """Whether the values of x can be read on the host right now."""
+    return bool(frontend_of(x).host(x))
+
+
+def asnumpy(x: Array) -> np.ndarray[Any, Any]:
+    """The values of x as a NumPy array, cut off from the derivative."""
+    values: np.ndarray[Any, Any] = frontend_of(x).asnumpy(x)
+    return values
+
+
+def constant(x: Array) -> Array:
+    """x, cut off from the derivative."""
+    return frontend_of(x).constant(x)
+
+
+def on_host(f: Callable[..., Any], specs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...], *arrays: Array) -> tuple[Array, ...]:
+    """Run f on NumPy copies or views of the arrays: directly in an eager framework, by callback in a traced one."""
+    if type(arrays[0]) is np.ndarray:
+        return f(*arrays)  # type: ignore[no-any-return]
+    results: tuple[Array, ...] = frontend_of(*arrays).on_host(f, specs, *arrays)
+    return results
+
+
+_PLAIN = frozenset({bool, float, np.bool_, np.float32, np.float64, np.ndarray})
+
+
+def traced(x: object) -> bool:
+    """Whether x stands for values that come later. A check of values is then for `insist`, and nothing can be remembered."""
+    if type(x) in _PLAIN:
+        return False
+    frontend = _by_type.get(type(x)) or _find(x)
+    return frontend is not None and bool(frontend.traced(x))
+
+
+def insist(ok: Any, error: Callable[..., Exception], *numbers: Any) -> None:
+    """Raise error(*numbers), or give the warning that it is, unless ok: now, or where ok is traced in the call that runs the trace."""
+    if ok is True:
+        return
+    if traced(ok):
+        frontend_of(ok).insist(ok, error, *numbers)
+    elif not bool(ok):
+        report(error(*numbers))
+
+
+def scatter(x: Array, index: np.ndarray[Any, Any], size: int) -> Array:
+    """y[..., i, :] = sum of x[..., e, :] over the e with index[e] = i."""
+    return frontend_of(x).scatter(x, index, size)
+
+
+def namespace(x: Array) -> Any:
+    """The array namespace of x in the dialect of the array API standard."""
+    if (known := _namespaces.get(type(x))) is None:
+        known = _namespaces[type(x)] = np if type(x) is np.ndarray else array_api_compat.array_namespace(x)
+    return known
+
+
+_namespaces: dict[type, Any] = {}
