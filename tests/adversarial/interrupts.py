@@ -19,7 +19,7 @@ from adversarial.case import Wrong
 from adversarial.lifetimes import require_nothing_alive
 from adversarial.processes import solved
 from adversarial.threads import grid
-from ldiv.core import rule
+from ldiv.core import closures, record
 from ldiv.engines import solve_log
 
 PATIENCE = 90.0  # seconds
@@ -66,7 +66,7 @@ def require_usable() -> None:
         raise Wrong("a lock stays closed after an interrupt")
     if max(*errors, solved(1.0)) > 1e-9:
         raise Wrong("wrong after an interrupt", errors)
-    if rule._record.get() is not None or solve_log.is_read() or rule.closures_count():
+    if record._record.get() is not None or solve_log.is_read() or closures.closures_count():
         raise Wrong("a context is left after an interrupt")
     require_nothing_alive("after an interrupt")
 

@@ -64,7 +64,7 @@ else:
 
 FRONT_END = """
 import sys, types
-import numpy as np, scipy, scipy.linalg, ldiv, ldiv.core.rule
+import numpy as np, scipy, scipy.linalg, ldiv, ldiv.core.dispatch
 
 assert "cupy" in ldiv.core.dispatch.frontend_names() and "ldiv.frontends.cupy" not in sys.modules
 

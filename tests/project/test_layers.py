@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import ldiv
-from ldiv.core import rule
+from ldiv.core import dispatch
 from ldiv.engines import eigen_task, solver
 
 SRC = Path(ldiv.__file__).parent
@@ -99,7 +99,7 @@ def test_no_module_is_hidden_by_a_function() -> None:
 FOLDERS = (
     ("engines/direct engines/iterative", solver.engines),
     ("engines/eigen", eigen_task.engines),
-    ("frontends", rule.frontend_names),
+    ("frontends", dispatch.frontend_names),
 )
 
 

@@ -9,22 +9,19 @@ from typing import Any, ParamSpec, TypeVar
 from ldiv.core.dispatch import load_frontends
 
 P = ParamSpec("P")
-
 R = TypeVar("R")
+Door = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+_doors: list[Door] = []
 
 
-def plain_call(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return f(*args, **kwargs)
+def guard(door: Door) -> None:
+    """For a front end whose framework traces Python itself: from now on door(f, args, kwargs) calls f for users."""
+    _doors.append(door)
 
 
-def through(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call f. A framework that traces Python itself replaces this door by one that it does not look behind, before its first call."""
-    load_frontends()
-    door = globals()["through"]
-    return plain_call(f, args, kwargs) if door is _first_door else door(f, args, kwargs)
-
-
-_first_door = through
+def call_untraced(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    load_frontends()  # a framework may have been imported since the last call
+    return _doors[0](f, args, kwargs) if _doors else f(*args, **kwargs)
 
 
 def public(f: Callable[P, R]) -> Callable[P, R]:
@@ -32,7 +29,7 @@ def public(f: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(f)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        result: R = through(f, args, kwargs)
+        result: R = call_untraced(f, args, kwargs)
         return result
 
     return call

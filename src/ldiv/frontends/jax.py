@@ -21,9 +21,9 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from ldiv.core import rule as rules
 from ldiv.core.finite import derivative, evaluated
 from ldiv.core.holder import TracedFactor, TracedHolder, holding, owner, store
+from ldiv.core.pytree import on_announce
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, leaves, rebuild
 from ldiv.errors import got, report
@@ -484,4 +484,4 @@ def _together(a: Array, b: Array) -> tuple[Array, Array]:
 
 # -- matrices are trees: their parameters are leaves, the rest is static -----------------------------------------------------------
 
-rules.on_announce(jax.tree_util.register_pytree_node)
+on_announce(jax.tree_util.register_pytree_node)

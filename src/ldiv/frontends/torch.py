@@ -12,14 +12,20 @@ import numpy as np
 import torch
 from torch.autograd import forward_ad
 
-from ldiv.core import rule as rules
+from ldiv.core.closures import closures_count, counting_closures
 from ldiv.core.finite import derivative, evaluated
 from ldiv.core.holder import Holder, Owner, holding, owner
+from ldiv.core.public import guard
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, leaves, rebuild
 from ldiv.errors import got
 
-_closed = torch._disable_dynamo(rules.plain_call)  # type: ignore[attr-defined]  # loads Dynamo only when it is called
+
+def _call(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return f(*args, **kwargs)
+
+
+_closed = torch._disable_dynamo(_call)  # type: ignore[attr-defined]  # loads Dynamo only when it is called
 
 
 def _door(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -29,14 +35,14 @@ def _door(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) 
             raise _recorded()
         return _closed(f, args, kwargs)
     if torch._C._get_tracing_state() is None and not torch.compiler.is_exporting():
-        return rules.plain_call(f, args, kwargs)
+        return f(*args, **kwargs)
     try:
-        return rules.plain_call(f, args, kwargs)
+        return f(*args, **kwargs)
     except Exception as error:  # sizes are tensors there, and much of torch.func is missing
         raise _recorded() from error
 
 
-rules.through = _door
+guard(_door)
 
 
 def owns(x: object) -> bool:
@@ -50,7 +56,7 @@ def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
         return _kernel(rule, flat)
     if rule.on_host:  # calls no function that could close over anything
         return _bind(rule, flat)
-    with rules.counting_closures(torch.is_grad_enabled() or rules.closures_count()):
+    with counting_closures(torch.is_grad_enabled() or closures_count()):
         return _bind(rule, flat)
 
 
@@ -386,7 +392,7 @@ vmap = torch.func.vmap
 
 def call(f: Callable[..., Array], *xs: Any) -> Array:
     """Kernels see no graph; switched on for f alone, it shows what f closes over. Functions of torch.func hide their closures."""
-    if not rules.closures_count() or torch._C._are_functorch_transforms_active():
+    if not closures_count() or torch._C._are_functorch_transforms_active():
         return f(*xs)
     with torch.enable_grad():
         y = f(*xs)
