@@ -51,7 +51,7 @@ def owns(x: object) -> bool:
 
 def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
     if torch._C._are_functorch_transforms_active():
-        return Transformed.apply(rule, _keeper(), *flat)  # type: ignore[no-untyped-call, no-any-return]
+        return Transformed.apply(rule, _keeper(), *flat)  # type: ignore[no-untyped-call]
     if not torch.is_grad_enabled() and forward_ad._current_level < 0:
         return _kernel(rule, flat)
     if rule.on_host:  # calls no function that could close over anything
@@ -62,7 +62,7 @@ def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
 
 def _bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
     if forward_ad._current_level >= 0 or (torch.is_grad_enabled() and any(x.requires_grad for x in flat)):
-        return Eager.apply(rule, _keeper(), *flat)  # type: ignore[no-untyped-call, no-any-return]
+        return Eager.apply(rule, _keeper(), *flat)  # type: ignore[no-untyped-call]
     with torch.no_grad():  # what a user's function closes over is a constant here too
         return _kernel(rule, flat)
 

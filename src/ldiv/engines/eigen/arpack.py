@@ -174,7 +174,7 @@ class Lanczos:
             done = error.eigenvalues.shape[0]
             raise ConvergenceError("arpack", task.maxiter or 10 * task.n, None, tol, f"{done} of {m} eigenpairs") from None
         note("arpack")
-        return found  # type: ignore[no-any-return]
+        return found
 
     def _operator(self, product: Product) -> linalg.LinearOperator:
         n = self.task.n
