@@ -162,7 +162,7 @@ def constant(x: Array) -> Array:
 def on_host(f: Callable[..., Any], specs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...], *arrays: Array) -> tuple[Array, ...]:
     """Run f on NumPy copies or views of the arrays: directly in an eager framework, by callback in a traced one."""
     if type(arrays[0]) is np.ndarray:
-        return f(*arrays)  # type: ignore[no-any-return]
+        return f(*arrays)
     results: tuple[Array, ...] = frontend_of(*arrays).on_host(f, specs, *arrays)
     return results
 

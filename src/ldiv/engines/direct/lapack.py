@@ -222,7 +222,7 @@ class Checked(Verified):
 @lru_cache(maxsize=8)
 def _lange(dtype: np.dtype[Any]) -> Callable[[str, Array], float]:
     """LAPACK's norms of a matrix."""
-    return scipy.linalg.get_lapack_funcs("lange", dtype=dtype)  # type: ignore[no-any-return]
+    return scipy.linalg.get_lapack_funcs("lange", dtype=dtype)
 
 
 @dataclass(frozen=True)
