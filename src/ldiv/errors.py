@@ -110,12 +110,12 @@ class EngineError(ValueError):
 LONGEST = 60  # characters that a message shows of a value
 
 
-def shown(value: object) -> str:
+def shown(value: Any) -> str:
     """A value in a message: a short text, whatever it is."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
     try:
-        return f"{type(value).__name__} {tuple(value.shape)}"  # type: ignore[attr-defined]
+        return f"{type(value).__name__} {tuple(value.shape)}"
     except Exception:  # it has none
         pass
     try:

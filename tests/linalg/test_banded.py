@@ -221,6 +221,8 @@ def test_corners_are_not_read() -> None:
     x = solve_banded((1, 1), ab, b)
     ab[0, 0] = ab[2, 4] = np.nan
     close(solve_banded((1, 1), ab, b), x)
+    A = ldiv.Matrix(ldiv.structures.Banded(1, 1, 5), ab)
+    close(ldiv.solve(A.T, b, method="gmres"), ldiv.solve(A.T, b))
     ab[1, 1] = np.nan
     with pytest.raises(ValueError, match="finite"):
         solve_banded((1, 1), ab, b)

@@ -151,6 +151,7 @@ def test_a_new_engine_is_explained(monkeypatch):
     from types import ModuleType
 
     new = ModuleType("ldiv.engines.direct.guess")
+    new.ITERATES = False
     new.supports = lambda structure, dtype, device, assume_a: "guesses only"
     monkeypatch.setattr(ldiv.engines.solver, "engines", lambda: {"guess": new})
     told = ldiv.explain(np.eye(2))

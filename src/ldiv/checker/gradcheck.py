@@ -16,6 +16,7 @@ import itertools
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -152,7 +153,7 @@ class Check:
         if "vmap" in self.modes:
             self.vmap(FIRST * unsure)
         for mode in BATCHED:
-            batch = self.attempt(mode, lambda mode=mode: loss.pulled(mode, SCALES)) if mode in self.modes and v is not None else None  # type: ignore[misc]
+            batch = self.attempt(mode, partial(loss.pulled, mode, SCALES)) if mode in self.modes and v is not None else None
             for scale, g in zip(SCALES, batch or (), strict=bool(batch)):
                 self.compare(mode, self.along(g), scale * expected, abs(scale) * bar, loss.size)
         return self.report
@@ -237,7 +238,7 @@ class Check:
         for subject, (f, each) in parts.items():
             if subject == "the gradient" and "vjp" in self.report.refused:
                 continue
-            batch = self.attempt("vmap", lambda f=f: loss.out(loss.transforms.vmap(f)(stacked)))  # type: ignore[misc]
+            batch = self.attempt("vmap", partial(lambda f: loss.out(loss.transforms.vmap(f)(stacked)), f))
             if batch is None:
                 continue
             single = [np.stack(pair) for pair in zip(*map(each, points), strict=True)]

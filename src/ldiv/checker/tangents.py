@@ -185,8 +185,7 @@ def _entries_exchanged(partner: Array, there: Array, d: Array) -> Array:
 
 def _promised(value: Any) -> Map:
     """A matrix that is known to be symmetric stays so; all numbers of any other one may move."""
-    structure = getattr(value, "structure", None)
-    if isinstance(structure, Symmetric):
+    if isinstance(value, Matrix) and isinstance(structure := value.structure, Symmetric):
         base, p = structure.base, value.params
         swap = exchange(SparseArray(base, p) if isinstance(base, Sparse) else p)
         if swap is not None:

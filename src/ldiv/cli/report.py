@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import pkgutil
 import platform
 import sys
 from collections.abc import Iterator
@@ -17,11 +16,16 @@ from rich.markup import escape
 from rich.status import Status
 from rich.table import Table
 
-from ldiv import __version__, structures
+from ldiv import __version__
 from ldiv.cli.verify import Findings
 from ldiv.core.dispatch import frontend_names
+from ldiv.core.folders import modules
+from ldiv.core.linear import View
 from ldiv.core.structure import Structure
 from ldiv.engines import solver
+from ldiv.structures.gram import Gram
+from ldiv.structures.scaled import Scaled
+from ldiv.structures.symmetric import Symmetric
 
 PACKAGES = ("numpy", "scipy", "array-api-compat", "pymetis", "rich")
 DEVICES = ("cpu", "cuda:0")
@@ -101,14 +105,13 @@ def _abilities(engine: ModuleType) -> str:
 def _examples() -> Iterator[Structure]:
     """The structures that the structures' own files offer."""
     draw = np.random.default_rng(0).standard_normal
-    for module in pkgutil.iter_modules(structures.__path__):
-        cases = getattr(importlib.import_module(f"ldiv.structures.{module.name}"), "cases", lambda draw: ())
-        yield from (structure for structure, _ in cases(lambda *shape: draw(shape)) if np.equal(*structure.shape))
+    for module in modules("structure"):
+        yield from (structure for structure, _ in module.cases(lambda *shape: draw(shape)) if np.equal(*structure.shape))
 
 
 def _kind(structure: Structure) -> str:
-    base = getattr(structure, "base", None)
-    return type(structure).__name__ + (f" {type(base).__name__}" if base is not None else "")
+    base = f" {type(structure.base).__name__}" if isinstance(structure, View | Symmetric | Gram | Scaled) else ""
+    return type(structure).__name__ + base
 
 
 def _presence(name: str) -> str:

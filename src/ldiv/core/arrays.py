@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from ldiv.core.dispatch import frontend_of, namespace
-from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.trees import Array, Tree, leaves, rebuild
 
 
 def numpy_dtype(x: Array) -> np.dtype[Any]:
@@ -22,6 +23,16 @@ def numpy_dtype(x: Array) -> np.dtype[Any]:
 
 
 _dtypes: dict[Any, np.dtype[Any]] = {}
+
+
+def result_dtype(*trees: Tree) -> np.dtype[Any]:
+    """The dtype to which all arrays of these trees are promoted."""
+    return np.result_type(*map(numpy_dtype, leaves(trees)))
+
+
+def astype(x: Array, dtype: np.dtype[Any]) -> Array:
+    """x as an array of this dtype of NumPy's; itself where it is one."""
+    return x if numpy_dtype(x) == dtype else namespace(x).astype(x, getattr(namespace(x), dtype.name))
 
 
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -42,6 +53,11 @@ def conj(x: Array) -> Array:
     return y.resolve_conj() if hasattr(y, "resolve_conj") else y  # of PyTorch's two ways the one that vmap knows
 
 
+def writable(x: Array) -> bool:
+    """Whether entries of x can be overwritten; not those of JAX, which make a new array, `x.at[index].set(value)`."""
+    return not hasattr(x, "at")
+
+
 def real(x: Array) -> Array:
     """The real part; a real array itself."""
     return namespace(x).real(x) if is_complex(x) else x
@@ -53,9 +69,20 @@ def unit_columns(like: Array, n: int, columns: range) -> Array:
     return e.astype(like.dtype) if type(like) is np.ndarray else namespace(like).asarray(e, **alike(like))
 
 
-def alike(x: Array) -> dict[str, Any]:
-    """Keyword arguments of asarray, zeros and their like: the dtype of x, and where x is if not on the cpu."""
-    return {"dtype": x.dtype} if device_of(x) == "cpu" else {"dtype": x.dtype, "device": x.device}
+def alike(x: Array, dtype: np.dtype[Any] | None = None) -> dict[str, Any]:
+    """Keyword arguments of asarray, zeros and their like: the dtype of x, or one of NumPy's, and where x is if not on the cpu."""
+    return {"dtype": x.dtype if dtype is None else getattr(namespace(x), dtype.name), **beside(x)}
+
+
+def beside(x: Array) -> dict[str, Any]:
+    """Keyword arguments of asarray, eye and their like: where x is if not on the cpu."""
+    return {} if device_of(x) == "cpu" else {"device": x.device}
+
+
+def masked(x: Array, inside: np.ndarray[Any, Any]) -> Array:
+    """x where `inside`, zeros elsewhere."""
+    xp = namespace(x)
+    return xp.where(xp.asarray(inside, **beside(x)), x, xp.zeros_like(x))
 
 
 def transpose(x: Array) -> Array:
@@ -68,6 +95,11 @@ def adjoint(x: Array) -> Array:
     return conj(transpose(x))
 
 
+def hermitian(x: Array) -> Array:
+    """(X + X^H) / 2."""
+    return (x + adjoint(x)) / 2
+
+
 def device_of(x: Array) -> str:
     """`cpu`, `cuda:0` ... ; NumPy arrays live on the cpu."""
     if type(x) is np.ndarray:
@@ -76,14 +108,26 @@ def device_of(x: Array) -> str:
     return where
 
 
+def shape_of(x: Any) -> tuple[int, ...] | str:
+    """What came, for errors: the shape of an array, the type of anything else."""
+    return tuple(x.shape) if hasattr(x, "shape") else type(x).__name__
+
+
 def batch_of(x: Array, core: int) -> tuple[int, ...]:
     """The batch axes of x, whose own axes are the last `core`."""
     return tuple(x.shape[: x.ndim - core])
 
 
 def common_batch(core: Tree, args: Tree) -> tuple[int, ...]:
-    """The batch axes to which all arrays of a tree broadcast."""
+    """The batch axes to which all arrays of a tree broadcast; those of each stand before its own, of which `core` is the count."""
     return broadcast(*(batch_of(x, c) for x, c in zip(leaves(args), leaves(core), strict=True)))
+
+
+def conform(g: Array, x: Array) -> Array:
+    """A cotangent in the space of x: real where x is, summed over the axes that were broadcast."""
+    xp, g, extra = namespace(g), g if is_complex(x) else real(g), g.ndim - x.ndim
+    stretched = tuple(axis for axis, n in enumerate(x.shape) if n == 1 != g.shape[extra + axis])
+    return astype(xp.sum(xp.sum(g, axis=tuple(range(extra))), axis=stretched, keepdims=True), numpy_dtype(x))
 
 
 def join(x: Array, y: Array, core: int) -> Array:
@@ -97,13 +141,19 @@ def take(x: Array, index: np.ndarray[Any, Any]) -> Array:
     if isinstance(x, np.ndarray):
         return x[..., index]
     xp = namespace(x)
-    where = xp.asarray(index.ravel(), **({} if device_of(x) == "cpu" else {"device": x.device}))
+    where = xp.asarray(index.ravel(), **beside(x))
     return xp.reshape(xp.take(x, where, axis=-1), (*x.shape[:-1], *index.shape))
 
 
-def spread(x: Array, batch: tuple[int, ...]) -> Array:
-    """x (*, n, k) broadcast to (*batch, n, k)."""
-    return x if tuple(x.shape[:-2]) == batch else namespace(x).broadcast_to(x, (*batch, *x.shape[-2:]))
+def spread(x: Array, batch: tuple[int, ...], core: int = 2) -> Array:
+    """x (*, n, k) broadcast to (*batch, n, k), or with another number of own axes."""
+    return x if batch_of(x, core) == batch else namespace(x).broadcast_to(x, (*batch, *x.shape[x.ndim - core :]))
+
+
+def unbatched(core: Tree, args: Tree, batch: tuple[int, ...]) -> Iterator[Tree]:
+    """The arguments of every problem of a batch, one after the other."""
+    wide = [spread(x, batch, own) for x, own in zip(leaves(args), leaves(core), strict=True)]
+    return (rebuild(core, [x[i] for x in wide]) for i in np.ndindex(*batch))
 
 
 def fold(x: Array) -> Array:

@@ -22,6 +22,14 @@ and the dense kernels lu_factor, lu_solve, cholesky and solve_triangular. A fram
     constant(x)               x, cut off from the derivative
     copied(x, memo)           a deep copy of x, also where x is the result of a differentiable operation
 
+    signature(x)              what of x calls may be planned by, beside its shape; None for what must be looked at each time
+    host_values(x)            the values of x, as a NumPy array, where `host` and not `traced`; else None
+
+where its own kernels are better than SciPy's on the host
+
+    lu_pivoted(a)             L and U packed into one array, and SciPy's exchanges of rows
+    row_order(exchanges, m)   the order of m rows after these
+
 and a framework that differentiates functions of its users, for operators and Jacobians,
 
     vjp(f, xs)                y = f(*xs), an array or a tuple of them, and pull(y_bar), the tuple of the cotangents of xs
@@ -88,6 +96,8 @@ def _complete(frontend: ModuleType) -> ModuleType:
     vars(frontend).setdefault("signature", lambda x: None)
     vars(frontend).setdefault("host_values", lambda x: frontend.asnumpy(x) if frontend.host(x) and not frontend.traced(x) else None)
     vars(frontend).setdefault("copied", copy.deepcopy)
+    vars(frontend).setdefault("lu_pivoted", None)
+    vars(frontend).setdefault("row_order", None)
     for name in ("vjp", "jvp"):
         vars(frontend).setdefault(name, partial(_cannot, frontend.__name__.rpartition(".")[2]))
     return frontend

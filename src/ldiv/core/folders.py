@@ -1,7 +1,7 @@
 """Rooms that grow by one file: a folder says that it is there; its files are found by scan, and imported when somebody asks.
 
 The folder's own `__init__` registers it with the kind of thing that its files are, so that a room may use what stands in a later one
-and import nothing of it.
+and import nothing of it. What a file may define and need not has its value there, once: nobody asks whether a file has it.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import pkgutil
 import sys
 from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
 
-_folders: dict[str, list[str]] = {}
+_folders: dict[str, dict[str, dict[str, Any]]] = {}
 
 
-def register(kind: str, folder: str) -> None:
-    """The files of this package, by its full name, are of that kind."""
-    _folders.setdefault(kind, []).append(folder)
+def register(kind: str, folder: str, **defaults: Any) -> None:
+    """The files of this package, by its full name, are of that kind; `defaults`: what those need not define that have nothing else to say."""
+    _folders.setdefault(kind, {})[folder] = defaults
 
 
 def files(kind: str) -> dict[str, str]:
@@ -26,5 +27,9 @@ def files(kind: str) -> dict[str, str]:
 
 
 def modules(kind: str) -> Iterator[ModuleType]:
-    """Every file of a kind, imported."""
-    return map(importlib.import_module, files(kind).values())
+    """Every file of a kind, imported, with all that its kind may define."""
+    for home in files(kind).values():
+        module = importlib.import_module(home)
+        for name, value in _folders[kind][home.rpartition(".")[0]].items():
+            vars(module).setdefault(name, value)
+        yield module

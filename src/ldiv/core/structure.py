@@ -4,8 +4,8 @@
     push(S, p, dp, x)    dS(p)[dp] x
     outer(S, p, u, v)    dS(p)^*[u v^H], the cotangent of p: <outer, dp> = <u v^H, dS(p)[dp]>,  <P, Q> = Re tr(P^H Q)
 
-A structure LINEAR (or affine) in p gives two kernels on plain arrays, `apply` and `project`, and has the three functions
-and its views S.T, S.H, S.C for nothing. An EXPRESSION writes `matmul`, `push`, `outer` and `view` with those of the
+A structure LINEAR (or affine) in p gives two kernels on plain arrays, `apply` and `project` (`ldiv.core.linear`), and has the
+three functions and its views S.T, S.H, S.C for nothing. An EXPRESSION writes `matmul`, `push`, `outer` and `view` with those of the
 structures it is made of. Structures are frozen, hashable and compared by content.
 """
 
@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from ldiv.core.arrays import batch_of, broadcast, conj, fold, spread, transpose
+from ldiv.core.arrays import conj, transpose
 from ldiv.core.forking import lock
-from ldiv.core.rule import Rule, bind
+from ldiv.core.pattern import Pattern
 from ldiv.core.trees import Array, Tree, leaves
 
 R = TypeVar("R")
@@ -80,8 +79,7 @@ class Structure(ABC):
     @property
     def on_host(self) -> bool:
         """Can NumPy arrays stand in for the parameters? Not where a function of the user's framework is called."""
-        values = [part for name, value in vars(self).items() if name[0] != "_" for part in (value if isinstance(value, tuple) else (value,))]
-        return all(part.on_host for part in values if isinstance(part, Structure))
+        return True
 
     @property
     def definite(self) -> bool:
@@ -96,6 +94,34 @@ class Structure(ABC):
     def plain(self) -> Structure:
         """The same matrix for engines that factor, which have no use for a promise that nobody checks."""
         return self
+
+    # -- what some have and others have not: engines ask ------------------------------------------------------------------------
+
+    @property
+    def pattern(self) -> Pattern | None:
+        """The places of the entries of a sparse matrix; None where it has none, as a view of a linear one: engines ask its base."""
+        return None
+
+    def slot_values(self, p: Tree) -> Any:
+        """Law: pattern.csc(slot_values(p)) = S(p), for NumPy arrays (*batch, ...); there where there is a pattern."""
+        raise NotImplementedError
+
+    @property
+    def rank(self) -> int:
+        """Law: rank S(p) is no more than this."""
+        return min(self.shape)
+
+    def halves(self, p: Tree) -> tuple[tuple[Structure, Tree], tuple[Structure, Tree]]:
+        """Law: U V = S(p) for the (U, its parameters), (V, its parameters) of `rank` columns and rows; there where that is low."""
+        raise NotImplementedError
+
+    inverse: ClassVar[Callable[..., Array] | None] = None
+    """Law: inverse(p, b, solve) = S(p)^-1 b, made of solve(part, its parameters, b); None of a matrix that is not made of others."""
+
+    log_abs_det: ClassVar[Callable[..., Array] | None] = None
+    """Law: log_abs_det(p, logabsdet) = log |det S(p)|, made of logabsdet(part, its parameters); there where there is an inverse."""
+
+    # -- views ------------------------------------------------------------------------------------------------------------------
 
     def unview(self) -> tuple[Structure, str]:
         """(base, op) with S = op(base), base the structure whose factorization serves all four views."""
@@ -129,56 +155,14 @@ class Structure(ABC):
         return {name: value for name, value in self.__dict__.items() if not name.startswith("_memo")}
 
 
-class Linear(Structure):
-    """A structure linear or affine in p, a single array; a subclass writes `apply` and `project` on plain arrays."""
+class Wrapper(Structure):
+    """A structure made of one other, its `base`, whose parameters it has."""
 
-    @abstractmethod
-    def apply(self, p: Tree, x: Array, op: str) -> Array:
-        """op(S(p)) x."""
-
-    @abstractmethod
-    def project(self, u: Array, v: Array) -> Tree:
-        """S^*(u v^H): the entries of u v^H that the structure has."""
-
-    @property
-    def tangent(self) -> Linear:
-        """The structure of dS: S itself where it is linear."""
-        return self
-
-    def matmul(self, p: Tree, x: Array) -> Array:
-        return bind(Matmul(self), p, x)[0]
-
-    def push(self, p: Tree, dp: Tree, x: Array) -> Array:
-        return bind(Matmul(self.tangent), dp, x)[0]
-
-    def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
-        if not leaves(p):
-            return ()
-        if u.ndim == v.ndim == 2:
-            return bind(self._outer, u, v)[0]
-        if leaves(p)[0].ndim == leaves(self.core)[0]:  # one matrix: its cotangent sums over the batch
-            u, v = (fold(spread(x, broadcast(batch_of(u, 2), batch_of(v, 2)))) for x in (u, v))
-        return bind(self._outer, u, v)[0]
-
-    @property
-    def _outer(self) -> Outer:
-        return self.memo("outer", lambda: Outer(self.tangent))
-
-    def view(self, op: str) -> Structure:
-        return self if op == "N" else self.memo(("view", op), lambda: View(self, op))
-
-
-@dataclass(frozen=True)
-class View(Linear):
-    """op(base) for a linear base, op in T, C, H, on the parameters and the factorization of the base."""
-
-    base: Linear
-    op: str
+    base: Structure
 
     @property
     def shape(self) -> tuple[int, int]:
-        m, n = self.base.shape
-        return (n, m) if VIEWS[self.op][0] else (m, n)
+        return self.base.shape
 
     @property
     def core(self) -> Tree:
@@ -189,84 +173,11 @@ class View(Linear):
         return self.base.sizes
 
     @property
-    def tangent(self) -> Linear:
-        return self if self.base.tangent is self.base else View(self.base.tangent, self.op)
+    def on_host(self) -> bool:
+        return self.base.on_host
 
-    def apply(self, p: Tree, x: Array, op: str) -> Array:
-        return self.base.apply(p, x, compose(self.op, op))
-
-    def project(self, u: Array, v: Array) -> Tree:
-        transposed, conjugated = VIEWS[self.op]
-        if transposed != conjugated:
-            u, v = conj(u), conj(v)
-        return self.base.project(v, u) if transposed else self.base.project(u, v)
-
-    def view(self, op: str) -> Structure:
-        return self.base.view(compose(self.op, op))
-
-    def todense(self, p: Tree) -> Array:
-        return view_dense(self.base.todense(p), self.op)
-
-    def unview(self) -> tuple[Structure, str]:
-        return self.base, self.op
-
-
-# -- the two bilinear rules -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Matmul(Rule):
-    """y = S(p) x;  dy = dS[dp] x + S dx;  p_bar = S^*(y_bar x^H), x_bar = S^H y_bar."""
-
-    structure: Linear
-
-    may_overflow = True
-
-    @property
-    def core(self) -> tuple[Tree, ...]:
-        return (self.structure.core, 2)
-
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        p, x = args
-        return (self.structure.apply(p, x, "N"),)
-
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
-        (p, x), (dp, dx) = args, tangents
-        return (plus(push(self.structure, p, dp, x), dx if dx is None else self.structure.matmul(p, dx)),)
-
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
-        (p, x), (y_bar,) = args, cotangents
-        return (
-            outer(self.structure, p, y_bar, x, need[0]),
-            self.structure.H.matmul(p, y_bar) if need[1] else None,
-        )
-
-
-@dataclass(frozen=True)
-class Outer(Rule):
-    """g = S^*(u v^H);  dg = S^*(du v^H) + S^*(u dv^H);  u_bar = S(g_bar) v, v_bar = S(g_bar)^H u."""
-
-    structure: Linear
-
-    may_overflow = True
-
-    @property
-    def core(self) -> tuple[Tree, ...]:
-        return (2, 2)
-
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        return (self.structure.project(*args),)
-
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
-        (u, v), (du, dv) = args, tangents
-        return (plus(du if du is None else bind(self, du, v)[0], dv if dv is None else bind(self, u, dv)[0]),)
-
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
-        (u, v), (g_bar,) = args, cotangents
-        return (
-            self.structure.matmul(g_bar, v) if need[0] else None,
-            self.structure.H.matmul(g_bar, u) if need[1] else None,
-        )
+    def read(self, p: Tree) -> Tree:
+        return self.base.read(p)
 
 
 # -- None means zero --------------------------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import broadcast, device_of, numpy_dtype
-from ldiv.core.dispatch import frontend_of, is_array, namespace, signature
+from ldiv.core.arrays import astype, broadcast, device_of, is_complex, numpy_dtype
+from ldiv.core.dispatch import frontend_of, is_array, signature
 from ldiv.core.trees import Array
 from ldiv.errors import got, shown
 
@@ -142,11 +142,16 @@ def require_array(name: str, x: object) -> Array:
     if isinstance(x, np.ndarray) and type(x) not in PLAIN and frontend_of(x).__name__ == "ldiv.frontends.numpy":
         advice = "Subclasses have a meaning of their own: convert it, for instance with numpy.asarray."
         raise TypeError(got(name, "a plain NumPy array", f"{type(x).__module__}.{type(x).__qualname__}", advice))
-    if getattr(x, "is_meta", False):
-        raise TypeError(got(name, "an array with values", "a tensor on the meta device", "It has a shape only: make it on a device with memory."))
+    require_memory(name, x)
     if getattr(x, "is_nested", False):
         raise TypeError(got(name, "a rectangular array", "a nested tensor", "Pad it, or take its tensors one by one."))
     return x
+
+
+def require_memory(name: str, x: Any) -> None:
+    """Tensors on PyTorch's meta device have a shape only."""
+    if getattr(x, "is_meta", False):
+        raise TypeError(got(name, "an array with values", "a tensor on the meta device", "It has a shape only: make it on a device with memory."))
 
 
 def _name(x: object) -> str:
@@ -170,15 +175,15 @@ def require_integers(name: str, x: Any, advice: str) -> Array:
     return x
 
 
-def require_float(name: str, x: object) -> Array:
+def require_float(name: str, x: Any) -> Array:
     """x, an array of a framework in one of the four floating dtypes; of a kind that was found to be right, it is not looked at again."""
     if (kind := signature(x)) is not None and kind in _right:
         return x
     require_array(name, x)
-    if x.dtype not in _accepted:  # type: ignore[attr-defined]
-        dtype = str(x.dtype).rpartition(".")[2]  # type: ignore[attr-defined]
+    if x.dtype not in _accepted:
+        dtype = str(x.dtype).rpartition(".")[2]
         if dtype in DTYPES:
-            _accepted.add(x.dtype)  # type: ignore[attr-defined]
+            _accepted.add(x.dtype)
             return _found_right(x, kind)
         raise TypeError(got(name, "one of " + ", ".join(DTYPES), dtype, "Convert it, for instance to float64."))
     return _found_right(x, kind)
@@ -214,7 +219,7 @@ def require_batches(name: str, a: tuple[int, ...], b: tuple[int, ...]) -> None:
 def together(name: str, x: Array, like: Array) -> None:
     """Both of one framework, on one device."""
     frontend_of(x, like)
-    if getattr(x, "device", None) == getattr(like, "device", None):
+    if getattr(x, "device", None) == getattr(like, "device", None):  # tracers of JAX have none
         return
     here, there = device_of(x), device_of(like)
     if here != there:
@@ -232,10 +237,5 @@ def common_precision(*arrays: Array) -> list[Array]:
     """The arrays in the widest of their precisions; real ones stay real, and those that fit are returned as they are."""
     if len({x.dtype for x in arrays}) == 1:
         return list(arrays)
-    wide = max(np.finfo(numpy_dtype(x)).dtype.itemsize for x in arrays)
-    names = {("f", 4): "float32", ("f", 8): "float64", ("c", 4): "complex64", ("c", 8): "complex128"}
-    out = []
-    for x in arrays:
-        name = names[numpy_dtype(x).kind, wide]
-        out.append(x if numpy_dtype(x).name == name else namespace(x).astype(x, getattr(namespace(x), name)))
-    return out
+    wide = np.result_type(*(np.finfo(numpy_dtype(x)).dtype for x in arrays))
+    return [astype(x, np.result_type(wide, np.complex64) if is_complex(x) else wide) for x in arrays]

@@ -30,7 +30,7 @@ from ldiv.derivatives.vjp_jvp import like
 from ldiv.errors import got
 from ldiv.linalg.solve import Iteration, posed
 from ldiv.matrices.assumptions import definiteness, promised
-from ldiv.matrices.matrix import as_matrix
+from ldiv.matrices.matrix import Matrix, as_matrix
 from ldiv.rules.solve import Solve
 
 DIGIT = 0.03  # the tolerance of a correction
@@ -91,7 +91,8 @@ def gradient_error(
     matrix = as_matrix("A", A)
     require_square("A", matrix.structure.shape)
     structure, params = promised(matrix, assume_a)
-    asked = Iteration(rtol=DEFAULT if rtol is None else rtol, maxiter=maxiter, restart=restart, M=M)
+    rtol = DEFAULT if rtol is None else rtol
+    asked = Iteration(rtol=rtol, maxiter=maxiter, restart=restart, M=M)
     rule, (p, block, *aids), vector = posed(structure, params, b, definiteness(structure, assume_a), method, asked)
     if any(map(traced, [*leaves(p), block])) or block.ndim > 2 or matrix.batch:
         raise TypeError(
@@ -115,7 +116,7 @@ def gradient_error(
         kept = Delayed()
         x = _iterated(rule, p, block, aids, watch=kept)
         x_other = x if kept.x is None else kept.x
-        u_other = _iterated(rule.adjoint, p, cotangent(x_other), aids, rtol=DELAY * rule.options.rtol)  # type: ignore[union-attr,operator]
+        u_other = _iterated(rule.adjoint, p, cotangent(x_other), aids, rtol=DELAY * rtol)
         u = _iterated(rule.adjoint, p, cotangent(x), [*aids, u_other], start=True)
 
     def gradient(u: Array, x: Array) -> tuple[Any, Array]:
@@ -146,7 +147,7 @@ class Delayed:
 
 
 def _numbers(A_bar: Any) -> list[Array]:
-    return leaves(A_bar.params) if hasattr(A_bar, "params") else [A_bar]
+    return leaves(A_bar.params) if isinstance(A_bar, Matrix) else [A_bar]
 
 
 def _distance(xs: list[Array], ys: list[Array]) -> float:

@@ -16,6 +16,7 @@ from ldiv.core.validate import require_callable, require_float, require_number, 
 from ldiv.derivatives.coloring import Compression, compression
 from ldiv.errors import got, shown
 from ldiv.matrices.entries import Index, entries_of, index_vector
+from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.verify_pattern import agreed
 from ldiv.structures.sparse import Sparse
@@ -197,7 +198,7 @@ def on_pattern(pattern: Any, shape: tuple[int, int]) -> Sparse:
     if own != shape or len(outside):
         came = f"shape {own}" if own != shape else f"the entry ({rows[outside[0]]}, {cols[outside[0]]})"
         raise ValueError(got("pattern", f"entries of a matrix {shape}", came, "Rows are those of f, columns those of x, counted from 0."))
-    known = getattr(pattern, "structure", None)
+    known = pattern.structure if isinstance(pattern, Matrix) else None
     if isinstance(known, Sparse) and not known.pattern.has_duplicates:
         return known  # and what is kept on it
     places = np.unique(rows.astype(np.int64) * shape[1] + cols.astype(np.int64))

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.arrays import conform
 from ldiv.core.finite import derivative
 from ldiv.core.holder import Holder, holding
 from ldiv.core.record import recording
@@ -39,7 +40,7 @@ def vjp(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Callable[[Any], Arrays]
             bars = leaves(derivative(one.rule, one.rule.vjp, need, tuple(given), one.out, *one.args))
         for bar, leaf, at in zip(bars, one.flat, one.place, strict=True):
             if at is not None and bar is not None:
-                grads[at] = _conform(bar, leaf).reshape(like[at][0])
+                grads[at] = conform(bar, leaf).reshape(like[at][0])
         return tuple(grads)
 
     return y, pull
@@ -95,7 +96,7 @@ def _record(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Recorded]:
     for leaf in flat:
         source = next((x for x, copy in record.copies if _same(copy, leaf)), leaf)
         at = next((at for at, x in given.items() if _same(x, source)), None)
-        given.pop(at, None)  # type: ignore[arg-type]
+        given = {i: x for i, x in given.items() if i != at}
         place.append(at)
     if given:
         raise ValueError(
@@ -116,12 +117,3 @@ def _same(x: Array, y: Array) -> bool:
         return a.__array_interface__["data"][0], a.dtype, [(n, s) for n, s in zip(a.shape, a.strides, strict=True) if n != 1]
 
     return bool(layout(x) == layout(y))
-
-
-def _conform(bar: Array, leaf: Array) -> Array:
-    """Real where the argument is, summed over the axes that were broadcast."""
-    bar = bar.real if leaf.dtype.kind != "c" else bar
-    extra = bar.ndim - leaf.ndim
-    bar = bar.sum(axis=tuple(range(extra)))
-    stretched = tuple(i for i, n in enumerate(leaf.shape) if n == 1 and bar.shape[i] != 1)
-    return bar.sum(axis=stretched, keepdims=True).astype(leaf.dtype, copy=False)

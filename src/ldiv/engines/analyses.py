@@ -48,8 +48,8 @@ def _keep(key: tuple[str, Structure], made: tuple[Any]) -> None:
 
 
 def _entries(key: tuple[str, Structure]) -> int:
-    pattern = getattr(key[1], "pattern", None)
-    return 0 if pattern is None else int(pattern.nnz)
+    pattern = key[1].pattern
+    return 0 if pattern is None else pattern.nnz
 
 
 def forget() -> None:

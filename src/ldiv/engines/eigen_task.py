@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import device_of, numpy_dtype
+from ldiv.core.arrays import device_of, numpy_dtype, result_dtype
 from ldiv.core.dispatch import namespace
 from ldiv.core.folders import modules
 from ldiv.core.structure import Structure
@@ -104,14 +104,13 @@ class Task:
 @lru_cache(maxsize=1)
 def engines() -> dict[str, ModuleType]:
     """All eigensolvers by name, in the order in which they are asked."""
-    found = [m for m in modules("eigensolver") if hasattr(m, "RANK")]
+    found = [m for m in modules("eigensolver") if m.RANK is not None]
     return {m.__name__.rpartition(".")[2]: m for m in sorted(found, key=lambda m: m.RANK)}
 
 
 def choose(task: Task, *params: Tree) -> ModuleType:
     """The first engine that supports the task, or the one that its method names."""
-    flat = leaves(params)
-    dtype, device = np.result_type(*map(numpy_dtype, flat)), device_of(flat[0])
+    dtype, device = result_dtype(params), device_of(leaves(params)[0])
     asked = engines() if task.method == "auto" else {task.method: engines()[task.method]}
     reasons = {name: engine.supports(task, dtype, device) for name, engine in asked.items()}
     for name, engine in asked.items():

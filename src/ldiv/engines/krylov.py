@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldiv.core.arrays import alike, batch_of, broadcast, numpy_dtype, real
+from ldiv.core.arrays import alike, astype, common_batch, numpy_dtype, real, result_dtype
 from ldiv.core.closures import uncounted
 from ldiv.core.dispatch import frontend_of, insist, namespace, on_host, traced
 from ldiv.core.finite import all_finite, require_finite
@@ -50,8 +50,8 @@ def solve(engine: ModuleType, structure: Structure, p: Tree, b: Array, options: 
     arrays = [*leaves(p), b, *leaves(aids)]
     spec = _spec(structure, p, b)
     if 0 in spec[0]:
-        return namespace(b).zeros(spec[0], **(alike(b) | {"dtype": getattr(namespace(b), spec[1].name)}))
-    if any(map(traced, arrays)) and hasattr(structure.unview()[0], "pattern") and (options.M is None or options.M.on_host):
+        return namespace(b).zeros(spec[0], **alike(b, spec[1]))
+    if any(map(traced, arrays)) and structure.unview()[0].pattern is not None and (options.M is None or options.M.on_host):
         like = (structure.core, 2, options.core)
         return on_host(lambda *flat: (_solve(engine, structure, options, *rebuild(like, flat)),), (spec,), *arrays)[0]
     return _solve(engine, structure, options, p, b, aids)
@@ -62,7 +62,7 @@ def _solve(engine: ModuleType, structure: Structure, options: Options, p: Tree, 
     require_finite("b", b)
     (m, x0), xp = options.named(aids), namespace(b)
     shape, dtype = _spec(structure, p, b)
-    b = xp.broadcast_to(xp.astype(b, getattr(xp, dtype.name)), shape)
+    b = xp.broadcast_to(astype(b, dtype), shape)
     return run(engine, assembled(structure, p), _preconditioner(options.M, m), b, options, x0)
 
 
@@ -131,11 +131,11 @@ def _rounds(engine: ModuleType, task: Task, b: Array, x: Array, unscaled: Produc
     def round_(state: State) -> State:
         rounds, steps, x, _ = state
         steps, x, believed, *_ = loop(running, step, (steps, *engine.start(task, x, b - A(x))))
-        if hasattr(engine, "BROKEN"):
+        if engine.BROKEN is not None:
             insist(~xp.isnan(believed).any(), engine.BROKEN)
         return rounds + 1, steps, x, _true(b - A(x))
 
-    zero = xp.zeros((), **(alike(wanted) | {"dtype": xp.int32}))
+    zero = xp.zeros((), **alike(wanted, np.dtype(np.int32)))
     _, steps, x, size = loop(again, round_, (zero, zero, x, _true(b - A(x))))
     return x, steps, size
 
@@ -148,14 +148,12 @@ def _true(r: Array) -> Array:
 
 def _most(engine: ModuleType, options: Options, n: int) -> int:
     """How many steps before we give up."""
-    cycle: int = engine.cycle(options.restart, n) if hasattr(engine, "cycle") else 1
+    cycle: int = engine.cycle(options.restart, n)
     return -(-PER_UNKNOWN * n // cycle)
 
 
 def _spec(structure: Structure, p: Tree, b: Array) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    flat = leaves(p)
-    batch = broadcast(*(batch_of(x, c) for x, c in zip(flat, leaves(structure.core), strict=True)), batch_of(b, 2))
-    return (*batch, *b.shape[-2:]), np.result_type(*{numpy_dtype(x) for x in (*flat, b)})
+    return (*common_batch((structure.core, 2), (p, b)), *b.shape[-2:]), result_dtype(p, b)
 
 
 def _name(engine: ModuleType) -> str:

@@ -27,11 +27,11 @@ PROBES = 4  # random vectors, six pairs
 def assembled(structure: Structure, p: Tree) -> Product:
     """The product with S(p)."""
     base, op = structure.unview()
-    if hasattr(base, "pattern") and all(map(host, leaves(p))):
-        slots = base.slot_values(rebuild(base.core, [asnumpy(x) for x in leaves(p)]))  # type: ignore[attr-defined]
+    if (pattern := base.pattern) is not None and all(map(host, leaves(p))):
+        slots = base.slot_values(rebuild(base.core, [asnumpy(x) for x in leaves(p)]))
         matrices = np.empty(slots.shape[:-1], dtype=object)
         for i in np.ndindex(matrices.shape):
-            matrices[i] = _rows(base.pattern.csc(slots[i]), op)
+            matrices[i] = _rows(pattern.csc(slots[i]), op)
         return partial(_multiply, matrices, structure.shape[0], slots.dtype)
     if isinstance(base, Symmetric) and isinstance(base.base, Dense):
         a, xp = base.todense(p), namespace(p)

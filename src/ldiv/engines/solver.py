@@ -201,7 +201,7 @@ def solve(structure: Structure, p: Tree, b: Array, assume_a: str, method: str, o
 
 def is_iterative(engine: ModuleType) -> bool:
     """Does the engine iterate, instead of factoring?"""
-    return hasattr(engine, "step")
+    return bool(engine.ITERATES)
 
 
 def has_factors(structure: Structure, p: Tree) -> bool:
@@ -326,7 +326,7 @@ def _attempts(links: Chain, structure: Structure, assume_a: str) -> list[list[At
 
 def _attempts_of(engine: ModuleType, structure: Structure, assume_a: str) -> Iterator[Attempt]:
     for name in ("factor", "factor_carefully"):
-        if (make := getattr(engine, name, None)) is not None:
+        if (make := getattr(engine, name)) is not None:
             yield Attempt(_name(engine), partial(_made, make, engine, structure, assume_a))
 
 

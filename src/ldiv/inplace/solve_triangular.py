@@ -60,7 +60,7 @@ def _triangle(room: Room, g: Array, lower: bool, unit: bool) -> Array:
         ones = xp.ones_like(g)
         return xp.tril(ones, k=-int(unit)) if lower else xp.triu(ones, k=int(unit))
 
-    return room.constant(("triangle", tuple(g.shape), g.dtype, str(getattr(g, "device", "")), n, lower, unit), make)
+    return room.constant(("triangle", tuple(g.shape), g.dtype, str(g.device), n, lower, unit), make)
 
 
 def _require_finite(a: Array, b: Array, lower: bool, unit: bool) -> None:

@@ -143,7 +143,7 @@ class Room:
 
 
 def _kind(x: Array, shape: tuple[int, ...]) -> Hashable:
-    return shape, x.dtype, getattr(x, "device", None)
+    return shape, x.dtype, x.device
 
 
 # -- in place ------------------------------------------------------------------------------------------------------------------

@@ -137,8 +137,7 @@ def _scalar(name: str, s: Any, like: Array) -> Array:
     s = require_scalar(name, s, like)
     if not np.iscomplexobj(s) or is_complex(like):
         return namespace(like).asarray(s, **alike(like))
-    wide = "complex64" if numpy_dtype(like).itemsize == 4 else "complex128"
-    return namespace(like).asarray(s, **(alike(like) | {"dtype": getattr(namespace(like), wide)}))
+    return namespace(like).asarray(s, **alike(like, np.result_type(numpy_dtype(like), np.complex64)))
 
 
 # -- into memory that is there ------------------------------------------------------------------------------------------------------

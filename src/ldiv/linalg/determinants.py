@@ -95,8 +95,8 @@ def _lower(matrix: Matrix) -> Array | None:
 
 
 def _trace(structure: Structure, p: Tree, b: Matrix, told: str, method: str) -> Array:
-    if getattr(b.structure, "rank", structure.shape[0]) < structure.shape[0]:  # tr(A^-1 U V) = tr(V A^-1 U), U by its columns
-        (u, pu), (v, pv) = b.structure.halves(b.params)  # type: ignore[attr-defined]
+    if b.structure.rank < structure.shape[0]:  # tr(A^-1 U V) = tr(V A^-1 U), U by its columns
+        (u, pu), (v, pv) = b.structure.halves(b.params)
         return _sum(p, lambda e: (v.H.matmul(pv, e), solve(structure, p, u.matmul(pu, e), told, method)), u.shape[1], b)
     if isinstance(b.structure, Dense):
         x = solve(structure, p, b.params, told, method)

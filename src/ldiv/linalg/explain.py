@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from ldiv.core.arrays import batch_of, device_of, numpy_dtype
+from ldiv.core.arrays import batch_of, device_of, result_dtype
 from ldiv.core.public import public
 from ldiv.core.trees import Array, leaves
 from ldiv.core.validate import PROMISES, as_block, require_batches, require_option, require_square
@@ -59,7 +57,7 @@ def explain(A: Any, b: Array | None = None, *, assume_a: str = "gen") -> Explana
     if b is not None:
         block, _ = as_block("b", b, structure.shape[0], flat[0])
         require_batches("b", matrix.batch, batch_of(block, 2))
-    dtype = np.result_type(*map(numpy_dtype, flat if b is None else [*flat, b]))
+    dtype = result_dtype(*flat if b is None else (*flat, b))
     base, told, device = structure.unview()[0], definiteness(structure, assume_a), device_of(flat[0])
     taken: str | None = None
     answers = {}

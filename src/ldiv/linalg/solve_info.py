@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import alike, batch_of, broadcast, numpy_dtype
+from ldiv.core.arrays import alike, common_batch, result_dtype, unbatched
 from ldiv.core.dispatch import asnumpy, constant, namespace
 from ldiv.core.holder import Owner, holding
 from ldiv.core.pytree import ArrayHolder
@@ -97,16 +97,14 @@ class Estimated(ArrayHolder):
 
     def _one_norm(self, product: Any, adjoint: Any) -> float:
         like = leaves(self.params)[0]
-        xp, dtype = namespace(like), np.result_type(*map(numpy_dtype, leaves(self.params)))
+        xp, dtype = namespace(like), result_dtype(self.params)
 
         def on_numpy(f: Any) -> Any:
-            return lambda v: asnumpy(f(xp.asarray(v.copy(), **(alike(like) | {"dtype": getattr(xp, dtype.name)}))))
+            return lambda v: asnumpy(f(xp.asarray(v.copy(), **alike(like, dtype))))
 
         return one_norm(self.structure.shape[0], dtype, on_numpy(product), on_numpy(adjoint)) if self.structure.shape[0] else 0.0
 
     def _matrices(self) -> Iterator[Tree]:
         """The parameters of every matrix of the batch."""
-        flat, cores = leaves(self.params), leaves(self.structure.core)
-        batch = broadcast(*(batch_of(x, c) for x, c in zip(flat, cores, strict=True)))
-        wide = [namespace(x).broadcast_to(x, (*batch, *x.shape[x.ndim - c :])) for x, c in zip(flat, cores, strict=True)]
-        return (rebuild(self.structure.core, [x[i] for x in wide]) for i in np.ndindex(*batch))
+        core = self.structure.core
+        return unbatched(core, self.params, common_batch(core, self.params))

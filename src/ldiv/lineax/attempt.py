@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldiv.core.arrays import batch_of, broadcast, numpy_dtype
+from ldiv.core.arrays import common_batch, result_dtype
 from ldiv.core.dispatch import on_host
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines import solver
@@ -25,7 +25,7 @@ class Attempt(Solve):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         flat = leaves(args)
-        x = (*self._batch(flat), *flat[-1].shape[-2:]), np.result_type(*map(numpy_dtype, flat))
+        x = (*common_batch(self.core, args), *flat[-1].shape[-2:]), result_dtype(args)
         return on_host(self._attempt, (x, (x[0][:-2], np.dtype(bool))), *flat)
 
     def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
@@ -34,12 +34,9 @@ class Attempt(Solve):
     def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
         return super().vjp(need, cotangents[:1], out[:1], *args)
 
-    def _batch(self, flat: list[Array]) -> tuple[int, ...]:
-        return broadcast(*(batch_of(x, core) for x, core in zip(flat, leaves(self.core), strict=True)))
-
     def _attempt(self, *flat: Array) -> tuple[Array, Array]:
         p, b = rebuild(self.core, flat)
-        batch = self._batch(list(flat))
+        batch = common_batch(self.core, flat)
         try:
             if all(np.isfinite(x).all() for x in flat):
                 return solver.solve(self.structure, p, b, self.assume_a, self.method), np.zeros(batch, bool)

@@ -32,7 +32,7 @@ def promised(matrix: Matrix, assume_a: str) -> tuple[Structure, Tree]:
             raise ValueError(got("assume_a", "'gen' for a matrix whose structure says it all", repr(assume_a), advice))
         if structure.view(part) == structure:
             return structure, matrix.params
-        has_entries = hasattr(base, "pattern") and not hasattr(base, "inverse")  # whose inverse is made of others' needs no symmetrizing
+        has_entries = base.pattern is not None and base.inverse is None  # whose inverse is made of others' needs no symmetrizing
         if isinstance(base, Dense) or has_entries:
             return structure.memo(("part", part), lambda: Symmetric(structure, part)), matrix.params
         return structure.memo(("promise", part), lambda: SelfAdjoint(structure, part)), matrix.params

@@ -13,7 +13,7 @@ import scipy.sparse
 
 from ldiv.core.dispatch import asnumpy, is_array
 from ldiv.core.trees import Array
-from ldiv.core.validate import LARGEST, require_numbers, require_shape, require_unmasked
+from ldiv.core.validate import LARGEST, require_memory, require_numbers, require_shape, require_unmasked
 from ldiv.errors import got
 
 Index = np.ndarray[Any, np.dtype[Any]]
@@ -145,8 +145,7 @@ def _of_torch(name: str, x: Any, layout: str) -> Entries:
         raise TypeError(got(name, "a tensor in the layout sparse_coo, sparse_csr or sparse_csc", layout, "Convert it with x.to_sparse()."))
     if x.ndim != 2:
         raise ValueError(got(name, "a matrix of numbers", f"{x.ndim} axes", "Make it with coo_array or csr_array: batch axes belong to the values."))
-    if getattr(x, "is_meta", False):
-        raise TypeError(got(name, "an array with values", "a tensor on the meta device", "It has a shape only: make it on a device with memory."))
+    require_memory(name, x)
     if format == "coo":
         coordinates(of, x._values(), x._indices(), tuple(x.shape))  # before PyTorch adds up the duplicates of what may be no matrix
         x = x.coalesce()

@@ -4,31 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ldiv.core.structure import Structure
+from ldiv.core.structure import Structure, Wrapper
 from ldiv.core.trees import Array, Tree
 from ldiv.rules.solve import solve
 
 
 @dataclass(frozen=True)
-class Inverse(Structure):
+class Inverse(Wrapper):
     """The inverse of a square base, whose parameters it shares. d(B^-1) x = -B^-1 dB B^-1 x."""
 
     base: Structure
     assume_a: str = "gen"
     method: str = "auto"
     singular: str = "raise"
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.base.shape
-
-    @property
-    def core(self) -> Tree:
-        return self.base.core
-
-    @property
-    def sizes(self) -> list[tuple[int, ...]] | None:
-        return self.base.sizes
 
     def matmul(self, p: Tree, x: Array) -> Array:
         return solve(self.base, p, x, self.assume_a, self.method, self.singular)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import alike, batch_of, broadcast, is_complex, numpy_dtype, transpose
+from ldiv.core.arrays import alike, astype, batch_of, common_batch, is_complex, numpy_dtype, result_dtype, transpose
 from ldiv.core.dispatch import frontend_of, is_array, namespace
 from ldiv.core.public import public
 from ldiv.core.pytree import ArrayHolder, announce
@@ -41,11 +41,11 @@ class Matrix(ArrayHolder):
 
     __array_ufunc__ = None  # NumPy arrays leave the operators to us
     __hash__ = object.__hash__
+    _dense = "A @ numpy.eye(n)"  # how users write one out
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         kind = type(self).__name__
-        dense = "A.toarray()" if hasattr(self, "toarray") else "A @ numpy.eye(n)"
-        advice = f"NumPy's and SciPy's functions do not take it: use ldiv's and the operators, or {dense}."
+        advice = f"NumPy's and SciPy's functions do not take it: use ldiv's and the operators, or {self._dense}."
         raise TypeError(got("a function of NumPy", "an array", f"a {kind}", advice))
 
     def __eq__(self, other: object) -> bool:
@@ -82,7 +82,7 @@ class Matrix(ArrayHolder):
     @property
     def batch(self) -> tuple[int, ...]:
         """The batch axes of the parameters."""
-        return broadcast(*(batch_of(x, c) for x, c in zip(leaves(self.params), leaves(self.structure.core), strict=True)))
+        return common_batch(self.structure.core, self.params)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -205,10 +205,8 @@ announce(Matrix, flatten, partial(unflatten, Matrix))
 
 def multiply(structure: Structure, params: Tree, x: Array) -> Array:
     """S(p) x for x (n,) or (*batch, n, k), checked."""
-    flat = leaves(params)
-    block, vector = as_block("x", x, structure.shape[1], flat[0])
-    batch = broadcast(*(batch_of(leaf, c) for leaf, c in zip(flat, leaves(structure.core), strict=True)))
-    require_batches("x", batch, batch_of(block, 2))
+    block, vector = as_block("x", x, structure.shape[1], leaves(params)[0])
+    require_batches("x", common_batch(structure.core, params), batch_of(block, 2))
     y = matmul(structure, params, block)
     return y[..., 0] if vector else y
 
@@ -238,9 +236,8 @@ def composed(name: str, structure: Structure, *matrices: Matrix) -> Matrix:
 
 def common_dtype(*params: Tree) -> Tree:
     """All in the widest of their dtypes; those that have it are returned as they are."""
-    flat = leaves(params)
-    wide = np.result_type(*map(numpy_dtype, flat))
-    return rebuild(params, [x if numpy_dtype(x) == wide else namespace(x).astype(x, getattr(namespace(x), wide.name)) for x in flat])
+    wide = result_dtype(params)
+    return rebuild(params, [astype(x, wide) for x in leaves(params)])
 
 
 def operand(name: str, other: Any) -> Matrix:
@@ -255,7 +252,7 @@ def scalar(name: str, c: Any, like: Array) -> Array:
     if isinstance(c, NUMBERS):
         c = require_scalar(name, c, like)
         kind = np.result_type(np.finfo(numpy_dtype(like)).dtype, np.complex64 if np.iscomplexobj(c) else np.float32)
-        return namespace(like).asarray(c, **{**alike(like), "dtype": getattr(namespace(like), kind.name)})
+        return namespace(like).asarray(c, **alike(like, kind))
     c = require_float(name, c)
     together(name, c, like)
     if c.ndim:

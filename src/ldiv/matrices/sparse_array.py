@@ -46,6 +46,7 @@ class SparseArray(Matrix):
     """
 
     structure: Structure
+    _dense = "A.toarray()"
 
     def __init__(self, structure: Structure, data: Array, format: str = "coo") -> None:
         if not isinstance(structure, Structure) or not isinstance(structure.unview()[0], Sparse):

@@ -20,27 +20,28 @@ from ldiv.core.trees import Array, Tree
 from ldiv.errors import overflowed
 
 
-@dataclass(frozen=True)
-class Checked(Rule):
-    """Argument (*batch, m, n). `check` is a function of plain arrays that raises, or insists."""
-
-    check: Callable[[Array], None]
-
-    may_overflow = True
-
-    @property
-    def core(self) -> tuple[Tree, ...]:
-        return (2,)
-
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        self.check(args[0])
-        return (args[0] + 0,)  # frameworks tell outputs from arguments
+class Same(Rule):
+    """y = x;  dy = dx;  x_bar = y_bar."""
 
     def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
         return (tangents[0],)
 
     def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
         return (cotangents[0] if need[0] else None,)
+
+
+@dataclass(frozen=True)
+class Checked(Same):
+    """Argument (*batch, m, n). `check` is a function of plain arrays that raises, or insists."""
+
+    check: Callable[[Array], None]
+
+    may_overflow = True
+    core = (2,)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        self.check(args[0])
+        return (args[0] + 0,)  # frameworks tell outputs from arguments
 
 
 def checked(check: Callable[[Array], None], x: Array) -> Array:
@@ -49,24 +50,16 @@ def checked(check: Callable[[Array], None], x: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Result(Rule):
+class Result(Same):
     """Argument (*batch,), one number each: a result that is made of those of rules, and like theirs must be finite."""
 
     what: str
 
-    @property
-    def core(self) -> tuple[Tree, ...]:
-        return (0,)
+    core = (0,)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         insist(all_finite(args[0]), partial(overflowed, self.what))
         return (args[0] + 0,)
-
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
-        return (tangents[0],)
-
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
-        return (cotangents[0] if need[0] else None,)
 
 
 def finite(what: str, x: Array) -> Array:

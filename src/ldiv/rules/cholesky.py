@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import adjoint
+from ldiv.core.arrays import adjoint, hermitian
 from ldiv.core.dispatch import frontend_of, insist, namespace
 from ldiv.core.finite import require_finite
 from ldiv.core.rule import Rule
@@ -22,7 +22,7 @@ from ldiv.core.trees import Array, Tree
 from ldiv.engines.scaling import balanced
 from ldiv.errors import NotPositiveDefiniteError
 from ldiv.rules.triangular_algebra import product
-from ldiv.rules.triangular_quotients import between, half, hermitian, lower
+from ldiv.rules.triangular_quotients import between, half, lower
 from ldiv.structures.symmetric import require_symmetric
 
 
@@ -30,11 +30,8 @@ from ldiv.structures.symmetric import require_symmetric
 class Cholesky(Rule):
     """Argument (*batch, n, n), both triangles of it; output L (*batch, n, n)."""
 
+    core = (2,)
     on_host = True
-
-    @property
-    def core(self) -> tuple[Tree, ...]:
-        return (2,)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (a,) = args

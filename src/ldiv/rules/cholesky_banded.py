@@ -35,9 +35,7 @@ from ldiv.structures.sparse_triangular import SparseTriangular
 class CholeskyBanded(Rule):
     """Argument (*batch, w + 1, n), output of the same shape; what is outside of the matrix is not read, and zero."""
 
-    @property
-    def core(self) -> tuple[Tree, ...]:
-        return (2,)
+    core = (2,)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (p,) = args

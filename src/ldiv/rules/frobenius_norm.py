@@ -31,15 +31,13 @@ class QuotientSquares(Rule):
 
     regular: bool = False
 
+    core = (2, 2)
+
     @property
     def public_name(self) -> str:
         return "gaussian_kl" if self.regular else "trace_solve"
 
     on_host = True
-
-    @property
-    def core(self) -> tuple[Tree, ...]:
-        return (2, 2)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         if self.regular:

@@ -74,10 +74,7 @@ class Product(Rule):
     op_b: str = "N"
 
     may_overflow = True
-
-    @property
-    def core(self) -> tuple[Tree, ...]:
-        return (2, 2)
+    core = (2, 2)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         a, b = args
@@ -105,10 +102,7 @@ class Scaled(Rule):
     """
 
     may_overflow = True
-
-    @property
-    def core(self) -> tuple[Tree, ...]:
-        return (0, 2)
+    core = (0, 2)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         s, x = args

@@ -41,9 +41,7 @@ class Gaps(Rule):
     on_degenerate: str = "raise"
     inside: bool = True  # does it matter what lies between the k themselves?
 
-    @property
-    def core(self) -> tuple[Tree, ...]:
-        return (1, 1, 1, 2, 2, 1)
+    core = (1, 1, 1, 2, 2, 1)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         lam, others, doubt, coupling, scale, d = args

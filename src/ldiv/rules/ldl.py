@@ -40,10 +40,7 @@ class LDL(Rule):
     lower: bool = True
     op: str = "H"
     differentiable = (True, True, False)
-
-    @property
-    def core(self) -> tuple[Tree, ...]:
-        return (2,)
+    core = (2,)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (a,) = args

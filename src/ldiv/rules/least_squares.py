@@ -33,9 +33,7 @@ class LeastSquares(Rule):
 
     singular: str = field(default_factory=singular_state)
 
-    @property
-    def core(self) -> tuple[Tree, ...]:
-        return (2, 2, 2)
+    core = (2, 2, 2)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         a, b, c = args

@@ -36,18 +36,14 @@ class LU(Rule):
     """Argument (*batch, m, n); outputs packed (*batch, m, n), SciPy's exchanges (*batch, k), the order of the rows (*batch, m)."""
 
     differentiable = (True, False, False)
-
+    core = (2,)
     on_host = True
-
-    @property
-    def core(self) -> tuple[Tree, ...]:
-        return (2,)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (a,) = args
         require_finite("A", a)
         a, t = balanced(a)
-        packed, exchanges = getattr(frontend_of(a), "lu_pivoted", _lu_on_host)(a)
+        packed, exchanges = (frontend_of(a).lu_pivoted or _lu_on_host)(a)
         if t is not None:
             packed = namespace(a).tril(packed, k=-1) + unbalanced(namespace(a).triu(packed), t)
         return packed, exchanges, row_order(exchanges, a.shape[-2])

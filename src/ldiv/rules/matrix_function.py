@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import adjoint, alike, numpy_dtype, take
+from ldiv.core.arrays import adjoint, alike, hermitian, numpy_dtype, take
 from ldiv.core.dispatch import frontend_of, insist, is_array, namespace
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, plus
@@ -89,11 +89,6 @@ class Frechet(Rule):
 def matrix_function(f: Function, h: Array) -> Array:
     """f(H) = Q f(theta) Q^H for a Hermitian H (*batch, k, k); f is elementwise, and arrays inside it are constants."""
     return bind(Frechet(f), h)[0]
-
-
-def hermitian(x: Array) -> Array:
-    """(X + X^H) / 2."""
-    return (x + adjoint(x)) / 2
 
 
 def _contract(differences: Array, es: list[Array]) -> Array:

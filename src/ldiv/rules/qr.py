@@ -27,9 +27,7 @@ from ldiv.rules.triangular_quotients import eye, over, upper
 class QR(Rule):
     """Argument (*batch, m, n), m >= n; outputs Q (*batch, m, n) and R (*batch, n, n)."""
 
-    @property
-    def core(self) -> tuple[Tree, ...]:
-        return (2,)
+    core = (2,)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (a,) = args

@@ -63,7 +63,7 @@ class QuadraticForm(Rule):
         scaled = None if q_bar is None else q_bar[..., None, :] * y
         lam = None if y_bar is None else solve(self.structure, p, y_bar, self.assume_a, self.method, self.singular)
         left = plus(scaled, lam)
-        p_bar = outer(self.structure, p, -left, y, need[0])  # type: ignore[operator]
+        p_bar = outer(self.structure, p, minus(None, left), y, need[0])
         return p_bar, plus(None if scaled is None else 2 * scaled, lam) if need[1] else None
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import alike, batch_of, broadcast, numpy_dtype
+from ldiv.core.arrays import alike, common_batch, numpy_dtype, unbatched
 from ldiv.core.dispatch import frontend_of, insist, namespace
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.finite import require_finite
@@ -105,7 +105,7 @@ class Root(Rule):
 
         loop, norm, floor, r = frontend_of(x).loop, xp.linalg.vector_norm, xp.asarray(self.floor, **alike(x)), f(x)
         insist(xp.isfinite(size(r)), _undefined)
-        zero = xp.zeros((), **(alike(x) | {"dtype": xp.int32}))
+        zero = xp.zeros((), **alike(x, np.dtype(np.int32)))
         steps, x, dx, _, t, way = loop(going, step, (zero, x, newton(x, r), r, xp.ones((), **alike(x)), norm(x)))
         last = length(x, dx, xp.where(t > 0, floor, xp.maximum(way, floor)))
         insist(last <= self.tol, partial(_not_converged, self.tol), steps, last)
@@ -114,11 +114,10 @@ class Root(Rule):
     def _each(self, p: tuple[Array, ...], x: Array) -> Array:
         """One problem of a batch after the other."""
         xp, owns = namespace(x), (*self.axes, 1)
-        batch = broadcast(*(batch_of(leaf, own) for leaf, own in zip((*p, x), owns, strict=True)))
-        flat = [xp.broadcast_to(leaf, (*batch, *leaf.shape[leaf.ndim - own :])) for leaf, own in zip((*p, x), owns, strict=True)]
+        batch = common_batch(owns, (*p, x))
         if 0 in batch:
             return xp.zeros((*batch, x.shape[-1]), **alike(x))
-        found = [self.kernel(tuple(leaf[i] for leaf in flat[:-1]), flat[-1][i])[0] for i in np.ndindex(*batch)]
+        found = [self.kernel(tuple(one[:-1]), one[-1])[0] for one in unbatched(owns, (*p, x), batch)]
         return xp.reshape(xp.stack(found), (*batch, x.shape[-1]))
 
     def _partial(self, p: Tree, x: Array) -> Array:

@@ -28,19 +28,14 @@ class RowOrder(Rule):
     differentiable = (False,)
 
     may_overflow = True
-
+    core = (1,)
     on_host = True
-
-    @property
-    def core(self) -> tuple[Tree, ...]:
-        return (1,)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (exchanges,) = args
         at = namespace(exchanges).arange(exchanges.shape[-1], **alike(exchanges))
         insist(((exchanges >= at) & (exchanges < self.m)).all(), _not_exchanges)
-        own = getattr(frontend_of(exchanges), "row_order", None)
-        if own is not None:
+        if (own := frontend_of(exchanges).row_order) is not None:
             return (own(exchanges, self.m),)
         shape = (*batch_of(exchanges, 1), self.m)
         return on_host(partial(_ordered, shape), ((shape, np.dtype(np.int64)),), exchanges)

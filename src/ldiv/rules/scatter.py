@@ -24,10 +24,7 @@ class Scatter(Rule):
     index: Pattern
 
     may_overflow = True
-
-    @property
-    def core(self) -> tuple[Tree, ...]:
-        return (1,)
+    core = (1,)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         return (scatter(args[0][..., None], self.index.rows, self.index.shape[0])[..., 0],)

@@ -37,12 +37,8 @@ class SLogDet(Rule):
     singular: str = field(default_factory=singular_state)
 
     may_overflow = True
-
+    core = (2,)
     on_host = True
-
-    @property
-    def core(self) -> tuple[Tree, ...]:
-        return (2,)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         require_finite("A", *args)

@@ -90,10 +90,7 @@ class Defined(Rule):
     on_degenerate: str
 
     may_overflow = True
-
-    @property
-    def core(self) -> tuple[Tree, ...]:
-        return (2, 2, 2, 2, 1, 2, 1)
+    core = (2, 2, 2, 2, 1, 2, 1)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         X, H, Y, gam, *known = args

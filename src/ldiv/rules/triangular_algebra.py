@@ -38,11 +38,8 @@ class LowerSolve(Rule):
 
     op: str = "N"
 
+    core = (2, 2)
     on_host = True
-
-    @property
-    def core(self) -> tuple[Tree, ...]:
-        return (2, 2)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         L, B = args
@@ -75,12 +72,8 @@ class LowerProduct(Rule):
     ops: str = "NN"
 
     may_overflow = True
-
+    core = (2, 2)
     on_host = True
-
-    @property
-    def core(self) -> tuple[Tree, ...]:
-        return (2, 2)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         A, B = args

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from ldiv.core.arrays import adjoint, transpose, unit_columns
+from ldiv.core.arrays import transpose, unit_columns
 from ldiv.core.dispatch import namespace
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree
 from ldiv.rules.solve import solve
 from ldiv.structures.triangular import Triangular
-
-
-def hermitian(x: Array) -> Array:
-    """(X + X^H) / 2."""
-    return (x + adjoint(x)) / 2
 
 
 def eye(like: Array, n: int) -> Array:

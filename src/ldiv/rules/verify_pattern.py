@@ -33,10 +33,7 @@ class Agreed(Rule):
     structure: Sparse
 
     may_overflow = True
-
-    @property
-    def core(self) -> tuple[Tree, ...]:
-        return (1, 1, 1)
+    core = (1, 1, 1)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         x, v, y = args

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import conj, device_of
+from ldiv.core.arrays import conj, masked
 from ldiv.core.dispatch import namespace
+from ldiv.core.linear import Linear
 from ldiv.core.pattern import Pattern
-from ldiv.core.structure import VIEWS, Linear
+from ldiv.core.structure import VIEWS
 from ldiv.core.trees import Array, Tree
 from ldiv.structures.sparse import Sparse
 
@@ -24,13 +25,11 @@ class Banded(Linear):
     u: int
     n: int
 
+    core = 2
+
     @property
     def shape(self) -> tuple[int, int]:
         return self.n, self.n
-
-    @property
-    def core(self) -> Tree:
-        return 2
 
     @property
     def sizes(self) -> list[tuple[int, ...]] | None:
@@ -42,8 +41,7 @@ class Banded(Linear):
         return self.memo("inside", lambda: (row >= 0) & (row < self.n))
 
     def read(self, p: Tree) -> Tree:
-        xp, on = namespace(p), {} if device_of(p) == "cpu" else {"device": p.device}
-        return xp.where(xp.asarray(self._inside, **on), p, xp.zeros_like(p))
+        return masked(p, self._inside)
 
     def apply(self, p: Tree, x: Array, op: str) -> Array:
         """What leaves the band at one end and would come back at the other meets zeros."""
@@ -74,7 +72,6 @@ class Banded(Linear):
         return self.memo("pattern", lambda: Pattern(j + r - self.u, j, self.shape))
 
     def slot_values(self, p: Any) -> Any:
-        """The values as compressed columns."""
         return self.pattern.slot_values(p[..., self._inside])
 
 

@@ -14,7 +14,7 @@ from ldiv.core.dispatch import namespace
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import VIEWS, Structure, outer, plus, push
 from ldiv.core.trees import Array, Tree
-from ldiv.structures.composed import Composed, Index, entries, entry_values, joined
+from ldiv.structures.composed import Composed, Places, all_entries, concatenated, entry_values, joined
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.sparse import Sparse
@@ -81,13 +81,11 @@ class Block(Composed):
             grid[i][j] = grid[i][j] + a
         return xp.concat([xp.concat(row, axis=-1) for row in grid], axis=-2)
 
-    def entries(self) -> tuple[Index, Index]:
+    def entries(self) -> Places | None:
+        if (places := all_entries(self.parts)) is None:
+            return None
         tops, lefts = (np.cumsum((0, *sizes)) for sizes in (self.heights, self.widths))
-        rows, cols = zip(*map(entries, self.parts), strict=True)
-        return (
-            np.concatenate([rows[e] + tops[i] for e, (i, _) in enumerate(self.places)]),
-            np.concatenate([cols[e] + lefts[j] for e, (_, j) in enumerate(self.places)]),
-        )
+        return concatenated((rows + tops[i], cols + lefts[j]) for (rows, cols), (i, j) in zip(places, self.places, strict=True))
 
     def entry_values(self, p: Tree) -> Any:
         return joined(entry_values(part, q) for part, q in zip(self.parts, p, strict=True))

@@ -23,6 +23,7 @@ from ldiv.structures.symmetric import Symmetric
 from ldiv.structures.triangular import Triangular
 
 Index = np.ndarray[Any, np.dtype[Any]]
+Places = tuple[Index, Index]  # rows, columns
 LARGEST = 2**24  # entries that a dense part, or a Kronecker product, writes out one by one
 
 
@@ -59,10 +60,21 @@ class Composed(Structure):
     # -- views -------------------------------------------------------------------------------------------------------------------
 
     def view(self, op: str) -> Structure:
-        first: Composed
-        first, own = vars(self).get("_memo_origin", (self, "N"))  # whoever was there first keeps all views, each once
+        first, own = self._origin
         op = compose(own, op)
-        return first if op == "N" else first.memo(("view", op), lambda: _descended(first, op))
+        return first if op == "N" else first.memo(("view", op), lambda: first._viewed(op))
+
+    @property
+    def _origin(self) -> tuple[Composed, str]:
+        """Whoever was there first keeps all views, each once, and each knows whose it is."""
+        return self.memo("origin", lambda: (self, "N"))
+
+    def _viewed(self, op: str) -> Structure:
+        view = self.viewed(op)
+        if view == self:
+            return self
+        view.memo("origin", lambda: (self, op))
+        return view
 
     def unview(self) -> tuple[Structure, str]:
         op = self.memo("unview", lambda: min(VIEWS, key=lambda op: _signature(self.view(op))))
@@ -70,30 +82,21 @@ class Composed(Structure):
 
     # -- for sparse engines: compressed columns ----------------------------------------------------------------------------------
 
-    def entries(self) -> tuple[Index, Index]:
-        """Rows and columns of the entries, where all parts have some."""
-        raise AttributeError(f"a {type(self).__name__} has no sparse pattern")
+    def entries(self) -> Places | None:
+        """Rows and columns of the entries; None where they are not those of the parts, or a part has none."""
+        return None
 
     def entry_values(self, p: Tree) -> Any:
         """The values of the entries, on the host."""
-        raise AttributeError(f"a {type(self).__name__} has no sparse pattern")
+        raise NotImplementedError
 
     @property
-    def pattern(self) -> Pattern:
-        """The places of the entries; an AttributeError where a part is not sparse."""
-        return self.memo("pattern", lambda: Pattern(*self.entries(), self.shape))
+    def pattern(self) -> Pattern | None:
+        return self.memo("pattern", lambda: None if (places := self.entries()) is None else Pattern(*places, self.shape))
 
     def slot_values(self, p: Tree) -> Any:
-        """The values as compressed columns."""
+        assert self.pattern is not None
         return self.pattern.slot_values(self.entry_values(p))
-
-
-def _descended(first: Composed, op: str) -> Structure:
-    view = first.viewed(op)
-    if view == first:
-        return first
-    vars(view)["_memo_origin"] = first, op
-    return view
 
 
 def _signature(structure: Structure) -> tuple[Any, ...]:
@@ -112,17 +115,28 @@ def is_dense(structure: Structure) -> bool:
     return is_dense(base.base) if isinstance(base, Symmetric) else isinstance(base, Dense | Triangular)
 
 
-def entries(part: Structure) -> tuple[Index, Index]:
+def entries(part: Structure) -> Places | None:
     """Rows and columns of the entries of a part, in the order of `entry_values`; a dense one has all, if not too many."""
     base, op = part.unview()
     if isinstance(base, Diagonal):
         rows = cols = np.arange(base.n)
     elif is_dense(base) and math.prod(base.shape) <= LARGEST:
         rows, cols = (i.ravel() for i in np.indices(base.shape))
-    else:
-        pattern: Pattern = base.pattern  # type: ignore[attr-defined]
+    elif (pattern := base.pattern) is not None:
         rows, cols = pattern.indices, pattern.columns
+    else:
+        return None
     return (cols, rows) if VIEWS[op][0] else (rows, cols)
+
+
+def all_entries(parts: Iterable[Structure]) -> list[Places] | None:
+    """Those of every part; None where one has none."""
+    found = []
+    for part in parts:
+        if (places := entries(part)) is None:
+            return None
+        found.append(places)
+    return found
 
 
 def entry_values(part: Structure, p: Tree) -> Any:
@@ -134,8 +148,14 @@ def entry_values(part: Structure, p: Tree) -> Any:
         dense = base.todense(p)
         values = dense.reshape(*dense.shape[:-2], -1)
     else:
-        values = base.slot_values(p)  # type: ignore[attr-defined]
+        values = base.slot_values(p)
     return np.conj(values) if VIEWS[op][1] else values
+
+
+def concatenated(places: Iterable[Places]) -> Places:
+    """The entries of several parts, one after the other."""
+    rows, cols = (np.concatenate(indices) for indices in zip(*places, strict=True))
+    return rows, cols
 
 
 def joined(values: Iterable[Any]) -> Any:

@@ -11,7 +11,8 @@ import numpy as np
 
 from ldiv.core.arrays import adjoint
 from ldiv.core.dispatch import namespace
-from ldiv.core.structure import Linear, view_dense
+from ldiv.core.linear import Linear
+from ldiv.core.structure import view_dense
 from ldiv.core.trees import Array, Tree
 
 
@@ -22,13 +23,11 @@ class Dense(Linear):
     m: int
     n: int
 
+    core = 2
+
     @property
     def shape(self) -> tuple[int, int]:
         return self.m, self.n
-
-    @property
-    def core(self) -> Tree:
-        return 2
 
     @property
     def sizes(self) -> list[tuple[int, ...]] | None:

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.arrays import conj, device_of
+from ldiv.core.arrays import beside, conj
 from ldiv.core.dispatch import namespace
-from ldiv.core.structure import VIEWS, Linear
+from ldiv.core.linear import Linear
+from ldiv.core.structure import VIEWS
 from ldiv.core.trees import Array, Tree
 
 
@@ -18,13 +19,11 @@ class Diagonal(Linear):
 
     n: int
 
+    core = 1
+
     @property
     def shape(self) -> tuple[int, int]:
         return self.n, self.n
-
-    @property
-    def core(self) -> Tree:
-        return 1
 
     @property
     def sizes(self) -> list[tuple[int, ...]] | None:
@@ -38,8 +37,7 @@ class Diagonal(Linear):
 
     def todense(self, p: Tree) -> Array:
         xp = namespace(p)
-        on = {} if device_of(p) == "cpu" else {"device": p.device}
-        return xp.where(xp.eye(self.n, **on) != 0, p[..., None], xp.zeros_like(p)[..., None])
+        return xp.where(xp.eye(self.n, **beside(p)) != 0, p[..., None], xp.zeros_like(p)[..., None])
 
 
 def cases(draw: Any) -> Iterator[tuple[Diagonal, Tree]]:

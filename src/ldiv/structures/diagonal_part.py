@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import device_of, take
+from ldiv.core.arrays import masked, take
 from ldiv.core.dispatch import namespace, scatter
+from ldiv.core.linear import Linear
 from ldiv.core.pattern import Pattern
-from ldiv.core.structure import Linear
+from ldiv.core.structure import Wrapper
 from ldiv.core.trees import Array, Tree
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
@@ -19,22 +20,10 @@ from ldiv.structures.sparse import Sparse
 
 
 @dataclass(frozen=True)
-class DiagonalPart(Linear):
+class DiagonalPart(Wrapper, Linear):
     """The diagonal of a matrix; entries beside it have the cotangent 0."""
 
-    whole: Dense | Sparse
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.whole.shape
-
-    @property
-    def core(self) -> Tree:
-        return self.whole.core
-
-    @property
-    def sizes(self) -> list[tuple[int, ...]] | None:
-        return self.whole.sizes
+    base: Dense | Sparse
 
     @property
     def _alone(self) -> Diagonal:
@@ -43,29 +32,29 @@ class DiagonalPart(Linear):
     @property
     def _inside(self) -> Any:
         """Which parameters are on the diagonal."""
-        return self.memo("inside", lambda: np.eye(self.shape[0]) > 0 if isinstance(self.whole, Dense) else self._rows == self.whole.pattern.cols)
+        return self.memo("inside", lambda: np.eye(self.shape[0]) > 0 if isinstance(self.base, Dense) else self._rows == self.base.pattern.cols)
 
     @property
     def _rows(self) -> Any:
-        return self.whole.pattern.rows  # type: ignore[union-attr]
+        assert isinstance(self.base, Sparse)
+        return self.base.pattern.rows
 
     def diagonal(self, p: Array) -> Array:
         """The numbers on it."""
-        if isinstance(self.whole, Dense):
+        if isinstance(self.base, Dense):
             return namespace(p).linalg.diagonal(p)
         on = np.flatnonzero(self._inside)
         return scatter(take(p, on)[..., None], self._rows[on], self.shape[0])[..., 0]
 
     def read(self, p: Tree) -> Tree:
-        xp, on = namespace(p), {} if device_of(p) == "cpu" else {"device": p.device}
-        return xp.where(xp.asarray(self._inside, **on), p, xp.zeros_like(p))
+        return masked(p, self._inside)
 
     def apply(self, p: Tree, x: Array, op: str) -> Array:
         return self._alone.apply(self.diagonal(p), x, op)
 
     def project(self, u: Array, v: Array) -> Tree:
         d = self._alone.project(u, v)
-        return self._alone.todense(d) if isinstance(self.whole, Dense) else self.read(take(d, self._rows))
+        return self._alone.todense(d) if isinstance(self.base, Dense) else self.read(take(d, self._rows))
 
     def todense(self, p: Tree) -> Array:
         return self._alone.todense(self.diagonal(p))

@@ -71,7 +71,6 @@ class Gram(Composed):
 
     @property
     def rank(self) -> int:
-        """No more than this."""
         return self.base.shape[1]
 
     def halves(self, p: Tree) -> tuple[tuple[Structure, Tree], tuple[Structure, Tree]]:

@@ -17,17 +17,12 @@ class Identity(Structure):
 
     n: int
 
+    core = ()
+    definite = True
+
     @property
     def shape(self) -> tuple[int, int]:
         return self.n, self.n
-
-    @property
-    def core(self) -> Tree:
-        return ()
-
-    @property
-    def definite(self) -> bool:
-        return True
 
     def matmul(self, p: Tree, x: Array) -> Array:
         return x

@@ -16,7 +16,7 @@ from ldiv.core.dispatch import namespace
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure, matmul, nothing, outer, plus, push
 from ldiv.core.trees import Array, Tree
-from ldiv.structures.composed import LARGEST, Composed, Index, asked, entries, entry_values
+from ldiv.structures.composed import LARGEST, Composed, Index, Places, all_entries, asked, entry_values
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse
 
@@ -75,10 +75,12 @@ class Kronecker(Composed):
         blocks = a[..., :, None, :, None] * b[..., None, :, None, :]
         return namespace(blocks).reshape(blocks, (*blocks.shape[:-4], *self.shape))
 
-    def entries(self) -> tuple[Index, Index]:
-        (i, j), (k, l) = map(entries, self.parts)
-        if len(i) * len(k) > LARGEST:
-            raise AttributeError("a Kronecker product with too many entries for a sparse engine")
+    def entries(self) -> Places | None:
+        if (places := all_entries(self.parts)) is None:
+            return None
+        (i, j), (k, l) = places
+        if len(i) * len(k) > LARGEST:  # too many for a sparse engine
+            return None
         return outer_sum(i, k, self.parts[1].shape[0]), outer_sum(j, l, self.parts[1].shape[1])
 
     def entry_values(self, p: Tree) -> Any:

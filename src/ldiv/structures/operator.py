@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ldiv.core.arrays import batch_of, broadcast, conj, fold, is_complex, numpy_dtype, unfold, unit_columns
+from ldiv.core.arrays import batch_of, broadcast, common_batch, conj, fold, is_complex, numpy_dtype, shape_of, spread, unfold, unit_columns
 from ldiv.core.dispatch import frontend_of, namespace
 from ldiv.core.structure import VIEWS, Structure, compose
 from ldiv.core.trees import Array, Tree, leaves
@@ -34,6 +34,8 @@ class Operator(Structure):
     assume_a: str = "gen"
     op: str = "N"
 
+    on_host = False
+
     @property
     def shape(self) -> tuple[int, int]:
         return self.size[::-1] if VIEWS[self.op][0] else self.size
@@ -41,10 +43,6 @@ class Operator(Structure):
     @property
     def core(self) -> Tree:
         return self.axes
-
-    @property
-    def on_host(self) -> bool:
-        return False
 
     @property
     def definite(self) -> bool:
@@ -69,9 +67,9 @@ class Operator(Structure):
             return self._call(self.rmatvec, self.size[1], p, u)
         zero = namespace(u).zeros_like(u[..., :1, :])
         x = namespace(u).broadcast_to(zero, (*u.shape[:-2], self.size[1], u.shape[-1]))
-        batch = broadcast(self._batch(p), batch_of(u, 2))
+        batch = broadcast(common_batch(self.axes, p), batch_of(u, 2))
         forward = partial(self._call, self.matvec, self.size[0], p)
-        x, u = (namespace(u).broadcast_to(y, (*batch, *y.shape[-2:])) for y in (x, u))
+        x, u = spread(x, batch), spread(u, batch)
         adjoint: Array = frontend_of(u).vjp(forward, (x,))[1](u)[0]
         return adjoint
 
@@ -85,17 +83,14 @@ class Operator(Structure):
             y = self._call(f, rows, p, xp.concat([xp.real(x), xp.imag(x)], axis=-1))
             return y[..., :k] + 1j * y[..., k:]
         f = partial(_checked, "matvec" if f is self.matvec else "rmatvec", f, rows)
-        if not self._batch(p):
+        if not common_batch(self.axes, p):
             return unfold(f(p, fold(x)), batch_of(x, 2), x.shape[-1])
-        batch = broadcast(self._batch(p), batch_of(x, 2))
+        batch = broadcast(common_batch(self.axes, p), batch_of(x, 2))
         flat, axes = [*leaves(p), x], [*self.axes, 2]
         mapped = [0 if y.ndim > c else None for y, c in zip(flat, axes, strict=True)]
         flat = [y if a is None else _one_batch(y, c, batch) for y, c, a in zip(flat, axes, mapped, strict=True)]
         y = frontend_of(*flat).vmap(lambda *one: f(one[:-1], one[-1]), tuple(mapped))(*flat)
         return namespace(y).reshape(y, (*batch, rows, x.shape[-1]))
-
-    def _batch(self, p: Tree) -> tuple[int, ...]:
-        return broadcast(*(batch_of(x, c) for x, c in zip(p, self.axes, strict=True)))
 
     def push(self, p: Tree, dp: Tree, x: Array) -> Array:
         moving = [dx is not None for dx in dp]
@@ -105,8 +100,8 @@ class Operator(Structure):
 
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
         wanted = tuple(x for x, n in zip(p, need, strict=True) if n)
-        batch = broadcast(self._batch(p), batch_of(u, 2), batch_of(v, 2))
-        u, v = (namespace(x).broadcast_to(x, (*batch, *x.shape[-2:])) for x in (u, v))
+        batch = broadcast(common_batch(self.axes, p), batch_of(u, 2), batch_of(v, 2))
+        u, v = spread(u, batch), spread(v, batch)
         found = iter(frontend_of(u).vjp(self._of_some(p, need, v), wanted)[1](u))
         return tuple(next(found) if n else None for n in need)
 
@@ -124,17 +119,14 @@ class Operator(Structure):
 
 
 def _one_batch(x: Array, core: int, batch: tuple[int, ...]) -> Array:
-    xp, own = namespace(x), x.shape[x.ndim - core :]
-    return xp.reshape(xp.broadcast_to(x, (*batch, *own)), (math.prod(batch), *own))
+    return namespace(x).reshape(spread(x, batch, core), (math.prod(batch), *x.shape[x.ndim - core :]))
 
 
 def _checked(name: str, f: Matvec, rows: int, p: Tree, x: Array) -> Array:
     y = f(p, x)
-    got_shape = getattr(y, "shape", None)
-    if got_shape is None or tuple(got_shape) != (rows, x.shape[-1]):
-        came = type(y).__name__ if got_shape is None else str(tuple(got_shape))
+    if (came := shape_of(y)) != (rows, x.shape[-1]):
         advice = f"{name} takes a block of columns (n, k), k >= 1, and returns one."
-        raise ValueError(got(name, f"a result of shape {(rows, x.shape[-1])} for a block {tuple(x.shape)}", came, advice))
+        raise ValueError(got(name, f"a result of shape {(rows, x.shape[-1])} for a block {tuple(x.shape)}", str(came), advice))
     together(name, require_float(name, y), x)
     if is_complex(y) and not any(map(is_complex, (*p, x))):
         raise TypeError(got(name, "real numbers, as those of params and the block", str(numpy_dtype(y)), "What is complex in it is one of params."))

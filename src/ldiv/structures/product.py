@@ -79,7 +79,6 @@ class Product(Composed):
 
     @property
     def rank(self) -> int:
-        """No more than this."""
         left: Structure = self._sides(self.parts)[0]
         return left.shape[1]
 

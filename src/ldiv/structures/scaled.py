@@ -16,7 +16,7 @@ from ldiv.core.dispatch import insist, namespace
 from ldiv.core.structure import VIEWS, Structure, outer, plus, push
 from ldiv.core.trees import Array, Tree
 from ldiv.errors import SingularMatrixError
-from ldiv.structures.composed import Composed, Index, entries, entry_values
+from ldiv.structures.composed import Composed, Places, entries, entry_values
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.symmetric import Symmetric
@@ -81,7 +81,7 @@ class Scaled(Composed):
     def todense(self, p: Tree) -> Array:
         return self._scale(p[1], self.base.todense(p[0]))
 
-    def entries(self) -> tuple[Index, Index]:
+    def entries(self) -> Places | None:
         return entries(self.base)
 
     def entry_values(self, p: Tree) -> Any:
@@ -103,13 +103,11 @@ class Scaled(Composed):
 
     @property
     def rank(self) -> int:
-        """That of a product."""
-        bound: int = self.base.rank  # type: ignore[attr-defined]
-        return bound
+        return self.base.rank
 
     def halves(self, p: Tree) -> tuple[tuple[Structure, Tree], tuple[Structure, Tree]]:
         """alpha U and V^H."""
-        (u, pu), right = self.base.halves(p[0])  # type: ignore[attr-defined]
+        (u, pu), right = self.base.halves(p[0])
         return (Scaled((u,), self.scalar), (pu, p[1])), right
 
 

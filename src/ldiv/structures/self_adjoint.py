@@ -7,28 +7,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ldiv.core.structure import VIEWS, Structure
+from ldiv.core.structure import VIEWS, Structure, Wrapper
 from ldiv.core.trees import Array, Tree
 
 
 @dataclass(frozen=True)
-class SelfAdjoint(Structure):
+class SelfAdjoint(Wrapper):
     """A Hermitian (`op="H"`) or symmetric (`op="T"`) base, believed."""
 
     base: Structure
     op: str = "H"
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.base.shape
-
-    @property
-    def core(self) -> Tree:
-        return self.base.core
-
-    @property
-    def sizes(self) -> list[tuple[int, ...]] | None:
-        return self.base.sizes
 
     @property
     def definite(self) -> bool:
@@ -37,9 +25,6 @@ class SelfAdjoint(Structure):
     @property
     def plain(self) -> Structure:
         return self.base
-
-    def read(self, p: Tree) -> Tree:
-        return self.base.read(p)
 
     def matmul(self, p: Tree, x: Array) -> Array:
         return self.base.matmul(p, x)

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import batch_of, broadcast, conj, fold, numpy_dtype, unfold
+from ldiv.core.arrays import batch_of, broadcast, conj, fold, result_dtype, unfold
 from ldiv.core.dispatch import host, namespace, on_host, scatter
+from ldiv.core.linear import Linear
 from ldiv.core.pattern import Pattern
-from ldiv.core.structure import VIEWS, Linear
+from ldiv.core.structure import VIEWS
 from ldiv.core.trees import Array, Tree
 
 FEW = 4  # columns of a sampled product that are gathered one by one
@@ -27,31 +28,32 @@ COLUMNS_AT_ONCE = 16  # of a sampled product on the host: bounds its scratch to 
 class Sparse(Linear):
     """A sparsity pattern. Parameters (*batch, nnz), in the order in which the entries were given."""
 
-    pattern: Pattern
+    entries: Pattern
+
+    core = 1
+
+    @property
+    def pattern(self) -> Pattern:
+        return self.entries
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.pattern.shape
-
-    @property
-    def core(self) -> Tree:
-        return 1
+        return self.entries.shape
 
     @property
     def sizes(self) -> list[tuple[int, ...]] | None:
-        return [(self.pattern.nnz,)]
+        return [(self.entries.nnz,)]
 
     def slot_values(self, p: Any) -> Any:
-        """The values as compressed columns, for engines."""
-        return self.pattern.slot_values(p)
+        return self.entries.slot_values(p)
 
     def apply(self, p: Tree, x: Array, op: str) -> Array:
         m = self.shape[VIEWS[op][0]]
         if host(x):
             batch, k = broadcast(batch_of(p, 1), batch_of(x, 2)), x.shape[-1]
-            spec = ((*batch, m, k), np.result_type(numpy_dtype(p), numpy_dtype(x)))
+            spec = ((*batch, m, k), result_dtype(p, x))
             return on_host(partial(self._apply_on_host, op, spec), (spec,), p, x)[0]
-        rows, cols = self.pattern.rows, self.pattern.cols
+        rows, cols = self.entries.rows, self.entries.cols
         if VIEWS[op][0]:
             rows, cols = cols, rows
         p = conj(p) if VIEWS[op][1] else p
@@ -69,17 +71,17 @@ class Sparse(Linear):
 
     def _product(self, slots: Any, x: Any, op: str) -> Any:
         transposed, conjugated = VIEWS[op]
-        matrix = self.pattern.csc(slots)
+        matrix = self.entries.csc(slots)
         matrix = matrix.T if transposed else matrix
         return np.conj(matrix @ np.conj(x)) if conjugated else matrix @ x
 
     def project(self, u: Array, v: Array) -> Tree:
         if host(u):
             return on_host(self._project_on_host, (), u, v)[0]
-        return namespace(u).sum(u[..., self.pattern.rows, :] * conj(v)[..., self.pattern.cols, :], axis=-1)
+        return namespace(u).sum(u[..., self.entries.rows, :] * conj(v)[..., self.entries.cols, :], axis=-1)
 
     def _project_on_host(self, u: Any, v: Any) -> tuple[Any, ...]:
-        (rows, cols), v = self.pattern.places, conj(v)
+        (rows, cols), v = self.entries.places, conj(v)
         if u.ndim == v.ndim == 2 and 0 < u.shape[1] <= FEW:
             return (_sampled(np.ascontiguousarray(u.T), np.ascontiguousarray(v.T), rows, cols),)
         total: Any = 0
@@ -90,7 +92,7 @@ class Sparse(Linear):
 
     def todense(self, p: Tree) -> Array:
         m, n = self.shape
-        place = self.pattern.rows.astype(np.int64) * n + self.pattern.cols
+        place = self.entries.rows.astype(np.int64) * n + self.entries.cols
         return namespace(p).reshape(scatter(p[..., None], place, m * n)[..., 0], (*p.shape[:-1], m, n))
 
 

@@ -8,52 +8,35 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import device_of
-from ldiv.core.dispatch import namespace
+from ldiv.core.arrays import masked
+from ldiv.core.linear import Linear
 from ldiv.core.pattern import Pattern
-from ldiv.core.structure import Linear
+from ldiv.core.structure import Wrapper
 from ldiv.core.trees import Array, Tree
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.triangular import Diagonal, Triangular
 
 
 @dataclass(frozen=True)
-class SparseTriangular(Linear):
+class SparseTriangular(Wrapper, Linear):
     """The triangle of a sparse matrix. Parameters (*batch, nnz); entries outside have the cotangent 0."""
 
-    whole: Sparse
+    base: Sparse
     lower: bool
     diagonal: Diagonal = "own"
 
     @property
-    def shape(self) -> tuple[int, int]:
-        return self.whole.shape
-
-    @property
-    def core(self) -> Tree:
-        return 1
-
-    @property
-    def sizes(self) -> list[tuple[int, ...]] | None:
-        return self.whole.sizes
-
-    @property
     def tangent(self) -> SparseTriangular:
-        return SparseTriangular(self.whole, self.lower, "zero") if self.diagonal == "unit" else self
+        return SparseTriangular(self.base, self.lower, "zero") if self.diagonal == "unit" else self
 
     @property
     def _inside(self) -> Any:
-        rows, cols = self.whole.pattern.rows, self.whole.pattern.cols
+        rows, cols = self.base.pattern.rows, self.base.pattern.cols
         below = rows - cols if self.lower else cols - rows
         return self.memo("inside", lambda: below >= 0 if self.diagonal == "own" else below > 0)
 
     def _triangle(self, p: Array) -> Array:
-        xp = namespace(p)
-        inside = self._inside
-        if inside.all():
-            return p
-        on = {} if device_of(p) == "cpu" else {"device": p.device}
-        return xp.where(xp.asarray(inside, **on), p, xp.zeros_like(p))
+        return p if self._inside.all() else masked(p, self._inside)
 
     @property
     def pattern(self) -> Pattern:
@@ -61,13 +44,12 @@ class SparseTriangular(Linear):
         return self.memo("pattern", self._make_pattern)
 
     def _make_pattern(self) -> Pattern:
-        rows, cols = self.whole.pattern.rows[self._inside], self.whole.pattern.cols[self._inside]
+        rows, cols = self.base.pattern.rows[self._inside], self.base.pattern.cols[self._inside]
         if self.diagonal == "unit":
             rows, cols = (np.concatenate([i, np.arange(self.shape[0])]) for i in (rows, cols))
         return Pattern(rows, cols, self.shape)
 
     def slot_values(self, p: Any) -> Any:
-        """The values as compressed columns, for engines."""
         p = p[..., self._inside]
         if self.diagonal == "unit":
             p = np.concatenate([p, np.ones((*p.shape[:-1], self.shape[0]), p.dtype)], axis=-1)
@@ -77,14 +59,14 @@ class SparseTriangular(Linear):
         return self._triangle(p)
 
     def apply(self, p: Tree, x: Array, op: str) -> Array:
-        y = self.whole.apply(self._triangle(p), x, op)
+        y = self.base.apply(self._triangle(p), x, op)
         return y + x if self.diagonal == "unit" else y
 
     def project(self, u: Array, v: Array) -> Tree:
-        return self._triangle(self.whole.project(u, v))
+        return self._triangle(self.base.project(u, v))
 
     def todense(self, p: Tree) -> Array:
-        return Triangular(self.shape[0], self.lower, self.diagonal).todense(self.whole.todense(p))
+        return Triangular(self.shape[0], self.lower, self.diagonal).todense(self.base.todense(p))
 
 
 def cases(draw: Any) -> Iterator[tuple[SparseTriangular, Tree]]:

@@ -13,7 +13,7 @@ import numpy as np
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure, outer, plus, push
 from ldiv.core.trees import Array, Tree
-from ldiv.structures.composed import Composed, Index, entries, entry_values, joined
+from ldiv.structures.composed import Composed, Places, all_entries, concatenated, entry_values, joined
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.product import Product
@@ -49,9 +49,8 @@ class Sum(Composed):
     def todense(self, p: Tree) -> Array:
         return reduce(add, (part.todense(q) for part, q in zip(self.parts, p, strict=True)))
 
-    def entries(self) -> tuple[Index, Index]:
-        rows, cols = zip(*map(entries, self.parts), strict=True)
-        return np.concatenate(rows), np.concatenate(cols)
+    def entries(self) -> Places | None:
+        return None if (places := all_entries(self.parts)) is None else concatenated(places)
 
     def entry_values(self, p: Tree) -> Any:
         return joined(entry_values(part, q) for part, q in zip(self.parts, p, strict=True))

@@ -14,7 +14,7 @@ import numpy as np
 from ldiv.core.arrays import alike, batch_of, broadcast, conj, numpy_dtype, real, spread, take, transpose
 from ldiv.core.dispatch import insist, namespace
 from ldiv.core.pattern import Pattern
-from ldiv.core.structure import VIEWS, Structure
+from ldiv.core.structure import VIEWS, Structure, Wrapper
 from ldiv.core.trees import Array, Tree
 from ldiv.errors import NotSymmetricError
 from ldiv.structures.dense import Dense
@@ -24,23 +24,11 @@ LOW = 1  # the rank up to which twice the rank costs less than an exchange
 
 
 @dataclass(frozen=True)
-class Symmetric(Structure):
+class Symmetric(Wrapper):
     """The Hermitian (`op="H"`) or symmetric (`op="T"`) part of a square base, whose parameters it shares."""
 
     base: Structure
     op: str = "H"
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.base.shape
-
-    @property
-    def core(self) -> Tree:
-        return self.base.core
-
-    @property
-    def sizes(self) -> list[tuple[int, ...]] | None:
-        return self.base.sizes
 
     def matmul(self, p: Tree, x: Array) -> Array:
         return (self.base.matmul(p, x) + self.base.view(self.op).matmul(p, x)) / 2
@@ -82,36 +70,34 @@ class Symmetric(Structure):
     # -- for engines: compressed columns of the part -----------------------------------------------------------------------
 
     @property
-    def pattern(self) -> Pattern:
-        """The pattern of a sparse base; an AttributeError, as for any structure that is not sparse, where it has none."""
-        return self.memo("pattern", self._make_pattern)
-
-    def _make_pattern(self) -> Pattern:
+    def pattern(self) -> Pattern | None:
         """The pattern of the base if it is symmetric; else with its mirror image appended."""
-        own: Pattern = self.base.pattern  # type: ignore[attr-defined]
-        if own.transposition is not None:
+        if (own := self.base.pattern) is None or own.transposition is not None:
             return own
-        return Pattern(np.concatenate([own.indices, own.columns]), np.concatenate([own.columns, own.indices]), own.shape)
+        rows, cols = (own.indices, own.columns), (own.columns, own.indices)
+        return self.memo("pattern", lambda: Pattern(np.concatenate(rows), np.concatenate(cols), own.shape))
 
     def slot_values(self, p: Any) -> Any:
         """The values of the part as compressed columns; refuses a base that is far from symmetric, half of one too."""
-        slots = self.base.slot_values(p)  # type: ignore[attr-defined]
-        if self.pattern is not self.base.pattern:  # type: ignore[attr-defined]
-            slots = self.pattern.slot_values(np.concatenate([slots, np.zeros_like(slots)], axis=-1))
-        mirror = slots[..., self.pattern.transposition]
+        slots, pattern = self.base.slot_values(p), self.pattern
+        assert pattern is not None
+        if pattern is not self.base.pattern:
+            slots = pattern.slot_values(np.concatenate([slots, np.zeros_like(slots)], axis=-1))
+        mirror = slots[..., pattern.transposition]
         mirror = np.conj(mirror) if self.op == "H" else mirror
         if np.array_equal(slots, mirror):
             return slots
-        refuse_asymmetry(np.abs(slots - mirror), self._slot_scales(slots), slots.dtype, self.op)
+        refuse_asymmetry(np.abs(slots - mirror), _slot_scales(pattern, slots), slots.dtype, self.op)
         return (slots + mirror) / 2
 
-    def _slot_scales(self, slots: Any) -> Any:
-        """What `pair_scales` is for a dense matrix, of the pairs that have slots."""
-        roots, size = np.zeros((*slots.shape[:-1], self.shape[0]), np.abs(slots).dtype), np.sqrt(np.abs(slots))
-        for lines in (self.pattern.indices, self.pattern.columns):
-            at: Any = (..., lines)
-            np.maximum.at(roots, at, size)
-        return roots[..., self.pattern.indices] * roots[..., self.pattern.columns]
+
+def _slot_scales(pattern: Pattern, slots: Any) -> Any:
+    """What `pair_scales` is for a dense matrix, of the pairs that have slots."""
+    roots, size = np.zeros((*slots.shape[:-1], pattern.shape[0]), np.abs(slots).dtype), np.sqrt(np.abs(slots))
+    for lines in (pattern.indices, pattern.columns):
+        at: Any = (..., lines)
+        np.maximum.at(roots, at, size)
+    return roots[..., pattern.indices] * roots[..., pattern.columns]
 
 
 def pair_scales(a: Array) -> Array:

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ldiv.core.arrays import conj, device_of, transpose
+from ldiv.core.arrays import alike, conj, transpose
 from ldiv.core.dispatch import namespace
-from ldiv.core.structure import Linear, view_dense
+from ldiv.core.linear import Linear
+from ldiv.core.structure import view_dense
 from ldiv.core.trees import Array, Tree
 
 Diagonal = Literal["own", "unit", "zero"]
@@ -25,13 +26,11 @@ class Triangular(Linear):
     lower: bool
     diagonal: Diagonal = "own"
 
+    core = 2
+
     @property
     def shape(self) -> tuple[int, int]:
         return self.n, self.n
-
-    @property
-    def core(self) -> Tree:
-        return 2
 
     @property
     def sizes(self) -> list[tuple[int, ...]] | None:
@@ -59,8 +58,7 @@ class Triangular(Linear):
         a = self._triangle(p)
         if self.diagonal != "unit":
             return a
-        on = {} if device_of(a) == "cpu" else {"device": a.device}
-        return a + namespace(a).eye(self.n, dtype=a.dtype, **on)
+        return a + namespace(a).eye(self.n, **alike(a))
 
 
 def cases(draw: Any) -> Iterator[tuple[Triangular, Tree]]:

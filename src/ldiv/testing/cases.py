@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Iterator
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from ldiv.core.folders import modules
 from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree, leaves, rebuild
@@ -35,24 +32,16 @@ class Draw:
         return rebuild(tree, [self(*leaf.shape) for leaf in leaves(tree)])
 
 
-def _modules(package: str) -> Iterator[ModuleType]:
-    home = importlib.import_module(package)
-    for found in pkgutil.iter_modules(home.__path__):
-        module = importlib.import_module(f"{package}.{found.name}")
-        if hasattr(module, "cases"):
-            yield module
-
-
 def found_structures(dtype: str) -> list[tuple[Structure, Tree]]:
     """(structure, parameters) of all structure files."""
     draw = Draw(dtype)
-    return [case for module in _modules("ldiv.structures") for case in module.cases(draw)]
+    return [case for module in modules("structure") for case in module.cases(draw)]
 
 
 def found_rules(dtype: str) -> list[tuple[Rule, tuple[Tree, ...]]]:
     """(rule, arguments) of all rule files, on all structures."""
     draw = Draw(dtype, 1)
-    return [case for module in _modules("ldiv.rules") for case in module.cases(found_structures(dtype), draw)]
+    return [case for module in modules("rule") for case in module.cases(found_structures(dtype), draw)]
 
 
 def found_solvers(dtype: str) -> list[tuple[str, Structure, Tree]]:

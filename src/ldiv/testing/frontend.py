@@ -15,9 +15,10 @@ import numpy as np
 
 from ldiv.checker.inner import inner
 from ldiv.checker.transforms import Transforms, transforms
+from ldiv.core.arrays import conform
 from ldiv.core.dispatch import asnumpy
 from ldiv.core.rule import Rule, bind
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.testing.cases import Draw
 from ldiv.testing.distance import assert_close, difference
 
@@ -48,7 +49,7 @@ def frontend_laws(name: str, rule: Rule, args: tuple[Tree, ...], compiled: bool 
         y = bind(rule, *now)
         bars = tuple(w + v for w, v in zip(weights, y, strict=True))
         got = leaves(rule.vjp(rebuild(args, [True for _ in flat]), bars, y, *now))
-        return tuple(_conform(g, leaf) for g, leaf in zip(got, flat, strict=True))
+        return tuple(conform(g, leaf) for g, leaf in zip(got, flat, strict=True))
 
     run = _one_program(name, every_mode) if compiled else every_mode
     values, gradient, tangent, second, vmapped = run(x, d, e, twice)
@@ -71,11 +72,6 @@ def frontend_laws(name: str, rule: Rule, args: tuple[Tree, ...], compiled: bool 
 def _one_program(name: str, f: Callable[..., Any]) -> Callable[..., Any]:
     """JAX compiles operation by operation what is not compiled as a whole: at five times the cost, where nothing is run twice."""
     return importlib.import_module("jax").jit(f) if name == "jax" else f
-
-
-def _conform(g: Array, x: Array) -> Array:
-    g = g.sum(axis=tuple(range(g.ndim - x.ndim)))
-    return g if x.dtype.kind == "c" else g.real
 
 
 def _dot(a: Vector, b: Vector) -> Any:

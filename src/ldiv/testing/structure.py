@@ -1,7 +1,8 @@
 """Laws of a structure S with parameters p.
 
 matmul(p, x) = todense(p) x, for S and its views;      push(p, dp, x) = dS(p)[dp] x;
-<outer(p, u, v), dp> = <u v^H, dS(p)[dp]>;              S.T.T = S;  equal content is equal and hashes equal
+<outer(p, u, v), dp> = <u v^H, dS(p)[dp]>;              S.T.T = S;  equal content is equal and hashes equal;
+pattern.csc(slot_values(p)) = S(p) where there is a pattern;    U V = S(p) for the halves where the rank is low
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ def structure_laws(structure: Structure, p: Tree) -> None:
         assert view.shape == dense.shape[-2:], f"shape of the view {op}"
         _product(view, p, dense, draw)
         _tangent_and_cotangent(view, p, draw)
+        _declared(view, p, dense)
     _identities(structure)
 
 
@@ -43,6 +45,18 @@ def _tangent_and_cotangent(view: Structure, p: Tree, draw: Draw) -> None:
     assert_close("push is the derivative of matmul", moved, difference(lambda q: view.todense(q) @ v, p, dp), 1e-9)
     every = rebuild(p, [True for _ in leaves(p)])
     assert_close("<outer(u, v), dp> = <u v^H, dS dp>", inner(outer(view, p, u, v, every), dp), inner(u, moved))
+
+
+def _declared(view: Structure, p: Tree, dense: np.ndarray) -> None:
+    """What engines are offered."""
+    if (pattern := view.pattern) is not None:
+        slots = view.slot_values(p)
+        for i in np.ndindex(slots.shape[:-1]):
+            assert_close("pattern.csc(slot_values(p)) = S(p)", pattern.csc(slots[i]).toarray(), dense[i])
+    if view.rank < min(view.shape):
+        (u, pu), (v, pv) = view.halves(p)
+        assert u.shape[1] == v.shape[0] == view.rank, "the halves have as many columns and rows as the rank"
+        assert_close("U V = S(p)", u.todense(pu) @ v.todense(pv), dense)
 
 
 def _identities(structure: Structure) -> None:

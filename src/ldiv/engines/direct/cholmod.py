@@ -33,7 +33,7 @@ DTYPES = ("float64", "complex128")
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
-    if not (isinstance(structure, Symmetric) and hasattr(structure, "pattern") and assume_a == "pos"):
+    if not (isinstance(structure, Symmetric) and structure.pattern is not None and assume_a == "pos"):
         return "factors sparse matrices with assume_a='pos' only"
     if np.dtype(dtype).name not in DTYPES:
         return f"factors {' and '.join(DTYPES)}, not {np.dtype(dtype)}"

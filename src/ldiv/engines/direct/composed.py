@@ -11,6 +11,7 @@ from ldiv.core.dispatch import namespace, traced
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.engines.solver import Factor, logabsdet, solve
+from ldiv.structures.composed import Composed
 
 RANK = 10
 ON_HOST = False
@@ -18,9 +19,9 @@ REMEMBERED = False
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
-    if not hasattr(structure, "inverse"):
+    if not isinstance(structure, Composed) or structure.inverse is None:
         return "solves with products, multiples, Kronecker products and Gram matrices only"
-    if any(m != n for m, n in (part.shape for part in structure.parts)):  # type: ignore[attr-defined]
+    if any(m != n for m, n in (part.shape for part in structure.parts)):
         return "wants parts that are square"
     return None
 

@@ -36,7 +36,7 @@ PLACES = 16  # factors that share the first analysis of a pattern; each further 
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
-    if not hasattr(structure, "pattern"):
+    if structure.pattern is None:
         return "factors sparse matrices only"
     if isinstance(structure, SparseTriangular):
         return "reorders rows and columns, and so would fill in a triangle, which needs no factoring"
@@ -47,8 +47,8 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
     return None
 
 
-def analyze(structure: Structure) -> Symbolic:
-    return Symbolic(structure.pattern, structure.op if isinstance(structure, Symmetric) else "")  # type: ignore[attr-defined]
+def analyze(structure: Any) -> Symbolic:
+    return Symbolic(structure.pattern, structure.op if isinstance(structure, Symmetric) else "")
 
 
 class Symbolic(Arrangement):

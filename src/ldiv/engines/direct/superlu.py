@@ -34,7 +34,7 @@ PER_ROW = 32  # bytes, in the index arrays of supernodes and permutations
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
-    if not hasattr(structure, "pattern"):
+    if structure.pattern is None:
         return "factors sparse matrices only"
     if device != "cpu":
         return (
@@ -44,8 +44,8 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
     return None
 
 
-def analyze(structure: Structure) -> Symbolic:
-    return Symbolic(structure.pattern, isinstance(structure, SparseTriangular))  # type: ignore[attr-defined]
+def analyze(structure: Any) -> Symbolic:
+    return Symbolic(structure.pattern, isinstance(structure, SparseTriangular))
 
 
 class Symbolic(Arrangement):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import alike, conj, numpy_dtype, unit_columns
+from ldiv.core.arrays import alike, astype, conj, result_dtype, unit_columns
 from ldiv.core.dispatch import frontend_of, insist, namespace
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves
@@ -49,9 +49,9 @@ def _split(structure: Structure, p: Tree = (None, None)) -> Any:
     if not isinstance(structure, Sum) or len(structure.parts) != 2:
         return None
     (one, two), (p_one, p_two) = structure.parts, p
-    if 0 < getattr(two, "rank", n) < n:
+    if 0 < two.rank < n:
         return one, two, p_one, p_two
-    return (two, one, p_two, p_one) if 0 < getattr(one, "rank", n) < n else None
+    return (two, one, p_two, p_one) if 0 < one.rank < n else None
 
 
 def analyze(structure: Structure) -> None:
@@ -70,8 +70,8 @@ class Woodbury(Factor):
         self._a, update, self._pa, low = _split(structure, p)
         (u, pu), (vh, pvh) = update.halves(low)
         self._sides = {"N": (u, pu), "H": (vh.H, pvh)}
-        first, dtype = leaves(p)[0], np.result_type(*map(numpy_dtype, leaves(p)))
-        self._dtype, self._eps = getattr(namespace(first), dtype.name), float(np.finfo(dtype).eps)
+        first, self._dtype = leaves(p)[0], result_dtype(p)
+        self._eps = float(np.finfo(self._dtype).eps)
         z = namespace(first).asarray(direction(structure.shape[0]).copy(), **alike(first))
         self._size = _norm(structure.matmul(p, self._cast(z)))
         self._made: dict[str, Array] = {}
@@ -82,7 +82,7 @@ class Woodbury(Factor):
         self.nbytes = 2 * w.nbytes + self._c.nbytes + sum(leaf.nbytes for leaf in leaves(p))
 
     def _cast(self, x: Array) -> Array:
-        return namespace(x).astype(x, self._dtype)
+        return astype(x, self._dtype)
 
     def _columns(self, op: str) -> Array:
         """W = A^-1 U or Z = A^-H V."""

@@ -2,4 +2,4 @@
 
 from ldiv.core import folders
 
-folders.register("eigensolver", __name__)
+folders.register("eigensolver", __name__, RANK=None)  # what they share has none, and is not asked

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse import linalg
 
-from ldiv.core.arrays import alike, batch_of, broadcast, conj, numpy_dtype
+from ldiv.core.arrays import alike, common_batch, conj, result_dtype, spread
 from ldiv.core.dispatch import asnumpy, namespace, on_host, traced
 from ldiv.core.finite import require_finite
 from ldiv.core.trees import Array, Tree, leaves, rebuild
@@ -57,9 +57,8 @@ def others(task: Task) -> int:
 def pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Array, Array, Array]:
     """One problem of the batch after the other, on the host."""
     like = (task.A.core, task.B.core, task.aids_core)
-    flat, cores = leaves((pA, pB, aids)), leaves(like)
-    batch = broadcast(*(batch_of(x, c) for x, c in zip(flat, cores, strict=True)))
-    m, dtype = task.k + others(task), np.result_type(*{numpy_dtype(x) for x in leaves((pA, pB))})
+    flat, batch = leaves((pA, pB, aids)), common_batch(like, (pA, pB, aids))
+    m, dtype = task.k + others(task), result_dtype(pA, pB)
     real = np.finfo(dtype).dtype
     specs = (((*batch, m), real), ((*batch, task.n, m), dtype), ((*batch, m), real))
     if not task.A.on_host or not task.B.on_host:
@@ -71,7 +70,7 @@ def _each(task: Task, like: Any, batch: tuple[int, ...], specs: Any, *flat: Any)
     if not batch:
         return _pairs(task, *rebuild(like, flat))
     out = tuple(np.empty(*spec) for spec in specs)
-    flat = tuple(np.broadcast_to(x, (*batch, *x.shape[x.ndim - c :])) for x, c in zip(flat, leaves(like), strict=True))
+    flat = tuple(spread(x, batch, own) for x, own in zip(flat, leaves(like), strict=True))
     for i in np.ndindex(*batch):
         for y, one in zip(out, _pairs(task, *rebuild(like, [np.ascontiguousarray(x[i]) for x in flat])), strict=True):
             y[i] = one
@@ -85,13 +84,13 @@ def _through_products(task: Task, flat: list[Array], like: Any, batch: tuple[int
         raise EngineError(f"arpack calls an operator with numbers, one problem at a time, and got {kind}: use ldiv.lobpcg.")
     xp = namespace(flat[0])
     found = _pairs(task, *rebuild(like, flat))
-    return tuple(xp.asarray(y, **(alike(flat[0]) | {"dtype": getattr(xp, y.dtype.name)})) for y in found)
+    return tuple(xp.asarray(y, **alike(flat[0], y.dtype)) for y in found)
 
 
 def _pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Any, Any, Any]:
     for name, structure, p in (("A", task.A, pA), ("M", task.B, pB)):
         require_finite(name, *leaves(structure.read(p)))
-    dtype = np.result_type(*{numpy_dtype(x) for x in leaves((pA, pB))})
+    dtype = result_dtype(pA, pB)
     A, B = (_on_numpy(assembled(s, p), leaves(pA)[0]) for s, p in ((task.A, pA), (task.B, pB)))
     for structure, product in ((task.A, A), (task.B, B)):
         require_hermitian(structure, product, np.empty(0, dtype))
@@ -133,7 +132,7 @@ def _on_numpy(product: Any, like: Array) -> Any:
     xp = namespace(like)
 
     def call(x: Any) -> Any:
-        return asnumpy(product(xp.asarray(np.ascontiguousarray(x), **(alike(like) | {"dtype": getattr(xp, x.dtype.name)}))))
+        return asnumpy(product(xp.asarray(np.ascontiguousarray(x), **alike(like, x.dtype))))
 
     return call
 
@@ -169,7 +168,9 @@ class Lanczos:
             metric["Minv"] = self._operator(solve)
         ncv = None if task.ncv is None else min(max(task.ncv, m + 2), task.n)
         try:
-            found = linalg.eigsh(self._operator(A), m, which=which, v0=start, ncv=ncv, maxiter=task.maxiter, tol=tol, **metric, **options)
+            found: tuple[Any, Any] = linalg.eigsh(
+                self._operator(A), m, which=which, v0=start, ncv=ncv, maxiter=task.maxiter, tol=tol, **metric, **options
+            )
         except linalg.ArpackNoConvergence as error:
             done = error.eigenvalues.shape[0]
             raise ConvergenceError("arpack", task.maxiter or 10 * task.n, None, tol, f"{done} of {m} eigenpairs") from None

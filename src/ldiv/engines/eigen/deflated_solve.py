@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import alike, batch_of, broadcast, conj, fold, numpy_dtype, transpose, unfold
+from ldiv.core.arrays import alike, batch_of, broadcast, common_batch, conj, fold, numpy_dtype, result_dtype, spread, transpose, unbatched, unfold
 from ldiv.core.closures import uncounted
 from ldiv.core.dispatch import asnumpy, host, namespace, on_host
 from ldiv.core.structure import matmul
@@ -50,7 +50,7 @@ def reduced(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, X: Arr
 
 
 def _wide(x: Array, like: Array) -> Array:
-    return namespace(x).broadcast_to(x, (*broadcast(batch_of(x, 2), batch_of(like, 2)), *x.shape[-2:]))
+    return spread(x, broadcast(batch_of(x, 2), batch_of(like, 2)))
 
 
 def _dot(x: Array, y: Array) -> Array:
@@ -60,7 +60,7 @@ def _dot(x: Array, y: Array) -> Array:
 
 def _rest(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array) -> Array:
     """Systems deflated by all of V, for r that V is orthogonal to."""
-    batch = broadcast(*(batch_of(x, c) for x, c in zip(leaves(params[:2]), leaves((task.A.core, task.B.core)), strict=True)), batch_of(V, 2))
+    batch = common_batch((task.A.core, task.B.core, 2), (*params[:2], V))
     if not batch:  # one matrix: a batch of right-hand sides is a wider block
         wide = batch_of(r, 2)
         count = int(np.prod(wide, dtype=int))
@@ -73,7 +73,7 @@ def _one(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array)
     on_engine = choose(task, *params[:2])
     if not on_engine.ON_HOST or not task.A.on_host:
         return _by_minres(task, params, theta, r, V)
-    dtype = np.result_type(*{numpy_dtype(x) for x in (*leaves(params[:2]), r)})
+    dtype = result_dtype(params[:2], r)
     like = (task.core, 1, 2, 2)
     return on_host(partial(_on_host, task, like), ((tuple(r.shape), dtype),), *leaves((params, theta, r, V)))[0]
 
@@ -81,13 +81,11 @@ def _one(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array)
 def _each(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array) -> Array:
     """One problem of the batch after the other."""
     like = (task.core, 1, 2, 2)
-    flat, cores = leaves((params, theta, r, V)), leaves(like)
-    batch = broadcast(*(batch_of(x, c) for x, c in zip(flat, cores, strict=True)))
-    xp = namespace(r)
-    flat = [xp.broadcast_to(x, (*batch, *x.shape[x.ndim - c :])) for x, c in zip(flat, cores, strict=True)]
+    args, xp = (params, theta, r, V), namespace(r)
+    batch = common_batch(like, args)
     if 0 in batch:
         return xp.zeros((*batch, *r.shape[-2:]), **alike(r))
-    done = [_one(task, *rebuild(like, [x[i] for x in flat])) for i in np.ndindex(*batch)]
+    done = [_one(task, *one) for one in unbatched(like, args, batch)]
     return xp.reshape(xp.stack(done), (*batch, *r.shape[-2:]))
 
 
@@ -103,8 +101,9 @@ def _on_host(task: Task, like: Any, *flat: Any) -> tuple[Any]:
 
 def _by_factor(task: Task, params: tuple[Tree, ...], theta: Any, r: Any, V: Any) -> Any:
     pA, pB, _ = params
+    assert task.sigma is not None
     A, B = assembled(task.A, pA), assembled(task.B, pB)
-    F = shift_invert.shift_inverse(task.A, task.B, pA, pB, task.sigma)  # type: ignore[arg-type]
+    F = shift_invert.shift_inverse(task.A, task.B, pA, pB, task.sigma)
     VB = conj(B(V)).T
 
     def inside(w: Any) -> Any:

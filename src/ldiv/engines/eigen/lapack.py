@@ -18,7 +18,7 @@ from ldiv.core.trees import Array, Tree, leaves
 from ldiv.engines.eigen_task import Task
 from ldiv.engines.scaling import balance, magnitude
 from ldiv.errors import NotPositiveDefiniteError
-from ldiv.structures.dense import Dense
+from ldiv.structures.composed import is_dense
 from ldiv.structures.symmetric import Symmetric, largest, refuse_asymmetry
 
 RANK = 10
@@ -28,16 +28,11 @@ DENSE = 1500  # so are dense ones, up to this, when a few pairs of many are aske
 
 
 def supports(task: Task, dtype: Any, device: str) -> str | None:
-    most = DENSE if _is_dense(task.A) and (task.standard or _is_dense(task.B)) else LARGEST
+    most = DENSE if is_dense(task.A) and (task.standard or is_dense(task.B)) else LARGEST
     few = task.k + task.guard < task.n // 4
     if task.method == "lapack" or task.n <= LARGEST or (most == DENSE and (task.n <= DENSE or not few)):
         return None
     return f"finds all pairs of a dense matrix; {task.n} is too large for a few of them"
-
-
-def _is_dense(structure: Structure) -> bool:
-    base = structure.unview()[0]
-    return isinstance(base.base if isinstance(base, Symmetric) else base, Dense)
 
 
 def others(task: Task) -> int:
@@ -65,7 +60,7 @@ def hermitian(name: str, structure: Structure, p: Tree, like: Array) -> Array:
     require_finite(name, *leaves(structure.read(p)))
     xp = namespace(like)
     given = structure.base if isinstance(structure, Symmetric) else structure  # the part itself is always Hermitian
-    if _is_dense(structure):
+    if is_dense(structure):
         a = given.todense(p)
     else:  # small: by its columns
         a = matmul(given, p, xp.eye(given.shape[0], **alike(like)))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldiv.core.arrays import alike, batch_of, broadcast, conj, numpy_dtype, real, transpose
+from ldiv.core.arrays import alike, astype, common_batch, conj, numpy_dtype, real, result_dtype, transpose, unbatched
 from ldiv.core.closures import uncounted
 from ldiv.core.dispatch import frontend_of, insist, namespace, on_host, traced
 from ldiv.core.finite import all_finite, require_finite
@@ -52,9 +52,9 @@ def others(task: Task) -> int:
 def pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Array, Array, Array]:
     """One problem of the batch after the other; on the host where the matrix is sparse and the framework would trace every step."""
     flat, like = leaves((pA, pB, aids)), (task.A.core, task.B.core, task.aids_core)
-    batch = broadcast(*(batch_of(x, c) for x, c in zip(flat, leaves(like), strict=True)))
-    if any(map(traced, flat)) and hasattr(task.A.unview()[0], "pattern") and task.B.on_host and (task.M is None or task.M.on_host):
-        dtype, m = np.result_type(*{numpy_dtype(x) for x in leaves((pA, pB))}), task.k + others(task)
+    batch = common_batch(like, (pA, pB, aids))
+    if any(map(traced, flat)) and task.A.unview()[0].pattern is not None and task.B.on_host and (task.M is None or task.M.on_host):
+        dtype, m = result_dtype(pA, pB), task.k + others(task)
         sizes = (*batch, m), np.finfo(dtype).dtype
         return on_host(lambda *flat: pairs(task, *rebuild(like, flat)), (sizes, ((*batch, task.n, m), dtype), sizes), *flat)
     if not batch:
@@ -63,8 +63,7 @@ def pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Array
     if 0 in batch:
         x = xp.zeros((*batch, task.n, task.k + others(task)), **alike(flat[0]))
         return real(x[..., 0, :]), x, real(x[..., 0, :])
-    flat = [xp.broadcast_to(x, (*batch, *x.shape[x.ndim - c :])) for x, c in zip(flat, leaves(like), strict=True)]
-    found = [_pairs(task, *rebuild(like, [x[i] for x in flat])) for i in np.ndindex(*batch)]
+    found = [_pairs(task, *one) for one in unbatched(like, (pA, pB, aids), batch)]
     return tuple(xp.reshape(xp.stack(y), (*batch, *y[0].shape)) for y in zip(*found, strict=True))
 
 
@@ -73,7 +72,7 @@ def _pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Arra
         require_finite(name, *leaves(structure.read(p)))
     near, start, Y = aids
     require_finite("X, Y", *leaves((start, Y)))
-    X = _start(task, leaves(pA)[0], np.result_type(*{numpy_dtype(x) for x in leaves((pA, pB))}), start)
+    X = _start(task, leaves(pA)[0], result_dtype(pA, pB), start)
     A, B = assembled(task.A, pA), None if task.standard else assembled(task.B, pB)
     for structure, product in ((task.A, A), (task.B, B)):
         if product is not None:
@@ -97,15 +96,14 @@ def _pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Arra
 def _start(task: Task, like: Array, dtype: np.dtype[Any], start: Tree) -> Array:
     """The block that is given, and random columns for what it lacks."""
     xp, m = namespace(like), task.k + others(task)
-    dtype = getattr(xp, dtype.name)
     given = start.shape[1] if task.start else 0
-    more = xp.asarray(np.random.default_rng(task.n).standard_normal((task.n, max(m - given, 0))), **(alike(like) | {"dtype": dtype}))
+    more = xp.asarray(np.random.default_rng(task.n).standard_normal((task.n, max(m - given, 0))), **alike(like, dtype))
     return more if not given else xp.concat([_cast(start, dtype), more], axis=1)[:, :m]
 
 
 def _cast(X: Array, dtype: Any) -> Array:
     """Columns that span the same, in another precision, in which they need not fit as they are."""
-    return namespace(X).astype(X / _or_one(magnitude(X, axis=-2)), dtype)
+    return astype(X / _or_one(magnitude(X, axis=-2)), dtype)
 
 
 def _to_dtype(product: Product) -> Product:
@@ -141,7 +139,7 @@ def iterate(
     if Y is not None:
         problem = problem._replace(outside=(_basis(problem, Y, ()),))
     xp, loop = namespace(X), frontend_of(X).loop
-    zero, none, Q = xp.zeros((), **(alike(X) | {"dtype": xp.int32})), real(X[0, :]) * 0, xp.concat([X, xp.zeros_like(X)], axis=1)
+    zero, none, Q = xp.zeros((), **alike(X, np.dtype(np.int32))), real(X[0, :]) * 0, xp.concat([X, xp.zeros_like(X)], axis=1)
 
     def short(state: State) -> Array:
         return (state[0] < maxiter) & (state[5] > state[6]).any()

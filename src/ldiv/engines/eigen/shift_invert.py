@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import conj, numpy_dtype
+from ldiv.core.arrays import conj, result_dtype
 from ldiv.core.errstate import errstate
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure
@@ -16,7 +16,7 @@ from ldiv.core.trees import Tree, leaves
 from ldiv.engines import solver
 from ldiv.engines.matrix_product import Product
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
-from ldiv.structures.composed import entries, entry_values, joined
+from ldiv.structures.composed import all_entries, concatenated, entry_values, is_dense, joined
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.identity import Identity
@@ -42,7 +42,7 @@ def inverse(B: Structure, pB: Tree) -> Product:
 def _by_factor(structure: Structure, p: Tree, told: str) -> Product:
     """The solve with a factor that is proven to be regular; real factors solve real and imaginary parts."""
     base, op = structure.plain.unview()
-    dtype = np.result_type(*map(numpy_dtype, leaves(p)))
+    dtype = result_dtype(p)
     factor = solver.factored(solver.chain(base, dtype, "cpu", told, "direct"), base, p, told)
     factor.certify()
 
@@ -63,10 +63,10 @@ def _by_trial(structure: Structure, p: Tree) -> Product | None:
     """By Cholesky where the matrix is definite by structure, or where an engine gains from it and soon finds out that it is not."""
     if structure.definite:
         return _by_factor(structure, p, "pos")
-    if not hasattr(structure, "pattern") or not hasattr(_engine(structure, p), "BY_CHOLESKY"):
+    if (pattern := structure.pattern) is None or not _engine(structure, p).BY_CHOLESKY:
         return None
-    slots = structure.slot_values(p)  # type: ignore[attr-defined]
-    at = structure.memo("on diagonal", lambda: np.flatnonzero(structure.pattern.indices == structure.pattern.columns))
+    slots = structure.slot_values(p)
+    at = structure.memo("on diagonal", lambda: np.flatnonzero(pattern.indices == pattern.columns))
     if len(at) < structure.shape[0] or not (slots[at].real > 0).all() or (tried := hash((structure, slots.tobytes()))) in _refuted:
         return None
     try:
@@ -77,28 +77,18 @@ def _by_trial(structure: Structure, p: Tree) -> Product | None:
 
 
 def _engine(structure: Structure, p: Tree) -> ModuleType:
-    return solver.choose(structure, np.result_type(*map(numpy_dtype, leaves(p))), "cpu", "pos", "direct")
+    return solver.choose(structure, result_dtype(p), "cpu", "pos", "direct")
 
 
 def factors(A: Structure, B: Structure) -> bool:
     """Have A and B entries, of which those of A - sigma B are made?"""
-    return all(_dense(s) or _has_entries(s) for s in (A, B))
-
-
-def _dense(structure: Structure) -> bool:
-    base = structure.unview()[0]
-    return isinstance(base.base if isinstance(base, Symmetric) else base, Dense | Identity)
-
-
-def _has_entries(structure: Structure) -> bool:
-    base = structure.unview()[0]
-    return isinstance(base, Identity | Diagonal) or hasattr(base, "pattern")
+    return all(is_dense(base) or isinstance(base, Identity | Diagonal) or base.pattern is not None for base in (A.unview()[0], B.unview()[0]))
 
 
 def _shifted(A: Structure, B: Structure, pA: Tree, pB: Tree, sigma: float) -> tuple[Structure, Tree]:
     """A - sigma B on one pattern, or as one dense array."""
     dtype = np.finfo(leaves(pA)[0].dtype).dtype
-    if _dense(A) or (_dense(B) and not isinstance(B, Identity)):
+    if is_dense(A) or is_dense(B):
         b = np.eye(B.shape[0], dtype=dtype) if isinstance(B, Identity) else B.todense(pB)
         return Symmetric(Dense(*A.shape)), A.todense(pA) - dtype.type(sigma) * b
     structure: Symmetric = A.memo(("pencil", B), lambda: Symmetric(Sparse(_both(A, B))))
@@ -108,7 +98,6 @@ def _shifted(A: Structure, B: Structure, pA: Tree, pB: Tree, sigma: float) -> tu
 
 def _both(A: Structure, B: Structure) -> Pattern:
     """The entries of A, then those of B, which add up."""
-    diagonal = np.arange(B.shape[0])
-    places = entries(A), (diagonal, diagonal) if isinstance(B, Identity) else entries(B)
-    rows, cols = (np.concatenate(indices) for indices in zip(*places, strict=True))
-    return Pattern(rows, cols, A.shape)
+    places = all_entries((A, Diagonal(B.shape[0]) if isinstance(B, Identity) else B))
+    assert places is not None
+    return Pattern(*concatenated(places), A.shape)

@@ -2,4 +2,10 @@
 
 from ldiv.core import folders
 
-folders.register("engine", __name__)
+folders.register(
+    "engine",
+    __name__,
+    ITERATES=True,
+    BROKEN=None,  # the error where the size of a residual is NaN
+    cycle=lambda restart, n: 1,  # how many products a step takes
+)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.arrays import alike, conj, transpose
+from ldiv.core.arrays import alike, conj, transpose, writable
 from ldiv.core.dispatch import frontend_of, namespace
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array
@@ -64,7 +64,7 @@ def step(task: Task, state: State) -> State:
 
 def put(x: Array, index: Any, value: Any) -> Array:
     """x with x[index] = value; in place where arrays allow it, which nobody else holds."""
-    if hasattr(x, "at"):
+    if not writable(x):
         return x.at[index].set(value)
     x[index] = value
     return x
@@ -72,7 +72,7 @@ def put(x: Array, index: Any, value: Any) -> Array:
 
 def _filled(V: Array, j: int) -> Array:
     """The vectors so far; all of them, the rest zeros, where a new shape is a new compilation."""
-    return V if hasattr(V, "at") else V[..., : j + 1, :]
+    return V[..., : j + 1, :] if writable(V) else V
 
 
 def _orthogonalized(V: Array, w: Array) -> tuple[Array, Array]:

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import batch_of, broadcast, numpy_dtype
+from ldiv.core.arrays import batch_of, broadcast, common_batch, result_dtype, spread
 from ldiv.core.dispatch import asnumpy, on_host
 from ldiv.core.forking import lock
-from ldiv.core.structure import VIEWS, Structure
+from ldiv.core.structure import VIEWS, Structure, Wrapper
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.core.validate import require_float
 from ldiv.engines.factor_cache import Key, remembered
@@ -27,7 +27,7 @@ from ldiv.errors import EngineError, got
 
 def near(structure: Structure, p: Tree, *, near_nullspace: Any = None, **options: Any) -> tuple[Structure, Tree]:
     """`near_nullspace` (n, q): what the matrix nearly maps to zero, rigid motions in elasticity; `options`: pyamg's."""
-    if not hasattr(structure.unview()[0], "pattern"):
+    if structure.unview()[0].pattern is None:
         kind = type(structure).__name__
         raise ValueError(got("M='amg'", "a sparse matrix", kind, "Give M=ldiv.preconditioner(B, 'amg') of a sparse matrix B nearby."))
     pyamg, n = _pyamg(), structure.shape[0]
@@ -67,37 +67,27 @@ class Modes:
 
 
 @dataclass(frozen=True)
-class Multigrid(Structure):
+class Multigrid(Wrapper):
     """One cycle for the matrix S(p), on the parameters of S. That of S^H is a cycle for S^H."""
 
     base: Structure
     modes: Modes | None = None
     options: tuple[tuple[str, Any], ...] = ()
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.base.shape
-
-    @property
-    def core(self) -> Tree:
-        return self.base.core
-
     def view(self, op: str) -> Structure:
         base = self.base.view(op)
         return self if base == self.base else Multigrid(base, self.modes, self.options)
 
     def matmul(self, p: Tree, x: Array) -> Array:
-        flat = leaves(p)
-        batch = broadcast(*(batch_of(leaf, c) for leaf, c in zip(flat, leaves(self.core), strict=True)))
-        spec = ((*broadcast(batch, batch_of(x, 2)), *x.shape[-2:]), np.result_type(*map(numpy_dtype, (*flat, x))))
-        return on_host(lambda *arrays: (self._cycles(batch, spec, *arrays),), (spec,), *flat, x)[0]
+        batch = common_batch(self.core, p)
+        spec = (*broadcast(batch, batch_of(x, 2)), *x.shape[-2:]), result_dtype(p, x)
+        return on_host(lambda *arrays: (self._cycles(batch, spec, *arrays),), (spec,), *leaves(p), x)[0]
 
     def _cycles(self, batch: tuple[int, ...], spec: Any, *arrays: Any) -> Any:
         *flat, x = arrays
         shape, dtype = spec
         x, y = np.broadcast_to(x, shape), np.empty(shape, dtype)
-        cores = leaves(self.core)
-        flat = [np.broadcast_to(leaf, (*batch, *leaf.shape[leaf.ndim - c :])) for leaf, c in zip(flat, cores, strict=True)]
+        flat = [spread(leaf, batch, own) for leaf, own in zip(flat, leaves(self.core), strict=True)]
         skipped = len(shape) - 2 - len(batch)
         for i in np.ndindex(*shape[:-2]):
             one = [leaf[tuple(min(k, m - 1) for k, m in zip(i[skipped:], batch, strict=True))] for leaf in flat]
@@ -112,7 +102,8 @@ class Multigrid(Structure):
         def make() -> tuple[Cycle, tuple[Any, ...]]:
             base, op = self.base.unview()
             own = [np.array(leaf) for leaf in flat]
-            matrix = base.pattern.csc(base.slot_values(rebuild(base.core, own)))  # type: ignore[attr-defined]
+            assert base.pattern is not None
+            matrix = base.pattern.csc(base.slot_values(rebuild(base.core, own)))
             transposed, conjugated = VIEWS[op]
             return Cycle(matrix.T if transposed else matrix, conjugated, self.modes, dict(self.options)), tuple(own)
 
