@@ -1,8 +1,8 @@
 """Sparse Jacobians and Hessians: how many products they take, and the time over dense ones and over asdex.
 
-products    of the colouring, forward and reverse, and of asdex's on the same pattern; seconds of the colouring, which is done once
+products    of the coloring, forward and reverse, and of asdex's on the same pattern; seconds of the coloring, which is done once
 torch       ldiv.jacobian on a pattern over torch.func.jacrev
-jax         over asdex on the same pattern, both compiled, both coloured beforehand; and not compiled. Every Jacobian of ldiv is
+jax         over asdex on the same pattern, both compiled, both colored beforehand; and not compiled. Every Jacobian of ldiv is
             checked by one more product; that is counted
 
 asdex takes part where it is installed: pip install asdex==0.5.1
@@ -35,12 +35,12 @@ from ldiv.core.pattern import Pattern
 OURS, DENSE, PEER = "ldiv", "torch.func.jacrev", "asdex"
 HERE = find_spec("asdex") is not None
 KINDS = ("Jacobian", "Hessian")
-MODES = {"Jacobian": "auto", "Hessian": "symmetric"}  # of the colouring
+MODES = {"Jacobian": "auto", "Hessian": "symmetric"}  # of the coloring
 CALLS, FEW = 20, 5  # at a time
 
 
 def pattern_of(a: Any) -> Any:
-    """As `detect_pattern` would give it, so that the colouring is kept on it."""
+    """As `detect_pattern` would give it, so that the coloring is kept on it."""
     return ldiv.coo_array((np.ones(a.nnz), a.coords), shape=a.shape)
 
 
@@ -53,7 +53,7 @@ def products(title: str, a: Any, targets: dict[str, int | None]) -> list[Figure]
     for kind, target in targets.items():
         seconds, how = _timed(lambda kind=kind: compression(Pattern(*a.coords, a.shape), MODES[kind]))
         count = how.forward.shape[1] + how.reverse.shape[0]
-        over, theirs = _timed(lambda kind=kind: coloured(a, kind)) if HERE else (None, None)
+        over, theirs = _timed(lambda kind=kind: colored(a, kind)) if HERE else (None, None)
         figures.append(Figure(title, f"products, {kind}: {OURS}", count, "", target, seconds))
         if theirs is not None:
             figures.append(Figure(title, f"products, {kind}: {PEER}", theirs.num_colors, "", None, over))
@@ -66,13 +66,13 @@ def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
     return time.perf_counter() - start, result
 
 
-def coloured(a: Any, kind: str) -> Any:
-    """asdex's colouring; it warns of as many products as columns."""
+def colored(a: Any, kind: str) -> Any:
+    """asdex's coloring; it warns of as many products as columns."""
     import asdex
 
     warnings.simplefilter("ignore", asdex.DenseColoringWarning)
-    colour = {"Jacobian": asdex.jacobian_coloring_from_sparsity, "Hessian": asdex.hessian_coloring_from_sparsity}[kind]
-    return colour(asdex.SparsityPattern.from_coo(*a.coords, a.shape))
+    color = {"Jacobian": asdex.jacobian_coloring_from_sparsity, "Hessian": asdex.hessian_coloring_from_sparsity}[kind]
+    return color(asdex.SparsityPattern.from_coo(*a.coords, a.shape))
 
 
 # -- times -------------------------------------------------------------------------------------------------------------------------------
@@ -125,11 +125,11 @@ def by_ldiv(problem: Problem, kind: str) -> Callable[[Any], Any]:
 def by_asdex(problem: Problem, kind: str) -> Callable[[Any], Any]:
     import asdex
 
-    colouring = coloured(problem.pattern, kind)
+    coloring = colored(problem.pattern, kind)
     if kind == "Hessian":
-        matrix = asdex.hessian_from_coloring(problem.energy, colouring)
+        matrix = asdex.hessian_from_coloring(problem.energy, coloring)
     else:
-        matrix = asdex.jacobian_from_coloring(problem.f, colouring)
+        matrix = asdex.jacobian_from_coloring(problem.f, coloring)
     return lambda x: matrix(x).data
 
 
@@ -143,7 +143,7 @@ def _agree(ours: Any, theirs: Any) -> None:
 def all_products(n: int, side: int) -> list[Figure]:
     if HERE:
         for kind in KINDS:
-            coloured(fields.line(9), kind)  # compiles it
+            colored(fields.line(9), kind)  # compiles it
     even, scattered = (fields.mesh(points, "").pattern for points in (fields.even(side), fields.scattered(side**2)))
     fullest = f"triangles of random points, up to {np.bincount(scattered.row).max()} in a row"
     found: list[tuple[str, Any, list[int | None]]] = [

@@ -245,11 +245,11 @@ def draw(model: Plate, p: jax.Array, history: History, path: Path) -> None:
 
 def show(figure: Figure, axes: Axes, model: Plate, p: Numbers, title: str, bar: bool = False) -> None:
     """The conductivity exp(p), on a logarithmic scale that both fields share."""
-    colours = axes.tripcolor(*model.node.T, model.triangle, facecolors=p, cmap="PuOr", vmin=-np.log(6), vmax=np.log(6))
+    colors = axes.tripcolor(*model.node.T, model.triangle, facecolors=p, cmap="PuOr", vmin=-np.log(6), vmax=np.log(6))
     axes.set(aspect="equal", xticks=[], yticks=[], xlim=(0, 1), ylim=(0, 1), title=title)
     if bar:
         ticks = [0.2, 0.5, 1, 2, 5]
-        scale = figure.colorbar(colours, ax=axes, ticks=np.log(ticks), shrink=0.85, label="conductivity")
+        scale = figure.colorbar(colors, ax=axes, ticks=np.log(ticks), shrink=0.85, label="conductivity")
         scale.ax.set_yticklabels([f"{t:g}" for t in ticks])
 
 

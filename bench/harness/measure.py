@@ -2,6 +2,7 @@
 
 Turns in one run share the state of the machine, so that its noise falls on all of them; the order of the turns is reversed
 in every other round. Figures go to a table on the screen and, with the machine and the versions, to <out>/<name>.json.
+Tables are printed by rich: pip install 'ldiv[cli]'.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import ldiv.frontends  # noqa: F401  (all five find their files when they are as
 from ldiv import structures
 from ldiv.checker.findings import TooNoisyError, WrongDerivativeError
 from ldiv.checker.gradcheck import gradcheck
-from ldiv.checker.tangents import hermitian, orthonormal, positive_definite, symmetric, triangular
+from ldiv.checker.marks import hermitian, orthonormal, positive_definite, symmetric, triangular
 from ldiv.core.errstate import errstate
 from ldiv.derivatives.gradient_error import GradientError, gradient_error
 from ldiv.derivatives.implicit import implicit, root
@@ -28,18 +28,20 @@ from ldiv.inplace.duplicated import Duplicated
 from ldiv.inplace.tape import Tape, autodiff
 from ldiv.linalg.banded import cho_solve_banded, cholesky_banded, solve_banded, solveh_banded
 from ldiv.linalg.blas import gemm, matmul
-from ldiv.linalg.determinants import det, logdet, quad_form, slogdet, trace_solve
+from ldiv.linalg.determinants import det, logdet, slogdet
 from ldiv.linalg.eigen import eigh, eigsh, lobpcg
 from ldiv.linalg.eigen_info import EigenInfo
 from ldiv.linalg.explain import Explanation, explain
 from ldiv.linalg.factorizations import cho_factor, cho_solve, cholesky, ldl, lu, lu_factor, lu_factor_ex, lu_solve, qr
 from ldiv.linalg.factorized import Factorized, factorized
 from ldiv.linalg.gaussian import gaussian_kl, gaussian_logpdf
+from ldiv.linalg.inverse_forms import quad_form, trace_solve
 from ldiv.linalg.least_squares import lstsq
 from ldiv.linalg.preconditioner import preconditioner
 from ldiv.linalg.solve import solve, solve_triangular
 from ldiv.linalg.solve_info import SolveInfo
-from ldiv.linalg.spectral import eigenspace, spectral_function, spectral_sum, svds
+from ldiv.linalg.spectral import eigenspace, spectral_function, spectral_sum
+from ldiv.linalg.svd import svds
 from ldiv.matrices.compose import Gram, LowRank, block_array, kron
 from ldiv.matrices.construct import asarray, coo_array, csc_array, csr_array, diags_array, eye_array
 from ldiv.matrices.linear_operator import LinearOperator

@@ -15,7 +15,8 @@ import numpy as np
 
 from ldiv import __version__
 from ldiv.cli.matrix_market import load_matrix, load_rhs
-from ldiv.cli.report import show_check, show_info, waiting
+from ldiv.cli.report import show_check, show_info
+from ldiv.cli.table import waiting
 from ldiv.cli.verify import PART, verify
 from ldiv.core.trees import Array
 from ldiv.engines import solver
@@ -55,7 +56,7 @@ def parser() -> Parser:
 
 def run_check(A: Matrix, b: Array | None, options: argparse.Namespace) -> int:
     name = Path(options.matrix).name
-    with waiting(name):
+    with waiting(f"checking {name} ..."):
         found = verify(A, b, options.assume_a, options.method)
     show_check(name, options.assume_a, found)
     return complain(f"{options.matrix}: {found.failure}", 1) if found.failure else 0

@@ -7,7 +7,7 @@ import pytest
 
 import ldiv
 from ldiv import TooNoisyError, WrongDerivativeError, gradcheck, hermitian, positive_definite, symmetric, triangular
-from ldiv.checker.gradcheck import MODES
+from ldiv.checker.check import MODES
 from ldiv.checker.references import derivative
 from ldiv.checker.tangents import exchange
 

@@ -249,3 +249,25 @@ def test_as_a_module() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "ldiv: missing.mtx: there is no such file.\n")
     loaded = subprocess.run([sys.executable, "-c", "import ldiv, sys; print('rich' in sys.modules)"], capture_output=True, text=True, check=True)
     assert loaded.stdout == "False\n"
+
+
+WITHOUT_RICH = "import sys; sys.modules['rich'] = None; "
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"), [(["check", "A.mtx"], ["A.mtx\n", "\nn  ", "float64\n", "right: at most"]), (["info"], ["\nengine  ", "present: numpy"])]
+)
+def test_without_rich_tables_are_plain(tmp_path: Path, argv: list[str], words: list[str]) -> None:
+    scipy.io.mmwrite(tmp_path / "A.mtx", sp.diags_array([np.arange(1.0, 9.0)], offsets=[0]))
+    code = WITHOUT_RICH + f"from ldiv.__main__ import main; sys.exit(main({argv}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert all(word in done.stdout for word in words)
+    assert done.stdout.isascii()
+
+
+def test_without_rich_progress_is_shown() -> None:
+    code = WITHOUT_RICH + "import ldiv, numpy as np; ldiv.solve(np.diag([1.0, 2.0]), np.ones(2), assume_a='pos', method='cg', progress=True)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.startswith("cg: step 1, ")

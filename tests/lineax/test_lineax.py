@@ -17,9 +17,9 @@ lx = pytest.importorskip("lineax", reason="lineax is not installed: pip install 
 import equinox as eqx  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 
+from ldiv.derivatives.coloring import compression  # noqa: E402
 from ldiv.lineax import Solver, SparseOperator  # noqa: E402
 from ldiv.lineax.matrix import matrix_of  # noqa: E402
-from ldiv.lineax.probing import colouring  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 N = 6
@@ -300,15 +300,13 @@ def test_patterns_speak_for_themselves():
 # -- operators known by their action ------------------------------------------------------------------------------------------------------
 
 
-def test_colouring():
-    """No two columns of a colour meet in a row; a band takes as many colours as it is wide."""
-    rng = np.random.default_rng(0)
-    for pattern in (sp.random_array((30, 20), density=0.1, rng=rng), sp.diags_array([np.ones(50)] * 3, offsets=[-1, 0, 1], shape=(50, 50))):
-        colour = colouring(Solver(sparsity=pattern).sparsity)
-        seen = np.zeros((pattern.shape[0], colour.max() + 1), int)
-        np.add.at(seen, (pattern.tocoo().row, colour[pattern.tocoo().col]), 1)
-        assert seen.max() == 1
-    assert colour.max() + 1 == 3
+def test_an_operator_is_read_by_few_products():
+    """Three for a band of three, a pattern whose entries are stored twice included."""
+    a = LINE.multiply(np.random.default_rng(0).standard_normal((N, N))).toarray()
+    sparsity = Solver(sparsity=sp.coo_array((np.ones(2 * LINE.nnz), tuple(np.tile(i, 2) for i in LINE.tocoo().coords)), shape=(N, N))).sparsity
+    found = matrix_of(lx.FunctionLinearOperator(lambda x: a @ x, jax.ShapeDtypeStruct((N,), a.dtype)), sparsity)
+    assert found.nnz == LINE.nnz and np.array_equal(found.toarray(), a)
+    assert compression(sparsity, "forward").forward.shape == (N, 3)
 
 
 def residual(y, args):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.checker.references import FAILURES, LEVELS, derivative
-from ldiv.checker.tangents import FIRST, Argument
+from ldiv.checker.tangents import FIRST, Argument, normal
 from ldiv.checker.transforms import transforms
 from ldiv.core.arrays import alike, conj, numpy_dtype, real
 from ldiv.core.dispatch import asnumpy, frontend_of, is_array, namespace
@@ -41,14 +41,10 @@ class Loss:
         y = self.values(self.x)
         if not y:
             raise TypeError(got("gradcheck", "a function with real or complex values", "none", "Integers have no derivatives."))
-        self.c = [self.normal(v) for v in y]
+        self.c = [normal(self.rng, v) for v in y]
         self.r = [largest(v) for v in y]
         self.c_bar = self.cotangents(y)
         self.size = sum(float(np.abs(c * v).sum()) for c, v in zip(self.c_bar, y, strict=True))
-
-    def normal(self, like: Array) -> Array:
-        draw = self.rng.standard_normal(like.shape)
-        return draw + 1j * self.rng.standard_normal(like.shape) if like.dtype.kind == "c" else draw
 
     def arrays(self, xs: Vector) -> Vector:
         return [self.xp.asarray(np.array(x), **self.where) for x in xs]
@@ -156,6 +152,7 @@ class Loss:
 
 
 def largest(y: Array) -> float:
+    """The largest size, or 1 for zeros."""
     return float(np.abs(y).max(initial=0)) or 1.0
 
 

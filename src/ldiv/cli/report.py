@@ -11,12 +11,9 @@ from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
 import numpy as np
-from rich.console import Console
-from rich.markup import escape
-from rich.status import Status
-from rich.table import Table
 
 from ldiv import __version__
+from ldiv.cli.table import Cell, show
 from ldiv.cli.verify import Findings
 from ldiv.core.dispatch import frontend_names
 from ldiv.core.folders import modules
@@ -31,20 +28,12 @@ PACKAGES = ("numpy", "scipy", "array-api-compat", "pymetis", "rich")
 DEVICES = ("cpu", "cuda:0")
 
 
-def waiting(name: str) -> Status:
-    """Something that moves on a terminal, and nothing elsewhere."""
-    return Console(stderr=True).status(f"checking {escape(name)} ...")
-
-
 def show_check(name: str, assume_a: str, found: Findings) -> None:
     """One table of what a check found."""
-    table = Table("", "", "", title=escape(name), title_style="bold", show_header=False)
-    for row in _rows(assume_a, found):
-        table.add_row(*row)
-    Console().print(table)
+    show(name, list(_rows(assume_a, found)))
 
 
-def _rows(assume_a: str, found: Findings) -> Iterator[tuple[str, str, str]]:
+def _rows(assume_a: str, found: Findings) -> Iterator[tuple[str, str, Cell]]:
     sides = "" if found.columns == 1 else f", {found.columns} right-hand sides"
     yield "n", f"{found.n:,}", f"{found.dtype}{sides}"
     yield "nnz", f"{found.nnz:,}", "stored entries"
@@ -54,8 +43,8 @@ def _rows(assume_a: str, found: Findings) -> Iterator[tuple[str, str, str]]:
         yield "factor", _seconds(found.factor), "once per set of values"
     yield "solve", _seconds(found.solve), "A x = b"
     yield "adjoint", _seconds(found.adjoint), "lam = A^-H c, gradients of A and b"
-    verdict = "[red]not certain[/]" if found.failure else "[green]right[/]"
-    yield "gradient error", f"{found.error:.1e}", f"{verdict}: at most {found.allowed:.1e} is rounding"
+    verdict, color = ("not certain", "red") if found.failure else ("right", "green")
+    yield "gradient error", f"{found.error:.1e}", (f"{verdict}: at most {found.allowed:.1e} is rounding", color)
     yield "residual", f"{found.residual:.1e}", "|b - A x| / (|A| |x| + |b|)"
     if found.asymmetry:
         yield "asymmetry", f"{found.asymmetry:.1e}", "of its largest entry; the symmetric part was solved"
@@ -78,26 +67,21 @@ def _peak_memory() -> str:
 
 def show_info() -> None:
     """Engines, front ends and versions."""
-    console = Console()
     versions = [f"{name} {_version(name) or 'missing'}" for name in PACKAGES]
-    console.print(", ".join([f"ldiv {__version__}", f"Python {platform.python_version()}", *versions]), highlight=False)
-    engines = Table("engine", "solves", title="Engines, in the order in which they are asked", title_justify="left")
-    for name, engine in solver.engines().items():
-        engines.add_row(name, _abilities(engine))
-    frontends = Table("front end", "", title="Front ends", title_justify="left")
-    for name in frontend_names():
-        frontends.add_row(name, _presence(name))
-    console.print(engines, frontends)
+    print(", ".join([f"ldiv {__version__}", f"Python {platform.python_version()}", *versions]))
+    engines = [(name, _abilities(engine)) for name, engine in solver.engines().items()]
+    show("Engines, in the order in which they are asked", engines, ("engine", "solves"))
+    show("Front ends", [(name, _presence(name)) for name in frontend_names()], ("front end", ""))
 
 
-def _abilities(engine: ModuleType) -> str:
+def _abilities(engine: ModuleType) -> Cell:
     """The structures that an engine takes on each device, or the sentence why it takes none."""
     answers = {
         (device, _kind(structure)): engine.supports(structure, np.dtype(np.float64), device, "gen") for device in DEVICES for structure in _examples()
     }
     able = {device: [kind for (at, kind), reason in answers.items() if at == device and reason is None] for device in DEVICES}
     if not any(able.values()):
-        return f"[yellow]nothing: {next(iter(answers.values()))}[/]"
+        return f"nothing: {next(iter(answers.values()))}", "yellow"
     on = ", ".join(device.partition(":")[0] for device, kinds in able.items() if kinds)
     return f"{', '.join(dict.fromkeys(kind for kinds in able.values() for kind in kinds))}  (on {on})"
 
@@ -114,10 +98,10 @@ def _kind(structure: Structure) -> str:
     return type(structure).__name__ + base
 
 
-def _presence(name: str) -> str:
+def _presence(name: str) -> Cell:
     """Looked for, not imported."""
     if importlib.util.find_spec(name) is None:
-        return f"[yellow]absent: {name} is not installed; pip install 'ldiv\\[{name}]'[/]"
+        return f"absent: {name} is not installed; pip install 'ldiv[{name}]'", "yellow"
     return f"present: {name} {_version(name) or 'of unknown version'}"
 
 

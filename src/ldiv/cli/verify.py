@@ -21,6 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ldiv.checker import findings
+from ldiv.checker.loss import largest
 from ldiv.core.trees import Array
 from ldiv.core.validate import common_precision
 from ldiv.derivatives.vjp_jvp import vjp
@@ -91,7 +92,7 @@ def _verify(A: Matrix, b: Array | None, assume_a: str, method: str) -> Findings:
     rng = np.random.default_rng(0)
     p, b = common_precision(A.params, _normal(rng, A.shape[:1], A.params.dtype) if b is None else b)
     A = A.with_data(p) if isinstance(A, SparseArray) else Matrix(A.structure, p)
-    dp, db = _normal(rng, p.shape, p.dtype) * _sizes(A), (_normal(rng, b.shape, b.dtype) * _largest(b)).astype(b.dtype)
+    dp, db = _normal(rng, p.shape, p.dtype) * _sizes(A), (_normal(rng, b.shape, b.dtype) * largest(b)).astype(b.dtype)
     c = _normal(rng, b.shape, np.result_type(p, b))
 
     engine, iterates, ordering = _order(A, assume_a, method)
@@ -120,7 +121,7 @@ def _verify(A: Matrix, b: Array | None, assume_a: str, method: str) -> Findings:
         adjoint=adjoint,
         error=float(abs(judged.got[0] - slope) / size),
         allowed=allowed,
-        residual=float(np.abs(b - M @ x).max() / _largest(abs(M) @ np.abs(x) + np.abs(b))),
+        residual=float(np.abs(b - M @ x).max() / largest(abs(M) @ np.abs(x) + np.abs(b))),
         asymmetry=0.0 if "triangular" in assume_a else float(2 * abs(M - _scipy(A, p)).max() / abs(M).max()),
         condition=_condition(held, M),
         looks=judged.looks,
@@ -175,11 +176,6 @@ def _timed(f: Callable[[], R]) -> tuple[R, float]:
 def _normal(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Array:
     draw = rng.standard_normal(shape)
     return (draw + 1j * rng.standard_normal(shape) if np.dtype(dtype).kind == "c" else draw).astype(dtype)
-
-
-def _largest(a: Array) -> float:
-    """The largest size, or 1 for zeros."""
-    return float(np.abs(a).max()) or 1.0
 
 
 def _positions(A: Matrix) -> Any:

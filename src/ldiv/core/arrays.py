@@ -63,6 +63,16 @@ def real(x: Array) -> Array:
     return namespace(x).real(x) if is_complex(x) else x
 
 
+def or_one(size: Array) -> Array:
+    """What to divide by, where a size may be 0."""
+    return namespace(size).where(size == 0, 1, size)
+
+
+def eps(x: Array) -> float:
+    """The distance from 1 to the next number."""
+    return float(np.finfo(numpy_dtype(x)).eps)
+
+
 def unit_columns(like: Array, n: int, columns: range) -> Array:
     """The columns of the identity of size n in this range, (n, k), of the kind of `like`."""
     e = np.eye(n, len(columns), -columns.start)
@@ -133,7 +143,7 @@ def conform(g: Array, x: Array) -> Array:
 def join(x: Array, y: Array, core: int) -> Array:
     """Concatenated along the first of their last `core` axes, their batch axes broadcast."""
     xp, batch = namespace(x), broadcast(batch_of(x, core), batch_of(y, core))
-    return xp.concat([xp.broadcast_to(z, (*batch, *z.shape[z.ndim - core :])) for z in (x, y)], axis=-core)
+    return xp.concat([spread(z, batch, core) for z in (x, y)], axis=-core)
 
 
 def take(x: Array, index: np.ndarray[Any, Any]) -> Array:
@@ -150,8 +160,9 @@ def spread(x: Array, batch: tuple[int, ...], core: int = 2) -> Array:
     return x if batch_of(x, core) == batch else namespace(x).broadcast_to(x, (*batch, *x.shape[x.ndim - core :]))
 
 
-def unbatched(core: Tree, args: Tree, batch: tuple[int, ...]) -> Iterator[Tree]:
-    """The arguments of every problem of a batch, one after the other."""
+def one_by_one(core: Tree, args: Tree) -> Iterator[Tree]:
+    """One member of a batch after the other: the arrays of a tree, all batch axes broadcast and taken away."""
+    batch = common_batch(core, args)
     wide = [spread(x, batch, own) for x, own in zip(leaves(args), leaves(core), strict=True)]
     return (rebuild(core, [x[i] for x in wide]) for i in np.ndindex(*batch))
 

@@ -1,8 +1,8 @@
-"""Columns of one colour have no row in common, so that one product with their sum tells all their entries apart.
+"""Columns of one color have no row in common, so that one product with their sum tells all their entries apart.
 
-forward      J S, S[j, colour[j]] = 1: an entry (i, j) is (J S)[i, colour[j]];   reverse the same of J^T
-both         rows that are long are taken in reverse, the others forward: an arrowhead takes a few colours, not n
-symmetric    star colouring, every path of four vertices has three colours: (i, j) is read at (i, colour[j]) or at (j, colour[i])
+forward      J S, S[j, color[j]] = 1: an entry (i, j) is (J S)[i, color[j]];   reverse the same of J^T
+both         rows that are long are taken in reverse, the others forward: an arrowhead takes a few colors, not n
+symmetric    star coloring, every path of four vertices has three colors: (i, j) is read at (i, color[j]) or at (j, color[i])
 
 Greedy. Reference: Gebremedhin, Manne and Pothen, SIAM Review 47 (2005), algorithms 3.1 and
 4.1; Curtis, Powell and Reid (1974); Coleman and Verma, SIAM J. Sci. Comput. 19 (1998).
@@ -17,8 +17,12 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.arrays import take
+from ldiv.core.dispatch import namespace
 from ldiv.core.pattern import Pattern
+from ldiv.core.trees import Array
 from ldiv.errors import got
+from ldiv.structures.sparse import Sparse
 
 Index = np.ndarray[Any, np.dtype[Any]]
 TRIES = 8  # splits into long rows and others
@@ -32,13 +36,22 @@ class Compression:
     reverse: Index  # R (q, m)
     index: Index  # of each entry
 
+    def entries(self, *products: Array) -> Array:
+        """The entries of J, from J S, and from R J where there is an R."""
+        xp = namespace(products[0])
+        return take(xp.concat([xp.reshape(y, (-1,)) for y in products]), self.index)
+
     @property
     def cost(self) -> float:
         return _cost(self.forward.shape[1], self.reverse.shape[0])
 
 
-def compression(pattern: Pattern, mode: str) -> Compression:
+def compression(structure: Sparse, mode: str) -> Compression:
     """The products that a mode takes: forward, reverse, both, symmetric, or of the first three the one that takes fewest, "auto"."""
+    return structure.memo(("compression", mode), lambda: _compression(structure.pattern, mode))
+
+
+def _compression(pattern: Pattern, mode: str) -> Compression:
     if mode == "symmetric":
         return _symmetric(pattern)
     lengths = np.bincount(pattern.places[0], minlength=pattern.shape[0])
@@ -48,7 +61,7 @@ def compression(pattern: Pattern, mode: str) -> Compression:
 
 
 def _fewest(pattern: Pattern, splits: list[Index]) -> Compression:
-    """Of the splits into rows that are taken in reverse and others; what cannot take fewer than another is not coloured."""
+    """Of the splits into rows that are taken in reverse and others; what cannot take fewer than another is not colored."""
     bounds = [_at_least(pattern, long) for long in splits]
     best: Compression | None = None
     for i in np.argsort(bounds, kind="stable")[:TRIES]:
@@ -86,27 +99,27 @@ def _symmetric(pattern: Pattern) -> Compression:
     (m, n), (rows, cols) = pattern.shape, pattern.places
     if m != n or pattern.mirror is None:
         raise ValueError(got("pattern", "a symmetric one", f"an entry without its mirror image, or {m} x {n}", "Add the transposed entries."))
-    colour = _star(rows, cols, n)
-    count = _count(colour)
+    color = _star(rows, cols, n)
+    count = _count(color)
     once = np.unique(rows * n + cols)  # duplicates are one entry
-    owner, occurrences = np.unique(once // n * count + colour[once % n], return_counts=True)
-    alone = np.isin(rows * count + colour[cols], owner[occurrences == 1])
-    return Compression(_seeds(colour, count), np.zeros((0, n)), np.where(alone, rows * count + colour[cols], cols * count + colour[rows]))
+    owner, occurrences = np.unique(once // n * count + color[once % n], return_counts=True)
+    alone = np.isin(rows * count + color[cols], owner[occurrences == 1])
+    return Compression(_seeds(color, count), np.zeros((0, n)), np.where(alone, rows * count + color[cols], cols * count + color[rows]))
 
 
-def _count(colour: Index) -> int:
-    return int(colour.max(initial=-1)) + 1
+def _count(color: Index) -> int:
+    return int(color.max(initial=-1)) + 1
 
 
-def _seeds(colour: Index, count: int) -> Index:
-    """S[j, colour[j]] = 1, nothing for a colour of -1."""
-    seeds = np.zeros((len(colour), count))
-    given = np.flatnonzero(colour >= 0)
-    seeds[given, colour[given]] = 1
+def _seeds(color: Index, count: int) -> Index:
+    """S[j, color[j]] = 1, nothing for a color of -1."""
+    seeds = np.zeros((len(color), count))
+    given = np.flatnonzero(color >= 0)
+    seeds[given, color[given]] = 1
     return seeds
 
 
-# -- greedy, a colour being a bit: sets of colours are integers -----------------------------------------------------------------------------
+# -- greedy, a color being a bit: sets of colors are integers -----------------------------------------------------------------------------
 
 
 def _lists(of: Index, what: Index, count: int) -> list[list[int]]:
@@ -121,7 +134,7 @@ def _free(taken: int) -> int:
 
 
 def _apart(rows: Index, cols: Index, shape: tuple[int, int]) -> Index:
-    """Colours of columns, different where they meet in a row."""
+    """Colors of columns, different where they meet in a row."""
     m, n = shape
     near = _lists(cols, rows, n)
     weight = np.bincount(cols, np.bincount(rows, minlength=m)[rows], n)
@@ -129,16 +142,16 @@ def _apart(rows: Index, cols: Index, shape: tuple[int, int]) -> Index:
 
 
 def _star(rows: Index, cols: Index, n: int) -> Index:
-    """Colours of the vertices of a graph, no path of four vertices in two colours."""
+    """Colors of the vertices of a graph, no path of four vertices in two colors."""
     off = np.unique((rows * n + cols)[rows != cols])
     near = _lists(off // n, off % n, n)
     return _in_either_order(np.bincount(off // n, minlength=n), lambda order: _greedy_star(near, order))
 
 
-def _in_either_order(weight: Index, colours: Callable[[list[int]], list[int]]) -> Index:
+def _in_either_order(weight: Index, colors: Callable[[list[int]], list[int]]) -> Index:
     """The largest first, or as they come, which on a mesh that was numbered by somebody is often better."""
     orders = np.argsort(-weight, kind="stable").tolist(), list(range(len(weight)))
-    bits = min(map(colours, orders), key=lambda bits: max(bits, default=0))
+    bits = min(map(colors, orders), key=lambda bits: max(bits, default=0))
     return np.array([bit.bit_length() for bit in bits], dtype=np.intp) - 1
 
 
@@ -155,11 +168,11 @@ def _greedy_apart(near: list[list[int]], m: int, order: list[int]) -> list[int]:
 
 
 def _greedy_star(near: list[list[int]], order: list[int]) -> list[int]:
-    once, twice, mine = ([0] * len(near) for _ in range(3))  # the colours around a vertex, those that come again, its own
-    closed = [0] * len(near)  # the colours of the neighbours around which the colour of the vertex comes twice
+    once, twice, mine = ([0] * len(near) for _ in range(3))  # the colors around a vertex, those that come again, its own
+    closed = [0] * len(near)  # the colors of the neighbours around which the color of the vertex comes twice
     for v in order:
         taken = once[v]
-        for w in near[v]:  # w of a colour that comes once around v: a path v w x y may not continue in two colours
+        for w in near[v]:  # w of a color that comes once around v: a path v w x y may not continue in two colors
             taken |= closed[w] if mine[w] & ~twice[v] else once[w]
         bit = mine[v] = _free(taken)
         for w in near[v]:

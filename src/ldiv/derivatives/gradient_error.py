@@ -25,12 +25,11 @@ from ldiv.core.pytree import ArrayHolder
 from ldiv.core.rule import bind
 from ldiv.core.structure import matmul, outer
 from ldiv.core.trees import Array, Tree, leaves, rebuild
-from ldiv.core.validate import require_float, require_option, require_square, together
-from ldiv.derivatives.vjp_jvp import like
+from ldiv.core.validate import require_float, require_option, together
+from ldiv.derivatives.vjp_jvp import flat_of, like
 from ldiv.errors import got
 from ldiv.linalg.solve import Iteration, posed
-from ldiv.matrices.assumptions import definiteness, promised
-from ldiv.matrices.matrix import Matrix, as_matrix
+from ldiv.matrices.assumptions import promised_square
 from ldiv.rules.solve import Solve
 
 DIGIT = 0.03  # the tolerance of a correction
@@ -88,16 +87,13 @@ def gradient_error(
     """
     require_option("estimate", estimate, ("correction", "delayed"))
     require_option("assume_a", assume_a, ("gen", "sym", "her", "pos"))
-    matrix = as_matrix("A", A)
-    require_square("A", matrix.structure.shape)
-    structure, params = promised(matrix, assume_a)
+    matrix, structure, params, assumption = promised_square(A, assume_a)
     rtol = DEFAULT if rtol is None else rtol
     asked = Iteration(rtol=rtol, maxiter=maxiter, restart=restart, M=M)
-    rule, (p, block, *aids), vector = posed(structure, params, b, definiteness(structure, assume_a), method, asked)
+    rule, (p, block, *aids), vector = posed(structure, params, b, assumption, method, asked)
     if any(map(traced, [*leaves(p), block])) or block.ndim > 2 or matrix.batch:
-        raise TypeError(
-            got("gradient_error", "one matrix and b (n,) or (n, k), their values known now", "a trace or a batch", "Ask for one at a time.")
-        )
+        expected = "one matrix and b (n,) or (n, k), their values known now"
+        raise TypeError(got("gradient_error", expected, "a trace or a batch", "Ask for one at a time."))
 
     def cotangent(x: Array) -> Array:
         at = x[..., 0] if vector else x
@@ -114,7 +110,7 @@ def gradient_error(
         u_other = u + _iterated(rule.adjoint, p, cotangent(x_other) - matmul(structure.H, p, u), aids, rtol=DIGIT)
     else:  # the adjoint is delayed on its way to the gradient at the delayed x, and goes on from there
         kept = Delayed()
-        x = _iterated(rule, p, block, aids, watch=kept)
+        x = _iterated(rule, p, block, aids, observers=(kept,))
         x_other = x if kept.x is None else kept.x
         u_other = _iterated(rule.adjoint, p, cotangent(x_other), aids, rtol=DELAY * rtol)
         u = _iterated(rule.adjoint, p, cotangent(x), [*aids, u_other], start=True)
@@ -126,7 +122,7 @@ def gradient_error(
         return like(A, bars), b_bar[..., 0] if vector else b_bar
 
     one, two = gradient(u, x), gradient(u_other, x_other)
-    errors = _distance(_numbers(one[0]), _numbers(two[0])), _distance([one[1]], [two[1]])
+    errors = _distance(flat_of(one[0]), flat_of(two[0])), _distance([one[1]], [two[1]])
     return GradientError(x[..., 0] if vector else x, u[..., 0] if vector else u, one, two, errors)
 
 
@@ -141,13 +137,9 @@ class Delayed:
 
     x: Array | None = None
 
-    def __call__(self, steps: Any, x: Array, ratio: Any) -> None:
+    def __call__(self, engine: str, steps: Any, x: Array, ratio: Any) -> None:
         if self.x is None and float(ratio) <= DELAY:
             self.x = x
-
-
-def _numbers(A_bar: Any) -> list[Array]:
-    return leaves(A_bar.params) if isinstance(A_bar, Matrix) else [A_bar]
 
 
 def _distance(xs: list[Array], ys: list[Array]) -> float:

@@ -48,7 +48,7 @@ def root(
     It stops when a Newton step is at most tol |x| (eps^(2/3) by default); t is halved until |f| decreases. Where it cannot decrease any
     more, as by rounding at x = 0, the step may be tol times the start, or the longest step.
     Differentiable in params, in every mode and order, by the implicit function theorem: dx = -J^-1 df/dp dp. Not in x0.
-    Cost: a Jacobian (as many products as the pattern has colours), a factorization and a solve for each step; the last factor is that at
+    Cost: a Jacobian (as many products as the pattern has colors), a factorization and a solve for each step; the last factor is that at
     x, and serves the derivative, which takes one more solve and one product of f. A batch (vmap) is solved one by one, and can be
     differentiated inside of the vmap, vmap(grad(..)), not from outside.
     Raises ConvergenceError; SingularMatrixError for a singular J; ValueError for a pattern that misses an entry, shapes, NaN.

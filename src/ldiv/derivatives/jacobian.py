@@ -1,4 +1,4 @@
-"""Jacobians and Hessians of functions of PyTorch or JAX arrays, dense or on a sparsity pattern by colouring."""
+"""Jacobians and Hessians of functions of PyTorch or JAX arrays, dense or on a sparsity pattern by coloring."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import alike, is_complex, numpy_dtype, take
+from ldiv.core.arrays import alike, is_complex, numpy_dtype
 from ldiv.core.dispatch import asnumpy, frontend_of, is_array, namespace
 from ldiv.core.pattern import Pattern
 from ldiv.core.public import public
 from ldiv.core.trees import Array
 from ldiv.core.validate import require_callable, require_float, require_number, require_option, require_ours, together
-from ldiv.derivatives.coloring import Compression, compression
+from ldiv.derivatives.coloring import compression
 from ldiv.errors import got, shown
 from ldiv.matrices.entries import Index, entries_of, index_vector
 from ldiv.matrices.matrix import Matrix
@@ -34,11 +34,11 @@ def jacobian(f: Function, x: Array, *, mode: str = "auto", pattern: Any = None) 
 
     f: from a real PyTorch or JAX array (n,) to (m,), through ldiv or not. Returns an array (m, n), or with a pattern a SparseArray on it.
     pattern: a SparseArray, a sparse matrix of SciPy, PyTorch or JAX, or a pair (rows, columns), wherever J may not be zero; see `detect_pattern`.
-    mode: "forward" (one product for each column, or colour of columns), "reverse" (for each row, or colour of rows), "both" (long rows
+    mode: "forward" (one product for each column, or color of columns), "reverse" (for each row, or color of rows), "both" (long rows
     in reverse, the rest forward), or the one that takes fewest.
     Differentiable in x, and in what f closes over, as far as f is: a Newton step is ldiv.solve(ldiv.jacobian(f, x, pattern=P), -f(x)).
-    Cost: min(m, n) products; with a pattern as many as it has colours (tridiagonal 3, five-point stencil 7, arrowhead 3), and one more, in a
-    random direction, that must agree: a pattern that misses an entry raises ValueError. The colouring is kept on the pattern.
+    Cost: min(m, n) products; with a pattern as many as it has colors (tridiagonal 3, five-point stencil 7, arrowhead 3), and one more, in a
+    random direction, that must agree: a pattern that misses an entry raises ValueError. The coloring is kept on the pattern.
     Source: Gebremedhin, Manne and Pothen (2005); Griewank and Walther, Evaluating Derivatives, chapter 8.
 
     >>> import ldiv, torch
@@ -54,7 +54,8 @@ def jacobian(f: Function, x: Array, *, mode: str = "auto", pattern: Any = None) 
     size = _size(f, x)
     if pattern is None:
         return dense_values(f, x, size, "reverse" if mode == "reverse" or (mode != "forward" and size < x.shape[0]) else "forward")
-    return _compressed(f, x, on_pattern(pattern, (size, x.shape[0])), mode)
+    structure = on_pattern(pattern, (size, x.shape[0]))
+    return SparseArray(structure, sparse_values(structure, mode, f, x))
 
 
 @public
@@ -64,7 +65,7 @@ def hessian(f: Function, x: Array, *, pattern: Any = None) -> Any:
         H_ij = d^2 f / d x_i d x_j
 
     f: from a real PyTorch or JAX array (n,) to a number. Returns (n, n), or with a symmetric pattern a SparseArray on it, by star
-    colouring: each entry is read at one of its two places. Pattern, cost and errors otherwise as in `jacobian`, of the gradient.
+    coloring: each entry is read at one of its two places. Pattern, cost and errors otherwise as in `jacobian`, of the gradient.
 
     >>> import ldiv, torch
     >>> ldiv.hessian(lambda x: (x[1:] * x[:-1]).sum(), torch.ones(2))
@@ -75,7 +76,8 @@ def hessian(f: Function, x: Array, *, pattern: Any = None) -> Any:
     g = _gradient(f, x)
     if pattern is None:
         return dense_values(g, x, x.shape[0], "forward")
-    return _compressed(g, x, on_pattern(pattern, (x.shape[0], x.shape[0])), "symmetric")
+    structure = on_pattern(pattern, (x.shape[0], x.shape[0]))
+    return SparseArray(structure, sparse_values(structure, "symmetric", g, x))
 
 
 @public
@@ -135,9 +137,8 @@ def detect_pattern(f: Function, x: Array, *, margin: float = 1e-2) -> SparseArra
 def require_vector(name: str, x: Any) -> Array:
     x = require_float(name, x)
     if x.ndim != 1 or is_complex(x) or isinstance(x, np.ndarray):
-        raise ValueError(
-            got(name, "a real PyTorch or JAX array (n,)", f"{type(x).__name__} {tuple(x.shape)} {numpy_dtype(x)}", "Flatten it; NumPy has ldiv.vjp.")
-        )
+        came = f"{type(x).__name__} {tuple(x.shape)} {numpy_dtype(x)}"
+        raise ValueError(got(name, "a real PyTorch or JAX array (n,)", came, "Flatten it; NumPy has ldiv.vjp."))
     return x
 
 
@@ -220,23 +221,11 @@ def _places(pattern: Any, shape: tuple[int, int]) -> tuple[Index, Index, tuple[i
     return rows, cols, shape
 
 
-def _compressed(f: Function, x: Array, structure: Sparse, mode: str) -> SparseArray:
-    return SparseArray(structure, sparse_values(structure, mode, f, x))
-
-
 def sparse_values(structure: Sparse, mode: str, f: Function, x: Array) -> Array:
-    """The entries of the Jacobian of f at x, on a pattern."""
-    how, seeds = structure.memo(("compression", mode), lambda: _seeded(structure.pattern, mode))
-    xp = namespace(x)
-    seeds = xp.asarray(seeds, **alike(x))
+    """The entries of the Jacobian of f at x, on a pattern; a product with a random direction must agree with them."""
+    how, xp = compression(structure, mode), namespace(x)
+    rng = np.random.default_rng(structure.pattern.nnz)
+    seeds = xp.asarray(structure.memo(("seeds", mode), lambda: np.column_stack([how.forward, rng.standard_normal(x.shape)])), **alike(x))
     products = _products(f, x, seeds)
-    parts = [products[:, :-1].reshape(-1)]
-    if how.reverse.shape[0]:
-        parts.append(_cotangents(f, x, xp.asarray(how.reverse, **alike(x))).reshape(-1))
-    return agreed(structure, take(xp.concat(parts), how.index), seeds[:, -1], products[:, -1])
-
-
-def _seeded(pattern: Pattern, mode: str) -> tuple[Compression, Any]:
-    """The seeds that go forward have one more: a random direction, whose product must agree with the entries."""
-    how = compression(pattern, mode)
-    return how, np.column_stack([how.forward, np.random.default_rng(pattern.nnz).standard_normal(pattern.shape[1])])
+    parts = [products[:, :-1], *([_cotangents(f, x, xp.asarray(how.reverse, **alike(x)))] if len(how.reverse) else [])]
+    return agreed(structure, how.entries(*parts), seeds[:, -1], products[:, -1])

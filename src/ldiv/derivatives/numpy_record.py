@@ -99,14 +99,8 @@ def _record(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Recorded]:
         given = {i: x for i, x in given.items() if i != at}
         place.append(at)
     if given:
-        raise ValueError(
-            got(
-                "vjp and jvp",
-                "every argument to reach the rule as it is",
-                f"copies of arguments {[*given]}",
-                "Convert dtypes and layouts beforehand.",
-            )
-        )
+        came, advice = f"copies of arguments {[*given]}", "Convert dtypes and layouts beforehand."
+        raise ValueError(got("vjp and jvp", "every argument to reach the rule as it is", came, advice))
     return y, Recorded(one.rule, one.flat_then, one.out_then, place, of, holder)
 
 

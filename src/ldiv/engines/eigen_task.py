@@ -18,7 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 
@@ -27,6 +26,7 @@ from ldiv.core.dispatch import namespace
 from ldiv.core.folders import modules
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves
+from ldiv.engines.observers import Observer
 from ldiv.errors import EngineError
 from ldiv.structures.identity import Identity
 
@@ -55,7 +55,7 @@ class Task:
     start: bool = False
     constraints: int = 0
     positive: bool = False  # must all that is found be positive?
-    watch: Callable[[Any], None] | None = None
+    observers: tuple[Observer, ...] = ()  # of the deflated systems of derivatives, each one step
 
     @property
     def n(self) -> int:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldiv.core.arrays import alike, astype, common_batch, numpy_dtype, real, result_dtype
+from ldiv.core.arrays import alike, astype, common_batch, numpy_dtype, or_one, real, result_dtype
 from ldiv.core.closures import uncounted
 from ldiv.core.dispatch import frontend_of, insist, namespace, on_host, traced
 from ldiv.core.finite import all_finite, require_finite
@@ -25,7 +25,6 @@ from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines.matrix_product import Product, assembled
 from ldiv.engines.options import Options
-from ldiv.engines.progress import Progress
 from ldiv.engines.scaling import balanced_product, magnitude
 from ldiv.engines.solve_log import is_read, note
 from ldiv.errors import ConvergenceError, overflowed
@@ -63,14 +62,14 @@ def _solve(engine: ModuleType, structure: Structure, options: Options, p: Tree, 
     (m, x0), xp = options.named(aids), namespace(b)
     shape, dtype = _spec(structure, p, b)
     b = xp.broadcast_to(astype(b, dtype), shape)
-    return run(engine, assembled(structure, p), _preconditioner(options.M, m), b, options, x0)
+    return run(engine, assembled(structure, p), preconditioner(options.M, m), b, options, x0)
 
 
 def run(engine: ModuleType, A: Product, M: Product, b: Array, options: Options, x0: Array | None = None) -> Array:
     """x with A(x) = b (*batch, n, k), for finite numbers."""
     xp = namespace(b)
     with np.errstate(all="ignore"):  # overflow and breakdown are seen in what comes out, and raise
-        scale = _or_one(magnitude(b, axis=-2))
+        scale = or_one(magnitude(b, axis=-2))
         b = b / scale
         (A, t), (M, _) = balanced_product(A, b), (M, None) if M is identity else balanced_product(M, b)
         # t A t y = b / scale, x = t scale t y: in this order nothing overflows that does not in x
@@ -80,16 +79,17 @@ def run(engine: ModuleType, A: Product, M: Product, b: Array, options: Options, 
         x = x * t * scale * t
     insist((size <= wanted).all(), partial(_not_converged, _name(engine)), steps, *_worst(size, wanted, norm(b)))
     if is_read() and not traced(x):
-        note(_name(engine), int(steps), float(xp.max(size / _or_one(norm(b)))))
+        note(_name(engine), int(steps), float(xp.max(size / or_one(norm(b)))))
     insist(all_finite(x), partial(overflowed, "the solution"))
     return x
 
 
-def _preconditioner(M: Structure | None, m: Tree) -> Product:
+def preconditioner(M: Structure | None, m: Tree) -> Product:
+    """A product in the dtype of what it multiplies."""
     if M is None:
         return identity
     product = uncounted(assembled(M, m))
-    return lambda r: namespace(r).astype(product(r), r.dtype, copy=False)
+    return lambda r: astype(product(r), numpy_dtype(r))
 
 
 def identity(r: Array) -> Array:
@@ -102,7 +102,7 @@ def _rounds(engine: ModuleType, task: Task, b: Array, x: Array, unscaled: Produc
     xp, A, wanted = namespace(b), task.A, task.wanted
     loop, tell = frontend_of(b).loop, frontend_of(b).tell
     most = _most(engine, options, b.shape[-2]) if options.maxiter is None else options.maxiter
-    watchers = [*([Progress(_name(engine))] if options.progress else []), *([options.watch] if options.watch else [])]
+    observers = [partial(observer, _name(engine)) for observer in options.observers]
     single = np.prod(wanted.shape, dtype=int) == 1
 
     def running(state: State) -> Array:
@@ -118,10 +118,8 @@ def _rounds(engine: ModuleType, task: Task, b: Array, x: Array, unscaled: Produc
         x, size = new[0], new[1]
         if traced(size) or bool(xp.isnan(size).any()):
             x = xp.where(xp.isnan(size), before[0], x)
-        if options.callback is not None:
-            tell(options.callback, unscaled(x))
-        for watch in watchers:
-            tell(watch, steps, unscaled(x), xp.max(new[1] / _or_one(wanted)))
+        for observe in observers:
+            tell(observe, steps, unscaled(x), xp.max(new[1] / or_one(wanted)))
         return (steps + 1, x, *new[1:])
 
     def again(state: State) -> Array:
@@ -163,7 +161,7 @@ def _name(engine: ModuleType) -> str:
 def _worst(size: Array, wanted: Array, whole: Array) -> tuple[Array, Array]:
     """The largest residual that is too large, and what was wanted there, both relative to b."""
     xp = namespace(size)
-    size, wanted, too_large = (xp.reshape(x, (-1,)) for x in (size / _or_one(whole), wanted / _or_one(whole), size > wanted))
+    size, wanted, too_large = (xp.reshape(x, (-1,)) for x in (size / or_one(whole), wanted / or_one(whole), size > wanted))
     at = xp.argmax(xp.where(too_large, size, -1.0))
     return size[at], wanted[at]
 
@@ -182,10 +180,6 @@ def norm(x: Array) -> Array:
     return namespace(x).sqrt(real(dot(x, x)))
 
 
-def _or_one(x: Array) -> Array:
-    return namespace(x).where(x == 0, 1, x)
-
-
 def quotient(a: Array, b: Array) -> Array:
     """a / b, and 0 where b is 0: a column that has arrived."""
-    return namespace(b).where(b == 0, 0, a / _or_one(b))
+    return namespace(b).where(b == 0, 0, a / or_one(b))

@@ -42,6 +42,14 @@ def assembled(structure: Structure, p: Tree) -> Product:
     return partial(matmul, structure, p)
 
 
+def on_numpy(product: Product, like: Array) -> Callable[[Any], Any]:
+    """The product with NumPy arrays, made where `like` is."""
+    if type(like) is np.ndarray:
+        return product
+    xp = namespace(like)
+    return lambda x: asnumpy(product(xp.asarray(x.copy(), **alike(like, x.dtype))))
+
+
 def require_hermitian(structure: Structure, product: Product, like: Array) -> None:
     """Refuse an operator, or a promise of one, that is not Hermitian; `like` has the framework and the dtype of what it multiplies."""
     if isinstance(structure.unview()[0], SelfAdjoint | Operator):

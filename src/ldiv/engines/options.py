@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree
+from ldiv.engines.observers import Observer, Progress
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,7 @@ class Options:
     restart: int = 20
     M: Structure | None = None
     start: bool = False
-    callback: Callable[[Any], Any] | None = None
-    progress: bool = False
-    watch: Callable[[Any, Any, Any], Any] | None = None  # (steps so far, x, the largest residual over the one wanted)
+    observers: tuple[Observer, ...] = ()
 
     def tolerance(self, dtype: np.dtype[Any]) -> float:
         """eps^(2/3) unless the user says otherwise: 4e-11, or 2e-5 in single precision."""
@@ -45,8 +43,8 @@ class Options:
 
     @property
     def from_zero(self) -> Options:
-        """For a tangent: the same iteration, whose solution is not near x0."""
-        return replace(self, start=False, callback=None, watch=None)
+        """For a tangent: the same iteration, whose solution is not near x0; its iterates are none of x."""
+        return replace(self, start=False, observers=tuple(o for o in self.observers if isinstance(o, Progress)))
 
     @property
     def adjoint(self) -> Options:

@@ -1,41 +1,24 @@
-"""Eigenpairs under SciPy's names: the public functions, which validate, put the question, and call the rule."""
+"""Eigenpairs under SciPy's names."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from ldiv.core.arrays import batch_of, broadcast, is_complex, real
+from ldiv.core.arrays import is_complex, real
 from ldiv.core.dispatch import is_array, namespace, traced
 from ldiv.core.public import public
 from ldiv.core.rule import bind
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Array, Tree, leaves, rebuild
-from ldiv.core.validate import (
-    as_block,
-    common_precision,
-    require_batches,
-    require_flag,
-    require_float,
-    require_int,
-    require_number,
-    require_option,
-    require_square,
-    together,
-)
-from ldiv.engines.eigen_task import Task, engines
+from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.validate import as_block, require_flag, require_float, require_int, require_square
 from ldiv.errors import got, shown
 from ldiv.linalg import preconditioner
-from ldiv.linalg.eigen_info import Watched, eigen_info
+from ldiv.linalg.eigen_info import AdjointResiduals, eigen_info
+from ldiv.linalg.eigen_problem import EigenOptions, build_problem, hermitian
 from ldiv.linalg.eigenvector_phase import regauged
-from ldiv.matrices.assumptions import promised
 from ldiv.matrices.matrix import as_matrix
 from ldiv.rules.eigenpairs import Eigenpairs
 from ldiv.structures.dense import Dense
-from ldiv.structures.diagonal import Diagonal
-from ldiv.structures.identity import Identity
-
-WHICH = ("LM", "SM", "LA", "SA", "BE")
 
 
 @public
@@ -84,14 +67,15 @@ def eigsh(
     True
     """
     return_eigenvectors = require_flag("return_eigenvectors", return_eigenvectors)
-    watched = Watched() if require_flag("info", info) else None
-    task, args = posed(A, k, M, sigma, which, v0, ncv, maxiter, tol, method, guard, on_degenerate, watched)
-    w, X, others, _, doubt = bind(Eigenpairs(task), *args)
+    residuals = AdjointResiduals() if require_flag("info", info) else None
+    observers = () if residuals is None else (residuals,)
+    task, args = build_problem(A, M, EigenOptions(k, sigma, which, v0, ncv, maxiter, tol, method, guard, on_degenerate, observers))
+    w, X, guard_values, _, error_bound = bind(Eigenpairs(task), *args)
     found = (w, regauged(w, X)) if return_eigenvectors else (w,)
-    if watched is not None:
+    if residuals is not None:
         if traced(w):
             raise TypeError(got("info=True", "values that are known now", "a trace (jit, vmap)", "Ask for info outside of the transformation."))
-        found = (*found, eigen_info(w, others, doubt, watched))
+        found = (*found, eigen_info(w, guard_values, error_bound, residuals))
     return found if len(found) > 1 else w
 
 
@@ -114,7 +98,7 @@ def eigh(A: Any, B: Any = None, subset_by_index: tuple[int, int] | None = None, 
     """
     if B is None and subset_by_index is None and is_array(A) and 0 in require_float("A", A).shape:
         return _of_nothing(A)
-    n = _hermitian("A", A)[0].shape[0]
+    n = hermitian("A", A)[0].shape[0]
     if n == 0:
         raise ValueError(got("A", "a matrix with at least one row", "0 x 0", "It has no pairs to choose from."))
     subset = (0, n - 1) if subset_by_index is None else subset_by_index
@@ -127,7 +111,7 @@ def eigh(A: Any, B: Any = None, subset_by_index: tuple[int, int] | None = None, 
     for name, a in (("A", A), ("B", B)):
         if a is not None and not isinstance(as_matrix(name, a).structure.unview()[0], Dense):
             raise TypeError(got(name, "a dense array", type(a).__name__, "Use ldiv.eigsh, which knows the structure."))
-    task, args = posed(A, last - first + 1, B, method="lapack", on_degenerate=on_degenerate, metric="B")
+    task, args = build_problem(A, B, EigenOptions(last - first + 1, method="lapack", on_degenerate=on_degenerate), "B")
     w, X, *_ = bind(Eigenpairs(replace(task, which="index", first=first)), *args)
     return w, regauged(w, X)
 
@@ -165,17 +149,18 @@ def lobpcg(
     >>> w.round(6)
     array([1., 2.])
     """
-    structure, params = _hermitian("A", A)
+    structure, params = hermitian("A", A)
     n = structure.shape[0]
     block, vector = as_block("X", X, n, leaves(params)[0])
     if vector or block.ndim != 2:
         raise ValueError(got("X", f"a block ({n}, k)", str(tuple(X.shape)), "Batches are mapped over with vmap."))
-    asked: dict[str, Any] = {"maxiter": maxiter, "tol": 0 if tol is None else tol, "method": "lobpcg", "on_degenerate": on_degenerate, "metric": "B"}
-    task, (pA, pB, _) = posed(A, block.shape[1], B, None, "LA" if require_flag("largest", largest) else "SA", **asked)
+    end, tol = "LA" if require_flag("largest", largest) else "SA", 0 if tol is None else tol
+    options = EigenOptions(block.shape[1], which=end, maxiter=maxiter, tol=tol, method="lobpcg", on_degenerate=on_degenerate)
+    task, (pA, pB, _) = build_problem(A, B, options, "B")
     task = replace(task, start=True)
-    near: Tree = ()
+    pM: Tree = ()
     if M is not None:
-        structure, near = preconditioner.given(M, task.A, pA)
+        structure, pM = preconditioner.given(M, task.A, pA)
         task = replace(task, M=structure)
     constraints: Tree = ()
     if Y is not None:
@@ -186,7 +171,7 @@ def lobpcg(
     for name, given in (("X", block), ("Y", constraints)):
         if any(map(is_complex, leaves(given))) and not any(map(is_complex, leaves((pA, pB)))):
             raise TypeError(got(name, "real numbers, as those of A and B", "complex ones", "The eigenvectors are real."))
-    w, X, *_ = bind(Eigenpairs(task), pA, pB, (near, block, constraints))
+    w, X, *_ = bind(Eigenpairs(task), pA, pB, (pM, block, constraints))
     return w, regauged(w, X)
 
 
@@ -195,74 +180,3 @@ def _of_nothing(A: Array) -> tuple[Array, Array]:
     matrix = as_matrix("A", A)
     require_square("A", matrix.structure.shape)
     return real(namespace(A).sum(A, axis=-1)), A + 0
-
-
-# -- what is asked, checked -----------------------------------------------------------------------------------------------------------
-
-
-def posed(
-    A: Any,
-    k: Any,
-    M: Any,
-    sigma: Any = None,
-    which: str = "LM",
-    v0: Array | None = None,
-    ncv: int | None = None,
-    maxiter: int | None = None,
-    tol: float = 0,
-    method: str = "auto",
-    guard: int = 2,
-    on_degenerate: str = "raise",
-    watch: Watched | None = None,
-    *,
-    metric: str = "M",
-) -> tuple[Task, tuple[Tree, ...]]:
-    """Checked: the task, and the arguments of the rules that answer it."""
-    (structure, pA), n = _hermitian("A", A), as_matrix("A", A).structure.shape[0]
-    B: Structure = Identity(n)
-    pB: Tree = ()
-    if M is not None:
-        B, pB = _hermitian(metric, M)
-        if B.shape[0] != n:
-            raise ValueError(got(metric, f"shape {structure.shape}", str(B.shape), "It measures the vectors of A."))
-        for x in leaves(pB):
-            together(metric, x, leaves(pA)[0])
-        require_batches(metric, _batch(structure, pA), _batch(B, pB))
-    if n == 0:
-        raise ValueError(got("A", "a matrix with at least one row", "0 x 0", "It has no eigenvalues."))
-    k = require_int("k", k, 1, n, what=f"a number of pairs from 1 to {n}", advice="It is how many are returned.")
-    require_option("which", which, WHICH)
-    require_option("method", method, ("auto", *engines()))
-    require_option("on_degenerate", on_degenerate, ("raise", "warn", "drop"))
-    for name, value, low in (("ncv", ncv, k + 1), ("maxiter", maxiter, 1)):
-        if value is not None:
-            require_int(name, value, low)
-    guard = require_int("guard", guard, 0)
-    shift = None if sigma is None else require_number("sigma", sigma)
-    tol = require_number("tol", tol, 0)
-    pA, pB = _of_one_precision(structure, pA, B, pB)
-    start: Tree = ()
-    if v0 is not None:
-        start, vector = as_block("v0", v0, n, leaves(pA)[0])
-        if not vector or (is_complex(start) and not any(map(is_complex, (*leaves(pA), *leaves(pB))))):
-            raise ValueError(got("v0", f"shape ({n},), real where A and M are", str(tuple(v0.shape)), "ldiv.lobpcg starts from a block."))
-    task = Task(structure, B, k, which, shift, 0, guard, method, tol, maxiter, ncv, on_degenerate, start=v0 is not None, watch=watch)
-    return task, (pA, pB, ((), start, ()))
-
-
-def _hermitian(name: str, a: Any) -> tuple[Structure, Tree]:
-    matrix = as_matrix(name, a)
-    require_square(name, matrix.structure.shape)
-    if isinstance(matrix.structure.unview()[0], Diagonal) and not any(map(is_complex, leaves(matrix.params))):
-        return matrix.structure, matrix.params
-    return promised(matrix, "her")
-
-
-def _batch(structure: Structure, p: Tree) -> tuple[int, ...]:
-    return broadcast(*(batch_of(x, c) for x, c in zip(leaves(p), leaves(structure.core), strict=True)))
-
-
-def _of_one_precision(A: Structure, pA: Tree, B: Structure, pB: Tree) -> tuple[Tree, Tree]:
-    flat = common_precision(*leaves(pA), *leaves(pB))
-    both: tuple[Tree, Tree] = rebuild((A.core, B.core), flat)
-    return both

@@ -13,13 +13,13 @@ from ldiv.rules.inverse_gaps import RESOLVED
 
 
 @dataclass(eq=False)
-class Watched:
+class AdjointResiduals:
     """Notes down what the adjoint systems of a derivative were left with."""
 
-    residuals: list[float] = field(default_factory=list)
+    found: list[float] = field(default_factory=list)
 
-    def __call__(self, reached: Any) -> None:
-        self.residuals.append(float(np.max(asnumpy(reached), initial=0)))
+    def __call__(self, engine: str, steps: Any, x: Any, ratio: Any) -> None:
+        self.found.append(float(np.max(asnumpy(ratio), initial=0)))
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class EigenInfo:
 
     residuals: Any
     gaps: Any
-    _watched: Watched = field(repr=False)
+    _adjoint: AdjointResiduals = field(repr=False)
 
     @property
     def adjoint_residuals(self) -> tuple[float, ...]:
-        return tuple(self._watched.residuals)
+        return tuple(self._adjoint.found)
 
     @property
     def gradient_error(self) -> float:
@@ -46,12 +46,12 @@ class EigenInfo:
         return forward + max(self.adjoint_residuals, default=0.0)
 
 
-def eigen_info(w: Array, others: Array, doubt: Array, watched: Watched) -> EigenInfo:
+def eigen_info(w: Array, guard_values: Array, error_bound: Array, adjoint: AdjointResiduals) -> EigenInfo:
     """From the values alone."""
-    lam, others, doubt = map(asnumpy, (w, others, doubt))
+    lam, guard_values, error_bound = map(asnumpy, (w, guard_values, error_bound))
     k = lam.shape[-1]
-    every = np.concatenate([lam, others], axis=-1)
+    every = np.concatenate([lam, guard_values], axis=-1)
     distance = np.abs(lam[..., :, None] - every[..., None, :])
-    same = distance <= RESOLVED * (doubt[..., :k, None] + doubt[..., None, :])
+    same = distance <= RESOLVED * (error_bound[..., :k, None] + error_bound[..., None, :])
     distance[same] = np.inf
-    return EigenInfo(doubt[..., :k], distance.min(axis=-1, initial=np.inf), watched)
+    return EigenInfo(error_bound[..., :k], distance.min(axis=-1, initial=np.inf), adjoint)

@@ -17,6 +17,8 @@ from ldiv.core.dispatch import asnumpy, namespace, traced
 from ldiv.core.trees import Array
 
 Draw = Callable[[Any, bool], Any]  # (eigenvalues (k,), whether the vectors are complex) -> Q (k, k)
+# The checker knows of a closure only. What eigensolvers return inside of it could be changed from outside in JAX's traces; but PyTorch's
+# modes do not see autograd.Function, and NumPy has no modes: so the checker says it here, in its own context alone.
 _gauge: ContextVar[Draw | None] = ContextVar("gauge", default=None)
 
 

@@ -8,10 +8,9 @@ from typing import Any
 from ldiv.core.arrays import batch_of, device_of, result_dtype
 from ldiv.core.public import public
 from ldiv.core.trees import Array, leaves
-from ldiv.core.validate import PROMISES, as_block, require_batches, require_option, require_square
+from ldiv.core.validate import as_block, require_batches
 from ldiv.engines import solver
-from ldiv.matrices.assumptions import definiteness, promised
-from ldiv.matrices.matrix import as_matrix
+from ldiv.matrices.assumptions import promised_square
 
 
 @dataclass(frozen=True)
@@ -49,23 +48,20 @@ def explain(A: Any, b: Array | None = None, *, assume_a: str = "gen") -> Explana
       lapack ...taken
     ...
     """
-    require_option("assume_a", assume_a, PROMISES)
-    matrix = as_matrix("A", A)
-    require_square("A", matrix.structure.shape)
-    structure, params = promised(matrix, assume_a)
+    matrix, structure, params, assumption = promised_square(A, assume_a)
     flat = leaves(params)
     if b is not None:
         block, _ = as_block("b", b, structure.shape[0], flat[0])
         require_batches("b", matrix.batch, batch_of(block, 2))
     dtype = result_dtype(*flat if b is None else (*flat, b))
-    base, told, device = structure.unview()[0], definiteness(structure, assume_a), device_of(flat[0])
+    base, device = structure.unview()[0], device_of(flat[0])
     taken: str | None = None
     answers = {}
     for name, engine in solver.engines().items():
-        reason = solver.answer(engine, base, dtype, device, told)
+        reason = solver.answer(engine, base, dtype, device, assumption)
         answers[name] = reason or ("taken" if taken is None else "could, too")
         taken = name if taken is None and reason is None else taken
-    promise = ", promised positive definite" if told == "pos" else ""
+    promise = ", promised positive definite" if assumption == "pos" else ""
     rows, columns = structure.shape
-    then = () if taken is None or solver.is_iterative(solver.engines()[taken]) else solver.chain(base.plain, dtype, device, told).names[1:]
+    then = () if taken is None or solver.is_iterative(solver.engines()[taken]) else solver.chain(base.plain, dtype, device, assumption).names[1:]
     return Explanation(taken, f"{type(base).__name__} matrix, {rows} x {columns}, {dtype} on {device}{promise}", answers, then)

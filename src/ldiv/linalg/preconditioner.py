@@ -11,10 +11,10 @@ from ldiv.core.public import public
 from ldiv.core.record import snapshot
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree
-from ldiv.core.validate import require_option, require_square
+from ldiv.core.validate import require_option
 from ldiv.errors import got
-from ldiv.matrices.assumptions import promised
-from ldiv.matrices.matrix import Matrix, as_matrix
+from ldiv.matrices.assumptions import promised_square
+from ldiv.matrices.matrix import Matrix
 
 
 @public
@@ -35,11 +35,10 @@ def preconditioner(A: Any, kind: str, *, assume_a: str = "gen", **options: Any) 
     >>> ldiv.preconditioner(A, "jacobi") @ np.array([1.0, 10.0, 100.0])
     array([1., 1., 1.])
     """
-    matrix = as_matrix("A", A)
-    require_square("A", matrix.structure.shape)
     require_option("assume_a", assume_a, ("gen", "sym", "her", "pos"))
     require_option("kind", kind, kinds())
-    structure, params = near(kind, *promised(matrix, assume_a), **options)
+    _, structure, params, _ = promised_square(A, assume_a)
+    structure, params = near(kind, structure, params, **options)
     return Matrix(structure, snapshot(params))
 
 
@@ -61,14 +60,8 @@ def given(M: Any, structure: Structure, p: Tree) -> tuple[Structure, Tree]:
         return near(require_option("M", M, kinds()), structure, p)
     matrix = M if isinstance(M, type) else getattr(M, "inverse", M)
     if not isinstance(matrix, Matrix):
-        raise TypeError(
-            got(
-                "M",
-                "the name of a preconditioner, a Matrix near A^-1, or what `factorized` gives",
-                type(M).__name__,
-                "Wrap a function in a LinearOperator.",
-            )
-        )
+        expected = "the name of a preconditioner, a Matrix near A^-1, or what `factorized` gives"
+        raise TypeError(got("M", expected, type(M).__name__, "Wrap a function in a LinearOperator."))
     if matrix.structure.shape != structure.shape:
         raise ValueError(got("M", f"shape {structure.shape}", str(matrix.structure.shape), "M is near the inverse of A."))
     return matrix.structure, matrix.params

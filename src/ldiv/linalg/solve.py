@@ -29,6 +29,7 @@ from ldiv.core.validate import (
 )
 from ldiv.engines import solve_log
 from ldiv.engines import solver as solvers
+from ldiv.engines.observers import observers
 from ldiv.engines.options import Options
 from ldiv.errors import got
 from ldiv.linalg import preconditioner
@@ -225,7 +226,7 @@ def _options(asked: Iteration, method: str, structure: Structure, p: Tree, b: Ar
     callback = OfVector(asked.callback) if vector and asked.callback is not None else asked.callback
     rtol = None if asked.rtol is None else float(asked.rtol)
     maxiter, restart = (None if n is None else int(n) for n in (asked.maxiter, asked.restart))
-    options = Options(rtol, float(asked.atol), maxiter, restart or 20, M, asked.x0 is not None, callback, bool(asked.progress))
+    options = Options(rtol, float(asked.atol), maxiter, restart or 20, M, asked.x0 is not None, observers(callback, bool(asked.progress)))
     return "iterative" if method == "auto" else method, options, tuple(aids)
 
 

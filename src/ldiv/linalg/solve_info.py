@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import alike, common_batch, result_dtype, unbatched
-from ldiv.core.dispatch import asnumpy, constant, namespace
+from ldiv.core.arrays import one_by_one, or_one, result_dtype
+from ldiv.core.dispatch import asnumpy, constant
 from ldiv.core.holder import Owner, holding
 from ldiv.core.pytree import ArrayHolder
 from ldiv.core.record import snapshot
 from ldiv.core.structure import Structure, matmul
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines import solver
+from ldiv.engines.matrix_product import on_numpy
 from ldiv.engines.solve_log import Entry
 from ldiv.linalg.norm_estimate import one_norm
 
@@ -56,14 +57,10 @@ def solve_info(structure: Structure, params: Tree, b: Array, x: Array, assume_a:
     matrix = Estimated(structure, own, assume_a, method, keeper)
     r_size, b_size, x_size = (np.abs(y).sum(-2) for y in (residual, b, x))
     size = matrix.norm * x_size + b_size
-    lengths = np.linalg.norm(residual, axis=-2) / _or_one(np.linalg.norm(b, axis=-2))
+    lengths = np.linalg.norm(residual, axis=-2) / or_one(np.linalg.norm(b, axis=-2))
     return SolveInfo(
-        entry.engine, entry.iterations, float(lengths.max(initial=0)), float((r_size / _or_one(size)).max(initial=0)), entry.gave_up, matrix
+        entry.engine, entry.iterations, float(lengths.max(initial=0)), float((r_size / or_one(size)).max(initial=0)), entry.gave_up, matrix
     )
-
-
-def _or_one(size: Any) -> Any:
-    return np.where(size == 0, 1, size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,15 +93,10 @@ class Estimated(ArrayHolder):
             return max(map(of, self._matrices()), default=0.0)
 
     def _one_norm(self, product: Any, adjoint: Any) -> float:
-        like = leaves(self.params)[0]
-        xp, dtype = namespace(like), result_dtype(self.params)
-
-        def on_numpy(f: Any) -> Any:
-            return lambda v: asnumpy(f(xp.asarray(v.copy(), **alike(like, dtype))))
-
-        return one_norm(self.structure.shape[0], dtype, on_numpy(product), on_numpy(adjoint)) if self.structure.shape[0] else 0.0
+        dtype, like = result_dtype(self.params), leaves(self.params)[0]
+        n = self.structure.shape[0]
+        return one_norm(n, dtype, on_numpy(product, like), on_numpy(adjoint, like)) if n else 0.0
 
     def _matrices(self) -> Iterator[Tree]:
         """The parameters of every matrix of the batch."""
-        core = self.structure.core
-        return unbatched(core, self.params, common_batch(core, self.params))
+        return one_by_one(self.structure.core, self.params)

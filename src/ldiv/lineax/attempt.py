@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ldiv.core.arrays import common_batch, result_dtype
+from ldiv.core.arrays import common_batch, one_by_one, result_dtype
 from ldiv.core.dispatch import on_host
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines import solver
@@ -35,15 +35,15 @@ class Attempt(Solve):
         return super().vjp(need, cotangents[:1], out[:1], *args)
 
     def _attempt(self, *flat: Array) -> tuple[Array, Array]:
-        p, b = rebuild(self.core, flat)
-        batch = common_batch(self.core, flat)
+        p, b = args = rebuild(self.core, flat)
+        batch = common_batch(self.core, args)
         try:
             if all(np.isfinite(x).all() for x in flat):
                 return solver.solve(self.structure, p, b, self.assume_a, self.method), np.zeros(batch, bool)
         except REFUSALS:
             pass
         x, refused = np.full((*batch, *b.shape[-2:]), np.nan, np.result_type(*flat)), np.ones(batch, bool)
-        whole = [np.broadcast_to(a, (*batch, *a.shape[a.ndim - core :])) for a, core in zip(flat, leaves(self.core), strict=True)]
-        for i in np.ndindex(batch or 0):
-            x[i], refused[i] = self._attempt(*(np.ascontiguousarray(a[i]) for a in whole))
+        if batch:
+            for i, one in zip(np.ndindex(batch), one_by_one(self.core, args), strict=True):
+                x[i], refused[i] = self._attempt(*leaves(one))
         return x, refused

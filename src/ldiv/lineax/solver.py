@@ -13,10 +13,10 @@ from ldiv.core.arrays import numpy_dtype
 from ldiv.core.rule import bind
 from ldiv.core.trees import Tree, leaves
 from ldiv.core.validate import require_option, require_square
+from ldiv.derivatives.jacobian import on_pattern
 from ldiv.engines import solver as engines
 from ldiv.lineax.attempt import Attempt
 from ldiv.lineax.matrix import matrix_of
-from ldiv.lineax.probing import pattern_of
 from ldiv.matrices.assumptions import promised
 from ldiv.matrices.construct import asarray
 from ldiv.structures.dense import Dense
@@ -49,7 +49,7 @@ class Solver(lx.AbstractLinearSolver[State]):  # type: ignore[misc]
     identity operators; diagonal and tridiagonal where tags say so; dense otherwise. The tags positive (negative) semidefinite,
     symmetric, diagonal, lower and upper triangular become promises (`assume_a` of `ldiv.solve`); a broken one is refused.
     sparsity: a sparse matrix with entries wherever the operator can have some, for operators known by their action alone, such
-    as the Jacobians of optimistix and diffrax; they are read by one product for each colour of its columns.
+    as the Jacobians of optimistix and diffrax; they are read by one product for each color of its columns.
     method: "auto" or the name of an engine.
     A refused solve has `RESULTS.singular`: `linear_solve` raises, or returns it if `throw=False`.
     Cost: 1 factorization for all solves with one matrix; it is found again by its values, so the state keeps no factor.
@@ -68,7 +68,7 @@ class Solver(lx.AbstractLinearSolver[State]):  # type: ignore[misc]
 
     def __init__(self, sparsity: Any = None, method: str = "auto") -> None:
         require_option("method", method, ("auto", *engines.engines()))
-        self.sparsity = None if sparsity is None else pattern_of(asarray(sparsity))
+        self.sparsity = None if sparsity is None else on_pattern(array := asarray(sparsity), array.structure.shape)
         self.method = method
 
     def init(self, operator: lx.AbstractLinearOperator, options: dict[str, Any]) -> State:

@@ -7,8 +7,9 @@ from typing import Any
 from ldiv.core.arrays import is_complex
 from ldiv.core.structure import VIEWS, Structure
 from ldiv.core.trees import Tree, leaves
+from ldiv.core.validate import PROMISES, require_option, require_square
 from ldiv.errors import got
-from ldiv.matrices.matrix import Matrix
+from ldiv.matrices.matrix import Matrix, as_matrix
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.diagonal_part import DiagonalPart
@@ -17,6 +18,15 @@ from ldiv.structures.sparse import Sparse
 from ldiv.structures.sparse_triangular import SparseTriangular
 from ldiv.structures.symmetric import Symmetric
 from ldiv.structures.triangular import Triangular
+
+
+def promised_square(A: Any, assume_a: str) -> tuple[Matrix, Structure, Tree, str]:
+    """A square matrix of a user's; the structure that a promise makes of it, with its parameters; and what engines may assume."""
+    require_option("assume_a", assume_a, PROMISES)
+    matrix = as_matrix("A", A)
+    require_square("A", matrix.structure.shape)
+    structure, params = promised(matrix, assume_a)
+    return matrix, structure, params, definiteness(structure, assume_a)
 
 
 def promised(matrix: Matrix, assume_a: str) -> tuple[Structure, Tree]:
@@ -37,9 +47,8 @@ def promised(matrix: Matrix, assume_a: str) -> tuple[Structure, Tree]:
             return structure.memo(("part", part), lambda: Symmetric(structure, part)), matrix.params
         return structure.memo(("promise", part), lambda: SelfAdjoint(structure, part)), matrix.params
     if not isinstance(base, Dense | Sparse):
-        raise ValueError(
-            got("assume_a", "'gen', 'sym', 'her' or 'pos' for a matrix that is neither dense nor sparse", repr(assume_a), f"It is {base}.")
-        )
+        expected = "'gen', 'sym', 'her' or 'pos' for a matrix that is neither dense nor sparse"
+        raise ValueError(got("assume_a", expected, repr(assume_a), f"It is {base}."))
     if assume_a == "diagonal":
         return base.memo("diagonal", lambda: DiagonalPart(base)).view("C" if VIEWS[op][1] else "N"), matrix.params
     return triangle(structure, assume_a == "lower triangular", "own"), matrix.params

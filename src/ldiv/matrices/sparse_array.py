@@ -178,10 +178,7 @@ class SparseArray(Matrix):
         self._require_same_shape(other)
         if self.structure == other.structure:
             return self.with_data(self.data + sign * other.data)
-        union, place = self.structure.memo(
-            ("union", other.structure),
-            lambda: sparse_indexing.union(self._at, other._at, self.structure.shape),
-        )
+        union, place = self.structure.memo(("union", other.structure), lambda: sparse_indexing.union(self._at, other._at, self.structure.shape))
         a, b = _same_batch(self.values, sign * other.values)
         return SparseArray(union, add_up(namespace(a).concat([a, b], axis=-1), place, union.pattern.nnz))
 
@@ -207,9 +204,8 @@ class SparseArray(Matrix):
             return self._like(self.values / self._entries_of(other))
         common, a, b = self._common(other)
         if (holes := self.sum_duplicates().nnz - common.pattern.nnz) > 0:
-            raise ValueError(
-                got("A / B", "a B with an entry wherever A has one", f"{holes} entries of A over none", "They would be divided by zero.")
-            )
+            came = f"{holes} entries of A over none"
+            raise ValueError(got("A / B", "a B with an entry wherever A has one", came, "They would be divided by zero."))
         return SparseArray(common, a / b)
 
     def _common(self, other: SparseArray) -> tuple[Sparse, Array, Array]:
@@ -217,8 +213,7 @@ class SparseArray(Matrix):
         self._require_same_shape(other)
         one, two = self.sum_duplicates(), other.sum_duplicates()
         common, i, j = one.structure.memo(
-            ("intersection", two.structure),
-            lambda: sparse_indexing.intersection(one._at, two._at, self.structure.shape),
+            ("intersection", two.structure), lambda: sparse_indexing.intersection(one._at, two._at, self.structure.shape)
         )
         return common, take(one.values, i), take(two.values, j)
 
@@ -253,10 +248,7 @@ class SparseArray(Matrix):
         (m, k), (l, n) = self.structure.shape, other.structure.shape
         if k != l:
             raise ValueError(got("A @ B", f"a B with {k} rows", f"{l}", "The inner sizes must agree."))
-        product, i, j, place = self.structure.memo(
-            ("product", other.structure),
-            lambda: sparse_indexing.product(self._at, other._at, (m, k, n)),
-        )
+        product, i, j, place = self.structure.memo(("product", other.structure), lambda: sparse_indexing.product(self._at, other._at, (m, k, n)))
         return SparseArray(product, add_up(take(self.values, i) * take(other.values, j), place, product.pattern.nnz))
 
 
@@ -273,7 +265,6 @@ def _same_batch(a: Array, b: Array) -> tuple[Array, Array]:
 
 def _refuse_fill(other: Any) -> Any:
     if isinstance(other, NUMBERS) or is_array(other):
-        raise ValueError(
-            got("A + other", "a SparseArray or 0", type(other).__name__, "This sum is dense: add to A.toarray(), or add a multiple of eye_array.")
-        )
+        advice = "This sum is dense: add to A.toarray(), or add a multiple of eye_array."
+        raise ValueError(got("A + other", "a SparseArray or 0", type(other).__name__, advice))
     return NotImplemented

@@ -20,18 +20,18 @@ from ldiv.core.trees import Array, Tree
 from ldiv.errors import overflowed
 
 
-class Same(Rule):
-    """y = x;  dy = dx;  x_bar = y_bar."""
+class Unchanged(Rule):
+    """y = x, the first argument;  dy = dx;  x_bar = y_bar. What follows serves a check."""
 
     def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
         return (tangents[0],)
 
     def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
-        return (cotangents[0] if need[0] else None,)
+        return (cotangents[0] if need[0] else None, *(None for _ in need[1:]))
 
 
 @dataclass(frozen=True)
-class Checked(Same):
+class Checked(Unchanged):
     """Argument (*batch, m, n). `check` is a function of plain arrays that raises, or insists."""
 
     check: Callable[[Array], None]
@@ -50,7 +50,7 @@ def checked(check: Callable[[Array], None], x: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Result(Same):
+class Result(Unchanged):
     """Argument (*batch,), one number each: a result that is made of those of rules, and like theirs must be finite."""
 
     what: str

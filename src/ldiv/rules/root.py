@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import alike, common_batch, numpy_dtype, unbatched
+from ldiv.core.arrays import alike, common_batch, numpy_dtype, one_by_one
 from ldiv.core.dispatch import frontend_of, insist, namespace
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.finite import require_finite
@@ -117,7 +117,7 @@ class Root(Rule):
         batch = common_batch(owns, (*p, x))
         if 0 in batch:
             return xp.zeros((*batch, x.shape[-1]), **alike(x))
-        found = [self.kernel(tuple(one[:-1]), one[-1])[0] for one in unbatched(owns, (*p, x), batch)]
+        found = [self.kernel(tuple(p), x)[0] for *p, x in one_by_one(owns, (*p, x))]
         return xp.reshape(xp.stack(found), (*batch, x.shape[-1]))
 
     def _partial(self, p: Tree, x: Array) -> Array:

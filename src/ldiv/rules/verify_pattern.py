@@ -17,9 +17,10 @@ import numpy as np
 from ldiv.core.arrays import numpy_dtype
 from ldiv.core.dispatch import host, insist, namespace
 from ldiv.core.pattern import Pattern
-from ldiv.core.rule import Rule, bind
+from ldiv.core.rule import bind
 from ldiv.core.trees import Array, Tree
 from ldiv.errors import got
+from ldiv.rules.assertion import Unchanged
 from ldiv.structures.sparse import Sparse
 
 LONGEST = 32  # entries of a row that are gathered
@@ -27,7 +28,7 @@ PADDED = 4  # times as many places as entries
 
 
 @dataclass(frozen=True)
-class Agreed(Rule):
+class Agreed(Unchanged):
     """Arguments X (*batch, nnz), v (*batch, n), y (*batch, m)."""
 
     structure: Sparse
@@ -54,12 +55,6 @@ class Agreed(Rule):
         v = xp.concat([v, xp.zeros_like(v[..., :1])], axis=-1)  # no entry: times 0
         terms = [x[..., entry] * v[..., column] for entry, column in zip(*rows, strict=True)]
         return sum(terms[1:], terms[0]), sum(map(xp.abs, terms[1:]), xp.abs(terms[0]))
-
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
-        return (tangents[0],)
-
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
-        return cotangents[0] if need[0] else None, None, None
 
 
 def _rows(pattern: Pattern) -> tuple[Any, Any] | None:

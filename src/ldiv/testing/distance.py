@@ -20,6 +20,16 @@ def assert_close(law: str, got: Any, expected: Any, tol: float = 1e-12) -> None:
         assert error <= tol, f"{law}: off by {error:.1e}, allowed {tol:.1e}"
 
 
+def raised(kind: Any, law: str, f: Callable[..., Any], *args: Any) -> BaseException:
+    """The error of this kind, which f must raise."""
+    try:
+        f(*args)
+    except kind as error:
+        found: BaseException = error
+        return found
+    raise AssertionError(law)
+
+
 def difference(f: Callable[[Tree], Array], at: Tree, along: Tree, h: float = 2e-5, levels: int = 2) -> Array:
     """df(at)[along] by central differences, extrapolated in h^2 (Richardson): truncated at h^4, rounded at eps / h.
 

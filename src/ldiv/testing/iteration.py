@@ -19,7 +19,7 @@ from ldiv.engines.solver import solve
 from ldiv.errors import ConvergenceError, NotPositiveDefiniteError
 from ldiv.structures.dense import Dense
 from ldiv.testing.cases import Draw
-from ldiv.testing.distance import assert_close
+from ldiv.testing.distance import assert_close, raised
 
 RTOL = 1e-11
 TIGHT = Options(rtol=RTOL)
@@ -61,20 +61,11 @@ def _preconditioned(run: Any, dense: Any, b: Any, x: Any, close: float) -> None:
 
 def _refuses(name: str, assume_a: str, structure: Structure, p: Tree, b: Any) -> None:
     run = partial(_run, name, assume_a, structure)
-    error = _raised(ConvergenceError, "too few steps", run, p, b, Options(rtol=0.0, maxiter=1, restart=1))
+    error = raised(ConvergenceError, "too few steps", run, p, b, Options(rtol=0.0, maxiter=1, restart=1))
     assert isinstance(error, ConvergenceError)
     assert error.iterations == 1 and error.residual is not None and error.residual > 0, "a ConvergenceError says how many steps, and how far they led"
-    _raised(ValueError, "NaN is refused", run, rebuild(p, [leaf * np.nan for leaf in leaves(p)]), b)
-    _raised(ValueError, "NaN is refused", run, p, b * np.nan)
+    raised(ValueError, "NaN is refused", run, rebuild(p, [leaf * np.nan for leaf in leaves(p)]), b)
+    raised(ValueError, "NaN is refused", run, p, b * np.nan)
     zero: Any = rebuild(p, [leaf * 0 for leaf in leaves(p)])
     if not structure.todense(zero).any():
-        _raised((ConvergenceError, NotPositiveDefiniteError), "a singular matrix raises", run, zero, b)
-
-
-def _raised(kind: Any, law: str, f: Any, *args: Any) -> BaseException:
-    try:
-        f(*args)
-    except kind as error:
-        found: BaseException = error
-        return found
-    raise AssertionError(law)
+        raised((ConvergenceError, NotPositiveDefiniteError), "a singular matrix raises", run, zero, b)

@@ -12,7 +12,7 @@ import scipy.sparse
 import torch
 
 from ldiv.core.rule import Rule, bind
-from ldiv.engines.eigen.lobpcg import iterate, wanted
+from ldiv.engines.eigen.lobpcg_iteration import iterate, wanted
 from ldiv.errors import NotPositiveDefiniteError
 
 jax.config.update("jax_enable_x64", True)

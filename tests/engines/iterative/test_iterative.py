@@ -166,6 +166,18 @@ def test_progress_is_shown_when_asked(capsys):
     assert err.endswith("\n")
 
 
+def test_the_solve_of_a_derivative_shows_its_progress_but_none_of_its_iterates(capsys):
+    a, seen = poisson(6), []
+    shown = {"callback": lambda x: seen.append(x.copy()), "progress": True}
+    _, pullback = ldiv.vjp(lambda b: ldiv.solve(ldiv.asarray(a), b, assume_a="pos", method="cg", **shown), rhs(a))
+    forward = len(seen)
+    assert forward > 1
+    assert capsys.readouterr().err.count("cg: step 1, ") == 1
+    pullback(np.ones(36))
+    assert len(seen) == forward
+    assert capsys.readouterr().err.count("cg: step 1, ") == 1
+
+
 def test_a_tiny_and_a_huge_b_are_solved():
     a = poisson(6)
     b = rhs(a)

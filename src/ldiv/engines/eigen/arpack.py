@@ -15,13 +15,13 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse import linalg
 
-from ldiv.core.arrays import alike, common_batch, conj, result_dtype, spread
+from ldiv.core.arrays import alike, common_batch, conj, one_by_one, result_dtype
 from ldiv.core.dispatch import asnumpy, namespace, on_host, traced
 from ldiv.core.finite import require_finite
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines.eigen import shift_invert
 from ldiv.engines.eigen_task import Task
-from ldiv.engines.matrix_product import Product, assembled, require_hermitian
+from ldiv.engines.matrix_product import Product, assembled, on_numpy, require_hermitian
 from ldiv.engines.scaling import balance, balanced_product, magnitude
 from ldiv.engines.singularity_check import direction
 from ldiv.engines.solve_log import note
@@ -56,34 +56,33 @@ def others(task: Task) -> int:
 
 def pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Array, Array, Array]:
     """One problem of the batch after the other, on the host."""
-    like = (task.A.core, task.B.core, task.aids_core)
-    flat, batch = leaves((pA, pB, aids)), common_batch(like, (pA, pB, aids))
+    flat, batch = leaves((pA, pB, aids)), common_batch(task.core, (pA, pB, aids))
     m, dtype = task.k + others(task), result_dtype(pA, pB)
     real = np.finfo(dtype).dtype
     specs = (((*batch, m), real), ((*batch, task.n, m), dtype), ((*batch, m), real))
     if not task.A.on_host or not task.B.on_host:
-        return _through_products(task, flat, like, batch)
-    return on_host(partial(_each, task, like, batch, specs), specs, *flat)
+        return _through_products(task, flat, batch)
+    return on_host(partial(_each, task, batch, specs), specs, *flat)
 
 
-def _each(task: Task, like: Any, batch: tuple[int, ...], specs: Any, *flat: Any) -> tuple[Any, ...]:
+def _each(task: Task, batch: tuple[int, ...], specs: Any, *flat: Any) -> tuple[Any, ...]:
+    args = rebuild(task.core, flat)
     if not batch:
-        return _pairs(task, *rebuild(like, flat))
+        return _pairs(task, *args)
     out = tuple(np.empty(*spec) for spec in specs)
-    flat = tuple(spread(x, batch, own) for x, own in zip(flat, leaves(like), strict=True))
-    for i in np.ndindex(*batch):
-        for y, one in zip(out, _pairs(task, *rebuild(like, [np.ascontiguousarray(x[i]) for x in flat])), strict=True):
-            y[i] = one
+    for i, one in zip(np.ndindex(*batch), one_by_one(task.core, args), strict=True):
+        for y, found in zip(out, _pairs(task, *one), strict=True):
+            y[i] = found
     return out
 
 
-def _through_products(task: Task, flat: list[Array], like: Any, batch: tuple[int, ...]) -> tuple[Array, Array, Array]:
+def _through_products(task: Task, flat: list[Array], batch: tuple[int, ...]) -> tuple[Array, Array, Array]:
     """An operator is called in its own framework, a product at a time."""
     if any(map(traced, flat)) or batch:
         kind = "a trace (jit)" if any(map(traced, flat)) else f"a batch {batch}"
         raise EngineError(f"arpack calls an operator with numbers, one problem at a time, and got {kind}: use ldiv.lobpcg.")
     xp = namespace(flat[0])
-    found = _pairs(task, *rebuild(like, flat))
+    found = _pairs(task, *rebuild(task.core, flat))
     return tuple(xp.asarray(y, **alike(flat[0], y.dtype)) for y in found)
 
 
@@ -91,7 +90,7 @@ def _pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Any,
     for name, structure, p in (("A", task.A, pA), ("M", task.B, pB)):
         require_finite(name, *leaves(structure.read(p)))
     dtype = result_dtype(pA, pB)
-    A, B = (_on_numpy(assembled(s, p), leaves(pA)[0]) for s, p in ((task.A, pA), (task.B, pB)))
+    A, B = (on_numpy(assembled(s, p), leaves(pA)[0]) for s, p in ((task.A, pA), (task.B, pB)))
     for structure, product in ((task.A, A), (task.B, B)):
         require_hermitian(structure, product, np.empty(0, dtype))
     z = direction(task.n).astype(dtype)
@@ -124,17 +123,6 @@ def _balanced(task: Task, solve: Product, t: Any, s: Any) -> tuple[Task, Product
     """sigma, and the inverse, of t^2 A x = (lam t^2 / s^2) s^2 B x: ARPACK takes eigenvalues below eps^(2/3) for zero."""
     sigma, u = (None, s) if task.sigma is None else (float(task.sigma * t[0, 0] / s[0, 0] * t[0, 0] / s[0, 0]), t)
     return replace(task, sigma=sigma), lambda x: solve(x / u) / u
-
-
-def _on_numpy(product: Any, like: Array) -> Any:
-    if type(like) is np.ndarray:
-        return product
-    xp = namespace(like)
-
-    def call(x: Any) -> Any:
-        return asnumpy(product(xp.asarray(np.ascontiguousarray(x), **alike(like, x.dtype))))
-
-    return call
 
 
 def _solve(task: Task, pA: Tree, pB: Tree) -> Product:

@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import alike, batch_of, broadcast, common_batch, conj, fold, numpy_dtype, result_dtype, spread, transpose, unbatched, unfold
-from ldiv.core.closures import uncounted
+from ldiv.core.arrays import alike, batch_of, common_batch, conj, eps, fold, join, numpy_dtype, one_by_one, or_one, result_dtype, unfold
 from ldiv.core.dispatch import asnumpy, host, namespace, on_host
 from ldiv.core.structure import matmul
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines import krylov
 from ldiv.engines import solver as solvers
 from ldiv.engines.eigen import shift_invert, shifted_krylov
+from ldiv.engines.eigen.orthonormal import gram, orthonormal_basis
 from ldiv.engines.eigen_task import Task, choose
-from ldiv.engines.matrix_product import Product, assembled
+from ldiv.engines.matrix_product import assembled
 from ldiv.engines.options import Options
 from ldiv.engines.scaling import balance, magnitude
 from ldiv.errors import ConvergenceError
@@ -36,32 +36,22 @@ ENOUGH = 100  # times that, where what was asked of the preconditioned system is
 def reduced(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, X: Array, known: tuple[Array, Array, Array]) -> Array:
     """S_i r_i for theta (*batch, k), r (*batch, n, k); the columns of X span what is deflated. known: gam, G and their doubts."""
     pB, xp, (gam, G, doubt) = params[1], namespace(r), known
-    noise = NOISE * float(np.finfo(numpy_dtype(r)).eps) * krylov.norm(r)
-    r = r - matmul(task.B, pB, xp.matmul(X, _dot(X, r)))
+    noise = NOISE * eps(r) * krylov.norm(r)
+    r = r - matmul(task.B, pB, xp.matmul(X, gram(X, r)))
     gap = gam[..., :, None] - theta[..., None, :]
     same = xp.abs(gap) <= doubt
-    part = _dot(G, r)
+    part = gram(G, r)
     w = xp.matmul(G, xp.where(same, 0, part / xp.where(same, 1, gap)))
     if X.shape[-1] + G.shape[-1] + task.constraints == task.n:
         return w
     r = r - matmul(task.B, pB, xp.matmul(G, part))
     r = xp.where(krylov.norm(r) <= noise, xp.zeros_like(r), r)  # what was in the span of X and G leaves nothing but rounding
-    return w + _rest(task, params, theta, r, xp.concat([_wide(X, G), _wide(G, X)], axis=-1))
-
-
-def _wide(x: Array, like: Array) -> Array:
-    return spread(x, broadcast(batch_of(x, 2), batch_of(like, 2)))
-
-
-def _dot(x: Array, y: Array) -> Array:
-    """x^H y."""
-    return namespace(x).matmul(conj(transpose(x)), y)
+    return w + _rest(task, params, theta, r, join(X, G, 1))
 
 
 def _rest(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array) -> Array:
     """Systems deflated by all of V, for r that V is orthogonal to."""
-    batch = common_batch((task.A.core, task.B.core, 2), (*params[:2], V))
-    if not batch:  # one matrix: a batch of right-hand sides is a wider block
+    if not common_batch((task.A.core, task.B.core, 2), (*params[:2], V)):  # one matrix: a batch of right-hand sides is a wider block
         wide = batch_of(r, 2)
         count = int(np.prod(wide, dtype=int))
         theta = namespace(r).reshape(namespace(r).broadcast_to(theta, (*wide, theta.shape[-1])), (count * theta.shape[-1],))
@@ -80,12 +70,11 @@ def _one(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array)
 
 def _each(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array) -> Array:
     """One problem of the batch after the other."""
-    like = (task.core, 1, 2, 2)
-    args, xp = (params, theta, r, V), namespace(r)
+    like, args, xp = (task.core, 1, 2, 2), (params, theta, r, V), namespace(r)
     batch = common_batch(like, args)
     if 0 in batch:
         return xp.zeros((*batch, *r.shape[-2:]), **alike(r))
-    done = [_one(task, *one) for one in unbatched(like, args, batch)]
+    done = [_one(task, *one) for one in one_by_one(like, args)]
     return xp.reshape(xp.stack(done), (*batch, *r.shape[-2:]))
 
 
@@ -109,23 +98,23 @@ def _by_factor(task: Task, params: tuple[Tree, ...], theta: Any, r: Any, V: Any)
     def inside(w: Any) -> Any:
         return w - V @ (VB @ w)
 
-    eps, t = float(np.finfo(r.dtype).eps), balance(magnitude(r, axis=0))
+    accuracy, t = eps(r) ** ACCURATE, balance(magnitude(r, axis=0))
     r = r * t * t
     w, left, size = np.zeros_like(r), r, np.linalg.norm(r, axis=0)
     reached = np.zeros(len(theta))
     for _ in range(ROUNDS):
-        w = w + shifted_krylov.solve(lambda x: inside(F(B(x))), B, theta - task.sigma, inside(F(left)), eps**ACCURATE)
+        w = w + shifted_krylov.solve(lambda x: inside(F(B(x))), B, theta - task.sigma, inside(F(left)), accuracy)
         Aw, Bw = A(w), B(w) * theta
         left = r - Aw + Bw
         left = left - VB.conj().T @ (V.conj().T @ left)
         whole = size + np.linalg.norm(Aw, axis=0) + np.linalg.norm(Bw, axis=0)
-        reached = np.linalg.norm(left, axis=0) / np.where(whole == 0, 1, whole)
-        if (reached <= ENOUGH * eps**ACCURATE).all():
+        reached = np.linalg.norm(left, axis=0) / or_one(whole)
+        if (reached <= ENOUGH * accuracy).all():
             break
     else:
-        raise ConvergenceError("the adjoint of eigenpairs", ROUNDS, float(reached.max()), ENOUGH * eps**ACCURATE)
-    if task.watch is not None:
-        task.watch(reached)
+        raise ConvergenceError("the adjoint of eigenpairs", ROUNDS, float(reached.max()), ENOUGH * accuracy)
+    for observe in task.observers:
+        observe("shifted Krylov", 0, w, reached)
     return w / t / t
 
 
@@ -136,41 +125,31 @@ def _by_minres(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: 
     pA, pB, (pM, _, Y) = params
     A, B, xp = assembled(task.A, pA), assembled(task.B, pB), namespace(r)
     if task.constraints:
-        V = xp.concat([V, _orthonormal(B, xp.astype(Y, V.dtype))], axis=-1)
+        V = xp.concat([V, orthonormal_basis(B, xp.astype(Y, V.dtype), ())[0]], axis=-1)
     BV = B(V)
     near = _preconditioner(task, pB, pM)
 
     def out(x: Array) -> Array:
-        return x - xp.matmul(BV, _dot(V, x))
+        return x - xp.matmul(BV, gram(V, x))
 
     def inside(x: Array) -> Array:
-        return x - xp.matmul(V, _dot(BV, x))
+        return x - xp.matmul(V, gram(BV, x))
 
     def shifted_product(w: Array) -> Array:
         return out(A(w) - B(w) * theta)
 
-    options = Options(rtol=float(np.finfo(numpy_dtype(r)).eps ** ACCURATE))
+    options = Options(rtol=eps(r) ** ACCURATE)
     b = out(r)
     w = inside(krylov.run(solvers.engines()["minres"], shifted_product, lambda x: inside(near(out(x))), b, options))
-    if task.watch is not None:
-        task.watch(krylov.norm(b - shifted_product(w)) / xp.where(krylov.norm(b) == 0, 1, krylov.norm(b)))
+    for observe in task.observers:
+        observe("minres", 0, w, krylov.norm(b - shifted_product(w)) / or_one(krylov.norm(b)))
     return w
-
-
-def _orthonormal(B: Product, Y: Array) -> Array:
-    """Y (Y^H B Y)^(-1/2)."""
-    xp = namespace(Y)
-    size, z = xp.linalg.eigh(_dot(Y, B(Y)))
-    independent = size > float(np.finfo(numpy_dtype(Y)).eps) ** 0.75 * size[-1]
-    basis: Array = xp.matmul(Y, z * xp.where(independent, 1 / xp.sqrt(xp.where(independent, size, 1)), 0))
-    return basis
 
 
 def _preconditioner(task: Task, pB: Tree, pM: Tree) -> Any:
     """M of the user's, else B^-1 where it can be had, else nothing."""
     if task.M is not None:
-        product = uncounted(assembled(task.M, pM))
-        return lambda x: namespace(x).astype(product(x), x.dtype, copy=False)
+        return krylov.preconditioner(task.M, pM)
     if task.standard or not shift_invert.factors(task.B, task.B) or not all(map(host, leaves(pB))):
         return krylov.identity
     F = shift_invert.inverse(task.B, rebuild(task.B.core, [asnumpy(x) for x in leaves(pB)]))

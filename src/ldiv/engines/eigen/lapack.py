@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from ldiv.core.arrays import alike, conj, numpy_dtype, transpose
+from ldiv.core.arrays import alike, conj, eps, numpy_dtype, transpose
 from ldiv.core.dispatch import frontend_of, insist, namespace
 from ldiv.core.finite import require_finite
 from ldiv.core.structure import Structure, matmul
@@ -89,6 +87,6 @@ def _doubt(task: Task, a: Array, b: Array | None, lam: Array, x: Array) -> Array
     xp, k = namespace(a), task.k
     y = x[..., :k]
     r = xp.matmul(a, y) - (y if b is None else xp.matmul(b, y)) * lam[..., None, :k]
-    rounding = float(np.finfo(numpy_dtype(a)).eps) * xp.max(xp.abs(lam), axis=-1, keepdims=True)
+    rounding = eps(a) * xp.max(xp.abs(lam), axis=-1, keepdims=True)
     wanted = xp.linalg.vector_norm(r, axis=-2) * xp.linalg.vector_norm(y, axis=-2)
     return xp.concat([wanted, xp.zeros_like(lam[..., k:])], axis=-1) + rounding

@@ -7,16 +7,16 @@ Reference: Frommer and Glässner, SIAM J. Sci. Comput. 19 (1998); O'Leary, Linea
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from ldiv.core.arrays import conj
+from ldiv.engines.eigen.orthonormal import gram
+from ldiv.engines.matrix_product import Product
 from ldiv.engines.scaling import balance, magnitude
 
-Product = Callable[[Any], Any]
 EVEN = 1e-3  # shortest over longest direction of a block that needs no second orthogonalization
 BASIS = 400  # vectors that are held at most; then the caller starts again from the residual
 
@@ -32,14 +32,14 @@ def solve(T: Product, B: Product, delta: Any, f: Any, rtol: float) -> Any:
     basis = np.empty((n, most + k), f.dtype, order="F")
     f = f / scale
     block, _ = _orthonormal(B, f, basis[:, :0], drop)
-    known, small, w = _dot(block, B(f)), np.zeros((0, 0), f.dtype), np.zeros((0, k), f.dtype)
+    known, small, w = gram(block, B(f)), np.zeros((0, 0), f.dtype), np.zeros((0, k), f.dtype)
     while block.shape[1]:
         done = len(small)
         held = done + block.shape[1]
         basis[:, done:held] = block
         v = basis[:, :held]
         u = T(block) * largest
-        h = _dot(v, B(u))
+        h = gram(v, B(u))
         u -= v @ h
         small = _grown(small, h)
         theta, z = np.linalg.eigh(small)
@@ -49,11 +49,6 @@ def solve(T: Product, B: Product, delta: Any, f: Any, rtol: float) -> Any:
         if (left <= rtol).all() or held + block.shape[1] > most:
             break
     return (basis[:, : len(w)] @ w) * scale / t / t
-
-
-def _dot(x: Any, y: Any) -> Any:
-    """x^H y."""
-    return conj(x).T @ y
 
 
 def _grown(small: Any, h: Any) -> Any:
@@ -76,17 +71,17 @@ def _orthonormal(B: Product, u: Any, v: Any, drop: float) -> tuple[Any, Any]:
 
     Twice is enough. Where lengths differ much, what is left of v in the short ones counts: they become unit vectors, and orthogonal again.
     """
-    u = u - v @ _dot(v, B(u))
-    g = _dot(u, B(u))
+    u = u - v @ gram(v, B(u))
+    g = gram(u, B(u))
     lengths = np.sqrt(np.maximum(np.linalg.eigvalsh(g), 0))
     if lengths[0] > EVEN * lengths[-1] and lengths[0] > drop:
         l = np.linalg.cholesky(g)
         return _by_inverse(u, l), conj(l).T
     q, r, _ = scipy.linalg.qr(u, mode="economic", pivoting=True, check_finite=False)
     q = q[:, np.abs(np.diag(r)) * np.sqrt(np.maximum(np.einsum("ij,ij->j", conj(q), B(q)).real, 0)) > drop]
-    q -= v @ _dot(v, B(q))
-    q = _by_inverse(q, np.linalg.cholesky(_dot(q, B(q))))
-    return q, _dot(q, B(u))
+    q -= v @ gram(v, B(q))
+    q = _by_inverse(q, np.linalg.cholesky(gram(q, B(q))))
+    return q, gram(q, B(u))
 
 
 def _by_inverse(u: Any, l: Any) -> Any:

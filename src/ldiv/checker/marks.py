@@ -1,0 +1,91 @@
+"""What a user says of a matrix: that it is symmetric, Hermitian, positive definite, triangular or orthonormal, and stays so."""
+
+from __future__ import annotations
+
+import operator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ldiv.checker.tangents import Argument, Map, exchange, itself, places, self_adjoint_part
+from ldiv.core.arrays import adjoint
+from ldiv.core.dispatch import asnumpy
+from ldiv.core.finite import require_finite
+from ldiv.core.trees import Array
+from ldiv.core.validate import require_flag, require_float, require_square
+from ldiv.errors import NotPositiveDefiniteError, NotSymmetricError, got
+from ldiv.linalg.eigen import eigsh
+from ldiv.matrices.sparse_array import SparseArray
+
+DENSE = 1000  # up to this order the least eigenvalue is LAPACK's
+
+
+def symmetric(A: Any) -> Argument:
+    """For gradcheck: A (*batch, n, n), or a SparseArray, is symmetric and stays so."""
+    return _self_adjoint("symmetric", A, itself, "transpose")
+
+
+def hermitian(A: Any) -> Argument:
+    """For gradcheck: A (*batch, n, n), or a SparseArray, is Hermitian and stays so."""
+    return _self_adjoint("hermitian", A, np.conj, "conjugate transpose")
+
+
+def positive_definite(A: Any) -> Argument:
+    """For gradcheck: A (*batch, n, n), or a SparseArray, is Hermitian positive definite and stays so."""
+    argument = hermitian(A)
+    if not (least := _least_eigenvalue(A)) > 0:
+        raise NotPositiveDefiniteError("gradcheck", f"the eigenvalue {least:.1e}")
+    return Argument(A, argument.project, least)
+
+
+def triangular(L: Any, *, lower: bool = True, unit_diagonal: bool = False) -> Argument:
+    """For gradcheck: only one triangle of L (*batch, n, n), or of a SparseArray, is read, its diagonal only where it is not one."""
+    lower, unit_diagonal = require_flag("lower", lower), require_flag("unit_diagonal", unit_diagonal)
+    _matrix("L", L)
+    row, col = places(L)
+    below = row - col if lower else col - row
+    return Argument(L, partial(operator.mul, below > 0 if unit_diagonal else below >= 0))
+
+
+def orthonormal(X: Any) -> Argument:
+    """For gradcheck: X (*batch, n, k) has orthonormal columns, and keeps them: X^H dX + dX^H X = 0."""
+    x = asnumpy(_matrix("X", X, arrays=True))
+    if (defect := np.abs(adjoint(x) @ x - np.eye(x.shape[-1])).max(initial=0)) > 1e-8:
+        raise ValueError(got("X", "orthonormal columns", f"X^H X - I up to {defect:.1e}", "Take the Q of a QR factorization."))
+    return Argument(X, partial(_tangent_to_orthonormal, x))
+
+
+def _matrix(name: str, a: Any, *, arrays: bool = False) -> Any:
+    """An array of matrices, or a SparseArray, with finite numbers."""
+    sparse = isinstance(a, SparseArray) and not arrays
+    values = require_float(name, a.data if sparse else a)
+    if not sparse and values.ndim < 2:
+        raise ValueError(got(name, "a matrix (*batch, m, n)", f"shape {tuple(values.shape)}", "Add the missing axis."))
+    require_finite(name, asnumpy(values))
+    return a
+
+
+def _self_adjoint(name: str, A: Any, conj: Map, partner: str) -> Argument:
+    require_square("A", tuple(_matrix("A", A).shape[-2:]))
+    if (swap := exchange(A)) is None:
+        advice = "Add up the duplicates of a SparseArray first."
+        raise TypeError(got(name, "a square array, or a SparseArray without duplicates", repr(A)[:60], advice))
+    (x,) = map(asnumpy, Argument(A).flat)
+    defect, largest = np.abs(x - conj(swap(x))).max(initial=0), np.abs(x).max(initial=0)
+    if defect > 1e-12 * largest:
+        raise NotSymmetricError(float(defect / largest), partner)
+    return Argument(A, partial(self_adjoint_part, swap, conj))
+
+
+def _tangent_to_orthonormal(x: Array, d: Array) -> Array:
+    return d - x @ (adjoint(x) @ d + adjoint(d) @ x) / 2
+
+
+def _least_eigenvalue(A: Any) -> float:
+    if isinstance(A, SparseArray):
+        A = A.with_data(asnumpy(A.data))
+        if A.shape[-1] > DENSE:
+            return float(eigsh(A, k=1, sigma=0.0, return_eigenvectors=False)[0])
+        A = A.toarray()
+    return float(np.linalg.eigvalsh(asnumpy(A)).min(initial=np.inf))

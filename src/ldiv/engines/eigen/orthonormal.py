@@ -1,0 +1,65 @@
+"""W <- W T with W^H B W = I, by projection and SVQB, twice: T = D U Theta^(-1/2), D G D = U Theta U^H, G = W^H B W, diag(D G D) = 1.
+
+A direction that is linearly dependent becomes zero, so that shapes never change.
+Reference: Stathopoulos and Wu, SIAM J. Sci. Comput. 23 (2002).
+"""
+
+from __future__ import annotations
+
+from ldiv.core.arrays import adjoint, conj, eps, or_one, real
+from ldiv.core.dispatch import insist, namespace
+from ldiv.core.trees import Array
+from ldiv.engines.matrix_product import Product
+from ldiv.errors import NotPositiveDefiniteError
+
+Pairs = tuple[tuple[Array, Array], ...]  # of V and B V, with V^H B V = I
+
+
+def orthonormal_basis(B: Product | None, W: Array, outside: Pairs) -> tuple[Array, Array]:
+    """A B-orthonormal basis of W, B-orthogonal to those outside, and B times it: one product, of columns that are orthonormal."""
+    W = orthonormal(W, outside)
+    if B is None:
+        return W, W
+    BW = B(W)
+    for cut in (10 * W.shape[1] * eps(W), 0.25):
+        G = gram(W, BW)
+        insist((real(G.diagonal()) >= 0).all(), lambda: NotPositiveDefiniteError("lobpcg", "that B of A x = lambda B x is not"))
+        T = _svqb(G, 0.0, cut)
+        W, BW = W @ T, BW @ T
+    for V, BV in outside:
+        T = gram(BV, W)
+        W, BW = W - V @ T, BW - BV @ T
+    return W, BW
+
+
+def orthonormal(W: Array, outside: Pairs) -> Array:
+    """The second time, what is left of rounding after the projection is seen by its size."""
+    W = W / or_one(namespace(W).max(namespace(W).abs(W), axis=0))  # the squares of a norm may overflow
+    W = W / or_one(norm(W))
+    for least, cut in ((100 * eps(W), 10 * W.shape[1] * eps(W)), (0.5, 0.25)):
+        for V, BV in (*outside, *outside):
+            W = W - V @ gram(BV, W)
+        W = W @ _svqb(gram(W, W), least, cut)
+    return W
+
+
+def _svqb(G: Array, least: float, cut: float) -> Array:
+    """T with T^H G T = I, zeros for columns of a size up to `least`, and for eigenvalues of the scaled G up to `cut`."""
+    xp, size = namespace(G), namespace(G).sqrt(real(G.diagonal()))
+    scale = xp.where(size > least, 1 / or_one(size), 0)
+    theta, U = xp.linalg.eigh(scale[:, None] * (G + adjoint(G)) / 2 * scale)
+    return scale[:, None] * U * xp.where(theta > cut, 1 / xp.sqrt(xp.where(theta > cut, theta, 1)), 0)
+
+
+def gram(V: Array, W: Array) -> Array:
+    """V^H W."""
+    return adjoint(V) @ W
+
+
+def squares(S: Array, BS: Array) -> Array:
+    """s^H B s of each column."""
+    return namespace(S).sum(real(conj(S) * BS), axis=0)
+
+
+def norm(X: Array) -> Array:
+    return namespace(X).linalg.vector_norm(X, axis=0)

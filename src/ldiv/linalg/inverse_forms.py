@@ -1,0 +1,146 @@
+"""Traces tr(A^-1 B) and quadratic forms x^H A^-1 x: what is left of an inverse when only a number of it is wanted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import batch_of, conj, numpy_dtype, unit_columns
+from ldiv.core.dispatch import namespace
+from ldiv.core.public import public
+from ldiv.core.rule import bind
+from ldiv.core.structure import VIEWS, Structure, matmul, view_dense
+from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.validate import PROMISES, as_block, common_precision, require_batches, require_option, require_square, together
+from ldiv.errors import got
+from ldiv.linalg.solve import require_method
+from ldiv.matrices.assumptions import definiteness, promised, promised_square
+from ldiv.matrices.matrix import Matrix, as_matrix, common_dtype
+from ldiv.rules.assertion import finite
+from ldiv.rules.frobenius_norm import quotient_squares
+from ldiv.rules.quadratic_form import QuadraticForm
+from ldiv.rules.solve import solve
+from ldiv.structures.dense import Dense
+from ldiv.structures.gram import Gram
+from ldiv.structures.product import Product
+from ldiv.structures.triangular import Triangular
+
+BLOCK = 64  # columns of B that are held at a time, where B is not dense
+
+
+@public
+def trace_solve(A: Any, B: Any, *, assume_a: str = "gen", method: str = "auto") -> Array:
+    """Take the trace of a quotient of matrices, differentiably.
+
+        t = tr(A^-1 B)
+
+    A, B: arrays (*batch, n, n), SparseArrays, Gram matrices, products, or any `Matrix`; returns (*batch,). assume_a, method, dtypes and
+    errors as in `solve`. Differentiable in A and B in every mode and order.
+    Cost: where A = L2 L2^H and B = L1 L1^H with lower triangles, as `Gram`s or as products L @ L.H, it is |L2^-1 L1|^2: the value and the
+    gradient take two triangular solves and one triangular product, n^3 multiplications in all. Where B is a product of rank r < n, or
+    of a Gram, the solve is for its r columns; else for the n columns of B.
+    Source: Petersen and Pedersen, The Matrix Cookbook, section 2.5; Giles (2008).
+
+    >>> import ldiv, numpy as np
+    >>> L = np.array([[2.0, 0.0], [1.0, 1.0]])
+    >>> float(ldiv.trace_solve(ldiv.Gram(L), ldiv.Gram(2 * L)))
+    8.0
+    >>> round(float(ldiv.trace_solve(L @ L.T, 4 * L @ L.T)), 12)
+    8.0
+    """
+    require_option("assume_a", assume_a, PROMISES)
+    require_method(method)
+    a, b = _pair(as_matrix("A", A), as_matrix("B", B))
+    left, right = _lower(a), _lower(b)
+    if left is not None and right is not None:
+        return quotient_squares(left, right)
+    structure, p = promised(a, assume_a)
+    return _trace(structure, p, b, definiteness(structure, assume_a), method)
+
+
+def _pair(a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
+    """Of one size, framework, device, and precision."""
+    for name, matrix in (("A", a), ("B", b)):
+        require_square(name, matrix.structure.shape)
+    if a.structure.shape != b.structure.shape:
+        raise ValueError(got("B", f"shape {a.structure.shape}", str(b.structure.shape), "The trace is of A^-1 B."))
+    first = leaves(a.params)[0]
+    for leaf in leaves(b.params):
+        together("B", leaf, first)
+    require_batches("B", a.batch, b.batch)
+    pa, pb = common_dtype(a.params, b.params) if _kinds(a) == _kinds(b) else (a.params, b.params)
+    return Matrix(a.structure, pa), Matrix(b.structure, pb)
+
+
+def _kinds(matrix: Matrix) -> set[str]:
+    return {numpy_dtype(x).kind for x in leaves(matrix.params)}
+
+
+def _lower(matrix: Matrix) -> Array | None:
+    """The dense lower triangle L of a matrix that is L L^H by structure, if that is what it is."""
+    structure, p = matrix.structure, matrix.params
+    if isinstance(structure, Product):
+        (left, pl), (right, pr) = structure.halves(p)
+        if not (right == left.H and pl is pr):
+            return None
+        structure, p = Gram((left,)), (pl,)
+    if not isinstance(structure, Gram):
+        return None
+    base, op = structure.base.unview()
+    known = isinstance(base, Triangular) and base.diagonal == "own" and base.lower != VIEWS[op][0]
+    return view_dense(p[0], op) if known else None
+
+
+def _trace(structure: Structure, p: Tree, b: Matrix, assumption: str, method: str) -> Array:
+    if b.structure.rank < structure.shape[0]:  # tr(A^-1 U V) = tr(V A^-1 U), U by its columns
+        (u, pu), (v, pv) = b.structure.halves(b.params)
+        return _sum(p, lambda e: (v.H.matmul(pv, e), solve(structure, p, u.matmul(pu, e), assumption, method)), u.shape[1], b)
+    if isinstance(b.structure, Dense):
+        x = solve(structure, p, b.params, assumption, method)
+        with np.errstate(all="ignore"):
+            return finite("trace_solve", namespace(x).sum(namespace(x).linalg.diagonal(x), axis=-1))
+    return _sum(p, lambda e: (e, solve(structure, p, matmul(b.structure, b.params, e), assumption, method)), structure.shape[0], b)
+
+
+def _sum(p: Tree, columns: Any, n: int, b: Matrix) -> Array:
+    """The sum over e of y^H x for (y, x) = columns(e), a block of unit vectors at a time."""
+    like, total = leaves((p, b.params))[0], None
+    for j in range(0, n, BLOCK):
+        y, x = columns(unit_columns(like, n, range(j, min(j + BLOCK, n))))
+        with np.errstate(all="ignore"):
+            part = namespace(x).sum(conj(y) * x, axis=(-2, -1))
+            total = part if total is None else total + part
+    assert total is not None
+    return finite("trace_solve", total)
+
+
+@public
+def quad_form(A: Any, x: Array, *, assume_a: str = "gen", method: str = "auto") -> Array:
+    """Evaluate a quadratic form with the inverse of a matrix, differentiably.
+
+        q = x^H A^-1 x
+
+    A: as in `solve`; x (n,), or (*batch, n, k) for one form for each column. Returns a number, or (*batch, k); real where A is
+    Hermitian by structure or promise ("her", "pos", a `Gram`). Differentiable in A and x in every mode and order.
+    Cost: 1 factorization and 1 solve, for value and gradient together where A is Hermitian: A_bar = -q_bar y y^H, x_bar = 2 q_bar y,
+    y = A^-1 x; one more solve elsewhere. Errors as in `solve`.
+
+    >>> import ldiv, numpy as np
+    >>> float(ldiv.quad_form(np.diag([1.0, 4.0]), np.array([1.0, 2.0]), assume_a="pos"))
+    2.0
+    """
+    require_method(method)
+    matrix, structure, params, assumption = promised_square(A, assume_a)
+    flat = leaves(params)
+    block, vector = as_block("x", x, structure.shape[0], flat[0])
+    require_batches("x", matrix.batch, batch_of(block, 2))
+    *flat, block = common_precision(*flat, block)
+    p = rebuild(structure.core, flat)
+    if structure.H == structure:
+        q = bind(QuadraticForm(structure, assumption, method), p, block)[0]
+    else:
+        y = solve(structure, p, block, assumption, method)
+        with np.errstate(all="ignore"):
+            q = finite("quad_form", namespace(block).sum(conj(block) * y, axis=-2))
+    return q[..., 0] if vector else q
