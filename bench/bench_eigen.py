@@ -37,7 +37,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh, splu
 
 import ldiv
 from ldiv.engines import mkl_pardiso
-from ldiv.engines import solver
+from ldiv.engines import registry
 
 PAIRS, FEW = 10, 6
 BOTH, ONLY = 1.6, 1.05  # the targets, with and without eigenvectors
@@ -88,7 +88,7 @@ def over_engine(engine: str, spec: tuple[Any, ...], rounds: int) -> list[Figure]
 @contextmanager
 def alone(engine: str) -> Iterator[None]:
     """The sparse engine that ldiv uses, of those that are installed."""
-    found = solver.engines()
+    found = registry.engines()
     before = dict(found)
     for other in {"superlu", "pardiso", "cholmod"} - {engine}:
         del found[other]

@@ -12,7 +12,7 @@ import torch
 
 import ldiv
 from ldiv.core.validate import together
-from ldiv.engines.solver import engines
+from ldiv.engines.registry import engines
 from ldiv.structures import Dense, Diagonal, Triangular
 
 SENTENCE = r"expected .+, got .+\. [A-Z]\w* "

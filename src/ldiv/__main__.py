@@ -19,7 +19,7 @@ from ldiv.cli.report import show_check, show_info
 from ldiv.cli.table import waiting
 from ldiv.cli.verify import PART, verify
 from ldiv.core.trees import Array
-from ldiv.engines import solver
+from ldiv.engines import registry
 from ldiv.errors import NotSymmetricError
 from ldiv.matrices.matrix import Matrix
 
@@ -49,7 +49,7 @@ def parser() -> Parser:
     check.add_argument("matrix", metavar="A.mtx", help="a square matrix: Matrix Market, or .npz by scipy.sparse.save_npz")
     check.add_argument("--rhs", metavar="b.mtx", help="right-hand sides, dense or sparse; random where it is left out")
     check.add_argument("--assume-a", default="gen", choices=tuple(PART), help="what you promise about A (default: %(default)s)")
-    check.add_argument("--method", default="auto", choices=("auto", *solver.engines()), help="the engine (default: %(default)s)")
+    check.add_argument("--method", default="auto", choices=("auto", *registry.engines()), help="the engine (default: %(default)s)")
     commands.add_parser("info", help="engines and front ends: present or not, and why", description="Engines, front ends and versions.")
     return top
 

@@ -13,7 +13,7 @@ import ldiv
 from adversarial.case import Case, Wrong
 from adversarial.families import Dense, Rng
 from adversarial.problems import Problem, System, draw, view
-from ldiv.engines.solver import engines
+from ldiv.engines.registry import engines
 
 FORMS = ("dense", "csc", "csr", "coo", "banded")
 ITERATIVE = ("cg", "minres", "gmres", "bicgstab")

@@ -19,7 +19,7 @@ from ldiv import __main__, __version__, asarray
 from ldiv.__main__ import main
 from ldiv.cli import report
 from ldiv.cli.verify import verify
-from ldiv.engines import solver
+from ldiv.engines import registry
 from ldiv.engines.direct import superlu
 
 DATA = Path(os.environ.get("LDIV_TEST_DATA", Path(__file__).parents[3] / "shared/data"))
@@ -225,7 +225,7 @@ def test_info(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     code, out, err = run("info")
     assert (code, err) == (0, "")
     assert f"ldiv {__version__}" in out
-    assert all(name in out for name in solver.engines())
+    assert all(name in out for name in registry.engines())
     assert "present: numpy" in out
     assert "absent: no_such_framework" in out
 

@@ -15,7 +15,7 @@ import ldiv
 from ldiv.core.structure import view_dense
 from ldiv.engines import mkl_pardiso
 from ldiv.engines.escalation import Attempt, Escalating
-from ldiv.engines.solver import engines
+from ldiv.engines.registry import engines
 from ldiv.errors import SingularMatrixError
 
 needs_mkl = pytest.mark.skipif(mkl_pardiso.path() is None, reason="MKL is not installed: pip install ldiv[mkl]")

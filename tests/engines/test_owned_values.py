@@ -13,7 +13,7 @@ import ldiv
 from ldiv.core.dispatch import asnumpy
 from ldiv.engines import mkl_pardiso
 from ldiv.engines.direct import cholmod
-from ldiv.engines.solver import engines
+from ldiv.engines.registry import engines
 
 N = 6
 ABSENT = {*(["pardiso"] if mkl_pardiso.path() is None else []), *(["cholmod"] if cholmod.missing() else [])}
@@ -84,7 +84,7 @@ def taken(framework: str, x: Any) -> Any:
 
 
 def test_every_engine_that_factors_is_here() -> None:
-    factoring = {name for name, engine in engines().items() if not ldiv.engines.solver.is_iterative(engine)}
+    factoring = {name for name, engine in engines().items() if not ldiv.engines.registry.is_iterative(engine)}
     assert factoring - {"substitution"} == {engine for engine, *_ in ENGINES} - {"auto"}  # by a promise on a dense matrix
 
 

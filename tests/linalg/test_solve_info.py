@@ -125,7 +125,7 @@ def test_explain_tells_what_solve_does(A, promise):
     assert told.engine == info.engine
     assert told.answers[told.engine] == "taken"
     assert list(told.answers.values()).count("taken") == 1
-    assert told.answers.keys() == ldiv.engines.solver.engines().keys()
+    assert told.answers.keys() == ldiv.engines.registry.engines().keys()
     assert all(str(told).count(name) for name in told.answers)
 
 

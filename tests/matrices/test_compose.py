@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ldiv
-from ldiv.engines.solver import choose
+from ldiv.engines.registry import choose
 from ldiv.structures import Block, Dense, Diagonal, Gram, Kronecker, Product, Scaled, Sum, Symmetric, Triangular
 
 torch = pytest.importorskip("torch")

@@ -45,7 +45,7 @@ for dtype in (torch.float64, torch.complex128):
 
 SOLVER = """
 import numpy as np, ldiv
-from ldiv.engines.solver import engines
+from ldiv.engines.registry import engines
 
 assert "qr" in engines()
 rng = np.random.default_rng(0)

@@ -12,7 +12,7 @@ import pytest
 
 import ldiv
 from ldiv.core import dispatch
-from ldiv.engines import eigen_task, solver
+from ldiv.engines import eigen_task, registry
 
 SRC = Path(ldiv.__file__).parent
 ROOMS = (
@@ -97,7 +97,7 @@ def test_no_module_is_hidden_by_a_function() -> None:
 
 
 FOLDERS = (
-    ("engines/direct engines/iterative", solver.engines),
+    ("engines/direct engines/iterative", registry.engines),
     ("engines/eigen", eigen_task.engines),
     ("frontends", dispatch.frontend_names),
 )

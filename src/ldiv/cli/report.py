@@ -19,7 +19,7 @@ from ldiv.core.dispatch import frontend_names
 from ldiv.core.folders import modules
 from ldiv.core.linear import View
 from ldiv.core.structure import Structure
-from ldiv.engines import solver
+from ldiv.engines import registry
 from ldiv.structures.gram import Gram
 from ldiv.structures.scaled import Scaled
 from ldiv.structures.symmetric import Symmetric
@@ -69,7 +69,7 @@ def show_info() -> None:
     """Engines, front ends and versions."""
     versions = [f"{name} {_version(name) or 'missing'}" for name in PACKAGES]
     print(", ".join([f"ldiv {__version__}", f"Python {platform.python_version()}", *versions]))
-    engines = [(name, _abilities(engine)) for name, engine in solver.engines().items()]
+    engines = [(name, _abilities(engine)) for name, engine in registry.engines().items()]
     show("Engines, in the order in which they are asked", engines, ("engine", "solves"))
     show("Front ends", [(name, _presence(name)) for name in frontend_names()], ("front end", ""))
 

@@ -25,7 +25,8 @@ from ldiv.checker.loss import largest
 from ldiv.core.trees import Array
 from ldiv.core.validate import common_precision
 from ldiv.derivatives.vjp_jvp import vjp
-from ldiv.engines import solver
+from ldiv.engines import registry
+from ldiv.engines.factored import symbolic
 from ldiv.engines.options import Options
 from ldiv.linalg.factorized import Factorized, factorized
 from ldiv.linalg.norm_estimate import one_norm
@@ -160,11 +161,11 @@ def _order(A: Matrix, assume_a: str, method: str) -> tuple[str, bool, float]:
     """The engine's name, whether it iterates, and the seconds of its symbolic work, which is kept where `factorization` looks for it."""
     structure, p = promised(A, assume_a)
     base, _ = structure.unview()
-    engine = solver.choose(base, p.dtype, "cpu", "pos" if assume_a == "pos" else "gen", method)
+    engine = registry.choose(base, p.dtype, "cpu", "pos" if assume_a == "pos" else "gen", method)
     name = engine.__name__.rpartition(".")[2]
-    if solver.is_iterative(engine):
+    if registry.is_iterative(engine):
         return name, True, 0.0
-    _, seconds = _timed(lambda: solver.symbolic(engine, base))
+    _, seconds = _timed(lambda: symbolic(engine, base))
     return name, False, seconds
 
 

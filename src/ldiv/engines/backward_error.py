@@ -20,8 +20,8 @@ from ldiv.core.arrays import alike, numpy_dtype
 from ldiv.core.dispatch import frontend_of, namespace, traced
 from ldiv.core.errstate import doubt
 from ldiv.core.trees import Array
+from ldiv.engines.factor import Factor
 from ldiv.engines.singularity_check import direction
-from ldiv.engines.solver import Factor
 from ldiv.errors import SingularMatrixError
 
 REFINED = 4  # a backward error below this many eps needs no refinement

@@ -23,8 +23,8 @@ from scipy.sparse.csgraph import structural_rank
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import VIEWS
 from ldiv.engines.equilibration import Layout, Scaling, equilibrated
+from ldiv.engines.factor import Factor
 from ldiv.engines.singularity_check import direction, require_nonsingular, second_look
-from ldiv.engines.solver import Factor
 from ldiv.errors import SingularMatrixError
 
 REFINED = 4  # a backward error below this many eps needs no refinement

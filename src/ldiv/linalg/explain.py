@@ -9,7 +9,7 @@ from ldiv.core.arrays import batch_of, device_of, result_dtype
 from ldiv.core.public import public
 from ldiv.core.trees import Array, leaves
 from ldiv.core.validate import as_block, require_batches
-from ldiv.engines import solver
+from ldiv.engines import registry
 from ldiv.matrices.assumptions import promised_square
 
 
@@ -57,11 +57,13 @@ def explain(A: Any, b: Array | None = None, *, assume_a: str = "gen") -> Explana
     base, device = structure.unview()[0], device_of(flat[0])
     taken: str | None = None
     answers = {}
-    for name, engine in solver.engines().items():
-        reason = solver.answer(engine, base, dtype, device, assumption)
+    for name, engine in registry.engines().items():
+        reason = registry.answer(engine, base, dtype, device, assumption)
         answers[name] = reason or ("taken" if taken is None else "could, too")
         taken = name if taken is None and reason is None else taken
     promise = ", promised positive definite" if assumption == "pos" else ""
     rows, columns = structure.shape
-    then = () if taken is None or solver.is_iterative(solver.engines()[taken]) else solver.chain(base.plain, dtype, device, assumption).names[1:]
+    then = (
+        () if taken is None or registry.is_iterative(registry.engines()[taken]) else registry.chain(base.plain, dtype, device, assumption).names[1:]
+    )
     return Explanation(taken, f"{type(base).__name__} matrix, {rows} x {columns}, {dtype} on {device}{promise}", answers, then)

@@ -16,7 +16,7 @@ from ldiv.core.rule import bind
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.core.validate import PROMISES, require_option, require_square, transposition
-from ldiv.engines import solver
+from ldiv.engines import registry
 from ldiv.errors import got
 from ldiv.linalg.door import Door, door_in
 from ldiv.linalg.solve import require_method, solved
@@ -57,7 +57,7 @@ class Factorized:
 
     def __init__(self, structure: Structure, params: Tree, assume_a: str, method: str) -> None:
         require_method(method)
-        if method == "iterative" or (method in solver.engines() and solver.is_iterative(solver.engines()[method])):
+        if method == "iterative" or (method in registry.engines() and registry.is_iterative(registry.engines()[method])):
             raise ValueError(got("method", "an engine that factors", repr(method), "An iteration has no factors to hold: use solve."))
         method = "direct" if method == "auto" else method
         params = snapshot(params)

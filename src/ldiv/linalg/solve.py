@@ -27,8 +27,7 @@ from ldiv.core.validate import (
     require_square,
     transposition,
 )
-from ldiv.engines import solve_log
-from ldiv.engines import solver as solvers
+from ldiv.engines import registry, solve_log
 from ldiv.engines.observers import observers
 from ldiv.engines.options import Options
 from ldiv.errors import got
@@ -206,7 +205,7 @@ def posed(
 
 def _options(asked: Iteration, method: str, structure: Structure, p: Tree, b: Array, vector: bool) -> tuple[str, Options, tuple[Tree, ...]]:
     """Checked: the method, the options, and the arrays that they stand for."""
-    direct = method in solvers.engines() and not solvers.is_iterative(solvers.engines()[method])
+    direct = method in registry.engines() and not registry.is_iterative(registry.engines()[method])
     if direct or method == "direct":
         advice = "Leave it out, or use method='iterative'."
         raise ValueError(got(" and ".join(asked.given), "a method that iterates", repr(method), advice))
@@ -242,4 +241,4 @@ class OfVector:
 
 def require_method(method: str) -> None:
     """The name of an engine or of a kind of them."""
-    require_option("method", method, ("auto", "direct", "iterative", *solvers.engines()))
+    require_option("method", method, ("auto", "direct", "iterative", *registry.engines()))

@@ -16,7 +16,7 @@ from ldiv.core.pytree import ArrayHolder
 from ldiv.core.record import snapshot
 from ldiv.core.structure import Structure, matmul
 from ldiv.core.trees import Array, Tree, leaves, rebuild
-from ldiv.engines import solver
+from ldiv.engines import registry, solver
 from ldiv.engines.matrix_product import on_numpy
 from ldiv.engines.solve_log import Entry
 from ldiv.linalg.norm_estimate import one_norm
@@ -43,7 +43,7 @@ class SolveInfo:
     @cached_property
     def condition(self) -> float | None:
         """|A|_1 |A^-1|_1."""
-        iterates = solver.is_iterative(solver.engines()[self.engine])
+        iterates = registry.is_iterative(registry.engines()[self.engine])
         return None if iterates else self._matrix.norm * self._matrix.inverse_norm()
 
 

@@ -14,7 +14,7 @@ from ldiv.core.rule import bind
 from ldiv.core.trees import Tree, leaves
 from ldiv.core.validate import require_option, require_square
 from ldiv.derivatives.jacobian import on_pattern
-from ldiv.engines import solver as engines
+from ldiv.engines import registry
 from ldiv.lineax.attempt import Attempt
 from ldiv.lineax.matrix import matrix_of
 from ldiv.matrices.assumptions import promised
@@ -67,7 +67,7 @@ class Solver(lx.AbstractLinearSolver[State]):  # type: ignore[misc]
     method: str = eqx.field(static=True)
 
     def __init__(self, sparsity: Any = None, method: str = "auto") -> None:
-        require_option("method", method, ("auto", *engines.engines()))
+        require_option("method", method, ("auto", *registry.engines()))
         self.sparsity = None if sparsity is None else on_pattern(array := asarray(sparsity), array.structure.shape)
         self.method = method
 
@@ -78,7 +78,7 @@ class Solver(lx.AbstractLinearSolver[State]):  # type: ignore[misc]
         promise = next((promise for check, promise in PROMISES if takes_promises and check(operator)), "gen")
         structure, params = promised(matrix, promise)
         rule = Attempt(structure, "pos" if promise == "pos" else "gen", self.method)
-        engines.choose(structure.unview()[0], numpy_dtype(leaves(params)[0]), "cpu", rule.assume_a, rule.method)  # raises now if there is none
+        registry.choose(structure.unview()[0], numpy_dtype(leaves(params)[0]), "cpu", rule.assume_a, rule.method)  # raises now if there is none
         return State(params, rule, pack_structures(operator))
 
     def compute(self, state: State, vector: Any, options: dict[str, Any]) -> tuple[Any, lx.RESULTS, dict[str, Any]]:

@@ -21,7 +21,7 @@ from ldiv.core.errstate import singular_state, under
 from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure, nothing, outer, plus, push
 from ldiv.core.trees import Array, Tree, leaves, rebuild
-from ldiv.engines import solver
+from ldiv.engines import registry, solver
 from ldiv.rules.solve import solve
 
 BLOCK = 64  # columns of the inverse held at a time
@@ -79,5 +79,5 @@ class LogAbsDet(Rule):
 
 def cases(structures: Iterator[tuple[Structure, Tree]], draw: Any) -> Iterator[tuple[LogAbsDet, tuple[Tree, ...]]]:
     for structure, p in structures:
-        if np.equal(*structure.shape) and solver.has_factors(structure, p):
+        if np.equal(*structure.shape) and registry.has_factors(structure, p):
             yield LogAbsDet(structure), (p,)

@@ -10,7 +10,7 @@ from ldiv.core.folders import modules
 from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree, leaves, rebuild
-from ldiv.engines.solver import engines, is_iterative
+from ldiv.engines.registry import engines, is_iterative
 
 DTYPES = ("float64", "complex128")
 

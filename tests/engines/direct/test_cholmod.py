@@ -7,7 +7,8 @@ import scipy.sparse as sp
 import ldiv
 from ldiv.core.pattern import Pattern
 from ldiv.engines.direct import cholmod
-from ldiv.engines.solver import engines, factorization
+from ldiv.engines.factored import factorization
+from ldiv.engines.registry import engines
 from ldiv.errors import EngineError, NotPositiveDefiniteError, SingularMatrixError
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric

@@ -9,7 +9,8 @@ import pytest
 
 import ldiv
 from ldiv.core.structure import view_dense
-from ldiv.engines.solver import engines, factorization
+from ldiv.engines.factored import factorization
+from ldiv.engines.registry import engines
 from ldiv.structures.dense import dense
 
 DTYPES = ("float32", "float64", "complex64", "complex128")

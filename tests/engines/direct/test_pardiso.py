@@ -17,7 +17,8 @@ import scipy.sparse as sp
 import ldiv
 from ldiv.core.structure import view_dense
 from ldiv.engines import mkl_pardiso
-from ldiv.engines.solver import engines, factorization
+from ldiv.engines.factored import factorization
+from ldiv.engines.registry import engines
 
 needs_mkl = pytest.mark.skipif(mkl_pardiso.path() is None, reason="MKL is not installed: pip install ldiv[mkl]")
 DTYPES = ("float32", "float64", "complex64", "complex128")
@@ -329,7 +330,7 @@ def test_jax() -> None:
 @needs_mkl
 def test_is_the_first_choice() -> None:
     structure = sparse(matrix("gen", "float64", 5)).structure
-    assert ldiv.engines.solver.choose(structure, np.dtype(float), "cpu") is engines()["pardiso"]
+    assert ldiv.engines.registry.choose(structure, np.dtype(float), "cpu") is engines()["pardiso"]
 
 
 def test_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,7 +347,7 @@ def test_says_what_it_leaves_to_others() -> None:
 
 
 def test_nothing_is_loaded_before_it_is_needed() -> None:
-    code = "import ldiv, ldiv.engines.solver; ldiv.engines.solver.engines(); print('libmkl_rt' in open('/proc/self/maps').read())"
+    code = "import ldiv, ldiv.engines.solver; ldiv.engines.registry.engines(); print('libmkl_rt' in open('/proc/self/maps').read())"
     seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert seen.stdout.strip() == "False"
 

@@ -83,7 +83,7 @@ def test_minres_takes_the_steps_of_the_least_residual(M):
 
 def starts(monkeypatch, method):
     """How often an engine starts."""
-    engine, count = ldiv.engines.solver.engines()[method], []
+    engine, count = ldiv.engines.registry.engines()[method], []
     begin = engine.start
     monkeypatch.setattr(engine, "start", lambda *args: count.append(1) or begin(*args))
     return count

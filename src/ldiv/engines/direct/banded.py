@@ -11,8 +11,8 @@ from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree
 from ldiv.engines.backward_error import Verified
 from ldiv.engines.equilibration import are_alike, equilibrated
+from ldiv.engines.factor import Factor
 from ldiv.engines.singularity_check import direction, require_nonsingular, second_look
-from ldiv.engines.solver import Factor
 from ldiv.errors import SingularMatrixError
 from ldiv.structures.banded import Banded
 

@@ -19,8 +19,8 @@ from ldiv.core import forking
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree
+from ldiv.engines.factor import Factor
 from ldiv.engines.refinement import Arrangement, Refined
-from ldiv.engines.solver import Factor
 from ldiv.errors import NotPositiveDefiniteError
 from ldiv.structures.symmetric import Symmetric
 

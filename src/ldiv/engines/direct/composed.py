@@ -10,7 +10,8 @@ from ldiv.core.arrays import alike
 from ldiv.core.dispatch import namespace, traced
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves
-from ldiv.engines.solver import Factor, logabsdet, solve
+from ldiv.engines.factor import Factor
+from ldiv.engines.solver import logabsdet, solve
 from ldiv.structures.composed import Composed
 
 RANK = 10

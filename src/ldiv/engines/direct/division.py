@@ -10,7 +10,7 @@ from ldiv.core.arrays import conj
 from ldiv.core.dispatch import insist, namespace
 from ldiv.core.structure import VIEWS, Structure
 from ldiv.core.trees import Array, Tree
-from ldiv.engines.solver import Factor
+from ldiv.engines.factor import Factor
 from ldiv.errors import SingularMatrixError
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.diagonal_part import DiagonalPart

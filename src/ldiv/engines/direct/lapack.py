@@ -20,8 +20,8 @@ from ldiv.core.trees import Array, Tree
 from ldiv.engines.backward_error import Verified
 from ldiv.engines.equilibration import BALANCINGS, SCALINGS, are_alike
 from ldiv.engines.escalation import without_doubt
+from ldiv.engines.factor import Factor
 from ldiv.engines.singularity_check import SUSPICIOUS, direction, direction_size, require_nonsingular, second_look
-from ldiv.engines.solver import Factor
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.structures.composed import Composed, is_dense
 from ldiv.structures.dense import Dense

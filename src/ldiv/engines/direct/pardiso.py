@@ -20,8 +20,8 @@ from ldiv.core.structure import VIEWS, Structure
 from ldiv.core.trees import Tree
 from ldiv.engines import mkl_pardiso
 from ldiv.engines.direct import superlu
+from ldiv.engines.factor import Factor
 from ldiv.engines.refinement import Arrangement, Refined
-from ldiv.engines.solver import Factor
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.structures.sparse_triangular import SparseTriangular
 from ldiv.structures.symmetric import Symmetric

@@ -7,7 +7,7 @@ from typing import Any
 from ldiv.core.dispatch import frontend_of, insist, namespace
 from ldiv.core.structure import VIEWS, Structure, view_dense
 from ldiv.core.trees import Array, Tree
-from ldiv.engines.solver import Factor
+from ldiv.engines.factor import Factor
 from ldiv.errors import SingularMatrixError
 from ldiv.structures.triangular import Triangular
 

@@ -21,8 +21,8 @@ from ldiv.core.trees import Tree
 from ldiv.engines import ordering
 from ldiv.engines.equilibration import Scaling, equilibrated, equilibrated_by_sums
 from ldiv.engines.escalation import without_doubt
+from ldiv.engines.factor import Factor
 from ldiv.engines.refinement import Arrangement, Refined
-from ldiv.engines.solver import Factor
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.structures.sparse_triangular import SparseTriangular
 

@@ -19,8 +19,9 @@ from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.engines.direct import lapack
 from ldiv.engines.direct.composed import logabsdet_part, solve_part
+from ldiv.engines.factor import Factor
+from ldiv.engines.registry import choose, is_iterative
 from ldiv.engines.singularity_check import direction
-from ldiv.engines.solver import Factor, choose, is_iterative
 from ldiv.errors import EngineError, SingularMatrixError
 from ldiv.structures.sum import Sum
 

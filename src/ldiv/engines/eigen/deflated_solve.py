@@ -17,8 +17,7 @@ from ldiv.core.arrays import alike, batch_of, common_batch, conj, eps, fold, joi
 from ldiv.core.dispatch import asnumpy, host, namespace, on_host
 from ldiv.core.structure import matmul
 from ldiv.core.trees import Array, Tree, leaves, rebuild
-from ldiv.engines import krylov
-from ldiv.engines import solver as solvers
+from ldiv.engines import krylov, registry
 from ldiv.engines.eigen import shift_invert, shifted_krylov
 from ldiv.engines.eigen.orthonormal import gram, orthonormal_basis
 from ldiv.engines.eigen_task import Task, choose
@@ -140,7 +139,7 @@ def _by_minres(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: 
 
     options = Options(rtol=eps(r) ** ACCURATE)
     b = out(r)
-    w = inside(krylov.run(solvers.engines()["minres"], shifted_product, lambda x: inside(near(out(x))), b, options))
+    w = inside(krylov.run(registry.engines()["minres"], shifted_product, lambda x: inside(near(out(x))), b, options))
     for observe in task.observers:
         observe("minres", 0, w, krylov.norm(b - shifted_product(w)) / or_one(krylov.norm(b)))
     return w

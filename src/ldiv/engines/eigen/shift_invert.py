@@ -13,7 +13,8 @@ from ldiv.core.errstate import errstate
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree, leaves
-from ldiv.engines import solver
+from ldiv.engines import registry
+from ldiv.engines.factored import factored
 from ldiv.engines.matrix_product import Product
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.structures.composed import all_entries, concatenated, entry_values, is_dense, joined
@@ -43,7 +44,7 @@ def _by_factor(structure: Structure, p: Tree, told: str) -> Product:
     """The solve with a factor that is proven to be regular; real factors solve real and imaginary parts."""
     base, op = structure.plain.unview()
     dtype = result_dtype(p)
-    factor = solver.factored(solver.chain(base, dtype, "cpu", told, "direct"), base, p, told)
+    factor = factored(registry.chain(base, dtype, "cpu", told, "direct"), base, p, told)
     factor.certify()
 
     def solve(y: Any) -> Any:
@@ -77,7 +78,7 @@ def _by_trial(structure: Structure, p: Tree) -> Product | None:
 
 
 def _engine(structure: Structure, p: Tree) -> ModuleType:
-    return solver.choose(structure, result_dtype(p), "cpu", "pos", "direct")
+    return registry.choose(structure, result_dtype(p), "cpu", "pos", "direct")
 
 
 def factors(A: Structure, B: Structure) -> bool:

@@ -1,0 +1,133 @@
+"""S(p) factored, now or earlier: by the first engine without doubts, its symbolic work done once for a pattern."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import batch_of, broadcast, device_of
+from ldiv.core.dispatch import namespace, traced
+from ldiv.core.errstate import singular_state
+from ldiv.core.finite import require_finite
+from ldiv.core.structure import Structure
+from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.engines.analyses import analysed
+from ldiv.engines.escalation import Attempt, Batch, Escalating
+from ldiv.engines.factor import Factor
+from ldiv.engines.factor_cache import Key, counts, in_trace, remembered
+from ldiv.engines.registry import Chain, name_of
+
+
+def factorization(engine: ModuleType, structure: Structure, p: Tree, assume_a: str) -> Escalating:
+    """S(p) factored by one engine, now or earlier."""
+    return factored(Chain((engine,), ()), structure, p, assume_a)
+
+
+def factored(links: Chain, structure: Structure, p: Tree, assume_a: str, key: Key | None = None) -> Escalating:
+    """S(p) factored by the first engine that has no doubts, now or earlier; `key` is that of the plan."""
+    values = tuple(leaves(structure.read(p)))
+    if traced(values[0]):  # doubts come later than this call
+        engine, make = _attempts(links, structure, assume_a)[0][0]
+        key = key_of(links, structure, assume_a, values) if key is None else key
+        return Escalating([Attempt(engine, partial(in_trace, key, values, partial(make, p)))])
+    factor: Escalating = _found(links, structure, p, assume_a, values, key, partial(Escalating, *_attempts(links, structure, assume_a)))
+    return factor
+
+
+def factored_each(
+    links: Chain, structure: Structure, flat: Sequence[Array], assume_a: str, batch: tuple[int, ...], key: Key | None = None
+) -> Sequence[Escalating]:
+    """All matrices of a batch, factored one by one; they are found, and live, together."""
+    p = rebuild(structure.core, flat)
+    if not batch:
+        return [factored(links, structure, p, assume_a, key)]
+
+    def make(own: Tree) -> Batch:
+        factors: list[Escalating] = []
+        before: list[Array] = []
+        for one in each_matrix(structure, leaves(own), batch):
+            now = leaves(one)
+            repeated = bool(before) and all(map(np.array_equal, before, now))  # one matrix that was spread over a batch
+            factors.append(factors[-1] if repeated else Escalating(*_attempts(links, structure, assume_a), one))
+            before = now
+        return Batch(factors)
+
+    found: Batch = _found(links, structure, p, assume_a, tuple(leaves(structure.read(p))), None, make)
+    return found.factors
+
+
+def _found(
+    links: Chain, structure: Structure, p: Tree, assume_a: str, values: tuple[Array, ...], key: Key | None, make: Callable[[Tree], Any]
+) -> Any:
+    """What `make` makes of copies of p, now or earlier; `values` are those that the matrix depends on."""
+
+    def made() -> tuple[Any, tuple[Array, ...]]:
+        own = _owned(structure, p)
+        return make(own), tuple(leaves(structure.read(own)))
+
+    # Finite values are asked for here, not in the public layer: under a transformation only the engine sees numbers.
+    if not links.engines[0].REMEMBERED:
+        require_finite("A", *values)
+        return made()[0]
+    return remembered(key_of(links, structure, assume_a, values) if key is None else key, values, made)
+
+
+def key_of(links: Chain, structure: Structure, assume_a: str, values: Sequence[Array]) -> Key:
+    """Of a factor, but for the values themselves."""
+    first = values[0]
+    return Key((links, singular_state(), structure, assume_a, namespace(first), tuple([v.dtype for v in values]), device_of(first)))
+
+
+def _owned(structure: Structure, p: Tree) -> Tree:
+    """Copies that live as long as the factor, which whoever holds the originals cannot change."""
+    if type(p) is np.ndarray:
+        return np.array(p)
+    return rebuild(structure.core, [namespace(leaf).asarray(leaf, copy=True) for leaf in leaves(p)])
+
+
+def _attempts(links: Chain, structure: Structure, assume_a: str) -> list[list[Attempt]]:
+    """Those of the engines, and of the others; each with its usual settings, then with its most careful ones."""
+
+    def make() -> list[list[Attempt]]:
+        return [[attempt for engine in some for attempt in _attempts_of(engine, structure, assume_a)] for some in links]
+
+    return structure.memo(("attempts", links, assume_a), make)
+
+
+def _attempts_of(engine: ModuleType, structure: Structure, assume_a: str) -> Iterator[Attempt]:
+    for name in ("factor", "factor_carefully"):
+        if (make := getattr(engine, name)) is not None:
+            yield Attempt(name_of(engine), partial(_made, make, engine, structure, assume_a))
+
+
+def _made(make: Callable[..., Factor], engine: ModuleType, structure: Structure, assume_a: str, p: Tree) -> Factor:
+    return make(symbolic(engine, structure), structure, p, assume_a)
+
+
+def symbolic(engine: ModuleType, structure: Structure) -> Any:
+    """The engine's symbolic work on a structure, done once for a pattern in use."""
+
+    def analyze() -> Any:
+        counts["analyses"] += 1
+        return engine.analyze(structure)
+
+    return analysed(engine.__name__, structure, analyze)
+
+
+def each_matrix(structure: Structure, flat: Sequence[Array], batch: tuple[int, ...]) -> Iterator[Tree]:
+    """The parameters of every matrix of a batch."""
+    shapes = [leaf.shape[leaf.ndim - c :] for leaf, c in zip(flat, leaves(structure.core), strict=True)]
+    rows = [np.broadcast_to(leaf, (*batch, *own)).reshape(-1, *own) for leaf, own in zip(flat, shapes, strict=True)]
+    for one in zip(*rows, strict=True):
+        yield rebuild(structure.core, one)
+
+
+def batch_axes(structure: Structure, p: Tree) -> tuple[int, ...]:
+    core = structure.core
+    if isinstance(core, int):
+        return batch_of(p, core)
+    return broadcast(*(batch_of(leaf, c) for leaf, c in zip(leaves(p), leaves(core), strict=True)))
