@@ -1,4 +1,5 @@
-"""What a call costs beyond the arithmetic: value and gradient of small problems over code written by hand, and whether loops stay even.
+"""What a call costs beyond the arithmetic: value and gradient of small problems over code written
+by hand, and whether loops stay even.
 
 by hand     `by_hand.py`: an autograd.Function around the same engine, without checks; the frameworks' own functions for dense matrices
 loops       the time of late steps over that of early ones; the memory that 10,000 steps leave behind
@@ -37,7 +38,8 @@ import ldiv
 
 jax.config.update("jax_enable_x64", True)
 F64 = torch.float64
-EMPTY = 18.0  # microseconds of an empty Function with its backward where the targets of the last table hold
+# microseconds of an empty Function with its backward where the targets of the last table hold
+EMPTY = 18.0
 
 
 def repeated(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -59,7 +61,10 @@ def tridiagonal(n: int) -> Any:
 def sparse(n: int, rounds: int, calls: int, target: float) -> Figure:
     a, (b, c) = tridiagonal(n), map(torch.from_numpy, systems.vectors(n))
     A, pattern, values = by_torch.array(a), by_hand.Pattern(a), torch.from_numpy(a.data)
-    ours, theirs = by_torch.value_and_gradient(A, values, b, c), by_hand.value_and_gradient(pattern, values, b, c)
+    ours, theirs = (
+        by_torch.value_and_gradient(A, values, b, c),
+        by_hand.value_and_gradient(pattern, values, b, c),
+    )
     assert all(torch.allclose(x, y) for x, y in zip(ours, theirs, strict=True))
     contenders = {
         "ldiv": repeated(lambda v: by_torch.value_and_gradient(A, v, b, c)),
@@ -71,16 +76,23 @@ def sparse(n: int, rounds: int, calls: int, target: float) -> Figure:
 
 def dense(shape: tuple[int, ...], rounds: int, calls: int, target: float) -> Figure:
     generator = torch.Generator().manual_seed(0)
-    a = torch.randn(*shape, generator=generator, dtype=F64) + 2 * shape[-1] ** 0.5 * torch.eye(shape[-1], dtype=F64)
+    a = torch.randn(*shape, generator=generator, dtype=F64) + 2 * shape[-1] ** 0.5 * torch.eye(
+        shape[-1], dtype=F64
+    )
     b, c = torch.randn(2, *shape[:-1], 1, generator=generator, dtype=F64)
 
     def run(solve: Any, a: Any) -> Any:
         a, rhs = a.detach().requires_grad_(), b.detach().requires_grad_()
         return torch.autograd.grad(solve(a, rhs), (a, rhs), c)
 
-    contenders = {"ldiv": repeated(partial(run, ldiv.solve)), "torch": repeated(partial(run, torch.linalg.solve))}
+    contenders = {
+        "ldiv": repeated(partial(run, ldiv.solve)),
+        "torch": repeated(partial(run, torch.linalg.solve)),
+    }
     seconds = side_by_side(contenders, inputs(lambda s: a * s, calls), rounds)
-    return compare(seconds, f"dense {' x '.join(map(str, shape))}, {calls} calls", "ldiv", "torch", target)
+    return compare(
+        seconds, f"dense {' x '.join(map(str, shape))}, {calls} calls", "ldiv", "torch", target
+    )
 
 
 def dense_jit(shape: tuple[int, ...], rounds: int, calls: int, target: float) -> Figure:
@@ -96,7 +108,9 @@ def dense_jit(shape: tuple[int, ...], rounds: int, calls: int, target: float) ->
         f = gradient(solve)
         contenders[name] = repeated(lambda a, f=f: jax.block_until_ready(f(a, b)))
     seconds = side_by_side(contenders, inputs(lambda s: jnp.asarray(a * s), calls), rounds)
-    return compare(seconds, f"jit, dense {' x '.join(map(str, shape))}, {calls} calls", "ldiv", "jnp", target)
+    return compare(
+        seconds, f"jit, dense {' x '.join(map(str, shape))}, {calls} calls", "ldiv", "jnp", target
+    )
 
 
 def sparse_batch(count: int, n: int, rounds: int) -> Figure:
@@ -122,10 +136,15 @@ def sparse_batch(count: int, n: int, rounds: int) -> Figure:
 
 def factorized(n: int, rounds: int, calls: int) -> Figure:
     a, (b, _) = tridiagonal(n), systems.vectors(n)
-    F, lu = ldiv.factorized(ldiv.asarray(a), method="superlu"), splu(raw.permuted(a, raw.order_of_ldiv(a)), **raw.OPTIONS)
+    F, lu = (
+        ldiv.factorized(ldiv.asarray(a), method="superlu"),
+        splu(raw.permuted(a, raw.order_of_ldiv(a)), **raw.OPTIONS),
+    )
     contenders = {"F.solve": repeated(F.solve), "engine's solve": repeated(lu.solve)}
     seconds = side_by_side(contenders, inputs(lambda s: b * s, calls), rounds)
-    return compare(seconds, f"factorized, n = {n:,}, {calls} calls", "F.solve", "engine's solve", 1.5)
+    return compare(
+        seconds, f"factorized, n = {n:,}, {calls} calls", "F.solve", "engine's solve", 1.5
+    )
 
 
 def jit_callback(n: int, rounds: int, calls: int) -> Figure:
@@ -133,7 +152,12 @@ def jit_callback(n: int, rounds: int, calls: int) -> Figure:
     a, (b, c) = tridiagonal(n), systems.vectors(n)
     callback = jax_by_hand.callback(by_hand.Pattern(a))
     A = ldiv.csc_array((jnp.asarray(a.data), a.indices, a.indptr), shape=a.shape)
-    ours = jax.jit(jax.value_and_grad(lambda v, b: jnp.sum(c * ldiv.solve(A.with_data(v), b, method="superlu")), argnums=(0, 1)))
+    ours = jax.jit(
+        jax.value_and_grad(
+            lambda v, b: jnp.sum(c * ldiv.solve(A.with_data(v), b, method="superlu")),
+            argnums=(0, 1),
+        )
+    )
     hand = jax.jit(lambda v, b: callback.bind(v, b, c))
     contenders = {
         "ldiv": repeated(lambda v: jax.block_until_ready(ours(v, b))),
@@ -144,7 +168,9 @@ def jit_callback(n: int, rounds: int, calls: int) -> Figure:
 
 
 def overheads(rounds: int, calls: int) -> list[Figure]:
-    """Microseconds at 4 x 4 beyond the framework's own operations, no gradient; and what an empty Function takes here."""
+    """Microseconds at 4 x 4 beyond the framework's own operations, no gradient; and what an
+    empty Function takes here.
+    """
     generator = torch.Generator().manual_seed(0)
     a = torch.randn(4, 4, generator=generator, dtype=F64) + 4 * torch.eye(4, dtype=F64)
     s = a @ a.T
@@ -158,27 +184,45 @@ def overheads(rounds: int, calls: int) -> list[Figure]:
         return 0.5 * (m.square().sum() - 4) + l.diagonal().log().sum() - l1.diagonal().log().sum()
 
     pairs: dict[str, tuple[Any, Any, Any]] = {
-        "solve_triangular": (lambda x: ldiv.solve_triangular(x, b, lower=True), lambda x: torch.linalg.solve_triangular(x, b, upper=False), l),
+        "solve_triangular": (
+            lambda x: ldiv.solve_triangular(x, b, lower=True),
+            lambda x: torch.linalg.solve_triangular(x, b, upper=False),
+            l,
+        ),
         "cholesky": (lambda x: ldiv.cholesky(x, lower=True), torch.linalg.cholesky, s),
         "lu_factor": (ldiv.lu_factor, torch.linalg.lu_factor, a),
-        "logdet": (partial(ldiv.logdet, assume_a="pos"), lambda x: 2 * torch.linalg.cholesky(x).diagonal().log().sum(), s),
+        "logdet": (
+            partial(ldiv.logdet, assume_a="pos"),
+            lambda x: 2 * torch.linalg.cholesky(x).diagonal().log().sum(),
+            s,
+        ),
         "gaussian_kl": (lambda x: ldiv.gaussian_kl(x, l), kl, l),
     }
-    nothing = side_by_side({"empty": repeated(empty)}, inputs(lambda scale: l * scale, calls), rounds)
+    nothing = side_by_side(
+        {"empty": repeated(empty)}, inputs(lambda scale: l * scale, calls), rounds
+    )
     unit = median(nothing["empty"]) / calls * 1e6
     figures = [Figure("an empty Function", "microseconds", unit, "us")]
     for name, (ours, theirs, x) in pairs.items():
-        seconds = side_by_side({"ldiv": repeated(ours), "torch": repeated(theirs)}, inputs(lambda scale, x=x: x * scale, calls), rounds)
-        extra = median((p - q) / calls * 1e6 for p, q in zip(seconds["ldiv"], seconds["torch"], strict=True))
+        seconds = side_by_side(
+            {"ldiv": repeated(ours), "torch": repeated(theirs)},
+            inputs(lambda scale, x=x: x * scale, calls),
+            rounds,
+        )
+        extra = median(
+            (p - q) / calls * 1e6 for p, q in zip(seconds["ldiv"], seconds["torch"], strict=True)
+        )
         figures.append(Figure(f"{name}, 4 x 4", "beyond torch", extra, "us", 35 * unit / EMPTY))
     return figures
 
 
-# -- loops ---------------------------------------------------------------------------------------------------------------------------
+# -- loops --------------------------------------------------------------------
 
 
 def training(kind: str, steps: int) -> list[Figure]:
-    """Steps of a loop that keeps nothing: the late over the early ones, and what is left in memory."""
+    """Steps of a loop that keeps nothing: the late over the early ones, and what is left in
+    memory.
+    """
     step = LOOPS[kind]()
     for i in range(50):
         step(i)
@@ -192,8 +236,22 @@ def training(kind: str, steps: int) -> list[Figure]:
     gc.collect()
     drift = median(seconds[-tenth:]) / median(seconds[:tenth])
     return [
-        Figure(f"{kind}, {steps:,} steps", "late over early", drift, "x", 1.2, median(seconds[-tenth:]), median(seconds[:tenth])),
-        Figure(f"{kind}, {steps:,} steps", "memory kept", max(resident() - before, 0.001), "MB", 20.0 if "jax" not in kind else None),
+        Figure(
+            f"{kind}, {steps:,} steps",
+            "late over early",
+            drift,
+            "x",
+            1.2,
+            median(seconds[-tenth:]),
+            median(seconds[:tenth]),
+        ),
+        Figure(
+            f"{kind}, {steps:,} steps",
+            "memory kept",
+            max(resident() - before, 0.001),
+            "MB",
+            20.0 if "jax" not in kind else None,
+        ),
     ]
 
 
@@ -206,7 +264,10 @@ def resident() -> float:
 
 
 def torch_loop(n: int) -> Callable[[int], Any]:
-    a, b = torch.randn(n, n, dtype=F64) / n**0.5 + 2 * torch.eye(n, dtype=F64), torch.randn(n, dtype=F64)
+    a, b = (
+        torch.randn(n, n, dtype=F64) / n**0.5 + 2 * torch.eye(n, dtype=F64),
+        torch.randn(n, dtype=F64),
+    )
 
     def step(i: int) -> None:
         x = (a * (1 + i * 1e-6)).requires_grad_()
@@ -259,7 +320,9 @@ def main() -> None:
         *overheads(rounds, calls),
     ]
     for kind in LOOPS:
-        figures += training(kind, 20 if quick else 1000 if "jax" in kind else 10_000 if " 4 " in kind else 2000)
+        figures += training(
+            kind, 20 if quick else 1000 if "jax" in kind else 10_000 if " 4 " in kind else 2000
+        )
     report("calls", figures, options)
 
 

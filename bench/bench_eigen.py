@@ -1,8 +1,9 @@
-"""Eigenpairs with gradients: over SciPy's forward alone, against who else differentiates them, and without a matrix.
+"""Eigenpairs with gradients: over SciPy's forward alone, against who else differentiates them, and
+without a matrix.
 
 engine      10 pairs of K x = lam M x next to 0, value and gradient in the values of K and M, over SciPy's `eigsh` alone with the same
-            engine, called by hand, as its OPinv; the ordering is counted on neither side. The gradient is that of eigenvalues and
-            eigenvectors, or of eigenvalues only
+            engine, called by hand, as its OPinv; the ordering is counted on neither side. The
+            gradient is that of eigenvalues and eigenvectors, or of eigenvalues only
 peers       6 pairs, time, and the relative error against the formula over all pairs of LAPACK: `eigen_peers.py` says who, and how to install them
 without     6 pairs of a LinearOperator, the 5-point stencil with a coefficient on every edge, by LOBPCG with multigrid, and the gradient
             in all coefficients, in a process of its own; the hierarchy is counted
@@ -56,7 +57,7 @@ SMALL: list[tuple[tuple[Any, ...], int]] = [
 Factor = Callable[[float], Callable[[Any], Any]]  # of a multiple of K, as what solves with it
 
 
-# -- over an engine ---------------------------------------------------------------------------------------------------------------
+# -- over an engine -----------------------------------------------------------
 
 
 def over_engine(engine: str, spec: tuple[Any, ...], rounds: int) -> list[Figure]:
@@ -77,12 +78,18 @@ def over_engine(engine: str, spec: tuple[Any, ...], rounds: int) -> list[Figure]
         found = ldiv.eigsh(K.with_data(values[0]), PAIRS, M=M.with_data(values[1]), sigma=0)
         return found[0].detach(), torch.autograd.grad(found[:count], values, weights[:count])
 
-    names = {f"{engine}: value + gradient": lambda s: ours(2, s), f"{engine}: eigenvalues only": lambda s: ours(1, s)}
+    names = {
+        f"{engine}: value + gradient": lambda s: ours(2, s),
+        f"{engine}: eigenvalues only": lambda s: ours(1, s),
+    }
     with alone(engine):
         np.testing.assert_allclose(ours(1, 1.0)[0], scipy(1.0)[0], rtol=1e-9)
         assert ldiv.cache_info().factorizations == 1
         seconds = side_by_side({SCIPY: scipy, **names}, lambda i: 1 + i / 1000, rounds)
-    return [compare(seconds, pencil.title, name, SCIPY, target) for name, target in zip(names, (BOTH, ONLY), strict=True)]
+    return [
+        compare(seconds, pencil.title, name, SCIPY, target)
+        for name, target in zip(names, (BOTH, ONLY), strict=True)
+    ]
 
 
 @contextmanager
@@ -114,7 +121,9 @@ def pardiso(k: Any) -> Factor:
     """As ldiv uses it for a symmetric matrix that nobody called definite: L D L^T."""
     a = sp.csr_array(sp.triu(k))
     a.sort_indices()
-    analysis = mkl_pardiso.Analysis("her", a.dtype, (a.indptr.astype(np.int32), a.indices.astype(np.int32)), 2)
+    analysis = mkl_pardiso.Analysis(
+        "her", a.dtype, (a.indptr.astype(np.int32), a.indices.astype(np.int32)), 2
+    )
 
     def factor(scale: float) -> Callable[[Any], Any]:
         place = analysis.factor(a.data * scale)
@@ -127,7 +136,7 @@ def pardiso(k: Any) -> Factor:
 FACTORS: dict[str, Callable[[Any], Factor]] = {"superlu": superlu, "pardiso": pardiso}
 
 
-# -- against others -----------------------------------------------------------------------------------------------------------------
+# -- against others -----------------------------------------------------------
 
 
 def against_all(spec: tuple[Any, ...], rounds: int) -> tuple[list[Figure], list[str]]:
@@ -144,27 +153,46 @@ def against_all(spec: tuple[Any, ...], rounds: int) -> tuple[list[Figure], list[
         except ImportError as error:
             missing.append(f"{pencil.title}: {name}: cannot be imported ({error}).")
         except Exception as error:
-            missing.append(f"{pencil.title}: {name}: {type(error).__name__}: {str(error).splitlines()[0][:150]}")
+            missing.append(
+                f"{pencil.title}: {name}: {type(error).__name__}: {str(error).splitlines()[0][:150]}"
+            )
         else:
             if not np.isfinite((of_lam, of_gradient)).all():
                 missing.append(f"{pencil.title}: {name}: not a finite number.")
                 continue
             steps[name] = step
             errors.append(Figure(pencil.title, f"error of the eigenvalues, {name}", of_lam, ""))
-            errors.append(Figure(pencil.title, f"error of the gradient, {name}", of_gradient, "", ERROR if name == "ldiv" else None))
+            errors.append(
+                Figure(
+                    pencil.title,
+                    f"error of the gradient, {name}",
+                    of_gradient,
+                    "",
+                    ERROR if name == "ldiv" else None,
+                )
+            )
     seconds = side_by_side(steps, lambda i: [v * (1 + i / 1000) for v in pencil.data], rounds)
-    against = [compare(seconds, pencil.title, "ldiv", name, None if name in eigen.WHOLE else 1.0) for name in steps if name != "ldiv"]
+    against = [
+        compare(seconds, pencil.title, "ldiv", name, None if name in eigen.WHOLE else 1.0)
+        for name in steps
+        if name != "ldiv"
+    ]
     return [*against, *errors], missing
 
 
-# -- without a matrix ---------------------------------------------------------------------------------------------------------------
+# -- without a matrix ---------------------------------------------------------
 
 
 def stencil(p: tuple[Any, Any], X: Any) -> Any:
-    """-div (c grad X) on a rectangle, X = 0 around it; p = c on edges along, (rows, columns + 1), and across, (rows + 1, columns)."""
+    """-div (c grad X) on a rectangle, X = 0 around it; p = c on edges along, (rows, columns +
+    1), and across, (rows + 1, columns).
+    """
     along, across = (c[..., None] for c in p)
     u = X.reshape(along.shape[0], across.shape[1], -1)
-    flow = (torch.diff(along * torch.diff(_edged(u, 1), dim=1), dim=1), torch.diff(across * torch.diff(_edged(u, 0), dim=0), dim=0))
+    flow = (
+        torch.diff(along * torch.diff(_edged(u, 1), dim=1), dim=1),
+        torch.diff(across * torch.diff(_edged(u, 0), dim=0), dim=0),
+    )
     return -(flow[0] + flow[1]).reshape(X.shape)
 
 
@@ -175,16 +203,25 @@ def _edged(u: Any, dim: int) -> Any:
 
 def lowest(rows: int, columns: int) -> Any:
     """The eigenvalues for c = 1."""
-    one, two = (4 * np.sin(np.arange(1, FEW + 1) * np.pi / (2 * side + 2)) ** 2 for side in (rows, columns))
+    one, two = (
+        4 * np.sin(np.arange(1, FEW + 1) * np.pi / (2 * side + 2)) ** 2 for side in (rows, columns)
+    )
     return np.sort(np.add.outer(one, two).ravel())[:FEW]
 
 
 def inside(rows: int, columns: int) -> dict[str, float]:
-    """The measured process. c . gradient = w_bar . w, for w is proportional to c, and v does not change."""
+    """The measured process. c . gradient = w_bar . w, for w is proportional to c, and v does not
+    change.
+    """
     n = rows * columns
     rng = np.random.default_rng(n)
-    X, w_bar, v_bar = (torch.from_numpy(rng.standard_normal(shape)) for shape in ((n, FEW), FEW, (n, FEW)))
-    c = tuple(torch.ones(shape, dtype=torch.float64, requires_grad=True) for shape in ((rows, columns + 1), (rows + 1, columns)))
+    X, w_bar, v_bar = (
+        torch.from_numpy(rng.standard_normal(shape)) for shape in ((n, FEW), FEW, (n, FEW))
+    )
+    c = tuple(
+        torch.ones(shape, dtype=torch.float64, requires_grad=True)
+        for shape in ((rows, columns + 1), (rows + 1, columns))
+    )
     near = by_torch.array(systems.poisson(rows, columns))
     times = [time.perf_counter()]
     A = ldiv.LinearOperator(stencil, c, shape=(n, n), assume_a="pos")
@@ -204,7 +241,14 @@ def inside(rows: int, columns: int) -> dict[str, float]:
 
 
 def without(rows: int, columns: int, *quick: str) -> list[Figure]:
-    seen = json.loads(subprocess.run([sys.executable, __file__, "--inside", *quick], check=True, stdout=subprocess.PIPE, text=True).stdout)
+    seen = json.loads(
+        subprocess.run(
+            [sys.executable, __file__, "--inside", *quick],
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        ).stdout
+    )
     problem = f"stencil, {systems.title(rows, columns)}"
     return [
         Figure(problem, "peak memory of the process", seen["gib"], "GiB", GIB),
@@ -223,11 +267,20 @@ def main() -> None:
         inside(9, 13)  # what is loaded at the first call is loaded
         print(json.dumps(inside(*grid)))
         return
-    large = [(("membrane", 20, 25), 2)] if quick else [(("membrane", 200, 250), 7), (("block", 24), 3)]
+    large = (
+        [(("membrane", 20, 25), 2)] if quick else [(("membrane", 200, 250), 7), (("block", 24), 3)]
+    )
     small = [(("membrane", 15, 17), 2)] if quick else SMALL
-    engines = [engine for engine in ENGINES if engine != "pardiso" or mkl_pardiso.path() is not None]
+    engines = [
+        engine for engine in ENGINES if engine != "pardiso" or mkl_pardiso.path() is not None
+    ]
     notes = [f"{engine}: not installed." for engine in ENGINES if engine not in engines]
-    figures = [figure for engine in engines for spec, rounds in large for figure in over_engine(engine, spec, rounds)]
+    figures = [
+        figure
+        for engine in engines
+        for spec, rounds in large
+        for figure in over_engine(engine, spec, rounds)
+    ]
     for spec, rounds in small:
         found, missing = against_all(spec, rounds)
         figures, notes = figures + found, notes + missing

@@ -1,4 +1,5 @@
-"""Each direct engine of ldiv over the engine itself, called by hand: time, memory, and how both grow with n.
+"""Each direct engine of ldiv over the engine itself, called by hand: time, memory, and how both
+grow with n.
 
 loop        value and gradient with new values on a known pattern; by hand one factorization and two solves
 memory      what the first value and gradient take beyond what the process held before, in a process of its own; by hand the same, the
@@ -43,7 +44,9 @@ def one_size(engine: str, spec: tuple[Any, ...], rounds: int) -> tuple[list[Figu
     return [*figures, Figure(problem.title, f"memory, {engine}", ours / raw, "x", MEMORY)], seen
 
 
-def growth(engine: str, specs: Sequence[tuple[Any, ...]], rounds: int) -> tuple[list[Figure], dict[str, Line], list[str]]:
+def growth(
+    engine: str, specs: Sequence[tuple[Any, ...]], rounds: int
+) -> tuple[list[Figure], dict[str, Line], list[str]]:
     """The figures of all sizes, the lines of the plot, and the sentences about what is missing."""
     figures: list[Figure] = []
     lines: dict[str, Line] = {name: ([], []) for name in (f"ldiv {engine}", f"raw {engine}")}
@@ -56,7 +59,9 @@ def growth(engine: str, specs: Sequence[tuple[Any, ...]], rounds: int) -> tuple[
             sizes.append(int(np.prod(spec[1:])))
             seconds.append(median(seen.seconds[name]))
     kind = systems.NAMES[len(specs[0]) - 1]
-    figures += [Figure(kind, f"exponent, {name}", exponent(line), "") for name, line in lines.items()]
+    figures += [
+        Figure(kind, f"exponent, {name}", exponent(line), "") for name, line in lines.items()
+    ]
     return figures, lines, []
 
 
@@ -72,11 +77,17 @@ def plot(panels: dict[str, dict[str, Line]], path: Path) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(1, len(panels), figsize=(5.5 * len(panels), 4.2), layout="constrained", squeeze=False)
+    figure, axes = plt.subplots(
+        1, len(panels), figsize=(5.5 * len(panels), 4.2), layout="constrained", squeeze=False
+    )
     for axis, (title, lines) in zip(axes[0], panels.items(), strict=True):
         for name, line in lines.items():
             kind, engine = name.split()
-            style = {"color": f"C{ENGINES.index(engine)}", "linestyle": "-" if kind == "ldiv" else "--", "marker": "o" if kind == "ldiv" else "x"}
+            style = {
+                "color": f"C{ENGINES.index(engine)}",
+                "linestyle": "-" if kind == "ldiv" else "--",
+                "marker": "o" if kind == "ldiv" else "x",
+            }
             axis.loglog(*line, label=f"{name}, n^{exponent(line):.2f}", **style)
         axis.set(title=title, xlabel="n", ylabel="seconds for value and gradient")
         axis.grid(which="both", alpha=0.3)
@@ -87,7 +98,11 @@ def plot(panels: dict[str, dict[str, Line]], path: Path) -> None:
 
 def main() -> None:
     options = arguments(__doc__)
-    kinds, rounds = ([IN_2D, IN_3D], 5) if not options.quick else ([[("poisson", 10, 10), ("poisson", 50, 50)]], 2)
+    kinds, rounds = (
+        ([IN_2D, IN_3D], 5)
+        if not options.quick
+        else ([[("poisson", 10, 10), ("poisson", 50, 50)]], 2)
+    )
     figures: list[Figure] = []
     missing: dict[str, None] = {}
     panels: dict[str, dict[str, Line]] = {}

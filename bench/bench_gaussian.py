@@ -1,4 +1,5 @@
-"""Gaussian KL, value and gradient, over torch.linalg written well and naively; LU, value and gradient; the overhead of small operations.
+"""Gaussian KL, value and gradient, over torch.linalg written well and naively; LU, value and
+gradient; the overhead of small operations.
 
 KL          log-determinants and tr(Sigma2^-1 Sigma1) by the Cholesky factors L1, L2, gradient in both
             well: |solve_triangular(L2, L1)|^2;   naively: the trace of torch.linalg.solve(L2 @ L2.T, L1 @ L1.T)
@@ -37,7 +38,11 @@ def kl_by(trace: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """The divergence from a trace."""
 
     def kl(L1: Any, L2: Any) -> Any:
-        return (trace(L1, L2) - L1.shape[0]) / 2 + L2.diagonal().log().sum() - L1.diagonal().log().sum()
+        return (
+            (trace(L1, L2) - L1.shape[0]) / 2
+            + L2.diagonal().log().sum()
+            - L1.diagonal().log().sum()
+        )
 
     return kl
 
@@ -64,21 +69,31 @@ def kl(n: int, rounds: int) -> list[Figure]:
     _agree([value_and_gradient(f, (L1, L2)) for f in KL.values()])
     contenders = {name: lambda args, f=f: value_and_gradient(f, args) for name, f in KL.items()}
     seconds = side_by_side(contenders, lambda i: (L1 * (1 + i / 1000), L2), rounds)
-    return [compare(seconds, f"Gaussian KL, n = {n}", OURS, over, target) for over, target in ((WELL, 1 / 1.3), (NAIVE, 1 / 4))]
+    return [
+        compare(seconds, f"Gaussian KL, n = {n}", OURS, over, target)
+        for over, target in ((WELL, 1 / 1.3), (NAIVE, 1 / 4))
+    ]
 
 
 def _agree(results: list[tuple[Any, ...]]) -> None:
     """All compute the same thing, as far as the triangles go: the naive gradient is dense."""
     for other in results[1:]:
         for ours, theirs in zip(results[0], other, strict=True):
-            torch.testing.assert_close(ours, theirs.tril() if theirs.ndim else theirs, rtol=1e-8, atol=1e-8)
+            torch.testing.assert_close(
+                ours, theirs.tril() if theirs.ndim else theirs, rtol=1e-8, atol=1e-8
+            )
 
 
 def lu(n: int, rounds: int) -> list[Figure]:
     """A general matrix."""
-    a, w = (torch.from_numpy(np.random.default_rng(seed).standard_normal((n, n))) for seed in (3, 4))
+    a, w = (
+        torch.from_numpy(np.random.default_rng(seed).standard_normal((n, n))) for seed in (3, 4)
+    )
     factors: Contenders = {OURS: ldiv.lu_factor, TORCH: torch.linalg.lu_factor}
-    by = {name: lambda a, f=f: value_and_gradient(lambda a: (f(a)[0] * w).sum(), (a,)) for name, f in factors.items()}
+    by = {
+        name: lambda a, f=f: value_and_gradient(lambda a: (f(a)[0] * w).sum(), (a,))
+        for name, f in factors.items()
+    }
     seconds = side_by_side(by, lambda i: a * (1 + i / 1000), rounds)
     return [compare(seconds, f"LU, n = {n}", OURS, TORCH, 1.0)]
 
@@ -100,16 +115,28 @@ def overhead(rounds: int, calls: int) -> list[Figure]:
     figures = []
     for name, (ours, theirs, args) in tasks.items():
         figures.append(_over(name, {OURS: ours, TORCH: theirs}, args, rounds, calls, 60))
-        summed = {who: lambda *xs, f=f: value_and_gradient(lambda *xs: f(*xs).sum(), xs) for who, f in ((OURS, ours), (TORCH, theirs))}
+        summed = {
+            who: lambda *xs, f=f: value_and_gradient(lambda *xs: f(*xs).sum(), xs)
+            for who, f in ((OURS, ours), (TORCH, theirs))
+        }
         figures.append(_over(f"{name} and gradient", summed, args, rounds, calls, None))
     return figures
 
 
-def _over(name: str, by: Contenders, args: tuple[Any, ...], rounds: int, calls: int, target: float | None) -> Figure:
+def _over(
+    name: str, by: Contenders, args: tuple[Any, ...], rounds: int, calls: int, target: float | None
+) -> Figure:
     many = {who: lambda args, f=f: [f(*args) for _ in range(calls)][-1] for who, f in by.items()}
     seconds = side_by_side(many, lambda i: args, rounds)
     extra = median(a - b for a, b in zip(seconds[OURS], seconds[TORCH], strict=True)) / calls
-    return Figure("n = 4", f"{name}: {OURS} - {TORCH}", 1e6 * extra, "us", target, *(median(seconds[who]) / calls for who in (OURS, TORCH)))
+    return Figure(
+        "n = 4",
+        f"{name}: {OURS} - {TORCH}",
+        1e6 * extra,
+        "us",
+        target,
+        *(median(seconds[who]) / calls for who in (OURS, TORCH)),
+    )
 
 
 def main() -> None:

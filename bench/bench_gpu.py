@@ -1,4 +1,5 @@
-"""Value and gradient of a dense solve on CUDA over torch.linalg.solve with its own backward; says so where there is no CUDA.
+"""Value and gradient of a dense solve on CUDA over torch.linalg.solve with its own backward; says
+so where there is no CUDA.
 
 Both factor the matrix once; the values are new in every round, and the device is waited for.
 
@@ -49,7 +50,13 @@ def dense(shape: tuple[int, ...], columns: int, rounds: int) -> Figure:
     for ours, theirs in zip(contenders[LDIV](fresh(0)), contenders[TORCH](fresh(0)), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-8)
     seconds = side_by_side(contenders, fresh, rounds)
-    return compare(seconds, f"dense {' x '.join(map(str, shape))}, {columns} right-hand sides", LDIV, TORCH, 1.10)
+    return compare(
+        seconds,
+        f"dense {' x '.join(map(str, shape))}, {columns} right-hand sides",
+        LDIV,
+        TORCH,
+        1.10,
+    )
 
 
 def main() -> None:
@@ -57,9 +64,20 @@ def main() -> None:
     if not torch.cuda.is_available():
         report("gpu", [], options, "Skipped: this PyTorch sees no CUDA device.")
         return
-    sizes = [((50, 50), 1, 2)] if options.quick else [((100, 100), 1, 200), ((1000, 1000), 1, 50), ((8000, 8000), 16, 9), ((500, 64, 64), 4, 50)]
+    sizes = (
+        [((50, 50), 1, 2)]
+        if options.quick
+        else [
+            ((100, 100), 1, 200),
+            ((1000, 1000), 1, 50),
+            ((8000, 8000), 16, 9),
+            ((500, 64, 64), 4, 50),
+        ]
+    )
     figures = [dense(*size) for size in sizes]
-    report("gpu", figures, options, f"On {torch.cuda.get_device_name()}, CUDA {torch.version.cuda}.")
+    report(
+        "gpu", figures, options, f"On {torch.cuda.get_device_name()}, CUDA {torch.version.cuda}."
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""Conjugate gradients with multigrid, value and gradient, over one raw solve by pyamg; and the price of other preconditioners.
+"""Conjugate gradients with multigrid, value and gradient, over one raw solve by pyamg; and the
+price of other preconditioners.
 
 raw         pyamg.smoothed_aggregation_solver, then its own conjugate gradients with one V-cycle a step, to the same tolerance
 ldiv        solve(A, b, assume_a="pos", M="amg"), and the gradient in the values and in b: the hierarchy is built once
@@ -40,19 +41,28 @@ def ratios(sides: tuple[int, ...], rounds: int) -> list[Figure]:
     def ours(scale: float) -> Any:
         ldiv.clear_cache()
         values, rhs = (pattern.data * scale).requires_grad_(), b_torch.clone().requires_grad_()
-        x = ldiv.solve(pattern.with_data(values), rhs, assume_a="pos", method="cg", M="amg", rtol=TOLERANCE)
+        x = ldiv.solve(
+            pattern.with_data(values), rhs, assume_a="pos", method="cg", M="amg", rtol=TOLERANCE
+        )
         return (x.detach(), *torch.autograd.grad(x, (values, rhs), c_torch))
 
     seconds = side_by_side({RAW: raw, OURS: ours}, lambda i: 1 + i / 1000, rounds)
     title = systems.title(*sides)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return [compare(seconds, title, OURS, RAW, 2.2), Figure(title, "peak memory of this process", peak, "GiB", 8)]
+    return [
+        compare(seconds, title, OURS, RAW, 2.2),
+        Figure(title, "peak memory of this process", peak, "GiB", 8),
+    ]
 
 
 def main() -> None:
     options = arguments(__doc__)
     sizes = [((20, 20), 2)] if options.quick else [((300, 300), 5), ((1000, 1000), 3)]
-    report("iterative", [figure for sides, rounds in sizes for figure in ratios(sides, rounds)], options)
+    report(
+        "iterative",
+        [figure for sides, rounds in sizes for figure in ratios(sides, rounds)],
+        options,
+    )
 
 
 if __name__ == "__main__":

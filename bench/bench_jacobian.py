@@ -1,4 +1,5 @@
-"""Sparse Jacobians and Hessians: how many products they take, and the time over dense ones and over asdex.
+"""Sparse Jacobians and Hessians: how many products they take, and the time over dense ones and over
+asdex.
 
 products    of the coloring, forward and reverse, and of asdex's on the same pattern; seconds of the coloring, which is done once
 torch       ldiv.jacobian on a pattern over torch.func.jacrev
@@ -44,19 +45,23 @@ def pattern_of(a: Any) -> Any:
     return ldiv.coo_array((np.ones(a.nnz), a.coords), shape=a.shape)
 
 
-# -- products ----------------------------------------------------------------------------------------------------------------------------
+# -- products -----------------------------------------------------------------
 
 
 def products(title: str, a: Any, targets: dict[str, int | None]) -> list[Figure]:
     """Of the Jacobian and the Hessian on a symmetric pattern."""
     figures = []
     for kind, target in targets.items():
-        seconds, how = _timed(lambda kind=kind: compression(Pattern(*a.coords, a.shape), MODES[kind]))
+        seconds, how = _timed(
+            lambda kind=kind: compression(Pattern(*a.coords, a.shape), MODES[kind])
+        )
         count = how.forward.shape[1] + how.reverse.shape[0]
         over, theirs = _timed(lambda kind=kind: colored(a, kind)) if HERE else (None, None)
         figures.append(Figure(title, f"products, {kind}: {OURS}", count, "", target, seconds))
         if theirs is not None:
-            figures.append(Figure(title, f"products, {kind}: {PEER}", theirs.num_colors, "", None, over))
+            figures.append(
+                Figure(title, f"products, {kind}: {PEER}", theirs.num_colors, "", None, over)
+            )
     return figures
 
 
@@ -71,11 +76,14 @@ def colored(a: Any, kind: str) -> Any:
     import asdex
 
     warnings.simplefilter("ignore", asdex.DenseColoringWarning)
-    color = {"Jacobian": asdex.jacobian_coloring_from_sparsity, "Hessian": asdex.hessian_coloring_from_sparsity}[kind]
+    color = {
+        "Jacobian": asdex.jacobian_coloring_from_sparsity,
+        "Hessian": asdex.hessian_coloring_from_sparsity,
+    }[kind]
     return color(asdex.SparsityPattern.from_coo(*a.coords, a.shape))
 
 
-# -- times -------------------------------------------------------------------------------------------------------------------------------
+# -- times --------------------------------------------------------------------
 
 
 def over_dense(problem: Problem, rounds: int) -> Figure:
@@ -87,7 +95,13 @@ def over_dense(problem: Problem, rounds: int) -> Figure:
     }
     found = contenders[OURS](x)
     torch.testing.assert_close(found.toarray(), contenders[DENSE](x))
-    return compare(side_by_side(contenders, lambda i: x * (1 + i / 1000), rounds), problem.title, OURS, DENSE, 0.02)
+    return compare(
+        side_by_side(contenders, lambda i: x * (1 + i / 1000), rounds),
+        problem.title,
+        OURS,
+        DENSE,
+        0.02,
+    )
 
 
 def start(n: int) -> Any:
@@ -101,14 +115,32 @@ def over_asdex(problem: Problem, kind: str, rounds: int, calls: int) -> list[Fig
     compiled = {OURS: jax.jit(ours), PEER: jax.jit(theirs)}
     _agree(*(run(x) for run in compiled.values()))
     figures = [_turns(f"{kind}, jit", problem, compiled, rounds, calls, 1.2)]
-    return figures + ([_turns(f"{kind}, not compiled", problem, {OURS: ours, PEER: theirs}, rounds, 1, None)] if calls > FEW else [])
+    return figures + (
+        [_turns(f"{kind}, not compiled", problem, {OURS: ours, PEER: theirs}, rounds, 1, None)]
+        if calls > FEW
+        else []
+    )
 
 
-def _turns(what: str, problem: Problem, contenders: Mapping[str, Callable[[Any], Any]], rounds: int, calls: int, target: float | None) -> Figure:
+def _turns(
+    what: str,
+    problem: Problem,
+    contenders: Mapping[str, Callable[[Any], Any]],
+    rounds: int,
+    calls: int,
+    target: float | None,
+) -> Figure:
     """Seconds of one of several calls: one takes less than the clock and the machine disturb."""
-    repeated = {name: lambda xs, run=run: [jax.block_until_ready(run(x)) for x in xs][-1] for name, run in contenders.items()}
+    repeated = {
+        name: lambda xs, run=run: [jax.block_until_ready(run(x)) for x in xs][-1]
+        for name, run in contenders.items()
+    }
     x = start(problem.n)
-    seconds = side_by_side(repeated, lambda i: [jax.numpy.asarray(x * (1 + (i * calls + k) / 1000)) for k in range(calls)], rounds)
+    seconds = side_by_side(
+        repeated,
+        lambda i: [jax.numpy.asarray(x * (1 + (i * calls + k) / 1000)) for k in range(calls)],
+        rounds,
+    )
     each = {name: [s / calls for s in turns] for name, turns in seconds.items()}
     figure = compare(each, problem.title, OURS, PEER, target)
     return replace(figure, what=f"{what}: {figure.what}")
@@ -144,7 +176,9 @@ def all_products(n: int, side: int) -> list[Figure]:
     if HERE:
         for kind in KINDS:
             colored(fields.line(9), kind)  # compiles it
-    even, scattered = (fields.mesh(points, "").pattern for points in (fields.even(side), fields.scattered(side**2)))
+    even, scattered = (
+        fields.mesh(points, "").pattern for points in (fields.even(side), fields.scattered(side**2))
+    )
     fullest = f"triangles of random points, up to {np.bincount(scattered.row).max()} in a row"
     found: list[tuple[str, Any, list[int | None]]] = [
         ("tridiagonal", fields.line(n), [3, 3]),
@@ -153,7 +187,13 @@ def all_products(n: int, side: int) -> list[Figure]:
         (fullest, scattered, [None, None]),
         ("arrow", fields.arrow(400), [4, 4]),
     ]
-    return [figure for title, a, targets in found for figure in products(f"{title}, n = {a.shape[0]:,}", a, dict(zip(KINDS, targets, strict=True)))]
+    return [
+        figure
+        for title, a, targets in found
+        for figure in products(
+            f"{title}, n = {a.shape[0]:,}", a, dict(zip(KINDS, targets, strict=True))
+        )
+    ]
 
 
 def problems(side: int) -> list[Problem]:
@@ -166,10 +206,19 @@ def main() -> None:
     torch.set_num_threads(1)
     n, side, rounds, calls = (50, 8, 2, FEW) if options.quick else (5000, 71, 7, CALLS)
     figures = all_products(n, side)
-    figures += [over_dense(problem, 2 if options.quick else 3) for problem in (fields.chain(n), fields.grid(side))]
+    figures += [
+        over_dense(problem, 2 if options.quick else 3)
+        for problem in (fields.chain(n), fields.grid(side))
+    ]
     sizes = [(side, calls)] if options.quick else [(side, calls), (224, FEW)]
     if HERE:
-        figures += [f for side, calls in sizes for problem in problems(side) for kind in KINDS for f in over_asdex(problem, kind, rounds, calls)]
+        figures += [
+            f
+            for side, calls in sizes
+            for problem in problems(side)
+            for kind in KINDS
+            for f in over_asdex(problem, kind, rounds, calls)
+        ]
     report("jacobian", figures, options, "" if HERE else "asdex: not installed.")
 
 

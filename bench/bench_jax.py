@@ -1,8 +1,10 @@
-"""Value and gradient under jit against the other solvers of JAX, and against ldiv's own front end for PyTorch.
+"""Value and gradient under jit against the other solvers of JAX, and against ldiv's own front end
+for PyTorch.
 
-Every side solves the same problems, compiled, in float64, with new values in every round; compilation is not counted. The last figure
-is what a solve under jit costs more than the same solve through NumPy, at n = 100. Of other packages, only those that are installed
-take part: `peers.py` says how to make an environment for them.
+Every side solves the same problems, compiled, in float64, with new values in every round;
+compilation is not counted. The last figure is what a solve under jit costs more than the same solve
+through NumPy, at n = 100. Of other packages, only those that are installed take part: `peers.py`
+says how to make an environment for them.
 
     python bench/bench_jax.py [--quick]
 """
@@ -26,13 +28,16 @@ from harness.measure import Figure, arguments, compare, report, side_by_side
 import ldiv
 
 LDIV, TORCH = "ldiv in jax", "ldiv in torch"
-TOO_SLOW = {"klujax", "lineax CG"}  # for the large problems: klujax took 52 s for a call at n = 250,000
+# for the large problems: klujax took 52 s for a call at n = 250,000
+TOO_SLOW = {"klujax", "lineax CG"}
 DIRECT_LU = {"jax spsolve", "sparsax KLU", "klujax", "solvax"}  # the same class of engine as ldiv's
 
 
 def solver(a: Any) -> of_jax.Solve:
     """ldiv's; columns serve as rows, like for the others."""
-    return lambda values, b: ldiv.solve(ldiv.csr_array((values, a.indices, a.indptr), shape=a.shape), b, method="superlu")
+    return lambda values, b: ldiv.solve(
+        ldiv.csr_array((values, a.indices, a.indptr), shape=a.shape), b, method="superlu"
+    )
 
 
 def step(solve: of_jax.Solve, b: Any, c: Any) -> Callable[[Any], Any]:
@@ -65,13 +70,20 @@ def against(sides: tuple[int, ...], rounds: int, without: Collection[str] = ()) 
     contenders[TORCH] = lambda new: by_torch.value_and_gradient(A, new[1], b_torch, c_torch)
     ldiv.clear_cache()
     seconds = side_by_side(contenders, fresh, rounds)
-    assert ldiv.cache_info().factorizations == rounds + 1 + (rounds + 1)  # jax and torch: one each, none for an adjoint
+    # jax and torch: one each, none for an adjoint
+    assert ldiv.cache_info().factorizations == rounds + 1 + (rounds + 1)
     targets = {TORCH: 1.05} | dict.fromkeys(DIRECT_LU, 1.0)
-    return [compare(seconds, systems.title(*sides), LDIV, name, targets.get(name)) for name in seconds if name != LDIV]
+    return [
+        compare(seconds, systems.title(*sides), LDIV, name, targets.get(name))
+        for name in seconds
+        if name != LDIV
+    ]
 
 
 def _agree(name: str, ours: Any, theirs: Any) -> None:
-    """All compute the same thing. CHOLMOD reads one triangle, whose entries count twice: its gradient in the values is another."""
+    """All compute the same thing. CHOLMOD reads one triangle, whose entries count twice: its
+    gradient in the values is another.
+    """
     for i, (x, y) in enumerate(zip(ours, theirs, strict=True)):
         if not (i == 1 and "CHOLMOD" in name):
             np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-6 * np.abs(x).max(), err_msg=name)
@@ -82,11 +94,16 @@ def overhead(sides: tuple[int, ...], rounds: int, calls: int = 50) -> Figure:
     a, (b, _) = systems.poisson(*sides), systems.vectors(int(np.prod(sides)))
     A = ldiv.csr_array((a.data, a.indices, a.indptr), shape=a.shape)
     compiled, b_jax = jax.jit(solver(a)), jax.numpy.asarray(b)
-    np.testing.assert_allclose(compiled(jax.numpy.asarray(a.data), b_jax), ldiv.solve(A, b, method="superlu"), rtol=1e-12)
+    np.testing.assert_allclose(
+        compiled(jax.numpy.asarray(a.data), b_jax), ldiv.solve(A, b, method="superlu"), rtol=1e-12
+    )
 
     def fresh(i: int) -> Any:
-        first, second = ([a.data * (1 + (2 * (i * calls + k) + s) / 1000) for k in range(calls)] for s in (1, 2))
-        return first, [jax.numpy.asarray(v) for v in second]  # other values, or one finds the factors of the other
+        first, second = (
+            [a.data * (1 + (2 * (i * calls + k) + s) / 1000) for k in range(calls)] for s in (1, 2)
+        )
+        # other values, or one finds the factors of the other
+        return first, [jax.numpy.asarray(v) for v in second]
 
     def by_numpy(new: Any) -> Any:
         return [ldiv.solve(A.with_data(v), b, method="superlu") for v in new[0]][-1]
@@ -99,8 +116,13 @@ def overhead(sides: tuple[int, ...], rounds: int, calls: int = 50) -> Figure:
     seconds = side_by_side({through_numpy: by_numpy, under_jit: by_jax}, fresh, rounds)
     assert ldiv.cache_info().factorizations == 2 * (rounds + 1) * calls
     times, over = (median(seconds[name]) / calls for name in (under_jit, through_numpy))
-    extra = median(t - o for t, o in zip(seconds[under_jit], seconds[through_numpy], strict=True)) / calls
-    return Figure(systems.title(*sides), f"{under_jit} - {through_numpy}", 1e6 * extra, "us", 250, times, over)
+    extra = (
+        median(t - o for t, o in zip(seconds[under_jit], seconds[through_numpy], strict=True))
+        / calls
+    )
+    return Figure(
+        systems.title(*sides), f"{under_jit} - {through_numpy}", 1e6 * extra, "us", 250, times, over
+    )
 
 
 def main() -> None:

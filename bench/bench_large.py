@@ -1,4 +1,5 @@
-"""2D Poisson with a million unknowns: value and gradient in a process of its own, its time and the peak of its memory.
+"""2D Poisson with a million unknowns: value and gradient in a process of its own, its time and the
+peak of its memory.
 
 The peak is all that the process ever held, PyTorch and the making of the problem included.
 
@@ -38,12 +39,21 @@ def inside(side: int) -> dict[str, Any]:
         seconds.append(time.perf_counter() - start)
     assert len(gradient) == a.nnz
     assert ldiv.cache_info().factorizations == 2
-    return {"first": seconds[0], "next": seconds[1], "gib": peak_gib(), "analyses": ldiv.cache_info().analyses}
+    return {
+        "first": seconds[0],
+        "next": seconds[1],
+        "gib": peak_gib(),
+        "analyses": ldiv.cache_info().analyses,
+    }
 
 
 def peak_gib() -> float:
     """Linux counts kilobytes, macOS bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 2**30
+    return (
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        * (1 if sys.platform == "darwin" else 1024)
+        / 2**30
+    )
 
 
 def main() -> None:

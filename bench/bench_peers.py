@@ -1,9 +1,12 @@
-"""Value and gradient against what a user would pick instead: the sparse solvers for JAX and PyTorch, in one run, turn by turn.
+"""Value and gradient against what a user would pick instead: the sparse solvers for JAX and
+PyTorch, in one run, turn by turn.
 
-All solve with new values on a known pattern, in float64 on one thread, JAX after compilation. Nobody is timed before its value and its
-gradient agree with ldiv's to 1e-6; who fails, or needs more than a minute for a call, is named with the reason. ldiv takes part with each engine
-that is installed, and with conjugate gradients to 1e-10, as the peers that iterate. The targets: the best of these is never slower than the best
-peer; and the better of SuperLU and conjugate gradients, which everybody has, only slower than CHOLMOD.
+All solve with new values on a known pattern, in float64 on one thread, JAX after compilation.
+Nobody is timed before its value and its gradient agree with ldiv's to 1e-6; who fails, or needs
+more than a minute for a call, is named with the reason. ldiv takes part with each engine that is
+installed, and with conjugate gradients to 1e-10, as the peers that iterate. The targets: the best
+of these is never slower than the best peer; and the better of SuperLU and conjugate gradients,
+which everybody has, only slower than CHOLMOD.
 
     python bench/bench_peers.py [--quick]
 
@@ -46,15 +49,32 @@ def against_all(spec: tuple[Any, ...], rounds: int) -> tuple[list[Figure], list[
     except (FileNotFoundError, ImportError) as error:
         return [], [f"Skipped {spec}: {error}."]
     seen = take_turns([*contenders.OURS, *contenders.PEERS], spec, rounds)
-    ours, peers = ([name for name in seen.seconds if name in group] for group in (contenders.OURS, contenders.PEERS))
+    ours, peers = (
+        [name for name in seen.seconds if name in group]
+        for group in (contenders.OURS, contenders.PEERS)
+    )
     figures = [Figure(title, name, median(seen.seconds[name]), "s") for name in (*ours, *peers)]
     figures += _best(title, seen.seconds, "best engine", ours, peers, "ldiv pardiso" in ours)
     if default := [name for name in DEFAULT if name in ours]:
-        figures += _best(title, seen.seconds, "default install", default, [name for name in peers if name not in DEARER], True)
+        figures += _best(
+            title,
+            seen.seconds,
+            "default install",
+            default,
+            [name for name in peers if name not in DEARER],
+            True,
+        )
     return figures, [f"{title}: {name}: {why}." for name, why in seen.missing.items()]
 
 
-def _best(title: str, seconds: Mapping[str, list[float]], what: str, ours: Sequence[str], peers: Sequence[str], promised: bool) -> list[Figure]:
+def _best(
+    title: str,
+    seconds: Mapping[str, list[float]],
+    what: str,
+    ours: Sequence[str],
+    peers: Sequence[str],
+    promised: bool,
+) -> list[Figure]:
     """The fastest of ours over the fastest of theirs."""
     if not ours or not peers:
         return []

@@ -1,4 +1,5 @@
-"""Value and gradient of a sparse solve over raw SuperLU: a first call, a loop with a fixed pattern, and the overhead of a call.
+"""Value and gradient of a sparse solve over raw SuperLU: a first call, a loop with a fixed pattern,
+and the overhead of a call.
 
 first       a pattern never seen before: ordering, factorization, two solves; by hand the same with METIS and SuperLU
 loop        new values on a known pattern; by hand one factorization of the permuted matrix and two solves
@@ -50,9 +51,16 @@ def first_call(sides: tuple[int, ...], rounds: int) -> list[Figure]:
 
         return run
 
-    contenders = {SCRATCH: lambda a: raw.from_scratch(a, b, c), "first, gen": by_ldiv("gen"), "first, pos": by_ldiv("pos")}
+    contenders = {
+        SCRATCH: lambda a: raw.from_scratch(a, b, c),
+        "first, gen": by_ldiv("gen"),
+        "first, pos": by_ldiv("pos"),
+    }
     seconds = side_by_side(contenders, fresh, rounds)
-    return [compare(seconds, systems.title(*sides), name, SCRATCH, 1.10) for name in list(contenders)[1:]]
+    return [
+        compare(seconds, systems.title(*sides), name, SCRATCH, 1.10)
+        for name in list(contenders)[1:]
+    ]
 
 
 def loop(sides: tuple[int, ...], rounds: int, calls: int = 1) -> dict[str, list[float]]:
@@ -61,7 +69,11 @@ def loop(sides: tuple[int, ...], rounds: int, calls: int = 1) -> dict[str, list[
     A, b_torch, c_torch = by_torch.array(a), torch.from_numpy(b), torch.from_numpy(c)
     order = raw.order_of_ldiv(a)
     in_order, b_raw, c_raw = raw.permuted(a, order), b[order], c[order]
-    _agree(by_torch.value_and_gradient(A, A.data, b_torch, c_torch), raw.two_solves(in_order, b_raw, c_raw), order)
+    _agree(
+        by_torch.value_and_gradient(A, A.data, b_torch, c_torch),
+        raw.two_solves(in_order, b_raw, c_raw),
+        order,
+    )
 
     def one(i: int) -> Any:
         new = copy.copy(in_order)  # its indices stay checked
@@ -74,9 +86,13 @@ def loop(sides: tuple[int, ...], rounds: int, calls: int = 1) -> dict[str, list[
         "loop, pos": lambda new: by_torch.value_and_gradient(A, new[0], b_torch, c_torch, "pos"),
     }
     ldiv.clear_cache()
-    each = {name: lambda many, run=run: [run(new) for new in many][-1] for name, run in contenders.items()}
+    each = {
+        name: lambda many, run=run: [run(new) for new in many][-1]
+        for name, run in contenders.items()
+    }
     seconds = side_by_side(each, lambda i: [one(i * calls + k) for k in range(calls)], rounds)
-    assert ldiv.cache_info().factorizations == 2 * (rounds + 1) * calls  # none was remembered from the round before
+    # none was remembered from the round before
+    assert ldiv.cache_info().factorizations == 2 * (rounds + 1) * calls
     return seconds
 
 
@@ -99,14 +115,21 @@ def overhead(sides: tuple[int, ...], rounds: int, calls: int = 50) -> list[Figur
     for name in list(seconds)[1:]:
         times, over = (median(seconds[s]) / calls for s in (name, RAW))
         extra = median(t - o for t, o in zip(seconds[name], seconds[RAW], strict=True)) / calls
-        figures.append(Figure(systems.title(*sides), f"{name} - {RAW}", 1e6 * extra, "us", 300, times, over))
+        figures.append(
+            Figure(systems.title(*sides), f"{name} - {RAW}", 1e6 * extra, "us", 300, times, over)
+        )
     return figures
 
 
 def main() -> None:
     options = arguments(__doc__)
     if options.quick:
-        figures = [*first_call((20, 20), 2), *ratios((20, 20), 2), *ratios((6, 6, 6), 2), *overhead((10, 10), 2, 5)]
+        figures = [
+            *first_call((20, 20), 2),
+            *ratios((20, 20), 2),
+            *ratios((6, 6, 6), 2),
+            *overhead((10, 10), 2, 5),
+        ]
     else:
         figures = overhead((10, 10), 30)
         for sides, rounds in (((30, 30, 30), 15), ((500, 500), 9)):

@@ -1,7 +1,9 @@
-"""Value and gradient against jax.experimental.sparse.linalg.spsolve, the sparse solve with derivatives that JAX ships.
+"""Value and gradient against jax.experimental.sparse.linalg.spsolve, the sparse solve with
+derivatives that JAX ships.
 
-On a CPU it calls SciPy's spsolve with SuperLU's own ordering, and factors A^T once more for the gradient. Both sides solve
-the same problems with new values in every round; JAX runs compiled, in float64, its compilation is not counted.
+On a CPU it calls SciPy's spsolve with SuperLU's own ordering, and factors A^T once more for the
+gradient. Both sides solve the same problems with new values in every round; JAX runs compiled, in
+float64, its compilation is not counted.
 
     python bench/bench_spsolve.py [--quick]
 """
@@ -25,7 +27,9 @@ LDIV, JAX = "ldiv in torch", "jax spsolve"
 
 
 def by_jax(a: Any, b: Any, c: Any) -> Any:
-    """values -> (x, gradient of c . x in the values and in b), compiled; the matrices are symmetric: columns serve as rows."""
+    """values -> (x, gradient of c . x in the values and in b), compiled; the matrices are
+    symmetric: columns serve as rows.
+    """
     fixed = tuple(map(jax.numpy.asarray, (a.indices, a.indptr, b, c)))
 
     @jax.jit
@@ -65,7 +69,9 @@ def _agree(a: Any, by_ldiv: Any, by_jax: Any) -> None:
 def main() -> None:
     options = arguments(__doc__)
     jax.config.update("jax_enable_x64", True)
-    sizes = [((20, 20), 2), ((6, 6, 6), 2)] if options.quick else [((500, 500), 3), ((30, 30, 30), 3)]
+    sizes = (
+        [((20, 20), 2), ((6, 6, 6), 2)] if options.quick else [((500, 500), 3), ((30, 30, 30), 3)]
+    )
     report("spsolve", [against(sides, rounds) for sides, rounds in sizes], options)
 
 

@@ -1,12 +1,14 @@
-"""What a plate is made of, from a few thermometers: the conductivity in every element from temperatures under several heaters.
+"""What a plate is made of, from a few thermometers: the conductivity in every element from
+temperatures under several heaters.
 
     minimize    J(p) = misfit + alpha |D p|^2         p_e = log conductivity of element e;  D p: its jumps from element to element
     where       misfit = |S U - T|^2 / |T|^2          S reads the sensors;  T (sensors, heaters) was measured
                 K(p) U = F                            K = sum_e exp(p_e) K_e on P1 triangles;  a column of U and F for each heater
 
-K is assembled by `ldiv.coo_array`, whose duplicates add up: nine entries for each triangle, in JAX, inside `jit`. One factorization
-of K serves all heaters, and the adjoint for the gradient finds it again. Method: L-BFGS of optax. The measurements
-come from a mesh twice as fine, with noise. Reference: Vogel, Computational Methods for Inverse Problems (SIAM, 2002), chapters 1 and 6.
+K is assembled by `ldiv.coo_array`, whose duplicates add up: nine entries for each triangle, in JAX,
+inside `jit`. One factorization of K serves all heaters, and the adjoint for the gradient finds it
+again. Method: L-BFGS of optax. The measurements come from a mesh twice as fine, with noise.
+Reference: Vogel, Computational Methods for Inverse Problems (SIAM, 2002), chapters 1 and 6.
 
     python examples/conductivity.py [--size 48] [--iterations 50] [--out out/conductivity.png]
 """
@@ -49,7 +51,9 @@ TOLERANCE = 1e-6  # of the gradient check
 
 @dataclass(frozen=True)
 class Plate:
-    """The unit square, held at temperature 0 on the left and on the right, insulated above and below."""
+    """The unit square, held at temperature 0 on the left and on the right, insulated above and
+    below.
+    """
 
     node: Numbers  # (nodes, 2) where they are
     triangle: Numbers  # (m, 3) nodes of every element
@@ -94,18 +98,23 @@ class History:
     picture: Path | None = None
 
 
-# -- the problem ------------------------------------------------------------------------------------------------------------------
+# -- the problem --------------------------------------------------------------
 
 
 def plate(n: int, sensors: int) -> Plate:
-    """2 n^2 triangles, their diagonals in alternating directions; sensors^2 sensors, at the same places on every mesh."""
+    """2 n^2 triangles, their diagonals in alternating directions; sensors^2 sensors, at the same
+    places on every mesh.
+    """
     side = np.linspace(0, 1, n + 1)
     node = np.stack(np.meshgrid(side, side, indexing="ij"), axis=-1).reshape(-1, 2)
     triangle = triangles(n)
     free = np.flatnonzero((node[:, 0] > 0) & (node[:, 0] < 1))
     number = np.full(len(node), -1)
     number[free] = np.arange(len(free))
-    rows, cols = np.repeat(number[triangle], 3, axis=1).ravel(), np.tile(number[triangle], 3).ravel()
+    rows, cols = (
+        np.repeat(number[triangle], 3, axis=1).ravel(),
+        np.tile(number[triangle], 3).ravel(),
+    )
     entry = np.flatnonzero((rows >= 0) & (cols >= 0))
     every = n // (sensors + 1)
     inner = every * np.arange(1, sensors + 1)
@@ -133,7 +142,9 @@ def triangles(n: int) -> Numbers:
 
 
 def elemental(corner: Numbers) -> Numbers:
-    """K_e = |e| G G^T, row i of G the gradient of the hat function of corner i, which is the opposite edge, turned, over 2 |e|."""
+    """K_e = |e| G G^T, row i of G the gradient of the hat function of corner i, which is the
+    opposite edge, turned, over 2 |e|.
+    """
     edge = np.roll(corner, -2, axis=1) - np.roll(corner, -1, axis=1)
     twice = edge[:, 0, 0] * edge[:, 1, 1] - edge[:, 0, 1] * edge[:, 1, 0]
     return edge @ edge.transpose(0, 2, 1) / (2 * twice)[:, None, None]
@@ -153,7 +164,9 @@ def loads(node: Numbers, triangle: Numbers) -> Numbers:
 def jumps(triangle: Numbers) -> ldiv.SparseArray:
     """D: one row for each pair of triangles that share an edge."""
     m = len(triangle)
-    edge = np.sort(np.stack([triangle, np.roll(triangle, -1, axis=1)], axis=-1).reshape(-1, 2), axis=1)
+    edge = np.sort(
+        np.stack([triangle, np.roll(triangle, -1, axis=1)], axis=-1).reshape(-1, 2), axis=1
+    )
     order = np.lexsort(edge.T)
     shared = np.flatnonzero((edge[order[1:]] == edge[order[:-1]]).all(axis=1))
     pairs = np.stack([order[shared], order[shared + 1]]) // 3
@@ -190,11 +203,15 @@ def gradient_error(loss: Loss, p: jax.Array) -> float:
     return abs(float(jax.jit(jax.grad(loss))(p) @ along) - reference) / abs(reference)
 
 
-# -- the recovery -----------------------------------------------------------------------------------------------------------------
+# -- the recovery -------------------------------------------------------------
 
 
-def recovered(model: Plate, measured: jax.Array, history: History, iterations: int, console: Console) -> jax.Array:
-    """L-BFGS from a uniform plate; the values and gradients of its line search are kept for the next iteration."""
+def recovered(
+    model: Plate, measured: jax.Array, history: History, iterations: int, console: Console
+) -> jax.Array:
+    """L-BFGS from a uniform plate; the values and gradients of its line search are kept for the
+    next iteration.
+    """
     loss = partial(model.objective, measured=measured)
     misfit = jax.jit(partial(model.misfit, measured=measured))
     lbfgs = optax.lbfgs(memory_size=20)
@@ -208,9 +225,17 @@ def recovered(model: Plate, measured: jax.Array, history: History, iterations: i
 
     exact = truth(model.centre)
     p = jnp.zeros(len(model.triangle))
-    state = jax.tree.map(lambda x: x.astype(x.dtype), lbfgs.init(p))  # no weak types: they would compile the step twice
+    # no weak types: they would compile the step twice
+    state = jax.tree.map(lambda x: x.astype(x.dtype), lbfgs.init(p))
     say = TextColumn("misfit {task.fields[misfit]:.1e}  error {task.fields[error]:.3f}")
-    with Progress(TextColumn("recovering"), BarColumn(), MofNCompleteColumn(), say, TimeRemainingColumn(), console=console) as progress:
+    with Progress(
+        TextColumn("recovering"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        say,
+        TimeRemainingColumn(),
+        console=console,
+    ) as progress:
         task = progress.add_task("", total=iterations, misfit=float("nan"), error=1.0)
         for i in range(iterations + 1):
             if i:
@@ -219,22 +244,40 @@ def recovered(model: Plate, measured: jax.Array, history: History, iterations: i
             history.error.append(float(np.linalg.norm(p - exact) / np.linalg.norm(exact)))
             progress.update(task, completed=i, misfit=history.misfit[-1], error=history.error[-1])
             if i in {0, 1} or i % max(iterations // 8, 1) == 0:
-                console.print(f"iteration {i:3}: misfit {history.misfit[-1]:.2e}, error of the field {history.error[-1]:.3f}")
+                console.print(
+                    f"iteration {i:3}: misfit {history.misfit[-1]:.2e}, error of the field {history.error[-1]:.3f}"
+                )
     history.correlation = float(np.corrcoef(p, exact)[0, 1])
     return p
 
 
-# -- the picture ------------------------------------------------------------------------------------------------------------------
+# -- the picture --------------------------------------------------------------
 
 
 def draw(model: Plate, p: jax.Array, history: History, path: Path) -> None:
     """The true field, the recovered one, and the convergence."""
-    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(14.5, 4.7), layout="constrained", width_ratios=(1, 1, 1.05))
+    figure, (left, middle, right) = plt.subplots(
+        1, 3, figsize=(14.5, 4.7), layout="constrained", width_ratios=(1, 1, 1.05)
+    )
     exact = truth(model.centre)
     show(figure, left, model, exact, "true, with heaters (red) and sensors")
     left.plot(*model.node[model.sensor].T, ".", color="0.15", markersize=2.5)
-    left.plot(*np.array(HEATERS).T, "o", color="crimson", markersize=9, fillstyle="none", markeredgewidth=1.5)
-    show(figure, middle, model, np.asarray(p), f"recovered: correlation {history.correlation:.3f}", bar=True)
+    left.plot(
+        *np.array(HEATERS).T,
+        "o",
+        color="crimson",
+        markersize=9,
+        fillstyle="none",
+        markeredgewidth=1.5,
+    )
+    show(
+        figure,
+        middle,
+        model,
+        np.asarray(p),
+        f"recovered: correlation {history.correlation:.3f}",
+        bar=True,
+    )
     draw_convergence(right, history)
     what = f"{len(model.triangle):,} elements from {len(model.sensor)} thermometers under {len(HEATERS)} heaters"
     figure.suptitle(f"Conductivity of {what}", fontsize=13)
@@ -243,13 +286,19 @@ def draw(model: Plate, p: jax.Array, history: History, path: Path) -> None:
     plt.close(figure)
 
 
-def show(figure: Figure, axes: Axes, model: Plate, p: Numbers, title: str, bar: bool = False) -> None:
+def show(
+    figure: Figure, axes: Axes, model: Plate, p: Numbers, title: str, bar: bool = False
+) -> None:
     """The conductivity exp(p), on a logarithmic scale that both fields share."""
-    colors = axes.tripcolor(*model.node.T, model.triangle, facecolors=p, cmap="PuOr", vmin=-np.log(6), vmax=np.log(6))
+    colors = axes.tripcolor(
+        *model.node.T, model.triangle, facecolors=p, cmap="PuOr", vmin=-np.log(6), vmax=np.log(6)
+    )
     axes.set(aspect="equal", xticks=[], yticks=[], xlim=(0, 1), ylim=(0, 1), title=title)
     if bar:
         ticks = [0.2, 0.5, 1, 2, 5]
-        scale = figure.colorbar(colors, ax=axes, ticks=np.log(ticks), shrink=0.85, label="conductivity")
+        scale = figure.colorbar(
+            colors, ax=axes, ticks=np.log(ticks), shrink=0.85, label="conductivity"
+        )
         scale.ax.set_yticklabels([f"{t:g}" for t in ticks])
 
 
@@ -257,8 +306,13 @@ def draw_convergence(axes: Axes, history: History) -> None:
     axes.semilogy(history.misfit, color="#1f4e79", linewidth=2, label="misfit")
     axes.semilogy(history.error, color="#b35806", linewidth=2, label="error of the field, relative")
     axes.axhline(NOISE**2, color="0.6", linestyle="--", linewidth=1)
-    axes.text(len(history.misfit) - 1, 1.15 * NOISE**2, "the noise", ha="right", fontsize=8, color="0.4")
-    axes.set(xlabel="iteration of L-BFGS", title=f"misfit {history.misfit[0]:.1e} $\\rightarrow$ {history.misfit[-1]:.1e}")
+    axes.text(
+        len(history.misfit) - 1, 1.15 * NOISE**2, "the noise", ha="right", fontsize=8, color="0.4"
+    )
+    axes.set(
+        xlabel="iteration of L-BFGS",
+        title=f"misfit {history.misfit[0]:.1e} $\\rightarrow$ {history.misfit[-1]:.1e}",
+    )
     axes.legend(frameon=False)
     axes.grid(True, which="major", alpha=0.25)
 
@@ -266,31 +320,51 @@ def draw_convergence(axes: Axes, history: History) -> None:
 def main(argv: Sequence[str] | None = None) -> History:
     """Run; exit with 1 if the gradient is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--size", type=int, default=48, help="squares along a side, of two triangles each (default: 48)")
-    parser.add_argument("--sensors", type=int, default=15, help="along a side; one more must divide the size (default: 15)")
+    parser.add_argument(
+        "--size",
+        type=int,
+        default=48,
+        help="squares along a side, of two triangles each (default: 48)",
+    )
+    parser.add_argument(
+        "--sensors",
+        type=int,
+        default=15,
+        help="along a side; one more must divide the size (default: 15)",
+    )
     parser.add_argument("--iterations", type=int, default=50)
     parser.add_argument("--out", type=Path, default=Path("out/conductivity.png"))
     args = parser.parse_args(argv)
     if args.size % (args.sensors + 1):
-        parser.error(f"{args.sensors} sensors along a side need a size that {args.sensors + 1} divides, not {args.size}")
+        parser.error(
+            f"{args.sensors} sensors along a side need a size that {args.sensors + 1} divides, not {args.size}"
+        )
     console, began = Console(), time.perf_counter()
     jax.config.update("jax_enable_x64", True)
 
     ldiv.clear_cache()
     model, measured = plate(args.size, args.sensors), measurements(args.size, args.sensors)
     n, heaters = model.load.shape
-    console.print(f"{len(model.triangle):,} elements, {n:,} temperatures, {heaters} heaters, {len(model.sensor)} sensors")
+    console.print(
+        f"{len(model.triangle):,} elements, {n:,} temperatures, {heaters} heaters, {len(model.sensor)} sensors"
+    )
 
     start = jnp.asarray(0.1 * np.random.default_rng(2).standard_normal(len(model.triangle)))
     history = History(gradient_error(partial(model.objective, measured=measured), start))
-    console.print(f"gradient against differences along a random direction: relative error {history.gradient_error:.1e}")
+    console.print(
+        f"gradient against differences along a random direction: relative error {history.gradient_error:.1e}"
+    )
     if not history.gradient_error < TOLERANCE:
         raise SystemExit(1)
 
     p = recovered(model, measured, history, args.iterations, console)
     info = ldiv.cache_info()
-    console.print(f"misfit {history.misfit[0]:.2e} -> {history.misfit[-1]:.2e}; correlation of the field with the true one {history.correlation:.3f}")
-    console.print(f"{info.analyses} orderings (two meshes), {info.factorizations} factorizations, {info.solves} solves of {heaters} columns")
+    console.print(
+        f"misfit {history.misfit[0]:.2e} -> {history.misfit[-1]:.2e}; correlation of the field with the true one {history.correlation:.3f}"
+    )
+    console.print(
+        f"{info.analyses} orderings (two meshes), {info.factorizations} factorizations, {info.solves} solves of {heaters} columns"
+    )
     draw(model, p, history, args.out)
     history.picture = args.out
     console.print(f"picture in {args.out}; {time.perf_counter() - began:.0f} s in all")

@@ -1,13 +1,16 @@
-"""A plate tuned by its thickness: the highest first eigenfrequency that a given volume can have, while the next two coincide.
+"""A plate tuned by its thickness: the highest first eigenfrequency that a given volume can have,
+while the next two coincide.
 
     maximize    omega_1(h) = sqrt(lam_1)
     where       K(h) x_i = lam_i M(h) x_i       a clamped square plate after Kirchhoff, by the elements of Morley in scikit-fem
                 K(h) = sum_e h_e^3 K_e,  M(h) = sum_e h_e M_e                                thickness h_e of every triangle
     subject to  sum_e |e| h_e = 1,  0.5 <= h_e <= 2
 
-Eigenvalues 2 and 3 belong to one wave, along and across the plate: as long as the plate keeps the symmetry of the square they are
-equal. Neither has a gradient then, and to ask for one raises; their mean has. Lengths are in sides of the plate, and frequencies in those
-of a plate of thickness 1, bending stiffness 1 and density 1, whose first is 35.99. Method: projected gradients with a bounded step.
+Eigenvalues 2 and 3 belong to one wave, along and across the plate: as long as the plate keeps the
+symmetry of the square they are equal. Neither has a gradient then, and to ask for one raises; their
+mean has. Lengths are in sides of the plate, and frequencies in those of a plate of thickness 1,
+bending stiffness 1 and density 1, whose first is 35.99. Method: projected gradients with a bounded
+step.
 
     python examples/eigenfrequency.py [--refine 4] [--steps 60] [--out out/eigenfrequency.png]
 """
@@ -45,7 +48,8 @@ class Plate:
     """What does not change with the thickness."""
 
     mesh: skfem.MeshTri
-    stiffness: ldiv.SparseArray  # K for h = 1: one entry for each pair of free unknowns of an element, (n, n)
+    # K for h = 1: one entry for each pair of free unknowns of an element, (n, n)
+    stiffness: ldiv.SparseArray
     mass: ldiv.SparseArray  # M for h = 1, alike
     element: torch.Tensor  # (nnz,) the element that an entry belongs to
     area: torch.Tensor  # |e|
@@ -54,12 +58,16 @@ class Plate:
     def pencil(self, h: torch.Tensor) -> tuple[ldiv.SparseArray, ldiv.SparseArray]:
         """K(h), M(h)."""
         h = h[self.element]
-        return self.stiffness.with_data(h**3 * self.stiffness.data), self.mass.with_data(h * self.mass.data)
+        return self.stiffness.with_data(h**3 * self.stiffness.data), self.mass.with_data(
+            h * self.mass.data
+        )
 
 
 @dataclass
 class History:
-    """The three lowest frequencies in each step; relative errors of the gradients of lam_1 and of (lam_2 + lam_3) / 2, before and after."""
+    """The three lowest frequencies in each step; relative errors of the gradients of lam_1 and
+    of (lam_2 + lam_3) / 2, before and after.
+    """
 
     frequencies: list[Any] = field(default_factory=list)
     volume: list[float] = field(default_factory=list)
@@ -77,22 +85,35 @@ def clamped(refine: int) -> Plate:
     """Triangles with all the symmetries of the square, 2^(refine + 1) a side."""
     mesh = skfem.MeshTri.init_sqsymmetric().refined(refine)
     basis = skfem.Basis(mesh, skfem.ElementTriMorley(), intorder=4)
-    bending = skfem.BilinearForm(lambda u, v, w: (1 - POISSON) * ddot(dd(u), dd(v)) + POISSON * trace(dd(u)) * trace(dd(v)))
+    bending = skfem.BilinearForm(
+        lambda u, v, w: (1 - POISSON) * ddot(dd(u), dd(v)) + POISSON * trace(dd(u)) * trace(dd(v))
+    )
     inertia = skfem.BilinearForm(lambda u, v, w: u * v)
     number, free = np.full(basis.N, -1), basis.complement_dofs(basis.get_dofs())
     number[free] = np.arange(len(free))
     entries = bending.elemental(basis)
     rows, cols = number[entries.indices]
-    inside = np.flatnonzero((rows >= 0) & (cols >= 0))  # clamped unknowns are zero: their rows and columns go
+    # clamped unknowns are zero: their rows and columns go
+    inside = np.flatnonzero((rows >= 0) & (cols >= 0))
     stiffness, mass = (
-        ldiv.coo_array((torch.as_tensor(data[inside]), (rows[inside], cols[inside])), shape=(len(free), len(free)))
+        ldiv.coo_array(
+            (torch.as_tensor(data[inside]), (rows[inside], cols[inside])),
+            shape=(len(free), len(free)),
+        )
         for data in (entries.data, inertia.elemental(basis).data)
     )
     area = torch.as_tensor(basis.dx.sum(axis=1))
-    return Plate(mesh, stiffness, mass, torch.as_tensor(inside % basis.nelems), area, number[basis.nodal_dofs[0]])
+    return Plate(
+        mesh,
+        stiffness,
+        mass,
+        torch.as_tensor(inside % basis.nelems),
+        area,
+        number[basis.nodal_dofs[0]],
+    )
 
 
-# -- what is differentiated -----------------------------------------------------------------------------------------------------
+# -- what is differentiated ---------------------------------------------------
 
 
 def eigenvalues(plate: Plate, h: torch.Tensor) -> torch.Tensor:
@@ -113,12 +134,16 @@ def mean_of_pair(plate: Plate, h: torch.Tensor) -> torch.Tensor:
     return (total - first(plate, h)) / 2
 
 
-def gradient(value: Callable[[Plate, torch.Tensor], torch.Tensor], plate: Plate, h: torch.Tensor) -> torch.Tensor:
+def gradient(
+    value: Callable[[Plate, torch.Tensor], torch.Tensor], plate: Plate, h: torch.Tensor
+) -> torch.Tensor:
     h = h.clone().requires_grad_()
     return torch.autograd.grad(value(plate, h), h)[0]
 
 
-def gradient_error(value: Callable[[Plate, torch.Tensor], torch.Tensor], plate: Plate, h: torch.Tensor) -> float:
+def gradient_error(
+    value: Callable[[Plate, torch.Tensor], torch.Tensor], plate: Plate, h: torch.Tensor
+) -> float:
     """Relative, along a random direction that splits the pair, against fourth-order differences."""
     direction = torch.randn(h.shape, dtype=h.dtype, generator=torch.Generator().manual_seed(0))
 
@@ -138,13 +163,19 @@ def refusal(plate: Plate, h: torch.Tensor) -> str:
     return ""
 
 
-# -- the optimization -----------------------------------------------------------------------------------------------------------
+# -- the optimization ---------------------------------------------------------
 
 
 def improved(plate: Plate, h: torch.Tensor, h_bar: torch.Tensor) -> torch.Tensor:
-    """A step up the gradient per area, moved by mu into the bounds; mu, by bisection, keeps the volume."""
+    """A step up the gradient per area, moved by mu into the bounds; mu, by bisection, keeps the
+    volume.
+    """
     slope = h_bar / plate.area
-    step, low, high = MOVE * slope / slope.abs().max(), (h - MOVE).clamp(min=THIN), (h + MOVE).clamp(max=THICK)
+    step, low, high = (
+        MOVE * slope / slope.abs().max(),
+        (h - MOVE).clamp(min=THIN),
+        (h + MOVE).clamp(max=THICK),
+    )
     a, b = -1.0, 1.0
     while b - a > 1e-14:
         mu = (a + b) / 2
@@ -173,13 +204,33 @@ def draw(plate: Plate, history: History, h: torch.Tensor, path: Path) -> None:
     mode = np.append(ldiv.eigsh(K, 1, M=M, sigma=0)[1][:, 0].numpy(), 0.0)[plate.vertices]
     triangles = (*plate.mesh.p, plate.mesh.t.T)
     figure, axes = plt.subplots(1, 3, figsize=(14, 4.2), layout="constrained")
-    figure.colorbar(axes[0].tripcolor(*triangles, facecolors=h.numpy(), cmap="YlGnBu", vmin=0, vmax=THICK), ax=axes[0], label="thickness")
-    figure.colorbar(axes[1].tricontourf(*triangles, mode / mode[abs(mode).argmax()], levels=20, cmap="magma"), ax=axes[1], label="first mode")
+    figure.colorbar(
+        axes[0].tripcolor(*triangles, facecolors=h.numpy(), cmap="YlGnBu", vmin=0, vmax=THICK),
+        ax=axes[0],
+        label="thickness",
+    )
+    figure.colorbar(
+        axes[1].tricontourf(*triangles, mode / mode[abs(mode).argmax()], levels=20, cmap="magma"),
+        ax=axes[1],
+        label="first mode",
+    )
     for axis in axes[:2]:
         axis.set(xticks=[], yticks=[], aspect="equal")
-    for name, line in zip(("first", "second", "third"), np.transpose(history.frequencies), strict=True):
-        axes[2].plot(line, label=f"{name}: {line[0]:.2f} $\\rightarrow$ {line[-1]:.2f}", linestyle="--" if name == "third" else "-", linewidth=2)
-    axes[2].set(xlabel="step", ylabel="eigenfrequency", ylim=(0, None), title="the second and the third coincide throughout")
+    for name, line in zip(
+        ("first", "second", "third"), np.transpose(history.frequencies), strict=True
+    ):
+        axes[2].plot(
+            line,
+            label=f"{name}: {line[0]:.2f} $\\rightarrow$ {line[-1]:.2f}",
+            linestyle="--" if name == "third" else "-",
+            linewidth=2,
+        )
+    axes[2].set(
+        xlabel="step",
+        ylabel="eigenfrequency",
+        ylim=(0, None),
+        title="the second and the third coincide throughout",
+    )
     axes[2].legend(loc="lower right")
     axes[2].grid(alpha=0.2)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -190,7 +241,9 @@ def draw(plate: Plate, history: History, h: torch.Tensor, path: Path) -> None:
 def main(argv: Sequence[str] | None = None) -> History:
     """Run; exit with 1 if a gradient is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--refine", type=int, default=4, help="2^(refine + 1) triangles along a side (default: 4)")
+    parser.add_argument(
+        "--refine", type=int, default=4, help="2^(refine + 1) triangles along a side (default: 4)"
+    )
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--out", type=Path, default=Path("out/eigenfrequency.png"))
     args = parser.parse_args(argv)
@@ -205,7 +258,11 @@ def main(argv: Sequence[str] | None = None) -> History:
         console.print(
             f"{'after' if step else 'before'}: frequencies {shown}, gap of the pair {history.gap(step):.0e}, volume {history.volume[step]:.6f}"
         )
-        console.print("  errors of the gradients of the first, and of the mean of the pair: {:.0e}, {:.0e}".format(*history.errors[-2:]))
+        console.print(
+            "  errors of the gradients of the first, and of the mean of the pair: {:.0e}, {:.0e}".format(
+                *history.errors[-2:]
+            )
+        )
     history.refusal = refusal(plate, h)
     console.print(f"the second alone: {history.refusal}", markup=False)
     if not max(history.errors) < TOLERANCE or not history.refusal:
@@ -213,7 +270,9 @@ def main(argv: Sequence[str] | None = None) -> History:
     draw(plate, history, h, args.out)
     history.picture = args.out
     rise = history.frequencies[-1][0] / history.frequencies[0][0]
-    console.print(f"the first frequency rose {rise:.2f}-fold; picture in {args.out}; {time.perf_counter() - began:.0f} s in all")
+    console.print(
+        f"the first frequency rose {rise:.2f}-fold; picture in {args.out}; {time.perf_counter() - began:.0f} s in all"
+    )
     return history
 
 

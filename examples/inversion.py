@@ -1,10 +1,12 @@
-"""A nonlinear material found from one measurement: the coefficient field of a p-Laplace problem, by Newton's method and by L-BFGS.
+"""A nonlinear material found from one measurement: the coefficient field of a p-Laplace problem, by
+Newton's method and by L-BFGS.
 
     minimize over m     J(m) = |u(m) - d|^2 / (2 s^2) + a |grad m|^2 / 2                 m: log of the coefficient, at the nodes
     where               -div( exp(m) (|grad u|^2 + e)^((p - 2) / 2) grad u ) = 1,   u = 0 on the boundary of the unit square
 
-linear triangles, assembled by scikit-fem. u(m) is `ldiv.root`: Newton's method with the sparse Jacobian by coloring, differentiated by
-the implicit function theorem, twice too. The exact Hessian-vector products of J serve SciPy's Newton-CG; L-BFGS sees gradients alone.
+linear triangles, assembled by scikit-fem. u(m) is `ldiv.root`: Newton's method with the sparse
+Jacobian by coloring, differentiated by the implicit function theorem, twice too. The exact
+Hessian-vector products of J serve SciPy's Newton-CG; L-BFGS sees gradients alone.
 
     python examples/inversion.py [--size 16] [--steps 400] [--out out/inversion.png]
 """
@@ -71,7 +73,8 @@ def square(size: int) -> Problem:
     mesh = skfem.MeshTri.init_tensor(*2 * (np.linspace(0, 1, size + 1),))
     basis = skfem.Basis(mesh, skfem.ElementTriP1())
     laplacian = skfem.BilinearForm(lambda u, v, _: dot(grad(u), grad(v))).assemble(basis)
-    touching = skfem.BilinearForm(lambda u, v, _: u * v).assemble(basis)  # the Laplacian lacks entries that happen to vanish
+    # the Laplacian lacks entries that happen to vanish
+    touching = skfem.BilinearForm(lambda u, v, _: u * v).assemble(basis)
     load = skfem.LinearForm(lambda v, _: v).assemble(basis)
     whole = sp.coo_array(laplacian)
     free = np.setdiff1d(np.arange(mesh.nvertices), basis.get_dofs().all())
@@ -107,22 +110,40 @@ def objective(problem: Problem, data: torch.Tensor) -> Callable[[torch.Tensor], 
     weight = 1 / (NOISE * data.abs().max()) ** 2 / len(data)
 
     def value(m: torch.Tensor) -> torch.Tensor:
-        return weight * ((problem.state(m) - data) ** 2).sum() / 2 + ALPHA * (m @ (problem.prior @ m)) / 2
+        return (
+            weight * ((problem.state(m) - data) ** 2).sum() / 2
+            + ALPHA * (m @ (problem.prior @ m)) / 2
+        )
 
     return value
 
 
 def checked(history: History, value: Callable[[torch.Tensor], torch.Tensor], n: int) -> None:
-    """The gradient and a Hessian-vector product against central differences in a random direction."""
+    """The gradient and a Hessian-vector product against central differences in a random
+    direction.
+    """
     at, d = (torch.from_numpy(0.3 * x) for x in np.random.default_rng(1).standard_normal((2, n)))
     h, gradient = 1e-4, torch.func.grad(value)
-    slope = ((8 * (value(at + h * d) - value(at - h * d)) - value(at + 2 * h * d) + value(at - 2 * h * d)) / (12 * h)).item()
+    slope = (
+        (
+            8 * (value(at + h * d) - value(at - h * d))
+            - value(at + 2 * h * d)
+            + value(at - 2 * h * d)
+        )
+        / (12 * h)
+    ).item()
     history.gradient_error = abs((gradient(at) @ d).item() / slope - 1)
     turn = (gradient(at + h * d) - gradient(at - h * d)) / (2 * h)
     history.hessian_error = float((ldiv.hvp(value, at, d) - turn).norm() / turn.norm())
 
 
-def minimized(history: History, name: str, value: Callable[[torch.Tensor], torch.Tensor], n: int, **options: Any) -> torch.Tensor:
+def minimized(
+    history: History,
+    name: str,
+    value: Callable[[torch.Tensor], torch.Tensor],
+    n: int,
+    **options: Any,
+) -> torch.Tensor:
     """By one of SciPy's methods, from a constant coefficient."""
     history.values[name], history.seconds[name] = [], []
     began = time.perf_counter()
@@ -137,7 +158,9 @@ def minimized(history: History, name: str, value: Callable[[torch.Tensor], torch
         history.seconds[name].append(time.perf_counter() - began)
 
     note(np.zeros(n))
-    return torch.from_numpy(minimize(with_gradient, np.zeros(n), jac=True, method=name, callback=note, **options).x)
+    return torch.from_numpy(
+        minimize(with_gradient, np.zeros(n), jac=True, method=name, callback=note, **options).x
+    )
 
 
 def draw(problem: Problem, history: History, fields: dict[str, Any], path: Path) -> None:
@@ -145,12 +168,21 @@ def draw(problem: Problem, history: History, fields: dict[str, Any], path: Path)
     low, high = min(map(np.min, fields.values())), max(map(np.max, fields.values()))
     for axis, (name, m) in zip(axes, fields.items(), strict=False):
         figure.colorbar(
-            axis.tripcolor(*problem.mesh.p, problem.mesh.t.T, m, shading="gouraud", vmin=low, vmax=high), ax=axis, label=f"log coefficient, {name}"
+            axis.tripcolor(
+                *problem.mesh.p, problem.mesh.t.T, m, shading="gouraud", vmin=low, vmax=high
+            ),
+            ax=axis,
+            label=f"log coefficient, {name}",
         )
         axis.set(xticks=[], yticks=[], aspect="equal")
     best = min(min(values) for values in history.values.values())
     for name, values in history.values.items():
-        axes[2].semilogy(history.seconds[name], np.maximum(np.array(values) - best, 1e-12), marker=".", label=f"{name}, {len(values) - 1} steps")
+        axes[2].semilogy(
+            history.seconds[name],
+            np.maximum(np.array(values) - best, 1e-12),
+            marker=".",
+            label=f"{name}, {len(values) - 1} steps",
+        )
     axes[2].set(xlabel="seconds", ylabel="J above the least seen")
     axes[2].legend()
     axes[2].grid(alpha=0.2)
@@ -163,34 +195,50 @@ def main(argv: Sequence[str] | None = None) -> History:
     """Run; exit with 1 if a derivative is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", type=int, default=16, help="cells along a side (default: 16)")
-    parser.add_argument("--steps", type=int, default=400, help="of each method, at most (default: 400)")
+    parser.add_argument(
+        "--steps", type=int, default=400, help="of each method, at most (default: 400)"
+    )
     parser.add_argument("--out", type=Path, default=Path("out/inversion.png"))
     args = parser.parse_args(argv)
     console, history, problem = Console(), History(), square(args.size)
     x, y = torch.from_numpy(problem.mesh.p)
-    truth = torch.exp(-30 * ((x - 0.35) ** 2 + (y - 0.6) ** 2)) - 0.8 * torch.exp(-40 * ((x - 0.7) ** 2 + (y - 0.35) ** 2))
+    truth = torch.exp(-30 * ((x - 0.35) ** 2 + (y - 0.6) ** 2)) - 0.8 * torch.exp(
+        -40 * ((x - 0.7) ** 2 + (y - 0.35) ** 2)
+    )
     n = len(truth)
     data = problem.state(truth)
-    data = data + NOISE * data.abs().max() * torch.from_numpy(np.random.default_rng(0).standard_normal(len(data)))
+    data = data + NOISE * data.abs().max() * torch.from_numpy(
+        np.random.default_rng(0).standard_normal(len(data))
+    )
     value = objective(problem, data)
 
     checked(history, value, n)
     errors = history.gradient_error, history.hessian_error
-    console.print(f"{n} coefficients, {len(data)} unknowns; errors of gradient and Hessian: {errors[0]:.0e}, {errors[1]:.0e}")
+    console.print(
+        f"{n} coefficients, {len(data)} unknowns; errors of gradient and Hessian: {errors[0]:.0e}, {errors[1]:.0e}"
+    )
     if not max(errors) < TOLERANCE:
         raise SystemExit(1)
 
     def product(m: Any, v: Any) -> Any:
         return ldiv.hvp(value, torch.from_numpy(m.copy()), torch.from_numpy(v.copy())).numpy()
 
-    found = minimized(history, "Newton-CG", value, n, hessp=product, options={"maxiter": args.steps, "xtol": 1e-8})
-    minimized(history, "L-BFGS-B", value, n, options={"maxiter": args.steps, "ftol": 1e-14, "gtol": 1e-8})
+    found = minimized(
+        history, "Newton-CG", value, n, hessp=product, options={"maxiter": args.steps, "xtol": 1e-8}
+    )
+    minimized(
+        history, "L-BFGS-B", value, n, options={"maxiter": args.steps, "ftol": 1e-14, "gtol": 1e-8}
+    )
     history.misfit = float((found - truth).norm() / truth.norm())
     for name, values in history.values.items():
-        console.print(f"{name}: J = {values[-1]:.10f} after {len(values) - 1} steps, {history.seconds[name][-1]:.1f} s")
+        console.print(
+            f"{name}: J = {values[-1]:.10f} after {len(values) - 1} steps, {history.seconds[name][-1]:.1f} s"
+        )
     draw(problem, history, {"true": truth.numpy(), "found": found.numpy()}, args.out)
     history.picture = args.out
-    console.print(f"the coefficient is {history.misfit:.0%} off, with one measurement and {NOISE:.0%} noise; picture in {args.out}")
+    console.print(
+        f"the coefficient is {history.misfit:.0%} off, with one measurement and {NOISE:.0%} noise; picture in {args.out}"
+    )
     return history
 
 

@@ -1,4 +1,5 @@
-"""Minimum-compliance topology optimization of a cantilever: the stiffest shape that a given amount of material can take.
+"""Minimum-compliance topology optimization of a cantilever: the stiffest shape that a given amount
+of material can take.
 
     minimize    c(x) = f^T u            compliance: the work of the load, the inverse of stiffness
     where       K(rho) u = f            K = sum_e E(rho_e) K_e, assembled from the elemental matrices K_e of scikit-fem
@@ -6,8 +7,9 @@
                 rho = H x,  H_ij ~ max(0, r - |centre_i - centre_j|),  rows sum to 1             density filter: no checkerboards
     subject to  mean(rho) = share,  0 <= x <= 1
 
-The pattern of K is made once and its values change in each iteration; PyTorch differentiates c through assembly, solve and
-filter. Method: optimality criteria. Reference: Andreassen, Clausen, Schevenels, Lazarov, Sigmund, Struct. Multidisc. Optim. 43 (2011).
+The pattern of K is made once and its values change in each iteration; PyTorch differentiates c
+through assembly, solve and filter. Method: optimality criteria. Reference: Andreassen, Clausen,
+Schevenels, Lazarov, Sigmund, Struct. Multidisc. Optim. 43 (2011).
 
     python examples/topology.py [--size 200 100] [--iterations 60] [--out out/topology.png]
 """
@@ -55,11 +57,14 @@ TOLERANCE = 1e-6  # of the gradient check
 
 @dataclass(frozen=True)
 class Cantilever:
-    """What does not change with the design: clamped on the left, pulled down in the middle of the right edge."""
+    """What does not change with the design: clamped on the left, pulled down in the middle of
+    the right edge.
+    """
 
     size: tuple[int, int]
     cell: Numbers  # (2, m) column and row of every element
-    stiffness: ldiv.SparseArray  # K for E = 1: one entry for each pair of free unknowns of an element, (n, n)
+    # K for E = 1: one entry for each pair of free unknowns of an element, (n, n)
+    stiffness: ldiv.SparseArray
     element: torch.Tensor  # (nnz,) the element that an entry belongs to
     load: torch.Tensor  # f, (n,)
     filter: ldiv.SparseArray  # H, (m, m)
@@ -95,14 +100,16 @@ class Clock:
         self.stages.setdefault(stage, []).append(time.perf_counter() - start)
 
     def split_first(self, stage: str, first: str) -> None:
-        """Book what the first call took beyond the median of the later ones as a stage of its own."""
+        """Book what the first call took beyond the median of the later ones as a stage of its
+        own.
+        """
         calls = self.stages[stage]
         usual = median(calls[1:])
         self.stages[first] = [calls[0] - usual]
         calls[0] = usual
 
 
-# -- the problem ----------------------------------------------------------------------------------------------------------------
+# -- the problem --------------------------------------------------------------
 
 
 def cantilever(nx: int, ny: int) -> Cantilever:
@@ -112,8 +119,12 @@ def cantilever(nx: int, ny: int) -> Cantilever:
     free = basis.complement_dofs(basis.get_dofs(lambda x: x[0] == 0))
     centre = mesh.p[:, mesh.t].mean(axis=1)
     stiffness, element = stiffness_of(basis, free)
-    tip = mesh.facets_satisfying(lambda x: (x[0] == nx / ny) & (abs(x[1] - 0.5) < 0.04 + 0.55 / ny), boundaries_only=True)
-    weight = skfem.LinearForm(lambda v, w: -v[1]).assemble(skfem.FacetBasis(mesh, basis.elem, facets=tip))
+    tip = mesh.facets_satisfying(
+        lambda x: (x[0] == nx / ny) & (abs(x[1] - 0.5) < 0.04 + 0.55 / ny), boundaries_only=True
+    )
+    weight = skfem.LinearForm(lambda v, w: -v[1]).assemble(
+        skfem.FacetBasis(mesh, basis.elem, facets=tip)
+    )
     return Cantilever(
         size=(nx, ny),
         cell=np.rint(centre * ny - 0.5).astype(int),
@@ -125,14 +136,19 @@ def cantilever(nx: int, ny: int) -> Cantilever:
 
 
 def stiffness_of(basis: skfem.Basis, free: Numbers) -> tuple[ldiv.SparseArray, Numbers]:
-    """K for E = 1, and the element of each of its entries; `elemental` keeps all of them, whatever their values."""
+    """K for E = 1, and the element of each of its entries; `elemental` keeps all of them,
+    whatever their values.
+    """
     entries = linear_elasticity(*lame_parameters(E_0, POISSON)).elemental(basis)
     number = np.full(basis.N, -1)
     number[free] = np.arange(len(free))
     rows, cols = number[entries.indices]
-    inside = np.flatnonzero((rows >= 0) & (cols >= 0))  # clamped unknowns are zero: their rows and columns go
+    # clamped unknowns are zero: their rows and columns go
+    inside = np.flatnonzero((rows >= 0) & (cols >= 0))
     values = torch.as_tensor(entries.data[inside])
-    return ldiv.coo_array((values, (rows[inside], cols[inside])), shape=(len(free), len(free))), inside % basis.nelems
+    return ldiv.coo_array(
+        (values, (rows[inside], cols[inside])), shape=(len(free), len(free))
+    ), inside % basis.nelems
 
 
 def density_filter(centre: Numbers, radius: float) -> ldiv.SparseArray:
@@ -142,7 +158,9 @@ def density_filter(centre: Numbers, radius: float) -> ldiv.SparseArray:
     weight = radius - near["v"]
     total = np.bincount(near["i"], weight)
     m = centre.shape[1]
-    return ldiv.coo_array((torch.as_tensor(weight / total[near["i"]]), (near["i"], near["j"])), shape=(m, m))
+    return ldiv.coo_array(
+        (torch.as_tensor(weight / total[near["i"]]), (near["i"], near["j"])), shape=(m, m)
+    )
 
 
 def compliance(part: Cantilever, x: torch.Tensor, assume_a: str, clock: Clock) -> torch.Tensor:
@@ -159,7 +177,9 @@ def compliance(part: Cantilever, x: torch.Tensor, assume_a: str, clock: Clock) -
     return c
 
 
-def with_gradient(part: Cantilever, x: torch.Tensor, assume_a: str, clock: Clock) -> tuple[float, torch.Tensor]:
+def with_gradient(
+    part: Cantilever, x: torch.Tensor, assume_a: str, clock: Clock
+) -> tuple[float, torch.Tensor]:
     """c(x) and its gradient."""
     x = x.clone().requires_grad_()
     c = compliance(part, x, assume_a, clock)
@@ -175,18 +195,22 @@ def gradient_error(part: Cantilever, x: torch.Tensor, assume_a: str, clock: Cloc
     gradient = with_gradient(part, x, assume_a, clock)[1]
 
     def slope(h: float) -> float:
-        ahead, behind = (compliance(part, x + s * direction, assume_a, clock).item() for s in (h, -h))
+        ahead, behind = (
+            compliance(part, x + s * direction, assume_a, clock).item() for s in (h, -h)
+        )
         return (ahead - behind) / (2 * h)
 
     reference = (4 * slope(5e-4) - slope(1e-3)) / 3
     return abs((gradient @ direction).item() - reference) / abs(reference)
 
 
-# -- the optimization ---------------------------------------------------------------------------------------------------------
+# -- the optimization ---------------------------------------------------------
 
 
 def improved(x: torch.Tensor, c_bar: torch.Tensor, v_bar: torch.Tensor) -> torch.Tensor:
-    """Optimality criteria: x sqrt(-c_bar / (lam v_bar)) within the bounds; the multiplier lam, by bisection, fills the share."""
+    """Optimality criteria: x sqrt(-c_bar / (lam v_bar)) within the bounds; the multiplier lam,
+    by bisection, fills the share.
+    """
     low, high = (x - MOVE).clamp(min=0), (x + MOVE).clamp(max=1)
     pull = x * (-c_bar / v_bar).clamp(min=0).sqrt()
     a, b = 0.0, 1e6 * pull.max().item()  # sqrt(lam) lies between
@@ -197,13 +221,27 @@ def improved(x: torch.Tensor, c_bar: torch.Tensor, v_bar: torch.Tensor) -> torch
     return y
 
 
-def optimized(part: Cantilever, history: History, iterations: int, assume_a: str, clock: Clock, console: Console) -> None:
+def optimized(
+    part: Cantilever,
+    history: History,
+    iterations: int,
+    assume_a: str,
+    clock: Clock,
+    console: Console,
+) -> None:
     """Iterate from a uniform grey."""
     m = part.filter.shape[0]
     x = torch.full((m,), SHARE, dtype=torch.float64)
     v_bar = part.filter.T @ torch.full((m,), 1 / m, dtype=torch.float64)
     say = TextColumn("compliance {task.fields[c]:.2f}  volume {task.fields[v]:.3f}")
-    with Progress(TextColumn("optimizing"), BarColumn(), MofNCompleteColumn(), say, TimeRemainingColumn(), console=console) as progress:
+    with Progress(
+        TextColumn("optimizing"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        say,
+        TimeRemainingColumn(),
+        console=console,
+    ) as progress:
         task = progress.add_task("", total=iterations, c=float("nan"), v=SHARE)
         for _ in range(iterations):
             c, c_bar = with_gradient(part, x, assume_a, clock)
@@ -215,7 +253,7 @@ def optimized(part: Cantilever, history: History, iterations: int, assume_a: str
             progress.update(task, advance=1, c=c, v=history.volume[-1])
 
 
-# -- what it says, and draws ----------------------------------------------------------------------------------------------------
+# -- what it says, and draws --------------------------------------------------
 
 STAGES = {
     "setup": "mesh, elements, filter",
@@ -237,16 +275,27 @@ def report(clock: Clock, console: Console) -> None:
     table.add_column("what it contains", style="dim")
     for stage in STAGES:
         calls = clock.stages[stage]
-        table.add_row(stage, f"{len(calls)}", f"{1e3 * median(calls):.1f}", f"{sum(calls):.2f}", f"{sum(calls) / total:.0%}", STAGES[stage])
+        table.add_row(
+            stage,
+            f"{len(calls)}",
+            f"{1e3 * median(calls):.1f}",
+            f"{sum(calls):.2f}",
+            f"{sum(calls) / total:.0%}",
+            STAGES[stage],
+        )
     console.print(table)
     info = ldiv.cache_info()
     gradients = len(clock.stages["adjoint"])
-    console.print(f"{info.analyses} ordering, {info.factorizations} factorizations and {info.solves} solves for {gradients} gradients")
+    console.print(
+        f"{info.analyses} ordering, {info.factorizations} factorizations and {info.solves} solves for {gradients} gradients"
+    )
 
 
 def draw(part: Cantilever, history: History, clock: Clock, path: Path) -> None:
     """The design, how it came about, the convergence, and the time."""
-    figure = plt.figure(figsize=(11, 10.5), layout=ConstrainedLayoutEngine(rect=(0.015, 0.01, 0.97, 0.98)))
+    figure = plt.figure(
+        figsize=(11, 10.5), layout=ConstrainedLayoutEngine(rect=(0.015, 0.01, 0.97, 0.98))
+    )
     grid = figure.add_gridspec(3, 4, height_ratios=(5, 1.5, 2.6))
     final = figure.add_subplot(grid[0, :])
     show(final, history.designs[-1])
@@ -259,7 +308,10 @@ def draw(part: Cantilever, history: History, clock: Clock, path: Path) -> None:
     draw_convergence(figure.add_subplot(grid[2, :2]), history)
     draw_times(figure.add_subplot(grid[2, 2:]), clock)
     n = part.stiffness.shape[0]
-    figure.suptitle(f"The stiffest cantilever from {SHARE:.0%} of the material   ({n:,} unknowns, {count} iterations)", fontsize=13)
+    figure.suptitle(
+        f"The stiffest cantilever from {SHARE:.0%} of the material   ({n:,} unknowns, {count} iterations)",
+        fontsize=13,
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
     plt.close(figure)
@@ -275,7 +327,12 @@ def decorate(axes: Axes, size: tuple[int, int]) -> None:
     nx, ny = size
     axes.axvspan(-0.035 * nx, -0.5, facecolor="none", edgecolor="0.4", hatch="////", linewidth=0)
     axes.plot([-0.5, -0.5], [-0.5, ny - 0.5], color="0.2", linewidth=2)
-    axes.annotate("", (nx + 0.01 * nx, 0.32 * ny), (nx + 0.01 * nx, 0.54 * ny), arrowprops={"color": "crimson", "width": 2.5, "headwidth": 9})
+    axes.annotate(
+        "",
+        (nx + 0.01 * nx, 0.32 * ny),
+        (nx + 0.01 * nx, 0.54 * ny),
+        arrowprops={"color": "crimson", "width": 2.5, "headwidth": 9},
+    )
     axes.text(1.022 * nx, 0.43 * ny, "f", color="crimson", fontsize=14, style="italic", va="center")
     axes.set_xlim(-0.035 * nx, 1.05 * nx)
     axes.spines[:].set_visible(False)
@@ -285,8 +342,18 @@ def draw_convergence(axes: Axes, history: History) -> None:
     start = history.compliance[0]
     axes.semilogy(history.compliance, color="#1f4e79", linewidth=2)
     axes.axhline(start / 3, color="0.6", linestyle="--", linewidth=1)
-    axes.text(len(history.compliance) - 1, start / 3 * 1.04, "a third of the start", ha="right", fontsize=8, color="0.4")
-    axes.set(xlabel="iteration", title=f"compliance  {start:.1f} $\\rightarrow$ {history.compliance[-1]:.1f}")
+    axes.text(
+        len(history.compliance) - 1,
+        start / 3 * 1.04,
+        "a third of the start",
+        ha="right",
+        fontsize=8,
+        color="0.4",
+    )
+    axes.set(
+        xlabel="iteration",
+        title=f"compliance  {start:.1f} $\\rightarrow$ {history.compliance[-1]:.1f}",
+    )
     axes.yaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(2, 0.5)))
     axes.yaxis.set_major_formatter(LogFormatter())
     axes.grid(True, which="both", alpha=0.2)
@@ -305,9 +372,21 @@ def draw_times(axes: Axes, clock: Clock) -> None:
 def main(argv: Sequence[str] | None = None) -> History:
     """Run; exit with 1 if the gradient is wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--size", type=int, nargs=2, default=(200, 100), metavar=("NX", "NY"), help="elements along and across (default: 200 100)")
+    parser.add_argument(
+        "--size",
+        type=int,
+        nargs=2,
+        default=(200, 100),
+        metavar=("NX", "NY"),
+        help="elements along and across (default: 200 100)",
+    )
     parser.add_argument("--iterations", type=int, default=60)
-    parser.add_argument("--assume-a", choices=("gen", "pos"), default="gen", help="gen is the faster one here; pos also checks that K is definite")
+    parser.add_argument(
+        "--assume-a",
+        choices=("gen", "pos"),
+        default="gen",
+        help="gen is the faster one here; pos also checks that K is definite",
+    )
     parser.add_argument("--out", type=Path, default=Path("out/topology.png"))
     args = parser.parse_args(argv)
     console, clock, began = Console(), Clock(), time.perf_counter()
@@ -315,18 +394,24 @@ def main(argv: Sequence[str] | None = None) -> History:
     ldiv.clear_cache()
     with clock("setup"):
         part = cantilever(*args.size)
-    console.print(f"{args.size[0]} x {args.size[1]} elements, {part.stiffness.shape[0]:,} unknowns, {part.stiffness.nnz:,} entries in K")
+    console.print(
+        f"{args.size[0]} x {args.size[1]} elements, {part.stiffness.shape[0]:,} unknowns, {part.stiffness.nnz:,} entries in K"
+    )
 
     start = torch.full((part.filter.shape[0],), SHARE, dtype=torch.float64)
     history = History(gradient_error(part, start, args.assume_a, clock))
-    console.print(f"gradient against differences along a random direction: relative error {history.gradient_error:.1e}")
+    console.print(
+        f"gradient against differences along a random direction: relative error {history.gradient_error:.1e}"
+    )
     if not history.gradient_error < TOLERANCE:
         raise SystemExit(1)
 
     optimized(part, history, args.iterations, args.assume_a, clock, console)
     clock.split_first("factor", "ordering")
     first, last = history.compliance[0], history.compliance[-1]
-    console.print(f"compliance {first:.3f} -> {last:.3f}, {last / first:.3f} of its start, at a volume of {history.volume[-1]:.4f}")
+    console.print(
+        f"compliance {first:.3f} -> {last:.3f}, {last / first:.3f} of its start, at a volume of {history.volume[-1]:.4f}"
+    )
     report(clock, console)
     draw(part, history, clock, args.out)
     history.picture = args.out

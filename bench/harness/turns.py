@@ -1,8 +1,10 @@
-"""Side by side in processes of their own: contenders take turns, and one that is slow, fails or gives a wrong number leaves the game.
+"""Side by side in processes of their own: contenders take turns, and one that is slow, fails or
+gives a wrong number leaves the game.
 
-Each contender waits in its process until it is its turn, so that it can neither disturb another nor hang the benchmark; it times
-itself and says how much memory it took. The first turn does not count: there its numbers are compared with those of the first
-contender. The order is reversed in every other round.
+Each contender waits in its process until it is its turn, so that it can neither disturb another nor
+hang the benchmark; it times itself and says how much memory it took. The first turn does not count:
+there its numbers are compared with those of the first contender. The order is reversed in every
+other round.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from peers import contenders
 from problems import systems
 
 LIMIT = 60.0  # seconds for a call
-TO_START = 300.0  # seconds for imports and the problem; and for the first call, which analyses and compiles
+# seconds for imports and the problem; and for the first call, which analyses and compiles
+TO_START = 300.0
 SLOW = 20  # times slower than the fastest
 AGREE = 1e-6
 GIB = 2**30
@@ -35,7 +38,9 @@ GIB = 2**30
 
 @dataclass
 class Seen:
-    """Seconds by contender, the memory in GiB that its first call took beyond what it held before, and why others are missing."""
+    """Seconds by contender, the memory in GiB that its first call took beyond what it held
+    before, and why others are missing.
+    """
 
     seconds: dict[str, list[float]] = field(default_factory=dict)
     memory: dict[str, float] = field(default_factory=dict)
@@ -61,7 +66,9 @@ def take_turns(names: Sequence[str], spec: tuple[Any, ...], rounds: int) -> Seen
 
 
 def _begin(names: Sequence[str], made: Path, seen: Seen) -> dict[str, Player]:
-    """Those whose first answers agree with that of the first of them; nobody begins before all are there."""
+    """Those whose first answers agree with that of the first of them; nobody begins before all
+    are there.
+    """
     absent = {name: what for name in names if (what := contenders.absent(name))}
     seen.missing |= {name: f"{what} is not installed" for name, what in absent.items()}
     invited = {name: Player(name, made) for name in names if name not in absent}
@@ -170,7 +177,9 @@ def _play(pipe: Any, name: str, made: Path) -> None:
     except EOFError:
         return
     except Exception as error:
-        pipe.send(f"{type(error).__name__}: {str(error).splitlines()[0][:150] if str(error) else ''}")
+        pipe.send(
+            f"{type(error).__name__}: {str(error).splitlines()[0][:150] if str(error) else ''}"
+        )
 
 
 def _timed(step: Any, matrix: Any, i: int) -> tuple[float, Any]:
@@ -186,12 +195,16 @@ def _in_order(matrix: Any, result: Any) -> tuple[Any, ...]:
     """As NumPy arrays; the gradient in the values by columns, as in the problem."""
     x, of_values, of_b = (None if part is None else np.asarray(part) for part in result)
     if of_values is not None:
-        of_values = sp.csc_array(type(matrix)((of_values, matrix.indices, matrix.indptr), shape=matrix.shape))
+        of_values = sp.csc_array(
+            type(matrix)((of_values, matrix.indices, matrix.indptr), shape=matrix.shape)
+        )
     return x, of_values, of_b
 
 
 def disagreement(problem: Any, expected: Any, found: Any) -> str | None:
-    """Of a symmetric matrix the sum of the derivatives in a_ij and a_ji is compared: some read one triangle, some the mean of both."""
+    """Of a symmetric matrix the sum of the derivatives in a_ij and a_ji is compared: some read
+    one triangle, some the mean of both.
+    """
     worst = 0.0
     for ours, theirs in zip(expected, found, strict=True):
         if ours is None or theirs is None:
@@ -199,7 +212,11 @@ def disagreement(problem: Any, expected: Any, found: Any) -> str | None:
         if problem.assume_a == "pos" and sp.issparse(ours):
             ours, theirs = ours + ours.T, theirs + theirs.T
         largest = abs(ours).max()
-        worst = max(worst, float(abs(ours - theirs).max() / largest)) if np.isfinite(abs(theirs).max()) else np.inf
+        worst = (
+            max(worst, float(abs(ours - theirs).max() / largest))
+            if np.isfinite(abs(theirs).max())
+            else np.inf
+        )
     return None if worst <= AGREE else f"wrong: {worst:.0e} from ldiv"
 
 
@@ -213,4 +230,8 @@ def _resident() -> float:
 
 def _peak() -> float:
     """Linux counts kilobytes, macOS bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / GIB
+    return (
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        * (1 if sys.platform == "darwin" else 1024)
+        / GIB
+    )

@@ -1,4 +1,6 @@
-"""What one writes by hand in PyTorch around SuperLU: an autograd.Function that factors, solves twice, samples the product, and checks nothing."""
+"""What one writes by hand in PyTorch around SuperLU: an autograd.Function that factors, solves
+twice, samples the product, and checks nothing.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from peers import raw
 
 
 class Pattern:
-    """The order of METIS and the place of every value in it, made once; values come in compressed columns."""
+    """The order of METIS and the place of every value in it, made once; values come in
+    compressed columns.
+    """
 
     def __init__(self, a: Any) -> None:
         order = raw.order_of_ldiv(a)
@@ -22,7 +26,10 @@ class Pattern:
         self.order, self.back = order, np.argsort(order)
         self.matrix = raw.permuted(numbered, order)
         self.entries = self.matrix.data.astype(np.intp) - 1
-        self.rows, self.cols = a.indices.astype(np.intp), np.repeat(np.arange(a.shape[1]), np.diff(a.indptr))
+        self.rows, self.cols = (
+            a.indices.astype(np.intp),
+            np.repeat(np.arange(a.shape[1]), np.diff(a.indptr)),
+        )
 
     def factored(self, values: Any) -> Any:
         matrix = copy.copy(self.matrix)

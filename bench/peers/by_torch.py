@@ -1,4 +1,6 @@
-"""The task of every benchmark in PyTorch: x = A^-1 b, and the gradient of c . x in the values of A and in b."""
+"""The task of every benchmark in PyTorch: x = A^-1 b, and the gradient of c . x in the values of
+A and in b.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +18,12 @@ def array(a: Any) -> ldiv.SparseArray:
     return ldiv.csc_array((torch.from_numpy(a.data), a.indices, a.indptr), shape=a.shape)
 
 
-def value_and_gradient(A: ldiv.SparseArray, values: Any, b: Any, c: Any, assume_a: str = "gen", method: str = "superlu") -> tuple[Any, Any, Any]:
-    """(x, gradient in the values, gradient in b), c the cotangent of x; A gives the pattern; the engine is that of the default install."""
+def value_and_gradient(
+    A: ldiv.SparseArray, values: Any, b: Any, c: Any, assume_a: str = "gen", method: str = "superlu"
+) -> tuple[Any, Any, Any]:
+    """(x, gradient in the values, gradient in b), c the cotangent of x; A gives the pattern; the
+    engine is that of the default install.
+    """
     values, b = values.detach().requires_grad_(), b.detach().requires_grad_()
     x = ldiv.solve(A.with_data(values), b, assume_a=assume_a, method=method)
     return (x.detach(), *torch.autograd.grad(x, (values, b), c))

@@ -1,8 +1,10 @@
-"""Who takes part: a contender imports what it needs; asked to begin, it gives the matrix as it reads it, and a step: values -> (x, gradients).
+"""Who takes part: a contender imports what it needs; asked to begin, it gives the matrix as it
+reads it, and a step: values -> (x, gradients).
 
-The gradients are those in the values and in b, of the loss c . x with x = A^-1 b. ldiv and the packages for PyTorch run in torch, those for JAX
-under jit. The raw engines are what one writes by hand: one factorization, a solve with A, one with A^T; no checks, and no gradient in the values.
-Who is not made for a problem raises `Declined`, which is no failure.
+The gradients are those in the values and in b, of the loss c . x with x = A^-1 b. ldiv and the
+packages for PyTorch run in torch, those for JAX under jit. The raw engines are what one writes by
+hand: one factorization, a solve with A, one with A^T; no checks, and no gradient in the values. Who
+is not made for a problem raises `Declined`, which is no failure.
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ def ldiv_with(method: str, **options: Any) -> Callable[[Task], Begin]:
 
             def step(values: Any) -> Any:
                 p, rhs = torch.from_numpy(values).requires_grad_(), b.detach().requires_grad_()
-                x = ldiv.solve(A.with_data(p), rhs, assume_a=problem.assume_a, method=method, **options)
+                x = ldiv.solve(
+                    A.with_data(p), rhs, assume_a=problem.assume_a, method=method, **options
+                )
                 return (x.detach(), *torch.autograd.grad(x, (p, rhs), c))
 
             return problem.a, step
@@ -70,7 +74,12 @@ def raw_superlu(task: Task) -> Begin:
 
     def begin() -> Any:
         order = raw.order_of_ldiv(task.problem.a)
-        place, in_order, b, c = np.argsort(order), raw.permuted(task.problem.a, order), task.b[order], task.c[order]
+        place, in_order, b, c = (
+            np.argsort(order),
+            raw.permuted(task.problem.a, order),
+            task.b[order],
+            task.c[order],
+        )
 
         def step(values: Any) -> Any:
             x, lam = raw.two_solves(_with(in_order, values), b, c)
@@ -90,11 +99,20 @@ def raw_pardiso(task: Task) -> Begin:
     def begin() -> Any:
         a = sp.csr_array(sp.triu(task.problem.a) if symmetric else task.problem.a)
         a.sort_indices()
-        analysis = mkl_pardiso.Analysis(task.problem.assume_a, a.dtype, (a.indptr.astype(np.int32), a.indices.astype(np.int32)), 1)
+        analysis = mkl_pardiso.Analysis(
+            task.problem.assume_a,
+            a.dtype,
+            (a.indptr.astype(np.int32), a.indices.astype(np.int32)),
+            1,
+        )
 
         def step(values: Any) -> Any:
             factor = analysis.factor(values)
-            return factor.solve(task.b[:, None], False)[:, 0], None, factor.solve(task.c[:, None], not symmetric)[:, 0]
+            return (
+                factor.solve(task.b[:, None], False)[:, 0],
+                None,
+                factor.solve(task.c[:, None], not symmetric)[:, 0],
+            )
 
         return a, step
 
@@ -113,7 +131,10 @@ def raw_cholmod(task: Task) -> Begin:
             symbolic = cholmod.CholeskyFactor(a, supernodal_mode="supernodal", order="metis")
             factored, solve = lambda m: symbolic.copy().factorize(m), "solve"
         else:
-            factored, solve = cholmod.analyze(a, mode="supernodal", ordering_method="metis").cholesky, "solve_A"
+            factored, solve = (
+                cholmod.analyze(a, mode="supernodal", ordering_method="metis").cholesky,
+                "solve_A",
+            )
 
         def step(values: Any) -> Any:
             by = getattr(factored(_with(a, values)), solve)
@@ -134,7 +155,9 @@ def in_jax(name: str) -> Callable[[Task], Begin]:
         if "CHOLMOD" in name and task.problem.assume_a != "pos":
             raise Declined("positive definite matrices only")
         by_rows = sp.csr_array(task.problem.a)
-        rows = jax.numpy.asarray(np.repeat(np.arange(by_rows.shape[0]), np.diff(by_rows.indptr)), "int32")
+        rows = jax.numpy.asarray(
+            np.repeat(np.arange(by_rows.shape[0]), np.diff(by_rows.indptr)), "int32"
+        )
         solve = peers.ALL[name](by_rows, rows, jax.numpy.asarray(by_rows.indices, "int32"))
         b, c = map(jax.numpy.asarray, (task.b, task.c))
 
@@ -143,7 +166,10 @@ def in_jax(name: str) -> Callable[[Task], Begin]:
             x, pull = jax.vjp(solve, values, b)
             return x, *pull(c)
 
-        return lambda: (by_rows, lambda values: jax.block_until_ready(run(jax.numpy.asarray(values), b, c)))
+        return lambda: (
+            by_rows,
+            lambda values: jax.block_until_ready(run(jax.numpy.asarray(values), b, c)),
+        )
 
     return make
 
@@ -177,13 +203,22 @@ def torchsparsegradutils(task: Task) -> Begin:
     starts, cols = (torch.from_numpy(i.astype(np.int64)) for i in (by_rows.indptr, by_rows.indices))
     b, c = map(torch.from_numpy, (task.b, task.c))
     if task.problem.assume_a == "pos":
-        how = {"solve": linear_cg, "settings": LinearCGSettings(max_cg_iterations=20000, cg_tolerance=1e-10)}
+        how = {
+            "solve": linear_cg,
+            "settings": LinearCGSettings(max_cg_iterations=20000, cg_tolerance=1e-10),
+        }
     else:
         transposed = lambda A, g, **given: bicgstab(A.t(), g, **given)
-        how = {"solve": bicgstab, "transpose_solve": transposed, "settings": BICGSTABSettings(abstol=0.0, reltol=1e-10)}
+        how = {
+            "solve": bicgstab,
+            "transpose_solve": transposed,
+            "settings": BICGSTABSettings(abstol=0.0, reltol=1e-10),
+        }
 
     def step(values: Any) -> Any:
-        A = torch.sparse_csr_tensor(starts, cols, torch.from_numpy(values), by_rows.shape).requires_grad_()
+        A = torch.sparse_csr_tensor(
+            starts, cols, torch.from_numpy(values), by_rows.shape
+        ).requires_grad_()
         rhs = b.detach().requires_grad_()
         x = sparse_generic_solve(A, rhs, **how)
         of_A, of_b = torch.autograd.grad(x, (A, rhs), c)
@@ -196,10 +231,15 @@ def _with(a: Any, values: Any) -> Any:
     return type(a)((values, a.indices, a.indptr), shape=a.shape)
 
 
-OURS = {f"ldiv {method}": ldiv_with(method) for method in ("superlu", "pardiso", "cholmod")} | {"ldiv cg": ldiv_with("cg", rtol=1e-10)}
+OURS = {f"ldiv {method}": ldiv_with(method) for method in ("superlu", "pardiso", "cholmod")} | {
+    "ldiv cg": ldiv_with("cg", rtol=1e-10)
+}
 RAW = {"raw superlu": raw_superlu, "raw pardiso": raw_pardiso, "raw cholmod": raw_cholmod}
 IN_JAX = ("jax spsolve", "sparsax KLU", "sparsax CHOLMOD", "klujax", "solvax")
-PEERS = {name: in_jax(name) for name in IN_JAX} | {"torch-sla": torch_sla, "torchsparsegradutils": torchsparsegradutils}
+PEERS = {name: in_jax(name) for name in IN_JAX} | {
+    "torch-sla": torch_sla,
+    "torchsparsegradutils": torchsparsegradutils,
+}
 ALL = OURS | RAW | PEERS
 COMES_WITH = {
     **dict.fromkeys(("ldiv pardiso", "raw pardiso"), "mkl"),

@@ -1,9 +1,11 @@
-"""Who else differentiates eigenpairs: each makes a step, the values of K and M -> (lam, gradients in the values) of one loss.
+"""Who else differentiates eigenpairs: each makes a step, the values of K and M -> (lam, gradients
+in the values) of one loss.
 
     loss    a . lam + sum_i (c_i . x_i)^2,    the k lowest pairs of K x = lam M x; the sign of x_i does not matter
 
-`reference` is the formula over all n pairs of LAPACK. Who is not made for a pencil raises `Declined`, which is no failure. PyTorch's
-and xitorch's solvers take dense matrices, solvax's blocks of lines; that the values are brought there is counted.
+`reference` is the formula over all n pairs of LAPACK. Who is not made for a pencil raises
+`Declined`, which is no failure. PyTorch's and xitorch's solvers take dense matrices, solvax's
+blocks of lines; that the values are brought there is counted.
 
     pip install xitorch==0.5.1 solvax==0.34.0
 """
@@ -43,7 +45,11 @@ def reference(pencil: Pencil, k: int) -> tuple[Any, ...]:
     t[np.arange(k), np.arange(k)] = a
     of_k = (x @ t) @ low.T
     of_m = -(x @ t * near) @ low.T - low * np.diag(m) @ low.T / 2
-    return near, *(_on_pattern(g, b) for g, b in zip((of_k, of_m), (pencil.k, pencil.m), strict=True) if b is not None)
+    return near, *(
+        _on_pattern(g, b)
+        for g, b in zip((of_k, of_m), (pencil.k, pencil.m), strict=True)
+        if b is not None
+    )
 
 
 def _on_pattern(g: Any, like: Any) -> Any:
@@ -51,17 +57,28 @@ def _on_pattern(g: Any, like: Any) -> Any:
 
 
 def error(pencil: Pencil, expected: tuple[Any, ...], found: tuple[Any, ...]) -> tuple[float, float]:
-    """Relative, of lam and of the gradients; of these the symmetric parts are compared: some read one triangle, some both."""
+    """Relative, of lam and of the gradients; of these the symmetric parts are compared: some
+    read one triangle, some both.
+    """
     of_lam = np.max(abs(found[0] - expected[0]) / abs(expected[0]))
-    whole = [_dense(values, like) for values, like in zip(found[1:], (pencil.k, pencil.m), strict=False)]
-    return float(of_lam), max(float(abs((g + g.T) / 2 - e).max() / abs(e).max()) for g, e in zip(whole, expected[1:], strict=True))
+    whole = [
+        _dense(values, like) for values, like in zip(found[1:], (pencil.k, pencil.m), strict=False)
+    ]
+    return float(of_lam), max(
+        float(abs((g + g.T) / 2 - e).max() / abs(e).max())
+        for g, e in zip(whole, expected[1:], strict=True)
+    )
 
 
 def _dense(values: Any, like: Any) -> Any:
-    return sp.csc_array((values, like.indices, like.indptr), shape=like.shape).toarray() if sp.issparse(like) else values
+    return (
+        sp.csc_array((values, like.indices, like.indptr), shape=like.shape).toarray()
+        if sp.issparse(like)
+        else values
+    )
 
 
-# -- in torch -------------------------------------------------------------------------------------------------------------------
+# -- in torch -----------------------------------------------------------------
 
 
 def in_torch(pairs: Callable[..., tuple[Any, Any]], pencil: Pencil, k: int) -> Step:
@@ -84,7 +101,11 @@ def ours(pencil: Pencil, k: int) -> Step:
 
     import ldiv
 
-    forms = [by_torch.array(b).with_data if sp.issparse(b) else lambda v: v for b in (pencil.k, pencil.m) if b is not None]
+    forms = [
+        by_torch.array(b).with_data if sp.issparse(b) else lambda v: v
+        for b in (pencil.k, pencil.m)
+        if b is not None
+    ]
 
     def pairs(*values: Any) -> tuple[Any, Any]:
         ldiv.clear_cache()
@@ -101,7 +122,10 @@ def _written_out(like: Any, values: Any) -> Any:
 
     if not sp.issparse(like):
         return values
-    at = (torch.from_numpy(like.indices).long(), torch.from_numpy(np.repeat(np.arange(like.shape[1]), np.diff(like.indptr))))
+    at = (
+        torch.from_numpy(like.indices).long(),
+        torch.from_numpy(np.repeat(np.arange(like.shape[1]), np.diff(like.indptr))),
+    )
     return torch.zeros(like.shape, dtype=values.dtype).index_put(at, values)
 
 
@@ -110,8 +134,16 @@ def torch_lobpcg(pencil: Pencil, k: int) -> Step:
 
     if pencil.m is not None:
         raise Declined("M = I only: it has no gradient with B")
-    start = torch.randn(pencil.k.shape[0], k, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    return in_torch(lambda v: torch.lobpcg(_written_out(pencil.k, v), k, X=start, niter=2000, tol=1e-10, largest=False), pencil, k)
+    start = torch.randn(
+        pencil.k.shape[0], k, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+    )
+    return in_torch(
+        lambda v: torch.lobpcg(
+            _written_out(pencil.k, v), k, X=start, niter=2000, tol=1e-10, largest=False
+        ),
+        pencil,
+        k,
+    )
 
 
 def torch_eigh(pencil: Pencil, k: int) -> Step:
@@ -133,14 +165,19 @@ def xitorch(method: str, pencil: Pencil, k: int) -> Step:
     from xitorch.linalg import lsymeig
 
     def pairs(*values: Any) -> tuple[Any, Any]:
-        K, *M = (LinearOperator.m(_written_out(b, v), is_hermitian=True) for b, v in zip((pencil.k, pencil.m), values, strict=False))
-        found: tuple[Any, Any] = lsymeig(K, k, M=M[0] if M else None, method=method, min_eps=1e-10, bck_options={"rtol": 1e-10})
+        K, *M = (
+            LinearOperator.m(_written_out(b, v), is_hermitian=True)
+            for b, v in zip((pencil.k, pencil.m), values, strict=False)
+        )
+        found: tuple[Any, Any] = lsymeig(
+            K, k, M=M[0] if M else None, method=method, min_eps=1e-10, bck_options={"rtol": 1e-10}
+        )
         return found
 
     return in_torch(pairs, pencil, k)
 
 
-# -- in JAX ---------------------------------------------------------------------------------------------------------------------
+# -- in JAX -------------------------------------------------------------------
 
 
 def solvax(pencil: Pencil, k: int) -> Step:
@@ -183,7 +220,9 @@ def _bands(count: int, line: int, places: list[tuple[Any, ...]], values: Any) ->
     """(lower, diag, upper), each (count, line, line)."""
     import jax
 
-    return tuple(jax.numpy.zeros((count, line, line)).at[where].set(values[i]) for i, where in places)
+    return tuple(
+        jax.numpy.zeros((count, line, line)).at[where].set(values[i]) for i, where in places
+    )
 
 
 ALL: dict[str, Callable[[Pencil, int], Step]] = {

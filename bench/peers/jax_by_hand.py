@@ -1,4 +1,6 @@
-"""What one writes by hand in JAX around SuperLU: a primitive whose lowering is a callback that hands over NumPy arrays, and checks nothing."""
+"""What one writes by hand in JAX around SuperLU: a primitive whose lowering is a callback that
+hands over NumPy arrays, and checks nothing.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +23,21 @@ def callback(pattern: Pattern) -> Any:
         return x, -lam[pattern.rows] * x[pattern.cols], lam
 
     def lowering(ctx: Any, *args: Any) -> Any:
-        return mlir.emit_python_callback(ctx, host, None, list(args), ctx.avals_in, ctx.avals_out, has_side_effect=False, returns_token=False)[0]
+        return mlir.emit_python_callback(
+            ctx,
+            host,
+            None,
+            list(args),
+            ctx.avals_in,
+            ctx.avals_out,
+            has_side_effect=False,
+            returns_token=False,
+        )[0]
 
     primitive = Primitive("by_hand")
     primitive.multiple_results = True
-    primitive.def_abstract_eval(lambda values, b, c: [jax.core.ShapedArray(x.shape, np.float64) for x in (b, values, b)])
+    primitive.def_abstract_eval(
+        lambda values, b, c: [jax.core.ShapedArray(x.shape, np.float64) for x in (b, values, b)]
+    )
     mlir.register_lowering(primitive, lowering, cacheable=False)
     return primitive

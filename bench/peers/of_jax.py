@@ -1,10 +1,13 @@
-"""The solvers of other JAX packages, each as solve(values, b), where they are installed; the matrix comes by compressed rows.
+"""The solvers of other JAX packages, each as solve(values, b), where they are installed; the matrix
+comes by compressed rows.
 
-They stay out of the way otherwise. In an environment of their own, with the packages for PyTorch of `contenders.py` and the engines of ldiv:
+They stay out of the way otherwise. In an environment of their own, with the packages for PyTorch of
+`contenders.py` and the engines of ldiv:
 
     apt-get install libsuitesparse-dev libopenblas-dev
     python -m venv .venv-peers
-    .venv-peers/bin/pip install -c constraints.txt ".[torch,jax,mkl]" scikit-fem matplotlib "scikit-sparse<0.5" \\
+    .venv-peers/bin/pip install -c constraints.txt ".[torch,jax,mkl]" scikit-fem matplotlib
+    "scikit-sparse<0.5" \\
         sparsax==0.9.0 klujax==0.5.2 solvax==0.34.0 lineax==0.1.1 ninja
     .venv-peers/bin/pip install --no-deps torch-sla==0.4.0 torchsparsegradutils==0.2.7
     .venv-peers/bin/python bench/bench_jax.py
@@ -59,9 +62,13 @@ def lineax_cg(a: Any, rows: Any, cols: Any) -> Solve:
     def solve(values: Any, b: Any) -> Any:
         like = jax.ShapeDtypeStruct(b.shape, b.dtype)
         product = lineax.FunctionLinearOperator(
-            lambda x: jax.numpy.zeros_like(x).at[rows].add(values * x[cols]), like, lineax.positive_semidefinite_tag
+            lambda x: jax.numpy.zeros_like(x).at[rows].add(values * x[cols]),
+            like,
+            lineax.positive_semidefinite_tag,
         )
-        return lineax.linear_solve(product, b, lineax.CG(rtol=1e-10, atol=1e-10, max_steps=20 * int(np.sqrt(len(b))) + 200)).value
+        return lineax.linear_solve(
+            product, b, lineax.CG(rtol=1e-10, atol=1e-10, max_steps=20 * int(np.sqrt(len(b))) + 200)
+        ).value
 
     return solve
 
@@ -78,7 +85,10 @@ ALL = {
 
 def installed(a: Any) -> dict[str, Solve]:
     """Those that can be imported here, for the pattern of a."""
-    rows, cols = (jax.numpy.asarray(i, "int32") for i in (np.repeat(np.arange(len(a.indptr) - 1), np.diff(a.indptr)), a.indices))
+    rows, cols = (
+        jax.numpy.asarray(i, "int32")
+        for i in (np.repeat(np.arange(len(a.indptr) - 1), np.diff(a.indptr)), a.indices)
+    )
     found = {}
     for name, solve in ALL.items():
         try:

@@ -1,7 +1,9 @@
-"""What one writes by hand: SuperLU in the order of METIS, one factorization, a solve with A and a solve with A^T.
+"""What one writes by hand: SuperLU in the order of METIS, one factorization, a solve with A and a
+solve with A^T.
 
-The same calls with the same options as the engine of ldiv makes, and nothing else: no check of the input, no residual, no
-sampled product. The gradient of c . x, x = A^-1 b, needs lam = A^-T c and x; this ends when the two are known.
+The same calls with the same options as the engine of ldiv makes, and nothing else: no check of the
+input, no residual, no sampled product. The gradient of c . x, x = A^-1 b, needs lam = A^-T c and x;
+this ends when the two are known.
 """
 
 from __future__ import annotations
@@ -15,14 +17,21 @@ from scipy.sparse.linalg import splu
 from ldiv.core.pattern import Pattern
 from ldiv.engines import ordering
 
-OPTIONS: dict[str, Any] = {"permc_spec": "NATURAL", "diag_pivot_thresh": 0.01, "options": {"SymmetricMode": True}}
+OPTIONS: dict[str, Any] = {
+    "permc_spec": "NATURAL",
+    "diag_pivot_thresh": 0.01,
+    "options": {"SymmetricMode": True},
+}
 
 
 def nested_dissection(a: Any) -> Any:
     """The order of METIS for a matrix with a symmetric pattern and a full diagonal."""
     off = a.indices != np.repeat(np.arange(a.shape[1]), np.diff(a.indptr))
     starts = a.indptr - np.arange(len(a.indptr))  # one diagonal entry in each column
-    order, _ = pymetis.nested_dissection(pymetis.CSRAdjacency(starts, a.indices[off].astype(np.int64)))  # int32 takes a fifth longer
+    # int32 takes a fifth longer
+    order, _ = pymetis.nested_dissection(
+        pymetis.CSRAdjacency(starts, a.indices[off].astype(np.int64))
+    )
     return np.asarray(order)
 
 

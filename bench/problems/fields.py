@@ -23,7 +23,9 @@ JITTER = 0.25  # of the distance of two points
 
 @dataclass(frozen=True)
 class Problem:
-    """A function (n,) -> (n,), one (n,) -> (), and where their Jacobian and Hessian may not be zero."""
+    """A function (n,) -> (n,), one (n,) -> (), and where their Jacobian and Hessian may not be
+    zero.
+    """
 
     title: str
     f: Field
@@ -69,7 +71,8 @@ def mesh(points: Any, kind: str) -> Problem:
     corners = points[triangles]
     edges = corners[:, [1, 2]] - corners[:, [0]]
     inverse = np.linalg.inv(edges)  # rows of edges^-T are the gradients of two of the hat functions
-    gradients = np.concatenate([-inverse.sum(axis=2, keepdims=True), inverse], axis=2)  # (triangles, 2, 3)
+    # (triangles, 2, 3)
+    gradients = np.concatenate([-inverse.sum(axis=2, keepdims=True), inverse], axis=2)
     areas = np.abs(np.linalg.det(edges)) / 2
 
     def slopes(u: Any) -> Any:
@@ -86,14 +89,18 @@ def mesh(points: Any, kind: str) -> Problem:
     return Problem(f"{kind}, n = {len(points):,}", f, energy, adjacency(triangles, len(points)))
 
 
-# -- points and patterns -----------------------------------------------------------------------------------------------------------------
+# -- points and patterns ------------------------------------------------------
 
 
 def even(side: int) -> Any:
-    """Points that triangles of a good shape come from: those of equilateral ones, disturbed inside."""
+    """Points that triangles of a good shape come from: those of equilateral ones, disturbed
+    inside.
+    """
     i, j = np.meshgrid(np.arange(side), np.arange(side), indexing="ij")
     points = np.stack([j + 0.5 * (i % 2), i * 0.75**0.5], axis=-1)
-    points[1:-1, 1:-1] += JITTER * np.random.default_rng(side).uniform(-1, 1, (side - 2, side - 2, 2))
+    points[1:-1, 1:-1] += JITTER * np.random.default_rng(side).uniform(
+        -1, 1, (side - 2, side - 2, 2)
+    )
     return points.reshape(-1, 2)
 
 
@@ -103,7 +110,9 @@ def scattered(n: int) -> Any:
 
 
 def line(n: int) -> sp.coo_array:
-    return sp.coo_array(sp.diags_array([np.ones(n - 1), np.ones(n), np.ones(n - 1)], offsets=[-1, 0, 1]))
+    return sp.coo_array(
+        sp.diags_array([np.ones(n - 1), np.ones(n), np.ones(n - 1)], offsets=[-1, 0, 1])
+    )
 
 
 def stencil(side: int) -> sp.coo_array:

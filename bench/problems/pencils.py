@@ -1,4 +1,5 @@
-"""Pencils of vibrations, K x = lam M x, by finite elements; and two standard problems, M = I. No two of the lowest eigenvalues coincide.
+"""Pencils of vibrations, K x = lam M x, by finite elements; and two standard problems, M = I. No
+two of the lowest eigenvalues coincide.
 
 membrane        squares on a rectangle, bilinear, fixed on its edge: K = S x T + T x S, M = T x T of the stiffness S and the mass T in 1D
 block           elastic hexahedra, one face fixed, by scikit-fem; the three sides differ
@@ -22,7 +23,9 @@ SIDES = (1.0, 0.8, 0.6)
 
 @dataclass(frozen=True)
 class Pencil:
-    """K and M in compressed columns, rows sorted, or K dense; M is None for I. A number of lines of `line` unknowns, 0 for no lines."""
+    """K and M in compressed columns, rows sorted, or K dense; M is None for I. A number of lines
+    of `line` unknowns, 0 for no lines.
+    """
 
     title: str
     k: Any
@@ -42,8 +45,15 @@ def make(kind: str, *sizes: int) -> Pencil:
 
 def membrane(*sides: int) -> Pencil:
     """n = the product of the sides."""
-    (s, t), (u, v) = (tuple(_tridiagonal(side, *of) for of in ((-1.0, 2.0), (1 / 6, 4 / 6))) for side in sides)
-    return Pencil(f"membrane, n = {np.prod(sides):,}", _columns(sp.kron(s, v) + sp.kron(t, u)), _columns(sp.kron(t, v)), sides[1])
+    (s, t), (u, v) = (
+        tuple(_tridiagonal(side, *of) for of in ((-1.0, 2.0), (1 / 6, 4 / 6))) for side in sides
+    )
+    return Pencil(
+        f"membrane, n = {np.prod(sides):,}",
+        _columns(sp.kron(s, v) + sp.kron(t, u)),
+        _columns(sp.kron(t, v)),
+        sides[1],
+    )
 
 
 def block(side: int) -> Pencil:
@@ -55,9 +65,13 @@ def block(side: int) -> Pencil:
     mesh = skfem.MeshHex.init_tensor(*[np.linspace(0, length, side + 1) for length in SIDES])
     basis = skfem.Basis(mesh, skfem.ElementVector(skfem.ElementHex1()), intorder=3)
     free = basis.complement_dofs(basis.get_dofs(lambda x: x[0] == 0))
-    forms = linear_elasticity(*lame_parameters(1.0, 0.3)), skfem.BilinearForm(lambda u, v, _: dot(u, v))
+    forms = (
+        linear_elasticity(*lame_parameters(1.0, 0.3)),
+        skfem.BilinearForm(lambda u, v, _: dot(u, v)),
+    )
     k, m = (sp.csc_array(form.assemble(basis))[free][:, free] for form in forms)
-    return Pencil(f"elastic block, n = {len(free):,}", _columns(k + k.T), _columns(m + m.T))  # rounding in the assembly is not symmetric
+    # rounding in the assembly is not symmetric
+    return Pencil(f"elastic block, n = {len(free):,}", _columns(k + k.T), _columns(m + m.T))
 
 
 def grid(*sides: int) -> Pencil:
@@ -70,7 +84,12 @@ def linspace(n: int) -> Pencil:
     return Pencil(f"linspace(1, 50), n = {n:,}", (a + a.T) / 2)
 
 
-KINDS: dict[str, Callable[..., Pencil]] = {"membrane": membrane, "block": block, "grid": grid, "linspace": linspace}
+KINDS: dict[str, Callable[..., Pencil]] = {
+    "membrane": membrane,
+    "block": block,
+    "grid": grid,
+    "linspace": linspace,
+}
 
 
 def _tridiagonal(n: int, off: float, diagonal: float) -> Any:

@@ -1,4 +1,5 @@
-"""What the benchmarks solve: the Poisson equation, elasticity, convection and diffusion, and matrices of others.
+"""What the benchmarks solve: the Poisson equation, elasticity, convection and diffusion, and
+matrices of others.
 
 Poisson         -laplace u = f, u = 0 on the boundary: the 5-point stencil in 2D, the 7-point one in 3D
 elasticity      a cube of hexahedra, fixed on one side, by scikit-fem
@@ -26,7 +27,9 @@ WIND = 200.0
 
 @dataclass(frozen=True)
 class Problem:
-    """A matrix in compressed columns, rows sorted; what is promised of it; how many dimensions the mesh has, 0 for none."""
+    """A matrix in compressed columns, rows sorted; what is promised of it; how many dimensions
+    the mesh has, 0 for none.
+    """
 
     title: str
     a: Any
@@ -40,10 +43,14 @@ def make(kind: str, *sizes: Any) -> Problem:
 
 
 def poisson(*sides: int) -> Any:
-    """The matrix sum_d I x .. x tridiag(-1, 2, -1) x .. x I in compressed columns, rows sorted, n = the product of the sides."""
+    """The matrix sum_d I x .. x tridiag(-1, 2, -1) x .. x I in compressed columns, rows sorted,
+    n = the product of the sides.
+    """
     a = sp.csc_array((1, 1))
     for side in sides:
-        second_difference = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(side, side))
+        second_difference = sp.diags_array(
+            [-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(side, side)
+        )
         a = sp.kron(a, sp.eye_array(side)) + sp.kron(sp.eye_array(a.shape[0]), second_difference)
     return _columns(a)
 
@@ -66,28 +73,41 @@ def elasticity(side: int) -> Any:
     mesh = skfem.MeshHex.init_tensor(*[np.linspace(0, 1, side + 1)] * 3)
     basis = skfem.Basis(mesh, skfem.ElementVector(skfem.ElementHex1()), intorder=3)
     free = basis.complement_dofs(basis.get_dofs(lambda x: x[0] == 0))
-    stiffness = sp.csc_array(linear_elasticity(*lame_parameters(1.0, 0.3)).assemble(basis))[free][:, free]
+    stiffness = sp.csc_array(linear_elasticity(*lame_parameters(1.0, 0.3)).assemble(basis))[free][
+        :, free
+    ]
     return _columns((stiffness + stiffness.T) / 2)  # rounding in the assembly is not symmetric
 
 
 def convection(*sides: int) -> Any:
     """Poisson plus a diagonal wind, upwind on a grid of width 1."""
-    backward = [sp.diags_array([-1.0, 1.0], offsets=[-1, 0], shape=(side, side)) * (WIND / side) for side in sides]
-    along = sp.kron(backward[0], sp.eye_array(sides[1])) + sp.kron(sp.eye_array(sides[0]), backward[1])
+    backward = [
+        sp.diags_array([-1.0, 1.0], offsets=[-1, 0], shape=(side, side)) * (WIND / side)
+        for side in sides
+    ]
+    along = sp.kron(backward[0], sp.eye_array(sides[1])) + sp.kron(
+        sp.eye_array(sides[0]), backward[1]
+    )
     return _columns(poisson(*sides) + along)
 
 
 def real(name: str) -> Any:
     path = REAL / f"{name}.mtx"
     if not path.exists():
-        raise FileNotFoundError(f"{name} is not in {REAL}: set LDIV_TEST_DATA to a folder with SuiteSparse .mtx files")
+        raise FileNotFoundError(
+            f"{name} is not in {REAL}: set LDIV_TEST_DATA to a folder with SuiteSparse .mtx files"
+        )
     return _columns(scipy.io.mmread(path))
 
 
 KINDS: dict[str, Callable[..., Problem]] = {
     "poisson": lambda *sides: Problem(title(*sides), poisson(*sides), "pos", len(sides)),
-    "elasticity": lambda side: Problem(_counted("3D elasticity", 3 * side * (side + 1) ** 2), elasticity(side), "pos", 3),
-    "convection": lambda *sides: Problem(_counted("2D convection", int(np.prod(sides))), convection(*sides), "gen", 2),
+    "elasticity": lambda side: Problem(
+        _counted("3D elasticity", 3 * side * (side + 1) ** 2), elasticity(side), "pos", 3
+    ),
+    "convection": lambda *sides: Problem(
+        _counted("2D convection", int(np.prod(sides))), convection(*sides), "gen", 2
+    ),
     "real": lambda name: Problem(name, real(name), "pos" if name in DEFINITE else "gen"),
 }
 

@@ -1,4 +1,6 @@
-"""ldiv: linear algebra with derivatives. SciPy's names, your own arrays, derivatives at the cost of one more solve."""
+"""ldiv: linear algebra with derivatives. SciPy's names, your own arrays, derivatives at the cost
+of one more solve.
+"""
 
 import ldiv.engines.direct
 import ldiv.engines.eigen
@@ -32,7 +34,17 @@ from ldiv.linalg.determinants import det, logdet, slogdet
 from ldiv.linalg.eigen import eigh, eigsh, lobpcg
 from ldiv.linalg.eigen_info import EigenInfo
 from ldiv.linalg.explain import Explanation, explain
-from ldiv.linalg.factorizations import cho_factor, cho_solve, cholesky, ldl, lu, lu_factor, lu_factor_ex, lu_solve, qr
+from ldiv.linalg.factorizations import (
+    cho_factor,
+    cho_solve,
+    cholesky,
+    ldl,
+    lu,
+    lu_factor,
+    lu_factor_ex,
+    lu_solve,
+    qr,
+)
 from ldiv.linalg.factorized import Factorized, factorized
 from ldiv.linalg.gaussian import gaussian_kl, gaussian_logpdf
 from ldiv.linalg.inverse_forms import quad_form, trace_solve

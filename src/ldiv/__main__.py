@@ -1,6 +1,8 @@
-"""python -m ldiv check A.mtx: does the solve of this matrix, and its gradient, work?  python -m ldiv info: what is here?
+"""python -m ldiv check A.mtx: does the solve of this matrix, and its gradient, work?  python -m
+ldiv info: what is here?
 
-Exit codes: 0; 1 where a check fails (singular, a broken promise, a gradient that is off); 2 for input that is no good.
+Exit codes: 0; 1 where a check fails (singular, a broken promise, a gradient that is off); 2 for
+input that is no good.
 """
 
 from __future__ import annotations
@@ -35,7 +37,11 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser() -> Parser:
-    top = Parser("python -m ldiv", description="Linear algebra with derivatives: try it on a matrix of yours.", epilog=f"{EXAMPLE}\n{CODES}")
+    top = Parser(
+        "python -m ldiv",
+        description="Linear algebra with derivatives: try it on a matrix of yours.",
+        epilog=f"{EXAMPLE}\n{CODES}",
+    )
     top.formatter_class = argparse.RawDescriptionHelpFormatter
     top.add_argument("--version", action="version", version=f"ldiv {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="command")
@@ -46,11 +52,33 @@ def parser() -> Parser:
         "and compares it along a random direction with a complex step.",
         epilog=CODES,
     )
-    check.add_argument("matrix", metavar="A.mtx", help="a square matrix: Matrix Market, or .npz by scipy.sparse.save_npz")
-    check.add_argument("--rhs", metavar="b.mtx", help="right-hand sides, dense or sparse; random where it is left out")
-    check.add_argument("--assume-a", default="gen", choices=tuple(PART), help="what you promise about A (default: %(default)s)")
-    check.add_argument("--method", default="auto", choices=("auto", *registry.engines()), help="the engine (default: %(default)s)")
-    commands.add_parser("info", help="engines and front ends: present or not, and why", description="Engines, front ends and versions.")
+    check.add_argument(
+        "matrix",
+        metavar="A.mtx",
+        help="a square matrix: Matrix Market, or .npz by scipy.sparse.save_npz",
+    )
+    check.add_argument(
+        "--rhs",
+        metavar="b.mtx",
+        help="right-hand sides, dense or sparse; random where it is left out",
+    )
+    check.add_argument(
+        "--assume-a",
+        default="gen",
+        choices=tuple(PART),
+        help="what you promise about A (default: %(default)s)",
+    )
+    check.add_argument(
+        "--method",
+        default="auto",
+        choices=("auto", *registry.engines()),
+        help="the engine (default: %(default)s)",
+    )
+    commands.add_parser(
+        "info",
+        help="engines and front ends: present or not, and why",
+        description="Engines, front ends and versions.",
+    )
     return top
 
 

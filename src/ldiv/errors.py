@@ -10,7 +10,9 @@ import numpy as np
 
 
 class Portable(Exception):
-    """An error whose arguments make its message. Copied and pickled, as processes do with it, as message and attributes."""
+    """An error whose arguments make its message. Copied and pickled, as processes do with it, as
+    message and attributes.
+    """
 
     def __reduce__(self) -> tuple[Any, ...]:
         return copyreg.__newobj__, (type(self), *self.args), vars(self)  # type: ignore[attr-defined]  # __init__ is not called again
@@ -31,12 +33,22 @@ OF_SINGULAR_JACOBIANS = (
 class SingularMatrixError(Portable, np.linalg.LinAlgError):
     """The matrix is singular, or so close to it that no digit of a solution is certain.
 
-    `certain`: whoever found it has shown it, an empty row say, so that no other engine need be asked.
+    `certain`: whoever found it has shown it, an empty row say, so that no other engine need be
+    asked.
     """
 
-    def __init__(self, engine: str, evidence: str, certain: bool = False, what: str = "the matrix", causes: str = "") -> None:
+    def __init__(
+        self,
+        engine: str,
+        evidence: str,
+        certain: bool = False,
+        what: str = "the matrix",
+        causes: str = "",
+    ) -> None:
         self.engine, self.evidence, self.certain = engine, evidence, certain
-        super().__init__(f"{what} is singular to working precision: {engine} found {evidence}. Likely causes: {causes or OF_SINGULAR_MATRICES}")
+        super().__init__(
+            f"{what} is singular to working precision: {engine} found {evidence}. Likely causes: {causes or OF_SINGULAR_MATRICES}"
+        )
 
 
 class NotPositiveDefiniteError(Portable, np.linalg.LinAlgError):
@@ -90,13 +102,26 @@ def overflowed(what: str) -> LinAlgOverflowError:
 class ConvergenceError(Portable, np.linalg.LinAlgError):
     """An iteration did not reach the accuracy that was asked for."""
 
-    def __init__(self, engine: str, iterations: int, residual: float | None, rtol: float, what: str = "", causes: str = OF_EIGENPAIRS) -> None:
+    def __init__(
+        self,
+        engine: str,
+        iterations: int,
+        residual: float | None,
+        rtol: float,
+        what: str = "",
+        causes: str = OF_EIGENPAIRS,
+    ) -> None:
         self.iterations, self.residual = iterations, residual
         if not what:
-            what, causes = f"the residual is {residual:.1e} of b, and {rtol:.1e} was asked for", OF_SYSTEMS
+            what, causes = (
+                f"the residual is {residual:.1e} of b, and {rtol:.1e} was asked for",
+                OF_SYSTEMS,
+            )
         elif residual is not None:
             what = f"{what}: {residual:.1e}, and {rtol:.1e} was asked for"
-        super().__init__(f"{engine} did not converge: after {iterations} steps {what}. Likely causes: {causes}")
+        super().__init__(
+            f"{engine} did not converge: after {iterations} steps {what}. Likely causes: {causes}"
+        )
 
 
 class NotDifferentiableError(ValueError):
@@ -120,7 +145,8 @@ def shown(value: Any) -> str:
         pass
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # an integer of more than 4,300 digits, say, or anything in a class of somebody
+    except Exception:
+        # an integer of more than 4,300 digits, say, or anything in a class of somebody
         return f"{type(value).__name__} that cannot be shown"
     return text if len(text) <= LONGEST else f"{type(value).__name__} {text[:LONGEST]} ..."
 
@@ -133,7 +159,9 @@ def report(problem: Exception) -> None:
     try:
         raise problem
     finally:
-        del problem  # or its traceback would hold itself, and all that the callers hold, until the garbage collector comes
+        # or its traceback would hold itself, and all that the callers hold, until the garbage
+        # collector comes
+        del problem
 
 
 def got(what: str, expected: str, received: object, advice: str) -> str:

@@ -1,7 +1,10 @@
-"""Bad calls of every public function: one or two arguments of a valid call are replaced by what nobody should pass.
+"""Bad calls of every public function: one or two arguments of a valid call are replaced by what
+nobody should pass.
 
-Allowed are a right result, or a ValueError, TypeError or LinAlgError that ldiv itself raises and that names the argument. All else is a
-failure: an error from inside a framework, a warning, NaN, a crash, a hang. Calls run in subprocesses, in batches, under a limit of memory.
+Allowed are a right result, or a ValueError, TypeError or LinAlgError that ldiv itself raises and
+that names the argument. All else is a
+failure: an error from inside a framework, a warning, NaN, a crash, a hang. Calls run in
+subprocesses, in batches, under a limit of memory.
 
     python tests/adversarial/bad_calls.py numpy --seed 0 --count 2000
 """
@@ -34,7 +37,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # where this folder is a package: the file is run as a script, too
+# where this folder is a package: the file is run as a script, too
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import ldiv
 from adversarial.case import Case, Wrong
@@ -49,7 +53,7 @@ HERE, SOURCE = __file__, str(Path(ldiv.__file__).parent)
 Make = Callable[[Any], Any]
 Call = tuple[Callable[..., Any], dict[str, Any]]
 
-# -- one valid call of every public function -------------------------------------------------------------------------------------------
+# -- one valid call of every public function ----------------------------------
 
 N = 4
 RNG = np.random.default_rng(0)
@@ -90,12 +94,25 @@ def double(x: Any) -> Any:
 EVERYWHERE: dict[str, Callable[[Make], Call]] = {
     "solve": lambda to: (ldiv.solve, {"A": to(A), "b": to(b)}),
     "solve sparse": lambda to: (ldiv.solve, {"A": sparse(to), "b": to(B)}),
-    "solve iteratively": lambda to: (ldiv.solve, {"A": sparse(to), "b": to(b), "method": "gmres", "rtol": 1e-9, "M": "jacobi", "x0": to(0 * b)}),
+    "solve iteratively": lambda to: (
+        ldiv.solve,
+        {
+            "A": sparse(to),
+            "b": to(b),
+            "method": "gmres",
+            "rtol": 1e-9,
+            "M": "jacobi",
+            "x0": to(0 * b),
+        },
+    ),
     "solve_triangular": lambda to: (ldiv.solve_triangular, {"A": to(L), "b": to(b), "lower": True}),
     "solve_banded": lambda to: (ldiv.solve_banded, {"l_and_u": (1, 1), "ab": to(BAND), "b": to(b)}),
     "solveh_banded": lambda to: (ldiv.solveh_banded, {"ab": to(BAND[:2]), "b": to(b)}),
     "cholesky_banded": lambda to: (ldiv.cholesky_banded, {"ab": to(BAND[:2])}),
-    "cho_solve_banded": lambda to: (ldiv.cho_solve_banded, {"cb_and_lower": (to(BAND[:2]), False), "b": to(b)}),
+    "cho_solve_banded": lambda to: (
+        ldiv.cho_solve_banded,
+        {"cb_and_lower": (to(BAND[:2]), False), "b": to(b)},
+    ),
     "lstsq": lambda to: (ldiv.lstsq, {"a": to(TALL), "b": to(TALL[:, 0] + 1)}),
     "lu_factor": lambda to: (ldiv.lu_factor, {"a": to(A)}),
     "lu_factor_ex": lambda to: (ldiv.lu_factor_ex, {"a": to(A)}),
@@ -112,22 +129,37 @@ EVERYWHERE: dict[str, Callable[[Make], Call]] = {
     "quad_form": lambda to: (ldiv.quad_form, {"A": to(S), "x": to(b)}),
     "trace_solve": lambda to: (ldiv.trace_solve, {"A": to(A), "B": to(S)}),
     "eigh": lambda to: (ldiv.eigh, {"A": to(S)}),
-    "eigh pencil": lambda to: (ldiv.eigh, {"A": to(A + A.T), "B": to(S), "subset_by_index": (0, 1)}),
+    "eigh pencil": lambda to: (
+        ldiv.eigh,
+        {"A": to(A + A.T), "B": to(S), "subset_by_index": (0, 1)},
+    ),
     "eigsh": lambda to: (ldiv.eigsh, {"A": to(S), "k": 2}),
     "eigsh sparse": lambda to: (ldiv.eigsh, {"A": sparse(to), "k": 1, "sigma": 0.5, "v0": to(b)}),
     "lobpcg": lambda to: (ldiv.lobpcg, {"A": sparse(to), "X": to(B), "tol": 1e-6}),
     "svds": lambda to: (ldiv.svds, {"A": to(TALL), "k": 1}),
-    "eigenspace": lambda to: (ldiv.eigenspace, {"A": to(S), "k": 2, "which": "SA", "tol": 0, "maxiter": 100}),
+    "eigenspace": lambda to: (
+        ldiv.eigenspace,
+        {"A": to(S), "k": 2, "which": "SA", "tol": 0, "maxiter": 100},
+    ),
     "spectral_sum": lambda to: (ldiv.spectral_sum, {"f": double, "A": to(S), "k": 2}),
     "spectral_function": lambda to: (ldiv.spectral_function, {"f": double, "A": to(S), "k": 2}),
     "gaussian_kl": lambda to: (ldiv.gaussian_kl, {"L1": to(L), "L2": to(2 * L), "mean1": to(b)}),
-    "gaussian_logpdf": lambda to: (ldiv.gaussian_logpdf, {"x": to(b), "L": to(L), "mean": to(0 * b)}),
+    "gaussian_logpdf": lambda to: (
+        ldiv.gaussian_logpdf,
+        {"x": to(b), "L": to(L), "mean": to(0 * b)},
+    ),
     "gemm": lambda to: (ldiv.gemm, {"alpha": 2.0, "a": to(A), "b": to(B), "beta": 1.0, "c": to(B)}),
     "matmul": lambda to: (ldiv.matmul, {"a": to(A), "b": to(B)}),
     "coo_array": lambda to: (ldiv.coo_array, {"arg": (to(V), (ROWS, COLS)), "shape": (N, N)}),
-    "csr_array": lambda to: (ldiv.csr_array, {"arg": (to(V[:4]), COLS[:4], np.arange(5)), "shape": (N, N)}),
+    "csr_array": lambda to: (
+        ldiv.csr_array,
+        {"arg": (to(V[:4]), COLS[:4], np.arange(5)), "shape": (N, N)},
+    ),
     "csc_array": lambda to: (ldiv.csc_array, {"arg": (to(V[:4]), ROWS[:4], np.arange(5))}),
-    "diags_array": lambda to: (ldiv.diags_array, {"diagonals": [to(b), to(b[1:])], "offsets": [0, 1]}),
+    "diags_array": lambda to: (
+        ldiv.diags_array,
+        {"diagonals": [to(b), to(b[1:])], "offsets": [0, 1]},
+    ),
     "eye_array": lambda to: (ldiv.eye_array, {"m": 3, "n": 4, "k": 1, "like": to(b)}),
     "asarray": lambda to: (ldiv.asarray, {"x": to(A)}),
     "kron": lambda to: (ldiv.kron, {"A": to(A), "B": sparse(to)}),
@@ -135,19 +167,37 @@ EVERYWHERE: dict[str, Callable[[Make], Call]] = {
     "Gram": lambda to: (ldiv.Gram, {"L": to(L)}),
     "LowRank": lambda to: (ldiv.LowRank, {"U": to(B), "V": to(B)}),
     "Matrix": lambda to: (ldiv.Matrix, {"structure": structures.Diagonal(N), "params": to(b)}),
-    "LinearOperator": lambda to: (ldiv.LinearOperator, {"matvec": scaled, "params": to(b), "shape": (N, N)}),
-    "SparseArray": lambda to: (ldiv.SparseArray, {"structure": sparse(to).structure, "data": to(V)}),
+    "LinearOperator": lambda to: (
+        ldiv.LinearOperator,
+        {"matvec": scaled, "params": to(b), "shape": (N, N)},
+    ),
+    "SparseArray": lambda to: (
+        ldiv.SparseArray,
+        {"structure": sparse(to).structure, "data": to(V)},
+    ),
     "preconditioner": lambda to: (ldiv.preconditioner, {"A": sparse(to), "kind": "jacobi"}),
-    "preconditioner amg": lambda to: (ldiv.preconditioner, {"A": sparse(to), "kind": "amg", "near_nullspace": np.ones((N, 1))}),
+    "preconditioner amg": lambda to: (
+        ldiv.preconditioner,
+        {"A": sparse(to), "kind": "amg", "near_nullspace": np.ones((N, 1))},
+    ),
     "factorized": lambda to: (ldiv.factorized, {"A": to(A)}),
     "Factorized.solve": lambda to: (ldiv.factorized(sparse(to)).solve, {"b": to(b)}),
     "explain": lambda to: (ldiv.explain, {"A": to(A), "b": to(b)}),
-    "gradient_error": lambda to: (ldiv.gradient_error, {"x_bar": to(b), "A": sparse(to), "b": to(b), "rtol": 1e-4}),
+    "gradient_error": lambda to: (
+        ldiv.gradient_error,
+        {"x_bar": to(b), "A": sparse(to), "b": to(b), "rtol": 1e-4},
+    ),
     "vjp": lambda to: (ldiv.vjp, {"f": ldiv.solve, "*A": to(A), "*b": to(b)}),
     "pullback": lambda to: (ldiv.vjp(ldiv.solve, to(A), to(b))[1], {"y_bar": to(b)}),
-    "jvp": lambda to: (ldiv.jvp, {"f": ldiv.solve, "primals": (to(A), to(b)), "tangents": (None, to(b))}),
+    "jvp": lambda to: (
+        ldiv.jvp,
+        {"f": ldiv.solve, "primals": (to(A), to(b)), "tangents": (None, to(b))},
+    ),
     "A @ x": lambda to: (operator.matmul, {"*A": sparse(to), "*x": to(b)}),
-    "A + B": lambda to: (operator.add, {"*A": ldiv.kron(to(A[:2, :2]), to(A[:2, :2])), "*B": to(A)}),
+    "A + B": lambda to: (
+        operator.add,
+        {"*A": ldiv.kron(to(A[:2, :2]), to(A[:2, :2])), "*B": to(A)},
+    ),
     "c * A": lambda to: (operator.mul, {"*A": ldiv.kron(to(A[:2, :2]), to(A[:2, :2])), "*c": 2.0}),
     "sparse + B": lambda to: (operator.add, {"*A": sparse(to), "*B": sparse(to).T}),
     "sparse * B": lambda to: (operator.mul, {"*A": sparse(to), "*B": to(A)}),
@@ -160,19 +210,34 @@ EVERYWHERE: dict[str, Callable[[Make], Call]] = {
     "positive_definite": lambda to: (ldiv.positive_definite, {"A": to(S)}),
     "triangular": lambda to: (ldiv.triangular, {"L": to(L)}),
     "orthonormal": lambda to: (ldiv.orthonormal, {"X": to(np.linalg.qr(TALL)[0])}),
-    "gradcheck": lambda to: (ldiv.gradcheck, {"f": ldiv.solve, "*A": to(A), "*b": to(b), "modes": ("vjp",)}),
+    "gradcheck": lambda to: (
+        ldiv.gradcheck,
+        {"f": ldiv.solve, "*A": to(A), "*b": to(b), "modes": ("vjp",)},
+    ),
     "errstate": lambda to: (ldiv.errstate, {"singular": "warn"}),
     "set_cache_limit": lambda to: (ldiv.set_cache_limit, {"nbytes": 1 << 30}),
 }
 BUFFERS: dict[str, Callable[[Make], Call]] = {  # NumPy and PyTorch
-    "gemm in place": lambda to: (ldiv.gemm, {"alpha": 2.0, "a": to(A), "b": to(B), "beta": 1.0, "c": to(B), "overwrite_c": True}),
+    "gemm in place": lambda to: (
+        ldiv.gemm,
+        {"alpha": 2.0, "a": to(A), "b": to(B), "beta": 1.0, "c": to(B), "overwrite_c": True},
+    ),
     "matmul into": lambda to: (ldiv.matmul, {"a": to(A), "b": to(B), "out": to(0 * B)}),
     "Duplicated": lambda to: (ldiv.Duplicated, {"value": to(A), "shadow": to(0 * A)}),
-    "autodiff": lambda to: (ldiv.autodiff, {"op": "solve", "*A": to(A), "*B": ldiv.Duplicated(to(B), to(B))}),
-    "Tape.gemm": lambda to: (ldiv.Tape().gemm, {"alpha": 1.0, "A": to(A), "B": to(B), "beta": 0.0, "C": to(0 * B)}),
+    "autodiff": lambda to: (
+        ldiv.autodiff,
+        {"op": "solve", "*A": to(A), "*B": ldiv.Duplicated(to(B), to(B))},
+    ),
+    "Tape.gemm": lambda to: (
+        ldiv.Tape().gemm,
+        {"alpha": 1.0, "A": to(A), "B": to(B), "beta": 0.0, "C": to(0 * B)},
+    ),
     "Tape.matmul": lambda to: (ldiv.Tape().matmul, {"A": to(A), "B": to(B), "out": to(0 * B)}),
     "Tape.solve": lambda to: (ldiv.Tape().solve, {"A": to(A), "B": to(B)}),
-    "Tape.solve_triangular": lambda to: (ldiv.Tape().solve_triangular, {"A": to(L), "B": to(B), "lower": True}),
+    "Tape.solve_triangular": lambda to: (
+        ldiv.Tape().solve_triangular,
+        {"A": to(L), "B": to(B), "lower": True},
+    ),
     "Tape.lu": lambda to: (ldiv.Tape().lu, {"A": to(A)}),
     "Tape.cholesky": lambda to: (ldiv.Tape().cholesky, {"A": to(S)}),
     "Tape.axpy": lambda to: (ldiv.Tape().axpy, {"alpha": 2.0, "x": to(b), "y": to(b)}),
@@ -180,7 +245,10 @@ BUFFERS: dict[str, Callable[[Make], Call]] = {  # NumPy and PyTorch
     "Tape.copy": lambda to: (ldiv.Tape().copy, {"x": to(b), "y": to(b)}),
 }
 TRACED: dict[str, Callable[[Make], Call]] = {  # PyTorch and JAX
-    "jacobian": lambda to: (ldiv.jacobian, {"f": cubes, "x": to(b), "pattern": (np.arange(N), np.arange(N))}),
+    "jacobian": lambda to: (
+        ldiv.jacobian,
+        {"f": cubes, "x": to(b), "pattern": (np.arange(N), np.arange(N))},
+    ),
     "hessian": lambda to: (ldiv.hessian, {"f": energy, "x": to(b)}),
     "hvp": lambda to: (ldiv.hvp, {"f": energy, "x": to(b), "v": to(b)}),
     "detect_pattern": lambda to: (ldiv.detect_pattern, {"f": cubes, "x": to(b)}),
@@ -192,7 +260,8 @@ VALID = {
     "torch": EVERYWHERE | BUFFERS | TRACED,
     "jax": EVERYWHERE | TRACED,
 }
-NO_CALLS = {"cache_info", "clear_cache", "structures", "Tape", "Factorized"}  # without arguments, or made by others
+# without arguments, or made by others
+NO_CALLS = {"cache_info", "clear_cache", "structures", "Tape", "Factorized"}
 SAYS_ALSO = {  # what a message may name instead of the argument
     "arg": "values|rows|columns|indices|indptr",
     "l_and_u": "l|u|ab",
@@ -227,9 +296,15 @@ SAYS_ALSO = {  # what a message may name instead of the argument
     "L": "A|b|argument",
     "offsets": "shape",
 }
-CAUSES = (np.linalg.LinAlgError, ldiv.EngineError, ldiv.NotSymmetricError, ldiv.NotDifferentiableError)  # of numbers: they name the matrix
+# of numbers: they name the matrix
+CAUSES = (
+    np.linalg.LinAlgError,
+    ldiv.EngineError,
+    ldiv.NotSymmetricError,
+    ldiv.NotDifferentiableError,
+)
 
-# -- what nobody should pass -------------------------------------------------------------------------------------------------------------
+# -- what nobody should pass --------------------------------------------------
 
 
 class Odd:
@@ -425,7 +500,7 @@ HARMLESS_TENSORS: dict[str, Callable[[Any], Any]] = {
     "negative view": lambda x: (-x)._neg_view() if hasattr(x, "_neg_view") else x,
 }
 
-# -- cases ---------------------------------------------------------------------------------------------------------------------------------
+# -- cases --------------------------------------------------------------------
 
 
 def converter(framework: str) -> Make:
@@ -450,7 +525,8 @@ def host(x: Any) -> Any:
     return np.array(asnumpy(x))
 
 
-OPERATORS = (operator.matmul, operator.add, operator.mul, operator.truediv)  # of which A stays: what is left of the sign is Python's affair
+# of which A stays: what is left of the sign is Python's affair
+OPERATORS = (operator.matmul, operator.add, operator.mul, operator.truediv)
 
 
 class Cases:
@@ -459,16 +535,28 @@ class Cases:
     def __init__(self, framework: str, seed: int) -> None:
         self.framework, self.to = framework, converter(framework)
         self.random = random.Random(f"{framework} {seed}")
-        self.anything = list((ANYTHING | {"numpy": dict, "torch": of_torch, "jax": of_jax}[framework]()).items())
+        self.anything = list(
+            (ANYTHING | {"numpy": dict, "torch": of_torch, "jax": of_jax}[framework]()).items()
+        )
         self.names = sorted(VALID[framework])
 
     def __iter__(self) -> Iterator[tuple[str, Call, list[str], bool]]:
-        """(label, call, the arguments that were replaced, whether the result must be that of the valid call)."""
+        """(label, call, the arguments that were replaced, whether the result must be that of the
+        valid call).
+        """
         while True:
             name = self.random.choice(self.names)
             f, args = VALID[self.framework][name](self.to)
-            signature = {p.name: p.default for p in inspect.signature(f).parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
-            known = [name for name in dict.fromkeys([*args, *signature]) if not (f in OPERATORS and name in ("a", "b", "*A"))]
+            signature = {
+                p.name: p.default
+                for p in inspect.signature(f).parameters.values()
+                if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+            }
+            known = [
+                name
+                for name in dict.fromkeys([*args, *signature])
+                if not (f in OPERATORS and name in ("a", "b", "*A"))
+            ]
             chosen = self.random.sample(known, min(1 + (self.random.random() < 0.3), len(known)))
             label, harmless = name, True
             for argument in chosen:
@@ -486,9 +574,15 @@ class Cases:
             return f"[{i}] {kind}", type(old)([*old[:i], value, *old[i + 1 :]]), same
         if not is_numbers(old) or not getattr(old, "ndim", 0) or self.random.random() < 0.35:
             return self.something()
-        kinds: list[tuple[str, Callable[[Any], Any], bool, bool]] = [(k, f, False, False) for k, f in OF_ARRAYS.items()]
+        kinds: list[tuple[str, Callable[[Any], Any], bool, bool]] = [
+            (k, f, False, False) for k, f in OF_ARRAYS.items()
+        ]
         if self.framework == "torch":
-            kinds += [(k, f, True, same) for table, same in ((OF_TENSORS, False), (HARMLESS_TENSORS, True)) for k, f in table.items()]
+            kinds += [
+                (k, f, True, same)
+                for table, same in ((OF_TENSORS, False), (HARMLESS_TENSORS, True))
+                for k, f in table.items()
+            ]
         if isinstance(old, np.ndarray):
             kinds += [(k, f, False, True) for k, f in HARMLESS.items()]
         kind, change, whole, same = self.random.choice(kinds)
@@ -500,7 +594,8 @@ class Cases:
         try:
             with np.errstate(all="ignore"):
                 new = change(host(old))
-        except (TypeError, ValueError, IndexError, OverflowError):  # it does not apply to this array
+        except (TypeError, ValueError, IndexError, OverflowError):
+            # it does not apply to this array
             return self.something()
         with contextlib.suppress(TypeError, ValueError):  # no dtype of the framework
             if not isinstance(old, np.ndarray) and type(new) is np.ndarray:
@@ -512,7 +607,7 @@ class Cases:
         return kind, make(), False
 
 
-# -- verdicts ------------------------------------------------------------------------------------------------------------------------------
+# -- verdicts -----------------------------------------------------------------
 
 
 def numbers(result: Any) -> list[Any]:
@@ -567,7 +662,9 @@ def made(call: Call) -> Any:
     f, args = call
     names = list(args)
     places = 1 + max((i for i, name in enumerate(names) if name.startswith("*")), default=-1)
-    return f(*(args[name] for name in names[:places]), **{name: args[name] for name in names[places:]})
+    return f(
+        *(args[name] for name in names[:places]), **{name: args[name] for name in names[places:]}
+    )
 
 
 def judged(label: str, call: Call, chosen: list[str], expected: list[Any] | None) -> str:
@@ -575,7 +672,10 @@ def judged(label: str, call: Call, chosen: list[str], expected: list[Any] | None
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("error")
-            warnings.filterwarnings("ignore", "Sparse .* tensor support is in beta|.*nested tensors is in prototype|.*quantize|.torch.jit.script")
+            warnings.filterwarnings(
+                "ignore",
+                "Sparse .* tensor support is in beta|.*nested tensors is in prototype|.*quantize|.torch.jit.script",
+            )
             result = made(call)
     except (KeyboardInterrupt, SystemExit) as error:
         return f"{type(error).__name__}"
@@ -585,9 +685,13 @@ def judged(label: str, call: Call, chosen: list[str], expected: list[Any] | None
     if not any(word in label for word in PROPAGATES) and any(np.isnan(x).any() for x in found):
         return "NaN in the result"
     if expected is not None:
-        if len(found) != len(expected) or any(x.shape != y.shape for x, y in zip(found, expected, strict=True)):
+        if len(found) != len(expected) or any(
+            x.shape != y.shape for x, y in zip(found, expected, strict=True)
+        ):
             return "not the shapes of the valid call"
-        if not all(np.allclose(x, y, rtol=1e-6, atol=1e-8) for x, y in zip(found, expected, strict=True)):
+        if not all(
+            np.allclose(x, y, rtol=1e-6, atol=1e-8) for x, y in zip(found, expected, strict=True)
+        ):
             return "not the numbers of the valid call"
     return ""
 
@@ -605,7 +709,10 @@ def _of_error(label: str, error: BaseException, chosen: list[str], args: dict[st
     if any(isinstance(args.get(name), type) for name in ("f", "matvec", "x_bar")):
         return ""  # as is a class
     words = f"{type(error).__name__}: {str(error)[:160]}"
-    if (any(callable(args[name]) for name in chosen) and re.search("positional argument|takes no argument", words)) or "unsupported operand" in words:
+    if (
+        any(callable(args[name]) for name in chosen)
+        and re.search("positional argument|takes no argument", words)
+    ) or "unsupported operand" in words:
         return ""  # the words of Python itself
     if label.startswith("sparse /") and "divide by zero" in words:
         return ""  # NumPy's own warning
@@ -620,13 +727,22 @@ def _of_error(label: str, error: BaseException, chosen: list[str], args: dict[st
     if any(callable(args[name]) for name in chosen):
         return ""  # which raised, or returned what it should not
     function = label.partition(",")[0].partition(" ")[0].rpartition(".")[2]
-    names = [function, "arrays", *(name.strip("*") for name in args), *(word for name in args for word in SAYS_ALSO.get(name, "").split("|"))]
-    if not any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", str(error), re.IGNORECASE) for name in names if name):
+    names = [
+        function,
+        "arrays",
+        *(name.strip("*") for name in args),
+        *(word for name in args for word in SAYS_ALSO.get(name, "").split("|")),
+    ]
+    if not any(
+        re.search(rf"(?<!\w){re.escape(name)}(?!\w)", str(error), re.IGNORECASE)
+        for name in names
+        if name
+    ):
         return f"unnamed {words}{place}"
     return ""
 
 
-# -- a batch, and many of them -------------------------------------------------------------------------------------------------------------
+# -- a batch, and many of them ------------------------------------------------
 
 
 def batch(framework: str, seed: int, count: int, skip: int, say: Callable[..., None]) -> None:
@@ -636,7 +752,9 @@ def batch(framework: str, seed: int, count: int, skip: int, say: Callable[..., N
     limit_memory()
     warnings.filterwarnings("ignore")  # of what makes the arguments
     valid: dict[str, list[Any]] = {}
-    for i, (label, (f, args), chosen, harmless) in enumerate(itertools.islice(Cases(framework, seed), count)):
+    for i, (label, (f, args), chosen, harmless) in enumerate(
+        itertools.islice(Cases(framework, seed), count)
+    ):
         if i < skip:
             continue
         say({"at": i, "label": label})
@@ -662,7 +780,9 @@ def limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + MEMORY,) * 2)
 
 
-def run(framework: str, seed: int, count: int, seconds: float = SECONDS) -> tuple[Counter[str], list[tuple[str, str]]]:
+def run(
+    framework: str, seed: int, count: int, seconds: float = SECONDS
+) -> tuple[Counter[str], list[tuple[str, str]]]:
     """Counts of calls, failures, crashes and hangs, and the failures: (label, verdict)."""
     counts: Counter[str] = Counter()
     failures: list[tuple[str, str]] = []
@@ -670,12 +790,16 @@ def run(framework: str, seed: int, count: int, seconds: float = SECONDS) -> tupl
         size, skip = min(BATCH, count - start), 0
         while skip < size:
             lines, end = _child(framework, seed + start // BATCH, size, skip, seconds)
-            last = next((line for line in reversed(lines) if "at" in line), {"at": skip, "label": "start"})
+            last = next(
+                (line for line in reversed(lines) if "at" in line), {"at": skip, "label": "start"}
+            )
             failures += [(line["failed"], line["verdict"]) for line in lines if "failed" in line]
             counts["calls"] += last["at"] + 1 - skip
             skip = size if end == "" else last["at"] + 1
             if end and not lines:
-                raise RuntimeError(f"the adversary itself fails: {framework}, seed {seed + start // BATCH}: {end}")
+                raise RuntimeError(
+                    f"the adversary itself fails: {framework}, seed {seed + start // BATCH}: {end}"
+                )
             if end:
                 counts["crashes" if end.startswith("crash") else "hangs"] += 1
                 failures.append((last["label"], end))
@@ -683,11 +807,26 @@ def run(framework: str, seed: int, count: int, seconds: float = SECONDS) -> tupl
     return counts, failures
 
 
-def _child(framework: str, seed: int, size: int, skip: int, seconds: float) -> tuple[list[dict[str, Any]], str]:
-    command = [sys.executable, HERE, framework, "--seed", str(seed), "--count", str(size), "--skip", str(skip), "--child"]
+def _child(
+    framework: str, seed: int, size: int, skip: int, seconds: float
+) -> tuple[list[dict[str, Any]], str]:
+    command = [
+        sys.executable,
+        HERE,
+        framework,
+        "--seed",
+        str(seed),
+        "--count",
+        str(size),
+        "--skip",
+        str(skip),
+        "--child",
+    ]
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         try:
-            code = subprocess.run(command, stdout=out, stderr=err, timeout=seconds, check=False, env=os.environ).returncode
+            code = subprocess.run(
+                command, stdout=out, stderr=err, timeout=seconds, check=False, env=os.environ
+            ).returncode
             err.seek(0)
             end = "" if code == 0 else f"crash: exit status {code}: {err.read()[-300:]}"
         except subprocess.TimeoutExpired:
@@ -696,7 +835,7 @@ def _child(framework: str, seed: int, size: int, skip: int, seconds: float) -> t
         return [json.loads(line) for line in out if line.endswith("\n")], end
 
 
-# -- for the fuzzer: one call a case --------------------------------------------------------------------------------------------------------
+# -- for the fuzzer: one call a case ------------------------------------------
 
 
 def cases(seed: int) -> Iterator[Case]:
@@ -705,7 +844,12 @@ def cases(seed: int) -> Iterator[Case]:
         framework = FRAMEWORKS[number % len(FRAMEWORKS)]
         label, _, chosen, _ = drawn(framework, number)
         source = f"from adversarial.bad_calls import look\nlook({framework!r}, {number})  # {label}"
-        yield Case(f"{framework}, {label.partition(',')[0]}", len(chosen), partial(look, framework, number), partial(str, source))
+        yield Case(
+            f"{framework}, {label.partition(',')[0]}",
+            len(chosen),
+            partial(look, framework, number),
+            partial(str, source),
+        )
 
 
 def drawn(framework: str, number: int) -> tuple[str, Call, list[str], bool]:
@@ -725,7 +869,9 @@ def look(framework: str, number: int) -> str:
     if harmless:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            expected = copy.deepcopy(numbers(made(VALID[framework][label.partition(",")[0]](converter(framework)))))
+            expected = copy.deepcopy(
+                numbers(made(VALID[framework][label.partition(",")[0]](converter(framework))))
+            )
     verdict = judged(label, call, chosen, expected)
     ldiv.set_cache_limit(1 << 24)
     if verdict:
@@ -747,10 +893,18 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.child:
         out = os.fdopen(os.dup(1), "w", buffering=1)
-        batch(asked.framework, asked.seed, asked.count, asked.skip, lambda line: print(json.dumps(line), file=out, flush=True))
+        batch(
+            asked.framework,
+            asked.seed,
+            asked.count,
+            asked.skip,
+            lambda line: print(json.dumps(line), file=out, flush=True),
+        )
         return
     counts, failures = run(asked.framework, asked.seed, asked.count)
-    for verdict, some in itertools.groupby(sorted(failures, key=lambda f: f[1]), key=lambda f: f[1]):
+    for verdict, some in itertools.groupby(
+        sorted(failures, key=lambda f: f[1]), key=lambda f: f[1]
+    ):
         labels = [label for label, _ in some]
         print(f"{len(labels):4}  {verdict}\n        {min(labels, key=len)}")
     print(dict(counts))

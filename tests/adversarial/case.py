@@ -1,6 +1,7 @@
 """What the adversary tries: one case, and how it tells that it went wrong.
 
-A kind of cases is a module with `cases(seed)`, which yields `Case`s, endlessly or not, the same for the same seed; `fuzz.KINDS` lists them.
+A kind of cases is a module with `cases(seed)`, which yields `Case`s, endlessly or not, the same for
+the same seed; `fuzz.KINDS` lists them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from typing import NamedTuple
 
 
 class Wrong(Exception):
-    """What went wrong: a complaint that is the same for all cases of the kind, and the details of this one."""
+    """What went wrong: a complaint that is the same for all cases of the kind, and the details
+    of this one.
+    """
 
     def __init__(self, complaint: str, details: object = "") -> None:
         super().__init__(f"{complaint}: {details}")
@@ -18,10 +21,12 @@ class Wrong(Exception):
 
 
 class Case(NamedTuple):
-    """`check` returns an outcome in a word or two, which are counted, and raises where it finds a fault: `Wrong`, or whatever came.
+    """`check` returns an outcome in a word or two, which are counted, and raises where it finds a
+    fault: `Wrong`, or whatever came.
 
-    Faults of one label and one complaint are one failure; of these the case of the smallest size is shown, by the Python that `source`
-    writes, after it was made smaller still: `smaller` yields cases that might fail alike.
+    Faults of one label and one complaint are one failure; of these the case of the smallest size is
+    shown, by the Python that `source` writes, after it was made smaller still: `smaller` yields
+    cases that might fail alike.
     """
 
     label: str

@@ -1,7 +1,8 @@
-"""Arrays are written to before a call, between the call and its derivative, and after it: old numbers or new ones, never a mixture.
+"""Arrays are written to before a call, between the call and its derivative, and after it: old
+numbers or new ones, never a mixture.
 
-What a derivative is of is what the call was given; what it returned belongs to the caller. PyTorch may refuse instead, by its
-version counters.
+What a derivative is of is what the call was given; what it returned belongs to the caller. PyTorch
+may refuse instead, by its version counters.
 """
 
 from __future__ import annotations
@@ -38,8 +39,15 @@ def require_equal(what: str, found: list[Any], expected: list[Any]) -> None:
     if len(found) != len(expected):
         raise Wrong(what, f"{len(found)} arrays instead of {len(expected)}")
     for x, y in zip(found, expected, strict=True):
-        if x.shape != y.shape or not np.abs(x - y).max(initial=0) <= RTOL * max(1, np.abs(y).max(initial=0)):
-            raise Wrong(what, f"by {np.abs(x - y).max():.1e}" if x.shape == y.shape else f"shape {x.shape} instead of {y.shape}")
+        if x.shape != y.shape or not np.abs(x - y).max(initial=0) <= RTOL * max(
+            1, np.abs(y).max(initial=0)
+        ):
+            raise Wrong(
+                what,
+                f"by {np.abs(x - y).max():.1e}"
+                if x.shape == y.shape
+                else f"shape {x.shape} instead of {y.shape}",
+            )
 
 
 def spoil(arrays: list[Any]) -> None:
@@ -47,7 +55,7 @@ def spoil(arrays: list[Any]) -> None:
         x[...] = 7.0
 
 
-# -- NumPy -------------------------------------------------------------------------------------------------------------------------
+# -- NumPy --------------------------------------------------------------------
 
 
 def of_numpy(name: str, moment: str) -> str:
@@ -87,7 +95,7 @@ def of_numpy(name: str, moment: str) -> str:
     return "right"
 
 
-# -- PyTorch -----------------------------------------------------------------------------------------------------------------------
+# -- PyTorch ------------------------------------------------------------------
 
 
 def of_torch(name: str, moment: str) -> str:
@@ -100,8 +108,14 @@ def of_torch(name: str, moment: str) -> str:
         return leaves, args, y if isinstance(y, tuple) else (y,)
 
     def gradients(leaves: Any, y: Any) -> list[Any]:
-        bars = [torch.cos(torch.arange(v.numel())).reshape(v.shape).to(v.dtype) for v in y if v.requires_grad]
-        found = torch.autograd.grad([v for v in y if v.requires_grad], leaves, bars, retain_graph=True, allow_unused=True)
+        bars = [
+            torch.cos(torch.arange(v.numel())).reshape(v.shape).to(v.dtype)
+            for v in y
+            if v.requires_grad
+        ]
+        found = torch.autograd.grad(
+            [v for v in y if v.requires_grad], leaves, bars, retain_graph=True, allow_unused=True
+        )
         return [np.zeros(0) if g is None else g.detach().numpy().copy() for g in found]
 
     f, given = FUNCTIONS[name]
@@ -131,7 +145,7 @@ def of_torch(name: str, moment: str) -> str:
     return "right"
 
 
-# -- what is kept ------------------------------------------------------------------------------------------------------------------
+# -- what is kept -------------------------------------------------------------
 
 
 def _matrix(form: str) -> tuple[Any, list[Any]]:
@@ -142,7 +156,11 @@ def _matrix(form: str) -> tuple[Any, list[Any]]:
     if form == "coo":
         return ldiv.coo_array((v, (i, j)), shape=(4, 4)), [v, i, j]
     if form == "csr":
-        v, i, j = np.arange(5.0, 13.0), np.array([0, 1, 1, 2, 2, 3, 0, 3]), np.array([0, 2, 4, 6, 8])
+        v, i, j = (
+            np.arange(5.0, 13.0),
+            np.array([0, 1, 1, 2, 2, 3, 0, 3]),
+            np.array([0, 2, 4, 6, 8]),
+        )
         return ldiv.csr_array((v, i, j), shape=(4, 4)), [v, i, j]
     v = np.cos(np.arange(12.0)).reshape(3, 4) + np.array([[0.0], [9.0], [0.0]])
     return ldiv.Matrix(ldiv.structures.Banded(1, 1, 4), v), [v]
@@ -166,7 +184,9 @@ def _scaled_by_logabsdet(F: ldiv.Factorized, b: Any) -> Any:
 
 
 def of_kept(name: str, form: str) -> str:
-    """What is kept is a snapshot, whatever becomes of the arrays that the matrix was made of, used before or not."""
+    """What is kept is a snapshot, whatever becomes of the arrays that the matrix was made of,
+    used before or not.
+    """
     b = np.arange(1.0, 5.0)
     try:
         expected = KEPT[name](_matrix(form)[0])(b)
@@ -178,7 +198,9 @@ def of_kept(name: str, form: str) -> str:
         part[...] = 1
     for _ in range(2):
         found = apply(b)
-        require_equal("what is kept, after the values were changed", numbers(found), numbers(expected))
+        require_equal(
+            "what is kept, after the values were changed", numbers(found), numbers(expected)
+        )
         found[...] = 7.0
     return "right"
 
@@ -190,20 +212,31 @@ def of_patterns(form: str) -> str:
     expected = ldiv.solve(_matrix(form)[0], b)
     for x in index:
         x[...] = 0
-    require_equal("a matrix after its index arrays were changed", numbers(ldiv.solve(A, b)), numbers(expected))
+    require_equal(
+        "a matrix after its index arrays were changed", numbers(ldiv.solve(A, b)), numbers(expected)
+    )
     for name in ("row", "col"):
         if (x := getattr(A, name)).flags.writeable:
             x[...] = 0
-    require_equal("a matrix after its row and col were written to", numbers(ldiv.solve(A, b)), numbers(expected))
+    require_equal(
+        "a matrix after its row and col were written to",
+        numbers(ldiv.solve(A, b)),
+        numbers(expected),
+    )
     return "right"
 
 
 def of_tape(operation: str) -> str:
-    """A change behind the tape's back: noticed, or without effect on what is added to the shadows."""
+    """A change behind the tape's back: noticed, or without effect on what is added to the
+    shadows.
+    """
     rng = np.random.default_rng(0)
 
     def made() -> tuple[list[Any], ldiv.Tape]:
-        A, B, C = (ldiv.Duplicated(x, np.zeros_like(x)) for x in (functions.P.copy(), functions.B.copy(), np.zeros((4, 2))))
+        A, B, C = (
+            ldiv.Duplicated(x, np.zeros_like(x))
+            for x in (functions.P.copy(), functions.B.copy(), np.zeros((4, 2)))
+        )
         tape = ldiv.Tape()
         if operation == "gemm":
             tape.gemm(2.0, A, B, 0.0, C)
@@ -229,6 +262,10 @@ def of_tape(operation: str) -> str:
             except ValueError:
                 outcomes.append("refused")
                 continue
-            require_equal("shadows after a change behind the tape's back", [d.shadow for d in changed], [d.shadow for d in expected])
+            require_equal(
+                "shadows after a change behind the tape's back",
+                [d.shadow for d in changed],
+                [d.shadow for d in expected],
+            )
             outcomes.append("right")
     return "refused" if "refused" in outcomes else "right"

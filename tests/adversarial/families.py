@@ -1,6 +1,8 @@
-"""Families of hard matrices: each draws one of size about n as a dense array of doubles, easy to write down, hard to factor.
+"""Families of hard matrices: each draws one of size about n as a dense array of doubles, easy to
+write down, hard to factor.
 
-A family says nothing of whether its matrix is singular, but for those in SINGULAR, which are so before they are rounded.
+A family says nothing of whether its matrix is singular, but for those in SINGULAR, which are so
+before they are rounded.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ Dense = np.ndarray[Any, Any]
 DATA = Path(os.environ.get("LDIV_TEST_DATA", Path(__file__).parents[3] / "shared" / "data"))
 
 
-# -- differential equations --------------------------------------------------------------------------------------------------
+# -- differential equations ---------------------------------------------------
 
 
 def shifted_laplacian(rng: Rng, n: int) -> Dense:
@@ -57,11 +59,13 @@ def elasticity(rng: Rng, n: int) -> Dense:
     return d.T @ np.diag(10.0 ** rng.integers(-3, 4, n)) @ d
 
 
-# -- optimization, circuits, graphs -----------------------------------------------------------------------------------------------
+# -- optimization, circuits, graphs -------------------------------------------
 
 
 def saddle_point(rng: Rng, n: int) -> Dense:
-    """[[H, B^T], [B, -C]], C = 0 or small, H perhaps 0 in part: an interior point late, a Stokes problem, equality constraints."""
+    """[[H, B^T], [B, -C]], C = 0 or small, H perhaps 0 in part: an interior point late, a Stokes
+    problem, equality constraints.
+    """
     m = int(rng.integers(1, max(2, n // 2)))
     b = _sparse(rng, (m, n), 0.3) + np.eye(m, n)
     h = np.diag(rng.choice([0.0, 1.0, 1e-3, 1e3], n, p=[0.2, 0.4, 0.2, 0.2]))
@@ -90,11 +94,15 @@ def adjacency(rng: Rng, n: int) -> Dense:
 
 
 def circuit(rng: Rng, n: int) -> Dense:
-    """Modified nodal analysis: conductances over nine decades, a ground, and voltage sources with zero diagonals."""
+    """Modified nodal analysis: conductances over nine decades, a ground, and voltage sources
+    with zero diagonals.
+    """
     g, nodes = np.zeros((n, n)), np.arange(n)
     for i, j in [*pairwise(nodes), *rng.integers(0, n, (n, 2))]:
         conductance = 10.0 ** rng.integers(-6, 4)
-        g[np.ix_([i, j], [i, j])] += conductance * np.array([[1, -1], [-1, 1]]) if i != j else conductance
+        g[np.ix_([i, j], [i, j])] += (
+            conductance * np.array([[1, -1], [-1, 1]]) if i != j else conductance
+        )
     g[0, 0] += 1.0
     m = int(rng.integers(0, max(1, n // 4) + 1))
     e = np.zeros((n, m))
@@ -110,7 +118,7 @@ def arrow(rng: Rng, n: int) -> Dense:
     return a
 
 
-# -- entries and spectra ------------------------------------------------------------------------------------------------------------
+# -- entries and spectra ------------------------------------------------------
 
 
 def signs(rng: Rng, n: int) -> Dense:
@@ -174,7 +182,9 @@ def definite(rng: Rng, n: int) -> Dense:
 
 
 def nearly_definite(rng: Rng, n: int) -> Dense:
-    """One negative eigenvalue, or none: a definite matrix with one of its diagonal entries negative or small."""
+    """One negative eigenvalue, or none: a definite matrix with one of its diagonal entries
+    negative or small.
+    """
     a = _minus(laplacian(rng, n), rng.choice([0.0, -0.3]))
     at = rng.integers(len(a))
     a[at, at] *= rng.choice([-1.0, -0.1, 0.5, 1.0])
@@ -183,7 +193,9 @@ def nearly_definite(rng: Rng, n: int) -> Dense:
 
 def triangular(rng: Rng, n: int) -> Dense:
     """Lower or upper, in the mean well conditioned, some of the diagonal small."""
-    a = np.tril(_sparse(rng, (n, n), 2 / n), -1) + np.diag(rng.choice([1.0, -2.0, 1e-3], n, p=[0.6, 0.35, 0.05]))
+    a = np.tril(_sparse(rng, (n, n), 2 / n), -1) + np.diag(
+        rng.choice([1.0, -2.0, 1e-3], n, p=[0.6, 0.35, 0.05])
+    )
     return a if rng.random() < 0.5 else a.T
 
 
@@ -200,7 +212,9 @@ def _file(name: str) -> Dense:
 
 
 def real(rng: Rng, n: int) -> Dense:
-    """A matrix of the SuiteSparse collection, or some of its rows and the same columns; one of ours where there are no files."""
+    """A matrix of the SuiteSparse collection, or some of its rows and the same columns; one of
+    ours where there are no files.
+    """
     name = rng.choice(["bcsstk01", "494_bus", "west0479", "tumorAntiAngiogenesis_2"])
     if not (DATA / f"{name}.mtx").exists():
         return circuit(rng, n)
@@ -208,11 +222,13 @@ def real(rng: Rng, n: int) -> Dense:
     if rng.random() < 0.05:
         return a
     start = int(rng.integers(0, len(a)))
-    near = np.sort(np.argsort(-(np.abs(a[start]) + np.abs(a[:, start])), kind="stable")[: max(n, 2)])
+    near = np.sort(
+        np.argsort(-(np.abs(a[start]) + np.abs(a[:, start])), kind="stable")[: max(n, 2)]
+    )
     return a[np.ix_(near, near)]
 
 
-# -- singular ones --------------------------------------------------------------------------------------------------------------------
+# -- singular ones ------------------------------------------------------------
 
 
 def neumann(rng: Rng, n: int) -> Dense:
@@ -242,7 +258,11 @@ def deficient_gram(rng: Rng, n: int) -> Dense:
 
 def markov(rng: Rng, n: int) -> Dense:
     """I - P for a stochastic P."""
-    p = rng.random((n + 1, n + 1)) * (rng.random((n + 1, n + 1)) < 0.5) + np.eye(n + 1, k=1) + np.eye(n + 1, k=-n)
+    p = (
+        rng.random((n + 1, n + 1)) * (rng.random((n + 1, n + 1)) < 0.5)
+        + np.eye(n + 1, k=1)
+        + np.eye(n + 1, k=-n)
+    )
     return np.eye(n + 1) - p / p.sum(1, keepdims=True)
 
 
@@ -274,10 +294,19 @@ REGULAR = [
     zero_diagonal, zero_diagonal, adjacency, adjacency, circuit, arrow, signs, signs, graded, random_sparse, tridiagonal, permutation, skew,
     tiny, hilbert, growth, definite, nearly_definite, triangular, dominant, real,
 ]  # fmt: skip
-SINGULAR = [neumann, floating, repeated, deficient_gram, markov, dependent_constraints, empty, no_transversal]
+SINGULAR = [
+    neumann,
+    floating,
+    repeated,
+    deficient_gram,
+    markov,
+    dependent_constraints,
+    empty,
+    no_transversal,
+]
 
 
-# -- what they are made of --------------------------------------------------------------------------------------------------------------
+# -- what they are made of ----------------------------------------------------
 
 
 def grid(rng: Rng, n: int) -> list[int]:
@@ -305,13 +334,20 @@ def _kron_sum(parts: list[Dense]) -> Dense:
 def _incidence(sides: list[int]) -> Dense:
     """The edges of a grid by its points."""
     number = np.arange(np.prod(sides)).reshape(sides)
-    pairs = [(np.delete(number, 0, axis).ravel(), np.delete(number, -1, axis).ravel()) for axis in range(len(sides))]
+    pairs = [
+        (np.delete(number, 0, axis).ravel(), np.delete(number, -1, axis).ravel())
+        for axis in range(len(sides))
+    ]
     i, j = map(np.concatenate, zip(*pairs, strict=True))
     return np.eye(number.size)[i] - np.eye(number.size)[j]
 
 
 def _sparse(rng: Rng, shape: tuple[int, ...], density: float) -> Dense:
-    entries = rng.integers(-3, 4, shape).astype(float) if rng.random() < 0.3 else rng.standard_normal(shape)
+    entries = (
+        rng.integers(-3, 4, shape).astype(float)
+        if rng.random() < 0.3
+        else rng.standard_normal(shape)
+    )
     return entries * (rng.random(shape) < density)
 
 

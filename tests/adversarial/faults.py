@@ -28,7 +28,13 @@ def hang() -> str:
 
 
 def sized(size: int) -> Case:
-    return Case("wrong", size, partial(wrong, size), lambda: f"wrong({size})", lambda: map(sized, range(size - 1, 0, -1)))
+    return Case(
+        "wrong",
+        size,
+        partial(wrong, size),
+        lambda: f"wrong({size})",
+        lambda: map(sized, range(size - 1, 0, -1)),
+    )
 
 
 def cases(seed: int) -> Iterator[Case]:

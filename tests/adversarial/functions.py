@@ -1,6 +1,8 @@
-"""Every public differentiable function on a small well-posed problem: f(*arrays) of any framework, and its arguments as NumPy arrays.
+"""Every public differentiable function on a small well-posed problem: f(*arrays) of any framework,
+and its arguments as NumPy arrays.
 
-A function takes its structure from its arguments itself (a Hermitian part, a triangle), so that every number of them may move.
+A function takes its structure from its arguments itself (a Hermitian part, a triangle), so that
+every number of them may move.
 """
 
 from __future__ import annotations
@@ -42,7 +44,9 @@ def sym(a: Any) -> Any:
 
 
 def her(a: Any, k: Any) -> Any:
-    """Of two real matrices: torch itself cannot conjugate dual numbers with legacy batches of tangents."""
+    """Of two real matrices: torch itself cannot conjugate dual numbers with legacy batches of
+    tangents.
+    """
     return sym(a) + 1j * (k - k.mT) / 2
 
 
@@ -84,33 +88,64 @@ FUNCTIONS: dict[str, Function] = {
     "solve, vector": Function(ldiv.solve, (A, b)),
     "solve, complex": Function(ldiv.solve, (Z, b)),
     "solve, symmetric": Function(lambda a, b: ldiv.solve(sym(a), b, assume_a="sym"), (A + A.T, B)),
-    "solve, Hermitian": Function(lambda a, k, b: ldiv.solve(her(a, k), b, assume_a="her"), (A, K, B)),
+    "solve, Hermitian": Function(
+        lambda a, k, b: ldiv.solve(her(a, k), b, assume_a="her"), (A, K, B)
+    ),
     "solve, definite": Function(lambda a, b: ldiv.solve(sym(a), b, assume_a="pos"), (P, B)),
     "solve, sparse": Function(lambda v, b: ldiv.solve(sparse(v), b), (V, B)),
     "solve, sparse, complex b": Function(lambda v, b: ldiv.solve(sparse(v), b), (V, imaginary(N))),
     "solve, sparse transposed": Function(lambda v, b: ldiv.solve(sparse(v).T, b), (V, b)),
-    "solve, sparse definite": Function(lambda d, e, b: ldiv.solve(tridiagonal(d, e), b, assume_a="pos"), (D, E, draw(5))),
-    "solve, sparse, gmres": Function(lambda v, b: ldiv.solve(sparse(v), b, method="gmres", rtol=1e-13), (V, b)),
+    "solve, sparse definite": Function(
+        lambda d, e, b: ldiv.solve(tridiagonal(d, e), b, assume_a="pos"), (D, E, draw(5))
+    ),
+    "solve, sparse, gmres": Function(
+        lambda v, b: ldiv.solve(sparse(v), b, method="gmres", rtol=1e-13), (V, b)
+    ),
     "solve, sparse, cg, jacobi": Function(
-        lambda d, e, b: ldiv.solve(tridiagonal(d, e), b, assume_a="pos", method="cg", M="jacobi", rtol=1e-13), (D, E, draw(5))
+        lambda d, e, b: ldiv.solve(
+            tridiagonal(d, e), b, assume_a="pos", method="cg", M="jacobi", rtol=1e-13
+        ),
+        (D, E, draw(5)),
     ),
     "solve, sparse, minres, amg": Function(
-        lambda d, e, b: ldiv.solve(tridiagonal(d, e), b, assume_a="sym", method="minres", M="amg", rtol=1e-13), (D, E, draw(5))
+        lambda d, e, b: ldiv.solve(
+            tridiagonal(d, e), b, assume_a="sym", method="minres", M="amg", rtol=1e-13
+        ),
+        (D, E, draw(5)),
     ),
-    "solve, sparse, bicgstab": Function(lambda v, b: ldiv.solve(sparse(v), b, method="bicgstab", rtol=1e-13), (V, b)),
-    "solve, LinearOperator": Function(lambda d, b: ldiv.solve(operator(d), b, rtol=1e-13), (D, draw(5))),
-    "solve, kron": Function(lambda a, c, b: ldiv.solve(ldiv.kron(a, c), b), (A[:2, :2], A[1:4, 1:4], draw(6))),
-    "solve, kron, sparse": Function(lambda a, v, b: ldiv.solve(ldiv.kron(a, sparse(v)), b), (A[:2, :2], V, draw(8))),
-    "solve, LowRank": Function(lambda v, u, w, b: ldiv.solve(sparse(v) + ldiv.LowRank(u, w), b), (V, b, draw(N), draw(N))),
-    "solve, block_array": Function(lambda v, a, b: ldiv.solve(ldiv.block_array([[sparse(v), a], [a.mT, None]]), b), (V, draw(N, 1), draw(5))),
+    "solve, sparse, bicgstab": Function(
+        lambda v, b: ldiv.solve(sparse(v), b, method="bicgstab", rtol=1e-13), (V, b)
+    ),
+    "solve, LinearOperator": Function(
+        lambda d, b: ldiv.solve(operator(d), b, rtol=1e-13), (D, draw(5))
+    ),
+    "solve, kron": Function(
+        lambda a, c, b: ldiv.solve(ldiv.kron(a, c), b), (A[:2, :2], A[1:4, 1:4], draw(6))
+    ),
+    "solve, kron, sparse": Function(
+        lambda a, v, b: ldiv.solve(ldiv.kron(a, sparse(v)), b), (A[:2, :2], V, draw(8))
+    ),
+    "solve, LowRank": Function(
+        lambda v, u, w, b: ldiv.solve(sparse(v) + ldiv.LowRank(u, w), b), (V, b, draw(N), draw(N))
+    ),
+    "solve, block_array": Function(
+        lambda v, a, b: ldiv.solve(ldiv.block_array([[sparse(v), a], [a.mT, None]]), b),
+        (V, draw(N, 1), draw(5)),
+    ),
     "solve, Gram": Function(lambda l, b: ldiv.solve(ldiv.Gram(l), b), (L, B)),
     "solve_triangular": Function(lambda l, b: ldiv.solve_triangular(l, b, lower=True), (L, B)),
-    "solve_triangular, unit": Function(lambda l, b: ldiv.solve_triangular(l, b, lower=True, unit_diagonal=True, trans=1), (L, b)),
-    "solve_triangular, sparse": Function(lambda d, e, b: ldiv.solve_triangular(tridiagonal(d, e), b, lower=False), (D, E, draw(5))),
+    "solve_triangular, unit": Function(
+        lambda l, b: ldiv.solve_triangular(l, b, lower=True, unit_diagonal=True, trans=1), (L, b)
+    ),
+    "solve_triangular, sparse": Function(
+        lambda d, e, b: ldiv.solve_triangular(tridiagonal(d, e), b, lower=False), (D, E, draw(5))
+    ),
     "solve_banded": Function(lambda ab, b: ldiv.solve_banded((1, 1), ab, b), (BAND, draw(5))),
     "solveh_banded": Function(lambda ab, b: ldiv.solveh_banded(ab, b), (UP, draw(5))),
     "cholesky_banded": Function(lambda ab: ldiv.cholesky_banded(ab), (UP,)),
-    "cho_solve_banded": Function(lambda ab, b: ldiv.cho_solve_banded((ab, True), b), (DOWN, draw(5))),
+    "cho_solve_banded": Function(
+        lambda ab, b: ldiv.cho_solve_banded((ab, True), b), (DOWN, draw(5))
+    ),
     "factorized": Function(lambda v, b: ldiv.factorized(sparse(v)).solve(b), (V, b)),
     "lstsq": Function(lambda a, b: ldiv.lstsq(a, b), (W, draw(6, 2))),
     # -- factorizations -----------------------------------------------------------------------------------------------------------
@@ -130,46 +165,92 @@ FUNCTIONS: dict[str, Function] = {
     "logdet": Function(lambda a: ldiv.logdet(sym(a), assume_a="pos"), (P,)),
     "logdet, sparse": Function(lambda d, e: ldiv.logdet(tridiagonal(d, e), assume_a="pos"), (D, E)),
     "quad_form": Function(lambda a, x: ldiv.quad_form(sym(a), x, assume_a="pos"), (P, b)),
-    "quad_form, sparse": Function(lambda d, e, x: ldiv.quad_form(tridiagonal(d, e), x, assume_a="pos"), (D, E, draw(5))),
+    "quad_form, sparse": Function(
+        lambda d, e, x: ldiv.quad_form(tridiagonal(d, e), x, assume_a="pos"), (D, E, draw(5))
+    ),
     "trace_solve": Function(lambda a, c: ldiv.trace_solve(a, c), (A, A.T)),
-    "trace_solve, sparse": Function(lambda d, e: ldiv.trace_solve(tridiagonal(d, e), tridiagonal(d / 3, e), assume_a="pos"), (D, E)),
+    "trace_solve, sparse": Function(
+        lambda d, e: ldiv.trace_solve(tridiagonal(d, e), tridiagonal(d / 3, e), assume_a="pos"),
+        (D, E),
+    ),
     "gaussian_kl": Function(lambda l, m, x: ldiv.gaussian_kl(l, m, mean2=x), (L, 1.5 * L + 0.1, b)),
     "gaussian_logpdf": Function(lambda x, l: ldiv.gaussian_logpdf(x, l), (b, L)),
     # -- eigenpairs ---------------------------------------------------------------------------------------------------------------
     "eigh": Function(lambda a: (ldiv.eigh(sym(a))[0], abs(ldiv.eigh(sym(a))[1])), (P,)),
     "eigh, complex, pencil": Function(lambda a, k, m: ldiv.eigh(her(a, k), sym(m))[0], (A, K, P)),
     "eigsh": Function(lambda a: _magnitudes(ldiv.eigsh(sym(a), 2)), (P,)),
-    "eigsh, sparse": Function(lambda d, e: _magnitudes(ldiv.eigsh(tridiagonal(d, e), 2, which="SA")), (D, E)),
-    "eigsh, sparse, sigma, M": Function(
-        lambda d, e, m: _magnitudes(ldiv.eigsh(tridiagonal(d, e), 2, M=tridiagonal(m, e / 9), sigma=0.0)), (D, E, 1 + D / 9)
+    "eigsh, sparse": Function(
+        lambda d, e: _magnitudes(ldiv.eigsh(tridiagonal(d, e), 2, which="SA")), (D, E)
     ),
-    "eigsh, sparse, arpack": Function(lambda d: ldiv.eigsh(tridiagonal(d, d[1:] / 50), 2, which="SA", method="arpack")[0], (FAR,)),
-    "lobpcg": Function(lambda d: _magnitudes(ldiv.lobpcg(tridiagonal(d, d[1:] / 50), _start(d), largest=False, M="jacobi", tol=1e-12)), (FAR,)),
+    "eigsh, sparse, sigma, M": Function(
+        lambda d, e, m: _magnitudes(
+            ldiv.eigsh(tridiagonal(d, e), 2, M=tridiagonal(m, e / 9), sigma=0.0)
+        ),
+        (D, E, 1 + D / 9),
+    ),
+    "eigsh, sparse, arpack": Function(
+        lambda d: ldiv.eigsh(tridiagonal(d, d[1:] / 50), 2, which="SA", method="arpack")[0], (FAR,)
+    ),
+    "lobpcg": Function(
+        lambda d: _magnitudes(
+            ldiv.lobpcg(tridiagonal(d, d[1:] / 50), _start(d), largest=False, M="jacobi", tol=1e-12)
+        ),
+        (FAR,),
+    ),
     "svds": Function(lambda a: _singular(*ldiv.svds(a, 2)), (W,)),
     "eigenspace": Function(lambda a: _projector(*ldiv.eigenspace(sym(a), 2, which="SA")), (P,)),
-    "eigenspace, sparse": Function(lambda d, e: _projector(*ldiv.eigenspace(tridiagonal(d, e), 2, which="SA")), (D, E)),
-    "spectral_function": Function(lambda a, x: ldiv.spectral_function(_power, sym(a), 2, which="SA") @ x, (P, B)),
+    "eigenspace, sparse": Function(
+        lambda d, e: _projector(*ldiv.eigenspace(tridiagonal(d, e), 2, which="SA")), (D, E)
+    ),
+    "spectral_function": Function(
+        lambda a, x: ldiv.spectral_function(_power, sym(a), 2, which="SA") @ x, (P, B)
+    ),
     "spectral_sum": Function(lambda a: ldiv.spectral_sum(_power, sym(a), 2, which="SA"), (P,)),
     # -- products -----------------------------------------------------------------------------------------------------------------
     "gemm": Function(lambda a, b, c: ldiv.gemm(2.0, a, b, -1.0, c, trans_a=1), (A, B, draw(N, 2))),
     "matmul": Function(ldiv.matmul, (A, B)),
     "SparseArray @ b": Function(lambda v, b: sparse(v) @ b, (V, B)),
-    "SparseArray @ SparseArray": Function(lambda v, w: (sparse(v) @ sparse(w)).toarray(), (V, V + 1)),
-    "SparseArray + SparseArray": Function(lambda v, w: (sparse(v) + 2 * sparse(w).T).toarray(), (V, V + 1)),
+    "SparseArray @ SparseArray": Function(
+        lambda v, w: (sparse(v) @ sparse(w)).toarray(), (V, V + 1)
+    ),
+    "SparseArray + SparseArray": Function(
+        lambda v, w: (sparse(v) + 2 * sparse(w).T).toarray(), (V, V + 1)
+    ),
     "kron @ b": Function(lambda a, c, b: ldiv.kron(a, c) @ b, (A, W, draw(12, 2))),
     "kron @ b, complex": Function(lambda a, v, b: ldiv.kron(a, sparse(v)) @ b, (Z, V, draw(16))),
-    "block_array @ b": Function(lambda v, a, b: ldiv.block_array([[sparse(v), a], [a.mT, None]]) @ b, (V, draw(N, 1), draw(5))),
-    "LowRank @ b": Function(lambda u, v, b: (ldiv.LowRank(u, v) + u @ v.mT) @ b, (draw(N, 2), draw(N, 2), imaginary(N))),
+    "block_array @ b": Function(
+        lambda v, a, b: ldiv.block_array([[sparse(v), a], [a.mT, None]]) @ b,
+        (V, draw(N, 1), draw(5)),
+    ),
+    "LowRank @ b": Function(
+        lambda u, v, b: (ldiv.LowRank(u, v) + u @ v.mT) @ b, (draw(N, 2), draw(N, 2), imaginary(N))
+    ),
     "Gram @ b": Function(lambda l, b: ldiv.Gram(l) @ b, (L, b)),
     "LinearOperator @ b": Function(lambda d, b: operator(d) @ b, (D, draw(5))),
     # -- functions of users -------------------------------------------------------------------------------------------------------
-    "root": Function(lambda p: ldiv.root(_system, _zeros(p)[1:], p), (np.array([0.5, 1.0, -2.0, 3.0]),)),
-    "root, pattern": Function(lambda p: ldiv.root(_cubic, _zeros(p), p, pattern=(range(3), range(3))), (np.array([1.0, -2.0, 3.0]),)),
-    "implicit": Function(lambda p: ldiv.implicit(lambda x, p: x * x - p, p**0.5, p), (np.array([1.0, 2.0, 3.0]),)),
+    "root": Function(
+        lambda p: ldiv.root(_system, _zeros(p)[1:], p), (np.array([0.5, 1.0, -2.0, 3.0]),)
+    ),
+    "root, pattern": Function(
+        lambda p: ldiv.root(_cubic, _zeros(p), p, pattern=(range(3), range(3))),
+        (np.array([1.0, -2.0, 3.0]),),
+    ),
+    "implicit": Function(
+        lambda p: ldiv.implicit(lambda x, p: x * x - p, p**0.5, p), (np.array([1.0, 2.0, 3.0]),)
+    ),
     "jacobian": Function(lambda x: ldiv.jacobian(lambda x: x[1:] * x[:-1] ** 2, x), (b,)),
-    "jacobian, pattern": Function(lambda x: ldiv.jacobian(lambda x: x[1:] * x[:-1] ** 2, x, pattern=([0, 1, 2] * 2, [0, 1, 2, 1, 2, 3])).data, (b,)),
+    "jacobian, pattern": Function(
+        lambda x: (
+            ldiv.jacobian(
+                lambda x: x[1:] * x[:-1] ** 2, x, pattern=([0, 1, 2] * 2, [0, 1, 2, 1, 2, 3])
+            ).data
+        ),
+        (b,),
+    ),
     "hessian": Function(lambda x: ldiv.hessian(lambda x: (x[1:] * x[:-1] ** 3).sum(), x), (b,)),
-    "hvp": Function(lambda x, v: ldiv.hvp(lambda x: (x[1:] * x[:-1] ** 3).sum(), x, v), (b, draw(N))),
+    "hvp": Function(
+        lambda x, v: ldiv.hvp(lambda x: (x[1:] * x[:-1] ** 3).sum(), x, v), (b, draw(N))
+    ),
 }
 
 

@@ -1,9 +1,11 @@
-"""Try cases of every kind for as long as one likes, and show the smallest Python that fails, of each failure.
+"""Try cases of every kind for as long as one likes, and show the smallest Python that fails, of
+each failure.
 
     make fuzz SECONDS=600 SEED=0 KIND=solves        or        PYTHONPATH=tests python -m adversarial.fuzz --seconds 600
 
-A kind is a module of this folder with `cases(seed)`; adding one is a file, and its name in KINDS. `case.py` says what a case is.
-Cases run in a process of their own, one after another: one that kills it, or takes longer than PATIENCE seconds, is a failure, too.
+A kind is a module of this folder with `cases(seed)`; adding one is a file, and its name in KINDS.
+`case.py` says what a case is. Cases run in a process of their own, one after another: one that
+kills it, or takes longer than PATIENCE seconds, is a failure, too.
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ def main() -> int:
 
 
 def fuzz(kind: str, seconds: float, seed: int, patience: float = PATIENCE) -> int:
-    """The number of distinct failures of a kind, after a table of outcomes and the reproducers were printed."""
+    """The number of distinct failures of a kind, after a table of outcomes and the reproducers
+    were printed.
+    """
     found, until, first = Found(Counter(), {}), time.monotonic() + seconds, 0
     while first >= 0:
         first = supervise(kind, seed, first, until, patience, found)
@@ -66,7 +70,9 @@ def fuzz(kind: str, seconds: float, seed: int, patience: float = PATIENCE) -> in
 
 
 def supervise(kind: str, seed: int, first: int, until: float, patience: float, found: Found) -> int:
-    """Run the cases from the first on in a process; the number of the one to go on with after a case that killed it, -1 at the end."""
+    """Run the cases from the first on in a process; the number of the one to go on with after a
+    case that killed it, -1 at the end.
+    """
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe(duplex=False)
     worker = context.Process(target=work, args=(there, kind, seed, first, until), daemon=True)
@@ -93,7 +99,9 @@ def supervise(kind: str, seed: int, first: int, until: float, patience: float, f
 
 
 def work(there: Connection, kind: str, seed: int, first: int, until: float) -> None:
-    """Send the number of each case before it runs, and (label, outcome, None or (size, source)) after it; None at the end."""
+    """Send the number of each case before it runs, and (label, outcome, None or (size, source))
+    after it; None at the end.
+    """
     warnings.simplefilter("error")
     smallest: dict[Outcome, int] = {}
     for number, case in enumerate(import_module(f"adversarial.{kind}").cases(seed)):
@@ -119,7 +127,9 @@ def attempt(case: Case) -> tuple[str, bool]:
     except Wrong as wrong:
         return wrong.complaint, True
     except Exception as error:
-        return f"{type(error).__name__}: " + re.sub(r"[\d.]+(e[+-]?\d+)?", "#", str(error))[:80], True
+        return f"{type(error).__name__}: " + re.sub(r"[\d.]+(e[+-]?\d+)?", "#", str(error))[
+            :80
+        ], True
 
 
 def shrunk(case: Case, complaint: str) -> Case:

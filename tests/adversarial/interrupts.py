@@ -1,4 +1,5 @@
-"""KeyboardInterrupt in the middle of things: it arrives, and what comes after is as if nothing had been.
+"""KeyboardInterrupt in the middle of things: it arrives, and what comes after is as if nothing had
+been.
 
 Run in a process of its own.
 """
@@ -93,13 +94,18 @@ def of_signals(name: str, size: int, rounds: int = 5) -> str:
 
 
 class Trace:
-    """Raises KeyboardInterrupt where the n-th function of ldiv is entered, which is where Python looks for signals."""
+    """Raises KeyboardInterrupt where the n-th function of ldiv is entered, which is where Python
+    looks for signals.
+    """
 
     def __init__(self, at: int) -> None:
         self.left, self.place = at, ""
 
     def __call__(self, frame: Any, event: str, arg: Any) -> Any:
-        if "/ldiv/" not in frame.f_code.co_filename or frame.f_code.co_name in ("__enter__", "__exit__"):
+        if "/ldiv/" not in frame.f_code.co_filename or frame.f_code.co_name in (
+            "__enter__",
+            "__exit__",
+        ):
             return None
         self.left -= 1
         if not self.left:
@@ -109,7 +115,9 @@ class Trace:
 
 
 def of_every_call(name: str, first: int, step: int) -> str:
-    """KeyboardInterrupt at each call in turn: in a solve, its pullback, a factorization held, a matrix made anew."""
+    """KeyboardInterrupt at each call in turn: in a solve, its pullback, a factorization held, a
+    matrix made anew.
+    """
     b = np.ones(16)
 
     def work() -> None:

@@ -1,4 +1,5 @@
-"""Nothing stays: no factor after its loss, its exception or its pullback, none that waits for the garbage collector, no table that grows.
+"""Nothing stays: no factor after its loss, its exception or its pullback, none that waits for the
+garbage collector, no table that grows.
 
 Run in a process of its own: the garbage collector is switched off, and what is alive is counted.
 """
@@ -38,7 +39,9 @@ def uncollected() -> Iterator[None]:
 def require_nothing_alive(when: str, most: int = 0) -> None:
     info = ldiv.cache_info()
     if info.entries > most:
-        raise Wrong(f"factors alive {when}", f"{info.entries}, of {info.bytes} bytes, more than {most}")
+        raise Wrong(
+            f"factors alive {when}", f"{info.entries}, of {info.bytes} bytes, more than {most}"
+        )
     if owner() is not None:
         raise Wrong(f"an owner is left {when}")
 
@@ -61,7 +64,7 @@ def resident() -> int:
     return 0
 
 
-# -- loops -------------------------------------------------------------------------------------------------------------------------
+# -- loops --------------------------------------------------------------------
 
 
 def _numpy_dense(n: int) -> Callable[[float], Any]:
@@ -79,7 +82,9 @@ def _numpy_sparse(m: int) -> Callable[[float], Any]:
     b = np.ones(a.shape[0])
 
     def step(t: float) -> Any:
-        x, pullback = ldiv.vjp(ldiv.solve, ldiv.csc_array((t * a.data, a.indices, a.indptr), shape=a.shape), b)
+        x, pullback = ldiv.vjp(
+            ldiv.solve, ldiv.csc_array((t * a.data, a.indices, a.indptr), shape=a.shape), b
+        )
         return pullback(x)
 
     return step
@@ -88,7 +93,9 @@ def _numpy_sparse(m: int) -> Callable[[float], Any]:
 def _torch_dense(n: int) -> Callable[[float], Any]:
     import torch
 
-    a = (torch.from_numpy(np.random.default_rng(0).standard_normal((n, n))) + n * torch.eye(n)).requires_grad_()
+    a = (
+        torch.from_numpy(np.random.default_rng(0).standard_normal((n, n))) + n * torch.eye(n)
+    ).requires_grad_()
     b = torch.ones(n, dtype=torch.float64)
 
     def step(t: float) -> Any:
@@ -151,7 +158,9 @@ LOOPS: dict[str, Callable[[int], Callable[[float], Any]]] = {
 
 
 def of_loop(name: str, size: int, steps: int, kept: bool = False) -> str:
-    """Training steps with the garbage collector off, their losses kept in a list or not: no factor, small tables, flat memory."""
+    """Training steps with the garbage collector off, their losses kept in a list or not: no
+    factor, small tables, flat memory.
+    """
     step, losses = LOOPS[name](size), []
     with uncollected():
         for i in range(steps):
@@ -169,11 +178,13 @@ def of_loop(name: str, size: int, steps: int, kept: bool = False) -> str:
     return "right"
 
 
-# -- single calls ------------------------------------------------------------------------------------------------------------------
+# -- single calls -------------------------------------------------------------
 
 
 def of_function(name: str, framework: str) -> str:
-    """A value, a gradient and a second gradient of one function leave nothing, with the garbage collector off."""
+    """A value, a gradient and a second gradient of one function leave nothing, with the garbage
+    collector off.
+    """
     f, args = FUNCTIONS[name]
     with uncollected():
         if framework == "numpy":
@@ -205,7 +216,9 @@ def _singular(form: str) -> Any:
 
 
 def of_exceptions(form: str, kept: bool) -> str:
-    """Singular systems in a loop, their exceptions kept or not; a pullback and a backward that fail."""
+    """Singular systems in a loop, their exceptions kept or not; a pullback and a backward that
+    fail.
+    """
     b = np.ones(5)
     calls: tuple[Callable[[Any, Any], Any], ...] = (
         lambda singular, _: ldiv.solve(singular, b),
@@ -237,7 +250,9 @@ def _regular(form: str, i: int) -> Any:
 
 
 def of_graphs(name: str) -> str:
-    """PyTorch: losses that are dropped without a backward, kept after one, in a checkpoint, detached, in a backward that fails."""
+    """PyTorch: losses that are dropped without a backward, kept after one, in a checkpoint,
+    detached, in a backward that fails.
+    """
     import torch
     from torch.utils.checkpoint import checkpoint
 
@@ -270,10 +285,18 @@ def of_graphs(name: str) -> str:
         "detached": lambda t: loss(t).detach(),
         "no_grad": lambda t: torch.no_grad()(loss)(t),
         "func.grad": lambda t: torch.func.grad(lambda a: ldiv.solve(t * a, b).sum())(a.detach()),
-        "func.vjp": lambda t: torch.func.vjp(lambda a: ldiv.solve(t * a, b).sum(), a.detach())[1] and None,
-        "jacrev": lambda t: torch.func.jacrev(lambda s: ldiv.solve(s * t * a.detach(), b))(torch.tensor(1.0, dtype=torch.float64)),
-        "hessian": lambda t: torch.func.hessian(lambda s: ldiv.solve(s * t * a.detach(), b).sum())(torch.tensor(1.0, dtype=torch.float64)),
-        "create_graph": lambda t: torch.autograd.grad(loss(t), a, create_graph=True)[0].sum().backward(),
+        "func.vjp": lambda t: (
+            torch.func.vjp(lambda a: ldiv.solve(t * a, b).sum(), a.detach())[1] and None
+        ),
+        "jacrev": lambda t: torch.func.jacrev(lambda s: ldiv.solve(s * t * a.detach(), b))(
+            torch.tensor(1.0, dtype=torch.float64)
+        ),
+        "hessian": lambda t: torch.func.hessian(lambda s: ldiv.solve(s * t * a.detach(), b).sum())(
+            torch.tensor(1.0, dtype=torch.float64)
+        ),
+        "create_graph": lambda t: (
+            torch.autograd.grad(loss(t), a, create_graph=True)[0].sum().backward()
+        ),
         "fails": fails,
     }
     way = ways[name.partition(", ")[0]]
@@ -285,7 +308,20 @@ def of_graphs(name: str) -> str:
     return "right"
 
 
-WAYS = ("dropped", "backward", "kept", "checkpoint", "detached", "no_grad", "func.grad", "func.vjp", "jacrev", "hessian", "create_graph", "fails")
+WAYS = (
+    "dropped",
+    "backward",
+    "kept",
+    "checkpoint",
+    "detached",
+    "no_grad",
+    "func.grad",
+    "func.vjp",
+    "jacrev",
+    "hessian",
+    "create_graph",
+    "fails",
+)
 
 
 def of_every_graph() -> str:

@@ -1,7 +1,9 @@
-"""Every public function in every mode of PyTorch and JAX, against one reference: right, or refused in a sentence of ours.
+"""Every public function in every mode of PyTorch and JAX, against one reference: right, or refused
+in a sentence of ours.
 
-y = F(x), x in R^3, is a function with its arguments moved along three random directions each; L = <w, y> + |y|^2 / 2.
-J = F' is compared with differences of F, and H = L'' with differences of the gradient that J makes.
+y = F(x), x in R^3, is a function with its arguments moved along three random directions each; L =
+<w, y> + |y|^2 / 2. J = F' is compared with differences of F, and H = L'' with differences of the
+gradient that J makes.
 """
 
 from __future__ import annotations
@@ -38,13 +40,18 @@ class Problem:
     def __init__(self, function: Function, framework: str, seed: int = 0) -> None:
         jax.config.update("jax_enable_x64", True)
         rng = np.random.default_rng(seed)
-        self.judge = self if framework == "torch" else Problem(function, "torch", seed)  # JAX compiles for long
+        # JAX compiles for long
+        self.judge = self if framework == "torch" else Problem(function, "torch", seed)
         self.convert: Any = torch.asarray if framework == "torch" else jnp.asarray
         self.function, self.args = function, [self.convert(a) for a in function.args]
-        moving = rng.random(len(self.args)) < 0.75 if seed else np.ones(len(self.args), bool)  # all of them, unless seeded
+        # all of them, unless seeded
+        moving = rng.random(len(self.args)) < 0.75 if seed else np.ones(len(self.args), bool)
         if not moving.any():
             moving[rng.integers(len(moving))] = True
-        self.directions = [self.convert(_directions(rng, a)) if m else None for a, m in zip(function.args, moving, strict=True)]
+        self.directions = [
+            self.convert(_directions(rng, a)) if m else None
+            for a, m in zip(function.args, moving, strict=True)
+        ]
         self.x, self.near = np.zeros(SIZE), 0.01 * rng.standard_normal(SIZE)
         values = self.at(self.x)
         self.w = rng.standard_normal(len(values))
@@ -54,7 +61,10 @@ class Problem:
         self.values = values
 
     def F(self, x: Any) -> Any:
-        moved = [a if d is None else a + (x[0] * d[0] + x[1] * d[1] + x[2] * d[2]) for a, d in zip(self.args, self.directions, strict=True)]
+        moved = [
+            a if d is None else a + (x[0] * d[0] + x[1] * d[1] + x[2] * d[2])
+            for a, d in zip(self.args, self.directions, strict=True)
+        ]
         return flat(self.function.f(*moved))
 
     def L(self, x: Any) -> Any:
@@ -78,7 +88,9 @@ class Problem:
 
     @cached_property
     def H(self) -> Any:
-        """By differences of the gradient of the simplest mode, which is compared with `g` itself."""
+        """By differences of the gradient of the simplest mode, which is compared with `g`
+        itself.
+        """
         return _difference(lambda x: np.asarray(backward(self.judge.L, torch.asarray(x))), self.x)
 
 
@@ -101,10 +113,16 @@ def flat(y: Any) -> Any:
     parts = [p.reshape(-1) for p in (y if isinstance(y, tuple) else (y,))]
     cat = torch.cat if isinstance(parts[0], torch.Tensor) else jnp.concatenate
     is_complex = [str(p.dtype).rpartition(".")[2].startswith("complex") for p in parts]
-    return cat([q for p, c in zip(parts, is_complex, strict=True) for q in ((p.real, p.imag) if c else (p,))])
+    return cat(
+        [
+            q
+            for p, c in zip(parts, is_complex, strict=True)
+            for q in ((p.real, p.imag) if c else (p,))
+        ]
+    )
 
 
-# -- PyTorch: what comes out is y, J, g or H, or a product of one with e, or several values of these ------------------------------
+# -- PyTorch: what comes out is y, J, g or H, or a product of one with e, or several values of these ---
 
 
 def leaf(x: Any) -> Any:
@@ -126,7 +144,9 @@ def batched(f: Map, x: Any, **options: Any) -> Any:
     """J by legacy batching."""
     x = x if x.requires_grad else leaf(x)
     y = f(x)
-    return torch.autograd.grad(y, x, torch.eye(len(y), dtype=y.dtype), is_grads_batched=True, **options)[0]
+    return torch.autograd.grad(
+        y, x, torch.eye(len(y), dtype=y.dtype), is_grads_batched=True, **options
+    )[0]
 
 
 def dual(f: Map, x: Any, e: Any) -> Any:
@@ -153,16 +173,30 @@ TORCH: dict[str, tuple[str, Callable[[Problem, Any], Any]]] = {
     "backward, rows": ("J", lambda p, x: rows(p.F, x)),
     "func.grad": ("g", lambda p, x: grad(p.L)(x)),
     "func.vjp": ("g", lambda p, x: vjp(p.L, x)[1](torch.ones((), dtype=x.dtype))[0]),
-    "func.jvp": ("J", lambda p, x: torch.stack([jvp(p.F, (x,), (e,))[1] for e in torch.eye(SIZE, dtype=x.dtype)], -1)),
+    "func.jvp": (
+        "J",
+        lambda p, x: torch.stack(
+            [jvp(p.F, (x,), (e,))[1] for e in torch.eye(SIZE, dtype=x.dtype)], -1
+        ),
+    ),
     "jacrev": ("J", lambda p, x: jacrev(p.F)(x)),
     "jacrev, chunks": ("J", lambda p, x: jacrev(p.F, chunk_size=1)(x)),
     "jacfwd": ("J", lambda p, x: jacfwd(p.F)(x)),
     "forward_ad": ("J", lambda p, x: every_dual(p.F, x)),
     "is_grads_batched": ("J", lambda p, x: batched(p.F, x)),
     "functional.jacobian": ("J", lambda p, x: functional.jacobian(p.F, x)),
-    "functional.jacobian, vectorize": ("J", lambda p, x: functional.jacobian(p.F, x, vectorize=True)),
-    "functional.jacobian, forward": ("J", lambda p, x: functional.jacobian(p.F, x, vectorize=True, strategy="forward-mode")),
-    "checkpoint": ("g", lambda p, x: backward(lambda x: checkpoint(p.L, x, use_reentrant=False), x)),
+    "functional.jacobian, vectorize": (
+        "J",
+        lambda p, x: functional.jacobian(p.F, x, vectorize=True),
+    ),
+    "functional.jacobian, forward": (
+        "J",
+        lambda p, x: functional.jacobian(p.F, x, vectorize=True, strategy="forward-mode"),
+    ),
+    "checkpoint": (
+        "g",
+        lambda p, x: backward(lambda x: checkpoint(p.L, x, use_reentrant=False), x),
+    ),
     "checkpoint, reentrant": ("g", lambda p, x: _reentrant(p, x)),
     "vmap": ("many y", lambda p, x: vmap(p.F)(_two(p))),
     "vmap, last axis": ("many y", lambda p, x: vmap(p.F, -1)(_two(p).mT)),
@@ -170,7 +204,12 @@ TORCH: dict[str, tuple[str, Callable[[Problem, Any], Any]]] = {
     "vmap of grad": ("many g", lambda p, x: vmap(grad(p.L))(_two(p))),
     "grad of vmap": ("many g", lambda p, x: grad(lambda xs: vmap(p.L)(xs).sum())(_two(p))),
     "backward of vmap": ("many g", lambda p, x: backward(lambda xs: vmap(p.L)(xs).sum(), _two(p))),
-    "vmap of jvp": ("J", lambda p, x: vmap(lambda e: jvp(p.F, (x,), (e,))[1], out_dims=-1)(torch.eye(SIZE, dtype=x.dtype))),
+    "vmap of jvp": (
+        "J",
+        lambda p, x: vmap(lambda e: jvp(p.F, (x,), (e,))[1], out_dims=-1)(
+            torch.eye(SIZE, dtype=x.dtype)
+        ),
+    ),
     "double backward": ("H", lambda p, x: rows(lambda x: taped(p.L, x), x)),
     "reverse over reverse": ("H", lambda p, x: jacrev(jacrev(p.L))(x)),
     "forward over reverse": ("H", lambda p, x: jacfwd(jacrev(p.L))(x)),
@@ -181,20 +220,50 @@ TORCH: dict[str, tuple[str, Callable[[Problem, Any], Any]]] = {
     "forward_ad of backward": ("H", lambda p, x: every_dual(lambda x: taped(p.L, x), leaf(x))),
     "forward_ad of func.grad": ("H", lambda p, x: every_dual(grad(p.L), x)),
     "backward of func.grad": ("H", lambda p, x: rows(grad(p.L), x)),
-    "backward of func.jvp": ("He", lambda p, x: backward(lambda x: jvp(p.L, (x,), (torch.ones_like(x),))[1], x)),
+    "backward of func.jvp": (
+        "He",
+        lambda p, x: backward(lambda x: jvp(p.L, (x,), (torch.ones_like(x),))[1], x),
+    ),
     "is_grads_batched of backward": ("H", lambda p, x: batched(lambda x: taped(p.L, x), x)),
-    "backward of is_grads_batched": ("He", lambda p, x: backward(lambda x: batched(lambda x: p.L(x)[None], x, create_graph=True).sum(), x)),
-    "is_grads_batched twice": ("H", lambda p, x: batched(lambda x: batched(lambda x: p.L(x)[None], x, create_graph=True)[0], x)),
+    "backward of is_grads_batched": (
+        "He",
+        lambda p, x: backward(
+            lambda x: batched(lambda x: p.L(x)[None], x, create_graph=True).sum(), x
+        ),
+    ),
+    "is_grads_batched twice": (
+        "H",
+        lambda p, x: batched(lambda x: batched(lambda x: p.L(x)[None], x, create_graph=True)[0], x),
+    ),
     "functional.hessian": ("H", lambda p, x: functional.hessian(p.L, x)),
     "functional.hessian, vectorize": ("H", lambda p, x: functional.hessian(p.L, x, vectorize=True)),
-    "functional.hessian, forward": ("H", lambda p, x: functional.hessian(p.L, x, vectorize=True, outer_jacobian_strategy="forward-mode")),
-    "functional.jvp": ("He", lambda p, x: functional.jvp(lambda x: taped(p.L, x), x, torch.ones_like(x))[1]),
+    "functional.hessian, forward": (
+        "H",
+        lambda p, x: functional.hessian(
+            p.L, x, vectorize=True, outer_jacobian_strategy="forward-mode"
+        ),
+    ),
+    "functional.jvp": (
+        "He",
+        lambda p, x: functional.jvp(lambda x: taped(p.L, x), x, torch.ones_like(x))[1],
+    ),
     "functional.hvp": ("He", lambda p, x: functional.hvp(p.L, x, torch.ones_like(x))[1]),
     "linearize": ("J", lambda p, x: _linearized(p, x)),
     "make_fx": ("y near", lambda p, x: make_fx(lambda x: p.F(x))(x)(torch.asarray(p.near))),
-    "make_fx of grad": ("g near", lambda p, x: make_fx(lambda x: grad(p.L)(x))(x)(torch.asarray(p.near))),
-    "make_fx, fake": ("y near", lambda p, x: make_fx(lambda x: p.F(x), tracing_mode="fake", _allow_non_fake_inputs=True)(x)(torch.asarray(p.near))),
-    "jit.trace": ("y near", lambda p, x: torch.jit.trace(lambda x: p.F(x), x, check_trace=False)(torch.asarray(p.near))),
+    "make_fx of grad": (
+        "g near",
+        lambda p, x: make_fx(lambda x: grad(p.L)(x))(x)(torch.asarray(p.near)),
+    ),
+    "make_fx, fake": (
+        "y near",
+        lambda p, x: make_fx(lambda x: p.F(x), tracing_mode="fake", _allow_non_fake_inputs=True)(x)(
+            torch.asarray(p.near)
+        ),
+    ),
+    "jit.trace": (
+        "y near",
+        lambda p, x: torch.jit.trace(lambda x: p.F(x), x, check_trace=False)(torch.asarray(p.near)),
+    ),
     "export": ("y near", lambda p, x: _exported(p, x, strict=False)),
     "export, strict": ("y near", lambda p, x: _exported(p, x, strict=True)),
 }
@@ -223,7 +292,7 @@ def _exported(p: Problem, x: Any, strict: bool) -> Any:
     return torch.export.export(Module(), (x,), strict=strict).module()(torch.asarray(p.near))
 
 
-# -- JAX ----------------------------------------------------------------------------------------------------------------------------
+# -- JAX ----------------------------------------------------------------------
 
 
 def _scanned(p: Problem, x: Any) -> Any:
@@ -252,7 +321,10 @@ JAX: dict[str, tuple[str, Callable[[Problem, Any], Any]]] = {
     "linearize": ("J", _linear),
     "vmap": ("many y", lambda p, x: jax.jit(jax.vmap(p.F))(_pair(p))),
     "vmap of grad": ("many g", lambda p, x: jax.jit(jax.vmap(jax.grad(p.L)))(_pair(p))),
-    "grad of vmap": ("many g", lambda p, x: jax.jit(jax.grad(lambda xs: jax.vmap(p.L)(xs).sum()))(_pair(p))),
+    "grad of vmap": (
+        "many g",
+        lambda p, x: jax.jit(jax.grad(lambda xs: jax.vmap(p.L)(xs).sum()))(_pair(p)),
+    ),
     "checkpoint": ("g", lambda p, x: jax.jit(jax.grad(jax.checkpoint(p.L)))(x)),
     "scan": ("g", jax.jit(_scanned, static_argnums=0)),
     "forward over reverse": ("H", lambda p, x: jax.jit(jax.hessian(p.L))(x)),
@@ -263,7 +335,7 @@ JAX: dict[str, tuple[str, Callable[[Problem, Any], Any]]] = {
 }
 
 
-# -- the verdict ----------------------------------------------------------------------------------------------------------------------
+# -- the verdict --------------------------------------------------------------
 
 
 def expected(p: Problem, what: str) -> Any:
@@ -272,7 +344,13 @@ def expected(p: Problem, what: str) -> Any:
         return np.stack([expected(q, what.removeprefix("many ")) for q in (p, other)])
     if what.endswith("near"):
         return expected(p.moved_to_near, what.removesuffix(" near"))
-    return {"y": lambda: p.values, "J": lambda: p.J, "g": lambda: p.g, "H": lambda: p.H, "He": lambda: p.H.sum(-1)}[what]()
+    return {
+        "y": lambda: p.values,
+        "J": lambda: p.J,
+        "g": lambda: p.g,
+        "H": lambda: p.H,
+        "He": lambda: p.H.sum(-1),
+    }[what]()
 
 
 def verdict(p: Problem, framework: str, mode: str) -> str:
@@ -294,24 +372,43 @@ def verdict(p: Problem, framework: str, mode: str) -> str:
 
 
 def is_ours(error: BaseException) -> bool:
-    """Raised by ldiv itself, as one of the errors that it documents, in a sentence that names what was expected and what came."""
+    """Raised by ldiv itself, as one of the errors that it documents, in a sentence that names
+    what was expected and what came.
+    """
     frames = traceback.extract_tb(error.__traceback__)
-    ours = isinstance(error, ValueError | TypeError | np.linalg.LinAlgError) and "/ldiv/" in frames[-1].filename and ", got " in str(error)
-    return ours or "expected one that can read its numbers now" in str(error)  # Dynamo says it in its own words
+    ours = (
+        isinstance(error, ValueError | TypeError | np.linalg.LinAlgError)
+        and "/ldiv/" in frames[-1].filename
+        and ", got " in str(error)
+    )
+    # Dynamo says it in its own words
+    return ours or "expected one that can read its numbers now" in str(error)
 
 
-# -- for the fuzzer ---------------------------------------------------------------------------------------------------------------------
+# -- for the fuzzer -----------------------------------------------------------
 
 
 def cases(seed: int) -> Iterator[Case]:
     """Every function in every mode, in random order, with other arguments that move."""
     rng = np.random.default_rng(seed)
-    every = [(name, framework, mode) for name in FUNCTIONS for framework, modes in (("torch", TORCH), ("jax", JAX)) for mode in modes]
+    every = [
+        (name, framework, mode)
+        for name in FUNCTIONS
+        for framework, modes in (("torch", TORCH), ("jax", JAX))
+        for mode in modes
+    ]
     for i in rng.permutation(len(every)):
         name, framework, mode = every[i]
         where = int(rng.integers(1, 1 << 30))
-        source = f"from adversarial.modes import look\nlook({name!r}, {framework!r}, {mode!r}, {where})"
-        yield Case(f"{framework}, {mode}", FUNCTIONS[name].args[0].size, partial(look, name, framework, mode, where), partial(str, source))
+        source = (
+            f"from adversarial.modes import look\nlook({name!r}, {framework!r}, {mode!r}, {where})"
+        )
+        yield Case(
+            f"{framework}, {mode}",
+            FUNCTIONS[name].args[0].size,
+            partial(look, name, framework, mode, where),
+            partial(str, source),
+        )
 
 
 def look(name: str, framework: str, mode: str, seed: int = 0) -> str:

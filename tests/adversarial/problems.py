@@ -1,10 +1,12 @@
-"""A hard linear system, and by arithmetic of its own what a solver must make of it: with R and C powers of two that scale A,
+"""A hard linear system, and by arithmetic of its own what a solver must make of it: with R and C
+powers of two that scale A,
 
     regular    cond_2(R A C) <= 1 / (100 n eps), eps of the precision of A: must be solved
     singular   no transversal, or rank deficient in whole numbers, or before rounding: must be refused
     between    neither: what is answered must have a small residual
 
-Nothing of ldiv is used: solutions come from a QR factorization, refined with residuals in long double.
+Nothing of ldiv is used: solutions come from a QR factorization, refined with residuals in long
+double.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ class Problem:
 
     @cached_property
     def verdict(self) -> str:
-        if structural_rank(sp.csr_array(self.a != 0)) < self.n or is_singular_integer(self.scaled[0]):
+        if structural_rank(sp.csr_array(self.a != 0)) < self.n or is_singular_integer(
+            self.scaled[0]
+        ):
             return "singular"
         if self.condition <= 1 / (100 * self.n * self.eps):
             return "regular"
@@ -62,7 +66,9 @@ class Problem:
 
     @cached_property
     def assumptions(self) -> dict[str, str]:
-        """What may be assumed, and what must then happen: `indefinite` may not be taken for definite."""
+        """What may be assumed, and what must then happen: `indefinite` may not be taken for
+        definite.
+        """
         found = {"gen": self.verdict}
         if np.array_equal(self.a, self.a.T):
             found["sym"] = self.verdict
@@ -92,7 +98,10 @@ class Problem:
     @property
     def is_easy(self) -> bool:
         """Do engines that iterate have to solve it? All of it may be very small or large."""
-        return self.family.endswith("dominant") and max(np.ptp(np.log2(s)) for s in self.scaled[1:]) < 4
+        return (
+            self.family.endswith("dominant")
+            and max(np.ptp(np.log2(s)) for s in self.scaled[1:]) < 4
+        )
 
     @cached_property
     def logdet(self) -> tuple[Any, float]:
@@ -125,7 +134,11 @@ def draw(rng: Rng, largest: int = 100) -> Problem:
 
 def _complex(rng: Rng, a: Dense) -> Dense:
     """D A D^H is Hermitian where A is, D A D symmetric; or as it is."""
-    d = rng.choice([1, 1j, -1, -1j], len(a)) if rng.random() < 0.5 else np.exp(2j * np.pi * rng.random(len(a)))
+    d = (
+        rng.choice([1, 1j, -1, -1j], len(a))
+        if rng.random() < 0.5
+        else np.exp(2j * np.pi * rng.random(len(a)))
+    )
     way = rng.integers(3)
     if way == 0:
         return a.astype(complex)
@@ -136,12 +149,22 @@ def _complex(rng: Rng, a: Dense) -> Dense:
 
 
 def _badly_scaled(rng: Rng, a: Dense, dtype: str) -> Dense:
-    """Rows and columns by powers of two up to 2^+-40, alike or not; or all by 1e+-200, in single precision by 1e+-25."""
+    """Rows and columns by powers of two up to 2^+-40, alike or not; or all by 1e+-200, in single
+    precision by 1e+-25.
+    """
     if rng.random() < 0.3:
-        return a * 10.0 ** (rng.choice([1, -1]) * (200 if dtype in ("float64", "complex128") else 25))
+        return a * 10.0 ** (
+            rng.choice([1, -1]) * (200 if dtype in ("float64", "complex128") else 25)
+        )
     r, c = np.exp2(rng.integers(-40, 41, (2, len(a))))
     way = rng.integers(4)
-    return np.asarray(r[:, None] * a * r if way == 0 else r[:, None] * a * (c if way == 1 else 1) if way < 3 else a * c)
+    return np.asarray(
+        r[:, None] * a * r
+        if way == 0
+        else r[:, None] * a * (c if way == 1 else 1)
+        if way < 3
+        else a * c
+    )
 
 
 def equilibrated(a: Dense) -> tuple[Dense, Dense, Dense]:
@@ -184,7 +207,9 @@ def view(a: Dense, trans: str) -> Dense:
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """op(A) x = b in scaled unknowns, M y = d:  M = R op(A) C, x = C y, d = R b, with R and C as columns."""
+    """op(A) x = b in scaled unknowns, M y = d:  M = R op(A) C, x = C y, d = R b, with R and C as
+    columns.
+    """
 
     m: Dense
     r: Dense
@@ -206,7 +231,11 @@ class System:
         y, m = np.zeros_like(d, dtype=np.result_type(d, self.m)), _wide(self.m)
         for _ in range(4):
             residual = d - m @ y
-            y = y + sl.solve_triangular(upper, q.conj().T @ residual.astype(np.complex128 if np.iscomplexobj(residual) else np.float64))
+            y = y + sl.solve_triangular(
+                upper,
+                q.conj().T
+                @ residual.astype(np.complex128 if np.iscomplexobj(residual) else np.float64),
+            )
         return y
 
     def backward_error(self, b: Dense, x: Dense) -> float:

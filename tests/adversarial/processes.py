@@ -1,4 +1,5 @@
-"""Other processes: forked, spawned, in pools and data loaders, before or after a first solve here, while threads are at work.
+"""Other processes: forked, spawned, in pools and data loaders, before or after a first solve here,
+while threads are at work.
 
 A script of its own for each, since it forks; what it says last is the outcome.
 """
@@ -30,15 +31,24 @@ def in_a_process(module: str, name: str, *args: Any, seconds: float = 100) -> st
     call = f"import adversarial.{module} as m; print(m.{name}{args!r})"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
-        done = subprocess.run([sys.executable, "-c", call], capture_output=True, text=True, timeout=seconds, check=False, env=environment)
+        done = subprocess.run(
+            [sys.executable, "-c", call],
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+            env=environment,
+        )
     except subprocess.TimeoutExpired as error:
         raise Wrong("a process hangs", f"{name}{args}: {error.stderr!r}") from None
     if done.returncode:
-        raise Wrong("a process fails", f"{name}{args}: exit code {done.returncode}: {done.stderr[-600:]}")
+        raise Wrong(
+            "a process fails", f"{name}{args}: exit code {done.returncode}: {done.stderr[-600:]}"
+        )
     return done.stdout.splitlines()[-1]
 
 
-# -- what is done there ------------------------------------------------------------------------------------------------------------
+# -- what is done there -------------------------------------------------------
 
 
 def solved(scale: float, framework: str = "numpy", method: str = "auto") -> float:
@@ -46,14 +56,21 @@ def solved(scale: float, framework: str = "numpy", method: str = "auto") -> floa
     a, b = scale * grid(SIZE), np.ones(SIZE * SIZE)
     lam = np.linalg.solve(a.toarray(), b)
     if framework == "numpy":
-        x, pullback = ldiv.vjp(lambda A, b: ldiv.solve(A, b, assume_a="pos", method=method), ldiv.asarray(a), b)
+        x, pullback = ldiv.vjp(
+            lambda A, b: ldiv.solve(A, b, assume_a="pos", method=method), ldiv.asarray(a), b
+        )
         b_bar = pullback(b)[1]
         y = ldiv.solve(a.toarray(), b)
     else:
         import torch
 
         t = torch.ones(len(b), dtype=torch.float64, requires_grad=True)
-        out = ldiv.solve(ldiv.csc_array((torch.from_numpy(a.data), a.indices, a.indptr), shape=a.shape), t, assume_a="pos", method=method)
+        out = ldiv.solve(
+            ldiv.csc_array((torch.from_numpy(a.data), a.indices, a.indptr), shape=a.shape),
+            t,
+            assume_a="pos",
+            method=method,
+        )
         out.sum().backward()
         x, b_bar = out.detach().numpy(), t.grad.numpy()
         y = ldiv.solve(torch.from_numpy(a.toarray()), torch.from_numpy(b)).numpy()
@@ -75,14 +92,16 @@ def _begin(before: bool, framework: str) -> None:
         require_right([solved(1.0, framework)])
 
 
-# -- ways to get there -------------------------------------------------------------------------------------------------------------
+# -- ways to get there --------------------------------------------------------
 
 
 def of_pool(start: str, before: bool, framework: str) -> str:
     """Pool.map, and the error of a singular system, after which the next task is done."""
     _begin(before, framework)
     with multiprocessing.get_context(start).Pool(2) as pool:
-        require_right(pool.starmap_async(solved, [(s, framework) for s in (1.0, 2.0, 1.0)]).get(LIMIT))
+        require_right(
+            pool.starmap_async(solved, [(s, framework) for s in (1.0, 2.0, 1.0)]).get(LIMIT)
+        )
         try:
             pool.map_async(singular, [1.0]).get(LIMIT)
         except ldiv.SingularMatrixError:
@@ -92,12 +111,19 @@ def of_pool(start: str, before: bool, framework: str) -> str:
 
 
 def of_executor(start: str, before: bool, framework: str) -> str:
-    """ProcessPoolExecutor: functions of ldiv themselves, with matrices and factorizations as arguments and results."""
+    """ProcessPoolExecutor: functions of ldiv themselves, with matrices and factorizations as
+    arguments and results.
+    """
     _begin(before, framework)
     a, b = ldiv.asarray(grid(SIZE)), np.ones(SIZE * SIZE)
     F = ldiv.factorized(a)
     with ProcessPoolExecutor(2, multiprocessing.get_context(start)) as pool:
-        futures = [pool.submit(ldiv.solve, a, b), pool.submit(F.solve, b), pool.submit(ldiv.factorized, a), pool.submit(singular, 0.0)]
+        futures = [
+            pool.submit(ldiv.solve, a, b),
+            pool.submit(F.solve, b),
+            pool.submit(ldiv.factorized, a),
+            pool.submit(singular, 0.0),
+        ]
         results = [future.result(LIMIT) for future in futures[:3]]
         if not isinstance(futures[3].exception(LIMIT), ldiv.SingularMatrixError):
             raise Wrong("no error came from a worker", futures[3])
@@ -112,7 +138,9 @@ def of_loader(start: str, before: bool) -> str:
 
     _begin(before, "torch")
     torch.set_num_threads(1)
-    loader = torch.utils.data.DataLoader(Systems(), batch_size=2, num_workers=2, multiprocessing_context=start, timeout=LIMIT)
+    loader = torch.utils.data.DataLoader(
+        Systems(), batch_size=2, num_workers=2, multiprocessing_context=start, timeout=LIMIT
+    )
     for _ in range(2):
         require_right([float(e) for batch in loader for e in batch])
         require_right([solved(2.0, "torch")])
@@ -130,7 +158,9 @@ class Systems:
 
     def __getitem__(self, i: int) -> float:
         b = np.full(SIZE * SIZE, 1.0 + i)
-        return max(solved(1.0 + i, "torch"), float(np.abs(self.A @ ldiv.solve(self.A, b) - b).max()))
+        return max(
+            solved(1.0 + i, "torch"), float(np.abs(self.A @ ldiv.solve(self.A, b) - b).max())
+        )
 
 
 def _in_fork(task: Callable[[], None]) -> int:
@@ -145,7 +175,9 @@ def _in_fork(task: Callable[[], None]) -> int:
 
 
 def of_fork(framework: str, method: str) -> str:
-    """Forked with living factors, a pullback and a `Factorized`, which child and parent go on to use, and let go."""
+    """Forked with living factors, a pullback and a `Factorized`, which child and parent go on to
+    use, and let go.
+    """
     a, b = ldiv.asarray(grid(SIZE)), np.ones(SIZE * SIZE)
     _begin(True, framework)
     F = ldiv.factorized(a, assume_a="pos", method=method)
@@ -153,18 +185,29 @@ def of_fork(framework: str, method: str) -> str:
     expected = pullback(x)[1]
 
     def use() -> None:
-        require_right([np.abs(F.solve(b) - x).max(), np.abs(pullback(x)[1] - expected).max(), solved(2.0, framework, method)])
+        require_right(
+            [
+                np.abs(F.solve(b) - x).max(),
+                np.abs(pullback(x)[1] - expected).max(),
+                solved(2.0, framework, method),
+            ]
+        )
         require_right([np.abs(ldiv.factorized(a.with_data(2 * a.data)).solve(b) - x / 2).max()])
 
     for _ in range(2):
         if code := _in_fork(use):
-            raise Wrong("a forked child hangs" if code == -9 else "a forked child fails", f"exit code {code}")
+            raise Wrong(
+                "a forked child hangs" if code == -9 else "a forked child fails",
+                f"exit code {code}",
+            )
         use()
     return "right"
 
 
 def of_fork_under_threads(forks: int = 30) -> str:
-    """Forked while other threads are inside of ldiv: no lock of theirs stays closed in the child."""
+    """Forked while other threads are inside of ldiv: no lock of theirs stays closed in the
+    child.
+    """
     _begin(True, "numpy")
     A, b, stop = ldiv.asarray(grid(3)), np.ones(9), threading.Event()
 
@@ -190,7 +233,12 @@ def of_fork_under_threads(forks: int = 30) -> str:
     try:
         for _ in range(forks):
             if code := _in_fork(child):
-                raise Wrong("a child that was forked under threads hangs" if code == -9 else "a child that was forked under threads fails", code)
+                raise Wrong(
+                    "a child that was forked under threads hangs"
+                    if code == -9
+                    else "a child that was forked under threads fails",
+                    code,
+                )
     finally:
         stop.set()
         for thread in threads:

@@ -1,4 +1,6 @@
-"""Hard systems by every engine, in every form: right, with right gradients, or refused as it should be."""
+"""Hard systems by every engine, in every form: right, with right gradients, or refused as it
+should be.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from ldiv.engines.registry import engines
 
 FORMS = ("dense", "csc", "csr", "coo", "banded")
 ITERATIVE = ("cg", "minres", "gmres", "bicgstab")
-EXACT = 100  # a backward error of (EXACT + 10 n) eps is none; a forward error may be as many eps, times the condition
+# a backward error of (EXACT + 10 n) eps is none; a forward error may be as many eps, times the
+# condition
+EXACT = 100
 REFUSED = (ldiv.SingularMatrixError, ldiv.NotPositiveDefiniteError, ldiv.EngineError)
 
 
@@ -28,7 +32,9 @@ def cases(seed: int) -> Iterator[Case]:
 
 
 def of_number(seed: int, number: int, of: Collection[str] = FORMS) -> Iterator[Case]:
-    """One problem by every engine that says that it can, as a dense matrix, in one sparse form, and banded where few diagonals are full."""
+    """One problem by every engine that says that it can, as a dense matrix, in one sparse form,
+    and banded where few diagonals are full.
+    """
     rng = np.random.default_rng([seed, number])
     problem = draw(rng)
     assume_a, trans = str(rng.choice(list(problem.assumptions))), str(rng.choice(["N", "T", "H"]))
@@ -48,11 +54,17 @@ def methods(problem: Problem, form: str, assume_a: str) -> list[str]:
 
 
 def right_hand_sides(rng: Rng, problem: Problem, trans: str) -> tuple[Dense, Dense]:
-    """b and the cotangent of x: of the size that the rows and columns have, or, where these are alike, of size 1; complex for a real A, too."""
+    """b and the cotangent of x: of the size that the rows and columns have, or, where these are
+    alike, of size 1; complex for a real A, too.
+    """
     system, dtype = System.of(problem, trans), problem.a.dtype
     b, c = rng.standard_normal((2, problem.n, rng.choice([1, 3])))
     if dtype.kind == "c" or rng.random() < 0.1:
-        b, c, dtype = b + 1j * rng.standard_normal(b.shape), c - 1j * b, np.result_type(dtype, np.complex64)
+        b, c, dtype = (
+            b + 1j * rng.standard_normal(b.shape),
+            c - 1j * b,
+            np.result_type(dtype, np.complex64),
+        )
     natural = np.abs(np.log2([system.r, system.c])).max() < 20 and rng.random() < 0.5
     b, c = (b, c) if natural else (b / system.r, c / system.c)
     b, c = b.astype(dtype), c.astype(dtype)
@@ -72,7 +84,9 @@ def matrix(a: Dense, form: str) -> tuple[Any, Dense]:
     if form == "coo":
         v, i, j = scattered(a)
         return ldiv.coo_array((v, (i, j)), shape=a.shape), v
-    made, (outer, inner) = (ldiv.csr_array, np.nonzero(a)) if form == "csr" else (ldiv.csc_array, np.nonzero(a.T))
+    made, (outer, inner) = (
+        (ldiv.csr_array, np.nonzero(a)) if form == "csr" else (ldiv.csc_array, np.nonzero(a.T))
+    )
     v = (a if form == "csr" else a.T)[outer, inner]
     return made((v, inner, np.searchsorted(outer, np.arange(len(a) + 1))), shape=a.shape), v
 
@@ -81,7 +95,9 @@ def scattered(a: Dense) -> tuple[Dense, Dense, Dense]:
     """Values, rows, columns in any order, some entries in two halves, two zeros stored."""
     i, j = np.nonzero(a)
     halved = np.arange(len(i)) % 3 == 0
-    order = np.random.default_rng(len(i)).permutation(np.concatenate([np.arange(len(i)), np.flatnonzero(halved)]))
+    order = np.random.default_rng(len(i)).permutation(
+        np.concatenate([np.arange(len(i)), np.flatnonzero(halved)])
+    )
     zeros = np.argwhere(a == 0)[:2]
     v = (a[i, j] * np.where(halved, 0.5, 1).astype(a.real.dtype))[order]
     return tuple(map(np.append, (v, i[order], j[order]), (np.zeros(len(zeros), a.dtype), *zeros.T)))  # type: ignore[return-value]
@@ -150,7 +166,11 @@ class Solve:
     def _refused(self, error: Exception) -> str:
         """By right, or by a named engine that says which one solves."""
         if self.kept_to != "regular":
-            if self.kept_to == "indefinite" and not self.iterates and not isinstance(error, ldiv.NotPositiveDefiniteError):
+            if (
+                self.kept_to == "indefinite"
+                and not self.iterates
+                and not isinstance(error, ldiv.NotPositiveDefiniteError)
+            ):
                 raise Wrong("indefinite, and not called so", error)
             return f"{self.kept_to}: refused"
         if self.iterates and not self.problem.is_easy:
@@ -161,12 +181,20 @@ class Solve:
         for name in named:
             replace(self, method=name).check()
         if not named:
-            raise Wrong(f"regular, and refused ({type(error).__name__}) without the name of an engine that solves", error)
+            raise Wrong(
+                f"regular, and refused ({type(error).__name__}) without the name of an engine that solves",
+                error,
+            )
         return "regular: refused, with another's name"
 
     def _check_residual(self, x: Dense) -> str:
-        """What an iteration promises: |b - A x| <= eps^(2/3) |b|, but for the rounding of the residual itself."""
-        a, b, x = (y.astype(np.result_type(y, np.longdouble)) for y in (view(self.problem.a, self.trans), _block(self.b), _block(x)))
+        """What an iteration promises: |b - A x| <= eps^(2/3) |b|, but for the rounding of the
+        residual itself.
+        """
+        a, b, x = (
+            y.astype(np.result_type(y, np.longdouble))
+            for y in (view(self.problem.a, self.trans), _block(self.b), _block(x))
+        )
         rounding = self.problem.n * self.problem.eps * np.abs(a).max() * np.abs(x).max(0)
         r, limit = _norm(b - a @ x), 1.01 * self.problem.eps ** (2 / 3) * _norm(b) + rounding
         if not (r <= limit).all():
@@ -179,7 +207,10 @@ class Solve:
             raise Wrong("not finite")
         if not (error := system.backward_error(b, x)) <= self._backward:
             raise Wrong("backward error", f"{error:.1e}")
-        if self.kept_to == "regular" and not (error := system.forward_error(system.solution(b), x)) <= self._forward:
+        if (
+            self.kept_to == "regular"
+            and not (error := system.forward_error(system.solution(b), x)) <= self._forward
+        ):
             raise Wrong("forward error", f"{error:.1e}, condition {self.problem.condition:.1e}")
 
     @property
@@ -196,30 +227,54 @@ class Solve:
         lam, y = system.adjoint.solution(_block(self.c)), system.solution(_block(self.b))
         if not (error := system.adjoint.forward_error(lam, _block(b_bar))) <= self._forward:
             raise Wrong("cotangent of b", f"{error:.1e}, condition {self.problem.condition:.1e}")
-        found, expected = view(_entries(A_bar), self.trans), -(lam * system.r) @ (y * system.c).conj().T
+        found, expected = (
+            view(_entries(A_bar), self.trans),
+            -(lam * system.r) @ (y * system.c).conj().T,
+        )
         expected = view(_promised(view(expected, self.trans), self.assume_a), self.trans)
         expected = expected if np.iscomplexobj(self.problem.a) else expected.real
-        at = view(self.problem.a, self.trans) != 0 if self.form != "dense" else np.ones(self.problem.a.shape, bool)
+        at = (
+            view(self.problem.a, self.trans) != 0
+            if self.form != "dense"
+            else np.ones(self.problem.a.shape, bool)
+        )
         with np.errstate(over="ignore"):
             size = np.abs(lam).max(0) @ np.abs(y).max(0)
             defect = np.where(at, np.abs(found - expected), 0) / system.r / system.c.T
         if self.assume_a != "gen":  # whose mirrored entries have another scale
-            defect = np.minimum(defect, np.where(at, np.abs(found - expected), 0) / system.c / system.r.T)
+            defect = np.minimum(
+                defect, np.where(at, np.abs(found - expected), 0) / system.c / system.r.T
+            )
         if not (error := float(defect.max() / size)) <= 2 * self._forward:
             raise Wrong("cotangent of A", f"{error:.1e}, condition {self.problem.condition:.1e}")
 
     def _check_determinant(self, factors: ldiv.Factorized, A: Any) -> None:
         sign, expected = self.problem.logdet
-        found, size = factors.logabsdet(), sum(np.abs(np.log(s)).sum() for s in self.problem.scaled[1:])
-        if not abs(found - expected) <= self.problem.n * self._forward + 10 * self.problem.eps * size:
+        found, size = (
+            factors.logabsdet(),
+            sum(np.abs(np.log(s)).sum() for s in self.problem.scaled[1:]),
+        )
+        if (
+            not abs(found - expected)
+            <= self.problem.n * self._forward + 10 * self.problem.eps * size
+        ):
             raise Wrong("log |det A|", f"{found}, not {expected}")
-        if self.form == "dense" and self.assume_a == "gen" and abs((found := ldiv.slogdet(A)[0]) - sign) > 0.1:
+        if (
+            self.form == "dense"
+            and self.assume_a == "gen"
+            and abs((found := ldiv.slogdet(A)[0]) - sign) > 0.1
+        ):
             raise Wrong("sign of det A", f"{found}, not {sign}")
 
     def _check_changed(self, factors: ldiv.Factorized, values: Dense, x: Dense) -> None:
-        """The values are changed in place: neither a factorization nor one that is remembered for the old values takes notice."""
+        """The values are changed in place: neither a factorization nor one that is remembered
+        for the old values takes notice.
+        """
         values *= 1.5
-        for what, solve in (("solve", lambda A: self.solve(A, self.b)), ("factorized", lambda A: factors.solve(self.b, trans=self.trans))):
+        for what, solve in (
+            ("solve", lambda A: self.solve(A, self.b)),
+            ("factorized", lambda A: factors.solve(self.b, trans=self.trans)),
+        ):
             try:
                 again = solve(matrix(self.problem.a, self.form)[0])
                 if not np.array_equal(again, x):
@@ -230,13 +285,17 @@ class Solve:
     # -- how it is shown -----------------------------------------------------------------------------------------------------------
 
     def smaller(self) -> Iterator[Case]:
-        """Without some of the rows and the same columns, or with one right-hand side; while the verdict stays."""
+        """Without some of the rows and the same columns, or with one right-hand side; while the
+        verdict stays.
+        """
         n = self.problem.n
         for size in sorted({n // 2, n // 4, 2, 1} - {0}, reverse=True):
             for start in range(0, n - (n == size), size):
                 kept = np.delete(np.arange(n), slice(start, start + size))
                 if len(kept):
-                    yield from self._like(self.problem.a[np.ix_(kept, kept)], self.b[kept], self.c[kept])
+                    yield from self._like(
+                        self.problem.a[np.ix_(kept, kept)], self.b[kept], self.c[kept]
+                    )
         if self.b.ndim == 2:
             yield from self._like(self.problem.a, self.b[:, 0], self.c[:, 0])
 
@@ -249,7 +308,9 @@ class Solve:
         A, values = matrix(self.problem.a, self.form)
         form = "v"
         if self.form == "banded":
-            form = "ldiv.Matrix(ldiv.structures.Banded({}, {}, {}), v)".format(*bandwidth(self.problem.a), self.problem.n)
+            form = "ldiv.Matrix(ldiv.structures.Banded({}, {}, {}), v)".format(
+                *bandwidth(self.problem.a), self.problem.n
+            )
         elif self.form != "dense":
             form = f"ldiv.coo_array((v, ({A.row.tolist()}, {A.col.tolist()})), shape={A.shape})"
         options = f"assume_a={self.assume_a!r}, method={self.method!r}"

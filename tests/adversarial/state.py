@@ -1,7 +1,8 @@
-"""State at every moment: arrays changed in place, threads, processes, interrupts, copies, and what stays alive.
+"""State at every moment: arrays changed in place, threads, processes, interrupts, copies, and what
+stays alive.
 
-The checks are in `changes`, `threads`, `processes`, `interrupts` and `lifetimes`; those that fork, are interrupted or count what lives
-run in a process of their own.
+The checks are in `changes`, `threads`, `processes`, `interrupts` and `lifetimes`; those that fork,
+are interrupted or count what lives run in a process of their own.
 """
 
 from __future__ import annotations
@@ -26,31 +27,61 @@ Check = tuple[str, str, tuple[Any, ...]]  # module, function, arguments
 def here() -> list[Check]:
     """All checks that are done in this process, in milliseconds each."""
     moments = [(name, moment) for name in FUNCTIONS for moment in changes.MOMENTS]
-    checks: list[Check] = [("changes", f"of_{framework}", at) for framework in ("numpy", "torch") for at in moments]
-    checks += [("changes", "of_kept", (name, form)) for name in changes.KEPT for form in changes.FORMS]
+    checks: list[Check] = [
+        ("changes", f"of_{framework}", at) for framework in ("numpy", "torch") for at in moments
+    ]
+    checks += [
+        ("changes", "of_kept", (name, form)) for name in changes.KEPT for form in changes.FORMS
+    ]
     checks += [("changes", "of_patterns", (form,)) for form in ("coo", "csr")]
     return checks + [("changes", "of_tape", (operation,)) for operation in TAPES]
 
 
 def of_threads(seed: int) -> list[Check]:
-    checks: list[Check] = [("threads", "of_functions", (seed, framework)) for framework in ("numpy", "torch")]
+    checks: list[Check] = [
+        ("threads", "of_functions", (seed, framework)) for framework in ("numpy", "torch")
+    ]
     checks += [("threads", f"of_{what}", (seed,)) for what in ("engines", "one_pattern")]
     return checks + [("threads", "of_one_factorized", (seed, method)) for method in ENGINES]
 
 
 def apart(seed: int) -> list[Check]:
     """Those that want a process of their own, seconds each."""
-    checks: list[Check] = [("lifetimes", "of_loop", (name, 4 + seed % 7, 10_000, kept)) for name in lifetimes.LOOPS for kept in (False, True)]
-    checks += [("lifetimes", "of_every_graph", ()), ("lifetimes", "of_every_function", ("numpy",)), ("lifetimes", "of_every_function", ("torch",))]
-    checks += [("lifetimes", "of_exceptions", (form, kept)) for form in ("dense", "sparse") for kept in (False, True)]
+    checks: list[Check] = [
+        ("lifetimes", "of_loop", (name, 4 + seed % 7, 10_000, kept))
+        for name in lifetimes.LOOPS
+        for kept in (False, True)
+    ]
+    checks += [
+        ("lifetimes", "of_every_graph", ()),
+        ("lifetimes", "of_every_function", ("numpy",)),
+        ("lifetimes", "of_every_function", ("torch",)),
+    ]
+    checks += [
+        ("lifetimes", "of_exceptions", (form, kept))
+        for form in ("dense", "sparse")
+        for kept in (False, True)
+    ]
     checks += [("interrupts", "of_signals", (name, 100 + seed % 50)) for name in interrupts.WORK]
-    checks += [("interrupts", "of_every_call", (form, 1 + seed % 5, 5)) for form in ("dense", "sparse")]
+    checks += [
+        ("interrupts", "of_every_call", (form, 1 + seed % 5, 5)) for form in ("dense", "sparse")
+    ]
     checks += [("processes", "of_fork_under_threads", ())]
     for framework in ("numpy", "torch"):
-        checks += [("processes", "of_fork", (framework, method)) for method in (*ENGINES, "cholmod")]
+        checks += [
+            ("processes", "of_fork", (framework, method)) for method in (*ENGINES, "cholmod")
+        ]
         for start in ("fork", "spawn"):
-            checks += [("processes", f"of_{way}", (start, before, framework)) for way in ("pool", "executor") for before in (True, False)]
-    return checks + [("processes", "of_loader", (start, before)) for start in ("fork", "spawn") for before in (True, False)]
+            checks += [
+                ("processes", f"of_{way}", (start, before, framework))
+                for way in ("pool", "executor")
+                for before in (True, False)
+            ]
+    return checks + [
+        ("processes", "of_loader", (start, before))
+        for start in ("fork", "spawn")
+        for before in (True, False)
+    ]
 
 
 def look(module: str, name: str, *args: Any) -> str:
@@ -67,7 +98,9 @@ def case(check: Check) -> Case:
 
 
 def cases(seed: int) -> Iterator[Case]:
-    """Endlessly: what changes in place once, in random order, and threads and processes between, with other numbers every time."""
+    """Endlessly: what changes in place once, in random order, and threads and processes between,
+    with other numbers every time.
+    """
     rng = np.random.default_rng(seed)
     quick = here()
     rest = iter([quick[i] for i in rng.permutation(len(quick))])

@@ -1,4 +1,6 @@
-"""No bad call of a public function crashes, hangs, warns, returns NaN or raises anything but a sentence of ours that names the argument."""
+"""No bad call of a public function crashes, hangs, warns, returns NaN or raises anything but a
+sentence of ours that names the argument.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ import ldiv
 
 
 def load() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("bad_calls", Path(__file__).with_name("bad_calls.py"))
+    spec = importlib.util.spec_from_file_location(
+        "bad_calls", Path(__file__).with_name("bad_calls.py")
+    )
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -25,10 +29,14 @@ bad_calls = load()
 
 
 def test_every_public_function_is_called() -> None:
-    """What is not in the table is a class that others make, an error, or a function without arguments."""
+    """What is not in the table is a class that others make, an error, or a function without
+    arguments.
+    """
     tables = bad_calls.EVERYWHERE, bad_calls.BUFFERS, bad_calls.TRACED
     called = {make(np.array)[0].__name__ for table in tables for make in table.values()}
-    made = bad_calls.NO_CALLS | {name for name in ldiv.__all__ if name.endswith(("Error", "Info", "Explanation"))}
+    made = bad_calls.NO_CALLS | {
+        name for name in ldiv.__all__ if name.endswith(("Error", "Info", "Explanation"))
+    }
     missing = set(ldiv.__all__) - called - made
     assert not missing
 

@@ -1,4 +1,6 @@
-"""The driver sees faults, crashes and hangs, goes on, and shows the smallest case of each failure."""
+"""The driver sees faults, crashes and hangs, goes on, and shows the smallest case of each
+failure.
+"""
 
 from __future__ import annotations
 

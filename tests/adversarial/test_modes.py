@@ -1,4 +1,6 @@
-"""A slice of all functions in all modes, in which every function and every mode is; `make fuzz` goes through the rest."""
+"""A slice of all functions in all modes, in which every function and every mode is; `make fuzz`
+goes through the rest.
+"""
 
 import numpy as np
 import pytest
@@ -8,7 +10,14 @@ from adversarial.modes import JAX, TORCH, Problem, look, verdict
 
 FEW = ("export", "export, strict", "make_fx, fake")  # seconds each
 EVERY = 4
-OF_JAX = ["solve", "solve, sparse", "eigsh", "kron @ b", "cholesky_banded", "SparseArray @ SparseArray"]
+OF_JAX = [
+    "solve",
+    "solve, sparse",
+    "eigsh",
+    "kron @ b",
+    "cholesky_banded",
+    "SparseArray @ SparseArray",
+]
 MANY = [mode for mode in TORCH if mode not in FEW]
 
 
@@ -24,16 +33,24 @@ def test_torch(name):
 def test_torch_in_all_of_its_modes(name):
     problem = Problem(FUNCTIONS[name], "torch", 1)
     found = {mode: verdict(problem, "torch", mode) for mode in MANY}
-    assert not {mode: v for mode, v in found.items() if v != "right" and not ("recorded" in v and v.startswith("refused"))}
+    assert not {
+        mode: v
+        for mode, v in found.items()
+        if v != "right" and not ("recorded" in v and v.startswith("refused"))
+    }
 
 
 @pytest.mark.parametrize("mode", FEW)
 @pytest.mark.parametrize("name", ["solve, sparse", "gemm"])
 def test_torch_recorded(name, mode):
-    assert look(name, "torch", mode) == ("refused" if name != "gemm" or mode == "export, strict" else "right")
+    assert look(name, "torch", mode) == (
+        "refused" if name != "gemm" or mode == "export, strict" else "right"
+    )
 
 
-@pytest.mark.parametrize(("name", "mode"), [(OF_JAX[i % len(OF_JAX)], mode) for i, mode in enumerate(JAX)])
+@pytest.mark.parametrize(
+    ("name", "mode"), [(OF_JAX[i % len(OF_JAX)], mode) for i, mode in enumerate(JAX)]
+)
 def test_jax(name, mode):
     assert look(name, "jax", mode) == "right"
 

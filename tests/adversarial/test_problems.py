@@ -14,7 +14,9 @@ SLICES, PROBLEMS = 8, 100
 
 
 @pytest.mark.parametrize("part", range(SLICES))
-@pytest.mark.parametrize("forms", [("csc", "csr", "coo"), ("dense", "banded")], ids=["sparse", "dense"])
+@pytest.mark.parametrize(
+    "forms", [("csc", "csr", "coo"), ("dense", "banded")], ids=["sparse", "dense"]
+)
 def test_solves(forms, part, capfd):
     """Right, or refused as it should be, without a word on the terminal."""
     failed = {}
@@ -24,12 +26,17 @@ def test_solves(forms, part, capfd):
             if is_fault and (outcome not in failed or case.size < failed[outcome].size):
                 failed[outcome] = case
     assert capfd.readouterr() == ("", "")
-    assert not failed, "\n\n".join(f"{case.label}: {outcome}\n{shrunk(case, outcome).source()}" for outcome, case in failed.items())
+    assert not failed, "\n\n".join(
+        f"{case.label}: {outcome}\n{shrunk(case, outcome).source()}"
+        for outcome, case in failed.items()
+    )
 
 
 def test_the_slice_is_of_all_kinds():
     """Every family, verdict and dtype occurs among the problems that are tried."""
-    drawn = [problems.draw(np.random.default_rng([0, number])) for number in range(SLICES * PROBLEMS)]
+    drawn = [
+        problems.draw(np.random.default_rng([0, number])) for number in range(SLICES * PROBLEMS)
+    ]
     names = Counter(problem.family.removeprefix("scaled ") for problem in drawn)
     assert {f.__name__ for f in (*families.REGULAR, *families.SINGULAR)} == set(names)
     assert {problem.a.dtype.name for problem in drawn} == set(problems.DTYPES)
@@ -64,7 +71,9 @@ def test_a_wrong_solution_is_found(monkeypatch):
         return x, lambda c: tuple(g * (1 + 1e-8) for g in pullback(c))
 
     a = np.random.default_rng(0).standard_normal((4, 4))
-    case = solves.Solve(problems.Problem("random", a), "csc", "gen", "T", "superlu", a[0], a[1]).case
+    case = solves.Solve(
+        problems.Problem("random", a), "csc", "gen", "T", "superlu", a[0], a[1]
+    ).case
     monkeypatch.setattr(solves.ldiv, "vjp", wrong)
     assert attempt(case) == ("cotangent of b", True)
     monkeypatch.setattr(solves.ldiv, "vjp", lambda f, A, b: (right(f, A, b)[0] * (1 + 1e-8), None))

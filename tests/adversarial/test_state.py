@@ -16,7 +16,12 @@ QUICK = state.here()
 @pytest.mark.parametrize("name", sorted({name for _, name, _ in QUICK}))
 def test_changes_in_place(name: str) -> None:
     checks = [check for check in QUICK if check[1] == name][:: 4 if name == "of_torch" else 1]
-    failed = {check: outcome for check in checks for outcome, is_fault in [attempt(state.case(check))] if is_fault}
+    failed = {
+        check: outcome
+        for check in checks
+        for outcome, is_fault in [attempt(state.case(check))]
+        if is_fault
+    }
     assert not failed
 
 
@@ -58,7 +63,11 @@ def test_in_a_process_of_its_own(check: state.Check) -> None:
 @pytest.mark.parametrize("engine", ["cholmod", "pardiso"])
 def test_forked_after_a_solve_by(engine: str) -> None:
     """Both keep a team of OpenMP's threads, which a child does not have."""
-    if not ldiv.explain(ldiv.eye_array(3), assume_a="pos").answers[engine].startswith(("taken", "could")):
+    if (
+        not ldiv.explain(ldiv.eye_array(3), assume_a="pos")
+        .answers[engine]
+        .startswith(("taken", "could"))
+    ):
         pytest.skip(f"{engine} is not installed")
     assert processes.in_a_process("processes", "of_fork", "numpy", engine) == "right"
 

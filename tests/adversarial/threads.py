@@ -33,16 +33,24 @@ def together(tasks: list[Callable[[], Any]]) -> list[Any]:
 
 def grid(m: int, shift: float = 0.1) -> Any:
     """The five-point matrix on m x m points, definite."""
-    line = sp.diags_array([-np.ones(m - 1), (2 + shift) * np.ones(m), -np.ones(m - 1)], offsets=[-1, 0, 1])
+    line = sp.diags_array(
+        [-np.ones(m - 1), (2 + shift) * np.ones(m), -np.ones(m - 1)], offsets=[-1, 0, 1]
+    )
     return sp.csc_array(sp.kron(line, sp.eye_array(m)) + sp.kron(sp.eye_array(m), line))
 
 
 def of_functions(seed: int, framework: str = "numpy", rounds: int = 5) -> str:
-    """Eight functions, drawn by chance, over and over, values and in PyTorch gradients: what one thread finds alone."""
+    """Eight functions, drawn by chance, over and over, values and in PyTorch gradients: what one
+    thread finds alone.
+    """
     rng = np.random.default_rng(seed)
     names = [str(name) for name in rng.choice(list(FUNCTIONS), THREADS)]
     if framework == "numpy":
-        names = [name for name in names if not name.startswith(("root", "implicit", "jacobian", "hessian", "hvp", "her"))]
+        names = [
+            name
+            for name in names
+            if not name.startswith(("root", "implicit", "jacobian", "hessian", "hvp", "her"))
+        ]
 
     def evaluated(name: str) -> list[Any]:
         f, args = FUNCTIONS[name]
@@ -57,7 +65,9 @@ def of_functions(seed: int, framework: str = "numpy", rounds: int = 5) -> str:
 
     expected = {name: evaluated(name) for name in names}
     for _ in range(rounds):
-        for name, found in zip(names, together([partial(evaluated, name) for name in names]), strict=True):
+        for name, found in zip(
+            names, together([partial(evaluated, name) for name in names]), strict=True
+        ):
             require_equal("in threads", found, expected[name])
     return "right"
 
@@ -66,19 +76,29 @@ def of_engines(seed: int) -> str:
     """All engines on one matrix, one pattern and several values, that nobody has used before."""
     a = grid(6 + seed % 5)
     b = np.random.default_rng(seed).standard_normal((a.shape[0], 2))
-    able = [m for m, s in ldiv.explain(ldiv.asarray(a), assume_a="pos").answers.items() if s.startswith(("taken", "could")) and m in ENGINES]
+    able = [
+        m
+        for m, s in ldiv.explain(ldiv.asarray(a), assume_a="pos").answers.items()
+        if s.startswith(("taken", "could")) and m in ENGINES
+    ]
     ldiv.clear_cache()
     A = ldiv.asarray(a)
     methods = [able[i % len(able)] for i in range(THREADS)]
     scales = [1.0 + i // 2 for i in range(THREADS)]
 
     def solved(method: str, scale: float) -> Any:
-        x, pullback = ldiv.vjp(lambda A, b: ldiv.solve(A, b, assume_a="pos", method=method), A.with_data(scale * A.data), b)
+        x, pullback = ldiv.vjp(
+            lambda A, b: ldiv.solve(A, b, assume_a="pos", method=method),
+            A.with_data(scale * A.data),
+            b,
+        )
         return x, pullback(x)[1]
 
     dense = np.linalg.inv(a.toarray())
     for _ in range(3):
-        for (x, b_bar), scale in zip(together(list(map(partial, [solved] * THREADS, methods, scales))), scales, strict=True):
+        for (x, b_bar), scale in zip(
+            together(list(map(partial, [solved] * THREADS, methods, scales))), scales, strict=True
+        ):
             for found, right in ((x, dense @ b / scale), (b_bar, dense @ dense @ b / scale**2)):
                 if np.abs(found - right).max() > 1e-6 * np.abs(right).max():
                     require_equal("engines in threads", [found], [right])
@@ -106,7 +126,9 @@ def of_one_factorized(seed: int, method: str = "auto") -> str:
 
 
 def of_one_pattern(seed: int) -> str:
-    """A structure that all use first at once, for different things; it is analysed once an engine."""
+    """A structure that all use first at once, for different things; it is analysed once an
+    engine.
+    """
     a = grid(8)
     b = np.random.default_rng(seed).standard_normal(a.shape[0])
     uses: list[Callable[[Any], Any]] = [
@@ -130,5 +152,7 @@ def of_one_pattern(seed: int) -> str:
         A = ldiv.asarray(a)
         together([partial(ldiv.solve, A, b)] * THREADS)
         if ldiv.cache_info().analyses != 1:
-            require_equal("analyses of one pattern", [np.array(ldiv.cache_info().analyses)], [np.array(1)])
+            require_equal(
+                "analyses of one pattern", [np.array(ldiv.cache_info().analyses)], [np.array(1)]
+            )
     return "right"

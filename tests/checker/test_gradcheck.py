@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 import ldiv
-from ldiv import TooNoisyError, WrongDerivativeError, gradcheck, hermitian, positive_definite, symmetric, triangular
+from ldiv import (
+    TooNoisyError,
+    WrongDerivativeError,
+    gradcheck,
+    hermitian,
+    positive_definite,
+    symmetric,
+    triangular,
+)
 from ldiv.checker.check import MODES
 from ldiv.checker.references import derivative
 from ldiv.checker.tangents import exchange
@@ -22,8 +30,14 @@ a, b = RNG.standard_normal((N, N)) + 4 * np.eye(N), RNG.standard_normal((N, 2))
 z = a + 1j * RNG.standard_normal((N, N))
 A, B, Z, T = (torch.tensor(x) for x in (a, b, z, RNG.standard_normal((7, 3))))
 S, H, P, Q = A + A.mT, Z + Z.mH, A @ A.mT, Z @ Z.mH
-SPARSE = ldiv.coo_array((torch.tensor(RNG.uniform(1, 2, 7)), ([0, 1, 2, 3, 4, 0, 0], [0, 1, 2, 3, 4, 1, 1])), shape=(N, N))
-LAPLACE = ldiv.diags_array([torch.full((N - 1,), -1.0), torch.full((N,), 2.5), torch.full((N - 1,), -1.0)], offsets=[-1, 0, 1]).astype(torch.float64)
+SPARSE = ldiv.coo_array(
+    (torch.tensor(RNG.uniform(1, 2, 7)), ([0, 1, 2, 3, 4, 0, 0], [0, 1, 2, 3, 4, 1, 1])),
+    shape=(N, N),
+)
+LAPLACE = ldiv.diags_array(
+    [torch.full((N - 1,), -1.0), torch.full((N,), 2.5), torch.full((N - 1,), -1.0)],
+    offsets=[-1, 0, 1],
+).astype(torch.float64)
 
 
 def projector(a):
@@ -41,18 +55,38 @@ RIGHT = {
     "ldiv.solve, batch": (ldiv.solve, torch.stack([A, 2 * A]), torch.stack([B, -B])),
     "ldiv.solve, symmetric": (lambda a, b: ldiv.solve(a, b, assume_a="sym"), symmetric(S), B),
     "ldiv.solve, Hermitian": (lambda a, b: ldiv.solve(a, b, assume_a="her"), hermitian(H), B + 0j),
-    "ldiv.solve, definite": (lambda a, b: ldiv.solve(a, b, assume_a="pos"), positive_definite(P), B),
+    "ldiv.solve, definite": (
+        lambda a, b: ldiv.solve(a, b, assume_a="pos"),
+        positive_definite(P),
+        B,
+    ),
     "ldiv.solve, sparse": (ldiv.solve, SPARSE, B),
-    "ldiv.solve, sparse symmetric": (lambda a, b: ldiv.solve(a, b, assume_a="sym"), symmetric(LAPLACE), B),
-    "ldiv.solve, sparse definite": (lambda a, b: ldiv.solve(a, b, assume_a="pos"), positive_definite(LAPLACE), B),
-    "ldiv.solve, diagonal": (ldiv.solve, ldiv.Matrix(ldiv.structures.Diagonal(N), torch.arange(1.0, N + 1).double()), B),
+    "ldiv.solve, sparse symmetric": (
+        lambda a, b: ldiv.solve(a, b, assume_a="sym"),
+        symmetric(LAPLACE),
+        B,
+    ),
+    "ldiv.solve, sparse definite": (
+        lambda a, b: ldiv.solve(a, b, assume_a="pos"),
+        positive_definite(LAPLACE),
+        B,
+    ),
+    "ldiv.solve, diagonal": (
+        ldiv.solve,
+        ldiv.Matrix(ldiv.structures.Diagonal(N), torch.arange(1.0, N + 1).double()),
+        B,
+    ),
     "ldiv.solve_triangular": (ldiv.solve_triangular, triangular(torch.triu(A), lower=False), B),
     "ldiv.solve_triangular, unit": (
         lambda l, b: ldiv.solve_triangular(l, b, lower=True, unit_diagonal=True),
         triangular(torch.tril(A), unit_diagonal=True),
         B,
     ),
-    "ldiv.solve_triangular, unmarked": (lambda l, b: ldiv.solve_triangular(l, b, lower=True), torch.tril(A), B),
+    "ldiv.solve_triangular, unmarked": (
+        lambda l, b: ldiv.solve_triangular(l, b, lower=True),
+        torch.tril(A),
+        B,
+    ),
     "ldiv.cholesky": (lambda a: ldiv.cholesky(a), positive_definite(P)),
     "ldiv.lstsq": (lambda a, b: ldiv.lstsq(a, b)[0], T, torch.tensor(RNG.standard_normal((7, 2)))),
     "ldiv.det": (ldiv.det, A),
@@ -72,7 +106,10 @@ RIGHT = {
     "torch.linalg.inv": (torch.linalg.inv, A),
     "torch.linalg.norm": (torch.linalg.norm, A),
     "torch.linalg.cholesky": (torch.linalg.cholesky, positive_definite(P)),
-    "torch.linalg.eigvalsh, 2 x 2": (torch.linalg.eigvalsh, symmetric(torch.tensor([[2.0, 1.0], [1.0, 5.0]]).double())),
+    "torch.linalg.eigvalsh, 2 x 2": (
+        torch.linalg.eigvalsh,
+        symmetric(torch.tensor([[2.0, 1.0], [1.0, 5.0]]).double()),
+    ),
     "torch.linalg.eigvalsh, complex": (torch.linalg.eigvalsh, hermitian(H)),
     "torch.linalg.svdvals": (torch.linalg.svdvals, A),
     "torch.matmul": (torch.matmul, Z, B + 0j),
@@ -83,7 +120,10 @@ RIGHT = {
     "jax.numpy, complex": (lambda x: jnp.abs(x) ** 2 + 1j * x, jnp.asarray(z)),
     "numpy, ldiv.solve": (ldiv.solve, a, b),
     "numpy, ldiv.solve, complex": (ldiv.solve, z, b + 0j),
-    "numpy, ldiv.eigsh": (lambda a: ldiv.eigsh(a, 2, which="SA", return_eigenvectors=False), symmetric(a + a.T)),
+    "numpy, ldiv.eigsh": (
+        lambda a: ldiv.eigsh(a, 2, which="SA", return_eigenvectors=False),
+        symmetric(a + a.T),
+    ),
 }
 
 
@@ -92,10 +132,23 @@ def test_a_right_function_is_not_accused(name):
     f, *args = RIGHT[name]
     for seed in range(2):
         report = gradcheck(f, *args, seed=seed)
-        assert report.ok and report and {"vjp", "jvp", "vjp against jvp"} <= {g.mode for g in report.findings}
+        assert (
+            report.ok
+            and report
+            and {"vjp", "jvp", "vjp against jvp"} <= {g.mode for g in report.findings}
+        )
 
 
-@pytest.mark.parametrize("name", ["ldiv.solve, symmetric", "ldiv.solve, Hermitian", "ldiv.solve, sparse", "ldiv.cholesky", "numpy, ldiv.solve"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ldiv.solve, symmetric",
+        "ldiv.solve, Hermitian",
+        "ldiv.solve, sparse",
+        "ldiv.cholesky",
+        "numpy, ldiv.solve",
+    ],
+)
 def test_entry_by_entry(name):
     f, *args = RIGHT[name]
     assert gradcheck(f, *args, exhaustive=True).ok
@@ -103,7 +156,9 @@ def test_entry_by_entry(name):
 
 def test_every_mode_is_judged():
     report = gradcheck(ldiv.solve, A, B)
-    assert {g.mode for g in report.findings} == set(MODES) - {"gauge"} and not report.refused, "there are no eigenvectors"
+    assert {g.mode for g in report.findings} == set(MODES) - {"gauge"} and not report.refused, (
+        "there are no eigenvectors"
+    )
     for mode in set(MODES) - {"gauge"}:
         assert {g.mode for g in gradcheck(ldiv.solve, A, B, modes=[mode]).findings} == {mode}
 
@@ -148,11 +203,23 @@ def test_perturbations_stay_definite():
 
 
 def test_directions_stay_in_their_space():
-    args = [hermitian(H), symmetric(S), symmetric(LAPLACE), triangular(A, unit_diagonal=True), triangular(SPARSE, lower=False)]
+    args = [
+        hermitian(H),
+        symmetric(S),
+        symmetric(LAPLACE),
+        triangular(A, unit_diagonal=True),
+        triangular(SPARSE, lower=False),
+    ]
     sizes = [N * N, N * (N + 1) // 2, N + N - 1, N * (N - 1) // 2, 7]
     for arg, size in zip(args, sizes, strict=True):
         basis = [d for _, (d,) in arg.basis()]
-        assert len(basis) == size == np.linalg.matrix_rank(np.array([np.r_[d.real.ravel(), d.imag.ravel()] for d in basis]))
+        assert (
+            len(basis)
+            == size
+            == np.linalg.matrix_rank(
+                np.array([np.r_[d.real.ravel(), d.imag.ravel()] for d in basis])
+            )
+        )
         for d in [*basis, *arg.random(np.random.default_rng(0))]:
             np.testing.assert_allclose(arg.project(d), d, atol=1e-13)
 
@@ -164,18 +231,28 @@ def test_exchange_is_the_transpose():
     assert exchange(SPARSE) is None, "duplicates"
 
 
-# -- references ------------------------------------------------------------------------------------------------------------------------
+# -- references ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("g", "exact"),
-    [(np.exp, 1.0), (lambda t: np.sin(300 * t), 300.0), (lambda t: 1 / (0.01 + t), -1e4), (lambda t: np.sqrt(1e-3 + t), 0.5 / np.sqrt(1e-3))],
+    [
+        (np.exp, 1.0),
+        (lambda t: np.sin(300 * t), 300.0),
+        (lambda t: 1 / (0.01 + t), -1e4),
+        (lambda t: np.sqrt(1e-3 + t), 0.5 / np.sqrt(1e-3)),
+    ],
 )
 def test_the_bar_holds(g, exact):
     rng = np.random.default_rng(0)
     for noise in 20 * (0, 1e-12, 1e-8, 1e-5):
         size = np.array([abs(g(0.0))])
-        value, bar = derivative(lambda t, noise=noise, size=size: np.array([g(t)]) + noise * size * rng.standard_normal(), size)
+        value, bar = derivative(
+            lambda t, noise=noise, size=size: (
+                np.array([g(t)]) + noise * size * rng.standard_normal()
+            ),
+            size,
+        )
         assert abs(value - exact) <= bar
         if noise == 0:
             assert bar <= 1e-5 * abs(exact)
@@ -183,14 +260,21 @@ def test_the_bar_holds(g, exact):
 
 def test_a_complex_step_is_kept_only_where_it_agrees():
     size = np.ones(1)
-    value, bar = derivative(lambda t: np.array([np.exp(t)]), size, lambda h: np.array([np.exp(1j * h)]))
+    value, bar = derivative(
+        lambda t: np.array([np.exp(t)]), size, lambda h: np.array([np.exp(1j * h)])
+    )
     assert value == 1 and bar <= 1e-9
     value, _ = derivative(lambda t: np.array([np.exp(t)]), size, lambda h: np.array([2j * h]))
     np.testing.assert_allclose(value, 1, rtol=1e-8)
 
 
 @pytest.mark.parametrize(
-    ("f", "x"), [(torch.relu, torch.zeros(3)), (torch.max, torch.ones(3)), (lambda x: x.clamp(max=1.0), torch.tensor([0.5, 1.0, 2.0]))]
+    ("f", "x"),
+    [
+        (torch.relu, torch.zeros(3)),
+        (torch.max, torch.ones(3)),
+        (lambda x: x.clamp(max=1.0), torch.tensor([0.5, 1.0, 2.0])),
+    ],
 )
 def test_a_kink_is_not_a_wrong_derivative(f, x):
     with pytest.raises(TooNoisyError, match="kink"):
@@ -204,31 +288,42 @@ def test_a_kink_is_not_a_wrong_derivative(f, x):
 def test_a_nearly_singular_matrix_is_right_or_noisy(exponent):
     near = torch.tensor([[1.0, 2.0], [2.0, 4 + 10.0**-exponent]], dtype=torch.float64)
     for seed in range(3):
-        report = gradcheck(ldiv.solve, near, torch.ones(2).double(), seed=seed, raise_exception=False)
+        report = gradcheck(
+            ldiv.solve, near, torch.ones(2).double(), seed=seed, raise_exception=False
+        )
         assert not report.failures and (report.ok or exponent > 3)
 
 
-# -- what cannot be judged, or is refused --------------------------------------------------------------------------------------------
+# -- what cannot be judged, or is refused -------------------------------------
 
 
 def test_single_precision_inside_is_noise_or_right_within_its_bar():
-    assert not gradcheck(lambda x: (x.float() ** 3).double(), B, modes=["vjp"], rtol=1e-6, raise_exception=False).failures
+    assert not gradcheck(
+        lambda x: (x.float() ** 3).double(), B, modes=["vjp"], rtol=1e-6, raise_exception=False
+    ).failures
 
 
 def test_a_jump_is_noise():
     with pytest.raises(TooNoisyError, match="kink"):
-        gradcheck(lambda x: torch.where(x > x.detach().mean(), x, x + torch.sin(1e12 * x).detach()), B)
+        gradcheck(
+            lambda x: torch.where(x > x.detach().mean(), x, x + torch.sin(1e12 * x).detach()), B
+        )
 
 
 def test_nothing_nearby():
     first = B.clone()
     with pytest.raises(TooNoisyError, match="no neighbour"):
-        gradcheck(lambda x: x if bool((x.detach() == first).all()) else x * torch.nan, B, modes=["vjp"])
+        gradcheck(
+            lambda x: x if bool((x.detach() == first).all()) else x * torch.nan, B, modes=["vjp"]
+        )
 
 
 def test_a_loss_that_depends_on_a_basis_is_named():
     with pytest.raises(ldiv.NotDifferentiableError):
-        gradcheck(lambda a: ldiv.eigsh(a, 2, which="SA")[1], symmetric(torch.diag(torch.tensor([1.0, 1.0, 2.0, 3.0]).double())))
+        gradcheck(
+            lambda a: ldiv.eigsh(a, 2, which="SA")[1],
+            symmetric(torch.diag(torch.tensor([1.0, 1.0, 2.0, 3.0]).double())),
+        )
 
 
 def test_what_is_refused():
@@ -261,14 +356,16 @@ def test_what_is_refused():
 
 
 def test_the_entry_by_entry_gradient_of_other_checkers_is_wrong_here():
-    """One entry at a time leaves the symmetric matrices: eigvalsh reads a triangle, and its gradient is that of the symmetric part."""
+    """One entry at a time leaves the symmetric matrices: eigvalsh reads a triangle, and its
+    gradient is that of the symmetric part.
+    """
     small = torch.tensor([[2.0, 1.0], [1.0, 5.0]]).double()
     assert gradcheck(torch.linalg.eigvalsh, symmetric(small), exhaustive=True).ok
     with pytest.raises(WrongDerivativeError):
         gradcheck(torch.linalg.eigvalsh, small, exhaustive=True)
 
 
-# -- gauges ----------------------------------------------------------------------------------------------------------------------------
+# -- gauges -------------------------------------------------------------------
 
 TWICE = torch.tensor(np.linalg.qr(RNG.standard_normal((N, N)))[0])
 REPEATED = TWICE @ torch.diag(torch.tensor([1.0, 1.0, 2.0, 3.0, 4.0]).double()) @ TWICE.mT
@@ -288,8 +385,16 @@ def test_a_loss_that_depends_on_signs_is_named(name):
     with pytest.raises(WrongDerivativeError, match="signs or phases of eigenvectors"):
         gradcheck(lambda a: (vectors(a) * weights).sum(), symmetric(S), modes=["gauge"])
     with pytest.raises(WrongDerivativeError, match="signs or phases of eigenvectors"):
-        gradcheck(lambda a: (vectors(a)[:, 0] @ weights[:, 0]) * (vectors(a)[:, 1] @ weights[:, 1]), symmetric(S), modes=["gauge"])
-    report = gradcheck(lambda a: vectors(a) @ vectors(a).mT, symmetric(S), modes=["gauge", "vjp", "forward over reverse"])
+        gradcheck(
+            lambda a: (vectors(a)[:, 0] @ weights[:, 0]) * (vectors(a)[:, 1] @ weights[:, 1]),
+            symmetric(S),
+            modes=["gauge"],
+        )
+    report = gradcheck(
+        lambda a: vectors(a) @ vectors(a).mT,
+        symmetric(S),
+        modes=["gauge", "vjp", "forward over reverse"],
+    )
     assert [g.mode for g in report.findings] == ["gauge", "gauge", "vjp", "forward over reverse"]
 
 
@@ -303,8 +408,14 @@ def test_a_loss_that_depends_on_a_basis_is_named_by_its_values(name):
 
 def test_the_basis_of_an_eigenspace():
     with pytest.raises(WrongDerivativeError, match="depend on"):
-        gradcheck(lambda a: ldiv.eigenspace(a, 2, which="SA")[0].square(), symmetric(S), modes=["gauge"])
-    gradcheck(lambda a: ldiv.spectral_function(torch.exp, a, 2, which="SA") @ B, symmetric(REPEATED), modes=["gauge", "vjp", "jvp"])
+        gradcheck(
+            lambda a: ldiv.eigenspace(a, 2, which="SA")[0].square(), symmetric(S), modes=["gauge"]
+        )
+    gradcheck(
+        lambda a: ldiv.spectral_function(torch.exp, a, 2, which="SA") @ B,
+        symmetric(REPEATED),
+        modes=["gauge", "vjp", "jvp"],
+    )
 
 
 def test_gauges_of_numpy_and_jax():
@@ -312,8 +423,16 @@ def test_gauges_of_numpy_and_jax():
     with pytest.raises(WrongDerivativeError, match="signs"):
         gradcheck(lambda a: ldiv.eigsh(a, 2, which="SA"), a, modes=["gauge"])
     with pytest.raises(WrongDerivativeError, match="phases"):
-        gradcheck(lambda a: jnp.linalg.eigh(a)[1] * jnp.arange(N), hermitian(jnp.asarray(H.numpy())), modes=["gauge"])
-    gradcheck(lambda a: jnp.abs(jnp.linalg.eigh(a).eigenvectors), hermitian(jnp.asarray(H.numpy())), modes=["gauge"])
+        gradcheck(
+            lambda a: jnp.linalg.eigh(a)[1] * jnp.arange(N),
+            hermitian(jnp.asarray(H.numpy())),
+            modes=["gauge"],
+        )
+    gradcheck(
+        lambda a: jnp.abs(jnp.linalg.eigh(a).eigenvectors),
+        hermitian(jnp.asarray(H.numpy())),
+        modes=["gauge"],
+    )
 
 
 def test_orthonormal_columns_stay_so():
@@ -322,8 +441,12 @@ def test_orthonormal_columns_stay_so():
     tangents = [d for _, (d,) in mark.basis()]
     for d in tangents:
         np.testing.assert_allclose(q.numpy().conj().T @ d + d.conj().T @ q.numpy(), 0, atol=1e-13)
-    assert np.linalg.matrix_rank(np.array([np.r_[d.real.ravel(), d.imag.ravel()] for d in tangents])) == 2 * N * 3 - 3 * 3
-    wrong = type("Wrong", (torch.autograd.Function,), {})  # right along the manifold, and across it anything
+    assert (
+        np.linalg.matrix_rank(np.array([np.r_[d.real.ravel(), d.imag.ravel()] for d in tangents]))
+        == 2 * N * 3 - 3 * 3
+    )
+    # right along the manifold, and across it anything
+    wrong = type("Wrong", (torch.autograd.Function,), {})
     wrong.generate_vmap_rule = True
     wrong.forward = staticmethod(lambda x: x.mH @ x)
     wrong.setup_context = staticmethod(lambda ctx, inputs, output: ctx.save_for_backward(*inputs))

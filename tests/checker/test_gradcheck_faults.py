@@ -1,4 +1,6 @@
-"""Seeded faults: gradcheck finds each of them, in the mode in which it is, and says what it looks like where it can."""
+"""Seeded faults: gradcheck finds each of them, in the mode in which it is, and says what it
+looks like where it can.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,15 @@ import numpy as np
 import pytest
 
 import ldiv
-from ldiv import TooNoisyError, WrongDerivativeError, gradcheck, hermitian, positive_definite, symmetric, triangular
+from ldiv import (
+    TooNoisyError,
+    WrongDerivativeError,
+    gradcheck,
+    hermitian,
+    positive_definite,
+    symmetric,
+    triangular,
+)
 from ldiv.core.rule import bind
 from ldiv.rules.solve import Solve
 from ldiv.structures.dense import Dense
@@ -68,7 +78,9 @@ def cholesky_by(phi):
     def pull(g, a):
         l = torch.linalg.cholesky(a)
         p = phi(l.mT @ g)
-        s = torch.linalg.solve_triangular(l.mT, torch.linalg.solve_triangular(l, p, upper=False, left=False), upper=True)
+        s = torch.linalg.solve_triangular(
+            l.mT, torch.linalg.solve_triangular(l, p, upper=False, left=False), upper=True
+        )
         return (s + s.mT) / 2
 
     return custom(torch.linalg.cholesky, pull)
@@ -123,7 +135,9 @@ def duplicates(drop):
 
     def pull(g, values, x):
         bar = g[row] * x[col]
-        return bar * torch.tensor([1.0, 0.0 if drop else 1.0, 1.0, 1.0]), torch.zeros_like(x).index_add(0, col, g[row] * values)
+        return bar * torch.tensor([1.0, 0.0 if drop else 1.0, 1.0, 1.0]), torch.zeros_like(
+            x
+        ).index_add(0, col, g[row] * values)
 
     f = custom(forward, pull)
     return lambda a, x: f(a.data, x)
@@ -264,72 +278,149 @@ def solve_pushed(fixed):
 
 PLAIN = torch.linalg.solve
 TRIANGLE = torch.tril(A)
-SPARSE = ldiv.coo_array((torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64), ([0, 0, 1, 2], [0, 0, 1, 0])), shape=(3, 2))
+SPARSE = ldiv.coo_array(
+    (torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64), ([0, 0, 1, 2], [0, 0, 1, 0])),
+    shape=(3, 2),
+)
 DEFINITE = A @ A.mT
 CLUSTER = torch.diag(torch.tensor([1.0, 2.0, 2.05, 5.0], dtype=torch.float64)) + 0.01 * S
 
 FAULTS = {
-    "wrong sign": Fault(solve_by(lambda lam, x, a, g: (lam @ x.mT, lam)), (A, B), looks="wrong sign"),
-    "missing transpose": Fault(solve_by(lambda lam, x, a, g: (-(x @ lam.mT), lam)), (A, B), looks="missing transpose"),
-    "missing conjugate": Fault(solve_by(lambda lam, x, a, g: (-(lam @ x.mH).conj(), lam)), (Z, B + 0j), looks="missing conjugate, or"),
-    "missing conjugate transpose": Fault(solve_by(lambda lam, x, a, g: (-(lam @ x.mH).mH, lam)), (Z, B + 0j), looks="conjugate transpose"),
-    "A instead of A^H in the adjoint": Fault(solve_by(lambda lam, x, a, g: (-lam @ x.mT, PLAIN(a, g))), (A, B)),
-    "missing product with x": Fault(solve_by(lambda lam, x, a, g: (-lam @ torch.ones_like(x).mT, lam)), (A, B)),
+    "wrong sign": Fault(
+        solve_by(lambda lam, x, a, g: (lam @ x.mT, lam)), (A, B), looks="wrong sign"
+    ),
+    "missing transpose": Fault(
+        solve_by(lambda lam, x, a, g: (-(x @ lam.mT), lam)), (A, B), looks="missing transpose"
+    ),
+    "missing conjugate": Fault(
+        solve_by(lambda lam, x, a, g: (-(lam @ x.mH).conj(), lam)),
+        (Z, B + 0j),
+        looks="missing conjugate, or",
+    ),
+    "missing conjugate transpose": Fault(
+        solve_by(lambda lam, x, a, g: (-(lam @ x.mH).mH, lam)),
+        (Z, B + 0j),
+        looks="conjugate transpose",
+    ),
+    "A instead of A^H in the adjoint": Fault(
+        solve_by(lambda lam, x, a, g: (-lam @ x.mT, PLAIN(a, g))), (A, B)
+    ),
+    "missing product with x": Fault(
+        solve_by(lambda lam, x, a, g: (-lam @ torch.ones_like(x).mT, lam)), (A, B)
+    ),
     "cotangents exchanged": Fault(custom(torch.mul, lambda g, x, y: (x * g, y * g)), (X, Y)),
-    "missing factor 2": Fault(custom(torch.square, lambda g, x: x * g), (X,), looks="missing factor 2"),
-    "a factor 2 too much": Fault(custom(torch.exp, lambda g, x: 2 * x.exp() * g), (X,), looks="factor 2 too much"),
+    "missing factor 2": Fault(
+        custom(torch.square, lambda g, x: x * g), (X,), looks="missing factor 2"
+    ),
+    "a factor 2 too much": Fault(
+        custom(torch.exp, lambda g, x: 2 * x.exp() * g), (X,), looks="factor 2 too much"
+    ),
     "slightly wrong": Fault(custom(torch.exp, lambda g, x: 1.00001 * x.exp() * g), (X,)),
     "off-diagonals of a triangle not doubled": Fault(
-        custom(lower_form(V), lambda g, a: g * torch.tril(torch.outer(V, V))), (S,), looks="not doubled"
+        custom(lower_form(V), lambda g, a: g * torch.tril(torch.outer(V, V))),
+        (S,),
+        looks="not doubled",
     ),
     "off-diagonals of a symmetric matrix not doubled": Fault(
-        eigenvalues_by(lambda g, u: torch.tril((u * g) @ u.mT)), (symmetric(torch.tensor([[2.0, 1.0], [1.0, 5.0]]).double()),), looks="not doubled"
+        eigenvalues_by(lambda g, u: torch.tril((u * g) @ u.mT)),
+        (symmetric(torch.tensor([[2.0, 1.0], [1.0, 5.0]]).double()),),
+        looks="not doubled",
     ),
     "off-diagonals doubled twice": Fault(
-        eigenvalues_by(lambda g, u: (u * g) @ u.mT * (2 - torch.eye(N, dtype=torch.float64))), (symmetric(S),), looks="once too often"
+        eigenvalues_by(lambda g, u: (u * g) @ u.mT * (2 - torch.eye(N, dtype=torch.float64))),
+        (symmetric(S),),
+        looks="once too often",
     ),
     "wrong triangle": Fault(
-        custom(lower_form(V), lambda g, a: g * (2 * torch.triu(torch.outer(V, V), 1) + torch.diag(V**2))), (S,), looks="wrong triangle"
+        custom(
+            lower_form(V),
+            lambda g, a: g * (2 * torch.triu(torch.outer(V, V), 1) + torch.diag(V**2)),
+        ),
+        (S,),
+        looks="wrong triangle",
     ),
-    "eigenvalues, missing conjugate": Fault(eigenvalues_by(lambda g, u: ((u * g) @ u.mH).conj()), (hermitian(H),), looks="missing conjugate, or"),
+    "eigenvalues, missing conjugate": Fault(
+        eigenvalues_by(lambda g, u: ((u * g) @ u.mH).conj()),
+        (hermitian(H),),
+        looks="missing conjugate, or",
+    ),
     "gradient beyond the triangle": Fault(
-        custom(lambda l, b: torch.linalg.solve_triangular(l, b, upper=False), lambda g, l, b: right_solve(PLAIN(l.mT, g), PLAIN(l, b), l, g)), (A, B)
+        custom(
+            lambda l, b: torch.linalg.solve_triangular(l, b, upper=False),
+            lambda g, l, b: right_solve(PLAIN(l.mT, g), PLAIN(l, b), l, g),
+        ),
+        (A, B),
     ),
-    "diagonal of a Cholesky factor not halved": Fault(cholesky_by(torch.tril), (symmetric(DEFINITE),)),
-    "logdet by A^-1": Fault(custom(lambda a: torch.logdet(a), lambda g, a: g * torch.linalg.inv(a)), (A,), looks="missing transpose"),
+    "diagonal of a Cholesky factor not halved": Fault(
+        cholesky_by(torch.tril), (symmetric(DEFINITE),)
+    ),
+    "logdet by A^-1": Fault(
+        custom(lambda a: torch.logdet(a), lambda g, a: g * torch.linalg.inv(a)),
+        (A,),
+        looks="missing transpose",
+    ),
     "dropped duplicate": Fault(duplicates(True), (SPARSE, X[:2, 0])),
-    "stale factor": Fault(custom(PLAIN, kept(lambda g, a, b: (-PLAIN(a.mT, g) @ PLAIN(a, b).mT, PLAIN(a.mT, g)))), (A, B)),
+    "stale factor": Fault(
+        custom(PLAIN, kept(lambda g, a, b: (-PLAIN(a.mT, g) @ PLAIN(a, b).mT, PLAIN(a.mT, g)))),
+        (A, B),
+    ),
     "truncated cluster": Fault(projector_by(lambda gap: gap.abs() > 0.1), (symmetric(CLUSTER),)),
     "off-by-one in the pivots": Fault(pivoted(1), (torch.roll(A, 1, 0), B)),
     "a derivative cut off": Fault(lambda x: x.detach() * x, (X,), looks=""),
     "nothing but zeros": Fault(custom(torch.sin, lambda g, x: 0 * g), (X,), looks="it is zero"),
     "not a number": Fault(custom(torch.sin, lambda g, x: g * torch.nan), (X,), looks="not finite"),
-    "mean instead of sum": Fault(custom(lambda x, b: x + b, lambda g, x, b: (g, g.mean(0))), (X, X[0])),
-    "imaginary part forgotten": Fault(custom(lambda x: torch.exp(1j * x), lambda g, x: (g.conj() * torch.exp(1j * x)).real), (X,)),
+    "mean instead of sum": Fault(
+        custom(lambda x, b: x + b, lambda g, x, b: (g, g.mean(0))), (X, X[0])
+    ),
+    "imaginary part forgotten": Fault(
+        custom(lambda x: torch.exp(1j * x), lambda g, x: (g.conj() * torch.exp(1j * x)).real), (X,)
+    ),
     "second output forgotten": Fault(pair_by(lambda g, h, x, y: (g * x.cos(), h * x)), (X, Y)),
-    "one entry": Fault(custom(torch.exp, lambda g, x: x.exp() * g + torch.eye(N, 2, dtype=torch.float64)), (X,)),
+    "one entry": Fault(
+        custom(torch.exp, lambda g, x: x.exp() * g + torch.eye(N, 2, dtype=torch.float64)), (X,)
+    ),
     "diagonal of a unit triangle": Fault(
         custom(
             lambda l: torch.linalg.solve_triangular(l, B, upper=False, unitriangular=True),
-            lambda g, l: torch.linalg.solve_triangular(l.mT, g, upper=True, unitriangular=True) @ B.mT,
+            lambda g, l: (
+                torch.linalg.solve_triangular(l.mT, g, upper=True, unitriangular=True) @ B.mT
+            ),
         ),
         (triangular(TRIANGLE, unit_diagonal=True),),
     ),
-    "wrong sign, forward": Fault(cube(jvp=lambda ts, x: -3 * x**2 * ts[0]), (X,), "jvp", looks="wrong sign"),
-    "forward is not reverse": Fault(cube(jvp=lambda ts, x: 3.001 * x**2 * ts[0]), (X,), "vjp against jvp"),
-    "no second order, reverse": Fault(cube(vjp=lambda g, x: 3 * x.detach() ** 2 * g), (X,), "reverse over reverse"),
-    "no second order in the cotangent": Fault(cube(vjp=lambda g, x: 3 * x**2 * g.detach()), (X,), "reverse over reverse"),
-    "no second order, forward": Fault(cube(jvp=lambda ts, x: 3 * x.detach() ** 2 * ts[0]), (X,), "reverse over forward"),
-    "no second order in the solution": Fault(solve_pushed("solution"), (A, B), "forward over forward"),
+    "wrong sign, forward": Fault(
+        cube(jvp=lambda ts, x: -3 * x**2 * ts[0]), (X,), "jvp", looks="wrong sign"
+    ),
+    "forward is not reverse": Fault(
+        cube(jvp=lambda ts, x: 3.001 * x**2 * ts[0]), (X,), "vjp against jvp"
+    ),
+    "no second order, reverse": Fault(
+        cube(vjp=lambda g, x: 3 * x.detach() ** 2 * g), (X,), "reverse over reverse"
+    ),
+    "no second order in the cotangent": Fault(
+        cube(vjp=lambda g, x: 3 * x**2 * g.detach()), (X,), "reverse over reverse"
+    ),
+    "no second order, forward": Fault(
+        cube(jvp=lambda ts, x: 3 * x.detach() ** 2 * ts[0]), (X,), "reverse over forward"
+    ),
+    "no second order in the solution": Fault(
+        solve_pushed("solution"), (A, B), "forward over forward"
+    ),
     "no second order in the matrix": Fault(solve_pushed("matrix"), (A, B), "forward over forward"),
     "wrong under vmap": Fault(cube(batched=of_first_batch), (X,), "vmap"),
-    "a small output beside a large one": Fault(lambda x: (1e9 * x, cube(vjp=lambda g, x: 3.1 * x**2 * g)(x)), (X,)),
+    "a small output beside a large one": Fault(
+        lambda x: (1e9 * x, cube(vjp=lambda g, x: 3.1 * x**2 * g)(x)), (X,)
+    ),
     "an old function": Fault(OldStyle.apply, (X,), looks="factor 2 too much"),
     "JAX, wrong sign": Fault(jax_square, (jnp.asarray(X.numpy()),), looks="wrong sign"),
-    "JAX, missing conjugate": Fault(jax_modulus, (jnp.asarray(Z.numpy()),), "jvp", looks="missing conjugate, or"),
+    "JAX, missing conjugate": Fault(
+        jax_modulus, (jnp.asarray(Z.numpy()),), "jvp", looks="missing conjugate, or"
+    ),
     "JAX, no second order": Fault(jax_cube, (jnp.asarray(X.numpy()),), "forward over forward"),
     "NumPy rule, wrong sign": Fault(ruled(WrongRule), (A.numpy(), B.numpy()), looks="wrong sign"),
-    "NumPy rule, half a tangent": Fault(ruled(WrongTangent), (A.numpy(), B.numpy()), "jvp", looks="missing factor 2"),
+    "NumPy rule, half a tangent": Fault(
+        ruled(WrongTangent), (A.numpy(), B.numpy()), "jvp", looks="missing factor 2"
+    ),
 }
 
 
@@ -363,13 +454,22 @@ CONTROLS = {
     "solve": (solve_by(right_solve), (A, B)),
     "complex solve": (solve_by(right_solve), (Z, B + 0j)),
     "eigenvalues": (eigenvalues_by(lambda g, u: (u * g) @ u.mH), (hermitian(H),)),
-    "cholesky": (cholesky_by(lambda m: torch.tril(m) - torch.diag_embed(m.diagonal(dim1=-2, dim2=-1)) / 2), (symmetric(DEFINITE),)),
+    "cholesky": (
+        cholesky_by(lambda m: torch.tril(m) - torch.diag_embed(m.diagonal(dim1=-2, dim2=-1)) / 2),
+        (symmetric(DEFINITE),),
+    ),
     "projector": (projector_by(lambda gap: gap != 0), (symmetric(CLUSTER),)),
     "pivots": (pivoted(0), (torch.roll(A, 1, 0), B)),
     "duplicates": (duplicates(False), (SPARSE, X[:2, 0])),
     "pair": (pair_by(lambda g, h, x, y: (g * x.cos() + h * y, h * x)), (X, Y)),
     "cube": (cube(), (X,)),
-    "triangle": (custom(lower_form(V), lambda g, a: g * (2 * torch.tril(torch.outer(V, V), -1) + torch.diag(V**2))), (S,)),
+    "triangle": (
+        custom(
+            lower_form(V),
+            lambda g, a: g * (2 * torch.tril(torch.outer(V, V), -1) + torch.diag(V**2)),
+        ),
+        (S,),
+    ),
 }
 
 
@@ -377,20 +477,31 @@ CONTROLS = {
 def test_without_its_fault_it_is_right(name):
     f, args = CONTROLS[name]
     report = gradcheck(f, *args, raise_exception=False)
-    wrong = {(g.mode, str(g)) for g in report.failures if g.mode in ("vjp", "jvp", "reverse over reverse", "vmap")}
+    wrong = {
+        (g.mode, str(g))
+        for g in report.failures
+        if g.mode in ("vjp", "jvp", "reverse over reverse", "vmap")
+    }
     assert not wrong and not report.noisy
 
 
 def test_a_few_pairs_of_a_large_matrix():
     """Where the gradient of torch.lobpcg was found wrong (2.13)."""
     n, k = 400, 6
-    q, c = torch.linalg.qr(torch.tensor(RNG.standard_normal((n, n))))[0], torch.tensor(RNG.standard_normal((n, n)))
+    q, c = (
+        torch.linalg.qr(torch.tensor(RNG.standard_normal((n, n))))[0],
+        torch.tensor(RNG.standard_normal((n, n))),
+    )
     a = (q * torch.linspace(1, 50, n, dtype=torch.float64)) @ q.mT
 
     def form(eigenvectors):
         return lambda a: (lambda u: (u.mT @ c @ u) ** 2)(eigenvectors(a))
 
-    gradcheck(form(lambda a: ldiv.eigsh(a, k, which="LA")[1]), positive_definite((a + a.mT) / 2), modes=["vjp"])
+    gradcheck(
+        form(lambda a: ldiv.eigsh(a, k, which="LA")[1]),
+        positive_definite((a + a.mT) / 2),
+        modes=["vjp"],
+    )
 
 
 def test_noise_is_not_judged():

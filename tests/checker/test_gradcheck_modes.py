@@ -13,7 +13,9 @@ torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
 jax.config.update("jax_enable_x64", True)
 
-A = torch.tensor(np.random.default_rng(0).standard_normal((4, 4))) + 4 * torch.eye(4, dtype=torch.float64)
+A = torch.tensor(np.random.default_rng(0).standard_normal((4, 4))) + 4 * torch.eye(
+    4, dtype=torch.float64
+)
 B = A[:, :2] + 1
 S = A + A.mT
 
@@ -84,7 +86,9 @@ def test_a_framework_has_its_own_modes():
             gradcheck(f, arg, modes=["forward_ad"])
 
 
-@pytest.mark.parametrize("rtol", [-1, float("nan"), float("inf"), True, "small", torch.tensor(1e-7), [1e-7]])
+@pytest.mark.parametrize(
+    "rtol", [-1, float("nan"), float("inf"), True, "small", torch.tensor(1e-7), [1e-7]]
+)
 def test_a_tolerance_is_a_number(rtol):
     with pytest.raises(ValueError, match="rtol: expected a finite real number >= 0"):
         gradcheck(torch.sin, B, rtol=rtol)

@@ -1,4 +1,6 @@
-"""python -m ldiv check with an engine that iterates, and with input at the ends of the range: a table, or one sentence."""
+"""python -m ldiv check with an engine that iterates, and with input at the ends of the range: a
+table, or one sentence.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,33 @@ POSITIVE = GENERAL @ GENERAL.T
 
 
 @pytest.mark.parametrize(
-    ("method", "a", "promise"), [("cg", POSITIVE, "pos"), ("minres", POSITIVE, "her"), ("gmres", GENERAL, "gen"), ("bicgstab", GENERAL, "gen")]
+    ("method", "a", "promise"),
+    [
+        ("cg", POSITIVE, "pos"),
+        ("minres", POSITIVE, "her"),
+        ("gmres", GENERAL, "gen"),
+        ("bicgstab", GENERAL, "gen"),
+    ],
 )
 @pytest.mark.parametrize("factor", [1.0, 1 + 0.5j])
-def test_an_iteration_is_checked(method: str, a: Any, promise: str, factor: complex, tmp_path: Path, capsys: Any) -> None:
+def test_an_iteration_is_checked(
+    method: str, a: Any, promise: str, factor: complex, tmp_path: Path, capsys: Any
+) -> None:
     a = a if promise != "gen" else factor * a
     scipy.io.mmwrite(tmp_path / "A.mtx", a)
     scipy.io.mmwrite(tmp_path / "b.mtx", np.real_if_close(factor) * np.ones((20, 2)))
-    code = main(["check", str(tmp_path / "A.mtx"), "--rhs", str(tmp_path / "b.mtx"), "--method", method, "--assume-a", promise])
+    code = main(
+        [
+            "check",
+            str(tmp_path / "A.mtx"),
+            "--rhs",
+            str(tmp_path / "b.mtx"),
+            "--method",
+            method,
+            "--assume-a",
+            promise,
+        ]
+    )
     out, err = capsys.readouterr()
     assert (code, err) == (0, "")
     assert f" {method} " in out

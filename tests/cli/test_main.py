@@ -23,7 +23,19 @@ from ldiv.engines import registry
 from ldiv.engines.direct import superlu
 
 DATA = Path(os.environ.get("LDIV_TEST_DATA", Path(__file__).parents[3] / "shared/data"))
-ROWS = ("n", "nnz", "engine", "ordering", "factor", "solve", "adjoint", "gradient error", "residual", "condition", "peak memory")
+ROWS = (
+    "n",
+    "nnz",
+    "engine",
+    "ordering",
+    "factor",
+    "solve",
+    "adjoint",
+    "gradient error",
+    "residual",
+    "condition",
+    "peak memory",
+)
 rng = np.random.default_rng(3)
 
 
@@ -53,7 +65,7 @@ def random_matrix(dtype: str = "float64") -> Any:
     return a * (1 + 0.5j) if dtype == "complex128" else a
 
 
-# -- a check that passes: 0 ---------------------------------------------------------------------------------------------------------
+# -- a check that passes: 0 ---------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -76,7 +88,9 @@ def random_matrix(dtype: str = "float64") -> Any:
 def test_real_matrices(run: Any, name: str, promise: str) -> None:
     path = DATA / f"{name}.mtx"
     if not path.exists():
-        pytest.skip(f"{path} is not there: set LDIV_TEST_DATA to a folder that has the real matrices")
+        pytest.skip(
+            f"{path} is not there: set LDIV_TEST_DATA to a folder that has the real matrices"
+        )
     code, out, err = run("check", path, "--assume-a", promise)
     assert (code, err) == (0, "")
     assert all(f"│ {row} " in out for row in ROWS)
@@ -91,7 +105,9 @@ def test_npz(run: Any, tmp_path: Path, format: str) -> None:
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_integers_and_patterns_become_floats(run: Any, saved: Any, symmetric: bool) -> None:
     a = sp.coo_array(np.array([[3, 1], [1, 2]]))
-    code, out, _ = run("check", saved(a, field="integer", symmetry="symmetric" if symmetric else "general"))
+    code, out, _ = run(
+        "check", saved(a, field="integer", symmetry="symmetric" if symmetric else "general")
+    )
     assert code == 0
     assert "float64" in out
     assert run("check", saved(sp.coo_array(np.array([[1, 1], [1, 0]])), field="pattern"))[0] == 0
@@ -115,7 +131,7 @@ def test_right_hand_sides(run: Any, saved: Any, b: Any, dtype: str) -> None:
     assert columns == 1 or f"{columns} right-hand sides" in out
 
 
-# -- a check that fails: 1 ---------------------------------------------------------------------------------------------------
+# -- a check that fails: 1 ----------------------------------------------------
 
 
 def test_a_gradient_that_is_off(run: Any, saved: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,12 +163,14 @@ def test_a_broken_promise(run: Any, saved: Any, a: Any, promise: str, words: str
 
 
 def test_asymmetry_is_said(run: Any, saved: Any) -> None:
-    path = saved(sp.coo_array(np.array([[2.0, 1.0], [1.0 + 1e-9, 2.0]])), precision=17, symmetry="general")
+    path = saved(
+        sp.coo_array(np.array([[2.0, 1.0], [1.0 + 1e-9, 2.0]])), precision=17, symmetry="general"
+    )
     assert "asymmetry" in run("check", path, "--assume-a", "sym")[1]
     assert "asymmetry" not in run("check", path)[1]
 
 
-# -- bad input: 2, one line ----------------------------------------------------------------------------------------------------------
+# -- bad input: 2, one line ---------------------------------------------------
 
 BANNER = "%%MatrixMarket matrix coordinate real general\n"
 FILES = {
@@ -179,7 +197,9 @@ def test_bad_right_hand_sides(run: Any, saved: Any, tmp_path: Path) -> None:
     path = saved(random_matrix())
     refused(run("check", path, "--rhs", saved(np.ones((29, 1)), "b.mtx")), "30 rows", "29 x 1")
     refused(run("check", path, "--rhs", tmp_path / "missing.mtx"), "missing.mtx", "no such file")
-    refused(run("check", path, "--rhs", saved(np.full((30, 1), np.nan), "b.mtx")), "b.mtx", "finite")
+    refused(
+        run("check", path, "--rhs", saved(np.full((30, 1), np.nan), "b.mtx")), "b.mtx", "finite"
+    )
 
 
 def test_unknown_dtype(run: Any, tmp_path: Path) -> None:
@@ -206,7 +226,9 @@ def test_bad_options(run: Any, argv: list[str], words: str) -> None:
 
 def test_an_engine_that_cannot(run: Any, saved: Any) -> None:
     path = saved(random_matrix())
-    refused(run("check", path, "--method", "lapack"), str(path), "lapack: factors dense matrices only")
+    refused(
+        run("check", path, "--method", "lapack"), str(path), "lapack: factors dense matrices only"
+    )
 
 
 def refused(result: tuple[int, str, str], *words: str) -> None:
@@ -217,7 +239,7 @@ def refused(result: tuple[int, str, str], *words: str) -> None:
     assert all(word in err for word in words), err
 
 
-# -- the rest ----------------------------------------------------------------------------------------------------------------------
+# -- the rest -----------------------------------------------------------------
 
 
 def test_info(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,7 +257,14 @@ def test_info_says_why_an_engine_is_of_no_use(run: Any, monkeypatch: pytest.Monk
     assert "nothing: needs a package that is not installed" in run("info")[1]
 
 
-@pytest.mark.parametrize(("argv", "words"), [(["--version"], f"ldiv {__version__}"), (["--help"], "exit codes"), (["check", "--help"], "--assume-a")])
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["--version"], f"ldiv {__version__}"),
+        (["--help"], "exit codes"),
+        (["check", "--help"], "--assume-a"),
+    ],
+)
 def test_help(capsys: pytest.CaptureFixture[str], argv: list[str], words: str) -> None:
     with pytest.raises(SystemExit) as stop:
         main(argv)
@@ -245,9 +274,20 @@ def test_help(capsys: pytest.CaptureFixture[str], argv: list[str], words: str) -
 
 def test_as_a_module() -> None:
     """In a process of its own; and `import ldiv` alone does not load what only tables need."""
-    done = subprocess.run([sys.executable, "-m", "ldiv", "check", "missing.mtx"], capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", "ldiv: missing.mtx: there is no such file.\n")
-    loaded = subprocess.run([sys.executable, "-c", "import ldiv, sys; print('rich' in sys.modules)"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "ldiv", "check", "missing.mtx"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (
+        2,
+        "",
+        "ldiv: missing.mtx: there is no such file.\n",
+    )
+    loaded = subprocess.run(
+        [sys.executable, "-c", "import ldiv, sys; print('rich' in sys.modules)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert loaded.stdout == "False\n"
 
 
@@ -255,19 +295,28 @@ WITHOUT_RICH = "import sys; sys.modules['rich'] = None; "
 
 
 @pytest.mark.parametrize(
-    ("argv", "words"), [(["check", "A.mtx"], ["A.mtx\n", "\nn  ", "float64\n", "right: at most"]), (["info"], ["\nengine  ", "present: numpy"])]
+    ("argv", "words"),
+    [
+        (["check", "A.mtx"], ["A.mtx\n", "\nn  ", "float64\n", "right: at most"]),
+        (["info"], ["\nengine  ", "present: numpy"]),
+    ],
 )
 def test_without_rich_tables_are_plain(tmp_path: Path, argv: list[str], words: list[str]) -> None:
     scipy.io.mmwrite(tmp_path / "A.mtx", sp.diags_array([np.arange(1.0, 9.0)], offsets=[0]))
     code = WITHOUT_RICH + f"from ldiv.__main__ import main; sys.exit(main({argv}))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert all(word in done.stdout for word in words)
     assert done.stdout.isascii()
 
 
 def test_without_rich_progress_is_shown() -> None:
-    code = WITHOUT_RICH + "import ldiv, numpy as np; ldiv.solve(np.diag([1.0, 2.0]), np.ones(2), assume_a='pos', method='cg', progress=True)"
+    code = (
+        WITHOUT_RICH
+        + "import ldiv, numpy as np; ldiv.solve(np.diag([1.0, 2.0]), np.ones(2), assume_a='pos', method='cg', progress=True)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.startswith("cg: step 1, ")

@@ -1,4 +1,6 @@
-"""The gradient check of the command line passes what is right, and nothing else, whatever the scaling."""
+"""The gradient check of the command line passes what is right, and nothing else, whatever the
+scaling.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,20 @@ from ldiv.matrices.matrix import as_matrix
 def random_matrix(n: int = 30, dtype: str = "float64", seed: int = 0) -> Any:
     rng = np.random.default_rng(seed)
     a = sp.random_array((n, n), density=0.1, rng=rng) + 4 * sp.eye_array(n)
-    return (a + 0.5j * sp.random_array((n, n), density=0.1, rng=rng) if np.dtype(dtype).kind == "c" else a).astype(dtype).tocsr()
+    return (
+        (
+            a + 0.5j * sp.random_array((n, n), density=0.1, rng=rng)
+            if np.dtype(dtype).kind == "c"
+            else a
+        )
+        .astype(dtype)
+        .tocsr()
+    )
 
 
-@pytest.mark.parametrize("promise", ["gen", "sym", "her", "pos", "lower triangular", "upper triangular"])
+@pytest.mark.parametrize(
+    "promise", ["gen", "sym", "her", "pos", "lower triangular", "upper triangular"]
+)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 @pytest.mark.parametrize("dense", [False, True])
 def test_every_promise_and_dtype(promise: str, dtype: str, dense: bool) -> None:
@@ -40,7 +52,9 @@ def test_every_promise_and_dtype(promise: str, dtype: str, dense: bool) -> None:
 
 
 def test_scaling_excuses_nothing() -> None:
-    """Rows and columns scaled by 10^-8 .. 10^8: cond(A) eps is far above 1, and still only rounding is allowed."""
+    """Rows and columns scaled by 10^-8 .. 10^8: cond(A) eps is far above 1, and still only
+    rounding is allowed.
+    """
     a, rng = random_matrix(), np.random.default_rng(1)
     scale = [sp.diags_array(10 ** rng.uniform(-8, 8, 30)) for _ in range(2)]
     found = verify.verify(ldiv.asarray((scale[0] @ a @ scale[1]).tocoo()), None, "gen", "auto")
@@ -95,7 +109,9 @@ def spoilt(spoil: Callable[[Any, Any], tuple[Any, Any]]) -> Callable[..., Any]:
     ],
     ids=["A off by a millionth", "b off by a millionth", "sign", "conjugate", "order", "nan"],
 )
-def test_wrong_gradients_are_seen(monkeypatch: pytest.MonkeyPatch, promise: str, spoil: Any) -> None:
+def test_wrong_gradients_are_seen(
+    monkeypatch: pytest.MonkeyPatch, promise: str, spoil: Any
+) -> None:
     A = ldiv.asarray(verify.PART[promise](random_matrix(dtype="complex128")))
     monkeypatch.setattr(verify, "vjp", spoilt(lambda *bars: bars))
     assert verify.verify(A, None, promise, "auto").failure is None
@@ -104,7 +120,9 @@ def test_wrong_gradients_are_seen(monkeypatch: pytest.MonkeyPatch, promise: str,
 
 
 def test_a_symmetric_promise_needs_the_symmetric_cotangent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """-lam x^H in the place of its symmetric part is wrong, though both agree on symmetric directions."""
+    """-lam x^H in the place of its symmetric part is wrong, though both agree on symmetric
+    directions.
+    """
     A = ldiv.asarray(verify.PART["pos"](random_matrix()))
     monkeypatch.setattr(verify, "vjp", lambda f, A, b: ldiv.vjp(ldiv.solve, A, b))
     assert "the gradient is off by" in str(verify.verify(A, None, "pos", "auto").failure)
@@ -112,7 +130,9 @@ def test_a_symmetric_promise_needs_the_symmetric_cotangent(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("n", [7, 8, 9, 10])
 def test_what_is_allowed_follows_the_condition(n: int) -> None:
-    """Hilbert matrices, of condition 1e9 to 4e13: nine tenths of the digits may go, and only those that must."""
+    """Hilbert matrices, of condition 1e9 to 4e13: nine tenths of the digits may go, and only
+    those that must.
+    """
     found = verify.verify(as_matrix("A", scipy.linalg.hilbert(n)), None, "gen", "auto")
     assert found.failure is None
     assert found.error < found.allowed < 10 * np.finfo(float).eps * found.condition
@@ -129,4 +149,6 @@ def test_a_check_that_says_nothing_fails() -> None:
 def test_what_an_error_looks_like_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     A = ldiv.asarray(random_matrix())
     monkeypatch.setattr(verify, "vjp", spoilt(lambda A_bar, b_bar: (-A_bar, -b_bar)))
-    assert str(verify.verify(A, None, "gen", "auto").failure).endswith("it looks like a wrong sign.")
+    assert str(verify.verify(A, None, "gen", "auto").failure).endswith(
+        "it looks like a wrong sign."
+    )

@@ -1,4 +1,6 @@
-"""ldiv.errstate(singular=...): an ill-conditioned matrix raises, warns or is solved in silence, and its derivatives do as the call did."""
+"""ldiv.errstate(singular=...): an ill-conditioned matrix raises, warns or is solved in silence,
+and its derivatives do as the call did.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ import ldiv
 from ldiv.engines import mkl_pardiso
 
 torch = pytest.importorskip("torch")
-H = scipy.linalg.hilbert(13)  # condition 1e18: regular, its pivots are not zero, and no digit of a solution is certain
+# condition 1e18: regular, its pivots are not zero, and no digit of a solution is certain
+H = scipy.linalg.hilbert(13)
 B = np.arange(1.0, 14)
 
 
@@ -43,7 +46,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "solve": lambda A, method, kind: ldiv.solve(A, B, method=method, assume_a=kind),
     "adjoint": lambda A, method, kind: ldiv.solve(A, B, method=method, assume_a=kind, trans="H"),
     "factorized": lambda A, method, kind: ldiv.factorized(A, method=method, assume_a=kind).solve(B),
-    "logabsdet": lambda A, method, kind: ldiv.factorized(A, method=method, assume_a=kind).logabsdet(),
+    "logabsdet": lambda A, method, kind: ldiv.factorized(
+        A, method=method, assume_a=kind
+    ).logabsdet(),
     "quad_form": lambda A, method, kind: ldiv.quad_form(A, B, method=method, assume_a=kind),
 }
 
@@ -53,11 +58,18 @@ def small(a: Any, x: Any, b: Any) -> bool:
     return bool(np.abs(b - a @ x).max() <= 1e-13 * (np.abs(a) @ np.abs(x) + np.abs(b)).max())
 
 
-CASES = [(form, method, kind) for form, (_, methods) in FORMS.items() for method in methods for kind in ("gen", "sym")]
+CASES = [
+    (form, method, kind)
+    for form, (_, methods) in FORMS.items()
+    for method in methods
+    for kind in ("gen", "sym")
+]
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize(("form", "method", "kind"), [case for case in CASES if case[::2] != ("banded", "sym")])
+@pytest.mark.parametrize(
+    ("form", "method", "kind"), [case for case in CASES if case[::2] != ("banded", "sym")]
+)
 def test_ill_conditioned(form: str, method: str, kind: str, name: str) -> None:
     A, f = FORMS[form][0](H), FUNCTIONS[name]
     for _ in range(2):  # what "warn" found is not taken for "raise", nor the other way round
@@ -66,7 +78,10 @@ def test_ill_conditioned(form: str, method: str, kind: str, name: str) -> None:
         with ldiv.errstate(singular="ignore"):
             silent = f(A, method, kind)
         ldiv.clear_cache()
-        with ldiv.errstate(singular="warn"), pytest.warns(scipy.linalg.LinAlgWarning, match="singular to working precision"):
+        with (
+            ldiv.errstate(singular="warn"),
+            pytest.warns(scipy.linalg.LinAlgWarning, match="singular to working precision"),
+        ):
             found = f(A, method, kind)
         np.testing.assert_array_equal(found, silent)
         if name == "solve":
@@ -78,24 +93,42 @@ def test_well_conditioned_is_silent(state: str) -> None:
     with ldiv.errstate(singular=state):
         for make, methods in FORMS.values():
             for method in methods:
-                assert np.allclose(ldiv.solve(make(np.eye(13) + H / 10), B, method=method), np.linalg.solve(np.eye(13) + H / 10, B))
+                assert np.allclose(
+                    ldiv.solve(make(np.eye(13) + H / 10), B, method=method),
+                    np.linalg.solve(np.eye(13) + H / 10, B),
+                )
 
 
 @pytest.mark.parametrize("state", ["raise", "warn", "ignore"])
 def test_exactly_singular_raises(state: str) -> None:
     a = np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0], [0.0, 0.0, 1.0]])
     with ldiv.errstate(singular=state):
-        for A in (a, sparse(a), ldiv.Matrix(ldiv.structures.Diagonal(3), np.diag(a) - 1), sparse(np.zeros((3, 3)))):
+        for A in (
+            a,
+            sparse(a),
+            ldiv.Matrix(ldiv.structures.Diagonal(3), np.diag(a) - 1),
+            sparse(np.zeros((3, 3))),
+        ):
             with pytest.raises(ldiv.SingularMatrixError):
                 ldiv.solve(A, np.ones(3))
         with pytest.raises(ldiv.SingularMatrixError):
             ldiv.lstsq(np.ones((3, 2)) * [1.0, 0.0], np.ones(3))
         with pytest.raises(ldiv.SingularMatrixError, match="is an eigenvalue"):
-            ldiv.eigsh(ldiv.diags_array([np.arange(1.0, 10)], offsets=[0], shape=(9, 9)), k=2, sigma=3, method="arpack")
+            ldiv.eigsh(
+                ldiv.diags_array([np.arange(1.0, 10)], offsets=[0], shape=(9, 9)),
+                k=2,
+                sigma=3,
+                method="arpack",
+            )
 
 
 def test_options() -> None:
-    with pytest.raises(ValueError, match="singular: expected one of 'raise', 'warn', 'ignore', got 'call'"), ldiv.errstate(singular="call"):
+    with (
+        pytest.raises(
+            ValueError, match="singular: expected one of 'raise', 'warn', 'ignore', got 'call'"
+        ),
+        ldiv.errstate(singular="call"),
+    ):
         pass
     with ldiv.errstate(singular="ignore"):
         with ldiv.errstate(singular="raise"), pytest.raises(ldiv.SingularMatrixError):
@@ -129,12 +162,15 @@ def test_lstsq() -> None:
     a = H[:, :12]
     with pytest.raises(ldiv.SingularMatrixError):
         ldiv.lstsq(a, B)
-    with ldiv.errstate(singular="warn"), pytest.warns(scipy.linalg.LinAlgWarning, match="depends on the others"):
+    with (
+        ldiv.errstate(singular="warn"),
+        pytest.warns(scipy.linalg.LinAlgWarning, match="depends on the others"),
+    ):
         x = ldiv.lstsq(a, B)
     assert np.isfinite(x).all()
 
 
-# -- derivatives, inside and outside of the block ------------------------------------------------------------------------------------
+# -- derivatives, inside and outside of the block -----------------------------
 
 
 def factors_give(make: Any) -> Any:
@@ -175,7 +211,12 @@ def test_what_factorized_holds() -> None:
 def test_other_functions_in_reverse() -> None:
     a, b = torch.tensor(H, requires_grad=True), torch.tensor(B)
     with ldiv.errstate(singular="ignore"):
-        losses = [ldiv.quad_form(a, b, assume_a="sym"), ldiv.quad_form(a, b), *ldiv.slogdet(a)[1:], ldiv.factorized(a).logabsdet()]
+        losses = [
+            ldiv.quad_form(a, b, assume_a="sym"),
+            ldiv.quad_form(a, b),
+            *ldiv.slogdet(a)[1:],
+            ldiv.factorized(a).logabsdet(),
+        ]
     for loss in losses:
         assert torch.isfinite(torch.autograd.grad(loss, a, create_graph=True)[0]).all()
 
@@ -202,8 +243,11 @@ def test_jax(form: str) -> None:
     assert any("singular to working precision" in str(w.message) for w in seen)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", scipy.linalg.LinAlgWarning)
-        again = jax.block_until_ready(loss(jax.numpy.asarray(H)))  # what was traced with "warn" stays so
+        # what was traced with "warn" stays so
+        again = jax.block_until_ready(loss(jax.numpy.asarray(H)))
     np.testing.assert_array_equal(g, again[1])
     assert np.isfinite(value)
     with pytest.raises(Exception, match="singular to working precision"):
-        jax.block_until_ready(jax.jit(lambda a: ldiv.solve(make(a), jax.numpy.asarray(B)))(jax.numpy.asarray(H)))
+        jax.block_until_ready(
+            jax.jit(lambda a: ldiv.solve(make(a), jax.numpy.asarray(B)))(jax.numpy.asarray(H))
+        )

@@ -1,4 +1,6 @@
-"""Who owns a factorization: counted for every rule that factors, freed with the graph that needed it, bounded where nobody owns it."""
+"""Who owns a factorization: counted for every rule that factors, freed with the graph that
+needed it, bounded where nobody owns it.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,11 @@ def solve(A, b, **options):
 
 def shared(v):
     A = sparse(v)
-    return ldiv.logdet(A, assume_a="pos") + solve(A, ONES, assume_a="pos") + solve(A, 2 * ONES, assume_a="pos")
+    return (
+        ldiv.logdet(A, assume_a="pos")
+        + solve(A, ONES, assume_a="pos")
+        + solve(A, 2 * ONES, assume_a="pos")
+    )
 
 
 def informed(v):
@@ -58,7 +64,9 @@ def pairs(v):
 def five_points_of(v):
     """Large enough for Lanczos."""
     big = five_points(24)
-    return ldiv.csc_array((v[0] * torch.from_numpy(big.data), big.indices, big.indptr), shape=big.shape)
+    return ldiv.csc_array(
+        (v[0] * torch.from_numpy(big.data), big.indices, big.indptr), shape=big.shape
+    )
 
 
 RIGHT = torch.from_numpy(rng.standard_normal((3, 5, 5, 1)))
@@ -70,7 +78,11 @@ COUNTED = {
     "dense": (lambda a: solve(a, ONES[:5]), [DENSE], 1),
     "logdet and two solves": (shared, [VALUES], 1),
     "Woodbury": (lambda v, u: solve(sparse(v) + ldiv.LowRank(u, u), ONES), [VALUES, TALL], 2),
-    "Kronecker": (lambda a, c: solve(ldiv.kron(a, c), torch.ones(25, dtype=torch.float64)), [DENSE, POSITIVE], 2),
+    "Kronecker": (
+        lambda a, c: solve(ldiv.kron(a, c), torch.ones(25, dtype=torch.float64)),
+        [DENSE, POSITIVE],
+        2,
+    ),
     "multigrid": (lambda v: solve(sparse(v), ONES, assume_a="pos", M="amg"), [VALUES], 1),
     "info": (informed, [VALUES], 1),
     "logdet": (lambda v: ldiv.logdet(sparse(v), assume_a="pos"), [VALUES], 1),
@@ -80,7 +92,11 @@ COUNTED = {
     "lstsq": (lambda a: ldiv.lstsq(a, ONES)[0].sum(), [TALL], 1),
     "eigsh by shift and invert": (pairs, [ONES[:1]], 1),
     "batch": (lambda a: solve(a, RIGHT), [torch.stack([DENSE, 2 * DENSE, 3 * DENSE])[:, None]], 1),
-    "sparse batch": (lambda v: solve(sparse(v), RIGHT_SPARSE), [torch.stack([VALUES, 2 * VALUES, 3 * VALUES])[:, None]], 3),
+    "sparse batch": (
+        lambda v: solve(sparse(v), RIGHT_SPARSE),
+        [torch.stack([VALUES, 2 * VALUES, 3 * VALUES])[:, None]],
+        3,
+    ),
 }
 
 
@@ -102,10 +118,14 @@ def test_value_and_gradient_factor_once(name):
 
 
 def test_slogdet_factors_once(monkeypatch):
-    """LAPACK's own is not called beside the factor that the derivative needs; a singular matrix still has a determinant."""
+    """LAPACK's own is not called beside the factor that the derivative needs; a singular matrix
+    still has a determinant.
+    """
     monkeypatch.setattr(torch.linalg, "slogdet", None)
     sign, size = ldiv.slogdet(torch.stack([DENSE, DENSE[[1, 0, 2, 3, 4]]]))
-    np.testing.assert_allclose(sign * size.exp(), np.linalg.det(DENSE) * np.array([1, -1]), rtol=1e-12)
+    np.testing.assert_allclose(
+        sign * size.exp(), np.linalg.det(DENSE) * np.array([1, -1]), rtol=1e-12
+    )
     monkeypatch.undo()
     assert [float(y) for y in ldiv.slogdet(torch.zeros(2, 2, dtype=torch.float64))] == [0, -np.inf]
 
@@ -131,7 +151,11 @@ def test_all_second_orders_factor_once(order):
     assert ldiv.cache_info().factorizations == 1
 
 
-@pytest.mark.parametrize("batched", [vmap(grad(square)), grad(lambda vs: vmap(square)(vs).sum())], ids=["vmap(grad)", "grad(vmap)"])
+@pytest.mark.parametrize(
+    "batched",
+    [vmap(grad(square)), grad(lambda vs: vmap(square)(vs).sum())],
+    ids=["vmap(grad)", "grad(vmap)"],
+)
 def test_a_batch_factors_each_matrix_once(batched):
     batched(torch.stack([VALUES, 2 * VALUES, 3 * VALUES]))
     assert ldiv.cache_info().factorizations == 3
@@ -140,20 +164,28 @@ def test_a_batch_factors_each_matrix_once(batched):
 def test_one_matrix_spread_over_a_batch_is_factored_once():
     found = ldiv.solve(sparse(VALUES.expand(4, -1)), ONES[:, None])
     assert ldiv.cache_info().factorizations == 1
-    np.testing.assert_allclose(found, ldiv.solve(sparse(VALUES), ONES[:, None]).expand(4, -1, -1), rtol=1e-12)
+    np.testing.assert_allclose(
+        found, ldiv.solve(sparse(VALUES), ONES[:, None]).expand(4, -1, -1), rtol=1e-12
+    )
 
 
 def test_a_pattern_built_anew_is_analysed_once():
     grid = five_points(7)  # nobody else's
     for k in range(1, 11):
-        A = ldiv.csc_array((k * grid.data, grid.indices.copy(), grid.indptr.copy()), shape=grid.shape)
+        A = ldiv.csc_array(
+            (k * grid.data, grid.indices.copy(), grid.indptr.copy()), shape=grid.shape
+        )
         ldiv.solve(A, np.ones(49))
         del A
         gc.collect()
     assert ldiv.cache_info()[:2] == (1, 10)
 
 
-@pytest.mark.parametrize("wrapped", [lambda f, x: f(x), partial(torch.utils.checkpoint.checkpoint, use_reentrant=False)], ids=["plain", "checkpoint"])
+@pytest.mark.parametrize(
+    "wrapped",
+    [lambda f, x: f(x), partial(torch.utils.checkpoint.checkpoint, use_reentrant=False)],
+    ids=["plain", "checkpoint"],
+)
 def test_losses_kept_in_a_list_keep_no_factor(wrapped):
     losses = []
     for k in range(1, 11):
@@ -186,7 +218,11 @@ def test_a_pullback_owns_its_factor():
     assert ldiv.cache_info().entries == 0
 
 
-@pytest.mark.parametrize("matrix", [lambda k: k * DENSE.numpy(), lambda k: ldiv.asarray(GRID) * float(k)], ids=["dense", "sparse"])
+@pytest.mark.parametrize(
+    "matrix",
+    [lambda k: k * DENSE.numpy(), lambda k: ldiv.asarray(GRID) * float(k)],
+    ids=["dense", "sparse"],
+)
 def test_nothing_is_kept_where_nobody_differentiates(matrix):
     for k in range(1, 6):
         ldiv.solve(matrix(k), np.ones(matrix(k).shape[0]))
@@ -197,15 +233,24 @@ def test_nothing_is_kept_where_nobody_differentiates(matrix):
 @pytest.mark.parametrize("method", ["superlu", "pardiso"])
 def test_a_loop_analyses_once(method, monkeypatch):
     """However many steps there are: counted where PARDISO opens a handle, too."""
-    if method not in ldiv.explain(sparse(VALUES)).answers or "needs MKL" in ldiv.explain(sparse(VALUES)).answers[method]:
+    if (
+        method not in ldiv.explain(sparse(VALUES)).answers
+        or "needs MKL" in ldiv.explain(sparse(VALUES)).answers[method]
+    ):
         pytest.skip("MKL is not installed: pip install ldiv[mkl]")
     opened, begin = [], mkl_pardiso.Analysis.__init__
-    monkeypatch.setattr(mkl_pardiso.Analysis, "__init__", lambda self, *args, **options: opened.append(1) or begin(self, *args, **options))
+    monkeypatch.setattr(
+        mkl_pardiso.Analysis,
+        "__init__",
+        lambda self, *args, **options: opened.append(1) or begin(self, *args, **options),
+    )
     grid = five_points(8)
     values, b = torch.from_numpy(grid.data), torch.ones(64, dtype=torch.float64)
     for k in range(60):
         v = ((1 + k) * values).requires_grad_()
-        ldiv.solve(ldiv.csc_array((v, grid.indices, grid.indptr), shape=grid.shape), b, method=method).sum().backward()
+        ldiv.solve(
+            ldiv.csc_array((v, grid.indices, grid.indptr), shape=grid.shape), b, method=method
+        ).sum().backward()
     assert ldiv.cache_info().analyses == 1
     assert ldiv.cache_info().factorizations == 60
     assert len(opened) == (method == "pardiso")

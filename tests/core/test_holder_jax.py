@@ -1,4 +1,6 @@
-"""JAX: factors made of arrays are handed from a rule to its derivatives; the others are found in a store, which has a bound."""
+"""JAX: factors made of arrays are handed from a rule to its derivatives; the others are found in
+a store, which has a bound.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ ONES = jnp.ones(5)
 STEPS = jnp.arange(3.0) / 10
 
 
-# -- dense: factors are arrays -------------------------------------------------------------------------------------------------------
+# -- dense: factors are arrays ------------------------------------------------
 
 LU, CHOLESKY, QR = "getrf", "potrf", "geqrf"
 # function of a matrix, the kernel of LAPACK that factors, factorizations in a step
@@ -61,7 +63,12 @@ def test_the_backward_pass_of_a_loop_factors_nothing(name):
 
 def chain(solve, a, b):
     """Each step solves with a matrix that depends on the solution before."""
-    return jnp.sum(jnp.abs(jax.lax.scan(lambda x, s: (jnp.sin(solve(a + s * x[0] * EYE, x)), None), b, STEPS)[0]) ** 2)
+    return jnp.sum(
+        jnp.abs(
+            jax.lax.scan(lambda x, s: (jnp.sin(solve(a + s * x[0] * EYE, x)), None), b, STEPS)[0]
+        )
+        ** 2
+    )
 
 
 def matrices(a):
@@ -75,12 +82,22 @@ MODES = {
     "real and complex": lambda f: both(f)(DENSE, ONES + 1j),
     "hvp": lambda f: jax.jvp(both(f), (DENSE, ONES), (DENSE, ONES)),
     "reverse over reverse": lambda f: jax.grad(lambda a: jnp.sum(jax.grad(f)(a, ONES) ** 2))(DENSE),
-    "reverse over forward": lambda f: jax.grad(lambda a: jax.jvp(f, (a, ONES), (DENSE, ONES))[1])(DENSE),
+    "reverse over forward": lambda f: jax.grad(lambda a: jax.jvp(f, (a, ONES), (DENSE, ONES))[1])(
+        DENSE
+    ),
     "vmap(grad) over matrices": lambda f: jax.vmap(both(f), (0, None))(matrices(DENSE), ONES),
-    "vmap(grad) over right-hand sides": lambda f: jax.vmap(both(f), (None, 0))(DENSE, jnp.stack([ONES, 2 * ONES])),
-    "vmap(hvp)": lambda f: jax.vmap(lambda b: jax.jvp(both(f), (DENSE, b), (DENSE, b)))(jnp.stack([ONES, 2 * ONES])),
-    "vmap(vmap(grad))": lambda f: jax.vmap(jax.vmap(both(f), (None, 0)), (0, None))(matrices(DENSE), jnp.stack([ONES, 2 * ONES])),
-    "grad(vmap)": lambda f: jax.grad(lambda a: jax.vmap(f, (0, None))(a, ONES).sum())(matrices(DENSE)),
+    "vmap(grad) over right-hand sides": lambda f: jax.vmap(both(f), (None, 0))(
+        DENSE, jnp.stack([ONES, 2 * ONES])
+    ),
+    "vmap(hvp)": lambda f: jax.vmap(lambda b: jax.jvp(both(f), (DENSE, b), (DENSE, b)))(
+        jnp.stack([ONES, 2 * ONES])
+    ),
+    "vmap(vmap(grad))": lambda f: jax.vmap(jax.vmap(both(f), (None, 0)), (0, None))(
+        matrices(DENSE), jnp.stack([ONES, 2 * ONES])
+    ),
+    "grad(vmap)": lambda f: jax.grad(lambda a: jax.vmap(f, (0, None))(a, ONES).sum())(
+        matrices(DENSE)
+    ),
 }
 
 
@@ -93,34 +110,48 @@ def test_every_mode_of_a_loop_factors_once(mode):
 
 
 def test_what_is_saved_or_run_step_by_step_is_right():
-    """A checkpoint makes its factors anew; a program may be run one operation at a time, or compiled in parts."""
+    """A checkpoint makes its factors anew; a program may be run one operation at a time, or
+    compiled in parts.
+    """
     f, g = partial(chain, ldiv.solve), partial(chain, jnp.linalg.solve)
     expected = both(g)(DENSE, ONES)
     program = jax.make_jaxpr(both(lambda a, b: jnp.sum(ldiv.solve(a, b) ** 2)))(DENSE, ONES)
     push = jax.linearize(f, DENSE, ONES)[1]
     got = both(jax.checkpoint(f))(DENSE, ONES)
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-10), got, expected)
-    np.testing.assert_allclose(jax.jit(push)(DENSE, ONES), jax.jvp(g, (DENSE, ONES), (DENSE, ONES))[1], rtol=1e-10)
+    np.testing.assert_allclose(
+        jax.jit(push)(DENSE, ONES), jax.jvp(g, (DENSE, ONES), (DENSE, ONES))[1], rtol=1e-10
+    )
     step_by_step = jax.core.eval_jaxpr(program.jaxpr, program.consts, DENSE, ONES)
     once = both(lambda a, b: jnp.sum(jnp.linalg.solve(a, b) ** 2))(DENSE, ONES)
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-10), tuple(step_by_step), once)
 
 
 def test_what_is_handed_on_was_looked_at_once():
-    """There are two places where the program can raise, for A and b, and for x_bar; the first comes first."""
+    """There are two places where the program can raise, for A and b, and for x_bar; the first
+    comes first.
+    """
     gradient = jax.jit(jax.grad(lambda a, b: jnp.sum(ldiv.solve(a, b) ** 2)))
     program = gradient.lower(DENSE, ONES)
     assert program.as_text().count("@xla_ffi_python_cpu_callback") == 2
     compiled = program.compile()
     twice = DENSE.at[0].set(DENSE[1])
-    for bad, message in ((0 * DENSE, "a pivot that is exactly zero"), (twice, "singular"), (DENSE * jnp.nan, "A: expected finite")):
+    for bad, message in (
+        (0 * DENSE, "a pivot that is exactly zero"),
+        (twice, "singular"),
+        (DENSE * jnp.nan, "A: expected finite"),
+    ):
         with pytest.raises(jax.errors.JaxRuntimeError, match=message):
             jax.block_until_ready(compiled(bad, ONES))
     with ldiv.errstate(singular="ignore"):
-        assert jnp.isfinite(jax.jit(jax.grad(lambda a: ldiv.solve(a, ONES).sum()))(DENSE.at[0].set(DENSE[1] * (1 + 1e-16)).at[0, 0].add(1e-13))).all()
+        assert jnp.isfinite(
+            jax.jit(jax.grad(lambda a: ldiv.solve(a, ONES).sum()))(
+                DENSE.at[0].set(DENSE[1] * (1 + 1e-16)).at[0, 0].add(1e-13)
+            )
+        ).all()
 
 
-# -- sparse: factors are found in the store ------------------------------------------------------------------------------------------
+# -- sparse: factors are found in the store -----------------------------------
 
 N = 50
 ROWS, COLS = np.nonzero(abs(np.subtract.outer(range(N), range(N))) < 2)
@@ -160,7 +191,9 @@ def dense_walk(v, scales):
 
 
 def test_the_backward_pass_of_a_loop_finds_all_factors(limited, comparisons):
-    """While they fit; where they do not it factors again, and the bytes are those that were allowed."""
+    """While they fit; where they do not it factors again, and the bytes are those that were
+    allowed.
+    """
     scales = 1 + jnp.arange(200) / 400
     run, backward = jax.jit(walk), jax.jit(jax.value_and_grad(walk))
     run(VALUES, scales).block_until_ready()
@@ -193,7 +226,9 @@ EDGE = np.searchsorted(ROWS * N + COLS, [10 * N + 10, 10 * N + 11, 11 * N + 10, 
 
 
 def test_late_steps_visit_no_more_than_early_ones(comparisons):
-    """Not even where one edge of a Laplacian is all that differs, so that all values of all steps have the same sum."""
+    """Not even where one edge of a Laplacian is all that differs, so that all values of all
+    steps have the same sum.
+    """
     step = jax.grad(lambda v: sparse_solve(v, RIGHT).sum())
     for i in range(600):
         step(VALUES.at[EDGE].add(i / 1024 * jnp.asarray([1.0, -1.0, -1.0, 1.0])))
@@ -206,10 +241,17 @@ def test_a_long_loop_keeps_what_the_limit_allows(limited):
     limited(100_000)
 
     def step(total, s):
-        a = ldiv.csc_array((jnp.stack([s, 1.0, s, s]), np.array([0, 1, 1, 2]), np.array([0, 2, 3, 4])), shape=(n, n))
+        a = ldiv.csc_array(
+            (jnp.stack([s, 1.0, s, s]), np.array([0, 1, 1, 2]), np.array([0, 2, 3, 4])),
+            shape=(n, n),
+        )
         return total + ldiv.solve(a, jnp.ones(n)), None
 
-    jax.block_until_ready(jax.jit(lambda scales: jax.lax.scan(step, jnp.zeros(n), scales)[0])(1 + jnp.arange(steps) / steps))
+    jax.block_until_ready(
+        jax.jit(lambda scales: jax.lax.scan(step, jnp.zeros(n), scales)[0])(
+            1 + jnp.arange(steps) / steps
+        )
+    )
     assert ldiv.cache_info().factorizations == steps
     assert 0 < ldiv.cache_info().bytes <= 100_000
 

@@ -1,4 +1,6 @@
-"""A pullback is that of the values at the call, whatever is written to arguments and results later; nothing complex is cut to its real part."""
+"""A pullback is that of the values at the call, whatever is written to arguments and results
+later; nothing complex is cut to its real part.
+"""
 
 import numpy as np
 import pytest
@@ -84,10 +86,14 @@ def test_a_function_that_writes_to_what_its_rule_saw_is_refused(f):
 
 
 def jax_array(x):
-    return pytest.importorskip("jax").numpy.asarray(np.asarray(x, dtype=np.complex64 if np.iscomplexobj(x) else np.float32))
+    return pytest.importorskip("jax").numpy.asarray(
+        np.asarray(x, dtype=np.complex64 if np.iscomplexobj(x) else np.float32)
+    )
 
 
-@pytest.mark.parametrize("array", [np.array, torch.tensor, jax_array], ids=["numpy", "torch", "jax"])
+@pytest.mark.parametrize(
+    "array", [np.array, torch.tensor, jax_array], ids=["numpy", "torch", "jax"]
+)
 def test_complex_numbers_along_real_ones_are_refused(array):
     a, b, c = array(A), array(B), array(1j * B)
     for call in (
@@ -101,4 +107,5 @@ def test_complex_numbers_along_real_ones_are_refused(array):
             ldiv.jvp(ldiv.solve, (a, b), tangents)
     with pytest.raises(TypeError, match="real numbers, as those of its argument"):
         ldiv.jvp(lambda S: S @ b, (sparse(a.ravel()),), (sparse(array(1j * A).ravel()),))
-    assert ldiv.vjp(ldiv.solve, array(A + 0j), b)[1](c)[1].dtype == b.dtype  # a real argument of a complex value has a real cotangent
+    # a real argument of a complex value has a real cotangent
+    assert ldiv.vjp(ldiv.solve, array(A + 0j), b)[1](c)[1].dtype == b.dtype

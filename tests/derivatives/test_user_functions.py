@@ -1,4 +1,6 @@
-"""What functions of users return: arrays of their framework in its floating dtypes, or a TypeError or ValueError of ours that says so."""
+"""What functions of users return: arrays of their framework in its floating dtypes, or a
+TypeError or ValueError of ours that says so.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def jax_array(x: Any) -> Any:
     return jax.numpy.asarray(x)
 
 
-ARRAYS = pytest.mark.parametrize("to", [np.asarray, torch.tensor, jax_array], ids=["numpy", "torch", "jax"])
+ARRAYS = pytest.mark.parametrize(
+    "to", [np.asarray, torch.tensor, jax_array], ids=["numpy", "torch", "jax"]
+)
 
 
 @ARRAYS
@@ -33,12 +37,17 @@ def test_no_arrays(value: Any, to: Any) -> None:
         lambda: ldiv.vjp(lambda x: value, to(b)),
         lambda: ldiv.jvp(lambda x: value, (to(b),), (to(b),)),
     ):
-        with pytest.raises(TypeError, match="f: expected a function that returns an array, or a tuple of arrays, got"):
+        with pytest.raises(
+            TypeError,
+            match="f: expected a function that returns an array, or a tuple of arrays, got",
+        ):
             call()
 
 
 def test_integers_beside_numbers() -> None:
-    with pytest.raises(TypeError, match="f: expected a function with floating values alone, got one with integers"):
+    with pytest.raises(
+        TypeError, match="f: expected a function with floating values alone, got one with integers"
+    ):
         ldiv.vjp(ldiv.lu_factor, torch.tensor(A))
 
 
@@ -67,7 +76,11 @@ def half(y: Any) -> Any:
 
 
 def bfloat16(y: Any) -> Any:
-    return y.bfloat16() if isinstance(y, torch.Tensor) else y.astype("bfloat16" if isinstance(y, jax.Array) else "float16")
+    return (
+        y.bfloat16()
+        if isinstance(y, torch.Tensor)
+        else y.astype("bfloat16" if isinstance(y, jax.Array) else "float16")
+    )
 
 
 def foreign(y: Any) -> Any:
@@ -79,7 +92,9 @@ def integers(y: Any) -> Any:
 
 
 def operator(change: Callable[[Any], Any], to: Any) -> ldiv.LinearOperator:
-    return ldiv.LinearOperator(lambda p, X: change(p[:, None] * X), to(b), shape=(3, 3), assume_a="pos")
+    return ldiv.LinearOperator(
+        lambda p, X: change(p[:, None] * X), to(b), shape=(3, 3), assume_a="pos"
+    )
 
 
 @ARRAYS
@@ -90,13 +105,19 @@ def test_a_product_in_another_dtype_or_framework(change: Any, to: Any) -> None:
         lambda: ldiv.solve(operator(change, to), to(b)),
         lambda: ldiv.eigsh(operator(change, to), 1),
     ):
-        with pytest.raises(TypeError, match=r"(matvec: expected one of float32|arrays: expected all of one framework)"):
+        with pytest.raises(
+            TypeError,
+            match=r"(matvec: expected one of float32|arrays: expected all of one framework)",
+        ):
             call()
 
 
 @ARRAYS
 def test_a_complex_product_of_real_numbers(to: Any) -> None:
-    with pytest.raises(TypeError, match="matvec: expected real numbers, as those of params and the block, got complex128"):
+    with pytest.raises(
+        TypeError,
+        match="matvec: expected real numbers, as those of params and the block, got complex128",
+    ):
         operator(lambda y: y + 1j * y, to) @ to(b)
 
 
@@ -112,14 +133,20 @@ def test_other_functions(change: Any, to: Any) -> None:
         lambda: ldiv.hessian(lambda x: change((x**3).sum()), x),
         lambda: ldiv.hvp(lambda x: change((x**3).sum()), x, x),
     ):
-        with pytest.raises(TypeError, match=r"(f: expected a function with real floating values, got|arrays: expected all of one framework)"):
+        with pytest.raises(
+            TypeError,
+            match=r"(f: expected a function with real floating values, got|arrays: expected all of one framework)",
+        ):
             call()
 
 
 @ARRAYS
 @pytest.mark.parametrize("change", [half, bfloat16, foreign])
 def test_functions_of_eigenvalues(change: Any, to: Any) -> None:
-    with pytest.raises(TypeError, match=r"(f: expected numbers: integers, or one of float32|arrays: expected all of one framework)"):
+    with pytest.raises(
+        TypeError,
+        match=r"(f: expected numbers: integers, or one of float32|arrays: expected all of one framework)",
+    ):
         ldiv.spectral_sum(change, to(A), 2)
 
 

@@ -1,4 +1,6 @@
-"""An engine's suspicion is not a verdict: well-posed systems are solved by "auto", whatever one engine thinks; singular ones raise."""
+"""An engine's suspicion is not a verdict: well-posed systems are solved by "auto", whatever one
+engine thinks; singular ones raise.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from ldiv.engines.escalation import Attempt, Escalating
 from ldiv.engines.registry import engines
 from ldiv.errors import SingularMatrixError
 
-needs_mkl = pytest.mark.skipif(mkl_pardiso.path() is None, reason="MKL is not installed: pip install ldiv[mkl]")
+needs_mkl = pytest.mark.skipif(
+    mkl_pardiso.path() is None, reason="MKL is not installed: pip install ldiv[mkl]"
+)
 DTYPES = ("float32", "float64", "complex64", "complex128")
 REFUSALS = (ldiv.SingularMatrixError, ldiv.NotPositiveDefiniteError)
 
@@ -56,7 +60,10 @@ def well_posed() -> Iterator[tuple[str, Any]]:
     for m, n, shift in ((10, 10, 3), (6, 7, 2), (8, 8, 1), (6, 8, 5), (7, 8, 6)):
         yield f"grid {m} x {n} less {shift}", (grid(m, n) - shift * sp.eye_array(m * n)).toarray()
     for m, n in ((4, 5), (6, 6), (7, 9)):
-        yield f"adjacency of a grid {m} x {n}", 5 * sp.eye_array(m * n).toarray() - grid(m, n).toarray()
+        yield (
+            f"adjacency of a grid {m} x {n}",
+            5 * sp.eye_array(m * n).toarray() - grid(m, n).toarray(),
+        )
     for m in (3, 10, 20):
         yield f"pairs {m}", pairs(m, rng)
     for w in (0.7, 1.3, 2.0):
@@ -94,9 +101,15 @@ def backward_error(a: Any, x: Any, b: Any) -> float:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("name", "a"), list(well_posed()), ids=lambda x: x.replace(" ", "-") if isinstance(x, str) else "")
+@pytest.mark.parametrize(
+    ("name", "a"),
+    list(well_posed()),
+    ids=lambda x: x.replace(" ", "-") if isinstance(x, str) else "",
+)
 def test_well_posed_is_solved(name: str, a: Any, dtype: str) -> None:
-    """By "auto" in every view and by every promise that holds; a named engine solves it too, or names one that does."""
+    """By "auto" in every view and by every promise that holds; a named engine solves it too, or
+    names one that does.
+    """
     if np.iscomplexobj(a) and dtype.startswith("f"):
         a = a.real + np.triu(a.imag) + np.triu(a.imag).T
     a = a.astype(dtype)
@@ -105,10 +118,14 @@ def test_well_posed_is_solved(name: str, a: Any, dtype: str) -> None:
     assert is_well_posed(a, dtype)
     A, x = sparse(a), np.random.default_rng(1).standard_normal((len(a), 2)).astype(dtype)
     tol = 1e3 * np.finfo(dtype).eps
-    for kind in ("gen", "her") + (() if np.iscomplexobj(a) and not np.array_equal(a, a.T) else ("sym",)):
+    for kind in ("gen", "her") + (
+        () if np.iscomplexobj(a) and not np.array_equal(a, a.T) else ("sym",)
+    ):
         for trans in "NTH":
             op = view_dense(a, trans)
-            assert backward_error(op, ldiv.solve(A, op @ x, assume_a=kind, trans=trans), op @ x) <= tol
+            assert (
+                backward_error(op, ldiv.solve(A, op @ x, assume_a=kind, trans=trans), op @ x) <= tol
+            )
             for engine in ("superlu", *(["pardiso"] if mkl_pardiso.path() else [])):
                 try:
                     found = ldiv.solve(A, op @ x, assume_a=kind, trans=trans, method=engine)
@@ -118,10 +135,12 @@ def test_well_posed_is_solved(name: str, a: Any, dtype: str) -> None:
                     found = ldiv.solve(A, op @ x, assume_a=kind, trans=trans, method=other)
                 assert backward_error(op, found, op @ x) <= tol
         expected = np.linalg.slogdet(a.astype(complex))[1]
-        assert abs(ldiv.factorized(A, assume_a=kind).logabsdet() - expected) <= tol * len(a) * condition(a)
+        assert abs(ldiv.factorized(A, assume_a=kind).logabsdet() - expected) <= tol * len(
+            a
+        ) * condition(a)
 
 
-# -- every function that factors -----------------------------------------------------------------------------------------------------
+# -- every function that factors ----------------------------------------------
 
 SHIFTED = grid(10, 10) - 3 * sp.eye_array(100)
 
@@ -129,7 +148,9 @@ SHIFTED = grid(10, 10) - 3 * sp.eye_array(100)
 def test_functions() -> None:
     a, b = SHIFTED.toarray(), np.arange(1.0, 101)
     A, x = ldiv.asarray(SHIFTED.tocsc()), np.linalg.solve(a, b)
-    close: Callable[..., Any] = lambda found, expected: np.testing.assert_allclose(found, expected, rtol=1e-9)
+    close: Callable[..., Any] = lambda found, expected: np.testing.assert_allclose(
+        found, expected, rtol=1e-9
+    )
     for kind in ("gen", "sym"):
         F = ldiv.factorized(A, assume_a=kind)
         for trans in "NTH":
@@ -138,7 +159,14 @@ def test_functions() -> None:
         close(F.inverse @ b, x)
         close(ldiv.quad_form(A, b, assume_a=kind), b @ x)
     nearest = np.sort(np.abs(np.linalg.eigvalsh(grid(10, 10).toarray()) - 3))[:4]
-    close(np.sort(np.abs(ldiv.eigsh(ldiv.asarray(grid(10, 10).tocsc()), k=4, sigma=3, method="arpack")[0] - 3)), nearest)
+    close(
+        np.sort(
+            np.abs(
+                ldiv.eigsh(ldiv.asarray(grid(10, 10).tocsc()), k=4, sigma=3, method="arpack")[0] - 3
+            )
+        ),
+        nearest,
+    )
 
 
 def test_eigenvalue_as_a_shift() -> None:
@@ -150,10 +178,19 @@ def test_eigenvalue_as_a_shift() -> None:
 def test_root_and_gradient() -> None:
     torch = pytest.importorskip("torch")
     coo = SHIFTED.tocoo()
-    rows, cols, values = torch.from_numpy(coo.row.astype(np.int64)), torch.from_numpy(coo.col.astype(np.int64)), torch.from_numpy(coo.data)
+    rows, cols, values = (
+        torch.from_numpy(coo.row.astype(np.int64)),
+        torch.from_numpy(coo.col.astype(np.int64)),
+        torch.from_numpy(coo.data),
+    )
     product = lambda x: torch.zeros_like(x).index_add(0, rows, values * x[cols])
     p = torch.ones(100, dtype=torch.float64, requires_grad=True)
-    x = ldiv.root(lambda x, p: product(x) - p**2, torch.zeros(100, dtype=torch.float64), p, pattern=sp.csr_array(SHIFTED))
+    x = ldiv.root(
+        lambda x, p: product(x) - p**2,
+        torch.zeros(100, dtype=torch.float64),
+        p,
+        pattern=sp.csr_array(SHIFTED),
+    )
     x.sum().backward()
     expected = np.linalg.solve(SHIFTED.toarray(), np.ones(100))
     np.testing.assert_allclose(x.detach(), expected, rtol=1e-9)
@@ -168,7 +205,7 @@ def test_under_jit() -> None:
     np.testing.assert_allclose(x, np.linalg.solve(SHIFTED.toarray(), b), rtol=1e-9)
 
 
-# -- what is said about it ---------------------------------------------------------------------------------------------------------------
+# -- what is said about it ----------------------------------------------------
 
 
 @needs_mkl
@@ -193,7 +230,10 @@ def test_a_named_engine_names_another() -> None:
         lambda: ldiv.factorized(A, method="pardiso"),
         lambda: ldiv.solve(A, b, method="pardiso", info=True),
     ):
-        with pytest.raises(ldiv.EngineError, match=r"pardiso gives up on this matrix, where it found .*; superlu solves it: use method='superlu'"):
+        with pytest.raises(
+            ldiv.EngineError,
+            match=r"pardiso gives up on this matrix, where it found .*; superlu solves it: use method='superlu'",
+        ):
             call()
 
 
@@ -203,11 +243,12 @@ def test_the_factor_that_works_is_kept() -> None:
     for trans in "NTH":
         F.solve(b, trans)
     assert ldiv.cache_info().factorizations == 1
-    _, info = ldiv.solve(A.with_data(A.data + 4 * (A.data == 1)), b, info=True)  # other values: from the beginning
+    # other values: from the beginning
+    _, info = ldiv.solve(A.with_data(A.data + 4 * (A.data == 1)), b, info=True)
     assert info.gave_up == {}
 
 
-# -- the mechanism ---------------------------------------------------------------------------------------------------------------------
+# -- the mechanism ------------------------------------------------------------
 
 
 class Doubting:
@@ -241,14 +282,17 @@ def test_a_later_solve_replaces_the_factor() -> None:
     with pytest.raises(ldiv.SingularMatrixError, match="doubts about T"):
         factor.solve(1, "T")
     named = Escalating([attempt("one", "H")], [attempt("two", "H"), attempt("three", "")])
-    with pytest.raises(ldiv.EngineError, match="one gives up on this matrix, where it found doubts about H; three solves it"):
+    with pytest.raises(
+        ldiv.EngineError,
+        match="one gives up on this matrix, where it found doubts about H; three solves it",
+    ):
         named.solve(1, "H")
     assert (named.solve(1, "N"), named.engine) == (1, "one")
     with pytest.raises(ldiv.SingularMatrixError, match="test found doubts about T"):
         Escalating([attempt("one", "T")], [attempt("two", "T")]).solve(1, "T")
 
 
-# -- singular ones ---------------------------------------------------------------------------------------------------------------------
+# -- singular ones ------------------------------------------------------------
 
 
 def singular() -> Iterator[tuple[str, Any]]:
@@ -261,14 +305,19 @@ def singular() -> Iterator[tuple[str, Any]]:
     repeated[7] = repeated[:, 7] = 0
     repeated[7, 6] = repeated[6, 7] = 1.0
     yield "zero", np.where(np.arange(25) == 3, 0, laplacian) * (np.arange(25) != 3)[:, None]
-    yield "arrow without a diagonal", np.pad(np.zeros((9, 9)), ((1, 0), (1, 0)), constant_values=1.0)
+    yield (
+        "arrow without a diagonal",
+        np.pad(np.zeros((9, 9)), ((1, 0), (1, 0)), constant_values=1.0),
+    )
     u = rng.integers(-2, 3, (12, 11)).astype(float)
     yield "rank", u @ u.T
     yield "two components", np.kron(np.eye(2), line(6).toarray() - np.diag([1.0, 0, 0, 0, 0, 1]))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("name", "a"), list(singular()), ids=lambda x: x.replace(" ", "-") if isinstance(x, str) else "")
+@pytest.mark.parametrize(
+    ("name", "a"), list(singular()), ids=lambda x: x.replace(" ", "-") if isinstance(x, str) else ""
+)
 def test_singular_raises(name: str, a: Any, dtype: str) -> None:
     a = a.astype(dtype)
     A, b = sparse(a), np.ones(len(a), dtype)
@@ -309,37 +358,54 @@ for method in ("auto", "superlu"):
 
 def test_rank_is_looked_at_once_for_a_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
-    monkeypatch.setattr(ldiv.engines.refinement, "structural_rank", lambda m: calls.append(m) or m.shape[0])
+    monkeypatch.setattr(
+        ldiv.engines.refinement, "structural_rank", lambda m: calls.append(m) or m.shape[0]
+    )
     n = 41
     A = ldiv.coo_array((np.arange(1.0, n + 1), (np.arange(n), np.arange(n)[::-1])), shape=(n, n))
     for scale in (1.0, 2.0, 3.0):
         ldiv.solve(A.with_data(scale * A.data), np.ones(n), method="superlu")
     assert len(calls) <= 1
-    ldiv.solve(ldiv.asarray(grid(5, 5).tocsc()), np.ones(25), method="superlu")  # a diagonal without a zero needs no look
+    # a diagonal without a zero needs no look
+    ldiv.solve(ldiv.asarray(grid(5, 5).tocsc()), np.ones(25), method="superlu")
     assert len(calls) <= 1
 
 
 def test_the_evidence_is_what_decided() -> None:
     """Condition 1e17 shows in the growth; no engine says "8e-03"."""
-    for a in (graded(12, 17, np.random.default_rng(3)), np.diag([1.0, 1, 1]) + np.ones((3, 3)) * 1e17):
+    for a in (
+        graded(12, 17, np.random.default_rng(3)),
+        np.diag([1.0, 1, 1]) + np.ones((3, 3)) * 1e17,
+    ):
         with pytest.raises(ldiv.SingularMatrixError) as raised:
             ldiv.solve(sparse(a), np.ones(len(a)), method="superlu")
         text = str(raised.value)
-        assert "a solution that" in text or "exactly zero" in text or float(text.split("number near ")[1].split(". ")[0]) < 1e-14
+        assert (
+            "a solution that" in text
+            or "exactly zero" in text
+            or float(text.split("number near ")[1].split(". ")[0]) < 1e-14
+        )
 
 
 def test_every_engine_with_a_careful_way_says_so() -> None:
-    assert {name for name, engine in engines().items() if hasattr(engine, "factor_carefully")} >= {"pardiso", "superlu"}
+    assert {name for name, engine in engines().items() if hasattr(engine, "factor_carefully")} >= {
+        "pardiso",
+        "superlu",
+    }
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
 def test_dense_matrices_of_any_scale(framework: str, dtype: str) -> None:
-    """Tridiagonal, rows and columns times powers of two: partial pivoting alone takes the wrong entries."""
+    """Tridiagonal, rows and columns times powers of two: partial pivoting alone takes the wrong
+    entries.
+    """
     xp = pytest.importorskip("torch") if framework == "torch" else np
     rng, width = np.random.default_rng(0), 12 if dtype in ("float32", "complex64") else 40
     for n in [4, 5, 6, 9] * 15:
-        a = (grid(1, n).toarray() + np.diag(rng.integers(-3, 2, n))) * rng.choice([1.0, -1.0], (n, n))
+        a = (grid(1, n).toarray() + np.diag(rng.integers(-3, 2, n))) * rng.choice(
+            [1.0, -1.0], (n, n)
+        )
         a = np.where(np.abs(np.subtract.outer(range(n), range(n))) <= 1, a, 0)[rng.permutation(n)]
         if np.linalg.cond(a) > 1e3:
             continue

@@ -14,11 +14,15 @@ torch = pytest.importorskip("torch")
 def poisson(m, dtype=torch.float64):
     line = sp.diags_array([-np.ones(m - 1), 2 * np.ones(m), -np.ones(m - 1)], offsets=[-1, 0, 1])
     matrix = sp.csc_array(sp.kron(line, sp.eye_array(m)) + sp.kron(sp.eye_array(m), line))
-    return ldiv.csc_array((torch.asarray(matrix.data, dtype=dtype), matrix.indices, matrix.indptr), shape=matrix.shape)
+    return ldiv.csc_array(
+        (torch.asarray(matrix.data, dtype=dtype), matrix.indices, matrix.indptr), shape=matrix.shape
+    )
 
 
 def dense(n):
-    return torch.asarray(np.random.default_rng(0).standard_normal((n, n))) + 5 * torch.eye(n, dtype=torch.float64)
+    return torch.asarray(np.random.default_rng(0).standard_normal((n, n))) + 5 * torch.eye(
+        n, dtype=torch.float64
+    )
 
 
 def matrices():
@@ -27,7 +31,9 @@ def matrices():
         pytest.param(A.with_data, A.data, "gen", id="sparse"),
         pytest.param(A.with_data, A.data, "pos", id="sparse-pos"),
         pytest.param(lambda v: v, dense(36), "gen", id="dense"),
-        pytest.param(lambda v: (v + v.T) / 2, 10 * torch.eye(36) + dense(36), "pos", id="dense-pos"),
+        pytest.param(
+            lambda v: (v + v.T) / 2, 10 * torch.eye(36) + dense(36), "pos", id="dense-pos"
+        ),
     ]
 
 
@@ -92,7 +98,9 @@ def test_threads_share_safely():
 
     def work(seed):
         scales = np.random.default_rng(seed).integers(1, 4, 20)
-        wrong.extend(s for s in scales if not torch.allclose(ldiv.solve(A * float(s), b), expected[int(s)]))
+        wrong.extend(
+            s for s in scales if not torch.allclose(ldiv.solve(A * float(s), b), expected[int(s)])
+        )
 
     threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
     for t in threads:
@@ -104,12 +112,16 @@ def test_threads_share_safely():
 
 @pytest.mark.parametrize("stage", ["factor", "solve"])
 def test_the_interpreter_is_free_meanwhile(stage):
-    """While one thread factors or solves, another makes progress; a machine that is too fast or too busy to show it is given more work."""
+    """While one thread factors or solves, another makes progress; a machine that is too fast or
+    too busy to show it is given more work.
+    """
     assert any(steps_meanwhile(stage, side) > 20 for side in (200, 300, 600))
 
 
 def steps_meanwhile(stage, side):
-    """How often this thread is woken while another works: a few times if that keeps the interpreter to itself."""
+    """How often this thread is woken while another works: a few times if that keeps the
+    interpreter to itself.
+    """
     from ldiv.engines.direct import superlu
 
     A = poisson(side)

@@ -1,4 +1,6 @@
-"""No engine keeps a pointer into the caller's memory: what is changed in place after a call changes no answer for the old values."""
+"""No engine keeps a pointer into the caller's memory: what is changed in place after a call
+changes no answer for the old values.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +18,22 @@ from ldiv.engines.direct import cholmod
 from ldiv.engines.registry import engines
 
 N = 6
-ABSENT = {*(["pardiso"] if mkl_pardiso.path() is None else []), *(["cholmod"] if cholmod.missing() else [])}
-POSITIVE = sp.diags_array([-np.ones(N - 1), np.arange(4.0, 4 + N), -np.ones(N - 1)], offsets=[-1, 0, 1])
+ABSENT = {
+    *(["pardiso"] if mkl_pardiso.path() is None else []),
+    *(["cholmod"] if cholmod.missing() else []),
+}
+POSITIVE = sp.diags_array(
+    [-np.ones(N - 1), np.arange(4.0, 4 + N), -np.ones(N - 1)], offsets=[-1, 0, 1]
+)
 
 Make = Callable[[Any], Any]
 Function = Callable[[Any, Any, str, str], Any]  # of A, b, assume_a, method
 
 
 def values(dtype: str) -> dict[str, tuple[Any, Make]]:
-    """For each kind of matrix its values, in the order in which an engine may take them as they are, and the matrix of them."""
+    """For each kind of matrix its values, in the order in which an engine may take them as they
+    are, and the matrix of them.
+    """
     a = POSITIVE.tocsc().astype(dtype)
     if a.dtype.kind == "c":
         rows, cols = a.nonzero()
@@ -35,13 +44,31 @@ def values(dtype: str) -> dict[str, tuple[Any, Make]]:
     matrix, sparse = ldiv.Matrix, ldiv.structures
     return {
         "csc": (a.data, lambda v: ldiv.csc_array((v, a.indices, a.indptr), shape=a.shape)),
-        "coo": (a.data, lambda v: ldiv.coo_array((v, (a.tocoo().row, a.tocoo().col)), shape=a.shape)),
-        "triangle": (triangle.data, lambda v: ldiv.csc_array((v, triangle.indices, triangle.indptr), shape=a.shape)),
+        "coo": (
+            a.data,
+            lambda v: ldiv.coo_array((v, (a.tocoo().row, a.tocoo().col)), shape=a.shape),
+        ),
+        "triangle": (
+            triangle.data,
+            lambda v: ldiv.csc_array((v, triangle.indices, triangle.indptr), shape=a.shape),
+        ),
         "diagonal": (diagonal, lambda v: matrix(sparse.Diagonal(N), v)),
         "dense": (a.toarray(), lambda v: v),
         "banded": (band, lambda v: matrix(sparse.Banded(1, 1, N), v)),
-        "kron": (a.data, lambda v: ldiv.kron(ldiv.csc_array((v, a.indices, a.indptr), shape=a.shape), like(np.eye(2, dtype=dtype), v))),
-        "low rank": (a.data, lambda v: ldiv.csc_array((v, a.indices, a.indptr), shape=a.shape) + ldiv.LowRank(like(low, v), like(low, v))),
+        "kron": (
+            a.data,
+            lambda v: ldiv.kron(
+                ldiv.csc_array((v, a.indices, a.indptr), shape=a.shape),
+                like(np.eye(2, dtype=dtype), v),
+            ),
+        ),
+        "low rank": (
+            a.data,
+            lambda v: (
+                ldiv.csc_array((v, a.indices, a.indptr), shape=a.shape)
+                + ldiv.LowRank(like(low, v), like(low, v))
+            ),
+        ),
     }
 
 
@@ -53,10 +80,16 @@ def like(x: Any, v: Any) -> Any:
 FUNCTIONS: dict[str, Function] = {
     "solve": lambda A, b, kind, method: ldiv.solve(A, b, assume_a=kind, method=method),
     "adjoint": lambda A, b, kind, method: ldiv.solve(A, b, assume_a=kind, method=method, trans="H"),
-    "factorized": lambda A, b, kind, method: ldiv.factorized(A, assume_a=kind, method=method).solve(b),
-    "logabsdet": lambda A, b, kind, method: ldiv.factorized(A, assume_a=kind, method=method).logabsdet(),
+    "factorized": lambda A, b, kind, method: ldiv.factorized(A, assume_a=kind, method=method).solve(
+        b
+    ),
+    "logabsdet": lambda A, b, kind, method: ldiv.factorized(
+        A, assume_a=kind, method=method
+    ).logabsdet(),
     "quad_form": lambda A, b, kind, method: ldiv.quad_form(A, b, assume_a=kind, method=method),
-    "preconditioner": lambda A, b, kind, method: ldiv.factorized(A, assume_a=kind, method=method).inverse @ b,
+    "preconditioner": lambda A, b, kind, method: (
+        ldiv.factorized(A, assume_a=kind, method=method).inverse @ b
+    ),
 }
 ENGINES = [  # engine, matrix, promises
     ("pardiso", "csc", ("gen", "sym", "pos")),
@@ -84,14 +117,21 @@ def taken(framework: str, x: Any) -> Any:
 
 
 def test_every_engine_that_factors_is_here() -> None:
-    factoring = {name for name, engine in engines().items() if not ldiv.engines.registry.is_iterative(engine)}
-    assert factoring - {"substitution"} == {engine for engine, *_ in ENGINES} - {"auto"}  # by a promise on a dense matrix
+    factoring = {
+        name for name, engine in engines().items() if not ldiv.engines.registry.is_iterative(engine)
+    }
+    # by a promise on a dense matrix
+    assert factoring - {"substitution"} == {engine for engine, *_ in ENGINES} - {"auto"}
 
 
 @pytest.mark.parametrize("framework", frameworks())
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
-@pytest.mark.parametrize(("engine", "matrix", "promises"), ENGINES, ids=lambda x: x if isinstance(x, str) else "")
-def test_changed_in_place(engine: str, matrix: str, promises: tuple[str, ...], dtype: str, framework: str) -> None:
+@pytest.mark.parametrize(
+    ("engine", "matrix", "promises"), ENGINES, ids=lambda x: x if isinstance(x, str) else ""
+)
+def test_changed_in_place(
+    engine: str, matrix: str, promises: tuple[str, ...], dtype: str, framework: str
+) -> None:
     if engine in ABSENT:
         pytest.skip(f"{engine} is not installed")
     buffer, make = values(dtype)[matrix]
@@ -108,20 +148,30 @@ def test_changed_in_place(engine: str, matrix: str, promises: tuple[str, ...], d
             for change in (1.01, 1.5, -1.0):
                 own *= change
                 again = asnumpy(f(make(taken(framework, old.copy())), b, kind, method))
-                np.testing.assert_allclose(again, before, rtol=1e-13, err_msg=f"{name}, assume_a={kind!r}, times {change}")
+                np.testing.assert_allclose(
+                    again, before, rtol=1e-13, err_msg=f"{name}, assume_a={kind!r}, times {change}"
+                )
             if name == "solve":
-                np.testing.assert_allclose(before, np.linalg.solve(dense(make(taken("numpy", old)), kind), asnumpy(b)), rtol=1e-10)
+                np.testing.assert_allclose(
+                    before,
+                    np.linalg.solve(dense(make(taken("numpy", old)), kind), asnumpy(b)),
+                    rtol=1e-10,
+                )
 
 
 def dense(A: Any, kind: str) -> Any:
     matrix = ldiv.asarray(A) if isinstance(A, np.ndarray) else A
     a = matrix.structure.todense(matrix.params) if not isinstance(A, np.ndarray) else A
-    return {"lower triangular": np.tril, "diagonal": lambda x: np.diag(np.diag(x))}.get(kind, lambda x: x)(a)
+    return {"lower triangular": np.tril, "diagonal": lambda x: np.diag(np.diag(x))}.get(
+        kind, lambda x: x
+    )(a)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_of_functions_that_factor_inside(dtype: str) -> None:
-    """Logarithm of the determinant, eigenpairs by shift and inversion, multigrid, a view of a larger buffer."""
+    """Logarithm of the determinant, eigenpairs by shift and inversion, multigrid, a view of a
+    larger buffer.
+    """
     buffer, make = values(dtype)["csc"]
     old = np.ascontiguousarray(buffer)
     inside: dict[str, Callable[[Any], Any]] = {
@@ -140,13 +190,17 @@ def test_of_functions_that_factor_inside(dtype: str) -> None:
 
 def test_multigrid() -> None:
     pytest.importorskip("pyamg")
-    a = sp.diags_array([-np.ones(59), 2.5 * np.ones(60), -2 * np.ones(59)], offsets=[-1, 0, 1]).tocsc()
+    a = sp.diags_array(
+        [-np.ones(59), 2.5 * np.ones(60), -2 * np.ones(59)], offsets=[-1, 0, 1]
+    ).tocsc()
     make = lambda v: ldiv.csc_array((v, a.indices, a.indptr), shape=a.shape)
     own, b = a.data.copy(), np.ones(60)
     for view in (lambda A: A, lambda A: A.T):
         before = ldiv.preconditioner(view(make(own)), "amg") @ b
         own *= 1.5
-        np.testing.assert_allclose(ldiv.preconditioner(view(make(a.data.copy())), "amg") @ b, before, rtol=1e-12)
+        np.testing.assert_allclose(
+            ldiv.preconditioner(view(make(a.data.copy())), "amg") @ b, before, rtol=1e-12
+        )
         own[:] = a.data
         ldiv.clear_cache()
 
@@ -162,14 +216,19 @@ def test_a_determinant_is_of_accurate_factors() -> None:
     factor._made[-1]._values *= 1.5
     with pytest.raises(ldiv.SingularMatrixError, match="factors with a backward error"):
         factor._made[-1].logabsdet()
-    assert np.isclose(float(F.logabsdet()), before)  # by a more careful factorization of the values, which it owns
+    # by a more careful factorization of the values, which it owns
+    assert np.isclose(float(F.logabsdet()), before)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 def test_pivots_leave_no_triangles(dtype: str) -> None:
-    """SuperLU's pivots are read for a determinant, and where definiteness was promised; copies of L and U are not kept for it."""
+    """SuperLU's pivots are read for a determinant, and where definiteness was promised; copies
+    of L and U are not kept for it.
+    """
     rng = np.random.default_rng(0)
-    a = sp.random_array((60, 60), density=0.1, rng=rng).astype(dtype) + 5 * sp.eye_array(60, dtype=dtype)
+    a = sp.random_array((60, 60), density=0.1, rng=rng).astype(dtype) + 5 * sp.eye_array(
+        60, dtype=dtype
+    )
     a.data *= np.exp(1j * rng.random(a.nnz)).astype(dtype) if dtype.startswith("complex") else 1
     h = sp.csc_array(a @ a.conj().T)
     assert not (2 * abs(h.diagonal()) >= abs(h).sum(axis=0)).all()
@@ -179,4 +238,8 @@ def test_pivots_leave_no_triangles(dtype: str) -> None:
     (factored,) = F._holder._kept.values()
     assert factored.factor._made[-1]._lu.U.shape == (60,)
     with pytest.raises(ldiv.NotPositiveDefiniteError, match="a pivot of"):
-        ldiv.factorized(ldiv.asarray(sp.csc_array(h - 20 * sp.eye_array(60, dtype=dtype))), assume_a="pos", method="superlu")
+        ldiv.factorized(
+            ldiv.asarray(sp.csc_array(h - 20 * sp.eye_array(60, dtype=dtype))),
+            assume_a="pos",
+            method="superlu",
+        )

@@ -1,4 +1,6 @@
-"""Scales at the ends of the range of floating point: the answer is that of the same problem in other units, or an error says that it overflows."""
+"""Scales at the ends of the range of floating point: the answer is that of the same problem in
+other units, or an error says that it overflows.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ def far(dtype: str) -> int:
 DTYPES = pytest.mark.parametrize("dtype", ["float64", "float32"])
 
 
-# -- the powers of two --------------------------------------------------------------------------------------------------------------
+# -- the powers of two --------------------------------------------------------
 
 
 @DTYPES
@@ -51,7 +53,7 @@ def test_balance_is_a_power_of_two(dtype: str) -> None:
     np.testing.assert_allclose(norm(np.array([3e307 + 4e307j, 0]), 0), 5e307)
 
 
-# -- iterations -----------------------------------------------------------------------------------------------------------------------
+# -- iterations ---------------------------------------------------------------
 
 ITERATIONS = [
     ("cg", POSITIVE, "pos", "jacobi"),
@@ -65,19 +67,34 @@ ITERATIONS = [
 @DTYPES
 @pytest.mark.parametrize(("method", "a", "assume_a", "M"), ITERATIONS)
 @pytest.mark.parametrize("make", [sparse, np.asarray], ids=["sparse", "dense"])
-def test_an_iteration_knows_no_scale(make: Any, method: str, a: Any, assume_a: str, M: Any, dtype: str) -> None:
+def test_an_iteration_knows_no_scale(
+    make: Any, method: str, a: Any, assume_a: str, M: Any, dtype: str
+) -> None:
     a, b, big = a.astype(dtype), B.astype(dtype), far(dtype)
 
     def run(of_A: int, of_b: int) -> Any:
         A, rhs = make(np.ldexp(a, of_A)), np.ldexp(b, of_b)
         plain = ldiv.solve(A, rhs, assume_a=assume_a, method=method)
         options = {"method": method, "x0": np.ldexp(np.ones_like(b), of_b - of_A)}
-        return np.stack([plain, ldiv.solve(A, rhs, assume_a=assume_a, M=M, **options) if M else plain])
+        return np.stack(
+            [plain, ldiv.solve(A, rhs, assume_a=assume_a, M=M, **options) if M else plain]
+        )
 
     x = run(0, 0)
-    for scale in ((big, 0), (-big, 0), (big, big), (-big, -big), (0, big), (0, -big), (big, big + 30)):
+    for scale in (
+        (big, 0),
+        (-big, 0),
+        (big, big),
+        (-big, -big),
+        (0, big),
+        (0, -big),
+        (big, big + 30),
+    ):
         np.testing.assert_allclose(
-            np.ldexp(run(*scale), scale[0] - scale[1]), x, rtol=0, atol=(1e-3 if dtype == "float32" else 1e-8) * np.abs(x).max()
+            np.ldexp(run(*scale), scale[0] - scale[1]),
+            x,
+            rtol=0,
+            atol=(1e-3 if dtype == "float32" else 1e-8) * np.abs(x).max(),
         )
 
 
@@ -86,10 +103,12 @@ def test_a_preconditioner_of_any_scale() -> None:
     for method in ("cg", "minres", "gmres", "bicgstab"):
         for scale in (1e200, 1e-200):
             near = ldiv.Matrix(ldiv.structures.Dense(N, N), scale * np.diag(1 / np.diag(POSITIVE)))
-            np.testing.assert_allclose(ldiv.solve(POSITIVE, B, assume_a="pos", method=method, M=near), x, rtol=1e-8)
+            np.testing.assert_allclose(
+                ldiv.solve(POSITIVE, B, assume_a="pos", method=method, M=near), x, rtol=1e-8
+            )
 
 
-# -- eigenpairs -----------------------------------------------------------------------------------------------------------------------
+# -- eigenpairs ---------------------------------------------------------------
 
 LADDER = np.diag(np.arange(1.0, N + 1)) + 0.1 * (np.eye(N, k=1) + np.eye(N, k=-1))
 METRIC = np.diag(np.linspace(1, 2, N))
@@ -100,8 +119,12 @@ EIGEN: dict[str, Callable[[Any, Any], Any]] = {
     "lapack, sigma": lambda A, M: ldiv.eigsh(A, 2, sigma=0.0, method="lapack"),
     "arpack": lambda A, M: ldiv.eigsh(sparse(A), 2, which="LA", method="arpack"),
     "arpack, M": lambda A, M: ldiv.eigsh(sparse(A), 2, sparse(M), which="SA", method="arpack"),
-    "arpack, sigma": lambda A, M: ldiv.eigsh(sparse(A), 2, sparse(M), sigma=(1.7 * A[0, 0] / M[0, 0]).item(), method="arpack"),
-    "lobpcg": lambda A, M: ldiv.lobpcg(sparse(A), torch.tensor(START, dtype=A.dtype), sparse(M), largest=False),
+    "arpack, sigma": lambda A, M: ldiv.eigsh(
+        sparse(A), 2, sparse(M), sigma=(1.7 * A[0, 0] / M[0, 0]).item(), method="arpack"
+    ),
+    "lobpcg": lambda A, M: ldiv.lobpcg(
+        sparse(A), torch.tensor(START, dtype=A.dtype), sparse(M), largest=False
+    ),
     "svds": lambda A, M: ldiv.svds(A, 2)[1::-1],
 }
 
@@ -118,9 +141,15 @@ def test_eigenpairs_know_no_scale(name: str, dtype: str) -> None:
         w, X = EIGEN[name](A, M)
         turned = X * v[: len(X), None] * 2.0 ** (of_pencil(of_M) / 2)
         weights = torch.arange(1.0, len(w) + 1, dtype=w.dtype)
-        loss = (turned.sum(0) ** 2 * weights).sum() + (w * weights).sum() * 2.0 ** -(of_A - of_pencil(of_M))
+        loss = (turned.sum(0) ** 2 * weights).sum() + (w * weights).sum() * 2.0 ** -(
+            of_A - of_pencil(of_M)
+        )
         (g,) = torch.autograd.grad(loss, A)
-        return [np.ldexp(w.detach().numpy(), -of_A + of_pencil(of_M)), loss.item(), np.ldexp(g.numpy(), of_A)]
+        return [
+            np.ldexp(w.detach().numpy(), -of_A + of_pencil(of_M)),
+            loss.item(),
+            np.ldexp(g.numpy(), of_A),
+        ]
 
     def of_pencil(of_M: int) -> int:
         return of_M if name in ("eigh, B", "arpack, M", "arpack, sigma", "lobpcg") else 0
@@ -138,7 +167,7 @@ def test_small_eigenvalues_keep_their_digits() -> None:
     np.testing.assert_allclose(w, d[-3:], rtol=1e-12)
 
 
-# -- numbers so small that their reciprocals overflow ---------------------------------------------------------------------------------
+# -- numbers so small that their reciprocals overflow -------------------------
 
 
 @pytest.mark.parametrize("to", [np.asarray, torch.tensor], ids=["NumPy", "torch"])
@@ -155,7 +184,9 @@ def test_denormal_matrices_are_factored(to: Any) -> None:
     for dtype, e in (("float64", -1030), ("float32", -135)):
         small = np.ldexp(POSITIVE, e).astype(dtype)
         L = np.asarray(ldiv.cholesky(to(small))).astype(np.float64)
-        np.testing.assert_allclose(np.ldexp(L @ L.T, -e), np.ldexp(small.astype(np.float64), -e), rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(
+            np.ldexp(L @ L.T, -e), np.ldexp(small.astype(np.float64), -e), rtol=1e-3, atol=1e-3
+        )
     x = ldiv.solve(sparse(to(np.ldexp(GENERAL, -1030))), to(np.ldexp(B, -1030)))
     np.testing.assert_allclose(x, np.linalg.solve(GENERAL, B), rtol=1e-10)
 
@@ -167,22 +198,32 @@ def test_least_squares_know_no_scale() -> None:
         np.testing.assert_allclose(ldiv.lstsq(scale * TALL, b) * scale, x, rtol=1e-12)
 
 
-# -- what overflows raises -------------------------------------------------------------------------------------------------------------
+# -- what overflows raises ----------------------------------------------------
 
 TRIANGLE = np.tril(GENERAL)
 OVERFLOWING: dict[str, Callable[[Any], Any]] = {
     "solve": lambda to: ldiv.solve(to(1e-200 * GENERAL), to(1e200 * B)),
-    "solve, cg": lambda to: ldiv.solve(to(1e-200 * POSITIVE), to(1e200 * B), assume_a="pos", method="cg"),
-    "diagonal": lambda to: ldiv.solve(ldiv.Matrix(ldiv.structures.Diagonal(2), to(np.array([1.0, 1e-310]))), to(np.ones(2))),
-    "triangle": lambda to: ldiv.solve_triangular(to(np.array([[1.0, 1.0], [0.0, 1e-310]])), to(np.ones(2))),
-    "solve_banded": lambda to: ldiv.solve_banded((0, 0), to(np.full((1, 3), 1e-200)), to(np.full(3, 1e200))),
+    "solve, cg": lambda to: ldiv.solve(
+        to(1e-200 * POSITIVE), to(1e200 * B), assume_a="pos", method="cg"
+    ),
+    "diagonal": lambda to: ldiv.solve(
+        ldiv.Matrix(ldiv.structures.Diagonal(2), to(np.array([1.0, 1e-310]))), to(np.ones(2))
+    ),
+    "triangle": lambda to: ldiv.solve_triangular(
+        to(np.array([[1.0, 1.0], [0.0, 1e-310]])), to(np.ones(2))
+    ),
+    "solve_banded": lambda to: ldiv.solve_banded(
+        (0, 0), to(np.full((1, 3), 1e-200)), to(np.full(3, 1e200))
+    ),
     "lstsq": lambda to: ldiv.lstsq(to(1e-200 * TALL), to(np.full(7, 1e200))),
     "qr": lambda to: ldiv.qr(to(np.full((4, 1), 1.7e308))),
     "eigh": lambda to: ldiv.eigh(to(np.full((3, 3), 1.7e308))),
     "quad_form": lambda to: ldiv.quad_form(to(POSITIVE), to(1e200 * B), assume_a="pos"),
     "quad_form, general": lambda to: ldiv.quad_form(to(GENERAL), to(1e200 * B)),
     "trace_solve": lambda to: ldiv.trace_solve(to(np.eye(3)), to(1.7e308 * np.eye(3))),
-    "trace_solve, sparse": lambda to: ldiv.trace_solve(to(np.eye(N)), sparse(to(1.7e308 * np.eye(N)))),
+    "trace_solve, sparse": lambda to: ldiv.trace_solve(
+        to(np.eye(N)), sparse(to(1.7e308 * np.eye(N)))
+    ),
     "det": lambda to: ldiv.det(to(1e200 * GENERAL)),
     "gaussian_logpdf": lambda to: ldiv.gaussian_logpdf(to(1e200 * B[:, 0]), to(TRIANGLE)),
     "gaussian_kl": lambda to: ldiv.gaussian_kl(to(1e200 * TRIANGLE), to(TRIANGLE)),
@@ -209,11 +250,19 @@ BACKWARD: dict[str, tuple[Callable[..., Any], tuple[Any, ...], float]] = {
     "solve": (ldiv.solve, (1e-200 * GENERAL, B), 1.0),
     "solve, sparse": (lambda A, b: ldiv.solve(sparse(A), b), (1e-200 * GENERAL, B), 1.0),
     "a cotangent": (ldiv.solve, (GENERAL, 1e200 * B), 1e200),
-    "a cotangent, float32": (ldiv.solve, (GENERAL.astype("float32"), 1e20 * B.astype("float32")), 1e20),
+    "a cotangent, float32": (
+        ldiv.solve,
+        (GENERAL.astype("float32"), 1e20 * B.astype("float32")),
+        1e20,
+    ),
     "cholesky": (ldiv.cholesky, (1e-300 * POSITIVE,), 1e300),
     "eigh": (lambda A: ldiv.eigh(A)[1], (1e-300 * LADDER,), 1e100),
     "quad_form": (lambda A, x: ldiv.quad_form(A, x, assume_a="pos"), (1e-200 * POSITIVE, B), 1.0),
-    "logdet": (lambda A: ldiv.logdet(A, assume_a="pos"), (1e-310 * np.diag(np.arange(1.0, 5)),), 1.0),
+    "logdet": (
+        lambda A: ldiv.logdet(A, assume_a="pos"),
+        (1e-310 * np.diag(np.arange(1.0, 5)),),
+        1.0,
+    ),
 }
 
 
@@ -248,7 +297,7 @@ def test_what_is_not_finite_is_said_to_be_that() -> None:
     assert not isinstance(caught.value, OverflowError)
 
 
-# -- what is no number to count with ----------------------------------------------------------------------------------------------------
+# -- what is no number to count with ------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["rtol", "atol", "maxiter"])
@@ -261,14 +310,24 @@ def test_tolerances_are_finite(name: str, value: float) -> None:
 @pytest.mark.parametrize("tol", [np.inf, np.nan])
 def test_tolerances_of_roots_and_eigenpairs_are_finite(tol: float) -> None:
     with pytest.raises(ValueError, match="tol"):
-        ldiv.root(lambda x, p: x**2 - p, torch.ones(1, dtype=torch.float64), (torch.ones(1, dtype=torch.float64),), tol=tol)
+        ldiv.root(
+            lambda x, p: x**2 - p,
+            torch.ones(1, dtype=torch.float64),
+            (torch.ones(1, dtype=torch.float64),),
+            tol=tol,
+        )
     with pytest.raises(ValueError, match="tol"):
         ldiv.eigsh(LADDER, 2, tol=tol)
 
 
 @pytest.mark.parametrize("to", [np.asarray, torch.tensor], ids=["NumPy", "torch"])
 def test_a_tape_refuses_what_is_not_finite(to: Any) -> None:
-    for a, b in ((np.nan * TRIANGLE, B), (TRIANGLE, np.nan * B), (TRIANGLE, np.inf * B), (np.where(np.eye(N) == 1, np.inf, TRIANGLE), B)):
+    for a, b in (
+        (np.nan * TRIANGLE, B),
+        (TRIANGLE, np.nan * B),
+        (TRIANGLE, np.inf * B),
+        (np.where(np.eye(N) == 1, np.inf, TRIANGLE), B),
+    ):
         with pytest.raises(ValueError, match="expected finite numbers"):
             ldiv.Tape().solve_triangular(to(a), to(b.copy()), lower=True)
     with pytest.raises(ldiv.LinAlgOverflowError):

@@ -1,4 +1,6 @@
-"""A tensor that a user's function closes over has no gradient: where it wants one, eager PyTorch raises; constants are left alone."""
+"""A tensor that a user's function closes over has no gradient: where it wants one, eager PyTorch
+raises; constants are left alone.
+"""
 
 import pytest
 
@@ -7,23 +9,33 @@ import ldiv
 torch = pytest.importorskip("torch")
 
 N = 5
-P, W, B = torch.ones(N, dtype=torch.float64), torch.arange(1.0, N + 1, dtype=torch.float64), torch.ones(N, dtype=torch.float64)
+P, W, B = (
+    torch.ones(N, dtype=torch.float64),
+    torch.arange(1.0, N + 1, dtype=torch.float64),
+    torch.ones(N, dtype=torch.float64),
+)
 EYE = torch.eye(N, dtype=torch.float64)
 
 
 def operator(p, w, assume_a="pos"):
-    return ldiv.LinearOperator(lambda p, x: (p * w)[:, None] * x, p, shape=(N, N), assume_a=assume_a)
+    return ldiv.LinearOperator(
+        lambda p, x: (p * w)[:, None] * x, p, shape=(N, N), assume_a=assume_a
+    )
 
 
 def adjoint_alone(p, w):
-    return ldiv.LinearOperator(lambda p, x: p[:, None] * x, p, shape=(N, N), rmatvec=lambda p, x: (p * w)[:, None] * x).H
+    return ldiv.LinearOperator(
+        lambda p, x: p[:, None] * x, p, shape=(N, N), rmatvec=lambda p, x: (p * w)[:, None] * x
+    ).H
 
 
 ENTRIES = {
     "solve": lambda p, w: ldiv.solve(operator(p, w), B),
     "solve, transposed": lambda p, w: ldiv.solve(operator(p, w, "gen"), B, trans="T"),
     "solve, rmatvec": lambda p, w: ldiv.solve(adjoint_alone(p, w), B),
-    "solve, a sum": lambda p, w: ldiv.solve(operator(p, w) + ldiv.eye_array(N, like=P), B, method="gmres"),
+    "solve, a sum": lambda p, w: ldiv.solve(
+        operator(p, w) + ldiv.eye_array(N, like=P), B, method="gmres"
+    ),
     "solve, a batch": lambda p, w: ldiv.solve(operator(p, w), torch.stack([EYE, EYE])),
     "eigsh": lambda p, w: ldiv.eigsh(operator(p, w), 2)[0],
     "lobpcg": lambda p, w: ldiv.lobpcg(operator(p, w), EYE[:, :1] + 1)[0],
@@ -37,7 +49,11 @@ ENTRIES = {
 @pytest.mark.parametrize("params_require_grad", [False, True])
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_what_wants_a_gradient_and_would_get_none_is_refused(entry, params_require_grad):
-    f, p, w = ENTRIES[entry], P.clone().requires_grad_(params_require_grad), W.clone().requires_grad_()
+    f, p, w = (
+        ENTRIES[entry],
+        P.clone().requires_grad_(params_require_grad),
+        W.clone().requires_grad_(),
+    )
     with pytest.raises(ValueError, match="`params`"):
         f(p, w)
     wanted = f(P, W)
@@ -49,7 +65,9 @@ def test_what_wants_a_gradient_and_would_get_none_is_refused(entry, params_requi
 
 def test_passed_in_params_it_has_its_gradient():
     w = W.clone().requires_grad_()
-    A = ldiv.LinearOperator(lambda p, x: (p[0] * p[1])[:, None] * x, (P, w), shape=(N, N), assume_a="pos")
+    A = ldiv.LinearOperator(
+        lambda p, x: (p[0] * p[1])[:, None] * x, (P, w), shape=(N, N), assume_a="pos"
+    )
     assert torch.allclose(torch.autograd.grad(ldiv.solve(A, B).sum(), w)[0], -1 / W**2)
 
 
@@ -57,7 +75,9 @@ def test_a_matrix_in_params_has_its_gradient():
     w = W.clone().requires_grad_()
     sparse = ldiv.diags_array([w], offsets=[0])
     for A in (sparse, sparse + ldiv.Matrix(ldiv.structures.Diagonal(N), 0 * W), sparse.H):
-        L = ldiv.LinearOperator(lambda p, x: p["s"] * (p["A"] @ x), {"A": A, "s": P[0]}, shape=(N, N), assume_a="pos")
+        L = ldiv.LinearOperator(
+            lambda p, x: p["s"] * (p["A"] @ x), {"A": A, "s": P[0]}, shape=(N, N), assume_a="pos"
+        )
         assert torch.allclose(torch.autograd.grad(ldiv.solve(L, B).sum(), w)[0], -1 / W**2)
     x = ldiv.root(lambda x, A: A @ x - B, 0 * B, sparse)
     assert torch.allclose(torch.autograd.grad(x.sum(), w)[0], -1 / W**2)
@@ -66,7 +86,9 @@ def test_a_matrix_in_params_has_its_gradient():
 def test_a_product_by_itself_and_a_jacobian_are_differentiable_in_it():
     w = W.clone().requires_grad_()
     assert torch.allclose(torch.autograd.grad((operator(P, w) @ B).sum(), w)[0], P)
-    assert torch.allclose(torch.autograd.grad(ldiv.jacobian(lambda x: w * x**2, B).sum(), w)[0], 2 * B)
+    assert torch.allclose(
+        torch.autograd.grad(ldiv.jacobian(lambda x: w * x**2, B).sum(), w)[0], 2 * B
+    )
 
 
 @pytest.mark.parametrize("second", [False, True])

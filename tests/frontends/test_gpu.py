@@ -1,4 +1,6 @@
-"""On CUDA: what is dense, triangular or diagonal is solved where it is, with derivatives; a sparse direct solve says what works instead."""
+"""On CUDA: what is dense, triangular or diagonal is solved where it is, with derivatives; a
+sparse direct solve says what works instead.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,10 @@ import ldiv
 torch = pytest.importorskip("torch")
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="this PyTorch sees no CUDA device: see PYTHON and VENV in the Makefile"),
+    pytest.mark.skipif(
+        not torch.cuda.is_available(),
+        reason="this PyTorch sees no CUDA device: see PYTHON and VENV in the Makefile",
+    ),
 ]
 
 N = 40
@@ -52,7 +57,9 @@ def first_and_second(solve: Callable[[Any, Any], Any], device: str, a: Any, b: A
 @pytest.mark.parametrize("name", SOLVES)
 def test_cuda_agrees_with_the_cpu(name: str, dtype: Any, batch: tuple[int, ...]) -> None:
     a, b = problem(dtype, batch)
-    for there, here in zip(*(first_and_second(SOLVES[name], device, a, b) for device in ("cuda", "cpu")), strict=True):
+    for there, here in zip(
+        *(first_and_second(SOLVES[name], device, a, b) for device in ("cuda", "cpu")), strict=True
+    ):
         torch.testing.assert_close(there, here, rtol=1e-10, atol=1e-10)
 
 

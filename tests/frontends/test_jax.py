@@ -1,4 +1,6 @@
-"""JAX: every rule, under every transformation, gives what jax.numpy gives on dense arrays, with one factorization."""
+"""JAX: every rule, under every transformation, gives what jax.numpy gives on dense arrays, with
+one factorization.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ from jax.experimental import sparse as jsparse  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 N = 6
-ROWS, COLS = (i.astype(np.int32) for i in np.nonzero(abs(np.subtract.outer(range(N), range(N))) < 2))
+ROWS, COLS = (
+    i.astype(np.int32) for i in np.nonzero(abs(np.subtract.outer(range(N), range(N))) < 2)
+)
 
 
 @pytest.fixture
@@ -82,22 +86,31 @@ def agree(f, g, *args, eps=1e-12):
     close(*jax.jit(lambda *args: (f(*args), g(*args)))(*args), eps)
 
 
-# -- every rule, compiled, against NumPy ---------------------------------------------------------------------------------------
+# -- every rule, compiled, against NumPy --------------------------------------
 
 
 def cases(kind):
     take = partial(draw, np.random.default_rng(3), kind)
     found = [list(m.cases(take)) for m in modules("ldiv.structures")]
-    return {m.__name__: list(m.cases([some[0] for some in found], take)) for m in modules("ldiv.rules")}
+    return {
+        m.__name__: list(m.cases([some[0] for some in found], take)) for m in modules("ldiv.rules")
+    }
 
 
 def modules(package):
-    found = (importlib.import_module(f"{package}.{m.name}") for m in pkgutil.iter_modules(importlib.import_module(package).__path__))
+    found = (
+        importlib.import_module(f"{package}.{m.name}")
+        for m in pkgutil.iter_modules(importlib.import_module(package).__path__)
+    )
     return [m for m in found if hasattr(m, "cases")]
 
 
 def cotangent(y):
-    return None if y.dtype.kind in "iu" else draw(np.random.default_rng(4), y.dtype.kind == "c" and "complex", *y.shape)
+    return (
+        None
+        if y.dtype.kind in "iu"
+        else draw(np.random.default_rng(4), y.dtype.kind == "c" and "complex", *y.shape)
+    )
 
 
 def of_integers(y):
@@ -108,16 +121,33 @@ def of_integers(y):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", list(cases("complex")))
 def test_rules_compile(name):
-    """The conformance suite checks every derivative of one case of each kind; here values and cotangents of all cases come out of one program."""
+    """The conformance suite checks every derivative of one case of each kind; here values and
+    cotangents of all cases come out of one program.
+    """
     found = cases("complex")[name]
     bars = [tuple(cotangent(y) for y in bind(rule, *args)) for rule, args in found]
 
     def program(all_flat, bars):
         for (rule, args), flat, bar in zip(found, all_flat, bars, strict=True):
-            y, pullback = jax.vjp(lambda *flat, rule=rule, args=args: bind(rule, *rebuild(args, flat)), *flat)
-            yield y, jax.tree.map(jnp.conj, pullback(tuple(of_integers(v) if c is None else jnp.conj(c) for v, c in zip(y, bar, strict=True))))
+            y, pullback = jax.vjp(
+                lambda *flat, rule=rule, args=args: bind(rule, *rebuild(args, flat)), *flat
+            )
+            yield (
+                y,
+                jax.tree.map(
+                    jnp.conj,
+                    pullback(
+                        tuple(
+                            of_integers(v) if c is None else jnp.conj(c)
+                            for v, c in zip(y, bar, strict=True)
+                        )
+                    ),
+                ),
+            )
 
-    results = jax.jit(lambda *given: list(program(*given)))([leaves(args) for _, args in found], bars)
+    results = jax.jit(lambda *given: list(program(*given)))(
+        [leaves(args) for _, args in found], bars
+    )
     for (rule, args), bar, (y, got) in zip(found, bars, results, strict=True):
         out = bind(rule, *args)
         expected = leaves(rule.vjp(rebuild(args, [True for _ in leaves(args)]), bar, out, *args))
@@ -126,17 +156,25 @@ def test_rules_compile(name):
             close(g, e.sum(axis=tuple(range(e.ndim - x.ndim))).astype(x.dtype))
 
 
-# -- the solve under every transformation ---------------------------------------------------------------------------------------
+# -- the solve under every transformation -------------------------------------
 
 
 @pytest.mark.parametrize(
     ("solve", "jit", "kind"),
-    [(sparse_solve, lambda f: f, "complex"), *itertools.product((sparse_solve, dense_solve), (jax.jit,), ("real", "complex"))],
+    [
+        (sparse_solve, lambda f: f, "complex"),
+        *itertools.product((sparse_solve, dense_solve), (jax.jit,), ("real", "complex")),
+    ],
 )
 def test_gradients(solve, jit, kind):
     def everything(solve, v, b):
         y, push = jax.linearize(solve, v, b)
-        return y, push(v, b), jax.value_and_grad(partial(loss, solve), (0, 1))(v, b), jax.jvp(solve, (v, b), (b[0, 0] * v, b))
+        return (
+            y,
+            push(v, b),
+            jax.value_and_grad(partial(loss, solve), (0, 1))(v, b),
+            jax.jvp(solve, (v, b), (b[0, 0] * v, b)),
+        )
 
     args = problem(kind)
     close(jit(partial(everything, solve))(*args), jax.jit(partial(everything, reference))(*args))
@@ -154,7 +192,10 @@ def test_second_order(solve, kind):
     f, g = (partial(of_parts, s) for s in (solve, reference))
 
     def compositions(*parts):
-        return [outer(inner(f, (0, 1)), (0, 1))(*parts) for outer, inner in itertools.product((jax.jacfwd, jax.jacrev), repeat=2)]
+        return [
+            outer(inner(f, (0, 1)), (0, 1))(*parts)
+            for outer, inner in itertools.product((jax.jacfwd, jax.jacrev), repeat=2)
+        ]
 
     agree(compositions, lambda *parts: [jax.hessian(g, (0, 1))(*parts)] * 4, *parts, eps=1e-11)
 
@@ -163,18 +204,30 @@ def test_mixed_real_and_complex():
     (v, _), (_, b) = problem("real"), problem("complex")
 
     def everything(one, other):
-        return lambda v, b: [jax.grad(partial(loss, s), (0, 1))(*args) for s in (one, other) for args in ((v, b), (v + 0j, b.real))]
+        return lambda v, b: [
+            jax.grad(partial(loss, s), (0, 1))(*args)
+            for s in (one, other)
+            for args in ((v, b), (v + 0j, b.real))
+        ]
 
     agree(everything(sparse_solve, dense_solve), everything(reference, reference), v, b)
 
 
 @pytest.mark.parametrize(
     ("solve", "axes"),
-    [*((sparse_solve, axes) for axes in ((0, None), (None, 0), (0, 0))), (sparse_solve, (1, 2)), (dense_solve, (0, 0)), (dense_solve, (None, 0))],
+    [
+        *((sparse_solve, axes) for axes in ((0, None), (None, 0), (0, 0))),
+        (sparse_solve, (1, 2)),
+        (dense_solve, (0, 0)),
+        (dense_solve, (None, 0)),
+    ],
 )
 def test_vmap(solve, axes):
     v, b = problem(batch=(3,))
-    args = v if axes[0] is not None else v[0], jnp.stack([b, 2 * b, b + 1]) if axes[1] is not None else b
+    args = (
+        v if axes[0] is not None else v[0],
+        jnp.stack([b, 2 * b, b + 1]) if axes[1] is not None else b,
+    )
     args = tuple(jnp.moveaxis(x, 0, d) if d else x for x, d in zip(args, axes, strict=True))
 
     def everything(solve, *args):
@@ -194,7 +247,9 @@ def test_vmap(solve, axes):
 def test_single_precision(solve, dtype):
     args = problem("complex" if dtype == "complex64" else "real", dtype)
     assert args[0].dtype == dtype
-    agree(*(jax.value_and_grad(partial(loss, s), (0, 1)) for s in (solve, reference)), *args, eps=1e-4)
+    agree(
+        *(jax.value_and_grad(partial(loss, s), (0, 1)) for s in (solve, reference)), *args, eps=1e-4
+    )
 
 
 @BOTH
@@ -213,9 +268,17 @@ def test_control_flow(solve):
     def everything(solve, v, b):
         for f in (scanned, branching, saved):
             yield jax.jvp(partial(f, solve), (v, b), (v, b))
-            yield jax.grad(lambda v, b, f=f: sum(jnp.sum(jnp.sin(y)) for y in jax.tree.leaves(f(solve, v, b))), (0, 1))(v, b)
+            yield jax.grad(
+                lambda v, b, f=f: sum(jnp.sum(jnp.sin(y)) for y in jax.tree.leaves(f(solve, v, b))),
+                (0, 1),
+            )(v, b)
 
-    agree(lambda *args: list(everything(solve, *args)), lambda *args: list(everything(reference, *args)), v, b)
+    agree(
+        lambda *args: list(everything(solve, *args)),
+        lambda *args: list(everything(reference, *args)),
+        v,
+        b,
+    )
 
 
 def test_custom_linear_solve():
@@ -224,10 +287,17 @@ def test_custom_linear_solve():
 
     def f(v, b):
         array = ldiv.coo_array((v, (ROWS, COLS)), shape=(N, N))
-        return jax.lax.custom_linear_solve(lambda x: array @ x, b, lambda _, r: ldiv.solve(array, r), lambda _, r: ldiv.solve(array.T, r))
+        return jax.lax.custom_linear_solve(
+            lambda x: array @ x,
+            b,
+            lambda _, r: ldiv.solve(array, r),
+            lambda _, r: ldiv.solve(array.T, r),
+        )
 
     close(jax.jit(f)(v, b), reference(v, b))
-    close(jax.grad(partial(loss, f), (0, 1))(v, b), jax.grad(partial(loss, reference), (0, 1))(v, b))
+    close(
+        jax.grad(partial(loss, f), (0, 1))(v, b), jax.grad(partial(loss, reference), (0, 1))(v, b)
+    )
     for solve in (sparse_solve, dense_solve):
         close(jax.linear_transpose(partial(solve, v), b)(b)[0], jnp.linalg.solve(densified(v).T, b))
         with pytest.raises(TypeError, match="in which Solve is linear"):
@@ -235,9 +305,16 @@ def test_custom_linear_solve():
 
 
 def test_torch_agrees():
-    """The same problem in both frameworks; the cotangents of complex numbers are conjugates of each other."""
+    """The same problem in both frameworks; the cotangents of complex numbers are conjugates of
+    each other.
+    """
     torch = pytest.importorskip("torch")
-    for kind, options in (("real", {}), ("complex", {}), ("complex", {"trans": "T"}), ("complex", {"trans": "H"})):
+    for kind, options in (
+        ("real", {}),
+        ("complex", {}),
+        ("complex", {"trans": "T"}),
+        ("complex", {"trans": "H"}),
+    ):
         v, b = problem(kind)
         tv, tb = (torch.tensor(np.asarray(x), requires_grad=True) for x in (v, b))
         x, tx = sparse_solve(v, b, **options), sparse_solve(tv, tb, **options)
@@ -248,7 +325,7 @@ def test_torch_agrees():
         close([g.conj() for g in bars], [jnp.asarray(t.grad.numpy()) for t in (tv, tb)], 1e-12)
 
 
-# -- one factorization ------------------------------------------------------------------------------------------------------------
+# -- one factorization --------------------------------------------------------
 
 
 @JIT
@@ -275,9 +352,14 @@ def optimized():
 @pytest.mark.usefixtures("optimized")
 def test_dense_factored_once_by_the_compiler():
     v, b = problem()
-    compiled = jax.jit(jax.value_and_grad(lambda a, b: jnp.sum(ldiv.solve(a, b) ** 2))).lower(densified(v), b).compile()
+    compiled = (
+        jax.jit(jax.value_and_grad(lambda a, b: jnp.sum(ldiv.solve(a, b) ** 2)))
+        .lower(densified(v), b)
+        .compile()
+    )
     assert compiled.as_text().count('"lapack_dgetrf') == 1
-    assert "callback" not in compiled.as_text().partition("ENTRY")[2]  # the host is called only where something is wrong
+    # the host is called only where something is wrong
+    assert "callback" not in compiled.as_text().partition("ENTRY")[2]
 
 
 def test_factorized():
@@ -294,7 +376,7 @@ def test_factorized():
         close(jit(jax.value_and_grad(f, (0, 1)))(v, b), jax.value_and_grad(g, (0, 1))(v, b))
 
 
-# -- errors -----------------------------------------------------------------------------------------------------------------------
+# -- errors -------------------------------------------------------------------
 
 
 def ones(v, b, **options):
@@ -307,16 +389,36 @@ def triangle(v, b):
 
 ERRORS = {
     "sparse singular": (sparse_solve, 0.0, "the matrix is singular to working precision"),
-    "dense zero pivot": (dense_solve, 0.0, "(a pivot that is exactly zero|a column that depends on the others)"),
-    "dense singular": (lambda v, b: ldiv.solve(jnp.arange(36.0).reshape(6, 6) * v[0] + 0.1, b), 1.0, "the matrix is singular"),
+    "dense zero pivot": (
+        dense_solve,
+        0.0,
+        "(a pivot that is exactly zero|a column that depends on the others)",
+    ),
+    "dense singular": (
+        lambda v, b: ldiv.solve(jnp.arange(36.0).reshape(6, 6) * v[0] + 0.1, b),
+        1.0,
+        "the matrix is singular",
+    ),
     "triangle": (triangle, 1.0, "a zero on the diagonal of the triangle"),
     "diagonal": (partial(ones, assume_a="diagonal"), 0.0, "a zero on the diagonal"),
     "indefinite": (partial(ones, assume_a="pos"), -1.0, "assume_a='pos'\\), but LAPACK found"),
-    "sparse indefinite": (partial(sparse_solve, assume_a="pos"), -1.0, "assume_a='pos'\\), but \\w+ found"),
-    "asymmetric": (lambda v, b: ldiv.solve(densified(v).at[0, 5].set(1), b, assume_a="sym"), 1.0, "a symmetric structure was promised"),
+    "sparse indefinite": (
+        partial(sparse_solve, assume_a="pos"),
+        -1.0,
+        "assume_a='pos'\\), but \\w+ found",
+    ),
+    "asymmetric": (
+        lambda v, b: ldiv.solve(densified(v).at[0, 5].set(1), b, assume_a="sym"),
+        1.0,
+        "a symmetric structure was promised",
+    ),
     "sparse NaN": (sparse_solve, np.nan, "A: expected finite numbers"),
     "dense NaN": (dense_solve, np.nan, "A: expected finite numbers"),
-    "NaN on the right": (lambda v, b: dense_solve(v, b * jnp.nan), 1.0, "b: expected finite numbers"),
+    "NaN on the right": (
+        lambda v, b: dense_solve(v, b * jnp.nan),
+        1.0,
+        "b: expected finite numbers",
+    ),
 }
 
 
@@ -327,7 +429,9 @@ def test_errors_are_raised_not_nan(name, jit):
     _, b = problem()
     v = jnp.asarray(np.where(ROWS == COLS, 2.0, -1.0)) * scale
     with pytest.raises((ValueError, jax.errors.JaxRuntimeError), match=message) as raised:
-        jax.block_until_ready(jit(jax.value_and_grad(partial(loss, solve)) if jit is jax.jit else solve)(v, b))
+        jax.block_until_ready(
+            jit(jax.value_and_grad(partial(loss, solve)) if jit is jax.jit else solve)(v, b)
+        )
     if jit is not jax.jit and "finite" not in message:
         assert type(raised.value).__module__ == "ldiv.errors"
 
@@ -340,7 +444,7 @@ def test_patterns_must_be_known():
         sparse_solve(v, np.asarray(b))
 
 
-# -- sparse arrays ------------------------------------------------------------------------------------------------------------------
+# -- sparse arrays ------------------------------------------------------------
 
 
 def test_trees():
@@ -349,17 +453,28 @@ def test_trees():
     (leaf,) = jax.tree.leaves(a)
     assert leaf is v
     back = jax.jit(lambda a: a.T)(a)
-    assert isinstance(back, ldiv.SparseArray) and back.format == "csc" and back.structure == a.structure.T
+    assert (
+        isinstance(back, ldiv.SparseArray)
+        and back.format == "csc"
+        and back.structure == a.structure.T
+    )
     g = jax.jit(jax.grad(lambda a, b: loss(lambda v, b: ldiv.solve(a, b), None, b)))(a, b)
     assert isinstance(g, ldiv.SparseArray)
     close(g.data, jax.grad(partial(loss, reference))(v, b))
     batch = jax.tree.map(lambda x: jnp.stack([x, 2 * x]), a)
     assert batch.shape == (2, N, N)
-    close(jax.vmap(ldiv.solve, (0, None))(batch, b), jnp.stack([reference(v, b), reference(2 * v, b)]))
+    close(
+        jax.vmap(ldiv.solve, (0, None))(batch, b), jnp.stack([reference(v, b), reference(2 * v, b)])
+    )
     final, _ = jax.lax.scan(lambda a, _: (a.with_data(0.5 * a.data), None), a, None, length=3)
     close(final.data, v / 8)
     given = jax.tree.map(jnp.copy, a)
-    close(jax.jit(lambda a: a.with_data(2 * a.data + ldiv.solve(a, b)[0, 0]), donate_argnums=0)(given).data, 2 * v + reference(v, b)[0, 0])
+    close(
+        jax.jit(lambda a: a.with_data(2 * a.data + ldiv.solve(a, b)[0, 0]), donate_argnums=0)(
+            given
+        ).data,
+        2 * v + reference(v, b)[0, 0],
+    )
     assert given.data.is_deleted()
     diagonal = ldiv.Matrix(ldiv.structures.Diagonal(3), jnp.ones(3))
     close(jax.jit(lambda d: d @ jnp.arange(3.0))(diagonal), jnp.arange(3.0))
@@ -379,7 +494,10 @@ def test_arithmetic():
         return c @ b, jnp.diagonal(c), c.sum(0), c, b.T @ c
 
     def everything(f):
-        return lambda v, b: (f(v, b), jax.grad(lambda v, b: sum(jnp.sum(y.real**2) for y in f(v, b)), (0, 1))(v, b))
+        return lambda v, b: (
+            f(v, b),
+            jax.grad(lambda v, b: sum(jnp.sum(y.real**2) for y in f(v, b)), (0, 1))(v, b),
+        )
 
     agree(everything(f), everything(g), v, b)
 
@@ -393,7 +511,9 @@ def test_bcoo_and_bcsr():
 
         def f(data, a=a):
             kind = (data, a.indices) if isinstance(a, jsparse.BCOO) else (data, a.indices, a.indptr)
-            return loss(lambda v, b: ldiv.solve(ldiv.asarray(type(a)(kind, shape=a.shape)), b), None, b)
+            return loss(
+                lambda v, b: ldiv.solve(ldiv.asarray(type(a)(kind, shape=a.shape)), b), None, b
+            )
 
         if a is not padded:
             close(jax.grad(f)(a.data), gradient)
@@ -408,10 +528,13 @@ def test_bcoo_and_bcsr():
 def test_made_here():
     like = jnp.ones(1, jnp.float32)
     assert ldiv.eye_array(3, like=like).data.dtype == jnp.float32
-    close(jax.jit(lambda d: ldiv.diags_array([d, d[1:]], offsets=[0, 1]).toarray())(jnp.ones(3)), jnp.eye(3) + jnp.eye(3, k=1))
+    close(
+        jax.jit(lambda d: ldiv.diags_array([d, d[1:]], offsets=[0, 1]).toarray())(jnp.ones(3)),
+        jnp.eye(3) + jnp.eye(3, k=1),
+    )
 
 
-# -- many devices, many threads, large arrays ---------------------------------------------------------------------------------------
+# -- many devices, many threads, large arrays ---------------------------------
 
 ELSEWHERE = """
 import os
@@ -442,7 +565,12 @@ print("done")
 
 
 def test_two_devices():
-    done = subprocess.run([sys.executable, "-W", "error", "-c", ELSEWHERE], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", ELSEWHERE],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.stdout.strip() == "done", done.stderr[-3000:]
 
 
@@ -470,6 +598,13 @@ print("done")
 
 
 def test_conjugate_gradients_on_a_row_sharded_operator_stay_sharded():
-    """JAX's own iteration, our product: no device ever holds the whole matrix, in the solution and in its gradient."""
-    done = subprocess.run([sys.executable, "-W", "error", "-c", ROW_SHARDED], capture_output=True, text=True, check=False)
+    """JAX's own iteration, our product: no device ever holds the whole matrix, in the solution
+    and in its gradient.
+    """
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", ROW_SHARDED],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.stdout.strip() == "done", done.stderr[-3000:]

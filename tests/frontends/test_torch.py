@@ -30,7 +30,9 @@ def sparse(v):
 
 
 def dense(v):
-    return torch.zeros(5, 5, dtype=v.dtype).index_put((torch.asarray(ROWS), torch.asarray(COLS)), v, accumulate=True)
+    return torch.zeros(5, 5, dtype=v.dtype).index_put(
+        (torch.asarray(ROWS), torch.asarray(COLS)), v, accumulate=True
+    )
 
 
 def ours(v, b):
@@ -47,13 +49,20 @@ def theirs(v, b):
 @pytest.mark.parametrize("argument", [0, 1])
 def test_hessian_in_all_four_compositions(outer, inner, argument):
     v, b = problem()
-    torch.testing.assert_close(outer(inner(ours, argument), argument)(v, b), hessian(theirs, argument)(v, b))
+    torch.testing.assert_close(
+        outer(inner(ours, argument), argument)(v, b), hessian(theirs, argument)(v, b)
+    )
 
 
 def test_forward_over_forward_of_a_dense_solve():
-    """Where torch.linalg.solve was wrong when this was written, by more than a thousandth (2.13); through its inverse it is right."""
+    """Where torch.linalg.solve was wrong when this was written, by more than a thousandth
+    (2.13); through its inverse it is right.
+    """
     torch.manual_seed(0)
-    A, b = torch.randn(3, 3, dtype=torch.float64) + 3 * torch.eye(3), torch.randn(3, dtype=torch.float64)
+    A, b = (
+        torch.randn(3, 3, dtype=torch.float64) + 3 * torch.eye(3),
+        torch.randn(3, dtype=torch.float64),
+    )
     right = hessian(lambda A: (torch.linalg.inv(A) @ b).square().sum())(A)
     got = jacfwd(jacfwd(lambda A: ldiv.solve(A, b).square().sum()))(A)
     torch.testing.assert_close(got, right)
@@ -61,7 +70,9 @@ def test_forward_over_forward_of_a_dense_solve():
 
 def test_third_derivative():
     v, b = problem()
-    torch.testing.assert_close(jacfwd(jacrev(jacfwd(ours)))(v, b), jacrev(jacrev(jacrev(theirs)))(v, b))
+    torch.testing.assert_close(
+        jacfwd(jacrev(jacfwd(ours)))(v, b), jacrev(jacrev(jacrev(theirs)))(v, b)
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
@@ -79,18 +90,26 @@ def test_gradcheck_entry_by_entry_of_a_symmetric_matrix(assume_a):
     A = torch.randn(4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     A = (A @ A.T + torch.eye(4)).requires_grad_()
     b = torch.ones(4, dtype=torch.float64)
-    assert torch.autograd.gradcheck(lambda A: ldiv.solve(A, b, assume_a=assume_a), (A,), check_forward_ad=True)
+    assert torch.autograd.gradcheck(
+        lambda A: ldiv.solve(A, b, assume_a=assume_a), (A,), check_forward_ad=True
+    )
 
 
 def test_vmap_over_values_right_hand_sides_and_both():
     v, b = problem()
     many_v, many_b = v + 0.1 * torch.arange(3.0)[:, None], b * torch.arange(1.0, 4.0)[:, None, None]
-    for dims, args in (((0, None), (many_v, b)), ((None, 0), (v, many_b)), ((0, 0), (many_v, many_b))):
+    for dims, args in (
+        ((0, None), (many_v, b)),
+        ((None, 0), (v, many_b)),
+        ((0, 0), (many_v, many_b)),
+    ):
         torch.testing.assert_close(vmap(ours, dims)(*args), vmap(theirs, dims)(*args))
         torch.testing.assert_close(vmap(grad(ours), dims)(*args), vmap(grad(theirs), dims)(*args))
     nested = vmap(lambda v: vmap(lambda b: ours(v, b))(many_b))(many_v)
     torch.testing.assert_close(nested, vmap(lambda v: vmap(lambda b: theirs(v, b))(many_b))(many_v))
-    torch.testing.assert_close(vmap(ours, (1, None))(many_v.T, b), vmap(theirs, (0, None))(many_v, b))
+    torch.testing.assert_close(
+        vmap(ours, (1, None))(many_v.T, b), vmap(theirs, (0, None))(many_v, b)
+    )
 
 
 def test_jvp_and_vjp():
@@ -173,11 +192,16 @@ def test_matrix_products_leave_torch_sparse_alone():
     """torch.mm with a sparse operand allocates n x n in its backward; ours has nnz numbers."""
     v, _ = problem()
     x = torch.ones(5, dtype=torch.float64)
-    torch.testing.assert_close(hessian(lambda v: (sparse(v) @ x).square().sum())(v), hessian(lambda v: (dense(v) @ x).square().sum())(v))
+    torch.testing.assert_close(
+        hessian(lambda v: (sparse(v) @ x).square().sum())(v),
+        hessian(lambda v: (dense(v) @ x).square().sum())(v),
+    )
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("assume_a", ["gen", "pos", "sym", "upper triangular", "lower triangular", "diagonal"])
+@pytest.mark.parametrize(
+    "assume_a", ["gen", "pos", "sym", "upper triangular", "lower triangular", "diagonal"]
+)
 def test_dense_on_cuda(assume_a):
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device is visible to torch")
@@ -186,8 +210,13 @@ def test_dense_on_cuda(assume_a):
     b = torch.randn(20, 3, dtype=torch.float64, device="cuda")
     f = lambda A, b: ldiv.solve(A, b, assume_a=assume_a).square().sum()
     for argument in (0, 1):
-        torch.testing.assert_close(grad(f, argument)(A, b).cpu(), grad(f, argument)(A.cpu(), b.cpu()))
-        torch.testing.assert_close(jacfwd(grad(f, argument), argument)(A, b).cpu(), jacfwd(grad(f, argument), argument)(A.cpu(), b.cpu()))
+        torch.testing.assert_close(
+            grad(f, argument)(A, b).cpu(), grad(f, argument)(A.cpu(), b.cpu())
+        )
+        torch.testing.assert_close(
+            jacfwd(grad(f, argument), argument)(A, b).cpu(),
+            jacfwd(grad(f, argument), argument)(A.cpu(), b.cpu()),
+        )
 
 
 @pytest.mark.gpu
@@ -209,7 +238,9 @@ def test_matrix_kinds_do_not_mix():
 
 
 def test_a_pullback_outlives_its_level():
-    """torch.func.vjp returns what is called after its level has ended; the rule then runs functions of the user's."""
+    """torch.func.vjp returns what is called after its level has ended; the rule then runs
+    functions of the user's.
+    """
     P = torch.tensor([1.0, 2.0, 1.5], dtype=torch.float64)
 
     def roots(p):
@@ -221,19 +252,40 @@ def test_a_pullback_outlives_its_level():
     torch.testing.assert_close(ldiv.hvp(lambda p: roots(p).sum(), P, P), -exact / 3)
 
 
-SMALL_RULES = [(r, args) for dtype in ("float64", "complex128") for r, args in testing.found_rules(dtype) if r.on_host]
+SMALL_RULES = [
+    (r, args)
+    for dtype in ("float64", "complex128")
+    for r, args in testing.found_rules(dtype)
+    if r.on_host
+]
 
 
-@pytest.mark.parametrize(("rule", "args"), SMALL_RULES, ids=[f"{type(r).__name__}-{i}" for i, (r, _) in enumerate(SMALL_RULES)])
+@pytest.mark.parametrize(
+    ("rule", "args"),
+    SMALL_RULES,
+    ids=[f"{type(r).__name__}-{i}" for i, (r, _) in enumerate(SMALL_RULES)],
+)
 def test_backward_with_and_without_a_graph(rule, args):
-    """A few numbers are NumPy arrays in a backward pass that nobody differentiates; in others they are tensors."""
-    flat = [torch.from_numpy(np.array(x)).requires_grad_(x.dtype.kind in "fc") for x in leaves(args)]
+    """A few numbers are NumPy arrays in a backward pass that nobody differentiates; in others
+    they are tensors.
+    """
+    flat = [
+        torch.from_numpy(np.array(x)).requires_grad_(x.dtype.kind in "fc") for x in leaves(args)
+    ]
     wanted = [x for x in flat if x.requires_grad]
     if not wanted:
         pytest.skip("integers have no derivative")
     outputs = [y for y in bind(rule, *rebuild(args, flat)) if y.requires_grad]
-    bars = [torch.randn(y.shape, dtype=y.dtype, generator=torch.Generator().manual_seed(2)) for y in outputs]
-    plain, graph = (torch.autograd.grad(outputs, wanted, bars, retain_graph=True, create_graph=again, allow_unused=True) for again in (False, True))
+    bars = [
+        torch.randn(y.shape, dtype=y.dtype, generator=torch.Generator().manual_seed(2))
+        for y in outputs
+    ]
+    plain, graph = (
+        torch.autograd.grad(
+            outputs, wanted, bars, retain_graph=True, create_graph=again, allow_unused=True
+        )
+        for again in (False, True)
+    )
     for ours, theirs in zip(plain, graph, strict=True):
         assert (ours is None) == (theirs is None)
         if ours is not None:
@@ -243,7 +295,12 @@ def test_backward_with_and_without_a_graph(rule, args):
 def test_results_of_a_few_numbers_have_memory_of_their_own():
     b, identity = torch.ones(3, dtype=torch.float64), torch.eye(3, dtype=torch.float64)
     of_ones = ldiv.Matrix(ldiv.structures.Diagonal(3), torch.ones(3, dtype=torch.float64))
-    for y in (ldiv.solve(of_ones, b), ldiv.solve(identity, b), ldiv.cholesky(identity), ldiv.lu_factor(identity)[0]):
+    for y in (
+        ldiv.solve(of_ones, b),
+        ldiv.solve(identity, b),
+        ldiv.cholesky(identity),
+        ldiv.lu_factor(identity)[0],
+    ):
         y += 1
     assert (b == 1).all()
     assert (of_ones.params == 1).all()
@@ -251,7 +308,9 @@ def test_results_of_a_few_numbers_have_memory_of_their_own():
 
 
 def test_what_a_few_numbers_share_with_numpy_may_change_after_the_call():
-    """The factor that backward uses is that of the values as they are then, whoever wrote to them."""
+    """The factor that backward uses is that of the values as they are then, whoever wrote to
+    them.
+    """
     shared = np.diag([2.0, 4.0])
     A = torch.from_numpy(shared).requires_grad_()
     x = ldiv.solve(A, torch.ones(2, dtype=torch.float64))

@@ -7,7 +7,11 @@ import ldiv
 
 torch = pytest.importorskip("torch")
 A = np.array([[4.0, 1.0], [1.0, 3.0]])
-FUNCTIONS = [lambda a: ldiv.solve(a, a[0]), lambda a: ldiv.solve(ldiv.asarray(a), a[0]), lambda a: ldiv.eigh((a + a.mT) / 2)[0]]
+FUNCTIONS = [
+    lambda a: ldiv.solve(a, a[0]),
+    lambda a: ldiv.solve(ldiv.asarray(a), a[0]),
+    lambda a: ldiv.eigh((a + a.mT) / 2)[0],
+]
 
 
 @pytest.mark.parametrize("f", FUNCTIONS)

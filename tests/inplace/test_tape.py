@@ -1,4 +1,6 @@
-"""In-place operations with shadow buffers: against PyTorch's autograd, out of place, and the complex step through the operations themselves."""
+"""In-place operations with shadow buffers: against PyTorch's autograd, out of place, and the
+complex step through the operations themselves.
+"""
 
 import gc
 import tracemalloc
@@ -15,7 +17,10 @@ from ldiv.testing.cases import Draw
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
 
-FRAMEWORKS = {"numpy": (np.array, np.zeros_like), "torch": (lambda x: torch.asarray(np.array(x)), torch.zeros_like)}
+FRAMEWORKS = {
+    "numpy": (np.array, np.zeros_like),
+    "torch": (lambda x: torch.asarray(np.array(x)), torch.zeros_like),
+}
 BOTH = pytest.mark.parametrize("framework", FRAMEWORKS)
 DTYPES = pytest.mark.parametrize("dtype", ["float64", "complex128"])
 OPS = {0: lambda x: x, 1: lambda x: x.mT, 2: lambda x: x.mH}
@@ -31,14 +36,17 @@ def reference(f, xs, w):
     """Gradients of Re <w, f(xs)> by PyTorch, out of place."""
     t = [torch.asarray(np.array(x)).requires_grad_() for x in xs]
     (torch.asarray(w).conj() * f(*t)).real.sum().backward()
-    return [np.zeros_like(x) if v.grad is None else v.grad.resolve_conj().numpy() for x, v in zip(xs, t, strict=True)]
+    return [
+        np.zeros_like(x) if v.grad is None else v.grad.resolve_conj().numpy()
+        for x, v in zip(xs, t, strict=True)
+    ]
 
 
 def close(got, expected, tol=1e-12):
     np.testing.assert_allclose(np.asarray(got), np.asarray(expected), rtol=tol, atol=tol)
 
 
-# -- each operation ------------------------------------------------------------------------------------------------------------------
+# -- each operation -----------------------------------------------------------
 
 
 @BOTH
@@ -47,7 +55,13 @@ def close(got, expected, tol=1e-12):
 @pytest.mark.parametrize(("trans_a", "trans_b"), [(0, 0), (1, 2), (2, 1), (2, 2)])
 def test_gemm(framework, dtype, m, k, n, trans_a, trans_b):
     draw = Draw(dtype)
-    xs = [draw(), draw(*((m, k) if not trans_a else (k, m))), draw(*((k, n) if not trans_b else (n, k))), draw(), draw(m, n)]
+    xs = [
+        draw(),
+        draw(*((m, k) if not trans_a else (k, m))),
+        draw(*((k, n) if not trans_b else (n, k))),
+        draw(),
+        draw(m, n),
+    ]
     alpha, a, b, beta, c = d = duplicate(*xs, framework=framework)
     w = draw(m, n)
     expected = reference(lambda s, a, b, t, c: s * OPS[trans_a](a) @ OPS[trans_b](b) + t * c, xs, w)
@@ -59,7 +73,8 @@ def test_gemm(framework, dtype, m, k, n, trans_a, trans_b):
     for x, g in zip(d, expected, strict=True):
         close(x.shadow, g)
     for x, old in zip((alpha, a, b, beta), xs, strict=False):
-        np.testing.assert_array_equal(np.asarray(x.value), old)  # the caller's arrays are touched in no other way
+        # the caller's arrays are touched in no other way
+        np.testing.assert_array_equal(np.asarray(x.value), old)
 
 
 @BOTH
@@ -70,7 +85,13 @@ def test_gemm(framework, dtype, m, k, n, trans_a, trans_b):
 def test_solve_triangular(framework, dtype, lower, unit, trans):
     draw = Draw(dtype)
     triangle = torch.tril if lower else torch.triu
-    for shape, columns in (((3, 3), (2,)), ((3, 3), ()), ((2, 3, 3), (4,)), ((0, 0), (2,)), ((3, 3), (0,))):
+    for shape, columns in (
+        ((3, 3), (2,)),
+        ((3, 3), ()),
+        ((2, 3, 3), (4,)),
+        ((0, 0), (2,)),
+        ((3, 3), (0,)),
+    ):
         xs = draw(*shape) + 3 * np.eye(shape[-1]), draw(*shape[:-1], *columns)
         w = draw(*xs[1].shape)
 
@@ -95,7 +116,11 @@ def test_solve(framework, dtype, assume_a):
     draw = Draw(dtype)
     for shape, columns in (((3, 3), (2,)), ((3, 3), ()), ((2, 4, 4), (1,))):
         a = draw(*shape)
-        a = a + 4 * np.eye(shape[-1]) if assume_a == "gen" else a @ np.conj(a.mT) + np.eye(shape[-1])
+        a = (
+            a + 4 * np.eye(shape[-1])
+            if assume_a == "gen"
+            else a @ np.conj(a.mT) + np.eye(shape[-1])
+        )
         xs, w = (a, draw(*shape[:-1], *columns)), draw(*shape[:-1], *columns)
         part = (lambda x: x) if assume_a == "gen" else (lambda x: (x + x.mH) / 2)
         d = duplicate(*xs, framework=framework)
@@ -106,7 +131,9 @@ def test_solve(framework, dtype, assume_a):
         before = ldiv.cache_info().factorizations
         tape.reverse()
         assert ldiv.cache_info().factorizations == before, "the adjoint factors nothing"
-        for x, g in zip(d, reference(lambda a, b, part=part: torch.linalg.solve(part(a), b), xs, w), strict=True):
+        for x, g in zip(
+            d, reference(lambda a, b, part=part: torch.linalg.solve(part(a), b), xs, w), strict=True
+        ):
             close(x.shadow, g, 1e-11)
 
 
@@ -170,13 +197,15 @@ def test_axpy_scale_copy(framework, dtype, shape):
     close(d[1].shadow, 0 * w)
 
 
-# -- the reports ---------------------------------------------------------------------------------------------------------------------
+# -- the reports --------------------------------------------------------------
 
 
 @BOTH
 @pytest.mark.parametrize(("m", "k", "n"), [(3, 3, 3), (7, 3, 5)])
 def test_ten_products_into_one_buffer_are_the_last_one(framework, m, k, n):
-    """Square or not: the shadow of what was overwritten is consumed, so that nine of the ten products count for nothing."""
+    """Square or not: the shadow of what was overwritten is consumed, so that nine of the ten
+    products count for nothing.
+    """
     draw = Draw("float64")
     xs = draw(m, k), draw(k, n), draw(m, n)
     a, b, r = duplicate(*xs, framework=framework)
@@ -253,7 +282,7 @@ def test_layouts(dtype, layout, layout_out):
         close(x.shadow, g)
 
 
-# -- sequences -----------------------------------------------------------------------------------------------------------------------
+# -- sequences ----------------------------------------------------------------
 
 
 def program(tape, s, a, b, c, t):
@@ -305,7 +334,8 @@ def test_a_sequence_against_torch(framework, dtype):
         close(results[3], by_torch(*map(torch.asarray, xs)), 1e-11)
         for x, g, r in zip(d, expected, results, strict=True):
             close(x.shadow, g, 1e-10)
-            np.testing.assert_array_equal(np.asarray(x.value), r)  # the reverse writes to shadows alone
+            # the reverse writes to shadows alone
+            np.testing.assert_array_equal(np.asarray(x.value), r)
 
 
 def test_a_sequence_against_the_complex_step():
@@ -314,7 +344,12 @@ def test_a_sequence_against_the_complex_step():
     directions = Draw("float64", 7)
     d = duplicate(*xs)
     tape = Tape()
-    real = lambda tape, s, a, b, c, t: (tape.gemm(s, a, b, 0.5, c), tape.solve_triangular(t, c, lower=True), tape.lu(t), tape.gemm(1.0, c, t, s, a))
+    real = lambda tape, s, a, b, c, t: (
+        tape.gemm(s, a, b, 0.5, c),
+        tape.solve_triangular(t, c, lower=True),
+        tape.lu(t),
+        tape.gemm(1.0, c, t, s, a),
+    )
     real(tape, *d)
     d[1].shadow[...] = w = directions(3, 3)
     tape.reverse()
@@ -322,11 +357,17 @@ def test_a_sequence_against_the_complex_step():
         e = [directions(*x.shape) for x in xs]
         moved = [x + 1e-30j * v for x, v in zip(xs, e, strict=True)]
         real(Tape(), *moved)
-        close(sum((x.shadow * v).sum() for x, v in zip(d, e, strict=True)), (w * moved[1].imag).sum() / 1e-30, 1e-11)
+        close(
+            sum((x.shadow * v).sum() for x, v in zip(d, e, strict=True)),
+            (w * moved[1].imag).sum() / 1e-30,
+            1e-11,
+        )
 
 
 def test_parts_of_one_matrix():
-    """Blocks of columns share no memory, though they lie between one another; PyTorch counts their versions together."""
+    """Blocks of columns share no memory, though they lie between one another; PyTorch counts
+    their versions together.
+    """
     for framework, (array, zeros) in FRAMEWORKS.items():
         whole, b = array(Draw("float64")(4, 8)), Draw("float64", 1)(4, 4)
         left, right = (Duplicated(whole[:, i : i + 4], zeros(array(b))) for i in (0, 4))
@@ -340,7 +381,7 @@ def test_parts_of_one_matrix():
         close(B.shadow, reference(lambda b, x=first: x @ b @ b, (b,), np.ones((4, 4)))[0])
 
 
-# -- no allocation -------------------------------------------------------------------------------------------------------------------
+# -- no allocation ------------------------------------------------------------
 
 
 @DTYPES
@@ -368,10 +409,11 @@ def test_nothing_is_allocated_once_warm(dtype):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < c.value.nbytes / 8, f"{peak} bytes were allocated, a matrix has {c.value.nbytes}"  # NumPy's loops have buffers of 8192 numbers
+    # NumPy's loops have buffers of 8192 numbers
+    assert peak < c.value.nbytes / 8, f"{peak} bytes were allocated, a matrix has {c.value.nbytes}"
 
 
-# -- what is refused -----------------------------------------------------------------------------------------------------------------
+# -- what is refused ----------------------------------------------------------
 
 
 @BOTH
@@ -379,7 +421,9 @@ def test_a_change_behind_the_tapes_back(framework):
     a, b, c = duplicate(*(Draw("float64")(3, 3) for _ in range(3)), framework=framework)
     changes = (
         lambda: a.value.__setitem__((0, 0), 5.0),
-        lambda: a.value.__setitem__(slice(None), FRAMEWORKS[framework][0](np.asarray(a.value).T.copy())),
+        lambda: a.value.__setitem__(
+            slice(None), FRAMEWORKS[framework][0](np.asarray(a.value).T.copy())
+        ),
     )
     for change in changes:
         tape = Tape()
@@ -388,7 +432,9 @@ def test_a_change_behind_the_tapes_back(framework):
         c.shadow[...] = 1.0
         with pytest.raises(ValueError, match=r"A, an array of shape \(3, 3\).*lost.*tape.copy"):
             tape.reverse()
-        assert not np.asarray(a.shadow).any() and not np.asarray(b.shadow).any(), "an error leaves the shadows as they were"
+        assert not np.asarray(a.shadow).any() and not np.asarray(b.shadow).any(), (
+            "an error leaves the shadows as they were"
+        )
         with pytest.raises(ValueError, match="lost"):
             tape.gemm(1.0, a, b, 0.0, c)
         c.value[...] = 0.0  # nobody needs the result of a product
@@ -429,7 +475,9 @@ def test_errors(framework):
 
 def test_buffers_only():
     x = np.eye(3)
-    with pytest.raises(ValueError, match="shadow: expected an array that can be written, got a read-only one"):
+    with pytest.raises(
+        ValueError, match="shadow: expected an array that can be written, got a read-only one"
+    ):
         Duplicated(x, np.broadcast_to(np.zeros((3, 3)), (3, 3)))
     with pytest.raises(ValueError, match="read-only"):
         Tape().matmul(x, x, out=np.broadcast_to(np.zeros((3, 3)), (3, 3)))
@@ -462,10 +510,15 @@ def test_constants_and_failures_leave_no_steps():
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [(np.eye(3), np.roll(np.eye(3), 1, axis=0)), (np.array([[1.0, 2.0], [2.0, 1.0]]), np.array([[2.0, 1.0], [1.0, 2.0]]))],
+    [
+        (np.eye(3), np.roll(np.eye(3), 1, axis=0)),
+        (np.array([[1.0, 2.0], [2.0, 1.0]]), np.array([[2.0, 1.0], [1.0, 2.0]])),
+    ],
 )
 def test_a_permutation_behind_the_tape_is_seen(before, after):
-    A, B, C = (Duplicated(x.copy(), np.zeros_like(x)) for x in (before, np.eye(len(before)), 0 * before))
+    A, B, C = (
+        Duplicated(x.copy(), np.zeros_like(x)) for x in (before, np.eye(len(before)), 0 * before)
+    )
     tape = Tape()
     tape.matmul(A, B, out=C)
     A.value[...] = after
@@ -492,7 +545,9 @@ def test_two_readings_of_one_memory_are_two_arrays():
     torch = pytest.importorskip("torch")
     z = torch.randn(3, 3, dtype=torch.complex128)
     a, b = z.conj().imag, z.imag
-    A, B, C = (Duplicated(x, torch.zeros_like(x)) for x in (a, b, torch.zeros(3, 3, dtype=torch.float64)))
+    A, B, C = (
+        Duplicated(x, torch.zeros_like(x)) for x in (a, b, torch.zeros(3, 3, dtype=torch.float64))
+    )
     tape = Tape()
     tape.matmul(A, B, out=C)
     C.shadow[...] = torch.eye(3)

@@ -1,4 +1,6 @@
-"""Everything public can be pickled and copied; what is remembered, locks and engine handles stay behind."""
+"""Everything public can be pickled and copied; what is remembered, locks and engine handles stay
+behind.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def tensor(x: Any, *, result: bool = True) -> torch.Tensor:
     return 2 * leaf if result else leaf
 
 
-# -- errors ------------------------------------------------------------------------------------------------------------------------
+# -- errors -------------------------------------------------------------------
 
 ERRORS: list[Exception] = [
     ldiv.SingularMatrixError("lapack", "a zero pivot"),
@@ -70,16 +72,20 @@ def test_every_error_is_in_the_table() -> None:
 
 
 def test_between_processes() -> None:
-    """A worker's error arrives, and the next task is done; a pattern made there is the same one here."""
+    """A worker's error arrives, and the next task is done; a pattern made there is the same one
+    here.
+    """
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         with pytest.raises(ldiv.SingularMatrixError, match="singular to working precision"):
             pool.submit(ldiv.solve, np.zeros((2, 2)), np.ones(2)).result(60)
         there = pool.submit(ldiv.asarray, A).result(60)
         assert there.structure == ldiv.asarray(A).structure
-        np.testing.assert_array_equal(pool.submit(ldiv.solve, ldiv.asarray(A), b).result(60), ldiv.solve(ldiv.asarray(A), b))
+        np.testing.assert_array_equal(
+            pool.submit(ldiv.solve, ldiv.asarray(A), b).result(60), ldiv.solve(ldiv.asarray(A), b)
+        )
 
 
-# -- matrices ----------------------------------------------------------------------------------------------------------------------
+# -- matrices -----------------------------------------------------------------
 
 MATRICES: dict[str, Callable[[], Any]] = {
     "sparse": lambda: ldiv.asarray(A),
@@ -89,7 +95,9 @@ MATRICES: dict[str, Callable[[], Any]] = {
     "a leaf": lambda: ldiv.asarray(torch.tensor(A)).with_data(tensor(A.ravel(), result=False)),
     "diagonal": lambda: ldiv.Matrix(structures.Diagonal(3), b),
     "Kronecker product": lambda: ldiv.kron(A, ldiv.asarray(B)),
-    "blocks in a graph": lambda: ldiv.block_array([[tensor(A), None], [ldiv.asarray(tensor(A)), torch.tensor(A)]]),
+    "blocks in a graph": lambda: ldiv.block_array(
+        [[tensor(A), None], [ldiv.asarray(tensor(A)), torch.tensor(A)]]
+    ),
     "Gram": lambda: ldiv.Gram(A),
     "update": lambda: ldiv.asarray(A) + ldiv.LowRank(b, b),
     "operator": lambda: ldiv.LinearOperator(scale, b, shape=(3, 3)),
@@ -104,7 +112,10 @@ MATRICES: dict[str, Callable[[], Any]] = {
 def numbers(matrix: Any) -> Any:
     flat = matrix.structure.core
     ones = np.ones(matrix.structure.shape[1])
-    on_torch = isinstance(matrix.params if not isinstance(flat, tuple) else ldiv.core.trees.leaves(matrix.params)[0], torch.Tensor)
+    on_torch = isinstance(
+        matrix.params if not isinstance(flat, tuple) else ldiv.core.trees.leaves(matrix.params)[0],
+        torch.Tensor,
+    )
     return asnumpy(matrix @ (torch.from_numpy(ones) if on_torch else ones))
 
 
@@ -119,7 +130,14 @@ def test_matrices(name: str, way: str) -> None:
     np.testing.assert_array_equal(numbers(twin), expected)
     if way != "copy":
         assert "_memo" not in vars(twin.structure)
-        assert all(t is not x for t, x in zip(ldiv.core.trees.leaves(twin.params), ldiv.core.trees.leaves(matrix.params), strict=True))
+        assert all(
+            t is not x
+            for t, x in zip(
+                ldiv.core.trees.leaves(twin.params),
+                ldiv.core.trees.leaves(matrix.params),
+                strict=True,
+            )
+        )
 
 
 @ways
@@ -136,16 +154,20 @@ def test_a_copy_in_a_graph(way: str) -> None:
 
 def test_what_is_shared_stays_shared() -> None:
     data = tensor(A)
-    one, two, three = copy.deepcopy([ldiv.asarray(A), *(ldiv.Matrix(structures.Dense(3, 3), data) for _ in range(2))])[:3]
+    one, two, three = copy.deepcopy(
+        [ldiv.asarray(A), *(ldiv.Matrix(structures.Dense(3, 3), data) for _ in range(2))]
+    )[:3]
     assert two.params is three.params is not data
     assert one is not two
 
 
-# -- factors, results, marks ---------------------------------------------------------------------------------------------------------
+# -- factors, results, marks --------------------------------------------------
 
 
 @ways
-@pytest.mark.parametrize("make", [lambda: A, lambda: ldiv.asarray(A), lambda: ldiv.asarray(tensor(A))])
+@pytest.mark.parametrize(
+    "make", [lambda: A, lambda: ldiv.asarray(A), lambda: ldiv.asarray(tensor(A))]
+)
 def test_factorized(make: Callable[[], Any], way: str) -> None:
     F = ldiv.factorized(make(), assume_a="pos")
     twin = WAYS[way](F)
@@ -186,7 +208,10 @@ def test_results(name: str, way: str) -> None:
 
 @ways
 @pytest.mark.parametrize("make", [lambda: A, lambda: ldiv.asarray(A)])
-@pytest.mark.parametrize("mark", [ldiv.symmetric, ldiv.hermitian, ldiv.positive_definite, ldiv.triangular, ldiv.orthonormal])
+@pytest.mark.parametrize(
+    "mark",
+    [ldiv.symmetric, ldiv.hermitian, ldiv.positive_definite, ldiv.triangular, ldiv.orthonormal],
+)
 def test_marks(mark: Any, make: Callable[[], Any], way: str) -> None:
     value = np.eye(3)[:, :2] if mark is ldiv.orthonormal else make()
     argument = mark(value)
@@ -203,7 +228,9 @@ def drawn(*shape: int) -> Any:
 CASES = [
     structure
     for found in pkgutil.iter_modules(structures.__path__)
-    for structure, _ in getattr(importlib.import_module(f"ldiv.structures.{found.name}"), "cases", lambda draw: ())(drawn)
+    for structure, _ in getattr(
+        importlib.import_module(f"ldiv.structures.{found.name}"), "cases", lambda draw: ()
+    )(drawn)
 ]
 
 
@@ -219,5 +246,8 @@ def test_structures(way: str) -> None:
 def test_a_tape_in_use(way: str) -> None:
     tape = ldiv.Tape()
     tape.copy(ldiv.Duplicated(A, 0 * A), ldiv.Duplicated(0 * A, 0 * A))
-    with pytest.raises(TypeError, match=r"copy of a Tape: expected one without operations, got .+ Call reverse first"):
+    with pytest.raises(
+        TypeError,
+        match=r"copy of a Tape: expected one without operations, got .+ Call reverse first",
+    ):
         WAYS[way](tape)

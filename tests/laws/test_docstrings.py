@@ -1,4 +1,6 @@
-"""Every public docstring has the sections that a reader of SciPy looks for, and they say what is so: the parameters are those of the signature."""
+"""Every public docstring has the sections that a reader of SciPy looks for, and they say what is
+so: the parameters are those of the signature.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ import ldiv
 FUNCTIONS = [name for name in ldiv.__all__ if inspect.isfunction(getattr(ldiv, name))]
 CLASSES = [name for name in ldiv.__all__ if inspect.isclass(getattr(ldiv, name))]
 ORDER = ("Parameters", "Returns", "Yields", "Raises", "See Also", "Notes", "References", "Examples")
-SETTINGS = {"cache_info", "clear_cache", "set_cache_limit", "errstate"}  # they compute nothing that could be differentiated
+# they compute nothing that could be differentiated
+SETTINGS = {"cache_info", "clear_cache", "set_cache_limit", "errstate"}
 
 
 def sections(doc: str) -> dict[str, str]:
@@ -28,8 +31,13 @@ def test_a_function_says_all_that_is_asked(name: str) -> None:
     found = sections(inspect.getdoc(f))
     headings = [heading for heading in found if heading]
     assert headings == sorted(headings, key=ORDER.index)
-    told = re.findall(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*) :", found.get("Parameters", ""), flags=re.MULTILINE)
-    wanted = [{p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "") + p.name for p in inspect.signature(f).parameters.values()]
+    told = re.findall(
+        r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*) :", found.get("Parameters", ""), flags=re.MULTILINE
+    )
+    wanted = [
+        {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "") + p.name
+        for p in inspect.signature(f).parameters.values()
+    ]
     assert [one for group in told for one in group.split(", ")] == wanted
     assert "Examples" in found and ">>>" in found["Examples"]
     assert re.match(r"[A-Z][^\n]*\.\n", found[""]), "one sentence, on one line"

@@ -21,7 +21,11 @@ def _name(value):
 
 
 def _cases(found):
-    return [pytest.param(*case, id="-".join(_name(v) for v in case[:-1]) + f"-{dtype}") for dtype in DTYPES for case in found(dtype)]
+    return [
+        pytest.param(*case, id="-".join(_name(v) for v in case[:-1]) + f"-{dtype}")
+        for dtype in DTYPES
+        for case in found(dtype)
+    ]
 
 
 @pytest.mark.parametrize(("structure", "p"), _cases(testing.found_structures))
@@ -45,29 +49,38 @@ def test_iteration(engine, assume_a, structure, p):
 
 
 def _for_frontends(dtype):
-    """Views and batches of right-hand sides are for a front end what they are for NumPy: seen on sparse matrices, that is enough.
+    """Views and batches of right-hand sides are for a front end what they are for NumPy: seen on
+    sparse matrices, that is enough.
 
     So is a matrix made of others what its parts are: one complex solve for each kind.
     """
     kinds = set()
     for rule, args in testing.found_rules(dtype):
         base, op = rule.structure.unview() if hasattr(rule, "structure") else (None, "N")
-        if isinstance(base, ldiv.structures.Composed) and (type(base) in kinds or dtype == "float64" or not isinstance(rule, Solve)):
+        if isinstance(base, ldiv.structures.Composed) and (
+            type(base) in kinds or dtype == "float64" or not isinstance(rule, Solve)
+        ):
             continue
-        if isinstance(base, ldiv.structures.Sparse) or (op == "N" and all(np.ndim(x) < 3 for x in leaves(args))):
+        if isinstance(base, ldiv.structures.Sparse) or (
+            op == "N" and all(np.ndim(x) < 3 for x in leaves(args))
+        ):
             kinds.add(type(base))
             yield rule, args
 
 
 def _frontend_cases():
-    """Of a rule on structures `make test` takes complex numbers on one structure of each kind, and real numbers on one of any kind."""
+    """Of a rule on structures `make test` takes complex numbers on one structure of each kind,
+    and real numbers on one of any kind.
+    """
     seen, found = set(), []
     for case in _cases(_for_frontends):
         (rule, args), real = case.values, case.id.endswith("float64")
         kind = type(rule), None if real else type(getattr(rule, "structure", None))
         again = kind in seen and hasattr(rule, "structure")
         seen.add(kind)
-        found.append(pytest.param(rule, args, id=case.id, marks=pytest.mark.exhaustive if again else ()))
+        found.append(
+            pytest.param(rule, args, id=case.id, marks=pytest.mark.exhaustive if again else ())
+        )
     return found
 
 

@@ -12,7 +12,10 @@ N = 200_000
 
 @pytest.fixture(scope="module")
 def tridiagonal():
-    off, on = torch.full((N - 1,), -1.0, dtype=torch.float64), torch.full((N,), 2.5, dtype=torch.float64)
+    off, on = (
+        torch.full((N - 1,), -1.0, dtype=torch.float64),
+        torch.full((N,), 2.5, dtype=torch.float64),
+    )
     return ldiv.diags_array([off, on, off], offsets=[-1, 0, 1])
 
 
@@ -32,7 +35,13 @@ def test_products_and_sums(tridiagonal):
     v = tridiagonal.data.clone().requires_grad_()
     A = tridiagonal.with_data(v)
     x = torch.ones(N, dtype=torch.float64)
-    loss = (A @ (A.T @ x)).sum() + ((A + A.H * 2.0) @ x).sum() + A.diagonal().sum() + A.sum(0).square().sum() + ((A @ A) @ x).sum()
+    loss = (
+        (A @ (A.T @ x)).sum()
+        + ((A + A.H * 2.0) @ x).sum()
+        + A.diagonal().sum()
+        + A.sum(0).square().sum()
+        + ((A @ A) @ x).sum()
+    )
     loss.backward()
     assert v.grad.shape == v.shape
     assert np.isfinite(v.grad.numpy()).all()

@@ -25,14 +25,32 @@ def single(s: ldiv.SparseArray) -> ldiv.SparseArray:
         (lambda: ldiv.eigsh(A, 1, guard=None), "guard: expected an integer >= 0, got None"),
         (lambda: ldiv.gaussian_kl(A, np.nan * A), "gaussian_kl: expected finite numbers"),
         (lambda: ldiv.gaussian_kl(np.inf * A, A), "gaussian_kl: expected finite numbers"),
-        (lambda: ldiv.LinearOperator(lambda p, x: x, 10**5000, shape=(2, 2)), "params: expected at least one array, got int that cannot be shown"),
-        (lambda: ldiv.eigsh(A, [10**5000]), "k: expected a number of pairs from 1 to 2, got list that cannot be shown"),
+        (
+            lambda: ldiv.LinearOperator(lambda p, x: x, 10**5000, shape=(2, 2)),
+            "params: expected at least one array, got int that cannot be shown",
+        ),
+        (
+            lambda: ldiv.eigsh(A, [10**5000]),
+            "k: expected a number of pairs from 1 to 2, got list that cannot be shown",
+        ),
         (lambda: S * 10**400, "the other operand: expected a finite number"),
-        (lambda: single(S) * 1e300, "the other operand: expected a number of at most 3.4e+38, the largest of float32, got 1e+300"),
+        (
+            lambda: single(S) * 1e300,
+            "the other operand: expected a number of at most 3.4e+38, the largest of float32, got 1e+300",
+        ),
         (lambda: ldiv.kron(A, A) / 1e-320, "A / c: expected a finite number, got inf"),
-        (lambda: ldiv.kron(ONES, ONES) * 1e40j, "c * A: expected a number of at most 3.4e+38, the largest of float32"),
-        (lambda: ldiv.gemm(1e300, ONES, ONES), "alpha: expected a number of at most 3.4e+38, the largest of float32"),
-        (lambda: ldiv.Tape().scale(np.array(1e300), ONES), "alpha: expected a number of at most 3.4e+38, the largest of float32"),
+        (
+            lambda: ldiv.kron(ONES, ONES) * 1e40j,
+            "c * A: expected a number of at most 3.4e+38, the largest of float32",
+        ),
+        (
+            lambda: ldiv.gemm(1e300, ONES, ONES),
+            "alpha: expected a number of at most 3.4e+38, the largest of float32",
+        ),
+        (
+            lambda: ldiv.Tape().scale(np.array(1e300), ONES),
+            "alpha: expected a number of at most 3.4e+38, the largest of float32",
+        ),
     ],
 )
 def test_refused(call: object, words: str) -> None:
@@ -51,11 +69,19 @@ def test_cotangents_and_tangents_take_the_dtype_of_what_they_belong_to() -> None
         ones = to(np.ones(2))
         pull = ldiv.vjp(ldiv.solve, to(A), to(b))[1]
         for y_bar in (range(1, 2), [True], [1.0]):
-            np.testing.assert_allclose(np.asarray(pull(list(y_bar) * 2)[1]), np.asarray(pull(ones)[1]))
+            np.testing.assert_allclose(
+                np.asarray(pull(list(y_bar) * 2)[1]), np.asarray(pull(ones)[1])
+            )
         for t in (to(np.ones(2, "float32")), to(np.array([True, True]))):
-            np.testing.assert_allclose(np.asarray(ldiv.jvp(ldiv.solve, (to(A), to(b)), (None, t))[1]), np.linalg.solve(A, np.ones(2)))
+            np.testing.assert_allclose(
+                np.asarray(ldiv.jvp(ldiv.solve, (to(A), to(b)), (None, t))[1]),
+                np.linalg.solve(A, np.ones(2)),
+            )
         complex_b = to(b + 1j)
-        np.testing.assert_allclose(np.asarray(ldiv.jvp(ldiv.solve, (to(A), complex_b), (None, ones))[1]), np.linalg.solve(A, np.ones(2)))
+        np.testing.assert_allclose(
+            np.asarray(ldiv.jvp(ldiv.solve, (to(A), complex_b), (None, ones))[1]),
+            np.linalg.solve(A, np.ones(2)),
+        )
 
 
 def test_odd_tensors() -> None:
@@ -93,7 +119,10 @@ def test_pivots(kind: str) -> None:
 def test_integers_with_which_torch_does_not_calculate() -> None:
     torch = pytest.importorskip("torch")
     s = ldiv.coo_array((torch.ones(2), ([0, 1], [0, 1])), shape=(2, 2))
-    with pytest.raises(TypeError, match=r"the other operand: expected numbers: integers, or one of float32, .*, got uint16"):
+    with pytest.raises(
+        TypeError,
+        match=r"the other operand: expected numbers: integers, or one of float32, .*, got uint16",
+    ):
         s * torch.ones(2, 2, dtype=torch.uint16)
 
 
@@ -118,7 +147,9 @@ def test_constraints_in_another_precision() -> None:
     d = np.arange(1.0, 9.0)
     for to in (np.asarray, torch.tensor):
         D = ldiv.diags_array([to(d.astype("float32"))], offsets=[0])
-        w, _ = ldiv.lobpcg(D, to(np.eye(8, 2).astype("float32") + 1), Y=to(1e300 * np.eye(8)[:, -1:]))
+        w, _ = ldiv.lobpcg(
+            D, to(np.eye(8, 2).astype("float32") + 1), Y=to(1e300 * np.eye(8)[:, -1:])
+        )
         np.testing.assert_allclose(np.asarray(w), [6.0, 7.0], rtol=1e-4)
         with pytest.raises(TypeError, match="Y: expected real numbers"):
             ldiv.lobpcg(D, to(np.eye(8, 2).astype("float32") + 1), Y=to(1j * np.eye(8)[:, -1:]))

@@ -1,4 +1,6 @@
-"""Banded systems and factors: SciPy's values, derivatives by complex steps of the dense formulas, structure, refusals."""
+"""Banded systems and factors: SciPy's values, derivatives by complex steps of the dense
+formulas, structure, refusals.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def drawn(*shape: int, dtype: Any = float, seed: int = 0) -> Any:
 
 def band(l: int, u: int, n: int, dtype: Any = float, batch: tuple[int, ...] = ()) -> Any:
     """The corners hold numbers that must not be read."""
-    return drawn(*batch, l + u + 1, n, dtype=dtype) + (4 * (np.arange(l + u + 1) == u)[:, None]).astype(dtype)
+    return drawn(*batch, l + u + 1, n, dtype=dtype) + (
+        4 * (np.arange(l + u + 1) == u)[:, None]
+    ).astype(dtype)
 
 
 def dense(ab: Any, l: int, u: int) -> Any:
@@ -57,7 +61,10 @@ def whole(ab: Any, lower: bool) -> Any:
 
 
 def close(got: Any, expected: Any, tol: float = 1e-10) -> None:
-    got, expected = (np.asarray(x.detach().resolve_conj() if isinstance(x, torch.Tensor) else x) for x in (got, expected))
+    got, expected = (
+        np.asarray(x.detach().resolve_conj() if isinstance(x, torch.Tensor) else x)
+        for x in (got, expected)
+    )
     assert got.shape == expected.shape
     np.testing.assert_allclose(got, expected, rtol=0, atol=tol * max(1.0, np.abs(expected).max()))
 
@@ -81,9 +88,17 @@ def test_values(n: int, to: Callable[[Any], Any], dtype: str) -> None:
         ab = definite(w, n, lower, dtype)
         c = cholesky_banded(to(ab), lower=lower)
         r = np.linalg.cholesky(whole(ab, lower))
-        close(dense(np.asarray(c), w, 0) if lower else dense(np.asarray(c), 0, w), r if lower else r.conj().T, tol)
+        close(
+            dense(np.asarray(c), w, 0) if lower else dense(np.asarray(c), 0, w),
+            r if lower else r.conj().T,
+            tol,
+        )
         close(cho_solve_banded((c, lower), to(b)), np.linalg.solve(whole(ab, lower), b), tol)
-        close(solveh_banded(to(ab), to(b[:, 0]), lower), np.linalg.solve(whole(ab, lower), b[:, 0]), tol)
+        close(
+            solveh_banded(to(ab), to(b[:, 0]), lower),
+            np.linalg.solve(whole(ab, lower), b[:, 0]),
+            tol,
+        )
 
 
 def test_scipys_own() -> None:
@@ -108,7 +123,10 @@ def test_batches_views_and_layouts() -> None:
     close(solve_banded((1, 2), fortran, b[..., ::-1]), np.linalg.solve(A, b[..., ::-1] + 0j))
     h = np.stack([definite(2, 5, True), 2 * definite(2, 5, True)])
     close(cholesky_banded(h, lower=True)[1], cholesky_banded(h[1], lower=True))
-    close(ldiv.factorized(ldiv.Matrix(Banded(1, 2, 6), ab[0, 0])).logabsdet(), np.linalg.slogdet(A[0, 0])[1])
+    close(
+        ldiv.factorized(ldiv.Matrix(Banded(1, 2, 6), ab[0, 0])).logabsdet(),
+        np.linalg.slogdet(A[0, 0])[1],
+    )
 
 
 def test_empty() -> None:
@@ -116,7 +134,7 @@ def test_empty() -> None:
     assert cholesky_banded(np.zeros((2, 0))).shape == (2, 0)
 
 
-# -- derivatives ---------------------------------------------------------------------------------------------------------------------
+# -- derivatives --------------------------------------------------------------
 
 
 def plain_cholesky(a: Any) -> Any:
@@ -181,19 +199,32 @@ def test_derivatives(name: str) -> None:
     tangent = lambda x: torch.func.jvp(loss, (x,), (dx,))[1]
     slope = lambda x: (torch.func.grad(loss)(x) * dx).sum()
     for inner in (tangent, slope):
-        for value in (torch.func.jvp(inner, (x,), (ex,))[1], (torch.func.grad(inner)(x) * ex).sum()):
+        for value in (
+            torch.func.jvp(inner, (x,), (ex,))[1],
+            (torch.func.grad(inner)(x) * ex).sum(),
+        ):
             close(value / second, np.ones(()), 1e-5)
 
 
 def test_jit_and_vmap_in_jax() -> None:
-    """The gradient, compiled and over a leading axis, is that of torch, one by one; its corners are zero."""
-    stack, h, b = np.stack([band(1, 1, 5), 2 * band(1, 1, 5)]), np.stack([definite(1, 5, True), 2 * definite(1, 5, True)]), drawn(5)
+    """The gradient, compiled and over a leading axis, is that of torch, one by one; its corners
+    are zero.
+    """
+    stack, h, b = (
+        np.stack([band(1, 1, 5), 2 * band(1, 1, 5)]),
+        np.stack([definite(1, 5, True), 2 * definite(1, 5, True)]),
+        drawn(5),
+    )
 
     def loss(ab: Any, h: Any, b: Any) -> Any:
         return (solve_banded((1, 1), ab, b) ** 3).sum() + (solveh_banded(h, b, True) ** 3).sum()
 
-    got = jax.jit(jax.vmap(jax.grad(loss, argnums=(0, 1)), in_axes=(0, 0, None)))(*map(jax.numpy.asarray, (stack, h, b)))
-    vmapped = torch.func.vmap(torch.func.grad(loss, argnums=(0, 1)), in_dims=(0, 0, None))(*map(torch.asarray, (stack, h, b)))
+    got = jax.jit(jax.vmap(jax.grad(loss, argnums=(0, 1)), in_axes=(0, 0, None)))(
+        *map(jax.numpy.asarray, (stack, h, b))
+    )
+    vmapped = torch.func.vmap(torch.func.grad(loss, argnums=(0, 1)), in_dims=(0, 0, None))(
+        *map(torch.asarray, (stack, h, b))
+    )
     for i in range(2):
         one = torch.func.grad(loss, argnums=(0, 1))(*map(torch.asarray, (stack[i], h[i], b)))
         for g, v, expected in zip(got, vmapped, one, strict=True):
@@ -206,14 +237,18 @@ def test_a_long_band_is_cheap() -> None:
     """Nothing n x n: at n = 20,000 a dense matrix would take 3 GB."""
     n = 20_000
     ab = torch.asarray(definite(2, n, True)).requires_grad_()
-    (g,) = torch.autograd.grad(solveh_banded(ab, torch.ones(n, dtype=torch.float64), True).sum(), ab)
+    (g,) = torch.autograd.grad(
+        solveh_banded(ab, torch.ones(n, dtype=torch.float64), True).sum(), ab
+    )
     assert g.shape == ab.shape
     full = torch.asarray(band(1, 1, n)).requires_grad_()
-    (g,) = torch.autograd.grad(solve_banded((1, 1), full, torch.ones(n, dtype=torch.float64)).sum(), full)
+    (g,) = torch.autograd.grad(
+        solve_banded((1, 1), full, torch.ones(n, dtype=torch.float64)).sum(), full
+    )
     assert torch.isfinite(g).all()
 
 
-# -- refusals ------------------------------------------------------------------------------------------------------------------------
+# -- refusals -----------------------------------------------------------------
 
 
 def test_corners_are_not_read() -> None:

@@ -1,4 +1,6 @@
-"""Products: SciPy's values, derivatives in every mode, and overwritten arrays that stay differentiable on PyTorch."""
+"""Products: SciPy's values, derivatives in every mode, and overwritten arrays that stay
+differentiable on PyTorch.
+"""
 
 import numpy as np
 import pytest
@@ -27,14 +29,20 @@ LAYOUTS = {
 
 def arrays(dtype="float64", m=7, k=3, n=5, trans_a=0, trans_b=0, seed=0):
     draw = Draw(dtype, seed)
-    return draw(), draw(*((m, k) if not trans_a else (k, m))), draw(*((k, n) if not trans_b else (n, k))), draw(), draw(m, n)
+    return (
+        draw(),
+        draw(*((m, k) if not trans_a else (k, m))),
+        draw(*((k, n) if not trans_b else (n, k))),
+        draw(),
+        draw(m, n),
+    )
 
 
 def tensors(*xs, grad=True):
     return [torch.asarray(np.array(x)).requires_grad_(grad) for x in xs]
 
 
-# -- values ------------------------------------------------------------------------------------------------------------------------
+# -- values -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", PREFIX)
@@ -43,7 +51,9 @@ def tensors(*xs, grad=True):
 def test_scipys_values(dtype, trans_a, trans_b):
     alpha, a, b, beta, c = arrays(dtype, trans_a=trans_a, trans_b=trans_b)
     alpha, beta = alpha[()], beta[()]
-    expected = getattr(scipy.linalg.blas, PREFIX[dtype] + "gemm")(alpha, a, b, beta, c, trans_a, trans_b)
+    expected = getattr(scipy.linalg.blas, PREFIX[dtype] + "gemm")(
+        alpha, a, b, beta, c, trans_a, trans_b
+    )
     got = gemm(alpha, a, b, beta, c, trans_a, trans_b)
     assert got.dtype == dtype
     tol = 1e-12 if dtype in ("float64", "complex128") else 1e-5
@@ -57,8 +67,14 @@ def test_scipys_values(dtype, trans_a, trans_b):
 def test_layouts(layout):
     alpha, a, b, beta, c = arrays("complex128")
     lay = LAYOUTS[layout]
-    np.testing.assert_allclose(gemm(alpha, lay(a), lay(b), beta, lay(c)), alpha * a @ b + beta * c, atol=1e-13)
-    out = np.zeros((14, 15), complex)[::2, ::3] if layout == "strided" else np.zeros((7, 5), complex, order="F" if layout == "F" else "C")
+    np.testing.assert_allclose(
+        gemm(alpha, lay(a), lay(b), beta, lay(c)), alpha * a @ b + beta * c, atol=1e-13
+    )
+    out = (
+        np.zeros((14, 15), complex)[::2, ::3]
+        if layout == "strided"
+        else np.zeros((7, 5), complex, order="F" if layout == "F" else "C")
+    )
     assert matmul(lay(a), lay(b), out=out) is out
     np.testing.assert_allclose(out, a @ b, atol=1e-13)
 
@@ -68,7 +84,11 @@ def test_zero_sizes(m, k, n):
     _, a, b, _, c = arrays(m=m, k=k, n=n)
     np.testing.assert_allclose(gemm(2.0, a, b, 3.0, c), 2 * a @ b + 3 * c, atol=1e-12)
     y, pullback = ldiv.vjp(lambda a, b, c: gemm(2.0, a, b, 3.0, c), a, b, c)
-    for got, expected in zip(pullback(np.ones_like(y)), (2 * np.ones((m, n)) @ b.T, 2 * a.T @ np.ones((m, n)), 3 * np.ones((m, n))), strict=True):
+    for got, expected in zip(
+        pullback(np.ones_like(y)),
+        (2 * np.ones((m, n)) @ b.T, 2 * a.T @ np.ones((m, n)), 3 * np.ones((m, n))),
+        strict=True,
+    ):
         np.testing.assert_allclose(got, expected, atol=1e-12)
 
 
@@ -87,7 +107,9 @@ def test_beta_zero_ignores_what_c_holds():
     bad = np.full_like(c, np.nan)
     for beta in (0, 0.0, np.array(0.0)):
         np.testing.assert_allclose(gemm(alpha, a, b, beta, bad), alpha * a @ b, atol=1e-12)
-    np.testing.assert_allclose(gemm(float(alpha), a, b, 0.0, bad, overwrite_c=True), alpha * a @ b, atol=1e-12)
+    np.testing.assert_allclose(
+        gemm(float(alpha), a, b, 0.0, bad, overwrite_c=True), alpha * a @ b, atol=1e-12
+    )
     t = tensors(alpha, a, b, 0.0, c)  # and the derivative at beta = 0 is that of beta
     grads = torch.autograd.grad(gemm(*t).sum(), t)
     np.testing.assert_allclose(grads[3], c.sum(), atol=1e-13)
@@ -96,12 +118,18 @@ def test_beta_zero_ignores_what_c_holds():
 
 def test_numbers():
     _, a, b, _, c = arrays()
-    assert gemm(1j, a, b).dtype == complex and gemm(np.float32(2), a.astype("f4"), b.astype("f4")).dtype == np.float32
-    assert gemm(1j, torch.asarray(a), torch.asarray(b), 2.0, torch.asarray(c)).dtype == torch.complex128
+    assert (
+        gemm(1j, a, b).dtype == complex
+        and gemm(np.float32(2), a.astype("f4"), b.astype("f4")).dtype == np.float32
+    )
+    assert (
+        gemm(1j, torch.asarray(a), torch.asarray(b), 2.0, torch.asarray(c)).dtype
+        == torch.complex128
+    )
     assert gemm(1, jax.numpy.asarray(a), jax.numpy.asarray(b)).dtype == np.float64
 
 
-# -- derivatives -------------------------------------------------------------------------------------------------------------------
+# -- derivatives --------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("trans_a", "trans_b"), [(0, 0), (1, 0), (0, 1), (1, 1)])
@@ -116,7 +144,9 @@ def test_gradient_against_the_complex_step(m, k, n, trans_a, trans_b):
             moved = [x + 0j for x in args]
             moved[i] = np.array(moved[i])
             moved[i][j] += 1e-30j
-            np.testing.assert_allclose(got[j], (w * f(*moved).imag).sum() / 1e-30, rtol=1e-13, atol=1e-13)
+            np.testing.assert_allclose(
+                got[j], (w * f(*moved).imag).sum() / 1e-30, rtol=1e-13, atol=1e-13
+            )
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
@@ -127,7 +157,9 @@ def test_gradient_against_torch(dtype):
             t = tensors(*arrays(dtype, trans_a=trans_a, trans_b=trans_b))
             w = tensors(Draw(dtype, 9)(7, 5), grad=False)[0]
             ours = torch.autograd.grad((w * gemm(*t, trans_a, trans_b)).real.sum(), t)
-            theirs = torch.autograd.grad((w * (t[0] * op[trans_a](t[1]) @ op[trans_b](t[2]) + t[3] * t[4])).real.sum(), t)
+            theirs = torch.autograd.grad(
+                (w * (t[0] * op[trans_a](t[1]) @ op[trans_b](t[2]) + t[3] * t[4])).real.sum(), t
+            )
             for x, y in zip(ours, theirs, strict=True):
                 torch.testing.assert_close(x, y, rtol=1e-13, atol=1e-13)
 
@@ -145,12 +177,18 @@ def test_all_second_orders(framework):
 
         forward = lambda f: lambda t: transforms.jvp(f, (t,), (fw.ones_like(t),))[1]
         reverse = transforms.grad
-        return lambda t: fw.stack([outer(inner(loss))(t) for outer in (forward, reverse) for inner in (forward, reverse)])
+        return lambda t: fw.stack(
+            [outer(inner(loss))(t) for outer in (forward, reverse) for inner in (forward, reverse)]
+        )
 
     t = fw.asarray(0.3, dtype=fw.float64)
     compiled = jax.jit if framework == "jax" else lambda f: f
     got = compiled(gradients(lambda *x: gemm(*x, 1, 0)))(t)
-    np.testing.assert_allclose(np.asarray(got), np.asarray(compiled(gradients(lambda s, x, b, r, y: s * x.mT @ b + r * y))(t)), rtol=1e-12)
+    np.testing.assert_allclose(
+        np.asarray(got),
+        np.asarray(compiled(gradients(lambda s, x, b, r, y: s * x.mT @ b + r * y))(t)),
+        rtol=1e-12,
+    )
     assert abs(got - got[0]).max() < 1e-12 * abs(got[0])
 
 
@@ -159,7 +197,10 @@ def test_laws_of_the_rules(dtype):
     draw = Draw(dtype, 1)
     for op_a in "NTHC":
         for op_b in "NTHC":
-            a, b = draw(*((3, 2) if op_a in "NC" else (2, 3))), draw(*((2, 4) if op_b in "NC" else (4, 2)))
+            a, b = (
+                draw(*((3, 2) if op_a in "NC" else (2, 3))),
+                draw(*((2, 4) if op_b in "NC" else (4, 2))),
+            )
             testing.rule_laws(Product(op_a, op_b), (a, b))
             testing.rule_laws(Gemm(op_a, op_b), (draw(), a, b, draw(), draw(3, 4)))
             testing.rule_laws(Gemm(op_a, op_b, adds=False), (draw(), a, b))
@@ -172,11 +213,13 @@ def test_jit_and_vmap():
     s, batch = jax.numpy.asarray([0.0, 2.0]), jax.numpy.stack([a, 2 * a])
     expected = jax.numpy.stack([f(s[0], a), f(s[1], 2 * a)])
     np.testing.assert_allclose(jax.jit(jax.vmap(f))(s, batch), expected, atol=1e-13)
-    t = torch.vmap(lambda s, a: gemm(s, a, torch.asarray(np.array(b)), s, torch.asarray(np.array(c))))
+    t = torch.vmap(
+        lambda s, a: gemm(s, a, torch.asarray(np.array(b)), s, torch.asarray(np.array(c)))
+    )
     np.testing.assert_allclose(t(*tensors(s, batch, grad=False)), expected, atol=1e-13)
 
 
-# -- overwritten -------------------------------------------------------------------------------------------------------------------
+# -- overwritten --------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
@@ -191,7 +234,10 @@ def test_overwritten_c_is_differentiable(dtype, beta):
     expected = gemm(alpha, a, b, beta, c)
     torch.testing.assert_close(y, expected)
     w = torch.rand(y.shape)
-    got, want = (torch.autograd.grad((w * z).abs().square().sum(), leaves, allow_unused=True) for z in (y, expected))
+    got, want = (
+        torch.autograd.grad((w * z).abs().square().sum(), leaves, allow_unused=True)
+        for z in (y, expected)
+    )
     for x, z, leaf in zip(got, want, leaves, strict=True):
         torch.testing.assert_close(*(torch.zeros_like(leaf) if g is None else g for g in (x, z)))
 
@@ -216,7 +262,9 @@ def test_ten_times_into_one_buffer():
     for _ in range(10):
         gemm(1.0, a, b, 0.5, c, overwrite_c=True)
     (g,) = torch.autograd.grad(c.sum(), a)
-    torch.testing.assert_close(g, sum(0.5**i for i in range(10)) * torch.ones(3, 3, dtype=torch.float64) @ b.mT)
+    torch.testing.assert_close(
+        g, sum(0.5**i for i in range(10)) * torch.ones(3, 3, dtype=torch.float64) @ b.mT
+    )
 
 
 def test_a_value_that_is_gone_raises_torchs_own_error():
@@ -231,7 +279,10 @@ def test_a_value_that_is_gone_raises_torchs_own_error():
     matmul(b, b, out=x)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.sum().backward()
-    with pytest.raises(ValueError, match="out: expected a tensor that PyTorch lets us overwrite, got a leaf Variable"):
+    with pytest.raises(
+        ValueError,
+        match="out: expected a tensor that PyTorch lets us overwrite, got a leaf Variable",
+    ):
         matmul(b, b, out=a)
 
 
@@ -241,15 +292,21 @@ def test_overwriting_under_torch_func():
     def f(alpha, a, b, beta, c):
         return (gemm(alpha, a, b, beta, c * 1, overwrite_c=True) ** 2).sum()
 
-    expected = torch.func.grad(lambda *x: (gemm(*x) ** 2).sum(), argnums=(0, 1, 2, 3, 4))(alpha, a, b, beta, c)
-    for x, y in zip(torch.func.grad(f, argnums=(0, 1, 2, 3, 4))(alpha, a, b, beta, c), expected, strict=True):
+    expected = torch.func.grad(lambda *x: (gemm(*x) ** 2).sum(), argnums=(0, 1, 2, 3, 4))(
+        alpha, a, b, beta, c
+    )
+    for x, y in zip(
+        torch.func.grad(f, argnums=(0, 1, 2, 3, 4))(alpha, a, b, beta, c), expected, strict=True
+    ):
         torch.testing.assert_close(x, y)
 
     def aliased(a):
         x = a * 1
         return gemm(1.0, x, b, 0.0, x.view(3, 3), overwrite_c=True).sum()
 
-    with pytest.raises((RuntimeError, ValueError), match=r"modified by an inplace operation|overlap"):
+    with pytest.raises(
+        (RuntimeError, ValueError), match=r"modified by an inplace operation|overlap"
+    ):
         torch.func.grad(aliased)(a)
 
 
@@ -267,7 +324,10 @@ def test_overlapping_memory_raises(make):
 
 def test_what_cannot_be_overwritten():
     _, a, b, _, c = arrays()
-    with pytest.raises(TypeError, match=r"out: expected an array that can be overwritten, got a .*Array.*use the value returned"):
+    with pytest.raises(
+        TypeError,
+        match=r"out: expected an array that can be overwritten, got a .*Array.*use the value returned",
+    ):
         matmul(*map(jax.numpy.asarray, (a, b)), out=jax.numpy.asarray(c))
     with pytest.raises(TypeError, match="can be overwritten"):
         jax.jit(lambda a, b, c: gemm(1.0, a, b, 0.0, c, overwrite_c=True))(a, b, c)

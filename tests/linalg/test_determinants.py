@@ -1,4 +1,6 @@
-"""Traces, quadratic forms and determinants against closed formulas and 50 digits, in every form, framework, mode and order."""
+"""Traces, quadratic forms and determinants against closed formulas and 50 digits, in every form,
+framework, mode and order.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,11 @@ def upper(L):
 
 
 def plain(L):
-    L = L.tril() if isinstance(L, torch.Tensor) else (np if isinstance(L, np.ndarray) else jax.numpy).tril(L)
+    L = (
+        L.tril()
+        if isinstance(L, torch.Tensor)
+        else (np if isinstance(L, np.ndarray) else jax.numpy).tril(L)
+    )
     return L @ L.conj().mT
 
 
@@ -52,7 +58,11 @@ MAKE = {
     "upper triangles": lambda L: upper(L) @ upper(L).H,
     "gram of an upper triangle": lambda L: ldiv.Gram(upper(L)),
 }
-FORMS = [(a, a) for a in MAKE] + [("plain", "gram"), ("gram", "plain"), ("triangle times its adjoint", "gram")]
+FORMS = [(a, a) for a in MAKE] + [
+    ("plain", "gram"),
+    ("gram", "plain"),
+    ("triangle times its adjoint", "gram"),
+]
 
 
 def expected(L1, L2):
@@ -60,7 +70,11 @@ def expected(L1, L2):
     L1, L2 = np.tril(L1), np.tril(L2)
     inverse = np.linalg.inv(L2 @ L2.conj().mT)
     dB, dA = inverse, -inverse @ L1 @ L1.conj().mT @ inverse
-    return np.trace(inverse @ L1 @ L1.conj().mT, axis1=-2, axis2=-1), np.tril(2 * dB @ L1), np.tril(2 * dA @ L2)
+    return (
+        np.trace(inverse @ L1 @ L1.conj().mT, axis1=-2, axis2=-1),
+        np.tril(2 * dB @ L1),
+        np.tril(2 * dA @ L2),
+    )
 
 
 @pytest.mark.parametrize("batch", [(), (2,)], ids=["one", "batch"])
@@ -73,7 +87,9 @@ def test_the_forms_agree_in_value_and_gradient(a, b, dtype, batch):
     x = [torch.tensor(L, requires_grad=True) for L in (L1, L2)]
     t = ldiv.trace_solve(MAKE[a](x[1]), MAKE[b](x[0]))
     assert_close("torch", t.detach(), value, ALL[dtype])
-    for name, g, L, e in zip(("L1", "L2"), torch.autograd.grad(t.real.sum(), x), x, gradients, strict=True):
+    for name, g, L, e in zip(
+        ("L1", "L2"), torch.autograd.grad(t.real.sum(), x), x, gradients, strict=True
+    ):
         assert_close(name, g.tril(), e if e.ndim == L.ndim else e.sum(0), 4 * ALL[dtype])
         assert not g.triu(1).any()
 
@@ -103,17 +119,35 @@ def others(array, draw):
     yield "dense", array(a), array(b), a, b
     yield "low rank", array(a), ldiv.LowRank(array(u), array(v)), a, u @ v.conj().T
     yield "sparse", *sparse, S.toarray(), T.toarray()
-    yield "sparse and low rank", sparse[0], ldiv.LowRank(array(u), array(v)), S.toarray(), u @ v.conj().T
+    yield (
+        "sparse and low rank",
+        sparse[0],
+        ldiv.LowRank(array(u), array(v)),
+        S.toarray(),
+        u @ v.conj().T,
+    )
     yield "diagonal", D, array(b), np.diag(d), b
     yield "dense and diagonal", array(a), D, a, np.diag(d)
     yield "gram of a rectangle", array(a), ldiv.Gram(array(u), lower=None), a, u @ u.conj().T
-    yield "gram of a wide one", ldiv.Gram(array(wide), lower=None), array(b), wide @ wide.conj().T, b
+    yield (
+        "gram of a wide one",
+        ldiv.Gram(array(wide), lower=None),
+        array(b),
+        wide @ wide.conj().T,
+        b,
+    )
     yield "an adjoint", ldiv.Matrix(structures.Dense(n, n), array(a)).H, array(b), a.conj().T, b
 
 
 @pytest.mark.parametrize(
     ("array", "dtype"),
-    [(np.asarray, "float64"), (np.asarray, "complex128"), (torch.tensor, "float64"), (torch.tensor, "complex128"), (jax.numpy.asarray, "float64")],
+    [
+        (np.asarray, "float64"),
+        (np.asarray, "complex128"),
+        (torch.tensor, "float64"),
+        (torch.tensor, "complex128"),
+        (jax.numpy.asarray, "float64"),
+    ],
 )
 def test_other_structures(array, dtype):
     for name, A, B, a, b in others(array, Draw(dtype, 4)):
@@ -125,7 +159,10 @@ def test_gradients_of_other_structures(dtype):
     """By the cotangents of the parameters: <p_bar, dp> is the derivative of the value along dp."""
     draw = Draw(dtype, 5)
     for name, A, B, *_ in others(torch.tensor, Draw(dtype, 4)):
-        A, B = (x if isinstance(x, ldiv.Matrix) else ldiv.Matrix(structures.Dense(*x.shape), x) for x in (A, B))
+        A, B = (
+            x if isinstance(x, ldiv.Matrix) else ldiv.Matrix(structures.Dense(*x.shape), x)
+            for x in (A, B)
+        )
         p, spec = torch.utils._pytree.tree_flatten((A.params, B.params))
         dp = [torch.tensor(draw(*x.shape)) for x in p]
 
@@ -133,8 +170,14 @@ def test_gradients_of_other_structures(dtype):
             pa, pb = torch.utils._pytree.tree_unflatten(list(p), spec)
             return ldiv.trace_solve(ldiv.Matrix(A.structure, pa), ldiv.Matrix(B.structure, pb)).real
 
-        slope = inner(tuple(g.numpy() for g in torch.func.grad(value)(tuple(p))), tuple(d.numpy() for d in dp))
-        numbers = difference(lambda q: np.asarray(value([torch.tensor(x) for x in q])), tuple(x.numpy() for x in p), tuple(d.numpy() for d in dp))
+        slope = inner(
+            tuple(g.numpy() for g in torch.func.grad(value)(tuple(p))), tuple(d.numpy() for d in dp)
+        )
+        numbers = difference(
+            lambda q: np.asarray(value([torch.tensor(x) for x in q])),
+            tuple(x.numpy() for x in p),
+            tuple(d.numpy() for d in dp),
+        )
         assert_close(name, slope, numbers, 1e-8)
 
 
@@ -161,7 +204,7 @@ def test_lazy_and_stride_zero_cotangents():
     assert_close("of a sum", loss, np.linalg.solve(np.tril(L2).T, np.ones((5, 5))))
 
 
-# -- every mode and order ------------------------------------------------------------------------------------------------------------
+# -- every mode and order -----------------------------------------------------
 
 
 def _exact_trace(x):
@@ -185,26 +228,43 @@ def _exact_grams(x):
 LOSSES = {
     "trace": (lambda x: ldiv.trace_solve(x[0], x[1]).real, _exact_trace, 4),
     "grams": (lambda x: ldiv.trace_solve(ldiv.Gram(x[0]), ldiv.Gram(x[1])), _exact_grams, 4),
-    "form": (lambda x: ldiv.quad_form((x[0] + x[0].conj().mT) / 2, x[1], assume_a="her")[..., 0], _exact_form, 1),
+    "form": (
+        lambda x: ldiv.quad_form((x[0] + x[0].conj().mT) / 2, x[1], assume_a="her")[..., 0],
+        _exact_form,
+        1,
+    ),
     "logdet": (lambda x: ldiv.slogdet(x[0])[1], lambda x: mpmath.log(abs(mpmath.det(x[0]))), 4),
     "det": (lambda x: ldiv.det(x[0]).real, lambda x: mpmath.det(x[0]).real, 4),
-    "sign": (lambda x: ldiv.slogdet(x[0])[0].real, lambda x: (lambda d: d.real / abs(d))(mpmath.mpmathify(mpmath.det(x[0]))), 4),
+    "sign": (
+        lambda x: ldiv.slogdet(x[0])[0].real,
+        lambda x: (lambda d: d.real / abs(d))(mpmath.mpmathify(mpmath.det(x[0]))),
+        4,
+    ),
 }
 
 
 # JAX compiles for seconds what is written for all frameworks at once: once there for each rule
-RUNS = [("torch", name, dtype) for name in LOSSES for dtype in DTYPES] + [("jax", name, "float64") for name in ("grams", "logdet")]
+RUNS = [("torch", name, dtype) for name in LOSSES for dtype in DTYPES] + [
+    ("jax", name, "float64") for name in ("grams", "logdet")
+]
 
 
 @pytest.mark.parametrize(("framework", "name", "dtype"), RUNS)
 def test_all_modes_and_orders(framework, name, dtype):
     loss, exact, k = LOSSES[name]
     draw, fw, h = Draw(dtype, 9), transforms(framework), mpmath.mpf(10) ** -15
-    x, d, e = ([draw(4, 4) + shift * np.eye(4), draw(4, k) + shift * np.eye(4, k)] for shift in (4, 0, 0))
+    x, d, e = (
+        [draw(4, 4) + shift * np.eye(4), draw(4, k) + shift * np.eye(4, k)] for shift in (4, 0, 0)
+    )
 
     def along(s, t):
         return exact(
-            [mpmath.matrix((a).tolist()) + s * mpmath.matrix(b.tolist()) + t * mpmath.matrix(c.tolist()) for a, b, c in zip(x, d, e, strict=True)]
+            [
+                mpmath.matrix((a).tolist())
+                + s * mpmath.matrix(b.tolist())
+                + t * mpmath.matrix(c.tolist())
+                for a, b, c in zip(x, d, e, strict=True)
+            ]
         )
 
     first = (along(h, 0) - along(-h, 0)) / (2 * h)
@@ -212,18 +272,31 @@ def test_all_modes_and_orders(framework, name, dtype):
     at, one, two = ([fw.array(v) for v in vs] for vs in (x, d, e))
     assert_close("value", float(loss(at)), float(along(0, 0)), 1e-12)
     assert_close("tangent", float(fw.jvp(loss, (at,), (one,))[1]), float(first), 1e-11)
-    assert_close("cotangent", inner(tuple(map(asnumpy, fw.gradient(loss, at))), tuple(d)), float(first), 1e-11)
+    assert_close(
+        "cotangent",
+        inner(tuple(map(asnumpy, fw.gradient(loss, at))), tuple(d)),
+        float(first),
+        1e-11,
+    )
     for mode, value in _second(fw, loss, at, one, two).items():
         assert_close(mode, float(value), float(second), 1e-10)
     many = [fw.array(np.stack([v, 2 * v])) for v in x]
-    assert_close("vmap", asnumpy(fw.vmap(loss)(many)), np.array([float(loss(at)), float(loss([2 * v for v in at]))]), 1e-11)
+    assert_close(
+        "vmap",
+        asnumpy(fw.vmap(loss)(many)),
+        np.array([float(loss(at)), float(loss([2 * v for v in at]))]),
+        1e-11,
+    )
 
 
-# -- costs, inputs, errors -----------------------------------------------------------------------------------------------------------
+# -- costs, inputs, errors ----------------------------------------------------
 
 
 def test_a_hermitian_form_takes_one_factorization_and_one_solve():
-    S, x = (torch.tensor(v, requires_grad=True) for v in (plain(factor("float64", 6, 1)), Draw("float64", 2)(6)))
+    S, x = (
+        torch.tensor(v, requires_grad=True)
+        for v in (plain(factor("float64", 6, 1)), Draw("float64", 2)(6))
+    )
     q = ldiv.quad_form(S, x, assume_a="pos")
     S_bar, x_bar = torch.autograd.grad(q, (S, x))
     info = ldiv.cache_info()
@@ -236,7 +309,10 @@ def test_a_hermitian_form_takes_one_factorization_and_one_solve():
 
 
 def test_a_general_form_takes_one_solve_more():
-    A, x = (torch.tensor(v, requires_grad=True) for v in (factor("complex128", 6, 1), Draw("complex128", 2)(6, 3)))
+    A, x = (
+        torch.tensor(v, requires_grad=True)
+        for v in (factor("complex128", 6, 1), Draw("complex128", 2)(6, 3))
+    )
     q = ldiv.quad_form(A, x)
     assert q.shape == (3,)
     torch.autograd.grad(q.real.sum(), (A, x))
@@ -257,13 +333,20 @@ def test_determinants_of_all_sizes(dtype, n):
     S = plain(a)
     for more in ({"assume_a": "pos"}, *([{}] if dtype[0] == "f" else [])):
         assert_close("logdet", ldiv.logdet(S, **more), np.linalg.slogdet(S)[1], ALL[dtype] * 10)
-    assert_close("quad_form", ldiv.quad_form(S, np.ones(n, dtype), assume_a="pos"), np.linalg.solve(S, np.ones(n)).sum().real, ALL[dtype])
+    assert_close(
+        "quad_form",
+        ldiv.quad_form(S, np.ones(n, dtype), assume_a="pos"),
+        np.linalg.solve(S, np.ones(n)).sum().real,
+        ALL[dtype],
+    )
 
 
 def test_logdet_of_structures():
     L = factor("float64", 6, 3)
     S = plain(L)
-    sparse = ldiv.csc_array((sp.csc_array(S).data, sp.csc_array(S).indices, sp.csc_array(S).indptr), shape=S.shape)
+    sparse = ldiv.csc_array(
+        (sp.csc_array(S).data, sp.csc_array(S).indices, sp.csc_array(S).indptr), shape=S.shape
+    )
     for A, more in ((ldiv.Gram(L), {}), (sparse, {"assume_a": "pos"}), (S, {})):
         assert_close("logdet", ldiv.logdet(A, **more), np.linalg.slogdet(S)[1])
     x = torch.tensor(L, requires_grad=True)
@@ -280,7 +363,13 @@ def test_layouts_and_read_only():
     for one in (np.asfortranarray(L1), L1.T.copy().T, strided):
         assert_close("Gram", ldiv.trace_solve(ldiv.Gram(locked), ldiv.Gram(one)), value)
         assert_close("plain", ldiv.trace_solve(plain(locked), np.asfortranarray(plain(one))), value)
-    assert_close("conj", ldiv.trace_solve(ldiv.Gram(torch.tensor(L2).conj()), ldiv.Gram(torch.tensor(L1).mH.mH.conj())), value)
+    assert_close(
+        "conj",
+        ldiv.trace_solve(
+            ldiv.Gram(torch.tensor(L2).conj()), ldiv.Gram(torch.tensor(L1).mH.mH.conj())
+        ),
+        value,
+    )
 
 
 def test_the_derivatives_of_numpy():
@@ -354,7 +443,11 @@ def test_infinity_is_refused_in_a_gram_matrix():
 
 def test_a_real_distribution_has_no_complex_points():
     m, L = np.array([1j, 0]), np.eye(2)
-    for call in (lambda: ldiv.gaussian_logpdf(m, L), lambda: ldiv.gaussian_logpdf(L[0], L, mean=m), lambda: ldiv.gaussian_kl(L, L, mean1=m)):
+    for call in (
+        lambda: ldiv.gaussian_logpdf(m, L),
+        lambda: ldiv.gaussian_logpdf(L[0], L, mean=m),
+        lambda: ldiv.gaussian_kl(L, L, mean1=m),
+    ):
         with pytest.raises(TypeError, match="complex L"):
             call()
     assert np.isfinite(ldiv.gaussian_kl(L, L + 0j, mean1=m))

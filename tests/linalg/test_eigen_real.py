@@ -10,12 +10,20 @@ import ldiv
 
 torch = pytest.importorskip("torch")
 EPS = np.finfo(float).eps
-# name, k, sigma, and what the accuracy of a solve with the matrix scaled to a unit diagonal is, times 100
-CASES = [("bcsstk13", 10, 0.0, 1e-8), ("494_bus", 6, 0.0, 2e-9), ("mhd1280b", 6, None, 1e-11), ("mhd1280b", 4, 20.0, 1e-10)]
+# name, k, sigma, and what the accuracy of a solve with the matrix scaled to a unit diagonal is,
+# times 100
+CASES = [
+    ("bcsstk13", 10, 0.0, 1e-8),
+    ("494_bus", 6, 0.0, 2e-9),
+    ("mhd1280b", 6, None, 1e-11),
+    ("mhd1280b", 4, 20.0, 1e-10),
+]
 
 
 def loss(w, x):
-    """sum lam_i / lam_max + sum |x_i^H C x_j|^2 / (i + j + 1), C diagonal: no sign and no phase counts."""
+    """sum lam_i / lam_max + sum |x_i^H C x_j|^2 / (i + j + 1), C diagonal: no sign and no phase
+    counts.
+    """
     c = torch.asarray(np.random.default_rng(0).standard_normal(x.shape[0]))
     q = x.mH @ (c[:, None] * x)
     i = torch.arange(w.shape[0])
@@ -28,7 +36,9 @@ def cotangents(w, x):
 
 
 def from_below(a):
-    """All (1 / lam_j, x_j), by the inverse of the matrix scaled to a unit diagonal: the small eigenvalues to full accuracy."""
+    """All (1 / lam_j, x_j), by the inverse of the matrix scaled to a unit diagonal: the small
+    eigenvalues to full accuracy.
+    """
     scale = 1 / np.sqrt(a.diagonal().real)
     l = np.linalg.cholesky(a * scale * scale[:, None])
     half = scipy.linalg.solve_triangular(l, np.diag(scale), lower=True)
@@ -43,10 +53,15 @@ def eigenbasis(matrix, k, sigma):
         at = np.arange(k)
         lam = 1 / mu[at]
         with np.errstate(divide="ignore"):
-            inverse_gaps = mu[:, None] * mu[at] / (mu[:, None] - mu[at])  # 1 / (lam_i - lam_j) without the large lam_j
+            # 1 / (lam_i - lam_j) without the large lam_j
+            inverse_gaps = mu[:, None] * mu[at] / (mu[:, None] - mu[at])
     else:
         w, v = np.linalg.eigh(matrix.toarray())
-        at = np.arange(len(w) - k, len(w)) if sigma is None else np.sort(np.argsort(abs(w - sigma))[:k])
+        at = (
+            np.arange(len(w) - k, len(w))
+            if sigma is None
+            else np.sort(np.argsort(abs(w - sigma))[:k])
+        )
         lam = w[at]
         with np.errstate(divide="ignore"):
             inverse_gaps = 1 / (lam - w[:, None])
@@ -55,7 +70,9 @@ def eigenbasis(matrix, k, sigma):
 
 
 def formula(matrix, k, sigma):
-    """(lam, cotangent of the values), A_bar = sym P X^H, p_i = x_i lam_bar_i + sum over j != i of x_j x_j^H x_bar_i / (lam_i - lam_j)."""
+    """(lam, cotangent of the values), A_bar = sym P X^H, p_i = x_i lam_bar_i + sum over j != i
+    of x_j x_j^H x_bar_i / (lam_i - lam_j).
+    """
     lam, inverse_gaps, x, v = eigenbasis(matrix, k, sigma)
     lam_bar, x_bar = cotangents(lam, x)
     p = x * lam_bar + v @ (inverse_gaps * (v.conj().T @ x_bar))

@@ -1,4 +1,6 @@
-"""Eigenpairs of A x = lam B x against 50-digit arithmetic: values, tangents, cotangents and second derivatives of what no phase changes."""
+"""Eigenpairs of A x = lam B x against 50-digit arithmetic: values, tangents, cotangents and
+second derivatives of what no phase changes.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,13 @@ def hermitian(a):
     return (a + a.conj().mT) / 2
 
 
-# -- a loss that no phase changes, in every framework and in 50 digits --------------------------------------------------------------
+# -- a loss that no phase changes, in every framework and in 50 digits --------
 
 
 class Loss:
-    """sum c_i lam_i^2 + sum |q_ii| + sum D_ij |q_ij|^2 with q = X^H C X: it couples all chosen pairs."""
+    """sum c_i lam_i^2 + sum |q_ii| + sum D_ij |q_ij|^2 with q = X^H C X: it couples all chosen
+    pairs.
+    """
 
     def __init__(self, dtype, n=N, k=K):
         real = Draw("float64", 12)
@@ -44,7 +48,11 @@ class Loss:
 
     def __call__(self, w, x, array):
         q = x.conj().mT @ (array(self.C) @ x)
-        return (array(self.c) * w**2).sum() + abs(q.diagonal()).sum() + (array(self.D) * (q * q.conj()).real).sum()
+        return (
+            (array(self.c) * w**2).sum()
+            + abs(q.diagonal()).sum()
+            + (array(self.D) * (q * q.conj()).real).sum()
+        )
 
     def exact(self, w, x):
         q, k = x.H * _exact(self.C) * x, range(len(w))
@@ -62,11 +70,13 @@ def projectors(x):
     return x.mT[:, :, None] * x.mT[:, None, :].conj()
 
 
-# -- problems: arguments with two directions, the matrices that ldiv makes of them, and the same in 50 digits ------------------------
+# -- problems: arguments with two directions, the matrices that ldiv makes of them, and the same in 50 digits ---
 
 
 class Whole:
-    """Every entry of A, and of B unless the problem is standard, is an argument; both are read by their Hermitian parts."""
+    """Every entry of A, and of B unless the problem is standard, is an argument; both are read
+    by their Hermitian parts.
+    """
 
     owner = (0, 1)  # the matrix to which each argument belongs
 
@@ -96,7 +106,10 @@ class Scattered(Whole):
 
     def matrices(self, args):
         at = np.unravel_index(self.order, (N, N))
-        return [ldiv.coo_array((a.reshape(-1)[self.order] * self.array(self.part), at), shape=(N, N)) for a in args]
+        return [
+            ldiv.coo_array((a.reshape(-1)[self.order] * self.array(self.part), at), shape=(N, N))
+            for a in args
+        ]
 
 
 class Operators:
@@ -108,17 +121,32 @@ class Operators:
         draw = Draw(dtype, 5)
         self.T = array(hermitian(draw(N, N)))
         self.args = [draw(N) + 1, np.array(0.7), draw(N)][: 2 + generalized]
-        self.d, self.e = ([0.3 * draw(N) if x.ndim else x + shift for x in self.args] for shift in (-0.3, 0.1))
+        self.d, self.e = (
+            [0.3 * draw(N) if x.ndim else x + shift for x in self.args] for shift in (-0.3, 0.1)
+        )
 
     def exact(self, args):
         a, c, *b = args
-        return [mpmath.diag([abs(x) ** 2 for x in a]) + c[0] * _exact(self.T), *(mpmath.eye(N) + x * x.H / 4 for x in b)]
+        return [
+            mpmath.diag([abs(x) ** 2 for x in a]) + c[0] * _exact(self.T),
+            *(mpmath.eye(N) + x * x.H / 4 for x in b),
+        ]
 
     def matrices(self, args):
         T = self.T
-        yield ldiv.LinearOperator(lambda p, x: (p[0].conj() * p[0])[:, None] * x + p[1] * (T @ x), tuple(args[:2]), shape=(N, N), assume_a="her")
+        yield ldiv.LinearOperator(
+            lambda p, x: (p[0].conj() * p[0])[:, None] * x + p[1] * (T @ x),
+            tuple(args[:2]),
+            shape=(N, N),
+            assume_a="her",
+        )
         for b in args[2:]:
-            yield ldiv.LinearOperator(lambda b, x: x + b[:, None] * (b.conj() @ x)[None, :] / 4, b, shape=(N, N), assume_a="pos")
+            yield ldiv.LinearOperator(
+                lambda b, x: x + b[:, None] * (b.conj() @ x)[None, :] / 4,
+                b,
+                shape=(N, N),
+                assume_a="pos",
+            )
 
 
 def _exact(a):
@@ -133,39 +161,68 @@ class Exact:
     """K pairs from `first` on, and what derives from them, in 50 digits."""
 
     def __init__(self, problem, first, dtype):
-        self.problem, self.at, self.dtype, self.loss = problem, range(first, first + K), dtype, Loss(dtype)
+        self.problem, self.at, self.dtype, self.loss = (
+            problem,
+            range(first, first + K),
+            dtype,
+            Loss(dtype),
+        )
 
     def pairs(self, s=0, t=0, matrices=(0, 1)):
         """Those of the problem moved by s d + t e, in some of its matrices."""
-        given = zip(self.problem.args, self.problem.d, self.problem.e, self.problem.owner, strict=False)
-        a, *b = self.problem.exact([_exact(p) + (owner in matrices) * (s * _exact(d) + t * _exact(e)) for p, d, e, owner in given])
+        given = zip(
+            self.problem.args, self.problem.d, self.problem.e, self.problem.owner, strict=False
+        )
+        a, *b = self.problem.exact(
+            [
+                _exact(p) + (owner in matrices) * (s * _exact(d) + t * _exact(e))
+                for p, d, e, owner in given
+            ]
+        )
         inverse = mpmath.inverse(mpmath.cholesky(b[0])) if b else mpmath.eye(N)
         c = inverse * a * inverse.H
         w, y = mpmath.eigh((c + c.H) / 2)
         x = inverse.H * y
-        return [w[i] for i in self.at], mpmath.matrix([[x[i, j] for j in self.at] for i in range(N)])
+        return [w[i] for i in self.at], mpmath.matrix(
+            [[x[i, j] for j in self.at] for i in range(N)]
+        )
 
     @cached_property
     def value(self):
         w, x = self.pairs()
-        return np.array(w, dtype=float), projectors(_array(x, self.dtype)), float(self.loss.exact(w, x))
+        return (
+            np.array(w, dtype=float),
+            projectors(_array(x, self.dtype)),
+            float(self.loss.exact(w, x)),
+        )
 
     @cached_property
     def tangent(self):
         """That of the value along d."""
         (w, x), (v, y) = self.pairs(H), self.pairs(-H)
         dw = np.array([(a - b) / (2 * H) for a, b in zip(w, v, strict=True)], dtype=float)
-        dP = [_array((x[:, i] * x[:, i].H - y[:, i] * y[:, i].H) / (2 * H), self.dtype) for i in range(K)]
+        dP = [
+            _array((x[:, i] * x[:, i].H - y[:, i] * y[:, i].H) / (2 * H), self.dtype)
+            for i in range(K)
+        ]
         return dw, np.stack(dP), float((self.loss.exact(w, x) - self.loss.exact(v, y)) / (2 * H))
 
     def slope(self, matrix):
         """d loss along d in one matrix alone."""
-        return float((self.loss.exact(*self.pairs(H, 0, (matrix,))) - self.loss.exact(*self.pairs(-H, 0, (matrix,)))) / (2 * H))
+        return float(
+            (
+                self.loss.exact(*self.pairs(H, 0, (matrix,)))
+                - self.loss.exact(*self.pairs(-H, 0, (matrix,)))
+            )
+            / (2 * H)
+        )
 
     @cached_property
     def second(self):
         """d^2 loss along d and e."""
-        signed = [i * j * self.loss.exact(*self.pairs(i * H, j * H)) for i in (1, -1) for j in (1, -1)]
+        signed = [
+            i * j * self.loss.exact(*self.pairs(i * H, j * H)) for i in (1, -1) for j in (1, -1)
+        ]
         return float(mpmath.fsum(signed) / (4 * H**2))
 
 
@@ -174,7 +231,7 @@ def exact(kind, dtype, generalized, first):
     return Exact(kind(dtype, generalized), first, dtype)
 
 
-# -- the ways to ask ldiv --------------------------------------------------------------------------------------------------------------
+# -- the ways to ask ldiv -----------------------------------------------------
 
 
 def by_eigh(first, sigma, A, M=None):
@@ -209,7 +266,10 @@ class Case:
         self.first, self.fw = first, transforms(framework)
         self.problem = kind(dtype, generalized, self.fw.array)
         self.sigma = self.exact.value[0][[0, -1]].mean()  # the K nearest are the chosen ones
-        self.args, self.d, self.e = ([self.fw.array(x) for x in xs] for xs in (self.problem.args, self.problem.d, self.problem.e))
+        self.args, self.d, self.e = (
+            [self.fw.array(x) for x in xs]
+            for xs in (self.problem.args, self.problem.d, self.problem.e)
+        )
 
     def pairs(self, args):
         return self.solve(self.first, self.sigma, *self.problem.matrices(args))
@@ -248,10 +308,14 @@ def _dot(a, b):
 @pytest.mark.parametrize(("way", "dtype", "generalized", "first", "framework"), EVERY)
 def test_value_tangent_and_cotangent(way, dtype, generalized, first, framework):
     case = Case(way, dtype, generalized, first, framework)
-    value, tangent = compiled(framework, lambda x, d: case.fw.jvp(case.invariants, (x,), (d,)))(case.args, case.d)
+    value, tangent = compiled(framework, lambda x, d: case.fw.jvp(case.invariants, (x,), (d,)))(
+        case.args, case.d
+    )
     for name, got, expected in zip(("lam", "x x^H", "loss"), value, case.exact.value, strict=True):
         assert_close(name, got, expected, 1e-12)
-    for name, got, expected in zip(("dlam", "d(x x^H)", "dloss"), tangent, case.exact.tangent, strict=True):
+    for name, got, expected in zip(
+        ("dlam", "d(x x^H)", "dloss"), tangent, case.exact.tangent, strict=True
+    ):
         assert_close(name, got, expected, 1e-11)
     bars = compiled(framework, lambda x: case.fw.gradient(case.loss, x))(case.args)
     assert_close("<bar, d>", _dot(bars, case.d), case.exact.tangent[2], 1e-11)
@@ -276,7 +340,10 @@ def test_one_matrix_alone(way, dtype, matrix, framework):
         return case.loss(args)
 
     some, d = [case.args[i] for i in at], [case.d[i] for i in at]
-    both = compiled(framework, lambda x, d: (_dot(case.fw.gradient(alone, x), d), case.fw.jvp(alone, (x,), (d,))[1]))
+    both = compiled(
+        framework,
+        lambda x, d: (_dot(case.fw.gradient(alone, x), d), case.fw.jvp(alone, (x,), (d,))[1]),
+    )
     for name, got in zip(("<bar, d>", "tangent"), both(some, d), strict=True):
         assert_close(name, got, case.exact.slope(matrix), 1e-11)
 
@@ -313,22 +380,28 @@ def test_second_derivative(way, dtype, generalized, first, framework):
         assert_close(mode, got, case.exact.second, 1e-9)
 
 
-# -- a few hundred unknowns: ARPACK against the whole eigenbasis of LAPACK ----------------------------------------------------------
+# -- a few hundred unknowns: ARPACK against the whole eigenbasis of LAPACK ----
 
 
 def membrane(dtype):
-    """(K, M) of bilinear finite elements on 15 x 20 unequal cells of unequal stiffness; complex: in a magnetic field."""
+    """(K, M) of bilinear finite elements on 15 x 20 unequal cells of unequal stiffness; complex:
+    in a magnetic field.
+    """
     rng = np.random.default_rng(4)
     lines = []
     for m in (15, 20):
         h = rng.uniform(0.8, 1.2, m + 1)
-        stiff = sp.diags_array([-1 / h[1:-1], 1 / h[:-1] + 1 / h[1:], -1 / h[1:-1]], offsets=[-1, 0, 1])
+        stiff = sp.diags_array(
+            [-1 / h[1:-1], 1 / h[:-1] + 1 / h[1:], -1 / h[1:-1]], offsets=[-1, 0, 1]
+        )
         mass = sp.diags_array([h[1:-1] / 6, (h[:-1] + h[1:]) / 3, h[1:-1] / 6], offsets=[-1, 0, 1])
         lines.append((stiff, mass))
     (k1, m1), (k2, m2) = lines
     k, m = sp.coo_array(sp.kron(k1, m2) + sp.kron(m1, k2)), sp.coo_array(sp.kron(m1, m2))
     if dtype == "complex128":
-        phase = lambda a: sp.coo_array((a.data * np.exp(0.05j * (a.coords[0] - a.coords[1])), a.coords), shape=a.shape)
+        phase = lambda a: sp.coo_array(
+            (a.data * np.exp(0.05j * (a.coords[0] - a.coords[1])), a.coords), shape=a.shape
+        )
         k, m = phase(k), phase(m)
     return k, m
 
@@ -344,14 +417,20 @@ def whole_basis(a, b):
 
 
 def formula(a, b, at, loss):
-    """(lam, A_bar, B_bar): dx_i = sum over j != i of x_j x_j^H (dA - lam_i dB) x_i / (lam_i - lam_j), less x_i x_i^H dB x_i / 2."""
+    """(lam, A_bar, B_bar): dx_i = sum over j != i of x_j x_j^H (dA - lam_i dB) x_i / (lam_i -
+    lam_j), less x_i x_i^H dB x_i / 2.
+    """
     w, v = whole_basis(a, b)
     lam, x = w[at], v[:, at]
     lam_bar, x_bar = loss.cotangents(lam, x)
     gaps = lam - w[:, None]
     gaps[at, range(len(at))] = np.inf
     p = v @ ((v.conj().T @ x_bar) / gaps) + x * lam_bar
-    return lam, hermitian(p @ x.conj().T), -hermitian((p * lam + x * np.sum(x.conj() * x_bar, axis=0).real / 2) @ x.conj().T)
+    return (
+        lam,
+        hermitian(p @ x.conj().T),
+        -hermitian((p * lam + x * np.sum(x.conj() * x_bar, axis=0).real / 2) @ x.conj().T),
+    )
 
 
 @DTYPE
@@ -366,18 +445,30 @@ def test_arpack(dtype, generalized, at):
     values = [torch.tensor(a.data, requires_grad=True) for a in (k, m)[: 1 + generalized]]
 
     def solve(values):
-        A, M = [*(ldiv.coo_array((v, a.coords), shape=a.shape) for v, a in zip(values, (k, m), strict=False)), None][:2]
+        A, M = [
+            *(
+                ldiv.coo_array((v, a.coords), shape=a.shape)
+                for v, a in zip(values, (k, m), strict=False)
+            ),
+            None,
+        ][:2]
         return ldiv.eigsh(A, len(at), M=M, sigma=sigma, method="arpack")
 
     w, x = solve(values)
     assert_close("lam", w.detach(), lam, 1e-12)
     before = ldiv.cache_info().factorizations
-    for a, bar, got in zip((k, m), bars, torch.autograd.grad(loss(w, x, torch.asarray), values), strict=False):
+    for a, bar, got in zip(
+        (k, m), bars, torch.autograd.grad(loss(w, x, torch.asarray), values), strict=False
+    ):
         expected = bar[a.coords]
         assert np.abs(got.numpy() - expected).max() <= 1e-10 * np.abs(expected).max()
     assert ldiv.cache_info().factorizations == before, "the factor of the shift serves the adjoint"
     d = [torch.tensor(Draw(dtype, 9)(v.shape[0])) for v in values]
-    dw, dP = torch.func.jvp(lambda v: (lambda w, x: (w, projectors(x)))(*solve(v)), ([v.detach() for v in values],), (d,))[1]
+    dw, dP = torch.func.jvp(
+        lambda v: (lambda w, x: (w, projectors(x)))(*solve(v)),
+        ([v.detach() for v in values],),
+        (d,),
+    )[1]
     dlam, dp = tangent(k, m if generalized else None, at, [t.numpy() for t in d])
     assert_close("dlam", dw, dlam, 1e-10)
     assert np.abs(dP.numpy() - dp).max() <= 1e-10 * np.abs(dp).max()
@@ -386,7 +477,13 @@ def test_arpack(dtype, generalized, at):
 def tangent(k, m, at, d):
     """(dlam, d(x x^H)) by the whole basis."""
     a, b = k.toarray(), np.eye(k.shape[0]) if m is None else m.toarray()
-    da, db = [*(hermitian(sp.coo_array((t, c.coords), shape=c.shape).toarray()) for t, c in zip(d, (k, m), strict=False)), 0 * b][:2]
+    da, db = [
+        *(
+            hermitian(sp.coo_array((t, c.coords), shape=c.shape).toarray())
+            for t, c in zip(d, (k, m), strict=False)
+        ),
+        0 * b,
+    ][:2]
     w, v = whole_basis(a, b)
     lam, x = w[at], v[:, at]
     gaps = lam - w[:, None]
@@ -402,12 +499,16 @@ def tangent(k, m, at, d):
     [*product(["arpack", "lobpcg"], ["float64", "complex128"], ["torch"])],
 )
 def test_operators_matrix_free(method, dtype, framework):
-    """A(theta) = theta_0 K + diag theta_1, too large to be written out; for lobpcg also B(theta) = theta_2 M."""
+    """A(theta) = theta_0 K + diag theta_1, too large to be written out; for lobpcg also B(theta)
+    = theta_2 M.
+    """
     k, m = membrane(dtype)
     n, fw = k.shape[0], transforms(framework)
     loss, at = Loss(dtype, n, 3), [n - 3, n - 2, n - 1]
     K_, M_, start = (fw.array(a) for a in (k.toarray(), m.toarray(), Draw(dtype, 6)(n, 3)))
-    theta = [np.array(1.1, dtype), Draw("float64", 8)(n).astype(dtype), np.array(0.9, dtype)][: 2 + (method == "lobpcg")]
+    theta = [np.array(1.1, dtype), Draw("float64", 8)(n).astype(dtype), np.array(0.9, dtype)][
+        : 2 + (method == "lobpcg")
+    ]
 
     def apply(p, x):
         return p[0].real * (K_ @ x) + p[1].real[:, None] * x
@@ -416,17 +517,24 @@ def test_operators_matrix_free(method, dtype, framework):
         A = ldiv.LinearOperator(apply, (theta[0], theta[1]), shape=(n, n), assume_a="her")
         if method == "arpack":
             return loss(*ldiv.eigsh(A, 3, which="LA", method="arpack"), fw.array)
-        B = ldiv.LinearOperator(lambda p, x: p.real * (M_ @ x), theta[2], shape=(n, n), assume_a="pos")
+        B = ldiv.LinearOperator(
+            lambda p, x: p.real * (M_ @ x), theta[2], shape=(n, n), assume_a="pos"
+        )
         return loss(*ldiv.lobpcg(A, start, B=B, tol=1e-13, maxiter=1000), fw.array)
 
-    a, b = theta[0].real * k.toarray() + np.diag(theta[1].real), 0.9 * m.toarray() if method == "lobpcg" else np.eye(n)
+    a, b = (
+        theta[0].real * k.toarray() + np.diag(theta[1].real),
+        0.9 * m.toarray() if method == "lobpcg" else np.eye(n),
+    )
     _, A_bar, B_bar = formula(a, b, at, loss)
     expected = [inner(A_bar, k.toarray()), A_bar.diagonal().real, inner(B_bar, m.toarray())]
-    for got, right in zip(fw.gradient(scalar, [fw.array(t) for t in theta]), expected, strict=False):
+    for got, right in zip(
+        fw.gradient(scalar, [fw.array(t) for t in theta]), expected, strict=False
+    ):
         assert np.abs(np.asarray(got) - right).max() <= 1e-9 * np.abs(right).max()
 
 
-# -- batches, and eigenvalues alone -----------------------------------------------------------------------------------------------
+# -- batches, and eigenvalues alone -------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -449,7 +557,12 @@ def test_vmap(way, dtype, framework):
             return case.fw.gradient(loss, x)
 
         one, grad = compiled(framework, loss), compiled(framework, gradient)
-        assert_close("vmap", compiled(framework, case.fw.vmap(loss))(args), np.stack([one(x) for x in each]), 1e-12)
+        assert_close(
+            "vmap",
+            compiled(framework, case.fw.vmap(loss))(args),
+            np.stack([one(x) for x in each]),
+            1e-12,
+        )
         bars = [grad(x) for x in each]
         for j, got in enumerate(compiled(framework, case.fw.vmap(gradient))(args)):
             assert_close("vmap of grad", got, np.stack([bar[j] for bar in bars]), 1e-11)
@@ -463,7 +576,9 @@ def test_a_batch_is_its_matrices(dtype):
     w, v = ldiv.eigh(several, b, subset_by_index=[INSIDE, INSIDE + K - 1])
     assert w.shape == (2, K) and v.shape == (2, N, K)
     A = ldiv.asarray(a)
-    values, vectors = ldiv.eigsh(A.with_data(np.stack([A.data, 1.1 * A.data])), K, M=ldiv.asarray(b), sigma=0.4)
+    values, vectors = ldiv.eigsh(
+        A.with_data(np.stack([A.data, 1.1 * A.data])), K, M=ldiv.asarray(b), sigma=0.4
+    )
     assert_close("sparse values", values, w, 1e-12)
     for i, scale in enumerate((1.0, 1.1)):
         lam, x = whole_basis(scale * a, b)
@@ -479,18 +594,28 @@ def test_a_batch_is_its_matrices(dtype):
 def test_eigenvalues_alone_need_no_solve(method, generalized, framework):
     k, m = membrane("float64")
     fw, at = transforms(framework), [0, 1, 2]
-    _, A_bar, B_bar = formula(k.toarray(), m.toarray() if generalized else np.eye(k.shape[0]), at, _Squares())
+    _, A_bar, B_bar = formula(
+        k.toarray(), m.toarray() if generalized else np.eye(k.shape[0]), at, _Squares()
+    )
     seen = []
 
     def loss(values):
-        A, M = [*(ldiv.coo_array((v, a.coords), shape=a.shape) for v, a in zip(values, (k, m), strict=False)), None][:2]
+        A, M = [
+            *(
+                ldiv.coo_array((v, a.coords), shape=a.shape)
+                for v, a in zip(values, (k, m), strict=False)
+            ),
+            None,
+        ][:2]
         w = ldiv.eigsh(A, 3, M=M, sigma=0.0, method=method, return_eigenvectors=False)
         seen.append(ldiv.cache_info())
         return (w**2).sum()
 
     found = fw.gradient(loss, [fw.array(a.data) for a in (k, m)[: 1 + generalized]])
     after = ldiv.cache_info()
-    assert (after.solves, after.factorizations) == (seen[0].solves, seen[0].factorizations), "no solve in the backward pass"
+    assert (after.solves, after.factorizations) == (seen[0].solves, seen[0].factorizations), (
+        "no solve in the backward pass"
+    )
     for got, bar, a in zip(found, (A_bar, B_bar), (k, m), strict=False):
         expected = bar[a.coords]
         assert np.abs(np.asarray(got) - expected).max() <= 1e-11 * np.abs(expected).max()

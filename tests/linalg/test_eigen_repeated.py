@@ -1,4 +1,6 @@
-"""At repeated eigenvalues: what no change of basis changes has derivatives, those of contour integrals of (z B - A)^-1; what changes is refused."""
+"""At repeated eigenvalues: what no change of basis changes has derivatives, those of contour
+integrals of (z B - A)^-1; what changes is refused.
+"""
 
 from __future__ import annotations
 
@@ -28,19 +30,32 @@ def hermitian(a):
     return (a + a.conj().mT) / 2
 
 
-# -- matrices with exact repeats -----------------------------------------------------------------------------------------------------
+# -- matrices with exact repeats ----------------------------------------------
 
 
 def cube(m, dtype, generalized):
-    """(A, B) of m^3 nodes, stiffness and mass as Kronecker sums and products; complex: in other phases, which repeats no eigenvalue less."""
+    """(A, B) of m^3 nodes, stiffness and mass as Kronecker sums and products; complex: in other
+    phases, which repeats no eigenvalue less.
+    """
     line = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(m, m))
-    mass = sp.diags_array([1.0, 4.0, 1.0], offsets=[-1, 0, 1], shape=(m, m)) / 6 if generalized else sp.eye_array(m)
+    mass = (
+        sp.diags_array([1.0, 4.0, 1.0], offsets=[-1, 0, 1], shape=(m, m)) / 6
+        if generalized
+        else sp.eye_array(m)
+    )
     product = lambda *parts: sp.coo_array(reduce(sp.kron, parts))
-    a = sp.coo_array(product(line, mass, mass) + product(mass, line, mass) + product(mass, mass, line))
+    a = sp.coo_array(
+        product(line, mass, mass) + product(mass, line, mass) + product(mass, mass, line)
+    )
     b = product(mass, mass, mass)
     if dtype == "complex128":
         turn = np.exp(2j * np.pi * np.random.default_rng(1).random(m**3))
-        a, b = (sp.coo_array((c.data * turn[c.coords[0]] * turn[c.coords[1]].conj(), c.coords), shape=c.shape) for c in (a, b))
+        a, b = (
+            sp.coo_array(
+                (c.data * turn[c.coords[0]] * turn[c.coords[1]].conj(), c.coords), shape=c.shape
+            )
+            for c in (a, b)
+        )
     return a, b if generalized else None
 
 
@@ -49,18 +64,25 @@ def small(dtype, generalized):
     draw = Draw(dtype, 2)
     l = np.tril(draw(4, 4)) / 4 + np.eye(4) if generalized else np.eye(4)
     q = np.linalg.qr(draw(4, 4))[0]
-    return sp.coo_array(hermitian(l @ (q * [1.0, 1, 2, 3]) @ q.conj().T @ l.conj().T)), sp.coo_array(l @ l.conj().T) if generalized else None
+    return sp.coo_array(
+        hermitian(l @ (q * [1.0, 1, 2, 3]) @ q.conj().T @ l.conj().T)
+    ), sp.coo_array(l @ l.conj().T) if generalized else None
 
 
 class Problem:
-    """A matrix pair with k chosen eigenvalues inside of a circle, two directions, and cotangents for n x n results."""
+    """A matrix pair with k chosen eigenvalues inside of a circle, two directions, and cotangents
+    for n x n results.
+    """
 
     def __init__(self, a, b, k, circle, dtype):
         self.a, self.b, self.k, self.dtype = a, b, k, dtype
         self.n = a.shape[0]
         self.draw = Draw(dtype, 7)
         self.d, self.e = ([self.draw(c.nnz) for c in self.pair] for _ in range(2))
-        self.u, self.v = self.draw(3, self.n, 2) / self.n**0.5, self.draw(3, self.n, 2) / self.n**0.5
+        self.u, self.v = (
+            self.draw(3, self.n, 2) / self.n**0.5,
+            self.draw(3, self.n, 2) / self.n**0.5,
+        )
         self.contour = Contour(self, *circle)
 
     @property
@@ -73,19 +95,27 @@ class Problem:
 
     def dense(self, values):
         """Hermitian dense (A, B) of values; what is absent is None."""
-        full = [hermitian(sp.coo_array((v, c.coords), shape=c.shape).toarray()) for v, c in zip(values, self.pair, strict=True)]
+        full = [
+            hermitian(sp.coo_array((v, c.coords), shape=c.shape).toarray())
+            for v, c in zip(values, self.pair, strict=True)
+        ]
         return [*full, None][:2]
 
     def matrices(self, values):
         """What ldiv is given: (A, M)."""
-        arrays = [ldiv.coo_array((v, c.coords), shape=c.shape) for v, c in zip(values, self.pair, strict=True)]
+        arrays = [
+            ldiv.coo_array((v, c.coords), shape=c.shape)
+            for v, c in zip(values, self.pair, strict=True)
+        ]
         return [*arrays, None][:2]
 
 
 class Contour:
-    """F = 1/(2 pi i) contour integral of f(z) (z B - A)^-1 and its derivatives, by the trapezoidal rule on a circle: as exact as rounding.
+    """F = 1/(2 pi i) contour integral of f(z) (z B - A)^-1 and its derivatives, by the trapezoidal
+    rule on a circle: as exact as rounding.
 
-    In the basis of all eigenvectors V, where z B - A is diag(z - lam): no difference of eigenvalues is divided by.
+    In the basis of all eigenvectors V, where z B - A is diag(z - lam): no difference of eigenvalues
+    is divided by.
     """
 
     def __init__(self, problem, centre, radius, nodes=96):
@@ -130,17 +160,26 @@ class Contour:
         """Of A and B for the loss <C, F>, on their patterns."""
         C = self._seen(C)
         both = C * self._twice(f).conj(), -C * self._twice(lambda z: z * f(z)).conj()
-        return [hermitian(self._whole(m))[c.coords] for c, m in zip(self.problem.pair, both, strict=False)]
+        return [
+            hermitian(self._whole(m))[c.coords]
+            for c, m in zip(self.problem.pair, both, strict=False)
+        ]
 
     def traces(self, f, d, e):
-        """tr f(Lam), its slope along d and its second derivative along d and e: of f(z) tr (z B - A)^-1 B."""
+        """tr f(Lam), its slope along d and its second derivative along d and e: of f(z) tr (z B
+        - A)^-1 B.
+        """
         (dA, dB), (eA, eB) = self._moved(d), self._moved(e)
         value = slope = second = 0
         for z, w, g in zip(self.z, self.weight * f(self.z), self.resolvents, strict=True):
             D, E = g[:, None] * (dA - z * dB), g[:, None] * (eA - z * eB)
             value += w * g.sum()
             slope += w * ((np.diag(D) + np.diag(dB)) * g).sum()
-            second += w * ((D * E.T * (g[:, None] + g)).sum() + (D * (g[:, None] * eB).T).sum() + (E * (g[:, None] * dB).T).sum())
+            second += w * (
+                (D * E.T * (g[:, None] + g)).sum()
+                + (D * (g[:, None] * eB).T).sum()
+                + (E * (g[:, None] * dB).T).sum()
+            )
         return np.real(value), np.real(slope), np.real(second)
 
 
@@ -149,7 +188,9 @@ CIRCLE = {False: (1.17, 0.73), True: (1.3, 0.9)}
 PROBLEMS = {
     "cube": lambda: Problem(*cube(5, "float64", False), K, CIRCLE[False], "float64"),
     "cube with mass": lambda: Problem(*cube(5, "float64", True), K, CIRCLE[True], "float64"),
-    "complex cube with mass": lambda: Problem(*cube(5, "complex128", True), K, CIRCLE[True], "complex128"),
+    "complex cube with mass": lambda: Problem(
+        *cube(5, "complex128", True), K, CIRCLE[True], "complex128"
+    ),
     "small": lambda: Problem(*small("float64", False), 2, (1.0, 0.5), "float64"),
     "small complex": lambda: Problem(*small("complex128", False), 2, (1.0, 0.5), "complex128"),
     "small generalized": lambda: Problem(*small("complex128", True), 3, (1.5, 1.0), "complex128"),
@@ -177,35 +218,52 @@ def slope_of_rational(z):
     return (2 - z * z) / (2 + z * z) ** 2
 
 
-# -- what has derivatives ------------------------------------------------------------------------------------------------------------
+# -- what has derivatives -----------------------------------------------------
 
 
 def by_eigenspace(A, M, k, v):
-    X, H = ldiv.eigenspace(A, k, M=M, sigma=0.0, method="arpack" if k + 1 < A.shape[0] else "lapack")
+    X, H = ldiv.eigenspace(
+        A, k, M=M, sigma=0.0, method="arpack" if k + 1 < A.shape[0] else "lapack"
+    )
     return X @ (X.conj().mT @ v[0]), X @ (H @ (X.conj().mT @ v[1]))
 
 
 def by_spectral_function(A, M, k, v):
-    return tuple(ldiv.spectral_function(f, A, k, M=M, sigma=0.0) @ block for f, block in zip((rational, one), v, strict=True))
+    return tuple(
+        ldiv.spectral_function(f, A, k, M=M, sigma=0.0) @ block
+        for f, block in zip((rational, one), v, strict=True)
+    )
 
 
-WAYS = {"eigenspace": (by_eigenspace, (one, identity)), "spectral_function": (by_spectral_function, (rational, one))}
+WAYS = {
+    "eigenspace": (by_eigenspace, (one, identity)),
+    "spectral_function": (by_spectral_function, (rational, one)),
+}
 
 
 class Case:
-    """The loss <U_0, Y_0> + <U_1, Y_1>^2 of two results Y_i = F_i V_i, one way, in one framework."""
+    """The loss <U_0, Y_0> + <U_1, Y_1>^2 of two results Y_i = F_i V_i, one way, in one
+    framework.
+    """
 
     def __init__(self, problem, way, framework):
         self.problem, self.fw = problem, transforms(framework)
         self.solve, self.f = WAYS[way]
         self.u, self.v = problem.u[:2], problem.v[:2]
-        self.x, self.d, self.e = ([self.fw.array(x) for x in xs] for xs in (problem.values, problem.d, problem.e))
+        self.x, self.d, self.e = (
+            [self.fw.array(x) for x in xs] for xs in (problem.values, problem.d, problem.e)
+        )
 
     def blocks(self, values):
-        return self.solve(*self.problem.matrices(values), self.problem.k, [self.fw.array(v) for v in self.v])
+        return self.solve(
+            *self.problem.matrices(values), self.problem.k, [self.fw.array(v) for v in self.v]
+        )
 
     def loss(self, values):
-        first, second = ((self.fw.array(u.conj()) * y).real.sum() for u, y in zip(self.u, self.blocks(values), strict=True))
+        first, second = (
+            (self.fw.array(u.conj()) * y).real.sum()
+            for u, y in zip(self.u, self.blocks(values), strict=True)
+        )
         return first + second**2
 
     def results(self, of):
@@ -222,7 +280,12 @@ class Case:
         contour, d, e = self.problem.contour, self.problem.d, self.problem.e
         s = [
             self.results(of)
-            for of in (contour.value, lambda f: contour.first(f, d), lambda f: contour.first(f, e), lambda f: contour.second(f, d, e))
+            for of in (
+                contour.value,
+                lambda f: contour.first(f, d),
+                lambda f: contour.first(f, e),
+                lambda f: contour.second(f, d, e),
+            )
         ]
         value, along_d, along_e, both = (inner(self.u[1], y[1]) for y in s)
         return inner(self.u[0], s[3][0]) + 2 * (along_d * along_e + value * both)
@@ -252,13 +315,23 @@ RUN = pytest.mark.parametrize(("problem", "framework"), RUNS, indirect=["problem
 @RUN
 def test_first_order(problem, way, framework):
     case = Case(problem, way, framework)
-    value, tangent = compiled(framework, lambda x, d: case.fw.jvp(case.blocks, (x,), (d,)))(case.x, case.d)
+    value, tangent = compiled(framework, lambda x, d: case.fw.jvp(case.blocks, (x,), (d,)))(
+        case.x, case.d
+    )
     for y, dy, expected, slope in zip(
-        value, tangent, case.results(problem.contour.value), case.results(lambda f: problem.contour.first(f, problem.d)), strict=True
+        value,
+        tangent,
+        case.results(problem.contour.value),
+        case.results(lambda f: problem.contour.first(f, problem.d)),
+        strict=True,
     ):
         relative("F V", y, expected, 1e-11)
         relative("dF V", dy, slope)
-    for got, expected in zip(compiled(framework, lambda x: case.fw.gradient(case.loss, x))(case.x), case.gradient(), strict=True):
+    for got, expected in zip(
+        compiled(framework, lambda x: case.fw.gradient(case.loss, x))(case.x),
+        case.gradient(),
+        strict=True,
+    ):
         relative("gradient", got, expected)
 
 
@@ -300,17 +373,25 @@ def test_spectral_sum(problem, framework):
         return ldiv.spectral_sum(rational, A, problem.k, M=M, sigma=0.0)
 
     value, slope, second = contour.traces(rational, problem.d, problem.e)
-    for got, expected in zip(compiled(framework, lambda x, d: fw.jvp(total, (x,), (d,)))(x, d), (value, slope), strict=True):
+    for got, expected in zip(
+        compiled(framework, lambda x, d: fw.jvp(total, (x,), (d,)))(x, d),
+        (value, slope),
+        strict=True,
+    ):
         relative("tr f and its tangent", got, expected)
     bars = contour.value(slope_of_rational), -contour.value(lambda z: z * slope_of_rational(z))
-    for got, bar, c in zip(compiled(framework, lambda x: fw.gradient(total, x))(x), bars, problem.pair, strict=False):
+    for got, bar, c in zip(
+        compiled(framework, lambda x: fw.gradient(total, x))(x), bars, problem.pair, strict=False
+    ):
         relative("gradient", got, bar[c.coords])
     _second_order(framework, total, x, d, e, second)
 
 
 @RUN
 def test_pairs_with_whole_clusters(problem, framework):
-    """Through eigsh: the sum of the eigenvalues and the projector X X^H. A tangent cannot know what comes after it, and is to be told."""
+    """Through eigsh: the sum of the eigenvalues and the projector X X^H. A tangent cannot know
+    what comes after it, and is to be told.
+    """
     fw, contour = transforms(framework), problem.contour
     x, d = ([fw.array(v) for v in vs] for vs in (problem.values, problem.d))
     u, v = fw.array(problem.u[0]), fw.array(problem.v[0])
@@ -327,29 +408,42 @@ def test_pairs_with_whole_clusters(problem, framework):
     total, slope, _ = contour.traces(identity, problem.d, problem.e)
     with pytest.raises(Exception, match="eigenspace"):
         jax.block_until_ready(compiled(framework, lambda x, d: fw.jvp(both, (x,), (d,)))(x, d))
-    value, tangent = compiled(framework, lambda x, d: fw.jvp(lambda values: both(values, "drop"), (x,), (d,)))(x, d)
+    value, tangent = compiled(
+        framework, lambda x, d: fw.jvp(lambda values: both(values, "drop"), (x,), (d,))
+    )(x, d)
     relative("sum of lam", value[0], total, 1e-11)
     relative("its tangent", tangent[0], slope)
     relative("X X^H", value[1], contour.value(one) @ problem.v[0], 1e-11)
     relative("its tangent", tangent[1], contour.first(one, problem.d) @ problem.v[0])
     bars = contour.cotangent(one, problem.u[0] @ problem.v[0].conj().T)
     of_sum = contour.value(one), -contour.value(identity)
-    for got, bar, s, c in zip(compiled(framework, lambda x: fw.gradient(loss, x))(x), bars, of_sum, problem.pair, strict=False):
+    for got, bar, s, c in zip(
+        compiled(framework, lambda x: fw.gradient(loss, x))(x),
+        bars,
+        of_sum,
+        problem.pair,
+        strict=False,
+    ):
         relative("gradient", got, bar + 2 * total * s[c.coords])
 
 
-# -- what has none ---------------------------------------------------------------------------------------------------------------------
+# -- what has none ------------------------------------------------------------
 
 
 def torch_cube(dtype="float64"):
     a, b = cube(4, dtype, True)
     values = [torch.tensor(c.data, requires_grad=True) for c in (a, b)]
-    return values, [ldiv.coo_array((v, c.coords), shape=c.shape) for v, c in zip(values, (a, b), strict=True)]
+    return values, [
+        ldiv.coo_array((v, c.coords), shape=c.shape) for v, c in zip(values, (a, b), strict=True)
+    ]
 
 
 def overlap(x):
     """x_i^H C x_j for a fixed C that knows nothing of the cube."""
-    C = torch.tensor(Draw("complex128" if x.is_complex() else "float64", 5)(x.shape[0], x.shape[0])) / x.shape[0]
+    C = (
+        torch.tensor(Draw("complex128" if x.is_complex() else "float64", 5)(x.shape[0], x.shape[0]))
+        / x.shape[0]
+    )
     return x.mH @ ((C + C.mH) / 2) @ x
 
 
@@ -360,7 +454,8 @@ LOSSES = {
     "one eigenvalue of the three": lambda w, x: w[1],
     "their spread": lambda w, x: (w[3] - w[1]) + 2 * (w[2] - w[0]),
     "weights within the cluster": lambda w, x: (w * torch.arange(1.0, 5.0)).sum(),
-    "X Lam X^H": lambda w, x: (w * overlap(x).diagonal().real).sum(),  # has a derivative, but through spectral_function alone
+    # has a derivative, but through spectral_function alone
+    "X Lam X^H": lambda w, x: (w * overlap(x).diagonal().real).sum(),
 }
 
 
@@ -387,7 +482,11 @@ def test_dependence_on_the_phase_is_refused(method):
     """Also where no eigenvalue is repeated."""
     values, (A, M) = torch_cube("complex128")
     _, x = ldiv.eigsh(A, 1, M=M, sigma=0.0, method=method)
-    for loss in (lambda x: x[5, 0].real, lambda x: (x**2).real.sum(), lambda x: x.imag.square().sum()):
+    for loss in (
+        lambda x: x[5, 0].real,
+        lambda x: (x**2).real.sum(),
+        lambda x: x.imag.square().sum(),
+    ):
         with pytest.raises(ldiv.NotDifferentiableError, match="phase"):
             torch.autograd.grad(loss(x), values, retain_graph=True)
     torch.autograd.grad((x.conj() * x).real.square().sum(), values)
@@ -436,7 +535,9 @@ def test_jax_refuses_too():
 @pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize("method", ["lapack", "arpack"])
 def test_a_cut_through_a_cluster_is_told(k, method):
-    """The eigenvalues have values; what derives from them is ill posed, and more pairs are the way out."""
+    """The eigenvalues have values; what derives from them is ill posed, and more pairs are the
+    way out.
+    """
     values, (A, M) = torch_cube()
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -446,11 +547,13 @@ def test_a_cut_through_a_cluster_is_told(k, method):
         except ldiv.NotDifferentiableError as error:
             told.append(warnings.WarningMessage(error, UserWarning, "", 0))
     messages = [str(t.message) for t in told]
-    assert any("gap" in m and re.search(rf"k ?[=+] ?({K}|{k + 1}|1)\b", m) for m in messages), messages
+    assert any("gap" in m and re.search(rf"k ?[=+] ?({K}|{k + 1}|1)\b", m) for m in messages), (
+        messages
+    )
     assert_close("lam", w.detach(), ldiv.eigsh(A, K, M=M, sigma=0.0)[0].detach()[:k])
 
 
-# -- law: neither the basis within a cluster, nor a phase, nor the method changes a result ----------------------------------------------
+# -- law: neither the basis within a cluster, nor a phase, nor the method changes a result ---
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
@@ -463,15 +566,23 @@ def test_every_basis_gives_the_same_gradient(dtype, generalized):
     ways = {"lapack": lambda A, M: ldiv.eigsh(A, K, M=M, sigma=0.0, method="lapack")}
     for i in range(3):
         start = torch.tensor(draw(problem.n))
-        ways[f"arpack from start {i}"] = lambda A, M, start=start: ldiv.eigsh(A, K, M=M, sigma=0.0, method="arpack", v0=start)
+        ways[f"arpack from start {i}"] = lambda A, M, start=start: ldiv.eigsh(
+            A, K, M=M, sigma=0.0, method="arpack", v0=start
+        )
         block = torch.tensor(draw(problem.n, K))
-        ways[f"lobpcg from start {i}"] = lambda A, M, block=block: ldiv.lobpcg(A, block, B=M, largest=False, tol=1e-11, maxiter=300)
+        ways[f"lobpcg from start {i}"] = lambda A, M, block=block: ldiv.lobpcg(
+            A, block, B=M, largest=False, tol=1e-11, maxiter=300
+        )
     bases, found = [], {}
     for name, way in ways.items():
         values = [torch.tensor(x, requires_grad=True) for x in problem.values]
         w, x = way(*problem.matrices(values))
         bases.append(x.detach())
-        loss = (w**2).sum() + 3 * (u.conj() * (x @ (x.mH @ v))).real.sum() + w[0] * overlap(x)[0, 0].real
+        loss = (
+            (w**2).sum()
+            + 3 * (u.conj() * (x @ (x.mH @ v))).real.sum()
+            + w[0] * overlap(x)[0, 0].real
+        )
         found[name] = [g.numpy() for g in torch.autograd.grad(loss, values)]
     assert min(abs(x - bases[0]).max() for x in bases[1:]) > 1e-3, "the bases do differ"
     for name, bars in found.items():

@@ -1,4 +1,6 @@
-"""Eigenproblems that other libraries differentiate wrongly or refuse to, as users reported them; here they are right."""
+"""Eigenproblems that other libraries differentiate wrongly or refuse to, as users reported them;
+here they are right.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,17 @@ def draw(*shape, seed=0):
     return torch.tensor(np.random.default_rng(seed).standard_normal(shape))
 
 
-# -- "the gradient of lobpcg on S = A A^T" ------------------------------------------------------------------------------------------
+# -- "the gradient of lobpcg on S = A A^T" ------------------------------------
 
 
 @pytest.mark.parametrize("n", [20, 100])
-@pytest.mark.parametrize("norm", [lambda s: s.abs().sum(), torch.linalg.norm], ids=["sum of absolutes", "norm"])
+@pytest.mark.parametrize(
+    "norm", [lambda s: s.abs().sum(), torch.linalg.norm], ids=["sum of absolutes", "norm"]
+)
 def test_lobpcg_of_a_gram_matrix(n, norm):
-    """loss |V diag(e) V^T|, with the three largest pairs of A A^T, against the dense decomposition."""
+    """loss |V diag(e) V^T|, with the three largest pairs of A A^T, against the dense
+    decomposition.
+    """
     A = draw(n, n).requires_grad_()
 
     def loss(pairs):
@@ -33,12 +39,16 @@ def test_lobpcg_of_a_gram_matrix(n, norm):
 
     expected = torch.autograd.grad(loss(dense), A)[0]
     X = draw(n, 3, seed=1)
-    for pairs in (lambda S: ldiv.lobpcg(S, X), lambda S: ldiv.eigsh(S, 3), lambda S: ldiv.eigh(S, subset_by_index=[n - 3, n - 1])):
+    for pairs in (
+        lambda S: ldiv.lobpcg(S, X),
+        lambda S: ldiv.eigsh(S, 3),
+        lambda S: ldiv.eigh(S, subset_by_index=[n - 3, n - 1]),
+    ):
         got = torch.autograd.grad(loss(pairs), A)[0]
         assert (got - expected).abs().max() <= 1e-8 * expected.abs().max()
 
 
-# -- "gradcheck of symeig fails" -----------------------------------------------------------------------------------------------------
+# -- "gradcheck of symeig fails" ----------------------------------------------
 
 
 def symmetric(n):
@@ -51,12 +61,18 @@ def without_signs(w, v):
 
 
 @pytest.mark.parametrize("n", [2, 4])
-@pytest.mark.parametrize("read", [lambda A: A, lambda A: (A + A.mT) / 2], ids=["as it is", "its symmetric part"])
+@pytest.mark.parametrize(
+    "read", [lambda A: A, lambda A: (A + A.mT) / 2], ids=["as it is", "its symmetric part"]
+)
 def test_gradcheck_on_the_symmetric_plane(n, read):
-    """A is read by its symmetric part, so that perturbing one entry at a time agrees with the gradient."""
+    """A is read by its symmetric part, so that perturbing one entry at a time agrees with the
+    gradient.
+    """
     for f in (lambda A: without_signs(*ldiv.eigh(read(A))), lambda A: ldiv.eigh(read(A))[0]):
         assert torch.autograd.gradcheck(f, symmetric(n), check_forward_ad=True)
-        assert torch.autograd.gradgradcheck(f, symmetric(n), check_fwd_over_rev=True, fast_mode=n > 2)
+        assert torch.autograd.gradgradcheck(
+            f, symmetric(n), check_fwd_over_rev=True, fast_mode=n > 2
+        )
 
 
 def test_gradcheck_with_signs():
@@ -76,14 +92,16 @@ def test_gradcheck_of_complex_and_generalized():
     assert torch.autograd.gradgradcheck(f, args, check_fwd_over_rev=True, fast_mode=True)
 
 
-# -- "the gradient of torch.lobpcg is off" --------------------------------------------------------------------------------------------
+# -- "the gradient of torch.lobpcg is off" ------------------------------------
 
 N, K = 400, 6
 
 
 @pytest.fixture(scope="module")
 def even():
-    """A dense matrix with eigenvalues evenly spaced in 1 .. 50, a constant C, and the gradient of |X^T C X|^2 for its six largest pairs."""
+    """A dense matrix with eigenvalues evenly spaced in 1 .. 50, a constant C, and the gradient
+    of |X^T C X|^2 for its six largest pairs.
+    """
     q, C = torch.linalg.qr(draw(N, N))[0], draw(N, N, seed=5) / N
     lam = torch.linspace(1, 50, N, dtype=torch.float64)
     A = (q * lam) @ q.mT
@@ -110,11 +128,15 @@ def off(pairs, even):
 
 
 def test_an_even_spectrum(even):
-    """As reported: the pairs of torch.lobpcg are right here, and their gradient was off by a tenth when this was written (2.13)."""
+    """As reported: the pairs of torch.lobpcg are right here, and their gradient was off by a
+    tenth when this was written (2.13).
+    """
     X = draw(N, K, seed=6)
     assert off(lambda A: ldiv.lobpcg(A, X, tol=1e-11, maxiter=2000), even) <= 1e-8
     for method in ("lapack", "arpack", "auto"):
-        assert off(lambda A, method=method: ldiv.eigsh(A, K, which="LA", method=method), even) <= 1e-8
+        assert (
+            off(lambda A, method=method: ldiv.eigsh(A, K, which="LA", method=method), even) <= 1e-8
+        )
 
 
 def test_pairs_of_nothing():

@@ -1,4 +1,6 @@
-"""No columns, no rows, no matrix in the batch: values, cotangents and second derivatives are empty, or zeros, of the right shape and dtype."""
+"""No columns, no rows, no matrix in the batch: values, cotangents and second derivatives are
+empty, or zeros, of the right shape and dtype.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,15 @@ def empty(*shape: int) -> Any:
 
 Case = tuple[Callable[..., Any], tuple[Any, ...]]
 SPARSE: dict[str, Case] = {
-    **{f"{m}, {a}": (solve_sparse(method=m, assume_a=a), (VALUES, empty(N, 0))) for m in ("auto", "superlu") for a in ("gen", "sym", "pos")},
-    **{f"{m}, k": (solve_sparse(method=m, assume_a="pos"), (VALUES, empty(N, 0))) for m in ("cg", "minres", "gmres", "bicgstab")},
+    **{
+        f"{m}, {a}": (solve_sparse(method=m, assume_a=a), (VALUES, empty(N, 0)))
+        for m in ("auto", "superlu")
+        for a in ("gen", "sym", "pos")
+    },
+    **{
+        f"{m}, k": (solve_sparse(method=m, assume_a="pos"), (VALUES, empty(N, 0)))
+        for m in ("cg", "minres", "gmres", "bicgstab")
+    },
     "triangle": (solve_sparse(assume_a="lower triangular"), (VALUES, empty(N, 0))),
     "batch of matrices": (solve_sparse(), (np.stack([VALUES, 2 * VALUES]), empty(N, 0))),
     "batch of blocks": (solve_sparse(), (VALUES, empty(3, N, 0))),
@@ -46,11 +55,23 @@ SPARSE: dict[str, Case] = {
     "no row": (solve_sparse(), (empty(0), empty(0, 2))),
     "no row, cg": (solve_sparse(method="cg", assume_a="pos"), (empty(0), empty(0, 2))),
     "product": (lambda values, x: sparse(values) @ x, (VALUES, empty(N, 0))),
-    "factorized": (lambda values, b: ldiv.factorized(sparse(values)).solve(b), (VALUES, empty(N, 0))),
-    "block": (lambda v, b: ldiv.solve(ldiv.block_array([[sparse(v), None], [None, sparse(v)]]), b), (VALUES, empty(2 * N, 0))),
-    "low rank": (lambda v, u, b: ldiv.solve(sparse(v) + ldiv.LowRank(u, u), b), (VALUES, GENERAL[:, :1].copy(), empty(N, 0))),
+    "factorized": (
+        lambda values, b: ldiv.factorized(sparse(values)).solve(b),
+        (VALUES, empty(N, 0)),
+    ),
+    "block": (
+        lambda v, b: ldiv.solve(ldiv.block_array([[sparse(v), None], [None, sparse(v)]]), b),
+        (VALUES, empty(2 * N, 0)),
+    ),
+    "low rank": (
+        lambda v, u, b: ldiv.solve(sparse(v) + ldiv.LowRank(u, u), b),
+        (VALUES, GENERAL[:, :1].copy(), empty(N, 0)),
+    ),
     "eigsh of no matrix": (lambda v: ldiv.eigsh(sparse(v), 2, method="arpack"), (empty(0, N * N),)),
-    "lobpcg of no matrix": (lambda v: ldiv.eigsh(sparse(v), 2, which="SA", method="lobpcg"), (empty(0, N * N),)),
+    "lobpcg of no matrix": (
+        lambda v: ldiv.eigsh(sparse(v), 2, which="SA", method="lobpcg"),
+        (empty(0, N * N),),
+    ),
 }
 
 
@@ -73,7 +94,10 @@ def dense() -> dict[str, Case]:
         }
         cases |= {f"{f}, {name}": (systems[f], (a, b)) for f in systems}
         cases[f"solve_banded, {name}"] = lambda ab, b: ldiv.solve_banded((1, 1), ab, b), (band, b)
-        cases[f"solveh_banded, {name}"] = lambda ab, b: ldiv.solveh_banded(ab, b, lower=True), (band[..., 1:, :].copy(), b)
+        cases[f"solveh_banded, {name}"] = (
+            lambda ab, b: ldiv.solveh_banded(ab, b, lower=True),
+            (band[..., 1:, :].copy(), b),
+        )
         if name != "k":
             for f in (ldiv.cholesky, ldiv.det, ldiv.qr, ldiv.lu, ldiv.ldl, ldiv.slogdet, ldiv.eigh):
                 cases[f"{f.__name__}, {name}"] = f, (a,)
@@ -95,7 +119,9 @@ def test_torch(name: str, dtype: str) -> None:
     xs = [torch.tensor(x.astype(dtype), requires_grad=True) for x in args]
     y = f(*xs)
     out = [v for v in (y if isinstance(y, tuple) else (y,)) if v.requires_grad]
-    first = torch.autograd.grad(out, xs, [torch.ones_like(v) for v in out], allow_unused=True, create_graph=True)
+    first = torch.autograd.grad(
+        out, xs, [torch.ones_like(v) for v in out], allow_unused=True, create_graph=True
+    )
     for g, x in zip(first, xs, strict=True):
         assert g is None or (g.shape == x.shape and g.dtype == x.dtype and torch.isfinite(g).all())
     assert not (name in SPARSE and any(g is not None and g.any() for g in first))
@@ -104,7 +130,9 @@ def test_torch(name: str, dtype: str) -> None:
         torch.autograd.grad(again, xs, [torch.ones_like(g) for g in again], allow_unused=True)
 
 
-@pytest.mark.parametrize("name", [n for n in SPARSE if n not in ("low rank", "block") and "of no matrix" not in n])
+@pytest.mark.parametrize(
+    "name", [n for n in SPARSE if n not in ("low rank", "block") and "of no matrix" not in n]
+)
 def test_numpy(name: str) -> None:
     f, args = SPARSE[name]
     y, pull = ldiv.vjp(f, *args)

@@ -1,4 +1,6 @@
-"""LU, Cholesky, LDL, QR and least squares: SciPy's values, derivatives by complex steps of plain formulas, and refusals where there are none."""
+"""LU, Cholesky, LDL, QR and least squares: SciPy's values, derivatives by complex steps of plain
+formulas, and refusals where there are none.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,17 @@ import scipy.linalg
 import torch
 
 import ldiv
-from ldiv.linalg.factorizations import cho_factor, cho_solve, cholesky, ldl, lu, lu_factor, lu_factor_ex, lu_solve, qr
+from ldiv.linalg.factorizations import (
+    cho_factor,
+    cho_solve,
+    cholesky,
+    ldl,
+    lu,
+    lu_factor,
+    lu_factor_ex,
+    lu_solve,
+    qr,
+)
 from ldiv.linalg.least_squares import lstsq
 
 jax = pytest.importorskip("jax")
@@ -52,7 +64,10 @@ def indefinite(*shape: int, dtype: Any = float) -> Any:
 
 
 def close(got: Any, expected: Any, tol: float = 1e-10) -> None:
-    got, expected = (np.asarray(x.detach().resolve_conj() if isinstance(x, torch.Tensor) else x) for x in (got, expected))
+    got, expected = (
+        np.asarray(x.detach().resolve_conj() if isinstance(x, torch.Tensor) else x)
+        for x in (got, expected)
+    )
     assert got.shape == expected.shape
     scale = max(1.0, np.abs(expected).max()) if expected.size else 1.0
     np.testing.assert_allclose(got, expected, rtol=0, atol=tol * scale)
@@ -62,7 +77,7 @@ def tolerance(dtype: Any) -> float:
     return 2e-4 if np.dtype(dtype).itemsize in (4, 8) and np.finfo(dtype).bits == 32 else 1e-10
 
 
-# -- values --------------------------------------------------------------------------------------------------------------------------
+# -- values -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -77,12 +92,23 @@ def test_rectangular_values_are_scipys(shape: tuple[int, int], framework: str, d
     x = lstsq(to(a), to(b))
     close(P @ L @ U, a, tol)
     close(Q @ R, a, tol)
-    assert [tuple(y.shape) for y in (P, L, U, Q, R, piv)] == [(shape[0],) * 2, (shape[0], k), (k, shape[1]), (shape[0], k), (k, shape[1]), (k,)]
+    assert [tuple(y.shape) for y in (P, L, U, Q, R, piv)] == [
+        (shape[0],) * 2,
+        (shape[0], k),
+        (k, shape[1]),
+        (shape[0], k),
+        (k, shape[1]),
+        (k,),
+    ]
     if k:
         expected, pivots = scipy.linalg.lu_factor(a)
         close(packed, expected, tol)
         assert np.array_equal(np.asarray(piv), pivots)
-        for got, y in zip((P, L, U, Q, R), (*scipy.linalg.lu(a), *scipy.linalg.qr(a, mode="economic")), strict=True):
+        for got, y in zip(
+            (P, L, U, Q, R),
+            (*scipy.linalg.lu(a), *scipy.linalg.qr(a, mode="economic")),
+            strict=True,
+        ):
             close(got, y.astype(dtype), tol)
         close(x, scipy.linalg.lstsq(a, b)[0], 50 * tol)
         close(lstsq(to(a), to(b[:, 0])), x[:, 0], tol)
@@ -139,7 +165,14 @@ def test_batches_are_stacks(framework: str) -> None:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts_and_read_only(layout: str) -> None:
     a, s, h, t = drawn(2, 5, 3), definite(4, 4, dtype=complex), indefinite(4, 4), drawn(3, 5)
-    for f, x in ((lu_factor, a), (qr, a), (cholesky, s), (ldl, h), (lu, t), (lambda t: (lstsq(t, np.ones(3)),), t)):
+    for f, x in (
+        (lu_factor, a),
+        (qr, a),
+        (cholesky, s),
+        (ldl, h),
+        (lu, t),
+        (lambda t: (lstsq(t, np.ones(3)),), t),
+    ):
         y = LAYOUTS[layout](x)
         y.flags.writeable = False
         for got, expected in zip(f(y), f(x), strict=True):
@@ -152,11 +185,14 @@ def test_right_hand_sides_broadcast_and_mix() -> None:
     close(lu_solve(lu_factor(s), b, 1), np.linalg.solve(s.mT, b))
     close(cho_solve(cho_factor(s), b), np.linalg.solve(s, b))
     close(lstsq(a[:, :2], b), np.linalg.pinv(a[:, :2]) @ b)
-    close(lstsq(torch.asarray(a[:2].astype(complex)), torch.asarray(b[0, :2].real)), np.linalg.pinv(a[:2]) @ b[0, :2].real)
+    close(
+        lstsq(torch.asarray(a[:2].astype(complex)), torch.asarray(b[0, :2].real)),
+        np.linalg.pinv(a[:2]) @ b[0, :2].real,
+    )
     assert cholesky(torch.eye(3, dtype=torch.float32)).dtype == torch.float32
 
 
-# -- derivatives: the imaginary part of plain formulas, in which nothing is conjugated ------------------------------------------------
+# -- derivatives: the imaginary part of plain formulas, in which nothing is conjugated ---
 
 
 def plain_lu(a: Any) -> Any:
@@ -219,16 +255,36 @@ SMOOTH: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], Any]] = {
     "lu": (lambda a: _flat(lu_factor(a)[:1]), lambda a: plain_lu(a).ravel(), drawn(5, 5)),
     "lu, tall": (lambda a: _flat(lu_factor(a)[:1]), lambda a: plain_lu(a).ravel(), drawn(7, 3)),
     "lu, wide": (lambda a: _flat(lu_factor(a)[:1]), lambda a: plain_lu(a).ravel(), drawn(3, 7)),
-    "lu, one column": (lambda a: _flat(lu_factor(a)[:1]), lambda a: plain_lu(a).ravel(), drawn(5, 1)),
+    "lu, one column": (
+        lambda a: _flat(lu_factor(a)[:1]),
+        lambda a: plain_lu(a).ravel(),
+        drawn(5, 1),
+    ),
     "lu, one row": (lambda a: _flat(lu_factor(a)[:1]), lambda a: plain_lu(a).ravel(), drawn(1, 5)),
     "lu, 33": (lambda a: _flat(lu_factor(a)[:1]), lambda a: plain_lu(a).ravel(), drawn(33, 33)),
-    "P L U": (lambda a: _flat(lu(a)[1:]), lambda a: np.concatenate([x.ravel() for x in scipy.linalg.lu(a)[1:]]), drawn(4, 6)),
-    "cholesky": (lambda a: cholesky(a).reshape(-1), lambda a: plain_cholesky(a).ravel(), definite(5, 5)),
-    "cholesky, upper": (lambda a: cholesky(a, lower=False).reshape(-1), lambda a: plain_cholesky(a).T.ravel(), definite(4, 4)),
+    "P L U": (
+        lambda a: _flat(lu(a)[1:]),
+        lambda a: np.concatenate([x.ravel() for x in scipy.linalg.lu(a)[1:]]),
+        drawn(4, 6),
+    ),
+    "cholesky": (
+        lambda a: cholesky(a).reshape(-1),
+        lambda a: plain_cholesky(a).ravel(),
+        definite(5, 5),
+    ),
+    "cholesky, upper": (
+        lambda a: cholesky(a, lower=False).reshape(-1),
+        lambda a: plain_cholesky(a).T.ravel(),
+        definite(4, 4),
+    ),
     "qr": (lambda a: _flat(qr(a)), plain_qr, drawn(5, 5)),
     "qr, tall": (lambda a: _flat(qr(a)), plain_qr, drawn(7, 3)),
     "qr, wide": (lambda a: _flat(qr(a)), plain_qr, drawn(3, 7)),
-    "ldl, pivots": (lambda a: _flat(ldl(a)[:2]), plain_ldl, np.diag([3.0, -4, 5, -6]) + 0.1 * (drawn(4, 4) + drawn(4, 4).T)),
+    "ldl, pivots": (
+        lambda a: _flat(ldl(a)[:2]),
+        plain_ldl,
+        np.diag([3.0, -4, 5, -6]) + 0.1 * (drawn(4, 4) + drawn(4, 4).T),
+    ),
     "ldl, blocks": (lambda a: _flat(ldl(a)[:2]), plain_ldl, indefinite(6, 6)),
     "ldl, odd": (lambda a: _flat(ldl(a)[:2]), plain_ldl, indefinite(5, 5)),
     "lu_solve": (
@@ -241,9 +297,21 @@ SMOOTH: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], Any]] = {
         lambda a: np.linalg.solve((a + a.T) / 2, a[:, :2] * a[:1, :2]).ravel(),
         definite(5, 5),
     ),
-    "lstsq": (lambda a: lstsq(a, _like(a)).reshape(-1), lambda a: plain_lstsq(a).ravel(), drawn(7, 3)),
-    "lstsq, square": (lambda a: lstsq(a, _like(a)).reshape(-1), lambda a: plain_lstsq(a).ravel(), drawn(4, 4)),
-    "lstsq, wide": (lambda a: lstsq(a, _like(a)).reshape(-1), lambda a: plain_lstsq(a).ravel(), drawn(3, 7)),
+    "lstsq": (
+        lambda a: lstsq(a, _like(a)).reshape(-1),
+        lambda a: plain_lstsq(a).ravel(),
+        drawn(7, 3),
+    ),
+    "lstsq, square": (
+        lambda a: lstsq(a, _like(a)).reshape(-1),
+        lambda a: plain_lstsq(a).ravel(),
+        drawn(4, 4),
+    ),
+    "lstsq, wide": (
+        lambda a: lstsq(a, _like(a)).reshape(-1),
+        lambda a: plain_lstsq(a).ravel(),
+        drawn(3, 7),
+    ),
 }
 
 
@@ -277,7 +345,9 @@ def test_derivatives_in_torch(name: str) -> None:
     f, plain, a = SMOOTH[name]
     d, e = drawn(*a.shape, seed=1), drawn(*a.shape, seed=2)
     if "33" not in name:
-        assert np.abs(plain(a).real - f(torch.asarray(a)).numpy()).max() < 1e-12 * max(1, np.abs(plain(a)).max())
+        assert np.abs(plain(a).real - f(torch.asarray(a)).numpy()).max() < 1e-12 * max(
+            1, np.abs(plain(a)).max()
+        )
     expected = stepped(plain, a, d)
     x, dx, ex = map(torch.asarray, (a, d, e))
     w = torch.asarray(drawn(len(expected), seed=3))
@@ -295,11 +365,16 @@ def test_derivatives_in_torch(name: str) -> None:
     tangent = lambda x: torch.func.jvp(loss, (x,), (dx,))[1]
     slope = lambda x: (torch.func.grad(loss)(x) * dx).sum()
     for inner in (tangent, slope):
-        for value in (torch.func.jvp(inner, (x,), (ex,))[1], (torch.func.grad(inner)(x) * ex).sum()):
+        for value in (
+            torch.func.jvp(inner, (x,), (ex,))[1],
+            (torch.func.grad(inner)(x) * ex).sum(),
+        ):
             close(value / second, np.ones(()), 1e-5)
 
 
-@pytest.mark.parametrize("names", [("lu", "cholesky"), ("qr, tall", "ldl, blocks"), ("lstsq, wide", "lu_solve")])
+@pytest.mark.parametrize(
+    "names", [("lu", "cholesky"), ("qr, tall", "ldl, blocks"), ("lstsq, wide", "lu_solve")]
+)
 def test_jit_and_vmap_in_jax(names: tuple[str, str]) -> None:
     """The gradient, compiled and over a leading axis, is that of torch, one by one."""
     fs, at = [SMOOTH[name][0] for name in names], [SMOOTH[name][2] for name in names]
@@ -316,7 +391,9 @@ def test_jit_and_vmap_in_jax(names: tuple[str, str]) -> None:
 
 def test_cotangents_keep_their_structure() -> None:
     a = torch.asarray(definite(4, 4, dtype=complex), dtype=torch.complex128).requires_grad_()
-    (g,) = torch.autograd.grad((cholesky(a) * torch.asarray(drawn(4, 4, dtype=complex))).sum().real, a)
+    (g,) = torch.autograd.grad(
+        (cholesky(a) * torch.asarray(drawn(4, 4, dtype=complex))).sum().real, a
+    )
     close(g, adjoint(g), 1e-13)
     c = torch.asarray(np.linalg.cholesky(definite(4, 4))).requires_grad_()
     (g,) = torch.autograd.grad(cho_solve((c, True), torch.ones(4, dtype=torch.float64)).sum(), c)
@@ -342,10 +419,13 @@ def test_float32_stays(f: Callable[[Any], Any], a: Any) -> None:
     close(g, torch.autograd.grad((f(y) ** 3).sum(), y)[0].float(), 1e-4)
 
 
-# -- refusals ------------------------------------------------------------------------------------------------------------------------
+# -- refusals -----------------------------------------------------------------
 
 NO_DERIVATIVE: dict[str, tuple[Callable[[Any], Any], Any]] = {
-    "lu, an earlier pivot": (lambda a: lu_factor(a)[0], np.array([[2.0, 4, 1], [1, 2, 3], [1, 2, 5]])),
+    "lu, an earlier pivot": (
+        lambda a: lu_factor(a)[0],
+        np.array([[2.0, 4, 1], [1, 2, 3], [1, 2, 5]]),
+    ),
     "lu, tall": (lambda a: lu_factor(a)[0], np.array([[2.0, 4], [1, 2], [1, 2]])),
     "qr": (lambda a: qr(a)[1], np.array([[2.0, 4], [1, 2], [1, 2]])),
     "qr, wide": (lambda a: qr(a)[1], np.array([[2.0, 4, 1], [1, 2, 0]])),
@@ -358,7 +438,10 @@ def test_no_derivative_is_said(name: str) -> None:
     f, a = NO_DERIVATIVE[name]
     assert np.isfinite(f(a)).all()
     x = torch.asarray(a)
-    for derivative in (lambda: torch.func.jvp(f, (x,), (x,)), lambda: torch.func.grad(lambda x: f(x).sum())(x)):
+    for derivative in (
+        lambda: torch.func.jvp(f, (x,), (x,)),
+        lambda: torch.func.grad(lambda x: f(x).sum())(x),
+    ):
         with pytest.raises(ldiv.NotDifferentiableError, match="no derivative"):
             derivative()
     z = jax.numpy.asarray(a)
@@ -378,7 +461,10 @@ def test_rank_deficient_systems_are_refused() -> None:
         with pytest.raises(ldiv.SingularMatrixError):
             lstsq(rng.standard_normal((m, k)) @ rng.standard_normal((k, n)), np.ones(m))
     scaled = drawn(6, 3) * np.array([1e-12, 1.0, 1e12])
-    close(lstsq(scaled, scaled @ np.array([1e12, 1.0, 1e-12])) / np.array([1e12, 1.0, 1e-12]), np.ones(3))
+    close(
+        lstsq(scaled, scaled @ np.array([1e12, 1.0, 1e-12])) / np.array([1e12, 1.0, 1e-12]),
+        np.ones(3),
+    )
 
 
 def test_errors_say_what_to_do() -> None:
@@ -410,7 +496,7 @@ def test_errors_say_what_to_do() -> None:
         lu_solve(lu_factor(np.eye(2)), np.ones(2), "X")
 
 
-# -- what is refused, and what is not --------------------------------------------------------------------------------------------------
+# -- what is refused, and what is not -----------------------------------------
 
 
 def test_pivots_are_looked_at():

@@ -1,4 +1,6 @@
-"""Gaussians against scipy.stats, closed formulas, the complex step and 50 digits, in every framework, mode and order."""
+"""Gaussians against scipy.stats, closed formulas, the complex step and 50 digits, in every
+framework, mode and order.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def covariance(L):
 
 
 def divergence(L1, L2, mean1=None, mean2=None):
-    """(tr(S2^-1 S1) + |d|^2 in S2^-1 - n + log det S2 - log det S1) / 2, and twice this where it is complex."""
+    """(tr(S2^-1 S1) + |d|^2 in S2^-1 - n + log det S2 - log det S1) / 2, and twice this where it
+    is complex.
+    """
     S1, S2, n = covariance(L1), covariance(L2), L1.shape[-1]
     d = (0 if mean2 is None else mean2) - (0 if mean1 is None else mean1) + np.zeros(n)
     form = np.einsum("...i,...i", d.conj(), np.linalg.solve(S2, d[..., None])[..., 0])
@@ -51,10 +55,18 @@ def test_divergence(n, dtype):
     L1, L2 = factor(dtype, n, 1), factor(dtype, n, 2)
     mean1, mean2 = Draw(dtype, 3)(2, n)
     for means in ({}, {"mean1": mean1}, {"mean2": mean2}, {"mean1": mean1, "mean2": mean2}):
-        for array in (np.asarray, torch.tensor, jax.numpy.asarray)[: 3 if n == 5 and dtype[-2:] == "64" else 2]:
-            got = ldiv.gaussian_kl(array(L1), array(L2), **{name: array(m) for name, m in means.items()})
-            assert_close(f"{list(means)}", asnumpy(got), divergence(L1, L2, **means), TOLERANCES[dtype])
-    assert_close("of itself", ldiv.gaussian_kl(L1, L1, mean1=mean1, mean2=mean1), 0.0, TOLERANCES[dtype])
+        for array in (np.asarray, torch.tensor, jax.numpy.asarray)[
+            : 3 if n == 5 and dtype[-2:] == "64" else 2
+        ]:
+            got = ldiv.gaussian_kl(
+                array(L1), array(L2), **{name: array(m) for name, m in means.items()}
+            )
+            assert_close(
+                f"{list(means)}", asnumpy(got), divergence(L1, L2, **means), TOLERANCES[dtype]
+            )
+    assert_close(
+        "of itself", ldiv.gaussian_kl(L1, L1, mean1=mean1, mean2=mean1), 0.0, TOLERANCES[dtype]
+    )
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 33])
@@ -64,7 +76,11 @@ def test_log_density_against_scipy(n):
     for array in (np.asarray, torch.tensor, jax.numpy.asarray):
         got = asnumpy(ldiv.gaussian_logpdf(array(x), array(L), mean=array(mean)))
         assert_close("many", got, np.reshape(law.logpdf(x), 7))
-        assert_close("one", asnumpy(ldiv.gaussian_logpdf(array(x[0]), array(L), mean=array(mean))), np.reshape(law.logpdf(x[0]), ()))
+        assert_close(
+            "one",
+            asnumpy(ldiv.gaussian_logpdf(array(x[0]), array(L), mean=array(mean))),
+            np.reshape(law.logpdf(x[0]), ()),
+        )
 
 
 def test_the_complex_density_is_that_of_its_real_and_imaginary_parts():
@@ -72,7 +88,9 @@ def test_the_complex_density_is_that_of_its_real_and_imaginary_parts():
     S = covariance(L)
     real = np.block([[S.real, -S.imag], [S.imag, S.real]]) / 2
     law = scipy.stats.multivariate_normal(np.r_[mean.real, mean.imag], real)
-    assert_close("density", ldiv.gaussian_logpdf(x, L, mean=mean), law.logpdf(np.r_[x.real, x.imag]))
+    assert_close(
+        "density", ldiv.gaussian_logpdf(x, L, mean=mean), law.logpdf(np.r_[x.real, x.imag])
+    )
 
 
 def test_the_divergence_is_the_mean_of_the_log_ratio():
@@ -83,7 +101,11 @@ def test_the_divergence_is_the_mean_of_the_log_ratio():
 
 
 def test_batches_broadcast():
-    L1, L2, mean = factor("float64", 4, 1, 3, 1), factor("float64", 4, 2, 2), Draw("float64", 3)(3, 2, 4)
+    L1, L2, mean = (
+        factor("float64", 4, 1, 3, 1),
+        factor("float64", 4, 2, 2),
+        Draw("float64", 3)(3, 2, 4),
+    )
     assert_close("all", ldiv.gaussian_kl(L1, L2, mean1=mean), divergence(L1, L2, mean))
     x = torch.tensor(L1, requires_grad=True)
     (g,) = torch.autograd.grad(ldiv.gaussian_kl(x, torch.tensor(L2)).sum(), x)
@@ -96,16 +118,27 @@ def test_batches_broadcast():
 @pytest.mark.parametrize("n", [2, 33, 150, 300])
 def test_the_gradient_is_a_triangle_and_the_closed_formula(n):
     L1, L2 = factor("float64", n, 1), factor("float64", n, 2)
-    x = [torch.tensor(L + np.triu(np.full((n, n), np.nan), 1), requires_grad=True) for L in map(np.tril, (L1, L2))]
+    x = [
+        torch.tensor(L + np.triu(np.full((n, n), np.nan), 1), requires_grad=True)
+        for L in map(np.tril, (L1, L2))
+    ]
     L1, L2 = np.tril(L1), np.tril(L2)
-    one, two = np.linalg.inv(covariance(L2)), np.linalg.inv(covariance(L2)) @ covariance(L1) @ np.linalg.inv(covariance(L2))
-    expected = (np.tril(one @ L1) - np.diag(1 / np.diagonal(L1)), -np.tril(two @ L2) + np.diag(1 / np.diagonal(L2)))
+    one, two = (
+        np.linalg.inv(covariance(L2)),
+        np.linalg.inv(covariance(L2)) @ covariance(L1) @ np.linalg.inv(covariance(L2)),
+    )
+    expected = (
+        np.tril(one @ L1) - np.diag(1 / np.diagonal(L1)),
+        -np.tril(two @ L2) + np.diag(1 / np.diagonal(L2)),
+    )
     for g, e in zip(torch.autograd.grad(ldiv.gaussian_kl(*x), x), expected, strict=True):
         assert_close("gradient", g, e, 1e-10)
 
 
 def test_the_complex_step_of_the_divergence():
-    """The closed formula is analytic in real factors: its imaginary part at a tiny imaginary step is the derivative."""
+    """The closed formula is analytic in real factors: its imaginary part at a tiny imaginary
+    step is the derivative.
+    """
     n, h = 5, 1e-30
     L1, L2 = (np.tril(factor("float64", n, seed)) for seed in (1, 2))
     d1, d2 = (np.tril(Draw("float64", seed)(n, n)) for seed in (3, 4))
@@ -117,7 +150,7 @@ def test_the_complex_step_of_the_divergence():
     assert_close("derivative", inner(tuple(v.numpy() for v in g), (d1, d2)), stepped.imag / h)
 
 
-# -- every mode and order, against 50 digits ----------------------------------------------------------------------------------------
+# -- every mode and order, against 50 digits ----------------------------------
 
 
 def _low(m):
@@ -135,7 +168,12 @@ def _squares(m):
 def _exact_kl(x):
     L1, L2 = _low(x[0]), _low(x[1])
     inverse = mpmath.inverse(L2)
-    twice = _squares(inverse * L1) + _squares(inverse * (x[3] - x[2])) - L1.rows + 2 * (_log_det(L2) - _log_det(L1))
+    twice = (
+        _squares(inverse * L1)
+        + _squares(inverse * (x[3] - x[2]))
+        - L1.rows
+        + 2 * (_log_det(L2) - _log_det(L1))
+    )
     return twice if any(isinstance(z, mpmath.mpc) for z in L1) else twice / 2
 
 
@@ -154,15 +192,25 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("name", LOSSES)
-@pytest.mark.parametrize(("framework", "dtype"), [("torch", "float64"), ("torch", "complex128"), ("jax", "float64")])
+@pytest.mark.parametrize(
+    ("framework", "dtype"), [("torch", "float64"), ("torch", "complex128"), ("jax", "float64")]
+)
 def test_all_modes_and_orders(framework, dtype, name):
     loss, exact = LOSSES[name]
     draw, fw, h = Draw(dtype, 9), transforms(framework), mpmath.mpf(10) ** -15
-    x, d, e = ([draw(4, 4) + s * np.eye(4), draw(4, 4) + s * np.eye(4), draw(4), draw(4)] for s in (4, 0, 0))
+    x, d, e = (
+        [draw(4, 4) + s * np.eye(4), draw(4, 4) + s * np.eye(4), draw(4), draw(4)]
+        for s in (4, 0, 0)
+    )
 
     def along(s, t):
         return exact(
-            [mpmath.matrix(a.tolist()) + s * mpmath.matrix(b.tolist()) + t * mpmath.matrix(c.tolist()) for a, b, c in zip(x, d, e, strict=True)]
+            [
+                mpmath.matrix(a.tolist())
+                + s * mpmath.matrix(b.tolist())
+                + t * mpmath.matrix(c.tolist())
+                for a, b, c in zip(x, d, e, strict=True)
+            ]
         )
 
     first = (along(h, 0) - along(-h, 0)) / (2 * h)
@@ -170,14 +218,24 @@ def test_all_modes_and_orders(framework, dtype, name):
     at, one, two = ([fw.array(v) for v in vs] for vs in (x, d, e))
     assert_close("value", float(loss(at)), float(along(0, 0)))
     assert_close("tangent", float(fw.jvp(loss, (at,), (one,))[1]), float(first), 1e-11)
-    assert_close("cotangent", inner(tuple(map(asnumpy, fw.gradient(loss, at))), tuple(d)), float(first), 1e-11)
+    assert_close(
+        "cotangent",
+        inner(tuple(map(asnumpy, fw.gradient(loss, at))), tuple(d)),
+        float(first),
+        1e-11,
+    )
     for mode, value in _second(fw, loss, at, one, two).items():
         assert_close(mode, float(value), float(second), 1e-10)
     many = [fw.array(np.stack([v, 2 * v])) for v in x]
-    assert_close("vmap", asnumpy(fw.vmap(loss)(many)), np.array([float(loss(at)), float(loss([2 * v for v in at]))]), 1e-11)
+    assert_close(
+        "vmap",
+        asnumpy(fw.vmap(loss)(many)),
+        np.array([float(loss(at)), float(loss([2 * v for v in at]))]),
+        1e-11,
+    )
 
 
-# -- inputs and errors ----------------------------------------------------------------------------------------------------------------
+# -- inputs and errors --------------------------------------------------------
 
 
 def test_layouts_and_read_only():
@@ -188,14 +246,23 @@ def test_layouts_and_read_only():
     locked.flags.writeable = False
     for one in (strided, np.asfortranarray(L1), L1.T.copy().T):
         assert_close("NumPy", ldiv.gaussian_kl(one, locked), value)
-        assert_close("torch", ldiv.gaussian_kl(torch.tensor(one.T.copy()).T, torch.tensor(locked)), value)
-    assert_close("expanded", ldiv.gaussian_kl(torch.tensor(L1).expand(3, 5, 5), torch.tensor(L2)), np.full(3, value))
+        assert_close(
+            "torch", ldiv.gaussian_kl(torch.tensor(one.T.copy()).T, torch.tensor(locked)), value
+        )
+    assert_close(
+        "expanded",
+        ldiv.gaussian_kl(torch.tensor(L1).expand(3, 5, 5), torch.tensor(L2)),
+        np.full(3, value),
+    )
     assert ldiv.gaussian_kl(L1.astype("float32"), L2).dtype == np.float64
 
 
 def test_errors():
     L, singular = np.eye(3), np.diag([1.0, 0.0, 2.0])
-    for call in (lambda: ldiv.gaussian_kl(L, singular), lambda: ldiv.gaussian_logpdf(np.ones(3), singular)):
+    for call in (
+        lambda: ldiv.gaussian_kl(L, singular),
+        lambda: ldiv.gaussian_logpdf(np.ones(3), singular),
+    ):
         with pytest.raises(ldiv.SingularMatrixError):
             call()
     with pytest.raises(ldiv.SingularMatrixError):

@@ -1,4 +1,6 @@
-"""Every dtype, memory layout, size and batch is solved to the accuracy of NumPy; ldiv.vjp and ldiv.jvp on NumPy arrays."""
+"""Every dtype, memory layout, size and batch is solved to the accuracy of NumPy; ldiv.vjp and
+ldiv.jvp on NumPy arrays.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ dtypes = pytest.mark.parametrize("dtype", DTYPES)
 
 def draw(*shape: int, dtype: Any = "float64", seed: int = 0) -> Any:
     rng = np.random.default_rng([seed, *shape])
-    x = rng.standard_normal(shape) + (1j * rng.standard_normal(shape) if np.dtype(dtype).kind == "c" else 0)
+    x = rng.standard_normal(shape) + (
+        1j * rng.standard_normal(shape) if np.dtype(dtype).kind == "c" else 0
+    )
     return x.astype(dtype)
 
 
@@ -42,30 +46,86 @@ def positions(n: int) -> Any:
 def sparse(a: Any, to: Any = np.asarray) -> Any:
     n = a.shape[-1]
     rows, cols = positions(n)
-    return ldiv.coo_array((to(np.ascontiguousarray(a[..., rows, cols])), (rows, cols)), shape=(n, n))
+    return ldiv.coo_array(
+        (to(np.ascontiguousarray(a[..., rows, cols])), (rows, cols)), shape=(n, n)
+    )
 
 
 # (make the matrix, how ldiv is called, what NumPy solves)
-FORMS: dict[str, tuple[Callable[..., Any], Callable[[Any, Any, Any], Any], Callable[[Any], Any]]] = {
+FORMS: dict[
+    str, tuple[Callable[..., Any], Callable[[Any, Any, Any], Any], Callable[[Any], Any]]
+] = {
     "dense": (dominant, lambda a, b, to: ldiv.solve(to(a), b), lambda a: a),
-    "dense T": (dominant, lambda a, b, to: ldiv.solve(to(a), b, trans="T"), lambda a: np.swapaxes(a, -1, -2)),
-    "dense H": (dominant, lambda a, b, to: ldiv.solve(to(a), b, trans="H"), lambda a: np.conj(np.swapaxes(a, -1, -2))),
+    "dense T": (
+        dominant,
+        lambda a, b, to: ldiv.solve(to(a), b, trans="T"),
+        lambda a: np.swapaxes(a, -1, -2),
+    ),
+    "dense H": (
+        dominant,
+        lambda a, b, to: ldiv.solve(to(a), b, trans="H"),
+        lambda a: np.conj(np.swapaxes(a, -1, -2)),
+    ),
     "dense her": (positive, lambda a, b, to: ldiv.solve(to(a), b, assume_a="her"), lambda a: a),
     "dense pos": (positive, lambda a, b, to: ldiv.solve(to(a), b, assume_a="pos"), lambda a: a),
-    "dense pos T": (positive, lambda a, b, to: ldiv.solve(to(a), b, assume_a="pos", trans="T"), lambda a: np.swapaxes(a, -1, -2)),
+    "dense pos T": (
+        positive,
+        lambda a, b, to: ldiv.solve(to(a), b, assume_a="pos", trans="T"),
+        lambda a: np.swapaxes(a, -1, -2),
+    ),
     "dense factorized": (dominant, lambda a, b, to: ldiv.factorized(to(a)).solve(b), lambda a: a),
-    "dense diagonal": (dominant, lambda a, b, to: ldiv.solve(to(a), b, assume_a="diagonal"), lambda a: a * np.eye(a.shape[-1])),
-    "dense lower": (dominant, lambda a, b, to: ldiv.solve(to(a), b, assume_a="lower triangular"), np.tril),
-    "dense upper H": (dominant, lambda a, b, to: ldiv.solve_triangular(to(a), b, trans="H"), lambda a: np.conj(np.swapaxes(np.triu(a), -1, -2))),
+    "dense diagonal": (
+        dominant,
+        lambda a, b, to: ldiv.solve(to(a), b, assume_a="diagonal"),
+        lambda a: a * np.eye(a.shape[-1]),
+    ),
+    "dense lower": (
+        dominant,
+        lambda a, b, to: ldiv.solve(to(a), b, assume_a="lower triangular"),
+        np.tril,
+    ),
+    "dense upper H": (
+        dominant,
+        lambda a, b, to: ldiv.solve_triangular(to(a), b, trans="H"),
+        lambda a: np.conj(np.swapaxes(np.triu(a), -1, -2)),
+    ),
     "sparse": (dominant, lambda a, b, to: ldiv.solve(sparse(a, to), b), lambda a: a),
-    "sparse T": (dominant, lambda a, b, to: ldiv.solve(sparse(a, to), b, trans="T"), lambda a: np.swapaxes(a, -1, -2)),
-    "sparse H": (dominant, lambda a, b, to: ldiv.solve(sparse(a, to).H, b), lambda a: np.conj(np.swapaxes(a, -1, -2))),
+    "sparse T": (
+        dominant,
+        lambda a, b, to: ldiv.solve(sparse(a, to), b, trans="T"),
+        lambda a: np.swapaxes(a, -1, -2),
+    ),
+    "sparse H": (
+        dominant,
+        lambda a, b, to: ldiv.solve(sparse(a, to).H, b),
+        lambda a: np.conj(np.swapaxes(a, -1, -2)),
+    ),
     "sparse conj": (dominant, lambda a, b, to: ldiv.solve(sparse(a, to).conj(), b), np.conj),
-    "sparse her": (positive, lambda a, b, to: ldiv.solve(sparse(a, to), b, assume_a="her"), lambda a: a),
-    "sparse pos": (positive, lambda a, b, to: ldiv.solve(sparse(a, to), b, assume_a="pos"), lambda a: a),
-    "sparse factorized": (dominant, lambda a, b, to: ldiv.factorized(sparse(a, to))(b), lambda a: a),
-    "sparse diagonal": (dominant, lambda a, b, to: ldiv.solve(sparse(a, to), b, assume_a="diagonal"), lambda a: a * np.eye(a.shape[-1])),
-    "sparse lower": (dominant, lambda a, b, to: ldiv.solve_triangular(sparse(a, to), b, lower=True), np.tril),
+    "sparse her": (
+        positive,
+        lambda a, b, to: ldiv.solve(sparse(a, to), b, assume_a="her"),
+        lambda a: a,
+    ),
+    "sparse pos": (
+        positive,
+        lambda a, b, to: ldiv.solve(sparse(a, to), b, assume_a="pos"),
+        lambda a: a,
+    ),
+    "sparse factorized": (
+        dominant,
+        lambda a, b, to: ldiv.factorized(sparse(a, to))(b),
+        lambda a: a,
+    ),
+    "sparse diagonal": (
+        dominant,
+        lambda a, b, to: ldiv.solve(sparse(a, to), b, assume_a="diagonal"),
+        lambda a: a * np.eye(a.shape[-1]),
+    ),
+    "sparse lower": (
+        dominant,
+        lambda a, b, to: ldiv.solve_triangular(sparse(a, to), b, lower=True),
+        np.tril,
+    ),
     "product": (dominant, lambda a, b, to: sparse(a, to) @ b, np.linalg.inv),
 }
 forms = pytest.mark.parametrize("form", FORMS)
@@ -78,15 +138,23 @@ def check(form: str, a: Any, b: Any, to: Any = np.asarray) -> Any:
     got = np.asarray(x)
     wide = np.result_type(a, b, np.float64)
     meant = meaning(a).astype(wide)
-    expected = np.linalg.solve(meant, b.astype(wide)[:, None])[..., 0] if b.ndim == 1 else np.linalg.solve(meant, b.astype(wide))
+    expected = (
+        np.linalg.solve(meant, b.astype(wide)[:, None])[..., 0]
+        if b.ndim == 1
+        else np.linalg.solve(meant, b.astype(wide))
+    )
     assert got.shape == expected.shape
     if expected.size:
-        eps = max(np.finfo(x.dtype).eps for x in (a, b)) if form == "product" else np.finfo(got.dtype).eps
+        eps = (
+            max(np.finfo(x.dtype).eps for x in (a, b))
+            if form == "product"
+            else np.finfo(got.dtype).eps
+        )
         assert np.abs(got - expected).max() <= 300 * eps * np.abs(expected).max()
     return x
 
 
-# -- dtypes ------------------------------------------------------------------------------------------------------------------------
+# -- dtypes -------------------------------------------------------------------
 
 
 @forms
@@ -104,7 +172,9 @@ def test_sizes_and_dtypes(n: int, to: Any, dtype: str, form: str) -> None:
 @pytest.mark.parametrize("of_b", DTYPES)
 @pytest.mark.parametrize("of_a", DTYPES)
 def test_mixed_dtypes_promote(of_a: str, of_b: str, to: Any, form: str) -> None:
-    """float32 and complex64 are the narrow ones; of two precisions the wider, complex where one of them is."""
+    """float32 and complex64 are the narrow ones; of two precisions the wider, complex where one
+    of them is.
+    """
     x = check(form, FORMS[form][0](n=5, dtype=of_a), draw(5, 2, dtype=of_b), to)
     assert str(x.dtype).endswith(str(np.result_type(of_a, of_b)))
 
@@ -125,10 +195,16 @@ def test_mixed_products(kind: str, of_a: str, of_x: str, to: Any) -> None:
 @pytest.mark.parametrize("of_a", DTYPES)
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_cotangents_have_the_dtype_of_what_they_belong_to(kind: str, of_a: str, of_b: str) -> None:
-    a, b = (torch.tensor(x, requires_grad=True) for x in (dominant(n=5, dtype=of_a), draw(5, dtype=of_b)))
+    a, b = (
+        torch.tensor(x, requires_grad=True)
+        for x in (dominant(n=5, dtype=of_a), draw(5, dtype=of_b))
+    )
     A = a if kind == "dense" else ldiv.asarray(a)
     ldiv.solve(A, b).abs().sum().backward()
-    wide = [x.detach().to(torch.complex128 if x.is_complex() else torch.float64).requires_grad_() for x in (a, b)]
+    wide = [
+        x.detach().to(torch.complex128 if x.is_complex() else torch.float64).requires_grad_()
+        for x in (a, b)
+    ]
     torch.linalg.solve(*(x.to(torch.complex128) for x in wide)).abs().sum().backward()
     for x, reference in zip((a, b), wide, strict=True):
         assert x.grad is not None
@@ -136,7 +212,7 @@ def test_cotangents_have_the_dtype_of_what_they_belong_to(kind: str, of_a: str, 
         torch.testing.assert_close(x.grad, reference.grad.to(x.dtype), rtol=1e-4, atol=1e-5)  # type: ignore[union-attr]
 
 
-# -- memory layouts ----------------------------------------------------------------------------------------------------------------
+# -- memory layouts -----------------------------------------------------------
 
 
 def read_only(x: Any) -> Any:
@@ -191,7 +267,9 @@ def test_layouts(layout: str, dtype: str, kind: str) -> None:
     given = sparse(a).with_data(lay(sparse(a).data)) if kind == "sparse" else lay(a)
     assume = {"pos": "pos", "lower": "lower triangular"}.get(kind, "gen")
     x = ldiv.solve(given, lay(b), assume_a=assume)
-    np.testing.assert_allclose(x, np.linalg.solve(np.tril(a) if kind == "lower" else a, b), rtol=1e-4)
+    np.testing.assert_allclose(
+        x, np.linalg.solve(np.tril(a) if kind == "lower" else a, b), rtol=1e-4
+    )
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
@@ -220,7 +298,9 @@ TORCH_LAYOUTS: dict[str, Callable[[Any], Any]] = {
     "strided": lambda x: torch.stack([x, x + 1], dim=-1)[..., 0],
     "expanded": lambda x: x[..., :1].expand(x.shape),
     "lazily conjugated": lambda x: x.conj().resolve_conj().conj(),
-    "lazily negative": lambda x: torch.complex(-x.real, -x.real).conj().imag if x.is_complex() else x,
+    "lazily negative": lambda x: (
+        torch.complex(-x.real, -x.real).conj().imag if x.is_complex() else x
+    ),
     "an imaginary part": lambda x: torch.complex(x.real, x.real).imag if x.is_complex() else x,
 }
 
@@ -229,13 +309,16 @@ TORCH_LAYOUTS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("layout", TORCH_LAYOUTS)
 def test_layouts_of_torch(layout: str, kind: str) -> None:
     lay = TORCH_LAYOUTS[layout]
-    a, b = torch.tensor(dominant(n=5, dtype="complex128")), lay(torch.tensor(draw(5, 3, dtype="complex128")))
+    a, b = (
+        torch.tensor(dominant(n=5, dtype="complex128")),
+        lay(torch.tensor(draw(5, 3, dtype="complex128"))),
+    )
     values = a if layout == "expanded" else lay(a).to(a.dtype)
     x = ldiv.solve(values if kind == "dense" else ldiv.asarray(values), b)
     torch.testing.assert_close(x.resolve_conj(), torch.linalg.solve(values, b.to(a.dtype)))
 
 
-# -- right-hand sides and batches -------------------------------------------------------------------------------------------------
+# -- right-hand sides and batches ---------------------------------------------
 
 
 @forms
@@ -248,7 +331,18 @@ def test_right_hand_sides(k: int, to: Any, form: str) -> None:
 @forms
 @frameworks
 @pytest.mark.parametrize(
-    ("of_a", "of_b"), [((), (3,)), ((3,), ()), ((3,), (3,)), ((2, 1), (3,)), ((2, 3), (1, 3)), ((1,), (3,)), ((), (2, 3)), ((0,), ()), ((), (0,))]
+    ("of_a", "of_b"),
+    [
+        ((), (3,)),
+        ((3,), ()),
+        ((3,), (3,)),
+        ((2, 1), (3,)),
+        ((2, 3), (1, 3)),
+        ((1,), (3,)),
+        ((), (2, 3)),
+        ((0,), ()),
+        ((), (0,)),
+    ],
 )
 @pytest.mark.parametrize("n", [0, 1, 5])
 def test_batches(n: int, of_a: tuple[int, ...], of_b: tuple[int, ...], to: Any, form: str) -> None:
@@ -258,11 +352,15 @@ def test_batches(n: int, of_a: tuple[int, ...], of_b: tuple[int, ...], to: Any, 
 @pytest.mark.parametrize("form", [f for f in FORMS if f != "product"])
 @frameworks
 def test_vectors_as_numpy_2_has_it(to: Any, form: str) -> None:
-    """Only a one-dimensional b is a vector; it meets every matrix of a batch. A (3, 5) b is no batch of vectors."""
+    """Only a one-dimensional b is a vector; it meets every matrix of a batch. A (3, 5) b is no
+    batch of vectors.
+    """
     a = FORMS[form][0](3, n=5)
     assert check(form, a, draw(5), to).shape == (3, 5)
     assert check(form, a, draw(5, 1), to).shape == (3, 5, 1)
-    with pytest.raises(ValueError, match=r"b: expected shape \(5,\) or \(\.\.\., 5, k\), got \(3, 5\)"):
+    with pytest.raises(
+        ValueError, match=r"b: expected shape \(5,\) or \(\.\.\., 5, k\), got \(3, 5\)"
+    ):
         FORMS[form][1](a, to(draw(3, 5)), to)
 
 
@@ -280,8 +378,13 @@ SHARED: dict[str, Callable[[Any, Any], Any]] = {
 
 @pytest.mark.parametrize(("of_a", "of_b"), [((), (3,)), ((3,), ()), ((3, 1), (2,)), ((1,), (3,))])
 @pytest.mark.parametrize("name", SHARED)
-def test_cotangents_are_summed_where_an_argument_was_broadcast(name: str, of_a: tuple[int, ...], of_b: tuple[int, ...]) -> None:
-    a, b = torch.tensor(dominant(*of_a, n=4), requires_grad=True), torch.tensor(draw(*of_b, 4, 2), requires_grad=True)
+def test_cotangents_are_summed_where_an_argument_was_broadcast(
+    name: str, of_a: tuple[int, ...], of_b: tuple[int, ...]
+) -> None:
+    a, b = (
+        torch.tensor(dominant(*of_a, n=4), requires_grad=True),
+        torch.tensor(draw(*of_b, 4, 2), requires_grad=True),
+    )
     batch = np.broadcast_shapes(of_a, of_b)
     together = torch.autograd.grad(SHARED[name](a, b).pow(3).sum(), (a, b))
     copies = a.expand(*batch, 4, 4), b.expand(*batch, 4, 2)
@@ -290,7 +393,7 @@ def test_cotangents_are_summed_where_an_argument_was_broadcast(name: str, of_a: 
         torch.testing.assert_close(got, expected, rtol=1e-10, atol=1e-12)
 
 
-# -- ldiv.vjp and ldiv.jvp on NumPy arrays -----------------------------------------------------------------------------------------
+# -- ldiv.vjp and ldiv.jvp on NumPy arrays ------------------------------------
 
 Single = Callable[[Any, Any], Any]
 FUNCTIONS: dict[str, tuple[Callable[..., Any], Single]] = {
@@ -298,18 +401,35 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Single]] = {
     "solve T": (dominant, lambda A, b: ldiv.solve(A, b, trans="T")),
     "solve H": (dominant, lambda A, b: ldiv.solve(A, b, trans="H")),
     "pos": (positive, lambda A, b: ldiv.solve(A, b, assume_a="pos")),
-    "sym": (lambda **k: positive(**k).real.astype(k["dtype"]), lambda A, b: ldiv.solve(A, b, assume_a="sym")),
+    "sym": (
+        lambda **k: positive(**k).real.astype(k["dtype"]),
+        lambda A, b: ldiv.solve(A, b, assume_a="sym"),
+    ),
     "triangular": (dominant, lambda A, b: ldiv.solve_triangular(A, b, lower=True)),
-    "unit triangular H": (dominant, lambda A, b: ldiv.solve_triangular(A, b, unit_diagonal=True, trans="H")),
-    "product": (dominant, lambda A, b: (A if isinstance(A, ldiv.SparseArray) else ldiv.Matrix(ldiv.structures.Dense(5, 5), A)) @ b),
+    "unit triangular H": (
+        dominant,
+        lambda A, b: ldiv.solve_triangular(A, b, unit_diagonal=True, trans="H"),
+    ),
+    "product": (
+        dominant,
+        lambda A, b: (
+            (A if isinstance(A, ldiv.SparseArray) else ldiv.Matrix(ldiv.structures.Dense(5, 5), A))
+            @ b
+        ),
+    ),
 }
 functions = pytest.mark.parametrize("name", FUNCTIONS)
 CASES = [("dense", ()), ("sparse", ()), ("dense", (3,)), ("sparse", (3,))]
 cases = pytest.mark.parametrize(("kind", "batch"), CASES)
 
 
-def arguments(name: str, kind: str, batch: tuple[int, ...], dtype: str, k: int | None = 2) -> tuple[Any, Any]:
-    a, b = FUNCTIONS[name][0](n=5, dtype=dtype), draw(*batch, *((5,) if k is None else (5, k)), dtype=dtype)
+def arguments(
+    name: str, kind: str, batch: tuple[int, ...], dtype: str, k: int | None = 2
+) -> tuple[Any, Any]:
+    a, b = (
+        FUNCTIONS[name][0](n=5, dtype=dtype),
+        draw(*batch, *((5,) if k is None else (5, k)), dtype=dtype),
+    )
     return (sparse(a) if kind == "sparse" else a), b
 
 
@@ -359,7 +479,9 @@ MEANING: dict[str, Callable[[Any], Any]] = {
 @functions
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 def test_tangent_by_complex_step(kind: str, name: str) -> None:
-    """Im f(x + i h dx) / h, exact to rounding: the real formulas on complex numbers, without a conjugate."""
+    """Im f(x + i h dx) / h, exact to rounding: the real formulas on complex numbers, without a
+    conjugate.
+    """
     A, b = arguments(name, kind, (), "float64")
     dA, db = directions(name, A, b)
     _, dy = ldiv.jvp(FUNCTIONS[name][1], (A, b), (dA, db))
@@ -375,7 +497,9 @@ def test_a_tangent_may_be_none(given: tuple[bool, bool], name: str) -> None:
     tangents = tuple(t if g else None for t, g in zip(directions(name, A, b), given, strict=True))
     zeros = tuple(0 * t if not g else t for t, g in zip(directions(name, A, b), given, strict=True))
     f = FUNCTIONS[name][1]
-    np.testing.assert_allclose(ldiv.jvp(f, (A, b), tangents)[1], ldiv.jvp(f, (A, b), zeros)[1], atol=1e-12)
+    np.testing.assert_allclose(
+        ldiv.jvp(f, (A, b), tangents)[1], ldiv.jvp(f, (A, b), zeros)[1], atol=1e-12
+    )
 
 
 @functions
@@ -385,7 +509,8 @@ def test_vectors_have_derivatives(kind: str, name: str) -> None:
     y, pullback = ldiv.vjp(FUNCTIONS[name][1], A, b)
     block, of_block = ldiv.vjp(FUNCTIONS[name][1], A, b[:, None])
     assert y.shape == b.shape
-    np.testing.assert_allclose(y, block[:, 0], rtol=1e-13)  # the first solve with a factor carries a probe, and rounds differently
+    # the first solve with a factor carries a probe, and rounds differently
+    np.testing.assert_allclose(y, block[:, 0], rtol=1e-13)
     np.testing.assert_allclose(pullback(y)[1], of_block(block)[1][:, 0], rtol=1e-13)
 
 
@@ -423,7 +548,9 @@ def test_views_and_matrices_are_arguments() -> None:
     np.testing.assert_allclose(A_bar.toarray(), -lam @ y.conj().T, atol=1e-12)
     D = ldiv.Matrix(ldiv.structures.Diagonal(5), draw(5) + 9)
     y, pullback = ldiv.vjp(ldiv.solve, D, b)
-    np.testing.assert_allclose(pullback(y)[0].params, -(np.abs(y) ** 2).sum(1) / D.params, atol=1e-12)
+    np.testing.assert_allclose(
+        pullback(y)[0].params, -(np.abs(y) ** 2).sum(1) / D.params, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -431,10 +558,14 @@ def test_views_and_matrices_are_arguments() -> None:
 @frameworks
 def test_values_of_logabsdet(to: Any, kind: str, n: int) -> None:
     a = positive(2, n=n)
-    promise = {"pos": "pos", "diagonal": "diagonal", "triangular": "lower triangular"}.get(kind, "gen")
+    promise = {"pos": "pos", "diagonal": "diagonal", "triangular": "lower triangular"}.get(
+        kind, "gen"
+    )
     meant = {"diagonal": a * np.eye(n), "triangular": np.tril(a)}.get(kind, a)
     for one, expected in ((a[0], meant[0]), (a, meant)):
-        got = ldiv.factorized(sparse(one, to) if kind == "sparse" else to(one), assume_a=promise).logabsdet()
+        got = ldiv.factorized(
+            sparse(one, to) if kind == "sparse" else to(one), assume_a=promise
+        ).logabsdet()
         np.testing.assert_allclose(np.asarray(got), np.linalg.slogdet(expected)[1], atol=1e-12)
 
 
@@ -446,32 +577,94 @@ def test_logabsdet(kind: str) -> None:
     y, pullback = ldiv.vjp(lambda A: ldiv.factorized(A).logabsdet(), A)
     (A_bar,) = pullback(np.array(2.0))
     np.testing.assert_allclose(y, np.linalg.slogdet(a)[1])
-    np.testing.assert_allclose(A_bar if kind == "dense" else A_bar.toarray(), 2 * np.linalg.inv(a).T, atol=1e-12)
+    np.testing.assert_allclose(
+        A_bar if kind == "dense" else A_bar.toarray(), 2 * np.linalg.inv(a).T, atol=1e-12
+    )
 
 
 A5, B5 = dominant(n=5), draw(5, 2)
 REFUSED: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
-    "two rules": (ValueError, "applies one rule, got 2", lambda: ldiv.vjp(lambda A, b: ldiv.solve(A, ldiv.solve(A, b)), A5, B5)),
-    "no rule": (ValueError, "applies one rule, got 0", lambda: ldiv.vjp(lambda A, b: np.linalg.solve(A, b), A5, B5)),
-    "two rules in jvp": (ValueError, "applies one rule, got 2", lambda: ldiv.jvp(lambda A: ldiv.solve(A, ldiv.solve(A, B5)), (A5,), (A5,))),
-    "a copy of b": (ValueError, r"copies of arguments \[1\]", lambda: ldiv.vjp(lambda A, b: ldiv.solve(A, 2 * b), A5, B5)),
-    "a copy of A": (ValueError, r"copies of arguments \[0\]", lambda: ldiv.vjp(lambda A, b: ldiv.solve(A.copy(), b), A5, B5)),
-    "the transpose of A": (ValueError, r"copies of arguments \[0\]", lambda: ldiv.vjp(lambda A, b: ldiv.solve(A.T, b), A5, B5)),
-    "a conversion": (ValueError, r"copies of arguments \[1\]", lambda: ldiv.vjp(ldiv.solve, A5, B5.astype("float32"))),
-    "an argument not used": (ValueError, r"copies of arguments \[2\]", lambda: ldiv.vjp(lambda A, b, c: ldiv.solve(A, b), A5, B5, draw(3))),
-    "a function of the result": (ValueError, "returns what the rule returns", lambda: ldiv.vjp(lambda A, b: ldiv.solve(A, b) ** 2, A5, B5)),
-    "two frameworks": (TypeError, "all of one framework", lambda: ldiv.vjp(ldiv.solve, A5, torch.tensor(B5))),
+    "two rules": (
+        ValueError,
+        "applies one rule, got 2",
+        lambda: ldiv.vjp(lambda A, b: ldiv.solve(A, ldiv.solve(A, b)), A5, B5),
+    ),
+    "no rule": (
+        ValueError,
+        "applies one rule, got 0",
+        lambda: ldiv.vjp(lambda A, b: np.linalg.solve(A, b), A5, B5),
+    ),
+    "two rules in jvp": (
+        ValueError,
+        "applies one rule, got 2",
+        lambda: ldiv.jvp(lambda A: ldiv.solve(A, ldiv.solve(A, B5)), (A5,), (A5,)),
+    ),
+    "a copy of b": (
+        ValueError,
+        r"copies of arguments \[1\]",
+        lambda: ldiv.vjp(lambda A, b: ldiv.solve(A, 2 * b), A5, B5),
+    ),
+    "a copy of A": (
+        ValueError,
+        r"copies of arguments \[0\]",
+        lambda: ldiv.vjp(lambda A, b: ldiv.solve(A.copy(), b), A5, B5),
+    ),
+    "the transpose of A": (
+        ValueError,
+        r"copies of arguments \[0\]",
+        lambda: ldiv.vjp(lambda A, b: ldiv.solve(A.T, b), A5, B5),
+    ),
+    "a conversion": (
+        ValueError,
+        r"copies of arguments \[1\]",
+        lambda: ldiv.vjp(ldiv.solve, A5, B5.astype("float32")),
+    ),
+    "an argument not used": (
+        ValueError,
+        r"copies of arguments \[2\]",
+        lambda: ldiv.vjp(lambda A, b, c: ldiv.solve(A, b), A5, B5, draw(3)),
+    ),
+    "a function of the result": (
+        ValueError,
+        "returns what the rule returns",
+        lambda: ldiv.vjp(lambda A, b: ldiv.solve(A, b) ** 2, A5, B5),
+    ),
+    "two frameworks": (
+        TypeError,
+        "all of one framework",
+        lambda: ldiv.vjp(ldiv.solve, A5, torch.tensor(B5)),
+    ),
     "a list": (TypeError, "all of one framework", lambda: ldiv.vjp(ldiv.solve, A5, [1.0] * 5)),
-    "a cotangent of another shape": (ValueError, r"the shape \(5, 2\) of the value, got \(2, 5\)", lambda: ldiv.vjp(ldiv.solve, A5, B5)[1](B5.T)),
-    "a tangent too few": (ValueError, "a tangent, or None, for each argument, got 1 for 2", lambda: ldiv.jvp(ldiv.solve, (A5, B5), (A5,))),
+    "a cotangent of another shape": (
+        ValueError,
+        r"the shape \(5, 2\) of the value, got \(2, 5\)",
+        lambda: ldiv.vjp(ldiv.solve, A5, B5)[1](B5.T),
+    ),
+    "a tangent too few": (
+        ValueError,
+        "a tangent, or None, for each argument, got 1 for 2",
+        lambda: ldiv.jvp(ldiv.solve, (A5, B5), (A5,)),
+    ),
     "a tangent of another shape": (
         ValueError,
         r"the shape \(5, 2\) of its argument, got \(2, 5\)",
         lambda: ldiv.jvp(ldiv.solve, (A5, B5), (None, B5.T)),
     ),
-    "a tangent of another pattern": (ValueError, "pattern", lambda: ldiv.jvp(ldiv.solve, (sparse(A5), B5), (ldiv.asarray(A5), None))),
-    "a dense tangent of a sparse array": (ValueError, "pattern", lambda: ldiv.jvp(ldiv.solve, (sparse(A5), B5), (A5, None))),
-    "a torch tangent": (TypeError, "all of one framework", lambda: ldiv.jvp(ldiv.solve, (A5, B5), (None, torch.tensor(B5)))),
+    "a tangent of another pattern": (
+        ValueError,
+        "pattern",
+        lambda: ldiv.jvp(ldiv.solve, (sparse(A5), B5), (ldiv.asarray(A5), None)),
+    ),
+    "a dense tangent of a sparse array": (
+        ValueError,
+        "pattern",
+        lambda: ldiv.jvp(ldiv.solve, (sparse(A5), B5), (A5, None)),
+    ),
+    "a torch tangent": (
+        TypeError,
+        "all of one framework",
+        lambda: ldiv.jvp(ldiv.solve, (A5, B5), (None, torch.tensor(B5))),
+    ),
 }
 
 

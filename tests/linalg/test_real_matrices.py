@@ -1,4 +1,6 @@
-"""Values and gradients on real matrices: within 100 eps times the condition number of references from elsewhere."""
+"""Values and gradients on real matrices: within 100 eps times the condition number of references
+from elsewhere.
+"""
 
 import numpy as np
 import pytest
@@ -24,7 +26,9 @@ MATRICES = [
 
 
 def _condition(matrix):
-    """The 1-norm condition number of the matrix with rows and columns scaled to 1, which is what its solution depends on."""
+    """The 1-norm condition number of the matrix with rows and columns scaled to 1, which is what
+    its solution depends on.
+    """
     dense = matrix.toarray()
     for _ in range(20):
         dense = dense / np.sqrt(np.abs(dense).max(axis=1, keepdims=True))
@@ -46,18 +50,24 @@ def test_solution(real_matrix, name, assume_a, trans):
 
 @pytest.mark.parametrize(("name", "assume_a"), MATRICES)
 def test_gradient(real_matrix, name, assume_a):
-    """Against another engine and formula: lam and x by dense LU with pivoting of the equilibrated matrix, A_bar = -lam x^H."""
+    """Against another engine and formula: lam and x by dense LU with pivoting of the
+    equilibrated matrix, A_bar = -lam x^H.
+    """
     matrix = real_matrix(name)
     rng = np.random.default_rng(1)
     b, x_bar = (rng.standard_normal(matrix.shape[0]).astype(matrix.dtype) for _ in range(2))
-    x, pullback = ldiv.vjp(lambda A, b: ldiv.solve(A, b, assume_a=assume_a), ldiv.asarray(matrix), b)
+    x, pullback = ldiv.vjp(
+        lambda A, b: ldiv.solve(A, b, assume_a=assume_a), ldiv.asarray(matrix), b
+    )
     A_bar, b_bar = pullback(x_bar)
     x_ref, lam = _dense_solve(matrix, b), _dense_solve(matrix.conj().T, x_bar)
     coo = matrix.tocoo()
     expected = -lam[coo.row] * x_ref[coo.col].conj()
     if assume_a != "gen":
         mirrored = -lam[coo.col] * x_ref[coo.row].conj()
-        expected = (expected + mirrored.conj()) / 2 if assume_a != "sym" else (expected + mirrored) / 2
+        expected = (
+            (expected + mirrored.conj()) / 2 if assume_a != "sym" else (expected + mirrored) / 2
+        )
     bound = 100 * EPS * _condition(matrix)
     assert np.abs(x - x_ref).max() <= bound * np.abs(x_ref).max()
     assert np.abs(b_bar - lam).max() <= bound * np.abs(lam).max()
@@ -65,7 +75,9 @@ def test_gradient(real_matrix, name, assume_a):
 
 
 def _dense_solve(matrix, b):
-    """Row and column scaled, factored with partial pivoting, refined twice in long double residuals."""
+    """Row and column scaled, factored with partial pivoting, refined twice in long double
+    residuals.
+    """
     dense = matrix.toarray()
     r = 1 / np.abs(dense).max(axis=1)
     c = 1 / np.abs(dense * r[:, None]).max(axis=0)
@@ -78,7 +90,9 @@ def _dense_solve(matrix, b):
 
 
 def test_badly_scaled_rows_and_columns():
-    """A well-posed matrix whose rows and columns were scaled by 1e-8 .. 1e8 is solved to full accuracy."""
+    """A well-posed matrix whose rows and columns were scaled by 1e-8 .. 1e8 is solved to full
+    accuracy.
+    """
     rng = np.random.default_rng(2)
     n = 200
     good = sp.csc_array(sp.random_array((n, n), density=0.05, rng=rng) + 4 * sp.eye_array(n))

@@ -1,4 +1,6 @@
-"""What is made of a matrix and kept is made of the values that it had: whatever is written to its arrays later, nothing changes."""
+"""What is made of a matrix and kept is made of the values that it had: whatever is written to
+its arrays later, nothing changes.
+"""
 
 import numpy as np
 import pytest
@@ -11,7 +13,9 @@ torch = pytest.importorskip("torch")
 N = 6
 RNG = np.random.default_rng(0)
 DENSE = RNG.standard_normal((N, N)) + 5 * np.eye(N)
-BAND = sp.diags_array([-np.ones(N - 1), 4 * np.ones(N), -np.ones(N - 1)], offsets=[-1, 0, 1]).tocsc()
+BAND = sp.diags_array(
+    [-np.ones(N - 1), 4 * np.ones(N), -np.ones(N - 1)], offsets=[-1, 0, 1]
+).tocsc()
 B = RNG.standard_normal((N, 2))
 
 
@@ -60,7 +64,12 @@ def test_a_preconditioner_is_a_snapshot(name, kind):
     v, b, modes = array(BAND.data), array(B), np.ones((N, 1))
     options = {"near_nullspace": modes} if kind == "amg" else {}
     A = banded(v)
-    fresh = ldiv.preconditioner(banded(array(BAND.data)), kind, **{k: m.copy() for k, m in options.items()}) @ b
+    fresh = (
+        ldiv.preconditioner(
+            banded(array(BAND.data)), kind, **{k: m.copy() for k, m in options.items()}
+        )
+        @ b
+    )
     M = ldiv.preconditioner(A, kind, **options)
     v[...] = 7 * v
     modes[...] = 0.5
@@ -83,7 +92,9 @@ def test_gradients_flow_through_a_snapshot_to_the_values_that_it_was_made_of():
     found = torch.autograd.grad((F.solve(b) ** 2).sum() + F.logabsdet(), (v, b))
     w = torch.tensor(BAND.data, requires_grad=True)
     A = banded(w)
-    wanted = torch.autograd.grad((ldiv.solve(A, b) ** 2).sum() + ldiv.factorized(A).logabsdet(), (w, b))
+    wanted = torch.autograd.grad(
+        (ldiv.solve(A, b) ** 2).sum() + ldiv.factorized(A).logabsdet(), (w, b)
+    )
     for one, other in zip(found, wanted, strict=True):
         assert torch.allclose(one, other, rtol=1e-12, atol=1e-14)
     loss = lambda w: (ldiv.factorized(banded(w)).solve(b.detach()) ** 2).sum()

@@ -35,12 +35,24 @@ def test_one_norm(n, dtype):
 def test_info_is_what_numpy_says(method, trans, dtype):
     a, b = draw(20, 20, dtype=dtype) + 6 * np.eye(20), draw(20, 3, dtype=dtype)
     A = a if method == "lapack" else ldiv.asarray(sp.csc_array(a))
-    x, info = ldiv.solve(A, b, method=method, trans=trans, info=True, **({"rtol": 1e-3} if method == "gmres" else {}))
+    x, info = ldiv.solve(
+        A, b, method=method, trans=trans, info=True, **({"rtol": 1e-3} if method == "gmres" else {})
+    )
     op = {"N": a, "T": a.T, "H": a.conj().T}[trans]
     r, one = b - op @ x, lambda y: np.abs(y).sum(axis=0)
     assert info.engine == method
-    assert np.isclose(info.residual, (np.linalg.norm(r, axis=0) / np.linalg.norm(b, axis=0)).max(), rtol=0.5, atol=1e-14)
-    assert np.isclose(info.backward_error, (one(r) / (one(op).max() * one(x) + one(b))).max(), rtol=0.5, atol=1e-15)
+    assert np.isclose(
+        info.residual,
+        (np.linalg.norm(r, axis=0) / np.linalg.norm(b, axis=0)).max(),
+        rtol=0.5,
+        atol=1e-14,
+    )
+    assert np.isclose(
+        info.backward_error,
+        (one(r) / (one(op).max() * one(x) + one(b))).max(),
+        rtol=0.5,
+        atol=1e-15,
+    )
     if method == "gmres":
         assert info.condition is None
         assert info.iterations >= 1
@@ -101,7 +113,7 @@ def test_info_of_nothing():
     assert info.residual == info.backward_error == 0
 
 
-# -- explain --------------------------------------------------------------------------------------------------------------------
+# -- explain ------------------------------------------------------------------
 
 CASES = [
     (np.eye(3), "gen"),
@@ -134,7 +146,9 @@ def test_what_could_too_can():
     able = [name for name, answer in told.answers.items() if answer in ("taken", "could, too")]
     assert {"superlu", "cg", "minres", "gmres", "bicgstab"} <= set(able)
     for name in able:
-        assert np.allclose(ldiv.solve(ldiv.eye_array(4), np.ones(4), assume_a="pos", method=name), 1)
+        assert np.allclose(
+            ldiv.solve(ldiv.eye_array(4), np.ones(4), assume_a="pos", method=name), 1
+        )
     for name in told.answers.keys() - set(able):
         with pytest.raises(ldiv.EngineError):
             ldiv.solve(ldiv.eye_array(4), np.ones(4), assume_a="pos", method=name)
@@ -142,7 +156,9 @@ def test_what_could_too_can():
 
 def test_explain_says_dtype_and_promise():
     text = str(ldiv.explain(np.eye(3, dtype=np.float32), np.ones(3, dtype=complex), assume_a="pos"))
-    assert text.startswith("Symmetric matrix, 3 x 3, complex128 on cpu, promised positive definite\n")
+    assert text.startswith(
+        "Symmetric matrix, 3 x 3, complex128 on cpu, promised positive definite\n"
+    )
     with pytest.raises(ValueError, match="square"):
         ldiv.explain(np.ones((2, 3)))
 

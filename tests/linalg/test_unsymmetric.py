@@ -1,4 +1,6 @@
-"""Every entry that reads a matrix as Hermitian refuses one that is not: any kind of matrix, size, framework and engine."""
+"""Every entry that reads a matrix as Hermitian refuses one that is not: any kind of matrix,
+size, framework and engine.
+"""
 
 import numpy as np
 import pytest
@@ -12,7 +14,9 @@ RNG = np.random.default_rng(0)
 
 
 def band(n):
-    return sp.diags_array([-np.ones(n - 1), np.arange(4.0, 4.0 + n), -2 * np.ones(n - 1)], offsets=[-1, 0, 1]).tocoo()
+    return sp.diags_array(
+        [-np.ones(n - 1), np.arange(4.0, 4.0 + n), -2 * np.ones(n - 1)], offsets=[-1, 0, 1]
+    ).tocoo()
 
 
 def sparse(n, array, scale=1.0):
@@ -27,15 +31,29 @@ MATRICES = {
     "dense": lambda n, array: array(band(n).toarray()),
     "sparse": sparse,
     "sparse, complex": lambda n, array: sparse(n, array, 1 + 0j),
-    "complex symmetric": lambda n, array: sparse(n, array) + sparse(n, array).T + sparse(n, array, 1j) + sparse(n, array, 1j).T,
-    "one triangle": lambda n, array: ldiv.csr_array((array(sp.triu(band(n)).tocsr().data), *_pattern(sp.triu(band(n)).tocsr())), shape=(n, n)),
+    "complex symmetric": lambda n, array: (
+        sparse(n, array) + sparse(n, array).T + sparse(n, array, 1j) + sparse(n, array, 1j).T
+    ),
+    "one triangle": lambda n, array: ldiv.csr_array(
+        (array(sp.triu(band(n)).tocsr().data), *_pattern(sp.triu(band(n)).tocsr())), shape=(n, n)
+    ),
     "a view": lambda n, array: sparse(n, array).T,
-    "a batch": lambda n, array: sparse(n, array).with_data(array(np.stack([band(n).data, band(n).data]))),
+    "a batch": lambda n, array: sparse(n, array).with_data(
+        array(np.stack([band(n).data, band(n).data]))
+    ),
     "a sum": lambda n, array: sparse(n, array) + diagonal(n, array),
-    "a product": lambda n, array: ldiv.Matrix(ldiv.structures.Dense(n, n), array(band(n).toarray())) @ sparse(n, array),
-    "an update": lambda n, array: diagonal(n, array) + ldiv.LowRank(array(RNG.random((n, 1))), array(RNG.random((n, 1)))),
-    "an operator": lambda n, array: ldiv.LinearOperator(lambda a, x: a @ x, array(band(n).toarray()), shape=(n, n)),
-    "a broken promise": lambda n, array: ldiv.LinearOperator(lambda a, x: a @ x, array(band(n).toarray()), shape=(n, n), assume_a="pos"),
+    "a product": lambda n, array: (
+        ldiv.Matrix(ldiv.structures.Dense(n, n), array(band(n).toarray())) @ sparse(n, array)
+    ),
+    "an update": lambda n, array: (
+        diagonal(n, array) + ldiv.LowRank(array(RNG.random((n, 1))), array(RNG.random((n, 1))))
+    ),
+    "an operator": lambda n, array: ldiv.LinearOperator(
+        lambda a, x: a @ x, array(band(n).toarray()), shape=(n, n)
+    ),
+    "a broken promise": lambda n, array: ldiv.LinearOperator(
+        lambda a, x: a @ x, array(band(n).toarray()), shape=(n, n), assume_a="pos"
+    ),
 }
 
 
@@ -91,7 +109,9 @@ def test_under_jit():
     with pytest.raises(Exception, match="symmetric structure was promised"):
         f(A.data).block_until_ready()
     symmetric = A.data - np.where(band(12).row > band(12).col, 1, 0)
-    assert np.allclose(f(symmetric), np.linalg.eigvalsh(A.with_data(symmetric).toarray())[-2:], rtol=1e-5)
+    assert np.allclose(
+        f(symmetric), np.linalg.eigvalsh(A.with_data(symmetric).toarray())[-2:], rtol=1e-5
+    )
 
 
 def test_torch_transforms():
@@ -128,4 +148,6 @@ def test_rounding_is_forgiven():
         operator = ldiv.LinearOperator(lambda p, x: p @ x, b, shape=(n, n), assume_a="her")
         for A in (ldiv.coo_array((b.ravel(), (rows, cols)), shape=(n, n)), operator):
             for method in ("lapack", "arpack", "lobpcg"):
-                assert np.allclose(ldiv.eigsh(A, 2, which="LA", method=method)[0], wanted, rtol=accuracy)
+                assert np.allclose(
+                    ldiv.eigsh(A, 2, which="LA", method=method)[0], wanted, rtol=accuracy
+                )

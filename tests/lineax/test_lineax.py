@@ -1,4 +1,6 @@
-"""lineax: with our solver put in, every operator, tag, dtype and transformation gives what jax.numpy gives on dense arrays."""
+"""lineax: with our solver put in, every operator, tag, dtype and transformation gives what
+jax.numpy gives on dense arrays.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ from ldiv.lineax.matrix import matrix_of  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 N = 6
-ROWS, COLS = np.nonzero(abs(np.subtract.outer(range(N), range(N))) % (N - 1) < 2)  # a band, and two corners
+# a band, and two corners
+ROWS, COLS = np.nonzero(abs(np.subtract.outer(range(N), range(N))) % (N - 1) < 2)
 MIRROR = np.lexsort((ROWS, COLS))
 PATTERN = sp.coo_array((np.ones(len(ROWS)), (ROWS, COLS)), shape=(N, N))
 
@@ -42,7 +45,7 @@ def close(got, expected, eps=1e-11):
         np.testing.assert_allclose(x, y, rtol=eps, atol=eps * max(1.0, float(jnp.abs(y).max())))
 
 
-# -- the grid: every parameter makes a matrix that keeps the promise of its tag -------------------------------------------------------
+# -- the grid: every parameter makes a matrix that keeps the promise of its tag ---
 
 
 ON = 1.0 * (ROWS == COLS)
@@ -79,7 +82,13 @@ def composite(values, tag):
     """2 I - (I / 2) (4 I - 2 A) in operators, which is A."""
     eye = lx.IdentityLinearOperator(space(values))
     return lx.TaggedLinearOperator(
-        eye * 2 - (eye / 2) @ (lx.DiagonalLinearOperator(jnp.full(N, 4.0, values.dtype)) + SparseOperator(array(-2 * values))), tag
+        eye * 2
+        - (eye / 2)
+        @ (
+            lx.DiagonalLinearOperator(jnp.full(N, 4.0, values.dtype))
+            + SparseOperator(array(-2 * values))
+        ),
+        tag,
     )
 
 
@@ -92,7 +101,9 @@ def tree(values, tag):
     """The same matrix on a pair of vectors."""
     a = dense(values)
     blocks = ((a[:2, :2], a[:2, 2:]), (a[2:, :2], a[2:, 2:]))
-    return lx.PyTreeLinearOperator(blocks, (space(values).update(shape=(2,)), space(values).update(shape=(N - 2,))), tag)
+    return lx.PyTreeLinearOperator(
+        blocks, (space(values).update(shape=(2,)), space(values).update(shape=(N - 2,))), tag
+    )
 
 
 OPERATORS = {
@@ -138,23 +149,35 @@ def reference(promise, *args):
     return alone(solve, *args), list(batched(solve, *args))
 
 
-FEWER = {"composite": "none positive negative", "function": "none symmetric lower tridiagonal", "tree": "positive upper diagonal"}
+FEWER = {
+    "composite": "none positive negative",
+    "function": "none symmetric lower tridiagonal",
+    "tree": "positive upper diagonal",
+}
 
 IN_BATCHES = {("matrix", "none"), ("sparse", "none"), ("sparse", "positive")}
 
 
 def grid():
-    """Every tag on sparse and dense operators; the others are made into one of these, so that a few of the tags tell."""
+    """Every tag on sparse and dense operators; the others are made into one of these, so that a
+    few of the tags tell.
+    """
     for name, tag, dtype in itertools.product(OPERATORS, TAGS, ("float64", "complex128")):
-        if (name == "sparse" or dtype == "float64" or tag == "positive") and tag in FEWER.get(name, tag).split():
-            yield pytest.param(name, tag, dtype, (name, tag) in IN_BATCHES, id=f"{name}-{tag}-{dtype}")
+        if (name == "sparse" or dtype == "float64" or tag == "positive") and tag in FEWER.get(
+            name, tag
+        ).split():
+            yield pytest.param(
+                name, tag, dtype, (name, tag) in IN_BATCHES, id=f"{name}-{tag}-{dtype}"
+            )
 
 
 @pytest.mark.parametrize(("name", "tag", "dtype", "in_batches"), list(grid()))
 def test_grid(name, tag, dtype, in_batches):
     vs, bs = draw(1, dtype, 3, len(ROWS)), draw(2, dtype, 3, N)
     args = vs[0], bs[0], vs, bs
-    promise = tuple(map(jnp.asarray, np.broadcast_arrays(*(1.0 * np.asarray(x) for x in TAGS[tag][1:]))))
+    promise = tuple(
+        map(jnp.asarray, np.broadcast_arrays(*(1.0 * np.asarray(x) for x in TAGS[tag][1:])))
+    )
     solve = partial(by_lineax, *OPERATORS[name], TAGS[tag][0], promise)
     one, many = reference(promise, *args)
     close(jax.jit(partial(alone, solve))(*args), one)
@@ -162,7 +185,7 @@ def test_grid(name, tag, dtype, in_batches):
         close(jax.jit(lambda *args: list(batched(solve, *args)))(*args), many)
 
 
-# -- one factorization, and no dense matrix ------------------------------------------------------------------------------------------
+# -- one factorization, and no dense matrix -----------------------------------
 
 
 def problem(dtype="float64"):
@@ -181,7 +204,9 @@ def test_one_factorization(solver):
     assert ldiv.cache_info().factorizations == 1 and ldiv.cache_info().solves == 2
     ldiv.clear_cache()
     gc.collect()  # what JAX's caches refer to in circles
-    jax.block_until_ready(jax.jit(jax.vmap(lambda b: solved(v, b, solver).value))(jnp.stack([b, b, b])))
+    jax.block_until_ready(
+        jax.jit(jax.vmap(lambda b: solved(v, b, solver).value))(jnp.stack([b, b, b]))
+    )
     assert ldiv.cache_info().factorizations == 1 and ldiv.cache_info().solves == 1
 
 
@@ -199,7 +224,10 @@ def test_the_state_serves_many():
         close(solver.compute(seen, b, {})[0], jnp.linalg.solve(op(dense(v)), b))
         close(lx.linear_solve(view, b, solver, state=seen).value, jnp.linalg.solve(op(dense(v)), b))
     assert ldiv.cache_info().factorizations == 1
-    close(jax.grad(lambda b: solver.compute(state, b, {})[0][0].real)(b), jax.grad(lambda b: jnp.linalg.solve(dense(v), b)[0].real)(b))
+    close(
+        jax.grad(lambda b: solver.compute(state, b, {})[0][0].real)(b),
+        jax.grad(lambda b: jnp.linalg.solve(dense(v), b)[0].real)(b),
+    )
 
 
 def test_nothing_dense():
@@ -207,21 +235,36 @@ def test_nothing_dense():
     n = 40_000
     main, side = jnp.full(n, 4.0), jnp.ones(n - 1)
     tridiagonal = lx.TridiagonalLinearOperator(main, side, side)
-    operator = lx.IdentityLinearOperator(tridiagonal.in_structure()) + SparseOperator(ldiv.diags_array([main, side], offsets=[0, -1]))
+    operator = lx.IdentityLinearOperator(tridiagonal.in_structure()) + SparseOperator(
+        ldiv.diags_array([main, side], offsets=[0, -1])
+    )
     for a, size in ((tridiagonal, 3 * n - 2), (operator, 2 * n - 1)):
-        assert float(eqx.filter_jit(lambda a: jnp.abs(a.mv(lx.linear_solve(a, main, Solver()).value) - main).max())(a)) < 1e-12
+        assert (
+            float(
+                eqx.filter_jit(
+                    lambda a: jnp.abs(a.mv(lx.linear_solve(a, main, Solver()).value) - main).max()
+                )(a)
+            )
+            < 1e-12
+        )
         assert eqx.filter_eval_shape(matrix_of, a).params.shape == (size,)
 
 
-# -- refused solves -------------------------------------------------------------------------------------------------------------------
+# -- refused solves -----------------------------------------------------------
 
 LAPLACIAN = jnp.asarray(-1.0 + 4 * ON)  # rows sum to zero, but for the two corners
 REFUSED = {
     "zero": (SparseOperator(array(jnp.zeros(len(ROWS)))), lx.RESULTS.singular),
     "rank": (lx.MatrixLinearOperator(jnp.ones((N, N))), lx.RESULTS.singular),
     "diagonal": (lx.DiagonalLinearOperator(jnp.arange(float(N))), lx.RESULTS.singular),
-    "indefinite": (SparseOperator(array(1.0 - 2 * LAPLACIAN), lx.positive_semidefinite_tag), lx.RESULTS.singular),
-    "not symmetric": (SparseOperator(array(jnp.arange(1.0, len(ROWS) + 1)), lx.symmetric_tag), lx.RESULTS.singular),
+    "indefinite": (
+        SparseOperator(array(1.0 - 2 * LAPLACIAN), lx.positive_semidefinite_tag),
+        lx.RESULTS.singular,
+    ),
+    "not symmetric": (
+        SparseOperator(array(jnp.arange(1.0, len(ROWS) + 1)), lx.symmetric_tag),
+        lx.RESULTS.singular,
+    ),
     "NaN": (SparseOperator(array(jnp.full(len(ROWS), jnp.nan))), lx.RESULTS.singular),
 }
 
@@ -241,7 +284,10 @@ def test_refused_alone():
     vs, bs = jnp.stack([v, 0 * v, 2 * v]), jnp.stack([b, b, b])
     solution = eqx.filter_jit(jax.vmap(partial(solved, throw=False)))(vs, bs)
     assert (solution.result == lx.RESULTS.singular).tolist() == [False, True, False]
-    close(solution.value[::2], jnp.stack([jnp.linalg.solve(dense(v), b), jnp.linalg.solve(2 * dense(v), b)]))
+    close(
+        solution.value[::2],
+        jnp.stack([jnp.linalg.solve(dense(v), b), jnp.linalg.solve(2 * dense(v), b)]),
+    )
     solution = jax.vmap(partial(solved, throw=False), (None, 0))(v, bs.at[1, 0].set(jnp.nan))
     assert (solution.result == lx.RESULTS.nonfinite_input).tolist() == [False, True, False]
     assert jnp.isfinite(solution.value[::2]).all()
@@ -261,50 +307,86 @@ def test_bad_input():
         lx.linear_solve(function(v, ()), b, Solver(sparsity=np.eye(3)))
 
 
-# -- the operator -----------------------------------------------------------------------------------------------------------------------
+# -- the operator -------------------------------------------------------------
 
 
 def test_operator():
     v, b = problem("complex128")
     operator = SparseOperator(array(v))
-    views = (lambda a: a, lambda a: a.T, lambda a: lx.conj(a), lambda a: lx.linearise(lx.materialise(lx.conj(a).T)))
+    views = (
+        lambda a: a,
+        lambda a: a.T,
+        lambda a: lx.conj(a),
+        lambda a: lx.linearise(lx.materialise(lx.conj(a).T)),
+    )
 
     @eqx.filter_jit
     def seen(operator):
         norm = lambda a: jnp.sum(jnp.abs(a.mv(b)) ** 2)
-        yet = [(a.mv(b), a.as_matrix(), lx.diagonal(a), lx.tridiagonal(a)) for a in (view(operator) for view in views)]
-        return yet, lx.linear_solve(operator, b, lx.LU()).value, jax.tree.leaves(eqx.filter_grad(norm)(operator))
+        yet = [
+            (a.mv(b), a.as_matrix(), lx.diagonal(a), lx.tridiagonal(a))
+            for a in (view(operator) for view in views)
+        ]
+        return (
+            yet,
+            lx.linear_solve(operator, b, lx.LU()).value,
+            jax.tree.leaves(eqx.filter_grad(norm)(operator)),
+        )
 
     yet, x, (gradient,) = seen(operator)
     expected, y, (bar,) = seen(lx.MatrixLinearOperator(dense(v)))
     close((yet, x, gradient), (expected, y, bar[ROWS, COLS]))
     assert eqx.filter_jit(lambda a: a.T.T)(operator).array.structure == operator.array.structure
     rectangular = SparseOperator(sp.csr_array(np.arange(6.0).reshape(2, 3)))
-    assert rectangular.in_size() == 3 and rectangular.T.in_size() == 2 and not lx.is_symmetric(rectangular)
+    assert (
+        rectangular.in_size() == 3
+        and rectangular.T.in_size() == 2
+        and not lx.is_symmetric(rectangular)
+    )
 
 
 def test_patterns_speak_for_themselves():
     def band(*offsets):
-        return SparseOperator(ldiv.diags_array([jnp.ones(1) for _ in offsets], offsets=list(offsets), shape=(N, N)))
+        return SparseOperator(
+            ldiv.diags_array([jnp.ones(1) for _ in offsets], offsets=list(offsets), shape=(N, N))
+        )
 
     assert lx.is_diagonal(band(0)) and lx.is_symmetric(band(0)) and not lx.is_diagonal(band(0, 1))
-    assert lx.is_lower_triangular(band(0, -3)) and lx.is_upper_triangular(band(0, -3).T) and not lx.is_upper_triangular(band(-3))
-    assert lx.is_tridiagonal(band(-1, 0, 1)) and not lx.is_tridiagonal(band(-1, 2)) and not lx.is_positive_semidefinite(band(0))
+    assert (
+        lx.is_lower_triangular(band(0, -3))
+        and lx.is_upper_triangular(band(0, -3).T)
+        and not lx.is_upper_triangular(band(-3))
+    )
+    assert (
+        lx.is_tridiagonal(band(-1, 0, 1))
+        and not lx.is_tridiagonal(band(-1, 2))
+        and not lx.is_positive_semidefinite(band(0))
+    )
     values = jnp.ones(len(ROWS)) + 0j
-    real, hermitian = (SparseOperator(array(v), lx.positive_semidefinite_tag) for v in (values.real, values))
+    real, hermitian = (
+        SparseOperator(array(v), lx.positive_semidefinite_tag) for v in (values.real, values)
+    )
     assert lx.is_symmetric(real) and real.T is real and not lx.is_symmetric(hermitian)
     assert lx.is_positive_semidefinite(hermitian.T) and lx.is_negative_semidefinite(-hermitian)
-    assert lx.has_unit_diagonal(SparseOperator(array(values), {lx.unit_diagonal_tag, lx.lower_triangular_tag}).T)
+    assert lx.has_unit_diagonal(
+        SparseOperator(array(values), {lx.unit_diagonal_tag, lx.lower_triangular_tag}).T
+    )
 
 
-# -- operators known by their action ------------------------------------------------------------------------------------------------------
+# -- operators known by their action ------------------------------------------
 
 
 def test_an_operator_is_read_by_few_products():
     """Three for a band of three, a pattern whose entries are stored twice included."""
     a = LINE.multiply(np.random.default_rng(0).standard_normal((N, N))).toarray()
-    sparsity = Solver(sparsity=sp.coo_array((np.ones(2 * LINE.nnz), tuple(np.tile(i, 2) for i in LINE.tocoo().coords)), shape=(N, N))).sparsity
-    found = matrix_of(lx.FunctionLinearOperator(lambda x: a @ x, jax.ShapeDtypeStruct((N,), a.dtype)), sparsity)
+    sparsity = Solver(
+        sparsity=sp.coo_array(
+            (np.ones(2 * LINE.nnz), tuple(np.tile(i, 2) for i in LINE.tocoo().coords)), shape=(N, N)
+        )
+    ).sparsity
+    found = matrix_of(
+        lx.FunctionLinearOperator(lambda x: a @ x, jax.ShapeDtypeStruct((N,), a.dtype)), sparsity
+    )
     assert found.nnz == LINE.nnz and np.array_equal(found.toarray(), a)
     assert compression(sparsity, "forward").forward.shape == (N, 3)
 
@@ -319,8 +401,12 @@ LINE = sp.diags_array([np.ones(N)] * 3, offsets=[-1, 0, 1], shape=(N, N))
 
 
 def test_optimistix():
-    """Newton's method, and its derivative by the implicit function theorem, with a sparse Jacobian."""
-    optimistix = pytest.importorskip("optimistix", reason="optimistix is not installed: pip install 'ldiv[test]'")
+    """Newton's method, and its derivative by the implicit function theorem, with a sparse
+    Jacobian.
+    """
+    optimistix = pytest.importorskip(
+        "optimistix", reason="optimistix is not installed: pip install 'ldiv[test]'"
+    )
 
     def root(solver, args):
         newton = optimistix.Newton(1e-10, 1e-10, linear_solver=solver)
@@ -328,7 +414,9 @@ def test_optimistix():
         return optimistix.root_find(residual, newton, jnp.zeros(N), args, adjoint=adjoint).value
 
     def both(solver):
-        return jax.jit(jax.value_and_grad(lambda args: jnp.sum(root(solver, args) ** 2)))(jnp.linspace(1.0, 2.0, N))
+        return jax.jit(jax.value_and_grad(lambda args: jnp.sum(root(solver, args) ** 2)))(
+            jnp.linspace(1.0, 2.0, N)
+        )
 
     close(both(Solver(sparsity=LINE)), both(lx.LU()))
     assert ldiv.cache_info().analyses <= 1 and ldiv.cache_info().factorizations > 2

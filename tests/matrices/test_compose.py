@@ -1,4 +1,6 @@
-"""Matrices made of others: values and gradients against dense formulas, one factorization, nothing dense, errors."""
+"""Matrices made of others: values and gradients against dense formulas, one factorization,
+nothing dense, errors.
+"""
 
 import tracemalloc
 
@@ -7,7 +9,18 @@ import pytest
 
 import ldiv
 from ldiv.engines.registry import choose
-from ldiv.structures import Block, Dense, Diagonal, Gram, Kronecker, Product, Scaled, Sum, Symmetric, Triangular
+from ldiv.structures import (
+    Block,
+    Dense,
+    Diagonal,
+    Gram,
+    Kronecker,
+    Product,
+    Scaled,
+    Sum,
+    Symmetric,
+    Triangular,
+)
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
@@ -28,7 +41,9 @@ CASES = {}
 
 
 def case(*kinds):
-    """Registers a function that gives the matrix made of these arrays, and the dense formula in torch."""
+    """Registers a function that gives the matrix made of these arrays, and the dense formula in
+    torch.
+    """
 
     def register(f):
         CASES[f.__name__] = kinds, f
@@ -64,7 +79,10 @@ def grid(*rows):
     """[[A, B], [C, 0]], batches broadcast."""
     (a, b), (c,) = rows
     zero = c.new_zeros(c.shape[-2], b.shape[-1])
-    top, bottom = (torch.cat([x.expand(*a.shape[:-2], *x.shape[-2:]) for x in row], -1) for row in ((a, b), (c, zero)))
+    top, bottom = (
+        torch.cat([x.expand(*a.shape[:-2], *x.shape[-2:]) for x in row], -1)
+        for row in ((a, b), (c, zero))
+    )
     return torch.cat([top, bottom], -2)
 
 
@@ -95,7 +113,9 @@ def kronecker(a, b):
 
 @case("values", "diagonal", "values")
 def sum_of_kroneckers(a, d, b):
-    return ldiv.kron(S(a), D(d)) + ldiv.kron(D(d), S(b)), lambda: kron(dense(a), torch.diag_embed(d)) + kron(torch.diag_embed(d), dense(b))
+    return ldiv.kron(S(a), D(d)) + ldiv.kron(
+        D(d), S(b)
+    ), lambda: kron(dense(a), torch.diag_embed(d)) + kron(torch.diag_embed(d), dense(b))
 
 
 @case("matrix")
@@ -115,23 +135,31 @@ def update(a, u, v):
 
 @case("diagonal", "thin", "number", "thin")
 def two_updates(d, u, c, v):
-    return 3 * ldiv.LowRank(u, v) + (D(d) + c * ldiv.Gram(u, lower=None)), lambda: 3 * u @ v.mH + torch.diag_embed(d) + c * gram(u)
+    return 3 * ldiv.LowRank(u, v) + (
+        D(d) + c * ldiv.Gram(u, lower=None)
+    ), lambda: 3 * u @ v.mH + torch.diag_embed(d) + c * gram(u)
 
 
 @case("values", "diagonal")
 def saddle_point(a, d):
-    return ldiv.block_array([[S(a), D(d).H], [D(d), None]]), lambda: grid((dense(a), torch.diag_embed(d).mH), (torch.diag_embed(d),))
+    return ldiv.block_array([[S(a), D(d).H], [D(d), None]]), lambda: grid(
+        (dense(a), torch.diag_embed(d).mH), (torch.diag_embed(d),)
+    )
 
 
 @case("matrix", "row", "number")
 def bordered(a, r, c):
-    return ldiv.block_array([[a, c * ldiv.Matrix(Dense(1, N), r).H], [r, None]]), lambda: grid((a, c * r.mH), (r,))
+    return ldiv.block_array([[a, c * ldiv.Matrix(Dense(1, N), r).H], [r, None]]), lambda: grid(
+        (a, c * r.mH), (r,)
+    )
 
 
 @case("matrix", "values", "thin", "number")
 def three_deep(a, b, u, c):
     inner = S(b) + ldiv.LowRank(u, u)
-    return ldiv.kron(ldiv.Gram(a).T, inner @ S(b).T) / c, lambda: kron(gram(a.tril()).mT, (dense(b) + gram(u)) @ dense(b).mT) / c
+    return ldiv.kron(
+        ldiv.Gram(a).T, inner @ S(b).T
+    ) / c, lambda: kron(gram(a.tril()).mT, (dense(b) + gram(u)) @ dense(b).mT) / c
 
 
 def draw(kinds, dtype, batch=(), seed=0):
@@ -150,7 +178,12 @@ def problem(name, dtype, batch=()):
     kinds, f = CASES[name]
     n = f(*draw(kinds, dtype))[0].shape[-1]
     rng = np.random.default_rng(1)
-    return f, draw(kinds, dtype, batch), rng.standard_normal((n, 2)).astype(dtype), rng.standard_normal((n, 2))
+    return (
+        f,
+        draw(kinds, dtype, batch),
+        rng.standard_normal((n, 2)).astype(dtype),
+        rng.standard_normal((n, 2)),
+    )
 
 
 def reference(f, arrays):
@@ -161,7 +194,9 @@ BATCHES = [name for name in CASES if CASES[name][0][0] != "number"]
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
-@pytest.mark.parametrize(("name", "batch"), [*((name, ()) for name in CASES), *((name, (2,)) for name in BATCHES)])
+@pytest.mark.parametrize(
+    ("name", "batch"), [*((name, ()) for name in CASES), *((name, (2,)) for name in BATCHES)]
+)
 def test_values(name, batch, dtype):
     f, arrays, b, _ = problem(name, dtype, batch)
     A, full = f(*arrays)[0], reference(f, arrays)
@@ -171,7 +206,9 @@ def test_values(name, batch, dtype):
         expected = np.linalg.solve(dense, np.broadcast_to(b, (*batch, *b.shape)))
         np.testing.assert_allclose(ldiv.solve(A, b, trans=op), expected, rtol=1e-9, atol=1e-11)
         np.testing.assert_allclose(ldiv.solve(view, b), expected, rtol=1e-9, atol=1e-11)
-    np.testing.assert_allclose(ldiv.factorized(A).logabsdet(), np.linalg.slogdet(full)[1], rtol=1e-10)
+    np.testing.assert_allclose(
+        ldiv.factorized(A).logabsdet(), np.linalg.slogdet(full)[1], rtol=1e-10
+    )
 
 
 def gradients(solve, f, arrays, w):
@@ -195,11 +232,23 @@ def by_torch(f, *arrays):
 def test_gradients_in_torch(name, dtype):
     batch = (2,) if name in BATCHES else ()
     f, arrays, b, w = problem(name, dtype, batch)
-    for ours, theirs in zip(gradients(by_ldiv, f, [*arrays, b], w), gradients(by_torch, f, [*arrays, b], w), strict=True):
+    for ours, theirs in zip(
+        gradients(by_ldiv, f, [*arrays, b], w), gradients(by_torch, f, [*arrays, b], w), strict=True
+    ):
         np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-10 * max(1, abs(theirs).max()))
 
 
-@pytest.mark.parametrize("name", ["multiple", "sum_of_kroneckers", "gram_of_sparse_triangle", "two_updates", "bordered", "three_deep"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "multiple",
+        "sum_of_kroneckers",
+        "gram_of_sparse_triangle",
+        "two_updates",
+        "bordered",
+        "three_deep",
+    ],
+)
 def test_gradients_in_jax(name):
     f, arrays, b, w = problem(name, "complex128")
 
@@ -210,11 +259,17 @@ def test_gradients_in_jax(name):
         return (w * y + y.conj() * y / 2).sum().real
 
     expected = gradients(by_torch, f, [*arrays, b], w)
-    for ours, theirs in zip(gradient([jax.numpy.asarray(a) for a in [*arrays, b]]), expected, strict=True):
-        np.testing.assert_allclose(ours.conj(), theirs, rtol=1e-8, atol=1e-10 * max(1, abs(theirs).max()))
+    for ours, theirs in zip(
+        gradient([jax.numpy.asarray(a) for a in [*arrays, b]]), expected, strict=True
+    ):
+        np.testing.assert_allclose(
+            ours.conj(), theirs, rtol=1e-8, atol=1e-10 * max(1, abs(theirs).max())
+        )
 
 
-@pytest.mark.parametrize("name", ["sum_of_sparse", "multiple", "gram_of_triangle", "update", "bordered"])
+@pytest.mark.parametrize(
+    "name", ["sum_of_sparse", "multiple", "gram_of_triangle", "update", "bordered"]
+)
 def test_second_order(name):
     f, arrays, b, _ = problem(name, "float64")
     x = [torch.tensor(a, requires_grad=True) for a in [*arrays, b[:, :1]]]
@@ -230,7 +285,7 @@ def test_sparse_border_is_dense():
     assert engine(A) == engine(S(a))
 
 
-# -- who solves it, and how often it is factored --------------------------------------------------------------------------------------
+# -- who solves it, and how often it is factored ------------------------------
 
 
 def engine(A):
@@ -265,9 +320,17 @@ def test_one_factorization_serves_all(name, expected, factorizations):
 
 def test_views_are_found_again():
     a, b = S(np.ones(6)).structure, Symmetric(Dense(4, 4))
-    for one in (Sum((a, a.T)), Product((a, b)), Scaled((a,)), Sum((b, Product((a.H, a)))), Sum((Diagonal(4), b))):
+    for one in (
+        Sum((a, a.T)),
+        Product((a, b)),
+        Scaled((a,)),
+        Sum((b, Product((a.H, a)))),
+        Sum((Diagonal(4), b)),
+    ):
         assert one.T.T is one and one.H.T == one.C and one.T.C is one.H
-        assert {id(view.unview()[0]) for view in (one, one.T, one.C, one.H)} == {id(one.unview()[0])}
+        assert {id(view.unview()[0]) for view in (one, one.T, one.C, one.H)} == {
+            id(one.unview()[0])
+        }
 
 
 def test_hermitian_by_structure():
@@ -275,18 +338,30 @@ def test_hermitian_by_structure():
     triangle = Triangular(4, True)
     gram = Gram((triangle,))
     block = Block((h, gram), ((0, 0), (1, 1)), (4, 4), (4, 4))
-    for one in (Sum((h, gram)), gram, Scaled((Sum((h, gram)),), "real"), Kronecker((h, gram)), block):
+    for one in (
+        Sum((h, gram)),
+        gram,
+        Scaled((Sum((h, gram)),), "real"),
+        Kronecker((h, gram)),
+        block,
+    ):
         assert one.H == one
     for one in (Product((h, gram)), Scaled((h,)), Sum((h, triangle))):
         assert one.H != one
-    assert (2 * ldiv.Matrix(h, np.eye(4))).structure.scalar == "real" and (2j * ldiv.Matrix(h, np.eye(4))).structure.scalar == "own"
+    assert (2 * ldiv.Matrix(h, np.eye(4))).structure.scalar == "real" and (
+        2j * ldiv.Matrix(h, np.eye(4))
+    ).structure.scalar == "own"
 
 
 def test_a_gradient_flows_to_the_number():
     c = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
     for A in (ldiv.eye_array(2), ldiv.Matrix(Diagonal(2), np.ones(2)), np.eye(2)):
         params = torch.ones(2, dtype=torch.float64)
-        A = ldiv.Matrix(A.structure, params) if hasattr(A, "structure") else ldiv.Matrix(Dense(2, 2), torch.eye(2, dtype=torch.float64))
+        A = (
+            ldiv.Matrix(A.structure, params)
+            if hasattr(A, "structure")
+            else ldiv.Matrix(Dense(2, 2), torch.eye(2, dtype=torch.float64))
+        )
         (slope,) = torch.autograd.grad(ldiv.solve(c * A, params).sum(), c)
         assert slope == -0.5
 
@@ -295,7 +370,13 @@ def test_what_is_plain_stays_plain():
     A = S(np.ones(6))
     for B in (A + A, A - A.T, 2 * A, A / 3, -A, A @ A, sum([A, A])):
         assert isinstance(B, ldiv.SparseArray)
-    for B in (A + D(np.ones(4)), D(np.ones(4)) - A, A @ D(np.ones(4)), D(np.ones(4)) @ A, sum([D(np.ones(4)), A])):
+    for B in (
+        A + D(np.ones(4)),
+        D(np.ones(4)) - A,
+        A @ D(np.ones(4)),
+        D(np.ones(4)) @ A,
+        sum([D(np.ones(4)), A]),
+    ):
         assert not isinstance(B, ldiv.SparseArray)
     assert (1j * D(np.ones(4))).dtype == np.complex128
     assert (2.0 * D(np.ones(4, np.float32))).dtype == np.float32
@@ -306,24 +387,33 @@ def test_numpy_pullback():
     f, arrays, b, w = problem("update", "float64")
     _, pullback = ldiv.vjp(ldiv.solve, f(*arrays)[0], b)
     A_bar, _ = pullback(w)
-    for ours, theirs in zip(A_bar.params[1], gradients(lambda f, *x: by_torch(f, *x), f, [*arrays, b], w)[1:3], strict=True):
+    for ours, theirs in zip(
+        A_bar.params[1],
+        gradients(lambda f, *x: by_torch(f, *x), f, [*arrays, b], w)[1:3],
+        strict=True,
+    ):
         assert ours.shape == theirs.shape
 
 
 def test_a_batch_of_numbers():
     A = S(np.ones(6) + LEAVES["values"][1])
-    B = ldiv.Matrix(Sum((Scaled((A.structure,)), A.structure)), ((A.data, np.array([1.0, 2.0])), A.data))
+    B = ldiv.Matrix(
+        Sum((Scaled((A.structure,)), A.structure)), ((A.data, np.array([1.0, 2.0])), A.data)
+    )
     expected = [np.linalg.solve(k * A.toarray(), np.ones((N, 1))) for k in (2, 3)]
     np.testing.assert_allclose(ldiv.solve(B, np.ones((N, 1))), expected)
 
 
-# -- large matrices ----------------------------------------------------------------------------------------------------------------------
+# -- large matrices -----------------------------------------------------------
 
 
 def chain(n, dtype=np.float64):
     at = np.arange(n)
     rows, cols = np.concatenate([at, at[1:]]), np.concatenate([at, at[:-1]])
-    return ldiv.coo_array((np.concatenate([np.full(n, 4.0), np.full(n - 1, -1.0)]).astype(dtype), (rows, cols)), shape=(n, n))
+    return ldiv.coo_array(
+        (np.concatenate([np.full(n, 4.0), np.full(n - 1, -1.0)]).astype(dtype), (rows, cols)),
+        shape=(n, n),
+    )
 
 
 @pytest.mark.parametrize("kind", ["kron", "sum of krons", "sum", "block", "gram", "update"])
@@ -333,11 +423,18 @@ def test_nothing_is_dense(kind):
     rng = np.random.default_rng(0)
     A = {
         "kron": lambda: ldiv.kron(chain(200), chain(100)),
-        "sum of krons": lambda: ldiv.kron(chain(200), ldiv.eye_array(100)) + ldiv.kron(ldiv.eye_array(200), chain(100).T),
+        "sum of krons": lambda: (
+            ldiv.kron(chain(200), ldiv.eye_array(100))
+            + ldiv.kron(ldiv.eye_array(200), chain(100).T)
+        ),
         "sum": lambda: chain(n) + ldiv.Matrix(Diagonal(n), np.ones(n)),
-        "block": lambda: ldiv.block_array([[chain(n // 2), ldiv.eye_array(n // 2)], [-ldiv.eye_array(n // 2), None]]),
+        "block": lambda: ldiv.block_array(
+            [[chain(n // 2), ldiv.eye_array(n // 2)], [-ldiv.eye_array(n // 2), None]]
+        ),
         "gram": lambda: ldiv.Gram(chain(n)),
-        "update": lambda: chain(n) + ldiv.LowRank(rng.standard_normal((n, 3)), rng.standard_normal((n, 3)) / n),
+        "update": lambda: (
+            chain(n) + ldiv.LowRank(rng.standard_normal((n, 3)), rng.standard_normal((n, 3)) / n)
+        ),
     }[kind]()
     b = rng.standard_normal(n)
     tracemalloc.start()
@@ -349,7 +446,7 @@ def test_nothing_is_dense(kind):
     assert peak < 100e6
 
 
-# -- low-rank updates ----------------------------------------------------------------------------------------------------------------------
+# -- low-rank updates ---------------------------------------------------------
 
 
 def nearly_singular(array, tiny):
@@ -361,7 +458,16 @@ def nearly_singular(array, tiny):
 
 def lost(array, tiny=1e-20):
     """(d, u, v): the formula has no digit left, the sum is harmless."""
-    return tuple(map(array, (np.array([1.0, 2.0, 3.0, tiny]), np.array([0.0, 0.0, 0.0, 1.0]), np.array([0.3, 0.2, 0.1, 1.3]))))
+    return tuple(
+        map(
+            array,
+            (
+                np.array([1.0, 2.0, 3.0, tiny]),
+                np.array([0.0, 0.0, 0.0, 1.0]),
+                np.array([0.3, 0.2, 0.1, 1.3]),
+            ),
+        )
+    )
 
 
 @pytest.mark.parametrize("tiny", [1e-6, 1e-9, 1e-12])
@@ -375,7 +481,10 @@ def test_update_that_cancels_is_refined(tiny):
 @pytest.mark.parametrize("array", [np.asarray, torch.as_tensor, jax.numpy.asarray])
 def test_update_that_is_lost_is_refused(array):
     d, u, v = lost(array)
-    with pytest.raises(ldiv.EngineError, match=r"woodbury gives up on this matrix, where it found a backward error .* lapack solves it"):
+    with pytest.raises(
+        ldiv.EngineError,
+        match=r"woodbury gives up on this matrix, where it found a backward error .* lapack solves it",
+    ):
         ldiv.solve(D(d) + ldiv.LowRank(u, v), array(np.ones(4)), method="woodbury")
     A, u, v = nearly_singular(array, 0.0)
     with pytest.raises(ldiv.SingularMatrixError, match="Woodbury found a singular matrix"):
@@ -383,11 +492,15 @@ def test_update_that_is_lost_is_refused(array):
 
 
 def test_update_that_is_lost_is_refused_under_jit():
-    solve = jax.jit(lambda d, u, v: ldiv.solve(D(d) + ldiv.LowRank(u, v), jax.numpy.ones(4), method="woodbury"))
+    solve = jax.jit(
+        lambda d, u, v: ldiv.solve(D(d) + ldiv.LowRank(u, v), jax.numpy.ones(4), method="woodbury")
+    )
     with pytest.raises(jax.errors.JaxRuntimeError, match="Woodbury found a backward error"):
         jax.block_until_ready(solve(*lost(jax.numpy.asarray)))
     d, u, v = lost(jax.numpy.asarray, 1.0)
-    np.testing.assert_allclose(solve(d, u, v), np.linalg.solve(np.diag(d) + np.outer(u, v), np.ones(4)))
+    np.testing.assert_allclose(
+        solve(d, u, v), np.linalg.solve(np.diag(d) + np.outer(u, v), np.ones(4))
+    )
 
 
 def test_update_to_a_singular_matrix():
@@ -407,29 +520,61 @@ def test_update_changed_in_place():
     np.testing.assert_allclose(ldiv.solve(S(old) + ldiv.LowRank(u, v), b), first, rtol=1e-11)
 
 
-# -- errors ----------------------------------------------------------------------------------------------------------------------------------
+# -- errors -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: D(np.ones(4)) + D(np.ones(4)).structure, TypeError, "a NumPy, PyTorch or JAX array"),
+        (
+            lambda: D(np.ones(4)) + D(np.ones(4)).structure,
+            TypeError,
+            "a NumPy, PyTorch or JAX array",
+        ),
         (lambda: D(np.ones(4)) + 1.0, ValueError, "a multiple of eye_array"),
-        (lambda: D(np.ones(4)) + np.ones((3, 3)), ValueError, r"expected a B of \(4, 4\), got \(3, 3\)"),
-        (lambda: D(np.ones(4)) + D(torch.ones(4, dtype=torch.float64)), TypeError, "all of one framework"),
+        (
+            lambda: D(np.ones(4)) + np.ones((3, 3)),
+            ValueError,
+            r"expected a B of \(4, 4\), got \(3, 3\)",
+        ),
+        (
+            lambda: D(np.ones(4)) + D(torch.ones(4, dtype=torch.float64)),
+            TypeError,
+            "all of one framework",
+        ),
         (lambda: torch.tensor(2.0) * D(np.ones(4)), TypeError, "all of one framework"),
         (lambda: D(np.ones((2, 4))) + D(np.ones((3, 4))), ValueError, "batch axes that broadcast"),
         (lambda: np.ones(4) * D(np.ones(4)), ValueError, "expected a number"),
         (lambda: "2" * D(np.ones(4)), TypeError, "a NumPy, PyTorch or JAX array"),
         (lambda: D(np.ones(4)) @ ldiv.eye_array(3), ValueError, "a B with 4 rows, got 3"),
-        (lambda: ldiv.kron(np.ones((2, 2)), torch.ones(2, 2, dtype=torch.float64)), TypeError, "all of one framework"),
+        (
+            lambda: ldiv.kron(np.ones((2, 2)), torch.ones(2, 2, dtype=torch.float64)),
+            TypeError,
+            "all of one framework",
+        ),
         (lambda: ldiv.kron(np.ones(2), np.ones((2, 2))), ValueError, "A: expected a matrix"),
         (lambda: ldiv.block_array([]), ValueError, "rows of equally many blocks"),
-        (lambda: ldiv.block_array([[np.eye(2)], [np.eye(2), None]]), ValueError, "rows of equally many blocks"),
-        (lambda: ldiv.block_array([[np.eye(2), None], [np.eye(2), None]]), ValueError, "a matrix in every row and column"),
-        (lambda: ldiv.block_array([[np.eye(2), np.ones((3, 1))], [np.ones((1, 2)), None]]), ValueError, "block .0, 1.: expected shape"),
+        (
+            lambda: ldiv.block_array([[np.eye(2)], [np.eye(2), None]]),
+            ValueError,
+            "rows of equally many blocks",
+        ),
+        (
+            lambda: ldiv.block_array([[np.eye(2), None], [np.eye(2), None]]),
+            ValueError,
+            "a matrix in every row and column",
+        ),
+        (
+            lambda: ldiv.block_array([[np.eye(2), np.ones((3, 1))], [np.ones((1, 2)), None]]),
+            ValueError,
+            "block .0, 1.: expected shape",
+        ),
         (lambda: ldiv.Gram(np.ones((3, 2))), ValueError, "L: expected a square matrix"),
-        (lambda: ldiv.LowRank(np.ones((3, 2)), np.ones((3, 1))), ValueError, "V: expected 2 columns"),
+        (
+            lambda: ldiv.LowRank(np.ones((3, 2)), np.ones((3, 1))),
+            ValueError,
+            "V: expected 2 columns",
+        ),
     ],
 )
 def test_errors(make, error, message):
@@ -439,7 +584,12 @@ def test_errors(make, error, message):
 
 def test_singular_parts():
     zero = D(np.zeros(4))
-    for A in (S(np.ones(6)) @ zero, ldiv.kron(S(np.ones(6)), zero), ldiv.Gram(np.zeros((4, 4))), 0.0 * D(np.ones(4))):
+    for A in (
+        S(np.ones(6)) @ zero,
+        ldiv.kron(S(np.ones(6)), zero),
+        ldiv.Gram(np.zeros((4, 4))),
+        0.0 * D(np.ones(4)),
+    ):
         with pytest.raises(ldiv.SingularMatrixError):
             ldiv.solve(A, np.ones(A.shape[0]))
         with pytest.raises(ldiv.SingularMatrixError):

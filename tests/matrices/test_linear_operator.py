@@ -1,4 +1,6 @@
-"""A LinearOperator is a matrix like any other: products, views, solves and derivatives, for any nesting of its parameters."""
+"""A LinearOperator is a matrix like any other: products, views, solves and derivatives, for any
+nesting of its parameters.
+"""
 
 from typing import NamedTuple
 
@@ -41,7 +43,9 @@ def dense(d, B):
 
 
 def operator(d, B, own=None, assume_a="gen"):
-    return ldiv.LinearOperator(matvec, {"d": d, "B": [B, 3, None, ()]}, shape=(N, N), rmatvec=own, assume_a=assume_a)
+    return ldiv.LinearOperator(
+        matvec, {"d": d, "B": [B, 3, None, ()]}, shape=(N, N), rmatvec=own, assume_a=assume_a
+    )
 
 
 OWN = pytest.mark.parametrize("own", [None, rmatvec], ids=["found", "given"])
@@ -54,7 +58,14 @@ def test_products_and_views(own, dtype):
     d, B = draw(N, dtype=dtype), draw(N, N, dtype=dtype)
     A, a = operator(d, B, own), dense(d, B)
     assert A.shape == (N, N)
-    for view, op in ((A, a), (A.T, a.mT), (A.H, a.mH), (A.conj(), a.conj()), (A.T.H, a.conj()), (A.H.H, a)):
+    for view, op in (
+        (A, a),
+        (A.T, a.mT),
+        (A.H, a.mH),
+        (A.conj(), a.conj()),
+        (A.T.H, a.conj()),
+        (A.H.H, a),
+    ):
         for x in (draw(N, dtype=dtype), draw(N, 3, dtype=dtype), draw(2, N, 3, dtype=dtype)):
             assert torch.allclose(view @ x, op @ x)
         assert torch.allclose((x := draw(2, N, dtype=dtype)) @ view, x @ op)
@@ -83,9 +94,16 @@ def test_derivatives(own, dtype):
     def multiplied(d, B, b):
         return operator(d, B, own) @ b
 
-    for f, reference in ((solved, lambda d, B, b: torch.linalg.solve(dense(d, B), b)), (multiplied, lambda d, B, b: dense(d, B) @ b)):
+    for f, reference in (
+        (solved, lambda d, B, b: torch.linalg.solve(dense(d, B), b)),
+        (multiplied, lambda d, B, b: dense(d, B) @ b),
+    ):
         bars = draw(N, 2, dtype=dtype)
-        for got, expected in zip(torch.autograd.grad(f(*args), args, bars), torch.autograd.grad(reference(*args), args, bars), strict=True):
+        for got, expected in zip(
+            torch.autograd.grad(f(*args), args, bars),
+            torch.autograd.grad(reference(*args), args, bars),
+            strict=True,
+        ):
             assert torch.allclose(got, expected, atol=1e-11)
         assert torch.autograd.gradcheck(f, args, check_forward_ad=True, fast_mode=True)
         assert torch.autograd.gradgradcheck(f, args, check_fwd_over_rev=True, fast_mode=True)
@@ -108,7 +126,9 @@ def test_second_order_and_vmap():
             assert torch.allclose(outer(inner(ours))(d), expected, atol=1e-11)
     several = torch.stack([d, 2 * d])
     assert torch.allclose(vmap(ours)(several), torch.stack([reference(x) for x in several]))
-    assert torch.allclose(vmap(grad(ours))(several), torch.stack([grad(reference)(x) for x in several]), atol=1e-12)
+    assert torch.allclose(
+        vmap(grad(ours))(several), torch.stack([grad(reference)(x) for x in several]), atol=1e-12
+    )
 
 
 def test_jax():
@@ -116,30 +136,55 @@ def test_jax():
         return p["d"][:, None] * x + 0.3 * jnp.roll(x, 1, 0) + p["B"] @ x
 
     d, B, b = (
-        jnp.asarray(x.numpy()) for x in (draw(N, dtype="complex128") + 5, 0.3 * draw(N, N, dtype="complex128"), draw(N, 2, dtype="complex128"))
+        jnp.asarray(x.numpy())
+        for x in (
+            draw(N, dtype="complex128") + 5,
+            0.3 * draw(N, N, dtype="complex128"),
+            draw(N, 2, dtype="complex128"),
+        )
     )
 
     def ours(d, B, b):
-        return jnp.real((ldiv.solve(ldiv.LinearOperator(apply, {"d": d, "B": B}, shape=(N, N)), b, method="bicgstab", rtol=1e-13) ** 3).sum())
+        return jnp.real(
+            (
+                ldiv.solve(
+                    ldiv.LinearOperator(apply, {"d": d, "B": B}, shape=(N, N)),
+                    b,
+                    method="bicgstab",
+                    rtol=1e-13,
+                )
+                ** 3
+            ).sum()
+        )
 
     def reference(d, B, b):
-        return jnp.real((jnp.linalg.solve(jnp.diag(d) + 0.3 * jnp.roll(jnp.eye(N), 1, 0) + B, b) ** 3).sum())
+        return jnp.real(
+            (jnp.linalg.solve(jnp.diag(d) + 0.3 * jnp.roll(jnp.eye(N), 1, 0) + B, b) ** 3).sum()
+        )
 
     def all_of(f):
         g = jax.grad(f, (0, 1, 2))
-        return g(d, B, b), jax.jvp(g, (d, B, b), (B[0], B, b + 1))[1], jax.vmap(f, (0, None, None))(jnp.stack([d, 2 * d]), B, b)
+        return (
+            g(d, B, b),
+            jax.jvp(g, (d, B, b), (B[0], B, b + 1))[1],
+            jax.vmap(f, (0, None, None))(jnp.stack([d, 2 * d]), B, b),
+        )
 
-    for got, expected in zip(*map(jax.tree.leaves, jax.jit(lambda: (all_of(ours), all_of(reference)))()), strict=True):
+    for got, expected in zip(
+        *map(jax.tree.leaves, jax.jit(lambda: (all_of(ours), all_of(reference)))()), strict=True
+    ):
         assert np.allclose(got, expected, atol=1e-11)
 
 
-# -- promises -------------------------------------------------------------------------------------------------------------------
+# -- promises -----------------------------------------------------------------
 
 
 @DTYPE
 @pytest.mark.parametrize("promise", ["sym", "her", "pos"])
 def test_promises(promise, dtype):
-    """Neither rmatvec nor the framework is asked for the transposed product; views are the operator or its conjugate."""
+    """Neither rmatvec nor the framework is asked for the transposed product; views are the
+    operator or its conjugate.
+    """
     a = draw(N, N, dtype=dtype)
     a = a + (a.mT if promise == "sym" else a.mH)
     a = a @ a.mH + torch.eye(N, dtype=a.dtype) if promise == "pos" else a
@@ -155,7 +200,12 @@ def test_promises(promise, dtype):
     b = draw(N, 2, dtype=dtype).requires_grad_()
     for A, told in (
         (ldiv.LinearOperator(apply, a, shape=(N, N), rmatvec=never, assume_a=promise), "gen"),
-        (ldiv.LinearOperator(apply, a, shape=(N, N), rmatvec=None if promise == "sym" else never), promise),
+        (
+            ldiv.LinearOperator(
+                apply, a, shape=(N, N), rmatvec=None if promise == "sym" else never
+            ),
+            promise,
+        ),
     ):
         x = ldiv.solve(A, b, assume_a=told, rtol=1e-13)
         assert torch.allclose(a @ x, b)
@@ -168,7 +218,7 @@ def test_promises(promise, dtype):
         assert torch.allclose(op @ ldiv.solve(A, b, assume_a=promise, trans=trans), b)
 
 
-# -- parameters -----------------------------------------------------------------------------------------------------------------
+# -- parameters ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -176,10 +226,19 @@ def test_promises(promise, dtype):
     [
         (np.array([2.0, 3.0]), lambda p, x: p[:, None] * x),
         ((np.array(2.0), 1.0), lambda p, x: p[0] * x + p[1] * x),
-        ([np.array(2.0), [np.array(1.0)]], lambda p, x: p[0] * x + p[1][0] * x if isinstance(p, list) else None),
-        ({"a": np.array(2.0), "n": None, "s": "name"}, lambda p, x: p["a"] * x if p["n"] is None and p["s"] == "name" else None),
+        (
+            [np.array(2.0), [np.array(1.0)]],
+            lambda p, x: p[0] * x + p[1][0] * x if isinstance(p, list) else None,
+        ),
+        (
+            {"a": np.array(2.0), "n": None, "s": "name"},
+            lambda p, x: p["a"] * x if p["n"] is None and p["s"] == "name" else None,
+        ),
         (Named(np.array(2.0), {}), lambda p, x: p.scale * x if p.shift == {} else None),
-        ({"b": {"c": (np.array(2.0),)}, "a": np.array(1.0)}, lambda p, x: p["b"]["c"][0] * x - p["a"] * x),
+        (
+            {"b": {"c": (np.array(2.0),)}, "a": np.array(1.0)},
+            lambda p, x: p["b"]["c"][0] * x - p["a"] * x,
+        ),
     ],
 )
 def test_any_nesting(params, product):
@@ -196,7 +255,9 @@ def test_batches_of_parameters():
     assert batched.shape == (3, N, N)
     assert torch.allclose(dense(d, B) @ ldiv.solve(batched, b), b.expand(3, N, 2))
     assert torch.allclose(batched.H @ b, dense(d, B).mH @ b)
-    diagonal = ldiv.LinearOperator(lambda p, x: p[:, None] * x, np.ones(2), shape=(2, 2), assume_a="pos")
+    diagonal = ldiv.LinearOperator(
+        lambda p, x: p[:, None] * x, np.ones(2), shape=(2, 2), assume_a="pos"
+    )
     several = ldiv.Matrix(diagonal.structure, (np.array([[1.0, 2.0], [4.0, 8.0]]),))
     assert np.allclose(ldiv.solve(several, np.ones((2, 1)))[..., 0], [[1, 0.5], [0.25, 0.125]])
 
@@ -226,7 +287,7 @@ def test_it_composes():
     assert torch.allclose(A @ x, b)
 
 
-# -- errors ---------------------------------------------------------------------------------------------------------------------
+# -- errors -------------------------------------------------------------------
 
 
 def identity(p, x):
@@ -237,24 +298,90 @@ def identity(p, x):
     ("make", "match"),
     [
         (lambda: ldiv.LinearOperator(3, np.ones(2), shape=(2, 2)), "matvec: expected a function"),
-        (lambda: ldiv.LinearOperator(identity, np.ones(2), shape=(2, 2), rmatvec=3), "rmatvec: expected a function"),
-        (lambda: ldiv.LinearOperator(identity, np.ones(2), shape=(2, 3), assume_a="her"), "shape: expected"),
+        (
+            lambda: ldiv.LinearOperator(identity, np.ones(2), shape=(2, 2), rmatvec=3),
+            "rmatvec: expected a function",
+        ),
+        (
+            lambda: ldiv.LinearOperator(identity, np.ones(2), shape=(2, 3), assume_a="her"),
+            "shape: expected",
+        ),
         (lambda: ldiv.LinearOperator(identity, np.ones(2), shape=(2,)), "shape: expected"),
-        (lambda: ldiv.LinearOperator(identity, np.ones(2), shape=(2, 2), assume_a="diagonal"), "assume_a: expected"),
-        (lambda: ldiv.LinearOperator(identity, {"a": 1.0}, shape=(2, 2)), "params: expected at least one array"),
-        (lambda: ldiv.LinearOperator(identity, {"a": np.ones(2), "s": {1, 2}}, shape=(2, 2)), "params: expected nested"),
-        (lambda: ldiv.LinearOperator(identity, np.ones(2, dtype=int), shape=(2, 2)), "params: expected one of float32"),
-        (lambda: ldiv.LinearOperator(identity, (np.ones(2), torch.ones(2)), shape=(2, 2)), "arrays: expected all of one framework"),
-        (lambda: ldiv.LinearOperator(lambda p, x: x[:, 0], np.ones(2), shape=(2, 2)) @ np.ones(2), "matvec: expected a result of shape"),
-        (lambda: ldiv.LinearOperator(lambda p, x: x[:1], np.ones(2), shape=(2, 2)) @ np.ones(2), "matvec: expected a result of shape"),
-        (lambda: ldiv.LinearOperator(lambda p, x: None, np.ones(2), shape=(2, 2)) @ np.ones(2), "matvec: expected a result of shape"),
-        (lambda: ldiv.LinearOperator(identity, np.ones(2), shape=(2, 2)).H @ np.ones(2), "give rmatvec"),
-        (lambda: ldiv.LinearOperator(identity, np.ones(2), shape=(2, 2), rmatvec=lambda p, x: x[:1]).H @ np.ones(2), "rmatvec: expected a result"),
-        (lambda: ldiv.solve(ldiv.LinearOperator(identity, np.ones(2), shape=(2, 2)), np.ones(2), method="direct"), "no engine solves"),
-        (lambda: ldiv.factorized(ldiv.LinearOperator(identity, np.ones(2), shape=(2, 2))), "factor"),
-        (lambda: ldiv.solve(ldiv.LinearOperator(identity, np.ones(2), shape=(2, 2)), np.ones(2), M="jacobi"), "M='jacobi': expected a matrix"),
-        (lambda: ldiv.solve(ldiv.LinearOperator(identity, np.ones(2), shape=(2, 2)), np.ones(2), M="amg"), "M='amg': expected a sparse matrix"),
-        (lambda: ldiv.solve(ldiv.LinearOperator(identity, np.array([1, np.nan]), shape=(2, 2)), np.ones(2)), "A: expected finite"),
+        (
+            lambda: ldiv.LinearOperator(identity, np.ones(2), shape=(2, 2), assume_a="diagonal"),
+            "assume_a: expected",
+        ),
+        (
+            lambda: ldiv.LinearOperator(identity, {"a": 1.0}, shape=(2, 2)),
+            "params: expected at least one array",
+        ),
+        (
+            lambda: ldiv.LinearOperator(identity, {"a": np.ones(2), "s": {1, 2}}, shape=(2, 2)),
+            "params: expected nested",
+        ),
+        (
+            lambda: ldiv.LinearOperator(identity, np.ones(2, dtype=int), shape=(2, 2)),
+            "params: expected one of float32",
+        ),
+        (
+            lambda: ldiv.LinearOperator(identity, (np.ones(2), torch.ones(2)), shape=(2, 2)),
+            "arrays: expected all of one framework",
+        ),
+        (
+            lambda: (
+                ldiv.LinearOperator(lambda p, x: x[:, 0], np.ones(2), shape=(2, 2)) @ np.ones(2)
+            ),
+            "matvec: expected a result of shape",
+        ),
+        (
+            lambda: ldiv.LinearOperator(lambda p, x: x[:1], np.ones(2), shape=(2, 2)) @ np.ones(2),
+            "matvec: expected a result of shape",
+        ),
+        (
+            lambda: ldiv.LinearOperator(lambda p, x: None, np.ones(2), shape=(2, 2)) @ np.ones(2),
+            "matvec: expected a result of shape",
+        ),
+        (
+            lambda: ldiv.LinearOperator(identity, np.ones(2), shape=(2, 2)).H @ np.ones(2),
+            "give rmatvec",
+        ),
+        (
+            lambda: (
+                ldiv.LinearOperator(
+                    identity, np.ones(2), shape=(2, 2), rmatvec=lambda p, x: x[:1]
+                ).H
+                @ np.ones(2)
+            ),
+            "rmatvec: expected a result",
+        ),
+        (
+            lambda: ldiv.solve(
+                ldiv.LinearOperator(identity, np.ones(2), shape=(2, 2)), np.ones(2), method="direct"
+            ),
+            "no engine solves",
+        ),
+        (
+            lambda: ldiv.factorized(ldiv.LinearOperator(identity, np.ones(2), shape=(2, 2))),
+            "factor",
+        ),
+        (
+            lambda: ldiv.solve(
+                ldiv.LinearOperator(identity, np.ones(2), shape=(2, 2)), np.ones(2), M="jacobi"
+            ),
+            "M='jacobi': expected a matrix",
+        ),
+        (
+            lambda: ldiv.solve(
+                ldiv.LinearOperator(identity, np.ones(2), shape=(2, 2)), np.ones(2), M="amg"
+            ),
+            "M='amg': expected a sparse matrix",
+        ),
+        (
+            lambda: ldiv.solve(
+                ldiv.LinearOperator(identity, np.array([1, np.nan]), shape=(2, 2)), np.ones(2)
+            ),
+            "A: expected finite",
+        ),
     ],
 )
 def test_misuse(make, match):
@@ -265,9 +392,17 @@ def test_misuse(make, match):
 def test_the_adjoint_of_a_numpy_operator_needs_rmatvec():
     a = draw(N, N).numpy() + 5 * np.eye(N)
     b = np.ones(N)
-    x, pullback = ldiv.vjp(lambda b: ldiv.solve(ldiv.LinearOperator(lambda a, x: a @ x, a, shape=(N, N)), b), b)
+    x, pullback = ldiv.vjp(
+        lambda b: ldiv.solve(ldiv.LinearOperator(lambda a, x: a @ x, a, shape=(N, N)), b), b
+    )
     assert np.allclose(a @ x, b)
     with pytest.raises(TypeError, match="give rmatvec or a promise of symmetry"):
         pullback(b)
-    _, pullback = ldiv.vjp(lambda b: ldiv.solve(ldiv.LinearOperator(lambda a, x: a @ x, a, shape=(N, N), rmatvec=lambda a, x: a.T @ x), b), b)
+    _, pullback = ldiv.vjp(
+        lambda b: ldiv.solve(
+            ldiv.LinearOperator(lambda a, x: a @ x, a, shape=(N, N), rmatvec=lambda a, x: a.T @ x),
+            b,
+        ),
+        b,
+    )
     assert np.allclose(a.T @ pullback(b)[0], b)

@@ -1,4 +1,6 @@
-"""Sparse matrices with arrays in any state: refused by name wherever they come in, before an index is followed."""
+"""Sparse matrices with arrays in any state: refused by name wherever they come in, before an
+index is followed.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ DOORS: dict[str, Callable[[Any], Any]] = {
 PTR, AT = [0, 1, 2, 3], [0, 1, 2]
 
 
-def compressed(indptr: Any = PTR, indices: Any = AT, data: Any = (1.0, 1.0, 1.0), kind: Any = sp.csr_array) -> Any:
+def compressed(
+    indptr: Any = PTR, indices: Any = AT, data: Any = (1.0, 1.0, 1.0), kind: Any = sp.csr_array
+) -> Any:
     """SciPy checks what its constructors are given, and nothing that is put there later."""
     a = kind((3, 3))
     a.indptr, a.indices, a.data = np.array(indptr), np.array(indices), np.array(data)
@@ -56,16 +60,36 @@ BAD: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "indptr from 1": (ValueError, "indptr of", lambda: compressed([1, 1, 2, 3])),
     "indptr too short": (ValueError, "indptr of", lambda: compressed([0, 1, 3])),
     "indptr too long": (ValueError, "indptr of", lambda: compressed([0, 1, 2, 3, 3])),
-    "indptr unsigned": (ValueError, "indptr of", lambda: compressed(np.array([0, 3, 1, 3], np.uint32))),
+    "indptr unsigned": (
+        ValueError,
+        "indptr of",
+        lambda: compressed(np.array([0, 3, 1, 3], np.uint32)),
+    ),
     "indices too short": (ValueError, "indptr of", lambda: compressed(indices=[0])),
-    "indices out of range": (ValueError, "indices of .+ got 0 .. 99", lambda: compressed(indices=[0, 1, 99])),
+    "indices out of range": (
+        ValueError,
+        "indices of .+ got 0 .. 99",
+        lambda: compressed(indices=[0, 1, 99]),
+    ),
     "indices below 0": (ValueError, "indices of", lambda: compressed(indices=[0, 1, -1])),
     "indices of floats": (TypeError, "indices of", lambda: compressed(indices=[0.0, 1.5, 2.0])),
     "indices with two axes": (TypeError, "indices of", lambda: compressed(indices=[[0], [1], [2]])),
-    "data too short": (ValueError, r"values of .+ shape \(..., 3\).+ got \(1,\)", lambda: compressed(data=[1.0])),
-    "csc: indptr": (ValueError, "indptr of", lambda: compressed([0, 1, 2, 10**6], kind=sp.csc_array)),
+    "data too short": (
+        ValueError,
+        r"values of .+ shape \(..., 3\).+ got \(1,\)",
+        lambda: compressed(data=[1.0]),
+    ),
+    "csc: indptr": (
+        ValueError,
+        "indptr of",
+        lambda: compressed([0, 1, 2, 10**6], kind=sp.csc_array),
+    ),
     "csc: data": (ValueError, "values of", lambda: compressed(data=[1.0], kind=sp.csc_array)),
-    "bsr: indptr": (ValueError, "indptr of", lambda: compressed([0, 1, 2, 10**6], data=np.ones((3, 1, 1)), kind=sp.bsr_array)),
+    "bsr: indptr": (
+        ValueError,
+        "indptr of",
+        lambda: compressed([0, 1, 2, 10**6], data=np.ones((3, 1, 1)), kind=sp.bsr_array),
+    ),
     "bsr: data": (ValueError, "data of", lambda: compressed(kind=sp.bsr_array)),
     "coo: rows out of range": (ValueError, "rows of .+ got 0 .. 9", lambda: coordinates([0, 1, 9])),
     "coo: fewer rows": (ValueError, "indices of .+ got 2 and 3", lambda: coordinates([0, 1])),
@@ -77,11 +101,31 @@ BAD: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "torch csr": (ValueError, "indptr of", lambda: tensor("csr", [0, 1, 2, 10**6], AT)),
     "torch csr out of range": (ValueError, "indices of", lambda: tensor("csr", PTR, [0, 1, 77])),
     "torch csc": (ValueError, "indptr of", lambda: tensor("csc", [0, 3, 1, 3], AT)),
-    "torch with dense axes": (ValueError, "got 3 axes", lambda: tensor("coo", AT, AT, values=torch.ones(3, 3), shape=(3, 3, 3))),
-    "torch bsr": (TypeError, r"sparse_csc, got sparse_bsr. Convert it with x.to_sparse\(\)", lambda: torch.eye(4).to_sparse_bsr((2, 2))),
-    "jax below 0": (ValueError, "rows of", lambda: jsp.BCOO((jnp.ones(3), jnp.array([[0, 0], [1, 1], [-1, 2]])), shape=(3, 3))),
-    "jax indptr": (ValueError, "indptr of", lambda: jsp.BCSR((jnp.ones(3), jnp.array(AT), jnp.array([0, 2, 1, 3])), shape=(3, 3))),
-    "jax out of range": (ValueError, "indices of", lambda: jsp.BCSR((jnp.ones(3), jnp.array([0, 1, 7]), jnp.array(PTR)), shape=(3, 3))),
+    "torch with dense axes": (
+        ValueError,
+        "got 3 axes",
+        lambda: tensor("coo", AT, AT, values=torch.ones(3, 3), shape=(3, 3, 3)),
+    ),
+    "torch bsr": (
+        TypeError,
+        r"sparse_csc, got sparse_bsr. Convert it with x.to_sparse\(\)",
+        lambda: torch.eye(4).to_sparse_bsr((2, 2)),
+    ),
+    "jax below 0": (
+        ValueError,
+        "rows of",
+        lambda: jsp.BCOO((jnp.ones(3), jnp.array([[0, 0], [1, 1], [-1, 2]])), shape=(3, 3)),
+    ),
+    "jax indptr": (
+        ValueError,
+        "indptr of",
+        lambda: jsp.BCSR((jnp.ones(3), jnp.array(AT), jnp.array([0, 2, 1, 3])), shape=(3, 3)),
+    ),
+    "jax out of range": (
+        ValueError,
+        "indices of",
+        lambda: jsp.BCSR((jnp.ones(3), jnp.array([0, 1, 7]), jnp.array(PTR)), shape=(3, 3)),
+    ),
 }
 
 
@@ -101,7 +145,11 @@ PAIRS: dict[str, tuple[type[Exception], str, Any]] = {
     "ragged": (TypeError, "rows of pattern: expected a vector of integers", ([0, [1]], [0, 1])),
     "strings": (TypeError, "rows of pattern: expected a vector of integers", ("ab", "cd")),
     "huge": (TypeError, "rows of pattern: expected a vector of integers", ([0, 2**80], [0, 1])),
-    "unsigned": (ValueError, "rows of pattern: expected indices up to", (np.array([0, 2**63], np.uint64), [0, 1])),
+    "unsigned": (
+        ValueError,
+        "rows of pattern: expected indices up to",
+        (np.array([0, 2**63], np.uint64), [0, 1]),
+    ),
     "lengths": (ValueError, "2 rows, 1 columns", ([0, 1], [0])),
     "below 0": (ValueError, r"the entry \(-1, 1\)", ([0, -1], [0, 1])),
     "a dictionary": (TypeError, "a sparse matrix or a pair", {0: 1}),
@@ -125,7 +173,9 @@ def test_broken_pairs(name: str) -> None:
         lambda: sp.dok_array(np.eye(3)),
         lambda: sp.dia_array(np.eye(3)),
         lambda: torch.eye(3).to_sparse(),
-        lambda: tensor("coo", [0, 1, 2, 2], [0, 1, 2, 2], values=torch.tensor([1.0, 1.0, 0.25, 0.75])),
+        lambda: tensor(
+            "coo", [0, 1, 2, 2], [0, 1, 2, 2], values=torch.tensor([1.0, 1.0, 0.25, 0.75])
+        ),
         lambda: torch.eye(3).to_sparse_csc(),
         lambda: jsp.BCOO.fromdense(jnp.eye(3), nse=5),
         lambda: jsp.BCSR.fromdense(jnp.eye(3)),
@@ -138,7 +188,25 @@ def test_patterns_of_every_library(make: Callable[[], Any]) -> None:
     np.testing.assert_allclose(J.toarray(), torch.diag(torch.cos(x)))
 
 
-@pytest.mark.parametrize("shape", [(2**63, 4), (10**400, 1), (np.inf, 3), (-1, 3), (3.0, 3), (True, 3), (3,), 3, "33", np.ones(2), torch.ones(2)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (2**63, 4),
+        (10**400, 1),
+        (np.inf, 3),
+        (-1, 3),
+        (3.0, 3),
+        (True, 3),
+        (3,),
+        3,
+        "33",
+        np.ones(2),
+        torch.ones(2),
+    ],
+)
 def test_shapes(shape: Any) -> None:
-    with pytest.raises(ValueError, match=r"shape: expected \(rows, columns\), integers of at most 9223372036854775807, got"):
+    with pytest.raises(
+        ValueError,
+        match=r"shape: expected \(rows, columns\), integers of at most 9223372036854775807, got",
+    ):
         ldiv.coo_array((np.ones(1), ([0], [0])), shape=shape)

@@ -14,7 +14,12 @@ import torch
 
 import ldiv
 
-ROWS, COLS, SHAPE = np.array([3, 0, 2, 1, 0, 3, 2, 3, 0, 1]), np.array([1, 0, 2, 4, 3, 1, 0, 3, 0, 1]), (4, 5)  # unsorted, (3, 1) and (0, 0) twice
+# unsorted, (3, 1) and (0, 0) twice
+ROWS, COLS, SHAPE = (
+    np.array([3, 0, 2, 1, 0, 3, 2, 3, 0, 1]),
+    np.array([1, 0, 2, 4, 3, 1, 0, 3, 0, 1]),
+    (4, 5),
+)
 OTHER = np.array([0, 1, 1, 2, 3, 3]), np.array([0, 3, 1, 2, 4, 1])
 PATTERNS = {
     "wide": (ROWS, COLS, SHAPE),
@@ -24,7 +29,12 @@ PATTERNS = {
     "nothing": (ROWS[:0], COLS[:0], (0, 0)),
     "no rows": (ROWS[:0], COLS[:0], (0, 5)),
 }
-VIEWS: dict[str, Callable[[Any], Any]] = {"N": lambda A: A, "T": lambda A: A.T, "C": lambda A: A.conj(), "H": lambda A: A.T.conj()}
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "N": lambda A: A,
+    "T": lambda A: A.T,
+    "C": lambda A: A.conj(),
+    "H": lambda A: A.T.conj(),
+}
 MINE: dict[str, Callable[[Any], Any]] = VIEWS | {"H": lambda A: A.H}
 DTYPES = ("float32", "float64", "complex64", "complex128")
 
@@ -33,7 +43,9 @@ def draw(*shape: int, seed: int = 0, dtype: Any = float) -> Any:
     """Random numbers with no zero among them."""
     rng = np.random.default_rng([seed, *shape])
     x = rng.uniform(0.5, 2.0, shape) * rng.choice([-1, 1], shape)
-    return (x + (1j * rng.uniform(0.5, 2.0, shape) if np.dtype(dtype).kind == "c" else 0)).astype(dtype)
+    return (x + (1j * rng.uniform(0.5, 2.0, shape) if np.dtype(dtype).kind == "c" else 0)).astype(
+        dtype
+    )
 
 
 def full(x: Any) -> Any:
@@ -48,7 +60,7 @@ def same(got: Any, expected: Any, tol: float = 1e-12) -> None:
     np.testing.assert_allclose(got, expected, rtol=tol, atol=tol)
 
 
-# -- constructors ------------------------------------------------------------------------------------------------------------------
+# -- constructors -------------------------------------------------------------
 
 INDEX_KINDS: dict[str, Callable[[Any], Any]] = {
     "list": list,
@@ -59,7 +71,11 @@ INDEX_KINDS: dict[str, Callable[[Any], Any]] = {
     "torch64": lambda i: torch.tensor(i, dtype=torch.int64),
     "jax32": lambda i: jnp.asarray(i, dtype=jnp.int32),
 }
-VALUE_KINDS: dict[str, Callable[[Any], Any]] = {"numpy": np.asarray, "torch": torch.tensor, "jax": jnp.asarray}
+VALUE_KINDS: dict[str, Callable[[Any], Any]] = {
+    "numpy": np.asarray,
+    "torch": torch.tensor,
+    "jax": jnp.asarray,
+}
 
 
 @pytest.mark.parametrize("index", INDEX_KINDS)
@@ -72,7 +88,9 @@ def test_indices_of_any_framework(format: str, values: str, index: str) -> None:
         A = ldiv.coo_array((VALUE_KINDS[values](v), (i(ROWS), i(COLS))), shape=SHAPE)
     else:
         c = expected.asformat(format)
-        A = getattr(ldiv, f"{format}_array")((VALUE_KINDS[values](c.data), i(c.indices), i(c.indptr)), shape=SHAPE)
+        A = getattr(ldiv, f"{format}_array")(
+            (VALUE_KINDS[values](c.data), i(c.indices), i(c.indptr)), shape=SHAPE
+        )
     assert type(A.data) is type(VALUE_KINDS[values](v))
     assert A.format == format
     same(A, expected, 1e-6)
@@ -82,7 +100,10 @@ def test_jax_indices_of_64_bits() -> None:
     with jax.enable_x64(True):
         rows, cols = jnp.asarray(ROWS, dtype=jnp.int64), jnp.asarray(COLS, dtype=jnp.int64)
         assert rows.dtype == jnp.int64
-        same(ldiv.coo_array((draw(10), (rows, cols)), SHAPE), sp.coo_array((draw(10), (ROWS, COLS)), SHAPE))
+        same(
+            ldiv.coo_array((draw(10), (rows, cols)), SHAPE),
+            sp.coo_array((draw(10), (ROWS, COLS)), SHAPE),
+        )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -97,7 +118,18 @@ def test_coo(name: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [sp.coo_array, sp.csr_array, sp.csc_array, sp.bsr_array, sp.lil_array, sp.dok_array, sp.dia_array, sp.coo_matrix, sp.csr_matrix]
+    "kind",
+    [
+        sp.coo_array,
+        sp.csr_array,
+        sp.csc_array,
+        sp.bsr_array,
+        sp.lil_array,
+        sp.dok_array,
+        sp.dia_array,
+        sp.coo_matrix,
+        sp.csr_matrix,
+    ],
 )
 def test_from_scipy(kind: Any) -> None:
     S = kind(sp.coo_array((draw(10), (ROWS, COLS)), shape=SHAPE))
@@ -105,7 +137,9 @@ def test_from_scipy(kind: Any) -> None:
 
 
 def test_from_scipy_unsorted_with_zeros_and_duplicates() -> None:
-    S = sp.csr_array((np.array([1.0, 0.0, 2.0, 3.0]), np.array([2, 0, 2, 1]), np.array([0, 3, 4])), shape=(2, 3))
+    S = sp.csr_array(
+        (np.array([1.0, 0.0, 2.0, 3.0]), np.array([2, 0, 2, 1]), np.array([0, 3, 4])), shape=(2, 3)
+    )
     A = ldiv.asarray(S)
     assert A.nnz == 4
     same(A, [[0.0, 0.0, 3.0], [0.0, 3.0, 0.0]])
@@ -124,7 +158,9 @@ def test_from_torch(layout: Any, dtype: Any) -> None:
 
 def test_from_torch_uncoalesced_is_differentiable() -> None:
     v = torch.tensor(draw(10), requires_grad=True)
-    T = torch.sparse_coo_tensor(torch.tensor(np.array([ROWS, COLS])), v, SHAPE, check_invariants=False)
+    T = torch.sparse_coo_tensor(
+        torch.tensor(np.array([ROWS, COLS])), v, SHAPE, check_invariants=False
+    )
     ldiv.asarray(T).sum().backward()
     same(v.grad, np.ones(10))
 
@@ -155,7 +191,9 @@ def test_diags(name: str, kind: str) -> None:
     same(A, sp.diags_array(make(draw), offsets=offsets, shape=shape))
 
 
-@pytest.mark.parametrize(("m", "n", "k"), [(3, None, 0), (3, 5, 1), (5, 3, -2), (3, 3, 3), (0, None, 0)])
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(3, None, 0), (3, 5, 1), (5, 3, -2), (3, 3, 3), (0, None, 0)]
+)
 def test_eye(m: int, n: int | None, k: int) -> None:
     same(ldiv.eye_array(m, n, k=k), np.eye(m, n, k))
     like = ldiv.eye_array(m, n, k=k, like=torch.zeros(1, dtype=torch.complex64))
@@ -165,36 +203,90 @@ def test_eye(m: int, n: int | None, k: int) -> None:
 
 V = draw(3)
 REFUSED: dict[str, tuple[type[Exception], Callable[[], Any]]] = {
-    "row out of range": (ValueError, lambda: ldiv.coo_array((V, ([0, 1, 2], [0, 1, 1])), shape=(2, 2))),
-    "column out of range": (ValueError, lambda: ldiv.coo_array((V, ([0, 1, 1], [0, 1, 2])), shape=(2, 2))),
+    "row out of range": (
+        ValueError,
+        lambda: ldiv.coo_array((V, ([0, 1, 2], [0, 1, 1])), shape=(2, 2)),
+    ),
+    "column out of range": (
+        ValueError,
+        lambda: ldiv.coo_array((V, ([0, 1, 1], [0, 1, 2])), shape=(2, 2)),
+    ),
     "negative": (ValueError, lambda: ldiv.coo_array((V, ([0, 1, -1], [0, 1, 1])), shape=(2, 2))),
-    "negative torch": (ValueError, lambda: ldiv.coo_array((V, (torch.tensor([0, 1, -1]), [0, 1, 1])), shape=(2, 2))),
+    "negative torch": (
+        ValueError,
+        lambda: ldiv.coo_array((V, (torch.tensor([0, 1, -1]), [0, 1, 1])), shape=(2, 2)),
+    ),
     "negative without shape": (ValueError, lambda: ldiv.coo_array((V, ([0, 1, -1], [0, 1, 1])))),
-    "beyond 32 bits": (ValueError, lambda: ldiv.coo_array((V, (np.array([0, 1, 2**32]), [0, 1, 1])), shape=(2, 2))),
-    "float indices": (TypeError, lambda: ldiv.coo_array((V, ([0.0, 1.0, 1.0], [0, 1, 1])), shape=(2, 2))),
-    "bool indices": (TypeError, lambda: ldiv.coo_array((V, ([True, False, True], [0, 1, 1])), shape=(2, 2))),
+    "beyond 32 bits": (
+        ValueError,
+        lambda: ldiv.coo_array((V, (np.array([0, 1, 2**32]), [0, 1, 1])), shape=(2, 2)),
+    ),
+    "float indices": (
+        TypeError,
+        lambda: ldiv.coo_array((V, ([0.0, 1.0, 1.0], [0, 1, 1])), shape=(2, 2)),
+    ),
+    "bool indices": (
+        TypeError,
+        lambda: ldiv.coo_array((V, ([True, False, True], [0, 1, 1])), shape=(2, 2)),
+    ),
     "two axes": (TypeError, lambda: ldiv.coo_array((V, ([[0, 1, 1]], [0, 1, 1])), shape=(2, 2))),
-    "more rows than columns": (ValueError, lambda: ldiv.coo_array((V, ([0, 1, 1], [0, 1])), shape=(2, 2))),
-    "more values than indices": (ValueError, lambda: ldiv.coo_array((V, ([0, 1], [0, 1])), shape=(2, 2))),
-    "scalar values": (ValueError, lambda: ldiv.coo_array((np.array(1.0), ([0], [0])), shape=(2, 2))),
+    "more rows than columns": (
+        ValueError,
+        lambda: ldiv.coo_array((V, ([0, 1, 1], [0, 1])), shape=(2, 2)),
+    ),
+    "more values than indices": (
+        ValueError,
+        lambda: ldiv.coo_array((V, ([0, 1], [0, 1])), shape=(2, 2)),
+    ),
+    "scalar values": (
+        ValueError,
+        lambda: ldiv.coo_array((np.array(1.0), ([0], [0])), shape=(2, 2)),
+    ),
     "list of values": (TypeError, lambda: ldiv.coo_array(([1.0], ([0], [0])), shape=(2, 2))),
-    "integer values": (TypeError, lambda: ldiv.coo_array((np.array([1]), ([0], [0])), shape=(2, 2))),
+    "integer values": (
+        TypeError,
+        lambda: ldiv.coo_array((np.array([1]), ([0], [0])), shape=(2, 2)),
+    ),
     "not a pair": (TypeError, lambda: ldiv.coo_array(np.eye(2))),
     "no shape to be found": (ValueError, lambda: ldiv.coo_array((V[:0], ([], [])))),
-    "three sizes": (ValueError, lambda: ldiv.coo_array((V, ([0, 1, 1], [0, 1, 1])), shape=(2, 2, 2))),  # type: ignore[arg-type]
+    "three sizes": (
+        ValueError,
+        lambda: ldiv.coo_array((V, ([0, 1, 1], [0, 1, 1])), shape=(2, 2, 2)),
+    ),  # type: ignore[arg-type]
     "negative shape": (ValueError, lambda: ldiv.coo_array((V[:0], ([], [])), shape=(-1, 2))),
     "csr: not a triple": (TypeError, lambda: ldiv.csr_array(np.eye(2))),
-    "csr: indptr that falls": (ValueError, lambda: ldiv.csr_array((V, [0, 1, 1], [0, 4, 3]), shape=(2, 2))),
-    "csr: indptr too short": (ValueError, lambda: ldiv.csr_array((V, [0, 1, 1], [0, 3]), shape=(2, 2))),
-    "csr: indptr that misses entries": (ValueError, lambda: ldiv.csr_array((V, [0, 1, 1], [0, 1, 2]), shape=(2, 2))),
+    "csr: indptr that falls": (
+        ValueError,
+        lambda: ldiv.csr_array((V, [0, 1, 1], [0, 4, 3]), shape=(2, 2)),
+    ),
+    "csr: indptr too short": (
+        ValueError,
+        lambda: ldiv.csr_array((V, [0, 1, 1], [0, 3]), shape=(2, 2)),
+    ),
+    "csr: indptr that misses entries": (
+        ValueError,
+        lambda: ldiv.csr_array((V, [0, 1, 1], [0, 1, 2]), shape=(2, 2)),
+    ),
     "csr: empty indptr": (ValueError, lambda: ldiv.csr_array((V[:0], [], []))),
-    "csc: row out of range": (ValueError, lambda: ldiv.csc_array((V, [0, 1, 2], [0, 1, 3]), shape=(2, 2))),
-    "diags: wrong length": (ValueError, lambda: ldiv.diags_array([V, V], offsets=[0, 1], shape=(3, 3))),
-    "diags: an offset twice": (ValueError, lambda: ldiv.diags_array([V, V], offsets=[0, 0], shape=(3, 3))),
+    "csc: row out of range": (
+        ValueError,
+        lambda: ldiv.csc_array((V, [0, 1, 2], [0, 1, 3]), shape=(2, 2)),
+    ),
+    "diags: wrong length": (
+        ValueError,
+        lambda: ldiv.diags_array([V, V], offsets=[0, 1], shape=(3, 3)),
+    ),
+    "diags: an offset twice": (
+        ValueError,
+        lambda: ldiv.diags_array([V, V], offsets=[0, 0], shape=(3, 3)),
+    ),
     "diags: lists": (TypeError, lambda: ldiv.diags_array([[1.0, 2.0]], offsets=[0])),
     "asarray: a vector": (ValueError, lambda: ldiv.asarray(V)),
     "asarray: a list": (TypeError, lambda: ldiv.asarray([[1.0]])),
-    "asarray: integers of scipy": (TypeError, lambda: ldiv.asarray(sp.csr_array(np.eye(2, dtype=int)))),
+    "asarray: integers of scipy": (
+        TypeError,
+        lambda: ldiv.asarray(sp.csr_array(np.eye(2, dtype=int))),
+    ),
     "asarray: a sparse vector": (ValueError, lambda: ldiv.asarray(sp.coo_array(V))),
 }
 
@@ -206,7 +298,7 @@ def test_refused(name: str) -> None:
         make()
 
 
-# -- operators: the same lines run on ldiv, on scipy.sparse and on dense torch ------------------------------------------------------
+# -- operators: the same lines run on ldiv, on scipy.sparse and on dense torch ---
 
 OPERATORS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "-A": lambda A, B, d: -A,
@@ -252,20 +344,37 @@ OPERATORS: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 
 def operands(dtype: Any, view: str) -> tuple[Any, Any, Any, Any]:
-    """(values of A, values of B, (positions and shape of B, which is A after its view), a dense array of that shape)."""
+    """(values of A, values of B, (positions and shape of B, which is A after its view), a dense
+    array of that shape).
+    """
     shape = SHAPE[::-1] if view in "TH" else SHAPE
     at_b = OTHER[::-1] if view in "TH" else OTHER
-    return draw(10, seed=1, dtype=dtype), draw(6, seed=2, dtype=dtype), (at_b, shape), draw(*shape, seed=3, dtype=dtype)
+    return (
+        draw(10, seed=1, dtype=dtype),
+        draw(6, seed=2, dtype=dtype),
+        (at_b, shape),
+        draw(*shape, seed=3, dtype=dtype),
+    )
 
 
-@pytest.mark.parametrize(("view", "dtype"), [("N", float), ("T", float), ("C", complex), ("H", complex)])
+@pytest.mark.parametrize(
+    ("view", "dtype"), [("N", float), ("T", float), ("C", complex), ("H", complex)]
+)
 @pytest.mark.parametrize("kind", ["numpy", "torch"])
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operator(name: str, kind: str, dtype: Any, view: str) -> None:
     a, b, (at, shape), d = operands(dtype, view)
     f, to = OPERATORS[name], VALUE_KINDS[kind]
-    got = f(MINE[view](ldiv.coo_array((to(a), (ROWS, COLS)), SHAPE)), ldiv.coo_array((to(b), at), shape), to(d))
-    expected = f(VIEWS[view](sp.csr_array(sp.coo_array((a, (ROWS, COLS)), SHAPE))), sp.csr_array(sp.coo_array((b, at), shape)), d)
+    got = f(
+        MINE[view](ldiv.coo_array((to(a), (ROWS, COLS)), SHAPE)),
+        ldiv.coo_array((to(b), at), shape),
+        to(d),
+    )
+    expected = f(
+        VIEWS[view](sp.csr_array(sp.coo_array((a, (ROWS, COLS)), SHAPE))),
+        sp.csr_array(sp.coo_array((b, at), shape)),
+        d,
+    )
     assert isinstance(got, ldiv.SparseArray) == sp.issparse(expected)
     same(got, expected)
 
@@ -278,11 +387,15 @@ def test_derivative_of_operator(name: str, mode: str, dtype: Any, view: str) -> 
     args = tuple(map(torch.tensor, (a, b, d)))
 
     def mine(a: Any, b: Any, d: Any) -> Any:
-        y = OPERATORS[name](MINE[view](ldiv.coo_array((a, (ROWS, COLS)), SHAPE)), ldiv.coo_array((b, at), shape), d)
+        y = OPERATORS[name](
+            MINE[view](ldiv.coo_array((a, (ROWS, COLS)), SHAPE)), ldiv.coo_array((b, at), shape), d
+        )
         return y.toarray() if isinstance(y, ldiv.SparseArray) else y
 
     def dense(a: Any, b: Any, d: Any) -> Any:
-        return OPERATORS[name](VIEWS[view](scattered(a, (ROWS, COLS), SHAPE)), scattered(b, at, shape), d)
+        return OPERATORS[name](
+            VIEWS[view](scattered(a, (ROWS, COLS), SHAPE)), scattered(b, at, shape), d
+        )
 
     for x, y in zip(DERIVATIVES[mode](mine, args), DERIVATIVES[mode](dense, args), strict=True):
         same(x, y, 1e-11)
@@ -308,11 +421,17 @@ def second_order(f: Any, args: Any) -> Any:
     def loss(*args: Any) -> Any:
         return (f(*args).abs() ** 4).sum()
 
-    return tuple(x for pair in torch.func.jvp(torch.func.grad(loss, argnums=(0, 1, 2)), args, directions(args)) for x in pair)
+    return tuple(
+        x
+        for pair in torch.func.jvp(torch.func.grad(loss, argnums=(0, 1, 2)), args, directions(args))
+        for x in pair
+    )
 
 
 def directions(args: Any) -> Any:
-    return tuple(torch.tensor(draw(*x.shape, seed=6 + i, dtype=full(x).dtype)) for i, x in enumerate(args))
+    return tuple(
+        torch.tensor(draw(*x.shape, seed=6 + i, dtype=full(x).dtype)) for i, x in enumerate(args)
+    )
 
 
 DERIVATIVES = {"reverse": reverse, "forward": forward, "second order": second_order}
@@ -323,14 +442,20 @@ def test_quotient_of_sparse_arrays(view: str) -> None:
     """Each entry over the entry at its place; B has more of them than A."""
     b, d = draw(20, dtype=complex), draw(4, 5, seed=1, dtype=complex)
     at = np.divmod(np.random.default_rng(0).permutation(20), 5)
-    A, B = (VIEWS[view](ldiv.coo_array(x, SHAPE)) for x in ((draw(10, dtype=complex), (ROWS, COLS)), (b, at)))
+    A, B = (
+        VIEWS[view](ldiv.coo_array(x, SHAPE))
+        for x in ((draw(10, dtype=complex), (ROWS, COLS)), (b, at))
+    )
     D = VIEWS[view](ldiv.asarray(d))
-    S, R = (VIEWS[view](sp.coo_array(x, SHAPE).toarray()) for x in ((draw(10, dtype=complex), (ROWS, COLS)), (b, at)))
+    S, R = (
+        VIEWS[view](sp.coo_array(x, SHAPE).toarray())
+        for x in ((draw(10, dtype=complex), (ROWS, COLS)), (b, at))
+    )
     same(A / B, S / R)
     same(A / D, S / VIEWS[view](d))
 
 
-# -- batches of values ------------------------------------------------------------------------------------------------------------
+# -- batches of values --------------------------------------------------------
 
 X_SHAPES = [(5,), (5, 2), (3, 5, 2), (2, 1, 5, 2), (2, 3, 5, 1)]
 
@@ -360,10 +485,14 @@ BATCHED: dict[str, Callable[[Any, Any], Any]] = {
     "A - B": lambda A, B: A - B,
     "A + 2 A": lambda A, B: A + 2 * A,
     "A * B": lambda A, B: A * B,
-    "A @ B.T": lambda A, B: A @ (B.T if isinstance(B, ldiv.SparseArray) else np.swapaxes(B, -1, -2)),
+    "A @ B.T": lambda A, B: (
+        A @ (B.T if isinstance(B, ldiv.SparseArray) else np.swapaxes(B, -1, -2))
+    ),
     "sum": lambda A, B: A.sum(axis=None if isinstance(A, ldiv.SparseArray) else (-2, -1)),
     "sum over columns": lambda A, B: A.sum(-1),
-    "diagonal": lambda A, B: A.diagonal(1) if isinstance(A, ldiv.SparseArray) else A.diagonal(1, -2, -1),
+    "diagonal": lambda A, B: (
+        A.diagonal(1) if isinstance(A, ldiv.SparseArray) else A.diagonal(1, -2, -1)
+    ),
 }
 
 
@@ -376,7 +505,7 @@ def test_batches_of_operators(name: str, other: tuple[int, ...]) -> None:
     same(BATCHED[name](A, B), BATCHED[name](dense_batch(a), full(B)))
 
 
-# -- the rest -----------------------------------------------------------------------------------------------------------------------
+# -- the rest -----------------------------------------------------------------
 
 
 def test_zero_is_the_neutral_element() -> None:
@@ -390,7 +519,10 @@ def test_zero_is_the_neutral_element() -> None:
 def test_empty_matrices_have_operators(name: str) -> None:
     rows, cols, shape = PATTERNS[name]
     v = draw(len(rows))
-    A, S = ldiv.coo_array((v, (rows, cols)), shape), sp.csr_array(sp.coo_array((v, (rows, cols)), shape))
+    A, S = (
+        ldiv.coo_array((v, (rows, cols)), shape),
+        sp.csr_array(sp.coo_array((v, (rows, cols)), shape)),
+    )
     for f in (
         lambda M: M @ np.ones(shape[1]),
         lambda M: np.ones(shape[0]) @ M,
@@ -410,7 +542,14 @@ def test_empty_matrices_have_operators(name: str) -> None:
 
 def test_explicit_zeros_stay() -> None:
     A = ldiv.coo_array((np.zeros(10), (ROWS, COLS)), SHAPE)
-    counts = {"A": A.nnz, "2 A": (2 * A).nnz, "A + A": (A + A).nnz, "A.T": A.T.nnz, "A.H": A.H.nnz, "-A": (-A).nnz}
+    counts = {
+        "A": A.nnz,
+        "2 A": (2 * A).nnz,
+        "A + A": (A + A).nnz,
+        "A.T": A.T.nnz,
+        "A.H": A.H.nnz,
+        "-A": (-A).nnz,
+    }
     assert set(counts.values()) == {10}
     assert A.sum_duplicates().nnz == (A * A).nnz == 8
 
@@ -434,7 +573,9 @@ def test_views_come_back() -> None:
 
 
 def test_equal_patterns_share_their_structure() -> None:
-    first, second = (ldiv.coo_array((draw(10, seed=s), (ROWS.copy(), COLS.copy())), SHAPE) for s in (1, 2))
+    first, second = (
+        ldiv.coo_array((draw(10, seed=s), (ROWS.copy(), COLS.copy())), SHAPE) for s in (1, 2)
+    )
     assert first.structure is second.structure
 
 
@@ -456,7 +597,15 @@ def test_results_keep_their_symbolic_work(name: str) -> None:
     assert ldiv.cache_info().analyses == 1
 
 
-@pytest.mark.parametrize(("kind", "dtype"), [("numpy", np.complex64), ("torch", torch.complex64), ("numpy", "float32"), ("torch", torch.float32)])
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [
+        ("numpy", np.complex64),
+        ("torch", torch.complex64),
+        ("numpy", "float32"),
+        ("torch", torch.float32),
+    ],
+)
 @pytest.mark.parametrize("view", VIEWS)
 def test_astype(view: str, kind: str, dtype: Any) -> None:
     A = MINE[view](ldiv.coo_array((VALUE_KINDS[kind](draw(10)), (ROWS, COLS)), SHAPE)).astype(dtype)
@@ -486,11 +635,21 @@ def test_sum_duplicates(view: str) -> None:
 
 
 REPRS = {
-    "<SparseArray (4, 5) float64, nnz=10, coo>": lambda: ldiv.coo_array((draw(10), (ROWS, COLS)), SHAPE),
-    "<SparseArray (5, 4) float64, nnz=10, coo>": lambda: ldiv.coo_array((draw(10), (ROWS, COLS)), SHAPE).T,
-    "<SparseArray (2, 4, 5) complex64, nnz=10, coo>": lambda: ldiv.coo_array((torch.zeros(2, 10, dtype=torch.complex64), (ROWS, COLS)), SHAPE),
-    "<SparseArray (2, 2) float32, nnz=2, csr>": lambda: ldiv.asarray(sp.csr_array(np.eye(2, dtype=np.float32))),
-    "<SparseArray (2, 2) float32, nnz=2, csc>": lambda: ldiv.asarray(sp.csr_array(np.eye(2, dtype=np.float32))).H,
+    "<SparseArray (4, 5) float64, nnz=10, coo>": lambda: ldiv.coo_array(
+        (draw(10), (ROWS, COLS)), SHAPE
+    ),
+    "<SparseArray (5, 4) float64, nnz=10, coo>": lambda: (
+        ldiv.coo_array((draw(10), (ROWS, COLS)), SHAPE).T
+    ),
+    "<SparseArray (2, 4, 5) complex64, nnz=10, coo>": lambda: ldiv.coo_array(
+        (torch.zeros(2, 10, dtype=torch.complex64), (ROWS, COLS)), SHAPE
+    ),
+    "<SparseArray (2, 2) float32, nnz=2, csr>": lambda: ldiv.asarray(
+        sp.csr_array(np.eye(2, dtype=np.float32))
+    ),
+    "<SparseArray (2, 2) float32, nnz=2, csc>": lambda: (
+        ldiv.asarray(sp.csr_array(np.eye(2, dtype=np.float32))).H
+    ),
 }
 
 
@@ -499,7 +658,10 @@ def test_repr(text: str) -> None:
     assert repr(REPRS[text]()) == text
 
 
-A45, A54 = ldiv.coo_array((draw(10), (ROWS, COLS)), SHAPE), ldiv.coo_array((draw(10), (COLS, ROWS)), SHAPE[::-1])
+A45, A54 = (
+    ldiv.coo_array((draw(10), (ROWS, COLS)), SHAPE),
+    ldiv.coo_array((draw(10), (COLS, ROWS)), SHAPE[::-1]),
+)
 TORCH45 = A45.with_data(torch.tensor(A45.data))
 MISUSED: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "add another shape": (ValueError, "expected shape", lambda: A45 + A54),
@@ -512,24 +674,60 @@ MISUSED: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "add a number": (ValueError, "dense", lambda: A45 + 1),
     "add a dense array": (ValueError, "dense", lambda: A45 + np.ones(SHAPE)),
     "subtract from a dense array": (ValueError, "dense", lambda: np.ones(SHAPE) - A45),
-    "a hole in the divisor": (ValueError, "divided by zero", lambda: A45 / ldiv.coo_array((draw(6), OTHER), SHAPE)),
+    "a hole in the divisor": (
+        ValueError,
+        "divided by zero",
+        lambda: A45 / ldiv.coo_array((draw(6), OTHER), SHAPE),
+    ),
     "an axis too many": (ValueError, "expected None, 0 or 1", lambda: A45.sum(2)),
     "a list": (TypeError, "expected a scalar", lambda: A45 * [1.0, 2.0, 3.0, 4.0, 5.0]),
     "a string": (TypeError, "expected a scalar", lambda: A45 * "x"),
     "divide by a string": (TypeError, "expected a scalar", lambda: A45 / "x"),
     "None": (TypeError, "unsupported operand", lambda: A45 + None),
     "a list on the right": (TypeError, "unsupported operand", lambda: A45 @ [1.0] * 5),
-    "a torch tensor on numpy values": (TypeError, "one framework", lambda: A45 @ torch.ones(5, dtype=torch.float64)),
+    "a torch tensor on numpy values": (
+        TypeError,
+        "one framework",
+        lambda: A45 @ torch.ones(5, dtype=torch.float64),
+    ),
     "a torch scalar on numpy values": (TypeError, "one framework", lambda: A45 * torch.tensor(2.0)),
-    "a torch factor on numpy values": (TypeError, "one framework", lambda: A45 * torch.ones(SHAPE, dtype=torch.float64)),
-    "torch values and numpy values": (TypeError, "one framework", lambda: A45 + ldiv.coo_array((torch.ones(10), (ROWS, COLS)), SHAPE)),
+    "a torch factor on numpy values": (
+        TypeError,
+        "one framework",
+        lambda: A45 * torch.ones(SHAPE, dtype=torch.float64),
+    ),
+    "torch values and numpy values": (
+        TypeError,
+        "one framework",
+        lambda: A45 + ldiv.coo_array((torch.ones(10), (ROWS, COLS)), SHAPE),
+    ),
     "a sparse array of scipy": (TypeError, "asarray", lambda: A45 @ sp.csr_array(np.eye(5))),
-    "add a sparse array of scipy": (TypeError, "asarray", lambda: A45 + sp.csr_array(np.ones(SHAPE))),
+    "add a sparse array of scipy": (
+        TypeError,
+        "asarray",
+        lambda: A45 + sp.csr_array(np.ones(SHAPE)),
+    ),
     "integers": (TypeError, "float64", lambda: A45 @ np.ones(5, dtype=int)),
-    "batches that do not match": (ValueError, "batch", lambda: A45.with_data(draw(2, 10)) @ draw(3, 5, 1)),
-    "a sparse tensor of torch": (TypeError, "asarray", lambda: TORCH45 @ torch.eye(5, dtype=torch.float64).to_sparse()),
-    "add a sparse tensor of torch": (TypeError, "asarray", lambda: TORCH45 + torch.ones(SHAPE, dtype=torch.float64).to_sparse()),
-    "multiply by a sparse tensor of torch": (TypeError, "asarray", lambda: TORCH45 * torch.ones(SHAPE, dtype=torch.float64).to_sparse()),
+    "batches that do not match": (
+        ValueError,
+        "batch",
+        lambda: A45.with_data(draw(2, 10)) @ draw(3, 5, 1),
+    ),
+    "a sparse tensor of torch": (
+        TypeError,
+        "asarray",
+        lambda: TORCH45 @ torch.eye(5, dtype=torch.float64).to_sparse(),
+    ),
+    "add a sparse tensor of torch": (
+        TypeError,
+        "asarray",
+        lambda: TORCH45 + torch.ones(SHAPE, dtype=torch.float64).to_sparse(),
+    ),
+    "multiply by a sparse tensor of torch": (
+        TypeError,
+        "asarray",
+        lambda: TORCH45 * torch.ones(SHAPE, dtype=torch.float64).to_sparse(),
+    ),
 }
 
 
@@ -543,4 +741,7 @@ def test_misuse(name: str) -> None:
 def test_read_only_values() -> None:
     v = draw(10)
     v.flags.writeable = False
-    same(ldiv.coo_array((v, (ROWS, COLS)), SHAPE) @ np.ones(5), full(sp.coo_array((v, (ROWS, COLS)), SHAPE)).sum(1))
+    same(
+        ldiv.coo_array((v, (ROWS, COLS)), SHAPE) @ np.ones(5),
+        full(sp.coo_array((v, (ROWS, COLS)), SHAPE)).sum(1),
+    )

@@ -1,4 +1,6 @@
-"""What arrays and NumPy's functions may do with a matrix, and what is taken for an array and for an index."""
+"""What arrays and NumPy's functions may do with a matrix, and what is taken for an array and for
+an index.
+"""
 
 import operator
 
@@ -44,16 +46,56 @@ def test_a_product_with_far_rows_and_columns():
 
 
 BAD_INDICES = {
-    "near 2^64": (ValueError, "indices up to", lambda: ldiv.coo_array((ONES[:1], (np.array([2**64 - 1], np.uint64), [0])))),
-    "near 2^64, csr": (ValueError, "indices up to", lambda: ldiv.csr_array((ONES[:1], np.array([2**64 - 1], np.uint64), [0, 1]))),
-    "2^63 - 1 says the shape": (ValueError, "at most", lambda: ldiv.coo_array((ONES[:1], ([2**63 - 1], [0])))),
-    "a shape of 2^63": (ValueError, "at most", lambda: ldiv.coo_array((ONES[:1], ([0], [0])), shape=(2**63, 1))),
-    "beyond 2^64": (TypeError, "a vector of integers", lambda: ldiv.coo_array((ONES[:1], ([2**64], [0])))),
-    "bools": (TypeError, "a vector of integers", lambda: ldiv.coo_array((ONES[:1], (np.array([True]), [0])))),
-    "floats": (TypeError, "a vector of integers", lambda: ldiv.coo_array((ONES[:1], (np.array([1.0]), [0])))),
-    "masked": (TypeError, "without a mask", lambda: ldiv.coo_array((ONES, (np.ma.array([0, 1, 2], mask=[0, 1, 0]), [0, 1, 2])))),
-    "a small type that wraps around": (ValueError, "indptr", lambda: ldiv.csr_array((ONES[:2], [1, 0], np.array([0, 200, 2], np.uint8)))),
-    "an unsigned one": (ValueError, "indptr", lambda: ldiv.csr_array((ONES[:2], [1, 0], np.array([0, 5, 2], np.uint64)))),
+    "near 2^64": (
+        ValueError,
+        "indices up to",
+        lambda: ldiv.coo_array((ONES[:1], (np.array([2**64 - 1], np.uint64), [0]))),
+    ),
+    "near 2^64, csr": (
+        ValueError,
+        "indices up to",
+        lambda: ldiv.csr_array((ONES[:1], np.array([2**64 - 1], np.uint64), [0, 1])),
+    ),
+    "2^63 - 1 says the shape": (
+        ValueError,
+        "at most",
+        lambda: ldiv.coo_array((ONES[:1], ([2**63 - 1], [0]))),
+    ),
+    "a shape of 2^63": (
+        ValueError,
+        "at most",
+        lambda: ldiv.coo_array((ONES[:1], ([0], [0])), shape=(2**63, 1)),
+    ),
+    "beyond 2^64": (
+        TypeError,
+        "a vector of integers",
+        lambda: ldiv.coo_array((ONES[:1], ([2**64], [0]))),
+    ),
+    "bools": (
+        TypeError,
+        "a vector of integers",
+        lambda: ldiv.coo_array((ONES[:1], (np.array([True]), [0]))),
+    ),
+    "floats": (
+        TypeError,
+        "a vector of integers",
+        lambda: ldiv.coo_array((ONES[:1], (np.array([1.0]), [0]))),
+    ),
+    "masked": (
+        TypeError,
+        "without a mask",
+        lambda: ldiv.coo_array((ONES, (np.ma.array([0, 1, 2], mask=[0, 1, 0]), [0, 1, 2]))),
+    ),
+    "a small type that wraps around": (
+        ValueError,
+        "indptr",
+        lambda: ldiv.csr_array((ONES[:2], [1, 0], np.array([0, 200, 2], np.uint8))),
+    ),
+    "an unsigned one": (
+        ValueError,
+        "indptr",
+        lambda: ldiv.csr_array((ONES[:2], [1, 0], np.array([0, 5, 2], np.uint64))),
+    ),
 }
 
 
@@ -64,11 +106,18 @@ def test_bad_indices(name):
         call()
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+@pytest.mark.parametrize(
+    "dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+)
 def test_every_integer_type_is_an_index(dtype):
-    A = ldiv.csr_array((np.array([1.0, 2.0]), np.array([1, 0], dtype), np.array([0, 1, 2], dtype)), shape=(2, 2))
+    A = ldiv.csr_array(
+        (np.array([1.0, 2.0]), np.array([1, 0], dtype), np.array([0, 1, 2], dtype)), shape=(2, 2)
+    )
     assert np.array_equal(A.toarray(), [[0, 1], [2, 0]])
-    assert np.array_equal(ldiv.coo_array((ONES[:1], (np.array([100], dtype), np.array([100], dtype)))).shape, (101, 101))
+    assert np.array_equal(
+        ldiv.coo_array((ONES[:1], (np.array([100], dtype), np.array([100], dtype)))).shape,
+        (101, 101),
+    )
 
 
 MASKS = {
@@ -94,7 +143,9 @@ MASKS = {
     "a tangent": lambda: ldiv.jvp(ldiv.solve, (EYE, ONES), (None, MASKED)),
     "a buffer": lambda: ldiv.Tape().copy(MASKED, np.zeros(3)),
     "a shadow": lambda: ldiv.Duplicated(np.zeros(3), MASKED),
-    "a pattern": lambda: ldiv.jacobian(torch.sin, torch.ones(3), pattern=(np.ma.array([0, 1, 2], mask=[1, 0, 0]), [0, 1, 2])),
+    "a pattern": lambda: ldiv.jacobian(
+        torch.sin, torch.ones(3), pattern=(np.ma.array([0, 1, 2], mask=[1, 0, 0]), [0, 1, 2])
+    ),
     "torch": lambda: ldiv.solve(torch.eye(3, dtype=torch.float64), MASKED),
     "numpy.matrix": lambda: ldiv.solve(np.asmatrix(EYE), ONES),
     "A @ numpy.matrix": lambda: S @ np.asmatrix(EYE),
@@ -108,8 +159,23 @@ def test_masked_arrays_and_numpy_matrices_are_refused(name):
         MASKS[name]()
 
 
-@pytest.mark.parametrize("A", [S, D, S.with_data(torch.ones(3, dtype=torch.float64))], ids=["sparse", "diagonal", "torch"])
-@pytest.mark.parametrize("f", [np.asarray, np.array, lambda A: np.array([A, A]), lambda A: np.dot(EYE, A), np.sqrt, np.allclose, np.linalg.inv])
+@pytest.mark.parametrize(
+    "A",
+    [S, D, S.with_data(torch.ones(3, dtype=torch.float64))],
+    ids=["sparse", "diagonal", "torch"],
+)
+@pytest.mark.parametrize(
+    "f",
+    [
+        np.asarray,
+        np.array,
+        lambda A: np.array([A, A]),
+        lambda A: np.dot(EYE, A),
+        np.sqrt,
+        np.allclose,
+        np.linalg.inv,
+    ],
+)
 def test_functions_of_numpy_do_not_take_a_matrix(f, A):
     with pytest.raises(TypeError, match=r"use ldiv's and the operators|ufunc"):
         f(*(A, EYE)[: 2 if f is np.allclose else 1])
@@ -138,9 +204,19 @@ def test_operators_with_arrays_are_ours():
     two = np.full((3, 3), 2.0)
     for A in (S, S.H):
         for x in (two, np.float64(2), np.array(2.0), 2):
-            assert np.array_equal((A * x).toarray(), 2 * EYE) and np.array_equal((x * A).toarray(), 2 * EYE)
-        assert np.array_equal(A @ two, two) and np.array_equal(two @ A, two) and np.array_equal(ONES @ A, ONES)
+            assert np.array_equal((A * x).toarray(), 2 * EYE) and np.array_equal(
+                (x * A).toarray(), 2 * EYE
+            )
+        assert (
+            np.array_equal(A @ two, two)
+            and np.array_equal(two @ A, two)
+            and np.array_equal(ONES @ A, ONES)
+        )
     assert np.array_equal((EYE + D) @ ONES, 2 * ONES) and np.array_equal((D - EYE) @ ONES, 0 * ONES)
-    for call in (lambda: sp.eye_array(3) @ S, lambda: S @ sp.eye_array(3), lambda: sp.eye_array(3) + S):
+    for call in (
+        lambda: sp.eye_array(3) @ S,
+        lambda: S @ sp.eye_array(3),
+        lambda: sp.eye_array(3) + S,
+    ):
         with pytest.raises(TypeError, match=r"ldiv\.asarray|use ldiv's"):
             call()

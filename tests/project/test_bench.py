@@ -1,4 +1,6 @@
-"""Every benchmark runs in its quick form and writes what it promises; medians are of ratios, round by round."""
+"""Every benchmark runs in its quick form and writes what it promises; medians are of ratios,
+round by round.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,13 @@ FIGURE = {"problem", "what", "value", "unit", "target", "seconds", "over", "met"
 
 def run(code: list[str]) -> str:
     path = os.pathsep.join([str(SRC), str(BENCH)])
-    done = subprocess.run([sys.executable, *code], env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, *code],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -43,7 +51,13 @@ def test_every_benchmark_is_tested() -> None:
     assert {path.stem.removeprefix("bench_") for path in BENCH.glob("bench_*.py")} == set(NEEDS)
 
 
-@pytest.mark.parametrize("name", ["solve", *(pytest.param(name, marks=pytest.mark.exhaustive) for name in NEEDS if name != "solve")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "solve",
+        *(pytest.param(name, marks=pytest.mark.exhaustive) for name in NEEDS if name != "solve"),
+    ],
+)
 def test_quick(name: str, tmp_path: Path) -> None:
     for needed in NEEDS[name]:
         pytest.importorskip(needed)
@@ -72,7 +86,10 @@ turns = []
 seconds = measure.side_by_side({"a": lambda i: turns.append(("a", i)), "b": lambda i: turns.append(("b", i))}, lambda i: i, 2)
 print([len(s) for s in seconds.values()], turns)
 """
-    assert run(["-c", lines]) == "[2, 2] [('b', 0), ('a', 0), ('a', 1), ('b', 1), ('b', 2), ('a', 2)]\n"
+    assert (
+        run(["-c", lines])
+        == "[2, 2] [('b', 0), ('a', 0), ('a', 1), ('b', 1), ('b', 2), ('a', 2)]\n"
+    )
 
 
 def test_a_wrong_number_is_named_and_a_triangle_alone_is_not_wrong() -> None:
@@ -86,4 +103,6 @@ lower = sp.tril(full) + sp.tril(full, -1)
 for answer in ((x, full, x), (x, lower, x), (x, None, x), (1.001 * x, full, x), (x, 2 * full, x), (np.nan * x, full, x)):
     print(turns.disagreement(problem, (x, full, x), answer))
 """
-    assert run(["-c", lines]).split("\n")[:-1] == ["None"] * 3 + [f"wrong: {error} from ldiv" for error in ("1e-03", "1e+00", "inf")]
+    assert run(["-c", lines]).split("\n")[:-1] == ["None"] * 3 + [
+        f"wrong: {error} from ldiv" for error in ("1e-03", "1e+00", "inf")
+    ]

@@ -1,4 +1,6 @@
-"""The four recipes of CONTRIBUTING.md are taken at their word: each listing is put where it says, found, and used."""
+"""The four recipes of CONTRIBUTING.md are taken at their word: each listing is put where it
+says, found, and used.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LISTINGS = dict(re.findall(r"`(src/ldiv/\S+\.py)`:\n\n```python\n(.*?\n)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL))
+LISTINGS = dict(
+    re.findall(
+        r"`(src/ldiv/\S+\.py)`:\n\n```python\n(.*?\n)```",
+        (ROOT / "CONTRIBUTING.md").read_text(),
+        re.DOTALL,
+    )
+)
 
 STRUCTURE = """
 import numpy as np, torch, ldiv
@@ -105,6 +113,10 @@ def test_recipe(path: str, tmp_path: Path) -> None:
     assert not (tmp_path / path).exists()
     (tmp_path / path).write_text(LISTINGS[path])
     done = subprocess.run(
-        [sys.executable, "-c", f"import sys; sys.path.insert(0, 'src')\n{USES[path]}"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, 'src')\n{USES[path]}"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr

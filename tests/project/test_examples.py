@@ -14,7 +14,12 @@ import ldiv
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # and what each needs
-TESTED = {"topology": ("torch", "skfem"), "conductivity": ("jax", "optax"), "eigenfrequency": ("torch", "skfem"), "inversion": ("torch", "skfem")}
+TESTED = {
+    "topology": ("torch", "skfem"),
+    "conductivity": ("jax", "optax"),
+    "eigenfrequency": ("torch", "skfem"),
+    "inversion": ("torch", "skfem"),
+}
 
 
 @pytest.fixture
@@ -22,7 +27,9 @@ def script(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
     """The script that the test names, loaded by its path."""
     for needed in (*TESTED[request.param], "matplotlib", "rich"):
         pytest.importorskip(needed, reason=f"the examples need {needed}: install ldiv[demo]")
-    spec = importlib.util.spec_from_file_location(f"examples_{request.param}", EXAMPLES / f"{request.param}.py")
+    spec = importlib.util.spec_from_file_location(
+        f"examples_{request.param}", EXAMPLES / f"{request.param}.py"
+    )
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # where dataclasses look for the names in their annotations
@@ -39,7 +46,19 @@ def test_no_example_is_forgotten() -> None:
 @pytest.mark.parametrize(("assume_a", "iterations"), [("gen", 30), ("pos", 8)])
 def test_topology(script: ModuleType, assume_a: str, iterations: int, tmp_path: Path) -> None:
     picture = tmp_path / "new" / "topology.png"
-    history = script.main(["--size", "60", "20", "--iterations", str(iterations), "--assume-a", assume_a, "--out", str(picture)])
+    history = script.main(
+        [
+            "--size",
+            "60",
+            "20",
+            "--iterations",
+            str(iterations),
+            "--assume-a",
+            assume_a,
+            "--out",
+            str(picture),
+        ]
+    )
     assert history.gradient_error < 1e-6
     assert len(history.compliance) == iterations
     assert history.compliance[-1] < history.compliance[0] / 3
@@ -51,9 +70,13 @@ def test_topology(script: ModuleType, assume_a: str, iterations: int, tmp_path: 
 
 
 @pytest.mark.parametrize("script", ["topology"], indirect=True)
-def test_topology_refuses_a_wrong_gradient(script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_topology_refuses_a_wrong_gradient(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     right = script.with_gradient
-    monkeypatch.setattr(script, "with_gradient", lambda *args: (right(*args)[0], 1.001 * right(*args)[1]))
+    monkeypatch.setattr(
+        script, "with_gradient", lambda *args: (right(*args)[0], 1.001 * right(*args)[1])
+    )
     with pytest.raises(SystemExit) as end:
         script.main(["--size", "24", "8", "--iterations", "1", "--out", str(tmp_path / "none.png")])
     assert end.value.code == 1
@@ -62,7 +85,9 @@ def test_topology_refuses_a_wrong_gradient(script: ModuleType, monkeypatch: pyte
 @pytest.mark.parametrize("script", ["conductivity"], indirect=True)
 def test_conductivity(script: ModuleType, tmp_path: Path) -> None:
     picture = tmp_path / "new" / "conductivity.png"
-    history = script.main(["--size", "16", "--sensors", "7", "--iterations", "15", "--out", str(picture)])
+    history = script.main(
+        ["--size", "16", "--sensors", "7", "--iterations", "15", "--out", str(picture)]
+    )
     assert history.gradient_error < 1e-6
     assert len(history.misfit) == 16
     assert history.misfit[-1] < history.misfit[0] / 100
@@ -71,14 +96,28 @@ def test_conductivity(script: ModuleType, tmp_path: Path) -> None:
     assert history.picture == picture and picture.read_bytes().startswith(b"\x89PNG")
     info = ldiv.cache_info()
     assert info.analyses == 2  # one a mesh
-    assert 15 <= info.factorizations < 45 < info.solves  # one for each point that the line search tries: the adjoints factor nothing
+    # one for each point that the line search tries: the adjoints factor nothing
+    assert 15 <= info.factorizations < 45 < info.solves
 
 
 @pytest.mark.parametrize("script", ["conductivity"], indirect=True)
-def test_conductivity_refuses_a_wrong_gradient(script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_conductivity_refuses_a_wrong_gradient(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(script, "gradient_error", lambda *args: 1e-5)
     with pytest.raises(SystemExit) as end:
-        script.main(["--size", "8", "--sensors", "3", "--iterations", "1", "--out", str(tmp_path / "none.png")])
+        script.main(
+            [
+                "--size",
+                "8",
+                "--sensors",
+                "3",
+                "--iterations",
+                "1",
+                "--out",
+                str(tmp_path / "none.png"),
+            ]
+        )
     assert end.value.code == 1
 
 
@@ -93,7 +132,8 @@ def test_conductivity_wants_sensors_on_nodes(script: ModuleType) -> None:
 def test_eigenfrequency(script: ModuleType, tmp_path: Path) -> None:
     picture = tmp_path / "new" / "eigenfrequency.png"
     history = script.main(["--refine", "2", "--steps", "30", "--out", str(picture)])
-    assert len(history.errors) == 4  # of the first frequency and of the mean of the pair, before and after
+    # of the first frequency and of the mean of the pair, before and after
+    assert len(history.errors) == 4
     assert max(history.errors) < 1e-7
     assert len(history.frequencies) == 31
     assert history.frequencies[0] == pytest.approx([31.0957, 57.8573, 57.8573], abs=1e-4)

@@ -9,14 +9,25 @@ HEAVY = ("torch", "jax", "jaxlib", "matplotlib", "skfem", "pytest")
 
 
 def run(code: str) -> str:
-    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 def test_no_framework_is_loaded() -> None:
-    assert run(f"import ldiv, sys; print([name for name in {HEAVY} if name in sys.modules])") == "[]"
+    assert (
+        run(f"import ldiv, sys; print([name for name in {HEAVY} if name in sys.modules])") == "[]"
+    )
 
 
 def test_import_is_quick() -> None:
-    """After what most users of SciPy have loaded nothing is loaded but ldiv, array_api_compat and the standard library."""
-    loaded = run("import sys, scipy.sparse.linalg; before = set(sys.modules); import ldiv; print(*set(sys.modules) - before)").split()
-    assert {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names <= {"ldiv", "array_api_compat"}
+    """After what most users of SciPy have loaded nothing is loaded but ldiv, array_api_compat
+    and the standard library.
+    """
+    loaded = run(
+        "import sys, scipy.sparse.linalg; before = set(sys.modules); import ldiv; print(*set(sys.modules) - before)"
+    ).split()
+    assert {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names <= {
+        "ldiv",
+        "array_api_compat",
+    }

@@ -1,4 +1,6 @@
-"""The rooms stand in a line, and each imports only from those above it: no arrow runs up, not even inside a function."""
+"""The rooms stand in a line, and each imports only from those above it: no arrow runs up, not
+even inside a function.
+"""
 
 from __future__ import annotations
 
@@ -39,27 +41,46 @@ ROOMS = (
 )
 LOOSE = {"__init__", "__main__", "errors"}  # the files that lie in no folder
 FRAMEWORKS = {"torch", "jax", "jaxlib", "lineax", "equinox"}
-FILES = {path.relative_to(SRC).with_suffix("").as_posix().replace("/", "."): path for path in sorted(SRC.rglob("*.py"))}
+FILES = {
+    path.relative_to(SRC).with_suffix("").as_posix().replace("/", "."): path
+    for path in sorted(SRC.rglob("*.py"))
+}
 
 
 def room(module: str) -> str:
     """`engines.direct.lapack` is in the room `engines.direct`, `engines.solver` in `engines`."""
     module = module.removesuffix(".__init__")
-    return max((name for name in ROOMS if f"{module}.".startswith(f"{name}.")), key=len, default="nowhere")
+    return max(
+        (name for name in ROOMS if f"{module}.".startswith(f"{name}.")), key=len, default="nowhere"
+    )
 
 
 @cache
 def imports(module: str) -> frozenset[str]:
-    """Every module of ours that a file imports, inside functions too, and the name of every other package."""
+    """Every module of ours that a file imports, inside functions too, and the name of every
+    other package.
+    """
     nodes = list(ast.walk(ast.parse(FILES[module].read_text())))
     plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    pairs = [(node.module or "", alias.name) for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names]
-    named = {f"{home}.{name}" if f"{home}.{name}".removeprefix("ldiv.") in FILES else home for home, name in pairs}
+    pairs = [
+        (node.module or "", alias.name)
+        for node in nodes
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    ]
+    named = {
+        f"{home}.{name}" if f"{home}.{name}".removeprefix("ldiv.") in FILES else home
+        for home, name in pairs
+    }
     return frozenset(name.removeprefix("ldiv.") for name in plain | named)
 
 
 def ours(module: str) -> set[str]:
-    return {name if name in FILES else f"{name}.__init__" for name in imports(module) if name in FILES or f"{name}.__init__" in FILES}
+    return {
+        name if name in FILES else f"{name}.__init__"
+        for name in imports(module)
+        if name in FILES or f"{name}.__init__" in FILES
+    }
 
 
 def allowed(here: str, there: str) -> bool:
@@ -75,12 +96,16 @@ def test_imports_go_up_the_list(module: str) -> None:
     wrong = sorted(name for name in ours(module) if not allowed(room(module), room(name)))
     assert not wrong, f"{room(module)} may not import {wrong}"
     if room(module) not in ("frontends", "lineax"):
-        assert not FRAMEWORKS & {name.split(".")[0] for name in imports(module)}, "frameworks are imported in front ends and adapters only"
+        assert not FRAMEWORKS & {name.split(".")[0] for name in imports(module)}, (
+            "frameworks are imported in front ends and adapters only"
+        )
 
 
 def test_no_cycles() -> None:
     """Inside of a room, too, there is an order."""
-    graph = {module: {name for name in ours(module) if not name.endswith("__init__")} for module in FILES}
+    graph = {
+        module: {name for name in ours(module) if not name.endswith("__init__")} for module in FILES
+    }
     assert len(list(TopologicalSorter(graph).static_order())) == len(FILES)
 
 
@@ -90,7 +115,9 @@ def test_every_file_is_in_a_room() -> None:
 
 
 def test_no_module_is_hidden_by_a_function() -> None:
-    """`ldiv.name` is either public or a module, never the one in place of the other; `dir` shows what is public."""
+    """`ldiv.name` is either public or a module, never the one in place of the other; `dir` shows
+    what is public.
+    """
     rooms = {name.split(".")[0] for name in FILES}
     assert not {name for name in ldiv.__all__ if name in rooms} - {"structures"}
     assert dir(ldiv) == sorted([*ldiv.__all__, "__version__"])
@@ -105,6 +132,15 @@ FOLDERS = (
 
 @pytest.mark.parametrize(("folders", "found"), FOLDERS)
 def test_every_file_is_found(folders: str, found: Callable[[], Iterable[str]]) -> None:
-    files = [path for folder in folders.split() for path in (SRC / folder).glob("*.py") if path.stem != "__init__"]
-    shared = {path.stem for path in files if "\nRANK = " not in path.read_text()} if "engines" in folders else set()
+    files = [
+        path
+        for folder in folders.split()
+        for path in (SRC / folder).glob("*.py")
+        if path.stem != "__init__"
+    ]
+    shared = (
+        {path.stem for path in files if "\nRANK = " not in path.read_text()}
+        if "engines" in folders
+        else set()
+    )
     assert set(found()) == {path.stem for path in files} - shared

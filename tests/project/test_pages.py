@@ -1,4 +1,6 @@
-"""Every Python block of the pages that is not a doctest works when it is pasted; doctests are run by pytest itself."""
+"""Every Python block of the pages that is not a doctest works when it is pasted; doctests are
+run by pytest itself.
+"""
 
 from __future__ import annotations
 
@@ -21,5 +23,7 @@ BLOCKS = [
 
 @pytest.mark.parametrize("code", BLOCKS)
 def test_block(code: str, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr

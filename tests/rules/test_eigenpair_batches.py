@@ -1,4 +1,6 @@
-"""Every argument of a rule of eigenpairs may have batch axes that the others have not: under vmap any of them may be the one that moves."""
+"""Every argument of a rule of eigenpairs may have batch axes that the others have not: under
+vmap any of them may be the one that moves.
+"""
 
 import numpy as np
 import pytest
@@ -24,17 +26,23 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_any_argument_may_be_batched_alone(name):
-    for rule, flat, out in {type(rule): (rule, flat, out) for rule, flat, out in bound(FUNCTIONS[name])}.values():
+    for rule, flat, out in {
+        type(rule): (rule, flat, out) for rule, flat, out in bound(FUNCTIONS[name])
+    }.values():
         cores, n = leaves(rule.core), len(flat)
         depth = max(x.ndim - c for x, c in zip(flat, cores, strict=True))
         for alone in range(n):
             for some in filter(None, ({alone}, set(range(n)) - {alone})):
                 stacked = [
-                    np.stack([x, x]).reshape(2, *(1,) * (depth - x.ndim + c), *x.shape) if i in some else x
+                    np.stack([x, x]).reshape(2, *(1,) * (depth - x.ndim + c), *x.shape)
+                    if i in some
+                    else x
                     for i, (x, c) in enumerate(zip(flat, cores, strict=True))
                 ]
                 for y, one in zip(bind(rule, *rebuild(rule.core, stacked)), out, strict=True):
-                    np.testing.assert_allclose(y, np.stack([one, one]), atol=1e-9, err_msg=f"{rule}, batched: {some}")
+                    np.testing.assert_allclose(
+                        y, np.stack([one, one]), atol=1e-9, err_msg=f"{rule}, batched: {some}"
+                    )
 
 
 def bound(f):
@@ -44,7 +52,10 @@ def bound(f):
     for one in list(record.applied):
         rule, flat, out = one.rule, one.flat, one.out
         args = rebuild(rule.core, flat)
-        bars = tuple(2 * y if smooth else None for y, smooth in zip(out, rule.differentiable or (True,) * len(out), strict=True))
+        bars = tuple(
+            2 * y if smooth else None
+            for y, smooth in zip(out, rule.differentiable or (True,) * len(out), strict=True)
+        )
         with recording() as more:
             rule.vjp(rebuild(rule.core, [True for _ in flat]), bars, out, *args)
             rule.jvp(rebuild(rule.core, [symmetrized(x) for x in flat]), out, *args)

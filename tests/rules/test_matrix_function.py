@@ -1,4 +1,6 @@
-"""Functions of a small Hermitian matrix and their derivatives, against 60 digits, wherever its eigenvalues lie."""
+"""Functions of a small Hermitian matrix and their derivatives, against 60 digits, wherever its
+eigenvalues lie.
+"""
 
 import itertools
 
@@ -21,9 +23,21 @@ RNG = np.random.default_rng(0)
 ARRAYS = {"numpy": (np, np.asarray), "torch": (torch, torch.asarray), "jax": (jnp, jnp.asarray)}
 FUNCTIONS = {  # for a namespace; for a matrix of mpmath; the m-th derivative at a number of mpmath
     "exp": (lambda xp: xp.exp, mpmath.expm, lambda x, m: mpmath.exp(x)),
-    "inverse": (lambda xp: lambda x: 1 / x, mpmath.inverse, lambda x, m: (-1) ** m * mpmath.factorial(m) / x ** (m + 1)),
-    "log": (lambda xp: xp.log, mpmath.logm, lambda x, m: (-1) ** (m - 1) * mpmath.factorial(m - 1) / x**m if m else mpmath.log(x)),
-    "cube": (lambda xp: lambda x: x**3, lambda a: a * a * a, lambda x, m: [x**3, 3 * x**2, 6 * x, mpmath.mpf(6)][m]),
+    "inverse": (
+        lambda xp: lambda x: 1 / x,
+        mpmath.inverse,
+        lambda x, m: (-1) ** m * mpmath.factorial(m) / x ** (m + 1),
+    ),
+    "log": (
+        lambda xp: xp.log,
+        mpmath.logm,
+        lambda x, m: (-1) ** (m - 1) * mpmath.factorial(m - 1) / x**m if m else mpmath.log(x),
+    ),
+    "cube": (
+        lambda xp: lambda x: x**3,
+        lambda a: a * a * a,
+        lambda x, m: [x**3, 3 * x**2, 6 * x, mpmath.mpf(6)][m],
+    ),
 }
 SPECTRA = {
     "simple": [0.5, 1.1, 2.3],
@@ -61,24 +75,31 @@ def error(ours, exact):
     return np.abs(np.asarray(ours) - exact).max() / np.abs(exact).max()
 
 
-# -- divided differences -------------------------------------------------------------------------------------------------------
+# -- divided differences ------------------------------------------------------
 
 
 def exact_difference(derivative, nodes):
     m = len(nodes) - 1
     if nodes[0] == nodes[-1]:
         return derivative(nodes[0], m) / mpmath.factorial(m)
-    return (exact_difference(derivative, nodes[1:]) - exact_difference(derivative, nodes[:-1])) / (nodes[-1] - nodes[0])
+    return (exact_difference(derivative, nodes[1:]) - exact_difference(derivative, nodes[:-1])) / (
+        nodes[-1] - nodes[0]
+    )
 
 
 @pytest.mark.parametrize("m", [1, 2, 3])
 @pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize("spectrum", [*SPECTRA.values(), [1e-6, 1e-3, 1.0, 10.0]], ids=[*SPECTRA, "wide"])
+@pytest.mark.parametrize(
+    "spectrum", [*SPECTRA.values(), [1e-6, 1e-3, 1.0, 10.0]], ids=[*SPECTRA, "wide"]
+)
 def test_every_divided_difference_is_right_to_twelve_digits(name, spectrum, m):
     f, _, derivative = FUNCTIONS[name]
     grid = list(itertools.product(range(len(spectrum)), repeat=m + 1))
     with mpmath.workdps(120):
-        exact = [float(exact_difference(derivative, sorted(mpmath.mpf(spectrum[i]) for i in at))) for at in grid]
+        exact = [
+            float(exact_difference(derivative, sorted(mpmath.mpf(spectrum[i]) for i in at)))
+            for at in grid
+        ]
     for xp, array in ARRAYS.values():
         ours = np.asarray(divided_differences(f(xp), array(np.array(spectrum)), m)).ravel()
         assert np.abs(ours / exact - 1).max() < 1e-12
@@ -89,18 +110,22 @@ def test_a_jump_between_close_eigenvalues(framework):
     """The slopes are zero everywhere, the difference is not: only the quotient sees the jump."""
     xp, array = ARRAYS[framework]
     theta = np.array([0.0, 1.0, 1.0 + 1e-5, 1.0 + 1e-5])
-    ours = np.asarray(divided_differences(lambda x: xp.where(abs(x) < 1 + 5e-6, 1.0, 0.0), array(theta), 1))
+    ours = np.asarray(
+        divided_differences(lambda x: xp.where(abs(x) < 1 + 5e-6, 1.0, 0.0), array(theta), 1)
+    )
     expected = np.zeros((4, 4))
     expected[1, 2:] = expected[2:, 1] = -1 / (theta[2] - theta[1])
     expected[0, 2:] = expected[2:, 0] = -1 / theta[2]
     assert np.allclose(ours, expected, rtol=1e-13, atol=1e-12)
 
 
-# -- functions of matrices -----------------------------------------------------------------------------------------------------
+# -- functions of matrices ----------------------------------------------------
 
 
 def exact_derivative(function, h, es):
-    """D^m f(H)[E_1, ..], the sum over the orders of the corner of f of the matrix with H on and the E above its diagonal."""
+    """D^m f(H)[E_1, ..], the sum over the orders of the corner of f of the matrix with H on and
+    the E above its diagonal.
+    """
     k, m = len(h), len(es)
     total, number = np.zeros_like(h), complex if np.iscomplexobj(h) else float
     for order in itertools.permutations(es):
@@ -167,7 +192,7 @@ def test_the_adjoint_of_each_argument(dtype):
         assert np.isclose(inner(bar, t), inner(c, rule.jvp(tangents, (), h, e, g)[0]), rtol=1e-12)
 
 
-# -- in the frameworks ---------------------------------------------------------------------------------------------------------
+# -- in the frameworks --------------------------------------------------------
 
 
 def four_hessians(framework, at, h, c, d, e):
@@ -176,15 +201,23 @@ def four_hessians(framework, at, h, c, d, e):
     def loss(t):
         return xp.sum(xp.real(c.conj() * matrix_function(xp.exp, h + t[0] * d + t[1] * e)))
 
-    return [outer(within(loss))(at) for outer, within in itertools.product((fw.jacfwd, fw.jacrev), repeat=2)]
+    return [
+        outer(within(loss))(at)
+        for outer, within in itertools.product((fw.jacfwd, fw.jacrev), repeat=2)
+    ]
 
 
 compiled_hessians = jax.jit(four_hessians, static_argnums=0)  # one program for all spectra
 
 
-@pytest.mark.filterwarnings("ignore:There is a performance drop.*_conj_physical:UserWarning")  # torch's vmap of conj inside jvp
+# torch's vmap of conj inside jvp
+@pytest.mark.filterwarnings("ignore:There is a performance drop.*_conj_physical:UserWarning")
 @DTYPES
-@pytest.mark.parametrize("spectrum", [SPECTRA["simple"], SPECTRA["repeated"], SPECTRA["1e-08 apart"]], ids=["simple", "repeated", "close"])
+@pytest.mark.parametrize(
+    "spectrum",
+    [SPECTRA["simple"], SPECTRA["repeated"], SPECTRA["1e-08 apart"]],
+    ids=["simple", "repeated", "close"],
+)
 def test_the_four_second_derivatives(spectrum, dtype):
     """L(t) = Re tr(C^H f(H + t_1 D + t_2 E)) has the Hessian Re tr(C^H D^2 f(H)[., .])."""
     h, c = with_spectrum(spectrum, dtype), draw(3, 3, dtype=dtype)
@@ -202,7 +235,9 @@ def test_third_derivatives():
         xp, array = ARRAYS[name]
         h_, e_ = array(h), array(e)
         loss = lambda t, h=h_, e=e_, xp=xp: xp.trace(matrix_function(lambda x: x**3, h + t * e))
-        assert np.isclose(float(compiled(name, grad(grad(grad(loss))))(array(np.array(0.0)))), exact, rtol=1e-12)
+        assert np.isclose(
+            float(compiled(name, grad(grad(grad(loss))))(array(np.array(0.0)))), exact, rtol=1e-12
+        )
 
 
 def test_compiled_and_batched():
@@ -223,38 +258,56 @@ def test_gradcheck():
     assert torch.autograd.gradgradcheck(f, h)
 
 
-# -- refusals ------------------------------------------------------------------------------------------------------------------
+# -- refusals -----------------------------------------------------------------
 
 
 @FRAMEWORKS
 def test_f_outside_its_domain(framework):
     xp, array = ARRAYS[framework]
-    with np.errstate(all="ignore"), pytest.raises(ValueError, match=r"f: expected finite at the eigenvalues, from -1 to 2, got NaN"):
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(
+            ValueError, match=r"f: expected finite at the eigenvalues, from -1 to 2, got NaN"
+        ),
+    ):
         matrix_function(xp.log, array(with_spectrum([-1.0, 1.0, 2.0])))
-    with pytest.raises(ValueError, match="f and its derivative: expected finite at the eigenvalues, from 0 to 0"):
+    with pytest.raises(
+        ValueError, match="f and its derivative: expected finite at the eigenvalues, from 0 to 0"
+    ):
         bind(Frechet(xp.sqrt, 1), array(np.zeros((2, 2))), array(np.eye(2)))
 
 
 def test_f_outside_its_domain_in_a_trace():
-    with pytest.raises(Exception, match="f: expected finite at the eigenvalues, from -1 to 2, got NaN"):
-        jax.block_until_ready(jax.jit(lambda h: matrix_function(jnp.log, h))(with_spectrum([-1.0, 1.0, 2.0])))
+    with pytest.raises(
+        Exception, match="f: expected finite at the eigenvalues, from -1 to 2, got NaN"
+    ):
+        jax.block_until_ready(
+            jax.jit(lambda h: matrix_function(jnp.log, h))(with_spectrum([-1.0, 1.0, 2.0]))
+        )
 
 
 @FRAMEWORKS
 def test_f_that_is_not_elementwise(framework):
     xp, array = ARRAYS[framework]
     h = array(with_spectrum([0.5, 1.0, 2.0]))
-    with pytest.raises(ValueError, match=r"f: expected an array of the shape of its argument, \(3,\), got \w+ \(\)"):
+    with pytest.raises(
+        ValueError, match=r"f: expected an array of the shape of its argument, \(3,\), got \w+ \(\)"
+    ):
         matrix_function(xp.sum, h)
     with pytest.raises(ValueError, match=r"f: expected an array .* got 1.0"):
         matrix_function(lambda x: 1.0, h)
-    with pytest.raises(ValueError, match=r"f: expected real values at real numbers, got complex128"):
+    with pytest.raises(
+        ValueError, match=r"f: expected real values at real numbers, got complex128"
+    ):
         matrix_function(lambda x: x * 1j, h)
 
 
 def test_numpy_finds_derivatives_of_analytic_functions_only():
     h, e = with_spectrum([0.5, 1.0, 2.0]), np.eye(3)
-    with pytest.raises(ValueError, match="on NumPy arrays, whose derivatives are found in the complex plane, analytic"):
+    with pytest.raises(
+        ValueError,
+        match="on NumPy arrays, whose derivatives are found in the complex plane, analytic",
+    ):
         bind(Frechet(np.abs, 1), h, e)
     with pytest.raises(TypeError, match="f: expected a function of complex numbers"):
         bind(Frechet(scipy.special.ndtri, 1), h / 4, e)

@@ -1,6 +1,8 @@
-"""Second derivatives of solve, det and slogdet by all four of torch's compositions, against differences in 60 digits.
+"""Second derivatives of solve, det and slogdet by all four of torch's compositions, against
+differences in 60 digits.
 
-Under an inner jacfwd those of torch.linalg were wrong when this was written (2.13): where a change touches ours, they are no reference.
+Under an inner jacfwd those of torch.linalg were wrong when this was written (2.13): where a change
+touches ours, they are no reference.
 """
 
 import mpmath
@@ -39,11 +41,17 @@ def exact(name):
     """d^2 f[D, E] by central differences in 60 digits."""
     a, d, e = (mpmath.matrix(x.tolist()) for x in (A, D, E))
     f = EXACT[name]
-    return float(sum(s * t * f(a + s * H * d + t * H * e) for s in (1, -1) for t in (1, -1)) / (4 * H * H))
+    return float(
+        sum(s * t * f(a + s * H * d + t * H * e) for s in (1, -1) for t in (1, -1)) / (4 * H * H)
+    )
 
 
 def second(f, mode):
-    return float(torch.einsum("ijkl,ij,kl", MODES[mode](f)(torch.tensor(A)), torch.tensor(D), torch.tensor(E)))
+    return float(
+        torch.einsum(
+            "ijkl,ij,kl", MODES[mode](f)(torch.tensor(A)), torch.tensor(D), torch.tensor(E)
+        )
+    )
 
 
 @pytest.mark.parametrize("mode", MODES)

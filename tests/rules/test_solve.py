@@ -21,7 +21,8 @@ def _found():
     for dtype in DTYPES:
         for structure, p in found_structures(dtype):
             square = structure.shape[0] == structure.shape[1]
-            affine = not isinstance(structure.unview()[0], Composed)  # products of parameters: tests/matrices/test_compose.py
+            # products of parameters: tests/matrices/test_compose.py
+            affine = not isinstance(structure.unview()[0], Composed)
             if square and affine and structure.todense(p).ndim == 2:
                 yield pytest.param(structure, p, id=f"{type(structure).__name__}-{dtype}")
 
@@ -68,7 +69,9 @@ def test_value_tangent_and_cotangent(structure, p):
     dx = rule.jvp((dp, db), out, p, b)[0]
     assert_close("tangent", dx, exact.tangent(), 1e-12)
     p_bar, b_bar = rule.vjp((rebuild(p, [True for _ in leaves(p)]), True), (x_bar,), out, p, b)
-    assert_close("cotangent", inner(p_bar, dp) + inner(b_bar, db), inner(x_bar, exact.tangent()), 1e-12)
+    assert_close(
+        "cotangent", inner(p_bar, dp) + inner(b_bar, db), inner(x_bar, exact.tangent()), 1e-12
+    )
 
 
 @pytest.mark.parametrize(("structure", "p"), list(_found()))
@@ -79,7 +82,13 @@ def test_second_derivative(structure, p):
     b, db, dp = draw(n, 2), draw(n, 2), draw.like(p)
 
     def along(t):
-        moved = rebuild(p, [torch.asarray(x) + t * torch.asarray(d) for x, d in zip(leaves(p), leaves(dp), strict=True)])
+        moved = rebuild(
+            p,
+            [
+                torch.asarray(x) + t * torch.asarray(d)
+                for x, d in zip(leaves(p), leaves(dp), strict=True)
+            ],
+        )
         return bind(Solve(structure), moved, torch.asarray(b) + t * torch.asarray(db))[0]
 
     def tangent(t):
@@ -87,4 +96,6 @@ def test_second_derivative(structure, p):
 
     zero = torch.zeros((), dtype=torch.float64)
     second = torch.func.jvp(tangent, (zero,), (torch.ones_like(zero),))[1]
-    assert_close("second derivative", second.numpy(), Exact(structure, p, b, dp, db).second(), 1e-12)
+    assert_close(
+        "second derivative", second.numpy(), Exact(structure, p, b, dp, db).second(), 1e-12
+    )

@@ -1,4 +1,6 @@
-"""assume_a="diagonal" is one rule on the parameters of the whole matrix, in every form and framework."""
+"""assume_a="diagonal" is one rule on the parameters of the whole matrix, in every form and
+framework.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,11 @@ V = np.array([2.0 + 1j, 1.0, -1.0j, 7.0, np.nan, 3.0])  # the 4 in two halves
 @pytest.mark.parametrize("trans", ["N", "T", "H"])
 @pytest.mark.parametrize("form", ["dense", "dense view", "sparse"])
 def test_vjp(form: str, trans: str) -> None:
-    A = {"dense": a, "dense view": ldiv.Matrix(ldiv.structures.Dense(3, 3).view("C"), a), "sparse": ldiv.coo_array((V, (ROWS, COLS)), shape=(3, 3))}[
-        form
-    ]
+    A = {
+        "dense": a,
+        "dense view": ldiv.Matrix(ldiv.structures.Dense(3, 3).view("C"), a),
+        "sparse": ldiv.coo_array((V, (ROWS, COLS)), shape=(3, 3)),
+    }[form]
     conjugated = (trans == "H") != (form == "dense view")
     d = np.conj(np.diag(a)) if conjugated else np.diag(a)
     x, pull = ldiv.vjp(lambda A, b: ldiv.solve(A, b, assume_a="diagonal", trans=trans), A, b)

@@ -1,7 +1,7 @@
 """The derivatives of a loss L in all modes, each against a reference that knows how wrong it is.
 
-With L = sum_k Re <c_k, z_k> + |z_k|^2 / 2, z_k = y_k / max |y_k| of all outputs y, c random, and directions d and e in the tangent
-space of the arguments:
+With L = sum_k Re <c_k, z_k> + |z_k|^2 / 2, z_k = y_k / max |y_k| of all outputs y, c random, and
+directions d and e in the tangent space of the arguments:
 
     jvp   <L_y, y'[d]>       vjp   <L', d>       vjp against jvp    the two of them
     second order   <L''[e], d>,  by the four compositions of forward and reverse, against differences of <L', d> along e
@@ -32,8 +32,15 @@ from ldiv.core.trees import Array
 from ldiv.errors import NotDifferentiableError, got
 
 FIRST_ORDER = ("vjp", "jvp", "vjp against jvp")
-FORWARD = ("jvp", "forward_ad", "vjp against jvp", "forward over forward")  # they give numbers, the others cotangents
-SECOND_ORDER = ("reverse over reverse", "forward over reverse", "reverse over forward", "forward over forward", "forward_ad over reverse")
+# they give numbers, the others cotangents
+FORWARD = ("jvp", "forward_ad", "vjp against jvp", "forward over forward")
+SECOND_ORDER = (
+    "reverse over reverse",
+    "forward over reverse",
+    "reverse over forward",
+    "forward over forward",
+    "forward_ad over reverse",
+)
 BATCHED = ("vmap of vjp", "is_grads_batched")
 MODES = (*FIRST_ORDER, "forward_ad", *SECOND_ORDER, "vmap", *BATCHED, "gauge")
 OF_TORCH = ("forward_ad", "forward_ad over reverse", "is_grads_batched")  # beside torch.func
@@ -45,14 +52,18 @@ REFUSAL = re.compile(
 )
 
 REPEATED = 100  # times the difference of two evaluations: they may agree by luck
-HIDDEN = "Those of ldiv's functions are seen, and of eigh and svd of torch.linalg and jax.numpy.linalg."
+HIDDEN = (
+    "Those of ldiv's functions are seen, and of eigh and svd of torch.linalg and jax.numpy.linalg."
+)
 Vector = list[Any]
 
 
 class Check:
     """All modes of one loss."""
 
-    def __init__(self, loss: Loss, modes: tuple[str, ...], asked: bool, exhaustive: bool, rtol: float) -> None:
+    def __init__(
+        self, loss: Loss, modes: tuple[str, ...], asked: bool, exhaustive: bool, rtol: float
+    ) -> None:
         self.loss, self.modes, self.rtol, self.report = loss, modes, rtol, Report()
         against = {"vjp", "jvp"} if "vjp against jvp" in modes else set()
         twice = {"vjp"} if set(modes) & set(SECOND_ORDER) else set()
@@ -69,7 +80,11 @@ class Check:
 
     def _alone(self, i: int, d: Vector) -> Vector:
         """Argument i moves, the others do not."""
-        return [v for j, a in enumerate(self.loss.args) for v in (d if j == i else [np.zeros_like(asnumpy(x)) for x in a.flat])]
+        return [
+            v
+            for j, a in enumerate(self.loss.args)
+            for v in (d if j == i else [np.zeros_like(asnumpy(x)) for x in a.flat])
+        ]
 
     def run(self) -> Report:
         loss = self.loss
@@ -77,25 +92,47 @@ class Check:
             self.gauge()
         if set(self.modes) == {"gauge"}:
             return self.report
-        self.attempt("vjp", lambda: loss.gradient(self.near))  # first elsewhere: what is kept by mistake is stale now
+        # first elsewhere: what is kept by mistake is stale now
+        self.attempt("vjp", lambda: loss.gradient(self.near))
         v = self.attempt("vjp", lambda: loss.gradient(loss.x))
         pushed = self.attempt("jvp", lambda: [loss.push(d) for _, _, d in self.directions])
         if v is None and pushed is None:
-            raise ValueError(got("gradcheck", "a function with a derivative", str(self.report), "Nothing could be checked."))
+            raise ValueError(
+                got(
+                    "gradcheck",
+                    "a function with a derivative",
+                    str(self.report),
+                    "Nothing could be checked.",
+                )
+            )
         slopes = np.array([loss.slope(d) for _, _, d in self.directions]).reshape(-1, 2)
         expected, bar = slopes.T
-        dual = self.attempt("forward_ad", lambda: [loss.push_dual(d) for _, _, d in self.directions]) if "forward_ad" in self.modes else None
+        dual = (
+            self.attempt("forward_ad", lambda: [loss.push_dual(d) for _, _, d in self.directions])
+            if "forward_ad" in self.modes
+            else None
+        )
         if dual is not None:
             self.compare("forward_ad", [(dy, loss.c_bar) for dy in dual], expected, bar, loss.size)
-        pairs = {"vjp": None if v is None else self.along(v), "jvp": None if pushed is None else [(dy, loss.c_bar) for dy in pushed]}
+        pairs = {
+            "vjp": None if v is None else self.along(v),
+            "jvp": None if pushed is None else [(dy, loss.c_bar) for dy in pushed],
+        }
         for mode, those in pairs.items():
             if those is not None:
                 self.compare(mode, those, expected, bar, loss.size)
         if v is not None and pushed is not None:
             backward, again = self.products(v), self.products(loss.gradient(loss.x))
-            self.compare("vjp against jvp", pairs["jvp"] or [], backward, REPEATED * np.abs(again - backward), loss.size)
+            self.compare(
+                "vjp against jvp",
+                pairs["jvp"] or [],
+                backward,
+                REPEATED * np.abs(again - backward),
+                loss.size,
+            )
         unsure = bar.max(initial=0)
-        if unsure > NOISY * max(np.abs(expected).max(initial=0), SMALL * loss.size):  # the rest would only be more noisy
+        # the rest would only be more noisy
+        if unsure > NOISY * max(np.abs(expected).max(initial=0), SMALL * loss.size):
             if self.report.ok:  # no mode passes unjudged
                 mode = "vjp" if v is not None else "jvp"
                 self.compare(mode, pairs[mode] or [], expected, bar, loss.size, always=True)
@@ -105,7 +142,11 @@ class Check:
         if "vmap" in self.modes:
             self.vmap(FIRST * unsure)
         for mode in BATCHED:
-            batch = self.attempt(mode, partial(loss.pulled, mode, SCALES)) if mode in self.modes and v is not None else None
+            batch = (
+                self.attempt(mode, partial(loss.pulled, mode, SCALES))
+                if mode in self.modes and v is not None
+                else None
+            )
             for scale, g in zip(SCALES, batch or (), strict=bool(batch)):
                 self.compare(mode, self.along(g), scale * expected, abs(scale) * bar, loss.size)
         return self.report
@@ -130,7 +171,15 @@ class Check:
     def products(self, v: Vector) -> Array:
         return np.array([inner(tuple(g), tuple(d)) for g, d in self.along(v)])
 
-    def compare(self, mode: str, pairs: list[tuple[Vector, Vector]], expected: Array, bar: Array, size: Any, always: bool = False) -> None:
+    def compare(
+        self,
+        mode: str,
+        pairs: list[tuple[Vector, Vector]],
+        expected: Array,
+        bar: Array,
+        size: Any,
+        always: bool = False,
+    ) -> None:
         """One finding for each argument."""
         if mode not in self.modes and not always:
             return
@@ -142,14 +191,31 @@ class Check:
             a = self.loss.args[i]
             of = None if mode in FORWARD else [a.value] if len(a.flat) == 1 else a.flat
             sizes = np.broadcast_to(size, len(pairs))[mine]
-            self.add(found(mode, f"argument {i}", where, [pairs[k] for k in mine], expected[mine], bar[mine], sizes, self.rtol, of))
+            self.add(
+                found(
+                    mode,
+                    f"argument {i}",
+                    where,
+                    [pairs[k] for k in mine],
+                    expected[mine],
+                    bar[mine],
+                    sizes,
+                    self.rtol,
+                    of,
+                )
+            )
 
     def add(self, finding: Finding) -> None:
         self.report.findings.append(finding)
 
     def second_order(self, v: Vector) -> None:
         loss = self.loss
-        size = np.array([sum(float(np.abs(u * t).sum()) for u, t in zip(g, d, strict=True)) for g, d in self.along(v)])
+        size = np.array(
+            [
+                sum(float(np.abs(u * t).sum()) for u, t in zip(g, d, strict=True))
+                for g, d in self.along(v)
+            ]
+        )
 
         def slopes(t: float) -> Array:
             return self.products(loss.gradient(loss.moved(self.e, t)))
@@ -160,7 +226,9 @@ class Check:
                 self.compare(mode, self.along(product), expected, bar, size)
         mode, one = "forward over forward", np.ones(())
         if mode in self.modes:
-            twice = self.attempt(mode, lambda: [loss.forward_twice(self.e, d) for _, _, d in self.directions])
+            twice = self.attempt(
+                mode, lambda: [loss.forward_twice(self.e, d) for _, _, d in self.directions]
+            )
             if twice is not None:
                 self.compare(mode, [([value], [one]) for value in twice], expected, bar, size)
 
@@ -174,10 +242,26 @@ class Check:
                 with other_gauge(draw, loss.transforms) as used:
                     values = loss.values(loss.x)
                 if not used and "gauge" in self.needed:
-                    raise ValueError(got("gradcheck in the mode 'gauge'", "a function with eigenvectors", "none seen", HIDDEN))
+                    raise ValueError(
+                        got(
+                            "gradcheck in the mode 'gauge'",
+                            "a function with eigenvectors",
+                            "none seen",
+                            HIDDEN,
+                        )
+                    )
                 if not used:
                     return
-                finding = found("gauge", "the values", [""], [(values, loss.c_bar)], y, bar, loss.size, self.rtol)
+                finding = found(
+                    "gauge",
+                    "the values",
+                    [""],
+                    [(values, loss.c_bar)],
+                    y,
+                    bar,
+                    loss.size,
+                    self.rtol,
+                )
                 if finding.failed:
                     break
             self.add(replace(finding, looks=f"they depend on {what}" if finding.failed else ""))
@@ -186,13 +270,29 @@ class Check:
         loss = self.loss
         points = [loss.x, self.near]
         stacked = loss.arrays([np.stack(pair) for pair in zip(*points, strict=True)])
-        parts = {"the values": (loss.apply, loss.values), "the gradient": (lambda xs: loss.transforms.gradient(loss, xs), loss.gradient)}
+        parts = {
+            "the values": (loss.apply, loss.values),
+            "the gradient": (lambda xs: loss.transforms.gradient(loss, xs), loss.gradient),
+        }
         for subject, (f, each) in parts.items():
             if subject == "the gradient" and "vjp" in self.report.refused:
                 continue
-            batch = self.attempt("vmap", partial(lambda f: loss.out(loss.transforms.vmap(f)(stacked)), f))
+            batch = self.attempt(
+                "vmap", partial(lambda f: loss.out(loss.transforms.vmap(f)(stacked)), f)
+            )
             if batch is None:
                 continue
             single = [np.stack(pair) for pair in zip(*map(each, points), strict=True)]
             w = [normal(loss.rng, y) / largest(y) for y in single]
-            self.add(found("vmap", subject, [""], [(batch, w)], inner(tuple(single), tuple(w)), noise, loss.size, self.rtol))
+            self.add(
+                found(
+                    "vmap",
+                    subject,
+                    [""],
+                    [(batch, w)],
+                    inner(tuple(single), tuple(w)),
+                    noise,
+                    loss.size,
+                    self.rtol,
+                )
+            )

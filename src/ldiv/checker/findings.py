@@ -1,4 +1,6 @@
-"""What was found, and what an error looks like: the correction T for which <T g, d> is right, for the g that is wrong."""
+"""What was found, and what an error looks like: the correction T for which <T g, d> is right,
+for the g that is wrong.
+"""
 
 from __future__ import annotations
 
@@ -58,18 +60,34 @@ class Finding:
         return self._judged & ~(np.abs(self.got - self.expected) <= self.allowed)
 
     def __str__(self) -> str:
-        excess = np.nan_to_num(np.abs(self.got - self.expected) / np.maximum(self.allowed, 1e-300), nan=np.inf)
-        worst = int(np.argmax(np.where(self._wrong, np.inf, self.bar) if self.noisy else np.where(self._judged, excess, -1)))
+        excess = np.nan_to_num(
+            np.abs(self.got - self.expected) / np.maximum(self.allowed, 1e-300), nan=np.inf
+        )
+        worst = int(
+            np.argmax(
+                np.where(self._wrong, np.inf, self.bar)
+                if self.noisy
+                else np.where(self._judged, excess, -1)
+            )
+        )
         wrong = int(self._wrong.sum())
         verdict = "WRONG" if self.failed else "too noisy to judge" if self.noisy else "right"
-        at = f" at {self.where[worst]}" + f" ({wrong} of {len(self.where)} entries)" * self.failed if self.where[worst] else ""
+        at = (
+            f" at {self.where[worst]}" + f" ({wrong} of {len(self.where)} entries)" * self.failed
+            if self.where[worst]
+            else ""
+        )
         numbers = f"got {self.got[worst]:.9g}, expected {self.expected[worst]:.9g}, uncertain by {self.allowed[worst]:.1e}"
-        return f"{self.mode}, {self.subject}{at}: {verdict}: {numbers}" + f"; {self.looks}" * bool(self.looks)
+        return f"{self.mode}, {self.subject}{at}: {verdict}: {numbers}" + f"; {self.looks}" * bool(
+            self.looks
+        )
 
 
 @dataclass(frozen=True)
 class Report:
-    """All findings of a check; `refused` says which modes the function does not have, and its words."""
+    """All findings of a check; `refused` says which modes the function does not have, and its
+    words.
+    """
 
     findings: list[Finding] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
@@ -88,7 +106,12 @@ class Report:
         return not self.failures and not self.noisy
 
     def __str__(self) -> str:
-        return "\n".join([*map(str, self.findings), *(f"{mode}: refused by the function: {why}" for mode, why in self.refused.items())])
+        return "\n".join(
+            [
+                *map(str, self.findings),
+                *(f"{mode}: refused by the function: {why}" for mode, why in self.refused.items()),
+            ]
+        )
 
     def __bool__(self) -> bool:
         return self.ok
@@ -96,29 +119,61 @@ class Report:
     def insist(self) -> None:
         """Raise where a derivative is wrong, or cannot be judged."""
         if self.failures:
-            raise WrongDerivativeError("\n".join(["a derivative is wrong:", *map(str, self.failures)]))
+            raise WrongDerivativeError(
+                "\n".join(["a derivative is wrong:", *map(str, self.failures)])
+            )
         if self.noisy:
             causes = (
                 "Likely causes: (a) random numbers, (b) an iteration with a loose tolerance, (c) arithmetic in single precision, (d) a kink or a "
                 "jump nearby, (e) eigenvectors, whose signs are not determined, (f) no neighbour at which the function can be evaluated."
             )
-            raise TooNoisyError("\n".join(["the function is too noisy to judge a derivative:", *map(str, self.noisy), causes]))
+            raise TooNoisyError(
+                "\n".join(
+                    [
+                        "the function is too noisy to judge a derivative:",
+                        *map(str, self.noisy),
+                        causes,
+                    ]
+                )
+            )
 
 
 Pair = tuple[list[Array], list[Array]]
 Correction = Callable[[Array, Any], Array]
 
 
-def found(mode: str, subject: str, where: list[str], pairs: list[Pair], expected: Any, bar: Any, size: Any, rtol: float, of: Any = None) -> Finding:
-    """Compare <g, d> of all pairs (g, d) with what is expected; `of` are the matrices that the g belong to."""
-    expected, bar = (np.broadcast_to(np.asarray(v, dtype=float), len(pairs)) for v in (expected, bar))
+def found(
+    mode: str,
+    subject: str,
+    where: list[str],
+    pairs: list[Pair],
+    expected: Any,
+    bar: Any,
+    size: Any,
+    rtol: float,
+    of: Any = None,
+) -> Finding:
+    """Compare <g, d> of all pairs (g, d) with what is expected; `of` are the matrices that the g
+    belong to.
+    """
+    expected, bar = (
+        np.broadcast_to(np.asarray(v, dtype=float), len(pairs)) for v in (expected, bar)
+    )
     got = np.array([inner(tuple(g), tuple(d)) for g, d in pairs])
-    terms = [np.sqrt(sum(float((np.abs(u * v) ** 2).sum()) for u, v in zip(g, d, strict=True))) for g, d in pairs]
+    terms = [
+        np.sqrt(sum(float((np.abs(u * v) ** 2).sum()) for u, v in zip(g, d, strict=True)))
+        for g, d in pairs
+    ]
     scale = np.maximum(np.abs(expected), np.minimum(np.nan_to_num(terms, nan=0.0), 1e300))
     allowed = bar + rtol * np.maximum(scale, ROUNDING * scale.max(initial=0))
-    noise = NOISY * np.maximum(np.abs(expected).max(initial=0), SMALL * size)  # what is tested does not tell what is noise
+    # what is tested does not tell what is noise
+    noise = NOISY * np.maximum(np.abs(expected).max(initial=0), SMALL * size)
     finding = Finding(mode, subject, where, got, expected, bar, allowed, noise)
-    return replace(finding, looks=_looks(pairs, expected, finding.allowed, of)) if finding.failed else finding
+    return (
+        replace(finding, looks=_looks(pairs, expected, finding.allowed, of))
+        if finding.failed
+        else finding
+    )
 
 
 def _looks(pairs: list[Pair], expected: Array, allowed: Array, of: Any) -> str:
@@ -148,8 +203,14 @@ def _corrections() -> Iterator[tuple[str, Correction]]:
     yield "it looks like a missing conjugate, or one too many", lambda g, _: np.conj(g)
     yield "it looks like a missing transpose, or the wrong triangle", lambda g, m: _swap(m)(g)
     yield "it looks like a missing conjugate transpose", lambda g, m: np.conj(_swap(m)(g))
-    yield "its off-diagonal entries look as if they were not doubled", lambda g, m: 2 * g - g * _diagonal(m)
-    yield "its off-diagonal entries look as if they were doubled once too often", lambda g, m: (g + g * _diagonal(m)) / 2
+    yield (
+        "its off-diagonal entries look as if they were not doubled",
+        lambda g, m: 2 * g - g * _diagonal(m),
+    )
+    yield (
+        "its off-diagonal entries look as if they were doubled once too often",
+        lambda g, m: (g + g * _diagonal(m)) / 2,
+    )
 
 
 def _swap(m: Any) -> Map:

@@ -1,4 +1,6 @@
-"""Other gauges: eigenvectors, singular vectors times Q, those of ldiv and those of the framework's own eigh and svd."""
+"""Other gauges: eigenvectors, singular vectors times Q, those of ldiv and those of the
+framework's own eigh and svd.
+"""
 
 from __future__ import annotations
 
@@ -25,16 +27,25 @@ def alternating(w: Any, complex_vectors: bool) -> Any:
 
 
 def phased(w: Any, complex_vectors: bool) -> Any:
-    return np.diag(np.exp(1j * np.arange(1, len(w) + 1))) if complex_vectors else flipped(w, complex_vectors)
+    return (
+        np.diag(np.exp(1j * np.arange(1, len(w) + 1)))
+        if complex_vectors
+        else flipped(w, complex_vectors)
+    )
 
 
 def rotated(w: Any, complex_vectors: bool) -> Any:
     """Random inside each cluster, one where there is none."""
-    rng, q = np.random.default_rng(len(w)), np.eye(len(w), dtype=complex if complex_vectors else float)
+    rng, q = (
+        np.random.default_rng(len(w)),
+        np.eye(len(w), dtype=complex if complex_vectors else float),
+    )
     cuts = np.flatnonzero(np.abs(np.diff(w)) > CLUSTER * np.abs(w).max(initial=0)) + 1
     for cluster in np.split(np.arange(len(w)), cuts):
         if len(cluster) > 1:
-            x = rng.standard_normal(2 * (len(cluster),)) + 1j * complex_vectors * rng.standard_normal(2 * (len(cluster),))
+            x = rng.standard_normal(
+                2 * (len(cluster),)
+            ) + 1j * complex_vectors * rng.standard_normal(2 * (len(cluster),))
             q[np.ix_(cluster, cluster)] = np.linalg.qr(x if complex_vectors else x.real)[0]
     return q
 
@@ -69,9 +80,19 @@ def _changed(found: Any) -> Any:
 def _leading(s: Any, u: Any) -> Any:
     """The vectors that have a singular value are in the other gauge, further ones stay."""
     k = s.shape[-1]
-    return regauged(s, u) if u.shape[-1] == k else namespace(u).concat([regauged(s, u[..., :k]), u[..., k:]], axis=-1)
+    return (
+        regauged(s, u)
+        if u.shape[-1] == k
+        else namespace(u).concat([regauged(s, u[..., :k]), u[..., k:]], axis=-1)
+    )
 
 
 def _like(found: Any, *parts: Any) -> Any:
-    """The same kind of tuple: those with names are made of several arguments, but PyTorch's of one."""
-    return found._replace(**dict(zip(found._fields, parts, strict=True))) if hasattr(found, "_fields") else type(found)(parts)
+    """The same kind of tuple: those with names are made of several arguments, but PyTorch's of
+    one.
+    """
+    return (
+        found._replace(**dict(zip(found._fields, parts, strict=True)))
+        if hasattr(found, "_fields")
+        else type(found)(parts)
+    )

@@ -1,8 +1,11 @@
-"""The loss L of a function f of several arrays, its derivatives by every transform of the framework, and its differences.
+"""The loss L of a function f of several arrays, its derivatives by every transform of the
+framework, and its differences.
 
-L = sum_k Re <c_k, z_k> + |z_k|^2 / 2,  z_k = y_k / r_k,  r_k = max |y_k|,  of all outputs y = f(x), each at its own scale
+L = sum_k Re <c_k, z_k> + |z_k|^2 / 2,  z_k = y_k / r_k,  r_k = max |y_k|,  of all outputs y = f(x),
+each at its own scale
 
-c is random; by the square the second derivatives of L see the first ones of f, and the cotangent y_bar_k = (c_k + z_k) / r_k moves.
+c is random; by the square the second derivatives of L see the first ones of f, and the cotangent
+y_bar_k = (c_k + z_k) / r_k moves.
 """
 
 from __future__ import annotations
@@ -31,16 +34,33 @@ class Loss:
 
     def __init__(self, f: Callable[..., Any], args: list[Argument], seed: int) -> None:
         if not args:
-            raise ValueError(got("gradcheck", "at least one argument to differentiate in", "none", "Close over the constants only."))
+            raise ValueError(
+                got(
+                    "gradcheck",
+                    "at least one argument to differentiate in",
+                    "none",
+                    "Close over the constants only.",
+                )
+            )
         self.f, self.args, self.rng = f, args, np.random.default_rng(seed)
         flat = [x for a in args for x in a.flat]
         self.x = [np.array(asnumpy(x)) for x in flat]
         self.name = frontend_of(*flat).__name__.rpartition(".")[2]
-        self.xp, self.where = namespace(flat[0]), {k: v for k, v in alike(flat[0]).items() if k != "dtype"}
+        self.xp, self.where = (
+            namespace(flat[0]),
+            {k: v for k, v in alike(flat[0]).items() if k != "dtype"},
+        )
         self.transforms: Any = None if self.name == "numpy" else transforms(self.name)
         y = self.values(self.x)
         if not y:
-            raise TypeError(got("gradcheck", "a function with real or complex values", "none", "Integers have no derivatives."))
+            raise TypeError(
+                got(
+                    "gradcheck",
+                    "a function with real or complex values",
+                    "none",
+                    "Integers have no derivatives.",
+                )
+            )
         self.c = [normal(self.rng, v) for v in y]
         self.r = [largest(v) for v in y]
         self.c_bar = self.cotangents(y)
@@ -55,10 +75,16 @@ class Loss:
 
     def apply(self, xs: Vector) -> Vector:
         """All outputs that have derivatives, of arrays of the framework."""
-        return [v for v in every_leaf(self.f(*self.whole(xs))) if numpy_dtype(_array(v)).kind in "fc"]
+        return [
+            v for v in every_leaf(self.f(*self.whole(xs))) if numpy_dtype(_array(v)).kind in "fc"
+        ]
 
     def __call__(self, xs: Vector) -> Any:
-        pairs = zip(self.arrays(self.c), (y / r for y, r in zip(self.apply(xs), self.r, strict=True)), strict=True)
+        pairs = zip(
+            self.arrays(self.c),
+            (y / r for y, r in zip(self.apply(xs), self.r, strict=True)),
+            strict=True,
+        )
         return sum(self.xp.sum(real(conj(c) * z + conj(z) * z / 2)) for c, z in pairs)
 
     def cotangents(self, y: Vector) -> Vector:
@@ -66,7 +92,10 @@ class Loss:
         return [(c + v / r) / r for c, v, r in zip(self.c, y, self.r, strict=True)]
 
     def values(self, xs: Vector) -> Vector:
-        return [np.asarray(asnumpy(v) if self.name != "numpy" else v) for v in self.apply(self.arrays(xs))]
+        return [
+            np.asarray(asnumpy(v) if self.name != "numpy" else v)
+            for v in self.apply(self.arrays(xs))
+        ]
 
     def moved(self, d: Vector, t: complex) -> Vector:
         return [x + t * v for x, v in zip(self.x, d, strict=True)]
@@ -89,22 +118,34 @@ class Loss:
         smooth = [np.asarray(v).dtype.kind in "fc" for v in every_leaf(y)]
         rest = iter(self.cotangents(self.values(xs)))
         bars = tuple(next(rest) if s else None for s in smooth)
-        return [x for g in pullback(bars if isinstance(y, tuple) else bars[0]) for x in every_leaf(g)]
+        return [
+            x for g in pullback(bars if isinstance(y, tuple) else bars[0]) for x in every_leaf(g)
+        ]
 
     def push(self, d: Vector) -> Vector:
         """The tangents of the outputs."""
         if self.name != "numpy":
-            return self.out(self.transforms.jvp(self.apply, (self.arrays(self.x),), (self.arrays(d),))[1])
+            return self.out(
+                self.transforms.jvp(self.apply, (self.arrays(self.x),), (self.arrays(d),))[1]
+            )
         y, dy = jvp(self.f, *(tuple(self.whole(self.arrays(v))) for v in (self.x, d)))
-        return [t for v, t in zip(every_leaf(y), every_leaf(dy), strict=True) if np.asarray(v).dtype.kind in "fc"]
+        return [
+            t
+            for v, t in zip(every_leaf(y), every_leaf(dy), strict=True)
+            if np.asarray(v).dtype.kind in "fc"
+        ]
 
     def push_dual(self, d: Vector) -> Vector:
         """The same by dual numbers of PyTorch."""
-        return self.out(self.transforms.by_dual_numbers(self.apply, self.arrays(self.x), self.arrays(d)))
+        return self.out(
+            self.transforms.by_dual_numbers(self.apply, self.arrays(self.x), self.arrays(d))
+        )
 
     def pulled(self, mode: str, scales: tuple[float, ...]) -> list[Vector]:
         """The gradient, scaled, of a batch of scaled cotangents."""
-        pull: Callable[..., Vector] = self.transforms.pulled_at_once if mode == "is_grads_batched" else self.transforms.pulled
+        pull: Callable[..., Vector] = (
+            self.transforms.pulled_at_once if mode == "is_grads_batched" else self.transforms.pulled
+        )
         bars = self.arrays([np.stack([scale * c for scale in scales]) for c in self.c_bar])
         batches = self.out(pull(self.apply, self.arrays(self.x), bars))
         return [[g[i] for g in batches] for i in range(len(scales))]
@@ -116,10 +157,19 @@ class Loss:
         """<L', d> by differences of the outputs, and its bar."""
 
         def g(t: complex) -> Array:
-            return np.array([sum((np.conj(c) * y).sum() for c, y in zip(self.c_bar, self.values(self.moved(d, t)), strict=True))])
+            return np.array(
+                [
+                    sum(
+                        (np.conj(c) * y).sum()
+                        for c, y in zip(self.c_bar, self.values(self.moved(d, t)), strict=True)
+                    )
+                ]
+            )
 
         analytic = all(v.dtype.kind == "f" for v in [*self.x, *self.c])
-        value, bar = derivative(lambda t: g(t).real, np.array([self.size]), (lambda h: g(1j * h)) if analytic else None)
+        value, bar = derivative(
+            lambda t: g(t).real, np.array([self.size]), (lambda h: g(1j * h)) if analytic else None
+        )
         return float(value[0]), float(bar[0])
 
     def curvatures(self, e: Vector) -> dict[str, Callable[[], Vector]]:
@@ -130,7 +180,9 @@ class Loss:
             return list(fw.gradient(self, xs))
 
         def slope(xs: Vector) -> Any:
-            return sum(self.xp.sum(real(conj(g) * d)) for g, d in zip(gradient(xs), along, strict=True))
+            return sum(
+                self.xp.sum(real(conj(g) * d)) for g, d in zip(gradient(xs), along, strict=True)
+            )
 
         def tangent(xs: Vector) -> Any:
             return fw.jvp(self, (xs,), (along,))[1]
@@ -148,7 +200,15 @@ class Loss:
 
     def forward_twice(self, e: Vector, d: Vector) -> Array:
         fw = self.transforms
-        return np.asarray(asnumpy(fw.jvp(lambda x: fw.jvp(self, (x,), (self.arrays(e),))[1], (self.arrays(self.x),), (self.arrays(d),))[1]))
+        return np.asarray(
+            asnumpy(
+                fw.jvp(
+                    lambda x: fw.jvp(self, (x,), (self.arrays(e),))[1],
+                    (self.arrays(self.x),),
+                    (self.arrays(d),),
+                )[1]
+            )
+        )
 
 
 def largest(y: Array) -> float:

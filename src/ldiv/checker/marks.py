@@ -1,4 +1,6 @@
-"""What a user says of a matrix: that it is symmetric, Hermitian, positive definite, triangular or orthonormal, and stays so."""
+"""What a user says of a matrix: that it is symmetric, Hermitian, positive definite, triangular
+or orthonormal, and stays so.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def hermitian(A: Any) -> Argument:
 
 
 def positive_definite(A: Any) -> Argument:
-    """For gradcheck: A (*batch, n, n), or a SparseArray, is Hermitian positive definite and stays so."""
+    """For gradcheck: A (*batch, n, n), or a SparseArray, is Hermitian positive definite and
+    stays so.
+    """
     argument = hermitian(A)
     if not (least := _least_eigenvalue(A)) > 0:
         raise NotPositiveDefiniteError("gradcheck", f"the eigenvalue {least:.1e}")
@@ -40,8 +44,13 @@ def positive_definite(A: Any) -> Argument:
 
 
 def triangular(L: Any, *, lower: bool = True, unit_diagonal: bool = False) -> Argument:
-    """For gradcheck: only one triangle of L (*batch, n, n), or of a SparseArray, is read, its diagonal only where it is not one."""
-    lower, unit_diagonal = require_flag("lower", lower), require_flag("unit_diagonal", unit_diagonal)
+    """For gradcheck: only one triangle of L (*batch, n, n), or of a SparseArray, is read, its
+    diagonal only where it is not one.
+    """
+    lower, unit_diagonal = (
+        require_flag("lower", lower),
+        require_flag("unit_diagonal", unit_diagonal),
+    )
     _matrix("L", L)
     row, col = places(L)
     below = row - col if lower else col - row
@@ -49,10 +58,19 @@ def triangular(L: Any, *, lower: bool = True, unit_diagonal: bool = False) -> Ar
 
 
 def orthonormal(X: Any) -> Argument:
-    """For gradcheck: X (*batch, n, k) has orthonormal columns, and keeps them: X^H dX + dX^H X = 0."""
+    """For gradcheck: X (*batch, n, k) has orthonormal columns, and keeps them: X^H dX + dX^H X =
+    0.
+    """
     x = asnumpy(_matrix("X", X, arrays=True))
     if (defect := np.abs(adjoint(x) @ x - np.eye(x.shape[-1])).max(initial=0)) > 1e-8:
-        raise ValueError(got("X", "orthonormal columns", f"X^H X - I up to {defect:.1e}", "Take the Q of a QR factorization."))
+        raise ValueError(
+            got(
+                "X",
+                "orthonormal columns",
+                f"X^H X - I up to {defect:.1e}",
+                "Take the Q of a QR factorization.",
+            )
+        )
     return Argument(X, partial(_tangent_to_orthonormal, x))
 
 
@@ -61,7 +79,14 @@ def _matrix(name: str, a: Any, *, arrays: bool = False) -> Any:
     sparse = isinstance(a, SparseArray) and not arrays
     values = require_float(name, a.data if sparse else a)
     if not sparse and values.ndim < 2:
-        raise ValueError(got(name, "a matrix (*batch, m, n)", f"shape {tuple(values.shape)}", "Add the missing axis."))
+        raise ValueError(
+            got(
+                name,
+                "a matrix (*batch, m, n)",
+                f"shape {tuple(values.shape)}",
+                "Add the missing axis.",
+            )
+        )
     require_finite(name, asnumpy(values))
     return a
 
@@ -70,7 +95,9 @@ def _self_adjoint(name: str, A: Any, conj: Map, partner: str) -> Argument:
     require_square("A", tuple(_matrix("A", A).shape[-2:]))
     if (swap := exchange(A)) is None:
         advice = "Add up the duplicates of a SparseArray first."
-        raise TypeError(got(name, "a square array, or a SparseArray without duplicates", repr(A)[:60], advice))
+        raise TypeError(
+            got(name, "a square array, or a SparseArray without duplicates", repr(A)[:60], advice)
+        )
     (x,) = map(asnumpy, Argument(A).flat)
     defect, largest = np.abs(x - conj(swap(x))).max(initial=0), np.abs(x).max(initial=0)
     if defect > 1e-12 * largest:

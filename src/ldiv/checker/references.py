@@ -1,11 +1,14 @@
-"""g'(0) of g: R -> R^m without derivatives, and an error bar: Richardson's table of central differences, Ridders' choice of its best entry.
+"""g'(0) of g: R -> R^m without derivatives, and an error bar: Richardson's table of central
+differences, Ridders' choice of its best entry.
 
     T[k, 0] = (g(h) - g(-h)) / 2h,  h = h0 2^-k;      T[k, j] = (4^j T[k, j-1] - T[k-1, j-1]) / (4^j - 1)
     bar     = 4 max(|T[k, j] - T[k, j-1]|, |T[k, j] - T[k-1, j-1]|) + rounding,  the least of the table,
-              but no less than the noise / h that the smaller steps have shown: two entries may agree by luck
+              but no less than the noise / h that the smaller steps have shown: two entries may
+              agree by luck
     kink    = 2 c(h) - c(2h),  c(h) = (g(h) - 2 g(0) + g(-h)) / h:  O(h^3) where g is smooth; where it does not shrink, a bar
 
-A complex step, Im g(ih) / h, is kept where it agrees with the table within its bar; the bar is then the distance of the two.
+A complex step, Im g(ih) / h, is kept where it agrees with the table within its bar; the bar is then
+the distance of the two.
 References: Ridders, Adv. Eng. Software 4 (1982); Squire and Trapp, SIAM Rev. 40 (1998).
 """
 
@@ -27,12 +30,17 @@ SAFETY = 4
 EPS = 2.0**-52
 ENOUGH = 1e-9  # of the derivative, or of a thousandth of the function
 STEP = 1e-30
-FAILURES = (ArithmeticError, ValueError, RuntimeError)  # of LAPACK and the frameworks, beside the domain: singular, indefinite
+# of LAPACK and the frameworks, beside the domain: singular, indefinite
+FAILURES = (ArithmeticError, ValueError, RuntimeError)
 Level = tuple[float, Array, Array]  # step, value, error
 
 
-def derivative(g: Callable[[float], Array], size: Array, stepped: Callable[[float], Array] | None = None) -> tuple[Array, Array]:
-    """(g'(0), bar); `size` is the size of the terms that g adds up, `stepped(h)` is g(ih). The bar is infinite where nothing is known."""
+def derivative(
+    g: Callable[[float], Array], size: Array, stepped: Callable[[float], Array] | None = None
+) -> tuple[Array, Array]:
+    """(g'(0), bar); `size` is the size of the terms that g adds up, `stepped(h)` is g(ih). The
+    bar is infinite where nothing is known.
+    """
     above: list[Array] = []
     levels: list[Level] = []
     enough = 0
@@ -40,7 +48,8 @@ def derivative(g: Callable[[float], Array], size: Array, stepped: Callable[[floa
     for k in range(LEVELS):
         h = FIRST / 2**k
         sides = _at(g, h), _at(g, -h)
-        if middle is None or sides[0] is None or sides[1] is None:  # the step left the domain: a smaller one
+        # the step left the domain: a smaller one
+        if middle is None or sides[0] is None or sides[1] is None:
             above, bends = [], []
             continue
         slope = (sides[0] - sides[1]) / (2 * h)
@@ -48,7 +57,13 @@ def derivative(g: Callable[[float], Array], size: Array, stepped: Callable[[floa
         row, errors = [slope], [np.full_like(size, np.inf)]
         for j, coarse in enumerate(above[:COLUMNS], 1):
             row.append((4**j * row[-1] - coarse) / (4**j - 1))
-            errors.append(SAFETY * (np.maximum(np.abs(row[j] - row[j - 1]), np.abs(row[j] - coarse)) + EPS * size / h))
+            errors.append(
+                SAFETY
+                * (
+                    np.maximum(np.abs(row[j] - row[j - 1]), np.abs(row[j] - coarse))
+                    + EPS * size / h
+                )
+            )
         above = row
         error, pick = np.maximum(np.min(errors, axis=0), _kink(bends)), np.argmin(errors, axis=0)
         value = np.choose(pick, row)
@@ -62,7 +77,9 @@ def derivative(g: Callable[[float], Array], size: Array, stepped: Callable[[floa
 
 
 def _chosen(levels: list[Level], size: Array, unseen: int) -> tuple[Array, Array]:
-    """The level with the least bar, which is no less than the noise that smaller steps have shown."""
+    """The level with the least bar, which is no less than the noise that smaller steps have
+    shown.
+    """
     best, bar = np.zeros_like(size), np.full_like(size, np.inf)
     noise = np.zeros_like(size)
     for back, (h, value, error) in enumerate(reversed(levels)):
@@ -83,14 +100,18 @@ def _at(g: Callable[[float], Array], t: float) -> Array | None:
 
 
 def _kink(bends: list[Array]) -> Array:
-    """The jump of the derivative, of c at the last steps, halved each time; zero where it is none."""
+    """The jump of the derivative, of c at the last steps, halved each time; zero where it is
+    none.
+    """
     jumps = [np.abs(2 * fine - coarse) for coarse, fine in pairwise(bends)]
     if not jumps:
         return np.zeros_like(bends[0])
     return jumps[0] if len(jumps) == 1 else np.where(jumps[1] > jumps[0] / 2, jumps[1], 0)
 
 
-def _sharpened(best: Array, bar: Array, size: Array, stepped: Callable[[float], Array] | None) -> tuple[Array, Array]:
+def _sharpened(
+    best: Array, bar: Array, size: Array, stepped: Callable[[float], Array] | None
+) -> tuple[Array, Array]:
     exact = None if stepped is None else _complex_step(stepped)
     if exact is None:
         return best, bar
@@ -100,7 +121,9 @@ def _sharpened(best: Array, bar: Array, size: Array, stepped: Callable[[float], 
 
 
 def _complex_step(stepped: Callable[[float], Array]) -> Array | None:
-    """None where the function takes no complex numbers; a warning is that the imaginary part was thrown away."""
+    """None where the function takes no complex numbers; a warning is that the imaginary part was
+    thrown away.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -1,4 +1,5 @@
-"""T, the space in which an argument moves, by its orthogonal projection P; a cotangent counts on T alone: <g, P d> = <P g, d>.
+"""T, the space in which an argument moves, by its orthogonal projection P; a cotangent counts on T
+alone: <g, P d> = <P g, d>.
 
 symmetric          P d = (d + d^T) / 2,  of a matrix with this structure too, unmarked
 hermitian          P d = (d + d^H) / 2
@@ -46,7 +47,9 @@ class Argument(ArrayHolder):
             require_float("an argument of gradcheck", leaf)
             if np.finfo(dtype := numpy_dtype(leaf)).eps > 1e-15:
                 advice = "Differences of single precision have 3 digits: convert the arguments (in JAX with jax_enable_x64)."
-                raise TypeError(got("an argument of gradcheck", "float64 or complex128", dtype.name, advice))
+                raise TypeError(
+                    got("an argument of gradcheck", "float64 or complex128", dtype.name, advice)
+                )
 
     @property
     def flat(self) -> list[Array]:
@@ -61,7 +64,9 @@ class Argument(ArrayHolder):
 
     def random(self, rng: np.random.Generator) -> list[Array]:
         """A direction of about the size of the argument."""
-        return self._within([self.project(normal(rng, x) * _sizes(x)) for x in map(asnumpy, self.flat)])
+        return self._within(
+            [self.project(normal(rng, x) * _sizes(x)) for x in map(asnumpy, self.flat)]
+        )
 
     def basis(self) -> Iterator[tuple[str, list[Array]]]:
         """One direction for each entry that is free, two for a complex one."""
@@ -74,7 +79,11 @@ class Argument(ArrayHolder):
                     flat[at].reshape(-1)[k] = unit * sizes[k]
                     flat[at] = self.project(flat[at])
                     if _new(flat[at], seen):  # each pair (i, j), (j, i) once
-                        yield f"[{', '.join(map(str, np.unravel_index(k, x.shape)))}]" + " i" * (unit == 1j), self._within(flat)
+                        yield (
+                            f"[{', '.join(map(str, np.unravel_index(k, x.shape)))}]"
+                            + " i" * (unit == 1j),
+                            self._within(flat),
+                        )
 
     def _within(self, flat: list[Array]) -> list[Array]:
         length = np.sqrt(sum(np.linalg.norm(d) ** 2 for d in flat))
@@ -95,10 +104,16 @@ def normal(rng: np.random.Generator, like: Array) -> Array:
 
 
 def _sizes(x: Array) -> Array:
-    """Every entry moves by its own size, so that bad scaling is kept, but by no less than a thousandth of what they have on average."""
+    """Every entry moves by its own size, so that bad scaling is kept, but by no less than a
+    thousandth of what they have on average.
+    """
     size = np.abs(x)
     largest = size.max(initial=0)
-    return np.maximum(size, FLOOR * largest * np.sqrt(np.mean((size / largest) ** 2))) if largest else np.ones_like(size)
+    return (
+        np.maximum(size, FLOOR * largest * np.sqrt(np.mean((size / largest) ** 2)))
+        if largest
+        else np.ones_like(size)
+    )
 
 
 def _promised(value: Any) -> Map:
@@ -128,13 +143,26 @@ def places(a: Any) -> Any:
     if isinstance(a, SparseArray):
         return a.row.astype(np.int64), a.col.astype(np.int64)
     if isinstance(a, Matrix) or a.ndim < 2:
-        raise TypeError(got("a matrix of gradcheck", "an array (*batch, m, n) or a SparseArray", repr(a)[:60], "Give it as it is, unmarked."))
+        raise TypeError(
+            got(
+                "a matrix of gradcheck",
+                "an array (*batch, m, n) or a SparseArray",
+                repr(a)[:60],
+                "Give it as it is, unmarked.",
+            )
+        )
     return np.indices(a.shape[-2:])
 
 
 def exchange(a: Any) -> Map | None:
-    """The numbers of a matrix -> those of its transpose, zero where that has none; None where there is no such map."""
-    if (isinstance(a, Matrix) and not isinstance(a, SparseArray)) or len(a.shape) < 2 or a.shape[-1] != a.shape[-2]:
+    """The numbers of a matrix -> those of its transpose, zero where that has none; None where
+    there is no such map.
+    """
+    if (
+        (isinstance(a, Matrix) and not isinstance(a, SparseArray))
+        or len(a.shape) < 2
+        or a.shape[-1] != a.shape[-2]
+    ):
         return None
     if not isinstance(a, SparseArray):
         return transpose
@@ -143,5 +171,7 @@ def exchange(a: Any) -> Map | None:
     order = np.argsort(key)
     if (np.diff(key[order]) == 0).any():
         return None
-    partner = order[np.searchsorted(key[order], mirrored).clip(max=len(key) - 1)] if len(key) else order
+    partner = (
+        order[np.searchsorted(key[order], mirrored).clip(max=len(key) - 1)] if len(key) else order
+    )
     return partial(_entries_exchanged, partner, key[partner] == mirrored)

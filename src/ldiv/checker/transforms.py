@@ -1,4 +1,6 @@
-"""A framework's own transforms, as its users call them, of functions of a list of arrays; cotangents in our convention, dL = <grad, dx>."""
+"""A framework's own transforms, as its users call them, of functions of a list of arrays;
+cotangents in our convention, dL = <grad, dx>.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class Transforms(ABC):
 
     @abstractmethod
     def changing(self, change: Change) -> AbstractContextManager[Any]:
-        """Inside, and in this thread alone, what the framework's own eigh and svd return goes through `change`."""
+        """Inside, and in this thread alone, what the framework's own eigh and svd return goes
+        through `change`.
+        """
 
 
 class Torch(Transforms):
@@ -40,7 +44,10 @@ class Torch(Transforms):
         try:
             return list(self._torch.func.grad(f)(x))
         except RuntimeError as error:
-            if "setup_context" not in str(error) or self._torch._C._are_functorch_transforms_active():
+            if (
+                "setup_context" not in str(error)
+                or self._torch._C._are_functorch_transforms_active()
+            ):
                 raise
         again = any(leaf.requires_grad for leaf in x)
         x = [leaf if leaf.requires_grad else leaf.detach().requires_grad_() for leaf in x]
@@ -54,7 +61,9 @@ class Torch(Transforms):
         torch = self._torch
 
         class Changing(torch.overrides.TorchFunctionMode):  # type: ignore[misc, name-defined]
-            def __torch_function__(self, f: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            def __torch_function__(
+                self, f: Any, types: Any, args: Any = (), kwargs: Any = None
+            ) -> Any:
                 y = f(*args, **(kwargs or {}))
                 return change(y) if f in (torch.linalg.eigh, torch.linalg.svd) else y
 
@@ -66,12 +75,20 @@ class Torch(Transforms):
         """The tangents of f(x), a list."""
         ad, zeros = self._torch.autograd.forward_ad, self._torch.zeros_like
         with ad.dual_level():
-            pairs = [ad.unpack_dual(y) for y in f([ad.make_dual(u, v) for u, v in zip(x, d, strict=True)])]
-            return [zeros(p.primal) if p.tangent is None else p.tangent.detach().clone() for p in pairs]
+            pairs = [
+                ad.unpack_dual(y)
+                for y in f([ad.make_dual(u, v) for u, v in zip(x, d, strict=True)])
+            ]
+            return [
+                zeros(p.primal) if p.tangent is None else p.tangent.detach().clone() for p in pairs
+            ]
 
     def on_the_tape(self, f: Function, x: Vector) -> Vector:
         """The gradient at x, dual numbers perhaps, such that it can be differentiated."""
-        x = [leaf.detach().requires_grad_() if not self._is_dual(leaf) else leaf.requires_grad_() for leaf in x]
+        x = [
+            leaf.detach().requires_grad_() if not self._is_dual(leaf) else leaf.requires_grad_()
+            for leaf in x
+        ]
         return list(self._torch.autograd.grad(f(x), x, create_graph=True, materialize_grads=True))
 
     def _is_dual(self, x: Any) -> bool:
@@ -80,8 +97,14 @@ class Torch(Transforms):
     def pulled_at_once(self, f: Function, x: Vector, bars: Vector) -> Vector:
         """As `pulled`, by torch.autograd.grad."""
         x = [leaf.detach().requires_grad_() for leaf in x]
-        y, given = zip(*((y, c) for y, c in zip(f(x), bars, strict=True) if y.requires_grad), strict=True)
-        return list(self._torch.autograd.grad(y, x, given, is_grads_batched=True, allow_unused=True, materialize_grads=True))
+        y, given = zip(
+            *((y, c) for y, c in zip(f(x), bars, strict=True) if y.requires_grad), strict=True
+        )
+        return list(
+            self._torch.autograd.grad(
+                y, x, given, is_grads_batched=True, allow_unused=True, materialize_grads=True
+            )
+        )
 
 
 class Jax(Transforms):
@@ -98,7 +121,9 @@ class Jax(Transforms):
 
     @contextmanager
     def changing(self, change: Change) -> Iterator[None]:
-        """As a transformation that lets all other primitives through, without `jit`, which hides what is inside."""
+        """As a transformation that lets all other primitives through, without `jit`, which hides
+        what is inside.
+        """
         jax, core = self._jax, importlib.import_module("jax.extend.core")
 
         class Changing(jax.core.Trace):  # type: ignore[misc, name-defined]
@@ -116,13 +141,21 @@ class Jax(Transforms):
                         return [s, u, vh]
                     return y
 
-            def process_custom_jvp_call(self, primitive: Any, f: Any, jvp: Any, args: Any, /, **_: Any) -> Any:
+            def process_custom_jvp_call(
+                self, primitive: Any, f: Any, jvp: Any, args: Any, /, **_: Any
+            ) -> Any:
                 return f.call_wrapped(*args)
 
-            def process_custom_vjp_call(self, primitive: Any, f: Any, forward: Any, backward: Any, args: Any, /, **_: Any) -> Any:
+            def process_custom_vjp_call(
+                self, primitive: Any, f: Any, forward: Any, backward: Any, args: Any, /, **_: Any
+            ) -> Any:
                 return f.call_wrapped(*args)
 
-        with jax.disable_jit(), core.take_current_trace() as parent, core.set_current_trace(Changing()):
+        with (
+            jax.disable_jit(),
+            core.take_current_trace() as parent,
+            core.set_current_trace(Changing()),
+        ):
             yield
 
 
@@ -132,5 +165,7 @@ KNOWN: dict[str, type[Transforms]] = {"torch": Torch, "jax": Jax}
 def transforms(name: str) -> Transforms:
     """Those of the framework of a front end."""
     if name not in KNOWN:
-        raise ValueError(f"no transforms are known for {name!r}: add them in ldiv/checker/transforms.py")
+        raise ValueError(
+            f"no transforms are known for {name!r}: add them in ldiv/checker/transforms.py"
+        )
     return KNOWN[name]()

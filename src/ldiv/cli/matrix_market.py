@@ -18,10 +18,19 @@ from ldiv.matrices.matrix import Matrix, as_matrix
 
 
 def load_matrix(path: str) -> Matrix:
-    """The square matrix of a file: sparse on the pattern of the file, both triangles of a symmetric one; dense for a dense file."""
+    """The square matrix of a file: sparse on the pattern of the file, both triangles of a
+    symmetric one; dense for a dense file.
+    """
     raw = _load(path)
     if raw.ndim != 2 or raw.shape[0] != raw.shape[1] or raw.shape[0] == 0:
-        raise ValueError(got(path, "a square matrix with at least one row", _extent(raw), "A rectangular system is a least-squares problem."))
+        raise ValueError(
+            got(
+                path,
+                "a square matrix with at least one row",
+                _extent(raw),
+                "A rectangular system is a least-squares problem.",
+            )
+        )
     return asarray(raw) if scipy.sparse.issparse(raw) else as_matrix(path, raw)
 
 
@@ -31,7 +40,14 @@ def load_rhs(path: str, n: int) -> Array:
     b = raw.toarray() if scipy.sparse.issparse(raw) else raw
     b = b.T if b.shape == (1, n) else b
     if b.shape[:1] != (n,) or b.ndim > 2 or b.size == 0:
-        raise ValueError(got(path, f"{n} rows, as many as the matrix has", _extent(b), "Is it the right-hand side of another matrix?"))
+        raise ValueError(
+            got(
+                path,
+                f"{n} rows, as many as the matrix has",
+                _extent(b),
+                "Is it the right-hand side of another matrix?",
+            )
+        )
     return np.ascontiguousarray(b[:, 0] if b.shape[1:] == (1,) else b)
 
 
@@ -40,16 +56,28 @@ def _extent(a: Any) -> str:
 
 
 def _load(path: str) -> Any:
-    """What is in the file, with finite floating values; integers, booleans and patterns of ones become float64."""
+    """What is in the file, with finite floating values; integers, booleans and patterns of ones
+    become float64.
+    """
     if not Path(path).is_file():
         raise FileNotFoundError(f"{path}: there is no such file.")
     try:
-        raw = scipy.sparse.load_npz(path) if path.endswith(".npz") else scipy.io.mmread(path, spmatrix=False)
+        raw = (
+            scipy.sparse.load_npz(path)
+            if path.endswith(".npz")
+            else scipy.io.mmread(path, spmatrix=False)
+        )
     except Exception as error:  # the readers raise whatever their parsers meet
-        kind = "a sparse matrix saved by scipy.sparse.save_npz" if path.endswith(".npz") else "Matrix Market"
+        kind = (
+            "a sparse matrix saved by scipy.sparse.save_npz"
+            if path.endswith(".npz")
+            else "Matrix Market"
+        )
         raise ValueError(f"{path}: cannot be read as {kind}: {error}") from error
     raw = raw.astype(np.float64) if raw.dtype.kind in "iub" else raw
     if raw.dtype.name not in DTYPES:
-        raise ValueError(got(path, "one of " + ", ".join(DTYPES), raw.dtype.name, "Save it in one of these."))
+        raise ValueError(
+            got(path, "one of " + ", ".join(DTYPES), raw.dtype.name, "Save it in one of these.")
+        )
     require_finite(path, raw.data if scipy.sparse.issparse(raw) else raw)
     return raw

@@ -44,10 +44,18 @@ def _rows(assume_a: str, found: Findings) -> Iterator[tuple[str, str, Cell]]:
     yield "solve", _seconds(found.solve), "A x = b"
     yield "adjoint", _seconds(found.adjoint), "lam = A^-H c, gradients of A and b"
     verdict, color = ("not certain", "red") if found.failure else ("right", "green")
-    yield "gradient error", f"{found.error:.1e}", (f"{verdict}: at most {found.allowed:.1e} is rounding", color)
+    yield (
+        "gradient error",
+        f"{found.error:.1e}",
+        (f"{verdict}: at most {found.allowed:.1e} is rounding", color),
+    )
     yield "residual", f"{found.residual:.1e}", "|b - A x| / (|A| |x| + |b|)"
     if found.asymmetry:
-        yield "asymmetry", f"{found.asymmetry:.1e}", "of its largest entry; the symmetric part was solved"
+        yield (
+            "asymmetry",
+            f"{found.asymmetry:.1e}",
+            "of its largest entry; the symmetric part was solved",
+        )
     yield "condition", f"{found.condition:.1e}", "|A| |A^-1| in the 1-norm, estimated"
     yield "peak memory", _peak_memory(), "of this process, complex step included"
 
@@ -77,24 +85,39 @@ def show_info() -> None:
 def _abilities(engine: ModuleType) -> Cell:
     """The structures that an engine takes on each device, or the sentence why it takes none."""
     answers = {
-        (device, _kind(structure)): engine.supports(structure, np.dtype(np.float64), device, "gen") for device in DEVICES for structure in _examples()
+        (device, _kind(structure)): engine.supports(structure, np.dtype(np.float64), device, "gen")
+        for device in DEVICES
+        for structure in _examples()
     }
-    able = {device: [kind for (at, kind), reason in answers.items() if at == device and reason is None] for device in DEVICES}
+    able = {
+        device: [kind for (at, kind), reason in answers.items() if at == device and reason is None]
+        for device in DEVICES
+    }
     if not any(able.values()):
         return f"nothing: {next(iter(answers.values()))}", "yellow"
     on = ", ".join(device.partition(":")[0] for device, kinds in able.items() if kinds)
-    return f"{', '.join(dict.fromkeys(kind for kinds in able.values() for kind in kinds))}  (on {on})"
+    return (
+        f"{', '.join(dict.fromkeys(kind for kinds in able.values() for kind in kinds))}  (on {on})"
+    )
 
 
 def _examples() -> Iterator[Structure]:
     """The structures that the structures' own files offer."""
     draw = np.random.default_rng(0).standard_normal
     for module in modules("structure"):
-        yield from (structure for structure, _ in module.cases(lambda *shape: draw(shape)) if np.equal(*structure.shape))
+        yield from (
+            structure
+            for structure, _ in module.cases(lambda *shape: draw(shape))
+            if np.equal(*structure.shape)
+        )
 
 
 def _kind(structure: Structure) -> str:
-    base = f" {type(structure.base).__name__}" if isinstance(structure, View | Symmetric | Gram | Scaled) else ""
+    base = (
+        f" {type(structure.base).__name__}"
+        if isinstance(structure, View | Symmetric | Gram | Scaled)
+        else ""
+    )
     return type(structure).__name__ + base
 
 

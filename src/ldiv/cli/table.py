@@ -28,15 +28,25 @@ def show(title: str, rows: Sequence[Sequence[Cell]], header: Sequence[str] = ())
 
 
 def _show_rich(title: str, rows: Sequence[Sequence[Cell]], header: Sequence[str]) -> None:
-    table = Table(*(header or [""] * len(rows[0])), title=Text(title, "bold"), title_justify="left", show_header=bool(header))
+    table = Table(
+        *(header or [""] * len(rows[0])),
+        title=Text(title, "bold"),
+        title_justify="left",
+        show_header=bool(header),
+    )
     for row in rows:
         table.add_row(*(Text(*((cell,) if isinstance(cell, str) else cell)) for cell in row))
     Console().print(table)
 
 
 def _show_plain(title: str, rows: Sequence[Sequence[Cell]], header: Sequence[str]) -> None:
-    lines = [*([header] if header else []), *([cell if isinstance(cell, str) else cell[0] for cell in row] for row in rows)]
+    lines = [
+        *([header] if header else []),
+        *([cell if isinstance(cell, str) else cell[0] for cell in row] for row in rows),
+    ]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     print(title)
     for line in lines:
-        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        print(
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        )

@@ -1,12 +1,15 @@
-"""One derivative of L = Re c^H A^-1 b along a random (dA, db), twice: by the adjoint, and by a complex step.
+"""One derivative of L = Re c^H A^-1 b along a random (dA, db), twice: by the adjoint, and by a
+complex step.
 
     adjoint         dL = Re <A_bar, dA> + Re <b_bar, db>,  with A_bar = -lam x^H on the pattern, b_bar = lam = A^-H c
     complex step    dL = Im L(A + ih dA, b + ih db) / h,   h = 1e-20: no difference is taken, so it is exact up to rounding
 
-The error is relative to the size that dL has for a typical direction. What is allowed is what rounding explains, to first
-order: residuals r of x and s of lam move dL by Re(mu^H r + s^H dx), with dx = A^-1 (db - dA x) and mu = -A^-H dA^H lam.
-It feels the condition of this derivative, and no scaling of rows and columns; cond(A) would excuse anything in a badly
-scaled matrix. References: Squire and Trapp, SIAM Rev. 40 (1998); Becker and Rannacher, Acta Numerica 10 (2001).
+The error is relative to the size that dL has for a typical direction. What is allowed is what
+rounding explains, to first
+order: residuals r of x and s of lam move dL by Re(mu^H r + s^H dx), with dx = A^-1 (db - dA x) and
+mu = -A^-H dA^H lam. It feels the condition of this derivative, and no scaling of rows and columns;
+cond(A) would excuse anything in a badly scaled matrix. References: Squire and Trapp, SIAM Rev. 40
+(1998); Becker and Rannacher, Acta Numerica 10 (2001).
 """
 
 from __future__ import annotations
@@ -41,7 +44,8 @@ STEP = 1e-20
 SAFETY = 10  # times the first-order bound: the complex step rounds too
 UNCERTAIN = 0.1  # a check that allows more than this says nothing
 
-PART: dict[str, Callable[[Any], Any]] = {  # the matrix that a promise reads, linear in what is stored
+# the matrix that a promise reads, linear in what is stored
+PART: dict[str, Callable[[Any], Any]] = {
     "gen": lambda m: m,
     "sym": lambda m: 0.5 * (m + m.T),
     "her": lambda m: 0.5 * (m + m.conj().T),
@@ -84,7 +88,9 @@ class Findings:
 
 
 def verify(A: Matrix, b: Array | None, assume_a: str, method: str) -> Findings:
-    """Solve A x = b, or with a random b, and check the gradient; one that underflows allows any error, and so fails."""
+    """Solve A x = b, or with a random b, and check the gradient; one that underflows allows any
+    error, and so fails.
+    """
     with np.errstate(all="ignore"):
         return _verify(A, b, assume_a, method)
 
@@ -93,22 +99,36 @@ def _verify(A: Matrix, b: Array | None, assume_a: str, method: str) -> Findings:
     rng = np.random.default_rng(0)
     p, b = common_precision(A.params, _normal(rng, A.shape[:1], A.params.dtype) if b is None else b)
     A = A.with_data(p) if isinstance(A, SparseArray) else Matrix(A.structure, p)
-    dp, db = _normal(rng, p.shape, p.dtype) * _sizes(A), (_normal(rng, b.shape, b.dtype) * largest(b)).astype(b.dtype)
+    dp, db = (
+        _normal(rng, p.shape, p.dtype) * _sizes(A),
+        (_normal(rng, b.shape, b.dtype) * largest(b)).astype(b.dtype),
+    )
     c = _normal(rng, b.shape, np.result_type(p, b))
 
     engine, iterates, ordering = _order(A, assume_a, method)
-    # What an iteration finds is judged with the factors of a direct engine, and may be off by its tolerance.
-    held, factor = _timed(lambda: factorized(A, assume_a=assume_a, method="direct" if iterates else method))
+    # What an iteration finds is judged with the factors of a direct engine, and may be off by its
+    # tolerance.
+    held, factor = _timed(
+        lambda: factorized(A, assume_a=assume_a, method="direct" if iterates else method)
+    )
     tolerance = Options().tolerance(np.result_type(p, b)) if iterates else 0.0
-    (x, pullback), solving = _timed(lambda: vjp(partial(solve, assume_a=assume_a, method=method), A, b))
+    (x, pullback), solving = _timed(
+        lambda: vjp(partial(solve, assume_a=assume_a, method=method), A, b)
+    )
     (A_bar, b_bar), adjoint = _timed(lambda: pullback(c))
 
     pair = ([A_bar.params, b_bar], [dp, db])
-    size = np.linalg.norm(np.concatenate([(np.conj(g) * d).real.ravel() for g, d in zip(*pair, strict=True)]))
+    size = np.linalg.norm(
+        np.concatenate([(np.conj(g) * d).real.ravel() for g, d in zip(*pair, strict=True)])
+    )
     M, dM = (PART[assume_a](_scipy(A, values)).tocsr() for values in (p, dp))
     slope = complex_step(M, dM, b, db, c, dense=not isinstance(A, SparseArray))
-    allowed = max(np.finfo(p.dtype).eps ** 0.5, SAFETY * _rounding(held, M, dM, b, db, c, x, tolerance) / size)
-    judged = findings.found("vjp", "A and b", [""], [pair], slope, allowed * size, size, 0.0, [A, b_bar])
+    allowed = max(
+        np.finfo(p.dtype).eps ** 0.5, SAFETY * _rounding(held, M, dM, b, db, c, x, tolerance) / size
+    )
+    judged = findings.found(
+        "vjp", "A and b", [""], [pair], slope, allowed * size, size, 0.0, [A, b_bar]
+    )
     return Findings(
         n=A.shape[0],
         nnz=p.size,
@@ -123,16 +143,20 @@ def _verify(A: Matrix, b: Array | None, assume_a: str, method: str) -> Findings:
         error=float(abs(judged.got[0] - slope) / size),
         allowed=allowed,
         residual=float(np.abs(b - M @ x).max() / largest(abs(M) @ np.abs(x) + np.abs(b))),
-        asymmetry=0.0 if "triangular" in assume_a else float(2 * abs(M - _scipy(A, p)).max() / abs(M).max()),
+        asymmetry=0.0
+        if "triangular" in assume_a
+        else float(2 * abs(M - _scipy(A, p)).max() / abs(M).max()),
         condition=_condition(held, M),
         looks=judged.looks,
     )
 
 
 def complex_step(M: Any, dM: Any, b: Array, db: Array, c: Array, dense: bool = False) -> float:
-    """d/dh Re c^H (M + h dM)^-1 (b + h db) at h = 0, with a new factorization that makes use of no promise, in double precision.
+    """d/dh Re c^H (M + h dM)^-1 (b + h db) at h = 0, with a new factorization that makes use of no
+    promise, in double precision.
 
-    A complex system is solved as the real one of twice the size, [[Re, -Im], [Im, Re]]: then nothing is conjugated.
+    A complex system is solved as the real one of twice the size, [[Re, -Im], [Im, Re]]: then
+    nothing is conjugated.
     """
     if any(np.iscomplexobj(a) for a in (M, b)):
         M, dM = (sp.block_array([[a.real, -a.imag], [a.imag, a.real]]) for a in (M, dM))
@@ -142,23 +166,35 @@ def complex_step(M: Any, dM: Any, b: Array, db: Array, c: Array, dense: bool = F
     return float((c * x.imag).sum() / STEP)
 
 
-def _rounding(held: Factorized, M: Any, dM: Any, b: Array, db: Array, c: Array, x: Array, tolerance: float) -> float:
-    """|mu|^T |r| + |s|^T |dx|, where each residual counts with the rounding of its own evaluation, and s with the tolerance of an iteration."""
+def _rounding(
+    held: Factorized, M: Any, dM: Any, b: Array, db: Array, c: Array, x: Array, tolerance: float
+) -> float:
+    """|mu|^T |r| + |s|^T |dx|, where each residual counts with the rounding of its own
+    evaluation, and s with the tolerance of an iteration.
+    """
     H, lam = M.conj().T, held.solve(c, "H")
     dx, mu = held.solve(db - dM @ x), held.solve(dM.conj().T @ lam, "H")
     eps = np.finfo(M.dtype).eps
     r = np.abs(b - M @ x) + eps * (abs(M) @ np.abs(x) + np.abs(b))
-    s = np.abs(c - H @ lam) + eps * (abs(H) @ np.abs(lam) + np.abs(c)) + tolerance * np.linalg.norm(c, axis=0)
+    s = (
+        np.abs(c - H @ lam)
+        + eps * (abs(H) @ np.abs(lam) + np.abs(c))
+        + tolerance * np.linalg.norm(c, axis=0)
+    )
     return float((np.abs(mu) * r).sum() + (s * np.abs(dx)).sum())
 
 
 def _condition(held: Factorized, M: Any) -> float:
     """|M|_1 |M^-1|_1, the second estimated from a few solves."""
-    return float(abs(M).sum(axis=0).max()) * one_norm(M.shape[0], M.dtype, held.solve, lambda v: held.solve(v, "H"))
+    return float(abs(M).sum(axis=0).max()) * one_norm(
+        M.shape[0], M.dtype, held.solve, lambda v: held.solve(v, "H")
+    )
 
 
 def _order(A: Matrix, assume_a: str, method: str) -> tuple[str, bool, float]:
-    """The engine's name, whether it iterates, and the seconds of its symbolic work, which is kept where `factorization` looks for it."""
+    """The engine's name, whether it iterates, and the seconds of its symbolic work, which is
+    kept where `factorization` looks for it.
+    """
     structure, p = promised(A, assume_a)
     base, _ = structure.unview()
     engine = registry.choose(base, p.dtype, "cpu", "pos" if assume_a == "pos" else "gen", method)
@@ -176,7 +212,9 @@ def _timed(f: Callable[[], R]) -> tuple[R, float]:
 
 def _normal(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Array:
     draw = rng.standard_normal(shape)
-    return (draw + 1j * rng.standard_normal(shape) if np.dtype(dtype).kind == "c" else draw).astype(dtype)
+    return (draw + 1j * rng.standard_normal(shape) if np.dtype(dtype).kind == "c" else draw).astype(
+        dtype
+    )
 
 
 def _positions(A: Matrix) -> Any:
@@ -191,7 +229,9 @@ def _scipy(A: Matrix, values: Array) -> Any:
 
 
 def _sizes(A: Matrix) -> Array:
-    """How far each entry is moved: by its own size, a stored zero by the smaller of the largest entries of its row and column."""
+    """How far each entry is moved: by its own size, a stored zero by the smaller of the largest
+    entries of its row and column.
+    """
     size, (row, col) = np.abs(A.params), _positions(A)
     in_row, in_col = np.zeros((2, A.shape[0]), size.dtype)
     np.maximum.at(in_row, row, size)

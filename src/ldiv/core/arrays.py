@@ -1,4 +1,6 @@
-"""Dtypes and shapes: what every rule needs and the frameworks name differently; leading axes are batches."""
+"""Dtypes and shapes: what every rule needs and the frameworks name differently; leading axes are
+batches.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +34,21 @@ def result_dtype(*trees: Tree) -> np.dtype[Any]:
 
 def astype(x: Array, dtype: np.dtype[Any]) -> Array:
     """x as an array of this dtype of NumPy's; itself where it is one."""
-    return x if numpy_dtype(x) == dtype else namespace(x).astype(x, getattr(namespace(x), dtype.name))
+    return (
+        x if numpy_dtype(x) == dtype else namespace(x).astype(x, getattr(namespace(x), dtype.name))
+    )
 
 
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape that these broadcast to; quick where it is one of them already."""
     different = {s for s in shapes if s}
-    return np.broadcast_shapes(*different) if len(different) > 1 else different.pop() if different else ()
+    return (
+        np.broadcast_shapes(*different)
+        if len(different) > 1
+        else different.pop()
+        if different
+        else ()
+    )
 
 
 def is_complex(x: Array) -> bool:
@@ -50,11 +60,14 @@ def conj(x: Array) -> Array:
     if not is_complex(x):
         return x
     y = x.conj()
-    return y.resolve_conj() if hasattr(y, "resolve_conj") else y  # of PyTorch's two ways the one that vmap knows
+    # of PyTorch's two ways the one that vmap knows
+    return y.resolve_conj() if hasattr(y, "resolve_conj") else y
 
 
 def writable(x: Array) -> bool:
-    """Whether entries of x can be overwritten; not those of JAX, which make a new array, `x.at[index].set(value)`."""
+    """Whether entries of x can be overwritten; not those of JAX, which make a new array,
+    `x.at[index].set(value)`.
+    """
     return not hasattr(x, "at")
 
 
@@ -76,11 +89,17 @@ def eps(x: Array) -> float:
 def unit_columns(like: Array, n: int, columns: range) -> Array:
     """The columns of the identity of size n in this range, (n, k), of the kind of `like`."""
     e = np.eye(n, len(columns), -columns.start)
-    return e.astype(like.dtype) if type(like) is np.ndarray else namespace(like).asarray(e, **alike(like))
+    return (
+        e.astype(like.dtype)
+        if type(like) is np.ndarray
+        else namespace(like).asarray(e, **alike(like))
+    )
 
 
 def alike(x: Array, dtype: np.dtype[Any] | None = None) -> dict[str, Any]:
-    """Keyword arguments of asarray, zeros and their like: the dtype of x, or one of NumPy's, and where x is if not on the cpu."""
+    """Keyword arguments of asarray, zeros and their like: the dtype of x, or one of NumPy's, and
+    where x is if not on the cpu.
+    """
     return {"dtype": x.dtype if dtype is None else getattr(namespace(x), dtype.name), **beside(x)}
 
 
@@ -129,7 +148,9 @@ def batch_of(x: Array, core: int) -> tuple[int, ...]:
 
 
 def common_batch(core: Tree, args: Tree) -> tuple[int, ...]:
-    """The batch axes to which all arrays of a tree broadcast; those of each stand before its own, of which `core` is the count."""
+    """The batch axes to which all arrays of a tree broadcast; those of each stand before its
+    own, of which `core` is the count.
+    """
     return broadcast(*(batch_of(x, c) for x, c in zip(leaves(args), leaves(core), strict=True)))
 
 
@@ -137,7 +158,9 @@ def conform(g: Array, x: Array) -> Array:
     """A cotangent in the space of x: real where x is, summed over the axes that were broadcast."""
     xp, g, extra = namespace(g), g if is_complex(x) else real(g), g.ndim - x.ndim
     stretched = tuple(axis for axis, n in enumerate(x.shape) if n == 1 != g.shape[extra + axis])
-    return astype(xp.sum(xp.sum(g, axis=tuple(range(extra))), axis=stretched, keepdims=True), numpy_dtype(x))
+    return astype(
+        xp.sum(xp.sum(g, axis=tuple(range(extra))), axis=stretched, keepdims=True), numpy_dtype(x)
+    )
 
 
 def join(x: Array, y: Array, core: int) -> Array:
@@ -157,18 +180,26 @@ def take(x: Array, index: np.ndarray[Any, Any]) -> Array:
 
 def spread(x: Array, batch: tuple[int, ...], core: int = 2) -> Array:
     """x (*, n, k) broadcast to (*batch, n, k), or with another number of own axes."""
-    return x if batch_of(x, core) == batch else namespace(x).broadcast_to(x, (*batch, *x.shape[x.ndim - core :]))
+    return (
+        x
+        if batch_of(x, core) == batch
+        else namespace(x).broadcast_to(x, (*batch, *x.shape[x.ndim - core :]))
+    )
 
 
 def one_by_one(core: Tree, args: Tree) -> Iterator[Tree]:
-    """One member of a batch after the other: the arrays of a tree, all batch axes broadcast and taken away."""
+    """One member of a batch after the other: the arrays of a tree, all batch axes broadcast and
+    taken away.
+    """
     batch = common_batch(core, args)
     wide = [spread(x, batch, own) for x, own in zip(leaves(args), leaves(core), strict=True)]
     return (rebuild(core, [x[i] for x in wide]) for i in np.ndindex(*batch))
 
 
 def fold(x: Array) -> Array:
-    """(*batch, n, k) -> (n, batch * k): a batch of right-hand sides of one matrix is a wider block."""
+    """(*batch, n, k) -> (n, batch * k): a batch of right-hand sides of one matrix is a wider
+    block.
+    """
     if x.ndim == 2:
         return x
     xp, count = namespace(x), math.prod(x.shape[:-2])

@@ -1,7 +1,8 @@
-"""Where a buffer lies in memory, whether two share any of it, and a stamp that changes when one is written to.
+"""Where a buffer lies in memory, whether two share any of it, and a stamp that changes when one is
+written to.
 
-Addresses are compared by NumPy's own solver, on arrays that have the addresses, shapes and strides of the buffers and are never read,
-so that the columns of one matrix are apart, on a device as well.
+Addresses are compared by NumPy's own solver, on arrays that have the addresses, shapes and strides
+of the buffers and are never read, so that the columns of one matrix are apart, on a device as well.
 """
 
 from __future__ import annotations
@@ -22,7 +23,11 @@ TRIES = 10_000  # of NumPy's solver; what it cannot tell apart is taken to overl
 
 def is_buffer(x: Array) -> bool:
     """Whether x can be overwritten at all; arrays of JAX cannot."""
-    return isinstance(x, np.ndarray) or hasattr(x, "data_ptr") or hasattr(getattr(x, "data", None), "ptr")
+    return (
+        isinstance(x, np.ndarray)
+        or hasattr(x, "data_ptr")
+        or hasattr(getattr(x, "data", None), "ptr")
+    )
 
 
 def layout(x: Array) -> tuple[int, tuple[int, ...]]:
@@ -35,9 +40,12 @@ def layout(x: Array) -> tuple[int, tuple[int, ...]]:
 
 
 def overlap(x: Array, y: Array) -> bool:
-    """Whether a write to one could be seen in the other. Under torch.func nothing has an address, and versions are all there is."""
+    """Whether a write to one could be seen in the other. Under torch.func nothing has an
+    address, and versions are all there is.
+    """
     try:
-        if getattr(x, "is_contiguous", bool)() and y.is_contiguous():  # PyTorch: what follows would say the same, more slowly
+        # PyTorch: what follows would say the same, more slowly
+        if getattr(x, "is_contiguous", bool)() and y.is_contiguous():
             here, there = x.data_ptr(), y.data_ptr()
             return bool(here < there + y.nbytes and there < here + x.nbytes)
         return np.may_share_memory(_ghost(x), _ghost(y), max_work=TRIES)  # type: ignore[arg-type]  # any count is allowed
@@ -55,46 +63,98 @@ class _At:
     def __init__(self, x: Array) -> None:
         address, strides = layout(x)
         typestr = numpy_dtype(x).str
-        self.__array_interface__ = {"version": 3, "shape": tuple(x.shape), "strides": strides, "typestr": typestr, "data": (address, True)}
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": tuple(x.shape),
+            "strides": strides,
+            "typestr": typestr,
+            "data": (address, True),
+        }
 
 
 def require_buffer(name: str, x: Array, written: bool) -> None:
-    """An array whose memory is its own affair: not traced, not part of a graph, and not read-only if it is written."""
+    """An array whose memory is its own affair: not traced, not part of a graph, and not
+    read-only if it is written.
+    """
     require_ours(name, x)
     if not is_buffer(x):
         raise TypeError(
-            got(name, "a NumPy, CuPy or PyTorch buffer", f"a {type(x).__name__}, which cannot be overwritten", "Use the values returned.")
+            got(
+                name,
+                "a NumPy, CuPy or PyTorch buffer",
+                f"a {type(x).__name__}, which cannot be overwritten",
+                "Use the values returned.",
+            )
         )
     if getattr(x, "requires_grad", False):
-        raise ValueError(got(name, "a tensor without a graph, as shadows hold its cotangent", "one that requires grad", "Pass x.detach()."))
+        raise ValueError(
+            got(
+                name,
+                "a tensor without a graph, as shadows hold its cotangent",
+                "one that requires grad",
+                "Pass x.detach().",
+            )
+        )
     if getattr(x, "is_inference", bool)():
-        raise ValueError(got(name, "a tensor that counts its versions", "one made in inference mode", "Use torch.no_grad() instead."))
+        raise ValueError(
+            got(
+                name,
+                "a tensor that counts its versions",
+                "one made in inference mode",
+                "Use torch.no_grad() instead.",
+            )
+        )
     if written:
         require_own_entries(name, x)
     if written and isinstance(x, np.ndarray) and not x.flags.writeable:
-        raise ValueError(got(name, "an array that can be written", "a read-only one", "Pass a copy."))
+        raise ValueError(
+            got(name, "an array that can be written", "a read-only one", "Pass a copy.")
+        )
 
 
 def require_own_entries(name: str, x: Array) -> None:
     """No two entries in one place, as after a broadcast. Under torch.func nothing has a layout."""
     strides = x.strides if isinstance(x, np.ndarray) else x.stride() if hasattr(x, "stride") else ()
     if 0 not in x.shape and any(s == 0 and n > 1 for s, n in zip(strides, x.shape, strict=False)):
-        raise ValueError(got(name, "memory for every entry", "an array with a stride of 0, whose entries share it", "Pass a copy."))
+        raise ValueError(
+            got(
+                name,
+                "memory for every entry",
+                "an array with a stride of 0, whose entries share it",
+                "Pass a copy.",
+            )
+        )
 
 
 def identity(x: Array) -> Hashable:
     """Equal for arrays that are the same memory, read the same way."""
-    return layout(x), tuple(x.shape), str(x.dtype), bool(getattr(x, "is_conj", bool)()), bool(getattr(x, "is_neg", bool)())
+    return (
+        layout(x),
+        tuple(x.shape),
+        str(x.dtype),
+        bool(getattr(x, "is_conj", bool)()),
+        bool(getattr(x, "is_neg", bool)()),
+    )
 
 
 def stamp(x: Array) -> Hashable:
-    """Changes when x is written to: the version that PyTorch counts, else a checksum of the bits."""
+    """Changes when x is written to: the version that PyTorch counts, else a checksum of the
+    bits.
+    """
     version = getattr(x, "_version", None)
-    return version if version is not None else tuple(_checksum(part) for part in ((x.real, x.imag) if x.dtype == np.complex128 else (x,)))
+    return (
+        version
+        if version is not None
+        else tuple(
+            _checksum(part) for part in ((x.real, x.imag) if x.dtype == np.complex128 else (x,))
+        )
+    )
 
 
 def _checksum(x: Array) -> int:
-    """The bits, weighted along every axis by odd numbers drawn at random: a permutation of equal numbers is seen too."""
+    """The bits, weighted along every axis by odd numbers drawn at random: a permutation of equal
+    numbers is seen too.
+    """
     bits = x.view(f"u{x.dtype.itemsize}")
     for axis in reversed(range(bits.ndim)):
         bits = bits @ _weights(bits.shape[axis], axis).astype(bits.dtype)

@@ -31,7 +31,9 @@ class counting_closures:
 
 
 def uncounted(f: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """f, on which the result does not depend, as a preconditioner: what it closes over loses nothing."""
+    """f, on which the result does not depend, as a preconditioner: what it closes over loses
+    nothing.
+    """
 
     def call(x: Array) -> Array:
         with counting_closures(False):

@@ -1,7 +1,7 @@
 """Every array belongs to one front end, which is found by its type.
 
-A front end is one file in `frontends/`, named after its framework and loaded only once that framework is imported.
-It must define
+A front end is one file in `frontends/`, named after its framework and loaded only once that
+framework is imported. It must define
 
     owns(x)                   is x one of its arrays?
     bind(rule, leaves)        run the kernel, and teach the framework the rule's derivatives
@@ -10,7 +10,8 @@ It must define
     on_host(f, specs, *xs)    run f on NumPy arrays; specs are the (shape, dtype) of its results
     scatter(x, index, size)   y[..., i, :] = sum of x[..., e, :] over the e with index[e] = i
 
-and the dense kernels lu_factor, lu_solve, cholesky and solve_triangular. A framework that traces functions defines besides
+and the dense kernels lu_factor, lu_solve, cholesky and solve_triangular. A framework that traces
+functions defines besides
 
     traced(x)                 do the values of x come later, when the trace is run?
     insist(ok, error, *xs)    in a trace: raise error(*xs), of numbers on the host, in the call that runs it, unless ok
@@ -66,7 +67,11 @@ def frontend_names() -> dict[str, str]:
 
 def load_frontends() -> list[ModuleType]:
     """The front ends whose framework is imported already."""
-    return [importlib.import_module(home) for name, home in frontend_names().items() if name in sys.modules]
+    return [
+        importlib.import_module(home)
+        for name, home in frontend_names().items()
+        if name in sys.modules
+    ]
 
 
 def is_array(x: object) -> bool:
@@ -94,7 +99,10 @@ def _complete(frontend: ModuleType) -> ModuleType:
     vars(frontend).setdefault("call", lambda f, *xs: f(*xs))
     vars(frontend).setdefault("constant", lambda x: x)
     vars(frontend).setdefault("signature", lambda x: None)
-    vars(frontend).setdefault("host_values", lambda x: frontend.asnumpy(x) if frontend.host(x) and not frontend.traced(x) else None)
+    vars(frontend).setdefault(
+        "host_values",
+        lambda x: frontend.asnumpy(x) if frontend.host(x) and not frontend.traced(x) else None,
+    )
     vars(frontend).setdefault("copied", copy.deepcopy)
     vars(frontend).setdefault("lu_pivoted", None)
     vars(frontend).setdefault("row_order", None)
@@ -112,14 +120,26 @@ def _loop(going: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -
 def _vmap(f: Callable[..., Array], axes: tuple[int | None, ...]) -> Callable[..., Array]:
     def each(*xs: Array) -> Array:
         count = next(len(x) for x, a in zip(xs, axes, strict=True) if a == 0)
-        return namespace(xs[0]).stack([f(*(x[i] if a == 0 else x for x, a in zip(xs, axes, strict=True))) for i in range(count)])
+        return namespace(xs[0]).stack(
+            [
+                f(*(x[i] if a == 0 else x for x, a in zip(xs, axes, strict=True)))
+                for i in range(count)
+            ]
+        )
 
     return each
 
 
 def _cannot(framework: str, f: object, *_: object) -> Any:
     advice = "Use PyTorch or JAX arrays; if only the transposed product is missing, give rmatvec or a promise of symmetry."
-    raise TypeError(got("matvec", "a function that its framework can differentiate", f"one of {framework} arrays", advice))
+    raise TypeError(
+        got(
+            "matvec",
+            "a function that its framework can differentiate",
+            f"one of {framework} arrays",
+            advice,
+        )
+    )
 
 
 def frontend_of(*arrays: Array) -> ModuleType:
@@ -134,11 +154,20 @@ def frontend_of(*arrays: Array) -> ModuleType:
     if owners and owners[0] is not None and all(owner is owners[0] for owner in owners):
         return owners[0]
     names = " and ".join(sorted({f"{type(x).__module__}.{type(x).__qualname__}" for x in arrays}))
-    raise TypeError(got("arrays", "all of one framework (NumPy, PyTorch or JAX)", names or "none", "Convert them first."))
+    raise TypeError(
+        got(
+            "arrays",
+            "all of one framework (NumPy, PyTorch or JAX)",
+            names or "none",
+            "Convert them first.",
+        )
+    )
 
 
 def signature(x: object) -> Any:
-    """What of an array calls may be planned by, beside its shape; None for what must be looked at each time."""
+    """What of an array calls may be planned by, beside its shape; None for what must be looked
+    at each time.
+    """
     if type(x) is np.ndarray:
         return x.dtype, x.ndim
     frontend = _by_type.get(type(x))
@@ -169,8 +198,12 @@ def constant(x: Array) -> Array:
     return frontend_of(x).constant(x)
 
 
-def on_host(f: Callable[..., Any], specs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...], *arrays: Array) -> tuple[Array, ...]:
-    """Run f on NumPy copies or views of the arrays: directly in an eager framework, by callback in a traced one."""
+def on_host(
+    f: Callable[..., Any], specs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...], *arrays: Array
+) -> tuple[Array, ...]:
+    """Run f on NumPy copies or views of the arrays: directly in an eager framework, by callback
+    in a traced one.
+    """
     if type(arrays[0]) is np.ndarray:
         return f(*arrays)
     results: tuple[Array, ...] = frontend_of(*arrays).on_host(f, specs, *arrays)
@@ -181,7 +214,9 @@ _PLAIN = frozenset({bool, float, np.bool_, np.float32, np.float64, np.ndarray})
 
 
 def traced(x: object) -> bool:
-    """Whether x stands for values that come later. A check of values is then for `insist`, and nothing can be remembered."""
+    """Whether x stands for values that come later. A check of values is then for `insist`, and
+    nothing can be remembered.
+    """
     if type(x) in _PLAIN:
         return False
     frontend = _by_type.get(type(x)) or _find(x)
@@ -189,7 +224,9 @@ def traced(x: object) -> bool:
 
 
 def insist(ok: Any, error: Callable[..., Exception], *numbers: Any) -> None:
-    """Raise error(*numbers), or give the warning that it is, unless ok: now, or where ok is traced in the call that runs the trace."""
+    """Raise error(*numbers), or give the warning that it is, unless ok: now, or where ok is
+    traced in the call that runs the trace.
+    """
     if ok is True:
         return
     if traced(ok):
@@ -206,7 +243,9 @@ def scatter(x: Array, index: np.ndarray[Any, Any], size: int) -> Array:
 def namespace(x: Array) -> Any:
     """The array namespace of x in the dialect of the array API standard."""
     if (known := _namespaces.get(type(x))) is None:
-        known = _namespaces[type(x)] = np if type(x) is np.ndarray else array_api_compat.array_namespace(x)
+        known = _namespaces[type(x)] = (
+            np if type(x) is np.ndarray else array_api_compat.array_namespace(x)
+        )
     return known
 
 

@@ -1,4 +1,6 @@
-"""What follows where a matrix is regular, but so ill-conditioned that no digit of a solution is certain: an error, a warning, or nothing."""
+"""What follows where a matrix is regular, but so ill-conditioned that no digit of a solution is
+certain: an error, a warning, or nothing.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,15 @@ _singular: ContextVar[str] = ContextVar("singular", default="raise")
 class errstate:
     """Choose what an ill-conditioned matrix does, for the calls inside.
 
-    singular: "raise" (the default everywhere), "warn" or "ignore". With "warn" a matrix that is singular to working precision, but
-    whose factors exist, gives what they give, with a `scipy.linalg.LinAlgWarning`, as in SciPy; derivatives come from the same
-    factors. A matrix that has none (a pivot that is exactly zero) raises SingularMatrixError all the same, as does an infinite solution.
-    It counts when a function is called: its derivatives keep it, wherever they are taken, and so does what `jax.jit` traced, what
-    `factorized` holds. Each thread, and each asynchronous task, has its own.
-    Of `solve` (by engines that factor), `factorized`, `logdet`, `slogdet`, `det`, `quad_form`, `lstsq`, `root`, and what is made of them.
-    Modelled on `numpy.errstate`.
+    singular: "raise" (the default everywhere), "warn" or "ignore". With "warn" a matrix that is
+    singular to working precision, but whose factors exist, gives what they give, with a
+    `scipy.linalg.LinAlgWarning`, as in SciPy; derivatives come from the same factors. A matrix that
+    has none (a pivot that is exactly zero) raises SingularMatrixError all the same, as does an
+    infinite solution. It counts when a function is called: its derivatives keep it, wherever they
+    are taken, and so does what `jax.jit` traced, what `factorized` holds. Each thread, and each
+    asynchronous task, has its own.
+    Of `solve` (by engines that factor), `factorized`, `logdet`, `slogdet`, `det`, `quad_form`,
+    `lstsq`, `root`, and what is made of them. Modelled on `numpy.errstate`.
 
     >>> import ldiv, numpy as np, scipy.linalg
     >>> A, b = scipy.linalg.hilbert(13), np.ones(13)

@@ -1,7 +1,8 @@
-"""NaN and infinity are refused where the numbers are first known, and no rule makes them out of finite numbers without an error.
+"""NaN and infinity are refused where the numbers are first known, and no rule makes them out of
+finite numbers without an error.
 
-Under a transformation only kernels see numbers. `evaluated` is how front ends run a kernel, `derivative` how they run the jvp or
-vjp of a rule where the numbers are known.
+Under a transformation only kernels see numbers. `evaluated` is how front ends run a kernel,
+`derivative` how they run the jvp or vjp of a rule where the numbers are known.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from ldiv.errors import overflowed
 
 
 def all_finite(x: Array) -> Array:
-    """Whether no number is NaN or infinite: seen from their sum, in one pass and no memory, unless that overflows."""
+    """Whether no number is NaN or infinite: seen from their sum, in one pass and no memory,
+    unless that overflows.
+    """
     values = x if type(x) is np.ndarray else host_values(x)
     if values is not None:
         return isfinite(total(values)) or bool(np.isfinite(values).all())
@@ -32,7 +35,9 @@ def all_finite(x: Array) -> Array:
 
 
 def total(values: np.ndarray[Any, Any]) -> float:
-    """The sum of their squares, by BLAS, which warns of nothing: no finite number unless all of them are, nor where it overflows."""
+    """The sum of their squares, by BLAS, which warns of nothing: no finite number unless all of
+    them are, nor where it overflows.
+    """
     square: float = np.vdot(values, values).real
     return square
 
@@ -45,14 +50,18 @@ def require_finite(name: str, *arrays: Array) -> None:
 
 
 def _not_finite(name: str) -> ValueError:
-    return ValueError(f"{name}: expected finite numbers, got NaN or infinity. Look at what made this array.")
+    return ValueError(
+        f"{name}: expected finite numbers, got NaN or infinity. Look at what made this array."
+    )
 
 
 _unwarned: ContextVar[bool] = ContextVar("unwarned", default=False)
 
 
 class unwarned:
-    """Within, NumPy warns of nothing: what overflows is seen in what comes out. The outermost one tells NumPy, which takes its time."""
+    """Within, NumPy warns of nothing: what overflows is seen in what comes out. The outermost
+    one tells NumPy, which takes its time.
+    """
 
     __slots__ = ("_state", "_token")
 
@@ -69,11 +78,13 @@ class unwarned:
             _unwarned.reset(self._token)
 
 
-# -- what rules give ------------------------------------------------------------------------------------------------------------
+# -- what rules give ----------------------------------------------------------
 
 
 def evaluated(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
-    """The outputs of a kernel, finite unless the rule says that they need not be; what it factors lives as long as it runs, at least."""
+    """The outputs of a kernel, finite unless the rule says that they need not be; what it
+    factors lives as long as it runs, at least.
+    """
     if owner() is None:
         with holding(Holder()):
             return evaluated(rule, flat)
@@ -87,13 +98,20 @@ def evaluated(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
 
 
 def derivative(rule: Rule, f: Callable[..., Tree], *given: Tree) -> Tree:
-    """f(*given), f the rule's jvp or vjp; in a trace only the kernels in it look at their numbers."""
+    """f(*given), f the rule's jvp or vjp; in a trace only the kernels in it look at their
+    numbers.
+    """
     with unwarned():
         results = f(*given)
     if not rule.may_overflow:
         for y in leaves(results):
-            if y is not None and (not isfinite(total(y)) if type(y) is np.ndarray else not traced(y)):
-                insist(all_finite(y), partial(_blame, f"the derivative of {rule.public_name}", leaves(given)))
+            if y is not None and (
+                not isfinite(total(y)) if type(y) is np.ndarray else not traced(y)
+            ):
+                insist(
+                    all_finite(y),
+                    partial(_blame, f"the derivative of {rule.public_name}", leaves(given)),
+                )
     return results
 
 

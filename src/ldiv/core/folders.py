@@ -1,7 +1,9 @@
-"""Rooms that grow by one file: a folder says that it is there; its files are found by scan, and imported when somebody asks.
+"""Rooms that grow by one file: a folder says that it is there; its files are found by scan, and
+imported when somebody asks.
 
-The folder's own `__init__` registers it with the kind of thing that its files are, so that a room may use what stands in a later one
-and import nothing of it. What a file may define and need not has its value there, once: nobody asks whether a file has it.
+The folder's own `__init__` registers it with the kind of thing that its files are, so that a room
+may use what stands in a later one and import nothing of it. What a file may define and need not has
+its value there, once: nobody asks whether a file has it.
 """
 
 from __future__ import annotations
@@ -17,13 +19,19 @@ _folders: dict[str, dict[str, dict[str, Any]]] = {}
 
 
 def register(kind: str, folder: str, **defaults: Any) -> None:
-    """The files of this package, by its full name, are of that kind; `defaults`: what those need not define that have nothing else to say."""
+    """The files of this package, by its full name, are of that kind; `defaults`: what those need
+    not define that have nothing else to say.
+    """
     _folders.setdefault(kind, {})[folder] = defaults
 
 
 def files(kind: str) -> dict[str, str]:
     """The full name of every file of a kind, by its own; none is imported for it."""
-    return {found.name: f"{folder}.{found.name}" for folder in _folders[kind] for found in pkgutil.iter_modules(sys.modules[folder].__path__)}
+    return {
+        found.name: f"{folder}.{found.name}"
+        for folder in _folders[kind]
+        for found in pkgutil.iter_modules(sys.modules[folder].__path__)
+    }
 
 
 def modules(kind: str) -> Iterator[ModuleType]:

@@ -1,7 +1,9 @@
-"""A forked child has one thread: locks that others held are open there, and OpenMP does not wait for threads that are not.
+"""A forked child has one thread: locks that others held are open there, and OpenMP does not wait
+for threads that are not.
 
-libgomp keeps a team of threads between its parallel regions. A child inherits the team without the threads, and hangs in its first
-region; so the forking thread lets its team go first, `omp_pause_resource_all` of OpenMP 5.0. It comes back when it is needed.
+libgomp keeps a team of threads between its parallel regions. A child inherits the team without the
+threads, and hangs in its first region; so the forking thread lets its team go first,
+`omp_pause_resource_all` of OpenMP 5.0. It comes back when it is needed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""A factorization belongs to whoever still needs it: the holder of the call that made it, as long as its derivatives may be asked for.
+"""A factorization belongs to whoever still needs it: the holder of the call that made it, as long
+as its derivatives may be asked for.
 
-A front end makes a `Holder` for each call that has derivatives, runs the kernel under it, and every tangent and cotangent too;
-what is made or found meanwhile is kept by it, and goes with it. Where nobody holds, a factor lives no longer than its call.
-In a trace a factor made of arrays is more outputs of the rule that made it, and more arguments of the rules of its derivatives: a
+A front end makes a `Holder` for each call that has derivatives, runs the kernel under it, and every
+tangent and cotangent too; what is made or found meanwhile is kept by it, and goes with it. Where
+nobody holds, a factor lives no longer than its call. In a trace a factor made of arrays is more
+outputs of the rule that made it, and more arguments of the rules of its derivatives: a
 `TracedHolder` tells the one from the other.
 """
 
@@ -56,7 +58,8 @@ class Store:
         self.limit = limit
         self._held = 0
         self._lock = lock()
-        self._kept: OrderedDict[int, tuple[Any, int]] = OrderedDict()  # what, and its bytes as they were counted
+        # what, and its bytes as they were counted
+        self._kept: OrderedDict[int, tuple[Any, int]] = OrderedDict()
 
     def keep(self, thing: Any) -> None:
         with self._lock:
@@ -79,17 +82,22 @@ class TracedFactor(NamedTuple):
     """A factor made of arrays, but for the arrays."""
 
     key: Hashable
-    places: tuple[int, ...]  # of what it is the factor of, among the leaves of the arguments of a rule
+    # of what it is the factor of, among the leaves of the arguments of a rule
+    places: tuple[int, ...]
     make: Callable[..., Any]  # the factor of the arrays
     core: tuple[int, ...]  # the own axes of each array
 
 
 class TracedHolder:
-    """The factors that a rule was given with its arguments `flat`, and those that its kernel makes, found by the identity of tracers."""
+    """The factors that a rule was given with its arguments `flat`, and those that its kernel
+    makes, found by the identity of tracers.
+    """
 
     __slots__ = ("_arrays", "_flat", "_given", "factors")
 
-    def __init__(self, flat: Sequence[Any], given: Sequence[TracedFactor], arrays: Sequence[Any]) -> None:
+    def __init__(
+        self, flat: Sequence[Any], given: Sequence[TracedFactor], arrays: Sequence[Any]
+    ) -> None:
         rest = iter(arrays)
         self._flat, self._given = flat, len(given)
         self.factors = list(given)
@@ -99,7 +107,9 @@ class TracedHolder:
         store.keep(thing)
 
     def factor(self, key: Hashable, values: Sequence[Any], make: Callable[[], Any]) -> Any:
-        """The factor of these values: as it was given, or what `make()` gives, for others to be given if it is one of arrays."""
+        """The factor of these values: as it was given, or what `make()` gives, for others to be
+        given if it is one of arrays.
+        """
         places = places_of(values, self._flat)
         for known, arrays in zip(self.factors, self._arrays, strict=True):
             if known.places == places and known.key == key:
@@ -133,7 +143,9 @@ def places_of(values: Sequence[Any], flat: Sequence[Any]) -> tuple[int, ...] | N
     return tuple([at[id(x)] for x in values]) if all(id(x) in at for x in values) else None
 
 
-PHYSICAL = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 16 << 30
+PHYSICAL = (
+    os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 16 << 30
+)
 store = Store(min(2 << 30, PHYSICAL // 8))
 
 _owner: ContextVar[Owner | None] = ContextVar("owner", default=None)

@@ -1,4 +1,5 @@
-"""A structure linear (or affine) in its parameters: two kernels on plain arrays, and two bilinear rules, each made of the other.
+"""A structure linear (or affine) in its parameters: two kernels on plain arrays, and two bilinear
+rules, each made of the other.
 
     apply(p, x, op)    y = op(S(p)) x            y = S(p) x:        dy = S(dp) x + S(p) dx
     project(u, v)      g = S^*(u v^H)            g = S^*(u v^H):    dg = S^*(du v^H) + S^*(u dv^H)
@@ -18,7 +19,9 @@ from ldiv.core.trees import Array, Tree, leaves
 
 
 class Linear(Structure):
-    """A structure linear or affine in p, a single array; a subclass writes `apply` and `project` on plain arrays."""
+    """A structure linear or affine in p, a single array; a subclass writes `apply` and `project`
+    on plain arrays.
+    """
 
     @abstractmethod
     def apply(self, p: Tree, x: Array, op: str) -> Array:
@@ -44,7 +47,8 @@ class Linear(Structure):
             return ()
         if u.ndim == v.ndim == 2:
             return bind(self._outer, u, v)[0]
-        if leaves(p)[0].ndim == leaves(self.core)[0]:  # one matrix: its cotangent sums over the batch
+        # one matrix: its cotangent sums over the batch
+        if leaves(p)[0].ndim == leaves(self.core)[0]:
             u, v = (fold(spread(x, broadcast(batch_of(u, 2), batch_of(v, 2)))) for x in (u, v))
         return bind(self._outer, u, v)[0]
 
@@ -58,7 +62,9 @@ class Linear(Structure):
 
 @dataclass(frozen=True)
 class View(Wrapper, Linear):
-    """op(base) for a linear base, op in T, C, H, on the parameters and the factorization of the base."""
+    """op(base) for a linear base, op in T, C, H, on the parameters and the factorization of the
+    base.
+    """
 
     base: Linear
     op: str
@@ -91,7 +97,7 @@ class View(Wrapper, Linear):
         return self.base, self.op
 
 
-# -- the two bilinear rules -----------------------------------------------------------------------------------------------------
+# -- the two bilinear rules ---------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -110,11 +116,23 @@ class Matmul(Rule):
         p, x = args
         return (self.structure.apply(p, x, "N"),)
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         (p, x), (dp, dx) = args, tangents
-        return (plus(push(self.structure, p, dp, x), dx if dx is None else self.structure.matmul(p, dx)),)
+        return (
+            plus(
+                push(self.structure, p, dp, x), dx if dx is None else self.structure.matmul(p, dx)
+            ),
+        )
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         (p, x), (y_bar,) = args, cotangents
         return (
             outer(self.structure, p, y_bar, x, need[0]),
@@ -124,7 +142,9 @@ class Matmul(Rule):
 
 @dataclass(frozen=True)
 class Outer(Rule):
-    """g = S^*(u v^H);  dg = S^*(du v^H) + S^*(u dv^H);  u_bar = S(g_bar) v, v_bar = S(g_bar)^H u."""
+    """g = S^*(u v^H);  dg = S^*(du v^H) + S^*(u dv^H);  u_bar = S(g_bar) v, v_bar = S(g_bar)^H
+    u.
+    """
 
     structure: Linear
 
@@ -134,11 +154,24 @@ class Outer(Rule):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         return (self.structure.project(*args),)
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         (u, v), (du, dv) = args, tangents
-        return (plus(du if du is None else bind(self, du, v)[0], dv if dv is None else bind(self, u, dv)[0]),)
+        return (
+            plus(
+                du if du is None else bind(self, du, v)[0],
+                dv if dv is None else bind(self, u, dv)[0],
+            ),
+        )
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         (u, v), (g_bar,) = args, cotangents
         return (
             self.structure.matmul(g_bar, v) if need[0] else None,

@@ -1,6 +1,8 @@
-"""A pattern: entries e = (row, column) in the user's order, and their place in compressed columns, duplicates added up.
+"""A pattern: entries e = (row, column) in the user's order, and their place in compressed columns,
+duplicates added up.
 
-    slots[s] = sum of p[e] over the entries e that fall on slot s;  slots are sorted by column, then row.
+    slots[s] = sum of p[e] over the entries e that fall on slot s;  slots are sorted by column, then
+    row.
 Everything here depends on indices alone, never on values: explicit zeros stay.
 """
 
@@ -17,7 +19,9 @@ Values = np.ndarray[Any, Any]
 
 
 class Pattern:
-    """Immutable, hashed once, compared by content. (No flag says so: PyTorch warns when it borrows a read-only array.)"""
+    """Immutable, hashed once, compared by content. (No flag says so: PyTorch warns when it
+    borrows a read-only array.)
+    """
 
     def __init__(self, rows: Index, cols: Index, shape: tuple[int, int]) -> None:
         kind = np.int32 if max(*shape, len(rows)) < 2**31 else np.int64
@@ -43,7 +47,9 @@ class Pattern:
         return self._hash
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is remembered does not travel; the hash would be wrong, as that of bytes is another one in every process."""
+        """What is remembered does not travel; the hash would be wrong, as that of bytes is
+        another one in every process.
+        """
         return {"rows": self.rows, "cols": self.cols, "shape": self.shape}
 
     def __eq__(self, other: object) -> bool:
@@ -59,9 +65,14 @@ class Pattern:
 
     @cached_property
     def _sorted(self) -> tuple[Any, Index | None, Index | None]:
-        """(CSC matrix of ones, order, starts): slots = add.reduceat(p[order], starts); None where the step changes nothing."""
-        numbered = sp.coo_array((np.arange(1, self.nnz + 1), (self.rows, self.cols)), shape=self.shape)
-        numbered.has_canonical_format = True  # keeps the conversion from adding up the entry numbers of duplicates
+        """(CSC matrix of ones, order, starts): slots = add.reduceat(p[order], starts); None
+        where the step changes nothing.
+        """
+        numbered = sp.coo_array(
+            (np.arange(1, self.nnz + 1), (self.rows, self.cols)), shape=self.shape
+        )
+        # keeps the conversion from adding up the entry numbers of duplicates
+        numbered.has_canonical_format = True
         csc = numbered.tocsc()
         csc.has_sorted_indices = csc.has_canonical_format = False
         csc.sort_indices()
@@ -133,13 +144,19 @@ class Pattern:
         m, n = self.shape
         if m != n:
             return None
-        mirror = sp.csr_array((np.arange(self.slots), self.indices, self.indptr), shape=self.shape).tocsc()
-        same = np.array_equal(mirror.indptr, self.indptr) and np.array_equal(mirror.indices, self.indices)
+        mirror = sp.csr_array(
+            (np.arange(self.slots), self.indices, self.indptr), shape=self.shape
+        ).tocsc()
+        same = np.array_equal(mirror.indptr, self.indptr) and np.array_equal(
+            mirror.indices, self.indices
+        )
         return mirror.data if same else None
 
     @cached_property
     def mirror(self) -> Index | None:
-        """For every entry one at the mirror image of its place; None if the pattern is not symmetric."""
+        """For every entry one at the mirror image of its place; None if the pattern is not
+        symmetric.
+        """
         if self.transposition is None:
             return None
         first = np.empty(self.slots, dtype=np.intp)

@@ -15,7 +15,9 @@ _doors: list[Door] = []
 
 
 def guard(door: Door) -> None:
-    """For a front end whose framework traces Python itself: from now on door(f, args, kwargs) calls f for users."""
+    """For a front end whose framework traces Python itself: from now on door(f, args, kwargs)
+    calls f for users.
+    """
     _doors.append(door)
 
 

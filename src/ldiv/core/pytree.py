@@ -18,7 +18,9 @@ _listeners: list[Callable[[type, Flatten, Unflatten], None]] = []
 
 
 def announce(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
-    """A type of trees: flatten(x) = (children, static), unflatten(static, children) = x, which must not look at the children."""
+    """A type of trees: flatten(x) = (children, static), unflatten(static, children) = x, which
+    must not look at the children.
+    """
     _trees.append((cls, flatten, unflatten))
     for listen in _listeners:
         listen(cls, flatten, unflatten)
@@ -32,12 +34,15 @@ def on_announce(listen: Callable[[type, Flatten, Unflatten], None]) -> None:
 
 
 class ArrayHolder:
-    """What holds arrays, and can be copied deeply with them: where they are results in a graph, the copies are leaves, as in pickling."""
+    """What holds arrays, and can be copied deeply with them: where they are results in a graph,
+    the copies are leaves, as in pickling.
+    """
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         twin = memo[id(self)] = object.__new__(type(self))
         for name, value in vars(self).items():
-            object.__setattr__(twin, name, copied(value, memo))  # past the lock of a frozen dataclass
+            # past the lock of a frozen dataclass
+            object.__setattr__(twin, name, copied(value, memo))
         return twin
 
 

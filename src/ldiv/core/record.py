@@ -14,7 +14,9 @@ from ldiv.core.trees import Array, Tree, leaves, rebuild
 
 @dataclass(frozen=True)
 class Applied:
-    """A rule, the leaves of its arguments and its outputs: the arrays, which others may write to, and copies of what was in them."""
+    """A rule, the leaves of its arguments and its outputs: the arrays, which others may write
+    to, and copies of what was in them.
+    """
 
     rule: Rule
     flat: list[Any]
@@ -25,7 +27,9 @@ class Applied:
 
 @dataclass(frozen=True)
 class Record:
-    """What happened to NumPy arrays: every rule that was applied, and the (array, copy) of every snapshot."""
+    """What happened to NumPy arrays: every rule that was applied, and the (array, copy) of every
+    snapshot.
+    """
 
     applied: list[Applied] = field(default_factory=list)
     copies: list[tuple[Any, Any]] = field(default_factory=list)
@@ -61,12 +65,16 @@ def unrecorded() -> AbstractContextManager[None]:
 def recorded(rule: Rule, flat: list[Array], outputs: tuple[Array, ...]) -> tuple[Array, ...]:
     """The outputs, noted down if somebody records."""
     if (record := _record.get()) is not None:
-        record.applied.append(Applied(rule, flat, outputs, [x.copy() for x in flat], tuple(y.copy() for y in outputs)))
+        record.applied.append(
+            Applied(rule, flat, outputs, [x.copy() for x in flat], tuple(y.copy() for y in outputs))
+        )
     return outputs
 
 
 def snapshot(tree: Tree) -> Tree:
-    """The arrays as they are now, in memory that their owner cannot write to; derivatives still flow back to the owner's."""
+    """The arrays as they are now, in memory that their owner cannot write to; derivatives still
+    flow back to the owner's.
+    """
     flat = leaves(tree)
     copies = [x.clone() if hasattr(x, "clone") else x.copy() for x in flat]
     if (record := _record.get()) is not None:

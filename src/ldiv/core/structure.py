@@ -4,9 +4,10 @@
     push(S, p, dp, x)    dS(p)[dp] x
     outer(S, p, u, v)    dS(p)^*[u v^H], the cotangent of p: <outer, dp> = <u v^H, dS(p)[dp]>,  <P, Q> = Re tr(P^H Q)
 
-A structure LINEAR (or affine) in p gives two kernels on plain arrays, `apply` and `project` (`ldiv.core.linear`), and has the
-three functions and its views S.T, S.H, S.C for nothing. An EXPRESSION writes `matmul`, `push`, `outer` and `view` with those of the
-structures it is made of. Structures are frozen, hashable and compared by content.
+A structure LINEAR (or affine) in p gives two kernels on plain arrays, `apply` and `project`
+(`ldiv.core.linear`), and has the three functions and its views S.T, S.H, S.C for nothing. An
+EXPRESSION writes `matmul`, `push`, `outer` and `view` with those of the structures it is made of.
+Structures are frozen, hashable and compared by content.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from ldiv.core.pattern import Pattern
 from ldiv.core.trees import Array, Tree, leaves
 
 R = TypeVar("R")
-VIEWS = {"N": (False, False), "T": (True, False), "C": (False, True), "H": (True, True)}  # (transposed?, conjugated?)
+# (transposed?, conjugated?)
+VIEWS = {"N": (False, False), "T": (True, False), "C": (False, True), "H": (True, True)}
 _NAMES = {flags: name for name, flags in VIEWS.items()}
 
 
@@ -49,11 +51,15 @@ class Structure(ABC):
     @property
     @abstractmethod
     def core(self) -> Tree:
-        """For each leaf of the parameters, how many trailing axes are its own; the axes before them are batch axes."""
+        """For each leaf of the parameters, how many trailing axes are its own; the axes before
+        them are batch axes.
+        """
 
     @property
     def sizes(self) -> list[tuple[int, ...]] | None:
-        """The own axes of each leaf, for the public layer to check; None where any sizes will do."""
+        """The own axes of each leaf, for the public layer to check; None where any sizes will
+        do.
+        """
         return None
 
     @abstractmethod
@@ -66,7 +72,9 @@ class Structure(ABC):
 
     @abstractmethod
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
-        """dS(p)^*[u v^H] for u (*batch, rows, k), v (*batch, columns, k); None where `need` is False."""
+        """dS(p)^*[u v^H] for u (*batch, rows, k), v (*batch, columns, k); None where `need` is
+        False.
+        """
 
     @abstractmethod
     def view(self, op: str) -> Structure:
@@ -74,11 +82,15 @@ class Structure(ABC):
 
     @abstractmethod
     def todense(self, p: Tree) -> Array:
-        """S(p) as a dense array, from plain arrays; for tests, and for engines of dense matrices."""
+        """S(p) as a dense array, from plain arrays; for tests, and for engines of dense
+        matrices.
+        """
 
     @property
     def on_host(self) -> bool:
-        """Can NumPy arrays stand in for the parameters? Not where a function of the user's framework is called."""
+        """Can NumPy arrays stand in for the parameters? Not where a function of the user's
+        framework is called.
+        """
         return True
 
     @property
@@ -92,18 +104,24 @@ class Structure(ABC):
 
     @property
     def plain(self) -> Structure:
-        """The same matrix for engines that factor, which have no use for a promise that nobody checks."""
+        """The same matrix for engines that factor, which have no use for a promise that nobody
+        checks.
+        """
         return self
 
     # -- what some have and others have not: engines ask ------------------------------------------------------------------------
 
     @property
     def pattern(self) -> Pattern | None:
-        """The places of the entries of a sparse matrix; None where it has none, as a view of a linear one: engines ask its base."""
+        """The places of the entries of a sparse matrix; None where it has none, as a view of a
+        linear one: engines ask its base.
+        """
         return None
 
     def slot_values(self, p: Tree) -> Any:
-        """Law: pattern.csc(slot_values(p)) = S(p), for NumPy arrays (*batch, ...); there where there is a pattern."""
+        """Law: pattern.csc(slot_values(p)) = S(p), for NumPy arrays (*batch, ...); there where
+        there is a pattern.
+        """
         raise NotImplementedError
 
     @property
@@ -112,7 +130,9 @@ class Structure(ABC):
         return min(self.shape)
 
     def halves(self, p: Tree) -> tuple[tuple[Structure, Tree], tuple[Structure, Tree]]:
-        """Law: U V = S(p) for the (U, its parameters), (V, its parameters) of `rank` columns and rows; there where that is low."""
+        """Law: U V = S(p) for the (U, its parameters), (V, its parameters) of `rank` columns and
+        rows; there where that is low.
+        """
         raise NotImplementedError
 
     inverse: ClassVar[Callable[..., Array] | None] = None
@@ -124,7 +144,9 @@ class Structure(ABC):
     # -- views ------------------------------------------------------------------------------------------------------------------
 
     def unview(self) -> tuple[Structure, str]:
-        """(base, op) with S = op(base), base the structure whose factorization serves all four views."""
+        """(base, op) with S = op(base), base the structure whose factorization serves all four
+        views.
+        """
         return self, "N"
 
     @property
@@ -140,7 +162,9 @@ class Structure(ABC):
         return self.view("C")
 
     def memo(self, key: Hashable, make: Callable[[], R]) -> R:
-        """What depends on the structure alone is made once and kept on it: index sets, orderings, symbolic factorizations."""
+        """What depends on the structure alone is made once and kept on it: index sets,
+        orderings, symbolic factorizations.
+        """
         kept: dict[Hashable, R] = self.__dict__.setdefault("_memo", {})
         if (known := kept.get(key)) is not None:
             return known
@@ -152,7 +176,9 @@ class Structure(ABC):
 
     def __getstate__(self) -> dict[str, Any]:
         """What is remembered does not travel: a copy makes its own."""
-        return {name: value for name, value in self.__dict__.items() if not name.startswith("_memo")}
+        return {
+            name: value for name, value in self.__dict__.items() if not name.startswith("_memo")
+        }
 
 
 class Wrapper(Structure):
@@ -180,7 +206,7 @@ class Wrapper(Structure):
         return self.base.read(p)
 
 
-# -- None means zero --------------------------------------------------------------------------------------------------------------
+# -- None means zero ----------------------------------------------------------
 
 
 def plus(a: Array | None, b: Array | None) -> Array | None:

@@ -16,4 +16,5 @@ class AnyArray(Protocol):
     def dtype(self) -> Any: ...
 
 
-ArrayT = TypeVar("ArrayT", bound=AnyArray)  # the result is an array of the framework of this argument
+# the result is an array of the framework of this argument
+ArrayT = TypeVar("ArrayT", bound=AnyArray)

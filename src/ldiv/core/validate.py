@@ -16,7 +16,8 @@ from ldiv.errors import got, shown
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
-STORED_ONLY = ("torch.uint16", "torch.uint32", "torch.uint64")  # PyTorch does not calculate with them
+# PyTorch does not calculate with them
+STORED_ONLY = ("torch.uint16", "torch.uint32", "torch.uint64")
 PROMISES = ("gen", "sym", "her", "pos", "diagonal", "upper triangular", "lower triangular")
 PLAIN = (np.ndarray, np.memmap)
 _accepted: set[object] = set()  # the frameworks' own names of these dtypes
@@ -25,7 +26,7 @@ LARGEST = np.iinfo(np.intp).max
 STATIC = "It is static: not an array of a framework."
 
 
-# -- flags, numbers and names ------------------------------------------------------------------------------------------------------
+# -- flags, numbers and names -------------------------------------------------
 
 
 def require_flag(name: str, value: object) -> bool:
@@ -34,11 +35,23 @@ def require_flag(name: str, value: object) -> bool:
     return bool(value)
 
 
-def require_int(name: str, value: object, low: int = -LARGEST, high: int = LARGEST, *, what: str = "", advice: str = STATIC) -> int:
+def require_int(
+    name: str,
+    value: object,
+    low: int = -LARGEST,
+    high: int = LARGEST,
+    *,
+    what: str = "",
+    advice: str = STATIC,
+) -> int:
     """A Python integer: what can be an index, but no truth value."""
     number = _index(value)
     if number is None or not low <= number <= high:
-        bounds = f"an integer from {low} to {high}" if high < LARGEST else "an integer" + f" >= {low}" * (low > -LARGEST)
+        bounds = (
+            f"an integer from {low} to {high}"
+            if high < LARGEST
+            else "an integer" + f" >= {low}" * (low > -LARGEST)
+        )
         raise ValueError(got(name, what or bounds, shown(value), advice))
     return number
 
@@ -52,9 +65,13 @@ def _index(value: Any) -> int | None:
         return None
 
 
-def require_number(name: str, value: Any, low: float = -math.inf, *, above: bool = False, advice: str = STATIC) -> float:
+def require_number(
+    name: str, value: Any, low: float = -math.inf, *, above: bool = False, advice: str = STATIC
+) -> float:
     """A finite real number of Python or NumPy, at least `low`, or `above` it."""
-    plain = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    plain = isinstance(value, int | float | np.integer | np.floating) and not isinstance(
+        value, bool
+    )
     try:
         number = float(value) if plain else math.nan
     except OverflowError:
@@ -66,7 +83,9 @@ def require_number(name: str, value: Any, low: float = -math.inf, *, above: bool
 
 
 def require_scalar(name: str, c: Any, like: Array) -> Any:
-    """A finite number in the range of the dtype of `like`, as it is; of a kind that the frameworks do not know, as a float or complex."""
+    """A finite number in the range of the dtype of `like`, as it is; of a kind that the
+    frameworks do not know, as a float or complex.
+    """
     try:
         finite = cmath.isfinite(c)
     except OverflowError:
@@ -75,7 +94,14 @@ def require_scalar(name: str, c: Any, like: Array) -> Any:
         raise ValueError(got(name, "a finite number", shown(c), "Look at where it comes from."))
     most = float(np.finfo(numpy_dtype(like)).max)
     if max(abs(float(c.real)), abs(float(c.imag))) > most:
-        raise ValueError(got(name, f"a number of at most {most:.1e}, the largest of {numpy_dtype(like)}", shown(c), "Compute in float64."))
+        raise ValueError(
+            got(
+                name,
+                f"a number of at most {most:.1e}, the largest of {numpy_dtype(like)}",
+                shown(c),
+                "Compute in float64.",
+            )
+        )
     if isinstance(c, np.longdouble | np.clongdouble) or (isinstance(c, int) and abs(c) > LARGEST):
         return complex(c) if np.iscomplexobj(c) else float(c)
     return c
@@ -83,7 +109,14 @@ def require_scalar(name: str, c: Any, like: Array) -> Any:
 
 def require_option(name: str, value: object, options: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in options:
-        raise ValueError(got(name, "one of " + ", ".join(map(repr, options)), shown(value), "Choose one of these."))
+        raise ValueError(
+            got(
+                name,
+                "one of " + ", ".join(map(repr, options)),
+                shown(value),
+                "Choose one of these.",
+            )
+        )
     return value
 
 
@@ -96,62 +129,138 @@ def transposition(trans: object, name: str = "trans") -> str:
     """SciPy's names for op(A): N or 0, T or 1, H or C or 2."""
     op = _TRANS.get(trans if isinstance(trans, str) else _index(trans))
     if op is None:
-        raise ValueError(got(name, "'N', 'T' or 'H' (0, 1 or 2)", shown(trans), "Choose one of these."))
+        raise ValueError(
+            got(name, "'N', 'T' or 'H' (0, 1 or 2)", shown(trans), "Choose one of these.")
+        )
     return op
 
 
-# -- shapes ------------------------------------------------------------------------------------------------------------------------
+# -- shapes -------------------------------------------------------------------
 
 
 def require_shape(name: str, shape: object) -> tuple[int, int]:
     """(rows, columns)."""
-    sizes = [-1 if (size := _index(s)) is None else size for s in shape] if isinstance(shape, tuple | list) else []
+    sizes = (
+        [-1 if (size := _index(s)) is None else size for s in shape]
+        if isinstance(shape, tuple | list)
+        else []
+    )
     if len(sizes) != 2 or min(sizes) < 0 or max(sizes) > LARGEST:
-        raise ValueError(got(name, f"(rows, columns), integers of at most {LARGEST}", shown(shape), "Batch axes belong to the values."))
+        raise ValueError(
+            got(
+                name,
+                f"(rows, columns), integers of at most {LARGEST}",
+                shown(shape),
+                "Batch axes belong to the values.",
+            )
+        )
     return sizes[0], sizes[1]
 
 
 def require_square(name: str, shape: tuple[int, int]) -> None:
     if shape[0] != shape[1]:
-        raise ValueError(got(name, "a square matrix", f"{shape[0]} x {shape[1]}", "A rectangular system is a least-squares problem."))
+        raise ValueError(
+            got(
+                name,
+                "a square matrix",
+                f"{shape[0]} x {shape[1]}",
+                "A rectangular system is a least-squares problem.",
+            )
+        )
 
 
-# -- arrays ------------------------------------------------------------------------------------------------------------------------
+# -- arrays -------------------------------------------------------------------
 
 
 def require_unmasked(name: str, x: object) -> None:
     """What lies under a mask is no number; NumPy's functions hand it on as one."""
     if isinstance(x, np.ma.MaskedArray):
-        raise TypeError(got(name, "an array without a mask", "a masked array", "Fill it, x.filled(0), or leave its masked entries out."))
+        raise TypeError(
+            got(
+                name,
+                "an array without a mask",
+                "a masked array",
+                "Fill it, x.filled(0), or leave its masked entries out.",
+            )
+        )
 
 
 def require_ours(name: str, x: object) -> None:
-    """Sparse matrices of other libraries come in through one door, masked arrays and numpy.matrix not at all."""
+    """Sparse matrices of other libraries come in through one door, masked arrays and
+    numpy.matrix not at all.
+    """
     require_unmasked(name, x)
     if isinstance(x, np.matrix):
-        raise TypeError(got(name, "an array", "a numpy.matrix, whose operators are others", "Pass numpy.asarray(x)."))
-    if hasattr(x, "tocsc") or hasattr(x, "n_sparse") or str(getattr(x, "layout", "torch.strided")) != "torch.strided":
-        raise TypeError(got(name, "an array or an ldiv matrix", f"a sparse {type(x).__name__}", "Make it one with ldiv.asarray."))
+        raise TypeError(
+            got(
+                name,
+                "an array",
+                "a numpy.matrix, whose operators are others",
+                "Pass numpy.asarray(x).",
+            )
+        )
+    if (
+        hasattr(x, "tocsc")
+        or hasattr(x, "n_sparse")
+        or str(getattr(x, "layout", "torch.strided")) != "torch.strided"
+    ):
+        raise TypeError(
+            got(
+                name,
+                "an array or an ldiv matrix",
+                f"a sparse {type(x).__name__}",
+                "Make it one with ldiv.asarray.",
+            )
+        )
 
 
 def require_array(name: str, x: object) -> Array:
     """x, an array with values."""
     require_ours(name, x)
     if not is_array(x):
-        raise TypeError(got(name, "a NumPy, PyTorch or JAX array", _name(x), "Convert it with the array library of your choice."))
-    if isinstance(x, np.ndarray) and type(x) not in PLAIN and frontend_of(x).__name__ == "ldiv.frontends.numpy":
-        advice = "Subclasses have a meaning of their own: convert it, for instance with numpy.asarray."
-        raise TypeError(got(name, "a plain NumPy array", f"{type(x).__module__}.{type(x).__qualname__}", advice))
+        raise TypeError(
+            got(
+                name,
+                "a NumPy, PyTorch or JAX array",
+                _name(x),
+                "Convert it with the array library of your choice.",
+            )
+        )
+    if (
+        isinstance(x, np.ndarray)
+        and type(x) not in PLAIN
+        and frontend_of(x).__name__ == "ldiv.frontends.numpy"
+    ):
+        advice = (
+            "Subclasses have a meaning of their own: convert it, for instance with numpy.asarray."
+        )
+        raise TypeError(
+            got(name, "a plain NumPy array", f"{type(x).__module__}.{type(x).__qualname__}", advice)
+        )
     require_memory(name, x)
     if getattr(x, "is_nested", False):
-        raise TypeError(got(name, "a rectangular array", "a nested tensor", "Pad it, or take its tensors one by one."))
+        raise TypeError(
+            got(
+                name,
+                "a rectangular array",
+                "a nested tensor",
+                "Pad it, or take its tensors one by one.",
+            )
+        )
     return x
 
 
 def require_memory(name: str, x: Any) -> None:
     """Tensors on PyTorch's meta device have a shape only."""
     if getattr(x, "is_meta", False):
-        raise TypeError(got(name, "an array with values", "a tensor on the meta device", "It has a shape only: make it on a device with memory."))
+        raise TypeError(
+            got(
+                name,
+                "an array with values",
+                "a tensor on the meta device",
+                "It has a shape only: make it on a device with memory.",
+            )
+        )
 
 
 def _name(x: object) -> str:
@@ -159,11 +268,20 @@ def _name(x: object) -> str:
 
 
 def require_numbers(name: str, x: Any) -> Array:
-    """x, an array in a floating dtype, or of integers or truth values, which other numbers make floating."""
+    """x, an array in a floating dtype, or of integers or truth values, which other numbers make
+    floating.
+    """
     dtype = str(require_array(name, x).dtype)
     if dtype.rpartition(".")[2] not in (*DTYPES, *INTEGERS, "bool") or dtype in STORED_ONLY:
         advice = "Convert it, for instance to float64."
-        raise TypeError(got(name, "numbers: integers, or one of " + ", ".join(DTYPES), dtype.rpartition(".")[2], advice))
+        raise TypeError(
+            got(
+                name,
+                "numbers: integers, or one of " + ", ".join(DTYPES),
+                dtype.rpartition(".")[2],
+                advice,
+            )
+        )
     return x
 
 
@@ -171,12 +289,16 @@ def require_integers(name: str, x: Any, advice: str) -> Array:
     """x, an array of integers with which its framework calculates."""
     dtype = str(require_array(name, x).dtype)
     if dtype.rpartition(".")[2] not in INTEGERS or dtype in STORED_ONLY:
-        raise TypeError(got(name, "an array of integers, int32 or int64", dtype.rpartition(".")[2], advice))
+        raise TypeError(
+            got(name, "an array of integers, int32 or int64", dtype.rpartition(".")[2], advice)
+        )
     return x
 
 
 def require_float(name: str, x: Any) -> Array:
-    """x, an array of a framework in one of the four floating dtypes; of a kind that was found to be right, it is not looked at again."""
+    """x, an array of a framework in one of the four floating dtypes; of a kind that was found to
+    be right, it is not looked at again.
+    """
     if (kind := signature(x)) is not None and kind in _right:
         return x
     require_array(name, x)
@@ -185,7 +307,9 @@ def require_float(name: str, x: Any) -> Array:
         if dtype in DTYPES:
             _accepted.add(x.dtype)
             return _found_right(x, kind)
-        raise TypeError(got(name, "one of " + ", ".join(DTYPES), dtype, "Convert it, for instance to float64."))
+        raise TypeError(
+            got(name, "one of " + ", ".join(DTYPES), dtype, "Convert it, for instance to float64.")
+        )
     return _found_right(x, kind)
 
 
@@ -199,12 +323,21 @@ def _found_right(x: Array, kind: object) -> Array:
 
 
 def as_block(name: str, x: Any, n: int, like: Array) -> tuple[Array, bool]:
-    """x as (*batch, n, k), and whether it came as a vector (n,); of the framework and device of `like`."""
+    """x as (*batch, n, k), and whether it came as a vector (n,); of the framework and device of
+    `like`.
+    """
     x = require_float(name, x)
     together(name, x, like)
     vector = x.ndim == 1
     if x.ndim == 0 or x.shape[0 if vector else -2] != n:
-        raise ValueError(got(name, f"shape ({n},) or (..., {n}, k)", str(tuple(x.shape)), "Its rows must match the columns of the matrix."))
+        raise ValueError(
+            got(
+                name,
+                f"shape ({n},) or (..., {n}, k)",
+                str(tuple(x.shape)),
+                "Its rows must match the columns of the matrix.",
+            )
+        )
     return (x[:, None] if vector else x), vector
 
 
@@ -213,7 +346,14 @@ def require_batches(name: str, a: tuple[int, ...], b: tuple[int, ...]) -> None:
     try:
         broadcast(a, b)
     except ValueError:
-        raise ValueError(got(name, f"batch axes that broadcast with {a}", str(b), "Batch axes come first; a vector has none.")) from None
+        raise ValueError(
+            got(
+                name,
+                f"batch axes that broadcast with {a}",
+                str(b),
+                "Batch axes come first; a vector has none.",
+            )
+        ) from None
 
 
 def together(name: str, x: Array, like: Array) -> None:
@@ -223,19 +363,32 @@ def together(name: str, x: Array, like: Array) -> None:
         return
     here, there = device_of(x), device_of(like)
     if here != there:
-        raise ValueError(got(name, f"an array on {there}, where the matrix is", f"one on {here}", "Move one of them."))
+        raise ValueError(
+            got(
+                name,
+                f"an array on {there}, where the matrix is",
+                f"one on {here}",
+                "Move one of them.",
+            )
+        )
 
 
 def require_pair(name: str, what: str, x: Any) -> tuple[Any, Any]:
     """A tuple of two, as another function returned it."""
     if not isinstance(x, tuple | list) or len(x) != 2:
-        raise TypeError(got(name, f"the pair {what}", type(x).__name__, "Pass what the factorization returned."))
+        raise TypeError(
+            got(name, f"the pair {what}", type(x).__name__, "Pass what the factorization returned.")
+        )
     return x[0], x[1]
 
 
 def common_precision(*arrays: Array) -> list[Array]:
-    """The arrays in the widest of their precisions; real ones stay real, and those that fit are returned as they are."""
+    """The arrays in the widest of their precisions; real ones stay real, and those that fit are
+    returned as they are.
+    """
     if len({x.dtype for x in arrays}) == 1:
         return list(arrays)
     wide = np.result_type(*(np.finfo(numpy_dtype(x)).dtype for x in arrays))
-    return [astype(x, np.result_type(wide, np.complex64) if is_complex(x) else wide) for x in arrays]
+    return [
+        astype(x, np.result_type(wide, np.complex64) if is_complex(x) else wide) for x in arrays
+    ]

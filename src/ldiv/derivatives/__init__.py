@@ -1,1 +1,3 @@
-"""Derivatives of the user's own functions: products, Jacobians, Hessians, roots, errors of gradients."""
+"""Derivatives of the user's own functions: products, Jacobians, Hessians, roots, errors of
+gradients.
+"""

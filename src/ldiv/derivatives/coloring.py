@@ -1,4 +1,5 @@
-"""Columns of one color have no row in common, so that one product with their sum tells all their entries apart.
+"""Columns of one color have no row in common, so that one product with their sum tells all their
+entries apart.
 
 forward      J S, S[j, color[j]] = 1: an entry (i, j) is (J S)[i, color[j]];   reverse the same of J^T
 both         rows that are long are taken in reverse, the others forward: an arrowhead takes a few colors, not n
@@ -30,7 +31,9 @@ TRIES = 8  # splits into long rows and others
 
 @dataclass(frozen=True, eq=False)
 class Compression:
-    """How the entries of a pattern come from products: values = concat(J S, R J)[index], both read row by row."""
+    """How the entries of a pattern come from products: values = concat(J S, R J)[index], both
+    read row by row.
+    """
 
     forward: Index  # S (n, p)
     reverse: Index  # R (q, m)
@@ -47,7 +50,9 @@ class Compression:
 
 
 def compression(structure: Sparse, mode: str) -> Compression:
-    """The products that a mode takes: forward, reverse, both, symmetric, or of the first three the one that takes fewest, "auto"."""
+    """The products that a mode takes: forward, reverse, both, symmetric, or of the first three
+    the one that takes fewest, "auto".
+    """
     return structure.memo(("compression", mode), lambda: _compression(structure.pattern, mode))
 
 
@@ -57,11 +62,21 @@ def _compression(pattern: Pattern, mode: str) -> Compression:
     lengths = np.bincount(pattern.places[0], minlength=pattern.shape[0])
     none, every = lengths < 0, lengths >= 0
     some = [lengths >= bound for bound in np.unique(lengths[lengths > 1])]
-    return _fewest(pattern, {"forward": [none], "reverse": [every], "both": some or [none], "auto": [none, every, *some]}[mode])
+    return _fewest(
+        pattern,
+        {
+            "forward": [none],
+            "reverse": [every],
+            "both": some or [none],
+            "auto": [none, every, *some],
+        }[mode],
+    )
 
 
 def _fewest(pattern: Pattern, splits: list[Index]) -> Compression:
-    """Of the splits into rows that are taken in reverse and others; what cannot take fewer than another is not colored."""
+    """Of the splits into rows that are taken in reverse and others; what cannot take fewer than
+    another is not colored.
+    """
     bounds = [_at_least(pattern, long) for long in splits]
     best: Compression | None = None
     for i in np.argsort(bounds, kind="stable")[:TRIES]:
@@ -74,7 +89,9 @@ def _fewest(pattern: Pattern, splits: list[Index]) -> Compression:
 
 
 def _at_least(pattern: Pattern, long: Index) -> float:
-    """The cost of a split is no less than that of its fullest row forward and its fullest column in reverse."""
+    """The cost of a split is no less than that of its fullest row forward and its fullest column
+    in reverse.
+    """
     rows, cols = pattern.places
     back = long[rows]
     return _cost(*(int(np.bincount(i).max(initial=0)) for i in (rows[~back], cols[back])))
@@ -88,23 +105,41 @@ def _cost(forward: int, reverse: int) -> float:
 def _split(pattern: Pattern, long: Index) -> Compression:
     (m, n), (rows, cols) = pattern.shape, pattern.places
     back = long[rows]
-    by_column, by_row = _apart(rows[~back], cols[~back], (m, n)), _apart(cols[back], rows[back], (n, m))
+    by_column, by_row = (
+        _apart(rows[~back], cols[~back], (m, n)),
+        _apart(cols[back], rows[back], (n, m)),
+    )
     by_column[np.bincount(cols[~back], minlength=n) == 0] = -1  # nothing is asked of them
     by_row[~long] = -1
     p, q = _count(by_column), _count(by_row)
-    return Compression(_seeds(by_column, p), _seeds(by_row, q).T, np.where(back, m * p + by_row[rows] * n + cols, rows * p + by_column[cols]))
+    return Compression(
+        _seeds(by_column, p),
+        _seeds(by_row, q).T,
+        np.where(back, m * p + by_row[rows] * n + cols, rows * p + by_column[cols]),
+    )
 
 
 def _symmetric(pattern: Pattern) -> Compression:
     (m, n), (rows, cols) = pattern.shape, pattern.places
     if m != n or pattern.mirror is None:
-        raise ValueError(got("pattern", "a symmetric one", f"an entry without its mirror image, or {m} x {n}", "Add the transposed entries."))
+        raise ValueError(
+            got(
+                "pattern",
+                "a symmetric one",
+                f"an entry without its mirror image, or {m} x {n}",
+                "Add the transposed entries.",
+            )
+        )
     color = _star(rows, cols, n)
     count = _count(color)
     once = np.unique(rows * n + cols)  # duplicates are one entry
     owner, occurrences = np.unique(once // n * count + color[once % n], return_counts=True)
     alone = np.isin(rows * count + color[cols], owner[occurrences == 1])
-    return Compression(_seeds(color, count), np.zeros((0, n)), np.where(alone, rows * count + color[cols], cols * count + color[rows]))
+    return Compression(
+        _seeds(color, count),
+        np.zeros((0, n)),
+        np.where(alone, rows * count + color[cols], cols * count + color[rows]),
+    )
 
 
 def _count(color: Index) -> int:
@@ -119,12 +154,15 @@ def _seeds(color: Index, count: int) -> Index:
     return seeds
 
 
-# -- greedy, a color being a bit: sets of colors are integers -----------------------------------------------------------------------------
+# -- greedy, a color being a bit: sets of colors are integers -----------------
 
 
 def _lists(of: Index, what: Index, count: int) -> list[list[int]]:
     """For each of `count` rows, say, its columns."""
-    flat, ends = what[np.argsort(of, kind="stable")].tolist(), np.bincount(of, minlength=count).cumsum().tolist()
+    flat, ends = (
+        what[np.argsort(of, kind="stable")].tolist(),
+        np.bincount(of, minlength=count).cumsum().tolist(),
+    )
     return [flat[start:end] for start, end in pairwise([0, *ends])]
 
 
@@ -145,11 +183,15 @@ def _star(rows: Index, cols: Index, n: int) -> Index:
     """Colors of the vertices of a graph, no path of four vertices in two colors."""
     off = np.unique((rows * n + cols)[rows != cols])
     near = _lists(off // n, off % n, n)
-    return _in_either_order(np.bincount(off // n, minlength=n), lambda order: _greedy_star(near, order))
+    return _in_either_order(
+        np.bincount(off // n, minlength=n), lambda order: _greedy_star(near, order)
+    )
 
 
 def _in_either_order(weight: Index, colors: Callable[[list[int]], list[int]]) -> Index:
-    """The largest first, or as they come, which on a mesh that was numbered by somebody is often better."""
+    """The largest first, or as they come, which on a mesh that was numbered by somebody is often
+    better.
+    """
     orders = np.argsort(-weight, kind="stable").tolist(), list(range(len(weight)))
     bits = min(map(colors, orders), key=lambda bits: max(bits, default=0))
     return np.array([bit.bit_length() for bit in bits], dtype=np.intp) - 1
@@ -168,11 +210,14 @@ def _greedy_apart(near: list[list[int]], m: int, order: list[int]) -> list[int]:
 
 
 def _greedy_star(near: list[list[int]], order: list[int]) -> list[int]:
-    once, twice, mine = ([0] * len(near) for _ in range(3))  # the colors around a vertex, those that come again, its own
-    closed = [0] * len(near)  # the colors of the neighbours around which the color of the vertex comes twice
+    # the colors around a vertex, those that come again, its own
+    once, twice, mine = ([0] * len(near) for _ in range(3))
+    # the colors of the neighbours around which the color of the vertex comes twice
+    closed = [0] * len(near)
     for v in order:
         taken = once[v]
-        for w in near[v]:  # w of a color that comes once around v: a path v w x y may not continue in two colors
+        # w of a color that comes once around v: a path v w x y may not continue in two colors
+        for w in near[v]:
             taken |= closed[w] if mine[w] & ~twice[v] else once[w]
         bit = mine[v] = _free(taken)
         for w in near[v]:

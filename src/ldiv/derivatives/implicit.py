@@ -1,4 +1,6 @@
-"""Roots of functions by Newton's method with sparse Jacobians, and solutions found elsewhere, differentiated implicitly."""
+"""Roots of functions by Newton's method with sparse Jacobians, and solutions found elsewhere,
+differentiated implicitly.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,20 @@ from ldiv.core.dispatch import is_array, namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.trees import Array
-from ldiv.core.validate import require_callable, require_int, require_number, require_option, together
-from ldiv.derivatives.jacobian import dense_values, on_pattern, require_real_values, require_vector, sparse_values
+from ldiv.core.validate import (
+    require_callable,
+    require_int,
+    require_number,
+    require_option,
+    together,
+)
+from ldiv.derivatives.jacobian import (
+    dense_values,
+    on_pattern,
+    require_real_values,
+    require_vector,
+    sparse_values,
+)
 from ldiv.errors import OF_SINGULAR_JACOBIANS, SingularMatrixError, got, shown
 from ldiv.linalg.solve import require_method
 from ldiv.matrices.assumptions import definiteness, promised
@@ -41,18 +55,24 @@ def root(
 
         f(x, p) = 0,    x <- x - t J^-1 f(x, p),    J = df/dx
 
-    f: takes a real PyTorch or JAX array (n,) and `params`, returns (n,). params: an array, or nested tuples, lists and dicts of arrays;
-    what f closes over must be constant: eager PyTorch raises where it requires grad, elsewhere its gradient is lost, as with a
-    `LinearOperator`. x0: where to start. pattern: where J may not be zero, as in `jacobian`; without it J is dense.
+    f: takes a real PyTorch or JAX array (n,) and `params`, returns (n,). params: an array, or
+    nested tuples, lists and dicts of arrays; what f closes over must be constant: eager PyTorch
+    raises where it requires grad, elsewhere its gradient is lost, as with a `LinearOperator`. x0:
+    where to start. pattern: where J may not be zero, as in `jacobian`; without it J is dense.
     assume_a: "gen", "sym", "her" or "pos", a promise about J; method: an engine, as in `solve`.
-    It stops when a Newton step is at most tol |x| (eps^(2/3) by default); t is halved until |f| decreases. Where it cannot decrease any
-    more, as by rounding at x = 0, the step may be tol times the start, or the longest step.
-    Differentiable in params, in every mode and order, by the implicit function theorem: dx = -J^-1 df/dp dp. Not in x0.
-    Cost: a Jacobian (as many products as the pattern has colors), a factorization and a solve for each step; the last factor is that at
-    x, and serves the derivative, which takes one more solve and one product of f. A batch (vmap) is solved one by one, and can be
-    differentiated inside of the vmap, vmap(grad(..)), not from outside.
-    Raises ConvergenceError; SingularMatrixError for a singular J; ValueError for a pattern that misses an entry, shapes, NaN.
-    Source: Dennis and Schnabel, Numerical Methods for Unconstrained Optimization and Nonlinear Equations, chapter 6.
+    It stops when a Newton step is at most tol |x| (eps^(2/3) by default); t is halved until |f|
+    decreases. Where it cannot decrease any more, as by rounding at x = 0, the step may be tol times
+    the start, or the longest step.
+    Differentiable in params, in every mode and order, by the implicit function theorem: dx = -J^-1
+    df/dp dp. Not in x0.
+    Cost: a Jacobian (as many products as the pattern has colors), a factorization and a solve for
+    each step; the last factor is that at x, and serves the derivative, which takes one more solve
+    and one product of f. A batch (vmap) is solved one by one, and can be differentiated inside of
+    the vmap, vmap(grad(..)), not from outside.
+    Raises ConvergenceError; SingularMatrixError for a singular J; ValueError for a pattern that
+    misses an entry, shapes, NaN.
+    Source: Dennis and Schnabel, Numerical Methods for Unconstrained Optimization and Nonlinear
+    Equations, chapter 6.
 
     >>> import ldiv, torch
     >>> p = torch.tensor([4.0, 9.0], dtype=torch.float64, requires_grad=True)
@@ -80,9 +100,10 @@ def implicit(
 
         f(x, p) = 0,    dx = -J^-1 df/dp dp,    J = df/dx
 
-    x (n,): the solution, by any method; it is returned as it is, after one Newton step from it was found to be at most tol |x| long
-    (the square root of eps by default; |x| counts as eps^(1/4) sqrt(n) at least, so that x = 0 can be a solution: scale smaller unknowns).
-    All else as in `root`.
+    x (n,): the solution, by any method; it is returned as it is, after one Newton step from it was
+    found to be at most tol |x| long (the square root of eps by default; |x| counts as eps^(1/4)
+    sqrt(n) at least, so that x = 0 can be a solution: scale smaller unknowns). All else as in
+    `root`.
 
     >>> import ldiv, torch
     >>> p = torch.tensor([4.0], dtype=torch.float64, requires_grad=True)
@@ -93,10 +114,22 @@ def implicit(
     x = require_vector("x", x)
     eps = float(np.finfo(numpy_dtype(x)).eps)
     floor = eps**0.25 * float(x.shape[0]) ** 0.5
-    return _bound(f, x, params, pattern, assume_a, method, eps**0.5 if tol is None else tol, 0, floor)
+    return _bound(
+        f, x, params, pattern, assume_a, method, eps**0.5 if tol is None else tol, 0, floor
+    )
 
 
-def _bound(f: Any, x: Any, params: Any, pattern: Any, assume_a: str, method: str, tol: float | None, maxiter: int, floor: float = 0.0) -> Array:
+def _bound(
+    f: Any,
+    x: Any,
+    params: Any,
+    pattern: Any,
+    assume_a: str,
+    method: str,
+    tol: float | None,
+    maxiter: int,
+    floor: float = 0.0,
+) -> Array:
     x = require_vector("x0", x)
     require_option("assume_a", assume_a, ("gen", "sym", "her", "pos"))
     require_method(method)
@@ -106,7 +139,14 @@ def _bound(f: Any, x: Any, params: Any, pattern: Any, assume_a: str, method: str
     found: list[Array] = []
     residual = WithParams(ParamsFirst(f), outline(params, found))
     if not found:
-        raise ValueError(got("params", "at least one array", repr(params), "Hand over what f depends on, even if it is constant."))
+        raise ValueError(
+            got(
+                "params",
+                "at least one array",
+                repr(params),
+                "Hand over what f depends on, even if it is constant.",
+            )
+        )
     for leaf in found:
         together("params", leaf, x)
     n = x.shape[0]
@@ -123,9 +163,15 @@ def _bound(f: Any, x: Any, params: Any, pattern: Any, assume_a: str, method: str
     accuracy = float(np.finfo(numpy_dtype(x)).eps ** (2 / 3)) if tol is None else float(tol)
     axes, promise = tuple(leaf.ndim for leaf in found), definiteness(structure, assume_a)
     try:
-        result: Array = bind(Root(residual, axes, structure, values, promise, method, accuracy, floor, maxiter), tuple(found), x)[0]
+        result: Array = bind(
+            Root(residual, axes, structure, values, promise, method, accuracy, floor, maxiter),
+            tuple(found),
+            x,
+        )[0]
     except SingularMatrixError as error:
-        raise SingularMatrixError(error.engine, error.evidence, what="the Jacobian of f", causes=OF_SINGULAR_JACOBIANS) from error
+        raise SingularMatrixError(
+            error.engine, error.evidence, what="the Jacobian of f", causes=OF_SINGULAR_JACOBIANS
+        ) from error
     return result
 
 
@@ -139,7 +185,11 @@ class ParamsFirst:
         y = self.f(x, params)
         if not is_array(y) or y.shape != x.shape:
             advice = "It takes (x, params), in this order."
-            raise ValueError(got("f", f"as many equations as unknowns, values {tuple(x.shape)}", shown(y), advice))
+            raise ValueError(
+                got(
+                    "f", f"as many equations as unknowns, values {tuple(x.shape)}", shown(y), advice
+                )
+            )
         return require_real_values(y, x)
 
 

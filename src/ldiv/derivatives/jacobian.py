@@ -1,4 +1,6 @@
-"""Jacobians and Hessians of functions of PyTorch or JAX arrays, dense or on a sparsity pattern by coloring."""
+"""Jacobians and Hessians of functions of PyTorch or JAX arrays, dense or on a sparsity pattern
+by coloring.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,14 @@ from ldiv.core.dispatch import asnumpy, frontend_of, is_array, namespace
 from ldiv.core.pattern import Pattern
 from ldiv.core.public import public
 from ldiv.core.trees import Array
-from ldiv.core.validate import require_callable, require_float, require_number, require_option, require_ours, together
+from ldiv.core.validate import (
+    require_callable,
+    require_float,
+    require_number,
+    require_option,
+    require_ours,
+    together,
+)
 from ldiv.derivatives.coloring import compression
 from ldiv.errors import got, shown
 from ldiv.matrices.entries import Index, entries_of, index_vector
@@ -32,14 +41,19 @@ def jacobian(f: Function, x: Array, *, mode: str = "auto", pattern: Any = None) 
 
         J_ij = d f_i / d x_j
 
-    f: from a real PyTorch or JAX array (n,) to (m,), through ldiv or not. Returns an array (m, n), or with a pattern a SparseArray on it.
-    pattern: a SparseArray, a sparse matrix of SciPy, PyTorch or JAX, or a pair (rows, columns), wherever J may not be zero; see `detect_pattern`.
-    mode: "forward" (one product for each column, or color of columns), "reverse" (for each row, or color of rows), "both" (long rows
-    in reverse, the rest forward), or the one that takes fewest.
-    Differentiable in x, and in what f closes over, as far as f is: a Newton step is ldiv.solve(ldiv.jacobian(f, x, pattern=P), -f(x)).
-    Cost: min(m, n) products; with a pattern as many as it has colors (tridiagonal 3, five-point stencil 7, arrowhead 3), and one more, in a
-    random direction, that must agree: a pattern that misses an entry raises ValueError. The coloring is kept on the pattern.
-    Source: Gebremedhin, Manne and Pothen (2005); Griewank and Walther, Evaluating Derivatives, chapter 8.
+    f: from a real PyTorch or JAX array (n,) to (m,), through ldiv or not. Returns an array (m, n),
+    or with a pattern a SparseArray on it.
+    pattern: a SparseArray, a sparse matrix of SciPy, PyTorch or JAX, or a pair (rows, columns),
+    wherever J may not be zero; see `detect_pattern`.
+    mode: "forward" (one product for each column, or color of columns), "reverse" (for each row, or
+    color of rows), "both" (long rows in reverse, the rest forward), or the one that takes fewest.
+    Differentiable in x, and in what f closes over, as far as f is: a Newton step is
+    ldiv.solve(ldiv.jacobian(f, x, pattern=P), -f(x)).
+    Cost: min(m, n) products; with a pattern as many as it has colors (tridiagonal 3, five-point
+    stencil 7, arrowhead 3), and one more, in a random direction, that must agree: a pattern that
+    misses an entry raises ValueError. The coloring is kept on the pattern.
+    Source: Gebremedhin, Manne and Pothen (2005); Griewank and Walther, Evaluating Derivatives,
+    chapter 8.
 
     >>> import ldiv, torch
     >>> f = lambda x: x[1:] * x[:-1]
@@ -53,19 +67,29 @@ def jacobian(f: Function, x: Array, *, mode: str = "auto", pattern: Any = None) 
     x = require_vector("x", x)
     size = _size(f, x)
     if pattern is None:
-        return dense_values(f, x, size, "reverse" if mode == "reverse" or (mode != "forward" and size < x.shape[0]) else "forward")
+        return dense_values(
+            f,
+            x,
+            size,
+            "reverse"
+            if mode == "reverse" or (mode != "forward" and size < x.shape[0])
+            else "forward",
+        )
     structure = on_pattern(pattern, (size, x.shape[0]))
     return SparseArray(structure, sparse_values(structure, mode, f, x))
 
 
 @public
 def hessian(f: Function, x: Array, *, pattern: Any = None) -> Any:
-    """Differentiate a scalar function of a vector twice, all of it, or on a sparsity pattern by a few products.
+    """Differentiate a scalar function of a vector twice, all of it, or on a sparsity pattern by a
+    few products.
 
         H_ij = d^2 f / d x_i d x_j
 
-    f: from a real PyTorch or JAX array (n,) to a number. Returns (n, n), or with a symmetric pattern a SparseArray on it, by star
-    coloring: each entry is read at one of its two places. Pattern, cost and errors otherwise as in `jacobian`, of the gradient.
+    f: from a real PyTorch or JAX array (n,) to a number. Returns (n, n), or with a symmetric
+    pattern a SparseArray on it, by star
+    coloring: each entry is read at one of its two places. Pattern, cost and errors otherwise as in
+    `jacobian`, of the gradient.
 
     >>> import ldiv, torch
     >>> ldiv.hessian(lambda x: (x[1:] * x[:-1]).sum(), torch.ones(2))
@@ -86,7 +110,8 @@ def hvp(f: Function, x: Array, v: Array) -> Array:
 
         H v,    H_ij = d^2 f / d x_i d x_j
 
-    f: from a real PyTorch or JAX array (n,) to a number; v (n,). Cost: a few times that of f, whatever n is.
+    f: from a real PyTorch or JAX array (n,) to a number; v (n,). Cost: a few times that of f,
+    whatever n is.
 
     >>> import ldiv, torch
     >>> ldiv.hvp(lambda x: (x**3).sum(), torch.tensor([1.0, 2.0]), torch.tensor([1.0, 1.0]))
@@ -94,20 +119,30 @@ def hvp(f: Function, x: Array, v: Array) -> Array:
     """
     x, v = require_vector("x", x), require_vector("v", v)
     if v.shape != x.shape:
-        raise ValueError(got("v", f"the shape {tuple(x.shape)} of x", str(tuple(v.shape)), "It is a direction at x."))
+        raise ValueError(
+            got(
+                "v",
+                f"the shape {tuple(x.shape)} of x",
+                str(tuple(v.shape)),
+                "It is a direction at x.",
+            )
+        )
     product: Array = frontend_of(x, v).jvp(_gradient(f, x), (x,), (v,))[1]
     return product
 
 
 @public
 def detect_pattern(f: Function, x: Array, *, margin: float = 1e-2) -> SparseArray:
-    """Find where the Jacobian of a function is not zero, by products with all unit vectors at two points near x.
+    """Find where the Jacobian of a function is not zero, by products with all unit vectors at two
+    points near x.
 
-    f, x: as in `jacobian`; the points are x (1 + margin t) + margin s, t and s random. Returns a SparseArray of ones.
-    What vanishes at both points, but not everywhere, is missed: branches that are not taken (where, relu, abs), and products with
-    a factor that is zero. The pattern is verified at x itself, and `jacobian` checks it whenever it is used: ValueError where it misses an
-    entry. Where f has no finite derivative at the points: ValueError, choose a smaller margin.
-    Cost: 2 n products, 64 at a time, and one Jacobian on the pattern: once, for a pattern that is used many times.
+    f, x: as in `jacobian`; the points are x (1 + margin t) + margin s, t and s random. Returns a
+    SparseArray of ones. What vanishes at both points, but not everywhere, is missed: branches that
+    are not taken (where, relu, abs), and products with a factor that is zero. The pattern is
+    verified at x itself, and `jacobian` checks it whenever it is used: ValueError where it misses
+    an entry. Where f has no finite derivative at the points: ValueError, choose a smaller margin.
+    Cost: 2 n products, 64 at a time, and one Jacobian on the pattern: once, for a pattern that is
+    used many times.
 
     >>> import ldiv, torch
     >>> P = ldiv.detect_pattern(lambda x: x[1:] * x[:-1], torch.ones(3))
@@ -125,7 +160,14 @@ def detect_pattern(f: Function, x: Array, *, margin: float = 1e-2) -> SparseArra
             products = asnumpy(_products(f, at, block))
             if not np.isfinite(products).all():
                 advice = "Choose a smaller margin, or an x where f is smooth."
-                raise ValueError(got("f", "finite derivatives near x", f"NaN or infinity with margin {margin:g}", advice))
+                raise ValueError(
+                    got(
+                        "f",
+                        "finite derivatives near x",
+                        f"NaN or infinity with margin {margin:g}",
+                        advice,
+                    )
+                )
             i, k = np.nonzero(products)
             found.update(zip(i.tolist(), (k + j).tolist(), strict=True))
     rows, cols = np.array(sorted(found), dtype=np.int64).reshape(-1, 2).T
@@ -138,7 +180,9 @@ def require_vector(name: str, x: Any) -> Array:
     x = require_float(name, x)
     if x.ndim != 1 or is_complex(x) or isinstance(x, np.ndarray):
         came = f"{type(x).__name__} {tuple(x.shape)} {numpy_dtype(x)}"
-        raise ValueError(got(name, "a real PyTorch or JAX array (n,)", came, "Flatten it; NumPy has ldiv.vjp."))
+        raise ValueError(
+            got(name, "a real PyTorch or JAX array (n,)", came, "Flatten it; NumPy has ldiv.vjp.")
+        )
     return x
 
 
@@ -146,7 +190,14 @@ def _size(f: Function, x: Array) -> int:
     require_callable("f", f, "a function of x", "It returns an array.")
     y = f(x)
     if not is_array(y) or y.ndim != 1:
-        raise ValueError(got("f", "a function with values (m,)", shown(y), "Flatten them; hessian is for numbers."))
+        raise ValueError(
+            got(
+                "f",
+                "a function with values (m,)",
+                shown(y),
+                "Flatten them; hessian is for numbers.",
+            )
+        )
     return int(require_real_values(y, x).shape[0])
 
 
@@ -165,7 +216,14 @@ def _gradient(f: Function, x: Array) -> Function:
     require_callable("f", f, "a function of x", "It returns an array of shape ().")
     y = f(x)
     if not is_array(y) or y.ndim != 0:
-        raise ValueError(got("f", "a function whose values are numbers", shown(y), "Sum them; jacobian is for vectors."))
+        raise ValueError(
+            got(
+                "f",
+                "a function whose values are numbers",
+                shown(y),
+                "Sum them; jacobian is for vectors.",
+            )
+        )
     one = namespace(y).ones((), **alike(require_real_values(y, x)))
 
     def gradient(x: Array) -> Array:
@@ -197,8 +255,19 @@ def on_pattern(pattern: Any, shape: tuple[int, int]) -> Sparse:
     rows, cols, own = _places(pattern, shape)
     outside = np.flatnonzero((rows < 0) | (rows >= shape[0]) | (cols < 0) | (cols >= shape[1]))
     if own != shape or len(outside):
-        came = f"shape {own}" if own != shape else f"the entry ({rows[outside[0]]}, {cols[outside[0]]})"
-        raise ValueError(got("pattern", f"entries of a matrix {shape}", came, "Rows are those of f, columns those of x, counted from 0."))
+        came = (
+            f"shape {own}"
+            if own != shape
+            else f"the entry ({rows[outside[0]]}, {cols[outside[0]]})"
+        )
+        raise ValueError(
+            got(
+                "pattern",
+                f"entries of a matrix {shape}",
+                came,
+                "Rows are those of f, columns those of x, counted from 0.",
+            )
+        )
     known = pattern.structure if isinstance(pattern, Matrix) else None
     if isinstance(known, Sparse) and not known.pattern.has_duplicates:
         return known  # and what is kept on it
@@ -214,18 +283,45 @@ def _places(pattern: Any, shape: tuple[int, int]) -> tuple[Index, Index, tuple[i
     if (found := entries_of("pattern", pattern)) is not None:
         return found.rows, found.cols, found.shape
     if not isinstance(pattern, tuple | list) or len(pattern) != 2:
-        raise TypeError(got("pattern", "a sparse matrix or a pair (rows, columns)", shown(pattern), "ldiv.detect_pattern makes one."))
-    rows, cols = (index_vector(f"{name} of pattern", v) for name, v in zip(("rows", "columns"), pattern, strict=True))
+        raise TypeError(
+            got(
+                "pattern",
+                "a sparse matrix or a pair (rows, columns)",
+                shown(pattern),
+                "ldiv.detect_pattern makes one.",
+            )
+        )
+    rows, cols = (
+        index_vector(f"{name} of pattern", v)
+        for name, v in zip(("rows", "columns"), pattern, strict=True)
+    )
     if len(rows) != len(cols):
-        raise ValueError(got("pattern", "a row and a column for each entry", f"{len(rows)} rows, {len(cols)} columns", "They go together."))
+        raise ValueError(
+            got(
+                "pattern",
+                "a row and a column for each entry",
+                f"{len(rows)} rows, {len(cols)} columns",
+                "They go together.",
+            )
+        )
     return rows, cols, shape
 
 
 def sparse_values(structure: Sparse, mode: str, f: Function, x: Array) -> Array:
-    """The entries of the Jacobian of f at x, on a pattern; a product with a random direction must agree with them."""
+    """The entries of the Jacobian of f at x, on a pattern; a product with a random direction
+    must agree with them.
+    """
     how, xp = compression(structure, mode), namespace(x)
     rng = np.random.default_rng(structure.pattern.nnz)
-    seeds = xp.asarray(structure.memo(("seeds", mode), lambda: np.column_stack([how.forward, rng.standard_normal(x.shape)])), **alike(x))
+    seeds = xp.asarray(
+        structure.memo(
+            ("seeds", mode), lambda: np.column_stack([how.forward, rng.standard_normal(x.shape)])
+        ),
+        **alike(x),
+    )
     products = _products(f, x, seeds)
-    parts = [products[:, :-1], *([_cotangents(f, x, xp.asarray(how.reverse, **alike(x)))] if len(how.reverse) else [])]
+    parts = [
+        products[:, :-1],
+        *([_cotangents(f, x, xp.asarray(how.reverse, **alike(x)))] if len(how.reverse) else []),
+    ]
     return agreed(structure, how.entries(*parts), seeds[:, -1], products[:, -1])

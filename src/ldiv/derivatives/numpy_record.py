@@ -1,7 +1,8 @@
 """Derivatives of one rule on NumPy arrays, for adjoints written by hand.
 
-The function is run once; the one rule that it applies is recorded, with copies of its arguments and outputs, so that whoever writes
-to them later changes no derivative. Its arguments are found again by their memory.
+The function is run once; the one rule that it applies is recorded, with copies of its arguments and
+outputs, so that whoever writes to them later changes no derivative. Its arguments are found again
+by their memory.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ Arrays = tuple[Array, ...]
 
 
 def vjp(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Callable[[Any], Arrays]]:
-    """y = f(*xs), an array or a tuple of them, and pull(y_bar), the cotangents of xs; None is zero."""
+    """y = f(*xs), an array or a tuple of them, and pull(y_bar), the cotangents of xs; None is
+    zero.
+    """
     y, one = _record(f, xs)
     like = [(x.shape, x.dtype) for x in xs]
 
@@ -37,7 +40,9 @@ def vjp(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Callable[[Any], Arrays]
         need = rebuild(one.rule.core, [at is not None for at in one.place])
         grads = [np.zeros(shape, dtype) for shape, dtype in like]
         with holding(one.holder):
-            bars = leaves(derivative(one.rule, one.rule.vjp, need, tuple(given), one.out, *one.args))
+            bars = leaves(
+                derivative(one.rule, one.rule.vjp, need, tuple(given), one.out, *one.args)
+            )
         for bar, leaf, at in zip(bars, one.flat, one.place, strict=True):
             if at is not None and bar is not None:
                 grads[at] = conform(bar, leaf).reshape(like[at][0])
@@ -50,10 +55,17 @@ def jvp(f: Callable[..., Any], xs: Arrays, dxs: tuple[Array | None, ...]) -> tup
     """y = f(*xs) and its tangent; None is zero."""
     y, one = _record(f, xs)
     found = [None if at is None else dxs[at] for at in one.place]
-    moved = [t if t is None else t.reshape(leaf.shape) for leaf, t in zip(one.flat, found, strict=True)]
+    moved = [
+        t if t is None else t.reshape(leaf.shape) for leaf, t in zip(one.flat, found, strict=True)
+    ]
     with holding(one.holder):
-        tangent = derivative(one.rule, one.rule.jvp, rebuild(one.rule.core, moved), one.out, *one.args)
-    dy = tuple(np.zeros_like(v) if (t := tangent[i]) is None else t.reshape(v.shape) for i, v in zip(one.of, _several(y), strict=True))
+        tangent = derivative(
+            one.rule, one.rule.jvp, rebuild(one.rule.core, moved), one.out, *one.args
+        )
+    dy = tuple(
+        np.zeros_like(v) if (t := tangent[i]) is None else t.reshape(v.shape)
+        for i, v in zip(one.of, _several(y), strict=True)
+    )
     return y, dy if isinstance(y, tuple) else dy[0]
 
 
@@ -82,15 +94,45 @@ def _record(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Recorded]:
     with recording() as record, holding(holder):
         y = f(*xs)
     if len(record.applied) != 1:
-        raise ValueError(got("vjp and jvp", "a function that applies one rule", f"{len(record.applied)}", "Compose rules in PyTorch or JAX."))
+        raise ValueError(
+            got(
+                "vjp and jvp",
+                "a function that applies one rule",
+                f"{len(record.applied)}",
+                "Compose rules in PyTorch or JAX.",
+            )
+        )
     (one,) = record.applied
     flat, out = one.flat, one.out
-    if any(not np.array_equal(x, then, equal_nan=True) for x, then in zip((*flat, *out), (*one.flat_then, *one.out_then), strict=True)):
+    if any(
+        not np.array_equal(x, then, equal_nan=True)
+        for x, then in zip((*flat, *out), (*one.flat_then, *one.out_then), strict=True)
+    ):
         advice = "Write to copies, or after it."
-        raise ValueError(got("vjp and jvp", "a function that leaves the arguments and results of its rule alone", "one that writes to them", advice))
-    of = [next((i for i, o in enumerate(out) if o is v or (isinstance(v, np.ndarray) and _same(o, v))), -1) for v in _several(y)]
+        raise ValueError(
+            got(
+                "vjp and jvp",
+                "a function that leaves the arguments and results of its rule alone",
+                "one that writes to them",
+                advice,
+            )
+        )
+    of = [
+        next(
+            (i for i, o in enumerate(out) if o is v or (isinstance(v, np.ndarray) and _same(o, v))),
+            -1,
+        )
+        for v in _several(y)
+    ]
     if -1 in of:
-        raise ValueError(got("vjp and jvp", "a function that returns what the rule returns", "something computed from it", "Return it as it is."))
+        raise ValueError(
+            got(
+                "vjp and jvp",
+                "a function that returns what the rule returns",
+                "something computed from it",
+                "Return it as it is.",
+            )
+        )
     given = dict(enumerate(xs))
     place: list[int | None] = []
     for leaf in flat:
@@ -100,7 +142,9 @@ def _record(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Recorded]:
         place.append(at)
     if given:
         came, advice = f"copies of arguments {[*given]}", "Convert dtypes and layouts beforehand."
-        raise ValueError(got("vjp and jvp", "every argument to reach the rule as it is", came, advice))
+        raise ValueError(
+            got("vjp and jvp", "every argument to reach the rule as it is", came, advice)
+        )
     return y, Recorded(one.rule, one.flat_then, one.out_then, place, of, holder)
 
 
@@ -108,6 +152,10 @@ def _same(x: Array, y: Array) -> bool:
     """One piece of memory read the same way, but for axes of length 1."""
 
     def layout(a: Array) -> Tree:
-        return a.__array_interface__["data"][0], a.dtype, [(n, s) for n, s in zip(a.shape, a.strides, strict=True) if n != 1]
+        return (
+            a.__array_interface__["data"][0],
+            a.dtype,
+            [(n, s) for n, s in zip(a.shape, a.strides, strict=True) if n != 1],
+        )
 
     return bool(layout(x) == layout(y))

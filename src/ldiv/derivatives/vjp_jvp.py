@@ -1,4 +1,6 @@
-"""vjp and jvp: one derivative of a function of arrays; in PyTorch and JAX of any function, in NumPy of one that applies one rule."""
+"""vjp and jvp: one derivative of a function of arrays; in PyTorch and JAX of any function, in
+NumPy of one that applies one rule.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +28,19 @@ def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], tuple[A
 
         y, pullback = vjp(f, *args);    pullback(y_bar)[i] = args_bar[i],    dL = Re <args_bar[i], d args[i]>
 
-    f: returns an array, or a tuple of arrays, whose cotangents are a tuple too, None for zero. With PyTorch and JAX arrays any function;
-    with NumPy arrays one that applies one rule: a function of ldiv, or your own around one, such as
+    f: returns an array, or a tuple of arrays, whose cotangents are a tuple too, None for zero. With
+    PyTorch and JAX arrays any function; with NumPy arrays one that applies one rule: a function of
+    ldiv, or your own around one, such as
     `lambda A, b: ldiv.solve(A, b, assume_a="pos")`.
-    args: arrays, sparse arrays and other matrices; a SparseArray has a SparseArray as its cotangent, on the same pattern.
-    Complex cotangents have the sign of PyTorch's gradients in all frameworks; those of jax.vjp are their conjugates.
-    Cost: that of f and the copies; the pullback of a solve is one more solve with the same factorization. Differentiable in PyTorch and JAX.
-    The pullback holds copies of the arguments and the value, with NumPy of all that the rule was given: they may be written to. So may
-    not, in PyTorch, what f closes over.
-    Raises TypeError for a complex cotangent of a real value; with NumPy ValueError if f applies several rules (use PyTorch or JAX to
-    compose), copies an argument on the way, or writes to one.
+    args: arrays, sparse arrays and other matrices; a SparseArray has a SparseArray as its
+    cotangent, on the same pattern. Complex cotangents have the sign of PyTorch's gradients in all
+    frameworks; those of jax.vjp are their conjugates.
+    Cost: that of f and the copies; the pullback of a solve is one more solve with the same
+    factorization. Differentiable in PyTorch and JAX. The pullback holds copies of the arguments and
+    the value, with NumPy of all that the rule was given: they may be written to. So may not, in
+    PyTorch, what f closes over.
+    Raises TypeError for a complex cotangent of a real value; with NumPy ValueError if f applies
+    several rules (use PyTorch or JAX to compose), copies an argument on the way, or writes to one.
 
     >>> import ldiv, numpy as np
     >>> A, b = np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([2.0, 4.0])
@@ -44,10 +49,13 @@ def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], tuple[A
     >>> b_bar
     array([0.5, 0. ])
     """
-    require_callable("f", f, "a function of the other arguments", "It returns an array, or a tuple of arrays.")
+    require_callable(
+        "f", f, "a function of the other arguments", "It returns an array, or a tuple of arrays."
+    )
     xs = _arrays("vjp", args)
     frontend = _of(xs)
-    keep = _as_it_is if isinstance(xs[0], np.ndarray) else snapshot  # NumPy's one rule is recorded with copies
+    # NumPy's one rule is recorded with copies
+    keep = _as_it_is if isinstance(xs[0], np.ndarray) else snapshot
     xs = keep(xs)
     y, pull = frontend.vjp(_on_arrays(f, args), xs)
 
@@ -60,13 +68,15 @@ def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], tuple[A
 
 
 @public
-def jvp(f: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+def jvp(
+    f: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...]
+) -> tuple[Any, Any]:
     """Evaluate a function, and push tangents of its arguments forward to its value.
 
         y, dy = jvp(f, (A, b), (dA, db));    dy = f'(A, b)[dA, db]
 
-    f and primals as in `vjp`; a tangent is like its argument, real where that is, or None for zero. Cost: that of f, and one more solve
-    for a solve.
+    f and primals as in `vjp`; a tangent is like its argument, real where that is, or None for zero.
+    Cost: that of f, and one more solve for a solve.
 
     >>> import ldiv, numpy as np
     >>> A, b = np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([2.0, 4.0])
@@ -74,12 +84,23 @@ def jvp(f: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ..
     >>> dx
     array([0.  , 0.25])
     """
-    require_callable("f", f, "a function of the primals", "It returns an array, or a tuple of arrays.")
+    require_callable(
+        "f", f, "a function of the primals", "It returns an array, or a tuple of arrays."
+    )
     for name, given in (("primals", primals), ("tangents", tangents)):
         if not isinstance(given, tuple | list):
-            raise TypeError(got(name, "a tuple, one for each argument of f", shown(given), "Say (x,) for one."))
+            raise TypeError(
+                got(name, "a tuple, one for each argument of f", shown(given), "Say (x,) for one.")
+            )
     if len(primals) != len(tangents):
-        raise ValueError(got("jvp", "a tangent, or None, for each argument", f"{len(tangents)} for {len(primals)}", "Match them."))
+        raise ValueError(
+            got(
+                "jvp",
+                "a tangent, or None, for each argument",
+                f"{len(tangents)} for {len(primals)}",
+                "Match them.",
+            )
+        )
     xs = _arrays("jvp", primals)
     frontend = _of(xs)
     along = tuple(t for x, dx in zip(primals, tangents, strict=True) for t in _tangents(x, dx))
@@ -89,11 +110,29 @@ def jvp(f: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ..
 
 def _arrays(name: str, args: tuple[Any, ...]) -> tuple[Array, ...]:
     if not args:
-        raise ValueError(got(name, "at least one argument to differentiate in", "none", "Close over the constants only."))
+        raise ValueError(
+            got(
+                name,
+                "at least one argument to differentiate in",
+                "none",
+                "Close over the constants only.",
+            )
+        )
     flat = tuple(x for a in args for x in flat_of(a))
     for x in filter(is_array, flat):
-        if str(require_numbers(f"an argument of {name}", x).dtype).rpartition(".")[2].startswith(("int", "uint", "bool")):
-            raise TypeError(got(f"an argument of {name}", "floating numbers", str(x.dtype), "Close over the constants."))
+        if (
+            str(require_numbers(f"an argument of {name}", x).dtype)
+            .rpartition(".")[2]
+            .startswith(("int", "uint", "bool"))
+        ):
+            raise TypeError(
+                got(
+                    f"an argument of {name}",
+                    "floating numbers",
+                    str(x.dtype),
+                    "Close over the constants.",
+                )
+            )
     return flat
 
 
@@ -114,7 +153,9 @@ def _on_arrays(f: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., An
         values = y if isinstance(y, tuple) else (y,)
         if not values or not all(map(is_array, values)):
             advice = "Return them as they are: of a matrix its values, of a list a tuple."
-            raise TypeError(got("f", "a function that returns an array, or a tuple of arrays", shown(y), advice))
+            raise TypeError(
+                got("f", "a function that returns an array, or a tuple of arrays", shown(y), advice)
+            )
         frontend_of(*xs, *(require_numbers("f", v) for v in values))
         return tuple(values) if isinstance(y, tuple) else y  # a named tuple is another tree to JAX
 
@@ -129,20 +170,44 @@ def _rebuilt(args: tuple[Any, ...], xs: Any) -> tuple[Any, ...]:
 def _cotangents(y: tuple[Array, ...], y_bar: tuple[Any, ...]) -> tuple[Array, ...]:
     """Each like its value, zero for None."""
     if not isinstance(y_bar, tuple) or len(y_bar) != len(y):
-        raise ValueError(got("pullback", f"a tuple of {len(y)} cotangents", shown(y_bar), "One for each value, None for zero."))
+        raise ValueError(
+            got(
+                "pullback",
+                f"a tuple of {len(y)} cotangents",
+                shown(y_bar),
+                "One for each value, None for zero.",
+            )
+        )
     for c in y_bar:
         require_ours("a cotangent in pullback", c)
-    bars = tuple(namespace(v).zeros_like(v) if c is None else _cotangent(v, c) for v, c in zip(y, y_bar, strict=True))
+    bars = tuple(
+        namespace(v).zeros_like(v) if c is None else _cotangent(v, c)
+        for v, c in zip(y, y_bar, strict=True)
+    )
     for v, c in zip(y, bars, strict=True):
         if tuple(c.shape) != tuple(v.shape):
-            raise ValueError(got("pullback", f"the shape {tuple(v.shape)} of the value", str(tuple(c.shape)), "It is the cotangent of the value."))
+            raise ValueError(
+                got(
+                    "pullback",
+                    f"the shape {tuple(v.shape)} of the value",
+                    str(tuple(c.shape)),
+                    "It is the cotangent of the value.",
+                )
+            )
         _require_real("a cotangent in pullback", c, "value", v)
     return bars
 
 
 def _require_real(name: str, t: Array, what: str, x: Array) -> None:
     if is_complex(t) and not is_complex(x):
-        raise TypeError(got(name, f"real numbers, as those of its {what}", str(numpy_dtype(t)), "Pass its real part, which is all that counts."))
+        raise TypeError(
+            got(
+                name,
+                f"real numbers, as those of its {what}",
+                str(numpy_dtype(t)),
+                "Pass its real part, which is all that counts.",
+            )
+        )
 
 
 def _cotangent(v: Array, c: Any) -> Array:
@@ -150,7 +215,14 @@ def _cotangent(v: Array, c: Any) -> Array:
         try:
             c = namespace(v).asarray(c)
         except Exception:
-            raise TypeError(got("pullback", "a cotangent like the value", shown(c), "It is an array of the same shape.")) from None
+            raise TypeError(
+                got(
+                    "pullback",
+                    "a cotangent like the value",
+                    shown(c),
+                    "It is an array of the same shape.",
+                )
+            ) from None
     require_numbers("pullback", c)
     frontend_of(v, c)
     return _of_dtype(v, c)
@@ -158,20 +230,42 @@ def _cotangent(v: Array, c: Any) -> Array:
 
 def _of_dtype(x: Array, t: Array) -> Array:
     """t in the dtype of x, unless that would drop an imaginary part, which is refused elsewhere."""
-    return t if t.dtype == x.dtype or (is_complex(t) and not is_complex(x)) else namespace(x).astype(t, x.dtype)
+    return (
+        t
+        if t.dtype == x.dtype or (is_complex(t) and not is_complex(x))
+        else namespace(x).astype(t, x.dtype)
+    )
 
 
 def _tangents(arg: Any, tangent: Any) -> list[Array]:
     """The arrays of a tangent, which must be like its argument; None is zero."""
     if tangent is None:
-        return [None if isinstance(x, np.ndarray) else namespace(x).zeros_like(x) for x in flat_of(arg)]
-    if isinstance(arg, Matrix) and not (isinstance(tangent, Matrix) and tangent.structure == arg.structure):
-        raise ValueError(got("a tangent in jvp", f"one on the structure, or pattern, of {arg!r}", repr(tangent), "Make it with with_data."))
+        return [
+            None if isinstance(x, np.ndarray) else namespace(x).zeros_like(x) for x in flat_of(arg)
+        ]
+    if isinstance(arg, Matrix) and not (
+        isinstance(tangent, Matrix) and tangent.structure == arg.structure
+    ):
+        raise ValueError(
+            got(
+                "a tangent in jvp",
+                f"one on the structure, or pattern, of {arg!r}",
+                repr(tangent),
+                "Make it with with_data.",
+            )
+        )
     for x, t in zip(flat_of(arg), flat_of(tangent), strict=True):
         frontend_of(x, t)
         require_numbers("a tangent in jvp", t)
         if tuple(t.shape) != tuple(x.shape):
-            raise ValueError(got("a tangent in jvp", f"the shape {tuple(x.shape)} of its argument", str(tuple(t.shape)), "Pass None for zero."))
+            raise ValueError(
+                got(
+                    "a tangent in jvp",
+                    f"the shape {tuple(x.shape)} of its argument",
+                    str(tuple(t.shape)),
+                    "Pass None for zero.",
+                )
+            )
         _require_real("a tangent in jvp", t, "argument", x)
     return [_of_dtype(x, t) for x, t in zip(flat_of(arg), flat_of(tangent), strict=True)]
 

@@ -1,7 +1,8 @@
-"""The symbolic work of an engine on a structure is done once, and kept for the patterns used last, which arrays come and go with.
+"""The symbolic work of an engine on a structure is done once, and kept for the patterns used last,
+which arrays come and go with.
 
-A loop that builds its matrices anew makes equal structures; they find the analysis by content. What falls out here is freed as soon
-as no factor needs it.
+A loop that builds its matrices anew makes equal structures; they find the analysis by content. What
+falls out here is freed as soon as no factor needs it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from ldiv.core.holder import PHYSICAL
 from ldiv.core.structure import Structure
 
 RECENT = 16
-ENTRIES = PHYSICAL // 8 // 500  # of all patterns together: orderings, index sets and an analysis take some 500 bytes an entry
+# of all patterns together: orderings, index sets and an analysis take some 500 bytes an entry
+ENTRIES = PHYSICAL // 8 // 500
 
 _recent: OrderedDict[tuple[str, Structure], tuple[Any]] = OrderedDict()
 _lock = lock()

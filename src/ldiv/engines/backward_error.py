@@ -1,11 +1,14 @@
-"""Each solution x of op(M) x = b is checked, refined while that helps, and doubted where it does not.
+"""Each solution x of op(M) x = b is checked, refined while that helps, and doubted where it does
+not.
 
     error = |r| / (|M| |x| + |b|) in the max norm, column by column,   r = b - op(M) x
     x <- x + op(M)^-1 r   where error > 4 eps, as long as it halves
 
-M = R A C with R and C of powers of two, where the rows and columns of A differ much in size: else a norm of A hides its small rows.
-Partial pivoting can let entries grow, and no look at the pivots tells; a look at the answer does, for n^2 operations a column.
-Reference: Skeel, Math. Comp. 35 (1980); Higham, Accuracy and Stability of Numerical Algorithms, chapters 9 and 12.
+M = R A C with R and C of powers of two, where the rows and columns of A differ much in size: else a
+norm of A hides its small rows. Partial pivoting can let entries grow, and no look at the pivots
+tells; a look at the answer does, for n^2 operations a column.
+Reference: Skeel, Math. Comp. 35 (1980); Higham, Accuracy and Stability of Numerical Algorithms,
+chapters 9 and 12.
 """
 
 from __future__ import annotations
@@ -29,9 +32,18 @@ ENOUGH = 100  # a backward error above this many eps is for a more careful attem
 
 
 class Verified(Factor):
-    """What solves with A by a factor of M = R A C; `scales` are the diagonals of R and C, None where M is A."""
+    """What solves with A by a factor of M = R A C; `scales` are the diagonals of R and C, None
+    where M is A.
+    """
 
-    def __init__(self, engine: str, m: Array, factor: Factor, scales: tuple[Array, Array] | None, last: bool = False) -> None:
+    def __init__(
+        self,
+        engine: str,
+        m: Array,
+        factor: Factor,
+        scales: tuple[Array, Array] | None,
+        last: bool = False,
+    ) -> None:
         self._engine, self._m, self._factor, self._scales = engine, m, factor, scales
         self._limits = np.finfo(numpy_dtype(m))
         self._eps = float(self._limits.eps)
@@ -46,7 +58,9 @@ class Verified(Factor):
 
     @abstractmethod
     def _norm(self, transposed: bool) -> Array:
-        """The largest absolute row sum of M or of its transpose, (*batch, 1, 1); a float for one NumPy matrix."""
+        """The largest absolute row sum of M or of its transpose, (*batch, 1, 1); a float for one
+        NumPy matrix.
+        """
 
     def solve(self, b: Array, op: str) -> Array:
         return self._checked(b, op) if self._scales is None else self._around(self._checked, b, op)
@@ -82,15 +96,23 @@ class Verified(Factor):
         x = self._factor.solve(b, op)
         if b.dtype != x.dtype:
             b = namespace(b).astype(b, x.dtype)
-        return x if type(x) is np.ndarray and x.shape[1:] == (1,) and self._is_accurate(b, x, op) else self._refined(b, x, op)
+        return (
+            x
+            if type(x) is np.ndarray and x.shape[1:] == (1,) and self._is_accurate(b, x, op)
+            else self._refined(b, x, op)
+        )
 
     def _is_accurate(self, b: Any, x: Any, op: str) -> bool:
-        """For one column on the host, in few calls: |r|_inf <= |r|_2 and |x|_2 <= sqrt(n) |x|_inf; what fails here gets a closer look."""
+        """For one column on the host, in few calls: |r|_inf <= |r|_2 and |x|_2 <= sqrt(n)
+        |x|_inf; what fails here gets a closer look.
+        """
         size = float(np.vdot(x, x).real)
         if not self._limits.tiny < size < self._limits.max * self._eps:
             return False
         r = self._residual(b, x, op)
-        return bool(float(np.vdot(r, r).real) * len(x) <= (REFINED * self._eps * self._size(op)) ** 2 * size)
+        return bool(
+            float(np.vdot(r, r).real) * len(x) <= (REFINED * self._eps * self._size(op)) ** 2 * size
+        )
 
     def _size(self, op: str) -> Array:
         """|op(M)|."""
@@ -106,12 +128,17 @@ class Verified(Factor):
             r = self._residual(b, x, op)
             if not traced(x) and bool((_largest(r) <= target * norm * _largest(x)).all()):
                 return x
-            about = _largest(b) + float(self._limits.tiny) / self._eps  # below it numbers lose digits
+            # below it numbers lose digits
+            about = _largest(b) + float(self._limits.tiny) / self._eps
 
             def error_of(r: Array, x: Array) -> Array:
-                """Nothing where the residual overflows: whoever asked refuses an infinite solution."""
+                """Nothing where the residual overflows: whoever asked refuses an infinite
+                solution.
+                """
                 worst = _largest(r)
-                return xp.where(xp.isfinite(worst), worst / (norm * _largest(x) + about), xp.zeros_like(worst))
+                return xp.where(
+                    xp.isfinite(worst), worst / (norm * _largest(x) + about), xp.zeros_like(worst)
+                )
 
             def going(state: tuple[Array, ...]) -> Array:
                 _, _, error, before = state
@@ -123,11 +150,20 @@ class Verified(Factor):
                 s = self._residual(b, y, op)
                 found = error_of(s, y)
                 better = found < error
-                return xp.where(better, y, x), xp.where(better, s, r), xp.where(better, found, error), error
+                return (
+                    xp.where(better, y, x),
+                    xp.where(better, s, r),
+                    xp.where(better, found, error),
+                    error,
+                )
 
             error = error_of(r, x)
-            x, _, error, _ = frontend_of(x).loop(going, step, (x, r, error, xp.full_like(error, np.inf)))
-        self._require_small(error, "a backward error of {:.1e} that iterative refinement does not reduce")
+            x, _, error, _ = frontend_of(x).loop(
+                going, step, (x, r, error, xp.full_like(error, np.inf))
+            )
+        self._require_small(
+            error, "a backward error of {:.1e} that iterative refinement does not reduce"
+        )
         return x
 
     def _require_accurate(self) -> None:
@@ -138,7 +174,11 @@ class Verified(Factor):
         self._require_small(error, "factors with a backward error of {:.1e}")
 
     def _require_small(self, error: Array, what: str) -> None:
-        doubt((error <= self._tolerance).all(), partial(_inaccurate, self._engine, what), namespace(error).max(error))
+        doubt(
+            (error <= self._tolerance).all(),
+            partial(_inaccurate, self._engine, what),
+            namespace(error).max(error),
+        )
 
 
 def _largest(x: Array) -> Array:

@@ -1,4 +1,5 @@
-"""What is asked of A X = B X Lam: which k pairs, how; and the engine that answers, chosen by asking each.
+"""What is asked of A X = B X Lam: which k pairs, how; and the engine that answers, chosen by asking
+each.
 
 An eigensolver is one file in `engines/eigen/`. It must define
 
@@ -8,8 +9,8 @@ An eigensolver is one file in `engines/eigen/`. It must define
     others(task)                      how many further pairs it returns, for the deflated systems of the derivative
     pairs(task, pA, pB, aids)         (lam (*batch, k + others), X (*batch, n, k + others), doubt (*batch, k + others))
 
-the k wanted pairs first, ascending, then the others, ascending; X^H B X = I. `doubt`, |A x - lam B x| |x| and rounding, is how
-far an eigenvalue may be from lam.
+the k wanted pairs first, ascending, then the others, ascending; X^H B X = I. `doubt`, |A x - lam B
+x| |x| and rounding, is how far an eigenvalue may be from lam.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ from ldiv.structures.identity import Identity
 class Task:
     """k pairs of A x = lam B x.
 
-    which: "LM", "SM", "LA", "SA", "BE" of lam, or of 1 / (lam - sigma) where there is a sigma; or "index", those from `first` on in
-    ascending order. M is the structure of a preconditioner; its parameters, a starting block and a block of constraints are `aids`.
+    which: "LM", "SM", "LA", "SA", "BE" of lam, or of 1 / (lam - sigma) where there is a sigma; or
+    "index", those from `first` on in ascending order. M is the structure of a preconditioner; its
+    parameters, a starting block and a block of constraints are `aids`.
     """
 
     A: Structure
@@ -73,10 +75,16 @@ class Task:
 
     @property
     def aids_core(self) -> tuple[Tree, ...]:
-        return (() if self.M is None else self.M.core, 2 if self.start else (), 2 if self.constraints else ())
+        return (
+            () if self.M is None else self.M.core,
+            2 if self.start else (),
+            2 if self.constraints else (),
+        )
 
     def order(self, lam: Array) -> Array:
-        """The indices of lam (*batch, m), the m - k that are left over last, each part ascending in lam."""
+        """The indices of lam (*batch, m), the m - k that are left over last, each part ascending
+        in lam.
+        """
         xp, k = namespace(lam), self.k
         if self.which == "index":
             inside = xp.arange(lam.shape[-1])
@@ -84,20 +92,32 @@ class Task:
             return xp.argsort(xp.where(wanted, 0, 1) * xp.ones_like(lam), axis=-1, stable=True)
         up = xp.argsort(lam, axis=-1, stable=True)
         lam = xp.take_along_axis(lam, up, axis=-1)
-        rank = xp.argsort(xp.argsort(self._preference(lam), axis=-1, stable=True), axis=-1, stable=True)
+        rank = xp.argsort(
+            xp.argsort(self._preference(lam), axis=-1, stable=True), axis=-1, stable=True
+        )
         at = xp.argsort(xp.where(rank < k, 0.0, 1.0), axis=-1, stable=True)
         return xp.take_along_axis(up, at, axis=-1)
 
     def _preference(self, lam: Array) -> Array:
         """Smaller is better; lam ascends."""
         xp = namespace(lam)
-        nu = lam if self.sigma is None else 1 / xp.where(lam == self.sigma, np.finfo(numpy_dtype(lam)).tiny, lam - self.sigma)
+        nu = (
+            lam
+            if self.sigma is None
+            else 1 / xp.where(lam == self.sigma, np.finfo(numpy_dtype(lam)).tiny, lam - self.sigma)
+        )
         if self.which == "BE":
             up = xp.argsort(nu, axis=-1, stable=True)
             rank = xp.argsort(up, axis=-1, stable=True)
             low, high = rank, lam.shape[-1] - 1 - rank
-            return xp.where(low < high, 2 * low + 1, 2 * high)  # from both ends in turn, the high one first
-        keys: dict[str, Callable[[Array], Array]] = {"LM": lambda v: -xp.abs(v), "SM": xp.abs, "LA": lambda v: -v, "SA": lambda v: v}
+            # from both ends in turn, the high one first
+            return xp.where(low < high, 2 * low + 1, 2 * high)
+        keys: dict[str, Callable[[Array], Array]] = {
+            "LM": lambda v: -xp.abs(v),
+            "SM": xp.abs,
+            "LA": lambda v: -v,
+            "SA": lambda v: v,
+        }
         return keys[self.which](nu)
 
 
@@ -117,4 +137,6 @@ def choose(task: Task, *params: Tree) -> ModuleType:
         if reasons[name] is None:
             return engine
     answers = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-    raise EngineError(f"no engine finds {task.k} eigenpairs of a {type(task.A).__name__} matrix of {dtype}, method={task.method!r}. {answers}.")
+    raise EngineError(
+        f"no engine finds {task.k} eigenpairs of a {type(task.A).__name__} matrix of {dtype}, method={task.method!r}. {answers}."
+    )

@@ -1,8 +1,10 @@
-"""R A C with the largest entry of every row and column near 1, R and C diagonal, their entries powers of two (no rounding).
+"""R A C with the largest entry of every row and column near 1, R and C diagonal, their entries
+powers of two (no rounding).
 
     r_i <- r_i / sqrt(max_j |a_ij|),   c_j <- c_j / sqrt(max_i |a_ij|), both at once, until all maxima are within a ratio.
-A symmetric matrix stays symmetric. Many scalings have such maxima, and a bad one makes a regular matrix singular to working precision; one
-alone (but for a factor) has row and column sums of absolute values that are all alike. It costs more, and is for those who look again.
+A symmetric matrix stays symmetric. Many scalings have such maxima, and a bad one makes a regular
+matrix singular to working precision; one alone (but for a factor) has row and column sums of
+absolute values that are all alike. It costs more, and is for those who look again.
 Reference: Ruiz, RAL-TR-2001-034; Sinkhorn, Knopp, Pacific J. Math. 21 (1967).
 """
 
@@ -30,12 +32,20 @@ class Layout:
     """Where rows and columns begin among the slots of a pattern."""
 
     def __init__(self, pattern: Pattern) -> None:
-        numbered = sp.csc_array((np.arange(pattern.slots), pattern.indices, pattern.indptr), shape=pattern.shape).tocsr()
+        numbered = sp.csc_array(
+            (np.arange(pattern.slots), pattern.indices, pattern.indptr), shape=pattern.shape
+        ).tocsr()
         self.rows, self.cols = pattern.indices, pattern.columns
         self.height = pattern.shape[0]
         self.by_column = pattern.indptr, pattern.indices
-        self.by_row, self.row_starts, self.col_starts = numbered.data, numbered.indptr[:-1], pattern.indptr[:-1]
-        self.has_empty = bool((np.diff(numbered.indptr) == 0).any() or (np.diff(pattern.indptr) == 0).any())
+        self.by_row, self.row_starts, self.col_starts = (
+            numbered.data,
+            numbered.indptr[:-1],
+            pattern.indptr[:-1],
+        )
+        self.has_empty = bool(
+            (np.diff(numbered.indptr) == 0).any() or (np.diff(pattern.indptr) == 0).any()
+        )
         on_diagonal = np.flatnonzero(self.rows == self.cols)
         self.diagonal = on_diagonal if len(on_diagonal) == pattern.shape[0] else None
         self._ones = np.ones((self.height, 1))
@@ -49,7 +59,9 @@ class Layout:
         return self._combined(np.add, size)
 
     def _combined(self, by: np.ufunc, size: Values) -> Values:
-        return np.concatenate([by.reduceat(size[self.by_row], self.row_starts), by.reduceat(size, self.col_starts)])
+        return np.concatenate(
+            [by.reduceat(size[self.by_row], self.row_starts), by.reduceat(size, self.col_starts)]
+        )
 
     def scaled(self, values: Values, r: Values, c: Values) -> Values:
         """The values of R A C."""
@@ -61,18 +73,25 @@ class Layout:
         return self.product(size, self._ones.astype(size.dtype, copy=False), transposed=True)[:, 0]
 
     def product(self, values: Values, x: Values, transposed: bool) -> Values:
-        """A x or A^T x for x (n, k) of the dtype of the values: by the loops of scipy.sparse, whose matrices take longer to make than to multiply."""
+        """A x or A^T x for x (n, k) of the dtype of the values: by the loops of scipy.sparse,
+        whose matrices take longer to make than to multiply.
+        """
         n, k = x.shape
         x, y = np.ascontiguousarray(x), np.zeros((n, k), x.dtype)
-        name = "csr_matvec" if transposed else "csc_matvec"  # compressed columns of A are compressed rows of A^T
+        # compressed columns of A are compressed rows of A^T
+        name = "csr_matvec" if transposed else "csc_matvec"
         if k == 1:
             getattr(_sparsetools, name)(n, n, *self.by_column, values, x[:, 0], y[:, 0])
         else:
-            getattr(_sparsetools, name + "s")(n, n, k, *self.by_column, values, x.reshape(-1), y.reshape(-1))
+            getattr(_sparsetools, name + "s")(
+                n, n, k, *self.by_column, values, x.reshape(-1), y.reshape(-1)
+            )
         return y
 
     def is_balanced_by_diagonal(self, size: Values) -> bool:
-        """Each row and column has its largest entry between that on the diagonal and the largest of all."""
+        """Each row and column has its largest entry between that on the diagonal and the largest
+        of all.
+        """
         return self.diagonal is not None and bool(are_alike(size[self.diagonal].min(), size.max()))
 
 
@@ -89,7 +108,9 @@ class Scalable(Protocol):
 
 
 def equilibrated(layout: Scalable, values: Values) -> tuple[Values, Scales]:
-    """(values of R A C, (r, c)), or (values, None) where nothing needs scaling; a zero row stays zero."""
+    """(values of R A C, (r, c)), or (values, None) where nothing needs scaling; a zero row stays
+    zero.
+    """
     scaled, size = values, np.abs(values)
     if layout.is_balanced_by_diagonal(size):
         return values, None
@@ -101,11 +122,17 @@ def equilibrated(layout: Scalable, values: Values) -> tuple[Values, Scales]:
         scales = scales * np.exp2(np.round(-0.5 * np.log2(largest))).astype(size.dtype)
         scaled = layout.scaled(values, scales[: layout.height], scales[layout.height :])
         size = np.abs(scaled)
-    return (values, None) if scaled is values else (scaled, (scales[: layout.height], scales[layout.height :]))
+    return (
+        (values, None)
+        if scaled is values
+        else (scaled, (scales[: layout.height], scales[layout.height :]))
+    )
 
 
 def equilibrated_by_sums(layout: Layout, values: Values) -> tuple[Values, Scales]:
-    """As `equilibrated`, and the absolute sums of all rows and columns near 1, first of the ones, then of the others; symmetry is lost."""
+    """As `equilibrated`, and the absolute sums of all rows and columns near 1, first of the
+    ones, then of the others; symmetry is lost.
+    """
     values, scales = equilibrated(layout, values)
     size, n = np.abs(values), layout.height
     if not layout.largest(size).min() > 0:
@@ -121,4 +148,9 @@ def equilibrated_by_sums(layout: Layout, values: Values) -> tuple[Values, Scales
 
 def are_alike(smallest: Any, largest: Any) -> Any:
     """Is there no need to scale rows and columns with these largest entries?"""
-    return (smallest >= BALANCED * largest) & (largest > 0) & (largest >= 1 / MODERATE) & (largest <= MODERATE)
+    return (
+        (smallest >= BALANCED * largest)
+        & (largest > 0)
+        & (largest >= 1 / MODERATE)
+        & (largest <= MODERATE)
+    )

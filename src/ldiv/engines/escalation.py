@@ -1,8 +1,10 @@
-"""An engine's suspicion is not a verdict: where it takes a matrix for singular the next one is asked, and the last one's word is final.
+"""An engine's suspicion is not a verdict: where it takes a matrix for singular the next one is
+asked, and the last one's word is final.
 
-An attempt is an engine with its usual settings, or with its most careful ones. The factor of the first attempt that has no doubt
-solves; when it has one in a later solve, of another view or right-hand side, the next takes its place for good. What cannot be
-doubted (an empty row, a pivot that is not positive where all must be) is raised at once. Where doubts are to be warnings
+An attempt is an engine with its usual settings, or with its most careful ones. The factor of the
+first attempt that has no doubt solves; when it has one in a later solve, of another view or
+right-hand side, the next takes its place for good. What cannot be doubted (an empty row, a pivot
+that is not positive where all must be) is raised at once. Where doubts are to be warnings
 (`errstate`), they are those of the last one.
 """
 
@@ -38,14 +40,19 @@ def without_doubt(makes: Sequence[Callable[[], Any]], otherwise: Callable[[], An
 
 
 class Escalating:
-    """The factor of the first attempt without doubts. `witnesses` are asked when all have some, but do not solve: an engine was named.
+    """The factor of the first attempt without doubts. `witnesses` are asked when all have some, but
+    do not solve: an engine was named.
 
     `matrix` is what all of them are given.
     """
 
-    def __init__(self, attempts: Sequence[Attempt], witnesses: Sequence[Attempt] = (), *matrix: Any) -> None:
+    def __init__(
+        self, attempts: Sequence[Attempt], witnesses: Sequence[Attempt] = (), *matrix: Any
+    ) -> None:
         self._attempts, self._witnesses, self._matrix = attempts, witnesses, matrix
-        self._made: list[Any] = []  # that of the attempt that stands, at its place; None at those that gave up; replaced, never changed
+        # that of the attempt that stands, at its place; None at those that gave up; replaced, never
+        # changed
+        self._made: list[Any] = []
         self.gave_up: dict[str, str] = {}  # engine: what it found
         self._ask(None)
 
@@ -75,7 +82,9 @@ class Escalating:
         self._ask("certify")
 
     def _ask(self, task: str | None, *args: Any) -> Any:
-        """The answer of the first that has no doubts about the matrix to a method of factors; without one, that it is made."""
+        """The answer of the first that has no doubts about the matrix to a method of factors;
+        without one, that it is made.
+        """
         at, count = max(len(self._made) - 1, 0), len(self._attempts)
         while True:
             try:

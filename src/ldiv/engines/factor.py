@@ -1,6 +1,7 @@
 """A factored matrix: what every engine that factors returns.
 
-Laws: solve(b, "T") is the solve with the transpose; an equal pattern is analysed once; singular raises, never NaN.
+Laws: solve(b, "T") is the solve with the transpose; an equal pattern is analysed once; singular
+raises, never NaN.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from ldiv.errors import EngineError
 
 
 class Factor(ABC):
-    """A factored matrix. If `arrays` are all that it is made of, `remake(*arrays)` is the factor, and `core` says how many axes are their own."""
+    """A factored matrix. If `arrays` are all that it is made of, `remake(*arrays)` is the
+    factor, and `core` says how many axes are their own.
+    """
 
     nbytes: int = 0
     arrays: tuple[Array, ...] = ()

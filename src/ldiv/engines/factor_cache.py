@@ -1,10 +1,12 @@
-"""Living factorizations are found again by their values; nothing here keeps them alive, but for JAX's store.
+"""Living factorizations are found again by their values; nothing here keeps them alive, but for
+JAX's store.
 
-A factor lives as long as somebody owns it: the holder of a call (`ldiv.core.holder`), a `Factorized`, a pullback, the store. As long as it
-lives, whoever asks for a factor of equal values gets it: candidates are found by a fingerprint, in constant time, and confirmed by
-comparing all values with the copy that was taken when the factor was made, so no change in place ever finds a stale factor.
-JAX names a call by its static parameters, which cannot own anything: its kernels run under the store, which keeps the most
-recently used factors within a bound in bytes.
+A factor lives as long as somebody owns it: the holder of a call (`ldiv.core.holder`), a
+`Factorized`, a pullback, the store. As long as it lives, whoever asks for a factor of equal values
+gets it: candidates are found by a fingerprint, in constant time, and confirmed by comparing all
+values with the copy that was taken when the factor was made, so no change in place ever finds a
+stale factor. JAX names a call by its static parameters, which cannot own anything: its kernels run
+under the store, which keeps the most recently used factors within a bound in bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ WEIGHTS = 1 + np.random.default_rng(0).random(4096)
 
 
 class CacheInfo(NamedTuple):
-    """What happened since the start or the last `clear_cache`; the factors alive now, their bytes, and the limit of JAX's store."""
+    """What happened since the start or the last `clear_cache`; the factors alive now, their
+    bytes, and the limit of JAX's store.
+    """
 
     analyses: int
     factorizations: int
@@ -42,7 +46,9 @@ class CacheInfo(NamedTuple):
 
 
 class Factored:
-    """A factor and a copy of the values that it was made of; or those of a batch, `count` of them."""
+    """A factor and a copy of the values that it was made of; or those of a batch, `count` of
+    them.
+    """
 
     __slots__ = ("__weakref__", "count", "factor", "key", "nbytes", "values")
 
@@ -77,7 +83,9 @@ counts = {"analyses": 0, "factorizations": 0, "hits": 0, "solves": 0}
 
 
 class Key:
-    """What factors of equal values must have in common besides: compared by content, hashed once."""
+    """What factors of equal values must have in common besides: compared by content, hashed
+    once.
+    """
 
     __slots__ = ("_hash", "_parts")
 
@@ -91,10 +99,14 @@ class Key:
         return self is other or (isinstance(other, Key) and self._parts == other._parts)
 
 
-def remembered(key: Key, values: tuple[Array, ...], make: Callable[[], tuple[Any, tuple[Array, ...]]]) -> Any:
-    """The factor of these values, which must be finite: one that lives, or that of `make()`, (factor, copies of the values).
+def remembered(
+    key: Key, values: tuple[Array, ...], make: Callable[[], tuple[Any, tuple[Array, ...]]]
+) -> Any:
+    """The factor of these values, which must be finite: one that lives, or that of `make()`,
+    (factor, copies of the values).
 
-    It is kept by the owner of the present call; what that kept last is looked at first, which a derivative asks for.
+    It is kept by the owner of the present call; what that kept last is looked at first, which a
+    derivative asks for.
     """
     keeper = owner()
     latest = keeper.latest if type(keeper) is Holder else None
@@ -113,18 +125,24 @@ def remembered(key: Key, values: tuple[Array, ...], make: Callable[[], tuple[Any
 
 
 def in_trace(key: Key, values: tuple[Array, ...], make: Callable[[], Any]) -> Any:
-    """The factor of values that come later: one that was handed on, which was looked at when it was made, or that of `make()`."""
+    """The factor of values that come later: one that was handed on, which was looked at when it
+    was made, or that of `make()`.
+    """
 
     def looked_at() -> Any:
         require_finite("A", *values)
         return make()
 
     keeper = owner()
-    return keeper.factor(key, values, looked_at) if isinstance(keeper, TracedHolder) else looked_at()
+    return (
+        keeper.factor(key, values, looked_at) if isinstance(keeper, TracedHolder) else looked_at()
+    )
 
 
 def fingerprint(values: Array) -> Hashable:
-    """A few numbers that all values enter, where they are at hand; elsewhere all candidates of a shape are compared."""
+    """A few numbers that all values enter, where they are at hand; elsewhere all candidates of a
+    shape are compared.
+    """
     at_hand = values if type(values) is np.ndarray else host_values(values)
     if at_hand is None:
         require_finite("A", values)
@@ -136,7 +154,9 @@ def fingerprint(values: Array) -> Hashable:
 
 
 def weighted_sum(flat: Array) -> complex:
-    """Of all values, in one pass, not by BLAS, whose sums vary; without weights all Laplacians would have the same."""
+    """Of all values, in one pass, not by BLAS, whose sums vary; without weights all Laplacians
+    would have the same.
+    """
     width = len(WEIGHTS)
     rows, rest = divmod(len(flat), width)
     with np.errstate(all="ignore"):
@@ -175,20 +195,25 @@ def _forget(ref: Any) -> None:
 
 
 def set_cache_limit(nbytes: int) -> None:
-    """Bound the memory for the factorizations of JAX computations, which nobody else owns; with 0 their adjoints factor again.
+    """Bound the memory for the factorizations of JAX computations, which nobody else owns; with 0
+    their adjoints factor again.
 
-    In PyTorch a factorization lives as long as the graph that needs it, in NumPy as long as a pullback or a `Factorized`; this limit
-    does not concern them.
+    In PyTorch a factorization lives as long as the graph that needs it, in NumPy as long as a
+    pullback or a `Factorized`; this limit does not concern them.
 
     >>> import ldiv
     >>> ldiv.set_cache_limit(2 << 30)
     """
-    store.limit = require_int("nbytes", nbytes, 0, what="a number of bytes >= 0", advice="2 << 30 are 2 GiB.")
+    store.limit = require_int(
+        "nbytes", nbytes, 0, what="a number of bytes >= 0", advice="2 << 30 are 2 GiB."
+    )
     store.shrink(store.limit)
 
 
 def clear_cache() -> None:
-    """Forget the factorizations that only JAX's store holds and the symbolic work on all patterns; start the counts anew."""
+    """Forget the factorizations that only JAX's store holds and the symbolic work on all
+    patterns; start the counts anew.
+    """
     store.shrink(0)
     analyses.forget()
     with _lock:
@@ -196,7 +221,8 @@ def clear_cache() -> None:
 
 
 def cache_info() -> CacheInfo:
-    """Analyses, factorizations, hits and solves since the start or `clear_cache`; living factors and their bytes; the store's limit.
+    """Analyses, factorizations, hits and solves since the start or `clear_cache`; living factors
+    and their bytes; the store's limit.
 
     >>> import ldiv
     >>> ldiv.cache_info().limit > 0
@@ -204,4 +230,9 @@ def cache_info() -> CacheInfo:
     """
     with _lock:
         alive = [entry for refs in _living.values() for ref in refs if (entry := ref()) is not None]
-        return CacheInfo(**counts, entries=sum(entry.count for entry in alive), bytes=sum(entry.nbytes for entry in alive), limit=store.limit)
+        return CacheInfo(
+            **counts,
+            entries=sum(entry.count for entry in alive),
+            bytes=sum(entry.nbytes for entry in alive),
+            limit=store.limit,
+        )

@@ -1,4 +1,6 @@
-"""Solves with factors: one matrix and one block, one matrix and a batch of blocks, a batch of matrices."""
+"""Solves with factors: one matrix and one block, one matrix and a batch of blocks, a batch of
+matrices.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from ldiv.engines.registry import Chain
 from ldiv.errors import overflowed
 
 
-def solve_one(links: Chain, structure: Structure, assume_a: str, op: str, key: Key, *arrays: Array) -> tuple[Array, ...]:
+def solve_one(
+    links: Chain, structure: Structure, assume_a: str, op: str, key: Key, *arrays: Array
+) -> tuple[Array, ...]:
     """On NumPy arrays: one matrix, one block."""
     *flat, b = arrays
     require_finite("b", b)
@@ -40,7 +44,11 @@ def solve_folded(factor: Escalating, p: Tree, structure: Structure, b: Array, op
     if 0 in b.shape:
         factor.certify()
         xp = namespace(b)
-        return xp.zeros_like(xp.broadcast_to(b, (*broadcast(batch_axes(structure, p), batch_of(b, 2)), *b.shape[-2:])))
+        return xp.zeros_like(
+            xp.broadcast_to(
+                b, (*broadcast(batch_axes(structure, p), batch_of(b, 2)), *b.shape[-2:])
+            )
+        )
     counts["solves"] += 1
     batched = bool(batch_axes(structure, p))
     x = factor.solve(b if batched else fold(b), op)
@@ -49,7 +57,9 @@ def solve_folded(factor: Escalating, p: Tree, structure: Structure, b: Array, op
     return x if batched else unfold(x, batch_of(b, 2), b.shape[-1])
 
 
-def solve_each(links: Chain, structure: Structure, assume_a: str, op: str, *arrays: Array) -> tuple[Array, ...]:
+def solve_each(
+    links: Chain, structure: Structure, assume_a: str, op: str, *arrays: Array
+) -> tuple[Array, ...]:
     """On the host: one factorization for each matrix of the batch."""
     *flat, b = arrays
     require_finite("b", b)
@@ -63,7 +73,10 @@ def solve_each(links: Chain, structure: Structure, assume_a: str, op: str, *arra
             factor.certify()
     batch = broadcast(own, batch_of(b, 2))
     x = np.empty((*batch, *b.shape[-2:]), np.result_type(*flat, b))
-    numbers, b = np.broadcast_to(np.arange(len(factors)).reshape(own), batch), np.broadcast_to(b, x.shape)
+    numbers, b = (
+        np.broadcast_to(np.arange(len(factors)).reshape(own), batch),
+        np.broadcast_to(b, x.shape),
+    )
     for i, number in zip(np.ndindex(batch if x.size else 0), numbers.flat, strict=False):
         x[i] = factors[int(number)].solve(b[i], op)
     counts["solves"] += numbers.size

@@ -1,4 +1,6 @@
-"""S(p) factored, now or earlier: by the first engine without doubts, its symbolic work done once for a pattern."""
+"""S(p) factored, now or earlier: by the first engine without doubts, its symbolic work done once
+for a pattern.
+"""
 
 from __future__ import annotations
 
@@ -27,19 +29,36 @@ def factorization(engine: ModuleType, structure: Structure, p: Tree, assume_a: s
     return factored(Chain((engine,), ()), structure, p, assume_a)
 
 
-def factored(links: Chain, structure: Structure, p: Tree, assume_a: str, key: Key | None = None) -> Escalating:
-    """S(p) factored by the first engine that has no doubts, now or earlier; `key` is that of the plan."""
+def factored(
+    links: Chain, structure: Structure, p: Tree, assume_a: str, key: Key | None = None
+) -> Escalating:
+    """S(p) factored by the first engine that has no doubts, now or earlier; `key` is that of the
+    plan.
+    """
     values = tuple(leaves(structure.read(p)))
     if traced(values[0]):  # doubts come later than this call
         engine, make = _attempts(links, structure, assume_a)[0][0]
         key = key_of(links, structure, assume_a, values) if key is None else key
         return Escalating([Attempt(engine, partial(in_trace, key, values, partial(make, p)))])
-    factor: Escalating = _found(links, structure, p, assume_a, values, key, partial(Escalating, *_attempts(links, structure, assume_a)))
+    factor: Escalating = _found(
+        links,
+        structure,
+        p,
+        assume_a,
+        values,
+        key,
+        partial(Escalating, *_attempts(links, structure, assume_a)),
+    )
     return factor
 
 
 def factored_each(
-    links: Chain, structure: Structure, flat: Sequence[Array], assume_a: str, batch: tuple[int, ...], key: Key | None = None
+    links: Chain,
+    structure: Structure,
+    flat: Sequence[Array],
+    assume_a: str,
+    batch: tuple[int, ...],
+    key: Key | None = None,
 ) -> Sequence[Escalating]:
     """All matrices of a batch, factored one by one; they are found, and live, together."""
     p = rebuild(structure.core, flat)
@@ -51,35 +70,61 @@ def factored_each(
         before: list[Array] = []
         for one in each_matrix(structure, leaves(own), batch):
             now = leaves(one)
-            repeated = bool(before) and all(map(np.array_equal, before, now))  # one matrix that was spread over a batch
-            factors.append(factors[-1] if repeated else Escalating(*_attempts(links, structure, assume_a), one))
+            # one matrix that was spread over a batch
+            repeated = bool(before) and all(map(np.array_equal, before, now))
+            factors.append(
+                factors[-1] if repeated else Escalating(*_attempts(links, structure, assume_a), one)
+            )
             before = now
         return Batch(factors)
 
-    found: Batch = _found(links, structure, p, assume_a, tuple(leaves(structure.read(p))), None, make)
+    found: Batch = _found(
+        links, structure, p, assume_a, tuple(leaves(structure.read(p))), None, make
+    )
     return found.factors
 
 
 def _found(
-    links: Chain, structure: Structure, p: Tree, assume_a: str, values: tuple[Array, ...], key: Key | None, make: Callable[[Tree], Any]
+    links: Chain,
+    structure: Structure,
+    p: Tree,
+    assume_a: str,
+    values: tuple[Array, ...],
+    key: Key | None,
+    make: Callable[[Tree], Any],
 ) -> Any:
-    """What `make` makes of copies of p, now or earlier; `values` are those that the matrix depends on."""
+    """What `make` makes of copies of p, now or earlier; `values` are those that the matrix
+    depends on.
+    """
 
     def made() -> tuple[Any, tuple[Array, ...]]:
         own = _owned(structure, p)
         return make(own), tuple(leaves(structure.read(own)))
 
-    # Finite values are asked for here, not in the public layer: under a transformation only the engine sees numbers.
+    # Finite values are asked for here, not in the public layer: under a transformation only the
+    # engine sees numbers.
     if not links.engines[0].REMEMBERED:
         require_finite("A", *values)
         return made()[0]
-    return remembered(key_of(links, structure, assume_a, values) if key is None else key, values, made)
+    return remembered(
+        key_of(links, structure, assume_a, values) if key is None else key, values, made
+    )
 
 
 def key_of(links: Chain, structure: Structure, assume_a: str, values: Sequence[Array]) -> Key:
     """Of a factor, but for the values themselves."""
     first = values[0]
-    return Key((links, singular_state(), structure, assume_a, namespace(first), tuple([v.dtype for v in values]), device_of(first)))
+    return Key(
+        (
+            links,
+            singular_state(),
+            structure,
+            assume_a,
+            namespace(first),
+            tuple([v.dtype for v in values]),
+            device_of(first),
+        )
+    )
 
 
 def _owned(structure: Structure, p: Tree) -> Tree:
@@ -90,10 +135,15 @@ def _owned(structure: Structure, p: Tree) -> Tree:
 
 
 def _attempts(links: Chain, structure: Structure, assume_a: str) -> list[list[Attempt]]:
-    """Those of the engines, and of the others; each with its usual settings, then with its most careful ones."""
+    """Those of the engines, and of the others; each with its usual settings, then with its most
+    careful ones.
+    """
 
     def make() -> list[list[Attempt]]:
-        return [[attempt for engine in some for attempt in _attempts_of(engine, structure, assume_a)] for some in links]
+        return [
+            [attempt for engine in some for attempt in _attempts_of(engine, structure, assume_a)]
+            for some in links
+        ]
 
     return structure.memo(("attempts", links, assume_a), make)
 
@@ -104,7 +154,9 @@ def _attempts_of(engine: ModuleType, structure: Structure, assume_a: str) -> Ite
             yield Attempt(name_of(engine), partial(_made, make, engine, structure, assume_a))
 
 
-def _made(make: Callable[..., Factor], engine: ModuleType, structure: Structure, assume_a: str, p: Tree) -> Factor:
+def _made(
+    make: Callable[..., Factor], engine: ModuleType, structure: Structure, assume_a: str, p: Tree
+) -> Factor:
     return make(symbolic(engine, structure), structure, p, assume_a)
 
 
@@ -118,10 +170,17 @@ def symbolic(engine: ModuleType, structure: Structure) -> Any:
     return analysed(engine.__name__, structure, analyze)
 
 
-def each_matrix(structure: Structure, flat: Sequence[Array], batch: tuple[int, ...]) -> Iterator[Tree]:
+def each_matrix(
+    structure: Structure, flat: Sequence[Array], batch: tuple[int, ...]
+) -> Iterator[Tree]:
     """The parameters of every matrix of a batch."""
-    shapes = [leaf.shape[leaf.ndim - c :] for leaf, c in zip(flat, leaves(structure.core), strict=True)]
-    rows = [np.broadcast_to(leaf, (*batch, *own)).reshape(-1, *own) for leaf, own in zip(flat, shapes, strict=True)]
+    shapes = [
+        leaf.shape[leaf.ndim - c :] for leaf, c in zip(flat, leaves(structure.core), strict=True)
+    ]
+    rows = [
+        np.broadcast_to(leaf, (*batch, *own)).reshape(-1, *own)
+        for leaf, own in zip(flat, shapes, strict=True)
+    ]
     for one in zip(*rows, strict=True):
         yield rebuild(structure.core, one)
 

@@ -1,12 +1,15 @@
-"""An iteration runs until |b - A x| <= max(rtol |b|, atol) in every column of b; one that does not get there raises.
+"""An iteration runs until |b - A x| <= max(rtol |b|, atol) in every column of b; one that does not
+get there raises.
 
-An engine gives `start(task, x, r)`, a tuple whose first entries are x, the block of solutions (*batch, n, k), and the sizes
-(*batch, 1, k) of its residuals, as the engine believes; and `step(task, state)`, the next one. It may give `BROKEN`, the error
-that sizes which are NaN stand for, and `cycle(restart, n)`, how many products a step takes, if not one or two.
+An engine gives `start(task, x, r)`, a tuple whose first entries are x, the block of solutions
+(*batch, n, k), and the sizes (*batch, 1, k) of its residuals, as the engine believes; and
+`step(task, state)`, the next one. It may give `BROKEN`, the error that sizes which are NaN stand
+for, and `cycle(restart, n)`, how many products a step takes, if not one or two.
 
-What an engine believes is checked: when it says done, the true residual is computed, and if rounding led it astray, or it
-broke down, it starts again from where it is. Columns iterate together, those that have arrived stand still. Each is scaled by
-its b, and A and M by what they do to b, so that no norm over- or underflows. Nothing here is ever differentiated.
+What an engine believes is checked: when it says done, the true residual is computed, and if
+rounding led it astray, or it broke down, it starts again from where it is. Columns iterate
+together, those that have arrived stand still. Each is scaled by its b, and A and M by what they do
+to b, so that no norm over- or underflows. Nothing here is ever differentiated.
 """
 
 from __future__ import annotations
@@ -36,7 +39,9 @@ State = tuple[Array, ...]
 
 
 class Task(NamedTuple):
-    """What an engine is given: A, M near A^-1, the size (*batch, 1, k) of the residual that is wanted, the length of a cycle."""
+    """What an engine is given: A, M near A^-1, the size (*batch, 1, k) of the residual that is
+    wanted, the length of a cycle.
+    """
 
     A: Product
     M: Product
@@ -44,19 +49,43 @@ class Task(NamedTuple):
     restart: int
 
 
-def solve(engine: ModuleType, structure: Structure, p: Tree, b: Array, options: Options, aids: tuple[Tree, ...]) -> Array:
-    """x with S(p) x = b; on the host where the matrix is sparse and the framework would trace every iteration."""
+def solve(
+    engine: ModuleType,
+    structure: Structure,
+    p: Tree,
+    b: Array,
+    options: Options,
+    aids: tuple[Tree, ...],
+) -> Array:
+    """x with S(p) x = b; on the host where the matrix is sparse and the framework would trace
+    every iteration.
+    """
     arrays = [*leaves(p), b, *leaves(aids)]
     spec = _spec(structure, p, b)
     if 0 in spec[0]:
         return namespace(b).zeros(spec[0], **alike(b, spec[1]))
-    if any(map(traced, arrays)) and structure.unview()[0].pattern is not None and (options.M is None or options.M.on_host):
+    if (
+        any(map(traced, arrays))
+        and structure.unview()[0].pattern is not None
+        and (options.M is None or options.M.on_host)
+    ):
         like = (structure.core, 2, options.core)
-        return on_host(lambda *flat: (_solve(engine, structure, options, *rebuild(like, flat)),), (spec,), *arrays)[0]
+        return on_host(
+            lambda *flat: (_solve(engine, structure, options, *rebuild(like, flat)),),
+            (spec,),
+            *arrays,
+        )[0]
     return _solve(engine, structure, options, p, b, aids)
 
 
-def _solve(engine: ModuleType, structure: Structure, options: Options, p: Tree, b: Array, aids: tuple[Tree, ...]) -> Array:
+def _solve(
+    engine: ModuleType,
+    structure: Structure,
+    options: Options,
+    p: Tree,
+    b: Array,
+    aids: tuple[Tree, ...],
+) -> Array:
     require_finite("A", *leaves(structure.read(p)))
     require_finite("b", b)
     (m, x0), xp = options.named(aids), namespace(b)
@@ -65,19 +94,35 @@ def _solve(engine: ModuleType, structure: Structure, options: Options, p: Tree, 
     return run(engine, assembled(structure, p), preconditioner(options.M, m), b, options, x0)
 
 
-def run(engine: ModuleType, A: Product, M: Product, b: Array, options: Options, x0: Array | None = None) -> Array:
+def run(
+    engine: ModuleType, A: Product, M: Product, b: Array, options: Options, x0: Array | None = None
+) -> Array:
     """x with A(x) = b (*batch, n, k), for finite numbers."""
     xp = namespace(b)
     with np.errstate(all="ignore"):  # overflow and breakdown are seen in what comes out, and raise
         scale = or_one(magnitude(b, axis=-2))
         b = b / scale
-        (A, t), (M, _) = balanced_product(A, b), (M, None) if M is identity else balanced_product(M, b)
+        (A, t), (M, _) = (
+            balanced_product(A, b),
+            (M, None) if M is identity else balanced_product(M, b),
+        )
         # t A t y = b / scale, x = t scale t y: in this order nothing overflows that does not in x
-        x = xp.zeros_like(b) if x0 is None else xp.where(norm(b) == 0, 0, xp.astype(x0, b.dtype) / t / scale / t)
+        x = (
+            xp.zeros_like(b)
+            if x0 is None
+            else xp.where(norm(b) == 0, 0, xp.astype(x0, b.dtype) / t / scale / t)
+        )
         wanted = xp.maximum(options.tolerance(numpy_dtype(b)) * norm(b), options.atol / scale)
-        x, steps, size = _rounds(engine, Task(A, M, wanted, options.restart), b, x, lambda y: y * t * scale * t, options)
+        x, steps, size = _rounds(
+            engine, Task(A, M, wanted, options.restart), b, x, lambda y: y * t * scale * t, options
+        )
         x = x * t * scale * t
-    insist((size <= wanted).all(), partial(_not_converged, _name(engine)), steps, *_worst(size, wanted, norm(b)))
+    insist(
+        (size <= wanted).all(),
+        partial(_not_converged, _name(engine)),
+        steps,
+        *_worst(size, wanted, norm(b)),
+    )
     if is_read() and not traced(x):
         note(_name(engine), int(steps), float(xp.max(size / or_one(norm(b)))))
     insist(all_finite(x), partial(overflowed, "the solution"))
@@ -97,8 +142,12 @@ def identity(r: Array) -> Array:
     return r
 
 
-def _rounds(engine: ModuleType, task: Task, b: Array, x: Array, unscaled: Product, options: Options) -> tuple[Array, Array, Array]:
-    """(x, steps, true sizes): start, iterate, look at the true residual, start again if it is not what was believed."""
+def _rounds(
+    engine: ModuleType, task: Task, b: Array, x: Array, unscaled: Product, options: Options
+) -> tuple[Array, Array, Array]:
+    """(x, steps, true sizes): start, iterate, look at the true residual, start again if it is
+    not what was believed.
+    """
     xp, A, wanted = namespace(b), task.A, task.wanted
     loop, tell = frontend_of(b).loop, frontend_of(b).tell
     most = _most(engine, options, b.shape[-2]) if options.maxiter is None else options.maxiter
@@ -161,7 +210,9 @@ def _name(engine: ModuleType) -> str:
 def _worst(size: Array, wanted: Array, whole: Array) -> tuple[Array, Array]:
     """The largest residual that is too large, and what was wanted there, both relative to b."""
     xp = namespace(size)
-    size, wanted, too_large = (xp.reshape(x, (-1,)) for x in (size / or_one(whole), wanted / or_one(whole), size > wanted))
+    size, wanted, too_large = (
+        xp.reshape(x, (-1,)) for x in (size / or_one(whole), wanted / or_one(whole), size > wanted)
+    )
     at = xp.argmax(xp.where(too_large, size, -1.0))
     return size[at], wanted[at]
 

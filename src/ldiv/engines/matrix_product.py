@@ -1,6 +1,8 @@
-"""x -> S(p) x for many x: what can be put together once, is; and a promise of symmetry is looked at.
+"""x -> S(p) x for many x: what can be put together once, is; and a promise of symmetry is looked
+at.
 
-A sparse matrix on the host becomes compressed rows; a symmetric part of a dense one becomes one array.
+A sparse matrix on the host becomes compressed rows; a symmetric part of a dense one becomes one
+array.
 """
 
 from __future__ import annotations
@@ -51,19 +53,28 @@ def on_numpy(product: Product, like: Array) -> Callable[[Any], Any]:
 
 
 def require_hermitian(structure: Structure, product: Product, like: Array) -> None:
-    """Refuse an operator, or a promise of one, that is not Hermitian; `like` has the framework and the dtype of what it multiplies."""
+    """Refuse an operator, or a promise of one, that is not Hermitian; `like` has the framework
+    and the dtype of what it multiplies.
+    """
     if isinstance(structure.unview()[0], SelfAdjoint | Operator):
         _probe(product, structure.shape[0], like, "H")
 
 
 def _probe(product: Product, n: int, like: Array, op: str) -> None:
-    """Without entries to compare, a few random vectors tell: u^T A v = v^T A u, or its conjugate."""
+    """Without entries to compare, a few random vectors tell: u^T A v = v^T A u, or its
+    conjugate.
+    """
     xp = namespace(like)
     z = xp.asarray(np.random.default_rng(n).standard_normal((n, PROBES)), **alike(like))
     y = product(z)
     g = xp.matmul(transpose(z), y)
     mirror = conj(transpose(g)) if op == "H" else transpose(g)
-    refuse_asymmetry(xp.max(xp.abs(g - mirror), axis=(-2, -1)), xp.linalg.vector_norm(y, axis=(-2, -1)), numpy_dtype(y), op)
+    refuse_asymmetry(
+        xp.max(xp.abs(g - mirror), axis=(-2, -1)),
+        xp.linalg.vector_norm(y, axis=(-2, -1)),
+        numpy_dtype(y),
+        op,
+    )
 
 
 def _rows(csc: Any, op: str) -> Any:
@@ -81,7 +92,11 @@ def _multiply(matrices: Any, rows: int, dtype: Any, x: Array) -> Array:
     def each(x: Any) -> tuple[Any]:
         if not batch:
             return (matrices[()] @ x,)
-        y, x, every = np.empty(*spec), np.broadcast_to(x, (*batch, *x.shape[-2:])), np.broadcast_to(matrices, batch)
+        y, x, every = (
+            np.empty(*spec),
+            np.broadcast_to(x, (*batch, *x.shape[-2:])),
+            np.broadcast_to(matrices, batch),
+        )
         for i in np.ndindex(batch):
             y[i] = every[i] @ x[i]
         return (y,)

@@ -1,10 +1,13 @@
-"""MKL PARDISO by ctypes, from the `mkl` wheel:  B = P^T L D L^H P, or L L^H, L D L^T, L U;  analyse, factor, solve apart.
+"""MKL PARDISO by ctypes, from the `mkl` wheel:  B = P^T L D L^H P, or L L^H, L D L^T, L U;
+analyse, factor, solve apart.
 
-An `Analysis` is one handle of PARDISO: the symbolic work on one pattern, and places for the factors of several matrices with
-that pattern (`maxfct` and `mnum` of the manual), each of which can be given back alone (phase 0). A handle does one thing at
-a time, so each has a lock; ctypes frees the interpreter meanwhile. Nothing is loaded before the first handle is opened.
-Matrices come as compressed rows, of symmetric kinds the upper triangle, the diagonal always stored.
-Reference: Schenk, Gärtner, Future Gener. Comput. Syst. 20 (2004); oneMKL manual, `pardiso` and its iparm.
+An `Analysis` is one handle of PARDISO: the symbolic work on one pattern, and places for the factors
+of several matrices with that pattern (`maxfct` and `mnum` of the manual), each of which can be
+given back alone (phase 0). A handle does one thing at a time, so each has a lock; ctypes frees the
+interpreter meanwhile. Nothing is loaded before the first handle is opened. Matrices come as
+compressed rows, of symmetric kinds the upper triangle, the diagonal always stored.
+Reference: Schenk, Gärtner, Future Gener. Comput. Syst. 20 (2004); oneMKL manual, `pardiso` and its
+iparm.
 """
 
 from __future__ import annotations
@@ -47,20 +50,32 @@ class PardisoError(Exception):
 def path() -> Path | None:
     """Where the `mkl` wheel put its library, None if it is not installed."""
     with suppress(metadata.PackageNotFoundError):
-        found = (Path(str(f.locate())) for f in metadata.files("mkl") or () if f.name.startswith("libmkl_rt.so"))
+        found = (
+            Path(str(f.locate()))
+            for f in metadata.files("mkl") or ()
+            if f.name.startswith("libmkl_rt.so")
+        )
         return next((file.resolve() for file in found if file.exists()), None)
     return None
 
 
 @lru_cache(maxsize=1)
 def library() -> ctypes.CDLL:
-    """MKL, with 32-bit indices and one OpenMP: that of the process if it has one, since a second one would crash it."""
+    """MKL, with 32-bit indices and one OpenMP: that of the process if it has one, since a second
+    one would crash it.
+    """
     mkl = ctypes.CDLL(str(path()))
     forking.release_openmp_of(str(path()))
     if mkl.MKL_Set_Interface_Layer(LP64) != LP64:
-        raise RuntimeError("MKL was loaded with 64-bit integers before; PARDISO is called here with 32 bits. Unset MKL_INTERFACE_LAYER.")
+        raise RuntimeError(
+            "MKL was loaded with 64-bit integers before; PARDISO is called here with 32 bits. Unset MKL_INTERFACE_LAYER."
+        )
     if "MKL_THREADING_LAYER" not in os.environ:
-        mkl.MKL_Set_Threading_Layer(GNU if not _opens("libiomp5.so", os.RTLD_NOLOAD) and _opens("libgomp.so.1", os.RTLD_GLOBAL) else INTEL)
+        mkl.MKL_Set_Threading_Layer(
+            GNU
+            if not _opens("libiomp5.so", os.RTLD_NOLOAD) and _opens("libgomp.so.1", os.RTLD_GLOBAL)
+            else INTEL
+        )
     return mkl
 
 
@@ -74,11 +89,20 @@ class Analysis:
     """The symbolic work on a pattern of compressed rows, and up to `places` factors with it."""
 
     def __init__(
-        self, kind: str, dtype: np.dtype[Any], by_rows: tuple[Any, Any], places: int, pivots: bool = False, match: Any = None, boldly: bool = False
+        self,
+        kind: str,
+        dtype: np.dtype[Any],
+        by_rows: tuple[Any, Any],
+        places: int,
+        pivots: bool = False,
+        match: Any = None,
+        boldly: bool = False,
     ) -> None:
-        """With `match`, values whose large entries come to the diagonal; `pivots` can be asked for at the price of a slower way.
+        """With `match`, values whose large entries come to the diagonal; `pivots` can be asked for
+        at the price of a slower way.
 
-        `boldly`: small pivots are raised to the root of the precision, so that entries grow less, and refinement does the rest.
+        `boldly`: small pivots are raised to the root of the precision, so that entries grow less,
+        and refinement does the rest.
         """
         indptr, indices = by_rows
         self.kind = kind
@@ -92,8 +116,16 @@ class Analysis:
         self._lock = lock()
         self._handle = np.zeros(64, np.int64)
         self.iparm = _parameters(self._single, pivots, match is not None, boldly)
-        self.iparm[20] = self._mtype != KINDS["her"][1]  # pivots may be 2 x 2; MKL 2026.2 writes out of bounds with those of complex Hermitian
-        weakref.finalize(self, _close, self._handle, (places, 1, self._mtype, CLOSE, self._n), by_rows, self.iparm).atexit = False
+        # pivots may be 2 x 2; MKL 2026.2 writes out of bounds with those of complex Hermitian
+        self.iparm[20] = self._mtype != KINDS["her"][1]
+        weakref.finalize(
+            self,
+            _close,
+            self._handle,
+            (places, 1, self._mtype, CLOSE, self._n),
+            by_rows,
+            self.iparm,
+        ).atexit = False
         try:
             self._call(ANALYSE, 1, self.iparm, match)
         except MemoryError:  # METIS says so where nothing is left to order after matching
@@ -131,17 +163,25 @@ class Analysis:
         return x
 
     def diagonal(self, place: Place) -> Values:
-        """The diagonal of D, of L L^H, or of U, in double precision: of single ones MKL reads the wrong place."""
+        """The diagonal of D, of L L^H, or of U, in double precision: of single ones MKL reads
+        the wrong place.
+        """
         diagonal: Values = np.empty(self._n, self.dtype)
         unused = np.empty_like(diagonal)
         code = ctypes.c_int(0)
         with self._lock:
-            library().pardiso_getdiag(*map(_at, (self._handle, diagonal, unused)), _by_reference(place.number), ctypes.byref(code))
+            library().pardiso_getdiag(
+                *map(_at, (self._handle, diagonal, unused)),
+                _by_reference(place.number),
+                ctypes.byref(code),
+            )
         _raise(code.value)
         return diagonal
 
     def give_back(self, number: int) -> None:
-        """Release a factor's memory: now, or when whoever holds the handle is done; never waits, for the garbage collector calls."""
+        """Release a factor's memory: now, or when whoever holds the handle is done; never waits,
+        for the garbage collector calls.
+        """
         self._dead.append(number)
         self._sweep()
 
@@ -155,10 +195,16 @@ class Analysis:
             finally:
                 self._lock.release()
 
-    def _call(self, phase: int, number: int, iparm: Any, values: Any = None, b: Any = None, x: Any = None) -> None:
+    def _call(
+        self, phase: int, number: int, iparm: Any, values: Any = None, b: Any = None, x: Any = None
+    ) -> None:
         head = (self._places, number, self._mtype, phase, self._n)
         columns = 1 if b is None else b.shape[1]
-        _raise(_pardiso(self._handle, head, (values, self._indptr, self._indices), columns, iparm, b, x))
+        _raise(
+            _pardiso(
+                self._handle, head, (values, self._indptr, self._indices), columns, iparm, b, x
+            )
+        )
 
 
 class Place:
@@ -166,7 +212,8 @@ class Place:
 
     def __init__(self, analysis: Analysis, number: int, iparm: Any, values: Any) -> None:
         self.analysis, self.number, self.iparm = analysis, number, iparm
-        self.values = values  # read again by some solves: to refine after perturbed pivots, and in complex Hermitian ones
+        # read again by some solves: to refine after perturbed pivots, and in complex Hermitian ones
+        self.values = values
         self.perturbed = int(iparm[13])
         weakref.finalize(self, analysis.give_back, number).atexit = False
 
@@ -182,10 +229,12 @@ def _parameters(single: bool, pivots: bool, matched: bool, boldly: bool) -> Any:
     iparm = np.zeros(64, np.int32)
     iparm[0] = 1  # what follows counts, not the defaults
     iparm[1] = NESTED_DISSECTION
-    iparm[9] = (3 if boldly else 6) if single else 8 if boldly else 13  # pivots below 10^-this are perturbed
+    # pivots below 10^-this are perturbed
+    iparm[9] = (3 if boldly else 6) if single else 8 if boldly else 13
     iparm[10] = iparm[12] = matched
     iparm[17] = -1  # count the entries of the factor
-    iparm[23] = not matched and not pivots  # two-level: twice as fast, and two right-hand sides nearly at the price of one
+    # two-level: twice as fast, and two right-hand sides nearly at the price of one
+    iparm[23] = not matched and not pivots
     iparm[27] = single
     iparm[34] = 1  # indices from 0
     iparm[55] = pivots
@@ -196,10 +245,26 @@ def _close(handle: Any, head: tuple[int, ...], by_rows: tuple[Any, Any], iparm: 
     _pardiso(handle, head, (None, *by_rows), 1, iparm, None, None)
 
 
-def _pardiso(handle: Any, head: tuple[int, ...], matrix: tuple[Any, ...], columns: int, iparm: Any, b: Any, x: Any) -> int:
+def _pardiso(
+    handle: Any,
+    head: tuple[int, ...],
+    matrix: tuple[Any, ...],
+    columns: int,
+    iparm: Any,
+    b: Any,
+    x: Any,
+) -> int:
     """head: maxfct, mnum, mtype, phase, n; matrix: values, indptr, indices."""
     code = ctypes.c_int(0)
-    rest = (None, _by_reference(columns), _at(iparm), _by_reference(0), _at(b), _at(x), ctypes.byref(code))
+    rest = (
+        None,
+        _by_reference(columns),
+        _at(iparm),
+        _by_reference(0),
+        _at(b),
+        _at(x),
+        ctypes.byref(code),
+    )
     library().pardiso(_at(handle), *map(_by_reference, head), *map(_at, matrix), *rest)
     return code.value
 

@@ -1,4 +1,6 @@
-"""Those who are shown each step of an iteration: a function of the user's, a line on the screen, whoever needs the iterates."""
+"""Those who are shown each step of an iteration: a function of the user's, a line on the screen,
+whoever needs the iterates.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 INTERVAL = 0.2  # seconds between two lines
-# After a step it is told the engine, how many steps there were before, the iterate, and its largest residual over the one wanted.
-# Those that rules carry are compared by content, so that compilers know the rule again.
+# After a step it is told the engine, how many steps there were before, the iterate, and its largest
+# residual over the one wanted. Those that rules carry are compared by content, so that compilers
+# know the rule again.
 Observer = Callable[[str, Any, Any, Any], None]
 
 
@@ -40,4 +43,7 @@ class Progress:
 
 def observers(callback: Callable[[Any], Any] | None, progress: bool) -> tuple[Observer, ...]:
     """Those that a user asks for."""
-    return (*([] if callback is None else [Callback(callback)]), *([Progress()] if progress else []))
+    return (
+        *([] if callback is None else [Callback(callback)]),
+        *([Progress()] if progress else []),
+    )

@@ -16,8 +16,8 @@ from ldiv.engines.observers import Observer, Progress
 class Options:
     """Stop when |b - A x| <= max(rtol |b|, atol) in every column.
 
-    `M` is the structure of a matrix near A^-1, and `start` says that there is an x0; the parameters of M and x0 are arrays,
-    and so arguments of the rule (`aids`), not options.
+    `M` is the structure of a matrix near A^-1, and `start` says that there is an x0; the parameters
+    of M and x0 are arrays, and so arguments of the rule (`aids`), not options.
     """
 
     rtol: float | None = None
@@ -43,8 +43,12 @@ class Options:
 
     @property
     def from_zero(self) -> Options:
-        """For a tangent: the same iteration, whose solution is not near x0; its iterates are none of x."""
-        return replace(self, start=False, observers=tuple(o for o in self.observers if isinstance(o, Progress)))
+        """For a tangent: the same iteration, whose solution is not near x0; its iterates are
+        none of x.
+        """
+        return replace(
+            self, start=False, observers=tuple(o for o in self.observers if isinstance(o, Progress))
+        )
 
     @property
     def adjoint(self) -> Options:

@@ -1,6 +1,7 @@
 """Fill-reducing orderings by METIS nested dissection, of the graph of A + A^T or of A^T A.
 
-Reference: George, SIAM J. Numer. Anal. 10 (1973); Karypis and Kumar, SIAM J. Sci. Comput. 20 (1998).
+Reference: George, SIAM J. Numer. Anal. 10 (1973); Karypis and Kumar, SIAM J. Sci. Comput. 20
+(1998).
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ def of_sum(pattern: Pattern) -> Index:
 
 
 def of_columns(pattern: Pattern) -> Index | None:
-    """A column permutation q such that A[:, q] fills in little whatever the pivots; None if A^T A is too dense to look at."""
+    """A column permutation q such that A[:, q] fills in little whatever the pivots; None if A^T
+    A is too dense to look at.
+    """
     in_row = np.bincount(pattern.indices, minlength=pattern.shape[0])
     if (in_row.astype(float) ** 2).sum() > DENSE_ROW * pattern.slots:
         return None
@@ -40,6 +43,10 @@ def _dissect(graph: Any) -> Index:
     starts = np.concatenate([[0], np.cumsum(np.bincount(column[off], minlength=n))])
     if starts[-1] == 0:
         return np.arange(n)
-    neighbours = sp.csr_array((np.ones(starts[-1], np.int8), graph.indices[off], starts), shape=graph.shape)
-    order, _ = pymetis.nested_dissection(pymetis.CSRAdjacency(neighbours.indptr, neighbours.indices))
+    neighbours = sp.csr_array(
+        (np.ones(starts[-1], np.int8), graph.indices[off], starts), shape=graph.shape
+    )
+    order, _ = pymetis.nested_dissection(
+        pymetis.CSRAdjacency(neighbours.indptr, neighbours.indices)
+    )
     return np.asarray(order, dtype=np.intp)

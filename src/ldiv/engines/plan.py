@@ -1,4 +1,6 @@
-"""The plan of a solve: all that does not depend on the numbers, made once for arguments of one kind."""
+"""The plan of a solve: all that does not depend on the numbers, made once for arguments of one
+kind.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from ldiv.engines.registry import Chain, chain, choose, is_iterative
 
 
 class Plan(NamedTuple):
-    """How S(p) x = b is solved for arguments of one kind: what does not depend on their numbers. Immutable, shared by threads."""
+    """How S(p) x = b is solved for arguments of one kind: what does not depend on their numbers.
+    Immutable, shared by threads.
+    """
 
     engine: ModuleType
     links: Chain | None  # None of an iteration
@@ -35,16 +39,32 @@ class Plan(NamedTuple):
 
 def planned(structure: Structure, p: Tree, b: Array | None, assume_a: str, method: str) -> Plan:
     """The plan for arguments like these, which may be without a right-hand side."""
-    of_p: Any = (p.dtype, p.ndim) if type(p) is np.ndarray else tuple([(x.dtype, x.ndim) for x in leaves(p)])
+    of_p: Any = (
+        (p.dtype, p.ndim)
+        if type(p) is np.ndarray
+        else tuple([(x.dtype, x.ndim) for x in leaves(p)])
+    )
     like, axes = (leaves(p)[0], None) if b is None else (b, b.ndim)
-    kind = ("plan", of_p, type(like), like.dtype, device_of(like), axes, assume_a, method, singular_state())
+    kind = (
+        "plan",
+        of_p,
+        type(like),
+        like.dtype,
+        device_of(like),
+        axes,
+        assume_a,
+        method,
+        singular_state(),
+    )
     plan: Plan = structure.memo(kind, partial(_planned, structure, p, b, assume_a, method))
     return plan
 
 
 def _planned(structure: Structure, p: Tree, b: Array | None, assume_a: str, method: str) -> Plan:
     flat = leaves(p)
-    single = all(x.ndim == own for x, own in zip(flat, leaves(structure.core), strict=True)) and (b is None or b.ndim == 2)
+    single = all(x.ndim == own for x, own in zip(flat, leaves(structure.core), strict=True)) and (
+        b is None or b.ndim == 2
+    )
     b = flat[0] if b is None else b
     dtypes = [numpy_dtype(x) for x in flat]
     dtype = np.result_type(*dtypes, numpy_dtype(b))
@@ -61,4 +81,14 @@ def _planned(structure: Structure, p: Tree, b: Array | None, assume_a: str, meth
         hosted: Any = partial(solve_one, links, base, assume_a, op, key)
     else:
         hosted = partial(solve_each, links, base, assume_a, op) if engine.ON_HOST else None
-    return Plan(engine, links, base, op, dtype, single, mixed, keeping_state(hosted) if hosted and not is_numpy else hosted, key)
+    return Plan(
+        engine,
+        links,
+        base,
+        op,
+        dtype,
+        single,
+        mixed,
+        keeping_state(hosted) if hosted and not is_numpy else hosted,
+        key,
+    )

@@ -1,11 +1,14 @@
-"""op(A) x = b through a factored M = R P A Q C: each answer is checked, refined while that helps, raised where it does not.
+"""op(A) x = b through a factored M = R P A Q C: each answer is checked, refined while that helps,
+raised where it does not.
 
     error = |r|_max / (|M| |y|_max + |b|_max),   r = b - op(M) y;        y <- y + op(M)^-1 r   while error > 4 eps and it halves
 
-P and Q are permutations that an engine wants done for it, R and C the scaling of `equilibration`. An engine derives from
-`Refined`: it says how M is factored, how to solve with it in the views N, T and H, and what log |det M| is; the order of rows,
-scaling, the probe for singularity, backward errors and refinement are the same for all engines and live here.
-Reference: Arioli, Demmel, Duff, SIAM J. Matrix Anal. Appl. 10 (1989); Higham, Accuracy and Stability, chapter 12.
+P and Q are permutations that an engine wants done for it, R and C the scaling of `equilibration`.
+An engine derives from `Refined`: it says how M is factored, how to solve with it in the views N, T
+and H, and what log |det M| is; the order of rows, scaling, the probe for singularity, backward
+errors and refinement are the same for all engines and live here.
+Reference: Arioli, Demmel, Duff, SIAM J. Matrix Anal. Appl. 10 (1989); Higham, Accuracy and
+Stability, chapter 12.
 """
 
 from __future__ import annotations
@@ -34,16 +37,24 @@ IN_PLACE = slice(None)
 
 
 class Arrangement:
-    """P A Q by columns and by rows; rows[i] is the row of A that comes i-th, None where A is taken as it is."""
+    """P A Q by columns and by rows; rows[i] is the row of A that comes i-th, None where A is
+    taken as it is.
+    """
 
     def __init__(self, pattern: Pattern, rows: Any = None, cols: Any = None) -> None:
         self.rows, self.cols = (IN_PLACE if order is None else order for order in (rows, cols))
-        self.row_place, self.col_place = (IN_PLACE if order is None else np.argsort(order) for order in (rows, cols))
+        self.row_place, self.col_place = (
+            IN_PLACE if order is None else np.argsort(order) for order in (rows, cols)
+        )
         self.is_natural = rows is None and cols is None
         self.pattern = pattern
         if not self.is_natural:
             number = np.arange(pattern.shape[0])
-            self.pattern = Pattern(number[self.row_place][pattern.indices], number[self.col_place][pattern.columns], pattern.shape)
+            self.pattern = Pattern(
+                number[self.row_place][pattern.indices],
+                number[self.col_place][pattern.columns],
+                pattern.shape,
+            )
         self.layout = Layout(self.pattern)
         self.n = pattern.shape[0]
 
@@ -52,7 +63,9 @@ class Arrangement:
         return slots if self.is_natural else self.pattern.slot_values(slots)
 
     def scaled(self, engine: str, slots: Any, by: Scaling) -> tuple[Any, Any]:
-        """The values of M and its scales. A diagonal that is nowhere much smaller than other entries needs no scaling, and has full rank."""
+        """The values of M and its scales. A diagonal that is nowhere much smaller than other
+        entries needs no scaling, and has full rank.
+        """
         values = self.arranged(slots)
         if by is equilibrated and self.layout.is_balanced_by_diagonal(np.abs(values)):
             return values, None
@@ -60,7 +73,9 @@ class Arrangement:
         return by(self.layout, values)
 
     def require_rank(self, engine: str, values: Any) -> None:
-        """Raise if the places of the entries that are not zero make the matrix singular, whatever their values."""
+        """Raise if the places of the entries that are not zero make the matrix singular,
+        whatever their values.
+        """
         diagonal = self.layout.diagonal
         if self.layout.has_empty:
             raise SingularMatrixError(engine, "a row or column without entries", certain=True)
@@ -68,7 +83,11 @@ class Arrangement:
             return
         rank = self._rank if values.all() else _rank(self.pattern, values != 0)
         if rank < self.n:
-            raise SingularMatrixError(engine, f"rows whose entries lie in so few columns that the rank is {rank} of {self.n} at most", certain=True)
+            raise SingularMatrixError(
+                engine,
+                f"rows whose entries lie in so few columns that the rank is {rank} of {self.n} at most",
+                certain=True,
+            )
 
     @cached_property
     def _rank(self) -> int:
@@ -78,7 +97,9 @@ class Arrangement:
 def _rank(pattern: Pattern, kept: Any) -> int:
     """The largest rank that a matrix with entries in these places has."""
     rows, cols = pattern.indices[kept], pattern.columns[kept]
-    return int(structural_rank(sp.csr_array((np.ones(len(rows)), (rows, cols)), shape=pattern.shape)))
+    return int(
+        structural_rank(sp.csr_array((np.ones(len(rows)), (rows, cols)), shape=pattern.shape))
+    )
 
 
 class Refined(Factor):
@@ -89,7 +110,13 @@ class Refined(Factor):
     `carefully`: whoever is asked last refines longer, and takes what is left.
     """
 
-    def __init__(self, arrangement: Arrangement, slots: Any, carefully: bool = False, scaled: Scaling = equilibrated) -> None:
+    def __init__(
+        self,
+        arrangement: Arrangement,
+        slots: Any,
+        carefully: bool = False,
+        scaled: Scaling = equilibrated,
+    ) -> None:
         values, self._scales = arrangement.scaled(self._name, slots, scaled)
         self._arrangement, self._values = arrangement, values
         self._sums = arrangement.layout.column_sums(np.abs(values))
@@ -97,7 +124,8 @@ class Refined(Factor):
         if not self._sums.min() > 0:
             raise SingularMatrixError(self._name, "a column of zeros", certain=True)
         self._eps = float(np.finfo(values.dtype).eps)
-        self._least, self._most = 0, 4 * REFINEMENTS if carefully else REFINEMENTS  # whatever the error
+        # whatever the error
+        self._least, self._most = 0, 4 * REFINEMENTS if carefully else REFINEMENTS
         accurate = self._eps ** (2 / 3)  # a backward error
         self._tolerance = accurate if carefully else min(ENOUGH * self._eps, accurate)
         self._proven = False
@@ -112,7 +140,9 @@ class Refined(Factor):
         """log |det M|."""
 
     def _ready(self, suspicious: bool = False) -> None:
-        """What an engine's constructor ends with; a factor that is not that of M exactly is proven at once."""
+        """What an engine's constructor ends with; a factor that is not that of M exactly is
+        proven at once.
+        """
         if suspicious:
             self._first(np.empty((self._arrangement.n, 0)), "N", suspicious)
 
@@ -124,7 +154,9 @@ class Refined(Factor):
         return self._around(self._refined, b, op)
 
     def rough(self, b: Any, op: str) -> Any:
-        return self._around(self._unrefined if self._proven and not self._least else self._refined, b, op)
+        return self._around(
+            self._unrefined if self._proven and not self._least else self._refined, b, op
+        )
 
     def _unrefined(self, b: Any, op: str) -> Any:
         """As the engine finds it, if the first one was as good as a refined one."""
@@ -132,7 +164,9 @@ class Refined(Factor):
             return self._solved(b, op)
         y = self._solved(b, op)
         if self._accurate is None:
-            self._accurate = self._backward_error(b - self._product(y, op), y, b) <= REFINED * self._eps
+            self._accurate = (
+                self._backward_error(b - self._product(y, op), y, b) <= REFINED * self._eps
+            )
         return y if self._accurate else self._refined(b, op)
 
     def _around(self, solved: Callable[[Any, str], Any], b: Any, op: str) -> Any:
@@ -167,7 +201,10 @@ class Refined(Factor):
                 break
             y = y + self._solved(residual, op)
         if not error < self._tolerance:
-            raise SingularMatrixError(self._name, f"a backward error of {error:.1e} that iterative refinement does not reduce")
+            raise SingularMatrixError(
+                self._name,
+                f"a backward error of {error:.1e} that iterative refinement does not reduce",
+            )
         return y
 
     def _require_accurate(self, solved: Callable[[Any], Any]) -> None:
@@ -178,7 +215,9 @@ class Refined(Factor):
             raise SingularMatrixError(self._name, f"factors with a backward error of {error:.1e}")
 
     def _first(self, b: Any, op: str, strict: bool = False) -> Any:
-        """The first solve carries the probe as one more column, and raises if that, or the growth of another one, tells of a singular matrix."""
+        """The first solve carries the probe as one more column, and raises if that, or the
+        growth of another one, tells of a singular matrix.
+        """
         n, k = b.shape
         block = np.empty((n, k + 1), self._values.dtype, order="F")
         block[:, :k], block[:, k:] = b, direction(n)
@@ -192,14 +231,18 @@ class Refined(Factor):
         return y[:, :k]
 
     def _require_nonsingular(self, z: Any, y: Any, op: str, growth: float, strict: bool) -> None:
-        """By the probe, and by what another column grew by, which the condition number bounds as well: `growth` is the largest."""
+        """By the probe, and by what another column grew by, which the condition number bounds as
+        well: `growth` is the largest.
+        """
 
         def load(r: Any) -> float:
             return float(np.abs(r).sum())
 
         def look() -> tuple[float, float]:
             product = partial(self._product, op=op)
-            again, *contractions = second_look(z, y, product, lambda r: self._solved(r, op), lambda x: self._norm * load(x), load)
+            again, *contractions = second_look(
+                z, y, product, lambda r: self._solved(r, op), lambda x: self._norm * load(x), load
+            )
             return again, max(contractions)
 
         require_nonsingular(self._name, growth, self._eps, look, strict)
@@ -216,4 +259,8 @@ class Refined(Factor):
         axis = None if y.shape[1] == 1 else 0
         size = self._norm * np.abs(y).max(axis) + np.abs(b).max(axis)
         worst = np.abs(residual).max(axis)
-        return float(worst / size if size else 0) if axis is None else float((worst / np.where(size == 0, 1, size)).max())
+        return (
+            float(worst / size if size else 0)
+            if axis is None
+            else float((worst / np.where(size == 0, 1, size)).max())
+        )

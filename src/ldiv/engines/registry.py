@@ -1,4 +1,5 @@
-"""Engines are found by folder scan, and each is asked whether it solves: the first that does is taken.
+"""Engines are found by folder scan, and each is asked whether it solves: the first that does is
+taken.
 
 An engine is one file in `engines/direct/` or `engines/iterative/`. It must define
 
@@ -9,10 +10,11 @@ An engine is one file in `engines/direct/` or `engines/iterative/`. It must defi
     analyze(structure)                              symbolic work, done once per structure and kept on it
     factor(symbolic, structure, p, assume_a)        a Factor
 
-and may define `factor_carefully`, with the arguments of `factor` and its strongest settings. The values that it is given nobody else
-changes. An engine that takes a matrix for singular raises SingularMatrixError: then its `factor_carefully` is asked, then the engines
-after it; see `ldiv.engines.escalation`. An engine that iterates defines RANK, supports, and instead of all else `start` and `step`;
-`ldiv.engines.krylov` says what these are.
+and may define `factor_carefully`, with the arguments of `factor` and its strongest settings. The
+values that it is given nobody else changes. An engine that takes a matrix for singular raises
+SingularMatrixError: then its `factor_carefully` is asked, then the engines after it; see
+`ldiv.engines.escalation`. An engine that iterates defines RANK, supports, and instead of all else
+`start` and `step`; `ldiv.engines.krylov` says what these are.
 """
 
 from __future__ import annotations
@@ -36,12 +38,25 @@ def engines() -> dict[str, ModuleType]:
     return {name_of(m): m for m in sorted(modules("engine"), key=lambda m: m.RANK)}
 
 
-def choose(structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str = "gen", method: str = "auto") -> ModuleType:
-    """The first engine that supports the task, of all, of those that factor or of those that iterate, or the one that `method` names."""
-    return structure.memo(("engine", dtype, device, assume_a, method), lambda: _choose(structure, dtype, device, assume_a, method))
+def choose(
+    structure: Structure,
+    dtype: np.dtype[Any],
+    device: str,
+    assume_a: str = "gen",
+    method: str = "auto",
+) -> ModuleType:
+    """The first engine that supports the task, of all, of those that factor or of those that
+    iterate, or the one that `method` names.
+    """
+    return structure.memo(
+        ("engine", dtype, device, assume_a, method),
+        lambda: _choose(structure, dtype, device, assume_a, method),
+    )
 
 
-def _choose(structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str, method: str) -> ModuleType:
+def _choose(
+    structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str, method: str
+) -> ModuleType:
     reasons = {}
     for name, engine in named(method).items():
         reason = answer(engine, structure, dtype, device, assume_a)
@@ -50,11 +65,15 @@ def _choose(structure: Structure, dtype: np.dtype[Any], device: str, assume_a: s
         reasons[name] = reason
     answers = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
     kind = type(structure).__name__
-    raise EngineError(f"no engine solves a {kind} matrix of {dtype} on {device} with assume_a={assume_a!r}, method={method!r}. {answers}.")
+    raise EngineError(
+        f"no engine solves a {kind} matrix of {dtype} on {device} with assume_a={assume_a!r}, method={method!r}. {answers}."
+    )
 
 
 class Chain(NamedTuple):
-    """The engines that may solve, the one that is chosen first; and where one was named those that could do it in its place."""
+    """The engines that may solve, the one that is chosen first; and where one was named those
+    that could do it in its place.
+    """
 
     engines: tuple[ModuleType, ...]
     others: tuple[ModuleType, ...]
@@ -64,15 +83,33 @@ class Chain(NamedTuple):
         return tuple(map(name_of, self.engines))
 
 
-def chain(structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str = "gen", method: str = "auto") -> Chain:
-    """The engine that factors, and those that are asked in turn where it takes a matrix for singular."""
-    return structure.memo(("chain", dtype, device, assume_a, method), lambda: _chain(structure, dtype, device, assume_a, method))
+def chain(
+    structure: Structure,
+    dtype: np.dtype[Any],
+    device: str,
+    assume_a: str = "gen",
+    method: str = "auto",
+) -> Chain:
+    """The engine that factors, and those that are asked in turn where it takes a matrix for
+    singular.
+    """
+    return structure.memo(
+        ("chain", dtype, device, assume_a, method),
+        lambda: _chain(structure, dtype, device, assume_a, method),
+    )
 
 
-def _chain(structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str, method: str) -> Chain:
+def _chain(
+    structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str, method: str
+) -> Chain:
     first = choose(structure, dtype, device, assume_a, method)
-    able = [e for e in named("direct").values() if e.ON_HOST == first.ON_HOST and answer(e, structure, dtype, device, assume_a) is None]
-    others = tuple(engine for engine in able if engine is not first and first.REMEMBERED)  # the parts of a product go on by themselves
+    able = [
+        e
+        for e in named("direct").values()
+        if e.ON_HOST == first.ON_HOST and answer(e, structure, dtype, device, assume_a) is None
+    ]
+    # the parts of a product go on by themselves
+    others = tuple(engine for engine in able if engine is not first and first.REMEMBERED)
     return Chain((first,), others) if method in engines() else Chain((first, *others), ())
 
 
@@ -81,12 +118,18 @@ def named(method: str) -> dict[str, ModuleType]:
     kinds = {"auto": (False, True), "direct": (False,), "iterative": (True,)}
     if method not in kinds:
         return {method: engines()[method]}
-    return {name: engine for name, engine in engines().items() if is_iterative(engine) in kinds[method]}
+    return {
+        name: engine for name, engine in engines().items() if is_iterative(engine) in kinds[method]
+    }
 
 
-def answer(engine: ModuleType, structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str) -> str | None:
+def answer(
+    engine: ModuleType, structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str
+) -> str | None:
     """None if the engine can solve, or its sentence why not."""
-    reason: str | None = engine.supports(structure if is_iterative(engine) else structure.plain, dtype, device, assume_a)
+    reason: str | None = engine.supports(
+        structure if is_iterative(engine) else structure.plain, dtype, device, assume_a
+    )
     return reason
 
 
@@ -99,7 +142,9 @@ def has_factors(structure: Structure, p: Tree) -> bool:
     """Does some engine factor it?"""
     values, base = leaves(p), structure.unview()[0]
     dtype, device = np.result_type(*map(numpy_dtype, values)), device_of(values[0])
-    return any(answer(engine, base, dtype, device, "gen") is None for engine in named("direct").values())
+    return any(
+        answer(engine, base, dtype, device, "gen") is None for engine in named("direct").values()
+    )
 
 
 def name_of(engine: ModuleType) -> str:

@@ -1,4 +1,6 @@
-"""What engines did is noted down for whoever asked: which engine, how many iterations, what residual."""
+"""What engines did is noted down for whoever asked: which engine, how many iterations, what
+residual.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _journal: ContextVar[list[Entry] | None] = ContextVar("journal", default=None)
 
 @contextmanager
 def reading() -> Iterator[list[Entry]]:
-    """The entries of every solve inside, in order; of solves under jit, which run elsewhere and later, none."""
+    """The entries of every solve inside, in order; of solves under jit, which run elsewhere and
+    later, none.
+    """
     entries: list[Entry] = []
     token = _journal.set(entries)
     try:
@@ -31,10 +35,22 @@ def reading() -> Iterator[list[Entry]]:
         _journal.reset(token)
 
 
-def note(engine: str, iterations: int = 0, residual: float | None = None, gave_up: dict[str, str] | None = None) -> None:
+def note(
+    engine: str,
+    iterations: int = 0,
+    residual: float | None = None,
+    gave_up: dict[str, str] | None = None,
+) -> None:
     """Note a solve down if somebody reads."""
     if (entries := _journal.get()) is not None:
-        entries.append(Entry(engine, iterations, residual, {k: v for k, v in (gave_up or {}).items() if k != engine}))
+        entries.append(
+            Entry(
+                engine,
+                iterations,
+                residual,
+                {k: v for k, v in (gave_up or {}).items() if k != engine},
+            )
+        )
 
 
 def is_read() -> bool:

@@ -1,4 +1,6 @@
-"""S(p) x = b, log |det S(p)| and the sign of det S(p) for plain arrays, batched, by the engine that fits; no derivatives."""
+"""S(p) x = b, log |det S(p)| and the sign of det S(p) for plain arrays, batched, by the engine
+that fits; no derivatives.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +25,22 @@ from ldiv.engines.registry import Chain, name_of
 from ldiv.errors import EngineError
 
 
-def solve(structure: Structure, p: Tree, b: Array, assume_a: str, method: str, options: Options | None = None, aids: tuple[Tree, ...] = ()) -> Array:
+def solve(
+    structure: Structure,
+    p: Tree,
+    b: Array,
+    assume_a: str,
+    method: str,
+    options: Options | None = None,
+    aids: tuple[Tree, ...] = (),
+) -> Array:
     """x with S(p) x = b for plain arrays, batched, by the engine that fits."""
     plan = planned(structure, p, b, assume_a, method)
-    shape = tuple(b.shape) if plan.single else (*broadcast(batch_axes(plan.base, p), batch_of(b, 2)), *b.shape[-2:])
+    shape = (
+        tuple(b.shape)
+        if plan.single
+        else (*broadcast(batch_axes(plan.base, p), batch_of(b, 2)), *b.shape[-2:])
+    )
     if 0 in shape[:-1]:
         return namespace(b).zeros_like(namespace(b).broadcast_to(b, shape))
     if plan.links is None:
@@ -40,7 +54,9 @@ def solve(structure: Structure, p: Tree, b: Array, assume_a: str, method: str, o
     if plan.hosted is not None:
         return on_host(plan.hosted, ((shape, plan.dtype),), *leaves(p), b)[0]
     require_finite("b", b)
-    return solve_folded(factored(plan.links, plan.base, p, assume_a, plan.key), p, plan.base, b, plan.op)
+    return solve_folded(
+        factored(plan.links, plan.base, p, assume_a, plan.key), p, plan.base, b, plan.op
+    )
 
 
 def logabsdet(structure: Structure, p: Tree, assume_a: str, method: str) -> Array:
@@ -54,17 +70,38 @@ def logabsdet(structure: Structure, p: Tree, assume_a: str, method: str) -> Arra
         raise EngineError(
             f"{name_of(plan.engine)} iterates: it has no factors, and so no determinant. Make the matrix sparse or dense, or take stochastic estimates."
         )
-    return _of_factors(plan, p, assume_a, batch, (np.finfo(plan.dtype).dtype,), lambda factor: (factor.logabsdet(),))[0]
+    return _of_factors(
+        plan,
+        p,
+        assume_a,
+        batch,
+        (np.finfo(plan.dtype).dtype,),
+        lambda factor: (factor.logabsdet(),),
+    )[0]
 
 
 def slogdet(structure: Structure, p: Tree) -> tuple[Array, Array]:
     """(det S(p) / |det S(p)|, log |det S(p)|) by the factor that a solve would have."""
     plan = planned(structure, p, None, "gen", "auto")
-    sign, size = _of_factors(plan, p, "gen", batch_axes(plan.base, p), (plan.dtype, np.finfo(plan.dtype).dtype), lambda factor: factor.slogdet())
+    sign, size = _of_factors(
+        plan,
+        p,
+        "gen",
+        batch_axes(plan.base, p),
+        (plan.dtype, np.finfo(plan.dtype).dtype),
+        lambda factor: factor.slogdet(),
+    )
     return sign, size
 
 
-def _of_factors(plan: Plan, p: Tree, assume_a: str, batch: tuple[int, ...], dtypes: Any, ask: Callable[[Escalating], tuple[Array, ...]]) -> Any:
+def _of_factors(
+    plan: Plan,
+    p: Tree,
+    assume_a: str,
+    batch: tuple[int, ...],
+    dtypes: Any,
+    ask: Callable[[Escalating], tuple[Array, ...]],
+) -> Any:
     """What the factors of all matrices of a batch answer, arrays of shape (*batch,)."""
     links = plan.links or Chain((plan.engine,), ())
     if plan.hosted is None or (plan.single and type(leaves(p)[0]) is np.ndarray):
@@ -72,7 +109,11 @@ def _of_factors(plan: Plan, p: Tree, assume_a: str, batch: tuple[int, ...], dtyp
 
     def each(*flat: Array) -> tuple[Array, ...]:
         out = tuple(np.empty(batch, dtype) for dtype in dtypes)
-        for i, factor in zip(np.ndindex(batch), factored_each(links, plan.base, flat, assume_a, batch, plan.key), strict=True):
+        for i, factor in zip(
+            np.ndindex(batch),
+            factored_each(links, plan.base, flat, assume_a, batch, plan.key),
+            strict=True,
+        ):
             for y, answer in zip(out, ask(factor), strict=True):
                 y[i] = answer
         return out

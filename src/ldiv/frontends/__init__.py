@@ -1,4 +1,6 @@
-"""One automatic-differentiation framework per file, named after it; `ldiv.core.dispatch` says what each must define."""
+"""One automatic-differentiation framework per file, named after it; `ldiv.core.dispatch` says
+what each must define.
+"""
 
 from ldiv.core import folders
 

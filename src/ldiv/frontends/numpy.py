@@ -17,7 +17,9 @@ from ldiv.core.trees import Array
 
 
 def owns(x: object) -> bool:
-    return isinstance(x, np.ndarray | np.generic) and not isinstance(x, np.ma.MaskedArray | np.matrix)
+    return isinstance(x, np.ndarray | np.generic) and not isinstance(
+        x, np.ma.MaskedArray | np.matrix
+    )
 
 
 def bind(rule: Rule, leaves: list[Array]) -> tuple[Array, ...]:
@@ -48,7 +50,7 @@ def scatter(x: Array, index: Array, size: int) -> Array:
     return np.moveaxis(y.reshape(size, *x.shape[:-2], x.shape[-1]), 0, -2)
 
 
-# -- dense kernels --------------------------------------------------------------------------------------------------------------
+# -- dense kernels ------------------------------------------------------------
 
 
 @lru_cache(maxsize=32)
@@ -74,10 +76,15 @@ def sign_of_rows(pivots: Array) -> Array:
 
 def lu_solve(lu: Array, pivots: Array, b: Array, op: str) -> Array:
     if lu.ndim == b.ndim == 2 and b.size:
-        x, _ = _lapack("getrs", lu.dtype)(lu, pivots, b if b.dtype == lu.dtype else b.astype(lu.dtype), "NTH".index(op))
+        x, _ = _lapack("getrs", lu.dtype)(
+            lu, pivots, b if b.dtype == lu.dtype else b.astype(lu.dtype), "NTH".index(op)
+        )
         return np.ascontiguousarray(x)
     batch = np.broadcast_shapes(lu.shape[:-2], b.shape[:-2])
-    lu, pivots = np.broadcast_to(lu, (*batch, *lu.shape[-2:])), np.broadcast_to(pivots, (*batch, pivots.shape[-1]))
+    lu, pivots = (
+        np.broadcast_to(lu, (*batch, *lu.shape[-2:])),
+        np.broadcast_to(pivots, (*batch, pivots.shape[-1])),
+    )
     x = np.array(np.broadcast_to(b, (*batch, *b.shape[-2:])), dtype=lu.dtype)
     getrs = scipy.linalg.get_lapack_funcs("getrs", (lu,))
     for i in np.ndindex(*batch):

@@ -1,4 +1,6 @@
-"""PyTorch: one autograd.Function for all rules, in eager mode and under every torch.func transform."""
+"""PyTorch: one autograd.Function for all rules, in eager mode and under every torch.func
+transform.
+"""
 
 from __future__ import annotations
 
@@ -61,21 +63,31 @@ def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
 
 
 def _bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
-    if forward_ad._current_level >= 0 or (torch.is_grad_enabled() and any(x.requires_grad for x in flat)):
+    if forward_ad._current_level >= 0 or (
+        torch.is_grad_enabled() and any(x.requires_grad for x in flat)
+    ):
         return Eager.apply(rule, _keeper(), *flat)  # type: ignore[no-untyped-call]
     with torch.no_grad():  # what a user's function closes over is a constant here too
         return _kernel(rule, flat)
 
 
-SMALL = 64 * 64  # numbers: up to so many, of one matrix or vector each, are NumPy arrays, whose operations cost less
+# numbers: up to so many, of one matrix or vector each, are NumPy arrays, whose operations cost less
+SMALL = 64 * 64
 
 
 def _is_small(rule: Rule, flat: Sequence[Array]) -> bool:
-    """Do a few numbers in the memory of this process stand for values alone, which NumPy may handle as well?"""
+    """Do a few numbers in the memory of this process stand for values alone, which NumPy may
+    handle as well?
+    """
     if not rule.on_host or torch._C._len_torch_function_stack() or traced(None):
         return False
     own = zip(flat, rule.cores, strict=True)
-    return all([x.ndim == core and x.is_cpu and x.numel() <= SMALL and type(x) in _PLAIN for x, core in own])  # noqa: C419
+    return all(
+        [  # noqa: C419  (faster than a generator)
+            x.ndim == core and x.is_cpu and x.numel() <= SMALL and type(x) in _PLAIN
+            for x, core in own
+        ]
+    )
 
 
 def _tensor(y: Any) -> Array:
@@ -92,12 +104,17 @@ def _kernel(rule: Rule, flat: Sequence[Array]) -> tuple[Array, ...]:
     """On plain arrays, no derivative in sight."""
     if _is_small(rule, flat):
         return tuple([_tensor(y) for y in evaluated(rule, [_values(x) for x in flat])])
-    with torch._C.DisableTorchFunction() if torch._C._len_torch_function_stack() else nullcontext():  # a mode of the user's is for what he calls
+    # a mode of the user's is for what he calls
+    with torch._C.DisableTorchFunction() if torch._C._len_torch_function_stack() else nullcontext():
         outputs = evaluated(rule, [x.detach() if x.requires_grad else x for x in flat])
     if not any([y._is_view() for y in outputs]):  # noqa: C419
         return outputs
-    # torch lets nobody write to a view that a Function returns, and cannot give tangents to several views of one array.
-    return tuple(y if not y._is_view() else y.detach() if forward_ad._current_level < 0 else y.clone() for y in outputs)
+    # torch lets nobody write to a view that a Function returns, and cannot give tangents to several
+    # views of one array.
+    return tuple(
+        y if not y._is_view() else y.detach() if forward_ad._current_level < 0 else y.clone()
+        for y in outputs
+    )
 
 
 def _derivative(rule: Rule, f: Callable[..., Any], *given: Any) -> Any:
@@ -114,34 +131,56 @@ class Bound(torch.autograd.Function):
         if all(c is None for c in cotangents):
             return None, None, *(None for _ in need)
         token, *saved = ctx.saved_tensors
-        saved = [torch._C._functorch.unwrap_if_dead(t) for t in saved]  # a pullback may be called after its level has ended
+        # a pullback may be called after its level has ended
+        saved = [torch._C._functorch.unwrap_if_dead(t) for t in saved]
         with holding(_kept_with(ctx, token)):
-            return None, None, *over_legacy_batch(partial(_pullback, ctx.rule, need), [*saved, *cotangents])
+            return (
+                None,
+                None,
+                *over_legacy_batch(partial(_pullback, ctx.rule, need), [*saved, *cotangents]),
+            )
 
     @staticmethod
     def jvp(ctx: Any, _: None, __: None, *tangents: Array | None) -> Any:
-        """The trap: torch switches forward mode off in here for all levels, so a second one, outside, would silently see zeros.
+        """The trap: torch switches forward mode off in here for all levels, so a second one,
+        outside, would silently see zeros.
 
-        Values saved at this level carry this level's tangents; those are taken off, and forward mode is switched on for
-        the levels outside, which is what is meant when a functorch transform is active.
+        Values saved at this level carry this level's tangents; those are taken off, and forward
+        mode is switched on for the levels outside, which is what is meant when a functorch
+        transform is active.
         """
         outer_levels = torch._C._are_functorch_transforms_active()
         token, *saved = ctx.saved_tensors
         saved = [forward_ad.unpack_dual(t).primal if outer_levels else t for t in saved]
-        with forward_ad._set_fwd_grad_enabled(outer_levels or forward_ad._is_fwd_grad_enabled()), holding(_kept_with(ctx, token)):
-            return tuple(over_legacy_batch(partial(_pushforward, ctx.rule, len(tangents)), [*saved, *tangents]))
+        with (
+            forward_ad._set_fwd_grad_enabled(outer_levels or forward_ad._is_fwd_grad_enabled()),
+            holding(_kept_with(ctx, token)),
+        ):
+            return tuple(
+                over_legacy_batch(
+                    partial(_pushforward, ctx.rule, len(tangents)), [*saved, *tangents]
+                )
+            )
 
 
 def _pullback(rule: Rule, need: Sequence[bool], *xs: Array | None) -> list[Array | None]:
     """Of arguments, outputs, cotangents: the cotangents of the arguments."""
     flat = xs[: len(need)]
-    differentiated = torch.is_grad_enabled() or forward_ad._current_level >= 0 or torch._C._are_functorch_transforms_active()
+    differentiated = (
+        torch.is_grad_enabled()
+        or forward_ad._current_level >= 0
+        or torch._C._are_functorch_transforms_active()
+    )
     small = not differentiated and _is_small(rule, flat)
     if small:
         xs = tuple([None if x is None else _values(x) for x in xs])
     plain, rest = xs[: len(need)], xs[len(need) :]
     out, cotangents = rest[: len(rest) // 2], rest[len(rest) // 2 :]
-    results = leaves(_derivative(rule, rule.vjp, rebuild(rule.core, need), cotangents, out, *rebuild(rule.core, plain)))
+    results = leaves(
+        _derivative(
+            rule, rule.vjp, rebuild(rule.core, need), cotangents, out, *rebuild(rule.core, plain)
+        )
+    )
     if small:
         results = [None if g is None else _tensor(g) for g in results]
     return [conform(g, x) if n else None for g, x, n in zip(results, flat, need, strict=True)]
@@ -150,35 +189,49 @@ def _pullback(rule: Rule, need: Sequence[bool], *xs: Array | None) -> list[Array
 def _pushforward(rule: Rule, count: int, *xs: Array | None) -> list[Array | None]:
     """Of arguments, outputs, tangents: the tangents of the outputs."""
     flat, out, tangents = xs[:count], xs[count:-count], xs[-count:]
-    moved = _derivative(rule, rule.jvp, rebuild(rule.core, tangents), out, *rebuild(rule.core, flat))
+    moved = _derivative(
+        rule, rule.jvp, rebuild(rule.core, tangents), out, *rebuild(rule.core, flat)
+    )
     smooth = rule.differentiable or (True,) * len(out)
     return [_tangent(t, y) if s else None for t, y, s in zip(moved, out, smooth, strict=True)]
 
 
 def _tangent(t: Array | None, y: Array) -> Array:
     """Of the shape of y: a rule may leave out the axes along which its tangent is constant."""
-    return torch.zeros_like(y) if t is None else plain(t if t.shape == y.shape else t.expand(y.shape).clone())
+    return (
+        torch.zeros_like(y)
+        if t is None
+        else plain(t if t.shape == y.shape else t.expand(y.shape).clone())
+    )
 
 
-def _save(ctx: Any, rule: Rule, token: Array, flat: tuple[Array, ...], outputs: tuple[Array, ...]) -> None:
+def _save(
+    ctx: Any, rule: Rule, token: Array, flat: tuple[Array, ...], outputs: tuple[Array, ...]
+) -> None:
     ctx.rule = rule
     ctx.set_materialize_grads(False)
     if rule.differentiable is not None:
-        ctx.mark_non_differentiable(*(y for y, d in zip(outputs, rule.differentiable, strict=True) if not d))
+        ctx.mark_non_differentiable(
+            *(y for y, d in zip(outputs, rule.differentiable, strict=True) if not d)
+        )
     ctx.save_for_backward(token, *flat, *outputs)
     if forward_ad._current_level >= 0:
         ctx.save_for_forward(token, *flat, *outputs)
 
 
 def _token(keeper: Owner) -> Array:
-    """An empty tensor that carries the owner of the factors: saved with the others, it is freed with the buffers of the graph."""
+    """An empty tensor that carries the owner of the factors: saved with the others, it is freed
+    with the buffers of the graph.
+    """
     token = torch.empty(0)
     token.keeper = keeper  # type: ignore[attr-defined]
     return token
 
 
 def _kept_with(ctx: Any, token: Array) -> Owner:
-    """The owner on the token, or where functorch or a hook replaced the token on the call itself, or a new one."""
+    """The owner on the token, or where functorch or a hook replaced the token on the call
+    itself, or a new one.
+    """
     keeper: Owner | None = getattr(token, "keeper", None) or getattr(ctx, "keeper", None)
     return Holder() if keeper is None else keeper
 
@@ -212,7 +265,10 @@ class Transformed(Bound):
         """A batch is one more leading axis, before the batch axes that are there already."""
         cores, dims = leaves(rule.core), in_dims[2:]
         depth = max(x.ndim - c - (d is not None) for x, c, d in zip(flat, cores, dims, strict=True))
-        moved = [x if d is None else _lead(x, d, c, depth) for x, c, d in zip(flat, cores, dims, strict=True)]
+        moved = [
+            x if d is None else _lead(x, d, c, depth)
+            for x, c, d in zip(flat, cores, dims, strict=True)
+        ]
         with holding(keeper):
             outputs = bind(rule, moved)
         return outputs, tuple(0 for _ in outputs)
@@ -223,26 +279,38 @@ def _lead(x: Array, dim: int, core: int, depth: int) -> Array:
     return x.reshape(x.shape[0], *(1,) * (depth - (x.ndim - 1 - core)), *x.shape[1:])
 
 
-# -- legacy batching: torch.autograd.grad(is_grads_batched=True), torch.autograd.functional with vectorize=True --------------------
+# -- legacy batching: torch.autograd.grad(is_grads_batched=True), torch.autograd.functional with vectorize=True ---
 
 Results = Sequence[Array | None]
 
 
 def over_legacy_batch(f: Callable[..., Results], xs: Sequence[Array | None]) -> Results:
-    """f(*xs), where some are batched in this way, or have tangents that are: by torch.func.vmap, which knows every operation."""
+    """f(*xs), where some are batched in this way, or have tangents that are: by torch.func.vmap,
+    which knows every operation.
+    """
     level = _legacy_level()
     if not level or torch._C._are_functorch_transforms_active():
         return f(*xs)
     if any(map(_is_legacy, xs)):
         plain = [_unwrapped(x, level) for x in xs]
-        return [None if y is None else torch._add_batch_dim(y.contiguous(), 0, level) for y in _mapped(f, plain, [*map(_is_legacy, xs)])]
+        return [
+            None if y is None else torch._add_batch_dim(y.contiguous(), 0, level)
+            for y in _mapped(f, plain, [*map(_is_legacy, xs)])
+        ]
     tangents = [_tangent_of(x) for x in xs]
     if not any(map(_is_legacy, tangents)):
         return f(*xs)
     batches = [_unwrapped(t, level) for t in tangents]
-    count = max(len(t) for t, given in zip(batches, tangents, strict=True) if t is not None and _is_legacy(given))
+    count = max(
+        len(t)
+        for t, given in zip(batches, tangents, strict=True)
+        if t is not None and _is_legacy(given)
+    )
     duals = [x if t is None else _repeated(x, t, count) for x, t in zip(xs, batches, strict=True)]
-    return [None if y is None else _once(y, level) for y in _mapped(f, duals, [t is not None for t in tangents])]
+    return [
+        None if y is None else _once(y, level)
+        for y in _mapped(f, duals, [t is not None for t in tangents])
+    ]
 
 
 def _legacy_level() -> int:
@@ -267,16 +335,26 @@ def _tangent_of(x: Array | None) -> Array | None:
 def _repeated(x: Array, tangents: Array, count: int) -> Array:
     """x with each of its tangents."""
     primal = forward_ad.unpack_dual(x).primal
-    return forward_ad.make_dual(*(y.expand(count, *primal.shape).clone() for y in (primal, tangents)))
+    return forward_ad.make_dual(
+        *(y.expand(count, *primal.shape).clone() for y in (primal, tangents))
+    )
 
 
 def _once(y: Array, level: int) -> Array:
     """One y with a batch of tangents, of y that is the same in all of the batch."""
     primal, tangent = forward_ad.unpack_dual(y)
-    return primal[0] if tangent is None else forward_ad.make_dual(primal[0].clone(), torch._add_batch_dim(tangent.contiguous(), 0, level))
+    return (
+        primal[0]
+        if tangent is None
+        else forward_ad.make_dual(
+            primal[0].clone(), torch._add_batch_dim(tangent.contiguous(), 0, level)
+        )
+    )
 
 
-def _mapped(f: Callable[..., Results], xs: Sequence[Array | None], batched: Sequence[bool]) -> Results:
+def _mapped(
+    f: Callable[..., Results], xs: Sequence[Array | None], batched: Sequence[bool]
+) -> Results:
     """torch.func.vmap of f, of which some results are None."""
     results: list[Array | None] = []
     places: list[int] = []
@@ -293,7 +371,9 @@ def _mapped(f: Callable[..., Results], xs: Sequence[Array | None], batched: Sequ
 
 
 def conform(g: Array | None, x: Array) -> Array | None:
-    """The cotangent in the space of x: real where x is, summed over the axes that were broadcast."""
+    """The cotangent in the space of x: real where x is, summed over the axes that were
+    broadcast.
+    """
     if g is None:
         return None
     if g.dtype == x.dtype and g.shape == x.shape:
@@ -310,12 +390,16 @@ def plain(t: Array) -> Array:
     return t.resolve_conj().resolve_neg().contiguous() if t.is_complex() or t.is_neg() else t
 
 
-# -- recorders: make_fx, torch.func.linearize, torch.jit.trace, torch.export -------------------------------------------------------
+# -- recorders: make_fx, torch.func.linearize, torch.jit.trace, torch.export ---
 
 
 def traced(x: object) -> bool:
     """Whether what is computed now is recorded, to be run later on other values."""
-    return torch._C._get_dispatch_mode(_PROXY) is not None or torch._C._get_tracing_state() is not None or torch.compiler.is_exporting()
+    return (
+        torch._C._get_dispatch_mode(_PROXY) is not None
+        or torch._C._get_tracing_state() is not None
+        or torch.compiler.is_exporting()
+    )
 
 
 _PROXY = torch._C._TorchDispatchModeKey.PROXY
@@ -345,7 +429,8 @@ def host_values(x: Array) -> Any:
 def _values(x: Array) -> Any:
     if not torch._C._are_functorch_transforms_active():
         return x.numpy(force=True)
-    with torch._C._DisableFuncTorch():  # or detach would wrap a plain tensor, an index say, once more under a transform
+    # or detach would wrap a plain tensor, an index say, once more under a transform
+    with torch._C._DisableFuncTorch():
         return x.numpy(force=True)
 
 
@@ -372,47 +457,79 @@ def on_host(f: Callable[..., Any], specs: Any, *arrays: Array) -> tuple[Array, .
 
 
 def copied(x: Array, memo: dict[int, Any]) -> Array:
-    """A deep copy. That of a result is a leaf with the same `requires_grad`, which is what pickling makes of it; torch copies leaves alone."""
+    """A deep copy. That of a result is a leaf with the same `requires_grad`, which is what
+    pickling makes of it; torch copies leaves alone.
+    """
     if id(x) not in memo:
-        memo[id(x)] = copy.deepcopy(x, memo) if x.is_leaf else x.detach().clone().requires_grad_(x.requires_grad)
+        memo[id(x)] = (
+            copy.deepcopy(x, memo)
+            if x.is_leaf
+            else x.detach().clone().requires_grad_(x.requires_grad)
+        )
     twin: Array = memo[id(x)]
     return twin
 
 
 def scatter(x: Array, index: Any, size: int) -> Array:
     y = x.new_zeros((*x.shape[:-2], size, x.shape[-1]))
-    add = y.index_add if traced(x) else y.index_add_  # what is recorded runs many times on the same zeros
+    # what is recorded runs many times on the same zeros
+    add = y.index_add if traced(x) else y.index_add_
     return add(-2, torch.as_tensor(index, device=x.device), x)
 
 
-# -- functions of users --------------------------------------------------------------------------------------------------------
+# -- functions of users -------------------------------------------------------
 
 vmap = torch.func.vmap
 
 
 def call(f: Callable[..., Array], *xs: Any) -> Array:
-    """Kernels see no graph; switched on for f alone, it shows what f closes over. Functions of torch.func hide their closures."""
+    """Kernels see no graph; switched on for f alone, it shows what f closes over. Functions of
+    torch.func hide their closures.
+    """
     if not closures_count() or torch._C._are_functorch_transforms_active():
         return f(*xs)
     with torch.enable_grad():
         y = f(*xs)
     if getattr(y, "requires_grad", False) and not any(x.requires_grad for x in leaves(xs)):
         advice = "Pass the tensor in `params`, through which gradients flow, or detach it where the function closes over it."
-        raise ValueError(got("a function of yours", "all that requires grad among its arguments", "a closure over a tensor that does", advice))
+        raise ValueError(
+            got(
+                "a function of yours",
+                "all that requires grad among its arguments",
+                "a closure over a tensor that does",
+                advice,
+            )
+        )
     return y
 
 
-def vjp(f: Callable[..., Any], xs: tuple[Array, ...]) -> tuple[Any, Callable[[Any], tuple[Array, ...]]]:
+def vjp(
+    f: Callable[..., Any], xs: tuple[Array, ...]
+) -> tuple[Any, Callable[[Any], tuple[Array, ...]]]:
     try:
         y, pull = torch.func.vjp(f, *xs)[:2]
     except RuntimeError as error:
         if "saved tensor hooks" in str(error):
             advice = "Give checkpoint use_reentrant=True, or leave this function out of it."
             came = "saved tensor hooks, as of torch.utils.checkpoint with use_reentrant=False"
-            raise TypeError(got("a derivative of your function", "torch.func, which makes it, to be possible here", came, advice)) from error
+            raise TypeError(
+                got(
+                    "a derivative of your function",
+                    "torch.func, which makes it, to be possible here",
+                    came,
+                    advice,
+                )
+            ) from error
         if "must be floating-point" in str(error):
             advice = "PyTorch differentiates no others: leave them out."
-            raise TypeError(got("f", "a function with floating values alone", "one with integers or truth values", advice)) from error
+            raise TypeError(
+                got(
+                    "f",
+                    "a function with floating values alone",
+                    "one with integers or truth values",
+                    advice,
+                )
+            ) from error
         raise
     return y, pull
 
@@ -424,7 +541,7 @@ def jvp(f: Callable[..., Any], xs: tuple[Array, ...], dxs: tuple[Array, ...]) ->
     return y, torch.func.vjp(pull, nothing)[1](dxs)[0]
 
 
-# -- dense kernels --------------------------------------------------------------------------------------------------------------
+# -- dense kernels ------------------------------------------------------------
 
 
 def lu_factor(a: Array) -> tuple[Array, Array]:
@@ -434,7 +551,9 @@ def lu_factor(a: Array) -> tuple[Array, Array]:
 
 def sign_of_rows(pivots: Array) -> Array:
     """det P: -1 for an odd number of exchanges, which LAPACK counts from 1."""
-    return 1 - 2 * ((pivots != torch.arange(1, pivots.shape[-1] + 1, device=pivots.device)).sum(-1) % 2)
+    return 1 - 2 * (
+        (pivots != torch.arange(1, pivots.shape[-1] + 1, device=pivots.device)).sum(-1) % 2
+    )
 
 
 def lu_solve(lu: Array, pivots: Array, b: Array, op: str) -> Array:
@@ -452,11 +571,15 @@ def cholesky(a: Array) -> tuple[Array, bool]:
 
 def solve_triangular(a: Array, b: Array, lower: bool, unit: bool = False) -> Array:
     dtype = torch.promote_types(a.dtype, b.dtype)
-    return torch.linalg.solve_triangular(a.to(dtype), b.to(dtype), upper=not lower, unitriangular=unit)
+    return torch.linalg.solve_triangular(
+        a.to(dtype), b.to(dtype), upper=not lower, unitriangular=unit
+    )
 
 
 def product(a: Array, x: Array) -> Array:
-    """In double precision where torch might be allowed to multiply with fewer digits than the dtype has."""
+    """In double precision where torch might be allowed to multiply with fewer digits than the
+    dtype has.
+    """
     wide = _WIDE.get(a.dtype)
     if wide is None or not (a.is_cuda or torch.get_float32_matmul_precision() != "highest"):
         return torch.matmul(a, x)

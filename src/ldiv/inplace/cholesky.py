@@ -18,6 +18,13 @@ def run(room: Room, A: Any) -> None:
     operands(A=A)
     shape = tuple(value(A).shape)
     if len(shape) < 2 or shape[-1] != shape[-2]:
-        raise ValueError(got("A", "square matrices (*batch, n, n)", f"shape {shape}", "Only Hermitian matrices have a Cholesky factor."))
+        raise ValueError(
+            got(
+                "A",
+                "square matrices (*batch, n, n)",
+                f"shape {shape}",
+                "Only Hermitian matrices have a Cholesky factor.",
+            )
+        )
     output("A", A)
     replaced(room, Cholesky(), A)

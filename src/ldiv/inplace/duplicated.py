@@ -22,9 +22,11 @@ class Duplicated(ArrayHolder):
 
         dL = Re tr(shadow^H d value)
 
-    value, shadow: NumPy, CuPy or PyTorch buffers of one shape, dtype and device that share no memory, numbers as arrays of shape ().
-    The shadow of an output holds dL/d output when the reverse begins; those of inputs are added to (start them with zeros).
-    Raises ValueError for a read-only shadow, shapes that differ and shared memory; TypeError for dtypes and JAX, which has no buffers.
+    value, shadow: NumPy, CuPy or PyTorch buffers of one shape, dtype and device that share no
+    memory, numbers as arrays of shape (). The shadow of an output holds dL/d output when the
+    reverse begins; those of inputs are added to (start them with zeros).
+    Raises ValueError for a read-only shadow, shapes that differ and shared memory; TypeError for
+    dtypes and JAX, which has no buffers.
 
     >>> import ldiv, numpy as np
     >>> ldiv.Duplicated(np.eye(2), np.zeros((2, 2))).shadow.sum()
@@ -39,11 +41,20 @@ class Duplicated(ArrayHolder):
         together("shadow", shadow, value)
         if value.shape != shadow.shape or value.dtype != shadow.dtype:
             here, there = (f"{x.dtype} of shape {tuple(x.shape)}" for x in (value, shadow))
-            raise ValueError(got("shadow", f"the kind of its value, {here}", there, "Make it with zeros_like."))
+            raise ValueError(
+                got("shadow", f"the kind of its value, {here}", there, "Make it with zeros_like.")
+            )
         require_buffer("value", value, written=False)
         require_buffer("shadow", shadow, written=True)
         if overlap(value, shadow):
-            raise ValueError(got("shadow", "memory of its own", "memory shared with its value", "Make it with zeros_like."))
+            raise ValueError(
+                got(
+                    "shadow",
+                    "memory of its own",
+                    "memory shared with its value",
+                    "Make it with zeros_like.",
+                )
+            )
 
 
 def value(x: Any) -> Any:
@@ -60,22 +71,47 @@ def block(x: Any) -> Any:
     """A vector as one column, in the same memory; a block of columns itself."""
     if value(x).ndim != 1:
         return x
-    return Duplicated(x.value[:, None], x.shadow[:, None]) if isinstance(x, Duplicated) else x[:, None]
+    return (
+        Duplicated(x.value[:, None], x.shadow[:, None]) if isinstance(x, Duplicated) else x[:, None]
+    )
 
 
 def number(name: str, x: Any, like: Array) -> Any:
-    """The value now of a number or of an array of shape (), which must be real where the arrays are."""
+    """The value now of a number or of an array of shape (), which must be real where the arrays
+    are.
+    """
     s = value(x)
     if not isinstance(s, int | float | complex | np.generic) and is_array(s):
         together(name, require_array(name, s), like)
         if s.ndim:
-            raise ValueError(got(name, "a number or an array of shape ()", f"shape {tuple(s.shape)}", "It scales the whole matrix."))
+            raise ValueError(
+                got(
+                    name,
+                    "a number or an array of shape ()",
+                    f"shape {tuple(s.shape)}",
+                    "It scales the whole matrix.",
+                )
+            )
         s = asnumpy(s)[()]
     if isinstance(s, bool) or not isinstance(s, int | float | complex | np.number):
-        raise TypeError(got(name, "a number or an array of shape ()", type(s).__name__, "It scales the whole matrix."))
+        raise TypeError(
+            got(
+                name,
+                "a number or an array of shape ()",
+                type(s).__name__,
+                "It scales the whole matrix.",
+            )
+        )
     s = require_scalar(name, s, like)
     if np.iscomplexobj(s) and not is_complex(like):
-        raise TypeError(got(name, "a real number, as the arrays are real", repr(s), "Make the arrays complex: buffers keep their dtype."))
+        raise TypeError(
+            got(
+                name,
+                "a real number, as the arrays are real",
+                repr(s),
+                "Make the arrays complex: buffers keep their dtype.",
+            )
+        )
     return complex(s) if np.iscomplexobj(s) else float(np.real(s))
 
 
@@ -87,30 +123,64 @@ def operands(**named: Any) -> None:
         together(name, array, value(first))
         if array.dtype != value(first).dtype:
             advice = "In place nothing is converted."
-            raise TypeError(got(name, f"{value(first).dtype}, as {first_name}", str(array.dtype), advice))
+            raise TypeError(
+                got(name, f"{value(first).dtype}, as {first_name}", str(array.dtype), advice)
+            )
         require_buffer(name, array, written=False)
 
 
 def require_same_shape(x: Any, y: Any) -> None:
     here, there = (tuple(value(v).shape) for v in (y, x))
     if here != there:
-        raise ValueError(got("x", f"shape {here}, as y", str(there), "In place nothing is broadcast."))
+        raise ValueError(
+            got("x", f"shape {here}, as y", str(there), "In place nothing is broadcast.")
+        )
 
 
 def output(name: str, x: Any, /, **inputs: Any) -> None:
-    """What is overwritten: writable, apart from all inputs, and with a shadow if any input has one."""
+    """What is overwritten: writable, apart from all inputs, and with a shadow if any input has
+    one.
+    """
     require_buffer(name, value(x), written=True)
     if shadow(x) is None and any(shadow(i) is not None for i in inputs.values()):
         given = ", ".join(key for key, i in inputs.items() if shadow(i) is not None)
-        raise ValueError(got(name, f"a Duplicated, as it depends on {given}", "an array without a shadow", "Pass Duplicated(value, shadow)."))
+        raise ValueError(
+            got(
+                name,
+                f"a Duplicated, as it depends on {given}",
+                "an array without a shadow",
+                "Pass Duplicated(value, shadow).",
+            )
+        )
     for one, i in inputs.items():
         for other, j in inputs.items():
             if shadow(i) is not None and is_buffer(value(j)) and overlap(shadow(i), value(j)):
-                raise ValueError(got(f"the shadow of {one}", "memory of its own", f"memory shared with {other}", "Make it with zeros_like."))
+                raise ValueError(
+                    got(
+                        f"the shadow of {one}",
+                        "memory of its own",
+                        f"memory shared with {other}",
+                        "Make it with zeros_like.",
+                    )
+                )
     for other, i in inputs.items():
         if is_buffer(value(i)) and overlap(value(x), value(i)):
-            raise ValueError(got(name, f"memory apart from that of {other}", "arrays that overlap", f"Copy {other}: it would be overwritten."))
+            raise ValueError(
+                got(
+                    name,
+                    f"memory apart from that of {other}",
+                    "arrays that overlap",
+                    f"Copy {other}: it would be overwritten.",
+                )
+            )
         for of_x, of_i in ((shadow(x), value(i)), (shadow(x), shadow(i)), (value(x), shadow(i))):
             if of_x is not None and is_buffer(of_i) and overlap(of_x, of_i):
                 advice = "Every array has a shadow of its own."
-                raise ValueError(got(f"the shadow of {name} or {other}", "memory of its own", "arrays that overlap", advice))
+                raise ValueError(
+                    got(
+                        f"the shadow of {name} or {other}",
+                        "memory of its own",
+                        "arrays that overlap",
+                        advice,
+                    )
+                )

@@ -1,8 +1,10 @@
 """C <- alpha op(A) op(B) + beta C.
 
 reverse      G = dC op(B)^H, H = op(A)^H dC, A and B at the time of the call:
-             dA += op(conj(alpha) G), dB += op(conj(alpha) H), dalpha += <op(A), G>, dbeta += <C, dC>;
-             then dC <- conj(beta) dC, exactly zero for beta = 0. The order matters; the shapes do not.
+             dA += op(conj(alpha) G), dB += op(conj(alpha) H), dalpha += <op(A), G>, dbeta += <C,
+             dC>;
+             then dC <- conj(beta) dC, exactly zero for beta = 0. The order matters; the shapes do
+             not.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from ldiv.inplace.duplicated import number, operands, output, shadow, value
 from ldiv.inplace.workspace import Room, add, add_inner, scale
 
 
-def run(room: Room, alpha: Any, A: Any, B: Any, beta: Any, C: Any, trans_a: Any = 0, trans_b: Any = 0) -> None:
+def run(
+    room: Room, alpha: Any, A: Any, B: Any, beta: Any, C: Any, trans_a: Any = 0, trans_b: Any = 0
+) -> None:
     operands(C=C, A=A, B=B)
     op_a, op_b = transposition(trans_a, "trans_a"), transposition(trans_b, "trans_b")
     a, b, c = value(A), value(B), value(C)
@@ -51,7 +55,9 @@ def run(room: Room, alpha: Any, A: Any, B: Any, beta: Any, C: Any, trans_a: Any 
         room.then(back)
 
 
-def forward(room: Room, s: complex, a: Array, op_a: str, b: Array, op_b: str, t: complex, c: Array) -> None:
+def forward(
+    room: Room, s: complex, a: Array, op_a: str, b: Array, op_b: str, t: complex, c: Array
+) -> None:
     """The product lands in C itself if there is nothing to add or to scale."""
     if t == 0:
         room.product(c, a, op_a, b, op_b)
@@ -75,4 +81,11 @@ def _require_shapes(a: Array, op_a: str, b: Array, op_b: str, c: Array) -> None:
         if batch_a == batch_b and k == l and tuple(c.shape) == (*batch_a, m, n):
             return
     shapes = f"{op_a} of {tuple(a.shape)}, {op_b} of {tuple(b.shape)} and {tuple(c.shape)}"
-    raise ValueError(got("A, B and C", "op(A) (*batch, m, k), op(B) (*batch, k, n) and C (*batch, m, n)", shapes, "Check trans_a and trans_b."))
+    raise ValueError(
+        got(
+            "A, B and C",
+            "op(A) (*batch, m, k), op(B) (*batch, k, n) and C (*batch, m, n)",
+            shapes,
+            "Check trans_a and trans_b.",
+        )
+    )

@@ -19,6 +19,13 @@ def run(room: Room, A: Any) -> Array:
     """SciPy's exchanges of rows."""
     operands(A=A)
     if value(A).ndim < 2:
-        raise ValueError(got("A", "matrices (*batch, m, n)", f"shape {tuple(value(A).shape)}", "A vector has no factors."))
+        raise ValueError(
+            got(
+                "A",
+                "matrices (*batch, m, n)",
+                f"shape {tuple(value(A).shape)}",
+                "A vector has no factors.",
+            )
+        )
     output("A", A)
     return replaced(room, LU(), A)[0]

@@ -14,7 +14,9 @@ from ldiv.inplace.workspace import Room
 
 
 def replaced(room: Room, rule: Rule, X: object, *before: object) -> tuple[Array, ...]:
-    """Overwrite X, the last argument of the rule, by its first output; the other outputs are returned."""
+    """Overwrite X, the last argument of the rule, by its first output; the other outputs are
+    returned.
+    """
     dX, shadows = shadow(X), [shadow(A) for A in before]
     holder = Holder()  # the factors of the way there serve the way back
     with holding(holder):
@@ -30,7 +32,15 @@ def replaced(room: Room, rule: Rule, X: object, *before: object) -> tuple[Array,
         values = [k.value for k in kept]
         need = [dA is not None for dA in shadows]
         with holding(holder):
-            *bars, bar = derivative(rule, rule.vjp, (*need, True), (dX, *(None for _ in rest)), (out.value, *rest), *values, out.value)
+            *bars, bar = derivative(
+                rule,
+                rule.vjp,
+                (*need, True),
+                (dX, *(None for _ in rest)),
+                (out.value, *rest),
+                *values,
+                out.value,
+            )
         for dA, g in zip(shadows, bars, strict=True):
             if dA is not None:
                 dA += g

@@ -31,8 +31,25 @@ def run(room: Room, A: Any, B: Any, *, assume_a: str = "gen", method: str = "aut
 def require_systems(a: Array, b: Array) -> None:
     """A (*batch, n, n) with B (*batch, n, k), or one A with a vector (n,)."""
     if a.ndim < 2:
-        raise ValueError(got("A", "a square matrix", f"shape {tuple(a.shape)}", "A rectangular system is a least-squares problem."))
+        raise ValueError(
+            got(
+                "A",
+                "a square matrix",
+                f"shape {tuple(a.shape)}",
+                "A rectangular system is a least-squares problem.",
+            )
+        )
     require_square("A", tuple(a.shape[-2:]))
-    if not (tuple(b.shape[:-1]) == tuple(a.shape[:-1]) or (a.ndim == 2 and tuple(b.shape) == tuple(a.shape[:1]))):
+    if not (
+        tuple(b.shape[:-1]) == tuple(a.shape[:-1])
+        or (a.ndim == 2 and tuple(b.shape) == tuple(a.shape[:1]))
+    ):
         advice = "In place nothing is broadcast."
-        raise ValueError(got("B", f"shape {tuple(a.shape[:-1])} and columns, as A has", str(tuple(b.shape)), advice))
+        raise ValueError(
+            got(
+                "B",
+                f"shape {tuple(a.shape[:-1])} and columns, as A has",
+                str(tuple(b.shape)),
+                advice,
+            )
+        )

@@ -20,15 +20,30 @@ from ldiv.inplace.trsm import trsm
 from ldiv.inplace.workspace import Room, add
 
 
-def run(room: Room, A: Any, B: Any, *, lower: bool = False, trans: Any = "N", unit_diagonal: bool = False) -> None:
+def run(
+    room: Room,
+    A: Any,
+    B: Any,
+    *,
+    lower: bool = False,
+    trans: Any = "N",
+    unit_diagonal: bool = False,
+) -> None:
     operands(B=B, A=A)
-    op, lower, unit = transposition(trans), require_flag("lower", lower), require_flag("unit_diagonal", unit_diagonal)
+    op, lower, unit = (
+        transposition(trans),
+        require_flag("lower", lower),
+        require_flag("unit_diagonal", unit_diagonal),
+    )
     require_systems(value(A), value(B))
     output("B", B, A=A)
     a, B = value(A), block(B)
     _require_regular(a, unit)
     _require_finite(a, value(B), lower, unit)
-    (x, dA, dB), kept = (value(B), shadow(A), shadow(B)), None if shadow(B) is None else room.keep("A", a)
+    (x, dA, dB), kept = (
+        (value(B), shadow(A), shadow(B)),
+        None if shadow(B) is None else room.keep("A", a),
+    )
     with room.writing(x):
         _solve(room, a, x, lower, op, unit)
     if kept is None:

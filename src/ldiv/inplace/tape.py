@@ -1,6 +1,8 @@
-"""Hand-written adjoints of in-place code: operations run now, and are reversed when asked, into shadow buffers.
+"""Hand-written adjoints of in-place code: operations run now, and are reversed when asked, into
+shadow buffers.
 
-`autodiff` differentiates one operation, a `Tape` a sequence of them. NumPy, CuPy and PyTorch buffers.
+`autodiff` differentiates one operation, a `Tape` a sequence of them. NumPy, CuPy and PyTorch
+buffers.
 """
 
 from __future__ import annotations
@@ -22,16 +24,20 @@ class Tape:
 
         dA += dL/dA for every input;    dC <- what is left of it for what was overwritten: conj(beta) dC, exactly zero for beta = 0
 
-    Each method runs its operation at once, in place. Arguments are arrays (constants) or `Duplicated`; what depends on a Duplicated
-    must be one. All arrays of an operation have one dtype, device and batch shape; an output shares no memory with an input.
-    Inputs count as they are at the time of the call: a value that a later operation of the tape overwrites is copied first, once.
-    A change behind the tape's back is noticed (PyTorch's version counter, which does not see writes through `.data` or NumPy; else
-    checksums) and raises ValueError, never a wrong number.
-    Nothing but outputs and shadows is written. A tape that is used again reuses its memory: for `gemm` and, on NumPy, for
-    `solve_triangular` nothing is allocated once it is warm.
-    Cost: gemm 1 product forward and 2 in reverse; a solve 1 factorization (or substitution) forward, 1 more solve and 1 product in
-    reverse; lu and cholesky 1 factorization, and 2 triangular solves.
-    Source: Giles, Collected matrix derivative results for forward and reverse mode AD (2008), section 2.
+    Each method runs its operation at once, in place. Arguments are arrays (constants) or
+    `Duplicated`; what depends on a Duplicated must be one. All arrays of an operation have one
+    dtype, device and batch shape; an output shares no memory with an input. Inputs count as they
+    are at the time of the call: a value that a later operation of the tape overwrites is copied
+    first, once. A change behind the tape's back is noticed (PyTorch's version counter, which does
+    not see writes through `.data` or NumPy; else checksums) and raises ValueError, never a wrong
+    number.
+    Nothing but outputs and shadows is written. A tape that is used again reuses its memory: for
+    `gemm` and, on NumPy, for `solve_triangular` nothing is allocated once it is warm.
+    Cost: gemm 1 product forward and 2 in reverse; a solve 1 factorization (or substitution)
+    forward, 1 more solve and 1 product in reverse; lu and cholesky 1 factorization, and 2
+    triangular solves.
+    Source: Giles, Collected matrix derivative results for forward and reverse mode AD (2008),
+    section 2.
 
     >>> import ldiv, numpy as np
     >>> A, B, R = (ldiv.Duplicated(x, np.zeros((2, 2))) for x in (np.eye(2), 2 * np.eye(2), np.empty((2, 2))))
@@ -50,7 +56,12 @@ class Tape:
     def __enter__(self) -> Tape:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
         """What failed half way is not reversed."""
         if kind is not None:
             self._room.forget()
@@ -61,18 +72,26 @@ class Tape:
     def __reduce__(self) -> tuple[Any, ...]:
         """Steps lead back into the buffers of their caller, which a copy would not have."""
         if len(self):
-            raise TypeError(got("a copy of a Tape", "one without operations", repr(self), "Call reverse first."))
+            raise TypeError(
+                got("a copy of a Tape", "one without operations", repr(self), "Call reverse first.")
+            )
         return Tape, ()
 
     def __repr__(self) -> str:
         return f"Tape({len(self)} operations)"
 
     def reverse(self) -> None:
-        """Reverse all operations, the last one first, and forget them; shadows of outputs must hold their cotangents."""
+        """Reverse all operations, the last one first, and forget them; shadows of outputs must
+        hold their cotangents.
+        """
         self._room.reverse()
 
-    def gemm(self, alpha: Any, A: Any, B: Any, beta: Any, C: Any, trans_a: Any = 0, trans_b: Any = 0) -> None:
-        """C <- alpha op(A) op(B) + beta C; alpha, beta: numbers, arrays of shape () or Duplicated ones. beta = 0 does not read C."""
+    def gemm(
+        self, alpha: Any, A: Any, B: Any, beta: Any, C: Any, trans_a: Any = 0, trans_b: Any = 0
+    ) -> None:
+        """C <- alpha op(A) op(B) + beta C; alpha, beta: numbers, arrays of shape () or
+        Duplicated ones. beta = 0 does not read C.
+        """
         gemm.run(self._room, alpha, A, B, beta, C, trans_a, trans_b)
 
     def matmul(self, A: Any, B: Any, out: Any) -> None:
@@ -83,9 +102,13 @@ class Tape:
         """B <- A^-1 B; assume_a: "gen", "sym", "her" or "pos"."""
         solve.run(self._room, A, B, assume_a=assume_a, method=method)
 
-    def solve_triangular(self, A: Any, B: Any, *, lower: bool = False, trans: Any = "N", unit_diagonal: bool = False) -> None:
+    def solve_triangular(
+        self, A: Any, B: Any, *, lower: bool = False, trans: Any = "N", unit_diagonal: bool = False
+    ) -> None:
         """B <- op(T)^-1 B, T the upper (or lower) triangle of A."""
-        solve_triangular.run(self._room, A, B, lower=lower, trans=trans, unit_diagonal=unit_diagonal)
+        solve_triangular.run(
+            self._room, A, B, lower=lower, trans=trans, unit_diagonal=unit_diagonal
+        )
 
     def lu(self, A: Any) -> Array:
         """A <- tril(L, -1) + U; returns the exchanges of rows, as `scipy.linalg.lu_factor` does."""
@@ -108,7 +131,17 @@ class Tape:
         copy.run(self._room, x, y)
 
 
-OPERATIONS = ("axpy", "cholesky", "copy", "gemm", "lu", "matmul", "scale", "solve", "solve_triangular")
+OPERATIONS = (
+    "axpy",
+    "cholesky",
+    "copy",
+    "gemm",
+    "lu",
+    "matmul",
+    "scale",
+    "solve",
+    "solve_triangular",
+)
 SYNONYMS = {"lu_factor": "lu"}
 
 
@@ -118,9 +151,10 @@ def autodiff(op: Callable[..., Any] | str, *args: Any, **options: Any) -> None:
 
         autodiff(gemm, alpha, A, B, beta, C):    C <- alpha A B + beta C;    dA += ..., dB += ..., then dC <- conj(beta) dC
 
-    op: an operation of `Tape`, as a function of its name (`ldiv.gemm`, `ldiv.Tape.axpy`) or the name; its last array is the output.
-    args: as for the method of `Tape`; at least one `Duplicated`. The shadow of the output holds dL/d output before the call.
-    Derivatives, dtypes, cost, errors and source as in `Tape`.
+    op: an operation of `Tape`, as a function of its name (`ldiv.gemm`, `ldiv.Tape.axpy`) or the
+    name; its last array is the output.
+    args: as for the method of `Tape`; at least one `Duplicated`. The shadow of the output holds
+    dL/d output before the call. Derivatives, dtypes, cost, errors and source as in `Tape`.
 
     >>> import ldiv, numpy as np
     >>> A, B, C = np.eye(2), np.full((2, 2), 3.0), np.empty((2, 2))
@@ -132,9 +166,18 @@ def autodiff(op: Callable[..., Any] | str, *args: Any, **options: Any) -> None:
     name = op if isinstance(op, str) else getattr(op, "__name__", shown(op))
     name = SYNONYMS.get(name, name)
     if name not in OPERATIONS:
-        raise ValueError(got("op", "one of " + ", ".join(OPERATIONS), name, "Compose these on a Tape."))
+        raise ValueError(
+            got("op", "one of " + ", ".join(OPERATIONS), name, "Compose these on a Tape.")
+        )
     if not any(isinstance(x, Duplicated) for x in (*args, *options.values())):
-        raise ValueError(got(name, "an argument Duplicated(value, shadow)", "constants", "The derivative is added to the shadows."))
+        raise ValueError(
+            got(
+                name,
+                "an argument Duplicated(value, shadow)",
+                "constants",
+                "The derivative is added to the shadows.",
+            )
+        )
     tape = Tape()
     getattr(tape, name)(*args, **options)
     tape.reverse()

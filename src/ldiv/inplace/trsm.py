@@ -1,7 +1,8 @@
 """B <- op(T)^-1 B in the memory of B.
 
-BLAS wants columns one after the other. A matrix stored by rows is its transpose stored by columns: B is solved from the right,
-B^T op(T)^-T, and T is the other triangle of A^T. A conjugate is moved to B, conj(T)^-1 B = conj(T^-1 conj(B)).
+BLAS wants columns one after the other. A matrix stored by rows is its transpose stored by columns:
+B is solved from the right, B^T op(T)^-T, and T is the other triangle of A^T. A conjugate is moved
+to B, conj(T)^-1 B = conj(T^-1 conj(B)).
 """
 
 from __future__ import annotations
@@ -19,10 +20,14 @@ from ldiv.inplace.workspace import Room, conjugate
 
 
 def trsm(room: Room, a: Array, b: Array, lower: bool, op: str, unit: bool) -> None:
-    """Without memory of its own where BLAS can reach B; elsewhere the framework's kernel and a copy."""
+    """Without memory of its own where BLAS can reach B; elsewhere the framework's kernel and a
+    copy.
+    """
     transposed, conjugated = VIEWS[op]
     if not isinstance(b, np.ndarray):
-        b[...] = frontend_of(b).solve_triangular(view_dense(a, op), b, bool(lower) != transposed, unit)
+        b[...] = frontend_of(b).solve_triangular(
+            view_dense(a, op), b, bool(lower) != transposed, unit
+        )
     elif b.size:
         for i in np.ndindex(*b.shape[:-2]):
             with ExitStack() as stack:
@@ -43,13 +48,24 @@ def _ordered(x: Any) -> bool:
     return bool(x.flags.c_contiguous or x.flags.f_contiguous)
 
 
-def _by_columns(t: Any, x: Any, lower: bool, transposed: bool, conjugated: bool, unit: bool) -> None:
+def _by_columns(
+    t: Any, x: Any, lower: bool, transposed: bool, conjugated: bool, unit: bool
+) -> None:
     right = not x.flags.f_contiguous
     by_rows = not t.flags.f_contiguous
     solve = scipy.linalg.get_blas_funcs("trsm", (t, x))
     if conjugated:
         conjugate(x)
     t, lower, transposed = (t.T, not lower, not transposed) if by_rows else (t, lower, transposed)
-    solve(1.0, t, x.T if right else x, side=right, lower=lower, trans_a=transposed != right, diag=unit, overwrite_b=True)
+    solve(
+        1.0,
+        t,
+        x.T if right else x,
+        side=right,
+        lower=lower,
+        trans_a=transposed != right,
+        diag=unit,
+        overwrite_b=True,
+    )
     if conjugated:
         conjugate(x)

@@ -1,4 +1,6 @@
-"""What the operations of a tape share: scratch memory, the values that the reverse needs, and the steps that lead back."""
+"""What the operations of a tape share: scratch memory, the values that the reverse needs, and
+the steps that lead back.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,14 @@ class Kept:
         if stamp(self.buffer) != self.stamp:
             what = f"{self.name}, an array of shape {tuple(self.buffer.shape)}"
             advice = "Its value at the time of the call is lost: record the change too (tape.copy, tape.scale, ...), or use another array."
-            raise ValueError(got("tape", f"{what} as the recorded operation saw it, for the reverse", "one that was changed since", advice))
+            raise ValueError(
+                got(
+                    "tape",
+                    f"{what} as the recorded operation saw it, for the reverse",
+                    "one that was changed since",
+                    advice,
+                )
+            )
 
 
 class Room:
@@ -111,9 +120,11 @@ class Room:
                 kept.copy[...] = kept.buffer
                 self._copies.append(kept.copy)
                 del self._live[key]
-        with np.errstate(all="ignore"):  # what is infinite goes on as in any product, without a word
+        # what is infinite goes on as in any product, without a word
+        with np.errstate(all="ignore"):
             yield
-        for kept in self._live.values():  # which may count versions together with x, as parts of one array
+        # which may count versions together with x, as parts of one array
+        for kept in self._live.values():
             if isinstance(kept.stamp, int):
                 kept.stamp = stamp(kept.buffer)
 
@@ -146,7 +157,7 @@ def _kind(x: Array, shape: tuple[int, ...]) -> Hashable:
     return shape, x.dtype, x.device
 
 
-# -- in place ------------------------------------------------------------------------------------------------------------------
+# -- in place -----------------------------------------------------------------
 
 
 def conjugate(x: Array) -> None:

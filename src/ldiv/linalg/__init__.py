@@ -1,1 +1,3 @@
-"""The public functions under SciPy's names, which validate, choose the structure, and call rules."""
+"""The public functions under SciPy's names, which validate, choose the structure, and call
+rules.
+"""

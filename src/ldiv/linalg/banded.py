@@ -1,4 +1,6 @@
-"""Banded systems under SciPy's names, in its diagonal-ordered form: the public functions, which validate and call rules."""
+"""Banded systems under SciPy's names, in its diagonal-ordered form: the public functions, which
+validate and call rules.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,15 @@ from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.trees import Array
-from ldiv.core.validate import as_block, common_precision, require_batches, require_flag, require_float, require_int, require_pair
+from ldiv.core.validate import (
+    as_block,
+    common_precision,
+    require_batches,
+    require_flag,
+    require_float,
+    require_int,
+    require_pair,
+)
 from ldiv.errors import got, shown
 from ldiv.linalg.solve import solved
 from ldiv.rules.cholesky_banded import CholeskyBanded
@@ -23,12 +33,17 @@ def solve_banded(l_and_u: tuple[int, int], ab: Array, b: Array) -> Array:
 
         A x = b,    ab[u + i - j, j] = A[i, j]
 
-    l, u: the numbers of diagonals below and above the main one; ab: (*batch, l + u + 1, n), whose corners outside of A are not read;
-    b: (n,) or (*batch, n, k). Returns x, shaped like b. `ldiv.Matrix(ldiv.structures.Banded(l, u, n), ab)` is the matrix itself.
+    l, u: the numbers of diagonals below and above the main one; ab: (*batch, l + u + 1, n), whose
+    corners outside of A are not read;
+    b: (n,) or (*batch, n, k). Returns x, shaped like b. `ldiv.Matrix(ldiv.structures.Banded(l, u,
+    n), ab)` is the matrix itself.
     dtypes: float32, float64, complex64, complex128; of two precisions the wider is used.
-    Differentiable in ab and b in every mode and order; the cotangent of ab has the same shape, and zeros in the corners.
-    Cost: 1 factorization, n l (l + u) operations, which the derivative reuses; 1 solve for each direction.
-    Raises SingularMatrixError; ValueError for shapes, NaN and infinity; TypeError for dtypes and mixed frameworks; EngineError on a GPU.
+    Differentiable in ab and b in every mode and order; the cotangent of ab has the same shape, and
+    zeros in the corners.
+    Cost: 1 factorization, n l (l + u) operations, which the derivative reuses; 1 solve for each
+    direction.
+    Raises SingularMatrixError; ValueError for shapes, NaN and infinity; TypeError for dtypes and
+    mixed frameworks; EngineError on a GPU.
     Source: Golub and Van Loan, section 4.3.
 
     >>> import ldiv, numpy as np
@@ -52,10 +67,12 @@ def cholesky_banded(ab: Array, lower: bool = False) -> Array:
 
         A = R^H R,  ab[w + i - j, j] = A[i, j] for i <= j,    or with lower=True A = L L^H,  ab[i - j, j] = A[i, j] for i >= j
 
-    ab: (*batch, w + 1, n); the corners outside of A, and imaginary parts on its diagonal, are not read. Returns R, or L, in the same form.
+    ab: (*batch, w + 1, n); the corners outside of A, and imaginary parts on its diagonal, are not
+    read. Returns R, or L, in the same form.
     dtypes: float32, float64, complex64, complex128. LAPACK factors on the host.
     Differentiable in every mode and order; cotangents stay in the band.
-    Cost: n w^2 operations, and as many, in a sparse triangular system, for each direction of a derivative.
+    Cost: n w^2 operations, and as many, in a sparse triangular system, for each direction of a
+    derivative.
     Raises NotPositiveDefiniteError; ValueError for shapes, NaN and infinity; TypeError for dtypes.
     Source: Murray (2016), arXiv:1602.07527.
 
@@ -77,7 +94,8 @@ def cho_solve_banded(cb_and_lower: tuple[Array, bool], b: Array) -> Array:
         R^H R x = b,    or with lower=True L L^H x = b
 
     cb: (*batch, w + 1, n); b: (n,) or (*batch, n, k). Returns x, shaped like b.
-    Differentiable in cb and b in every mode and order. Cost: 2 banded substitutions. Errors as in `solve_banded`.
+    Differentiable in cb and b in every mode and order. Cost: 2 banded substitutions. Errors as in
+    `solve_banded`.
 
     >>> import ldiv, numpy as np
     >>> ldiv.cho_solve_banded((np.array([[2.0, 3.0], [1.0, 0.0]]), True), np.array([6.0, 12.0]))
@@ -113,12 +131,21 @@ def solveh_banded(ab: Array, b: Array, lower: bool = False) -> Array:
 def _diagonals(ab: Any, name: str = "ab") -> Array:
     ab = require_float(name, ab)
     if ab.ndim < 2 or ab.shape[-2] == 0:
-        raise ValueError(got(name, "diagonals (..., rows, n)", f"shape {tuple(ab.shape)}", "Add the missing axis."))
+        raise ValueError(
+            got(
+                name,
+                "diagonals (..., rows, n)",
+                f"shape {tuple(ab.shape)}",
+                "Add the missing axis.",
+            )
+        )
     return ab
 
 
 def _lowered(ab: Array) -> Array:
-    """The lower form of the conjugate transpose of an upper one: row d is the d-th diagonal, which begins d columns earlier."""
+    """The lower form of the conjugate transpose of an upper one: row d is the d-th diagonal,
+    which begins d columns earlier.
+    """
     xp, w = namespace(ab), ab.shape[-2] - 1
     return xp.stack([conj(xp.roll(ab[..., w - d, :], -d, axis=-1)) for d in range(w + 1)], axis=-2)
 
@@ -126,4 +153,6 @@ def _lowered(ab: Array) -> Array:
 def _raised(ab: Array) -> Array:
     """The upper form of the conjugate transpose of a lower one."""
     xp, w = namespace(ab), ab.shape[-2] - 1
-    return xp.stack([conj(xp.roll(ab[..., w - r, :], w - r, axis=-1)) for r in range(w + 1)], axis=-2)
+    return xp.stack(
+        [conj(xp.roll(ab[..., w - r, :], w - r, axis=-1)) for r in range(w + 1)], axis=-2
+    )

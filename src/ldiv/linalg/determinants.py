@@ -1,4 +1,6 @@
-"""Determinants and their logarithms: log det A by Cholesky where A is positive definite, sign and logarithm by LU elsewhere."""
+"""Determinants and their logarithms: log det A by Cholesky where A is positive definite, sign
+and logarithm by LU elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +29,12 @@ def logdet(A: Any, *, assume_a: str = "gen", method: str = "auto") -> Array:
 
         l = log det A
 
-    A: an array, a SparseArray or any matrix that `solve` factors; (*batch,) is returned. Where A is positive definite by promise
-    (assume_a="pos") or structure, by its Cholesky factor; else A must be dense, and have a positive determinant.
-    Differentiable in A in every mode and order, A_bar = l_bar A^-H on the structure. Cost: 1 factorization; the derivative n solves, a
-    block at a time. Raises ValueError where the determinant is not positive (see `slogdet`); else as `solve`.
+    A: an array, a SparseArray or any matrix that `solve` factors; (*batch,) is returned. Where A is
+    positive definite by promise (assume_a="pos") or structure, by its Cholesky factor; else A must
+    be dense, and have a positive determinant.
+    Differentiable in A in every mode and order, A_bar = l_bar A^-H on the structure. Cost: 1
+    factorization; the derivative n solves, a block at a time. Raises ValueError where the
+    determinant is not positive (see `slogdet`); else as `solve`.
 
     >>> import ldiv, numpy as np
     >>> round(float(ldiv.logdet(np.diag([2.0, 3.0]))), 12)
@@ -41,7 +45,14 @@ def logdet(A: Any, *, assume_a: str = "gen", method: str = "auto") -> Array:
     if assumption == "pos":
         return bind(LogAbsDet(structure, assumption, method), params)[0]
     if not isinstance(matrix.structure, Dense):
-        raise ValueError(got("assume_a", "'pos' for a matrix that is not dense", repr(assume_a), "The sign of its determinant is not known."))
+        raise ValueError(
+            got(
+                "assume_a",
+                "'pos' for a matrix that is not dense",
+                repr(assume_a),
+                "The sign of its determinant is not known.",
+            )
+        )
     return bind(SLogDet(structure.shape[0], positive=True), matrix.params)[1]
 
 
@@ -51,8 +62,9 @@ def slogdet(A: Any) -> tuple[Array, Array]:
 
         det A = s exp(l),    |s| = 1
 
-    A: a dense array (*batch, n, n); returns s and l, (*batch,). A singular A has s = 0 and l = -inf, as in NumPy, and no derivative: it
-    raises there. Differentiable in every mode and order: dl = Re tr(A^-1 dA), ds = i s Im tr(A^-1 dA), 0 for a real A.
+    A: a dense array (*batch, n, n); returns s and l, (*batch,). A singular A has s = 0 and l =
+    -inf, as in NumPy, and no derivative: it raises there. Differentiable in every mode and order:
+    dl = Re tr(A^-1 dA), ds = i s Im tr(A^-1 dA), 0 for a real A.
     Cost: 1 factorization; the gradient is A^-H, which takes n solves.
 
     >>> import ldiv, numpy as np
@@ -75,7 +87,8 @@ def det(A: Any) -> Array:
 
         d = det A
 
-    A, errors and cost as in `slogdet`; returns (*batch,). Differentiable in every mode and order where A is regular.
+    A, errors and cost as in `slogdet`; returns (*batch,). Differentiable in every mode and order
+    where A is regular.
 
     >>> import ldiv, numpy as np
     >>> round(float(ldiv.det(np.array([[0.0, 2.0], [1.0, 0.0]]))), 12)

@@ -1,7 +1,9 @@
-"""What validation found for arguments of one kind is not found again: a public call is planned once for each signature.
+"""What validation found for arguments of one kind is not found again: a public call is planned once
+for each signature.
 
-The signature of an array is its type, dtype, device, number of axes and own sizes, never the size of a batch nor the number of
-columns. A framework takes part by `signature(x)`; what has none (a tracer, a subclass) is validated in every call.
+The signature of an array is its type, dtype, device, number of axes and own sizes, never the size
+of a batch nor the number of columns. A framework takes part by `signature(x)`; what has none (a
+tracer, a subclass) is validated in every call.
 """
 
 from __future__ import annotations
@@ -16,12 +18,15 @@ from ldiv.core.trees import Array
 from ldiv.core.validate import require_batches
 from ldiv.matrices.sparse_array import SparseArray
 
-MOST = 256  # of all plain arrays; what is known of sparse ones is kept on their structure, and goes with it
+# of all plain arrays; what is known of sparse ones is kept on their structure, and goes with it
+MOST = 256
 _known: dict[Hashable, Any] = {}
 
 
 class Door(NamedTuple):
-    """Where the calls of one kind are known, under which key, and the call that was planned: None if this is the first of its kind."""
+    """Where the calls of one kind are known, under which key, and the call that was planned:
+    None if this is the first of its kind.
+    """
 
     table: dict[Hashable, Any]
     key: Hashable
@@ -36,7 +41,9 @@ class Door(NamedTuple):
 
 def door(A: Any, b: Any, *options: Any) -> Door | None:
     """For a matrix, a block or vector, and options; None for what is validated in every call."""
-    table, p = (A.structure.memo("calls", dict), A.params) if type(A) is SparseArray else (_known, A)
+    table, p = (
+        (A.structure.memo("calls", dict), A.params) if type(A) is SparseArray else (_known, A)
+    )
     return door_in(table, p, b, *options)
 
 
@@ -46,7 +53,15 @@ def door_in(table: dict[Hashable, Any], p: Any, b: Any, *options: Any) -> Door |
     if of_p is None or of_b is None:
         return None
     own = p.shape[-2:] if table is _known else None
-    key = (of_p, own, of_b, b.shape if b.ndim == 1 else b.shape[-2:-1], options, *map(type, options))  # True is not 1
+    # True is not 1
+    key = (
+        of_p,
+        own,
+        of_b,
+        b.shape if b.ndim == 1 else b.shape[-2:-1],
+        options,
+        *map(type, options),
+    )
     try:
         return Door(table, key, table.get(key), p)
     except TypeError:  # an option that cannot be hashed
@@ -54,7 +69,9 @@ def door_in(table: dict[Hashable, Any], p: Any, b: Any, *options: Any) -> Door |
 
 
 class Call(NamedTuple):
-    """A rule of a matrix and a block, and the front end that applies it to arrays of one kind, which were found to be right."""
+    """A rule of a matrix and a block, and the front end that applies it to arrays of one kind,
+    which were found to be right.
+    """
 
     rule: Rule
     bind: Callable[[Rule, list[Array]], tuple[Array, ...]]

@@ -43,19 +43,26 @@ def eigsh(
 
         A x_i = lam_i M x_i,    X^H M X = I
 
-    A: Hermitian, M: Hermitian positive definite; arrays (*batch, n, n), SparseArrays, or operators; both triangles are read, and must
-    agree up to rounding. Returns w (*batch, k), ascending, and X (*batch, n, k), M-orthonormal; with return_eigenvectors=False w alone;
-    with info=True also an `EigenInfo`.
-    sigma: the k eigenvalues nearest to sigma, by the factor of A - sigma M; which: "LM", "SM", "LA", "SA" or "BE", of the eigenvalues, or
-    with a sigma of 1 / (lam - sigma), as in SciPy. v0, ncv, maxiter, tol as in SciPy; the start is always the same one. method: "auto",
-    "lapack" (small or dense), "arpack" or "lobpcg". guard: pairs computed beyond the k, one at least, which serve the derivative.
+    A: Hermitian, M: Hermitian positive definite; arrays (*batch, n, n), SparseArrays, or operators;
+    both triangles are read, and must agree up to rounding. Returns w (*batch, k), ascending, and X
+    (*batch, n, k), M-orthonormal; with return_eigenvectors=False w alone; with info=True also an
+    `EigenInfo`.
+    sigma: the k eigenvalues nearest to sigma, by the factor of A - sigma M; which: "LM", "SM",
+    "LA", "SA" or "BE", of the eigenvalues, or with a sigma of 1 / (lam - sigma), as in SciPy. v0,
+    ncv, maxiter, tol as in SciPy; the start is always the same one. method: "auto", "lapack" (small
+    or dense), "arpack" or "lobpcg". guard: pairs computed beyond the k, one at least, which serve
+    the derivative.
     dtypes: float32, float64, complex64, complex128.
-    Differentiable in A and M in every mode and order. Inside a repeated eigenvalue a loss must not depend on the basis, nor on single
-    eigenvalues: on_degenerate="raise" refuses it with NotDifferentiableError, "warn" warns, and as "drop" leaves the undefined part out.
-    Cost: 1 factorization forward (with sigma, or for M), none after it. Reverse: eigenvalues alone take no solve; eigenvectors one
-    deflated solve each, in one block, by the factor of the forward where there is one. Cotangents are on the patterns of A and M.
-    Raises ConvergenceError, NotSymmetricError, NotPositiveDefiniteError, SingularMatrixError (sigma is an eigenvalue), EngineError,
-    NotDifferentiableError; ValueError for shapes, NaN and infinity. Not twice differentiable by forward mode inside a cluster.
+    Differentiable in A and M in every mode and order. Inside a repeated eigenvalue a loss must not
+    depend on the basis, nor on single
+    eigenvalues: on_degenerate="raise" refuses it with NotDifferentiableError, "warn" warns, and as
+    "drop" leaves the undefined part out.
+    Cost: 1 factorization forward (with sigma, or for M), none after it. Reverse: eigenvalues alone
+    take no solve; eigenvectors one deflated solve each, in one block, by the factor of the forward
+    where there is one. Cotangents are on the patterns of A and M.
+    Raises ConvergenceError, NotSymmetricError, NotPositiveDefiniteError, SingularMatrixError (sigma
+    is an eigenvalue), EngineError, NotDifferentiableError; ValueError for shapes, NaN and infinity.
+    Not twice differentiable by forward mode inside a cluster.
     Source: Magnus (1985); Nelson (1976); Lehoucq, Sorensen and Yang (1998).
 
     >>> import ldiv, numpy as np
@@ -69,26 +76,46 @@ def eigsh(
     return_eigenvectors = require_flag("return_eigenvectors", return_eigenvectors)
     residuals = AdjointResiduals() if require_flag("info", info) else None
     observers = () if residuals is None else (residuals,)
-    task, args = build_problem(A, M, EigenOptions(k, sigma, which, v0, ncv, maxiter, tol, method, guard, on_degenerate, observers))
+    task, args = build_problem(
+        A,
+        M,
+        EigenOptions(
+            k, sigma, which, v0, ncv, maxiter, tol, method, guard, on_degenerate, observers
+        ),
+    )
     w, X, guard_values, _, error_bound = bind(Eigenpairs(task), *args)
     found = (w, regauged(w, X)) if return_eigenvectors else (w,)
     if residuals is not None:
         if traced(w):
-            raise TypeError(got("info=True", "values that are known now", "a trace (jit, vmap)", "Ask for info outside of the transformation."))
+            raise TypeError(
+                got(
+                    "info=True",
+                    "values that are known now",
+                    "a trace (jit, vmap)",
+                    "Ask for info outside of the transformation.",
+                )
+            )
         found = (*found, eigen_info(w, guard_values, error_bound, residuals))
     return found if len(found) > 1 else w
 
 
 @public
-def eigh(A: Any, B: Any = None, subset_by_index: tuple[int, int] | None = None, *, on_degenerate: str = "raise") -> tuple[Array, Array]:
+def eigh(
+    A: Any,
+    B: Any = None,
+    subset_by_index: tuple[int, int] | None = None,
+    *,
+    on_degenerate: str = "raise",
+) -> tuple[Array, Array]:
     """Find the eigenvalues and eigenvectors of a dense Hermitian matrix or pencil, differentiably.
 
         A x_i = lam_i B x_i,    X^H B X = I
 
-    A, B: arrays (*batch, n, n), B positive definite; both triangles are read, and must agree up to rounding. Returns w (*batch, k),
-    ascending, and X (*batch, n, k): all pairs, or those from subset_by_index[0] to subset_by_index[1], both included.
-    dtypes, derivatives, on_degenerate, errors as in `eigsh`. Cost: the full decomposition, 9 n^3 operations; a derivative takes a few
-    products of that size, and solves nothing.
+    A, B: arrays (*batch, n, n), B positive definite; both triangles are read, and must agree up to
+    rounding. Returns w (*batch, k), ascending, and X (*batch, n, k): all pairs, or those from
+    subset_by_index[0] to subset_by_index[1], both included.
+    dtypes, derivatives, on_degenerate, errors as in `eigsh`. Cost: the full decomposition, 9 n^3
+    operations; a derivative takes a few products of that size, and solves nothing.
     Source: Golub and Van Loan, chapter 8.
 
     >>> import ldiv, numpy as np
@@ -100,18 +127,31 @@ def eigh(A: Any, B: Any = None, subset_by_index: tuple[int, int] | None = None, 
         return _of_nothing(A)
     n = hermitian("A", A)[0].shape[0]
     if n == 0:
-        raise ValueError(got("A", "a matrix with at least one row", "0 x 0", "It has no pairs to choose from."))
+        raise ValueError(
+            got("A", "a matrix with at least one row", "0 x 0", "It has no pairs to choose from.")
+        )
     subset = (0, n - 1) if subset_by_index is None else subset_by_index
     what, advice = f"(first, last) with 0 <= first <= last < {n}", "Both ends are included."
     if not isinstance(subset, tuple | list) or len(subset) != 2:
         raise ValueError(got("subset_by_index", what, shown(subset_by_index), advice))
-    first, last = (require_int("subset_by_index", i, 0, n - 1, what=what, advice=advice) for i in subset)
+    first, last = (
+        require_int("subset_by_index", i, 0, n - 1, what=what, advice=advice) for i in subset
+    )
     if first > last:
         raise ValueError(got("subset_by_index", what, str(subset_by_index), advice))
     for name, a in (("A", A), ("B", B)):
         if a is not None and not isinstance(as_matrix(name, a).structure.unview()[0], Dense):
-            raise TypeError(got(name, "a dense array", type(a).__name__, "Use ldiv.eigsh, which knows the structure."))
-    task, args = build_problem(A, B, EigenOptions(last - first + 1, method="lapack", on_degenerate=on_degenerate), "B")
+            raise TypeError(
+                got(
+                    name,
+                    "a dense array",
+                    type(a).__name__,
+                    "Use ldiv.eigsh, which knows the structure.",
+                )
+            )
+    task, args = build_problem(
+        A, B, EigenOptions(last - first + 1, method="lapack", on_degenerate=on_degenerate), "B"
+    )
     w, X, *_ = bind(Eigenpairs(replace(task, which="index", first=first)), *args)
     return w, regauged(w, X)
 
@@ -129,18 +169,23 @@ def lobpcg(
     *,
     on_degenerate: str = "raise",
 ) -> tuple[Array, Array]:
-    """Find the k largest or smallest eigenpairs without a factorization, from products with blocks, differentiably.
+    """Find the k largest or smallest eigenpairs without a factorization, from products with blocks,
+    differentiably.
 
         A x_i = lam_i B x_i,    X^H B X = I,    Y^H B X = 0
 
-    A: Hermitian, B: Hermitian positive definite; arrays, SparseArrays, LinearOperators. X (n, k): where to start. M: a matrix near A^-1
-    (or near the inverse of A - sigma B) to precondition with, Hermitian positive definite: "jacobi", "amg", a factorization of a nearby
-    matrix, `preconditioner(...)`, or any Matrix. Y (n, c): vectors that X stays B-orthogonal to. Returns w (k,), ascending, and X.
-    Stops where every |A x - lam B x| |x| is at most tol times the largest |lam| of the block (eps^(2/3) by default); maxiter steps at
-    most (SciPy's 20 would rarely do: 500).
-    dtypes, derivatives, on_degenerate as in `eigsh`, M, X and Y are constants; the adjoint is one block of deflated MINRES, with M. With
-    Y, not differentiable in B, and in A as the problem in the complement of Y.
-    Cost: per step one product with A, B and M for k columns. Raises ConvergenceError, forward and adjoint.
+    A: Hermitian, B: Hermitian positive definite; arrays, SparseArrays, LinearOperators. X (n, k):
+    where to start. M: a matrix near A^-1 (or near the inverse of A - sigma B) to precondition with,
+    Hermitian positive definite: "jacobi", "amg", a factorization of a nearby matrix,
+    `preconditioner(...)`, or any Matrix. Y (n, c): vectors that X stays B-orthogonal to. Returns w
+    (k,), ascending, and X. Stops where every |A x - lam B x| |x| is at most tol times the largest
+    |lam| of the block (eps^(2/3) by default); maxiter steps at most (SciPy's 20 would rarely do:
+    500).
+    dtypes, derivatives, on_degenerate as in `eigsh`, M, X and Y are constants; the adjoint is one
+    block of deflated MINRES, with M. With Y, not differentiable in B, and in A as the problem in
+    the complement of Y.
+    Cost: per step one product with A, B and M for k columns. Raises ConvergenceError, forward and
+    adjoint.
     Source: Knyazev, SIAM J. Sci. Comput. 23 (2001).
 
     >>> import ldiv, numpy as np
@@ -153,9 +198,18 @@ def lobpcg(
     n = structure.shape[0]
     block, vector = as_block("X", X, n, leaves(params)[0])
     if vector or block.ndim != 2:
-        raise ValueError(got("X", f"a block ({n}, k)", str(tuple(X.shape)), "Batches are mapped over with vmap."))
+        raise ValueError(
+            got("X", f"a block ({n}, k)", str(tuple(X.shape)), "Batches are mapped over with vmap.")
+        )
     end, tol = "LA" if require_flag("largest", largest) else "SA", 0 if tol is None else tol
-    options = EigenOptions(block.shape[1], which=end, maxiter=maxiter, tol=tol, method="lobpcg", on_degenerate=on_degenerate)
+    options = EigenOptions(
+        block.shape[1],
+        which=end,
+        maxiter=maxiter,
+        tol=tol,
+        method="lobpcg",
+        on_degenerate=on_degenerate,
+    )
     task, (pA, pB, _) = build_problem(A, B, options, "B")
     task = replace(task, start=True)
     pM: Tree = ()
@@ -166,11 +220,25 @@ def lobpcg(
     if Y is not None:
         constraints, _ = as_block("Y", Y, n, leaves(params)[0])
         if constraints.shape[1] + task.k > n:
-            raise ValueError(got("Y", f"at most {n - task.k} columns", str(constraints.shape[1]), "Nothing would be left for X."))
+            raise ValueError(
+                got(
+                    "Y",
+                    f"at most {n - task.k} columns",
+                    str(constraints.shape[1]),
+                    "Nothing would be left for X.",
+                )
+            )
         task = replace(task, constraints=constraints.shape[1])
     for name, given in (("X", block), ("Y", constraints)):
         if any(map(is_complex, leaves(given))) and not any(map(is_complex, leaves((pA, pB)))):
-            raise TypeError(got(name, "real numbers, as those of A and B", "complex ones", "The eigenvectors are real."))
+            raise TypeError(
+                got(
+                    name,
+                    "real numbers, as those of A and B",
+                    "complex ones",
+                    "The eigenvectors are real.",
+                )
+            )
     w, X, *_ = bind(Eigenpairs(task), pA, pB, (pM, block, constraints))
     return w, regauged(w, X)
 

@@ -26,10 +26,12 @@ class AdjointResiduals:
 class EigenInfo:
     """The quality of eigenpairs, and of a derivative through them.
 
-    residuals (*batch, k): |A x - lam M x| |x|, with rounding: how far an eigenvalue may be from lam. gaps (*batch, k): from each
-    eigenvalue to the nearest one that is not in doubt to be the same, guards included. `adjoint_residuals`: of the deflated systems
-    solved so far, relative; filled by derivatives. `gradient_error`: an estimate of the relative error of the gradient of a loss of the
-    eigenvectors, residual over gap and what the adjoint left; that of eigenvalues alone is its square, or rounding.
+    residuals (*batch, k): |A x - lam M x| |x|, with rounding: how far an eigenvalue may be from
+    lam. gaps (*batch, k): from each eigenvalue to the nearest one that is not in doubt to be the
+    same, guards included. `adjoint_residuals`: of the deflated systems solved so far, relative;
+    filled by derivatives. `gradient_error`: an estimate of the relative error of the gradient of a
+    loss of the eigenvectors, residual over gap and what the adjoint left; that of eigenvalues alone
+    is its square, or rounding.
     """
 
     residuals: Any
@@ -42,11 +44,15 @@ class EigenInfo:
 
     @property
     def gradient_error(self) -> float:
-        forward = float(np.max(self.residuals / np.where(self.gaps == 0, np.inf, self.gaps), initial=0))
+        forward = float(
+            np.max(self.residuals / np.where(self.gaps == 0, np.inf, self.gaps), initial=0)
+        )
         return forward + max(self.adjoint_residuals, default=0.0)
 
 
-def eigen_info(w: Array, guard_values: Array, error_bound: Array, adjoint: AdjointResiduals) -> EigenInfo:
+def eigen_info(
+    w: Array, guard_values: Array, error_bound: Array, adjoint: AdjointResiduals
+) -> EigenInfo:
     """From the values alone."""
     lam, guard_values, error_bound = map(asnumpy, (w, guard_values, error_bound))
     k = lam.shape[-1]

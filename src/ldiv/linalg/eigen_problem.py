@@ -8,7 +8,16 @@ from typing import Any
 from ldiv.core.arrays import common_batch, is_complex
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves, rebuild
-from ldiv.core.validate import as_block, common_precision, require_batches, require_int, require_number, require_option, require_square, together
+from ldiv.core.validate import (
+    as_block,
+    common_precision,
+    require_batches,
+    require_int,
+    require_number,
+    require_option,
+    require_square,
+    together,
+)
 from ldiv.engines.eigen_task import Task, engines
 from ldiv.engines.observers import Observer
 from ldiv.errors import got
@@ -22,7 +31,9 @@ WHICH = ("LM", "SM", "LA", "SA", "BE")
 
 @dataclass(frozen=True, eq=False)
 class EigenOptions:
-    """What a user may say about the pairs, and about how they are found: under the names that `eigsh` explains."""
+    """What a user may say about the pairs, and about how they are found: under the names that
+    `eigsh` explains.
+    """
 
     k: Any
     sigma: float | None = None
@@ -39,7 +50,14 @@ class EigenOptions:
     def task(self, A: Structure, B: Structure) -> Task:
         """The task that they make of a pencil, checked."""
         n = A.shape[0]
-        k = require_int("k", self.k, 1, n, what=f"a number of pairs from 1 to {n}", advice="It is how many are returned.")
+        k = require_int(
+            "k",
+            self.k,
+            1,
+            n,
+            what=f"a number of pairs from 1 to {n}",
+            advice="It is how many are returned.",
+        )
         require_option("which", self.which, WHICH)
         require_option("method", self.method, ("auto", *engines()))
         require_option("on_degenerate", self.on_degenerate, ("raise", "warn", "drop"))
@@ -48,26 +66,59 @@ class EigenOptions:
                 require_int(name, value, low)
         guard = require_int("guard", self.guard, 0)
         sigma = None if self.sigma is None else require_number("sigma", self.sigma)
-        way = self.method, require_number("tol", self.tol, 0), self.maxiter, self.ncv, self.on_degenerate
-        return Task(A, B, k, self.which, sigma, 0, guard, *way, start=self.v0 is not None, observers=self.observers)
+        way = (
+            self.method,
+            require_number("tol", self.tol, 0),
+            self.maxiter,
+            self.ncv,
+            self.on_degenerate,
+        )
+        return Task(
+            A,
+            B,
+            k,
+            self.which,
+            sigma,
+            0,
+            guard,
+            *way,
+            start=self.v0 is not None,
+            observers=self.observers,
+        )
 
 
-def build_problem(A: Any, M: Any, options: EigenOptions, metric: str = "M") -> tuple[Task, tuple[Tree, ...]]:
-    """Checked: the task, and the arguments of the rules that answer it; errors call M by the name of `metric`."""
+def build_problem(
+    A: Any, M: Any, options: EigenOptions, metric: str = "M"
+) -> tuple[Task, tuple[Tree, ...]]:
+    """Checked: the task, and the arguments of the rules that answer it; errors call M by the
+    name of `metric`.
+    """
     structure, pA = hermitian("A", A)
     B, pB = _measure(metric, M, structure, pA)
     if structure.shape[0] == 0:
-        raise ValueError(got("A", "a matrix with at least one row", "0 x 0", "It has no eigenvalues."))
+        raise ValueError(
+            got("A", "a matrix with at least one row", "0 x 0", "It has no eigenvalues.")
+        )
     task = options.task(structure, B)
     pA, pB = rebuild((structure.core, B.core), common_precision(*leaves((pA, pB))))
-    return task, (pA, pB, ((), () if options.v0 is None else _start(options.v0, structure.shape[0], leaves((pA, pB))), ()))
+    return task, (
+        pA,
+        pB,
+        (
+            (),
+            () if options.v0 is None else _start(options.v0, structure.shape[0], leaves((pA, pB))),
+            (),
+        ),
+    )
 
 
 def hermitian(name: str, a: Any) -> tuple[Structure, Tree]:
     """A structure that is Hermitian, by promise where it is not by itself."""
     matrix = as_matrix(name, a)
     require_square(name, matrix.structure.shape)
-    if isinstance(matrix.structure.unview()[0], Diagonal) and not any(map(is_complex, leaves(matrix.params))):
+    if isinstance(matrix.structure.unview()[0], Diagonal) and not any(
+        map(is_complex, leaves(matrix.params))
+    ):
         return matrix.structure, matrix.params
     return promised(matrix, "her")
 
@@ -78,7 +129,9 @@ def _measure(name: str, M: Any, A: Structure, pA: Tree) -> tuple[Structure, Tree
         return Identity(A.shape[0]), ()
     B, pB = hermitian(name, M)
     if B.shape != A.shape:
-        raise ValueError(got(name, f"shape {A.shape}", str(B.shape), "It measures the vectors of A."))
+        raise ValueError(
+            got(name, f"shape {A.shape}", str(B.shape), "It measures the vectors of A.")
+        )
     for x in leaves(pB):
         together(name, x, leaves(pA)[0])
     require_batches(name, common_batch(A.core, pA), common_batch(B.core, pB))
@@ -88,5 +141,12 @@ def _measure(name: str, M: Any, A: Structure, pA: Tree) -> tuple[Structure, Tree
 def _start(v0: Array, n: int, params: list[Array]) -> Array:
     block, vector = as_block("v0", v0, n, params[0])
     if not vector or (is_complex(block) and not any(map(is_complex, params))):
-        raise ValueError(got("v0", f"shape ({n},), real where A and M are", str(tuple(v0.shape)), "ldiv.lobpcg starts from a block."))
+        raise ValueError(
+            got(
+                "v0",
+                f"shape ({n},), real where A and M are",
+                str(tuple(v0.shape)),
+                "ldiv.lobpcg starts from a block.",
+            )
+        )
     return block

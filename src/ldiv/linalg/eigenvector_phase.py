@@ -1,6 +1,8 @@
-"""X Q in place of eigenvectors X, with Q unitary inside each repeated eigenvalue: as good an answer as the first.
+"""X Q in place of eigenvectors X, with Q unitary inside each repeated eigenvalue: as good an answer
+as the first.
 
-What is a function of the problem does not change. The checker asks for other gauges, and looks; nobody else does.
+What is a function of the problem does not change. The checker asks for other gauges, and looks;
+nobody else does.
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from ldiv.core.dispatch import asnumpy, namespace, traced
 from ldiv.core.trees import Array
 
 Draw = Callable[[Any, bool], Any]  # (eigenvalues (k,), whether the vectors are complex) -> Q (k, k)
-# The checker knows of a closure only. What eigensolvers return inside of it could be changed from outside in JAX's traces; but PyTorch's
-# modes do not see autograd.Function, and NumPy has no modes: so the checker says it here, in its own context alone.
+# The checker knows of a closure only. What eigensolvers return inside of it could be changed from
+# outside in JAX's traces; but PyTorch's modes do not see autograd.Function, and NumPy has no modes:
+# so the checker says it here, in its own context alone.
 _gauge: ContextVar[Draw | None] = ContextVar("gauge", default=None)
 
 

@@ -15,9 +15,11 @@ from ldiv.matrices.assumptions import promised_square
 
 @dataclass(frozen=True)
 class Explanation:
-    """`engine` is what method="auto" takes, None if nothing fits; `answers`: what each engine said, in the order of asking.
+    """`engine` is what method="auto" takes, None if nothing fits; `answers`: what each engine said,
+    in the order of asking.
 
-    `then`: the engines that go on, in this order, where the one before takes the matrix for singular; the last one's word is final.
+    `then`: the engines that go on, in this order, where the one before takes the matrix for
+    singular; the last one's word is final.
     """
 
     engine: str | None
@@ -27,8 +29,18 @@ class Explanation:
 
     def __str__(self) -> str:
         width = max(map(len, self.answers))
-        last = [f"where {self.engine} takes the matrix for singular: {', then '.join(self.then)}"] if self.then else []
-        return "\n".join([self.matrix, *(f"  {name:{width}}  {answer}" for name, answer in self.answers.items()), *last])
+        last = (
+            [f"where {self.engine} takes the matrix for singular: {', then '.join(self.then)}"]
+            if self.then
+            else []
+        )
+        return "\n".join(
+            [
+                self.matrix,
+                *(f"  {name:{width}}  {answer}" for name, answer in self.answers.items()),
+                *last,
+            ]
+        )
 
     __repr__ = __str__
 
@@ -37,9 +49,10 @@ class Explanation:
 def explain(A: Any, b: Array | None = None, *, assume_a: str = "gen") -> Explanation:
     """Say which engine `solve(A, b, assume_a=...)` takes, and why not the others.
 
-    Arguments as in `solve`; b counts with its dtype and may be left out. Nothing is factored. Engines are asked from the most
-    special to the most general, and the first that can is taken; `method=` names another. The last line says which engines
-    go on where it takes the matrix for singular.
+    Arguments as in `solve`; b counts with its dtype and may be left out. Nothing is factored.
+    Engines are asked from the most special to the most general, and the first that can is taken;
+    `method=` names another. The last line says which engines go on where it takes the matrix for
+    singular.
 
     >>> import ldiv, numpy as np
     >>> print(ldiv.explain(np.eye(3), assume_a="pos"))  # doctest: +ELLIPSIS
@@ -64,6 +77,13 @@ def explain(A: Any, b: Array | None = None, *, assume_a: str = "gen") -> Explana
     promise = ", promised positive definite" if assumption == "pos" else ""
     rows, columns = structure.shape
     then = (
-        () if taken is None or registry.is_iterative(registry.engines()[taken]) else registry.chain(base.plain, dtype, device, assumption).names[1:]
+        ()
+        if taken is None or registry.is_iterative(registry.engines()[taken])
+        else registry.chain(base.plain, dtype, device, assumption).names[1:]
     )
-    return Explanation(taken, f"{type(base).__name__} matrix, {rows} x {columns}, {dtype} on {device}{promise}", answers, then)
+    return Explanation(
+        taken,
+        f"{type(base).__name__} matrix, {rows} x {columns}, {dtype} on {device}{promise}",
+        answers,
+        then,
+    )

@@ -1,4 +1,6 @@
-"""Factors of dense matrices under SciPy's names: the public functions, which validate and call rules."""
+"""Factors of dense matrices under SciPy's names: the public functions, which validate and call
+rules.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +42,13 @@ def lu_factor(a: Array) -> tuple[Array, Array]:
 
         A = P L U,    L unit lower triangular, U upper triangular, packed in one array
 
-    a: (*batch, m, n), square, tall or wide. Returns lu (*batch, m, n), with L below the diagonal and U on and above it, and piv
-    (*batch, min(m, n)), the exchanges counted from 0, as in SciPy. A zero pivot is no error here (`lu_factor_ex` says where it is).
+    a: (*batch, m, n), square, tall or wide. Returns lu (*batch, m, n), with L below the diagonal
+    and U on and above it, and piv (*batch, min(m, n)), the exchanges counted from 0, as in SciPy. A
+    zero pivot is no error here (`lu_factor_ex` says where it is).
     dtypes: float32, float64, complex64, complex128.
-    Differentiable in a in every mode and order, not in piv, which is constant near A; also where the last pivot is exactly zero. An
-    earlier zero pivot, or of a tall matrix any, has no derivative: NotDifferentiableError, in the derivative.
+    Differentiable in a in every mode and order, not in piv, which is constant near A; also where
+    the last pivot is exactly zero. An earlier zero pivot, or of a tall matrix any, has no
+    derivative: NotDifferentiableError, in the derivative.
     Cost: 1 factorization; each direction of a derivative 2 triangular solves and 1 product.
     Raises ValueError for shapes, NaN and infinity; TypeError for dtypes.
     Source: de Hoog, Anderssen and Lukas (2011); Golub and Van Loan, section 3.4.
@@ -63,7 +67,8 @@ def lu_factor(a: Array) -> tuple[Array, Array]:
 def lu_factor_ex(a: Array) -> tuple[Array, Array, Array]:
     """Factor as `lu_factor` does, and say which pivot is the first that is exactly zero.
 
-    Returns lu, piv and info (*batch,): 0, or the number of that pivot, counted from 1 as in LAPACK. All else as in `lu_factor`.
+    Returns lu, piv and info (*batch,): 0, or the number of that pivot, counted from 1 as in LAPACK.
+    All else as in `lu_factor`.
 
     >>> import ldiv, numpy as np
     >>> int(ldiv.lu_factor_ex(np.ones((2, 2)))[2])
@@ -83,7 +88,8 @@ def lu(a: Array) -> tuple[Array, Array, Array]:
 
         A = P L U
 
-    a: (*batch, m, n). Returns P (*batch, m, m), L (*batch, m, k), U (*batch, k, n), k = min(m, n). All else as in `lu_factor`.
+    a: (*batch, m, n). Returns P (*batch, m, m), L (*batch, m, k), U (*batch, k, n), k = min(m, n).
+    All else as in `lu_factor`.
 
     >>> import ldiv, numpy as np
     >>> P, L, U = ldiv.lu(np.array([[1.0, 2.0], [4.0, 4.0]]))
@@ -95,7 +101,11 @@ def lu(a: Array) -> tuple[Array, Array, Array]:
     (m, n), xp = packed.shape[-2:], namespace(packed)
     k = min(m, n)
     unit = eye(packed, m)
-    P = xp.take_along_axis(xp.broadcast_to(unit, (*batch_of(packed, 2), m, m)), xp.argsort(order, axis=-1)[..., None], axis=-2)
+    P = xp.take_along_axis(
+        xp.broadcast_to(unit, (*batch_of(packed, 2), m, m)),
+        xp.argsort(order, axis=-1)[..., None],
+        axis=-2,
+    )
     return P, xp.tril(packed[..., :k], k=-1) + unit[:, :k], xp.triu(packed[..., :k, :])
 
 
@@ -106,9 +116,11 @@ def lu_solve(lu_and_piv: tuple[Array, Array], b: Array, trans: Any = 0) -> Array
         op(A) x = b,    op = N, T or H (0, 1 or 2)
 
     lu: (*batch, n, n), piv: (*batch, n), b: (n,) or (*batch, n, k). Returns x, shaped like b.
-    Differentiable in lu and b in every mode and order; the cotangent of lu is that of its two triangles.
+    Differentiable in lu and b in every mode and order; the cotangent of lu is that of its two
+    triangles.
     Cost: 2 triangular solves; each direction of a derivative the same.
-    Raises SingularMatrixError for a zero pivot; `solve` says more about a matrix that is nearly singular. Other errors as in `solve`.
+    Raises SingularMatrixError for a zero pivot; `solve` says more about a matrix that is nearly
+    singular. Other errors as in `solve`.
 
     >>> import ldiv, numpy as np
     >>> ldiv.lu_solve(ldiv.lu_factor(np.array([[1.0, 2.0], [4.0, 4.0]])), np.array([3.0, 8.0]))
@@ -121,7 +133,14 @@ def lu_solve(lu_and_piv: tuple[Array, Array], b: Array, trans: Any = 0) -> Array
     require_integers("piv", exchanges, "Pass what lu_factor returned.")
     together("piv", exchanges, packed)
     if tuple(exchanges.shape) != (*batch_of(packed, 2), n):
-        raise ValueError(got("piv", f"shape {(*batch_of(packed, 2), n)}", str(tuple(exchanges.shape)), "Pass what lu_factor returned."))
+        raise ValueError(
+            got(
+                "piv",
+                f"shape {(*batch_of(packed, 2), n)}",
+                str(tuple(exchanges.shape)),
+                "Pass what lu_factor returned.",
+            )
+        )
     xp, batch = namespace(packed), broadcast(batch_of(packed, 2), batch_of(block, 2))
     order = xp.broadcast_to(row_order(exchanges, n), (*batch, n))
     (L, p), (U, q) = lower_of(packed, unit=True), upper_of(packed)
@@ -139,14 +158,17 @@ def cholesky(a: Array, lower: bool = True) -> Array:
 
         A = L L^H,    or with lower=False A = R^H R, R = L^H
 
-    a: (*batch, n, n); both triangles must be there and agree (a difference of 1e-4 of the largest entry, 2e-2 in single precision, is
-    forgiven, for finite differences), and A is read as its Hermitian part, as by `solve` with
-    assume_a="pos" (SciPy reads one triangle). Returns L, lower triangular with a positive diagonal, or R; zeros in the other triangle.
-    The default is L, as in NumPy and PyTorch; SciPy's is R.
+    a: (*batch, n, n); both triangles must be there and agree (a difference of 1e-4 of the largest
+    entry, 2e-2 in single precision, is forgiven, for finite differences), and A is read as its
+    Hermitian part, as by `solve` with
+    assume_a="pos" (SciPy reads one triangle). Returns L, lower triangular with a positive diagonal,
+    or R; zeros in the other triangle. The default is L, as in NumPy and PyTorch; SciPy's is R.
     dtypes: float32, float64, complex64, complex128.
-    Differentiable in every mode and order; the cotangent of A is Hermitian, that of L is read as its triangle.
+    Differentiable in every mode and order; the cotangent of A is Hermitian, that of L is read as
+    its triangle.
     Cost: 1 factorization; each direction of a derivative 2 triangular solves and 1 product.
-    Raises NotPositiveDefiniteError, NotSymmetricError; ValueError for shapes, NaN and infinity; TypeError for dtypes.
+    Raises NotPositiveDefiniteError, NotSymmetricError; ValueError for shapes, NaN and infinity;
+    TypeError for dtypes.
     Source: Murray (2016), arXiv:1602.07527.
 
     >>> import ldiv, numpy as np
@@ -161,7 +183,8 @@ def cholesky(a: Array, lower: bool = True) -> Array:
 
 @public
 def cho_factor(a: Array, lower: bool = False) -> tuple[Array, bool]:
-    """The factor of `cholesky` and which triangle it is, for `cho_solve`; upper by default, as in SciPy.
+    """The factor of `cholesky` and which triangle it is, for `cho_solve`; upper by default, as in
+    SciPy.
 
     >>> import ldiv, numpy as np
     >>> ldiv.cho_solve(ldiv.cho_factor(np.array([[4.0, 2.0], [2.0, 10.0]])), np.array([6.0, 12.0]))
@@ -176,7 +199,8 @@ def cho_solve(c_and_lower: tuple[Array, bool], b: Array) -> Array:
 
         L L^H x = b,    or R^H R x = b
 
-    c: (*batch, n, n), of which one triangle is read; b: (n,) or (*batch, n, k). Returns x, shaped like b.
+    c: (*batch, n, n), of which one triangle is read; b: (n,) or (*batch, n, k). Returns x, shaped
+    like b.
     Differentiable in c and b in every mode and order; the cotangent of c is that of its triangle.
     Cost: 2 triangular solves; each direction of a derivative the same. Errors as in `solve`.
 
@@ -199,11 +223,13 @@ def ldl(A: Array, lower: bool = True, hermitian: bool = True) -> tuple[Array, Ar
 
         A = L D L^H,    or with hermitian=False A = L D L^T
 
-    A: (*batch, n, n), both triangles of it, which must agree as for `cholesky`. Returns, as SciPy does, L (*batch, n, n) with its rows in the
-    order of those of A, D with blocks of size 1 and 2, and perm, for which L[perm] is triangular: lower, or upper with lower=False.
+    A: (*batch, n, n), both triangles of it, which must agree as for `cholesky`. Returns, as SciPy
+    does, L (*batch, n, n) with its rows in the order of those of A, D with blocks of size 1 and 2,
+    and perm, for which L[perm] is triangular: lower, or upper with lower=False.
     dtypes: float32, float64, complex64, complex128. LAPACK factors on the host.
-    Differentiable in every mode and order, not in perm: the order and the places of the blocks are constant near A. A block of one
-    that is exactly zero before the last has no derivative: NotDifferentiableError, in the derivative.
+    Differentiable in every mode and order, not in perm: the order and the places of the blocks are
+    constant near A. A block of one that is exactly zero before the last has no derivative:
+    NotDifferentiableError, in the derivative.
     Cost: 1 factorization; each direction of a derivative 2 triangular solves and 2 products.
     Raises NotSymmetricError; ValueError for shapes, NaN and infinity; TypeError for dtypes.
     Source: Bunch and Kaufman (1977).
@@ -225,13 +251,16 @@ def qr(a: Array, mode: str = "economic") -> Any:
 
         A = Q R,    Q^H Q = I, R upper triangular with a real diagonal, of LAPACK's signs
 
-    a: (*batch, m, n). Returns Q (*batch, m, k) and R (*batch, k, n), k = min(m, n); with mode="r" R alone (SciPy: m x n,
-    in a tuple). SciPy's mode "full" is not here: the other columns of its Q are arbitrary, and have no derivative.
+    a: (*batch, m, n). Returns Q (*batch, m, k) and R (*batch, k, n), k = min(m, n); with mode="r" R
+    alone (SciPy: m x n, in a tuple). SciPy's mode "full" is not here: the other columns of its Q
+    are arbitrary, and have no derivative.
     dtypes: float32, float64, complex64, complex128.
-    Differentiable in every mode and order where the first k columns of A are independent, else NotDifferentiableError, in the derivative.
+    Differentiable in every mode and order where the first k columns of A are independent, else
+    NotDifferentiableError, in the derivative.
     Cost: 1 factorization; each direction of a derivative 1 triangular solve and 2 products.
     Raises ValueError for shapes, NaN and infinity; TypeError for dtypes.
-    Source: Walter and Lehmann (2010), arXiv:1009.6112; Roberts and Roberts (2020), arXiv:2009.10071.
+    Source: Walter and Lehmann (2010), arXiv:1009.6112; Roberts and Roberts (2020),
+    arXiv:2009.10071.
 
     >>> import ldiv, numpy as np
     >>> Q, R = ldiv.qr(np.array([[3.0, 1.0], [4.0, 2.0], [0.0, 2.0]]))
@@ -247,13 +276,15 @@ def qr(a: Array, mode: str = "economic") -> Any:
     return r if mode == "r" else (q, r)
 
 
-# -- checks ------------------------------------------------------------------------------------------------------------------------
+# -- checks -------------------------------------------------------------------
 
 
 def _matrix(name: str, a: Any) -> Array:
     a = require_float(name, a)
     if a.ndim < 2:
-        raise ValueError(got(name, "a matrix (..., m, n)", f"shape {tuple(a.shape)}", "Add the missing axis."))
+        raise ValueError(
+            got(name, "a matrix (..., m, n)", f"shape {tuple(a.shape)}", "Add the missing axis.")
+        )
     return a
 
 

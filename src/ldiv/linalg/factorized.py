@@ -33,10 +33,13 @@ def factorized(A: Any, *, assume_a: str = "gen", method: str = "auto") -> Factor
 
         F = factorized(A);    F.solve(b) = F(b) = A^-1 b,    F.logabsdet() = log |det A|
 
-    Arguments, dtypes, errors as in `solve`. The factorization is held as long as the result lives. It is
-    that of the values that A has now: they are copied, and writing to the arrays of A later changes nothing.
-    `F.solve` is differentiable in A and b like `solve`; `F.logabsdet()` in A, d log|det A| = Re tr(A^-1 dA).
-    Cost: 1 factorization now; each solve is a solve. The derivative of logabsdet takes n solves, in blocks.
+    Arguments, dtypes, errors as in `solve`. The factorization is held as long as the result lives.
+    It is
+    that of the values that A has now: they are copied, and writing to the arrays of A later changes
+    nothing. `F.solve` is differentiable in A and b like `solve`; `F.logabsdet()` in A, d log|det A|
+    = Re tr(A^-1 dA).
+    Cost: 1 factorization now; each solve is a solve. The derivative of logabsdet takes n solves, in
+    blocks.
 
     >>> import ldiv, numpy as np
     >>> F = ldiv.factorized(np.array([[2.0, 1.0], [1.0, 3.0]]), assume_a="pos")
@@ -57,17 +60,32 @@ class Factorized:
 
     def __init__(self, structure: Structure, params: Tree, assume_a: str, method: str) -> None:
         require_method(method)
-        if method == "iterative" or (method in registry.engines() and registry.is_iterative(registry.engines()[method])):
-            raise ValueError(got("method", "an engine that factors", repr(method), "An iteration has no factors to hold: use solve."))
+        if method == "iterative" or (
+            method in registry.engines() and registry.is_iterative(registry.engines()[method])
+        ):
+            raise ValueError(
+                got(
+                    "method",
+                    "an engine that factors",
+                    repr(method),
+                    "An iteration has no factors to hold: use solve.",
+                )
+            )
         method = "direct" if method == "auto" else method
         params = snapshot(params)
-        self._structure, self._params, self._assume_a, self._method = structure, params, assume_a, method
+        self._structure, self._params, self._assume_a, self._method = (
+            structure,
+            params,
+            assume_a,
+            method,
+        )
         self._singular = singular_state()
         self._calls: dict[Any, Any] = {}
         first = leaves(params)[0]
         no_columns = namespace(first).zeros((structure.shape[0], 0), **alike(first))
         self._holder = Holder()
-        with unrecorded(), holding(self._holder):  # apart: whoever records sees the solves, not the factoring
+        # apart: whoever records sees the solves, not the factoring
+        with unrecorded(), holding(self._holder):
             solve_rule(structure, params, no_columns, assume_a, method)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -75,7 +93,12 @@ class Factorized:
         return Factorized, (self._structure, self._params, self._assume_a, self._method)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Factorized:
-        return Factorized(copy.deepcopy(self._structure, memo), copied(self._params, memo), self._assume_a, self._method)
+        return Factorized(
+            copy.deepcopy(self._structure, memo),
+            copied(self._params, memo),
+            self._assume_a,
+            self._method,
+        )
 
     @public
     def solve(self, b: Array, trans: Any = "N") -> Array:
@@ -88,16 +111,26 @@ class Factorized:
             return solved(structure, self._params, b, self._assume_a, self._method, through=through)
 
     def _door(self, b: Any, trans: Any) -> Door | None:
-        return None if isinstance(self._params, tuple) else door_in(self._calls, self._params, b, trans)
+        return (
+            None
+            if isinstance(self._params, tuple)
+            else door_in(self._calls, self._params, b, trans)
+        )
 
     __call__ = solve
 
     @public
     def logabsdet(self) -> Array:
         """log |det A|, of shape (*batch,)."""
-        return bind(LogAbsDet(self._structure, self._assume_a, self._method, self._singular), self._params)[0]
+        return bind(
+            LogAbsDet(self._structure, self._assume_a, self._method, self._singular), self._params
+        )[0]
 
     @property
     def inverse(self) -> Matrix:
-        """A^-1 to multiply with, by a solve each time: a preconditioner `M` for matrices near A, which may be A with other values."""
-        return Matrix(Inverse(self._structure, self._assume_a, self._method, self._singular), self._params)
+        """A^-1 to multiply with, by a solve each time: a preconditioner `M` for matrices near A,
+        which may be A with other values.
+        """
+        return Matrix(
+            Inverse(self._structure, self._assume_a, self._method, self._singular), self._params
+        )

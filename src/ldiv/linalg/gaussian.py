@@ -1,4 +1,6 @@
-"""Normal distributions by the Cholesky factors of their covariances: log-density and Kullback-Leibler divergence."""
+"""Normal distributions by the Cholesky factors of their covariances: log-density and
+Kullback-Leibler divergence.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,13 @@ from ldiv.core.arrays import conj, is_complex, real
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.trees import Array
-from ldiv.core.validate import common_precision, require_batches, require_float, require_square, together
+from ldiv.core.validate import (
+    common_precision,
+    require_batches,
+    require_float,
+    require_square,
+    together,
+)
 from ldiv.errors import got
 from ldiv.rules.assertion import finite
 from ldiv.rules.frobenius_norm import quotient_squares
@@ -20,16 +28,22 @@ from ldiv.structures.triangular import Triangular
 
 
 @public
-def gaussian_kl(L1: Array, L2: Array, *, mean1: Array | None = None, mean2: Array | None = None) -> Array:
+def gaussian_kl(
+    L1: Array, L2: Array, *, mean1: Array | None = None, mean2: Array | None = None
+) -> Array:
     """Compute the Kullback-Leibler divergence of two normal distributions, differentiably.
 
         KL(N1 | N2) = (|L2^-1 L1|_F^2 + |L2^-1 (mean2 - mean1)|^2 - n) / 2 + log det L2 - log det L1,    Sigma = L L^H
 
-    L1, L2: lower Cholesky factors (*batch, n, n), of which the upper triangles are not read; mean1, mean2 (*batch, n), zero where absent.
-    Returns (*batch,), in nats. Complex factors stand for circular complex normal distributions, whose divergence is twice this.
+    L1, L2: lower Cholesky factors (*batch, n, n), of which the upper triangles are not read; mean1,
+    mean2 (*batch, n), zero where absent.
+    Returns (*batch,), in nats. Complex factors stand for circular complex normal distributions,
+    whose divergence is twice this.
     Differentiable in all arguments, in every mode and order; cotangents of triangles are triangles.
-    Cost: value and gradient take 2 triangular solves and 1 triangular product, n^3 multiplications in all; nothing is inverted.
-    Raises SingularMatrixError for a zero on the diagonal; ValueError for shapes. Source: Kullback and Leibler (1951).
+    Cost: value and gradient take 2 triangular solves and 1 triangular product, n^3 multiplications
+    in all; nothing is inverted.
+    Raises SingularMatrixError for a zero on the diagonal; ValueError for shapes. Source: Kullback
+    and Leibler (1951).
 
     >>> import ldiv, numpy as np
     >>> L = np.array([[2.0, 0.0], [1.0, 1.0]])
@@ -38,12 +52,27 @@ def gaussian_kl(L1: Array, L2: Array, *, mean1: Array | None = None, mean2: Arra
     """
     L1, L2 = common_precision(_factor("L1", L1), _factor("L2", L2, L1))
     if L1.shape[-1] != L2.shape[-1]:
-        raise ValueError(got("L2", f"{L1.shape[-1]} rows", str(L2.shape[-1]), "Both distributions are over one space."))
+        raise ValueError(
+            got(
+                "L2",
+                f"{L1.shape[-1]} rows",
+                str(L2.shape[-1]),
+                "Both distributions are over one space.",
+            )
+        )
     require_batches("L2", tuple(L1.shape[:-2]), tuple(L2.shape[:-2]))
-    twice = quotient_squares(L2, L1, regular=True) - L1.shape[-1] + 2 * (_log_det(L2) - _log_det(L1))
+    twice = (
+        quotient_squares(L2, L1, regular=True) - L1.shape[-1] + 2 * (_log_det(L2) - _log_det(L1))
+    )
     if mean1 is not None or mean2 is not None:
-        means = [_vector(name, x, L1, L2) for name, x in (("mean1", mean1), ("mean2", mean2)) if x is not None]
-        twice = twice + _squares(_whitened(L2, means[0] - means[1] if len(means) == 2 else means[0]))
+        means = [
+            _vector(name, x, L1, L2)
+            for name, x in (("mean1", mean1), ("mean2", mean2))
+            if x is not None
+        ]
+        twice = twice + _squares(
+            _whitened(L2, means[0] - means[1] if len(means) == 2 else means[0])
+        )
     result: Array = twice if is_complex(L1) or is_complex(L2) else twice / 2
     return result
 
@@ -54,8 +83,9 @@ def gaussian_logpdf(x: Array, L: Array, *, mean: Array | None = None) -> Array:
 
         log p(x) = -(n log(2 pi) + |L^-1 (x - mean)|^2) / 2 - log det L,    Sigma = L L^H
 
-    x, mean: (*batch, n); L: a lower Cholesky factor (*batch, n, n), of which the upper triangle is not read. Returns (*batch,). A complex L
-    stands for a circular complex normal distribution: log p = -n log(pi) - |L^-1 (x - mean)|^2 - 2 log det L.
+    x, mean: (*batch, n); L: a lower Cholesky factor (*batch, n, n), of which the upper triangle is
+    not read. Returns (*batch,). A complex L stands for a circular complex normal distribution: log
+    p = -n log(pi) - |L^-1 (x - mean)|^2 - 2 log det L.
     Differentiable in all arguments, in every mode and order. Cost: 1 substitution each way.
     Raises SingularMatrixError for a zero on the diagonal; ValueError for shapes.
 
@@ -75,7 +105,14 @@ def gaussian_logpdf(x: Array, L: Array, *, mean: Array | None = None) -> Array:
 def _factor(name: str, L: Any, like: Array | None = None) -> Array:
     L = require_float(name, L)
     if L.ndim < 2:
-        raise ValueError(got(name, "a lower triangle (..., n, n)", str(tuple(L.shape)), "It is the Cholesky factor of a covariance."))
+        raise ValueError(
+            got(
+                name,
+                "a lower triangle (..., n, n)",
+                str(tuple(L.shape)),
+                "It is the Cholesky factor of a covariance.",
+            )
+        )
     require_square(name, tuple(L.shape[-2:]))
     if like is not None:
         together(name, L, like)
@@ -86,9 +123,23 @@ def _vector(name: str, x: Any, L: Array, *more: Array) -> Array:
     x = require_float(name, x)
     together(name, x, L)
     if is_complex(x) and not any(map(is_complex, (L, *more))):
-        raise TypeError(got(name, "real numbers, as those of L", "complex ones", "A complex L stands for a complex normal distribution."))
+        raise TypeError(
+            got(
+                name,
+                "real numbers, as those of L",
+                "complex ones",
+                "A complex L stands for a complex normal distribution.",
+            )
+        )
     if x.ndim == 0 or x.shape[-1] != L.shape[-1]:
-        raise ValueError(got(name, f"shape (..., {L.shape[-1]})", str(tuple(x.shape)), "The last axis is that of the distribution."))
+        raise ValueError(
+            got(
+                name,
+                f"shape (..., {L.shape[-1]})",
+                str(tuple(x.shape)),
+                "The last axis is that of the distribution.",
+            )
+        )
     for factor in (L, *more):
         require_batches(name, tuple(factor.shape[:-2]), tuple(x.shape[:-1]))
     return x

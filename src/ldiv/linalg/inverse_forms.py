@@ -1,4 +1,6 @@
-"""Traces tr(A^-1 B) and quadratic forms x^H A^-1 x: what is left of an inverse when only a number of it is wanted."""
+"""Traces tr(A^-1 B) and quadratic forms x^H A^-1 x: what is left of an inverse when only a
+number of it is wanted.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,15 @@ from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.structure import VIEWS, Structure, matmul, view_dense
 from ldiv.core.trees import Array, Tree, leaves, rebuild
-from ldiv.core.validate import PROMISES, as_block, common_precision, require_batches, require_option, require_square, together
+from ldiv.core.validate import (
+    PROMISES,
+    as_block,
+    common_precision,
+    require_batches,
+    require_option,
+    require_square,
+    together,
+)
 from ldiv.errors import got
 from ldiv.linalg.solve import require_method
 from ldiv.matrices.assumptions import definiteness, promised, promised_square
@@ -35,11 +45,13 @@ def trace_solve(A: Any, B: Any, *, assume_a: str = "gen", method: str = "auto") 
 
         t = tr(A^-1 B)
 
-    A, B: arrays (*batch, n, n), SparseArrays, Gram matrices, products, or any `Matrix`; returns (*batch,). assume_a, method, dtypes and
-    errors as in `solve`. Differentiable in A and B in every mode and order.
-    Cost: where A = L2 L2^H and B = L1 L1^H with lower triangles, as `Gram`s or as products L @ L.H, it is |L2^-1 L1|^2: the value and the
-    gradient take two triangular solves and one triangular product, n^3 multiplications in all. Where B is a product of rank r < n, or
-    of a Gram, the solve is for its r columns; else for the n columns of B.
+    A, B: arrays (*batch, n, n), SparseArrays, Gram matrices, products, or any `Matrix`; returns
+    (*batch,). assume_a, method, dtypes and errors as in `solve`. Differentiable in A and B in every
+    mode and order.
+    Cost: where A = L2 L2^H and B = L1 L1^H with lower triangles, as `Gram`s or as products L @ L.H,
+    it is |L2^-1 L1|^2: the value and the gradient take two triangular solves and one triangular
+    product, n^3 multiplications in all. Where B is a product of rank r < n, or of a Gram, the solve
+    is for its r columns; else for the n columns of B.
     Source: Petersen and Pedersen, The Matrix Cookbook, section 2.5; Giles (2008).
 
     >>> import ldiv, numpy as np
@@ -64,7 +76,11 @@ def _pair(a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
     for name, matrix in (("A", a), ("B", b)):
         require_square(name, matrix.structure.shape)
     if a.structure.shape != b.structure.shape:
-        raise ValueError(got("B", f"shape {a.structure.shape}", str(b.structure.shape), "The trace is of A^-1 B."))
+        raise ValueError(
+            got(
+                "B", f"shape {a.structure.shape}", str(b.structure.shape), "The trace is of A^-1 B."
+            )
+        )
     first = leaves(a.params)[0]
     for leaf in leaves(b.params):
         together("B", leaf, first)
@@ -95,12 +111,22 @@ def _lower(matrix: Matrix) -> Array | None:
 def _trace(structure: Structure, p: Tree, b: Matrix, assumption: str, method: str) -> Array:
     if b.structure.rank < structure.shape[0]:  # tr(A^-1 U V) = tr(V A^-1 U), U by its columns
         (u, pu), (v, pv) = b.structure.halves(b.params)
-        return _sum(p, lambda e: (v.H.matmul(pv, e), solve(structure, p, u.matmul(pu, e), assumption, method)), u.shape[1], b)
+        return _sum(
+            p,
+            lambda e: (v.H.matmul(pv, e), solve(structure, p, u.matmul(pu, e), assumption, method)),
+            u.shape[1],
+            b,
+        )
     if isinstance(b.structure, Dense):
         x = solve(structure, p, b.params, assumption, method)
         with np.errstate(all="ignore"):
             return finite("trace_solve", namespace(x).sum(namespace(x).linalg.diagonal(x), axis=-1))
-    return _sum(p, lambda e: (e, solve(structure, p, matmul(b.structure, b.params, e), assumption, method)), structure.shape[0], b)
+    return _sum(
+        p,
+        lambda e: (e, solve(structure, p, matmul(b.structure, b.params, e), assumption, method)),
+        structure.shape[0],
+        b,
+    )
 
 
 def _sum(p: Tree, columns: Any, n: int, b: Matrix) -> Array:
@@ -121,10 +147,11 @@ def quad_form(A: Any, x: Array, *, assume_a: str = "gen", method: str = "auto") 
 
         q = x^H A^-1 x
 
-    A: as in `solve`; x (n,), or (*batch, n, k) for one form for each column. Returns a number, or (*batch, k); real where A is
-    Hermitian by structure or promise ("her", "pos", a `Gram`). Differentiable in A and x in every mode and order.
-    Cost: 1 factorization and 1 solve, for value and gradient together where A is Hermitian: A_bar = -q_bar y y^H, x_bar = 2 q_bar y,
-    y = A^-1 x; one more solve elsewhere. Errors as in `solve`.
+    A: as in `solve`; x (n,), or (*batch, n, k) for one form for each column. Returns a number, or
+    (*batch, k); real where A is Hermitian by structure or promise ("her", "pos", a `Gram`).
+    Differentiable in A and x in every mode and order.
+    Cost: 1 factorization and 1 solve, for value and gradient together where A is Hermitian: A_bar =
+    -q_bar y y^H, x_bar = 2 q_bar y, y = A^-1 x; one more solve elsewhere. Errors as in `solve`.
 
     >>> import ldiv, numpy as np
     >>> float(ldiv.quad_form(np.diag([1.0, 4.0]), np.array([1.0, 2.0]), assume_a="pos"))

@@ -30,7 +30,8 @@ def lstsq(a: AnyArray, b: ArrayT) -> ArrayT:
     Returns
     -------
     x : array (n,) or (*batch, n, k)
-        The solution. No residues, rank or singular values, of which a matrix of full rank needs none.
+        The solution. No residues, rank or singular values, of which a matrix of full rank needs
+        none.
 
     Raises
     ------
@@ -61,11 +62,17 @@ def lstsq(a: AnyArray, b: ArrayT) -> ArrayT:
     """
     a = require_float("a", a)
     if a.ndim < 2:
-        raise ValueError(got("a", "a matrix (..., m, n)", f"shape {tuple(a.shape)}", "Add the missing axis."))
+        raise ValueError(
+            got("a", "a matrix (..., m, n)", f"shape {tuple(a.shape)}", "Add the missing axis.")
+        )
     m, n = a.shape[-2:]
     block, vector = as_block("b", b, m, a)
     require_batches("b", batch_of(a, 2), batch_of(block, 2))
     a, block = common_dtype(a, block)
     zero = namespace(block).zeros((n, block.shape[-1]), **alike(block))
-    x = bind(LeastSquares(), a, block, zero)[1] if m >= n else bind(LeastSquares(), adjoint(a), zero, block)[0]
+    x = (
+        bind(LeastSquares(), a, block, zero)[1]
+        if m >= n
+        else bind(LeastSquares(), adjoint(a), zero, block)[0]
+    )
     return x[..., 0] if vector else x

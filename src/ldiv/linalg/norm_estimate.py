@@ -16,7 +16,9 @@ COLUMNS = 8  # of the block that looks for the largest
 
 
 def one_norm(n: int, dtype: Any, product: Product, adjoint: Product) -> float:
-    """A lower bound of |A|_1, nearly always the norm itself, from products of A and of A^H with blocks (n, k)."""
+    """A lower bound of |A|_1, nearly always the norm itself, from products of A and of A^H with
+    blocks (n, k).
+    """
 
     def on(f: Product) -> Product:
         def of_block(v: Any) -> Any:
@@ -26,5 +28,7 @@ def one_norm(n: int, dtype: Any, product: Product, adjoint: Product) -> float:
         return of_block
 
     forward, backward = on(product), on(adjoint)
-    operator = LinearOperator((n, n), matvec=forward, rmatvec=backward, matmat=forward, rmatmat=backward, dtype=dtype)
+    operator = LinearOperator(
+        (n, n), matvec=forward, rmatvec=backward, matmat=forward, rmatmat=backward, dtype=dtype
+    )
     return float(onenormest(operator, t=min(COLUMNS, n)))

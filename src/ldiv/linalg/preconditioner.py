@@ -24,10 +24,12 @@ def preconditioner(A: Any, kind: str, *, assume_a: str = "gen", **options: Any) 
         M = preconditioner(A, "jacobi"):    M = diag(A)^-1
         M = preconditioner(A, "amg", near_nullspace=V):    M = one V-cycle of algebraic multigrid (`pip install ldiv[amg]`)
 
-    A: a SparseArray, or for "jacobi" also an array. assume_a: "gen", "sym", "her" or "pos", as in `solve`. near_nullspace (n, q):
-    what A nearly maps to zero, the constants by default; rigid motions in elasticity. Further options of "amg" are those of
+    A: a SparseArray, or for "jacobi" also an array. assume_a: "gen", "sym", "her" or "pos", as in
+    `solve`. near_nullspace (n, q): what A nearly maps to zero, the constants by default; rigid
+    motions in elasticity. Further options of "amg" are those of
     `pyamg.smoothed_aggregation_solver`.
-    It is that of the values that A has now, which are copied. Not differentiated: a solution does not depend on its preconditioner.
+    It is that of the values that A has now, which are copied. Not differentiated: a solution does
+    not depend on its preconditioner.
     Cost: "amg" builds its hierarchy when it is first used, once for a set of values.
 
     >>> import ldiv, numpy as np
@@ -50,7 +52,9 @@ def kinds() -> tuple[str, ...]:
 
 def near(kind: str, structure: Structure, p: Tree, **options: Any) -> tuple[Structure, Tree]:
     """The structure and parameters of the preconditioner of this name."""
-    found: tuple[Structure, Tree] = importlib.import_module(files("preconditioner")[kind]).near(structure, p, **options)
+    found: tuple[Structure, Tree] = importlib.import_module(files("preconditioner")[kind]).near(
+        structure, p, **options
+    )
     return found
 
 
@@ -61,7 +65,16 @@ def given(M: Any, structure: Structure, p: Tree) -> tuple[Structure, Tree]:
     matrix = M if isinstance(M, type) else getattr(M, "inverse", M)
     if not isinstance(matrix, Matrix):
         expected = "the name of a preconditioner, a Matrix near A^-1, or what `factorized` gives"
-        raise TypeError(got("M", expected, type(M).__name__, "Wrap a function in a LinearOperator."))
+        raise TypeError(
+            got("M", expected, type(M).__name__, "Wrap a function in a LinearOperator.")
+        )
     if matrix.structure.shape != structure.shape:
-        raise ValueError(got("M", f"shape {structure.shape}", str(matrix.structure.shape), "M is near the inverse of A."))
+        raise ValueError(
+            got(
+                "M",
+                f"shape {structure.shape}",
+                str(matrix.structure.shape),
+                "M is near the inverse of A.",
+            )
+        )
     return matrix.structure, matrix.params

@@ -24,12 +24,15 @@ from ldiv.linalg.norm_estimate import one_norm
 
 @dataclass(frozen=True)
 class SolveInfo:
-    """The engine that solved, and the quality of its solution; of several columns or matrices, the worst.
+    """The engine that solved, and the quality of its solution; of several columns or matrices, the
+    worst.
 
-    iterations: steps, 0 for a direct engine. residual: |b - A x| / |b|. backward_error: |b - A x| / (|A| |x| + |b|) in the 1-norm,
-    the least relative change of A and b that makes x exact. `condition`: an estimate of |A| |A^-1| in the 1-norm from the factor,
-    made when it is first asked for; None for an engine that iterates. gave_up: engines that were asked before, which took the
-    matrix for singular, and what they found. The relative error of x, and of its derivatives, is at
+    iterations: steps, 0 for a direct engine. residual: |b - A x| / |b|. backward_error: |b - A x| /
+    (|A| |x| + |b|) in the 1-norm, the least relative change of A and b that makes x exact.
+    `condition`: an estimate of |A| |A^-1| in the 1-norm from the factor, made when it is first
+    asked for; None for an engine that iterates. gave_up: engines that were asked before, which took
+    the matrix for singular, and what they found. The relative error of x, and of its derivatives,
+    is at
     most about backward_error * condition.
     """
 
@@ -47,11 +50,23 @@ class SolveInfo:
         return None if iterates else self._matrix.norm * self._matrix.inverse_norm()
 
 
-def solve_info(structure: Structure, params: Tree, b: Array, x: Array, assume_a: str, method: str, entry: Entry, keeper: Owner) -> SolveInfo:
+def solve_info(
+    structure: Structure,
+    params: Tree,
+    b: Array,
+    x: Array,
+    assume_a: str,
+    method: str,
+    entry: Entry,
+    keeper: Owner,
+) -> SolveInfo:
     """Look at a solution: one product, and an estimate of |A|_1."""
     if b.ndim == 1:
         b, x = b[:, None], x[:, None]
-    residual, b, x = (asnumpy(y).astype(np.result_type(asnumpy(y), np.float64)) for y in (b - matmul(structure, params, x), b, x))
+    residual, b, x = (
+        asnumpy(y).astype(np.result_type(asnumpy(y), np.float64))
+        for y in (b - matmul(structure, params, x), b, x)
+    )
     # The condition may be asked for when the arrays hold other numbers.
     own = snapshot(rebuild(structure.core, [constant(x) for x in leaves(params)]))
     matrix = Estimated(structure, own, assume_a, method, keeper)
@@ -59,7 +74,12 @@ def solve_info(structure: Structure, params: Tree, b: Array, x: Array, assume_a:
     size = matrix.norm * x_size + b_size
     lengths = np.linalg.norm(residual, axis=-2) / or_one(np.linalg.norm(b, axis=-2))
     return SolveInfo(
-        entry.engine, entry.iterations, float(lengths.max(initial=0)), float((r_size / or_one(size)).max(initial=0)), entry.gave_up, matrix
+        entry.engine,
+        entry.iterations,
+        float(lengths.max(initial=0)),
+        float((r_size / or_one(size)).max(initial=0)),
+        entry.gave_up,
+        matrix,
     )
 
 
@@ -78,7 +98,9 @@ class Estimated(ArrayHolder):
         """|A|_1."""
 
         def of(p: Tree) -> float:
-            return self._one_norm(*(lambda v, s=s: matmul(s, p, v) for s in (self.structure, self.structure.H)))
+            return self._one_norm(
+                *(lambda v, s=s: matmul(s, p, v) for s in (self.structure, self.structure.H))
+            )
 
         return max(map(of, self._matrices()), default=0.0)
 
@@ -87,7 +109,9 @@ class Estimated(ArrayHolder):
 
         def of(p: Tree) -> float:
             views = (self.structure, self.structure.H)
-            return self._one_norm(*(lambda v, s=s: solver.solve(s, p, v, self.assume_a, self.method) for s in views))
+            return self._one_norm(
+                *(lambda v, s=s: solver.solve(s, p, v, self.assume_a, self.method) for s in views)
+            )
 
         with holding(self.keeper):
             return max(map(of, self._matrices()), default=0.0)

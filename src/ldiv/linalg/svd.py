@@ -39,11 +39,14 @@ def svds(
 
         A v_i = s_i u_i,    A^H u_i = s_i v_i,    U^H U = V^H V = I
 
-    A: an array (*batch, m, n), a SparseArray or an operator, of rank k at least. Returns u (*batch, m, k), s (*batch, k), ascending, and vh
-    (*batch, k, n); with return_singular_vectors=False s alone. They are the pairs of [[0, A], [A^H, 0]], whose eigenvalues are +-s: so
-    small s keep their digits, and derivatives, on_degenerate and errors are those of `eigsh`; a singular value that vanishes, whose vectors
-    are not determined, raises. which: "LM" only. v0: (min(m, n),), a start for the vectors of the shorter side.
-    Cost: products with A and A^H; each direction of a derivative k deflated solves by MINRES, with products.
+    A: an array (*batch, m, n), a SparseArray or an operator, of rank k at least. Returns u (*batch,
+    m, k), s (*batch, k), ascending, and vh (*batch, k, n); with return_singular_vectors=False s
+    alone. They are the pairs of [[0, A], [A^H, 0]], whose eigenvalues are +-s: so small s keep
+    their digits, and derivatives, on_degenerate and errors are those of `eigsh`; a singular value
+    that vanishes, whose vectors are not determined, raises. which: "LM" only. v0: (min(m, n),), a
+    start for the vectors of the shorter side.
+    Cost: products with A and A^H; each direction of a derivative k deflated solves by MINRES, with
+    products.
     Source: Golub and Van Loan, section 8.6.
 
     >>> import ldiv, numpy as np
@@ -55,14 +58,41 @@ def svds(
     m, n = matrix.structure.shape
     return_singular_vectors = require_flag("return_singular_vectors", return_singular_vectors)
     if min(m, n) == 0:
-        raise ValueError(got("A", "a matrix with at least one row and one column", f"{m} x {n}", "It has no singular values."))
-    k = require_int("k", k, 1, min(m, n), what=f"a number of singular values from 1 to {min(m, n)}", advice="It is how many are returned.")
+        raise ValueError(
+            got(
+                "A",
+                "a matrix with at least one row and one column",
+                f"{m} x {n}",
+                "It has no singular values.",
+            )
+        )
+    k = require_int(
+        "k",
+        k,
+        1,
+        min(m, n),
+        what=f"a number of singular values from 1 to {min(m, n)}",
+        advice="It is how many are returned.",
+    )
     if not isinstance(which, str) or which != "LM":
-        raise ValueError(got("which", "'LM'", shown(which), "The smallest ones are eigenvalues of A.H @ A near sigma=0: use ldiv.eigsh."))
+        raise ValueError(
+            got(
+                "which",
+                "'LM'",
+                shown(which),
+                "The smallest ones are eigenvalues of A.H @ A near sigma=0: use ldiv.eigsh.",
+            )
+        )
     parts = (matrix.structure, matrix.structure.H)
-    whole = Matrix(SelfAdjoint(Block(parts, ((0, 1), (1, 0)), (m, n), (m, n))), (matrix.params, matrix.params))
+    whole = Matrix(
+        SelfAdjoint(Block(parts, ((0, 1), (1, 0)), (m, n), (m, n))), (matrix.params, matrix.params)
+    )
     start = None if v0 is None else _start(matrix, v0)
-    task, args = build_problem(whole, None, EigenOptions(k, None, "LA", start, ncv, maxiter, tol, method, guard, on_degenerate))
+    task, args = build_problem(
+        whole,
+        None,
+        EigenOptions(k, None, "LA", start, ncv, maxiter, tol, method, guard, on_degenerate),
+    )
     s, x, *_ = bind(Eigenpairs(replace(task, positive=True)), *args)
     x = regauged(s, x)
     u, v = 2**0.5 * x[..., :m, :], 2**0.5 * x[..., m:, :]
@@ -73,7 +103,16 @@ def _start(matrix: Matrix, v0: Array) -> Array:
     """A vector for both sides."""
     m, n = matrix.structure.shape
     if tuple(require_float("v0", v0).shape) != (min(m, n),):
-        raise ValueError(got("v0", f"shape ({min(m, n)},)", str(tuple(v0.shape)), "It belongs to the shorter side."))
+        raise ValueError(
+            got(
+                "v0",
+                f"shape ({min(m, n)},)",
+                str(tuple(v0.shape)),
+                "It belongs to the shorter side.",
+            )
+        )
     if matrix.batch:
-        raise ValueError(got("v0", "one matrix", "a batch", "Leave it out: the start of each is the same one."))
+        raise ValueError(
+            got("v0", "one matrix", "a batch", "Leave it out: the start of each is the same one.")
+        )
     return namespace(v0).concat([matrix @ v0, v0] if m >= n else [v0, matrix.H @ v0])

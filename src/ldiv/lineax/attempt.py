@@ -1,4 +1,6 @@
-"""x = S(p)^-1 b, or NaN and the word that it was refused: frameworks that return a result do not stop at an exception."""
+"""x = S(p)^-1 b, or NaN and the word that it was refused: frameworks that return a result do not
+stop at an exception.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +30,18 @@ class Attempt(Solve):
         x = (*common_batch(self.core, args), *flat[-1].shape[-2:]), result_dtype(args)
         return on_host(self._attempt, (x, (x[0][:-2], np.dtype(bool))), *flat)
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         return *super().jvp(tangents, out[:1], *args), None
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         return super().vjp(need, cotangents[:1], out[:1], *args)
 
     def _attempt(self, *flat: Array) -> tuple[Array, Array]:
@@ -39,10 +49,15 @@ class Attempt(Solve):
         batch = common_batch(self.core, args)
         try:
             if all(np.isfinite(x).all() for x in flat):
-                return solver.solve(self.structure, p, b, self.assume_a, self.method), np.zeros(batch, bool)
+                return solver.solve(self.structure, p, b, self.assume_a, self.method), np.zeros(
+                    batch, bool
+                )
         except REFUSALS:
             pass
-        x, refused = np.full((*batch, *b.shape[-2:]), np.nan, np.result_type(*flat)), np.ones(batch, bool)
+        x, refused = (
+            np.full((*batch, *b.shape[-2:]), np.nan, np.result_type(*flat)),
+            np.ones(batch, bool),
+        )
         if batch:
             for i, one in zip(np.ndindex(batch), one_by_one(self.core, args), strict=True):
                 x[i], refused[i] = self._attempt(*leaves(one))

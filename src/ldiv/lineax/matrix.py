@@ -22,7 +22,9 @@ from ldiv.structures.sparse import Sparse
 
 @singledispatch
 def sparse(operator: lx.AbstractLinearOperator) -> SparseArray | None:
-    """The operator as a sparse array, None where only its action is known: I - dt * J is as sparse as J."""
+    """The operator as a sparse array, None where only its action is known: I - dt * J is as
+    sparse as J.
+    """
     return None
 
 
@@ -31,15 +33,23 @@ def _dtype(operator: lx.AbstractLinearOperator) -> Any:
 
 
 def _identity(operator: lx.AbstractLinearOperator) -> SparseArray:
-    return diags_array(jnp.ones(1, _dtype(operator)), shape=(operator.out_size(), operator.in_size()))
+    return diags_array(
+        jnp.ones(1, _dtype(operator)), shape=(operator.out_size(), operator.in_size())
+    )
 
 
 def _tridiagonal(operator: lx.AbstractLinearOperator) -> SparseArray:
     main, lower, upper = lx.tridiagonal(operator)
-    return diags_array([main, lower, upper], offsets=[0, -1, 1]) if len(main) > 1 else diags_array(main)
+    return (
+        diags_array([main, lower, upper], offsets=[0, -1, 1])
+        if len(main) > 1
+        else diags_array(main)
+    )
 
 
-def _joined(join: Callable[[SparseArray, SparseArray], SparseArray], operator: Any) -> SparseArray | None:
+def _joined(
+    join: Callable[[SparseArray, SparseArray], SparseArray], operator: Any
+) -> SparseArray | None:
     one, two = sparse(operator.operator1), sparse(operator.operator2)
     return None if one is None or two is None else join(one, two)
 
@@ -62,7 +72,9 @@ sparse.register(lx.ComposedLinearOperator, partial(_joined, lambda a, b: a @ b))
 
 
 def matrix_of(operator: lx.AbstractLinearOperator, pattern: Sparse | None = None) -> Matrix:
-    """The operator with the structure that it is known to have; a dense matrix where nothing is known."""
+    """The operator with the structure that it is known to have; a dense matrix where nothing is
+    known.
+    """
     if lx.is_diagonal(operator):
         return Matrix(Diagonal(operator.in_size()), lx.diagonal(operator))
     if (array := sparse(operator)) is not None:

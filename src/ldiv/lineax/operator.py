@@ -1,4 +1,6 @@
-"""A sparse array as a linear operator of lineax: its product, its views, and what its pattern and its tags say."""
+"""A sparse array as a linear operator of lineax: its product, its views, and what its pattern
+and its tags say.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,11 @@ from ldiv.matrices.sparse_array import SparseArray
 
 
 class SparseOperator(lx.AbstractLinearOperator):  # type: ignore[misc]
-    """A SparseArray, or what `ldiv.asarray` makes one, as a lineax operator; every lineax solver takes it.
+    """A SparseArray, or what `ldiv.asarray` makes one, as a lineax operator; every lineax solver
+    takes it.
 
-    Differentiable in the values. Diagonal, triangular and tridiagonal patterns need no tags. One matrix, no batch:
-    a batch is `jax.vmap`.
+    Differentiable in the values. Diagonal, triangular and tridiagonal patterns need no tags. One
+    matrix, no batch: a batch is `jax.vmap`.
 
     >>> import jax.numpy as jnp, ldiv.lineax, lineax
     >>> array = ldiv.coo_array((jnp.array([4.0, 4.0, 1.0, 1.0]), ([0, 1, 0, 1], [0, 1, 1, 0])), shape=(2, 2))
@@ -37,7 +40,14 @@ class SparseOperator(lx.AbstractLinearOperator):  # type: ignore[misc]
     def __init__(self, array: Any, tags: Any = ()) -> None:
         array = asarray(array)
         if array.batch:
-            raise ValueError(got("SparseOperator", "one matrix", f"a batch {array.batch}", "Make the operator inside jax.vmap."))
+            raise ValueError(
+                got(
+                    "SparseOperator",
+                    "one matrix",
+                    f"a batch {array.batch}",
+                    "Make the operator inside jax.vmap.",
+                )
+            )
         self.array = array.with_data(jnp.asarray(array.data))
         self.tags = frozenset(tags if isinstance(tags, Iterable) else [tags])
 
@@ -48,7 +58,11 @@ class SparseOperator(lx.AbstractLinearOperator):  # type: ignore[misc]
         return self.array.toarray()
 
     def transpose(self) -> SparseOperator:
-        return self if lx.is_symmetric(self) else SparseOperator(self.array.T, lx.transpose_tags(self.tags))
+        return (
+            self
+            if lx.is_symmetric(self)
+            else SparseOperator(self.array.T, lx.transpose_tags(self.tags))
+        )
 
     def in_structure(self) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct(self.array.structure.shape[1:], self.array.dtype)
@@ -65,25 +79,50 @@ def _band(array: SparseArray) -> tuple[int, int]:
 
 def _by_pattern(tag: object, fits: Callable[[int, int], bool]) -> Callable[[SparseOperator], bool]:
     """A property that a tag promises or the pattern shows."""
-    return lambda operator: tag in operator.tags or fits(*operator.array.structure.memo("band", lambda: _band(operator.array)))
+    return lambda operator: (
+        tag in operator.tags
+        or fits(*operator.array.structure.memo("band", lambda: _band(operator.array)))
+    )
 
 
 def _is_symmetric(operator: SparseOperator) -> bool:
     """A definite matrix is Hermitian: symmetric too where it is real."""
     definite = lx.is_positive_semidefinite(operator) or lx.is_negative_semidefinite(operator)
-    return lx.symmetric_tag in operator.tags or lx.is_diagonal(operator) or (definite and operator.array.data.dtype.kind == "f")
+    return (
+        lx.symmetric_tag in operator.tags
+        or lx.is_diagonal(operator)
+        or (definite and operator.array.data.dtype.kind == "f")
+    )
 
 
-lx.is_diagonal.register(SparseOperator, _by_pattern(lx.diagonal_tag, lambda below, above: below == above == 0))
-lx.is_tridiagonal.register(SparseOperator, _by_pattern(lx.tridiagonal_tag, lambda below, above: max(below, above) <= 1))
-lx.is_lower_triangular.register(SparseOperator, _by_pattern(lx.lower_triangular_tag, lambda below, above: above == 0))
-lx.is_upper_triangular.register(SparseOperator, _by_pattern(lx.upper_triangular_tag, lambda below, above: below == 0))
-lx.is_positive_semidefinite.register(SparseOperator, lambda operator: lx.positive_semidefinite_tag in operator.tags)
-lx.is_negative_semidefinite.register(SparseOperator, lambda operator: lx.negative_semidefinite_tag in operator.tags)
-lx.has_unit_diagonal.register(SparseOperator, lambda operator: lx.unit_diagonal_tag in operator.tags)
+lx.is_diagonal.register(
+    SparseOperator, _by_pattern(lx.diagonal_tag, lambda below, above: below == above == 0)
+)
+lx.is_tridiagonal.register(
+    SparseOperator, _by_pattern(lx.tridiagonal_tag, lambda below, above: max(below, above) <= 1)
+)
+lx.is_lower_triangular.register(
+    SparseOperator, _by_pattern(lx.lower_triangular_tag, lambda below, above: above == 0)
+)
+lx.is_upper_triangular.register(
+    SparseOperator, _by_pattern(lx.upper_triangular_tag, lambda below, above: below == 0)
+)
+lx.is_positive_semidefinite.register(
+    SparseOperator, lambda operator: lx.positive_semidefinite_tag in operator.tags
+)
+lx.is_negative_semidefinite.register(
+    SparseOperator, lambda operator: lx.negative_semidefinite_tag in operator.tags
+)
+lx.has_unit_diagonal.register(
+    SparseOperator, lambda operator: lx.unit_diagonal_tag in operator.tags
+)
 lx.is_symmetric.register(SparseOperator, _is_symmetric)
 lx.diagonal.register(SparseOperator, lambda operator: operator.array.diagonal())
-lx.tridiagonal.register(SparseOperator, lambda operator: tuple(operator.array.diagonal(k) for k in (0, -1, 1)))
-lx.conj.register(SparseOperator, lambda operator: SparseOperator(operator.array.conj(), operator.tags))
+lx.tridiagonal.register(
+    SparseOperator, lambda operator: tuple(operator.array.diagonal(k) for k in (0, -1, 1))
+)
+lx.conj.register(
+    SparseOperator, lambda operator: SparseOperator(operator.array.conj(), operator.tags)
+)
 for _same in (lx.linearise, lx.materialise):
     _same.register(SparseOperator, lambda operator: operator)

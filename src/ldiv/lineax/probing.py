@@ -1,4 +1,6 @@
-"""The entries of an operator that is known by its action alone: products with the seeds of a coloring of its columns."""
+"""The entries of an operator that is known by its action alone: products with the seeds of a
+coloring of its columns.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,20 @@ def probed(operator: lx.AbstractLinearOperator, pattern: Sparse) -> SparseArray:
     """The entries of a pattern, from one product for each color."""
     shape = operator.out_size(), operator.in_size()
     if pattern.shape != shape:
-        raise ValueError(got("sparsity", f"shape {shape}", str(pattern.shape), "It is the pattern of the operator."))
+        raise ValueError(
+            got(
+                "sparsity",
+                f"shape {shape}",
+                str(pattern.shape),
+                "It is the pattern of the operator.",
+            )
+        )
     packed, operator = pack_structures(operator), lx.linearise(operator)
-    how, dtype = compression(pattern, "forward"), jnp.result_type(*jax.tree.leaves(operator.in_structure()))
-    products = jax.vmap(lambda s: ravel_vector(operator.mv(unravel_solution(s, packed)), packed), 1, 1)(jnp.asarray(how.forward, dtype))
+    how, dtype = (
+        compression(pattern, "forward"),
+        jnp.result_type(*jax.tree.leaves(operator.in_structure())),
+    )
+    products = jax.vmap(
+        lambda s: ravel_vector(operator.mv(unravel_solution(s, packed)), packed), 1, 1
+    )(jnp.asarray(how.forward, dtype))
     return SparseArray(pattern, how.entries(products))

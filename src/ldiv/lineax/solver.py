@@ -1,4 +1,6 @@
-"""The engines as a solver of lineax; what lineax keeps of a matrix are its parameters, on a structure that is static."""
+"""The engines as a solver of lineax; what lineax keeps of a matrix are its parameters, on a
+structure that is static.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,13 @@ from typing import Any
 
 import equinox as eqx
 import lineax as lx
-from lineax.internal import PackedStructures, pack_structures, ravel_vector, transpose_packed_structures, unravel_solution
+from lineax.internal import (
+    PackedStructures,
+    pack_structures,
+    ravel_vector,
+    transpose_packed_structures,
+    unravel_solution,
+)
 
 from ldiv.core.arrays import numpy_dtype
 from ldiv.core.rule import bind
@@ -45,14 +53,17 @@ class Solver(lx.AbstractLinearSolver[State]):  # type: ignore[misc]
 
         x = A^-1 b
 
-    The structure decides: sparse for `SparseOperator` and sums, products and multiples of it with diagonal, tridiagonal and
-    identity operators; diagonal and tridiagonal where tags say so; dense otherwise. The tags positive (negative) semidefinite,
-    symmetric, diagonal, lower and upper triangular become promises (`assume_a` of `ldiv.solve`); a broken one is refused.
-    sparsity: a sparse matrix with entries wherever the operator can have some, for operators known by their action alone, such
-    as the Jacobians of optimistix and diffrax; they are read by one product for each color of its columns.
+    The structure decides: sparse for `SparseOperator` and sums, products and multiples of it with
+    diagonal, tridiagonal and identity operators; diagonal and tridiagonal where tags say so; dense
+    otherwise. The tags positive (negative) semidefinite, symmetric, diagonal, lower and upper
+    triangular become promises (`assume_a` of `ldiv.solve`); a broken one is refused.
+    sparsity: a sparse matrix with entries wherever the operator can have some, for operators known
+    by their action alone, such as the Jacobians of optimistix and diffrax; they are read by one
+    product for each color of its columns.
     method: "auto" or the name of an engine.
     A refused solve has `RESULTS.singular`: `linear_solve` raises, or returns it if `throw=False`.
-    Cost: 1 factorization for all solves with one matrix; it is found again by its values, so the state keeps no factor.
+    Cost: 1 factorization for all solves with one matrix; it is found again by its values, so the
+    state keeps no factor.
 
     >>> import jax, jax.numpy as jnp, ldiv.lineax, lineax, numpy as np
     >>> f = lambda y, _: y**3 + 4 * y - jnp.roll(y, 1).at[0].set(0)
@@ -68,26 +79,39 @@ class Solver(lx.AbstractLinearSolver[State]):  # type: ignore[misc]
 
     def __init__(self, sparsity: Any = None, method: str = "auto") -> None:
         require_option("method", method, ("auto", *registry.engines()))
-        self.sparsity = None if sparsity is None else on_pattern(array := asarray(sparsity), array.structure.shape)
+        self.sparsity = (
+            None
+            if sparsity is None
+            else on_pattern(array := asarray(sparsity), array.structure.shape)
+        )
         self.method = method
 
     def init(self, operator: lx.AbstractLinearOperator, options: dict[str, Any]) -> State:
         require_square("the operator", (operator.out_size(), operator.in_size()))
         matrix = matrix_of(operator, self.sparsity)
         takes_promises = isinstance(matrix.structure.unview()[0], Dense | Sparse)
-        promise = next((promise for check, promise in PROMISES if takes_promises and check(operator)), "gen")
+        promise = next(
+            (promise for check, promise in PROMISES if takes_promises and check(operator)), "gen"
+        )
         structure, params = promised(matrix, promise)
         rule = Attempt(structure, "pos" if promise == "pos" else "gen", self.method)
-        registry.choose(structure.unview()[0], numpy_dtype(leaves(params)[0]), "cpu", rule.assume_a, rule.method)  # raises now if there is none
+        # raises now if there is none
+        registry.choose(
+            structure.unview()[0], numpy_dtype(leaves(params)[0]), "cpu", rule.assume_a, rule.method
+        )
         return State(params, rule, pack_structures(operator))
 
-    def compute(self, state: State, vector: Any, options: dict[str, Any]) -> tuple[Any, lx.RESULTS, dict[str, Any]]:
+    def compute(
+        self, state: State, vector: Any, options: dict[str, Any]
+    ) -> tuple[Any, lx.RESULTS, dict[str, Any]]:
         x, refused = bind(state.rule, state.params, ravel_vector(vector, state.packed)[:, None])
         result = lx.RESULTS.where(refused, lx.RESULTS.singular, lx.RESULTS.successful)
         return unravel_solution(x[:, 0], state.packed), result, {}
 
     def transpose(self, state: State, options: dict[str, Any]) -> tuple[State, dict[str, Any]]:
-        return State(state.params, _seen(state.rule, "T"), transpose_packed_structures(state.packed)), options
+        return State(
+            state.params, _seen(state.rule, "T"), transpose_packed_structures(state.packed)
+        ), options
 
     def conj(self, state: State, options: dict[str, Any]) -> tuple[State, dict[str, Any]]:
         return State(state.params, _seen(state.rule, "C"), state.packed), options

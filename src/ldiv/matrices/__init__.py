@@ -1,1 +1,3 @@
-"""What users hold in their hands: matrices, sparse arrays, operators, and what is assumed of them."""
+"""What users hold in their hands: matrices, sparse arrays, operators, and what is assumed of
+them.
+"""

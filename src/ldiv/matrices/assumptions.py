@@ -1,4 +1,6 @@
-"""A promise about a matrix is a structure on the same parameters: its symmetric part, a triangle, its diagonal."""
+"""A promise about a matrix is a structure on the same parameters: its symmetric part, a
+triangle, its diagonal.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from ldiv.structures.triangular import Triangular
 
 
 def promised_square(A: Any, assume_a: str) -> tuple[Matrix, Structure, Tree, str]:
-    """A square matrix of a user's; the structure that a promise makes of it, with its parameters; and what engines may assume."""
+    """A square matrix of a user's; the structure that a promise makes of it, with its
+    parameters; and what engines may assume.
+    """
     require_option("assume_a", assume_a, PROMISES)
     matrix = as_matrix("A", A)
     require_square("A", matrix.structure.shape)
@@ -39,18 +43,30 @@ def promised(matrix: Matrix, assume_a: str) -> tuple[Structure, Tree]:
         part = "T" if assume_a == "sym" and any(map(is_complex, leaves(matrix.params))) else "H"
         if isinstance(base, Diagonal | Triangular | SparseTriangular):
             advice = f"Leave it out, {base} knows better."
-            raise ValueError(got("assume_a", "'gen' for a matrix whose structure says it all", repr(assume_a), advice))
+            raise ValueError(
+                got(
+                    "assume_a",
+                    "'gen' for a matrix whose structure says it all",
+                    repr(assume_a),
+                    advice,
+                )
+            )
         if structure.view(part) == structure:
             return structure, matrix.params
-        has_entries = base.pattern is not None and base.inverse is None  # whose inverse is made of others' needs no symmetrizing
+        # whose inverse is made of others' needs no symmetrizing
+        has_entries = base.pattern is not None and base.inverse is None
         if isinstance(base, Dense) or has_entries:
             return structure.memo(("part", part), lambda: Symmetric(structure, part)), matrix.params
-        return structure.memo(("promise", part), lambda: SelfAdjoint(structure, part)), matrix.params
+        return structure.memo(
+            ("promise", part), lambda: SelfAdjoint(structure, part)
+        ), matrix.params
     if not isinstance(base, Dense | Sparse):
         expected = "'gen', 'sym', 'her' or 'pos' for a matrix that is neither dense nor sparse"
         raise ValueError(got("assume_a", expected, repr(assume_a), f"It is {base}."))
     if assume_a == "diagonal":
-        return base.memo("diagonal", lambda: DiagonalPart(base)).view("C" if VIEWS[op][1] else "N"), matrix.params
+        return base.memo("diagonal", lambda: DiagonalPart(base)).view(
+            "C" if VIEWS[op][1] else "N"
+        ), matrix.params
     return triangle(structure, assume_a == "lower triangular", "own"), matrix.params
 
 
@@ -66,7 +82,16 @@ def triangle(structure: Structure, lower: bool, diagonal: Any) -> Structure:
     if isinstance(base, Dense):
         return Triangular(base.n, in_base, diagonal).view(op)
     if isinstance(base, Sparse):
-        return base.memo(("triangle", in_base, diagonal), lambda: SparseTriangular(base, in_base, diagonal)).view(op)
+        return base.memo(
+            ("triangle", in_base, diagonal), lambda: SparseTriangular(base, in_base, diagonal)
+        ).view(op)
     if base == Triangular(structure.shape[0], in_base, diagonal):
         return structure
-    raise ValueError(got("solve_triangular", "a dense or sparse matrix", str(base), "Use solve, which knows the structure."))
+    raise ValueError(
+        got(
+            "solve_triangular",
+            "a dense or sparse matrix",
+            str(base),
+            "Use solve, which knows the structure.",
+        )
+    )

@@ -1,6 +1,8 @@
-"""The entries of a sparse matrix of any library, as (values, rows, columns): every index is checked here, nothing below looks again.
+"""The entries of a sparse matrix of any library, as (values, rows, columns): every index is checked
+here, nothing below looks again.
 
-Compressed rows: entries indptr[i] .. indptr[i + 1] - 1 are those of row i, at the columns `indices`; 0 = indptr[0] <= ... <= indptr[-1] = nnz.
+Compressed rows: entries indptr[i] .. indptr[i + 1] - 1 are those of row i, at the columns
+`indices`; 0 = indptr[0] <= ... <= indptr[-1] = nnz.
 """
 
 from __future__ import annotations
@@ -13,11 +15,18 @@ import scipy.sparse
 
 from ldiv.core.dispatch import asnumpy, is_array
 from ldiv.core.trees import Array
-from ldiv.core.validate import LARGEST, require_memory, require_numbers, require_shape, require_unmasked
+from ldiv.core.validate import (
+    LARGEST,
+    require_memory,
+    require_numbers,
+    require_shape,
+    require_unmasked,
+)
 from ldiv.errors import got
 
 Index = np.ndarray[Any, np.dtype[Any]]
-COMPRESSED = {"csr": (0, "col_indices", "crow_indices"), "csc": (1, "row_indices", "ccol_indices")}  # the major axis, PyTorch's names
+# the major axis, PyTorch's names
+COMPRESSED = {"csr": (0, "col_indices", "crow_indices"), "csc": (1, "row_indices", "ccol_indices")}
 
 
 class Entries(NamedTuple):
@@ -34,7 +43,10 @@ def entries_of(name: str, x: Any) -> Entries | None:
         return _of_scipy(name, x)
     if hasattr(x, "n_sparse") and not isinstance(x, type):
         return _of_jax(name, x)
-    if is_array(x) and (layout := str(getattr(x, "layout", "torch.strided")).rpartition(".")[2]) != "strided":
+    if (
+        is_array(x)
+        and (layout := str(getattr(x, "layout", "torch.strided")).rpartition(".")[2]) != "strided"
+    ):
         return _of_torch(name, x, layout)
     return None
 
@@ -43,10 +55,19 @@ def coordinates(of: str, values: Array, at: Any, shape: Any = None) -> Entries:
     """Checked; without a shape the largest indices say it."""
     rows, cols = index_vector(f"rows{of}", at[0]), index_vector(f"columns{of}", at[1])
     if len(rows) != len(cols):
-        raise ValueError(got(f"indices{of}", "as many rows as columns", f"{len(rows)} and {len(cols)}", "Each entry has one of each."))
+        raise ValueError(
+            got(
+                f"indices{of}",
+                "as many rows as columns",
+                f"{len(rows)} and {len(cols)}",
+                "Each entry has one of each.",
+            )
+        )
     if shape is None:
         if not len(rows):
-            raise ValueError(got("shape", "(rows, columns) where there are no entries", "None", "Pass it."))
+            raise ValueError(
+                got("shape", "(rows, columns) where there are no entries", "None", "Pass it.")
+            )
         shape = int(rows.max()) + 1, int(cols.max()) + 1
     m, n = require_shape("shape", shape)
     _require_range(f"rows{of}", rows, m)
@@ -55,20 +76,41 @@ def coordinates(of: str, values: Array, at: Any, shape: Any = None) -> Entries:
     return Entries(values, rows, cols, (m, n), "coo")
 
 
-def compressed(of: str, values: Array, indices: Any, indptr: Any, shape: Any, format: str) -> Entries:
+def compressed(
+    of: str, values: Array, indices: Any, indptr: Any, shape: Any, format: str
+) -> Entries:
     """Checked; without a shape the largest index says it."""
     major = COMPRESSED[format][0]
     indices, indptr = index_vector(f"indices{of}", indices), index_vector(f"indptr{of}", indptr)
-    if not len(indptr) or indptr[0] != 0 or indptr[-1] != len(indices) or (indptr[1:] < indptr[:-1]).any():
+    if (
+        not len(indptr)
+        or indptr[0] != 0
+        or indptr[-1] != len(indices)
+        or (indptr[1:] < indptr[:-1]).any()
+    ):
         advice = "It counts the indices."
-        raise ValueError(got(f"indptr{of}", f"0 = indptr[0] <= ... <= indptr[-1] = {len(indices)}", f"{indptr[:5].tolist()} ...", advice))
+        raise ValueError(
+            got(
+                f"indptr{of}",
+                f"0 = indptr[0] <= ... <= indptr[-1] = {len(indices)}",
+                f"{indptr[:5].tolist()} ...",
+                advice,
+            )
+        )
     if shape is None:
         minor = int(indices.max()) + 1 if len(indices) else 0
         shape = (len(indptr) - 1, minor) if major == 0 else (minor, len(indptr) - 1)
     shape = require_shape("shape", shape)
     if len(indptr) != shape[major] + 1:
         advice = "One more than rows (csr) or columns (csc)."
-        raise ValueError(got(f"indptr{of}", f"{shape[major] + 1} numbers for shape {shape}", str(len(indptr)), advice))
+        raise ValueError(
+            got(
+                f"indptr{of}",
+                f"{shape[major] + 1} numbers for shape {shape}",
+                str(len(indptr)),
+                advice,
+            )
+        )
     _require_range(f"indices{of}", indices, shape[1 - major])
     require_values(f"values{of}", values, len(indices))
     outer = np.repeat(np.arange(shape[major]), np.diff(indptr.astype(np.int64)))
@@ -77,7 +119,9 @@ def compressed(of: str, values: Array, indices: Any, indptr: Any, shape: Any, fo
 
 
 def index_vector(name: str, i: Any) -> Index:
-    """A vector of integers, on the host, int32 or int64: differences of small or unsigned ones would wrap around."""
+    """A vector of integers, on the host, int32 or int64: differences of small or unsigned ones
+    would wrap around.
+    """
     require_unmasked(name, i)
     if is_array(i):
         i = asnumpy(require_numbers(name, i))
@@ -88,70 +132,125 @@ def index_vector(name: str, i: Any) -> Index:
     if host.size == 0:
         host = host.astype(np.int64)
     if host.dtype.kind not in "iu" or host.ndim != 1:
-        raise TypeError(got(name, "a vector of integers", f"{host.ndim} axes of {host.dtype}", "A dense mask M gives np.nonzero(M)."))
+        raise TypeError(
+            got(
+                name,
+                "a vector of integers",
+                f"{host.ndim} axes of {host.dtype}",
+                "A dense mask M gives np.nonzero(M).",
+            )
+        )
     if len(host) and host.max() > LARGEST:
-        raise ValueError(got(name, f"indices up to {LARGEST}", str(host.max()), "Indices are int32 or int64."))
+        raise ValueError(
+            got(name, f"indices up to {LARGEST}", str(host.max()), "Indices are int32 or int64.")
+        )
     return host if host.dtype in (np.int32, np.int64) else host.astype(np.int64)
 
 
 def _require_range(name: str, i: Index, size: int) -> None:
     if len(i) and (i.min() < 0 or i.max() >= size):
-        raise ValueError(got(name, f"indices in 0 .. {size - 1}", f"{i.min()} .. {i.max()}", "Negative indices do not count from the end here."))
+        raise ValueError(
+            got(
+                name,
+                f"indices in 0 .. {size - 1}",
+                f"{i.min()} .. {i.max()}",
+                "Negative indices do not count from the end here.",
+            )
+        )
 
 
 def require_values(name: str, values: Array, nnz: int) -> None:
     if values.ndim == 0 or values.shape[-1] != nnz:
         expected = f"shape (..., {nnz}), one for each entry of the pattern"
-        raise ValueError(got(name, expected, str(tuple(values.shape)), "Keep the order of the pattern."))
+        raise ValueError(
+            got(name, expected, str(tuple(values.shape)), "Keep the order of the pattern.")
+        )
 
 
-# -- the libraries' own matrices, whose arrays may be in any state -------------------------------------------------------------------
+# -- the libraries' own matrices, whose arrays may be in any state ------------
 
 
 def _of_scipy(name: str, x: Any) -> Entries:
     of = f" of {name}"
     if x.ndim != 2:
-        raise ValueError(got(name, "a sparse matrix with two axes", f"{x.ndim}", "Reshape it first."))
+        raise ValueError(
+            got(name, "a sparse matrix with two axes", f"{x.ndim}", "Reshape it first.")
+        )
     if x.format in COMPRESSED:
         return compressed(of, x.data, x.indices, x.indptr, x.shape, x.format)
     if x.format == "coo":
         return coordinates(of, x.data, x.coords, x.shape)
     if x.format == "lil":  # whose lists a conversion would copy without looking
         rows = np.repeat(np.arange(len(x.rows)), [len(row) for row in x.rows])
-        return coordinates(of, np.array([*chain(*x.data)], x.dtype), (rows, [*chain(*x.rows)]), x.shape)
+        return coordinates(
+            of, np.array([*chain(*x.data)], x.dtype), (rows, [*chain(*x.rows)]), x.shape
+        )
     if x.format == "bsr":
         return _of_blocks(of, x)
     try:
         coo = x.tocoo()
     except Exception as error:
-        raise ValueError(got(name, "a sparse matrix with consistent arrays", f"one that SciPy cannot convert: {error}", "Make it anew.")) from error
+        raise ValueError(
+            got(
+                name,
+                "a sparse matrix with consistent arrays",
+                f"one that SciPy cannot convert: {error}",
+                "Make it anew.",
+            )
+        ) from error
     return coordinates(of, coo.data, coo.coords, coo.shape)
 
 
 def _of_blocks(of: str, x: Any) -> Entries:
-    """A block (i, j) of size r x c holds the rows i r .. i r + r - 1 and the columns j c .. j c + c - 1."""
+    """A block (i, j) of size r x c holds the rows i r .. i r + r - 1 and the columns j c .. j c
+    + c - 1.
+    """
     if x.data.ndim != 3 or 0 in x.data.shape[1:]:
-        raise ValueError(got(f"data{of}", "blocks (number, rows, columns)", str(x.data.shape), "Make it anew."))
+        raise ValueError(
+            got(f"data{of}", "blocks (number, rows, columns)", str(x.data.shape), "Make it anew.")
+        )
     r, c = x.data.shape[1:]
-    blocks = compressed(of, x.data[:, 0, 0], x.indices, x.indptr, (x.shape[0] // r, x.shape[1] // c), "csr")
+    blocks = compressed(
+        of, x.data[:, 0, 0], x.indices, x.indptr, (x.shape[0] // r, x.shape[1] // c), "csr"
+    )
     inner_rows, inner_cols = np.indices((r, c))
-    rows, cols = (i.astype(np.int64)[:, None, None] * size + inner for i, size, inner in ((blocks.rows, r, inner_rows), (blocks.cols, c, inner_cols)))
+    rows, cols = (
+        i.astype(np.int64)[:, None, None] * size + inner
+        for i, size, inner in ((blocks.rows, r, inner_rows), (blocks.cols, c, inner_cols))
+    )
     return coordinates(of, x.data.ravel(), (rows.ravel(), cols.ravel()), x.shape)
 
 
 def _of_torch(name: str, x: Any, layout: str) -> Entries:
     format, of = layout.removeprefix("sparse_"), f" of {name}"
     if format not in (*COMPRESSED, "coo"):
-        raise TypeError(got(name, "a tensor in the layout sparse_coo, sparse_csr or sparse_csc", layout, "Convert it with x.to_sparse()."))
+        raise TypeError(
+            got(
+                name,
+                "a tensor in the layout sparse_coo, sparse_csr or sparse_csc",
+                layout,
+                "Convert it with x.to_sparse().",
+            )
+        )
     if x.ndim != 2:
-        raise ValueError(got(name, "a matrix of numbers", f"{x.ndim} axes", "Make it with coo_array or csr_array: batch axes belong to the values."))
+        raise ValueError(
+            got(
+                name,
+                "a matrix of numbers",
+                f"{x.ndim} axes",
+                "Make it with coo_array or csr_array: batch axes belong to the values.",
+            )
+        )
     require_memory(name, x)
     if format == "coo":
-        coordinates(of, x._values(), x._indices(), tuple(x.shape))  # before PyTorch adds up the duplicates of what may be no matrix
+        # before PyTorch adds up the duplicates of what may be no matrix
+        coordinates(of, x._values(), x._indices(), tuple(x.shape))
         x = x.coalesce()
         return coordinates(of, x.values(), x.indices(), tuple(x.shape))
     _, indices, indptr = COMPRESSED[format]
-    return compressed(of, x.values(), getattr(x, indices)(), getattr(x, indptr)(), tuple(x.shape), format)
+    return compressed(
+        of, x.values(), getattr(x, indices)(), getattr(x, indptr)(), tuple(x.shape), format
+    )
 
 
 def _of_jax(name: str, x: Any) -> Entries:
@@ -159,12 +258,16 @@ def _of_jax(name: str, x: Any) -> Entries:
     of = f" of {name}"
     if x.n_batch or x.n_dense or x.ndim != 2:
         came = f"{x.n_batch} batch and {x.n_dense} dense axes of {x.ndim}"
-        raise ValueError(got(name, "a matrix of numbers", came, "Convert one matrix, under jax.vmap."))
+        raise ValueError(
+            got(name, "a matrix of numbers", came, "Convert one matrix, under jax.vmap.")
+        )
     if hasattr(x, "indptr"):
         indptr = asnumpy(x.indptr)
         nnz = max(int(indptr[-1]), 0) if len(indptr) else 0
         return compressed(of, x.data[:nnz], asnumpy(x.indices)[:nnz], indptr, x.shape, "csr")
     indices = asnumpy(x.indices)
     inside = (indices < np.array(x.shape)).all(axis=1)
-    values, indices = (x.data, indices) if inside.all() else (x.data[np.flatnonzero(inside)], indices[inside])
+    values, indices = (
+        (x.data, indices) if inside.all() else (x.data[np.flatnonzero(inside)], indices[inside])
+    )
     return coordinates(of, values, indices.T, x.shape)

@@ -1,4 +1,6 @@
-"""S(p) = B(p)^-1 as a matrix to multiply with: each product is a solve, whose factorization lives as long as somebody holds it."""
+"""S(p) = B(p)^-1 as a matrix to multiply with: each product is a solve, whose factorization
+lives as long as somebody holds it.
+"""
 
 from __future__ import annotations
 

@@ -20,16 +20,21 @@ class LinearOperator(Matrix):
 
         A X = matvec(params, X),    A^H U = rmatvec(params, U)
 
-    matvec: takes `params` and a block X (n, k), returns (m, k); it must be linear in X, and written in the framework of its
-    parameters. params: an array or matrix, or nested tuples, lists and dicts of these; other leaves are constants. shape: (m, n).
-    rmatvec: the product with A^H; found by the framework (PyTorch, JAX) where it is absent, and not asked for where assume_a
-    says that it is A. assume_a: "gen", "sym" (A = A^T), "her" (A = A^H) or "pos" (and positive definite); believed.
-    Differentiable in every array of params, in every mode and order, through `A @ x` and `solve`. What matvec gets from elsewhere (a
-    closure) must be constant: in `solve` and its like it has no derivative. A PyTorch tensor that requires grad is found there, and
-    raises ValueError; under torch.func, in forward mode and in JAX nobody finds it, and its gradient is zero, or JAX reports a leaked
+    matvec: takes `params` and a block X (n, k), returns (m, k); it must be linear in X, and written
+    in the framework of its parameters. params: an array or matrix, or nested tuples, lists and
+    dicts of these; other leaves are constants. shape: (m, n).
+    rmatvec: the product with A^H; found by the framework (PyTorch, JAX) where it is absent, and not
+    asked for where assume_a says that it is A. assume_a: "gen", "sym" (A = A^T), "her" (A = A^H) or
+    "pos" (and positive definite); believed.
+    Differentiable in every array of params, in every mode and order, through `A @ x` and `solve`.
+    What matvec gets from elsewhere (a closure) must be constant: in `solve` and its like it has no
+    derivative. A PyTorch tensor that requires grad is found there, and raises ValueError; under
+    torch.func, in forward mode and in JAX nobody finds it, and its gradient is zero, or JAX reports
+    a leaked
     tracer: pass it in `params`. With NumPy differentiable in b alone.
-    Cost: a solve is an iteration (`cg`, `minres`, `gmres`, `bicgstab`), one more for each derivative; a cotangent is one VJP of
-    a product. Keep matvec one function: compiled code is kept for it.
+    Cost: a solve is an iteration (`cg`, `minres`, `gmres`, `bicgstab`), one more for each
+    derivative; a cotangent is one VJP of a product. Keep matvec one function: compiled code is kept
+    for it.
 
     >>> import ldiv, numpy as np
     >>> stretch = lambda d, X: d[:, None] * X
@@ -51,19 +56,41 @@ class LinearOperator(Matrix):
     ) -> None:
         require_option("assume_a", assume_a, ("gen", "sym", "her", "pos"))
         for name, f in (("matvec", matvec), *([] if rmatvec is None else [("rmatvec", rmatvec)])):
-            require_callable(name, f, "a function of (params, block)", "Parameters come first, then the block (n, k).")
+            require_callable(
+                name,
+                f,
+                "a function of (params, block)",
+                "Parameters come first, then the block (n, k).",
+            )
         rows, columns = require_shape("shape", shape)
         if assume_a != "gen" and rows != columns:
-            raise ValueError(got("shape", "(rows, columns), equal where assume_a promises symmetry", str(shape), "Say what matvec maps."))
+            raise ValueError(
+                got(
+                    "shape",
+                    "(rows, columns), equal where assume_a promises symmetry",
+                    str(shape),
+                    "Say what matvec maps.",
+                )
+            )
         found: list[Array] = []
         nesting = outline(params, found)
         if not found:
-            raise ValueError(got("params", "at least one array", shown(params), "Hand over what the matrix depends on, even if it is constant."))
+            raise ValueError(
+                got(
+                    "params",
+                    "at least one array",
+                    shown(params),
+                    "Hand over what the matrix depends on, even if it is constant.",
+                )
+            )
         own = None if rmatvec is None else WithParams(rmatvec, nesting)
         if assume_a == "sym" and not any(map(is_complex, found)):
             assume_a = "her"
         axes = tuple(x.ndim for x in found)
-        super().__init__(Operator(WithParams(matvec, nesting), own, (rows, columns), axes, assume_a), tuple(found))
+        super().__init__(
+            Operator(WithParams(matvec, nesting), own, (rows, columns), axes, assume_a),
+            tuple(found),
+        )
 
 
 @dataclass(frozen=True)
@@ -119,7 +146,14 @@ def outline(params: Any, found: list[Array]) -> Any:
     try:
         hash(params)
     except TypeError:
-        raise TypeError(got("params", "nested tuples, lists and dicts of arrays", type(params).__name__, "Unpack it into these.")) from None
+        raise TypeError(
+            got(
+                "params",
+                "nested tuples, lists and dicts of arrays",
+                type(params).__name__,
+                "Unpack it into these.",
+            )
+        ) from None
     return _Constant(params)
 
 

@@ -7,13 +7,29 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import alike, astype, batch_of, common_batch, is_complex, numpy_dtype, result_dtype, transpose
+from ldiv.core.arrays import (
+    alike,
+    astype,
+    batch_of,
+    common_batch,
+    is_complex,
+    numpy_dtype,
+    result_dtype,
+    transpose,
+)
 from ldiv.core.dispatch import frontend_of, is_array, namespace
 from ldiv.core.public import public
 from ldiv.core.pytree import ArrayHolder, announce
 from ldiv.core.structure import Structure, matmul
 from ldiv.core.trees import Array, Tree, leaves, rebuild
-from ldiv.core.validate import as_block, require_batches, require_float, require_ours, require_scalar, together
+from ldiv.core.validate import (
+    as_block,
+    require_batches,
+    require_float,
+    require_ours,
+    require_scalar,
+    together,
+)
 from ldiv.errors import got, shown
 from ldiv.structures.dense import dense
 from ldiv.structures.product import Product
@@ -26,10 +42,12 @@ NUMBERS = (int, float, complex, np.number)
 class Matrix(ArrayHolder):
     """The matrix S(p) for any structure S and its parameters p, a nested tuple of arrays.
 
-    `A @ x` is differentiable in p and x, in every mode. `A.T`, `A.H` and `A.conj()` share the parameters. `A + B`, `A - B`, `c * A`,
-    `A / c` and `A @ B` are matrices again, made of A and B, whatever their structures; nothing is computed until they are used.
-    A matrix is a view of the arrays that it was made of: writing to them changes it, and all that share them.
-    Pickled and copied with their parameters and without what is remembered; a deep copy stands outside the graph of the original.
+    `A @ x` is differentiable in p and x, in every mode. `A.T`, `A.H` and `A.conj()` share the
+    parameters. `A + B`, `A - B`, `c * A`, `A / c` and `A @ B` are matrices again, made of A and B,
+    whatever their structures; nothing is computed until they are used. A matrix is a view of the
+    arrays that it was made of: writing to them changes it, and all that share them. Pickled and
+    copied with their parameters and without what is remembered; a deep copy stands outside the
+    graph of the original.
 
     >>> import ldiv, numpy as np
     >>> D = ldiv.Matrix(ldiv.structures.Diagonal(3), np.array([1.0, 2.0, 4.0]))
@@ -50,32 +68,71 @@ class Matrix(ArrayHolder):
 
     def __eq__(self, other: object) -> bool:
         """Neither an array of bools, as which zeros would compare, nor one bool."""
-        if not (isinstance(other, (Matrix, *NUMBERS)) or is_array(other) or hasattr(other, "tocsc")):
+        if not (
+            isinstance(other, (Matrix, *NUMBERS)) or is_array(other) or hasattr(other, "tocsc")
+        ):
             return NotImplemented
         what = f"{type(self).__name__} and {type(other).__name__}"
-        raise TypeError(got("A == B", "arrays", what, "Compare their values (A.data, A.params) or dense arrays; `is` tells one object from another."))
+        raise TypeError(
+            got(
+                "A == B",
+                "arrays",
+                what,
+                "Compare their values (A.data, A.params) or dense arrays; `is` tells one object from another.",
+            )
+        )
 
     def __init_subclass__(cls) -> None:
         announce(cls, flatten, partial(unflatten, cls))
 
     def __init__(self, structure: Structure, params: Tree) -> None:
         if not isinstance(structure, Structure):
-            raise TypeError(got("structure", "one of ldiv.structures", shown(structure), "For example ldiv.structures.Diagonal(n)."))
+            raise TypeError(
+                got(
+                    "structure",
+                    "one of ldiv.structures",
+                    shown(structure),
+                    "For example ldiv.structures.Diagonal(n).",
+                )
+            )
         try:
             cores, flat = leaves(structure.core), leaves(params)
         except Exception as error:  # made of parts that are no structures
-            raise TypeError(got("structure", "one made of structures", shown(structure), "Look at its parts.")) from error
+            raise TypeError(
+                got("structure", "one made of structures", shown(structure), "Look at its parts.")
+            ) from error
         if len(cores) != len(flat):
-            raise ValueError(got("params", f"{len(cores)} arrays for this structure", f"{len(flat)}", "Nest them as structure.core is nested."))
+            raise ValueError(
+                got(
+                    "params",
+                    f"{len(cores)} arrays for this structure",
+                    f"{len(flat)}",
+                    "Nest them as structure.core is nested.",
+                )
+            )
         for leaf in flat:
             require_float("params", leaf)
         frontend_of(*flat)
         for leaf, core in zip(flat, cores, strict=True):
             if leaf.ndim < core:
-                raise ValueError(got("params", f"at least {core} axes", str(tuple(leaf.shape)), "Batch axes come first."))
+                raise ValueError(
+                    got(
+                        "params",
+                        f"at least {core} axes",
+                        str(tuple(leaf.shape)),
+                        "Batch axes come first.",
+                    )
+                )
         for leaf, own in zip(flat, structure.sizes or (), strict=False):
             if tuple(leaf.shape[leaf.ndim - len(own) :]) != own:
-                raise ValueError(got("params", f"shape (..., {', '.join(map(str, own))})", str(tuple(leaf.shape)), "Batch axes come first."))
+                raise ValueError(
+                    got(
+                        "params",
+                        f"shape (..., {', '.join(map(str, own))})",
+                        str(tuple(leaf.shape)),
+                        "Batch axes come first.",
+                    )
+                )
         self.structure = structure
         self.params = params
 
@@ -134,7 +191,14 @@ class Matrix(ArrayHolder):
     def _sum(self, other: Any) -> Any:
         other = operand("A + B", other)
         if self.structure.shape != other.structure.shape:
-            raise ValueError(got("A + B", f"a B of {self.structure.shape}", str(other.structure.shape), "Matrices do not broadcast, batches do."))
+            raise ValueError(
+                got(
+                    "A + B",
+                    f"a B of {self.structure.shape}",
+                    str(other.structure.shape),
+                    "Matrices do not broadcast, batches do.",
+                )
+            )
         return composed("A + B", Sum((self.structure, other.structure)), self, other)
 
     def __neg__(self) -> Matrix:
@@ -152,7 +216,9 @@ class Matrix(ArrayHolder):
         if not isinstance(c, NUMBERS):
             return self._scaled(1 / scalar("A / c", c, like))
         if c == 0:
-            raise ValueError(got("A / c", "a number other than 0", shown(c), "No matrix is divided by it."))
+            raise ValueError(
+                got("A / c", "a number other than 0", shown(c), "No matrix is divided by it.")
+            )
         with np.errstate(all="ignore"):  # the reciprocal of a tiny number is refused
             return self._scaled(scalar("A / c", 1 / require_scalar("A / c", c, like), like))
 
@@ -172,7 +238,14 @@ class Matrix(ArrayHolder):
 
     def _product(self, other: Matrix) -> Matrix:
         if self.structure.shape[1] != other.structure.shape[0]:
-            raise ValueError(got("A @ B", f"a B with {self.structure.shape[1]} rows", f"{other.structure.shape[0]}", "The inner sizes must agree."))
+            raise ValueError(
+                got(
+                    "A @ B",
+                    f"a B with {self.structure.shape[1]} rows",
+                    f"{other.structure.shape[0]}",
+                    "The inner sizes must agree.",
+                )
+            )
         return composed("A @ B", Product((self.structure, other.structure)), self, other)
 
     @public
@@ -187,11 +260,13 @@ class Matrix(ArrayHolder):
         return f"<Matrix {self.shape} {numpy_dtype(leaves(self.params)[0])} on {type(self.structure).__name__}>"
 
 
-# -- a tree, for frameworks that look inside: the parameters vary, all else is static --------------------------------------------
+# -- a tree, for frameworks that look inside: the parameters vary, all else is static ---
 
 
 def flatten(matrix: Matrix) -> tuple[tuple[Tree], Any]:
-    return (matrix.params,), tuple((name, value) for name, value in vars(matrix).items() if name != "params")
+    return (matrix.params,), tuple(
+        (name, value) for name, value in vars(matrix).items() if name != "params"
+    )
 
 
 def unflatten(cls: type[Matrix], static: Any, children: tuple[Tree]) -> Matrix:
@@ -217,11 +292,13 @@ def as_matrix(name: str, a: Any) -> Matrix:
         return a
     a = require_float(name, a)
     if a.ndim < 2:
-        raise ValueError(got(name, "a matrix (..., m, n)", f"shape {tuple(a.shape)}", "Add the missing axis."))
+        raise ValueError(
+            got(name, "a matrix (..., m, n)", f"shape {tuple(a.shape)}", "Add the missing axis.")
+        )
     return Matrix(dense(*a.shape[-2:]), a)
 
 
-# -- matrices made of others ---------------------------------------------------------------------------------------------------------
+# -- matrices made of others --------------------------------------------------
 
 
 def composed(name: str, structure: Structure, *matrices: Matrix) -> Matrix:
@@ -243,18 +320,36 @@ def common_dtype(*params: Tree) -> Tree:
 def operand(name: str, other: Any) -> Matrix:
     """A matrix, or an array with at least two axes as one."""
     if isinstance(other, NUMBERS) or (is_array(other) and other.ndim < 2):
-        raise ValueError(got(name, "a matrix", type(other).__name__, "Add a multiple of eye_array, or matrices of one shape."))
+        raise ValueError(
+            got(
+                name,
+                "a matrix",
+                type(other).__name__,
+                "Add a multiple of eye_array, or matrices of one shape.",
+            )
+        )
     return as_matrix(name, other)
 
 
 def scalar(name: str, c: Any, like: Array) -> Array:
-    """A number as an array without axes, in the precision of `like`; an array without axes as it is."""
+    """A number as an array without axes, in the precision of `like`; an array without axes as it
+    is.
+    """
     if isinstance(c, NUMBERS):
         c = require_scalar(name, c, like)
-        kind = np.result_type(np.finfo(numpy_dtype(like)).dtype, np.complex64 if np.iscomplexobj(c) else np.float32)
+        kind = np.result_type(
+            np.finfo(numpy_dtype(like)).dtype, np.complex64 if np.iscomplexobj(c) else np.float32
+        )
         return namespace(like).asarray(c, **alike(like, kind))
     c = require_float(name, c)
     together(name, c, like)
     if c.ndim:
-        raise ValueError(got(name, "a number", f"shape {tuple(c.shape)}", "Batches of numbers are the last parameter of structures.Scaled."))
+        raise ValueError(
+            got(
+                name,
+                "a number",
+                f"shape {tuple(c.shape)}",
+                "Batches of numbers are the last parameter of structures.Scaled.",
+            )
+        )
     return c

@@ -1,6 +1,8 @@
-"""SparseArray: values on a sparsity pattern; its operators act on the values, so that everything is differentiable in them.
+"""SparseArray: values on a sparsity pattern; its operators act on the values, so that everything is
+differentiable in them.
 
-The pattern is fixed when the array is made and never depends on values: explicit zeros stay, duplicates add up.
+The pattern is fixed when the array is made and never depends on values: explicit zeros stay,
+duplicates add up.
 """
 
 from __future__ import annotations
@@ -14,7 +16,14 @@ from ldiv.core.dispatch import asnumpy, frontend_of, is_array, namespace
 from ldiv.core.public import public
 from ldiv.core.structure import VIEWS, Structure
 from ldiv.core.trees import Array
-from ldiv.core.validate import require_float, require_int, require_numbers, require_option, require_ours, require_scalar
+from ldiv.core.validate import (
+    require_float,
+    require_int,
+    require_numbers,
+    require_option,
+    require_ours,
+    require_scalar,
+)
 from ldiv.errors import got, shown
 from ldiv.matrices import sparse_indexing
 from ldiv.matrices.entries import require_values
@@ -27,10 +36,12 @@ _TRANSPOSED = {"coo": "coo", "csr": "csc", "csc": "csr"}
 
 
 class SparseArray(Matrix):
-    """A sparse matrix whose values are an array of your framework, of shape (*batch, nnz); made by `coo_array` and its like.
+    """A sparse matrix whose values are an array of your framework, of shape (*batch, nnz); made by
+    `coo_array` and its like.
 
-    Differentiable in `.data`, in every mode: `@` with vectors, blocks and sparse matrices; `+ - * /` with scalars, arrays and
-    sparse arrays of the same or another pattern; `.diagonal()`, `.sum(axis)`, `.toarray()`. Every cotangent has nnz numbers.
+    Differentiable in `.data`, in every mode: `@` with vectors, blocks and sparse matrices; `+ - *
+    /` with scalars, arrays and sparse arrays of the same or another pattern; `.diagonal()`,
+    `.sum(axis)`, `.toarray()`. Every cotangent has nnz numbers.
 
     >>> import ldiv, numpy as np
     >>> A = ldiv.coo_array((np.array([2.0, 3.0, 1.0]), ([0, 1, 1], [0, 1, 0])), shape=(2, 2))
@@ -50,7 +61,14 @@ class SparseArray(Matrix):
 
     def __init__(self, structure: Structure, data: Array, format: str = "coo") -> None:
         if not isinstance(structure, Structure) or not isinstance(structure.unview()[0], Sparse):
-            raise TypeError(got("structure", "ldiv.structures.Sparse, or a view of it", shown(structure), "Make the array with ldiv.coo_array."))
+            raise TypeError(
+                got(
+                    "structure",
+                    "ldiv.structures.Sparse, or a view of it",
+                    shown(structure),
+                    "Make the array with ldiv.coo_array.",
+                )
+            )
         require_option("format", format, tuple(_TRANSPOSED))
         data = require_float("values", data)
         require_values("values", data, self._base(structure).pattern.nnz)
@@ -87,7 +105,11 @@ class SparseArray(Matrix):
     def _at(self) -> tuple[Index, Index]:
         """Rows and columns, of the view."""
         pattern = self._base(self.structure).pattern
-        return (pattern.cols, pattern.rows) if VIEWS[self.structure.unview()[1]][0] else (pattern.rows, pattern.cols)
+        return (
+            (pattern.cols, pattern.rows)
+            if VIEWS[self.structure.unview()[1]][0]
+            else (pattern.rows, pattern.cols)
+        )
 
     @property
     def values(self) -> Array:
@@ -100,14 +122,19 @@ class SparseArray(Matrix):
     # -- the same pattern ------------------------------------------------------------------------------------------------------
 
     def with_data(self, values: Array) -> SparseArray:
-        """The same pattern with new values (*batch, nnz): the way to loop; orderings and symbolic work are kept.
+        """The same pattern with new values (*batch, nnz): the way to loop; orderings and symbolic
+        work are kept.
 
         In a view (`A.T`, `A.H`) the values are those of the array that it views.
         """
         return SparseArray(self.structure, values, self.format)
 
     def _view(self, op: str) -> SparseArray:
-        return SparseArray(self.structure.view(op), self.data, _TRANSPOSED[self.format] if VIEWS[op][0] else self.format)
+        return SparseArray(
+            self.structure.view(op),
+            self.data,
+            _TRANSPOSED[self.format] if VIEWS[op][0] else self.format,
+        )
 
     def _like(self, values: Array) -> SparseArray:
         """New values at (row, col)."""
@@ -132,27 +159,49 @@ class SparseArray(Matrix):
         """The k-th diagonal (*batch, length), zeros where nothing is stored; differentiable."""
         (m, n), k = self.structure.shape, require_int("k", k)
         on = np.flatnonzero(self.col.astype(np.int64) - self.row == k)
-        return add_up(take(self.values, on), self.row[on] + min(k, 0), max(min(m + min(k, 0), n - max(k, 0)), 0))
+        return add_up(
+            take(self.values, on),
+            self.row[on] + min(k, 0),
+            max(min(m + min(k, 0), n - max(k, 0)), 0),
+        )
 
     def sum(self, axis: int | None = None) -> Array:
-        """Sum of all entries, or over axis 0 (a number for each column) or 1 (for each row); differentiable."""
+        """Sum of all entries, or over axis 0 (a number for each column) or 1 (for each row);
+        differentiable.
+        """
         m, n = self.structure.shape
         if axis is None:
             return namespace(self.data).sum(self.values, axis=-1)
-        axis = require_int("axis", axis, -2, 1, what="None, 0 or 1", advice="Batch axes are summed on the result.")
-        return add_up(self.values, self.col, n) if axis in (0, -2) else add_up(self.values, self.row, m)
+        axis = require_int(
+            "axis", axis, -2, 1, what="None, 0 or 1", advice="Batch axes are summed on the result."
+        )
+        return (
+            add_up(self.values, self.col, n)
+            if axis in (0, -2)
+            else add_up(self.values, self.row, m)
+        )
 
     def to_scipy(self) -> Any:
-        """A scipy.sparse.coo_array of the values, cut off from the derivative; one matrix, no batch."""
+        """A scipy.sparse.coo_array of the values, cut off from the derivative; one matrix, no
+        batch.
+        """
         import scipy.sparse
 
         if self.batch:
-            raise ValueError(got("to_scipy", "one matrix", f"a batch {self.batch}", "Convert them one at a time."))
-        return scipy.sparse.coo_array((asnumpy(self.values), (self.row, self.col)), shape=self.shape)
+            raise ValueError(
+                got(
+                    "to_scipy", "one matrix", f"a batch {self.batch}", "Convert them one at a time."
+                )
+            )
+        return scipy.sparse.coo_array(
+            (asnumpy(self.values), (self.row, self.col)), shape=self.shape
+        )
 
     def sum_duplicates(self) -> SparseArray:
         """Every position once, sorted by row; a no-op where that is so already."""
-        once, place = self.structure.memo("canonical", lambda: sparse_indexing.canonical(*self._at, self.structure.shape))
+        once, place = self.structure.memo(
+            "canonical", lambda: sparse_indexing.canonical(*self._at, self.structure.shape)
+        )
         if once is None or place is None:
             return self
         return SparseArray(once, add_up(self.values, place, once.pattern.nnz))
@@ -178,9 +227,14 @@ class SparseArray(Matrix):
         self._require_same_shape(other)
         if self.structure == other.structure:
             return self.with_data(self.data + sign * other.data)
-        union, place = self.structure.memo(("union", other.structure), lambda: sparse_indexing.union(self._at, other._at, self.structure.shape))
+        union, place = self.structure.memo(
+            ("union", other.structure),
+            lambda: sparse_indexing.union(self._at, other._at, self.structure.shape),
+        )
         a, b = _same_batch(self.values, sign * other.values)
-        return SparseArray(union, add_up(namespace(a).concat([a, b], axis=-1), place, union.pattern.nnz))
+        return SparseArray(
+            union, add_up(namespace(a).concat([a, b], axis=-1), place, union.pattern.nnz)
+        )
 
     __radd__ = __add__
 
@@ -199,13 +253,22 @@ class SparseArray(Matrix):
     @public
     def __truediv__(self, other: Any) -> Any:
         if isinstance(other, NUMBERS) and other == 0:
-            raise ValueError(got("A / B", "a B other than 0", shown(other), "No matrix is divided by it."))
+            raise ValueError(
+                got("A / B", "a B other than 0", shown(other), "No matrix is divided by it.")
+            )
         if not isinstance(other, SparseArray):
             return self._like(self.values / self._entries_of(other))
         common, a, b = self._common(other)
         if (holes := self.sum_duplicates().nnz - common.pattern.nnz) > 0:
             came = f"{holes} entries of A over none"
-            raise ValueError(got("A / B", "a B with an entry wherever A has one", came, "They would be divided by zero."))
+            raise ValueError(
+                got(
+                    "A / B",
+                    "a B with an entry wherever A has one",
+                    came,
+                    "They would be divided by zero.",
+                )
+            )
         return SparseArray(common, a / b)
 
     def _common(self, other: SparseArray) -> tuple[Sparse, Array, Array]:
@@ -213,32 +276,59 @@ class SparseArray(Matrix):
         self._require_same_shape(other)
         one, two = self.sum_duplicates(), other.sum_duplicates()
         common, i, j = one.structure.memo(
-            ("intersection", two.structure), lambda: sparse_indexing.intersection(one._at, two._at, self.structure.shape)
+            ("intersection", two.structure),
+            lambda: sparse_indexing.intersection(one._at, two._at, self.structure.shape),
         )
         return common, take(one.values, i), take(two.values, j)
 
     def _entries_of(self, other: Any) -> Any:
-        """A scalar, or the entries that a dense array, broadcast to the shape of this one, has at (row, col)."""
+        """A scalar, or the entries that a dense array, broadcast to the shape of this one, has
+        at (row, col).
+        """
         if isinstance(other, NUMBERS):
             return require_scalar("the other operand", other, self.data)
         require_ours("the other operand", other)
         if not is_array(other):
-            raise TypeError(got("the other operand", "a scalar, an array or a SparseArray", type(other).__name__, "Convert it first."))
+            raise TypeError(
+                got(
+                    "the other operand",
+                    "a scalar, an array or a SparseArray",
+                    type(other).__name__,
+                    "Convert it first.",
+                )
+            )
         require_numbers("the other operand", other)
         frontend_of(self.data, other)
         if other.ndim == 0:
             return other
         shape = (1, *other.shape) if other.ndim == 1 else tuple(other.shape)
         if any(s not in (1, n) for s, n in zip(shape[-2:], self.structure.shape, strict=True)):
-            raise ValueError(got("the other operand", f"a shape that broadcasts to {self.shape}", str(tuple(other.shape)), "Check its axes."))
+            raise ValueError(
+                got(
+                    "the other operand",
+                    f"a shape that broadcasts to {self.shape}",
+                    str(tuple(other.shape)),
+                    "Check its axes.",
+                )
+            )
         other = namespace(other).reshape(other, shape)
         row, col = (i if s > 1 else 0 * i for i, s in zip(self._at, shape[-2:], strict=True))
-        return take(namespace(other).reshape(other, (*shape[:-2], shape[-2] * shape[-1])), row.astype(np.int64) * shape[-1] + col)
+        return take(
+            namespace(other).reshape(other, (*shape[:-2], shape[-2] * shape[-1])),
+            row.astype(np.int64) * shape[-1] + col,
+        )
 
     def _require_same_shape(self, other: SparseArray) -> None:
         frontend_of(self.data, other.data)
         if self.structure.shape != other.structure.shape:
-            raise ValueError(got("the other operand", f"shape {self.structure.shape}", str(other.structure.shape), "Sparse arrays do not broadcast."))
+            raise ValueError(
+                got(
+                    "the other operand",
+                    f"shape {self.structure.shape}",
+                    str(other.structure.shape),
+                    "Sparse arrays do not broadcast.",
+                )
+            )
 
     @public
     def __matmul__(self, other: Any) -> Any:
@@ -247,9 +337,17 @@ class SparseArray(Matrix):
         frontend_of(self.data, other.data)
         (m, k), (l, n) = self.structure.shape, other.structure.shape
         if k != l:
-            raise ValueError(got("A @ B", f"a B with {k} rows", f"{l}", "The inner sizes must agree."))
-        product, i, j, place = self.structure.memo(("product", other.structure), lambda: sparse_indexing.product(self._at, other._at, (m, k, n)))
-        return SparseArray(product, add_up(take(self.values, i) * take(other.values, j), place, product.pattern.nnz))
+            raise ValueError(
+                got("A @ B", f"a B with {k} rows", f"{l}", "The inner sizes must agree.")
+            )
+        product, i, j, place = self.structure.memo(
+            ("product", other.structure),
+            lambda: sparse_indexing.product(self._at, other._at, (m, k, n)),
+        )
+        return SparseArray(
+            product,
+            add_up(take(self.values, i) * take(other.values, j), place, product.pattern.nnz),
+        )
 
 
 def _read_only(i: Index) -> Index:

@@ -1,4 +1,5 @@
-"""Y = X, an array for which `check` has not raised: the place of a condition on which a derivative exists.
+"""Y = X, an array for which `check` has not raised: the place of a condition on which a derivative
+exists.
 
 tangent      dY = dX
 cotangent    X_bar = Y_bar
@@ -23,10 +24,18 @@ from ldiv.errors import overflowed
 class Unchanged(Rule):
     """y = x, the first argument;  dy = dx;  x_bar = y_bar. What follows serves a check."""
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         return (tangents[0],)
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         return (cotangents[0] if need[0] else None, *(None for _ in need[1:]))
 
 
@@ -51,7 +60,9 @@ def checked(check: Callable[[Array], None], x: Array) -> Array:
 
 @dataclass(frozen=True)
 class Result(Unchanged):
-    """Argument (*batch,), one number each: a result that is made of those of rules, and like theirs must be finite."""
+    """Argument (*batch,), one number each: a result that is made of those of rules, and like
+    theirs must be finite.
+    """
 
     what: str
 

@@ -40,14 +40,25 @@ class Cholesky(Rule):
         require_finite("A", a)
         part, t = balanced(symmetric_part(a, "H"))
         l, definite = frontend_of(a).cholesky(part)
-        insist(definite, lambda: NotPositiveDefiniteError("Cholesky", "a leading minor that is not positive"))
+        insist(
+            definite,
+            lambda: NotPositiveDefiniteError("Cholesky", "a leading minor that is not positive"),
+        )
         return (namespace(l).tril(l if t is None else l / t),)
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         (da,), (l,) = tangents, out
         return (None if da is None else l @ half(between(*lower(l), hermitian(da))),)
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         (l_bar,), (l,) = cotangents, out
         if l_bar is None or not need[0]:
             return (None,)

@@ -1,7 +1,9 @@
-"""A = L L^H in a band: c[d, j] = L[j + d, j] from p[d, j] = A[j + d, j], 0 <= d <= w; the diagonal of A is read as real.
+"""A = L L^H in a band: c[d, j] = L[j + d, j] from p[d, j] = A[j + d, j], 0 <= d <= w; the diagonal
+of A is read as real.
 
 tangent      T(c) dc = dp:   sum over k of dL_ik conj(L_jk) + L_ik conj(dL_jk) = dA_ij for every (i, j) of the band, which column by
-             column is a lower triangular sparse system; of complex numbers one for (dL, conj dL), each (i, j) below the diagonal twice
+             column is a lower triangular sparse system; of complex numbers one for (dL, conj dL),
+             each (i, j) below the diagonal twice
 cotangent    lam = T(c)^-H (c_bar, 0);   p_bar = lam_1 + conj(lam_2)
 cost         n w^2 forward and in each direction, and nothing outside of the band
 reference    Murray, arXiv:1602.07527, section 4.2, of which this is the equation before any recursion
@@ -33,7 +35,9 @@ from ldiv.structures.sparse_triangular import SparseTriangular
 
 @dataclass(frozen=True)
 class CholeskyBanded(Rule):
-    """Argument (*batch, w + 1, n), output of the same shape; what is outside of the matrix is not read, and zero."""
+    """Argument (*batch, w + 1, n), output of the same shape; what is outside of the matrix is
+    not read, and zero.
+    """
 
     core = (2,)
 
@@ -45,7 +49,9 @@ class CholeskyBanded(Rule):
         require_finite("ab", p)
         return on_host(_each, ((tuple(p.shape), numpy_dtype(p)),), p)
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         (dp,), (c,) = tangents, out
         if dp is None or 0 in c.shape:
             return (dp,)
@@ -55,7 +61,13 @@ class CholeskyBanded(Rule):
         dc = solve(system.structure, _values(system, c), right[..., system.at, None])[..., 0]
         return (_placed(dc[..., system.first], system.places, c),)
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         (c_bar,), (c,) = cotangents, out
         if c_bar is None or not need[0] or 0 in c.shape:
             return (c_bar if need[0] else None,)
@@ -75,7 +87,9 @@ def _each(p: Any) -> tuple[Any, ...]:
     for i in np.ndindex(*p.shape[:-2]):
         c[i], info = pbtrf(_real_diagonal(p[i]), lower=1)
         if info > 0:
-            raise NotPositiveDefiniteError("pbtrf", f"a leading minor, of order {info}, that is not positive")
+            raise NotPositiveDefiniteError(
+                "pbtrf", f"a leading minor, of order {info}, that is not positive"
+            )
     return (c,)
 
 
@@ -84,7 +98,11 @@ def _band(p: Array) -> Banded:
 
 
 def _real_diagonal(p: Array) -> Array:
-    return namespace(p).concat([real(p[..., :1, :]) + 0 * p[..., :1, :], p[..., 1:, :]], axis=-2) if is_complex(p) else p
+    return (
+        namespace(p).concat([real(p[..., :1, :]) + 0 * p[..., :1, :], p[..., 1:, :]], axis=-2)
+        if is_complex(p)
+        else p
+    )
 
 
 def _flat(p: Array) -> Array:
@@ -97,7 +115,7 @@ def _placed(x: Array, places: Any, like: Array) -> Array:
     return namespace(x).reshape(scatter(x[..., None], places, w * n)[..., 0], (*x.shape[:-1], w, n))
 
 
-# -- the system ----------------------------------------------------------------------------------------------------------------------
+# -- the system ---------------------------------------------------------------
 
 
 class _System(NamedTuple):
@@ -116,12 +134,15 @@ def _system(c: Array) -> _System:
 
 def _values(system: _System, c: Array) -> Array:
     flat = _flat(c)
-    return (namespace(c).concat([flat, conj(flat)], axis=-1) if is_complex(c) else flat)[..., system.source]
+    return (namespace(c).concat([flat, conj(flat)], axis=-1) if is_complex(c) else flat)[
+        ..., system.source
+    ]
 
 
 @lru_cache(maxsize=16)
 def _made(w: int, n: int, complex_: bool) -> _System:
-    j, d = (x.ravel() for x in np.meshgrid(np.arange(n), np.arange(w + 1), indexing="ij"))  # column by column
+    # column by column
+    j, d = (x.ravel() for x in np.meshgrid(np.arange(n), np.arange(w + 1), indexing="ij"))
     inside = j + d < n
     number = np.full((2, n, w + 1), -1)  # of dL[j+d, j], of its conjugate
     pairs = 1 + (complex_ & (d > 0))

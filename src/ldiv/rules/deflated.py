@@ -1,10 +1,13 @@
-"""(W, M) of the bordered system   A W - B W H + B X M = R,   X^H B W = C,   for X^H B X = I, A X = B X H.
+"""(W, M) of the bordered system   A W - B W H + B X M = R,   X^H B W = C,   for X^H B X = I, A X =
+B X H.
 
-In the basis in which H is diag(theta): w_i = S_i r_i + X c_i, S_i the reduced resolvent, and m_i = X^H r_i - (H - theta_i) c_i.
+In the basis in which H is diag(theta): w_i = S_i r_i + X c_i, S_i the reduced resolvent, and m_i =
+X^H r_i - (H - theta_i) c_i.
 
 tangent      the same system with R = dR - (dA W - dB W H - B W dH + d(BX) M),   C = dC - d(BX)^H W,   d(BX) = dB X + B dX
 cotangent    the same system with (W_bar, M_bar) gives (R_bar, C_bar);  Y = -(R_bar M^H + W C_bar^H):
-             p_A = -outer(R_bar, W),  p_B = outer(R_bar, W H) + outer(Y, X),  H_bar = W^H B R_bar,  X_bar = B Y
+             p_A = -outer(R_bar, W),  p_B = outer(R_bar, W H) + outer(Y, X),  H_bar = W^H B R_bar,
+             X_bar = B Y
 cost         k deflated solves each time, with the factor of the forward where there is one
 reference    Fox and Kapoor, AIAA J. 6 (1968); Andrew and Tan, Numer. Linear Algebra Appl. 7 (2000)
 """
@@ -25,7 +28,9 @@ from ldiv.rules.inverse_gaps import RESOLVED
 
 @dataclass(frozen=True)
 class Deflated(Rule):
-    """Arguments (pA, pB, H, X, R, C, aids, (gam, G, doubt)): what the derivative sees, then what only helps to solve."""
+    """Arguments (pA, pB, H, X, R, C, aids, (gam, G, doubt)): what the derivative sees, then what
+    only helps to solve.
+    """
 
     task: Task
 
@@ -39,12 +44,24 @@ class Deflated(Rule):
         xp = namespace(R)
         theta, Q = xp.linalg.eigh((H + adjoint(H)) / 2)
         X, R, C = X @ Q, R @ Q, adjoint(Q) @ C @ Q
-        W = reduced(self.task, (pA, pB, aids), theta, R, X, (gam, G, 2 * RESOLVED * doubt[..., H.shape[-1] :, None])) + X @ C
+        W = (
+            reduced(
+                self.task,
+                (pA, pB, aids),
+                theta,
+                R,
+                X,
+                (gam, G, 2 * RESOLVED * doubt[..., H.shape[-1] :, None]),
+            )
+            + X @ C
+        )
         M = adjoint(X) @ R - (theta[..., :, None] - theta[..., None, :]) * C
         batch = common_batch(self.core, args)
         return spread(W @ adjoint(Q), batch), spread(Q @ M @ adjoint(Q), batch)
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         (pA, pB, H, X, _, _, *aids), (dpA, dpB, dH, dX, dR, dC, *_), (W, M) = args, tangents, out
         A, B = self.task.A, self.task.B
         dBX = plus(push(B, pB, dpB, X), None if dX is None else matmul(B, pB, dX))
@@ -58,14 +75,23 @@ class Deflated(Rule):
             return None, None
         return bind(self, pA, pB, H, X, _or_zeros(right, W), _or_zeros(below, M), *aids)
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         (pA, pB, H, X, _, _, *aids), (W_bar, M_bar), (W, M) = args, cotangents, out
         if W_bar is None and M_bar is None:
             return tuple(map(nothing, need))
         xp, (A, B) = namespace(W), (self.task.A, self.task.B)
         R_bar, C_bar = bind(self, pA, pB, H, X, _or_zeros(W_bar, W), _or_zeros(M_bar, M), *aids)
         Y = -(R_bar @ adjoint(M) + W @ adjoint(C_bar))
-        left, right = xp.concat([R_bar @ adjoint(H), Y], axis=-1), xp.concat([W, X + 0 * W], axis=-1)
+        left, right = (
+            xp.concat([R_bar @ adjoint(H), Y], axis=-1),
+            xp.concat([W, X + 0 * W], axis=-1),
+        )
         return (
             outer(A, pA, -R_bar, W, need[0]),
             outer(B, pB, left, right, need[1]),

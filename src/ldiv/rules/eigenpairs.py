@@ -3,8 +3,9 @@
 tangent      a = X^H dA X, b = X^H dB X;  dlam_i = Re(a_ii - lam_i b_ii);  dX = X (Om - b/2) + Z,
              Om_ji = [a_ji - (lam_i + lam_j)/2 b_ji] R_ji,  z_i = -S_i (dA - lam_i dB) x_i
 cotangent    M = X^H X_bar = Hh + K, Hermitian and skew;  T_ji = K_ji R_ji,  w_i = -S_i x_bar_i;  A_bar = P_A X^H, B_bar = P_B X^H,
-             P_A = W + X (T + diag lam_bar),  P_B = -W Lam - X (Hh/2 + (T Lam + Lam T)/2 + diag(lam_bar o lam))
-             R_ji = 1 / (lam_i - lam_j), 0 inside of a cluster; S_i the reduced resolvent: k deflated solves, none without X_bar
+             P_A = W + X (T + diag lam_bar),  P_B = -W Lam - X (Hh/2 + (T Lam + Lam T)/2 +
+             diag(lam_bar o lam)) R_ji = 1 / (lam_i - lam_j), 0 inside of a cluster; S_i the reduced
+             resolvent: k deflated solves, none without X_bar
 cost         forward that of the engine; each direction of a derivative k deflated solves
 reference    Magnus, Econometric Theory 1 (1985); Nelson, AIAA J. 14 (1976)
 """
@@ -28,7 +29,9 @@ from ldiv.rules.inverse_gaps import RESOLVED, gaps
 
 @dataclass(frozen=True)
 class Eigenpairs(Rule):
-    """Arguments (pA, pB, aids); outputs lam (*batch, k), X (*batch, n, k), and of further pairs gam, G, and the doubt of all."""
+    """Arguments (pA, pB, aids); outputs lam (*batch, k), X (*batch, n, k), and of further pairs
+    gam, G, and the doubt of all.
+    """
 
     task: Task
     differentiable = (True, True, False, False, False)
@@ -42,10 +45,16 @@ class Eigenpairs(Rule):
         lam, X, doubt = choose(self.task, pA, pB).pairs(self.task, pA, pB, aids)
         k = self.task.k
         if self.task.positive and 0 not in lam.shape:
-            insist((lam[..., :k] > RESOLVED * doubt[..., :k]).all(), _vanishes, namespace(lam).min(lam[..., :k]))
+            insist(
+                (lam[..., :k] > RESOLVED * doubt[..., :k]).all(),
+                _vanishes,
+                namespace(lam).min(lam[..., :k]),
+            )
         return lam[..., :k], X[..., :k], lam[..., k:], X[..., k:], doubt
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         (pA, pB, aids), (dpA, dpB, _), (lam, X, gam, G, doubt) = args, tangents, out
         dAX, dBX = push(self.task.A, pA, dpA, X), push(self.task.B, pB, dpB, X)
         moved = minus(dAX, None if dBX is None else dBX * lam[..., None, :])
@@ -55,13 +64,24 @@ class Eigenpairs(Rule):
         n = adjoint(X) @ moved  # a_ji - lam_i b_ji
         dlam = real(namespace(n).linalg.diagonal(n))
         b = None if dBX is None else adjoint(X) @ dBX
-        half = n if b is None else n + b * (lam[..., None, :] - lam[..., :, None]) / 2  # a_ji - (lam_i + lam_j)/2 b_ji
+        # a_ji - (lam_i + lam_j)/2 b_ji
+        half = n if b is None else n + b * (lam[..., None, :] - lam[..., :, None]) / 2
         R, dlam = self._gaps(False, out, off_diagonal(half), adjoint(G) @ moved, X, moved, dlam)
         C = minus(half * R, None if b is None else b / 2)
-        Z = None if self.task.k == self.task.n else deflated(self.task, pA, pB, embedded(lam, X), X, -moved, aids, (gam, G, doubt))
+        Z = (
+            None
+            if self.task.k == self.task.n
+            else deflated(self.task, pA, pB, embedded(lam, X), X, -moved, aids, (gam, G, doubt))
+        )
         return dlam, plus(X @ C, Z), None, None, None
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         (pA, pB, aids), (lam_bar, X_bar, *_), (lam, X, gam, G, doubt) = args, cotangents, out
         if lam_bar is None and X_bar is None:
             return tuple(map(nothing, need))
@@ -74,11 +94,15 @@ class Eigenpairs(Rule):
         if X_bar is not None:
             inner = inner + K * R
         if X_bar is not None and self.task.k < self.task.n:  # else X spans all
-            outside = deflated(self.task, pA, pB, embedded(lam, X), X, -X_bar, aids, (gam, G, doubt))
+            outside = deflated(
+                self.task, pA, pB, embedded(lam, X), X, -X_bar, aids, (gam, G, doubt)
+            )
         P_A = plus(X @ inner, outside)
         P_B = None
         if not self.task.standard:
-            middle = (inner * lam[..., None, :] + lam[..., :, None] * inner) / 2 + (m + adjoint(m)) / 4
+            middle = (inner * lam[..., None, :] + lam[..., :, None] * inner) / 2 + (
+                m + adjoint(m)
+            ) / 4
             P_B = -(X @ middle) if outside is None else -(X @ middle) - outside * lam[..., None, :]
         A_bar = outer(self.task.A, pA, P_A, X, need[0])
         B_bar = nothing(need[1]) if P_B is None else outer(self.task.B, pB, P_B, X, need[1])
@@ -86,9 +110,13 @@ class Eigenpairs(Rule):
 
     def _require_differentiable(self, in_B: bool) -> None:
         if in_B and self.task.constraints:
-            raise NotDifferentiableError("lobpcg with constraints Y is not differentiable in B, which measures them. Leave Y out, or take eigsh.")
+            raise NotDifferentiableError(
+                "lobpcg with constraints Y is not differentiable in B, which measures them. Leave Y out, or take eigsh."
+            )
 
-    def _gaps(self, cotangent: bool, out: Any, inside: Array, beyond: Array, X: Array, Y: Array, d: Array) -> tuple[Array, Array]:
+    def _gaps(
+        self, cotangent: bool, out: Any, inside: Array, beyond: Array, X: Array, Y: Array, d: Array
+    ) -> tuple[Array, Array]:
         """R and d, if what couples the pairs, X^H Y and G^H Y, allows a derivative."""
         lam, _, gam, G, doubt = out
         xp = namespace(X)
@@ -112,4 +140,11 @@ def off_diagonal(x: Array) -> Array:
 
 
 def _vanishes(least: Any) -> ValueError:
-    return ValueError(got("k", "singular values that are not zero", f"one of {float(least):.1e}", "Ask for no more than the rank."))
+    return ValueError(
+        got(
+            "k",
+            "singular values that are not zero",
+            f"one of {float(least):.1e}",
+            "Ask for no more than the rank.",
+        )
+    )

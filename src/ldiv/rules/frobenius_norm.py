@@ -27,7 +27,9 @@ from ldiv.rules.triangular_algebra import LowerSolve, require_regular
 
 @dataclass(frozen=True)
 class QuotientSquares(Rule):
-    """Arguments (L, B), both read as lower triangles, (*batch, n, n); outputs q (*batch,) and X. `regular`: must B be, too?"""
+    """Arguments (L, B), both read as lower triangles, (*batch, n, n); outputs q (*batch,) and X.
+    `regular`: must B be, too?
+    """
 
     regular: bool = False
 
@@ -42,22 +44,39 @@ class QuotientSquares(Rule):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         if self.regular:
             require_regular(args[1])
-            least = np.finfo(numpy_dtype(args[1])).tiny / 4  # below it a reciprocal, as of the derivative of a logarithm, overflows
-            insist(~(abs(namespace(args[1]).linalg.diagonal(args[1])) < float(least)).any(), partial(overflowed, "the reciprocal of a pivot"))
+            # below it a reciprocal, as of the derivative of a logarithm, overflows
+            least = np.finfo(numpy_dtype(args[1])).tiny / 4
+            insist(
+                ~(abs(namespace(args[1]).linalg.diagonal(args[1])) < float(least)).any(),
+                partial(overflowed, "the reciprocal of a pivot"),
+            )
         (X,) = LowerSolve().kernel(*args)
-        require_finite(self.public_name, namespace(X).linalg.diagonal(args[0]))  # an infinite pivot divides to zero; all else is in q
+        # an infinite pivot divides to zero; all else is in q
+        require_finite(self.public_name, namespace(X).linalg.diagonal(args[0]))
         return inner(X, X), X
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         _, X = out
         (dX,) = LowerSolve().jvp(tangents, (X,), *args)
         return (None, None) if dX is None else (2 * inner(X, dX), dX)
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         (q_bar, X_bar), (_, X) = cotangents, out
         if q_bar is not None:
             X_bar = plus(X_bar, (2 * q_bar)[..., None, None] * X)
-        return tuple(map(nothing, need)) if X_bar is None else LowerSolve().vjp(need, (X_bar,), (X,), *args)
+        return (
+            tuple(map(nothing, need))
+            if X_bar is None
+            else LowerSolve().vjp(need, (X_bar,), (X,), *args)
+        )
 
 
 def quotient_squares(L: Array, B: Array, regular: bool = False) -> Array:

@@ -1,8 +1,10 @@
-"""Has A = Q R full column rank?  By R with columns of norm 1: s_j, how far column j is from the span of those before, and one solve.
+"""Has A = Q R full column rank?  By R with columns of norm 1: s_j, how far column j is from the
+span of those before, and one solve.
 
     s_j = |R_jj| > tol,    |R^-1 z| < |z| / tol    for a fixed random z,    tol = 4 n eps
 
-Scaling columns is choosing units, so that A of full rank passes whatever its units are; rows have none of their own here.
+Scaling columns is choosing units, so that A of full rank passes whatever its units are; rows have
+none of their own here.
 Reference: Bjorck, Numerical Methods for Least Squares Problems (1996), section 2.7.
 """
 
@@ -39,7 +41,9 @@ def _require(r: Array, error: Any, check: Any) -> None:
     norms = norm(r, axis=-2)[..., None, :]
     scaled = r / xp.where(norms == 0, xp.ones_like(norms), norms)
     z = xp.asarray(direction(n).copy(), **alike(r))
-    size = xp.linalg.vector_norm(frontend_of(r).solve_triangular(scaled, z, False), axis=(-2, -1)) / xp.linalg.vector_norm(z)
+    size = xp.linalg.vector_norm(
+        frontend_of(r).solve_triangular(scaled, z, False), axis=(-2, -1)
+    ) / xp.linalg.vector_norm(z)
     least = xp.min(xp.abs(xp.linalg.diagonal(scaled)))
     tolerance = 4 * n * float(np.finfo(numpy_dtype(r)).eps)
     distance = xp.minimum(least, 1 / xp.max(size))
@@ -48,7 +52,10 @@ def _require(r: Array, error: Any, check: Any) -> None:
 
 
 def _dependent(n: int, distance: Any) -> SingularMatrixError:
-    return SingularMatrixError("QR", f"a column of {n} that depends on the others (relative distance {float(distance):.0e})")
+    return SingularMatrixError(
+        "QR",
+        f"a column of {n} that depends on the others (relative distance {float(distance):.0e})",
+    )
 
 
 def _no_derivative(n: int, distance: Any) -> NotDifferentiableError:

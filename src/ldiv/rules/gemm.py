@@ -22,7 +22,9 @@ from ldiv.core.trees import Array, Tree
 
 @dataclass(frozen=True)
 class Gemm(Rule):
-    """Arguments (alpha, a, b), or with `adds` (alpha, a, b, beta, c): numbers are (*batch,), matrices (*batch, m, n)."""
+    """Arguments (alpha, a, b), or with `adds` (alpha, a, b, beta, c): numbers are (*batch,),
+    matrices (*batch, m, n).
+    """
 
     op_a: str = "N"
     op_b: str = "N"
@@ -43,7 +45,9 @@ class Gemm(Rule):
         y = _wide(alpha) * self.product.kernel(a, b)[0]
         return (y + Scaled().kernel(*more)[0] if more else y,)
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         (alpha, a, b, *more), (dalpha, da, db, *dmore) = args, tangents
         moved = self.product.jvp((da, db), (), a, b)[0]
         dy = None if moved is None else _wide(alpha) * moved
@@ -51,7 +55,13 @@ class Gemm(Rule):
             dy = plus(dy, _wide(dalpha) * bind(self.product, a, b)[0])
         return (plus(dy, Scaled().jvp(tuple(dmore), (), *more)[0]) if more else dy,)
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         (alpha, a, b, *more), (y_bar,) = args, cotangents
         if y_bar is None:
             return tuple(map(nothing, need))
@@ -63,12 +73,19 @@ class Gemm(Rule):
         if need[2]:
             g = bind(Product(compose(self.op_a, "H"), "N"), a, y_bar)[0]
             b_bar = view_dense(_wide(conj(alpha)) * g, self.op_b)
-        return (alpha_bar, a_bar, b_bar, *(Scaled().vjp(need[3:], cotangents, (), *more) if more else ()))
+        return (
+            alpha_bar,
+            a_bar,
+            b_bar,
+            *(Scaled().vjp(need[3:], cotangents, (), *more) if more else ()),
+        )
 
 
 @dataclass(frozen=True)
 class Product(Rule):
-    """P = op(A) op(B);  dP = op(dA) op(B) + op(A) op(dB);  A_bar = op(P_bar op(B)^H), B_bar = op(op(A)^H P_bar)."""
+    """P = op(A) op(B);  dP = op(dA) op(B) + op(A) op(dB);  A_bar = op(P_bar op(B)^H), B_bar =
+    op(op(A)^H P_bar).
+    """
 
     op_a: str = "N"
     op_b: str = "N"
@@ -80,25 +97,44 @@ class Product(Rule):
         a, b = args
         return (view_dense(a, self.op_a) @ view_dense(b, self.op_b),)
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         (a, b), (da, db) = args, tangents
-        return (plus(da if da is None else bind(self, da, b)[0], db if db is None else bind(self, a, db)[0]),)
+        return (
+            plus(
+                da if da is None else bind(self, da, b)[0],
+                db if db is None else bind(self, a, db)[0],
+            ),
+        )
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         (a, b), (y_bar,) = args, cotangents
         if y_bar is None:
             return tuple(map(nothing, need))
         return (
-            view_dense(bind(Product("N", compose(self.op_b, "H")), y_bar, b)[0], self.op_a) if need[0] else None,
-            view_dense(bind(Product(compose(self.op_a, "H"), "N"), a, y_bar)[0], self.op_b) if need[1] else None,
+            view_dense(bind(Product("N", compose(self.op_b, "H")), y_bar, b)[0], self.op_a)
+            if need[0]
+            else None,
+            view_dense(bind(Product(compose(self.op_a, "H"), "N"), a, y_bar)[0], self.op_b)
+            if need[1]
+            else None,
         )
 
 
 @dataclass(frozen=True)
 class Scaled(Rule):
-    """Y = s X, and 0 where s = 0, whatever X holds;  dY = ds X + s dX;  s_bar = <X, Y_bar>, X_bar = conj(s) Y_bar.
+    """Y = s X, and 0 where s = 0, whatever X holds;  dY = ds X + s dX;  s_bar = <X, Y_bar>, X_bar =
+    conj(s) Y_bar.
 
-    A rule of its own, because the derivative in s at s = 0 is X, and a framework would differentiate the choice.
+    A rule of its own, because the derivative in s at s = 0 is X, and a framework would
+    differentiate the choice.
     """
 
     may_overflow = True
@@ -109,15 +145,30 @@ class Scaled(Rule):
         y, xp = _wide(s) * x, namespace(x)
         return (xp.where(_wide(s) == 0, xp.zeros_like(y), y),)
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         (s, x), (ds, dx) = args, tangents
-        return (plus(ds if ds is None else bind(self, ds, x)[0], dx if dx is None else bind(self, s, dx)[0]),)
+        return (
+            plus(
+                ds if ds is None else bind(self, ds, x)[0],
+                dx if dx is None else bind(self, s, dx)[0],
+            ),
+        )
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         (s, x), (y_bar,) = args, cotangents
         if y_bar is None:
             return tuple(map(nothing, need))
-        return _inner(x, y_bar) if need[0] else None, bind(self, conj(s), y_bar)[0] if need[1] else None
+        return _inner(x, y_bar) if need[0] else None, bind(self, conj(s), y_bar)[0] if need[
+            1
+        ] else None
 
 
 def _wide(s: Array) -> Array:
@@ -131,6 +182,8 @@ def _inner(x: Array, y: Array) -> Array:
 
 
 def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
-    """Two that use all there is, of one shape: other pairs of op, and other shapes, differ in the kernel alone."""
+    """Two that use all there is, of one shape: other pairs of op, and other shapes, differ in
+    the kernel alone.
+    """
     yield Gemm("T", "H"), (draw(), draw(3, 3), draw(3, 3), draw(), draw(3, 3))
     yield Product("H", "C"), (draw(3, 3), draw(3, 3))

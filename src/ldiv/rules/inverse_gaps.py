@@ -1,12 +1,14 @@
-"""R_ji = 1 / (lam_i - lam_j), and 0 inside a cluster: what divides the skew part of a cotangent, or the coupling of a tangent.
+"""R_ji = 1 / (lam_i - lam_j), and 0 inside a cluster: what divides the skew part of a cotangent, or
+the coupling of a tangent.
 
 tangent      dR = -R o R o (dlam_i - dlam_j)
 cotangent    lam_bar_i = -sum_j R_ji^2 R_bar_ji,  lam_bar_j += the same
 cost         k^2
 
-Here it is decided whether a derivative exists. Two eigenvalues whose gap is not larger than they are in doubt are one cluster:
-there a loss must depend neither on the basis (its coupling N_ji is 0) nor on single eigenvalues (their cotangents d are equal).
-Where they are apart, a coupling at the level of rounding carries no information, and is not divided by a small gap.
+Here it is decided whether a derivative exists. Two eigenvalues whose gap is not larger than they
+are in doubt are one cluster: there a loss must depend neither on the basis (its coupling N_ji is 0)
+nor on single eigenvalues (their cotangents d are equal). Where they are apart, a coupling at the
+level of rounding carries no information, and is not divided by a small gap.
 """
 
 from __future__ import annotations
@@ -26,15 +28,17 @@ from ldiv.errors import NotDifferentiableError
 
 RESOLVED = 16  # doubts that must lie between two eigenvalues
 NOISE = 64  # roundings that a coupling must exceed
-LOST = 1 / 3  # of the digits: the relative accuracy of a derivative from which it is worth a warning
+# of the digits: the relative accuracy of a derivative from which it is worth a warning
+LOST = 1 / 3
 
 
 @dataclass(frozen=True)
 class Gaps(Rule):
-    """Arguments: lam (*batch, k), others (*batch, p), doubt (*batch, k + p), coupling N and its scale (*batch, k + p, k), d (*batch, k).
+    """Arguments: lam (*batch, k), others (*batch, p), doubt (*batch, k + p), coupling N and its
+    scale (*batch, k + p, k), d (*batch, k).
 
-    Outputs R (*batch, k, k), and d as it came, which is good to use where nothing was raised. `cotangent`: of a loss, or a tangent,
-    of which nothing is known beyond the k.
+    Outputs R (*batch, k, k), and d as it came, which is good to use where nothing was raised.
+    `cotangent`: of a loss, or a tangent, of which nothing is known beyond the k.
     """
 
     cotangent: bool
@@ -48,13 +52,36 @@ class Gaps(Rule):
         xp, k = namespace(lam), lam.shape[-1]
         root = float(np.finfo(numpy_dtype(lam)).eps) ** 0.5
         every = join(lam, others, 1)
-        gap, unsure = lam[..., None, :] - every[..., :, None], doubt[..., None, :k] + doubt[..., :, None]
+        gap, unsure = (
+            lam[..., None, :] - every[..., :, None],
+            doubt[..., None, :k] + doubt[..., :, None],
+        )
         own = xp.asarray(np.eye(*gap.shape[-2:]) > 0, **(alike(lam) | {"dtype": xp.bool}))
-        looked = ~own if self.inside else ~(own | xp.asarray(np.arange(gap.shape[-2])[:, None] < k, **(alike(lam) | {"dtype": xp.bool})))
+        looked = (
+            ~own
+            if self.inside
+            else ~(
+                own
+                | xp.asarray(
+                    np.arange(gap.shape[-2])[:, None] < k, **(alike(lam) | {"dtype": xp.bool})
+                )
+            )
+        )
         near, size = (xp.abs(gap) <= RESOLVED * unsure) & looked, xp.abs(coupling)
         if self.on_degenerate != "drop":
-            self._judge(every, gap, unsure, own, near, size / xp.where(scale == 0, 1, scale), self._spread(d, gap.shape[-2]), root)
-        noise = (size <= NOISE * root**2 * scale) & (xp.abs(gap) <= root * xp.max(xp.abs(every), axis=-1)[..., None, None])
+            self._judge(
+                every,
+                gap,
+                unsure,
+                own,
+                near,
+                size / xp.where(scale == 0, 1, scale),
+                self._spread(d, gap.shape[-2]),
+                root,
+            )
+        noise = (size <= NOISE * root**2 * scale) & (
+            xp.abs(gap) <= root * xp.max(xp.abs(every), axis=-1)[..., None, None]
+        )
         dropped = (own | near | noise)[..., :k, :]
         R = xp.where(dropped, 0, 1 / xp.where(dropped, 1, gap[..., :k, :]))
         batch = common_batch(self.core, args)
@@ -64,28 +91,63 @@ class Gaps(Rule):
         """|d_j - d_i| of the largest |d|; beyond the k a loss has d = 0."""
         xp, k = namespace(d), d.shape[-1]
         most = xp.max(xp.abs(d), axis=-1)[..., None, None]
-        beyond = xp.broadcast_to(xp.abs(d) * float(self.cotangent), (*d.shape[:-1], d.shape[-1]))[..., None, :]
-        spread = xp.concat([xp.abs(d[..., :, None] - d[..., None, :]), xp.broadcast_to(beyond, (*d.shape[:-1], rows - k, k))], axis=-2)
+        beyond = xp.broadcast_to(xp.abs(d) * float(self.cotangent), (*d.shape[:-1], d.shape[-1]))[
+            ..., None, :
+        ]
+        spread = xp.concat(
+            [
+                xp.abs(d[..., :, None] - d[..., None, :]),
+                xp.broadcast_to(beyond, (*d.shape[:-1], rows - k, k)),
+            ],
+            axis=-2,
+        )
         return spread / xp.where(most == 0, 1, most)
 
-    def _judge(self, every: Array, gap: Array, unsure: Array, own: Array, near: Array, size: Array, spread: Array, root: float) -> None:
+    def _judge(
+        self,
+        every: Array,
+        gap: Array,
+        unsure: Array,
+        own: Array,
+        near: Array,
+        size: Array,
+        spread: Array,
+        root: float,
+    ) -> None:
         xp = namespace(gap)
         counts = size > root
-        wrong = xp.stack(xp.broadcast_arrays(near & counts, near & (spread > root), own & counts), axis=-3)
+        wrong = xp.stack(
+            xp.broadcast_arrays(near & counts, near & (spread > root), own & counts), axis=-3
+        )
         judge = partial(_sentence, self.cotangent)
         if self.on_degenerate == "raise":
-            insist(~xp.any(wrong), lambda *x: NotDifferentiableError(judge(*x)), every, gap, near, wrong)
+            insist(
+                ~xp.any(wrong),
+                lambda *x: NotDifferentiableError(judge(*x)),
+                every,
+                gap,
+                near,
+                wrong,
+            )
         else:
             frontend_of(gap).tell(partial(_warn, judge), every, gap, near, wrong)
         poor = counts & ~near & ~own & (unsure > root ** (2 * LOST) * xp.abs(gap))
         frontend_of(gap).tell(_warn_of_loss, every, gap, unsure, poor)
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         R, _ = out
         dlam, *_, dd = tangents
         return None if dlam is None else -R * R * (dlam[..., None, :] - dlam[..., :, None]), dd
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         (R, _), (R_bar, d_bar) = out, cotangents
         lam_bar = None
         if need[0] and R_bar is not None:
@@ -100,7 +162,7 @@ def gaps(cotangent: bool, on_degenerate: str, *args: Array) -> tuple[Array, Arra
     return R, d
 
 
-# -- what is said --------------------------------------------------------------------------------------------------------------------
+# -- what is said -------------------------------------------------------------
 
 _WAYS_OUT = (
     "Use ldiv.eigenspace or ldiv.spectral_function, which are smooth there, or choose k so that the whole cluster is inside (or k+1 pairs); "
@@ -112,7 +174,10 @@ def _sentence(cotangent: bool, every: Any, gap: Any, near: Any, wrong: Any) -> s
     every, gap, near, wrong = map(asnumpy, (every, gap, near, wrong))
     *batch, kind, j, i = np.argwhere(wrong)[0]
     shape = wrong.shape[:-3]
-    every, gap, near = (np.broadcast_to(x, (*shape, *x.shape[-own:])) for x, own in ((every, 1), (gap, 2), (near, 2)))
+    every, gap, near = (
+        np.broadcast_to(x, (*shape, *x.shape[-own:]))
+        for x, own in ((every, 1), (gap, 2), (near, 2))
+    )
     lam = every[tuple(batch)]
     if kind == 2:
         return (
@@ -122,7 +187,11 @@ def _sentence(cotangent: bool, every: Any, gap: Any, near: Any, wrong: Any) -> s
     gaps = np.abs(gap[tuple(batch)])
     cluster = sorted({int(i), *map(int, np.flatnonzero(near[tuple(batch)][:, i]))})
     names = ", ".join(map(str, cluster))
-    beyond = f" Of these, the pairs from {gap.shape[-1]} on were not asked for: the choice cuts the cluster." if cluster[-1] >= gap.shape[-1] else ""
+    beyond = (
+        f" Of these, the pairs from {gap.shape[-1]} on were not asked for: the choice cuts the cluster."
+        if cluster[-1] >= gap.shape[-1]
+        else ""
+    )
     subject = "the loss depends on" if cotangent else "this direction moves"
     what = "the basis inside" if kind == 0 else "single eigenvalues of"
     return f"no derivative: {subject} {what} a repeated eigenvalue, {lam[i]:.10g}, of pairs {names} (gap {gaps[j, i]:.1e}).{beyond} {_WAYS_OUT}"

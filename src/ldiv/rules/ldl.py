@@ -1,12 +1,15 @@
-"""A[order][:, order] = L D L^H (or L^T): L unit triangular, D of blocks of 1 and 2 (Bunch and Kaufman); A is read as its symmetric part.
+"""A[order][:, order] = L D L^H (or L^T): L unit triangular, D of blocks of 1 and 2 (Bunch and
+Kaufman); A is read as its symmetric part.
 
 tangent      M = L^-1 dA L^-H,   dD = the blocks of M,   dL = L F,   F = strict(M) D^-1
 cotangent    N = strict(L^H L_bar D^-H) + the blocks of D_bar;   A_bar = L^-H sym(N) L^-1
-             strict(M): what is below all blocks, or above where L is upper. The last block is never divided by.
+             strict(M): what is below all blocks, or above where L is upper. The last block is never
+             divided by.
 cost         1 factorization on the host forward; each direction 2 triangular solves and 2 products
 reference    Bunch and Kaufman, Math. Comp. 31 (1977); the derivative as for LU
 
-The order and the places of the blocks are constant near A. Where a block of one other than the last is zero there is no derivative.
+The order and the places of the blocks are constant near A. Where a block of one other than the last
+is zero there is no derivative.
 """
 
 from __future__ import annotations
@@ -35,7 +38,9 @@ from ldiv.structures.triangular import Triangular
 
 @dataclass(frozen=True)
 class LDL(Rule):
-    """Argument (*batch, n, n); outputs L, D (*batch, n, n) and the order (*batch, n). `op` is H or T."""
+    """Argument (*batch, n, n); outputs L, D (*batch, n, n) and the order (*batch, n). `op` is H
+    or T.
+    """
 
     lower: bool = True
     op: str = "H"
@@ -52,7 +57,9 @@ class LDL(Rule):
         triangle, d, inverse = on_host(partial(_each, self.lower, self.op), specs, part)
         return triangle, unbalanced(d, t), namespace(inverse).argsort(inverse, axis=-1)
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         (da,), (L, D, order) = tangents, out
         if da is None:
             return None, None, None
@@ -63,7 +70,13 @@ class LDL(Rule):
         dL = F + self._inside(L) @ F
         return self._inside(dL), _blocks(M, D), order * 0
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         (L_bar, D_bar, _), (L, D, order) = cotangents, out
         if not need[0] or (L_bar is None and D_bar is None):
             return (None,)
@@ -71,9 +84,16 @@ class LDL(Rule):
         N = 0 * L if D_bar is None else _blocks(D_bar, D)
         if L_bar is not None:
             L_bar = self._inside(L_bar)
-            N = N + self._strict(_over_blocks(L_bar + adjoint(self._inside(L)) @ L_bar, adjoint(D), self.lower), D)
+            N = N + self._strict(
+                _over_blocks(L_bar + adjoint(self._inside(L)) @ L_bar, adjoint(D), self.lower), D
+            )
         structure = Triangular(L.shape[-1], self.lower, "unit").H
-        return (self._both(between(structure, L, self._symmetric(N), self.op), namespace(order).argsort(order, axis=-1)),)
+        return (
+            self._both(
+                between(structure, L, self._symmetric(N), self.op),
+                namespace(order).argsort(order, axis=-1),
+            ),
+        )
 
     def _both(self, x: Array, order: Array) -> Array:
         """Rows and columns in this order."""
@@ -91,7 +111,7 @@ class LDL(Rule):
         return namespace(x).where(d == 0, self._inside(x), 0 * x)
 
 
-# -- D: its diagonal, and the numbers beside it, which say where the blocks of two are --------------------------------------------
+# -- D: its diagonal, and the numbers beside it, which say where the blocks of two are ---
 
 
 def _blocks(x: Array, d: Array) -> Array:
@@ -100,18 +120,30 @@ def _blocks(x: Array, d: Array) -> Array:
 
 
 def _beside(d: Array) -> tuple[Array, Array, Array, Array]:
-    """For column j: does a block of two begin, or end there?  And of its other index p, or 1: D[p, j] and D[j, p]."""
+    """For column j: does a block of two begin, or end there?  And of its other index p, or 1:
+    D[p, j] and D[j, p].
+    """
     xp = namespace(d)
     below, above = xp.linalg.diagonal(d, offset=-1), xp.linalg.diagonal(d, offset=1)
     none = xp.zeros_like(d[..., :1, 0])
     begins, ends = xp.concat([below, none], axis=-1) != 0, xp.concat([none, below], axis=-1) != 0
-    within = xp.where(begins, xp.concat([below, none], axis=-1), xp.where(ends, xp.concat([none, above], axis=-1), 1 + none))
-    across = xp.where(begins, xp.concat([above, none], axis=-1), xp.where(ends, xp.concat([none, below], axis=-1), 1 + none))
+    within = xp.where(
+        begins,
+        xp.concat([below, none], axis=-1),
+        xp.where(ends, xp.concat([none, above], axis=-1), 1 + none),
+    )
+    across = xp.where(
+        begins,
+        xp.concat([above, none], axis=-1),
+        xp.where(ends, xp.concat([none, below], axis=-1), 1 + none),
+    )
     return begins, begins | ends, within, across
 
 
 def _over_blocks(x: Array, d: Array, lower: bool) -> Array:
-    """X D^-1; blocks of two are divided by their large numbers, those beside the diagonal. A last pivot that is zero counts as 1."""
+    """X D^-1; blocks of two are divided by their large numbers, those beside the diagonal. A
+    last pivot that is zero counts as 1.
+    """
     xp, n = namespace(d), d.shape[-1]
     if n == 0:
         return x
@@ -135,10 +167,13 @@ def _pivots(lower: bool, d: Array) -> None:
     if 0 in d.shape:
         return
     _, paired, _, _ = _beside(d)
-    insist(((namespace(d).linalg.diagonal(d) != 0) | paired | _is_last(d, lower)).all(), _no_derivative)
+    insist(
+        ((namespace(d).linalg.diagonal(d) != 0) | paired | _is_last(d, lower)).all(), _no_derivative
+    )
 
 
-_pivots_of = {lower: partial(_pivots, lower) for lower in (True, False)}  # one function each: rules are compared by their fields
+# one function each: rules are compared by their fields
+_pivots_of = {lower: partial(_pivots, lower) for lower in (True, False)}
 
 
 def _no_derivative() -> NotDifferentiableError:
@@ -147,11 +182,13 @@ def _no_derivative() -> NotDifferentiableError:
     )
 
 
-# -- on the host -----------------------------------------------------------------------------------------------------------------
+# -- on the host --------------------------------------------------------------
 
 
 def _each(lower: bool, op: str, a: Any) -> tuple[Any, ...]:
-    """SciPy's factors of every matrix; and the inverse of its order, in which `argsort` finds the order in the framework's own integers."""
+    """SciPy's factors of every matrix; and the inverse of its order, in which `argsort` finds
+    the order in the framework's own integers.
+    """
     triangle, d, inverse = np.empty_like(a), np.empty_like(a), np.empty(a.shape[:-1], np.int32)
     for i in np.ndindex(*a.shape[:-2]):
         permuted, d[i], order = scipy.linalg.ldl(a[i], lower=lower, hermitian=op == "H")
@@ -160,6 +197,12 @@ def _each(lower: bool, op: str, a: Any) -> tuple[Any, ...]:
 
 
 def cases(structures: Any, draw: Any) -> Iterator[tuple[LDL, tuple[Tree, ...]]]:
-    for lower, op, batch in ((True, "H", ()), (False, "H", (1,)), (True, "T", (1,)), (False, "T", (1,)), (True, "H", (3,))):
+    for lower, op, batch in (
+        (True, "H", ()),
+        (False, "H", (1,)),
+        (True, "T", (1,)),
+        (False, "T", (1,)),
+        (True, "H", (3,)),
+    ):
         a = draw(*batch, 5, 5) - np.diag([9.0, 0, 0, 0, 0])
         yield LDL(lower, op), (a + (np.conj(a.mT) if op == "H" else a.mT),)

@@ -1,4 +1,5 @@
-"""(R, X) with R + A X = B, A^H R = C, for A of full column rank: the augmented system K = [[I, A], [A^H, 0]], by A = Q T.
+"""(R, X) with R + A X = B, A^H R = C, for A of full column rank: the augmented system K = [[I, A],
+[A^H, 0]], by A = Q T.
 
     X = T^-1 (Q^H B - T^-H C),   R = B - Q Q^H B + Q T^-H C
 
@@ -29,7 +30,9 @@ from ldiv.rules.full_rank import require_full_rank
 
 @dataclass(frozen=True)
 class LeastSquares(Rule):
-    """Arguments A (*batch, m, n), m >= n, B (*batch, m, k), C (*batch, n, k); outputs R (*batch, m, k), X (*batch, n, k)."""
+    """Arguments A (*batch, m, n), m >= n, B (*batch, m, k), C (*batch, n, k); outputs R (*batch,
+    m, k), X (*batch, n, k).
+    """
 
     singular: str = field(default_factory=singular_state)
 
@@ -43,12 +46,20 @@ class LeastSquares(Rule):
         inside, z = adjoint(f.q) @ b, f.solve(c, "H")
         return b - f.q @ (inside - z), f.solve(inside - z, "N")
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         (a, _, _), (da, db, dc), (r, x) = args, tangents, out
         right, below = (db, dc) if da is None else (minus(db, da @ x), minus(dc, adjoint(da) @ r))
         return _bound(self, a, right, below, r, x)
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         (a, _, _), (r_bar, x_bar), (r, x) = args, cotangents, out
         b_bar, c_bar = _bound(self, a, r_bar, x_bar, r, x)
         if b_bar is None or c_bar is None:
@@ -57,7 +68,9 @@ class LeastSquares(Rule):
         return a_bar, b_bar if need[1] else None, c_bar if need[2] else None
 
 
-def _bound(rule: LeastSquares, a: Array, b: Array | None, c: Array | None, r: Array, x: Array) -> tuple[Array | None, ...]:
+def _bound(
+    rule: LeastSquares, a: Array, b: Array | None, c: Array | None, r: Array, x: Array
+) -> tuple[Array | None, ...]:
     """The system for (b, c), of which None is zero."""
     if b is None and c is None:
         return None, None
@@ -87,7 +100,9 @@ class _QR:
     def solve(self, b: Array, op: str) -> Array:
         """T^-1 b, or T^-H b."""
         t = self.t if op == "N" else adjoint(self.t)
-        return frontend_of(b).solve_triangular(t, b, op == "H") if 0 not in b.shape else plus(b, None)
+        return (
+            frontend_of(b).solve_triangular(t, b, op == "H") if 0 not in b.shape else plus(b, None)
+        )
 
 
 def _factored(a: Array) -> _QR:

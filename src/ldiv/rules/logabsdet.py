@@ -54,30 +54,45 @@ class LogAbsDet(Rule):
         n = self.structure.shape[0]
         return (unit_columns(like, n, range(j, min(j + BLOCK, n))) for j in range(0, n, BLOCK))
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         (p,), (dp,) = args, tangents
         total = None
         for e in self._blocks(leaves(p)[0]):
             x = push(self.structure, p, dp, e)
             if x is None:
                 return (None,)
-            inner = namespace(x).sum(e * solve(self.structure, p, x, self.assume_a, self.method, self.singular), axis=(-2, -1))
+            inner = namespace(x).sum(
+                e * solve(self.structure, p, x, self.assume_a, self.method, self.singular),
+                axis=(-2, -1),
+            )
             total = plus(total, real(inner))
         return (total,)
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         (p,), (l_bar,) = args, cotangents
         if l_bar is None:
             return tuple(map(nothing, need))
         total = leaves(nothing(need[0]))
         for e in self._blocks(leaves(p)[0]):
-            column = l_bar[..., None, None] * solve(self.structure.H, p, e, self.assume_a, self.method, self.singular)
+            column = l_bar[..., None, None] * solve(
+                self.structure.H, p, e, self.assume_a, self.method, self.singular
+            )
             part = leaves(outer(self.structure, p, column, e, need[0]))
             total = [plus(t, g) for t, g in zip(total, part, strict=True)]
         return (rebuild(need[0], total),)
 
 
-def cases(structures: Iterator[tuple[Structure, Tree]], draw: Any) -> Iterator[tuple[LogAbsDet, tuple[Tree, ...]]]:
+def cases(
+    structures: Iterator[tuple[Structure, Tree]], draw: Any
+) -> Iterator[tuple[LogAbsDet, tuple[Tree, ...]]]:
     for structure, p in structures:
         if np.equal(*structure.shape) and registry.has_factors(structure, p):
             yield LogAbsDet(structure), (p,)

@@ -1,4 +1,5 @@
-"""A[order] = L U with partial pivoting, packed as tril(L, -1) + U; A is m x n, k = min(m, n), L = [L1; L2], U k x n.
+"""A[order] = L U with partial pivoting, packed as tril(L, -1) + U; A is m x n, k = min(m, n), L =
+[L1; L2], U k x n.
 
 tangent      E = L1^-1 dA[order][:k],  F = tril(E[:, :k-1] U11^-1, -1);   dU = E - F U,  dL1 = L1 F,  dL2 = (dA[order][k:] - L2 dU) U^-1
 cotangent    A2 = L2_bar U^-H,  Ub = triu(U_bar - L2^H A2),  Phi = tril(L1^H L1_bar - Ub U^H, -1);
@@ -7,7 +8,8 @@ cotangent    A2 = L2_bar U^-H,  Ub = triu(U_bar - L2^H A2),  Phi = tril(L1^H L1_
 cost         1 factorization forward; each direction 2 triangular solves and 1 product
 reference    de Hoog, Anderssen, Lukas, Linear Algebra Appl. 434 (2011); Murray, arXiv:1602.07527
 
-The pivots are constant near A. A matrix whose last pivot is zero has a derivative; an earlier zero, or of a tall matrix any, has none.
+The pivots are constant near A. A matrix whose last pivot is zero has a derivative; an earlier zero,
+or of a tall matrix any, has none.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ from ldiv.rules.triangular_quotients import lower, over, under, upper
 
 @dataclass(frozen=True)
 class LU(Rule):
-    """Argument (*batch, m, n); outputs packed (*batch, m, n), SciPy's exchanges (*batch, k), the order of the rows (*batch, m)."""
+    """Argument (*batch, m, n); outputs packed (*batch, m, n), SciPy's exchanges (*batch, k), the
+    order of the rows (*batch, m).
+    """
 
     differentiable = (True, False, False)
     core = (2,)
@@ -48,7 +52,9 @@ class LU(Rule):
             packed = namespace(a).tril(packed, k=-1) + unbalanced(namespace(a).triu(packed), t)
         return packed, exchanges, row_order(exchanges, a.shape[-2])
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         (da,), (packed, exchanges, order) = tangents, out
         if da is None:
             return None, None, None
@@ -56,7 +62,10 @@ class LU(Rule):
         k = min(packed.shape[-2:])
         L1, U, da = packed[..., :k, :k], xp.triu(packed[..., :k, :]), rows(da, order)
         E = under(*lower(L1, unit=True), da[..., :k, :])
-        F = xp.concat([xp.tril(_over_leading(E, packed), k=-1), xp.zeros_like(L1[..., :1])], axis=-1)  # its last column is zero
+        # its last column is zero
+        F = xp.concat(
+            [xp.tril(_over_leading(E, packed), k=-1), xp.zeros_like(L1[..., :1])], axis=-1
+        )
         dU = xp.triu(E - F @ U)
         dL1 = xp.tril(xp.tril(L1, k=-1) @ F + F, k=-1)
         first = xp.concat([dU[..., :k] + dL1, dU[..., k:]], axis=-1)
@@ -65,7 +74,13 @@ class LU(Rule):
         dL2 = over(da[..., k:, :] - packed[..., k:, :] @ dU, *upper(packed[..., :k, :]))
         return xp.concat([first, dL2], axis=-2), exchanges * 0, order * 0
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         (bar, *_), (packed, _, order) = cotangents, out
         if bar is None or not need[0]:
             return (None,)
@@ -77,7 +92,11 @@ class LU(Rule):
             A2 = over(bar[..., k:, :], _triangle_of(U).H, U)
             Ub = xp.triu(Ub - adjoint(packed[..., k:, :]) @ A2)
         strict, Lb = (xp.tril(x[..., :k, :k], k=-1) for x in (L1, bar))
-        Phi = Lb + product("HN", strict, Lb) - product("HN", adjoint(Ub[..., :k]), adjoint(U[..., :k]))
+        Phi = (
+            Lb
+            + product("HN", strict, Lb)
+            - product("HN", adjoint(Ub[..., :k]), adjoint(U[..., :k]))
+        )
         if packed.shape[-1] > k:
             Phi = Phi - Ub[..., k:] @ adjoint(U[..., k:])
         Phi = xp.tril(Phi, k=-1)
@@ -85,7 +104,9 @@ class LU(Rule):
         Eb = xp.concat([Ub[..., : k - 1] + inner, Ub[..., k - 1 :]], axis=-1) if k else Ub
         triangle, p = lower(L1, unit=True)
         first = under(triangle.H, p, Eb)
-        return (rows(xp.concat([first, A2], axis=-2) if tall else first, xp.argsort(order, axis=-1)),)
+        return (
+            rows(xp.concat([first, A2], axis=-2) if tall else first, xp.argsort(order, axis=-1)),
+        )
 
 
 def rows(x: Array, order: Array) -> Array:
@@ -106,7 +127,7 @@ def _over_leading(x: Array, packed: Array, op: str = "N") -> Array:
     return over(x[..., : max(k - 1, 0)], structure.view(op), p)
 
 
-# -- where no derivative exists --------------------------------------------------------------------------------------------------
+# -- where no derivative exists -----------------------------------------------
 
 
 def _regular(packed: Array) -> Array:
@@ -127,12 +148,15 @@ def _no_derivative() -> NotDifferentiableError:
     )
 
 
-# -- on the host -----------------------------------------------------------------------------------------------------------------
+# -- on the host --------------------------------------------------------------
 
 
 def _lu_on_host(a: Array) -> tuple[Array, ...]:
     """For frameworks that do not say how: by NumPy's front end."""
-    specs = ((tuple(a.shape), numpy_dtype(a)), ((*batch_of(a, 2), min(a.shape[-2:])), np.dtype(np.int32)))
+    specs = (
+        (tuple(a.shape), numpy_dtype(a)),
+        ((*batch_of(a, 2), min(a.shape[-2:])), np.dtype(np.int32)),
+    )
     return on_host(lambda a: frontend_of(a).lu_pivoted(a), specs, a)
 
 

@@ -1,4 +1,5 @@
-"""F = D^m f(H)[E_1, ..., E_m], a function of a small Hermitian H = Q diag(theta) Q^H and its derivatives, for f real -> real.
+"""F = D^m f(H)[E_1, ..., E_m], a function of a small Hermitian H = Q diag(theta) Q^H and its
+derivatives, for f real -> real.
 
 kernel       E'_a = Q^H E_a Q;   F' = sum over the orders of the E' of  f[theta_i, theta_j, .., theta_l] E'_ij .. E'_.l;   F = Q F' Q^H
 tangent      dF = D^(m+1) f(H)[E_1, ..., E_m, dH] + sum over a of D^m f(H)[.., dE_a, ..]
@@ -6,17 +7,20 @@ cotangent    H_bar = D^(m+1) f(H)[E_1^H, ..., E_m^H, F_bar],   E_a_bar = D^m f(H
 cost         one eigh, and f', .., f^(m) at 12 points between any two eigenvalues; k^(m+1) numbers
 reference    Higham, Functions of Matrices (2008), ch. 3;  de Boor, Divided Differences (2005)
 
-Divided differences f[..]: nodes are sorted, and inserting an inner node y between the ends x <= y <= z is an average,
+Divided differences f[..]: nodes are sorted, and inserting an inner node y between the ends x <= y
+<= z is an average,
 
     f[x, .., z] = ((y - x) f[x, .., y] + (z - y) f[y, .., z]) / (z - x),
 
-in which nothing cancels. It leads down to differences of two nodes, each repeated, which are known in two ways: by quotients,
+in which nothing cancels. It leads down to differences of two nodes, each repeated, which are known
+in two ways: by quotients,
 
     f[x^a, y^b] = (f[x^(a-1), y^b] - f[x^a, y^(b-1)]) / (y - x),
 
-and by Gauss's rule for the integral over s in [0, 1] of (1-s)^(a-1) s^(b-1) f^(m)(x + s (y - x)) / (a-1)! (b-1)!  (Hermite and Genocchi).
-The rounding of the quotient is known. Where the integral lies within it, the integral is taken; elsewhere the nodes are far
-apart, or f jumps between them, and the quotient is right.
+and by Gauss's rule for the integral over s in [0, 1] of (1-s)^(a-1) s^(b-1) f^(m)(x + s (y - x)) /
+(a-1)! (b-1)!  (Hermite and Genocchi). The rounding of the quotient is known. Where the integral
+lies within it, the integral is taken; elsewhere the nodes are far apart, or f jumps between them,
+and the quotient is right.
 """
 
 from __future__ import annotations
@@ -39,14 +43,20 @@ from ldiv.core.validate import require_numbers, together
 from ldiv.errors import got, shown
 
 Function = Callable[[Array], Array]
-Known = tuple[Array, Array]  # a divided difference for all pairs of eigenvalues, and how far off it may be
-GAUSS, WEIGHT = ((1 + np.polynomial.legendre.leggauss(12)[0]) / 2, np.polynomial.legendre.leggauss(12)[1] / 2)
+# a divided difference for all pairs of eigenvalues, and how far off it may be
+Known = tuple[Array, Array]
+GAUSS, WEIGHT = (
+    (1 + np.polynomial.legendre.leggauss(12)[0]) / 2,
+    np.polynomial.legendre.leggauss(12)[1] / 2,
+)
 NOISE = 16  # units of the last place: the rounding of a value of f and of its derivatives
 
 
 @dataclass(frozen=True)
 class Frechet(Rule):
-    """Arguments (H, E_1, ..., E_m), each (*batch, k, k), of H the Hermitian part; arrays inside f are constants."""
+    """Arguments (H, E_1, ..., E_m), each (*batch, k, k), of H the Hermitian part; arrays inside
+    f are constants.
+    """
 
     f: Function
     m: int = 0
@@ -63,31 +73,52 @@ class Frechet(Rule):
         q, qh = xp.astype(q, dtype), xp.astype(adjoint(q), dtype)
         if not self.m:
             return ((q * differences[..., None, :]) @ qh,)
-        return (q @ _contract(xp.astype(differences, dtype), [qh @ xp.astype(e, dtype) @ q for e in args[1:]]) @ qh,)
+        return (
+            q
+            @ _contract(
+                xp.astype(differences, dtype), [qh @ xp.astype(e, dtype) @ q for e in args[1:]]
+            )
+            @ qh,
+        )
 
     @property
     def derivative(self) -> Frechet:
         """D^(m+1) f."""
         return replace(self, m=self.m + 1)
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         (h, *es), (dh, *des) = args, tangents
         dy = None if dh is None else bind(self.derivative, h, *es, hermitian(dh))[0]
         for a, de in enumerate(des):
             dy = plus(dy, None if de is None else bind(self, h, *es[:a], de, *es[a + 1 :])[0])
         return (dy,)
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         (h, *es), (y_bar,) = args, cotangents
         if y_bar is None:
             return (None,) * len(args)
-        h_bar = hermitian(bind(self.derivative, h, *map(adjoint, es), y_bar)[0]) if need[0] else None
+        h_bar = (
+            hermitian(bind(self.derivative, h, *map(adjoint, es), y_bar)[0]) if need[0] else None
+        )
         others = (map(adjoint, es[:a] + es[a + 1 :]) for a in range(self.m))
-        return h_bar, *(bind(self, h, *rest, y_bar)[0] if n else None for rest, n in zip(others, need[1:], strict=True))
+        return h_bar, *(
+            bind(self, h, *rest, y_bar)[0] if n else None
+            for rest, n in zip(others, need[1:], strict=True)
+        )
 
 
 def matrix_function(f: Function, h: Array) -> Array:
-    """f(H) = Q f(theta) Q^H for a Hermitian H (*batch, k, k); f is elementwise, and arrays inside it are constants."""
+    """f(H) = Q f(theta) Q^H for a Hermitian H (*batch, k, k); f is elementwise, and arrays
+    inside it are constants.
+    """
     return bind(Frechet(f), h)[0]
 
 
@@ -95,15 +126,19 @@ def _contract(differences: Array, es: list[Array]) -> Array:
     """sum over the orders of the E and over j .. of f[i, j, .., l] E_ij .. E_.l."""
     axes = "abcdefghijklmnop"[: len(es) + 1]
     pairs = ",".join(f"...{axes[a : a + 2]}" for a in range(len(es)))
-    one = partial(namespace(differences).einsum, f"...{axes},{pairs}->...{axes[0]}{axes[-1]}", differences)
+    one = partial(
+        namespace(differences).einsum, f"...{axes},{pairs}->...{axes[0]}{axes[-1]}", differences
+    )
     return sum(one(*order) for order in permutations(es))
 
 
-# -- divided differences -----------------------------------------------------------------------------------------------------------
+# -- divided differences ------------------------------------------------------
 
 
 def divided_differences(f: Function, theta: Array, m: int) -> Array:
-    """f[theta_i, ..., theta_l] with m + 1 nodes, (*batch, k, ..., k), for theta (*batch, k) that ascends."""
+    """f[theta_i, ..., theta_l] with m + 1 nodes, (*batch, k, ..., k), for theta (*batch, k) that
+    ascends.
+    """
     xp, k = namespace(theta), theta.shape[-1]
     table = _two_nodes(f, theta, m)
     index = np.sort(np.indices((k,) * (m + 1)), axis=0)
@@ -113,15 +148,21 @@ def divided_differences(f: Function, theta: Array, m: int) -> Array:
         """f[node[at[0]], node[at[1]], ...] for `at` that ascends: down to two different nodes."""
         first, *inner, last = sorted(set(at))
         if not inner:
-            pairs = xp.reshape(table[at.count(first), at.count(last)][0], (*theta.shape[:-1], k * k))
+            pairs = xp.reshape(
+                table[at.count(first), at.count(last)][0], (*theta.shape[:-1], k * k)
+            )
             return take(pairs, k * index[first] + index[last])
         y, width = inner[0], node[last] - node[first]
         share = xp.where(width > 0, (node[y] - node[first]) / xp.where(width > 0, width, 1.0), 0.5)
-        return share * average(tuple(sorted((*at[:-1], y)))) + (1 - share) * average(tuple(sorted((y, *at[1:]))))
+        return share * average(tuple(sorted((*at[:-1], y)))) + (1 - share) * average(
+            tuple(sorted((y, *at[1:])))
+        )
 
     differences = average(tuple(range(m + 1))) if m else _values(f, theta)
     if 0 not in theta.shape:
-        insist(xp.all(xp.isfinite(differences)), partial(_not_finite, m), xp.min(theta), xp.max(theta))
+        insist(
+            xp.all(xp.isfinite(differences)), partial(_not_finite, m), xp.min(theta), xp.max(theta)
+        )
     return differences
 
 
@@ -135,22 +176,34 @@ def _two_nodes(f: Function, theta: Array, m: int) -> dict[tuple[int, int], Known
     slopes = [_derivative(f, between, order) for order in range(1, m + 1)]
     values = [_values(f, theta), *(xp.linalg.diagonal(d[..., 0]) for d in slopes)]
     known: dict[tuple[int, int], Known] = {}
-    for order in range(1, m + 1):  # the quotients ask for f, .., f^(m-1), and are as good as those are
+    # the quotients ask for f, .., f^(m-1), and are as good as those are
+    for order in range(1, m + 1):
         value, slope = (v / math.factorial(order - 1) for v in values[order - 1 : order + 1])
         error = eps * (abs(value) + abs(theta * slope))
-        known[order, 0], known[0, order] = (value[..., :, None], error[..., :, None]), (value[..., None, :], error[..., None, :])
+        known[order, 0], known[0, order] = (
+            (value[..., :, None], error[..., :, None]),
+            (value[..., None, :], error[..., None, :]),
+        )
         for a in range(1, order + 1):
             b = order + 1 - a
-            kernel = weight * (1 - s) ** (a - 1) * s ** (b - 1) / (math.factorial(a - 1) * math.factorial(b - 1))
+            kernel = (
+                weight
+                * (1 - s) ** (a - 1)
+                * s ** (b - 1)
+                / (math.factorial(a - 1) * math.factorial(b - 1))
+            )
             integral = slopes[order - 1] @ kernel
             (left, left_error), (right, right_error) = known[a - 1, b], known[a, b - 1]
             quotient, error = (left - right) / gap, (left_error + right_error) / abs(gap)
             within = (x == y) | (abs(integral - quotient) <= error)
-            known[a, b] = xp.where(within, integral, quotient), xp.where(within, eps * abs(integral), error)
+            known[a, b] = (
+                xp.where(within, integral, quotient),
+                xp.where(within, eps * abs(integral), error),
+            )
     return known
 
 
-# -- the derivatives of f ----------------------------------------------------------------------------------------------------------
+# -- the derivatives of f -----------------------------------------------------
 
 
 def _derivative(f: Function, x: Array, order: int) -> Array:
@@ -172,18 +225,33 @@ def _slope(f: Function, x: Array) -> Array:
 def _values(f: Function, x: Array) -> Array:
     y = f(x)
     if not is_array(y) or y.shape != x.shape:
-        raise ValueError(got("f", f"an array of the shape of its argument, {tuple(x.shape)}", shown(y), "f is applied to each element."))
+        raise ValueError(
+            got(
+                "f",
+                f"an array of the shape of its argument, {tuple(x.shape)}",
+                shown(y),
+                "f is applied to each element.",
+            )
+        )
     together("f", require_numbers("f", y), x)
     if numpy_dtype(y).kind == "c" and numpy_dtype(x).kind != "c":
-        raise ValueError(got("f", "real values at real numbers", str(numpy_dtype(y)), "Take the real and imaginary parts as two functions."))
+        raise ValueError(
+            got(
+                "f",
+                "real values at real numbers",
+                str(numpy_dtype(y)),
+                "Take the real and imaginary parts as two functions.",
+            )
+        )
     return namespace(x).astype(y, x.dtype) if numpy_dtype(x).kind != "c" else y
 
 
 def _on_circles(f: Function, x: Array, order: int, points: int = 32) -> Array:
-    """Taylor's coefficient by Cauchy's formula, on the circle where rounding and aliasing are least.
+    """Taylor's coefficient by Cauchy's formula, on the circle where rounding and aliasing are
+    least.
 
-    A circle counts if f is analytic inside: no negative powers, seen as the last coefficients of the transform.
-    NaN where no circle gives eight digits.
+    A circle counts if f is analytic inside: no negative powers, seen as the last coefficients of
+    the transform. NaN where no circle gives eight digits.
     """
     circle = np.exp(2j * np.pi * np.arange(points) / points)
     scale = np.abs(x).max(initial=0) or 1.0
@@ -211,12 +279,21 @@ def _complex_values(f: Function, z: Array) -> Array:
 
 
 def _not_finite(m: int, low: Any, high: Any) -> ValueError:
-    what = "f" if m == 0 else f"f and its first {m} derivatives" if m > 1 else "f and its derivative"
+    what = (
+        "f" if m == 0 else f"f and its first {m} derivatives" if m > 1 else "f and its derivative"
+    )
     advice = "f must be smooth there; on NumPy arrays, whose derivatives are found in the complex plane, analytic."
-    return ValueError(got(what, f"finite at the eigenvalues, from {float(low):.3g} to {float(high):.3g}", "NaN or infinity", advice))
+    return ValueError(
+        got(
+            what,
+            f"finite at the eigenvalues, from {float(low):.3g} to {float(high):.3g}",
+            "NaN or infinity",
+            advice,
+        )
+    )
 
 
-# -- for the suite of laws ---------------------------------------------------------------------------------------------------------
+# -- for the suite of laws ----------------------------------------------------
 
 
 def _rational(x: Array) -> Array:
@@ -227,7 +304,9 @@ def _cubic(x: Array) -> Array:
     return x * x * x - x
 
 
-def cases(structures: Iterator[tuple[Structure, Tree]], draw: Any) -> Iterator[tuple[Frechet, tuple[Tree, ...]]]:
+def cases(
+    structures: Iterator[tuple[Structure, Tree]], draw: Any
+) -> Iterator[tuple[Frechet, tuple[Tree, ...]]]:
     repeated = np.diag([1.0, 1.0, 1.0 + 1e-9]) + 0 * draw(3, 3)
     yield Frechet(_rational), (draw(3, 3),)
     yield Frechet(_rational), (repeated,)

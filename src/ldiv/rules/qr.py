@@ -35,7 +35,9 @@ class QR(Rule):
         q, r = namespace(a).linalg.qr(a)
         return q, namespace(r).triu(r)
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         (da,), (q, r) = tangents, out
         if da is None:
             return None, None
@@ -44,12 +46,21 @@ class QR(Rule):
         c = _above(m) + adjoint(_below(m)) + _on(m)
         return x - q @ c, namespace(r).triu(c @ r)
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         (q_bar, r_bar), (q, r) = cotangents, out
         if not need[0] or (q_bar is None and r_bar is None):
             return (None,)
         xp = namespace(r)
-        w = minus(None if r_bar is None else xp.triu(r_bar) @ adjoint(r), None if q_bar is None else adjoint(q) @ q_bar)
+        w = minus(
+            None if r_bar is None else xp.triu(r_bar) @ adjoint(r),
+            None if q_bar is None else adjoint(q) @ q_bar,
+        )
         x_bar = plus(q_bar, q @ (_above(w) + adjoint(_above(w)) + _on(w)))
         structure, p = upper(checked(require_derivative, r))
         return (over(x_bar, structure.H, p),)

@@ -47,21 +47,35 @@ class QuadraticForm(Rule):
             y = solver.solve(self.structure, p, x, self.assume_a, self.method)
         return inner(x, y), y
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         (p, _), (dp, dx), (_, y) = args, tangents, out
         moved = push(self.structure, p, dp, y)
         right = minus(dx, moved)
         if right is None:
             return None, None
-        dq = minus(None if dx is None else 2 * inner(y, dx), None if moved is None else inner(y, moved))
+        dq = minus(
+            None if dx is None else 2 * inner(y, dx), None if moved is None else inner(y, moved)
+        )
         return dq, solve(self.structure, p, right, self.assume_a, self.method, self.singular)
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         (p, _), (q_bar, y_bar), (_, y) = args, cotangents, out
         if q_bar is None and y_bar is None:
             return tuple(map(nothing, need))
         scaled = None if q_bar is None else q_bar[..., None, :] * y
-        lam = None if y_bar is None else solve(self.structure, p, y_bar, self.assume_a, self.method, self.singular)
+        lam = (
+            None
+            if y_bar is None
+            else solve(self.structure, p, y_bar, self.assume_a, self.method, self.singular)
+        )
         left = plus(scaled, lam)
         p_bar = outer(self.structure, p, minus(None, left), y, need[0])
         return p_bar, plus(None if scaled is None else 2 * scaled, lam) if need[1] else None
@@ -72,7 +86,9 @@ def inner(x: Array, y: Array) -> Array:
     return real(namespace(y).sum(conj(x) * y, axis=-2))
 
 
-def cases(structures: Iterator[tuple[Structure, Tree]], draw: Any) -> Iterator[tuple[QuadraticForm, tuple[Tree, ...]]]:
+def cases(
+    structures: Iterator[tuple[Structure, Tree]], draw: Any
+) -> Iterator[tuple[QuadraticForm, tuple[Tree, ...]]]:
     for structure, p in structures:
         if isinstance(structure, Symmetric) and structure.op == "H":
             yield QuadraticForm(structure), (p, draw(4, 2))

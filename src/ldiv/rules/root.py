@@ -38,8 +38,9 @@ class Root(Rule):
     """Arguments (p, x0 (n,)), p a tuple of whole arrays with `axes` axes each; output x (n,).
 
     `jacobian(f, x)`: the values of J on `structure`, differentiable, for a function f of x alone.
-    It stops when a step is at most tol |x| long, |x| counted as `floor` at least; or when no step decreases |f| any more, as at a root x = 0
-    by rounding: there a step is compared with the way that was come, from the start or in the longest step.
+    It stops when a step is at most tol |x| long, |x| counted as `floor` at least; or when no step
+    decreases |f| any more, as at a root x = 0 by rounding: there a step is compared with the way
+    that was come, from the start or in the longest step.
     """
 
     f: Residual
@@ -73,11 +74,15 @@ class Root(Rule):
             return xp.where(xp.isfinite(s), s, np.inf)
 
         def newton(x: Array, r: Array) -> Array:
-            """The factor of a step is let go by the next one; that of the last serves the derivative."""
+            """The factor of a step is let go by the next one; that of the last serves the
+            derivative.
+            """
             J = self._partial(p, x)
             last.clear()
             with under(self.singular), holding(last if isinstance(keeper, Holder) else keeper):
-                return solver.solve(self.structure, J, -r[:, None], self.assume_a, self.method)[:, 0]
+                return solver.solve(self.structure, J, -r[:, None], self.assume_a, self.method)[
+                    :, 0
+                ]
 
         def length(x: Array, dx: Array, scale: Array) -> Array:
             return norm(dx) / (xp.maximum(norm(x), scale) + np.finfo(numpy_dtype(x)).tiny)
@@ -92,7 +97,9 @@ class Root(Rule):
 
             def too_long(trial: Any) -> Array:
                 t, now = trial
-                return ((now > (1 - DECREASE * t) * start) & (t > 2.0**-HALVINGS)) | ~xp.isfinite(now)
+                return ((now > (1 - DECREASE * t) * start) & (t > 2.0**-HALVINGS)) | ~xp.isfinite(
+                    now
+                )
 
             def halved(trial: Any) -> Any:
                 t = trial[0] / 2
@@ -101,12 +108,26 @@ class Root(Rule):
             t, now = loop(too_long, halved, (t * 0 + 1, size(f(x + dx))))
             x = x + t * dx
             r = f(x)
-            return steps + 1, x, newton(x, r), r, xp.where(now < start, t, 0 * t), xp.maximum(way, norm(t * dx))
+            return (
+                steps + 1,
+                x,
+                newton(x, r),
+                r,
+                xp.where(now < start, t, 0 * t),
+                xp.maximum(way, norm(t * dx)),
+            )
 
-        loop, norm, floor, r = frontend_of(x).loop, xp.linalg.vector_norm, xp.asarray(self.floor, **alike(x)), f(x)
+        loop, norm, floor, r = (
+            frontend_of(x).loop,
+            xp.linalg.vector_norm,
+            xp.asarray(self.floor, **alike(x)),
+            f(x),
+        )
         insist(xp.isfinite(size(r)), _undefined)
         zero = xp.zeros((), **alike(x, np.dtype(np.int32)))
-        steps, x, dx, _, t, way = loop(going, step, (zero, x, newton(x, r), r, xp.ones((), **alike(x)), norm(x)))
+        steps, x, dx, _, t, way = loop(
+            going, step, (zero, x, newton(x, r), r, xp.ones((), **alike(x)), norm(x))
+        )
         last = length(x, dx, xp.where(t > 0, floor, xp.maximum(way, floor)))
         insist(last <= self.tol, partial(_not_converged, self.tol), steps, last)
         return (x + 0,)
@@ -124,21 +145,45 @@ class Root(Rule):
         """The values of J at x, as a differentiable function of p and x."""
         return self.jacobian(partial(self.f, p), x)
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         (p, _), (dp, _), (x,) = args, tangents, out
         moving = tuple(d is not None for d in dp)
         if not any(moving):
             return (None,)
         _require_one(x)
         df = frontend_of(x).jvp(self._of(p, moving, x), _chosen(p, moving), _chosen(dp, moving))[1]
-        return (solve(self.structure, self._partial(p, x), -df[:, None], self.assume_a, self.method, self.singular)[:, 0],)
+        return (
+            solve(
+                self.structure,
+                self._partial(p, x),
+                -df[:, None],
+                self.assume_a,
+                self.method,
+                self.singular,
+            )[:, 0],
+        )
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         (p, _), (x_bar,), (x,) = args, cotangents, out
         if x_bar is None or not any(need[0]):
             return tuple(map(nothing, need))
         _require_one(x)
-        lam = solve(self.structure.H, self._partial(p, x), x_bar[:, None], self.assume_a, self.method, self.singular)[:, 0]
+        lam = solve(
+            self.structure.H,
+            self._partial(p, x),
+            x_bar[:, None],
+            self.assume_a,
+            self.method,
+            self.singular,
+        )[:, 0]
         found = iter(frontend_of(x).vjp(self._of(p, need[0], x), _chosen(p, need[0]))[1](-lam))
         return tuple(next(found) if n else None for n in need[0]), None
 
@@ -147,14 +192,23 @@ class Root(Rule):
 
         def f(*some: Array) -> Array:
             moved = iter(some)
-            return self.f(tuple(next(moved) if m else fixed for fixed, m in zip(p, moving, strict=True)), x)
+            return self.f(
+                tuple(next(moved) if m else fixed for fixed, m in zip(p, moving, strict=True)), x
+            )
 
         return f
 
 
 def _require_one(x: Array) -> None:
     if x.ndim > 1:
-        raise ValueError(got("root", "one problem where it is differentiated", f"a batch {tuple(x.shape[:-1])}", "Differentiate inside of vmap."))
+        raise ValueError(
+            got(
+                "root",
+                "one problem where it is differentiated",
+                f"a batch {tuple(x.shape[:-1])}",
+                "Differentiate inside of vmap.",
+            )
+        )
 
 
 def _chosen(p: tuple[Array, ...], moving: Any) -> tuple[Array, ...]:
@@ -162,8 +216,17 @@ def _chosen(p: tuple[Array, ...], moving: Any) -> tuple[Array, ...]:
 
 
 def _undefined() -> ValueError:
-    return ValueError("f: expected finite numbers at x0, got NaN or infinity. Start where f is defined.")
+    return ValueError(
+        "f: expected finite numbers at x0, got NaN or infinity. Start where f is defined."
+    )
 
 
 def _not_converged(tol: float, steps: Any, length: Any) -> ConvergenceError:
-    return ConvergenceError("Newton's method", int(steps), float(length), tol, "the last step is too long for x", OF_ROOTS)
+    return ConvergenceError(
+        "Newton's method",
+        int(steps),
+        float(length),
+        tol,
+        "the last step is too long for x",
+        OF_ROOTS,
+    )

@@ -1,4 +1,5 @@
-"""The order of m rows after LAPACK's exchanges: for i = 0, 1, ..: row i and row exchanges[i] change places. Integers: no derivative.
+"""The order of m rows after LAPACK's exchanges: for i = 0, 1, ..: row i and row exchanges[i] change
+places. Integers: no derivative.
 
 cost         m
 reference    LAPACK, laswp
@@ -40,10 +41,18 @@ class RowOrder(Rule):
         shape = (*batch_of(exchanges, 1), self.m)
         return on_host(partial(_ordered, shape), ((shape, np.dtype(np.int64)),), exchanges)
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         return (None,)
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         return (None,)
 
 
@@ -54,7 +63,9 @@ def row_order(exchanges: Array, m: int) -> Array:
 
 def _not_exchanges() -> ValueError:
     advice = "torch.linalg.lu_factor and LAPACK count from 1: subtract 1."
-    return ValueError(got("piv", "row exchanges i <= piv[i] < n, counted from 0 as in SciPy", "others", advice))
+    return ValueError(
+        got("piv", "row exchanges i <= piv[i] < n, counted from 0 as in SciPy", "others", advice)
+    )
 
 
 def _ordered(shape: tuple[int, ...], exchanges: Any) -> tuple[Any, ...]:
@@ -62,5 +73,9 @@ def _ordered(shape: tuple[int, ...], exchanges: Any) -> tuple[Any, ...]:
     order = np.empty(shape, np.int64)
     start = np.arange(shape[-1], dtype=float)[:, None]
     for i in np.ndindex(*shape[:-1]):
-        order[i] = scipy.linalg.lapack.dlaswp(start, exchanges[i])[:, 0] if exchanges.shape[-1] else start[:, 0]
+        order[i] = (
+            scipy.linalg.lapack.dlaswp(start, exchanges[i])[:, 0]
+            if exchanges.shape[-1]
+            else start[:, 0]
+        )
     return (order,)

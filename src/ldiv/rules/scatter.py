@@ -19,7 +19,9 @@ from ldiv.core.trees import Array, Tree
 
 @dataclass(frozen=True)
 class Scatter(Rule):
-    """Argument x (*batch, entries); output (*batch, size). The indices are the rows of a one-column pattern."""
+    """Argument x (*batch, entries); output (*batch, size). The indices are the rows of a
+    one-column pattern.
+    """
 
     index: Pattern
 
@@ -29,15 +31,25 @@ class Scatter(Rule):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         return (scatter(args[0][..., None], self.index.rows, self.index.shape[0])[..., 0],)
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         return (None if tangents[0] is None else bind(self, tangents[0])[0],)
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         return (None if cotangents[0] is None else cotangents[0][..., self.index.rows],)
 
 
 def add_up(x: Array, index: np.ndarray[Any, Any], size: int) -> Array:
-    """Differentiable sums of the entries of x (*batch, entries) that share an index, (*batch, size)."""
+    """Differentiable sums of the entries of x (*batch, entries) that share an index, (*batch,
+    size).
+    """
     return bind(Scatter(Pattern(index, np.zeros_like(index), (size, 1))), x)[0]
 
 

@@ -49,7 +49,9 @@ class SLogDet(Rule):
         return sign, size
 
     def _of_factor(self, a: Array) -> tuple[Array, Array]:
-        """From the LU that the derivative will find again; a singular matrix, which has none, has a determinant all the same."""
+        """From the LU that the derivative will find again; a singular matrix, which has none,
+        has a determinant all the same.
+        """
         a, t = balanced(a)
         if t is None and not traced(a) and 0 not in a.shape:
             with suppress(SingularMatrixError):
@@ -57,14 +59,22 @@ class SLogDet(Rule):
         sign, size = namespace(a).linalg.slogdet(a)
         return sign, size if t is None else size - 2 * self.n * namespace(t).log(t[..., 0, 0])
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         (A,), (dA,), (sign, _) = args, tangents, out
         if dA is None:
             return None, None
         t = namespace(A).linalg.trace(self._inverse_times(A, dA))
         return sign * (1j * namespace(t).imag(t) if is_complex(t) else 0 * t), real(t)
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         (A,), (s_bar, l_bar), (sign, _) = args, cotangents, out
         weight = l_bar
         if s_bar is not None and is_complex(sign):
@@ -73,14 +83,24 @@ class SLogDet(Rule):
         if weight is None:
             return (None,)
         eye = unit_columns(A, self.n, range(self.n))
-        return (weight[..., None, None] * solve(dense(self.n, self.n).H, A, eye, singular=self.singular),)
+        return (
+            weight[..., None, None]
+            * solve(dense(self.n, self.n).H, A, eye, singular=self.singular),
+        )
 
     def _inverse_times(self, A: Array, dA: Array) -> Array:
         return solve(dense(self.n, self.n), A, dA, singular=self.singular)
 
 
 def _not_positive() -> ValueError:
-    return ValueError(got("logdet", "a positive determinant", "one that is not", 'Promise assume_a="pos" where it holds, or use slogdet.'))
+    return ValueError(
+        got(
+            "logdet",
+            "a positive determinant",
+            "one that is not",
+            'Promise assume_a="pos" where it holds, or use slogdet.',
+        )
+    )
 
 
 def cases(structures: Any, draw: Any) -> Iterator[tuple[SLogDet, tuple[Tree, ...]]]:

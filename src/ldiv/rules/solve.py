@@ -24,9 +24,11 @@ from ldiv.engines.options import Options
 
 @dataclass(frozen=True)
 class Solve(Rule):
-    """Arguments (p, b, *aids) with b (*batch, n, k), or (*batch, n) if `vector`; the engine is chosen when the numbers are there.
+    """Arguments (p, b, *aids) with b (*batch, n, k), or (*batch, n) if `vector`; the engine is
+    chosen when the numbers are there.
 
-    The aids of an iteration are the parameters of its preconditioner and its starting guess: the solution depends on neither.
+    The aids of an iteration are the parameters of its preconditioner and its starting guess: the
+    solution depends on neither.
     """
 
     structure: Structure
@@ -40,7 +42,11 @@ class Solve(Rule):
 
     @cached_property
     def core(self) -> tuple[Tree, ...]:
-        return (self.structure.core, 1 if self.vector else 2, *(() if self.options is None else self.options.core))
+        return (
+            self.structure.core,
+            1 if self.vector else 2,
+            *(() if self.options is None else self.options.core),
+        )
 
     @cached_property
     def on_host(self) -> bool:  # type: ignore[override]
@@ -49,7 +55,15 @@ class Solve(Rule):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         p, b, *aids = args
         with under(self.singular):
-            x = solver.solve(self.structure, p, self._block(b), self.assume_a, self.method, self.options, tuple(aids))
+            x = solver.solve(
+                self.structure,
+                p,
+                self._block(b),
+                self.assume_a,
+                self.method,
+                self.options,
+                tuple(aids),
+            )
         return (x[..., 0] if self.vector else x,)
 
     def _block(self, x: Array) -> Array:
@@ -65,32 +79,57 @@ class Solve(Rule):
     def adjoint(self) -> Solve:
         """S^-H."""
         options = self.options and self.options.adjoint
-        return Solve(self.structure.H, self.assume_a, self.method, options, self.singular, self.vector)
+        return Solve(
+            self.structure.H, self.assume_a, self.method, options, self.singular, self.vector
+        )
 
     def aids(self, given: Sequence[Tree]) -> Sequence[Tree]:
         """Those of the aids that this one takes, too: the preconditioner comes before the guess."""
         return given[: len(self.core) - 2]
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         (p, _, *aids), (dp, db, *_), (x,) = args, tangents, out
         moved = push(self.structure, p, dp, self._block(x))
         r = minus(db, moved[..., 0] if self.vector and moved is not None else moved)
         return (None if r is None else bind(self.again, p, r, *self.again.aids(aids))[0],)
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         (p, _, *aids), (x_bar,), (x,) = args, cotangents, out
         if x_bar is None:
             return tuple(map(nothing, need))
         lam = bind(self.adjoint, p, x_bar, *self.adjoint.aids(aids))[0]
-        return outer(self.structure, p, -self._block(lam), self._block(x), need[0]), lam if need[1] else None, *map(nothing, need[2:])
+        return (
+            outer(self.structure, p, -self._block(lam), self._block(x), need[0]),
+            lam if need[1] else None,
+            *map(nothing, need[2:]),
+        )
 
 
-def solve(structure: Structure, p: Tree, b: Array, assume_a: str = "gen", method: str = "auto", singular: str | None = None) -> Array:
-    """S(p)^-1 b; a derivative hands on what an ill-conditioned matrix does in the function that it is of."""
+def solve(
+    structure: Structure,
+    p: Tree,
+    b: Array,
+    assume_a: str = "gen",
+    method: str = "auto",
+    singular: str | None = None,
+) -> Array:
+    """S(p)^-1 b; a derivative hands on what an ill-conditioned matrix does in the function that
+    it is of.
+    """
     return bind(Solve(structure, assume_a, method, singular=singular or singular_state()), p, b)[0]
 
 
-def cases(structures: Iterator[tuple[Structure, Tree]], draw: Any) -> Iterator[tuple[Solve, tuple[Tree, ...]]]:
+def cases(
+    structures: Iterator[tuple[Structure, Tree]], draw: Any
+) -> Iterator[tuple[Solve, tuple[Tree, ...]]]:
     for structure, p in structures:
         m, n = structure.shape
         if m == n:

@@ -1,9 +1,11 @@
-"""An invariant subspace: A X = B X H, X^H B X = I, H = X^H A X; smooth where single eigenpairs are not.
+"""An invariant subspace: A X = B X H, X^H B X = I, H = X^H A X; smooth where single eigenpairs are
+not.
 
 tangent      a = X^H dA X, b = X^H dB X;  A Z - B Z H = -(I - B X X^H)(dA X - dB X H), X^H B Z = 0;
              dX = Z - X b/2,  dH = a - (b H + H b)/2
 cotangent    A W - B W H = -(I - B X X^H) X_bar, X^H B W = 0;  A_bar = P_A X^H, B_bar = P_B X^H,
-             P_A = W + X Gam,  P_B = -W H - X (sym(X^H X_bar)/2 + (Gam H + H Gam)/2),  Gam = sym(H_bar)
+             P_A = W + X Gam,  P_B = -W H - X (sym(X^H X_bar)/2 + (Gam H + H Gam)/2),  Gam =
+             sym(H_bar)
 cost         forward that of the engine; each direction of a derivative k deflated solves. No gap inside of the subspace occurs
 reference    Stewart and Sun, Matrix Perturbation Theory, chapter V
 """
@@ -31,7 +33,9 @@ from ldiv.rules.inverse_gaps import Gaps
 
 @dataclass(frozen=True)
 class Subspace(Rule):
-    """Arguments (pA, pB, aids); outputs X (*batch, n, k), H (*batch, k, k), and of further pairs gam, G, and the doubt of all."""
+    """Arguments (pA, pB, aids); outputs X (*batch, n, k), H (*batch, k, k), and of further pairs
+    gam, G, and the doubt of all.
+    """
 
     task: Task
     differentiable = (True, True, False, False, False)
@@ -46,7 +50,9 @@ class Subspace(Rule):
         k = self.task.k
         return X[..., :k], embedded(lam[..., :k], X), lam[..., k:], X[..., k:], doubt
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         (pA, pB, aids), (dpA, dpB, _), (X, H, *known) = args, tangents, out
         dAX, dBX = push(self.task.A, pA, dpA, X), push(self.task.B, pB, dpB, X)
         moved = minus(dAX, None if dBX is None else dBX @ H)
@@ -60,7 +66,13 @@ class Subspace(Rule):
         b = adjoint(X) @ dBX
         return Z - X @ b / 2, a + (b @ H - H @ b) / 2, None, None, None
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         (pA, pB, aids), (X_bar, H_bar, *_), (X, H, *known) = args, cotangents, out
         if X_bar is None and H_bar is None:
             return tuple(map(nothing, need))
@@ -73,7 +85,11 @@ class Subspace(Rule):
             middle = X @ ((m + adjoint(m)) / 4 + (gam @ H + H @ gam) / 2)
             P_B = -middle if W is None else -middle - W @ H
         A_bar = outer(self.task.A, pA, P_A, X, need[0])
-        return A_bar, nothing(need[1]) if P_B is None else outer(self.task.B, pB, P_B, X, need[1]), nothing(need[2])
+        return (
+            A_bar,
+            nothing(need[1]) if P_B is None else outer(self.task.B, pB, P_B, X, need[1]),
+            nothing(need[2]),
+        )
 
     def _defined(self, cotangent: bool) -> Defined:
         return Defined(cotangent, self.task.on_degenerate)
@@ -81,9 +97,11 @@ class Subspace(Rule):
 
 @dataclass(frozen=True)
 class Defined(Rule):
-    """Arguments (X, H, Y, Gam, gam, G, doubt), outputs Y and Gam as they came: good to use where nothing was raised.
+    """Arguments (X, H, Y, Gam, gam, G, doubt), outputs Y and Gam as they came: good to use where
+    nothing was raised.
 
-    A loss must not depend on the basis: skew(X^H Y) + H Gam - Gam H = 0; and the subspace must not cut a cluster.
+    A loss must not depend on the basis: skew(X^H Y) + H Gam - Gam H = 0; and the subspace must not
+    cut a cluster.
     """
 
     cotangent: bool
@@ -106,14 +124,19 @@ class Defined(Rule):
         if not self.cotangent:
             return
         m = adjoint(X) @ Y
-        defect, size = _size((m - adjoint(m)) / 2 + H @ gam - gam @ H), _size(X) * _size(Y) + _size(H) * _size(gam)
+        defect, size = (
+            _size((m - adjoint(m)) / 2 + H @ gam - gam @ H),
+            _size(X) * _size(Y) + _size(H) * _size(gam),
+        )
         root = float(np.finfo(numpy_dtype(size)).eps) ** 0.5
         if self.on_degenerate == "raise":
             insist((defect <= root * size).all(), _depends)
         else:
             frontend_of(X).tell(_warn, defect, root * size)
 
-    def _judge_cut(self, theta: Array, X: Array, Y: Array, d: Array, others: Array, G: Array, doubt: Array) -> None:
+    def _judge_cut(
+        self, theta: Array, X: Array, Y: Array, d: Array, others: Array, G: Array, doubt: Array
+    ) -> None:
         xp = namespace(X)
         beyond = adjoint(G) @ Y
         inside = xp.zeros_like(adjoint(X) @ Y)
@@ -123,12 +146,28 @@ class Defined(Rule):
             theta, others, doubt, coupling, join(x, g, 1)[..., :, None] * y[..., None, :], d
         )
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         return tangents[2], tangents[3]
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         Y_bar, gam_bar = cotangents
-        return None, None, Y_bar if need[2] else None, gam_bar if need[3] else None, None, None, None
+        return (
+            None,
+            None,
+            Y_bar if need[2] else None,
+            gam_bar if need[3] else None,
+            None,
+            None,
+            None,
+        )
 
 
 def _size(x: Array) -> Array:

@@ -6,10 +6,12 @@ product  "NN" P = A B              A_bar = tril(P_bar B^H),             B_bar = 
          "NH" P = tril(A B^H)      A_bar = P_bar B,                     B_bar = tril(P_bar^H A)
          "HN" P = tril(A^H B)      A_bar = tril(B P_bar^H),             B_bar = A P_bar
 
-tril(L^-H B) asks column j for its rows from j on only, and these follow from the rows from j on of L and B: so the two solves
-and three products are closed under differentiation, and the upper triangle never comes up. The multiplications are of n^3 / 6
-by blocks where a buffer can be written to; a compiler gets the formulas as they stand above.
-Reference: Murray, Differentiation of the Cholesky decomposition (2016), for the idea of staying in the triangle.
+tril(L^-H B) asks column j for its rows from j on only, and these follow from the rows from j on of
+L and B: so the two solves and three products are closed under differentiation, and the upper
+triangle never comes up. The multiplications are of n^3 / 6 by blocks where a buffer can be written
+to; a compiler gets the formulas as they stand above.
+Reference: Murray, Differentiation of the Cholesky decomposition (2016), for the idea of staying in
+the triangle.
 """
 
 from __future__ import annotations
@@ -48,15 +50,27 @@ class LowerSolve(Rule):
         require_regular(L)
         solve = frontend_of(L, B).solve_triangular
         if not _in_blocks(L, B):
-            return (solve(L, _tril(B), True) if self.op == "N" else _tril(solve(adjoint(L), _tril(B), False)),)
+            return (
+                solve(L, _tril(B), True)
+                if self.op == "N"
+                else _tril(solve(adjoint(L), _tril(B), False)),
+            )
         return ((_forward if self.op == "N" else _backward)(solve, L, B),)
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         (L, _), (dL, dB), (X,) = args, tangents, out
         right = minus(dB, None if dL is None else product(self.op + "N", dL, X))
         return (None if right is None else bind(self, L, right)[0],)
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         (L, _), (X_bar,), (X,) = args, cotangents, out
         if X_bar is None:
             return None, None
@@ -78,15 +92,31 @@ class LowerProduct(Rule):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         A, B = args
         if self.ops == "NN" or not _in_blocks(A, B):
-            A, B = (adjoint(_tril(x)) if op == "H" else _tril(x) for x, op in zip(args, self.ops, strict=True))
+            A, B = (
+                adjoint(_tril(x)) if op == "H" else _tril(x)
+                for x, op in zip(args, self.ops, strict=True)
+            )
             return (_tril(namespace(A).matmul(A, B)),)
         return ((_times_adjoint if self.ops == "NH" else _adjoint_times)(A, B),)
 
-    def jvp(self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Array | None, ...]:
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
         (A, B), (dA, dB) = args, tangents
-        return (plus(None if dA is None else bind(self, dA, B)[0], None if dB is None else bind(self, A, dB)[0]),)
+        return (
+            plus(
+                None if dA is None else bind(self, dA, B)[0],
+                None if dB is None else bind(self, A, dB)[0],
+            ),
+        )
 
-    def vjp(self, need: tuple[Tree, ...], cotangents: tuple[Array | None, ...], out: tuple[Array, ...], *args: Tree) -> tuple[Tree, ...]:
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
         (A, B), (P,) = args, cotangents
         if P is None:
             return None, None
@@ -100,7 +130,10 @@ class LowerProduct(Rule):
 
 def require_regular(L: Array) -> None:
     """No zero on the diagonal."""
-    insist((namespace(L).linalg.diagonal(L) != 0).all(), lambda: SingularMatrixError("substitution", "a zero on the diagonal"))
+    insist(
+        (namespace(L).linalg.diagonal(L) != 0).all(),
+        lambda: SingularMatrixError("substitution", "a zero on the diagonal"),
+    )
 
 
 def product(ops: str, A: Array, B: Array) -> Array:
@@ -112,7 +145,7 @@ def _tril(x: Array, k: int = 0) -> Array:
     return namespace(x).tril(x, k=k)
 
 
-# -- by blocks: what lies below those on the diagonal is read and written where it is -------------------------------------------------
+# -- by blocks: what lies below those on the diagonal is read and written where it is ---
 
 
 def _in_blocks(A: Array, B: Array) -> bool:
@@ -120,7 +153,9 @@ def _in_blocks(A: Array, B: Array) -> bool:
 
 
 def _forward(solve: Any, L: Array, B: Array) -> Array:
-    """X_i = L_ii^-1 (B_i - L_ij X_j), summed over the rows j above; two blocks of columns at a time have the same rows, or as good as."""
+    """X_i = L_ii^-1 (B_i - L_ij X_j), summed over the rows j above; two blocks of columns at a
+    time have the same rows, or as good as.
+    """
     X, wide = _room(L, B), 2 * _width(B)
     for i, end in _blocks(B):
         X[..., i:end, i:end] = _tril(B[..., i:end, i:end])
@@ -161,7 +196,9 @@ def _adjoint_times(A: Array, B: Array) -> Array:
 
 
 def _room(A: Array, B: Array) -> Array:
-    return namespace(B).zeros((*broadcast(batch_of(A, 2), batch_of(B, 2)), *B.shape[-2:]), **alike(B))
+    return namespace(B).zeros(
+        (*broadcast(batch_of(A, 2), batch_of(B, 2)), *B.shape[-2:]), **alike(B)
+    )
 
 
 def _blocks(B: Array) -> list[tuple[int, int]]:

@@ -1,4 +1,6 @@
-"""What derivatives of factorizations are made of: quotients by triangles from both sides, and halves of square arrays."""
+"""What derivatives of factorizations are made of: quotients by triangles from both sides, and
+halves of square arrays.
+"""
 
 from __future__ import annotations
 

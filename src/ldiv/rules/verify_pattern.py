@@ -1,4 +1,5 @@
-"""Y = X, the values of a sparse matrix, where a product with it agrees with the product that it stands for: S(X) v = y.
+"""Y = X, the values of a sparse matrix, where a product with it agrees with the product that it
+stands for: S(X) v = y.
 
 tangent      dY = dX
 cotangent    X_bar = Y_bar
@@ -41,16 +42,22 @@ class Agreed(Unchanged):
         xp, (product, size) = namespace(x), self._product_and_size(x, v)
         insist(xp.all(xp.isfinite(x)) & xp.all(xp.isfinite(y)), _not_finite)
         allowed = float(np.finfo(numpy_dtype(x)).eps) ** 0.5 * (size + xp.abs(y))
-        off = xp.sum(~(xp.abs(product - y) <= allowed))  # overflow is off; the distance would cost a compiler more
+        # overflow is off; the distance would cost a compiler more
+        off = xp.sum(~(xp.abs(product - y) <= allowed))
         insist(off == 0, partial(_misses, float(np.finfo(numpy_dtype(x)).eps) ** 0.5), off)
         return (x + 0,)
 
     def _product_and_size(self, x: Array, v: Array) -> tuple[Array, Array]:
         """S(x) v, and the same of absolute values."""
         xp = namespace(x)
-        rows = None if host(x) else self.structure.memo("rows", lambda: _rows(self.structure.pattern))
+        rows = (
+            None if host(x) else self.structure.memo("rows", lambda: _rows(self.structure.pattern))
+        )
         if rows is None:
-            product, size = (self.structure.apply(a, b[..., None], "N")[..., 0] for a, b in ((x, v), (xp.abs(x), xp.abs(v))))
+            product, size = (
+                self.structure.apply(a, b[..., None], "N")[..., 0]
+                for a, b in ((x, v), (xp.abs(x), xp.abs(v)))
+            )
             return product, size
         v = xp.concat([v, xp.zeros_like(v[..., :1])], axis=-1)  # no entry: times 0
         terms = [x[..., entry] * v[..., column] for entry, column in zip(*rows, strict=True)]
@@ -58,7 +65,9 @@ class Agreed(Unchanged):
 
 
 def _rows(pattern: Pattern) -> tuple[Any, Any] | None:
-    """The first entry of each row and its column, the second, ..: compilers gather fast and scatter slowly. None for rows of many lengths."""
+    """The first entry of each row and its column, the second, ..: compilers gather fast and
+    scatter slowly. None for rows of many lengths.
+    """
     (m, n), (rows, cols) = pattern.shape, pattern.places
     lengths = np.bincount(rows, minlength=m)
     most = int(lengths.max(initial=0))

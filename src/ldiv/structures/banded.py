@@ -1,4 +1,6 @@
-"""S(p)[i, j] = p[u + i - j, j] for -u <= i - j <= l, SciPy's diagonal-ordered form;  S^*(u v^H)[u + d, j] = (u v^H)[j + d, j]."""
+"""S(p)[i, j] = p[u + i - j, j] for -u <= i - j <= l, SciPy's diagonal-ordered form;  S^*(u
+v^H)[u + d, j] = (u v^H)[j + d, j].
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from ldiv.structures.sparse import Sparse
 
 @dataclass(frozen=True)
 class Banded(Linear):
-    """A square matrix with l diagonals below its own and u above. Parameters (*batch, l + u + 1, n); corners outside are not read."""
+    """A square matrix with l diagonals below its own and u above. Parameters (*batch, l + u + 1,
+    n); corners outside are not read.
+    """
 
     l: int
     u: int
@@ -55,7 +59,15 @@ class Banded(Linear):
 
     def project(self, u: Array, v: Array) -> Tree:
         xp = namespace(u)
-        return self.read(xp.stack([xp.sum(xp.roll(u, -d, axis=-2) * conj(v), axis=-1) for d in range(-self.u, self.l + 1)], axis=-2))
+        return self.read(
+            xp.stack(
+                [
+                    xp.sum(xp.roll(u, -d, axis=-2) * conj(v), axis=-1)
+                    for d in range(-self.u, self.l + 1)
+                ],
+                axis=-2,
+            )
+        )
 
     def todense(self, p: Tree) -> Array:
         xp = namespace(p)

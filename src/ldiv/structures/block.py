@@ -1,4 +1,6 @@
-"""S = sum_e E_row(e) A_e E_col(e)^T: blocks at (row, column) of a grid, zeros elsewhere;  S^*(u v^H)_e = A_e^*(u_row(e) v_col(e)^H)."""
+"""S = sum_e E_row(e) A_e E_col(e)^T: blocks at (row, column) of a grid, zeros elsewhere;  S^*(u
+v^H)_e = A_e^*(u_row(e) v_col(e)^H).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,14 @@ from ldiv.core.dispatch import namespace
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import VIEWS, Structure, outer, plus, push
 from ldiv.core.trees import Array, Tree
-from ldiv.structures.composed import Composed, Places, all_entries, concatenated, entry_values, joined
+from ldiv.structures.composed import (
+    Composed,
+    Places,
+    all_entries,
+    concatenated,
+    entry_values,
+    joined,
+)
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.sparse import Sparse
@@ -22,7 +31,8 @@ from ldiv.structures.sparse import Sparse
 
 @dataclass(frozen=True)
 class Block(Composed):
-    """Matrices on a grid whose rows have `heights` and whose columns have `widths`. Parameters: the tuple of theirs.
+    """Matrices on a grid whose rows have `heights` and whose columns have `widths`. Parameters: the
+    tuple of theirs.
 
     `places`: the (row, column) of every part.
     """
@@ -42,15 +52,31 @@ class Block(Composed):
 
     @property
     def definite(self) -> bool:
-        return all(i == j for i, j in self.places) and len(self.parts) == len(self.heights) and all(part.definite for part in self.parts)
+        return (
+            all(i == j for i, j in self.places)
+            and len(self.parts) == len(self.heights)
+            and all(part.definite for part in self.parts)
+        )
 
     def matmul(self, p: Tree, x: Array) -> Array:
         xs = cut(x, self.widths)
-        return self._stacked([part.matmul(q, xs[j]) for part, q, (_, j) in zip(self.parts, p, self.places, strict=True)], x)
+        return self._stacked(
+            [
+                part.matmul(q, xs[j])
+                for part, q, (_, j) in zip(self.parts, p, self.places, strict=True)
+            ],
+            x,
+        )
 
     def push(self, p: Tree, dp: Tree, x: Array) -> Array:
         xs = cut(x, self.widths)
-        return self._stacked([push(part, q, dq, xs[j]) for part, q, dq, (_, j) in zip(self.parts, p, dp, self.places, strict=True)], x)
+        return self._stacked(
+            [
+                push(part, q, dq, xs[j])
+                for part, q, dq, (_, j) in zip(self.parts, p, dp, self.places, strict=True)
+            ],
+            x,
+        )
 
     def _stacked(self, terms: list[Array | None], x: Array) -> Array:
         """The terms added up in the rows of their blocks; None is zero."""
@@ -61,11 +87,17 @@ class Block(Composed):
         some = next(row for row in rows if row is not None)
         batch = broadcast(*(batch_of(row, 2) for row in rows if row is not None))
         zero = [xp.zeros((*batch, m, x.shape[-1]), **alike(some)) for m in self.heights]
-        return xp.concat([z if row is None else spread(row, batch) for row, z in zip(rows, zero, strict=True)], axis=-2)
+        return xp.concat(
+            [z if row is None else spread(row, batch) for row, z in zip(rows, zero, strict=True)],
+            axis=-2,
+        )
 
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
         us, vs = cut(u, self.heights), cut(v, self.widths)
-        return tuple(outer(part, q, us[i], vs[j], n) for part, q, n, (i, j) in zip(self.parts, p, need, self.places, strict=True))
+        return tuple(
+            outer(part, q, us[i], vs[j], n)
+            for part, q, n, (i, j) in zip(self.parts, p, need, self.places, strict=True)
+        )
 
     def viewed(self, op: str) -> Structure:
         parts = tuple(part.view(op) for part in self.parts)
@@ -76,7 +108,9 @@ class Block(Composed):
     def todense(self, p: Tree) -> Array:
         every = [part.todense(q) for part, q in zip(self.parts, p, strict=True)]
         xp, batch = namespace(every[0]), broadcast(*(batch_of(a, 2) for a in every))
-        grid = [[xp.zeros((*batch, m, n), **alike(every[0])) for n in self.widths] for m in self.heights]
+        grid = [
+            [xp.zeros((*batch, m, n), **alike(every[0])) for n in self.widths] for m in self.heights
+        ]
         for (i, j), a in zip(self.places, every, strict=True):
             grid[i][j] = grid[i][j] + a
         return xp.concat([xp.concat(row, axis=-1) for row in grid], axis=-2)
@@ -85,7 +119,10 @@ class Block(Composed):
         if (places := all_entries(self.parts)) is None:
             return None
         tops, lefts = (np.cumsum((0, *sizes)) for sizes in (self.heights, self.widths))
-        return concatenated((rows + tops[i], cols + lefts[j]) for (rows, cols), (i, j) in zip(places, self.places, strict=True))
+        return concatenated(
+            (rows + tops[i], cols + lefts[j])
+            for (rows, cols), (i, j) in zip(places, self.places, strict=True)
+        )
 
     def entry_values(self, p: Tree) -> Any:
         return joined(entry_values(part, q) for part, q in zip(self.parts, p, strict=True))
@@ -101,6 +138,12 @@ def cases(draw: Any) -> Iterator[tuple[Block, Tree]]:
     sparse = Sparse(Pattern(np.array([0, 1, 1]), np.array([0, 1, 0]), (2, 2)))
     strong = np.array([3.0, 3.0, 0.0])
     saddle = ((0, 0), (0, 1), (1, 0))
-    yield Block((sparse, Diagonal(2), sparse.T), saddle, (2, 2), (2, 2)), (draw(3) + strong, draw(2) + 3, draw(3) + strong)
-    yield Block((Dense(2, 2), Dense(2, 1), Dense(1, 2)), saddle, (2, 1), (2, 1)), (draw(2, 2, 2) + 3 * np.eye(2), draw(2, 1), draw(1, 2))
+    yield (
+        Block((sparse, Diagonal(2), sparse.T), saddle, (2, 2), (2, 2)),
+        (draw(3) + strong, draw(2) + 3, draw(3) + strong),
+    )
+    yield (
+        Block((Dense(2, 2), Dense(2, 1), Dense(1, 2)), saddle, (2, 1), (2, 1)),
+        (draw(2, 2, 2) + 3 * np.eye(2), draw(2, 1), draw(1, 2)),
+    )
     yield Block((Dense(2, 1), Diagonal(1)), ((1, 0), (0, 1)), (1, 2), (1, 1)), (draw(2, 1), draw(1))

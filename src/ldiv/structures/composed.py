@@ -1,8 +1,10 @@
-"""A structure made of others: S(p) = f(S_1(p_1), S_2(p_2) ...), whose parameters are the tuple of theirs; no kernel of its own.
+"""A structure made of others: S(p) = f(S_1(p_1), S_2(p_2) ...), whose parameters are the tuple of
+theirs; no kernel of its own.
 
-A part may be composed in its turn. The four views of S are made of the views of its parts and share one factorization: that of
-the first of them in the order of `_signature`, which is the same seen from each. Where all parts have entries so has the whole:
-a `pattern` and `slot_values`, and the sparse direct engines take it as it is.
+A part may be composed in its turn. The four views of S are made of the views of its parts and share
+one factorization: that of the first of them in the order of `_signature`, which is the same seen
+from each. Where all parts have entries so has the whole: a `pattern` and `slot_values`, and the
+sparse direct engines take it as it is.
 """
 
 from __future__ import annotations
@@ -83,7 +85,9 @@ class Composed(Structure):
     # -- for sparse engines: compressed columns ----------------------------------------------------------------------------------
 
     def entries(self) -> Places | None:
-        """Rows and columns of the entries; None where they are not those of the parts, or a part has none."""
+        """Rows and columns of the entries; None where they are not those of the parts, or a part
+        has none.
+        """
         return None
 
     def entry_values(self, p: Tree) -> Any:
@@ -92,7 +96,10 @@ class Composed(Structure):
 
     @property
     def pattern(self) -> Pattern | None:
-        return self.memo("pattern", lambda: None if (places := self.entries()) is None else Pattern(*places, self.shape))
+        return self.memo(
+            "pattern",
+            lambda: None if (places := self.entries()) is None else Pattern(*places, self.shape),
+        )
 
     def slot_values(self, p: Tree) -> Any:
         assert self.pattern is not None
@@ -101,7 +108,9 @@ class Composed(Structure):
 
 def _signature(structure: Structure) -> tuple[Any, ...]:
     assert isinstance(structure, Composed)
-    return tuple(list(VIEWS).index(part.unview()[1]) for part in structure.parts), structure.arrangement
+    return tuple(
+        list(VIEWS).index(part.unview()[1]) for part in structure.parts
+    ), structure.arrangement
 
 
 def asked(tree: Tree) -> bool:
@@ -112,11 +121,15 @@ def asked(tree: Tree) -> bool:
 def is_dense(structure: Structure) -> bool:
     """Is it stored as one dense array?"""
     base = structure.unview()[0]
-    return is_dense(base.base) if isinstance(base, Symmetric) else isinstance(base, Dense | Triangular)
+    return (
+        is_dense(base.base) if isinstance(base, Symmetric) else isinstance(base, Dense | Triangular)
+    )
 
 
 def entries(part: Structure) -> Places | None:
-    """Rows and columns of the entries of a part, in the order of `entry_values`; a dense one has all, if not too many."""
+    """Rows and columns of the entries of a part, in the order of `entry_values`; a dense one has
+    all, if not too many.
+    """
     base, op = part.unview()
     if isinstance(base, Diagonal):
         rows = cols = np.arange(base.n)

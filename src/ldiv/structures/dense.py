@@ -38,7 +38,8 @@ class Dense(Linear):
         return a @ x if a.dtype == x.dtype else namespace(x).matmul(a, x)
 
     def project(self, u: Array, v: Array) -> Tree:
-        if u.shape[-1] == 1 and u.ndim > 2:  # of batches of columns, for which the product of matrices is slow
+        # of batches of columns, for which the product of matrices is slow
+        if u.shape[-1] == 1 and u.ndim > 2:
             return u * adjoint(v)
         return u @ adjoint(v) if u.dtype == v.dtype else namespace(u).matmul(u, adjoint(v))
 

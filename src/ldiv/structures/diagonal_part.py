@@ -1,4 +1,6 @@
-"""S(p) = the diagonal of a dense or sparse matrix, on the parameters of the whole; the other entries are not read."""
+"""S(p) = the diagonal of a dense or sparse matrix, on the parameters of the whole; the other
+entries are not read.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,14 @@ class DiagonalPart(Wrapper, Linear):
     @property
     def _inside(self) -> Any:
         """Which parameters are on the diagonal."""
-        return self.memo("inside", lambda: np.eye(self.shape[0]) > 0 if isinstance(self.base, Dense) else self._rows == self.base.pattern.cols)
+        return self.memo(
+            "inside",
+            lambda: (
+                np.eye(self.shape[0]) > 0
+                if isinstance(self.base, Dense)
+                else self._rows == self.base.pattern.cols
+            ),
+        )
 
     @property
     def _rows(self) -> Any:
@@ -54,7 +63,11 @@ class DiagonalPart(Wrapper, Linear):
 
     def project(self, u: Array, v: Array) -> Tree:
         d = self._alone.project(u, v)
-        return self._alone.todense(d) if isinstance(self.base, Dense) else self.read(take(d, self._rows))
+        return (
+            self._alone.todense(d)
+            if isinstance(self.base, Dense)
+            else self.read(take(d, self._rows))
+        )
 
     def todense(self, p: Tree) -> Array:
         return self._alone.todense(self.diagonal(p))

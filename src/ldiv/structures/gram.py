@@ -1,6 +1,7 @@
 """S = L L^H, Hermitian by structure;  S^*(u v^H) = L^*(u (L^H v)^H + v (L^H u)^H).
 
-With a square L, triangular as a rule, S^-1 = L^-H L^-1: two triangular solves and nothing to factor.
+With a square L, triangular as a rule, S^-1 = L^-H L^-1: two triangular solves and nothing to
+factor.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class Gram(Composed):
 
     @property
     def definite(self) -> bool:
-        """Semidefinite in any case, and singular where a tall L says so; a singular square L is refused as singular."""
+        """Semidefinite in any case, and singular where a tall L says so; a singular square L is
+        refused as singular.
+        """
         return self.base.shape[0] <= self.base.shape[1]
 
     def matmul(self, p: Tree, x: Array) -> Array:
@@ -48,8 +51,13 @@ class Gram(Composed):
 
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
         (q,), l = p, self.base
-        one, other = outer(l, q, u, l.H.matmul(q, v), need[0]), outer(l, q, v, l.H.matmul(q, u), need[0])
-        return (rebuild(need[0], [plus(g, h) for g, h in zip(leaves(one), leaves(other), strict=True)]),)
+        one, other = (
+            outer(l, q, u, l.H.matmul(q, v), need[0]),
+            outer(l, q, v, l.H.matmul(q, u), need[0]),
+        )
+        return (
+            rebuild(need[0], [plus(g, h) for g, h in zip(leaves(one), leaves(other), strict=True)]),
+        )
 
     def viewed(self, op: str) -> Structure:
         return self if op == "H" else Gram((self.base.C,))

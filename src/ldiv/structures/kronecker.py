@@ -1,4 +1,5 @@
-"""S = A x B, the blocks a_ij B: with x read as an array X[j, l] over the columns j of A and l of B, S x = A X B^T.
+"""S = A x B, the blocks a_ij B: with x read as an array X[j, l] over the columns j of A and l of B,
+S x = A X B^T.
 
 cotangent    A^*(u y^H) with y = (I x B) v, u and y read over A;   B^*(w v^H) with w = (A^H x I) u, w and v read over B
 inverse      A^-1 x B^-1;    log |det S| = n_B log |det A| + n_A log |det B|
@@ -16,7 +17,15 @@ from ldiv.core.dispatch import namespace
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure, matmul, nothing, outer, plus, push
 from ldiv.core.trees import Array, Tree
-from ldiv.structures.composed import LARGEST, Composed, Index, Places, all_entries, asked, entry_values
+from ldiv.structures.composed import (
+    LARGEST,
+    Composed,
+    Index,
+    Places,
+    all_entries,
+    asked,
+    entry_values,
+)
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse
 
@@ -52,7 +61,9 @@ class Kronecker(Composed):
         if asked(da):
             moved = push(a, pa, da, first(from_second(b.matmul(pb, second(x, n)), n), k))
         if asked(db):
-            moved = plus(moved, a.matmul(pa, first(from_second(push(b, pb, db, second(x, n)), n), k)))
+            moved = plus(
+                moved, a.matmul(pa, first(from_second(push(b, pb, db, second(x, n)), n), k))
+            )
         return from_first(moved, k)
 
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
@@ -104,7 +115,7 @@ def outer_sum(i: Index, j: Index, size: int) -> Index:
     return np.add.outer(i.astype(np.int64) * size, j).ravel()
 
 
-# -- x (*batch, n_A n_B, k) read over A, as (*batch, n_A, n_B k), or over B, as (*batch, n_B, n_A k), and back ---------------------
+# -- x (*batch, n_A n_B, k) read over A, as (*batch, n_A, n_B k), or over B, as (*batch, n_B, n_A k), and back ---
 
 
 def first(x: Array, count: int) -> Array:
@@ -132,7 +143,8 @@ def from_second(y: Array, count: int) -> Array:
 def swapped(x: Array) -> Array:
     """(*batch, m, n, k) -> (*batch, n, m, k)."""
     before = range(x.ndim - 3)
-    return namespace(x).permute_dims(x, (*before, x.ndim - 2, x.ndim - 3, x.ndim - 1))  # which, unlike moveaxis, every vmap knows
+    # which, unlike moveaxis, every vmap knows
+    return namespace(x).permute_dims(x, (*before, x.ndim - 2, x.ndim - 3, x.ndim - 1))
 
 
 def cases(draw: Any) -> Iterator[tuple[Kronecker, Tree]]:

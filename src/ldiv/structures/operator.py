@@ -1,4 +1,5 @@
-"""S(p) x = matvec(p, x), a function of the user's; tangent and cotangent are those that the user's framework finds.
+"""S(p) x = matvec(p, x), a function of the user's; tangent and cotangent are those that the user's
+framework finds.
 
 push(p, dp, x) = d/dp matvec(p, x)[dp];   outer(p, u, v) = its VJP in p of p -> matvec(p, v), with cotangent u
 S^H u = rmatvec(p, u), or the VJP of x -> matvec(p, x), which is linear
@@ -12,7 +13,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ldiv.core.arrays import batch_of, broadcast, common_batch, conj, fold, is_complex, numpy_dtype, shape_of, spread, unfold, unit_columns
+from ldiv.core.arrays import (
+    batch_of,
+    broadcast,
+    common_batch,
+    conj,
+    fold,
+    is_complex,
+    numpy_dtype,
+    shape_of,
+    spread,
+    unfold,
+    unit_columns,
+)
 from ldiv.core.dispatch import frontend_of, namespace
 from ldiv.core.structure import VIEWS, Structure, compose
 from ldiv.core.trees import Array, Tree, leaves
@@ -25,7 +38,9 @@ _ITSELF = {"gen": "N", "sym": "T", "her": "H", "pos": "H"}  # the view that is t
 
 @dataclass(frozen=True)
 class Operator(Structure):
-    """A matrix known by its product with blocks. Parameters: the arrays of the user's, each whole (`axes` of each)."""
+    """A matrix known by its product with blocks. Parameters: the arrays of the user's, each
+    whole (`axes` of each).
+    """
 
     matvec: Matvec
     rmatvec: Matvec | None
@@ -58,7 +73,10 @@ class Operator(Structure):
 
     def matmul(self, p: Tree, x: Array) -> Array:
         transposed, conjugated = VIEWS[self.op]
-        f = partial(frontend_of(x).call, self._adjoint if transposed else partial(self._call, self.matvec, self.size[0]))
+        f = partial(
+            frontend_of(x).call,
+            self._adjoint if transposed else partial(self._call, self.matvec, self.size[0]),
+        )
         x = _complex(x) if any(map(is_complex, p)) else x
         return f(p, x) if transposed == conjugated else conj(f(p, conj(x)))
 
@@ -74,9 +92,11 @@ class Operator(Structure):
         return adjoint
 
     def _call(self, f: Matvec, rows: int, p: Tree, x: Array) -> Array:
-        """f on one block (n, k); a batch of blocks is a wider one, and batches of parameters are mapped over.
+        """f on one block (n, k); a batch of blocks is a wider one, and batches of parameters are
+        mapped over.
 
-        To real parameters real and imaginary parts are two blocks: frameworks multiply no real by a complex matrix.
+        To real parameters real and imaginary parts are two blocks: frameworks multiply no real by a
+        complex matrix.
         """
         if is_complex(x) and not any(map(is_complex, p)):
             xp, k = namespace(x), x.shape[-1]
@@ -88,14 +108,21 @@ class Operator(Structure):
         batch = broadcast(common_batch(self.axes, p), batch_of(x, 2))
         flat, axes = [*leaves(p), x], [*self.axes, 2]
         mapped = [0 if y.ndim > c else None for y, c in zip(flat, axes, strict=True)]
-        flat = [y if a is None else _one_batch(y, c, batch) for y, c, a in zip(flat, axes, mapped, strict=True)]
+        flat = [
+            y if a is None else _one_batch(y, c, batch)
+            for y, c, a in zip(flat, axes, mapped, strict=True)
+        ]
         y = frontend_of(*flat).vmap(lambda *one: f(one[:-1], one[-1]), tuple(mapped))(*flat)
         return namespace(y).reshape(y, (*batch, rows, x.shape[-1]))
 
     def push(self, p: Tree, dp: Tree, x: Array) -> Array:
         moving = [dx is not None for dx in dp]
         tangents = tuple(dx for dx in dp if dx is not None)
-        dy: Array = frontend_of(x).jvp(self._of_some(p, moving, x), tuple(y for y, m in zip(p, moving, strict=True) if m), tangents)[1]
+        dy: Array = frontend_of(x).jvp(
+            self._of_some(p, moving, x),
+            tuple(y for y, m in zip(p, moving, strict=True) if m),
+            tangents,
+        )[1]
         return dy
 
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
@@ -110,7 +137,9 @@ class Operator(Structure):
 
         def f(*some: Array) -> Array:
             given = iter(some)
-            return self.matmul(tuple(next(given) if w else y for y, w in zip(p, which, strict=True)), x)
+            return self.matmul(
+                tuple(next(given) if w else y for y, w in zip(p, which, strict=True)), x
+            )
 
         return f
 
@@ -119,17 +148,33 @@ class Operator(Structure):
 
 
 def _one_batch(x: Array, core: int, batch: tuple[int, ...]) -> Array:
-    return namespace(x).reshape(spread(x, batch, core), (math.prod(batch), *x.shape[x.ndim - core :]))
+    return namespace(x).reshape(
+        spread(x, batch, core), (math.prod(batch), *x.shape[x.ndim - core :])
+    )
 
 
 def _checked(name: str, f: Matvec, rows: int, p: Tree, x: Array) -> Array:
     y = f(p, x)
     if (came := shape_of(y)) != (rows, x.shape[-1]):
         advice = f"{name} takes a block of columns (n, k), k >= 1, and returns one."
-        raise ValueError(got(name, f"a result of shape {(rows, x.shape[-1])} for a block {tuple(x.shape)}", str(came), advice))
+        raise ValueError(
+            got(
+                name,
+                f"a result of shape {(rows, x.shape[-1])} for a block {tuple(x.shape)}",
+                str(came),
+                advice,
+            )
+        )
     together(name, require_float(name, y), x)
     if is_complex(y) and not any(map(is_complex, (*p, x))):
-        raise TypeError(got(name, "real numbers, as those of params and the block", str(numpy_dtype(y)), "What is complex in it is one of params."))
+        raise TypeError(
+            got(
+                name,
+                "real numbers, as those of params and the block",
+                str(numpy_dtype(y)),
+                "What is complex in it is one of params.",
+            )
+        )
     return common_precision(y, x)[0]
 
 

@@ -1,4 +1,6 @@
-"""S = A B;  S^*(u v^H) = (A^*(u (B v)^H), B^*(A^H u v^H)).  A view that transposes keeps the order of the parameters."""
+"""S = A B;  S^*(u v^H) = (A^*(u (B v)^H), B^*(A^H u v^H)).  A view that transposes keeps the
+order of the parameters.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ from ldiv.structures.triangular import Triangular
 
 @dataclass(frozen=True)
 class Product(Composed):
-    """The product of two matrices. Parameters: the pair of theirs. `backwards`: the second part is on the left."""
+    """The product of two matrices. Parameters: the pair of theirs. `backwards`: the second part
+    is on the left.
+    """
 
     parts: tuple[Structure, Structure]
     backwards: bool = False
@@ -55,7 +59,9 @@ class Product(Composed):
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
         ((a, pa), (b, pb)), (na, nb) = self.halves(p), self._sides(need)
         to_a = outer(a, pa, u, b.matmul(pb, v), na) if asked(na) else nothing(na)
-        return self._sides((to_a, outer(b, pb, a.H.matmul(pa, u), v, nb) if asked(nb) else nothing(nb)))
+        return self._sides(
+            (to_a, outer(b, pb, a.H.matmul(pa, u), v, nb) if asked(nb) else nothing(nb))
+        )
 
     def viewed(self, op: str) -> Structure:
         one, two = (part.view(op) for part in self.parts)
@@ -85,6 +91,12 @@ class Product(Composed):
 
 def cases(draw: Any) -> Iterator[tuple[Product, Tree]]:
     triangle = Triangular(4, True)
-    yield Product((Dense(4, 4), triangle)), (draw(4, 4) + 4 * np.eye(4), draw(2, 4, 4) + 4 * np.eye(4))
-    yield Product((triangle.H, triangle.T), True), (draw(4, 4) + 4 * np.eye(4), draw(4, 4) + 4 * np.eye(4))
+    yield (
+        Product((Dense(4, 4), triangle)),
+        (draw(4, 4) + 4 * np.eye(4), draw(2, 4, 4) + 4 * np.eye(4)),
+    )
+    yield (
+        Product((triangle.H, triangle.T), True),
+        (draw(4, 4) + 4 * np.eye(4), draw(4, 4) + 4 * np.eye(4)),
+    )
     yield Product((Dense(4, 2), Dense(3, 2).H)), (draw(4, 2), draw(3, 2))

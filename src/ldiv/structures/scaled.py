@@ -1,6 +1,7 @@
 """S = alpha A;  S^*(u v^H) = (A^*(conj(alpha) u v^H), sum of u o conj(A v)).
 
-A real alpha is said to be real by the structure, not by its dtype: then alpha A is Hermitian by structure where A is.
+A real alpha is said to be real by the structure, not by its dtype: then alpha A is Hermitian by
+structure where A is.
 """
 
 from __future__ import annotations
@@ -22,13 +23,19 @@ from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.symmetric import Symmetric
 
 Scalar = Literal["real", "own", "conjugate"]
-_READ: dict[str, Callable[[Array], Array]] = {"real": lambda alpha: (alpha + conj(alpha)) / 2, "own": lambda alpha: alpha, "conjugate": conj}
+_READ: dict[str, Callable[[Array], Array]] = {
+    "real": lambda alpha: (alpha + conj(alpha)) / 2,
+    "own": lambda alpha: alpha,
+    "conjugate": conj,
+}
 _CONJUGATE: dict[Scalar, Scalar] = {"real": "real", "own": "conjugate", "conjugate": "own"}
 
 
 @dataclass(frozen=True)
 class Scaled(Composed):
-    """A number times a matrix. Parameters (those of the matrix, alpha (*batch,)). `scalar`: how alpha is read."""
+    """A number times a matrix. Parameters (those of the matrix, alpha (*batch,)). `scalar`: how
+    alpha is read.
+    """
 
     parts: tuple[Structure]
     scalar: Scalar = "own"
@@ -72,11 +79,17 @@ class Scaled(Composed):
 
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
         read = _READ[self.scalar]
-        slope = read(namespace(u).sum(u * conj(self.base.matmul(p[0], v)), axis=(-2, -1))) if need[1] else None
+        slope = (
+            read(namespace(u).sum(u * conj(self.base.matmul(p[0], v)), axis=(-2, -1)))
+            if need[1]
+            else None
+        )
         return outer(self.base, p[0], conj(read(p[1]))[..., None, None] * u, v, need[0]), slope
 
     def viewed(self, op: str) -> Scaled:
-        return Scaled((self.base.view(op),), _CONJUGATE[self.scalar] if VIEWS[op][1] else self.scalar)
+        return Scaled(
+            (self.base.view(op),), _CONJUGATE[self.scalar] if VIEWS[op][1] else self.scalar
+        )
 
     def todense(self, p: Tree) -> Array:
         return self._scale(p[1], self.base.todense(p[0]))

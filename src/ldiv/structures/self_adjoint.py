@@ -1,4 +1,5 @@
-"""S(p) = B(p), of which it is promised that B = B^H (or with ^T, that B = B^T): a view of it is itself or its conjugate.
+"""S(p) = B(p), of which it is promised that B = B^H (or with ^T, that B = B^T): a view of it is
+itself or its conjugate.
 
 For matrices without entries to symmetrize; where they are at hand, `Symmetric` checks the promise.
 """
@@ -41,7 +42,9 @@ class SelfAdjoint(Wrapper):
     def unview(self) -> tuple[Structure, str]:
         base, op = self.base.unview()
         transposed, conjugated = VIEWS[op]
-        return SelfAdjoint(base, self.op), "C" if conjugated != (transposed and self.op == "H") else "N"
+        return SelfAdjoint(base, self.op), "C" if conjugated != (
+            transposed and self.op == "H"
+        ) else "N"
 
     def todense(self, p: Tree) -> Array:
         return self.base.todense(p)

@@ -1,6 +1,8 @@
-"""S(p) = sum_e p_e e_row(e) e_col(e)^T;  S^*(u v^H)_e = sum_q u[row_e, q] conj(v[col_e, q]), the sampled product.
+"""S(p) = sum_e p_e e_row(e) e_col(e)^T;  S^*(u v^H)_e = sum_q u[row_e, q] conj(v[col_e, q]), the
+sampled product.
 
-Duplicates add up in S, so each of them receives the same cotangent: finite-element assembly. Nothing here is n x n.
+Duplicates add up in S, so each of them receives the same cotangent: finite-element assembly.
+Nothing here is n x n.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ COLUMNS_AT_ONCE = 16  # of a sampled product on the host: bounds its scratch to 
 
 @dataclass(frozen=True)
 class Sparse(Linear):
-    """A sparsity pattern. Parameters (*batch, nnz), in the order in which the entries were given."""
+    """A sparsity pattern. Parameters (*batch, nnz), in the order in which the entries were
+    given.
+    """
 
     entries: Pattern
 
@@ -64,7 +68,10 @@ class Sparse(Linear):
         if p.ndim == 1:
             return (unfold(self._product(slots, fold(x), op), x.shape[:-2], x.shape[-1]),)
         y = np.empty(*spec)
-        slots, x = np.broadcast_to(slots, (*y.shape[:-2], slots.shape[-1])), np.broadcast_to(x, (*y.shape[:-2], *x.shape[-2:]))
+        slots, x = (
+            np.broadcast_to(slots, (*y.shape[:-2], slots.shape[-1])),
+            np.broadcast_to(x, (*y.shape[:-2], *x.shape[-2:])),
+        )
         for i in np.ndindex(*y.shape[:-2]):
             y[i] = self._product(slots[i], x[i], op)
         return (y,)
@@ -78,7 +85,9 @@ class Sparse(Linear):
     def project(self, u: Array, v: Array) -> Tree:
         if host(u):
             return on_host(self._project_on_host, (), u, v)[0]
-        return namespace(u).sum(u[..., self.entries.rows, :] * conj(v)[..., self.entries.cols, :], axis=-1)
+        return namespace(u).sum(
+            u[..., self.entries.rows, :] * conj(v)[..., self.entries.cols, :], axis=-1
+        )
 
     def _project_on_host(self, u: Any, v: Any) -> tuple[Any, ...]:
         (rows, cols), v = self.entries.places, conj(v)
@@ -87,17 +96,25 @@ class Sparse(Linear):
         total: Any = 0
         for q in range(0, max(u.shape[-1], 1), COLUMNS_AT_ONCE):  # of no columns the sum is zeros
             some = np.s_[..., q : q + COLUMNS_AT_ONCE]
-            total = total + np.einsum("...eq,...eq->...e", np.take(u[some], rows, axis=-2), np.take(v[some], cols, axis=-2))
+            total = total + np.einsum(
+                "...eq,...eq->...e",
+                np.take(u[some], rows, axis=-2),
+                np.take(v[some], cols, axis=-2),
+            )
         return (total,)
 
     def todense(self, p: Tree) -> Array:
         m, n = self.shape
         place = self.entries.rows.astype(np.int64) * n + self.entries.cols
-        return namespace(p).reshape(scatter(p[..., None], place, m * n)[..., 0], (*p.shape[:-1], m, n))
+        return namespace(p).reshape(
+            scatter(p[..., None], place, m * n)[..., 0], (*p.shape[:-1], m, n)
+        )
 
 
 def _sampled(u: Any, v: Any, rows: Any, cols: Any) -> Any:
-    """sum_q u[q, row_e] v[q, col_e], a run of entries at a time, whose numbers stay in the cache."""
+    """sum_q u[q, row_e] v[q, col_e], a run of entries at a time, whose numbers stay in the
+    cache.
+    """
     if u.dtype != v.dtype:
         dtype = np.result_type(u, v)
         u, v = u.astype(dtype), v.astype(dtype)
@@ -108,7 +125,8 @@ def _sampled(u: Any, v: Any, rows: Any, cols: Any) -> Any:
         left, right = scratch[:, : len(total)]
         for q, (a, b) in enumerate(zip(u, v, strict=True)):
             into = left if q else total
-            np.take(a, rows[run], out=into, mode="clip")  # of indices known to be good, which need no buffer
+            # of indices known to be good, which need no buffer
+            np.take(a, rows[run], out=into, mode="clip")
             np.take(b, cols[run], out=right, mode="clip")
             np.multiply(into, right, out=into)
             if q:

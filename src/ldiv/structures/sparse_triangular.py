@@ -1,4 +1,6 @@
-"""S(p) = the lower or upper triangle of a sparse matrix, or with a unit diagonal; the other entries are not read."""
+"""S(p) = the lower or upper triangle of a sparse matrix, or with a unit diagonal; the other
+entries are not read.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ from ldiv.structures.triangular import Diagonal, Triangular
 
 @dataclass(frozen=True)
 class SparseTriangular(Wrapper, Linear):
-    """The triangle of a sparse matrix. Parameters (*batch, nnz); entries outside have the cotangent 0."""
+    """The triangle of a sparse matrix. Parameters (*batch, nnz); entries outside have the
+    cotangent 0.
+    """
 
     base: Sparse
     lower: bool
@@ -73,4 +77,7 @@ def cases(draw: Any) -> Iterator[tuple[SparseTriangular, Tree]]:
     rows, cols = np.array([3, 0, 1, 2, 3, 2, 0, 1, 3]), np.array([3, 0, 1, 2, 0, 1, 2, 3, 3])
     for lower in (True, False):
         for diagonal in ("own", "unit"):
-            yield SparseTriangular(Sparse(Pattern(rows, cols, (4, 4))), lower, diagonal), draw(9) + 3.0 * (rows == cols)
+            yield (
+                SparseTriangular(Sparse(Pattern(rows, cols, (4, 4))), lower, diagonal),
+                draw(9) + 3.0 * (rows == cols),
+            )

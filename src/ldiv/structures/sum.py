@@ -13,7 +13,14 @@ import numpy as np
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure, outer, plus, push
 from ldiv.core.trees import Array, Tree
-from ldiv.structures.composed import Composed, Places, all_entries, concatenated, entry_values, joined
+from ldiv.structures.composed import (
+    Composed,
+    Places,
+    all_entries,
+    concatenated,
+    entry_values,
+    joined,
+)
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.product import Product
@@ -38,10 +45,14 @@ class Sum(Composed):
         return reduce(add, (part.matmul(q, x) for part, q in zip(self.parts, p, strict=True)))
 
     def push(self, p: Tree, dp: Tree, x: Array) -> Array:
-        return reduce(plus, (push(part, q, dq, x) for part, q, dq in zip(self.parts, p, dp, strict=True)))
+        return reduce(
+            plus, (push(part, q, dq, x) for part, q, dq in zip(self.parts, p, dp, strict=True))
+        )
 
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
-        return tuple(outer(part, q, u, v, n) for part, q, n in zip(self.parts, p, need, strict=True))
+        return tuple(
+            outer(part, q, u, v, n) for part, q, n in zip(self.parts, p, need, strict=True)
+        )
 
     def viewed(self, op: str) -> Structure:
         return Sum(tuple(part.view(op) for part in self.parts))

@@ -1,6 +1,8 @@
-"""S(p) = (B(p) + B(p)^H) / 2, the Hermitian part of a base B, or with ^T its symmetric part; outer = its symmetric part too.
+"""S(p) = (B(p) + B(p)^H) / 2, the Hermitian part of a base B, or with ^T its symmetric part; outer
+= its symmetric part too.
 
-The promise "A is symmetric" in mathematics: the parameters may be perturbed one by one and the derivative still agrees.
+The promise "A is symmetric" in mathematics: the parameters may be perturbed one by one and the
+derivative still agrees.
 """
 
 from __future__ import annotations
@@ -11,7 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import alike, batch_of, broadcast, conj, numpy_dtype, real, spread, take, transpose
+from ldiv.core.arrays import (
+    alike,
+    batch_of,
+    broadcast,
+    conj,
+    numpy_dtype,
+    real,
+    spread,
+    take,
+    transpose,
+)
 from ldiv.core.dispatch import insist, namespace
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import VIEWS, Structure, Wrapper
@@ -25,7 +37,9 @@ LOW = 1  # the rank up to which twice the rank costs less than an exchange
 
 @dataclass(frozen=True)
 class Symmetric(Wrapper):
-    """The Hermitian (`op="H"`) or symmetric (`op="T"`) part of a square base, whose parameters it shares."""
+    """The Hermitian (`op="H"`) or symmetric (`op="T"`) part of a square base, whose parameters
+    it shares.
+    """
 
     base: Structure
     op: str = "H"
@@ -37,11 +51,17 @@ class Symmetric(Wrapper):
         return (self.base.push(p, dp, x) + self.base.view(self.op).push(p, dp, x)) / 2
 
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
-        """The symmetric part of u v^H: of twice its rank, (u v^H + v u^H) / 2 = [u v] [v u]^H / 2, or with conjugates (`op="T"`).
+        """The symmetric part of u v^H: of twice its rank, (u v^H + v u^H) / 2 = [u v] [v u]^H / 2,
+        or with conjugates (`op="T"`).
 
-        Where the pattern is symmetric and the rank is not low, it is cheaper to exchange the entries of u v^H itself.
+        Where the pattern is symmetric and the rank is not low, it is cheaper to exchange the
+        entries of u v^H itself.
         """
-        if u.shape[-1] > LOW and isinstance(self.base, Sparse) and (mirror := self.base.pattern.mirror) is not None:
+        if (
+            u.shape[-1] > LOW
+            and isinstance(self.base, Sparse)
+            and (mirror := self.base.pattern.mirror) is not None
+        ):
             g = self.base.outer(p, u, v, need)
             swapped = take(g, mirror)
             return (g + (conj(swapped) if self.op == "H" else swapped)) / 2
@@ -55,12 +75,20 @@ class Symmetric(Wrapper):
         return self.base.outer(p, xp.concat([half, w], axis=-1), xp.concat([v, z], axis=-1), need)
 
     def view(self, op: str) -> Structure:
-        return self if op in ("N", self.op) else self.memo("conjugate", lambda: Symmetric(self.base.C, self.op))
+        return (
+            self
+            if op in ("N", self.op)
+            else self.memo("conjugate", lambda: Symmetric(self.base.C, self.op))
+        )
 
     def unview(self) -> tuple[Structure, str]:
         base, op = self.base.unview()
         transposed, conjugated = VIEWS[op]
-        part = self if base is self.base else base.memo(("part", self.op), lambda: Symmetric(base, self.op))
+        part = (
+            self
+            if base is self.base
+            else base.memo(("part", self.op), lambda: Symmetric(base, self.op))
+        )
         return part, "C" if conjugated != (transposed and self.op == "H") else "N"
 
     def todense(self, p: Tree) -> Array:
@@ -75,10 +103,14 @@ class Symmetric(Wrapper):
         if (own := self.base.pattern) is None or own.transposition is not None:
             return own
         rows, cols = (own.indices, own.columns), (own.columns, own.indices)
-        return self.memo("pattern", lambda: Pattern(np.concatenate(rows), np.concatenate(cols), own.shape))
+        return self.memo(
+            "pattern", lambda: Pattern(np.concatenate(rows), np.concatenate(cols), own.shape)
+        )
 
     def slot_values(self, p: Any) -> Any:
-        """The values of the part as compressed columns; refuses a base that is far from symmetric, half of one too."""
+        """The values of the part as compressed columns; refuses a base that is far from
+        symmetric, half of one too.
+        """
         slots, pattern = self.base.slot_values(p), self.pattern
         assert pattern is not None
         if pattern is not self.base.pattern:
@@ -93,7 +125,10 @@ class Symmetric(Wrapper):
 
 def _slot_scales(pattern: Pattern, slots: Any) -> Any:
     """What `pair_scales` is for a dense matrix, of the pairs that have slots."""
-    roots, size = np.zeros((*slots.shape[:-1], pattern.shape[0]), np.abs(slots).dtype), np.sqrt(np.abs(slots))
+    roots, size = (
+        np.zeros((*slots.shape[:-1], pattern.shape[0]), np.abs(slots).dtype),
+        np.sqrt(np.abs(slots)),
+    )
     for lines in (pattern.indices, pattern.columns):
         at: Any = (..., lines)
         np.maximum.at(roots, at, size)
@@ -101,7 +136,9 @@ def _slot_scales(pattern: Pattern, slots: Any) -> Any:
 
 
 def pair_scales(a: Array) -> Array:
-    """For each a_ij the geometric mean of what is largest in row or column i, and in row or column j: of its own scale, not that of A."""
+    """For each a_ij the geometric mean of what is largest in row or column i, and in row or
+    column j: of its own scale, not that of A.
+    """
     xp, size = namespace(a), namespace(a).abs(a)
     if 0 in a.shape[-2:]:
         return size
@@ -112,11 +149,17 @@ def pair_scales(a: Array) -> Array:
 def largest(a: Array) -> Array:
     """The size of the largest entry of each matrix, zero where there is none."""
     xp = namespace(a)
-    return xp.max(xp.abs(a), axis=(-2, -1)) if 0 not in a.shape[-2:] else xp.zeros(tuple(a.shape[:-2]), **alike(real(a)))
+    return (
+        xp.max(xp.abs(a), axis=(-2, -1))
+        if 0 not in a.shape[-2:]
+        else xp.zeros(tuple(a.shape[:-2]), **alike(real(a)))
+    )
 
 
 def require_symmetric(a: Array, op: str) -> None:
-    """Plain numbers that are those of their transpose, or with `op="H"` of its conjugate, as far as a promise must be kept."""
+    """Plain numbers that are those of their transpose, or with `op="H"` of its conjugate, as far
+    as a promise must be kept.
+    """
     mirror = conj(transpose(a)) if op == "H" else transpose(a)
     if type(a) is np.ndarray and bool((a == mirror).all()):  # mostly to the last digit
         return
@@ -124,10 +167,17 @@ def require_symmetric(a: Array, op: str) -> None:
 
 
 def refuse_asymmetry(defect: Any, scale: Any, dtype: Any, op: str) -> None:
-    """For each pair of entries, or matrix: rounding, and the steps of finite differences, are forgiven; a broken promise is not."""
+    """For each pair of entries, or matrix: rounding, and the steps of finite differences, are
+    forgiven; a broken promise is not.
+    """
     mirror = "conjugate transpose" if op == "H" else "transpose"
     tolerance = float(np.finfo(dtype).eps) ** 0.25
-    insist((defect <= tolerance * scale).all(), lambda *seen: NotSymmetricError(_worst(*seen), mirror), defect, scale)
+    insist(
+        (defect <= tolerance * scale).all(),
+        lambda *seen: NotSymmetricError(_worst(*seen), mirror),
+        defect,
+        scale,
+    )
 
 
 def _worst(defect: Any, scale: Any) -> float:

@@ -19,7 +19,8 @@ Diagonal = Literal["own", "unit", "zero"]
 class Triangular(Linear):
     """The triangle of a dense array; the other triangle is not read. Parameters (*batch, n, n).
 
-    `diagonal`: `own` reads it, `unit` puts ones there (affine in p), `zero` is the tangent of `unit`.
+    `diagonal`: `own` reads it, `unit` puts ones there (affine in p), `zero` is the tangent of
+    `unit`.
     """
 
     n: int

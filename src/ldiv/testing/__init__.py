@@ -1,10 +1,12 @@
-"""The laws of the design as tests, for every structure, rule, solver and front end that is found, ours or a third party's.
+"""The laws of the design as tests, for every structure, rule, solver and front end that is found,
+ours or a third party's.
 
     structure_laws(structure, p)      rule_laws(rule, args)      frontend_laws(name, rule, args)
     solver_laws(engine, structure, p)      iteration_laws(engine, assume_a, structure, p)
 
-Each raises AssertionError with the law that is broken. `found_structures`, `found_rules`, `found_solvers` (engines that factor)
-and `found_iterations` (those that iterate) list what there is to run them on: every file in `structures/` and `rules/` says its own cases.
+Each raises AssertionError with the law that is broken. `found_structures`, `found_rules`,
+`found_solvers` (engines that factor) and `found_iterations` (those that iterate) list what there is
+to run them on: every file in `structures/` and `rules/` says its own cases.
 """
 
 from ldiv.testing.cases import found_iterations, found_rules, found_solvers, found_structures

@@ -1,4 +1,6 @@
-"""What there is to test: the cases that every structure and rule file gives, in each dtype, always the same numbers."""
+"""What there is to test: the cases that every structure and rule file gives, in each dtype,
+always the same numbers.
+"""
 
 from __future__ import annotations
 
@@ -41,28 +43,37 @@ def found_structures(dtype: str) -> list[tuple[Structure, Tree]]:
 def found_rules(dtype: str) -> list[tuple[Rule, tuple[Tree, ...]]]:
     """(rule, arguments) of all rule files, on all structures."""
     draw = Draw(dtype, 1)
-    return [case for module in modules("rule") for case in module.cases(found_structures(dtype), draw)]
+    return [
+        case for module in modules("rule") for case in module.cases(found_structures(dtype), draw)
+    ]
 
 
 def found_solvers(dtype: str) -> list[tuple[str, Structure, Tree]]:
-    """(engine, structure, parameters) for every engine that factors and every structure that it supports."""
+    """(engine, structure, parameters) for every engine that factors and every structure that it
+    supports.
+    """
     return [
         (name, structure, p)
         for structure, p in found_structures(dtype)
         for name, engine in engines().items()
-        if not is_iterative(engine) and _square(structure) and engine.supports(structure, np.dtype(dtype), "cpu", "gen") is None
+        if not is_iterative(engine)
+        and _square(structure)
+        and engine.supports(structure, np.dtype(dtype), "cpu", "gen") is None
     ]
 
 
 def found_iterations(dtype: str) -> list[tuple[str, str, Structure, Tree]]:
-    """(engine, assume_a, structure, parameters) for every engine that iterates and every structure that it supports."""
+    """(engine, assume_a, structure, parameters) for every engine that iterates and every
+    structure that it supports.
+    """
     return [
         (name, promise, structure, p)
         for structure, p in found_structures(dtype)
         if _square(structure)
         for name, engine in engines().items()
         for promise in ["pos" if _definite(structure, p) else "gen"]
-        if is_iterative(engine) and engine.supports(structure, np.dtype(dtype), "cpu", promise) is None
+        if is_iterative(engine)
+        and engine.supports(structure, np.dtype(dtype), "cpu", promise) is None
     ]
 
 
@@ -72,4 +83,6 @@ def _square(structure: Structure) -> bool:
 
 def _definite(structure: Structure, p: Tree) -> bool:
     a = structure.todense(p)
-    return bool(np.allclose(a, np.conj(a.mT), rtol=1e-12, atol=0) and (np.linalg.eigvalsh(a) > 0).all())
+    return bool(
+        np.allclose(a, np.conj(a.mT), rtol=1e-12, atol=0) and (np.linalg.eigvalsh(a) > 0).all()
+    )

@@ -30,14 +30,20 @@ def raised(kind: Any, law: str, f: Callable[..., Any], *args: Any) -> BaseExcept
     raise AssertionError(law)
 
 
-def difference(f: Callable[[Tree], Array], at: Tree, along: Tree, h: float = 2e-5, levels: int = 2) -> Array:
-    """df(at)[along] by central differences, extrapolated in h^2 (Richardson): truncated at h^4, rounded at eps / h.
+def difference(
+    f: Callable[[Tree], Array], at: Tree, along: Tree, h: float = 2e-5, levels: int = 2
+) -> Array:
+    """df(at)[along] by central differences, extrapolated in h^2 (Richardson): truncated at h^4,
+    rounded at eps / h.
 
     The steps are small enough to pass as rounding where a structure promises symmetry.
     """
 
     def central(h: float) -> Array:
-        plus, minus = (rebuild(at, [x + s * h * d for x, d in zip(leaves(at), leaves(along), strict=True)]) for s in (1, -1))
+        plus, minus = (
+            rebuild(at, [x + s * h * d for x, d in zip(leaves(at), leaves(along), strict=True)])
+            for s in (1, -1)
+        )
         return (f(plus) - f(minus)) / (2 * h)
 
     row = [central(h / 2**i) for i in range(levels)]

@@ -1,8 +1,8 @@
 """Laws of a front end: it computes what the rule computes on NumPy arrays, and all its modes agree.
 
 values, jvp and vjp are the rule's own;      the second derivative d^2 f[d, e] of a loss is the same by forward over forward,
-forward over reverse, reverse over forward and reverse over reverse, and equals a difference of NumPy's first derivatives;
-vmap over a leading axis is the stack of the results
+forward over reverse, reverse over forward and reverse over reverse, and equals a difference of
+NumPy's first derivatives; vmap over a leading axis is the stack of the results
 """
 
 from __future__ import annotations
@@ -26,9 +26,14 @@ Vector = list[Any]
 
 
 def frontend_laws(name: str, rule: Rule, args: tuple[Tree, ...], compiled: bool = True) -> None:
-    """Check every law of one front end on one rule; `compiled` or not says how JAX takes it, torch is eager."""
+    """Check every law of one front end on one rule; `compiled` or not says how JAX takes it,
+    torch is eager.
+    """
     fw, draw = transforms(name), Draw(leaves(args)[0].dtype.name, 5)
-    x, d, e = ([fw.array(leaf) for leaf in leaves(tree)] for tree in (args, draw.like(args), draw.like(args)))
+    x, d, e = (
+        [fw.array(leaf) for leaf in leaves(tree)]
+        for tree in (args, draw.like(args), draw.like(args))
+    )
     twice = [fw.array(np.stack([leaf, 1.5 * leaf])) for leaf in leaves(args)]
     out = bind(rule, *args)
     weights = [draw(*y.shape) if y.dtype.kind == "c" else draw(*y.shape).real for y in out]
@@ -38,10 +43,19 @@ def frontend_laws(name: str, rule: Rule, args: tuple[Tree, ...], compiled: bool 
 
     def loss(x: Vector) -> Any:
         """Re <w, y> + |y|^2 / 2, whose gradient in y is w + y."""
-        return sum((fw.array(w).conj() * y + y.conj() * y / 2).real.sum() for w, y in zip(weights, apply(x), strict=True))
+        return sum(
+            (fw.array(w).conj() * y + y.conj() * y / 2).real.sum()
+            for w, y in zip(weights, apply(x), strict=True)
+        )
 
     def every_mode(x: Vector, d: Vector, e: Vector, twice: Vector) -> tuple[Any, ...]:
-        return apply(x), fw.gradient(loss, x), fw.jvp(loss, (x,), (d,))[1], _second(fw, loss, x, d, e), fw.vmap(apply)(twice)
+        return (
+            apply(x),
+            fw.gradient(loss, x),
+            fw.jvp(loss, (x,), (d,))[1],
+            _second(fw, loss, x, d, e),
+            fw.vmap(apply)(twice),
+        )
 
     def reference(flat: Tree) -> Tree:
         """The gradient of the loss by NumPy and the rule's own vjp."""
@@ -70,7 +84,9 @@ def frontend_laws(name: str, rule: Rule, args: tuple[Tree, ...], compiled: bool 
 
 
 def _one_program(name: str, f: Callable[..., Any]) -> Callable[..., Any]:
-    """JAX compiles operation by operation what is not compiled as a whole: at five times the cost, where nothing is run twice."""
+    """JAX compiles operation by operation what is not compiled as a whole: at five times the
+    cost, where nothing is run twice.
+    """
     return importlib.import_module("jax").jit(f) if name == "jax" else f
 
 
@@ -78,7 +94,9 @@ def _dot(a: Vector, b: Vector) -> Any:
     return sum((u.conj() * v).real.sum() for u, v in zip(a, b, strict=True))
 
 
-def _second(fw: Transforms, loss: Callable[[Vector], Any], x: Vector, d: Vector, e: Vector) -> dict[str, Any]:
+def _second(
+    fw: Transforms, loss: Callable[[Vector], Any], x: Vector, d: Vector, e: Vector
+) -> dict[str, Any]:
     def tangent(x: Vector) -> Any:
         return fw.jvp(loss, (x,), (d,))[1]
 

@@ -35,9 +35,16 @@ def iteration_laws(name: str, assume_a: str, structure: Structure, p: Tree) -> N
     for op in VIEWS:
         x = run(b, op=op)
         r = np.linalg.norm(view_dense(dense, op) @ x - b, axis=-2)
-        assert (r <= 2 * RTOL * np.linalg.norm(b, axis=-2)).all(), f"|b - op(A) x| <= rtol |b| for op = {op}"
+        assert (r <= 2 * RTOL * np.linalg.norm(b, axis=-2)).all(), (
+            f"|b - op(A) x| <= rtol |b| for op = {op}"
+        )
     x, close = np.linalg.solve(dense, b), RTOL * 10 * np.linalg.cond(dense).max()
-    assert_close("columns one by one", run(b), np.concatenate([run(b[..., [j]]) for j in range(3)], axis=-1), close)
+    assert_close(
+        "columns one by one",
+        run(b),
+        np.concatenate([run(b[..., [j]]) for j in range(3)], axis=-1),
+        close,
+    )
     assert_close("a batch is its blocks", run(np.stack([b, 2 * b])), np.stack([x, 2 * x]), close)
     assert_close("a vanishing b", run(b)[..., 1], 0 * x[..., 1], 0)
     assert_close("the scale", run(1e200 * b) / 1e200, x, close)
@@ -47,7 +54,16 @@ def iteration_laws(name: str, assume_a: str, structure: Structure, p: Tree) -> N
     _refuses(name, assume_a, structure, p, b)
 
 
-def _run(name: str, assume_a: str, structure: Structure, p: Tree, b: Any, options: Options = TIGHT, *aids: Tree, op: str = "N") -> Any:
+def _run(
+    name: str,
+    assume_a: str,
+    structure: Structure,
+    p: Tree,
+    b: Any,
+    options: Options = TIGHT,
+    *aids: Tree,
+    op: str = "N",
+) -> Any:
     return solve(structure.view(op), p, b, assume_a, name, options, aids)
 
 
@@ -61,11 +77,17 @@ def _preconditioned(run: Any, dense: Any, b: Any, x: Any, close: float) -> None:
 
 def _refuses(name: str, assume_a: str, structure: Structure, p: Tree, b: Any) -> None:
     run = partial(_run, name, assume_a, structure)
-    error = raised(ConvergenceError, "too few steps", run, p, b, Options(rtol=0.0, maxiter=1, restart=1))
+    error = raised(
+        ConvergenceError, "too few steps", run, p, b, Options(rtol=0.0, maxiter=1, restart=1)
+    )
     assert isinstance(error, ConvergenceError)
-    assert error.iterations == 1 and error.residual is not None and error.residual > 0, "a ConvergenceError says how many steps, and how far they led"
+    assert error.iterations == 1 and error.residual is not None and error.residual > 0, (
+        "a ConvergenceError says how many steps, and how far they led"
+    )
     raised(ValueError, "NaN is refused", run, rebuild(p, [leaf * np.nan for leaf in leaves(p)]), b)
     raised(ValueError, "NaN is refused", run, p, b * np.nan)
     zero: Any = rebuild(p, [leaf * 0 for leaf in leaves(p)])
     if not structure.todense(zero).any():
-        raised((ConvergenceError, NotPositiveDefiniteError), "a singular matrix raises", run, zero, b)
+        raised(
+            (ConvergenceError, NotPositiveDefiniteError), "a singular matrix raises", run, zero, b
+        )

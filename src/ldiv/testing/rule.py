@@ -30,9 +30,15 @@ def rule_laws(rule: Rule, args: tuple[Tree, ...]) -> None:
     moved = rule.jvp(tangents, out, *args)
     report = _checked(rule, args)
     assert not report.failures, str(report)
-    if report.noisy:  # a promise of symmetry, inside an argument, lets it move no further than rounding
+    # a promise of symmetry, inside an argument, lets it move no further than rounding
+    if report.noisy:
         for i, dy in enumerate(moved):
-            assert_close("jvp is the derivative of the kernel", dy, difference(partial(lambda i, x: bind(rule, *x)[i], i), args, tangents), 1e-8)
+            assert_close(
+                "jvp is the derivative of the kernel",
+                dy,
+                difference(partial(lambda i, x: bind(rule, *x)[i], i), args, tangents),
+                1e-8,
+            )
     bars = tuple(draw(*y.shape) if y.dtype.kind == "c" else draw(*y.shape).real for y in out)
     _adjoint(rule, args, out, tangents, moved, bars)
     _none(rule, args, out, bars)
@@ -57,7 +63,10 @@ def _checked(rule: Rule, args: Any) -> Report:
 def _adjoint(rule: Rule, args: Any, out: Any, tangents: Any, moved: Any, bars: Any) -> None:
     every = rebuild(args, [True for _ in leaves(args)])
     cotangents = rule.vjp(every, bars, out, *args)
-    total = sum(inner(_summed(g, x), t) for g, x, t in zip(leaves(cotangents), leaves(args), leaves(tangents), strict=True))
+    total = sum(
+        inner(_summed(g, x), t)
+        for g, x, t in zip(leaves(cotangents), leaves(args), leaves(tangents), strict=True)
+    )
     assert_close("<y_bar, jvp(t)> = <vjp(y_bar), t>", total, inner(bars, moved), 1e-11)
 
 
@@ -71,23 +80,34 @@ def _none(rule: Rule, args: Any, out: Any, bars: Any) -> None:
     for i in range(len(flat)):
         need = rebuild(args, [i == j for j in range(len(flat))])
         got = leaves(rule.vjp(need, bars, out, *args))
-        assert [g is not None for g in got] == [i == j for j in range(len(flat))], "only what is needed is computed"
+        assert [g is not None for g in got] == [i == j for j in range(len(flat))], (
+            "only what is needed is computed"
+        )
         one = rebuild(args, [np.ones_like(x) if i == j else None for j, x in enumerate(flat)])
-        zeros = rebuild(args, [np.ones_like(x) if i == j else np.zeros_like(x) for j, x in enumerate(flat)])
+        zeros = rebuild(
+            args, [np.ones_like(x) if i == j else np.zeros_like(x) for j, x in enumerate(flat)]
+        )
         for a, b in zip(rule.jvp(one, out, *args), rule.jvp(zeros, out, *args), strict=True):
             assert_close("the tangent None is zero", a, b)
     nothing = rebuild(args, [None for _ in flat])
     assert all(dy is None for dy in rule.jvp(nothing, out, *args)), "no tangent in, none out"
     every = rebuild(args, [True for _ in flat])
-    assert all(g is None for g in leaves(rule.vjp(every, tuple(None for _ in out), out, *args))), "no cotangent in, none out"
+    assert all(g is None for g in leaves(rule.vjp(every, tuple(None for _ in out), out, *args))), (
+        "no cotangent in, none out"
+    )
 
 
 def _batch(rule: Rule, args: Any, out: Any) -> None:
     cores, flat = leaves(rule.core), leaves(args)
     depth = max(x.ndim - c for x, c in zip(flat, cores, strict=True))
-    for some in ([True] * len(flat), [True] + [False] * (len(flat) - 1), [False] * (len(flat) - 1) + [True]):
+    for some in (
+        [True] * len(flat),
+        [True] + [False] * (len(flat) - 1),
+        [False] * (len(flat) - 1) + [True],
+    ):
         stacked = [
-            np.stack([x, x * 1.5]).reshape(2, *(1,) * (depth - x.ndim + c), *x.shape) if s else x for s, x, c in zip(some, flat, cores, strict=True)
+            np.stack([x, x * 1.5]).reshape(2, *(1,) * (depth - x.ndim + c), *x.shape) if s else x
+            for s, x, c in zip(some, flat, cores, strict=True)
         ]
         scaled = [x * 1.5 if s else x for s, x in zip(some, flat, strict=True)]
         together = bind(rule, *rebuild(args, stacked))

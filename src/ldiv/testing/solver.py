@@ -26,7 +26,13 @@ def solver_laws(name: str, structure: Structure, p: Tree) -> None:
     """Check every law of one engine on one structure."""
     engine = engines()[name]
     if engine.ON_HOST:  # such an engine is given one matrix at a time
-        p = rebuild(p, [leaf[(0,) * (leaf.ndim - own)] for leaf, own in zip(leaves(p), leaves(structure.core), strict=True)])
+        p = rebuild(
+            p,
+            [
+                leaf[(0,) * (leaf.ndim - own)]
+                for leaf, own in zip(leaves(p), leaves(structure.core), strict=True)
+            ],
+        )
     dense = structure.todense(p)
     factor = factorization(engine, structure, p, "gen")
     b = Draw(dense.dtype.name, 4)(*dense.shape[:-1], 3)
@@ -59,6 +65,23 @@ def _analyses_once(engine: Any, structure: Any, p: Tree) -> None:
 
 def _refuses(engine: ModuleType, structure: Structure, p: Tree) -> None:
     zero: Any = rebuild(p, [leaf * 0 for leaf in leaves(p)])
-    if np.linalg.matrix_rank(structure.todense(zero)).max() < structure.shape[0]:  # a unit diagonal is never singular
-        raised(SingularMatrixError, "a singular matrix raises", factorization, engine, structure, zero, "gen")
-    raised(ValueError, "NaN is refused", factorization, engine, structure, rebuild(p, [leaf * np.nan for leaf in leaves(p)]), "gen")
+    # a unit diagonal is never singular
+    if np.linalg.matrix_rank(structure.todense(zero)).max() < structure.shape[0]:
+        raised(
+            SingularMatrixError,
+            "a singular matrix raises",
+            factorization,
+            engine,
+            structure,
+            zero,
+            "gen",
+        )
+    raised(
+        ValueError,
+        "NaN is refused",
+        factorization,
+        engine,
+        structure,
+        rebuild(p, [leaf * np.nan for leaf in leaves(p)]),
+        "gen",
+    )

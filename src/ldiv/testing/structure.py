@@ -42,9 +42,18 @@ def _tangent_and_cotangent(view: Structure, p: Tree, draw: Draw) -> None:
     batch = np.shape(view.todense(p))[:-2]
     u, v = draw(*batch, view.shape[0], 2), draw(*batch, view.shape[1], 2)
     moved = view.push(p, dp, v)
-    assert_close("push is the derivative of matmul", moved, difference(lambda q: view.todense(q) @ v, p, dp), 1e-9)
+    assert_close(
+        "push is the derivative of matmul",
+        moved,
+        difference(lambda q: view.todense(q) @ v, p, dp),
+        1e-9,
+    )
     every = rebuild(p, [True for _ in leaves(p)])
-    assert_close("<outer(u, v), dp> = <u v^H, dS dp>", inner(outer(view, p, u, v, every), dp), inner(u, moved))
+    assert_close(
+        "<outer(u, v), dp> = <u v^H, dS dp>",
+        inner(outer(view, p, u, v, every), dp),
+        inner(u, moved),
+    )
 
 
 def _declared(view: Structure, p: Tree, dense: np.ndarray) -> None:
@@ -52,10 +61,14 @@ def _declared(view: Structure, p: Tree, dense: np.ndarray) -> None:
     if (pattern := view.pattern) is not None:
         slots = view.slot_values(p)
         for i in np.ndindex(slots.shape[:-1]):
-            assert_close("pattern.csc(slot_values(p)) = S(p)", pattern.csc(slots[i]).toarray(), dense[i])
+            assert_close(
+                "pattern.csc(slot_values(p)) = S(p)", pattern.csc(slots[i]).toarray(), dense[i]
+            )
     if view.rank < min(view.shape):
         (u, pu), (v, pv) = view.halves(p)
-        assert u.shape[1] == v.shape[0] == view.rank, "the halves have as many columns and rows as the rank"
+        assert u.shape[1] == v.shape[0] == view.rank, (
+            "the halves have as many columns and rows as the rank"
+        )
         assert_close("U V = S(p)", u.todense(pu) @ v.todense(pv), dense)
 
 

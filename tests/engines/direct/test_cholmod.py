@@ -1,4 +1,6 @@
-"""CHOLMOD, where scikit-sparse is installed (SuiteSparse from Debian's libsuitesparse-dev): the laws of an engine, under assume_a='pos'."""
+"""CHOLMOD, where scikit-sparse is installed (SuiteSparse from Debian's libsuitesparse-dev): the
+laws of an engine, under assume_a='pos'.
+"""
 
 import numpy as np
 import pytest
@@ -15,13 +17,21 @@ from ldiv.structures.symmetric import Symmetric
 from ldiv.testing.cases import DTYPES, Draw
 from ldiv.testing.distance import assert_close
 
-needs_cholmod = pytest.mark.skipif(cholmod.missing() is not None, reason=f"CHOLMOD {cholmod.missing()}")
+needs_cholmod = pytest.mark.skipif(
+    cholmod.missing() is not None, reason=f"CHOLMOD {cholmod.missing()}"
+)
 
 
 def definite(dtype, n=40, seed=0):
     """A sparse Hermitian positive definite matrix with rows of very different sizes."""
     draw = Draw(dtype, seed)
-    half = sp.random_array((n, n), density=0.08, rng=np.random.default_rng(seed), dtype=dtype, data_sampler=lambda size: draw(size))
+    half = sp.random_array(
+        (n, n),
+        density=0.08,
+        rng=np.random.default_rng(seed),
+        dtype=dtype,
+        data_sampler=lambda size: draw(size),
+    )
     scale = sp.diags_array(10.0 ** np.linspace(-3, 3, n))
     a = sp.csc_array(scale @ (half @ half.conj().T + sp.eye_array(n)) @ scale)
     a.sort_indices()
@@ -44,7 +54,12 @@ def test_solves_in_all_views_and_logabsdet(dtype):
     factor, b = factored(a), Draw(dtype, 1)(40, 3)
     for op, view in (("N", a), ("T", a.T), ("H", a.conj().T)):
         x = factor.solve(b, op)
-        assert_close(f"op(A) x = b, {op}", np.abs(b - view @ x).max() / (abs(a).sum(0).max() * np.abs(x).max()), 0.0, 1e-12)
+        assert_close(
+            f"op(A) x = b, {op}",
+            np.abs(b - view @ x).max() / (abs(a).sum(0).max() * np.abs(x).max()),
+            0.0,
+            1e-12,
+        )
         assert_close(f"as dense, {op}", x, np.linalg.solve(view.toarray(), b), 1e-8)
     assert_close("logabsdet", factor.logabsdet(), np.linalg.slogdet(a.toarray())[1], 1e-12)
     assert factor.nbytes > a.data.nbytes
@@ -57,8 +72,15 @@ def test_one_pattern_is_analysed_once_and_factors_do_not_disturb_each_other(dtyp
     structure, p = structured(a)
     ldiv.clear_cache()
     b = Draw(dtype, 1)(40, 1)
-    one, two = (factorization(engines()["cholmod"], structure, scale * p, "pos") for scale in (1.0, 2.0))
-    assert_close("the second factor leaves the first as it was", one.solve(b, "N"), 2 * two.solve(b, "N"), 1e-12)
+    one, two = (
+        factorization(engines()["cholmod"], structure, scale * p, "pos") for scale in (1.0, 2.0)
+    )
+    assert_close(
+        "the second factor leaves the first as it was",
+        one.solve(b, "N"),
+        2 * two.solve(b, "N"),
+        1e-12,
+    )
     assert ldiv.cache_info().analyses == 1
 
 
@@ -71,7 +93,12 @@ def test_value_and_gradient_agree_with_superlu(dtype):
     found = {}
     for method in ("cholmod", "superlu"):
         values, rhs = torch.from_numpy(a.data).requires_grad_(), b.clone().requires_grad_()
-        x = ldiv.solve(ldiv.csc_array((values, a.indices, a.indptr), shape=a.shape), rhs, assume_a="pos", method=method)
+        x = ldiv.solve(
+            ldiv.csc_array((values, a.indices, a.indptr), shape=a.shape),
+            rhs,
+            assume_a="pos",
+            method=method,
+        )
         found[method] = (x.detach(), *torch.autograd.grad(x, (values, rhs), c))
     for ours, other in zip(found["cholmod"], found["superlu"], strict=True):
         assert_close("cholmod = superlu", ours.numpy(), other.numpy(), 1e-8)
@@ -92,7 +119,12 @@ def test_indefinite_raises_and_the_analysis_survives(dtype):
     engine = engines()["cholmod"]
     with pytest.raises(NotPositiveDefiniteError, match="CHOLMOD found a pivot"):
         factorization(engine, structure, -p, "pos")
-    assert_close("afterwards", factorization(engine, structure, p, "pos").logabsdet(), np.linalg.slogdet(a.toarray())[1], 1e-12)
+    assert_close(
+        "afterwards",
+        factorization(engine, structure, p, "pos").logabsdet(),
+        np.linalg.slogdet(a.toarray())[1],
+        1e-12,
+    )
 
 
 @needs_cholmod
@@ -137,7 +169,9 @@ def test_a_real_stiffness_matrix(real_matrix):
     a = real_matrix("bcsstk13")
     b = np.random.default_rng(0).standard_normal(a.shape[0])
     x = ldiv.solve(ldiv.asarray(a), b, assume_a="pos", method="cholmod")
-    assert np.abs(b - a @ x).max() <= 1e-12 * (abs(a).sum(0).max() * np.abs(x).max() + np.abs(b).max())
+    assert np.abs(b - a @ x).max() <= 1e-12 * (
+        abs(a).sum(0).max() * np.abs(x).max() + np.abs(b).max()
+    )
 
 
 @pytest.mark.parametrize(

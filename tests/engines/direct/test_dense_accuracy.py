@@ -1,4 +1,6 @@
-"""Dense and banded solutions are backward stable, whatever the scaling and the growth of entries; promises are kept locally."""
+"""Dense and banded solutions are backward stable, whatever the scaling and the growth of
+entries; promises are kept locally.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ DTYPES = ("float32", "float64", "complex64", "complex128")
 
 
 def growing(n: int) -> Any:
-    """Wilkinson's matrix, whose last column doubles in each of the n - 1 steps of partial pivoting."""
+    """Wilkinson's matrix, whose last column doubles in each of the n - 1 steps of partial
+    pivoting.
+    """
     a = np.eye(n) - np.tril(np.ones((n, n)), -1)
     a[:, -1] = 1
     return a
@@ -39,7 +43,9 @@ def backward_error(a: Any, x: Any, b: Any) -> float:
         now = r * size * c
         r, c = r / np.sqrt(now.max(1, keepdims=True)), c / np.sqrt(now.max(0))
     m, y, d = r * a * c, x / c[:, None], r * b
-    error = np.abs(d - m @ y).max(0) / (np.abs(m).sum(1).max() * np.abs(y).max(0) + np.abs(d).max(0))
+    error = np.abs(d - m @ y).max(0) / (
+        np.abs(m).sum(1).max() * np.abs(y).max(0) + np.abs(d).max(0)
+    )
     return float(error.max())
 
 
@@ -50,7 +56,9 @@ def matrices() -> dict[str, Any]:
         "growth 40": growing(40),
         "growth 70": growing(70),
         "growth, transposed": growing(40).T,
-        "growth, scaled": growing(20) * 2.0 ** np.arange(-10, 10) * 2.0 ** np.arange(40, 0, -2)[:, None],
+        "growth, scaled": growing(20)
+        * 2.0 ** np.arange(-10, 10)
+        * 2.0 ** np.arange(40, 0, -2)[:, None],
         "random": np.random.default_rng(0).standard_normal((90, 90)),
     }
 
@@ -67,12 +75,18 @@ def test_every_view_is_backward_stable(name: str, dtype: str) -> None:
         op = view_dense(a, trans)
         for k in (1, 3):
             b = rng.standard_normal((len(a), k)).astype(dtype)
-            for x in (ldiv.solve(a, b, trans=trans), held.solve(b, trans), ldiv.solve(np.stack([a, 2 * a]), b, trans=trans)[0]):
+            for x in (
+                ldiv.solve(a, b, trans=trans),
+                held.solve(b, trans),
+                ldiv.solve(np.stack([a, 2 * a]), b, trans=trans)[0],
+            ):
                 assert backward_error(op, x, b) <= tol
     sign, size = np.linalg.slogdet(a.astype("complex128"))
     if np.finfo(dtype).eps < 1e-10:
         found = ldiv.slogdet(a)
-        np.testing.assert_allclose([found[0], found[1], held.logabsdet()], [sign, size, size], rtol=1e-9)
+        np.testing.assert_allclose(
+            [found[0], found[1], held.logabsdet()], [sign, size, size], rtol=1e-9
+        )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
@@ -92,23 +106,32 @@ def test_torch(dtype: str) -> None:
             adjoint = ldiv.solve(a, b, trans="H")
             expected = -adjoint @ last.conj().T
             np.testing.assert_allclose(
-                A.grad.numpy().reshape(-1, *a.shape)[-1], expected, rtol=0, atol=1e4 * np.finfo(dtype).eps * np.abs(expected).max()
+                A.grad.numpy().reshape(-1, *a.shape)[-1],
+                expected,
+                rtol=0,
+                atol=1e4 * np.finfo(dtype).eps * np.abs(expected).max(),
             )
 
 
 def test_jax() -> None:
-    """In a trace a factor is refined; what refinement does not mend is refused, as no other engine can be asked there."""
+    """In a trace a factor is refined; what refinement does not mend is refused, as no other
+    engine can be asked there.
+    """
     jax = pytest.importorskip("jax")
     jax.config.update("jax_enable_x64", True)
     solve = jax.jit(lambda a, b: ldiv.solve(a, b))
     rng = np.random.default_rng(0)
     for n, r in ((13, 0), (13, 30), (90, None)):
-        a, b = growing(n) * 2.0 ** np.linspace(-(r or 0), r or 0, n)[:, None], rng.standard_normal((n, 2))
+        a, b = (
+            growing(n) * 2.0 ** np.linspace(-(r or 0), r or 0, n)[:, None],
+            rng.standard_normal((n, 2)),
+        )
         if r is None:
             with pytest.raises(Exception, match="backward error"):
                 jax.block_until_ready(solve(a, b))
             b = jax.numpy.asarray(b)
-            assert backward_error(a, ldiv.solve(jax.numpy.asarray(a), b), b) <= 1e-13  # outside of a trace
+            # outside of a trace
+            assert backward_error(a, ldiv.solve(jax.numpy.asarray(a), b), b) <= 1e-13
         else:
             assert backward_error(a, solve(a, b), b) <= 10 * np.finfo(float).eps
 
@@ -162,9 +185,16 @@ def test_numbers_at_the_ends_of_the_range() -> None:
         for scale in (float(most.tiny) / 64, float(most.tiny) * 64, float(most.max) / 1e6):
             for k in (1, 2):
                 b = (rng.standard_normal((9, k)) * scale).astype(dtype)
-                np.testing.assert_allclose(ldiv.solve(a.astype(dtype), b), np.linalg.solve(a, b.astype(float)), rtol=1e-2, atol=float(most.tiny))
+                np.testing.assert_allclose(
+                    ldiv.solve(a.astype(dtype), b),
+                    np.linalg.solve(a, b.astype(float)),
+                    rtol=1e-2,
+                    atol=float(most.tiny),
+                )
         small = (a * 1e-30).astype(dtype)
-        with pytest.raises(ldiv.LinAlgOverflowError if hasattr(ldiv, "LinAlgOverflowError") else OverflowError):
+        with pytest.raises(
+            ldiv.LinAlgOverflowError if hasattr(ldiv, "LinAlgOverflowError") else OverflowError
+        ):
             ldiv.solve(small, np.full((9, 2), float(most.max) / 8, dtype))
 
 
@@ -172,10 +202,17 @@ def test_unrefined_for_iterations() -> None:
     """`rough` looks at no residual."""
     a = growing(40)
     factor = factorization(engines()["lapack"], dense(40, 40), a, "gen")
-    assert backward_error(a, factor.rough(np.ones((40, 1)) * np.arange(40)[:, None] ** 0.5, "N"), np.arange(40)[:, None] ** 0.5) > 1e-12
+    assert (
+        backward_error(
+            a,
+            factor.rough(np.ones((40, 1)) * np.arange(40)[:, None] ** 0.5, "N"),
+            np.arange(40)[:, None] ** 0.5,
+        )
+        > 1e-12
+    )
 
 
-# -- promises of symmetry -------------------------------------------------------------------------------------------------------------
+# -- promises of symmetry -----------------------------------------------------
 
 
 def far_apart() -> Any:
@@ -190,7 +227,11 @@ def test_a_broken_promise_shows_at_any_scale(kind: str, form: str) -> None:
     make = ldiv.asarray if form == "sparse" else np.asarray
     wrap = sp.csc_array if form == "sparse" else np.asarray
     b = np.ones(4)
-    solve = (lambda A: ldiv.cholesky(A)) if form == "cholesky" else lambda A: ldiv.solve(A, b, assume_a=kind)
+    solve = (
+        (lambda A: ldiv.cholesky(A))
+        if form == "cholesky"
+        else lambda A: ldiv.solve(A, b, assume_a=kind)
+    )
     with pytest.raises(ldiv.NotSymmetricError):
         solve(make(wrap(far_apart())))
     honest = np.tril(far_apart()) + np.tril(far_apart(), -1).T

@@ -1,4 +1,6 @@
-"""PARDISO: every kind, dtype and view against dense NumPy; several factors of one analysis; what it hides is noticed; memory comes back."""
+"""PARDISO: every kind, dtype and view against dense NumPy; several factors of one analysis; what
+it hides is noticed; memory comes back.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ from ldiv.engines import mkl_pardiso
 from ldiv.engines.factored import factorization
 from ldiv.engines.registry import engines
 
-needs_mkl = pytest.mark.skipif(mkl_pardiso.path() is None, reason="MKL is not installed: pip install ldiv[mkl]")
+needs_mkl = pytest.mark.skipif(
+    mkl_pardiso.path() is None, reason="MKL is not installed: pip install ldiv[mkl]"
+)
 DTYPES = ("float32", "float64", "complex64", "complex128")
 KINDS = ("gen", "sym", "her", "pos")
 
@@ -51,10 +55,12 @@ def factor(a: Any, assume_a: str = "gen") -> Any:
 
 
 def solve(a: Any, b: Any, **options: Any) -> Any:
-    return ldiv.solve(a if isinstance(a, ldiv.SparseArray) else sparse(a), b, method="pardiso", **options)
+    return ldiv.solve(
+        a if isinstance(a, ldiv.SparseArray) else sparse(a), b, method="pardiso", **options
+    )
 
 
-# -- answers ---------------------------------------------------------------------------------------------------------------------
+# -- answers ------------------------------------------------------------------
 
 
 @needs_mkl
@@ -79,12 +85,17 @@ def test_kinds(kind: str, dtype: str, n: int) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_factors_of_one_pattern_live_side_by_side(kind: str, dtype: str) -> None:
-    """More of them than one analysis has places for; solved in turns, some of them forgotten on the way."""
+    """More of them than one analysis has places for; solved in turns, some of them forgotten on
+    the way.
+    """
     n, rng = 40, np.random.default_rng(0)
     a = matrix(kind, dtype, n)
     structure, p = ldiv.linalg.promised(sparse(a), kind)
     scales = np.arange(1.0, 41).astype(np.float32)
-    factors = {s: factorization(engines()["pardiso"], structure, p * s, "pos" if kind == "pos" else "gen") for s in scales}
+    factors = {
+        s: factorization(engines()["pardiso"], structure, p * s, "pos" if kind == "pos" else "gen")
+        for s in scales
+    }
     assert ldiv.cache_info().analyses <= 1  # none where an equal pattern was seen before
     b = draw(rng, (n, 1), dtype)
     tol = 100 * np.finfo(dtype).eps
@@ -95,7 +106,9 @@ def test_factors_of_one_pattern_live_side_by_side(kind: str, dtype: str) -> None
         if s % 3 == 0:
             del factors[s]
             ldiv.clear_cache()
-    again = factorization(engines()["pardiso"], structure, p * scales[2], "pos" if kind == "pos" else "gen")
+    again = factorization(
+        engines()["pardiso"], structure, p * scales[2], "pos" if kind == "pos" else "gen"
+    )
     assert np.abs(a * scales[2] @ again.solve(b, "N") - b).max() <= tol * np.abs(b).max()
 
 
@@ -103,11 +116,19 @@ def test_factors_of_one_pattern_live_side_by_side(kind: str, dtype: str) -> None
 def test_a_loop_analyses_once(monkeypatch: pytest.MonkeyPatch) -> None:
     phases: list[int] = []
     call = mkl_pardiso._pardiso
-    monkeypatch.setattr(mkl_pardiso, "_pardiso", lambda handle, head, *rest: phases.append(head[3]) or call(handle, head, *rest))
+    monkeypatch.setattr(
+        mkl_pardiso,
+        "_pardiso",
+        lambda handle, head, *rest: phases.append(head[3]) or call(handle, head, *rest),
+    )
     A, b = sparse(matrix("pos", "float64", 50)), np.ones(50)
     for i in range(1, 10):
         solve(A.with_data(i * A.data), b, assume_a="pos")
-    assert (phases.count(mkl_pardiso.ANALYSE), phases.count(mkl_pardiso.FACTOR), phases.count(mkl_pardiso.SOLVE)) == (1, 9, 9)
+    assert (
+        phases.count(mkl_pardiso.ANALYSE),
+        phases.count(mkl_pardiso.FACTOR),
+        phases.count(mkl_pardiso.SOLVE),
+    ) == (1, 9, 9)
     assert ldiv.cache_info().analyses == 1
     ldiv.clear_cache()
     gc.collect()
@@ -118,7 +139,9 @@ def test_a_loop_analyses_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 @pytest.mark.parametrize("assume_a", ["gen", "sym"])
 def test_saddle_point(dtype: str, assume_a: str) -> None:
-    """[[D, B^T], [B, 0]] without a stored diagonal in the second block, D small or zero in places: pivots off the diagonal are needed."""
+    """[[D, B^T], [B, 0]] without a stored diagonal in the second block, D small or zero in
+    places: pivots off the diagonal are needed.
+    """
     rng = np.random.default_rng(0)
     n, m = 40, 15
     B = draw(rng, (m, n), dtype) * (rng.random((m, n)) < 0.3) + np.eye(m, n)
@@ -141,7 +164,9 @@ def test_saddle_point(dtype: str, assume_a: str) -> None:
 def test_permutation(assume_a: str) -> None:
     """Nothing on the diagonal at all."""
     a = np.eye(20)[::-1] * 3.0
-    np.testing.assert_allclose(solve(a, np.arange(20.0), assume_a=assume_a), np.arange(20.0)[::-1] / 3)
+    np.testing.assert_allclose(
+        solve(a, np.arange(20.0), assume_a=assume_a), np.arange(20.0)[::-1] / 3
+    )
 
 
 @needs_mkl
@@ -163,10 +188,13 @@ def test_real_matrices(real_matrix: Any, name: str, assume_a: str) -> None:
     for trans, op in (("N", a), ("T", a.T), ("H", a.conj().T)):
         found = solve(ldiv.asarray(a), op @ x, assume_a=assume_a, trans=trans)
         residual = np.abs(op @ found - op @ x).max(axis=0)
-        assert (residual <= 100 * np.finfo(float).eps * (np.abs(op) @ (np.abs(found) + np.abs(x))).max(axis=0)).all()
+        assert (
+            residual
+            <= 100 * np.finfo(float).eps * (np.abs(op) @ (np.abs(found) + np.abs(x))).max(axis=0)
+        ).all()
 
 
-# -- what PARDISO would hide -------------------------------------------------------------------------------------------------------
+# -- what PARDISO would hide --------------------------------------------------
 
 
 def singular(kind: str, dtype: str, n: int, rng: Any) -> Any:
@@ -241,17 +269,21 @@ def test_nearly_singular_is_not_accused(kind: str) -> None:
     rng = np.random.default_rng(0)
     q = np.linalg.qr(rng.standard_normal((30, 30)))[0]
     signs = rng.choice([-1.0, 1.0], 30) if kind != "pos" else 1.0
-    a = (q * np.logspace(0, -10, 30) * signs) @ (np.linalg.qr(rng.standard_normal((30, 30)))[0] if kind == "gen" else q.T)
+    a = (q * np.logspace(0, -10, 30) * signs) @ (
+        np.linalg.qr(rng.standard_normal((30, 30)))[0] if kind == "gen" else q.T
+    )
     a = a if kind == "gen" else (a + a.T) / 2
     x = solve(a, a @ np.ones(30), assume_a=kind)
     assert np.abs(a @ x - a @ np.ones(30)).max() <= 1e-13
 
 
-# -- memory and threads ---------------------------------------------------------------------------------------------------------------
+# -- memory and threads -------------------------------------------------------
 
 
 def poisson(side: int) -> Any:
-    one = sp.diags_array([-np.ones(side - 1), 2 * np.ones(side), -np.ones(side - 1)], offsets=[-1, 0, 1])
+    one = sp.diags_array(
+        [-np.ones(side - 1), 2 * np.ones(side), -np.ones(side - 1)], offsets=[-1, 0, 1]
+    )
     return sp.csc_array(sp.kron(one, sp.eye_array(side)) + sp.kron(sp.eye_array(side), one))
 
 
@@ -269,7 +301,11 @@ def test_memory_comes_back(fresh_pattern: bool) -> None:
     for i in range(200):
         solve(A.with_data(A.data * (1 + i)), b, assume_a="pos")
         if fresh_pattern and i % 2:
-            A = ldiv.asarray(sp.csc_array(a + sp.coo_array(([1e-9, 1e-9], ([0, i + 70], [i + 70, 0])), shape=a.shape)))
+            A = ldiv.asarray(
+                sp.csc_array(
+                    a + sp.coo_array(([1e-9, 1e-9], ([0, i + 70], [i + 70, 0])), shape=a.shape)
+                )
+            )
             gc.collect()  # a structure and its views refer to each other
         sizes.append(resident())
     assert max(sizes[150:]) - max(sizes[20:60]) < 20 << 20
@@ -295,7 +331,7 @@ def test_threads_solve_at_a_time() -> None:
     assert max(wrong) < 1e-11
 
 
-# -- frameworks, choice, absence --------------------------------------------------------------------------------------------------------
+# -- frameworks, choice, absence ----------------------------------------------
 
 
 @needs_mkl
@@ -306,7 +342,9 @@ def test_torch(assume_a: str) -> None:
     s, b = sparse(a), torch.ones(12, dtype=torch.float64, requires_grad=True)
     values = torch.tensor(s.data, requires_grad=True)
     before = torch.get_num_threads()
-    solve_with = lambda v, b: ldiv.solve(s.with_data((v + v) / 2), b, assume_a="gen", method="pardiso")
+    solve_with = lambda v, b: ldiv.solve(
+        s.with_data((v + v) / 2), b, assume_a="gen", method="pardiso"
+    )
     assert torch.autograd.gradcheck(solve_with, (values, b))
     x = ldiv.solve(s.with_data(values), b, assume_a=assume_a, method="pardiso")
     g = torch.autograd.grad(x.sum(), b)[0]
@@ -320,7 +358,9 @@ def test_jax() -> None:
     jax.config.update("jax_enable_x64", True)
     a = matrix("pos", "float64", 12)
     s, b = sparse(a), np.ones(12)
-    loss = lambda v: ldiv.solve(s.with_data(v), jax.numpy.asarray(b), assume_a="pos", method="pardiso").sum()
+    loss = lambda v: ldiv.solve(
+        s.with_data(v), jax.numpy.asarray(b), assume_a="pos", method="pardiso"
+    ).sum()
     g = jax.jit(jax.grad(loss))(jax.numpy.asarray(s.data))
     x = np.linalg.solve(a, b)
     rows, cols = np.nonzero(a)
@@ -335,14 +375,21 @@ def test_is_the_first_choice() -> None:
 
 def test_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mkl_pardiso, "path", lambda: None)
-    with pytest.raises(ldiv.EngineError, match=r"pardiso: needs MKL, which is not installed: pip install ldiv\[mkl\]"):
+    with pytest.raises(
+        ldiv.EngineError,
+        match=r"pardiso: needs MKL, which is not installed: pip install ldiv\[mkl\]",
+    ):
         ldiv.solve(sparse(matrix("gen", "float64", 5)), np.ones(5), method="pardiso")
 
 
 def test_says_what_it_leaves_to_others() -> None:
     supports, a = engines()["pardiso"].supports, matrix("gen", "float64", 5)
-    assert "sparse matrices only" in supports(ldiv.structures.Dense(5, 5), np.dtype(float), "cpu", "gen")
-    assert "a triangle" in supports(ldiv.linalg.promised(sparse(a), "upper triangular")[0], np.dtype(float), "cpu", "gen")
+    assert "sparse matrices only" in supports(
+        ldiv.structures.Dense(5, 5), np.dtype(float), "cpu", "gen"
+    )
+    assert "a triangle" in supports(
+        ldiv.linalg.promised(sparse(a), "upper triangular")[0], np.dtype(float), "cpu", "gen"
+    )
     assert "values are on cuda:0" in supports(sparse(a).structure, np.dtype(float), "cuda:0", "gen")
 
 
@@ -370,7 +417,13 @@ y = torch.ones(300, 300) @ torch.ones(300, 300)
 assert torch.linalg.inv(torch.eye(300) * 2).sum() == 150 and (y == 300).all()
 print(torch.get_num_threads())
 """
-    seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=_environment("2"))
+    seen = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=_environment("2"),
+    )
     assert seen.stdout.strip() == "2"
 
 

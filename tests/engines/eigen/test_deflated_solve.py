@@ -1,4 +1,6 @@
-"""A cotangent in the span of the eigenvectors leaves nothing to solve for: rounding is not taken for a right-hand side."""
+"""A cotangent in the span of the eigenvectors leaves nothing to solve for: rounding is not taken
+for a right-hand side.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,24 @@ N, K = 60, 3
 @pytest.mark.parametrize("function", ["lobpcg", "eigsh", "eigsh by shift and invert"])
 def test_a_cotangent_in_the_span(function: str) -> None:
     """sum X o X = k whatever A is: its gradient is zero."""
-    grid = sp.csc_array(sp.diags_array([np.arange(1.0, N + 1), -0.5 * np.ones(N - 1), -0.5 * np.ones(N - 1)], offsets=[0, 1, -1]))
+    grid = sp.csc_array(
+        sp.diags_array(
+            [np.arange(1.0, N + 1), -0.5 * np.ones(N - 1), -0.5 * np.ones(N - 1)],
+            offsets=[0, 1, -1],
+        )
+    )
     values = torch.tensor(grid.data, requires_grad=True)
     A = ldiv.csc_array((values, grid.indices, grid.indptr), shape=grid.shape)
     start = torch.from_numpy(np.random.default_rng(0).standard_normal((N, K)))
     if function == "lobpcg":
         _, X = ldiv.lobpcg(A, start, largest=False)
     else:
-        _, X = ldiv.eigsh(A, K, sigma=0.0 if "shift" in function else None, which="LM" if "shift" in function else "SA", method="arpack")
+        _, X = ldiv.eigsh(
+            A,
+            K,
+            sigma=0.0 if "shift" in function else None,
+            which="LM" if "shift" in function else "SA",
+            method="arpack",
+        )
     (X * X).sum().backward()
     assert float(values.grad.abs().max()) < 1e-9

@@ -1,4 +1,6 @@
-"""The iteration of LOBPCG in every namespace, eager and traced, against dense eigenvalues: what it finds, when it stops, what it refuses."""
+"""The iteration of LOBPCG in every namespace, eager and traced, against dense eigenvalues: what
+it finds, when it stops, what it refuses.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -57,7 +59,9 @@ WHERE = {"numpy": run, "torch": run_torch, "jit": run_jit}
 
 def draw(rng, dtype, *shape):
     real = rng.standard_normal(shape)
-    return (real + 1j * rng.standard_normal(shape) if np.dtype(dtype).kind == "c" else real).astype(dtype)
+    return (real + 1j * rng.standard_normal(shape) if np.dtype(dtype).kind == "c" else real).astype(
+        dtype
+    )
 
 
 def pencil(rng, dtype, n, generalized):
@@ -67,7 +71,9 @@ def pencil(rng, dtype, n, generalized):
 
 
 def laplacian(m):
-    line = scipy.sparse.diags_array([-np.ones(m - 1), 2 * np.ones(m), -np.ones(m - 1)], offsets=[-1, 0, 1])
+    line = scipy.sparse.diags_array(
+        [-np.ones(m - 1), 2 * np.ones(m), -np.ones(m - 1)], offsets=[-1, 0, 1]
+    )
     eye = scipy.sparse.eye_array(m)
     return (scipy.sparse.kron(line, eye) + scipy.sparse.kron(eye, line)).tocsc()
 
@@ -85,7 +91,9 @@ def is_right(found, A, B, w, tol):
     r = np.linalg.norm(A @ X - BX * lam, axis=0) * np.linalg.norm(X, axis=0)
     reach = np.abs(w).max()
     norm = max(reach, float(abs(A).max()))
-    assert (r <= tol * reach + 200 * eps * norm).all() and np.allclose(sizes, r, rtol=1e-3, atol=100 * eps * norm)
+    assert (r <= tol * reach + 200 * eps * norm).all() and np.allclose(
+        sizes, r, rtol=1e-3, atol=100 * eps * norm
+    )
     assert (np.abs(lam - w) <= tol * reach + 100 * eps * norm).all() and (np.diff(lam) >= 0).all()
     assert np.abs(X.conj().T @ BX - np.eye(len(w))).max() < 1000 * eps and 0 < steps
 
@@ -98,7 +106,13 @@ PENCILS = {
 }
 
 
-@pytest.mark.parametrize(("where", "case"), [*((w, c) for w in ("numpy", "torch") for c in PENCILS), *(("jit", c) for c in ("standard", "single"))])
+@pytest.mark.parametrize(
+    ("where", "case"),
+    [
+        *((w, c) for w in ("numpy", "torch") for c in PENCILS),
+        *(("jit", c) for c in ("standard", "single")),
+    ],
+)
 def test_random_pencils(where, case):
     dtype, generalized, largest, n, k = PENCILS[case]
     rng = np.random.default_rng(n)
@@ -131,7 +145,11 @@ def test_repeated_eigenvalues_of_a_square(M):
     """2 + 4 are two values twice: the block needs no more steps for them."""
     m, rng = 14, np.random.default_rng(1)
     A = laplacian(m)
-    near = {"jacobi": np.eye(m * m) / 4, "exact": np.linalg.inv(A.toarray()), "shifted": np.linalg.inv(A.toarray() + 0.1 * np.eye(m * m))}[M]
+    near = {
+        "jacobi": np.eye(m * m) / 4,
+        "exact": np.linalg.inv(A.toarray()),
+        "shifted": np.linalg.inv(A.toarray() + 0.1 * np.eye(m * m)),
+    }[M]
     found = run(A, None, near, rng.standard_normal((m * m, 6)), None, 1e-12, 300, False)
     is_right(found, A, None, laplacian_values(m)[:6], 1e-12)
     assert int(found[3]) < (120 if M == "jacobi" else 40)
@@ -140,12 +158,23 @@ def test_repeated_eigenvalues_of_a_square(M):
 def test_a_cut_through_a_pair():
     """k ends in the middle of a double eigenvalue: the values are right all the same."""
     A = laplacian(12)
-    found = run(A, None, None, np.random.default_rng(0).standard_normal((144, 2)), None, None, 500, False)
+    found = run(
+        A, None, None, np.random.default_rng(0).standard_normal((144, 2)), None, None, 500, False
+    )
     is_right(found, A, None, laplacian_values(12)[:2], 4e-11)
 
 
 def test_a_multiple_of_the_identity():
-    found = run(3 * np.eye(30), None, None, np.random.default_rng(0).standard_normal((30, 4)), None, None, 10, True)
+    found = run(
+        3 * np.eye(30),
+        None,
+        None,
+        np.random.default_rng(0).standard_normal((30, 4)),
+        None,
+        None,
+        10,
+        True,
+    )
     assert np.allclose(found[0], 3) and int(found[3]) == 0
     found = run(np.zeros((30, 30)), None, None, np.eye(30)[:, :4], None, None, 10, True)
     assert (found[0] == 0).all() and (found[2] == 0).all()
@@ -155,8 +184,12 @@ def test_a_null_space_is_found_to_rounding():
     """A ring of springs: lam = 0, of which no relative digit can be asked."""
     n = 40
     A = 2 * np.eye(n) - np.roll(np.eye(n), 1, axis=0) - np.roll(np.eye(n), -1, axis=0)
-    lam, X, sizes, steps = run(A, None, None, np.random.default_rng(0).standard_normal((n, 1)), None, None, 300, False)
-    assert abs(lam[0]) < 1e-13 and sizes[0] < 1e-12 and steps < 300 and np.allclose(np.abs(X), n**-0.5)
+    lam, X, sizes, steps = run(
+        A, None, None, np.random.default_rng(0).standard_normal((n, 1)), None, None, 300, False
+    )
+    assert (
+        abs(lam[0]) < 1e-13 and sizes[0] < 1e-12 and steps < 300 and np.allclose(np.abs(X), n**-0.5)
+    )
 
 
 @pytest.mark.parametrize("where", ["numpy", "torch"])
@@ -165,7 +198,9 @@ def test_a_large_laplacian_with_a_factor_of_a_shifted_one(where):
     A = laplacian(m)
     near = scipy.sparse.linalg.splu(A + 0.01 * scipy.sparse.eye_array(m * m, format="csc")).solve
     on = {"numpy": lambda f: f, "torch": lambda f: lambda x: torch.as_tensor(f(x.numpy()))}[where]
-    X = {"numpy": np.asarray, "torch": torch.as_tensor}[where](np.random.default_rng(3).standard_normal((m * m, 6)))
+    X = {"numpy": np.asarray, "torch": torch.as_tensor}[where](
+        np.random.default_rng(3).standard_normal((m * m, 6))
+    )
     found = iterate(on(lambda x: A @ x), None, on(near), X, None, 1e-10, 100, False)
     is_right(found, A, None, laplacian_values(m)[:6], 1e-10)
     assert int(found[3]) < 40
@@ -189,7 +224,9 @@ def test_constraints_that_are_no_eigenvectors():
     Y = rng.standard_normal((60, 4))
     Q = scipy.linalg.null_space(Y.T)
     lam, X, sizes, steps = run(A, None, None, rng.standard_normal((60, 3)), Y, None, 500, True)
-    assert np.allclose(lam, np.linalg.eigvalsh(Q.T @ A @ Q)[-3:], rtol=0, atol=1e-11) and steps < 500
+    assert (
+        np.allclose(lam, np.linalg.eigvalsh(Q.T @ A @ Q)[-3:], rtol=0, atol=1e-11) and steps < 500
+    )
     assert np.abs(Y.T @ X).max() < 1e-12 and (sizes <= 4e-11 * np.abs(lam).max()).all()
 
 
@@ -208,7 +245,12 @@ def test_a_bad_preconditioner_costs_no_digit():
     A = laplacian(8)
     w = laplacian_values(8)[:3]
     X = rng.standard_normal((64, 3))
-    for M in (np.diag(rng.uniform(0.1, 10, 64)), np.diag(np.where(np.arange(64) % 16 == 0, -1.0, 1.0)), 1e200 * np.eye(64), 1e-200 * np.eye(64)):
+    for M in (
+        np.diag(rng.uniform(0.1, 10, 64)),
+        np.diag(np.where(np.arange(64) % 16 == 0, -1.0, 1.0)),
+        1e200 * np.eye(64),
+        1e-200 * np.eye(64),
+    ):
         found = run(A, None, M, X, None, None, 2000, False)
         is_right(found, A, None, w, 4e-11)
 
@@ -228,7 +270,10 @@ def test_units_do_not_matter(scale):
     A, B = pencil(rng, "float64", 60, True)
     X = rng.standard_normal((60, 3))
     lam, _, _, steps = run(A, B, None, X, None, None, 500, False)
-    for scaled in (run(scale * A, B, None, X, None, None, 500, False), run(scale * A, scale * B, None, X, None, None, 500, False)):
+    for scaled in (
+        run(scale * A, B, None, X, None, None, 500, False),
+        run(scale * A, scale * B, None, X, None, None, 500, False),
+    ):
         assert int(scaled[3]) <= 1.5 * int(steps) + 5
         assert np.allclose(scaled[0] / scaled[0][0], lam / lam[0], rtol=1e-12)
 
@@ -237,13 +282,28 @@ def test_huge_rows_elsewhere_do_not_end_it_early():
     """A fixed point by a spring of 1e14: the rounding that is forgiven is that of A x, not of A."""
     A = laplacian(10).toarray()
     stiff = scipy.linalg.block_diag(A, 1e14)
-    lam, _, sizes, steps = run(stiff, None, np.diag(1 / np.diag(stiff)), np.random.default_rng(0).standard_normal((101, 3)), None, 1e-9, 500, False)
-    assert np.allclose(lam, laplacian_values(10)[:3], rtol=1e-9) and (sizes < 1e-8).all() and steps < 500
+    lam, _, sizes, steps = run(
+        stiff,
+        None,
+        np.diag(1 / np.diag(stiff)),
+        np.random.default_rng(0).standard_normal((101, 3)),
+        None,
+        1e-9,
+        500,
+        False,
+    )
+    assert (
+        np.allclose(lam, laplacian_values(10)[:3], rtol=1e-9)
+        and (sizes < 1e-8).all()
+        and steps < 500
+    )
 
 
 def test_maxiter_is_kept_and_nothing_raised():
     A = laplacian(20)
-    lam, X, sizes, steps = run(A, None, None, np.random.default_rng(0).standard_normal((400, 3)), None, None, 7, False)
+    lam, X, sizes, steps = run(
+        A, None, None, np.random.default_rng(0).standard_normal((400, 3)), None, None, 7, False
+    )
     assert steps == 7 and (sizes > wanted(lambda x: A @ x, X, lam, None)).any()
 
 
@@ -260,7 +320,16 @@ def test_the_products_of_a_step():
 
         return product
 
-    iterate(counted("A", A), counted("B", B), counted("M", np.eye(80)), rng.standard_normal((80, 4)), None, None, 30, True)
+    iterate(
+        counted("A", A),
+        counted("B", B),
+        counted("M", np.eye(80)),
+        rng.standard_normal((80, 4)),
+        None,
+        None,
+        30,
+        True,
+    )
     assert count == {"A": 4 * 30 + 16, "B": 4 * 30 + 16, "M": 4 * 30}
 
 
@@ -270,7 +339,10 @@ def test_a_start_of_dependent_columns_is_refused(where):
     A, B = pencil(rng, "float64", 20, True)
     X = rng.standard_normal((20, 3))
     X[:, 2] = X[:, 0] - 2 * X[:, 1]
-    with pytest.raises((ValueError, RuntimeError), match=r"3 columns linearly independent of each other and of Y, got rank 2"):
+    with pytest.raises(
+        (ValueError, RuntimeError),
+        match=r"3 columns linearly independent of each other and of Y, got rank 2",
+    ):
         WHERE[where](A, B, None, X, None, None, 9, True)
 
 

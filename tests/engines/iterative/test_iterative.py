@@ -1,4 +1,6 @@
-"""Engines that iterate: right answers in about SciPy's number of steps, the options, and errors that say how far it came."""
+"""Engines that iterate: right answers in about SciPy's number of steps, the options, and errors
+that say how far it came.
+"""
 
 import numpy as np
 import pytest
@@ -25,7 +27,9 @@ def poisson(m):
 
 def convection(m):
     up = sp.diags_array([np.ones(m), -np.ones(m - 1)], offsets=[0, -1])
-    return sp.csr_array(poisson(m) + 0.7 * sp.kron(up, sp.eye_array(m)) + 0.3 * sp.kron(sp.eye_array(m), up))
+    return sp.csr_array(
+        poisson(m) + 0.7 * sp.kron(up, sp.eye_array(m)) + 0.3 * sp.kron(sp.eye_array(m), up)
+    )
 
 
 def saddle():
@@ -42,10 +46,18 @@ PROBLEMS = {
     "Poisson": (poisson(20), "pos", ("cg", "minres", "gmres", "bicgstab")),
     "convection": (convection(20), "gen", ("gmres", "bicgstab")),
     "saddle": (saddle(), "her", ("minres", "gmres")),
-    "Hermitian": (hermitian(16) + 2 * sp.eye_array(256), "pos", ("cg", "minres", "gmres", "bicgstab")),
+    "Hermitian": (
+        hermitian(16) + 2 * sp.eye_array(256),
+        "pos",
+        ("cg", "minres", "gmres", "bicgstab"),
+    ),
     "complex": (convection(16) + 0.5j * sp.eye_array(256), "gen", ("gmres", "bicgstab")),
 }
-RUNS = [pytest.param(a, promise, method, id=f"{name}-{method}") for name, (a, promise, methods) in PROBLEMS.items() for method in methods]
+RUNS = [
+    pytest.param(a, promise, method, id=f"{name}-{method}")
+    for name, (a, promise, methods) in PROBLEMS.items()
+    for method in methods
+]
 
 
 def rhs(a, *k):
@@ -55,7 +67,9 @@ def rhs(a, *k):
 
 @pytest.mark.parametrize(("a", "promise", "method"), RUNS)
 def test_about_scipys_steps(a, promise, method):
-    """Rounding moves the last steps of a recurrence that is not monotone: half as many again are allowed."""
+    """Rounding moves the last steps of a recurrence that is not monotone: half as many again are
+    allowed.
+    """
     b, steps = rhs(a), []
     x, info = ldiv.solve(ldiv.asarray(a), b, assume_a=promise, method=method, rtol=RTOL, info=True)
     assert info.engine == method
@@ -65,7 +79,8 @@ def test_about_scipys_steps(a, promise, method):
     assert np.allclose(x, sla.spsolve(a.tocsc(), b), rtol=0, atol=1e-5 * np.abs(x).max())
     if method != "minres":  # SciPy's stops by another rule: see the next test
         getattr(sla, method)(a, b, **own, callback=steps.append)
-        most = np.ceil(len(steps) / 20) if method == "gmres" else len(steps)  # restarts of 20 steps are one iteration
+        # restarts of 20 steps are one iteration
+        most = np.ceil(len(steps) / 20) if method == "gmres" else len(steps)
         assert info.iterations <= 1.5 * most + 5
 
 
@@ -74,9 +89,18 @@ def test_minres_takes_the_steps_of_the_least_residual(M):
     """SciPy's minres stops by another rule: here its iterates are run to our residual."""
     a = saddle()
     b, sizes = rhs(a), []
-    _, info = ldiv.solve(ldiv.asarray(a), b, assume_a="sym", method="minres", rtol=RTOL, info=True, M=M)
+    _, info = ldiv.solve(
+        ldiv.asarray(a), b, assume_a="sym", method="minres", rtol=RTOL, info=True, M=M
+    )
     kept = {} if M is None else {"M": sp.diags_array(1 / abs(a.diagonal()))}
-    sla.minres(a, b, rtol=1e-14, maxiter=4 * info.iterations, callback=lambda x: sizes.append(np.linalg.norm(b - a @ x)), **kept)
+    sla.minres(
+        a,
+        b,
+        rtol=1e-14,
+        maxiter=4 * info.iterations,
+        callback=lambda x: sizes.append(np.linalg.norm(b - a @ x)),
+        **kept,
+    )
     steps = 1 + next(i for i, size in enumerate(sizes) if size <= RTOL * np.linalg.norm(b))
     assert info.iterations <= 1.5 * steps
 
@@ -97,7 +121,9 @@ def test_what_is_believed_is_true(a, promise, method, monkeypatch):
 
 
 def test_rounding_is_noticed(monkeypatch):
-    """With |x_0| = 1e9 |x| a recurrence runs far from b - A x: the true residual is looked at, and the rest is solved again."""
+    """With |x_0| = 1e9 |x| a recurrence runs far from b - A x: the true residual is looked at,
+    and the rest is solved again.
+    """
     a = poisson(12)
     b, count = rhs(a), starts(monkeypatch, "cg")
     x = ldiv.solve(ldiv.asarray(a), b, assume_a="pos", method="cg", x0=1e9 * rhs(a))
@@ -111,14 +137,27 @@ def test_real_matrices(name, kind, real_matrix):
     if kind == "amg":
         pytest.importorskip("pyamg")
     a = real_matrix(name)
-    a = sp.csr_array(sp.diags_array(d := 1 / np.sqrt(a.diagonal())) @ a @ sp.diags_array(d)) if kind is None else a
+    a = (
+        sp.csr_array(sp.diags_array(d := 1 / np.sqrt(a.diagonal())) @ a @ sp.diags_array(d))
+        if kind is None
+        else a
+    )
     b, rtol = a @ np.ones(a.shape[0]), 1e-6
-    x, info = ldiv.solve(ldiv.asarray(a), b, assume_a="pos", method="cg", M=kind, rtol=rtol, maxiter=20_000, info=True)
+    x, info = ldiv.solve(
+        ldiv.asarray(a),
+        b,
+        assume_a="pos",
+        method="cg",
+        M=kind,
+        rtol=rtol,
+        maxiter=20_000,
+        info=True,
+    )
     assert np.linalg.norm(b - a @ x) <= 1.001 * rtol * np.linalg.norm(b)
     assert info.iterations < {None: 3000, "jacobi": 3000, "amg": 2000}[kind]
 
 
-# -- what else may be asked -----------------------------------------------------------------------------------------------------
+# -- what else may be asked ---------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["cg", "minres", "gmres", "bicgstab"])
@@ -145,7 +184,9 @@ def test_a_block_iterates_together(method):
 def test_x0_and_callback_see_the_iterates():
     a = poisson(10)
     b, seen = rhs(a), []
-    x = ldiv.solve(ldiv.asarray(a), b, assume_a="pos", method="cg", callback=lambda x: seen.append(x.copy()))
+    x = ldiv.solve(
+        ldiv.asarray(a), b, assume_a="pos", method="cg", callback=lambda x: seen.append(x.copy())
+    )
     assert all(s.shape == b.shape for s in seen)
     assert np.array_equal(seen[-1], x)
     sizes = [np.linalg.norm(s - x) for s in seen]
@@ -169,7 +210,9 @@ def test_progress_is_shown_when_asked(capsys):
 def test_the_solve_of_a_derivative_shows_its_progress_but_none_of_its_iterates(capsys):
     a, seen = poisson(6), []
     shown = {"callback": lambda x: seen.append(x.copy()), "progress": True}
-    _, pullback = ldiv.vjp(lambda b: ldiv.solve(ldiv.asarray(a), b, assume_a="pos", method="cg", **shown), rhs(a))
+    _, pullback = ldiv.vjp(
+        lambda b: ldiv.solve(ldiv.asarray(a), b, assume_a="pos", method="cg", **shown), rhs(a)
+    )
     forward = len(seen)
     assert forward > 1
     assert capsys.readouterr().err.count("cg: step 1, ") == 1
@@ -186,7 +229,9 @@ def test_a_tiny_and_a_huge_b_are_solved():
         for scale in scales:
             x = ldiv.solve(A, (b * scale).astype(dtype), assume_a="pos", method="cg")
             assert x.dtype == dtype
-            assert np.allclose(a @ (x.astype(np.float64) / scale), b, atol=1e-3 if dtype == np.float32 else 1e-8)
+            assert np.allclose(
+                a @ (x.astype(np.float64) / scale), b, atol=1e-3 if dtype == np.float32 else 1e-8
+            )
 
 
 @pytest.mark.parametrize("method", ["cg", "gmres"])
@@ -196,7 +241,13 @@ def test_where_values_are_not_on_the_host(method, monkeypatch):
     v, b = torch.tensor(a.data, requires_grad=True), torch.tensor(rhs(a, 2))
 
     def f(v):
-        return ldiv.solve(ldiv.coo_array((v, a.coords), shape=a.shape), b, assume_a="pos", method=method, rtol=1e-12)
+        return ldiv.solve(
+            ldiv.coo_array((v, a.coords), shape=a.shape),
+            b,
+            assume_a="pos",
+            method=method,
+            rtol=1e-12,
+        )
 
     (expected,) = torch.autograd.grad(f(v).square().sum(), v)
     monkeypatch.setattr(ldiv.frontends.torch, "host", lambda x: False)
@@ -205,17 +256,26 @@ def test_where_values_are_not_on_the_host(method, monkeypatch):
 
 def test_batches_of_sparse_values():
     a = sp.coo_array(convection(2))
-    v, b = torch.tensor(np.stack([a.data, 2 * a.data]), requires_grad=True), torch.tensor(rhs(a, 2), requires_grad=True)
+    v, b = (
+        torch.tensor(np.stack([a.data, 2 * a.data]), requires_grad=True),
+        torch.tensor(rhs(a, 2), requires_grad=True),
+    )
 
     def f(v, b):
-        return ldiv.solve(ldiv.coo_array((v, a.coords), shape=a.shape), b, method="bicgstab", M="jacobi", rtol=1e-13)
+        return ldiv.solve(
+            ldiv.coo_array((v, a.coords), shape=a.shape),
+            b,
+            method="bicgstab",
+            M="jacobi",
+            rtol=1e-13,
+        )
 
     assert torch.autograd.gradcheck(f, (v, b), check_forward_ad=True, fast_mode=True)
     x = f(v, b).detach().numpy()
     assert np.allclose([a @ x[0], 2 * (a @ x[1])], b.detach().numpy())
 
 
-# -- errors ---------------------------------------------------------------------------------------------------------------------
+# -- errors -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["cg", "minres", "gmres", "bicgstab"])
@@ -227,10 +287,20 @@ def test_too_few_steps_raise(method):
     assert caught.value.iterations == 2
     assert 1e-4 < caught.value.residual < 10
     with pytest.raises(Exception, match="did not converge: after 2 steps"):
-        jax.jit(lambda b: ldiv.solve(A, b, assume_a="pos", method=method, maxiter=2, restart=3))(jnp.asarray(b))
+        jax.jit(lambda b: ldiv.solve(A, b, assume_a="pos", method=method, maxiter=2, restart=3))(
+            jnp.asarray(b)
+        )
 
 
-@pytest.mark.parametrize("a", [np.zeros((3, 3)), np.ones((3, 3)), np.diag([1.0, 1.0, 0.0]), np.array([[0.0, 1, 0], [0, 0, 1], [0, 0, 0]])])
+@pytest.mark.parametrize(
+    "a",
+    [
+        np.zeros((3, 3)),
+        np.ones((3, 3)),
+        np.diag([1.0, 1.0, 0.0]),
+        np.array([[0.0, 1, 0], [0, 0, 1], [0, 0, 0]]),
+    ],
+)
 @pytest.mark.parametrize("method", ["gmres", "bicgstab", "minres", "cg"])
 def test_singular_matrices_raise(method, a):
     promise = {"minres": "her", "cg": "pos"}.get(method, "gen")
@@ -266,7 +336,10 @@ def test_broken_promises_raise():
         ({"maxiter": 0}, "maxiter: expected"),
         ({"restart": 0}, "restart: expected"),
         ({"restart": 2.0}, "restart: expected an integer"),
-        ({"M": ldiv.Matrix(ldiv.structures.Diagonal(3), np.full(3, 1j))}, "M: expected real numbers"),
+        (
+            {"M": ldiv.Matrix(ldiv.structures.Diagonal(3), np.full(3, 1j))},
+            "M: expected real numbers",
+        ),
         ({"x0": np.full(3, 1j)}, "x0: expected real numbers"),
         ({"M": "ilu"}, "M: expected one of 'amg', 'jacobi'"),
         ({"M": np.eye(3)}, "M: expected the name of a preconditioner"),

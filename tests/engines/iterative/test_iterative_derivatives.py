@@ -1,4 +1,6 @@
-"""An iteration is differentiated implicitly: by one more, with A^H and M^H, in every mode and order."""
+"""An iteration is differentiated implicitly: by one more, with A^H and M^H, in every mode and
+order.
+"""
 
 import numpy as np
 import pytest
@@ -26,7 +28,12 @@ def matrices(n, dtype):
         a = a + 1j * RNG.standard_normal((n, n))
     general = a + 2 * n**0.5 * np.eye(n), "gen"
     indefinite = a + a.conj().T + np.diag((-1.0) ** np.arange(n) * n), "her"
-    return {"cg": (a @ a.conj().T + n * np.eye(n), "pos"), "minres": indefinite, "gmres": general, "bicgstab": general}
+    return {
+        "cg": (a @ a.conj().T + n * np.eye(n), "pos"),
+        "minres": indefinite,
+        "gmres": general,
+        "bicgstab": general,
+    }
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
@@ -63,7 +70,9 @@ def test_second_order_and_vmap_in_torch(method):
         for inner in (jacfwd, jacrev):
             assert torch.allclose(outer(inner(ours))(at), expected, atol=1e-11)
     several = torch.stack([at, 2 * at])
-    assert torch.allclose(vmap(grad(ours))(several), torch.stack([grad(dense)(x) for x in several]), atol=1e-11)
+    assert torch.allclose(
+        vmap(grad(ours))(several), torch.stack([grad(dense)(x) for x in several]), atol=1e-11
+    )
 
 
 @pytest.mark.parametrize(("method", "dtype"), [("cg", "complex128")])
@@ -78,11 +87,18 @@ def test_jax_derivatives(method, dtype):
     def all_of(loss):
         g = jax.grad(loss, (0, 1))
         batch = jax.tree.map(lambda x: jnp.stack([x, 1.5 * x]), args)
-        return g(*args), jax.jvp(loss, args, along), jax.jvp(g, args, along)[1], jax.vmap(loss)(*batch)
+        return (
+            g(*args),
+            jax.jvp(loss, args, along),
+            jax.jvp(g, args, along)[1],
+            jax.vmap(loss)(*batch),
+        )
 
     ours = loss(lambda A, b: ldiv.solve(A, b, assume_a=promise, method=method, rtol=1e-13))
     dense = loss(lambda A, b: jnp.linalg.solve(part(A, promise), b))
-    for got, expected in zip(*map(jax.tree.leaves, jax.jit(lambda: (all_of(ours), all_of(dense)))()), strict=True):
+    for got, expected in zip(
+        *map(jax.tree.leaves, jax.jit(lambda: (all_of(ours), all_of(dense)))()), strict=True
+    ):
         assert np.allclose(got, expected, rtol=1e-9, atol=1e-9)
 
 
@@ -92,7 +108,15 @@ def test_under_jit_it_takes_about_the_steps_of_numpy(method):
     b, seen = rhs(a), []
 
     def f(A, b):
-        return ldiv.solve(A, b, assume_a=promise, method=method, restart=5, rtol=1e-9, callback=lambda x: seen.append(1))
+        return ldiv.solve(
+            A,
+            b,
+            assume_a=promise,
+            method=method,
+            restart=5,
+            rtol=1e-9,
+            callback=lambda x: seen.append(1),
+        )
 
     plain = f(a, b)
     steps = len(seen)
@@ -112,14 +136,19 @@ def counting(a, log, promise="gen"):
         log.append("H")
         return s * (A.mH @ x)
 
-    return lambda s: ldiv.LinearOperator(matvec, s, shape=a.shape, rmatvec=rmatvec, assume_a=promise)
+    return lambda s: ldiv.LinearOperator(
+        matvec, s, shape=a.shape, rmatvec=rmatvec, assume_a=promise
+    )
 
 
 def test_the_adjoint_is_one_more_iteration_with_A_and_M_transposed():
     a = matrices(30, "float64")["gmres"][0] @ np.diag(np.geomspace(1, 100, 30))
     log, logM = [], []
     near = np.linalg.inv(a + 0.1 * RNG.standard_normal(a.shape))
-    one, b = torch.tensor(1.0, dtype=torch.float64, requires_grad=True), torch.tensor(rhs(a), requires_grad=True)
+    one, b = (
+        torch.tensor(1.0, dtype=torch.float64, requires_grad=True),
+        torch.tensor(rhs(a), requires_grad=True),
+    )
     for M in (None, counting(near, logM)(one.detach())):
         log.clear()
         x = ldiv.solve(counting(a, log)(one), b, method="bicgstab", M=M)
@@ -135,7 +164,12 @@ def test_the_adjoint_is_one_more_iteration_with_A_and_M_transposed():
 
 def test_the_adjoint_raises_too():
     """An easy matrix whose rmatvec is not what it says: forward converges, backward cannot."""
-    bad = ldiv.LinearOperator(lambda d, x: d * x, torch.ones(8, 1).double(), shape=(8, 8), rmatvec=lambda d, x: d * torch.roll(x, 1, 0))
+    bad = ldiv.LinearOperator(
+        lambda d, x: d * x,
+        torch.ones(8, 1).double(),
+        shape=(8, 8),
+        rmatvec=lambda d, x: d * torch.roll(x, 1, 0),
+    )
     b = torch.arange(8.0).double().requires_grad_()
     x = ldiv.solve(bad, b, method="gmres", maxiter=2, restart=3)
     with pytest.raises(ldiv.ConvergenceError, match="gmres did not converge: after 2 steps"):
@@ -143,7 +177,9 @@ def test_the_adjoint_raises_too():
     d = jnp.ones((8, 1))
 
     def f(b):
-        A = ldiv.LinearOperator(lambda d, x: d * x, d, shape=(8, 8), rmatvec=lambda d, x: d * jnp.roll(x, 1, 0))
+        A = ldiv.LinearOperator(
+            lambda d, x: d * x, d, shape=(8, 8), rmatvec=lambda d, x: d * jnp.roll(x, 1, 0)
+        )
         return ldiv.solve(A, b, method="gmres", maxiter=2, restart=3)[0]
 
     jax.jit(f)(jnp.arange(8.0))

@@ -1,4 +1,6 @@
-"""M by every way that it can be given: the answer is the same, the steps are fewer; multigrid with rigid motions, built once."""
+"""M by every way that it can be given: the answer is the same, the steps are fewer; multigrid
+with rigid motions, built once.
+"""
 
 import sys
 
@@ -31,7 +33,9 @@ def test_every_kind_of_preconditioner(method):
     kinds = {
         "name": "jacobi",
         "matrix": ldiv.Matrix(ldiv.structures.Diagonal(256), inverse),
-        "function": ldiv.LinearOperator(lambda d, x: d[:, None] * x, inverse, shape=a.shape, assume_a="pos"),
+        "function": ldiv.LinearOperator(
+            lambda d, x: d[:, None] * x, inverse, shape=a.shape, assume_a="pos"
+        ),
         "nearby": ldiv.factorized(ldiv.asarray(sp.csr_array(1.1 * a)), assume_a="pos"),
         "preconditioner": ldiv.preconditioner(A, "jacobi"),
     }
@@ -49,7 +53,10 @@ def test_rigid_motions_help_multigrid():
     fem = pytest.importorskip("skfem")
     from skfem.models.elasticity import lame_parameters, linear_elasticity
 
-    basis = fem.Basis(fem.MeshQuad.init_tensor(np.linspace(0, 4, 33), np.linspace(0, 1, 9)).with_defaults(), fem.ElementVector(fem.ElementQuad1()))
+    basis = fem.Basis(
+        fem.MeshQuad.init_tensor(np.linspace(0, 4, 33), np.linspace(0, 1, 9)).with_defaults(),
+        fem.ElementVector(fem.ElementQuad1()),
+    )
     k = linear_elasticity(*lame_parameters(1.0, 0.3)).assemble(basis)
     inside = basis.complement_dofs(basis.get_dofs("left"))
     a = sp.csr_array(k[inside][:, inside])
@@ -70,7 +77,9 @@ def test_one_hierarchy_serves_value_and_gradient():
     pytest.importorskip("pyamg")
     a = sp.coo_array(poisson(12))
     v, b = torch.tensor(a.data, requires_grad=True), torch.tensor(rhs(a))
-    x = ldiv.solve(ldiv.coo_array((v, a.coords), shape=a.shape), b, assume_a="pos", M="amg", method="cg")
+    x = ldiv.solve(
+        ldiv.coo_array((v, a.coords), shape=a.shape), b, assume_a="pos", M="amg", method="cg"
+    )
     x.square().sum().backward()
     assert ldiv.cache_info().factorizations == 1
 

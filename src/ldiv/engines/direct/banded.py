@@ -1,4 +1,6 @@
-"""Banded: P A = L U by LAPACK's gbtrf, n l (l + u) operations, in the (2 l + u + 1) n numbers that pivoting may fill."""
+"""Banded: P A = L U by LAPACK's gbtrf, n l (l + u) operations, in the (2 l + u + 1) n numbers
+that pivoting may fill.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,11 @@ NAME = "gbtrf"
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
     if not isinstance(structure, Banded):
         return "factors banded matrices only"
-    return None if device == "cpu" else f"runs on the cpu, but the values are on {device}; make the matrix dense, or move the values"
+    return (
+        None
+        if device == "cpu"
+        else f"runs on the cpu, but the values are on {device}; make the matrix dense, or move the values"
+    )
 
 
 def analyze(structure: Structure) -> None:
@@ -45,7 +51,9 @@ class BandLayout:
         self.l, self.u, self.height = structure.l, structure.u, structure.n
 
     def is_balanced_by_diagonal(self, size: Any) -> bool:
-        """Each row and column has its largest entry between that on the diagonal and the largest of all."""
+        """Each row and column has its largest entry between that on the diagonal and the largest
+        of all.
+        """
         return bool(are_alike(size[self.u].min(), size.max()))
 
     def largest(self, size: Any) -> Any:
@@ -53,7 +61,9 @@ class BandLayout:
         return np.concatenate([self.by_rows(size).max(0), size.max(0)])
 
     def by_rows(self, x: Any) -> Any:
-        """The diagonals with the entries of a row below each other; what is outside of the matrix may be anywhere."""
+        """The diagonals with the entries of a row below each other; what is outside of the
+        matrix may be anywhere.
+        """
         return np.stack([np.roll(one, r - self.u) for r, one in enumerate(x)])
 
     def scaled(self, p: Any, r: Any, c: Any) -> Any:
@@ -94,7 +104,9 @@ class Checked(Verified):
             return b - Banded(l, u, n).apply(self._m, x, op)
         r = np.empty_like(x, order="F")
         for j in range(x.shape[1]):
-            r[:, j] = self._gbmv(n, n, l, u, -1, self._m, x[:, j], beta=1, y=b[:, j], trans="NTH".index(op))
+            r[:, j] = self._gbmv(
+                n, n, l, u, -1, self._m, x[:, j], beta=1, y=b[:, j], trans="NTH".index(op)
+            )
         return r
 
     def _norm(self, transposed: bool) -> float:
@@ -113,7 +125,14 @@ class Checked(Verified):
             return float(self._size("T")) * load(x)
 
         def look() -> tuple[float, float]:
-            again, one, two = second_look(z, y, lambda x: -self._residual(np.zeros_like(x), x, "N"), lambda r: self._factor.solve(r, "N"), size, load)
+            again, one, two = second_look(
+                z,
+                y,
+                lambda x: -self._residual(np.zeros_like(x), x, "N"),
+                lambda r: self._factor.solve(r, "N"),
+                size,
+                load,
+            )
             return again, max(one, two)
 
         require_nonsingular(NAME, size(y) / load(z), self._eps, look)

@@ -1,8 +1,10 @@
-"""Sparse, positive definite: R P A P^T R = L L^H by CHOLMOD, supernodal, in the order of METIS; L is half of an LU, and blocks of it go to BLAS.
+"""Sparse, positive definite: R P A P^T R = L L^H by CHOLMOD, supernodal, in the order of METIS; L
+is half of an LU, and blocks of it go to BLAS.
 
-Through scikit-sparse, in its API of 0.4 and in that of 0.5. The analysis (order, supernodes) is done once per pattern and copied
-for each factorization. A pivot that is not positive says that the promise was broken. CHOLMOD's supernodal module is under the GPL, and so
-is a program that is shipped with it: this engine is an extra, and ldiv itself brings none of it.
+Through scikit-sparse, in its API of 0.4 and in that of 0.5. The analysis (order, supernodes) is
+done once per pattern and copied for each factorization. A pivot that is not positive says that the
+promise was broken. CHOLMOD's supernodal module is under the GPL, and so is a program that is
+shipped with it: this engine is an extra, and ldiv itself brings none of it.
 Reference: Chen, Davis, Hager, Rajamanickam, Algorithm 887, ACM Trans. Math. Softw. 35 (2008).
 """
 
@@ -27,13 +29,16 @@ from ldiv.structures.symmetric import Symmetric
 RANK = 45
 ON_HOST = True
 REMEMBERED = True
-BY_CHOLESKY = True  # worth trying: half the work, and a matrix that is not definite is found out on the way
+# worth trying: half the work, and a matrix that is not definite is found out on the way
+BY_CHOLESKY = True
 
 DTYPES = ("float64", "complex128")
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
-    if not (isinstance(structure, Symmetric) and structure.pattern is not None and assume_a == "pos"):
+    if not (
+        isinstance(structure, Symmetric) and structure.pattern is not None and assume_a == "pos"
+    ):
         return "factors sparse matrices with assume_a='pos' only"
     if np.dtype(dtype).name not in DTYPES:
         return f"factors {' and '.join(DTYPES)}, not {np.dtype(dtype)}"
@@ -107,7 +112,11 @@ class CHOLMOD(Refined):
         self._ready()
 
     def _solved(self, b: Any, op: str) -> Any:
-        return np.conj(self._dialect.solve(self._l, np.conj(b))) if op == "T" else self._dialect.solve(self._l, b)
+        return (
+            np.conj(self._dialect.solve(self._l, np.conj(b)))
+            if op == "T"
+            else self._dialect.solve(self._l, b)
+        )
 
     def _log_pivots(self) -> Any:
         return np.real(self._l.logdet())
@@ -126,12 +135,16 @@ class Dialect04:
         return l.solve_A(b)
 
     def entries(self, l: Any, m: Any) -> int:
-        """Not told before a copy is made; nested dissection in two dimensions, and in three up to 100,000 unknowns, makes fewer."""
+        """Not told before a copy is made; nested dissection in two dimensions, and in three up
+        to 100,000 unknowns, makes fewer.
+        """
         return int(2 * m.nnz * np.log2(m.shape[0] + 1))
 
 
 class Dialect05:
-    """scikit-sparse 0.5: CholeskyFactor, which analyses; a copy of it is factored, and keeps L by columns, not by supernodes."""
+    """scikit-sparse 0.5: CholeskyFactor, which analyses; a copy of it is factored, and keeps L
+    by columns, not by supernodes.
+    """
 
     def analyzed(self, m: Any, order: str) -> Any:
         return library().CholeskyFactor(m, supernodal_mode="supernodal", order=order)
@@ -141,7 +154,8 @@ class Dialect05:
 
     def solve(self, l: Any, b: Any) -> Any:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", library().CholmodWarning)  # it guesses the condition from the pivots; the probe knows
+            # it guesses the condition from the pivots; the probe knows
+            warnings.simplefilter("ignore", library().CholmodWarning)
             return l.solve(np.require(b, requirements="W"))  # it takes no read-only array
 
     def entries(self, l: Any, m: Any) -> int:

@@ -1,4 +1,6 @@
-"""Products, multiples, Kronecker products and Gram matrices: S^-1 b by solves with the parts, whose factorizations the call holds."""
+"""Products, multiples, Kronecker products and Gram matrices: S^-1 b by solves with the parts,
+whose factorizations the call holds.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ def analyze(structure: Structure) -> None:
 def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
     composed, first = Parts(structure, p), leaves(p)[0]
     if not traced(first):
-        composed.solve(namespace(first).zeros((structure.shape[0], 0), **alike(first)), "N")  # factors the parts, now
+        # factors the parts, now
+        composed.solve(namespace(first).zeros((structure.shape[0], 0), **alike(first)), "N")
     return composed
 
 

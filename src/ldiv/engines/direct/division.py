@@ -21,7 +21,9 @@ REMEMBERED = False
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
-    return None if isinstance(structure, Diagonal | DiagonalPart) else "solves diagonal matrices only"
+    return (
+        None if isinstance(structure, Diagonal | DiagonalPart) else "solves diagonal matrices only"
+    )
 
 
 def analyze(structure: Structure) -> None:

@@ -1,4 +1,6 @@
-"""Dense: P A = L U, or A = L L^H where definiteness is promised, by the array's own namespace (LAPACK, cuSOLVER, XLA)."""
+"""Dense: P A = L U, or A = L L^H where definiteness is promised, by the array's own namespace
+(LAPACK, cuSOLVER, XLA).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,13 @@ from ldiv.engines.backward_error import Verified
 from ldiv.engines.equilibration import BALANCINGS, SCALINGS, are_alike
 from ldiv.engines.escalation import without_doubt
 from ldiv.engines.factor import Factor
-from ldiv.engines.singularity_check import SUSPICIOUS, direction, direction_size, require_nonsingular, second_look
+from ldiv.engines.singularity_check import (
+    SUSPICIOUS,
+    direction,
+    direction_size,
+    require_nonsingular,
+    second_look,
+)
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.structures.composed import Composed, is_dense
 from ldiv.structures.dense import Dense
@@ -39,14 +47,22 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
     if isinstance(base, Composed):
         m, n = base.shape
         enough = _is_dense(base) and 2 * sum(map(math.prod, base.sizes or ())) >= m * n
-        return None if enough else "factors composed matrices only where all parts are dense and have half as many numbers as the whole"
+        return (
+            None
+            if enough
+            else "factors composed matrices only where all parts are dense and have half as many numbers as the whole"
+        )
     return None if isinstance(base, Dense) else "factors dense matrices only"
 
 
 def _is_dense(structure: Structure) -> bool:
     """Are all parts stored as dense arrays or diagonals?"""
     base = structure.unview()[0]
-    return all(map(_is_dense, base.parts)) if isinstance(base, Composed) else isinstance(base, Diagonal) or is_dense(base)
+    return (
+        all(map(_is_dense, base.parts))
+        if isinstance(base, Composed)
+        else isinstance(base, Diagonal) or is_dense(base)
+    )
 
 
 def analyze(structure: Structure) -> None:
@@ -70,7 +86,8 @@ def factor_carefully(symbolic: None, structure: Structure, p: Tree, assume_a: st
         return Checked(a, nonsingular(a, QR(a)), scales, last=True)
 
     ways = partial(by_qr, _equilibrated), partial(by_qr, _equilibrated_by_sums)
-    as_usual = partial(factor, symbolic, structure, p, assume_a)  # a matrix that is singular has the factors that partial pivoting finds, or none
+    # a matrix that is singular has the factors that partial pivoting finds, or none
+    as_usual = partial(factor, symbolic, structure, p, assume_a)
     factored: Factor = without_doubt(ways, ways[0] if singular_state() == "raise" else as_usual)
     return factored
 
@@ -78,14 +95,16 @@ def factor_carefully(symbolic: None, structure: Structure, p: Tree, assume_a: st
 def nonsingular(a: Array, factored: Factor) -> Factor:
     """The factors, unless a is singular.
 
-    The probe, for all matrices of a batch at once, in units in which rows and columns of any scale weigh the same.
+    The probe, for all matrices of a batch at once, in units in which rows and columns of any scale
+    weigh the same.
     """
     xp, (n, eps) = namespace(a), (a.shape[-1], float(np.finfo(numpy_dtype(a)).eps))
     rows = _row_maxima(xp.abs(a))[..., None]
     z = rows * (direction(n, a.dtype) if xp is np else xp.asarray(direction(n).copy(), **alike(a)))
     y = factored.solve(z, "N")
     unit = direction_size(n)  # |z| in these units
-    if not traced(a) and n**1.5 * _norm2(y) * eps < SUSPICIOUS * unit:  # more than the growth, as |a_ij| <= max_j |a_ij|
+    # more than the growth, as |a_ij| <= max_j |a_ij|
+    if not traced(a) and n**1.5 * _norm2(y) * eps < SUSPICIOUS * unit:
         return factored
 
     sizes = xp.abs(a)
@@ -97,7 +116,9 @@ def nonsingular(a: Array, factored: Factor) -> Factor:
         return load(xp.matmul(sizes, xp.abs(x)))
 
     def look() -> tuple[Array, Array]:
-        again, one, two = second_look(z, y, lambda x: xp.matmul(a, x), lambda r: factored.solve(r, "N"), size, load)
+        again, one, two = second_look(
+            z, y, lambda x: xp.matmul(a, x), lambda r: factored.solve(r, "N"), size, load
+        )
         return xp.max(again), xp.max(xp.maximum(one, two))
 
     growth = xp.max(size(y)) / unit
@@ -107,11 +128,14 @@ def nonsingular(a: Array, factored: Factor) -> Factor:
 
 def _norm2(x: Array) -> float:
     """Of all numbers of all matrices."""
-    return math.sqrt(total(x)) if type(x) is np.ndarray else float(namespace(x).linalg.vector_norm(x))
+    return (
+        math.sqrt(total(x)) if type(x) is np.ndarray else float(namespace(x).linalg.vector_norm(x))
+    )
 
 
 def _equilibrated(a: Array) -> tuple[Array, tuple[Array, Array] | None]:
-    """(R A C, (r, c)), as in `ldiv.engines.equilibration`, for all matrices of a batch at once; (A, None) where nothing needs scaling.
+    """(R A C, (r, c)), as in `ldiv.engines.equilibration`, for all matrices of a batch at once; (A,
+    None) where nothing needs scaling.
 
     A zero row stays zero.
     """
@@ -129,18 +153,23 @@ def _equilibrated(a: Array) -> tuple[Array, tuple[Array, Array] | None]:
         r, c = r * _inverse_root(rows), c * _inverse_root(cols)
         return r, c, *sizes(r, c), count + 1
 
-    if a.ndim > 2 and not traced(a) and _is_balanced_by_diagonal(a):  # for one matrix all rows and columns cost less
+    # for one matrix all rows and columns cost less
+    if a.ndim > 2 and not traced(a) and _is_balanced_by_diagonal(a):
         return a, None
     rows, cols = _maxima(xp.abs(a))
     if not traced(a) and not bool(_differ(rows, cols)):
         return a, None
     one = xp.ones_like(rows)
-    r, c, *_ = frontend_of(a).loop(going, step, (one, one, rows, cols, xp.zeros_like(one[..., :1]).sum()))
+    r, c, *_ = frontend_of(a).loop(
+        going, step, (one, one, rows, cols, xp.zeros_like(one[..., :1]).sum())
+    )
     return r[..., :, None] * a * c[..., None, :], (r, c)
 
 
 def _is_balanced_by_diagonal(a: Array) -> bool:
-    """Has each row and column its largest entry between that on the diagonal and the largest of all? Seen in one pass."""
+    """Has each row and column its largest entry between that on the diagonal and the largest of
+    all? Seen in one pass.
+    """
     xp = namespace(a)
     least, most = xp.min(xp.abs(xp.linalg.diagonal(a)), axis=-1), xp.max(xp.abs(a), axis=(-2, -1))
     return bool(are_alike(least, most).all())
@@ -170,7 +199,11 @@ def _maxima(size: Array) -> tuple[Array, Array]:
 
 
 def _row_maxima(size: Array) -> Array:
-    return np.maximum.reduce(size, -1) if type(size) is np.ndarray else namespace(size).max(size, axis=-1)
+    return (
+        np.maximum.reduce(size, -1)
+        if type(size) is np.ndarray
+        else namespace(size).max(size, axis=-1)
+    )
 
 
 def _differ(rows: Array, cols: Array) -> Any:
@@ -193,7 +226,9 @@ def _inverse_root(x: Array) -> Array:
 class Checked(Verified):
     """A dense M, its factor and the scales."""
 
-    def __init__(self, m: Array, factor: Factor, scales: tuple[Array, Array] | None, last: bool = False) -> None:
+    def __init__(
+        self, m: Array, factor: Factor, scales: tuple[Array, Array] | None, last: bool = False
+    ) -> None:
         super().__init__(NAME, m, factor, scales, last)
         self._product = frontend_of(m).product
         if factor.arrays:
@@ -216,7 +251,9 @@ class Checked(Verified):
             norm: float = _lange(self._m.dtype)("1" if not transposed else "I", self._m.T)
             return norm
         xp = namespace(self._m)
-        return xp.max(xp.sum(xp.abs(self._m), axis=-2 if transposed else -1), axis=-1)[..., None, None]
+        return xp.max(xp.sum(xp.abs(self._m), axis=-2 if transposed else -1), axis=-1)[
+            ..., None, None
+        ]
 
 
 @lru_cache(maxsize=8)
@@ -227,7 +264,9 @@ def _lange(dtype: np.dtype[Any]) -> Callable[[str, Array], float]:
 
 @dataclass(frozen=True)
 class CheckedOf:
-    """Makes a checked factor of its arrays: the matrix, those of its factor, and the scales if there are any."""
+    """Makes a checked factor of its arrays: the matrix, those of its factor, and the scales if
+    there are any.
+    """
 
     factor: Callable[..., Factor]
     count: int
@@ -241,7 +280,11 @@ def lu(a: Array) -> LU:
     """The factors; all pivots are different from zero."""
     factored = LU(*frontend_of(a).lu_factor(a))
     pivots = factored.diagonal
-    regular = np.count_nonzero(pivots) == pivots.size if type(pivots) is np.ndarray else (pivots != 0).all()
+    regular = (
+        np.count_nonzero(pivots) == pivots.size
+        if type(pivots) is np.ndarray
+        else (pivots != 0).all()
+    )
     insist(regular, lambda: SingularMatrixError(NAME, "a pivot that is exactly zero"))
     return factored
 
@@ -254,7 +297,11 @@ class LU(Factor):
     def __init__(self, lu: Array, pivots: Array) -> None:
         self._linalg = frontend_of(lu)
         self.arrays = self._lu, self._pivots = lu, pivots
-        self.diagonal = lu.diagonal() if type(lu) is np.ndarray and lu.ndim == 2 else namespace(lu).linalg.diagonal(lu)
+        self.diagonal = (
+            lu.diagonal()
+            if type(lu) is np.ndarray and lu.ndim == 2
+            else namespace(lu).linalg.diagonal(lu)
+        )
         self.nbytes = lu.nbytes + pivots.nbytes
 
     def solve(self, b: Array, op: str) -> Array:
@@ -268,7 +315,9 @@ class LU(Factor):
         """(det A / |det A|, log |det A|), of shape (*batch,)."""
         xp = namespace(self._lu)
         turns = xp.prod(self.diagonal / xp.abs(self.diagonal), axis=-1)
-        return turns * xp.astype(self._linalg.sign_of_rows(self._pivots), turns.dtype), self.logabsdet()
+        return turns * xp.astype(
+            self._linalg.sign_of_rows(self._pivots), turns.dtype
+        ), self.logabsdet()
 
 
 def cholesky(a: Array) -> Cholesky:
@@ -309,8 +358,13 @@ class QR(Factor):
         self._diagonal = xp.linalg.diagonal(self._r)
         self.nbytes = self._q.nbytes + self._r.nbytes
         # |r_jj| / |a_j| is the sine of the angle between a column and those before it
-        enough = a.shape[-1] * float(np.finfo(numpy_dtype(a)).eps) * xp.linalg.vector_norm(a, axis=-2)
-        insist((xp.abs(self._diagonal) > enough).all(), lambda: SingularMatrixError(NAME, "a column that depends on the others"))
+        enough = (
+            a.shape[-1] * float(np.finfo(numpy_dtype(a)).eps) * xp.linalg.vector_norm(a, axis=-2)
+        )
+        insist(
+            (xp.abs(self._diagonal) > enough).all(),
+            lambda: SingularMatrixError(NAME, "a column that depends on the others"),
+        )
 
     def solve(self, b: Array, op: str) -> Array:
         if op == "T":
@@ -327,4 +381,6 @@ class QR(Factor):
 
     def slogdet(self) -> tuple[Array, Array]:
         xp = namespace(self._r)
-        return xp.linalg.slogdet(self._q)[0] * xp.prod(self._diagonal / xp.abs(self._diagonal), axis=-1), self.logabsdet()
+        return xp.linalg.slogdet(self._q)[0] * xp.prod(
+            self._diagonal / xp.abs(self._diagonal), axis=-1
+        ), self.logabsdet()

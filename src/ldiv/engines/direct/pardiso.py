@@ -1,11 +1,14 @@
-"""Sparse: A = L L^H, L D L^H, L D L^T or L U by MKL's PARDISO, on its own nested dissection orderings.
+"""Sparse: A = L L^H, L D L^H, L D L^T or L U by MKL's PARDISO, on its own nested dissection
+orderings.
 
-The promise chooses the kind; a symmetric one is factored from one triangle, at half the work. Compressed columns of A are
-compressed rows of B = A^T, of which that triangle is taken; a general A is turned over first, for MKL is half as fast with a
-transpose. Pivots are sought inside a diagonal block only, and one that is too small is perturbed: PARDISO solves a singular
-matrix without a word. So where pivots were perturbed the matrix is analysed anew, its large entries matched to the diagonal;
-where they still are, refinement must prove the factor.
-Reference: Schenk, Gärtner, Electron. Trans. Numer. Anal. 23 (2006); Duff, Koster, SIAM J. Matrix Anal. Appl. 22 (2001).
+The promise chooses the kind; a symmetric one is factored from one triangle, at half the work.
+Compressed columns of A are compressed rows of B = A^T, of which that triangle is taken; a general A
+is turned over first, for MKL is half as fast with a transpose. Pivots are sought inside a diagonal
+block only, and one that is too small is perturbed: PARDISO solves a singular matrix without a word.
+So where pivots were perturbed the matrix is analysed anew, its large entries matched to the
+diagonal; where they still are, refinement must prove the factor.
+Reference: Schenk, Gärtner, Electron. Trans. Numer. Anal. 23 (2006); Duff, Koster, SIAM J. Matrix
+Anal. Appl. 22 (2001).
 """
 
 from __future__ import annotations
@@ -29,17 +32,21 @@ from ldiv.structures.symmetric import Symmetric
 RANK = 40
 ON_HOST = True
 REMEMBERED = True
-BY_CHOLESKY = True  # worth trying: half the work, and a matrix that is not definite is found out on the way
+# worth trying: half the work, and a matrix that is not definite is found out on the way
+BY_CHOLESKY = True
 
 Key = tuple[str, np.dtype[Any], bool]  # kind, dtype, and whether pivots will be asked for
-PLACES = 16  # factors that share the first analysis of a pattern; each further analysis has twice as many
+# factors that share the first analysis of a pattern; each further analysis has twice as many
+PLACES = 16
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
     if structure.pattern is None:
         return "factors sparse matrices only"
     if isinstance(structure, SparseTriangular):
-        return "reorders rows and columns, and so would fill in a triangle, which needs no factoring"
+        return (
+            "reorders rows and columns, and so would fill in a triangle, which needs no factoring"
+        )
     if device != "cpu":
         return f"runs on the cpu, but the values are on {device}"
     if mkl_pardiso.path() is None:
@@ -52,7 +59,9 @@ def analyze(structure: Any) -> Symbolic:
 
 
 class Symbolic(Arrangement):
-    """The analyses of a pattern: one for each kind and dtype, more where many factors live at a time."""
+    """The analyses of a pattern: one for each kind and dtype, more where many factors live at a
+    time.
+    """
 
     def __init__(self, pattern: Pattern, symmetry: str) -> None:
         super().__init__(pattern)
@@ -63,7 +72,9 @@ class Symbolic(Arrangement):
         self._lock = lock()
 
     def factor(self, slots: Any, positive: bool, carefully: bool) -> mkl_pardiso.Place:
-        """A factor without perturbed pivots, if one of the two analyses gives one; or L U, the large entries of these values matched."""
+        """A factor without perturbed pivots, if one of the two analyses gives one; or L U, the
+        large entries of these values matched.
+        """
         if carefully:
             return self._by_values(("gen", slots.dtype, False), slots, carefully)
         kind = self._kind(slots.dtype, positive)
@@ -104,7 +115,9 @@ class Symbolic(Arrangement):
             for analysis in opened:
                 if (place := analysis.factor(values)) is not None:
                     return place
-            opened.append(mkl_pardiso.Analysis(key[0], key[1], reading.by_rows, PLACES << len(opened), key[2]))
+            opened.append(
+                mkl_pardiso.Analysis(key[0], key[1], reading.by_rows, PLACES << len(opened), key[2])
+            )
             return opened[-1].factor(values)  # type: ignore[return-value]
 
     def _by_values(self, key: Key, slots: Any, carefully: bool = False) -> mkl_pardiso.Place:
@@ -115,7 +128,11 @@ class Symbolic(Arrangement):
             opened = self._analyses.setdefault((key, "carefully" if carefully else "values"), [])
             place = opened[-1].factor(values) if opened and not carefully else None
             if place is None or place.perturbed:
-                opened[:] = [mkl_pardiso.Analysis(key[0], key[1], reading.by_rows, PLACES, match=values, boldly=carefully)]
+                opened[:] = [
+                    mkl_pardiso.Analysis(
+                        key[0], key[1], reading.by_rows, PLACES, match=values, boldly=carefully
+                    )
+                ]
                 place = opened[0].factor(values)
             return place  # type: ignore[return-value]
 
@@ -124,13 +141,20 @@ class Reading:
     """A triangle of B by rows, or all of A, the diagonal complete."""
 
     def __init__(self, pattern: Pattern, half: bool) -> None:
-        rows, cols = (pattern.indices, pattern.columns) if half else (pattern.columns, pattern.indices)
+        rows, cols = (
+            (pattern.indices, pattern.columns) if half else (pattern.columns, pattern.indices)
+        )
         kept = np.flatnonzero(rows >= cols) if half else np.arange(pattern.slots)
         missing = np.setdiff1d(np.arange(pattern.shape[0]), rows[rows == cols])
-        read = Pattern(np.concatenate([rows[kept], missing]), np.concatenate([cols[kept], missing]), pattern.shape)
+        read = Pattern(
+            np.concatenate([rows[kept], missing]),
+            np.concatenate([cols[kept], missing]),
+            pattern.shape,
+        )
         self.by_rows = read.indptr.astype(np.int32), read.indices.astype(np.int32)
         self._padded = len(missing) > 0
-        self._slots = read.slot_values(np.concatenate([kept, np.full(len(missing), pattern.slots)]))  # one past the last is a zero
+        # one past the last is a zero
+        self._slots = read.slot_values(np.concatenate([kept, np.full(len(missing), pattern.slots)]))
 
     def values(self, slots: Any) -> Any:
         return (np.append(slots, slots.dtype.type(0)) if self._padded else slots)[self._slots]
@@ -147,18 +171,25 @@ def factor_carefully(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str)
 class Pardiso(Refined):
     """The factor of the equilibrated matrix."""
 
-    def __init__(self, symbolic: Symbolic, slots: Any, positive: bool, carefully: bool = False) -> None:
+    def __init__(
+        self, symbolic: Symbolic, slots: Any, positive: bool, carefully: bool = False
+    ) -> None:
         super().__init__(symbolic, slots, carefully)
-        self._symbolic, self._definite = symbolic, positive and symbolic.symmetry != "" and not carefully
+        self._symbolic, self._definite = (
+            symbolic,
+            positive and symbolic.symmetry != "" and not carefully,
+        )
         at = symbolic.layout.diagonal
-        if self._definite and (at is None or not (self._values[at].real > 0).all()):  # MKL may not say so of a complex one
+        # MKL may not say so of a complex one
+        if self._definite and (at is None or not (self._values[at].real > 0).all()):
             raise self._not_positive()
         try:
             self._place = symbolic.factor(self._values, self._definite, carefully)
         except mkl_pardiso.PardisoError as error:
             raise self._diagnosis(error) from None
         if self._scales is not None and not self._definite:
-            self._least = 1  # entries that differ much hide from a norm what pivots inside of blocks lose
+            # entries that differ much hide from a norm what pivots inside of blocks lose
+            self._least = 1
         self.nbytes = self._place.analysis.nbytes + self._values.nbytes
         self._ready(suspicious=self._place.perturbed > 0)
 
@@ -173,9 +204,12 @@ class Pardiso(Refined):
         return NotPositiveDefiniteError(self._name, "a pivot that is not positive")
 
     def _solved(self, b: Any, op: str) -> Any:
-        """A = B^T and A^T = B, but for a general A, which is read by its own rows; A^H x = b is A^T conj(x) = conj(b)."""
+        """A = B^T and A^T = B, but for a general A, which is read by its own rows; A^H x = b is
+        A^T conj(x) = conj(b).
+        """
         x = self._by(self._place, b, op)
-        if self._definite and not self._proven and not np.isfinite(x).all():  # from the root of a negative pivot
+        # from the root of a negative pivot
+        if self._definite and not self._proven and not np.isfinite(x).all():
             raise self._not_positive()
         return x
 
@@ -187,14 +221,20 @@ class Pardiso(Refined):
         return place.solve(b, flip)
 
     def _log_pivots(self) -> Any:
-        """By another factorization: PARDISO tells pivots in double precision only, and not of its fast algorithm."""
+        """By another factorization: PARDISO tells pivots in double precision only, and not of
+        its fast algorithm.
+        """
         slots = self._values.astype(np.result_type(self._values.dtype, np.float64), copy=False)
         try:
             place = self._symbolic.with_pivots(slots, self._definite)
             if place.perturbed:
                 raise SingularMatrixError(self._name, "a pivot that is too small")
-            self._require_accurate(lambda b: self._by(place, b.astype(slots.dtype), "N").astype(b.dtype))
+            self._require_accurate(
+                lambda b: self._by(place, b.astype(slots.dtype), "N").astype(b.dtype)
+            )
             pivots = place.pivots()
         except (SingularMatrixError, mkl_pardiso.PardisoError):  # it exchanges no rows
-            return superlu.SuperLU(superlu.Symbolic(self._symbolic.pattern, False).freely, slots, False).logabsdet()
+            return superlu.SuperLU(
+                superlu.Symbolic(self._symbolic.pattern, False).freely, slots, False
+            ).logabsdet()
         return np.log(np.abs(pivots)).sum()

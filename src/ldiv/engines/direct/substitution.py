@@ -1,4 +1,6 @@
-"""Dense triangles: forward or back substitution; nothing to factor, n^2 operations a right-hand side."""
+"""Dense triangles: forward or back substitution; nothing to factor, n^2 operations a right-hand
+side.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,12 @@ class Substitution(Factor):
         self._unit = structure.diagonal == "unit"
         if not self._unit:
             regular = (namespace(p).linalg.diagonal(p) != 0).all()
-            insist(regular, lambda: SingularMatrixError("substitution", "a zero on the diagonal of the triangle"))
+            insist(
+                regular,
+                lambda: SingularMatrixError(
+                    "substitution", "a zero on the diagonal of the triangle"
+                ),
+            )
 
     def solve(self, b: Array, op: str) -> Array:
         lower = self._structure.lower != VIEWS[op][0]
@@ -46,4 +53,6 @@ class Substitution(Factor):
     def logabsdet(self) -> Array:
         xp = namespace(self._a)
         diagonal = xp.linalg.diagonal(self._a)
-        return xp.sum(xp.zeros_like(xp.abs(diagonal)) if self._unit else xp.log(xp.abs(diagonal)), axis=-1)
+        return xp.sum(
+            xp.zeros_like(xp.abs(diagonal)) if self._unit else xp.log(xp.abs(diagonal)), axis=-1
+        )

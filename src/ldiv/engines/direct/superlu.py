@@ -1,9 +1,10 @@
 """Sparse: R P A Q C = L U by SciPy's SuperLU, on nested dissection orderings by METIS.
 
-Symbolic work (the orderings P and Q, the place of every value) is done once per pattern. With a diagonal that is there, or a
-symmetric pattern, Q = P^T and pivots stay on the diagonal unless one is 100 times too small (symmetric mode); where
-definiteness is promised they stay in any case, and a negative one says that the promise was broken. Otherwise, and where that
-fails, columns are ordered by A^T A and rows are pivoted freely: this is the last word on a sparse matrix.
+Symbolic work (the orderings P and Q, the place of every value) is done once per pattern. With a
+diagonal that is there, or a symmetric pattern, Q = P^T and pivots stay on the diagonal unless one
+is 100 times too small (symmetric mode); where definiteness is promised they stay in any case, and a
+negative one says that the promise was broken. Otherwise, and where that fails, columns are ordered
+by A^T A and rows are pivoted freely: this is the last word on a sparse matrix.
 Reference: Demmel, Eisenstat, Gilbert, Li, Liu, SIAM J. Matrix Anal. Appl. 20 (1999).
 """
 
@@ -55,7 +56,9 @@ class Symbolic(Arrangement):
         self._given = pattern
         has_diagonal = np.count_nonzero(pattern.indices == pattern.columns) == pattern.shape[0]
         self.triangular = triangular
-        self.on_diagonal = not freely and (triangular or has_diagonal or pattern.transposition is not None)
+        self.on_diagonal = not freely and (
+            triangular or has_diagonal or pattern.transposition is not None
+        )
         self.spec = "NATURAL"
         rows = cols = None
         if self.on_diagonal and not triangular:
@@ -77,7 +80,10 @@ def factor(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str) -> Factor
 
 def factor_carefully(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str) -> Factor:
     slots = structure.slot_values(p)
-    makes = [partial(SuperLU, symbolic.freely, slots, False, carefully=True, scaled=s) for s in (equilibrated, equilibrated_by_sums)]
+    makes = [
+        partial(SuperLU, symbolic.freely, slots, False, carefully=True, scaled=s)
+        for s in (equilibrated, equilibrated_by_sums)
+    ]
     factored: Factor = without_doubt(makes, makes[0])
     return factored
 
@@ -85,35 +91,57 @@ def factor_carefully(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str)
 class SuperLU(Refined):
     """L and U of the permuted and equilibrated matrix."""
 
-    def __init__(self, symbolic: Symbolic, slots: Any, positive: bool, carefully: bool = False, scaled: Scaling = equilibrated) -> None:
+    def __init__(
+        self,
+        symbolic: Symbolic,
+        slots: Any,
+        positive: bool,
+        carefully: bool = False,
+        scaled: Scaling = equilibrated,
+    ) -> None:
         super().__init__(symbolic, slots, carefully, scaled)
-        threshold = 0.0 if positive or symbolic.triangular else 0.01 if symbolic.on_diagonal else 1.0
+        threshold = (
+            0.0 if positive or symbolic.triangular else 0.01 if symbolic.on_diagonal else 1.0
+        )
         try:
             self._lu = _factored(symbolic, self._values, threshold)
         except RuntimeError as error:
             if not any(word in str(error) for word in ("singular", "failed to factorize")):
                 raise
             raise SingularMatrixError(self._name, "a pivot that is exactly zero") from None
-        self.nbytes = self._lu.nnz * (self._values.dtype.itemsize + 4) + PER_ROW * symbolic.n + self._values.nbytes
+        self.nbytes = (
+            self._lu.nnz * (self._values.dtype.itemsize + 4)
+            + PER_ROW * symbolic.n
+            + self._values.nbytes
+        )
         if positive and not self._dominates():
             self._require_positive()
         self._ready()
 
     def _dominates(self) -> bool:
-        """A diagonal that is positive and no smaller than the rest of its column: no eigenvalue is negative (Gershgorin)."""
+        """A diagonal that is positive and no smaller than the rest of its column: no eigenvalue
+        is negative (Gershgorin).
+        """
         at = self._arrangement.layout.diagonal
         return at is not None and bool((2 * self._values[at].real >= self._sums).all())
 
     def _require_positive(self) -> None:
-        """Without pivoting the signs of the pivots are those of the eigenvalues (Sylvester); rounding errors are those of the diagonal."""
+        """Without pivoting the signs of the pivots are those of the eigenvalues (Sylvester);
+        rounding errors are those of the diagonal.
+        """
         at = self._arrangement.layout.diagonal
         if at is None or not (self._values[at].real > 0).all():
-            raise NotPositiveDefiniteError(self._name, "a number on the diagonal that is not positive")
+            raise NotPositiveDefiniteError(
+                self._name, "a number on the diagonal that is not positive"
+            )
         order = self._lu.perm_c
         pivots = self._lu.U.real[order]
         rounding = self._arrangement.n * self._eps * self._values[at].real
         if not np.array_equal(self._lu.perm_r, order) or (pivots <= -rounding).any():
-            raise NotPositiveDefiniteError(self._name, f"a pivot of {pivots.min():.1e}, not pivoting, where all must be positive")
+            raise NotPositiveDefiniteError(
+                self._name,
+                f"a pivot of {pivots.min():.1e}, not pivoting, where all must be positive",
+            )
 
     def _solved(self, b: Any, op: str) -> Any:
         return self._lu.solve(b, op)
@@ -123,14 +151,31 @@ class SuperLU(Refined):
 
 
 def _factored(symbolic: Symbolic, values: Any, threshold: float) -> Any:
-    """What `scipy.sparse.linalg.splu` does; but where that makes and keeps copies of L and U for `lu.U`, here it is the diagonal."""
+    """What `scipy.sparse.linalg.splu` does; but where that makes and keeps copies of L and U for
+    `lu.U`, here it is the diagonal.
+    """
     indices, indptr = symbolic.pattern.indices, symbolic.pattern.indptr
-    options = {"DiagPivotThresh": threshold, "ColPerm": symbolic.spec, "SymmetricMode": bool(symbolic.on_diagonal or symbolic.spec == "NATURAL")}
-    return _superlu.gstrf(symbolic.n, len(values), values, indices, indptr, csc_construct_func=_diagonal, ilu=False, options=options)
+    options = {
+        "DiagPivotThresh": threshold,
+        "ColPerm": symbolic.spec,
+        "SymmetricMode": bool(symbolic.on_diagonal or symbolic.spec == "NATURAL"),
+    }
+    return _superlu.gstrf(
+        symbolic.n,
+        len(values),
+        values,
+        indices,
+        indptr,
+        csc_construct_func=_diagonal,
+        ilu=False,
+        options=options,
+    )
 
 
 def _diagonal(parts: tuple[Any, Any, Any], shape: tuple[int, int]) -> Any:
-    """Of the triangle with these data, indices, indptr, the arrays of which go; they have room at their ends."""
+    """Of the triangle with these data, indices, indptr, the arrays of which go; they have room
+    at their ends.
+    """
     data, indices, indptr = parts
     columns = np.repeat(np.arange(shape[1], dtype=indices.dtype), np.diff(indptr))
     return data[: len(columns)][indices[: len(columns)] == columns]

@@ -1,9 +1,11 @@
-"""Low-rank updates: (A + U V^H)^-1 b = y - W C^-1 V^H y,   y = A^-1 b,  W = A^-1 U,  C = I + V^H W  (r x r, the capacitance).
+"""Low-rank updates: (A + U V^H)^-1 b = y - W C^-1 V^H y,   y = A^-1 b,  W = A^-1 U,  C = I + V^H W
+(r x r, the capacitance).
 
 adjoint      (A^H + V U^H)^-1 b = y - Z C^-H U^H y,   y = A^-H b,  Z = A^-H V, made when it is first asked for
 determinant  det (A + U V^H) = det A det C
-The formula cancels where A is much closer to singular than the sum: each answer is checked against the sum itself, refined as
-long as its backward error is more than rounding and halves, and refused where that does not help.
+The formula cancels where A is much closer to singular than the sum: each answer is checked against
+the sum itself, refined as long as its backward error is more than rounding and halves, and refused
+where that does not help.
 Reference: Hager, SIAM Review 31 (1989); on stability Yip, SIAM J. Sci. Stat. Comput. 7 (1986).
 """
 
@@ -25,7 +27,8 @@ from ldiv.engines.singularity_check import direction
 from ldiv.errors import EngineError, SingularMatrixError
 from ldiv.structures.sum import Sum
 
-RANK = 25  # after LAPACK: where all is dense, a factorization of the sum costs no more and never cancels
+# after LAPACK: where all is dense, a factorization of the sum costs no more and never cancels
+RANK = 25
 ON_HOST = False
 REMEMBERED = True
 
@@ -41,7 +44,11 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
         engine = choose(parts[0], dtype, device)
     except EngineError as error:
         return f"needs an engine for the matrix that is updated: {error}"
-    return "updates factorizations, and this one is solved by iterations" if is_iterative(engine) else None
+    return (
+        "updates factorizations, and this one is solved by iterations"
+        if is_iterative(engine)
+        else None
+    )
 
 
 def _split(structure: Structure, p: Tree = (None, None)) -> Any:
@@ -97,7 +104,9 @@ class Woodbury(Factor):
         try:
             return solve_part(self._a.view(op), self._pa, b)
         except SingularMatrixError as error:
-            raise SingularMatrixError("Woodbury", f"a singular matrix that is updated, even if the sum is not ({ADVICE})") from error
+            raise SingularMatrixError(
+                "Woodbury", f"a singular matrix that is updated, even if the sum is not ({ADVICE})"
+            ) from error
 
     def solve(self, b: Array, op: str) -> Array:
         if op == "T":
@@ -127,7 +136,9 @@ class Woodbury(Factor):
         return y - namespace(y).matmul(self._columns(op), self._c.solve(side.H.matmul(p, y), op))
 
     def _backward_error(self, r: Array, x: Array, b: Array) -> Array:
-        """|b - S x| / (|S| |x| + |b|), the worst of the columns, |S| estimated by its product with a random vector."""
+        """|b - S x| / (|S| |x| + |b|), the worst of the columns, |S| estimated by its product
+        with a random vector.
+        """
         xp, tiny = namespace(x), np.finfo(np.float32).tiny
         return xp.max(_norm(r) / (self._size * _norm(x) + _norm(b) + tiny))
 
@@ -142,4 +153,6 @@ def _norm(x: Array) -> Array:
 
 def _cancelled(error: Any) -> SingularMatrixError:
     why = f"is the matrix that is updated closer to singular than the sum? {ADVICE}"
-    return SingularMatrixError("Woodbury", f"a backward error of {error:.1e} that refinement does not reduce ({why})")
+    return SingularMatrixError(
+        "Woodbury", f"a backward error of {error:.1e} that refinement does not reduce ({why})"
+    )

@@ -1,4 +1,6 @@
-"""One engine for eigenpairs per file, beside what they share: the shift and its inverse, deflated systems. Found by folder scan."""
+"""One engine for eigenpairs per file, beside what they share: the shift and its inverse,
+deflated systems. Found by folder scan.
+"""
 
 from ldiv.core import folders
 

@@ -1,6 +1,8 @@
-"""Lanczos with implicit restarts, by SciPy's ARPACK: on F = (A - sigma B)^-1 through our own factors, or on B^-1 A.
+"""Lanczos with implicit restarts, by SciPy's ARPACK: on F = (A - sigma B)^-1 through our own
+factors, or on B^-1 A.
 
-A few pairs more than were asked for, the guards, show whether the choice cuts through a cluster, and serve the derivative.
+A few pairs more than were asked for, the guards, show whether the choice cuts through a cluster,
+and serve the derivative.
 Reference: Lehoucq, Sorensen and Yang, ARPACK Users' Guide (1998).
 """
 
@@ -76,11 +78,15 @@ def _each(task: Task, batch: tuple[int, ...], specs: Any, *flat: Any) -> tuple[A
     return out
 
 
-def _through_products(task: Task, flat: list[Array], batch: tuple[int, ...]) -> tuple[Array, Array, Array]:
+def _through_products(
+    task: Task, flat: list[Array], batch: tuple[int, ...]
+) -> tuple[Array, Array, Array]:
     """An operator is called in its own framework, a product at a time."""
     if any(map(traced, flat)) or batch:
         kind = "a trace (jit)" if any(map(traced, flat)) else f"a batch {batch}"
-        raise EngineError(f"arpack calls an operator with numbers, one problem at a time, and got {kind}: use ldiv.lobpcg.")
+        raise EngineError(
+            f"arpack calls an operator with numbers, one problem at a time, and got {kind}: use ldiv.lobpcg."
+        )
     xp = namespace(flat[0])
     found = _pairs(task, *rebuild(task.core, flat))
     return tuple(xp.asarray(y, **alike(flat[0], y.dtype)) for y in found)
@@ -94,12 +100,24 @@ def _pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Any,
     for structure, product in ((task.A, A), (task.B, B)):
         require_hermitian(structure, product, np.empty(0, dtype))
     z = direction(task.n).astype(dtype)
-    (A, t), (B, s) = balanced_product(A, z, (-2, -1)), (B, np.ones((1, 1), A(z).real.dtype)) if task.standard else balanced_product(B, z, (-2, -1))
+    (A, t), (B, s) = (
+        balanced_product(A, z, (-2, -1)),
+        (B, np.ones((1, 1), A(z).real.dtype))
+        if task.standard
+        else balanced_product(B, z, (-2, -1)),
+    )
     task, solve = _balanced(task, _solve(task, pA, pB), t, s)
     m = task.k + others(task)
     start = asnumpy(aids[1])[:, 0] if task.start else direction(task.n)[:, 0].astype(dtype)
     if not (np.isfinite(start).all() and start.any()):
-        raise ValueError(got("v0", "a vector of finite numbers that is not zero", "one that is", "Leave it out: a start is chosen."))
+        raise ValueError(
+            got(
+                "v0",
+                "a vector of finite numbers that is not zero",
+                "one that is",
+                "Leave it out: a start is chosen.",
+            )
+        )
     lanczos = Lanczos(task, A, B, solve, dtype)
     u = balance(magnitude(start, axis=0))
     lam, x = lanczos.pairs(m, start * u * u)
@@ -109,19 +127,36 @@ def _pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Any,
     lam, x = lam[order], x[:, order]
     r = A(x) - B(x) * lam
     size, doubt = np.linalg.norm(x, axis=0), np.linalg.norm(r, axis=0)
-    allowed = max(np.finfo(dtype).eps ** 0.5, 10 * task.tol) * (np.linalg.norm(A(z)) / np.linalg.norm(z) * size + np.linalg.norm(A(x), axis=0))
+    allowed = max(np.finfo(dtype).eps ** 0.5, 10 * task.tol) * (
+        np.linalg.norm(A(z)) / np.linalg.norm(z) * size + np.linalg.norm(A(x), axis=0)
+    )
     if not (np.abs(np.einsum("ij,ij->j", conj(x), B(x)) - 1) < ORTHONORMAL).all():
         raise NotPositiveDefiniteError("arpack", "x^H M x <= 0 for a vector x")
     if not (doubt <= allowed).all():
         worst = int(np.argmax(doubt / allowed))
-        raise ConvergenceError("arpack", 1, float(doubt[worst]), float(allowed[worst]), f"eigenpair {worst} is none of the matrix")
-    lam, doubt = (y / t[0] * s[0] / t[0] * s[0] for y in (lam, doubt * size + np.finfo(dtype).eps * np.abs(lam)))
+        raise ConvergenceError(
+            "arpack",
+            1,
+            float(doubt[worst]),
+            float(allowed[worst]),
+            f"eigenpair {worst} is none of the matrix",
+        )
+    lam, doubt = (
+        y / t[0] * s[0] / t[0] * s[0]
+        for y in (lam, doubt * size + np.finfo(dtype).eps * np.abs(lam))
+    )
     return lam, x * s, doubt
 
 
 def _balanced(task: Task, solve: Product, t: Any, s: Any) -> tuple[Task, Product]:
-    """sigma, and the inverse, of t^2 A x = (lam t^2 / s^2) s^2 B x: ARPACK takes eigenvalues below eps^(2/3) for zero."""
-    sigma, u = (None, s) if task.sigma is None else (float(task.sigma * t[0, 0] / s[0, 0] * t[0, 0] / s[0, 0]), t)
+    """sigma, and the inverse, of t^2 A x = (lam t^2 / s^2) s^2 B x: ARPACK takes eigenvalues
+    below eps^(2/3) for zero.
+    """
+    sigma, u = (
+        (None, s)
+        if task.sigma is None
+        else (float(task.sigma * t[0, 0] / s[0, 0] * t[0, 0] / s[0, 0]), t)
+    )
     return replace(task, sigma=sigma), lambda x: solve(x / u) / u
 
 
@@ -129,7 +164,9 @@ def _solve(task: Task, pA: Tree, pB: Tree) -> Product:
     """(A - sigma B)^-1, or B^-1."""
     if task.sigma is not None:
         return shift_invert.shift_inverse(task.A, task.B, pA, pB, task.sigma)
-    return shift_invert.inverse(task.B, rebuild(task.B.core, [asnumpy(leaf) for leaf in leaves(pB)]))
+    return shift_invert.inverse(
+        task.B, rebuild(task.B.core, [asnumpy(leaf) for leaf in leaves(pB)])
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,9 +182,12 @@ class Lanczos:
     def pairs(self, m: int, start: Any) -> tuple[Any, Any]:
         """m pairs, B-orthonormal."""
         lam, x = self._run(m, start, self.task.which, self.A, self.solve, self.task.tol)
-        return self._ritz(x) if self.dtype.kind == "c" else (lam, x)  # complex matrices ARPACK takes for general ones
+        # complex matrices ARPACK takes for general ones
+        return self._ritz(x) if self.dtype.kind == "c" else (lam, x)
 
-    def _run(self, m: int, start: Any, which: str, A: Product, solve: Product, tol: float) -> tuple[Any, Any]:
+    def _run(
+        self, m: int, start: Any, which: str, A: Product, solve: Product, tol: float
+    ) -> tuple[Any, Any]:
         task, options = self.task, {"rng": 0} if "rng" in SIGNATURE else {}
         metric: dict[str, Any] = {} if task.standard else {"M": self._operator(self.B)}
         if task.sigma is not None:
@@ -157,23 +197,38 @@ class Lanczos:
         ncv = None if task.ncv is None else min(max(task.ncv, m + 2), task.n)
         try:
             found: tuple[Any, Any] = linalg.eigsh(
-                self._operator(A), m, which=which, v0=start, ncv=ncv, maxiter=task.maxiter, tol=tol, **metric, **options
+                self._operator(A),
+                m,
+                which=which,
+                v0=start,
+                ncv=ncv,
+                maxiter=task.maxiter,
+                tol=tol,
+                **metric,
+                **options,
             )
         except linalg.ArpackNoConvergence as error:
             done = error.eigenvalues.shape[0]
-            raise ConvergenceError("arpack", task.maxiter or 10 * task.n, None, tol, f"{done} of {m} eigenpairs") from None
+            raise ConvergenceError(
+                "arpack", task.maxiter or 10 * task.n, None, tol, f"{done} of {m} eigenpairs"
+            ) from None
         note("arpack")
         return found
 
     def _operator(self, product: Product) -> linalg.LinearOperator:
         n = self.task.n
-        return linalg.LinearOperator((n, n), lambda x: product(x.reshape(n, -1)).reshape(x.shape), dtype=self.dtype)
+        return linalg.LinearOperator(
+            (n, n), lambda x: product(x.reshape(n, -1)).reshape(x.shape), dtype=self.dtype
+        )
 
     def _ritz(self, x: Any) -> tuple[Any, Any]:
         """The pairs on the span of x of what was iterated with, A or the inverse."""
         x = np.linalg.qr(x)[0]
         Bx = self.B(x)
-        g, h = conj(x).T @ Bx, conj(x).T @ (self.A(x) if self.task.sigma is None else self.B(self.solve(Bx)))
+        g, h = (
+            conj(x).T @ Bx,
+            conj(x).T @ (self.A(x) if self.task.sigma is None else self.B(self.solve(Bx))),
+        )
         try:
             nu, y = scipy.linalg.eigh((h + conj(h).T) / 2, (g + conj(g).T) / 2)
         except np.linalg.LinAlgError:
@@ -186,25 +241,49 @@ class Lanczos:
         """Do some of the pairs coincide?"""
         if self.task.which not in ("LM", "LA", "SA") or len(lam) + 2 >= self.task.n:
             return False
-        doubt = np.linalg.norm(self.A(x) - self.B(x) * lam, axis=0) * np.linalg.norm(x, axis=0) + np.finfo(self.dtype).eps * np.abs(lam)
+        doubt = np.linalg.norm(self.A(x) - self.B(x) * lam, axis=0) * np.linalg.norm(
+            x, axis=0
+        ) + np.finfo(self.dtype).eps * np.abs(lam)
         order = np.argsort(lam)
-        return bool((np.diff(lam[order]) <= COINCIDE * (doubt[order][1:] + doubt[order][:-1])).any())
+        return bool(
+            (np.diff(lam[order]) <= COINCIDE * (doubt[order][1:] + doubt[order][:-1])).any()
+        )
 
     def one_more(self, lam: Any, x: Any) -> tuple[Any, Any] | None:
-        """The pairs with one that was missed in place of the least wanted; None if the best of what is left is not better."""
+        """The pairs with one that was missed in place of the least wanted; None if the best of
+        what is left is not better.
+        """
         task, Bx = self.task, self.B(x)
         start = np.random.default_rng(len(lam)).standard_normal((task.n, 1)).astype(self.dtype)
         start = (start - x @ (conj(Bx).T @ start))[:, 0]
         if task.sigma is not None:
             nu = 1 / (lam - task.sigma)
-            found = self._run(1, start, task.which, self.A, lambda y: self.solve(y) - x @ (nu[:, None] * (conj(x).T @ y)), task.tol)
+            found = self._run(
+                1,
+                start,
+                task.which,
+                self.A,
+                lambda y: self.solve(y) - x @ (nu[:, None] * (conj(x).T @ y)),
+                task.tol,
+            )
         else:
             away = 0.0 if task.which == "LM" else self._other_end(start)
             moved = (lam - away)[:, None]
-            found = self._run(1, start, task.which, lambda y: self.A(y) - Bx @ (moved * (conj(Bx).T @ y)), self.solve, task.tol)
+            found = self._run(
+                1,
+                start,
+                task.which,
+                lambda y: self.A(y) - Bx @ (moved * (conj(Bx).T @ y)),
+                self.solve,
+                task.tol,
+            )
         every = np.append(lam, found[0])
         best = replace(task, k=len(lam)).order(every)[: len(lam)]
         return (every[best], np.hstack([x, found[1]])[:, best]) if len(lam) in best else None
 
     def _other_end(self, start: Any) -> float:
-        return float(self._run(1, start, "SA" if self.task.which == "LA" else "LA", self.A, self.solve, 0.1)[0][0])
+        return float(
+            self._run(1, start, "SA" if self.task.which == "LA" else "LA", self.A, self.solve, 0.1)[
+                0
+            ][0]
+        )

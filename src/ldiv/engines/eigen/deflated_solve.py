@@ -1,9 +1,12 @@
-"""w_i = S_i r_i, the reduced resolvent: (A - theta_i B) w_i = (I - B X X^H) r_i, X^H B w_i = 0, for X^H B X = I, A X = B X Lam.
+"""w_i = S_i r_i, the reduced resolvent: (A - theta_i B) w_i = (I - B X X^H) r_i, X^H B w_i = 0, for
+X^H B X = I, A X = B X Lam.
 
-Further pairs that are known, the guards G, answer their part in closed form, w = G (G^H r) / (gam - theta), and are deflated too.
-What is left is done by the factor of the forward shift-invert, F = (A - sigma B)^-1, in
+Further pairs that are known, the guards G, answer their part in closed form, w = G (G^H r) / (gam -
+theta), and are deflated too. What is left is done by the factor of the forward shift-invert, F = (A
+- sigma B)^-1, in
     (I - delta_i F B) w_i = F r_i,    delta_i = theta_i - sigma,
-one Krylov space for all i; or without a factor by MINRES, preconditioned by M. Never the full eigenbasis of what is large.
+one Krylov space for all i; or without a factor by MINRES, preconditioned by M. Never the full
+eigenbasis of what is large.
 """
 
 from __future__ import annotations
@@ -13,7 +16,20 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import alike, batch_of, common_batch, conj, eps, fold, join, numpy_dtype, one_by_one, or_one, result_dtype, unfold
+from ldiv.core.arrays import (
+    alike,
+    batch_of,
+    common_batch,
+    conj,
+    eps,
+    fold,
+    join,
+    numpy_dtype,
+    one_by_one,
+    or_one,
+    result_dtype,
+    unfold,
+)
 from ldiv.core.dispatch import asnumpy, host, namespace, on_host
 from ldiv.core.structure import matmul
 from ldiv.core.trees import Array, Tree, leaves, rebuild
@@ -29,11 +45,21 @@ from ldiv.errors import ConvergenceError
 ROUNDS = 4
 NOISE = 100  # times eps, of what a right-hand side was: what is left of it when all was deflated
 ACCURATE = 2 / 3  # of the digits, asked of what is left of a system
-ENOUGH = 100  # times that, where what was asked of the preconditioned system is looked for in the system itself
+# times that, where what was asked of the preconditioned system is looked for in the system itself
+ENOUGH = 100
 
 
-def reduced(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, X: Array, known: tuple[Array, Array, Array]) -> Array:
-    """S_i r_i for theta (*batch, k), r (*batch, n, k); the columns of X span what is deflated. known: gam, G and their doubts."""
+def reduced(
+    task: Task,
+    params: tuple[Tree, ...],
+    theta: Array,
+    r: Array,
+    X: Array,
+    known: tuple[Array, Array, Array],
+) -> Array:
+    """S_i r_i for theta (*batch, k), r (*batch, n, k); the columns of X span what is deflated.
+    known: gam, G and their doubts.
+    """
     pB, xp, (gam, G, doubt) = params[1], namespace(r), known
     noise = NOISE * eps(r) * krylov.norm(r)
     r = r - matmul(task.B, pB, xp.matmul(X, gram(X, r)))
@@ -44,16 +70,20 @@ def reduced(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, X: Arr
     if X.shape[-1] + G.shape[-1] + task.constraints == task.n:
         return w
     r = r - matmul(task.B, pB, xp.matmul(G, part))
-    r = xp.where(krylov.norm(r) <= noise, xp.zeros_like(r), r)  # what was in the span of X and G leaves nothing but rounding
+    # what was in the span of X and G leaves nothing but rounding
+    r = xp.where(krylov.norm(r) <= noise, xp.zeros_like(r), r)
     return w + _rest(task, params, theta, r, join(X, G, 1))
 
 
 def _rest(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array) -> Array:
     """Systems deflated by all of V, for r that V is orthogonal to."""
-    if not common_batch((task.A.core, task.B.core, 2), (*params[:2], V)):  # one matrix: a batch of right-hand sides is a wider block
+    # one matrix: a batch of right-hand sides is a wider block
+    if not common_batch((task.A.core, task.B.core, 2), (*params[:2], V)):
         wide = batch_of(r, 2)
         count = int(np.prod(wide, dtype=int))
-        theta = namespace(r).reshape(namespace(r).broadcast_to(theta, (*wide, theta.shape[-1])), (count * theta.shape[-1],))
+        theta = namespace(r).reshape(
+            namespace(r).broadcast_to(theta, (*wide, theta.shape[-1])), (count * theta.shape[-1],)
+        )
         return unfold(_one(task, params, theta, fold(r), V), wide, r.shape[-1])
     return _each(task, params, theta, r, V)
 
@@ -64,7 +94,9 @@ def _one(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array)
         return _by_minres(task, params, theta, r, V)
     dtype = result_dtype(params[:2], r)
     like = (task.core, 1, 2, 2)
-    return on_host(partial(_on_host, task, like), ((tuple(r.shape), dtype),), *leaves((params, theta, r, V)))[0]
+    return on_host(
+        partial(_on_host, task, like), ((tuple(r.shape), dtype),), *leaves((params, theta, r, V))
+    )[0]
 
 
 def _each(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array) -> Array:
@@ -84,7 +116,7 @@ def _on_host(task: Task, like: Any, *flat: Any) -> tuple[Any]:
     return (_by_factor(task, params, theta, r, V),)
 
 
-# -- with the factor of the forward ------------------------------------------------------------------------------------------------
+# -- with the factor of the forward -------------------------------------------
 
 
 def _by_factor(task: Task, params: tuple[Tree, ...], theta: Any, r: Any, V: Any) -> Any:
@@ -102,7 +134,9 @@ def _by_factor(task: Task, params: tuple[Tree, ...], theta: Any, r: Any, V: Any)
     w, left, size = np.zeros_like(r), r, np.linalg.norm(r, axis=0)
     reached = np.zeros(len(theta))
     for _ in range(ROUNDS):
-        w = w + shifted_krylov.solve(lambda x: inside(F(B(x))), B, theta - task.sigma, inside(F(left)), accuracy)
+        w = w + shifted_krylov.solve(
+            lambda x: inside(F(B(x))), B, theta - task.sigma, inside(F(left)), accuracy
+        )
         Aw, Bw = A(w), B(w) * theta
         left = r - Aw + Bw
         left = left - VB.conj().T @ (V.conj().T @ left)
@@ -111,13 +145,15 @@ def _by_factor(task: Task, params: tuple[Tree, ...], theta: Any, r: Any, V: Any)
         if (reached <= ENOUGH * accuracy).all():
             break
     else:
-        raise ConvergenceError("the adjoint of eigenpairs", ROUNDS, float(reached.max()), ENOUGH * accuracy)
+        raise ConvergenceError(
+            "the adjoint of eigenpairs", ROUNDS, float(reached.max()), ENOUGH * accuracy
+        )
     for observe in task.observers:
         observe("shifted Krylov", 0, w, reached)
     return w / t / t
 
 
-# -- without a factor ------------------------------------------------------------------------------------------------------------------
+# -- without a factor ---------------------------------------------------------
 
 
 def _by_minres(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array) -> Array:
@@ -139,7 +175,15 @@ def _by_minres(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: 
 
     options = Options(rtol=eps(r) ** ACCURATE)
     b = out(r)
-    w = inside(krylov.run(registry.engines()["minres"], shifted_product, lambda x: inside(near(out(x))), b, options))
+    w = inside(
+        krylov.run(
+            registry.engines()["minres"],
+            shifted_product,
+            lambda x: inside(near(out(x))),
+            b,
+            options,
+        )
+    )
     for observe in task.observers:
         observe("minres", 0, w, krylov.norm(b - shifted_product(w)) / or_one(krylov.norm(b)))
     return w

@@ -1,4 +1,5 @@
-"""Dense: A = X Lam X^-1 whole, by the array's own namespace; with B = L L^H, the standard problem of L^-1 A L^-H and X = L^-H Y.
+"""Dense: A = X Lam X^-1 whole, by the array's own namespace; with B = L L^H, the standard problem
+of L^-1 A L^-H and X = L^-H Y.
 
 All n pairs are at hand, so that the deflated systems of the derivative are solved in closed form.
 Reference: Golub and Van Loan, sections 8.3 and 8.7.
@@ -28,7 +29,11 @@ DENSE = 1500  # so are dense ones, up to this, when a few pairs of many are aske
 def supports(task: Task, dtype: Any, device: str) -> str | None:
     most = DENSE if is_dense(task.A) and (task.standard or is_dense(task.B)) else LARGEST
     few = task.k + task.guard < task.n // 4
-    if task.method == "lapack" or task.n <= LARGEST or (most == DENSE and (task.n <= DENSE or not few)):
+    if (
+        task.method == "lapack"
+        or task.n <= LARGEST
+        or (most == DENSE and (task.n <= DENSE or not few))
+    ):
         return None
     return f"finds all pairs of a dense matrix; {task.n} is too large for a few of them"
 
@@ -48,7 +53,10 @@ def pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Array
     lam, x = _standard(a) if b is None else _generalized(a, b)
     xp, t, q = namespace(a), t[..., 0], s[..., 0]
     order = task.order(lam / t * q / t * q)
-    lam, x = xp.take_along_axis(lam, order, axis=-1), xp.take_along_axis(x, order[..., None, :], axis=-1)
+    lam, x = (
+        xp.take_along_axis(lam, order, axis=-1),
+        xp.take_along_axis(x, order[..., None, :], axis=-1),
+    )
     lam, doubt = (y / t * q / t * q for y in (lam, _doubt(task, a, b, lam, x)))
     return lam, x * s, doubt
 
@@ -57,7 +65,8 @@ def hermitian(name: str, structure: Structure, p: Tree, like: Array) -> Array:
     """S(p) as a dense array, which must be Hermitian up to rounding."""
     require_finite(name, *leaves(structure.read(p)))
     xp = namespace(like)
-    given = structure.base if isinstance(structure, Symmetric) else structure  # the part itself is always Hermitian
+    # the part itself is always Hermitian
+    given = structure.base if isinstance(structure, Symmetric) else structure
     if is_dense(structure):
         a = given.todense(p)
     else:  # small: by its columns
@@ -83,7 +92,9 @@ def _generalized(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _doubt(task: Task, a: Array, b: Array | None, lam: Array, x: Array) -> Array:
-    """By the residuals of the wanted pairs; that of the others is not more than rounding of the largest."""
+    """By the residuals of the wanted pairs; that of the others is not more than rounding of the
+    largest.
+    """
     xp, k = namespace(a), task.k
     y = x[..., :k]
     r = xp.matmul(a, y) - (y if b is None else xp.matmul(b, y)) * lam[..., None, :k]

@@ -1,4 +1,6 @@
-"""LOBPCG as an engine: each problem of a batch, scaled, from a block that is given or random; what it found is judged."""
+"""LOBPCG as an engine: each problem of a batch, scaled, from a block that is given or random;
+what it found is judged.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +39,24 @@ def others(task: Task) -> int:
 
 
 def pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Array, Array, Array]:
-    """One problem of the batch after the other; on the host where the matrix is sparse and the framework would trace every step."""
+    """One problem of the batch after the other; on the host where the matrix is sparse and the
+    framework would trace every step.
+    """
     args = pA, pB, aids
     flat, batch = leaves(args), common_batch(task.core, args)
-    if any(map(traced, flat)) and task.A.unview()[0].pattern is not None and task.B.on_host and (task.M is None or task.M.on_host):
+    if (
+        any(map(traced, flat))
+        and task.A.unview()[0].pattern is not None
+        and task.B.on_host
+        and (task.M is None or task.M.on_host)
+    ):
         dtype, m = result_dtype(pA, pB), task.k + others(task)
         sizes = (*batch, m), np.finfo(dtype).dtype
-        return on_host(lambda *flat: pairs(task, *rebuild(task.core, flat)), (sizes, ((*batch, task.n, m), dtype), sizes), *flat)
+        return on_host(
+            lambda *flat: pairs(task, *rebuild(task.core, flat)),
+            (sizes, ((*batch, task.n, m), dtype), sizes),
+            *flat,
+        )
     if not batch:
         return _pairs(task, pA, pB, aids)
     xp = namespace(flat[0])
@@ -68,11 +81,23 @@ def _pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Arra
     most, tol = MOST if task.maxiter is None else task.maxiter, task.tol or None
     xp = namespace(X)
     X = X / or_one(magnitude(X, axis=-2))
-    (A, t), (B, s) = balanced_product(A, X, (-2, -1)), (B, xp.ones_like(real(X[:1, :1]))) if B is None else balanced_product(B, X, (-2, -1))
-    lam, X, size, steps = iterate(A, B, M, X, _cast(Y, X.dtype) if task.constraints else None, tol, most, task.which == "LA")
+    (A, t), (B, s) = (
+        balanced_product(A, X, (-2, -1)),
+        (B, xp.ones_like(real(X[:1, :1]))) if B is None else balanced_product(B, X, (-2, -1)),
+    )
+    lam, X, size, steps = iterate(
+        A, B, M, X, _cast(Y, X.dtype) if task.constraints else None, tol, most, task.which == "LA"
+    )
     enough = wanted(A, X, lam, tol)
     at = xp.argmax(size / or_one(enough))
-    insist((size <= enough).all(), partial(_not_converged, len(lam)), steps, (size <= enough).sum(), size[at], enough[at])
+    insist(
+        (size <= enough).all(),
+        partial(_not_converged, len(lam)),
+        steps,
+        (size <= enough).sum(),
+        size[at],
+        enough[at],
+    )
     if is_read() and not traced(X):
         note("lobpcg", int(steps), float(xp.max(size) / (xp.max(xp.abs(lam)) or 1)))
     order, doubt = task.order(lam), size + rounding(A, X)
@@ -84,7 +109,10 @@ def _start(task: Task, like: Array, dtype: np.dtype[Any], start: Tree) -> Array:
     """The block that is given, and random columns for what it lacks."""
     xp, m = namespace(like), task.k + others(task)
     given = start.shape[1] if task.start else 0
-    more = xp.asarray(np.random.default_rng(task.n).standard_normal((task.n, max(m - given, 0))), **alike(like, dtype))
+    more = xp.asarray(
+        np.random.default_rng(task.n).standard_normal((task.n, max(m - given, 0))),
+        **alike(like, dtype),
+    )
     return more if not given else xp.concat([_cast(start, dtype), more], axis=1)[:, :m]
 
 
@@ -94,4 +122,6 @@ def _cast(X: Array, dtype: Any) -> Array:
 
 
 def _not_converged(k: int, steps: Any, done: Any, residual: Any, enough: Any) -> ConvergenceError:
-    return ConvergenceError("lobpcg", int(steps), float(residual), float(enough), f"{int(done)} of {k} eigenpairs")
+    return ConvergenceError(
+        "lobpcg", int(steps), float(residual), float(enough), f"{int(done)} of {k} eigenpairs"
+    )

@@ -1,12 +1,14 @@
-"""A X = B X Lam from products alone: the best X in span [X, P, W], the block, its last move and its preconditioned residual (LOBPCG).
+"""A X = B X Lam from products alone: the best X in span [X, P, W], the block, its last move and its
+preconditioned residual (LOBPCG).
 
     W = M (A X - B X Lam);   S = [X P W], S^H B S = I;   S^H A S = C Theta C^H;   X <- S C_k;   P <- what S C_k adds to the old X
-All coordinates are small matrices: P is made orthonormal to X among them, W by projection, and the Ritz value of a direction that
-became zero is put out of reach. Converged pairs give no more W. A P, B P, A X, B X follow the coordinates; every RENEW steps,
-and at the end, they are computed again.
-Cost of a step: k products with A, B and M each, and about 45 n k^2 multiplications. Never differentiated.
-Reference: Knyazev, SIAM J. Sci. Comput. 23 (2001); Hetmaniuk and Lehoucq, J. Comput. Phys. 218 (2006), and Duersch, Shao, Yang and
-Gu, SIAM J. Sci. Comput. 40 (2018), for the orthonormal basis.
+All coordinates are small matrices: P is made orthonormal to X among them, W by projection, and the
+Ritz value of a direction that became zero is put out of reach. Converged pairs give no more W. A P,
+B P, A X, B X follow the coordinates; every RENEW steps, and at the end, they are computed again.
+Cost of a step: k products with A, B and M each, and about 45 n k^2 multiplications. Never
+differentiated.
+Reference: Knyazev, SIAM J. Sci. Comput. 23 (2001); Hetmaniuk and Lehoucq, J. Comput. Phys. 218
+(2006), and Duersch, Shao, Yang and Gu, SIAM J. Sci. Comput. 40 (2018), for the orthonormal basis.
 """
 
 from __future__ import annotations
@@ -20,13 +22,21 @@ from ldiv.core.arrays import adjoint, alike, eps, or_one, real
 from ldiv.core.dispatch import frontend_of, insist, namespace
 from ldiv.core.finite import all_finite
 from ldiv.core.trees import Array
-from ldiv.engines.eigen.orthonormal import Pairs, gram, norm, orthonormal, orthonormal_basis, squares
+from ldiv.engines.eigen.orthonormal import (
+    Pairs,
+    gram,
+    norm,
+    orthonormal,
+    orthonormal_basis,
+    squares,
+)
 from ldiv.engines.matrix_product import Product
 from ldiv.errors import got
 
 RENEW = 100  # steps
 ROUNDING = 32  # how many roundings of the entries of X a residual cannot be below
-State = tuple[Array, ...]  # steps, Q = [X P], A Q, B Q, lam, the sizes of the residuals, and those that are wanted
+# steps, Q = [X P], A Q, B Q, lam, the sizes of the residuals, and those that are wanted
+State = tuple[Array, ...]
 
 
 class Problem(NamedTuple):
@@ -41,17 +51,30 @@ class Problem(NamedTuple):
 
 
 def iterate(
-    A: Product, B: Product | None, M: Product | None, X: Array, Y: Array | None, tol: float | None, maxiter: int, largest: bool
+    A: Product,
+    B: Product | None,
+    M: Product | None,
+    X: Array,
+    Y: Array | None,
+    tol: float | None,
+    maxiter: int,
+    largest: bool,
 ) -> tuple[Array, Array, Array, Array]:
-    """(lam (k,) ascending, X (n, k), the sizes of the residuals, steps): the lowest or largest pairs B-orthogonal to Y (n, c).
+    """(lam (k,) ascending, X (n, k), the sizes of the residuals, steps): the lowest or largest
+    pairs B-orthogonal to Y (n, c).
 
-    Stops when all residuals are `wanted` or after maxiter steps: whether it has converged is for the caller to ask.
+    Stops when all residuals are `wanted` or after maxiter steps: whether it has converged is for
+    the caller to ask.
     """
     k, problem = X.shape[1], Problem(A, B, M, (), tol, -1 if largest else 1)
     if Y is not None:
         problem = problem._replace(outside=(orthonormal_basis(problem.B, Y, ()),))
     xp, loop = namespace(X), frontend_of(X).loop
-    zero, none, Q = xp.zeros((), **alike(X, np.dtype(np.int32))), real(X[0, :]) * 0, xp.concat([X, xp.zeros_like(X)], axis=1)
+    zero, none, Q = (
+        xp.zeros((), **alike(X, np.dtype(np.int32))),
+        real(X[0, :]) * 0,
+        xp.concat([X, xp.zeros_like(X)], axis=1),
+    )
 
     def short(state: State) -> Array:
         return (state[0] < maxiter) & (state[5] > state[6]).any()
@@ -59,7 +82,10 @@ def iterate(
     def round_(state: State) -> State:
         """From products that are true; the last round finds nothing to do."""
         before, begun = state[0], _renew(problem, state[0], state[1][:, :k])
-        return (*loop(lambda s: short(s) & (s[0] < before + RENEW), partial(_step, problem), begun), before)
+        return (
+            *loop(lambda s: short(s) & (s[0] < before + RENEW), partial(_step, problem), begun),
+            before,
+        )
 
     start = (zero, Q, Q * 0, Q * 0, none, none, none, zero - 1)
     steps, Q, _, _, lam, size, _, _ = loop(lambda s: s[0] > s[-1], round_, start)
@@ -68,13 +94,19 @@ def iterate(
 
 
 def wanted(A: Product, X: Array, lam: Array, tol: float | None) -> Array:
-    """tol max |lam| for each residual |A x - lam B x| |x|, or what a few roundings of the entries of x make of it."""
+    """tol max |lam| for each residual |A x - lam B x| |x|, or what a few roundings of the
+    entries of x make of it.
+    """
     tol = eps(X) ** (2 / 3) if tol is None else tol
-    return namespace(X).maximum(tol * namespace(X).max(namespace(X).abs(lam)), ROUNDING * rounding(A, X))
+    return namespace(X).maximum(
+        tol * namespace(X).max(namespace(X).abs(lam)), ROUNDING * rounding(A, X)
+    )
 
 
 def rounding(A: Product, X: Array) -> Array:
-    """|A (s x)| |x| eps for signs s that look random; rows of A that are huge where x is small do not count."""
+    """|A (s x)| |x| eps for signs s that look random; rows of A that are huge where x is small
+    do not count.
+    """
     xp = namespace(X)
     at = xp.arange(X.shape[0], **(alike(X) | {"dtype": real(X).dtype}))[:, None]
     s = xp.where(xp.cos(at * at) > 0, xp.ones_like(at), -xp.ones_like(at))
@@ -112,7 +144,9 @@ def _step(task: Problem, state: State) -> State:
 
 
 def _ritz(task: Problem, S: Array, AS: Array, BS: Array, k: int) -> tuple[Array, Array]:
-    """The k lowest Ritz values and their coordinates in S, whose columns are orthonormal or zero."""
+    """The k lowest Ritz values and their coordinates in S, whose columns are orthonormal or
+    zero.
+    """
     xp, H = namespace(S), task.sign * gram(S, AS)
     there = squares(S, BS) > 0.5
     reach = xp.linalg.matrix_norm(H)
@@ -136,9 +170,25 @@ def _residual(task: Problem, AX: Array, BX: Array, lam: Array) -> Array:
 
 
 def _dependent(k: int, rank: Any) -> ValueError:
-    advice = "Start from random columns; there can be no more of them than rows, less the columns of Y."
-    return ValueError(got("X", f"{k} columns linearly independent of each other and of Y", f"rank {int(rank)}", advice))
+    advice = (
+        "Start from random columns; there can be no more of them than rows, less the columns of Y."
+    )
+    return ValueError(
+        got(
+            "X",
+            f"{k} columns linearly independent of each other and of Y",
+            f"rank {int(rank)}",
+            advice,
+        )
+    )
 
 
 def _not_finite() -> ValueError:
-    return ValueError(got("A, B, M", "products that are finite", "NaN or infinity", "Look at their entries, or at what their functions return."))
+    return ValueError(
+        got(
+            "A, B, M",
+            "products that are finite",
+            "NaN or infinity",
+            "Look at their entries, or at what their functions return.",
+        )
+    )

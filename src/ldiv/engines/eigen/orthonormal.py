@@ -1,4 +1,5 @@
-"""W <- W T with W^H B W = I, by projection and SVQB, twice: T = D U Theta^(-1/2), D G D = U Theta U^H, G = W^H B W, diag(D G D) = 1.
+"""W <- W T with W^H B W = I, by projection and SVQB, twice: T = D U Theta^(-1/2), D G D = U Theta
+U^H, G = W^H B W, diag(D G D) = 1.
 
 A direction that is linearly dependent becomes zero, so that shapes never change.
 Reference: Stathopoulos and Wu, SIAM J. Sci. Comput. 23 (2002).
@@ -16,14 +17,19 @@ Pairs = tuple[tuple[Array, Array], ...]  # of V and B V, with V^H B V = I
 
 
 def orthonormal_basis(B: Product | None, W: Array, outside: Pairs) -> tuple[Array, Array]:
-    """A B-orthonormal basis of W, B-orthogonal to those outside, and B times it: one product, of columns that are orthonormal."""
+    """A B-orthonormal basis of W, B-orthogonal to those outside, and B times it: one product, of
+    columns that are orthonormal.
+    """
     W = orthonormal(W, outside)
     if B is None:
         return W, W
     BW = B(W)
     for cut in (10 * W.shape[1] * eps(W), 0.25):
         G = gram(W, BW)
-        insist((real(G.diagonal()) >= 0).all(), lambda: NotPositiveDefiniteError("lobpcg", "that B of A x = lambda B x is not"))
+        insist(
+            (real(G.diagonal()) >= 0).all(),
+            lambda: NotPositiveDefiniteError("lobpcg", "that B of A x = lambda B x is not"),
+        )
         T = _svqb(G, 0.0, cut)
         W, BW = W @ T, BW @ T
     for V, BV in outside:
@@ -34,7 +40,8 @@ def orthonormal_basis(B: Product | None, W: Array, outside: Pairs) -> tuple[Arra
 
 def orthonormal(W: Array, outside: Pairs) -> Array:
     """The second time, what is left of rounding after the projection is seen by its size."""
-    W = W / or_one(namespace(W).max(namespace(W).abs(W), axis=0))  # the squares of a norm may overflow
+    # the squares of a norm may overflow
+    W = W / or_one(namespace(W).max(namespace(W).abs(W), axis=0))
     W = W / or_one(norm(W))
     for least, cut in ((100 * eps(W), 10 * W.shape[1] * eps(W)), (0.5, 0.25)):
         for V, BV in (*outside, *outside):
@@ -44,11 +51,15 @@ def orthonormal(W: Array, outside: Pairs) -> Array:
 
 
 def _svqb(G: Array, least: float, cut: float) -> Array:
-    """T with T^H G T = I, zeros for columns of a size up to `least`, and for eigenvalues of the scaled G up to `cut`."""
+    """T with T^H G T = I, zeros for columns of a size up to `least`, and for eigenvalues of the
+    scaled G up to `cut`.
+    """
     xp, size = namespace(G), namespace(G).sqrt(real(G.diagonal()))
     scale = xp.where(size > least, 1 / or_one(size), 0)
     theta, U = xp.linalg.eigh(scale[:, None] * (G + adjoint(G)) / 2 * scale)
-    return scale[:, None] * U * xp.where(theta > cut, 1 / xp.sqrt(xp.where(theta > cut, theta, 1)), 0)
+    return (
+        scale[:, None] * U * xp.where(theta > cut, 1 / xp.sqrt(xp.where(theta > cut, theta, 1)), 0)
+    )
 
 
 def gram(V: Array, W: Array) -> Array:

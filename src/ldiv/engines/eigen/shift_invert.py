@@ -1,4 +1,6 @@
-"""(A - sigma B)^-1 on the host, by whatever engine factors it; its factor lives with the call, and so serves the derivative."""
+"""(A - sigma B)^-1 on the host, by whatever engine factors it; its factor lives with the call,
+and so serves the derivative.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,10 @@ def shift_inverse(A: Structure, B: Structure, pA: Tree, pB: Tree, sigma: float) 
         with errstate(singular="raise"):
             return _by_trial(structure, p) or _by_factor(structure, p, "gen")
     except SingularMatrixError as error:
-        raise SingularMatrixError("A - sigma M", f"that sigma = {sigma:g} is an eigenvalue, or as good as one: move it a little") from error
+        raise SingularMatrixError(
+            "A - sigma M",
+            f"that sigma = {sigma:g} is an eigenvalue, or as good as one: move it a little",
+        ) from error
 
 
 def inverse(B: Structure, pB: Tree) -> Product:
@@ -41,7 +46,9 @@ def inverse(B: Structure, pB: Tree) -> Product:
 
 
 def _by_factor(structure: Structure, p: Tree, told: str) -> Product:
-    """The solve with a factor that is proven to be regular; real factors solve real and imaginary parts."""
+    """The solve with a factor that is proven to be regular; real factors solve real and
+    imaginary parts.
+    """
     base, op = structure.plain.unview()
     dtype = result_dtype(p)
     factor = factored(registry.chain(base, dtype, "cpu", told, "direct"), base, p, told)
@@ -57,18 +64,25 @@ def _by_factor(structure: Structure, p: Tree, told: str) -> Product:
     return solve
 
 
-_refuted: deque[int] = deque(maxlen=64)  # hashes of what was tried and is not definite; a wrong hit costs time, no digit
+# hashes of what was tried and is not definite; a wrong hit costs time, no digit
+_refuted: deque[int] = deque(maxlen=64)
 
 
 def _by_trial(structure: Structure, p: Tree) -> Product | None:
-    """By Cholesky where the matrix is definite by structure, or where an engine gains from it and soon finds out that it is not."""
+    """By Cholesky where the matrix is definite by structure, or where an engine gains from it
+    and soon finds out that it is not.
+    """
     if structure.definite:
         return _by_factor(structure, p, "pos")
     if (pattern := structure.pattern) is None or not _engine(structure, p).BY_CHOLESKY:
         return None
     slots = structure.slot_values(p)
     at = structure.memo("on diagonal", lambda: np.flatnonzero(pattern.indices == pattern.columns))
-    if len(at) < structure.shape[0] or not (slots[at].real > 0).all() or (tried := hash((structure, slots.tobytes()))) in _refuted:
+    if (
+        len(at) < structure.shape[0]
+        or not (slots[at].real > 0).all()
+        or (tried := hash((structure, slots.tobytes()))) in _refuted
+    ):
         return None
     try:
         return _by_factor(structure, p, "pos")
@@ -83,10 +97,15 @@ def _engine(structure: Structure, p: Tree) -> ModuleType:
 
 def factors(A: Structure, B: Structure) -> bool:
     """Have A and B entries, of which those of A - sigma B are made?"""
-    return all(is_dense(base) or isinstance(base, Identity | Diagonal) or base.pattern is not None for base in (A.unview()[0], B.unview()[0]))
+    return all(
+        is_dense(base) or isinstance(base, Identity | Diagonal) or base.pattern is not None
+        for base in (A.unview()[0], B.unview()[0])
+    )
 
 
-def _shifted(A: Structure, B: Structure, pA: Tree, pB: Tree, sigma: float) -> tuple[Structure, Tree]:
+def _shifted(
+    A: Structure, B: Structure, pA: Tree, pB: Tree, sigma: float
+) -> tuple[Structure, Tree]:
     """A - sigma B on one pattern, or as one dense array."""
     dtype = np.finfo(leaves(pA)[0].dtype).dtype
     if is_dense(A) or is_dense(B):

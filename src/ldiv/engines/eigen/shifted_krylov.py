@@ -1,8 +1,11 @@
-"""(I - delta_i T) w_i = f_i for many shifts delta_i, by one block Krylov space of T, which is self-adjoint in the inner product of B.
+"""(I - delta_i T) w_i = f_i for many shifts delta_i, by one block Krylov space of T, which is
+self-adjoint in the inner product of B.
 
-V B-orthonormal, T V = V G + rest: w_i = V (I - delta_i G)^-1 V^H B f_i. The space of T does not see the shift, so that every
-column profits from all of it; G is diagonalized once for all of them. For indefinite I - delta T as well.
-Reference: Frommer and Glässner, SIAM J. Sci. Comput. 19 (1998); O'Leary, Linear Algebra Appl. 29 (1980).
+V B-orthonormal, T V = V G + rest: w_i = V (I - delta_i G)^-1 V^H B f_i. The space of T does not see
+the shift, so that every column profits from all of it; G is diagonalized once for all of them. For
+indefinite I - delta T as well.
+Reference: Frommer and Glässner, SIAM J. Sci. Comput. 19 (1998); O'Leary, Linear Algebra Appl. 29
+(1980).
 """
 
 from __future__ import annotations
@@ -22,7 +25,9 @@ BASIS = 400  # vectors that are held at most; then the caller starts again from 
 
 
 def solve(T: Product, B: Product, delta: Any, f: Any, rtol: float) -> Any:
-    """w (n, k), columns as far as |f_i - (I - delta_i T) w_i| <= rtol |f_i| in the norm of B, or as far as the basis led."""
+    """w (n, k), columns as far as |f_i - (I - delta_i T) w_i| <= rtol |f_i| in the norm of B, or
+    as far as the basis led.
+    """
     (n, k), largest = f.shape, float(np.abs(delta).max(initial=0)) or 1.0
     t, delta = balance(magnitude(f, axis=0)), delta / largest  # and T is multiplied by it
     f = f * t * t
@@ -67,9 +72,11 @@ def _away(x: Any) -> Any:
 
 
 def _orthonormal(B: Product, u: Any, v: Any, drop: float) -> tuple[Any, Any]:
-    """q, B-orthonormal, and q^H B u, for a u that was made B-orthogonal to v once; directions no longer than `drop` are left out.
+    """q, B-orthonormal, and q^H B u, for a u that was made B-orthogonal to v once; directions no
+    longer than `drop` are left out.
 
-    Twice is enough. Where lengths differ much, what is left of v in the short ones counts: they become unit vectors, and orthogonal again.
+    Twice is enough. Where lengths differ much, what is left of v in the short ones counts: they
+    become unit vectors, and orthogonal again.
     """
     u = u - v @ gram(v, B(u))
     g = gram(u, B(u))
@@ -78,7 +85,11 @@ def _orthonormal(B: Product, u: Any, v: Any, drop: float) -> tuple[Any, Any]:
         l = np.linalg.cholesky(g)
         return _by_inverse(u, l), conj(l).T
     q, r, _ = scipy.linalg.qr(u, mode="economic", pivoting=True, check_finite=False)
-    q = q[:, np.abs(np.diag(r)) * np.sqrt(np.maximum(np.einsum("ij,ij->j", conj(q), B(q)).real, 0)) > drop]
+    q = q[
+        :,
+        np.abs(np.diag(r)) * np.sqrt(np.maximum(np.einsum("ij,ij->j", conj(q), B(q)).real, 0))
+        > drop,
+    ]
     q -= v @ gram(v, B(q))
     q = _by_inverse(q, np.linalg.cholesky(gram(q, B(q))))
     return q, gram(q, B(u))

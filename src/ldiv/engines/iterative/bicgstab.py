@@ -1,6 +1,8 @@
-"""Any square matrix, short recurrences: biconjugate gradients, each step smoothed by one of least residual.
+"""Any square matrix, short recurrences: biconjugate gradients, each step smoothed by one of least
+residual.
 
-Cost of a step: 2 products with A, 2 with M, 8 vectors, and no growth; it may break down, and then starts again.
+Cost of a step: 2 products with A, 2 with M, 8 vectors, and no growth; it may break down, and then
+starts again.
 Reference: van der Vorst, SIAM J. Sci. Stat. Comput. 13 (1992); preconditioned from the right.
 """
 
@@ -37,7 +39,8 @@ def step(task: Task, state: State) -> State:
     r = s - omega * t
     now = dot(shadow, r)
     beta = quotient(now * alpha, rho * omega)
-    stuck = (now == 0) | (omega == 0) | (alpha == 0)  # the next step divides by these: a new shadow goes on from here
+    # the next step divides by these: a new shadow goes on from here
+    stuck = (now == 0) | (omega == 0) | (alpha == 0)
     xp = namespace(x)
     p = xp.where(stuck, r, r + beta * (p - omega * v))
     return x, norm(r), r, xp.where(stuck, r, shadow), p, xp.where(stuck, dot(r, r), now)

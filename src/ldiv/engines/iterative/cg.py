@@ -1,6 +1,8 @@
-"""Hermitian positive definite: the x of x_0 + span(r, A r, A^2 r ...) whose error has the least energy; conjugate gradients.
+"""Hermitian positive definite: the x of x_0 + span(r, A r, A^2 r ...) whose error has the least
+energy; conjugate gradients.
 
-Cost of a step: 1 product with A, 1 with M, 5 vectors. Reference: Hestenes and Stiefel, J. Res. NBS 49 (1952).
+Cost of a step: 1 product with A, 1 with M, 5 vectors. Reference: Hestenes and Stiefel, J. Res. NBS
+49 (1952).
 """
 
 from __future__ import annotations
@@ -18,11 +20,17 @@ RANK = 80
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
-    return None if assume_a == "pos" else "wants a matrix that is promised positive definite: assume_a='pos'"
+    return (
+        None
+        if assume_a == "pos"
+        else "wants a matrix that is promised positive definite: assume_a='pos'"
+    )
 
 
 def BROKEN() -> NotPositiveDefiniteError:
-    return NotPositiveDefiniteError("cg", "a direction p with p^H A p <= 0, or a preconditioner that is not positive definite")
+    return NotPositiveDefiniteError(
+        "cg", "a direction p with p^H A p <= 0, or a preconditioner that is not positive definite"
+    )
 
 
 def start(task: Task, x: Array, r: Array) -> State:

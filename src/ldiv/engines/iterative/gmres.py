@@ -1,10 +1,14 @@
-"""Any square matrix: the x of x_0 + M span(r, A M r, (A M)^2 r ...) with the least residual, begun anew every `restart` steps.
+"""Any square matrix: the x of x_0 + M span(r, A M r, (A M)^2 r ...) with the least residual, begun
+anew every `restart` steps.
 
     A M V_j = V_{j+1} H,   y = argmin |beta e_1 - H y|,   x = x_0 + M V_j y
-A call of `step` is a cycle. Within one, the residual is beta / |u| with u^H H = 0, u_0 = 1: a recurrence, no least squares.
-V is (*batch, k, length + 1, n), basis vectors in rows, and H is (*batch, k, length + 1, length).
-Cost of a cycle: `restart` products with A, one more with M, 2 restart^2 vectors; memory for restart + 1 blocks.
-Reference: Saad and Schultz, SIAM J. Sci. Stat. Comput. 7 (1986), from the right; Ayachour, J. Comput. Appl. Math. 159 (2003).
+A call of `step` is a cycle. Within one, the residual is beta / |u| with u^H H = 0, u_0 = 1: a
+recurrence, no least squares. V is (*batch, k, length + 1, n), basis vectors in rows, and H is
+(*batch, k, length + 1, length).
+Cost of a cycle: `restart` products with A, one more with M, 2 restart^2 vectors; memory for restart
++ 1 blocks.
+Reference: Saad and Schultz, SIAM J. Sci. Stat. Comput. 7 (1986), from the right; Ayachour, J.
+Comput. Appl. Math. 159 (2003).
 """
 
 from __future__ import annotations
@@ -93,10 +97,15 @@ def _combined(V: Array, y: Array) -> Array:
 def _least(H: Array, beta: Array) -> tuple[Array, Array]:
     """(y, beta e_1 - H y) with y of least residual, each (*batch, k, *, 1)."""
     xp, (rows, columns) = namespace(H), H.shape[-2:]
-    # A column of zeros comes after the residual has vanished: a one below the diagonal keeps R regular, and its y is 0.
-    unused = (xp.max(xp.abs(H), axis=-2, keepdims=True) == 0) & (xp.eye(rows, columns, k=-1, **alike(beta)) != 0)
+    # A column of zeros comes after the residual has vanished: a one below the diagonal keeps R
+    # regular, and its y is 0.
+    unused = (xp.max(xp.abs(H), axis=-2, keepdims=True) == 0) & (
+        xp.eye(rows, columns, k=-1, **alike(beta)) != 0
+    )
     H = xp.where(unused, xp.ones_like(H), H)
     q, r = xp.linalg.qr(H)
-    y = frontend_of(H).solve_triangular(r, conj(q[..., 0, :])[..., None] * beta[..., None, None], False)
+    y = frontend_of(H).solve_triangular(
+        r, conj(q[..., 0, :])[..., None] * beta[..., None, None], False
+    )
     first = xp.eye(rows, 1, **alike(beta))
     return y, first * beta[..., None, None] - xp.matmul(H, y)

@@ -1,9 +1,11 @@
-"""Hermitian, definite or not: the x of x_0 + span(r, A r, A^2 r ...) with the least residual; three-term Lanczos and Givens rotations.
+"""Hermitian, definite or not: the x of x_0 + span(r, A r, A^2 r ...) with the least residual;
+three-term Lanczos and Givens rotations.
 
     A V = V T,   T = Q R by one rotation (c, s) a step;   directions W = V R^-1;   r_k = s_k^2 r_{k-1} - phi_k c_k v_{k+1}
-M must be Hermitian positive definite; the residual that is watched is the true one, not that in the norm of M.
-Cost of a step: 1 product with A, 1 with M, 8 vectors. Reference: Paige and Saunders, SIAM J. Numer. Anal. 12 (1975); Choi,
-Paige and Saunders, SIAM J. Sci. Comput. 33 (2011), for the residual.
+M must be Hermitian positive definite; the residual that is watched is the true one, not that in the
+norm of M.
+Cost of a step: 1 product with A, 1 with M, 8 vectors. Reference: Paige and Saunders, SIAM J. Numer.
+Anal. 12 (1975); Choi, Paige and Saunders, SIAM J. Sci. Comput. 33 (2011), for the residual.
 """
 
 from __future__ import annotations
@@ -21,7 +23,11 @@ RANK = 81
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
-    return None if structure.view("H") == structure else "wants a Hermitian matrix: assume_a='her' ('sym' for real ones)"
+    return (
+        None
+        if structure.view("H") == structure
+        else "wants a Hermitian matrix: assume_a='her' ('sym' for real ones)"
+    )
 
 
 def BROKEN() -> NotPositiveDefiniteError:
@@ -32,7 +38,23 @@ def start(task: Task, x: Array, r: Array) -> State:
     xp, z = namespace(r), task.M(r)
     gamma = xp.sqrt(real(dot(r, z)))  # NaN where M is not definite
     zero, zeros = xp.zeros_like(gamma), xp.zeros_like(r)
-    return x, norm(r) + 0 * gamma, r, zeros, r, z, zeros, zeros, xp.ones_like(gamma), gamma, gamma, zero, zero, zero + 1, zero + 1
+    return (
+        x,
+        norm(r) + 0 * gamma,
+        r,
+        zeros,
+        r,
+        z,
+        zeros,
+        zeros,
+        xp.ones_like(gamma),
+        gamma,
+        gamma,
+        zero,
+        zero,
+        zero + 1,
+        zero + 1,
+    )
 
 
 def step(task: Task, state: State) -> State:
@@ -46,8 +68,26 @@ def step(task: Task, state: State) -> State:
     gamma_next = xp.sqrt(real(dot(v_next, z_next)))
     alpha = c * delta - c_before * s * gamma
     length = xp.sqrt(alpha**2 + gamma_next**2)
-    w_next = quotient(z - s_before * gamma * w_before - (s * delta + c_before * c * gamma) * w, length)
+    w_next = quotient(
+        z - s_before * gamma * w_before - (s * delta + c_before * c * gamma) * w, length
+    )
     c_next, s_next = quotient(alpha, length), quotient(gamma_next, length)
     x = x + c_next * eta * w_next
     r = s_next**2 * r - quotient(s_next * c_next * eta, gamma_next) * -v_next
-    return x, norm(r), r, v, v_next, z_next, w, w_next, gamma, gamma_next, -s_next * eta, s, s_next, c, c_next
+    return (
+        x,
+        norm(r),
+        r,
+        v,
+        v_next,
+        z_next,
+        w,
+        w_next,
+        gamma,
+        gamma_next,
+        -s_next * eta,
+        s,
+        s_next,
+        c,
+        c_next,
+    )

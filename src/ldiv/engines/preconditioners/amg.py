@@ -1,8 +1,10 @@
-"""M = one V-cycle of algebraic multigrid by pyamg: the number of iterations hardly grows with the size of an elliptic problem.
+"""M = one V-cycle of algebraic multigrid by pyamg: the number of iterations hardly grows with the
+size of an elliptic problem.
 
-The hierarchy is built once for a set of values, and lives as long as whoever solves with it; a cycle costs a few products with the
-matrix. Runs on the host.
-Reference: Vanek, Mandel and Brezina, Computing 56 (1996), smoothed aggregation; Bell, Olson and Schroder, JOSS 7 (2022), pyamg.
+The hierarchy is built once for a set of values, and lives as long as whoever solves with it; a
+cycle costs a few products with the matrix. Runs on the host.
+Reference: Vanek, Mandel and Brezina, Computing 56 (1996), smoothed aggregation; Bell, Olson and
+Schroder, JOSS 7 (2022), pyamg.
 """
 
 from __future__ import annotations
@@ -25,21 +27,46 @@ from ldiv.engines.factor_cache import Key, remembered
 from ldiv.errors import EngineError, got
 
 
-def near(structure: Structure, p: Tree, *, near_nullspace: Any = None, **options: Any) -> tuple[Structure, Tree]:
-    """`near_nullspace` (n, q): what the matrix nearly maps to zero, rigid motions in elasticity; `options`: pyamg's."""
+def near(
+    structure: Structure, p: Tree, *, near_nullspace: Any = None, **options: Any
+) -> tuple[Structure, Tree]:
+    """`near_nullspace` (n, q): what the matrix nearly maps to zero, rigid motions in elasticity;
+    `options`: pyamg's.
+    """
     if structure.unview()[0].pattern is None:
         kind = type(structure).__name__
-        raise ValueError(got("M='amg'", "a sparse matrix", kind, "Give M=ldiv.preconditioner(B, 'amg') of a sparse matrix B nearby."))
+        raise ValueError(
+            got(
+                "M='amg'",
+                "a sparse matrix",
+                kind,
+                "Give M=ldiv.preconditioner(B, 'amg') of a sparse matrix B nearby.",
+            )
+        )
     pyamg, n = _pyamg(), structure.shape[0]
     known = inspect.signature(pyamg.smoothed_aggregation_solver).parameters
     if unknown := set(options) - set(known) | set(options) & {"A", "B"}:
-        raise TypeError(got("options", "near_nullspace and those of pyamg.smoothed_aggregation_solver", ", ".join(sorted(unknown)), "See pyamg."))
+        raise TypeError(
+            got(
+                "options",
+                "near_nullspace and those of pyamg.smoothed_aggregation_solver",
+                ", ".join(sorted(unknown)),
+                "See pyamg.",
+            )
+        )
     if near_nullspace is None:
         modes = None
     else:
         columns = asnumpy(require_float("near_nullspace", near_nullspace))
         if columns.ndim != 2 or columns.shape[0] != n or columns.shape[1] == 0:
-            raise ValueError(got("near_nullspace", f"shape ({n}, q)", str(columns.shape), "One column for each vector that nearly maps to zero."))
+            raise ValueError(
+                got(
+                    "near_nullspace",
+                    f"shape ({n}, q)",
+                    str(columns.shape),
+                    "One column for each vector that nearly maps to zero.",
+                )
+            )
         modes = Modes(columns)
     return Multigrid(structure, modes, tuple(sorted(options.items()))), p
 
@@ -48,7 +75,9 @@ def _pyamg() -> Any:
     try:
         import pyamg
     except ImportError:
-        raise EngineError("M='amg' needs pyamg, which is not installed: pip install ldiv[amg]") from None
+        raise EngineError(
+            "M='amg' needs pyamg, which is not installed: pip install ldiv[amg]"
+        ) from None
     return pyamg
 
 
@@ -56,7 +85,8 @@ class Modes:
     """The vectors (n, q) of a near null space, compared by content."""
 
     def __init__(self, columns: Any) -> None:
-        self.columns = np.array(columns, order="C")  # a copy: the key is that of the columns as they are now
+        # a copy: the key is that of the columns as they are now
+        self.columns = np.array(columns, order="C")
         self._key = (self.columns.shape, self.columns.dtype.str, self.columns.tobytes())
 
     def __hash__(self) -> int:
@@ -81,7 +111,9 @@ class Multigrid(Wrapper):
     def matmul(self, p: Tree, x: Array) -> Array:
         batch = common_batch(self.core, p)
         spec = (*broadcast(batch, batch_of(x, 2)), *x.shape[-2:]), result_dtype(p, x)
-        return on_host(lambda *arrays: (self._cycles(batch, spec, *arrays),), (spec,), *leaves(p), x)[0]
+        return on_host(
+            lambda *arrays: (self._cycles(batch, spec, *arrays),), (spec,), *leaves(p), x
+        )[0]
 
     def _cycles(self, batch: tuple[int, ...], spec: Any, *arrays: Any) -> Any:
         *flat, x = arrays
@@ -90,7 +122,10 @@ class Multigrid(Wrapper):
         flat = [spread(leaf, batch, own) for leaf, own in zip(flat, leaves(self.core), strict=True)]
         skipped = len(shape) - 2 - len(batch)
         for i in np.ndindex(*shape[:-2]):
-            one = [leaf[tuple(min(k, m - 1) for k, m in zip(i[skipped:], batch, strict=True))] for leaf in flat]
+            one = [
+                leaf[tuple(min(k, m - 1) for k, m in zip(i[skipped:], batch, strict=True))]
+                for leaf in flat
+            ]
             cycle = self._hierarchy(one)
             for j in range(shape[-1]):
                 y[(*i, slice(None), j)] = cycle(x[(*i, slice(None), j)])
@@ -105,16 +140,22 @@ class Multigrid(Wrapper):
             assert base.pattern is not None
             matrix = base.pattern.csc(base.slot_values(rebuild(base.core, own)))
             transposed, conjugated = VIEWS[op]
-            return Cycle(matrix.T if transposed else matrix, conjugated, self.modes, dict(self.options)), tuple(own)
+            return Cycle(
+                matrix.T if transposed else matrix, conjugated, self.modes, dict(self.options)
+            ), tuple(own)
 
         cycle: Cycle = remembered(Key(("amg", self)), tuple(flat), make)
         return cycle
 
     def push(self, p: Tree, dp: Tree, x: Array) -> Array:
-        raise TypeError("a multigrid cycle is not differentiated; a solution that it helps to find is")
+        raise TypeError(
+            "a multigrid cycle is not differentiated; a solution that it helps to find is"
+        )
 
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
-        raise TypeError("a multigrid cycle is not differentiated; a solution that it helps to find is")
+        raise TypeError(
+            "a multigrid cycle is not differentiated; a solution that it helps to find is"
+        )
 
     def todense(self, p: Tree) -> Array:
         return self.matmul(p, np.eye(self.shape[0]))
@@ -125,7 +166,9 @@ _drawing = lock()
 
 @contextmanager
 def _same_numbers() -> Iterator[None]:
-    """pyamg estimates spectral radii from NumPy's global random numbers: with the same ones, equal values have equal hierarchies."""
+    """pyamg estimates spectral radii from NumPy's global random numbers: with the same ones,
+    equal values have equal hierarchies.
+    """
     with _drawing:
         state = np.random.get_state()  # noqa: NPY002
         np.random.seed(0)  # noqa: NPY002
@@ -138,17 +181,25 @@ def _same_numbers() -> Iterator[None]:
 class Cycle:
     """x = the result of one V-cycle on A x = b."""
 
-    def __init__(self, matrix: Any, conjugated: bool, modes: Modes | None, options: dict[str, Any]) -> None:
+    def __init__(
+        self, matrix: Any, conjugated: bool, modes: Modes | None, options: dict[str, Any]
+    ) -> None:
         with _same_numbers():
             self._build(matrix, conjugated, modes, options)
 
-    def _build(self, matrix: Any, conjugated: bool, modes: Modes | None, options: dict[str, Any]) -> None:
+    def _build(
+        self, matrix: Any, conjugated: bool, modes: Modes | None, options: dict[str, Any]
+    ) -> None:
         csr = matrix.tocsr()
-        csr = (csr.conj() if conjugated else csr).astype(np.result_type(csr.dtype, np.float64), copy=False)
+        csr = (csr.conj() if conjugated else csr).astype(
+            np.result_type(csr.dtype, np.float64), copy=False
+        )
         columns = None if modes is None else modes.columns.astype(csr.dtype)
         self._levels = _pyamg().smoothed_aggregation_solver(csr, B=columns, **options)
         self._dtype = csr.dtype
-        self.nbytes = sum(level.A.data.nbytes + level.A.indices.nbytes for level in self._levels.levels)
+        self.nbytes = sum(
+            level.A.data.nbytes + level.A.indices.nbytes for level in self._levels.levels
+        )
 
     def __call__(self, b: Any) -> Any:
         if b.dtype.kind == "c" and self._dtype.kind != "c":

@@ -18,9 +18,18 @@ from ldiv.structures.symmetric import Symmetric
 
 
 def near(structure: Structure, p: Tree, **options: Any) -> tuple[Structure, Tree]:
-    """A zero on the diagonal counts as 1; of an indefinite matrix the sizes are taken, as minres needs a definite M."""
+    """A zero on the diagonal counts as 1; of an indefinite matrix the sizes are taken, as minres
+    needs a definite M.
+    """
     if options:
-        raise TypeError(got(", ".join(options), "no options of kind='jacobi'", "some", "They belong to kind='amg'."))
+        raise TypeError(
+            got(
+                ", ".join(options),
+                "no options of kind='jacobi'",
+                "some",
+                "They belong to kind='amg'.",
+            )
+        )
     d = diagonal(structure, p)
     xp = namespace(d)
     d = xp.abs(d) + 0 * d if structure.view("H") == structure else d
@@ -42,4 +51,11 @@ def diagonal(structure: Structure, p: Tree) -> Array:
     if isinstance(base, Sparse):
         on = np.flatnonzero(base.pattern.rows == base.pattern.cols)
         return scatter(p[..., on, None], base.pattern.rows[on], base.shape[0])[..., 0]
-    raise ValueError(got("M='jacobi'", "a matrix with entries", type(base).__name__, "Give M as a Matrix or a LinearOperator near the inverse."))
+    raise ValueError(
+        got(
+            "M='jacobi'",
+            "a matrix with entries",
+            type(base).__name__,
+            "Give M as a Matrix or a LinearOperator near the inverse.",
+        )
+    )
