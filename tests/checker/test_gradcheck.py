@@ -343,6 +343,8 @@ def test_what_is_refused():
         symmetric(A)
     with pytest.raises(ldiv.NotPositiveDefiniteError):
         positive_definite(-P)
+    with pytest.raises(ldiv.NotPositiveDefiniteError):  # its eigenvalue nearest to 0 is positive
+        positive_definite(ldiv.diags_array(np.r_[-50.0, np.ones(1200)]))
     with pytest.raises(TypeError, match="duplicates"):
         symmetric(SPARSE)
     with pytest.raises(TypeError, match="A: expected a NumPy, PyTorch or JAX array, got list"):

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -42,7 +42,22 @@ SECOND_ORDER = (
     "forward_ad over reverse",
 )
 BATCHED = ("vmap of vjp", "is_grads_batched")
-MODES = (*FIRST_ORDER, "forward_ad", *SECOND_ORDER, "vmap", *BATCHED, "gauge")
+Mode = Literal[
+    "vjp",
+    "jvp",
+    "vjp against jvp",
+    "forward_ad",
+    "reverse over reverse",
+    "forward over reverse",
+    "reverse over forward",
+    "forward over forward",
+    "forward_ad over reverse",
+    "vmap",
+    "vmap of vjp",
+    "is_grads_batched",
+    "gauge",
+]
+MODES: tuple[str, ...] = get_args(Mode)
 OF_TORCH = ("forward_ad", "forward_ad over reverse", "is_grads_batched")  # beside torch.func
 SCALES = (1.0, -0.5)  # of the cotangents of a batch
 GAUGE = 1e-8  # of the values: evaluated twice, they differ by rounding only
@@ -79,7 +94,7 @@ class Check:
         ]
 
     def _alone(self, i: int, d: Vector) -> Vector:
-        """Argument i moves, the others do not."""
+        """The direction in which argument i moves along d and the others stay."""
         return [
             v
             for j, a in enumerate(self.loss.args)
@@ -165,7 +180,7 @@ class Check:
             return None
 
     def along(self, v: Vector) -> list[tuple[Vector, Vector]]:
-        """Of the argument that moves, its part of v and its direction."""
+        """For each direction d: the part of v that belongs to the moving argument, and d."""
         return [(v[self.own[i]], d[self.own[i]]) for i, _, d in self.directions]
 
     def products(self, v: Vector) -> Array:
@@ -233,7 +248,7 @@ class Check:
                 self.compare(mode, [([value], [one]) for value in twice], expected, bar, size)
 
     def gauge(self) -> None:
-        """The values are those of the problem, not of the eigenvectors that were chosen."""
+        """The values must belong to the problem, not to the eigenvectors that were chosen."""
         loss = self.loss
         y, again = (inner(tuple(loss.values(loss.x)), tuple(loss.c_bar)) for _ in range(2))
         bar = max(GAUGE * loss.size, REPEATED * abs(again - y))

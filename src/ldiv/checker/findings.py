@@ -1,5 +1,6 @@
-"""What was found, and what an error looks like: the correction T for which <T g, d> is right,
-for the g that is wrong.
+"""The findings of gradcheck, and what a wrong derivative looks like.
+
+That is the correction T for which <T g, d> is right, for a g that is wrong.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from ldiv.checker.tangents import Map, exchange, places
 from ldiv.core.trees import Array
 from ldiv.matrices.sparse_array import SparseArray
 
-NOISY = 1e-2  # of the derivative: a bar above this says nothing
-SMALL = 1e-5  # of the function: a derivative below this counts as none
+NOISY = 1e-2  # of the derivative: an error bar above this does not judge it
+SMALL = 1e-5  # of the function: a derivative below this counts as zero
 ROUNDING = 1e-3  # of the largest entry: smaller ones are compared at this scale
 
 
 class WrongDerivativeError(AssertionError):
-    """A derivative differs from its reference by more than that is uncertain."""
+    """A derivative differs from its reference by more than the error bar allows."""
 
 
 class TooNoisyError(AssertionError):
@@ -30,7 +31,7 @@ class TooNoisyError(AssertionError):
 
 @dataclass(frozen=True)
 class Finding:
-    """One mode in one argument: what came and what was expected, along all directions."""
+    """One mode in one argument: the derivatives found and expected, along all directions."""
 
     mode: str
     subject: str
@@ -39,16 +40,17 @@ class Finding:
     expected: Array
     bar: Array
     allowed: Array
-    noise: Array  # above this a bar says nothing
+    noise: Array  # an error bar above this does not judge
     looks: str = ""
 
     @property
     def failed(self) -> bool:
+        """Whether a derivative that could be judged is wrong."""
         return bool(self._wrong.any())
 
     @property
     def noisy(self) -> bool:
-        """Whether nothing is wrong, but some could not be judged."""
+        """Whether nothing is wrong, but some derivatives could not be judged."""
         return not self.failed and bool((~self._judged).any())
 
     @property
@@ -77,7 +79,8 @@ class Finding:
             if self.where[worst]
             else ""
         )
-        numbers = f"got {self.got[worst]:.9g}, expected {self.expected[worst]:.9g}, uncertain by {self.allowed[worst]:.1e}"
+        numbers = f"got {self.got[worst]:.9g}, expected {self.expected[worst]:.9g}"
+        numbers += f", uncertain by {self.allowed[worst]:.1e}"
         return f"{self.mode}, {self.subject}{at}: {verdict}: {numbers}" + f"; {self.looks}" * bool(
             self.looks
         )
@@ -85,24 +88,24 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """All findings of a check; `refused` says which modes the function does not have, and its
-    words.
-    """
+    """All findings of a check; `refused` maps a mode that the function refused to its message."""
 
     findings: list[Finding] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
 
     @property
     def failures(self) -> list[Finding]:
+        """The findings with a wrong derivative."""
         return [f for f in self.findings if f.failed]
 
     @property
     def noisy(self) -> list[Finding]:
+        """The findings that could not be judged."""
         return [f for f in self.findings if f.noisy]
 
     @property
     def ok(self) -> bool:
-        """Whether every derivative was judged, and is right."""
+        """Whether every derivative was judged and is right."""
         return not self.failures and not self.noisy
 
     def __str__(self) -> str:
@@ -124,8 +127,10 @@ class Report:
             )
         if self.noisy:
             causes = (
-                "Likely causes: (a) random numbers, (b) an iteration with a loose tolerance, (c) arithmetic in single precision, (d) a kink or a "
-                "jump nearby, (e) eigenvectors, whose signs are not determined, (f) no neighbour at which the function can be evaluated."
+                "Likely causes: (a) random numbers, (b) an iteration with a loose tolerance, "
+                "(c) arithmetic in single precision, (d) a kink or a jump nearby, "
+                "(e) eigenvectors, whose signs are not determined, "
+                "(f) no neighbour at which the function can be evaluated."
             )
             raise TooNoisyError(
                 "\n".join(
@@ -153,9 +158,7 @@ def found(
     rtol: float,
     of: Any = None,
 ) -> Finding:
-    """Compare <g, d> of all pairs (g, d) with what is expected; `of` are the matrices that the g
-    belong to.
-    """
+    """Compare <g, d> of all pairs (g, d) with what is expected; `of` are the matrices of the g."""
     expected, bar = (
         np.broadcast_to(np.asarray(v, dtype=float), len(pairs)) for v in (expected, bar)
     )
@@ -166,7 +169,7 @@ def found(
     ]
     scale = np.maximum(np.abs(expected), np.minimum(np.nan_to_num(terms, nan=0.0), 1e300))
     allowed = bar + rtol * np.maximum(scale, ROUNDING * scale.max(initial=0))
-    # what is tested does not tell what is noise
+    # The noise is judged by the reference alone, never by the derivative under test.
     noise = NOISY * np.maximum(np.abs(expected).max(initial=0), SMALL * size)
     finding = Finding(mode, subject, where, got, expected, bar, allowed, noise)
     return (
@@ -177,7 +180,7 @@ def found(
 
 
 def _looks(pairs: list[Pair], expected: Array, allowed: Array, of: Any) -> str:
-    """The first sentence whose correction makes all right."""
+    """The first sentence whose correction makes all derivatives right."""
     if any(not np.isfinite(leaf).all() for g, _ in pairs for leaf in g):
         return "it is not finite"
     if all(not np.any(leaf) for g, _ in pairs for leaf in g):
@@ -185,7 +188,7 @@ def _looks(pairs: list[Pair], expected: Array, allowed: Array, of: Any) -> str:
     for words, correct in _corrections():
         try:
             corrected = [_corrected(correct, g, of or g, d) for g, d in pairs]
-        except (TypeError, ValueError):  # a matrix is meant, and this is none
+        except (TypeError, ValueError):  # a correction of matrices, and g is none
             continue
         if (np.abs(np.array(corrected) - expected) <= allowed).all():
             return words

@@ -1,5 +1,14 @@
-"""gradcheck: every derivative of a function, in every mode, against differences that know how
-wrong they are.
+"""gradcheck: every derivative of a function, in every mode, against differences with error bars.
+
+With L = sum_k Re <c_k, z_k> + |z_k|^2 / 2, z_k = y_k / max |y_k| of all outputs y, c random, and
+directions d and e in the tangent space of the arguments:
+
+    jvp   <L_y, y'[d]>       vjp   <L', d>       vjp against jvp    one against the other
+    second order   <L''[e], d>,  by the four compositions of forward and reverse, against
+                   differences of <L', d> along e
+    vmap           the function and its gradient at two points
+    batched        one pullback, <L', d>, of several cotangents at once
+    gauge          the same values with other eigenvectors, where there are any
 """
 
 from __future__ import annotations
@@ -7,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ldiv.checker.check import FIRST_ORDER, MODES, OF_TORCH, Check
+from ldiv.checker.check import FIRST_ORDER, MODES, OF_TORCH, Check, Mode
 from ldiv.checker.findings import Report
 from ldiv.checker.loss import Loss
 from ldiv.checker.tangents import Argument
@@ -20,6 +29,7 @@ from ldiv.core.validate import (
     require_option,
 )
 from ldiv.errors import got, shown
+from ldiv.matrices.matrix import MatrixLike
 
 RTOL = 1e-7
 
@@ -27,8 +37,8 @@ RTOL = 1e-7
 @public
 def gradcheck(
     f: Callable[..., Any],
-    *args: Any,
-    modes: tuple[str, ...] | list[str] | None = None,
+    *args: MatrixLike | Argument,
+    modes: tuple[Mode, ...] | list[Mode] | None = None,
     exhaustive: bool = False,
     seed: int = 0,
     rtol: float | None = None,
@@ -36,24 +46,57 @@ def gradcheck(
 ) -> Report:
     """Check all derivatives of a function of PyTorch, JAX or NumPy arrays.
 
-    f: returns an array or a tuple of arrays, real or complex; integers are ignored. NumPy functions
-    apply one rule, as in `ldiv.vjp`.
-    args: float64 or complex128: arrays, SparseArrays and other matrices (their numbers move, their
-    pattern stays), and matrices marked `symmetric`, `hermitian`, `positive_definite`, `triangular`
-    or `orthonormal`, which stay so; f is given the plain array or matrix.
-    modes: of "vjp", "jvp", "vjp against jvp", "reverse over reverse", "forward over reverse",
-    "reverse over forward", "forward over forward", "vmap", "vmap of vjp", "gauge" (values must not
-    depend on signs, phases, and bases inside repeated eigenvalues, of the eigenvectors of ldiv's
-    functions and of `eigh` and `svd` of the framework's linalg); PyTorch has besides "forward_ad",
-    "forward_ad over reverse", "is_grads_batched"; all by default (NumPy: the first three and the
-    last). A mode that f refuses is an error only if it was asked for.
-    exhaustive: entry by entry, else along one random direction for each argument. rtol: allowed
-    beside the error bar, 1e-7.
-    Returns a Report, or raises WrongDerivativeError, TooNoisyError (both AssertionErrors) unless
-    raise_exception is False.
+        <L'(x), d> = d/dt L(x + t d),    by differences with an error bar, in every mode
+
+    Parameters
+    ----------
+    f : callable
+        Returns an array or a tuple of arrays, real or complex; integers are ignored. A function of
+        NumPy arrays applies one rule, as in `ldiv.vjp`.
+    *args : arrays, SparseArrays, other matrices, or marked arguments
+        Of float64 or complex128. The numbers of a matrix move, its pattern stays. Matrices marked
+        `symmetric`, `hermitian`, `positive_definite`, `triangular` or `orthonormal` stay so; f is
+        given the plain array or matrix.
+    modes : tuple or list of str, optional
+        Some of "vjp", "jvp", "vjp against jvp", "reverse over reverse", "forward over reverse",
+        "reverse over forward", "forward over forward", "vmap", "vmap of vjp", "gauge"; with PyTorch
+        also of "forward_ad", "forward_ad over reverse", "is_grads_batched". All by default (NumPy:
+        the first three and "gauge").
+    exhaustive : bool, default False
+        Check entry by entry; otherwise along one random direction for each argument.
+    seed : int, default 0
+        Of the random numbers.
+    rtol : float, optional
+        The relative error allowed besides the error bar; 1e-7 by default.
+    raise_exception : bool, default True
+        Whether to raise for a failure, or only to report it.
+
+    Returns
+    -------
+    report : Report
+        The findings; `report.ok` says whether every derivative was judged and is right.
+
+    Raises
+    ------
+    WrongDerivativeError
+        For a derivative that differs from its reference. An AssertionError.
+    TooNoisyError
+        Where no reference is certain enough to judge. An AssertionError.
+    ValueError, TypeError
+        For arguments that cannot be checked, single precision among them.
+
+    Notes
+    -----
+    Checks that a function is differentiable as its modes say; the report itself is not.
+    A mode that f refuses is an error only if it was asked for.
+    In the mode "gauge" values must not depend on the signs, the phases, and the bases inside
+    repeated eigenvalues, of the eigenvectors of ldiv's functions and of `eigh` and `svd` of the
+    framework's linalg.
     Cost: 10 to 30 evaluations of f, and of its gradient, whatever the sizes; exhaustive: for each
     entry.
 
+    Examples
+    --------
     >>> import ldiv, torch
     >>> A = torch.tensor([[2.0, 1.0], [1.0, 5.0]], dtype=torch.float64)
     >>> ldiv.gradcheck(torch.linalg.eigvalsh, ldiv.symmetric(A)).ok

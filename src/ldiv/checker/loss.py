@@ -1,11 +1,10 @@
-"""The loss L of a function f of several arrays, its derivatives by every transform of the
-framework, and its differences.
+"""The loss L of a function f, its derivatives by every transform of the framework, and differences.
 
-L = sum_k Re <c_k, z_k> + |z_k|^2 / 2,  z_k = y_k / r_k,  r_k = max |y_k|,  of all outputs y = f(x),
-each at its own scale
+    L = sum_k Re <c_k, z_k> + |z_k|^2 / 2,  z_k = y_k / r_k,  r_k = max |y_k|
 
-c is random; by the square the second derivatives of L see the first ones of f, and the cotangent
-y_bar_k = (c_k + z_k) / r_k moves.
+over all outputs y = f(x), each at its own scale; c is random. Because of the square the second
+derivatives of L depend on the first ones of f, and the cotangent y_bar_k = (c_k + z_k) / r_k
+varies with x.
 """
 
 from __future__ import annotations
@@ -67,14 +66,16 @@ class Loss:
         self.size = sum(float(np.abs(c * v).sum()) for c, v in zip(self.c_bar, y, strict=True))
 
     def arrays(self, xs: Vector) -> Vector:
+        """NumPy arrays as arrays of the framework."""
         return [self.xp.asarray(np.array(x), **self.where) for x in xs]
 
     def whole(self, xs: Vector) -> list[Any]:
+        """The arguments of f that hold these arrays."""
         rest = iter(xs)
         return [a.rebuilt([next(rest) for _ in a.flat]) for a in self.args]
 
     def apply(self, xs: Vector) -> Vector:
-        """All outputs that have derivatives, of arrays of the framework."""
+        """All outputs that have derivatives, for arrays of the framework."""
         return [
             v for v in every_leaf(self.f(*self.whole(xs))) if numpy_dtype(_array(v)).kind in "fc"
         ]
@@ -88,20 +89,22 @@ class Loss:
         return sum(self.xp.sum(real(conj(c) * z + conj(z) * z / 2)) for c, z in pairs)
 
     def cotangents(self, y: Vector) -> Vector:
-        """dL = <y_bar, dy>"""
+        """y_bar of all outputs, with dL = <y_bar, dy>."""
         return [(c + v / r) / r for c, v, r in zip(self.c, y, self.r, strict=True)]
 
     def values(self, xs: Vector) -> Vector:
+        """All outputs that have derivatives, as NumPy arrays."""
         return [
             np.asarray(asnumpy(v) if self.name != "numpy" else v)
             for v in self.apply(self.arrays(xs))
         ]
 
     def moved(self, d: Vector, t: complex) -> Vector:
+        """x + t d."""
         return [x + t * v for x, v in zip(self.x, d, strict=True)]
 
     def near(self, d: Vector) -> Vector:
-        """A point along d, as far as f can go."""
+        """A point along d, as far from x as f is defined."""
         for k in range(1, LEVELS, 3):
             try:
                 xs = self.moved(d, FIRST / 2**k)
@@ -112,6 +115,7 @@ class Loss:
         return self.x
 
     def gradient(self, xs: Vector) -> Vector:
+        """The cotangents of xs, L'(xs)."""
         if self.name != "numpy":
             return self.out(self.transforms.gradient(self, self.arrays(xs)))
         y, pullback = vjp(self.f, *self.whole(self.arrays(xs)))
@@ -123,7 +127,7 @@ class Loss:
         ]
 
     def push(self, d: Vector) -> Vector:
-        """The tangents of the outputs."""
+        """The tangents of the outputs along d."""
         if self.name != "numpy":
             return self.out(
                 self.transforms.jvp(self.apply, (self.arrays(self.x),), (self.arrays(d),))[1]
@@ -136,13 +140,13 @@ class Loss:
         ]
 
     def push_dual(self, d: Vector) -> Vector:
-        """The same by dual numbers of PyTorch."""
+        """The tangents of the outputs along d, by dual numbers of PyTorch."""
         return self.out(
             self.transforms.by_dual_numbers(self.apply, self.arrays(self.x), self.arrays(d))
         )
 
     def pulled(self, mode: str, scales: tuple[float, ...]) -> list[Vector]:
-        """The gradient, scaled, of a batch of scaled cotangents."""
+        """The gradient for each of a batch of scaled cotangents."""
         pull: Callable[..., Vector] = (
             self.transforms.pulled_at_once if mode == "is_grads_batched" else self.transforms.pulled
         )
@@ -154,7 +158,7 @@ class Loss:
         return [asnumpy(x) for x in xs]
 
     def slope(self, d: Vector) -> tuple[float, float]:
-        """<L', d> by differences of the outputs, and its bar."""
+        """<L', d> by differences of the outputs, and its error bar."""
 
         def g(t: complex) -> Array:
             return np.array(
@@ -173,7 +177,7 @@ class Loss:
         return float(value[0]), float(bar[0])
 
     def curvatures(self, e: Vector) -> dict[str, Callable[[], Vector]]:
-        """L''[e], a cotangent, by three of the compositions."""
+        """L''[e], a cotangent, by each composition of transforms."""
         fw, x, along = self.transforms, self.arrays(self.x), self.arrays(e)
 
         def gradient(xs: Vector) -> Vector:
@@ -199,6 +203,7 @@ class Loss:
         }
 
     def forward_twice(self, e: Vector, d: Vector) -> Array:
+        """L''[e, d], a number, by forward over forward."""
         fw = self.transforms
         return np.asarray(
             asnumpy(
@@ -212,13 +217,13 @@ class Loss:
 
 
 def largest(y: Array) -> float:
-    """The largest size, or 1 for zeros."""
+    """max |y|, or 1 where that is zero."""
     return float(np.abs(y).max(initial=0)) or 1.0
 
 
 def _array(y: Any) -> Array:
     if not is_array(y) and not isinstance(y, np.generic):
-        advice = "Return arrays, matrices, or tuples of them: of a dict its values, of a number an array."
+        advice = "Return arrays, matrices, or tuples of them; not dicts, not Python numbers."
         raise TypeError(got("f", "a function whose values are arrays", type(y).__name__, advice))
     return require_numbers("f", y)
 

@@ -24,18 +24,121 @@ DENSE = 1000  # up to this order the least eigenvalue is LAPACK's
 
 
 def symmetric(A: Any) -> Argument:
-    """For gradcheck: A (*batch, n, n), or a SparseArray, is symmetric and stays so."""
+    """Mark an argument of `gradcheck` as symmetric: it stays so.
+
+        A = A^T,    dA = dA^T
+
+    Parameters
+    ----------
+    A : array (*batch, n, n) or SparseArray
+        The matrix, of float64 or complex128.
+
+    Returns
+    -------
+    argument : Argument
+        For `gradcheck`, which gives the function the plain array or SparseArray.
+
+    Raises
+    ------
+    NotSymmetricError
+        Where A is not symmetric.
+    ValueError
+        For shapes, NaN and infinity.
+    TypeError
+        For single precision, and for a SparseArray with duplicates.
+
+    Notes
+    -----
+    Not differentiable: a mark of the argument, no operation on it.
+    Cost: a comparison of A with its transpose.
+
+    Examples
+    --------
+    >>> import ldiv, torch
+    >>> A = torch.tensor([[2.0, 1.0], [1.0, 5.0]], dtype=torch.float64)
+    >>> ldiv.gradcheck(torch.linalg.eigvalsh, ldiv.symmetric(A)).ok
+    True
+    """
     return _self_adjoint("symmetric", A, itself, "transpose")
 
 
 def hermitian(A: Any) -> Argument:
-    """For gradcheck: A (*batch, n, n), or a SparseArray, is Hermitian and stays so."""
+    """Mark an argument of `gradcheck` as Hermitian: it stays so.
+
+        A = A^H,    dA = dA^H
+
+    Parameters
+    ----------
+    A : array (*batch, n, n) or SparseArray
+        The matrix, of float64 or complex128.
+
+    Returns
+    -------
+    argument : Argument
+        For `gradcheck`, which gives the function the plain array or SparseArray.
+
+    Raises
+    ------
+    NotSymmetricError
+        Where A is not Hermitian.
+    ValueError
+        For shapes, NaN and infinity.
+    TypeError
+        For single precision, and for a SparseArray with duplicates.
+
+    Notes
+    -----
+    Not differentiable: a mark of the argument, no operation on it.
+    Cost: a comparison of A with its conjugate transpose.
+
+    Examples
+    --------
+    >>> import ldiv, torch
+    >>> A = torch.tensor([[2.0, 1.0j], [-1.0j, 5.0]], dtype=torch.complex128)
+    >>> ldiv.gradcheck(torch.linalg.eigvalsh, ldiv.hermitian(A)).ok
+    True
+    """
     return _self_adjoint("hermitian", A, np.conj, "conjugate transpose")
 
 
 def positive_definite(A: Any) -> Argument:
-    """For gradcheck: A (*batch, n, n), or a SparseArray, is Hermitian positive definite and
-    stays so.
+    """Mark an argument of `gradcheck` as Hermitian positive definite: it stays so.
+
+        A = A^H > 0,    dA = dA^H,    |dA| at most half of the least eigenvalue
+
+    Parameters
+    ----------
+    A : array (*batch, n, n) or SparseArray
+        The matrix, of float64 or complex128.
+
+    Returns
+    -------
+    argument : Argument
+        For `gradcheck`, which gives the function the plain array or SparseArray.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        Where A has an eigenvalue that is not positive.
+    NotSymmetricError
+        Where A is not Hermitian.
+    ValueError
+        For shapes, NaN and infinity.
+    TypeError
+        For single precision, and for a SparseArray with duplicates.
+
+    Notes
+    -----
+    Not differentiable: a mark of the argument, no operation on it.
+    Cost: the eigenvalues of A by LAPACK; for a SparseArray of order above 1000 a Cholesky
+    factorization, and the least eigenvalue by `eigsh` with sigma=0.
+
+    Examples
+    --------
+    >>> import ldiv, torch
+    >>> A = torch.tensor([[2.0, 1.0], [1.0, 5.0]], dtype=torch.float64)
+    >>> ldiv.gradcheck(torch.linalg.cholesky, ldiv.positive_definite(A)).ok
+    True
     """
     argument = hermitian(A)
     if not (least := _least_eigenvalue(A)) > 0:
@@ -44,8 +147,43 @@ def positive_definite(A: Any) -> Argument:
 
 
 def triangular(L: Any, *, lower: bool = True, unit_diagonal: bool = False) -> Argument:
-    """For gradcheck: only one triangle of L (*batch, n, n), or of a SparseArray, is read, its
-    diagonal only where it is not one.
+    """Mark an argument of `gradcheck` as triangular: only one triangle of it is read.
+
+        dL = the triangle of dL
+
+    Parameters
+    ----------
+    L : array (*batch, n, n) or SparseArray
+        The matrix, of float64 or complex128.
+    lower : bool, default True
+        Which triangle is read, the lower or the upper one.
+    unit_diagonal : bool, default False
+        Whether the diagonal is taken for ones, and not read.
+
+    Returns
+    -------
+    argument : Argument
+        For `gradcheck`, which gives the function the plain array or SparseArray.
+
+    Raises
+    ------
+    ValueError
+        For shapes, NaN and infinity.
+    TypeError
+        For single precision.
+
+    Notes
+    -----
+    Not differentiable: a mark of the argument, no operation on it.
+    Cost: a comparison of the row and column indices.
+
+    Examples
+    --------
+    >>> import ldiv, torch
+    >>> L, b = torch.tensor([[2.0, 9.0], [1.0, 4.0]], dtype=torch.float64), torch.ones(2).double()
+    >>> f = lambda L: ldiv.solve_triangular(L, b, lower=True)
+    >>> ldiv.gradcheck(f, ldiv.triangular(L)).ok
+    True
     """
     lower, unit_diagonal = (
         require_flag("lower", lower),
@@ -58,8 +196,38 @@ def triangular(L: Any, *, lower: bool = True, unit_diagonal: bool = False) -> Ar
 
 
 def orthonormal(X: Any) -> Argument:
-    """For gradcheck: X (*batch, n, k) has orthonormal columns, and keeps them: X^H dX + dX^H X =
-    0.
+    """Mark an argument of `gradcheck` as a matrix with orthonormal columns: it keeps them.
+
+        X^H X = I,    X^H dX + dX^H X = 0
+
+    Parameters
+    ----------
+    X : array (*batch, n, k)
+        The matrix, of float64 or complex128.
+
+    Returns
+    -------
+    argument : Argument
+        For `gradcheck`, which gives the function the plain array.
+
+    Raises
+    ------
+    ValueError
+        For columns that are not orthonormal to 1e-8, shapes, NaN and infinity.
+    TypeError
+        For single precision.
+
+    Notes
+    -----
+    Not differentiable: a mark of the argument, no operation on it.
+    Cost: the product X^H X.
+
+    Examples
+    --------
+    >>> import ldiv, torch
+    >>> X = torch.linalg.qr(torch.arange(6.0).double().reshape(3, 2) ** 2)[0]
+    >>> ldiv.gradcheck(lambda X: (X.mT @ X).sum() + X[0, 0], ldiv.orthonormal(X)).ok
+    True
     """
     x = asnumpy(_matrix("X", X, arrays=True))
     if (defect := np.abs(adjoint(x) @ x - np.eye(x.shape[-1])).max(initial=0)) > 1e-8:

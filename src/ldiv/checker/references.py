@@ -1,14 +1,17 @@
-"""g'(0) of g: R -> R^m without derivatives, and an error bar: Richardson's table of central
-differences, Ridders' choice of its best entry.
+"""g'(0) of g: R -> R^m by differences, with an error bar.
 
-    T[k, 0] = (g(h) - g(-h)) / 2h,  h = h0 2^-k;      T[k, j] = (4^j T[k, j-1] - T[k-1, j-1]) / (4^j - 1)
-    bar     = 4 max(|T[k, j] - T[k, j-1]|, |T[k, j] - T[k-1, j-1]|) + rounding,  the least of the table,
-              but no less than the noise / h that the smaller steps have shown: two entries may
-              agree by luck
-    kink    = 2 c(h) - c(2h),  c(h) = (g(h) - 2 g(0) + g(-h)) / h:  O(h^3) where g is smooth; where it does not shrink, a bar
+Richardson extrapolation of central differences; Ridders' choice of the best entry of its table.
 
-A complex step, Im g(ih) / h, is kept where it agrees with the table within its bar; the bar is then
-the distance of the two.
+    T[k, 0] = (g(h) - g(-h)) / 2h,  h = h0 2^-k
+    T[k, j] = (4^j T[k, j-1] - T[k-1, j-1]) / (4^j - 1)
+    bar     = 4 max(|T[k, j] - T[k, j-1]|, |T[k, j] - T[k-1, j-1]|) + rounding, the least of the
+              table, but no less than the noise / h that smaller steps have shown: two entries may
+              agree by chance
+    kink    = 2 c(h) - c(2h),  c(h) = (g(h) - 2 g(0) + g(-h)) / h: O(h^3) where g is smooth; where
+              it does not shrink it is an error bar
+
+A complex step, Im g(ih) / h, is used where it agrees with the table within the error bar; the bar
+is then the distance of the two.
 References: Ridders, Adv. Eng. Software 4 (1982); Squire and Trapp, SIAM Rev. 40 (1998).
 """
 
@@ -23,23 +26,27 @@ import numpy as np
 from ldiv.checker.tangents import FIRST
 from ldiv.core.trees import Array
 
-LEVELS = 20
-COLUMNS = 5
-UNSEEN = 3  # the last levels, beyond which no noise was looked for
+LEVELS = 20  # halvings of the step
+COLUMNS = 5  # of the table: extrapolations
+UNSEEN = 3  # the last levels are not chosen: no smaller step has shown their noise
 SAFETY = 4
 EPS = 2.0**-52
-ENOUGH = 1e-9  # of the derivative, or of a thousandth of the function
-STEP = 1e-30
-# of LAPACK and the frameworks, beside the domain: singular, indefinite
-FAILURES = (ArithmeticError, ValueError, RuntimeError)
+ENOUGH = 1e-9  # of the derivative, or of a thousandth of the function: accurate enough to stop
+STEP = 1e-30  # of the complex step, which has no cancellation
+FAILURES = (
+    ArithmeticError,
+    ValueError,
+    RuntimeError,
+)  # what LAPACK and the frameworks raise for points outside the domain: singular, indefinite
 Level = tuple[float, Array, Array]  # step, value, error
 
 
 def derivative(
     g: Callable[[float], Array], size: Array, stepped: Callable[[float], Array] | None = None
 ) -> tuple[Array, Array]:
-    """(g'(0), bar); `size` is the size of the terms that g adds up, `stepped(h)` is g(ih). The
-    bar is infinite where nothing is known.
+    """(g'(0), error bar); the bar is infinite where nothing is known.
+
+    `size` is the size of the terms that g adds up, `stepped(h)` is g(ih).
     """
     above: list[Array] = []
     levels: list[Level] = []
@@ -48,7 +55,7 @@ def derivative(
     for k in range(LEVELS):
         h = FIRST / 2**k
         sides = _at(g, h), _at(g, -h)
-        # the step left the domain: a smaller one
+        # outside the domain: halve the step
         if middle is None or sides[0] is None or sides[1] is None:
             above, bends = [], []
             continue
@@ -70,16 +77,14 @@ def derivative(
         levels.append((h, value, error))
         asked = ENOUGH * np.maximum(np.abs(value), 1e-3 * size)
         enough = enough + 1 if (error <= asked).all() else 0
-        if enough == 2:  # once may be luck
+        if enough == 2:  # once may be chance
             value, bar = _chosen(levels, size, 0)
             return _sharpened(value, np.maximum(bar, asked), size, stepped)
     return _sharpened(*_chosen(levels, size, UNSEEN), size, stepped)
 
 
 def _chosen(levels: list[Level], size: Array, unseen: int) -> tuple[Array, Array]:
-    """The level with the least bar, which is no less than the noise that smaller steps have
-    shown.
-    """
+    """The level with the least error bar, no less than the noise that smaller steps have shown."""
     best, bar = np.zeros_like(size), np.full_like(size, np.inf)
     noise = np.zeros_like(size)
     for back, (h, value, error) in enumerate(reversed(levels)):
@@ -91,6 +96,7 @@ def _chosen(levels: list[Level], size: Array, unseen: int) -> tuple[Array, Array
 
 
 def _at(g: Callable[[float], Array], t: float) -> Array | None:
+    """g(t), or None outside the domain of g."""
     try:
         with np.errstate(all="ignore"):
             value = g(t)
@@ -100,9 +106,7 @@ def _at(g: Callable[[float], Array], t: float) -> Array | None:
 
 
 def _kink(bends: list[Array]) -> Array:
-    """The jump of the derivative, of c at the last steps, halved each time; zero where it is
-    none.
-    """
+    """The jump of the derivative, from c at the last steps; zero where there is none."""
     jumps = [np.abs(2 * fine - coarse) for coarse, fine in pairwise(bends)]
     if not jumps:
         return np.zeros_like(bends[0])
@@ -112,6 +116,7 @@ def _kink(bends: list[Array]) -> Array:
 def _sharpened(
     best: Array, bar: Array, size: Array, stepped: Callable[[float], Array] | None
 ) -> tuple[Array, Array]:
+    """The complex step in place of the best entry, where the two agree within the error bar."""
     exact = None if stepped is None else _complex_step(stepped)
     if exact is None:
         return best, bar
@@ -121,13 +126,14 @@ def _sharpened(
 
 
 def _complex_step(stepped: Callable[[float], Array]) -> Array | None:
-    """None where the function takes no complex numbers; a warning is that the imaginary part was
-    thrown away.
+    """The complex step, or None where the function does not take complex numbers.
+
+    A warning says that an imaginary part was discarded.
     """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             slope = stepped(STEP).imag / STEP
-    except Exception:  # whatever a function says to numbers that it was not made for
+    except Exception:  # a function of real numbers may raise anything for complex ones
         return None
     return slope if np.isfinite(slope).all() else None

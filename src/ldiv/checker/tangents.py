@@ -1,10 +1,11 @@
-"""T, the space in which an argument moves, by its orthogonal projection P; a cotangent counts on T
-alone: <g, P d> = <P g, d>.
+"""The tangent space T in which an argument moves, given by its orthogonal projection P.
 
-symmetric          P d = (d + d^T) / 2,  of a matrix with this structure too, unmarked
+A cotangent g counts on T alone: <g, P d> = <P g, d>.
+
+symmetric          P d = (d + d^T) / 2;  unmarked too for a matrix with this structure
 hermitian          P d = (d + d^H) / 2
 positive_definite  the same, within half of the least eigenvalue
-triangular         P d = the triangle of d, without its diagonal where that is one
+triangular         P d = the triangle of d, without its diagonal for a unit diagonal
 orthonormal        P d = d - X (X^H d + d^H X) / 2
 """
 
@@ -36,40 +37,42 @@ FLOOR = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Argument(ArrayHolder):
-    """An argument of a function, and where it may move."""
+    """An argument of a function, and the directions in which it may move."""
 
     value: Any
-    mark: Map | None = None  # the projection, where a mark says it
-    reach: float = np.inf  # how long a perturbation may be
+    mark: Map | None = None  # the projection of a marked argument
+    reach: float = np.inf  # the largest norm of a perturbation
 
     def __post_init__(self) -> None:
         for leaf in self.flat:
             require_float("an argument of gradcheck", leaf)
             if np.finfo(dtype := numpy_dtype(leaf)).eps > 1e-15:
-                advice = "Differences of single precision have 3 digits: convert the arguments (in JAX with jax_enable_x64)."
+                advice = "In single precision differences have 3 digits; in JAX set jax_enable_x64."
                 raise TypeError(
                     got("an argument of gradcheck", "float64 or complex128", dtype.name, advice)
                 )
 
     @property
     def flat(self) -> list[Array]:
+        """The arrays that the argument holds."""
         return leaves(self.value.params) if isinstance(self.value, Matrix) else [self.value]
 
     @property
     def project(self) -> Map:
-        return self.mark or _promised(self.value)
+        """The projection onto the tangent space."""
+        return self.mark or _unmarked(self.value)
 
     def rebuilt(self, flat: list[Array]) -> Any:
         return like(self.value, flat)
 
     def random(self, rng: np.random.Generator) -> list[Array]:
-        """A direction of about the size of the argument."""
+        """A random direction of about the size of the argument."""
         return self._within(
             [self.project(normal(rng, x) * _sizes(x)) for x in map(asnumpy, self.flat)]
         )
 
     def basis(self) -> Iterator[tuple[str, list[Array]]]:
-        """One direction for each entry that is free, two for a complex one."""
+        """One direction for each free entry, two for a complex one."""
         values, seen = [asnumpy(x) for x in self.flat], set[bytes]()
         for at, x in enumerate(values):
             sizes = _sizes(x).ravel()
@@ -104,8 +107,9 @@ def normal(rng: np.random.Generator, like: Array) -> Array:
 
 
 def _sizes(x: Array) -> Array:
-    """Every entry moves by its own size, so that bad scaling is kept, but by no less than a
-    thousandth of what they have on average.
+    """The step of every entry: its own size, so that bad scaling is respected.
+
+    It is at least FLOOR times the root mean square of the entries.
     """
     size = np.abs(x)
     largest = size.max(initial=0)
@@ -116,7 +120,7 @@ def _sizes(x: Array) -> Array:
     )
 
 
-def _promised(value: Any) -> Map:
+def _unmarked(value: Any) -> Map:
     """A matrix that is known to be symmetric stays so; all numbers of any other one may move."""
     if isinstance(value, Matrix) and isinstance(structure := value.structure, Symmetric):
         base, p = structure.base, value.params
@@ -139,7 +143,7 @@ def _entries_exchanged(partner: Array, there: Array, d: Array) -> Array:
 
 
 def places(a: Any) -> Any:
-    """The row and the column of every number that a matrix holds."""
+    """The row and the column of every number that a matrix stores."""
     if isinstance(a, SparseArray):
         return a.row.astype(np.int64), a.col.astype(np.int64)
     if isinstance(a, Matrix) or a.ndim < 2:
@@ -155,8 +159,9 @@ def places(a: Any) -> Any:
 
 
 def exchange(a: Any) -> Map | None:
-    """The numbers of a matrix -> those of its transpose, zero where that has none; None where
-    there is no such map.
+    """The map from the numbers of a matrix to those of its transpose.
+
+    Zero where the transpose stores nothing; None where there is no such map.
     """
     if (
         (isinstance(a, Matrix) and not isinstance(a, SparseArray))

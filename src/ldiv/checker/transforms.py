@@ -1,5 +1,6 @@
-"""A framework's own transforms, as its users call them, of functions of a list of arrays;
-cotangents in our convention, dL = <grad, dx>.
+"""A framework's own transforms, as its users call them, of functions of a list of arrays.
+
+Cotangents follow our convention, dL = <grad, dx>.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ Change = Callable[[Any], Any]
 
 
 class Transforms(ABC):
+    """The transforms of one framework."""
+
     array: Callable[[Any], Any]
     jvp: Callable[..., Any]
     vmap: Callable[..., Any]
@@ -29,9 +32,7 @@ class Transforms(ABC):
 
     @abstractmethod
     def changing(self, change: Change) -> AbstractContextManager[Any]:
-        """Inside, and in this thread alone, what the framework's own eigh and svd return goes
-        through `change`.
-        """
+        """A context for this thread that applies `change` to the framework's eigh and svd."""
 
 
 class Torch(Transforms):
@@ -40,7 +41,7 @@ class Torch(Transforms):
         self.array, self.jvp, self.vmap = torch.asarray, torch.func.jvp, torch.func.vmap
 
     def gradient(self, f: Function, x: Vector) -> Vector:
-        """torch.func.grad, and for functions of the old kind, which it refuses, the tape."""
+        """torch.func.grad; torch.autograd.grad for old Functions, which torch.func refuses."""
         try:
             return list(self._torch.func.grad(f)(x))
         except RuntimeError as error:
@@ -72,7 +73,7 @@ class Torch(Transforms):
     # -- beside torch.func: dual numbers, and the batches of torch.autograd
 
     def by_dual_numbers(self, f: Function, x: Vector, d: Vector) -> Vector:
-        """The tangents of f(x), a list."""
+        """The tangents of f(x), a list, by torch.autograd.forward_ad."""
         ad, zeros = self._torch.autograd.forward_ad, self._torch.zeros_like
         with ad.dual_level():
             pairs = [
@@ -84,7 +85,7 @@ class Torch(Transforms):
             ]
 
     def on_the_tape(self, f: Function, x: Vector) -> Vector:
-        """The gradient at x, dual numbers perhaps, such that it can be differentiated."""
+        """The gradient at x, which may hold dual numbers, as a differentiable function of x."""
         x = [
             leaf.detach().requires_grad_() if not self._is_dual(leaf) else leaf.requires_grad_()
             for leaf in x
@@ -95,7 +96,7 @@ class Torch(Transforms):
         return self._torch.autograd.forward_ad.unpack_dual(x).tangent is not None
 
     def pulled_at_once(self, f: Function, x: Vector, bars: Vector) -> Vector:
-        """As `pulled`, by torch.autograd.grad."""
+        """As `pulled`, by torch.autograd.grad with is_grads_batched."""
         x = [leaf.detach().requires_grad_() for leaf in x]
         y, given = zip(
             *((y, c) for y, c in zip(f(x), bars, strict=True) if y.requires_grad), strict=True
@@ -121,8 +122,9 @@ class Jax(Transforms):
 
     @contextmanager
     def changing(self, change: Change) -> Iterator[None]:
-        """As a transformation that lets all other primitives through, without `jit`, which hides
-        what is inside.
+        """A JAX transformation that applies `change` and leaves all other primitives alone.
+
+        Without `jit`, which would hide the primitives inside.
         """
         jax, core = self._jax, importlib.import_module("jax.extend.core")
 
@@ -163,7 +165,7 @@ KNOWN: dict[str, type[Transforms]] = {"torch": Torch, "jax": Jax}
 
 
 def transforms(name: str) -> Transforms:
-    """Those of the framework of a front end."""
+    """The transforms of the framework of a front end."""
     if name not in KNOWN:
         raise ValueError(
             f"no transforms are known for {name!r}: add them in ldiv/checker/transforms.py"

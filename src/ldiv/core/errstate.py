@@ -1,5 +1,6 @@
-"""What follows where a matrix is regular, but so ill-conditioned that no digit of a solution is
-certain: an error, a warning, or nothing.
+"""What an ill-conditioned, but regular matrix does: an error, a warning, or nothing.
+
+Regular, but so ill-conditioned that no digit of a solution is certain.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar, Token
 from functools import partial, wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar, get_args
 
 from scipy.linalg import LinAlgWarning
 
@@ -17,23 +18,35 @@ from ldiv.core.validate import require_option
 
 P = ParamSpec("P")
 R = TypeVar("R")
-CHOICES = ("raise", "warn", "ignore")
+Choice = Literal["raise", "warn", "ignore"]
+CHOICES: tuple[str, ...] = get_args(Choice)
 _singular: ContextVar[str] = ContextVar("singular", default="raise")
 
 
 class errstate:
-    """Choose what an ill-conditioned matrix does, for the calls inside.
+    """Choose what an ill-conditioned matrix does, for the calls inside a with block.
 
-    singular: "raise" (the default everywhere), "warn" or "ignore". With "warn" a matrix that is
-    singular to working precision, but whose factors exist, gives what they give, with a
-    `scipy.linalg.LinAlgWarning`, as in SciPy; derivatives come from the same factors. A matrix that
-    has none (a pivot that is exactly zero) raises SingularMatrixError all the same, as does an
-    infinite solution. It counts when a function is called: its derivatives keep it, wherever they
-    are taken, and so does what `jax.jit` traced, what `factorized` holds. Each thread, and each
-    asynchronous task, has its own.
-    Of `solve` (by engines that factor), `factorized`, `logdet`, `slogdet`, `det`, `quad_form`,
-    `lstsq`, `root`, and what is made of them. Modelled on `numpy.errstate`.
+    Modelled on `numpy.errstate`; also a decorator.
 
+    Parameters
+    ----------
+    singular : {"raise", "warn", "ignore"}
+        "raise" is the default everywhere. With "warn" a matrix that is singular to working
+        precision, but whose factors exist, gives what they give, with a
+        `scipy.linalg.LinAlgWarning`, as in SciPy; with "ignore" the same without a warning.
+
+    Notes
+    -----
+    Derivatives come from the same factors. A matrix that has no factors (a pivot that is exactly
+    zero) raises SingularMatrixError all the same, as does an infinite solution.
+    The choice is the one at the time of the call: the derivatives of the call keep it, wherever
+    they are taken, and so do functions traced by `jax.jit` and the result of `factorized`. Each
+    thread, and each asynchronous task, has its own.
+    It concerns `solve` (by engines that factor), `factorized`, `logdet`, `slogdet`, `det`,
+    `quad_form`, `lstsq`, `root`, and what is made of them.
+
+    Examples
+    --------
     >>> import ldiv, numpy as np, scipy.linalg
     >>> A, b = scipy.linalg.hilbert(13), np.ones(13)
     >>> ldiv.solve(A, b)
@@ -48,7 +61,7 @@ class errstate:
 
     __slots__ = ("_choice", "_tokens")
 
-    def __init__(self, *, singular: str) -> None:
+    def __init__(self, *, singular: Choice) -> None:
         self._choice = require_option("singular", singular, CHOICES)
         self._tokens: list[Token[str]] = []
 
@@ -59,7 +72,7 @@ class errstate:
         _singular.reset(self._tokens.pop())
 
     def __call__(self, f: Callable[P, R]) -> Callable[P, R]:
-        """As a decorator: f, whose calls are inside."""
+        """As a decorator: every call of f is inside."""
 
         @wraps(f)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -70,20 +83,22 @@ class errstate:
 
 
 def singular_state() -> str:
-    """The choice that holds here and now."""
+    """The choice in force for this thread or task."""
     return _singular.get()
 
 
 def under(state: str) -> AbstractContextManager[None]:
-    """Within, this choice holds; mostly it does already."""
-    return _nothing_changes if _singular.get() == state else errstate(singular=state)
+    """A context in which this choice is in force; nothing changes where it is already."""
+    if _singular.get() == state:
+        return _nothing_changes
+    return errstate(singular=state)  # type: ignore[arg-type]  # checked when it was chosen
 
 
 _nothing_changes: AbstractContextManager[None] = nullcontext()
 
 
 def keeping_state(f: Callable[..., R]) -> Callable[..., R]:
-    """f, to be called elsewhere and later, with the choice of now."""
+    """f, for a later call elsewhere, with the choice that is in force now."""
     state = singular_state()
 
     @wraps(f)
@@ -95,7 +110,7 @@ def keeping_state(f: Callable[..., R]) -> Callable[..., R]:
 
 
 def doubt(ok: Any, error: Callable[..., Exception], *numbers: Any) -> None:
-    """Unless ok: raise error(*numbers), warn with its words, or go on."""
+    """Unless ok: raise error(*numbers), warn with its message, or go on, as was chosen."""
     state = singular_state()
     if state != "ignore":
         insist(ok, error if state == "raise" else partial(_warning, error), *numbers)

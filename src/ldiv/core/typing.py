@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 
 class AnyArray(Protocol):
@@ -16,5 +17,7 @@ class AnyArray(Protocol):
     def dtype(self) -> Any: ...
 
 
-# the result is an array of the framework of this argument
+IndexLike: TypeAlias = Sequence[int] | AnyArray  # a vector of integers, of any framework
+ParamsT = TypeVar("ParamsT")  # an array, or nested tuples, lists and dicts of arrays
+# Arguments and results of this type are arrays of one framework.
 ArrayT = TypeVar("ArrayT", bound=AnyArray)

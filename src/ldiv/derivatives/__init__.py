@@ -1,3 +1,1 @@
-"""Derivatives of the user's own functions: products, Jacobians, Hessians, roots, errors of
-gradients.
-"""
+"""Derivatives of the user's functions: products, Jacobians, Hessians, roots, gradient errors."""

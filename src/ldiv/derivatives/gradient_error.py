@@ -1,13 +1,17 @@
-"""How wrong is the gradient of L(x), A x = b, when both of its solves are loose?
+"""The error of the gradient of L(x), A x = b, when both of its linear solves are inexact.
 
     x ~ A^-1 b,   u ~ A^-H L'(x);   gradient:  b_bar = u,  A_bar = -outer(u, x)
-    correction        x' = x + dx,  A dx = b - A x;    u' = u + du,  A^H du = L'(x') - A^H u,    both loosely
-    delayed           x' the iterate whose residual passed 10 times the tolerance,  A^H u' = L'(x') to that,  and u goes on from u'
-    error             |gradient(u', x') - gradient(u, x)|
+    correction    x' = x + dx,  A dx = b - A x;    u' = u + du,  A^H du = L'(x') - A^H u,
+                  both inexact
+    delayed       x' the iterate whose residual passed 10 times the tolerance,  A^H u' = L'(x') to
+                  that tolerance, and u goes on from u'
+    error         |gradient(u', x') - gradient(u, x)|
+
 Measured on conjugate gradients at tolerances 1e-2 to 1e-8, linear, quadratic and quartic losses:
 the correction finds 0.85 to 1.0 of the true error, and the corrected gradient is 3 to 40 times
 better; the delayed gradient finds 0.92 to 1.0 of its own error, which is 9 to 60 times that of the
 gradient returned. Norm bounds would be 70 to 800 times too large.
+
 Reference: Becker and Rannacher, Acta Numerica 10 (2001), with the exact residual of the adjoint in
 place of L''.
 """
@@ -16,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -27,25 +31,35 @@ from ldiv.core.pytree import ArrayHolder
 from ldiv.core.rule import bind
 from ldiv.core.structure import matmul, outer
 from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.typing import ArrayT
 from ldiv.core.validate import require_float, require_option, together
 from ldiv.derivatives.vjp_jvp import flat_of, like
 from ldiv.errors import got
+from ldiv.linalg.factorized import Factorized
 from ldiv.linalg.solve import Iteration, posed
 from ldiv.matrices.assumptions import promised_square
+from ldiv.matrices.matrix import Matrix, MatrixLike
 from ldiv.rules.solve import Solve
 
 DIGIT = 0.03  # the tolerance of a correction
 DEFAULT = 1e-5  # the tolerance, SciPy's
-DELAY = 10  # times the tolerance: where the delayed iterates are taken
+DELAY = 10  # the delayed iterates have residuals of this multiple of the tolerance
 
 
 @dataclass(frozen=True)
 class GradientError(ArrayHolder):
-    """The gradient of a loose solve beside another one, and how far apart they are.
+    """The gradient from inexact solves, a second one to compare it with, and their distance.
 
-    x, u: solution and adjoint solution. gradient: (A_bar, b_bar) from these, A_bar like A. other:
-    the corrected gradient, or the delayed one. errors: |A_bar - other A_bar|, |b_bar - other b_bar|
-    in the 2-norm.
+    Attributes
+    ----------
+    x, u : array
+        The solution and the adjoint solution.
+    gradient : tuple (A_bar, b_bar)
+        The gradient from x and u; A_bar is like A.
+    other : tuple (A_bar, b_bar)
+        The corrected gradient, or the delayed one.
+    errors : tuple of two floats
+        |A_bar - other A_bar| and |b_bar - other b_bar| in the 2-norm.
     """
 
     x: Array
@@ -57,32 +71,70 @@ class GradientError(ArrayHolder):
 
 @public
 def gradient_error(
-    x_bar: Callable[[Array], Array] | Array,
-    A: Any,
-    b: Array,
+    x_bar: Callable[[ArrayT], ArrayT] | ArrayT,
+    A: MatrixLike,
+    b: ArrayT,
     *,
-    assume_a: str = "gen",
+    assume_a: Literal["gen", "sym", "her", "pos"] = "gen",
     method: str = "iterative",
     rtol: float | None = None,
     maxiter: int | None = None,
     restart: int | None = None,
-    M: Any = None,
-    estimate: str = "correction",
+    M: Matrix | Factorized | str | None = None,
+    estimate: Literal["correction", "delayed"] = "correction",
 ) -> GradientError:
-    """The gradient of L(x), A x = b, by loose solves, and an estimate of its error that can be
-    trusted.
+    """The gradient of L(x), A x = b, by inexact solves, with a reliable estimate of its error.
 
-    x_bar: the function x -> dL/dx (with PyTorch, `torch.func.grad(L)`), or an array where L is
-    linear. The other arguments as in `solve`: one matrix, b (n,) or (n, k). estimate: "correction"
-    solves both systems once more, to 3 %, for the residuals; `other` is then the corrected
-    gradient, better than `gradient`, and `errors` are the errors of `gradient` to within a factor
-    of two. "delayed" costs next to nothing: `other` is the gradient of the iterates whose residuals
-    first were below 10 rtol, `errors` are the errors of that one, and bound those of `gradient`.
-    Cost: 2 iterations, and 2 to 3 % (delayed: 1 started afresh). Not differentiable, and not to be
-    traced (jit): it looks at numbers.
-    Raises what `solve` raises.
-    Source: mathematics as in the head of this file; Becker and Rannacher (2001).
+        A_bar = -outer(u, x),  b_bar = u,    A x = b,  A^H u = dL/dx
 
+    Parameters
+    ----------
+    x_bar : callable x -> dL/dx, or array
+        The gradient of L (with PyTorch, `torch.func.grad(L)`), or an array where L is linear.
+    A : array (n, n), SparseArray, LinearOperator, or any other matrix
+        As in `solve`; one matrix.
+    b : array (n,) or (n, k)
+        The right-hand side.
+    assume_a : {"gen", "sym", "her", "pos"}, default "gen"
+        As in `solve`.
+    method : str, default "iterative"
+        As in `solve`.
+    rtol : float, optional
+        The tolerance of both solves; 1e-5 by default.
+    maxiter, restart : int, optional
+        As in `solve`.
+    M : preconditioner, optional
+        As in `solve`.
+    estimate : {"correction", "delayed"}, default "correction"
+        "correction" solves both systems once more, for the residuals, to 3 %: `other` is the
+        corrected gradient, better than `gradient`, and `errors` are the errors of `gradient` to
+        within a factor of two. "delayed" costs next to nothing: `other` is the gradient from the
+        iterates whose residuals first were below 10 rtol, and `errors` are the errors of `other`,
+        which bound those of `gradient`.
+
+    Returns
+    -------
+    found : GradientError
+        Both gradients and the errors.
+
+    Raises
+    ------
+    TypeError
+        For traces (jit) and batches: one matrix, whose values are known now.
+    ValueError
+        For shapes; further errors as in `solve`.
+
+    Notes
+    -----
+    Not differentiable, and not for tracing (jit): it looks at numbers.
+    Cost: 2 iterations, and 2 to 3 % (delayed: 1 that is started afresh).
+
+    References
+    ----------
+    Becker and Rannacher, Acta Numerica 10 (2001).
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> A = ldiv.diags_array([np.linspace(1.0, 50.0, 40)], offsets=[0], shape=(40, 40))
     >>> found = ldiv.gradient_error(lambda x: 2 * x, A, np.ones(40), assume_a="pos", rtol=1e-2)
@@ -96,7 +148,7 @@ def gradient_error(
     matrix, structure, params, assumption = promised_square(A, assume_a)
     rtol = DEFAULT if rtol is None else rtol
     asked = Iteration(rtol=rtol, maxiter=maxiter, restart=restart, M=M)
-    rule, (p, block, *aids), vector = posed(structure, params, b, assumption, method, asked)
+    rule, (p, block, *auxiliaries), vector = posed(structure, params, b, assumption, method, asked)
     if any(map(traced, [*leaves(p), block])) or block.ndim > 2 or matrix.batch:
         expected = "one matrix and b (n,) or (n, k), their values known now"
         raise TypeError(
@@ -119,19 +171,19 @@ def gradient_error(
         return bar[..., None] if vector else bar
 
     if estimate == "correction":
-        x = _iterated(rule, p, block, aids)
-        u = _iterated(rule.adjoint, p, cotangent(x), aids)
-        x_other = x + _iterated(rule, p, block - matmul(structure, p, x), aids, rtol=DIGIT)
+        x = _iterated(rule, p, block, auxiliaries)
+        u = _iterated(rule.adjoint, p, cotangent(x), auxiliaries)
+        x_other = x + _iterated(rule, p, block - matmul(structure, p, x), auxiliaries, rtol=DIGIT)
         u_other = u + _iterated(
-            rule.adjoint, p, cotangent(x_other) - matmul(structure.H, p, u), aids, rtol=DIGIT
+            rule.adjoint, p, cotangent(x_other) - matmul(structure.H, p, u), auxiliaries, rtol=DIGIT
         )
     else:
         # the adjoint is delayed on its way to the gradient at the delayed x, and goes on from there
         kept = Delayed()
-        x = _iterated(rule, p, block, aids, observers=(kept,))
+        x = _iterated(rule, p, block, auxiliaries, observers=(kept,))
         x_other = x if kept.x is None else kept.x
-        u_other = _iterated(rule.adjoint, p, cotangent(x_other), aids, rtol=DELAY * rtol)
-        u = _iterated(rule.adjoint, p, cotangent(x), [*aids, u_other], start=True)
+        u_other = _iterated(rule.adjoint, p, cotangent(x_other), auxiliaries, rtol=DELAY * rtol)
+        u = _iterated(rule.adjoint, p, cotangent(x), [*auxiliaries, u_other], start=True)
 
     def gradient(u: Array, x: Array) -> tuple[Any, Array]:
         need = rebuild(structure.core, [True for _ in leaves(p)])
@@ -147,14 +199,14 @@ def gradient_error(
     return GradientError(x[..., 0] if vector else x, u[..., 0] if vector else u, one, two, errors)
 
 
-def _iterated(rule: Solve, p: Tree, b: Array, aids: list[Tree], **changes: Any) -> Array:
-    """The solution, some options changed."""
+def _iterated(rule: Solve, p: Tree, b: Array, auxiliaries: list[Tree], **changes: Any) -> Array:
+    """The solution of a rule's system, with some options changed."""
     assert rule.options is not None
-    return bind(replace(rule, options=replace(rule.options, **changes)), p, b, *aids)[0]
+    return bind(replace(rule, options=replace(rule.options, **changes)), p, b, *auxiliaries)[0]
 
 
 class Delayed:
-    """Keeps the first iterate that is good enough."""
+    """A callback that keeps the first iterate with a residual of at most DELAY tolerances."""
 
     x: Array | None = None
 

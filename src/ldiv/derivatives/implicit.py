@@ -1,5 +1,6 @@
-"""Roots of functions by Newton's method with sparse Jacobians, and solutions found elsewhere,
-differentiated implicitly.
+"""Roots of functions by Newton's method with sparse Jacobians, differentiated implicitly.
+
+`implicit` does the second half alone, for solutions that were found elsewhere.
 """
 
 from __future__ import annotations
@@ -7,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from ldiv.core.dispatch import is_array, namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.trees import Array
+from ldiv.core.typing import ArrayT, ParamsT
 from ldiv.core.validate import (
     require_callable,
     require_int,
@@ -24,6 +26,7 @@ from ldiv.core.validate import (
     together,
 )
 from ldiv.derivatives.jacobian import (
+    PatternLike,
     dense_values,
     on_pattern,
     require_real_values,
@@ -41,42 +44,78 @@ from ldiv.structures.dense import Dense
 
 @public
 def root(
-    f: Callable[[Array, Any], Array],
-    x0: Array,
-    params: Any,
+    f: Callable[[ArrayT, ParamsT], ArrayT],
+    x0: ArrayT,
+    params: ParamsT,
     *,
-    pattern: Any = None,
-    assume_a: str = "gen",
+    pattern: PatternLike | None = None,
+    assume_a: Literal["gen", "sym", "her", "pos"] = "gen",
     method: str = "auto",
     tol: float | None = None,
     maxiter: int = 50,
-) -> Array:
+) -> ArrayT:
     """Solve a nonlinear system by Newton's method, differentiably.
 
         f(x, p) = 0,    x <- x - t J^-1 f(x, p),    J = df/dx
 
-    f: takes a real PyTorch or JAX array (n,) and `params`, returns (n,). params: an array, or
-    nested tuples, lists and dicts of arrays; what f closes over must be constant: eager PyTorch
-    raises where it requires grad, elsewhere its gradient is lost, as with a `LinearOperator`. x0:
-    where to start. pattern: where J may not be zero, as in `jacobian`; without it J is dense.
-    assume_a: "gen", "sym", "her" or "pos", a promise about J; method: an engine, as in `solve`.
-    It stops when a Newton step is at most tol |x| (eps^(2/3) by default); t is halved until |f|
-    decreases. Where it cannot decrease any more, as by rounding at x = 0, the step may be tol times
-    the start, or the longest step.
-    Differentiable in params, in every mode and order, by the implicit function theorem: dx = -J^-1
-    df/dp dp. Not in x0.
-    Cost: a Jacobian (as many products as the pattern has colors), a factorization and a solve for
-    each step; the last factor is that at x, and serves the derivative, which takes one more solve
-    and one product of f. A batch (vmap) is solved one by one, and can be differentiated inside of
-    the vmap, vmap(grad(..)), not from outside.
-    Raises ConvergenceError; SingularMatrixError for a singular J; ValueError for a pattern that
-    misses an entry, shapes, NaN.
-    Source: Dennis and Schnabel, Numerical Methods for Unconstrained Optimization and Nonlinear
-    Equations, chapter 6.
+    Parameters
+    ----------
+    f : callable (x, params) -> array (n,)
+        Takes a real PyTorch or JAX array (n,) and `params`. What f closes over must be constant:
+        eager PyTorch raises where it requires grad, elsewhere its gradient is lost, as with a
+        `LinearOperator`.
+    x0 : array (n,)
+        Where to start.
+    params : array, or nested tuples, lists and dicts of arrays
+        What f depends on besides x.
+    pattern : sparse matrix or pair (rows, columns), optional
+        All places where J may be nonzero, as in `jacobian`; without it J is dense.
+    assume_a : {"gen", "sym", "her", "pos"}, default "gen"
+        An assumption about J.
+    method : str, default "auto"
+        An engine, as in `solve`.
+    tol : float, optional
+        The iteration stops when a Newton step is at most tol |x|; eps^(2/3) by default.
+    maxiter : int, default 50
+        The largest number of Newton steps.
 
+    Returns
+    -------
+    x : array (n,)
+        The root.
+
+    Raises
+    ------
+    ConvergenceError
+        After maxiter steps, or where |f| cannot be decreased.
+    SingularMatrixError
+        For a singular J.
+    ValueError
+        For a pattern that misses an entry, shapes and NaN.
+
+    Notes
+    -----
+    The step length t is halved until |f| decreases. Where |f| cannot decrease any more, as by
+    rounding at x = 0, the last step may also be tol times the start, or tol times the longest step.
+    Differentiable in params, in every mode and order, by the implicit function theorem:
+    dx = -J^-1 df/dp dp. Not in x0.
+    A batch (vmap) is solved one by one; it can be differentiated inside the vmap, vmap(grad(..)),
+    not from outside.
+    Cost: for each step 1 Jacobian (as many products as the pattern has colours), 1 factorization
+    and 1 solve. The last factorization is that at x and serves the derivative, which takes 1 more
+    solve and 1 product of f.
+
+    References
+    ----------
+    Dennis and Schnabel, Numerical Methods for Unconstrained Optimization and Nonlinear Equations,
+    chapter 6.
+
+    Examples
+    --------
     >>> import ldiv, torch
     >>> p = torch.tensor([4.0, 9.0], dtype=torch.float64, requires_grad=True)
-    >>> x = ldiv.root(lambda x, p: x**2 - p, torch.ones(2, dtype=torch.float64), p, pattern=([0, 1], [0, 1]))
+    >>> x0 = torch.ones(2, dtype=torch.float64)
+    >>> x = ldiv.root(lambda x, p: x**2 - p, x0, p, pattern=([0, 1], [0, 1]))
     >>> x
     tensor([2., 3.], dtype=torch.float64, grad_fn=<EagerBackward>)
     >>> torch.autograd.grad(x.sum(), p)[0]
@@ -87,24 +126,59 @@ def root(
 
 @public
 def implicit(
-    f: Callable[[Array, Any], Array],
-    x: Array,
-    params: Any,
+    f: Callable[[ArrayT, ParamsT], ArrayT],
+    x: ArrayT,
+    params: ParamsT,
     *,
-    pattern: Any = None,
-    assume_a: str = "gen",
+    pattern: PatternLike | None = None,
+    assume_a: Literal["gen", "sym", "her", "pos"] = "gen",
     method: str = "auto",
     tol: float | None = None,
-) -> Array:
+) -> ArrayT:
     """Make a solution that was found elsewhere differentiable.
 
         f(x, p) = 0,    dx = -J^-1 df/dp dp,    J = df/dx
 
-    x (n,): the solution, by any method; it is returned as it is, after one Newton step from it was
-    found to be at most tol |x| long (the square root of eps by default; |x| counts as eps^(1/4)
-    sqrt(n) at least, so that x = 0 can be a solution: scale smaller unknowns). All else as in
-    `root`.
+    Parameters
+    ----------
+    f : callable (x, params) -> array (n,)
+        As in `root`.
+    x : array (n,)
+        The solution, found by any method.
+    params : array, or nested tuples, lists and dicts of arrays
+        What f depends on besides x.
+    pattern : sparse matrix or pair (rows, columns), optional
+        As in `root`.
+    assume_a : {"gen", "sym", "her", "pos"}, default "gen"
+        An assumption about J.
+    method : str, default "auto"
+        An engine, as in `solve`.
+    tol : float, optional
+        One Newton step from x must be at most tol |x| long; the square root of eps by default. |x|
+        counts as at least eps^(1/4) sqrt(n), so that x = 0 can be a solution: scale unknowns that
+        are smaller.
 
+    Returns
+    -------
+    x : array (n,)
+        The solution as it was given, now a function of params.
+
+    Raises
+    ------
+    ConvergenceError
+        Where the Newton step is longer: x is not a solution.
+    SingularMatrixError
+        For a singular J.
+    ValueError
+        For a pattern that misses an entry, shapes and NaN.
+
+    Notes
+    -----
+    Differentiable in params, in every mode and order, as in `root`; not in x.
+    Cost: 1 Jacobian, 1 factorization and 1 solve; the derivative reuses the factorization.
+
+    Examples
+    --------
     >>> import ldiv, torch
     >>> p = torch.tensor([4.0], dtype=torch.float64, requires_grad=True)
     >>> x = ldiv.implicit(lambda x, p: x**2 - p, p.detach().sqrt(), p)
@@ -161,10 +235,10 @@ def _bound(
         like = namespace(x).broadcast_to(x[:1] * 0, (base.pattern.nnz,))
     structure, _ = promised(Matrix(base, like), assume_a)
     accuracy = float(np.finfo(numpy_dtype(x)).eps ** (2 / 3)) if tol is None else float(tol)
-    axes, promise = tuple(leaf.ndim for leaf in found), definiteness(structure, assume_a)
+    axes, assumption = tuple(leaf.ndim for leaf in found), definiteness(structure, assume_a)
     try:
         result: Array = bind(
-            Root(residual, axes, structure, values, promise, method, accuracy, floor, maxiter),
+            Root(residual, axes, structure, values, assumption, method, accuracy, floor, maxiter),
             tuple(found),
             x,
         )[0]
@@ -177,7 +251,7 @@ def _bound(
 
 @dataclass(frozen=True)
 class ParamsFirst:
-    """f(x, params), called as an operator's matvec is."""
+    """f(x, params), called with its parameters first, as an operator's matvec is."""
 
     f: Callable[[Array, Any], Array]
 

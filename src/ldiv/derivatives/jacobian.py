@@ -1,11 +1,12 @@
-"""Jacobians and Hessians of functions of PyTorch or JAX arrays, dense or on a sparsity pattern
-by coloring.
+"""Jacobians and Hessians of functions of PyTorch or JAX arrays.
+
+Dense, or on a sparsity pattern: columns of one colour share a product.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from ldiv.core.dispatch import asnumpy, frontend_of, is_array, namespace
 from ldiv.core.pattern import Pattern
 from ldiv.core.public import public
 from ldiv.core.trees import Array
+from ldiv.core.typing import AnyArray, ArrayT, IndexLike
 from ldiv.core.validate import (
     require_callable,
     require_float,
@@ -31,36 +33,79 @@ from ldiv.rules.verify_pattern import agreed
 from ldiv.structures.sparse import Sparse
 
 Function = Callable[[Array], Array]
+Mode = Literal["auto", "forward", "reverse", "both"]
+# A sparse matrix of any library, or (rows, columns).
+PatternLike: TypeAlias = SparseArray | AnyArray | tuple[IndexLike, IndexLike]
 MODES = ("auto", "forward", "reverse", "both")
-PROBES = 64  # products at a time, where a pattern is looked for
+PROBES = 64  # products at a time in detect_pattern
 
 
+@overload
+def jacobian(
+    f: Callable[[ArrayT], AnyArray], x: ArrayT, *, mode: Mode = "auto", pattern: None = None
+) -> ArrayT: ...
+@overload
+def jacobian(
+    f: Callable[[ArrayT], AnyArray], x: ArrayT, *, mode: Mode = "auto", pattern: PatternLike
+) -> SparseArray: ...
 @public
-def jacobian(f: Function, x: Array, *, mode: str = "auto", pattern: Any = None) -> Any:
-    """Differentiate a function of a vector, all of it, or on a sparsity pattern by a few products.
+def jacobian(
+    f: Callable[[ArrayT], AnyArray],
+    x: ArrayT,
+    *,
+    mode: Mode = "auto",
+    pattern: PatternLike | None = None,
+) -> ArrayT | SparseArray:
+    """The Jacobian of a function of a vector, dense or on a sparsity pattern by a few products.
 
         J_ij = d f_i / d x_j
 
-    f: from a real PyTorch or JAX array (n,) to (m,), through ldiv or not. Returns an array (m, n),
-    or with a pattern a SparseArray on it.
-    pattern: a SparseArray, a sparse matrix of SciPy, PyTorch or JAX, or a pair (rows, columns),
-    wherever J may not be zero; see `detect_pattern`.
-    mode: "forward" (one product for each column, or color of columns), "reverse" (for each row, or
-    color of rows), "both" (long rows in reverse, the rest forward), or the one that takes fewest.
-    Differentiable in x, and in what f closes over, as far as f is: a Newton step is
-    ldiv.solve(ldiv.jacobian(f, x, pattern=P), -f(x)).
-    Cost: min(m, n) products; with a pattern as many as it has colors (tridiagonal 3, five-point
-    stencil 7, arrowhead 3), and one more, in a random direction, that must agree: a pattern that
-    misses an entry raises ValueError. The coloring is kept on the pattern.
-    Source: Gebremedhin, Manne and Pothen (2005); Griewank and Walther, Evaluating Derivatives,
-    chapter 8.
+    Parameters
+    ----------
+    f : callable
+        Maps a real PyTorch or JAX array (n,) to an array (m,), through ldiv or not.
+    x : array (n,)
+        The point.
+    mode : {"auto", "forward", "reverse", "both"}, default "auto"
+        "forward" takes one product for each column, or colour of columns; "reverse" one for each
+        row, or colour of rows; "both" long rows in reverse and the rest forward; "auto" the one
+        that takes the fewest.
+    pattern : sparse matrix or pair (rows, columns), optional
+        All places where J may be nonzero, as a SparseArray, a sparse matrix of SciPy, PyTorch or
+        JAX, or a pair of index vectors. See `detect_pattern`.
 
+    Returns
+    -------
+    J : array (m, n) or SparseArray (m, n)
+        A SparseArray on the pattern if there is one.
+
+    Raises
+    ------
+    ValueError
+        For a pattern that misses an entry, and for shapes.
+
+    Notes
+    -----
+    Differentiable in x, and in what f closes over, as far as f is: a Newton step is
+    `ldiv.solve(ldiv.jacobian(f, x, pattern=P), -f(x))`.
+    Cost: min(m, n) products; with a pattern as many as it has colours (tridiagonal 3, five-point
+    stencil 7, arrowhead 3) and 1 more in a random direction, with which the entries must agree:
+    this is how a missing entry is found. The colouring is cached on the pattern.
+
+    References
+    ----------
+    Gebremedhin, Manne and Pothen, SIAM Review 47 (2005); Griewank and Walther, Evaluating
+    Derivatives, chapter 8.
+
+    Examples
+    --------
     >>> import ldiv, torch
     >>> f = lambda x: x[1:] * x[:-1]
     >>> ldiv.jacobian(f, torch.tensor([1.0, 2.0, 3.0]))
     tensor([[2., 1., 0.],
             [0., 3., 2.]])
-    >>> ldiv.jacobian(f, torch.tensor([1.0, 2.0, 3.0]), pattern=([0, 0, 1, 1], [0, 1, 1, 2])).data
+    >>> P = ([0, 0, 1, 1], [0, 1, 1, 2])
+    >>> ldiv.jacobian(f, torch.tensor([1.0, 2.0, 3.0]), pattern=P).data
     tensor([2., 1., 3., 2.])
     """
     require_option("mode", mode, MODES)
@@ -79,18 +124,49 @@ def jacobian(f: Function, x: Array, *, mode: str = "auto", pattern: Any = None) 
     return SparseArray(structure, sparse_values(structure, mode, f, x))
 
 
+@overload
+def hessian(f: Callable[[ArrayT], AnyArray], x: ArrayT, *, pattern: None = None) -> ArrayT: ...
+@overload
+def hessian(f: Callable[[ArrayT], AnyArray], x: ArrayT, *, pattern: PatternLike) -> SparseArray: ...
 @public
-def hessian(f: Function, x: Array, *, pattern: Any = None) -> Any:
-    """Differentiate a scalar function of a vector twice, all of it, or on a sparsity pattern by a
-    few products.
+def hessian(
+    f: Callable[[ArrayT], AnyArray], x: ArrayT, *, pattern: PatternLike | None = None
+) -> ArrayT | SparseArray:
+    """The Hessian of a scalar function of a vector, dense or on a pattern by a few products.
 
         H_ij = d^2 f / d x_i d x_j
 
-    f: from a real PyTorch or JAX array (n,) to a number. Returns (n, n), or with a symmetric
-    pattern a SparseArray on it, by star
-    coloring: each entry is read at one of its two places. Pattern, cost and errors otherwise as in
-    `jacobian`, of the gradient.
+    Parameters
+    ----------
+    f : callable
+        Maps a real PyTorch or JAX array (n,) to an array ().
+    x : array (n,)
+        The point.
+    pattern : sparse matrix or pair (rows, columns), optional
+        A symmetric pattern, as in `jacobian`.
 
+    Returns
+    -------
+    H : array (n, n) or SparseArray (n, n)
+        A SparseArray on the pattern if there is one.
+
+    Raises
+    ------
+    ValueError
+        For a pattern that is not symmetric or misses an entry, and for shapes.
+
+    Notes
+    -----
+    Differentiable in x, and in what f closes over, as far as f is.
+    Cost: n products with H, with a pattern as many as a star colouring has colours, which reads
+    each entry at one of its two places, and 1 more in a random direction, as in `jacobian`.
+
+    References
+    ----------
+    Gebremedhin, Manne and Pothen, SIAM Review 47 (2005).
+
+    Examples
+    --------
     >>> import ldiv, torch
     >>> ldiv.hessian(lambda x: (x[1:] * x[:-1]).sum(), torch.ones(2))
     tensor([[0., 1.],
@@ -105,14 +181,37 @@ def hessian(f: Function, x: Array, *, pattern: Any = None) -> Any:
 
 
 @public
-def hvp(f: Function, x: Array, v: Array) -> Array:
-    """Multiply the Hessian of a scalar function with a vector, without the Hessian.
+def hvp(f: Callable[[ArrayT], AnyArray], x: ArrayT, v: ArrayT) -> ArrayT:
+    """The product of the Hessian of a scalar function with a vector, without forming the Hessian.
 
         H v,    H_ij = d^2 f / d x_i d x_j
 
-    f: from a real PyTorch or JAX array (n,) to a number; v (n,). Cost: a few times that of f,
-    whatever n is.
+    Parameters
+    ----------
+    f : callable
+        Maps a real PyTorch or JAX array (n,) to an array ().
+    x : array (n,)
+        The point.
+    v : array (n,)
+        The vector.
 
+    Returns
+    -------
+    y : array (n,)
+        The product H v.
+
+    Raises
+    ------
+    ValueError
+        For shapes.
+
+    Notes
+    -----
+    Differentiable in x and v, as far as f is.
+    Cost: a few times that of f, whatever n is.
+
+    Examples
+    --------
     >>> import ldiv, torch
     >>> ldiv.hvp(lambda x: (x**3).sum(), torch.tensor([1.0, 2.0]), torch.tensor([1.0, 1.0]))
     tensor([ 6., 12.])
@@ -127,23 +226,49 @@ def hvp(f: Function, x: Array, v: Array) -> Array:
                 "It is a direction at x.",
             )
         )
-    product: Array = frontend_of(x, v).jvp(_gradient(f, x), (x,), (v,))[1]
+    product: ArrayT = frontend_of(x, v).jvp(_gradient(f, x), (x,), (v,))[1]
     return product
 
 
 @public
-def detect_pattern(f: Function, x: Array, *, margin: float = 1e-2) -> SparseArray:
-    """Find where the Jacobian of a function is not zero, by products with all unit vectors at two
-    points near x.
+def detect_pattern(
+    f: Callable[[ArrayT], AnyArray], x: ArrayT, *, margin: float = 1e-2
+) -> SparseArray:
+    """Find where a Jacobian is nonzero, by products with all unit vectors at two points near x.
 
-    f, x: as in `jacobian`; the points are x (1 + margin t) + margin s, t and s random. Returns a
-    SparseArray of ones. What vanishes at both points, but not everywhere, is missed: branches that
-    are not taken (where, relu, abs), and products with a factor that is zero. The pattern is
-    verified at x itself, and `jacobian` checks it whenever it is used: ValueError where it misses
-    an entry. Where f has no finite derivative at the points: ValueError, choose a smaller margin.
-    Cost: 2 n products, 64 at a time, and one Jacobian on the pattern: once, for a pattern that is
+        pattern = all (i, j) with J_ij != 0 at x (1 + margin t) + margin s,    t and s random
+
+    Parameters
+    ----------
+    f : callable
+        As in `jacobian`.
+    x : array (n,)
+        The point near which J is evaluated.
+    margin : float, default 1e-2
+        How far from x, relative and absolute, the two points lie.
+
+    Returns
+    -------
+    P : SparseArray (m, n)
+        Ones on the pattern.
+
+    Raises
+    ------
+    ValueError
+        Where the pattern misses an entry at x itself, and where f has no finite derivative at the
+        two points: choose a smaller margin.
+
+    Notes
+    -----
+    Entries that vanish at both points, but not everywhere, are missed: branches that are not taken
+    (where, relu, abs), and products with a factor that is zero. The pattern is verified at x, and
+    `jacobian` verifies it whenever it is used.
+    Not differentiable: the pattern does not depend on x continuously.
+    Cost: 2 n products, 64 at a time, and 1 Jacobian on the pattern; once, for a pattern that is
     used many times.
 
+    Examples
+    --------
     >>> import ldiv, torch
     >>> P = ldiv.detect_pattern(lambda x: x[1:] * x[:-1], torch.ones(3))
     >>> P.row, P.col
@@ -172,7 +297,7 @@ def detect_pattern(f: Function, x: Array, *, margin: float = 1e-2) -> SparseArra
             found.update(zip(i.tolist(), (k + j).tolist(), strict=True))
     rows, cols = np.array(sorted(found), dtype=np.int64).reshape(-1, 2).T
     structure = Sparse(Pattern(rows, cols, (size, n)))
-    sparse_values(structure, "auto", f, x)  # raises where x itself has entries that were missed
+    sparse_values(structure, "auto", f, x)  # raises where x itself has an entry outside the pattern
     return SparseArray(structure, xp.ones((len(rows),), **alike(x)))
 
 
@@ -233,13 +358,13 @@ def _gradient(f: Function, x: Array) -> Function:
 
 
 def _products(f: Function, x: Array, seeds: Array) -> Array:
-    """J S, (m, p)."""
+    """J S, (m, p), by one product for each column of S."""
     frontend = frontend_of(x)
     return frontend.vmap(lambda d: frontend.jvp(f, (x,), (d,))[1], (0,))(seeds.mT).mT
 
 
 def _cotangents(f: Function, x: Array, seeds: Array) -> Array:
-    """R J, (q, n)."""
+    """R J, (q, n), by one product for each row of R."""
     frontend = frontend_of(x)
     return frontend.vmap(lambda u: frontend.vjp(f, (x,))[1](u)[0], (0,))(seeds)
 
@@ -270,13 +395,13 @@ def on_pattern(pattern: Any, shape: tuple[int, int]) -> Sparse:
         )
     known = pattern.structure if isinstance(pattern, Matrix) else None
     if isinstance(known, Sparse) and not known.pattern.has_duplicates:
-        return known  # and what is kept on it
+        return known  # with the colouring that is cached on it
     places = np.unique(rows.astype(np.int64) * shape[1] + cols.astype(np.int64))
     return Sparse(Pattern(places // shape[1], places % shape[1], shape))
 
 
 def _places(pattern: Any, shape: tuple[int, int]) -> tuple[Index, Index, tuple[int, int]]:
-    """Rows and columns, and the shape of the matrix whose they are."""
+    """Rows, columns and the shape of the matrix that the pattern belongs to."""
     if isinstance(pattern, SparseArray):
         m, n = pattern.structure.shape
         return pattern.row, pattern.col, (m, n)

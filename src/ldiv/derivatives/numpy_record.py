@@ -1,8 +1,8 @@
-"""Derivatives of one rule on NumPy arrays, for adjoints written by hand.
+"""Derivatives of one rule on NumPy arrays, for hand-written adjoints.
 
-The function is run once; the one rule that it applies is recorded, with copies of its arguments and
-outputs, so that whoever writes to them later changes no derivative. Its arguments are found again
-by their memory.
+The function is run once. The one rule that it applies is recorded with copies of its arguments and
+outputs, so that later writes to the originals change no derivative. The arguments of the function
+are identified among those of the rule by their memory.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ Arrays = tuple[Array, ...]
 
 
 def vjp(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Callable[[Any], Arrays]]:
-    """y = f(*xs), an array or a tuple of them, and pull(y_bar), the cotangents of xs; None is
-    zero.
-    """
+    """y = f(*xs), an array or a tuple, and pull(y_bar), the cotangents of xs; None is zero."""
     y, one = _record(f, xs)
     like = [(x.shape, x.dtype) for x in xs]
 
@@ -75,13 +73,13 @@ def _several(y: Any) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A rule as it was applied, on arrays that nobody else can write to."""
+    """A rule as it was applied, on private copies of its arrays."""
 
     rule: Rule
     flat: list[Array]
     out: Arrays
-    place: list[int | None]  # for each leaf the array of the function that it is
-    of: list[int]  # for each value of the function the output that it is
+    place: list[int | None]  # which argument of the function each leaf is
+    of: list[int]  # which output of the rule each value is
     holder: Holder
 
     @property
@@ -117,6 +115,7 @@ def _record(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Recorded]:
                 advice,
             )
         )
+    # Which output of the rule is this value, up to axes of length 1, as x[:, 0] of one column?
     of = [
         next(
             (i for i, o in enumerate(out) if o is v or (isinstance(v, np.ndarray) and _same(o, v))),
@@ -133,6 +132,7 @@ def _record(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Recorded]:
                 "Return it as it is.",
             )
         )
+    # Which argument of the function is this leaf, or the array whose snapshot it is?
     given = dict(enumerate(xs))
     place: list[int | None] = []
     for leaf in flat:
@@ -149,7 +149,7 @@ def _record(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Recorded]:
 
 
 def _same(x: Array, y: Array) -> bool:
-    """One piece of memory read the same way, but for axes of length 1."""
+    """Whether both arrays are the same memory with the same layout, up to axes of length 1."""
 
     def layout(a: Array) -> Tree:
         return (

@@ -1,12 +1,13 @@
-"""vjp and jvp: one derivative of a function of arrays; in PyTorch and JAX of any function, in
-NumPy of one that applies one rule.
+"""vjp and jvp: one derivative of a function of arrays.
+
+In PyTorch and JAX of any function, in NumPy of a function that applies one rule.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,30 +19,56 @@ from ldiv.core.trees import Array, leaves, rebuild
 from ldiv.core.validate import require_callable, require_numbers, require_ours
 from ldiv.derivatives import numpy_record
 from ldiv.errors import got, shown
-from ldiv.matrices.matrix import Matrix
+from ldiv.matrices.matrix import Matrix, MatrixLike
 from ldiv.matrices.sparse_array import SparseArray
+
+T = TypeVar("T")  # what f returns
 
 
 @public
-def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+def vjp(f: Callable[..., T], *args: MatrixLike) -> tuple[T, Callable[[Any], tuple[Any, ...]]]:
     """Evaluate a function, and pull cotangents of its value back to its arguments.
 
-        y, pullback = vjp(f, *args);    pullback(y_bar)[i] = args_bar[i],    dL = Re <args_bar[i], d args[i]>
+        y, pullback = vjp(f, *args);    pullback(y_bar)[i] = args_bar[i]
+        dL = Re <y_bar, dy> = sum_i Re <args_bar[i], d args[i]>
 
-    f: returns an array, or a tuple of arrays, whose cotangents are a tuple too, None for zero. With
-    PyTorch and JAX arrays any function; with NumPy arrays one that applies one rule: a function of
-    ldiv, or your own around one, such as
-    `lambda A, b: ldiv.solve(A, b, assume_a="pos")`.
-    args: arrays, sparse arrays and other matrices; a SparseArray has a SparseArray as its
-    cotangent, on the same pattern. Complex cotangents have the sign of PyTorch's gradients in all
-    frameworks; those of jax.vjp are their conjugates.
-    Cost: that of f and the copies; the pullback of a solve is one more solve with the same
-    factorization. Differentiable in PyTorch and JAX. The pullback holds copies of the arguments and
-    the value, with NumPy of all that the rule was given: they may be written to. So may not, in
-    PyTorch, what f closes over.
-    Raises TypeError for a complex cotangent of a real value; with NumPy ValueError if f applies
-    several rules (use PyTorch or JAX to compose), copies an argument on the way, or writes to one.
+    Parameters
+    ----------
+    f : callable
+        Returns an array, or a tuple of arrays. With PyTorch and JAX arrays any function; with NumPy
+        arrays one that applies one rule: a function of ldiv, or a function around one, such as
+        `lambda A, b: ldiv.solve(A, b, assume_a="pos")`.
+    *args : arrays, sparse arrays and other matrices
+        The arguments of f.
 
+    Returns
+    -------
+    y : array or tuple of arrays
+        The value f(*args).
+    pullback : callable
+        Takes a cotangent like y, a tuple where y is one, with None for zero; returns the tuple of
+        the cotangents of args. That of a SparseArray is a SparseArray on the same pattern.
+
+    Raises
+    ------
+    TypeError
+        For a complex cotangent of a real value.
+    ValueError
+        With NumPy if f applies several rules (use PyTorch or JAX to compose), copies an argument on
+        the way, or writes to one.
+
+    Notes
+    -----
+    Differentiable in PyTorch and JAX.
+    Complex cotangents have the sign of PyTorch's gradients in all frameworks; those of jax.vjp are
+    their conjugates.
+    The pullback holds copies of the arguments and of the value, with NumPy of all arguments of the
+    rule: the originals may be overwritten. In PyTorch, what f closes over may not.
+    Cost: that of f and the copies; the pullback of a solve is 1 more solve with the same
+    factorization.
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> A, b = np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([2.0, 4.0])
     >>> x, pullback = ldiv.vjp(ldiv.solve, A, b)
@@ -54,7 +81,7 @@ def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], tuple[A
     )
     xs = _arrays("vjp", args)
     frontend = _of(xs)
-    # NumPy's one rule is recorded with copies
+    # NumPy's one rule is recorded with copies already.
     keep = _as_it_is if isinstance(xs[0], np.ndarray) else snapshot
     xs = keep(xs)
     y, pull = frontend.vjp(_on_arrays(f, args), xs)
@@ -69,15 +96,42 @@ def vjp(f: Callable[..., Any], *args: Any) -> tuple[Any, Callable[[Any], tuple[A
 
 @public
 def jvp(
-    f: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...]
-) -> tuple[Any, Any]:
+    f: Callable[..., T], primals: tuple[MatrixLike, ...], tangents: tuple[MatrixLike | None, ...]
+) -> tuple[T, T]:
     """Evaluate a function, and push tangents of its arguments forward to its value.
 
         y, dy = jvp(f, (A, b), (dA, db));    dy = f'(A, b)[dA, db]
 
-    f and primals as in `vjp`; a tangent is like its argument, real where that is, or None for zero.
-    Cost: that of f, and one more solve for a solve.
+    Parameters
+    ----------
+    f : callable
+        As in `vjp`.
+    primals : tuple of arrays, sparse arrays and other matrices
+        The arguments of f.
+    tangents : tuple
+        For each argument a tangent like it, real where the argument is, or None for zero.
 
+    Returns
+    -------
+    y : array or tuple of arrays
+        The value f(*primals).
+    dy : array or tuple of arrays
+        Its tangent.
+
+    Raises
+    ------
+    TypeError
+        For a complex tangent of a real argument.
+    ValueError
+        For tangents unlike their arguments; with NumPy for functions as in `vjp`.
+
+    Notes
+    -----
+    Differentiable in PyTorch and JAX.
+    Cost: that of f, and 1 more solve for a solve.
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> A, b = np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([2.0, 4.0])
     >>> x, dx = ldiv.jvp(ldiv.solve, (A, b), (None, np.array([0.0, 1.0])))
@@ -168,7 +222,7 @@ def _rebuilt(args: tuple[Any, ...], xs: Any) -> tuple[Any, ...]:
 
 
 def _cotangents(y: tuple[Array, ...], y_bar: tuple[Any, ...]) -> tuple[Array, ...]:
-    """Each like its value, zero for None."""
+    """Cotangents like their values, zero for None."""
     if not isinstance(y_bar, tuple) or len(y_bar) != len(y):
         raise ValueError(
             got(

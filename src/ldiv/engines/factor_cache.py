@@ -1,12 +1,12 @@
-"""Living factorizations are found again by their values; nothing here keeps them alive, but for
-JAX's store.
+"""Living factorizations are found again by their values; only JAX's store keeps any alive.
 
-A factor lives as long as somebody owns it: the holder of a call (`ldiv.core.holder`), a
-`Factorized`, a pullback, the store. As long as it lives, whoever asks for a factor of equal values
-gets it: candidates are found by a fingerprint, in constant time, and confirmed by comparing all
-values with the copy that was taken when the factor was made, so no change in place ever finds a
-stale factor. JAX names a call by its static parameters, which cannot own anything: its kernels run
-under the store, which keeps the most recently used factors within a bound in bytes.
+A factor lives as long as it has an owner: the holder of a call (`ldiv.core.holder`), a
+`Factorized`, a pullback, or the store. As long as it lives, every request for a factor of equal
+values gets it: candidates are found by a fingerprint, in constant time, and confirmed by comparing
+all values with the copy that was taken when the factor was made, so that a change in place never
+finds a stale factor.
+JAX identifies a call by its static parameters, which cannot own anything: its kernels run under the
+store, which keeps the most recently used factors within a bound in bytes.
 """
 
 from __future__ import annotations
@@ -32,8 +32,16 @@ WEIGHTS = 1 + np.random.default_rng(0).random(4096)
 
 
 class CacheInfo(NamedTuple):
-    """What happened since the start or the last `clear_cache`; the factors alive now, their
-    bytes, and the limit of JAX's store.
+    """Counts since the start or the last `clear_cache`, and the factors that are alive now.
+
+    Attributes
+    ----------
+    analyses, factorizations, hits, solves : int
+        What was done; a hit is a factorization that was found again.
+    entries, bytes : int
+        The number of living factors, and their memory.
+    limit : int
+        The bound of JAX's store in bytes.
     """
 
     analyses: int
@@ -71,7 +79,7 @@ def equal(a: Array, b: Array) -> bool:
 
 
 class _Living(weakref.ref[Factored]):
-    """A reference to a factor that knows under which key to forget it."""
+    """A weak reference to a factor, with the key under which it is found."""
 
     __slots__ = ("key",)
     key: Hashable
@@ -83,9 +91,7 @@ counts = {"analyses": 0, "factorizations": 0, "hits": 0, "solves": 0}
 
 
 class Key:
-    """What factors of equal values must have in common besides: compared by content, hashed
-    once.
-    """
+    """What else factors of equal values must have in common; hashed once."""
 
     __slots__ = ("_hash", "_parts")
 
@@ -102,11 +108,9 @@ class Key:
 def remembered(
     key: Key, values: tuple[Array, ...], make: Callable[[], tuple[Any, tuple[Array, ...]]]
 ) -> Any:
-    """The factor of these values, which must be finite: one that lives, or that of `make()`,
-    (factor, copies of the values).
+    """The factor of these values, which must be finite: a living one, or that of `make()`.
 
-    It is kept by the owner of the present call; what that kept last is looked at first, which a
-    derivative asks for.
+    `make()` returns (factor, copies of the values). The owner of the present call keeps the factor.
     """
     keeper = owner()
     latest = keeper.latest if type(keeper) is Holder else None
@@ -125,8 +129,9 @@ def remembered(
 
 
 def in_trace(key: Key, values: tuple[Array, ...], make: Callable[[], Any]) -> Any:
-    """The factor of values that come later: one that was handed on, which was looked at when it
-    was made, or that of `make()`.
+    """The factor of traced values: the one that was handed on, or that of `make()`.
+
+    A factor that was handed on was checked when it was made.
     """
 
     def looked_at() -> Any:
@@ -140,8 +145,9 @@ def in_trace(key: Key, values: tuple[Array, ...], make: Callable[[], Any]) -> An
 
 
 def fingerprint(values: Array) -> Hashable:
-    """A few numbers that all values enter, where they are at hand; elsewhere all candidates of a
-    shape are compared.
+    """A few numbers that depend on all values, where they are on the host.
+
+    Elsewhere the shape: then all candidates of this shape are compared.
     """
     at_hand = values if type(values) is np.ndarray else host_values(values)
     if at_hand is None:
@@ -154,8 +160,10 @@ def fingerprint(values: Array) -> Hashable:
 
 
 def weighted_sum(flat: Array) -> complex:
-    """Of all values, in one pass, not by BLAS, whose sums vary; without weights all Laplacians
-    would have the same.
+    """A weighted sum of all values in one pass.
+
+    Not by BLAS, whose sums are not reproducible; weighted, as all Laplacians have the same plain
+    sum.
     """
     width = len(WEIGHTS)
     rows, rest = divmod(len(flat), width)
@@ -195,12 +203,25 @@ def _forget(ref: Any) -> None:
 
 
 def set_cache_limit(nbytes: int) -> None:
-    """Bound the memory for the factorizations of JAX computations, which nobody else owns; with 0
-    their adjoints factor again.
+    """Bound the memory of the factorizations that are cached for JAX; with 0 adjoints factor again.
 
-    In PyTorch a factorization lives as long as the graph that needs it, in NumPy as long as a
-    pullback or a `Factorized`; this limit does not concern them.
+    Parameters
+    ----------
+    nbytes : int
+        The bound in bytes; 2 << 30 are 2 GiB.
 
+    Raises
+    ------
+    ValueError
+        For anything but an integer >= 0.
+
+    Notes
+    -----
+    In JAX nothing else owns a factorization. In PyTorch it lives as long as the graph that needs
+    it, in NumPy as long as a pullback or a `Factorized`; this limit does not concern them.
+
+    Examples
+    --------
     >>> import ldiv
     >>> ldiv.set_cache_limit(2 << 30)
     """
@@ -211,8 +232,18 @@ def set_cache_limit(nbytes: int) -> None:
 
 
 def clear_cache() -> None:
-    """Forget the factorizations that only JAX's store holds and the symbolic work on all
-    patterns; start the counts anew.
+    """Drop the factorizations cached for JAX and all symbolic work, and reset the counts.
+
+    Notes
+    -----
+    Factorizations that have another owner stay alive. Symbolic work is that on all patterns.
+
+    Examples
+    --------
+    >>> import ldiv
+    >>> ldiv.clear_cache()
+    >>> ldiv.cache_info().factorizations
+    0
     """
     store.shrink(0)
     analyses.forget()
@@ -221,9 +252,17 @@ def clear_cache() -> None:
 
 
 def cache_info() -> CacheInfo:
-    """Analyses, factorizations, hits and solves since the start or `clear_cache`; living factors
-    and their bytes; the store's limit.
+    """Counts of analyses, factorizations, hits and solves; living factors; the cache limit.
 
+    Returns
+    -------
+    info : CacheInfo
+        The counts `analyses`, `factorizations`, `hits` and `solves` since the start or the last
+        `clear_cache`; the number `entries` of living factors and their `bytes`; the `limit` of
+        JAX's store in bytes.
+
+    Examples
+    --------
     >>> import ldiv
     >>> ldiv.cache_info().limit > 0
     True

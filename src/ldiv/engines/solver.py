@@ -68,7 +68,8 @@ def logabsdet(structure: Structure, p: Tree, assume_a: str, method: str) -> Arra
     plan = planned(structure, p, None, assume_a, method)
     if plan.links is None:
         raise EngineError(
-            f"{name_of(plan.engine)} iterates: it has no factors, and so no determinant. Make the matrix sparse or dense, or take stochastic estimates."
+            f"{name_of(plan.engine)} iterates: it has no factors, and so no determinant. "
+            "Make the matrix sparse or dense, or take stochastic estimates."
         )
     return _of_factors(
         plan,

@@ -1,3 +1,1 @@
-"""In-place operations with shadow buffers: one operation per file, each runs forward and leaves
-the step that reverses it.
-"""
+"""In-place operations with shadow buffers, one per file: it runs, and records its reverse."""

@@ -10,11 +10,11 @@ from typing import Any
 from ldiv.errors import got
 from ldiv.inplace.duplicated import operands, output, value
 from ldiv.inplace.replaced import replaced
-from ldiv.inplace.workspace import Room
+from ldiv.inplace.workspace import Workspace
 from ldiv.rules.cholesky import Cholesky
 
 
-def run(room: Room, A: Any) -> None:
+def run(workspace: Workspace, A: Any) -> None:
     operands(A=A)
     shape = tuple(value(A).shape)
     if len(shape) < 2 or shape[-1] != shape[-2]:
@@ -27,4 +27,4 @@ def run(room: Room, A: Any) -> None:
             )
         )
     output("A", A)
-    replaced(room, Cholesky(), A)
+    replaced(workspace, Cholesky(), A)

@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from ldiv.inplace.duplicated import operands, output, require_same_shape, shadow, value
-from ldiv.inplace.workspace import Room
+from ldiv.inplace.workspace import Workspace
 
 
-def run(room: Room, x: Any, y: Any) -> None:
+def run(workspace: Workspace, x: Any, y: Any) -> None:
     operands(y=y, x=x)
     require_same_shape(x, y)
     output("y", y, x=x)
     dx, dy = shadow(x), shadow(y)
-    with room.writing(value(y)):
+    with workspace.writing(value(y)):
         value(y)[...] = value(x)
 
     def back() -> None:
@@ -26,4 +26,4 @@ def run(room: Room, x: Any, y: Any) -> None:
         dy[...] = 0
 
     if dy is not None:
-        room.then(back)
+        workspace.record(back)

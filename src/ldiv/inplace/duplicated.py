@@ -1,9 +1,9 @@
-"""Duplicated(value, shadow): an array, and the array that its cotangent is accumulated into."""
+"""Duplicated(value, shadow): an array and the buffer into which its cotangent is accumulated."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeAlias
 
 import numpy as np
 
@@ -12,29 +12,46 @@ from ldiv.core.buffers import is_buffer, overlap, require_buffer
 from ldiv.core.dispatch import asnumpy, is_array
 from ldiv.core.pytree import ArrayHolder
 from ldiv.core.trees import Array
+from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import require_array, require_float, require_scalar, together
 from ldiv.errors import got
 
 
 @dataclass(frozen=True, eq=False)
-class Duplicated(ArrayHolder):
+class Duplicated(ArrayHolder, Generic[ArrayT]):
     """An array and its shadow, the buffer of its cotangent, for `autodiff` and `Tape`.
 
         dL = Re tr(shadow^H d value)
 
-    value, shadow: NumPy, CuPy or PyTorch buffers of one shape, dtype and device that share no
-    memory, numbers as arrays of shape (). The shadow of an output holds dL/d output when the
-    reverse begins; those of inputs are added to (start them with zeros).
-    Raises ValueError for a read-only shadow, shapes that differ and shared memory; TypeError for
-    dtypes and JAX, which has no buffers.
+    Parameters
+    ----------
+    value : array
+        A NumPy, CuPy or PyTorch buffer; a number is an array of shape ().
+    shadow : array
+        A writable buffer of the same shape, dtype and device, which shares no memory with the
+        value.
 
+    Raises
+    ------
+    ValueError
+        For a read-only shadow, for shapes that differ and for shared memory.
+    TypeError
+        For dtypes, and for JAX, which has no buffers.
+
+    Notes
+    -----
+    The shadow of an output holds dL/d output when the reverse begins. To the shadows of inputs the
+    cotangents are added: start them with zeros.
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> ldiv.Duplicated(np.eye(2), np.zeros((2, 2))).shadow.sum()
     np.float64(0.0)
     """
 
-    value: Array
-    shadow: Array
+    value: ArrayT
+    shadow: ArrayT
 
     def __post_init__(self) -> None:
         value, shadow = require_float("value", self.value), require_float("shadow", self.shadow)
@@ -57,13 +74,16 @@ class Duplicated(ArrayHolder):
             )
 
 
+Operand: TypeAlias = AnyArray | Duplicated[Any]  # a constant, or an argument with a shadow
+
+
 def value(x: Any) -> Any:
     """The array itself."""
     return x.value if isinstance(x, Duplicated) else x
 
 
 def shadow(x: Any) -> Any:
-    """Its shadow, None for a constant."""
+    """The shadow, None for a constant."""
     return x.shadow if isinstance(x, Duplicated) else None
 
 
@@ -77,9 +97,7 @@ def block(x: Any) -> Any:
 
 
 def number(name: str, x: Any, like: Array) -> Any:
-    """The value now of a number or of an array of shape (), which must be real where the arrays
-    are.
-    """
+    """The present value of a number or of an array of shape (); real where the arrays are real."""
     s = value(x)
     if not isinstance(s, int | float | complex | np.generic) and is_array(s):
         together(name, require_array(name, s), like)
@@ -138,9 +156,7 @@ def require_same_shape(x: Any, y: Any) -> None:
 
 
 def output(name: str, x: Any, /, **inputs: Any) -> None:
-    """What is overwritten: writable, apart from all inputs, and with a shadow if any input has
-    one.
-    """
+    """Check an output: writable, apart from all inputs, with a shadow if any input has one."""
     require_buffer(name, value(x), written=True)
     if shadow(x) is None and any(shadow(i) is not None for i in inputs.values()):
         given = ", ".join(key for key, i in inputs.items() if shadow(i) is not None)

@@ -1,10 +1,9 @@
 """C <- alpha op(A) op(B) + beta C.
 
 reverse      G = dC op(B)^H, H = op(A)^H dC, A and B at the time of the call:
-             dA += op(conj(alpha) G), dB += op(conj(alpha) H), dalpha += <op(A), G>, dbeta += <C,
-             dC>;
-             then dC <- conj(beta) dC, exactly zero for beta = 0. The order matters; the shapes do
-             not.
+             dA += op(conj(alpha) G), dB += op(conj(alpha) H),
+             dalpha += <op(A), G>, dbeta += <C, dC>;
+             then, last, dC <- conj(beta) dC, exactly zero for beta = 0.
 """
 
 from __future__ import annotations
@@ -16,11 +15,18 @@ from ldiv.core.trees import Array
 from ldiv.core.validate import transposition
 from ldiv.errors import got
 from ldiv.inplace.duplicated import number, operands, output, shadow, value
-from ldiv.inplace.workspace import Room, add, add_inner, scale
+from ldiv.inplace.workspace import Workspace, add, add_inner, scale
 
 
 def run(
-    room: Room, alpha: Any, A: Any, B: Any, beta: Any, C: Any, trans_a: Any = 0, trans_b: Any = 0
+    workspace: Workspace,
+    alpha: Any,
+    A: Any,
+    B: Any,
+    beta: Any,
+    C: Any,
+    trans_a: Any = 0,
+    trans_b: Any = 0,
 ) -> None:
     operands(C=C, A=A, B=B)
     op_a, op_b = transposition(trans_a, "trans_a"), transposition(trans_b, "trans_b")
@@ -29,42 +35,42 @@ def run(
     s, t = number("alpha", alpha, c), number("beta", beta, c)
     output("C", C, A=A, B=B, alpha=alpha, beta=beta)
     dalpha, dA, dB, dbeta, dC = map(shadow, (alpha, A, B, beta, C))
-    a_kept = None if dalpha is dB is None else room.keep("A", a)
-    b_kept = None if dalpha is dA is None else room.keep("B", b)
-    c_kept = None if dbeta is None else room.keep("C", c)
-    with room.writing(c):
-        forward(room, s, a, op_a, b, op_b, t, c)
+    a_kept = None if dalpha is dB is None else workspace.keep("A", a)
+    b_kept = None if dalpha is dA is None else workspace.keep("B", b)
+    c_kept = None if dbeta is None else workspace.keep("C", c)
+    with workspace.writing(c):
+        forward(workspace, s, a, op_a, b, op_b, t, c)
 
     def back() -> None:
         if b_kept is not None:
-            with room.scratch(a, _turned(a, op_a)) as g:
-                room.product(g, dC, "N", b_kept.value, compose(op_b, "H"))
+            with workspace.scratch(a, _turned(a, op_a)) as g:
+                workspace.product(g, dC, "N", b_kept.value, compose(op_b, "H"))
                 if dalpha is not None and a_kept is not None:
                     add_inner(dalpha, view_dense(a_kept.value, op_a), g)
                 if dA is not None:
                     add(dA, s.conjugate(), g, op_a)
         if dB is not None and a_kept is not None:
-            with room.scratch(b, _turned(b, op_b)) as h:
-                room.product(h, a_kept.value, compose(op_a, "H"), dC, "N")
+            with workspace.scratch(b, _turned(b, op_b)) as h:
+                workspace.product(h, a_kept.value, compose(op_a, "H"), dC, "N")
                 add(dB, s.conjugate(), h, op_b)
         if c_kept is not None:
             add_inner(dbeta, c_kept.value, dC)
         scale(dC, t.conjugate())
 
     if dC is not None:
-        room.then(back)
+        workspace.record(back)
 
 
 def forward(
-    room: Room, s: complex, a: Array, op_a: str, b: Array, op_b: str, t: complex, c: Array
+    workspace: Workspace, s: complex, a: Array, op_a: str, b: Array, op_b: str, t: complex, c: Array
 ) -> None:
-    """The product lands in C itself if there is nothing to add or to scale."""
+    """C <- s op(A) op(B) + t C; with t = 0 the product is written to C itself."""
     if t == 0:
-        room.product(c, a, op_a, b, op_b)
+        workspace.product(c, a, op_a, b, op_b)
         scale(c, s)
         return
-    with room.scratch(c, tuple(c.shape)) as work:
-        room.product(work, a, op_a, b, op_b)
+    with workspace.scratch(c, tuple(c.shape)) as work:
+        workspace.product(work, a, op_a, b, op_b)
         scale(c, t)
         add(c, s, work, "N")
 

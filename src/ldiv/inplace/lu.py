@@ -1,6 +1,6 @@
 """A <- tril(L, -1) + U with A[order] = L U; the pivots do not move.
 
-reverse      dA <- A_bar, in the rows of the A that is gone
+reverse      dA <- A_bar, in the row order of the original A
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from ldiv.core.trees import Array
 from ldiv.errors import got
 from ldiv.inplace.duplicated import operands, output, value
 from ldiv.inplace.replaced import replaced
-from ldiv.inplace.workspace import Room
+from ldiv.inplace.workspace import Workspace
 from ldiv.rules.lu import LU
 
 
-def run(room: Room, A: Any) -> Array:
-    """SciPy's exchanges of rows."""
+def run(workspace: Workspace, A: Any) -> Array:
+    """Overwrite A; the result are SciPy's row exchanges."""
     operands(A=A)
     if value(A).ndim < 2:
         raise ValueError(
@@ -28,4 +28,4 @@ def run(room: Room, A: Any) -> Array:
             )
         )
     output("A", A)
-    return replaced(room, LU(), A)[0]
+    return replaced(workspace, LU(), A)[0]

@@ -1,4 +1,4 @@
-"""X <- f(X, A), f a rule whose vjp looks at its outputs and at A, never at the X that is gone.
+"""X <- f(X, A), f a rule whose vjp uses its outputs and A, never the overwritten X.
 
 reverse      (A_bar, X_bar) = f.vjp(dX);   dA += A_bar, then dX <- X_bar
 """
@@ -10,23 +10,21 @@ from ldiv.core.holder import Holder, holding
 from ldiv.core.rule import Rule, bind
 from ldiv.core.trees import Array
 from ldiv.inplace.duplicated import shadow, value
-from ldiv.inplace.workspace import Room
+from ldiv.inplace.workspace import Workspace
 
 
-def replaced(room: Room, rule: Rule, X: object, *before: object) -> tuple[Array, ...]:
-    """Overwrite X, the last argument of the rule, by its first output; the other outputs are
-    returned.
-    """
+def replaced(workspace: Workspace, rule: Rule, X: object, *before: object) -> tuple[Array, ...]:
+    """Overwrite X, the last argument of the rule, by its first output; return the others."""
     dX, shadows = shadow(X), [shadow(A) for A in before]
-    holder = Holder()  # the factors of the way there serve the way back
+    holder = Holder()  # the reverse reuses the factors of the forward operation
     with holding(holder):
         first, *rest = bind(rule, *map(value, before), value(X))
-    kept = [room.keep("A", value(A)) for A in before if dX is not None]
-    with room.writing(value(X)):
+    kept = [workspace.keep("A", value(A)) for A in before if dX is not None]
+    with workspace.writing(value(X)):
         value(X)[...] = first
     if dX is None:
         return tuple(rest)
-    out = room.keep("the result", value(X))
+    out = workspace.keep("the result", value(X))
 
     def back() -> None:
         values = [k.value for k in kept]
@@ -46,5 +44,5 @@ def replaced(room: Room, rule: Rule, X: object, *before: object) -> tuple[Array,
                 dA += g
         dX[...] = bar
 
-    room.then(back)
+    workspace.record(back)
     return tuple(rest)

@@ -8,15 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from ldiv.inplace.duplicated import number, operands, output, shadow, value
-from ldiv.inplace.workspace import Room, add_inner, scale
+from ldiv.inplace.workspace import Workspace, add_inner, scale
 
 
-def run(room: Room, alpha: Any, x: Any) -> None:
+def run(workspace: Workspace, alpha: Any, x: Any) -> None:
     operands(x=x)
     s, dalpha, dx = number("alpha", alpha, value(x)), shadow(alpha), shadow(x)
     output("x", x, alpha=alpha)
-    kept = None if dalpha is None else room.keep("x", value(x))
-    with room.writing(value(x)):
+    kept = None if dalpha is None else workspace.keep("x", value(x))
+    with workspace.writing(value(x)):
         scale(value(x), s)
 
     def back() -> None:
@@ -25,4 +25,4 @@ def run(room: Room, alpha: Any, x: Any) -> None:
         scale(dx, s.conjugate())
 
     if dx is not None:
-        room.then(back)
+        workspace.record(back)

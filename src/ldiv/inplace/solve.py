@@ -12,20 +12,22 @@ from ldiv.core.validate import require_option, require_square
 from ldiv.errors import got
 from ldiv.inplace.duplicated import block, operands, output, value
 from ldiv.inplace.replaced import replaced
-from ldiv.inplace.workspace import Room
+from ldiv.inplace.workspace import Workspace
 from ldiv.linalg.solve import posed
 from ldiv.matrices.assumptions import definiteness, promised
 from ldiv.matrices.matrix import as_matrix
 
 
-def run(room: Room, A: Any, B: Any, *, assume_a: str = "gen", method: str = "auto") -> None:
+def run(
+    workspace: Workspace, A: Any, B: Any, *, assume_a: str = "gen", method: str = "auto"
+) -> None:
     operands(B=B, A=A)
     require_option("assume_a", assume_a, ("gen", "sym", "her", "pos"))
     require_systems(value(A), value(B))
     output("B", B, A=A)
     structure, params = promised(as_matrix("A", value(A)), assume_a)
     rule, _, vector = posed(structure, params, value(B), definiteness(structure, assume_a), method)
-    replaced(room, rule, block(B) if vector else B, A)
+    replaced(workspace, rule, block(B) if vector else B, A)
 
 
 def require_systems(a: Array, b: Array) -> None:

@@ -1,6 +1,6 @@
 """B <- op(T)^-1 B, T a triangle of A.
 
-reverse      lam = op(T)^-H dB;   dA -= the triangle of op(lam X^H), X the solution;   then dB <- lam
+reverse      lam = op(T)^-H dB;   dA -= triangle of op(lam X^H), X the solution;   then dB <- lam
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ldiv.errors import SingularMatrixError, overflowed
 from ldiv.inplace.duplicated import block, operands, output, shadow, value
 from ldiv.inplace.solve import require_systems
 from ldiv.inplace.trsm import trsm
-from ldiv.inplace.workspace import Room, add
+from ldiv.inplace.workspace import Workspace, add
 
 
 def run(
-    room: Room,
+    workspace: Workspace,
     A: Any,
     B: Any,
     *,
@@ -42,32 +42,32 @@ def run(
     _require_finite(a, value(B), lower, unit)
     (x, dA, dB), kept = (
         (value(B), shadow(A), shadow(B)),
-        None if shadow(B) is None else room.keep("A", a),
+        None if shadow(B) is None else workspace.keep("A", a),
     )
-    with room.writing(x):
-        _solve(room, a, x, lower, op, unit)
+    with workspace.writing(x):
+        _solve(workspace, a, x, lower, op, unit)
     if kept is None:
         return
-    out = None if dA is None else room.keep("the solution", x)
+    out = None if dA is None else workspace.keep("the solution", x)
 
     def back() -> None:
         require_finite("the shadow of B", dB)
-        _solve(room, kept.value, dB, lower, compose(op, "H"), unit)
+        _solve(workspace, kept.value, dB, lower, compose(op, "H"), unit)
         if out is not None:
-            with room.scratch(a, tuple(a.shape)) as g:
-                room.product(g, dB, "N", out.value, "H")
-                g *= _triangle(room, g, lower != (op in "TH"), unit)
+            with workspace.scratch(a, tuple(a.shape)) as g:
+                workspace.product(g, dB, "N", out.value, "H")
+                g *= _triangle(workspace, g, lower != (op in "TH"), unit)
                 add(dA, -1, g, op)
 
-    room.then(back)
+    workspace.record(back)
 
 
-def _solve(room: Room, a: Array, x: Array, lower: bool, op: str, unit: bool) -> None:
-    trsm(room, a, x, lower, op, unit)
+def _solve(workspace: Workspace, a: Array, x: Array, lower: bool, op: str, unit: bool) -> None:
+    trsm(workspace, a, x, lower, op, unit)
     insist(all_finite(x), partial(overflowed, "the solution"))
 
 
-def _triangle(room: Room, g: Array, lower: bool, unit: bool) -> Array:
+def _triangle(workspace: Workspace, g: Array, lower: bool, unit: bool) -> Array:
     """Ones where op(T) has entries."""
     n, xp = g.shape[-1], namespace(g)
 
@@ -75,11 +75,13 @@ def _triangle(room: Room, g: Array, lower: bool, unit: bool) -> Array:
         ones = xp.ones_like(g)
         return xp.tril(ones, k=-int(unit)) if lower else xp.triu(ones, k=int(unit))
 
-    return room.constant(("triangle", tuple(g.shape), g.dtype, str(g.device), n, lower, unit), make)
+    return workspace.constant(
+        ("triangle", tuple(g.shape), g.dtype, str(g.device), n, lower, unit), make
+    )
 
 
 def _require_finite(a: Array, b: Array, lower: bool, unit: bool) -> None:
-    """What is not read may be anything."""
+    """Finite numbers in B and in the triangle that is read; the rest of A may be anything."""
     require_finite("B", b)
     if not bool(all_finite(a)):
         xp = namespace(a)

@@ -1,46 +1,64 @@
-"""Hand-written adjoints of in-place code: operations run now, and are reversed when asked, into
-shadow buffers.
+"""Hand-written adjoints of in-place code: operations run at once, and are reversed on request.
 
-`autodiff` differentiates one operation, a `Tape` a sequence of them. NumPy, CuPy and PyTorch
-buffers.
+`autodiff` differentiates one operation, a `Tape` a sequence of them, into shadow buffers. NumPy,
+CuPy and PyTorch buffers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 from ldiv.core.public import public
 from ldiv.core.trees import Array
 from ldiv.errors import got, shown
 from ldiv.inplace import axpy, cholesky, copy, gemm, lu, scale, solve, solve_triangular
-from ldiv.inplace.duplicated import Duplicated
-from ldiv.inplace.workspace import Room
+from ldiv.inplace.duplicated import Duplicated, Operand
+from ldiv.inplace.workspace import Workspace
+
+Trans = Literal["N", "T", "H", "C", 0, 1, 2]  # SciPy's names
 
 
 class Tape:
     """A record of in-place operations, reversed by `reverse` into the shadows of their arguments.
 
-        dA += dL/dA for every input;    dC <- what is left of it for what was overwritten: conj(beta) dC, exactly zero for beta = 0
+        dA += dL/dA for every input
+        dC <- conj(beta) dC for an overwritten output: what is left of its cotangent,
+              exactly zero for beta = 0
 
     Each method runs its operation at once, in place. Arguments are arrays (constants) or
-    `Duplicated`; what depends on a Duplicated must be one. All arrays of an operation have one
-    dtype, device and batch shape; an output shares no memory with an input. Inputs count as they
-    are at the time of the call: a value that a later operation of the tape overwrites is copied
-    first, once. A change behind the tape's back is noticed (PyTorch's version counter, which does
-    not see writes through `.data` or NumPy; else checksums) and raises ValueError, never a wrong
-    number.
-    Nothing but outputs and shadows is written. A tape that is used again reuses its memory: for
-    `gemm` and, on NumPy, for `solve_triangular` nothing is allocated once it is warm.
-    Cost: gemm 1 product forward and 2 in reverse; a solve 1 factorization (or substitution)
-    forward, 1 more solve and 1 product in reverse; lu and cholesky 1 factorization, and 2
-    triangular solves.
-    Source: Giles, Collected matrix derivative results for forward and reverse mode AD (2008),
-    section 2.
+    `Duplicated`; an output that depends on a Duplicated must be one. All arrays of an operation
+    have one dtype, device and batch shape; an output shares no memory with an input.
 
+    Raises
+    ------
+    ValueError
+        For shapes, for shared memory, and for a buffer that was changed outside the tape since it
+        was recorded, instead of a wrong number.
+    TypeError
+        For dtypes, and for arrays of different kinds.
+
+    Notes
+    -----
+    Inputs count with their values at the time of the call: a value that a later operation of the
+    tape overwrites is copied first, once. A change outside the tape is detected by PyTorch's
+    version counter, which does not see writes through `.data` or NumPy; elsewhere by checksums.
+    Nothing but outputs and shadows is written. A tape that is used again reuses its memory: for
+    `gemm` and, on NumPy, for `solve_triangular` nothing is allocated once it has run.
+    Cost: gemm 1 product forward and 2 in reverse; a solve 1 factorization (or triangular solve)
+    forward, 1 more solve and 1 product in reverse; lu and cholesky 1 factorization, and 2
+    triangular solves in reverse.
+
+    References
+    ----------
+    Giles, Collected matrix derivative results for forward and reverse mode AD (2008), section 2.
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
-    >>> A, B, R = (ldiv.Duplicated(x, np.zeros((2, 2))) for x in (np.eye(2), 2 * np.eye(2), np.empty((2, 2))))
+    >>> A, B = (ldiv.Duplicated(c * np.eye(2), np.zeros((2, 2))) for c in (1.0, 2.0))
+    >>> R = ldiv.Duplicated(np.empty((2, 2)), np.zeros((2, 2)))
     >>> with ldiv.Tape() as tape:
     ...     for _ in range(10):
     ...         tape.matmul(A, B, out=R)
@@ -51,7 +69,7 @@ class Tape:
     """
 
     def __init__(self) -> None:
-        self._room = Room()
+        self._workspace = Workspace()
 
     def __enter__(self) -> Tape:
         return self
@@ -62,15 +80,15 @@ class Tape:
         error: BaseException | None,
         where: TracebackType | None,
     ) -> None:
-        """What failed half way is not reversed."""
+        """Forget the operations if one of them failed: half of a computation is not reversed."""
         if kind is not None:
-            self._room.forget()
+            self._workspace.forget()
 
     def __len__(self) -> int:
-        return len(self._room)
+        return len(self._workspace)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Steps lead back into the buffers of their caller, which a copy would not have."""
+        """Refuse to copy a tape with operations, which refer to the buffers of their caller."""
         if len(self):
             raise TypeError(
                 got("a copy of a Tape", "one without operations", repr(self), "Call reverse first.")
@@ -81,54 +99,76 @@ class Tape:
         return f"Tape({len(self)} operations)"
 
     def reverse(self) -> None:
-        """Reverse all operations, the last one first, and forget them; shadows of outputs must
-        hold their cotangents.
+        """Reverse all operations, the last one first, and forget them.
+
+        The shadows of outputs must hold their cotangents.
         """
-        self._room.reverse()
+        self._workspace.reverse()
 
     def gemm(
-        self, alpha: Any, A: Any, B: Any, beta: Any, C: Any, trans_a: Any = 0, trans_b: Any = 0
+        self,
+        alpha: complex | Operand,
+        A: Operand,
+        B: Operand,
+        beta: complex | Operand,
+        C: Operand,
+        trans_a: Trans = 0,
+        trans_b: Trans = 0,
     ) -> None:
-        """C <- alpha op(A) op(B) + beta C; alpha, beta: numbers, arrays of shape () or
-        Duplicated ones. beta = 0 does not read C.
+        """C <- alpha op(A) op(B) + beta C; with beta = 0 C is not read.
+
+        alpha and beta are numbers, arrays of shape (), or Duplicated ones.
         """
-        gemm.run(self._room, alpha, A, B, beta, C, trans_a, trans_b)
+        gemm.run(self._workspace, alpha, A, B, beta, C, trans_a, trans_b)
 
-    def matmul(self, A: Any, B: Any, out: Any) -> None:
+    def matmul(self, A: Operand, B: Operand, out: Operand) -> None:
         """out <- A B."""
-        gemm.run(self._room, 1.0, A, B, 0.0, out)
+        gemm.run(self._workspace, 1.0, A, B, 0.0, out)
 
-    def solve(self, A: Any, B: Any, *, assume_a: str = "gen", method: str = "auto") -> None:
-        """B <- A^-1 B; assume_a: "gen", "sym", "her" or "pos"."""
-        solve.run(self._room, A, B, assume_a=assume_a, method=method)
+    def solve(
+        self,
+        A: Operand,
+        B: Operand,
+        *,
+        assume_a: Literal["gen", "sym", "her", "pos"] = "gen",
+        method: str = "auto",
+    ) -> None:
+        """B <- A^-1 B."""
+        solve.run(self._workspace, A, B, assume_a=assume_a, method=method)
 
     def solve_triangular(
-        self, A: Any, B: Any, *, lower: bool = False, trans: Any = "N", unit_diagonal: bool = False
+        self,
+        A: Operand,
+        B: Operand,
+        *,
+        lower: bool = False,
+        trans: Trans = "N",
+        unit_diagonal: bool = False,
     ) -> None:
         """B <- op(T)^-1 B, T the upper (or lower) triangle of A."""
         solve_triangular.run(
-            self._room, A, B, lower=lower, trans=trans, unit_diagonal=unit_diagonal
+            self._workspace, A, B, lower=lower, trans=trans, unit_diagonal=unit_diagonal
         )
 
-    def lu(self, A: Any) -> Array:
-        """A <- tril(L, -1) + U; returns the exchanges of rows, as `scipy.linalg.lu_factor` does."""
-        return lu.run(self._room, A)
+    def lu(self, A: Operand) -> Array:
+        """A <- tril(L, -1) + U; returns the row exchanges, as `scipy.linalg.lu_factor` does."""
+        return lu.run(self._workspace, A)
 
-    def cholesky(self, A: Any) -> None:
-        """A <- L, lower, with A = L L^H."""
-        cholesky.run(self._room, A)
+    def cholesky(self, A: Operand) -> None:
+        """A <- L, lower triangular, with A = L L^H."""
+        cholesky.run(self._workspace, A)
 
-    def axpy(self, alpha: Any, x: Any, y: Any) -> None:
+    def axpy(self, alpha: complex | Operand, x: Operand, y: Operand) -> None:
         """y <- y + alpha x."""
-        axpy.run(self._room, alpha, x, y)
+        axpy.run(self._workspace, alpha, x, y)
 
-    def scale(self, alpha: Any, x: Any) -> None:
+    def scale(self, alpha: complex | Operand, x: Operand) -> None:
         """x <- alpha x."""
-        scale.run(self._room, alpha, x)
+        scale.run(self._workspace, alpha, x)
 
-    def copy(self, x: Any, y: Any) -> None:
+    def copy(self, x: Operand, y: Operand) -> None:
         """y <- x."""
-        copy.run(self._room, x, y)
+        copy.run(self._workspace, x, y)
 
 
 OPERATIONS = (
@@ -146,20 +186,51 @@ SYNONYMS = {"lu_factor": "lu"}
 
 
 @public
-def autodiff(op: Callable[..., Any] | str, *args: Any, **options: Any) -> None:
+def autodiff(op: Callable[..., Any] | str, *args: complex | Operand, **options: Any) -> None:
     """Run one operation in place, and then its reverse.
 
-        autodiff(gemm, alpha, A, B, beta, C):    C <- alpha A B + beta C;    dA += ..., dB += ..., then dC <- conj(beta) dC
+        autodiff(gemm, alpha, A, B, beta, C):    C <- alpha A B + beta C
+                                                 dA += ..., dB += ..., then dC <- conj(beta) dC
 
-    op: an operation of `Tape`, as a function of its name (`ldiv.gemm`, `ldiv.Tape.axpy`) or the
-    name; its last array is the output.
-    args: as for the method of `Tape`; at least one `Duplicated`. The shadow of the output holds
-    dL/d output before the call. Derivatives, dtypes, cost, errors and source as in `Tape`.
+    Parameters
+    ----------
+    op : callable or str
+        An operation of `Tape`: a function of its name (`ldiv.gemm`, `ldiv.Tape.axpy`), or the name.
+    *args : arrays, numbers and Duplicated
+        As for the method of `Tape`; the last array is the output. At least one is `Duplicated`. The
+        shadow of the output holds dL/d output before the call.
+    **options : keyword arguments
+        As for the method of `Tape`.
 
+    Returns
+    -------
+    None
+        The output is overwritten, and the cotangents are added to the shadows.
+
+    Raises
+    ------
+    ValueError
+        For an operation that is none of `Tape`, arguments that are all constants, and as in `Tape`.
+    TypeError
+        As in `Tape`.
+
+    Notes
+    -----
+    Differentiable are the arguments that are `Duplicated`, once, in reverse mode. Dtypes as in
+    `Tape`.
+    Cost: as in `Tape`, forward and reverse.
+
+    References
+    ----------
+    As in `Tape`.
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> A, B, C = np.eye(2), np.full((2, 2), 3.0), np.empty((2, 2))
     >>> dA, dB, dC = np.zeros((2, 2)), np.zeros((2, 2)), np.ones((2, 2))
-    >>> ldiv.autodiff(ldiv.gemm, 1.0, ldiv.Duplicated(A, dA), ldiv.Duplicated(B, dB), 0.0, ldiv.Duplicated(C, dC))
+    >>> A_dA, B_dB, C_dC = map(ldiv.Duplicated, (A, B, C), (dA, dB, dC))
+    >>> ldiv.autodiff(ldiv.gemm, 1.0, A_dA, B_dB, 0.0, C_dC)
     >>> dA, dC
     (array([[6., 6.], [6., 6.]]), array([[0., 0.], [0., 0.]]))
     """

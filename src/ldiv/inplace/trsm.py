@@ -1,8 +1,8 @@
 """B <- op(T)^-1 B in the memory of B.
 
-BLAS wants columns one after the other. A matrix stored by rows is its transpose stored by columns:
-B is solved from the right, B^T op(T)^-T, and T is the other triangle of A^T. A conjugate is moved
-to B, conj(T)^-1 B = conj(T^-1 conj(B)).
+BLAS expects matrices stored by columns. A matrix stored by rows is its transpose stored by columns:
+B is then solved from the right, B^T op(T)^-T, and T is the other triangle of A^T. A conjugate is
+moved to B, conj(T)^-1 B = conj(T^-1 conj(B)).
 """
 
 from __future__ import annotations
@@ -16,13 +16,11 @@ import scipy.linalg
 from ldiv.core.dispatch import frontend_of
 from ldiv.core.structure import VIEWS, view_dense
 from ldiv.core.trees import Array
-from ldiv.inplace.workspace import Room, conjugate
+from ldiv.inplace.workspace import Workspace, conjugate
 
 
-def trsm(room: Room, a: Array, b: Array, lower: bool, op: str, unit: bool) -> None:
-    """Without memory of its own where BLAS can reach B; elsewhere the framework's kernel and a
-    copy.
-    """
+def trsm(workspace: Workspace, a: Array, b: Array, lower: bool, op: str, unit: bool) -> None:
+    """In place by BLAS for NumPy arrays; elsewhere by the framework's kernel and a copy."""
     transposed, conjugated = VIEWS[op]
     if not isinstance(b, np.ndarray):
         b[...] = frontend_of(b).solve_triangular(
@@ -31,8 +29,16 @@ def trsm(room: Room, a: Array, b: Array, lower: bool, op: str, unit: bool) -> No
     elif b.size:
         for i in np.ndindex(*b.shape[:-2]):
             with ExitStack() as stack:
-                x = b[i] if _ordered(b[i]) else stack.enter_context(room.scratch(b, b[i].shape))
-                t = a[i] if _ordered(a[i]) else stack.enter_context(room.scratch(a, a[i].shape))
+                x = (
+                    b[i]
+                    if _ordered(b[i])
+                    else stack.enter_context(workspace.scratch(b, b[i].shape))
+                )
+                t = (
+                    a[i]
+                    if _ordered(a[i])
+                    else stack.enter_context(workspace.scratch(a, a[i].shape))
+                )
                 _copied(x, b[i])
                 _copied(t, a[i])
                 _by_columns(t, x, lower, transposed, conjugated, unit)

@@ -1,5 +1,6 @@
-"""What the operations of a tape share: scratch memory, the values that the reverse needs, and
-the steps that lead back.
+"""What the operations of a tape share.
+
+Scratch memory, the values that the reverse needs, and the recorded reverse steps.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from ldiv.core.trees import Array
 from ldiv.errors import got
 
 
-class Kept:
-    """A value as it was: the buffer itself for as long as nobody overwrites it, then a copy."""
+class SavedValue:
+    """The value of a buffer at a time: the buffer itself until it is overwritten, then a copy."""
 
     def __init__(self, name: str, buffer: Array) -> None:
         self.name, self.buffer, self.stamp = name, buffer, stamp(buffer)
@@ -29,26 +30,21 @@ class Kept:
         return self.buffer if self.copy is None else self.copy
 
     def verify(self) -> None:
-        """Raise if the buffer was changed by somebody who did not say so."""
+        """Raise if the buffer was changed outside the tape."""
         if stamp(self.buffer) != self.stamp:
             what = f"{self.name}, an array of shape {tuple(self.buffer.shape)}"
-            advice = "Its value at the time of the call is lost: record the change too (tape.copy, tape.scale, ...), or use another array."
-            raise ValueError(
-                got(
-                    "tape",
-                    f"{what} as the recorded operation saw it, for the reverse",
-                    "one that was changed since",
-                    advice,
-                )
-            )
+            advice = "Its value at the time of the call is lost: "
+            advice += "record the change too (tape.copy, tape.scale, ...), or use another array."
+            expected = f"{what} as the recorded operation saw it, for the reverse"
+            raise ValueError(got("tape", expected, "one that was changed since", advice))
 
 
-class Room:
-    """Scratch buffers are reused: once every shape was seen, nothing is allocated."""
+class Workspace:
+    """Scratch buffers are reused: once every shape has been used, nothing is allocated."""
 
     def __init__(self) -> None:
         self._free: dict[Hashable, list[Array]] = {}
-        self._live: dict[Hashable, Kept] = {}  # the buffers that stand for their values still
+        self._live: dict[Hashable, SavedValue] = {}  # buffers that still hold the saved value
         self._copies: list[Array] = []
         self._constants: dict[Hashable, Array] = {}
         self._steps: list[Callable[[], None]] = []
@@ -56,7 +52,7 @@ class Room:
     def __len__(self) -> int:
         return len(self._steps)
 
-    # -- scratch ---------------------------------------------------------------------------------------------------------------
+    # -- scratch -----------------------------------------------------------------------------------
 
     def borrow(self, like: Array, shape: tuple[int, ...]) -> Array:
         free = self._free.get(_kind(like, shape))
@@ -67,7 +63,7 @@ class Room:
 
     @contextmanager
     def scratch(self, like: Array, shape: tuple[int, ...]) -> Iterator[Array]:
-        """An array of the kind of `like`, with anything in it."""
+        """An uninitialized array with the dtype and device of `like`."""
         x = self.borrow(like, shape)
         try:
             yield x
@@ -92,25 +88,25 @@ class Room:
             namespace(out).matmul(u, v, out=out)
 
     def constant(self, key: Hashable, make: Callable[[], Array]) -> Array:
-        """Made once."""
+        """An array that is made once and cached."""
         if key not in self._constants:
             self._constants[key] = make()
         return self._constants[key]
 
-    # -- values ----------------------------------------------------------------------------------------------------------------
+    # -- values ------------------------------------------------------------------------------------
 
-    def keep(self, name: str, x: Array) -> Kept:
-        """The value that x has now, for the reverse."""
+    def keep(self, name: str, x: Array) -> SavedValue:
+        """The present value of x, for the reverse."""
         key = identity(x)
         if (live := self._live.get(key)) is None:
-            live = self._live[key] = Kept(name, x)
+            live = self._live[key] = SavedValue(name, x)
         else:
             live.verify()
         return live
 
     @contextmanager
     def writing(self, x: Array) -> Iterator[None]:
-        """x is overwritten inside: what it holds, and somebody needs, is copied."""
+        """x is overwritten inside: values of it that the reverse needs are copied first."""
         for key, kept in list(self._live.items()):
             if not (hit := overlap(kept.buffer, x)) and not isinstance(kept.stamp, int):
                 continue
@@ -128,14 +124,14 @@ class Room:
             if isinstance(kept.stamp, int):
                 kept.stamp = stamp(kept.buffer)
 
-    # -- steps -----------------------------------------------------------------------------------------------------------------
+    # -- steps -------------------------------------------------------------------------------------
 
-    def then(self, step: Callable[[], None]) -> None:
-        """The reverse of what was just done."""
+    def record(self, step: Callable[[], None]) -> None:
+        """Record the reverse of the operation that has just run."""
         self._steps.append(step)
 
     def reverse(self) -> None:
-        """All steps, the last one first. Nothing is written unless all values are as they were."""
+        """Run all reverse steps, the last one first; write nothing unless all values are intact."""
         for kept in self._live.values():
             kept.verify()
         try:
@@ -146,7 +142,7 @@ class Room:
             self.forget()
 
     def forget(self) -> None:
-        """Begin anew, with the scratch that is there."""
+        """Drop all steps and saved values; the scratch buffers stay."""
         self._steps.clear()
         self._live.clear()
         while self._copies:
@@ -176,7 +172,7 @@ def scale(x: Array, s: complex) -> None:
 
 
 def add(x: Array, s: complex, g: Array, op: str) -> None:
-    """x <- x + op(s g); g is scratch, and is spoiled."""
+    """x <- x + op(s g); g is scratch, and is overwritten."""
     if s != 1:
         g *= s
     transposed, conjugated = VIEWS[op]
@@ -186,7 +182,7 @@ def add(x: Array, s: complex, g: Array, op: str) -> None:
 
 
 def add_inner(x: Array, a: Array, b: Array) -> None:
-    """x <- x + <a, b>, for a number x, real where x is."""
+    """x <- x + <a, b> for a number x; the real part where x is real."""
     xp = namespace(a)
     inner = xp.sum(xp.conj(a) * b)
     x += inner if is_complex(x) else xp.real(inner)

@@ -1,3 +1,1 @@
-"""What users hold in their hands: matrices, sparse arrays, operators, and what is assumed of
-them.
-"""
+"""What users hold: matrices, sparse arrays, operators, and assumptions about them."""

@@ -1,5 +1,6 @@
-"""A promise about a matrix is a structure on the same parameters: its symmetric part, a
-triangle, its diagonal.
+"""An assumption about a matrix is a structure on the same parameters.
+
+That structure is its symmetric part, one of its triangles, or its diagonal.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def promised_square(A: Any, assume_a: str) -> tuple[Matrix, Structure, Tree, str
 
 
 def promised(matrix: Matrix, assume_a: str) -> tuple[Structure, Tree]:
-    """The structure, and its parameters, that a promise makes of a matrix."""
+    """The structure, and its parameters, of a matrix under an assumption."""
     structure = matrix.structure
     base, op = structure.unview()
     if assume_a == "gen":
@@ -53,7 +54,8 @@ def promised(matrix: Matrix, assume_a: str) -> tuple[Structure, Tree]:
             )
         if structure.view(part) == structure:
             return structure, matrix.params
-        # whose inverse is made of others' needs no symmetrizing
+        # A structure with an `inverse` of its own (Gram, Kronecker, product) solves with its parts,
+        # never with its entries, which therefore need not be symmetrized.
         has_entries = base.pattern is not None and base.inverse is None
         if isinstance(base, Dense) or has_entries:
             return structure.memo(("part", part), lambda: Symmetric(structure, part)), matrix.params
@@ -76,7 +78,7 @@ def definiteness(structure: Structure, assume_a: str) -> str:
 
 
 def triangle(structure: Structure, lower: bool, diagonal: Any) -> Structure:
-    """The triangle of a dense or sparse matrix or of a view of one, on the same parameters."""
+    """The triangle of a dense or sparse matrix, or of a view of one, on the same parameters."""
     base, op = structure.unview()
     in_base = lower != VIEWS[op][0]
     if isinstance(base, Dense):

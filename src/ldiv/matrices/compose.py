@@ -1,5 +1,6 @@
-"""Matrices made of others: Kronecker products, block matrices, Gram matrices, products of low
-rank; sums and products are operators.
+"""Matrices made of other matrices: Kronecker products, blocks, Gram matrices, low-rank products.
+
+Sums and products of matrices are operators of `Matrix`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from ldiv.core.public import public
 from ldiv.core.validate import require_flag, require_square
 from ldiv.errors import got, shown
 from ldiv.matrices.assumptions import triangle
-from ldiv.matrices.matrix import Matrix, as_matrix, composed
+from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix, composed
 from ldiv.structures import gram
 from ldiv.structures.block import Block
 from ldiv.structures.dense import Dense
@@ -22,18 +23,42 @@ from ldiv.structures.sparse import Sparse
 
 
 @public
-def kron(A: Any, B: Any) -> Matrix:
+def kron(A: MatrixLike, B: MatrixLike) -> Matrix:
     """The Kronecker product of two matrices of any structure, never formed.
 
         A x B = [[a_11 B, a_12 B ...], [a_21 B ...] ...],    (A x B)^-1 = A^-1 x B^-1
 
-    A (*batch, m, n), B (*batch, k, l): arrays, sparse arrays, any matrices; the result is (*batch,
-    m k, n l), in the wider of their dtypes. Differentiable in both, in every mode and order.
-    Cost: a product is one with A for every column of B and one with B for every column of A; a
-    solve likewise, with one factorization of A and one of B. Raises ValueError for shapes,
-    TypeError for mixed frameworks.
-    Source: Van Loan, The ubiquitous Kronecker product, J. Comput. Appl. Math. 123 (2000).
+    Parameters
+    ----------
+    A : array (*batch, m, n), sparse array, or any other matrix
+        The left factor.
+    B : array (*batch, k, l), sparse array, or any other matrix
+        The right factor.
 
+    Returns
+    -------
+    C : Matrix (*batch, m k, n l)
+        The product, in the wider of the two dtypes.
+
+    Raises
+    ------
+    ValueError
+        For shapes.
+    TypeError
+        For mixed frameworks.
+
+    Notes
+    -----
+    Differentiable in A and B, in every mode and order.
+    Cost: a product is one product with A for every column of B and one with B for every column of
+    A; a solve likewise, with 1 factorization of A and 1 of B.
+
+    References
+    ----------
+    Van Loan, The ubiquitous Kronecker product, J. Comput. Appl. Math. 123 (2000).
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> A = ldiv.kron(np.array([[2.0, 1.0], [0.0, 1.0]]), ldiv.eye_array(2))
     >>> ldiv.solve(A, np.array([3.0, 5.0, 1.0, 1.0]))
@@ -44,19 +69,39 @@ def kron(A: Any, B: Any) -> Matrix:
 
 
 @public
-def block_array(blocks: Sequence[Sequence[Any]]) -> Matrix:
+def block_array(blocks: Sequence[Sequence[MatrixLike | None]]) -> Matrix:
     """A matrix of blocks; None is a block of zeros.
 
         block_array([[A, B], [C, None]]) = [[A, B], [C, 0]]
 
-    blocks: rows of arrays, sparse arrays, any matrices; the blocks of a row have one height, those
-    of a column one width. The result is in the widest of their dtypes. Differentiable in every
-    block, in every mode and order; one that stands in two places, as A and A.T, receives the sum of
-    both cotangents.
-    Cost: a product is one with every block. Where all blocks are sparse a solve is one sparse
-    factorization of the whole, where all are dense one dense; a mixture is solved by iterations.
-    Raises ValueError for shapes, TypeError for mixed frameworks.
+    Parameters
+    ----------
+    blocks : sequence of sequences of arrays, sparse arrays, other matrices, or None
+        The rows of blocks. All blocks of a row have the same height, all blocks of a column the
+        same width.
 
+    Returns
+    -------
+    A : Matrix
+        The whole matrix, in the widest of the dtypes.
+
+    Raises
+    ------
+    ValueError
+        For shapes.
+    TypeError
+        For mixed frameworks.
+
+    Notes
+    -----
+    Differentiable in every block, in every mode and order. A block that stands in two places, as A
+    and A.T, receives the sum of both cotangents.
+    Cost: a product is one product with every block. Where all blocks are sparse a solve is 1 sparse
+    factorization of the whole matrix, where all are dense 1 dense factorization; a mixture is
+    solved by an iterative method.
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> B = np.array([[1.0, 1.0]])
     >>> ldiv.solve(ldiv.block_array([[np.eye(2), B.T], [B, None]]), np.array([1.0, 3.0, 2.0]))
@@ -109,18 +154,40 @@ def block_array(blocks: Sequence[Sequence[Any]]) -> Matrix:
 
 
 @public
-def Gram(L: Any, lower: bool | None = True) -> Matrix:
-    """The matrix of which L is the Cholesky factor; solving with it is two triangular solves.
+def Gram(L: MatrixLike, lower: bool | None = True) -> Matrix:
+    """The matrix whose Cholesky factor is L; solving with it takes two triangular solves.
 
         S = L L^H,    S^-1 = L^-H L^-1
 
-    L: an array (*batch, n, n) or a sparse array whose lower (upper, if not `lower`) triangle is
-    read, or any matrix as it is; lower=None takes an array as it is too, of any shape (n, k).
-    Hermitian by structure. Differentiable in L in every mode and order, as such: the cotangent of a
-    triangle is one. Cost: 2 substitutions for a solve and nothing to factor; where L is no
-    triangle, one factorization of L. Raises SingularMatrixError for a zero on the diagonal;
-    ValueError for shapes.
+    Parameters
+    ----------
+    L : array (*batch, n, n), sparse array, or any other matrix
+        The factor. Of an array or a sparse array only one triangle is read; any other matrix is
+        taken as it is.
+    lower : bool or None, default True
+        Which triangle of L is read, the lower or the upper one. None takes an array as it is too,
+        of any shape (n, k).
 
+    Returns
+    -------
+    S : Matrix (*batch, n, n)
+        Hermitian by structure.
+
+    Raises
+    ------
+    ValueError
+        For shapes.
+    SingularMatrixError
+        From a solve, for a zero on the diagonal of L.
+
+    Notes
+    -----
+    Differentiable in L in every mode and order; the cotangent of a triangle is a triangle.
+    Cost: a solve is 2 triangular solves and no factorization; where L is no triangle,
+    1 factorization of L.
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> ldiv.solve(ldiv.Gram(np.array([[2.0, 9.0], [1.0, 1.0]])), np.array([4.0, 3.0]))
     array([0.5, 1. ])
@@ -135,28 +202,51 @@ def Gram(L: Any, lower: bool | None = True) -> Matrix:
 
 
 @public
-def LowRank(U: Any, V: Any) -> Matrix:
-    """A product of low rank, never formed; added to a matrix, it is an update.
+def LowRank(U: MatrixLike, V: MatrixLike) -> Matrix:
+    """A matrix of low rank, never formed; added to another matrix, it is a low-rank update.
 
         U V^H,    (A + U V^H)^-1 = A^-1 - A^-1 U (I + V^H A^-1 U)^-1 V^H A^-1
 
-    U (*batch, m, r), V (*batch, n, r), arrays or any matrices, or vectors for rank 1.
-    Differentiable in both, in every mode and order. Cost of a solve with A + LowRank(U, V): one
-    factorization of A and r more solves with it, once; r more for the adjoint; each answer is
-    checked against the sum, and one that cancelled is refused. A may be sparse, diagonal,
-    triangular, made of such; with a dense A the sum is factored as a whole. Raises
-    SingularMatrixError where A or the sum is singular; ValueError for shapes.
-    Source: Hager, SIAM Review 31 (1989).
+    Parameters
+    ----------
+    U : array (*batch, m, r), or any matrix, or a vector (m,) for rank 1
+        The left factor.
+    V : array (*batch, n, r), or any matrix, or a vector (n,) for rank 1
+        The right factor.
 
+    Returns
+    -------
+    C : Matrix (*batch, m, n)
+        The product U V^H.
+
+    Raises
+    ------
+    ValueError
+        For shapes.
+    SingularMatrixError
+        From a solve, where A or the sum is singular.
+
+    Notes
+    -----
+    Differentiable in U and V, in every mode and order.
+    A may be sparse, diagonal, triangular, or made of such matrices; with a dense A the sum is
+    factored as a whole.
+    Cost of a solve with A + LowRank(U, V): 1 factorization of A and r more solves with it, once;
+    r more for the adjoint. Each solution is checked against the sum, and one that has suffered
+    cancellation is refused.
+
+    References
+    ----------
+    Hager, Updating the inverse of a matrix, SIAM Review 31 (1989).
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> A = ldiv.eye_array(3) + ldiv.LowRank(np.ones(3), np.ones(3))
     >>> ldiv.solve(A, np.ones(3))
     array([0.25, 0.25, 0.25])
     """
-    u, v = (
-        as_matrix(name, x[:, None] if is_array(x) and x.ndim == 1 else x)
-        for name, x in (("U", U), ("V", V))
-    )
+    u, v = as_matrix("U", _as_column(U)), as_matrix("V", _as_column(V))
     if u.structure.shape[1] != v.structure.shape[1]:
         raise ValueError(
             got(
@@ -167,3 +257,8 @@ def LowRank(U: Any, V: Any) -> Matrix:
             )
         )
     return composed("LowRank", Product((u.structure, v.structure.H)), u, v)
+
+
+def _as_column(x: Any) -> Any:
+    """A vector as a matrix of one column; anything else as it is."""
+    return x[:, None] if is_array(x) and x.ndim == 1 else x

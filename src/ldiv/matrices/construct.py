@@ -1,5 +1,6 @@
-"""Constructors of sparse arrays under SciPy's names; values are arrays of your framework,
-indices may come from any.
+"""Constructors of sparse arrays under SciPy's names.
+
+Values are arrays of the user's framework; indices may come from any framework.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from ldiv.core.arrays import alike, batch_of, broadcast
 from ldiv.core.dispatch import is_array, namespace
 from ldiv.core.pattern import Pattern
 from ldiv.core.public import public
 from ldiv.core.trees import Array
+from ldiv.core.typing import AnyArray, IndexLike
 from ldiv.core.validate import (
     DTYPES,
     require_array,
@@ -35,11 +38,9 @@ _made: weakref.WeakValueDictionary[Pattern, Sparse] = weakref.WeakValueDictionar
 
 
 def _sparse(
-    values: Array, rows: Index, cols: Index, shape: tuple[int, int], format: str
+    values: Array, rows: Index, cols: Index, shape: tuple[int, int], format: Any
 ) -> SparseArray:
-    """Equal patterns share one structure, so that rebuilding an array in a loop keeps its
-    symbolic work.
-    """
+    """Equal patterns share one structure: an array rebuilt in a loop keeps its symbolic work."""
     pattern = Pattern(rows, cols, shape)
     structure = _made.get(pattern)
     if structure is None:
@@ -54,15 +55,46 @@ def _parts(name: str, what: str, arg: Any, count: int) -> Any:
 
 
 @public
-def coo_array(arg: Any, shape: tuple[int, int] | None = None) -> SparseArray:
-    """A sparse array from (values, (rows, columns)): A[i, j] = sum of the values e with row_e = i,
-    column_e = j.
+def coo_array(
+    arg: tuple[AnyArray, tuple[IndexLike, IndexLike] | AnyArray],
+    shape: tuple[int, int] | None = None,
+) -> SparseArray:
+    """A sparse array from values, rows and columns, in coordinate format.
 
-    values: (*batch, nnz), float32, float64, complex64 or complex128; rows, columns: (nnz,) integers
-    of any framework. Duplicates add up and each receives its cotangent (assembly); explicit zeros
-    stay; any order. Without `shape` the largest indices say it. Differentiable in values in every
-    mode, no cost. Raises ValueError for indices out of range or negative.
+        A[i, j] = sum of all values[e] with rows[e] = i and columns[e] = j
 
+    Parameters
+    ----------
+    arg : tuple (values, (rows, columns))
+        values (*batch, nnz), of float32, float64, complex64 or complex128; rows and columns (nnz,),
+        integers of any framework, in any order; or both as one NumPy array (2, nnz).
+    shape : tuple of two ints, optional
+        Found from the largest indices where it is absent.
+
+    Returns
+    -------
+    A : SparseArray (*batch, m, n)
+        Explicit zeros are stored.
+
+    Raises
+    ------
+    ValueError
+        For indices that are negative or out of range.
+    TypeError
+        For anything but such a tuple, and for other dtypes.
+
+    See Also
+    --------
+    csr_array, csc_array, diags_array, eye_array, asarray
+
+    Notes
+    -----
+    Differentiable in values, in every mode. Duplicates add up, as in assembly, and each of them
+    receives its cotangent.
+    Cost: the indices are checked, copied and hashed; the values are not copied.
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> ldiv.coo_array((np.array([1.0, 2.0, 3.0]), ([0, 0, 1], [0, 0, 1])), shape=(2, 2)).toarray()
     array([[3., 0.],
@@ -87,9 +119,44 @@ def coo_array(arg: Any, shape: tuple[int, int] | None = None) -> SparseArray:
 
 
 @public
-def csr_array(arg: Any, shape: tuple[int, int] | None = None) -> SparseArray:
-    """A sparse array from (values, indices, indptr) by rows; otherwise like `coo_array`.
+def csr_array(
+    arg: tuple[AnyArray, IndexLike, IndexLike], shape: tuple[int, int] | None = None
+) -> SparseArray:
+    """A sparse array from compressed rows.
 
+        A[i, indices[e]] = sum of values[e],    indptr[i] <= e < indptr[i + 1]
+
+    Parameters
+    ----------
+    arg : tuple (values, indices, indptr)
+        values (*batch, nnz); indices (nnz,), the column of each value; indptr (m + 1,), where each
+        row begins.
+    shape : tuple of two ints, optional
+        Found from indptr and the largest index where it is absent.
+
+    Returns
+    -------
+    A : SparseArray (*batch, m, n)
+        Explicit zeros are stored.
+
+    Raises
+    ------
+    ValueError
+        For indices that are negative or out of range.
+    TypeError
+        For anything but such a tuple, and for other dtypes.
+
+    See Also
+    --------
+    coo_array, csc_array
+
+    Notes
+    -----
+    Otherwise like `coo_array`: differentiable in values, in every mode; duplicates add up.
+    Cost: the indices are checked, copied and hashed; the values are not copied.
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> ldiv.csr_array((np.array([1.0, 2.0]), [1, 0], [0, 1, 2]), shape=(2, 2)).toarray()
     array([[0., 1.],
@@ -100,9 +167,44 @@ def csr_array(arg: Any, shape: tuple[int, int] | None = None) -> SparseArray:
 
 
 @public
-def csc_array(arg: Any, shape: tuple[int, int] | None = None) -> SparseArray:
-    """A sparse array from (values, indices, indptr) by columns; otherwise like `coo_array`.
+def csc_array(
+    arg: tuple[AnyArray, IndexLike, IndexLike], shape: tuple[int, int] | None = None
+) -> SparseArray:
+    """A sparse array from compressed columns.
 
+        A[indices[e], j] = sum of values[e],    indptr[j] <= e < indptr[j + 1]
+
+    Parameters
+    ----------
+    arg : tuple (values, indices, indptr)
+        values (*batch, nnz); indices (nnz,), the row of each value; indptr (n + 1,), where each
+        column begins.
+    shape : tuple of two ints, optional
+        Found from indptr and the largest index where it is absent.
+
+    Returns
+    -------
+    A : SparseArray (*batch, m, n)
+        Explicit zeros are stored.
+
+    Raises
+    ------
+    ValueError
+        For indices that are negative or out of range.
+    TypeError
+        For anything but such a tuple, and for other dtypes.
+
+    See Also
+    --------
+    coo_array, csr_array
+
+    Notes
+    -----
+    Otherwise like `coo_array`: differentiable in values, in every mode; duplicates add up.
+    Cost: the indices are checked, copied and hashed; the values are not copied.
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> ldiv.csc_array((np.array([1.0, 2.0]), [1, 1], [0, 1, 2]), shape=(2, 2)).toarray()
     array([[0., 0.],
@@ -114,23 +216,50 @@ def csc_array(arg: Any, shape: tuple[int, int] | None = None) -> SparseArray:
 
 @public
 def diags_array(
-    diagonals: Any, *, offsets: Any = 0, shape: tuple[int, int] | None = None
+    diagonals: AnyArray | Sequence[AnyArray],
+    *,
+    offsets: int | IndexLike = 0,
+    shape: tuple[int, int] | None = None,
 ) -> SparseArray:
-    """A sparse array from its diagonals: A[i, i + offset] = diagonal[i - max(-offset, 0)], as in
-    SciPy.
+    """A sparse array from its diagonals, as in SciPy.
 
-    diagonals: one array (*batch, length), or a sequence of them with a sequence of offsets; a
-    length of 1 is repeated.
-    Differentiable in the diagonals.
+        A[i, i + offset] = diagonal[i - max(-offset, 0)]
 
+    Parameters
+    ----------
+    diagonals : array (*batch, length), or a sequence of such arrays
+        A diagonal of length 1 is repeated.
+    offsets : int, or a sequence of ints, default 0
+        One for each diagonal, all different: 0 is the main diagonal, positive ones lie above it.
+    shape : tuple of two ints, optional
+        A square matrix that holds the longest diagonal where it is absent.
+
+    Returns
+    -------
+    A : SparseArray (*batch, m, n)
+
+    Raises
+    ------
+    ValueError
+        For offsets that do not match the diagonals, and for lengths that do not fit the shape.
+    TypeError
+        For diagonals that are not arrays, and for mixed frameworks.
+
+    Notes
+    -----
+    Differentiable in the diagonals, in every mode.
+    Cost: a copy of the diagonals, one behind the other; nothing is factored.
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
-    >>> ldiv.diags_array([np.array([2.0]), np.array([-1.0, -3.0])], offsets=[0, 1], shape=(3, 3)).toarray()
+    >>> diagonals = [np.array([2.0]), np.array([-1.0, -3.0])]
+    >>> ldiv.diags_array(diagonals, offsets=[0, 1], shape=(3, 3)).toarray()
     array([[ 2., -1.,  0.],
            [ 0.,  2., -3.],
            [ 0.,  0.,  2.]])
     """
-    single = is_array(diagonals)
-    if not (single or isinstance(diagonals, tuple | list)):
+    if not (isinstance(diagonals, tuple | list) or is_array(diagonals)):
         raise TypeError(
             got(
                 "diagonals",
@@ -139,7 +268,7 @@ def diags_array(
                 "Each has the offset of the same place.",
             )
         )
-    arrays: Sequence[Array] = [diagonals] if single else list(diagonals)
+    arrays: Sequence[Array] = diagonals if isinstance(diagonals, tuple | list) else [diagonals]
     at = _offsets(offsets)
     if len(arrays) != len(at) or len(set(at)) < len(at) or not arrays:
         raise ValueError(
@@ -189,11 +318,48 @@ def diags_array(
 
 @public
 def eye_array(
-    m: int, n: int | None = None, *, k: int = 0, dtype: Any = np.float64, like: Array | None = None
+    m: int,
+    n: int | None = None,
+    *,
+    k: int = 0,
+    dtype: DTypeLike = np.float64,
+    like: AnyArray | None = None,
 ) -> SparseArray:
-    """The identity, or ones on the k-th diagonal, as a sparse array; `like` an array of your
-    framework, dtype and device.
+    """The identity, or ones on the k-th diagonal, as a sparse array.
 
+        A[i, i + k] = 1
+
+    Parameters
+    ----------
+    m : int
+        The number of rows.
+    n : int, optional
+        The number of columns; m where it is absent.
+    k : int, default 0
+        The diagonal: 0 is the main one, positive ones lie above it.
+    dtype : dtype, default float64
+        float32, float64, complex64 or complex128, for NumPy values.
+    like : array, optional
+        An array whose framework, dtype and device the values get; `dtype` is then not used.
+
+    Returns
+    -------
+    A : SparseArray (m, n)
+
+    Raises
+    ------
+    ValueError
+        For negative sizes.
+    TypeError
+        For other dtypes.
+
+    Notes
+    -----
+    A constant: differentiable in its `.data`, like every sparse array.
+    Cost: one array of ones.
+
+    Examples
+    --------
     >>> import ldiv
     >>> ldiv.eye_array(2).toarray()
     array([[1., 0.],
@@ -225,17 +391,39 @@ def eye_array(
 
 
 @public
-def asarray(x: Any) -> SparseArray:
-    """A SparseArray from a SciPy sparse array or matrix, a PyTorch sparse COO, CSR or CSC tensor, a
-    JAX BCOO or BCSR, or a dense array.
+def asarray(x: AnyArray) -> SparseArray:
+    """A SparseArray from a sparse matrix of SciPy, PyTorch or JAX, or from a dense array.
 
-    A dense array keeps all its entries: the pattern never depends on values. Differentiable in the
-    values. Under `jax.jit` the indices of a BCOO or BCSR must not be arguments; a SparseArray can
-    be one. For PyTorch tensors there is a warning about PyTorch itself: in 2.13 the backward passes
-    of `torch.sparse_csr_tensor(...)` and of `torch.mm` with a sparse operand allocate n x n numbers
-    (12 GB at n = 40,000). ldiv never goes through them; make the array with
-    `ldiv.csr_array((values, indices, indptr))` and their backward is not needed.
+    Parameters
+    ----------
+    x : sparse matrix or dense array
+        A SciPy sparse array or matrix, a PyTorch sparse COO, CSR or CSC tensor, a JAX BCOO or BCSR,
+        or a dense array (*batch, m, n). A SparseArray is returned as it is.
 
+    Returns
+    -------
+    A : SparseArray
+        A dense array keeps all its entries: the pattern never depends on values.
+
+    Raises
+    ------
+    ValueError
+        For inconsistent or out-of-range indices, and for an array with fewer than two axes.
+    TypeError
+        For a matrix whose entries are not stored, and for other layouts and dtypes.
+
+    Notes
+    -----
+    Differentiable in the values.
+    Under `jax.jit` the indices of a BCOO or BCSR must not be arguments; a SparseArray can be one.
+    A warning about PyTorch itself: in 2.13 the backward passes of `torch.sparse_csr_tensor(...)`
+    and of `torch.mm` with a sparse operand allocate n x n numbers (12 GB at n = 40,000). ldiv never
+    goes through them; make the array with `ldiv.csr_array((values, indices, indptr))` and their
+    backward is not needed.
+    Cost: the indices are copied to the host and checked; nothing is factored.
+
+    Examples
+    --------
     >>> import ldiv, numpy as np, scipy.sparse as sp
     >>> ldiv.asarray(sp.csr_array(np.array([[1.0, 0.0], [0.0, 2.0]])))
     <SparseArray (2, 2) float64, nnz=2, csr>

@@ -1,6 +1,6 @@
-"""The entries of a sparse matrix of any library, as (values, rows, columns): every index is checked
-here, nothing below looks again.
+"""The entries of a sparse matrix of any library, as (values, rows, columns).
 
+Every index is checked here; code below relies on it.
 Compressed rows: entries indptr[i] .. indptr[i + 1] - 1 are those of row i, at the columns
 `indices`; 0 = indptr[0] <= ... <= indptr[-1] = nnz.
 """
@@ -25,8 +25,10 @@ from ldiv.core.validate import (
 from ldiv.errors import got
 
 Index = np.ndarray[Any, np.dtype[Any]]
-# the major axis, PyTorch's names
-COMPRESSED = {"csr": (0, "col_indices", "crow_indices"), "csc": (1, "row_indices", "ccol_indices")}
+COMPRESSED = {
+    "csr": (0, "col_indices", "crow_indices"),
+    "csc": (1, "row_indices", "ccol_indices"),
+}  # the major axis and PyTorch's names of indices and indptr
 
 
 class Entries(NamedTuple):
@@ -38,7 +40,7 @@ class Entries(NamedTuple):
 
 
 def entries_of(name: str, x: Any) -> Entries | None:
-    """Those of a sparse matrix of SciPy, PyTorch or JAX; None for what is none."""
+    """The entries of a sparse matrix of SciPy, PyTorch or JAX; None for anything else."""
     if scipy.sparse.issparse(x):
         return _of_scipy(name, x)
     if hasattr(x, "n_sparse") and not isinstance(x, type):
@@ -52,7 +54,7 @@ def entries_of(name: str, x: Any) -> Entries | None:
 
 
 def coordinates(of: str, values: Array, at: Any, shape: Any = None) -> Entries:
-    """Checked; without a shape the largest indices say it."""
+    """Checked entries in coordinate format; without a shape the largest indices give it."""
     rows, cols = index_vector(f"rows{of}", at[0]), index_vector(f"columns{of}", at[1])
     if len(rows) != len(cols):
         raise ValueError(
@@ -79,7 +81,7 @@ def coordinates(of: str, values: Array, at: Any, shape: Any = None) -> Entries:
 def compressed(
     of: str, values: Array, indices: Any, indptr: Any, shape: Any, format: str
 ) -> Entries:
-    """Checked; without a shape the largest index says it."""
+    """Checked entries in compressed format; without a shape indptr and indices give it."""
     major = COMPRESSED[format][0]
     indices, indptr = index_vector(f"indices{of}", indices), index_vector(f"indptr{of}", indptr)
     if (
@@ -119,15 +121,16 @@ def compressed(
 
 
 def index_vector(name: str, i: Any) -> Index:
-    """A vector of integers, on the host, int32 or int64: differences of small or unsigned ones
-    would wrap around.
+    """A vector of integers on the host, as int32 or int64.
+
+    Differences of smaller or unsigned integers would wrap around.
     """
     require_unmasked(name, i)
     if is_array(i):
         i = asnumpy(require_numbers(name, i))
     try:
         host = np.asarray(i)
-    except Exception:  # nested lists of several lengths, or anything in a class of somebody
+    except Exception:  # ragged lists, or objects of unknown classes
         host = np.empty((), object)
     if host.size == 0:
         host = host.astype(np.int64)
@@ -167,7 +170,7 @@ def require_values(name: str, values: Array, nnz: int) -> None:
         )
 
 
-# -- the libraries' own matrices, whose arrays may be in any state ------------
+# -- matrices of other libraries, whose arrays may be inconsistent ------------
 
 
 def _of_scipy(name: str, x: Any) -> Entries:
@@ -180,7 +183,7 @@ def _of_scipy(name: str, x: Any) -> Entries:
         return compressed(of, x.data, x.indices, x.indptr, x.shape, x.format)
     if x.format == "coo":
         return coordinates(of, x.data, x.coords, x.shape)
-    if x.format == "lil":  # whose lists a conversion would copy without looking
+    if x.format == "lil":  # a conversion by SciPy would not check the lists
         rows = np.repeat(np.arange(len(x.rows)), [len(row) for row in x.rows])
         return coordinates(
             of, np.array([*chain(*x.data)], x.dtype), (rows, [*chain(*x.rows)]), x.shape
@@ -202,8 +205,9 @@ def _of_scipy(name: str, x: Any) -> Entries:
 
 
 def _of_blocks(of: str, x: Any) -> Entries:
-    """A block (i, j) of size r x c holds the rows i r .. i r + r - 1 and the columns j c .. j c
-    + c - 1.
+    """Block compressed rows, with blocks of r x c.
+
+    Block (i, j) holds the rows i r .. i r + r - 1 and the columns j c .. j c + c - 1.
     """
     if x.data.ndim != 3 or 0 in x.data.shape[1:]:
         raise ValueError(
@@ -243,7 +247,7 @@ def _of_torch(name: str, x: Any, layout: str) -> Entries:
         )
     require_memory(name, x)
     if format == "coo":
-        # before PyTorch adds up the duplicates of what may be no matrix
+        # Checked first: coalesce adds up duplicates without looking at the indices.
         coordinates(of, x._values(), x._indices(), tuple(x.shape))
         x = x.coalesce()
         return coordinates(of, x.values(), x.indices(), tuple(x.shape))
@@ -254,7 +258,7 @@ def _of_torch(name: str, x: Any, layout: str) -> Entries:
 
 
 def _of_jax(name: str, x: Any) -> Entries:
-    """BCOO pads with indices out of range, BCSR behind the last row; the padding is left out."""
+    """BCOO is padded with indices out of range, BCSR after the last row; padding is dropped."""
     of = f" of {name}"
     if x.n_batch or x.n_dense or x.ndim != 2:
         came = f"{x.n_batch} batch and {x.n_dense} dense axes of {x.ndim}"

@@ -1,14 +1,15 @@
-"""LinearOperator: a matvec and its parameters, a matrix like any other."""
+"""LinearOperator: a matrix that is given by its matvec and the parameters of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from ldiv.core.arrays import is_complex
 from ldiv.core.dispatch import is_array
 from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.typing import ArrayT, ParamsT
 from ldiv.core.validate import require_array, require_callable, require_option, require_shape
 from ldiv.errors import got, shown
 from ldiv.matrices.matrix import Matrix, flatten, unflatten
@@ -20,22 +21,40 @@ class LinearOperator(Matrix):
 
         A X = matvec(params, X),    A^H U = rmatvec(params, U)
 
-    matvec: takes `params` and a block X (n, k), returns (m, k); it must be linear in X, and written
-    in the framework of its parameters. params: an array or matrix, or nested tuples, lists and
-    dicts of these; other leaves are constants. shape: (m, n).
-    rmatvec: the product with A^H; found by the framework (PyTorch, JAX) where it is absent, and not
-    asked for where assume_a says that it is A. assume_a: "gen", "sym" (A = A^T), "her" (A = A^H) or
-    "pos" (and positive definite); believed.
-    Differentiable in every array of params, in every mode and order, through `A @ x` and `solve`.
-    What matvec gets from elsewhere (a closure) must be constant: in `solve` and its like it has no
-    derivative. A PyTorch tensor that requires grad is found there, and raises ValueError; under
-    torch.func, in forward mode and in JAX nobody finds it, and its gradient is zero, or JAX reports
-    a leaked
-    tracer: pass it in `params`. With NumPy differentiable in b alone.
-    Cost: a solve is an iteration (`cg`, `minres`, `gmres`, `bicgstab`), one more for each
-    derivative; a cotangent is one VJP of a product. Keep matvec one function: compiled code is kept
-    for it.
+    Parameters
+    ----------
+    matvec : callable (params, X) -> A X
+        Takes `params` and a block X (n, k) and returns (m, k). It must be linear in X, and written
+        in the framework of its parameters.
+    params : array or matrix, or nested tuples, lists and dicts of these
+        What the matrix depends on. Other leaves are constants.
+    shape : tuple (m, n)
+        The shape of the matrix.
+    rmatvec : callable (params, U) -> A^H U, optional
+        The product with A^H. Where it is absent PyTorch and JAX derive it from matvec; it is not
+        needed where assume_a gives it.
+    assume_a : {"gen", "sym", "her", "pos"}, default "gen"
+        "sym" is A = A^T, "her" A = A^H, "pos" A = A^H and positive definite. Not verified.
 
+    Raises
+    ------
+    ValueError
+        For a matvec that closes over a PyTorch tensor that requires grad, where this can be seen.
+
+    Notes
+    -----
+    Differentiable in every array of params, in every mode and order, through `A @ x` and `solve`;
+    with NumPy in b alone.
+    What matvec gets from elsewhere (a closure) must be constant: `solve` and other functions do not
+    differentiate it. A PyTorch tensor that requires grad is found there and raises ValueError.
+    Under torch.func, in forward mode and in JAX it is not found: its gradient is zero, or JAX
+    reports a leaked tracer. Pass it in `params`.
+    Cost: a solve is an iteration (`cg`, `minres`, `gmres`, `bicgstab`), one more for each
+    derivative; a cotangent is 1 VJP of a product. Keep matvec one function object: compiled code is
+    cached for it.
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> stretch = lambda d, X: d[:, None] * X
     >>> A = ldiv.LinearOperator(stretch, np.array([1.0, 2.0, 4.0]), shape=(3, 3), assume_a="pos")
@@ -47,12 +66,12 @@ class LinearOperator(Matrix):
 
     def __init__(
         self,
-        matvec: Callable[[Any, Array], Array],
-        params: Any,
+        matvec: Callable[[ParamsT, ArrayT], ArrayT],
+        params: ParamsT,
         *,
         shape: tuple[int, int],
-        rmatvec: Callable[[Any, Array], Array] | None = None,
-        assume_a: str = "gen",
+        rmatvec: Callable[[ParamsT, ArrayT], ArrayT] | None = None,
+        assume_a: Literal["gen", "sym", "her", "pos"] = "gen",
     ) -> None:
         require_option("assume_a", assume_a, ("gen", "sym", "her", "pos"))
         for name, f in (("matvec", matvec), *([] if rmatvec is None else [("rmatvec", rmatvec)])):
@@ -67,7 +86,7 @@ class LinearOperator(Matrix):
             raise ValueError(
                 got(
                     "shape",
-                    "(rows, columns), equal where assume_a promises symmetry",
+                    "(rows, columns), equal where assume_a says that A is symmetric",
                     str(shape),
                     "Say what matvec maps.",
                 )
@@ -95,7 +114,7 @@ class LinearOperator(Matrix):
 
 @dataclass(frozen=True)
 class WithParams:
-    """The user's function, given its parameters in the user's own nesting."""
+    """The user's function, called with its parameters in the nesting that the user gave them."""
 
     f: Callable[[Any, Array], Array]
     outline: Any
@@ -106,12 +125,12 @@ class WithParams:
 
 @dataclass(frozen=True)
 class _Leaf:
-    """The place of an array."""
+    """Marks the place of an array."""
 
 
 @dataclass(frozen=True)
 class _Matrix:
-    """The place of the arrays of a matrix."""
+    """Marks the place of the arrays of a matrix."""
 
     kind: type[Matrix]
     core: Tree
@@ -120,18 +139,22 @@ class _Matrix:
 
 @dataclass(frozen=True)
 class _Constant:
+    """A leaf that is no array, kept as it is."""
+
     value: Any
 
 
 @dataclass(frozen=True)
 class _Branch:
+    """A tuple, list or dict."""
+
     kind: Any
     keys: tuple[Any, ...] | None
     parts: tuple[Any, ...]
 
 
 def outline(params: Any, found: list[Array]) -> Any:
-    """The nesting, hashable; arrays are noted down from left to right."""
+    """The nesting of params, hashable; its arrays are appended to `found` from left to right."""
     if is_array(params):
         found.append(require_array("params", params))
         return _Leaf()
@@ -158,6 +181,7 @@ def outline(params: Any, found: list[Array]) -> Any:
 
 
 def _filled(outline: Any, arrays: Iterator[Array]) -> Any:
+    """The params again, with these arrays in their places."""
     if isinstance(outline, _Leaf):
         return next(arrays)
     if isinstance(outline, _Constant):

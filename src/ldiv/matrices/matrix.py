@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn, TypeAlias, overload
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from ldiv.core.public import public
 from ldiv.core.pytree import ArrayHolder, announce
 from ldiv.core.structure import Structure, matmul
 from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import (
     as_block,
     require_batches,
@@ -42,13 +43,32 @@ NUMBERS = (int, float, complex, np.number)
 class Matrix(ArrayHolder):
     """The matrix S(p) for any structure S and its parameters p, a nested tuple of arrays.
 
+    Parameters
+    ----------
+    structure : one of ldiv.structures
+        The map from parameters to a matrix, for example `ldiv.structures.Diagonal(n)`.
+    params : array, or nested tuple of arrays
+        Nested as `structure.core` is; batch axes come first.
+
+    Raises
+    ------
+    TypeError
+        For a structure that is none, dtypes and mixed frameworks.
+    ValueError
+        For the number of arrays and their shapes.
+
+    Notes
+    -----
     `A @ x` is differentiable in p and x, in every mode. `A.T`, `A.H` and `A.conj()` share the
     parameters. `A + B`, `A - B`, `c * A`, `A / c` and `A @ B` are matrices again, made of A and B,
-    whatever their structures; nothing is computed until they are used. A matrix is a view of the
-    arrays that it was made of: writing to them changes it, and all that share them. Pickled and
-    copied with their parameters and without what is remembered; a deep copy stands outside the
-    graph of the original.
+    whatever their structures; nothing is computed until they are used.
+    A matrix is a view of the arrays that it was made of: writing to them changes the matrix, and
+    all matrices that share them.
+    Pickling and copying keep the parameters and drop cached factorizations; a deep copy stands
+    outside the autograd graph of the original.
 
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> D = ldiv.Matrix(ldiv.structures.Diagonal(3), np.array([1.0, 2.0, 4.0]))
     >>> D @ np.ones(3)
@@ -57,17 +77,18 @@ class Matrix(ArrayHolder):
     array([1.  , 0.5 , 0.25])
     """
 
-    __array_ufunc__ = None  # NumPy arrays leave the operators to us
+    __array_ufunc__ = None  # the operators of NumPy arrays defer to these
     __hash__ = object.__hash__
     _dense = "A @ numpy.eye(n)"  # how users write one out
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
+        """Refused: NumPy would make an object array, or a dense one behind the user's back."""
         kind = type(self).__name__
-        advice = f"NumPy's and SciPy's functions do not take it: use ldiv's and the operators, or {self._dense}."
+        advice = f"Instead of NumPy's use ldiv's and the operators, or {self._dense}."
         raise TypeError(got("a function of NumPy", "an array", f"a {kind}", advice))
 
     def __eq__(self, other: object) -> bool:
-        """Neither an array of bools, as which zeros would compare, nor one bool."""
+        """Refused for matrices, arrays and numbers, where one bool would say nothing."""
         if not (
             isinstance(other, (Matrix, *NUMBERS)) or is_array(other) or hasattr(other, "tocsc")
         ):
@@ -78,7 +99,7 @@ class Matrix(ArrayHolder):
                 "A == B",
                 "arrays",
                 what,
-                "Compare their values (A.data, A.params) or dense arrays; `is` tells one object from another.",
+                "Compare their values (A.data, A.params) or dense arrays, or use `is`.",
             )
         )
 
@@ -97,7 +118,7 @@ class Matrix(ArrayHolder):
             )
         try:
             cores, flat = leaves(structure.core), leaves(params)
-        except Exception as error:  # made of parts that are no structures
+        except Exception as error:  # its parts are no structures
             raise TypeError(
                 got("structure", "one made of structures", shown(structure), "Look at its parts.")
             ) from error
@@ -138,19 +159,22 @@ class Matrix(ArrayHolder):
 
     @property
     def batch(self) -> tuple[int, ...]:
-        """The batch axes of the parameters."""
+        """The batch axes of the parameters, broadcast."""
         return common_batch(self.structure.core, self.params)
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The batch axes, then rows and columns."""
         return (*self.batch, *self.structure.shape)
 
     @property
     def ndim(self) -> int:
+        """The number of axes, batch axes included."""
         return len(self.shape)
 
     @property
     def dtype(self) -> Any:
+        """The dtype of the parameters, in their framework."""
         return leaves(self.params)[0].dtype
 
     def _view(self, op: str) -> Matrix:
@@ -158,37 +182,37 @@ class Matrix(ArrayHolder):
 
     @property
     def T(self) -> Matrix:
-        """The transpose."""
+        """The transpose, on the same parameters."""
         return self._view("T")
 
     @property
     def H(self) -> Matrix:
-        """The conjugate transpose."""
+        """The conjugate transpose, on the same parameters."""
         return self._view("H")
 
     def conj(self) -> Matrix:
-        """The complex conjugate."""
+        """The complex conjugate, on the same parameters."""
         return self._view("C")
 
-    # -- matrices made of others ---------------------------------------------------------------------------------------------------
+    # -- matrices made of others -------------------------------------------------------------------
 
     @public
-    def __add__(self, other: Any) -> Any:
-        if isinstance(other, NUMBERS) and other == 0:  # where Python's sum begins
+    def __add__(self, other: MatrixLike | complex) -> Matrix:
+        if isinstance(other, NUMBERS) and other == 0:  # the start of Python's sum
             return self
         return self._sum(other)
 
     __radd__ = __add__
 
     @public
-    def __sub__(self, other: Any) -> Any:
-        return self._sum(-other)
+    def __sub__(self, other: MatrixLike | complex) -> Matrix:
+        return self._sum(-other)  # type: ignore[operator]  # all arrays have a minus
 
     @public
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: MatrixLike | complex) -> Matrix:
         return (-self)._sum(other)
 
-    def _sum(self, other: Any) -> Any:
+    def _sum(self, other: Any) -> Matrix:
         other = operand("A + B", other)
         if self.structure.shape != other.structure.shape:
             raise ValueError(
@@ -205,13 +229,13 @@ class Matrix(ArrayHolder):
         return self._scaled(-1.0)
 
     @public
-    def __mul__(self, c: Any) -> Any:
+    def __mul__(self, c: AnyArray | complex) -> Matrix:
         return self._scaled(c)
 
     __rmul__ = __mul__
 
     @public
-    def __truediv__(self, c: Any) -> Any:
+    def __truediv__(self, c: AnyArray | complex) -> Matrix:
         like = leaves(self.params)[0]
         if not isinstance(c, NUMBERS):
             return self._scaled(1 / scalar("A / c", c, like))
@@ -227,6 +251,10 @@ class Matrix(ArrayHolder):
         structure = Scaled((self.structure,), "own" if is_complex(alpha) else "real")
         return Matrix(structure, common_dtype(self.params, alpha))
 
+    @overload
+    def __matmul__(self, x: Matrix) -> Matrix: ...
+    @overload
+    def __matmul__(self, x: ArrayT) -> ArrayT: ...
     @public
     def __matmul__(self, x: Any) -> Any:
         if isinstance(x, Matrix):
@@ -249,7 +277,7 @@ class Matrix(ArrayHolder):
         return composed("A @ B", Product((self.structure, other.structure)), self, other)
 
     @public
-    def __rmatmul__(self, x: Any) -> Any:
+    def __rmatmul__(self, x: ArrayT) -> ArrayT:
         require_ours("x @ A", x)
         if not is_array(x):
             return NotImplemented
@@ -257,7 +285,8 @@ class Matrix(ArrayHolder):
         return y if x.ndim == 1 else transpose(y)
 
     def __repr__(self) -> str:
-        return f"<Matrix {self.shape} {numpy_dtype(leaves(self.params)[0])} on {type(self.structure).__name__}>"
+        dtype = numpy_dtype(leaves(self.params)[0])
+        return f"<Matrix {self.shape} {dtype} on {type(self.structure).__name__}>"
 
 
 # -- a tree, for frameworks that look inside: the parameters vary, all else is static ---
@@ -276,6 +305,7 @@ def unflatten(cls: type[Matrix], static: Any, children: tuple[Tree]) -> Matrix:
 
 
 announce(Matrix, flatten, partial(unflatten, Matrix))
+MatrixLike: TypeAlias = Matrix | AnyArray  # what public functions take for a matrix
 
 
 def multiply(structure: Structure, params: Tree, x: Array) -> Array:
@@ -302,7 +332,7 @@ def as_matrix(name: str, a: Any) -> Matrix:
 
 
 def composed(name: str, structure: Structure, *matrices: Matrix) -> Matrix:
-    """The matrix that is made of these, whose parameters are the tuple of theirs."""
+    """The matrix made of these matrices; its parameters are the tuple of theirs."""
     first = leaves(matrices[0].params)[0]
     for matrix in matrices:
         for leaf in leaves(matrix.params):
@@ -312,13 +342,13 @@ def composed(name: str, structure: Structure, *matrices: Matrix) -> Matrix:
 
 
 def common_dtype(*params: Tree) -> Tree:
-    """All in the widest of their dtypes; those that have it are returned as they are."""
+    """All parameters in the widest of their dtypes; those that have it are returned as they are."""
     wide = result_dtype(params)
     return rebuild(params, [astype(x, wide) for x in leaves(params)])
 
 
 def operand(name: str, other: Any) -> Matrix:
-    """A matrix, or an array with at least two axes as one."""
+    """A matrix as it is; an array with at least two axes as a dense matrix."""
     if isinstance(other, NUMBERS) or (is_array(other) and other.ndim < 2):
         raise ValueError(
             got(
@@ -332,9 +362,7 @@ def operand(name: str, other: Any) -> Matrix:
 
 
 def scalar(name: str, c: Any, like: Array) -> Array:
-    """A number as an array without axes, in the precision of `like`; an array without axes as it
-    is.
-    """
+    """A number as an array of shape () in the precision of `like`; such an array as it is."""
     if isinstance(c, NUMBERS):
         c = require_scalar(name, c, like)
         kind = np.result_type(

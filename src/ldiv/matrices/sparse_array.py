@@ -1,21 +1,22 @@
-"""SparseArray: values on a sparsity pattern; its operators act on the values, so that everything is
-differentiable in them.
+"""SparseArray: values on a sparsity pattern, with operators that act on the values.
 
-The pattern is fixed when the array is made and never depends on values: explicit zeros stay,
-duplicates add up.
+Everything is differentiable in the values. The pattern is fixed when the array is made and never
+depends on values: explicit zeros are stored, duplicates add up.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
+import scipy.sparse
 
 from ldiv.core.arrays import conj, numpy_dtype, take
 from ldiv.core.dispatch import asnumpy, frontend_of, is_array, namespace
 from ldiv.core.public import public
 from ldiv.core.structure import VIEWS, Structure
 from ldiv.core.trees import Array
+from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import (
     require_float,
     require_int,
@@ -27,22 +28,37 @@ from ldiv.core.validate import (
 from ldiv.errors import got, shown
 from ldiv.matrices import sparse_indexing
 from ldiv.matrices.entries import require_values
-from ldiv.matrices.matrix import NUMBERS, Matrix
+from ldiv.matrices.matrix import NUMBERS, Matrix, MatrixLike
 from ldiv.rules.scatter import add_up
 from ldiv.structures.sparse import Sparse
 
 Index = np.ndarray[Any, np.dtype[Any]]
-_TRANSPOSED = {"coo": "coo", "csr": "csc", "csc": "csr"}
+Format = Literal["coo", "csr", "csc"]
+_TRANSPOSED: dict[Format, Format] = {"coo": "coo", "csr": "csc", "csc": "csr"}
 
 
 class SparseArray(Matrix):
-    """A sparse matrix whose values are an array of your framework, of shape (*batch, nnz); made by
-    `coo_array` and its like.
+    """A sparse matrix whose values are an array of the user's framework, of shape (*batch, nnz).
 
+    Made by `coo_array`, `csr_array`, `csc_array`, `diags_array`, `eye_array` and `asarray`.
+
+    Parameters
+    ----------
+    structure : ldiv.structures.Sparse, or a view of it
+        The pattern.
+    data : array (*batch, nnz)
+        The values, in the order of the pattern.
+    format : {"coo", "csr", "csc"}, default "coo"
+        The format in which the entries were given, for `repr`.
+
+    Notes
+    -----
     Differentiable in `.data`, in every mode: `@` with vectors, blocks and sparse matrices; `+ - *
     /` with scalars, arrays and sparse arrays of the same or another pattern; `.diagonal()`,
     `.sum(axis)`, `.toarray()`. Every cotangent has nnz numbers.
 
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> A = ldiv.coo_array((np.array([2.0, 3.0, 1.0]), ([0, 1, 1], [0, 1, 0])), shape=(2, 2))
     >>> A
@@ -59,7 +75,7 @@ class SparseArray(Matrix):
     structure: Structure
     _dense = "A.toarray()"
 
-    def __init__(self, structure: Structure, data: Array, format: str = "coo") -> None:
+    def __init__(self, structure: Structure, data: Array, format: Format = "coo") -> None:
         if not isinstance(structure, Structure) or not isinstance(structure.unview()[0], Sparse):
             raise TypeError(
                 got(
@@ -73,7 +89,7 @@ class SparseArray(Matrix):
         data = require_float("values", data)
         require_values("values", data, self._base(structure).pattern.nnz)
         super().__init__(structure, data)
-        self.format = format
+        self.format: Format = format
 
     @staticmethod
     def _base(structure: Structure) -> Sparse:
@@ -88,7 +104,7 @@ class SparseArray(Matrix):
 
     @property
     def nnz(self) -> int:
-        """How many entries are stored, explicit zeros and duplicates included."""
+        """The number of stored entries, explicit zeros and duplicates included."""
         return self._base(self.structure).pattern.nnz
 
     @property
@@ -103,7 +119,7 @@ class SparseArray(Matrix):
 
     @property
     def _at(self) -> tuple[Index, Index]:
-        """Rows and columns, of the view."""
+        """Rows and columns of this view of the pattern."""
         pattern = self._base(self.structure).pattern
         return (
             (pattern.cols, pattern.rows)
@@ -119,15 +135,29 @@ class SparseArray(Matrix):
     def __repr__(self) -> str:
         return f"<SparseArray {self.shape} {numpy_dtype(self.data)}, nnz={self.nnz}, {self.format}>"
 
-    # -- the same pattern ------------------------------------------------------------------------------------------------------
+    # -- the same pattern --------------------------------------------------------------------------
 
     def with_data(self, values: Array) -> SparseArray:
-        """The same pattern with new values (*batch, nnz): the way to loop; orderings and symbolic
-        work are kept.
+        """The same pattern with new values (*batch, nnz); orderings and symbolic work are kept.
 
-        In a view (`A.T`, `A.H`) the values are those of the array that it views.
+        The way to change values in a loop. In a view (`A.T`, `A.H`) the values are those of the
+        array that it views.
         """
         return SparseArray(self.structure, values, self.format)
+
+    @property
+    def T(self) -> SparseArray:
+        """The transpose, on the same values."""
+        return self._view("T")
+
+    @property
+    def H(self) -> SparseArray:
+        """The conjugate transpose, on the same values."""
+        return self._view("H")
+
+    def conj(self) -> SparseArray:
+        """The complex conjugate, on the same values."""
+        return self._view("C")
 
     def _view(self, op: str) -> SparseArray:
         return SparseArray(
@@ -137,17 +167,17 @@ class SparseArray(Matrix):
         )
 
     def _like(self, values: Array) -> SparseArray:
-        """New values at (row, col)."""
+        """The same pattern with new values at (row, col)."""
         return self.with_data(conj(values) if VIEWS[self.structure.unview()[1]][1] else values)
 
     def astype(self, dtype: Any) -> SparseArray:
-        """The values in another dtype."""
+        """The values in another dtype of their framework."""
         return self.with_data(namespace(self.data).astype(self.data, dtype))
 
     def __neg__(self) -> SparseArray:
         return self.with_data(-self.data)
 
-    # -- to dense arrays ---------------------------------------------------------------------------------------------------------
+    # -- to dense arrays ---------------------------------------------------------------------------
 
     def toarray(self) -> Array:
         """The dense array (*batch, m, n); differentiable."""
@@ -156,7 +186,7 @@ class SparseArray(Matrix):
         return namespace(flat).reshape(flat, (*self.batch, m, n))
 
     def diagonal(self, k: int = 0) -> Array:
-        """The k-th diagonal (*batch, length), zeros where nothing is stored; differentiable."""
+        """The k-th diagonal (*batch, length), zero where nothing is stored; differentiable."""
         (m, n), k = self.structure.shape, require_int("k", k)
         on = np.flatnonzero(self.col.astype(np.int64) - self.row == k)
         return add_up(
@@ -166,9 +196,7 @@ class SparseArray(Matrix):
         )
 
     def sum(self, axis: int | None = None) -> Array:
-        """Sum of all entries, or over axis 0 (a number for each column) or 1 (for each row);
-        differentiable.
-        """
+        """The sum of all entries, of each column (axis=0) or each row (axis=1); differentiable."""
         m, n = self.structure.shape
         if axis is None:
             return namespace(self.data).sum(self.values, axis=-1)
@@ -181,12 +209,8 @@ class SparseArray(Matrix):
             else add_up(self.values, self.row, m)
         )
 
-    def to_scipy(self) -> Any:
-        """A scipy.sparse.coo_array of the values, cut off from the derivative; one matrix, no
-        batch.
-        """
-        import scipy.sparse
-
+    def to_scipy(self) -> scipy.sparse.coo_array:
+        """A scipy.sparse.coo_array of the values, without derivatives; one matrix, no batch."""
         if self.batch:
             raise ValueError(
                 got(
@@ -198,7 +222,7 @@ class SparseArray(Matrix):
         )
 
     def sum_duplicates(self) -> SparseArray:
-        """Every position once, sorted by row; a no-op where that is so already."""
+        """Every position once, sorted by row; the array itself where that is so already."""
         once, place = self.structure.memo(
             "canonical", lambda: sparse_indexing.canonical(*self._at, self.structure.shape)
         )
@@ -206,12 +230,20 @@ class SparseArray(Matrix):
             return self
         return SparseArray(once, add_up(self.values, place, once.pattern.nnz))
 
-    # -- arithmetic ------------------------------------------------------------------------------------------------------------------
+    # -- arithmetic --------------------------------------------------------------------------------
 
+    @overload
+    def __add__(self, other: SparseArray | int) -> SparseArray: ...
+    @overload
+    def __add__(self, other: MatrixLike | complex) -> Matrix: ...
     @public
     def __add__(self, other: Any) -> Any:
         return self._add(other, 1)
 
+    @overload
+    def __sub__(self, other: SparseArray | int) -> SparseArray: ...
+    @overload
+    def __sub__(self, other: MatrixLike | complex) -> Matrix: ...
     @public
     def __sub__(self, other: Any) -> Any:
         return self._add(other, -1)
@@ -242,7 +274,7 @@ class SparseArray(Matrix):
         return (-self)._add(other, 1)
 
     @public
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: SparseArray | AnyArray | complex) -> SparseArray:
         if isinstance(other, SparseArray):
             common, a, b = self._common(other)
             return SparseArray(common, a * b)
@@ -251,7 +283,7 @@ class SparseArray(Matrix):
     __rmul__ = __mul__
 
     @public
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: SparseArray | AnyArray | complex) -> SparseArray:
         if isinstance(other, NUMBERS) and other == 0:
             raise ValueError(
                 got("A / B", "a B other than 0", shown(other), "No matrix is divided by it.")
@@ -272,7 +304,7 @@ class SparseArray(Matrix):
         return SparseArray(common, a / b)
 
     def _common(self, other: SparseArray) -> tuple[Sparse, Array, Array]:
-        """The positions that both have, and their values there."""
+        """The positions that both arrays store, and their values there."""
         self._require_same_shape(other)
         one, two = self.sum_duplicates(), other.sum_duplicates()
         common, i, j = one.structure.memo(
@@ -282,9 +314,7 @@ class SparseArray(Matrix):
         return common, take(one.values, i), take(two.values, j)
 
     def _entries_of(self, other: Any) -> Any:
-        """A scalar, or the entries that a dense array, broadcast to the shape of this one, has
-        at (row, col).
-        """
+        """A scalar, or the entries at (row, col) of a dense array that broadcasts to this shape."""
         if isinstance(other, NUMBERS):
             return require_scalar("the other operand", other, self.data)
         require_ours("the other operand", other)
@@ -330,6 +360,12 @@ class SparseArray(Matrix):
                 )
             )
 
+    @overload  # type: ignore[override]  # a sparse product, more than Matrix says
+    def __matmul__(self, other: SparseArray) -> SparseArray: ...
+    @overload
+    def __matmul__(self, other: Matrix) -> Matrix: ...
+    @overload
+    def __matmul__(self, other: ArrayT) -> ArrayT: ...
     @public
     def __matmul__(self, other: Any) -> Any:
         if not isinstance(other, SparseArray):
