@@ -164,6 +164,6 @@ def report(problem: Exception) -> None:
         del problem
 
 
-def got(what: str, expected: str, received: object, advice: str) -> str:
+def expected_got(what: str, expected: str, received: object, advice: str) -> str:
     """One sentence for bad input: what, expected, got, do this."""
     return f"{what}: expected {expected}, got {received}. {advice}"

@@ -264,7 +264,7 @@ class Doubting:
             raise SingularMatrixError("test", f"doubts about {op}")
         return b
 
-    def certify(self) -> None:
+    def check_nonsingular(self) -> None:
         """Nothing to look at."""
 
 

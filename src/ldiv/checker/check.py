@@ -29,7 +29,7 @@ from ldiv.checker.references import derivative
 from ldiv.checker.tangents import FIRST, normal
 from ldiv.core.dispatch import asnumpy
 from ldiv.core.trees import Array
-from ldiv.errors import NotDifferentiableError, got
+from ldiv.errors import NotDifferentiableError, expected_got
 
 FIRST_ORDER = ("vjp", "jvp", "vjp against jvp")
 # they give numbers, the others cotangents
@@ -113,7 +113,7 @@ class Check:
         pushed = self.attempt("jvp", lambda: [loss.push(d) for _, _, d in self.directions])
         if v is None and pushed is None:
             raise ValueError(
-                got(
+                expected_got(
                     "gradcheck",
                     "a function with a derivative",
                     str(self.report),
@@ -258,7 +258,7 @@ class Check:
                     values = loss.values(loss.x)
                 if not used and "gauge" in self.needed:
                     raise ValueError(
-                        got(
+                        expected_got(
                             "gradcheck in the mode 'gauge'",
                             "a function with eigenvectors",
                             "none seen",

@@ -119,7 +119,7 @@ class Report:
     def __bool__(self) -> bool:
         return self.ok
 
-    def insist(self) -> None:
+    def check_or_raise(self) -> None:
         """Raise where a derivative is wrong, or cannot be judged."""
         if self.failures:
             raise WrongDerivativeError(
@@ -162,7 +162,7 @@ def found(
     expected, bar = (
         np.broadcast_to(np.asarray(v, dtype=float), len(pairs)) for v in (expected, bar)
     )
-    got = np.array([inner(tuple(g), tuple(d)) for g, d in pairs])
+    actual = np.array([inner(tuple(g), tuple(d)) for g, d in pairs])
     terms = [
         np.sqrt(sum(float((np.abs(u * v) ** 2).sum()) for u, v in zip(g, d, strict=True)))
         for g, d in pairs
@@ -171,7 +171,7 @@ def found(
     allowed = bar + rtol * np.maximum(scale, ROUNDING * scale.max(initial=0))
     # The noise is judged by the reference alone, never by the derivative under test.
     noise = NOISY * np.maximum(np.abs(expected).max(initial=0), SMALL * size)
-    finding = Finding(mode, subject, where, got, expected, bar, allowed, noise)
+    finding = Finding(mode, subject, where, actual, expected, bar, allowed, noise)
     return (
         replace(finding, looks=_looks(pairs, expected, finding.allowed, of))
         if finding.failed

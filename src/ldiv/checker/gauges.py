@@ -13,7 +13,7 @@ import numpy as np
 from ldiv.checker.transforms import Transforms
 from ldiv.core.arrays import adjoint
 from ldiv.core.dispatch import namespace
-from ldiv.linalg.eigenvector_phase import Draw, gauge, regauged
+from ldiv.linalg.eigenvector_phase import Draw, gauge, with_free_phase
 
 CLUSTER = 1e-9  # of the largest eigenvalue: nearer ones are taken for repeated
 
@@ -72,7 +72,7 @@ def other_gauge(draw: Draw, transforms: Transforms | None) -> Iterator[list[bool
 def _changed(found: Any) -> Any:
     """The result of an eigh or an svd in the other gauge."""
     if len(found) == 2:
-        return _like(found, found[0], regauged(*found))
+        return _like(found, found[0], with_free_phase(*found))
     u, s, vh = found
     return _like(found, _leading(s, u), s, adjoint(_leading(s, adjoint(vh))))
 
@@ -81,9 +81,9 @@ def _leading(s: Any, u: Any) -> Any:
     """The vectors that have a singular value are in the other gauge, further ones stay."""
     k = s.shape[-1]
     return (
-        regauged(s, u)
+        with_free_phase(s, u)
         if u.shape[-1] == k
-        else namespace(u).concat([regauged(s, u[..., :k]), u[..., k:]], axis=-1)
+        else namespace(u).concat([with_free_phase(s, u[..., :k]), u[..., k:]], axis=-1)
     )
 
 

@@ -28,7 +28,7 @@ from ldiv.core.validate import (
     require_number,
     require_option,
 )
-from ldiv.errors import got, shown
+from ldiv.errors import expected_got, shown
 from ldiv.matrices.matrix import MatrixLike
 
 RTOL = 1e-7
@@ -115,7 +115,7 @@ def gradcheck(
     )
     if modes is not None and (not isinstance(modes, tuple | list) or not modes):
         raise TypeError(
-            got(
+            expected_got(
                 "modes",
                 "a tuple of some of " + ", ".join(map(repr, MODES)),
                 shown(modes),
@@ -130,5 +130,5 @@ def gradcheck(
         require_option("modes", mode, every)
     report = Check(loss, tuple(modes or every), modes is not None, exhaustive, rtol).run()
     if raise_exception:
-        report.insist()
+        report.check_or_raise()
     return report

@@ -22,7 +22,7 @@ from ldiv.core.dispatch import asnumpy, frontend_of, is_array, namespace
 from ldiv.core.trees import Array, leaves
 from ldiv.core.validate import require_numbers
 from ldiv.derivatives.vjp_jvp import jvp, vjp
-from ldiv.errors import got
+from ldiv.errors import expected_got
 from ldiv.matrices.matrix import Matrix
 
 Vector = list[Any]
@@ -34,7 +34,7 @@ class Loss:
     def __init__(self, f: Callable[..., Any], args: list[Argument], seed: int) -> None:
         if not args:
             raise ValueError(
-                got(
+                expected_got(
                     "gradcheck",
                     "at least one argument to differentiate in",
                     "none",
@@ -53,7 +53,7 @@ class Loss:
         y = self.values(self.x)
         if not y:
             raise TypeError(
-                got(
+                expected_got(
                     "gradcheck",
                     "a function with real or complex values",
                     "none",
@@ -224,7 +224,9 @@ def largest(y: Array) -> float:
 def _array(y: Any) -> Array:
     if not is_array(y) and not isinstance(y, np.generic):
         advice = "Return arrays, matrices, or tuples of them; not dicts, not Python numbers."
-        raise TypeError(got("f", "a function whose values are arrays", type(y).__name__, advice))
+        raise TypeError(
+            expected_got("f", "a function whose values are arrays", type(y).__name__, advice)
+        )
     return require_numbers("f", y)
 
 

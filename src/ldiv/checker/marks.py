@@ -15,15 +15,17 @@ from ldiv.core.arrays import adjoint
 from ldiv.core.dispatch import asnumpy
 from ldiv.core.finite import require_finite
 from ldiv.core.trees import Array
+from ldiv.core.typing import AnyArray
 from ldiv.core.validate import require_flag, require_float, require_square
-from ldiv.errors import NotPositiveDefiniteError, NotSymmetricError, got
+from ldiv.errors import NotPositiveDefiniteError, NotSymmetricError, expected_got
+from ldiv.linalg.determinants import logdet
 from ldiv.linalg.eigen import eigsh
 from ldiv.matrices.sparse_array import SparseArray
 
 DENSE = 1000  # up to this order the least eigenvalue is LAPACK's
 
 
-def symmetric(A: Any) -> Argument:
+def symmetric(A: SparseArray | AnyArray) -> Argument:
     """Mark an argument of `gradcheck` as symmetric: it stays so.
 
         A = A^T,    dA = dA^T
@@ -62,7 +64,7 @@ def symmetric(A: Any) -> Argument:
     return _self_adjoint("symmetric", A, itself, "transpose")
 
 
-def hermitian(A: Any) -> Argument:
+def hermitian(A: SparseArray | AnyArray) -> Argument:
     """Mark an argument of `gradcheck` as Hermitian: it stays so.
 
         A = A^H,    dA = dA^H
@@ -101,7 +103,7 @@ def hermitian(A: Any) -> Argument:
     return _self_adjoint("hermitian", A, np.conj, "conjugate transpose")
 
 
-def positive_definite(A: Any) -> Argument:
+def positive_definite(A: SparseArray | AnyArray) -> Argument:
     """Mark an argument of `gradcheck` as Hermitian positive definite: it stays so.
 
         A = A^H > 0,    dA = dA^H,    |dA| at most half of the least eigenvalue
@@ -146,7 +148,9 @@ def positive_definite(A: Any) -> Argument:
     return Argument(A, argument.project, least)
 
 
-def triangular(L: Any, *, lower: bool = True, unit_diagonal: bool = False) -> Argument:
+def triangular(
+    L: SparseArray | AnyArray, *, lower: bool = True, unit_diagonal: bool = False
+) -> Argument:
     """Mark an argument of `gradcheck` as triangular: only one triangle of it is read.
 
         dL = the triangle of dL
@@ -195,7 +199,7 @@ def triangular(L: Any, *, lower: bool = True, unit_diagonal: bool = False) -> Ar
     return Argument(L, partial(operator.mul, below > 0 if unit_diagonal else below >= 0))
 
 
-def orthonormal(X: Any) -> Argument:
+def orthonormal(X: SparseArray | AnyArray) -> Argument:
     """Mark an argument of `gradcheck` as a matrix with orthonormal columns: it keeps them.
 
         X^H X = I,    X^H dX + dX^H X = 0
@@ -232,7 +236,7 @@ def orthonormal(X: Any) -> Argument:
     x = asnumpy(_matrix("X", X, arrays=True))
     if (defect := np.abs(adjoint(x) @ x - np.eye(x.shape[-1])).max(initial=0)) > 1e-8:
         raise ValueError(
-            got(
+            expected_got(
                 "X",
                 "orthonormal columns",
                 f"X^H X - I up to {defect:.1e}",
@@ -248,7 +252,7 @@ def _matrix(name: str, a: Any, *, arrays: bool = False) -> Any:
     values = require_float(name, a.data if sparse else a)
     if not sparse and values.ndim < 2:
         raise ValueError(
-            got(
+            expected_got(
                 name,
                 "a matrix (*batch, m, n)",
                 f"shape {tuple(values.shape)}",
@@ -264,7 +268,9 @@ def _self_adjoint(name: str, A: Any, conj: Map, partner: str) -> Argument:
     if (swap := exchange(A)) is None:
         advice = "Add up the duplicates of a SparseArray first."
         raise TypeError(
-            got(name, "a square array, or a SparseArray without duplicates", repr(A)[:60], advice)
+            expected_got(
+                name, "a square array, or a SparseArray without duplicates", repr(A)[:60], advice
+            )
         )
     (x,) = map(asnumpy, Argument(A).flat)
     defect, largest = np.abs(x - conj(swap(x))).max(initial=0), np.abs(x).max(initial=0)
@@ -281,6 +287,7 @@ def _least_eigenvalue(A: Any) -> float:
     if isinstance(A, SparseArray):
         A = A.with_data(asnumpy(A.data))
         if A.shape[-1] > DENSE:
+            logdet(A, assume_a="pos")  # or the eigenvalue nearest to 0 may not be the least
             return float(eigsh(A, k=1, sigma=0.0, return_eigenvectors=False)[0])
         A = A.toarray()
     return float(np.linalg.eigvalsh(asnumpy(A)).min(initial=np.inf))

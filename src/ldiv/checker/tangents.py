@@ -24,7 +24,7 @@ from ldiv.core.pytree import ArrayHolder
 from ldiv.core.trees import Array, leaves
 from ldiv.core.validate import require_float
 from ldiv.derivatives.vjp_jvp import like
-from ldiv.errors import got
+from ldiv.errors import expected_got
 from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.structures.sparse import Sparse
@@ -49,7 +49,9 @@ class Argument(ArrayHolder):
             if np.finfo(dtype := numpy_dtype(leaf)).eps > 1e-15:
                 advice = "In single precision differences have 3 digits; in JAX set jax_enable_x64."
                 raise TypeError(
-                    got("an argument of gradcheck", "float64 or complex128", dtype.name, advice)
+                    expected_got(
+                        "an argument of gradcheck", "float64 or complex128", dtype.name, advice
+                    )
                 )
 
     @property
@@ -148,7 +150,7 @@ def places(a: Any) -> Any:
         return a.row.astype(np.int64), a.col.astype(np.int64)
     if isinstance(a, Matrix) or a.ndim < 2:
         raise TypeError(
-            got(
+            expected_got(
                 "a matrix of gradcheck",
                 "an array (*batch, m, n) or a SparseArray",
                 repr(a)[:60],

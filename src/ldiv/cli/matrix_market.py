@@ -12,7 +12,7 @@ import scipy.sparse
 from ldiv.core.finite import require_finite
 from ldiv.core.trees import Array
 from ldiv.core.validate import DTYPES
-from ldiv.errors import got
+from ldiv.errors import expected_got
 from ldiv.matrices.construct import asarray
 from ldiv.matrices.matrix import Matrix, as_matrix
 
@@ -24,7 +24,7 @@ def load_matrix(path: str) -> Matrix:
     raw = _load(path)
     if raw.ndim != 2 or raw.shape[0] != raw.shape[1] or raw.shape[0] == 0:
         raise ValueError(
-            got(
+            expected_got(
                 path,
                 "a square matrix with at least one row",
                 _extent(raw),
@@ -41,7 +41,7 @@ def load_rhs(path: str, n: int) -> Array:
     b = b.T if b.shape == (1, n) else b
     if b.shape[:1] != (n,) or b.ndim > 2 or b.size == 0:
         raise ValueError(
-            got(
+            expected_got(
                 path,
                 f"{n} rows, as many as the matrix has",
                 _extent(b),
@@ -77,7 +77,9 @@ def _load(path: str) -> Any:
     raw = raw.astype(np.float64) if raw.dtype.kind in "iub" else raw
     if raw.dtype.name not in DTYPES:
         raise ValueError(
-            got(path, "one of " + ", ".join(DTYPES), raw.dtype.name, "Save it in one of these.")
+            expected_got(
+                path, "one of " + ", ".join(DTYPES), raw.dtype.name, "Save it in one of these."
+            )
         )
     require_finite(path, raw.data if scipy.sparse.issparse(raw) else raw)
     return raw

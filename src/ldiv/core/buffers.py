@@ -16,7 +16,7 @@ import numpy as np
 from ldiv.core.arrays import numpy_dtype
 from ldiv.core.trees import Array
 from ldiv.core.validate import require_ours
-from ldiv.errors import got
+from ldiv.errors import expected_got
 
 TRIES = 10_000  # of NumPy's solver; what it cannot tell apart is taken to overlap
 
@@ -79,7 +79,7 @@ def require_buffer(name: str, x: Array, written: bool) -> None:
     require_ours(name, x)
     if not is_buffer(x):
         raise TypeError(
-            got(
+            expected_got(
                 name,
                 "a NumPy, CuPy or PyTorch buffer",
                 f"a {type(x).__name__}, which cannot be overwritten",
@@ -88,7 +88,7 @@ def require_buffer(name: str, x: Array, written: bool) -> None:
         )
     if getattr(x, "requires_grad", False):
         raise ValueError(
-            got(
+            expected_got(
                 name,
                 "a tensor without a graph, as shadows hold its cotangent",
                 "one that requires grad",
@@ -97,7 +97,7 @@ def require_buffer(name: str, x: Array, written: bool) -> None:
         )
     if getattr(x, "is_inference", bool)():
         raise ValueError(
-            got(
+            expected_got(
                 name,
                 "a tensor that counts its versions",
                 "one made in inference mode",
@@ -108,7 +108,7 @@ def require_buffer(name: str, x: Array, written: bool) -> None:
         require_own_entries(name, x)
     if written and isinstance(x, np.ndarray) and not x.flags.writeable:
         raise ValueError(
-            got(name, "an array that can be written", "a read-only one", "Pass a copy.")
+            expected_got(name, "an array that can be written", "a read-only one", "Pass a copy.")
         )
 
 
@@ -117,7 +117,7 @@ def require_own_entries(name: str, x: Array) -> None:
     strides = x.strides if isinstance(x, np.ndarray) else x.stride() if hasattr(x, "stride") else ()
     if 0 not in x.shape and any(s == 0 and n > 1 for s, n in zip(strides, x.shape, strict=False)):
         raise ValueError(
-            got(
+            expected_got(
                 name,
                 "memory for every entry",
                 "an array with a stride of 0, whose entries share it",

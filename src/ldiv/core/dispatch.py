@@ -14,16 +14,20 @@ and the dense kernels lu_factor, lu_solve, cholesky and solve_triangular. A fram
 functions defines besides
 
     traced(x)                 do the values of x come later, when the trace is run?
-    insist(ok, error, *xs)    in a trace: raise error(*xs), of numbers on the host, in the call that runs it, unless ok
-    either(ok, f, g)          f() where ok, else g(), tuples of arrays, by computing only one of them; g() will do for both
+    check_or_raise(ok, error, *xs)
+                              in a trace: raise error(*xs), of numbers on the host, in the call
+                              that runs it, unless ok
+    either(ok, f, g)          f() where ok, else g(), tuples of arrays, by computing only one of
+                              them; g() will do for both
     device(x)                 where engines find the values of x
     product(a, x)             a @ x with the rounding of its dtype, whatever a device would rather do
     loop(going, body, state)  while going(state): state = body(state), for a tuple of arrays
-    tell(f, *xs)              call f with the values of xs when they are there
+    host_callback(f, *xs)     call f with the values of xs when they are there
     constant(x)               x, cut off from the derivative
-    copied(x, memo)           a deep copy of x, also where x is the result of a differentiable operation
-
-    signature(x)              what of x calls may be planned by, beside its shape; None for what must be looked at each time
+    copied(x, memo)           a deep copy of x, also where x is the result of a differentiable
+                              operation
+    signature(x)              what of x calls may be planned by, beside its shape; None for what
+                              must be looked at each time
     host_values(x)            the values of x, as a NumPy array, where `host` and not `traced`; else None
 
 where its own kernels are better than SciPy's on the host
@@ -33,10 +37,12 @@ where its own kernels are better than SciPy's on the host
 
 and a framework that differentiates functions of its users, for operators and Jacobians,
 
-    vjp(f, xs)                y = f(*xs), an array or a tuple of them, and pull(y_bar), the tuple of the cotangents of xs
+    vjp(f, xs)                y = f(*xs), an array or a tuple of them, and pull(y_bar), the tuple
+                              of the cotangents of xs
     jvp(f, xs, dxs)           y, and its tangent
     vmap(f, axes)             f over leading axes, those arguments that have one
-    call(f, *xs)              f(*xs) inside a kernel; where `closures_count()`, an error if f closes over what wants a gradient
+    call(f, *xs)              f(*xs) inside a kernel; where `closures_count()`, an error if f closes
+                              over what wants a gradient
 """
 
 from __future__ import annotations
@@ -45,7 +51,7 @@ import copy
 import importlib
 import sys
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -54,12 +60,11 @@ import numpy as np
 
 from ldiv.core.folders import files
 from ldiv.core.trees import Array
-from ldiv.errors import got, report
+from ldiv.errors import expected_got, report
 
 _by_type: dict[type, ModuleType] = {}
 
 
-@cache
 def frontend_names() -> dict[str, str]:
     """The frameworks that have a front end, present or not, and where it is."""
     return files("frontend")
@@ -93,7 +98,7 @@ def _complete(frontend: ModuleType) -> ModuleType:
     vars(frontend).setdefault("device", lambda x: str(x.device))
     vars(frontend).setdefault("loop", _loop)
     vars(frontend).setdefault("product", lambda a, x: namespace(a).matmul(a, x))
-    vars(frontend).setdefault("tell", lambda f, *xs: f(*xs))
+    vars(frontend).setdefault("host_callback", lambda f, *xs: f(*xs))
     vars(frontend).setdefault("vmap", _vmap)
     vars(frontend).setdefault("either", lambda ok, f, g: g())
     vars(frontend).setdefault("call", lambda f, *xs: f(*xs))
@@ -133,7 +138,7 @@ def _vmap(f: Callable[..., Array], axes: tuple[int | None, ...]) -> Callable[...
 def _cannot(framework: str, f: object, *_: object) -> Any:
     advice = "Use PyTorch or JAX arrays; if only the transposed product is missing, give rmatvec or a promise of symmetry."
     raise TypeError(
-        got(
+        expected_got(
             "matvec",
             "a function that its framework can differentiate",
             f"one of {framework} arrays",
@@ -155,7 +160,7 @@ def frontend_of(*arrays: Array) -> ModuleType:
         return owners[0]
     names = " and ".join(sorted({f"{type(x).__module__}.{type(x).__qualname__}" for x in arrays}))
     raise TypeError(
-        got(
+        expected_got(
             "arrays",
             "all of one framework (NumPy, PyTorch or JAX)",
             names or "none",
@@ -214,7 +219,7 @@ _PLAIN = frozenset({bool, float, np.bool_, np.float32, np.float64, np.ndarray})
 
 
 def traced(x: object) -> bool:
-    """Whether x stands for values that come later. A check of values is then for `insist`, and
+    """Whether x stands for values that come later. A check of values is then for `check_or_raise`, and
     nothing can be remembered.
     """
     if type(x) in _PLAIN:
@@ -223,14 +228,14 @@ def traced(x: object) -> bool:
     return frontend is not None and bool(frontend.traced(x))
 
 
-def insist(ok: Any, error: Callable[..., Exception], *numbers: Any) -> None:
+def check_or_raise(ok: Any, error: Callable[..., Exception], *numbers: Any) -> None:
     """Raise error(*numbers), or give the warning that it is, unless ok: now, or where ok is
     traced in the call that runs the trace.
     """
     if ok is True:
         return
     if traced(ok):
-        frontend_of(ok).insist(ok, error, *numbers)
+        frontend_of(ok).check_or_raise(ok, error, *numbers)
     elif not bool(ok):
         report(error(*numbers))
 

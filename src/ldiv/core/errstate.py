@@ -13,7 +13,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, get_args
 
 from scipy.linalg import LinAlgWarning
 
-from ldiv.core.dispatch import insist
+from ldiv.core.dispatch import check_or_raise
 from ldiv.core.validate import require_option
 
 P = ParamSpec("P")
@@ -113,7 +113,7 @@ def doubt(ok: Any, error: Callable[..., Exception], *numbers: Any) -> None:
     """Unless ok: raise error(*numbers), warn with its message, or go on, as was chosen."""
     state = singular_state()
     if state != "ignore":
-        insist(ok, error if state == "raise" else partial(_warning, error), *numbers)
+        check_or_raise(ok, error if state == "raise" else partial(_warning, error), *numbers)
 
 
 def _warning(error: Callable[..., Exception], *numbers: Any) -> LinAlgWarning:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.dispatch import asnumpy, host_values, insist, namespace, traced
+from ldiv.core.dispatch import asnumpy, check_or_raise, host_values, namespace, traced
 from ldiv.core.holder import Holder, holding, owner
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, Tree, leaves, rebuild
@@ -46,7 +46,7 @@ def require_finite(name: str, *arrays: Array) -> None:
     """Refuse NaN and infinity before any work."""
     for a in arrays:
         if type(a) is not np.ndarray or not isfinite(total(a)):
-            insist(all_finite(a), partial(_not_finite, name))
+            check_or_raise(all_finite(a), partial(_not_finite, name))
 
 
 def _not_finite(name: str) -> ValueError:
@@ -93,7 +93,9 @@ def evaluated(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
     if not (rule.may_overflow or rule.sees_overflow):
         for y in out:
             if type(y) is not np.ndarray or not isfinite(total(y)):
-                insist(all_finite(y), partial(_blame, rule.public_name, () if traced(y) else flat))
+                check_or_raise(
+                    all_finite(y), partial(_blame, rule.public_name, () if traced(y) else flat)
+                )
     return out
 
 
@@ -108,7 +110,7 @@ def derivative(rule: Rule, f: Callable[..., Tree], *given: Tree) -> Tree:
             if y is not None and (
                 not isfinite(total(y)) if type(y) is np.ndarray else not traced(y)
             ):
-                insist(
+                check_or_raise(
                     all_finite(y),
                     partial(_blame, f"the derivative of {rule.public_name}", leaves(given)),
                 )

@@ -15,29 +15,28 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-_folders: dict[str, dict[str, dict[str, Any]]] = {}
+_defaults: dict[str, dict[str, Any]] = {}
+_files: dict[str, dict[str, str]] = {}
 
 
 def register(kind: str, folder: str, **defaults: Any) -> None:
     """The files of this package, by its full name, are of that kind; `defaults`: what those need
     not define that have nothing else to say.
     """
-    _folders.setdefault(kind, {})[folder] = defaults
+    _defaults[folder] = defaults
+    found = pkgutil.iter_modules(sys.modules[folder].__path__)
+    _files.setdefault(kind, {}).update({m.name: f"{folder}.{m.name}" for m in found})
 
 
 def files(kind: str) -> dict[str, str]:
     """The full name of every file of a kind, by its own; none is imported for it."""
-    return {
-        found.name: f"{folder}.{found.name}"
-        for folder in _folders[kind]
-        for found in pkgutil.iter_modules(sys.modules[folder].__path__)
-    }
+    return _files[kind]
 
 
 def modules(kind: str) -> Iterator[ModuleType]:
     """Every file of a kind, imported, with all that its kind may define."""
     for home in files(kind).values():
         module = importlib.import_module(home)
-        for name, value in _folders[kind][home.rpartition(".")[0]].items():
+        for name, value in _defaults[home.rpartition(".")[0]].items():
             vars(module).setdefault(name, value)
         yield module

@@ -44,7 +44,7 @@ class Holder:
         """What was kept last, None if nothing was."""
         return next(reversed(self._kept.values()), None)
 
-    def __deepcopy__(self, memo: Any) -> Holder:
+    def __deepcopy__(self, cached: Any) -> Holder:
         return Holder()
 
     def __reduce__(self) -> Any:

@@ -54,10 +54,10 @@ class Linear(Structure):
 
     @property
     def _outer(self) -> Outer:
-        return self.memo("outer", lambda: Outer(self.tangent))
+        return self.cached("outer", lambda: Outer(self.tangent))
 
     def view(self, op: str) -> Structure:
-        return self if op == "N" else self.memo(("view", op), lambda: View(self, op))
+        return self if op == "N" else self.cached(("view", op), lambda: View(self, op))
 
 
 @dataclass(frozen=True)

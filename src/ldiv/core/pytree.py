@@ -17,7 +17,7 @@ _trees: list[tuple[type, Flatten, Unflatten]] = []
 _listeners: list[Callable[[type, Flatten, Unflatten], None]] = []
 
 
-def announce(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
+def register_pytree(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
     """A type of trees: flatten(x) = (children, static), unflatten(static, children) = x, which
     must not look at the children.
     """
@@ -26,7 +26,7 @@ def announce(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
         listen(cls, flatten, unflatten)
 
 
-def on_announce(listen: Callable[[type, Flatten, Unflatten], None]) -> None:
+def on_register_pytree(listen: Callable[[type, Flatten, Unflatten], None]) -> None:
     """For front ends: hear of every type of trees, announced earlier or later."""
     _listeners.append(listen)
     for announced in _trees:
@@ -38,16 +38,16 @@ class ArrayHolder:
     the copies are leaves, as in pickling.
     """
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        twin = memo[id(self)] = object.__new__(type(self))
+    def __deepcopy__(self, cached: dict[int, Any]) -> Any:
+        twin = cached[id(self)] = object.__new__(type(self))
         for name, value in vars(self).items():
             # past the lock of a frozen dataclass
-            object.__setattr__(twin, name, copied(value, memo))
+            object.__setattr__(twin, name, copied(value, cached))
         return twin
 
 
-def copied(tree: Any, memo: dict[int, Any]) -> Any:
+def copied(tree: Any, cached: dict[int, Any]) -> Any:
     """A deep copy of a nested tuple of arrays and other things."""
     if type(tree) is tuple:
-        return tuple(copied(branch, memo) for branch in tree)
-    return frontend_of(tree).copied(tree, memo) if is_array(tree) else copy.deepcopy(tree, memo)
+        return tuple(copied(branch, cached) for branch in tree)
+    return frontend_of(tree).copied(tree, cached) if is_array(tree) else copy.deepcopy(tree, cached)

@@ -161,7 +161,7 @@ class Structure(ABC):
     def C(self) -> Structure:
         return self.view("C")
 
-    def memo(self, key: Hashable, make: Callable[[], R]) -> R:
+    def cached(self, key: Hashable, make: Callable[[], R]) -> R:
         """What depends on the structure alone is made once and kept on it: index sets,
         orderings, symbolic factorizations.
         """

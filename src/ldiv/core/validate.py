@@ -12,7 +12,7 @@ import numpy as np
 from ldiv.core.arrays import astype, broadcast, device_of, is_complex, numpy_dtype
 from ldiv.core.dispatch import frontend_of, is_array, signature
 from ldiv.core.trees import Array
-from ldiv.errors import got, shown
+from ldiv.errors import expected_got, shown
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
@@ -31,7 +31,7 @@ STATIC = "It is static: not an array of a framework."
 
 def require_flag(name: str, value: object) -> bool:
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(got(name, "True or False", shown(value), STATIC))
+        raise TypeError(expected_got(name, "True or False", shown(value), STATIC))
     return bool(value)
 
 
@@ -52,7 +52,7 @@ def require_int(
             if high < LARGEST
             else "an integer" + f" >= {low}" * (low > -LARGEST)
         )
-        raise ValueError(got(name, what or bounds, shown(value), advice))
+        raise ValueError(expected_got(name, what or bounds, shown(value), advice))
     return number
 
 
@@ -78,7 +78,7 @@ def require_number(
         number = math.inf
     if not math.isfinite(number) or number < low or (above and number == low):
         bounds = "" if low == -math.inf else f" > {low:g}" if above else f" >= {low:g}"
-        raise ValueError(got(name, "a finite real number" + bounds, shown(value), advice))
+        raise ValueError(expected_got(name, "a finite real number" + bounds, shown(value), advice))
     return number
 
 
@@ -91,11 +91,13 @@ def require_scalar(name: str, c: Any, like: Array) -> Any:
     except OverflowError:
         finite = False
     if not finite:
-        raise ValueError(got(name, "a finite number", shown(c), "Look at where it comes from."))
+        raise ValueError(
+            expected_got(name, "a finite number", shown(c), "Look at where it comes from.")
+        )
     most = float(np.finfo(numpy_dtype(like)).max)
     if max(abs(float(c.real)), abs(float(c.imag))) > most:
         raise ValueError(
-            got(
+            expected_got(
                 name,
                 f"a number of at most {most:.1e}, the largest of {numpy_dtype(like)}",
                 shown(c),
@@ -110,7 +112,7 @@ def require_scalar(name: str, c: Any, like: Array) -> Any:
 def require_option(name: str, value: object, options: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in options:
         raise ValueError(
-            got(
+            expected_got(
                 name,
                 "one of " + ", ".join(map(repr, options)),
                 shown(value),
@@ -122,7 +124,7 @@ def require_option(name: str, value: object, options: tuple[str, ...]) -> str:
 
 def require_callable(name: str, f: object, what: str, advice: str) -> None:
     if not callable(f):
-        raise TypeError(got(name, what, shown(f), advice))
+        raise TypeError(expected_got(name, what, shown(f), advice))
 
 
 def transposition(trans: object, name: str = "trans") -> str:
@@ -130,7 +132,7 @@ def transposition(trans: object, name: str = "trans") -> str:
     op = _TRANS.get(trans if isinstance(trans, str) else _index(trans))
     if op is None:
         raise ValueError(
-            got(name, "'N', 'T' or 'H' (0, 1 or 2)", shown(trans), "Choose one of these.")
+            expected_got(name, "'N', 'T' or 'H' (0, 1 or 2)", shown(trans), "Choose one of these.")
         )
     return op
 
@@ -147,7 +149,7 @@ def require_shape(name: str, shape: object) -> tuple[int, int]:
     )
     if len(sizes) != 2 or min(sizes) < 0 or max(sizes) > LARGEST:
         raise ValueError(
-            got(
+            expected_got(
                 name,
                 f"(rows, columns), integers of at most {LARGEST}",
                 shown(shape),
@@ -160,7 +162,7 @@ def require_shape(name: str, shape: object) -> tuple[int, int]:
 def require_square(name: str, shape: tuple[int, int]) -> None:
     if shape[0] != shape[1]:
         raise ValueError(
-            got(
+            expected_got(
                 name,
                 "a square matrix",
                 f"{shape[0]} x {shape[1]}",
@@ -176,7 +178,7 @@ def require_unmasked(name: str, x: object) -> None:
     """What lies under a mask is no number; NumPy's functions hand it on as one."""
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(
-            got(
+            expected_got(
                 name,
                 "an array without a mask",
                 "a masked array",
@@ -192,7 +194,7 @@ def require_ours(name: str, x: object) -> None:
     require_unmasked(name, x)
     if isinstance(x, np.matrix):
         raise TypeError(
-            got(
+            expected_got(
                 name,
                 "an array",
                 "a numpy.matrix, whose operators are others",
@@ -205,7 +207,7 @@ def require_ours(name: str, x: object) -> None:
         or str(getattr(x, "layout", "torch.strided")) != "torch.strided"
     ):
         raise TypeError(
-            got(
+            expected_got(
                 name,
                 "an array or an ldiv matrix",
                 f"a sparse {type(x).__name__}",
@@ -219,7 +221,7 @@ def require_array(name: str, x: object) -> Array:
     require_ours(name, x)
     if not is_array(x):
         raise TypeError(
-            got(
+            expected_got(
                 name,
                 "a NumPy, PyTorch or JAX array",
                 _name(x),
@@ -235,12 +237,14 @@ def require_array(name: str, x: object) -> Array:
             "Subclasses have a meaning of their own: convert it, for instance with numpy.asarray."
         )
         raise TypeError(
-            got(name, "a plain NumPy array", f"{type(x).__module__}.{type(x).__qualname__}", advice)
+            expected_got(
+                name, "a plain NumPy array", f"{type(x).__module__}.{type(x).__qualname__}", advice
+            )
         )
     require_memory(name, x)
     if getattr(x, "is_nested", False):
         raise TypeError(
-            got(
+            expected_got(
                 name,
                 "a rectangular array",
                 "a nested tensor",
@@ -254,7 +258,7 @@ def require_memory(name: str, x: Any) -> None:
     """Tensors on PyTorch's meta device have a shape only."""
     if getattr(x, "is_meta", False):
         raise TypeError(
-            got(
+            expected_got(
                 name,
                 "an array with values",
                 "a tensor on the meta device",
@@ -275,7 +279,7 @@ def require_numbers(name: str, x: Any) -> Array:
     if dtype.rpartition(".")[2] not in (*DTYPES, *INTEGERS, "bool") or dtype in STORED_ONLY:
         advice = "Convert it, for instance to float64."
         raise TypeError(
-            got(
+            expected_got(
                 name,
                 "numbers: integers, or one of " + ", ".join(DTYPES),
                 dtype.rpartition(".")[2],
@@ -290,7 +294,9 @@ def require_integers(name: str, x: Any, advice: str) -> Array:
     dtype = str(require_array(name, x).dtype)
     if dtype.rpartition(".")[2] not in INTEGERS or dtype in STORED_ONLY:
         raise TypeError(
-            got(name, "an array of integers, int32 or int64", dtype.rpartition(".")[2], advice)
+            expected_got(
+                name, "an array of integers, int32 or int64", dtype.rpartition(".")[2], advice
+            )
         )
     return x
 
@@ -308,7 +314,9 @@ def require_float(name: str, x: Any) -> Array:
             _accepted.add(x.dtype)
             return _found_right(x, kind)
         raise TypeError(
-            got(name, "one of " + ", ".join(DTYPES), dtype, "Convert it, for instance to float64.")
+            expected_got(
+                name, "one of " + ", ".join(DTYPES), dtype, "Convert it, for instance to float64."
+            )
         )
     return _found_right(x, kind)
 
@@ -331,7 +339,7 @@ def as_block(name: str, x: Any, n: int, like: Array) -> tuple[Array, bool]:
     vector = x.ndim == 1
     if x.ndim == 0 or x.shape[0 if vector else -2] != n:
         raise ValueError(
-            got(
+            expected_got(
                 name,
                 f"shape ({n},) or (..., {n}, k)",
                 str(tuple(x.shape)),
@@ -347,7 +355,7 @@ def require_batches(name: str, a: tuple[int, ...], b: tuple[int, ...]) -> None:
         broadcast(a, b)
     except ValueError:
         raise ValueError(
-            got(
+            expected_got(
                 name,
                 f"batch axes that broadcast with {a}",
                 str(b),
@@ -364,7 +372,7 @@ def together(name: str, x: Array, like: Array) -> None:
     here, there = device_of(x), device_of(like)
     if here != there:
         raise ValueError(
-            got(
+            expected_got(
                 name,
                 f"an array on {there}, where the matrix is",
                 f"one on {here}",
@@ -377,7 +385,9 @@ def require_pair(name: str, what: str, x: Any) -> tuple[Any, Any]:
     """A tuple of two, as another function returned it."""
     if not isinstance(x, tuple | list) or len(x) != 2:
         raise TypeError(
-            got(name, f"the pair {what}", type(x).__name__, "Pass what the factorization returned.")
+            expected_got(
+                name, f"the pair {what}", type(x).__name__, "Pass what the factorization returned."
+            )
         )
     return x[0], x[1]
 

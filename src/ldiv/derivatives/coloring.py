@@ -22,7 +22,7 @@ from ldiv.core.arrays import take
 from ldiv.core.dispatch import namespace
 from ldiv.core.pattern import Pattern
 from ldiv.core.trees import Array
-from ldiv.errors import got
+from ldiv.errors import expected_got
 from ldiv.structures.sparse import Sparse
 
 Index = np.ndarray[Any, np.dtype[Any]]
@@ -53,7 +53,7 @@ def compression(structure: Sparse, mode: str) -> Compression:
     """The products that a mode takes: forward, reverse, both, symmetric, or of the first three
     the one that takes fewest, "auto".
     """
-    return structure.memo(("compression", mode), lambda: _compression(structure.pattern, mode))
+    return structure.cached(("compression", mode), lambda: _compression(structure.pattern, mode))
 
 
 def _compression(pattern: Pattern, mode: str) -> Compression:
@@ -123,7 +123,7 @@ def _symmetric(pattern: Pattern) -> Compression:
     (m, n), (rows, cols) = pattern.shape, pattern.places
     if m != n or pattern.mirror is None:
         raise ValueError(
-            got(
+            expected_got(
                 "pattern",
                 "a symmetric one",
                 f"an entry without its mirror image, or {m} x {n}",

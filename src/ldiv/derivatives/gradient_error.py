@@ -34,9 +34,9 @@ from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.core.typing import ArrayT
 from ldiv.core.validate import require_float, require_option, together
 from ldiv.derivatives.vjp_jvp import flat_of, like
-from ldiv.errors import got
+from ldiv.errors import expected_got
 from ldiv.linalg.factorized import Factorized
-from ldiv.linalg.solve import Iteration, posed
+from ldiv.linalg.solve import Iteration, build_problem
 from ldiv.matrices.assumptions import promised_square
 from ldiv.matrices.matrix import Matrix, MatrixLike
 from ldiv.rules.solve import Solve
@@ -148,11 +148,13 @@ def gradient_error(
     matrix, structure, params, assumption = promised_square(A, assume_a)
     rtol = DEFAULT if rtol is None else rtol
     asked = Iteration(rtol=rtol, maxiter=maxiter, restart=restart, M=M)
-    rule, (p, block, *auxiliaries), vector = posed(structure, params, b, assumption, method, asked)
+    rule, (p, block, *auxiliaries), vector = build_problem(
+        structure, params, b, assumption, method, asked
+    )
     if any(map(traced, [*leaves(p), block])) or block.ndim > 2 or matrix.batch:
         expected = "one matrix and b (n,) or (n, k), their values known now"
         raise TypeError(
-            got("gradient_error", expected, "a trace or a batch", "Ask for one at a time.")
+            expected_got("gradient_error", expected, "a trace or a batch", "Ask for one at a time.")
         )
 
     def cotangent(x: Array) -> Array:
@@ -161,7 +163,7 @@ def gradient_error(
         together("x_bar", bar, at)
         if bar.shape != at.shape:
             raise ValueError(
-                got(
+                expected_got(
                     "x_bar",
                     f"the shape {tuple(at.shape)} of x, or a function with such values",
                     str(tuple(bar.shape)),

@@ -33,7 +33,7 @@ from ldiv.derivatives.jacobian import (
     require_vector,
     sparse_values,
 )
-from ldiv.errors import OF_SINGULAR_JACOBIANS, SingularMatrixError, got, shown
+from ldiv.errors import OF_SINGULAR_JACOBIANS, SingularMatrixError, expected_got, shown
 from ldiv.linalg.solve import require_method
 from ldiv.matrices.assumptions import definiteness, promised
 from ldiv.matrices.linear_operator import WithParams, outline
@@ -214,7 +214,7 @@ def _bound(
     residual = WithParams(ParamsFirst(f), outline(params, found))
     if not found:
         raise ValueError(
-            got(
+            expected_got(
                 "params",
                 "at least one array",
                 repr(params),
@@ -260,7 +260,7 @@ class ParamsFirst:
         if not is_array(y) or y.shape != x.shape:
             advice = "It takes (x, params), in this order."
             raise ValueError(
-                got(
+                expected_got(
                     "f", f"as many equations as unknowns, values {tuple(x.shape)}", shown(y), advice
                 )
             )

@@ -25,7 +25,7 @@ from ldiv.core.validate import (
     together,
 )
 from ldiv.derivatives.coloring import compression
-from ldiv.errors import got, shown
+from ldiv.errors import expected_got, shown
 from ldiv.matrices.entries import Index, entries_of, index_vector
 from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.sparse_array import SparseArray
@@ -219,7 +219,7 @@ def hvp(f: Callable[[ArrayT], AnyArray], x: ArrayT, v: ArrayT) -> ArrayT:
     x, v = require_vector("x", x), require_vector("v", v)
     if v.shape != x.shape:
         raise ValueError(
-            got(
+            expected_got(
                 "v",
                 f"the shape {tuple(x.shape)} of x",
                 str(tuple(v.shape)),
@@ -286,7 +286,7 @@ def detect_pattern(
             if not np.isfinite(products).all():
                 advice = "Choose a smaller margin, or an x where f is smooth."
                 raise ValueError(
-                    got(
+                    expected_got(
                         "f",
                         "finite derivatives near x",
                         f"NaN or infinity with margin {margin:g}",
@@ -306,7 +306,9 @@ def require_vector(name: str, x: Any) -> Array:
     if x.ndim != 1 or is_complex(x) or isinstance(x, np.ndarray):
         came = f"{type(x).__name__} {tuple(x.shape)} {numpy_dtype(x)}"
         raise ValueError(
-            got(name, "a real PyTorch or JAX array (n,)", came, "Flatten it; NumPy has ldiv.vjp.")
+            expected_got(
+                name, "a real PyTorch or JAX array (n,)", came, "Flatten it; NumPy has ldiv.vjp."
+            )
         )
     return x
 
@@ -316,7 +318,7 @@ def _size(f: Function, x: Array) -> int:
     y = f(x)
     if not is_array(y) or y.ndim != 1:
         raise ValueError(
-            got(
+            expected_got(
                 "f",
                 "a function with values (m,)",
                 shown(y),
@@ -333,7 +335,7 @@ def require_real_values(y: Array, x: Array) -> Array:
     dtype = str(y.dtype).rpartition(".")[2]
     if dtype not in ("float32", "float64"):
         advice = "Take real and imaginary parts together, xp.concat([y.real, y.imag]); integers have no derivatives."
-        raise TypeError(got("f", "a function with real floating values", dtype, advice))
+        raise TypeError(expected_got("f", "a function with real floating values", dtype, advice))
     return y
 
 
@@ -342,7 +344,7 @@ def _gradient(f: Function, x: Array) -> Function:
     y = f(x)
     if not is_array(y) or y.ndim != 0:
         raise ValueError(
-            got(
+            expected_got(
                 "f",
                 "a function whose values are numbers",
                 shown(y),
@@ -386,7 +388,7 @@ def on_pattern(pattern: Any, shape: tuple[int, int]) -> Sparse:
             else f"the entry ({rows[outside[0]]}, {cols[outside[0]]})"
         )
         raise ValueError(
-            got(
+            expected_got(
                 "pattern",
                 f"entries of a matrix {shape}",
                 came,
@@ -409,7 +411,7 @@ def _places(pattern: Any, shape: tuple[int, int]) -> tuple[Index, Index, tuple[i
         return found.rows, found.cols, found.shape
     if not isinstance(pattern, tuple | list) or len(pattern) != 2:
         raise TypeError(
-            got(
+            expected_got(
                 "pattern",
                 "a sparse matrix or a pair (rows, columns)",
                 shown(pattern),
@@ -422,7 +424,7 @@ def _places(pattern: Any, shape: tuple[int, int]) -> tuple[Index, Index, tuple[i
     )
     if len(rows) != len(cols):
         raise ValueError(
-            got(
+            expected_got(
                 "pattern",
                 "a row and a column for each entry",
                 f"{len(rows)} rows, {len(cols)} columns",
@@ -439,7 +441,7 @@ def sparse_values(structure: Sparse, mode: str, f: Function, x: Array) -> Array:
     how, xp = compression(structure, mode), namespace(x)
     rng = np.random.default_rng(structure.pattern.nnz)
     seeds = xp.asarray(
-        structure.memo(
+        structure.cached(
             ("seeds", mode), lambda: np.column_stack([how.forward, rng.standard_normal(x.shape)])
         ),
         **alike(x),

@@ -19,7 +19,7 @@ from ldiv.core.holder import Holder, holding
 from ldiv.core.record import recording
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, Tree, leaves, rebuild
-from ldiv.errors import got
+from ldiv.errors import expected_got
 
 Arrays = tuple[Array, ...]
 
@@ -93,7 +93,7 @@ def _record(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Recorded]:
         y = f(*xs)
     if len(record.applied) != 1:
         raise ValueError(
-            got(
+            expected_got(
                 "vjp and jvp",
                 "a function that applies one rule",
                 f"{len(record.applied)}",
@@ -108,7 +108,7 @@ def _record(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Recorded]:
     ):
         advice = "Write to copies, or after it."
         raise ValueError(
-            got(
+            expected_got(
                 "vjp and jvp",
                 "a function that leaves the arguments and results of its rule alone",
                 "one that writes to them",
@@ -125,7 +125,7 @@ def _record(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Recorded]:
     ]
     if -1 in of:
         raise ValueError(
-            got(
+            expected_got(
                 "vjp and jvp",
                 "a function that returns what the rule returns",
                 "something computed from it",
@@ -143,7 +143,7 @@ def _record(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Recorded]:
     if given:
         came, advice = f"copies of arguments {[*given]}", "Convert dtypes and layouts beforehand."
         raise ValueError(
-            got("vjp and jvp", "every argument to reach the rule as it is", came, advice)
+            expected_got("vjp and jvp", "every argument to reach the rule as it is", came, advice)
         )
     return y, Recorded(one.rule, one.flat_then, one.out_then, place, of, holder)
 

@@ -18,7 +18,7 @@ from ldiv.core.record import snapshot
 from ldiv.core.trees import Array, leaves, rebuild
 from ldiv.core.validate import require_callable, require_numbers, require_ours
 from ldiv.derivatives import numpy_record
-from ldiv.errors import got, shown
+from ldiv.errors import expected_got, shown
 from ldiv.matrices.matrix import Matrix, MatrixLike
 from ldiv.matrices.sparse_array import SparseArray
 
@@ -144,11 +144,13 @@ def jvp(
     for name, given in (("primals", primals), ("tangents", tangents)):
         if not isinstance(given, tuple | list):
             raise TypeError(
-                got(name, "a tuple, one for each argument of f", shown(given), "Say (x,) for one.")
+                expected_got(
+                    name, "a tuple, one for each argument of f", shown(given), "Say (x,) for one."
+                )
             )
     if len(primals) != len(tangents):
         raise ValueError(
-            got(
+            expected_got(
                 "jvp",
                 "a tangent, or None, for each argument",
                 f"{len(tangents)} for {len(primals)}",
@@ -165,7 +167,7 @@ def jvp(
 def _arrays(name: str, args: tuple[Any, ...]) -> tuple[Array, ...]:
     if not args:
         raise ValueError(
-            got(
+            expected_got(
                 name,
                 "at least one argument to differentiate in",
                 "none",
@@ -180,7 +182,7 @@ def _arrays(name: str, args: tuple[Any, ...]) -> tuple[Array, ...]:
             .startswith(("int", "uint", "bool"))
         ):
             raise TypeError(
-                got(
+                expected_got(
                     f"an argument of {name}",
                     "floating numbers",
                     str(x.dtype),
@@ -208,7 +210,9 @@ def _on_arrays(f: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., An
         if not values or not all(map(is_array, values)):
             advice = "Return them as they are: of a matrix its values, of a list a tuple."
             raise TypeError(
-                got("f", "a function that returns an array, or a tuple of arrays", shown(y), advice)
+                expected_got(
+                    "f", "a function that returns an array, or a tuple of arrays", shown(y), advice
+                )
             )
         frontend_of(*xs, *(require_numbers("f", v) for v in values))
         return tuple(values) if isinstance(y, tuple) else y  # a named tuple is another tree to JAX
@@ -225,7 +229,7 @@ def _cotangents(y: tuple[Array, ...], y_bar: tuple[Any, ...]) -> tuple[Array, ..
     """Cotangents like their values, zero for None."""
     if not isinstance(y_bar, tuple) or len(y_bar) != len(y):
         raise ValueError(
-            got(
+            expected_got(
                 "pullback",
                 f"a tuple of {len(y)} cotangents",
                 shown(y_bar),
@@ -241,7 +245,7 @@ def _cotangents(y: tuple[Array, ...], y_bar: tuple[Any, ...]) -> tuple[Array, ..
     for v, c in zip(y, bars, strict=True):
         if tuple(c.shape) != tuple(v.shape):
             raise ValueError(
-                got(
+                expected_got(
                     "pullback",
                     f"the shape {tuple(v.shape)} of the value",
                     str(tuple(c.shape)),
@@ -255,7 +259,7 @@ def _cotangents(y: tuple[Array, ...], y_bar: tuple[Any, ...]) -> tuple[Array, ..
 def _require_real(name: str, t: Array, what: str, x: Array) -> None:
     if is_complex(t) and not is_complex(x):
         raise TypeError(
-            got(
+            expected_got(
                 name,
                 f"real numbers, as those of its {what}",
                 str(numpy_dtype(t)),
@@ -270,7 +274,7 @@ def _cotangent(v: Array, c: Any) -> Array:
             c = namespace(v).asarray(c)
         except Exception:
             raise TypeError(
-                got(
+                expected_got(
                     "pullback",
                     "a cotangent like the value",
                     shown(c),
@@ -301,7 +305,7 @@ def _tangents(arg: Any, tangent: Any) -> list[Array]:
         isinstance(tangent, Matrix) and tangent.structure == arg.structure
     ):
         raise ValueError(
-            got(
+            expected_got(
                 "a tangent in jvp",
                 f"one on the structure, or pattern, of {arg!r}",
                 repr(tangent),
@@ -313,7 +317,7 @@ def _tangents(arg: Any, tangent: Any) -> list[Array]:
         require_numbers("a tangent in jvp", t)
         if tuple(t.shape) != tuple(x.shape):
             raise ValueError(
-                got(
+                expected_got(
                     "a tangent in jvp",
                     f"the shape {tuple(x.shape)} of its argument",
                     str(tuple(t.shape)),

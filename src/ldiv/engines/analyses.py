@@ -28,7 +28,7 @@ def analysed(engine: str, structure: Structure, analyze: Callable[[], Any]) -> A
     key = (engine, structure)
     if (known := _used(key)) is not None:
         return known[0]
-    with structure.memo("analysis", lock):  # other patterns need not wait
+    with structure.cached("analysis", lock):  # other patterns need not wait
         made = known if (known := _used(key)) is not None else (analyze(),)
         _keep(key, made)
         return made[0]

@@ -65,7 +65,7 @@ class Verified(Factor):
     def solve(self, b: Array, op: str) -> Array:
         return self._checked(b, op) if self._scales is None else self._around(self._checked, b, op)
 
-    def rough(self, b: Array, op: str) -> Array:
+    def solve_unrefined(self, b: Array, op: str) -> Array:
         return self._around(self._factor.solve, b, op)
 
     def logabsdet(self) -> Array:

@@ -38,7 +38,7 @@ class Task:
 
     which: "LM", "SM", "LA", "SA", "BE" of lam, or of 1 / (lam - sigma) where there is a sigma; or
     "index", those from `first` on in ascending order. M is the structure of a preconditioner; its
-    parameters, a starting block and a block of constraints are `aids`.
+    parameters, a starting block and a block of constraints are `auxiliaries`.
     """
 
     A: Structure
@@ -71,10 +71,10 @@ class Task:
     @property
     def core(self) -> tuple[Tree, ...]:
         """Of A, B and the aids."""
-        return self.A.core, self.B.core, self.aids_core
+        return self.A.core, self.B.core, self.auxiliaries_core
 
     @property
-    def aids_core(self) -> tuple[Tree, ...]:
+    def auxiliaries_core(self) -> tuple[Tree, ...]:
         return (
             () if self.M is None else self.M.core,
             2 if self.start else (),

@@ -34,7 +34,7 @@ def without_doubt(makes: Sequence[Callable[[], Any]], otherwise: Callable[[], An
     for make in makes:
         with suppress(SingularMatrixError), under("raise"):
             factor = make()
-            factor.certify()
+            factor.check_nonsingular()
             return factor
     return otherwise()
 
@@ -68,8 +68,8 @@ class Escalating:
     def solve(self, b: Array, op: str) -> Array:
         return self._ask("solve", b, op)
 
-    def rough(self, b: Array, op: str) -> Array:
-        return self._ask("rough", b, op)
+    def solve_unrefined(self, b: Array, op: str) -> Array:
+        return self._ask("solve_unrefined", b, op)
 
     def logabsdet(self) -> Array:
         return self._ask("logabsdet")
@@ -78,8 +78,8 @@ class Escalating:
         found: tuple[Array, Array] = self._ask("slogdet")
         return found
 
-    def certify(self) -> None:
-        self._ask("certify")
+    def check_nonsingular(self) -> None:
+        self._ask("check_nonsingular")
 
     def _ask(self, task: str | None, *args: Any) -> Any:
         """The answer of the first that has no doubts about the matrix to a method of factors;
@@ -123,7 +123,7 @@ class Escalating:
         for witness in self._witnesses:
             with suppress(SingularMatrixError), under("raise"):
                 factor = witness.make(*self._matrix)
-                factor.certify()
+                factor.check_nonsingular()
                 if task is not None:
                     getattr(factor, task)(*args)
                 raise EngineError(

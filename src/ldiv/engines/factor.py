@@ -39,9 +39,9 @@ class Factor(ABC):
         """(det A / |det A|, log |det A|)."""
         raise EngineError(f"{type(self).__name__} does not know the sign of the determinant.")
 
-    def rough(self, b: Array, op: str) -> Array:
+    def solve_unrefined(self, b: Array, op: str) -> Array:
         """The solve without a look at its residual, for iterations that look at their own."""
         return self.solve(b, op)
 
-    def certify(self) -> None:  # noqa: B027  (most engines have nothing left to look at)
+    def check_nonsingular(self) -> None:  # noqa: B027  (most engines have nothing left to look at)
         """Raise now if A is singular; for engines that leave this to the first solve."""

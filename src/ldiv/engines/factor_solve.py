@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from ldiv.core.arrays import batch_of, broadcast, fold, unfold
-from ldiv.core.dispatch import insist, namespace
+from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.finite import all_finite, require_finite
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, rebuild
@@ -29,7 +29,7 @@ def solve_one(
     require_finite("b", b)
     factor = factored(links, structure, rebuild(structure.core, flat), assume_a, key)
     if not b.shape[1]:
-        factor.certify()
+        factor.check_nonsingular()
         return (np.zeros_like(b),)
     counts["solves"] += 1
     x = factor.solve(b, op)
@@ -42,7 +42,7 @@ def solve_one(
 def solve_folded(factor: Escalating, p: Tree, structure: Structure, b: Array, op: str) -> Array:
     """Many right-hand sides of one matrix, and a batch of them, are one solve."""
     if 0 in b.shape:
-        factor.certify()
+        factor.check_nonsingular()
         xp = namespace(b)
         return xp.zeros_like(
             xp.broadcast_to(
@@ -53,7 +53,7 @@ def solve_folded(factor: Escalating, p: Tree, structure: Structure, b: Array, op
     batched = bool(batch_axes(structure, p))
     x = factor.solve(b if batched else fold(b), op)
     solve_log.note(factor.engine, gave_up=factor.gave_up)
-    insist(all_finite(x), partial(overflowed, "the solution"))
+    check_or_raise(all_finite(x), partial(overflowed, "the solution"))
     return x if batched else unfold(x, batch_of(b, 2), b.shape[-1])
 
 
@@ -70,7 +70,7 @@ def solve_each(
     factors = factored_each(links, structure, flat, assume_a, own)
     if 0 in b.shape:
         for factor in factors:
-            factor.certify()
+            factor.check_nonsingular()
     batch = broadcast(own, batch_of(b, 2))
     x = np.empty((*batch, *b.shape[-2:]), np.result_type(*flat, b))
     numbers, b = (

@@ -145,7 +145,7 @@ def _attempts(links: Chain, structure: Structure, assume_a: str) -> list[list[At
             for some in links
         ]
 
-    return structure.memo(("attempts", links, assume_a), make)
+    return structure.cached(("attempts", links, assume_a), make)
 
 
 def _attempts_of(engine: ModuleType, structure: Structure, assume_a: str) -> Iterator[Attempt]:

@@ -22,7 +22,7 @@ import numpy as np
 
 from ldiv.core.arrays import alike, astype, common_batch, numpy_dtype, or_one, real, result_dtype
 from ldiv.core.closures import uncounted
-from ldiv.core.dispatch import frontend_of, insist, namespace, on_host, traced
+from ldiv.core.dispatch import check_or_raise, frontend_of, namespace, on_host, traced
 from ldiv.core.finite import all_finite, require_finite
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves, rebuild
@@ -55,12 +55,12 @@ def solve(
     p: Tree,
     b: Array,
     options: Options,
-    aids: tuple[Tree, ...],
+    auxiliaries: tuple[Tree, ...],
 ) -> Array:
     """x with S(p) x = b; on the host where the matrix is sparse and the framework would trace
     every iteration.
     """
-    arrays = [*leaves(p), b, *leaves(aids)]
+    arrays = [*leaves(p), b, *leaves(auxiliaries)]
     spec = _spec(structure, p, b)
     if 0 in spec[0]:
         return namespace(b).zeros(spec[0], **alike(b, spec[1]))
@@ -75,7 +75,7 @@ def solve(
             (spec,),
             *arrays,
         )[0]
-    return _solve(engine, structure, options, p, b, aids)
+    return _solve(engine, structure, options, p, b, auxiliaries)
 
 
 def _solve(
@@ -84,11 +84,11 @@ def _solve(
     options: Options,
     p: Tree,
     b: Array,
-    aids: tuple[Tree, ...],
+    auxiliaries: tuple[Tree, ...],
 ) -> Array:
     require_finite("A", *leaves(structure.read(p)))
     require_finite("b", b)
-    (m, x0), xp = options.named(aids), namespace(b)
+    (m, x0), xp = options.named(auxiliaries), namespace(b)
     shape, dtype = _spec(structure, p, b)
     b = xp.broadcast_to(astype(b, dtype), shape)
     return run(engine, assembled(structure, p), preconditioner(options.M, m), b, options, x0)
@@ -117,7 +117,7 @@ def run(
             engine, Task(A, M, wanted, options.restart), b, x, lambda y: y * t * scale * t, options
         )
         x = x * t * scale * t
-    insist(
+    check_or_raise(
         (size <= wanted).all(),
         partial(_not_converged, _name(engine)),
         steps,
@@ -125,7 +125,7 @@ def run(
     )
     if is_read() and not traced(x):
         note(_name(engine), int(steps), float(xp.max(size / or_one(norm(b)))))
-    insist(all_finite(x), partial(overflowed, "the solution"))
+    check_or_raise(all_finite(x), partial(overflowed, "the solution"))
     return x
 
 
@@ -149,12 +149,12 @@ def _rounds(
     not what was believed.
     """
     xp, A, wanted = namespace(b), task.A, task.wanted
-    loop, tell = frontend_of(b).loop, frontend_of(b).tell
+    loop, host_callback = frontend_of(b).loop, frontend_of(b).host_callback
     most = _most(engine, options, b.shape[-2]) if options.maxiter is None else options.maxiter
     observers = [partial(observer, _name(engine)) for observer in options.observers]
     single = np.prod(wanted.shape, dtype=int) == 1
 
-    def running(state: State) -> Array:
+    def inner_not_converged(state: State) -> Array:
         steps, _, size, *_ = state
         return (steps < most) & (size > wanted).any()
 
@@ -168,22 +168,24 @@ def _rounds(
         if traced(size) or bool(xp.isnan(size).any()):
             x = xp.where(xp.isnan(size), before[0], x)
         for observe in observers:
-            tell(observe, steps, unscaled(x), xp.max(new[1] / or_one(wanted)))
+            host_callback(observe, steps, unscaled(x), xp.max(new[1] / or_one(wanted)))
         return (steps + 1, x, *new[1:])
 
-    def again(state: State) -> Array:
+    def not_converged(state: State) -> Array:
         rounds, steps, _, size = state
         return (rounds < ROUNDS) & (steps < most) & (size > wanted).any()
 
-    def round_(state: State) -> State:
+    def restart(state: State) -> State:
         rounds, steps, x, _ = state
-        steps, x, believed, *_ = loop(running, step, (steps, *engine.start(task, x, b - A(x))))
+        steps, x, believed, *_ = loop(
+            inner_not_converged, step, (steps, *engine.start(task, x, b - A(x)))
+        )
         if engine.BROKEN is not None:
-            insist(~xp.isnan(believed).any(), engine.BROKEN)
+            check_or_raise(~xp.isnan(believed).any(), engine.BROKEN)
         return rounds + 1, steps, x, _true(b - A(x))
 
     zero = xp.zeros((), **alike(wanted, np.dtype(np.int32)))
-    _, steps, x, size = loop(again, round_, (zero, zero, x, _true(b - A(x))))
+    _, steps, x, size = loop(not_converged, restart, (zero, zero, x, _true(b - A(x))))
     return x, steps, size
 
 

@@ -17,7 +17,7 @@ class Options:
     """Stop when |b - A x| <= max(rtol |b|, atol) in every column.
 
     `M` is the structure of a matrix near A^-1, and `start` says that there is an x0; the parameters
-    of M and x0 are arrays, and so arguments of the rule (`aids`), not options.
+    of M and x0 are arrays, and so arguments of the rule (`auxiliaries`), not options.
     """
 
     rtol: float | None = None
@@ -37,9 +37,11 @@ class Options:
         """The own axes of the aids."""
         return (*([] if self.M is None else [self.M.core]), *([2] if self.start else []))
 
-    def named(self, aids: tuple[Tree, ...]) -> tuple[Tree, Any]:
+    def named(self, auxiliaries: tuple[Tree, ...]) -> tuple[Tree, Any]:
         """(parameters of M, x0), either of them None where there is none."""
-        return aids[0] if self.M is not None else None, aids[-1] if self.start else None
+        return auxiliaries[0] if self.M is not None else None, auxiliaries[
+            -1
+        ] if self.start else None
 
     @property
     def from_zero(self) -> Options:

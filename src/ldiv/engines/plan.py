@@ -56,7 +56,7 @@ def planned(structure: Structure, p: Tree, b: Array | None, assume_a: str, metho
         method,
         singular_state(),
     )
-    plan: Plan = structure.memo(kind, partial(_planned, structure, p, b, assume_a, method))
+    plan: Plan = structure.cached(kind, partial(_planned, structure, p, b, assume_a, method))
     return plan
 
 

@@ -105,7 +105,7 @@ def _rank(pattern: Pattern, kept: Any) -> int:
 class Refined(Factor):
     """The matrix M that an engine factors, by its values in the slots of the arrangement.
 
-    An engine's constructor calls this one, factors, and then `_ready`.
+    An engine's constructor calls this one, factors, and then `check_suspect`.
 
     `carefully`: whoever is asked last refines longer, and takes what is left.
     """
@@ -139,7 +139,7 @@ class Refined(Factor):
     def _log_pivots(self) -> Any:
         """log |det M|."""
 
-    def _ready(self, suspicious: bool = False) -> None:
+    def check_suspect(self, suspicious: bool = False) -> None:
         """What an engine's constructor ends with; a factor that is not that of M exactly is
         proven at once.
         """
@@ -153,7 +153,7 @@ class Refined(Factor):
     def solve(self, b: Any, op: str) -> Any:
         return self._around(self._refined, b, op)
 
-    def rough(self, b: Any, op: str) -> Any:
+    def solve_unrefined(self, b: Any, op: str) -> Any:
         return self._around(
             self._unrefined if self._proven and not self._least else self._refined, b, op
         )
@@ -181,11 +181,11 @@ class Refined(Factor):
 
     def logabsdet(self) -> Any:
         """No refinement mends a determinant: the factors themselves must be accurate."""
-        self.certify()
+        self.check_nonsingular()
         self._require_accurate(lambda b: self._solved(b, "N"))
         return self._log_pivots() - sum(np.log(s).sum() for s in self._scales or ())
 
-    def certify(self) -> None:
+    def check_nonsingular(self) -> None:
         """Raise now if the matrix is singular, not with the first solve."""
         if not self._proven:
             self._first(np.empty((self._arrangement.n, 0)), "N")

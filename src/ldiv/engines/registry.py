@@ -48,7 +48,7 @@ def choose(
     """The first engine that supports the task, of all, of those that factor or of those that
     iterate, or the one that `method` names.
     """
-    return structure.memo(
+    return structure.cached(
         ("engine", dtype, device, assume_a, method),
         lambda: _choose(structure, dtype, device, assume_a, method),
     )
@@ -93,7 +93,7 @@ def chain(
     """The engine that factors, and those that are asked in turn where it takes a matrix for
     singular.
     """
-    return structure.memo(
+    return structure.cached(
         ("chain", dtype, device, assume_a, method),
         lambda: _chain(structure, dtype, device, assume_a, method),
     )

@@ -32,7 +32,7 @@ def solve(
     assume_a: str,
     method: str,
     options: Options | None = None,
-    aids: tuple[Tree, ...] = (),
+    auxiliaries: tuple[Tree, ...] = (),
 ) -> Array:
     """x with S(p) x = b for plain arrays, batched, by the engine that fits."""
     plan = planned(structure, p, b, assume_a, method)
@@ -44,7 +44,7 @@ def solve(
     if 0 in shape[:-1]:
         return namespace(b).zeros_like(namespace(b).broadcast_to(b, shape))
     if plan.links is None:
-        return krylov.solve(plan.engine, structure, p, b, options or Options(), aids)
+        return krylov.solve(plan.engine, structure, p, b, options or Options(), auxiliaries)
     if plan.mixed:  # one solve with the real factor serves both parts
         xp, k = namespace(b), b.shape[-1]
         x = solve(structure, p, xp.concat([xp.real(b), xp.imag(b)], axis=-1), assume_a, method)

@@ -25,10 +25,10 @@ from jax.interpreters import ad, batching, mlir
 
 from ldiv.core.finite import derivative, evaluated
 from ldiv.core.holder import TracedFactor, TracedHolder, holding, owner, store
-from ldiv.core.pytree import on_announce
+from ldiv.core.pytree import on_register_pytree
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, leaves, rebuild
-from ldiv.errors import got, report
+from ldiv.errors import expected_got, report
 
 Specs = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
 
@@ -222,7 +222,7 @@ def _transpose(
             ]
     except (TypeError, AttributeError) as error:
         raise TypeError(
-            got(
+            expected_got(
                 "transpose",
                 f"arguments in which {type(rule).__name__} is linear",
                 str(need),
@@ -389,7 +389,7 @@ def asnumpy(x: Array) -> Any:
     except jax.errors.TracerArrayConversionError:
         advice = "A sparsity pattern must be known when a function is traced: make its indices with NumPy, or the array outside of jit."
         raise TypeError(
-            got("values", "numbers that are known now", f"the traced {x.aval}", advice)
+            expected_got("values", "numbers that are known now", f"the traced {x.aval}", advice)
         ) from None
 
 
@@ -417,7 +417,7 @@ Check = tuple[Array, Callable[..., Exception], tuple[Array, ...]]
 _checks: ContextVar[list[Check]] = ContextVar("checks")
 
 
-def insist(ok: Array, error: Callable[..., Exception], *numbers: Array) -> None:
+def check_or_raise(ok: Array, error: Callable[..., Exception], *numbers: Array) -> None:
     _checks.get().append((ok, error, numbers))
 
 
@@ -521,7 +521,7 @@ def _checked(body: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return step
 
 
-def tell(f: Callable[..., Any], *xs: Array) -> None:
+def host_callback(f: Callable[..., Any], *xs: Array) -> None:
     if any(map(traced, xs)):
         host_p.bind(*xs, f=partial(_and_nothing, f), specs=())
     else:
@@ -618,4 +618,4 @@ def _together(a: Array, b: Array) -> tuple[Array, Array]:
 
 # -- matrices are trees: their parameters are leaves, the rest is static ------
 
-on_announce(jax.tree_util.register_pytree_node)
+on_register_pytree(jax.tree_util.register_pytree_node)

@@ -20,7 +20,7 @@ from ldiv.core.holder import Holder, Owner, holding, owner
 from ldiv.core.public import guard
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, leaves, rebuild
-from ldiv.errors import got
+from ldiv.errors import expected_got
 
 
 def _call(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -405,14 +405,14 @@ def traced(x: object) -> bool:
 _PROXY = torch._C._TorchDispatchModeKey.PROXY
 
 
-def insist(ok: Array, error: Callable[..., Exception], *numbers: Any) -> None:
+def check_or_raise(ok: Array, error: Callable[..., Exception], *numbers: Any) -> None:
     raise _recorded()
 
 
 def _recorded() -> TypeError:
     came = "one that is recorded (by torch.func.linearize, make_fx, torch.jit.trace or torch.export): its numbers would become constants"
     advice = "Call it outside of what is recorded. torch.func.jvp, vjp and vmap record nothing, torch.compile leaves the call out of its graph."
-    return TypeError(got("a call", "one that can read its numbers now", came, advice))
+    return TypeError(expected_got("a call", "one that can read its numbers now", came, advice))
 
 
 def asnumpy(x: Array) -> Any:
@@ -456,17 +456,17 @@ def on_host(f: Callable[..., Any], specs: Any, *arrays: Array) -> tuple[Array, .
     return y if arrays[0].device.type == "cpu" else tuple(t.to(arrays[0].device) for t in y)
 
 
-def copied(x: Array, memo: dict[int, Any]) -> Array:
+def copied(x: Array, cached: dict[int, Any]) -> Array:
     """A deep copy. That of a result is a leaf with the same `requires_grad`, which is what
     pickling makes of it; torch copies leaves alone.
     """
-    if id(x) not in memo:
-        memo[id(x)] = (
-            copy.deepcopy(x, memo)
+    if id(x) not in cached:
+        cached[id(x)] = (
+            copy.deepcopy(x, cached)
             if x.is_leaf
             else x.detach().clone().requires_grad_(x.requires_grad)
         )
-    twin: Array = memo[id(x)]
+    twin: Array = cached[id(x)]
     return twin
 
 
@@ -493,7 +493,7 @@ def call(f: Callable[..., Array], *xs: Any) -> Array:
     if getattr(y, "requires_grad", False) and not any(x.requires_grad for x in leaves(xs)):
         advice = "Pass the tensor in `params`, through which gradients flow, or detach it where the function closes over it."
         raise ValueError(
-            got(
+            expected_got(
                 "a function of yours",
                 "all that requires grad among its arguments",
                 "a closure over a tensor that does",
@@ -513,7 +513,7 @@ def vjp(
             advice = "Give checkpoint use_reentrant=True, or leave this function out of it."
             came = "saved tensor hooks, as of torch.utils.checkpoint with use_reentrant=False"
             raise TypeError(
-                got(
+                expected_got(
                     "a derivative of your function",
                     "torch.func, which makes it, to be possible here",
                     came,
@@ -523,7 +523,7 @@ def vjp(
         if "must be floating-point" in str(error):
             advice = "PyTorch differentiates no others: leave them out."
             raise TypeError(
-                got(
+                expected_got(
                     "f",
                     "a function with floating values alone",
                     "one with integers or truth values",

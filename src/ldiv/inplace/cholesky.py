@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.errors import got
+from ldiv.errors import expected_got
 from ldiv.inplace.duplicated import operands, output, value
 from ldiv.inplace.replaced import replaced
 from ldiv.inplace.workspace import Workspace
@@ -19,7 +19,7 @@ def run(workspace: Workspace, A: Any) -> None:
     shape = tuple(value(A).shape)
     if len(shape) < 2 or shape[-1] != shape[-2]:
         raise ValueError(
-            got(
+            expected_got(
                 "A",
                 "square matrices (*batch, n, n)",
                 f"shape {shape}",

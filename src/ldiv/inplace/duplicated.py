@@ -14,7 +14,7 @@ from ldiv.core.pytree import ArrayHolder
 from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import require_array, require_float, require_scalar, together
-from ldiv.errors import got
+from ldiv.errors import expected_got
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +59,15 @@ class Duplicated(ArrayHolder, Generic[ArrayT]):
         if value.shape != shadow.shape or value.dtype != shadow.dtype:
             here, there = (f"{x.dtype} of shape {tuple(x.shape)}" for x in (value, shadow))
             raise ValueError(
-                got("shadow", f"the kind of its value, {here}", there, "Make it with zeros_like.")
+                expected_got(
+                    "shadow", f"the kind of its value, {here}", there, "Make it with zeros_like."
+                )
             )
         require_buffer("value", value, written=False)
         require_buffer("shadow", shadow, written=True)
         if overlap(value, shadow):
             raise ValueError(
-                got(
+                expected_got(
                     "shadow",
                     "memory of its own",
                     "memory shared with its value",
@@ -103,7 +105,7 @@ def number(name: str, x: Any, like: Array) -> Any:
         together(name, require_array(name, s), like)
         if s.ndim:
             raise ValueError(
-                got(
+                expected_got(
                     name,
                     "a number or an array of shape ()",
                     f"shape {tuple(s.shape)}",
@@ -113,7 +115,7 @@ def number(name: str, x: Any, like: Array) -> Any:
         s = asnumpy(s)[()]
     if isinstance(s, bool) or not isinstance(s, int | float | complex | np.number):
         raise TypeError(
-            got(
+            expected_got(
                 name,
                 "a number or an array of shape ()",
                 type(s).__name__,
@@ -123,7 +125,7 @@ def number(name: str, x: Any, like: Array) -> Any:
     s = require_scalar(name, s, like)
     if np.iscomplexobj(s) and not is_complex(like):
         raise TypeError(
-            got(
+            expected_got(
                 name,
                 "a real number, as the arrays are real",
                 repr(s),
@@ -142,7 +144,9 @@ def operands(**named: Any) -> None:
         if array.dtype != value(first).dtype:
             advice = "In place nothing is converted."
             raise TypeError(
-                got(name, f"{value(first).dtype}, as {first_name}", str(array.dtype), advice)
+                expected_got(
+                    name, f"{value(first).dtype}, as {first_name}", str(array.dtype), advice
+                )
             )
         require_buffer(name, array, written=False)
 
@@ -151,7 +155,7 @@ def require_same_shape(x: Any, y: Any) -> None:
     here, there = (tuple(value(v).shape) for v in (y, x))
     if here != there:
         raise ValueError(
-            got("x", f"shape {here}, as y", str(there), "In place nothing is broadcast.")
+            expected_got("x", f"shape {here}, as y", str(there), "In place nothing is broadcast.")
         )
 
 
@@ -161,7 +165,7 @@ def output(name: str, x: Any, /, **inputs: Any) -> None:
     if shadow(x) is None and any(shadow(i) is not None for i in inputs.values()):
         given = ", ".join(key for key, i in inputs.items() if shadow(i) is not None)
         raise ValueError(
-            got(
+            expected_got(
                 name,
                 f"a Duplicated, as it depends on {given}",
                 "an array without a shadow",
@@ -172,7 +176,7 @@ def output(name: str, x: Any, /, **inputs: Any) -> None:
         for other, j in inputs.items():
             if shadow(i) is not None and is_buffer(value(j)) and overlap(shadow(i), value(j)):
                 raise ValueError(
-                    got(
+                    expected_got(
                         f"the shadow of {one}",
                         "memory of its own",
                         f"memory shared with {other}",
@@ -182,7 +186,7 @@ def output(name: str, x: Any, /, **inputs: Any) -> None:
     for other, i in inputs.items():
         if is_buffer(value(i)) and overlap(value(x), value(i)):
             raise ValueError(
-                got(
+                expected_got(
                     name,
                     f"memory apart from that of {other}",
                     "arrays that overlap",
@@ -193,7 +197,7 @@ def output(name: str, x: Any, /, **inputs: Any) -> None:
             if of_x is not None and is_buffer(of_i) and overlap(of_x, of_i):
                 advice = "Every array has a shadow of its own."
                 raise ValueError(
-                    got(
+                    expected_got(
                         f"the shadow of {name} or {other}",
                         "memory of its own",
                         "arrays that overlap",

@@ -13,7 +13,7 @@ from typing import Any
 from ldiv.core.structure import VIEWS, compose, view_dense
 from ldiv.core.trees import Array
 from ldiv.core.validate import transposition
-from ldiv.errors import got
+from ldiv.errors import expected_got
 from ldiv.inplace.duplicated import number, operands, output, shadow, value
 from ldiv.inplace.workspace import Workspace, add, add_inner, scale
 
@@ -88,7 +88,7 @@ def _require_shapes(a: Array, op_a: str, b: Array, op_b: str, c: Array) -> None:
             return
     shapes = f"{op_a} of {tuple(a.shape)}, {op_b} of {tuple(b.shape)} and {tuple(c.shape)}"
     raise ValueError(
-        got(
+        expected_got(
             "A, B and C",
             "op(A) (*batch, m, k), op(B) (*batch, k, n) and C (*batch, m, n)",
             shapes,

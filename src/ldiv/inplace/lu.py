@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ldiv.core.trees import Array
-from ldiv.errors import got
+from ldiv.errors import expected_got
 from ldiv.inplace.duplicated import operands, output, value
 from ldiv.inplace.replaced import replaced
 from ldiv.inplace.workspace import Workspace
@@ -20,7 +20,7 @@ def run(workspace: Workspace, A: Any) -> Array:
     operands(A=A)
     if value(A).ndim < 2:
         raise ValueError(
-            got(
+            expected_got(
                 "A",
                 "matrices (*batch, m, n)",
                 f"shape {tuple(value(A).shape)}",

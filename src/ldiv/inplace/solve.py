@@ -9,11 +9,11 @@ from typing import Any
 
 from ldiv.core.trees import Array
 from ldiv.core.validate import require_option, require_square
-from ldiv.errors import got
+from ldiv.errors import expected_got
 from ldiv.inplace.duplicated import block, operands, output, value
 from ldiv.inplace.replaced import replaced
 from ldiv.inplace.workspace import Workspace
-from ldiv.linalg.solve import posed
+from ldiv.linalg.solve import build_problem
 from ldiv.matrices.assumptions import definiteness, promised
 from ldiv.matrices.matrix import as_matrix
 
@@ -26,7 +26,9 @@ def run(
     require_systems(value(A), value(B))
     output("B", B, A=A)
     structure, params = promised(as_matrix("A", value(A)), assume_a)
-    rule, _, vector = posed(structure, params, value(B), definiteness(structure, assume_a), method)
+    rule, _, vector = build_problem(
+        structure, params, value(B), definiteness(structure, assume_a), method
+    )
     replaced(workspace, rule, block(B) if vector else B, A)
 
 
@@ -34,7 +36,7 @@ def require_systems(a: Array, b: Array) -> None:
     """A (*batch, n, n) with B (*batch, n, k), or one A with a vector (n,)."""
     if a.ndim < 2:
         raise ValueError(
-            got(
+            expected_got(
                 "A",
                 "a square matrix",
                 f"shape {tuple(a.shape)}",
@@ -48,7 +50,7 @@ def require_systems(a: Array, b: Array) -> None:
     ):
         advice = "In place nothing is broadcast."
         raise ValueError(
-            got(
+            expected_got(
                 "B",
                 f"shape {tuple(a.shape[:-1])} and columns, as A has",
                 str(tuple(b.shape)),

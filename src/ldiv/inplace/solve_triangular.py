@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from ldiv.core.dispatch import insist, namespace
+from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.finite import all_finite, require_finite
 from ldiv.core.structure import compose
 from ldiv.core.trees import Array
@@ -64,7 +64,7 @@ def run(
 
 def _solve(workspace: Workspace, a: Array, x: Array, lower: bool, op: str, unit: bool) -> None:
     trsm(workspace, a, x, lower, op, unit)
-    insist(all_finite(x), partial(overflowed, "the solution"))
+    check_or_raise(all_finite(x), partial(overflowed, "the solution"))
 
 
 def _triangle(workspace: Workspace, g: Array, lower: bool, unit: bool) -> Array:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from ldiv.core.public import public
 from ldiv.core.trees import Array
-from ldiv.errors import got, shown
+from ldiv.errors import expected_got, shown
 from ldiv.inplace import axpy, cholesky, copy, gemm, lu, scale, solve, solve_triangular
 from ldiv.inplace.duplicated import Duplicated, Operand
 from ldiv.inplace.workspace import Workspace
@@ -91,7 +91,9 @@ class Tape:
         """Refuse to copy a tape with operations, which refer to the buffers of their caller."""
         if len(self):
             raise TypeError(
-                got("a copy of a Tape", "one without operations", repr(self), "Call reverse first.")
+                expected_got(
+                    "a copy of a Tape", "one without operations", repr(self), "Call reverse first."
+                )
             )
         return Tape, ()
 
@@ -238,11 +240,11 @@ def autodiff(op: Callable[..., Any] | str, *args: complex | Operand, **options: 
     name = SYNONYMS.get(name, name)
     if name not in OPERATIONS:
         raise ValueError(
-            got("op", "one of " + ", ".join(OPERATIONS), name, "Compose these on a Tape.")
+            expected_got("op", "one of " + ", ".join(OPERATIONS), name, "Compose these on a Tape.")
         )
     if not any(isinstance(x, Duplicated) for x in (*args, *options.values())):
         raise ValueError(
-            got(
+            expected_got(
                 name,
                 "an argument Duplicated(value, shadow)",
                 "constants",

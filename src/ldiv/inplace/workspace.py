@@ -15,7 +15,7 @@ from ldiv.core.buffers import identity, overlap, stamp
 from ldiv.core.dispatch import namespace
 from ldiv.core.structure import VIEWS
 from ldiv.core.trees import Array
-from ldiv.errors import got
+from ldiv.errors import expected_got
 
 
 class SavedValue:
@@ -36,7 +36,7 @@ class SavedValue:
             advice = "Its value at the time of the call is lost: "
             advice += "record the change too (tape.copy, tape.scale, ...), or use another array."
             expected = f"{what} as the recorded operation saw it, for the reverse"
-            raise ValueError(got("tape", expected, "one that was changed since", advice))
+            raise ValueError(expected_got("tape", expected, "one that was changed since", advice))
 
 
 class Workspace:

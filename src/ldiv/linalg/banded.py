@@ -20,10 +20,10 @@ from ldiv.core.validate import (
     require_int,
     require_pair,
 )
-from ldiv.errors import got, shown
+from ldiv.errors import expected_got, shown
 from ldiv.linalg.solve import solved
 from ldiv.rules.cholesky_banded import CholeskyBanded
-from ldiv.rules.triangular_quotients import under
+from ldiv.rules.triangular_quotients import left_solve
 from ldiv.structures.banded import Banded
 
 
@@ -53,11 +53,13 @@ def solve_banded(l_and_u: tuple[int, int], ab: Array, b: Array) -> Array:
     ab = _diagonals(ab)
     what, advice = "two numbers of diagonals", "Say (1, 1) for a tridiagonal matrix."
     if not isinstance(l_and_u, tuple | list) or len(l_and_u) != 2:
-        raise ValueError(got("l_and_u", what, shown(l_and_u), advice))
+        raise ValueError(expected_got("l_and_u", what, shown(l_and_u), advice))
     l, u = (require_int("l_and_u", x, 0, what=what, advice=advice) for x in l_and_u)
     if ab.shape[-2] != l + u + 1:
         advice = "One row for each diagonal, the uppermost first."
-        raise ValueError(got("ab", f"shape (..., {l} + {u} + 1, n)", str(tuple(ab.shape)), advice))
+        raise ValueError(
+            expected_got("ab", f"shape (..., {l} + {u} + 1, n)", str(tuple(ab.shape)), advice)
+        )
     return solved(Banded(l, u, ab.shape[-1]), ab, b, "gen", "auto")
 
 
@@ -109,7 +111,7 @@ def cho_solve_banded(cb_and_lower: tuple[Array, bool], b: Array) -> Array:
     cb, block = common_precision(cb, block)
     triangle = Banded(w, 0, n) if lower else Banded(0, w, n)
     first, second = (triangle, triangle.H) if lower else (triangle.H, triangle)
-    x = under(second, cb, under(first, cb, block))
+    x = left_solve(second, cb, left_solve(first, cb, block))
     return x[..., 0] if vector else x
 
 
@@ -132,7 +134,7 @@ def _diagonals(ab: Any, name: str = "ab") -> Array:
     ab = require_float(name, ab)
     if ab.ndim < 2 or ab.shape[-2] == 0:
         raise ValueError(
-            got(
+            expected_got(
                 name,
                 "diagonals (..., rows, n)",
                 f"shape {tuple(ab.shape)}",

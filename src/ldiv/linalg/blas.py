@@ -23,7 +23,7 @@ from ldiv.core.validate import (
     together,
     transposition,
 )
-from ldiv.errors import got, shown
+from ldiv.errors import expected_got, shown
 from ldiv.matrices.matrix import common_dtype
 from ldiv.rules.gemm import Gemm, Product
 
@@ -72,7 +72,7 @@ def gemm(
         c is not None and tuple(_matrix("c", c, a).shape) != shape
     ):
         raise ValueError(
-            got(
+            expected_got(
                 "c",
                 f"an array of shape {shape}",
                 "none" if c is None else str(tuple(c.shape)),
@@ -115,7 +115,7 @@ def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
         )
         if tuple(require_float("out", out).shape) != shape:
             raise ValueError(
-                got(
+                expected_got(
                     "out",
                     f"shape {shape}",
                     str(tuple(out.shape)),
@@ -135,7 +135,7 @@ def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
 def _matrix(name: str, x: Any, like: Any) -> Array:
     if require_float(name, x).ndim < 2:
         raise ValueError(
-            got(
+            expected_got(
                 name,
                 "a matrix (*batch, m, n)",
                 f"shape {tuple(x.shape)}",
@@ -148,7 +148,7 @@ def _matrix(name: str, x: Any, like: Any) -> Array:
 
 def _vector(name: str, x: Any, like: Any) -> bool:
     if require_float(name, x).ndim == 0:
-        raise ValueError(got(name, "a vector or a matrix", "a number", "Multiply by it."))
+        raise ValueError(expected_got(name, "a vector or a matrix", "a number", "Multiply by it."))
     together(name, x, like)
     return bool(x.ndim == 1)
 
@@ -160,7 +160,7 @@ def _shape(a: Array, op_a: str, b: Array, op_b: str) -> tuple[int, ...]:
     )
     if k != l:
         raise ValueError(
-            got(
+            expected_got(
                 "a and b",
                 "op(a) (..., m, k) and op(b) (..., k, n)",
                 f"({m}, {k}) and ({l}, {n})",
@@ -183,7 +183,7 @@ def _scalar(name: str, s: Any, like: Array) -> Array:
         if s.ndim == 0:
             return s
         raise ValueError(
-            got(
+            expected_got(
                 name,
                 "a number or an array of shape ()",
                 f"shape {tuple(s.shape)}",
@@ -192,7 +192,9 @@ def _scalar(name: str, s: Any, like: Array) -> Array:
         )
     if isinstance(s, bool) or not isinstance(s, int | float | complex | np.number):
         raise TypeError(
-            got(name, "a number or an array of shape ()", shown(s), "It scales the whole matrix.")
+            expected_got(
+                name, "a number or an array of shape ()", shown(s), "It scales the whole matrix."
+            )
         )
     s = require_scalar(name, s, like)
     if not np.iscomplexobj(s) or is_complex(like):
@@ -210,18 +212,18 @@ def _require_apart(name: str, to: Any, **inputs: Array) -> None:
     if not is_buffer(to):
         advice = f"Leave {name} out and use the value returned."
         raise TypeError(
-            got(name, "an array that can be overwritten", f"a {type(to).__name__}", advice)
+            expected_got(name, "an array that can be overwritten", f"a {type(to).__name__}", advice)
         )
     if isinstance(to, np.ndarray) and not to.flags.writeable:
         raise ValueError(
-            got(name, "an array that can be written", "a read-only one", "Pass a copy.")
+            expected_got(name, "an array that can be written", "a read-only one", "Pass a copy.")
         )
     require_own_entries(name, to)
     for other, x in inputs.items():
         together(name, to, x)
         if overlap(to, x):
             raise ValueError(
-                got(
+                expected_got(
                     name,
                     f"memory apart from that of {other}",
                     "arrays that overlap",
@@ -240,7 +242,7 @@ def _fresh(c: Array) -> Array:
 def _into(name: str, to: Array, y: Array) -> Array:
     if to.dtype != y.dtype:
         raise TypeError(
-            got(
+            expected_got(
                 name,
                 f"{y.dtype}, the dtype of the product",
                 str(to.dtype),
@@ -251,6 +253,8 @@ def _into(name: str, to: Array, y: Array) -> Array:
         to[...] = y
     except RuntimeError as error:
         raise ValueError(
-            got(name, "a tensor that PyTorch lets us overwrite", str(error), "Pass a copy.")
+            expected_got(
+                name, "a tensor that PyTorch lets us overwrite", str(error), "Pass a copy."
+            )
         ) from error
     return to

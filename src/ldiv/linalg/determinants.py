@@ -13,7 +13,7 @@ from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.trees import Array
 from ldiv.core.validate import require_square
-from ldiv.errors import got
+from ldiv.errors import expected_got
 from ldiv.linalg.solve import require_method
 from ldiv.matrices.assumptions import promised_square
 from ldiv.matrices.matrix import as_matrix
@@ -46,7 +46,7 @@ def logdet(A: Any, *, assume_a: str = "gen", method: str = "auto") -> Array:
         return bind(LogAbsDet(structure, assumption, method), params)[0]
     if not isinstance(matrix.structure, Dense):
         raise ValueError(
-            got(
+            expected_got(
                 "assume_a",
                 "'pos' for a matrix that is not dense",
                 repr(assume_a),
@@ -76,7 +76,7 @@ def slogdet(A: Any) -> tuple[Array, Array]:
     require_square("A", matrix.structure.shape)
     if not isinstance(matrix.structure, Dense):
         advice = "Sparse engines tell |det A|: use ldiv.factorized(A).logabsdet(), or logdet(A, assume_a='pos')."
-        raise TypeError(got("A", "a dense array", type(A).__name__, advice))
+        raise TypeError(expected_got("A", "a dense array", type(A).__name__, advice))
     s, l = bind(SLogDet(matrix.structure.shape[0]), matrix.params)
     return s, l
 

@@ -42,7 +42,7 @@ class Door(NamedTuple):
 def door(A: Any, b: Any, *options: Any) -> Door | None:
     """For a matrix, a block or vector, and options; None for what is validated in every call."""
     table, p = (
-        (A.structure.memo("calls", dict), A.params) if type(A) is SparseArray else (_known, A)
+        (A.structure.cached("calls", dict), A.params) if type(A) is SparseArray else (_known, A)
     )
     return door_in(table, p, b, *options)
 

@@ -11,11 +11,11 @@ from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.core.validate import as_block, require_flag, require_float, require_int, require_square
-from ldiv.errors import got, shown
+from ldiv.errors import expected_got, shown
 from ldiv.linalg import preconditioner
 from ldiv.linalg.eigen_info import AdjointResiduals, eigen_info
 from ldiv.linalg.eigen_problem import EigenOptions, build_problem, hermitian
-from ldiv.linalg.eigenvector_phase import regauged
+from ldiv.linalg.eigenvector_phase import with_free_phase
 from ldiv.matrices.matrix import as_matrix
 from ldiv.rules.eigenpairs import Eigenpairs
 from ldiv.structures.dense import Dense
@@ -84,11 +84,11 @@ def eigsh(
         ),
     )
     w, X, guard_values, _, error_bound = bind(Eigenpairs(task), *args)
-    found = (w, regauged(w, X)) if return_eigenvectors else (w,)
+    found = (w, with_free_phase(w, X)) if return_eigenvectors else (w,)
     if residuals is not None:
         if traced(w):
             raise TypeError(
-                got(
+                expected_got(
                     "info=True",
                     "values that are known now",
                     "a trace (jit, vmap)",
@@ -128,21 +128,23 @@ def eigh(
     n = hermitian("A", A)[0].shape[0]
     if n == 0:
         raise ValueError(
-            got("A", "a matrix with at least one row", "0 x 0", "It has no pairs to choose from.")
+            expected_got(
+                "A", "a matrix with at least one row", "0 x 0", "It has no pairs to choose from."
+            )
         )
     subset = (0, n - 1) if subset_by_index is None else subset_by_index
     what, advice = f"(first, last) with 0 <= first <= last < {n}", "Both ends are included."
     if not isinstance(subset, tuple | list) or len(subset) != 2:
-        raise ValueError(got("subset_by_index", what, shown(subset_by_index), advice))
+        raise ValueError(expected_got("subset_by_index", what, shown(subset_by_index), advice))
     first, last = (
         require_int("subset_by_index", i, 0, n - 1, what=what, advice=advice) for i in subset
     )
     if first > last:
-        raise ValueError(got("subset_by_index", what, str(subset_by_index), advice))
+        raise ValueError(expected_got("subset_by_index", what, str(subset_by_index), advice))
     for name, a in (("A", A), ("B", B)):
         if a is not None and not isinstance(as_matrix(name, a).structure.unview()[0], Dense):
             raise TypeError(
-                got(
+                expected_got(
                     name,
                     "a dense array",
                     type(a).__name__,
@@ -153,7 +155,7 @@ def eigh(
         A, B, EigenOptions(last - first + 1, method="lapack", on_degenerate=on_degenerate), "B"
     )
     w, X, *_ = bind(Eigenpairs(replace(task, which="index", first=first)), *args)
-    return w, regauged(w, X)
+    return w, with_free_phase(w, X)
 
 
 @public
@@ -199,7 +201,9 @@ def lobpcg(
     block, vector = as_block("X", X, n, leaves(params)[0])
     if vector or block.ndim != 2:
         raise ValueError(
-            got("X", f"a block ({n}, k)", str(tuple(X.shape)), "Batches are mapped over with vmap.")
+            expected_got(
+                "X", f"a block ({n}, k)", str(tuple(X.shape)), "Batches are mapped over with vmap."
+            )
         )
     end, tol = "LA" if require_flag("largest", largest) else "SA", 0 if tol is None else tol
     options = EigenOptions(
@@ -221,7 +225,7 @@ def lobpcg(
         constraints, _ = as_block("Y", Y, n, leaves(params)[0])
         if constraints.shape[1] + task.k > n:
             raise ValueError(
-                got(
+                expected_got(
                     "Y",
                     f"at most {n - task.k} columns",
                     str(constraints.shape[1]),
@@ -232,7 +236,7 @@ def lobpcg(
     for name, given in (("X", block), ("Y", constraints)):
         if any(map(is_complex, leaves(given))) and not any(map(is_complex, leaves((pA, pB)))):
             raise TypeError(
-                got(
+                expected_got(
                     name,
                     "real numbers, as those of A and B",
                     "complex ones",
@@ -240,7 +244,7 @@ def lobpcg(
                 )
             )
     w, X, *_ = bind(Eigenpairs(task), pA, pB, (pM, block, constraints))
-    return w, regauged(w, X)
+    return w, with_free_phase(w, X)
 
 
 def _of_nothing(A: Array) -> tuple[Array, Array]:

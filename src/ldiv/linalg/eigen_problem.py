@@ -20,7 +20,7 @@ from ldiv.core.validate import (
 )
 from ldiv.engines.eigen_task import Task, engines
 from ldiv.engines.observers import Observer
-from ldiv.errors import got
+from ldiv.errors import expected_got
 from ldiv.matrices.assumptions import promised
 from ldiv.matrices.matrix import as_matrix
 from ldiv.structures.diagonal import Diagonal
@@ -97,7 +97,7 @@ def build_problem(
     B, pB = _measure(metric, M, structure, pA)
     if structure.shape[0] == 0:
         raise ValueError(
-            got("A", "a matrix with at least one row", "0 x 0", "It has no eigenvalues.")
+            expected_got("A", "a matrix with at least one row", "0 x 0", "It has no eigenvalues.")
         )
     task = options.task(structure, B)
     pA, pB = rebuild((structure.core, B.core), common_precision(*leaves((pA, pB))))
@@ -130,7 +130,7 @@ def _measure(name: str, M: Any, A: Structure, pA: Tree) -> tuple[Structure, Tree
     B, pB = hermitian(name, M)
     if B.shape != A.shape:
         raise ValueError(
-            got(name, f"shape {A.shape}", str(B.shape), "It measures the vectors of A.")
+            expected_got(name, f"shape {A.shape}", str(B.shape), "It measures the vectors of A.")
         )
     for x in leaves(pB):
         together(name, x, leaves(pA)[0])
@@ -142,7 +142,7 @@ def _start(v0: Array, n: int, params: list[Array]) -> Array:
     block, vector = as_block("v0", v0, n, params[0])
     if not vector or (is_complex(block) and not any(map(is_complex, params))):
         raise ValueError(
-            got(
+            expected_got(
                 "v0",
                 f"shape ({n},), real where A and M are",
                 str(tuple(v0.shape)),

@@ -35,7 +35,7 @@ def gauge(draw: Draw) -> Iterator[None]:
         _gauge.reset(token)
 
 
-def regauged(w: Array, x: Array) -> Array:
+def with_free_phase(w: Array, x: Array) -> Array:
     """X Q, which is X unless somebody asked."""
     q = _rotation(w, x)
     return x if q is None else x @ q

@@ -25,15 +25,15 @@ from ldiv.core.validate import (
     together,
     transposition,
 )
-from ldiv.errors import got
+from ldiv.errors import expected_got
 from ldiv.rules.cholesky import Cholesky
 from ldiv.rules.ldl import LDL
 from ldiv.rules.lu import LU, rows
 from ldiv.rules.qr import QR
 from ldiv.rules.row_order import row_order
-from ldiv.rules.triangular_quotients import eye, under
-from ldiv.rules.triangular_quotients import lower as lower_of
-from ldiv.rules.triangular_quotients import upper as upper_of
+from ldiv.rules.triangular_quotients import eye, left_solve
+from ldiv.rules.triangular_quotients import lower as lower_triangle
+from ldiv.rules.triangular_quotients import upper as upper_triangle
 
 
 @public
@@ -134,7 +134,7 @@ def lu_solve(lu_and_piv: tuple[Array, Array], b: Array, trans: Any = 0) -> Array
     together("piv", exchanges, packed)
     if tuple(exchanges.shape) != (*batch_of(packed, 2), n):
         raise ValueError(
-            got(
+            expected_got(
                 "piv",
                 f"shape {(*batch_of(packed, 2), n)}",
                 str(tuple(exchanges.shape)),
@@ -143,12 +143,14 @@ def lu_solve(lu_and_piv: tuple[Array, Array], b: Array, trans: Any = 0) -> Array
         )
     xp, batch = namespace(packed), broadcast(batch_of(packed, 2), batch_of(block, 2))
     order = xp.broadcast_to(row_order(exchanges, n), (*batch, n))
-    (L, p), (U, q) = lower_of(packed, unit=True), upper_of(packed)
+    (L, p), (U, q) = lower_triangle(packed, unit=True), upper_triangle(packed)
     block = spread(block, batch)
     if VIEWS[op][0]:
-        x = rows(under(L.view(op), p, under(U.view(op), q, block)), xp.argsort(order, axis=-1))
+        x = rows(
+            left_solve(L.view(op), p, left_solve(U.view(op), q, block)), xp.argsort(order, axis=-1)
+        )
     else:
-        x = under(U, q, under(L, p, rows(block, order)))
+        x = left_solve(U, q, left_solve(L, p, rows(block, order)))
     return x[..., 0] if vector else x
 
 
@@ -211,9 +213,9 @@ def cho_solve(c_and_lower: tuple[Array, bool], b: Array) -> Array:
     c, below = require_pair("c_and_lower", "(c, lower)", c_and_lower)
     below = require_flag("lower", below)
     c, block, vector = _system("c", c, b)
-    triangle, p = lower_of(c) if below else upper_of(c)
+    triangle, p = lower_triangle(c) if below else upper_triangle(c)
     first, second = (triangle, triangle.H) if below else (triangle.H, triangle)
-    x = under(second, p, under(first, p, block))
+    x = left_solve(second, p, left_solve(first, p, block))
     return x[..., 0] if vector else x
 
 
@@ -283,7 +285,9 @@ def _matrix(name: str, a: Any) -> Array:
     a = require_float(name, a)
     if a.ndim < 2:
         raise ValueError(
-            got(name, "a matrix (..., m, n)", f"shape {tuple(a.shape)}", "Add the missing axis.")
+            expected_got(
+                name, "a matrix (..., m, n)", f"shape {tuple(a.shape)}", "Add the missing axis."
+            )
         )
     return a
 

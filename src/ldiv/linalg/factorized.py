@@ -17,7 +17,7 @@ from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.core.validate import PROMISES, require_option, require_square, transposition
 from ldiv.engines import registry
-from ldiv.errors import got
+from ldiv.errors import expected_got
 from ldiv.linalg.door import Door, door_in
 from ldiv.linalg.solve import require_method, solved
 from ldiv.matrices.assumptions import definiteness, promised
@@ -64,7 +64,7 @@ class Factorized:
             method in registry.engines() and registry.is_iterative(registry.engines()[method])
         ):
             raise ValueError(
-                got(
+                expected_got(
                     "method",
                     "an engine that factors",
                     repr(method),
@@ -92,10 +92,10 @@ class Factorized:
         """The matrix travels, its factor is made anew."""
         return Factorized, (self._structure, self._params, self._assume_a, self._method)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Factorized:
+    def __deepcopy__(self, cached: dict[int, Any]) -> Factorized:
         return Factorized(
-            copy.deepcopy(self._structure, memo),
-            copied(self._params, memo),
+            copy.deepcopy(self._structure, cached),
+            copied(self._params, cached),
             self._assume_a,
             self._method,
         )

@@ -20,7 +20,7 @@ from ldiv.core.validate import (
     require_square,
     together,
 )
-from ldiv.errors import got
+from ldiv.errors import expected_got
 from ldiv.rules.assertion import finite
 from ldiv.rules.frobenius_norm import quotient_squares
 from ldiv.rules.solve import solve
@@ -53,7 +53,7 @@ def gaussian_kl(
     L1, L2 = common_precision(_factor("L1", L1), _factor("L2", L2, L1))
     if L1.shape[-1] != L2.shape[-1]:
         raise ValueError(
-            got(
+            expected_got(
                 "L2",
                 f"{L1.shape[-1]} rows",
                 str(L2.shape[-1]),
@@ -106,7 +106,7 @@ def _factor(name: str, L: Any, like: Array | None = None) -> Array:
     L = require_float(name, L)
     if L.ndim < 2:
         raise ValueError(
-            got(
+            expected_got(
                 name,
                 "a lower triangle (..., n, n)",
                 str(tuple(L.shape)),
@@ -124,7 +124,7 @@ def _vector(name: str, x: Any, L: Array, *more: Array) -> Array:
     together(name, x, L)
     if is_complex(x) and not any(map(is_complex, (L, *more))):
         raise TypeError(
-            got(
+            expected_got(
                 name,
                 "real numbers, as those of L",
                 "complex ones",
@@ -133,7 +133,7 @@ def _vector(name: str, x: Any, L: Array, *more: Array) -> Array:
         )
     if x.ndim == 0 or x.shape[-1] != L.shape[-1]:
         raise ValueError(
-            got(
+            expected_got(
                 name,
                 f"shape (..., {L.shape[-1]})",
                 str(tuple(x.shape)),

@@ -23,7 +23,7 @@ from ldiv.core.validate import (
     require_square,
     together,
 )
-from ldiv.errors import got
+from ldiv.errors import expected_got
 from ldiv.linalg.solve import require_method
 from ldiv.matrices.assumptions import definiteness, promised, promised_square
 from ldiv.matrices.matrix import Matrix, as_matrix, common_dtype
@@ -77,7 +77,7 @@ def _pair(a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
         require_square(name, matrix.structure.shape)
     if a.structure.shape != b.structure.shape:
         raise ValueError(
-            got(
+            expected_got(
                 "B", f"shape {a.structure.shape}", str(b.structure.shape), "The trace is of A^-1 B."
             )
         )

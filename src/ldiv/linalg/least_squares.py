@@ -8,7 +8,7 @@ from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import as_block, require_batches, require_float
-from ldiv.errors import got
+from ldiv.errors import expected_got
 from ldiv.matrices.matrix import common_dtype
 from ldiv.rules.least_squares import LeastSquares
 
@@ -63,7 +63,9 @@ def lstsq(a: AnyArray, b: ArrayT) -> ArrayT:
     a = require_float("a", a)
     if a.ndim < 2:
         raise ValueError(
-            got("a", "a matrix (..., m, n)", f"shape {tuple(a.shape)}", "Add the missing axis.")
+            expected_got(
+                "a", "a matrix (..., m, n)", f"shape {tuple(a.shape)}", "Add the missing axis."
+            )
         )
     m, n = a.shape[-2:]
     block, vector = as_block("b", b, m, a)

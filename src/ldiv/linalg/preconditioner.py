@@ -12,7 +12,7 @@ from ldiv.core.record import snapshot
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree
 from ldiv.core.validate import require_option
-from ldiv.errors import got
+from ldiv.errors import expected_got
 from ldiv.matrices.assumptions import promised_square
 from ldiv.matrices.matrix import Matrix
 
@@ -40,7 +40,7 @@ def preconditioner(A: Any, kind: str, *, assume_a: str = "gen", **options: Any) 
     require_option("assume_a", assume_a, ("gen", "sym", "her", "pos"))
     require_option("kind", kind, kinds())
     _, structure, params, _ = promised_square(A, assume_a)
-    structure, params = near(kind, structure, params, **options)
+    structure, params = build(kind, structure, params, **options)
     return Matrix(structure, snapshot(params))
 
 
@@ -50,9 +50,9 @@ def kinds() -> tuple[str, ...]:
     return tuple(files("preconditioner"))
 
 
-def near(kind: str, structure: Structure, p: Tree, **options: Any) -> tuple[Structure, Tree]:
+def build(kind: str, structure: Structure, p: Tree, **options: Any) -> tuple[Structure, Tree]:
     """The structure and parameters of the preconditioner of this name."""
-    found: tuple[Structure, Tree] = importlib.import_module(files("preconditioner")[kind]).near(
+    found: tuple[Structure, Tree] = importlib.import_module(files("preconditioner")[kind]).build(
         structure, p, **options
     )
     return found
@@ -61,16 +61,16 @@ def near(kind: str, structure: Structure, p: Tree, **options: Any) -> tuple[Stru
 def given(M: Any, structure: Structure, p: Tree) -> tuple[Structure, Tree]:
     """What a user passed as M, as a structure and its parameters."""
     if isinstance(M, str):
-        return near(require_option("M", M, kinds()), structure, p)
+        return build(require_option("M", M, kinds()), structure, p)
     matrix = M if isinstance(M, type) else getattr(M, "inverse", M)
     if not isinstance(matrix, Matrix):
         expected = "the name of a preconditioner, a Matrix near A^-1, or what `factorized` gives"
         raise TypeError(
-            got("M", expected, type(M).__name__, "Wrap a function in a LinearOperator.")
+            expected_got("M", expected, type(M).__name__, "Wrap a function in a LinearOperator.")
         )
     if matrix.structure.shape != structure.shape:
         raise ValueError(
-            got(
+            expected_got(
                 "M",
                 f"shape {structure.shape}",
                 str(matrix.structure.shape),

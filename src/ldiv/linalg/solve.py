@@ -32,7 +32,7 @@ from ldiv.core.validate import (
 from ldiv.engines import registry, solve_log
 from ldiv.engines.observers import observers
 from ldiv.engines.options import Options
-from ldiv.errors import got
+from ldiv.errors import expected_got
 from ldiv.linalg import preconditioner
 from ldiv.linalg.door import Call, Door, door
 from ldiv.linalg.solve_info import solve_info
@@ -114,25 +114,25 @@ def solve(
     matrix = _square(A)
     structure, params = promised(matrix, assume_a)
     structure = structure.view(transposition(trans))
-    told = definiteness(structure, assume_a)
+    assumption = definiteness(structure, assume_a)
     if through is not None:
-        return solved(structure, params, b, told, method, through=through)
+        return solved(structure, params, b, assumption, method, through=through)
     asked = Iteration(rtol, atol, maxiter, restart, M, x0, callback, progress)
     if not require_flag("info", info):
-        return solved(structure, params, b, told, method, asked)
+        return solved(structure, params, b, assumption, method, asked)
     keeper = Holder() if (present := owner()) is None else present
     with solve_log.reading() as entries, holding(keeper):
-        x = solved(structure, params, b, told, method, asked)
+        x = solved(structure, params, b, assumption, method, asked)
     if not entries or any(map(traced, (x, *leaves(params)))):
         raise TypeError(
-            got(
+            expected_got(
                 "info=True",
                 "values that are known now",
                 "a trace (jit, vmap)",
                 "Ask for info outside of the transformation.",
             )
         )
-    return x, solve_info(structure, params, b, x, told, method, entries[-1], keeper)
+    return x, solve_info(structure, params, b, x, assumption, method, entries[-1], keeper)
 
 
 @public
@@ -219,7 +219,7 @@ def solved(
     """The solution, for arguments still to be checked; if nothing had to be done to them, the
     door is told so.
     """
-    rule, args, vector = posed(structure, params, b, assume_a, method, asked)
+    rule, args, vector = build_problem(structure, params, b, assume_a, method, asked)
     if (
         through is not None
         and args[0] is through.p
@@ -233,7 +233,7 @@ def solved(
     return x[..., 0] if vector else x
 
 
-def posed(
+def build_problem(
     structure: Structure,
     params: Tree,
     b: Any,
@@ -255,8 +255,8 @@ def posed(
     p = rebuild(structure.core, flat)
     if asked is None or not asked.given:
         return Solve(structure, assume_a, method), (p, block), vector
-    method, options, aids = _options(asked, method, structure, p, b, vector)
-    return Solve(structure, assume_a, method, options), (p, block, *aids), vector
+    method, options, auxiliaries = _options(asked, method, structure, p, b, vector)
+    return Solve(structure, assume_a, method, options), (p, block, *auxiliaries), vector
 
 
 def _options(
@@ -267,26 +267,26 @@ def _options(
     if direct or method == "direct":
         advice = "Leave it out, or use method='iterative'."
         raise ValueError(
-            got(" and ".join(asked.given), "a method that iterates", repr(method), advice)
+            expected_got(" and ".join(asked.given), "a method that iterates", repr(method), advice)
         )
-    M, aids = None, []
+    M, auxiliaries = None, []
     if asked.M is not None:
         M, m = preconditioner.given(asked.M, structure, p)
         if any(map(is_complex, leaves(m))) and not any(map(is_complex, (*leaves(p), b))):
             raise ValueError(
-                got(
+                expected_got(
                     "M",
                     "real numbers, as those of A and b",
                     "complex ones",
                     "Make b complex, or M real.",
                 )
             )
-        aids.append(m)
+        auxiliaries.append(m)
     if asked.x0 is not None:
         x0, is_vector = as_block("x0", asked.x0, structure.shape[1], leaves(p)[0])
         if tuple(asked.x0.shape) != tuple(b.shape) or is_vector != vector:
             raise ValueError(
-                got(
+                expected_got(
                     "x0",
                     f"the shape of b, {tuple(b.shape)}",
                     str(tuple(asked.x0.shape)),
@@ -295,14 +295,14 @@ def _options(
             )
         if is_complex(x0) and not any(map(is_complex, (*leaves(p), b))):
             raise ValueError(
-                got(
+                expected_got(
                     "x0",
                     "real numbers, as those of A and b",
                     "complex ones",
                     "The solution is real.",
                 )
             )
-        aids.append(x0)
+        auxiliaries.append(x0)
     callback = OfVector(asked.callback) if vector and asked.callback is not None else asked.callback
     rtol = None if asked.rtol is None else float(asked.rtol)
     maxiter, restart = (None if n is None else int(n) for n in (asked.maxiter, asked.restart))
@@ -315,7 +315,7 @@ def _options(
         asked.x0 is not None,
         observers(callback, bool(asked.progress)),
     )
-    return "iterative" if method == "auto" else method, options, tuple(aids)
+    return "iterative" if method == "auto" else method, options, tuple(auxiliaries)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.trees import Array
 from ldiv.core.validate import require_callable
-from ldiv.errors import got
+from ldiv.errors import expected_got
 from ldiv.linalg.eigen_problem import EigenOptions, build_problem
 from ldiv.linalg.eigenvector_phase import regauged_space
 from ldiv.matrices.matrix import Matrix
@@ -138,6 +138,8 @@ def _known(options: dict[str, Any]) -> dict[str, Any]:
     for name in options:
         if name not in _OPTIONS:
             raise TypeError(
-                got("options", "some of " + ", ".join(_OPTIONS), repr(name), "See ldiv.eigsh.")
+                expected_got(
+                    "options", "some of " + ", ".join(_OPTIONS), repr(name), "See ldiv.eigsh."
+                )
             )
     return options

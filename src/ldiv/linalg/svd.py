@@ -11,9 +11,9 @@ from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.trees import Array
 from ldiv.core.validate import require_flag, require_float, require_int
-from ldiv.errors import got, shown
+from ldiv.errors import expected_got, shown
 from ldiv.linalg.eigen_problem import EigenOptions, build_problem
-from ldiv.linalg.eigenvector_phase import regauged
+from ldiv.linalg.eigenvector_phase import with_free_phase
 from ldiv.matrices.matrix import Matrix, as_matrix
 from ldiv.rules.eigenpairs import Eigenpairs
 from ldiv.structures.block import Block
@@ -59,7 +59,7 @@ def svds(
     return_singular_vectors = require_flag("return_singular_vectors", return_singular_vectors)
     if min(m, n) == 0:
         raise ValueError(
-            got(
+            expected_got(
                 "A",
                 "a matrix with at least one row and one column",
                 f"{m} x {n}",
@@ -76,7 +76,7 @@ def svds(
     )
     if not isinstance(which, str) or which != "LM":
         raise ValueError(
-            got(
+            expected_got(
                 "which",
                 "'LM'",
                 shown(which),
@@ -94,7 +94,7 @@ def svds(
         EigenOptions(k, None, "LA", start, ncv, maxiter, tol, method, guard, on_degenerate),
     )
     s, x, *_ = bind(Eigenpairs(replace(task, positive=True)), *args)
-    x = regauged(s, x)
+    x = with_free_phase(s, x)
     u, v = 2**0.5 * x[..., :m, :], 2**0.5 * x[..., m:, :]
     return (u, s, conj(transpose(v))) if return_singular_vectors else s
 
@@ -104,7 +104,7 @@ def _start(matrix: Matrix, v0: Array) -> Array:
     m, n = matrix.structure.shape
     if tuple(require_float("v0", v0).shape) != (min(m, n),):
         raise ValueError(
-            got(
+            expected_got(
                 "v0",
                 f"shape ({min(m, n)},)",
                 str(tuple(v0.shape)),
@@ -113,6 +113,8 @@ def _start(matrix: Matrix, v0: Array) -> Array:
         )
     if matrix.batch:
         raise ValueError(
-            got("v0", "one matrix", "a batch", "Leave it out: the start of each is the same one.")
+            expected_got(
+                "v0", "one matrix", "a batch", "Leave it out: the start of each is the same one."
+            )
         )
     return namespace(v0).concat([matrix @ v0, v0] if m >= n else [v0, matrix.H @ v0])

@@ -14,14 +14,14 @@ can be rejected and tried again.
 """
 
 from ldiv.core.dispatch import load_frontends
-from ldiv.errors import got
+from ldiv.errors import expected_got
 
 try:
     from ldiv.lineax.operator import SparseOperator
     from ldiv.lineax.solver import Solver
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
-        got("ldiv.lineax", "lineax and JAX", str(missing), "pip install 'ldiv[lineax]'."),
+        expected_got("ldiv.lineax", "lineax and JAX", str(missing), "pip install 'ldiv[lineax]'."),
         name=missing.name,
     ) from None
 

@@ -14,7 +14,7 @@ import lineax as lx
 import numpy as np
 
 from ldiv.core.trees import Array
-from ldiv.errors import got
+from ldiv.errors import expected_got
 from ldiv.matrices.construct import asarray
 from ldiv.matrices.sparse_array import SparseArray
 
@@ -41,7 +41,7 @@ class SparseOperator(lx.AbstractLinearOperator):  # type: ignore[misc]
         array = asarray(array)
         if array.batch:
             raise ValueError(
-                got(
+                expected_got(
                     "SparseOperator",
                     "one matrix",
                     f"a batch {array.batch}",
@@ -81,7 +81,7 @@ def _by_pattern(tag: object, fits: Callable[[int, int], bool]) -> Callable[[Spar
     """A property that a tag promises or the pattern shows."""
     return lambda operator: (
         tag in operator.tags
-        or fits(*operator.array.structure.memo("band", lambda: _band(operator.array)))
+        or fits(*operator.array.structure.cached("band", lambda: _band(operator.array)))
     )
 
 

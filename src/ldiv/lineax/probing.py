@@ -10,7 +10,7 @@ import lineax as lx
 from lineax.internal import pack_structures, ravel_vector, unravel_solution
 
 from ldiv.derivatives.coloring import compression
-from ldiv.errors import got
+from ldiv.errors import expected_got
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.structures.sparse import Sparse
 
@@ -20,7 +20,7 @@ def probed(operator: lx.AbstractLinearOperator, pattern: Sparse) -> SparseArray:
     shape = operator.out_size(), operator.in_size()
     if pattern.shape != shape:
         raise ValueError(
-            got(
+            expected_got(
                 "sparsity",
                 f"shape {shape}",
                 str(pattern.shape),

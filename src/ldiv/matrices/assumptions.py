@@ -11,7 +11,7 @@ from ldiv.core.arrays import is_complex
 from ldiv.core.structure import VIEWS, Structure
 from ldiv.core.trees import Tree, leaves
 from ldiv.core.validate import PROMISES, require_option, require_square
-from ldiv.errors import got
+from ldiv.errors import expected_got
 from ldiv.matrices.matrix import Matrix, as_matrix
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
@@ -45,7 +45,7 @@ def promised(matrix: Matrix, assume_a: str) -> tuple[Structure, Tree]:
         if isinstance(base, Diagonal | Triangular | SparseTriangular):
             advice = f"Leave it out, {base} knows better."
             raise ValueError(
-                got(
+                expected_got(
                     "assume_a",
                     "'gen' for a matrix whose structure says it all",
                     repr(assume_a),
@@ -58,15 +58,17 @@ def promised(matrix: Matrix, assume_a: str) -> tuple[Structure, Tree]:
         # never with its entries, which therefore need not be symmetrized.
         has_entries = base.pattern is not None and base.inverse is None
         if isinstance(base, Dense) or has_entries:
-            return structure.memo(("part", part), lambda: Symmetric(structure, part)), matrix.params
-        return structure.memo(
+            return structure.cached(
+                ("part", part), lambda: Symmetric(structure, part)
+            ), matrix.params
+        return structure.cached(
             ("promise", part), lambda: SelfAdjoint(structure, part)
         ), matrix.params
     if not isinstance(base, Dense | Sparse):
         expected = "'gen', 'sym', 'her' or 'pos' for a matrix that is neither dense nor sparse"
-        raise ValueError(got("assume_a", expected, repr(assume_a), f"It is {base}."))
+        raise ValueError(expected_got("assume_a", expected, repr(assume_a), f"It is {base}."))
     if assume_a == "diagonal":
-        return base.memo("diagonal", lambda: DiagonalPart(base)).view(
+        return base.cached("diagonal", lambda: DiagonalPart(base)).view(
             "C" if VIEWS[op][1] else "N"
         ), matrix.params
     return triangle(structure, assume_a == "lower triangular", "own"), matrix.params
@@ -84,13 +86,13 @@ def triangle(structure: Structure, lower: bool, diagonal: Any) -> Structure:
     if isinstance(base, Dense):
         return Triangular(base.n, in_base, diagonal).view(op)
     if isinstance(base, Sparse):
-        return base.memo(
+        return base.cached(
             ("triangle", in_base, diagonal), lambda: SparseTriangular(base, in_base, diagonal)
         ).view(op)
     if base == Triangular(structure.shape[0], in_base, diagonal):
         return structure
     raise ValueError(
-        got(
+        expected_got(
             "solve_triangular",
             "a dense or sparse matrix",
             str(base),

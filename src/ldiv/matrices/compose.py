@@ -11,7 +11,7 @@ from typing import Any
 from ldiv.core.dispatch import is_array
 from ldiv.core.public import public
 from ldiv.core.validate import require_flag, require_square
-from ldiv.errors import got, shown
+from ldiv.errors import expected_got, shown
 from ldiv.matrices.assumptions import triangle
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix, composed
 from ldiv.structures import gram
@@ -114,7 +114,9 @@ def block_array(blocks: Sequence[Sequence[MatrixLike | None]]) -> Matrix:
     )
     if not whole or any(len(row) != len(blocks[0]) or not row for row in blocks):
         raise ValueError(
-            got("blocks", "rows of equally many blocks", shown(blocks), "None is a block of zeros.")
+            expected_got(
+                "blocks", "rows of equally many blocks", shown(blocks), "None is a block of zeros."
+            )
         )
     found = {
         (i, j): as_matrix(f"block {i, j}", b)
@@ -127,7 +129,7 @@ def block_array(blocks: Sequence[Sequence[MatrixLike | None]]) -> Matrix:
     )
     if len(heights) < len(blocks) or len(widths) < len(blocks[0]):
         raise ValueError(
-            got(
+            expected_got(
                 "blocks",
                 "a matrix in every row and column",
                 "one of zeros only",
@@ -137,7 +139,7 @@ def block_array(blocks: Sequence[Sequence[MatrixLike | None]]) -> Matrix:
     for (i, j), m in found.items():
         if m.structure.shape != (heights[i], widths[j]):
             raise ValueError(
-                got(
+                expected_got(
                     f"block {i, j}",
                     f"shape {heights[i], widths[j]}",
                     str(m.structure.shape),
@@ -249,7 +251,7 @@ def LowRank(U: MatrixLike, V: MatrixLike) -> Matrix:
     u, v = as_matrix("U", _as_column(U)), as_matrix("V", _as_column(V))
     if u.structure.shape[1] != v.structure.shape[1]:
         raise ValueError(
-            got(
+            expected_got(
                 "V",
                 f"{u.structure.shape[1]} columns, as many as U",
                 str(v.structure.shape[1]),

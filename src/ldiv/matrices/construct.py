@@ -27,7 +27,7 @@ from ldiv.core.validate import (
     require_shape,
     together,
 )
-from ldiv.errors import got, shown
+from ldiv.errors import expected_got, shown
 from ldiv.matrices.entries import compressed, coordinates, entries_of
 from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.sparse_array import SparseArray
@@ -50,7 +50,9 @@ def _sparse(
 
 def _parts(name: str, what: str, arg: Any, count: int) -> Any:
     if not isinstance(arg, tuple | list) or len(arg) != count:
-        raise TypeError(got(name, what, shown(arg), "For another matrix use ldiv.asarray."))
+        raise TypeError(
+            expected_got(name, what, shown(arg), "For another matrix use ldiv.asarray.")
+        )
     return arg
 
 
@@ -108,7 +110,7 @@ def coo_array(
         else isinstance(at, np.ndarray) and at.shape[:1] == (2,)
     ):
         raise TypeError(
-            got(
+            expected_got(
                 "coo_array",
                 what,
                 f"{shown(at)} for the second",
@@ -261,7 +263,7 @@ def diags_array(
     """
     if not (isinstance(diagonals, tuple | list) or is_array(diagonals)):
         raise TypeError(
-            got(
+            expected_got(
                 "diagonals",
                 "an array or a sequence of arrays",
                 shown(diagonals),
@@ -272,7 +274,7 @@ def diags_array(
     at = _offsets(offsets)
     if len(arrays) != len(at) or len(set(at)) < len(at) or not arrays:
         raise ValueError(
-            got(
+            expected_got(
                 "offsets",
                 "one for each of the diagonals, all different",
                 f"{at} for {len(arrays)}",
@@ -283,7 +285,9 @@ def diags_array(
     for d in arrays:
         if require_float("diagonals", d).ndim == 0:
             raise ValueError(
-                got("diagonals", "arrays (..., length)", "a scalar", "Use an array of length 1.")
+                expected_got(
+                    "diagonals", "arrays (..., length)", "a scalar", "Use an array of length 1."
+                )
             )
         together("diagonals", d, arrays[0])
         require_batches("diagonals", batch, batch_of(d, 1))
@@ -298,7 +302,7 @@ def diags_array(
         length = max(min(m + min(k, 0), n - max(k, 0)), 0)
         if d.shape[-1] not in (1, length):
             raise ValueError(
-                got(
+                expected_got(
                     f"the diagonal at {k}",
                     f"length {length} (or 1) for shape {(m, n)}",
                     str(d.shape[-1]),
@@ -372,7 +376,7 @@ def eye_array(
         require_float("like", like)
     elif (dtype := _dtype(dtype)) not in DTYPES:
         raise TypeError(
-            got(
+            expected_got(
                 "dtype",
                 "one of " + ", ".join(DTYPES),
                 dtype,
@@ -435,7 +439,7 @@ def asarray(x: AnyArray) -> SparseArray:
         return _sparse(*found)
     if isinstance(x, Matrix):
         raise TypeError(
-            got(
+            expected_got(
                 "asarray",
                 "a sparse matrix or an array",
                 repr(x),
@@ -444,7 +448,7 @@ def asarray(x: AnyArray) -> SparseArray:
         )
     if require_float("asarray", x).ndim < 2:
         raise ValueError(
-            got(
+            expected_got(
                 "asarray",
                 "a matrix (..., m, n)",
                 f"shape {tuple(x.shape)}",

@@ -22,7 +22,7 @@ from ldiv.core.validate import (
     require_shape,
     require_unmasked,
 )
-from ldiv.errors import got
+from ldiv.errors import expected_got
 
 Index = np.ndarray[Any, np.dtype[Any]]
 COMPRESSED = {
@@ -58,7 +58,7 @@ def coordinates(of: str, values: Array, at: Any, shape: Any = None) -> Entries:
     rows, cols = index_vector(f"rows{of}", at[0]), index_vector(f"columns{of}", at[1])
     if len(rows) != len(cols):
         raise ValueError(
-            got(
+            expected_got(
                 f"indices{of}",
                 "as many rows as columns",
                 f"{len(rows)} and {len(cols)}",
@@ -68,7 +68,9 @@ def coordinates(of: str, values: Array, at: Any, shape: Any = None) -> Entries:
     if shape is None:
         if not len(rows):
             raise ValueError(
-                got("shape", "(rows, columns) where there are no entries", "None", "Pass it.")
+                expected_got(
+                    "shape", "(rows, columns) where there are no entries", "None", "Pass it."
+                )
             )
         shape = int(rows.max()) + 1, int(cols.max()) + 1
     m, n = require_shape("shape", shape)
@@ -92,7 +94,7 @@ def compressed(
     ):
         advice = "It counts the indices."
         raise ValueError(
-            got(
+            expected_got(
                 f"indptr{of}",
                 f"0 = indptr[0] <= ... <= indptr[-1] = {len(indices)}",
                 f"{indptr[:5].tolist()} ...",
@@ -106,7 +108,7 @@ def compressed(
     if len(indptr) != shape[major] + 1:
         advice = "One more than rows (csr) or columns (csc)."
         raise ValueError(
-            got(
+            expected_got(
                 f"indptr{of}",
                 f"{shape[major] + 1} numbers for shape {shape}",
                 str(len(indptr)),
@@ -136,7 +138,7 @@ def index_vector(name: str, i: Any) -> Index:
         host = host.astype(np.int64)
     if host.dtype.kind not in "iu" or host.ndim != 1:
         raise TypeError(
-            got(
+            expected_got(
                 name,
                 "a vector of integers",
                 f"{host.ndim} axes of {host.dtype}",
@@ -145,7 +147,9 @@ def index_vector(name: str, i: Any) -> Index:
         )
     if len(host) and host.max() > LARGEST:
         raise ValueError(
-            got(name, f"indices up to {LARGEST}", str(host.max()), "Indices are int32 or int64.")
+            expected_got(
+                name, f"indices up to {LARGEST}", str(host.max()), "Indices are int32 or int64."
+            )
         )
     return host if host.dtype in (np.int32, np.int64) else host.astype(np.int64)
 
@@ -153,7 +157,7 @@ def index_vector(name: str, i: Any) -> Index:
 def _require_range(name: str, i: Index, size: int) -> None:
     if len(i) and (i.min() < 0 or i.max() >= size):
         raise ValueError(
-            got(
+            expected_got(
                 name,
                 f"indices in 0 .. {size - 1}",
                 f"{i.min()} .. {i.max()}",
@@ -166,7 +170,7 @@ def require_values(name: str, values: Array, nnz: int) -> None:
     if values.ndim == 0 or values.shape[-1] != nnz:
         expected = f"shape (..., {nnz}), one for each entry of the pattern"
         raise ValueError(
-            got(name, expected, str(tuple(values.shape)), "Keep the order of the pattern.")
+            expected_got(name, expected, str(tuple(values.shape)), "Keep the order of the pattern.")
         )
 
 
@@ -177,7 +181,7 @@ def _of_scipy(name: str, x: Any) -> Entries:
     of = f" of {name}"
     if x.ndim != 2:
         raise ValueError(
-            got(name, "a sparse matrix with two axes", f"{x.ndim}", "Reshape it first.")
+            expected_got(name, "a sparse matrix with two axes", f"{x.ndim}", "Reshape it first.")
         )
     if x.format in COMPRESSED:
         return compressed(of, x.data, x.indices, x.indptr, x.shape, x.format)
@@ -194,7 +198,7 @@ def _of_scipy(name: str, x: Any) -> Entries:
         coo = x.tocoo()
     except Exception as error:
         raise ValueError(
-            got(
+            expected_got(
                 name,
                 "a sparse matrix with consistent arrays",
                 f"one that SciPy cannot convert: {error}",
@@ -211,7 +215,9 @@ def _of_blocks(of: str, x: Any) -> Entries:
     """
     if x.data.ndim != 3 or 0 in x.data.shape[1:]:
         raise ValueError(
-            got(f"data{of}", "blocks (number, rows, columns)", str(x.data.shape), "Make it anew.")
+            expected_got(
+                f"data{of}", "blocks (number, rows, columns)", str(x.data.shape), "Make it anew."
+            )
         )
     r, c = x.data.shape[1:]
     blocks = compressed(
@@ -229,7 +235,7 @@ def _of_torch(name: str, x: Any, layout: str) -> Entries:
     format, of = layout.removeprefix("sparse_"), f" of {name}"
     if format not in (*COMPRESSED, "coo"):
         raise TypeError(
-            got(
+            expected_got(
                 name,
                 "a tensor in the layout sparse_coo, sparse_csr or sparse_csc",
                 layout,
@@ -238,7 +244,7 @@ def _of_torch(name: str, x: Any, layout: str) -> Entries:
         )
     if x.ndim != 2:
         raise ValueError(
-            got(
+            expected_got(
                 name,
                 "a matrix of numbers",
                 f"{x.ndim} axes",
@@ -263,7 +269,7 @@ def _of_jax(name: str, x: Any) -> Entries:
     if x.n_batch or x.n_dense or x.ndim != 2:
         came = f"{x.n_batch} batch and {x.n_dense} dense axes of {x.ndim}"
         raise ValueError(
-            got(name, "a matrix of numbers", came, "Convert one matrix, under jax.vmap.")
+            expected_got(name, "a matrix of numbers", came, "Convert one matrix, under jax.vmap.")
         )
     if hasattr(x, "indptr"):
         indptr = asnumpy(x.indptr)

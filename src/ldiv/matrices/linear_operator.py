@@ -11,7 +11,7 @@ from ldiv.core.dispatch import is_array
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.core.typing import ArrayT, ParamsT
 from ldiv.core.validate import require_array, require_callable, require_option, require_shape
-from ldiv.errors import got, shown
+from ldiv.errors import expected_got, shown
 from ldiv.matrices.matrix import Matrix, flatten, unflatten
 from ldiv.structures.operator import Operator
 
@@ -84,7 +84,7 @@ class LinearOperator(Matrix):
         rows, columns = require_shape("shape", shape)
         if assume_a != "gen" and rows != columns:
             raise ValueError(
-                got(
+                expected_got(
                     "shape",
                     "(rows, columns), equal where assume_a says that A is symmetric",
                     str(shape),
@@ -95,7 +95,7 @@ class LinearOperator(Matrix):
         nesting = outline(params, found)
         if not found:
             raise ValueError(
-                got(
+                expected_got(
                     "params",
                     "at least one array",
                     shown(params),
@@ -170,7 +170,7 @@ def outline(params: Any, found: list[Array]) -> Any:
         hash(params)
     except TypeError:
         raise TypeError(
-            got(
+            expected_got(
                 "params",
                 "nested tuples, lists and dicts of arrays",
                 type(params).__name__,

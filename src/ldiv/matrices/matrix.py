@@ -19,7 +19,7 @@ from ldiv.core.arrays import (
 )
 from ldiv.core.dispatch import frontend_of, is_array, namespace
 from ldiv.core.public import public
-from ldiv.core.pytree import ArrayHolder, announce
+from ldiv.core.pytree import ArrayHolder, register_pytree
 from ldiv.core.structure import Structure, matmul
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.core.typing import AnyArray, ArrayT
@@ -31,7 +31,7 @@ from ldiv.core.validate import (
     require_scalar,
     together,
 )
-from ldiv.errors import got, shown
+from ldiv.errors import expected_got, shown
 from ldiv.structures.dense import dense
 from ldiv.structures.product import Product
 from ldiv.structures.scaled import Scaled
@@ -85,7 +85,7 @@ class Matrix(ArrayHolder):
         """Refused: NumPy would make an object array, or a dense one behind the user's back."""
         kind = type(self).__name__
         advice = f"Instead of NumPy's use ldiv's and the operators, or {self._dense}."
-        raise TypeError(got("a function of NumPy", "an array", f"a {kind}", advice))
+        raise TypeError(expected_got("a function of NumPy", "an array", f"a {kind}", advice))
 
     def __eq__(self, other: object) -> bool:
         """Refused for matrices, arrays and numbers, where one bool would say nothing."""
@@ -95,7 +95,7 @@ class Matrix(ArrayHolder):
             return NotImplemented
         what = f"{type(self).__name__} and {type(other).__name__}"
         raise TypeError(
-            got(
+            expected_got(
                 "A == B",
                 "arrays",
                 what,
@@ -104,12 +104,12 @@ class Matrix(ArrayHolder):
         )
 
     def __init_subclass__(cls) -> None:
-        announce(cls, flatten, partial(unflatten, cls))
+        register_pytree(cls, flatten, partial(unflatten, cls))
 
     def __init__(self, structure: Structure, params: Tree) -> None:
         if not isinstance(structure, Structure):
             raise TypeError(
-                got(
+                expected_got(
                     "structure",
                     "one of ldiv.structures",
                     shown(structure),
@@ -120,11 +120,13 @@ class Matrix(ArrayHolder):
             cores, flat = leaves(structure.core), leaves(params)
         except Exception as error:  # its parts are no structures
             raise TypeError(
-                got("structure", "one made of structures", shown(structure), "Look at its parts.")
+                expected_got(
+                    "structure", "one made of structures", shown(structure), "Look at its parts."
+                )
             ) from error
         if len(cores) != len(flat):
             raise ValueError(
-                got(
+                expected_got(
                     "params",
                     f"{len(cores)} arrays for this structure",
                     f"{len(flat)}",
@@ -137,7 +139,7 @@ class Matrix(ArrayHolder):
         for leaf, core in zip(flat, cores, strict=True):
             if leaf.ndim < core:
                 raise ValueError(
-                    got(
+                    expected_got(
                         "params",
                         f"at least {core} axes",
                         str(tuple(leaf.shape)),
@@ -147,7 +149,7 @@ class Matrix(ArrayHolder):
         for leaf, own in zip(flat, structure.sizes or (), strict=False):
             if tuple(leaf.shape[leaf.ndim - len(own) :]) != own:
                 raise ValueError(
-                    got(
+                    expected_got(
                         "params",
                         f"shape (..., {', '.join(map(str, own))})",
                         str(tuple(leaf.shape)),
@@ -216,7 +218,7 @@ class Matrix(ArrayHolder):
         other = operand("A + B", other)
         if self.structure.shape != other.structure.shape:
             raise ValueError(
-                got(
+                expected_got(
                     "A + B",
                     f"a B of {self.structure.shape}",
                     str(other.structure.shape),
@@ -241,7 +243,9 @@ class Matrix(ArrayHolder):
             return self._scaled(1 / scalar("A / c", c, like))
         if c == 0:
             raise ValueError(
-                got("A / c", "a number other than 0", shown(c), "No matrix is divided by it.")
+                expected_got(
+                    "A / c", "a number other than 0", shown(c), "No matrix is divided by it."
+                )
             )
         with np.errstate(all="ignore"):  # the reciprocal of a tiny number is refused
             return self._scaled(scalar("A / c", 1 / require_scalar("A / c", c, like), like))
@@ -267,7 +271,7 @@ class Matrix(ArrayHolder):
     def _product(self, other: Matrix) -> Matrix:
         if self.structure.shape[1] != other.structure.shape[0]:
             raise ValueError(
-                got(
+                expected_got(
                     "A @ B",
                     f"a B with {self.structure.shape[1]} rows",
                     f"{other.structure.shape[0]}",
@@ -304,7 +308,7 @@ def unflatten(cls: type[Matrix], static: Any, children: tuple[Tree]) -> Matrix:
     return matrix
 
 
-announce(Matrix, flatten, partial(unflatten, Matrix))
+register_pytree(Matrix, flatten, partial(unflatten, Matrix))
 MatrixLike: TypeAlias = Matrix | AnyArray  # what public functions take for a matrix
 
 
@@ -323,7 +327,9 @@ def as_matrix(name: str, a: Any) -> Matrix:
     a = require_float(name, a)
     if a.ndim < 2:
         raise ValueError(
-            got(name, "a matrix (..., m, n)", f"shape {tuple(a.shape)}", "Add the missing axis.")
+            expected_got(
+                name, "a matrix (..., m, n)", f"shape {tuple(a.shape)}", "Add the missing axis."
+            )
         )
     return Matrix(dense(*a.shape[-2:]), a)
 
@@ -351,7 +357,7 @@ def operand(name: str, other: Any) -> Matrix:
     """A matrix as it is; an array with at least two axes as a dense matrix."""
     if isinstance(other, NUMBERS) or (is_array(other) and other.ndim < 2):
         raise ValueError(
-            got(
+            expected_got(
                 name,
                 "a matrix",
                 type(other).__name__,
@@ -373,7 +379,7 @@ def scalar(name: str, c: Any, like: Array) -> Array:
     together(name, c, like)
     if c.ndim:
         raise ValueError(
-            got(
+            expected_got(
                 name,
                 "a number",
                 f"shape {tuple(c.shape)}",

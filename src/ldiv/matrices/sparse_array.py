@@ -25,7 +25,7 @@ from ldiv.core.validate import (
     require_ours,
     require_scalar,
 )
-from ldiv.errors import got, shown
+from ldiv.errors import expected_got, shown
 from ldiv.matrices import sparse_indexing
 from ldiv.matrices.entries import require_values
 from ldiv.matrices.matrix import NUMBERS, Matrix, MatrixLike
@@ -78,7 +78,7 @@ class SparseArray(Matrix):
     def __init__(self, structure: Structure, data: Array, format: Format = "coo") -> None:
         if not isinstance(structure, Structure) or not isinstance(structure.unview()[0], Sparse):
             raise TypeError(
-                got(
+                expected_got(
                     "structure",
                     "ldiv.structures.Sparse, or a view of it",
                     shown(structure),
@@ -213,7 +213,7 @@ class SparseArray(Matrix):
         """A scipy.sparse.coo_array of the values, without derivatives; one matrix, no batch."""
         if self.batch:
             raise ValueError(
-                got(
+                expected_got(
                     "to_scipy", "one matrix", f"a batch {self.batch}", "Convert them one at a time."
                 )
             )
@@ -223,7 +223,7 @@ class SparseArray(Matrix):
 
     def sum_duplicates(self) -> SparseArray:
         """Every position once, sorted by row; the array itself where that is so already."""
-        once, place = self.structure.memo(
+        once, place = self.structure.cached(
             "canonical", lambda: sparse_indexing.canonical(*self._at, self.structure.shape)
         )
         if once is None or place is None:
@@ -259,7 +259,7 @@ class SparseArray(Matrix):
         self._require_same_shape(other)
         if self.structure == other.structure:
             return self.with_data(self.data + sign * other.data)
-        union, place = self.structure.memo(
+        union, place = self.structure.cached(
             ("union", other.structure),
             lambda: sparse_indexing.union(self._at, other._at, self.structure.shape),
         )
@@ -286,7 +286,9 @@ class SparseArray(Matrix):
     def __truediv__(self, other: SparseArray | AnyArray | complex) -> SparseArray:
         if isinstance(other, NUMBERS) and other == 0:
             raise ValueError(
-                got("A / B", "a B other than 0", shown(other), "No matrix is divided by it.")
+                expected_got(
+                    "A / B", "a B other than 0", shown(other), "No matrix is divided by it."
+                )
             )
         if not isinstance(other, SparseArray):
             return self._like(self.values / self._entries_of(other))
@@ -294,7 +296,7 @@ class SparseArray(Matrix):
         if (holes := self.sum_duplicates().nnz - common.pattern.nnz) > 0:
             came = f"{holes} entries of A over none"
             raise ValueError(
-                got(
+                expected_got(
                     "A / B",
                     "a B with an entry wherever A has one",
                     came,
@@ -307,7 +309,7 @@ class SparseArray(Matrix):
         """The positions that both arrays store, and their values there."""
         self._require_same_shape(other)
         one, two = self.sum_duplicates(), other.sum_duplicates()
-        common, i, j = one.structure.memo(
+        common, i, j = one.structure.cached(
             ("intersection", two.structure),
             lambda: sparse_indexing.intersection(one._at, two._at, self.structure.shape),
         )
@@ -320,7 +322,7 @@ class SparseArray(Matrix):
         require_ours("the other operand", other)
         if not is_array(other):
             raise TypeError(
-                got(
+                expected_got(
                     "the other operand",
                     "a scalar, an array or a SparseArray",
                     type(other).__name__,
@@ -334,7 +336,7 @@ class SparseArray(Matrix):
         shape = (1, *other.shape) if other.ndim == 1 else tuple(other.shape)
         if any(s not in (1, n) for s, n in zip(shape[-2:], self.structure.shape, strict=True)):
             raise ValueError(
-                got(
+                expected_got(
                     "the other operand",
                     f"a shape that broadcasts to {self.shape}",
                     str(tuple(other.shape)),
@@ -352,7 +354,7 @@ class SparseArray(Matrix):
         frontend_of(self.data, other.data)
         if self.structure.shape != other.structure.shape:
             raise ValueError(
-                got(
+                expected_got(
                     "the other operand",
                     f"shape {self.structure.shape}",
                     str(other.structure.shape),
@@ -374,9 +376,9 @@ class SparseArray(Matrix):
         (m, k), (l, n) = self.structure.shape, other.structure.shape
         if k != l:
             raise ValueError(
-                got("A @ B", f"a B with {k} rows", f"{l}", "The inner sizes must agree.")
+                expected_got("A @ B", f"a B with {k} rows", f"{l}", "The inner sizes must agree.")
             )
-        product, i, j, place = self.structure.memo(
+        product, i, j, place = self.structure.cached(
             ("product", other.structure),
             lambda: sparse_indexing.product(self._at, other._at, (m, k, n)),
         )
@@ -400,5 +402,7 @@ def _same_batch(a: Array, b: Array) -> tuple[Array, Array]:
 def _refuse_fill(other: Any) -> Any:
     if isinstance(other, NUMBERS) or is_array(other):
         advice = "This sum is dense: add to A.toarray(), or add a multiple of eye_array."
-        raise ValueError(got("A + other", "a SparseArray or 0", type(other).__name__, advice))
+        raise ValueError(
+            expected_got("A + other", "a SparseArray or 0", type(other).__name__, advice)
+        )
     return NotImplemented

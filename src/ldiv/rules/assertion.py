@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ldiv.core.dispatch import insist
+from ldiv.core.dispatch import check_or_raise
 from ldiv.core.finite import all_finite
 from ldiv.core.rule import Rule, bind
 from ldiv.core.trees import Array, Tree
@@ -69,7 +69,7 @@ class Result(Unchanged):
     core = (0,)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        insist(all_finite(args[0]), partial(overflowed, self.what))
+        check_or_raise(all_finite(args[0]), partial(overflowed, self.what))
         return (args[0] + 0,)
 
 

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import adjoint, hermitian
-from ldiv.core.dispatch import frontend_of, insist, namespace
+from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.finite import require_finite
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, Tree
 from ldiv.engines.scaling import balanced
 from ldiv.errors import NotPositiveDefiniteError
 from ldiv.rules.triangular_algebra import product
-from ldiv.rules.triangular_quotients import between, half, lower
+from ldiv.rules.triangular_quotients import congruence_solve, half, lower
 from ldiv.structures.symmetric import require_symmetric
 
 
@@ -40,7 +40,7 @@ class Cholesky(Rule):
         require_finite("A", a)
         part, t = balanced(symmetric_part(a, "H"))
         l, definite = frontend_of(a).cholesky(part)
-        insist(
+        check_or_raise(
             definite,
             lambda: NotPositiveDefiniteError("Cholesky", "a leading minor that is not positive"),
         )
@@ -50,7 +50,7 @@ class Cholesky(Rule):
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
         (da,), (l,) = tangents, out
-        return (None if da is None else l @ half(between(*lower(l), hermitian(da))),)
+        return (None if da is None else l @ half(congruence_solve(*lower(l), hermitian(da))),)
 
     def vjp(
         self,
@@ -63,7 +63,7 @@ class Cholesky(Rule):
         if l_bar is None or not need[0]:
             return (None,)
         structure, p = lower(l)
-        return (between(structure.H, p, hermitian(half(product("HN", l, l_bar)))),)
+        return (congruence_solve(structure.H, p, hermitian(half(product("HN", l, l_bar)))),)
 
 
 def symmetric_part(a: Array, op: str) -> Array:

@@ -36,18 +36,18 @@ class Deflated(Rule):
 
     @property
     def core(self) -> tuple[Tree, ...]:
-        A, B, aids = self.task.core
-        return (A, B, 2, 2, 2, 2, aids, (1, 2, 1))
+        A, B, auxiliaries = self.task.core
+        return (A, B, 2, 2, 2, 2, auxiliaries, (1, 2, 1))
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        pA, pB, H, X, R, C, aids, (gam, G, doubt) = args
+        pA, pB, H, X, R, C, auxiliaries, (gam, G, doubt) = args
         xp = namespace(R)
         theta, Q = xp.linalg.eigh((H + adjoint(H)) / 2)
         X, R, C = X @ Q, R @ Q, adjoint(Q) @ C @ Q
         W = (
             reduced(
                 self.task,
-                (pA, pB, aids),
+                (pA, pB, auxiliaries),
                 theta,
                 R,
                 X,
@@ -62,7 +62,11 @@ class Deflated(Rule):
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        (pA, pB, H, X, _, _, *aids), (dpA, dpB, dH, dX, dR, dC, *_), (W, M) = args, tangents, out
+        (pA, pB, H, X, _, _, *auxiliaries), (dpA, dpB, dH, dX, dR, dC, *_), (W, M) = (
+            args,
+            tangents,
+            out,
+        )
         A, B = self.task.A, self.task.B
         dBX = plus(push(B, pB, dpB, X), None if dX is None else matmul(B, pB, dX))
         moved = push(A, pA, dpA, W)
@@ -73,7 +77,7 @@ class Deflated(Rule):
         right, below = minus(dR, moved), minus(dC, None if dBX is None else adjoint(dBX) @ W)
         if right is None and below is None:
             return None, None
-        return bind(self, pA, pB, H, X, _or_zeros(right, W), _or_zeros(below, M), *aids)
+        return bind(self, pA, pB, H, X, _or_zeros(right, W), _or_zeros(below, M), *auxiliaries)
 
     def vjp(
         self,
@@ -82,11 +86,13 @@ class Deflated(Rule):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        (pA, pB, H, X, _, _, *aids), (W_bar, M_bar), (W, M) = args, cotangents, out
+        (pA, pB, H, X, _, _, *auxiliaries), (W_bar, M_bar), (W, M) = args, cotangents, out
         if W_bar is None and M_bar is None:
             return tuple(map(nothing, need))
         xp, (A, B) = namespace(W), (self.task.A, self.task.B)
-        R_bar, C_bar = bind(self, pA, pB, H, X, _or_zeros(W_bar, W), _or_zeros(M_bar, M), *aids)
+        R_bar, C_bar = bind(
+            self, pA, pB, H, X, _or_zeros(W_bar, W), _or_zeros(M_bar, M), *auxiliaries
+        )
         Y = -(R_bar @ adjoint(M) + W @ adjoint(C_bar))
         left, right = (
             xp.concat([R_bar @ adjoint(H), Y], axis=-1),
@@ -109,5 +115,5 @@ def _or_zeros(x: Array | None, like: Array) -> Array:
 
 def deflated(task: Task, *args: Tree) -> Array:
     """W for C = 0."""
-    pA, pB, H, X, R, *aids = args
-    return bind(Deflated(task), pA, pB, H, X, R, 0 * H + 0 * (adjoint(X) @ R), *aids)[0]
+    pA, pB, H, X, R, *auxiliaries = args
+    return bind(Deflated(task), pA, pB, H, X, R, 0 * H + 0 * (adjoint(X) @ R), *auxiliaries)[0]

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldiv.core.arrays import adjoint, real, unit_columns
-from ldiv.core.dispatch import insist, namespace
+from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.rule import Rule
 from ldiv.core.structure import minus, nothing, outer, plus, push
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.engines.eigen_task import Task, choose
 from ldiv.engines.scaling import norm
-from ldiv.errors import NotDifferentiableError, got
+from ldiv.errors import NotDifferentiableError, expected_got
 from ldiv.rules.deflated import deflated
 from ldiv.rules.inverse_gaps import RESOLVED, gaps
 
@@ -41,11 +41,11 @@ class Eigenpairs(Rule):
         return self.task.core
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        pA, pB, aids = args
-        lam, X, doubt = choose(self.task, pA, pB).pairs(self.task, pA, pB, aids)
+        pA, pB, auxiliaries = args
+        lam, X, doubt = choose(self.task, pA, pB).pairs(self.task, pA, pB, auxiliaries)
         k = self.task.k
         if self.task.positive and 0 not in lam.shape:
-            insist(
+            check_or_raise(
                 (lam[..., :k] > RESOLVED * doubt[..., :k]).all(),
                 _vanishes,
                 namespace(lam).min(lam[..., :k]),
@@ -55,7 +55,7 @@ class Eigenpairs(Rule):
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        (pA, pB, aids), (dpA, dpB, _), (lam, X, gam, G, doubt) = args, tangents, out
+        (pA, pB, auxiliaries), (dpA, dpB, _), (lam, X, gam, G, doubt) = args, tangents, out
         dAX, dBX = push(self.task.A, pA, dpA, X), push(self.task.B, pB, dpB, X)
         moved = minus(dAX, None if dBX is None else dBX * lam[..., None, :])
         if moved is None:
@@ -71,7 +71,9 @@ class Eigenpairs(Rule):
         Z = (
             None
             if self.task.k == self.task.n
-            else deflated(self.task, pA, pB, embedded(lam, X), X, -moved, aids, (gam, G, doubt))
+            else deflated(
+                self.task, pA, pB, embedded(lam, X), X, -moved, auxiliaries, (gam, G, doubt)
+            )
         )
         return dlam, plus(X @ C, Z), None, None, None
 
@@ -82,7 +84,7 @@ class Eigenpairs(Rule):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        (pA, pB, aids), (lam_bar, X_bar, *_), (lam, X, gam, G, doubt) = args, cotangents, out
+        (pA, pB, auxiliaries), (lam_bar, X_bar, *_), (lam, X, gam, G, doubt) = args, cotangents, out
         if lam_bar is None and X_bar is None:
             return tuple(map(nothing, need))
         self._require_differentiable(any(leaves(need[1])))
@@ -95,7 +97,7 @@ class Eigenpairs(Rule):
             inner = inner + K * R
         if X_bar is not None and self.task.k < self.task.n:  # else X spans all
             outside = deflated(
-                self.task, pA, pB, embedded(lam, X), X, -X_bar, aids, (gam, G, doubt)
+                self.task, pA, pB, embedded(lam, X), X, -X_bar, auxiliaries, (gam, G, doubt)
             )
         P_A = plus(X @ inner, outside)
         P_B = None
@@ -141,7 +143,7 @@ def off_diagonal(x: Array) -> Array:
 
 def _vanishes(least: Any) -> ValueError:
     return ValueError(
-        got(
+        expected_got(
             "k",
             "singular values that are not zero",
             f"one of {float(least):.1e}",

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import conj, numpy_dtype, real
-from ldiv.core.dispatch import insist, namespace
+from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.finite import require_finite
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import nothing, plus
@@ -46,7 +46,7 @@ class QuotientSquares(Rule):
             require_regular(args[1])
             # below it a reciprocal, as of the derivative of a logarithm, overflows
             least = np.finfo(numpy_dtype(args[1])).tiny / 4
-            insist(
+            check_or_raise(
                 ~(abs(namespace(args[1]).linalg.diagonal(args[1])) < float(least)).any(),
                 partial(overflowed, "the reciprocal of a pivot"),
             )

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import alike, numpy_dtype
-from ldiv.core.dispatch import frontend_of, insist, namespace
+from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.errstate import doubt
 from ldiv.core.trees import Array
 from ldiv.engines.scaling import norm
@@ -31,7 +31,7 @@ def require_full_rank(r: Array) -> None:
 
 def require_derivative(r: Array) -> None:
     """For QR itself: R can be divided by."""
-    _require(r, _no_derivative, insist)
+    _require(r, _no_derivative, check_or_raise)
 
 
 def _require(r: Array, error: Any, check: Any) -> None:
@@ -47,7 +47,7 @@ def _require(r: Array, error: Any, check: Any) -> None:
     least = xp.min(xp.abs(xp.linalg.diagonal(scaled)))
     tolerance = 4 * n * float(np.finfo(numpy_dtype(r)).eps)
     distance = xp.minimum(least, 1 / xp.max(size))
-    insist(least > 0, partial(error, n), distance)
+    check_or_raise(least > 0, partial(error, n), distance)
     check((least > tolerance) & (xp.max(size) * tolerance < 1), partial(error, n), distance)
 
 

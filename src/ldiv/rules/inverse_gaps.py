@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import alike, common_batch, join, numpy_dtype
-from ldiv.core.dispatch import asnumpy, frontend_of, insist, namespace
+from ldiv.core.dispatch import asnumpy, check_or_raise, frontend_of, namespace
 from ldiv.core.rule import Rule, bind
 from ldiv.core.trees import Array, Tree
 from ldiv.errors import NotDifferentiableError
@@ -33,7 +33,7 @@ LOST = 1 / 3
 
 
 @dataclass(frozen=True)
-class Gaps(Rule):
+class InverseGaps(Rule):
     """Arguments: lam (*batch, k), others (*batch, p), doubt (*batch, k + p), coupling N and its
     scale (*batch, k + p, k), d (*batch, k).
 
@@ -121,7 +121,7 @@ class Gaps(Rule):
         )
         judge = partial(_sentence, self.cotangent)
         if self.on_degenerate == "raise":
-            insist(
+            check_or_raise(
                 ~xp.any(wrong),
                 lambda *x: NotDifferentiableError(judge(*x)),
                 every,
@@ -130,9 +130,9 @@ class Gaps(Rule):
                 wrong,
             )
         else:
-            frontend_of(gap).tell(partial(_warn, judge), every, gap, near, wrong)
+            frontend_of(gap).host_callback(partial(_warn, judge), every, gap, near, wrong)
         poor = counts & ~near & ~own & (unsure > root ** (2 * LOST) * xp.abs(gap))
-        frontend_of(gap).tell(_warn_of_loss, every, gap, unsure, poor)
+        frontend_of(gap).host_callback(_warn_of_loss, every, gap, unsure, poor)
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
@@ -158,7 +158,7 @@ class Gaps(Rule):
 
 def gaps(cotangent: bool, on_degenerate: str, *args: Array) -> tuple[Array, Array]:
     """R and d, unless no derivative exists."""
-    R, d = bind(Gaps(cotangent, on_degenerate), *args)
+    R, d = bind(InverseGaps(cotangent, on_degenerate), *args)
     return R, d
 
 

@@ -23,7 +23,7 @@ import numpy as np
 import scipy.linalg
 
 from ldiv.core.arrays import adjoint, numpy_dtype, transpose
-from ldiv.core.dispatch import insist, namespace, on_host
+from ldiv.core.dispatch import check_or_raise, namespace, on_host
 from ldiv.core.finite import require_finite
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, Tree
@@ -32,7 +32,7 @@ from ldiv.errors import NotDifferentiableError
 from ldiv.rules.assertion import checked
 from ldiv.rules.cholesky import symmetric_part
 from ldiv.rules.lu import rows
-from ldiv.rules.triangular_quotients import between, eye
+from ldiv.rules.triangular_quotients import congruence_solve, eye
 from ldiv.structures.triangular import Triangular
 
 
@@ -65,7 +65,7 @@ class LDL(Rule):
             return None, None, None
         D = checked(_pivots_of[self.lower], D)
         structure = Triangular(L.shape[-1], self.lower, "unit")
-        M = between(structure, L, self._symmetric(self._both(da, order)), self.op)
+        M = congruence_solve(structure, L, self._symmetric(self._both(da, order)), self.op)
         F = _over_blocks(self._strict(M, D), D, self.lower)
         dL = F + self._inside(L) @ F
         return self._inside(dL), _blocks(M, D), order * 0
@@ -90,7 +90,7 @@ class LDL(Rule):
         structure = Triangular(L.shape[-1], self.lower, "unit").H
         return (
             self._both(
-                between(structure, L, self._symmetric(N), self.op),
+                congruence_solve(structure, L, self._symmetric(N), self.op),
                 namespace(order).argsort(order, axis=-1),
             ),
         )
@@ -167,7 +167,7 @@ def _pivots(lower: bool, d: Array) -> None:
     if 0 in d.shape:
         return
     _, paired, _, _ = _beside(d)
-    insist(
+    check_or_raise(
         ((namespace(d).linalg.diagonal(d) != 0) | paired | _is_last(d, lower)).all(), _no_derivative
     )
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import adjoint, batch_of, numpy_dtype
-from ldiv.core.dispatch import frontend_of, insist, namespace, on_host
+from ldiv.core.dispatch import check_or_raise, frontend_of, namespace, on_host
 from ldiv.core.finite import require_finite
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, Tree
@@ -30,7 +30,7 @@ from ldiv.errors import NotDifferentiableError
 from ldiv.rules.assertion import checked
 from ldiv.rules.row_order import row_order
 from ldiv.rules.triangular_algebra import product
-from ldiv.rules.triangular_quotients import lower, over, under, upper
+from ldiv.rules.triangular_quotients import left_solve, lower, right_solve, upper
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class LU(Rule):
         packed, xp = _regular(packed), namespace(packed)
         k = min(packed.shape[-2:])
         L1, U, da = packed[..., :k, :k], xp.triu(packed[..., :k, :]), rows(da, order)
-        E = under(*lower(L1, unit=True), da[..., :k, :])
+        E = left_solve(*lower(L1, unit=True), da[..., :k, :])
         # its last column is zero
         F = xp.concat(
             [xp.tril(_over_leading(E, packed), k=-1), xp.zeros_like(L1[..., :1])], axis=-1
@@ -71,7 +71,7 @@ class LU(Rule):
         first = xp.concat([dU[..., :k] + dL1, dU[..., k:]], axis=-1)
         if packed.shape[-2] == k:
             return first, exchanges * 0, order * 0
-        dL2 = over(da[..., k:, :] - packed[..., k:, :] @ dU, *upper(packed[..., :k, :]))
+        dL2 = right_solve(da[..., k:, :] - packed[..., k:, :] @ dU, *upper(packed[..., :k, :]))
         return xp.concat([first, dL2], axis=-2), exchanges * 0, order * 0
 
     def vjp(
@@ -89,7 +89,7 @@ class LU(Rule):
         L1, U, Ub = packed[..., :k, :k], xp.triu(packed[..., :k, :]), xp.triu(bar[..., :k, :])
         tall = packed.shape[-2] > k
         if tall:
-            A2 = over(bar[..., k:, :], _triangle_of(U).H, U)
+            A2 = right_solve(bar[..., k:, :], _triangle_of(U).H, U)
             Ub = xp.triu(Ub - adjoint(packed[..., k:, :]) @ A2)
         strict, Lb = (xp.tril(x[..., :k, :k], k=-1) for x in (L1, bar))
         Phi = (
@@ -103,7 +103,7 @@ class LU(Rule):
         inner = _over_leading(Phi, packed, "H")
         Eb = xp.concat([Ub[..., : k - 1] + inner, Ub[..., k - 1 :]], axis=-1) if k else Ub
         triangle, p = lower(L1, unit=True)
-        first = under(triangle.H, p, Eb)
+        first = left_solve(triangle.H, p, Eb)
         return (
             rows(xp.concat([first, A2], axis=-2) if tall else first, xp.argsort(order, axis=-1)),
         )
@@ -124,7 +124,7 @@ def _over_leading(x: Array, packed: Array, op: str = "N") -> Array:
     """X[:, :k-1] op(U11)^-1."""
     k = min(packed.shape[-2:])
     structure, p = upper(packed[..., : max(k - 1, 0), : max(k - 1, 0)])
-    return over(x[..., : max(k - 1, 0)], structure.view(op), p)
+    return right_solve(x[..., : max(k - 1, 0)], structure.view(op), p)
 
 
 # -- where no derivative exists -----------------------------------------------
@@ -138,7 +138,7 @@ def _regular(packed: Array) -> Array:
 def _pivots(packed: Array) -> None:
     m, n = packed.shape[-2:]
     pivots = namespace(packed).linalg.diagonal(packed)
-    insist(((pivots if m > n else pivots[..., :-1]) != 0).all(), _no_derivative)
+    check_or_raise(((pivots if m > n else pivots[..., :-1]) != 0).all(), _no_derivative)
 
 
 def _no_derivative() -> NotDifferentiableError:

@@ -35,12 +35,12 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import adjoint, alike, hermitian, numpy_dtype, take
-from ldiv.core.dispatch import frontend_of, insist, is_array, namespace
+from ldiv.core.dispatch import check_or_raise, frontend_of, is_array, namespace
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, plus
 from ldiv.core.trees import Array, Tree
 from ldiv.core.validate import require_numbers, together
-from ldiv.errors import got, shown
+from ldiv.errors import expected_got, shown
 
 Function = Callable[[Array], Array]
 # a divided difference for all pairs of eigenvalues, and how far off it may be
@@ -160,7 +160,7 @@ def divided_differences(f: Function, theta: Array, m: int) -> Array:
 
     differences = average(tuple(range(m + 1))) if m else _values(f, theta)
     if 0 not in theta.shape:
-        insist(
+        check_or_raise(
             xp.all(xp.isfinite(differences)), partial(_not_finite, m), xp.min(theta), xp.max(theta)
         )
     return differences
@@ -226,7 +226,7 @@ def _values(f: Function, x: Array) -> Array:
     y = f(x)
     if not is_array(y) or y.shape != x.shape:
         raise ValueError(
-            got(
+            expected_got(
                 "f",
                 f"an array of the shape of its argument, {tuple(x.shape)}",
                 shown(y),
@@ -236,7 +236,7 @@ def _values(f: Function, x: Array) -> Array:
     together("f", require_numbers("f", y), x)
     if numpy_dtype(y).kind == "c" and numpy_dtype(x).kind != "c":
         raise ValueError(
-            got(
+            expected_got(
                 "f",
                 "real values at real numbers",
                 str(numpy_dtype(y)),
@@ -275,7 +275,9 @@ def _complex_values(f: Function, z: Array) -> Array:
         return _values(f, z)
     except TypeError as error:
         advice = "The derivative of f at NumPy arrays is found in the complex plane: use functions that take complex numbers, or PyTorch or JAX."
-        raise TypeError(got("f", "a function of complex numbers", str(error), advice)) from error
+        raise TypeError(
+            expected_got("f", "a function of complex numbers", str(error), advice)
+        ) from error
 
 
 def _not_finite(m: int, low: Any, high: Any) -> ValueError:
@@ -284,7 +286,7 @@ def _not_finite(m: int, low: Any, high: Any) -> ValueError:
     )
     advice = "f must be smooth there; on NumPy arrays, whose derivatives are found in the complex plane, analytic."
     return ValueError(
-        got(
+        expected_got(
             what,
             f"finite at the eigenvalues, from {float(low):.3g} to {float(high):.3g}",
             "NaN or infinity",

@@ -20,7 +20,7 @@ from ldiv.core.structure import minus, plus
 from ldiv.core.trees import Array, Tree
 from ldiv.rules.assertion import checked
 from ldiv.rules.full_rank import require_derivative
-from ldiv.rules.triangular_quotients import eye, over, upper
+from ldiv.rules.triangular_quotients import eye, right_solve, upper
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class QR(Rule):
         (da,), (q, r) = tangents, out
         if da is None:
             return None, None
-        x = over(da, *upper(checked(require_derivative, r)))
+        x = right_solve(da, *upper(checked(require_derivative, r)))
         m = adjoint(q) @ x
         c = _above(m) + adjoint(_below(m)) + _on(m)
         return x - q @ c, namespace(r).triu(c @ r)
@@ -63,7 +63,7 @@ class QR(Rule):
         )
         x_bar = plus(q_bar, q @ (_above(w) + adjoint(_above(w)) + _on(w)))
         structure, p = upper(checked(require_derivative, r))
-        return (over(x_bar, structure.H, p),)
+        return (right_solve(x_bar, structure.H, p),)
 
 
 def _above(x: Array) -> Array:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import alike, common_batch, numpy_dtype, one_by_one
-from ldiv.core.dispatch import frontend_of, insist, namespace
+from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.finite import require_finite
 from ldiv.core.holder import Holder, holding, owner
@@ -24,7 +24,7 @@ from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure, nothing
 from ldiv.core.trees import Array, Tree
 from ldiv.engines import solver
-from ldiv.errors import OF_ROOTS, ConvergenceError, got
+from ldiv.errors import OF_ROOTS, ConvergenceError, expected_got
 from ldiv.rules.solve import solve
 
 HALVINGS = 30
@@ -123,13 +123,13 @@ class Root(Rule):
             xp.asarray(self.floor, **alike(x)),
             f(x),
         )
-        insist(xp.isfinite(size(r)), _undefined)
+        check_or_raise(xp.isfinite(size(r)), _undefined)
         zero = xp.zeros((), **alike(x, np.dtype(np.int32)))
         steps, x, dx, _, t, way = loop(
             going, step, (zero, x, newton(x, r), r, xp.ones((), **alike(x)), norm(x))
         )
         last = length(x, dx, xp.where(t > 0, floor, xp.maximum(way, floor)))
-        insist(last <= self.tol, partial(_not_converged, self.tol), steps, last)
+        check_or_raise(last <= self.tol, partial(_not_converged, self.tol), steps, last)
         return (x + 0,)
 
     def _each(self, p: tuple[Array, ...], x: Array) -> Array:
@@ -202,7 +202,7 @@ class Root(Rule):
 def _require_one(x: Array) -> None:
     if x.ndim > 1:
         raise ValueError(
-            got(
+            expected_got(
                 "root",
                 "one problem where it is differentiated",
                 f"a batch {tuple(x.shape[:-1])}",

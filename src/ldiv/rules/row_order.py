@@ -15,10 +15,10 @@ import numpy as np
 import scipy.linalg
 
 from ldiv.core.arrays import alike, batch_of
-from ldiv.core.dispatch import frontend_of, insist, namespace, on_host
+from ldiv.core.dispatch import check_or_raise, frontend_of, namespace, on_host
 from ldiv.core.rule import Rule, bind
 from ldiv.core.trees import Array, Tree
-from ldiv.errors import got
+from ldiv.errors import expected_got
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class RowOrder(Rule):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (exchanges,) = args
         at = namespace(exchanges).arange(exchanges.shape[-1], **alike(exchanges))
-        insist(((exchanges >= at) & (exchanges < self.m)).all(), _not_exchanges)
+        check_or_raise(((exchanges >= at) & (exchanges < self.m)).all(), _not_exchanges)
         if (own := frontend_of(exchanges).row_order) is not None:
             return (own(exchanges, self.m),)
         shape = (*batch_of(exchanges, 1), self.m)
@@ -64,7 +64,9 @@ def row_order(exchanges: Array, m: int) -> Array:
 def _not_exchanges() -> ValueError:
     advice = "torch.linalg.lu_factor and LAPACK count from 1: subtract 1."
     return ValueError(
-        got("piv", "row exchanges i <= piv[i] < n, counted from 0 as in SciPy", "others", advice)
+        expected_got(
+            "piv", "row exchanges i <= piv[i] < n, counted from 0 as in SciPy", "others", advice
+        )
     )
 
 

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import conj, is_complex, numpy_dtype, real, unit_columns
-from ldiv.core.dispatch import insist, namespace, traced
+from ldiv.core.dispatch import check_or_raise, namespace, traced
 from ldiv.core.errstate import singular_state
 from ldiv.core.finite import require_finite
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, Tree
 from ldiv.engines import solver
 from ldiv.engines.scaling import balanced
-from ldiv.errors import SingularMatrixError, got
+from ldiv.errors import SingularMatrixError, expected_got
 from ldiv.rules.solve import solve
 from ldiv.structures.dense import dense
 
@@ -45,7 +45,7 @@ class SLogDet(Rule):
         sign, size = self._of_factor(args[0])
         if self.positive:
             slack = 8 * self.n * float(np.finfo(numpy_dtype(size)).eps) if is_complex(sign) else 0
-            insist((namespace(sign).abs(sign - 1) <= slack).all(), _not_positive)
+            check_or_raise((namespace(sign).abs(sign - 1) <= slack).all(), _not_positive)
         return sign, size
 
     def _of_factor(self, a: Array) -> tuple[Array, Array]:
@@ -94,7 +94,7 @@ class SLogDet(Rule):
 
 def _not_positive() -> ValueError:
     return ValueError(
-        got(
+        expected_got(
             "logdet",
             "a positive determinant",
             "one that is not",

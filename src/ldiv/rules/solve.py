@@ -53,7 +53,7 @@ class Solve(Rule):
         return self.options is None and self.structure.on_host
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        p, b, *aids = args
+        p, b, *auxiliaries = args
         with under(self.singular):
             x = solver.solve(
                 self.structure,
@@ -62,7 +62,7 @@ class Solve(Rule):
                 self.assume_a,
                 self.method,
                 self.options,
-                tuple(aids),
+                tuple(auxiliaries),
             )
         return (x[..., 0] if self.vector else x,)
 
@@ -83,17 +83,19 @@ class Solve(Rule):
             self.structure.H, self.assume_a, self.method, options, self.singular, self.vector
         )
 
-    def aids(self, given: Sequence[Tree]) -> Sequence[Tree]:
+    def auxiliaries(self, given: Sequence[Tree]) -> Sequence[Tree]:
         """Those of the aids that this one takes, too: the preconditioner comes before the guess."""
         return given[: len(self.core) - 2]
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        (p, _, *aids), (dp, db, *_), (x,) = args, tangents, out
+        (p, _, *auxiliaries), (dp, db, *_), (x,) = args, tangents, out
         moved = push(self.structure, p, dp, self._block(x))
         r = minus(db, moved[..., 0] if self.vector and moved is not None else moved)
-        return (None if r is None else bind(self.again, p, r, *self.again.aids(aids))[0],)
+        return (
+            None if r is None else bind(self.again, p, r, *self.again.auxiliaries(auxiliaries))[0],
+        )
 
     def vjp(
         self,
@@ -102,10 +104,10 @@ class Solve(Rule):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        (p, _, *aids), (x_bar,), (x,) = args, cotangents, out
+        (p, _, *auxiliaries), (x_bar,), (x,) = args, cotangents, out
         if x_bar is None:
             return tuple(map(nothing, need))
-        lam = bind(self.adjoint, p, x_bar, *self.adjoint.aids(aids))[0]
+        lam = bind(self.adjoint, p, x_bar, *self.adjoint.auxiliaries(auxiliaries))[0]
         return (
             outer(self.structure, p, -self._block(lam), self._block(x), need[0]),
             lam if need[1] else None,

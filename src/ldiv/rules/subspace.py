@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import adjoint, common_batch, join, numpy_dtype, real, spread
-from ldiv.core.dispatch import asnumpy, frontend_of, insist, namespace
+from ldiv.core.dispatch import asnumpy, check_or_raise, frontend_of, namespace
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import minus, nothing, outer, plus, push
 from ldiv.core.trees import Array, Tree
@@ -28,7 +28,7 @@ from ldiv.engines.scaling import norm
 from ldiv.errors import NotDifferentiableError
 from ldiv.rules.deflated import deflated
 from ldiv.rules.eigenpairs import embedded
-from ldiv.rules.inverse_gaps import Gaps
+from ldiv.rules.inverse_gaps import InverseGaps
 
 
 @dataclass(frozen=True)
@@ -45,21 +45,21 @@ class Subspace(Rule):
         return self.task.core
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        pA, pB, aids = args
-        lam, X, doubt = choose(self.task, pA, pB).pairs(self.task, pA, pB, aids)
+        pA, pB, auxiliaries = args
+        lam, X, doubt = choose(self.task, pA, pB).pairs(self.task, pA, pB, auxiliaries)
         k = self.task.k
         return X[..., :k], embedded(lam[..., :k], X), lam[..., k:], X[..., k:], doubt
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        (pA, pB, aids), (dpA, dpB, _), (X, H, *known) = args, tangents, out
+        (pA, pB, auxiliaries), (dpA, dpB, _), (X, H, *known) = args, tangents, out
         dAX, dBX = push(self.task.A, pA, dpA, X), push(self.task.B, pB, dpB, X)
         moved = minus(dAX, None if dBX is None else dBX @ H)
         if moved is None:
             return (None,) * len(out)
         moved, _ = bind(self._defined(False), X, H, moved, H * 0, *known)
-        Z = deflated(self.task, pA, pB, H, X, -moved, aids, tuple(known))
+        Z = deflated(self.task, pA, pB, H, X, -moved, auxiliaries, tuple(known))
         a = adjoint(X) @ moved  # X^H dA X - b H
         if dBX is None:
             return Z, a, None, None, None
@@ -73,12 +73,16 @@ class Subspace(Rule):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        (pA, pB, aids), (X_bar, H_bar, *_), (X, H, *known) = args, cotangents, out
+        (pA, pB, auxiliaries), (X_bar, H_bar, *_), (X, H, *known) = args, cotangents, out
         if X_bar is None and H_bar is None:
             return tuple(map(nothing, need))
         G, gam = X * 0 if X_bar is None else X_bar, H * 0 if H_bar is None else H_bar
         G, gam = bind(self._defined(True), X, H, G, (gam + adjoint(gam)) / 2, *known)
-        W = None if X_bar is None else deflated(self.task, pA, pB, H, X, -G, aids, tuple(known))
+        W = (
+            None
+            if X_bar is None
+            else deflated(self.task, pA, pB, H, X, -G, auxiliaries, tuple(known))
+        )
         P_A, P_B = plus(X @ gam, W), None
         if not self.task.standard:
             m = adjoint(X) @ G
@@ -130,9 +134,9 @@ class Defined(Rule):
         )
         root = float(np.finfo(numpy_dtype(size)).eps) ** 0.5
         if self.on_degenerate == "raise":
-            insist((defect <= root * size).all(), _depends)
+            check_or_raise((defect <= root * size).all(), _depends)
         else:
-            frontend_of(X).tell(_warn, defect, root * size)
+            frontend_of(X).host_callback(_warn, defect, root * size)
 
     def _judge_cut(
         self, theta: Array, X: Array, Y: Array, d: Array, others: Array, G: Array, doubt: Array
@@ -142,7 +146,7 @@ class Defined(Rule):
         inside = xp.zeros_like(adjoint(X) @ Y)
         x, g, y = (norm(z, axis=-2) for z in (X, G, Y))
         coupling = join(inside, beyond, 2)
-        Gaps(self.cotangent, self.on_degenerate, inside=False).kernel(
+        InverseGaps(self.cotangent, self.on_degenerate, inside=False).kernel(
             theta, others, doubt, coupling, join(x, g, 1)[..., :, None] * y[..., None, :], d
         )
 

@@ -24,7 +24,7 @@ import numpy as np
 from array_api_compat import is_writeable_array
 
 from ldiv.core.arrays import adjoint, alike, batch_of, broadcast
-from ldiv.core.dispatch import frontend_of, insist, namespace
+from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import minus, plus
 from ldiv.core.trees import Array, Tree
@@ -130,7 +130,7 @@ class LowerProduct(Rule):
 
 def require_regular(L: Array) -> None:
     """No zero on the diagonal."""
-    insist(
+    check_or_raise(
         (namespace(L).linalg.diagonal(L) != 0).all(),
         lambda: SingularMatrixError("substitution", "a zero on the diagonal"),
     )

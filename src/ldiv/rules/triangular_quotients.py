@@ -22,19 +22,19 @@ def half(x: Array) -> Array:
     return namespace(x).tril(x) - x * (eye(x, x.shape[-1]) / 2)
 
 
-def under(structure: Structure, p: Tree, x: Array) -> Array:
+def left_solve(structure: Structure, p: Tree, x: Array) -> Array:
     """S(p)^-1 X."""
     return solve(structure, p, x)
 
 
-def over(x: Array, structure: Structure, p: Tree) -> Array:
+def right_solve(x: Array, structure: Structure, p: Tree) -> Array:
     """X S(p)^-1 = (S^-T X^T)^T."""
     return transpose(solve(structure.T, p, transpose(x)))
 
 
-def between(structure: Structure, p: Tree, x: Array, op: str = "H") -> Array:
+def congruence_solve(structure: Structure, p: Tree, x: Array, op: str = "H") -> Array:
     """S(p)^-1 X op(S(p))^-1, op in T, H: what keeps X symmetric, or Hermitian."""
-    return over(under(structure, p, x), structure.view(op), p)
+    return right_solve(left_solve(structure, p, x), structure.view(op), p)
 
 
 def lower(x: Array, unit: bool = False) -> tuple[Triangular, Array]:

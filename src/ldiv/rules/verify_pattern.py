@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import numpy_dtype
-from ldiv.core.dispatch import host, insist, namespace
+from ldiv.core.dispatch import check_or_raise, host, namespace
 from ldiv.core.pattern import Pattern
 from ldiv.core.rule import bind
 from ldiv.core.trees import Array, Tree
-from ldiv.errors import got
+from ldiv.errors import expected_got
 from ldiv.rules.assertion import Unchanged
 from ldiv.structures.sparse import Sparse
 
@@ -29,7 +29,7 @@ PADDED = 4  # times as many places as entries
 
 
 @dataclass(frozen=True)
-class Agreed(Unchanged):
+class VerifyPattern(Unchanged):
     """Arguments X (*batch, nnz), v (*batch, n), y (*batch, m)."""
 
     structure: Sparse
@@ -40,18 +40,20 @@ class Agreed(Unchanged):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         x, v, y = args
         xp, (product, size) = namespace(x), self._product_and_size(x, v)
-        insist(xp.all(xp.isfinite(x)) & xp.all(xp.isfinite(y)), _not_finite)
+        check_or_raise(xp.all(xp.isfinite(x)) & xp.all(xp.isfinite(y)), _not_finite)
         allowed = float(np.finfo(numpy_dtype(x)).eps) ** 0.5 * (size + xp.abs(y))
         # overflow is off; the distance would cost a compiler more
         off = xp.sum(~(xp.abs(product - y) <= allowed))
-        insist(off == 0, partial(_misses, float(np.finfo(numpy_dtype(x)).eps) ** 0.5), off)
+        check_or_raise(off == 0, partial(_misses, float(np.finfo(numpy_dtype(x)).eps) ** 0.5), off)
         return (x + 0,)
 
     def _product_and_size(self, x: Array, v: Array) -> tuple[Array, Array]:
         """S(x) v, and the same of absolute values."""
         xp = namespace(x)
         rows = (
-            None if host(x) else self.structure.memo("rows", lambda: _rows(self.structure.pattern))
+            None
+            if host(x)
+            else self.structure.cached("rows", lambda: _rows(self.structure.pattern))
         )
         if rows is None:
             product, size = (
@@ -82,15 +84,17 @@ def _rows(pattern: Pattern) -> tuple[Any, Any] | None:
 
 def agreed(structure: Sparse, x: Array, v: Array, y: Array) -> Array:
     """x, unless S(x) v is not y."""
-    return bind(Agreed(structure), x, v, y)[0]
+    return bind(VerifyPattern(structure), x, v, y)[0]
 
 
 def _misses(accuracy: float, off: Any) -> ValueError:
     came = f"one that misses some, or a derivative that is not accurate to {accuracy:.1e} (rows that are off: {int(off)})"
     advice = "Add the missing entries, ldiv.detect_pattern finds them at a point; solve what f solves to full accuracy."
-    return ValueError(got("pattern", "an entry wherever the derivative is not zero", came, advice))
+    return ValueError(
+        expected_got("pattern", "an entry wherever the derivative is not zero", came, advice)
+    )
 
 
 def _not_finite() -> ValueError:
     advice = "f overflows, or has a kink or a pole there: move x, or rewrite f (sqrt(x**2 + eps), where with a safe argument)."
-    return ValueError(got("f", "a finite derivative at x", "NaN or infinity", advice))
+    return ValueError(expected_got("f", "a finite derivative at x", "NaN or infinity", advice))

@@ -42,7 +42,7 @@ class Banded(Linear):
     @property
     def _inside(self) -> Any:
         row = np.arange(-self.u, self.l + 1)[:, None] + np.arange(self.n)
-        return self.memo("inside", lambda: (row >= 0) & (row < self.n))
+        return self.cached("inside", lambda: (row >= 0) & (row < self.n))
 
     def read(self, p: Tree) -> Tree:
         return masked(p, self._inside)
@@ -81,7 +81,7 @@ class Banded(Linear):
     def pattern(self) -> Pattern:
         """The places of the entries inside, in the order of p."""
         r, j = np.nonzero(self._inside)
-        return self.memo("pattern", lambda: Pattern(j + r - self.u, j, self.shape))
+        return self.cached("pattern", lambda: Pattern(j + r - self.u, j, self.shape))
 
     def slot_values(self, p: Any) -> Any:
         return self.pattern.slot_values(p[..., self._inside])

@@ -64,22 +64,22 @@ class Composed(Structure):
     def view(self, op: str) -> Structure:
         first, own = self._origin
         op = compose(own, op)
-        return first if op == "N" else first.memo(("view", op), lambda: first._viewed(op))
+        return first if op == "N" else first.cached(("view", op), lambda: first._viewed(op))
 
     @property
     def _origin(self) -> tuple[Composed, str]:
         """Whoever was there first keeps all views, each once, and each knows whose it is."""
-        return self.memo("origin", lambda: (self, "N"))
+        return self.cached("origin", lambda: (self, "N"))
 
     def _viewed(self, op: str) -> Structure:
         view = self.viewed(op)
         if view == self:
             return self
-        view.memo("origin", lambda: (self, op))
+        view.cached("origin", lambda: (self, op))
         return view
 
     def unview(self) -> tuple[Structure, str]:
-        op = self.memo("unview", lambda: min(VIEWS, key=lambda op: _signature(self.view(op))))
+        op = self.cached("unview", lambda: min(VIEWS, key=lambda op: _signature(self.view(op))))
         return self.view(op), op  # every view is its own inverse
 
     # -- for sparse engines: compressed columns ----------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ class Composed(Structure):
 
     @property
     def pattern(self) -> Pattern | None:
-        return self.memo(
+        return self.cached(
             "pattern",
             lambda: None if (places := self.entries()) is None else Pattern(*places, self.shape),
         )

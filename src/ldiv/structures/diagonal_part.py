@@ -34,7 +34,7 @@ class DiagonalPart(Wrapper, Linear):
     @property
     def _inside(self) -> Any:
         """Which parameters are on the diagonal."""
-        return self.memo(
+        return self.cached(
             "inside",
             lambda: (
                 np.eye(self.shape[0]) > 0

@@ -30,7 +30,7 @@ from ldiv.core.dispatch import frontend_of, namespace
 from ldiv.core.structure import VIEWS, Structure, compose
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.core.validate import common_precision, require_float, together
-from ldiv.errors import got
+from ldiv.errors import expected_got
 
 Matvec = Callable[[Any, Array], Array]
 _ITSELF = {"gen": "N", "sym": "T", "her": "H", "pos": "H"}  # the view that is the operator again
@@ -158,7 +158,7 @@ def _checked(name: str, f: Matvec, rows: int, p: Tree, x: Array) -> Array:
     if (came := shape_of(y)) != (rows, x.shape[-1]):
         advice = f"{name} takes a block of columns (n, k), k >= 1, and returns one."
         raise ValueError(
-            got(
+            expected_got(
                 name,
                 f"a result of shape {(rows, x.shape[-1])} for a block {tuple(x.shape)}",
                 str(came),
@@ -168,7 +168,7 @@ def _checked(name: str, f: Matvec, rows: int, p: Tree, x: Array) -> Array:
     together(name, require_float(name, y), x)
     if is_complex(y) and not any(map(is_complex, (*p, x))):
         raise TypeError(
-            got(
+            expected_got(
                 name,
                 "real numbers, as those of params and the block",
                 str(numpy_dtype(y)),

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ldiv.core.arrays import conj
-from ldiv.core.dispatch import insist, namespace
+from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.structure import VIEWS, Structure, outer, plus, push
 from ldiv.core.trees import Array, Tree
 from ldiv.errors import SingularMatrixError
@@ -105,7 +105,9 @@ class Scaled(Composed):
     def inverse(self, p: Tree, b: Array, solve: Callable[..., Array]) -> Array:
         """A^-1 b / alpha."""
         alpha = _READ[self.scalar](p[1])
-        insist((alpha != 0).all(), lambda: SingularMatrixError("scaling", "a factor of zero"))
+        check_or_raise(
+            (alpha != 0).all(), lambda: SingularMatrixError("scaling", "a factor of zero")
+        )
         return solve(self.base, p[0], b) / alpha[..., None, None]
 
     def log_abs_det(self, p: Tree, logabsdet: Callable[..., Array]) -> Array:

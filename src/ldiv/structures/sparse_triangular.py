@@ -37,7 +37,7 @@ class SparseTriangular(Wrapper, Linear):
     def _inside(self) -> Any:
         rows, cols = self.base.pattern.rows, self.base.pattern.cols
         below = rows - cols if self.lower else cols - rows
-        return self.memo("inside", lambda: below >= 0 if self.diagonal == "own" else below > 0)
+        return self.cached("inside", lambda: below >= 0 if self.diagonal == "own" else below > 0)
 
     def _triangle(self, p: Array) -> Array:
         return p if self._inside.all() else masked(p, self._inside)
@@ -45,7 +45,7 @@ class SparseTriangular(Wrapper, Linear):
     @property
     def pattern(self) -> Pattern:
         """The pattern that engines see, the diagonal of ones included."""
-        return self.memo("pattern", self._make_pattern)
+        return self.cached("pattern", self._make_pattern)
 
     def _make_pattern(self) -> Pattern:
         rows, cols = self.base.pattern.rows[self._inside], self.base.pattern.cols[self._inside]

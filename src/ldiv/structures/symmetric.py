@@ -24,7 +24,7 @@ from ldiv.core.arrays import (
     take,
     transpose,
 )
-from ldiv.core.dispatch import insist, namespace
+from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import VIEWS, Structure, Wrapper
 from ldiv.core.trees import Array, Tree
@@ -78,7 +78,7 @@ class Symmetric(Wrapper):
         return (
             self
             if op in ("N", self.op)
-            else self.memo("conjugate", lambda: Symmetric(self.base.C, self.op))
+            else self.cached("conjugate", lambda: Symmetric(self.base.C, self.op))
         )
 
     def unview(self) -> tuple[Structure, str]:
@@ -87,7 +87,7 @@ class Symmetric(Wrapper):
         part = (
             self
             if base is self.base
-            else base.memo(("part", self.op), lambda: Symmetric(base, self.op))
+            else base.cached(("part", self.op), lambda: Symmetric(base, self.op))
         )
         return part, "C" if conjugated != (transposed and self.op == "H") else "N"
 
@@ -103,7 +103,7 @@ class Symmetric(Wrapper):
         if (own := self.base.pattern) is None or own.transposition is not None:
             return own
         rows, cols = (own.indices, own.columns), (own.columns, own.indices)
-        return self.memo(
+        return self.cached(
             "pattern", lambda: Pattern(np.concatenate(rows), np.concatenate(cols), own.shape)
         )
 
@@ -172,7 +172,7 @@ def refuse_asymmetry(defect: Any, scale: Any, dtype: Any, op: str) -> None:
     """
     mirror = "conjugate transpose" if op == "H" else "transpose"
     tolerance = float(np.finfo(dtype).eps) ** 0.25
-    insist(
+    check_or_raise(
         (defect <= tolerance * scale).all(),
         lambda *seen: NotSymmetricError(_worst(*seen), mirror),
         defect,

@@ -11,12 +11,14 @@ import numpy as np
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 
 
-def assert_close(law: str, got: Any, expected: Any, tol: float = 1e-12) -> None:
+def assert_close(law: str, actual: Any, expected: Any, tol: float = 1e-12) -> None:
     """Equal up to `tol` times the larger of 1 and the largest expected number."""
-    got, expected = np.asarray(got), np.asarray(expected)
-    assert got.shape == expected.shape, f"{law}: expected shape {expected.shape}, got {got.shape}"
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    assert actual.shape == expected.shape, (
+        f"{law}: expected shape {expected.shape}, got {actual.shape}"
+    )
     if expected.size:
-        error = np.abs(got - expected).max() / max(1.0, np.abs(expected).max())
+        error = np.abs(actual - expected).max() / max(1.0, np.abs(expected).max())
         assert error <= tol, f"{law}: off by {error:.1e}, allowed {tol:.1e}"
 
 

@@ -62,8 +62,8 @@ def frontend_laws(name: str, rule: Rule, args: tuple[Tree, ...], compiled: bool 
         now = rebuild(args, list(flat))
         y = bind(rule, *now)
         bars = tuple(w + v for w, v in zip(weights, y, strict=True))
-        got = leaves(rule.vjp(rebuild(args, [True for _ in flat]), bars, y, *now))
-        return tuple(conform(g, leaf) for g, leaf in zip(got, flat, strict=True))
+        expected_got = leaves(rule.vjp(rebuild(args, [True for _ in flat]), bars, y, *now))
+        return tuple(conform(g, leaf) for g, leaf in zip(expected_got, flat, strict=True))
 
     run = _one_program(name, every_mode) if compiled else every_mode
     values, gradient, tangent, second, vmapped = run(x, d, e, twice)

@@ -61,10 +61,10 @@ def _run(
     p: Tree,
     b: Any,
     options: Options = TIGHT,
-    *aids: Tree,
+    *auxiliaries: Tree,
     op: str = "N",
 ) -> Any:
-    return solve(structure.view(op), p, b, assume_a, name, options, aids)
+    return solve(structure.view(op), p, b, assume_a, name, options, auxiliaries)
 
 
 def _preconditioned(run: Any, dense: Any, b: Any, x: Any, close: float) -> None:

@@ -79,8 +79,8 @@ def _none(rule: Rule, args: Any, out: Any, bars: Any) -> None:
     flat = leaves(args)
     for i in range(len(flat)):
         need = rebuild(args, [i == j for j in range(len(flat))])
-        got = leaves(rule.vjp(need, bars, out, *args))
-        assert [g is not None for g in got] == [i == j for j in range(len(flat))], (
+        expected_got = leaves(rule.vjp(need, bars, out, *args))
+        assert [g is not None for g in expected_got] == [i == j for j in range(len(flat))], (
             "only what is needed is computed"
         )
         one = rebuild(args, [np.ones_like(x) if i == j else None for j, x in enumerate(flat)])

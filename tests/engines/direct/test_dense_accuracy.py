@@ -199,13 +199,13 @@ def test_numbers_at_the_ends_of_the_range() -> None:
 
 
 def test_unrefined_for_iterations() -> None:
-    """`rough` looks at no residual."""
+    """`solve_unrefined` looks at no residual."""
     a = growing(40)
     factor = factorization(engines()["lapack"], dense(40, 40), a, "gen")
     assert (
         backward_error(
             a,
-            factor.rough(np.ones((40, 1)) * np.arange(40)[:, None] ** 0.5, "N"),
+            factor.solve_unrefined(np.ones((40, 1)) * np.arange(40)[:, None] ** 0.5, "N"),
             np.arange(40)[:, None] ** 0.5,
         )
         > 1e-12

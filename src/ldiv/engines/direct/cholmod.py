@@ -109,7 +109,7 @@ class CHOLMOD(Refined):
         except library().CholmodNotPositiveDefiniteError:
             raise NotPositiveDefiniteError(self._name, "a pivot that is not positive") from None
         self.nbytes = self._dialect.entries(self._l, m) * (m.dtype.itemsize + 4) + m.data.nbytes
-        self._ready()
+        self.check_suspect()
 
     def _solved(self, b: Any, op: str) -> Any:
         return (

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import conj
-from ldiv.core.dispatch import insist, namespace
+from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.structure import VIEWS, Structure
 from ldiv.core.trees import Array, Tree
 from ldiv.engines.factor import Factor
@@ -32,7 +32,9 @@ def analyze(structure: Structure) -> None:
 
 def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
     d = structure.diagonal(p) if isinstance(structure, DiagonalPart) else p
-    insist((d != 0).all(), lambda: SingularMatrixError("division", "a zero on the diagonal"))
+    check_or_raise(
+        (d != 0).all(), lambda: SingularMatrixError("division", "a zero on the diagonal")
+    )
     return Division(d)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.linalg
 
 from ldiv.core.arrays import alike, conj, numpy_dtype, transpose
-from ldiv.core.dispatch import frontend_of, insist, namespace, traced
+from ldiv.core.dispatch import check_or_raise, frontend_of, namespace, traced
 from ldiv.core.errstate import singular_state
 from ldiv.core.finite import total
 from ldiv.core.structure import Structure
@@ -285,7 +285,7 @@ def lu(a: Array) -> LU:
         if type(pivots) is np.ndarray
         else (pivots != 0).all()
     )
-    insist(regular, lambda: SingularMatrixError(NAME, "a pivot that is exactly zero"))
+    check_or_raise(regular, lambda: SingularMatrixError(NAME, "a pivot that is exactly zero"))
     return factored
 
 
@@ -323,7 +323,9 @@ class LU(Factor):
 def cholesky(a: Array) -> Cholesky:
     """The factor of a matrix that must be positive definite."""
     l, definite = frontend_of(a).cholesky(a)
-    insist(definite, lambda: NotPositiveDefiniteError(NAME, "a leading minor that is not positive"))
+    check_or_raise(
+        definite, lambda: NotPositiveDefiniteError(NAME, "a leading minor that is not positive")
+    )
     return Cholesky(l)
 
 
@@ -361,7 +363,7 @@ class QR(Factor):
         enough = (
             a.shape[-1] * float(np.finfo(numpy_dtype(a)).eps) * xp.linalg.vector_norm(a, axis=-2)
         )
-        insist(
+        check_or_raise(
             (xp.abs(self._diagonal) > enough).all(),
             lambda: SingularMatrixError(NAME, "a column that depends on the others"),
         )

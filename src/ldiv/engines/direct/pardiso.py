@@ -191,7 +191,7 @@ class Pardiso(Refined):
             # entries that differ much hide from a norm what pivots inside of blocks lose
             self._least = 1
         self.nbytes = self._place.analysis.nbytes + self._values.nbytes
-        self._ready(suspicious=self._place.perturbed > 0)
+        self.check_suspect(suspicious=self._place.perturbed > 0)
 
     def _diagnosis(self, error: mkl_pardiso.PardisoError) -> Exception:
         if error.code not in (mkl_pardiso.ZERO_PIVOT, mkl_pardiso.SINGULAR):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.dispatch import frontend_of, insist, namespace
+from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.structure import VIEWS, Structure, view_dense
 from ldiv.core.trees import Array, Tree
 from ldiv.engines.factor import Factor
@@ -39,7 +39,7 @@ class Substitution(Factor):
         self._unit = structure.diagonal == "unit"
         if not self._unit:
             regular = (namespace(p).linalg.diagonal(p) != 0).all()
-            insist(
+            check_or_raise(
                 regular,
                 lambda: SingularMatrixError(
                     "substitution", "a zero on the diagonal of the triangle"

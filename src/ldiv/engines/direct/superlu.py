@@ -116,7 +116,7 @@ class SuperLU(Refined):
         )
         if positive and not self._dominates():
             self._require_positive()
-        self._ready()
+        self.check_suspect()
 
     def _dominates(self) -> bool:
         """A diagonal that is positive and no smaller than the rest of its column: no eigenvalue

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import alike, astype, conj, result_dtype, unit_columns
-from ldiv.core.dispatch import frontend_of, insist, namespace
+from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.engines.direct import lapack
@@ -127,7 +127,7 @@ class Woodbury(Factor):
 
         state = checked(self._updated(b, op), namespace(b).asarray(np.inf, **alike(self._size)))
         x, _, error, _ = frontend_of(b).loop(going, refined, state)
-        insist(error <= self._eps ** (2 / 3), _cancelled, error)
+        check_or_raise(error <= self._eps ** (2 / 3), _cancelled, error)
         return x
 
     def _updated(self, b: Array, op: str) -> Array:

@@ -27,7 +27,7 @@ from ldiv.engines.matrix_product import Product, assembled, on_numpy, require_he
 from ldiv.engines.scaling import balance, balanced_product, magnitude
 from ldiv.engines.singularity_check import direction
 from ldiv.engines.solve_log import note
-from ldiv.errors import ConvergenceError, EngineError, NotPositiveDefiniteError, got
+from ldiv.errors import ConvergenceError, EngineError, NotPositiveDefiniteError, expected_got
 
 SIGNATURE = inspect.signature(linalg.eigsh).parameters
 COINCIDE = 1e3  # doubts between eigenvalues that are looked at as one
@@ -56,9 +56,11 @@ def others(task: Task) -> int:
     return max(min(max(task.guard, 1), task.n - 2 - task.k), 0)
 
 
-def pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Array, Array, Array]:
+def pairs(
+    task: Task, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]
+) -> tuple[Array, Array, Array]:
     """One problem of the batch after the other, on the host."""
-    flat, batch = leaves((pA, pB, aids)), common_batch(task.core, (pA, pB, aids))
+    flat, batch = leaves((pA, pB, auxiliaries)), common_batch(task.core, (pA, pB, auxiliaries))
     m, dtype = task.k + others(task), result_dtype(pA, pB)
     real = np.finfo(dtype).dtype
     specs = (((*batch, m), real), ((*batch, task.n, m), dtype), ((*batch, m), real))
@@ -92,7 +94,7 @@ def _through_products(
     return tuple(xp.asarray(y, **alike(flat[0], y.dtype)) for y in found)
 
 
-def _pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Any, Any, Any]:
+def _pairs(task: Task, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]) -> tuple[Any, Any, Any]:
     for name, structure, p in (("A", task.A, pA), ("M", task.B, pB)):
         require_finite(name, *leaves(structure.read(p)))
     dtype = result_dtype(pA, pB)
@@ -108,10 +110,10 @@ def _pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Any,
     )
     task, solve = _balanced(task, _solve(task, pA, pB), t, s)
     m = task.k + others(task)
-    start = asnumpy(aids[1])[:, 0] if task.start else direction(task.n)[:, 0].astype(dtype)
+    start = asnumpy(auxiliaries[1])[:, 0] if task.start else direction(task.n)[:, 0].astype(dtype)
     if not (np.isfinite(start).all() and start.any()):
         raise ValueError(
-            got(
+            expected_got(
                 "v0",
                 "a vector of finite numbers that is not zero",
                 "one that is",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ldiv.core.arrays import alike, conj, eps, numpy_dtype, transpose
-from ldiv.core.dispatch import frontend_of, insist, namespace
+from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.finite import require_finite
 from ldiv.core.structure import Structure, matmul
 from ldiv.core.trees import Array, Tree, leaves
@@ -42,7 +42,9 @@ def others(task: Task) -> int:
     return task.n - task.k
 
 
-def pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Array, Array, Array]:
+def pairs(
+    task: Task, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]
+) -> tuple[Array, Array, Array]:
     like = leaves(pA)[0]
     a = hermitian("A", task.A, pA, like)
     b = None if task.standard else hermitian("M", task.B, pB, like)
@@ -84,7 +86,9 @@ def _standard(a: Array) -> tuple[Array, Array]:
 def _generalized(a: Array, b: Array) -> tuple[Array, Array]:
     frontend = frontend_of(a, b)
     l, ok = frontend.cholesky(b)
-    insist(ok, lambda: NotPositiveDefiniteError("LAPACK", "that M of A x = lambda M x is not"))
+    check_or_raise(
+        ok, lambda: NotPositiveDefiniteError("LAPACK", "that M of A x = lambda M x is not")
+    )
     half = frontend.solve_triangular(l, a, True)
     c = frontend.solve_triangular(l, conj(transpose(half)), True)
     lam, y = _standard((c + conj(transpose(c))) / 2)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import alike, astype, common_batch, one_by_one, or_one, real, result_dtype
-from ldiv.core.dispatch import insist, namespace, on_host, traced
+from ldiv.core.dispatch import check_or_raise, namespace, on_host, traced
 from ldiv.core.finite import require_finite
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines.eigen.lobpcg_iteration import iterate, rounding, wanted
@@ -38,11 +38,13 @@ def others(task: Task) -> int:
     return max(min(max(task.guard, 1), task.n - task.constraints - task.k), 0)
 
 
-def pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Array, Array, Array]:
+def pairs(
+    task: Task, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]
+) -> tuple[Array, Array, Array]:
     """One problem of the batch after the other; on the host where the matrix is sparse and the
     framework would trace every step.
     """
-    args = pA, pB, aids
+    args = pA, pB, auxiliaries
     flat, batch = leaves(args), common_batch(task.core, args)
     if (
         any(map(traced, flat))
@@ -58,7 +60,7 @@ def pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Array
             *flat,
         )
     if not batch:
-        return _pairs(task, pA, pB, aids)
+        return _pairs(task, pA, pB, auxiliaries)
     xp = namespace(flat[0])
     if 0 in batch:
         x = xp.zeros((*batch, task.n, task.k + others(task)), **alike(flat[0]))
@@ -67,10 +69,12 @@ def pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Array
     return tuple(xp.reshape(xp.stack(y), (*batch, *y[0].shape)) for y in zip(*found, strict=True))
 
 
-def _pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Array, Array, Array]:
+def _pairs(
+    task: Task, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]
+) -> tuple[Array, Array, Array]:
     for name, structure, p in (("A", task.A, pA), ("B", task.B, pB)):
         require_finite(name, *leaves(structure.read(p)))
-    near, start, Y = aids
+    near, start, Y = auxiliaries
     require_finite("X, Y", *leaves((start, Y)))
     X = _start(task, leaves(pA)[0], result_dtype(pA, pB), start)
     A, B = assembled(task.A, pA), None if task.standard else assembled(task.B, pB)
@@ -90,7 +94,7 @@ def _pairs(task: Task, pA: Tree, pB: Tree, aids: tuple[Tree, ...]) -> tuple[Arra
     )
     enough = wanted(A, X, lam, tol)
     at = xp.argmax(size / or_one(enough))
-    insist(
+    check_or_raise(
         (size <= enough).all(),
         partial(_not_converged, len(lam)),
         steps,

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldiv.core.arrays import adjoint, alike, eps, or_one, real
-from ldiv.core.dispatch import frontend_of, insist, namespace
+from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.finite import all_finite
 from ldiv.core.trees import Array
 from ldiv.engines.eigen.orthonormal import (
@@ -31,7 +31,7 @@ from ldiv.engines.eigen.orthonormal import (
     squares,
 )
 from ldiv.engines.matrix_product import Product
-from ldiv.errors import got
+from ldiv.errors import expected_got
 
 RENEW = 100  # steps
 ROUNDING = 32  # how many roundings of the entries of X a residual cannot be below
@@ -119,7 +119,7 @@ def _renew(task: Problem, steps: Array, X: Array) -> State:
     X, _ = orthonormal_basis(task.B, X, task.outside)
     AX, BX = task.A(X), X if task.B is None else task.B(X)
     rank = (squares(X, BX) > 0.5).sum()
-    insist(rank == X.shape[1], partial(_dependent, X.shape[1]), rank)
+    check_or_raise(rank == X.shape[1], partial(_dependent, X.shape[1]), rank)
     lam, C = _ritz(task, X, AX, BX, X.shape[1])
     X, AX, BX = X @ C, AX @ C, BX @ C
     Q, AQ, BQ = (xp.concat([V, xp.zeros_like(V)], axis=1) for V in (X, AX, BX))
@@ -131,7 +131,7 @@ def _step(task: Problem, state: State) -> State:
     xp, k = namespace(Q), Q.shape[1] // 2
     W = xp.where(size > enough, _residual(task, AQ[:, :k], BQ[:, :k], lam), 0)
     W = W if task.M is None else task.M(W)
-    insist(all_finite(W), _not_finite)
+    check_or_raise(all_finite(W), _not_finite)
     W, BW = orthonormal_basis(task.B, W, (*task.outside, (Q, BQ)))
     S, AS = xp.concat([Q, W], axis=1), xp.concat([AQ, task.A(W)], axis=1)
     BS = S if task.B is None else xp.concat([BQ, BW], axis=1)
@@ -150,7 +150,7 @@ def _ritz(task: Problem, S: Array, AS: Array, BS: Array, k: int) -> tuple[Array,
     xp, H = namespace(S), task.sign * gram(S, AS)
     there = squares(S, BS) > 0.5
     reach = xp.linalg.matrix_norm(H)
-    insist(xp.isfinite(reach), _not_finite)
+    check_or_raise(xp.isfinite(reach), _not_finite)
     beyond = xp.where(there, xp.zeros_like(reach), or_one(3 * reach))
     theta, C = xp.linalg.eigh((H + adjoint(H)) / 2 + xp.eye(S.shape[1], **alike(S)) * beyond)
     return task.sign * theta[:k], xp.where(there[:, None], C[:, :k], 0)
@@ -174,7 +174,7 @@ def _dependent(k: int, rank: Any) -> ValueError:
         "Start from random columns; there can be no more of them than rows, less the columns of Y."
     )
     return ValueError(
-        got(
+        expected_got(
             "X",
             f"{k} columns linearly independent of each other and of Y",
             f"rank {int(rank)}",
@@ -185,7 +185,7 @@ def _dependent(k: int, rank: Any) -> ValueError:
 
 def _not_finite() -> ValueError:
     return ValueError(
-        got(
+        expected_got(
             "A, B, M",
             "products that are finite",
             "NaN or infinity",

@@ -8,7 +8,7 @@ Reference: Stathopoulos and Wu, SIAM J. Sci. Comput. 23 (2002).
 from __future__ import annotations
 
 from ldiv.core.arrays import adjoint, conj, eps, or_one, real
-from ldiv.core.dispatch import insist, namespace
+from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.trees import Array
 from ldiv.engines.matrix_product import Product
 from ldiv.errors import NotPositiveDefiniteError
@@ -26,7 +26,7 @@ def orthonormal_basis(B: Product | None, W: Array, outside: Pairs) -> tuple[Arra
     BW = B(W)
     for cut in (10 * W.shape[1] * eps(W), 0.25):
         G = gram(W, BW)
-        insist(
+        check_or_raise(
             (real(G.diagonal()) >= 0).all(),
             lambda: NotPositiveDefiniteError("lobpcg", "that B of A x = lambda B x is not"),
         )

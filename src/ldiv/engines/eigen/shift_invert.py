@@ -45,20 +45,24 @@ def inverse(B: Structure, pB: Tree) -> Product:
     return (lambda y: y) if isinstance(B, Identity) else _by_factor(B, pB, "pos")
 
 
-def _by_factor(structure: Structure, p: Tree, told: str) -> Product:
+def _by_factor(structure: Structure, p: Tree, assumption: str) -> Product:
     """The solve with a factor that is proven to be regular; real factors solve real and
     imaginary parts.
     """
     base, op = structure.plain.unview()
     dtype = result_dtype(p)
-    factor = factored(registry.chain(base, dtype, "cpu", told, "direct"), base, p, told)
-    factor.certify()
+    factor = factored(registry.chain(base, dtype, "cpu", assumption, "direct"), base, p, assumption)
+    factor.check_nonsingular()
 
     def solve(y: Any) -> Any:
         if y.dtype.kind == "c" != dtype.kind:
             return solve(y.real) + 1j * solve(y.imag)
         block = y.reshape(len(y), -1)
-        x = factor.rough(block, op) if op != "C" else conj(factor.rough(conj(block), "N"))
+        x = (
+            factor.solve_unrefined(block, op)
+            if op != "C"
+            else conj(factor.solve_unrefined(conj(block), "N"))
+        )
         return x.reshape(y.shape)
 
     return solve
@@ -77,7 +81,7 @@ def _by_trial(structure: Structure, p: Tree) -> Product | None:
     if (pattern := structure.pattern) is None or not _engine(structure, p).BY_CHOLESKY:
         return None
     slots = structure.slot_values(p)
-    at = structure.memo("on diagonal", lambda: np.flatnonzero(pattern.indices == pattern.columns))
+    at = structure.cached("on diagonal", lambda: np.flatnonzero(pattern.indices == pattern.columns))
     if (
         len(at) < structure.shape[0]
         or not (slots[at].real > 0).all()
@@ -111,7 +115,7 @@ def _shifted(
     if is_dense(A) or is_dense(B):
         b = np.eye(B.shape[0], dtype=dtype) if isinstance(B, Identity) else B.todense(pB)
         return Symmetric(Dense(*A.shape)), A.todense(pA) - dtype.type(sigma) * b
-    structure: Symmetric = A.memo(("pencil", B), lambda: Symmetric(Sparse(_both(A, B))))
+    structure: Symmetric = A.cached(("pencil", B), lambda: Symmetric(Sparse(_both(A, B))))
     b = np.ones(B.shape[0], dtype) if isinstance(B, Identity) else entry_values(B, pB)
     return structure, joined([entry_values(A, pA), dtype.type(-sigma) * b])
 

@@ -24,10 +24,10 @@ from ldiv.core.structure import VIEWS, Structure, Wrapper
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.core.validate import require_float
 from ldiv.engines.factor_cache import Key, remembered
-from ldiv.errors import EngineError, got
+from ldiv.errors import EngineError, expected_got
 
 
-def near(
+def build(
     structure: Structure, p: Tree, *, near_nullspace: Any = None, **options: Any
 ) -> tuple[Structure, Tree]:
     """`near_nullspace` (n, q): what the matrix nearly maps to zero, rigid motions in elasticity;
@@ -36,7 +36,7 @@ def near(
     if structure.unview()[0].pattern is None:
         kind = type(structure).__name__
         raise ValueError(
-            got(
+            expected_got(
                 "M='amg'",
                 "a sparse matrix",
                 kind,
@@ -47,7 +47,7 @@ def near(
     known = inspect.signature(pyamg.smoothed_aggregation_solver).parameters
     if unknown := set(options) - set(known) | set(options) & {"A", "B"}:
         raise TypeError(
-            got(
+            expected_got(
                 "options",
                 "near_nullspace and those of pyamg.smoothed_aggregation_solver",
                 ", ".join(sorted(unknown)),
@@ -60,7 +60,7 @@ def near(
         columns = asnumpy(require_float("near_nullspace", near_nullspace))
         if columns.ndim != 2 or columns.shape[0] != n or columns.shape[1] == 0:
             raise ValueError(
-                got(
+                expected_got(
                     "near_nullspace",
                     f"shape ({n}, q)",
                     str(columns.shape),

@@ -10,20 +10,20 @@ from ldiv.core.arrays import conj, real
 from ldiv.core.dispatch import namespace, scatter
 from ldiv.core.structure import VIEWS, Structure
 from ldiv.core.trees import Array, Tree
-from ldiv.errors import got
+from ldiv.errors import expected_got
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
 
-def near(structure: Structure, p: Tree, **options: Any) -> tuple[Structure, Tree]:
+def build(structure: Structure, p: Tree, **options: Any) -> tuple[Structure, Tree]:
     """A zero on the diagonal counts as 1; of an indefinite matrix the sizes are taken, as minres
     needs a definite M.
     """
     if options:
         raise TypeError(
-            got(
+            expected_got(
                 ", ".join(options),
                 "no options of kind='jacobi'",
                 "some",
@@ -52,7 +52,7 @@ def diagonal(structure: Structure, p: Tree) -> Array:
         on = np.flatnonzero(base.pattern.rows == base.pattern.cols)
         return scatter(p[..., on, None], base.pattern.rows[on], base.shape[0])[..., 0]
     raise ValueError(
-        got(
+        expected_got(
             "M='jacobi'",
             "a matrix with entries",
             type(base).__name__,
