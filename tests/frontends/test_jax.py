@@ -93,7 +93,8 @@ def cases(kind):
     take = partial(draw, np.random.default_rng(3), kind)
     found = [list(m.cases(take)) for m in modules("ldiv.structures")]
     return {
-        m.__name__: list(m.cases([some[0] for some in found if some], take)) for m in modules("ldiv.rules")
+        m.__name__: list(m.cases([some[0] for some in found if some], take))
+        for m in modules("ldiv.rules")
     }
 
 

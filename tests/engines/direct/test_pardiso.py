@@ -21,6 +21,8 @@ from ldiv.core.structure import view_dense
 from ldiv.engines import mkl_pardiso
 from ldiv.engines.factored import factorization
 from ldiv.engines.registry import engines
+from ldiv.engines.solver import engines, factorization
+from ldiv.matrices.assumptions import promised
 
 needs_mkl = pytest.mark.skipif(
     mkl_pardiso.path() is None, reason="MKL is not installed: pip install ldiv[mkl]"
@@ -50,7 +52,7 @@ def sparse(a: Any, keep: Any = None) -> Any:
 
 
 def factor(a: Any, assume_a: str = "gen") -> Any:
-    structure, p = ldiv.linalg.promised(sparse(a), assume_a)
+    structure, p = promised(sparse(a), assume_a)
     return factorization(engines()["pardiso"], structure, p, "pos" if assume_a == "pos" else "gen")
 
 
@@ -90,7 +92,7 @@ def test_factors_of_one_pattern_live_side_by_side(kind: str, dtype: str) -> None
     """
     n, rng = 40, np.random.default_rng(0)
     a = matrix(kind, dtype, n)
-    structure, p = ldiv.linalg.promised(sparse(a), kind)
+    structure, p = promised(sparse(a), kind)
     scales = np.arange(1.0, 41).astype(np.float32)
     factors = {
         s: factorization(engines()["pardiso"], structure, p * s, "pos" if kind == "pos" else "gen")
@@ -388,7 +390,7 @@ def test_says_what_it_leaves_to_others() -> None:
         ldiv.structures.Dense(5, 5), np.dtype(float), "cpu", "gen"
     )
     assert "a triangle" in supports(
-        ldiv.linalg.promised(sparse(a), "upper triangular")[0], np.dtype(float), "cpu", "gen"
+        promised(sparse(a), "upper triangular")[0], np.dtype(float), "cpu", "gen"
     )
     assert "values are on cuda:0" in supports(sparse(a).structure, np.dtype(float), "cuda:0", "gen")
 
