@@ -22,7 +22,8 @@ def guard(door: Door) -> None:
 
 
 def call_untraced(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    load_frontends()  # a framework may have been imported since the last call
+    if not _doors:
+        load_frontends()  # a framework may have been imported since the last call
     return _doors[0](f, args, kwargs) if _doors else f(*args, **kwargs)
 
 

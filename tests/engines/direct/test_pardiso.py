@@ -21,7 +21,6 @@ from ldiv.core.structure import view_dense
 from ldiv.engines import mkl_pardiso
 from ldiv.engines.factored import factorization
 from ldiv.engines.registry import engines
-from ldiv.engines.solver import engines, factorization
 from ldiv.matrices.assumptions import promised
 
 needs_mkl = pytest.mark.skipif(
