@@ -34,6 +34,7 @@ import numpy as np
 import optax
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.tri import Triangulation
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -180,7 +181,8 @@ def truth(centre: Numbers) -> Numbers:
     x, y = centre.T
     disc = np.hypot(x - 0.34, y - 0.63) - 0.17
     bar = np.maximum(abs(x - 0.68) - 0.08, abs(y - 0.42) - 0.24)
-    return sum(np.log(k) / (1 + np.exp(d / 0.015)) for k, d in ((5.0, disc), (0.25, bar)))
+    good, bad = (np.log(k) / (1 + np.exp(d / 0.015)) for k, d in ((5.0, disc), (0.25, bar)))
+    return good + bad
 
 
 def measurements(n: int, sensors: int) -> jax.Array:
@@ -221,7 +223,7 @@ def recovered(
     def step(p: jax.Array, state: Any) -> tuple[jax.Array, Any]:
         value, gradient = value_and_grad(p, state=state)
         update, state = lbfgs.update(gradient, state, p, value=value, grad=gradient, value_fn=loss)
-        return optax.apply_updates(p, update), state
+        return jnp.asarray(optax.apply_updates(p, update)), state
 
     exact = truth(model.centre)
     p = jnp.zeros(len(model.triangle))
@@ -290,9 +292,9 @@ def show(
     figure: Figure, axes: Axes, model: Plate, p: Numbers, title: str, bar: bool = False
 ) -> None:
     """The conductivity exp(p), on a logarithmic scale that both fields share."""
-    colors = axes.tripcolor(
-        *model.node.T, model.triangle, facecolors=p, cmap="PuOr", vmin=-np.log(6), vmax=np.log(6)
-    )
+    x, y = model.node.T
+    mesh = Triangulation(x, y, model.triangle)
+    colors = axes.tripcolor(mesh, facecolors=p, cmap="PuOr", vmin=-np.log(6), vmax=np.log(6))
     axes.set(aspect="equal", xticks=[], yticks=[], xlim=(0, 1), ylim=(0, 1), title=title)
     if bar:
         ticks = [0.2, 0.5, 1, 2, 5]
@@ -319,7 +321,7 @@ def draw_convergence(axes: Axes, history: History) -> None:
 
 def main(argv: Sequence[str] | None = None) -> History:
     """Run; exit with 1 if the gradient is wrong."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument(
         "--size",
         type=int,

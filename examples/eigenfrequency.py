@@ -176,7 +176,7 @@ def improved(plate: Plate, h: torch.Tensor, h_bar: torch.Tensor) -> torch.Tensor
         (h - MOVE).clamp(min=THIN),
         (h + MOVE).clamp(max=THICK),
     )
-    a, b = -1.0, 1.0
+    a, b, y = -1.0, 1.0, h
     while b - a > 1e-14:
         mu = (a + b) / 2
         y = torch.clamp(h + step - mu, low, high)
@@ -240,7 +240,7 @@ def draw(plate: Plate, history: History, h: torch.Tensor, path: Path) -> None:
 
 def main(argv: Sequence[str] | None = None) -> History:
     """Run; exit with 1 if a gradient is wrong."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument(
         "--refine", type=int, default=4, help="2^(refine + 1) triangles along a side (default: 4)"
     )

@@ -184,7 +184,7 @@ def with_gradient(
     x = x.clone().requires_grad_()
     c = compliance(part, x, assume_a, clock)
     with clock("adjoint"):
-        c.backward()  # type: ignore[no-untyped-call]
+        c.backward()
     assert x.grad is not None
     return c.item(), x.grad
 
@@ -213,7 +213,7 @@ def improved(x: torch.Tensor, c_bar: torch.Tensor, v_bar: torch.Tensor) -> torch
     """
     low, high = (x - MOVE).clamp(min=0), (x + MOVE).clamp(max=1)
     pull = x * (-c_bar / v_bar).clamp(min=0).sqrt()
-    a, b = 0.0, 1e6 * pull.max().item()  # sqrt(lam) lies between
+    a, b, y = 0.0, 1e6 * pull.max().item(), x  # sqrt(lam) lies between a and b
     while b - a > 1e-12 * b:
         root = (a + b) / 2
         y = torch.clamp(pull / root, low, high)
@@ -371,7 +371,7 @@ def draw_times(axes: Axes, clock: Clock) -> None:
 
 def main(argv: Sequence[str] | None = None) -> History:
     """Run; exit with 1 if the gradient is wrong."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument(
         "--size",
         type=int,
