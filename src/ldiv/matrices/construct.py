@@ -58,8 +58,7 @@ def _parts(name: str, what: str, arg: Any, count: int) -> Any:
 
 @public
 def coo_array(
-    arg: tuple[AnyArray, tuple[IndexLike, ...] | AnyArray],
-    shape: tuple[int, int] | None = None,
+    arg: tuple[AnyArray, tuple[IndexLike, ...] | AnyArray], shape: tuple[int, int] | None = None
 ) -> SparseArray:
     """A sparse array from values, rows and columns, in coordinate format.
 

@@ -23,7 +23,6 @@ from ldiv.core.holder import Holder, holding, owner
 from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure, nothing
 from ldiv.core.trees import Array, Tree
-from ldiv.engines import solver
 from ldiv.errors import OF_ROOTS, ConvergenceError, expected_got
 from ldiv.rules.solve import solve
 
@@ -80,9 +79,7 @@ class Root(Rule):
             J = self._partial(p, x)
             last.clear()
             with under(self.singular), holding(last if isinstance(keeper, Holder) else keeper):
-                return solver.solve(self.structure, J, -r[:, None], self.assume_a, self.method)[
-                    :, 0
-                ]
+                return solve(self.structure, J, -r[:, None], self.assume_a, self.method)[:, 0]
 
         def length(x: Array, dx: Array, scale: Array) -> Array:
             return norm(dx) / (xp.maximum(norm(x), scale) + np.finfo(numpy_dtype(x)).tiny)

@@ -247,3 +247,19 @@ def test_rounding_of_badly_scaled_matrices_is_forgiven() -> None:
         a = x.T @ (np.eye(12, dtype=dtype) @ x)  # rounded as it comes
         a = a * (1 + rng.standard_normal(a.shape).astype(dtype) * 8 * np.finfo(dtype).eps)
         ldiv.solve(a, d * np.ones(12, dtype), assume_a="sym")
+
+
+def test_an_empty_row_is_seen_where_rounding_fills_it():
+    """The probe is scaled by rows, and so sees nothing of one that is empty."""
+    v = np.array(
+        [
+            [2.0, 0.0, 1.7012819646131356, -1.782188506425771, 0.0],
+            [0.0, 0.0, 0.0, 0.0, 0.0],
+            [0.0, 0.20609539251008394, 2.0, 0.0, 0.0],
+            [-0.2083332386624881, 0.0, 0.87871481, 2.0, 0.0],
+            [0.0, 0.33290761, 0.06344365, -1.55444344, 2.0],
+        ]
+    )
+    for a in (v, v.T.copy(), v + 0j, np.stack([np.eye(5), v])):
+        with pytest.raises(ldiv.SingularMatrixError):
+            ldiv.solve(a, np.ones((5, 1)))

@@ -103,8 +103,8 @@ def nonsingular(a: Array, factored: Factor) -> Factor:
     z = rows * (direction(n, a.dtype) if xp is np else xp.asarray(direction(n).copy(), **alike(a)))
     y = factored.solve(z, "N")
     unit = direction_size(n)  # |z| in these units
-    # more than the growth, as |a_ij| <= max_j |a_ij|
-    if not traced(a) and n**1.5 * _norm2(y) * eps < SUSPICIOUS * unit:
+    # More than the growth, as |a_ij| <= max_j |a_ij|; of an empty row z sees nothing.
+    if not traced(a) and bool((rows > 0).all()) and n**1.5 * _norm2(y) * eps < SUSPICIOUS * unit:
         return factored
 
     sizes = xp.abs(a)

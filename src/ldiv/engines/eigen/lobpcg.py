@@ -9,7 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import alike, astype, common_batch, one_by_one, or_one, real, result_dtype
+from ldiv.core.arrays import (
+    alike,
+    astype,
+    common_batch,
+    numpy_dtype,
+    one_by_one,
+    or_one,
+    real,
+    result_dtype,
+)
 from ldiv.core.dispatch import check_or_raise, namespace, on_host, traced
 from ldiv.core.finite import require_finite
 from ldiv.core.trees import Array, Tree, leaves, rebuild
@@ -90,7 +99,14 @@ def _pairs(
         (B, xp.ones_like(real(X[:1, :1]))) if B is None else balanced_product(B, X, (-2, -1)),
     )
     lam, X, size, steps = iterate(
-        A, B, M, X, _cast(Y, X.dtype) if task.constraints else None, tol, most, task.which == "LA"
+        A,
+        B,
+        M,
+        X,
+        _cast(Y, numpy_dtype(X)) if task.constraints else None,
+        tol,
+        most,
+        task.which == "LA",
     )
     enough = wanted(A, X, lam, tol)
     at = xp.argmax(size / or_one(enough))
