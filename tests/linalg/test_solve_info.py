@@ -169,7 +169,7 @@ def test_a_new_engine_is_explained(monkeypatch):
     new = ModuleType("ldiv.engines.direct.guess")
     new.ITERATES = False
     new.supports = lambda structure, dtype, device, assume_a: "guesses only"
-    monkeypatch.setattr(ldiv.engines.solver, "engines", lambda: {"guess": new})
+    monkeypatch.setattr(ldiv.engines.registry, "engines", lambda: {"guess": new})
     told = ldiv.explain(np.eye(2))
     assert told.engine is None
     assert told.answers == {"guess": "guesses only"}
