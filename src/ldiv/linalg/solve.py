@@ -173,7 +173,8 @@ def solve(
     Examples
     --------
     >>> import ldiv, numpy as np
-    >>> A = ldiv.coo_array((np.array([4.0, 4.0, 1.0, 1.0]), ([0, 1, 0, 1], [0, 1, 1, 0])), shape=(2, 2))
+    >>> values, rows, columns = np.array([4.0, 4.0, 1.0, 1.0]), [0, 1, 0, 1], [0, 1, 1, 0]
+    >>> A = ldiv.coo_array((values, (rows, columns)), shape=(2, 2))
     >>> ldiv.solve(A, np.array([1.0, 0.0]), assume_a="pos")
     array([ 0.26666667, -0.06666667])
     """
