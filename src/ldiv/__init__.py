@@ -30,26 +30,19 @@ from ldiv.inplace.duplicated import Duplicated
 from ldiv.inplace.tape import Tape, autodiff
 from ldiv.linalg.banded import cho_solve_banded, cholesky_banded, solve_banded, solveh_banded
 from ldiv.linalg.blas import gemm, matmul
+from ldiv.linalg.cholesky import cho_factor, cho_solve, cholesky
 from ldiv.linalg.determinants import det, logdet, slogdet
 from ldiv.linalg.eigen import eigh, eigsh, lobpcg
 from ldiv.linalg.eigen_info import EigenInfo
 from ldiv.linalg.explain import Explanation, explain
-from ldiv.linalg.factorizations import (
-    cho_factor,
-    cho_solve,
-    cholesky,
-    ldl,
-    lu,
-    lu_factor,
-    lu_factor_ex,
-    lu_solve,
-    qr,
-)
 from ldiv.linalg.factorized import Factorized, factorized
 from ldiv.linalg.gaussian import gaussian_kl, gaussian_logpdf
 from ldiv.linalg.inverse_forms import quad_form, trace_solve
+from ldiv.linalg.ldl import ldl
 from ldiv.linalg.least_squares import lstsq
+from ldiv.linalg.lu import lu, lu_factor, lu_factor_ex, lu_solve
 from ldiv.linalg.preconditioner import preconditioner
+from ldiv.linalg.qr import qr
 from ldiv.linalg.solve import solve, solve_triangular
 from ldiv.linalg.solve_info import SolveInfo
 from ldiv.linalg.spectral import eigenspace, spectral_function, spectral_sum

@@ -14,18 +14,11 @@ import scipy.linalg
 import torch
 
 import ldiv
-from ldiv.linalg.factorizations import (
-    cho_factor,
-    cho_solve,
-    cholesky,
-    ldl,
-    lu,
-    lu_factor,
-    lu_factor_ex,
-    lu_solve,
-    qr,
-)
+from ldiv.linalg.cholesky import cho_factor, cho_solve, cholesky
+from ldiv.linalg.ldl import ldl
 from ldiv.linalg.least_squares import lstsq
+from ldiv.linalg.lu import lu, lu_factor, lu_factor_ex, lu_solve
+from ldiv.linalg.qr import qr
 
 jax = pytest.importorskip("jax")
 jax.config.update("jax_enable_x64", True)

@@ -26,6 +26,7 @@ import scipy.sparse as sp
 from ldiv.checker import findings
 from ldiv.checker.loss import largest
 from ldiv.core.trees import Array
+from ldiv.core.typing import Assumption
 from ldiv.core.validate import common_precision
 from ldiv.derivatives.vjp_jvp import vjp
 from ldiv.engines import registry
@@ -87,7 +88,7 @@ class Findings:
         return None
 
 
-def verify(A: Matrix, b: Array | None, assume_a: str, method: str) -> Findings:
+def verify(A: Matrix, b: Array | None, assume_a: Assumption, method: str) -> Findings:
     """Solve A x = b, or with a random b, and check the gradient; one that underflows allows any
     error, and so fails.
     """
@@ -95,7 +96,7 @@ def verify(A: Matrix, b: Array | None, assume_a: str, method: str) -> Findings:
         return _verify(A, b, assume_a, method)
 
 
-def _verify(A: Matrix, b: Array | None, assume_a: str, method: str) -> Findings:
+def _verify(A: Matrix, b: Array | None, assume_a: Assumption, method: str) -> Findings:
     rng = np.random.default_rng(0)
     p, b = common_precision(A.params, _normal(rng, A.shape[:1], A.params.dtype) if b is None else b)
     A = A.with_data(p) if isinstance(A, SparseArray) else Matrix(A.structure, p)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 
 class AnyArray(Protocol):
@@ -17,6 +17,12 @@ class AnyArray(Protocol):
     def dtype(self) -> Any: ...
 
 
+# What a user knows of a matrix, in SciPy's words; "pos" is Hermitian positive definite.
+Assumption: TypeAlias = Literal[
+    "gen", "sym", "her", "pos", "diagonal", "upper triangular", "lower triangular"
+]
+# op(A): N or 0 is A itself, T or 1 its transpose, H or C or 2 its conjugate transpose.
+Trans: TypeAlias = Literal["N", "T", "H", "C", 0, 1, 2]
 IndexLike: TypeAlias = Sequence[int] | AnyArray  # a vector of integers, of any framework
 ParamsT = TypeVar("ParamsT")  # an array, or nested tuples, lists and dicts of arrays
 # Arguments and results of this type are arrays of one framework.

@@ -36,7 +36,8 @@ from ldiv.core.validate import require_float, require_option, together
 from ldiv.derivatives.vjp_jvp import flat_of, like
 from ldiv.errors import expected_got
 from ldiv.linalg.factorized import Factorized
-from ldiv.linalg.solve import Iteration, build_problem
+from ldiv.linalg.iteration import Iteration
+from ldiv.linalg.solve import build_problem
 from ldiv.matrices.assumptions import promised_square
 from ldiv.matrices.matrix import Matrix, MatrixLike
 from ldiv.rules.solve import Solve
@@ -147,9 +148,9 @@ def gradient_error(
     require_option("assume_a", assume_a, ("gen", "sym", "her", "pos"))
     matrix, structure, params, assumption = promised_square(A, assume_a)
     rtol = DEFAULT if rtol is None else rtol
-    asked = Iteration(rtol=rtol, maxiter=maxiter, restart=restart, M=M)
+    iteration = Iteration(rtol=rtol, maxiter=maxiter, restart=restart, M=M)
     rule, (p, block, *auxiliaries), vector = build_problem(
-        structure, params, b, assumption, method, asked
+        structure, params, b, assumption, method, iteration
     )
     if any(map(traced, [*leaves(p), block])) or block.ndim > 2 or matrix.batch:
         expected = "one matrix and b (n,) or (n, k), their values known now"

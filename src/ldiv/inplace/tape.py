@@ -12,12 +12,11 @@ from typing import Any, Literal
 
 from ldiv.core.public import public
 from ldiv.core.trees import Array
+from ldiv.core.typing import Trans
 from ldiv.errors import expected_got, shown
 from ldiv.inplace import axpy, cholesky, copy, gemm, lu, scale, solve, solve_triangular
 from ldiv.inplace.duplicated import Duplicated, Operand
 from ldiv.inplace.workspace import Workspace
-
-Trans = Literal["N", "T", "H", "C", 0, 1, 2]  # SciPy's names
 
 
 class Tape:

@@ -1,6 +1,4 @@
-"""Banded systems under SciPy's names, in its diagonal-ordered form: the public functions, which
-validate and call rules.
-"""
+"""Banded systems in SciPy's diagonal-ordered form: functions that validate and call rules."""
 
 from __future__ import annotations
 
@@ -11,6 +9,7 @@ from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.trees import Array
+from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import (
     as_block,
     common_precision,
@@ -28,26 +27,54 @@ from ldiv.structures.banded import Banded
 
 
 @public
-def solve_banded(l_and_u: tuple[int, int], ab: Array, b: Array) -> Array:
+def solve_banded(l_and_u: tuple[int, int], ab: AnyArray, b: ArrayT) -> ArrayT:
     """Solve a banded linear system, differentiably.
 
         A x = b,    ab[u + i - j, j] = A[i, j]
 
-    l, u: the numbers of diagonals below and above the main one; ab: (*batch, l + u + 1, n), whose
-    corners outside of A are not read;
-    b: (n,) or (*batch, n, k). Returns x, shaped like b. `ldiv.Matrix(ldiv.structures.Banded(l, u,
-    n), ab)` is the matrix itself.
-    dtypes: float32, float64, complex64, complex128; of two precisions the wider is used.
+    Parameters
+    ----------
+    l_and_u : pair of integers
+        The numbers of diagonals below and above the main one.
+    ab : array (*batch, l + u + 1, n)
+        The diagonals, the uppermost first; the corners outside of A are not read.
+    b : array (n,) or (*batch, n, k)
+        A one-dimensional b is a vector, anything else a block of columns.
+
+    Returns
+    -------
+    x : array, shaped like b
+        The solution; batch axes of ab and b broadcast.
+
+    Raises
+    ------
+    SingularMatrixError
+        For a singular matrix.
+    EngineError
+        On a GPU.
+    ValueError
+        For shapes, NaN and infinity.
+    TypeError
+        For dtypes other than float32, float64, complex64, complex128, and for mixed frameworks.
+
+    Notes
+    -----
+    Of two precisions the wider is used. The matrix itself is
+    `ldiv.Matrix(ldiv.structures.Banded(l, u, n), ab)`.
     Differentiable in ab and b in every mode and order; the cotangent of ab has the same shape, and
     zeros in the corners.
     Cost: 1 factorization, n l (l + u) operations, which the derivative reuses; 1 solve for each
     direction.
-    Raises SingularMatrixError; ValueError for shapes, NaN and infinity; TypeError for dtypes and
-    mixed frameworks; EngineError on a GPU.
-    Source: Golub and Van Loan, section 4.3.
 
+    References
+    ----------
+    Golub and Van Loan, section 4.3.
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
-    >>> ldiv.solve_banded((1, 0), np.array([[2.0, 2.0, 4.0], [1.0, 2.0, 0.0]]), np.array([2.0, 3.0, 6.0]))
+    >>> ab = np.array([[2.0, 2.0, 4.0], [1.0, 2.0, 0.0]])
+    >>> ldiv.solve_banded((1, 0), ab, np.array([2.0, 3.0, 6.0]))
     array([1., 1., 1.])
     """
     ab = _diagonals(ab)
@@ -64,20 +91,47 @@ def solve_banded(l_and_u: tuple[int, int], ab: Array, b: Array) -> Array:
 
 
 @public
-def cholesky_banded(ab: Array, lower: bool = False) -> Array:
+def cholesky_banded(ab: ArrayT, lower: bool = False) -> ArrayT:
     """Factor a Hermitian positive definite banded matrix, differentiably.
 
-        A = R^H R,  ab[w + i - j, j] = A[i, j] for i <= j,    or with lower=True A = L L^H,  ab[i - j, j] = A[i, j] for i >= j
+        A = R^H R,    ab[w + i - j, j] = A[i, j] for i <= j,    or with lower=True
+        A = L L^H,    ab[i - j, j] = A[i, j] for i >= j
 
-    ab: (*batch, w + 1, n); the corners outside of A, and imaginary parts on its diagonal, are not
-    read. Returns R, or L, in the same form.
-    dtypes: float32, float64, complex64, complex128. LAPACK factors on the host.
+    Parameters
+    ----------
+    ab : array (*batch, w + 1, n)
+        The diagonals of one triangle of A. The corners outside of A, and imaginary parts on its
+        diagonal, are not read.
+    lower : bool, default False
+        ab is the lower triangle.
+
+    Returns
+    -------
+    c : array (*batch, w + 1, n)
+        R, or L, in the form of ab.
+
+    Raises
+    ------
+    NotPositiveDefiniteError
+        For a matrix that is not positive definite.
+    ValueError
+        For shapes, NaN and infinity.
+    TypeError
+        For dtypes other than float32, float64, complex64, complex128.
+
+    Notes
+    -----
+    LAPACK factors on the host.
     Differentiable in every mode and order; cotangents stay in the band.
     Cost: n w^2 operations, and as many, in a sparse triangular system, for each direction of a
     derivative.
-    Raises NotPositiveDefiniteError; ValueError for shapes, NaN and infinity; TypeError for dtypes.
-    Source: Murray (2016), arXiv:1602.07527.
 
+    References
+    ----------
+    Murray (2016), arXiv:1602.07527.
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> ldiv.cholesky_banded(np.array([[4.0, 10.0], [2.0, 0.0]]), lower=True)
     array([[2., 3.],
@@ -86,21 +140,43 @@ def cholesky_banded(ab: Array, lower: bool = False) -> Array:
     ab = _diagonals(ab)
     if require_flag("lower", lower):
         return bind(CholeskyBanded(), ab)[0]
-    return _raised(bind(CholeskyBanded(), _lowered(ab))[0])
+    # R^H R = L L^H with R = L^H, and the rule knows L
+    return _upper_form(bind(CholeskyBanded(), _lower_form(ab))[0])
 
 
 @public
-def cho_solve_banded(cb_and_lower: tuple[Array, bool], b: Array) -> Array:
+def cho_solve_banded(cb_and_lower: tuple[AnyArray, bool], b: ArrayT) -> ArrayT:
     """Solve a linear system with the result of `cholesky_banded`, differentiably.
 
         R^H R x = b,    or with lower=True L L^H x = b
 
-    cb: (*batch, w + 1, n); b: (n,) or (*batch, n, k). Returns x, shaped like b.
-    Differentiable in cb and b in every mode and order. Cost: 2 banded substitutions. Errors as in
-    `solve_banded`.
+    Parameters
+    ----------
+    cb_and_lower : pair of an array (*batch, w + 1, n) and a bool
+        What `cholesky_banded` returns, and its `lower`.
+    b : array (n,) or (*batch, n, k)
+        A one-dimensional b is a vector, anything else a block of columns.
 
+    Returns
+    -------
+    x : array, shaped like b
+        The solution; batch axes broadcast.
+
+    Raises
+    ------
+    SingularMatrixError, EngineError, ValueError, TypeError
+        As in `solve_banded`.
+
+    Notes
+    -----
+    Differentiable in cb and b in every mode and order.
+    Cost: 2 banded substitutions.
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
-    >>> ldiv.cho_solve_banded((np.array([[2.0, 3.0], [1.0, 0.0]]), True), np.array([6.0, 12.0]))
+    >>> cb = np.array([[2.0, 3.0], [1.0, 0.0]])
+    >>> ldiv.cho_solve_banded((cb, True), np.array([6.0, 12.0]))
     array([1., 1.])
     """
     cb, lower = require_pair("cb_and_lower", "(cb, lower)", cb_and_lower)
@@ -116,15 +192,40 @@ def cho_solve_banded(cb_and_lower: tuple[Array, bool], b: Array) -> Array:
 
 
 @public
-def solveh_banded(ab: Array, b: Array, lower: bool = False) -> Array:
+def solveh_banded(ab: AnyArray, b: ArrayT, lower: bool = False) -> ArrayT:
     """Solve a Hermitian positive definite banded system, differentiably.
 
         A x = b,    one triangle of A in ab as in `cholesky_banded`
 
-    All else as in `cholesky_banded` and `cho_solve_banded`, of which this is the composition.
+    Parameters
+    ----------
+    ab : array (*batch, w + 1, n)
+        The diagonals of one triangle of A, as in `cholesky_banded`.
+    b : array (n,) or (*batch, n, k)
+        A one-dimensional b is a vector, anything else a block of columns.
+    lower : bool, default False
+        ab is the lower triangle.
 
+    Returns
+    -------
+    x : array, shaped like b
+        The solution; batch axes broadcast.
+
+    Raises
+    ------
+    NotPositiveDefiniteError, EngineError, ValueError, TypeError
+        As in `cholesky_banded` and `cho_solve_banded`.
+
+    Notes
+    -----
+    The composition of `cholesky_banded` and `cho_solve_banded`, and differentiable as these are.
+    Cost: that of both.
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
-    >>> ldiv.solveh_banded(np.array([[4.0, 10.0], [2.0, 0.0]]), np.array([6.0, 12.0]), lower=True)
+    >>> ab = np.array([[4.0, 10.0], [2.0, 0.0]])
+    >>> ldiv.solveh_banded(ab, np.array([6.0, 12.0]), lower=True)
     array([1., 1.])
     """
     return cho_solve_banded((cholesky_banded(ab, lower), lower), b)
@@ -144,7 +245,7 @@ def _diagonals(ab: Any, name: str = "ab") -> Array:
     return ab
 
 
-def _lowered(ab: Array) -> Array:
+def _lower_form(ab: Array) -> Array:
     """The lower form of the conjugate transpose of an upper one: row d is the d-th diagonal,
     which begins d columns earlier.
     """
@@ -152,7 +253,7 @@ def _lowered(ab: Array) -> Array:
     return xp.stack([conj(xp.roll(ab[..., w - d, :], -d, axis=-1)) for d in range(w + 1)], axis=-2)
 
 
-def _raised(ab: Array) -> Array:
+def _upper_form(ab: Array) -> Array:
     """The upper form of the conjugate transpose of a lower one."""
     xp, w = namespace(ab), ab.shape[-2] - 1
     return xp.stack(

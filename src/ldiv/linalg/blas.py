@@ -1,6 +1,4 @@
-"""Products under the names of BLAS and NumPy: `gemm` and `matmul`, into new memory or into
-yours.
-"""
+"""Matrix products under the names of BLAS and NumPy, into new memory or into the caller's."""
 
 from __future__ import annotations
 
@@ -15,6 +13,7 @@ from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.structure import VIEWS
 from ldiv.core.trees import Array
+from ldiv.core.typing import AnyArray, ArrayT, Trans
 from ldiv.core.validate import (
     require_batches,
     require_flag,
@@ -27,37 +26,71 @@ from ldiv.errors import expected_got, shown
 from ldiv.matrices.matrix import common_dtype
 from ldiv.rules.gemm import Gemm, Product
 
+ROW, COLUMN = (None, slice(None)), (slice(None), None)  # indices of a vector
+
 
 @public
 def gemm(
-    alpha: Any,
-    a: Array,
-    b: Array,
-    beta: Any = 0.0,
-    c: Array | None = None,
-    trans_a: Any = 0,
-    trans_b: Any = 0,
+    alpha: AnyArray | complex,
+    a: ArrayT,
+    b: ArrayT,
+    beta: AnyArray | complex = 0.0,
+    c: ArrayT | None = None,
+    trans_a: Trans = 0,
+    trans_b: Trans = 0,
     overwrite_c: bool = False,
-) -> Array:
+) -> ArrayT:
     """Multiply two matrices and add a third, differentiably, in SciPy's signature of BLAS.
 
         C' = alpha op(A) op(B) + beta C,    op = N, T or H (0, 1 or 2)
 
-    alpha, beta: numbers, or arrays of shape (), which are differentiated; a, b: op(A) (*batch, m,
-    k) and op(B) (*batch, k, n), batch axes broadcast; c: (*batch, m, n), not read for the number
-    beta = 0, and for an array that is 0 its NaN and infinities are ignored.
-    overwrite_c: write the result into c, and return c. On PyTorch this is differentiable too: c
-    takes part in the graph as after any in-place operation, and what was saved of its old value
-    raises PyTorch's own error. c may not share memory with a or b.
-    dtypes: float32, float64, complex64, complex128; of two precisions the wider is used, which must
-    be that of an overwritten c.
-    Differentiable in alpha, a, b, beta and c in every mode and order: A_bar = op(conj(alpha) C'_bar
-    op(B)^H), B_bar = op(conj(alpha) op(A)^H C'_bar), C_bar = conj(beta) C'_bar.
-    Cost: 1 product, and 2 for the derivative.
-    Raises ValueError for shapes and overlapping memory; TypeError for dtypes, mixed frameworks, and
-    for overwrite_c on JAX.
-    Source: Dongarra, Du Croz, Hammarling and Duff (1990); Giles (2008), section 2.2.
+    Parameters
+    ----------
+    alpha : number or array ()
+        The factor of the product. An array is differentiated, a number is a constant.
+    a : array (*batch, m, k), or (*batch, k, m) where it is transposed
+        The left factor.
+    b : array (*batch, k, n), or (*batch, n, k) where it is transposed
+        The right factor.
+    beta : number or array (), default 0
+        The factor of c, as alpha.
+    c : array (*batch, m, n), optional
+        The matrix to be added. For the number beta = 0 it is not read; for an array that is 0 its
+        NaN and infinities are ignored.
+    trans_a, trans_b : {0, 1, 2} or {"N", "T", "H"}, default 0
+        op(A) and op(B): the matrix, its transpose or its conjugate transpose.
+    overwrite_c : bool, default False
+        Write the result into c, and return c, which may not share memory with a or b and has the
+        dtype of the result.
 
+    Returns
+    -------
+    y : array (*batch, m, n)
+        C'. Batch axes of a and b broadcast.
+
+    Raises
+    ------
+    ValueError
+        For shapes, and for a c that overlaps with a or b or is read-only.
+    TypeError
+        For dtypes other than float32, float64, complex64, complex128, for mixed frameworks, and for
+        overwrite_c on JAX.
+
+    Notes
+    -----
+    Of two dtypes the wider is used.
+    Differentiable in alpha, a, b, beta and c in every mode and order:
+    A_bar = op(conj(alpha) C'_bar op(B)^H), B_bar = op(conj(alpha) op(A)^H C'_bar),
+    C_bar = conj(beta) C'_bar. On PyTorch so is overwrite_c: c takes part in the graph as after any
+    in-place operation, and what was saved of its old value raises PyTorch's own error.
+    Cost: 1 product, and 2 for the derivative.
+
+    References
+    ----------
+    Dongarra, Du Croz, Hammarling and Duff (1990); Giles (2008), section 2.2.
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> a, c = np.array([[1.0, 2.0], [3.0, 4.0]]), np.ones((2, 2))
     >>> ldiv.gemm(2.0, a, a, -1.0, c, trans_b=1)
@@ -67,6 +100,7 @@ def gemm(
     op_a, op_b = transposition(trans_a, "trans_a"), transposition(trans_b, "trans_b")
     shape = _shape(_matrix("a", a, a), op_a, _matrix("b", b, a), op_b)
     scale = _scalar("beta", beta, a)
+    # the number 0 leaves c out; an array that is 0 is an argument all the same, with a derivative
     adds = _is_variable(beta) or bool(beta != 0)
     if (c is None and (adds or overwrite_c)) or (
         c is not None and tuple(_matrix("c", c, a).shape) != shape
@@ -81,51 +115,66 @@ def gemm(
         )
     if overwrite_c:
         _require_apart("c", c, a=a, b=b)
-    scalars = [_scalar("alpha", alpha, a), *([scale] if adds else [])]
-    more = [scalars[1], _fresh(c) if overwrite_c else c] if adds else []
-    y = bind(Gemm(op_a, op_b, adds), *common_dtype(scalars[0], a, b, *more))[0]
+    # the derivative needs the old value of c, so it is given a copy
+    added = [scale, _fresh(c) if overwrite_c else c] if adds else []
+    factors = [_scalar("alpha", alpha, a), a, b]
+    y = bind(Gemm(op_a, op_b, adds), *common_dtype(*factors, *added))[0]
     return _into("c", c, y) if overwrite_c else y
 
 
 @public
-def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
-    """Multiply two matrices, differentiably, also into memory of your own.
+def matmul(a: ArrayT, b: ArrayT, out: ArrayT | None = None) -> ArrayT:
+    """Multiply two matrices, differentiably, also into memory of the caller's.
 
         out = A B
 
-    a: (*batch, m, k) or (k,), b: (*batch, k, n) or (k,), batch axes broadcast, vectors as in
-    `numpy.matmul`.
-    out: an array of the shape and dtype of the product, apart from a and b; it is returned.
-    Differentiable on PyTorch, see `gemm`.
-    dtypes, derivatives, cost, errors and source as in `gemm`.
+    Parameters
+    ----------
+    a : array (*batch, m, k) or (k,)
+        The left factor; vectors as in `numpy.matmul`.
+    b : array (*batch, k, n) or (k,)
+        The right factor.
+    out : array, optional
+        Where to write the product: of its shape and dtype, in memory apart from a and b.
 
+    Returns
+    -------
+    y : array (*batch, m, n)
+        The product, which is out if there is one; less the axes of vectors. Batch axes broadcast.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As in `gemm`; out is like its c.
+
+    Notes
+    -----
+    Of two dtypes the wider is used.
+    Differentiable in a and b as `gemm` is, and with out on PyTorch.
+    Cost: 1 product, and 2 for the derivative.
+
+    References
+    ----------
+    As in `gemm`.
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> out = np.empty((2, 2))
     >>> ldiv.matmul(np.eye(2), np.ones((2, 2)), out=out) is out
     True
     """
-    left, right = _vector("a", a, a), _vector("b", b, a)
-    x, y = a[None, :] if left else a, b[:, None] if right else b
-    shape = _shape(x, "N", y, "N")
+    (x, a_is_row), (y, b_is_column) = _as_matrix("a", a, a, ROW), _as_matrix("b", b, a, COLUMN)
+    *batch, m, n = _shape(x, "N", y, "N")
     if out is not None:
-        shape = tuple(
-            n
-            for n, gone in zip(shape, (*(False for _ in shape[2:]), left, right), strict=True)
-            if not gone
-        )
+        shape = (*batch, *([] if a_is_row else [m]), *([] if b_is_column else [n]))
         if tuple(require_float("out", out).shape) != shape:
-            raise ValueError(
-                expected_got(
-                    "out",
-                    f"shape {shape}",
-                    str(tuple(out.shape)),
-                    "It is the shape of the product.",
-                )
-            )
+            expected, advice = f"shape {shape}", "It is the shape of the product."
+            raise ValueError(expected_got("out", expected, str(tuple(out.shape)), advice))
         _require_apart("out", out, a=a, b=b)
     product = bind(Product(), *common_dtype(x, y))[0]
-    product = product[..., 0, :] if left else product
-    product = product[..., 0] if right else product
+    product = product[..., 0, :] if a_is_row else product
+    product = product[..., 0] if b_is_column else product
     return product if out is None else _into("out", out, product)
 
 
@@ -146,11 +195,13 @@ def _matrix(name: str, x: Any, like: Any) -> Array:
     return x
 
 
-def _vector(name: str, x: Any, like: Any) -> bool:
+def _as_matrix(name: str, x: Any, like: Any, index: Any) -> tuple[Array, bool]:
+    """x as a matrix, and whether it came as a vector, which `index` makes a row or a column."""
     if require_float(name, x).ndim == 0:
         raise ValueError(expected_got(name, "a vector or a matrix", "a number", "Multiply by it."))
     together(name, x, like)
-    return bool(x.ndim == 1)
+    vector = x.ndim == 1
+    return x[index] if vector else x, vector
 
 
 def _shape(a: Array, op_a: str, b: Array, op_b: str) -> tuple[int, ...]:
@@ -204,11 +255,11 @@ def _scalar(name: str, s: Any, like: Array) -> Array:
     )
 
 
-# -- into memory that is there ------------------------------------------------
+# -- into the caller's memory -------------------------------------------------
 
 
 def _require_apart(name: str, to: Any, **inputs: Array) -> None:
-    """Memory that can be written, and that no input lies in."""
+    """A buffer that can be written, of which no input uses any memory."""
     if not is_buffer(to):
         advice = f"Leave {name} out and use the value returned."
         raise TypeError(
@@ -233,13 +284,12 @@ def _require_apart(name: str, to: Any, **inputs: Array) -> None:
 
 
 def _fresh(c: Array) -> Array:
-    """A copy, differentiable: what is saved of an array that is about to be overwritten would be
-    stale.
-    """
+    """A differentiable copy."""
     return namespace(c).astype(c, c.dtype, copy=True)
 
 
 def _into(name: str, to: Array, y: Array) -> Array:
+    """The buffer, y written to it."""
     if to.dtype != y.dtype:
         raise TypeError(
             expected_got(

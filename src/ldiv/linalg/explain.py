@@ -5,21 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ldiv.core.arrays import batch_of, device_of, result_dtype
 from ldiv.core.public import public
-from ldiv.core.trees import Array, leaves
+from ldiv.core.structure import Structure
+from ldiv.core.trees import leaves
+from ldiv.core.typing import AnyArray, Assumption
 from ldiv.core.validate import as_block, require_batches
 from ldiv.engines import registry
 from ldiv.matrices.assumptions import promised_square
+from ldiv.matrices.matrix import MatrixLike
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """`engine` is what method="auto" takes, None if nothing fits; `answers`: what each engine said,
-    in the order of asking.
+    """The engine that method="auto" takes, and what each engine answered.
 
-    `then`: the engines that go on, in this order, where the one before takes the matrix for
-    singular; the last one's word is final.
+    Attributes
+    ----------
+    engine : str or None
+        The engine that is taken, None if none can solve.
+    matrix : str
+        The matrix in words.
+    answers : dict
+        What each engine answered, in the order in which they are asked.
+    then : tuple of str
+        The engines that go on, in this order, where the one before takes the matrix for singular;
+        the verdict of the last one is final.
     """
 
     engine: str | None
@@ -29,31 +42,50 @@ class Explanation:
 
     def __str__(self) -> str:
         width = max(map(len, self.answers))
-        last = (
-            [f"where {self.engine} takes the matrix for singular: {', then '.join(self.then)}"]
-            if self.then
-            else []
-        )
-        return "\n".join(
-            [
-                self.matrix,
-                *(f"  {name:{width}}  {answer}" for name, answer in self.answers.items()),
-                *last,
-            ]
-        )
+        lines = [f"  {name:{width}}  {answer}" for name, answer in self.answers.items()]
+        if self.then:
+            then = ", then ".join(self.then)
+            lines.append(f"where {self.engine} takes the matrix for singular: {then}")
+        return "\n".join([self.matrix, *lines])
 
     __repr__ = __str__
 
 
 @public
-def explain(A: Any, b: Array | None = None, *, assume_a: str = "gen") -> Explanation:
+def explain(
+    A: MatrixLike, b: AnyArray | None = None, *, assume_a: Assumption = "gen"
+) -> Explanation:
     """Say which engine `solve(A, b, assume_a=...)` takes, and why not the others.
 
-    Arguments as in `solve`; b counts with its dtype and may be left out. Nothing is factored.
-    Engines are asked from the most special to the most general, and the first that can is taken;
-    `method=` names another. The last line says which engines go on where it takes the matrix for
-    singular.
+    Parameters
+    ----------
+    A : array (*batch, n, n), SparseArray, LinearOperator, or any other Matrix
+        The matrix.
+    b : array (n,) or (*batch, n, k), optional
+        The right-hand side, of which the dtype counts.
+    assume_a : str, default "gen"
+        As in `solve`.
 
+    Returns
+    -------
+    explanation : Explanation
+        To be printed, or read.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For arguments that `solve` does not take either.
+
+    Notes
+    -----
+    Engines are asked from the most special to the most general, and the first that can is taken;
+    `method=` of `solve` names another. The last line that is printed says which engines go on where
+    the one that is taken finds the matrix singular.
+    Nothing to differentiate: the answer depends on structure, dtype and device.
+    Cost: nothing is factored and nothing is solved.
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> print(ldiv.explain(np.eye(3), assume_a="pos"))  # doctest: +ELLIPSIS
     Symmetric matrix, 3 x 3, float64 on cpu, promised positive definite
@@ -67,23 +99,26 @@ def explain(A: Any, b: Array | None = None, *, assume_a: str = "gen") -> Explana
         block, _ = as_block("b", b, structure.shape[0], flat[0])
         require_batches("b", matrix.batch, batch_of(block, 2))
     dtype = result_dtype(*flat if b is None else (*flat, b))
+    # engines are asked about the matrix itself, not its transpose
     base, device = structure.unview()[0], device_of(flat[0])
+    taken, answers = _ask_all(base, dtype, device, assumption)
+    then: tuple[str, ...] = ()
+    if taken is not None and not registry.is_iterative(registry.engines()[taken]):
+        then = registry.chain(base.plain, dtype, device, assumption).names[1:]
+    (rows, columns), kind = structure.shape, type(base).__name__
+    definite = ", promised positive definite" if assumption == "pos" else ""
+    words = f"{kind} matrix, {rows} x {columns}, {dtype} on {device}{definite}"
+    return Explanation(taken, words, answers, then)
+
+
+def _ask_all(
+    structure: Structure, dtype: np.dtype[Any], device: str, assumption: str
+) -> tuple[str | None, dict[str, str]]:
+    """The first engine that can solve, and the answers of all, in the order of asking."""
     taken: str | None = None
     answers = {}
     for name, engine in registry.engines().items():
-        reason = registry.answer(engine, base, dtype, device, assumption)
+        reason = registry.answer(engine, structure, dtype, device, assumption)
         answers[name] = reason or ("taken" if taken is None else "could, too")
         taken = name if taken is None and reason is None else taken
-    promise = ", promised positive definite" if assumption == "pos" else ""
-    rows, columns = structure.shape
-    then = (
-        ()
-        if taken is None or registry.is_iterative(registry.engines()[taken])
-        else registry.chain(base.plain, dtype, device, assumption).names[1:]
-    )
-    return Explanation(
-        taken,
-        f"{type(base).__name__} matrix, {rows} x {columns}, {dtype} on {device}{promise}",
-        answers,
-        then,
-    )
+    return taken, answers

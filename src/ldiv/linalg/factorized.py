@@ -14,33 +14,56 @@ from ldiv.core.pytree import copied
 from ldiv.core.record import snapshot, unrecorded
 from ldiv.core.rule import bind
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.trees import Tree, leaves
+from ldiv.core.typing import ArrayT, Assumption, Trans
 from ldiv.core.validate import PROMISES, require_option, require_square, transposition
 from ldiv.engines import registry
 from ldiv.errors import expected_got
-from ldiv.linalg.door import Door, door_in
+from ldiv.linalg.door import door_in
 from ldiv.linalg.solve import require_method, solved
 from ldiv.matrices.assumptions import definiteness, promised
 from ldiv.matrices.inverse import Inverse
-from ldiv.matrices.matrix import Matrix, as_matrix
+from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
 from ldiv.rules.logabsdet import LogAbsDet
 from ldiv.rules.solve import solve as solve_rule
 
 
 @public
-def factorized(A: Any, *, assume_a: str = "gen", method: str = "auto") -> Factorized:
+def factorized(A: MatrixLike, *, assume_a: Assumption = "gen", method: str = "auto") -> Factorized:
     """Factor a matrix once, and solve with it many times, differentiably.
 
         F = factorized(A);    F.solve(b) = F(b) = A^-1 b,    F.logabsdet() = log |det A|
 
-    Arguments, dtypes, errors as in `solve`. The factorization is held as long as the result lives.
-    It is
-    that of the values that A has now: they are copied, and writing to the arrays of A later changes
-    nothing. `F.solve` is differentiable in A and b like `solve`; `F.logabsdet()` in A, d log|det A|
-    = Re tr(A^-1 dA).
+    Parameters
+    ----------
+    A : array (*batch, n, n), SparseArray, or any other Matrix
+        The matrix. Its values are copied: writing to them later changes nothing.
+    assume_a : str, default "gen"
+        As in `solve`.
+    method : str, default "auto"
+        "auto", "direct", or the name of an engine that factors.
+
+    Returns
+    -------
+    F : Factorized
+        The factorization, held as long as F lives.
+
+    Raises
+    ------
+    SingularMatrixError, NotPositiveDefiniteError, NotSymmetricError, EngineError, TypeError
+        As in `solve`.
+    ValueError
+        For an engine that iterates; else as in `solve`.
+
+    Notes
+    -----
+    `F.solve` is differentiable in A and b, like `solve`; `F.logabsdet` in A, with
+    d log |det A| = Re tr(A^-1 dA).
     Cost: 1 factorization now; each solve is a solve. The derivative of logabsdet takes n solves, in
     blocks.
 
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> F = ldiv.factorized(np.array([[2.0, 1.0], [1.0, 3.0]]), assume_a="pos")
     >>> F.solve(np.array([3.0, 4.0]))
@@ -56,7 +79,7 @@ def factorized(A: Any, *, assume_a: str = "gen", method: str = "auto") -> Factor
 
 
 class Factorized:
-    """One factorization, held; made by `factorized`."""
+    """One factorization of a matrix, held as long as this object lives; made by `factorized`."""
 
     def __init__(self, structure: Structure, params: Tree, assume_a: str, method: str) -> None:
         require_method(method)
@@ -71,25 +94,24 @@ class Factorized:
                     "An iteration has no factors to hold: use solve.",
                 )
             )
-        method = "direct" if method == "auto" else method
-        params = snapshot(params)
-        self._structure, self._params, self._assume_a, self._method = (
-            structure,
-            params,
-            assume_a,
-            method,
-        )
-        self._singular = singular_state()
-        self._calls: dict[Any, Any] = {}
-        first = leaves(params)[0]
-        no_columns = namespace(first).zeros((structure.shape[0], 0), **alike(first))
-        self._holder = Holder()
-        # apart: whoever records sees the solves, not the factoring
+        self._structure, self._assume_a = structure, assume_a
+        self._method = "direct" if method == "auto" else method
+        self._params = snapshot(params)  # later writes to A change neither values nor factor
+        self._singular = singular_state()  # of this call, for all that F computes
+        self._calls: dict[Any, Any] = {}  # of `solve`, planned once for each kind of b
+        self._holder = Holder()  # of the factor
+        self._factor()
+
+    def _factor(self) -> None:
+        """A solve for no columns, whose factor the holder keeps for all solves that follow."""
+        first = leaves(self._params)[0]
+        no_columns = namespace(first).zeros((self._structure.shape[0], 0), **alike(first))
+        # unrecorded: a derivative that is being recorded is of the solves, not of this one
         with unrecorded(), holding(self._holder):
-            solve_rule(structure, params, no_columns, assume_a, method)
+            solve_rule(self._structure, self._params, no_columns, self._assume_a, self._method)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """The matrix travels, its factor is made anew."""
+        """Pickled is the matrix; its factor is computed again where it arrives."""
         return Factorized, (self._structure, self._params, self._assume_a, self._method)
 
     def __deepcopy__(self, cached: dict[int, Any]) -> Factorized:
@@ -101,35 +123,30 @@ class Factorized:
         )
 
     @public
-    def solve(self, b: Array, trans: Any = "N") -> Array:
-        """op(A)^-1 b for b (n,) or (*batch, n, k); trans "N", "T" or "H"."""
-        through = self._door(b, trans)
-        if through is not None and through.call is not None:
-            return through.call.bound(self._params, b)
+    def solve(self, b: ArrayT, trans: Trans = "N") -> ArrayT:
+        """Solve op(A) x = b for b (n,) or (*batch, n, k), with trans "N", "T" or "H"."""
+        # several parameters are no array, whose kind could be remembered
+        single = not isinstance(self._params, tuple)
+        plan = door_in(self._calls, self._params, b, trans) if single else None
+        if plan is not None and plan.call is not None:
+            return plan.call.bound(self._params, b)
         with under(self._singular):
             structure = self._structure.view(transposition(trans))
-            return solved(structure, self._params, b, self._assume_a, self._method, through=through)
-
-    def _door(self, b: Any, trans: Any) -> Door | None:
-        return (
-            None
-            if isinstance(self._params, tuple)
-            else door_in(self._calls, self._params, b, trans)
-        )
+            return solved(structure, self._params, b, self._assume_a, self._method, plan=plan)
 
     __call__ = solve
 
     @public
-    def logabsdet(self) -> Array:
-        """log |det A|, of shape (*batch,)."""
-        return bind(
-            LogAbsDet(self._structure, self._assume_a, self._method, self._singular), self._params
-        )[0]
+    def logabsdet(self) -> Any:
+        """log |det A|, of shape (*batch,), in the framework of A."""
+        rule = LogAbsDet(self._structure, self._assume_a, self._method, self._singular)
+        return bind(rule, self._params)[0]
 
     @property
     def inverse(self) -> Matrix:
-        """A^-1 to multiply with, by a solve each time: a preconditioner `M` for matrices near A,
-        which may be A with other values.
+        """A^-1 as a matrix whose products are solves.
+
+        A preconditioner M for matrices near A, for example A with other values.
         """
         return Matrix(
             Inverse(self._structure, self._assume_a, self._method, self._singular), self._params

@@ -7,8 +7,8 @@ from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.typing import AnyArray, ArrayT
-from ldiv.core.validate import as_block, require_batches, require_float
-from ldiv.errors import expected_got
+from ldiv.core.validate import as_block, require_batches
+from ldiv.linalg.dense_arguments import require_matrix_array
 from ldiv.matrices.matrix import common_dtype
 from ldiv.rules.least_squares import LeastSquares
 
@@ -60,13 +60,7 @@ def lstsq(a: AnyArray, b: ArrayT) -> ArrayT:
     >>> ldiv.lstsq(np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), np.array([1.0, 3.0, 5.0])).round(12)
     array([1., 2.])
     """
-    a = require_float("a", a)
-    if a.ndim < 2:
-        raise ValueError(
-            expected_got(
-                "a", "a matrix (..., m, n)", f"shape {tuple(a.shape)}", "Add the missing axis."
-            )
-        )
+    a = require_matrix_array("a", a)
     m, n = a.shape[-2:]
     block, vector = as_block("b", b, m, a)
     require_batches("b", batch_of(a, 2), batch_of(block, 2))

@@ -1,14 +1,12 @@
-"""The public functions, under SciPy's names and argument order: they validate, choose the
-structure, and call rules.
-"""
+"""Linear systems: the public functions, which validate, choose the structure and call the rule."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal, overload
 
-from ldiv.core.arrays import batch_of, broadcast, is_complex
+from ldiv.core.arrays import batch_of, common_batch
 from ldiv.core.dispatch import frontend_of, traced
 from ldiv.core.errstate import singular_state
 from ldiv.core.holder import Holder, holding, owner
@@ -16,189 +14,250 @@ from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.typing import ArrayT, Assumption, Trans
 from ldiv.core.validate import (
     PROMISES,
     as_block,
     common_precision,
     require_batches,
-    require_callable,
     require_flag,
-    require_int,
-    require_number,
     require_option,
     require_square,
     transposition,
 )
 from ldiv.engines import registry, solve_log
-from ldiv.engines.observers import observers
-from ldiv.engines.options import Options
 from ldiv.errors import expected_got
-from ldiv.linalg import preconditioner
 from ldiv.linalg.door import Call, Door, door
-from ldiv.linalg.solve_info import solve_info
+from ldiv.linalg.iteration import Iteration, PreconditionerLike, iteration_options
+from ldiv.linalg.solve_info import SolveInfo, solve_info
 from ldiv.matrices.assumptions import definiteness, promised, triangle
-from ldiv.matrices.matrix import Matrix, as_matrix
+from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
 from ldiv.rules.solve import Solve
 
-ABSOLUTE = 0.0
+NO_ATOL = 0.0  # compared by identity: whatever a user passes instead is checked
 
 
-@public
+@overload
 def solve(
-    A: Any,
-    b: Array,
+    A: MatrixLike,
+    b: ArrayT,
     *,
-    assume_a: str = "gen",
-    trans: Any = "N",
+    assume_a: Assumption = "gen",
+    trans: Trans = "N",
     method: str = "auto",
     rtol: float | None = None,
-    atol: float = ABSOLUTE,
+    atol: float = NO_ATOL,
     maxiter: int | None = None,
     restart: int | None = None,
-    M: Any = None,
-    x0: Array | None = None,
-    callback: Callable[[Any], Any] | None = None,
+    M: PreconditionerLike | None = None,
+    x0: ArrayT | None = None,
+    callback: Callable[[ArrayT], Any] | None = None,
+    progress: bool = False,
+    info: Literal[False] = False,
+) -> ArrayT: ...
+@overload
+def solve(
+    A: MatrixLike,
+    b: ArrayT,
+    *,
+    assume_a: Assumption = "gen",
+    trans: Trans = "N",
+    method: str = "auto",
+    rtol: float | None = None,
+    atol: float = NO_ATOL,
+    maxiter: int | None = None,
+    restart: int | None = None,
+    M: PreconditionerLike | None = None,
+    x0: ArrayT | None = None,
+    callback: Callable[[ArrayT], Any] | None = None,
+    progress: bool = False,
+    info: Literal[True],
+) -> tuple[ArrayT, SolveInfo]: ...
+@public
+def solve(
+    A: MatrixLike,
+    b: ArrayT,
+    *,
+    assume_a: Assumption = "gen",
+    trans: Trans = "N",
+    method: str = "auto",
+    rtol: float | None = None,
+    atol: float = NO_ATOL,
+    maxiter: int | None = None,
+    restart: int | None = None,
+    M: PreconditionerLike | None = None,
+    x0: ArrayT | None = None,
+    callback: Callable[[ArrayT], Any] | None = None,
     progress: bool = False,
     info: bool = False,
-) -> Any:
-    """Solve a linear system with a dense, sparse or otherwise structured matrix, or with an
-    operator, differentiably.
+) -> ArrayT | tuple[ArrayT, SolveInfo]:
+    """Solve a linear system with a dense, sparse or otherwise structured matrix, differentiably.
 
         op(A) x = b,    op = N, T (transpose) or H (conjugate transpose)
 
-    A: an array (*batch, n, n), a SparseArray with values (*batch, nnz), a LinearOperator, or any
-    `Matrix`; b: (n,) or (*batch, n, k); a one-dimensional b is a vector, anything else is a block
-    of columns. Returns x, shaped like b, batch axes broadcast; with info=True also a `SolveInfo`:
-    engine, residual, backward error, condition, iterations.
-    dtypes: float32, float64, complex64, complex128; of two precisions the wider is used.
-    assume_a: "gen", "sym", "her", "pos" (Hermitian positive definite), "diagonal", "upper
-    triangular", "lower triangular". With a symmetric promise both triangles must be there and agree
-    up to rounding; the matrix is read as its symmetric part, and so its cotangent is sym(-lam x^H)
-    on the pattern. With a triangular one the other triangle is not read.
-    method: "auto", "direct", "iterative", or the name of an engine; `ldiv.explain(A, b)` says which
-    one "auto" takes and why. Engines that iterate (`cg` for "pos", `minres` for "her", `gmres`,
-    `bicgstab`) stop at |b - A x| <= max(rtol |b|, atol) in every column; rtol is eps^(2/3) by
-    default, 4e-11 in double precision: SciPy's 1e-5 would be the accuracy of the gradient. M, a
-    matrix near A^-1: "jacobi", "amg", what `factorized` gives for a matrix nearby, any Matrix, or
-    `preconditioner(...)`. x0: a guess. maxiter: steps (cycles of `restart` steps for gmres).
-    callback(x) after each step; progress=True prints a line. Any of these options makes "auto"
-    choose among the engines that iterate.
-    Differentiable in A and b in every mode and order, under torch.func and torch.vmap: with lam =
-    op(A)^-H x_bar, b_bar = lam, A_bar = -lam x^H on the pattern of A. Not in M and x0, on which the
-    solution does not depend.
+    Parameters
+    ----------
+    A : array (*batch, n, n), SparseArray, LinearOperator, or any other Matrix
+        The matrix; the values of a SparseArray are (*batch, nnz).
+    b : array (n,) or (*batch, n, k)
+        A one-dimensional b is a vector, anything else a block of columns.
+    assume_a : str, default "gen"
+        "gen", "sym", "her", "pos" (Hermitian positive definite), "diagonal", "upper triangular" or
+        "lower triangular". With "sym", "her" and "pos" both triangles must be there and agree up to
+        rounding: the matrix is read as its symmetric part. Of a triangular matrix the other
+        triangle is not read.
+    trans : {"N", "T", "H"} or {0, 1, 2}, default "N"
+        The system to solve: with A, its transpose or its conjugate transpose, also called "C".
+    method : str, default "auto"
+        "auto", "direct", "iterative", or the name of an engine; `ldiv.explain(A, b)` says which one
+        "auto" takes and why. Engines that iterate are `cg` for "pos", `minres` for "her", `gmres`
+        and `bicgstab`. Any of the options below, but info, makes "auto" choose among these.
+    rtol, atol : float, optional
+        An iteration stops at |b - A x| <= max(rtol |b|, atol) in every column. rtol is eps^(2/3)
+        by default, 4e-11 in double precision: SciPy's 1e-5 would be the accuracy of the gradient.
+        atol is 0 by default.
+    maxiter : int, optional
+        The most steps; cycles for `gmres`.
+    restart : int, optional
+        Steps of a cycle of `gmres`, 20 by default.
+    M : str, Matrix or Factorized, optional
+        A preconditioner, near A^-1: "jacobi", "amg", what `factorized` returns for a matrix near A,
+        any Matrix, or what `preconditioner` returns.
+    x0 : array, shaped like b, optional
+        A guess, with which an iteration starts.
+    callback : callable, optional
+        callback(x) is called after each step, with the iterate.
+    progress : bool, default False
+        Print a line that says how far the iteration has come.
+    info : bool, default False
+        Return a `SolveInfo`, too.
+
+    Returns
+    -------
+    x : array, shaped like b
+        The solution; batch axes of A and b broadcast.
+    info : SolveInfo
+        With info=True only: engine, residual, backward error, condition, iterations.
+
+    Raises
+    ------
+    SingularMatrixError
+        For a singular matrix, once the last engine agrees; see `errstate` for a warning instead.
+    NotPositiveDefiniteError, NotSymmetricError
+        For a matrix that is not what assume_a says.
+    ConvergenceError
+        For an iteration that does not converge, of the solution or of a derivative.
+    EngineError
+        When no engine can do it, or the one that is named gives up where another one does not.
+    ValueError
+        For shapes, NaN and infinity.
+    TypeError
+        For dtypes other than float32, float64, complex64, complex128, for mixed frameworks, and for
+        info=True inside of a transformation (jit, vmap).
+
+    Notes
+    -----
+    Of two precisions the wider is used.
+    Differentiable in A and b in every mode and order, under torch.func and torch.vmap: with
+    lam = op(A)^-H x_bar, b_bar = lam and A_bar = -lam x^H on the pattern of A, for a symmetric
+    assumption sym(-lam x^H). Not in M and x0, on which the solution does not depend.
     Cost: 1 factorization and 1 solve; the derivative reuses the factorization, one more solve for
     each direction. An iteration is differentiated by one more iteration, with A^H and M^H; nothing
     of its steps is kept.
-    Raises SingularMatrixError (or warns: see `errstate`), once the last engine agrees;
-    NotPositiveDefiniteError, NotSymmetricError; ConvergenceError, forward and adjoint; ValueError
-    for shapes, NaN and infinity; TypeError for dtypes and mixed frameworks; EngineError when no
-    engine can do it, or the one that is named gives up where another one does not.
-    Source: Giles (2008), section 2.3; Golub and Van Loan, chapters 3 and 4; Saad, Iterative Methods
-    for Sparse Linear Systems.
 
+    References
+    ----------
+    Giles (2008), section 2.3; Golub and Van Loan, chapters 3 and 4; Saad, Iterative Methods for
+    Sparse Linear Systems.
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
-    >>> A = ldiv.coo_array((np.array([4.0, 4.0, 1.0, 1.0]), ([0, 1, 0, 1], [0, 1, 1, 0])), shape=(2, 2))
+    >>> values, rows, columns = np.array([4.0, 4.0, 1.0, 1.0]), [0, 1, 0, 1], [0, 1, 1, 0]
+    >>> A = ldiv.coo_array((values, (rows, columns)), shape=(2, 2))
     >>> ldiv.solve(A, np.array([1.0, 0.0]), assume_a="pos")
     array([ 0.26666667, -0.06666667])
     """
-    through = None
+    plan = None
     if (
-        rtol is maxiter is restart is M is x0 is callback is None
-        and atol is ABSOLUTE
-        and progress is info is False
+        (rtol is None and maxiter is None and restart is None)
+        and (M is None and x0 is None and callback is None)
+        and (atol is NO_ATOL and progress is False and info is False)
     ):
-        through = door(A, b, "solve", assume_a, trans, method, singular_state())
-        if through is not None and through.call is not None:
-            return through.call(A, b)
+        plan = door(A, b, "solve", assume_a, trans, method, singular_state())
+        if plan is not None and plan.call is not None:  # arguments of this kind were checked before
+            return plan.call(A, b)
     require_option("assume_a", assume_a, PROMISES)
     matrix = _square(A)
     structure, params = promised(matrix, assume_a)
     structure = structure.view(transposition(trans))
     assumption = definiteness(structure, assume_a)
-    if through is not None:
-        return solved(structure, params, b, assumption, method, through=through)
-    asked = Iteration(rtol, atol, maxiter, restart, M, x0, callback, progress)
-    if not require_flag("info", info):
-        return solved(structure, params, b, assumption, method, asked)
-    keeper = Holder() if (present := owner()) is None else present
-    with solve_log.reading() as entries, holding(keeper):
-        x = solved(structure, params, b, assumption, method, asked)
-    if not entries or any(map(traced, (x, *leaves(params)))):
-        raise TypeError(
-            expected_got(
-                "info=True",
-                "values that are known now",
-                "a trace (jit, vmap)",
-                "Ask for info outside of the transformation.",
-            )
-        )
-    return x, solve_info(structure, params, b, x, assumption, method, entries[-1], keeper)
+    if plan is not None:
+        return solved(structure, params, b, assumption, method, plan=plan)
+    iteration = Iteration(rtol, atol, maxiter, restart, M, x0, callback, progress)
+    if require_flag("info", info):
+        return _solved_with_info(structure, params, b, assumption, method, iteration)
+    return solved(structure, params, b, assumption, method, iteration)
 
 
 @public
 def solve_triangular(
-    A: Any, b: Array, *, lower: bool = False, trans: Any = "N", unit_diagonal: bool = False
-) -> Array:
+    A: MatrixLike,
+    b: ArrayT,
+    *,
+    lower: bool = False,
+    trans: Trans = "N",
+    unit_diagonal: bool = False,
+) -> ArrayT:
     """Solve a triangular system, dense or sparse, differentiably.
 
-        op(T) x = b,    T the upper (or lower) triangle of A, with ones on its diagonal if `unit_diagonal`
+        op(T) x = b,    T the upper (or lower) triangle of A
 
-    A, b, dtypes, errors as in `solve`; the other triangle of A, and a unit diagonal, are not read,
-    and their cotangents are 0.
-    Differentiable in A and b in every mode and order; A_bar is the triangle of -lam x^H.
+    Parameters
+    ----------
+    A : array (*batch, n, n) or SparseArray
+        The matrix, of which the other triangle is not read.
+    b : array (n,) or (*batch, n, k)
+        A one-dimensional b is a vector, anything else a block of columns.
+    lower : bool, default False
+        Solve with the lower triangle.
+    trans : {"N", "T", "H"} or {0, 1, 2}, default "N"
+        As in `solve`.
+    unit_diagonal : bool, default False
+        The diagonal of T is ones, and that of A is not read.
+
+    Returns
+    -------
+    x : array, shaped like b
+        The solution; batch axes of A and b broadcast.
+
+    Raises
+    ------
+    SingularMatrixError, EngineError, ValueError, TypeError
+        As in `solve`.
+
+    Notes
+    -----
+    Of two precisions the wider is used.
+    Differentiable in A and b in every mode and order; A_bar is the triangle of -lam x^H, and 0
+    where A is not read.
     Cost: 1 substitution each way, n^2 or nnz operations for a right-hand side; nothing is factored
     for a dense A.
 
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> ldiv.solve_triangular(np.array([[2.0, 9.0], [1.0, 4.0]]), np.array([2.0, 5.0]), lower=True)
     array([1., 1.])
     """
-    through = door(A, b, "solve_triangular", lower, trans, unit_diagonal, singular_state())
-    if through is not None and through.call is not None:
-        return through.call(A, b)
+    plan = door(A, b, "solve_triangular", lower, trans, unit_diagonal, singular_state())
+    if plan is not None and plan.call is not None:  # arguments of this kind were checked before
+        return plan.call(A, b)
     matrix = _square(A)
     lower, unit = require_flag("lower", lower), require_flag("unit_diagonal", unit_diagonal)
     structure = triangle(matrix.structure, lower, "unit" if unit else "own")
-    return solved(
-        structure.view(transposition(trans)), matrix.params, b, "gen", "auto", through=through
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class Iteration:
-    """What a user may say about an iteration."""
-
-    rtol: float | None = None
-    atol: float = 0.0
-    maxiter: int | None = None
-    restart: int | None = None
-    M: Any = None
-    x0: Array | None = None
-    callback: Callable[[Any], Any] | None = None
-    progress: bool = False
-
-    def __post_init__(self) -> None:
-        require_number("atol", self.atol, 0)
-        if self.rtol is not None:
-            require_number("rtol", self.rtol, 0)
-        for name in ("maxiter", "restart"):
-            if getattr(self, name) is not None:
-                require_int(name, getattr(self, name), 1)
-        if self.callback is not None:
-            require_callable(
-                "callback", self.callback, "a function of x", "It is called after each step."
-            )
-        require_flag("progress", self.progress)
-
-    @property
-    def given(self) -> list[str]:
-        """The options that differ from their defaults."""
-        ours: dict[str, Any] = {"atol": 0, "progress": False}
-        return [
-            name
-            for name, value in vars(self).items()
-            if not (value is None or (name in ours and value == ours[name]))
-        ]
+    view = structure.view(transposition(trans))
+    return solved(view, matrix.params, b, "gen", "auto", plan=plan)
 
 
 def _square(A: Any) -> Matrix:
@@ -213,24 +272,41 @@ def solved(
     b: Any,
     assume_a: str,
     method: str,
-    asked: Iteration | None = None,
-    through: Door | None = None,
+    iteration: Iteration | None = None,
+    plan: Door | None = None,
 ) -> Array:
-    """The solution, for arguments still to be checked; if nothing had to be done to them, the
-    door is told so.
+    """The solution, for arguments still to be checked. Where nothing had to be converted, the
+    call is remembered in the plan, for arguments of the same kind.
     """
-    rule, args, vector = build_problem(structure, params, b, assume_a, method, asked)
-    if (
-        through is not None
-        and args[0] is through.p
-        and args[1].dtype == b.dtype
-        and isinstance(structure.core, int)
-    ):
+    rule, args, vector = build_problem(structure, params, b, assume_a, method, iteration)
+    unconverted = plan is not None and args[0] is plan.p and args[1].dtype == b.dtype
+    if plan is not None and unconverted and isinstance(structure.core, int):
         call = Call(replace(rule, vector=vector), frontend_of(params, b).bind)
-        through.remember(call)
+        plan.remember(call)
         return call.bound(params, b)
     x = bind(rule, *args)[0]
     return x[..., 0] if vector else x
+
+
+def _solved_with_info(
+    structure: Structure, params: Tree, b: Array, assume_a: str, method: str, iteration: Iteration
+) -> tuple[Array, SolveInfo]:
+    """The solution, and how good it is; the condition number is estimated later, if ever, with
+    the factor that the keeper holds.
+    """
+    keeper = Holder() if (present := owner()) is None else present
+    with solve_log.reading() as entries, holding(keeper):
+        x = solved(structure, params, b, assume_a, method, iteration)
+    if not entries or any(map(traced, (x, *leaves(params)))):
+        raise TypeError(
+            expected_got(
+                "info=True",
+                "values that are known now",
+                "a trace (jit, vmap)",
+                "Ask for info outside of the transformation.",
+            )
+        )
+    return x, solve_info(structure, params, b, x, assume_a, method, entries[-1], keeper)
 
 
 def build_problem(
@@ -239,93 +315,19 @@ def build_problem(
     b: Any,
     assume_a: str,
     method: str,
-    asked: Iteration | None = None,
+    iteration: Iteration | None = None,
 ) -> tuple[Solve, tuple[Tree, ...], bool]:
     """Checked: the rule, its arguments, and whether b came as a vector."""
     require_method(method)
     flat = leaves(params)
     block, vector = as_block("b", b, structure.shape[0], flat[0])
-    cores = leaves(structure.core)
-    require_batches(
-        "b",
-        broadcast(*(batch_of(x, c) for x, c in zip(flat, cores, strict=True))),
-        batch_of(block, 2),
-    )
+    require_batches("b", common_batch(structure.core, params), batch_of(block, 2))
     *flat, block = common_precision(*flat, block)
     p = rebuild(structure.core, flat)
-    if asked is None or not asked.given:
+    if iteration is None or not iteration.given:
         return Solve(structure, assume_a, method), (p, block), vector
-    method, options, auxiliaries = _options(asked, method, structure, p, b, vector)
+    method, options, auxiliaries = iteration_options(iteration, method, structure, p, b)
     return Solve(structure, assume_a, method, options), (p, block, *auxiliaries), vector
-
-
-def _options(
-    asked: Iteration, method: str, structure: Structure, p: Tree, b: Array, vector: bool
-) -> tuple[str, Options, tuple[Tree, ...]]:
-    """Checked: the method, the options, and the arrays that they stand for."""
-    direct = method in registry.engines() and not registry.is_iterative(registry.engines()[method])
-    if direct or method == "direct":
-        advice = "Leave it out, or use method='iterative'."
-        raise ValueError(
-            expected_got(" and ".join(asked.given), "a method that iterates", repr(method), advice)
-        )
-    M, auxiliaries = None, []
-    if asked.M is not None:
-        M, m = preconditioner.given(asked.M, structure, p)
-        if any(map(is_complex, leaves(m))) and not any(map(is_complex, (*leaves(p), b))):
-            raise ValueError(
-                expected_got(
-                    "M",
-                    "real numbers, as those of A and b",
-                    "complex ones",
-                    "Make b complex, or M real.",
-                )
-            )
-        auxiliaries.append(m)
-    if asked.x0 is not None:
-        x0, is_vector = as_block("x0", asked.x0, structure.shape[1], leaves(p)[0])
-        if tuple(asked.x0.shape) != tuple(b.shape) or is_vector != vector:
-            raise ValueError(
-                expected_got(
-                    "x0",
-                    f"the shape of b, {tuple(b.shape)}",
-                    str(tuple(asked.x0.shape)),
-                    "It is a guess for x.",
-                )
-            )
-        if is_complex(x0) and not any(map(is_complex, (*leaves(p), b))):
-            raise ValueError(
-                expected_got(
-                    "x0",
-                    "real numbers, as those of A and b",
-                    "complex ones",
-                    "The solution is real.",
-                )
-            )
-        auxiliaries.append(x0)
-    callback = OfVector(asked.callback) if vector and asked.callback is not None else asked.callback
-    rtol = None if asked.rtol is None else float(asked.rtol)
-    maxiter, restart = (None if n is None else int(n) for n in (asked.maxiter, asked.restart))
-    options = Options(
-        rtol,
-        float(asked.atol),
-        maxiter,
-        restart or 20,
-        M,
-        asked.x0 is not None,
-        observers(callback, bool(asked.progress)),
-    )
-    return "iterative" if method == "auto" else method, options, tuple(auxiliaries)
-
-
-@dataclass(frozen=True)
-class OfVector:
-    """A callback that is shown a vector, not a block of one column."""
-
-    callback: Callable[[Any], Any]
-
-    def __call__(self, x: Array) -> Any:
-        return self.callback(x[..., 0])
 
 
 def require_method(method: str) -> None:

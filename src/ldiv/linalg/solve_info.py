@@ -24,16 +24,27 @@ from ldiv.linalg.norm_estimate import one_norm
 
 @dataclass(frozen=True)
 class SolveInfo:
-    """The engine that solved, and the quality of its solution; of several columns or matrices, the
-    worst.
+    """The engine that solved, and the quality of its solution.
 
-    iterations: steps, 0 for a direct engine. residual: |b - A x| / |b|. backward_error: |b - A x| /
-    (|A| |x| + |b|) in the 1-norm, the least relative change of A and b that makes x exact.
-    `condition`: an estimate of |A| |A^-1| in the 1-norm from the factor, made when it is first
-    asked for; None for an engine that iterates. gave_up: engines that were asked before, which took
-    the matrix for singular, and what they found. The relative error of x, and of its derivatives,
-    is at
-    most about backward_error * condition.
+    Of several columns or matrices, the worst. The relative error of x, and of its derivatives, is
+    at most about backward_error * condition.
+
+    Attributes
+    ----------
+    engine : str
+        The engine that solved.
+    iterations : int
+        Steps, 0 for an engine that factors.
+    residual : float
+        |b - A x| / |b|.
+    backward_error : float
+        |b - A x| / (|A| |x| + |b|) in the 1-norm, the least relative change of A and b that makes x
+        exact.
+    gave_up : dict
+        The engines that were asked before and took the matrix for singular, and what they found.
+    condition : float or None
+        An estimate of |A| |A^-1| in the 1-norm from the factor, made when it is first asked for;
+        None for an engine that iterates.
     """
 
     engine: str
@@ -45,9 +56,10 @@ class SolveInfo:
 
     @cached_property
     def condition(self) -> float | None:
-        """|A|_1 |A^-1|_1."""
-        iterates = registry.is_iterative(registry.engines()[self.engine])
-        return None if iterates else self._matrix.norm * self._matrix.inverse_norm()
+        """An estimate of |A|_1 |A^-1|_1."""
+        if registry.is_iterative(registry.engines()[self.engine]):
+            return None  # there is no factor to solve with
+        return self._matrix.norm * self._matrix.inverse_norm()
 
 
 def solve_info(
@@ -60,27 +72,31 @@ def solve_info(
     entry: Entry,
     keeper: Owner,
 ) -> SolveInfo:
-    """Look at a solution: one product, and an estimate of |A|_1."""
+    """The quality of x, by one product with A and an estimate of |A|_1, in double precision."""
     if b.ndim == 1:
         b, x = b[:, None], x[:, None]
-    residual, b, x = (
-        asnumpy(y).astype(np.result_type(asnumpy(y), np.float64))
-        for y in (b - matmul(structure, params, x), b, x)
-    )
-    # The condition may be asked for when the arrays hold other numbers.
-    own = snapshot(rebuild(structure.core, [constant(x) for x in leaves(params)]))
+    r, b, x = map(_in_double, (b - matmul(structure, params, x), b, x))
+    # a copy: the condition may be asked for when the arrays of A hold other numbers
+    own = snapshot(rebuild(structure.core, [constant(leaf) for leaf in leaves(params)]))
     matrix = Estimated(structure, own, assume_a, method, keeper)
-    r_size, b_size, x_size = (np.abs(y).sum(-2) for y in (residual, b, x))
-    size = matrix.norm * x_size + b_size
-    lengths = np.linalg.norm(residual, axis=-2) / or_one(np.linalg.norm(b, axis=-2))
+    residual = np.linalg.norm(r, axis=-2) / or_one(np.linalg.norm(b, axis=-2))
+    # |b - A x| / (|A| |x| + |b|), columns in the 1-norm
+    r_size, b_size, x_size = (np.abs(y).sum(-2) for y in (r, b, x))
+    backward_error = r_size / or_one(matrix.norm * x_size + b_size)
     return SolveInfo(
         entry.engine,
         entry.iterations,
-        float(lengths.max(initial=0)),
-        float((r_size / or_one(size)).max(initial=0)),
+        float(residual.max(initial=0)),
+        float(backward_error.max(initial=0)),
         entry.gave_up,
         matrix,
     )
+
+
+def _in_double(x: Array) -> np.ndarray[Any, Any]:
+    """As a NumPy array, real or complex, of at least double precision."""
+    values = asnumpy(x)
+    return values.astype(np.result_type(values, np.float64))
 
 
 @dataclass(frozen=True, eq=False)
