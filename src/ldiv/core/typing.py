@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault  # typing's own from Python 3.13 on
 
 
 class AnyArray(Protocol):
@@ -17,7 +20,17 @@ class AnyArray(Protocol):
     def dtype(self) -> Any: ...
 
 
+# What a user knows of a matrix, in SciPy's words; "pos" is Hermitian positive definite.
+Assumption: TypeAlias = Literal[
+    "gen", "sym", "her", "pos", "diagonal", "upper triangular", "lower triangular"
+]
 IndexLike: TypeAlias = Sequence[int] | AnyArray  # a vector of integers, of any framework
 ParamsT = TypeVar("ParamsT")  # an array, or nested tuples, lists and dicts of arrays
 # Arguments and results of this type are arrays of one framework.
 ArrayT = TypeVar("ArrayT", bound=AnyArray)
+# Of an argument `Matrix | ResultT`: an array has results of its own framework; those of a Matrix,
+# whose type does not say which framework it holds, are Any.
+if TYPE_CHECKING:
+    ResultT = TypeVarWithDefault("ResultT", bound=AnyArray, default=Any)
+else:
+    ResultT = TypeVar("ResultT", bound=AnyArray)
