@@ -29,7 +29,8 @@ ParamsT = TypeVar("ParamsT")  # an array, or nested tuples, lists and dicts of a
 # Arguments and results of this type are arrays of one framework.
 ArrayT = TypeVar("ArrayT", bound=AnyArray)
 # Of an argument `Matrix | ResultT`: an array has results of its own framework; those of a Matrix,
-# whose type does not say which framework it holds, are Any.
+# whose type does not say which framework it holds, are Any. mypy infers this in tuples and under
+# overloads; a function that returns one array has an overload for a Matrix.
 if TYPE_CHECKING:
     ResultT = TypeVarWithDefault("ResultT", bound=AnyArray, default=Any)
 else:

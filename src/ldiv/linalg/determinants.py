@@ -5,25 +5,31 @@ log det A by Cholesky where A is positive definite; sign and logarithm by LU els
 
 from __future__ import annotations
 
+from typing import Any, overload
+
 import numpy as np
 
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
-from ldiv.core.typing import ArrayT, Assumption, ResultT
+from ldiv.core.typing import AnyArray, ArrayT, Assumption
 from ldiv.core.validate import require_square
 from ldiv.errors import expected_got
 from ldiv.linalg.solve import require_method
 from ldiv.matrices.assumptions import promised_square
-from ldiv.matrices.matrix import Matrix, as_matrix
+from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
 from ldiv.rules.assertion import finite
 from ldiv.rules.logabsdet import LogAbsDet
 from ldiv.rules.slogdet import SLogDet
 from ldiv.structures.dense import Dense
 
 
+@overload
+def logdet(A: Matrix, *, assume_a: Assumption = "gen", method: str = "auto") -> Any: ...
+@overload
+def logdet(A: ArrayT, *, assume_a: Assumption = "gen", method: str = "auto") -> ArrayT: ...
 @public
-def logdet(A: Matrix | ResultT, *, assume_a: Assumption = "gen", method: str = "auto") -> ResultT:
+def logdet(A: MatrixLike, *, assume_a: Assumption = "gen", method: str = "auto") -> AnyArray:
     """Compute the logarithm of a positive determinant, differentiably.
 
         l = log det A

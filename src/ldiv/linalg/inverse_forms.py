@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, overload
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.structure import VIEWS, Structure, matmul, view_dense
 from ldiv.core.trees import Array, Tree, leaves, rebuild
-from ldiv.core.typing import ArrayT, Assumption, ResultT
+from ldiv.core.typing import AnyArray, ArrayT, Assumption
 from ldiv.core.validate import (
     PROMISES,
     as_block,
@@ -38,10 +39,18 @@ from ldiv.structures.triangular import Triangular
 BLOCK = 64  # columns of B in memory at a time, where B is not dense
 
 
+@overload
+def trace_solve(
+    A: Matrix, B: Matrix, *, assume_a: Assumption = "gen", method: str = "auto"
+) -> Any: ...
+@overload
+def trace_solve(
+    A: Matrix | ArrayT, B: Matrix | ArrayT, *, assume_a: Assumption = "gen", method: str = "auto"
+) -> ArrayT: ...
 @public
 def trace_solve(
-    A: Matrix | ResultT, B: Matrix | ResultT, *, assume_a: Assumption = "gen", method: str = "auto"
-) -> ResultT:
+    A: MatrixLike, B: MatrixLike, *, assume_a: Assumption = "gen", method: str = "auto"
+) -> AnyArray:
     """Compute the trace of a quotient of two matrices, differentiably.
 
         t = tr(A^-1 B)
