@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault  # typing's own from Python 3.13 on
 
 
 class AnyArray(Protocol):
@@ -27,3 +30,10 @@ IndexLike: TypeAlias = Sequence[int] | AnyArray  # a vector of integers, of any 
 ParamsT = TypeVar("ParamsT")  # an array, or nested tuples, lists and dicts of arrays
 # Arguments and results of this type are arrays of one framework.
 ArrayT = TypeVar("ArrayT", bound=AnyArray)
+# Of an argument `Matrix | ResultT`: an array has results of its own framework; those of a Matrix,
+# whose type does not say which framework it holds, are Any. mypy infers this in tuples and under
+# overloads; a function that returns one array has an overload for a Matrix.
+if TYPE_CHECKING:
+    ResultT = TypeVarWithDefault("ResultT", bound=AnyArray, default=Any)
+else:
+    ResultT = TypeVar("ResultT", bound=AnyArray)

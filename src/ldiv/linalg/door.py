@@ -1,5 +1,4 @@
-"""What validation found for arguments of one kind is not found again: a public call is planned once
-for each signature.
+"""A cache of validated calls: a public call is validated and planned once for each signature.
 
 The signature of an array is its type, dtype, device, number of axes and own sizes, never the size
 of a batch nor the number of columns. A framework takes part by `signature(x)`; what has none (a
@@ -18,15 +17,14 @@ from ldiv.core.trees import Array
 from ldiv.core.validate import require_batches
 from ldiv.matrices.sparse_array import SparseArray
 
-# of all plain arrays; what is known of sparse ones is kept on their structure, and goes with it
+# The calls with plain arrays. Those with a sparse matrix are cached on its structure, and die with
+# it.
 MOST = 256
 _known: dict[Hashable, Any] = {}
 
 
 class Door(NamedTuple):
-    """Where the calls of one kind are known, under which key, and the call that was planned:
-    None if this is the first of its kind.
-    """
+    """The entry of a cache for one signature; `call` is None if this is the first of its kind."""
 
     table: dict[Hashable, Any]
     key: Hashable
@@ -34,13 +32,14 @@ class Door(NamedTuple):
     p: Any  # the parameters of the matrix as they came
 
     def remember(self, call: Any) -> None:
+        """Cache the call that was planned."""
         if self.table is _known and len(_known) >= MOST:
             _known.clear()
         self.table[self.key] = call
 
 
 def door(A: Any, b: Any, *options: Any) -> Door | None:
-    """For a matrix, a block or vector, and options; None for what is validated in every call."""
+    """The entry for a matrix, a block or vector, options; None for what is always validated."""
     table, p = (
         (A.structure.cached("calls", dict), A.params) if type(A) is SparseArray else (_known, A)
     )
@@ -48,12 +47,12 @@ def door(A: Any, b: Any, *options: Any) -> Door | None:
 
 
 def door_in(table: dict[Hashable, Any], p: Any, b: Any, *options: Any) -> Door | None:
-    """For the parameters of a matrix, in a table of calls of their own."""
+    """The entry for the parameters of a matrix, in the table that is given."""
     of_p, of_b = signature(p), signature(b)
     if of_p is None or of_b is None:
         return None
     own = p.shape[-2:] if table is _known else None
-    # True is not 1
+    # the types of the options too, as True == 1
     key = (
         of_p,
         own,
@@ -69,9 +68,7 @@ def door_in(table: dict[Hashable, Any], p: Any, b: Any, *options: Any) -> Door |
 
 
 class Call(NamedTuple):
-    """A rule of a matrix and a block, and the front end that applies it to arrays of one kind,
-    which were found to be right.
-    """
+    """A rule of a matrix and a block, and the `bind` of the front end, for validated arguments."""
 
     rule: Rule
     bind: Callable[[Rule, list[Array]], tuple[Array, ...]]
@@ -81,6 +78,7 @@ class Call(NamedTuple):
 
     def bound(self, p: Array, b: Array) -> Array:
         of_p, of_b = self.rule.core
+        # batches are no part of the signature: whether they broadcast is checked in every call
         if p.ndim > of_p and b.ndim > of_b:
             require_batches("b", batch_of(p, of_p), batch_of(b, of_b))
         return self.bind(self.rule, [p, b])[0]

@@ -3,32 +3,94 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Literal, Unpack, overload
 
 from ldiv.core.arrays import is_complex, real
 from ldiv.core.dispatch import is_array, namespace, traced
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.typing import AnyArray, ArrayT, ResultT
 from ldiv.core.validate import as_block, require_flag, require_float, require_int, require_square
 from ldiv.errors import expected_got, shown
 from ldiv.linalg import preconditioner
-from ldiv.linalg.eigen_info import AdjointResiduals, eigen_info
-from ldiv.linalg.eigen_problem import EigenOptions, build_problem, hermitian
+from ldiv.linalg.eigen_info import AdjointResiduals, EigenInfo, eigen_info
+from ldiv.linalg.eigen_problem import (
+    EigenKeywords,
+    EigenOptions,
+    OnDegenerate,
+    Which,
+    build_problem,
+    hermitian,
+)
 from ldiv.linalg.eigenvector_phase import with_free_phase
-from ldiv.matrices.matrix import as_matrix
+from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
 from ldiv.rules.eigenpairs import Eigenpairs
 from ldiv.structures.dense import Dense
 
 
+@overload
+def eigsh(
+    A: Matrix | ResultT,
+    k: int = 6,
+    M: MatrixLike | None = None,
+    sigma: float | None = None,
+    which: Which = "LM",
+    v0: AnyArray | None = None,
+    ncv: int | None = None,
+    maxiter: int | None = None,
+    tol: float = 0,
+    return_eigenvectors: Literal[True] = True,
+    *,
+    method: str = "auto",
+    guard: int = 2,
+    on_degenerate: OnDegenerate = "raise",
+    info: Literal[False] = False,
+) -> tuple[ResultT, ResultT]: ...
+@overload
+def eigsh(
+    A: Matrix | ResultT,
+    k: int = 6,
+    M: MatrixLike | None = None,
+    sigma: float | None = None,
+    which: Which = "LM",
+    *,
+    return_eigenvectors: Literal[False],
+    info: Literal[False] = False,
+    **options: Unpack[EigenKeywords],
+) -> ResultT: ...
+@overload
+def eigsh(
+    A: Matrix | ResultT,
+    k: int = 6,
+    M: MatrixLike | None = None,
+    sigma: float | None = None,
+    which: Which = "LM",
+    *,
+    return_eigenvectors: Literal[True] = True,
+    info: Literal[True],
+    **options: Unpack[EigenKeywords],
+) -> tuple[ResultT, ResultT, EigenInfo]: ...
+@overload
+def eigsh(
+    A: Matrix | ResultT,
+    k: int = 6,
+    M: MatrixLike | None = None,
+    sigma: float | None = None,
+    which: Which = "LM",
+    *,
+    return_eigenvectors: Literal[False],
+    info: Literal[True],
+    **options: Unpack[EigenKeywords],
+) -> tuple[ResultT, EigenInfo]: ...
 @public
 def eigsh(
-    A: Any,
+    A: Matrix | ResultT,
     k: int = 6,
-    M: Any = None,
+    M: MatrixLike | None = None,
     sigma: float | None = None,
-    which: str = "LM",
-    v0: Array | None = None,
+    which: Which = "LM",
+    v0: AnyArray | None = None,
     ncv: int | None = None,
     maxiter: int | None = None,
     tol: float = 0,
@@ -36,35 +98,86 @@ def eigsh(
     *,
     method: str = "auto",
     guard: int = 2,
-    on_degenerate: str = "raise",
+    on_degenerate: OnDegenerate = "raise",
     info: bool = False,
-) -> Any:
+) -> ResultT | tuple[ResultT | EigenInfo, ...]:
     """Find k eigenvalues and eigenvectors of a Hermitian matrix or pencil, differentiably.
 
         A x_i = lam_i M x_i,    X^H M X = I
 
-    A: Hermitian, M: Hermitian positive definite; arrays (*batch, n, n), SparseArrays, or operators;
-    both triangles are read, and must agree up to rounding. Returns w (*batch, k), ascending, and X
-    (*batch, n, k), M-orthonormal; with return_eigenvectors=False w alone; with info=True also an
-    `EigenInfo`.
-    sigma: the k eigenvalues nearest to sigma, by the factor of A - sigma M; which: "LM", "SM",
-    "LA", "SA" or "BE", of the eigenvalues, or with a sigma of 1 / (lam - sigma), as in SciPy. v0,
-    ncv, maxiter, tol as in SciPy; the start is always the same one. method: "auto", "lapack" (small
-    or dense), "arpack" or "lobpcg". guard: pairs computed beyond the k, one at least, which serve
-    the derivative.
-    dtypes: float32, float64, complex64, complex128.
-    Differentiable in A and M in every mode and order. Inside a repeated eigenvalue a loss must not
-    depend on the basis, nor on single
-    eigenvalues: on_degenerate="raise" refuses it with NotDifferentiableError, "warn" warns, and as
-    "drop" leaves the undefined part out.
-    Cost: 1 factorization forward (with sigma, or for M), none after it. Reverse: eigenvalues alone
-    take no solve; eigenvectors one deflated solve each, in one block, by the factor of the forward
-    where there is one. Cotangents are on the patterns of A and M.
-    Raises ConvergenceError, NotSymmetricError, NotPositiveDefiniteError, SingularMatrixError (sigma
-    is an eigenvalue), EngineError, NotDifferentiableError; ValueError for shapes, NaN and infinity.
-    Not twice differentiable by forward mode inside a cluster.
-    Source: Magnus (1985); Nelson (1976); Lehoucq, Sorensen and Yang (1998).
+    Parameters
+    ----------
+    A : array (*batch, n, n), SparseArray or Matrix
+        Hermitian. Both triangles are read, and must agree up to rounding.
+    k : int, default 6
+        The number of pairs.
+    M : array (*batch, n, n), SparseArray or Matrix, optional
+        Hermitian positive definite, read as A is; by default the identity.
+    sigma : float, optional
+        Find the k eigenvalues nearest to sigma, by the factor of A - sigma M.
+    which : {"LM", "SM", "LA", "SA", "BE"}, default "LM"
+        Which end of the spectrum: of lam, or with a sigma of 1 / (lam - sigma), as in SciPy.
+    v0 : array (n,), optional
+        The starting vector, as in SciPy; the default is always the same one.
+    ncv, maxiter, tol : optional
+        As in SciPy.
+    return_eigenvectors : bool, default True
+        With False, X is left out.
+    method : str, default "auto"
+        "auto", "lapack" (small or dense), "arpack" or "lobpcg".
+    guard : int, default 2
+        The number of pairs computed beyond the k, at least one, which serve the derivative.
+    on_degenerate : {"raise", "warn", "drop"}, default "raise"
+        Where a derivative is not defined, at a repeated eigenvalue: raise NotDifferentiableError,
+        warn and leave the undefined part out, or leave it out without a word.
+    info : bool, default False
+        With True, an `EigenInfo` is returned too, last.
 
+    Returns
+    -------
+    w : array (*batch, k)
+        The eigenvalues, ascending.
+    X : array (*batch, n, k)
+        The eigenvectors, M-orthonormal.
+    info : EigenInfo
+        The quality of the pairs, and of a derivative through them.
+
+    Raises
+    ------
+    ConvergenceError
+        For pairs that do not converge, or deflated systems of the derivative.
+    NotSymmetricError, NotPositiveDefiniteError
+        For an A or M that is not Hermitian, and an M that is not positive definite.
+    SingularMatrixError
+        For a sigma that is an eigenvalue.
+    EngineError
+        Where no engine finds these pairs, or not the one that is named.
+    NotDifferentiableError
+        See `on_degenerate`.
+    ValueError
+        For shapes that do not fit, NaN and infinity.
+    TypeError
+        For dtypes other than float32, float64, complex64, complex128, and for mixed frameworks.
+
+    See Also
+    --------
+    eigenspace, spectral_function, spectral_sum : smooth where eigenvalues meet.
+
+    Notes
+    -----
+    Differentiable in A and M in every mode and order, though not twice by forward mode inside a
+    cluster. Inside a repeated eigenvalue a loss must depend neither on the basis nor on single
+    eigenvalues. Cotangents are on the patterns of A and M.
+    Cost: 1 factorization forward (with sigma, or for M), none after it. In reverse eigenvalues
+    alone take no solve, eigenvectors one deflated solve each, in one block, by the factor of the
+    forward where there is one.
+
+    References
+    ----------
+    Magnus (1985); Nelson (1976); Lehoucq, Sorensen and Yang (1998).
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> A = ldiv.diags_array([-np.ones(9), 2 * np.ones(10), -np.ones(9)], offsets=[-1, 0, 1])
     >>> w, X = ldiv.eigsh(A, 2, sigma=0)
@@ -86,7 +199,7 @@ def eigsh(
     w, X, guard_values, _, error_bound = bind(Eigenpairs(task), *args)
     found = (w, with_free_phase(w, X)) if return_eigenvectors else (w,)
     if residuals is not None:
-        if traced(w):
+        if traced(w):  # the quality is numbers, which a trace does not have
             raise TypeError(
                 expected_got(
                     "info=True",
@@ -101,23 +214,58 @@ def eigsh(
 
 @public
 def eigh(
-    A: Any,
-    B: Any = None,
-    subset_by_index: tuple[int, int] | None = None,
+    A: ArrayT,
+    B: ArrayT | None = None,
+    subset_by_index: tuple[int, int] | list[int] | None = None,
     *,
-    on_degenerate: str = "raise",
-) -> tuple[Array, Array]:
+    on_degenerate: OnDegenerate = "raise",
+) -> tuple[ArrayT, ArrayT]:
     """Find the eigenvalues and eigenvectors of a dense Hermitian matrix or pencil, differentiably.
 
         A x_i = lam_i B x_i,    X^H B X = I
 
-    A, B: arrays (*batch, n, n), B positive definite; both triangles are read, and must agree up to
-    rounding. Returns w (*batch, k), ascending, and X (*batch, n, k): all pairs, or those from
-    subset_by_index[0] to subset_by_index[1], both included.
-    dtypes, derivatives, on_degenerate, errors as in `eigsh`. Cost: the full decomposition, 9 n^3
-    operations; a derivative takes a few products of that size, and solves nothing.
-    Source: Golub and Van Loan, chapter 8.
+    Parameters
+    ----------
+    A : array (*batch, n, n)
+        Hermitian. Both triangles are read, and must agree up to rounding.
+    B : array (*batch, n, n), optional
+        Hermitian positive definite, read as A is; by default the identity.
+    subset_by_index : pair of int (first, last), optional
+        Which pairs, both ends included, in ascending order of eigenvalues from 0 on; by default
+        all n.
+    on_degenerate : {"raise", "warn", "drop"}, default "raise"
+        As in `eigsh`.
 
+    Returns
+    -------
+    w : array (*batch, k)
+        The eigenvalues, ascending.
+    X : array (*batch, n, k)
+        The eigenvectors, B-orthonormal.
+
+    Raises
+    ------
+    NotSymmetricError, NotPositiveDefiniteError
+        For an A or B that is not Hermitian, and a B that is not positive definite.
+    NotDifferentiableError
+        See `on_degenerate`.
+    ValueError
+        For shapes that do not fit, indices out of range, NaN and infinity.
+    TypeError
+        For a matrix that is not dense, for dtypes as in `eigsh`, and for mixed frameworks.
+
+    Notes
+    -----
+    Differentiable as `eigsh`, in A and B.
+    Cost: the full decomposition, 9 n^3 operations; a derivative takes a few products of that size,
+    and solves nothing.
+
+    References
+    ----------
+    Golub and Van Loan, chapter 8.
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> w, X = ldiv.eigh(np.array([[2.0, 1.0], [1.0, 2.0]]))
     >>> w
@@ -160,39 +308,81 @@ def eigh(
 
 @public
 def lobpcg(
-    A: Any,
-    X: Array,
-    B: Any = None,
-    M: Any = None,
-    Y: Array | None = None,
+    A: MatrixLike,
+    X: ArrayT,
+    B: MatrixLike | None = None,
+    M: preconditioner.PreconditionerLike | None = None,
+    Y: ArrayT | None = None,
     tol: float | None = None,
     maxiter: int | None = None,
     largest: bool = True,
     *,
-    on_degenerate: str = "raise",
-) -> tuple[Array, Array]:
-    """Find the k largest or smallest eigenpairs without a factorization, from products with blocks,
-    differentiably.
+    on_degenerate: OnDegenerate = "raise",
+) -> tuple[ArrayT, ArrayT]:
+    """Find the largest or smallest eigenpairs by products with blocks, differentiably.
 
         A x_i = lam_i B x_i,    X^H B X = I,    Y^H B X = 0
 
-    A: Hermitian, B: Hermitian positive definite; arrays, SparseArrays, LinearOperators. X (n, k):
-    where to start. M: a matrix near A^-1 (or near the inverse of A - sigma B) to precondition with,
-    Hermitian positive definite: "jacobi", "amg", a factorization of a nearby matrix,
-    `preconditioner(...)`, or any Matrix. Y (n, c): vectors that X stays B-orthogonal to. Returns w
-    (k,), ascending, and X. Stops where every |A x - lam B x| |x| is at most tol times the largest
-    |lam| of the block (eps^(2/3) by default); maxiter steps at most (SciPy's 20 would rarely do:
-    500).
-    dtypes, derivatives, on_degenerate as in `eigsh`, M, X and Y are constants; the adjoint is one
-    block of deflated MINRES, with M. With Y, not differentiable in B, and in A as the problem in
-    the complement of Y.
-    Cost: per step one product with A, B and M for k columns. Raises ConvergenceError, forward and
-    adjoint.
-    Source: Knyazev, SIAM J. Sci. Comput. 23 (2001).
+    Parameters
+    ----------
+    A : array (n, n), SparseArray or Matrix
+        Hermitian.
+    X : array (n, k)
+        The block to start from; k pairs are found.
+    B : array (n, n), SparseArray or Matrix, optional
+        Hermitian positive definite; by default the identity.
+    M : str, Matrix or factorization, optional
+        A preconditioner, Hermitian positive definite, near A^-1 or the inverse of A - sigma B:
+        "jacobi", "amg", what `factorized` returns for a nearby matrix, `preconditioner(...)`, or
+        any Matrix.
+    Y : array (n, c), optional
+        Constraints: vectors to which X stays B-orthogonal.
+    tol : float, optional
+        Stop where every |A x - lam B x| |x| is at most tol times the largest |lam| of the block;
+        by default eps^(2/3).
+    maxiter : int, optional
+        The largest number of steps, by default 500 (SciPy's 20 would rarely be enough).
+    largest : bool, default True
+        The largest eigenvalues, or the smallest.
+    on_degenerate : {"raise", "warn", "drop"}, default "raise"
+        As in `eigsh`.
 
+    Returns
+    -------
+    w : array (k,)
+        The eigenvalues, ascending.
+    X : array (n, k)
+        The eigenvectors, B-orthonormal.
+
+    Raises
+    ------
+    ConvergenceError
+        For pairs that do not converge, or deflated systems of the derivative.
+    NotSymmetricError, NotPositiveDefiniteError, EngineError, NotDifferentiableError
+        As `eigsh`.
+    ValueError
+        For shapes that do not fit, NaN and infinity.
+    TypeError
+        For dtypes other than float32, float64, complex64, complex128, for mixed frameworks,
+        and for a complex X or Y where A and B are real.
+
+    Notes
+    -----
+    Differentiable in A and B as `eigsh`; M, X and Y are constants. With Y not differentiable in B,
+    and in A as the problem in the complement of Y.
+    Cost: no factorization; each step 1 product with A, B and M for k columns. The adjoint is one
+    block of deflated MINRES, with M.
+
+    References
+    ----------
+    Knyazev, SIAM J. Sci. Comput. 23 (2001).
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> A = ldiv.diags_array([np.arange(1.0, 301.0)], offsets=[0])
-    >>> w, X = ldiv.lobpcg(A, np.random.default_rng(0).standard_normal((300, 2)), largest=False, M="jacobi")
+    >>> X = np.random.default_rng(0).standard_normal((300, 2))
+    >>> w, X = ldiv.lobpcg(A, X, M="jacobi", largest=False)
     >>> w.round(6)
     array([1., 2.])
     """
@@ -205,12 +395,12 @@ def lobpcg(
                 "X", f"a block ({n}, k)", str(tuple(X.shape)), "Batches are mapped over with vmap."
             )
         )
-    end, tol = "LA" if require_flag("largest", largest) else "SA", 0 if tol is None else tol
+    end: Which = "LA" if require_flag("largest", largest) else "SA"
     options = EigenOptions(
         block.shape[1],
         which=end,
         maxiter=maxiter,
-        tol=tol,
+        tol=0 if tol is None else tol,
         method="lobpcg",
         on_degenerate=on_degenerate,
     )
@@ -248,7 +438,7 @@ def lobpcg(
 
 
 def _of_nothing(A: Array) -> tuple[Array, Array]:
-    """The pairs of a matrix without rows, or of no matrix."""
+    """The pairs of a matrix without rows, or of a batch without matrices: none."""
     matrix = as_matrix("A", A)
     require_square("A", matrix.structure.shape)
     return real(namespace(A).sum(A, axis=-1)), A + 0

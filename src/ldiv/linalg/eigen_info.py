@@ -1,4 +1,4 @@
-"""How good are eigenpairs: what `eigsh(..., info=True)` returns beside them."""
+"""The quality of eigenpairs, which `eigsh(..., info=True)` returns beside them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ldiv.core.dispatch import asnumpy
 from ldiv.core.trees import Array
@@ -14,7 +15,7 @@ from ldiv.rules.inverse_gaps import RESOLVED
 
 @dataclass(eq=False)
 class AdjointResiduals:
-    """Notes down what the adjoint systems of a derivative were left with."""
+    """An observer that collects the relative residuals of the adjoint systems of a derivative."""
 
     found: list[float] = field(default_factory=list)
 
@@ -26,16 +27,22 @@ class AdjointResiduals:
 class EigenInfo:
     """The quality of eigenpairs, and of a derivative through them.
 
-    residuals (*batch, k): |A x - lam M x| |x|, with rounding: how far an eigenvalue may be from
-    lam. gaps (*batch, k): from each eigenvalue to the nearest one that is not in doubt to be the
-    same, guards included. `adjoint_residuals`: of the deflated systems solved so far, relative;
-    filled by derivatives. `gradient_error`: an estimate of the relative error of the gradient of a
-    loss of the eigenvectors, residual over gap and what the adjoint left; that of eigenvalues alone
-    is its square, or rounding.
+    Attributes
+    ----------
+    residuals : NumPy array (*batch, k)
+        |A x - lam M x| |x|, with rounding: how far an eigenvalue may be from lam.
+    gaps : NumPy array (*batch, k)
+        From each eigenvalue to the nearest one that is certain to be another, guards included.
+    adjoint_residuals : tuple of floats
+        The relative residuals of the deflated systems that derivatives have solved so far.
+    gradient_error : float
+        An estimate of the relative error of the gradient of a loss of the eigenvectors: residual
+        over gap, plus the adjoint residual, the largest of each. That of a loss of eigenvalues
+        alone is its square, or rounding.
     """
 
-    residuals: Any
-    gaps: Any
+    residuals: NDArray[Any]
+    gaps: NDArray[Any]
     _adjoint: AdjointResiduals = field(repr=False)
 
     @property
@@ -53,11 +60,11 @@ class EigenInfo:
 def eigen_info(
     w: Array, guard_values: Array, error_bound: Array, adjoint: AdjointResiduals
 ) -> EigenInfo:
-    """From the values alone."""
+    """The quality of the pairs, from their eigenvalues and the error bounds of these."""
     lam, guard_values, error_bound = map(asnumpy, (w, guard_values, error_bound))
     k = lam.shape[-1]
     every = np.concatenate([lam, guard_values], axis=-1)
     distance = np.abs(lam[..., :, None] - every[..., None, :])
     same = distance <= RESOLVED * (error_bound[..., :k, None] + error_bound[..., None, :])
-    distance[same] = np.inf
+    distance[same] = np.inf  # a cluster counts as one eigenvalue
     return EigenInfo(error_bound[..., :k], distance.min(axis=-1, initial=np.inf), adjoint)

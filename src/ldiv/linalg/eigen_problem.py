@@ -1,13 +1,14 @@
-"""What users may ask of A x = lam M x, checked: the task for the rules, and their arguments."""
+"""The public arguments of A x = lam M x, validated: the task for the rules, and their arguments."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
 from ldiv.core.arrays import common_batch, is_complex
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.typing import AnyArray
 from ldiv.core.validate import (
     as_block,
     common_precision,
@@ -26,19 +27,30 @@ from ldiv.matrices.matrix import as_matrix
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.identity import Identity
 
-WHICH = ("LM", "SM", "LA", "SA", "BE")
+Which: TypeAlias = Literal["LM", "SM", "LA", "SA", "BE"]
+OnDegenerate: TypeAlias = Literal["raise", "warn", "drop"]
+
+
+class EigenKeywords(TypedDict, total=False):
+    """The options that all functions of eigenpairs share, as `eigsh` explains them."""
+
+    v0: AnyArray | None
+    ncv: int | None
+    maxiter: int | None
+    tol: float
+    method: str
+    guard: int
+    on_degenerate: OnDegenerate
 
 
 @dataclass(frozen=True, eq=False)
 class EigenOptions:
-    """What a user may say about the pairs, and about how they are found: under the names that
-    `eigsh` explains.
-    """
+    """Which pairs a user wants, and how they are found; not yet validated. Names as in `eigsh`."""
 
-    k: Any
+    k: int
     sigma: float | None = None
     which: str = "LM"
-    v0: Array | None = None
+    v0: AnyArray | None = None
     ncv: int | None = None
     maxiter: int | None = None
     tol: float = 0
@@ -48,7 +60,7 @@ class EigenOptions:
     observers: tuple[Observer, ...] = ()
 
     def task(self, A: Structure, B: Structure) -> Task:
-        """The task that they make of a pencil, checked."""
+        """The task for a pencil (A, B), validated."""
         n = A.shape[0]
         k = require_int(
             "k",
@@ -58,15 +70,15 @@ class EigenOptions:
             what=f"a number of pairs from 1 to {n}",
             advice="It is how many are returned.",
         )
-        require_option("which", self.which, WHICH)
+        require_option("which", self.which, get_args(Which))
         require_option("method", self.method, ("auto", *engines()))
-        require_option("on_degenerate", self.on_degenerate, ("raise", "warn", "drop"))
+        require_option("on_degenerate", self.on_degenerate, get_args(OnDegenerate))
         for name, value, low in (("ncv", self.ncv, k + 1), ("maxiter", self.maxiter, 1)):
             if value is not None:
                 require_int(name, value, low)
         guard = require_int("guard", self.guard, 0)
         sigma = None if self.sigma is None else require_number("sigma", self.sigma)
-        way = (
+        how = (
             self.method,
             require_number("tol", self.tol, 0),
             self.maxiter,
@@ -81,7 +93,7 @@ class EigenOptions:
             sigma,
             0,
             guard,
-            *way,
+            *how,
             start=self.v0 is not None,
             observers=self.observers,
         )
@@ -90,9 +102,7 @@ class EigenOptions:
 def build_problem(
     A: Any, M: Any, options: EigenOptions, metric: str = "M"
 ) -> tuple[Task, tuple[Tree, ...]]:
-    """Checked: the task, and the arguments of the rules that answer it; errors call M by the
-    name of `metric`.
-    """
+    """The task and the arguments of its rules, validated; error messages call M by `metric`."""
     structure, pA = hermitian("A", A)
     B, pB = _measure(metric, M, structure, pA)
     if structure.shape[0] == 0:
@@ -101,6 +111,7 @@ def build_problem(
         )
     task = options.task(structure, B)
     pA, pB = rebuild((structure.core, B.core), common_precision(*leaves((pA, pB))))
+    # of the auxiliaries (preconditioner, start, constraints) a start at most; lobpcg has all three
     return task, (
         pA,
         pB,
@@ -113,7 +124,7 @@ def build_problem(
 
 
 def hermitian(name: str, a: Any) -> tuple[Structure, Tree]:
-    """A structure that is Hermitian, by promise where it is not by itself."""
+    """A Hermitian structure and its parameters, by assumption where it is not one by itself."""
     matrix = as_matrix(name, a)
     require_square(name, matrix.structure.shape)
     if isinstance(matrix.structure.unview()[0], Diagonal) and not any(
@@ -124,7 +135,7 @@ def hermitian(name: str, a: Any) -> tuple[Structure, Tree]:
 
 
 def _measure(name: str, M: Any, A: Structure, pA: Tree) -> tuple[Structure, Tree]:
-    """M, which measures the vectors of A; the identity if there is none."""
+    """M, in whose inner product eigenvectors are orthonormal; the identity by default."""
     if M is None:
         return Identity(A.shape[0]), ()
     B, pB = hermitian(name, M)
@@ -139,6 +150,7 @@ def _measure(name: str, M: Any, A: Structure, pA: Tree) -> tuple[Structure, Tree
 
 
 def _start(v0: Array, n: int, params: list[Array]) -> Array:
+    """The starting vector, validated, as a block of one column."""
     block, vector = as_block("v0", v0, n, params[0])
     if not vector or (is_complex(block) and not any(map(is_complex, params))):
         raise ValueError(

@@ -1,8 +1,7 @@
-"""X Q in place of eigenvectors X, with Q unitary inside each repeated eigenvalue: as good an answer
-as the first.
+"""Eigenvectors in another gauge: X Q, with Q unitary inside each repeated eigenvalue.
 
-What is a function of the problem does not change. The checker asks for other gauges, and looks;
-nobody else does.
+X Q is as good an answer as X, and a loss that is a function of the problem is the same for both:
+this is what the checker tests with the gauges that it sets. Nothing else sets one.
 """
 
 from __future__ import annotations
@@ -19,15 +18,14 @@ from ldiv.core.dispatch import asnumpy, namespace, traced
 from ldiv.core.trees import Array
 
 Draw = Callable[[Any, bool], Any]  # (eigenvalues (k,), whether the vectors are complex) -> Q (k, k)
-# The checker knows of a closure only. What eigensolvers return inside of it could be changed from
-# outside in JAX's traces; but PyTorch's modes do not see autograd.Function, and NumPy has no modes:
-# so the checker says it here, in its own context alone.
+# The checker is given a closure, and cannot reach the eigensolvers that it calls: PyTorch's modes
+# do not see autograd.Function, and NumPy has no modes. So the gauge is a variable of the context.
 _gauge: ContextVar[Draw | None] = ContextVar("gauge", default=None)
 
 
 @contextmanager
 def gauge(draw: Draw) -> Iterator[None]:
-    """Inside, all eigenvectors are in this gauge."""
+    """A context in which all eigenvectors are multiplied by the Q that `draw` returns."""
     token = _gauge.set(draw)
     try:
         yield
@@ -36,18 +34,20 @@ def gauge(draw: Draw) -> Iterator[None]:
 
 
 def with_free_phase(w: Array, x: Array) -> Array:
-    """X Q, which is X unless somebody asked."""
+    """X Q; X itself where no gauge is set."""
     q = _rotation(w, x)
     return x if q is None else x @ q
 
 
 def regauged_space(x: Array, h: Array) -> tuple[Array, Array]:
-    """X Q and Q^H H Q, where every basis of the subspace is as good."""
+    """X Q and Q^H H Q for any unitary Q: every basis of an invariant subspace is as good."""
+    # Eigenvalues that are all 0 are one repeated eigenvalue.
     q = _rotation(namespace(x).zeros_like(x[..., 0, :]), x)
     return (x, h) if q is None else (x @ q, adjoint(q) @ h @ q)
 
 
 def _rotation(w: Array, x: Array) -> Array | None:
+    """Q (*batch, k, k), or None where no gauge is set; a trace has no numbers to draw it from."""
     draw = _gauge.get()
     if draw is None or traced(w):
         return None

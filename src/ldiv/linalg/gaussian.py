@@ -1,6 +1,4 @@
-"""Normal distributions by the Cholesky factors of their covariances: log-density and
-Kullback-Leibler divergence.
-"""
+"""Log-density and Kullback-Leibler divergence of normal distributions with Sigma = L L^H."""
 
 from __future__ import annotations
 
@@ -13,6 +11,7 @@ from ldiv.core.arrays import conj, is_complex, real
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.trees import Array
+from ldiv.core.typing import ArrayT
 from ldiv.core.validate import (
     common_precision,
     require_batches,
@@ -29,22 +28,47 @@ from ldiv.structures.triangular import Triangular
 
 @public
 def gaussian_kl(
-    L1: Array, L2: Array, *, mean1: Array | None = None, mean2: Array | None = None
-) -> Array:
+    L1: ArrayT, L2: ArrayT, *, mean1: ArrayT | None = None, mean2: ArrayT | None = None
+) -> ArrayT:
     """Compute the Kullback-Leibler divergence of two normal distributions, differentiably.
 
-        KL(N1 | N2) = (|L2^-1 L1|_F^2 + |L2^-1 (mean2 - mean1)|^2 - n) / 2 + log det L2 - log det L1,    Sigma = L L^H
+        KL(N1 | N2) = (|L2^-1 L1|_F^2 + |L2^-1 (mean2 - mean1)|^2 - n) / 2
+                      + log det L2 - log det L1,    Sigma = L L^H
 
-    L1, L2: lower Cholesky factors (*batch, n, n), of which the upper triangles are not read; mean1,
-    mean2 (*batch, n), zero where absent.
-    Returns (*batch,), in nats. Complex factors stand for circular complex normal distributions,
-    whose divergence is twice this.
+    Parameters
+    ----------
+    L1, L2 : array (*batch, n, n)
+        Lower Cholesky factors of the covariances. Their upper triangles are not read.
+    mean1, mean2 : array (*batch, n), optional
+        The means, by default zero.
+
+    Returns
+    -------
+    kl : array (*batch,)
+        The divergence, in nats. Complex factors stand for circular complex normal distributions,
+        whose divergence is twice this.
+
+    Raises
+    ------
+    SingularMatrixError
+        For a zero on the diagonal of a factor.
+    ValueError
+        For shapes that do not fit.
+    TypeError
+        For complex numbers where the factors are real, and for mixed frameworks.
+
+    Notes
+    -----
     Differentiable in all arguments, in every mode and order; cotangents of triangles are triangles.
-    Cost: value and gradient take 2 triangular solves and 1 triangular product, n^3 multiplications
-    in all; nothing is inverted.
-    Raises SingularMatrixError for a zero on the diagonal; ValueError for shapes. Source: Kullback
-    and Leibler (1951).
+    Cost: value and gradient together 2 triangular solves and 1 triangular product, n^3
+    multiplications in all; nothing is inverted.
 
+    References
+    ----------
+    Kullback and Leibler (1951).
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> L = np.array([[2.0, 0.0], [1.0, 1.0]])
     >>> float(ldiv.gaussian_kl(L, L)), float(ldiv.gaussian_kl(L, L, mean2=np.array([2.0, 1.0])))
@@ -61,7 +85,7 @@ def gaussian_kl(
             )
         )
     require_batches("L2", tuple(L1.shape[:-2]), tuple(L2.shape[:-2]))
-    twice = (
+    twice = (  # 2 KL, which is the divergence of complex distributions
         quotient_squares(L2, L1, regular=True) - L1.shape[-1] + 2 * (_log_det(L2) - _log_det(L1))
     )
     if mean1 is not None or mean2 is not None:
@@ -78,17 +102,42 @@ def gaussian_kl(
 
 
 @public
-def gaussian_logpdf(x: Array, L: Array, *, mean: Array | None = None) -> Array:
+def gaussian_logpdf(x: ArrayT, L: ArrayT, *, mean: ArrayT | None = None) -> ArrayT:
     """Evaluate the logarithm of the density of a normal distribution, differentiably.
 
         log p(x) = -(n log(2 pi) + |L^-1 (x - mean)|^2) / 2 - log det L,    Sigma = L L^H
 
-    x, mean: (*batch, n); L: a lower Cholesky factor (*batch, n, n), of which the upper triangle is
-    not read. Returns (*batch,). A complex L stands for a circular complex normal distribution: log
-    p = -n log(pi) - |L^-1 (x - mean)|^2 - 2 log det L.
-    Differentiable in all arguments, in every mode and order. Cost: 1 substitution each way.
-    Raises SingularMatrixError for a zero on the diagonal; ValueError for shapes.
+    Parameters
+    ----------
+    x : array (*batch, n)
+        Where the density is evaluated.
+    L : array (*batch, n, n)
+        The lower Cholesky factor of the covariance. Its upper triangle is not read.
+    mean : array (*batch, n), optional
+        The mean, by default zero.
 
+    Returns
+    -------
+    logp : array (*batch,)
+        The logarithm of the density. A complex L stands for a circular complex normal
+        distribution: log p(x) = -n log(pi) - |L^-1 (x - mean)|^2 - 2 log det L.
+
+    Raises
+    ------
+    SingularMatrixError
+        For a zero on the diagonal of L.
+    ValueError
+        For shapes that do not fit.
+    TypeError
+        For complex numbers where the factors are real, and for mixed frameworks.
+
+    Notes
+    -----
+    Differentiable in all arguments, in every mode and order.
+    Cost: 1 triangular solve, and 1 more for the derivative.
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> round(float(ldiv.gaussian_logpdf(np.zeros(2), np.eye(2))), 6)
     -1.837877
@@ -96,13 +145,14 @@ def gaussian_logpdf(x: Array, L: Array, *, mean: Array | None = None) -> Array:
     L = _factor("L", L)
     x = _vector("x", x, L)
     n = L.shape[-1]
-    size = _squares(_whitened(L, x if mean is None else x - _vector("mean", mean, L)))
+    distance = _squares(_whitened(L, x if mean is None else x - _vector("mean", mean, L)))
     if is_complex(L):
-        return -n * math.log(math.pi) - size - 2 * _log_det(L)
-    return -(n * math.log(2 * math.pi) + size) / 2 - _log_det(L)
+        return -n * math.log(math.pi) - distance - 2 * _log_det(L)
+    return -(n * math.log(2 * math.pi) + distance) / 2 - _log_det(L)
 
 
 def _factor(name: str, L: Any, like: Array | None = None) -> Array:
+    """L, checked; of the framework and device of `like`."""
     L = require_float(name, L)
     if L.ndim < 2:
         raise ValueError(
@@ -120,6 +170,7 @@ def _factor(name: str, L: Any, like: Array | None = None) -> Array:
 
 
 def _vector(name: str, x: Any, L: Array, *more: Array) -> Array:
+    """A point or a mean, checked against all factors."""
     x = require_float(name, x)
     together(name, x, L)
     if is_complex(x) and not any(map(is_complex, (L, *more))):
@@ -151,6 +202,7 @@ def _whitened(L: Array, x: Array) -> Array:
 
 
 def _squares(x: Array) -> Array:
+    """|x|^2."""
     with np.errstate(all="ignore"):
         return finite("the distance of the means", namespace(x).sum(real(conj(x) * x), axis=-1))
 

@@ -1,10 +1,9 @@
-"""Traces tr(A^-1 B) and quadratic forms x^H A^-1 x: what is left of an inverse when only a
-number of it is wanted.
-"""
+"""Traces tr(A^-1 B) and quadratic forms x^H A^-1 x, without an inverse."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, overload
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.structure import VIEWS, Structure, matmul, view_dense
 from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.typing import AnyArray, ArrayT, Assumption
 from ldiv.core.validate import (
     PROMISES,
     as_block,
@@ -26,7 +26,7 @@ from ldiv.core.validate import (
 from ldiv.errors import expected_got
 from ldiv.linalg.solve import require_method
 from ldiv.matrices.assumptions import definiteness, promised, promised_square
-from ldiv.matrices.matrix import Matrix, as_matrix, common_dtype
+from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix, common_dtype
 from ldiv.rules.assertion import finite
 from ldiv.rules.frobenius_norm import quotient_squares
 from ldiv.rules.quadratic_form import QuadraticForm
@@ -36,24 +36,63 @@ from ldiv.structures.gram import Gram
 from ldiv.structures.product import Product
 from ldiv.structures.triangular import Triangular
 
-BLOCK = 64  # columns of B that are held at a time, where B is not dense
+BLOCK = 64  # columns of B in memory at a time, where B is not dense
 
 
+@overload
+def trace_solve(
+    A: Matrix, B: Matrix, *, assume_a: Assumption = "gen", method: str = "auto"
+) -> Any: ...
+@overload
+def trace_solve(
+    A: Matrix | ArrayT, B: Matrix | ArrayT, *, assume_a: Assumption = "gen", method: str = "auto"
+) -> ArrayT: ...
 @public
-def trace_solve(A: Any, B: Any, *, assume_a: str = "gen", method: str = "auto") -> Array:
-    """Take the trace of a quotient of matrices, differentiably.
+def trace_solve(
+    A: MatrixLike, B: MatrixLike, *, assume_a: Assumption = "gen", method: str = "auto"
+) -> AnyArray:
+    """Compute the trace of a quotient of two matrices, differentiably.
 
         t = tr(A^-1 B)
 
-    A, B: arrays (*batch, n, n), SparseArrays, Gram matrices, products, or any `Matrix`; returns
-    (*batch,). assume_a, method, dtypes and errors as in `solve`. Differentiable in A and B in every
-    mode and order.
-    Cost: where A = L2 L2^H and B = L1 L1^H with lower triangles, as `Gram`s or as products L @ L.H,
-    it is |L2^-1 L1|^2: the value and the gradient take two triangular solves and one triangular
-    product, n^3 multiplications in all. Where B is a product of rank r < n, or of a Gram, the solve
-    is for its r columns; else for the n columns of B.
-    Source: Petersen and Pedersen, The Matrix Cookbook, section 2.5; Giles (2008).
+    Parameters
+    ----------
+    A, B : array (*batch, n, n), SparseArray or Matrix
+        The matrices, of any structure: `Gram` matrices and products among them.
+    assume_a : str, default "gen"
+        As in `solve`, of A.
+    method : str, default "auto"
+        As in `solve`.
 
+    Returns
+    -------
+    t : array (*batch,)
+        The trace.
+
+    Raises
+    ------
+    SingularMatrixError, NotPositiveDefiniteError, NotSymmetricError, EngineError
+        As `solve`.
+    ValueError
+        For shapes that do not fit, NaN and infinity.
+    TypeError
+        For dtypes as in `solve`, and for mixed frameworks.
+
+    Notes
+    -----
+    Differentiable in A and B in every mode and order.
+    Cost: for A = L2 L2^H and B = L1 L1^H with lower triangles, given as `Gram` matrices or as
+    products L @ L.H, the trace is |L2^-1 L1|_F^2, and the value and the gradient take 2 triangular
+    solves and 1 triangular product, n^3 multiplications in all. Otherwise 1 factorization, and
+    solves with r columns where B is a product or a Gram matrix of rank r < n, with the n columns
+    of B elsewhere.
+
+    References
+    ----------
+    Petersen and Pedersen, The Matrix Cookbook, section 2.5; Giles (2008).
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> L = np.array([[2.0, 0.0], [1.0, 1.0]])
     >>> float(ldiv.trace_solve(ldiv.Gram(L), ldiv.Gram(2 * L)))
@@ -64,7 +103,7 @@ def trace_solve(A: Any, B: Any, *, assume_a: str = "gen", method: str = "auto") 
     require_option("assume_a", assume_a, PROMISES)
     require_method(method)
     a, b = _pair(as_matrix("A", A), as_matrix("B", B))
-    left, right = _lower(a), _lower(b)
+    left, right = _lower(a), _lower(b)  # tr((L2 L2^H)^-1 L1 L1^H) = |L2^-1 L1|_F^2
     if left is not None and right is not None:
         return quotient_squares(left, right)
     structure, p = promised(a, assume_a)
@@ -72,7 +111,7 @@ def trace_solve(A: Any, B: Any, *, assume_a: str = "gen", method: str = "auto") 
 
 
 def _pair(a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
-    """Of one size, framework, device, and precision."""
+    """Both matrices, checked to have one size, framework and device; in one precision."""
     for name, matrix in (("A", a), ("B", b)):
         require_square(name, matrix.structure.shape)
     if a.structure.shape != b.structure.shape:
@@ -94,7 +133,7 @@ def _kinds(matrix: Matrix) -> set[str]:
 
 
 def _lower(matrix: Matrix) -> Array | None:
-    """The dense lower triangle L of a matrix that is L L^H by structure, if that is what it is."""
+    """The dense lower triangle L of a matrix whose structure is L L^H; None for any other."""
     structure, p = matrix.structure, matrix.params
     if isinstance(structure, Product):
         (left, pl), (right, pr) = structure.halves(p)
@@ -104,11 +143,13 @@ def _lower(matrix: Matrix) -> Array | None:
     if not isinstance(structure, Gram):
         return None
     base, op = structure.base.unview()
+    # An upper triangle that is transposed is a lower one.
     known = isinstance(base, Triangular) and base.diagonal == "own" and base.lower != VIEWS[op][0]
     return view_dense(p[0], op) if known else None
 
 
 def _trace(structure: Structure, p: Tree, b: Matrix, assumption: str, method: str) -> Array:
+    """tr(S(p)^-1 B), by solves with as few columns as the rank of B needs."""
     if b.structure.rank < structure.shape[0]:  # tr(A^-1 U V) = tr(V A^-1 U), U by its columns
         (u, pu), (v, pv) = b.structure.halves(b.params)
         return _sum(
@@ -129,7 +170,7 @@ def _trace(structure: Structure, p: Tree, b: Matrix, assumption: str, method: st
     )
 
 
-def _sum(p: Tree, columns: Any, n: int, b: Matrix) -> Array:
+def _sum(p: Tree, columns: Callable[[Array], tuple[Array, Array]], n: int, b: Matrix) -> Array:
     """The sum over e of y^H x for (y, x) = columns(e), a block of unit vectors at a time."""
     like, total = leaves((p, b.params))[0], None
     for j in range(0, n, BLOCK):
@@ -142,17 +183,49 @@ def _sum(p: Tree, columns: Any, n: int, b: Matrix) -> Array:
 
 
 @public
-def quad_form(A: Any, x: Array, *, assume_a: str = "gen", method: str = "auto") -> Array:
+def quad_form(
+    A: MatrixLike, x: ArrayT, *, assume_a: Assumption = "gen", method: str = "auto"
+) -> ArrayT:
     """Evaluate a quadratic form with the inverse of a matrix, differentiably.
 
         q = x^H A^-1 x
 
-    A: as in `solve`; x (n,), or (*batch, n, k) for one form for each column. Returns a number, or
-    (*batch, k); real where A is Hermitian by structure or promise ("her", "pos", a `Gram`).
-    Differentiable in A and x in every mode and order.
-    Cost: 1 factorization and 1 solve, for value and gradient together where A is Hermitian: A_bar =
-    -q_bar y y^H, x_bar = 2 q_bar y, y = A^-1 x; one more solve elsewhere. Errors as in `solve`.
+    Parameters
+    ----------
+    A : array (*batch, n, n), SparseArray or Matrix
+        As in `solve`.
+    x : array (n,) or (*batch, n, k)
+        One vector, or a block with a form for each column.
+    assume_a : str, default "gen"
+        As in `solve`.
+    method : str, default "auto"
+        As in `solve`.
 
+    Returns
+    -------
+    q : array () or (*batch, k)
+        The form; real where A is Hermitian by structure or assumption ("her", "pos", a `Gram`).
+
+    Raises
+    ------
+    SingularMatrixError, NotPositiveDefiniteError, NotSymmetricError, EngineError
+        As `solve`.
+    ValueError
+        For shapes that do not fit, NaN and infinity.
+    TypeError
+        For dtypes as in `solve`, and for mixed frameworks.
+
+    Notes
+    -----
+    Differentiable in A and x in every mode and order; for a Hermitian A
+
+        A_bar = -q_bar y y^H,    x_bar = 2 q_bar y,    y = A^-1 x
+
+    Cost: 1 factorization and 1 solve, for value and gradient together where A is Hermitian; one
+    more solve elsewhere.
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> float(ldiv.quad_form(np.diag([1.0, 4.0]), np.array([1.0, 2.0]), assume_a="pos"))
     2.0
@@ -164,7 +237,7 @@ def quad_form(A: Any, x: Array, *, assume_a: str = "gen", method: str = "auto") 
     require_batches("x", matrix.batch, batch_of(block, 2))
     *flat, block = common_precision(*flat, block)
     p = rebuild(structure.core, flat)
-    if structure.H == structure:
+    if structure.H == structure:  # the rule keeps y, of which the gradient is made
         q = bind(QuadraticForm(structure, assumption, method), p, block)[0]
     else:
         y = solve(structure, p, block, assumption, method)

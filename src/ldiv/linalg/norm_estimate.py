@@ -12,13 +12,11 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, onenormest
 
 Product = Callable[[Any], Any]
-COLUMNS = 8  # of the block that looks for the largest
+COLUMNS = 8  # of the block of onenormest
 
 
 def one_norm(n: int, dtype: Any, product: Product, adjoint: Product) -> float:
-    """A lower bound of |A|_1, nearly always the norm itself, from products of A and of A^H with
-    blocks (n, k).
-    """
+    """A lower bound of |A|_1, nearly always it, from products of A and A^H with blocks (n, k)."""
 
     def on(f: Product) -> Product:
         def of_block(v: Any) -> Any:

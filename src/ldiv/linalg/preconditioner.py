@@ -1,10 +1,10 @@
-"""Preconditioners by name, and what else a user may hand over as M."""
+"""Preconditioners by name, and what else users may pass as M."""
 
 from __future__ import annotations
 
 import importlib
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal, Protocol, TypeAlias
 
 from ldiv.core.folders import files
 from ldiv.core.public import public
@@ -14,24 +14,67 @@ from ldiv.core.trees import Tree
 from ldiv.core.validate import require_option
 from ldiv.errors import expected_got
 from ldiv.matrices.assumptions import promised_square
-from ldiv.matrices.matrix import Matrix
+from ldiv.matrices.matrix import Matrix, MatrixLike
+
+
+class HasInverse(Protocol):
+    """What `factorized` returns: its inverse is a preconditioner."""
+
+    @property
+    def inverse(self) -> Matrix: ...
+
+
+PreconditionerLike: TypeAlias = Matrix | HasInverse | str  # what solvers take for M
 
 
 @public
-def preconditioner(A: Any, kind: str, *, assume_a: str = "gen", **options: Any) -> Matrix:
-    """A matrix near A^-1, to be passed as `M` to `solve`, for A itself or for a matrix near A.
+def preconditioner(
+    A: MatrixLike,
+    kind: str,
+    *,
+    assume_a: Literal["gen", "sym", "her", "pos"] = "gen",
+    **options: Any,
+) -> Matrix:
+    """Build a preconditioner, a matrix near A^-1 to be passed as `M` to `solve`.
 
-        M = preconditioner(A, "jacobi"):    M = diag(A)^-1
-        M = preconditioner(A, "amg", near_nullspace=V):    M = one V-cycle of algebraic multigrid (`pip install ldiv[amg]`)
+        "jacobi":    M = diag(A)^-1
+        "amg":       M = one V-cycle of algebraic multigrid (`pip install ldiv[amg]`)
 
-    A: a SparseArray, or for "jacobi" also an array. assume_a: "gen", "sym", "her" or "pos", as in
-    `solve`. near_nullspace (n, q): what A nearly maps to zero, the constants by default; rigid
-    motions in elasticity. Further options of "amg" are those of
-    `pyamg.smoothed_aggregation_solver`.
-    It is that of the values that A has now, which are copied. Not differentiated: a solution does
-    not depend on its preconditioner.
-    Cost: "amg" builds its hierarchy when it is first used, once for a set of values.
+    Parameters
+    ----------
+    A : SparseArray, or for "jacobi" also an array
+        The matrix of the system, or one near it.
+    kind : str
+        "jacobi" or "amg".
+    assume_a : {"gen", "sym", "her", "pos"}, default "gen"
+        As in `solve`.
+    **options :
+        Of "amg": near_nullspace, an array (n, q) of what A nearly maps to zero, by default the
+        constants, in elasticity the rigid motions; and those of
+        `pyamg.smoothed_aggregation_solver`.
 
+    Returns
+    -------
+    M : Matrix (n, n)
+        The preconditioner, of the values that A has now, which are copied.
+
+    Raises
+    ------
+    ValueError
+        For an unknown kind, for shapes, and for a matrix without the entries that the kind needs.
+    TypeError
+        For unknown options.
+    EngineError
+        For "amg" where pyamg is not installed.
+
+    Notes
+    -----
+    Not differentiated: a solution does not depend on its preconditioner.
+    Cost: "jacobi" a division; "amg" builds its hierarchy when it is first used, once for a set of
+    values.
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> A = ldiv.diags_array([np.array([1.0, 10.0, 100.0])], offsets=[0], shape=(3, 3))
     >>> ldiv.preconditioner(A, "jacobi") @ np.array([1.0, 10.0, 100.0])
@@ -58,10 +101,11 @@ def build(kind: str, structure: Structure, p: Tree, **options: Any) -> tuple[Str
     return found
 
 
-def given(M: Any, structure: Structure, p: Tree) -> tuple[Structure, Tree]:
-    """What a user passed as M, as a structure and its parameters."""
+def given(M: PreconditionerLike, structure: Structure, p: Tree) -> tuple[Structure, Tree]:
+    """The structure and parameters of M for the matrix S(p), as a user passed it."""
     if isinstance(M, str):
         return build(require_option("M", M, kinds()), structure, p)
+    # the inverse of a factorization, not the property of a class that was passed by mistake
     matrix = M if isinstance(M, type) else getattr(M, "inverse", M)
     if not isinstance(matrix, Matrix):
         expected = "the name of a preconditioner, a Matrix near A^-1, or what `factorized` gives"

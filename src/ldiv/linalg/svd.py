@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Literal, Unpack, overload
 
 from ldiv.core.arrays import conj, transpose
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.trees import Array
+from ldiv.core.typing import AnyArray, ResultT
 from ldiv.core.validate import require_flag, require_float, require_int
 from ldiv.errors import expected_got, shown
-from ldiv.linalg.eigen_problem import EigenOptions, build_problem
+from ldiv.linalg.eigen_problem import EigenKeywords, EigenOptions, OnDegenerate, build_problem
 from ldiv.linalg.eigenvector_phase import with_free_phase
 from ldiv.matrices.matrix import Matrix, as_matrix
 from ldiv.rules.eigenpairs import Eigenpairs
@@ -20,35 +21,99 @@ from ldiv.structures.block import Block
 from ldiv.structures.self_adjoint import SelfAdjoint
 
 
-@public
+@overload
 def svds(
-    A: Any,
+    A: Matrix | ResultT,
     k: int = 6,
     ncv: int | None = None,
     tol: float = 0,
-    which: str = "LM",
-    v0: Array | None = None,
+    which: Literal["LM"] = "LM",
+    v0: AnyArray | None = None,
+    maxiter: int | None = None,
+    return_singular_vectors: Literal[True] = True,
+    *,
+    method: str = "auto",
+    guard: int = 2,
+    on_degenerate: OnDegenerate = "raise",
+) -> tuple[ResultT, ResultT, ResultT]: ...
+@overload
+def svds(
+    A: Matrix | ResultT,
+    k: int = 6,
+    *,
+    which: Literal["LM"] = "LM",
+    return_singular_vectors: Literal[False],
+    **options: Unpack[EigenKeywords],
+) -> ResultT: ...
+@public
+def svds(
+    A: Matrix | ResultT,
+    k: int = 6,
+    ncv: int | None = None,
+    tol: float = 0,
+    which: Literal["LM"] = "LM",
+    v0: AnyArray | None = None,
     maxiter: int | None = None,
     return_singular_vectors: bool = True,
     *,
     method: str = "auto",
     guard: int = 2,
-    on_degenerate: str = "raise",
-) -> Any:
+    on_degenerate: OnDegenerate = "raise",
+) -> ResultT | tuple[ResultT, ResultT, ResultT]:
     """Find the k largest singular values and vectors of a rectangular matrix, differentiably.
 
         A v_i = s_i u_i,    A^H u_i = s_i v_i,    U^H U = V^H V = I
 
-    A: an array (*batch, m, n), a SparseArray or an operator, of rank k at least. Returns u (*batch,
-    m, k), s (*batch, k), ascending, and vh (*batch, k, n); with return_singular_vectors=False s
-    alone. They are the pairs of [[0, A], [A^H, 0]], whose eigenvalues are +-s: so small s keep
-    their digits, and derivatives, on_degenerate and errors are those of `eigsh`; a singular value
-    that vanishes, whose vectors are not determined, raises. which: "LM" only. v0: (min(m, n),), a
-    start for the vectors of the shorter side.
+    Parameters
+    ----------
+    A : array (*batch, m, n), SparseArray or Matrix
+        The matrix, of rank k at least.
+    k : int, default 6
+        The number of singular values.
+    ncv, tol : optional
+        As in `eigsh`.
+    which : {"LM"}
+        The largest ones; the smallest are eigenvalues of A^H A near 0, for `eigsh`.
+    v0 : array (min(m, n),), optional
+        A start for the vectors of the shorter side, of one matrix. The default is always the same.
+    maxiter : int, optional
+        As in `eigsh`.
+    return_singular_vectors : bool, default True
+        With False, s alone is returned.
+    method, guard, on_degenerate : optional
+        As in `eigsh`.
+
+    Returns
+    -------
+    u : array (*batch, m, k)
+        The left singular vectors.
+    s : array (*batch, k)
+        The singular values, ascending.
+    vh : array (*batch, k, n)
+        The right singular vectors, conjugate and transposed.
+
+    Raises
+    ------
+    ValueError
+        For a singular value that vanishes, whose vectors are not determined; for shapes, NaN and
+        infinity.
+    ConvergenceError, EngineError, NotDifferentiableError, TypeError
+        As `eigsh`.
+
+    Notes
+    -----
+    The triplets are the pairs of [[0, A], [A^H, 0]], whose eigenvalues are +-s: small s keep their
+    digits.
+    Differentiable as the eigenpairs of `eigsh` are, in A.
     Cost: products with A and A^H; each direction of a derivative k deflated solves by MINRES, with
     products.
-    Source: Golub and Van Loan, section 8.6.
 
+    References
+    ----------
+    Golub and Van Loan, section 8.6.
+
+    Examples
+    --------
     >>> import ldiv, numpy as np
     >>> u, s, vh = ldiv.svds(np.diag([3.0, 2.0, 1.0])[:, :2], 1)
     >>> s
@@ -83,6 +148,7 @@ def svds(
                 "The smallest ones are eigenvalues of A.H @ A near sigma=0: use ldiv.eigsh.",
             )
         )
+    # [[0, A], [A^H, 0]] has the eigenpairs +-s, (u, +-v) / sqrt(2): the largest are wanted.
     parts = (matrix.structure, matrix.structure.H)
     whole = Matrix(
         SelfAdjoint(Block(parts, ((0, 1), (1, 0)), (m, n), (m, n))), (matrix.params, matrix.params)
@@ -100,7 +166,7 @@ def svds(
 
 
 def _start(matrix: Matrix, v0: Array) -> Array:
-    """A vector for both sides."""
+    """(A v0, v0) or (v0, A^H v0): a start for both sides from one for the shorter."""
     m, n = matrix.structure.shape
     if tuple(require_float("v0", v0).shape) != (min(m, n),):
         raise ValueError(
