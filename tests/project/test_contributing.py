@@ -82,7 +82,7 @@ class ndarray(np.ndarray):  # a stand-in for CuPy on machines without a GPU: an 
 
 asarray = lambda x: np.asarray(x).view(ndarray)
 cupy = types.SimpleNamespace(ndarray=ndarray, asarray=asarray, zeros=lambda s, t: asarray(np.zeros(s, t)))
-cupy.add, cupy.linalg, cupy.isfinite = np.add, np.linalg, np.isfinite
+cupy.add, cupy.linalg, cupy.isfinite, cupy.arange = np.add, np.linalg, np.isfinite, np.arange
 sys.modules.update({"cupy": cupy, "cupyx": types.SimpleNamespace(scipy=scipy), "cupyx.scipy": scipy})
 v, at, b = np.array([4.0, 5.0, 6.0, 1.0, 1.0]), ([0, 1, 2, 0, 2], [0, 1, 2, 2, 1]), np.arange(3.0)
 A = ldiv.coo_array((v, at))
@@ -92,7 +92,10 @@ for x, y in ((ldiv.solve(B, asarray(b)), ldiv.solve(A, b)), (B @ asarray(b), A @
 for promise in ("gen", "pos", "lower triangular"):
     M = A.toarray() @ A.toarray().T
     assert np.allclose(ldiv.solve(asarray(M), asarray(b), assume_a=promise), ldiv.solve(M, b, assume_a=promise))
-assert ldiv.core.dispatch.frontend_of(asarray(b)).__name__ == "ldiv.frontends.cupy"
+frontend = ldiv.core.dispatch.frontend_of(asarray(b))
+assert frontend.__name__ == "ldiv.frontends.cupy"
+for M in (np.eye(3)[[1, 0, 2]], np.eye(3)[[1, 2, 0]]):
+    assert frontend.sign_of_rows(frontend.lu_factor(asarray(M))[1]) == np.linalg.det(M)
 """
 
 USES = {

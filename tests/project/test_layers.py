@@ -5,8 +5,9 @@ even inside a function.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 
 import ldiv
 from ldiv.core import dispatch
-from ldiv.engines import eigen_task, registry
+from ldiv.engines import registry
 
 SRC = Path(ldiv.__file__).parent
 ROOMS = (
@@ -125,7 +126,7 @@ def test_no_module_is_hidden_by_a_function() -> None:
 
 FOLDERS = (
     ("engines/direct engines/iterative", registry.engines),
-    ("engines/eigen", eigen_task.engines),
+    ("engines/eigen", partial(registry.engines, "eigensolver")),
     ("frontends", dispatch.frontend_names),
 )
 
@@ -135,8 +136,8 @@ def test_every_file_is_found(folders: str, found: Callable[[], Iterable[str]]) -
     files = [
         path
         for folder in folders.split()
-        for path in (SRC / folder).glob("*.py")
-        if path.stem != "__init__"
+        for path in (SRC / folder).iterdir()
+        if path.match("[!_]*.py") or (path / "__init__.py").exists()
     ]
     shared = (
         {path.stem for path in files if "\nRANK = " not in path.read_text()}
@@ -144,3 +145,24 @@ def test_every_file_is_found(folders: str, found: Callable[[], Iterable[str]]) -
         else set()
     )
     assert set(found()) == {path.stem for path in files} - shared
+
+
+@pytest.mark.parametrize("package", ["frontends.jax", "frontends.torch"])
+def test_a_front_end_defines_what_is_asked_of_it(package: str) -> None:
+    """All that every front end must define, nothing that nobody asks for, and no file by the name
+    of something that is, or would be, asked for.
+    """
+    body = ast.parse(FILES[f"{package}.__init__"].read_text()).body[1:]
+    defined = {alias.name for node in body for alias in node.names}
+    contract = dispatch.__doc__ or ""
+    kernels = re.search(r"the dense kernels (.*?)\.", contract, re.DOTALL)
+    assert kernels
+    required, optional = contract[: kernels.start()], contract[kernels.end() :]
+    must = {
+        *re.findall(r"^ {4}(\w+)\(", required, re.MULTILINE),
+        *re.findall(r"\w+", kernels[1]),
+    } - {"and"}
+    may = set(re.findall(r"^ {4}(\w+)\(", optional, re.MULTILINE))
+    files = {name.rpartition(".")[2] for name in FILES if name.startswith(f"{package}.")}
+    assert must <= defined <= must | may
+    assert not files & (must | may)

@@ -1,7 +1,7 @@
 """Every array belongs to one front end, which is found by its type.
 
-A front end is one file in `frontends/`, named after its framework and loaded only once that
-framework is imported. It must define
+A front end is one file, or one package, in `frontends/`, named after its framework and loaded only
+once that framework is imported. It must define
 
     owns(x)                   is x one of its arrays?
     bind(rule, leaves)        run the kernel, and teach the framework the rule's derivatives
@@ -10,8 +10,8 @@ framework is imported. It must define
     on_host(f, specs, *xs)    run f on NumPy arrays; specs are the (shape, dtype) of its results
     scatter(x, index, size)   y[..., i, :] = sum of x[..., e, :] over the e with index[e] = i
 
-and the dense kernels lu_factor, lu_solve, cholesky and solve_triangular. A framework that traces
-functions defines besides
+and the dense kernels lu_factor, lu_solve, sign_of_rows, cholesky and solve_triangular. A framework
+that traces functions defines besides
 
     traced(x)                 do the values of x come later, when the trace is run?
     check_or_raise(ok, error, *xs)

@@ -17,18 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from types import ModuleType
 
 import numpy as np
 
 from ldiv.core.arrays import device_of, numpy_dtype, result_dtype
 from ldiv.core.dispatch import namespace
-from ldiv.core.folders import modules
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.engines.observers import Observer
-from ldiv.errors import EngineError
+from ldiv.engines.registry import engines, first_able
 from ldiv.structures.identity import Identity
 
 
@@ -121,22 +119,12 @@ class Task:
         return keys[self.which](nu)
 
 
-@lru_cache(maxsize=1)
-def engines() -> dict[str, ModuleType]:
-    """All eigensolvers by name, in the order in which they are asked."""
-    found = [m for m in modules("eigensolver") if m.RANK is not None]
-    return {m.__name__.rpartition(".")[2]: m for m in sorted(found, key=lambda m: m.RANK)}
-
-
 def choose(task: Task, *params: Tree) -> ModuleType:
     """The first engine that supports the task, or the one that its method names."""
     dtype, device = result_dtype(params), device_of(leaves(params)[0])
-    asked = engines() if task.method == "auto" else {task.method: engines()[task.method]}
-    reasons = {name: engine.supports(task, dtype, device) for name, engine in asked.items()}
-    for name, engine in asked.items():
-        if reasons[name] is None:
-            return engine
-    answers = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-    raise EngineError(
-        f"no engine finds {task.k} eigenpairs of a {type(task.A).__name__} matrix of {dtype}, method={task.method!r}. {answers}."
+    able = engines("eigensolver")
+    return first_able(
+        able if task.method == "auto" else {task.method: able[task.method]},
+        lambda engine: engine.supports(task, dtype, device),
+        f"finds {task.k} eigenpairs of a {type(task.A).__name__} matrix of {dtype}, method={task.method!r}",
     )

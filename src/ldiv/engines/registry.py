@@ -1,7 +1,8 @@
 """Engines are found by folder scan, and each is asked whether it solves: the first that does is
 taken.
 
-An engine is one file in `engines/direct/` or `engines/iterative/`. It must define
+A solver is one file in `engines/direct/` or `engines/iterative/`; an eigensolver one in
+`engines/eigen/`, of which `ldiv.engines.eigen_task` says what it must define. A solver must define
 
     RANK                                            lower is asked first
     ON_HOST                                         does it want NumPy arrays, one matrix at a time?
@@ -19,7 +20,8 @@ SingularMatrixError: then its `factor_carefully` is asked, then the engines afte
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
+from functools import cache
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -32,10 +34,24 @@ from ldiv.core.trees import Tree, leaves
 from ldiv.errors import EngineError
 
 
-@lru_cache(maxsize=1)
-def engines() -> dict[str, ModuleType]:
-    """All solvers by name, in the order in which they are asked."""
-    return {name_of(m): m for m in sorted(modules("engine"), key=lambda m: m.RANK)}
+@cache
+def engines(kind: str = "engine") -> dict[str, ModuleType]:
+    """All solvers, or engines of another kind, by name, in the order in which they are asked."""
+    ranked = [m for m in modules(kind) if m.RANK is not None]
+    return {name_of(m): m for m in sorted(ranked, key=lambda m: m.RANK)}
+
+
+def first_able(
+    candidates: dict[str, ModuleType], reason: Callable[[ModuleType], str | None], asked: str
+) -> ModuleType:
+    """The first engine that gives no reason why not; `asked` is what none of them does."""
+    reasons: dict[str, str] = {}
+    for name, engine in candidates.items():
+        if (why_not := reason(engine)) is None:
+            return engine
+        reasons[name] = why_not
+    answers = "; ".join(f"{name}: {why_not}" for name, why_not in reasons.items())
+    raise EngineError(f"no engine {asked}. {answers}.")
 
 
 def choose(
@@ -57,16 +73,10 @@ def choose(
 def _choose(
     structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str, method: str
 ) -> ModuleType:
-    reasons = {}
-    for name, engine in named(method).items():
-        reason = answer(engine, structure, dtype, device, assume_a)
-        if reason is None:
-            return engine
-        reasons[name] = reason
-    answers = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-    kind = type(structure).__name__
-    raise EngineError(
-        f"no engine solves a {kind} matrix of {dtype} on {device} with assume_a={assume_a!r}, method={method!r}. {answers}."
+    return first_able(
+        named(method),
+        lambda engine: answer(engine, structure, dtype, device, assume_a),
+        f"solves a {type(structure).__name__} matrix of {dtype} on {device} with assume_a={assume_a!r}, method={method!r}",
     )
 
 

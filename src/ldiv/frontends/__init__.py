@@ -1,5 +1,5 @@
-"""One automatic-differentiation framework per file, named after it; `ldiv.core.dispatch` says
-what each must define.
+"""One array framework per file or package, named after it; `ldiv.core.dispatch` says what each
+must define.
 """
 
 from ldiv.core import folders

@@ -19,8 +19,9 @@ from ldiv.core.validate import (
     require_square,
     together,
 )
-from ldiv.engines.eigen_task import Task, engines
+from ldiv.engines.eigen_task import Task
 from ldiv.engines.observers import Observer
+from ldiv.engines.registry import engines
 from ldiv.errors import expected_got
 from ldiv.matrices.assumptions import promised
 from ldiv.matrices.matrix import as_matrix
@@ -71,7 +72,7 @@ class EigenOptions:
             advice="It is how many are returned.",
         )
         require_option("which", self.which, get_args(Which))
-        require_option("method", self.method, ("auto", *engines()))
+        require_option("method", self.method, ("auto", *engines("eigensolver")))
         require_option("on_degenerate", self.on_degenerate, get_args(OnDegenerate))
         for name, value, low in (("ncv", self.ncv, k + 1), ("maxiter", self.maxiter, 1)):
             if value is not None:

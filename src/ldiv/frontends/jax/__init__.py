@@ -1,0 +1,34 @@
+"""JAX: one primitive for all rules, one for their tangent maps, and one for work on the host.
+
+Imported here is what `ldiv.core.dispatch` asks of a front end, and no more. One idea per file:
+
+    values            whose an array is, where its numbers are, and whether they are known yet
+    callbacks         work on the host, the third primitive: there only NumPy runs
+    checks            errors that depend on numbers of a compiled program
+    evaluation        the kernel of a rule, and the factors that it is given, makes and hands on
+    cotangents        the rule's vjp, between JAX's convention and ours
+    tangent_primitive the tangent map of a rule, linear, whose transpose is the rule's vjp
+    rule_primitive    the rule itself: shapes, forward mode, transposition, batching, lowering
+    transforms        loops and branches, and derivatives of functions of users
+    dense             dense kernels
+
+A rule is staged whole and becomes its kernel when it is compiled; until then every transformation
+sees the rule.
+"""
+
+from ldiv.frontends.jax.callbacks import host_callback, on_host
+from ldiv.frontends.jax.checks import check_or_raise
+from ldiv.frontends.jax.dense import (
+    cholesky,
+    lu_factor,
+    lu_pivoted,
+    lu_solve,
+    product,
+    row_order,
+    scatter,
+    sign_of_rows,
+    solve_triangular,
+)
+from ldiv.frontends.jax.rule_primitive import bind
+from ldiv.frontends.jax.transforms import either, jvp, loop, vjp, vmap
+from ldiv.frontends.jax.values import asnumpy, constant, device, host, owns, traced

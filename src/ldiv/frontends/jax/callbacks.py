@@ -1,0 +1,77 @@
+"""Work on the host: a primitive that hands NumPy arrays to a Python function, in compiled code.
+
+On the host only NumPy runs: a callback that calls JAX again can wait for itself forever. The
+primitive has no derivative and no batching of its own, for it stands inside of kernels, which are
+staged below every such transformation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import mlir
+
+from ldiv.core.holder import holding, store
+from ldiv.core.trees import Array
+from ldiv.frontends.jax.values import traced
+
+Specs = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
+
+
+def on_host(f: Callable[..., Any], specs: Specs, *arrays: Array) -> tuple[Array, ...]:
+    if any(map(traced, arrays)):
+        return tuple(host_p.bind(*arrays, f=partial(_stored, f), specs=specs))
+    return tuple(jnp.asarray(y) for y in f(*map(np.asarray, arrays)))
+
+
+def _stored(f: Callable[..., Any], *arrays: Any) -> Any:
+    # the call that staged this is over when it runs: its factors have no owner but the store
+    with holding(store):
+        return f(*arrays)
+
+
+def host_callback(f: Callable[..., Any], *xs: Array) -> None:
+    if any(map(traced, xs)):
+        host_p.bind(*xs, f=partial(_and_nothing, f), specs=())
+    else:
+        f(*xs)
+
+
+def _and_nothing(f: Callable[..., Any], *numbers: Any) -> tuple[Any, ...]:
+    f(*numbers)
+    return ()
+
+
+def _host_lowering(ctx: Any, *args: Any, f: Callable[..., Any], specs: Specs) -> Any:
+    """A callback that hands over NumPy arrays; `jax.pure_callback` would make JAX arrays of them
+    first, at 5 times the cost.
+
+    As there, 64-bit numbers need x64 switched on for the process: the context `jax.enable_x64` does
+    not reach its thread.
+    """
+
+    def call(*numbers: Any) -> tuple[Any, ...]:
+        return tuple(np.asarray(y, dtype) for y, (_, dtype) in zip(f(*numbers), specs, strict=True))
+
+    return mlir.emit_python_callback(
+        ctx,
+        call,
+        None,
+        list(args),
+        ctx.avals_in,
+        ctx.avals_out,
+        has_side_effect=not specs,  # a call without results would be dead code to XLA
+        returns_token=False,
+    )[0]
+
+
+host_p = Primitive("ldiv_host")
+host_p.multiple_results = True
+host_p.def_abstract_eval(lambda *_, f, specs: [jax.core.ShapedArray(*spec) for spec in specs])
+mlir.register_lowering(host_p, _host_lowering, cacheable=False)

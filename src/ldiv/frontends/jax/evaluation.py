@@ -1,0 +1,107 @@
+"""y = kernel(x), and the factors that it is given, makes and hands on to derivatives.
+
+A factor made of arrays (LU, Cholesky, QR of a dense matrix) is an output of the rule, beside its
+own, where a derivative asks for it, and an argument, after its own, of the rules that the
+derivative binds: a loop over solves saves it, instead of factoring again. So the arguments of the
+primitive are (*x, *arrays of the factors `given`), and its outputs y, or where `asked`
+(*y, *arrays of the factors made). Factors that are not arrays are found again in the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import jax
+
+from ldiv.core.finite import evaluated
+from ldiv.core.holder import TracedFactor, TracedHolder, holding, owner, store
+from ldiv.core.rule import Rule
+from ldiv.core.trees import Array, leaves
+from ldiv.frontends.jax.callbacks import Specs
+from ldiv.frontends.jax.checks import checking
+
+Given = tuple[TracedFactor, ...]
+
+
+def own_arguments(rule: Rule, args: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
+    """The arguments of the rule, and the arrays of factors after them."""
+    count = len(leaves(rule.core))
+    return args[:count], args[count:]
+
+
+def array_count(given: Given) -> int:
+    """How many arrays these factors are made of."""
+    return sum(len(factor.core) for factor in given)
+
+
+def holding_given(
+    flat: Sequence[Any], given: Given, held: Sequence[Any]
+) -> AbstractContextManager[None]:
+    """Within, rules of the arguments `flat` are given the factors that are known, of arrays
+    `held`.
+    """
+    return holding(TracedHolder(flat, given, held)) if given else nullcontext()
+
+
+# -- the kernel: now, and when it is compiled ---------------------------------
+
+
+def eager_kernel(*args: Array, rule: Rule, given: Given, asked: bool) -> list[Array]:
+    """Under the store: a rule is a static parameter, which cannot own the factors that its
+    derivatives need.
+    """
+    if given or asked:  # a program that was staged, and is run one operation at a time
+        return list(jax.jit(partial(staged_kernel, rule=rule, given=given, asked=asked))(*args))
+    with holding(store if (keeper := owner()) is None else keeper):
+        return list(evaluated(rule, list(args)))
+
+
+def staged_kernel(*args: Array, rule: Rule, given: Given, asked: bool) -> list[Array]:
+    out, keeper = _run(*args, rule=rule, given=given, asked=asked)
+    return [*out, *keeper.made] if asked else out
+
+
+def _run(*args: Array, rule: Rule, given: Given, asked: bool) -> tuple[list[Array], TracedHolder]:
+    """Nobody checks again the factors that are handed on: so the outputs beside them wait until
+    all checks have passed.
+    """
+    flat, held = own_arguments(rule, args)
+    keeper = TracedHolder(flat, given, held)
+    with checking() as waiting, holding(keeper):
+        out = list(evaluated(rule, list(flat)))
+        if asked:
+            waiting += out
+    return waiting or out, keeper
+
+
+# -- what a kernel returns, by shapes and dtypes alone ------------------------
+
+
+class Outputs(NamedTuple):
+    """The outputs of a kernel, the factors that it makes, and their arrays."""
+
+    own: list[Any]
+    factors: Given
+    made: list[Any]
+
+
+def outputs_of(rule: Rule, given: Given, args: Sequence[Any]) -> Outputs:
+    return _outputs(rule, given, tuple((x.shape, x.dtype) for x in args))
+
+
+@lru_cache(maxsize=256)
+def _outputs(rule: Rule, given: Given, specs: Specs) -> Outputs:
+    """By one abstract run: which factors a kernel makes is known from its trace alone."""
+    factors: list[TracedFactor] = []
+
+    def run(*args: Array) -> Any:
+        out, keeper = _run(*args, rule=rule, given=given, asked=False)
+        factors[:] = keeper.factors[len(given) :]
+        return out, keeper.made
+
+    found = jax.eval_shape(run, *(jax.ShapeDtypeStruct(*spec) for spec in specs))
+    own, made = ([jax.core.ShapedArray(y.shape, y.dtype) for y in some] for some in found)
+    return Outputs(own, tuple(factors), made)

@@ -1,0 +1,182 @@
+"""x -> y: the primitive of all rules, opaque to every transformation until it is lowered.
+
+Its parameters are static: the `rule`, the factors `given` to it, and whether the arrays of the
+factors that it makes are `asked` for as outputs (see `evaluation`). Below stands, in this order,
+what JAX asks of a primitive: shapes, forward mode, transposition, batching, lowering. Reverse mode
+is the transpose of `tangent_primitive`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from ldiv.core.holder import TracedHolder, owner
+from ldiv.core.rule import Rule
+from ldiv.core.trees import Array, leaves
+from ldiv.errors import expected_got
+from ldiv.frontends.jax.cotangents import differentiable, pullback, zero
+from ldiv.frontends.jax.evaluation import (
+    Given,
+    Outputs,
+    eager_kernel,
+    holding_given,
+    outputs_of,
+    own_arguments,
+    staged_kernel,
+)
+from ldiv.frontends.jax.tangent_primitive import tangent_p
+from ldiv.frontends.jax.values import traced
+
+
+def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
+    # within the derivative of a rule, its factors are known: those of these arguments go along
+    given, held = keeper.known_of(flat) if isinstance(keeper := owner(), TracedHolder) else ((), [])
+    flat = [*flat, *held]
+    return tuple(
+        rule_p.bind(
+            *(_alike(flat) if any(map(traced, flat)) else flat), rule=rule, given=given, asked=False
+        )
+    )
+
+
+def _alike(flat: list[Array]) -> list[Array]:
+    """Under shard_map, all varying along the mesh axes of any of them, so that what is shared
+    has a summed cotangent.
+    """
+    axes = [jax.typeof(x).mat.varying for x in flat]
+    every = frozenset().union(*axes)
+    return [
+        jax.lax.pcast(x, tuple(every - own), to="varying") if every - own else x
+        for x, own in zip(flat, axes, strict=True)
+    ]
+
+
+# -- shapes -------------------------------------------------------------------
+
+
+def _abstract(*avals: Any, rule: Rule, given: Given, asked: bool) -> list[Any]:
+    outputs = outputs_of(rule, given, avals)
+    out = outputs.own + outputs.made * asked
+    x = avals[0]
+    if x.mat.empty:
+        return out
+    # under shard_map results vary along the mesh axes of the arguments, which `_alike` made one
+    whole = [x.sharding.update(spec=jax.P(*(None,) * y.ndim)) for y in out]
+    return [
+        x.update(shape=y.shape, dtype=y.dtype, weak_type=False, sharding=s)
+        for y, s in zip(out, whole, strict=True)
+    ]
+
+
+# -- forward mode -------------------------------------------------------------
+
+
+def _jvp(
+    primals: Sequence[Array], tangents: Sequence[Any], *, rule: Rule, given: Given, asked: bool
+) -> tuple[list[Array], list[Any]]:
+    (flat, held), (dx, _) = own_arguments(rule, primals), own_arguments(rule, tangents)
+    # a program that is being written asks the rule for its factors, for its tangent map
+    outputs = outputs_of(rule, given, primals) if asked or _staged(primals) else Outputs([], (), [])
+    every = rule_p.bind(*primals, rule=rule, given=given, asked=bool(outputs.made))
+    out, made = (
+        (every[: len(outputs.own)], every[len(outputs.own) :]) if outputs.made else (every, [])
+    )
+    # symbolic zeros are left out, so that the rule's jvp does no work for them
+    moving = tuple(type(t) is not ad.Zero for t in dx)
+    along = [t for t, m in zip(dx, moving, strict=True) if m]
+    given = (*given, *outputs.factors)
+    moved = iter(
+        tangent_p.bind(*along, *flat, *out, *held, *made, rule=rule, moving=moving, given=given)
+    )
+    smooth = differentiable(rule, out)
+    dy = [next(moved) if s else zero(y) for y, s in zip(out, smooth, strict=True)]
+    return (every, [*dy, *map(zero, made)]) if asked else (out, dy)
+
+
+def _staged(xs: Sequence[Any]) -> bool:
+    """Is a program being written, in which nothing is found again in a store? There a constant
+    is a tracer, too.
+    """
+    return any(map(traced, xs)) and traced(jnp.zeros(()))
+
+
+# -- transposition, of rules that are linear ----------------------------------
+
+
+def _transpose(
+    cotangents: Sequence[Any], *args: Any, rule: Rule, given: Given, asked: bool
+) -> list[Any]:
+    """Where a rule is linear its cotangents need no value of what they belong to, so that a
+    shape stands in for it.
+    """
+    own, held = own_arguments(rule, args)
+    need = [ad.is_undefined_primal(x) for x in own]
+    flat = [
+        jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) if n else x
+        for x, n in zip(own, need, strict=True)
+    ]
+    try:
+        with holding_given(flat, given, held):
+            return [
+                *pullback(rule, need, cotangents, [None] * len(cotangents), flat),
+                *(None for _ in held),
+            ]
+    except (TypeError, AttributeError) as error:  # the vjp computed with a shape, or an output
+        raise TypeError(
+            expected_got(
+                "transpose",
+                f"arguments in which {type(rule).__name__} is linear",
+                str(need),
+                "Differentiate it instead.",
+            )
+        ) from error
+
+
+# -- batching -----------------------------------------------------------------
+
+
+def _batch(
+    args: Sequence[Array], dims: Sequence[int | None], *, rule: Rule, given: Given, asked: bool
+) -> tuple[list[Array], list[int | None]]:
+    """A batch is one more leading axis, before the batch axes that are there already; of a
+    factor, if what it is of has one.
+    """
+    cores = [*leaves(rule.core), *(c for factor in given for c in factor.core)]
+    depth = max(x.ndim - c - (d is not None) for x, c, d in zip(args, cores, dims, strict=True))
+    moved = [
+        x if d is None else _lead(x, d, c, depth) for x, c, d in zip(args, cores, dims, strict=True)
+    ]
+    out = rule_p.bind(*moved, rule=rule, given=given, asked=asked)
+    if not asked:
+        return out, [0] * len(out)
+    outputs = outputs_of(rule, given, moved)
+    of_factors = [
+        None if all(dims[i] is None for i in f.places) else 0
+        for f in outputs.factors
+        for _ in f.core
+    ]
+    return out, [*[0] * len(outputs.own), *of_factors]
+
+
+def _lead(x: Array, dim: int, core: int, depth: int) -> Array:
+    """x with the axis `dim` in front, then its batch axes, filled up to `depth` by axes of one."""
+    x = jnp.moveaxis(x, dim, 0)
+    return jnp.reshape(x, (x.shape[0], *(1,) * (depth - (x.ndim - 1 - core)), *x.shape[1:]))
+
+
+rule_p = Primitive("ldiv")
+rule_p.multiple_results = True
+rule_p.def_impl(eager_kernel)
+rule_p.def_abstract_eval(_abstract)
+ad.primitive_jvps[rule_p] = _jvp
+ad.primitive_transposes[rule_p] = _transpose
+batching.primitive_batchers[rule_p] = _batch
+mlir.register_lowering(
+    rule_p, mlir.lower_fun(staged_kernel, multiple_results=True), cacheable=False
+)

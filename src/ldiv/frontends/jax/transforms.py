@@ -1,0 +1,56 @@
+"""Functions of functions: loops and branches of engines, derivatives and batches of users' own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ldiv.core.holder import holding, store
+from ldiv.core.trees import Array
+from ldiv.frontends.jax.checks import checking
+from ldiv.frontends.jax.values import traced
+
+
+def vjp(f: Callable[..., Any], xs: tuple[Any, ...]) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+    """In JAX's convention cotangents are the conjugates of ours."""
+    y, pull = jax.vjp(f, *xs)
+    return y, lambda y_bar: tuple(jax.tree.map(jnp.conj, pull(jax.tree.map(jnp.conj, y_bar))))
+
+
+def jvp(f: Callable[..., Any], xs: tuple[Any, ...], dxs: tuple[Any, ...]) -> tuple[Any, Any]:
+    y, dy = jax.jvp(f, xs, dxs)
+    return y, dy
+
+
+def vmap(f: Callable[..., Array], axes: tuple[Any, ...]) -> Callable[..., Array]:
+    return jax.vmap(f, axes)
+
+
+def either(ok: Array, f: Callable[[], Any], g: Callable[[], Any]) -> Any:
+    return jax.lax.cond(ok, f, g)
+
+
+def loop(
+    going: Callable[[Any], Array], body: Callable[[Any], Any], state: tuple[Array, ...]
+) -> Any:
+    """A loop of JAX in a trace; outside, one of Python, which need not be compiled."""
+    if any(map(traced, state)):
+        return jax.lax.while_loop(going, _self_contained(body), state)
+    while bool(going(state)):
+        state = body(state)
+    return state
+
+
+def _self_contained(body: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A step whose checks are asked within it, and whose factors are its own: tracers of a loop's
+    body may not leave it.
+    """
+
+    def step(state: Any) -> Any:
+        with checking(), holding(store):
+            return body(state)
+
+    return step

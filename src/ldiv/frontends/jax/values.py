@@ -1,0 +1,52 @@
+"""What ldiv asks of an array of JAX: whose it is, where its numbers are, and if they are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from ldiv.core.pytree import on_register_pytree
+from ldiv.core.trees import Array
+from ldiv.errors import expected_got
+
+
+def owns(x: object) -> bool:
+    return isinstance(x, jax.Array)
+
+
+def traced(x: Array) -> bool:
+    return isinstance(x, jax.core.Tracer)
+
+
+def device(x: Array) -> str:
+    """Where engines find the values: a callback brings them to the cpu from anywhere, and dense
+    kernels run where they are.
+    """
+    return "cpu"
+
+
+def host(x: Array) -> bool:
+    # an array of several processes is on no one host
+    return (
+        not traced(x) and all(d.platform == "cpu" for d in x.devices()) and x.is_fully_addressable
+    )
+
+
+constant = jax.lax.stop_gradient
+
+
+def asnumpy(x: Array) -> Any:
+    try:
+        # the constant of a tracer of grad is a plain array; tracers of jit and vmap have no numbers
+        return np.asarray(constant(x))
+    except jax.errors.TracerArrayConversionError:
+        advice = "A sparsity pattern must be known when a function is traced: make its indices with NumPy, or the array outside of jit."
+        raise TypeError(
+            expected_got("values", "numbers that are known now", f"the traced {x.aval}", advice)
+        ) from None
+
+
+# JAX is told that matrices are trees: their parameters are leaves, the rest is static
+on_register_pytree(jax.tree_util.register_pytree_node)

@@ -1,0 +1,36 @@
+"""PyTorch: one autograd.Function for all rules, in eager mode and under every transform.
+
+Imported here is what `ldiv.core.dispatch` asks of a front end, and no more. One idea per file:
+
+    recorders         what records a program instead of running it is refused
+    values            whose a tensor is, where its numbers are, and NumPy's view of them
+    evaluation        the kernel, the vjp and the jvp of a rule, on tensors
+    legacy_batching   the vmap that torch.autograd.grad uses, is_grads_batched=True
+    functions         the autograd.Function, in its eager form and in that of torch.func
+    transforms        derivatives of functions of users
+    dense             dense kernels
+"""
+
+from ldiv.frontends.torch.dense import (
+    cholesky,
+    lu_factor,
+    lu_pivoted,
+    lu_solve,
+    product,
+    scatter,
+    sign_of_rows,
+    solve_triangular,
+)
+from ldiv.frontends.torch.functions import bind
+from ldiv.frontends.torch.recorders import check_or_raise, traced
+from ldiv.frontends.torch.transforms import call, jvp, vjp, vmap
+from ldiv.frontends.torch.values import (
+    asnumpy,
+    constant,
+    copied,
+    host,
+    host_values,
+    on_host,
+    owns,
+    signature,
+)

@@ -1,0 +1,72 @@
+"""P A = L U, A = L L^H, L^-1 B: the dense kernels of torch, batched, and scattered sums.
+
+The `_ex` forms return a failure as a number, where the others wait for a GPU in order to raise it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ldiv.core.trees import Array
+from ldiv.frontends.torch.recorders import traced
+
+
+def scatter(x: Array, index: Any, size: int) -> Array:
+    y = x.new_zeros((*x.shape[:-2], size, x.shape[-1]))
+    # what is recorded runs many times on the same zeros
+    add = y.index_add if traced(x) else y.index_add_
+    return add(-2, torch.as_tensor(index, device=x.device), x)
+
+
+def lu_factor(a: Array) -> tuple[Array, Array]:
+    lu, pivots, _ = torch.linalg.lu_factor_ex(a)
+    return lu, pivots
+
+
+def sign_of_rows(pivots: Array) -> Array:
+    """det P: -1 for an odd number of exchanges, which LAPACK counts from 1."""
+    stays = torch.arange(1, pivots.shape[-1] + 1, device=pivots.device)
+    return 1 - 2 * ((pivots != stays).sum(-1) % 2)
+
+
+def lu_solve(lu: Array, pivots: Array, b: Array, op: str) -> Array:
+    b = b.to(lu.dtype)
+    if (
+        op == "T" and lu.is_complex()
+    ):  # A^-T b = conj(A^-H conj(b)), for torch has no transposed form
+        return torch.linalg.lu_solve(lu, pivots, b.conj(), adjoint=True).conj().resolve_conj()
+    return torch.linalg.lu_solve(lu, pivots, b, adjoint=op != "N")
+
+
+def cholesky(a: Array) -> tuple[Array, bool]:
+    """(L, whether all of the batch is positive definite)."""
+    l, info = torch.linalg.cholesky_ex(a)
+    return l, not bool(info.any())
+
+
+def solve_triangular(a: Array, b: Array, lower: bool, unit: bool = False) -> Array:
+    dtype = torch.promote_types(a.dtype, b.dtype)
+    return torch.linalg.solve_triangular(
+        a.to(dtype), b.to(dtype), upper=not lower, unitriangular=unit
+    )
+
+
+def product(a: Array, x: Array) -> Array:
+    """In double precision where torch might be allowed to multiply with fewer digits than the
+    dtype has: TF32 on GPUs, bfloat16 by set_float32_matmul_precision.
+    """
+    wide = _WIDE.get(a.dtype)
+    if wide is None or not (a.is_cuda or torch.get_float32_matmul_precision() != "highest"):
+        return torch.matmul(a, x)
+    return torch.matmul(a.to(wide), x.to(wide)).to(a.dtype)
+
+
+_WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128}
+
+
+def lu_pivoted(a: Array) -> tuple[Array, Array]:
+    """A packed LU of an m x n matrix, and LAPACK's exchanges counted from 0."""
+    lu, pivots = lu_factor(a)
+    return lu, pivots - 1

@@ -1,0 +1,133 @@
+"""y = kernel(x), x_bar = vjp(y_bar), dy = jvp(dx): the methods of a rule, run on tensors.
+
+A kernel sees plain tensors, without a graph. The vjp and the jvp see tensors of the levels outside,
+for they are made of rules, which are differentiated again. Where nothing is, and the numbers are
+few, kernel and vjp run on NumPy arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+
+from ldiv.core.finite import derivative, evaluated
+from ldiv.core.rule import Rule
+from ldiv.core.trees import Array, leaves, rebuild
+from ldiv.frontends.torch.recorders import traced
+from ldiv.frontends.torch.values import PLAIN, as_tensor, values_of
+
+
+def kernel(rule: Rule, flat: Sequence[Array]) -> tuple[Array, ...]:
+    """On plain arrays, no derivative in sight."""
+    if _is_small(rule, flat):
+        return tuple([as_tensor(y) for y in evaluated(rule, [values_of(x) for x in flat])])
+    # a torch function mode of the user's, a default device say, is for what the user calls
+    with torch._C.DisableTorchFunction() if torch._C._len_torch_function_stack() else nullcontext():
+        outputs = evaluated(rule, [x.detach() if x.requires_grad else x for x in flat])
+    if not any([y._is_view() for y in outputs]):  # noqa: C419
+        return outputs
+    # torch lets nobody write to a view that a Function returns, so it is detached from its base;
+    # and it cannot give tangents to several views of one array, so in forward mode they are copies.
+    return tuple(
+        y if not y._is_view() else y.detach() if forward_ad._current_level < 0 else y.clone()
+        for y in outputs
+    )
+
+
+def _derivative(rule: Rule, f: Callable[..., Any], *given: Any) -> Any:
+    """f(*given), checked for overflow; under torch.func only kernels see numbers."""
+    return f(*given) if torch._C._are_functorch_transforms_active() else derivative(rule, f, *given)
+
+
+def pullback(rule: Rule, need: Sequence[bool], *xs: Array | None) -> list[Array | None]:
+    """Of arguments, outputs, cotangents: the cotangents of the arguments."""
+    flat = xs[: len(need)]
+    # can what happens here be differentiated once more? Then it must happen to tensors.
+    differentiated = (
+        torch.is_grad_enabled()
+        or forward_ad._current_level >= 0
+        or torch._C._are_functorch_transforms_active()
+    )
+    small = not differentiated and _is_small(rule, flat)
+    if small:
+        xs = tuple([None if x is None else values_of(x) for x in xs])
+    args, rest = xs[: len(need)], xs[len(need) :]
+    out, cotangents = rest[: len(rest) // 2], rest[len(rest) // 2 :]
+    results = leaves(
+        _derivative(
+            rule, rule.vjp, rebuild(rule.core, need), cotangents, out, *rebuild(rule.core, args)
+        )
+    )
+    if small:
+        results = [None if g is None else as_tensor(g) for g in results]
+    return [_conform(g, x) if n else None for g, x, n in zip(results, flat, need, strict=True)]
+
+
+def pushforward(rule: Rule, count: int, *xs: Array | None) -> list[Array | None]:
+    """Of arguments, outputs, tangents: the tangents of the outputs."""
+    flat, out, tangents = xs[:count], xs[count:-count], xs[-count:]
+    moved = _derivative(
+        rule, rule.jvp, rebuild(rule.core, tangents), out, *rebuild(rule.core, flat)
+    )
+    smooth = rule.differentiable or (True,) * len(out)
+    return [
+        _conform_tangent(t, y) if s else None for t, y, s in zip(moved, out, smooth, strict=True)
+    ]
+
+
+# -- small numbers: NumPy arrays, whose operations cost less -----------------
+
+SMALL = 64 * 64  # so many numbers at most, of one matrix or vector each
+
+
+def _is_small(rule: Rule, flat: Sequence[Array]) -> bool:
+    """Do a few numbers in the memory of this process stand for values alone, which NumPy may
+    handle as well?
+    """
+    if not rule.on_host or torch._C._len_torch_function_stack() or traced(None):
+        return False
+    own = zip(flat, rule.cores, strict=True)
+    return all(
+        [  # noqa: C419  (faster than a generator)
+            x.ndim == core and x.is_cpu and x.numel() <= SMALL and type(x) in PLAIN
+            for x, core in own
+        ]
+    )
+
+
+# -- into the space of what they belong to -----------------------------------
+
+
+def _conform(g: Array | None, x: Array) -> Array | None:
+    """The cotangent in the space of x: real where x is, summed over the axes that were
+    broadcast.
+    """
+    if g is None:
+        return None
+    if g.dtype == x.dtype and g.shape == x.shape:
+        return _plain(g)
+    if g.is_complex() and not x.is_complex():
+        g = g.real
+    if g.shape != x.shape:
+        g = g.sum_to_size(x.shape)
+    return _plain(g if g.dtype == x.dtype else g.to(x.dtype))
+
+
+def _plain(t: Array) -> Array:
+    """Without lazy conjugation and negation: such views trip an assertion of torch on the layout of
+    tangents.
+    """
+    return t.resolve_conj().resolve_neg().contiguous() if t.is_complex() or t.is_neg() else t
+
+
+def _conform_tangent(t: Array | None, y: Array) -> Array:
+    """Of the shape of y: a rule may leave out the axes along which its tangent is constant."""
+    return (
+        torch.zeros_like(y)
+        if t is None
+        else _plain(t if t.shape == y.shape else t.expand(y.shape).clone())
+    )

@@ -1,0 +1,105 @@
+"""f over a batch of torch's older kind, which few operations know, by torch.func.vmap.
+
+It comes from torch.autograd.grad(is_grads_batched=True) and, with vectorize=True, from
+torch.autograd.functional: cotangents, or tangents of the saved tensors, arrive as batched tensors
+of one nesting level. Each is unwrapped to a plain tensor with a leading axis, f is mapped over that
+axis, and the results are wrapped again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch.autograd import forward_ad
+
+from ldiv.core.trees import Array
+
+Results = Sequence[Array | None]
+
+
+def over_legacy_batch(f: Callable[..., Results], xs: Sequence[Array | None]) -> Results:
+    """f(*xs), where some xs are batched in this way, or have tangents that are."""
+    level = _legacy_level()
+    if not level or torch._C._are_functorch_transforms_active():
+        return f(*xs)
+    if any(map(_is_legacy, xs)):  # reverse mode: the cotangents
+        plain = [_unwrapped(x, level) for x in xs]
+        return [
+            None if y is None else torch._add_batch_dim(y.contiguous(), 0, level)
+            for y in _mapped(f, plain, [*map(_is_legacy, xs)])
+        ]
+    # forward mode: plain tensors, each with a batch of tangents, become a batch of dual tensors
+    tangents = [_tangent_of(x) for x in xs]
+    if not any(map(_is_legacy, tangents)):
+        return f(*xs)
+    batches = [_unwrapped(t, level) for t in tangents]
+    count = max(
+        len(t)
+        for t, given in zip(batches, tangents, strict=True)
+        if t is not None and _is_legacy(given)
+    )
+    duals = [x if t is None else _repeated(x, t, count) for x, t in zip(xs, batches, strict=True)]
+    return [
+        None if y is None else _once(y, level)
+        for y in _mapped(f, duals, [t is not None for t in tangents])
+    ]
+
+
+def _legacy_level() -> int:
+    """How many such batches are active; torch tells it to who adds one."""
+    level = torch._C._vmapmode_increment_nesting() - 1
+    torch._C._vmapmode_decrement_nesting()
+    return level
+
+
+def _is_legacy(x: Array | None) -> bool:
+    return x is not None and torch._C._functorch.is_legacy_batchedtensor(x)
+
+
+def _unwrapped(x: Array | None, level: int) -> Array | None:
+    """With the batch as first axis."""
+    return torch._remove_batch_dim(x, level, 1, 0) if x is not None and _is_legacy(x) else x
+
+
+def _tangent_of(x: Array | None) -> Array | None:
+    return None if x is None or forward_ad._current_level < 0 else forward_ad.unpack_dual(x).tangent
+
+
+def _repeated(x: Array, tangents: Array, count: int) -> Array:
+    """x with each of its tangents."""
+    primal = forward_ad.unpack_dual(x).primal
+    return forward_ad.make_dual(
+        *(y.expand(count, *primal.shape).clone() for y in (primal, tangents))
+    )
+
+
+def _once(y: Array, level: int) -> Array:
+    """One y with a batch of tangents, of y that is the same in all of the batch."""
+    primal, tangent = forward_ad.unpack_dual(y)
+    return (
+        primal[0]
+        if tangent is None
+        else forward_ad.make_dual(
+            primal[0].clone(), torch._add_batch_dim(tangent.contiguous(), 0, level)
+        )
+    )
+
+
+def _mapped(
+    f: Callable[..., Results], xs: Sequence[Array | None], batched: Sequence[bool]
+) -> Results:
+    """torch.func.vmap of f, of which some results are None."""
+    results: list[Array | None] = []
+    places: list[int] = []
+
+    def present(*xs: Array | None) -> tuple[Array, ...]:
+        # run once, while vmap traces: which results are None does not depend on the numbers
+        results[:] = f(*xs)
+        places[:] = [i for i, y in enumerate(results) if y is not None]
+        return tuple(results[i] for i in places)
+
+    found = torch.func.vmap(present, tuple(0 if b else None for b in batched))(*xs)
+    for i, y in zip(places, found, strict=True):
+        results[i] = y
+    return results

@@ -1,0 +1,80 @@
+"""What ldiv asks of a tensor: whose it is, where its numbers are, and NumPy's view of them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from ldiv.core.trees import Array
+from ldiv.frontends.torch.recorders import recording_error, traced
+
+PLAIN = (torch.Tensor, torch.nn.Parameter)  # the types that mean their values and no more
+
+
+def owns(x: object) -> bool:
+    return isinstance(x, torch.Tensor)
+
+
+def constant(x: Array) -> Array:
+    return x.detach()
+
+
+def host(x: Array) -> bool:
+    return bool(x.device.type == "cpu") and not traced(x)
+
+
+def signature(x: Array) -> Any:
+    return (x.dtype, x.ndim, x.device, x.layout) if type(x) in PLAIN and not x.is_nested else None
+
+
+def copied(x: Array, cached: dict[int, Any]) -> Array:
+    """A deep copy. That of a result is a leaf with the same `requires_grad`, which is what
+    pickling makes of it; torch copies leaves alone.
+    """
+    if id(x) not in cached:
+        cached[id(x)] = (
+            copy.deepcopy(x, cached)
+            if x.is_leaf
+            else x.detach().clone().requires_grad_(x.requires_grad)
+        )
+    twin: Array = cached[id(x)]
+    return twin
+
+
+# -- tensors as NumPy arrays, and back ----------------------------------------
+
+
+def asnumpy(x: Array) -> Any:
+    if traced(x):
+        raise recording_error()
+    return values_of(x)
+
+
+def host_values(x: Array) -> Any:
+    """None where the values are elsewhere, or come later."""
+    return values_of(x) if x.device.type == "cpu" and not traced(x) else None
+
+
+def values_of(x: Array) -> Any:
+    """The numbers of x as a NumPy array, cut off from the graph."""
+    if not torch._C._are_functorch_transforms_active():
+        return x.numpy(force=True)
+    # under a transform detach would wrap a plain tensor, an index say, once more
+    with torch._C._DisableFuncTorch():
+        return x.numpy(force=True)
+
+
+def as_tensor(y: Any) -> Array:
+    """As a tensor with memory of its own, which is not that of an argument."""
+    return torch.from_numpy(y if type(y) is np.ndarray and y.base is None else np.array(y))
+
+
+def on_host(f: Callable[..., Any], specs: Any, *arrays: Array) -> tuple[Array, ...]:
+    if traced(arrays[0]):
+        raise recording_error()
+    y = tuple(map(torch.from_numpy, f(*map(values_of, arrays))))
+    return y if arrays[0].device.type == "cpu" else tuple(t.to(arrays[0].device) for t in y)
