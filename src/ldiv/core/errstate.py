@@ -109,7 +109,7 @@ def keeping_state(f: Callable[..., R]) -> Callable[..., R]:
     return call
 
 
-def doubt(ok: Any, error: Callable[..., Exception], *numbers: Any) -> None:
+def check_or_warn(ok: Any, error: Callable[..., Exception], *numbers: Any) -> None:
     """Unless ok: raise error(*numbers), warn with its message, or go on, as was chosen."""
     state = singular_state()
     if state != "ignore":

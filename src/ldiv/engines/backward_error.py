@@ -21,7 +21,7 @@ import numpy as np
 
 from ldiv.core.arrays import alike, numpy_dtype
 from ldiv.core.dispatch import frontend_of, namespace, traced
-from ldiv.core.errstate import doubt
+from ldiv.core.errstate import check_or_warn
 from ldiv.core.trees import Array
 from ldiv.engines.factor import Factor
 from ldiv.engines.singularity_check import direction
@@ -174,7 +174,7 @@ class Verified(Factor):
         self._require_small(error, "factors with a backward error of {:.1e}")
 
     def _require_small(self, error: Array, what: str) -> None:
-        doubt(
+        check_or_warn(
             (error <= self._tolerance).all(),
             partial(_inaccurate, self._engine, what),
             namespace(error).max(error),

@@ -9,7 +9,7 @@ An eigensolver is one file in `engines/eigen/`. It must define
     others(task)                      how many further pairs it returns, for the deflated systems of the derivative
     pairs(task, pA, pB, aids)         (lam (*batch, k + others), X (*batch, n, k + others), doubt (*batch, k + others))
 
-the k wanted pairs first, ascending, then the others, ascending; X^H B X = I. `doubt`, |A x - lam B
+the k wanted pairs first, ascending, then the others, ascending; X^H B X = I. `error_bound`, |A x - lam B
 x| |x| and rounding, is how far an eigenvalue may be from lam.
 """
 

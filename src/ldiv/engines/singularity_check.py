@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.dispatch import frontend_of, traced
-from ldiv.core.errstate import doubt
+from ldiv.core.errstate import check_or_warn
 from ldiv.core.trees import Array
 from ldiv.errors import SingularMatrixError
 
@@ -62,7 +62,7 @@ def require_nonsingular(
     certain = calm | (
         (growth * eps < HOPELESS) & (again * eps < HOPELESS) & (contraction < CONTRACTS)
     )
-    doubt(certain, partial(_singular, engine, eps), growth, again, contraction)
+    check_or_warn(certain, partial(_singular, engine, eps), growth, again, contraction)
 
 
 def _singular(engine: str, eps: float, *seen: Any) -> SingularMatrixError:

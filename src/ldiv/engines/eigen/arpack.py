@@ -52,7 +52,7 @@ def supports(task: Task, dtype: Any, device: str) -> str | None:
     return None
 
 
-def others(task: Task) -> int:
+def guard_pairs(task: Task) -> int:
     return max(min(max(task.guard, 1), task.n - 2 - task.k), 0)
 
 
@@ -61,7 +61,7 @@ def pairs(
 ) -> tuple[Array, Array, Array]:
     """One problem of the batch after the other, on the host."""
     flat, batch = leaves((pA, pB, auxiliaries)), common_batch(task.core, (pA, pB, auxiliaries))
-    m, dtype = task.k + others(task), result_dtype(pA, pB)
+    m, dtype = task.k + guard_pairs(task), result_dtype(pA, pB)
     real = np.finfo(dtype).dtype
     specs = (((*batch, m), real), ((*batch, task.n, m), dtype), ((*batch, m), real))
     if not task.A.on_host or not task.B.on_host:
@@ -109,7 +109,7 @@ def _pairs(task: Task, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]) -> tup
         else balanced_product(B, z, (-2, -1)),
     )
     task, solve = _balanced(task, _solve(task, pA, pB), t, s)
-    m = task.k + others(task)
+    m = task.k + guard_pairs(task)
     start = asnumpy(auxiliaries[1])[:, 0] if task.start else direction(task.n)[:, 0].astype(dtype)
     if not (np.isfinite(start).all() and start.any()):
         raise ValueError(
@@ -128,26 +128,26 @@ def _pairs(task: Task, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]) -> tup
     order = task.order(lam)
     lam, x = lam[order], x[:, order]
     r = A(x) - B(x) * lam
-    size, doubt = np.linalg.norm(x, axis=0), np.linalg.norm(r, axis=0)
+    size, error_bound = np.linalg.norm(x, axis=0), np.linalg.norm(r, axis=0)
     allowed = max(np.finfo(dtype).eps ** 0.5, 10 * task.tol) * (
         np.linalg.norm(A(z)) / np.linalg.norm(z) * size + np.linalg.norm(A(x), axis=0)
     )
     if not (np.abs(np.einsum("ij,ij->j", conj(x), B(x)) - 1) < ORTHONORMAL).all():
         raise NotPositiveDefiniteError("arpack", "x^H M x <= 0 for a vector x")
-    if not (doubt <= allowed).all():
-        worst = int(np.argmax(doubt / allowed))
+    if not (error_bound <= allowed).all():
+        worst = int(np.argmax(error_bound / allowed))
         raise ConvergenceError(
             "arpack",
             1,
-            float(doubt[worst]),
+            float(error_bound[worst]),
             float(allowed[worst]),
             f"eigenpair {worst} is none of the matrix",
         )
-    lam, doubt = (
+    lam, error_bound = (
         y / t[0] * s[0] / t[0] * s[0]
-        for y in (lam, doubt * size + np.finfo(dtype).eps * np.abs(lam))
+        for y in (lam, error_bound * size + np.finfo(dtype).eps * np.abs(lam))
     )
-    return lam, x * s, doubt
+    return lam, x * s, error_bound
 
 
 def _balanced(task: Task, solve: Product, t: Any, s: Any) -> tuple[Task, Product]:
@@ -243,12 +243,14 @@ class Lanczos:
         """Do some of the pairs coincide?"""
         if self.task.which not in ("LM", "LA", "SA") or len(lam) + 2 >= self.task.n:
             return False
-        doubt = np.linalg.norm(self.A(x) - self.B(x) * lam, axis=0) * np.linalg.norm(
+        error_bound = np.linalg.norm(self.A(x) - self.B(x) * lam, axis=0) * np.linalg.norm(
             x, axis=0
         ) + np.finfo(self.dtype).eps * np.abs(lam)
         order = np.argsort(lam)
         return bool(
-            (np.diff(lam[order]) <= COINCIDE * (doubt[order][1:] + doubt[order][:-1])).any()
+            (
+                np.diff(lam[order]) <= COINCIDE * (error_bound[order][1:] + error_bound[order][:-1])
+            ).any()
         )
 
     def one_more(self, lam: Any, x: Any) -> tuple[Any, Any] | None:

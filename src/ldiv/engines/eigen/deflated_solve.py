@@ -60,11 +60,11 @@ def reduced(
     """S_i r_i for theta (*batch, k), r (*batch, n, k); the columns of X span what is deflated.
     known: gam, G and their doubts.
     """
-    pB, xp, (gam, G, doubt) = params[1], namespace(r), known
+    pB, xp, (gam, G, error_bound) = params[1], namespace(r), known
     noise = NOISE * eps(r) * krylov.norm(r)
     r = r - matmul(task.B, pB, xp.matmul(X, gram(X, r)))
     gap = gam[..., :, None] - theta[..., None, :]
-    same = xp.abs(gap) <= doubt
+    same = xp.abs(gap) <= error_bound
     part = gram(G, r)
     w = xp.matmul(G, xp.where(same, 0, part / xp.where(same, 1, gap)))
     if X.shape[-1] + G.shape[-1] + task.constraints == task.n:

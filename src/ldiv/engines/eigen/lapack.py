@@ -38,7 +38,7 @@ def supports(task: Task, dtype: Any, device: str) -> str | None:
     return f"finds all pairs of a dense matrix; {task.n} is too large for a few of them"
 
 
-def others(task: Task) -> int:
+def guard_pairs(task: Task) -> int:
     return task.n - task.k
 
 
@@ -59,8 +59,8 @@ def pairs(
         xp.take_along_axis(lam, order, axis=-1),
         xp.take_along_axis(x, order[..., None, :], axis=-1),
     )
-    lam, doubt = (y / t * q / t * q for y in (lam, _doubt(task, a, b, lam, x)))
-    return lam, x * s, doubt
+    lam, error_bound = (y / t * q / t * q for y in (lam, _error_bound(task, a, b, lam, x)))
+    return lam, x * s, error_bound
 
 
 def hermitian(name: str, structure: Structure, p: Tree, like: Array) -> Array:
@@ -95,7 +95,7 @@ def _generalized(a: Array, b: Array) -> tuple[Array, Array]:
     return lam, frontend.solve_triangular(conj(transpose(l)), y, False)
 
 
-def _doubt(task: Task, a: Array, b: Array | None, lam: Array, x: Array) -> Array:
+def _error_bound(task: Task, a: Array, b: Array | None, lam: Array, x: Array) -> Array:
     """By the residuals of the wanted pairs; that of the others is not more than rounding of the
     largest.
     """

@@ -34,7 +34,7 @@ def supports(task: Task, dtype: Any, device: str) -> str | None:
     return None
 
 
-def others(task: Task) -> int:
+def guard_pairs(task: Task) -> int:
     return max(min(max(task.guard, 1), task.n - task.constraints - task.k), 0)
 
 
@@ -52,7 +52,7 @@ def pairs(
         and task.B.on_host
         and (task.M is None or task.M.on_host)
     ):
-        dtype, m = result_dtype(pA, pB), task.k + others(task)
+        dtype, m = result_dtype(pA, pB), task.k + guard_pairs(task)
         sizes = (*batch, m), np.finfo(dtype).dtype
         return on_host(
             lambda *flat: pairs(task, *rebuild(task.core, flat)),
@@ -63,7 +63,7 @@ def pairs(
         return _pairs(task, pA, pB, auxiliaries)
     xp = namespace(flat[0])
     if 0 in batch:
-        x = xp.zeros((*batch, task.n, task.k + others(task)), **alike(flat[0]))
+        x = xp.zeros((*batch, task.n, task.k + guard_pairs(task)), **alike(flat[0]))
         return real(x[..., 0, :]), x, real(x[..., 0, :])
     found = [_pairs(task, *one) for one in one_by_one(task.core, args)]
     return tuple(xp.reshape(xp.stack(y), (*batch, *y[0].shape)) for y in zip(*found, strict=True))
@@ -104,14 +104,14 @@ def _pairs(
     )
     if is_read() and not traced(X):
         note("lobpcg", int(steps), float(xp.max(size) / (xp.max(xp.abs(lam)) or 1)))
-    order, doubt = task.order(lam), size + rounding(A, X)
-    lam, doubt = (y[order] / t[0] * s[0] / t[0] * s[0] for y in (lam, doubt))
-    return lam, X[:, order] * s, doubt
+    order, error_bound = task.order(lam), size + rounding(A, X)
+    lam, error_bound = (y[order] / t[0] * s[0] / t[0] * s[0] for y in (lam, error_bound))
+    return lam, X[:, order] * s, error_bound
 
 
 def _start(task: Task, like: Array, dtype: np.dtype[Any], start: Tree) -> Array:
     """The block that is given, and random columns for what it lacks."""
-    xp, m = namespace(like), task.k + others(task)
+    xp, m = namespace(like), task.k + guard_pairs(task)
     given = start.shape[1] if task.start else 0
     more = xp.asarray(
         np.random.default_rng(task.n).standard_normal((task.n, max(m - given, 0))),
