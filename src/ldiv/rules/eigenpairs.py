@@ -68,7 +68,7 @@ class Eigenpairs(Rule):
         n = adjoint(X) @ moved  # a_ji - lam_i b_ji
         dlam = real(namespace(n).linalg.diagonal(n))
         b = None if dBX is None else adjoint(X) @ dBX
-        # a_ji - (lam_i + lam_j)/2 b_ji
+        # a_ji - (lam_i + lam_j)/2 b_ji, the coupling of pairs i and j
         half = n if b is None else n + b * (lam[..., None, :] - lam[..., :, None]) / 2
         R, dlam = self._gaps(False, out, off_diagonal(half), adjoint(G) @ moved, X, moved, dlam)
         C = minus(half * R, None if b is None else b / 2)
@@ -100,6 +100,7 @@ class Eigenpairs(Rule):
         m = adjoint(X) @ known
         K, lam_bar = (m - adjoint(m)) / 2, lam * 0 if lam_bar is None else lam_bar
         R, lam_bar = self._gaps(True, out, K, adjoint(G) @ known, X, known, lam_bar)
+        # inner = T + diag(lam_bar), the part of P_A in the span of X; W is the rest
         inner, outside = embedded(lam_bar, X), None
         if X_bar is not None:
             inner = inner + K * R
@@ -131,6 +132,7 @@ class Eigenpairs(Rule):
         """R and d, if the couplings of the pairs, X^H Y and G^H Y, allow a derivative."""
         lam, _, gam, G, error_bound = out
         xp = namespace(X)
+        # the rounding error of a coupling x^H y is about eps |x| |y|
         x, y = (norm(z, axis=-2) for z in (xp.concat([X, G], axis=-1), Y))
         k = lam.shape[-1]
         scale = x[..., :, None] * y[..., None, :]

@@ -57,6 +57,7 @@ class InverseGaps(Rule):
             error_bound[..., None, :k] + error_bound[..., :, None],
         )
         own = xp.asarray(np.eye(*gap.shape[-2:]) > 0, **(alike(lam) | {"dtype": xp.bool}))
+        # the gaps that matter: between different pairs, or between one of the k and a guard only
         looked = (
             ~own
             if self.inside
@@ -79,6 +80,7 @@ class InverseGaps(Rule):
                 self._spread(d, gap.shape[-2]),
                 root,
             )
+        # between clusters: a coupling at the level of rounding carries no information
         noise = (coupling_size <= NOISE * root**2 * scale) & (
             xp.abs(gap) <= root * xp.max(xp.abs(eigenvalues), axis=-1)[..., None, None]
         )
@@ -116,6 +118,7 @@ class InverseGaps(Rule):
     ) -> None:
         xp = namespace(gap)
         counts = coupling_size > root
+        # for each pair (j, i): dependence on the basis, on single eigenvalues, or on a phase
         wrong = xp.stack(
             xp.broadcast_arrays(near & counts, near & (spread > root), own & counts), axis=-3
         )
@@ -131,6 +134,7 @@ class InverseGaps(Rule):
             )
         else:
             frontend_of(gap).host_callback(partial(_warn, judge), eigenvalues, gap, near, wrong)
+        # a derivative exists, but the gap is known to few digits only
         poor = counts & ~near & ~own & (error_sum > root ** (2 * LOST) * xp.abs(gap))
         frontend_of(gap).host_callback(_warn_of_loss, eigenvalues, gap, error_sum, poor)
 

@@ -45,6 +45,7 @@ class LeastSquares(Rule):
         require_finite("b", b, c)
         with under(self.singular):
             f = _factored(a)
+        # z = T^-H C
         inside, z = adjoint(f.q) @ b, f.solve(c, "H")
         return b - f.q @ (inside - z), f.solve(inside - z, "N")
 

@@ -101,6 +101,7 @@ class LU(Rule):
         )
         if packed.shape[-1] > k:
             Phi = Phi - Ub[..., k:] @ adjoint(U[..., k:])
+        # only the strict lower triangle of L is free
         Phi = xp.tril(Phi, k=-1)
         inner = _over_leading(Phi, packed, "H")
         Eb = xp.concat([Ub[..., : k - 1] + inner, Ub[..., k - 1 :]], axis=-1) if k else Ub

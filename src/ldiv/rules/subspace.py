@@ -130,6 +130,7 @@ class Defined(Rule):
         if not self.cotangent:
             return
         m = adjoint(X) @ Y
+        # skew(X^H Y) + H Gam - Gam H, which vanishes for functions of the subspace
         defect, size = (
             _size((m - adjoint(m)) / 2 + H @ gam - gam @ H),
             _size(X) * _size(Y) + _size(H) * _size(gam),
@@ -151,6 +152,7 @@ class Defined(Rule):
         error_bound: Array,
     ) -> None:
         xp = namespace(X)
+        # in the basis of eigenvectors only the couplings with the guard pairs matter
         beyond = adjoint(G) @ Y
         inside = xp.zeros_like(adjoint(X) @ Y)
         x, g, y = (norm(z, axis=-2) for z in (X, G, Y))

@@ -61,6 +61,7 @@ class Composed(Structure):
     # -- views --------------------------------------------------------------------
 
     def view(self, op: str) -> Structure:
+        # views of views come from one structure, so that each exists once, with all that it caches
         first, own = self._origin
         op = compose(own, op)
         return first if op == "N" else first.cached(("view", op), lambda: first._viewed(op))

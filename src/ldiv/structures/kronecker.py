@@ -51,6 +51,7 @@ class Kronecker(Composed):
     def _each(self, f: Callable[..., Array], p: Tree, x: Array) -> Array:
         """(f(A) x f(B)) x, f a product or a solve."""
         (a, b), (pa, pb) = self.parts, p
+        # (A x B) = (A x I)(I x B)
         y = from_second(f(b, pb, second(x, a.shape[1])), a.shape[1])
         return from_first(f(a, pa, first(y, b.shape[0])), b.shape[0])
 
@@ -58,6 +59,7 @@ class Kronecker(Composed):
         (a, b), (pa, pb), (da, db) = self.parts, p, dp
         n, k = a.shape[1], b.shape[0]
         moved = None
+        # d(A x B) = (dA x I)(I x B) + (A x I)(I x dB)
         if active(da):
             moved = push(a, pa, da, first(from_second(b.matmul(pb, second(x, n)), n), k))
         if active(db):
