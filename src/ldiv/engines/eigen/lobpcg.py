@@ -1,6 +1,4 @@
-"""LOBPCG as an engine: each problem of a batch, scaled, from a block that is given or random;
-what it found is judged.
-"""
+"""LOBPCG as an engine: scaling, the starting block, and the check of convergence."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ from ldiv.errors import ConvergenceError
 
 RANK = 30
 ON_HOST = False
-MOST = 500  # steps, unless maxiter says otherwise
+MOST = 500  # steps, unless `maxiter` is given
 
 
 def supports(task: Task, dtype: Any, device: str) -> str | None:
@@ -41,8 +39,9 @@ def guard_pairs(task: Task) -> int:
 def pairs(
     task: Task, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]
 ) -> tuple[Array, Array, Array]:
-    """One problem of the batch after the other; on the host where the matrix is sparse and the
-    framework would trace every step.
+    """The problems of a batch, one after the other.
+
+    On the host if the matrix is sparse and the framework would otherwise trace every step.
     """
     args = pA, pB, auxiliaries
     flat, batch = leaves(args), common_batch(task.core, args)
@@ -65,7 +64,7 @@ def pairs(
     if 0 in batch:
         x = xp.zeros((*batch, task.n, task.k + guard_pairs(task)), **alike(flat[0]))
         return real(x[..., 0, :]), x, real(x[..., 0, :])
-    found = [_pairs(task, *one) for one in one_by_one(task.core, args)]
+    found = [_pairs(task, *problem) for problem in one_by_one(task.core, args)]
     return tuple(xp.reshape(xp.stack(y), (*batch, *y[0].shape)) for y in zip(*found, strict=True))
 
 
@@ -110,7 +109,7 @@ def _pairs(
 
 
 def _start(task: Task, like: Array, dtype: np.dtype[Any], start: Tree) -> Array:
-    """The block that is given, and random columns for what it lacks."""
+    """The user's starting block, completed by random columns."""
     xp, m = namespace(like), task.k + guard_pairs(task)
     given = start.shape[1] if task.start else 0
     more = xp.asarray(
@@ -121,7 +120,7 @@ def _start(task: Task, like: Array, dtype: np.dtype[Any], start: Tree) -> Array:
 
 
 def _cast(X: Array, dtype: Any) -> Array:
-    """Columns that span the same, in another precision, in which they need not fit as they are."""
+    """Columns with the same span in another precision, scaled so that they do not overflow."""
     return astype(X / or_one(magnitude(X, axis=-2)), dtype)
 
 
