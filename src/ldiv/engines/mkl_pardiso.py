@@ -164,7 +164,7 @@ class Analysis:
         return x
 
     def diagonal(self, place: Place) -> Values:
-        """The diagonal of D, of L of L L^H, or of U, in double precision.
+        """The pivots: the diagonal of D or U, or of L L^H its squares; in double precision only.
 
         For single precision MKL reads the wrong memory.
         """
