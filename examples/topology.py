@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib
 
@@ -44,6 +44,8 @@ from scipy.spatial import KDTree
 from skfem.models.elasticity import lame_parameters, linear_elasticity
 
 import ldiv
+
+Assumption = Literal["gen", "pos"]
 
 Numbers = np.ndarray[Any, Any]
 
@@ -163,7 +165,9 @@ def density_filter(centre: Numbers, radius: float) -> ldiv.SparseArray:
     )
 
 
-def compliance(part: Cantilever, x: torch.Tensor, assume_a: str, clock: Clock) -> torch.Tensor:
+def compliance(
+    part: Cantilever, x: torch.Tensor, assume_a: Assumption, clock: Clock
+) -> torch.Tensor:
     """c(x) = f^T u with K(H x) u = f."""
     with clock("assembly"):
         rho = part.filter @ x
@@ -178,7 +182,7 @@ def compliance(part: Cantilever, x: torch.Tensor, assume_a: str, clock: Clock) -
 
 
 def with_gradient(
-    part: Cantilever, x: torch.Tensor, assume_a: str, clock: Clock
+    part: Cantilever, x: torch.Tensor, assume_a: Assumption, clock: Clock
 ) -> tuple[float, torch.Tensor]:
     """c(x) and its gradient."""
     x = x.clone().requires_grad_()
@@ -189,7 +193,7 @@ def with_gradient(
     return c.item(), x.grad
 
 
-def gradient_error(part: Cantilever, x: torch.Tensor, assume_a: str, clock: Clock) -> float:
+def gradient_error(part: Cantilever, x: torch.Tensor, assume_a: Assumption, clock: Clock) -> float:
     """Relative error of the gradient along a random direction, against fourth-order differences."""
     direction = torch.randn(x.shape, dtype=x.dtype, generator=torch.Generator().manual_seed(0))
     gradient = with_gradient(part, x, assume_a, clock)[1]
@@ -225,7 +229,7 @@ def optimized(
     part: Cantilever,
     history: History,
     iterations: int,
-    assume_a: str,
+    assume_a: Assumption,
     clock: Clock,
     console: Console,
 ) -> None:

@@ -1,1 +1,1 @@
-"""What a rule, a structure and a tree of arrays are; knows no engine and no framework."""
+"""Rules, structures and trees of arrays: independent of all engines and frameworks."""

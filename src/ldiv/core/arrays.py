@@ -1,6 +1,4 @@
-"""Dtypes and shapes: what every rule needs and the frameworks name differently; leading axes are
-batches.
-"""
+"""Dtypes, shapes and batches of arrays, where frameworks differ; leading axes are batch axes."""
 
 from __future__ import annotations
 
@@ -33,14 +31,14 @@ def result_dtype(*trees: Tree) -> np.dtype[Any]:
 
 
 def astype(x: Array, dtype: np.dtype[Any]) -> Array:
-    """x as an array of this dtype of NumPy's; itself where it is one."""
+    """x in this dtype of NumPy; x itself if it has it already."""
     return (
         x if numpy_dtype(x) == dtype else namespace(x).astype(x, getattr(namespace(x), dtype.name))
     )
 
 
 def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that these broadcast to; quick where it is one of them already."""
+    """The shape that these broadcast to, fast in the common case that it is one of them."""
     different = {s for s in shapes if s}
     return (
         np.broadcast_shapes(*different)
@@ -56,33 +54,31 @@ def is_complex(x: Array) -> bool:
 
 
 def conj(x: Array) -> Array:
-    """The complex conjugate; a real array itself."""
+    """The complex conjugate; a real array is returned as it is."""
     if not is_complex(x):
         return x
     y = x.conj()
-    # of PyTorch's two ways the one that vmap knows
+    # PyTorch conjugates lazily; resolved, vmap can handle it
     return y.resolve_conj() if hasattr(y, "resolve_conj") else y
 
 
 def writable(x: Array) -> bool:
-    """Whether entries of x can be overwritten; not those of JAX, which make a new array,
-    `x.at[index].set(value)`.
-    """
+    """Whether entries of x can be overwritten; JAX has `x.at[index].set(value)` instead."""
     return not hasattr(x, "at")
 
 
 def real(x: Array) -> Array:
-    """The real part; a real array itself."""
+    """The real part; a real array is returned as it is."""
     return namespace(x).real(x) if is_complex(x) else x
 
 
 def or_one(size: Array) -> Array:
-    """What to divide by, where a size may be 0."""
+    """`size`, with 1 in place of 0: a divisor."""
     return namespace(size).where(size == 0, 1, size)
 
 
 def eps(x: Array) -> float:
-    """The distance from 1 to the next number."""
+    """The machine epsilon of the dtype of x."""
     return float(np.finfo(numpy_dtype(x)).eps)
 
 
@@ -97,14 +93,15 @@ def unit_columns(like: Array, n: int, columns: range) -> Array:
 
 
 def alike(x: Array, dtype: np.dtype[Any] | None = None) -> dict[str, Any]:
-    """Keyword arguments of asarray, zeros and their like: the dtype of x, or one of NumPy's, and
-    where x is if not on the cpu.
+    """Keyword arguments of asarray, zeros and their like: the dtype of x, and its device.
+
+    `dtype` takes the place of that of x. The device is left out on the cpu.
     """
     return {"dtype": x.dtype if dtype is None else getattr(namespace(x), dtype.name), **beside(x)}
 
 
 def beside(x: Array) -> dict[str, Any]:
-    """Keyword arguments of asarray, eye and their like: where x is if not on the cpu."""
+    """Keyword arguments of asarray, eye and their like: the device of x, left out on the cpu."""
     return {} if device_of(x) == "cpu" else {"device": x.device}
 
 
@@ -130,7 +127,7 @@ def hermitian(x: Array) -> Array:
 
 
 def device_of(x: Array) -> str:
-    """`cpu`, `cuda:0` ... ; NumPy arrays live on the cpu."""
+    """`cpu`, `cuda:0` ...; NumPy arrays are on the cpu."""
     if type(x) is np.ndarray:
         return "cpu"
     where: str = frontend_of(x).device(x)
@@ -138,7 +135,7 @@ def device_of(x: Array) -> str:
 
 
 def shape_of(x: Any) -> tuple[int, ...] | str:
-    """What came, for errors: the shape of an array, the type of anything else."""
+    """For error messages: the shape of an array, the type of anything else."""
     return tuple(x.shape) if hasattr(x, "shape") else type(x).__name__
 
 
@@ -148,14 +145,15 @@ def batch_of(x: Array, core: int) -> tuple[int, ...]:
 
 
 def common_batch(core: Tree, args: Tree) -> tuple[int, ...]:
-    """The batch axes to which all arrays of a tree broadcast; those of each stand before its
-    own, of which `core` is the count.
+    """The batch axes to which all arrays of a tree broadcast.
+
+    `core` says how many trailing axes of each array are its own; those before are batch axes.
     """
     return broadcast(*(batch_of(x, c) for x, c in zip(leaves(args), leaves(core), strict=True)))
 
 
 def conform(g: Array, x: Array) -> Array:
-    """A cotangent in the space of x: real where x is, summed over the axes that were broadcast."""
+    """A cotangent in the space of x: real if x is, summed over the axes that were broadcast."""
     xp, g, extra = namespace(g), g if is_complex(x) else real(g), g.ndim - x.ndim
     stretched = tuple(axis for axis, n in enumerate(x.shape) if n == 1 != g.shape[extra + axis])
     return astype(
@@ -170,7 +168,7 @@ def join(x: Array, y: Array, core: int) -> Array:
 
 
 def take(x: Array, index: np.ndarray[Any, Any]) -> Array:
-    """x[..., index], in the form that every batching of PyTorch can differentiate twice."""
+    """x[..., index], written so that PyTorch can differentiate it twice under vmap."""
     if isinstance(x, np.ndarray):
         return x[..., index]
     xp = namespace(x)
@@ -188,18 +186,14 @@ def spread(x: Array, batch: tuple[int, ...], core: int = 2) -> Array:
 
 
 def one_by_one(core: Tree, args: Tree) -> Iterator[Tree]:
-    """One member of a batch after the other: the arrays of a tree, all batch axes broadcast and
-    taken away.
-    """
+    """The members of a batch, one after the other: trees of arrays without batch axes."""
     batch = common_batch(core, args)
     wide = [spread(x, batch, own) for x, own in zip(leaves(args), leaves(core), strict=True)]
     return (rebuild(core, [x[i] for x in wide]) for i in np.ndindex(*batch))
 
 
 def fold(x: Array) -> Array:
-    """(*batch, n, k) -> (n, batch * k): a batch of right-hand sides of one matrix is a wider
-    block.
-    """
+    """(*batch, n, k) -> (n, batch * k): a batch of right-hand sides of one matrix as one block."""
     if x.ndim == 2:
         return x
     xp, count = namespace(x), math.prod(x.shape[:-2])

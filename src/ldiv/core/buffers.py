@@ -1,8 +1,7 @@
-"""Where a buffer lies in memory, whether two share any of it, and a stamp that changes when one is
-written to.
+"""The memory of buffers: addresses, overlaps, and a stamp that changes with every write.
 
-Addresses are compared by NumPy's own solver, on arrays that have the addresses, shapes and strides
-of the buffers and are never read, so that the columns of one matrix are apart, on a device as well.
+Overlap is decided by NumPy, on arrays with the addresses, shapes and strides of the buffers, which
+are never read. So different columns of one matrix do not overlap, on a device as well.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ldiv.core.trees import Array
 from ldiv.core.validate import require_ours
 from ldiv.errors import expected_got
 
-TRIES = 10_000  # of NumPy's solver; what it cannot tell apart is taken to overlap
+TRIES = 10_000  # steps of NumPy's overlap test; undecided buffers count as overlapping
 
 
 def is_buffer(x: Array) -> bool:
@@ -40,25 +39,31 @@ def layout(x: Array) -> tuple[int, tuple[int, ...]]:
 
 
 def overlap(x: Array, y: Array) -> bool:
-    """Whether a write to one could be seen in the other. Under torch.func nothing has an
-    address, and versions are all there is.
+    """Whether a write to one could be seen in the other.
+
+    Under torch.func nothing has an address: then only identical tensors overlap.
     """
     try:
-        # PyTorch: what follows would say the same, more slowly
+        # contiguous PyTorch tensors: the same answer, faster
         if getattr(x, "is_contiguous", bool)() and y.is_contiguous():
             here, there = x.data_ptr(), y.data_ptr()
             return bool(here < there + y.nbytes and there < here + x.nbytes)
-        return np.may_share_memory(_ghost(x), _ghost(y), max_work=TRIES)  # type: ignore[arg-type]  # any count is allowed
+        return np.may_share_memory(
+            _layout_of(x),
+            _layout_of(y),
+            max_work=TRIES,  # type: ignore[arg-type]  # any count is allowed
+        )
     except RuntimeError:
         return x is y
 
 
-def _ghost(x: Array) -> Any:
-    return x if isinstance(x, np.ndarray) else np.asarray(_At(x))
+def _layout_of(x: Array) -> Any:
+    """A NumPy array with the memory layout of x, not to be read."""
+    return x if isinstance(x, np.ndarray) else np.asarray(_Interface(x))
 
 
-class _At:
-    """An address for NumPy."""
+class _Interface:
+    """An array interface with the memory layout of x, for NumPy."""
 
     def __init__(self, x: Array) -> None:
         address, strides = layout(x)
@@ -73,9 +78,7 @@ class _At:
 
 
 def require_buffer(name: str, x: Array, written: bool) -> None:
-    """An array whose memory is its own affair: not traced, not part of a graph, and not
-    read-only if it is written.
-    """
+    """Raises unless x is a buffer outside of any autograd graph, and writable if `written`."""
     require_ours(name, x)
     if not is_buffer(x):
         raise TypeError(
@@ -113,7 +116,7 @@ def require_buffer(name: str, x: Array, written: bool) -> None:
 
 
 def require_own_entries(name: str, x: Array) -> None:
-    """No two entries in one place, as after a broadcast. Under torch.func nothing has a layout."""
+    """Raises if entries share memory, as after a broadcast. Under torch.func there is no layout."""
     strides = x.strides if isinstance(x, np.ndarray) else x.stride() if hasattr(x, "stride") else ()
     if 0 not in x.shape and any(s == 0 and n > 1 for s, n in zip(strides, x.shape, strict=False)):
         raise ValueError(
@@ -127,7 +130,7 @@ def require_own_entries(name: str, x: Array) -> None:
 
 
 def identity(x: Array) -> Hashable:
-    """Equal for arrays that are the same memory, read the same way."""
+    """Equal for arrays with the same memory and layout."""
     return (
         layout(x),
         tuple(x.shape),
@@ -138,9 +141,7 @@ def identity(x: Array) -> Hashable:
 
 
 def stamp(x: Array) -> Hashable:
-    """Changes when x is written to: the version that PyTorch counts, else a checksum of the
-    bits.
-    """
+    """Changes when x is written to: PyTorch's version counter, else a checksum of the bits."""
     version = getattr(x, "_version", None)
     return (
         version
@@ -152,9 +153,7 @@ def stamp(x: Array) -> Hashable:
 
 
 def _checksum(x: Array) -> int:
-    """The bits, weighted along every axis by odd numbers drawn at random: a permutation of equal
-    numbers is seen too.
-    """
+    """The bits, weighted along every axis by random odd numbers: permutations are detected."""
     bits = x.view(f"u{x.dtype.itemsize}")
     for axis in reversed(range(bits.ndim)):
         bits = bits @ _weights(bits.shape[axis], axis).astype(bits.dtype)

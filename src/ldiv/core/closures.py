@@ -1,4 +1,4 @@
-"""Functions of users, called by kernels, where what they close over has no derivative."""
+"""Functions of users that kernels call: arrays that they close over have no derivative."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _closures_count: ContextVar[bool] = ContextVar("closures_count", default=False)
 
 
 def closures_count() -> bool:
-    """Would a gradient be lost if a user's function closed over what wants one?"""
+    """Is it an error if a user's function closes over an array that requires a gradient?"""
     return _closures_count.get()
 
 
 class counting_closures:
-    """Within, they count, or do not."""
+    """A context in which closures over such arrays are errors, or are not."""
 
     __slots__ = ("_count", "_token")
 
@@ -31,9 +31,7 @@ class counting_closures:
 
 
 def uncounted(f: Callable[[Array], Array]) -> Callable[[Array], Array]:
-    """f, on which the result does not depend, as a preconditioner: what it closes over loses
-    nothing.
-    """
+    """f without that error: for functions such as preconditioners, on which no result depends."""
 
     def call(x: Array) -> Array:
         with counting_closures(False):

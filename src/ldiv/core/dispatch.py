@@ -1,48 +1,48 @@
-"""Every array belongs to one front end, which is found by its type.
+"""Every array belongs to one front end, which is found by the type of the array.
 
-A front end is one file, or one package, in `frontends/`, named after its framework and loaded only
-once that framework is imported. It must define
+A front end is one file, or one package, in `frontends/`, named after its framework, and loaded
+once that framework has been imported. It must define
 
     owns(x)                   is x one of its arrays?
-    bind(rule, leaves)        run the kernel, and teach the framework the rule's derivatives
-    asnumpy(x)                its values, cut off from the derivative, as a NumPy array
-    host(x)                   can the values be read here and now, as a NumPy array, without a copy?
+    bind(rule, leaves)        run the kernel, and register the rule's derivatives with the framework
+    asnumpy(x)                the values of x as a NumPy array, detached from the graph
+    host(x)                   can the values be read now, as a NumPy array, without a copy?
     on_host(f, specs, *xs)    run f on NumPy arrays; specs are the (shape, dtype) of its results
-    scatter(x, index, size)   y[..., i, :] = sum of x[..., e, :] over the e with index[e] = i
+    scatter(x, index, size)   y[..., i, :] = sum of x[..., e, :] over all e with index[e] = i
 
 and the dense kernels lu_factor, lu_solve, sign_of_rows, cholesky and solve_triangular. A framework
-that traces functions defines besides
+that traces functions defines as well
 
-    traced(x)                 do the values of x come later, when the trace is run?
+    traced(x)                 is x a tracer, whose values are known only when the program runs?
     check_or_raise(ok, error, *xs)
-                              in a trace: raise error(*xs), of numbers on the host, in the call
-                              that runs it, unless ok
-    either(ok, f, g)          f() where ok, else g(), tuples of arrays, by computing only one of
-                              them; g() will do for both
-    device(x)                 where engines find the values of x
-    product(a, x)             a @ x with the rounding of its dtype, whatever a device would rather do
+                              in a trace: when the program runs, raise error(*xs), of numbers on the
+                              host, unless ok
+    either(ok, f, g)          f() if ok, else g(), tuples of arrays; only one of them is computed,
+                              and g() is a valid result in any case
+    device(x)                 the device that engines see for x
+    product(a, x)             a @ x in the full precision of the dtype, whatever a device's default
     loop(going, body, state)  while going(state): state = body(state), for a tuple of arrays
-    host_callback(f, *xs)     call f with the values of xs when they are there
-    constant(x)               x, cut off from the derivative
-    copied(x, memo)           a deep copy of x, also where x is the result of a differentiable
+    host_callback(f, *xs)     call f with the values of xs once they are known
+    constant(x)               x, detached from the graph
+    copied(x, memo)           a deep copy of x, also if x is the result of a differentiable
                               operation
-    signature(x)              what of x calls may be planned by, beside its shape; None for what
-                              must be looked at each time
-    host_values(x)            the values of x, as a NumPy array, where `host` and not `traced`; else None
+    signature(x)              a key, besides the shape of x, by which calls may be planned; None if
+                              x must be inspected each time
+    host_values(x)            the values of x as a NumPy array, if `host` and not `traced`, or None
 
-where its own kernels are better than SciPy's on the host
+if its own kernels are better than SciPy's on the host
 
-    lu_pivoted(a)             L and U packed into one array, and SciPy's exchanges of rows
-    row_order(exchanges, m)   the order of m rows after these
+    lu_pivoted(a)             L and U packed into one array, and SciPy's row exchanges
+    row_order(exchanges, m)   the order of m rows after these exchanges
 
 and a framework that differentiates functions of its users, for operators and Jacobians,
 
-    vjp(f, xs)                y = f(*xs), an array or a tuple of them, and pull(y_bar), the tuple
+    vjp(f, xs)                y = f(*xs), an array or a tuple of arrays, and pull(y_bar), the tuple
                               of the cotangents of xs
-    jvp(f, xs, dxs)           y, and its tangent
-    vmap(f, axes)             f over leading axes, those arguments that have one
-    call(f, *xs)              f(*xs) inside a kernel; where `closures_count()`, an error if f closes
-                              over what wants a gradient
+    jvp(f, xs, dxs)           y and its tangent
+    vmap(f, axes)             f over leading axes, of those arguments that have one
+    call(f, *xs)              f(*xs) inside a kernel; if `closures_count()`, an error if f closes
+                              over an array that requires a gradient
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ _by_type: dict[type, ModuleType] = {}
 
 
 def frontend_names() -> dict[str, str]:
-    """The frameworks that have a front end, present or not, and where it is."""
+    """The module of the front end of each framework, whether the framework is installed or not."""
     return files("frontend")
 
 
 def load_frontends() -> list[ModuleType]:
-    """The front ends whose framework is imported already."""
+    """The front ends whose framework has been imported."""
     return [
         importlib.import_module(home)
         for name, home in frontend_names().items()
@@ -93,7 +93,7 @@ def _find(x: object) -> ModuleType | None:
 
 
 def _complete(frontend: ModuleType) -> ModuleType:
-    """What a front end that traces nothing need not say."""
+    """Fill in the defaults for a front end that does not trace."""
     vars(frontend).setdefault("traced", lambda x: False)
     vars(frontend).setdefault("device", lambda x: str(x.device))
     vars(frontend).setdefault("loop", _loop)
@@ -136,7 +136,10 @@ def _vmap(f: Callable[..., Array], axes: tuple[int | None, ...]) -> Callable[...
 
 
 def _cannot(framework: str, f: object, *_: object) -> Any:
-    advice = "Use PyTorch or JAX arrays; if only the transposed product is missing, give rmatvec or a promise of symmetry."
+    advice = (
+        "Use PyTorch or JAX arrays; if only the transposed product is missing, give rmatvec "
+        "or a promise of symmetry."
+    )
     raise TypeError(
         expected_got(
             "matvec",
@@ -170,9 +173,7 @@ def frontend_of(*arrays: Array) -> ModuleType:
 
 
 def signature(x: object) -> Any:
-    """What of an array calls may be planned by, beside its shape; None for what must be looked
-    at each time.
-    """
+    """A key, besides the shape, by which calls may be planned; None if x must be inspected."""
     if type(x) is np.ndarray:
         return x.dtype, x.ndim
     frontend = _by_type.get(type(x))
@@ -180,7 +181,7 @@ def signature(x: object) -> Any:
 
 
 def host_values(x: Array) -> np.ndarray[Any, Any] | None:
-    """The values of x where they can be read now and without a copy to the host, else None."""
+    """The values of x if they can be read now without a copy to the host, else None."""
     if type(x) is np.ndarray:
         return x
     values: np.ndarray[Any, Any] | None = frontend_of(x).host_values(x)
@@ -188,27 +189,25 @@ def host_values(x: Array) -> np.ndarray[Any, Any] | None:
 
 
 def host(x: Array) -> bool:
-    """Whether the values of x can be read on the host right now."""
+    """Whether the values of x can be read on the host now."""
     return bool(frontend_of(x).host(x))
 
 
 def asnumpy(x: Array) -> np.ndarray[Any, Any]:
-    """The values of x as a NumPy array, cut off from the derivative."""
+    """The values of x as a NumPy array, detached from the graph."""
     values: np.ndarray[Any, Any] = frontend_of(x).asnumpy(x)
     return values
 
 
 def constant(x: Array) -> Array:
-    """x, cut off from the derivative."""
+    """x, detached from the graph."""
     return frontend_of(x).constant(x)
 
 
 def on_host(
     f: Callable[..., Any], specs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...], *arrays: Array
 ) -> tuple[Array, ...]:
-    """Run f on NumPy copies or views of the arrays: directly in an eager framework, by callback
-    in a traced one.
-    """
+    """f of NumPy arrays: called directly in an eager framework, by callback in a traced one."""
     if type(arrays[0]) is np.ndarray:
         return f(*arrays)
     results: tuple[Array, ...] = frontend_of(*arrays).on_host(f, specs, *arrays)
@@ -219,8 +218,9 @@ _PLAIN = frozenset({bool, float, np.bool_, np.float32, np.float64, np.ndarray})
 
 
 def traced(x: object) -> bool:
-    """Whether x stands for values that come later. A check of values is then for `check_or_raise`, and
-    nothing can be remembered.
+    """Whether x is a tracer: its values come later, so they are checked by `check_or_raise` only.
+
+    Nothing that depends on the values of a tracer can be cached.
     """
     if type(x) in _PLAIN:
         return False
@@ -229,8 +229,9 @@ def traced(x: object) -> bool:
 
 
 def check_or_raise(ok: Any, error: Callable[..., Exception], *numbers: Any) -> None:
-    """Raise error(*numbers), or give the warning that it is, unless ok: now, or where ok is
-    traced in the call that runs the trace.
+    """Unless ok: raise error(*numbers), or warn if it is a warning.
+
+    This happens now, or if ok is traced, when the traced program runs.
     """
     if ok is True:
         return

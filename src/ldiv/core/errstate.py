@@ -1,6 +1,6 @@
-"""What an ill-conditioned, but regular matrix does: an error, a warning, or nothing.
+"""What an ill-conditioned matrix leads to: an error, a warning, or nothing.
 
-Regular, but so ill-conditioned that no digit of a solution is certain.
+Ill-conditioned: nonsingular, but no digit of a solution is certain.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class errstate:
         _singular.reset(self._tokens.pop())
 
     def __call__(self, f: Callable[P, R]) -> Callable[P, R]:
-        """As a decorator: every call of f is inside."""
+        """As a decorator: every call of f runs inside."""
 
         @wraps(f)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -88,17 +88,17 @@ def singular_state() -> str:
 
 
 def under(state: str) -> AbstractContextManager[None]:
-    """A context in which this choice is in force; nothing changes where it is already."""
+    """A context with this choice; free of cost if it holds already."""
     if _singular.get() == state:
         return _nothing_changes
-    return errstate(singular=state)  # type: ignore[arg-type]  # checked when it was chosen
+    return errstate(singular=state)  # type: ignore[arg-type]  # validated when it was set
 
 
 _nothing_changes: AbstractContextManager[None] = nullcontext()
 
 
 def keeping_state(f: Callable[..., R]) -> Callable[..., R]:
-    """f, for a later call elsewhere, with the choice that is in force now."""
+    """f, to be called later or elsewhere, with the choice of now."""
     state = singular_state()
 
     @wraps(f)
@@ -109,8 +109,8 @@ def keeping_state(f: Callable[..., R]) -> Callable[..., R]:
     return call
 
 
-def doubt(ok: Any, error: Callable[..., Exception], *numbers: Any) -> None:
-    """Unless ok: raise error(*numbers), warn with its message, or go on, as was chosen."""
+def check_or_warn(ok: Any, error: Callable[..., Exception], *numbers: Any) -> None:
+    """Unless ok: raise error(*numbers), warn with its message, or go on, as `errstate` says."""
     state = singular_state()
     if state != "ignore":
         check_or_raise(ok, error if state == "raise" else partial(_warning, error), *numbers)

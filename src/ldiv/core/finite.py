@@ -1,8 +1,7 @@
-"""NaN and infinity are refused where the numbers are first known, and no rule makes them out of
-finite numbers without an error.
+"""NaN and infinity are refused on input, and an overflow inside a rule raises.
 
-Under a transformation only kernels see numbers. `evaluated` is how front ends run a kernel,
-`derivative` how they run the jvp or vjp of a rule where the numbers are known.
+Under a transformation only kernels see numbers: front ends run kernels through `evaluated`, and the
+jvp or vjp of a rule through `derivative`.
 """
 
 from __future__ import annotations
@@ -23,8 +22,9 @@ from ldiv.errors import overflowed
 
 
 def all_finite(x: Array) -> Array:
-    """Whether no number is NaN or infinite: seen from their sum, in one pass and no memory,
-    unless that overflows.
+    """Whether no number is NaN or infinite.
+
+    Their sum of squares tells, in one pass without temporaries, unless it overflows.
     """
     values = x if type(x) is np.ndarray else host_values(x)
     if values is not None:
@@ -35,15 +35,16 @@ def all_finite(x: Array) -> Array:
 
 
 def total(values: np.ndarray[Any, Any]) -> float:
-    """The sum of their squares, by BLAS, which warns of nothing: no finite number unless all of
-    them are, nor where it overflows.
+    """The sum of squares, by BLAS, without warnings.
+
+    It is not finite if one of the numbers is not, or if it overflows.
     """
     square: float = np.vdot(values, values).real
     return square
 
 
 def require_finite(name: str, *arrays: Array) -> None:
-    """Refuse NaN and infinity before any work."""
+    """Raises if there is NaN or infinity, before any work is done."""
     for a in arrays:
         if type(a) is not np.ndarray or not isfinite(total(a)):
             check_or_raise(all_finite(a), partial(_not_finite, name))
@@ -59,8 +60,9 @@ _unwarned: ContextVar[bool] = ContextVar("unwarned", default=False)
 
 
 class unwarned:
-    """Within, NumPy warns of nothing: what overflows is seen in what comes out. The outermost
-    one tells NumPy, which takes its time.
+    """A context in which NumPy does not warn: an overflow is detected in the results.
+
+    Only the outermost one calls `np.errstate`, which is slow.
     """
 
     __slots__ = ("_state", "_token")
@@ -78,12 +80,13 @@ class unwarned:
             _unwarned.reset(self._token)
 
 
-# -- what rules give ----------------------------------------------------------
+# -- the results of rules -----------------------------------------------------
 
 
 def evaluated(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
-    """The outputs of a kernel, finite unless the rule says that they need not be; what it
-    factors lives as long as it runs, at least.
+    """The outputs of a kernel, which must be finite unless the rule says otherwise.
+
+    Factors that the kernel makes live at least as long as it runs.
     """
     if owner() is None:
         with holding(Holder()):
@@ -100,9 +103,7 @@ def evaluated(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
 
 
 def derivative(rule: Rule, f: Callable[..., Tree], *given: Tree) -> Tree:
-    """f(*given), f the rule's jvp or vjp; in a trace only the kernels in it look at their
-    numbers.
-    """
+    """f(*given), f the rule's jvp or vjp, must be finite; in a trace its kernels check that."""
     with unwarned():
         results = f(*given)
     if not rule.may_overflow:
@@ -118,6 +119,6 @@ def derivative(rule: Rule, f: Callable[..., Tree], *given: Tree) -> Tree:
 
 
 def _blame(name: str, given: Iterable[Array]) -> ValueError:
-    """What came in is not finite, or what comes out has overflowed."""
+    """The error for a result that is not finite: bad input, or overflow."""
     arrays = (x for x in given if hasattr(x, "dtype"))
     return overflowed(name) if all(map(all_finite, arrays)) else _not_finite(name)

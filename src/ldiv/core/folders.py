@@ -1,9 +1,8 @@
-"""Rooms that grow by one file: a folder says that it is there; its files are found by scan, and
-imported when somebody asks.
+"""Registries by folder scan: each kind of plug-in (rules, engines, ...) is a folder of files.
 
-The folder's own `__init__` registers it with the kind of thing that its files are, so that a room
-may use what stands in a later one and import nothing of it. What a file may define and need not has
-its value there, once: nobody asks whether a file has it.
+The `__init__` of a folder registers it under the kind of its files, which are imported on demand.
+So a layer can use plug-ins of a later layer without importing from it. Defaults for optional names
+of a file are given at registration, once: no caller tests whether a file defines them.
 """
 
 from __future__ import annotations
@@ -20,8 +19,9 @@ _files: dict[str, dict[str, str]] = {}
 
 
 def register(kind: str, folder: str, **defaults: Any) -> None:
-    """The files of this package, by its full name, are of that kind; `defaults`: what those need
-    not define that have nothing else to say.
+    """Register the files of this package (its full name) under `kind`.
+
+    `defaults`: the values of optional names, for files that do not define them.
     """
     _defaults[folder] = defaults
     found = pkgutil.iter_modules(sys.modules[folder].__path__)
@@ -29,12 +29,12 @@ def register(kind: str, folder: str, **defaults: Any) -> None:
 
 
 def files(kind: str) -> dict[str, str]:
-    """The full name of every file of a kind, by its own; none is imported for it."""
+    """The full module name of every file of a kind, by its own name; nothing is imported."""
     return _files[kind]
 
 
 def modules(kind: str) -> Iterator[ModuleType]:
-    """Every file of a kind, imported, with all that its kind may define."""
+    """Every file of a kind, imported, with its optional names filled in."""
     for home in files(kind).values():
         module = importlib.import_module(home)
         for name, value in _defaults[home.rpartition(".")[0]].items():

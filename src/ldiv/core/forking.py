@@ -1,9 +1,9 @@
-"""A forked child has one thread: locks that others held are open there, and OpenMP does not wait
-for threads that are not.
+"""Forked processes: locks are reopened in the child, and OpenMP's threads released before.
 
-libgomp keeps a team of threads between its parallel regions. A child inherits the team without the
-threads, and hangs in its first region; so the forking thread lets its team go first,
-`omp_pause_resource_all` of OpenMP 5.0. It comes back when it is needed.
+A child has one thread. Locks that other threads held would stay closed in it. libgomp keeps a team
+of threads between parallel regions; a child inherits the team without the threads, and would hang
+in its first region. So the parent releases the team by `omp_pause_resource_all` (OpenMP 5.0) before
+it forks; the next parallel region makes a new one.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ import weakref
 from contextlib import suppress
 from typing import Any
 
-SOFT = 1  # omp_pause_soft: values of threadprivate variables stay
+SOFT = 1  # omp_pause_soft: threadprivate variables keep their values
 
 _locks: weakref.WeakSet[Any] = weakref.WeakSet()
 _openmp: dict[str | None, ctypes.CDLL] = {}
 
 
 def lock() -> Any:
-    """A reentrant lock, open in a child whoever held it."""
+    """A reentrant lock, which is open in a forked child."""
     made = threading.RLock()
     _locks.add(made)
     return made
 
 
 def release_openmp_of(library: str | None) -> None:
-    """Before each fork, let go of the threads of the OpenMP that this library is bound to."""
-    for path in (None, library):  # that of the process goes first, as where symbols are bound
+    """Before each fork, release the threads of the OpenMP runtime that this library uses."""
+    for path in (None, library):  # the process's own symbols come first, as in dynamic linking
         _openmp[path] = ctypes.CDLL(path)
 
 
 def _pause() -> None:
     for library in tuple(_openmp.values()):
-        with suppress(AttributeError):  # no OpenMP, or one of long ago
+        with suppress(AttributeError):  # no OpenMP, or one before 5.0
             library.omp_pause_resource_all(SOFT)
 
 

@@ -1,11 +1,10 @@
-"""A factorization belongs to whoever still needs it: the holder of the call that made it, as long
-as its derivatives may be asked for.
+"""Ownership of factorizations: the holder of a call keeps them while derivatives may need them.
 
-A front end makes a `Holder` for each call that has derivatives, runs the kernel under it, and every
-tangent and cotangent too; what is made or found meanwhile is kept by it, and goes with it. Where
-nobody holds, a factor lives no longer than its call. In a trace a factor made of arrays is more
-outputs of the rule that made it, and more arguments of the rules of its derivatives: a
-`TracedHolder` tells the one from the other.
+A front end makes a `Holder` for each differentiable call, and runs the kernel and every tangent and
+cotangent under it. The holder keeps the factors that are made or found meanwhile, and frees them
+when it dies. Without a holder a factor lives no longer than its call. In a trace, the arrays of a
+factor are additional outputs of the rule that made it, and additional arguments of the rules of its
+derivatives; `TracedHolder` manages them.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from ldiv.core.forking import lock
 
 
 class Owner(Protocol):
-    """Keeps things alive."""
+    """Keeps objects alive."""
 
     def keep(self, thing: Any) -> None: ...
 
 
 class Holder:
-    """What one call made: kept as long as the holder lives."""
+    """The objects that one call made: alive as long as the holder."""
 
     __slots__ = ("_kept",)
 
@@ -41,7 +40,7 @@ class Holder:
 
     @property
     def latest(self) -> Any:
-        """What was kept last, None if nothing was."""
+        """The object kept last, None if there is none."""
         return next(reversed(self._kept.values()), None)
 
     def __deepcopy__(self, cached: Any) -> Holder:
@@ -52,13 +51,13 @@ class Holder:
 
 
 class Store:
-    """Keeps what was used most recently, as much as fits into `limit` bytes."""
+    """Keeps the most recently used objects, at most `limit` bytes."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._held = 0
         self._lock = lock()
-        # what, and its bytes as they were counted
+        # by id: the object, and its bytes when it was kept
         self._kept: OrderedDict[int, tuple[Any, int]] = OrderedDict()
 
     def keep(self, thing: Any) -> None:
@@ -72,25 +71,25 @@ class Store:
             self.shrink(self.limit)
 
     def shrink(self, limit: int) -> None:
-        """Let the least recently used go until the rest fits."""
+        """Drop the least recently used objects until the rest fits."""
         with self._lock:
             while self._kept and (self._held > limit or limit == 0):
                 self._held -= self._kept.popitem(last=False)[1][1]
 
 
 class TracedFactor(NamedTuple):
-    """A factor made of arrays, but for the arrays."""
+    """A traced factor, without its arrays."""
 
     key: Hashable
-    # of what it is the factor of, among the leaves of the arguments of a rule
-    places: tuple[int, ...]
-    make: Callable[..., Any]  # the factor of the arrays
+    places: tuple[int, ...]  # where the factored values are among the leaves of a rule's arguments
+    make: Callable[..., Any]  # arrays -> factor
     core: tuple[int, ...]  # the own axes of each array
 
 
 class TracedHolder:
-    """The factors that a rule was given with its arguments `flat`, and those that its kernel
-    makes, found by the identity of tracers.
+    """Traced factors: those given to a rule with its arguments `flat`, and those its kernel makes.
+
+    A factor is found by the identity of the tracers that it is the factor of.
     """
 
     __slots__ = ("_arrays", "_flat", "_given", "factors")
@@ -107,8 +106,9 @@ class TracedHolder:
         store.keep(thing)
 
     def factor(self, key: Hashable, values: Sequence[Any], make: Callable[[], Any]) -> Any:
-        """The factor of these values: as it was given, or what `make()` gives, for others to be
-        given if it is one of arrays.
+        """The factor of these values: a given one, or that of `make()`.
+
+        A new one is passed on to the derivatives if it consists of arrays.
         """
         places = places_of(values, self._flat)
         for known, arrays in zip(self.factors, self._arrays, strict=True):
@@ -122,11 +122,11 @@ class TracedHolder:
 
     @property
     def made(self) -> list[Any]:
-        """The arrays of all factors that were not given."""
+        """The arrays of all factors that the kernel made."""
         return [x for arrays in self._arrays[self._given :] for x in arrays]
 
     def known_of(self, flat: Sequence[Any]) -> tuple[tuple[TracedFactor, ...], list[Any]]:
-        """The factors of some of these leaves, and their arrays: for a rule of them."""
+        """The factors of values among these leaves, and their arrays."""
         found = list(self._of(flat))
         return tuple(factor for factor, _ in found), [x for _, arrays in found for x in arrays]
 
@@ -138,7 +138,7 @@ class TracedHolder:
 
 
 def places_of(values: Sequence[Any], flat: Sequence[Any]) -> tuple[int, ...] | None:
-    """Where in `flat` these very arrays are, if all of them are."""
+    """The positions of these arrays in `flat`, by identity; None if one is missing."""
     at = {id(x): i for i, x in enumerate(flat)}
     return tuple([at[id(x)] for x in values]) if all(id(x) in at for x in values) else None
 
@@ -152,12 +152,12 @@ _owner: ContextVar[Owner | None] = ContextVar("owner", default=None)
 
 
 def owner() -> Owner | None:
-    """Who keeps what is made now."""
+    """The present owner of what is made."""
     return _owner.get()
 
 
 class holding:
-    """Within, what is made or found is kept by this owner, and by no other."""
+    """A context in which this owner, and no other, keeps what is made or found."""
 
     __slots__ = ("_owner", "_token")
 

@@ -1,10 +1,10 @@
-"""A structure linear (or affine) in its parameters: two kernels on plain arrays, and two bilinear
-rules, each made of the other.
+"""A structure linear (or affine) in p: two kernels on plain arrays, and two bilinear rules.
 
     apply(p, x, op)    y = op(S(p)) x            y = S(p) x:        dy = S(dp) x + S(p) dx
     project(u, v)      g = S^*(u v^H)            g = S^*(u v^H):    dg = S^*(du v^H) + S^*(u dv^H)
 
-A view S.T, S.H or S.C exchanges and conjugates what the two are given.
+The derivatives of each rule use the other. A view S.T, S.H or S.C exchanges and conjugates the
+arguments of the kernels.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from ldiv.core.trees import Array, Tree, leaves
 
 
 class Linear(Structure):
-    """A structure linear or affine in p, a single array; a subclass writes `apply` and `project`
-    on plain arrays.
+    """A structure linear or affine in p, a single array.
+
+    A subclass writes `apply` and `project` on plain arrays.
     """
 
     @abstractmethod
@@ -33,7 +34,7 @@ class Linear(Structure):
 
     @property
     def tangent(self) -> Linear:
-        """The structure of dS: S itself where it is linear."""
+        """The structure of dS: S itself if it is linear."""
         return self
 
     def matmul(self, p: Tree, x: Array) -> Array:
@@ -47,7 +48,7 @@ class Linear(Structure):
             return ()
         if u.ndim == v.ndim == 2:
             return bind(self._outer, u, v)[0]
-        # one matrix: its cotangent sums over the batch
+        # p without batch axes: its cotangent is the sum over the batch
         if leaves(p)[0].ndim == leaves(self.core)[0]:
             u, v = (fold(spread(x, broadcast(batch_of(u, 2), batch_of(v, 2)))) for x in (u, v))
         return bind(self._outer, u, v)[0]
@@ -62,9 +63,7 @@ class Linear(Structure):
 
 @dataclass(frozen=True)
 class View(Wrapper, Linear):
-    """op(base) for a linear base, op in T, C, H, on the parameters and the factorization of the
-    base.
-    """
+    """op(base) for a linear base, op in T, C, H; it shares parameters and factorization with it."""
 
     base: Linear
     op: str
@@ -83,6 +82,7 @@ class View(Wrapper, Linear):
 
     def project(self, u: Array, v: Array) -> Tree:
         transposed, conjugated = VIEWS[self.op]
+        # <u v^H, S(dp)^T> = <conj(v) conj(u)^H, S(dp)>,   <u v^H, S(dp)^H> = <v u^H, S(dp)>
         if transposed != conjugated:
             u, v = conj(u), conj(v)
         return self.base.project(v, u) if transposed else self.base.project(u, v)
@@ -142,9 +142,7 @@ class Matmul(Rule):
 
 @dataclass(frozen=True)
 class Outer(Rule):
-    """g = S^*(u v^H);  dg = S^*(du v^H) + S^*(u dv^H);  u_bar = S(g_bar) v, v_bar = S(g_bar)^H
-    u.
-    """
+    """g = S^*(u v^H);  dg = S^*(du v^H + u dv^H);  u_bar = S(g_bar) v, v_bar = S(g_bar)^H u."""
 
     structure: Linear
 

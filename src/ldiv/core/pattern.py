@@ -1,9 +1,9 @@
-"""A pattern: entries e = (row, column) in the user's order, and their place in compressed columns,
-duplicates added up.
+"""A sparsity pattern: entries (row, column) in the user's order, and their slots in CSC form.
 
-    slots[s] = sum of p[e] over the entries e that fall on slot s;  slots are sorted by column, then
-    row.
-Everything here depends on indices alone, never on values: explicit zeros stay.
+    slots[s] = sum of p[e] over all entries e at the position of slot s
+
+Slots are sorted by column, then by row; duplicate entries share one. All of this depends on indices
+alone, never on values: explicit zeros stay.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ Values = np.ndarray[Any, Any]
 
 
 class Pattern:
-    """Immutable, hashed once, compared by content. (No flag says so: PyTorch warns when it
-    borrows a read-only array.)
+    """Entries (rows, cols) of a matrix. Immutable, hashed once, compared by content.
+
+    The arrays are not flagged read-only, since PyTorch would warn when it borrows them.
     """
 
     def __init__(self, rows: Index, cols: Index, shape: tuple[int, int]) -> None:
@@ -32,7 +33,7 @@ class Pattern:
 
     @cached_property
     def places(self) -> tuple[Index, Index]:
-        """Rows and columns in the index type that NumPy gathers with fastest."""
+        """Rows and columns as intp, with which NumPy gathers fastest."""
         return self.rows.astype(np.intp), self.cols.astype(np.intp)
 
     @property
@@ -47,9 +48,7 @@ class Pattern:
         return self._hash
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is remembered does not travel; the hash would be wrong, as that of bytes is
-        another one in every process.
-        """
+        """Without what is cached: it is made again, and the hashes of bytes differ by process."""
         return {"rows": self.rows, "cols": self.cols, "shape": self.shape}
 
     def __eq__(self, other: object) -> bool:
@@ -65,19 +64,22 @@ class Pattern:
 
     @cached_property
     def _sorted(self) -> tuple[Any, Index | None, Index | None]:
-        """(CSC matrix of ones, order, starts): slots = add.reduceat(p[order], starts); None
-        where the step changes nothing.
+        """(CSC matrix of ones, order, starts): slots = add.reduceat(p[order], starts).
+
+        `order` or `starts` is None if that step changes nothing.
         """
+        # the numbers of the entries as values, which SciPy sorts into CSC
         numbered = sp.coo_array(
             (np.arange(1, self.nnz + 1), (self.rows, self.cols)), shape=self.shape
         )
-        # keeps the conversion from adding up the entry numbers of duplicates
+        # declared canonical, or the conversion would sum the entry numbers of duplicates
         numbered.has_canonical_format = True
         csc = numbered.tocsc()
         csc.has_sorted_indices = csc.has_canonical_format = False
         csc.sort_indices()
         order = csc.data - 1
         column = np.repeat(np.arange(self.shape[1]), np.diff(csc.indptr))
+        # the first entry of each slot; the entries of one slot are adjacent
         fresh = np.ones(self.nnz, dtype=bool)
         fresh[1:] = (csc.indices[1:] != csc.indices[:-1]) | (column[1:] != column[:-1])
         starts = None if fresh.all() else np.flatnonzero(fresh)
@@ -100,7 +102,7 @@ class Pattern:
 
     @property
     def slots(self) -> int:
-        """How many different entries there are."""
+        """The number of different positions."""
         return len(self.indices)
 
     @property
@@ -133,17 +135,18 @@ class Pattern:
         return p if starts is None else np.add.reduceat(p, starts, axis=-1)
 
     def csc(self, slots: Values) -> Any:
-        """The scipy.sparse matrix that has these values in its slots."""
+        """The scipy.sparse matrix with these values in its slots."""
         matrix = object.__new__(sp.csc_array)
-        vars(matrix).update(vars(self._sorted[0]), data=slots)  # shares the checked index arrays
+        vars(matrix).update(vars(self._sorted[0]), data=slots)  # shares the validated index arrays
         return matrix
 
     @cached_property
     def transposition(self) -> Index | None:
-        """t with slot t[s] the mirror image of slot s; None if the pattern is not symmetric."""
+        """t with slot t[s] the mirror image of slot s; None if the pattern is unsymmetric."""
         m, n = self.shape
         if m != n:
             return None
+        # converting CSR to CSC transposes: the slot numbers end up at their mirror images
         mirror = sp.csr_array(
             (np.arange(self.slots), self.indices, self.indptr), shape=self.shape
         ).tocsc()
@@ -154,9 +157,7 @@ class Pattern:
 
     @cached_property
     def mirror(self) -> Index | None:
-        """For every entry one at the mirror image of its place; None if the pattern is not
-        symmetric.
-        """
+        """For each entry an entry at the mirrored position; None if the pattern is unsymmetric."""
         if self.transposition is None:
             return None
         first = np.empty(self.slots, dtype=np.intp)
@@ -165,5 +166,5 @@ class Pattern:
 
     @property
     def canonical(self) -> Pattern:
-        """The same positions, each once, in slot order."""
+        """The same positions, each once, in the order of the slots."""
         return Pattern(self.indices, self.columns, self.shape)

@@ -1,4 +1,4 @@
-"""The door of public functions, at which compilers stop."""
+"""Marks public functions, which compilers such as torch.compile must not trace into."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ _doors: list[Door] = []
 
 
 def guard(door: Door) -> None:
-    """For a front end whose framework traces Python itself: from now on door(f, args, kwargs)
-    calls f for users.
-    """
+    """For a framework that traces Python: public calls become door(f, args, kwargs)."""
     _doors.append(door)
 
 
@@ -28,7 +26,7 @@ def call_untraced(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
 
 
 def public(f: Callable[P, R]) -> Callable[P, R]:
-    """Mark a function that users call: compilers stop at its door."""
+    """Decorates a public function: compilers call it, and do not trace into it."""
 
     @wraps(f)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:

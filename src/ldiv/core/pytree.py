@@ -1,4 +1,4 @@
-"""Types that hold arrays, for frameworks that look inside, and for deep copies."""
+"""Types that hold arrays: registered as pytrees with every framework, and deep copies of them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ _listeners: list[Callable[[type, Flatten, Unflatten], None]] = []
 
 
 def register_pytree(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
-    """A type of trees: flatten(x) = (children, static), unflatten(static, children) = x, which
-    must not look at the children.
+    """Register a type: flatten(x) = (children, static), unflatten(static, children) = x.
+
+    `unflatten` must not inspect the children, which may be placeholders.
     """
     _trees.append((cls, flatten, unflatten))
     for listen in _listeners:
@@ -27,27 +28,25 @@ def register_pytree(cls: type, flatten: Flatten, unflatten: Unflatten) -> None:
 
 
 def on_register_pytree(listen: Callable[[type, Flatten, Unflatten], None]) -> None:
-    """For front ends: hear of every type of trees, announced earlier or later."""
+    """For front ends: call `listen` for every type that is registered, earlier or later."""
     _listeners.append(listen)
     for announced in _trees:
         listen(*announced)
 
 
 class ArrayHolder:
-    """What holds arrays, and can be copied deeply with them: where they are results in a graph,
-    the copies are leaves, as in pickling.
-    """
+    """Base of types that hold arrays; in deep copies, results in a graph become leaves."""
 
     def __deepcopy__(self, cached: dict[int, Any]) -> Any:
         twin = cached[id(self)] = object.__new__(type(self))
         for name, value in vars(self).items():
-            # past the lock of a frozen dataclass
+            # a frozen dataclass forbids plain setattr
             object.__setattr__(twin, name, copied(value, cached))
         return twin
 
 
 def copied(tree: Any, cached: dict[int, Any]) -> Any:
-    """A deep copy of a nested tuple of arrays and other things."""
+    """A deep copy of a nested tuple of arrays and other objects."""
     if type(tree) is tuple:
         return tuple(copied(branch, cached) for branch in tree)
     return frontend_of(tree).copied(tree, cached) if is_array(tree) else copy.deepcopy(tree, cached)

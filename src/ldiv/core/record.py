@@ -1,4 +1,4 @@
-"""What happened to NumPy arrays is noted down for front ends without a graph of their own."""
+"""A record of the rules applied to NumPy arrays, from which front ends without a graph make one."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from ldiv.core.trees import Array, Tree, leaves, rebuild
 
 @dataclass(frozen=True)
 class Applied:
-    """A rule, the leaves of its arguments and its outputs: the arrays, which others may write
-    to, and copies of what was in them.
+    """A rule that was applied, its arguments and outputs, and copies of their values.
+
+    The arrays themselves may be overwritten later, the copies not.
     """
 
     rule: Rule
@@ -27,9 +28,7 @@ class Applied:
 
 @dataclass(frozen=True)
 class Record:
-    """What happened to NumPy arrays: every rule that was applied, and the (array, copy) of every
-    snapshot.
-    """
+    """All rules applied to NumPy arrays, in order, and the (array, copy) of every snapshot."""
 
     applied: list[Applied] = field(default_factory=list)
     copies: list[tuple[Any, Any]] = field(default_factory=list)
@@ -48,22 +47,22 @@ def _record_in(record: Record | None) -> Iterator[Any]:
 
 
 def recording() -> AbstractContextManager[Record]:
-    """The record of what is done inside, in order."""
+    """A context that records the rules applied in it."""
     return _record_in(Record())
 
 
 def is_recording() -> bool:
-    """Does somebody note down what is applied?"""
+    """Is a record being made?"""
     return _record.get() is not None
 
 
 def unrecorded() -> AbstractContextManager[None]:
-    """What is done inside is nobody's affair."""
+    """A context in which nothing is recorded."""
     return _record_in(None)
 
 
 def recorded(rule: Rule, flat: list[Array], outputs: tuple[Array, ...]) -> tuple[Array, ...]:
-    """The outputs, noted down if somebody records."""
+    """The outputs; the rule is recorded if a record is being made."""
     if (record := _record.get()) is not None:
         record.applied.append(
             Applied(rule, flat, outputs, [x.copy() for x in flat], tuple(y.copy() for y in outputs))
@@ -72,9 +71,7 @@ def recorded(rule: Rule, flat: list[Array], outputs: tuple[Array, ...]) -> tuple
 
 
 def snapshot(tree: Tree) -> Tree:
-    """The arrays as they are now, in memory that their owner cannot write to; derivatives still
-    flow back to the owner's.
-    """
+    """Copies of the arrays, which later writes do not change; derivatives flow to the originals."""
     flat = leaves(tree)
     copies = [x.clone() if hasattr(x, "clone") else x.copy() for x in flat]
     if (record := _record.get()) is not None:

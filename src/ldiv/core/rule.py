@@ -1,9 +1,9 @@
-"""A rule is y = kernel(args) with its tangent and its cotangent, each written with other rules.
+"""A rule y = kernel(args) with its tangent and its cotangent, which are written with other rules.
 
 A rule is a small frozen object: its fields are the static arguments (structures, options), its
-arguments are nested tuples of arrays. Inside `jvp` and `vjp` only rules and array operators are
-used, so a derivative taken inside a derivative enters the framework again: every higher order and
-every mode follows from the two methods.
+array arguments are nested tuples. `jvp` and `vjp` use nothing but rules and array operators, so the
+framework can differentiate them in turn: the two methods give derivatives of every order, in every
+mode.
 """
 
 from __future__ import annotations
@@ -21,19 +21,17 @@ class Rule(ABC):
     @property
     @abstractmethod
     def core(self) -> tuple[Tree, ...]:
-        """For each argument, how many trailing axes are its own; the axes before them are batch
-        axes and broadcast.
-        """
+        """For each argument the number of its own trailing axes; the axes before are batch axes."""
 
     @abstractmethod
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        """The outputs, on plain arrays of any namespace, no derivative in sight."""
+        """The outputs, from plain arrays of any namespace; never differentiated."""
 
     @abstractmethod
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        """Tangents of the outputs; None means zero, coming in and going out."""
+        """Tangents of the outputs; None means zero, for inputs and outputs."""
 
     @abstractmethod
     def vjp(
@@ -43,34 +41,28 @@ class Rule(ABC):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        """Cotangents of the arguments that `need` asks for, in the broadcast shape; None means
-        zero.
-        """
+        """Cotangents of the arguments that `need` marks, in the broadcast shape; None is zero."""
 
     @property
     def public_name(self) -> str:
-        """What errors call it."""
+        """The name in error messages."""
         return type(self).__name__
 
     @cached_property
     def cores(self) -> list[int]:
-        """The own axes of each leaf of the arguments."""
+        """The number of own axes of each leaf of the arguments."""
         return leaves(self.core)
 
-    differentiable: tuple[bool, ...] | None = None  # of each output; None: all of them
-    # can NumPy arrays stand in for the arguments, in the kernel and in `vjp`? Not where a function
-    # of the user is called
+    differentiable: tuple[bool, ...] | None = None  # for each output; None: all of them
+    # may the kernel and `vjp` run on NumPy arrays instead? Not if they call a function of the user
     on_host: bool = False
     may_overflow: bool = False  # as a product of the user's own may
-    # does the kernel raise by itself? On the host it can, where a check in a trace keeps XLA from
-    # splitting it
+    # does the kernel itself raise on overflow, on the host? A check in a trace would constrain XLA
     sees_overflow: bool = False
 
 
 def bind(rule: Rule, *args: Tree) -> tuple[Array, ...]:
-    """Apply a rule to arrays of any framework, known to that framework's automatic
-    differentiation.
-    """
+    """Apply a rule to arrays of any framework, and register its derivatives with that framework."""
     flat = leaves(args)
     outputs: tuple[Array, ...] = frontend_of(*flat).bind(rule, flat)
     return outputs

@@ -2,11 +2,12 @@
 
     matmul(S, p, x)      S(p) x
     push(S, p, dp, x)    dS(p)[dp] x
-    outer(S, p, u, v)    dS(p)^*[u v^H], the cotangent of p: <outer, dp> = <u v^H, dS(p)[dp]>,  <P, Q> = Re tr(P^H Q)
+    outer(S, p, u, v)    dS(p)^*[u v^H], the cotangent of p:
+                         <outer, dp> = <u v^H, dS(p)[dp]>,   <P, Q> = Re tr(P^H Q)
 
-A structure LINEAR (or affine) in p gives two kernels on plain arrays, `apply` and `project`
-(`ldiv.core.linear`), and has the three functions and its views S.T, S.H, S.C for nothing. An
-EXPRESSION writes `matmul`, `push`, `outer` and `view` with those of the structures it is made of.
+A structure LINEAR (or affine) in p defines two kernels on plain arrays, `apply` and `project`
+(`ldiv.core.linear`); the three functions and the views S.T, S.H, S.C follow. A COMPOSED structure
+writes `matmul`, `push`, `outer` and `view` by those of its parts.
 Structures are frozen, hashable and compared by content.
 """
 
@@ -22,13 +23,13 @@ from ldiv.core.pattern import Pattern
 from ldiv.core.trees import Array, Tree, leaves
 
 R = TypeVar("R")
-# (transposed?, conjugated?)
+# op: (transposed?, conjugated?)
 VIEWS = {"N": (False, False), "T": (True, False), "C": (False, True), "H": (True, True)}
 _NAMES = {flags: name for name, flags in VIEWS.items()}
 
 
 def compose(op: str, then: str) -> str:
-    """The view `then` of the view `op`."""
+    """The view `then` of the view `op`, as one view."""
     (t, c), (s, d) = VIEWS[op], VIEWS[then]
     return _NAMES[t != s, c != d]
 
@@ -41,7 +42,7 @@ def view_dense(a: Array, op: str) -> Array:
 
 
 class Structure(ABC):
-    """What is known about a matrix before its numbers are."""
+    """All that is known about a matrix before its numbers are."""
 
     @property
     @abstractmethod
@@ -51,15 +52,11 @@ class Structure(ABC):
     @property
     @abstractmethod
     def core(self) -> Tree:
-        """For each leaf of the parameters, how many trailing axes are its own; the axes before
-        them are batch axes.
-        """
+        """For each leaf of the parameters the number of its own trailing axes."""
 
     @property
     def sizes(self) -> list[tuple[int, ...]] | None:
-        """The own axes of each leaf, for the public layer to check; None where any sizes will
-        do.
-        """
+        """The own shape of each leaf, to validate public arguments; None if any is valid."""
         return None
 
     @abstractmethod
@@ -72,9 +69,7 @@ class Structure(ABC):
 
     @abstractmethod
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
-        """dS(p)^*[u v^H] for u (*batch, rows, k), v (*batch, columns, k); None where `need` is
-        False.
-        """
+        """dS(p)^*[u v^H] for u (*batch, rows, k), v (*batch, columns, k); None where not needed."""
 
     @abstractmethod
     def view(self, op: str) -> Structure:
@@ -82,71 +77,69 @@ class Structure(ABC):
 
     @abstractmethod
     def todense(self, p: Tree) -> Array:
-        """S(p) as a dense array, from plain arrays; for tests, and for engines of dense
-        matrices.
-        """
+        """S(p) as a dense array, from plain arrays; for tests and dense engines."""
 
     @property
     def on_host(self) -> bool:
-        """Can NumPy arrays stand in for the parameters? Not where a function of the user's
-        framework is called.
-        """
+        """May the parameters be NumPy arrays? Not if the user's framework must be called."""
         return True
 
     @property
     def definite(self) -> bool:
-        """Is it positive definite whatever the parameters, or by a promise?"""
+        """Is it positive definite for all parameters, or by assumption?"""
         return False
 
     def read(self, p: Tree) -> Tree:
-        """What of p the matrix depends on, the rest as zeros: only this must be finite."""
+        """p with zeros where the matrix does not depend on it: only the rest must be finite."""
         return p
 
     @property
     def plain(self) -> Structure:
-        """The same matrix for engines that factor, which have no use for a promise that nobody
-        checks.
-        """
+        """The same matrix for direct engines, without an unchecked assumption of symmetry."""
         return self
 
-    # -- what some have and others have not: engines ask ------------------------------------------------------------------------
+    # -- optional properties, which engines ask for -------------------------------
 
     @property
     def pattern(self) -> Pattern | None:
-        """The places of the entries of a sparse matrix; None where it has none, as a view of a
-        linear one: engines ask its base.
+        """The positions of the entries of a sparse matrix, else None.
+
+        A view of a linear structure has none: engines use its base.
         """
         return None
 
     def slot_values(self, p: Tree) -> Any:
-        """Law: pattern.csc(slot_values(p)) = S(p), for NumPy arrays (*batch, ...); there where
-        there is a pattern.
-        """
+        """Law: pattern.csc(slot_values(p)) = S(p), for NumPy arrays; defined if `pattern` is."""
         raise NotImplementedError
 
     @property
     def rank(self) -> int:
-        """Law: rank S(p) is no more than this."""
+        """Law: rank S(p) is at most this."""
         return min(self.shape)
 
     def halves(self, p: Tree) -> tuple[tuple[Structure, Tree], tuple[Structure, Tree]]:
-        """Law: U V = S(p) for the (U, its parameters), (V, its parameters) of `rank` columns and
-        rows; there where that is low.
+        """Law: U V = S(p) for (U, its parameters), (V, its parameters).
+
+        U has `rank` columns. Defined if the rank is low.
         """
         raise NotImplementedError
 
     inverse: ClassVar[Callable[..., Array] | None] = None
-    """Law: inverse(p, b, solve) = S(p)^-1 b, made of solve(part, its parameters, b); None of a matrix that is not made of others."""
+    """Law: inverse(p, b, solve) = S(p)^-1 b, made of solve(part, its parameters, b).
+
+    None unless the matrix is composed of parts.
+    """
 
     log_abs_det: ClassVar[Callable[..., Array] | None] = None
-    """Law: log_abs_det(p, logabsdet) = log |det S(p)|, made of logabsdet(part, its parameters); there where there is an inverse."""
+    """Law: log_abs_det(p, logabsdet) = log |det S(p)|, made of logabsdet(part, its parameters).
 
-    # -- views ------------------------------------------------------------------------------------------------------------------
+    Defined if `inverse` is.
+    """
+
+    # -- views --------------------------------------------------------------------
 
     def unview(self) -> tuple[Structure, str]:
-        """(base, op) with S = op(base), base the structure whose factorization serves all four
-        views.
-        """
+        """(base, op) with S = op(base); all four views share the factorization of the base."""
         return self, "N"
 
     @property
@@ -162,9 +155,7 @@ class Structure(ABC):
         return self.view("C")
 
     def cached(self, key: Hashable, make: Callable[[], R]) -> R:
-        """What depends on the structure alone is made once and kept on it: index sets,
-        orderings, symbolic factorizations.
-        """
+        """What depends on the structure alone (index sets, orderings, symbolic work), made once."""
         kept: dict[Hashable, R] = self.__dict__.setdefault("_memo", {})
         if (known := kept.get(key)) is not None:
             return known
@@ -175,14 +166,14 @@ class Structure(ABC):
         return kept[key]
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is remembered does not travel: a copy makes its own."""
+        """Without what is cached: a copy makes its own."""
         return {
             name: value for name, value in self.__dict__.items() if not name.startswith("_memo")
         }
 
 
 class Wrapper(Structure):
-    """A structure made of one other, its `base`, whose parameters it has."""
+    """A structure made of one other, its `base`, with the same parameters."""
 
     base: Structure
 
@@ -206,7 +197,7 @@ class Wrapper(Structure):
         return self.base.read(p)
 
 
-# -- None means zero ----------------------------------------------------------
+# -- arithmetic where None means zero -----------------------------------------
 
 
 def plus(a: Array | None, b: Array | None) -> Array | None:
@@ -225,12 +216,12 @@ def matmul(structure: Structure, p: Tree, x: Array) -> Array:
 
 
 def push(structure: Structure, p: Tree, dp: Tree, x: Array) -> Array | None:
-    """dS(p)[dp] x, None if nothing moves."""
+    """dS(p)[dp] x, None if dp is zero."""
     return None if all(leaf is None for leaf in leaves(dp)) else structure.push(p, dp, x)
 
 
 def outer(structure: Structure, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
-    """dS(p)^*[u v^H] where `need` asks for it."""
+    """dS(p)^*[u v^H] of the parameters that `need` marks."""
     return structure.outer(p, u, v, need) if any(leaves(need)) else nothing(need)
 
 

@@ -21,7 +21,7 @@ def leaves(tree: Tree) -> list[Any]:
 
 
 def rebuild(like: Tree, flat: Sequence[Any]) -> Tree:
-    """The nested tuple shaped like `like` that holds the leaves `flat`."""
+    """The nested tuple with the shape of `like` and the leaves `flat`."""
     if like.__class__ is int:
         return next(iter(flat))
     if isinstance(like, tuple):

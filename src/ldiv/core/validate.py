@@ -1,4 +1,4 @@
-"""What users pass is checked here, once, before any work; nothing below checks it again."""
+"""Validation of what users pass: done here, once, before any work, and nowhere below."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ldiv.errors import expected_got, shown
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
-# PyTorch does not calculate with them
+# stored by PyTorch, which does not compute with them
 STORED_ONLY = ("torch.uint16", "torch.uint32", "torch.uint64")
 PROMISES = ("gen", "sym", "her", "pos", "diagonal", "upper triangular", "lower triangular")
 PLAIN = (np.ndarray, np.memmap)
@@ -44,7 +44,7 @@ def require_int(
     what: str = "",
     advice: str = STATIC,
 ) -> int:
-    """A Python integer: what can be an index, but no truth value."""
+    """A Python integer between low and high: whatever can be an index, except bool."""
     number = _index(value)
     if number is None or not low <= number <= high:
         bounds = (
@@ -61,7 +61,7 @@ def _index(value: Any) -> int | None:
         return None
     try:
         return operator.index(value)
-    except Exception:  # a TypeError, or what a framework raises where there is no number
+    except Exception:  # TypeError, or whatever a framework raises for a value that is no number
         return None
 
 
@@ -83,8 +83,9 @@ def require_number(
 
 
 def require_scalar(name: str, c: Any, like: Array) -> Any:
-    """A finite number in the range of the dtype of `like`, as it is; of a kind that the
-    frameworks do not know, as a float or complex.
+    """A finite number in the range of the dtype of `like`.
+
+    It is returned as it is, or as a float or complex if the frameworks do not know its type.
     """
     try:
         finite = cmath.isfinite(c)
@@ -175,7 +176,7 @@ def require_square(name: str, shape: tuple[int, int]) -> None:
 
 
 def require_unmasked(name: str, x: object) -> None:
-    """What lies under a mask is no number; NumPy's functions hand it on as one."""
+    """Raises for masked arrays: NumPy's functions would use the values under the mask."""
     if isinstance(x, np.ma.MaskedArray):
         raise TypeError(
             expected_got(
@@ -188,8 +189,9 @@ def require_unmasked(name: str, x: object) -> None:
 
 
 def require_ours(name: str, x: object) -> None:
-    """Sparse matrices of other libraries come in through one door, masked arrays and
-    numpy.matrix not at all.
+    """Raises for foreign types: sparse matrices are converted by `ldiv.asarray` only.
+
+    Masked arrays and numpy.matrix are not accepted at all.
     """
     require_unmasked(name, x)
     if isinstance(x, np.matrix):
@@ -217,7 +219,7 @@ def require_ours(name: str, x: object) -> None:
 
 
 def require_array(name: str, x: object) -> Array:
-    """x, an array with values."""
+    """x, which must be an array with values."""
     require_ours(name, x)
     if not is_array(x):
         raise TypeError(
@@ -255,7 +257,7 @@ def require_array(name: str, x: object) -> Array:
 
 
 def require_memory(name: str, x: Any) -> None:
-    """Tensors on PyTorch's meta device have a shape only."""
+    """Raises for tensors on PyTorch's meta device, which have no values."""
     if getattr(x, "is_meta", False):
         raise TypeError(
             expected_got(
@@ -272,9 +274,7 @@ def _name(x: object) -> str:
 
 
 def require_numbers(name: str, x: Any) -> Array:
-    """x, an array in a floating dtype, or of integers or truth values, which other numbers make
-    floating.
-    """
+    """x, an array of floats, or of integers or booleans, which are promoted with other numbers."""
     dtype = str(require_array(name, x).dtype)
     if dtype.rpartition(".")[2] not in (*DTYPES, *INTEGERS, "bool") or dtype in STORED_ONLY:
         advice = "Convert it, for instance to float64."
@@ -290,7 +290,7 @@ def require_numbers(name: str, x: Any) -> Array:
 
 
 def require_integers(name: str, x: Any, advice: str) -> Array:
-    """x, an array of integers with which its framework calculates."""
+    """x, an array of integers, of a dtype with which its framework computes."""
     dtype = str(require_array(name, x).dtype)
     if dtype.rpartition(".")[2] not in INTEGERS or dtype in STORED_ONLY:
         raise TypeError(
@@ -302,38 +302,34 @@ def require_integers(name: str, x: Any, advice: str) -> Array:
 
 
 def require_float(name: str, x: Any) -> Array:
-    """x, an array of a framework in one of the four floating dtypes; of a kind that was found to
-    be right, it is not looked at again.
-    """
-    if (kind := signature(x)) is not None and kind in _right:
+    """x, an array in one of the four floating dtypes; signatures found valid are remembered."""
+    if (kind := signature(x)) is not None and kind in _valid_signatures:
         return x
     require_array(name, x)
     if x.dtype not in _accepted:
         dtype = str(x.dtype).rpartition(".")[2]
         if dtype in DTYPES:
             _accepted.add(x.dtype)
-            return _found_right(x, kind)
+            return _remember_valid(x, kind)
         raise TypeError(
             expected_got(
                 name, "one of " + ", ".join(DTYPES), dtype, "Convert it, for instance to float64."
             )
         )
-    return _found_right(x, kind)
+    return _remember_valid(x, kind)
 
 
-_right: set[object] = set()  # signatures
+_valid_signatures: set[object] = set()
 
 
-def _found_right(x: Array, kind: object) -> Array:
+def _remember_valid(x: Array, kind: object) -> Array:
     if kind is not None:
-        _right.add(kind)
+        _valid_signatures.add(kind)
     return x
 
 
 def as_block(name: str, x: Any, n: int, like: Array) -> tuple[Array, bool]:
-    """x as (*batch, n, k), and whether it came as a vector (n,); of the framework and device of
-    `like`.
-    """
+    """x as (*batch, n, k) of the framework and device of `like`; was it a vector (n,)?"""
     x = require_float(name, x)
     together(name, x, like)
     vector = x.ndim == 1
@@ -365,7 +361,7 @@ def require_batches(name: str, a: tuple[int, ...], b: tuple[int, ...]) -> None:
 
 
 def together(name: str, x: Array, like: Array) -> None:
-    """Both of one framework, on one device."""
+    """Raises unless both are of one framework, on one device."""
     frontend_of(x, like)
     if getattr(x, "device", None) == getattr(like, "device", None):  # tracers of JAX have none
         return
@@ -382,7 +378,7 @@ def together(name: str, x: Array, like: Array) -> None:
 
 
 def require_pair(name: str, what: str, x: Any) -> tuple[Any, Any]:
-    """A tuple of two, as another function returned it."""
+    """A tuple of two, as another function returns it."""
     if not isinstance(x, tuple | list) or len(x) != 2:
         raise TypeError(
             expected_got(
@@ -393,9 +389,7 @@ def require_pair(name: str, what: str, x: Any) -> tuple[Any, Any]:
 
 
 def common_precision(*arrays: Array) -> list[Array]:
-    """The arrays in the widest of their precisions; real ones stay real, and those that fit are
-    returned as they are.
-    """
+    """The arrays in the widest of their precisions; real arrays stay real."""
     if len({x.dtype for x in arrays}) == 1:
         return list(arrays)
     wide = np.result_type(*(np.finfo(numpy_dtype(x)).dtype for x in arrays))

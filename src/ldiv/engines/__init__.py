@@ -1,1 +1,1 @@
-"""Numbers, no derivatives: what engines share, and one folder for each kind of them."""
+"""Numbers, no derivatives: what all engines share, and one folder for each kind of engine."""

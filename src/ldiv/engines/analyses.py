@@ -1,8 +1,7 @@
-"""The symbolic work of an engine on a structure is done once, and kept for the patterns used last,
-which arrays come and go with.
+"""Symbolic analyses: done once per engine and structure, kept for the most recent patterns.
 
-A loop that builds its matrices anew makes equal structures; they find the analysis by content. What
-falls out here is freed as soon as no factor needs it.
+Structures compare by content: a loop that rebuilds its matrices finds the analysis again. One that
+is dropped here is freed as soon as no factor needs it.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from ldiv.core.holder import PHYSICAL
 from ldiv.core.structure import Structure
 
 RECENT = 16
-# of all patterns together: orderings, index sets and an analysis take some 500 bytes an entry
+# for all patterns together: orderings, index sets and an analysis take about 500 bytes per entry
 ENTRIES = PHYSICAL // 8 // 500
 
 _recent: OrderedDict[tuple[str, Structure], tuple[Any]] = OrderedDict()
@@ -24,11 +23,11 @@ _lock = lock()
 
 
 def analysed(engine: str, structure: Structure, analyze: Callable[[], Any]) -> Any:
-    """The symbolic work of this engine on this structure, done now or earlier."""
+    """The symbolic work of this engine on this structure: cached, or done now."""
     key = (engine, structure)
     if (known := _used(key)) is not None:
         return known[0]
-    with structure.cached("analysis", lock):  # other patterns need not wait
+    with structure.cached("analysis", lock):  # other patterns are not blocked
         made = known if (known := _used(key)) is not None else (analyze(),)
         _keep(key, made)
         return made[0]
@@ -55,6 +54,6 @@ def _entries(key: tuple[str, Structure]) -> int:
 
 
 def forget() -> None:
-    """Let go of all of it."""
+    """Drop all analyses."""
     with _lock:
         _recent.clear()

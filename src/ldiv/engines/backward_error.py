@@ -1,12 +1,12 @@
-"""Each solution x of op(M) x = b is checked, refined while that helps, and doubted where it does
-not.
+"""Each solution x of op(M) x = b is checked by its backward error, and refined if that helps.
 
     error = |r| / (|M| |x| + |b|) in the max norm, column by column,   r = b - op(M) x
-    x <- x + op(M)^-1 r   where error > 4 eps, as long as it halves
+    x <- x + op(M)^-1 r   while error > 4 eps and it halves
 
-M = R A C with R and C of powers of two, where the rows and columns of A differ much in size: else a
-norm of A hides its small rows. Partial pivoting can let entries grow, and no look at the pivots
-tells; a look at the answer does, for n^2 operations a column.
+M = R A C with R and C of powers of two, if the rows and columns of A differ much in size: otherwise
+the norm of A would hide its small rows. Entries can grow under partial pivoting, which the pivots
+do not show; the backward error does, for n^2 operations per column. A solution that stays
+inaccurate raises.
 Reference: Skeel, Math. Comp. 35 (1980); Higham, Accuracy and Stability of Numerical Algorithms,
 chapters 9 and 12.
 """
@@ -21,19 +21,20 @@ import numpy as np
 
 from ldiv.core.arrays import alike, numpy_dtype
 from ldiv.core.dispatch import frontend_of, namespace, traced
-from ldiv.core.errstate import doubt
+from ldiv.core.errstate import check_or_warn
 from ldiv.core.trees import Array
 from ldiv.engines.factor import Factor
 from ldiv.engines.singularity_check import direction
 from ldiv.errors import SingularMatrixError
 
 REFINED = 4  # a backward error below this many eps needs no refinement
-ENOUGH = 100  # a backward error above this many eps is for a more careful attempt
+ENOUGH = 100  # above this many eps a more careful attempt is made
 
 
 class Verified(Factor):
-    """What solves with A by a factor of M = R A C; `scales` are the diagonals of R and C, None
-    where M is A.
+    """Solves with A by a factor of M = R A C.
+
+    `scales` are the diagonals of R and C, None if M is A.
     """
 
     def __init__(
@@ -58,18 +59,23 @@ class Verified(Factor):
 
     @abstractmethod
     def _norm(self, transposed: bool) -> Array:
-        """The largest absolute row sum of M or of its transpose, (*batch, 1, 1); a float for one
-        NumPy matrix.
+        """The largest absolute row sum of M or of its transpose, (*batch, 1, 1).
+
+        A float for one NumPy matrix.
         """
 
     def solve(self, b: Array, op: str) -> Array:
-        return self._checked(b, op) if self._scales is None else self._around(self._checked, b, op)
+        return (
+            self._checked(b, op)
+            if self._scales is None
+            else self._scaled_solve(self._checked, b, op)
+        )
 
     def solve_unrefined(self, b: Array, op: str) -> Array:
-        return self._around(self._factor.solve, b, op)
+        return self._scaled_solve(self._factor.solve, b, op)
 
     def logabsdet(self) -> Array:
-        """No refinement mends a determinant: the factors themselves must be accurate."""
+        """A determinant cannot be refined: the factors themselves must be accurate."""
         self._require_accurate()
         return self._unscaled(self._factor.logabsdet())
 
@@ -84,12 +90,12 @@ class Verified(Factor):
             size = size - namespace(s).sum(namespace(s).log(s), axis=-1)
         return size
 
-    def _around(self, solve: Any, b: Array, op: str) -> Array:
-        """With M where `solve` does so with A."""
+    def _scaled_solve(self, solve: Any, b: Array, op: str) -> Array:
+        """op(A)^-1 b from a solve with op(M)."""
         if self._scales is None:
             return solve(b, op)
         before, after = self._scales if op == "N" else self._scales[::-1]
-        with np.errstate(over="ignore"):  # whoever asked refuses an infinite solution
+        with np.errstate(over="ignore"):  # the caller refuses an infinite solution
             return after[..., None] * solve(before[..., None] * b, op)
 
     def _checked(self, b: Array, op: str) -> Array:
@@ -103,12 +109,14 @@ class Verified(Factor):
         )
 
     def _is_accurate(self, b: Any, x: Any, op: str) -> bool:
-        """For one column on the host, in few calls: |r|_inf <= |r|_2 and |x|_2 <= sqrt(n)
-        |x|_inf; what fails here gets a closer look.
+        """A cheap sufficient test for one column on the host; if it fails, `_refined` decides.
+
+        It uses |r|_inf <= |r|_2 and |x|_2 <= sqrt(n) |x|_inf.
         """
         size = float(np.vdot(x, x).real)
         if not self._limits.tiny < size < self._limits.max * self._eps:
             return False
+        # squares would under- or overflow
         r = self._residual(b, x, op)
         return bool(
             float(np.vdot(r, r).real) * len(x) <= (REFINED * self._eps * self._size(op)) ** 2 * size
@@ -122,19 +130,18 @@ class Verified(Factor):
         return self._norms[transposed]
 
     def _refined(self, b: Array, x: Array, op: str) -> Array:
-        """Column by column the best that was found."""
+        """The best iterate of refinement, column by column."""
         with np.errstate(over="ignore", invalid="ignore"):
             xp, norm, target = namespace(x), self._size(op), REFINED * self._eps
             r = self._residual(b, x, op)
+            # the usual case costs one residual
             if not traced(x) and bool((_largest(r) <= target * norm * _largest(x)).all()):
                 return x
-            # below it numbers lose digits
+            # smaller numbers are subnormal, and have fewer digits
             about = _largest(b) + float(self._limits.tiny) / self._eps
 
             def error_of(r: Array, x: Array) -> Array:
-                """Nothing where the residual overflows: whoever asked refuses an infinite
-                solution.
-                """
+                """The backward error; 0 on overflow, as the caller refuses infinite solutions."""
                 worst = _largest(r)
                 return xp.where(
                     xp.isfinite(worst), worst / (norm * _largest(x) + about), xp.zeros_like(worst)
@@ -174,7 +181,7 @@ class Verified(Factor):
         self._require_small(error, "factors with a backward error of {:.1e}")
 
     def _require_small(self, error: Array, what: str) -> None:
-        doubt(
+        check_or_warn(
             (error <= self._tolerance).all(),
             partial(_inaccurate, self._engine, what),
             namespace(error).max(error),
@@ -182,7 +189,7 @@ class Verified(Factor):
 
 
 def _largest(x: Array) -> Array:
-    """Of every column."""
+    """|x|_inf of every column."""
     if type(x) is np.ndarray:
         return np.abs(x).max(-2, keepdims=True)
     xp = namespace(x)

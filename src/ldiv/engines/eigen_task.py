@@ -1,16 +1,17 @@
-"""What is asked of A X = B X Lam: which k pairs, how; and the engine that answers, chosen by asking
-each.
+"""The task A X = B X Lam: which k pairs, and by which engine.
 
 An eigensolver is one file in `engines/eigen/`. It must define
 
-    RANK                              lower is asked first
-    ON_HOST                           does it want NumPy arrays, one problem at a time?
-    supports(task, dtype, device)     None, or the sentence why not, which is shown to the user
-    others(task)                      how many further pairs it returns, for the deflated systems of the derivative
-    pairs(task, pA, pB, aids)         (lam (*batch, k + others), X (*batch, n, k + others), doubt (*batch, k + others))
+    RANK                              engines are tried in the order of their rank
+    ON_HOST                           does it need NumPy arrays, one problem at a time?
+    supports(task, dtype, device)     None, or the reason why not, which is shown to the user
+    guard_pairs(task)                 the number g of additional pairs that it returns, for the
+                                      deflated systems of the derivative
+    pairs(task, pA, pB, auxiliaries)  lam (*batch, k + g), X (*batch, n, k + g) with X^H B X = I,
+                                      error_bound (*batch, k + g)
 
-the k wanted pairs first, ascending, then the others, ascending; X^H B X = I. `doubt`, |A x - lam B
-x| |x| and rounding, is how far an eigenvalue may be from lam.
+The k wanted pairs come first, ascending, then the guard pairs, ascending. `error_bound` says how
+far an eigenvalue may be from lam: |A x - lam B x| |x|, and rounding.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from ldiv.structures.identity import Identity
 class Task:
     """k pairs of A x = lam B x.
 
-    which: "LM", "SM", "LA", "SA", "BE" of lam, or of 1 / (lam - sigma) where there is a sigma; or
+    which: "LM", "SM", "LA", "SA", "BE" of lam, or of 1 / (lam - sigma) if there is a sigma; or
     "index", those from `first` on in ascending order. M is the structure of a preconditioner; its
     parameters, a starting block and a block of constraints are `auxiliaries`.
     """
@@ -54,8 +55,8 @@ class Task:
     M: Structure | None = None
     start: bool = False
     constraints: int = 0
-    positive: bool = False  # must all that is found be positive?
-    observers: tuple[Observer, ...] = ()  # of the deflated systems of derivatives, each one step
+    positive: bool = False  # must all eigenvalues be positive?
+    observers: tuple[Observer, ...] = ()  # of the solves with deflated systems, per step
 
     @property
     def n(self) -> int:
@@ -68,7 +69,7 @@ class Task:
 
     @property
     def core(self) -> tuple[Tree, ...]:
-        """Of A, B and the aids."""
+        """The own axes of A, B and the auxiliaries."""
         return self.A.core, self.B.core, self.auxiliaries_core
 
     @property
@@ -80,9 +81,7 @@ class Task:
         )
 
     def order(self, lam: Array) -> Array:
-        """The indices of lam (*batch, m), the m - k that are left over last, each part ascending
-        in lam.
-        """
+        """The indices of lam (*batch, m): the k wanted pairs, then the others, each ascending."""
         xp, k = namespace(lam), self.k
         if self.which == "index":
             inside = xp.arange(lam.shape[-1])
@@ -93,11 +92,12 @@ class Task:
         rank = xp.argsort(
             xp.argsort(self._preference(lam), axis=-1, stable=True), axis=-1, stable=True
         )
+        # the k wanted first; a stable sort keeps both parts ascending
         at = xp.argsort(xp.where(rank < k, 0.0, 1.0), axis=-1, stable=True)
         return xp.take_along_axis(up, at, axis=-1)
 
     def _preference(self, lam: Array) -> Array:
-        """Smaller is better; lam ascends."""
+        """A sort key, smaller is better; lam ascends."""
         xp = namespace(lam)
         nu = (
             lam
@@ -108,7 +108,7 @@ class Task:
             up = xp.argsort(nu, axis=-1, stable=True)
             rank = xp.argsort(up, axis=-1, stable=True)
             low, high = rank, lam.shape[-1] - 1 - rank
-            # from both ends in turn, the high one first
+            # alternate between both ends, the high one first
             return xp.where(low < high, 2 * low + 1, 2 * high)
         keys: dict[str, Callable[[Array], Array]] = {
             "LM": lambda v: -xp.abs(v),
@@ -120,7 +120,7 @@ class Task:
 
 
 def choose(task: Task, *params: Tree) -> ModuleType:
-    """The first engine that supports the task, or the one that its method names."""
+    """The first engine that supports the task, or the one that `method` names."""
     dtype, device = result_dtype(params), device_of(leaves(params)[0])
     able = engines("eigensolver")
     return first_able(

@@ -1,10 +1,10 @@
-"""R A C with the largest entry of every row and column near 1, R and C diagonal, their entries
-powers of two (no rounding).
+"""R A C with row and column maxima near 1; R and C are diagonal with powers of two (no rounding).
 
-    r_i <- r_i / sqrt(max_j |a_ij|),   c_j <- c_j / sqrt(max_i |a_ij|), both at once, until all maxima are within a ratio.
-A symmetric matrix stays symmetric. Many scalings have such maxima, and a bad one makes a regular
-matrix singular to working precision; one alone (but for a factor) has row and column sums of
-absolute values that are all alike. It costs more, and is for those who look again.
+    r_i <- r_i / sqrt(max_j |a_ij|),   c_j <- c_j / sqrt(max_i |a_ij|),
+both at once, until all maxima are within a ratio. A symmetric matrix stays symmetric. Such scalings
+are not unique, and a bad one can make a regular matrix singular to working precision. The one with
+equal row and column sums of absolute values is unique up to a factor; it costs more, and is used by
+careful attempts.
 Reference: Ruiz, RAL-TR-2001-034; Sinkhorn, Knopp, Pacific J. Math. 21 (1967).
 """
 
@@ -22,14 +22,14 @@ from ldiv.core.pattern import Pattern
 Values = np.ndarray[Any, Any]
 Scales = tuple[Values, Values] | None
 Scaling = Callable[[Any, Values], tuple[Values, Scales]]
-BALANCED = 1 / 16  # rows and columns whose largest entries lie within this ratio are not scaled
+BALANCED = 1 / 16  # rows and columns whose maxima are within this ratio are not scaled
 MODERATE = 2.0**40  # engines square entries, which must not overflow
-SCALINGS = 10  # at the most; each halves the spread of the exponents
-BALANCINGS = 20  # by sums
+SCALINGS = 10  # iterations at most; each halves the spread of the exponents
+BALANCINGS = 20  # iterations by sums
 
 
 class Layout:
-    """Where rows and columns begin among the slots of a pattern."""
+    """Row and column maxima, sums and products for the slots of a pattern."""
 
     def __init__(self, pattern: Pattern) -> None:
         numbered = sp.csc_array(
@@ -51,11 +51,11 @@ class Layout:
         self._ones = np.ones((self.height, 1))
 
     def largest(self, size: Values) -> Values:
-        """The largest entries of all rows, then of all columns."""
+        """The row maxima, then the column maxima."""
         return self._combined(np.maximum, size)
 
     def sums(self, size: Values) -> Values:
-        """The sums of all rows, then of all columns."""
+        """The row sums, then the column sums."""
         return self._combined(np.add, size)
 
     def _combined(self, by: np.ufunc, size: Values) -> Values:
@@ -69,12 +69,13 @@ class Layout:
         return scaled
 
     def column_sums(self, size: Values) -> Values:
-        """The sums of all columns."""
+        """The column sums."""
         return self.product(size, self._ones.astype(size.dtype, copy=False), transposed=True)[:, 0]
 
     def product(self, values: Values, x: Values, transposed: bool) -> Values:
-        """A x or A^T x for x (n, k) of the dtype of the values: by the loops of scipy.sparse,
-        whose matrices take longer to make than to multiply.
+        """A x or A^T x for x (n, k) of the dtype of the values.
+
+        By the loops of scipy.sparse, whose matrix objects take longer to make than to multiply.
         """
         n, k = x.shape
         x, y = np.ascontiguousarray(x), np.zeros((n, k), x.dtype)
@@ -89,14 +90,12 @@ class Layout:
         return y
 
     def is_balanced_by_diagonal(self, size: Values) -> bool:
-        """Each row and column has its largest entry between that on the diagonal and the largest
-        of all.
-        """
+        """Are min |a_ii| and max |a_ij|, between which all row and column maxima lie, alike?"""
         return self.diagonal is not None and bool(are_alike(size[self.diagonal].min(), size.max()))
 
 
 class Scalable(Protocol):
-    """How the values of a square matrix are laid out."""
+    """A storage format of square matrices that can be scaled."""
 
     height: int
 
@@ -108,9 +107,7 @@ class Scalable(Protocol):
 
 
 def equilibrated(layout: Scalable, values: Values) -> tuple[Values, Scales]:
-    """(values of R A C, (r, c)), or (values, None) where nothing needs scaling; a zero row stays
-    zero.
-    """
+    """(values of R A C, (r, c)), or (values, None) if it is balanced; a zero row stays zero."""
     scaled, size = values, np.abs(values)
     if layout.is_balanced_by_diagonal(size):
         return values, None
@@ -119,6 +116,7 @@ def equilibrated(layout: Scalable, values: Values) -> tuple[Values, Scales]:
         largest = layout.largest(size)
         if not largest.min() > 0 or are_alike(largest.min(), largest.max()):
             break
+        # powers of two, so that scaling does not round
         scales = scales * np.exp2(np.round(-0.5 * np.log2(largest))).astype(size.dtype)
         scaled = layout.scaled(values, scales[: layout.height], scales[layout.height :])
         size = np.abs(scaled)
@@ -130,8 +128,9 @@ def equilibrated(layout: Scalable, values: Values) -> tuple[Values, Scales]:
 
 
 def equilibrated_by_sums(layout: Layout, values: Values) -> tuple[Values, Scales]:
-    """As `equilibrated`, and the absolute sums of all rows and columns near 1, first of the
-    ones, then of the others; symmetry is lost.
+    """As `equilibrated`, then with all absolute row and column sums near 1.
+
+    Rows and columns are scaled in turn: symmetry is lost.
     """
     values, scales = equilibrated(layout, values)
     size, n = np.abs(values), layout.height
@@ -147,7 +146,7 @@ def equilibrated_by_sums(layout: Layout, values: Values) -> tuple[Values, Scales
 
 
 def are_alike(smallest: Any, largest: Any) -> Any:
-    """Is there no need to scale rows and columns with these largest entries?"""
+    """Are row and column maxima with these extremes within the ratio?"""
     return (
         (smallest >= BALANCED * largest)
         & (largest > 0)

@@ -1,11 +1,10 @@
-"""An engine's suspicion is not a verdict: where it takes a matrix for singular the next one is
-asked, and the last one's word is final.
+"""If a matrix appears singular to one engine, the next one tries; the last result counts.
 
-An attempt is an engine with its usual settings, or with its most careful ones. The factor of the
-first attempt that has no doubt solves; when it has one in a later solve, of another view or
-right-hand side, the next takes its place for good. What cannot be doubted (an empty row, a pivot
-that is not positive where all must be) is raised at once. Where doubts are to be warnings
-(`errstate`), they are those of the last one.
+An attempt is an engine with its usual settings, or with its most careful ones. The first attempt to
+which the matrix does not appear singular solves. If it does in a later solve (another view, another
+right-hand side), the next attempt replaces it for good. Certain evidence (an empty row, a pivot
+that is not positive where all must be) is raised at once. If `errstate` turns these errors into
+warnings, those of the last attempt are given.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from ldiv.core.forking import lock
 from ldiv.core.trees import Array
 from ldiv.errors import EngineError, SingularMatrixError
 
-_escalating = lock()  # one for all: few ever escalate
+_escalating = lock()  # one for all factors: escalation is rare
 
 
 class Attempt(NamedTuple):
-    """The name of an engine, and what makes its factor of a matrix."""
+    """The name of an engine, and a function that makes its factor of a matrix."""
 
     engine: str
     make: Callable[..., Any]
 
 
-def without_doubt(makes: Sequence[Callable[[], Any]], otherwise: Callable[[], Any]) -> Any:
-    """The first factor that finds the matrix regular, or where none does another."""
+def first_nonsingular(makes: Sequence[Callable[[], Any]], otherwise: Callable[[], Any]) -> Any:
+    """The first factor to which the matrix does not appear singular, else that of `otherwise`."""
     for make in makes:
         with suppress(SingularMatrixError), under("raise"):
             factor = make()
@@ -40,25 +39,25 @@ def without_doubt(makes: Sequence[Callable[[], Any]], otherwise: Callable[[], An
 
 
 class Escalating:
-    """The factor of the first attempt without doubts. `witnesses` are asked when all have some, but
-    do not solve: an engine was named.
+    """The factor of the first attempt to which the matrix does not appear singular.
 
-    `matrix` is what all of them are given.
+    `witnesses` are engines that may not solve, since another one was named: if all attempts fail,
+    and a witness succeeds, the error says so. `matrix` are the arguments of every attempt.
     """
 
     def __init__(
         self, attempts: Sequence[Attempt], witnesses: Sequence[Attempt] = (), *matrix: Any
     ) -> None:
         self._attempts, self._witnesses, self._matrix = attempts, witnesses, matrix
-        # that of the attempt that stands, at its place; None at those that gave up; replaced, never
-        # changed
+        # The factor of the current attempt, at its index; None at those that gave up. The list is
+        # replaced, never changed, so that threads may read it.
         self._made: list[Any] = []
         self.gave_up: dict[str, str] = {}  # engine: what it found
-        self._ask(None)
+        self._first_success(None)
 
     @property
     def engine(self) -> str:
-        """Who solves."""
+        """The engine that solves."""
         return self._attempts[len(self._made) - 1].engine
 
     @property
@@ -66,82 +65,86 @@ class Escalating:
         return int(self._made[-1].nbytes)
 
     def solve(self, b: Array, op: str) -> Array:
-        return self._ask("solve", b, op)
+        return self._first_success("solve", b, op)
 
     def solve_unrefined(self, b: Array, op: str) -> Array:
-        return self._ask("solve_unrefined", b, op)
+        return self._first_success("solve_unrefined", b, op)
 
     def logabsdet(self) -> Array:
-        return self._ask("logabsdet")
+        return self._first_success("logabsdet")
 
     def slogdet(self) -> tuple[Array, Array]:
-        found: tuple[Array, Array] = self._ask("slogdet")
+        found: tuple[Array, Array] = self._first_success("slogdet")
         return found
 
     def check_nonsingular(self) -> None:
-        self._ask("check_nonsingular")
+        self._first_success("check_nonsingular")
 
-    def _ask(self, task: str | None, *args: Any) -> Any:
-        """The answer of the first that has no doubts about the matrix to a method of factors;
-        without one, that it is made.
+    def _first_success(self, method: str | None, *args: Any) -> Any:
+        """The result of a method of factors, by the first attempt that does not raise.
+
+        Without a method the factor is only made.
         """
         at, count = max(len(self._made) - 1, 0), len(self._attempts)
         while True:
             try:
                 if singular_state() == "raise" or (at + 1 == count and not self._witnesses):
-                    return self._answer(at, task, *args)
+                    return self._try(at, method, *args)
                 with under("raise"):
-                    return self._answer(at, task, *args)
+                    return self._try(at, method, *args)
             except SingularMatrixError as error:
                 name = self._attempts[at].engine
                 if error.certain:
                     raise
                 if at + 1 == count:
-                    self._ask_witnesses(name, error.evidence, task, *args)
+                    self._consult_witnesses(name, error.evidence, method, *args)
                     if singular_state() == "raise" or not self._witnesses:
                         raise
                     break
                 self.gave_up[name] = error.evidence
             at += 1
-        return self._ask_leniently(task, *args)
+        return self._accept_suspect(method, *args)
 
-    def _answer(self, at: int, task: str | None, *args: Any) -> Any:
+    def _try(self, at: int, method: str | None, *args: Any) -> Any:
         made = self._made
         if at >= len(made):
-            made = self._made_by(at)
-        return None if task is None else getattr(made[at] or made[-1], task)(*args)
+            made = self._with_factor(at)
+        return None if method is None else getattr(made[at] or made[-1], method)(*args)
 
-    def _made_by(self, at: int) -> list[Any]:
-        with _escalating if self._made else nullcontext():  # nobody else knows of what is new
+    def _with_factor(self, at: int) -> list[Any]:
+        with _escalating if self._made else nullcontext():  # a new object is not shared yet
             made = self._made
             if at >= len(made):
                 made = self._made = [*[None] * at, self._attempts[at].make(*self._matrix)]
             return made
 
-    def _ask_witnesses(self, engine: str, evidence: str, task: str | None, *args: Any) -> None:
-        """Raise the name of an engine that solves, if there is one."""
+    def _consult_witnesses(
+        self, engine: str, evidence: str, method: str | None, *args: Any
+    ) -> None:
+        """Raises, with the name of an engine that solves, if there is one."""
         for witness in self._witnesses:
             with suppress(SingularMatrixError), under("raise"):
                 factor = witness.make(*self._matrix)
                 factor.check_nonsingular()
-                if task is not None:
-                    getattr(factor, task)(*args)
+                if method is not None:
+                    getattr(factor, method)(*args)
                 raise EngineError(
-                    f"{engine} gives up on this matrix, where it found {evidence}; {witness.engine} solves it: "
+                    f"{engine} gives up on this matrix, where it found {evidence}; "
+                    f"{witness.engine} solves it: "
                     f"use method={witness.engine!r}, or method='auto', which goes on by itself."
                 )
 
-    def _ask_leniently(self, task: str | None, *args: Any) -> Any:
-        """All agree, and their doubts are to be warnings."""
+    def _accept_suspect(self, method: str | None, *args: Any) -> Any:
+        """To all attempts the matrix appears singular, and that is to be a warning."""
         self._made = []
         for at in range(len(self._attempts) - 1):
             with suppress(SingularMatrixError):
-                return self._answer(at, task, *args)
-        return self._answer(len(self._attempts) - 1, task, *args)
+                return self._try(at, method, *args)
+        return self._try(len(self._attempts) - 1, method, *args)
 
 
 class Batch(NamedTuple):
-    """The factors of all matrices of a batch, in order; equal matrices in a row have one."""
+    """The factors of all matrices of a batch, in order; equal neighbours share one."""
 
     factors: Sequence[Escalating]
 

@@ -1,7 +1,7 @@
-"""A factored matrix: what every engine that factors returns.
+"""A factored matrix: the result of every engine that factors.
 
-Laws: solve(b, "T") is the solve with the transpose; an equal pattern is analysed once; singular
-raises, never NaN.
+Laws: solve(b, "T") is the solve with the transpose; equal patterns are analysed once; a singular
+matrix raises, and never gives NaN.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from ldiv.errors import EngineError
 
 
 class Factor(ABC):
-    """A factored matrix. If `arrays` are all that it is made of, `remake(*arrays)` is the
-    factor, and `core` says how many axes are their own.
+    """A factored matrix.
+
+    If `arrays` are all that it consists of, `remake(*arrays)` is the factor again, and `core` are
+    the numbers of their own axes.
     """
 
     nbytes: int = 0
@@ -24,7 +26,7 @@ class Factor(ABC):
 
     @property
     def remake(self) -> Callable[..., Factor]:
-        """The factor of its arrays, given one by one; compared by content."""
+        """arrays -> factor; compared by content."""
         return type(self)
 
     @abstractmethod
@@ -40,8 +42,8 @@ class Factor(ABC):
         raise EngineError(f"{type(self).__name__} does not know the sign of the determinant.")
 
     def solve_unrefined(self, b: Array, op: str) -> Array:
-        """The solve without a look at its residual, for iterations that look at their own."""
+        """The solve without refinement, for iterations that check residuals themselves."""
         return self.solve(b, op)
 
-    def check_nonsingular(self) -> None:  # noqa: B027  (most engines have nothing left to look at)
+    def check_nonsingular(self) -> None:  # noqa: B027  (most engines check when they factor)
         """Raise now if A is singular; for engines that leave this to the first solve."""

@@ -1,11 +1,11 @@
-"""Living factorizations are found again by their values; only JAX's store keeps any alive.
+"""A cache of living factorizations, found by the values of the matrix.
 
 A factor lives as long as it has an owner: the holder of a call (`ldiv.core.holder`), a
-`Factorized`, a pullback, or the store. As long as it lives, every request for a factor of equal
-values gets it: candidates are found by a fingerprint, in constant time, and confirmed by comparing
-all values with the copy that was taken when the factor was made, so that a change in place never
-finds a stale factor.
-JAX identifies a call by its static parameters, which cannot own anything: its kernels run under the
+`Factorized`, a pullback, or the store of JAX. Meanwhile every request for a factor of equal values
+returns it. Candidates are found by a fingerprint in constant time, and confirmed by comparing all
+values with the copy that was taken when the factor was made: so a change in place never finds a
+stale factor.
+JAX identifies a call by its static parameters, which cannot own anything. Its kernels run under the
 store, which keeps the most recently used factors within a bound in bytes.
 """
 
@@ -54,9 +54,7 @@ class CacheInfo(NamedTuple):
 
 
 class Factored:
-    """A factor and a copy of the values that it was made of; or those of a batch, `count` of
-    them.
-    """
+    """A factor, or the `count` factors of a batch, and a copy of the values."""
 
     __slots__ = ("__weakref__", "count", "factor", "key", "nbytes", "values")
 
@@ -66,12 +64,12 @@ class Factored:
         self.nbytes: int = factor.nbytes + sum([v.nbytes for v in values])
 
     def is_of(self, key: Key, values: tuple[Array, ...]) -> bool:
-        """Compared as a whole, so that no change in place finds a stale factor."""
+        """Compares all values, so that a change in place never finds a stale factor."""
         return self.key == key and all(map(equal, self.values, values))
 
 
 def equal(a: Array, b: Array) -> bool:
-    """Compared where they can be read as NumPy arrays, whose comparison is the fastest."""
+    """Are both equal? Compared by NumPy where possible, which is fastest."""
     if a.shape != b.shape:
         return False
     x, y = host_values(a), host_values(b)
@@ -91,7 +89,7 @@ counts = {"analyses": 0, "factorizations": 0, "hits": 0, "solves": 0}
 
 
 class Key:
-    """What else factors of equal values must have in common; hashed once."""
+    """What factors of equal values must also have in common; hashed once."""
 
     __slots__ = ("_hash", "_parts")
 
@@ -110,8 +108,9 @@ def remembered(
 ) -> Any:
     """The factor of these values, which must be finite: a living one, or that of `make()`.
 
-    `make()` returns (factor, copies of the values). The owner of the present call keeps the factor.
+    `make()` returns (factor, copies of the values). The present owner keeps the factor.
     """
+    # the common case: the derivative of a call uses its latest factor; no fingerprint is needed
     keeper = owner()
     latest = keeper.latest if type(keeper) is Holder else None
     if type(latest) is Factored and latest.is_of(key, values):
@@ -129,9 +128,9 @@ def remembered(
 
 
 def in_trace(key: Key, values: tuple[Array, ...], make: Callable[[], Any]) -> Any:
-    """The factor of traced values: the one that was handed on, or that of `make()`.
+    """The factor of traced values: one passed on by the forward pass, or that of `make()`.
 
-    A factor that was handed on was checked when it was made.
+    A factor that was passed on was checked when it was made.
     """
 
     def looked_at() -> Any:
@@ -145,9 +144,9 @@ def in_trace(key: Key, values: tuple[Array, ...], make: Callable[[], Any]) -> An
 
 
 def fingerprint(values: Array) -> Hashable:
-    """A few numbers that depend on all values, where they are on the host.
+    """A few numbers that depend on all values, if these can be read on the host.
 
-    Elsewhere the shape: then all candidates of this shape are compared.
+    Otherwise the shape: then all candidates of this shape are compared.
     """
     at_hand = values if type(values) is np.ndarray else host_values(values)
     if at_hand is None:
@@ -155,6 +154,7 @@ def fingerprint(values: Array) -> Hashable:
         return tuple(values.shape)
     flat = at_hand.reshape(-1)
     if not isfinite(whole := weighted_sum(flat)):
+        # an infinite sum may be an overflow: only then are all values inspected
         require_finite("A", at_hand)
     return at_hand.shape, whole, flat[:: len(flat) // SAMPLES + 1].tobytes()
 
@@ -162,8 +162,8 @@ def fingerprint(values: Array) -> Hashable:
 def weighted_sum(flat: Array) -> complex:
     """A weighted sum of all values in one pass.
 
-    Not by BLAS, whose sums are not reproducible; weighted, as all Laplacians have the same plain
-    sum.
+    Weighted, since the plain sum is the same for all Laplacians; not by BLAS, whose sums are not
+    reproducible.
     """
     width = len(WEIGHTS)
     rows, rest = divmod(len(flat), width)

@@ -1,6 +1,4 @@
-"""Solves with factors: one matrix and one block, one matrix and a batch of blocks, a batch of
-matrices.
-"""
+"""Solves with factors: for one block, for a batch of blocks, and for a batch of matrices."""
 
 from __future__ import annotations
 
@@ -40,7 +38,7 @@ def solve_one(
 
 
 def solve_folded(factor: Escalating, p: Tree, structure: Structure, b: Array, op: str) -> Array:
-    """Many right-hand sides of one matrix, and a batch of them, are one solve."""
+    """One matrix with a batch of right-hand sides: one solve with a wider block."""
     if 0 in b.shape:
         factor.check_nonsingular()
         xp = namespace(b)

@@ -1,6 +1,4 @@
-"""S(p) factored, now or earlier: by the first engine without doubts, its symbolic work done once
-for a pattern.
-"""
+"""S(p) factored, from the cache or anew, by the first engine to which it appears nonsingular."""
 
 from __future__ import annotations
 
@@ -25,18 +23,19 @@ from ldiv.engines.registry import Chain, name_of
 
 
 def factorization(engine: ModuleType, structure: Structure, p: Tree, assume_a: str) -> Escalating:
-    """S(p) factored by one engine, now or earlier."""
+    """S(p) factored by one engine, from the cache or anew."""
     return factored(Chain((engine,), ()), structure, p, assume_a)
 
 
 def factored(
     links: Chain, structure: Structure, p: Tree, assume_a: str, key: Key | None = None
 ) -> Escalating:
-    """S(p) factored by the first engine that has no doubts, now or earlier; `key` is that of the
-    plan.
+    """S(p) factored, from the cache or anew, by the first engine that succeeds.
+
+    `key` is the key of the plan, if there is one.
     """
     values = tuple(leaves(structure.read(p)))
-    if traced(values[0]):  # doubts come later than this call
+    if traced(values[0]):  # without values the first engine cannot fail yet
         engine, make = _attempts(links, structure, assume_a)[0][0]
         key = key_of(links, structure, assume_a, values) if key is None else key
         return Escalating([Attempt(engine, partial(in_trace, key, values, partial(make, p)))])
@@ -60,7 +59,7 @@ def factored_each(
     batch: tuple[int, ...],
     key: Key | None = None,
 ) -> Sequence[Escalating]:
-    """All matrices of a batch, factored one by one; they are found, and live, together."""
+    """All matrices of a batch, factored one by one; the cache holds them as one entry."""
     p = rebuild(structure.core, flat)
     if not batch:
         return [factored(links, structure, p, assume_a, key)]
@@ -68,12 +67,14 @@ def factored_each(
     def make(own: Tree) -> Batch:
         factors: list[Escalating] = []
         before: list[Array] = []
-        for one in each_matrix(structure, leaves(own), batch):
-            now = leaves(one)
-            # one matrix that was spread over a batch
+        for member in each_matrix(structure, leaves(own), batch):
+            now = leaves(member)
+            # one matrix that was broadcast to a batch
             repeated = bool(before) and all(map(np.array_equal, before, now))
             factors.append(
-                factors[-1] if repeated else Escalating(*_attempts(links, structure, assume_a), one)
+                factors[-1]
+                if repeated
+                else Escalating(*_attempts(links, structure, assume_a), member)
             )
             before = now
         return Batch(factors)
@@ -93,16 +94,16 @@ def _found(
     key: Key | None,
     make: Callable[[Tree], Any],
 ) -> Any:
-    """What `make` makes of copies of p, now or earlier; `values` are those that the matrix
-    depends on.
+    """The cached result of `make` for these values, or a new one, made from copies of p.
+
+    `values` are those that the matrix depends on.
     """
 
     def made() -> tuple[Any, tuple[Array, ...]]:
         own = _owned(structure, p)
         return make(own), tuple(leaves(structure.read(own)))
 
-    # Finite values are asked for here, not in the public layer: under a transformation only the
-    # engine sees numbers.
+    # Checked here, not in the public layer: under a transformation only engines see numbers.
     if not links.engines[0].REMEMBERED:
         require_finite("A", *values)
         return made()[0]
@@ -112,7 +113,7 @@ def _found(
 
 
 def key_of(links: Chain, structure: Structure, assume_a: str, values: Sequence[Array]) -> Key:
-    """Of a factor, but for the values themselves."""
+    """The key of a factor, except for the values."""
     first = values[0]
     return Key(
         (
@@ -128,21 +129,22 @@ def key_of(links: Chain, structure: Structure, assume_a: str, values: Sequence[A
 
 
 def _owned(structure: Structure, p: Tree) -> Tree:
-    """Copies that live as long as the factor, which whoever holds the originals cannot change."""
+    """Copies of p, which nobody can change while the factor lives."""
     if type(p) is np.ndarray:
         return np.array(p)
     return rebuild(structure.core, [namespace(leaf).asarray(leaf, copy=True) for leaf in leaves(p)])
 
 
 def _attempts(links: Chain, structure: Structure, assume_a: str) -> list[list[Attempt]]:
-    """Those of the engines, and of the others; each with its usual settings, then with its most
-    careful ones.
+    """The attempts of the chosen engines, and those of the witnesses.
+
+    Each engine tries its usual settings, then its most careful ones.
     """
 
     def make() -> list[list[Attempt]]:
         return [
-            [attempt for engine in some for attempt in _attempts_of(engine, structure, assume_a)]
-            for some in links
+            [attempt for engine in group for attempt in _attempts_of(engine, structure, assume_a)]
+            for group in links
         ]
 
     return structure.cached(("attempts", links, assume_a), make)
@@ -161,7 +163,7 @@ def _made(
 
 
 def symbolic(engine: ModuleType, structure: Structure) -> Any:
-    """The engine's symbolic work on a structure, done once for a pattern in use."""
+    """The engine's symbolic work on a structure, done once per pattern."""
 
     def analyze() -> Any:
         counts["analyses"] += 1
@@ -181,8 +183,8 @@ def each_matrix(
         np.broadcast_to(leaf, (*batch, *own)).reshape(-1, *own)
         for leaf, own in zip(flat, shapes, strict=True)
     ]
-    for one in zip(*rows, strict=True):
-        yield rebuild(structure.core, one)
+    for member in zip(*rows, strict=True):
+        yield rebuild(structure.core, member)
 
 
 def batch_axes(structure: Structure, p: Tree) -> tuple[int, ...]:

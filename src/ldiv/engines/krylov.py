@@ -1,15 +1,15 @@
-"""An iteration runs until |b - A x| <= max(rtol |b|, atol) in every column of b; one that does not
-get there raises.
+"""The driver of all iterations: they stop at |b - A x| <= max(rtol |b|, atol) in every column of b.
 
-An engine gives `start(task, x, r)`, a tuple whose first entries are x, the block of solutions
-(*batch, n, k), and the sizes (*batch, 1, k) of its residuals, as the engine believes; and
-`step(task, state)`, the next one. It may give `BROKEN`, the error that sizes which are NaN stand
-for, and `cycle(restart, n)`, how many products a step takes, if not one or two.
+An engine defines `start(task, x, r)`, a tuple that begins with x, the block of solutions
+(*batch, n, k), and the norms (*batch, 1, k) of its residuals by recurrence; and
+`step(task, state)`, the next tuple. It may define `BROKEN`, the error for norms that are NaN, and
+`cycle(restart, n)`, the number of products per step, if not one or two.
 
-What an engine believes is checked: when it says done, the true residual is computed, and if
-rounding led it astray, or it broke down, it starts again from where it is. Columns iterate
-together, those that have arrived stand still. Each is scaled by its b, and A and M by what they do
-to b, so that no norm over- or underflows. Nothing here is ever differentiated.
+The norms by recurrence are verified: when they are small enough the true residual is computed, and
+if it is not, or the method broke down, the engine restarts from x. All columns iterate together,
+converged columns are frozen. Each column is scaled by its b, A and M by their action on b, so that
+no norm over- or underflows. An iteration that does not converge raises. None of this is ever
+differentiated.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ from ldiv.engines.scaling import balanced_product, magnitude
 from ldiv.engines.solve_log import is_read, note
 from ldiv.errors import ConvergenceError, overflowed
 
-ROUNDS = 8  # fresh starts at the most
-PER_UNKNOWN = 10  # products for each unknown before we give up, as in SciPy
+ROUNDS = 8  # restarts at most
+PER_UNKNOWN = 10  # products per unknown, at most, as in SciPy
 
 State = tuple[Array, ...]
 
 
 class Task(NamedTuple):
-    """What an engine is given: A, M near A^-1, the size (*batch, 1, k) of the residual that is
-    wanted, the length of a cycle.
+    """What an engine is given: A, M near A^-1, the wanted residual norms, the length of a cycle.
+
+    The wanted norms are (*batch, 1, k).
     """
 
     A: Product
@@ -57,8 +58,9 @@ def solve(
     options: Options,
     auxiliaries: tuple[Tree, ...],
 ) -> Array:
-    """x with S(p) x = b; on the host where the matrix is sparse and the framework would trace
-    every iteration.
+    """x with S(p) x = b.
+
+    On the host if the matrix is sparse and the framework would otherwise trace every iteration.
     """
     arrays = [*leaves(p), b, *leaves(auxiliaries)]
     spec = _spec(structure, p, b)
@@ -99,14 +101,14 @@ def run(
 ) -> Array:
     """x with A(x) = b (*batch, n, k), for finite numbers."""
     xp = namespace(b)
-    with np.errstate(all="ignore"):  # overflow and breakdown are seen in what comes out, and raise
+    with np.errstate(all="ignore"):  # overflow and breakdown are detected in the results
         scale = or_one(magnitude(b, axis=-2))
         b = b / scale
         (A, t), (M, _) = (
             balanced_product(A, b),
             (M, None) if M is identity else balanced_product(M, b),
         )
-        # t A t y = b / scale, x = t scale t y: in this order nothing overflows that does not in x
+        # solve t A t y = b / scale; x = t scale t y in this order overflows only if x does
         x = (
             xp.zeros_like(b)
             if x0 is None
@@ -130,7 +132,7 @@ def run(
 
 
 def preconditioner(M: Structure | None, m: Tree) -> Product:
-    """A product in the dtype of what it multiplies."""
+    """The product with M, cast to the dtype of its argument."""
     if M is None:
         return identity
     product = uncounted(assembled(M, m))
@@ -138,19 +140,21 @@ def preconditioner(M: Structure | None, m: Tree) -> Product:
 
 
 def identity(r: Array) -> Array:
-    """No preconditioner."""
+    """r: no preconditioner."""
     return r
 
 
 def _rounds(
     engine: ModuleType, task: Task, b: Array, x: Array, unscaled: Product, options: Options
 ) -> tuple[Array, Array, Array]:
-    """(x, steps, true sizes): start, iterate, look at the true residual, start again if it is
-    not what was believed.
-    """
+    """(x, steps, true residual norms): iterate, compute the true residual, restart if needed."""
     xp, A, wanted = namespace(b), task.A, task.wanted
     loop, host_callback = frontend_of(b).loop, frontend_of(b).host_callback
-    most = _most(engine, options, b.shape[-2]) if options.maxiter is None else options.maxiter
+    most = (
+        _default_maxiter(engine, options, b.shape[-2])
+        if options.maxiter is None
+        else options.maxiter
+    )
     observers = [partial(observer, _name(engine)) for observer in options.observers]
     single = np.prod(wanted.shape, dtype=int) == 1
 
@@ -162,9 +166,11 @@ def _rounds(
         steps, *before = state
         new = engine.step(task, tuple(before))
         if not single:
+            # converged columns are frozen
             going = before[1] > wanted
             new = tuple(xp.where(going, now, then) for now, then in zip(new, before, strict=True))
         x, size = new[0], new[1]
+        # after a breakdown keep the last good iterate
         if traced(size) or bool(xp.isnan(size).any()):
             x = xp.where(xp.isnan(size), before[0], x)
         for observe in observers:
@@ -190,13 +196,13 @@ def _rounds(
 
 
 def _true(r: Array) -> Array:
-    """Its size, infinite where it overflowed."""
+    """The norm of a true residual, infinite if it overflows."""
     size = norm(r)
     return namespace(size).where(namespace(size).isnan(size), np.inf, size)
 
 
-def _most(engine: ModuleType, options: Options, n: int) -> int:
-    """How many steps before we give up."""
+def _default_maxiter(engine: ModuleType, options: Options, n: int) -> int:
+    """The default of maxiter, in steps."""
     cycle: int = engine.cycle(options.restart, n)
     return -(-PER_UNKNOWN * n // cycle)
 
@@ -210,7 +216,7 @@ def _name(engine: ModuleType) -> str:
 
 
 def _worst(size: Array, wanted: Array, whole: Array) -> tuple[Array, Array]:
-    """The largest residual that is too large, and what was wanted there, both relative to b."""
+    """The largest residual norm that is too large, and its bound, both relative to b."""
     xp = namespace(size)
     size, wanted, too_large = (
         xp.reshape(x, (-1,)) for x in (size / or_one(whole), wanted / or_one(whole), size > wanted)
@@ -234,5 +240,5 @@ def norm(x: Array) -> Array:
 
 
 def quotient(a: Array, b: Array) -> Array:
-    """a / b, and 0 where b is 0: a column that has arrived."""
+    """a / b, and 0 where b is 0: in a converged column."""
     return namespace(b).where(b == 0, 0, a / or_one(b))

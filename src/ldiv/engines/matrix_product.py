@@ -1,8 +1,6 @@
-"""x -> S(p) x for many x: what can be put together once, is; and a promise of symmetry is looked
-at.
+"""x -> S(p) x for many x: the matrix is assembled once, and assumed symmetry is checked.
 
-A sparse matrix on the host becomes compressed rows; a symmetric part of a dense one becomes one
-array.
+On the host a sparse matrix becomes CSR; the symmetric part of a dense matrix becomes one array.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ from ldiv.structures.self_adjoint import SelfAdjoint
 from ldiv.structures.symmetric import Symmetric, pair_scales, refuse_asymmetry
 
 Product = Callable[[Array], Array]
-PROBES = 4  # random vectors, six pairs
+PROBES = 4  # random vectors, which make six pairs
 
 
 def assembled(structure: Structure, p: Tree) -> Product:
@@ -45,7 +43,7 @@ def assembled(structure: Structure, p: Tree) -> Product:
 
 
 def on_numpy(product: Product, like: Array) -> Callable[[Any], Any]:
-    """The product with NumPy arrays, made where `like` is."""
+    """The product as a function of NumPy arrays, computed in the framework and device of `like`."""
     if type(like) is np.ndarray:
         return product
     xp = namespace(like)
@@ -53,17 +51,16 @@ def on_numpy(product: Product, like: Array) -> Callable[[Any], Any]:
 
 
 def require_hermitian(structure: Structure, product: Product, like: Array) -> None:
-    """Refuse an operator, or a promise of one, that is not Hermitian; `like` has the framework
-    and the dtype of what it multiplies.
+    """Raises unless an operator, or an assumed-symmetric matrix, is Hermitian.
+
+    `like` has the framework and dtype of the vectors.
     """
     if isinstance(structure.unview()[0], SelfAdjoint | Operator):
         _probe(product, structure.shape[0], like, "H")
 
 
 def _probe(product: Product, n: int, like: Array, op: str) -> None:
-    """Without entries to compare, a few random vectors tell: u^T A v = v^T A u, or its
-    conjugate.
-    """
+    """Raises unless u^T A v = v^T A u, or with conjugates, for a few random vectors."""
     xp = namespace(like)
     z = xp.asarray(np.random.default_rng(n).standard_normal((n, PROBES)), **alike(like))
     y = product(z)
@@ -78,14 +75,14 @@ def _probe(product: Product, n: int, like: Array, op: str) -> None:
 
 
 def _rows(csc: Any, op: str) -> Any:
-    """op of a matrix in compressed columns, in compressed rows."""
+    """op of a CSC matrix in CSR."""
     transposed, conjugated = VIEWS[op]
     matrix = (csc.T if transposed else csc).tocsr()
     return matrix.conj() if conjugated else matrix
 
 
 def _multiply(matrices: Any, rows: int, dtype: Any, x: Array) -> Array:
-    """A @ x for each of a batch."""
+    """A @ x for each matrix A of a batch."""
     batch = broadcast(matrices.shape, batch_of(x, 2))
     spec = ((*batch, rows, x.shape[-1]), np.result_type(dtype, numpy_dtype(x)))
 

@@ -1,11 +1,10 @@
-"""MKL PARDISO by ctypes, from the `mkl` wheel:  B = P^T L D L^H P, or L L^H, L D L^T, L U;
-analyse, factor, solve apart.
+"""MKL PARDISO by ctypes, from the `mkl` wheel:  B = P^T L D L^H P, or L L^H, L D L^T, L U.
 
-An `Analysis` is one handle of PARDISO: the symbolic work on one pattern, and places for the factors
-of several matrices with that pattern (`maxfct` and `mnum` of the manual), each of which can be
-given back alone (phase 0). A handle does one thing at a time, so each has a lock; ctypes frees the
-interpreter meanwhile. Nothing is loaded before the first handle is opened. Matrices come as
-compressed rows, of symmetric kinds the upper triangle, the diagonal always stored.
+Analysis, factorization and solve are separate. An `Analysis` is one handle of PARDISO: the symbolic
+work on one pattern, and places for the factors of several matrices with that pattern (`maxfct` and
+`mnum` of the manual), each of which can be released alone (phase 0). A handle is not thread safe,
+so each has a lock; ctypes releases the GIL. MKL is loaded when the first handle is opened. Matrices
+are CSR, of symmetric kinds the upper triangle, and every diagonal entry is stored.
 Reference: Schenk, Gärtner, Future Gener. Comput. Syst. 20 (2004); oneMKL manual, `pardiso` and its
 iparm.
 """
@@ -29,7 +28,7 @@ from ldiv.core.forking import lock
 
 Values = np.ndarray[Any, Any]
 
-# mtype of the manual: kind, then real or complex
+# mtype of the manual: by kind, (real, complex)
 KINDS = {"pos": (2, 4), "her": (-2, -4), "sym": (-2, 6), "gen": (11, 13)}
 ANALYSE, FACTOR, SOLVE, RELEASE, CLOSE = 11, 22, 33, 0, -1
 MINIMUM_DEGREE, NESTED_DISSECTION = 0, 2
@@ -39,7 +38,7 @@ ZERO_PIVOT, SINGULAR, OUT_OF_MEMORY = -4, -7, (-2, -9)
 
 
 class PardisoError(Exception):
-    """An error code of PARDISO other than those for want of memory."""
+    """An error code of PARDISO, other than those for lack of memory."""
 
     def __init__(self, code: int) -> None:
         self.code = code
@@ -48,7 +47,7 @@ class PardisoError(Exception):
 
 @lru_cache(maxsize=1)
 def path() -> Path | None:
-    """Where the `mkl` wheel put its library, None if it is not installed."""
+    """The library of the `mkl` wheel, None if it is not installed."""
     with suppress(metadata.PackageNotFoundError):
         found = (
             Path(str(f.locate()))
@@ -61,14 +60,16 @@ def path() -> Path | None:
 
 @lru_cache(maxsize=1)
 def library() -> ctypes.CDLL:
-    """MKL, with 32-bit indices and one OpenMP: that of the process if it has one, since a second
-    one would crash it.
+    """MKL with 32-bit indices, on the OpenMP runtime of the process, if it has one.
+
+    A second OpenMP runtime would crash the process.
     """
     mkl = ctypes.CDLL(str(path()))
     forking.release_openmp_of(str(path()))
     if mkl.MKL_Set_Interface_Layer(LP64) != LP64:
         raise RuntimeError(
-            "MKL was loaded with 64-bit integers before; PARDISO is called here with 32 bits. Unset MKL_INTERFACE_LAYER."
+            "MKL was loaded with 64-bit integers before; PARDISO is called here with 32 bits. "
+            "Unset MKL_INTERFACE_LAYER."
         )
     if "MKL_THREADING_LAYER" not in os.environ:
         mkl.MKL_Set_Threading_Layer(
@@ -86,7 +87,7 @@ def _opens(name: str, mode: int) -> bool:
 
 
 class Analysis:
-    """The symbolic work on a pattern of compressed rows, and up to `places` factors with it."""
+    """The symbolic work on a CSR pattern, with places for up to `places` factors."""
 
     def __init__(
         self,
@@ -98,11 +99,11 @@ class Analysis:
         match: Any = None,
         boldly: bool = False,
     ) -> None:
-        """With `match`, values whose large entries come to the diagonal; `pivots` can be asked for
-        at the price of a slower way.
+        """`match`: values whose large entries are matched to the diagonal, or None.
 
-        `boldly`: small pivots are raised to the root of the precision, so that entries grow less,
-        and refinement does the rest.
+        `pivots`: they can be read, which excludes the faster two-level algorithm. `boldly`: small
+        pivots are raised to the square root of the precision, so that entries grow less, and
+        refinement corrects the rest.
         """
         indptr, indices = by_rows
         self.kind = kind
@@ -116,7 +117,7 @@ class Analysis:
         self._lock = lock()
         self._handle = np.zeros(64, np.int64)
         self.iparm = _parameters(self._single, pivots, match is not None, boldly)
-        # pivots may be 2 x 2; MKL 2026.2 writes out of bounds with those of complex Hermitian
+        # allow 2 x 2 pivots; those of complex Hermitian matrices write out of bounds in MKL 2026.2
         self.iparm[20] = self._mtype != KINDS["her"][1]
         weakref.finalize(
             self,
@@ -128,13 +129,13 @@ class Analysis:
         ).atexit = False
         try:
             self._call(ANALYSE, 1, self.iparm, match)
-        except MemoryError:  # METIS says so where nothing is left to order after matching
+        except MemoryError:  # reported by METIS if matching leaves it nothing to order
             self.iparm[1] = MINIMUM_DEGREE
             self._call(ANALYSE, 1, self.iparm, match)
 
     @property
     def nbytes(self) -> int:
-        """What one factor weighs: its entries."""
+        """The memory of one factor: that of its entries."""
         return int(self.iparm[17]) * self.dtype.itemsize
 
     def factor(self, values: Values) -> Place | None:
@@ -163,8 +164,9 @@ class Analysis:
         return x
 
     def diagonal(self, place: Place) -> Values:
-        """The diagonal of D, of L L^H, or of U, in double precision: of single ones MKL reads
-        the wrong place.
+        """The pivots: the diagonal of D or U, or of L L^H its squares; in double precision only.
+
+        For single precision MKL reads the wrong memory.
         """
         diagonal: Values = np.empty(self._n, self.dtype)
         unused = np.empty_like(diagonal)
@@ -179,8 +181,9 @@ class Analysis:
         return diagonal
 
     def give_back(self, number: int) -> None:
-        """Release a factor's memory: now, or when whoever holds the handle is done; never waits,
-        for the garbage collector calls.
+        """Release the memory of a factor, now or when the present user of the handle is done.
+
+        Never blocks, as the garbage collector calls it.
         """
         self._dead.append(number)
         self._sweep()
@@ -208,11 +211,11 @@ class Analysis:
 
 
 class Place:
-    """One factor in an analysis; its memory is given back when it dies."""
+    """One factor in an analysis; its memory is released when it dies."""
 
     def __init__(self, analysis: Analysis, number: int, iparm: Any, values: Any) -> None:
         self.analysis, self.number, self.iparm = analysis, number, iparm
-        # read again by some solves: to refine after perturbed pivots, and in complex Hermitian ones
+        # some solves read them: refinement after perturbed pivots, and complex Hermitian solves
         self.values = values
         self.perturbed = int(iparm[13])
         weakref.finalize(self, analysis.give_back, number).atexit = False
@@ -227,16 +230,16 @@ class Place:
 
 def _parameters(single: bool, pivots: bool, matched: bool, boldly: bool) -> Any:
     iparm = np.zeros(64, np.int32)
-    iparm[0] = 1  # what follows counts, not the defaults
+    iparm[0] = 1  # use these values, not the defaults
     iparm[1] = NESTED_DISSECTION
     # pivots below 10^-this are perturbed
     iparm[9] = (3 if boldly else 6) if single else 8 if boldly else 13
     iparm[10] = iparm[12] = matched
     iparm[17] = -1  # count the entries of the factor
-    # two-level: twice as fast, and two right-hand sides nearly at the price of one
+    # two-level factorization: twice as fast, and two right-hand sides cost little more than one
     iparm[23] = not matched and not pivots
     iparm[27] = single
-    iparm[34] = 1  # indices from 0
+    iparm[34] = 1  # zero-based indices
     iparm[55] = pivots
     return iparm
 

@@ -1,4 +1,4 @@
-"""How an iteration is to be run: SciPy's options, frozen, so that a rule may carry them."""
+"""The options of an iteration, as in SciPy; frozen, so that rules may have them as fields."""
 
 from __future__ import annotations
 
@@ -29,24 +29,25 @@ class Options:
     observers: tuple[Observer, ...] = ()
 
     def tolerance(self, dtype: np.dtype[Any]) -> float:
-        """eps^(2/3) unless the user says otherwise: 4e-11, or 2e-5 in single precision."""
+        """rtol, by default eps^(2/3): 4e-11 in double and 2e-5 in single precision."""
         return float(np.finfo(dtype).eps ** (2 / 3)) if self.rtol is None else self.rtol
 
     @property
     def core(self) -> tuple[Tree, ...]:
-        """The own axes of the aids."""
+        """The own axes of the auxiliaries."""
         return (*([] if self.M is None else [self.M.core]), *([2] if self.start else []))
 
     def named(self, auxiliaries: tuple[Tree, ...]) -> tuple[Tree, Any]:
-        """(parameters of M, x0), either of them None where there is none."""
+        """(parameters of M, x0); None for what is not given."""
         return auxiliaries[0] if self.M is not None else None, auxiliaries[
             -1
         ] if self.start else None
 
     @property
     def from_zero(self) -> Options:
-        """For a tangent: the same iteration, whose solution is not near x0; its iterates are
-        none of x.
+        """For a tangent: the same iteration without x0, which is not near its solution.
+
+        Callbacks are left out, since its iterates are not approximations of x.
         """
         return replace(
             self, start=False, observers=tuple(o for o in self.observers if isinstance(o, Progress))

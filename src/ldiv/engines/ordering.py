@@ -14,18 +14,19 @@ import scipy.sparse as sp
 from ldiv.core.pattern import Pattern
 
 Index = np.ndarray[Any, np.dtype[Any]]
-DENSE_ROW = 50  # A^T A is not formed when it would have more than this many times the entries of A
+DENSE_ROW = 50  # A^T A is formed only if it has at most this many times the entries of A
 
 
 def of_sum(pattern: Pattern) -> Index:
-    """A permutation p such that A[p][:, p] fills in little when pivots stay on the diagonal."""
+    """A permutation p such that A[p][:, p] has little fill-in if pivots stay on the diagonal."""
     ones = pattern.csc(np.ones(pattern.slots, dtype=np.int8))
     return _dissect(ones if pattern.transposition is not None else ones + ones.T)
 
 
 def of_columns(pattern: Pattern) -> Index | None:
-    """A column permutation q such that A[:, q] fills in little whatever the pivots; None if A^T
-    A is too dense to look at.
+    """A permutation q such that A[:, q] has little fill-in for any row pivoting.
+
+    None if A^T A would be too dense to form.
     """
     in_row = np.bincount(pattern.indices, minlength=pattern.shape[0])
     if (in_row.astype(float) ** 2).sum() > DENSE_ROW * pattern.slots:

@@ -1,6 +1,4 @@
-"""The plan of a solve: all that does not depend on the numbers, made once for arguments of one
-kind.
-"""
+"""The plan of a solve: all decisions that do not depend on numbers, made once per signature."""
 
 from __future__ import annotations
 
@@ -22,23 +20,21 @@ from ldiv.engines.registry import Chain, chain, choose, is_iterative
 
 
 class Plan(NamedTuple):
-    """How S(p) x = b is solved for arguments of one kind: what does not depend on their numbers.
-    Immutable, shared by threads.
-    """
+    """How to solve S(p) x = b for arguments of one signature. Immutable, shared by threads."""
 
     engine: ModuleType
-    links: Chain | None  # None of an iteration
+    links: Chain | None  # None for an iteration
     base: Structure
     op: str
     dtype: np.dtype[Any]
     single: bool  # one matrix, one block of right-hand sides
     mixed: bool  # real p, complex b
-    hosted: Callable[..., tuple[Array, ...]] | None  # for NumPy arrays, where the engine wants them
-    key: Key | None  # of the factor, but for the values
+    hosted: Callable[..., tuple[Array, ...]] | None  # the solve on NumPy arrays, where needed
+    key: Key | None  # of the factor, except for the values
 
 
 def planned(structure: Structure, p: Tree, b: Array | None, assume_a: str, method: str) -> Plan:
-    """The plan for arguments like these, which may be without a right-hand side."""
+    """The plan for arguments like these, with or without a right-hand side."""
     of_p: Any = (
         (p.dtype, p.ndim)
         if type(p) is np.ndarray

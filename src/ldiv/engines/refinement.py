@@ -1,12 +1,11 @@
-"""op(A) x = b through a factored M = R P A Q C: each answer is checked, refined while that helps,
-raised where it does not.
+"""op(A) x = b by a factored M = R P A Q C, with a check and refinement of each solution.
 
-    error = |r|_max / (|M| |y|_max + |b|_max),   r = b - op(M) y;        y <- y + op(M)^-1 r   while error > 4 eps and it halves
-
-P and Q are permutations that an engine wants done for it, R and C the scaling of `equilibration`.
-An engine derives from `Refined`: it says how M is factored, how to solve with it in the views N, T
-and H, and what log |det M| is; the order of rows, scaling, the probe for singularity, backward
-errors and refinement are the same for all engines and live here.
+    error = |r|_max / (|M| |y|_max + |b|_max),   r = b - op(M) y
+    y <- y + op(M)^-1 r   while error > 4 eps and it halves
+A solution that stays inaccurate raises. P and Q are permutations that an engine asks for, R and C
+the scaling of `equilibration`. An engine derives from `Refined`, and says how M is factored, how to
+solve with it in the views N, T and H, and what log |det M| is. Permutations, scaling, the probe for
+singularity, backward errors and refinement are here, the same for all engines.
 Reference: Arioli, Demmel, Duff, SIAM J. Matrix Anal. Appl. 10 (1989); Higham, Accuracy and
 Stability, chapter 12.
 """
@@ -31,15 +30,13 @@ from ldiv.engines.singularity_check import direction, require_nonsingular, secon
 from ldiv.errors import SingularMatrixError
 
 REFINED = 4  # a backward error below this many eps needs no refinement
-REFINEMENTS = 5  # at the most
-ENOUGH = 100  # a backward error above this many eps is for a more careful engine
+REFINEMENTS = 5  # at most
+ENOUGH = 100  # above this many eps a more careful engine tries
 IN_PLACE = slice(None)
 
 
 class Arrangement:
-    """P A Q by columns and by rows; rows[i] is the row of A that comes i-th, None where A is
-    taken as it is.
-    """
+    """P A Q by columns and by rows; rows[i] is the row of A in place i; without rows A itself."""
 
     def __init__(self, pattern: Pattern, rows: Any = None, cols: Any = None) -> None:
         self.rows, self.cols = (IN_PLACE if order is None else order for order in (rows, cols))
@@ -59,12 +56,13 @@ class Arrangement:
         self.n = pattern.shape[0]
 
     def arranged(self, slots: Any) -> Any:
-        """The values of A as those of P A Q."""
+        """The values of A in the slots of P A Q."""
         return slots if self.is_natural else self.pattern.slot_values(slots)
 
     def scaled(self, engine: str, slots: Any, by: Scaling) -> tuple[Any, Any]:
-        """The values of M and its scales. A diagonal that is nowhere much smaller than other
-        entries needs no scaling, and has full rank.
+        """The values of M, and its scales (None if it is not scaled).
+
+        A diagonal that is not much smaller than any entry needs no scaling, and shows full rank.
         """
         values = self.arranged(slots)
         if by is equilibrated and self.layout.is_balanced_by_diagonal(np.abs(values)):
@@ -73,9 +71,7 @@ class Arrangement:
         return by(self.layout, values)
 
     def require_rank(self, engine: str, values: Any) -> None:
-        """Raise if the places of the entries that are not zero make the matrix singular,
-        whatever their values.
-        """
+        """Raises if the positions of the nonzero entries alone make the matrix singular."""
         diagonal = self.layout.diagonal
         if self.layout.has_empty:
             raise SingularMatrixError(engine, "a row or column without entries", certain=True)
@@ -85,7 +81,8 @@ class Arrangement:
         if rank < self.n:
             raise SingularMatrixError(
                 engine,
-                f"rows whose entries lie in so few columns that the rank is {rank} of {self.n} at most",
+                "rows whose entries lie in so few columns that the rank is "
+                f"{rank} of {self.n} at most",
                 certain=True,
             )
 
@@ -95,7 +92,7 @@ class Arrangement:
 
 
 def _rank(pattern: Pattern, kept: Any) -> int:
-    """The largest rank that a matrix with entries in these places has."""
+    """The structural rank: the largest rank of a matrix with entries in these positions."""
     rows, cols = pattern.indices[kept], pattern.columns[kept]
     return int(
         structural_rank(sp.csr_array((np.ones(len(rows)), (rows, cols)), shape=pattern.shape))
@@ -105,9 +102,9 @@ def _rank(pattern: Pattern, kept: Any) -> int:
 class Refined(Factor):
     """The matrix M that an engine factors, by its values in the slots of the arrangement.
 
-    An engine's constructor calls this one, factors, and then `check_suspect`.
+    The constructor of an engine calls this one, factors, and then calls `check_suspect`.
 
-    `carefully`: whoever is asked last refines longer, and takes what is left.
+    `carefully`: this is the last attempt: refine longer, and accept larger errors.
     """
 
     def __init__(
@@ -124,12 +121,12 @@ class Refined(Factor):
         if not self._sums.min() > 0:
             raise SingularMatrixError(self._name, "a column of zeros", certain=True)
         self._eps = float(np.finfo(values.dtype).eps)
-        # whatever the error
-        self._least, self._most = 0, 4 * REFINEMENTS if carefully else REFINEMENTS
+        # steps of refinement: at least, whatever the error, and at most
+        self._min_steps, self._max_steps = 0, 4 * REFINEMENTS if carefully else REFINEMENTS
         accurate = self._eps ** (2 / 3)  # a backward error
         self._tolerance = accurate if carefully else min(ENOUGH * self._eps, accurate)
         self._proven = False
-        self._accurate: bool | None = None  # without refinement; not known before it was tried
+        self._accurate: bool | None = None  # without refinement; None until it was tried
 
     @abstractmethod
     def _solved(self, b: Any, op: str) -> Any:
@@ -140,26 +137,24 @@ class Refined(Factor):
         """log |det M|."""
 
     def check_suspect(self, suspicious: bool = False) -> None:
-        """What an engine's constructor ends with; a factor that is not that of M exactly is
-        proven at once.
-        """
+        """The last call of a constructor: a factor that may not be that of M is checked at once."""
         if suspicious:
-            self._first(np.empty((self._arrangement.n, 0)), "N", suspicious)
+            self._first_solve(np.empty((self._arrangement.n, 0)), "N", suspicious)
 
     @property
     def _name(self) -> str:
         return type(self).__name__
 
     def solve(self, b: Any, op: str) -> Any:
-        return self._around(self._refined, b, op)
+        return self._arranged_solve(self._refined, b, op)
 
     def solve_unrefined(self, b: Any, op: str) -> Any:
-        return self._around(
-            self._unrefined if self._proven and not self._least else self._refined, b, op
+        return self._arranged_solve(
+            self._unrefined if self._proven and not self._min_steps else self._refined, b, op
         )
 
     def _unrefined(self, b: Any, op: str) -> Any:
-        """As the engine finds it, if the first one was as good as a refined one."""
+        """The engine's solution, if the first such solution was as good as a refined one."""
         if self._accurate:
             return self._solved(b, op)
         y = self._solved(b, op)
@@ -169,8 +164,8 @@ class Refined(Factor):
             )
         return y if self._accurate else self._refined(b, op)
 
-    def _around(self, solved: Callable[[Any, str], Any], b: Any, op: str) -> Any:
-        """Permuted and scaled before and after."""
+    def _arranged_solve(self, solved: Callable[[Any, str], Any], b: Any, op: str) -> Any:
+        """op(A)^-1 b from a solve with op(M): permuted and scaled before and after."""
         a, transposed = self._arrangement, VIEWS[op][0]
         order, place = (a.cols, a.row_place) if transposed else (a.rows, a.col_place)
         b = b[order].astype(self._values.dtype, copy=False)
@@ -180,24 +175,24 @@ class Refined(Factor):
         return (c[:, None] * solved(r[:, None] * b, op))[place]
 
     def logabsdet(self) -> Any:
-        """No refinement mends a determinant: the factors themselves must be accurate."""
+        """A determinant cannot be refined: the factors themselves must be accurate."""
         self.check_nonsingular()
         self._require_accurate(lambda b: self._solved(b, "N"))
         return self._log_pivots() - sum(np.log(s).sum() for s in self._scales or ())
 
     def check_nonsingular(self) -> None:
-        """Raise now if the matrix is singular, not with the first solve."""
+        """Raises now if the matrix appears singular, instead of in the first solve."""
         if not self._proven:
-            self._first(np.empty((self._arrangement.n, 0)), "N")
+            self._first_solve(np.empty((self._arrangement.n, 0)), "N")
 
     def _refined(self, b: Any, op: str) -> Any:
-        y = self._solved(b, op) if self._proven else self._first(b, op)
+        y = self._solved(b, op) if self._proven else self._first_solve(b, op)
         error = np.inf
-        for step in range(self._most):
+        for step in range(self._max_steps):
             residual = b - self._product(y, op)
             before, error = error, self._backward_error(residual, y, b)
-            enough = step >= self._least and error <= REFINED * self._eps
-            if enough or (step > self._least and not error < before / 2):
+            enough = step >= self._min_steps and error <= REFINED * self._eps
+            if enough or (step > self._min_steps and not error < before / 2):
                 break
             y = y + self._solved(residual, op)
         if not error < self._tolerance:
@@ -214,15 +209,17 @@ class Refined(Factor):
         if not error < self._tolerance:
             raise SingularMatrixError(self._name, f"factors with a backward error of {error:.1e}")
 
-    def _first(self, b: Any, op: str, strict: bool = False) -> Any:
-        """The first solve carries the probe as one more column, and raises if that, or the
-        growth of another one, tells of a singular matrix.
+    def _first_solve(self, b: Any, op: str, strict: bool = False) -> Any:
+        """The first solve, with the probe as an additional column.
+
+        Raises if the growth of the probe, or of a column of b, shows a singular matrix.
         """
         n, k = b.shape
         block = np.empty((n, k + 1), self._values.dtype, order="F")
         block[:, :k], block[:, k:] = b, direction(n)
         y = self._solved(block, op)
         with np.errstate(all="ignore"):
+            # columns of b that grow are evidence, too, unless they are zero or overflow
             loads, sizes = (np.add.reduce(np.abs(x), axis=0).tolist() for x in (block, y))
         growths = [size / load for load, size in zip(loads, sizes, strict=True) if load]
         largest = max(growths[-1], *filter(isfinite, growths), 0.0)
@@ -231,19 +228,17 @@ class Refined(Factor):
         return y[:, :k]
 
     def _require_nonsingular(self, z: Any, y: Any, op: str, growth: float, strict: bool) -> None:
-        """By the probe, and by what another column grew by, which the condition number bounds as
-        well: `growth` is the largest.
-        """
+        """By the largest `growth`: that of the probe, or of a column of b, each at most cond(M)."""
 
         def load(r: Any) -> float:
             return float(np.abs(r).sum())
 
         def look() -> tuple[float, float]:
             product = partial(self._product, op=op)
-            again, *contractions = second_look(
+            residual_growth, *contractions = second_look(
                 z, y, product, lambda r: self._solved(r, op), lambda x: self._norm * load(x), load
             )
-            return again, max(contractions)
+            return residual_growth, max(contractions)
 
         require_nonsingular(self._name, growth, self._eps, look, strict)
 
@@ -255,7 +250,7 @@ class Refined(Factor):
         return product(self._values, x, op != "N")
 
     def _backward_error(self, residual: Any, y: Any, b: Any) -> float:
-        """The worst of the columns."""
+        """The backward error of the worst column."""
         axis = None if y.shape[1] == 1 else 0
         size = self._norm * np.abs(y).max(axis) + np.abs(b).max(axis)
         worst = np.abs(residual).max(axis)

@@ -1,21 +1,21 @@
-"""Engines are found by folder scan, and each is asked whether it solves: the first that does is
-taken.
+"""The registry of engines: the first one, by rank, that supports a task solves it.
 
 A solver is one file in `engines/direct/` or `engines/iterative/`; an eigensolver one in
 `engines/eigen/`, of which `ldiv.engines.eigen_task` says what it must define. A solver must define
 
-    RANK                                            lower is asked first
-    ON_HOST                                         does it want NumPy arrays, one matrix at a time?
-    REMEMBERED                                      is a factor dear enough to be kept for the adjoint?
-    supports(structure, dtype, device, assume_a)    None, or the sentence why not, which is shown to the user
-    analyze(structure)                              symbolic work, done once per structure and kept on it
+    RANK                                            engines are tried in the order of their rank
+    ON_HOST                                         does it need NumPy arrays, one matrix at a time?
+    REMEMBERED                                      is a factor expensive enough to cache?
+    supports(structure, dtype, device, assume_a)    None, or the reason why not, which is shown to
+                                                    the user
+    analyze(structure)                              symbolic work, cached on the structure
     factor(symbolic, structure, p, assume_a)        a Factor
 
 and may define `factor_carefully`, with the arguments of `factor` and its strongest settings. The
-values that it is given nobody else changes. An engine that takes a matrix for singular raises
-SingularMatrixError: then its `factor_carefully` is asked, then the engines after it; see
-`ldiv.engines.escalation`. An engine that iterates defines RANK, supports, and instead of all else
-`start` and `step`; `ldiv.engines.krylov` says what these are.
+values that an engine is given do not change. If the matrix appears singular, an engine raises
+SingularMatrixError: then its `factor_carefully` is tried, then the engines after it; see
+`ldiv.engines.escalation`. An engine that iterates defines RANK, supports, and instead of the rest
+`start` and `step`, which `ldiv.engines.krylov` describes.
 """
 
 from __future__ import annotations
@@ -61,8 +61,9 @@ def choose(
     assume_a: str = "gen",
     method: str = "auto",
 ) -> ModuleType:
-    """The first engine that supports the task, of all, of those that factor or of those that
-    iterate, or the one that `method` names.
+    """The first engine that supports the task, or the one that `method` names.
+
+    `method` may also restrict the choice to engines that factor, or to those that iterate.
     """
     return structure.cached(
         ("engine", dtype, device, assume_a, method),
@@ -76,17 +77,16 @@ def _choose(
     return first_able(
         named(method),
         lambda engine: answer(engine, structure, dtype, device, assume_a),
-        f"solves a {type(structure).__name__} matrix of {dtype} on {device} with assume_a={assume_a!r}, method={method!r}",
+        f"solves a {type(structure).__name__} matrix of {dtype} on {device} with "
+        f"assume_a={assume_a!r}, method={method!r}",
     )
 
 
 class Chain(NamedTuple):
-    """The engines that may solve, the one that is chosen first; and where one was named those
-    that could do it in its place.
-    """
+    """The engines that may solve, in order; and if one was named, those that could replace it."""
 
     engines: tuple[ModuleType, ...]
-    others: tuple[ModuleType, ...]
+    alternatives: tuple[ModuleType, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -100,9 +100,7 @@ def chain(
     assume_a: str = "gen",
     method: str = "auto",
 ) -> Chain:
-    """The engine that factors, and those that are asked in turn where it takes a matrix for
-    singular.
-    """
+    """The engine that factors, and those that try in turn if the matrix appears singular to it."""
     return structure.cached(
         ("chain", dtype, device, assume_a, method),
         lambda: _chain(structure, dtype, device, assume_a, method),
@@ -118,9 +116,11 @@ def _chain(
         for e in named("direct").values()
         if e.ON_HOST == first.ON_HOST and answer(e, structure, dtype, device, assume_a) is None
     ]
-    # the parts of a product go on by themselves
-    others = tuple(engine for engine in able if engine is not first and first.REMEMBERED)
-    return Chain((first,), others) if method in engines() else Chain((first, *others), ())
+    # engines without a factor of their own solve by parts, which escalate by themselves
+    alternatives = tuple(engine for engine in able if engine is not first and first.REMEMBERED)
+    return (
+        Chain((first,), alternatives) if method in engines() else Chain((first, *alternatives), ())
+    )
 
 
 def named(method: str) -> dict[str, ModuleType]:
@@ -136,7 +136,7 @@ def named(method: str) -> dict[str, ModuleType]:
 def answer(
     engine: ModuleType, structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str
 ) -> str | None:
-    """None if the engine can solve, or its sentence why not."""
+    """None if the engine can solve, or the reason why not."""
     reason: str | None = engine.supports(
         structure if is_iterative(engine) else structure.plain, dtype, device, assume_a
     )

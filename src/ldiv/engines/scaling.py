@@ -1,8 +1,6 @@
-"""A power of two t with |x| t t near 1: multiplied by t twice, numbers of any size lose no digit,
-and their squares are numbers too.
+"""A power of two t with |x| t^2 near 1: scaling by t twice loses no digits, whatever |x|.
 
-t is a power of two of the square root, so that neither t nor 1 / t leaves the range of floating
-point, as 1 / |x| would.
+t is a power of two near |x|^(-1/2), so that neither t nor 1 / t overflows, as 1 / |x| could.
 """
 
 from __future__ import annotations
@@ -18,8 +16,9 @@ from ldiv.core.trees import Array
 
 
 def magnitude(x: Array, axis: Any) -> Array:
-    """The largest |Re x| or |Im x| along these axes, which are kept; the absolute value itself
-    may overflow. 0 where there is no number.
+    """The largest |Re x| or |Im x| along these axes, which are kept; 0 for no numbers.
+
+    Not |x|, which may overflow.
     """
     xp = namespace(x)
     if 0 in x.shape:
@@ -30,8 +29,9 @@ def magnitude(x: Array, axis: Any) -> Array:
 
 
 def balance(size: Array) -> Array:
-    """t, a power of two with 1/4 <= size t t <= 1; that of the largest number where size is
-    infinite or NaN, of 1 where it is 0.
+    """t, a power of two with 1/4 <= size t^2 <= 1.
+
+    Infinity and NaN count as the largest number, 0 as 1.
     """
     xp, most = namespace(size), float(np.finfo(numpy_dtype(size)).max)
     root = xp.sqrt(
@@ -39,11 +39,11 @@ def balance(size: Array) -> Array:
             size <= most, xp.where(size == 0, xp.ones_like(size), size), xp.full_like(size, most)
         )
     )
-    return xp.frexp(root)[0] / root  # the mantissa over the number: exact
+    return xp.frexp(root)[0] / root  # mantissa / number is a power of two, exactly
 
 
 def norm(x: Array, axis: Any) -> Array:
-    """|x| along these axes, where squares may over- or underflow."""
+    """|x| along these axes, also if its squares over- or underflow."""
     xp, size = namespace(x), magnitude(x, axis)
     unit = xp.where(size == 0, xp.ones_like(size), size)
     return xp.squeeze(unit, axis=axis) * xp.linalg.vector_norm(x / unit, axis=axis)
@@ -52,16 +52,18 @@ def norm(x: Array, axis: Any) -> Array:
 def balanced_product(
     product: Callable[[Array], Array], x: Array, axis: Any = -2
 ) -> tuple[Callable[[Array], Array], Array]:
-    """(v -> t A (t v), t), with t so that A x is near 1 for this x (*batch, n, k), column by
-    column or on more axes.
+    """(v -> t A (t v), t) such that t^2 A x is near 1 for this x (*batch, n, k), per column.
+
+    `axis`: or per matrix, or other axes.
     """
     t = balance(magnitude(product(x), axis))
     return lambda v: product(v * t) * t, t
 
 
 def balanced(a: Array) -> tuple[Array, Array | None]:
-    """(t a t, t) for matrices so small that reciprocals of their pivots may overflow, else (a,
-    None). Compilers flush such numbers to zero.
+    """(t a t, t) if a is so small that reciprocals of pivots may overflow, else (a, None).
+
+    Compilers flush such numbers to zero.
     """
     xp, size, limits = namespace(a), magnitude(a, axis=(-2, -1)), np.finfo(numpy_dtype(a))
     small = size < float(limits.tiny / limits.eps)

@@ -1,6 +1,4 @@
-"""What engines did is noted down for whoever asked: which engine, how many iterations, what
-residual.
-"""
+"""A log of solves for those who ask: engine, number of iterations, residual."""
 
 from __future__ import annotations
 
@@ -11,12 +9,12 @@ from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """One solve: the relative residual is None where the engine does not compute it."""
+    """One solve; the relative residual is None if the engine does not compute it."""
 
     engine: str
     iterations: int
     residual: float | None
-    gave_up: dict[str, str]  # engines that were asked before, and what they found
+    gave_up: dict[str, str]  # engines that were tried before, and what they found
 
 
 _journal: ContextVar[list[Entry] | None] = ContextVar("journal", default=None)
@@ -24,8 +22,9 @@ _journal: ContextVar[list[Entry] | None] = ContextVar("journal", default=None)
 
 @contextmanager
 def reading() -> Iterator[list[Entry]]:
-    """The entries of every solve inside, in order; of solves under jit, which run elsewhere and
-    later, none.
+    """A context with the entries of every solve inside, in order.
+
+    Solves in a compiled program run elsewhere and later, and are not logged.
     """
     entries: list[Entry] = []
     token = _journal.set(entries)
@@ -41,7 +40,7 @@ def note(
     residual: float | None = None,
     gave_up: dict[str, str] | None = None,
 ) -> None:
-    """Note a solve down if somebody reads."""
+    """Log a solve if somebody reads the log."""
     if (entries := _journal.get()) is not None:
         entries.append(
             Entry(
@@ -54,5 +53,5 @@ def note(
 
 
 def is_read() -> bool:
-    """Does somebody read?"""
+    """Is a log being read?"""
     return _journal.get() is not None

@@ -1,6 +1,4 @@
-"""S(p) x = b, log |det S(p)| and the sign of det S(p) for plain arrays, batched, by the engine
-that fits; no derivatives.
-"""
+"""S(p)^-1 b and determinants of S(p) for plain arrays, batched, by the engine that fits."""
 
 from __future__ import annotations
 
@@ -82,7 +80,7 @@ def logabsdet(structure: Structure, p: Tree, assume_a: str, method: str) -> Arra
 
 
 def slogdet(structure: Structure, p: Tree) -> tuple[Array, Array]:
-    """(det S(p) / |det S(p)|, log |det S(p)|) by the factor that a solve would have."""
+    """(det S(p) / |det S(p)|, log |det S(p)|), by the factor that a solve would use."""
     plan = planned(structure, p, None, "gen", "auto")
     sign, size = _of_factors(
         plan,
@@ -103,7 +101,7 @@ def _of_factors(
     dtypes: Any,
     ask: Callable[[Escalating], tuple[Array, ...]],
 ) -> Any:
-    """What the factors of all matrices of a batch answer, arrays of shape (*batch,)."""
+    """What the factors of all matrices of a batch give, arrays of shape (*batch,)."""
     links = plan.links or Chain((plan.engine,), ())
     if plan.hosted is None or (plan.single and type(leaves(p)[0]) is np.ndarray):
         return ask(factored(links, plan.base, p, assume_a, plan.key))

@@ -1,10 +1,10 @@
-"""Y = X, an array for which `check` has not raised: the place of a condition on which a derivative
-exists.
+"""Y = X, and an error where `check` fails: a condition on which a derivative exists.
 
 tangent      dY = dX
 cotangent    X_bar = Y_bar
-cost         that of the check, and a copy
-reference    none; a derivative may be traced, and only kernels see numbers
+cost         the check and a copy
+reference    none. A derivative may be traced, and only the kernel of a rule sees numbers: therefore
+             the check is a rule
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ldiv.errors import overflowed
 
 
 class Unchanged(Rule):
-    """y = x, the first argument;  dy = dx;  x_bar = y_bar. What follows serves a check."""
+    """y = x, the first argument;  dy = dx;  x_bar = y_bar. All other arguments serve a check."""
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
@@ -41,7 +41,7 @@ class Unchanged(Rule):
 
 @dataclass(frozen=True)
 class Checked(Unchanged):
-    """Argument (*batch, m, n). `check` is a function of plain arrays that raises, or insists."""
+    """Argument (*batch, m, n). `check` takes plain arrays and raises, by `check_or_raise`."""
 
     check: Callable[[Array], None]
 
@@ -54,15 +54,13 @@ class Checked(Unchanged):
 
 
 def checked(check: Callable[[Array], None], x: Array) -> Array:
-    """x, or the error of the check, now or in the call that runs the trace."""
+    """x, or the error of the check: now, or when the traced program runs."""
     return bind(Checked(check), x)[0]
 
 
 @dataclass(frozen=True)
 class Result(Unchanged):
-    """Argument (*batch,), one number each: a result that is made of those of rules, and like
-    theirs must be finite.
-    """
+    """Argument (*batch,): a result computed from results of rules, finite as they must be."""
 
     what: str
 

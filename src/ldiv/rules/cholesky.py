@@ -28,7 +28,7 @@ from ldiv.structures.symmetric import require_symmetric
 
 @dataclass(frozen=True)
 class Cholesky(Rule):
-    """Argument (*batch, n, n), both triangles of it; output L (*batch, n, n)."""
+    """Argument (*batch, n, n), of which both triangles are read; output L (*batch, n, n)."""
 
     core = (2,)
     on_host = True
@@ -38,6 +38,7 @@ class Cholesky(Rule):
         if 0 in a.shape:
             return (a + 0,)
         require_finite("A", a)
+        # of T A T = L L^H, T a scaling by powers of two, A has the factor T^-1 L
         part, t = balanced(symmetric_part(a, "H"))
         l, definite = frontend_of(a).cholesky(part)
         check_or_raise(
@@ -67,7 +68,7 @@ class Cholesky(Rule):
 
 
 def symmetric_part(a: Array, op: str) -> Array:
-    """(A + op(A)) / 2, op in T, H, of plain numbers that are symmetric up to rounding."""
+    """(A + op(A)) / 2, op in T, H, of an array that must be symmetric up to rounding."""
     require_symmetric(a, op)
     return a / 2 + (adjoint(a) if op == "H" else a.mT) / 2
 

@@ -1,12 +1,13 @@
-"""A = L L^H in a band: c[d, j] = L[j + d, j] from p[d, j] = A[j + d, j], 0 <= d <= w; the diagonal
-of A is read as real.
+"""A = L L^H in a band: c[d, j] = L[j + d, j] from p[d, j] = A[j + d, j], 0 <= d <= w.
 
-tangent      T(c) dc = dp:   sum over k of dL_ik conj(L_jk) + L_ik conj(dL_jk) = dA_ij for every (i, j) of the band, which column by
-             column is a lower triangular sparse system; of complex numbers one for (dL, conj dL),
-             each (i, j) below the diagonal twice
+The diagonal of A is read as real.
+tangent      T(c) dc = dp: for every (i, j) of the band
+                 sum over k of dL_ik conj(L_jk) + L_ik conj(dL_jk) = dA_ij,
+             column by column a lower triangular sparse system. Complex: the unknowns are dL and
+             conj(dL), and below the diagonal each equation comes with its conjugate
 cotangent    lam = T(c)^-H (c_bar, 0);   p_bar = lam_1 + conj(lam_2)
-cost         n w^2 forward and in each direction, and nothing outside of the band
-reference    Murray, arXiv:1602.07527, section 4.2, of which this is the equation before any recursion
+cost         n w^2 forward and in each direction; nothing outside of the band is stored
+reference    Murray, arXiv:1602.07527, section 4.2: this is the equation that its recursions solve
 """
 
 from __future__ import annotations
@@ -35,9 +36,7 @@ from ldiv.structures.sparse_triangular import SparseTriangular
 
 @dataclass(frozen=True)
 class CholeskyBanded(Rule):
-    """Argument (*batch, w + 1, n), output of the same shape; what is outside of the matrix is
-    not read, and zero.
-    """
+    """Argument, output (*batch, w + 1, n); entries outside of the matrix are not read, and zero."""
 
     core = (2,)
 
@@ -110,21 +109,21 @@ def _flat(p: Array) -> Array:
 
 
 def _placed(x: Array, places: Any, like: Array) -> Array:
-    """The entries x of the band, in the shape of p."""
+    """The band (*batch, w + 1, n) with the entries x at these places, zero elsewhere."""
     w, n = like.shape[-2:]
     return namespace(x).reshape(scatter(x[..., None], places, w * n)[..., 0], (*x.shape[:-1], w, n))
 
 
-# -- the system ---------------------------------------------------------------
+# -- the triangular system T(c) -----------------------------------------------
 
 
 class _System(NamedTuple):
     structure: Structure
-    source: Any  # of each entry: its place among the numbers (c, conj c)
-    at: Any  # of each unknown, or equation: its place among (dp, conj dp)
-    first: Any  # the unknowns dL_ij
-    second: Any  # the unknowns conj(dL_ij), i > j
-    places: Any  # the places in the band of dL_ij
+    source: Any  # for each entry of T: its index in (c, conj c)
+    at: Any  # for each unknown, or equation: its index in (dp, conj dp)
+    first: Any  # the numbers of the unknowns dL_ij
+    second: Any  # the numbers of the unknowns conj(dL_ij), i > j
+    places: Any  # the indices in the band of dL_ij
     below: Any  # which of these are below the diagonal
 
 
@@ -141,7 +140,7 @@ def _values(system: _System, c: Array) -> Array:
 
 @lru_cache(maxsize=16)
 def _made(w: int, n: int, complex_: bool) -> _System:
-    # column by column
+    # unknowns are numbered column by column, conj(dL_ij) right after dL_ij: so T is triangular
     j, d = (x.ravel() for x in np.meshgrid(np.arange(n), np.arange(w + 1), indexing="ij"))
     inside = j + d < n
     number = np.full((2, n, w + 1), -1)  # of dL[j+d, j], of its conjugate
@@ -150,10 +149,11 @@ def _made(w: int, n: int, complex_: bool) -> _System:
     number[1] = number[0] + (complex_ & (np.arange(w + 1) > 0))
     size, total = (w + 1) * n, int((pairs * inside).sum())
     rows, cols, source = [], [], []
+    # the product over column k contributes to row k + d1 + s, column k + s
     for d1 in range(min(w + 1, n)):
         for s in range(min(w - d1 + 1, n - d1)):
             k = np.arange(n - d1 - s)
-            for part in range(2 if complex_ and d1 else 1):  # the equation, its conjugate
+            for part in range(2 if complex_ and d1 else 1):  # the equation, then its conjugate
                 flip = size * complex_
                 rows += [number[part, k + s, d1]] * 2
                 cols += [number[part, k, d1 + s], number[1 - part, k, s]]

@@ -1,14 +1,14 @@
-"""(W, M) of the bordered system   A W - B W H + B X M = R,   X^H B W = C,   for X^H B X = I, A X =
-B X H.
+"""The bordered system  A W - B W H + B X M = R,  X^H B W = C,  for A X = B X H, X^H B X = I.
 
-In the basis in which H is diag(theta): w_i = S_i r_i + X c_i, S_i the reduced resolvent, and m_i =
-X^H r_i - (H - theta_i) c_i.
-
-tangent      the same system with R = dR - (dA W - dB W H - B W dH + d(BX) M),   C = dC - d(BX)^H W,   d(BX) = dB X + B dX
-cotangent    the same system with (W_bar, M_bar) gives (R_bar, C_bar);  Y = -(R_bar M^H + W C_bar^H):
-             p_A = -outer(R_bar, W),  p_B = outer(R_bar, W H) + outer(Y, X),  H_bar = W^H B R_bar,
-             X_bar = B Y
-cost         k deflated solves each time, with the factor of the forward where there is one
+Solution: in the basis in which H is diag(theta), with the reduced resolvents S_i,
+    w_i = S_i r_i + X c_i,   m_i = X^H r_i - (H - theta_i) c_i.
+tangent      the same system with R = dR - (dA W - dB W H - B W dH + d(BX) M),
+             C = dC - d(BX)^H W,   d(BX) = dB X + B dX
+cotangent    the same system with (W_bar, M_bar) gives (R_bar, C_bar);
+             Y = -(R_bar M^H + W C_bar^H),
+             p_A = -outer(R_bar, W),   p_B = outer(R_bar, W H) + outer(Y, X),
+             H_bar = W^H B R_bar,   X_bar = B Y
+cost         k deflated solves each time; the factor of the forward pass is used again, if any
 reference    Fox and Kapoor, AIAA J. 6 (1968); Andrew and Tan, Numer. Linear Algebra Appl. 7 (2000)
 """
 
@@ -28,8 +28,10 @@ from ldiv.rules.inverse_gaps import RESOLVED
 
 @dataclass(frozen=True)
 class Deflated(Rule):
-    """Arguments (pA, pB, H, X, R, C, aids, (gam, G, doubt)): what the derivative sees, then what
-    only helps to solve.
+    """Arguments (pA, pB, H, X, R, C, auxiliaries, (gam, G, error_bound)); outputs W, M.
+
+    The result depends on the first six. The rest only helps to solve: the auxiliaries of the
+    engine, and the guard pairs with the error bounds of all eigenvalues.
     """
 
     task: Task
@@ -40,8 +42,9 @@ class Deflated(Rule):
         return (A, B, 2, 2, 2, 2, auxiliaries, (1, 2, 1))
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        pA, pB, H, X, R, C, auxiliaries, (gam, G, doubt) = args
+        pA, pB, H, X, R, C, auxiliaries, (gam, G, error_bound) = args
         xp = namespace(R)
+        # H = Q diag(theta) Q^H, so that the system falls apart into one deflated solve per column
         theta, Q = xp.linalg.eigh((H + adjoint(H)) / 2)
         X, R, C = X @ Q, R @ Q, adjoint(Q) @ C @ Q
         W = (
@@ -51,7 +54,7 @@ class Deflated(Rule):
                 theta,
                 R,
                 X,
-                (gam, G, 2 * RESOLVED * doubt[..., H.shape[-1] :, None]),
+                (gam, G, 2 * RESOLVED * error_bound[..., H.shape[-1] :, None]),
             )
             + X @ C
         )
@@ -114,6 +117,6 @@ def _or_zeros(x: Array | None, like: Array) -> Array:
 
 
 def deflated(task: Task, *args: Tree) -> Array:
-    """W for C = 0."""
+    """W for C = 0: sum over i of S_i r_i in the basis of eigenvectors."""
     pA, pB, H, X, R, *auxiliaries = args
     return bind(Deflated(task), pA, pB, H, X, R, 0 * H + 0 * (adjoint(X) @ R), *auxiliaries)[0]

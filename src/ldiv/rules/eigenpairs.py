@@ -1,11 +1,13 @@
 """A X = B X Lam, X^H B X = I: k pairs, A Hermitian, B Hermitian positive definite.
 
-tangent      a = X^H dA X, b = X^H dB X;  dlam_i = Re(a_ii - lam_i b_ii);  dX = X (Om - b/2) + Z,
-             Om_ji = [a_ji - (lam_i + lam_j)/2 b_ji] R_ji,  z_i = -S_i (dA - lam_i dB) x_i
-cotangent    M = X^H X_bar = Hh + K, Hermitian and skew;  T_ji = K_ji R_ji,  w_i = -S_i x_bar_i;  A_bar = P_A X^H, B_bar = P_B X^H,
-             P_A = W + X (T + diag lam_bar),  P_B = -W Lam - X (Hh/2 + (T Lam + Lam T)/2 +
-             diag(lam_bar o lam)) R_ji = 1 / (lam_i - lam_j), 0 inside of a cluster; S_i the reduced
-             resolvent: k deflated solves, none without X_bar
+tangent      a = X^H dA X,  b = X^H dB X;   dlam_i = Re(a_ii - lam_i b_ii);
+             dX = X (Om - b/2) + Z,   Om_ji = [a_ji - (lam_i + lam_j)/2 b_ji] R_ji,
+             z_i = -S_i (dA - lam_i dB) x_i
+cotangent    M = X^H X_bar = Hh + K, Hermitian and skew;  T_ji = K_ji R_ji,  w_i = -S_i x_bar_i;
+             A_bar = P_A X^H,  P_A = W + X (T + diag lam_bar);
+             B_bar = P_B X^H,  P_B = -W Lam - X (Hh/2 + (T Lam + Lam T)/2 + diag(lam_bar o lam))
+             R_ji = 1 / (lam_i - lam_j), 0 inside a cluster;  S_i is the reduced resolvent:
+             k deflated solves, none without X_bar
 cost         forward that of the engine; each direction of a derivative k deflated solves
 reference    Magnus, Econometric Theory 1 (1985); Nelson, AIAA J. 14 (1976)
 """
@@ -29,8 +31,10 @@ from ldiv.rules.inverse_gaps import RESOLVED, gaps
 
 @dataclass(frozen=True)
 class Eigenpairs(Rule):
-    """Arguments (pA, pB, aids); outputs lam (*batch, k), X (*batch, n, k), and of further pairs
-    gam, G, and the doubt of all.
+    """Arguments (pA, pB, auxiliaries); outputs lam, X, gam, G, error_bound.
+
+    lam (*batch, k), X (*batch, n, k).
+    gam and G are the guard pairs, computed beyond the k; `error_bound` is that of all eigenvalues.
     """
 
     task: Task
@@ -42,20 +46,20 @@ class Eigenpairs(Rule):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         pA, pB, auxiliaries = args
-        lam, X, doubt = choose(self.task, pA, pB).pairs(self.task, pA, pB, auxiliaries)
+        lam, X, error_bound = choose(self.task, pA, pB).pairs(self.task, pA, pB, auxiliaries)
         k = self.task.k
         if self.task.positive and 0 not in lam.shape:
             check_or_raise(
-                (lam[..., :k] > RESOLVED * doubt[..., :k]).all(),
+                (lam[..., :k] > RESOLVED * error_bound[..., :k]).all(),
                 _vanishes,
                 namespace(lam).min(lam[..., :k]),
             )
-        return lam[..., :k], X[..., :k], lam[..., k:], X[..., k:], doubt
+        return lam[..., :k], X[..., :k], lam[..., k:], X[..., k:], error_bound
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        (pA, pB, auxiliaries), (dpA, dpB, _), (lam, X, gam, G, doubt) = args, tangents, out
+        (pA, pB, auxiliaries), (dpA, dpB, _), (lam, X, gam, G, error_bound) = args, tangents, out
         dAX, dBX = push(self.task.A, pA, dpA, X), push(self.task.B, pB, dpB, X)
         moved = minus(dAX, None if dBX is None else dBX * lam[..., None, :])
         if moved is None:
@@ -64,7 +68,7 @@ class Eigenpairs(Rule):
         n = adjoint(X) @ moved  # a_ji - lam_i b_ji
         dlam = real(namespace(n).linalg.diagonal(n))
         b = None if dBX is None else adjoint(X) @ dBX
-        # a_ji - (lam_i + lam_j)/2 b_ji
+        # a_ji - (lam_i + lam_j)/2 b_ji, the coupling of pairs i and j
         half = n if b is None else n + b * (lam[..., None, :] - lam[..., :, None]) / 2
         R, dlam = self._gaps(False, out, off_diagonal(half), adjoint(G) @ moved, X, moved, dlam)
         C = minus(half * R, None if b is None else b / 2)
@@ -72,7 +76,7 @@ class Eigenpairs(Rule):
             None
             if self.task.k == self.task.n
             else deflated(
-                self.task, pA, pB, embedded(lam, X), X, -moved, auxiliaries, (gam, G, doubt)
+                self.task, pA, pB, embedded(lam, X), X, -moved, auxiliaries, (gam, G, error_bound)
             )
         )
         return dlam, plus(X @ C, Z), None, None, None
@@ -84,7 +88,11 @@ class Eigenpairs(Rule):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        (pA, pB, auxiliaries), (lam_bar, X_bar, *_), (lam, X, gam, G, doubt) = args, cotangents, out
+        (pA, pB, auxiliaries), (lam_bar, X_bar, *_), (lam, X, gam, G, error_bound) = (
+            args,
+            cotangents,
+            out,
+        )
         if lam_bar is None and X_bar is None:
             return tuple(map(nothing, need))
         self._require_differentiable(any(leaves(need[1])))
@@ -92,12 +100,13 @@ class Eigenpairs(Rule):
         m = adjoint(X) @ known
         K, lam_bar = (m - adjoint(m)) / 2, lam * 0 if lam_bar is None else lam_bar
         R, lam_bar = self._gaps(True, out, K, adjoint(G) @ known, X, known, lam_bar)
+        # inner = T + diag(lam_bar), the part of P_A in the span of X; W is the rest
         inner, outside = embedded(lam_bar, X), None
         if X_bar is not None:
             inner = inner + K * R
-        if X_bar is not None and self.task.k < self.task.n:  # else X spans all
+        if X_bar is not None and self.task.k < self.task.n:  # for k = n nothing is outside of X
             outside = deflated(
-                self.task, pA, pB, embedded(lam, X), X, -X_bar, auxiliaries, (gam, G, doubt)
+                self.task, pA, pB, embedded(lam, X), X, -X_bar, auxiliaries, (gam, G, error_bound)
             )
         P_A = plus(X @ inner, outside)
         P_B = None
@@ -113,22 +122,24 @@ class Eigenpairs(Rule):
     def _require_differentiable(self, in_B: bool) -> None:
         if in_B and self.task.constraints:
             raise NotDifferentiableError(
-                "lobpcg with constraints Y is not differentiable in B, which measures them. Leave Y out, or take eigsh."
+                "lobpcg with constraints Y is not differentiable in B, which measures them. "
+                "Leave Y out, or take eigsh."
             )
 
     def _gaps(
         self, cotangent: bool, out: Any, inside: Array, beyond: Array, X: Array, Y: Array, d: Array
     ) -> tuple[Array, Array]:
-        """R and d, if what couples the pairs, X^H Y and G^H Y, allows a derivative."""
-        lam, _, gam, G, doubt = out
+        """R and d, if the couplings of the pairs, X^H Y and G^H Y, allow a derivative."""
+        lam, _, gam, G, error_bound = out
         xp = namespace(X)
+        # the rounding error of a coupling x^H y is about eps |x| |y|
         x, y = (norm(z, axis=-2) for z in (xp.concat([X, G], axis=-1), Y))
         k = lam.shape[-1]
         scale = x[..., :, None] * y[..., None, :]
         mutual = scale[..., :k, :]
         scale = xp.concat([xp.maximum(mutual, mutual.mT), scale[..., k:, :]], axis=-2)
         coupling = xp.concat([inside, beyond], axis=-2)
-        return gaps(cotangent, self.task.on_degenerate, lam, gam, doubt, coupling, scale, d)
+        return gaps(cotangent, self.task.on_degenerate, lam, gam, error_bound, coupling, scale, d)
 
 
 def embedded(lam: Array, like: Array) -> Array:

@@ -1,7 +1,8 @@
 """q = |X|_F^2, X = L^-1 B for lower L and B.
 
 tangent      dq = 2 Re <X, dX>
-cotangent    of q: X_bar = 2 q_bar X, and on as in the solve:  B_bar = tril(L^-H X_bar),  L_bar = -tril(B_bar X^H)
+cotangent    X_bar = 2 q_bar X;  then that of the solve: B_bar = tril(L^-H X_bar),
+             L_bar = -tril(B_bar X^H)
 cost         2 triangular solves and 1 triangular product, for value and gradient together
 reference    Giles (2008), section 2.2
 """
@@ -27,8 +28,9 @@ from ldiv.rules.triangular_algebra import LowerSolve, require_regular
 
 @dataclass(frozen=True)
 class QuotientSquares(Rule):
-    """Arguments (L, B), both read as lower triangles, (*batch, n, n); outputs q (*batch,) and X.
-    `regular`: must B be, too?
+    """Arguments (L, B), lower triangles (*batch, n, n), and outputs q (*batch,), X (*batch, n, n).
+
+    `regular`: B must be nonsingular, too.
     """
 
     regular: bool = False
@@ -44,14 +46,14 @@ class QuotientSquares(Rule):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         if self.regular:
             require_regular(args[1])
-            # below it a reciprocal, as of the derivative of a logarithm, overflows
+            # smaller pivots have no finite reciprocal, which the derivative of log |B_ii| needs
             least = np.finfo(numpy_dtype(args[1])).tiny / 4
             check_or_raise(
                 ~(abs(namespace(args[1]).linalg.diagonal(args[1])) < float(least)).any(),
                 partial(overflowed, "the reciprocal of a pivot"),
             )
         (X,) = LowerSolve().kernel(*args)
-        # an infinite pivot divides to zero; all else is in q
+        # division by an infinite pivot gives 0 and hides it; any other infinity appears in q
         require_finite(self.public_name, namespace(X).linalg.diagonal(args[0]))
         return inner(X, X), X
 
@@ -85,7 +87,7 @@ def quotient_squares(L: Array, B: Array, regular: bool = False) -> Array:
 
 
 def inner(X: Array, Y: Array) -> Array:
-    """Re tr(X^H Y), as one product of vectors: nothing of the size of X is made."""
+    """Re tr(X^H Y) as one inner product of vectors, without a temporary array of the size of X."""
     xp, n = namespace(X), X.shape[-1] ** 2
     x, y = (xp.reshape(z, (*z.shape[:-2], n)) for z in (X, Y))
     return real(xp.matmul(conj(x)[..., None, :], y[..., None])[..., 0, 0])

@@ -1,10 +1,9 @@
-"""Has A = Q R full column rank?  By R with columns of norm 1: s_j, how far column j is from the
-span of those before, and one solve.
+"""Has A = Q R full column rank?  Judged by R with columns scaled to norm 1, and one solve.
 
     s_j = |R_jj| > tol,    |R^-1 z| < |z| / tol    for a fixed random z,    tol = 4 n eps
 
-Scaling columns is choosing units, so that A of full rank passes whatever its units are; rows have
-none of their own here.
+s_j is the distance of column j from the span of the columns before it. The scaling makes the
+answer independent of the units of the columns; the rows are not scaled.
 Reference: Bjorck, Numerical Methods for Least Squares Problems (1996), section 2.7.
 """
 
@@ -17,7 +16,7 @@ import numpy as np
 
 from ldiv.core.arrays import alike, numpy_dtype
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
-from ldiv.core.errstate import doubt
+from ldiv.core.errstate import check_or_warn
 from ldiv.core.trees import Array
 from ldiv.engines.scaling import norm
 from ldiv.engines.singularity_check import direction
@@ -25,12 +24,12 @@ from ldiv.errors import NotDifferentiableError, SingularMatrixError
 
 
 def require_full_rank(r: Array) -> None:
-    """For systems: the columns of A are independent."""
-    _require(r, _dependent, doubt)
+    """For systems: raises or warns, as the state `singular` says, if columns of A are dependent."""
+    _require(r, _dependent, check_or_warn)
 
 
 def require_derivative(r: Array) -> None:
-    """For QR itself: R can be divided by."""
+    """For the derivative of QR: raises if R is not safely invertible."""
     _require(r, _no_derivative, check_or_raise)
 
 
@@ -60,6 +59,7 @@ def _dependent(n: int, distance: Any) -> SingularMatrixError:
 
 def _no_derivative(n: int, distance: Any) -> NotDifferentiableError:
     return NotDifferentiableError(
-        f"no derivative: a column of {n} depends on the others (relative distance {float(distance):.0e}), so that Q is not unique. A wide matrix is "
+        f"no derivative: a column of {n} depends on the others "
+        f"(relative distance {float(distance):.0e}), so that Q is not unique. A wide matrix is "
         "factored by its leading square block: bring independent columns to the front."
     )

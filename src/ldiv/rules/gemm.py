@@ -1,10 +1,13 @@
 """C' = alpha op(A) op(B) + beta C,  op = N, T, H or C.
 
 tangent      dC' = dalpha op(A) op(B) + alpha (op(dA) op(B) + op(A) op(dB)) + dbeta C + beta dC
-cotangent    G = C'_bar op(B)^H;   A_bar = op(conj(alpha) G), B_bar = op(op(A)^H conj(alpha) C'_bar), C_bar = conj(beta) C'_bar;
-             alpha_bar = <op(A) op(B), C'_bar> = <op(A), G>, no third product;   beta_bar = <C, C'_bar>
-cost         1 product forward, 2 backward; each higher order is made of products again
-reference    Dongarra, Du Croz, Hammarling and Duff, A set of level 3 basic linear algebra subprograms (1990)
+cotangent    G = C'_bar op(B)^H;
+             A_bar = op(conj(alpha) G),   B_bar = op(op(A)^H conj(alpha) C'_bar),
+             C_bar = conj(beta) C'_bar,   beta_bar = <C, C'_bar>,
+             alpha_bar = <op(A) op(B), C'_bar> = <op(A), G>, which needs no third product
+cost         1 product forward, 2 backward; derivatives of higher order consist of products, too
+reference    Dongarra, Du Croz, Hammarling and Duff, A set of level 3 basic linear algebra
+             subprograms (1990)
 """
 
 from __future__ import annotations
@@ -22,8 +25,9 @@ from ldiv.core.trees import Array, Tree
 
 @dataclass(frozen=True)
 class Gemm(Rule):
-    """Arguments (alpha, a, b), or with `adds` (alpha, a, b, beta, c): numbers are (*batch,),
-    matrices (*batch, m, n).
+    """Arguments (alpha, a, b), or with `adds` (alpha, a, b, beta, c).
+
+    Scalars are (*batch,), matrices (*batch, m, n).
     """
 
     op_a: str = "N"
@@ -83,8 +87,9 @@ class Gemm(Rule):
 
 @dataclass(frozen=True)
 class Product(Rule):
-    """P = op(A) op(B);  dP = op(dA) op(B) + op(A) op(dB);  A_bar = op(P_bar op(B)^H), B_bar =
-    op(op(A)^H P_bar).
+    """P = op(A) op(B);   dP = op(dA) op(B) + op(A) op(dB).
+
+    Cotangent: A_bar = op(P_bar op(B)^H), B_bar = op(op(A)^H P_bar).
     """
 
     op_a: str = "N"
@@ -130,11 +135,10 @@ class Product(Rule):
 
 @dataclass(frozen=True)
 class Scaled(Rule):
-    """Y = s X, and 0 where s = 0, whatever X holds;  dY = ds X + s dX;  s_bar = <X, Y_bar>, X_bar =
-    conj(s) Y_bar.
+    """Y = s X, and 0 where s = 0 (as BLAS, whatever X holds);  dY = ds X + s dX.
 
-    A rule of its own, because the derivative in s at s = 0 is X, and a framework would
-    differentiate the choice.
+    Cotangent: s_bar = <X, Y_bar>, X_bar = conj(s) Y_bar.
+    A rule of its own: at s = 0 the derivative in s is X, which `where` would lose.
     """
 
     may_overflow = True
@@ -172,7 +176,7 @@ class Scaled(Rule):
 
 
 def _wide(s: Array) -> Array:
-    """A number for each matrix of a batch."""
+    """s (*batch,) as (*batch, 1, 1), to multiply the matrices of a batch."""
     return s[..., None, None] if s.ndim else s
 
 
@@ -182,8 +186,6 @@ def _inner(x: Array, y: Array) -> Array:
 
 
 def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
-    """Two that use all there is, of one shape: other pairs of op, and other shapes, differ in
-    the kernel alone.
-    """
+    """Both rules in one shape: other shapes and other pairs of op differ in the kernel alone."""
     yield Gemm("T", "H"), (draw(), draw(3, 3), draw(3, 3), draw(), draw(3, 3))
     yield Product("H", "C"), (draw(3, 3), draw(3, 3))

@@ -1,14 +1,14 @@
-"""R_ji = 1 / (lam_i - lam_j), and 0 inside a cluster: what divides the skew part of a cotangent, or
-the coupling of a tangent.
+"""R_ji = 1 / (lam_i - lam_j), and 0 inside a cluster: the gaps that derivatives divide by.
 
 tangent      dR = -R o R o (dlam_i - dlam_j)
-cotangent    lam_bar_i = -sum_j R_ji^2 R_bar_ji,  lam_bar_j += the same
+cotangent    lam_bar_i = -sum_j R_ji^2 R_bar_ji,   lam_bar_j += sum_i R_ji^2 R_bar_ji
 cost         k^2
 
-Here it is decided whether a derivative exists. Two eigenvalues whose gap is not larger than they
-are in doubt are one cluster: there a loss must depend neither on the basis (its coupling N_ji is 0)
-nor on single eigenvalues (their cotangents d are equal). Where they are apart, a coupling at the
-level of rounding carries no information, and is not divided by a small gap.
+This rule decides whether a derivative exists. Two eigenvalues belong to one cluster if their gap is
+not larger than their error bounds, times RESOLVED. Inside a cluster a loss must depend neither on
+the basis (the coupling N_ji is 0) nor on single eigenvalues (their cotangents d are equal). Between
+clusters, a coupling at the level of rounding carries no information, and is set to 0 instead of
+being divided by a small gap.
 """
 
 from __future__ import annotations
@@ -26,37 +26,38 @@ from ldiv.core.rule import Rule, bind
 from ldiv.core.trees import Array, Tree
 from ldiv.errors import NotDifferentiableError
 
-RESOLVED = 16  # doubts that must lie between two eigenvalues
-NOISE = 64  # roundings that a coupling must exceed
-# of the digits: the relative accuracy of a derivative from which it is worth a warning
-LOST = 1 / 3
+RESOLVED = 16  # error bounds that must lie between two eigenvalues
+NOISE = 64  # units of rounding that a coupling must exceed
+LOST = 1 / 3  # of the digits: a derivative that loses more gives a warning
 
 
 @dataclass(frozen=True)
 class InverseGaps(Rule):
-    """Arguments: lam (*batch, k), others (*batch, p), doubt (*batch, k + p), coupling N and its
-    scale (*batch, k + p, k), d (*batch, k).
+    """Arguments lam, guards, error_bound, coupling, scale, d; outputs R (*batch, k, k) and d.
 
-    Outputs R (*batch, k, k), and d as it came, which is good to use where nothing was raised.
-    `cotangent`: of a loss, or a tangent, of which nothing is known beyond the k.
+    lam, d (*batch, k); the guard eigenvalues (*batch, p); error_bound (*batch, k + p); the coupling
+    N and the scale of its rounding (*batch, k + p, k). The output d is the input, to be used only
+    where nothing was raised. `cotangent`: N and d come from a loss, which has d = 0 for the guard
+    pairs; of a tangent d is unknown there.
     """
 
     cotangent: bool
     on_degenerate: str = "raise"
-    inside: bool = True  # does it matter what lies between the k themselves?
+    inside: bool = True  # do gaps among the k themselves matter?
 
     core = (1, 1, 1, 2, 2, 1)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        lam, others, doubt, coupling, scale, d = args
+        lam, guards, error_bound, coupling, scale, d = args
         xp, k = namespace(lam), lam.shape[-1]
         root = float(np.finfo(numpy_dtype(lam)).eps) ** 0.5
-        every = join(lam, others, 1)
-        gap, unsure = (
-            lam[..., None, :] - every[..., :, None],
-            doubt[..., None, :k] + doubt[..., :, None],
+        eigenvalues = join(lam, guards, 1)
+        gap, error_sum = (
+            lam[..., None, :] - eigenvalues[..., :, None],
+            error_bound[..., None, :k] + error_bound[..., :, None],
         )
         own = xp.asarray(np.eye(*gap.shape[-2:]) > 0, **(alike(lam) | {"dtype": xp.bool}))
+        # the gaps that matter: between different pairs, or between one of the k and a guard only
         looked = (
             ~own
             if self.inside
@@ -67,20 +68,21 @@ class InverseGaps(Rule):
                 )
             )
         )
-        near, size = (xp.abs(gap) <= RESOLVED * unsure) & looked, xp.abs(coupling)
+        near, coupling_size = (xp.abs(gap) <= RESOLVED * error_sum) & looked, xp.abs(coupling)
         if self.on_degenerate != "drop":
             self._judge(
-                every,
+                eigenvalues,
                 gap,
-                unsure,
+                error_sum,
                 own,
                 near,
-                size / xp.where(scale == 0, 1, scale),
+                coupling_size / xp.where(scale == 0, 1, scale),
                 self._spread(d, gap.shape[-2]),
                 root,
             )
-        noise = (size <= NOISE * root**2 * scale) & (
-            xp.abs(gap) <= root * xp.max(xp.abs(every), axis=-1)[..., None, None]
+        # between clusters: a coupling at the level of rounding carries no information
+        noise = (coupling_size <= NOISE * root**2 * scale) & (
+            xp.abs(gap) <= root * xp.max(xp.abs(eigenvalues), axis=-1)[..., None, None]
         )
         dropped = (own | near | noise)[..., :k, :]
         R = xp.where(dropped, 0, 1 / xp.where(dropped, 1, gap[..., :k, :]))
@@ -88,7 +90,7 @@ class InverseGaps(Rule):
         return xp.broadcast_to(R, (*batch, k, k)) + 0, xp.broadcast_to(d, (*batch, k)) + 0
 
     def _spread(self, d: Array, rows: int) -> Array:
-        """|d_j - d_i| of the largest |d|; beyond the k a loss has d = 0."""
+        """|d_j - d_i| relative to the largest |d|; a loss has d = 0 for the guard pairs."""
         xp, k = namespace(d), d.shape[-1]
         most = xp.max(xp.abs(d), axis=-1)[..., None, None]
         beyond = xp.broadcast_to(xp.abs(d) * float(self.cotangent), (*d.shape[:-1], d.shape[-1]))[
@@ -105,17 +107,18 @@ class InverseGaps(Rule):
 
     def _judge(
         self,
-        every: Array,
+        eigenvalues: Array,
         gap: Array,
-        unsure: Array,
+        error_sum: Array,
         own: Array,
         near: Array,
-        size: Array,
+        coupling_size: Array,
         spread: Array,
         root: float,
     ) -> None:
         xp = namespace(gap)
-        counts = size > root
+        counts = coupling_size > root
+        # for each pair (j, i): dependence on the basis, on single eigenvalues, or on a phase
         wrong = xp.stack(
             xp.broadcast_arrays(near & counts, near & (spread > root), own & counts), axis=-3
         )
@@ -124,15 +127,16 @@ class InverseGaps(Rule):
             check_or_raise(
                 ~xp.any(wrong),
                 lambda *x: NotDifferentiableError(judge(*x)),
-                every,
+                eigenvalues,
                 gap,
                 near,
                 wrong,
             )
         else:
-            frontend_of(gap).host_callback(partial(_warn, judge), every, gap, near, wrong)
-        poor = counts & ~near & ~own & (unsure > root ** (2 * LOST) * xp.abs(gap))
-        frontend_of(gap).host_callback(_warn_of_loss, every, gap, unsure, poor)
+            frontend_of(gap).host_callback(partial(_warn, judge), eigenvalues, gap, near, wrong)
+        # a derivative exists, but the gap is known to few digits only
+        poor = counts & ~near & ~own & (error_sum > root ** (2 * LOST) * xp.abs(gap))
+        frontend_of(gap).host_callback(_warn_of_loss, eigenvalues, gap, error_sum, poor)
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
@@ -157,61 +161,69 @@ class InverseGaps(Rule):
 
 
 def gaps(cotangent: bool, on_degenerate: str, *args: Array) -> tuple[Array, Array]:
-    """R and d, unless no derivative exists."""
+    """R and d, or an error if no derivative exists."""
     R, d = bind(InverseGaps(cotangent, on_degenerate), *args)
     return R, d
 
 
-# -- what is said -------------------------------------------------------------
+# -- messages -----------------------------------------------------------------
 
 _WAYS_OUT = (
-    "Use ldiv.eigenspace or ldiv.spectral_function, which are smooth there, or choose k so that the whole cluster is inside (or k+1 pairs); "
+    "Use ldiv.eigenspace or ldiv.spectral_function, which are smooth there, or choose k so that "
+    "the whole cluster is inside (or k+1 pairs); "
     "on_degenerate='drop' leaves the undefined part out."
 )
 
 
-def _sentence(cotangent: bool, every: Any, gap: Any, near: Any, wrong: Any) -> str:
-    every, gap, near, wrong = map(asnumpy, (every, gap, near, wrong))
+def _sentence(cotangent: bool, eigenvalues: Any, gap: Any, near: Any, wrong: Any) -> str:
+    eigenvalues, gap, near, wrong = map(asnumpy, (eigenvalues, gap, near, wrong))
     *batch, kind, j, i = np.argwhere(wrong)[0]
     shape = wrong.shape[:-3]
-    every, gap, near = (
+    eigenvalues, gap, near = (
         np.broadcast_to(x, (*shape, *x.shape[-own:]))
-        for x, own in ((every, 1), (gap, 2), (near, 2))
+        for x, own in ((eigenvalues, 1), (gap, 2), (near, 2))
     )
-    lam = every[tuple(batch)]
+    lam = eigenvalues[tuple(batch)]
     if kind == 2:
         return (
-            f"no derivative: the loss depends on the phase of eigenvector {i} (eigenvalue {lam[i]:.6g}), which is arbitrary. "
+            f"no derivative: the loss depends on the phase of eigenvector {i} "
+            f"(eigenvalue {lam[i]:.6g}), which is arbitrary. "
             "Let it depend on x x^H, or on absolute values."
         )
     gaps = np.abs(gap[tuple(batch)])
     cluster = sorted({int(i), *map(int, np.flatnonzero(near[tuple(batch)][:, i]))})
     names = ", ".join(map(str, cluster))
     beyond = (
-        f" Of these, the pairs from {gap.shape[-1]} on were not asked for: the choice cuts the cluster."
+        f" Of these, the pairs from {gap.shape[-1]} on were not asked for: "
+        "the choice cuts the cluster."
         if cluster[-1] >= gap.shape[-1]
         else ""
     )
     subject = "the loss depends on" if cotangent else "this direction moves"
     what = "the basis inside" if kind == 0 else "single eigenvalues of"
-    return f"no derivative: {subject} {what} a repeated eigenvalue, {lam[i]:.10g}, of pairs {names} (gap {gaps[j, i]:.1e}).{beyond} {_WAYS_OUT}"
+    return (
+        f"no derivative: {subject} {what} a repeated eigenvalue, {lam[i]:.10g}, of pairs {names} "
+        f"(gap {gaps[j, i]:.1e}).{beyond} {_WAYS_OUT}"
+    )
 
 
-def _warn(judge: Any, every: Any, gap: Any, near: Any, wrong: Any) -> None:
+def _warn(judge: Any, eigenvalues: Any, gap: Any, near: Any, wrong: Any) -> None:
     if asnumpy(wrong).any():
-        warnings.warn(judge(every, gap, near, wrong), stacklevel=2)
+        warnings.warn(judge(eigenvalues, gap, near, wrong), stacklevel=2)
 
 
-def _warn_of_loss(every: Any, gap: Any, unsure: Any, poor: Any) -> None:
-    every, gap, unsure, poor = map(asnumpy, (every, gap, unsure, poor))
+def _warn_of_loss(eigenvalues: Any, gap: Any, error_sum: Any, poor: Any) -> None:
+    eigenvalues, gap, error_sum, poor = map(asnumpy, (eigenvalues, gap, error_sum, poor))
     if not poor.any():
         return
     at = tuple(np.argwhere(poor)[0])
     j, i = at[-2:]
-    gap, unsure = (np.broadcast_to(x, poor.shape) for x in (gap, unsure))
+    gap, error_sum = (np.broadcast_to(x, poor.shape) for x in (gap, error_sum))
     cut = "the choice of pairs cuts through a cluster: " if j >= gap.shape[-1] else ""
     warnings.warn(
-        f"{cut}eigenvalues {i} and {j} are {abs(gap[at]):.1e} apart, known to {unsure[at]:.1e}: the derivative is as large as 1 / gap, and has a "
-        f"relative accuracy of {unsure[at] / abs(gap[at]):.0e}. k+1 pairs, ldiv.eigenspace or ldiv.spectral_function do better.",
+        f"{cut}eigenvalues {i} and {j} are {abs(gap[at]):.1e} apart, known to {error_sum[at]:.1e}: "
+        "the derivative is as large as 1 / gap, and has a "
+        f"relative accuracy of {error_sum[at] / abs(gap[at]):.0e}. "
+        "k+1 pairs, ldiv.eigenspace or ldiv.spectral_function do better.",
         stacklevel=2,
     )

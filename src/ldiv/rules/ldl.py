@@ -1,15 +1,15 @@
-"""A[order][:, order] = L D L^H (or L^T): L unit triangular, D of blocks of 1 and 2 (Bunch and
-Kaufman); A is read as its symmetric part.
+"""A[order][:, order] = L D L^H (or L^T): L unit triangular, D with blocks of order 1 and 2.
 
+A is read as its symmetric part; pivots are those of Bunch and Kaufman.
 tangent      M = L^-1 dA L^-H,   dD = the blocks of M,   dL = L F,   F = strict(M) D^-1
 cotangent    N = strict(L^H L_bar D^-H) + the blocks of D_bar;   A_bar = L^-H sym(N) L^-1
-             strict(M): what is below all blocks, or above where L is upper. The last block is never
-             divided by.
+             strict(M) is the part below all blocks, or above them if L is upper. No equation
+             divides by the last block
 cost         1 factorization on the host forward; each direction 2 triangular solves and 2 products
 reference    Bunch and Kaufman, Math. Comp. 31 (1977); the derivative as for LU
 
-The order and the places of the blocks are constant near A. Where a block of one other than the last
-is zero there is no derivative.
+The order and the block structure are constant near A. If a block other than the last is zero,
+there is no derivative.
 """
 
 from __future__ import annotations
@@ -38,9 +38,7 @@ from ldiv.structures.triangular import Triangular
 
 @dataclass(frozen=True)
 class LDL(Rule):
-    """Argument (*batch, n, n); outputs L, D (*batch, n, n) and the order (*batch, n). `op` is H
-    or T.
-    """
+    """Argument (*batch, n, n); outputs L, D (*batch, n, n), order (*batch, n). `op` is H or T."""
 
     lower: bool = True
     op: str = "H"
@@ -96,7 +94,7 @@ class LDL(Rule):
         )
 
     def _both(self, x: Array, order: Array) -> Array:
-        """Rows and columns in this order."""
+        """X[order][:, order]."""
         return transpose(rows(transpose(rows(x, order)), order))
 
     def _symmetric(self, x: Array) -> Array:
@@ -107,21 +105,22 @@ class LDL(Rule):
         return xp.tril(x, k=-1) if self.lower else xp.triu(x, k=1)
 
     def _strict(self, x: Array, d: Array) -> Array:
-        """What is below all blocks."""
+        """The part below all blocks (above them, if L is upper)."""
         return namespace(x).where(d == 0, self._inside(x), 0 * x)
 
 
-# -- D: its diagonal, and the numbers beside it, which say where the blocks of two are ---
+# -- D: a number beside its diagonal marks a block of order 2 -----------------
 
 
 def _blocks(x: Array, d: Array) -> Array:
-    """The blocks of X, where D has its own."""
+    """X at the places of the blocks of D, zero elsewhere."""
     return namespace(x).where((d != 0) | (eye(d, d.shape[-1]) != 0), x, 0 * x)
 
 
 def _beside(d: Array) -> tuple[Array, Array, Array, Array]:
-    """For column j: does a block of two begin, or end there?  And of its other index p, or 1:
-    D[p, j] and D[j, p].
+    """For each column j: does a block of order 2 begin, is j in one, D[p, j], D[j, p].
+
+    p is the other index of the block; outside of blocks of order 2 both numbers are 1.
     """
     xp = namespace(d)
     below, above = xp.linalg.diagonal(d, offset=-1), xp.linalg.diagonal(d, offset=1)
@@ -141,8 +140,9 @@ def _beside(d: Array) -> tuple[Array, Array, Array, Array]:
 
 
 def _over_blocks(x: Array, d: Array, lower: bool) -> Array:
-    """X D^-1; blocks of two are divided by their large numbers, those beside the diagonal. A
-    last pivot that is zero counts as 1.
+    """X D^-1, where a last pivot that is zero counts as 1.
+
+    A block of order 2 is divided by its large numbers, those beside the diagonal.
     """
     xp, n = namespace(d), d.shape[-1]
     if n == 0:
@@ -158,7 +158,7 @@ def _over_blocks(x: Array, d: Array, lower: bool) -> Array:
 
 
 def _is_last(d: Array, lower: bool) -> Array:
-    """A row that is true where the last pivot is."""
+    """A row that is true at the pivot found last: the last of a lower L, the first of an upper."""
     n = d.shape[-1]
     return eye(d, n)[n - 1 if lower else 0] != 0
 
@@ -172,13 +172,14 @@ def _pivots(lower: bool, d: Array) -> None:
     )
 
 
-# one function each: rules are compared by their fields
+# made once: rules compare equal by their fields, and partial objects compare by identity
 _pivots_of = {lower: partial(_pivots, lower) for lower in (True, False)}
 
 
 def _no_derivative() -> NotDifferentiableError:
     return NotDifferentiableError(
-        "no derivative: LDL met a pivot that is exactly zero before the last one, so that L is not unique. Use ldiv.solve, ldiv.slogdet or ldiv.eigh."
+        "no derivative: LDL met a pivot that is exactly zero before the last one, "
+        "so that L is not unique. Use ldiv.solve, ldiv.slogdet or ldiv.eigh."
     )
 
 
@@ -186,8 +187,9 @@ def _no_derivative() -> NotDifferentiableError:
 
 
 def _each(lower: bool, op: str, a: Any) -> tuple[Any, ...]:
-    """SciPy's factors of every matrix; and the inverse of its order, in which `argsort` finds
-    the order in the framework's own integers.
+    """SciPy's factors of every matrix, and the inverse of its order.
+
+    `argsort` of the inverse then gives the order in the integers of the caller's framework.
     """
     triangle, d, inverse = np.empty_like(a), np.empty_like(a), np.empty(a.shape[:-1], np.int32)
     for i in np.ndindex(*a.shape[:-2]):

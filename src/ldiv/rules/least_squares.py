@@ -1,12 +1,13 @@
-"""(R, X) with R + A X = B, A^H R = C, for A of full column rank: the augmented system K = [[I, A],
-[A^H, 0]], by A = Q T.
+"""(R, X) with R + A X = B, A^H R = C for A of full column rank: the augmented system.
 
+K = [[I, A], [A^H, 0]];  by A = Q T
     X = T^-1 (Q^H B - T^-H C),   R = B - Q Q^H B + Q T^-H C
-
-C = 0: X minimizes |A X - B|, and R is the residual.   B = 0: R is the shortest of all R with A^H R = C.
+C = 0: X minimizes |A X - B|, and R is the residual.
+B = 0: R is the shortest of all R with A^H R = C.
 tangent      K (dR, dX) = (dB - dA X, dC - dA^H R)
 cotangent    K (B_bar, C_bar) = (R_bar, X_bar);   A_bar = -B_bar X^H - R C_bar^H
-cost         1 QR, which the derivatives find again; each direction 2 triangular solves and 4 products
+cost         1 QR, which is cached for the derivatives; each direction 2 triangular solves and
+             4 products
 reference    Bjorck, Numerical Methods for Least Squares Problems (1996), section 1.1
 """
 
@@ -30,8 +31,9 @@ from ldiv.rules.full_rank import require_full_rank
 
 @dataclass(frozen=True)
 class LeastSquares(Rule):
-    """Arguments A (*batch, m, n), m >= n, B (*batch, m, k), C (*batch, n, k); outputs R (*batch,
-    m, k), X (*batch, n, k).
+    """Arguments A (*batch, m, n), m >= n, B (*batch, m, k), C (*batch, n, k); outputs R, X.
+
+    R has the shape of B, X that of C.
     """
 
     singular: str = field(default_factory=singular_state)
@@ -43,6 +45,7 @@ class LeastSquares(Rule):
         require_finite("b", b, c)
         with under(self.singular):
             f = _factored(a)
+        # z = T^-H C
         inside, z = adjoint(f.q) @ b, f.solve(c, "H")
         return b - f.q @ (inside - z), f.solve(inside - z, "N")
 
@@ -71,14 +74,14 @@ class LeastSquares(Rule):
 def _bound(
     rule: LeastSquares, a: Array, b: Array | None, c: Array | None, r: Array, x: Array
 ) -> tuple[Array | None, ...]:
-    """The system for (b, c), of which None is zero."""
+    """(R, X) of the right-hand sides (b, c), where None is zero."""
     if b is None and c is None:
         return None, None
     return bind(rule, a, r * 0 if b is None else b, x * 0 if c is None else c)
 
 
 def _qr(a: Array) -> _QR:
-    """The factors, if the columns are independent."""
+    """The factors, after the check that the columns are independent."""
     q, t = namespace(a).linalg.qr(a)
     require_full_rank(t)
     return _QR(q, t)
@@ -106,7 +109,7 @@ class _QR:
 
 
 def _factored(a: Array) -> _QR:
-    """The factors of these values, now or earlier."""
+    """The factors of these values: from the cache, or new."""
     if 0 in a.shape:
         require_finite("A", a)
         return _qr(a)

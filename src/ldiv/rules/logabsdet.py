@@ -2,7 +2,8 @@
 
 tangent      dl = Re tr(S^-1 dS)
 cotangent    p_bar = l_bar dS^*[S^-H]
-cost         1 factorization forward; the derivative takes S^-H a block of columns at a time, n solves in all, never as a whole
+cost         1 factorization forward; the derivative takes n solves, a block of columns of S^-H at a
+             time, and never stores the whole inverse
 reference    Jacobi's formula
 """
 
@@ -24,7 +25,7 @@ from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines import registry, solver
 from ldiv.rules.solve import solve
 
-BLOCK = 64  # columns of the inverse held at a time
+BLOCK = 64  # columns of the inverse in memory at a time
 
 
 @dataclass(frozen=True)

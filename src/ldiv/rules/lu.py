@@ -1,15 +1,16 @@
-"""A[order] = L U with partial pivoting, packed as tril(L, -1) + U; A is m x n, k = min(m, n), L =
-[L1; L2], U k x n.
+"""A[order] = L U with partial pivoting, packed as tril(L, -1) + U.
 
-tangent      E = L1^-1 dA[order][:k],  F = tril(E[:, :k-1] U11^-1, -1);   dU = E - F U,  dL1 = L1 F,  dL2 = (dA[order][k:] - L2 dU) U^-1
-cotangent    A2 = L2_bar U^-H,  Ub = triu(U_bar - L2^H A2),  Phi = tril(L1^H L1_bar - Ub U^H, -1);
+A is m x n, k = min(m, n), L = [L1; L2], U k x n, U11 = U[:k-1, :k-1].
+tangent      E = L1^-1 dA[order][:k],   F = tril(E[:, :k-1] U11^-1, -1);
+             dU = E - F U,   dL1 = L1 F,   dL2 = (dA[order][k:] - L2 dU) U^-1
+cotangent    A2 = L2_bar U^-H,   Ub = triu(U_bar - L2^H A2),   Phi = tril(L1^H L1_bar - Ub U^H, -1);
              A_bar[order] = [L1^-H (Ub + [Phi[:, :k-1] U11^-H, 0]); A2]
-             U11 = U[:k-1, :k-1]: the last pivot is never divided by, unless m > n
+             no equation divides by the last pivot, unless m > n
 cost         1 factorization forward; each direction 2 triangular solves and 1 product
 reference    de Hoog, Anderssen, Lukas, Linear Algebra Appl. 434 (2011); Murray, arXiv:1602.07527
 
-The pivots are constant near A. A matrix whose last pivot is zero has a derivative; an earlier zero,
-or of a tall matrix any, has none.
+The row order is constant near A. If only the last pivot is zero a derivative exists; if an earlier
+one is, or any of a tall matrix, there is none.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ from ldiv.rules.triangular_quotients import left_solve, lower, right_solve, uppe
 
 @dataclass(frozen=True)
 class LU(Rule):
-    """Argument (*batch, m, n); outputs packed (*batch, m, n), SciPy's exchanges (*batch, k), the
-    order of the rows (*batch, m).
+    """Argument (*batch, m, n); outputs packed (*batch, m, n), exchanges, order (*batch, m).
+
+    The exchanges (*batch, k) are SciPy's `piv`; A[order] are the rows after all of them.
     """
 
     differentiable = (True, False, False)
@@ -62,7 +64,7 @@ class LU(Rule):
         k = min(packed.shape[-2:])
         L1, U, da = packed[..., :k, :k], xp.triu(packed[..., :k, :]), rows(da, order)
         E = left_solve(*lower(L1, unit=True), da[..., :k, :])
-        # its last column is zero
+        # the last column of F is zero: a unit lower triangle has nothing below its last pivot
         F = xp.concat(
             [xp.tril(_over_leading(E, packed), k=-1), xp.zeros_like(L1[..., :1])], axis=-1
         )
@@ -99,6 +101,7 @@ class LU(Rule):
         )
         if packed.shape[-1] > k:
             Phi = Phi - Ub[..., k:] @ adjoint(U[..., k:])
+        # only the strict lower triangle of L is free
         Phi = xp.tril(Phi, k=-1)
         inner = _over_leading(Phi, packed, "H")
         Eb = xp.concat([Ub[..., : k - 1] + inner, Ub[..., k - 1 :]], axis=-1) if k else Ub
@@ -111,7 +114,7 @@ class LU(Rule):
 
 def rows(x: Array, order: Array) -> Array:
     """X[order], for each matrix of a batch."""
-    if x.ndim == 2:  # PyTorch would spread the order over the columns first
+    if x.ndim == 2:  # PyTorch's take_along_axis would broadcast the order to all columns first
         return namespace(x).take(x, order, axis=0)
     return namespace(x).take_along_axis(x, order[..., None], axis=-2)
 
@@ -131,7 +134,7 @@ def _over_leading(x: Array, packed: Array, op: str = "N") -> Array:
 
 
 def _regular(packed: Array) -> Array:
-    """The factors, if they have a derivative."""
+    """The factors, after the check that they have a derivative."""
     return checked(_pivots, packed)
 
 
@@ -143,8 +146,10 @@ def _pivots(packed: Array) -> None:
 
 def _no_derivative() -> NotDifferentiableError:
     return NotDifferentiableError(
-        "no derivative: LU met a pivot that is exactly zero before the last column (of a tall matrix: in any column). The leading columns depend "
-        "on one another, and L is not unique. Use ldiv.solve, ldiv.slogdet or ldiv.qr of another order of the columns."
+        "no derivative: LU met a pivot that is exactly zero before the last column "
+        "(of a tall matrix: in any column). The leading columns depend "
+        "on one another, and L is not unique. "
+        "Use ldiv.solve, ldiv.slogdet or ldiv.qr of another order of the columns."
     )
 
 
@@ -152,7 +157,7 @@ def _no_derivative() -> NotDifferentiableError:
 
 
 def _lu_on_host(a: Array) -> tuple[Array, ...]:
-    """For frameworks that do not say how: by NumPy's front end."""
+    """For frameworks without a pivoted LU of their own: that of NumPy's front end, on the host."""
     specs = (
         (tuple(a.shape), numpy_dtype(a)),
         ((*batch_of(a, 2), min(a.shape[-2:])), np.dtype(np.int32)),

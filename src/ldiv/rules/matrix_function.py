@@ -1,26 +1,32 @@
-"""F = D^m f(H)[E_1, ..., E_m], a function of a small Hermitian H = Q diag(theta) Q^H and its
-derivatives, for f real -> real.
+"""F = D^m f(H)[E_1, ..., E_m]: a function f: R -> R of a small Hermitian H, and its derivatives.
 
-kernel       E'_a = Q^H E_a Q;   F' = sum over the orders of the E' of  f[theta_i, theta_j, .., theta_l] E'_ij .. E'_.l;   F = Q F' Q^H
+H = Q diag(theta) Q^H.
+kernel       E'_a = Q^H E_a Q;   F = Q F' Q^H,
+             F'_il = sum over the orders of the E' and over j ..
+                     of f[theta_i, theta_j, .., theta_l] E'_ij .. E'_.l
 tangent      dF = D^(m+1) f(H)[E_1, ..., E_m, dH] + sum over a of D^m f(H)[.., dE_a, ..]
-cotangent    H_bar = D^(m+1) f(H)[E_1^H, ..., E_m^H, F_bar],   E_a_bar = D^m f(H)[.., F_bar, ..] with E_b^H for the others
-cost         one eigh, and f', .., f^(m) at 12 points between any two eigenvalues; k^(m+1) numbers
+cotangent    H_bar = D^(m+1) f(H)[E_1^H, ..., E_m^H, F_bar],
+             E_a_bar = D^m f(H)[.., F_bar, ..] with E_b^H for the others
+cost         one eigh, f', .., f^(m) at 12 points between any two eigenvalues; k^(m+1) numbers
 reference    Higham, Functions of Matrices (2008), ch. 3;  de Boor, Divided Differences (2005)
 
-Divided differences f[..]: nodes are sorted, and inserting an inner node y between the ends x <= y
-<= z is an average,
+Divided differences f[..]: the nodes are sorted. Inserting a node y between the ends x <= y <= z is
+an average, in which nothing cancels,
 
-    f[x, .., z] = ((y - x) f[x, .., y] + (z - y) f[y, .., z]) / (z - x),
+    f[x, .., z] = ((y - x) f[x, .., y] + (z - y) f[y, .., z]) / (z - x).
 
-in which nothing cancels. It leads down to differences of two nodes, each repeated, which are known
-in two ways: by quotients,
+It reduces everything to differences of two nodes, each repeated. These are computed in two ways: by
+quotients,
 
     f[x^a, y^b] = (f[x^(a-1), y^b] - f[x^a, y^(b-1)]) / (y - x),
 
-and by Gauss's rule for the integral over s in [0, 1] of (1-s)^(a-1) s^(b-1) f^(m)(x + s (y - x)) /
-(a-1)! (b-1)!  (Hermite and Genocchi). The rounding of the quotient is known. Where the integral
-lies within it, the integral is taken; elsewhere the nodes are far apart, or f jumps between them,
-and the quotient is right.
+and (Hermite and Genocchi) by Gauss's rule for the integral over s in [0, 1] of
+
+    (1-s)^(a-1) s^(b-1) f^(m)(x + s (y - x)) / (a-1)! (b-1)!.
+
+The rounding error of the quotient is known. If the integral agrees with the quotient up to that
+error, the integral is taken; otherwise the nodes are far apart, or f jumps between them, and the
+quotient is right.
 """
 
 from __future__ import annotations
@@ -43,19 +49,20 @@ from ldiv.core.validate import require_numbers, together
 from ldiv.errors import expected_got, shown
 
 Function = Callable[[Array], Array]
-# a divided difference for all pairs of eigenvalues, and how far off it may be
+# a divided difference for all pairs of eigenvalues, and its error bound
 Known = tuple[Array, Array]
 GAUSS, WEIGHT = (
     (1 + np.polynomial.legendre.leggauss(12)[0]) / 2,
     np.polynomial.legendre.leggauss(12)[1] / 2,
 )
-NOISE = 16  # units of the last place: the rounding of a value of f and of its derivatives
+NOISE = 16  # units in the last place: the rounding of a value of f and of its derivatives
 
 
 @dataclass(frozen=True)
 class Frechet(Rule):
-    """Arguments (H, E_1, ..., E_m), each (*batch, k, k), of H the Hermitian part; arrays inside
-    f are constants.
+    """Arguments (H, E_1, ..., E_m), each (*batch, k, k); of H the Hermitian part is read.
+
+    Arrays that f closes over are constants.
     """
 
     f: Function
@@ -116,8 +123,9 @@ class Frechet(Rule):
 
 
 def matrix_function(f: Function, h: Array) -> Array:
-    """f(H) = Q f(theta) Q^H for a Hermitian H (*batch, k, k); f is elementwise, and arrays
-    inside it are constants.
+    """f(H) = Q f(theta) Q^H for a Hermitian H (*batch, k, k).
+
+    f is elementwise, and arrays that it closes over are constants.
     """
     return bind(Frechet(f), h)[0]
 
@@ -126,26 +134,24 @@ def _contract(differences: Array, es: list[Array]) -> Array:
     """sum over the orders of the E and over j .. of f[i, j, .., l] E_ij .. E_.l."""
     axes = "abcdefghijklmnop"[: len(es) + 1]
     pairs = ",".join(f"...{axes[a : a + 2]}" for a in range(len(es)))
-    one = partial(
+    term = partial(
         namespace(differences).einsum, f"...{axes},{pairs}->...{axes[0]}{axes[-1]}", differences
     )
-    return sum(one(*order) for order in permutations(es))
+    return sum(term(*order) for order in permutations(es))
 
 
 # -- divided differences ------------------------------------------------------
 
 
 def divided_differences(f: Function, theta: Array, m: int) -> Array:
-    """f[theta_i, ..., theta_l] with m + 1 nodes, (*batch, k, ..., k), for theta (*batch, k) that
-    ascends.
-    """
+    """f[theta_i, ..., theta_l], m + 1 nodes, (*batch, k, ..., k); theta (*batch, k) ascends."""
     xp, k = namespace(theta), theta.shape[-1]
     table = _two_nodes(f, theta, m)
     index = np.sort(np.indices((k,) * (m + 1)), axis=0)
     node = [take(theta, i) for i in index]
 
     def average(at: tuple[int, ...]) -> Array:
-        """f[node[at[0]], node[at[1]], ...] for `at` that ascends: down to two different nodes."""
+        """f[node[at[0]], node[at[1]], ...] for ascending `at`, from those of two distinct nodes."""
         first, *inner, last = sorted(set(at))
         if not inner:
             pairs = xp.reshape(
@@ -167,7 +173,7 @@ def divided_differences(f: Function, theta: Array, m: int) -> Array:
 
 
 def _two_nodes(f: Function, theta: Array, m: int) -> dict[tuple[int, int], Known]:
-    """f[x^a, y^b] for all pairs x, y of eigenvalues, and its error, for every a + b <= m + 1."""
+    """f[x^a, y^b] for all pairs x, y of eigenvalues with its error, for every a + b <= m + 1."""
     xp, eps = namespace(theta), NOISE * float(np.finfo(numpy_dtype(theta)).eps)
     x, y = theta[..., :, None], theta[..., None, :]
     gap = xp.where(x == y, 1.0, y - x)
@@ -176,7 +182,7 @@ def _two_nodes(f: Function, theta: Array, m: int) -> dict[tuple[int, int], Known
     slopes = [_derivative(f, between, order) for order in range(1, m + 1)]
     values = [_values(f, theta), *(xp.linalg.diagonal(d[..., 0]) for d in slopes)]
     known: dict[tuple[int, int], Known] = {}
-    # the quotients ask for f, .., f^(m-1), and are as good as those are
+    # the quotients use f, .., f^(m-1), and inherit their rounding errors
     for order in range(1, m + 1):
         value, slope = (v / math.factorial(order - 1) for v in values[order - 1 : order + 1])
         error = eps * (abs(value) + abs(theta * slope))
@@ -207,7 +213,7 @@ def _two_nodes(f: Function, theta: Array, m: int) -> dict[tuple[int, int], Known
 
 
 def _derivative(f: Function, x: Array, order: int) -> Array:
-    """f^(order)(x): found by the framework, on NumPy arrays from values on circles around x."""
+    """f^(order)(x), by the framework; of NumPy arrays from values of f on circles around x."""
     if order and isinstance(x, np.ndarray):
         return _on_circles(f, x, order)
     g = partial(_values, f)
@@ -247,11 +253,10 @@ def _values(f: Function, x: Array) -> Array:
 
 
 def _on_circles(f: Function, x: Array, order: int, points: int = 32) -> Array:
-    """Taylor's coefficient by Cauchy's formula, on the circle where rounding and aliasing are
-    least.
+    """f^(order)(x) by Cauchy's formula, on the circle where rounding plus aliasing is least.
 
-    A circle counts if f is analytic inside: no negative powers, seen as the last coefficients of
-    the transform. NaN where no circle gives eight digits.
+    A circle counts if f is analytic inside it: no negative powers, which would appear in the last
+    coefficients of the transform. NaN where no circle gives eight digits.
     """
     circle = np.exp(2j * np.pi * np.arange(points) / points)
     scale = np.abs(x).max(initial=0) or 1.0
@@ -274,7 +279,10 @@ def _complex_values(f: Function, z: Array) -> Array:
     try:
         return _values(f, z)
     except TypeError as error:
-        advice = "The derivative of f at NumPy arrays is found in the complex plane: use functions that take complex numbers, or PyTorch or JAX."
+        advice = (
+            "The derivative of f at NumPy arrays is found in the complex plane: use functions that "
+            "take complex numbers, or PyTorch or JAX."
+        )
         raise TypeError(
             expected_got("f", "a function of complex numbers", str(error), advice)
         ) from error
@@ -284,7 +292,10 @@ def _not_finite(m: int, low: Any, high: Any) -> ValueError:
     what = (
         "f" if m == 0 else f"f and its first {m} derivatives" if m > 1 else "f and its derivative"
     )
-    advice = "f must be smooth there; on NumPy arrays, whose derivatives are found in the complex plane, analytic."
+    advice = (
+        "f must be smooth there; on NumPy arrays, whose derivatives are found in the complex "
+        "plane, analytic."
+    )
     return ValueError(
         expected_got(
             what,
@@ -295,7 +306,7 @@ def _not_finite(m: int, low: Any, high: Any) -> ValueError:
     )
 
 
-# -- for the suite of laws ----------------------------------------------------
+# -- for the conformance suite ------------------------------------------------
 
 
 def _rational(x: Array) -> Array:

@@ -1,7 +1,9 @@
-"""A = Q R for m >= n: Q^H Q = I, R upper with a real diagonal, of the signs that LAPACK gives.
+"""A = Q R for m >= n: Q^H Q = I, R upper triangular with a real diagonal, signs as from LAPACK.
 
-tangent      X = dA R^-1,  M = Q^H X,  C = triu(M, 1) + tril(M, -1)^H + Re diag(M);   dQ = X - Q C,  dR = C R
-cotangent    W = R_bar R^H - Q^H Q_bar,  N = triu(W, 1) + triu(W, 1)^H + Re diag(W);   A_bar = (Q_bar + Q N) R^-H
+tangent      X = dA R^-1,   M = Q^H X,   C = triu(M, 1) + tril(M, -1)^H + Re diag(M);
+             dQ = X - Q C,   dR = C R
+cotangent    W = R_bar R^H - Q^H Q_bar,   N = triu(W, 1) + triu(W, 1)^H + Re diag(W);
+             A_bar = (Q_bar + Q N) R^-H
 cost         1 factorization forward; each direction 1 triangular solve and 2 products
 reference    Walter and Lehmann, arXiv:1009.6112; Roberts and Roberts, arXiv:2009.10071
 """

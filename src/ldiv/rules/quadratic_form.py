@@ -26,7 +26,7 @@ from ldiv.structures.symmetric import Symmetric
 
 @dataclass(frozen=True)
 class QuadraticForm(Rule):
-    """Arguments (p, X (*batch, n, k)); outputs q (*batch, k), one for each column, and Y."""
+    """Arguments p and X (*batch, n, k); outputs q (*batch, k), one for each column, and Y."""
 
     structure: Structure
     assume_a: str = "gen"
@@ -82,7 +82,7 @@ class QuadraticForm(Rule):
 
 
 def inner(x: Array, y: Array) -> Array:
-    """Re x^H y of each column."""
+    """Re x^H y, column by column."""
     return real(namespace(y).sum(conj(x) * y, axis=-2))
 
 

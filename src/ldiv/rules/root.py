@@ -2,7 +2,8 @@
 
 tangent      dx = -J^-1 df/dp dp
 cotangent    lam = J^-H x_bar;  p_bar = -(df/dp)^H lam
-cost         a Jacobian, a factorization and a solve for each step; the last factor is that at x, and serves the derivative
+cost         each step a Jacobian, a factorization and a solve; the last factor is that at x, and is
+             used again by the derivative
 reference    Krantz and Parks, The Implicit Function Theorem; Dennis and Schnabel, chapter 6
 """
 
@@ -27,19 +28,19 @@ from ldiv.errors import OF_ROOTS, ConvergenceError, expected_got
 from ldiv.rules.solve import solve
 
 HALVINGS = 30
-DECREASE = 1e-4  # of |f|, for a full step
+DECREASE = 1e-4  # the relative decrease of |f| that a full step must reach (Armijo)
 
 Residual = Callable[[tuple[Array, ...], Array], Array]
 
 
 @dataclass(frozen=True)
 class Root(Rule):
-    """Arguments (p, x0 (n,)), p a tuple of whole arrays with `axes` axes each; output x (n,).
+    """Arguments (p, x0 (n,)), p a tuple of arrays with `axes` axes each; output x (n,).
 
     `jacobian(f, x)`: the values of J on `structure`, differentiable, for a function f of x alone.
-    It stops when a step is at most tol |x| long, |x| counted as `floor` at least; or when no step
-    decreases |f| any more, as at a root x = 0 by rounding: there a step is compared with the way
-    that was come, from the start or in the longest step.
+    The iteration stops when a step is at most tol max(|x|, floor) long. It also stops when no step
+    decreases |f| any more, as rounding has it near a root x = 0; then the step is compared with the
+    larger of |x0| and the longest step instead of with |x|.
     """
 
     f: Residual
@@ -68,14 +69,12 @@ class Root(Rule):
             keeper.keep(last)
 
         def size(r: Array) -> Array:
-            """|r|, infinite where f is not defined."""
+            """|r|, infinite where f is undefined."""
             s = xp.linalg.vector_norm(r)
             return xp.where(xp.isfinite(s), s, np.inf)
 
         def newton(x: Array, r: Array) -> Array:
-            """The factor of a step is let go by the next one; that of the last serves the
-            derivative.
-            """
+            """The Newton step; its factor replaces that of the step before, the last is kept."""
             J = self._partial(p, x)
             last.clear()
             with under(self.singular), holding(last if isinstance(keeper, Holder) else keeper):
@@ -130,7 +129,7 @@ class Root(Rule):
         return (x + 0,)
 
     def _each(self, p: tuple[Array, ...], x: Array) -> Array:
-        """One problem of a batch after the other."""
+        """The problems of a batch, one after the other."""
         xp, owns = namespace(x), (*self.axes, 1)
         batch = common_batch(owns, (*p, x))
         if 0 in batch:
@@ -185,10 +184,10 @@ class Root(Rule):
         return tuple(next(found) if n else None for n in need[0]), None
 
     def _of(self, p: tuple[Array, ...], moving: Any, x: Array) -> Callable[..., Array]:
-        """f as a function of those parameters that move."""
+        """f as a function of the parameters that have a derivative; the rest is fixed."""
 
-        def f(*some: Array) -> Array:
-            moved = iter(some)
+        def f(*values: Array) -> Array:
+            moved = iter(values)
             return self.f(
                 tuple(next(moved) if m else fixed for fixed, m in zip(p, moving, strict=True)), x
             )

@@ -1,6 +1,6 @@
-"""The order of m rows after LAPACK's exchanges: for i = 0, 1, ..: row i and row exchanges[i] change
-places. Integers: no derivative.
+"""The order of m rows after LAPACK's exchanges: for i = 0, 1, ... rows i and exchanges[i] swap.
 
+Integers: no derivative.
 cost         m
 reference    LAPACK, laswp
 """
@@ -57,7 +57,7 @@ class RowOrder(Rule):
 
 
 def row_order(exchanges: Array, m: int) -> Array:
-    """The rows of A in the order of those of L U."""
+    """`order` with A[order] = L U."""
     return bind(RowOrder(m), exchanges)[0]
 
 
@@ -71,7 +71,7 @@ def _not_exchanges() -> ValueError:
 
 
 def _ordered(shape: tuple[int, ...], exchanges: Any) -> tuple[Any, ...]:
-    """LAPACK exchanges numbers: float64 holds indices exactly."""
+    """LAPACK's laswp moves floating-point numbers; float64 holds the indices exactly."""
     order = np.empty(shape, np.int64)
     start = np.arange(shape[-1], dtype=float)[:, None]
     for i in np.ndindex(*shape[:-1]):

@@ -1,4 +1,4 @@
-"""y_i = sum of x_e over the e with index_e = i;  linear, its adjoint is x_bar_e = y_bar_{index_e}.
+"""y_i = sum of x_e over all e with index_e = i: linear, its adjoint is x_bar_e = y_bar_{index_e}.
 
 reference    the assembly operator of finite elements
 """
@@ -19,8 +19,9 @@ from ldiv.core.trees import Array, Tree
 
 @dataclass(frozen=True)
 class Scatter(Rule):
-    """Argument x (*batch, entries); output (*batch, size). The indices are the rows of a
-    one-column pattern.
+    """Argument x (*batch, entries); output (*batch, size).
+
+    The indices are the rows of a pattern with one column.
     """
 
     index: Pattern
@@ -47,9 +48,7 @@ class Scatter(Rule):
 
 
 def add_up(x: Array, index: np.ndarray[Any, Any], size: int) -> Array:
-    """Differentiable sums of the entries of x (*batch, entries) that share an index, (*batch,
-    size).
-    """
+    """Differentiable sums (*batch, size) of entries of x (*batch, entries) that share an index."""
     return bind(Scatter(Pattern(index, np.zeros_like(index), (size, 1))), x)[0]
 
 

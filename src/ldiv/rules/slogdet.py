@@ -2,7 +2,7 @@
 
 tangent      dl = Re t,  ds = i s Im t,  t = tr(A^-1 dA)
 cotangent    A_bar = (l_bar + i Im(conj(s) s_bar)) A^-H
-cost         1 factorization forward, 0 backward; the gradient of l is A^-H, which is formed for this reason alone
+cost         1 factorization forward, none backward: n solves, as the gradient of l is A^-H itself
 reference    Jacobi's formula
 """
 
@@ -33,7 +33,7 @@ class SLogDet(Rule):
     """Argument A (*batch, n, n); outputs (s, l), (*batch,)."""
 
     n: int
-    positive: bool = False  # must the determinant be?
+    positive: bool = False  # must the determinant be positive?
     singular: str = field(default_factory=singular_state)
 
     may_overflow = True
@@ -49,8 +49,9 @@ class SLogDet(Rule):
         return sign, size
 
     def _of_factor(self, a: Array) -> tuple[Array, Array]:
-        """From the LU that the derivative will find again; a singular matrix, which has none,
-        has a determinant all the same.
+        """Computed from the LU that the derivative will use again, if A is not singular.
+
+        A singular matrix has no derivative, but it has a determinant.
         """
         a, t = balanced(a)
         if t is None and not traced(a) and 0 not in a.shape:

@@ -2,9 +2,11 @@
 
 tangent      dX = S^-1 (dB - dS[dp] X)
 cotangent    lam = S^-H X_bar;   B_bar = lam,   p_bar = -dS^*[lam X^H]
-cost         1 factorization and 1 solve forward, 0 and 1 backward; each higher order adds solves, never a factorization.
-             Iterative engines: an iteration for each solve, never a derivative through its steps
-reference    Giles, Collected matrix derivative results for forward and reverse mode AD (2008), section 2.3
+cost         1 factorization and 1 solve forward, 0 and 1 backward; higher orders add solves, never
+             a factorization. Iterative engines: one iteration per solve, and no derivative is
+             taken through its steps
+reference    Giles, Collected matrix derivative results for forward and reverse mode AD (2008),
+             section 2.3
 """
 
 from __future__ import annotations
@@ -24,11 +26,11 @@ from ldiv.engines.options import Options
 
 @dataclass(frozen=True)
 class Solve(Rule):
-    """Arguments (p, b, *aids) with b (*batch, n, k), or (*batch, n) if `vector`; the engine is
-    chosen when the numbers are there.
+    """Arguments (p, b, *auxiliaries) with b (*batch, n, k), or (*batch, n) if `vector`.
 
-    The aids of an iteration are the parameters of its preconditioner and its starting guess: the
-    solution depends on neither.
+    The engine is chosen in the kernel, where the numbers are known. The auxiliaries of an iteration
+    are the parameters of its preconditioner and its starting guess: the solution depends on
+    neither.
     """
 
     structure: Structure
@@ -71,8 +73,8 @@ class Solve(Rule):
         return x[..., None] if self.vector else x
 
     @cached_property
-    def again(self) -> Solve:
-        """The same matrix with another right-hand side: no guess is near its solution."""
+    def from_zero(self) -> Solve:
+        """The same matrix with another right-hand side: an iteration starts from zero."""
         return self if self.options is None else replace(self, options=self.options.from_zero)
 
     @cached_property
@@ -84,7 +86,7 @@ class Solve(Rule):
         )
 
     def auxiliaries(self, given: Sequence[Tree]) -> Sequence[Tree]:
-        """Those of the aids that this one takes, too: the preconditioner comes before the guess."""
+        """Those that this rule takes: the preconditioner comes first, a guess may be left out."""
         return given[: len(self.core) - 2]
 
     def jvp(
@@ -94,7 +96,9 @@ class Solve(Rule):
         moved = push(self.structure, p, dp, self._block(x))
         r = minus(db, moved[..., 0] if self.vector and moved is not None else moved)
         return (
-            None if r is None else bind(self.again, p, r, *self.again.auxiliaries(auxiliaries))[0],
+            None
+            if r is None
+            else bind(self.from_zero, p, r, *self.from_zero.auxiliaries(auxiliaries))[0],
         )
 
     def vjp(
@@ -123,8 +127,10 @@ def solve(
     method: str = "auto",
     singular: str | None = None,
 ) -> Array:
-    """S(p)^-1 b; a derivative hands on what an ill-conditioned matrix does in the function that
-    it is of.
+    """S(p)^-1 b.
+
+    `singular`: what to do about an ill-conditioned matrix; a derivative passes on what held in the
+    function that it is the derivative of.
     """
     return bind(Solve(structure, assume_a, method, singular=singular or singular_state()), p, b)[0]
 

@@ -1,12 +1,13 @@
-"""An invariant subspace: A X = B X H, X^H B X = I, H = X^H A X; smooth where single eigenpairs are
-not.
+"""An invariant subspace: A X = B X H, X^H B X = I, H = X^H A X.
 
-tangent      a = X^H dA X, b = X^H dB X;  A Z - B Z H = -(I - B X X^H)(dA X - dB X H), X^H B Z = 0;
-             dX = Z - X b/2,  dH = a - (b H + H b)/2
-cotangent    A W - B W H = -(I - B X X^H) X_bar, X^H B W = 0;  A_bar = P_A X^H, B_bar = P_B X^H,
-             P_A = W + X Gam,  P_B = -W H - X (sym(X^H X_bar)/2 + (Gam H + H Gam)/2),  Gam =
-             sym(H_bar)
-cost         forward that of the engine; each direction of a derivative k deflated solves. No gap inside of the subspace occurs
+Smooth also where single eigenpairs are not: no gap inside the subspace occurs in the formulas.
+tangent      a = X^H dA X,  b = X^H dB X;
+             A Z - B Z H = -(I - B X X^H)(dA X - dB X H),   X^H B Z = 0;
+             dX = Z - X b/2,   dH = a - (b H + H b)/2
+cotangent    A W - B W H = -(I - B X X^H) X_bar,   X^H B W = 0;
+             A_bar = P_A X^H,   P_A = W + X Gam,   Gam = sym(H_bar);
+             B_bar = P_B X^H,   P_B = -W H - X (sym(X^H X_bar)/2 + (Gam H + H Gam)/2)
+cost         forward that of the engine; each direction of a derivative k deflated solves
 reference    Stewart and Sun, Matrix Perturbation Theory, chapter V
 """
 
@@ -33,8 +34,10 @@ from ldiv.rules.inverse_gaps import InverseGaps
 
 @dataclass(frozen=True)
 class Subspace(Rule):
-    """Arguments (pA, pB, aids); outputs X (*batch, n, k), H (*batch, k, k), and of further pairs
-    gam, G, and the doubt of all.
+    """Arguments (pA, pB, auxiliaries); outputs X, H, gam, G, error_bound.
+
+    X (*batch, n, k), H (*batch, k, k).
+    gam and G are the guard pairs, computed beyond the k; `error_bound` is that of all eigenvalues.
     """
 
     task: Task
@@ -46,9 +49,9 @@ class Subspace(Rule):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         pA, pB, auxiliaries = args
-        lam, X, doubt = choose(self.task, pA, pB).pairs(self.task, pA, pB, auxiliaries)
+        lam, X, error_bound = choose(self.task, pA, pB).pairs(self.task, pA, pB, auxiliaries)
         k = self.task.k
-        return X[..., :k], embedded(lam[..., :k], X), lam[..., k:], X[..., k:], doubt
+        return X[..., :k], embedded(lam[..., :k], X), lam[..., k:], X[..., k:], error_bound
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
@@ -101,8 +104,7 @@ class Subspace(Rule):
 
 @dataclass(frozen=True)
 class Defined(Rule):
-    """Arguments (X, H, Y, Gam, gam, G, doubt), outputs Y and Gam as they came: good to use where
-    nothing was raised.
+    """Arguments (X, H, Y, Gam, gam, G, error_bound); outputs Y and Gam, if a derivative exists.
 
     A loss must not depend on the basis: skew(X^H Y) + H Gam - Gam H = 0; and the subspace must not
     cut a cluster.
@@ -128,6 +130,7 @@ class Defined(Rule):
         if not self.cotangent:
             return
         m = adjoint(X) @ Y
+        # skew(X^H Y) + H Gam - Gam H, which vanishes for functions of the subspace
         defect, size = (
             _size((m - adjoint(m)) / 2 + H @ gam - gam @ H),
             _size(X) * _size(Y) + _size(H) * _size(gam),
@@ -139,15 +142,23 @@ class Defined(Rule):
             frontend_of(X).host_callback(_warn, defect, root * size)
 
     def _judge_cut(
-        self, theta: Array, X: Array, Y: Array, d: Array, others: Array, G: Array, doubt: Array
+        self,
+        theta: Array,
+        X: Array,
+        Y: Array,
+        d: Array,
+        guards: Array,
+        G: Array,
+        error_bound: Array,
     ) -> None:
         xp = namespace(X)
+        # in the basis of eigenvectors only the couplings with the guard pairs matter
         beyond = adjoint(G) @ Y
         inside = xp.zeros_like(adjoint(X) @ Y)
         x, g, y = (norm(z, axis=-2) for z in (X, G, Y))
         coupling = join(inside, beyond, 2)
         InverseGaps(self.cotangent, self.on_degenerate, inside=False).kernel(
-            theta, others, doubt, coupling, join(x, g, 1)[..., :, None] * y[..., None, :], d
+            theta, guards, error_bound, coupling, join(x, g, 1)[..., :, None] * y[..., None, :], d
         )
 
     def jvp(
@@ -188,6 +199,7 @@ def _warn(defect: Any, allowed: Any) -> None:
 
 
 _BASIS = (
-    "no derivative: the loss depends on the basis of the subspace, which is arbitrary. Let it depend on X X^H M, on X f(H) X^H or on "
+    "no derivative: the loss depends on the basis of the subspace, which is arbitrary. "
+    "Let it depend on X X^H M, on X f(H) X^H or on "
     "the eigenvalues of H; for single eigenvectors there is ldiv.eigsh."
 )

@@ -1,15 +1,17 @@
 """The algebra of lower triangles: X = tril(op(L)^-1 B) and P = tril(op(A) op(B)) for lower L, A, B.
 
-solve    "N"  X = L^-1 B           dX = solve_N(L, dB - dL X)           B_bar = solve_H(L, X_bar),  L_bar = -tril(B_bar X^H)
-         "H"  X = tril(L^-H B)     dX = solve_H(L, dB - tril(dL^H X))   B_bar = solve_N(L, X_bar),  L_bar = -tril(X B_bar^H)
-product  "NN" P = A B              A_bar = tril(P_bar B^H),             B_bar = tril(A^H P_bar)
-         "NH" P = tril(A B^H)      A_bar = P_bar B,                     B_bar = tril(P_bar^H A)
-         "HN" P = tril(A^H B)      A_bar = tril(B P_bar^H),             B_bar = A P_bar
+solve    "N"  X = L^-1 B           dX = solve_N(L, dB - dL X)
+                                   B_bar = solve_H(L, X_bar),   L_bar = -tril(B_bar X^H)
+         "H"  X = tril(L^-H B)     dX = solve_H(L, dB - tril(dL^H X))
+                                   B_bar = solve_N(L, X_bar),   L_bar = -tril(X B_bar^H)
+product  "NN" P = A B              A_bar = tril(P_bar B^H),     B_bar = tril(A^H P_bar)
+         "NH" P = tril(A B^H)      A_bar = P_bar B,             B_bar = tril(P_bar^H A)
+         "HN" P = tril(A^H B)      A_bar = tril(B P_bar^H),     B_bar = A P_bar
 
-tril(L^-H B) asks column j for its rows from j on only, and these follow from the rows from j on of
-L and B: so the two solves and three products are closed under differentiation, and the upper
-triangle never comes up. The multiplications are of n^3 / 6 by blocks where a buffer can be written
-to; a compiler gets the formulas as they stand above.
+Column j of tril(L^-H B) has its rows from j on, and these depend only on the rows from j on of L
+and B. So the two solves and three products are closed under differentiation, and no upper triangle
+is ever formed. Where a buffer can be written to, they are computed by blocks in n^3 / 6
+multiplications; a compiler gets the formulas above.
 Reference: Murray, Differentiation of the Cholesky decomposition (2016), for the idea of staying in
 the triangle.
 """
@@ -30,8 +32,8 @@ from ldiv.core.structure import minus, plus
 from ldiv.core.trees import Array, Tree
 from ldiv.errors import SingularMatrixError
 
-BLOCKS = 8  # no more than these
-SMALL = 128  # rows that are not worth cutting
+BLOCKS = 8  # at most so many blocks
+SMALL = 128  # fewer rows are not cut into blocks
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ class LowerProduct(Rule):
 
 
 def require_regular(L: Array) -> None:
-    """No zero on the diagonal."""
+    """Raises if there is a zero on the diagonal."""
     check_or_raise(
         (namespace(L).linalg.diagonal(L) != 0).all(),
         lambda: SingularMatrixError("substitution", "a zero on the diagonal"),
@@ -145,7 +147,7 @@ def _tril(x: Array, k: int = 0) -> Array:
     return namespace(x).tril(x, k=k)
 
 
-# -- by blocks: what lies below those on the diagonal is read and written where it is ---
+# -- by blocks, in place ------------------------------------------------------
 
 
 def _in_blocks(A: Array, B: Array) -> bool:
@@ -153,8 +155,9 @@ def _in_blocks(A: Array, B: Array) -> bool:
 
 
 def _forward(solve: Any, L: Array, B: Array) -> Array:
-    """X_i = L_ii^-1 (B_i - L_ij X_j), summed over the rows j above; two blocks of columns at a
-    time have the same rows, or as good as.
+    """X_i = L_ii^-1 (B_i - L_ij X_j), summed over the rows j above.
+
+    The columns come two blocks at a time: their nonzero rows differ by one block at most.
     """
     X, wide = _room(L, B), 2 * _width(B)
     for i, end in _blocks(B):
@@ -202,7 +205,7 @@ def _room(A: Array, B: Array) -> Array:
 
 
 def _blocks(B: Array) -> list[tuple[int, int]]:
-    """Where they begin and end."""
+    """The begin and the end of each block of rows."""
     n, width = B.shape[-1], _width(B)
     return [(i, min(i + width, n)) for i in range(0, n, width)]
 

@@ -1,6 +1,4 @@
-"""What derivatives of factorizations are made of: quotients by triangles from both sides, and
-halves of square arrays.
-"""
+"""Quotients by triangles from both sides, and halves of matrices: the algebra of factorizations."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from ldiv.structures.triangular import Triangular
 
 
 def eye(like: Array, n: int) -> Array:
-    """The identity of size n, of the kind of `like`."""
+    """The identity of size n, with the dtype and device of `like`."""
     return unit_columns(like, n, range(n))
 
 
@@ -33,7 +31,7 @@ def right_solve(x: Array, structure: Structure, p: Tree) -> Array:
 
 
 def congruence_solve(structure: Structure, p: Tree, x: Array, op: str = "H") -> Array:
-    """S(p)^-1 X op(S(p))^-1, op in T, H: what keeps X symmetric, or Hermitian."""
+    """S(p)^-1 X op(S(p))^-1, op in T, H: it preserves symmetry (T) or Hermitian symmetry (H)."""
     return right_solve(left_solve(structure, p, x), structure.view(op), p)
 
 

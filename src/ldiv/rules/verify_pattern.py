@@ -1,10 +1,10 @@
-"""Y = X, the values of a sparse matrix, where a product with it agrees with the product that it
-stands for: S(X) v = y.
+"""Y = X, the values of a sparse Jacobian, and an error unless S(X) v = y for a random v.
 
+y is the product J v that the sparse matrix must reproduce.
 tangent      dY = dX
 cotangent    X_bar = Y_bar
 cost         one product and a copy
-reference    Freivalds (1977): a random v tells two matrices apart with probability 1
+reference    Freivalds (1977): a random v distinguishes two matrices with probability 1
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ldiv.errors import expected_got
 from ldiv.rules.assertion import Unchanged
 from ldiv.structures.sparse import Sparse
 
-LONGEST = 32  # entries of a row that are gathered
-PADDED = 4  # times as many places as entries
+LONGEST = 32  # entries of a row, at most, for a product by gathers
+PADDED = 4  # places for each entry, at most, once rows are padded to equal length
 
 
 @dataclass(frozen=True)
@@ -42,13 +42,13 @@ class VerifyPattern(Unchanged):
         xp, (product, size) = namespace(x), self._product_and_size(x, v)
         check_or_raise(xp.all(xp.isfinite(x)) & xp.all(xp.isfinite(y)), _not_finite)
         allowed = float(np.finfo(numpy_dtype(x)).eps) ** 0.5 * (size + xp.abs(y))
-        # overflow is off; the distance would cost a compiler more
+        # counting rows compiles faster than finding the largest distance; NaN counts as off
         off = xp.sum(~(xp.abs(product - y) <= allowed))
         check_or_raise(off == 0, partial(_misses, float(np.finfo(numpy_dtype(x)).eps) ** 0.5), off)
         return (x + 0,)
 
     def _product_and_size(self, x: Array, v: Array) -> tuple[Array, Array]:
-        """S(x) v, and the same of absolute values."""
+        """S(x) v, and |S(x)| |v|, the scale of its rounding error."""
         xp = namespace(x)
         rows = (
             None
@@ -61,14 +61,15 @@ class VerifyPattern(Unchanged):
                 for a, b in ((x, v), (xp.abs(x), xp.abs(v)))
             )
             return product, size
-        v = xp.concat([v, xp.zeros_like(v[..., :1])], axis=-1)  # no entry: times 0
+        v = xp.concat([v, xp.zeros_like(v[..., :1])], axis=-1)  # padding points at this zero
         terms = [x[..., entry] * v[..., column] for entry, column in zip(*rows, strict=True)]
         return sum(terms[1:], terms[0]), sum(map(xp.abs, terms[1:]), xp.abs(terms[0]))
 
 
 def _rows(pattern: Pattern) -> tuple[Any, Any] | None:
-    """The first entry of each row and its column, the second, ..: compilers gather fast and
-    scatter slowly. None for rows of many lengths.
+    """The first entry of each row and its column, the second, ...; None if row lengths vary a lot.
+
+    With them a product consists of gathers, which compilers do fast, and not of scatters.
     """
     (m, n), (rows, cols) = pattern.shape, pattern.places
     lengths = np.bincount(rows, minlength=m)
@@ -83,18 +84,27 @@ def _rows(pattern: Pattern) -> tuple[Any, Any] | None:
 
 
 def agreed(structure: Sparse, x: Array, v: Array, y: Array) -> Array:
-    """x, unless S(x) v is not y."""
+    """x, or an error unless S(x) v = y."""
     return bind(VerifyPattern(structure), x, v, y)[0]
 
 
 def _misses(accuracy: float, off: Any) -> ValueError:
-    came = f"one that misses some, or a derivative that is not accurate to {accuracy:.1e} (rows that are off: {int(off)})"
-    advice = "Add the missing entries, ldiv.detect_pattern finds them at a point; solve what f solves to full accuracy."
+    came = (
+        "one that misses some, or a derivative that is not accurate to "
+        f"{accuracy:.1e} (rows that are off: {int(off)})"
+    )
+    advice = (
+        "Add the missing entries, ldiv.detect_pattern finds them at a point; "
+        "solve what f solves to full accuracy."
+    )
     return ValueError(
         expected_got("pattern", "an entry wherever the derivative is not zero", came, advice)
     )
 
 
 def _not_finite() -> ValueError:
-    advice = "f overflows, or has a kink or a pole there: move x, or rewrite f (sqrt(x**2 + eps), where with a safe argument)."
+    advice = (
+        "f overflows, or has a kink or a pole there: move x, or rewrite f "
+        "(sqrt(x**2 + eps), where with a safe argument)."
+    )
     return ValueError(expected_got("f", "a finite derivative at x", "NaN or infinity", advice))

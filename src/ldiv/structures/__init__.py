@@ -1,6 +1,4 @@
-"""One structure per file; each also says, in `cases`, what the conformance suite runs it on. All
-are found by folder scan.
-"""
+"""One structure per file, found by folder scan; `cases` are its arguments in the suite of laws."""
 
 from ldiv.core import folders
 from ldiv.core.structure import Structure

@@ -1,5 +1,6 @@
-"""S(p)[i, j] = p[u + i - j, j] for -u <= i - j <= l, SciPy's diagonal-ordered form;  S^*(u
-v^H)[u + d, j] = (u v^H)[j + d, j].
+"""S(p)[i, j] = p[u + i - j, j] for -u <= i - j <= l: a band in SciPy's diagonal-ordered form.
+
+S^*(u v^H)[u + d, j] = (u v^H)[j + d, j].
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from ldiv.structures.sparse import Sparse
 
 @dataclass(frozen=True)
 class Banded(Linear):
-    """A square matrix with l diagonals below its own and u above. Parameters (*batch, l + u + 1,
-    n); corners outside are not read.
+    """A square matrix with l diagonals below the main one and u above it.
+
+    Parameters (*batch, l + u + 1, n); the corners outside of the matrix are not read.
     """
 
     l: int
@@ -48,7 +50,7 @@ class Banded(Linear):
         return masked(p, self._inside)
 
     def apply(self, p: Tree, x: Array, op: str) -> Array:
-        """What leaves the band at one end and would come back at the other meets zeros."""
+        """op(S(p)) x, one diagonal at a time; what `roll` wraps around is multiplied by zeros."""
         transposed, conjugated = VIEWS[op]
         xp, p = namespace(x), self.read(p)
         p = (conj(p) if conjugated else p)[..., None]
@@ -75,11 +77,11 @@ class Banded(Linear):
         keep = np.flatnonzero(self._inside.ravel())
         return Sparse(self.pattern).todense(flat[..., keep])
 
-    # -- for sparse engines: compressed columns ------------------------------------------------------------------------------
+    # -- for sparse engines: compressed columns -----------------------------------
 
     @property
     def pattern(self) -> Pattern:
-        """The places of the entries inside, in the order of p."""
+        """The positions of the entries inside the matrix, in the order of p."""
         r, j = np.nonzero(self._inside)
         return self.cached("pattern", lambda: Pattern(j + r - self.u, j, self.shape))
 

@@ -1,5 +1,6 @@
-"""S = sum_e E_row(e) A_e E_col(e)^T: blocks at (row, column) of a grid, zeros elsewhere;  S^*(u
-v^H)_e = A_e^*(u_row(e) v_col(e)^H).
+"""S = sum_e E_row(e) A_e E_col(e)^T: blocks at (row, column) of a grid, zeros elsewhere.
+
+S^*(u v^H)_e = A_e^*(u_row(e) v_col(e)^H).
 """
 
 from __future__ import annotations
@@ -31,8 +32,7 @@ from ldiv.structures.sparse import Sparse
 
 @dataclass(frozen=True)
 class Block(Composed):
-    """Matrices on a grid whose rows have `heights` and whose columns have `widths`. Parameters: the
-    tuple of theirs.
+    """Matrices on a grid with row `heights` and column `widths`. Parameters: the tuple of theirs.
 
     `places`: the (row, column) of every part.
     """
@@ -79,14 +79,14 @@ class Block(Composed):
         )
 
     def _stacked(self, terms: list[Array | None], x: Array) -> Array:
-        """The terms added up in the rows of their blocks; None is zero."""
+        """The terms summed in the rows of their blocks; None is zero."""
         xp = namespace(x)
         rows: list[Array | None] = [None] * len(self.heights)
         for (i, _), term in zip(self.places, terms, strict=True):
             rows[i] = plus(rows[i], term)
-        some = next(row for row in rows if row is not None)
+        like = next(row for row in rows if row is not None)
         batch = broadcast(*(batch_of(row, 2) for row in rows if row is not None))
-        zero = [xp.zeros((*batch, m, x.shape[-1]), **alike(some)) for m in self.heights]
+        zero = [xp.zeros((*batch, m, x.shape[-1]), **alike(like)) for m in self.heights]
         return xp.concat(
             [z if row is None else spread(row, batch) for row, z in zip(rows, zero, strict=True)],
             axis=-2,

@@ -1,10 +1,9 @@
-"""A structure made of others: S(p) = f(S_1(p_1), S_2(p_2) ...), whose parameters are the tuple of
-theirs; no kernel of its own.
+"""A structure made of others: S(p) = f(S_1(p_1), S_2(p_2) ...), without kernels of its own.
 
-A part may be composed in its turn. The four views of S are made of the views of its parts and share
-one factorization: that of the first of them in the order of `_signature`, which is the same seen
-from each. Where all parts have entries so has the whole: a `pattern` and `slot_values`, and the
-sparse direct engines take it as it is.
+The parameters are the tuple of those of the parts; a part may be composed, too. The four views of S
+consist of the views of its parts, and share one factorization: that of the view which comes first
+in the order of `_signature`, the same for all four. If all parts have entries so
+has S: it has a `pattern` and `slot_values`, and sparse direct engines take it as it is.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from ldiv.structures.triangular import Triangular
 
 Index = np.ndarray[Any, np.dtype[Any]]
 Places = tuple[Index, Index]  # rows, columns
-LARGEST = 2**24  # entries that a dense part, or a Kronecker product, writes out one by one
+LARGEST = 2**24  # entries up to which a dense part, or a Kronecker product, is written out
 
 
 class Composed(Structure):
-    """What all that is made of `parts` has in common."""
+    """What all structures made of `parts` share."""
 
     parts: tuple[Structure, ...]  # in the order of the parameters
 
@@ -40,7 +39,7 @@ class Composed(Structure):
 
     @property
     def arrangement(self) -> tuple[Any, ...]:
-        """What tells the views apart besides the parts."""
+        """What distinguishes the views, besides the parts."""
         return ()
 
     @property
@@ -59,16 +58,17 @@ class Composed(Structure):
     def read(self, p: Tree) -> Tree:
         return tuple(part.unview()[0].read(q) for part, q in zip(self.parts, p, strict=True))
 
-    # -- views -------------------------------------------------------------------------------------------------------------------
+    # -- views --------------------------------------------------------------------
 
     def view(self, op: str) -> Structure:
+        # views of views come from one structure, so that each exists once, with all that it caches
         first, own = self._origin
         op = compose(own, op)
         return first if op == "N" else first.cached(("view", op), lambda: first._viewed(op))
 
     @property
     def _origin(self) -> tuple[Composed, str]:
-        """Whoever was there first keeps all views, each once, and each knows whose it is."""
+        """The structure that caches all views, and which view of it this one is."""
         return self.cached("origin", lambda: (self, "N"))
 
     def _viewed(self, op: str) -> Structure:
@@ -82,11 +82,12 @@ class Composed(Structure):
         op = self.cached("unview", lambda: min(VIEWS, key=lambda op: _signature(self.view(op))))
         return self.view(op), op  # every view is its own inverse
 
-    # -- for sparse engines: compressed columns ----------------------------------------------------------------------------------
+    # -- for sparse engines: compressed columns -----------------------------------
 
     def entries(self) -> Places | None:
-        """Rows and columns of the entries; None where they are not those of the parts, or a part
-        has none.
+        """Rows and columns of the entries, in the order of `entry_values`.
+
+        None if they are not those of the parts, or if a part has none.
         """
         return None
 
@@ -113,8 +114,8 @@ def _signature(structure: Structure) -> tuple[Any, ...]:
     ), structure.arrangement
 
 
-def asked(tree: Tree) -> bool:
-    """Does some leaf move, or is its cotangent needed?"""
+def active(tree: Tree) -> bool:
+    """Has any leaf a tangent, or is any cotangent needed?"""
     return any(leaf is not None and leaf is not False for leaf in leaves(tree))
 
 
@@ -127,8 +128,9 @@ def is_dense(structure: Structure) -> bool:
 
 
 def entries(part: Structure) -> Places | None:
-    """Rows and columns of the entries of a part, in the order of `entry_values`; a dense one has
-    all, if not too many.
+    """Rows and columns of the entries of a part, in the order of `entry_values`.
+
+    A dense part has all of them, unless they are too many.
     """
     base, op = part.unview()
     if isinstance(base, Diagonal):
@@ -143,7 +145,7 @@ def entries(part: Structure) -> Places | None:
 
 
 def all_entries(parts: Iterable[Structure]) -> list[Places] | None:
-    """Those of every part; None where one has none."""
+    """The entries of every part; None if one has none."""
     found = []
     for part in parts:
         if (places := entries(part)) is None:
@@ -153,7 +155,7 @@ def all_entries(parts: Iterable[Structure]) -> list[Places] | None:
 
 
 def entry_values(part: Structure, p: Tree) -> Any:
-    """The values of these entries."""
+    """The values of the entries of a part."""
     base, op = part.unview()
     if isinstance(base, Diagonal):
         values = p

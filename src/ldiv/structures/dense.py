@@ -38,7 +38,7 @@ class Dense(Linear):
         return a @ x if a.dtype == x.dtype else namespace(x).matmul(a, x)
 
     def project(self, u: Array, v: Array) -> Tree:
-        # of batches of columns, for which the product of matrices is slow
+        # batches of single columns: a broadcast product is much faster than a batched matmul
         if u.shape[-1] == 1 and u.ndim > 2:
             return u * adjoint(v)
         return u @ adjoint(v) if u.dtype == v.dtype else namespace(u).matmul(u, adjoint(v))
@@ -49,7 +49,7 @@ class Dense(Linear):
 
 @lru_cache(maxsize=256)
 def dense(m: int, n: int) -> Dense:
-    """One structure for all matrices of a shape, so that what is planned for it is found again."""
+    """One structure for all matrices of a shape, so that everything cached on it is found again."""
     return Dense(m, n)
 
 

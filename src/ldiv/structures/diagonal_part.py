@@ -1,6 +1,4 @@
-"""S(p) = the diagonal of a dense or sparse matrix, on the parameters of the whole; the other
-entries are not read.
-"""
+"""S(p) = the diagonal of a dense or sparse matrix, whose other entries are not read."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ from ldiv.structures.sparse import Sparse
 
 @dataclass(frozen=True)
 class DiagonalPart(Wrapper, Linear):
-    """The diagonal of a matrix; entries beside it have the cotangent 0."""
+    """The diagonal of a matrix, on its parameters; off-diagonal entries have the cotangent 0."""
 
     base: Dense | Sparse
 
@@ -33,7 +31,7 @@ class DiagonalPart(Wrapper, Linear):
 
     @property
     def _inside(self) -> Any:
-        """Which parameters are on the diagonal."""
+        """Which parameters lie on the diagonal."""
         return self.cached(
             "inside",
             lambda: (
@@ -49,7 +47,7 @@ class DiagonalPart(Wrapper, Linear):
         return self.base.pattern.rows
 
     def diagonal(self, p: Array) -> Array:
-        """The numbers on it."""
+        """The diagonal entries, duplicates summed."""
         if isinstance(self.base, Dense):
             return namespace(p).linalg.diagonal(p)
         on = np.flatnonzero(self._inside)

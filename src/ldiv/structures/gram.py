@@ -1,7 +1,6 @@
 """S = L L^H, Hermitian by structure;  S^*(u v^H) = L^*(u (L^H v)^H + v (L^H u)^H).
 
-With a square L, triangular as a rule, S^-1 = L^-H L^-1: two triangular solves and nothing to
-factor.
+For a square L, mostly triangular, S^-1 = L^-H L^-1: two triangular solves, nothing to factor.
 """
 
 from __future__ import annotations
@@ -37,9 +36,7 @@ class Gram(Composed):
 
     @property
     def definite(self) -> bool:
-        """Semidefinite in any case, and singular where a tall L says so; a singular square L is
-        refused as singular.
-        """
+        """L L^H is semidefinite, singular for a tall L; a singular square L raises when solved."""
         return self.base.shape[0] <= self.base.shape[1]
 
     def matmul(self, p: Tree, x: Array) -> Array:
@@ -51,13 +48,11 @@ class Gram(Composed):
 
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
         (q,), l = p, self.base
-        one, other = (
+        g, h = (
             outer(l, q, u, l.H.matmul(q, v), need[0]),
             outer(l, q, v, l.H.matmul(q, u), need[0]),
         )
-        return (
-            rebuild(need[0], [plus(g, h) for g, h in zip(leaves(one), leaves(other), strict=True)]),
-        )
+        return (rebuild(need[0], [plus(x, y) for x, y in zip(leaves(g), leaves(h), strict=True)]),)
 
     def viewed(self, op: str) -> Structure:
         return self if op == "H" else Gram((self.base.C,))
@@ -66,7 +61,7 @@ class Gram(Composed):
         a = self.base.todense(p[0])
         return namespace(a).matmul(a, conj(transpose(a)))
 
-    # -- for the engine of composed matrices, where L is square -------------------------------------------------------------------
+    # -- for the engine of composed matrices, if L is square ----------------------
 
     def inverse(self, p: Tree, b: Array, solve: Callable[..., Array]) -> Array:
         """L^-H L^-1 b."""
@@ -75,7 +70,7 @@ class Gram(Composed):
     def log_abs_det(self, p: Tree, logabsdet: Callable[..., Array]) -> Array:
         return 2 * logabsdet(self.base, p[0])
 
-    # -- for low-rank updates, where L has few columns ------------------------------------------------------------------------------
+    # -- for low-rank updates, if L has few columns -------------------------------
 
     @property
     def rank(self) -> int:

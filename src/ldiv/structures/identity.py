@@ -1,4 +1,4 @@
-"""S = I, without parameters: the metric of an eigenproblem that names none."""
+"""S = I, without parameters: the metric of an eigenproblem A x = lam x without B."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ldiv.core.trees import Array, Tree
 
 @dataclass(frozen=True)
 class Identity(Structure):
-    """The identity of size n. Parameters: the empty tuple, so that nothing of it ever moves."""
+    """The identity of size n. Parameters: the empty tuple, so that it has no tangents."""
 
     n: int
 

@@ -1,7 +1,7 @@
-"""S = A x B, the blocks a_ij B: with x read as an array X[j, l] over the columns j of A and l of B,
-S x = A X B^T.
+"""S = A x B, with the blocks a_ij B: for x = vec of X[j, l], j over A, l over B, S x = A X B^T.
 
-cotangent    A^*(u y^H) with y = (I x B) v, u and y read over A;   B^*(w v^H) with w = (A^H x I) u, w and v read over B
+cotangent    A^*(u y^H) with y = (I x B) v, rows of u and y indexed by A;
+             B^*(w v^H) with w = (A^H x I) u, rows of w and v indexed by B
 inverse      A^-1 x B^-1;    log |det S| = n_B log |det A| + n_A log |det B|
 """
 
@@ -22,8 +22,8 @@ from ldiv.structures.composed import (
     Composed,
     Index,
     Places,
+    active,
     all_entries,
-    asked,
     entry_values,
 )
 from ldiv.structures.dense import Dense
@@ -49,8 +49,9 @@ class Kronecker(Composed):
         return self._each(matmul, p, x)
 
     def _each(self, f: Callable[..., Array], p: Tree, x: Array) -> Array:
-        """(f(A) x f(B)) x, for f a product or a solve."""
+        """(f(A) x f(B)) x, f a product or a solve."""
         (a, b), (pa, pb) = self.parts, p
+        # (A x B) = (A x I)(I x B)
         y = from_second(f(b, pb, second(x, a.shape[1])), a.shape[1])
         return from_first(f(a, pa, first(y, b.shape[0])), b.shape[0])
 
@@ -58,9 +59,10 @@ class Kronecker(Composed):
         (a, b), (pa, pb), (da, db) = self.parts, p, dp
         n, k = a.shape[1], b.shape[0]
         moved = None
-        if asked(da):
+        # d(A x B) = (dA x I)(I x B) + (A x I)(I x dB)
+        if active(da):
             moved = push(a, pa, da, first(from_second(b.matmul(pb, second(x, n)), n), k))
-        if asked(db):
+        if active(db):
             moved = plus(
                 moved, a.matmul(pa, first(from_second(push(b, pb, db, second(x, n)), n), k))
             )
@@ -69,10 +71,10 @@ class Kronecker(Composed):
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
         (a, b), (pa, pb), (to_a, to_b) = self.parts, p, map(nothing, need)
         n, k = a.shape[1], b.shape[0]
-        if asked(need[0]):
+        if active(need[0]):
             y = from_second(b.matmul(pb, second(v, n)), n)
             to_a = outer(a, pa, first(u, k), first(y, k), need[0])
-        if asked(need[1]):
+        if active(need[1]):
             w = from_first(a.H.matmul(pa, first(u, k)), k)
             to_b = outer(b, pb, second(w, n), second(v, n), need[1])
         return to_a, to_b
@@ -99,7 +101,7 @@ class Kronecker(Composed):
         both = a[..., :, None] * b[..., None, :]
         return both.reshape(*both.shape[:-2], -1)
 
-    # -- for the engine of composed matrices, where both are square ---------------------------------------------------------------
+    # -- for the engine of composed matrices, if both parts are square ------------
 
     def inverse(self, p: Tree, b: Array, solve: Callable[..., Array]) -> Array:
         """(A^-1 x B^-1) b."""
@@ -111,11 +113,11 @@ class Kronecker(Composed):
 
 
 def outer_sum(i: Index, j: Index, size: int) -> Index:
-    """size i + j of all pairs."""
+    """size * i + j for all pairs (i, j)."""
     return np.add.outer(i.astype(np.int64) * size, j).ravel()
 
 
-# -- x (*batch, n_A n_B, k) read over A, as (*batch, n_A, n_B k), or over B, as (*batch, n_B, n_A k), and back ---
+# -- x (*batch, n_A n_B, k) as (*batch, n_A, n_B k) or (*batch, n_B, n_A k), and back ---
 
 
 def first(x: Array, count: int) -> Array:
@@ -143,7 +145,7 @@ def from_second(y: Array, count: int) -> Array:
 def swapped(x: Array) -> Array:
     """(*batch, m, n, k) -> (*batch, n, m, k)."""
     before = range(x.ndim - 3)
-    # which, unlike moveaxis, every vmap knows
+    # not moveaxis, which some implementations of vmap do not support
     return namespace(x).permute_dims(x, (*before, x.ndim - 2, x.ndim - 3, x.ndim - 1))
 
 

@@ -1,8 +1,8 @@
-"""S(p) x = matvec(p, x), a function of the user's; tangent and cotangent are those that the user's
-framework finds.
+"""S(p) x = matvec(p, x), a function of the user, differentiated by the user's framework.
 
-push(p, dp, x) = d/dp matvec(p, x)[dp];   outer(p, u, v) = its VJP in p of p -> matvec(p, v), with cotangent u
-S^H u = rmatvec(p, u), or the VJP of x -> matvec(p, x), which is linear
+push(p, dp, x)    d/dp matvec(p, x)[dp]
+outer(p, u, v)    the VJP of p -> matvec(p, v) with cotangent u
+S^H u             rmatvec(p, u), or the VJP of x -> matvec(p, x), which is linear
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ from ldiv.core.validate import common_precision, require_float, together
 from ldiv.errors import expected_got
 
 Matvec = Callable[[Any, Array], Array]
-_ITSELF = {"gen": "N", "sym": "T", "her": "H", "pos": "H"}  # the view that is the operator again
+_ITSELF = {"gen": "N", "sym": "T", "her": "H", "pos": "H"}  # the view that equals the operator
 
 
 @dataclass(frozen=True)
 class Operator(Structure):
-    """A matrix known by its product with blocks. Parameters: the arrays of the user's, each
-    whole (`axes` of each).
+    """A matrix known by its products with blocks of columns.
+
+    Parameters: the arrays of the user, unbatched, with `axes` axes each.
     """
 
     matvec: Matvec
@@ -92,11 +93,11 @@ class Operator(Structure):
         return adjoint
 
     def _call(self, f: Matvec, rows: int, p: Tree, x: Array) -> Array:
-        """f on one block (n, k); a batch of blocks is a wider one, and batches of parameters are
-        mapped over.
+        """f(p, x) for any batch of blocks, by calls of f with one block (n, k).
 
-        To real parameters real and imaginary parts are two blocks: frameworks multiply no real by a
-        complex matrix.
+        A batch of blocks is folded into a wider one; batches of parameters are mapped over by vmap.
+        If the parameters are real, the real and imaginary parts of x are two blocks: frameworks do
+        not multiply a real by a complex matrix.
         """
         if is_complex(x) and not any(map(is_complex, p)):
             xp, k = namespace(x), x.shape[-1]
@@ -112,14 +113,14 @@ class Operator(Structure):
             y if a is None else _one_batch(y, c, batch)
             for y, c, a in zip(flat, axes, mapped, strict=True)
         ]
-        y = frontend_of(*flat).vmap(lambda *one: f(one[:-1], one[-1]), tuple(mapped))(*flat)
+        y = frontend_of(*flat).vmap(lambda *args: f(args[:-1], args[-1]), tuple(mapped))(*flat)
         return namespace(y).reshape(y, (*batch, rows, x.shape[-1]))
 
     def push(self, p: Tree, dp: Tree, x: Array) -> Array:
         moving = [dx is not None for dx in dp]
         tangents = tuple(dx for dx in dp if dx is not None)
         dy: Array = frontend_of(x).jvp(
-            self._of_some(p, moving, x),
+            self._as_function_of(p, moving, x),
             tuple(y for y, m in zip(p, moving, strict=True) if m),
             tangents,
         )[1]
@@ -129,14 +130,14 @@ class Operator(Structure):
         wanted = tuple(x for x, n in zip(p, need, strict=True) if n)
         batch = broadcast(common_batch(self.axes, p), batch_of(u, 2), batch_of(v, 2))
         u, v = spread(u, batch), spread(v, batch)
-        found = iter(frontend_of(u).vjp(self._of_some(p, need, v), wanted)[1](u))
+        found = iter(frontend_of(u).vjp(self._as_function_of(p, need, v), wanted)[1](u))
         return tuple(next(found) if n else None for n in need)
 
-    def _of_some(self, p: Tree, which: Any, x: Array) -> Callable[..., Array]:
-        """The product as a function of some of the parameters."""
+    def _as_function_of(self, p: Tree, which: Any, x: Array) -> Callable[..., Array]:
+        """The product as a function of the parameters that `which` marks; the others are fixed."""
 
-        def f(*some: Array) -> Array:
-            given = iter(some)
+        def f(*values: Array) -> Array:
+            given = iter(values)
             return self.matmul(
                 tuple(next(given) if w else y for y, w in zip(p, which, strict=True)), x
             )

@@ -1,5 +1,6 @@
-"""S = A B;  S^*(u v^H) = (A^*(u (B v)^H), B^*(A^H u v^H)).  A view that transposes keeps the
-order of the parameters.
+"""S = A B;  S^*(u v^H) = (A^*(u (B v)^H), B^*(A^H u v^H)).
+
+Transposing exchanges the factors, but not the order of the parameters.
 """
 
 from __future__ import annotations
@@ -13,22 +14,23 @@ import numpy as np
 from ldiv.core.dispatch import namespace
 from ldiv.core.structure import VIEWS, Structure, nothing, outer, plus, push
 from ldiv.core.trees import Array, Tree
-from ldiv.structures.composed import Composed, asked
+from ldiv.structures.composed import Composed, active
 from ldiv.structures.dense import Dense
 from ldiv.structures.triangular import Triangular
 
 
 @dataclass(frozen=True)
 class Product(Composed):
-    """The product of two matrices. Parameters: the pair of theirs. `backwards`: the second part
-    is on the left.
+    """The product of two matrices. Parameters: the pair of theirs.
+
+    `backwards`: the second part is the left factor.
     """
 
     parts: tuple[Structure, Structure]
     backwards: bool = False
 
     def _sides(self, of_parts: Any) -> Any:
-        """What belongs to the left and to the right factor."""
+        """A pair in the order of the parts as (of the left factor, of the right factor)."""
         return of_parts[::-1] if self.backwards else of_parts
 
     def halves(self, p: Tree) -> tuple[tuple[Structure, Tree], tuple[Structure, Tree]]:
@@ -52,26 +54,26 @@ class Product(Composed):
     def push(self, p: Tree, dp: Tree, x: Array) -> Array:
         ((a, pa), (b, pb)), (da, db) = self.halves(p), self._sides(dp)
         return plus(
-            push(a, pa, da, b.matmul(pb, x)) if asked(da) else None,
-            a.matmul(pa, push(b, pb, db, x)) if asked(db) else None,
+            push(a, pa, da, b.matmul(pb, x)) if active(da) else None,
+            a.matmul(pa, push(b, pb, db, x)) if active(db) else None,
         )
 
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
         ((a, pa), (b, pb)), (na, nb) = self.halves(p), self._sides(need)
-        to_a = outer(a, pa, u, b.matmul(pb, v), na) if asked(na) else nothing(na)
+        to_a = outer(a, pa, u, b.matmul(pb, v), na) if active(na) else nothing(na)
         return self._sides(
-            (to_a, outer(b, pb, a.H.matmul(pa, u), v, nb) if asked(nb) else nothing(nb))
+            (to_a, outer(b, pb, a.H.matmul(pa, u), v, nb) if active(nb) else nothing(nb))
         )
 
     def viewed(self, op: str) -> Structure:
-        one, two = (part.view(op) for part in self.parts)
-        return Product((one, two), self.backwards != VIEWS[op][0])
+        first, second = (part.view(op) for part in self.parts)
+        return Product((first, second), self.backwards != VIEWS[op][0])
 
     def todense(self, p: Tree) -> Array:
         a, b = self._sides(tuple(part.todense(q) for part, q in zip(self.parts, p, strict=True)))
         return namespace(a).matmul(a, b)
 
-    # -- for the engine of composed matrices, where both are square ---------------------------------------------------------------
+    # -- for the engine of composed matrices, if both factors are square ----------
 
     def inverse(self, p: Tree, b: Array, solve: Callable[..., Array]) -> Array:
         """B^-1 A^-1 b."""
@@ -81,7 +83,7 @@ class Product(Composed):
     def log_abs_det(self, p: Tree, logabsdet: Callable[..., Array]) -> Array:
         return logabsdet(self.parts[0], p[0]) + logabsdet(self.parts[1], p[1])
 
-    # -- for low-rank updates: S = U V^H with few columns ---------------------------------------------------------------------------
+    # -- for low-rank updates: S = U V^H with few columns -------------------------
 
     @property
     def rank(self) -> int:

@@ -1,7 +1,7 @@
 """S = alpha A;  S^*(u v^H) = (A^*(conj(alpha) u v^H), sum of u o conj(A v)).
 
-A real alpha is said to be real by the structure, not by its dtype: then alpha A is Hermitian by
-structure where A is.
+A real alpha is declared by the structure, not by its dtype: so alpha A is Hermitian by structure if
+A is.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ _CONJUGATE: dict[Scalar, Scalar] = {"real": "real", "own": "conjugate", "conjuga
 
 @dataclass(frozen=True)
 class Scaled(Composed):
-    """A number times a matrix. Parameters (those of the matrix, alpha (*batch,)). `scalar`: how
-    alpha is read.
+    """A scalar times a matrix. Parameters (those of the matrix, alpha (*batch,)).
+
+    `scalar`: how alpha is read: its real part, itself, or its conjugate.
     """
 
     parts: tuple[Structure]
@@ -100,7 +101,7 @@ class Scaled(Composed):
     def entry_values(self, p: Tree) -> Any:
         return _READ[self.scalar](p[1])[..., None] * entry_values(self.base, p[0])
 
-    # -- for the engine of composed matrices ----------------------------------------------------------------------------------------
+    # -- for the engine of composed matrices --------------------------------------
 
     def inverse(self, p: Tree, b: Array, solve: Callable[..., Array]) -> Array:
         """A^-1 b / alpha."""
@@ -114,7 +115,7 @@ class Scaled(Composed):
         xp, alpha = namespace(p[1]), _READ[self.scalar](p[1])
         return logabsdet(self.base, p[0]) + self.shape[0] * xp.log(xp.abs(alpha))
 
-    # -- for low-rank updates ---------------------------------------------------------------------------------------------------------
+    # -- for low-rank updates -----------------------------------------------------
 
     @property
     def rank(self) -> int:

@@ -1,7 +1,6 @@
-"""S(p) = B(p), of which it is promised that B = B^H (or with ^T, that B = B^T): a view of it is
-itself or its conjugate.
+"""S(p) = B(p), under the assumption B = B^H (or B = B^T): each view is S or its conjugate.
 
-For matrices without entries to symmetrize; where they are at hand, `Symmetric` checks the promise.
+For matrices without explicit entries; where there are entries, `Symmetric` checks the assumption.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from ldiv.core.trees import Array, Tree
 
 @dataclass(frozen=True)
 class SelfAdjoint(Wrapper):
-    """A Hermitian (`op="H"`) or symmetric (`op="T"`) base, believed."""
+    """A base assumed Hermitian (`op="H"`) or symmetric (`op="T"`), unchecked."""
 
     base: Structure
     op: str = "H"

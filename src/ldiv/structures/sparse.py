@@ -1,8 +1,8 @@
-"""S(p) = sum_e p_e e_row(e) e_col(e)^T;  S^*(u v^H)_e = sum_q u[row_e, q] conj(v[col_e, q]), the
-sampled product.
+"""S(p) = sum_e p_e e_row(e) e_col(e)^T, a sparse matrix by coordinates.
 
-Duplicates add up in S, so each of them receives the same cotangent: finite-element assembly.
-Nothing here is n x n.
+S^*(u v^H)_e = sum_q u[row_e, q] conj(v[col_e, q]), the sampled product (SDDMM).
+Duplicates are summed, so each of them receives the same cotangent: finite-element assembly.
+No array here is n x n.
 """
 
 from __future__ import annotations
@@ -21,16 +21,14 @@ from ldiv.core.pattern import Pattern
 from ldiv.core.structure import VIEWS
 from ldiv.core.trees import Array, Tree
 
-FEW = 4  # columns of a sampled product that are gathered one by one
-RUN = 1 << 15  # entries at a time, for these
-COLUMNS_AT_ONCE = 16  # of a sampled product on the host: bounds its scratch to nnz x 16 numbers
+FEW = 4  # columns of a sampled product up to which each is gathered on its own
+RUN = 1 << 15  # entries at a time in that case
+COLUMNS_AT_ONCE = 16  # of a sampled product on the host: bounds temporaries to nnz x 16 numbers
 
 
 @dataclass(frozen=True)
 class Sparse(Linear):
-    """A sparsity pattern. Parameters (*batch, nnz), in the order in which the entries were
-    given.
-    """
+    """A sparsity pattern. Parameters (*batch, nnz), in the order of the user's entries."""
 
     entries: Pattern
 
@@ -94,12 +92,12 @@ class Sparse(Linear):
         if u.ndim == v.ndim == 2 and 0 < u.shape[1] <= FEW:
             return (_sampled(np.ascontiguousarray(u.T), np.ascontiguousarray(v.T), rows, cols),)
         total: Any = 0
-        for q in range(0, max(u.shape[-1], 1), COLUMNS_AT_ONCE):  # of no columns the sum is zeros
-            some = np.s_[..., q : q + COLUMNS_AT_ONCE]
+        for q in range(0, max(u.shape[-1], 1), COLUMNS_AT_ONCE):  # one empty pass if no columns
+            columns = np.s_[..., q : q + COLUMNS_AT_ONCE]
             total = total + np.einsum(
                 "...eq,...eq->...e",
-                np.take(u[some], rows, axis=-2),
-                np.take(v[some], cols, axis=-2),
+                np.take(u[columns], rows, axis=-2),
+                np.take(v[columns], cols, axis=-2),
             )
         return (total,)
 
@@ -112,9 +110,7 @@ class Sparse(Linear):
 
 
 def _sampled(u: Any, v: Any, rows: Any, cols: Any) -> Any:
-    """sum_q u[q, row_e] v[q, col_e], a run of entries at a time, whose numbers stay in the
-    cache.
-    """
+    """sum_q u[q, row_e] v[q, col_e], in runs of entries that fit into the cache."""
     if u.dtype != v.dtype:
         dtype = np.result_type(u, v)
         u, v = u.astype(dtype), v.astype(dtype)
@@ -125,7 +121,7 @@ def _sampled(u: Any, v: Any, rows: Any, cols: Any) -> Any:
         left, right = scratch[:, : len(total)]
         for q, (a, b) in enumerate(zip(u, v, strict=True)):
             into = left if q else total
-            # of indices known to be good, which need no buffer
+            # "clip" writes to `out` directly, "raise" would buffer; the indices are valid
             np.take(a, rows[run], out=into, mode="clip")
             np.take(b, cols[run], out=right, mode="clip")
             np.multiply(into, right, out=into)

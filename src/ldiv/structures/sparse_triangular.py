@@ -1,6 +1,4 @@
-"""S(p) = the lower or upper triangle of a sparse matrix, or with a unit diagonal; the other
-entries are not read.
-"""
+"""S(p) = the lower or upper triangle of a sparse matrix, possibly with a unit diagonal."""
 
 from __future__ import annotations
 
@@ -21,8 +19,9 @@ from ldiv.structures.triangular import Diagonal, Triangular
 
 @dataclass(frozen=True)
 class SparseTriangular(Wrapper, Linear):
-    """The triangle of a sparse matrix. Parameters (*batch, nnz); entries outside have the
-    cotangent 0.
+    """The triangle of a sparse matrix, whose other entries are not read.
+
+    Parameters (*batch, nnz); entries outside of the triangle have the cotangent 0.
     """
 
     base: Sparse
@@ -44,7 +43,7 @@ class SparseTriangular(Wrapper, Linear):
 
     @property
     def pattern(self) -> Pattern:
-        """The pattern that engines see, the diagonal of ones included."""
+        """The pattern for engines, including a diagonal of ones."""
         return self.cached("pattern", self._make_pattern)
 
     def _make_pattern(self) -> Pattern:

@@ -1,8 +1,8 @@
-"""S(p) = (B(p) + B(p)^H) / 2, the Hermitian part of a base B, or with ^T its symmetric part; outer
-= its symmetric part too.
+"""S(p) = (B(p) + B(p)^H) / 2, the Hermitian part of a base B, or the symmetric part with ^T.
 
-The promise "A is symmetric" in mathematics: the parameters may be perturbed one by one and the
-derivative still agrees.
+S^*(u v^H) = B^* of the Hermitian (symmetric) part of u v^H.
+This is how the assumption "A is symmetric" enters derivatives: parameters may be perturbed one by
+one, and the derivative agrees with finite differences.
 """
 
 from __future__ import annotations
@@ -32,14 +32,12 @@ from ldiv.errors import NotSymmetricError
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse
 
-LOW = 1  # the rank up to which twice the rank costs less than an exchange
+LOW = 1  # the rank up to which doubling the rank costs less than mirroring the entries
 
 
 @dataclass(frozen=True)
 class Symmetric(Wrapper):
-    """The Hermitian (`op="H"`) or symmetric (`op="T"`) part of a square base, whose parameters
-    it shares.
-    """
+    """The Hermitian (`op="H"`) or symmetric (`op="T"`) part of a square base, on its parameters."""
 
     base: Structure
     op: str = "H"
@@ -51,11 +49,11 @@ class Symmetric(Wrapper):
         return (self.base.push(p, dp, x) + self.base.view(self.op).push(p, dp, x)) / 2
 
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
-        """The symmetric part of u v^H: of twice its rank, (u v^H + v u^H) / 2 = [u v] [v u]^H / 2,
-        or with conjugates (`op="T"`).
+        """The base's outer of (u v^H + v u^H) / 2 = [u v] [v u]^H / 2, of twice the rank.
 
-        Where the pattern is symmetric and the rank is not low, it is cheaper to exchange the
-        entries of u v^H itself.
+        With `op="T"` v u^H is conjugated.
+        If the pattern is symmetric and the rank is not low, it is cheaper to average the entries of
+        u v^H with their mirror images.
         """
         if (
             u.shape[-1] > LOW
@@ -95,7 +93,7 @@ class Symmetric(Wrapper):
         a = self.base.todense(p)
         return (a + (conj(transpose(a)) if self.op == "H" else transpose(a))) / 2
 
-    # -- for engines: compressed columns of the part -----------------------------------------------------------------------
+    # -- for engines: compressed columns ------------------------------------------
 
     @property
     def pattern(self) -> Pattern | None:
@@ -108,8 +106,9 @@ class Symmetric(Wrapper):
         )
 
     def slot_values(self, p: Any) -> Any:
-        """The values of the part as compressed columns; refuses a base that is far from
-        symmetric, half of one too.
+        """The values of the symmetric part as compressed columns.
+
+        Raises if the base is far from symmetric, also if only one of its triangles was given.
         """
         slots, pattern = self.base.slot_values(p), self.pattern
         assert pattern is not None
@@ -124,7 +123,7 @@ class Symmetric(Wrapper):
 
 
 def _slot_scales(pattern: Pattern, slots: Any) -> Any:
-    """What `pair_scales` is for a dense matrix, of the pairs that have slots."""
+    """`pair_scales` for the entries of a sparse matrix."""
     roots, size = (
         np.zeros((*slots.shape[:-1], pattern.shape[0]), np.abs(slots).dtype),
         np.sqrt(np.abs(slots)),
@@ -136,8 +135,9 @@ def _slot_scales(pattern: Pattern, slots: Any) -> Any:
 
 
 def pair_scales(a: Array) -> Array:
-    """For each a_ij the geometric mean of what is largest in row or column i, and in row or
-    column j: of its own scale, not that of A.
+    """For each a_ij the scale of its rows and columns i and j, not that of the whole matrix.
+
+    The geometric mean of the largest entry in row or column i and that in row or column j.
     """
     xp, size = namespace(a), namespace(a).abs(a)
     if 0 in a.shape[-2:]:
@@ -147,7 +147,7 @@ def pair_scales(a: Array) -> Array:
 
 
 def largest(a: Array) -> Array:
-    """The size of the largest entry of each matrix, zero where there is none."""
+    """The largest |a_ij| of each matrix, zero if it has no entries."""
     xp = namespace(a)
     return (
         xp.max(xp.abs(a), axis=(-2, -1))
@@ -157,18 +157,17 @@ def largest(a: Array) -> Array:
 
 
 def require_symmetric(a: Array, op: str) -> None:
-    """Plain numbers that are those of their transpose, or with `op="H"` of its conjugate, as far
-    as a promise must be kept.
-    """
+    """Raises unless A = A^T, or with `op="H"` A = A^H, within the tolerance below."""
     mirror = conj(transpose(a)) if op == "H" else transpose(a)
-    if type(a) is np.ndarray and bool((a == mirror).all()):  # mostly to the last digit
+    if type(a) is np.ndarray and bool((a == mirror).all()):  # the usual case, exactly symmetric
         return
     refuse_asymmetry(namespace(a).abs(a - mirror), pair_scales(a), numpy_dtype(a), op)
 
 
 def refuse_asymmetry(defect: Any, scale: Any, dtype: Any, op: str) -> None:
-    """For each pair of entries, or matrix: rounding, and the steps of finite differences, are
-    forgiven; a broken promise is not.
+    """Raises unless defect <= eps^(1/4) scale, for each pair of entries, or each matrix.
+
+    The tolerance admits rounding and the steps of finite differences, not a wrong assumption.
     """
     mirror = "conjugate transpose" if op == "H" else "transpose"
     tolerance = float(np.finfo(dtype).eps) ** 0.25

@@ -17,10 +17,10 @@ Diagonal = Literal["own", "unit", "zero"]
 
 @dataclass(frozen=True)
 class Triangular(Linear):
-    """The triangle of a dense array; the other triangle is not read. Parameters (*batch, n, n).
+    """The triangle of a dense array, whose other triangle is not read. Parameters (*batch, n, n).
 
-    `diagonal`: `own` reads it, `unit` puts ones there (affine in p), `zero` is the tangent of
-    `unit`.
+    `diagonal`: "own" reads it, "unit" replaces it by ones (affine in p), "zero" is the tangent of
+    "unit".
     """
 
     n: int

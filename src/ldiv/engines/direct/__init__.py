@@ -1,4 +1,4 @@
-"""One engine per file; `ldiv.engines.solver` says what each must define, and asks them."""
+"""One direct engine per file; `ldiv.engines.registry` says what it must define."""
 
 from ldiv.core import folders
 
@@ -6,6 +6,6 @@ folders.register(
     "engine",
     __name__,
     ITERATES=False,
-    BY_CHOLESKY=False,  # is it worth trying whether a Hermitian matrix is definite?
+    BY_CHOLESKY=False,  # is it worth trying Cholesky on a Hermitian matrix?
     factor_carefully=None,  # `factor`, with its strongest settings
 )

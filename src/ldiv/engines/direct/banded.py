@@ -1,6 +1,4 @@
-"""Banded: P A = L U by LAPACK's gbtrf, n l (l + u) operations, in the (2 l + u + 1) n numbers
-that pivoting may fill.
-"""
+"""Banded: P A = L U by LAPACK's gbtrf; n l (l + u) operations, (2 l + u + 1) n numbers."""
 
 from __future__ import annotations
 
@@ -30,7 +28,8 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
     return (
         None
         if device == "cpu"
-        else f"runs on the cpu, but the values are on {device}; make the matrix dense, or move the values"
+        else f"runs on the cpu, but the values are on {device}; "
+        "make the matrix dense, or move the values"
     )
 
 
@@ -45,26 +44,25 @@ def factor(symbolic: None, structure: Banded, p: Tree, assume_a: str) -> Factor:
 
 
 class BandLayout:
-    """Rows and columns of the array that holds the diagonals."""
+    """Row and column maxima and scaling in the diagonal-ordered form."""
 
     def __init__(self, structure: Banded) -> None:
         self.l, self.u, self.height = structure.l, structure.u, structure.n
 
     def is_balanced_by_diagonal(self, size: Any) -> bool:
-        """Each row and column has its largest entry between that on the diagonal and the largest
-        of all.
-        """
+        """Are min |a_ii| and max |a_ij|, between which all row and column maxima lie, alike?"""
         return bool(are_alike(size[self.u].min(), size.max()))
 
     def largest(self, size: Any) -> Any:
-        """The largest entries of all rows, then of all columns."""
+        """The row maxima, then the column maxima."""
         return np.concatenate([self.by_rows(size).max(0), size.max(0)])
 
     def by_rows(self, x: Any) -> Any:
-        """The diagonals with the entries of a row below each other; what is outside of the
-        matrix may be anywhere.
+        """The diagonals, shifted so that entries of one row of A form a column.
+
+        Entries outside of the matrix are left where they are.
         """
-        return np.stack([np.roll(one, r - self.u) for r, one in enumerate(x)])
+        return np.stack([np.roll(diagonal, r - self.u) for r, diagonal in enumerate(x)])
 
     def scaled(self, p: Any, r: Any, c: Any) -> Any:
         return p * np.stack([np.roll(r, self.u - d) for d in range(len(p))]) * c
@@ -90,7 +88,7 @@ class BandLU(Factor):
 
 
 class Checked(Verified):
-    """The band of M, its factors and the scales."""
+    """A band M with its LU factors and scales."""
 
     def __init__(self, layout: BandLayout, m: Any, scales: Any) -> None:
         self._layout = layout
@@ -100,7 +98,7 @@ class Checked(Verified):
 
     def _residual(self, b: Any, x: Any, op: str) -> Any:
         n, l, u = self._layout.height, self._layout.l, self._layout.u
-        if n <= l + u:  # SciPy's gbmv refuses bands wider than the matrix
+        if n <= l + u:  # SciPy's gbmv rejects bands wider than the matrix
             return b - Banded(l, u, n).apply(self._m, x, op)
         r = np.empty_like(x, order="F")
         for j in range(x.shape[1]):
@@ -114,7 +112,7 @@ class Checked(Verified):
         return float((size if transposed else self._layout.by_rows(size)).sum(0).max())
 
     def _require_nonsingular(self) -> None:
-        """The probe."""
+        """By the probe of `singularity_check`."""
         z = direction(self._layout.height).astype(self._m.dtype)
         y = self._factor.solve(z, "N")
 
@@ -125,7 +123,7 @@ class Checked(Verified):
             return float(self._size("T")) * load(x)
 
         def look() -> tuple[float, float]:
-            again, one, two = second_look(
+            residual_growth, one, two = second_look(
                 z,
                 y,
                 lambda x: -self._residual(np.zeros_like(x), x, "N"),
@@ -133,6 +131,6 @@ class Checked(Verified):
                 size,
                 load,
             )
-            return again, max(one, two)
+            return residual_growth, max(one, two)
 
         require_nonsingular(NAME, size(y) / load(z), self._eps, look)

@@ -1,10 +1,10 @@
-"""Sparse, positive definite: R P A P^T R = L L^H by CHOLMOD, supernodal, in the order of METIS; L
-is half of an LU, and blocks of it go to BLAS.
+"""Sparse, positive definite: R P A P^T R = L L^H by CHOLMOD, supernodal, ordered by METIS.
 
-Through scikit-sparse, in its API of 0.4 and in that of 0.5. The analysis (order, supernodes) is
-done once per pattern and copied for each factorization. A pivot that is not positive says that the
-promise was broken. CHOLMOD's supernodal module is under the GPL, and so is a program that is
-shipped with it: this engine is an extra, and ldiv itself brings none of it.
+Half the work and memory of an LU, and most of it in BLAS 3. Called through scikit-sparse, whose
+versions 0.4 and 0.5 have different interfaces. The analysis (ordering, supernodes) is done once per
+pattern and copied for each factorization. A pivot that is not positive refutes the assumption. The
+supernodal module of CHOLMOD is under the GPL, which extends to programs distributed with it:
+therefore this engine is an optional extra, and ldiv ships none of it.
 Reference: Chen, Davis, Hager, Rajamanickam, Algorithm 887, ACM Trans. Math. Softw. 35 (2008).
 """
 
@@ -29,7 +29,7 @@ from ldiv.structures.symmetric import Symmetric
 RANK = 45
 ON_HOST = True
 REMEMBERED = True
-# worth trying: half the work, and a matrix that is not definite is found out on the way
+# half the work, and an indefinite matrix is usually found out early
 BY_CHOLESKY = True
 
 DTYPES = ("float64", "complex128")
@@ -56,8 +56,10 @@ def missing() -> str | None:
         library()
     except ImportError as error:
         return (
-            f"needs scikit-sparse, which cannot be imported ({error}): install SuiteSparse (apt-get install libsuitesparse-dev), then "
-            "pip install 'ldiv[cholmod]', or pip install 'scikit-sparse<0.5' where SuiteSparse is older than 7"
+            f"needs scikit-sparse, which cannot be imported ({error}): install SuiteSparse "
+            "(apt-get install libsuitesparse-dev), then "
+            "pip install 'ldiv[cholmod]', or pip install 'scikit-sparse<0.5' "
+            "where SuiteSparse is older than 7"
         )
     return None
 
@@ -78,7 +80,7 @@ def factor(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str) -> Factor
 
 
 class Symbolic(Arrangement):
-    """The analysis of a pattern; CHOLMOD keeps those of real and of complex matrices apart."""
+    """The analysis of a pattern, one for real and one for complex matrices."""
 
     def __init__(self, pattern: Pattern) -> None:
         super().__init__(pattern)
@@ -98,7 +100,7 @@ class Symbolic(Arrangement):
 
 
 class CHOLMOD(Refined):
-    """L of the equilibrated matrix, which is Hermitian: its transpose is its conjugate."""
+    """The factor L of the equilibrated matrix, which is Hermitian: A^T = conj(A)."""
 
     def __init__(self, symbolic: Symbolic, slots: Any) -> None:
         super().__init__(symbolic, slots)
@@ -135,15 +137,17 @@ class Dialect04:
         return l.solve_A(b)
 
     def entries(self, l: Any, m: Any) -> int:
-        """Not told before a copy is made; nested dissection in two dimensions, and in three up
-        to 100,000 unknowns, makes fewer.
+        """An estimate: 0.4 reveals the count only by copying L.
+
+        Nested dissection gives fewer in two dimensions, and in three up to 100,000 unknowns.
         """
         return int(2 * m.nnz * np.log2(m.shape[0] + 1))
 
 
 class Dialect05:
-    """scikit-sparse 0.5: CholeskyFactor, which analyses; a copy of it is factored, and keeps L
-    by columns, not by supernodes.
+    """scikit-sparse 0.5: a CholeskyFactor analyses, and a copy of it factors.
+
+    It stores L by columns, not by supernodes.
     """
 
     def analyzed(self, m: Any, order: str) -> Any:
@@ -154,9 +158,9 @@ class Dialect05:
 
     def solve(self, l: Any, b: Any) -> Any:
         with warnings.catch_warnings():
-            # it guesses the condition from the pivots; the probe knows
+            # it estimates the condition from the pivots; our probe is more reliable
             warnings.simplefilter("ignore", library().CholmodWarning)
-            return l.solve(np.require(b, requirements="W"))  # it takes no read-only array
+            return l.solve(np.require(b, requirements="W"))  # read-only arrays are rejected
 
     def entries(self, l: Any, m: Any) -> int:
         return int(l.nnz)

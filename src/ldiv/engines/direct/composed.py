@@ -1,6 +1,4 @@
-"""Products, multiples, Kronecker products and Gram matrices: S^-1 b by solves with the parts,
-whose factorizations the call holds.
-"""
+"""Products, multiples, Kronecker and Gram matrices: S^-1 b by solves with the parts of S."""
 
 from __future__ import annotations
 
@@ -36,19 +34,19 @@ def analyze(structure: Structure) -> None:
 def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
     composed, first = Parts(structure, p), leaves(p)[0]
     if not traced(first):
-        # factors the parts, now
+        # a solve without columns factors the parts now; the owner of the call keeps their factors
         composed.solve(namespace(first).zeros((structure.shape[0], 0), **alike(first)), "N")
     return composed
 
 
 class Parts(Factor):
-    """S^-1 from those of its parts."""
+    """S^-1 by the inverses of its parts."""
 
     def __init__(self, structure: Any, p: Tree) -> None:
         self._structure, self._p = structure, p
 
     def solve(self, b: Array, op: str) -> Array:
-        with np.errstate(over="ignore"):  # whoever asked refuses an infinite solution
+        with np.errstate(over="ignore"):  # the caller refuses an infinite solution
             return self._structure.view(op).inverse(self._p, b, solve_part)
 
     def logabsdet(self) -> Array:
@@ -56,7 +54,7 @@ class Parts(Factor):
 
 
 def solve_part(part: Structure, p: Tree, b: Array) -> Array:
-    """S_i(p)^-1 b, by the engine that fits, with the factor that it would have alone."""
+    """S_i(p)^-1 b, by the engine and with the factor of a solve with S_i alone."""
     return solve(part, p, b, "pos" if part.definite else "gen", "auto")
 
 

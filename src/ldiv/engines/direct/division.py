@@ -45,7 +45,7 @@ class Division(Factor):
         self._d = d
 
     def solve(self, b: Array, op: str) -> Array:
-        with np.errstate(over="ignore"):  # whoever asked refuses an infinite solution
+        with np.errstate(over="ignore"):  # the caller refuses an infinite solution
             return b / (conj(self._d) if VIEWS[op][1] else self._d)[..., None]
 
     def logabsdet(self) -> Array:

@@ -1,6 +1,4 @@
-"""Dense: P A = L U, or A = L L^H where definiteness is promised, by the array's own namespace
-(LAPACK, cuSOLVER, XLA).
-"""
+"""Dense: P A = L U, or A = L L^H if A is assumed definite, by LAPACK, cuSOLVER or XLA."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree
 from ldiv.engines.backward_error import Verified
 from ldiv.engines.equilibration import BALANCINGS, SCALINGS, are_alike
-from ldiv.engines.escalation import without_doubt
+from ldiv.engines.escalation import first_nonsingular
 from ldiv.engines.factor import Factor
 from ldiv.engines.singularity_check import (
     SUSPICIOUS,
@@ -50,13 +48,14 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
         return (
             None
             if enough
-            else "factors composed matrices only where all parts are dense and have half as many numbers as the whole"
+            else "factors composed matrices only where all parts are dense "
+            "and have half as many numbers as the whole"
         )
     return None if isinstance(base, Dense) else "factors dense matrices only"
 
 
 def _is_dense(structure: Structure) -> bool:
-    """Are all parts stored as dense arrays or diagonals?"""
+    """Are all parts dense arrays or diagonals?"""
     base = structure.unview()[0]
     return (
         all(map(_is_dense, base.parts))
@@ -78,7 +77,7 @@ def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Fact
 
 
 def factor_carefully(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
-    """Where entries grow by partial pivoting: orthogonal transformations let none grow."""
+    """By QR, for matrices whose entries grow under partial pivoting: unitary factors prevent it."""
     given = structure.todense(p)
 
     def by_qr(scaled: Callable[[Array], tuple[Array, Any]]) -> Factor:
@@ -86,24 +85,25 @@ def factor_carefully(symbolic: None, structure: Structure, p: Tree, assume_a: st
         return Checked(a, nonsingular(a, QR(a)), scales, last=True)
 
     ways = partial(by_qr, _equilibrated), partial(by_qr, _equilibrated_by_sums)
-    # a matrix that is singular has the factors that partial pivoting finds, or none
+    # for a singular matrix, unless that raises, the LU factors are the result as before
     as_usual = partial(factor, symbolic, structure, p, assume_a)
-    factored: Factor = without_doubt(ways, ways[0] if singular_state() == "raise" else as_usual)
+    factored: Factor = first_nonsingular(ways, ways[0] if singular_state() == "raise" else as_usual)
     return factored
 
 
 def nonsingular(a: Array, factored: Factor) -> Factor:
     """The factors, unless a is singular.
 
-    The probe, for all matrices of a batch at once, in units in which rows and columns of any scale
-    weigh the same.
+    The probe of `singularity_check`, for all matrices of a batch at once, with rows in units of
+    their largest entries: so rows of any scale have equal weight.
     """
     xp, (n, eps) = namespace(a), (a.shape[-1], float(np.finfo(numpy_dtype(a)).eps))
     rows = _row_maxima(xp.abs(a))[..., None]
     z = rows * (direction(n, a.dtype) if xp is np else xp.asarray(direction(n).copy(), **alike(a)))
     y = factored.solve(z, "N")
     unit = direction_size(n)  # |z| in these units
-    # More than the growth, as |a_ij| <= max_j |a_ij|; of an empty row z sees nothing.
+    # A bound on the growth that is cheap to compute, as |a_ij| <= max_j |a_ij|; an empty row, of
+    # which z is zero, is invisible to it.
     if not traced(a) and bool((rows > 0).all()) and n**1.5 * _norm2(y) * eps < SUSPICIOUS * unit:
         return factored
 
@@ -116,10 +116,10 @@ def nonsingular(a: Array, factored: Factor) -> Factor:
         return load(xp.matmul(sizes, xp.abs(x)))
 
     def look() -> tuple[Array, Array]:
-        again, one, two = second_look(
+        residual_growth, one, two = second_look(
             z, y, lambda x: xp.matmul(a, x), lambda r: factored.solve(r, "N"), size, load
         )
-        return xp.max(again), xp.max(xp.maximum(one, two))
+        return xp.max(residual_growth), xp.max(xp.maximum(one, two))
 
     growth = xp.max(size(y)) / unit
     require_nonsingular(NAME, growth if traced(growth) else float(growth), eps, look)
@@ -127,15 +127,14 @@ def nonsingular(a: Array, factored: Factor) -> Factor:
 
 
 def _norm2(x: Array) -> float:
-    """Of all numbers of all matrices."""
+    """The 2-norm of all numbers of a batch."""
     return (
         math.sqrt(total(x)) if type(x) is np.ndarray else float(namespace(x).linalg.vector_norm(x))
     )
 
 
 def _equilibrated(a: Array) -> tuple[Array, tuple[Array, Array] | None]:
-    """(R A C, (r, c)), as in `ldiv.engines.equilibration`, for all matrices of a batch at once; (A,
-    None) where nothing needs scaling.
+    """(R A C, (r, c)) as in `ldiv.engines.equilibration`, for a batch; (A, None) if it is balanced.
 
     A zero row stays zero.
     """
@@ -153,7 +152,7 @@ def _equilibrated(a: Array) -> tuple[Array, tuple[Array, Array] | None]:
         r, c = r * _inverse_root(rows), c * _inverse_root(cols)
         return r, c, *sizes(r, c), count + 1
 
-    # for one matrix all rows and columns cost less
+    # a batch only: for one matrix computing all row and column maxima is cheaper
     if a.ndim > 2 and not traced(a) and _is_balanced_by_diagonal(a):
         return a, None
     rows, cols = _maxima(xp.abs(a))
@@ -167,9 +166,7 @@ def _equilibrated(a: Array) -> tuple[Array, tuple[Array, Array] | None]:
 
 
 def _is_balanced_by_diagonal(a: Array) -> bool:
-    """Has each row and column its largest entry between that on the diagonal and the largest of
-    all? Seen in one pass.
-    """
+    """Are min |a_ii| and max |a_ij|, between which all row and column maxima lie, alike?"""
     xp = namespace(a)
     least, most = xp.min(xp.abs(xp.linalg.diagonal(a)), axis=-1), xp.max(xp.abs(a), axis=(-2, -1))
     return bool(are_alike(least, most).all())
@@ -194,7 +191,7 @@ def _equilibrated_by_sums(a: Array) -> tuple[Array, tuple[Array, Array]]:
 
 
 def _maxima(size: Array) -> tuple[Array, Array]:
-    """The largest entries of all rows, and of all columns."""
+    """The row maxima and the column maxima."""
     return _row_maxima(size), _row_maxima(transpose(size))
 
 
@@ -207,7 +204,7 @@ def _row_maxima(size: Array) -> Array:
 
 
 def _differ(rows: Array, cols: Array) -> Any:
-    """Is some matrix not balanced, of those without a row or column of zeros?"""
+    """Is any matrix unbalanced, apart from those with a zero row or column?"""
     xp = namespace(rows)
     if xp is np and rows.ndim == 1:
         every = rows.tolist() + cols.tolist()
@@ -224,7 +221,7 @@ def _inverse_root(x: Array) -> Array:
 
 
 class Checked(Verified):
-    """A dense M, its factor and the scales."""
+    """A dense M with its factor and scales."""
 
     def __init__(
         self, m: Array, factor: Factor, scales: tuple[Array, Array] | None, last: bool = False
@@ -258,15 +255,13 @@ class Checked(Verified):
 
 @lru_cache(maxsize=8)
 def _lange(dtype: np.dtype[Any]) -> Callable[[str, Array], float]:
-    """LAPACK's norms of a matrix."""
+    """LAPACK's matrix norms."""
     return scipy.linalg.get_lapack_funcs("lange", dtype=dtype)
 
 
 @dataclass(frozen=True)
 class CheckedOf:
-    """Makes a checked factor of its arrays: the matrix, those of its factor, and the scales if
-    there are any.
-    """
+    """Rebuilds a `Checked` from its arrays: the matrix, those of its factor, the scales if any."""
 
     factor: Callable[..., Factor]
     count: int
@@ -277,7 +272,7 @@ class CheckedOf:
 
 
 def lu(a: Array) -> LU:
-    """The factors; all pivots are different from zero."""
+    """The factors; raises if a pivot is zero."""
     factored = LU(*frontend_of(a).lu_factor(a))
     pivots = factored.diagonal
     regular = (
@@ -359,7 +354,7 @@ class QR(Factor):
         self._q, self._r = xp.linalg.qr(a)
         self._diagonal = xp.linalg.diagonal(self._r)
         self.nbytes = self._q.nbytes + self._r.nbytes
-        # |r_jj| / |a_j| is the sine of the angle between a column and those before it
+        # |r_jj| / |a_j| is the sine of the angle between column j and the span of those before it
         enough = (
             a.shape[-1] * float(np.finfo(numpy_dtype(a)).eps) * xp.linalg.vector_norm(a, axis=-2)
         )

@@ -1,12 +1,11 @@
-"""Sparse: A = L L^H, L D L^H, L D L^T or L U by MKL's PARDISO, on its own nested dissection
-orderings.
+"""Sparse: A = L L^H, L D L^H, L D L^T or L U by MKL's PARDISO, with its nested dissection.
 
-The promise chooses the kind; a symmetric one is factored from one triangle, at half the work.
-Compressed columns of A are compressed rows of B = A^T, of which that triangle is taken; a general A
-is turned over first, for MKL is half as fast with a transpose. Pivots are sought inside a diagonal
-block only, and one that is too small is perturbed: PARDISO solves a singular matrix without a word.
-So where pivots were perturbed the matrix is analysed anew, its large entries matched to the
-diagonal; where they still are, refinement must prove the factor.
+The assumption on A chooses the kind; symmetric kinds are factored from one triangle, with half the
+work. CSC of A is CSR of B = A^T, whose upper triangle is taken; a general A is converted, since
+transposed solves take MKL twice as long. PARDISO pivots inside diagonal blocks only, and perturbs
+pivots that are too small: it solves singular systems without an error. So if pivots were perturbed,
+the matrix is analysed again, with its large entries matched to the diagonal; if they still are,
+refinement must confirm the factor.
 Reference: Schenk, Gärtner, Electron. Trans. Numer. Anal. 23 (2006); Duff, Koster, SIAM J. Matrix
 Anal. Appl. 22 (2001).
 """
@@ -32,11 +31,12 @@ from ldiv.structures.symmetric import Symmetric
 RANK = 40
 ON_HOST = True
 REMEMBERED = True
-# worth trying: half the work, and a matrix that is not definite is found out on the way
+# half the work, and an indefinite matrix is usually found out early
 BY_CHOLESKY = True
 
-Key = tuple[str, np.dtype[Any], bool]  # kind, dtype, and whether pivots will be asked for
-# factors that share the first analysis of a pattern; each further analysis has twice as many
+Key = tuple[str, np.dtype[Any], bool]  # kind, dtype, and whether pivots will be read
+# factors that share the first analysis of a pattern; each further analysis has room for twice as
+# many
 PLACES = 16
 
 
@@ -59,9 +59,7 @@ def analyze(structure: Any) -> Symbolic:
 
 
 class Symbolic(Arrangement):
-    """The analyses of a pattern: one for each kind and dtype, more where many factors live at a
-    time.
-    """
+    """The analyses of a pattern: one for each kind and dtype, more if many factors are alive."""
 
     def __init__(self, pattern: Pattern, symmetry: str) -> None:
         super().__init__(pattern)
@@ -72,8 +70,10 @@ class Symbolic(Arrangement):
         self._lock = lock()
 
     def factor(self, slots: Any, positive: bool, carefully: bool) -> mkl_pardiso.Place:
-        """A factor without perturbed pivots, if one of the two analyses gives one; or L U, the
-        large entries of these values matched.
+        """A factor without perturbed pivots, if one of two analyses gives one.
+
+        The first analysis depends on the pattern alone, the second one matches large entries. If
+        `carefully`: L U by a matching for these values.
         """
         if carefully:
             return self._by_values(("gen", slots.dtype, False), slots, carefully)
@@ -83,13 +83,14 @@ class Symbolic(Arrangement):
             place = self._by_pattern(key, slots)
             if not place.perturbed:
                 return place
-        by_lu = kind == "her" and slots.dtype.kind == "c"  # whose pivots MKL leaves 1 x 1
+        # MKL has only 1 x 1 pivots for complex Hermitian matrices
+        by_lu = kind == "her" and slots.dtype.kind == "c"
         place = self._by_values(("gen", *key[1:]) if by_lu else key, slots)
         self._unmatched[key] = place.perturbed > 0
         return place
 
     def with_pivots(self, slots: Any, positive: bool) -> mkl_pardiso.Place:
-        """L L^H or L U, whose pivots need no blocks, and can be asked for."""
+        """L L^H or L U, whose pivots are numbers, not blocks, and can be read."""
         return self._by_pattern(("pos" if positive else "gen", slots.dtype, True), slots)
 
     def _kind(self, dtype: Any, positive: bool) -> str:
@@ -107,7 +108,7 @@ class Symbolic(Arrangement):
             return self._readings[half]
 
     def _by_pattern(self, key: Key, slots: Any) -> mkl_pardiso.Place:
-        """By an analysis that serves all values."""
+        """By the analysis of the pattern, for any values."""
         reading = self._reading(key[0])
         values = reading.values(slots)
         with self._lock:
@@ -121,7 +122,7 @@ class Symbolic(Arrangement):
             return opened[-1].factor(values)  # type: ignore[return-value]
 
     def _by_values(self, key: Key, slots: Any, carefully: bool = False) -> mkl_pardiso.Place:
-        """By the matching for values that came before, which may do, or by one for these."""
+        """By a matching for earlier values, if that is good enough here, or by one for these."""
         reading = self._reading(key[0])
         values = reading.values(slots)
         with self._lock:
@@ -138,7 +139,7 @@ class Symbolic(Arrangement):
 
 
 class Reading:
-    """A triangle of B by rows, or all of A, the diagonal complete."""
+    """The values of B in CSR, one triangle or all, with a complete diagonal."""
 
     def __init__(self, pattern: Pattern, half: bool) -> None:
         rows, cols = (
@@ -153,7 +154,7 @@ class Reading:
         )
         self.by_rows = read.indptr.astype(np.int32), read.indices.astype(np.int32)
         self._padded = len(missing) > 0
-        # one past the last is a zero
+        # index `pattern.slots`, one past the last slot, stands for a zero
         self._slots = read.slot_values(np.concatenate([kept, np.full(len(missing), pattern.slots)]))
 
     def values(self, slots: Any) -> Any:
@@ -180,7 +181,7 @@ class Pardiso(Refined):
             positive and symbolic.symmetry != "" and not carefully,
         )
         at = symbolic.layout.diagonal
-        # MKL may not say so of a complex one
+        # MKL does not always report it for complex matrices
         if self._definite and (at is None or not (self._values[at].real > 0).all()):
             raise self._not_positive()
         try:
@@ -188,8 +189,8 @@ class Pardiso(Refined):
         except mkl_pardiso.PardisoError as error:
             raise self._diagnosis(error) from None
         if self._scales is not None and not self._definite:
-            # entries that differ much hide from a norm what pivots inside of blocks lose
-            self._least = 1
+            # a norm hides what small entries lose by pivoting inside blocks: refine at least once
+            self._min_steps = 1
         self.nbytes = self._place.analysis.nbytes + self._values.nbytes
         self.check_suspect(suspicious=self._place.perturbed > 0)
 
@@ -204,11 +205,9 @@ class Pardiso(Refined):
         return NotPositiveDefiniteError(self._name, "a pivot that is not positive")
 
     def _solved(self, b: Any, op: str) -> Any:
-        """A = B^T and A^T = B, but for a general A, which is read by its own rows; A^H x = b is
-        A^T conj(x) = conj(b).
-        """
+        """A^T = B, but a general A was converted to rows; A^H x = b is A^T conj(x) = conj(b)."""
         x = self._by(self._place, b, op)
-        # from the root of a negative pivot
+        # NaN comes from the square root of a negative pivot
         if self._definite and not self._proven and not np.isfinite(x).all():
             raise self._not_positive()
         return x
@@ -221,8 +220,9 @@ class Pardiso(Refined):
         return place.solve(b, flip)
 
     def _log_pivots(self) -> Any:
-        """By another factorization: PARDISO tells pivots in double precision only, and not of
-        its fast algorithm.
+        """By another factorization in double precision.
+
+        PARDISO gives pivots only in double precision, and not from its fast two-level algorithm.
         """
         slots = self._values.astype(np.result_type(self._values.dtype, np.float64), copy=False)
         try:
@@ -233,7 +233,7 @@ class Pardiso(Refined):
                 lambda b: self._by(place, b.astype(slots.dtype), "N").astype(b.dtype)
             )
             pivots = place.pivots()
-        except (SingularMatrixError, mkl_pardiso.PardisoError):  # it exchanges no rows
+        except (SingularMatrixError, mkl_pardiso.PardisoError):  # L U here exchanges no rows
             return superlu.SuperLU(
                 superlu.Symbolic(self._symbolic.pattern, False).freely, slots, False
             ).logabsdet()

@@ -1,6 +1,4 @@
-"""Dense triangles: forward or back substitution; nothing to factor, n^2 operations a right-hand
-side.
-"""
+"""Dense triangles: forward or back substitution, n^2 operations per right-hand side."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Sparse: R P A Q C = L U by SciPy's SuperLU, on nested dissection orderings by METIS.
 
-Symbolic work (the orderings P and Q, the place of every value) is done once per pattern. With a
-diagonal that is there, or a symmetric pattern, Q = P^T and pivots stay on the diagonal unless one
-is 100 times too small (symmetric mode); where definiteness is promised they stay in any case, and a
-negative one says that the promise was broken. Otherwise, and where that fails, columns are ordered
-by A^T A and rows are pivoted freely: this is the last word on a sparse matrix.
+The symbolic work (orderings P and Q, the permutation of the values) is done once per pattern. With
+a full diagonal or a symmetric pattern, Q = P^T, and pivots stay on the diagonal unless one is 100
+times too small (symmetric mode); if A is assumed definite they always stay there, and a negative
+one refutes the assumption. Otherwise, and if that fails, columns are ordered by A^T A and rows are
+pivoted freely: the last resort for a sparse matrix.
 Reference: Demmel, Eisenstat, Gilbert, Li, Liu, SIAM J. Matrix Anal. Appl. 20 (1999).
 """
 
@@ -21,7 +21,7 @@ from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree
 from ldiv.engines import ordering
 from ldiv.engines.equilibration import Scaling, equilibrated, equilibrated_by_sums
-from ldiv.engines.escalation import without_doubt
+from ldiv.engines.escalation import first_nonsingular
 from ldiv.engines.factor import Factor
 from ldiv.engines.refinement import Arrangement, Refined
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
@@ -31,7 +31,7 @@ RANK = 50
 ON_HOST = True
 REMEMBERED = True
 
-PER_ROW = 32  # bytes, in the index arrays of supernodes and permutations
+PER_ROW = 32  # bytes of index arrays: supernodes and permutations
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
@@ -39,8 +39,10 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
         return "factors sparse matrices only"
     if device != "cpu":
         return (
-            f"runs on the cpu, but the values are on {device}; there is no sparse direct engine for that device yet. "
-            "Move the values to the cpu; dense, triangular and diagonal matrices are solved where they are"
+            f"runs on the cpu, but the values are on {device}; "
+            "there is no sparse direct engine for that device yet. "
+            "Move the values to the cpu; dense, triangular and diagonal matrices are solved "
+            "where they are"
         )
     return None
 
@@ -70,7 +72,7 @@ class Symbolic(Arrangement):
 
     @cached_property
     def freely(self) -> Symbolic:
-        """The orderings for pivots from all rows."""
+        """The orderings for partial pivoting with all rows."""
         return Symbolic(self._given, False, freely=True) if self.on_diagonal else self
 
 
@@ -84,7 +86,7 @@ def factor_carefully(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str)
         partial(SuperLU, symbolic.freely, slots, False, carefully=True, scaled=s)
         for s in (equilibrated, equilibrated_by_sums)
     ]
-    factored: Factor = without_doubt(makes, makes[0])
+    factored: Factor = first_nonsingular(makes, makes[0])
     return factored
 
 
@@ -119,15 +121,17 @@ class SuperLU(Refined):
         self.check_suspect()
 
     def _dominates(self) -> bool:
-        """A diagonal that is positive and no smaller than the rest of its column: no eigenvalue
-        is negative (Gershgorin).
+        """Is the matrix diagonally dominant, with a positive diagonal?
+
+        Then no eigenvalue is negative (Gershgorin).
         """
         at = self._arrangement.layout.diagonal
         return at is not None and bool((2 * self._values[at].real >= self._sums).all())
 
     def _require_positive(self) -> None:
-        """Without pivoting the signs of the pivots are those of the eigenvalues (Sylvester);
-        rounding errors are those of the diagonal.
+        """By inertia: without exchanges the pivots have the signs of the eigenvalues (Sylvester).
+
+        Rounding errors are measured by the diagonal.
         """
         at = self._arrangement.layout.diagonal
         if at is None or not (self._values[at].real > 0).all():
@@ -151,9 +155,7 @@ class SuperLU(Refined):
 
 
 def _factored(symbolic: Symbolic, values: Any, threshold: float) -> Any:
-    """What `scipy.sparse.linalg.splu` does; but where that makes and keeps copies of L and U for
-    `lu.U`, here it is the diagonal.
-    """
+    """As `scipy.sparse.linalg.splu`, but keeping only the diagonal of U, no copies of L and U."""
     indices, indptr = symbolic.pattern.indices, symbolic.pattern.indptr
     options = {
         "DiagPivotThresh": threshold,
@@ -173,9 +175,7 @@ def _factored(symbolic: Symbolic, values: Any, threshold: float) -> Any:
 
 
 def _diagonal(parts: tuple[Any, Any, Any], shape: tuple[int, int]) -> Any:
-    """Of the triangle with these data, indices, indptr, the arrays of which go; they have room
-    at their ends.
-    """
+    """The diagonal of the triangle (data, indices, indptr), arrays with unused space at the end."""
     data, indices, indptr = parts
     columns = np.repeat(np.arange(shape[1], dtype=indices.dtype), np.diff(indptr))
     return data[: len(columns)][indices[: len(columns)] == columns]

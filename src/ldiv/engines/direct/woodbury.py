@@ -1,11 +1,11 @@
-"""Low-rank updates: (A + U V^H)^-1 b = y - W C^-1 V^H y,   y = A^-1 b,  W = A^-1 U,  C = I + V^H W
-(r x r, the capacitance).
+"""Low-rank updates: (A + U V^H)^-1 b = y - W C^-1 V^H y,   y = A^-1 b,   W = A^-1 U.
 
-adjoint      (A^H + V U^H)^-1 b = y - Z C^-H U^H y,   y = A^-H b,  Z = A^-H V, made when it is first asked for
+C = I + V^H W is r x r, the capacitance matrix.
+adjoint      (A^H + V U^H)^-1 b = y - Z C^-H U^H y,   y = A^-H b,   Z = A^-H V, made when needed
 determinant  det (A + U V^H) = det A det C
-The formula cancels where A is much closer to singular than the sum: each answer is checked against
-the sum itself, refined as long as its backward error is more than rounding and halves, and refused
-where that does not help.
+The formula cancels if A is much closer to singular than the sum. So each solution is checked
+against the sum, and refined while its backward error exceeds rounding and halves; one that stays
+inaccurate raises.
 Reference: Hager, SIAM Review 31 (1989); on stability Yip, SIAM J. Sci. Stat. Comput. 7 (1986).
 """
 
@@ -27,7 +27,7 @@ from ldiv.engines.singularity_check import direction
 from ldiv.errors import EngineError, SingularMatrixError
 from ldiv.structures.sum import Sum
 
-# after LAPACK: where all is dense, a factorization of the sum costs no more and never cancels
+# after LAPACK: if all is dense, factoring the sum costs no more, and never cancels
 RANK = 25
 ON_HOST = False
 REMEMBERED = True
@@ -52,18 +52,18 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
 
 
 def _split(structure: Structure, p: Tree = (None, None)) -> Any:
-    """(A, its low-rank update, the parameters of each), None where there is no such update."""
+    """(A, its low-rank update, the parameters of each), or None if there is no such update."""
     n = structure.shape[0]
     if not isinstance(structure, Sum) or len(structure.parts) != 2:
         return None
-    (one, two), (p_one, p_two) = structure.parts, p
-    if 0 < two.rank < n:
-        return one, two, p_one, p_two
-    return (two, one, p_two, p_one) if 0 < one.rank < n else None
+    (first, second), (p_first, p_second) = structure.parts, p
+    if 0 < second.rank < n:
+        return first, second, p_first, p_second
+    return (second, first, p_second, p_first) if 0 < first.rank < n else None
 
 
 def analyze(structure: Structure) -> None:
-    """What is updated has its own symbolic work."""
+    """A has its own symbolic work."""
 
 
 def factor(symbolic: None, structure: Any, p: Tree, assume_a: str) -> Factor:
@@ -71,7 +71,7 @@ def factor(symbolic: None, structure: Any, p: Tree, assume_a: str) -> Factor:
 
 
 class Woodbury(Factor):
-    """W, the factored capacitance, and what is needed to make Z and to check answers."""
+    """W, the factored capacitance matrix, and what is needed for Z and for backward errors."""
 
     def __init__(self, structure: Structure, p: Tree) -> None:
         self._sum, self._p = structure, p
@@ -96,8 +96,8 @@ class Woodbury(Factor):
         """W = A^-1 U or Z = A^-H V."""
         if op not in self._made:
             u, p = self._sides[op]
-            one = unit_columns(leaves(p)[0], u.shape[1], range(u.shape[1]))
-            self._made[op] = self._solve_a(u.matmul(p, self._cast(one)), op)
+            identity = unit_columns(leaves(p)[0], u.shape[1], range(u.shape[1]))
+            self._made[op] = self._solve_a(u.matmul(p, self._cast(identity)), op)
         return self._made[op]
 
     def _solve_a(self, b: Array, op: str) -> Array:
@@ -131,13 +131,15 @@ class Woodbury(Factor):
         return x
 
     def _updated(self, b: Array, op: str) -> Array:
+        # one application of the formula in line 1, or of its adjoint
         y = self._solve_a(b, op)
         side, p = self._sides["H" if op == "N" else "N"]
         return y - namespace(y).matmul(self._columns(op), self._c.solve(side.H.matmul(p, y), op))
 
     def _backward_error(self, r: Array, x: Array, b: Array) -> Array:
-        """|b - S x| / (|S| |x| + |b|), the worst of the columns, |S| estimated by its product
-        with a random vector.
+        """|b - S x| / (|S| |x| + |b|) of the worst column.
+
+        |S| is estimated by its product with a random vector.
         """
         xp, tiny = namespace(x), np.finfo(np.float32).tiny
         return xp.max(_norm(r) / (self._size * _norm(x) + _norm(b) + tiny))
@@ -147,7 +149,7 @@ class Woodbury(Factor):
 
 
 def _norm(x: Array) -> Array:
-    """Of every column."""
+    """|x| of every column."""
     return namespace(x).linalg.vector_norm(x, axis=-2, keepdims=True)
 
 

@@ -1,7 +1,5 @@
-"""One engine for eigenpairs per file, beside what they share: the shift and its inverse,
-deflated systems. Found by folder scan.
-"""
+"""One eigensolver per file, found by folder scan, and what they share."""
 
 from ldiv.core import folders
 
-folders.register("eigensolver", __name__, RANK=None)  # what they share has none, and is not asked
+folders.register("eigensolver", __name__, RANK=None)  # files without a rank are no eigensolvers

@@ -1,8 +1,7 @@
-"""Lanczos with implicit restarts, by SciPy's ARPACK: on F = (A - sigma B)^-1 through our own
-factors, or on B^-1 A.
+"""Lanczos with implicit restarts by SciPy's ARPACK: on (A - sigma B)^-1, or on B^-1 A.
 
-A few pairs more than were asked for, the guards, show whether the choice cuts through a cluster,
-and serve the derivative.
+(A - sigma B)^-1 uses our own factors. A few guard pairs, beyond those asked for, show whether the
+choice cuts through a cluster, and help with the derivative.
 Reference: Lehoucq, Sorensen and Yang, ARPACK Users' Guide (1998).
 """
 
@@ -30,8 +29,8 @@ from ldiv.engines.solve_log import note
 from ldiv.errors import ConvergenceError, EngineError, NotPositiveDefiniteError, expected_got
 
 SIGNATURE = inspect.signature(linalg.eigsh).parameters
-COINCIDE = 1e3  # doubts between eigenvalues that are looked at as one
-ORTHONORMAL = 1e-3  # how far from 1 a vector may be in the metric
+COINCIDE = 1e3  # eigenvalues closer than this many error bounds count as one
+ORTHONORMAL = 1e-3  # how far from 1 the norm of a vector may be in the metric
 RANK = 20
 ON_HOST = True
 
@@ -48,20 +47,23 @@ def supports(task: Task, dtype: Any, device: str) -> str | None:
     if task.sigma is None and not (task.standard or shift_invert.factors(task.B, task.B)):
         return "needs a factor of M, whose entries are not at hand: use lobpcg"
     if task.sigma is not None and not shift_invert.factors(task.A, task.B):
-        return "needs a factor of A - sigma M, whose entries are not at hand: leave sigma out, or use lobpcg"
+        return (
+            "needs a factor of A - sigma M, whose entries are not at hand: "
+            "leave sigma out, or use lobpcg"
+        )
     return None
 
 
-def others(task: Task) -> int:
+def guard_pairs(task: Task) -> int:
     return max(min(max(task.guard, 1), task.n - 2 - task.k), 0)
 
 
 def pairs(
     task: Task, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]
 ) -> tuple[Array, Array, Array]:
-    """One problem of the batch after the other, on the host."""
+    """The problems of a batch, one after the other, on the host."""
     flat, batch = leaves((pA, pB, auxiliaries)), common_batch(task.core, (pA, pB, auxiliaries))
-    m, dtype = task.k + others(task), result_dtype(pA, pB)
+    m, dtype = task.k + guard_pairs(task), result_dtype(pA, pB)
     real = np.finfo(dtype).dtype
     specs = (((*batch, m), real), ((*batch, task.n, m), dtype), ((*batch, m), real))
     if not task.A.on_host or not task.B.on_host:
@@ -74,8 +76,8 @@ def _each(task: Task, batch: tuple[int, ...], specs: Any, *flat: Any) -> tuple[A
     if not batch:
         return _pairs(task, *args)
     out = tuple(np.empty(*spec) for spec in specs)
-    for i, one in zip(np.ndindex(*batch), one_by_one(task.core, args), strict=True):
-        for y, found in zip(out, _pairs(task, *one), strict=True):
+    for i, problem in zip(np.ndindex(*batch), one_by_one(task.core, args), strict=True):
+        for y, found in zip(out, _pairs(task, *problem), strict=True):
             y[i] = found
     return out
 
@@ -83,11 +85,12 @@ def _each(task: Task, batch: tuple[int, ...], specs: Any, *flat: Any) -> tuple[A
 def _through_products(
     task: Task, flat: list[Array], batch: tuple[int, ...]
 ) -> tuple[Array, Array, Array]:
-    """An operator is called in its own framework, a product at a time."""
+    """For operators, which are called in their own framework, one product at a time."""
     if any(map(traced, flat)) or batch:
         kind = "a trace (jit)" if any(map(traced, flat)) else f"a batch {batch}"
         raise EngineError(
-            f"arpack calls an operator with numbers, one problem at a time, and got {kind}: use ldiv.lobpcg."
+            f"arpack calls an operator with numbers, one problem at a time, and got {kind}: "
+            "use ldiv.lobpcg."
         )
     xp = namespace(flat[0])
     found = _pairs(task, *rebuild(task.core, flat))
@@ -109,7 +112,7 @@ def _pairs(task: Task, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]) -> tup
         else balanced_product(B, z, (-2, -1)),
     )
     task, solve = _balanced(task, _solve(task, pA, pB), t, s)
-    m = task.k + others(task)
+    m = task.k + guard_pairs(task)
     start = asnumpy(auxiliaries[1])[:, 0] if task.start else direction(task.n)[:, 0].astype(dtype)
     if not (np.isfinite(start).all() and start.any()):
         raise ValueError(
@@ -123,36 +126,38 @@ def _pairs(task: Task, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]) -> tup
     lanczos = Lanczos(task, A, B, solve, dtype)
     u = balance(magnitude(start, axis=0))
     lam, x = lanczos.pairs(m, start * u * u)
+    # a run may miss copies of a repeated eigenvalue: search until none turns up
     while lanczos.may_miss(lam, x) and (more := lanczos.one_more(lam, x)) is not None:
         lam, x = more
     order = task.order(lam)
     lam, x = lam[order], x[:, order]
     r = A(x) - B(x) * lam
-    size, doubt = np.linalg.norm(x, axis=0), np.linalg.norm(r, axis=0)
+    size, error_bound = np.linalg.norm(x, axis=0), np.linalg.norm(r, axis=0)
     allowed = max(np.finfo(dtype).eps ** 0.5, 10 * task.tol) * (
         np.linalg.norm(A(z)) / np.linalg.norm(z) * size + np.linalg.norm(A(x), axis=0)
     )
     if not (np.abs(np.einsum("ij,ij->j", conj(x), B(x)) - 1) < ORTHONORMAL).all():
         raise NotPositiveDefiniteError("arpack", "x^H M x <= 0 for a vector x")
-    if not (doubt <= allowed).all():
-        worst = int(np.argmax(doubt / allowed))
+    if not (error_bound <= allowed).all():
+        worst = int(np.argmax(error_bound / allowed))
         raise ConvergenceError(
             "arpack",
             1,
-            float(doubt[worst]),
+            float(error_bound[worst]),
             float(allowed[worst]),
             f"eigenpair {worst} is none of the matrix",
         )
-    lam, doubt = (
+    lam, error_bound = (
         y / t[0] * s[0] / t[0] * s[0]
-        for y in (lam, doubt * size + np.finfo(dtype).eps * np.abs(lam))
+        for y in (lam, error_bound * size + np.finfo(dtype).eps * np.abs(lam))
     )
-    return lam, x * s, doubt
+    return lam, x * s, error_bound
 
 
 def _balanced(task: Task, solve: Product, t: Any, s: Any) -> tuple[Task, Product]:
-    """sigma, and the inverse, of t^2 A x = (lam t^2 / s^2) s^2 B x: ARPACK takes eigenvalues
-    below eps^(2/3) for zero.
+    """sigma and the inverse for the scaled problem t^2 A x = (lam t^2 / s^2) s^2 B x.
+
+    ARPACK takes eigenvalues below eps^(2/3) for zero.
     """
     sigma, u = (
         (None, s)
@@ -173,7 +178,7 @@ def _solve(task: Task, pA: Tree, pB: Tree) -> Product:
 
 @dataclass(frozen=True, eq=False)
 class Lanczos:
-    """ARPACK on one problem: products with A and B, and `solve` with A - sigma B, or with B."""
+    """ARPACK on one problem: products with A and B, `solve` with A - sigma B or with B."""
 
     task: Task
     A: Product
@@ -184,7 +189,7 @@ class Lanczos:
     def pairs(self, m: int, start: Any) -> tuple[Any, Any]:
         """m pairs, B-orthonormal."""
         lam, x = self._run(m, start, self.task.which, self.A, self.solve, self.task.tol)
-        # complex matrices ARPACK takes for general ones
+        # for complex matrices ARPACK runs Arnoldi, which ignores symmetry; Rayleigh-Ritz uses it
         return self._ritz(x) if self.dtype.kind == "c" else (lam, x)
 
     def _run(
@@ -224,7 +229,7 @@ class Lanczos:
         )
 
     def _ritz(self, x: Any) -> tuple[Any, Any]:
-        """The pairs on the span of x of what was iterated with, A or the inverse."""
+        """Ritz pairs on the span of x, of A or of the inverse, whichever was iterated."""
         x = np.linalg.qr(x)[0]
         Bx = self.B(x)
         g, h = (
@@ -237,28 +242,32 @@ class Lanczos:
             raise NotPositiveDefiniteError("arpack", "x^H M x <= 0 for a vector x") from None
         return nu if self.task.sigma is None else self.task.sigma + 1 / nu, x @ y
 
-    # -- one starting vector has one component in a repeated eigenvalue: its copies come by rounding, and not always all of them --------
+    # -- repeated eigenvalues: Lanczos finds one copy, others only by rounding, if at all ------
 
     def may_miss(self, lam: Any, x: Any) -> bool:
-        """Do some of the pairs coincide?"""
+        """Do any of the eigenvalues coincide?"""
         if self.task.which not in ("LM", "LA", "SA") or len(lam) + 2 >= self.task.n:
             return False
-        doubt = np.linalg.norm(self.A(x) - self.B(x) * lam, axis=0) * np.linalg.norm(
+        error_bound = np.linalg.norm(self.A(x) - self.B(x) * lam, axis=0) * np.linalg.norm(
             x, axis=0
         ) + np.finfo(self.dtype).eps * np.abs(lam)
         order = np.argsort(lam)
         return bool(
-            (np.diff(lam[order]) <= COINCIDE * (doubt[order][1:] + doubt[order][:-1])).any()
+            (
+                np.diff(lam[order]) <= COINCIDE * (error_bound[order][1:] + error_bound[order][:-1])
+            ).any()
         )
 
     def one_more(self, lam: Any, x: Any) -> tuple[Any, Any] | None:
-        """The pairs with one that was missed in place of the least wanted; None if the best of
-        what is left is not better.
+        """The pairs, with a missed one in place of the least wanted; None if none is missed.
+
+        A second Lanczos run, orthogonal to the pairs found, looks for it.
         """
         task, Bx = self.task, self.B(x)
         start = np.random.default_rng(len(lam)).standard_normal((task.n, 1)).astype(self.dtype)
         start = (start - x @ (conj(Bx).T @ start))[:, 0]
         if task.sigma is not None:
+            # deflate by moving the pairs found to eigenvalue 0 of the inverse
             nu = 1 / (lam - task.sigma)
             found = self._run(
                 1,
@@ -269,6 +278,7 @@ class Lanczos:
                 task.tol,
             )
         else:
+            # or to an eigenvalue that is not wanted: 0, or the other end of the spectrum
             away = 0.0 if task.which == "LM" else self._other_end(start)
             moved = (lam - away)[:, None]
             found = self._run(

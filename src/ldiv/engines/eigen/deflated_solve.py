@@ -1,12 +1,11 @@
-"""w_i = S_i r_i, the reduced resolvent: (A - theta_i B) w_i = (I - B X X^H) r_i, X^H B w_i = 0, for
-X^H B X = I, A X = B X Lam.
+"""w_i = S_i r_i, the reduced resolvent: (A - theta_i B) w_i = (I - B X X^H) r_i, X^H B w_i = 0.
 
-Further pairs that are known, the guards G, answer their part in closed form, w = G (G^H r) / (gam -
-theta), and are deflated too. What is left is done by the factor of the forward shift-invert, F = (A
-- sigma B)^-1, in
+X^H B X = I, A X = B X Lam. The part in the span of the guard pairs G is known in closed form,
+w = G (G^H r) / (gam - theta), and is deflated, too. For the rest there are two methods: with the
+factor F = (A - sigma B)^-1 of the forward pass,
     (I - delta_i F B) w_i = F r_i,    delta_i = theta_i - sigma,
-one Krylov space for all i; or without a factor by MINRES, preconditioned by M. Never the full
-eigenbasis of what is large.
+in one Krylov space for all i; or without a factor by MINRES, preconditioned by M. The full
+eigenbasis of a large matrix is never computed.
 """
 
 from __future__ import annotations
@@ -43,9 +42,10 @@ from ldiv.engines.scaling import balance, magnitude
 from ldiv.errors import ConvergenceError
 
 ROUNDS = 4
-NOISE = 100  # times eps, of what a right-hand side was: what is left of it when all was deflated
-ACCURATE = 2 / 3  # of the digits, asked of what is left of a system
-# times that, where what was asked of the preconditioned system is looked for in the system itself
+NOISE = 100  # eps times this, relative to r: what deflation leaves below it is rounding
+ACCURATE = 2 / 3  # of the digits: the accuracy required of these systems
+# the preconditioned system is solved to a tolerance; the residual of the original one may be this
+# many times larger
 ENOUGH = 100
 
 
@@ -57,38 +57,39 @@ def reduced(
     X: Array,
     known: tuple[Array, Array, Array],
 ) -> Array:
-    """S_i r_i for theta (*batch, k), r (*batch, n, k); the columns of X span what is deflated.
-    known: gam, G and their doubts.
+    """S_i r_i for theta (*batch, k), r (*batch, n, k), deflated by the span of X.
+
+    `known`: the guard pairs gam and G, and the distance up to which gam and theta count as equal.
     """
-    pB, xp, (gam, G, doubt) = params[1], namespace(r), known
+    pB, xp, (gam, G, tolerance) = params[1], namespace(r), known
     noise = NOISE * eps(r) * krylov.norm(r)
     r = r - matmul(task.B, pB, xp.matmul(X, gram(X, r)))
     gap = gam[..., :, None] - theta[..., None, :]
-    same = xp.abs(gap) <= doubt
+    same = xp.abs(gap) <= tolerance
     part = gram(G, r)
     w = xp.matmul(G, xp.where(same, 0, part / xp.where(same, 1, gap)))
     if X.shape[-1] + G.shape[-1] + task.constraints == task.n:
         return w
     r = r - matmul(task.B, pB, xp.matmul(G, part))
-    # what was in the span of X and G leaves nothing but rounding
+    # if r was in the span of X and G, the rest is rounding
     r = xp.where(krylov.norm(r) <= noise, xp.zeros_like(r), r)
-    return w + _rest(task, params, theta, r, join(X, G, 1))
+    return w + _solve_rest(task, params, theta, r, join(X, G, 1))
 
 
-def _rest(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array) -> Array:
-    """Systems deflated by all of V, for r that V is orthogonal to."""
-    # one matrix: a batch of right-hand sides is a wider block
+def _solve_rest(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array) -> Array:
+    """Solutions of the systems deflated by V, for r orthogonal to V."""
+    # one matrix: a batch of right-hand sides is one wider block
     if not common_batch((task.A.core, task.B.core, 2), (*params[:2], V)):
         wide = batch_of(r, 2)
         count = int(np.prod(wide, dtype=int))
         theta = namespace(r).reshape(
             namespace(r).broadcast_to(theta, (*wide, theta.shape[-1])), (count * theta.shape[-1],)
         )
-        return unfold(_one(task, params, theta, fold(r), V), wide, r.shape[-1])
+        return unfold(_solve_one(task, params, theta, fold(r), V), wide, r.shape[-1])
     return _each(task, params, theta, r, V)
 
 
-def _one(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array) -> Array:
+def _solve_one(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array) -> Array:
     on_engine = choose(task, *params[:2])
     if not on_engine.ON_HOST or not task.A.on_host:
         return _by_minres(task, params, theta, r, V)
@@ -100,12 +101,12 @@ def _one(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array)
 
 
 def _each(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array) -> Array:
-    """One problem of the batch after the other."""
+    """The problems of a batch, one after the other."""
     like, args, xp = (task.core, 1, 2, 2), (params, theta, r, V), namespace(r)
     batch = common_batch(like, args)
     if 0 in batch:
         return xp.zeros((*batch, *r.shape[-2:]), **alike(r))
-    done = [_one(task, *one) for one in one_by_one(like, args)]
+    done = [_solve_one(task, *problem) for problem in one_by_one(like, args)]
     return xp.reshape(xp.stack(done), (*batch, *r.shape[-2:]))
 
 
@@ -116,7 +117,7 @@ def _on_host(task: Task, like: Any, *flat: Any) -> tuple[Any]:
     return (_by_factor(task, params, theta, r, V),)
 
 
-# -- with the factor of the forward -------------------------------------------
+# -- with the factor of the forward pass --------------------------------------
 
 
 def _by_factor(task: Task, params: tuple[Tree, ...], theta: Any, r: Any, V: Any) -> Any:
@@ -126,10 +127,12 @@ def _by_factor(task: Task, params: tuple[Tree, ...], theta: Any, r: Any, V: Any)
     F = shift_invert.shift_inverse(task.A, task.B, pA, pB, task.sigma)
     VB = conj(B(V)).T
 
+    # the projection I - V V^H B
     def inside(w: Any) -> Any:
         return w - V @ (VB @ w)
 
     accuracy, t = eps(r) ** ACCURATE, balance(magnitude(r, axis=0))
+    # powers of two: r near 1, so that nothing over- or underflows
     r = r * t * t
     w, left, size = np.zeros_like(r), r, np.linalg.norm(r, axis=0)
     reached = np.zeros(len(theta))
@@ -137,6 +140,7 @@ def _by_factor(task: Task, params: tuple[Tree, ...], theta: Any, r: Any, V: Any)
         w = w + shifted_krylov.solve(
             lambda x: inside(F(B(x))), B, theta - task.sigma, inside(F(left)), accuracy
         )
+        # the residual of the original system, not of the preconditioned one, decides
         Aw, Bw = A(w), B(w) * theta
         left = r - Aw + Bw
         left = left - VB.conj().T @ (V.conj().T @ left)
@@ -164,6 +168,7 @@ def _by_minres(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: 
     BV = B(V)
     near = _preconditioner(task, pB, pM)
 
+    # the projections I - B V V^H, of residuals, and I - V V^H B, of solutions
     def out(x: Array) -> Array:
         return x - xp.matmul(BV, gram(V, x))
 
@@ -190,7 +195,7 @@ def _by_minres(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: 
 
 
 def _preconditioner(task: Task, pB: Tree, pM: Tree) -> Any:
-    """M of the user's, else B^-1 where it can be had, else nothing."""
+    """The user's M, else B^-1 if it can be factored, else none."""
     if task.M is not None:
         return krylov.preconditioner(task.M, pM)
     if task.standard or not shift_invert.factors(task.B, task.B) or not all(map(host, leaves(pB))):

@@ -1,7 +1,7 @@
-"""Dense: A = X Lam X^-1 whole, by the array's own namespace; with B = L L^H, the standard problem
-of L^-1 A L^-H and X = L^-H Y.
+"""Dense: A = X Lam X^-1 in full, by the array's own namespace.
 
-All n pairs are at hand, so that the deflated systems of the derivative are solved in closed form.
+With B = L L^H, the standard problem of L^-1 A L^-H, and X = L^-H Y. All n pairs are known, so that
+the deflated systems of the derivative are solved in closed form.
 Reference: Golub and Van Loan, sections 8.3 and 8.7.
 """
 
@@ -22,8 +22,8 @@ from ldiv.structures.symmetric import Symmetric, largest, refuse_asymmetry
 
 RANK = 10
 ON_HOST = False
-LARGEST = 200  # sparse matrices and operators up to this size are small enough to be written out
-DENSE = 1500  # so are dense ones, up to this, when a few pairs of many are asked for
+LARGEST = 200  # sparse matrices and operators up to this size are made dense
+DENSE = 1500  # dense matrices up to this size are preferred here if few of many pairs are wanted
 
 
 def supports(task: Task, dtype: Any, device: str) -> str | None:
@@ -38,7 +38,7 @@ def supports(task: Task, dtype: Any, device: str) -> str | None:
     return f"finds all pairs of a dense matrix; {task.n} is too large for a few of them"
 
 
-def others(task: Task) -> int:
+def guard_pairs(task: Task) -> int:
     return task.n - task.k
 
 
@@ -59,19 +59,19 @@ def pairs(
         xp.take_along_axis(lam, order, axis=-1),
         xp.take_along_axis(x, order[..., None, :], axis=-1),
     )
-    lam, doubt = (y / t * q / t * q for y in (lam, _doubt(task, a, b, lam, x)))
-    return lam, x * s, doubt
+    lam, error_bound = (y / t * q / t * q for y in (lam, _error_bound(task, a, b, lam, x)))
+    return lam, x * s, error_bound
 
 
 def hermitian(name: str, structure: Structure, p: Tree, like: Array) -> Array:
     """S(p) as a dense array, which must be Hermitian up to rounding."""
     require_finite(name, *leaves(structure.read(p)))
     xp = namespace(like)
-    # the part itself is always Hermitian
+    # check the base: the Hermitian part would always pass
     given = structure.base if isinstance(structure, Symmetric) else structure
     if is_dense(structure):
         a = given.todense(p)
-    else:  # small: by its columns
+    else:  # small: column by column
         a = matmul(given, p, xp.eye(given.shape[0], **alike(like)))
     part = a / 2 + conj(transpose(a)) / 2
     refuse_asymmetry(2 * largest(a - part), largest(a), numpy_dtype(a), "H")
@@ -95,10 +95,8 @@ def _generalized(a: Array, b: Array) -> tuple[Array, Array]:
     return lam, frontend.solve_triangular(conj(transpose(l)), y, False)
 
 
-def _doubt(task: Task, a: Array, b: Array | None, lam: Array, x: Array) -> Array:
-    """By the residuals of the wanted pairs; that of the others is not more than rounding of the
-    largest.
-    """
+def _error_bound(task: Task, a: Array, b: Array | None, lam: Array, x: Array) -> Array:
+    """From the residuals of the wanted pairs; the others only serve the derivative."""
     xp, k = namespace(a), task.k
     y = x[..., :k]
     r = xp.matmul(a, y) - (y if b is None else xp.matmul(b, y)) * lam[..., None, :k]

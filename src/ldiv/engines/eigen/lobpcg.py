@@ -1,6 +1,4 @@
-"""LOBPCG as an engine: each problem of a batch, scaled, from a block that is given or random;
-what it found is judged.
-"""
+"""LOBPCG as an engine: scaling, the starting block, and the check of convergence."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ from ldiv.errors import ConvergenceError
 
 RANK = 30
 ON_HOST = False
-MOST = 500  # steps, unless maxiter says otherwise
+MOST = 500  # steps, unless `maxiter` is given
 
 
 def supports(task: Task, dtype: Any, device: str) -> str | None:
@@ -43,15 +41,16 @@ def supports(task: Task, dtype: Any, device: str) -> str | None:
     return None
 
 
-def others(task: Task) -> int:
+def guard_pairs(task: Task) -> int:
     return max(min(max(task.guard, 1), task.n - task.constraints - task.k), 0)
 
 
 def pairs(
     task: Task, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]
 ) -> tuple[Array, Array, Array]:
-    """One problem of the batch after the other; on the host where the matrix is sparse and the
-    framework would trace every step.
+    """The problems of a batch, one after the other.
+
+    On the host if the matrix is sparse and the framework would otherwise trace every step.
     """
     args = pA, pB, auxiliaries
     flat, batch = leaves(args), common_batch(task.core, args)
@@ -61,7 +60,7 @@ def pairs(
         and task.B.on_host
         and (task.M is None or task.M.on_host)
     ):
-        dtype, m = result_dtype(pA, pB), task.k + others(task)
+        dtype, m = result_dtype(pA, pB), task.k + guard_pairs(task)
         sizes = (*batch, m), np.finfo(dtype).dtype
         return on_host(
             lambda *flat: pairs(task, *rebuild(task.core, flat)),
@@ -72,9 +71,9 @@ def pairs(
         return _pairs(task, pA, pB, auxiliaries)
     xp = namespace(flat[0])
     if 0 in batch:
-        x = xp.zeros((*batch, task.n, task.k + others(task)), **alike(flat[0]))
+        x = xp.zeros((*batch, task.n, task.k + guard_pairs(task)), **alike(flat[0]))
         return real(x[..., 0, :]), x, real(x[..., 0, :])
-    found = [_pairs(task, *one) for one in one_by_one(task.core, args)]
+    found = [_pairs(task, *problem) for problem in one_by_one(task.core, args)]
     return tuple(xp.reshape(xp.stack(y), (*batch, *y[0].shape)) for y in zip(*found, strict=True))
 
 
@@ -120,14 +119,14 @@ def _pairs(
     )
     if is_read() and not traced(X):
         note("lobpcg", int(steps), float(xp.max(size) / (xp.max(xp.abs(lam)) or 1)))
-    order, doubt = task.order(lam), size + rounding(A, X)
-    lam, doubt = (y[order] / t[0] * s[0] / t[0] * s[0] for y in (lam, doubt))
-    return lam, X[:, order] * s, doubt
+    order, error_bound = task.order(lam), size + rounding(A, X)
+    lam, error_bound = (y[order] / t[0] * s[0] / t[0] * s[0] for y in (lam, error_bound))
+    return lam, X[:, order] * s, error_bound
 
 
 def _start(task: Task, like: Array, dtype: np.dtype[Any], start: Tree) -> Array:
-    """The block that is given, and random columns for what it lacks."""
-    xp, m = namespace(like), task.k + others(task)
+    """The user's starting block, completed by random columns."""
+    xp, m = namespace(like), task.k + guard_pairs(task)
     given = start.shape[1] if task.start else 0
     more = xp.asarray(
         np.random.default_rng(task.n).standard_normal((task.n, max(m - given, 0))),
@@ -137,7 +136,7 @@ def _start(task: Task, like: Array, dtype: np.dtype[Any], start: Tree) -> Array:
 
 
 def _cast(X: Array, dtype: Any) -> Array:
-    """Columns that span the same, in another precision, in which they need not fit as they are."""
+    """Columns with the same span in another precision, scaled so that they do not overflow."""
     return astype(X / or_one(magnitude(X, axis=-2)), dtype)
 
 

@@ -1,10 +1,12 @@
-"""A X = B X Lam from products alone: the best X in span [X, P, W], the block, its last move and its
-preconditioned residual (LOBPCG).
+"""A X = B X Lam by products alone: LOBPCG, Rayleigh-Ritz on span [X, P, W].
 
-    W = M (A X - B X Lam);   S = [X P W], S^H B S = I;   S^H A S = C Theta C^H;   X <- S C_k;   P <- what S C_k adds to the old X
-All coordinates are small matrices: P is made orthonormal to X among them, W by projection, and the
-Ritz value of a direction that became zero is put out of reach. Converged pairs give no more W. A P,
-B P, A X, B X follow the coordinates; every RENEW steps, and at the end, they are computed again.
+X is the block, P its last step, W its preconditioned residual:
+    W = M (A X - B X Lam);   S = [X P W], S^H B S = I;   S^H A S = C Theta C^H;
+    X <- S C_k;   P <- the part of S C_k that is not in the old X
+Coordinates in S are small matrices: P is made orthonormal to X among them, and W by projection. A
+direction that became zero gets a Ritz value too large to be chosen. Converged columns are frozen:
+they have no W. A P, B P, A X, B X are updated by the coordinates, and recomputed every RENEW steps
+and at the end.
 Cost of a step: k products with A, B and M each, and about 45 n k^2 multiplications. Never
 differentiated.
 Reference: Knyazev, SIAM J. Sci. Comput. 23 (2001); Hetmaniuk and Lehoucq, J. Comput. Phys. 218
@@ -33,14 +35,14 @@ from ldiv.engines.eigen.orthonormal import (
 from ldiv.engines.matrix_product import Product
 from ldiv.errors import expected_got
 
-RENEW = 100  # steps
-ROUNDING = 32  # how many roundings of the entries of X a residual cannot be below
-# steps, Q = [X P], A Q, B Q, lam, the sizes of the residuals, and those that are wanted
+RENEW = 100  # steps between recomputations
+ROUNDING = 32  # units of rounding in the entries of X: no residual can be required to be smaller
+# steps, Q = [X P], A Q, B Q, lam, the residual norms, and those that are wanted
 State = tuple[Array, ...]
 
 
 class Problem(NamedTuple):
-    """What a step is given; `sign` makes the wanted eigenvalues the lowest."""
+    """The data of all steps; `sign` makes the wanted eigenvalues the lowest."""
 
     A: Product
     B: Product | None
@@ -60,11 +62,11 @@ def iterate(
     maxiter: int,
     largest: bool,
 ) -> tuple[Array, Array, Array, Array]:
-    """(lam (k,) ascending, X (n, k), the sizes of the residuals, steps): the lowest or largest
-    pairs B-orthogonal to Y (n, c).
+    """(lam (k,) ascending, X (n, k), residual norms, steps): k lowest, or `largest`, pairs.
 
-    Stops when all residuals are `wanted` or after maxiter steps: whether it has converged is for
-    the caller to ask.
+    They are B-orthogonal to Y (n, c).
+    Stops when all residuals are as small as `wanted`, or after maxiter steps; the caller checks
+    which it was.
     """
     k, problem = X.shape[1], Problem(A, B, M, (), tol, -1 if largest else 1)
     if Y is not None:
@@ -76,27 +78,27 @@ def iterate(
         xp.concat([X, xp.zeros_like(X)], axis=1),
     )
 
-    def short(state: State) -> Array:
+    def not_converged(state: State) -> Array:
         return (state[0] < maxiter) & (state[5] > state[6]).any()
 
-    def round_(state: State) -> State:
-        """From products that are true; the last round finds nothing to do."""
+    def restart(state: State) -> State:
+        """Steps from recomputed products; converged if a restart finds nothing to do."""
         before, begun = state[0], _renew(problem, state[0], state[1][:, :k])
         return (
-            *loop(lambda s: short(s) & (s[0] < before + RENEW), partial(_step, problem), begun),
+            *loop(
+                lambda s: not_converged(s) & (s[0] < before + RENEW), partial(_step, problem), begun
+            ),
             before,
         )
 
     start = (zero, Q, Q * 0, Q * 0, none, none, none, zero - 1)
-    steps, Q, _, _, lam, size, _, _ = loop(lambda s: s[0] > s[-1], round_, start)
+    steps, Q, _, _, lam, size, _, _ = loop(lambda s: s[0] > s[-1], restart, start)
     up = xp.argsort(lam)
     return lam[up], Q[:, :k][:, up], size[up], steps
 
 
 def wanted(A: Product, X: Array, lam: Array, tol: float | None) -> Array:
-    """tol max |lam| for each residual |A x - lam B x| |x|, or what a few roundings of the
-    entries of x make of it.
-    """
+    """The bound on each residual |A x - lam B x| |x|: tol max |lam|, but not below rounding."""
     tol = eps(X) ** (2 / 3) if tol is None else tol
     return namespace(X).maximum(
         tol * namespace(X).max(namespace(X).abs(lam)), ROUNDING * rounding(A, X)
@@ -104,8 +106,9 @@ def wanted(A: Product, X: Array, lam: Array, tol: float | None) -> Array:
 
 
 def rounding(A: Product, X: Array) -> Array:
-    """|A (s x)| |x| eps for signs s that look random; rows of A that are huge where x is small
-    do not count.
+    """|A (s x)| |x| eps for random signs s: the rounding of A x.
+
+    Unlike |A| |x| eps it ignores rows of A that are huge where x is small.
     """
     xp = namespace(X)
     at = xp.arange(X.shape[0], **(alike(X) | {"dtype": real(X).dtype}))[:, None]
@@ -114,7 +117,7 @@ def rounding(A: Product, X: Array) -> Array:
 
 
 def _renew(task: Problem, steps: Array, X: Array) -> State:
-    """From X alone, with products that are true."""
+    """The state recomputed from X alone."""
     xp = namespace(X)
     X, _ = orthonormal_basis(task.B, X, task.outside)
     AX, BX = task.A(X), X if task.B is None else task.B(X)
@@ -129,6 +132,7 @@ def _renew(task: Problem, steps: Array, X: Array) -> State:
 def _step(task: Problem, state: State) -> State:
     steps, Q, AQ, BQ, lam, size, enough = state
     xp, k = namespace(Q), Q.shape[1] // 2
+    # residuals of the columns that have not converged; the others are frozen
     W = xp.where(size > enough, _residual(task, AQ[:, :k], BQ[:, :k], lam), 0)
     W = W if task.M is None else task.M(W)
     check_or_raise(all_finite(W), _not_finite)
@@ -136,24 +140,24 @@ def _step(task: Problem, state: State) -> State:
     S, AS = xp.concat([Q, W], axis=1), xp.concat([AQ, task.A(W)], axis=1)
     BS = S if task.B is None else xp.concat([BQ, BW], axis=1)
     lam, C = _ritz(task, S, AS, BS, k)
-    moved = xp.concat([xp.zeros_like(C[:k, :]), C[k:, :]], axis=0)
-    C = xp.concat([C, orthonormal(moved, ((C, C),))], axis=1)
+    # P: what the new X has along P and W, made orthonormal to X in coordinates
+    step_coordinates = xp.concat([xp.zeros_like(C[:k, :]), C[k:, :]], axis=0)
+    C = xp.concat([C, orthonormal(step_coordinates, ((C, C),))], axis=1)
     Q, AQ = S @ C, AS @ C
     BQ = Q if task.B is None else BS @ C
     return steps + 1, Q, AQ, BQ, lam, _sizes(task, Q[:, :k], AQ[:, :k], BQ[:, :k], lam), enough
 
 
 def _ritz(task: Problem, S: Array, AS: Array, BS: Array, k: int) -> tuple[Array, Array]:
-    """The k lowest Ritz values and their coordinates in S, whose columns are orthonormal or
-    zero.
-    """
+    """The k lowest Ritz values, with coordinates in S, whose columns are orthonormal or zero."""
     xp, H = namespace(S), task.sign * gram(S, AS)
-    there = squares(S, BS) > 0.5
-    reach = xp.linalg.matrix_norm(H)
-    check_or_raise(xp.isfinite(reach), _not_finite)
-    beyond = xp.where(there, xp.zeros_like(reach), or_one(3 * reach))
-    theta, C = xp.linalg.eigh((H + adjoint(H)) / 2 + xp.eye(S.shape[1], **alike(S)) * beyond)
-    return task.sign * theta[:k], xp.where(there[:, None], C[:, :k], 0)
+    nonzero = squares(S, BS) > 0.5
+    size = xp.linalg.matrix_norm(H)
+    check_or_raise(xp.isfinite(size), _not_finite)
+    # zero columns of S would have the Ritz value 0: move it beyond the spectrum
+    penalty = xp.where(nonzero, xp.zeros_like(size), or_one(3 * size))
+    theta, C = xp.linalg.eigh((H + adjoint(H)) / 2 + xp.eye(S.shape[1], **alike(S)) * penalty)
+    return task.sign * theta[:k], xp.where(nonzero[:, None], C[:, :k], 0)
 
 
 def _sizes(task: Problem, X: Array, AX: Array, BX: Array, lam: Array) -> Array:
@@ -162,7 +166,7 @@ def _sizes(task: Problem, X: Array, AX: Array, BX: Array, lam: Array) -> Array:
 
 
 def _residual(task: Problem, AX: Array, BX: Array, lam: Array) -> Array:
-    """A X - B X Lam, without what the constraints hold against."""
+    """A X - B X Lam, without its components along the constraints."""
     R = AX - BX * lam
     for Y, BY in task.outside:
         R = R - BY @ gram(Y, R)

@@ -1,7 +1,7 @@
-"""W <- W T with W^H B W = I, by projection and SVQB, twice: T = D U Theta^(-1/2), D G D = U Theta
-U^H, G = W^H B W, diag(D G D) = 1.
+"""W <- W T with W^H B W = I, by projection and SVQB, twice.
 
-A direction that is linearly dependent becomes zero, so that shapes never change.
+T = D U Theta^(-1/2),  D G D = U Theta U^H,  G = W^H B W,  diag(D G D) = 1.
+A linearly dependent direction becomes zero, so that shapes do not depend on values.
 Reference: Stathopoulos and Wu, SIAM J. Sci. Comput. 23 (2002).
 """
 
@@ -13,12 +13,13 @@ from ldiv.core.trees import Array
 from ldiv.engines.matrix_product import Product
 from ldiv.errors import NotPositiveDefiniteError
 
-Pairs = tuple[tuple[Array, Array], ...]  # of V and B V, with V^H B V = I
+Pairs = tuple[tuple[Array, Array], ...]  # (V, B V) with V^H B V = I
 
 
 def orthonormal_basis(B: Product | None, W: Array, outside: Pairs) -> tuple[Array, Array]:
-    """A B-orthonormal basis of W, B-orthogonal to those outside, and B times it: one product, of
-    columns that are orthonormal.
+    """A B-orthonormal basis Q of W, B-orthogonal to all of `outside`, and B Q.
+
+    It takes one product with B, of columns that are orthonormal in the Euclidean sense.
     """
     W = orthonormal(W, outside)
     if B is None:
@@ -39,8 +40,8 @@ def orthonormal_basis(B: Product | None, W: Array, outside: Pairs) -> tuple[Arra
 
 
 def orthonormal(W: Array, outside: Pairs) -> Array:
-    """The second time, what is left of rounding after the projection is seen by its size."""
-    # the squares of a norm may overflow
+    """An orthonormal basis; the second pass drops columns that the first left as rounding."""
+    # scaled first: squares may overflow
     W = W / or_one(namespace(W).max(namespace(W).abs(W), axis=0))
     W = W / or_one(norm(W))
     for least, cut in ((100 * eps(W), 10 * W.shape[1] * eps(W)), (0.5, 0.25)):
@@ -51,8 +52,9 @@ def orthonormal(W: Array, outside: Pairs) -> Array:
 
 
 def _svqb(G: Array, least: float, cut: float) -> Array:
-    """T with T^H G T = I, zeros for columns of a size up to `least`, and for eigenvalues of the
-    scaled G up to `cut`.
+    """T with T^H G T = I; dependent directions become zero.
+
+    These are columns with norm <= `least`, and eigenvalues of the scaled G <= `cut`.
     """
     xp, size = namespace(G), namespace(G).sqrt(real(G.diagonal()))
     scale = xp.where(size > least, 1 / or_one(size), 0)

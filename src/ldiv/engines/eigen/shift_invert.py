@@ -1,6 +1,4 @@
-"""(A - sigma B)^-1 on the host, by whatever engine factors it; its factor lives with the call,
-and so serves the derivative.
-"""
+"""(A - sigma B)^-1 on the host by a direct engine; the call keeps the factor for the derivative."""
 
 from __future__ import annotations
 
@@ -46,8 +44,9 @@ def inverse(B: Structure, pB: Tree) -> Product:
 
 
 def _by_factor(structure: Structure, p: Tree, assumption: str) -> Product:
-    """The solve with a factor that is proven to be regular; real factors solve real and
-    imaginary parts.
+    """Solves with a factor that is known to be nonsingular.
+
+    With a real factor, real and imaginary parts are solved separately.
     """
     base, op = structure.plain.unview()
     dtype = result_dtype(p)
@@ -68,13 +67,14 @@ def _by_factor(structure: Structure, p: Tree, assumption: str) -> Product:
     return solve
 
 
-# hashes of what was tried and is not definite; a wrong hit costs time, no digit
-_refuted: deque[int] = deque(maxlen=64)
+# hashes of matrices that Cholesky refuted; a collision costs time, not accuracy
+_indefinite: deque[int] = deque(maxlen=64)
 
 
 def _by_trial(structure: Structure, p: Tree) -> Product | None:
-    """By Cholesky where the matrix is definite by structure, or where an engine gains from it
-    and soon finds out that it is not.
+    """By Cholesky, if the matrix is definite by structure, or if it may be and trying is cheap.
+
+    None if it is not definite.
     """
     if structure.definite:
         return _by_factor(structure, p, "pos")
@@ -82,16 +82,17 @@ def _by_trial(structure: Structure, p: Tree) -> Product | None:
         return None
     slots = structure.slot_values(p)
     at = structure.cached("on diagonal", lambda: np.flatnonzero(pattern.indices == pattern.columns))
+    # necessary conditions first: a positive diagonal, and no failure with these values before
     if (
         len(at) < structure.shape[0]
         or not (slots[at].real > 0).all()
-        or (tried := hash((structure, slots.tobytes()))) in _refuted
+        or (tried := hash((structure, slots.tobytes()))) in _indefinite
     ):
         return None
     try:
         return _by_factor(structure, p, "pos")
     except NotPositiveDefiniteError:
-        _refuted.append(tried)
+        _indefinite.append(tried)
         return None
 
 
@@ -100,7 +101,7 @@ def _engine(structure: Structure, p: Tree) -> ModuleType:
 
 
 def factors(A: Structure, B: Structure) -> bool:
-    """Have A and B entries, of which those of A - sigma B are made?"""
+    """Have A and B explicit entries, from which those of A - sigma B are computed?"""
     return all(
         is_dense(base) or isinstance(base, Identity | Diagonal) or base.pattern is not None
         for base in (A.unview()[0], B.unview()[0])
@@ -121,7 +122,7 @@ def _shifted(
 
 
 def _both(A: Structure, B: Structure) -> Pattern:
-    """The entries of A, then those of B, which add up."""
+    """The entries of A, then those of B; duplicates are summed."""
     places = all_entries((A, Diagonal(B.shape[0]) if isinstance(B, Identity) else B))
     assert places is not None
     return Pattern(*concatenated(places), A.shape)

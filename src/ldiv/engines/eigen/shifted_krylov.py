@@ -1,9 +1,8 @@
-"""(I - delta_i T) w_i = f_i for many shifts delta_i, by one block Krylov space of T, which is
-self-adjoint in the inner product of B.
+"""(I - delta_i T) w_i = f_i for many shifts delta_i, by one block Krylov space of T.
 
-V B-orthonormal, T V = V G + rest: w_i = V (I - delta_i G)^-1 V^H B f_i. The space of T does not see
-the shift, so that every column profits from all of it; G is diagonalized once for all of them. For
-indefinite I - delta T as well.
+T is self-adjoint in the inner product of B. With a B-orthonormal basis V, T V = V G + rest:
+w_i = V (I - delta_i G)^-1 V^H B f_i. The Krylov space does not depend on the shift, so that all
+columns share one, and one eigendecomposition of G. I - delta T may be indefinite.
 Reference: Frommer and Glässner, SIAM J. Sci. Comput. 19 (1998); O'Leary, Linear Algebra Appl. 29
 (1980).
 """
@@ -21,12 +20,13 @@ from ldiv.engines.matrix_product import Product
 from ldiv.engines.scaling import balance, magnitude
 
 EVEN = 1e-3  # shortest over longest direction of a block that needs no second orthogonalization
-BASIS = 400  # vectors that are held at most; then the caller starts again from the residual
+BASIS = 400  # vectors at most; then the caller restarts from the residual
 
 
 def solve(T: Product, B: Product, delta: Any, f: Any, rtol: float) -> Any:
-    """w (n, k), columns as far as |f_i - (I - delta_i T) w_i| <= rtol |f_i| in the norm of B, or
-    as far as the basis led.
+    """w (n, k) with |f_i - (I - delta_i T) w_i| <= rtol |f_i|, or until the basis is full.
+
+    Norms are those of B.
     """
     (n, k), largest = f.shape, float(np.abs(delta).max(initial=0)) or 1.0
     t, delta = balance(magnitude(f, axis=0)), delta / largest  # and T is multiplied by it
@@ -43,13 +43,16 @@ def solve(T: Product, B: Product, delta: Any, f: Any, rtol: float) -> Any:
         held = done + block.shape[1]
         basis[:, done:held] = block
         v = basis[:, :held]
+        # block Lanczos with full orthogonalization: T V = V G + the next block
         u = T(block) * largest
         h = gram(v, B(u))
         u -= v @ h
         small = _grown(small, h)
+        # w = Z (I - delta Theta)^-1 Z^H V^H B f, for all shifts by one eigendecomposition
         theta, z = np.linalg.eigh(small)
-        w = z @ ((conj(z[: len(known)]).T @ known) / _away(1 - theta[:, None] * delta))
+        w = z @ ((conj(z[: len(known)]).T @ known) / _nonzero(1 - theta[:, None] * delta))
         block, s = _orthonormal(B, u, v, drop)
+        # the residual is delta times the next block times the last rows of w
         left = np.linalg.norm(s @ w[done:], axis=0) * np.abs(delta)
         if (left <= rtol).all() or held + block.shape[1] > most:
             break
@@ -57,7 +60,7 @@ def solve(T: Product, B: Product, delta: Any, f: Any, rtol: float) -> Any:
 
 
 def _grown(small: Any, h: Any) -> Any:
-    """The projected matrix with the columns h, and by symmetry their rows, added."""
+    """The projected matrix, extended by the columns h and, by symmetry, their rows."""
     m = len(small)
     grown = np.empty((len(h), len(h)), np.result_type(small, h))
     grown[:m, :m], grown[:, m:], grown[m:, :m] = small, h, conj(h[:m]).T
@@ -65,18 +68,18 @@ def _grown(small: Any, h: Any) -> Any:
     return grown
 
 
-def _away(x: Any) -> Any:
-    """A Ritz value that meets a shift on its way does not divide by zero."""
+def _nonzero(x: Any) -> Any:
+    """x, kept away from zero: a divisor, where a Ritz value may happen to equal a shift."""
     tiny = np.finfo(x.dtype).eps ** 2
     return np.where(np.abs(x) < tiny, tiny, x)
 
 
 def _orthonormal(B: Product, u: Any, v: Any, drop: float) -> tuple[Any, Any]:
-    """q, B-orthonormal, and q^H B u, for a u that was made B-orthogonal to v once; directions no
-    longer than `drop` are left out.
+    """q, B-orthonormal, and q^H B u, for a u that was made B-orthogonal to v once.
 
-    Twice is enough. Where lengths differ much, what is left of v in the short ones counts: they
-    become unit vectors, and orthogonal again.
+    Directions no longer than `drop` are left out. Orthogonalizing twice is enough; but if lengths
+    differ much, components along v matter in the short directions: once these are unit vectors,
+    they are orthogonalized again.
     """
     u = u - v @ gram(v, B(u))
     g = gram(u, B(u))
@@ -84,6 +87,7 @@ def _orthonormal(B: Product, u: Any, v: Any, drop: float) -> tuple[Any, Any]:
     if lengths[0] > EVEN * lengths[-1] and lengths[0] > drop:
         l = np.linalg.cholesky(g)
         return _by_inverse(u, l), conj(l).T
+    # nearly dependent: a pivoted QR tells which directions to keep
     q, r, _ = scipy.linalg.qr(u, mode="economic", pivoting=True, check_finite=False)
     q = q[
         :,

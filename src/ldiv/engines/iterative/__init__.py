@@ -6,6 +6,6 @@ folders.register(
     "engine",
     __name__,
     ITERATES=True,
-    BROKEN=None,  # the error where the size of a residual is NaN
-    cycle=lambda restart, n: 1,  # how many products a step takes
+    BROKEN=None,  # the error if the norm of a residual is NaN
+    cycle=lambda restart, n: 1,  # the number of products per step
 )

@@ -1,8 +1,6 @@
-"""Any square matrix, short recurrences: biconjugate gradients, each step smoothed by one of least
-residual.
+"""BiCGSTAB: any square matrix, short recurrences; biconjugate gradients, stabilized.
 
-Cost of a step: 2 products with A, 2 with M, 8 vectors, and no growth; it may break down, and then
-starts again.
+Cost of a step: 2 products with A, 2 with M, 8 vectors. On a breakdown it restarts.
 Reference: van der Vorst, SIAM J. Sci. Stat. Comput. 13 (1992); preconditioned from the right.
 """
 
@@ -28,10 +26,12 @@ def start(task: Task, x: Array, r: Array) -> State:
 
 def step(task: Task, state: State) -> State:
     x, _, r, shadow, p, rho = state
+    # a step of biconjugate gradients along p, preconditioned from the right
     p_hat = task.M(p)
     v = task.A(p_hat)
     alpha = quotient(rho, dot(shadow, v))
     s = r - alpha * v
+    # then a step of least residual along s
     s_hat = task.M(s)
     t = task.A(s_hat)
     omega = quotient(dot(t, s), dot(t, t))
@@ -39,7 +39,7 @@ def step(task: Task, state: State) -> State:
     r = s - omega * t
     now = dot(shadow, r)
     beta = quotient(now * alpha, rho * omega)
-    # the next step divides by these: a new shadow goes on from here
+    # the next step divides by these: if one is zero, restart with a new shadow residual
     stuck = (now == 0) | (omega == 0) | (alpha == 0)
     xp = namespace(x)
     p = xp.where(stuck, r, r + beta * (p - omega * v))

@@ -1,8 +1,7 @@
-"""Hermitian positive definite: the x of x_0 + span(r, A r, A^2 r ...) whose error has the least
-energy; conjugate gradients.
+"""CG: Hermitian positive definite; minimizes the energy norm of the error over the Krylov space.
 
-Cost of a step: 1 product with A, 1 with M, 5 vectors. Reference: Hestenes and Stiefel, J. Res. NBS
-49 (1952).
+Cost of a step: 1 product with A, 1 with M, 5 vectors.
+Reference: Hestenes and Stiefel, J. Res. NBS 49 (1952).
 """
 
 from __future__ import annotations
@@ -46,6 +45,7 @@ def step(task: Task, state: State) -> State:
     x, r = x + alpha * p, r - alpha * q
     z, squares = task.M(r), real(dot(r, r))
     now = squares if z is r else real(dot(r, z))
+    # each of these quantities is positive for Hermitian positive definite A and M
     broken = ((curvature <= 0) & (rho != 0)) | (rho < 0) | (now < 0)
     xp = namespace(x)
     size = xp.where(broken, float("nan"), xp.sqrt(squares))

@@ -1,12 +1,11 @@
-"""Any square matrix: the x of x_0 + M span(r, A M r, (A M)^2 r ...) with the least residual, begun
-anew every `restart` steps.
+"""GMRES: any square matrix; minimizes the residual over x_0 + M span(r, A M r, ...), restarted.
 
     A M V_j = V_{j+1} H,   y = argmin |beta e_1 - H y|,   x = x_0 + M V_j y
-A call of `step` is a cycle. Within one, the residual is beta / |u| with u^H H = 0, u_0 = 1: a
-recurrence, no least squares. V is (*batch, k, length + 1, n), basis vectors in rows, and H is
-(*batch, k, length + 1, length).
-Cost of a cycle: `restart` products with A, one more with M, 2 restart^2 vectors; memory for restart
-+ 1 blocks.
+A call of `step` is a whole cycle of `restart` products. Within it the residual norm is beta / |u|
+with u^H H = 0, u_0 = 1: a recurrence, without least-squares problems. V is
+(*batch, k, length + 1, n), basis vectors in rows, and H is (*batch, k, length + 1, length).
+Cost of a cycle: `restart` products with A, one more with M, 2 restart^2 vectors; memory for
+restart + 1 blocks.
 Reference: Saad and Schultz, SIAM J. Sci. Stat. Comput. 7 (1986), from the right; Ayachour, J.
 Comput. Appl. Math. 159 (2003).
 """
@@ -29,7 +28,7 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
 
 
 def cycle(restart: int, n: int) -> int:
-    """How many products a step takes."""
+    """The number of products per step."""
     return min(restart, n)
 
 
@@ -43,19 +42,23 @@ def step(task: Task, state: State) -> State:
     beta, wanted = beta[..., 0, :], task.wanted[..., 0, :]
     first = transpose(quotient(r, norm(r)))
     zeros = xp.zeros((*beta.shape, m + 1, first.shape[-1] + m + 1), **alike(x))
+    # V, H and u share one array of zeros, so that a loop carries their shapes
     V, H, u = zeros[..., : first.shape[-1]], zeros[..., first.shape[-1] : -1], zeros[..., -1]
     V, u = put(V, (..., 0, slice(None)), first), put(u, (..., 0), 1)
 
     def grows(state: State) -> Array:
+        # the residual norm after j products is beta / |u|
         j, _, _, u, length = state
         return (j < m) & ((length > 0) & (beta > xp.linalg.vector_norm(u, axis=-1) * wanted)).any()
 
     def grow(state: State) -> State:
         j, V, H, u, _ = state
+        # Arnoldi: one product, orthogonalized against the basis
         h, w = _orthogonalized(_filled(V, j), transpose(task.A(task.M(transpose(V[..., j, :])))))
         length = xp.linalg.vector_norm(w, axis=-1)
         V = put(V, (..., j + 1, slice(None)), quotient(w, length[..., None]))
         H = put(put(H, (..., slice(h.shape[-1]), j), h), (..., j + 1, j), length)
+        # extend u by u^H H = 0, column j of H
         along = xp.sum(u[..., : h.shape[-1]] * conj(h), axis=-1)
         return j + 1, V, H, put(u, (..., j + 1), -quotient(along, length)), length
 
@@ -67,7 +70,7 @@ def step(task: Task, state: State) -> State:
 
 
 def put(x: Array, index: Any, value: Any) -> Array:
-    """x with x[index] = value; in place where arrays allow it, which nobody else holds."""
+    """x with x[index] = value; in place where arrays allow it: x must not be shared."""
     if not writable(x):
         return x.at[index].set(value)
     x[index] = value
@@ -75,12 +78,12 @@ def put(x: Array, index: Any, value: Any) -> Array:
 
 
 def _filled(V: Array, j: int) -> Array:
-    """The vectors so far; all of them, the rest zeros, where a new shape is a new compilation."""
+    """The basis so far; padded with zeros where every new shape would be compiled."""
     return V[..., : j + 1, :] if writable(V) else V
 
 
 def _orthogonalized(V: Array, w: Array) -> tuple[Array, Array]:
-    """(V^H w, w - V V^H w) for vectors in rows, twice, which is enough (Kahan)."""
+    """(V^H w, w - V V^H w) for vectors in rows; twice is enough (Kahan)."""
     xp, w = namespace(w), w[..., None]
     total: Any = 0
     for _ in range(2):
@@ -90,15 +93,15 @@ def _orthogonalized(V: Array, w: Array) -> tuple[Array, Array]:
 
 
 def _combined(V: Array, y: Array) -> Array:
-    """The sum of y_j v_j, (*batch, n, k)."""
+    """sum of y_j v_j, (*batch, n, k)."""
     return transpose(namespace(V).matmul(transpose(V), y)[..., 0])
 
 
 def _least(H: Array, beta: Array) -> tuple[Array, Array]:
-    """(y, beta e_1 - H y) with y of least residual, each (*batch, k, *, 1)."""
+    """(y, beta e_1 - H y) for the y with the least residual, each (*batch, k, *, 1)."""
     xp, (rows, columns) = namespace(H), H.shape[-2:]
-    # A column of zeros comes after the residual has vanished: a one below the diagonal keeps R
-    # regular, and its y is 0.
+    # Columns after the residual vanished are zero: a one below the diagonal keeps R
+    # nonsingular, and makes their y zero.
     unused = (xp.max(xp.abs(H), axis=-2, keepdims=True) == 0) & (
         xp.eye(rows, columns, k=-1, **alike(beta)) != 0
     )

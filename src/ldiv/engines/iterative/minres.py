@@ -1,9 +1,9 @@
-"""Hermitian, definite or not: the x of x_0 + span(r, A r, A^2 r ...) with the least residual;
-three-term Lanczos and Givens rotations.
+"""MINRES: Hermitian, possibly indefinite; minimizes the residual over the Krylov space.
 
-    A V = V T,   T = Q R by one rotation (c, s) a step;   directions W = V R^-1;   r_k = s_k^2 r_{k-1} - phi_k c_k v_{k+1}
-M must be Hermitian positive definite; the residual that is watched is the true one, not that in the
-norm of M.
+    A V = V T,   T = Q R by one Givens rotation (c, s) per step;   directions W = V R^-1;
+    r_k = s_k^2 r_{k-1} - phi_k c_k v_{k+1}
+M must be Hermitian positive definite. The residual that is monitored is the true one, not that in
+the norm of M.
 Cost of a step: 1 product with A, 1 with M, 8 vectors. Reference: Paige and Saunders, SIAM J. Numer.
 Anal. 12 (1975); Choi, Paige and Saunders, SIAM J. Sci. Comput. 33 (2011), for the residual.
 """
@@ -36,7 +36,7 @@ def BROKEN() -> NotPositiveDefiniteError:
 
 def start(task: Task, x: Array, r: Array) -> State:
     xp, z = namespace(r), task.M(r)
-    gamma = xp.sqrt(real(dot(r, z)))  # NaN where M is not definite
+    gamma = xp.sqrt(real(dot(r, z)))  # NaN if M is not positive definite
     zero, zeros = xp.zeros_like(gamma), xp.zeros_like(r)
     return (
         x,
@@ -60,18 +60,21 @@ def start(task: Task, x: Array, r: Array) -> State:
 def step(task: Task, state: State) -> State:
     x, _, r, v_before, v, z, w_before, w, gamma_before, gamma, eta, s_before, s, c_before, c = state
     xp = namespace(x)
+    # Lanczos in the inner product of M, with z = M v and gamma^2 = v^H z
     z = quotient(z, gamma)
     q = task.A(z)
     delta = real(dot(z, q))
     v_next = q - quotient(delta, gamma) * v - quotient(gamma, gamma_before) * v_before
     z_next = task.M(v_next)
     gamma_next = xp.sqrt(real(dot(v_next, z_next)))
+    # the last column of T under the two rotations before, and a new one that makes T upper
     alpha = c * delta - c_before * s * gamma
     length = xp.sqrt(alpha**2 + gamma_next**2)
     w_next = quotient(
         z - s_before * gamma * w_before - (s * delta + c_before * c * gamma) * w, length
     )
     c_next, s_next = quotient(alpha, length), quotient(gamma_next, length)
+    # update the solution, and the residual by its recurrence
     x = x + c_next * eta * w_next
     r = s_next**2 * r - quotient(s_next * c_next * eta, gamma_next) * -v_next
     return (

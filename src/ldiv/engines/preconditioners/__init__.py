@@ -1,6 +1,4 @@
-"""One preconditioner per file, found by its name: `build(structure, p, **options)` is (structure,
-parameters) of a matrix near S(p)^-1.
-"""
+"""One preconditioner per file: `build(structure, p, **options)`, (M, its parameters) near S^-1."""
 
 from ldiv.core import folders
 

@@ -1,8 +1,8 @@
-"""M = one V-cycle of algebraic multigrid by pyamg: the number of iterations hardly grows with the
-size of an elliptic problem.
+"""M = one V-cycle of algebraic multigrid by pyamg; for elliptic problems, of any size.
 
-The hierarchy is built once for a set of values, and lives as long as whoever solves with it; a
-cycle costs a few products with the matrix. Runs on the host.
+The number of iterations hardly grows with the size of the problem. The hierarchy is built once for
+each set of values, and lives as long as its owner; a cycle costs a few products with the matrix.
+Runs on the host.
 Reference: Vanek, Mandel and Brezina, Computing 56 (1996), smoothed aggregation; Bell, Olson and
 Schroder, JOSS 7 (2022), pyamg.
 """
@@ -30,8 +30,9 @@ from ldiv.errors import EngineError, expected_got
 def build(
     structure: Structure, p: Tree, *, near_nullspace: Any = None, **options: Any
 ) -> tuple[Structure, Tree]:
-    """`near_nullspace` (n, q): what the matrix nearly maps to zero, rigid motions in elasticity;
-    `options`: pyamg's.
+    """One V-cycle for S(p), with pyamg's `options`.
+
+    `near_nullspace` (n, q): vectors that the matrix nearly maps to zero, such as rigid body modes.
     """
     if structure.unview()[0].pattern is None:
         kind = type(structure).__name__
@@ -85,7 +86,7 @@ class Modes:
     """The vectors (n, q) of a near null space, compared by content."""
 
     def __init__(self, columns: Any) -> None:
-        # a copy: the key is that of the columns as they are now
+        # a copy, as the key is computed from the present values
         self.columns = np.array(columns, order="C")
         self._key = (self.columns.shape, self.columns.dtype.str, self.columns.tobytes())
 
@@ -98,7 +99,7 @@ class Modes:
 
 @dataclass(frozen=True)
 class Multigrid(Wrapper):
-    """One cycle for the matrix S(p), on the parameters of S. That of S^H is a cycle for S^H."""
+    """One cycle for S(p), with the parameters of S; its adjoint is a cycle for S^H."""
 
     base: Structure
     modes: Modes | None = None
@@ -122,17 +123,17 @@ class Multigrid(Wrapper):
         flat = [spread(leaf, batch, own) for leaf, own in zip(flat, leaves(self.core), strict=True)]
         skipped = len(shape) - 2 - len(batch)
         for i in np.ndindex(*shape[:-2]):
-            one = [
+            values = [
                 leaf[tuple(min(k, m - 1) for k, m in zip(i[skipped:], batch, strict=True))]
                 for leaf in flat
             ]
-            cycle = self._hierarchy(one)
+            cycle = self._hierarchy(values)
             for j in range(shape[-1]):
                 y[(*i, slice(None), j)] = cycle(x[(*i, slice(None), j)])
         return y
 
     def _hierarchy(self, flat: list[Any]) -> Cycle:
-        """The cycle for these values, made now or earlier."""
+        """The cycle for these values, from the cache or new."""
 
         def make() -> tuple[Cycle, tuple[Any, ...]]:
             base, op = self.base.unview()
@@ -166,8 +167,9 @@ _drawing = lock()
 
 @contextmanager
 def _same_numbers() -> Iterator[None]:
-    """pyamg estimates spectral radii from NumPy's global random numbers: with the same ones,
-    equal values have equal hierarchies.
+    """Fixes NumPy's global random numbers, from which pyamg estimates spectral radii.
+
+    So equal values have equal hierarchies.
     """
     with _drawing:
         state = np.random.get_state()  # noqa: NPY002

@@ -1,4 +1,4 @@
-"""M = diag(S)^-1: heals bad scaling, and nothing else. Cost: a division."""
+"""M = diag(S)^-1: corrects bad scaling, and nothing else. Cost: a division."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from ldiv.structures.symmetric import Symmetric
 
 
 def build(structure: Structure, p: Tree, **options: Any) -> tuple[Structure, Tree]:
-    """A zero on the diagonal counts as 1; of an indefinite matrix the sizes are taken, as minres
-    needs a definite M.
+    """diag(S)^-1, where zeros count as 1.
+
+    If S is Hermitian and indefinite, absolute values are taken: minres needs a definite M.
     """
     if options:
         raise TypeError(
@@ -37,7 +38,7 @@ def build(structure: Structure, p: Tree, **options: Any) -> tuple[Structure, Tre
 
 
 def diagonal(structure: Structure, p: Tree) -> Array:
-    """The diagonal of S(p), (*batch, n), where entries are at hand."""
+    """The diagonal of S(p), (*batch, n), if its entries are explicit."""
     base, op = structure.unview()
     if VIEWS[op][1]:
         return conj(diagonal(base, p))
