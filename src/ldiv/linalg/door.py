@@ -17,8 +17,7 @@ from ldiv.core.trees import Array
 from ldiv.core.validate import require_batches
 from ldiv.matrices.sparse_array import SparseArray
 
-# The calls with plain arrays. Those with a sparse matrix are cached on its structure, and die with
-# it.
+# Calls with plain arrays; those with a sparse matrix are cached on, and die with, its structure.
 MOST = 256
 _known: dict[Hashable, Any] = {}
 

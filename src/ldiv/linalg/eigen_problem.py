@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypedDict, get_args
+from typing import Literal, TypeAlias, TypedDict, get_args
 
 from ldiv.core.arrays import common_batch, is_complex
 from ldiv.core.structure import Structure
@@ -24,7 +24,7 @@ from ldiv.engines.observers import Observer
 from ldiv.engines.registry import engines
 from ldiv.errors import expected_got
 from ldiv.matrices.assumptions import promised
-from ldiv.matrices.matrix import as_matrix
+from ldiv.matrices.matrix import MatrixLike, as_matrix
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.identity import Identity
 
@@ -79,29 +79,25 @@ class EigenOptions:
                 require_int(name, value, low)
         guard = require_int("guard", self.guard, 0)
         sigma = None if self.sigma is None else require_number("sigma", self.sigma)
-        how = (
-            self.method,
-            require_number("tol", self.tol, 0),
-            self.maxiter,
-            self.ncv,
-            self.on_degenerate,
-        )
         return Task(
             A,
             B,
             k,
             self.which,
             sigma,
-            0,
-            guard,
-            *how,
+            guard=guard,
+            method=self.method,
+            tol=require_number("tol", self.tol, 0),
+            maxiter=self.maxiter,
+            ncv=self.ncv,
+            on_degenerate=self.on_degenerate,
             start=self.v0 is not None,
             observers=self.observers,
         )
 
 
 def build_problem(
-    A: Any, M: Any, options: EigenOptions, metric: str = "M"
+    A: MatrixLike, M: MatrixLike | None, options: EigenOptions, metric: str = "M"
 ) -> tuple[Task, tuple[Tree, ...]]:
     """The task and the arguments of its rules, validated; error messages call M by `metric`."""
     structure, pA = hermitian("A", A)
@@ -124,7 +120,7 @@ def build_problem(
     )
 
 
-def hermitian(name: str, a: Any) -> tuple[Structure, Tree]:
+def hermitian(name: str, a: MatrixLike) -> tuple[Structure, Tree]:
     """A Hermitian structure and its parameters, by assumption where it is not one by itself."""
     matrix = as_matrix(name, a)
     require_square(name, matrix.structure.shape)
@@ -135,7 +131,7 @@ def hermitian(name: str, a: Any) -> tuple[Structure, Tree]:
     return promised(matrix, "her")
 
 
-def _measure(name: str, M: Any, A: Structure, pA: Tree) -> tuple[Structure, Tree]:
+def _measure(name: str, M: MatrixLike | None, A: Structure, pA: Tree) -> tuple[Structure, Tree]:
     """M, in whose inner product eigenvectors are orthonormal; the identity by default."""
     if M is None:
         return Identity(A.shape[0]), ()
