@@ -47,7 +47,7 @@ from ldiv.core.dispatch import asnumpy
 
 FRAMEWORKS = ("numpy", "torch", "jax")
 BATCH = 500  # calls of a subprocess
-SECONDS = 120  # that it may take
+SECONDS = 300  # that it may take
 MEMORY = 4 << 30  # bytes beyond those that it has after its imports
 HERE, SOURCE = __file__, str(Path(ldiv.__file__).parent)
 Make = Callable[[Any], Any]
