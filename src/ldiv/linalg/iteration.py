@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any
 
 from ldiv.core.arrays import is_complex
 from ldiv.core.structure import Structure
@@ -15,17 +15,7 @@ from ldiv.engines.observers import Observer, observers
 from ldiv.engines.options import Options
 from ldiv.errors import expected_got
 from ldiv.linalg import preconditioner
-from ldiv.matrices.matrix import Matrix
-
-
-class HasInverse(Protocol):
-    """What `factorized` returns: its inverse is a preconditioner."""
-
-    @property
-    def inverse(self) -> Matrix: ...
-
-
-PreconditionerLike: TypeAlias = Matrix | HasInverse | str  # what solvers take for M
+from ldiv.linalg.preconditioner import PreconditionerLike
 
 
 @dataclass(frozen=True, eq=False)

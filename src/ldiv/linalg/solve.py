@@ -28,7 +28,8 @@ from ldiv.core.validate import (
 from ldiv.engines import registry, solve_log
 from ldiv.errors import expected_got
 from ldiv.linalg.door import Call, Door, door
-from ldiv.linalg.iteration import Iteration, PreconditionerLike, iteration_options
+from ldiv.linalg.iteration import Iteration, iteration_options
+from ldiv.linalg.preconditioner import PreconditionerLike
 from ldiv.linalg.solve_info import SolveInfo, solve_info
 from ldiv.matrices.assumptions import definiteness, promised, triangle
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
