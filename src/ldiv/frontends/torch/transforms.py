@@ -10,6 +10,7 @@ import torch
 from ldiv.core.closures import closures_count
 from ldiv.core.trees import Array, leaves
 from ldiv.errors import expected_got
+from ldiv.frontends.torch.recorders import recording_error
 
 vmap = torch.func.vmap
 
@@ -38,6 +39,8 @@ def call(f: Callable[..., Array], *xs: Any) -> Array:
 def vjp(
     f: Callable[..., Any], xs: tuple[Array, ...]
 ) -> tuple[Any, Callable[[Any], tuple[Array, ...]]]:
+    if torch.compiler.is_exporting():  # torch cannot export what torch.func leaves behind
+        raise recording_error()
     try:
         y, pull = torch.func.vjp(f, *xs)[:2]
     except RuntimeError as error:
