@@ -31,6 +31,7 @@ from harness.measure import Figure, arguments, compare, report, side_by_side
 
 import ldiv
 from ldiv.derivatives.coloring import compression
+from ldiv.structures.sparse import Sparse
 from ldiv.core.pattern import Pattern
 
 OURS, DENSE, PEER = "ldiv", "torch.func.jacrev", "asdex"
@@ -53,7 +54,7 @@ def products(title: str, a: Any, targets: dict[str, int | None]) -> list[Figure]
     figures = []
     for kind, target in targets.items():
         seconds, how = _timed(
-            lambda kind=kind: compression(Pattern(*a.coords, a.shape), MODES[kind])
+            lambda kind=kind: compression(Sparse(Pattern(*a.coords, a.shape)), MODES[kind])
         )
         count = how.forward.shape[1] + how.reverse.shape[0]
         over, theirs = _timed(lambda kind=kind: colored(a, kind)) if HERE else (None, None)

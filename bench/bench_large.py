@@ -25,7 +25,7 @@ GIB = 12.0
 
 def inside(side: int) -> dict[str, Any]:
     """The measured process."""
-    import by_torch
+    from peers import by_torch
     import torch
 
     import ldiv

@@ -42,10 +42,10 @@ class Task:
 
 def ldiv_with(method: str, **options: Any) -> Callable[[Task], Begin]:
     def make(task: Task) -> Begin:
-        import by_torch
         import torch
 
         import ldiv
+        from peers import by_torch
 
         if method in ("cholmod", "cg") and task.problem.assume_a != "pos":
             raise Declined("positive definite matrices only")
@@ -70,7 +70,7 @@ def ldiv_with(method: str, **options: Any) -> Callable[[Task], Begin]:
 
 
 def raw_superlu(task: Task) -> Begin:
-    import raw
+    from peers import raw
 
     def begin() -> Any:
         order = raw.order_of_ldiv(task.problem.a)
@@ -149,8 +149,6 @@ def in_jax(name: str) -> Callable[[Task], Begin]:
     def make(task: Task) -> Begin:
         import jax
 
-        import peers
-
         jax.config.update("jax_enable_x64", True)
         if "CHOLMOD" in name and task.problem.assume_a != "pos":
             raise Declined("positive definite matrices only")
@@ -158,7 +156,7 @@ def in_jax(name: str) -> Callable[[Task], Begin]:
         rows = jax.numpy.asarray(
             np.repeat(np.arange(by_rows.shape[0]), np.diff(by_rows.indptr)), "int32"
         )
-        solve = peers.ALL[name](by_rows, rows, jax.numpy.asarray(by_rows.indices, "int32"))
+        solve = of_jax.ALL[name](by_rows, rows, jax.numpy.asarray(by_rows.indices, "int32"))
         b, c = map(jax.numpy.asarray, (task.b, task.c))
 
         @jax.jit

@@ -97,9 +97,8 @@ def in_torch(pairs: Callable[..., tuple[Any, Any]], pencil: Pencil, k: int) -> S
 
 
 def ours(pencil: Pencil, k: int) -> Step:
-    import by_torch
-
     import ldiv
+    from peers import by_torch
 
     forms = [
         by_torch.array(b).with_data if sp.issparse(b) else lambda v: v
