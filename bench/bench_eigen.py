@@ -4,7 +4,7 @@ without a matrix.
 engine      10 pairs of K x = lam M x next to 0, value and gradient in the values of K and M, over SciPy's `eigsh` alone with the same
             engine, called by hand, as its OPinv; the ordering is counted on neither side. The
             gradient is that of eigenvalues and eigenvectors, or of eigenvalues only
-peers       6 pairs, time, and the relative error against the formula over all pairs of LAPACK: `eigen_peers.py` says who, and how to install them
+peers       6 pairs, time, and the relative error against the formula over all pairs of LAPACK: `peers/eigen.py` says who, and how to install them
 without     6 pairs of a LinearOperator, the 5-point stencil with a coefficient on every edge, by LOBPCG with multigrid, and the gradient
             in all coefficients, in a process of its own; the hierarchy is counted
 

@@ -149,6 +149,8 @@ def in_jax(name: str) -> Callable[[Task], Begin]:
     def make(task: Task) -> Begin:
         import jax
 
+        from peers import of_jax
+
         jax.config.update("jax_enable_x64", True)
         if "CHOLMOD" in name and task.problem.assume_a != "pos":
             raise Declined("positive definite matrices only")
