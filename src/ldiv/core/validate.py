@@ -5,20 +5,21 @@ from __future__ import annotations
 import cmath
 import math
 import operator
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from ldiv.core.arrays import astype, broadcast, device_of, is_complex, numpy_dtype
 from ldiv.core.dispatch import frontend_of, is_array, signature
 from ldiv.core.trees import Array
+from ldiv.core.typing import Assumption
 from ldiv.errors import expected_got, shown
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 # stored by PyTorch, which does not compute with them
 STORED_ONLY = ("torch.uint16", "torch.uint32", "torch.uint64")
-PROMISES = ("gen", "sym", "her", "pos", "diagonal", "upper triangular", "lower triangular")
+ASSUMPTIONS: tuple[str, ...] = get_args(Assumption)
 PLAIN = (np.ndarray, np.memmap)
 _accepted: set[object] = set()  # the frameworks' own names of these dtypes
 _TRANS = {"N": "N", "T": "T", "H": "H", "C": "H", 0: "N", 1: "T", 2: "H"}

@@ -16,7 +16,7 @@ from ldiv.core.rule import bind
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree, leaves
 from ldiv.core.typing import ArrayT, Assumption, Trans
-from ldiv.core.validate import PROMISES, require_option, require_square, transposition
+from ldiv.core.validate import ASSUMPTIONS, require_option, require_square, transposition
 from ldiv.engines import registry
 from ldiv.errors import expected_got
 from ldiv.linalg.door import door_in
@@ -71,7 +71,7 @@ def factorized(A: MatrixLike, *, assume_a: Assumption = "gen", method: str = "au
     >>> round(float(F.logabsdet()), 6)
     1.609438
     """
-    require_option("assume_a", assume_a, PROMISES)
+    require_option("assume_a", assume_a, ASSUMPTIONS)
     matrix = as_matrix("A", A)
     require_square("A", matrix.structure.shape)
     structure, params = promised(matrix, assume_a)

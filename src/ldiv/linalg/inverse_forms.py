@@ -15,7 +15,7 @@ from ldiv.core.structure import VIEWS, Structure, matmul, view_dense
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.core.typing import AnyArray, ArrayT, Assumption
 from ldiv.core.validate import (
-    PROMISES,
+    ASSUMPTIONS,
     as_block,
     common_precision,
     require_batches,
@@ -100,7 +100,7 @@ def trace_solve(
     >>> round(float(ldiv.trace_solve(L @ L.T, 4 * L @ L.T)), 12)
     8.0
     """
-    require_option("assume_a", assume_a, PROMISES)
+    require_option("assume_a", assume_a, ASSUMPTIONS)
     require_method(method)
     a, b = _pair(as_matrix("A", A), as_matrix("B", B))
     left, right = _lower(a), _lower(b)  # tr((L2 L2^H)^-1 L1 L1^H) = |L2^-1 L1|_F^2

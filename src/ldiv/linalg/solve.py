@@ -16,7 +16,7 @@ from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.core.typing import ArrayT, Assumption, Trans
 from ldiv.core.validate import (
-    PROMISES,
+    ASSUMPTIONS,
     as_block,
     common_precision,
     require_batches,
@@ -188,7 +188,7 @@ def solve(
         plan = door(A, b, "solve", assume_a, trans, method, singular_state())
         if plan is not None and plan.call is not None:  # arguments of this kind were checked before
             return plan.call(A, b)
-    require_option("assume_a", assume_a, PROMISES)
+    require_option("assume_a", assume_a, ASSUMPTIONS)
     matrix = _square(A)
     structure, params = promised(matrix, assume_a)
     structure = structure.view(transposition(trans))

@@ -10,7 +10,7 @@ from typing import Any
 from ldiv.core.arrays import is_complex
 from ldiv.core.structure import VIEWS, Structure
 from ldiv.core.trees import Tree, leaves
-from ldiv.core.validate import PROMISES, require_option, require_square
+from ldiv.core.validate import ASSUMPTIONS, require_option, require_square
 from ldiv.errors import expected_got
 from ldiv.matrices.matrix import Matrix, as_matrix
 from ldiv.structures.dense import Dense
@@ -27,7 +27,7 @@ def promised_square(A: Any, assume_a: str) -> tuple[Matrix, Structure, Tree, str
     """A square matrix of a user's; the structure that a promise makes of it, with its
     parameters; and what engines may assume.
     """
-    require_option("assume_a", assume_a, PROMISES)
+    require_option("assume_a", assume_a, ASSUMPTIONS)
     matrix = as_matrix("A", A)
     require_square("A", matrix.structure.shape)
     structure, params = promised(matrix, assume_a)
