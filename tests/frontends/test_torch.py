@@ -327,3 +327,15 @@ def test_pullback_of_a_transform_where_gradients_are_off():
         gradients = vmap(pull)(batch)
     torch.testing.assert_close(gradients[1], batch / 2)
     torch.testing.assert_close(gradients[0], -(batch / 2)[:, :, None] * (b / 2))
+
+
+def test_zeros_without_memory_are_zeros():
+    """Forward mode makes such tensors, and torch an array of them that is not filled."""
+    zero = torch._efficientzerotensor((9, 3, 5), dtype=torch.float64)[..., :4]
+    A = ldiv.coo_array((torch.ones(3).double(), (range(3), range(3))), shape=(3, 3))
+    for _ in range(20):
+        freed = [np.full((3, 9, 4), np.nan) for _ in range(20)]
+        del freed
+        assert not (A @ zero).any()
+        assert not ldiv.solve(A, zero).any()
+        assert not ldiv.solve(torch.eye(3).double(), zero).any()
