@@ -28,6 +28,7 @@ ROOMS = (
     "engines.iterative",
     "engines.eigen",
     "engines.preconditioners",
+    "engines.selected",
     "rules",
     "matrices",
     "linalg",

@@ -80,6 +80,10 @@ class Escalating:
     def check_nonsingular(self) -> None:
         self._first_success("check_nonsingular")
 
+    def ask(self, method: str, *args: Any) -> Any:
+        """What a method gives that only factors of these engines have."""
+        return self._first_success(method, *args)
+
     def _first_success(self, method: str | None, *args: Any) -> Any:
         """The result of a method of factors, by the first attempt that does not raise.
 

@@ -2,8 +2,9 @@
 
 tangent      dl = Re tr(S^-1 dS)
 cotangent    p_bar = l_bar dS^*[S^-H]
-cost         1 factorization forward; the derivative takes n solves, a block of columns of S^-H at a
-             time, and never stores the whole inverse
+cost         1 factorization forward; of a sparse S linear in p the derivative takes about as much
+             again (see `inverse_entries`), of others n solves, a block of columns of S^-H at a
+             time, and never the whole inverse
 reference    Jacobi's formula
 """
 
@@ -16,13 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import real, unit_columns
+from ldiv.core.arrays import conj, real, unit_columns
 from ldiv.core.dispatch import namespace
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure, nothing, outer, plus, push
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines import registry, solver
+from ldiv.engines.selected import entries
+from ldiv.rules.inverse_entries import inverse_entries
 from ldiv.rules.solve import solve
 
 BLOCK = 64  # columns of the inverse in memory at a time
@@ -49,7 +52,15 @@ class LogAbsDet(Rule):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         with under(self.singular):
+            if self.method == "auto" and entries.supports(self.structure, args[0]):
+                return (entries.logabsdet(self.structure, args[0], self.assume_a),)
             return (solver.logabsdet(self.structure, args[0], self.assume_a, self.method),)
+
+    def _entries(self, p: Tree) -> Array | None:
+        """The gradient of a sparse matrix, in the space of p."""
+        if not entries.supports(self.structure, p):
+            return None
+        return inverse_entries(self.structure, p, self.assume_a, self.singular)
 
     def _blocks(self, like: Array) -> Iterator[Array]:
         n = self.structure.shape[0]
@@ -60,6 +71,9 @@ class LogAbsDet(Rule):
     ) -> tuple[Array | None, ...]:
         (p,), (dp,) = args, tangents
         total = None
+        if dp is not None and (g := self._entries(p)) is not None:
+            axes = tuple(range(-leaves(self.structure.core)[0], 0))
+            return (real(namespace(g).sum(conj(g) * dp, axis=axes)),)
         for e in self._blocks(leaves(p)[0]):
             x = push(self.structure, p, dp, e)
             if x is None:
@@ -81,6 +95,8 @@ class LogAbsDet(Rule):
         (p,), (l_bar,) = args, cotangents
         if l_bar is None:
             return tuple(map(nothing, need))
+        if need[0] is True and (g := self._entries(p)) is not None:
+            return (l_bar[(..., *[None] * leaves(self.structure.core)[0])] * g,)
         total = leaves(nothing(need[0]))
         for e in self._blocks(leaves(p)[0]):
             column = l_bar[..., None, None] * solve(

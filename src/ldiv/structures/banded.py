@@ -42,12 +42,13 @@ class Banded(Linear):
         return [(self.l + self.u + 1, self.n)]
 
     @property
-    def _inside(self) -> Any:
+    def inside(self) -> Any:
+        """Which numbers of p are read: not those in the corners outside of the matrix."""
         row = np.arange(-self.u, self.l + 1)[:, None] + np.arange(self.n)
         return self.cached("inside", lambda: (row >= 0) & (row < self.n))
 
     def read(self, p: Tree) -> Tree:
-        return masked(p, self._inside)
+        return masked(p, self.inside)
 
     def apply(self, p: Tree, x: Array, op: str) -> Array:
         """op(S(p)) x, one diagonal at a time; what `roll` wraps around is multiplied by zeros."""
@@ -74,7 +75,7 @@ class Banded(Linear):
     def todense(self, p: Tree) -> Array:
         xp = namespace(p)
         flat = xp.reshape(p, (*p.shape[:-2], -1)) if 0 not in p.shape else p[..., 0, :]
-        keep = np.flatnonzero(self._inside.ravel())
+        keep = np.flatnonzero(self.inside.ravel())
         return Sparse(self.pattern).todense(flat[..., keep])
 
     # -- for sparse engines: compressed columns -----------------------------------
@@ -82,11 +83,11 @@ class Banded(Linear):
     @property
     def pattern(self) -> Pattern:
         """The positions of the entries inside the matrix, in the order of p."""
-        r, j = np.nonzero(self._inside)
+        r, j = np.nonzero(self.inside)
         return self.cached("pattern", lambda: Pattern(j + r - self.u, j, self.shape))
 
     def slot_values(self, p: Any) -> Any:
-        return self.pattern.slot_values(p[..., self._inside])
+        return self.pattern.slot_values(p[..., self.inside])
 
 
 def cases(draw: Any) -> Iterator[tuple[Banded, Tree]]:

@@ -1,0 +1,212 @@
+"""log |det S(p)|, its gradient and the tangent of that, for sparse S linear in p, on plain arrays.
+
+    gradient     G = S^*[S(p)^-H]
+    tangent      dG = -S^*[(S^-1 S(e) S^-1)^H] along e
+
+Only the entries of S^-1 in the places of S (transposed) are needed. They are computed on the host,
+one matrix at a time. Where the factors of this folder are not accurate enough, the engines that
+solve give the same, with n solves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import conj, device_of, numpy_dtype, unit_columns
+from ldiv.core.dispatch import on_host
+from ldiv.core.errstate import keeping_state
+from ldiv.core.structure import Structure, matmul, outer
+from ldiv.core.trees import Array, Tree
+from ldiv.engines import solver
+from ldiv.engines.factored import batch_axes, factored_each
+from ldiv.engines.registry import Chain
+from ldiv.errors import SingularMatrixError
+from ldiv.structures.banded import Banded
+from ldiv.structures.sparse import Sparse
+from ldiv.structures.symmetric import Symmetric
+
+BLOCK = 64  # columns of the inverse in memory at a time
+
+
+def supports(structure: Structure, p: Tree) -> bool:
+    """Is it sparse and linear in p, with its values on the host?"""
+    base = _base(structure)
+    part = base.base if isinstance(base, Symmetric) else base
+    return (
+        isinstance(part, Sparse | Banded)
+        and part.shape[0] == part.shape[1] > 0
+        and device_of(p) == "cpu"
+    )
+
+
+def logabsdet(structure: Structure, p: Array, assume_a: str) -> Array:
+    """log |det S(p)|, of shape (*batch,)."""
+    base, kind = _base(structure), np.finfo(numpy_dtype(p)).dtype
+    spec = (batch_axes(base, p), kind)
+    return _hosted(partial(_logabsdet, base, assume_a), (spec,), p)[0]
+
+
+def slogdet(structure: Structure, p: Array, assume_a: str) -> tuple[Array, Array]:
+    """(det S(p) / |det S(p)|, log |det S(p)|)."""
+    base, op = structure.unview()
+    batch, dtype = batch_axes(base, p), numpy_dtype(p)
+    specs = (batch, dtype), (batch, np.finfo(dtype).dtype)
+    sign, size = _hosted(partial(_slogdet, base, assume_a), specs, p)
+    return conj(sign) if op in "CH" else sign, size
+
+
+def gradient(structure: Structure, p: Array, assume_a: str) -> Array:
+    """G, of the shape of p."""
+    spec = (tuple(p.shape), numpy_dtype(p))
+    return _hosted(partial(_gradient, _base(structure), assume_a), (spec,), p)[0]
+
+
+def tangent(structure: Structure, p: Array, e: Array, assume_a: str) -> Array:
+    """dG along e, of the shape to which p and e broadcast."""
+    shape = np.broadcast_shapes(tuple(p.shape), tuple(e.shape))
+    spec = (shape, np.result_type(numpy_dtype(p), numpy_dtype(e)))
+    return _hosted(partial(_tangent, _base(structure), assume_a), (spec,), p, e)[0]
+
+
+def _base(structure: Structure) -> Structure:
+    # |det| and its derivatives are the same for all views
+    return structure.unview()[0]
+
+
+def _hosted(f: Callable[..., Any], specs: Any, *arrays: Array) -> tuple[Array, ...]:
+    return on_host(keeping_state(f), specs, *arrays)
+
+
+# -- on the host, for a batch -----------------------------------------------------------------------
+
+
+def _logabsdet(base: Structure, assume_a: str, p: Any) -> tuple[Any, ...]:
+    def by_solver(p: Any, _: int) -> tuple[Any, ...]:
+        return (solver.logabsdet(base, p, assume_a, "auto"),)
+
+    return _each(base, assume_a, p, lambda factor, _: (factor.logabsdet(),), by_solver, (0,))
+
+
+def _slogdet(base: Structure, assume_a: str, p: Any) -> tuple[Any, ...]:
+    return _each(base, assume_a, p, lambda factor, _: factor.slogdet(), None, (0, 0))
+
+
+def _gradient(base: Structure, assume_a: str, p: Any) -> tuple[Any, ...]:
+    def of_factor(factor: Any, _: int) -> tuple[Any, ...]:
+        return (_in_parameters(base, np.conj(factor.ask("inverse_entries"))),)
+
+    def by_solver(p: Any, _: int) -> tuple[Any, ...]:
+        return (_in_blocks(base, p, None, assume_a),)
+
+    return _each(base, assume_a, p, of_factor, by_solver, (_own(base),))
+
+
+def _tangent(base: Structure, assume_a: str, p: Any, e: Any) -> tuple[Any, ...]:
+    own = _own(base)
+    batch = np.broadcast_shapes(p.shape[: p.ndim - own], e.shape[: e.ndim - own])
+    p, e = (np.broadcast_to(x, (*batch, *x.shape[x.ndim - own :])) for x in (p, e))
+    along = e.reshape(-1, *e.shape[e.ndim - own :])
+
+    def of_factor(factor: Any, i: int) -> tuple[Any, ...]:
+        moved = factor.ask("inverse_tangent", _in_slots(base, along[i]))
+        return (_in_parameters(base, np.conj(moved)),)
+
+    def by_solver(p: Any, i: int) -> tuple[Any, ...]:
+        return (_in_blocks(base, p, along[i], assume_a),)
+
+    return _each(base, assume_a, p, of_factor, by_solver, (own,))
+
+
+def _own(base: Structure) -> int:
+    core = base.core
+    assert isinstance(core, int)
+    return core
+
+
+def _each(
+    base: Structure,
+    assume_a: str,
+    p: Any,
+    of_factor: Callable[[Any, int], tuple[Any, ...]],
+    by_solver: Callable[[Any, int], tuple[Any, ...]] | None,
+    own: tuple[int, ...],
+) -> tuple[Any, ...]:
+    """What the factors give, or else the engines that solve, for all matrices of a batch.
+
+    `own` are the axes of each result without those of the batch.
+    """
+    chain = Chain((_engine(assume_a),), ())
+    batch = batch_axes(base, p)
+    members = p.reshape(-1, *p.shape[len(batch) :])
+    try:
+        results = [
+            of_factor(factor, i)
+            for i, factor in enumerate(factored_each(chain, base, [p], assume_a, batch))
+        ]
+    except SingularMatrixError as error:
+        if error.certain or by_solver is None:
+            raise
+        results = [by_solver(member, i) for i, member in enumerate(members)]
+    if not batch:
+        return results[0]
+    if not results:
+        shape = p.shape[len(batch) :]
+        return tuple(np.zeros((*batch, *shape[:axes]), p.dtype) for axes in own)
+    return tuple(
+        np.stack(column).reshape(*batch, *np.shape(column[0]))
+        for column in zip(*results, strict=True)
+    )
+
+
+def _engine(assume_a: str) -> ModuleType:
+    # when it is first needed: importing a compiler takes longer than importing ldiv
+    name = "positive" if assume_a == "pos" else "general"
+    return import_module(f"ldiv.engines.selected.{name}")
+
+
+# -- between parameters and the slots of the pattern ------------------------------------------------
+
+
+def _in_slots(base: Structure, e: Any) -> Any:
+    """The values of S(e), without a check of symmetry: e is a direction."""
+    if not isinstance(base, Symmetric):
+        return base.slot_values(e)
+    slots, pattern = base.base.slot_values(e), base.pattern
+    assert pattern is not None
+    if pattern is not base.base.pattern:
+        slots = pattern.slot_values(np.concatenate([slots, np.zeros_like(slots)]))
+    mirror = slots[pattern.transposition]
+    return (slots + (np.conj(mirror) if base.op == "H" else mirror)) / 2
+
+
+def _in_parameters(base: Structure, g: Any) -> Any:
+    """S^*[G] for a G given in the slots, as symmetric as S."""
+    if isinstance(base, Symmetric):
+        own, pattern = base.base.pattern, base.pattern
+        assert own is not None and pattern is not None
+        base, g = base.base, g if pattern is own else g[pattern.slot[: own.slots]]
+    assert base.pattern is not None
+    entries = g[base.pattern.slot]
+    if isinstance(base, Banded):
+        band = np.zeros(base.inside.shape, g.dtype)
+        band[base.inside] = entries
+        return band
+    return entries
+
+
+def _in_blocks(base: Structure, p: Any, e: Any, assume_a: str) -> Any:
+    """S^*[S^-H], or along e -S^*[S^-H S(e)^H S^-H], by solves with blocks of unit vectors."""
+    n, total = base.shape[0], np.zeros_like(p)
+    for j in range(0, n, BLOCK):
+        unit = unit_columns(p, n, range(j, min(j + BLOCK, n)))
+        x = solver.solve(base.H, p, unit, assume_a, "auto")
+        if e is not None:
+            x = -solver.solve(base.H, p, matmul(base.H, e, x), assume_a, "auto")
+        total = total + outer(base, p, x, unit, True)
+    return total

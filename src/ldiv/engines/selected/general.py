@@ -1,0 +1,140 @@
+"""Sparse: R P A Q C = L D U by blocks, with the sign of the determinant and the selected inverse.
+
+At first P = Q^T is an ordering for the symmetrised pattern, and pivots are chosen inside of the
+diagonal blocks only. Where that loses accuracy, SuperLU pivots freely, and its orders of rows and
+columns become P and Q: with them no pivot needs to move. The fill of the symmetrised pattern is
+larger then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import splu
+
+from ldiv.core.pattern import Pattern
+from ldiv.core.trees import Tree
+from ldiv.engines import ordering
+from ldiv.engines.equilibration import equilibrated
+from ldiv.engines.escalation import first_nonsingular
+from ldiv.engines.factor import Factor
+from ldiv.engines.refinement import Arrangement
+from ldiv.engines.selected.blocks import Blocks
+from ldiv.engines.selected.factors import Selected
+from ldiv.engines.selected.fronts import Fronts
+from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
+
+ON_HOST = True
+REMEMBERED = True
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def analyze(structure: Any) -> Fronts:
+    return Fronts(structure.pattern)
+
+
+def factor(fronts: Fronts, structure: Any, p: Tree, assume_a: str) -> Factor:
+    return BlockLDU(fronts, structure.slot_values(p))
+
+
+def factor_carefully(fronts: Fronts, structure: Any, p: Tree, assume_a: str) -> Factor:
+    pattern, slots = structure.pattern, structure.slot_values(p)
+    # pivots near the diagonal keep the fill small; the largest ones of their columns are safest
+    orders = (partial(ordering.of_sum, pattern), 0.1), (partial(ordering.of_columns, pattern), 1.0)
+    makes = [partial(_pivoted, pattern, slots, order, threshold) for order, threshold in orders]
+    factored: Factor = first_nonsingular(makes, makes[-1])
+    return factored
+
+
+def _pivoted(
+    pattern: Pattern, slots: Array, order: Callable[[], Array | None], threshold: float
+) -> BlockLDU:
+    """The blocks on the orders of rows and columns that SuperLU finds with this threshold."""
+    given = Arrangement(pattern)
+    values, _ = given.scaled(BlockLDU.__name__, slots, equilibrated)
+    before = order()
+    matrix = pattern.csc(values)
+    if before is not None:
+        matrix = matrix[before][:, before]
+    try:
+        lu = splu(
+            sp.csc_array(matrix),
+            permc_spec="COLAMD" if before is None else "NATURAL",
+            diag_pivot_thresh=threshold,
+            options={"SymmetricMode": before is not None},
+        )
+    except RuntimeError as error:
+        if "singular" not in str(error):
+            raise
+        raise SingularMatrixError(BlockLDU.__name__, "a pivot that is exactly zero") from None
+    rows, cols = np.argsort(lu.perm_r), np.argsort(lu.perm_c)
+    if before is not None:
+        rows, cols = before[rows], before[cols]
+    factored = BlockLDU(Fronts(pattern, rows, cols), slots, carefully=True)
+    factored.inverse_entries()  # which are checked, and kept
+    return factored
+
+
+class BlockLDU(Selected):
+    """The blocks of the permuted and equilibrated matrix."""
+
+    _arrangement: Fronts
+
+    def __init__(
+        self, fronts: Fronts, slots: Any, positive: bool = False, carefully: bool = False
+    ) -> None:
+        super().__init__(fronts, slots, carefully)
+        with np.errstate(all="ignore"):
+            self._blocks = Blocks(fronts, self._values, positive)
+        if (failed := self._blocks.failed) is not None:
+            if positive:
+                raise NotPositiveDefiniteError(
+                    self._name, f"a pivot that is not positive in supernode {failed}"
+                )
+            raise SingularMatrixError(self._name, "a diagonal block that is singular")
+        self.nbytes = self._blocks.nbytes + self._values.nbytes
+        self.check_suspect()
+
+    def _solved(self, b: Any, op: str) -> Any:
+        with np.errstate(all="ignore"):
+            return self._blocks.solve(b, op).astype(self._values.dtype, copy=False)
+
+    def _log_pivots(self) -> Any:
+        return self._blocks.slogdet()[1]
+
+    def slogdet(self) -> tuple[Any, Any]:
+        size = self.logabsdet()
+        fronts = self._arrangement
+        return self._blocks.slogdet()[0] * _parity(fronts.rows) * _parity(fronts.cols), size
+
+    def _inverse(self) -> Array:
+        return self._entries
+
+    @cached_property
+    def _entries(self) -> Array:
+        z = self._blocks.inverse()
+        self._require_identity(z)
+        return z
+
+    def _tangent(self, e: Array) -> Array:
+        return self._blocks.tangent(e)
+
+
+def _parity(order: Any) -> int:
+    """The sign of a permutation: -1 to the number of its elements less that of its cycles."""
+    seen, sign = np.zeros(len(order), bool), 1
+    following = order.tolist()
+    for start in range(len(following)):
+        j, length = start, 0
+        while not seen[j]:
+            seen[j] = True
+            j = following[j]
+            length += 1
+        if length and not length % 2:
+            sign = -sign
+    return sign

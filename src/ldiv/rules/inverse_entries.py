@@ -1,0 +1,139 @@
+"""G = S^*[S(p)^-H]: entries of an inverse on the pattern of S, the gradient of log |det S(p)|.
+
+tangent      dG = T(dp),   T(e) = -S^*[(S^-1 S(e) S^-1)^H]
+cotangent    p_bar = T(G_bar): T is the second derivative of a real function, and self-adjoint
+             of T(e): e_bar = T(T_bar), p_bar = T'(e, T_bar), the third derivative
+cost         1 factorization, and about as much again for G and thrice for T; the third derivative
+             takes 5 n solves, a block of columns at a time
+reference    Takahashi, Fagan, Chin (1973); Erisman and Tinney (1975); Jacobi's formula
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ldiv.core.arrays import unit_columns
+from ldiv.core.errstate import singular_state, under
+from ldiv.core.rule import Rule, bind
+from ldiv.core.structure import Structure, matmul, outer, plus
+from ldiv.core.trees import Array, Tree, leaves
+from ldiv.engines.selected import entries
+from ldiv.rules.solve import solve
+
+
+@dataclass(frozen=True)
+class InverseEntries(Rule):
+    """Argument p; output G in the space of p."""
+
+    structure: Structure
+    assume_a: str = "gen"
+    singular: str = field(default_factory=singular_state)
+
+    on_host = True
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (self.structure.core,)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        with under(self.singular):
+            return (entries.gradient(self.structure, args[0], self.assume_a),)
+
+    def _along(self, p: Array, e: Array | None) -> Array | None:
+        if e is None:
+            return None
+        return bind(InverseTangent(self.structure, self.assume_a, self.singular), p, e)[0]
+
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
+        return (self._along(args[0], tangents[0]),)
+
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
+        return (self._along(args[0], cotangents[0]),)
+
+
+@dataclass(frozen=True)
+class InverseTangent(Rule):
+    """Arguments p and e; output T(e) in the space of p."""
+
+    structure: Structure
+    assume_a: str = "gen"
+    singular: str = field(default_factory=singular_state)
+
+    on_host = True
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (self.structure.core, self.structure.core)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        p, e = args
+        with under(self.singular):
+            return (entries.tangent(self.structure, p, e, self.assume_a),)
+
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
+        (p, e), (dp, de) = args, tangents
+        return (
+            plus(
+                None if dp is None else self._third(p, e, dp),
+                None if de is None else bind(self, p, de)[0],
+            ),
+        )
+
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
+        (p, e), (t_bar,) = args, cotangents
+        if t_bar is None:
+            return None, None
+        return (
+            self._third(p, e, t_bar) if need[0] else None,
+            bind(self, p, t_bar)[0] if need[1] else None,
+        )
+
+    def _third(self, p: Array, a: Array, b: Array) -> Array:
+        """S^*[(S^-1 A S^-1 B S^-1 + S^-1 B S^-1 A S^-1)^H] with A = S(a) and B = S(b)."""
+        view, n, total = self.structure.H, self.structure.shape[0], None
+
+        def inverse(x: Array) -> Array:
+            return solve(view, p, x, self.assume_a, "auto", self.singular)
+
+        for j in range(0, n, entries.BLOCK):
+            unit = unit_columns(leaves(p)[0], n, range(j, min(j + entries.BLOCK, n)))
+            x = inverse(unit)
+            by_a, by_b = (inverse(matmul(view, c, x)) for c in (a, b))
+            y = inverse(matmul(view, b, by_a) + matmul(view, a, by_b))
+            total = plus(total, outer(self.structure, p, y, unit, True))
+        assert total is not None
+        return total
+
+
+def inverse_entries(
+    structure: Structure, p: Array, assume_a: str = "gen", singular: str | None = None
+) -> Array:
+    """S^*[S(p)^-H] for a sparse S linear in p, in the space of p."""
+    return bind(InverseEntries(structure, assume_a, singular or singular_state()), p)[0]
+
+
+def cases(
+    structures: Iterator[tuple[Structure, Tree]], draw: Any
+) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
+    for structure, p in structures:
+        if entries.supports(structure, p):
+            yield InverseEntries(structure), (p,)
+            yield InverseTangent(structure), (p, draw(*p.shape))

@@ -1,0 +1,253 @@
+"""Entries of an inverse and their tangent, against 50 digits and dense inverses: every engine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from os import environ
+from pathlib import Path
+
+import mpmath
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+
+from ldiv.core.pattern import Pattern
+from ldiv.engines.factored import factored
+from ldiv.engines.registry import Chain
+from ldiv.engines.selected import fronts, general, positive
+from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
+from ldiv.structures.sparse import Sparse
+from ldiv.structures.symmetric import Symmetric
+
+mpmath.mp.dps = 50
+DATA = Path(environ.get("LDIV_TEST_DATA", "/nowhere"))
+
+
+def grid(size, dimensions):
+    """The Laplacian of a grid, with five points in two dimensions and seven in three."""
+    line = sp.diags_array(
+        [-np.ones(size - 1), 2 * np.ones(size), -np.ones(size - 1)], offsets=(-1, 0, 1)
+    )
+    total = line
+    for _ in range(dimensions - 1):
+        total = sp.kronsum(total, line)
+    return sp.coo_array(total)
+
+
+def scattered(n, dtype="float64", symmetric=True, strong=6.0):
+    """A random pattern with a random diagonal."""
+    rng = np.random.default_rng(n)
+    a = sp.coo_array(sp.random_array((n, n), density=min(1, 3 / n), rng=rng))
+    values = rng.standard_normal(a.nnz)
+    if np.dtype(dtype).kind == "c":
+        values = values + 1j * rng.standard_normal(a.nnz)
+    a = sp.coo_array((values.astype(dtype), (a.row, a.col)), a.shape)
+    a = a + a.conj().T if symmetric else a
+    return sp.coo_array(a + strong * sp.eye_array(n, dtype=dtype))
+
+
+def structured(engine, a):
+    structure = Sparse(Pattern(a.row, a.col, a.shape))
+    return Symmetric(structure) if engine is positive else structure
+
+
+def factor_of(engine, a):
+    """As the rules get it: a careful attempt follows where the first one is not accurate."""
+    structure = structured(engine, a)
+    assumption = "pos" if engine is positive else "gen"
+    return structure, factored(Chain((engine,), ()), structure, a.data, assumption)
+
+
+def direction(structure, a):
+    """Random numbers in the slots, as symmetric as the structure."""
+    rng = np.random.default_rng(1)
+    e = rng.standard_normal(structure.pattern.slots).astype(a.dtype)
+    if a.dtype.kind == "c":
+        e = e + 1j * rng.standard_normal(len(e))
+    return (
+        (e + e[structure.pattern.transposition].conj()) / 2
+        if isinstance(structure, Symmetric)
+        else e
+    )
+
+
+def difference(x, y):
+    return abs(x - y).max() / max(abs(y).max(), np.finfo(float).tiny)
+
+
+MATRICES = {
+    "grid 2D": (positive, grid(9, 2)),
+    "grid 3D": (positive, grid(5, 3)),
+    "one": (positive, scattered(1)),
+    "scattered": (positive, scattered(60)),
+    "diagonal": (positive, sp.coo_array(sp.diags_array(np.arange(1.0, 8)))),
+    "full": (positive, sp.coo_array(np.ones((9, 9)) + np.eye(9))),
+    "complex": (positive, scattered(50, "complex128", strong=12.0)),
+    "unsymmetric": (general, scattered(60, symmetric=False)),
+    "unsymmetric and complex": (general, scattered(50, "complex128", symmetric=False)),
+    "indefinite": (general, sp.coo_array(grid(8, 2) - 3.1 * sp.eye_array(64))),
+    "a grid without its symmetry": (general, grid(5, 3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_entries_and_tangent_against_a_dense_inverse(name):
+    engine, a = MATRICES[name]
+    structure, f = factor_of(engine, a)
+    i, j = structure.pattern.indices, structure.pattern.columns
+    inverse = np.linalg.inv(a.toarray())
+    assert difference(f.ask("inverse_entries"), inverse[j, i]) < 1e-13
+    e = direction(structure, a)
+    tangent = -inverse @ structure.pattern.csc(e).toarray() @ inverse
+    assert difference(f.ask("inverse_tangent", e), tangent[j, i]) < 1e-13
+    sign, size = np.linalg.slogdet(a.toarray())
+    assert np.allclose(f.slogdet(), (sign, size), rtol=1e-12, atol=1e-12)
+    b = np.cos(np.arange(2.0 * len(inverse))).reshape(-1, 2)
+    for op, m in (("N", a.toarray()), ("T", a.toarray().T), ("H", a.toarray().conj().T)):
+        assert difference(m @ f.solve(b, op), b) < 1e-12
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize("engine", [positive, general])
+def test_single_precision(engine, dtype):
+    a = scattered(40, dtype, strong=12.0)
+    structure, f = factor_of(engine, a)
+    inverse = np.linalg.inv(a.toarray())
+    z = f.ask("inverse_entries")
+    assert z.dtype == dtype
+    assert difference(z, inverse[structure.pattern.columns, structure.pattern.indices]) < 1e-5
+
+
+@pytest.mark.parametrize("engine", [positive, general])
+def test_fifty_digits(engine):
+    a = scattered(12)
+    structure, f = factor_of(engine, a)
+    inverse = mpmath.matrix(a.toarray()) ** -1
+    e = direction(structure, a)
+    tangent = -inverse * mpmath.matrix(structure.pattern.csc(e).toarray()) * inverse
+    size = mpmath.log(mpmath.det(mpmath.matrix(a.toarray())))
+    places = list(zip(structure.pattern.indices, structure.pattern.columns, strict=True))
+    for found, exact in (
+        (f.ask("inverse_entries"), inverse),
+        (f.ask("inverse_tangent", e), tangent),
+    ):
+        assert (
+            difference(found, np.array([float(exact[int(j), int(i)]) for i, j in places])) < 1e-14
+        )
+    assert abs(float(f.logabsdet() - size)) < 1e-13 * abs(size)
+
+
+@pytest.mark.parametrize(
+    ("name", "engine", "tolerance"),
+    [
+        ("494_bus", positive, 1e-10),
+        ("bcsstk13", positive, 2e-9),
+        ("mhd1280b", positive, 1e-12),
+        ("494_bus", general, 1e-10),
+        ("watt_2", general, 1e-12),
+        ("west0479", general, 1e-12),
+        ("hangGlider_2", general, 1e-8),
+        ("young1c", general, 1e-12),
+    ],
+)
+def test_real_matrices(name, engine, tolerance):
+    """The tolerance is for the dense inverse as much as for ours: conditions are up to 1e12."""
+    path = DATA / f"{name}.mtx"
+    if not path.exists():
+        pytest.skip(f"{name}.mtx is not in the folder that LDIV_TEST_DATA names")
+    a = sp.coo_array(scipy.io.mmread(path))
+    try:
+        structure, f = factor_of(engine, a)
+        f.logabsdet()
+    except SingularMatrixError:
+        structure, f = factored(engine, a, carefully=True)
+    inverse = np.linalg.inv(a.toarray())
+    i, j = structure.pattern.indices, structure.pattern.columns
+    assert difference(f.ask("inverse_entries"), inverse[j, i]) < tolerance
+    e = direction(structure, a) * abs(structure.slot_values(a.data))
+    tangent = -inverse @ structure.pattern.csc(e).toarray() @ inverse
+    assert difference(f.ask("inverse_tangent", e), tangent[j, i]) < 10 * tolerance
+    sign, size = np.linalg.slogdet(a.toarray())
+    assert np.allclose(f.slogdet(), (sign, size), rtol=1e-11)
+
+
+def test_badly_scaled():
+    a = scattered(30)
+    d = sp.diags_array(2.0 ** np.linspace(-60, 60, 30))
+    scaled = sp.coo_array(d @ a @ d)
+    structure, f = factor_of(positive, a)
+    _, g = factor_of(positive, scaled)
+    i, j = structure.pattern.indices, structure.pattern.columns
+    weights = d.diagonal()[i] * d.diagonal()[j]
+    assert difference(g.ask("inverse_entries") * weights, f.ask("inverse_entries")) < 1e-13
+
+
+def test_matrices_that_are_not_positive_definite():
+    a = sp.coo_array(grid(6, 2) - 3 * sp.eye_array(36))
+    with pytest.raises(NotPositiveDefiniteError, match="pivot"):
+        factor_of(positive, a)
+    with pytest.raises(NotPositiveDefiniteError, match="pivot"):
+        factor_of(positive, sp.coo_array(a.astype(complex)))
+
+
+def test_pivots_that_must_leave_their_block():
+    """Zeros on the diagonal: rows and columns are paired anew."""
+    n = 20
+    cycle = sp.coo_array((np.ones(n), (np.arange(n), (np.arange(n) + 1) % n)), (n, n))
+    a = sp.coo_array(cycle + 0.1 * scattered(n, symmetric=False, strong=0))
+    structure = structured(general, a)
+    f = general.factor_carefully(general.analyze(structure), structure, a.data, "gen")
+    inverse = np.linalg.inv(a.toarray())
+    i, j = structure.pattern.indices, structure.pattern.columns
+    assert difference(f.inverse_entries(), inverse[j, i]) < 1e-13
+    assert np.allclose(f.slogdet(), np.linalg.slogdet(a.toarray()), rtol=1e-12)
+
+
+def test_singular_matrices():
+    """Without a boundary condition constants are in the null space."""
+    a = grid(6, 2)
+    free = sp.coo_array(a - sp.diags_array(a.sum(axis=1)))
+
+    def look():
+        factor_of(general, free)[1].logabsdet()
+
+    with pytest.raises(SingularMatrixError):
+        look()
+
+
+def test_the_symbolic_phase_does_not_need_the_compiler(monkeypatch):
+    pattern = Pattern(grid(9, 2).row, grid(9, 2).col, (81, 81))
+    compiled = fronts.Fronts(pattern)
+    names = (
+        "column_counts",
+        "elimination_tree",
+        "postorder",
+        "front_rows",
+        "fundamental",
+        "merged",
+    )
+    for name in names:
+        f = getattr(fronts, name)
+        monkeypatch.setattr(fronts, name, getattr(f, "py_func", f))
+    plain = fronts.Fronts(pattern)
+    for name in ("starts", "above", "rows_below", "relative", "rows"):
+        assert np.array_equal(getattr(plain, name), getattr(compiled, name))
+
+
+WITHOUT = """
+import sys
+sys.modules["numba"] = None
+import numpy as np, scipy.sparse as sp, ldiv
+n = 30
+A = ldiv.diags_array([-np.ones(n - 1), 3 * np.ones(n), -np.ones(n - 1)], offsets=[-1, 0, 1])
+value, pull = ldiv.vjp(lambda v: ldiv.logdet(A.with_data(v), assume_a="pos"), A.data)
+inverse = np.linalg.inv(A.toarray())
+assert abs(value - np.linalg.slogdet(A.toarray())[1]) < 1e-12
+assert abs(pull(np.ones(()))[0] - inverse[A.row, A.col]).max() < 1e-13
+"""
+
+
+def test_without_numba():
+    subprocess.run([sys.executable, "-W", "error", "-c", WITHOUT], check=True)
