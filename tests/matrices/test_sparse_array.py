@@ -635,19 +635,19 @@ def test_sum_duplicates(view: str) -> None:
 
 
 REPRS = {
-    "<SparseArray (4, 5) float64, nnz=10, coo>": lambda: ldiv.coo_array(
+    "<SparseArray (4, 5) float64, nnz=10 (50%), coo, numpy>": lambda: ldiv.coo_array(
         (draw(10), (ROWS, COLS)), SHAPE
     ),
-    "<SparseArray (5, 4) float64, nnz=10, coo>": lambda: (
+    "<SparseArray (5, 4) float64, nnz=10 (50%), coo, numpy>": lambda: (
         ldiv.coo_array((draw(10), (ROWS, COLS)), SHAPE).T
     ),
-    "<SparseArray (2, 4, 5) complex64, nnz=10, coo>": lambda: ldiv.coo_array(
+    "<SparseArray (2, 4, 5) complex64, nnz=10 (50%), coo, torch>": lambda: ldiv.coo_array(
         (torch.zeros(2, 10, dtype=torch.complex64), (ROWS, COLS)), SHAPE
     ),
-    "<SparseArray (2, 2) float32, nnz=2, csr>": lambda: ldiv.asarray(
+    "<SparseArray (2, 2) float32, nnz=2 (50%), csr, numpy>": lambda: ldiv.asarray(
         sp.csr_array(np.eye(2, dtype=np.float32))
     ),
-    "<SparseArray (2, 2) float32, nnz=2, csc>": lambda: (
+    "<SparseArray (2, 2) float32, nnz=2 (50%), csc, numpy>": lambda: (
         ldiv.asarray(sp.csr_array(np.eye(2, dtype=np.float32))).H
     ),
 }

@@ -11,6 +11,7 @@ import numpy as np
 
 from ldiv.core.arrays import astype, broadcast, device_of, is_complex, numpy_dtype
 from ldiv.core.dispatch import frontend_of, is_array, signature
+from ldiv.core.pytree import ArrayHolder
 from ldiv.core.trees import Array
 from ldiv.core.typing import Assumption
 from ldiv.errors import expected_got, shown
@@ -204,7 +205,7 @@ def require_ours(name: str, x: object) -> None:
                 "Pass numpy.asarray(x).",
             )
         )
-    if (
+    if not isinstance(x, ArrayHolder) and (
         hasattr(x, "tocsc")
         or hasattr(x, "n_sparse")
         or str(getattr(x, "layout", "torch.strided")) != "torch.strided"

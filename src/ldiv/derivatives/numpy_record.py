@@ -115,12 +115,9 @@ def _record(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Recorded]:
                 advice,
             )
         )
-    # Which output of the rule is this value, up to axes of length 1, as x[:, 0] of one column?
+    # Which output of the rule is this value, up to its shape, as x[:, 0] of one column?
     of = [
-        next(
-            (i for i, o in enumerate(out) if o is v or (isinstance(v, np.ndarray) and _same(o, v))),
-            -1,
-        )
+        next((i for i, o in enumerate(out) if o is v or _same_numbers(o, v)), -1)
         for v in _several(y)
     ]
     if -1 in of:
@@ -146,6 +143,14 @@ def _record(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Recorded]:
             expected_got("vjp and jvp", "every argument to reach the rule as it is", came, advice)
         )
     return y, Recorded(one.rule, one.flat_then, one.out_then, place, of, holder)
+
+
+def _same_numbers(x: Array, y: Any) -> bool:
+    """Whether both arrays are the same memory, in the same order."""
+    if not isinstance(y, np.ndarray):
+        return False
+    flat = x.flags.c_contiguous and y.flags.c_contiguous and x.size == y.size
+    return _same(x.reshape(-1), y.reshape(-1)) if flat else _same(x, y)
 
 
 def _same(x: Array, y: Array) -> bool:

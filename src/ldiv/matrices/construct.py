@@ -5,7 +5,6 @@ Values are arrays of the user's framework; indices may come from any framework.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +13,6 @@ from numpy.typing import DTypeLike
 
 from ldiv.core.arrays import alike, batch_of, broadcast
 from ldiv.core.dispatch import is_array, namespace
-from ldiv.core.pattern import Pattern
 from ldiv.core.public import public
 from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, IndexLike
@@ -31,21 +29,15 @@ from ldiv.errors import expected_got, shown
 from ldiv.matrices.entries import compressed, coordinates, entries_of
 from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.sparse_array import SparseArray
-from ldiv.structures.sparse import Sparse
+from ldiv.matrices.sparse_indexing import structure_at
 
 Index = np.ndarray[Any, np.dtype[Any]]
-_made: weakref.WeakValueDictionary[Pattern, Sparse] = weakref.WeakValueDictionary()
 
 
 def _sparse(
     values: Array, rows: Index, cols: Index, shape: tuple[int, int], format: Any
 ) -> SparseArray:
-    """Equal patterns share one structure: an array rebuilt in a loop keeps its symbolic work."""
-    pattern = Pattern(rows, cols, shape)
-    structure = _made.get(pattern)
-    if structure is None:
-        structure = _made.setdefault(pattern, Sparse(pattern))
-    return SparseArray(structure, values, format)
+    return SparseArray(structure_at(rows, cols, shape), values, format)
 
 
 def _parts(name: str, what: str, arg: Any, count: int) -> Any:
@@ -429,7 +421,7 @@ def asarray(x: AnyArray) -> SparseArray:
     --------
     >>> import ldiv, numpy as np, scipy.sparse as sp
     >>> ldiv.asarray(sp.csr_array(np.array([[1.0, 0.0], [0.0, 2.0]])))
-    <SparseArray (2, 2) float64, nnz=2, csr>
+    <SparseArray (2, 2) float64, nnz=2 (50%), csr, numpy>
     """
     if isinstance(x, SparseArray):
         return x

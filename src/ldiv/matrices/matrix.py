@@ -32,15 +32,14 @@ from ldiv.core.validate import (
     together,
 )
 from ldiv.errors import expected_got, shown
+from ldiv.matrices.operator_protocol import NUMBERS, OperatorProtocol
 from ldiv.structures.dense import dense
 from ldiv.structures.product import Product
 from ldiv.structures.scaled import Scaled
 from ldiv.structures.sum import Sum
 
-NUMBERS = (int, float, complex, np.number)
 
-
-class Matrix(ArrayHolder):
+class Matrix(OperatorProtocol, ArrayHolder):
     """The matrix S(p) for any structure S and its parameters p, a nested tuple of arrays.
 
     Parameters
@@ -62,6 +61,8 @@ class Matrix(ArrayHolder):
     `A @ x` is differentiable in p and x, in every mode. `A.T`, `A.H` and `A.conj()` share the
     parameters. `A + B`, `A - B`, `c * A`, `A / c` and `A @ B` are matrices again, made of A and B,
     whatever their structures; nothing is computed until they are used.
+    `matvec`, `rmatvec`, `matmat`, `rmatmat` are what SciPy's solvers ask for: with NumPy values
+    `scipy.sparse.linalg.cg(A, b)`, eigsh and others take A.
     A matrix is a view of the arrays that it was made of: writing to them changes the matrix, and
     all matrices that share them.
     Pickling and copying keep the parameters and drop cached factorizations; a deep copy stands

@@ -1,4 +1,4 @@
-"""Index arithmetic for sums and products of sparse arrays; no values.
+"""Index arithmetic for sums and products of sparse arrays, and for other formats; no values.
 
 Positions are numbered row by row: key = row * columns + column; where that would overflow, among
 the rows and columns in use. The structure that is returned carries its symbolic work: in a loop,
@@ -7,6 +7,7 @@ A + s B is ordered once.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,17 @@ from ldiv.structures.sparse import Sparse
 
 Index = np.ndarray[Any, np.dtype[Any]]
 Position = tuple[Index, Index]
+_made: weakref.WeakValueDictionary[Pattern, Sparse] = weakref.WeakValueDictionary()
+
+
+def structure_at(rows: Index, cols: Index, shape: tuple[int, int]) -> Sparse:
+    """The structure of a pattern; equal patterns share one for as long as it lives.
+
+    An array that is rebuilt in a loop keeps its symbolic work.
+    """
+    pattern = Pattern(rows, cols, shape)
+    structure = _made.get(pattern)
+    return _made.setdefault(pattern, Sparse(pattern)) if structure is None else structure
 
 
 def _numbered(
@@ -38,16 +50,67 @@ def _numbered(
     )
 
 
-def canonical(row: Index, col: Index, shape: tuple[int, int]) -> tuple[Sparse | None, Index | None]:
-    """(structure, place): entry e goes to place[e].
+def canonical(
+    at: Position, shape: tuple[int, int], axis: int = 0
+) -> tuple[Sparse | None, Index | None]:
+    """(structure, place): entry e goes to place[e], row by row (axis 0) or column by column (1).
 
     (None, None) where the positions are sorted and there are no duplicates.
     """
-    (keys,), structure = _numbered(shape, (row, col))
+    lines, sizes = (at, shape) if axis == 0 else (at[::-1], shape[::-1])
+    (keys,), structure = _numbered(sizes, lines)
     if (np.diff(keys) > 0).all():
         return None, None
     unique, place = np.unique(keys, return_inverse=True)
-    return structure(unique), place
+    once = structure(unique).pattern
+    rows, cols = (once.rows, once.cols) if axis == 0 else (once.cols, once.rows)
+    return structure_at(rows, cols, shape), place
+
+
+def by_lines(at: Position, shape: tuple[int, int], axis: int) -> tuple[Sparse | None, Index | None]:
+    """(structure, order): the entries in compressed rows (axis 0) or columns (axis 1).
+
+    Those of one line keep their order. (None, None) where they have it already.
+    """
+    line = at[axis]
+    if (line[1:] >= line[:-1]).all():
+        return None, None
+    order = np.argsort(line, kind="stable")
+    return structure_at(at[0][order], at[1][order], shape), order
+
+
+def starts(line: Index, count: int) -> Index:
+    """Where each of the lines begins, (count + 1,), in entries that are sorted by line."""
+    return np.concatenate([[0], np.cumsum(np.bincount(line, minlength=count))]).astype(line.dtype)
+
+
+def along(index: Index, lines: range | Index) -> tuple[Index, Index]:
+    """(entry, place): entry[t] is one with index[entry[t]] = lines[place[t]].
+
+    An entry comes as often as its line does.
+    """
+    if isinstance(lines, range):
+        place, rest = np.divmod(index.astype(np.int64) - lines.start, lines.step)
+        entry = np.flatnonzero((rest == 0) & (place >= 0) & (place < len(lines)))
+        return entry, place[entry]
+    order = np.argsort(index, kind="stable")
+    return _matches(order, index[order], lines)
+
+
+def _matches(order: Index, ascending: Index, wanted: Index) -> tuple[Index, Index]:
+    """(entry, place): order[e] and t for all e, t with ascending[e] = wanted[t]."""
+    first = np.searchsorted(ascending, wanted, side="left")
+    count = np.searchsorted(ascending, wanted, side="right") - first
+    place = np.repeat(np.arange(len(wanted)), count)
+    before = np.cumsum(count) - count
+    return order[first[place] + np.arange(len(place)) - before[place]], place
+
+
+def pairs(at: Position, wanted: Position, shape: tuple[int, int]) -> tuple[Index, Index]:
+    """(entry, place): entry[t] is one at the position wanted[place[t]]."""
+    (keys, others), _ = _numbered(shape, at, wanted)
+    order = np.argsort(keys, kind="stable")
+    return _matches(order, keys[order], others)
 
 
 def union(a: Position, b: Position, shape: tuple[int, int]) -> tuple[Sparse, Index]:

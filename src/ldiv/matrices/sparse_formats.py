@@ -1,0 +1,178 @@
+"""Formats: the order in which the entries of a sparse array are stored, and dense arrays.
+
+    csr    entries indptr[i] .. indptr[i + 1] - 1 are those of row i, in the columns `indices`
+    csc    the same with rows and columns exchanged
+    coo    any order
+
+A format is a property of the pattern: a conversion moves the values, differentiably.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse
+
+from ldiv.core.dispatch import asnumpy, namespace, traced
+from ldiv.core.public import public
+from ldiv.core.trees import Array
+from ldiv.core.validate import require_option
+from ldiv.errors import expected_got
+from ldiv.matrices import sparse_indexing
+from ldiv.matrices.sparse_values import TRANSPOSED, Format, Index, SparseValues, read_only
+from ldiv.rules.gather import add_up, adding_up, gather, selecting
+
+_AXIS = {"csr": 0, "csc": 1}  # along which lines a format is compressed
+
+
+class Formats(SparseValues):
+    """Conversions, and the arrays of compressed formats."""
+
+    @public
+    def asformat(self, format: Format | None, copy: bool = False) -> Self:
+        """The same matrix in another format, "coo", "csr" or "csc"; differentiable.
+
+        As in SciPy the duplicates of "coo" are added up on the way to the other two.
+        """
+        if format is None or format == self.format:
+            return self.copy() if copy else self
+        require_option("format", format, tuple(TRANSPOSED))
+        if format == "coo":
+            return self._relabelled(format, copy)
+        at, shape, axis = self._at, self.structure.shape, _AXIS[format]
+        if self.format == "coo":
+            once, place = self.structure.cached(
+                ("canonical", axis), lambda: sparse_indexing.canonical(at, shape, axis)
+            )
+            if once is None or place is None:
+                return self._relabelled(format, copy)
+            return self._on(once, add_up(self.values, place, once.pattern.nnz), format)
+        lines, order = self.structure.cached(
+            ("lines", axis), lambda: sparse_indexing.by_lines(at, shape, axis)
+        )
+        if lines is None or order is None:
+            return self._relabelled(format, copy)
+        return self._on(lines, gather(selecting(order, self.nnz), self.values), format)
+
+    def _relabelled(self, format: Format, copy: bool) -> Self:
+        same = type(self)(self.structure, self.data, format)
+        return same.copy() if copy else same
+
+    def tocoo(self, copy: bool = False) -> Self:
+        """The same entries in coordinate format."""
+        return self.asformat("coo", copy)
+
+    def tocsr(self, copy: bool = False) -> Self:
+        """The matrix in compressed rows; differentiable."""
+        return self.asformat("csr", copy)
+
+    def tocsc(self, copy: bool = False) -> Self:
+        """The matrix in compressed columns; differentiable."""
+        return self.asformat("csc", copy)
+
+    def _compressed(self) -> tuple[Index, Index]:
+        """The lines of the entries, which ascend, and their places in them."""
+        axis = _AXIS.get(self.format)
+        if axis is None:
+            raise AttributeError  # and `__getattr__` says what to do
+        line, place = self._at[axis], self._at[1 - axis]
+        if (line[1:] < line[:-1]).any():
+            raise ValueError(
+                expected_got(
+                    f"a SparseArray in {self.format}",
+                    f"entries in the order of their {('row', 'column')[axis]}s",
+                    "another order",
+                    "Make it with format='coo', and convert it.",
+                )
+            )
+        return line, place
+
+    @property
+    def indices(self) -> Index:
+        """The column of every entry in csr, the row in csc; on the host, read-only."""
+        return read_only(self._compressed()[1])
+
+    @property
+    def indptr(self) -> Index:
+        """Where each row begins in csr, each column in csc; on the host."""
+        line, _ = self._compressed()
+        return sparse_indexing.starts(line, self.structure.shape[_AXIS[self.format]])
+
+    @property
+    def has_canonical_format(self) -> bool:
+        """Is every position stored once, in order: by rows, or in csc by columns?"""
+        at, shape, axis = self._at, self.structure.shape, _AXIS.get(self.format, 0)
+        once, _ = self.structure.cached(
+            ("canonical", axis), lambda: sparse_indexing.canonical(at, shape, axis)
+        )
+        return once is None
+
+    def sorted_indices(self) -> Self:
+        """The entries in order: by rows, in csc by columns; duplicates stay. Differentiable."""
+        major = _AXIS.get(self.format, 0)
+        order = np.lexsort((self._at[1 - major], self._at[major]))
+        at = self._at[0][order], self._at[1][order]
+        structure = sparse_indexing.structure_at(*at, self.structure.shape)
+        return self._on(structure, gather(selecting(order, self.nnz), self.values), self.format)
+
+    @public
+    def eliminate_zeros(self) -> Self:
+        """The entries that are not zero, duplicates added up: a NEW pattern, found from the values.
+
+        A new array, where SciPy changes the old one. Its entries keep their derivatives; those that
+        are left out have none. A loop in which zeros come and go meets a new pattern each time,
+        with its own ordering and symbolic work: keep the zeros there.
+        """
+        once = self._unique()
+        if once.batch or traced(once.data):
+            came = f"a batch {once.batch}" if once.batch else "values that are being traced"
+            raise ValueError(
+                expected_got(
+                    "eliminate_zeros",
+                    "one matrix whose values are known",
+                    came,
+                    "Its pattern would depend on them: keep the zeros.",
+                )
+            )
+        kept = np.flatnonzero(asnumpy(once.values))
+        if len(kept) == once.nnz:
+            return once
+        at = once._at[0][kept], once._at[1][kept]
+        structure = sparse_indexing.structure_at(*at, self.structure.shape)
+        return self._on(structure, gather(selecting(kept, once.nnz), once.values), self.format)
+
+    # -- to arrays, and to SciPy -------------------------------------------------------------------
+
+    @public
+    def toarray(self) -> Array:
+        """The dense array (*batch, m, n); differentiable."""
+        m, n = self.structure.shape
+        flat = self._gathered(
+            "dense", lambda: adding_up(self._at[0].astype(np.int64) * n + self._at[1], m * n)
+        )
+        return namespace(flat).reshape(flat, (*self.batch, m, n))
+
+    def todense(self) -> Array:
+        """The dense array (*batch, m, n); differentiable."""
+        return self.toarray()
+
+    def to_scipy(self) -> Any:
+        """A scipy.sparse array in the same format, of copies, without derivatives; no batch."""
+        if self.batch:
+            raise ValueError(
+                expected_got(
+                    "to_scipy", "one matrix", f"a batch {self.batch}", "Convert them one at a time."
+                )
+            )
+        values = np.array(asnumpy(self.values))
+        if self.format == "coo":
+            at = self._at[0].copy(), self._at[1].copy()
+            return scipy.sparse.coo_array((values, at), shape=self.structure.shape)
+        kind = scipy.sparse.csr_array if self.format == "csr" else scipy.sparse.csc_array
+        return kind((values, self.indices.copy(), self.indptr), shape=self.structure.shape)
+
+    def copy(self) -> Self:
+        """The same pattern, which never changes, with a copy of the values in the same graph."""
+        x = self.data
+        return self.with_data(x.clone() if hasattr(x, "clone") else x.copy())

@@ -1,0 +1,65 @@
+"""What the values of a sparse array are stored as: their dtype, their device, their graph."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import array_api_compat
+import numpy as np
+
+from ldiv.core.arrays import numpy_dtype
+from ldiv.core.dispatch import constant, namespace
+from ldiv.core.public import public
+from ldiv.errors import expected_got, shown
+from ldiv.matrices.sparse_values import SparseValues
+
+
+class Storage(SparseValues):
+    """Other dtypes and devices; constants."""
+
+    @public
+    def astype(self, dtype: Any) -> Self:
+        """The values in another dtype of their framework."""
+        return self.with_data(namespace(self.data).astype(self.data, dtype))
+
+    @property
+    def device(self) -> Any:
+        """The device of the values, as their framework names it."""
+        return array_api_compat.device(self.data)
+
+    @public
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """The values on another device, or in another dtype, or both: `A.to("cuda")`.
+
+        Differentiable. PyTorch's own `to` with all its arguments; with NumPy and JAX `to(device)`,
+        `to(dtype)` or `to(device, dtype)`.
+        """
+        x = self.data
+        if hasattr(x, "to"):
+            return self.with_data(x.to(*args, **kwargs))
+        wanted = dict(kwargs)
+        for one in args:
+            wanted.setdefault("dtype" if _is_dtype(one) else "device", one)
+        if not wanted.keys() <= {"device", "dtype"} or len(wanted) != len(args) + len(kwargs):
+            raise TypeError(
+                expected_got(
+                    "to", "a device, a dtype, or both", shown((args, kwargs)), "Say each once."
+                )
+            )
+        if (device := wanted.get("device")) is not None:
+            x = array_api_compat.to_device(x, device)
+        if (dtype := wanted.get("dtype")) is not None and numpy_dtype(x) != np.dtype(dtype):
+            x = namespace(x).astype(x, np.dtype(dtype))
+        return self.with_data(x)
+
+    def detach(self) -> Self:
+        """The same values as constants."""
+        return self.with_data(constant(self.data))
+
+
+def _is_dtype(x: object) -> bool:
+    try:
+        np.dtype(x)  # type: ignore[call-overload]  # whatever it is
+    except TypeError:
+        return False
+    return x is not None

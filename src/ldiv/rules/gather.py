@@ -1,0 +1,101 @@
+"""y_s = sum of x_e over the pairs (s, e) of a list: linear, its adjoint is the list of (e, s).
+
+tangent      dy = G dx
+cotangent    x_bar = G^T y_bar
+reference    the assembly operator of finite elements, and its transpose
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import take
+from ldiv.core.dispatch import scatter
+from ldiv.core.pattern import Pattern
+from ldiv.core.rule import Rule, bind
+from ldiv.core.trees import Array, Tree
+
+Index = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Gather(Rule):
+    """Argument x (*batch, n); output (*batch, m). The pairs are the entries of an m x n pattern."""
+
+    pairs: Pattern
+    transposed: bool = False
+
+    may_overflow = True
+    core = (1,)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        (into, m), (out_of, n) = self._sides
+        if _is_all(into, m):  # a selection
+            return (take(args[0], out_of),)
+        x = args[0] if _is_all(out_of, n) else take(args[0], out_of)
+        return (scatter(x[..., None], into, m)[..., 0],)
+
+    @property
+    def _sides(self) -> tuple[tuple[Index, int], tuple[Index, int]]:
+        """The numbers of y and of x in each pair, and how many there are of each."""
+        sides = list(zip((self.pairs.rows, self.pairs.cols), self.pairs.shape, strict=True))
+        y, x = reversed(sides) if self.transposed else sides
+        return y, x
+
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
+        return (None if tangents[0] is None else bind(self, tangents[0])[0],)
+
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
+        if cotangents[0] is None:
+            return (None,)
+        return bind(Gather(self.pairs, not self.transposed), cotangents[0])
+
+
+def _is_all(index: Index, size: int) -> bool:
+    """Whether it is 0, 1 ... size - 1."""
+    return len(index) == size and np.array_equal(index, np.arange(size))
+
+
+def gathering(index: Index, place: Index, sizes: tuple[int, int]) -> Gather:
+    """The rule y[place[t]] = sum of x[index[t]], with the sizes (of y, of x)."""
+    return Gather(Pattern(place, index, sizes))
+
+
+def selecting(index: Index, n: int) -> Gather:
+    """The rule y = x[..., index] for x of n numbers."""
+    return gathering(index, np.arange(len(index)), (len(index), n))
+
+
+def adding_up(place: Index, size: int) -> Gather:
+    """The rule y[place[e]] = sum of x[e]."""
+    return gathering(np.arange(len(place)), place, (size, len(place)))
+
+
+def gather(rule: Gather, x: Array) -> Array:
+    """Apply it, differentiably, to the last axis of x."""
+    return bind(rule, x)[0]
+
+
+def add_up(x: Array, place: Index, size: int) -> Array:
+    """Differentiable sums (*batch, size) of entries of x (*batch, entries) that share a place."""
+    return gather(adding_up(place, size), x)
+
+
+def cases(structures: Any, draw: Any) -> Iterator[tuple[Gather, tuple[Tree, ...]]]:
+    index, place = np.array([3, 0, 0, 2, 3]), np.array([0, 1, 4, 4, 0])
+    yield selecting(index, 5), (draw(5),)
+    yield gathering(index, place, (6, 5)), (draw(2, 5),)
+    yield adding_up(index, 4), (draw(5),)
+    yield Gather(gathering(index, place, (5, 6)).pairs, transposed=True), (draw(5),)
