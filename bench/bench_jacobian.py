@@ -3,6 +3,7 @@ asdex.
 
 products    of the coloring, forward and reverse, and of asdex's on the same pattern; seconds of the coloring, which is done once
 torch       ldiv.jacobian on a pattern over torch.func.jacrev
+pattern     seconds of ldiv.detect_pattern, verified, once the frameworks are loaded and f is compiled; and of asdex's, which is not
 jax         over asdex on the same pattern, both compiled, both colored beforehand; and not compiled. Every Jacobian of ldiv is
             checked by one more product; that is counted
 
@@ -20,6 +21,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
+from statistics import median
 from typing import Any
 
 from problems import fields
@@ -82,6 +84,30 @@ def colored(a: Any, kind: str) -> Any:
         "Hessian": asdex.hessian_coloring_from_sparsity,
     }[kind]
     return color(asdex.SparsityPattern.from_coo(*a.coords, a.shape))
+
+
+# -- patterns -----------------------------------------------------------------
+
+
+def detection(problem: Problem, rounds: int) -> list[Figure]:
+    """In PyTorch, where the function is for both, in JAX, and by asdex."""
+    contenders: dict[str, Callable[[Any], Any]] = {
+        "torch": lambda x: ldiv.detect_pattern(problem.f, torch.from_numpy(x)),
+        "jax": lambda x: ldiv.detect_pattern(problem.f, jax.numpy.asarray(x)),
+    }
+    if HERE:
+        import asdex
+
+        contenders[PEER] = lambda x: asdex.jacobian_sparsity(problem.f, jax.numpy.asarray(x))
+    if problem.title.startswith("triangles"):
+        del contenders["torch"]
+    seconds = side_by_side(contenders, lambda i: start(problem.n) * (1 + i / 1000), rounds)
+    return [
+        Figure(
+            problem.title, f"detect_pattern: {name}", median(s), "s", 0.1 if name != PEER else None
+        )
+        for name, s in seconds.items()
+    ]
 
 
 # -- times --------------------------------------------------------------------
@@ -210,6 +236,11 @@ def main() -> None:
     figures += [
         over_dense(problem, 2 if options.quick else 3)
         for problem in (fields.chain(n), fields.grid(side))
+    ]
+    figures += [
+        f
+        for problem in problems(side if options.quick else 100)
+        for f in detection(problem, rounds)
     ]
     sizes = [(side, calls)] if options.quick else [(side, calls), (224, FEW)]
     if HERE:

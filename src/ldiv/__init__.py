@@ -14,7 +14,8 @@ from ldiv.checker.marks import hermitian, orthonormal, positive_definite, symmet
 from ldiv.core.errstate import errstate
 from ldiv.derivatives.gradient_error import GradientError, gradient_error
 from ldiv.derivatives.implicit import implicit, root
-from ldiv.derivatives.jacobian import detect_pattern, hessian, hvp, jacobian
+from ldiv.derivatives.jacobian import hessian, hvp, jacobian
+from ldiv.derivatives.pattern_detection import detect_pattern
 from ldiv.derivatives.vjp_jvp import jvp, vjp
 from ldiv.engines.factor_cache import cache_info, clear_cache, set_cache_limit
 from ldiv.errors import (

@@ -39,6 +39,15 @@ def tridiagonal(n=N):
     return sp.diags_array([np.ones(n - 1), np.ones(n), np.ones(n - 1)], offsets=OFFSETS).tocoo()
 
 
+def by_numbers(f):
+    """f, such that nobody can follow it: on the diagonal of a matrix that was once complex."""
+
+    def g(x):
+        return torch.fft.ifft(torch.fft.fft(torch.stack([f(x)] * 2), dim=0), dim=0)[0].real
+
+    return g
+
+
 def grid(m):
     line = tridiagonal(m)
     return sp.coo_array(sp.kron(line, sp.eye_array(m)) + sp.kron(sp.eye_array(m), line))
@@ -200,7 +209,7 @@ def test_a_pattern_that_is_none(words, error, pattern):
         (
             "misses some",
             ValueError,
-            lambda x: ldiv.detect_pattern(lambda x: torch.where(x == 1, x.sum(), x), x),
+            lambda x: ldiv.detect_pattern(by_numbers(lambda x: (x == 1) * x.sum() + x), x),
         ),
         (
             r"as many equations as unknowns, values \(3,\), got Tensor \(2,\)",

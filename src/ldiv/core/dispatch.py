@@ -41,6 +41,8 @@ and a framework that differentiates functions of its users, for operators and Ja
                               of the cotangents of xs
     jvp(f, xs, dxs)           y and its tangent
     vmap(f, axes)             f over leading axes, of those arguments that have one
+    dependence(f, x)          where df/dx may be nonzero, as a sparse boolean matrix (f and x are
+                              vectors), or None where that cannot be told
     call(f, *xs)              f(*xs) inside a kernel; if `closures_count()`, an error if f closes
                               over an array that requires a gradient
 """
@@ -101,6 +103,7 @@ def _complete(frontend: ModuleType) -> ModuleType:
     vars(frontend).setdefault("host_callback", lambda f, *xs: f(*xs))
     vars(frontend).setdefault("vmap", _vmap)
     vars(frontend).setdefault("either", lambda ok, f, g: g())
+    vars(frontend).setdefault("dependence", lambda f, x: None)
     vars(frontend).setdefault("call", lambda f, *xs: f(*xs))
     vars(frontend).setdefault("constant", lambda x: x)
     vars(frontend).setdefault("signature", lambda x: None)

@@ -113,6 +113,11 @@ class Structure(ABC):
         raise NotImplementedError
 
     @property
+    def parameter_places(self) -> Pattern | None:
+        """Law: S(p) = sum_e p_e e_row(e) e_col(e)^T for a single vector of parameters, else None."""
+        return None
+
+    @property
     def rank(self) -> int:
         """Law: rank S(p) is at most this."""
         return min(self.shape)

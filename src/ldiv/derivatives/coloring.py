@@ -176,7 +176,8 @@ def _apart(rows: Index, cols: Index, shape: tuple[int, int]) -> Index:
     m, n = shape
     near = _lists(cols, rows, n)
     weight = np.bincount(cols, np.bincount(rows, minlength=m)[rows], n)
-    return _in_either_order(weight, lambda order: _greedy_apart(near, m, order))
+    fullest = int(np.bincount(rows, minlength=m).max(initial=0))
+    return _in_either_order(weight, lambda order: _greedy_apart(near, m, order), fullest)
 
 
 def _star(rows: Index, cols: Index, n: int) -> Index:
@@ -188,12 +189,16 @@ def _star(rows: Index, cols: Index, n: int) -> Index:
     )
 
 
-def _in_either_order(weight: Index, colors: Callable[[list[int]], list[int]]) -> Index:
-    """The largest first, or as they come, which on a mesh that was numbered by somebody is often
-    better.
+def _in_either_order(
+    weight: Index, colors: Callable[[list[int]], list[int]], fewest: int = 0
+) -> Index:
+    """As they come, which on a mesh that was numbered by somebody is often better, or the largest
+    first, unless the first order takes as few colors as any can.
     """
-    orders = np.argsort(-weight, kind="stable").tolist(), list(range(len(weight)))
-    bits = min(map(colors, orders), key=lambda bits: max(bits, default=0))
+    bits = colors(list(range(len(weight))))
+    if max(bits, default=0).bit_length() > fewest:
+        other = colors(np.argsort(-weight, kind="stable").tolist())
+        bits = min(other, bits, key=lambda bits: max(bits, default=0))
     return np.array([bit.bit_length() for bit in bits], dtype=np.intp) - 1
 
 

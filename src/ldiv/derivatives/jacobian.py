@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, overload
 import numpy as np
 
 from ldiv.core.arrays import alike, is_complex, numpy_dtype
-from ldiv.core.dispatch import asnumpy, frontend_of, is_array, namespace
+from ldiv.core.dispatch import frontend_of, is_array, namespace
 from ldiv.core.pattern import Pattern
 from ldiv.core.public import public
 from ldiv.core.trees import Array
@@ -19,7 +19,6 @@ from ldiv.core.typing import AnyArray, ArrayT, IndexLike
 from ldiv.core.validate import (
     require_callable,
     require_float,
-    require_number,
     require_option,
     require_ours,
     together,
@@ -37,7 +36,6 @@ Mode = Literal["auto", "forward", "reverse", "both"]
 # A sparse matrix of any library, or (rows, columns).
 PatternLike: TypeAlias = SparseArray | AnyArray | tuple[IndexLike, IndexLike]
 MODES = ("auto", "forward", "reverse", "both")
-PROBES = 64  # products at a time in detect_pattern
 
 
 @overload
@@ -110,7 +108,7 @@ def jacobian(
     """
     require_option("mode", mode, MODES)
     x = require_vector("x", x)
-    size = _size(f, x)
+    size = output_size(f, x)
     if pattern is None:
         return dense_values(
             f,
@@ -230,77 +228,6 @@ def hvp(f: Callable[[ArrayT], AnyArray], x: ArrayT, v: ArrayT) -> ArrayT:
     return product
 
 
-@public
-def detect_pattern(
-    f: Callable[[ArrayT], AnyArray], x: ArrayT, *, margin: float = 1e-2
-) -> SparseArray:
-    """Find where a Jacobian is nonzero, by products with all unit vectors at two points near x.
-
-        pattern = all (i, j) with J_ij != 0 at x (1 + margin t) + margin s,    t and s random
-
-    Parameters
-    ----------
-    f : callable
-        As in `jacobian`.
-    x : array (n,)
-        The point near which J is evaluated.
-    margin : float, default 1e-2
-        How far from x, relative and absolute, the two points lie.
-
-    Returns
-    -------
-    P : SparseArray (m, n)
-        Ones on the pattern.
-
-    Raises
-    ------
-    ValueError
-        Where the pattern misses an entry at x itself, and where f has no finite derivative at the
-        two points: choose a smaller margin.
-
-    Notes
-    -----
-    Entries that vanish at both points, but not everywhere, are missed: branches that are not taken
-    (where, relu, abs), and products with a factor that is zero. The pattern is verified at x, and
-    `jacobian` verifies it whenever it is used.
-    Not differentiable: the pattern does not depend on x continuously.
-    Cost: 2 n products, 64 at a time, and 1 Jacobian on the pattern; once, for a pattern that is
-    used many times.
-
-    Examples
-    --------
-    >>> import ldiv, torch
-    >>> P = ldiv.detect_pattern(lambda x: x[1:] * x[:-1], torch.ones(3))
-    >>> P.row, P.col
-    (array([0, 0, 1, 1], dtype=int32), array([0, 1, 1, 2], dtype=int32))
-    """
-    x, margin = require_vector("x", x), require_number("margin", margin, 0)
-    size, n, xp, rng = _size(f, x), x.shape[0], namespace(x), np.random.default_rng(0)
-    found: set[tuple[int, int]] = set()
-    for _ in range(2):
-        t, s = (xp.asarray(margin * rng.standard_normal(n), **alike(x)) for _ in range(2))
-        at = x * (1 + t) + s
-        for j in range(0, n, PROBES):
-            block = xp.asarray(np.eye(n, min(PROBES, n - j), -j), **alike(x))
-            products = asnumpy(_products(f, at, block))
-            if not np.isfinite(products).all():
-                advice = "Choose a smaller margin, or an x where f is smooth."
-                raise ValueError(
-                    expected_got(
-                        "f",
-                        "finite derivatives near x",
-                        f"NaN or infinity with margin {margin:g}",
-                        advice,
-                    )
-                )
-            i, k = np.nonzero(products)
-            found.update(zip(i.tolist(), (k + j).tolist(), strict=True))
-    rows, cols = np.array(sorted(found), dtype=np.int64).reshape(-1, 2).T
-    structure = Sparse(Pattern(rows, cols, (size, n)))
-    sparse_values(structure, "auto", f, x)  # raises where x itself has an entry outside the pattern
-    return SparseArray(structure, xp.ones((len(rows),), **alike(x)))
-
-
 def require_vector(name: str, x: Any) -> Array:
     x = require_float(name, x)
     if x.ndim != 1 or is_complex(x) or isinstance(x, np.ndarray):
@@ -313,7 +240,7 @@ def require_vector(name: str, x: Any) -> Array:
     return x
 
 
-def _size(f: Function, x: Array) -> int:
+def output_size(f: Function, x: Array) -> int:
     require_callable("f", f, "a function of x", "It returns an array.")
     y = f(x)
     if not is_array(y) or y.ndim != 1:
@@ -359,7 +286,7 @@ def _gradient(f: Function, x: Array) -> Function:
     return gradient
 
 
-def _products(f: Function, x: Array, seeds: Array) -> Array:
+def products(f: Function, x: Array, seeds: Array) -> Array:
     """J S, (m, p), by one product for each column of S."""
     frontend = frontend_of(x)
     return frontend.vmap(lambda d: frontend.jvp(f, (x,), (d,))[1], (0,))(seeds.mT).mT
@@ -374,7 +301,7 @@ def _cotangents(f: Function, x: Array, seeds: Array) -> Array:
 def dense_values(f: Function, x: Array, size: int, mode: str) -> Array:
     xp = namespace(x)
     if mode == "forward":
-        return _products(f, x, xp.asarray(np.eye(x.shape[0]), **alike(x)))
+        return products(f, x, xp.asarray(np.eye(x.shape[0]), **alike(x)))
     return _cotangents(f, x, xp.asarray(np.eye(size), **alike(x)))
 
 
@@ -446,9 +373,9 @@ def sparse_values(structure: Sparse, mode: str, f: Function, x: Array) -> Array:
         ),
         **alike(x),
     )
-    products = _products(f, x, seeds)
+    tangents = products(f, x, seeds)
     parts = [
-        products[:, :-1],
+        tangents[:, :-1],
         *([_cotangents(f, x, xp.asarray(how.reverse, **alike(x)))] if len(how.reverse) else []),
     ]
-    return agreed(structure, how.entries(*parts), seeds[:, -1], products[:, -1])
+    return agreed(structure, how.entries(*parts), seeds[:, -1], tangents[:, -1])

@@ -39,6 +39,10 @@ class Sparse(Linear):
         return self.entries
 
     @property
+    def parameter_places(self) -> Pattern:
+        return self.entries
+
+    @property
     def shape(self) -> tuple[int, int]:
         return self.entries.shape
 

@@ -32,7 +32,7 @@ def _split(
     return args[:k], args[k : k + len(moving)], args[k + len(moving) : end], args[end:]
 
 
-def _tangent(*args: Array, rule: Rule, moving: tuple[bool, ...], given: Given) -> list[Array]:
+def tangent(*args: Array, rule: Rule, moving: tuple[bool, ...], given: Given) -> list[Array]:
     """dy = rule.jvp(dx, y, x), of the shapes and dtypes of y."""
     dx, flat, out, held = _split(args, moving, given)
     along = iter(dx)
@@ -61,7 +61,7 @@ def _jvp(primals: Sequence[Array], tangents: Sequence[Any], *, given: Given, **s
 
     def f(*moved: Array) -> list[Array]:
         rest = iter(moved)
-        return _tangent(
+        return tangent(
             *(next(rest) if m else x for x, m in zip(primals, moves, strict=True)),
             given=given,
             **static,
@@ -90,15 +90,15 @@ def _batch(
     args: Sequence[Array], dims: Sequence[int | None], **static: Any
 ) -> tuple[list[Array], list[int]]:
     """The rules in the jvp are batched, each as the rule itself is."""
-    moved = jax.vmap(partial(_tangent, **static), in_axes=tuple(dims))(*args)
+    moved = jax.vmap(partial(tangent, **static), in_axes=tuple(dims))(*args)
     return moved, [0] * len(moved)
 
 
 tangent_p = Primitive("ldiv_tangent")
 tangent_p.multiple_results = True
-tangent_p.def_impl(_tangent)
+tangent_p.def_impl(tangent)
 tangent_p.def_abstract_eval(_abstract)
 ad.primitive_jvps[tangent_p] = _jvp
 ad.primitive_transposes[tangent_p] = _transpose
 batching.primitive_batchers[tangent_p] = _batch
-mlir.register_lowering(tangent_p, mlir.lower_fun(_tangent, multiple_results=True), cacheable=False)
+mlir.register_lowering(tangent_p, mlir.lower_fun(tangent, multiple_results=True), cacheable=False)

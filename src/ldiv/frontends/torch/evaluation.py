@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch.autograd import forward_ad
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from ldiv.core.finite import derivative, evaluated
 from ldiv.core.rule import Rule
@@ -23,6 +24,8 @@ from ldiv.frontends.torch.values import PLAIN, as_tensor, values_of
 
 def kernel(rule: Rule, flat: Sequence[Array]) -> tuple[Array, ...]:
     """On plain arrays, no derivative in sight."""
+    if torch._C._len_torch_dispatch_stack() and (watch := watching()) is not None:
+        return watch(kernel, rule, flat)
     if _is_small(rule, flat):
         return tuple([as_tensor(y) for y in evaluated(rule, [values_of(x) for x in flat])])
     # a torch function mode of the user's, a default device say, is for what the user calls
@@ -36,6 +39,11 @@ def kernel(rule: Rule, flat: Sequence[Array]) -> tuple[Array, ...]:
         y if not y._is_view() else y.detach() if forward_ad._current_level < 0 else y.clone()
         for y in outputs
     )
+
+
+def watching() -> Any:
+    """What a dispatch mode of ours does in place of a kernel, if there is one."""
+    return getattr(_get_current_dispatch_mode(), "rule", None)
 
 
 def _derivative(rule: Rule, f: Callable[..., Any], *given: Any) -> Any:

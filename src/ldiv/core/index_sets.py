@@ -1,0 +1,168 @@
+"""Which entries of x an array depends on: for each of its elements the set of their indices.
+
+    y = g(u, v)     D(y) = D_u D(u) + D_v D(v),   sums and products of booleans: the chain rule
+
+D(u) is a sparse boolean matrix, a row for each element of u in C order; D_u has an entry (i, j)
+where y_i may depend on u_j. An operation is such a matrix, given by its entries (to, source); all
+of them are supersets, so that no entry of a Jacobian is missed.
+
+Reference: Griewank and Walther, Evaluating Derivatives, section 7.1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ldiv.core.linear import Matmul, Outer
+from ldiv.core.pattern import Index
+from ldiv.core.rule import Rule
+from ldiv.core.structure import VIEWS
+from ldiv.core.trees import leaves
+
+Sets = Any  # sp.csr_array (elements, n) of booleans
+Shape = tuple[int, ...]
+LARGEST = 1 << 24  # entries of one array's sets; what is denser is no sparse pattern
+
+
+class Untraceable(Exception):
+    """An operation that is in no table, or sets that are too large."""
+
+
+def each(n: int) -> Sets:
+    """Those of x itself."""
+    return sp.csr_array(sp.eye_array(n, dtype=bool, format="csr"))
+
+
+def numbers(shape: Shape) -> Index:
+    """The elements of an array, numbered in C order."""
+    return np.arange(math.prod(shape), dtype=np.intp).reshape(shape)
+
+
+def through(sets: Sets, to: Index, source: Index, size: int) -> Sets:
+    """The sets of an array of `size` elements, whose element to[k] depends on element source[k]."""
+    to, source = to.ravel(), source.ravel()
+    if np.diff(sets.indptr)[source].sum() > LARGEST:
+        raise Untraceable("a pattern that is not sparse")
+    operation = sp.csr_array(
+        (np.ones(len(to), bool), (to, source)), shape=(size, sets.shape[0]), dtype=bool
+    )
+    return operation @ sets
+
+
+def selected(sets: Sets, source: Index) -> Sets:
+    """The sets of an array whose elements are the elements `source` of another, or -1: nothing."""
+    source = source.ravel()
+    to = np.flatnonzero(source >= 0)
+    return through(sets, to, source[to], len(source))
+
+
+def spread(sets: Sets, shape: Shape, onto: Shape) -> Sets:
+    """Those of an array that is broadcast."""
+    if shape == onto:
+        return sets
+    return selected(sets, np.broadcast_to(numbers(shape), onto))
+
+
+def united(parts: Sequence[Sets]) -> Sets:
+    """Unions of the sets of arrays of one size."""
+    total = parts[0]
+    for sets in parts[1:]:
+        total = total + sets
+    return total
+
+
+def summed(sets: Sets, shape: Shape, axes: Sequence[int]) -> Sets:
+    """Those of a reduction over some axes."""
+    kept = tuple(1 if a in axes else d for a, d in enumerate(shape))
+    to = np.broadcast_to(numbers(kept), shape)
+    return through(sets, to, numbers(shape), math.prod(kept))
+
+
+def mixed(sets: Sets, shape: Shape, axes: Sequence[int], onto: Shape | None = None) -> Sets:
+    """Those of an array each of whose elements depends on all others along some axes, in which
+    it may be of another size.
+    """
+    kept = tuple(1 if a in axes else d for a, d in enumerate(shape))
+    return spread(summed(sets, shape, axes), kept, shape if onto is None else onto)
+
+
+def dense(parts: Sequence[Sets], size: int) -> Sets:
+    """Those of an array all of whose elements depend on all that went in."""
+    every = united([summed(sets, (sets.shape[0],), (0,)) for sets in parts])
+    return spread(every, (1,), (size,))
+
+
+def of_product(
+    parts: Sequence[Sets | None], shapes: Sequence[Shape], names: Sequence[str], out: str
+) -> Sets:
+    """Those of a product of two tensors, einsum's: first each alone is summed over the names that
+    are not in `out`, and then spread.
+    """
+    size = dict(zip("".join(names), sum(shapes, ()), strict=True))
+    onto, found = tuple(size[a] for a in out), []
+    for sets, shape, own in zip(parts, shapes, names, strict=True):
+        if sets is not None:
+            rows = summed(sets, shape, [i for i, a in enumerate(own) if a not in out])
+            left = "".join(a for a in own if a in out)
+            at = numbers(tuple(size[a] for a in left))
+            order = [left.index(a) for a in out if a in left]
+            at = at.transpose(order).reshape([size[a] if a in left else 1 for a in out])
+            found.append(selected(rows, np.broadcast_to(at, onto)))
+    return united(found)
+
+
+def of_matrix(sets: Sets, nonzero: Any, columns: int) -> Sets:
+    """Those of C X, for a known C (m, n) that has zeros, and X (n, columns)."""
+    i, j = np.nonzero(nonzero)
+    k = np.arange(columns)
+    to, source = i[:, None] * columns + k, j[:, None] * columns + k
+    return through(sets, to, source, nonzero.shape[0] * columns)
+
+
+def of_rule(
+    rule: Rule, shapes: Sequence[Shape], parts: Sequence[Sets | None], out: Sequence[Shape]
+) -> list[Sets]:
+    """Those of the outputs of a rule of ours: products with a sparse matrix by its pattern, all
+    others depend on all their arguments, but each of a batch on its own alone.
+    """
+    if isinstance(rule, Matmul | Outer) and (known := _of_sparse(rule, shapes, parts, out[0])):
+        return [united(known)]
+    depth = max(len(s) - c for s, c in zip(shapes, leaves(rule.core), strict=True))
+    batch = tuple(out[0][:depth])
+    found: list[Sets] = []
+    for shape, core, sets in zip(shapes, leaves(rule.core), parts, strict=True):
+        if sets is not None:
+            own = tuple(range(len(shape) - core, len(shape)))
+            left = tuple(shape[: len(shape) - core])
+            found.append(spread(summed(sets, shape, own), left, batch))
+    one = united(found)
+    return [spread(one, (*batch, *(1,) * (len(s) - depth)), s) for s in out]
+
+
+def _of_sparse(
+    rule: Matmul | Outer, shapes: Sequence[Shape], parts: Sequence[Sets | None], out: Shape
+) -> list[Sets]:
+    """y[i, :] of the entry p_e at (i, j) and of x[j, :]; p_e of u[i, :] and v[j, :]."""
+    base, op = rule.structure.unview()
+    if (pattern := base.parameter_places) is None:
+        return []
+    rows, cols = pattern.places
+    if VIEWS[op][0]:
+        rows, cols = cols, rows
+    ids = [numbers(s) for s in shapes]
+    if isinstance(rule, Matmul):
+        entries, onto = [ids[0][..., None], ids[1][..., cols, :]], numbers(out)[..., rows, :]
+    else:
+        entries, onto = [ids[0][..., rows, :], ids[1][..., cols, :]], numbers(out)[..., None]
+    whole = np.broadcast_shapes(*(e.shape for e in entries), onto.shape)
+    onto = np.broadcast_to(onto, whole)
+    return [
+        through(sets, onto, np.broadcast_to(at, whole), math.prod(out))
+        for sets, at in zip(parts, entries, strict=True)
+        if sets is not None
+    ]

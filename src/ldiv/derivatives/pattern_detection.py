@@ -1,0 +1,124 @@
+"""Where a Jacobian may be nonzero: by following f, or by products with all unit vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ldiv.core.arrays import alike
+from ldiv.core.dispatch import asnumpy, frontend_of, namespace
+from ldiv.core.pattern import Pattern
+from ldiv.core.public import public
+from ldiv.core.trees import Array
+from ldiv.core.typing import AnyArray, ArrayT
+from ldiv.core.validate import require_number
+from ldiv.derivatives.jacobian import Function, output_size, products, require_vector, sparse_values
+from ldiv.errors import expected_got
+from ldiv.matrices.sparse_array import SparseArray
+from ldiv.structures.sparse import Sparse
+
+PROBES = 64  # products at a time
+
+
+@public
+def detect_pattern(
+    f: Callable[[ArrayT], AnyArray], x: ArrayT, *, margin: float = 1e-2
+) -> SparseArray:
+    """Find where a Jacobian may be nonzero, by following what each value of f is computed from.
+
+        pattern = all (i, j) for which d f_i / d x_j may be nonzero
+
+    Parameters
+    ----------
+    f : callable
+        As in `jacobian`.
+    x : array (n,)
+        A point where f may be evaluated; the pattern is verified there.
+    margin : float, default 1e-2
+        How far from x, relative and absolute, the two points lie at which J is evaluated if f does
+        what cannot be followed.
+
+    Returns
+    -------
+    P : SparseArray (m, n)
+        Ones on the pattern.
+
+    Raises
+    ------
+    ValueError
+        Where f has no finite derivative at x; if f cannot be followed, also where it has none at
+        the two points (choose a smaller margin), and where the pattern misses an entry at x.
+
+    Notes
+    -----
+    The program of the tangent map v -> J v is followed, one operation after another, with a set of
+    indices for each number: JAX's jaxpr, PyTorch's ATen operations as they are called. The pattern
+    holds for every x, and both branches of where, relu and abs are in it. It may have entries that
+    are never nonzero: a solve, a sort, or an index that depends on x is taken for dense. In PyTorch
+    a branch of Python (`if x[0] > 0`) is followed as it is taken at x.
+    What cannot be followed (operations that are in no table, numbers that leave the framework, more
+    than 2^24 entries) is differentiated instead, at x (1 + margin t) + margin s with random t and
+    s, two points, in all directions: entries that vanish at both, but not everywhere, are missed.
+    Either way the pattern is verified at x, and `jacobian` verifies it where it is used.
+    Not differentiable: the pattern does not depend on x continuously.
+    Cost: a few evaluations of f and 1 Jacobian on the pattern; 2 n products, 64 at a time, where f
+    cannot be followed. Once, for a pattern that is used many times.
+
+    References
+    ----------
+    Griewank and Walther, Evaluating Derivatives, section 7.1.
+
+    Examples
+    --------
+    >>> import ldiv, torch
+    >>> P = ldiv.detect_pattern(lambda x: x[1:] * x[:-1], torch.ones(3))
+    >>> P.row, P.col
+    (array([0, 0, 1, 1], dtype=int32), array([0, 1, 1, 2], dtype=int32))
+    """
+    x, margin = require_vector("x", x), require_number("margin", margin, 0)
+    shape = output_size(f, x), x.shape[0]
+    structure = _followed(f, x, shape) or _probed(f, x, shape, margin)
+    ones = np.ones(structure.pattern.nnz)
+    return SparseArray(structure, namespace(x).asarray(ones, **alike(x)))
+
+
+def _followed(f: Function, x: Array, shape: tuple[int, int]) -> Sparse | None:
+    """The pattern that the front end finds; None if it finds none, or one that is wrong at x."""
+    if (sets := frontend_of(x).dependence(f, x)) is None:
+        return None
+    rows, cols = sets.tocoo().coords
+    structure = Sparse(Pattern(rows, cols, shape))
+    try:
+        sparse_values(structure, "auto", f, x)
+    except ValueError:  # a missing entry, or a derivative that is not finite: products tell which
+        return None
+    return structure
+
+
+def _probed(f: Function, x: Array, shape: tuple[int, int], margin: float) -> Sparse:
+    """By products with all unit vectors at two points near x."""
+    n, xp, rng = shape[1], namespace(x), np.random.default_rng(0)
+    found = [np.zeros(0, dtype=np.int64)]
+    for _ in range(2):
+        t, s = (xp.asarray(margin * rng.standard_normal(n), **alike(x)) for _ in range(2))
+        at = x * (1 + t) + s
+        for j in range(0, n, PROBES):
+            block = xp.asarray(np.eye(n, min(PROBES, n - j), -j), **alike(x))
+            values = asnumpy(products(f, at, block))
+            if not np.isfinite(values).all():
+                advice = "Choose a smaller margin, or an x where f is smooth."
+                raise ValueError(
+                    expected_got(
+                        "f",
+                        "finite derivatives near x",
+                        f"NaN or infinity with margin {margin:g}",
+                        advice,
+                    )
+                )
+            i, k = np.nonzero(values)
+            found.append(i.astype(np.int64) * n + (k + j))
+    places = np.unique(np.concatenate(found))
+    structure = Sparse(Pattern(places // max(n, 1), places % max(n, 1), shape))
+    sparse_values(structure, "auto", f, x)  # raises where x itself has an entry outside the pattern
+    return structure
