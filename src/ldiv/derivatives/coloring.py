@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -82,8 +83,8 @@ def _fewest(pattern: Pattern, splits: list[Index]) -> Compression:
     for i in np.argsort(bounds, kind="stable")[:TRIES]:
         if best is not None and best.cost <= bounds[i]:
             break
-        made = _split(pattern, splits[i])
-        best = made if best is None or made.cost < best.cost else best
+        made = _split(pattern, splits[i], best.cost if best else np.inf)
+        best = made if made and (best is None or made.cost < best.cost) else best
     assert best is not None
     return best
 
@@ -102,13 +103,17 @@ def _cost(forward: int, reverse: int) -> float:
     return forward + reverse + (0.5 if forward and reverse else 0)
 
 
-def _split(pattern: Pattern, long: Index) -> Compression:
+def _split(pattern: Pattern, long: Index, limit: float) -> Compression | None:
+    """None if it costs `limit` or more."""
     (m, n), (rows, cols) = pattern.shape, pattern.places
     back = long[rows]
-    by_column, by_row = (
-        _apart(rows[~back], cols[~back], (m, n)),
-        _apart(cols[back], rows[back], (n, m)),
-    )
+    by_column = _apart(rows[~back], cols[~back], (m, n), limit)
+    if by_column is None:
+        return None
+    left = limit - _count(by_column) * (~back).any() if back.any() else np.inf
+    by_row = _apart(cols[back], rows[back], (n, m), left)
+    if by_row is None:
+        return None
     by_column[np.bincount(cols[~back], minlength=n) == 0] = -1  # nothing is asked of them
     by_row[~long] = -1
     p, q = _count(by_column), _count(by_row)
@@ -166,55 +171,59 @@ def _lists(of: Index, what: Index, count: int) -> list[list[int]]:
     return [flat[start:end] for start, end in pairwise([0, *ends])]
 
 
-def _free(taken: int) -> int:
-    """The first bit that is not."""
-    return ~taken & (taken + 1)
-
-
-def _apart(rows: Index, cols: Index, shape: tuple[int, int]) -> Index:
-    """Colors of columns, different where they meet in a row."""
+def _apart(rows: Index, cols: Index, shape: tuple[int, int], limit: float) -> Index | None:
+    """Colors of columns, different where they meet in a row; None if they are `limit` or more."""
     m, n = shape
     near = _lists(cols, rows, n)
     weight = np.bincount(cols, np.bincount(rows, minlength=m)[rows], n)
     fullest = int(np.bincount(rows, minlength=m).max(initial=0))
-    return _in_either_order(weight, lambda order: _greedy_apart(near, m, order), fullest)
+    return _in_either_order(weight, partial(_greedy_apart, near, m), fullest, limit)
 
 
 def _star(rows: Index, cols: Index, n: int) -> Index:
     """Colors of the vertices of a graph, no path of four vertices in two colors."""
     off = np.unique((rows * n + cols)[rows != cols])
     near = _lists(off // n, off % n, n)
-    return _in_either_order(
-        np.bincount(off // n, minlength=n), lambda order: _greedy_star(near, order)
-    )
+    color = _in_either_order(np.bincount(off // n, minlength=n), partial(_greedy_star, near))
+    assert color is not None
+    return color
 
 
 def _in_either_order(
-    weight: Index, colors: Callable[[list[int]], list[int]], fewest: int = 0
-) -> Index:
+    weight: Index,
+    colors: Callable[[list[int], int], list[int] | None],
+    fewest: int = 0,
+    limit: float = np.inf,
+) -> Index | None:
     """As they come, which on a mesh that was numbered by somebody is often better, or the largest
-    first, unless the first order takes as few colors as any can.
+    first, unless no order can take fewer; an order that takes as many as another, or `limit`, is
+    given up.
     """
-    bits = colors(list(range(len(weight))))
-    if max(bits, default=0).bit_length() > fewest:
-        other = colors(np.argsort(-weight, kind="stable").tolist())
-        bits = min(other, bits, key=lambda bits: max(bits, default=0))
-    return np.array([bit.bit_length() for bit in bits], dtype=np.intp) - 1
+    first_too_many = 1 << max(int(np.ceil(limit)) - 1, 0) if limit < np.inf else 0
+    bits = colors(list(range(len(weight))), first_too_many)
+    most = max(bits, default=0) if bits else first_too_many
+    if bits is None or most.bit_length() > fewest:
+        bits = colors(np.argsort(-weight, kind="stable").tolist(), most) or bits
+    return None if bits is None else np.array([bit.bit_length() for bit in bits], dtype=np.intp) - 1
 
 
-def _greedy_apart(near: list[list[int]], m: int, order: list[int]) -> list[int]:
+def _greedy_apart(near: list[list[int]], m: int, order: list[int], limit: int) -> list[int] | None:
+    """None once a color is `limit`, unless that is 0."""
     used, mine = [0] * m, [0] * len(near)
     for j in order:
         taken = 0
         for i in near[j]:
             taken |= used[i]
-        bit = mine[j] = _free(taken)
+        bit = mine[j] = ~taken & (taken + 1)  # the first that is free
+        if bit == limit:
+            return None
         for i in near[j]:
             used[i] |= bit
     return mine
 
 
-def _greedy_star(near: list[list[int]], order: list[int]) -> list[int]:
+def _greedy_star(near: list[list[int]], order: list[int], limit: int) -> list[int] | None:
+    """None once a color is `limit`, unless that is 0."""
     # the colors around a vertex, those that come again, its own
     once, twice, mine = ([0] * len(near) for _ in range(3))
     # the colors of the neighbours around which the color of the vertex comes twice
@@ -224,7 +233,9 @@ def _greedy_star(near: list[list[int]], order: list[int]) -> list[int]:
         # w of a color that comes once around v: a path v w x y may not continue in two colors
         for w in near[v]:
             taken |= closed[w] if mine[w] & ~twice[v] else once[w]
-        bit = mine[v] = _free(taken)
+        bit = mine[v] = ~taken & (taken + 1)
+        if bit == limit:
+            return None
         for w in near[v]:
             if mine[w] & twice[v]:
                 closed[w] |= bit
