@@ -10,7 +10,7 @@ Imported here is what `ldiv.core.dispatch` asks of a front end, and no more. One
     tangent_primitive the tangent map of a rule, linear, whose transpose is the rule's vjp
     rule_primitive    the rule itself: shapes, forward mode, transposition, batching, lowering
     transforms        loops and branches, and derivatives of functions of users
-    dependence        where a Jacobian may not be zero
+    propagation       where a Jacobian may not be zero
     dense             dense kernels
 
 A rule is staged whole and becomes its kernel when it is compiled; until then every transformation
@@ -30,7 +30,7 @@ from ldiv.frontends.jax.dense import (
     sign_of_rows,
     solve_triangular,
 )
-from ldiv.frontends.jax.dependence import dependence
+from ldiv.frontends.jax.propagation import dependence
 from ldiv.frontends.jax.rule_primitive import bind
 from ldiv.frontends.jax.transforms import either, jvp, loop, vjp, vmap
 from ldiv.frontends.jax.values import asnumpy, constant, device, host, owns, traced

@@ -8,7 +8,7 @@ Imported here is what `ldiv.core.dispatch` asks of a front end, and no more. One
     legacy_batching   the vmap that torch.autograd.grad uses, is_grads_batched=True
     functions         the autograd.Function, in its eager form and in that of torch.func
     transforms        derivatives of functions of users
-    dependence        where a Jacobian may not be zero
+    propagation       where a Jacobian may not be zero
     dense             dense kernels
 """
 
@@ -22,8 +22,8 @@ from ldiv.frontends.torch.dense import (
     sign_of_rows,
     solve_triangular,
 )
-from ldiv.frontends.torch.dependence import dependence
 from ldiv.frontends.torch.functions import bind
+from ldiv.frontends.torch.propagation import dependence
 from ldiv.frontends.torch.recorders import check_or_raise, traced
 from ldiv.frontends.torch.transforms import call, jvp, vjp, vmap
 from ldiv.frontends.torch.values import (
