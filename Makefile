@@ -5,6 +5,8 @@
 #     make test-all    the rest: more numbers, views, sizes and pairs of the same, and the benchmarks in their quick form
 #     make fuzz        hard problems and bad calls for SECONDS=600, from SEED=0, of one KIND or all: counts, and the smallest Python that fails
 #     make lint        style and types
+#     make docs        the site in out/site, offline, warnings are errors, no example runs;      make docs-full    with the pictures of the gallery
+#     make linkcheck   the links inside of the site
 #     make bench       the benchmarks, on one thread
 #     make test-gpu    the tests that need CUDA;      make bench-gpu    the benchmarks that do
 #
@@ -29,7 +31,7 @@ one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 pytest := $(one_thread) $(run) -m pytest -n 2 --dist worksteal
 nothing_to_run := [ $$? -eq 5 ] # of pytest: where a framework is missing all that is left may be skipped with its files
 
-.PHONY: demo test test-all fuzz lint bench test-gpu bench-gpu clean
+.PHONY: demo test test-all fuzz lint docs docs-full linkcheck bench test-gpu bench-gpu clean
 .DEFAULT_GOAL := test
 
 demo: $(ready)
@@ -52,6 +54,16 @@ lint: $(ready)
 	$(run) -m ruff format --check .
 	$(run) -m mypy
 
+sphinx := $(run) -m sphinx -W --keep-going -q -d out/doctrees
+docs: $(ready)
+	$(sphinx) -b html docs out/site
+
+docs-full: $(ready)
+	LDIV_DOCS_RUN_EXAMPLES=1 $(sphinx) -b html docs out/site
+
+linkcheck: $(ready)
+	$(sphinx) -b linkcheck docs out/linkcheck
+
 bench: $(ready)
 	for script in $(filter-out $(on_gpu),$(wildcard bench/bench_*.py)); do $(run) $$script || exit 1; done
 
@@ -62,7 +74,7 @@ bench-gpu: $(ready)
 	$(run) $(on_gpu)
 
 clean:
-	rm -rf .venv out build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv out build dist docs/generated .pytest_cache .mypy_cache .ruff_cache
 
 $(VENV)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -1,5 +1,7 @@
-"""What a plate is made of, from a few thermometers: the conductivity in every element from
-temperatures under several heaters.
+"""What a plate is made of, from a few thermometers
+===================================================
+
+The conductivity in every element of a plate from temperatures under several heaters::
 
     minimize    J(p) = misfit + alpha |D p|^2         p_e = log conductivity of element e;  D p: its jumps from element to element
     where       misfit = |S U - T|^2 / |T|^2          S reads the sensors;  T (sensors, heaters) was measured
@@ -9,6 +11,8 @@ K is assembled by `ldiv.coo_array`, whose duplicates add up: nine entries for ea
 inside `jit`. One factorization of K serves all heaters, and the adjoint for the gradient finds it
 again. Method: L-BFGS of optax. The measurements come from a mesh twice as fine, with noise.
 Reference: Vogel, Computational Methods for Inverse Problems (SIAM, 2002), chapters 1 and 6.
+
+::
 
     python examples/conductivity.py [--size 48] [--iterations 50] [--out out/conductivity.png]
 """

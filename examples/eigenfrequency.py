@@ -1,5 +1,7 @@
-"""A plate tuned by its thickness: the highest first eigenfrequency that a given volume can have,
-while the next two coincide.
+"""A plate tuned by its thickness
+=================================
+
+The highest first eigenfrequency that a given volume can have, while the next two coincide::
 
     maximize    omega_1(h) = sqrt(lam_1)
     where       K(h) x_i = lam_i M(h) x_i       a clamped square plate after Kirchhoff, by the elements of Morley in scikit-fem
@@ -11,6 +13,8 @@ symmetry of the square they are equal. Neither has a gradient then, and to ask f
 mean has. Lengths are in sides of the plate, and frequencies in those of a plate of thickness 1,
 bending stiffness 1 and density 1, whose first is 35.99. Method: projected gradients with a bounded
 step.
+
+::
 
     python examples/eigenfrequency.py [--refine 4] [--steps 60] [--out out/eigenfrequency.png]
 """

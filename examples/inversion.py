@@ -1,5 +1,7 @@
-"""A nonlinear material found from one measurement: the coefficient field of a p-Laplace problem, by
-Newton's method and by L-BFGS.
+"""A nonlinear material found from one measurement
+==================================================
+
+The coefficient field of a p-Laplace problem, by Newton's method and by L-BFGS::
 
     minimize over m     J(m) = |u(m) - d|^2 / (2 s^2) + a |grad m|^2 / 2                 m: log of the coefficient, at the nodes
     where               -div( exp(m) (|grad u|^2 + e)^((p - 2) / 2) grad u ) = 1,   u = 0 on the boundary of the unit square
@@ -7,6 +9,8 @@ Newton's method and by L-BFGS.
 linear triangles, assembled by scikit-fem. u(m) is `ldiv.root`: Newton's method with the sparse
 Jacobian by coloring, differentiated by the implicit function theorem, twice too. The exact
 Hessian-vector products of J serve SciPy's Newton-CG; L-BFGS sees gradients alone.
+
+::
 
     python examples/inversion.py [--size 16] [--steps 400] [--out out/inversion.png]
 """

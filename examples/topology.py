@@ -1,5 +1,7 @@
-"""Minimum-compliance topology optimization of a cantilever: the stiffest shape that a given amount
-of material can take.
+"""The stiffest shape that a given amount of material can take
+==============================================================
+
+Minimum-compliance topology optimization of a cantilever::
 
     minimize    c(x) = f^T u            compliance: the work of the load, the inverse of stiffness
     where       K(rho) u = f            K = sum_e E(rho_e) K_e, assembled from the elemental matrices K_e of scikit-fem
@@ -10,6 +12,8 @@ of material can take.
 The pattern of K is made once and its values change in each iteration; PyTorch differentiates c
 through assembly, solve and filter. Method: optimality criteria. Reference: Andreassen, Clausen,
 Schevenels, Lazarov, Sigmund, Struct. Multidisc. Optim. 43 (2011).
+
+::
 
     python examples/topology.py [--size 200 100] [--iterations 60] [--out out/topology.png]
 """

@@ -1,0 +1,100 @@
+"""The site: these pages, the reference from the docstrings, the benchmarks from their JSON files,
+the gallery from `examples/`.
+
+    make docs            builds it, offline, with warnings as errors; no example runs
+    make docs-full       runs the examples, too, and shows their pictures
+"""
+
+import os
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE / "extensions"), str(HERE.parent / "src")]
+
+import ldiv  # noqa: E402
+
+project = "ldiv"
+author = "The ldiv developers"
+project_copyright = f"{author}. Apache-2.0"
+version = release = ldiv.__version__
+language = "en"
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+    "one_signature",
+    "plain_docstrings",
+    "benchmarks",
+    "pictures",
+    "doctest_blocks",
+]
+exclude_patterns = ["extensions", "templates", "generated/gallery/**/*.ipynb"]
+templates_path = ["templates"]
+highlight_language = "none"
+
+# -- pages ---------------------------------------------------------------------------------------
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
+linkcheck_anchors = True
+# nothing outside can be reached from where this is built
+linkcheck_ignore = [r"https?://"]
+
+# -- reference -----------------------------------------------------------------------------------
+
+default_role = "py:obj"
+autosummary_generate = True
+autodoc_inherit_docstrings = False
+autodoc_member_order = "groupwise"
+autodoc_typehints = "signature"
+python_maximum_signature_line_length = 90
+add_module_names = False
+numpydoc_show_class_members = False
+numpydoc_use_plots = False
+
+# -- gallery -------------------------------------------------------------------------------------
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "generated/gallery",
+    "filename_pattern": r"\.py$",
+    "plot_gallery": "LDIV_DOCS_RUN_EXAMPLES" in os.environ,
+    "image_scrapers": ("pictures.scraper",),
+    "reset_modules": (),
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "show_signature": False,
+    "show_memory": False,
+    "write_computation_times": False,
+    "min_reported_time": 1,
+}
+
+# -- looks ---------------------------------------------------------------------------------------
+
+html_theme = "pydata_sphinx_theme"
+html_title = "ldiv"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {
+    "logo": {"text": "ldiv"},
+    "navbar_align": "left",
+    "header_links_before_dropdown": 8,
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "back_to_top_button": False,
+    "pygments_light_style": "a11y-light",
+    "pygments_dark_style": "github-dark",
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+ALONE = ("index", "start", "benchmarks", "co[mn]*", "changes", "genindex")
+html_sidebars = {page: [] for page in ALONE}

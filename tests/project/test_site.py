@@ -1,0 +1,107 @@
+"""The site: every public name is in the reference, every page is reached, every figure of the home
+page is there, and docstrings become reStructuredText that says the same.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import ldiv
+
+DOCS = Path(__file__).parents[2] / "docs"
+LISTED = re.findall(r"^   (\w[\w.]*)$", (DOCS / "reference.md").read_text(), re.MULTILINE)
+
+
+def extension(name: str) -> ModuleType:
+    pytest.importorskip("sphinx")
+    spec = importlib.util.spec_from_file_location(name, DOCS / "extensions" / f"{name}.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_public_name_is_in_the_reference_once() -> None:
+    assert len(LISTED) == len(set(LISTED))
+    assert {name for name in LISTED if "." not in name} == set(ldiv.__all__) - {"structures"}
+
+
+def test_every_structure_is_in_the_reference() -> None:
+    listed = {name.partition(".")[2] for name in LISTED if name.startswith("structures.")}
+    # Composed is what others are made with
+    assert listed == set(ldiv.structures.__all__) - {"Composed"}
+
+
+def test_every_page_is_reached() -> None:
+    """From a toctree of another page, or by its pattern."""
+    pages = {path.stem for path in DOCS.glob("*.md")}
+    trees = [
+        entry
+        for path in DOCS.glob("*.md")
+        for tree in re.findall(r"```\{toctree\}\n(.*?)```", path.read_text(), re.DOTALL)
+        for entry in tree.split()
+    ]
+    assert {page for page in pages if any(Path(page).match(entry) for entry in trees)} == (
+        pages - {"index"}
+    )
+
+
+def test_the_figures_of_the_home_page_are_those_of_the_benchmarks() -> None:
+    lines = extension("benchmarks").front().splitlines()
+    assert len({line.count("|") for line in lines}) == 1
+    assert all("| ---" in line or re.search(r"\d", line) for line in lines[1:])
+
+
+def test_every_file_of_results_is_on_the_page() -> None:
+    bench = extension("benchmarks")
+    page = bench.page()
+    for path in (bench.BENCH / "results").glob("*.json"):
+        assert f"bench_{path.stem}.py" in page
+    assert page.count("**missed**") + page.count("| met |") > 50
+
+
+DOCSTRING = """Solve.
+
+    |b - A x| <= rtol |b|
+    for x_ in y*
+
+Of `A*` and x_ and |x|.
+
+Parameters
+----------
+*args : array (*batch, n)
+    Of norm |x|.
+
+Examples
+--------
+>>> x_ = 2 * 3
+"""
+
+MARKED = r"""Solve.
+
+.. code-block:: none
+
+    |b - A x| <= rtol |b|
+    for x_ in y*
+
+Of `A*` and x\_ and \|x\|.
+
+Parameters
+----------
+*args : array (\*batch, n)
+    Of norm \|x\|.
+
+Examples
+--------
+>>> x_ = 2 * 3
+"""
+
+
+def test_a_docstring_says_the_same_as_restructured_text() -> None:
+    plain = extension("plain_docstrings").plain
+    assert "\n".join(plain(DOCSTRING.split("\n"))) == MARKED
