@@ -112,10 +112,10 @@ CALLS: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
         r"b: expected an array, got a numpy\.matrix",
         lambda: ANY.solve(A, b[:, None].view(np.matrix)),
     ),
-    "a list for v0": (
+    "words for v0": (
         TypeError,
         "v0: expected a NumPy, PyTorch or JAX array, got list",
-        lambda: ANY.svds(A, 1, v0=[1.0] * 4),
+        lambda: ANY.svds(A, 1, v0=["a"] * 4),
     ),
     "a bad structure": (
         TypeError,

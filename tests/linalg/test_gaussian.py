@@ -277,9 +277,7 @@ def test_errors():
         ldiv.gaussian_kl(L, L, mean1=np.ones(4))
     with pytest.raises(ValueError, match="batch"):
         ldiv.gaussian_kl(np.stack([L] * 2), np.stack([L] * 3))
-    with pytest.raises(TypeError, match="framework"):
-        ldiv.gaussian_kl(L, torch.eye(3, dtype=torch.float64))
     with pytest.raises(TypeError, match="float"):
-        ldiv.gaussian_logpdf(np.ones(3, int), L)
+        ldiv.gaussian_logpdf(np.ones(3, object), L)
     with pytest.raises(ValueError, match=r"NaN|finite|infinit"):
         ldiv.gaussian_kl(np.full((3, 3), np.nan), L)

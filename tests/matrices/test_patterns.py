@@ -106,10 +106,10 @@ BAD: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
         "got 3 axes",
         lambda: tensor("coo", AT, AT, values=torch.ones(3, 3), shape=(3, 3, 3)),
     ),
-    "torch bsr": (
+    "torch bsc": (
         TypeError,
-        r"sparse_csc, got sparse_bsr. Convert it with x.to_sparse\(\)",
-        lambda: torch.eye(4).to_sparse_bsr((2, 2)),
+        r"sparse_bsr, got sparse_bsc. Convert it with x.to_sparse\(\)",
+        lambda: torch.eye(4).to_sparse_bsc((2, 2)),
     ),
     "jax below 0": (
         ValueError,
@@ -173,6 +173,7 @@ def test_broken_pairs(name: str) -> None:
         lambda: sp.dok_array(np.eye(3)),
         lambda: sp.dia_array(np.eye(3)),
         lambda: torch.eye(3).to_sparse(),
+        lambda: torch.eye(3).to_sparse_bsr((3, 1)),
         lambda: tensor(
             "coo", [0, 1, 2, 2], [0, 1, 2, 2], values=torch.tensor([1.0, 1.0, 0.25, 0.75])
         ),

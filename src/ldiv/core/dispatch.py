@@ -24,6 +24,7 @@ that traces functions defines as well
     loop(going, body, state)  while going(state): state = body(state), for a tuple of arrays
     host_callback(f, *xs)     call f with the values of xs once they are known
     constant(x)               x, detached from the graph
+    promoted(x)               x in the dtype in which the framework would compute with it
     copied(x, memo)           a deep copy of x, also if x is the result of a differentiable
                               operation
     signature(x)              a key, besides the shape of x, by which calls may be planned; None if
@@ -106,6 +107,7 @@ def _complete(frontend: ModuleType) -> ModuleType:
     vars(frontend).setdefault("dependence", lambda f, x: None)
     vars(frontend).setdefault("call", lambda f, *xs: f(*xs))
     vars(frontend).setdefault("constant", lambda x: x)
+    vars(frontend).setdefault("promoted", lambda x: x)
     vars(frontend).setdefault("signature", lambda x: None)
     vars(frontend).setdefault(
         "host_values",

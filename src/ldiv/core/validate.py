@@ -11,6 +11,7 @@ import numpy as np
 
 from ldiv.core.arrays import astype, broadcast, device_of, is_complex, numpy_dtype
 from ldiv.core.dispatch import frontend_of, is_array, signature
+from ldiv.core.inputs import moved, promoted
 from ldiv.core.pytree import ArrayHolder
 from ldiv.core.trees import Array
 from ldiv.core.typing import Assumption
@@ -291,6 +292,19 @@ def require_numbers(name: str, x: Any) -> Array:
     return x
 
 
+def as_integers(name: str, x: Any, advice: str, *others: Any) -> Array:
+    """x, an array or list of integers, or of floats that are whole, as integers; of the framework
+    of the others.
+    """
+    if isinstance(x, list | tuple):
+        x = promoted(x)
+    if isinstance(x, np.ndarray) and x.dtype.kind == "f" and (x == np.rint(x)).all():
+        x = x.astype(np.intp)
+    for other in others:
+        x = moved(x, other)
+    return require_integers(name, x, advice)
+
+
 def require_integers(name: str, x: Any, advice: str) -> Array:
     """x, an array of integers, of a dtype with which its framework computes."""
     dtype = str(require_array(name, x).dtype)
@@ -321,6 +335,24 @@ def require_float(name: str, x: Any) -> Array:
     return _remember_valid(x, kind)
 
 
+def as_float(name: str, x: Any, *others: Any) -> Array:
+    """x, or what SciPy makes of it, in one of the four floating dtypes.
+
+    A constant of NumPy comes back in the framework of the others.
+    """
+    if not known(x):
+        x = require_float(name, promoted(x))
+    for other in others:
+        if type(other) is not type(x):
+            x = moved(x, other)
+    return x
+
+
+def known(x: Any) -> bool:
+    """Whether x is an array of a kind that was found valid before."""
+    return (kind := signature(x)) is not None and kind in _valid_signatures
+
+
 _valid_signatures: set[object] = set()
 
 
@@ -332,7 +364,7 @@ def _remember_valid(x: Array, kind: object) -> Array:
 
 def as_block(name: str, x: Any, n: int, like: Array) -> tuple[Array, bool]:
     """x as (*batch, n, k) of the framework and device of `like`; was it a vector (n,)?"""
-    x = require_float(name, x)
+    x = as_float(name, x, like)
     together(name, x, like)
     vector = x.ndim == 1
     if x.ndim == 0 or x.shape[0 if vector else -2] != n:

@@ -12,10 +12,10 @@ from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import (
     as_block,
+    as_float,
     common_precision,
     require_batches,
     require_flag,
-    require_float,
     require_int,
     require_pair,
 )
@@ -77,7 +77,7 @@ def solve_banded(l_and_u: tuple[int, int], ab: AnyArray, b: ArrayT) -> ArrayT:
     >>> ldiv.solve_banded((1, 0), ab, np.array([2.0, 3.0, 6.0]))
     array([1., 1., 1.])
     """
-    ab = _diagonals(ab)
+    ab = _diagonals(ab, "ab", b)
     what, advice = "two numbers of diagonals", "Say (1, 1) for a tridiagonal matrix."
     if not isinstance(l_and_u, tuple | list) or len(l_and_u) != 2:
         raise ValueError(expected_got("l_and_u", what, shown(l_and_u), advice))
@@ -180,7 +180,7 @@ def cho_solve_banded(cb_and_lower: tuple[AnyArray, bool], b: ArrayT) -> ArrayT:
     array([1., 1.])
     """
     cb, lower = require_pair("cb_and_lower", "(cb, lower)", cb_and_lower)
-    cb, lower = _diagonals(cb, "cb"), require_flag("lower", lower)
+    cb, lower = _diagonals(cb, "cb", b), require_flag("lower", lower)
     w, n = cb.shape[-2] - 1, cb.shape[-1]
     block, vector = as_block("b", b, n, cb)
     require_batches("b", batch_of(cb, 2), batch_of(block, 2))
@@ -231,8 +231,8 @@ def solveh_banded(ab: AnyArray, b: ArrayT, lower: bool = False) -> ArrayT:
     return cho_solve_banded((cholesky_banded(ab, lower), lower), b)
 
 
-def _diagonals(ab: Any, name: str = "ab") -> Array:
-    ab = require_float(name, ab)
+def _diagonals(ab: Any, name: str = "ab", *others: Any) -> Array:
+    ab = as_float(name, ab, *others)
     if ab.ndim < 2 or ab.shape[-2] == 0:
         raise ValueError(
             expected_got(

@@ -6,35 +6,29 @@ from typing import Any
 
 from ldiv.core.arrays import batch_of
 from ldiv.core.trees import Array
-from ldiv.core.validate import (
-    as_block,
-    common_precision,
-    require_batches,
-    require_float,
-    require_square,
-)
+from ldiv.core.validate import as_block, as_float, common_precision, require_batches, require_square
 from ldiv.errors import expected_got
 
 
-def require_matrix_array(name: str, a: Any) -> Array:
-    """An array (*batch, m, n)."""
-    a = require_float(name, a)
+def require_matrix_array(name: str, a: Any, *others: Any) -> Array:
+    """An array (*batch, m, n), a constant in the framework of the others."""
+    a = as_float(name, a, *others)
     if a.ndim < 2:
         came, advice = f"shape {tuple(a.shape)}", "Add the missing axis."
         raise ValueError(expected_got(name, "a matrix (..., m, n)", came, advice))
     return a
 
 
-def require_square_array(name: str, a: Any) -> Array:
+def require_square_array(name: str, a: Any, *others: Any) -> Array:
     """An array (*batch, n, n)."""
-    a = require_matrix_array(name, a)
+    a = require_matrix_array(name, a, *others)
     require_square(name, tuple(a.shape[-2:]))
     return a
 
 
 def require_system(name: str, a: Any, b: Any) -> tuple[Array, Array, bool]:
     """Factors and right-hand side in a common precision, and whether b came as a vector."""
-    a = require_square_array(name, a)
+    a = require_square_array(name, a, b)
     block, vector = as_block("b", b, a.shape[-1], a)
     require_batches("b", batch_of(a, 2), batch_of(block, 2))
     return *common_precision(a, block), vector

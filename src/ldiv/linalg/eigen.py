@@ -11,7 +11,7 @@ from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.core.typing import AnyArray, ArrayT, ResultT
-from ldiv.core.validate import as_block, require_flag, require_float, require_int, require_square
+from ldiv.core.validate import as_block, as_float, require_flag, require_int, require_square
 from ldiv.errors import expected_got, shown
 from ldiv.linalg import preconditioner
 from ldiv.linalg.eigen_info import AdjointResiduals, EigenInfo, eigen_info
@@ -271,9 +271,9 @@ def eigh(
     >>> w
     array([1., 3.])
     """
-    if B is None and subset_by_index is None and is_array(A) and 0 in require_float("A", A).shape:
+    if B is None and subset_by_index is None and is_array(A) and 0 in as_float("A", A).shape:
         return _of_nothing(A)
-    n = hermitian("A", A)[0].shape[0]
+    n = hermitian("A", A, B)[0].shape[0]
     if n == 0:
         raise ValueError(
             expected_got(
@@ -386,7 +386,7 @@ def lobpcg(
     >>> w.round(6)
     array([1., 2.])
     """
-    structure, params = hermitian("A", A)
+    structure, params = hermitian("A", A, X, B)
     n = structure.shape[0]
     block, vector = as_block("X", X, n, leaves(params)[0])
     if vector or block.ndim != 2:

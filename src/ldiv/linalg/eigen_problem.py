@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, TypedDict, get_args
+from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
 from ldiv.core.arrays import common_batch, is_complex
 from ldiv.core.structure import Structure
@@ -100,7 +100,7 @@ def build_problem(
     A: MatrixLike, M: MatrixLike | None, options: EigenOptions, metric: str = "M"
 ) -> tuple[Task, tuple[Tree, ...]]:
     """The task and the arguments of its rules, validated; error messages call M by `metric`."""
-    structure, pA = hermitian("A", A)
+    structure, pA = hermitian("A", A, M)
     B, pB = _measure(metric, M, structure, pA)
     if structure.shape[0] == 0:
         raise ValueError(
@@ -120,9 +120,9 @@ def build_problem(
     )
 
 
-def hermitian(name: str, a: MatrixLike) -> tuple[Structure, Tree]:
+def hermitian(name: str, a: MatrixLike, *others: Any) -> tuple[Structure, Tree]:
     """A Hermitian structure and its parameters, by assumption where it is not one by itself."""
-    matrix = as_matrix(name, a)
+    matrix = as_matrix(name, a, *others)
     require_square(name, matrix.structure.shape)
     if isinstance(matrix.structure.unview()[0], Diagonal) and not any(
         map(is_complex, leaves(matrix.params))
@@ -135,7 +135,7 @@ def _measure(name: str, M: MatrixLike | None, A: Structure, pA: Tree) -> tuple[S
     """M, in whose inner product eigenvectors are orthonormal; the identity by default."""
     if M is None:
         return Identity(A.shape[0]), ()
-    B, pB = hermitian(name, M)
+    B, pB = hermitian(name, M, *leaves(pA))
     if B.shape != A.shape:
         raise ValueError(
             expected_got(name, f"shape {A.shape}", str(B.shape), "It measures the vectors of A.")

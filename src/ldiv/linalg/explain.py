@@ -93,7 +93,7 @@ def explain(
       lapack ...taken
     ...
     """
-    matrix, structure, params, assumption = promised_square(A, assume_a)
+    matrix, structure, params, assumption = promised_square(A, assume_a, b)
     flat = leaves(params)
     if b is not None:
         block, _ = as_block("b", b, structure.shape[0], flat[0])

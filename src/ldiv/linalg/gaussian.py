@@ -12,13 +12,7 @@ from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.trees import Array
 from ldiv.core.typing import ArrayT
-from ldiv.core.validate import (
-    common_precision,
-    require_batches,
-    require_float,
-    require_square,
-    together,
-)
+from ldiv.core.validate import as_float, common_precision, require_batches, require_square, together
 from ldiv.errors import expected_got
 from ldiv.rules.assertion import finite
 from ldiv.rules.frobenius_norm import quotient_squares
@@ -74,7 +68,9 @@ def gaussian_kl(
     >>> float(ldiv.gaussian_kl(L, L)), float(ldiv.gaussian_kl(L, L, mean2=np.array([2.0, 1.0])))
     (0.0, 0.5)
     """
-    L1, L2 = common_precision(_factor("L1", L1), _factor("L2", L2, L1))
+    L1, L2 = _factor("L1", L1, L2), _factor("L2", L2, L1)
+    together("L2", L2, L1)
+    L1, L2 = common_precision(L1, L2)
     if L1.shape[-1] != L2.shape[-1]:
         raise ValueError(
             expected_got(
@@ -142,7 +138,7 @@ def gaussian_logpdf(x: ArrayT, L: ArrayT, *, mean: ArrayT | None = None) -> Arra
     >>> round(float(ldiv.gaussian_logpdf(np.zeros(2), np.eye(2))), 6)
     -1.837877
     """
-    L = _factor("L", L)
+    L = _factor("L", L, x)
     x = _vector("x", x, L)
     n = L.shape[-1]
     distance = _squares(_whitened(L, x if mean is None else x - _vector("mean", mean, L)))
@@ -151,9 +147,9 @@ def gaussian_logpdf(x: ArrayT, L: ArrayT, *, mean: ArrayT | None = None) -> Arra
     return -(n * math.log(2 * math.pi) + distance) / 2 - _log_det(L)
 
 
-def _factor(name: str, L: Any, like: Array | None = None) -> Array:
-    """L, checked; of the framework and device of `like`."""
-    L = require_float(name, L)
+def _factor(name: str, L: Any, *others: Any) -> Array:
+    """L, checked; a constant in the framework of the others."""
+    L = as_float(name, L, *others)
     if L.ndim < 2:
         raise ValueError(
             expected_got(
@@ -164,14 +160,12 @@ def _factor(name: str, L: Any, like: Array | None = None) -> Array:
             )
         )
     require_square(name, tuple(L.shape[-2:]))
-    if like is not None:
-        together(name, L, like)
     return L
 
 
 def _vector(name: str, x: Any, L: Array, *more: Array) -> Array:
     """A point or a mean, checked against all factors."""
-    x = require_float(name, x)
+    x = as_float(name, x, L)
     together(name, x, L)
     if is_complex(x) and not any(map(is_complex, (L, *more))):
         raise TypeError(

@@ -102,7 +102,7 @@ def trace_solve(
     """
     require_option("assume_a", assume_a, ASSUMPTIONS)
     require_method(method)
-    a, b = _pair(as_matrix("A", A), as_matrix("B", B))
+    a, b = _pair(as_matrix("A", A, B), as_matrix("B", B, A))
     left, right = _lower(a), _lower(b)  # tr((L2 L2^H)^-1 L1 L1^H) = |L2^-1 L1|_F^2
     if left is not None and right is not None:
         return quotient_squares(left, right)
@@ -231,7 +231,7 @@ def quad_form(
     2.0
     """
     require_method(method)
-    matrix, structure, params, assumption = promised_square(A, assume_a)
+    matrix, structure, params, assumption = promised_square(A, assume_a, x)
     flat = leaves(params)
     block, vector = as_block("x", x, structure.shape[0], flat[0])
     require_batches("x", matrix.batch, batch_of(block, 2))

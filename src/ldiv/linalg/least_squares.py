@@ -60,7 +60,7 @@ def lstsq(a: AnyArray, b: ArrayT) -> ArrayT:
     >>> ldiv.lstsq(np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), np.array([1.0, 3.0, 5.0])).round(12)
     array([1., 2.])
     """
-    a = require_matrix_array("a", a)
+    a = require_matrix_array("a", a, b)
     m, n = a.shape[-2:]
     block, vector = as_block("b", b, m, a)
     require_batches("b", batch_of(a, 2), batch_of(block, 2))

@@ -9,7 +9,7 @@ from ldiv.core.rule import bind
 from ldiv.core.structure import VIEWS
 from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT, Trans
-from ldiv.core.validate import require_integers, require_pair, together, transposition
+from ldiv.core.validate import as_integers, require_pair, together, transposition
 from ldiv.errors import expected_got
 from ldiv.linalg.dense_arguments import require_matrix_array, require_system
 from ldiv.rules.lu import LU, rows
@@ -208,7 +208,7 @@ def lu_solve(lu_and_piv: tuple[AnyArray, AnyArray], b: ArrayT, trans: Trans = 0)
     op = transposition(trans)
     packed, block, vector = require_system("lu", packed, b)
     n = packed.shape[-1]
-    require_integers("piv", exchanges, "Pass what lu_factor returned.")
+    exchanges = as_integers("piv", exchanges, "Pass what lu_factor returned.", packed)
     together("piv", exchanges, packed)
     if tuple(exchanges.shape) != (*batch_of(packed, 2), n):
         raise ValueError(

@@ -189,7 +189,7 @@ def solve(
         if plan is not None and plan.call is not None:  # arguments of this kind were checked before
             return plan.call(A, b)
     require_option("assume_a", assume_a, ASSUMPTIONS)
-    matrix = _square(A)
+    matrix = _square(A, b)
     structure, params = promised(matrix, assume_a)
     structure = structure.view(transposition(trans))
     assumption = definiteness(structure, assume_a)
@@ -254,15 +254,15 @@ def solve_triangular(
     plan = door(A, b, "solve_triangular", lower, trans, unit_diagonal, singular_state())
     if plan is not None and plan.call is not None:  # arguments of this kind were checked before
         return plan.call(A, b)
-    matrix = _square(A)
+    matrix = _square(A, b)
     lower, unit = require_flag("lower", lower), require_flag("unit_diagonal", unit_diagonal)
     structure = triangle(matrix.structure, lower, "unit" if unit else "own")
     view = structure.view(transposition(trans))
     return solved(view, matrix.params, b, "gen", "auto", plan=plan)
 
 
-def _square(A: Any) -> Matrix:
-    matrix = as_matrix("A", A)
+def _square(A: Any, b: Any) -> Matrix:
+    matrix = as_matrix("A", A, b)
     require_square("A", matrix.structure.shape)
     return matrix
 

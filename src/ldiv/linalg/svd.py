@@ -9,9 +9,9 @@ from ldiv.core.arrays import conj, transpose
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
-from ldiv.core.trees import Array
+from ldiv.core.trees import Array, leaves
 from ldiv.core.typing import AnyArray, ResultT
-from ldiv.core.validate import require_flag, require_float, require_int
+from ldiv.core.validate import as_float, require_flag, require_int
 from ldiv.errors import expected_got, shown
 from ldiv.linalg.eigen_problem import EigenKeywords, EigenOptions, OnDegenerate, build_problem
 from ldiv.linalg.eigenvector_phase import with_free_phase
@@ -168,7 +168,8 @@ def svds(
 def _start(matrix: Matrix, v0: Array) -> Array:
     """(A v0, v0) or (v0, A^H v0): a start for both sides from one for the shorter."""
     m, n = matrix.structure.shape
-    if tuple(require_float("v0", v0).shape) != (min(m, n),):
+    v0 = as_float("v0", v0, *leaves(matrix.params))
+    if tuple(v0.shape) != (min(m, n),):
         raise ValueError(
             expected_got(
                 "v0",

@@ -23,12 +23,12 @@ from ldiv.structures.symmetric import Symmetric
 from ldiv.structures.triangular import Triangular
 
 
-def promised_square(A: Any, assume_a: str) -> tuple[Matrix, Structure, Tree, str]:
+def promised_square(A: Any, assume_a: str, *others: Any) -> tuple[Matrix, Structure, Tree, str]:
     """A square matrix of a user's; the structure that a promise makes of it, with its
-    parameters; and what engines may assume.
+    parameters; and what engines may assume. Constants come in the framework of the others.
     """
     require_option("assume_a", assume_a, ASSUMPTIONS)
-    matrix = as_matrix("A", A)
+    matrix = as_matrix("A", A, *others)
     require_square("A", matrix.structure.shape)
     structure, params = promised(matrix, assume_a)
     return matrix, structure, params, definiteness(structure, assume_a)

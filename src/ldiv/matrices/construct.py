@@ -18,6 +18,7 @@ from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, IndexLike
 from ldiv.core.validate import (
     DTYPES,
+    as_float,
     require_array,
     require_batches,
     require_float,
@@ -27,7 +28,7 @@ from ldiv.core.validate import (
 )
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.entries import compressed, coordinates, entries_of
-from ldiv.matrices.matrix import Matrix
+from ldiv.matrices.matrix import Matrix, accept
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.matrices.sparse_indexing import structure_at
 
@@ -108,7 +109,7 @@ def coo_array(
                 "Rows and columns are two vectors.",
             )
         )
-    return _sparse(*coordinates("", require_float("values", values), at, shape))
+    return _sparse(*coordinates("", as_float("values", values), at, shape))
 
 
 @public
@@ -156,7 +157,7 @@ def csr_array(
            [2., 0.]])
     """
     values, indices, indptr = _parts("csr_array", "(values, indices, indptr)", arg, 3)
-    return _sparse(*compressed("", require_float("values", values), indices, indptr, shape, "csr"))
+    return _sparse(*compressed("", as_float("values", values), indices, indptr, shape, "csr"))
 
 
 @public
@@ -204,7 +205,7 @@ def csc_array(
            [1., 2.]])
     """
     values, indices, indptr = _parts("csc_array", "(values, indices, indptr)", arg, 3)
-    return _sparse(*compressed("", require_float("values", values), indices, indptr, shape, "csc"))
+    return _sparse(*compressed("", as_float("values", values), indices, indptr, shape, "csc"))
 
 
 @public
@@ -425,9 +426,8 @@ def asarray(x: AnyArray) -> SparseArray:
     """
     if isinstance(x, SparseArray):
         return x
-    if (found := entries_of("asarray", x)) is not None:
-        require_float("values", found.values)
-        return _sparse(*found)
+    if (found := sparse_of("asarray", x)) is not None:
+        return found
     if isinstance(x, Matrix):
         raise TypeError(
             expected_got(
@@ -437,7 +437,8 @@ def asarray(x: AnyArray) -> SparseArray:
                 "Its entries are not at hand: it is a matrix as it is.",
             )
         )
-    if require_float("asarray", x).ndim < 2:
+    x = as_float("asarray", x)
+    if x.ndim < 2:
         raise ValueError(
             expected_got(
                 "asarray",
@@ -449,6 +450,16 @@ def asarray(x: AnyArray) -> SparseArray:
     m, n = x.shape[-2:]
     rows, cols = (i.ravel() for i in np.indices((m, n)))
     return _sparse(namespace(x).reshape(x, (*x.shape[:-2], m * n)), rows, cols, (m, n), "coo")
+
+
+def sparse_of(name: str, x: Any) -> SparseArray | None:
+    """A sparse matrix of another library; None for anything else."""
+    if (found := entries_of(name, x)) is None:
+        return None
+    return _sparse(as_float(f"values of {name}", found.values), *found[1:])
+
+
+accept(sparse_of)
 
 
 def _offsets(offsets: Any) -> list[int]:

@@ -193,7 +193,7 @@ def _of_scipy(name: str, x: Any) -> Entries:
             of, np.array([*chain(*x.data)], x.dtype), (rows, [*chain(*x.rows)]), x.shape
         )
     if x.format == "bsr":
-        return _of_blocks(of, x)
+        return _of_blocks(of, x.data, x.indices, x.indptr, x.shape)
     try:
         coo = x.tocoo()
     except Exception as error:
@@ -208,36 +208,34 @@ def _of_scipy(name: str, x: Any) -> Entries:
     return coordinates(of, coo.data, coo.coords, coo.shape)
 
 
-def _of_blocks(of: str, x: Any) -> Entries:
+def _of_blocks(of: str, data: Array, indices: Any, indptr: Any, shape: tuple[int, int]) -> Entries:
     """Block compressed rows, with blocks of r x c.
 
     Block (i, j) holds the rows i r .. i r + r - 1 and the columns j c .. j c + c - 1.
     """
-    if x.data.ndim != 3 or 0 in x.data.shape[1:]:
+    if data.ndim != 3 or 0 in data.shape[1:]:
         raise ValueError(
             expected_got(
-                f"data{of}", "blocks (number, rows, columns)", str(x.data.shape), "Make it anew."
+                f"data{of}", "blocks (number, rows, columns)", str(data.shape), "Make it anew."
             )
         )
-    r, c = x.data.shape[1:]
-    blocks = compressed(
-        of, x.data[:, 0, 0], x.indices, x.indptr, (x.shape[0] // r, x.shape[1] // c), "csr"
-    )
+    r, c = data.shape[1:]
+    blocks = compressed(of, data[:, 0, 0], indices, indptr, (shape[0] // r, shape[1] // c), "csr")
     inner_rows, inner_cols = np.indices((r, c))
     rows, cols = (
         i.astype(np.int64)[:, None, None] * size + inner
         for i, size, inner in ((blocks.rows, r, inner_rows), (blocks.cols, c, inner_cols))
     )
-    return coordinates(of, x.data.ravel(), (rows.ravel(), cols.ravel()), x.shape)
+    return coordinates(of, data.reshape(-1), (rows.ravel(), cols.ravel()), shape)
 
 
 def _of_torch(name: str, x: Any, layout: str) -> Entries:
     format, of = layout.removeprefix("sparse_"), f" of {name}"
-    if format not in (*COMPRESSED, "coo"):
+    if format not in (*COMPRESSED, "coo", "bsr"):
         raise TypeError(
             expected_got(
                 name,
-                "a tensor in the layout sparse_coo, sparse_csr or sparse_csc",
+                "a tensor in the layout sparse_coo, sparse_csr, sparse_csc or sparse_bsr",
                 layout,
                 "Convert it with x.to_sparse().",
             )
@@ -257,6 +255,8 @@ def _of_torch(name: str, x: Any, layout: str) -> Entries:
         coordinates(of, x._values(), x._indices(), tuple(x.shape))
         x = x.coalesce()
         return coordinates(of, x.values(), x.indices(), tuple(x.shape))
+    if format == "bsr":
+        return _of_blocks(of, x.values(), x.col_indices(), x.crow_indices(), tuple(x.shape))
     _, indices, indptr = COMPRESSED[format]
     return compressed(
         of, x.values(), getattr(x, indices)(), getattr(x, indptr)(), tuple(x.shape), format

@@ -6,13 +6,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+import scipy.sparse.linalg
+
 from ldiv.core.arrays import is_complex
 from ldiv.core.dispatch import is_array
+from ldiv.core.inputs import promoted
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.core.typing import ArrayT, ParamsT
 from ldiv.core.validate import require_array, require_callable, require_option, require_shape
 from ldiv.errors import expected_got, shown
-from ldiv.matrices.matrix import Matrix, flatten, unflatten
+from ldiv.matrices.matrix import Matrix, accept, flatten, unflatten
 from ldiv.structures.operator import Operator
 
 
@@ -110,6 +114,28 @@ class LinearOperator(Matrix):
             Operator(WithParams(matvec, nesting), own, (rows, columns), axes, assume_a),
             tuple(found),
         )
+
+
+@dataclass(frozen=True)
+class Product:
+    """The products of SciPy's LinearOperator, as a function of (params, block)."""
+
+    f: Callable[[Array], Array]
+
+    def __call__(self, params: Array, x: Array) -> Array:
+        return self.f(x).astype(np.result_type(params, x), copy=False)
+
+
+def of_scipy(name: str, a: Any) -> LinearOperator | None:
+    """SciPy's LinearOperator as ours, of NumPy arrays; None for anything else."""
+    if not isinstance(a, scipy.sparse.linalg.LinearOperator):
+        return None
+    # it has no parameters, only a dtype
+    constant = np.zeros(0, promoted(np.zeros(0, a.dtype)).dtype)
+    return LinearOperator(Product(a.matmat), constant, shape=a.shape, rmatvec=Product(a.rmatmat))
+
+
+accept(of_scipy)
 
 
 @dataclass(frozen=True)

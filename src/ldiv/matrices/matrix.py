@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn, TypeAlias, overload
 
@@ -18,6 +19,7 @@ from ldiv.core.arrays import (
     transpose,
 )
 from ldiv.core.dispatch import frontend_of, is_array, namespace
+from ldiv.core.inputs import moved
 from ldiv.core.public import public
 from ldiv.core.pytree import ArrayHolder, register_pytree
 from ldiv.core.structure import Structure, matmul
@@ -25,6 +27,8 @@ from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import (
     as_block,
+    as_float,
+    known,
     require_batches,
     require_float,
     require_ours,
@@ -264,10 +268,13 @@ class Matrix(OperatorProtocol, ArrayHolder):
     def __matmul__(self, x: Any) -> Any:
         if isinstance(x, Matrix):
             return self._product(x)
+        if (other := converted("A @ x", x)) is not None:
+            return self @ other
         require_ours("A @ x", x)
         if not is_array(x):
             return NotImplemented
-        return multiply(self.structure, self.params, x)
+        matrix = beside(self, x)
+        return multiply(matrix.structure, matrix.params, x)
 
     def _product(self, other: Matrix) -> Matrix:
         if self.structure.shape[1] != other.structure.shape[0]:
@@ -283,10 +290,13 @@ class Matrix(OperatorProtocol, ArrayHolder):
 
     @public
     def __rmatmul__(self, x: ArrayT) -> ArrayT:
+        if (other := converted("x @ A", x)) is not None:
+            return other @ self  # type: ignore[return-value]  # a Matrix
         require_ours("x @ A", x)
         if not is_array(x):
             return NotImplemented
-        y = multiply(self.structure.T, self.params, x if x.ndim == 1 else transpose(x))
+        matrix = beside(self, x)
+        y = multiply(matrix.structure.T, matrix.params, x if x.ndim == 1 else transpose(x))
         return y if x.ndim == 1 else transpose(y)
 
     def __repr__(self) -> str:
@@ -321,18 +331,50 @@ def multiply(structure: Structure, params: Tree, x: Array) -> Array:
     return y[..., 0] if vector else y
 
 
-def as_matrix(name: str, a: Any) -> Matrix:
-    """A Matrix as it is, an array (*batch, m, n) as a dense one."""
-    if isinstance(a, Matrix):
-        return a
-    a = require_float(name, a)
-    if a.ndim < 2:
-        raise ValueError(
-            expected_got(
-                name, "a matrix (..., m, n)", f"shape {tuple(a.shape)}", "Add the missing axis."
+def as_matrix(name: str, a: Any, *others: Any) -> Matrix:
+    """A Matrix as it is, an array (*batch, m, n) as a dense one, a matrix of another library as
+    what it is there; constants of NumPy in the framework of the others.
+    """
+    if (matrix := a if isinstance(a, Matrix) else converted(name, a)) is None:
+        a = as_float(name, a, *others)
+        if a.ndim < 2:
+            raise ValueError(
+                expected_got(
+                    name, "a matrix (..., m, n)", f"shape {tuple(a.shape)}", "Add the missing axis."
+                )
             )
-        )
-    return Matrix(dense(*a.shape[-2:]), a)
+        return Matrix(dense(*a.shape[-2:]), a)
+    return beside(matrix, *others)
+
+
+def converted(name: str, a: Any) -> Matrix | None:
+    """A matrix of another library as one of ours; None for anything else."""
+    if known(a):
+        return None
+    found = (convert(name, a) for convert in _converters)
+    return next((matrix for matrix in found if matrix is not None), None)
+
+
+_converters: list[Callable[[str, Any], Matrix | None]] = []
+
+
+def accept(convert: Callable[[str, Any], Matrix | None]) -> None:
+    """For matrices of another library: convert(name, a) is a Matrix, or None for anything else."""
+    _converters.append(convert)
+
+
+def beside(matrix: Matrix, *others: Any) -> Matrix:
+    """A matrix of constants of NumPy in the framework of the others, which may be matrices."""
+    own = leaves(matrix.params)
+    for other in others:
+        for like in leaves(other.params) if isinstance(other, Matrix) else (other,):
+            if own and type(like) is not type(own[0]) and is_array(like):
+                there = [moved(x, like) for x in own]
+                if any(x is not y for x, y in zip(own, there, strict=True)):
+                    own = there
+                    params = rebuild(matrix.structure.core, own)
+                    matrix = unflatten(type(matrix), flatten(matrix)[1], (params,))
+    return matrix
 
 
 # -- matrices made of others --------------------------------------------------
@@ -340,6 +382,7 @@ def as_matrix(name: str, a: Any) -> Matrix:
 
 def composed(name: str, structure: Structure, *matrices: Matrix) -> Matrix:
     """The matrix made of these matrices; its parameters are the tuple of theirs."""
+    matrices = tuple(beside(matrix, *matrices) for matrix in matrices)
     first = leaves(matrices[0].params)[0]
     for matrix in matrices:
         for leaf in leaves(matrix.params):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ldiv.core.pytree import on_register_pytree
@@ -32,6 +33,11 @@ def host(x: Array) -> bool:
     return (
         not traced(x) and all(d.platform == "cpu" for d in x.devices()) and x.is_fully_addressable
     )
+
+
+def promoted(x: Array) -> Array:
+    """Integers and booleans as floats, as jax.numpy.linalg has it."""
+    return x.astype(jnp.result_type(float)) if x.dtype.kind in "biu" else x
 
 
 constant = jax.lax.stop_gradient

@@ -34,5 +34,6 @@ from ldiv.frontends.torch.values import (
     host_values,
     on_host,
     owns,
+    promoted,
     signature,
 )

@@ -31,6 +31,12 @@ def signature(x: Array) -> Any:
     return (x.dtype, x.ndim, x.device, x.layout) if type(x) in PLAIN and not x.is_nested else None
 
 
+def promoted(x: Array) -> Array:
+    """Under torch.autocast the halves that it makes, in single precision, as torch.linalg has it."""
+    half = x.dtype in (torch.float16, torch.bfloat16)
+    return x.float() if half and torch.is_autocast_enabled(x.device.type) else x
+
+
 def copied(x: Array, cached: dict[int, Any]) -> Array:
     """A deep copy. That of a result is a leaf with the same `requires_grad`, which is what
     pickling makes of it; torch copies leaves alone.

@@ -1,0 +1,234 @@
+"""What SciPy takes for an array or a matrix, ldiv takes: converted as SciPy does, with gradients
+where the framework has them, and never by losing a graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import scipy.sparse.linalg as spla
+import torch
+from jax.experimental import sparse as jsp
+
+import ldiv
+
+N = 6
+RNG = np.random.default_rng(0)
+A = np.rint(4 * RNG.standard_normal((N, N))) + 20 * np.eye(N)  # whole numbers
+A[0, 3:] = 0
+S = A + A.T
+L = np.tril(A)
+b = np.arange(1.0, N + 1)
+B = np.stack([b, b[::-1]], axis=-1)
+BAND = np.array([[0.0] + [1.0] * (N - 1), [4.0] * N, [1.0] * (N - 1) + [0.0]])
+
+
+@pytest.fixture(autouse=True)
+def _double():
+    with jax.enable_x64(True):
+        yield
+
+
+def values(x: Any) -> Any:
+    return np.asarray(x.detach() if isinstance(x, torch.Tensor) else x)
+
+
+# (make another form of the matrix, the dtype of results)
+DENSE: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "list": (lambda a: a.tolist(), "float64"),
+    "tuple of arrays": (tuple, "float64"),
+    "int64": (lambda a: a.astype(np.int64), "float64"),
+    "int8": (lambda a: a.astype(np.int8), "float64"),
+    "big-endian": (lambda a: a.astype(">f8"), "float64"),
+    "longdouble": (lambda a: a.astype(np.longdouble), "float64"),
+    "clongdouble": (lambda a: a.astype(np.clongdouble), "complex128"),
+    "float16": (lambda a: a.astype(np.float16), "float32"),
+    "memmap-like view": (lambda a: a[::-1][::-1], "float64"),
+}
+SPARSE: dict[str, Callable[[Any], Any]] = {
+    **{f: lambda a, f=f: sp.csr_array(a).asformat(f) for f in ("csr", "csc", "coo", "bsr", "dia")},
+    **{f: lambda a, f=f: sp.csr_matrix(a).asformat(f) for f in ("lil", "dok")},
+    "integers": lambda a: sp.csr_array(a.astype(int)),
+    "operator": spla.aslinearoperator,
+    "matvec": lambda a: spla.LinearOperator(
+        a.shape, matvec=lambda x: a @ x, rmatvec=lambda x: a.T @ x, dtype=a.dtype
+    ),
+}
+CALLS: dict[str, tuple[Any, Callable[[Any, Any], Any]]] = {
+    "solve": (A, ldiv.solve),
+    "solve T": (A, lambda a, b: ldiv.solve(a, b, trans="T")),
+    "lstsq": (A, ldiv.lstsq),
+    "solve_triangular": (L, lambda a, b: ldiv.solve_triangular(a, b, lower=True)),
+    "cho_solve": (L, lambda a, b: ldiv.cho_solve((a, True), b)),
+    "solve_banded": (BAND, lambda a, b: ldiv.solve_banded((1, 1), a, b)),
+    "solveh_banded": (BAND[:2], ldiv.solveh_banded),
+    "lu_solve": (A, lambda a, b: ldiv.lu_solve(ldiv.lu_factor(a), b)),
+    "quad_form": (A, ldiv.quad_form),
+    "eigh": (S, lambda a, b: ldiv.eigh(a)[0]),
+    "cholesky": (S, lambda a, b: ldiv.cholesky(a)),
+    "ldl": (S, lambda a, b: ldiv.ldl(a)[1]),
+    "qr": (A, lambda a, b: ldiv.qr(a, mode="r")),
+    "slogdet": (A, lambda a, b: ldiv.slogdet(a)[1]),
+}
+
+
+@pytest.mark.parametrize("form", DENSE)
+@pytest.mark.parametrize("call", CALLS)
+def test_dense_arrays_are_converted(call: str, form: str) -> None:
+    a, f = CALLS[call]
+    convert, dtype = DENSE[form]
+    x = f(convert(a), b.astype(np.float16) if form == "float16" else list(b))
+    real = np.dtype(dtype).type(0).real.dtype
+    assert x.dtype in (dtype, real)
+    np.testing.assert_allclose(x, f(a, b), rtol=1e-4 if form == "float16" else 1e-13)
+
+
+@pytest.mark.parametrize("form", SPARSE)
+def test_matrices_of_scipy(form: str) -> None:
+    a, s = SPARSE[form](A), SPARSE[form](S)
+    tol = {"rtol": 1e-9} if form in ("operator", "matvec") else {"rtol": 1e-12}
+    np.testing.assert_allclose(ldiv.solve(a, b), np.linalg.solve(A, b), **tol)
+    np.testing.assert_allclose(ldiv.solve(a, b, trans="H"), np.linalg.solve(A.T, b), **tol)
+    np.testing.assert_allclose(ldiv.solve(a, list(B)), np.linalg.solve(A, B), **tol)
+    np.testing.assert_allclose(ldiv.eigsh(s, 2)[0], np.linalg.eigvalsh(S)[-2:], **tol)
+    np.testing.assert_allclose(ldiv.svds(a, 2)[1][::-1], np.linalg.svd(A)[1][:2], **tol)
+    w, _ = ldiv.lobpcg(s, B, largest=True)
+    np.testing.assert_allclose(w, np.linalg.eigvalsh(S)[-2:], rtol=1e-9)
+    np.testing.assert_allclose(ldiv.eye_array(N) @ a @ b, A @ b, **tol)
+
+
+def test_factorized_matrices_of_scipy() -> None:
+    F = ldiv.factorized(sp.csc_array(A))
+    np.testing.assert_allclose(F.solve(b), np.linalg.solve(A, b))
+    np.testing.assert_allclose(F([1, 2, 3, 4, 5, 6]), np.linalg.solve(A, b))
+    np.testing.assert_allclose(ldiv.trace_solve(A, sp.csr_array(S)), np.trace(np.linalg.inv(A) @ S))
+
+
+# -- constants of NumPy and SciPy beside arrays that are differentiated -------
+
+CONSTANTS: dict[str, tuple[Any, Callable[[Any, Any], Any]]] = {
+    **{k: v for k, v in CALLS.items() if k not in ("eigh", "cholesky", "ldl", "qr", "slogdet")},
+    "solve scipy": (sp.csr_array(A), ldiv.solve),
+    "scipy @": (sp.csr_array(A), lambda a, b: ldiv.asarray(a) @ b),
+    "trace_solve": (A, lambda a, b: ldiv.trace_solve(a, b[:, None] * b)),
+}
+
+
+@pytest.mark.parametrize("call", CONSTANTS)
+def test_constants_beside_tensors(call: str) -> None:
+    a, f = CONSTANTS[call]
+    dense = a.toarray() if sp.issparse(a) else a
+    before = dense.copy()
+    x = torch.tensor(b, requires_grad=True)
+    y = f(a, x)
+    expected = torch.tensor(b, requires_grad=True)
+    same = f(torch.tensor(dense), expected) if "scipy" not in call else f(a, expected)
+    (got,) = torch.autograd.grad(y.sum(), x)
+    (wanted,) = torch.autograd.grad(same.sum(), expected)
+    torch.testing.assert_close(y, same)
+    torch.testing.assert_close(got, wanted)
+    np.testing.assert_allclose(values(y), f(a, b), rtol=1e-12)
+    np.testing.assert_array_equal(a.toarray() if sp.issparse(a) else a, before)
+
+
+def test_constants_beside_jax() -> None:
+    def loss(x: Any) -> Any:
+        return sum((f(a, x)).sum() for a, f in CONSTANTS.values())
+
+    at = jnp.asarray(b)
+    value, slope = jax.jit(jax.value_and_grad(loss))(at)
+    assert np.isclose(value, sum(f(a, b).sum() for a, f in CONSTANTS.values()), rtol=1e-10)
+    steps = 1e-4 * np.eye(N)
+    along = [(loss(at + h) - loss(at - h)) / 2e-4 for h in steps]
+    np.testing.assert_allclose(slope, along, rtol=1e-5, atol=1e-5 * np.abs(along).max())
+
+
+def test_a_right_hand_side_of_numpy() -> None:
+    for to in (torch.tensor, jnp.asarray):
+        x = ldiv.solve(to(A), b)
+        assert type(x) is type(to(A))
+        np.testing.assert_allclose(x, np.linalg.solve(A, b))
+    slope = jax.grad(lambda a: ldiv.solve(a, b).sum())(jnp.asarray(A))
+    lam = np.linalg.solve(A.T, np.ones(N))
+    np.testing.assert_allclose(slope, -np.outer(lam, np.linalg.solve(A, b)), rtol=1e-10)
+
+
+def test_two_frameworks_do_not_mix() -> None:
+    with pytest.raises(TypeError, match="one framework"):
+        ldiv.solve(torch.tensor(A), jnp.asarray(b))
+
+
+# -- sparse tensors, and what frameworks promote ------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
+@pytest.mark.parametrize("layout", ["sparse_coo", "sparse_csr", "sparse_bsr"])
+def test_sparse_tensors_and_their_gradients(layout: str) -> None:
+    a = torch.tensor(A).to_sparse(
+        layout=getattr(torch, layout), **({"blocksize": (2, 2)} if layout == "sparse_bsr" else {})
+    )
+    a.requires_grad_(layout != "sparse_bsr")  # whose gradients PyTorch itself cannot add up
+    x = ldiv.solve(a, torch.tensor(b))
+    np.testing.assert_allclose(values(x), np.linalg.solve(A, b))
+    if layout == "sparse_bsr":
+        return
+    x.sum().backward()
+    assert a.grad.layout == a.layout
+    lam = np.linalg.solve(A.T, np.ones(N))
+    expected = -np.outer(lam, values(x)) * (values(a.to_dense()) != 0)
+    got = values(a.grad.to_dense())
+    np.testing.assert_allclose(got * (values(a.to_dense()) != 0), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("kind", [jsp.BCOO, jsp.BCSR])
+def test_sparse_arrays_of_jax(kind: Any) -> None:
+    a = kind.fromdense(jnp.asarray(A))
+    np.testing.assert_allclose(ldiv.solve(a, jnp.asarray(b)), np.linalg.solve(A, b))
+
+
+def test_integers_and_weak_types_of_jax() -> None:
+    x = ldiv.solve(jnp.asarray(A).astype(int), 2 * jnp.arange(1, N + 1))
+    assert x.dtype == jnp.float64
+    np.testing.assert_allclose(x, np.linalg.solve(A, 2 * b))
+    half = jax.grad(lambda c: ldiv.solve(A, c * jnp.asarray(b)).sum())(2.0)
+    assert np.isclose(half, np.linalg.solve(A, b).sum())
+
+
+def test_autocast_is_lifted() -> None:
+    a, x = torch.tensor(A, dtype=torch.float32), torch.tensor(b, dtype=torch.float32)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        halves = a @ a
+        assert halves.dtype == torch.bfloat16
+        y = ldiv.solve(halves, x)
+    assert y.dtype == torch.float32
+    torch.testing.assert_close(y, torch.linalg.solve(halves.float(), x))
+    with pytest.raises(TypeError, match="bfloat16"):
+        ldiv.solve(halves, x)
+
+
+# -- and what is none ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        [[1, [2]], [3, 4]],
+        "ab",
+        {1, 2},
+        np.eye(N).astype(object),
+        np.eye(N).astype(str),
+        np.eye(N, dtype="timedelta64[s]"),
+        [torch.ones(N)] * N,
+        None,
+        lambda x: x,
+    ],
+)
+def test_what_is_no_matrix_is_refused(bad: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="A: expected"):
+        ldiv.solve(bad, b)
