@@ -40,6 +40,7 @@ from rich.console import Console
 from skfem.helpers import dd, ddot, trace
 
 import ldiv
+import ldiv.skfem
 
 POISSON = 0.3
 THIN, THICK = 0.5, 2.0
@@ -52,19 +53,16 @@ class Plate:
     """What does not change with the thickness."""
 
     mesh: skfem.MeshTri
-    # K for h = 1: one entry for each pair of free unknowns of an element, (n, n)
-    stiffness: ldiv.SparseArray
-    mass: ldiv.SparseArray  # M for h = 1, alike
-    element: torch.Tensor  # (nnz,) the element that an entry belongs to
+    stiffness: ldiv.skfem.Assembly  # K(h^3) of all unknowns
+    mass: ldiv.skfem.Assembly  # M(h)
+    free: Any  # the unknowns that are not clamped
     area: torch.Tensor  # |e|
     vertices: Any  # where the vertices are among the free unknowns, -1 on the edge
 
     def pencil(self, h: torch.Tensor) -> tuple[ldiv.SparseArray, ldiv.SparseArray]:
         """K(h), M(h)."""
-        h = h[self.element]
-        return self.stiffness.with_data(h**3 * self.stiffness.data), self.mass.with_data(
-            h * self.mass.data
-        )
+        K, M = ldiv.skfem.condense(self.stiffness(h**3), self.mass(h), I=self.free, expand=False)
+        return K, M
 
 
 @dataclass
@@ -95,24 +93,12 @@ def clamped(refine: int) -> Plate:
     inertia = skfem.BilinearForm(lambda u, v, w: u * v)
     number, free = np.full(basis.N, -1), basis.complement_dofs(basis.get_dofs())
     number[free] = np.arange(len(free))
-    entries = bending.elemental(basis)
-    rows, cols = number[entries.indices]
-    # clamped unknowns are zero: their rows and columns go
-    inside = np.flatnonzero((rows >= 0) & (cols >= 0))
-    stiffness, mass = (
-        ldiv.coo_array(
-            (torch.as_tensor(data[inside]), (rows[inside], cols[inside])),
-            shape=(len(free), len(free)),
-        )
-        for data in (entries.data, inertia.elemental(basis).data)
-    )
-    area = torch.as_tensor(basis.dx.sum(axis=1))
     return Plate(
         mesh,
-        stiffness,
-        mass,
-        torch.as_tensor(inside % basis.nelems),
-        area,
+        ldiv.skfem.Assembly(bending.elemental(basis)),
+        ldiv.skfem.Assembly(inertia.elemental(basis)),
+        free,
+        torch.as_tensor(basis.dx.sum(axis=1)),
         number[basis.nodal_dofs[0]],
     )
 
@@ -254,7 +240,7 @@ def main(argv: Sequence[str] | None = None) -> History:
     console, began, history = Console(), time.perf_counter(), History()
 
     plate = clamped(args.refine)
-    console.print(f"{len(plate.area):,} triangles, {plate.stiffness.shape[0]:,} unknowns")
+    console.print(f"{len(plate.area):,} triangles, {len(plate.free):,} unknowns")
     h = optimized(plate, history, args.steps)
     for step, state in ((0, torch.ones_like(h)), (-1, h)):
         history.errors += [gradient_error(value, plate, state) for value in (first, mean_of_pair)]

@@ -30,7 +30,6 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
-import scipy.sparse as sp
 import skfem
 import torch
 from rich.console import Console
@@ -38,6 +37,7 @@ from scipy.optimize import minimize
 from skfem.helpers import dot, grad
 
 import ldiv
+import ldiv.skfem
 
 P, EPS = 3.0, 1e-3
 NOISE, ALPHA = 0.01, 2e-2  # of the measurement, relative; the weight of the prior
@@ -76,11 +76,10 @@ def square(size: int) -> Problem:
     """The unit square with size x size cells."""
     mesh = skfem.MeshTri.init_tensor(*2 * (np.linspace(0, 1, size + 1),))
     basis = skfem.Basis(mesh, skfem.ElementTriP1())
-    laplacian = skfem.BilinearForm(lambda u, v, _: dot(grad(u), grad(v))).assemble(basis)
+    laplacian = skfem.BilinearForm(lambda u, v, _: dot(grad(u), grad(v))).elemental(basis)
     # the Laplacian lacks entries that happen to vanish
     touching = skfem.BilinearForm(lambda u, v, _: u * v).assemble(basis)
     load = skfem.LinearForm(lambda v, _: v).assemble(basis)
-    whole = sp.coo_array(laplacian)
     free = np.setdiff1d(np.arange(mesh.nvertices), basis.get_dofs().all())
     place = np.full(mesh.nvertices, len(free))
     place[free] = np.arange(len(free))
@@ -93,8 +92,8 @@ def square(size: int) -> Problem:
         load=torch.from_numpy(load[free]),
         free=torch.from_numpy(free),
         place=torch.from_numpy(place),
-        pattern=ldiv.asarray(sp.csr_array(touching)[free][:, free]),
-        prior=ldiv.coo_array((torch.from_numpy(whole.data), whole.coords), shape=whole.shape),
+        pattern=ldiv.skfem.condense(touching, I=free, expand=False),
+        prior=ldiv.skfem.Assembly(laplacian)(torch.ones((), dtype=torch.float64)),
     )
 
 

@@ -48,6 +48,7 @@ from scipy.spatial import KDTree
 from skfem.models.elasticity import lame_parameters, linear_elasticity
 
 import ldiv
+import ldiv.skfem
 
 Assumption = Literal["gen", "pos"]
 
@@ -69,9 +70,8 @@ class Cantilever:
 
     size: tuple[int, int]
     cell: Numbers  # (2, m) column and row of every element
-    # K for E = 1: one entry for each pair of free unknowns of an element, (n, n)
-    stiffness: ldiv.SparseArray
-    element: torch.Tensor  # (nnz,) the element that an entry belongs to
+    stiffness: ldiv.skfem.Assembly  # K(E) of all unknowns, for a modulus of every element
+    free: Numbers  # (n,) the unknowns that are not clamped
     load: torch.Tensor  # f, (n,)
     filter: ldiv.SparseArray  # H, (m, m)
 
@@ -124,7 +124,7 @@ def cantilever(nx: int, ny: int) -> Cantilever:
     basis = skfem.Basis(mesh, skfem.ElementVector(skfem.ElementQuad1()))
     free = basis.complement_dofs(basis.get_dofs(lambda x: x[0] == 0))
     centre = mesh.p[:, mesh.t].mean(axis=1)
-    stiffness, element = stiffness_of(basis, free)
+    elemental = linear_elasticity(*lame_parameters(E_0, POISSON)).elemental(basis)
     tip = mesh.facets_satisfying(
         lambda x: (x[0] == nx / ny) & (abs(x[1] - 0.5) < 0.04 + 0.55 / ny), boundaries_only=True
     )
@@ -134,27 +134,11 @@ def cantilever(nx: int, ny: int) -> Cantilever:
     return Cantilever(
         size=(nx, ny),
         cell=np.rint(centre * ny - 0.5).astype(int),
-        stiffness=stiffness,
-        element=torch.as_tensor(element),
+        stiffness=ldiv.skfem.Assembly(elemental),
+        free=free,
         load=torch.as_tensor(weight[free] / abs(weight.sum())),
         filter=density_filter(centre, RADIUS / ny),
     )
-
-
-def stiffness_of(basis: skfem.Basis, free: Numbers) -> tuple[ldiv.SparseArray, Numbers]:
-    """K for E = 1, and the element of each of its entries; `elemental` keeps all of them,
-    whatever their values.
-    """
-    entries = linear_elasticity(*lame_parameters(E_0, POISSON)).elemental(basis)
-    number = np.full(basis.N, -1)
-    number[free] = np.arange(len(free))
-    rows, cols = number[entries.indices]
-    # clamped unknowns are zero: their rows and columns go
-    inside = np.flatnonzero((rows >= 0) & (cols >= 0))
-    values = torch.as_tensor(entries.data[inside])
-    return ldiv.coo_array(
-        (values, (rows[inside], cols[inside])), shape=(len(free), len(free))
-    ), inside % basis.nelems
 
 
 def density_filter(centre: Numbers, radius: float) -> ldiv.SparseArray:
@@ -176,7 +160,7 @@ def compliance(
     with clock("assembly"):
         rho = part.filter @ x
         modulus = E_MIN + rho**PENALTY * (E_0 - E_MIN)
-        K = part.stiffness.with_data(modulus[part.element] * part.stiffness.data)
+        K = ldiv.skfem.condense(part.stiffness(modulus), I=part.free, expand=False)
     with clock("factor"):  # apart from the solve only to be timed alone
         factor = ldiv.factorized(K, assume_a=assume_a)
     with clock("solve"):
@@ -315,7 +299,7 @@ def draw(part: Cantilever, history: History, clock: Clock, path: Path) -> None:
         axes.set_title(f"iteration {i}", fontsize=9)
     draw_convergence(figure.add_subplot(grid[2, :2]), history)
     draw_times(figure.add_subplot(grid[2, 2:]), clock)
-    n = part.stiffness.shape[0]
+    n = len(part.free)
     figure.suptitle(
         f"The stiffest cantilever from {SHARE:.0%} of the material   ({n:,} unknowns, {count} iterations)",
         fontsize=13,
@@ -402,9 +386,7 @@ def main(argv: Sequence[str] | None = None) -> History:
     ldiv.clear_cache()
     with clock("setup"):
         part = cantilever(*args.size)
-    console.print(
-        f"{args.size[0]} x {args.size[1]} elements, {part.stiffness.shape[0]:,} unknowns, {part.stiffness.nnz:,} entries in K"
-    )
+    console.print(f"{args.size[0]} x {args.size[1]} elements, {len(part.free):,} unknowns")
 
     start = torch.full((part.filter.shape[0],), SHARE, dtype=torch.float64)
     history = History(gradient_error(part, start, args.assume_a, clock))

@@ -37,12 +37,15 @@ ROOMS = (
     "checker",
     "testing",
     "lineax",
+    "pymatsolver",
+    "skfem",
     "cli",
     "__init__",
     "__main__",
 )
 LOOSE = {"__init__", "__main__", "errors"}  # the files that lie in no folder
-FRAMEWORKS = {"torch", "jax", "jaxlib", "lineax", "equinox"}
+ADAPTERS = ("lineax", "pymatsolver", "skfem")
+FRAMEWORKS = {"torch", "jax", "jaxlib", "equinox", *ADAPTERS}
 FILES = {
     path.relative_to(SRC).with_suffix("").as_posix().replace("/", "."): path
     for path in sorted(SRC.rglob("*.py"))
@@ -97,7 +100,7 @@ def allowed(here: str, there: str) -> bool:
 def test_imports_go_up_the_list(module: str) -> None:
     wrong = sorted(name for name in ours(module) if not allowed(room(module), room(name)))
     assert not wrong, f"{room(module)} may not import {wrong}"
-    if room(module) not in ("frontends", "lineax"):
+    if room(module) not in ("frontends", *ADAPTERS):
         assert not FRAMEWORKS & {name.split(".")[0] for name in imports(module)}, (
             "frameworks are imported in front ends and adapters only"
         )
