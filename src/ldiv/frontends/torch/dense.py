@@ -14,10 +14,19 @@ from ldiv.frontends.torch.recorders import traced
 
 
 def scatter(x: Array, index: Any, size: int) -> Array:
-    y = x.new_zeros((*x.shape[:-2], size, x.shape[-1]))
+    # index_add of rows of one number, or by indices of 32 bits, adds them one call at a time
+    if x.shape[-1] == 1:
+        return _index_add(x[..., 0], -1, index, size)[..., None]
+    return _index_add(x, -2, index, size)
+
+
+def _index_add(x: Array, axis: int, index: Any, size: int) -> Array:
+    shape = list(x.shape)
+    shape[axis] = size
+    y = x.new_zeros(shape)
     # what is recorded runs many times on the same zeros
     add = y.index_add if traced(x) else y.index_add_
-    return add(-2, torch.as_tensor(index, device=x.device), x)
+    return add(axis, torch.as_tensor(index, dtype=torch.int64, device=x.device), x)
 
 
 def lu_factor(a: Array) -> tuple[Array, Array]:
