@@ -50,9 +50,15 @@ from ldiv.linalg.spectral import eigenspace, spectral_function, spectral_sum
 from ldiv.linalg.svd import svds
 from ldiv.matrices.compose import Gram, LowRank, block_array, kron
 from ldiv.matrices.construct import asarray, coo_array, csc_array, csr_array, diags_array, eye_array
+from ldiv.matrices.identity import identity
 from ldiv.matrices.linear_operator import LinearOperator
 from ldiv.matrices.matrix import Matrix
+from ldiv.matrices.picture import spy
+from ldiv.matrices.random_array import random_array
 from ldiv.matrices.sparse_array import SparseArray
+from ldiv.matrices.sparse_files import load_npz, save_npz
+from ldiv.matrices.stacking import block_diag, bmat, hstack, kronsum, vstack
+from ldiv.matrices.triangles import setdiag, tril, triu
 
 __version__ = "0.1.0"
 
@@ -81,6 +87,8 @@ __all__ = [
     "asarray",
     "autodiff",
     "block_array",
+    "block_diag",
+    "bmat",
     "cache_info",
     "cho_factor",
     "cho_solve",
@@ -108,12 +116,16 @@ __all__ = [
     "gradient_error",
     "hermitian",
     "hessian",
+    "hstack",
     "hvp",
+    "identity",
     "implicit",
     "jacobian",
     "jvp",
     "kron",
+    "kronsum",
     "ldl",
+    "load_npz",
     "lobpcg",
     "logdet",
     "lstsq",
@@ -127,8 +139,11 @@ __all__ = [
     "preconditioner",
     "qr",
     "quad_form",
+    "random_array",
     "root",
+    "save_npz",
     "set_cache_limit",
+    "setdiag",
     "slogdet",
     "solve",
     "solve_banded",
@@ -136,12 +151,16 @@ __all__ = [
     "solveh_banded",
     "spectral_function",
     "spectral_sum",
+    "spy",
     "structures",
     "svds",
     "symmetric",
     "trace_solve",
     "triangular",
+    "tril",
+    "triu",
     "vjp",
+    "vstack",
 ]
 
 

@@ -11,8 +11,9 @@ from typing import Any
 from ldiv.core.dispatch import is_array
 from ldiv.core.public import public
 from ldiv.core.validate import require_flag, require_square
-from ldiv.errors import expected_got, shown
+from ldiv.errors import expected_got
 from ldiv.matrices.assumptions import triangle
+from ldiv.matrices.grid import grid_of
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix, composed
 from ldiv.structures import gram
 from ldiv.structures.block import Block
@@ -92,6 +93,10 @@ def block_array(blocks: Sequence[Sequence[MatrixLike | None]]) -> Matrix:
     TypeError
         For mixed frameworks.
 
+    See Also
+    --------
+    bmat, which makes one sparse array of sparse blocks
+
     Notes
     -----
     Differentiable in every block, in every mode and order. A block that stands in two places, as A
@@ -107,52 +112,11 @@ def block_array(blocks: Sequence[Sequence[MatrixLike | None]]) -> Matrix:
     >>> ldiv.solve(ldiv.block_array([[np.eye(2), B.T], [B, None]]), np.array([1.0, 3.0, 2.0]))
     array([0., 2., 1.])
     """
-    whole = (
-        isinstance(blocks, tuple | list)
-        and len(blocks) > 0
-        and all(isinstance(row, tuple | list) for row in blocks)
-    )
-    if not whole or any(len(row) != len(blocks[0]) or not row for row in blocks):
-        raise ValueError(
-            expected_got(
-                "blocks", "rows of equally many blocks", shown(blocks), "None is a block of zeros."
-            )
-        )
-    found = {
-        (i, j): as_matrix(f"block {i, j}", b)
-        for i, row in enumerate(blocks)
-        for j, b in enumerate(row)
-        if b is not None
-    }
-    heights, widths = (
-        {at[axis]: m.structure.shape[axis] for at, m in reversed(found.items())} for axis in (0, 1)
-    )
-    if len(heights) < len(blocks) or len(widths) < len(blocks[0]):
-        raise ValueError(
-            expected_got(
-                "blocks",
-                "a matrix in every row and column",
-                "one of zeros only",
-                "Its size is not known.",
-            )
-        )
-    for (i, j), m in found.items():
-        if m.structure.shape != (heights[i], widths[j]):
-            raise ValueError(
-                expected_got(
-                    f"block {i, j}",
-                    f"shape {heights[i], widths[j]}",
-                    str(m.structure.shape),
-                    "Its row and column say so.",
-                )
-            )
-    structure = Block(
-        tuple(m.structure for m in found.values()),
-        tuple(found),
-        tuple(heights[i] for i in range(len(heights))),
-        tuple(widths[j] for j in range(len(widths))),
-    )
-    return composed("block_array", structure, *found.values())
+    grid = grid_of(blocks, as_matrix)
+    found = grid.blocks.values()
+    parts = tuple(m.structure for m in found)
+    structure = Block(parts, tuple(grid.blocks), grid.heights, grid.widths)
+    return composed("block_array", structure, *found)
 
 
 @public

@@ -19,8 +19,10 @@ class Storage(SparseValues):
 
     @public
     def astype(self, dtype: Any) -> Self:
-        """The values in another dtype of their framework."""
-        return self.with_data(namespace(self.data).astype(self.data, dtype))
+        """The values in another dtype, of their framework or by NumPy's name."""
+        xp = namespace(self.data)
+        own = getattr(xp, np.dtype(dtype).name, dtype) if _is_dtype(dtype) else dtype
+        return self.with_data(xp.astype(self.data, own))
 
     @property
     def device(self) -> Any:

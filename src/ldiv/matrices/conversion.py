@@ -1,0 +1,34 @@
+"""Sparse arrays from what other functions hold: values at positions, or matrices of any library."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ldiv.core.arrays import alike
+from ldiv.core.dispatch import namespace
+from ldiv.core.trees import Array
+from ldiv.core.validate import require_float
+from ldiv.matrices.construct import asarray
+from ldiv.matrices.sparse_array import SparseArray
+from ldiv.matrices.sparse_indexing import structure_at
+from ldiv.matrices.sparse_values import Format, Index
+
+
+def sparse_at(
+    values: Array, rows: Index, cols: Index, shape: tuple[int, int], format: Format
+) -> SparseArray:
+    """Values at these positions, which are valid and in the order of the format."""
+    return SparseArray(structure_at(rows, cols, shape), values, format)
+
+
+def as_sparse(x: Any) -> SparseArray:
+    """A SparseArray as it is, another matrix as `asarray` makes it one."""
+    return x if isinstance(x, SparseArray) else asarray(x)
+
+
+def moved_like(A: SparseArray, like: Any) -> SparseArray:
+    """The values as constants of the framework, dtype and device of `like`, if there is one."""
+    if like is None:
+        return A
+    require_float("like", like)
+    return A.with_data(namespace(like).asarray(A.data, **alike(like)))

@@ -1,0 +1,62 @@
+"""The identity under SciPy's older name."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from ldiv.core.public import public
+from ldiv.core.typing import AnyArray
+from ldiv.matrices.construct import eye_array
+from ldiv.matrices.sparse_array import SparseArray
+from ldiv.matrices.sparse_values import Format
+
+
+@public
+def identity(
+    n: int,
+    dtype: DTypeLike = np.float64,
+    format: Format | None = None,
+    *,
+    like: AnyArray | None = None,
+) -> SparseArray:
+    """The identity matrix as a sparse array.
+
+    Parameters
+    ----------
+    n : int
+        The number of rows, and of columns.
+    dtype : dtype, default float64
+        float32, float64, complex64 or complex128, for NumPy values.
+    format : {"coo", "csr", "csc"}, optional
+        The format of the result; "coo" where it is absent.
+    like : array, optional
+        An array whose framework, dtype and device the values get; `dtype` is then not used.
+
+    Returns
+    -------
+    I : SparseArray (n, n)
+
+    Raises
+    ------
+    ValueError
+        For negative sizes.
+    TypeError
+        For other dtypes.
+
+    See Also
+    --------
+    eye_array
+
+    Notes
+    -----
+    A constant: differentiable in its `.data`, like every sparse array. Cost: one array of ones.
+
+    Examples
+    --------
+    >>> import ldiv
+    >>> ldiv.identity(2, format="csr").toarray()
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    return eye_array(n, dtype=dtype, like=like).asformat(format)

@@ -1,0 +1,86 @@
+"""Sparse arrays of random numbers at random places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import DTypeLike
+
+from ldiv.core.public import public
+from ldiv.core.typing import AnyArray
+from ldiv.core.validate import require_float, require_number, require_shape
+from ldiv.errors import expected_got, shown
+from ldiv.matrices.conversion import as_sparse, moved_like
+from ldiv.matrices.sparse_array import SparseArray
+from ldiv.matrices.sparse_values import Format
+
+
+@public
+def random_array(
+    shape: tuple[int, int],
+    *,
+    density: float = 0.01,
+    format: Format = "coo",
+    dtype: DTypeLike | None = None,
+    rng: int | np.random.Generator | None = None,
+    data_sampler: Callable[..., Any] | None = None,
+    like: AnyArray | None = None,
+) -> SparseArray:
+    """A sparse array of random numbers, the same that scipy.sparse.random_array draws.
+
+    Parameters
+    ----------
+    shape : tuple of two ints
+        The shape.
+    density : float, default 0.01
+        The part of the entries that is stored, from 0 to 1.
+    format : {"coo", "csr", "csc"}, default "coo"
+        The format of the result.
+    dtype : dtype, optional
+        float64 where it is absent.
+    rng : int or numpy.random.Generator, optional
+        The source of the numbers, or its seed.
+    data_sampler : callable, optional
+        `data_sampler(size=n)` draws n values; uniform in [0, 1) where it is absent, for complex
+        numbers in the unit square.
+    like : array, optional
+        An array whose framework, dtype and device the values get.
+
+    Returns
+    -------
+    A : SparseArray (m, n)
+        No position twice.
+
+    Raises
+    ------
+    ValueError
+        For a density that is not in [0, 1].
+    TypeError
+        For other dtypes than those of `asarray`.
+
+    Notes
+    -----
+    Differentiable in its `.data`, like every sparse array.
+    Cost: that of the random numbers.
+
+    Examples
+    --------
+    >>> import ldiv
+    >>> ldiv.random_array((4, 5), density=0.25, rng=0)
+    <SparseArray (4, 5) float64, nnz=5 (25%), coo, numpy>
+    """
+    m, n = require_shape("shape", shape)
+    if require_number("density", density, 0.0) > 1:
+        raise ValueError(
+            expected_got("density", "a number from 0 to 1", shown(density), "1 is a full matrix.")
+        )
+    if like is not None:
+        require_float("like", like)
+    options = {} if data_sampler is None else {"data_sampler": data_sampler}
+    theirs = scipy.sparse.random_array(
+        (m, n), density=density, dtype=dtype, rng=np.random.default_rng(rng), **options
+    )
+    return moved_like(as_sparse(theirs), like).asformat(format)
