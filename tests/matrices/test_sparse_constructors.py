@@ -194,6 +194,17 @@ def test_dense_and_foreign_blocks() -> None:
     assert wide.dtype == np.complex128
 
 
+def test_constants_of_numpy_beside_tensors() -> None:
+    v = torch.tensor(draw()["A"], requires_grad=True)
+    T = A.with_data(v)
+    for both in (ldiv.vstack([T, CONSTANT]), ldiv.vstack([CONSTANT, T]), ldiv.bmat([[A], [T]])):
+        assert both.dtype == torch.float64 and both.data.requires_grad
+    D = ldiv.setdiag(T, [1, 2, 3])
+    np.testing.assert_array_equal(D.diagonal().detach(), [1.0, 2.0, 3.0])
+    D.sum().backward()
+    np.testing.assert_array_equal(v.grad, A.row != A.col)
+
+
 def test_setdiag_keeps_the_pattern_and_its_symbolic_work() -> None:
     for A in (
         ldiv.eye_array(4) + 2 * ldiv.eye_array(4, k=1),
@@ -279,7 +290,9 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "two frameworks": (
         TypeError,
         "one framework",
-        lambda: ldiv.vstack([A, ldiv.eye_array(2, 4, like=torch.ones(1))]),
+        lambda: ldiv.vstack(
+            [ldiv.eye_array(2, like=jnp.ones(1)), ldiv.eye_array(2, like=torch.ones(1))]
+        ),
     ),
     "batches": (
         ValueError,
@@ -298,7 +311,7 @@ WRONG: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "setdiag of another framework": (
         TypeError,
         "one framework",
-        lambda: ldiv.setdiag(A, torch.ones(3)),
+        lambda: ldiv.setdiag(A.with_data(jnp.ones(6)), torch.ones(3)),
     ),
     "setdiag with batches": (
         ValueError,

@@ -13,6 +13,7 @@ import numpy as np
 
 from ldiv.core.arrays import batch_of, broadcast, spread
 from ldiv.core.dispatch import namespace
+from ldiv.core.inputs import moved
 from ldiv.core.public import public
 from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray
@@ -299,9 +300,14 @@ def _assembled(grid: Grid[SparseArray], ordered: Format | None = None) -> Sparse
 
 
 def _joined(parts: Sequence[SparseArray]) -> Array:
-    """The values of all parts, one behind the other, on common batch axes."""
+    """The values of all parts, one behind the other, on common batch axes.
+
+    Constants of NumPy come in the framework of the others.
+    """
     batch: tuple[int, ...] = ()
     every = [part.values for part in parts]
+    like = next((v for v in every if not isinstance(v, np.ndarray)), every[0])
+    every = [moved(v, like) for v in every]
     for values in every:
         together("a block", values, every[0])
         require_batches("a block", batch, batch_of(values, 1))

@@ -10,7 +10,7 @@ from ldiv.core.arrays import batch_of, broadcast, spread
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.typing import AnyArray
-from ldiv.core.validate import require_batches, require_float, require_int, together
+from ldiv.core.validate import as_float, require_batches, require_int, together
 from ldiv.errors import expected_got
 from ldiv.matrices.conversion import as_sparse, sparse_at
 from ldiv.matrices.matrix import common_dtype, scalar
@@ -172,7 +172,7 @@ def setdiag(A: SparseArray | AnyArray, values: AnyArray | complex, k: int = 0) -
     if isinstance(values, NUMBERS):
         new = scalar("values", values, old)
     else:
-        new = require_float("values", values)
+        new = as_float("values", values, old)
         together("values", new, old)
     if new.ndim == 0:
         new = namespace(new).broadcast_to(new, (length,))
