@@ -44,6 +44,7 @@ from ldiv.linalg.least_squares import lstsq
 from ldiv.linalg.lu import lu, lu_factor, lu_factor_ex, lu_solve
 from ldiv.linalg.preconditioner import preconditioner
 from ldiv.linalg.qr import qr
+from ldiv.linalg.selected_inverse import inverse_diagonal, selected_inverse
 from ldiv.linalg.solve import solve, solve_triangular
 from ldiv.linalg.solve_info import SolveInfo
 from ldiv.linalg.spectral import eigenspace, spectral_function, spectral_sum
@@ -120,6 +121,7 @@ __all__ = [
     "hvp",
     "identity",
     "implicit",
+    "inverse_diagonal",
     "jacobian",
     "jvp",
     "kron",
@@ -142,6 +144,7 @@ __all__ = [
     "random_array",
     "root",
     "save_npz",
+    "selected_inverse",
     "set_cache_limit",
     "setdiag",
     "slogdet",

@@ -126,6 +126,12 @@ EVERYWHERE: dict[str, Callable[[Make], Call]] = {
     "det": lambda to: (ldiv.det, {"A": to(A)}),
     "slogdet": lambda to: (ldiv.slogdet, {"A": to(A)}),
     "logdet": lambda to: (ldiv.logdet, {"A": to(S), "assume_a": "pos"}),
+    "slogdet sparse": lambda to: (ldiv.slogdet, {"A": sparse(to), "assume_a": "gen"}),
+    "selected_inverse": lambda to: (
+        ldiv.selected_inverse,
+        {"A": sparse(to), "assume_a": "gen", "fill": False},
+    ),
+    "inverse_diagonal": lambda to: (ldiv.inverse_diagonal, {"A": to(S), "assume_a": "pos"}),
     "quad_form": lambda to: (ldiv.quad_form, {"A": to(S), "x": to(b)}),
     "trace_solve": lambda to: (ldiv.trace_solve, {"A": to(A), "B": to(S)}),
     "eigh": lambda to: (ldiv.eigh, {"A": to(S)}),

@@ -164,6 +164,15 @@ FUNCTIONS: dict[str, Function] = {
     "slogdet, complex": Function(ldiv.slogdet, (Z,)),
     "logdet": Function(lambda a: ldiv.logdet(sym(a), assume_a="pos"), (P,)),
     "logdet, sparse": Function(lambda d, e: ldiv.logdet(tridiagonal(d, e), assume_a="pos"), (D, E)),
+    "slogdet, sparse": Function(lambda v: ldiv.slogdet(sparse(v)), (V,)),
+    "slogdet, block_array": Function(
+        lambda v, a: ldiv.slogdet(ldiv.block_array([[sparse(v), a], [a.mT, None]])), (V, draw(N, 1))
+    ),
+    "logdet, Gram": Function(lambda l: ldiv.logdet(ldiv.Gram(l)), (L,)),
+    "selected_inverse": Function(
+        lambda d, e: ldiv.selected_inverse(tridiagonal(d, e), assume_a="pos").data, (D, E)
+    ),
+    "inverse_diagonal": Function(lambda v: ldiv.inverse_diagonal(sparse(v)), (V,)),
     "quad_form": Function(lambda a, x: ldiv.quad_form(sym(a), x, assume_a="pos"), (P, b)),
     "quad_form, sparse": Function(
         lambda d, e, x: ldiv.quad_form(tridiagonal(d, e), x, assume_a="pos"), (D, E, draw(5))

@@ -64,11 +64,7 @@ def logabsdet(structure: Structure, p: Tree, assume_a: str, method: str) -> Arra
     if 0 in (*batch, *base.shape):
         return namespace(first).zeros(batch, **alike(real(first)))
     plan = planned(structure, p, None, assume_a, method)
-    if plan.links is None:
-        raise EngineError(
-            f"{name_of(plan.engine)} iterates: it has no factors, and so no determinant. "
-            "Make the matrix sparse or dense, or take stochastic estimates."
-        )
+    _require_factors(plan)
     return _of_factors(
         plan,
         p,
@@ -79,9 +75,18 @@ def logabsdet(structure: Structure, p: Tree, assume_a: str, method: str) -> Arra
     )[0]
 
 
+def _require_factors(plan: Plan) -> None:
+    if plan.links is None:
+        raise EngineError(
+            f"{name_of(plan.engine)} iterates: it has no factors, and so no determinant. "
+            "Make the matrix sparse or dense, or take stochastic estimates."
+        )
+
+
 def slogdet(structure: Structure, p: Tree) -> tuple[Array, Array]:
     """(det S(p) / |det S(p)|, log |det S(p)|), by the factor that a solve would use."""
     plan = planned(structure, p, None, "gen", "auto")
+    _require_factors(plan)
     sign, size = _of_factors(
         plan,
         p,

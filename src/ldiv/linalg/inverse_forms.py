@@ -23,10 +23,14 @@ from ldiv.core.validate import (
     require_square,
     together,
 )
+from ldiv.engines.selected import entries
 from ldiv.errors import expected_got
+from ldiv.linalg.selected_inverse import inverse_at, pattern_of, plain
 from ldiv.linalg.solve import require_method
+from ldiv.matrices import sparse_indexing
 from ldiv.matrices.assumptions import definiteness, promised, promised_square
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix, common_dtype
+from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.assertion import finite
 from ldiv.rules.frobenius_norm import quotient_squares
 from ldiv.rules.quadratic_form import QuadraticForm
@@ -34,9 +38,12 @@ from ldiv.rules.solve import solve
 from ldiv.structures.dense import Dense
 from ldiv.structures.gram import Gram
 from ldiv.structures.product import Product
+from ldiv.structures.sparse import Sparse
 from ldiv.structures.triangular import Triangular
 
 BLOCK = 64  # columns of B in memory at a time, where B is not dense
+FEW = 64  # columns with entries up to which a sparse B is solved for
+FILLED = 8  # times the fill of A that entries in the places of a sparse B may bring
 
 
 @overload
@@ -83,9 +90,10 @@ def trace_solve(
     Differentiable in A and B in every mode and order.
     Cost: for A = L2 L2^H and B = L1 L1^H with lower triangles, given as `Gram` matrices or as
     products L @ L.H, the trace is |L2^-1 L1|_F^2, and the value and the gradient take 2 triangular
-    solves and 1 triangular product, n^3 multiplications in all. Otherwise 1 factorization, and
-    solves with r columns where B is a product or a Gram matrix of rank r < n, with the n columns
-    of B elsewhere.
+    solves and 1 triangular product, n^3 multiplications in all. For sparse A and B the entries of
+    A^-1 in the places of B are computed (see `selected_inverse`), unless too much fill comes of
+    it. Otherwise 1 factorization, and solves with r columns where B is a product or a Gram matrix
+    of rank r < n, with the n columns of B elsewhere.
 
     References
     ----------
@@ -106,8 +114,46 @@ def trace_solve(
     left, right = _lower(a), _lower(b)  # tr((L2 L2^H)^-1 L1 L1^H) = |L2^-1 L1|_F^2
     if left is not None and right is not None:
         return quotient_squares(left, right)
+    if method == "auto" and assume_a in ("gen", "sym", "her", "pos"):
+        one, other = map(_as_sparse, (a, b))
+        if one is not None and other is not None and _selects(one, other):
+            return _of_entries(one, other, assume_a)
     structure, p = promised(a, assume_a)
     return _trace(structure, p, b, definiteness(structure, assume_a), method)
+
+
+def _as_sparse(matrix: Matrix) -> SparseArray | None:
+    """A sparse matrix with its values on the host."""
+    structure, p = matrix.structure, matrix.params
+    if not isinstance(structure.unview()[0], Sparse) or not entries.supports(structure, p):
+        return None
+    return plain(SparseArray(structure, p))
+
+
+def _selects(a: SparseArray, b: SparseArray) -> bool:
+    """Is it cheaper to compute the entries of A^-1 where B has some than to solve?
+
+    Not if few columns of B have entries, and not if entries of A in the places of B fill it.
+    """
+    if len(np.unique(b.col)) <= FEW:
+        return False
+    pattern = pattern_of(a)
+    both = a.structure.cached(
+        ("with", b.structure),
+        lambda: sparse_indexing.union((a.row, a.col), (b.row, b.col), pattern.shape)[0].pattern,
+    )
+    if both.nnz == pattern.nnz:
+        return True
+    own = a.structure.cached("fill", lambda: entries.fill(pattern))
+    wide: int = a.structure.cached(("fill with", b.structure), lambda: entries.fill(both))
+    return wide <= FILLED * own
+
+
+def _of_entries(a: SparseArray, b: SparseArray, assume_a: str) -> Array:
+    """The sum of (A^-1)_ji B_ij over the entries of B."""
+    z = inverse_at(a, b.col, b.row, assume_a)
+    with np.errstate(all="ignore"):
+        return finite("trace_solve", namespace(z).sum(z * b.values, axis=-1))
 
 
 def _pair(a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:

@@ -56,34 +56,12 @@ class LogAbsDet(Rule):
                 return (entries.logabsdet(self.structure, args[0], self.assume_a),)
             return (solver.logabsdet(self.structure, args[0], self.assume_a, self.method),)
 
-    def _entries(self, p: Tree) -> Array | None:
-        """The gradient of a sparse matrix, in the space of p."""
-        if not entries.supports(self.structure, p):
-            return None
-        return inverse_entries(self.structure, p, self.assume_a, self.singular)
-
-    def _blocks(self, like: Array) -> Iterator[Array]:
-        n = self.structure.shape[0]
-        return (unit_columns(like, n, range(j, min(j + BLOCK, n))) for j in range(0, n, BLOCK))
-
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
         (p,), (dp,) = args, tangents
-        total = None
-        if dp is not None and (g := self._entries(p)) is not None:
-            axes = tuple(range(-leaves(self.structure.core)[0], 0))
-            return (real(namespace(g).sum(conj(g) * dp, axis=axes)),)
-        for e in self._blocks(leaves(p)[0]):
-            x = push(self.structure, p, dp, e)
-            if x is None:
-                return (None,)
-            inner = namespace(x).sum(
-                e * solve(self.structure, p, x, self.assume_a, self.method, self.singular),
-                axis=(-2, -1),
-            )
-            total = plus(total, real(inner))
-        return (total,)
+        t = relative_change(self.structure, p, dp, self.assume_a, self.method, self.singular)
+        return (None if t is None else real(t),)
 
     def vjp(
         self,
@@ -95,16 +73,62 @@ class LogAbsDet(Rule):
         (p,), (l_bar,) = args, cotangents
         if l_bar is None:
             return tuple(map(nothing, need))
-        if need[0] is True and (g := self._entries(p)) is not None:
-            return (l_bar[(..., *[None] * leaves(self.structure.core)[0])] * g,)
-        total = leaves(nothing(need[0]))
-        for e in self._blocks(leaves(p)[0]):
-            column = l_bar[..., None, None] * solve(
-                self.structure.H, p, e, self.assume_a, self.method, self.singular
-            )
-            part = leaves(outer(self.structure, p, column, e, need[0]))
-            total = [plus(t, g) for t, g in zip(total, part, strict=True)]
-        return (rebuild(need[0], total),)
+        return (
+            determinant_cotangent(
+                self.structure, p, l_bar, need[0], self.assume_a, self.method, self.singular
+            ),
+        )
+
+
+def relative_change(
+    structure: Structure, p: Tree, dp: Tree, assume_a: str, method: str, singular: str
+) -> Array | None:
+    """tr(S^-1 dS) = d det S / det S; of a sparse Hermitian S its real part, which is all of it."""
+    if entries.supports(structure, p):
+        if dp is None:
+            return None
+        g = inverse_entries(structure, p, assume_a, singular)
+        axes = tuple(range(-leaves(structure.core)[0], 0))
+        # all four views have the same gradient, but the determinant of A^H is conj(det A)
+        t = namespace(g).sum(conj(g) * dp, axis=axes)
+        return conj(t) if structure.unview()[1] in "CH" else t
+    total = None
+    for e in _blocks(structure, p):
+        x = push(structure, p, dp, e)
+        if x is None:
+            return None
+        y = solve(structure, p, x, assume_a, method, singular)
+        total = plus(total, namespace(x).sum(e * y, axis=(-2, -1)))
+    return total
+
+
+def determinant_cotangent(
+    structure: Structure,
+    p: Tree,
+    weight: Array,
+    need: Tree,
+    assume_a: str,
+    method: str,
+    singular: str,
+) -> Tree:
+    """dS^*[w S^-H] for weights w (*batch,)."""
+    if entries.supports(structure, p):
+        if not need:
+            return None
+        g = inverse_entries(structure, p, assume_a, singular)
+        w = weight[(..., *[None] * leaves(structure.core)[0])]
+        return (conj(w) if structure.unview()[1] in "CH" else w) * g
+    total = leaves(nothing(need))
+    for e in _blocks(structure, p):
+        column = weight[..., None, None] * solve(structure.H, p, e, assume_a, method, singular)
+        part = leaves(outer(structure, p, column, e, need))
+        total = [plus(t, g) for t, g in zip(total, part, strict=True)]
+    return rebuild(need, total)
+
+
+def _blocks(structure: Structure, p: Tree) -> Iterator[Array]:
+    n, like = structure.shape[0], leaves(p)[0]
+    return (unit_columns(like, n, range(j, min(j + BLOCK, n))) for j in range(0, n, BLOCK))
 
 
 def cases(

@@ -20,6 +20,7 @@ from ldiv.core.dispatch import check_or_raise, namespace, traced
 from ldiv.core.errstate import singular_state
 from ldiv.core.finite import require_finite
 from ldiv.core.rule import Rule
+from ldiv.core.structure import plus
 from ldiv.core.trees import Array, Tree
 from ldiv.engines import solver
 from ldiv.engines.scaling import balanced
@@ -45,7 +46,7 @@ class SLogDet(Rule):
         sign, size = self._of_factor(args[0])
         if self.positive:
             slack = 8 * self.n * float(np.finfo(numpy_dtype(size)).eps) if is_complex(sign) else 0
-            check_or_raise((namespace(sign).abs(sign - 1) <= slack).all(), _not_positive)
+            check_or_raise((namespace(sign).abs(sign - 1) <= slack).all(), not_positive)
         return sign, size
 
     def _of_factor(self, a: Array) -> tuple[Array, Array]:
@@ -77,10 +78,7 @@ class SLogDet(Rule):
         *args: Tree,
     ) -> tuple[Tree, ...]:
         (A,), (s_bar, l_bar), (sign, _) = args, cotangents, out
-        weight = l_bar
-        if s_bar is not None and is_complex(sign):
-            turn = 1j * namespace(sign).imag(conj(sign) * s_bar)
-            weight = turn if l_bar is None else l_bar + turn
+        weight = with_turn(l_bar, s_bar, sign)
         if weight is None:
             return (None,)
         eye = unit_columns(A, self.n, range(self.n))
@@ -93,7 +91,16 @@ class SLogDet(Rule):
         return solve(dense(self.n, self.n), A, dA, singular=self.singular)
 
 
-def _not_positive() -> ValueError:
+def with_turn(l_bar: Array | None, s_bar: Array | None, sign: Array) -> Array | None:
+    """l_bar + i Im(conj(s) s_bar): the weight of A^-H; None is zero."""
+    if s_bar is None or not is_complex(sign):
+        return l_bar
+    inner = conj(sign) * s_bar
+    return plus(l_bar, (inner - conj(inner)) / 2)
+
+
+def not_positive() -> ValueError:
+    """The error of logdet for a determinant that is not positive."""
     return ValueError(
         expected_got(
             "logdet",

@@ -10,27 +10,31 @@ solve give the same, with n solves.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import conj, device_of, numpy_dtype, unit_columns
+from ldiv.core.arrays import conj, device_of, numpy_dtype, result_dtype, unit_columns
 from ldiv.core.dispatch import on_host
 from ldiv.core.errstate import keeping_state
+from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure, matmul, outer
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines import solver
-from ldiv.engines.factored import batch_axes, factored_each
+from ldiv.engines.factored import batch_axes, each_matrix, factored_each
 from ldiv.engines.registry import Chain
-from ldiv.errors import SingularMatrixError
+from ldiv.errors import EngineError, SingularMatrixError
 from ldiv.structures.banded import Banded
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
+Index = np.ndarray[Any, np.dtype[Any]]
+
+_FOLDER = "ldiv.engines.selected"
+_POSITIVE, _GENERAL = f"{_FOLDER}.positive", f"{_FOLDER}.general"
 BLOCK = 64  # columns of the inverse in memory at a time
 
 
@@ -38,26 +42,32 @@ def supports(structure: Structure, p: Tree) -> bool:
     """Is it sparse and linear in p, with its values on the host?"""
     base = _base(structure)
     part = base.base if isinstance(base, Symmetric) else base
+    return isinstance(part, Sparse | Banded) and is_sparse(base, p)
+
+
+def is_sparse(structure: Structure, p: Tree) -> bool:
+    """Is it square, with a pattern and with its values on the host?"""
+    base = _base(structure)
     return (
-        isinstance(part, Sparse | Banded)
-        and part.shape[0] == part.shape[1] > 0
-        and device_of(p) == "cpu"
+        base.shape[0] == base.shape[1] > 0
+        and base.pattern is not None
+        and all(device_of(x) == "cpu" for x in leaves(p))
     )
 
 
-def logabsdet(structure: Structure, p: Array, assume_a: str) -> Array:
+def logabsdet(structure: Structure, p: Tree, assume_a: str) -> Array:
     """log |det S(p)|, of shape (*batch,)."""
-    base, kind = _base(structure), np.finfo(numpy_dtype(p)).dtype
-    spec = (batch_axes(base, p), kind)
-    return _hosted(partial(_logabsdet, base, assume_a), (spec,), p)[0]
+    base = _base(structure)
+    spec = (batch_axes(base, p), np.finfo(result_dtype(p)).dtype)
+    return _hosted(partial(_logabsdet, base, assume_a), (spec,), *leaves(p))[0]
 
 
-def slogdet(structure: Structure, p: Array, assume_a: str) -> tuple[Array, Array]:
+def slogdet(structure: Structure, p: Tree, assume_a: str) -> tuple[Array, Array]:
     """(det S(p) / |det S(p)|, log |det S(p)|)."""
     base, op = structure.unview()
-    batch, dtype = batch_axes(base, p), numpy_dtype(p)
+    batch, dtype = batch_axes(base, p), result_dtype(p)
     specs = (batch, dtype), (batch, np.finfo(dtype).dtype)
-    sign, size = _hosted(partial(_slogdet, base, assume_a), specs, p)
+    sign, size = _hosted(partial(_slogdet, base, assume_a), specs, *leaves(p))
     return conj(sign) if op in "CH" else sign, size
 
 
@@ -74,6 +84,18 @@ def tangent(structure: Structure, p: Array, e: Array, assume_a: str) -> Array:
     return _hosted(partial(_tangent, _base(structure), assume_a), (spec,), p, e)[0]
 
 
+def fill(pattern: Pattern) -> int:
+    """The entries of L for this pattern, made symmetric: what its factorization costs."""
+    count: int = import_module(f"{_FOLDER}.fronts").fill(pattern)
+    return count
+
+
+def filled(pattern: Pattern) -> tuple[Index, Index]:
+    """Rows and columns of the entries of L and L^T, for this pattern made symmetric."""
+    rows, cols = import_module(f"{_FOLDER}.fronts").Fronts(pattern).filled()
+    return rows, cols
+
+
 def _base(structure: Structure) -> Structure:
     # |det| and its derivatives are the same for all views
     return structure.unview()[0]
@@ -86,25 +108,35 @@ def _hosted(f: Callable[..., Any], specs: Any, *arrays: Array) -> tuple[Array, .
 # -- on the host, for a batch -----------------------------------------------------------------------
 
 
-def _logabsdet(base: Structure, assume_a: str, p: Any) -> tuple[Any, ...]:
-    def by_solver(p: Any, _: int) -> tuple[Any, ...]:
+def _logabsdet(base: Structure, assume_a: str, *flat: Any) -> tuple[Any, ...]:
+    def by_solver(p: Tree, _: int) -> tuple[Any, ...]:
         return (solver.logabsdet(base, p, assume_a, "auto"),)
 
-    return _each(base, assume_a, p, lambda factor, _: (factor.logabsdet(),), by_solver, (0,))
+    return _each(base, assume_a, flat, lambda factor, _: (factor.logabsdet(),), by_solver, (0,))
 
 
-def _slogdet(base: Structure, assume_a: str, p: Any) -> tuple[Any, ...]:
-    return _each(base, assume_a, p, lambda factor, _: factor.slogdet(), None, (0, 0))
+def _slogdet(base: Structure, assume_a: str, *flat: Any) -> tuple[Any, ...]:
+    def by_solver(p: Tree, _: int) -> tuple[Any, ...]:
+        size = solver.logabsdet(base, p, assume_a, "auto")
+        return import_module(_GENERAL).sign(base, p), size
+
+    def of_factor(factor: Any, _: int) -> tuple[Any, ...]:
+        return factor.slogdet()
+
+    sign, size = _each(base, assume_a, flat, of_factor, by_solver, (0, 0))
+    if isinstance(base, Symmetric) and base.op == "H":  # a real determinant, to the last bit
+        sign = np.sign(sign.real).astype(sign.dtype)
+    return sign, size
 
 
 def _gradient(base: Structure, assume_a: str, p: Any) -> tuple[Any, ...]:
     def of_factor(factor: Any, _: int) -> tuple[Any, ...]:
         return (_in_parameters(base, np.conj(factor.ask("inverse_entries"))),)
 
-    def by_solver(p: Any, _: int) -> tuple[Any, ...]:
+    def by_solver(p: Tree, _: int) -> tuple[Any, ...]:
         return (_in_blocks(base, p, None, assume_a),)
 
-    return _each(base, assume_a, p, of_factor, by_solver, (_own(base),))
+    return _each(base, assume_a, (p,), of_factor, by_solver, (_own(base),))
 
 
 def _tangent(base: Structure, assume_a: str, p: Any, e: Any) -> tuple[Any, ...]:
@@ -117,10 +149,10 @@ def _tangent(base: Structure, assume_a: str, p: Any, e: Any) -> tuple[Any, ...]:
         moved = factor.ask("inverse_tangent", _in_slots(base, along[i]))
         return (_in_parameters(base, np.conj(moved)),)
 
-    def by_solver(p: Any, i: int) -> tuple[Any, ...]:
+    def by_solver(p: Tree, i: int) -> tuple[Any, ...]:
         return (_in_blocks(base, p, along[i], assume_a),)
 
-    return _each(base, assume_a, p, of_factor, by_solver, (own,))
+    return _each(base, assume_a, (p,), of_factor, by_solver, (own,))
 
 
 def _own(base: Structure) -> int:
@@ -132,42 +164,35 @@ def _own(base: Structure) -> int:
 def _each(
     base: Structure,
     assume_a: str,
-    p: Any,
+    flat: Sequence[Any],
     of_factor: Callable[[Any, int], tuple[Any, ...]],
-    by_solver: Callable[[Any, int], tuple[Any, ...]] | None,
+    by_solver: Callable[[Tree, int], tuple[Any, ...]],
     own: tuple[int, ...],
 ) -> tuple[Any, ...]:
     """What the factors give, or else the engines that solve, for all matrices of a batch.
 
     `own` are the axes of each result without those of the batch.
     """
-    chain = Chain((_engine(assume_a),), ())
-    batch = batch_axes(base, p)
-    members = p.reshape(-1, *p.shape[len(batch) :])
+    # when they are first needed: importing a compiler takes longer than importing ldiv
+    chain = Chain((import_module(_POSITIVE if assume_a == "pos" else _GENERAL),), ())
+    batch = batch_axes(base, rebuild(base.core, flat))
+    if 0 in batch:
+        shape = flat[0].shape[flat[0].ndim - leaves(base.core)[0] :]
+        return tuple(np.zeros((*batch, *shape[:axes]), flat[0].dtype) for axes in own)
     try:
-        results = [
-            of_factor(factor, i)
-            for i, factor in enumerate(factored_each(chain, base, [p], assume_a, batch))
-        ]
-    except SingularMatrixError as error:
-        if error.certain or by_solver is None:
+        factors = factored_each(chain, base, flat, assume_a, batch)
+        results = [of_factor(factor, i) for i, factor in enumerate(factors)]
+    except (SingularMatrixError, EngineError) as error:
+        if isinstance(error, SingularMatrixError) and error.certain:
             raise
+        members = each_matrix(base, flat, batch)
         results = [by_solver(member, i) for i, member in enumerate(members)]
     if not batch:
         return results[0]
-    if not results:
-        shape = p.shape[len(batch) :]
-        return tuple(np.zeros((*batch, *shape[:axes]), p.dtype) for axes in own)
     return tuple(
         np.stack(column).reshape(*batch, *np.shape(column[0]))
         for column in zip(*results, strict=True)
     )
-
-
-def _engine(assume_a: str) -> ModuleType:
-    # when it is first needed: importing a compiler takes longer than importing ldiv
-    name = "positive" if assume_a == "pos" else "general"
-    return import_module(f"ldiv.engines.selected.{name}")
 
 
 # -- between parameters and the slots of the pattern ------------------------------------------------

@@ -14,13 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.holder import PHYSICAL
 from ldiv.core.pattern import Pattern
 from ldiv.engines import ordering
 from ldiv.engines.refinement import Arrangement
 from ldiv.engines.selected.supernodes import RELAXED, front_rows, fundamental, merged
 from ldiv.engines.selected.tree import column_counts, elimination_tree, postorder
+from ldiv.errors import EngineError
 
 Index = np.ndarray[Any, np.dtype[Any]]
+BYTES = 64  # for each number of a factor: L and U, Z and its tangent, and room for others
 
 
 class Fronts(Arrangement):
@@ -40,9 +43,13 @@ class Fronts(Arrangement):
         i, j = number[0][pattern.indices], number[1][pattern.columns]
         both = Pattern(np.concatenate([i, j]), np.concatenate([j, i]), pattern.shape)
         graph = both.indptr.astype(np.int64), both.indices.astype(np.int64)
-        order, self.starts, self.above, below = _supernodes(*graph, np.arange(n))
-        self.below = below
-        self.rows_below = front_rows(*graph, order, self.starts, self.above, below)
+        order, self.starts, self.above, self.below = _supernodes(*graph, np.arange(n))
+        if BYTES * self.entries > PHYSICAL:
+            raise EngineError(
+                f"the selected inverse would take {BYTES * self.entries / 2**30:.0f} GiB: too much "
+                "fill. Solves with n columns need less memory, and more time."
+            )
+        self.rows_below = front_rows(*graph, order, self.starts, self.above, self.below)
         super().__init__(pattern, np.asarray(rows)[order], np.asarray(cols)[order])
 
     @cached_property
@@ -64,6 +71,19 @@ class Fronts(Arrangement):
     def panel_starts(self) -> Index:
         """Where the panel of each supernode begins, (width + below) x width numbers by columns."""
         return np.concatenate([[0], np.cumsum(self.width * (self.width + self.below))])
+
+    def filled(self) -> tuple[Index, Index]:
+        """Rows and columns of all entries of L and L^T, in the numbering of A if A is symmetric."""
+        below = np.split(self.rows_below, self.row_starts[1:-1])
+        rows, columns = [], []
+        for start, end, rest in zip(self.starts[:-1], self.starts[1:], below, strict=True):
+            own = np.arange(start, end)
+            front = np.concatenate([own, rest])
+            rows.append(np.repeat(front, len(own)))
+            columns.append(np.tile(own, len(front)))
+        assert not isinstance(self.rows, slice) and not isinstance(self.cols, slice)
+        i, j = self.rows[np.concatenate(rows)], self.cols[np.concatenate(columns)]
+        return np.concatenate([i, j]), np.concatenate([j, i])
 
     @property
     def entries(self) -> int:
@@ -124,6 +144,18 @@ class Fronts(Arrangement):
         """The positions of the diagonal of A in the panels."""
         j = np.arange(self.n) - self.starts[self.owner]
         return self.panel_starts[self.owner] + j * (self.width + self.below + 1)[self.owner]
+
+
+def fill(pattern: Pattern) -> int:
+    """The entries of the factor L of a matrix with this pattern, made symmetric."""
+    i, j = pattern.indices, pattern.columns
+    both = Pattern(np.concatenate([i, j]), np.concatenate([j, i]), pattern.shape)
+    graph = both.indptr.astype(np.int64), both.indices.astype(np.int64)
+    order = ordering.of_sum(pattern).astype(np.int64)
+    parent = elimination_tree(*graph, order)
+    post = postorder(parent)
+    parent = np.where(parent[post] < 0, -1, np.argsort(post)[parent[post]])
+    return int(column_counts(*graph, order[post], parent).sum())
 
 
 def _supernodes(indptr: Index, indices: Index, order: Index) -> tuple[Index, Index, Index, Index]:

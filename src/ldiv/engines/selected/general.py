@@ -51,27 +51,36 @@ def factor_carefully(fronts: Fronts, structure: Any, p: Tree, assume_a: str) -> 
     return factored
 
 
-def _pivoted(
-    pattern: Pattern, slots: Array, order: Callable[[], Array | None], threshold: float
-) -> BlockLDU:
-    """The blocks on the orders of rows and columns that SuperLU finds with this threshold."""
-    given = Arrangement(pattern)
-    values, _ = given.scaled(BlockLDU.__name__, slots, equilibrated)
-    before = order()
-    matrix = pattern.csc(values)
-    if before is not None:
-        matrix = matrix[before][:, before]
+def sign(structure: Any, p: Tree) -> Any:
+    """det / |det| by SuperLU with partial pivoting: of a matrix that is known to be regular."""
+    lu = _factored(structure.pattern.csc(structure.slot_values(p)), 1.0, "COLAMD")
+    pivots = lu.U.diagonal()
+    return (pivots / np.abs(pivots)).prod() * _parity(lu.perm_r) * _parity(lu.perm_c)
+
+
+def _factored(matrix: Any, threshold: float, order: str) -> Any:
     try:
-        lu = splu(
+        return splu(
             sp.csc_array(matrix),
-            permc_spec="COLAMD" if before is None else "NATURAL",
+            permc_spec=order,
             diag_pivot_thresh=threshold,
-            options={"SymmetricMode": before is not None},
+            options={"SymmetricMode": order == "NATURAL"},
         )
     except RuntimeError as error:
         if "singular" not in str(error):
             raise
         raise SingularMatrixError(BlockLDU.__name__, "a pivot that is exactly zero") from None
+
+
+def _pivoted(
+    pattern: Pattern, slots: Array, order: Callable[[], Array | None], threshold: float
+) -> BlockLDU:
+    """The blocks on the orders of rows and columns that SuperLU finds with this threshold."""
+    values, _ = Arrangement(pattern).scaled(BlockLDU.__name__, slots, equilibrated)
+    matrix, before = pattern.csc(values), order()
+    if before is not None:
+        matrix = matrix[before][:, before]
+    lu = _factored(matrix, threshold, "COLAMD" if before is None else "NATURAL")
     rows, cols = np.argsort(lu.perm_r), np.argsort(lu.perm_c)
     if before is not None:
         rows, cols = before[rows], before[cols]
