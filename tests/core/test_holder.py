@@ -76,7 +76,8 @@ RIGHT_SPARSE = torch.from_numpy(rng.standard_normal((3, 5, N, 1)))
 COUNTED = {
     "solve": (lambda v: solve(sparse(v), ONES), [VALUES], 1),
     "dense": (lambda a: solve(a, ONES[:5]), [DENSE], 1),
-    "logdet and two solves": (shared, [VALUES], 1),
+    # one that solves, and one that gives entries of the inverse
+    "logdet and two solves": (shared, [VALUES], 2),
     "Woodbury": (lambda v, u: solve(sparse(v) + ldiv.LowRank(u, u), ONES), [VALUES, TALL], 2),
     "Kronecker": (
         lambda a, c: solve(ldiv.kron(a, c), torch.ones(25, dtype=torch.float64)),
