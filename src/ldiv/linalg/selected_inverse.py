@@ -21,10 +21,10 @@ from ldiv.engines.selected import entries
 from ldiv.errors import EngineError, expected_got
 from ldiv.matrices import sparse_indexing
 from ldiv.matrices.assumptions import definiteness, promised, promised_square
-from ldiv.matrices.matrix import Matrix, MatrixLike
+from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
 from ldiv.matrices.sparse_array import SparseArray
+from ldiv.rules.gather import add_up
 from ldiv.rules.inverse_entries import inverse_entries
-from ldiv.rules.scatter import add_up
 from ldiv.rules.solve import solve
 from ldiv.structures.banded import Banded
 from ldiv.structures.sparse import Sparse
@@ -37,7 +37,7 @@ BLOCK = 64  # columns of an inverse in memory at a time, of a matrix that is not
 
 @public
 def selected_inverse(
-    A: SparseArray, *, assume_a: Assumption = "gen", fill: bool = False
+    A: MatrixLike, *, assume_a: Assumption = "gen", fill: bool = False
 ) -> SparseArray:
     """Compute the entries of the inverse of a sparse matrix on its pattern, differentiably.
 
@@ -46,7 +46,7 @@ def selected_inverse(
     Parameters
     ----------
     A : SparseArray (*batch, n, n)
-        The matrix.
+        The matrix, sparse.
     assume_a : {"gen", "sym", "her", "pos"}, default "gen"
         As in `solve`.
     fill : bool, default False
@@ -62,7 +62,7 @@ def selected_inverse(
     SingularMatrixError, NotPositiveDefiniteError, NotSymmetricError
         As `solve`.
     TypeError
-        For anything but a SparseArray.
+        For a matrix that is not sparse.
     EngineError
         For values that are not on the cpu.
 
@@ -97,17 +97,18 @@ def selected_inverse(
     """
     require_option("assume_a", assume_a, ("gen", *SYMMETRIC))
     require_flag("fill", fill)
-    if not isinstance(A, SparseArray):
+    matrix = as_matrix("A", A)
+    if not isinstance(matrix.structure.unview()[0], Sparse):
         raise TypeError(
             expected_got(
                 "A",
-                "a SparseArray",
+                "a sparse matrix",
                 type(A).__name__,
                 "Make one with ldiv.coo_array; of other matrices take inverse_diagonal.",
             )
         )
-    require_square("A", A.structure.shape)
-    once = plain(A)
+    require_square("A", matrix.structure.shape)
+    once = plain(SparseArray(matrix.structure, matrix.params))
     pattern = pattern_of(once)
     if fill and pattern.nnz:
         rows, cols = once.structure.cached("filled", lambda: entries.filled(pattern))
@@ -201,9 +202,10 @@ def inverse_diagonal(A: MatrixLike, *, assume_a: Assumption = "gen") -> AnyArray
     """
     require_option("assume_a", assume_a, ASSUMPTIONS)
     matrix, structure, p, assumption = promised_square(A, assume_a)
-    if isinstance(A, SparseArray) and assume_a in ("gen", *SYMMETRIC):
+    if isinstance(matrix.structure.unview()[0], Sparse) and assume_a in ("gen", *SYMMETRIC):
         every = np.arange(structure.shape[0])
-        return inverse_at(plain(A), every, every, assume_a)
+        once = plain(SparseArray(matrix.structure, matrix.params))
+        return inverse_at(once, every, every, assume_a)
     base, op = structure.unview()
     band = base.base if isinstance(base, Symmetric) else base
     if isinstance(band, Banded) and entries.supports(structure, p):

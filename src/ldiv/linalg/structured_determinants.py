@@ -24,7 +24,7 @@ from ldiv.core.structure import VIEWS, Structure, matmul
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.errors import SingularMatrixError
 from ldiv.rules.diagonal_slogdet import DiagonalSLogDet
-from ldiv.rules.scatter import add_up
+from ldiv.rules.gather import add_up
 from ldiv.rules.slogdet import SLogDet
 from ldiv.rules.solve import solve
 from ldiv.rules.structured_slogdet import StructuredSLogDet
