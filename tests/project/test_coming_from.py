@@ -1,0 +1,99 @@
+"""Every row of docs/coming_from.md is run: both sides give the same numbers, and in PyTorch the same
+gradient.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+PAGE = (Path(__file__).parents[2] / "docs" / "coming_from.md").read_text()
+SECTIONS = dict(re.findall(r"^## From ([\w -]+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+ROW = re.compile(r"^\| `(.+?)`(?:, [^`|]*| \([^`|]*\))? \| `(.+?)`(?:, [^|]*)? \|$", re.MULTILINE)
+ROWS = [
+    pytest.param(section, there, here, id=f"{section}: {there}")
+    for section, text in SECTIONS.items()
+    for there, here in ROW.findall(text)
+]
+# what Julia's code says, in NumPy
+JULIA = {
+    r"A \ b": lambda x: np.linalg.solve(x.D, x.b),
+    r"A' \ b": lambda x: np.linalg.solve(x.D.T, x.b),
+    r"transpose(A) \ b": lambda x: np.linalg.solve(x.D.T, x.b),
+    r"F = lu(A); F \ b": lambda x: np.linalg.solve(x.D, x.b),
+    r"F = cholesky(Symmetric(A)); F \ b": lambda x: np.linalg.solve(x.D, x.b),
+    r"LowerTriangular(A) \ b": lambda x: np.linalg.solve(np.tril(x.D), x.b),
+    r"Diagonal(d) \ b": lambda x: x.b / x.d,
+    r"(A + B * B') \ b": lambda x: np.linalg.solve(x.D + x.B @ x.B.T, x.b),
+    r"kron(A, A) \ ones(36)": lambda x: np.linalg.solve(np.kron(x.D, x.D), np.ones(36)),
+    "logabsdet(A)[1]": lambda x: np.linalg.slogdet(x.D)[1],
+    r"tr(A \ D)": lambda x: 6.0,
+    "eigen(Symmetric(D)).values": lambda x: np.linalg.eigvalsh(x.D),
+    "eigs(A, nev=2, sigma=0)[1]": lambda x: np.linalg.eigvalsh(x.D)[:2],
+    "cg(A, b)": lambda x: np.linalg.solve(x.D, x.b),
+    "sparse(I, J, V)": lambda x: np.array([[1.0, 0.0], [3.0, 2.0]]),
+    "spdiagm(0 => d, 1 => e)": lambda x: np.diag(x.d) + np.diag(x.e, 1),
+    "A[free, free]": lambda x: x.D[np.ix_(x.free, x.free)],
+    "nonzeros(A), nnz(A)": lambda x: (np.concatenate([x.d, x.e, x.e]), 16),
+    "[A B; B' zeros(2, 2)]": lambda x: np.block([[x.D, x.B], [x.B.T, np.zeros((2, 2))]]),
+    "mul!(C, A, B, 2.0, 1.0)": lambda x: 2.0 * x.D @ x.B + x.B,
+    r"Zygote.gradient(b -> sum(A \ b), b)[1]": lambda x: np.linalg.solve(x.D.T, np.ones(6)),
+}
+
+
+class Names(dict[str, Any]):
+    __getattr__ = dict.__getitem__
+
+
+def setup_of(section: str) -> Names:
+    if section == "scikit-sparse":
+        pytest.importorskip("sksparse.cholmod", reason="scikit-sparse is not installed")
+    names = Names(np=np)
+    exec(re.search(r"```py(?:thon)?\n(.*?)```", SECTIONS[section], re.DOTALL)[1], names)
+    return names
+
+
+def value(code: str, names: Names) -> Any:
+    """That of the last expression."""
+    *before, last = ast.parse(code).body
+    exec(compile(ast.Module(before, []), code, "exec"), names)
+    return eval(compile(ast.Expression(last.value), code, "eval"), names)
+
+
+def numbers(x: Any) -> list[Any]:
+    if isinstance(x, tuple):
+        return [y for part in x for y in numbers(part)]
+    x = x.toarray() if hasattr(x, "toarray") else x
+    return [x if isinstance(x, torch.Tensor) else np.asarray(x)]
+
+
+def test_every_row_is_found() -> None:
+    lines = re.findall(r"^\| `", PAGE, re.MULTILINE)
+    assert len(ROWS) == len(lines)
+    assert {there for _, there, _ in (row.values for row in ROWS if row.values[0] == "Julia")} == {
+        *JULIA
+    }
+
+
+@pytest.mark.filterwarnings("ignore:Sparse|.*sparse tensor:UserWarning")
+@pytest.mark.parametrize(("section", "there", "here"), ROWS)
+def test_both_sides_are_equal(section: str, there: str, here: str) -> None:
+    names = setup_of(section)
+    theirs = JULIA[there](names) if section == "Julia" else value(there, names)
+    mine = value(here, names)
+    rtol = 1e-5 if section == "JAX" or "float32" in there else 1e-8
+    for a, b in zip(numbers(mine), numbers(theirs), strict=True):
+        assert a.shape == b.shape
+        detached = [x.detach() if isinstance(x, torch.Tensor) else x for x in (a, b)]
+        np.testing.assert_allclose(*detached, rtol=rtol, atol=rtol)
+        if getattr(b, "requires_grad", False):
+            grads = [
+                torch.autograd.grad((y**2).sum(), names.v, retain_graph=True)[0] for y in (a, b)
+            ]
+            torch.testing.assert_close(*grads, rtol=rtol, atol=rtol)
