@@ -7,6 +7,7 @@
 #     make lint        style and types
 #     make docs        the site in out/site, offline, warnings are errors, no example runs;      make docs-full    with the pictures of the gallery
 #     make linkcheck   the links inside of the site
+#     make release-check    sdist and wheel in dist/, each installed into a fresh environment, where the README's first example runs
 #     make bench       the benchmarks, on one thread
 #     make test-gpu    the tests that need CUDA;      make bench-gpu    the benchmarks that do
 #
@@ -31,7 +32,7 @@ one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 pytest := $(one_thread) $(run) -m pytest -n 2 --dist worksteal
 nothing_to_run := [ $$? -eq 5 ] # of pytest: where a framework is missing all that is left may be skipped with its files
 
-.PHONY: demo test test-all fuzz lint docs docs-full linkcheck bench test-gpu bench-gpu clean
+.PHONY: demo test test-all fuzz lint docs docs-full linkcheck release-check bench test-gpu bench-gpu clean
 .DEFAULT_GOAL := test
 
 demo: $(ready)
@@ -63,6 +64,9 @@ docs-full: $(ready)
 
 linkcheck: $(ready)
 	$(sphinx) -b linkcheck docs out/linkcheck
+
+release-check: $(ready)
+	$(run) .ci/check_release.py
 
 bench: $(ready)
 	for script in $(filter-out $(on_gpu),$(wildcard bench/bench_*.py)); do $(run) $$script || exit 1; done

@@ -96,5 +96,5 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-ALONE = ("index", "start", "benchmarks", "co[mn]*", "changes", "genindex")
+ALONE = ("index", "start", "benchmarks", "coming_from", "changes", "genindex")
 html_sidebars = {page: [] for page in ALONE}

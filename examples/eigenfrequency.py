@@ -85,11 +85,14 @@ class History:
 
 def clamped(refine: int) -> Plate:
     """Triangles with all the symmetries of the square, 2^(refine + 1) a side."""
-    mesh = skfem.MeshTri.init_sqsymmetric().refined(refine)
-    basis = skfem.Basis(mesh, skfem.ElementTriMorley(), intorder=4)
-    bending = skfem.BilinearForm(
-        lambda u, v, w: (1 - POISSON) * ddot(dd(u), dd(v)) + POISSON * trace(dd(u)) * trace(dd(v))
-    )
+    mesh: Any = skfem.MeshTri.init_sqsymmetric().refined(refine)
+    basis: Any = skfem.Basis(mesh, skfem.ElementTriMorley(), intorder=4)
+
+    def bent(u: Any, v: Any, w: Any) -> Any:
+        U, V = (np.asarray(dd(z)) for z in (u, v))
+        return (1 - POISSON) * ddot(U, V) + POISSON * trace(U) * trace(V)
+
+    bending = skfem.BilinearForm(bent)
     inertia = skfem.BilinearForm(lambda u, v, w: u * v)
     number, free = np.full(basis.N, -1), basis.complement_dofs(basis.get_dofs())
     number[free] = np.arange(len(free))

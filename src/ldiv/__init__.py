@@ -61,7 +61,7 @@ from ldiv.matrices.sparse_files import load_npz, save_npz
 from ldiv.matrices.stacking import block_diag, bmat, hstack, kronsum, vstack
 from ldiv.matrices.triangles import setdiag, tril, triu
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "ConvergenceError",

@@ -76,8 +76,8 @@ def parser() -> Parser:
     )
     commands.add_parser(
         "info",
-        help="engines and front ends: present or not, and why",
-        description="Engines, front ends and versions.",
+        help="versions, engines and front ends (present or not, and why), BLAS, threads",
+        description="Versions, engines, front ends, BLAS and threads: what a report of a problem needs.",
     )
     return top
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import scipy.sparse as sp
 
 from ldiv import __main__, __version__, asarray
 from ldiv.__main__ import main
-from ldiv.cli import report
+from ldiv.cli import machine, report
 from ldiv.cli.verify import verify
 from ldiv.engines import registry
 from ldiv.engines.direct import superlu
@@ -250,6 +251,27 @@ def test_info(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(name in out for name in registry.engines())
     assert "present: numpy" in out
     assert "absent: no_such_framework" in out
+
+
+def test_info_knows_the_machine(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an issue needs; packages that are missing are named, nothing is imported for it."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setattr(machine, "OPTIONAL", ("rich", "no-such-package"))
+    facts = dict(machine.machine_rows())
+    assert facts["limits of threads"].startswith("OMP_NUM_THREADS=3")
+    assert facts["no-such-package"] == "missing" and facts["rich"][0].isdigit()
+    assert int(facts["cores"]) > 0
+    out = run("info")[1]
+    assert all(name in out for name in facts)
+
+
+def test_info_without_what_it_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build that keeps its BLAS to itself, and no threadpoolctl."""
+    monkeypatch.setattr(np, "show_config", lambda mode: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    facts = dict(machine.machine_rows())
+    assert facts["BLAS of numpy"] == "unknown"
+    assert facts["threads"].startswith("unknown")
 
 
 def test_info_says_why_an_engine_is_of_no_use(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:

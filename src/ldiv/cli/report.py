@@ -7,12 +7,12 @@ import importlib.util
 import platform
 import sys
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
 
 import numpy as np
 
 from ldiv import __version__
+from ldiv.cli.machine import installed, machine_rows
 from ldiv.cli.table import Cell, show
 from ldiv.cli.verify import Findings
 from ldiv.core.dispatch import frontend_names
@@ -24,7 +24,7 @@ from ldiv.structures.gram import Gram
 from ldiv.structures.scaled import Scaled
 from ldiv.structures.symmetric import Symmetric
 
-PACKAGES = ("numpy", "scipy", "array-api-compat", "pymetis", "rich")
+PACKAGES = ("numpy", "scipy", "array-api-compat", "pymetis")
 DEVICES = ("cpu", "cuda:0")
 
 
@@ -74,12 +74,13 @@ def _peak_memory() -> str:
 
 
 def show_info() -> None:
-    """Engines, front ends and versions."""
-    versions = [f"{name} {_version(name) or 'missing'}" for name in PACKAGES]
+    """Versions, engines, front ends, and the machine: what a report of a problem needs."""
+    versions = [f"{name} {installed(name) or 'missing'}" for name in PACKAGES]
     print(", ".join([f"ldiv {__version__}", f"Python {platform.python_version()}", *versions]))
     engines = [(name, _abilities(engine)) for name, engine in registry.engines().items()]
     show("Engines, in the order in which they are asked", engines, ("engine", "solves"))
     show("Front ends", [(name, _presence(name)) for name in frontend_names()], ("front end", ""))
+    show("The machine", list(machine_rows()))
 
 
 def _abilities(engine: ModuleType) -> Cell:
@@ -125,11 +126,4 @@ def _presence(name: str) -> Cell:
     """Looked for, not imported."""
     if importlib.util.find_spec(name) is None:
         return f"absent: {name} is not installed; pip install 'ldiv[{name}]'", "yellow"
-    return f"present: {name} {_version(name) or 'of unknown version'}"
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
+    return f"present: {name} {installed(name) or 'of unknown version'}"

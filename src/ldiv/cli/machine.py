@@ -1,0 +1,56 @@
+"""What a report of a problem needs to know of the machine: system, cores, BLAS, threads, optional
+packages.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import platform
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+OPTIONAL = ("mkl", "scikit-sparse", "pyamg", "numba", "lineax", "rich")
+LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def machine_rows() -> Iterator[tuple[str, str]]:
+    """What, and what there is of it."""
+    yield "system", f"{platform.system()} {platform.machine()}"
+    yield "cores", str(os.cpu_count())
+    for name in ("numpy", "scipy"):
+        yield f"BLAS of {name}", _blas(name)
+    yield "threads", _threads()
+    limits = [f"{name}={os.environ[name]}" for name in LIMITS if name in os.environ]
+    yield "limits of threads", ", ".join(limits) or "none in the environment"
+    for name in OPTIONAL:
+        yield name, installed(name) or "missing"
+
+
+def installed(package: str) -> str | None:
+    """The version of a package, which is not imported."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _blas(package: str) -> str:
+    """The one that the package was built with."""
+    try:
+        config = importlib.import_module(package).show_config(mode="dicts")
+        blas = config["Build Dependencies"]["blas"]
+        return f"{blas['name']} {blas['version']}"
+    except (AttributeError, KeyError, TypeError):
+        return "unknown"
+
+
+def _threads() -> str:
+    """Of each BLAS and OpenMP that is loaded, where threadpoolctl is there to say so."""
+    if importlib.util.find_spec("threadpoolctl") is None:
+        return "unknown: pip install threadpoolctl"
+    pools: list[dict[str, Any]] = importlib.import_module("threadpoolctl").threadpool_info()
+    counts = [f"{pool['internal_api']} {pool['version']}: {pool['num_threads']}" for pool in pools]
+    return ", ".join(dict.fromkeys(counts)) or "no BLAS loaded"

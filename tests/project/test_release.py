@@ -1,0 +1,102 @@
+"""What is said of a release in several places is said the same, and what other programs read
+follows their schemas.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ldiv
+
+ROOT = Path(__file__).parents[2]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
+PINNED = {
+    name.lower().replace("_", "-"): version
+    for name, version in re.findall(
+        r"^([\w.-]+)==(\S+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE
+    )
+}
+OPTIONAL = [requirement for extra in EXTRAS.values() for requirement in extra]
+PYTHONS = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if "Python :: 3." in line]
+
+
+def text(path: str) -> str:
+    return (ROOT / path).read_text()
+
+
+def test_one_version() -> None:
+    version = re.escape(ldiv.__version__)
+    assert re.search(rf"^version: {version}$", text("CITATION.cff"), re.MULTILINE)
+    assert re.search(rf'^  version: "{version}"$', text("conda-forge/recipe.yaml"), re.MULTILINE)
+    assert re.search(rf"^## {version}\b", text("CHANGELOG.md"), re.MULTILINE)
+
+
+def test_schemas() -> None:
+    pytest.importorskip("check_jsonschema")
+    path = ROOT / ".ci" / "check_schemas.py"
+    spec = importlib.util.spec_from_file_location("check_schemas", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert all(module.FILES.values())
+    assert module.failures() == []
+
+
+def test_extras_name_extras_that_are_there() -> None:
+    used = {
+        name
+        for requirement in OPTIONAL
+        if requirement.startswith("ldiv[")
+        for name in requirement[5:].split("]")[0].split(",")
+    }
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    told = {
+        name
+        for page in pages
+        for group in re.findall(r"ldiv\[([a-z,]+)\]", page.read_text())
+        for name in group.split(",")
+    }
+    assert used | told <= set(EXTRAS)
+
+
+def test_everything_that_make_installs_is_pinned() -> None:
+    """But scikit-sparse, which is built where it can be."""
+    wanted = [*PROJECT["dependencies"], *OPTIONAL]
+    names = {re.split(r"[\[<>=;! ]", line)[0].lower().replace("_", "-") for line in wanted}
+    assert names - set(PINNED) == {"ldiv", "scikit-sparse"}
+
+
+def test_the_recipe_asks_for_what_the_package_asks_for() -> None:
+    run = text("conda-forge/recipe.yaml").partition("  run:")[2].partition("tests:")[0]
+    python, *listed = re.findall(r"^    - (.+)$", run, re.MULTILINE)
+    assert python == "python >=${{ python_min }}"
+    assert [line.replace(" ", "") for line in listed] == PROJECT["dependencies"]
+    least = PROJECT["requires-python"].removeprefix(">=")
+    assert f'python_min: "{least}"' in text("conda-forge/recipe.yaml")
+
+
+def test_hooks_are_the_pinned_tools() -> None:
+    for name, version in re.findall(r'"([\w-]+)==([\d.]+)"', text(".pre-commit-config.yaml")):
+        assert PINNED[name] == version
+
+
+def test_every_python_is_tested() -> None:
+    assert f"python: {PYTHONS}".replace("'", '"') in text(".github/workflows/test.yml")
+
+
+@pytest.mark.parametrize("form", ["wrong", "slow"])
+def test_issues_ask_for_the_machine(form: str) -> None:
+    asked = text(f".github/ISSUE_TEMPLATE/{form}.yml").partition("id: info")[2]
+    assert "`python -m ldiv info`" in asked and "required: true" in asked
+
+
+def test_types_are_delivered() -> None:
+    assert (Path(ldiv.__file__).parent / "py.typed").exists()
+    assert "Typing :: Typed" in PROJECT["classifiers"]
