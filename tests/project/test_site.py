@@ -5,6 +5,7 @@ page is there, and docstrings become reStructuredText that says the same.
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import re
 from pathlib import Path
 from types import ModuleType
@@ -105,3 +106,11 @@ Examples
 def test_a_docstring_says_the_same_as_restructured_text() -> None:
     plain = extension("plain_docstrings").plain
     assert "\n".join(plain(DOCSTRING.split("\n"))) == MARKED
+
+
+@pytest.mark.parametrize("name", sorted(set(ldiv.__all__) - {"structures"}))
+def test_the_sections_of_a_docstring_can_be_read(name: str) -> None:
+    """By numpydoc: `name : description` in See Also, and so on."""
+    docscrape = pytest.importorskip("numpydoc.docscrape")
+    lines = (inspect.getdoc(getattr(ldiv, name)) or "").split("\n")
+    docscrape.NumpyDocString("\n".join(extension("plain_docstrings").plain(lines)))

@@ -95,7 +95,7 @@ def block_array(blocks: Sequence[Sequence[MatrixLike | None]]) -> Matrix:
 
     See Also
     --------
-    bmat, which makes one sparse array of sparse blocks
+    bmat : makes one sparse array of sparse blocks.
 
     Notes
     -----

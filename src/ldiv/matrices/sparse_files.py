@@ -40,7 +40,7 @@ def save_npz(file: Any, matrix: SparseArray | AnyArray, compressed: bool = True)
 
     See Also
     --------
-    load_npz, scipy.sparse.load_npz, which read the file
+    load_npz, scipy.sparse.load_npz : read the file.
 
     Notes
     -----

@@ -61,7 +61,7 @@ def bmat(
 
     See Also
     --------
-    block_array, which takes matrices of any structure
+    block_array : takes matrices of any structure.
 
     Notes
     -----

@@ -47,7 +47,8 @@ def tril(A: SparseArray | AnyArray, k: int = 0, format: Format | None = None) ->
 
     See Also
     --------
-    triu, solve_triangular, which reads one triangle as it is
+    triu
+    solve_triangular : reads one triangle as it is.
 
     Notes
     -----
@@ -91,7 +92,8 @@ def triu(A: SparseArray | AnyArray, k: int = 0, format: Format | None = None) ->
 
     See Also
     --------
-    tril, solve_triangular, which reads one triangle as it is
+    tril
+    solve_triangular : reads one triangle as it is.
 
     Notes
     -----
