@@ -29,6 +29,7 @@ NEEDS = {
     "peers": ["torch", "jax"],
     "eigen": ["torch"],
     "gaussian": ["torch"],
+    "logdet": ["torch"],
     "jacobian": ["torch", "jax"],
 }
 FIGURE = {"problem", "what", "value", "unit", "target", "seconds", "over", "met"}

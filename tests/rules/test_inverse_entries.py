@@ -172,3 +172,27 @@ def test_a_named_engine_gives_the_value_and_derivatives_follow(reference):
     value = ldiv.logdet(array(v), assume_a="pos", method="superlu")
     assert_same([value.detach(), *torch.autograd.grad(value, v)], reference[:2])
     assert "superlu" in registry.engines()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("promise", ["pos", "gen"])
+def test_more_numbers_than_torch_hands_to_numpy(promise, dtype):
+    """Dtypes and values of a matrix of some size, against eigenvalues and Euler's formula."""
+    a = sp.coo_array(sp.kronsum(sp.kronsum(LINE, LINE), LINE))
+    v = torch.tensor(a.data).to(getattr(torch, dtype)).requires_grad_()
+    sign, size = ldiv.slogdet(ldiv.coo_array((v, (a.row, a.col)), shape=a.shape), assume_a=promise)
+    (g,) = torch.autograd.grad(size, v, create_graph=True)
+    (h,) = torch.autograd.grad(g.real.sum(), v, retain_graph=True)
+    assert [x.dtype for x in (sign, g, h)] == [v.dtype] * 3
+    assert size.dtype == v.real.dtype
+    eigenvalues = np.linalg.eigvalsh(LINE.toarray())
+    sums = (eigenvalues[:, None, None] + eigenvalues[:, None] + eigenvalues).ravel()
+    tolerance = 1e-4 if dtype in ("float32", "complex64") else 1e-11
+    assert abs(sign.item() - 1) < tolerance
+    assert size.item() == pytest.approx(np.log(sums).sum(), rel=tolerance)
+    # along A itself: d log det = n, and the second derivative -n
+    n = len(sums)
+    assert (g.conj() * v).real.sum().item() == pytest.approx(n, rel=tolerance)
+    (along,) = torch.autograd.grad((g.conj() * v.detach()).real.sum(), v)
+    assert (along.conj() * v).real.sum().item() == pytest.approx(-n, rel=10 * tolerance)
+    assert torch.isfinite(h).all()

@@ -102,7 +102,12 @@ def _base(structure: Structure) -> Structure:
 
 
 def _hosted(f: Callable[..., Any], specs: Any, *arrays: Array) -> tuple[Array, ...]:
-    return on_host(keeping_state(f), specs, *arrays)
+    return on_host(keeping_state(partial(_in_dtypes, f, specs)), specs, *arrays)
+
+
+def _in_dtypes(f: Callable[..., Any], specs: Any, *arrays: Any) -> tuple[Any, ...]:
+    """Arrays, of no more digits than the matrix has: the factors may be more precise."""
+    return tuple(np.asarray(y, dtype) for y, (_, dtype) in zip(f(*arrays), specs, strict=True))
 
 
 # -- on the host, for a batch -----------------------------------------------------------------------
