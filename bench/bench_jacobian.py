@@ -141,7 +141,7 @@ def over_asdex(problem: Problem, kind: str, rounds: int, calls: int) -> list[Fig
     x = jax.numpy.asarray(start(problem.n))
     compiled = {OURS: jax.jit(ours), PEER: jax.jit(theirs)}
     _agree(*(run(x) for run in compiled.values()))
-    figures = [_turns(f"{kind}, jit", problem, compiled, rounds, calls, 1.2)]
+    figures = [_turns(f"{kind}, jit", problem, compiled, rounds, calls, 1.0)]
     return figures + (
         [_turns(f"{kind}, not compiled", problem, {OURS: ours, PEER: theirs}, rounds, 1, None)]
         if calls > FEW

@@ -234,3 +234,40 @@ def test_vectors_of_no_length(asarray, n):
     x = asarray(X[:n])
     assert ldiv.detect_pattern(lambda x: x**2, x).nnz == n
     assert ldiv.detect_pattern(lambda x: x[:0], x).structure.shape == (0, n)
+
+
+def test_a_compiled_jacobian_is_verified_while_it_is_traced():
+    """No product in a random direction is left, unless f cannot be followed or needs more."""
+    i = np.arange(N)
+    own = lambda x: x**2
+    dense = lambda x: jnp.sort(x)  # its pattern is a permutation, which only numbers can tell
+
+    def products(f, x):
+        compiled = jax.jit(lambda x: ldiv.jacobian(f, x, pattern=(i, i)).data)
+        return str(jax.make_jaxpr(compiled)(x)).count("VerifyPattern"), compiled(x)
+
+    x = jnp.asarray(np.sort(X))
+    count, values = products(own, x)
+    np.testing.assert_allclose(np.asarray(values), 2 * np.sort(X))
+    assert count == 0
+    count, values = products(dense, x)
+    np.testing.assert_allclose(np.asarray(values), 1)
+    assert count == 1
+    with pytest.raises(Exception, match="misses some"):
+        products(dense, x[::-1])
+
+
+def test_a_compiled_jacobian_of_a_function_that_closes_over_what_is_traced():
+    i = np.arange(N)
+
+    @jax.jit
+    def gradient(a, x):
+        def loss(a):
+            return (ldiv.jacobian(lambda x: a * x**2, x, pattern=(i, i)).data ** 2).sum()
+
+        return jax.grad(loss)(a)
+
+    a, x = np.arange(N) - 3.0, X  # a[3] is zero, which is no part of the program
+    np.testing.assert_allclose(gradient(jnp.asarray(a), jnp.asarray(x)), 8 * a * x**2)
+    hessian = jax.jit(lambda x: ldiv.hessian(lambda x: (x**3).sum(), x, pattern=(i, i)).data)
+    np.testing.assert_allclose(hessian(jnp.asarray(x)), 6 * x)

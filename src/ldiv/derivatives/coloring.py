@@ -32,7 +32,7 @@ TRIES = 8  # splits into long rows and others
 
 @dataclass(frozen=True, eq=False)
 class Compression:
-    """How the entries of a pattern come from products: values = concat(J S, R J)[index], both
+    """How the entries of a pattern come from products: values = concat((J S)^T, R J)[index], both
     read row by row.
     """
 
@@ -41,7 +41,7 @@ class Compression:
     index: Index  # of each entry
 
     def entries(self, *products: Array) -> Array:
-        """The entries of J, from J S, and from R J where there is an R."""
+        """The entries of J, from (J S)^T, and from R J where there is an R."""
         xp = namespace(products[0])
         return take(xp.concat([xp.reshape(y, (-1,)) for y in products]), self.index)
 
@@ -120,7 +120,7 @@ def _split(pattern: Pattern, long: Index, limit: float) -> Compression | None:
     return Compression(
         _seeds(by_column, p),
         _seeds(by_row, q).T,
-        np.where(back, m * p + by_row[rows] * n + cols, rows * p + by_column[cols]),
+        _small(np.where(back, m * p + by_row[rows] * n + cols, by_column[cols] * m + rows)),
     )
 
 
@@ -143,8 +143,13 @@ def _symmetric(pattern: Pattern) -> Compression:
     return Compression(
         _seeds(color, count),
         np.zeros((0, n)),
-        np.where(alone, rows * count + color[cols], cols * count + color[rows]),
+        _small(np.where(alone, color[cols] * n + rows, color[rows] * n + cols)),
     )
+
+
+def _small(index: Index) -> Index:
+    """In 32 bits, which compilers gather by faster."""
+    return index.astype(np.int32) if index.max(initial=0) < 2**31 else index
 
 
 def _count(color: Index) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, overload
 import numpy as np
 
 from ldiv.core.arrays import alike, is_complex, numpy_dtype
-from ldiv.core.dispatch import frontend_of, is_array, namespace
+from ldiv.core.dispatch import frontend_of, is_array, namespace, traced
 from ldiv.core.pattern import Pattern
 from ldiv.core.public import public
 from ldiv.core.trees import Array
@@ -86,9 +86,13 @@ def jacobian(
     -----
     Differentiable in x, and in what f closes over, as far as f is: a Newton step is
     `ldiv.solve(ldiv.jacobian(f, x, pattern=P), -f(x))`.
+    A pattern that misses an entry is found in one of two ways. Where f is traced (jax.jit), its
+    program is followed once, as by `detect_pattern`, while it is traced: if it shows that the
+    pattern holds for every x, nothing is left to be checked when it runs, and an entry that is not
+    finite is returned as it is. In all other cases each call takes one more product, in a random
+    direction, with which the entries must agree to sqrt(eps); entries must be finite.
     Cost: min(m, n) products; with a pattern as many as it has colours (tridiagonal 3, five-point
-    stencil 7, arrowhead 3) and 1 more in a random direction, with which the entries must agree:
-    this is how a missing entry is found. The colouring is cached on the pattern.
+    stencil 7, arrowhead 3), and the one that verifies it. The colouring is cached on the pattern.
 
     References
     ----------
@@ -287,9 +291,9 @@ def _gradient(f: Function, x: Array) -> Function:
 
 
 def products(f: Function, x: Array, seeds: Array) -> Array:
-    """J S, (m, p), by one product for each column of S."""
+    """(J S)^T, (p, m), by one product for each row of S^T."""
     frontend = frontend_of(x)
-    return frontend.vmap(lambda d: frontend.jvp(f, (x,), (d,))[1], (0,))(seeds.mT).mT
+    return frontend.vmap(lambda d: frontend.jvp(f, (x,), (d,))[1], (0,))(seeds)
 
 
 def _cotangents(f: Function, x: Array, seeds: Array) -> Array:
@@ -301,7 +305,7 @@ def _cotangents(f: Function, x: Array, seeds: Array) -> Array:
 def dense_values(f: Function, x: Array, size: int, mode: str) -> Array:
     xp = namespace(x)
     if mode == "forward":
-        return products(f, x, xp.asarray(np.eye(x.shape[0]), **alike(x)))
+        return products(f, x, xp.asarray(np.eye(x.shape[0]), **alike(x))).mT
     return _cotangents(f, x, xp.asarray(np.eye(size), **alike(x)))
 
 
@@ -362,20 +366,29 @@ def _places(pattern: Any, shape: tuple[int, int]) -> tuple[Index, Index, tuple[i
 
 
 def sparse_values(structure: Sparse, mode: str, f: Function, x: Array) -> Array:
-    """The entries of the Jacobian of f at x, on a pattern; a product with a random direction
-    must agree with them.
+    """The entries of the Jacobian of f at x, on a pattern that is checked: once and for all x
+    where f is traced and its program shows it, else by a product with a random direction, with
+    which the entries must agree.
     """
     how, xp = compression(structure, mode), namespace(x)
+    proven = traced(x) and _covers(structure, frontend_of(x).dependence(f, x))
     rng = np.random.default_rng(structure.pattern.nnz)
-    seeds = xp.asarray(
-        structure.cached(
-            ("seeds", mode), lambda: np.column_stack([how.forward, rng.standard_normal(x.shape)])
-        ),
-        **alike(x),
-    )
+    random = [] if proven else [rng.standard_normal(x.shape)]
+    seeds = structure.cached(("seeds", mode, proven), lambda: np.vstack([how.forward.T, *random]))
+    seeds = xp.asarray(seeds, **alike(x))
     tangents = products(f, x, seeds)
+    colors = how.forward.shape[1]
     parts = [
-        tangents[:, :-1],
+        tangents[:colors],
         *([_cotangents(f, x, xp.asarray(how.reverse, **alike(x)))] if len(how.reverse) else []),
     ]
-    return agreed(structure, how.entries(*parts), seeds[:, -1], tangents[:, -1])
+    entries = how.entries(*parts)
+    return entries if proven else agreed(structure, entries, seeds[-1], tangents[-1])
+
+
+def _covers(structure: Sparse, sets: Any) -> bool:
+    """Whether every entry that may be nonzero is in the pattern."""
+    if sets is None:
+        return False
+    n, (rows, cols), (i, j) = sets.shape[1], structure.pattern.places, sets.tocoo().coords
+    return bool(np.isin(i.astype(np.int64) * n + j, rows * n + cols).all())

@@ -104,7 +104,7 @@ def _probed(f: Function, x: Array, shape: tuple[int, int], margin: float) -> Spa
         t, s = (xp.asarray(margin * rng.standard_normal(n), **alike(x)) for _ in range(2))
         at = x * (1 + t) + s
         for j in range(0, n, PROBES):
-            block = xp.asarray(np.eye(n, min(PROBES, n - j), -j), **alike(x))
+            block = xp.asarray(np.eye(min(PROBES, n - j), n, j), **alike(x))
             values = asnumpy(products(f, at, block))
             if not np.isfinite(values).all():
                 advice = "Choose a smaller margin, or an x where f is smooth."
@@ -116,7 +116,7 @@ def _probed(f: Function, x: Array, shape: tuple[int, int], margin: float) -> Spa
                         advice,
                     )
                 )
-            i, k = np.nonzero(values)
+            k, i = np.nonzero(values)
             found.append(i.astype(np.int64) * n + (k + j))
     places = np.unique(np.concatenate(found))
     structure = Sparse(Pattern(places // max(n, 1), places % max(n, 1), shape))

@@ -46,6 +46,7 @@ from ldiv.core.index_sets import (
 )
 from ldiv.core.trees import Array, leaves
 from ldiv.frontends.jax import tangent_primitive
+from ldiv.frontends.jax.values import traced
 
 UNROLLED = 2000  # operations of a loop whose steps are followed one by one
 EXACT = 1 << 24  # integers below it are floats in every precision
@@ -61,16 +62,20 @@ class Cell(NamedTuple):
 
 def dependence(f: Callable[[Array], Array], x: Array) -> Sets | None:
     """A superset of the pattern of the Jacobian of f, for all x; None where it cannot be found."""
+    x = jax.ShapeDtypeStruct(x.shape, x.dtype)
     program = jax.make_jaxpr(lambda x, dx: jax.jvp(f, (x,), (dx,))[1])(x, x)
+    start = [*map(_known, program.consts), Cell(), Cell(each(x.shape[0]))]
     try:
-        (y,) = _run(program.jaxpr, [*map(_known, program.consts), Cell(), Cell(each(x.shape[0]))])
+        with jax.ensure_compile_time_eval():  # numbers, also where f is part of what is traced
+            (y,) = _run(program.jaxpr, start)
     except Untraceable:
         return None
     return _empty(program.out_avals[0].shape, x.shape[0]) if y.sets is None else y.sets
 
 
 def _known(x: Any) -> Cell:
-    return Cell(None, lambda: x)
+    """A constant, unless f closes over what is traced."""
+    return Cell() if traced(x) else Cell(None, lambda: x)
 
 
 def _empty(shape: tuple[int, ...], n: int) -> Sets:
