@@ -77,7 +77,7 @@ def entries(a, mode, symmetric=False):
     dense = np.where(a.toarray() != 0, values + values.T if symmetric else values, 0)
     how = compression(Sparse(Pattern(*a.coords, a.shape)), mode)
     np.testing.assert_allclose(
-        how.entries(dense @ how.forward, how.reverse @ dense), dense[a.coords]
+        how.entries((dense @ how.forward).T, how.reverse @ dense), dense[a.coords]
     )
     return how.forward.shape[1] + how.reverse.shape[0]
 
