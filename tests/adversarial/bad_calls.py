@@ -87,6 +87,17 @@ def energy(x: Any) -> Any:
     return (x**4).sum()
 
 
+def save_npz(matrix: Any, compressed: bool) -> None:
+    ldiv.save_npz(io.BytesIO(), matrix, compressed)
+
+
+def load_npz(like: Any) -> Any:
+    file = io.BytesIO()
+    ldiv.save_npz(file, sparse(np.array))
+    file.seek(0)
+    return ldiv.load_npz(file, like=like)
+
+
 def double(x: Any) -> Any:
     return 2 * x
 
@@ -261,13 +272,30 @@ TRACED: dict[str, Callable[[Make], Call]] = {  # PyTorch and JAX
     "root": lambda to: (ldiv.root, {"f": residual, "x0": to(b), "params": to(b)}),
     "implicit": lambda to: (ldiv.implicit, {"f": residual, "x": to(0 * b), "params": to(0 * b)}),
 }
+EVERYWHERE |= {  # sparse arrays made of others
+    "vstack": lambda to: (ldiv.vstack, {"blocks": [sparse(to), to(A)], "format": "csr"}),
+    "hstack": lambda to: (ldiv.hstack, {"blocks": [sparse(to), to(A)], "format": "csc"}),
+    "bmat": lambda to: (ldiv.bmat, {"blocks": [[sparse(to), None], [None, to(A)]]}),
+    "block_diag": lambda to: (ldiv.block_diag, {"mats": [sparse(to), to(A)]}),
+    "kronsum": lambda to: (ldiv.kronsum, {"A": sparse(to), "B": to(A)}),
+    "tril": lambda to: (ldiv.tril, {"A": sparse(to), "k": 1, "format": "csr"}),
+    "triu": lambda to: (ldiv.triu, {"A": to(A), "k": -1}),
+    "setdiag": lambda to: (ldiv.setdiag, {"A": sparse(to), "values": to(b), "k": 0}),
+    "identity": lambda to: (ldiv.identity, {"n": N, "format": "csr", "like": to(b)}),
+    "random_array": lambda to: (
+        ldiv.random_array,
+        {"shape": (N, N), "density": 0.5, "format": "csr", "rng": 1, "like": to(b)},
+    ),
+    "save_npz": lambda to: (save_npz, {"matrix": sparse(to), "compressed": True}),
+    "load_npz": lambda to: (load_npz, {"like": to(b)}),
+}
 VALID = {
     "numpy": EVERYWHERE | BUFFERS,
     "torch": EVERYWHERE | BUFFERS | TRACED,
     "jax": EVERYWHERE | TRACED,
 }
 # without arguments, or made by others
-NO_CALLS = {"cache_info", "clear_cache", "structures", "Tape", "Factorized"}
+NO_CALLS = {"cache_info", "clear_cache", "structures", "Tape", "Factorized", "spy"}
 SAYS_ALSO = {  # what a message may name instead of the argument
     "arg": "values|rows|columns|indices|indptr",
     "l_and_u": "l|u|ab",
@@ -278,6 +306,7 @@ SAYS_ALSO = {  # what a message may name instead of the argument
     "params": "matvec|f",
     "shape": "matvec|indptr|rows|columns|indices",
     "blocks": "block",
+    "mats": "block",
     "A": "argument",
     "X": "argument",
     "x": "asarray|b|x0",
@@ -649,6 +678,12 @@ PROPAGATES = (
     "Duplicated",
 )
 PROPAGATES += (
+    "stack",
+    "bmat",
+    "block_diag",
+    "tri",
+    "setdiag",
+    "save_npz",
     "with_data",
     "diagonal",
     "sum",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from ldiv.core.arrays import alike
-from ldiv.core.dispatch import namespace
+from ldiv.core.arrays import alike, common_batch, numpy_dtype
+from ldiv.core.dispatch import frontend_of, is_array, namespace
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.holder import Holder, holding
 from ldiv.core.public import public
-from ldiv.core.pytree import copied
+from ldiv.core.pytree import copied, register_pytree
 from ldiv.core.record import snapshot, unrecorded
 from ldiv.core.rule import bind
 from ldiv.core.structure import Structure
@@ -79,7 +79,12 @@ def factorized(A: MatrixLike, *, assume_a: Assumption = "gen", method: str = "au
 
 
 class Factorized:
-    """One factorization of a matrix, held as long as this object lives; made by `factorized`."""
+    """One factorization of a matrix, held as long as this object lives; made by `factorized`.
+
+    A pytree for JAX: its values are leaves, so that it goes into and out of `jax.jit`, `jax.grad`
+    and `jax.vmap` as an array does. What comes out of a transformation finds the factor by these
+    values, or makes it when it is first asked.
+    """
 
     def __init__(self, structure: Structure, params: Tree, assume_a: str, method: str) -> None:
         require_method(method)
@@ -100,15 +105,19 @@ class Factorized:
         self._singular = singular_state()  # of this call, for all that F computes
         self._calls: dict[Any, Any] = {}  # of `solve`, planned once for each kind of b
         self._holder = Holder()  # of the factor
+        self._factored = False
         self._factor()
 
     def _factor(self) -> None:
         """A solve for no columns, whose factor the holder keeps for all solves that follow."""
+        if self._factored:
+            return
         first = leaves(self._params)[0]
         no_columns = namespace(first).zeros((self._structure.shape[0], 0), **alike(first))
         # unrecorded: a derivative that is being recorded is of the solves, not of this one
         with unrecorded(), holding(self._holder):
             solve_rule(self._structure, self._params, no_columns, self._assume_a, self._method)
+        self._factored = True
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled is the matrix; its factor is computed again where it arrives."""
@@ -122,6 +131,26 @@ class Factorized:
             self._method,
         )
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The batch axes, then rows and columns."""
+        return (*common_batch(self._structure.core, self._params), *self._structure.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the matrix, in its framework."""
+        return leaves(self._params)[0].dtype
+
+    def __repr__(self) -> str:
+        first, base = leaves(self._params)[0], type(self._structure.unview()[0]).__name__
+        if not is_array(first):  # a leaf of somebody's tree
+            return f"<Factorized {self._structure.shape} on {base}>"
+        framework = frontend_of(first).__name__.rpartition(".")[2]
+        return (
+            f"<Factorized {self.shape} {numpy_dtype(first)} on {base}, "
+            f"assume_a={self._assume_a!r}, method={self._method!r}, {framework}>"
+        )
+
     @public
     def solve(self, b: ArrayT, trans: Trans = "N") -> ArrayT:
         """Solve op(A) x = b for b (n,) or (*batch, n, k), with trans "N", "T" or "H"."""
@@ -131,6 +160,7 @@ class Factorized:
         if plan is not None and plan.call is not None:
             return plan.call.bound(self._params, b)
         with under(self._singular):
+            self._factor()
             structure = self._structure.view(transposition(trans))
             return solved(structure, self._params, b, self._assume_a, self._method, plan=plan)
 
@@ -139,6 +169,8 @@ class Factorized:
     @public
     def logabsdet(self) -> Any:
         """log |det A|, of shape (*batch,), in the framework of A."""
+        with under(self._singular):
+            self._factor()
         rule = LogAbsDet(self._structure, self._assume_a, self._method, self._singular)
         return bind(rule, self._params)[0]
 
@@ -151,3 +183,21 @@ class Factorized:
         return Matrix(
             Inverse(self._structure, self._assume_a, self._method, self._singular), self._params
         )
+
+
+# -- a tree, for frameworks that look inside: the values vary, all else is static ---
+
+
+def _flatten(F: Factorized) -> tuple[tuple[Tree], Any]:
+    return (F._params,), (F._structure, F._assume_a, F._method, F._singular)
+
+
+def _unflatten(static: Any, children: tuple[Tree]) -> Factorized:
+    F = object.__new__(Factorized)
+    F._structure, F._assume_a, F._method, F._singular = static
+    (F._params,) = children
+    F._calls, F._holder, F._factored = {}, Holder(), False
+    return F
+
+
+register_pytree(Factorized, _flatten, _unflatten)

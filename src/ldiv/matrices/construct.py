@@ -424,27 +424,29 @@ def asarray(x: AnyArray) -> SparseArray:
     >>> ldiv.asarray(sp.csr_array(np.array([[1.0, 0.0], [0.0, 2.0]])))
     <SparseArray (2, 2) float64, nnz=2 (50%), csr, numpy>
     """
+    return as_sparse("asarray", x)
+
+
+def as_sparse(name: str, x: Any) -> SparseArray:
+    """What `asarray` makes of an argument of this name."""
     if isinstance(x, SparseArray):
         return x
-    if (found := sparse_of("asarray", x)) is not None:
+    if (found := sparse_of(name, x)) is not None:
         return found
     if isinstance(x, Matrix):
         raise TypeError(
             expected_got(
-                "asarray",
+                name,
                 "a sparse matrix or an array",
                 repr(x),
                 "Its entries are not at hand: it is a matrix as it is.",
             )
         )
-    x = as_float("asarray", x)
+    x = as_float(name, x)
     if x.ndim < 2:
         raise ValueError(
             expected_got(
-                "asarray",
-                "a matrix (..., m, n)",
-                f"shape {tuple(x.shape)}",
-                "Add the missing axis.",
+                name, "a matrix (..., m, n)", f"shape {tuple(x.shape)}", "Add the missing axis."
             )
         )
     m, n = x.shape[-2:]

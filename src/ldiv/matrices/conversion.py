@@ -1,4 +1,4 @@
-"""Sparse arrays from what other functions hold: values at positions, or matrices of any library."""
+"""Sparse arrays from what other functions hold: values at positions, and constants to be moved."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from ldiv.core.arrays import alike
 from ldiv.core.dispatch import namespace
 from ldiv.core.trees import Array
 from ldiv.core.validate import require_float
-from ldiv.matrices.construct import asarray
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.matrices.sparse_indexing import structure_at
 from ldiv.matrices.sparse_values import Format, Index
@@ -19,11 +18,6 @@ def sparse_at(
 ) -> SparseArray:
     """Values at these positions, which are valid and in the order of the format."""
     return SparseArray(structure_at(rows, cols, shape), values, format)
-
-
-def as_sparse(x: Any) -> SparseArray:
-    """A SparseArray as it is, another matrix as `asarray` makes it one."""
-    return x if isinstance(x, SparseArray) else asarray(x)
 
 
 def moved_like(A: SparseArray, like: Any) -> SparseArray:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.dispatch import asnumpy, is_array, traced
-from ldiv.core.validate import STATIC
+from ldiv.core.validate import STATIC, require_numbers
 from ldiv.errors import expected_got, shown
 
 Index = np.ndarray[Any, np.dtype[Any]]
@@ -139,7 +139,8 @@ def _mask(part: Any) -> Index | None:
 
 def _host(part: Any) -> Index:
     """Indices as an array of NumPy."""
-    if is_array(part):
+    if is_array(part) or isinstance(part, np.ndarray):  # masked arrays are nobody's
+        require_numbers("A[...]", part)
         if traced(part):
             raise TypeError(
                 expected_got("A[...]", "indices that are known now", shown(part), STATIC)

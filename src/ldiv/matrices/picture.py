@@ -7,7 +7,7 @@ from typing import Any
 from ldiv.core.public import public
 from ldiv.core.typing import AnyArray
 from ldiv.errors import expected_got
-from ldiv.matrices.conversion import as_sparse
+from ldiv.matrices.construct import as_sparse
 from ldiv.matrices.sparse_array import SparseArray
 
 
@@ -56,7 +56,7 @@ def spy(
     >>> len(ldiv.spy(ldiv.eye_array(5), ax=ax).get_xdata())
     5
     """
-    a = as_sparse(A)
+    a = as_sparse("A", A)
     if ax is None:
         ax = _current_axes()
     m, n = a.structure.shape

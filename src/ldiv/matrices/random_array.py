@@ -11,10 +11,12 @@ from numpy.typing import DTypeLike
 
 from ldiv.core.public import public
 from ldiv.core.typing import AnyArray
-from ldiv.core.validate import require_float, require_number, require_shape
+from ldiv.core.validate import require_callable, require_float, require_number, require_shape
 from ldiv.errors import expected_got, shown
-from ldiv.matrices.conversion import as_sparse, moved_like
+from ldiv.matrices.construct import as_sparse
+from ldiv.matrices.conversion import moved_like
 from ldiv.matrices.sparse_array import SparseArray
+from ldiv.matrices.sparse_storage import own_dtype
 from ldiv.matrices.sparse_values import Format
 
 
@@ -79,8 +81,23 @@ def random_array(
         )
     if like is not None:
         require_float("like", like)
-    options = {} if data_sampler is None else {"data_sampler": data_sampler}
+    kind = None if dtype is None else own_dtype(np.empty(0), dtype)
+    options = {}
+    if data_sampler is not None:
+        advice = "It draws `size` numbers."
+        require_callable("data_sampler", data_sampler, "a function of `size`", advice)
+        options["data_sampler"] = data_sampler
     theirs = scipy.sparse.random_array(
-        (m, n), density=density, dtype=dtype, rng=np.random.default_rng(rng), **options
+        (m, n), density=density, dtype=kind, rng=_generator(rng), **options
     )
-    return moved_like(as_sparse(theirs), like).asformat(format)
+    return moved_like(as_sparse("data_sampler", theirs), like).asformat(format)
+
+
+def _generator(rng: Any) -> np.random.Generator:
+    try:
+        return np.random.default_rng(rng)
+    except Exception as error:  # whatever NumPy raises for what is no seed
+        advice = "An integer gives the same numbers again."
+        raise ValueError(
+            expected_got("rng", "an integer >= 0 or a numpy.random.Generator", shown(rng), advice)
+        ) from error

@@ -14,6 +14,7 @@ from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.trees import Array
 from ldiv.core.validate import require_number
+from ldiv.matrices.sparse_storage import own_dtype
 from ldiv.matrices.sparse_values import SparseValues
 
 
@@ -34,10 +35,10 @@ class Elementwise(SparseValues):
             "n", n, 0, above=True, advice="0 ** n is 0 for these alone: use A.toarray()."
         )
         whole = int(exponent) if exponent.is_integer() else exponent
-        base = (
-            self if dtype is None else self.with_data(namespace(self.data).astype(self.data, dtype))
-        )
-        return base._mapped(lambda xp, x: x**whole)
+        x = self.data
+        if dtype is not None:
+            x = namespace(x).astype(x, own_dtype(x, dtype))
+        return self.with_data(x)._mapped(lambda xp, x: x**whole)
 
     def __pow__(self, n: float) -> Self:
         return self.power(n)

@@ -10,7 +10,8 @@ from ldiv.core.public import public
 from ldiv.core.typing import AnyArray
 from ldiv.core.validate import require_flag, require_float
 from ldiv.errors import expected_got
-from ldiv.matrices.conversion import as_sparse, moved_like
+from ldiv.matrices.construct import as_sparse
+from ldiv.matrices.conversion import moved_like
 from ldiv.matrices.sparse_array import SparseArray
 
 
@@ -55,7 +56,7 @@ def save_npz(file: Any, matrix: SparseArray | AnyArray, compressed: bool = True)
     >>> ldiv.load_npz(file)
     <SparseArray (2, 2) float64, nnz=2 (50%), coo, numpy>
     """
-    theirs = as_sparse(matrix).to_scipy()
+    theirs = as_sparse("matrix", matrix).to_scipy()
     scipy.sparse.save_npz(file, theirs, compressed=require_flag("compressed", compressed))
 
 
@@ -109,4 +110,4 @@ def load_npz(file: Any, *, like: AnyArray | None = None) -> SparseArray:
         raise ValueError(
             expected_got("load_npz", "a matrix", f"{theirs.ndim} axes", "Reshape it with SciPy.")
         )
-    return moved_like(as_sparse(theirs), like)
+    return moved_like(as_sparse("load_npz", theirs), like)

@@ -35,9 +35,8 @@ class Formats(SparseValues):
 
         As in SciPy the duplicates of "coo" are added up on the way to the other two.
         """
-        if format is None or format == self.format:
+        if format is None or require_option("format", format, tuple(TRANSPOSED)) == self.format:
             return self.copy() if copy else self
-        require_option("format", format, tuple(TRANSPOSED))
         if format == "coo":
             return self._relabelled(format, copy)
         at, shape, axis = self._at, self.structure.shape, _AXIS[format]

@@ -11,6 +11,7 @@ from ldiv.core.public import public
 from ldiv.core.trees import Array
 from ldiv.core.validate import require_int
 from ldiv.errors import expected_got
+from ldiv.matrices.sparse_storage import own_dtype
 from ldiv.matrices.sparse_values import Index, SparseValues
 from ldiv.rules.gather import adding_up
 
@@ -19,7 +20,11 @@ Axis = int | tuple[int, int] | None
 
 def _axis(axis: Any) -> int | None:
     """0 or 1 of the matrix, None for both."""
-    if axis is None or (isinstance(axis, tuple) and sorted(a % 2 for a in axis) == [0, 1]):
+    if axis is None or (
+        isinstance(axis, tuple)
+        and all(type(a) is int and -2 <= a <= 1 for a in axis)
+        and sorted(a % 2 for a in axis) == [0, 1]
+    ):
         return None
     advice = "Batch axes are summed on the result."
     return require_int("axis", axis, -2, 1, what="None, 0 or 1", advice=advice) % 2
@@ -37,7 +42,7 @@ class Reductions(SparseValues):
         else:
             place, size = self._at[1 - axis], self.structure.shape[1 - axis]
             total = self._gathered(("sum", axis), lambda: adding_up(place, size))
-        return total if dtype is None else xp.astype(total, dtype)
+        return total if dtype is None else xp.astype(total, own_dtype(total, dtype))
 
     def mean(self, axis: Axis = None, dtype: Any = None) -> Array:
         """The sum divided by the number of places, stored or not; differentiable."""

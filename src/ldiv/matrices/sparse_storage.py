@@ -10,6 +10,8 @@ import numpy as np
 from ldiv.core.arrays import numpy_dtype
 from ldiv.core.dispatch import constant, namespace
 from ldiv.core.public import public
+from ldiv.core.trees import Array
+from ldiv.core.validate import DTYPES
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.sparse_values import SparseValues
 
@@ -20,9 +22,8 @@ class Storage(SparseValues):
     @public
     def astype(self, dtype: Any) -> Self:
         """The values in another dtype, of their framework or by NumPy's name."""
-        xp = namespace(self.data)
-        own = getattr(xp, np.dtype(dtype).name, dtype) if _is_dtype(dtype) else dtype
-        return self.with_data(xp.astype(self.data, own))
+        x = self.data
+        return self.with_data(namespace(x).astype(x, own_dtype(x, dtype)))
 
     @property
     def device(self) -> Any:
@@ -57,6 +58,22 @@ class Storage(SparseValues):
     def detach(self) -> Self:
         """The same values as constants."""
         return self.with_data(constant(self.data))
+
+
+def own_dtype(x: Array, dtype: Any) -> Any:
+    """A dtype of the framework of x, or of NumPy, as one of the framework."""
+    known = dtype
+    if isinstance(dtype, str | type | np.dtype):
+        try:
+            name = np.dtype(dtype).name
+        except Exception:  # no name, no class of numbers
+            name = ""
+        known = getattr(namespace(x), name, None) if name in DTYPES else None
+    if known is None or not isinstance(known, type | type(x.dtype) | np.dtype):
+        raise TypeError(
+            expected_got("dtype", "one of " + ", ".join(DTYPES), shown(dtype), "Values are floats.")
+        )
+    return known
 
 
 def _is_dtype(x: object) -> bool:

@@ -19,7 +19,8 @@ from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray
 from ldiv.core.validate import require_batches, require_square, together
 from ldiv.errors import expected_got, shown
-from ldiv.matrices.conversion import as_sparse, sparse_at
+from ldiv.matrices.construct import as_sparse
+from ldiv.matrices.conversion import sparse_at
 from ldiv.matrices.grid import Grid, grid_of
 from ldiv.matrices.matrix import common_dtype
 from ldiv.matrices.sparse_array import SparseArray
@@ -77,7 +78,7 @@ def bmat(
            [0., 1., 1.],
            [1., 1., 0.]])
     """
-    return _formatted(_assembled(grid_of(blocks, _block)), format, dtype)
+    return _formatted(_assembled(grid_of(blocks, as_sparse)), format, dtype)
 
 
 @public
@@ -120,7 +121,9 @@ def vstack(
            [3., 0.]])
     """
     return _formatted(
-        _assembled(grid_of([[b] for b in _sequence(blocks)], _block), "csr"), format, dtype
+        _assembled(grid_of([[b] for b in _sequence("blocks", blocks)], as_sparse), "csr"),
+        format,
+        dtype,
     )
 
 
@@ -162,7 +165,9 @@ def hstack(
     array([[1., 0., 3.],
            [0., 1., 0.]])
     """
-    return _formatted(_assembled(grid_of([_sequence(blocks)], _block), "csc"), format, dtype)
+    return _formatted(
+        _assembled(grid_of([_sequence("blocks", blocks)], as_sparse), "csc"), format, dtype
+    )
 
 
 @public
@@ -203,9 +208,9 @@ def block_diag(
     array([[1., 0., 0.],
            [0., 2., 0.]])
     """
-    blocks = _sequence(mats)
+    blocks = _sequence("mats", mats)
     rows = [[b if i == j else None for j in range(len(blocks))] for i, b in enumerate(blocks)]
-    return _formatted(_assembled(grid_of(rows, _block)), format, dtype)
+    return _formatted(_assembled(grid_of(rows, as_sparse)), format, dtype)
 
 
 @public
@@ -252,7 +257,7 @@ def kronsum(A: BlockLike, B: BlockLike, format: Format | None = None) -> SparseA
            [-1.,  0.,  4., -1.],
            [ 0., -1., -1.,  4.]])
     """
-    a, b = as_sparse(A), as_sparse(B)
+    a, b = as_sparse("A", A), as_sparse("B", B)
     require_square("A", a.structure.shape)
     require_square("B", b.structure.shape)
     m, n = a.structure.shape[0], b.structure.shape[0]
@@ -276,14 +281,10 @@ def kronsum(A: BlockLike, B: BlockLike, format: Format | None = None) -> SparseA
     return sparse_at(gather(rule, values), rows, cols, (m * n, m * n), "csr").asformat(format)
 
 
-def _block(name: str, x: Any) -> SparseArray:
-    return as_sparse(x)
-
-
-def _sequence(blocks: Any) -> list[Any]:
+def _sequence(name: str, blocks: Any) -> list[Any]:
     if not isinstance(blocks, tuple | list) or not blocks:
         raise ValueError(
-            expected_got("blocks", "a sequence of matrices", shown(blocks), "Write [A, B].")
+            expected_got(name, "a sequence of matrices", shown(blocks), "Write [A, B].")
         )
     return list(blocks)
 

@@ -12,7 +12,8 @@ from ldiv.core.public import public
 from ldiv.core.typing import AnyArray
 from ldiv.core.validate import as_float, require_batches, require_int, together
 from ldiv.errors import expected_got
-from ldiv.matrices.conversion import as_sparse, sparse_at
+from ldiv.matrices.construct import as_sparse
+from ldiv.matrices.conversion import sparse_at
 from ldiv.matrices.matrix import common_dtype, scalar
 from ldiv.matrices.operator_protocol import NUMBERS
 from ldiv.matrices.sparse_array import SparseArray
@@ -111,7 +112,7 @@ def triu(A: SparseArray | AnyArray, k: int = 0, format: Format | None = None) ->
 
 
 def _triangle(A: Any, k: int, format: Format | None, lower: bool) -> SparseArray:
-    a, k = as_sparse(A), require_int("k", k)
+    a, k = as_sparse("A", A), require_int("k", k)
     beyond = a.col.astype(np.int64) - a.row - k
     kept = np.flatnonzero(beyond <= 0 if lower else beyond >= 0)
     return _entries(a, kept).asformat(format)
@@ -164,7 +165,7 @@ def setdiag(A: SparseArray | AnyArray, values: AnyArray | complex, k: int = 0) -
     array([[7., 2.],
            [0., 8.]])
     """
-    a, k = as_sparse(A), require_int("k", k)
+    a, k = as_sparse("A", A), require_int("k", k)
     (m, n), old = a.structure.shape, a.values
     length = min(m + min(k, 0), n - max(k, 0))
     if length <= 0:
