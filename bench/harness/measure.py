@@ -28,6 +28,7 @@ BENCH = Path(__file__).parents[1]
 PACKAGES = (
     "numpy",
     "scipy",
+    "rslab",
     "pymetis",
     "mkl",
     "scikit-sparse",

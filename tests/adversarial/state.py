@@ -42,7 +42,9 @@ def of_threads(seed: int) -> list[Check]:
         ("threads", "of_functions", (seed, framework)) for framework in ("numpy", "torch")
     ]
     checks += [("threads", f"of_{what}", (seed,)) for what in ("engines", "one_pattern")]
-    return checks + [("threads", "of_one_factorized", (seed, method)) for method in ENGINES]
+    return checks + [
+        ("threads", "of_one_factorized", (seed, method)) for method in (*ENGINES, "klu")
+    ]
 
 
 def apart(seed: int) -> list[Check]:
@@ -69,7 +71,8 @@ def apart(seed: int) -> list[Check]:
     checks += [("processes", "of_fork_under_threads", ())]
     for framework in ("numpy", "torch"):
         checks += [
-            ("processes", "of_fork", (framework, method)) for method in (*ENGINES, "cholmod")
+            ("processes", "of_fork", (framework, method))
+            for method in (*ENGINES, "rslab", "cholmod")
         ]
         for start in ("fork", "spawn"):
             checks += [

@@ -60,9 +60,9 @@ def test_in_a_process_of_its_own(check: state.Check) -> None:
     assert not is_fault, outcome
 
 
-@pytest.mark.parametrize("engine", ["cholmod", "pardiso"])
+@pytest.mark.parametrize("engine", ["rslab", "cholmod", "pardiso"])
 def test_forked_after_a_solve_by(engine: str) -> None:
-    """Both keep a team of OpenMP's threads, which a child does not have."""
+    """All keep a team of threads, which a child does not have."""
     if (
         not ldiv.explain(ldiv.eye_array(3), assume_a="pos")
         .answers[engine]

@@ -16,7 +16,18 @@ from adversarial.changes import numbers, require_equal
 from adversarial.functions import FUNCTIONS
 
 THREADS = 8
-ENGINES = ("superlu", "cholmod", "pardiso", "gmres", "bicgstab", "cg", "minres", "auto")
+ENGINES = (
+    "rslab",
+    "klu",
+    "superlu",
+    "cholmod",
+    "pardiso",
+    "gmres",
+    "bicgstab",
+    "cg",
+    "minres",
+    "auto",
+)
 
 
 def together(tasks: list[Callable[[], Any]]) -> list[Any]:

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 import ldiv
 from ldiv.core.structure import view_dense
 from ldiv.engines import mkl_pardiso
+from ldiv.engines.direct import klu
 from ldiv.engines.escalation import Attempt, Escalating
 from ldiv.engines.registry import engines
 from ldiv.errors import SingularMatrixError
@@ -208,9 +209,21 @@ def test_under_jit() -> None:
 # -- what is said about it ----------------------------------------------------
 
 
+@pytest.fixture
+def meshes_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is small enough for KLU; for patterns that nobody has asked about before."""
+    monkeypatch.setattr(klu, "SPARSE_WORK", 0.0)
+
+
+def bordered(a: Any) -> Any:
+    """A pattern of its own: one more unknown."""
+    return sp.block_diag([a, [[5.0]]], format="csc")
+
+
 @needs_mkl
+@pytest.mark.usefixtures("meshes_only")
 def test_info_and_explain() -> None:
-    A, b = ldiv.asarray(SHIFTED.tocsc()), np.ones(100)
+    A, b = ldiv.asarray(bordered(SHIFTED)), np.ones(101)
     _, info = ldiv.solve(A, b, info=True)
     assert info.engine == "superlu"
     assert list(info.gave_up) == ["pardiso"]
@@ -218,13 +231,14 @@ def test_info_and_explain() -> None:
     told = ldiv.explain(A, b)
     assert (told.engine, told.then) == ("pardiso", ("superlu",))
     assert str(told).endswith("where pardiso takes the matrix for singular: superlu")
-    _, info = ldiv.solve(ldiv.asarray(grid(4, 4).tocsc()), np.ones(16), info=True)
+    _, info = ldiv.solve(ldiv.asarray(bordered(grid(4, 4))), np.ones(17), info=True)
     assert (info.engine, info.gave_up) == ("pardiso", {})
 
 
 @needs_mkl
+@pytest.mark.usefixtures("meshes_only")
 def test_a_named_engine_names_another() -> None:
-    A, b = ldiv.asarray(SHIFTED.tocsc()), np.ones(100)
+    A, b = ldiv.asarray(bordered(SHIFTED)), np.ones(101)
     for call in (
         lambda: ldiv.solve(A, b, method="pardiso"),
         lambda: ldiv.factorized(A, method="pardiso"),

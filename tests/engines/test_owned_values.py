@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 import ldiv
 from ldiv.core.dispatch import asnumpy
-from ldiv.engines import mkl_pardiso
+from ldiv.engines import mkl_pardiso, rslab_library
 from ldiv.engines.direct import cholmod
 from ldiv.engines.registry import engines
 
@@ -21,6 +21,7 @@ N = 6
 ABSENT = {
     *(["pardiso"] if mkl_pardiso.path() is None else []),
     *(["cholmod"] if cholmod.missing() else []),
+    *(["rslab", "klu"] if rslab_library.missing() else []),
 }
 POSITIVE = sp.diags_array(
     [-np.ones(N - 1), np.arange(4.0, 4 + N), -np.ones(N - 1)], offsets=[-1, 0, 1]
@@ -94,6 +95,8 @@ FUNCTIONS: dict[str, Function] = {
 ENGINES = [  # engine, matrix, promises
     ("pardiso", "csc", ("gen", "sym", "pos")),
     ("pardiso", "coo", ("gen", "sym", "pos")),
+    ("rslab", "csc", ("sym",)),
+    ("klu", "csc", ("gen", "sym")),
     ("superlu", "csc", ("gen", "sym", "pos")),
     ("superlu", "coo", ("gen", "sym", "pos")),
     ("superlu", "triangle", ("gen",)),

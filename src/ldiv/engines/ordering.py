@@ -1,11 +1,13 @@
 """Fill-reducing orderings by METIS nested dissection, of the graph of A + A^T or of A^T A.
 
+METIS has no wheel for every platform; None is the answer where it is not installed.
 Reference: George, SIAM J. Numer. Anal. 10 (1973); Karypis and Kumar, SIAM J. Sci. Comput. 20
 (1998).
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ Index = np.ndarray[Any, np.dtype[Any]]
 DENSE_ROW = 50  # A^T A is formed only if it has at most this many times the entries of A
 
 
-def of_sum(pattern: Pattern) -> Index:
+def of_sum(pattern: Pattern) -> Index | None:
     """A permutation p such that A[p][:, p] has little fill-in if pivots stay on the diagonal."""
     ones = pattern.csc(np.ones(pattern.slots, dtype=np.int8))
     return _dissect(ones if pattern.transposition is not None else ones + ones.T)
@@ -26,7 +28,7 @@ def of_sum(pattern: Pattern) -> Index:
 def of_columns(pattern: Pattern) -> Index | None:
     """A permutation q such that A[:, q] has little fill-in for any row pivoting.
 
-    None if A^T A would be too dense to form.
+    None also if A^T A would be too dense to form.
     """
     in_row = np.bincount(pattern.indices, minlength=pattern.shape[0])
     if (in_row.astype(float) ** 2).sum() > DENSE_ROW * pattern.slots:
@@ -35,9 +37,17 @@ def of_columns(pattern: Pattern) -> Index | None:
     return _dissect(ones.T @ ones)
 
 
-def _dissect(graph: Any) -> Index:
-    import pymetis
+def library() -> Any:
+    """METIS, or None if it is not installed."""
+    try:
+        return import_module("pymetis")
+    except ImportError:
+        return None
 
+
+def _dissect(graph: Any) -> Index | None:
+    if (pymetis := library()) is None:
+        return None
     n = graph.shape[0]
     column = np.repeat(np.arange(n), np.diff(graph.indptr))
     off = graph.indices != column

@@ -64,12 +64,14 @@ def _planned(structure: Structure, p: Tree, b: Array | None, assume_a: str, meth
     b = flat[0] if b is None else b
     dtypes = [numpy_dtype(x) for x in flat]
     dtype = np.result_type(*dtypes, numpy_dtype(b))
-    engine = choose(structure.unview()[0], dtype, device_of(b), assume_a, method)
-    base, op = structure.plain.unview()
     mixed = numpy_dtype(b).kind == "c" and all(d.kind != "c" for d in dtypes)
+    # a real matrix is factored as such, also for a complex b
+    factored = np.finfo(dtype).dtype if mixed else dtype
+    engine = choose(structure.unview()[0], factored, device_of(b), assume_a, method)
+    base, op = structure.plain.unview()
     if is_iterative(engine):
         return Plan(engine, None, base, op, dtype, single, mixed, None, None)
-    links = chain(base, dtype, device_of(b), assume_a, method)
+    links = chain(base, factored, device_of(b), assume_a, method)
     key = key_of(links, base, assume_a, flat)
     is_numpy = type(b) is np.ndarray
     if single and (engine.ON_HOST or is_numpy):

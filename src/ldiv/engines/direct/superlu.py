@@ -1,5 +1,7 @@
 """Sparse: R P A Q C = L U by SciPy's SuperLU, on nested dissection orderings by METIS.
 
+Where METIS is not installed, SuperLU orders by minimum degree, in each factorization.
+
 The symbolic work (orderings P and Q, the permutation of the values) is done once per pattern. With
 a full diagonal or a symmetric pattern, Q = P^T, and pivots stay on the diagonal unless one is 100
 times too small (symmetric mode); if A is assumed definite they always stay there, and a negative
@@ -65,6 +67,7 @@ class Symbolic(Arrangement):
         rows = cols = None
         if self.on_diagonal and not triangular:
             rows = cols = ordering.of_sum(pattern)
+            self.spec = "MMD_AT_PLUS_A" if cols is None else "NATURAL"
         elif not self.on_diagonal:
             cols = ordering.of_columns(pattern)
             self.spec = "COLAMD" if cols is None else "NATURAL"

@@ -1,0 +1,140 @@
+"""Sparse, of circuit kind: R P A Q = L U + F block by block, by RSLAB's KLU.
+
+The matrix is permuted to block triangular form, and each diagonal block factored by columns, with
+pivots on the diagonal unless they are 1,000 times too small. There are no dense blocks, which pays
+where the factors stay almost as sparse as A: in circuits, power grids and other networks, and in
+small matrices of any kind. The analysis depends on the pattern alone, and tells how much
+work there is for each entry of the factors: that decides. The careful attempt takes the largest
+pivot of each column, after a matching of large entries to the diagonal.
+Reference: Davis, Palamadai Natarajan, ACM Trans. Math. Softw. 37 (2010).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.pattern import Pattern
+from ldiv.core.structure import VIEWS, Structure
+from ldiv.core.trees import Tree
+from ldiv.engines import rslab_library
+from ldiv.engines.analyses import analysed
+from ldiv.engines.factor import Factor
+from ldiv.engines.refinement import Arrangement, Refined
+from ldiv.structures.sparse_triangular import SparseTriangular
+
+RANK = 38
+ON_HOST = True
+REMEMBERED = True
+
+SPARSE_WORK = 25.0  # operations per entry of the factors from which dense blocks are faster
+PER_COLUMN = 12  # entries of a column, in the mean, from which this is not even looked at
+
+
+def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
+    if structure.pattern is None:
+        return "factors sparse matrices only"
+    if isinstance(structure, SparseTriangular):
+        return "permutes rows and columns of a triangle, which needs no factoring"
+    if assume_a == "pos":
+        return "cannot tell whether a matrix is positive definite"
+    if (why_not := rslab_library.decline(dtype, device)) is not None:
+        return why_not
+    if _work(structure) >= SPARSE_WORK:
+        return "is slow where the factors of a matrix fill in"
+    return None
+
+
+def analyze(structure: Any) -> Symbolic:
+    return Symbolic(structure.pattern, _analysis(structure))
+
+
+def factor(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str) -> Factor:
+    return Klu(symbolic, structure.slot_values(p))
+
+
+def factor_carefully(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str) -> Factor:
+    return Klu(symbolic, structure.slot_values(p), carefully=True)
+
+
+def _work(structure: Any) -> float:
+    """Operations per entry of the factors; infinite where they are not worth counting."""
+    n = structure.shape[0]
+    if n == 0 or structure.pattern.slots > PER_COLUMN * n:
+        return np.inf
+    return _analysis(structure).work
+
+
+def _analysis(structure: Any) -> Analysis:
+    return analysed("structure of " + __name__, structure, lambda: Analysis(structure.pattern))
+
+
+class Analysis:
+    """The block triangular form of a pattern, the ordering of its blocks, and the work."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        n = pattern.shape[0]
+        starts, rows = (index.astype(np.int64) for index in (pattern.indptr, pattern.indices))
+        self.parts = n, starts, rows
+        self.work = np.inf
+        try:
+            # matched by the pattern, not by the first values that happen to come
+            self._klu = rslab_library.library().analyze_klu(
+                *self.parts, np.ones(len(rows)), parallel=False, matching=False
+            )
+        except RuntimeError:  # the pattern alone makes the matrix singular: others say so
+            return
+        counted = self._klu.estimate_memory()["factor_flops"]
+        self.work = counted / max(self._klu.factor_nnz, 1)
+
+    def factored(self, values: Any, carefully: bool) -> Any:
+        values = np.ascontiguousarray(values)
+        if carefully:
+            return rslab_library.library().klu_factor(
+                *self.parts, values, parallel=False, matching=True, pivot_threshold=1.0
+            )
+        return self._klu.factor(values, parallel=False)
+
+
+class Symbolic(Arrangement):
+    """A pattern with its analysis."""
+
+    def __init__(self, pattern: Pattern, analysis: Analysis) -> None:
+        super().__init__(pattern)
+        self.analysis = analysis
+
+
+class Klu(Refined):
+    """L, U and F of the equilibrated matrix."""
+
+    def __init__(self, symbolic: Symbolic, slots: Any, carefully: bool = False) -> None:
+        super().__init__(symbolic, slots, carefully)
+        try:
+            self._klu = symbolic.analysis.factored(self._values, carefully)
+        except RuntimeError as error:
+            raise rslab_library.refused(self._name, error) from None
+        self.nbytes = self._klu.heap_bytes + self._values.nbytes
+        self.check_suspect()
+
+    @property
+    def _name(self) -> str:
+        return "KLU"
+
+    def _solved(self, b: Any, op: str) -> Any:
+        transposed, conjugated = VIEWS[op]
+        if conjugated and b.dtype.kind == "c":
+            return self._solved(b.conj(), "T" if transposed else "N").conj()
+        if b.shape[1] == 0:
+            return b
+        if transposed:  # one column at a time
+            columns = [self._klu.solve_transpose(np.ascontiguousarray(c)) for c in b.T]
+            return np.stack(columns, axis=1)
+        if b.shape[1] == 1:
+            return self._klu.solve(np.ascontiguousarray(b[:, 0]))[:, None]
+        return self._klu.solve_many(np.ascontiguousarray(b))
+
+    def _log_pivots(self) -> Any:
+        """Those of U, without the scales R that KLU gives to rows."""
+        pivots, scales = np.abs(self._klu.U.diagonal()), self._klu.row_scale
+        return np.log(pivots).sum() - np.log(scales).sum()

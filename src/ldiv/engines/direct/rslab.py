@@ -1,0 +1,111 @@
+"""Sparse: A = A^T, real or complex: P A P^T = L D L^T by RSLAB, with 1 x 1 and 2 x 2 pivots.
+
+Half the work of an LU, in dense blocks. Read is the lower triangle; a complex Hermitian matrix
+would be taken for a symmetric one, and is left to others. The analysis (the better of several
+orderings, supernodes) depends on the pattern alone, and serves all dtypes. Pivots come from inside
+dense blocks: where none is large enough, RSLAB gives up, and where one is small, the residual tells.
+The signs of D are those of the eigenvalues (Sylvester), which refutes a wrong assume_a="pos".
+Reference: Bunch, Kaufman, Math. Comp. 31 (1977).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.forking import lock
+from ldiv.core.pattern import Pattern
+from ldiv.core.structure import Structure
+from ldiv.core.trees import Tree
+from ldiv.engines import rslab_library
+from ldiv.engines.direct import superlu
+from ldiv.engines.factor import Factor
+from ldiv.engines.refinement import Arrangement, Refined
+from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
+from ldiv.structures.symmetric import Symmetric
+
+RANK = 42
+ON_HOST = True
+REMEMBERED = True
+
+
+def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
+    if not isinstance(structure, Symmetric) or structure.pattern is None:
+        return "factors sparse symmetric matrices only"
+    if structure.op == "H" and np.dtype(dtype).kind == "c":
+        return "factors symmetric matrices; a complex one that is Hermitian is not"
+    return rslab_library.decline(dtype, device)
+
+
+def analyze(structure: Any) -> Symbolic:
+    return Symbolic(structure.pattern)
+
+
+def factor(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str) -> Factor:
+    return Rslab(symbolic, structure.slot_values(p), assume_a == "pos")
+
+
+class Symbolic(Arrangement):
+    """The analysis of the lower triangle of a pattern."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        super().__init__(pattern)
+        self._lower = np.flatnonzero(pattern.indices >= pattern.columns)
+        count = np.bincount(pattern.columns[self._lower], minlength=self.n)
+        self._starts = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+        self._rows = pattern.indices[self._lower].astype(np.int64)
+        self._analysis: Any = None
+        self._lock = lock()
+
+    def factored(self, slots: Any) -> Any:
+        values, settings = slots[self._lower], rslab_library.settings()
+        with self._lock:
+            if self._analysis is None:
+                analyze = rslab_library.library().analyze_ldlt
+                self._analysis = analyze(
+                    self.n, self._starts, self._rows, values, settings=settings
+                )
+        return self._analysis.factor(values, settings=settings)
+
+
+class Rslab(Refined):
+    """L and D of the equilibrated matrix."""
+
+    def __init__(self, symbolic: Symbolic, slots: Any, positive: bool) -> None:
+        super().__init__(symbolic, slots)
+        try:
+            self._ldlt = symbolic.factored(self._values)
+        except RuntimeError as error:
+            raise rslab_library.refused(self._name, error) from None
+        self.nbytes = self._ldlt.heap_bytes + self._values.nbytes
+        if positive:
+            self._require_positive()
+        elif self._scales is not None:
+            # a norm hides what small entries lose by pivoting inside blocks: refine at least once
+            self._min_steps = 1
+        self.check_suspect()
+
+    def _require_positive(self) -> None:
+        _, negative, zero = self._ldlt.inertia
+        if negative:
+            raise NotPositiveDefiniteError(
+                self._name, f"as many negative eigenvalues as negative pivots, {negative}"
+            )
+        if zero:
+            raise SingularMatrixError(self._name, "a pivot that is zero")
+
+    def _solved(self, b: Any, op: str) -> Any:
+        """A^T = A, and A^H x = b is A conj(x) = conj(b)."""
+        if op == "H" and b.dtype.kind == "c":
+            return self._solved(b.conj(), "N").conj()
+        if b.shape[1] == 0:
+            return b
+        if b.shape[1] == 1:
+            return self._ldlt.solve(np.ascontiguousarray(b[:, 0]))[:, None]
+        return self._ldlt.solve_many(np.ascontiguousarray(b))
+
+    def _log_pivots(self) -> Any:
+        """By SuperLU: RSLAB does not tell D."""
+        symbolic = superlu.Symbolic(self._arrangement.pattern, False)
+        return superlu.SuperLU(symbolic, self._values, False).logabsdet()

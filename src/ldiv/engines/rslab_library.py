@@ -1,0 +1,94 @@
+"""RSLAB, from the wheel of that name: its compiled module, its settings, and its threads.
+
+It reads compressed columns with 64-bit indices, sorted, without duplicates, and copies values. It
+works on one thread, or on as many as RAYON_NUM_THREADS asks for; the factor is the same to the last
+bit. Each number of threads has a pool of its own, even one thread. A forked process inherits the
+pools without their threads, and would wait for them for ever: so it asks for one thread more than
+its parent did, and never lets more than one work.
+Reference: https://github.com/milanofthe/rslab
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from ldiv.errors import SingularMatrixError
+
+DTYPES = ("float32", "float64", "complex64", "complex128")
+NEVER = 1 << 62  # operations, above any matrix's: from there on work is divided among threads
+
+_forks = 0  # since the first process
+_log = logging.getLogger("ldiv.rslab")
+
+
+@lru_cache(maxsize=1)
+def missing() -> str | None:
+    """Why RSLAB cannot be called, and what to do about it."""
+    try:
+        library()
+    except ImportError as error:
+        return (
+            f"needs RSLAB, which cannot be imported ({error}): pip install rslab. It has wheels for "
+            "Linux, macOS and Windows on x86-64, and for Linux and macOS on arm64"
+        )
+    return None
+
+
+@lru_cache(maxsize=1)
+def library() -> Any:
+    """The compiled module, silent: what it warns of on stderr is an exception, or checked here."""
+    module = import_module("rslab._rslab")
+    module.set_log_sink(lambda level, message: _log.debug("%s: %s", level, message))
+    return module
+
+
+def decline(dtype: Any, device: str) -> str | None:
+    """Why no matrix with these values is factored."""
+    if np.dtype(dtype).name not in DTYPES:
+        return f"factors {', '.join(DTYPES)}, not {np.dtype(dtype)}"
+    if device != "cpu":
+        return f"runs on the cpu, but the values are on {device}"
+    return missing()
+
+
+def threads() -> int:
+    """As many as are asked for: one, unless RAYON_NUM_THREADS says more."""
+    asked = os.environ.get("RAYON_NUM_THREADS", "")
+    return int(asked) if asked.isdecimal() and int(asked) > 0 else 1
+
+
+def settings() -> Any:
+    """Of L D L^T, for the present process."""
+    return _settings(threads(), _forks)
+
+
+@lru_cache(maxsize=8)
+def _settings(asked: int, forks: int) -> Any:
+    # a solve takes the memory's time, not the processor's: threads would only wait for each other
+    alone = {"solve_par_min_work": NEVER}
+    if asked == 1 or forks:
+        divided = ("par_gemm", "par_cdiv", "fork_min_flops", "nd_parallel_min_vertices")
+        alone |= dict.fromkeys((*divided, "nd_parallel_min_edges", "race_eager_nd_min_nnz"), NEVER)
+    return library().Settings(threads=asked + forks, **alone)
+
+
+def refused(engine: str, error: RuntimeError) -> Exception:
+    """What an error means: RSLAB tells singular matrices from its own failures by text only."""
+    if any(word in str(error) for word in ("singular", "deficient")):
+        return SingularMatrixError(engine, f"no pivot that is large enough ({error})")
+    return error
+
+
+def _forked() -> None:
+    global _forks
+    _forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

@@ -1,0 +1,221 @@
+"""What RSLAB does behind our back: a release that changes any of it must be looked at anew.
+
+Each test states a fact that `ldiv.engines.direct.rslab` and `klu` are built around. One that fails
+says nothing bad about a new release, only that the range of versions in pyproject.toml may not
+include it before the two engines, and `ldiv.engines.rslab_library`, have been read again.
+"""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+pytest.importorskip("rslab", reason="RSLAB has no wheel for this platform")
+from rslab import _rslab
+
+N = 30
+
+
+def parts(a, dtype=np.int64):
+    a = sp.csc_array(a)
+    a.sort_indices()
+    return a.shape[0], a.indptr.astype(dtype), a.indices.astype(dtype), a.data
+
+
+def lower(a, dtype=np.int64):
+    return parts(sp.tril(sp.csc_array(a)), dtype)
+
+
+@pytest.fixture
+def general():
+    a = sp.random_array((N, N), density=0.1, rng=np.random.default_rng(0)) + 5 * sp.eye_array(N)
+    return sp.csc_array(a)
+
+
+@pytest.fixture
+def symmetric(general):
+    return sp.csc_array(general + general.T)
+
+
+def ldlt(a, **settings):
+    return _rslab.ldlt_factor(*lower(a), threads=1, **settings)
+
+
+def klu(a, **settings):
+    return _rslab.klu_factor(*parts(a), parallel=False, **settings)
+
+
+def error(a, x, b):
+    return np.abs(a @ x - b).max()
+
+
+def test_ldlt_reads_the_lower_triangle_and_no_promise(general, symmetric):
+    """Neither an unsymmetric nor a Hermitian matrix is noticed: the solution is another's."""
+    b = np.ones(N)
+    assert error(general, ldlt(general).solve(b), b) > 1e-3
+    skew = sp.triu(general, 1) - sp.triu(general, 1).T
+    hermitian = sp.csc_array(symmetric + 1j * skew)
+    assert error(hermitian, ldlt(hermitian).solve(b.astype(complex)), b) > 1e-3
+    assert error(symmetric, ldlt(symmetric).solve(b), b) < 1e-12
+
+
+def test_ldlt_wants_strictly_one_triangle_with_wide_indices(symmetric):
+    with pytest.raises(RuntimeError, match="lower triangle"):
+        _rslab.ldlt_factor(*parts(symmetric), threads=1)
+    with pytest.raises(TypeError, match="indptr"):
+        _rslab.ldlt_factor(*lower(symmetric, np.int32), threads=1)
+
+
+def test_not_a_number_is_called_singular(symmetric):
+    bad = symmetric.copy()
+    bad.data[0] = np.nan
+    with pytest.raises(RuntimeError, match="deficient"):
+        ldlt(bad)
+
+
+def test_singular_is_a_plain_error_told_by_its_text():
+    singular = sp.csc_array(np.ones((4, 4)))
+    with pytest.raises(RuntimeError, match="deficient"):
+        ldlt(singular)
+    with pytest.raises(RuntimeError, match="singular"):
+        klu(singular)
+    with pytest.raises(RuntimeError, match="singular"):
+        klu(sp.csc_array(([1.0, 1.0], ([0, 1], [0, 0])), shape=(2, 2)))
+
+
+def test_some_regular_matrices_with_zeros_on_the_diagonal_are_refused():
+    """A pivot is looked for inside of a dense block only."""
+    rng, refused = np.random.default_rng(0), 0
+    for _ in range(40):
+        b = sp.random_array((20, 60), density=0.05, rng=rng) + sp.eye_array(20, 60)
+        d = sp.diags_array(np.where(np.arange(60) < 20, 0.0, 1.0))
+        saddle = sp.block_array([[d, b.T], [b, None]], format="csc")
+        try:
+            ldlt(saddle)
+        except RuntimeError:
+            refused += 1
+    assert refused > 0
+
+
+def test_solves(general, symmetric):
+    """The transpose is T, not H, of one column; no columns, and other dtypes, are errors."""
+    b = np.random.default_rng(1).standard_normal((N, 2))
+    c = sp.csc_array(general + 1j * sp.eye_array(N))
+    f = klu(c)
+    assert error(c.T, f.solve_transpose(b[:, 0].astype(complex)), b[:, 0]) < 1e-12
+    with pytest.raises(ValueError, match="dtype"):
+        f.solve_transpose(b.astype(complex))
+    for factor in (ldlt(symmetric), klu(general)):
+        with pytest.raises(RuntimeError, match="dimension"):
+            factor.solve_many(np.ones((N, 0)))
+        for other in (np.float32, np.complex128):
+            with pytest.raises(ValueError, match="dtype"):
+                factor.solve(b[:, 0].astype(other))
+    for layout in "CF":
+        x = ldlt(symmetric).solve_many(np.array(b, order=layout))
+        assert error(symmetric, x, b) < 1e-12
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_one_analysis_serves_all_dtypes(general, symmetric, dtype):
+    b, tol = np.ones(N, dtype), 100 * np.finfo(dtype).eps
+    for analysis, a, read in (
+        (_rslab.analyze_ldlt(*lower(symmetric), threads=1), symmetric, lower),
+        (_rslab.analyze_klu(*parts(general), parallel=False), general, parts),
+    ):
+        f = analysis.factor(read(a.astype(dtype))[3])
+        assert f.dtype == dtype
+        assert error(a.astype(dtype), f.solve(b), b) < tol
+
+
+def test_without_matching_the_analysis_forgets_the_first_values(general):
+    """With it KLU's pivots, and so the results, would depend on what came before."""
+    n, starts, rows, values = parts(general)
+    found = [
+        _rslab.analyze_klu(n, starts, rows, first, parallel=False, matching=False)
+        .factor(values)
+        .solve(np.ones(n))
+        for first in (values, np.ones_like(values), values[::-1].copy())
+    ]
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+
+
+def test_refactor_keeps_pivots_that_have_become_bad():
+    """No error, and a solution without a correct digit: so pivots are never kept here."""
+    a = sp.csc_array(np.array([[1.0, 1.0, 0.0], [1.0, 2.0, 1.0], [0.0, 1.0, 3.0]]))
+    f = klu(a)
+    values = parts(a)[3].copy()
+    values[0] = 1e-17
+    f.refactor(values)
+    changed = a.copy()
+    changed.data = values
+    b = changed @ np.array([1.0, 2.0, 3.0])
+    assert error(changed, f.solve(b), b) > 1e-3
+    assert error(changed, klu(changed).solve(b), b) < 1e-14
+
+
+def test_values_are_copied_and_nothing_pickles(symmetric):
+    n, starts, rows, values = lower(symmetric)
+    values, b = values.copy(), np.ones(N)
+    analysis = _rslab.analyze_ldlt(n, starts, rows, values, threads=1)
+    f = analysis.factor(values, threads=1)
+    before = f.solve(b)
+    values *= 7
+    assert np.array_equal(before, f.solve(b))
+    for each in (f, analysis):
+        with pytest.raises(TypeError, match="pickle"):
+            pickle.dumps(each)
+
+
+def test_inertia_and_pivots(general):
+    """Of L D L^T the inertia and no D; of KLU U, and the scales of its rows."""
+    a = sp.diags_array([1.0, -2.0, 3.0]).tocsc()
+    f = ldlt(a)
+    assert f.inertia == (2, 1, 0)
+    assert not hasattr(f, "D")
+    k = klu(general)
+    found = np.log(np.abs(k.U.diagonal())).sum() - np.log(k.row_scale).sum()
+    assert abs(found - np.linalg.slogdet(general.toarray())[1]) < 1e-12
+
+
+def test_any_number_of_threads_gives_the_same_bits():
+    side = 40
+    one = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(side, side))
+    a = sp.kron(one, sp.eye_array(side)) + sp.kron(sp.eye_array(side), one)
+    b = np.ones(side**2)
+    one, two = (_rslab.ldlt_factor(*lower(a), threads=k).solve(b) for k in (1, 2))
+    assert np.array_equal(one, two)
+
+
+POOLS = """
+import os, signal, time
+import numpy as np
+from rslab import _rslab
+a = 3, np.arange(4), np.arange(3), np.ones(3)
+_rslab.ldlt_factor(*a, threads=1)
+def ends(threads):
+    child = os.fork()
+    if child == 0:
+        _rslab.ldlt_factor(*a, threads=threads)
+        os._exit(0)
+    for _ in range(100):
+        if os.waitpid(child, os.WNOHANG)[0]:
+            return True
+        time.sleep(0.02)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return False
+print(ends(1), ends(2))
+"""
+
+
+@pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="this system does not fork")
+def test_a_pool_does_not_survive_a_fork_and_another_number_has_another_pool():
+    seen = subprocess.run(
+        [sys.executable, "-c", POOLS], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert seen.stdout.split() == ["False", "True"]
