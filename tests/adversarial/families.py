@@ -169,10 +169,10 @@ def hilbert(rng: Rng, n: int) -> Dense:
 
 
 def growth(rng: Rng, n: int) -> Dense:
-    """Partial pivoting lets entries grow to 2^(n-1)."""
+    """Partial pivoting, by rows or by columns, lets entries grow to 2^(n-1)."""
     a = np.eye(n) - np.tril(np.ones((n, n)), -1)
     a[:, -1] = 1
-    return a
+    return a if n % 2 else a.T
 
 
 def definite(rng: Rng, n: int) -> Dense:

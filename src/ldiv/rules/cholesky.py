@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import adjoint, hermitian
+from ldiv.core.arrays import hermitian
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.finite import require_finite
 from ldiv.core.rule import Rule
@@ -23,7 +23,7 @@ from ldiv.engines.scaling import balanced
 from ldiv.errors import NotPositiveDefiniteError
 from ldiv.rules.triangular_algebra import product
 from ldiv.rules.triangular_quotients import congruence_solve, half, lower
-from ldiv.structures.symmetric import require_symmetric
+from ldiv.structures.symmetric import symmetric_part
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,6 @@ class Cholesky(Rule):
             return (None,)
         structure, p = lower(l)
         return (congruence_solve(structure.H, p, hermitian(half(product("HN", l, l_bar)))),)
-
-
-def symmetric_part(a: Array, op: str) -> Array:
-    """(A + op(A)) / 2, op in T, H, of an array that must be symmetric up to rounding."""
-    require_symmetric(a, op)
-    return a / 2 + (adjoint(a) if op == "H" else a.mT) / 2
 
 
 def cases(structures: Any, draw: Any) -> Iterator[tuple[Cholesky, tuple[Tree, ...]]]:

@@ -30,9 +30,9 @@ from ldiv.core.trees import Array, Tree
 from ldiv.engines.scaling import balanced, unbalanced
 from ldiv.errors import NotDifferentiableError
 from ldiv.rules.assertion import checked
-from ldiv.rules.cholesky import symmetric_part
 from ldiv.rules.lu import rows
 from ldiv.rules.triangular_quotients import congruence_solve, eye
+from ldiv.structures.symmetric import symmetric_part
 from ldiv.structures.triangular import Triangular
 
 

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.linalg import ishermitian, issymmetric
 
 from ldiv.core.arrays import (
     alike,
     batch_of,
+    beside,
     broadcast,
     conj,
     numpy_dtype,
@@ -24,7 +26,7 @@ from ldiv.core.arrays import (
     take,
     transpose,
 )
-from ldiv.core.dispatch import check_or_raise, namespace
+from ldiv.core.dispatch import check_or_raise, host_values, namespace
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import VIEWS, Structure, Wrapper
 from ldiv.core.trees import Array, Tree
@@ -32,6 +34,7 @@ from ldiv.errors import NotSymmetricError
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse
 
+ROWS = 64  # of a dense matrix that are compared with their mirror image at a time
 LOW = 1  # the rank up to which doubling the rank costs less than mirroring the entries
 
 
@@ -139,11 +142,16 @@ def pair_scales(a: Array) -> Array:
 
     The geometric mean of the largest entry in row or column i and that in row or column j.
     """
+    roots = pair_roots(a)
+    return roots[..., :, None] * roots[..., None, :]
+
+
+def pair_roots(a: Array) -> Array:
+    """For each i the square root of the largest entry in row or column i."""
     xp, size = namespace(a), namespace(a).abs(a)
     if 0 in a.shape[-2:]:
-        return size
-    roots = xp.sqrt(xp.maximum(xp.max(size, axis=-1), xp.max(size, axis=-2)))
-    return roots[..., :, None] * roots[..., None, :]
+        return xp.sum(size, axis=-1)
+    return xp.sqrt(xp.maximum(xp.max(size, axis=-1), xp.max(size, axis=-2)))
 
 
 def largest(a: Array) -> Array:
@@ -156,12 +164,37 @@ def largest(a: Array) -> Array:
     )
 
 
-def require_symmetric(a: Array, op: str) -> None:
-    """Raises unless A = A^T, or with `op="H"` A = A^H, within the tolerance below."""
-    mirror = conj(transpose(a)) if op == "H" else transpose(a)
-    if type(a) is np.ndarray and bool((a == mirror).all()):  # the usual case, exactly symmetric
-        return
-    refuse_asymmetry(namespace(a).abs(a - mirror), pair_scales(a), numpy_dtype(a), op)
+def symmetric_part(a: Array, op: str) -> Array:
+    """(A + A^T) / 2, or with `op="H"` (A + A^H) / 2: A itself where it is exactly symmetric.
+
+    Raises for an array that is not symmetric within the tolerance below.
+    """
+    if (values := host_values(a)) is None:
+        return _part_of_rows(a, slice(None), pair_roots(a), op)
+    if _is_symmetric(values, op):  # the usual case
+        return a
+    # block by block, so that all but the result stays in the cache
+    part, roots = np.empty_like(values), pair_roots(values)
+    for start in range(0, a.shape[-1], ROWS):
+        rows = slice(start, start + ROWS)
+        part[..., rows, :] = _part_of_rows(values, rows, roots, op)
+    return namespace(a).asarray(part, **beside(a))
+
+
+def _part_of_rows(a: Array, rows: slice, roots: Array, op: str) -> Array:
+    """These rows of the symmetric part."""
+    x, y = a[..., rows, :], transpose(a[..., rows])
+    y = namespace(a).asarray(conj(y) if op == "H" else y, copy=True)
+    scale = roots[..., rows, None] * roots[..., None, :]
+    refuse_asymmetry(namespace(a).abs(x - y), scale, numpy_dtype(a), op)
+    return x / 2 + y / 2
+
+
+def _is_symmetric(a: Any, op: str) -> bool:
+    """Is it exactly? SciPy's comparison of one matrix goes through it block by block."""
+    if a.ndim > 2:
+        return bool((a == (np.conj(a.mT) if op == "H" else a.mT)).all())
+    return bool((ishermitian if op == "H" else issymmetric)(a))
 
 
 def refuse_asymmetry(defect: Any, scale: Any, dtype: Any, op: str) -> None:

@@ -19,11 +19,11 @@ DTYPES = ("float32", "float64", "complex64", "complex128")
 
 
 def growing(n: int) -> Any:
-    """Wilkinson's matrix, whose last column doubles in each of the n - 1 steps of partial
-    pivoting.
+    """The transpose of Wilkinson's matrix, whose last row doubles in each of the n - 1 steps of
+    partial pivoting among the entries of a row.
     """
-    a = np.eye(n) - np.tril(np.ones((n, n)), -1)
-    a[:, -1] = 1
+    a = np.eye(n) - np.triu(np.ones((n, n)), 1)
+    a[-1] = 1
     return a
 
 
@@ -168,11 +168,11 @@ def test_a_growing_band_goes_to_another_engine() -> None:
     n = 90
     ab = np.zeros((2 * n - 1, n))
     i, j = np.indices((n, n))
-    ab[n - 1 + i - j, j] = growing(n)
+    ab[n - 1 + i - j, j] = growing(n).T
     b = np.random.default_rng(0).standard_normal(n)
     A = ldiv.Matrix(ldiv.structures.Banded(n - 1, n - 1, n), ab)
     x, info = ldiv.solve(A, b, info=True)
-    assert backward_error(growing(n), x[:, None], b[:, None]) <= 1e-12
+    assert backward_error(growing(n).T, x[:, None], b[:, None]) <= 1e-12
     assert "backward error" in info.gave_up["banded"]
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.linalg
 
 from ldiv.core.arrays import alike, conj, numpy_dtype, transpose
-from ldiv.core.dispatch import check_or_raise, frontend_of, namespace, traced
+from ldiv.core.dispatch import check_or_raise, frontend_of, host_values, namespace, traced
 from ldiv.core.errstate import singular_state
 from ldiv.core.finite import total
 from ldiv.core.structure import Structure
@@ -32,7 +32,7 @@ from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.structures.composed import Composed, is_dense
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
-from ldiv.structures.symmetric import Symmetric, require_symmetric
+from ldiv.structures.symmetric import Symmetric, symmetric_part
 
 RANK = 20
 ON_HOST = False
@@ -69,20 +69,21 @@ def analyze(structure: Structure) -> None:
 
 
 def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
-    a = structure.todense(p)
     if isinstance(structure, Symmetric):
-        require_symmetric(structure.base.todense(p), structure.op)
-    a, scales = _equilibrated(a)
-    return Checked(a, nonsingular(a, cholesky(a) if assume_a == "pos" else lu(a)), scales)
+        a = symmetric_part(structure.base.todense(p), structure.op)
+    else:
+        a = structure.todense(p)
+    a, scales, rows = _equilibrated(a)
+    return Checked(a, nonsingular(a, cholesky(a) if assume_a == "pos" else lu(a), rows), scales)
 
 
 def factor_carefully(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
     """By QR, for matrices whose entries grow under partial pivoting: unitary factors prevent it."""
     given = structure.todense(p)
 
-    def by_qr(scaled: Callable[[Array], tuple[Array, Any]]) -> Factor:
-        a, scales = scaled(given)
-        return Checked(a, nonsingular(a, QR(a)), scales, last=True)
+    def by_qr(scaled: Callable[[Array], tuple[Array, Any, Array]]) -> Factor:
+        a, scales, rows = scaled(given)
+        return Checked(a, nonsingular(a, QR(a), rows), scales, last=True)
 
     ways = partial(by_qr, _equilibrated), partial(by_qr, _equilibrated_by_sums)
     # for a singular matrix, unless that raises, the LU factors are the result as before
@@ -91,14 +92,14 @@ def factor_carefully(symbolic: None, structure: Structure, p: Tree, assume_a: st
     return factored
 
 
-def nonsingular(a: Array, factored: Factor) -> Factor:
-    """The factors, unless a is singular.
+def nonsingular(a: Array, factored: Factor, rows: Array) -> Factor:
+    """The factors, unless a is singular; `rows` are the row maxima of |a|.
 
     The probe of `singularity_check`, for all matrices of a batch at once, with rows in units of
     their largest entries: so rows of any scale have equal weight.
     """
     xp, (n, eps) = namespace(a), (a.shape[-1], float(np.finfo(numpy_dtype(a)).eps))
-    rows = _row_maxima(xp.abs(a))[..., None]
+    rows = rows[..., None]
     z = rows * (direction(n, a.dtype) if xp is np else xp.asarray(direction(n).copy(), **alike(a)))
     y = factored.solve(z, "N")
     unit = direction_size(n)  # |z| in these units
@@ -133,16 +134,16 @@ def _norm2(x: Array) -> float:
     )
 
 
-def _equilibrated(a: Array) -> tuple[Array, tuple[Array, Array] | None]:
-    """(R A C, (r, c)) as in `ldiv.engines.equilibration`, for a batch; (A, None) if it is balanced.
+def _equilibrated(a: Array) -> tuple[Array, tuple[Array, Array] | None, Array]:
+    """(R A C, (r, c), row maxima) as in `ldiv.engines.equilibration`, for a batch.
 
-    A zero row stays zero.
+    (A, None, row maxima) if it is balanced. A zero row stays zero.
     """
     xp = namespace(a)
 
-    def sizes(r: Array, c: Array) -> Array:
+    def maxima(r: Array, c: Array) -> tuple[Array, Array]:
         size = xp.abs(r[..., :, None] * a * c[..., None, :])
-        return _maxima(size)
+        return row_maxima(size), row_maxima(transpose(size))
 
     def going(state: tuple[Array, ...]) -> Array:
         return _differ(*state[2:4]) & (state[4] < SCALINGS)
@@ -150,32 +151,34 @@ def _equilibrated(a: Array) -> tuple[Array, tuple[Array, Array] | None]:
     def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
         r, c, rows, cols, count = state
         r, c = r * _inverse_root(rows), c * _inverse_root(cols)
-        return r, c, *sizes(r, c), count + 1
+        return r, c, *maxima(r, c), count + 1
 
-    # a batch only: for one matrix computing all row and column maxima is cheaper
-    if a.ndim > 2 and not traced(a) and _is_balanced_by_diagonal(a):
-        return a, None
-    rows, cols = _maxima(xp.abs(a))
+    size = xp.abs(a)
+    rows = row_maxima(size)
+    # a batch only: for one matrix computing all column maxima is cheaper
+    if a.ndim > 2 and not traced(a) and _is_balanced_by_diagonal(size, rows):
+        return a, None, rows
+    cols = row_maxima(transpose(size))
     if not traced(a) and not bool(_differ(rows, cols)):
-        return a, None
+        return a, None, rows
     one = xp.ones_like(rows)
-    r, c, *_ = frontend_of(a).loop(
+    r, c, rows, *_ = frontend_of(a).loop(
         going, step, (one, one, rows, cols, xp.zeros_like(one[..., :1]).sum())
     )
-    return r[..., :, None] * a * c[..., None, :], (r, c)
+    return r[..., :, None] * a * c[..., None, :], (r, c), rows
 
 
-def _is_balanced_by_diagonal(a: Array) -> bool:
+def _is_balanced_by_diagonal(size: Array, rows: Array) -> bool:
     """Are min |a_ii| and max |a_ij|, between which all row and column maxima lie, alike?"""
-    xp = namespace(a)
-    least, most = xp.min(xp.abs(xp.linalg.diagonal(a)), axis=-1), xp.max(xp.abs(a), axis=(-2, -1))
+    xp = namespace(size)
+    least, most = xp.min(xp.linalg.diagonal(size), axis=-1), xp.max(rows, axis=-1)
     return bool(are_alike(least, most).all())
 
 
-def _equilibrated_by_sums(a: Array) -> tuple[Array, tuple[Array, Array]]:
+def _equilibrated_by_sums(a: Array) -> tuple[Array, tuple[Array, Array], Array]:
     """As in `ldiv.engines.equilibration`, for all matrices of a batch at once."""
     xp = namespace(a)
-    a, scales = _equilibrated(a)
+    a, scales, _ = _equilibrated(a)
     size = xp.abs(a)
     u = v = xp.ones_like(size[..., 0])
 
@@ -187,15 +190,12 @@ def _equilibrated_by_sums(a: Array) -> tuple[Array, tuple[Array, Array]]:
         v = inverse(xp.sum(size * u[..., :, None], axis=-2))
     u, v = (2 ** xp.round(xp.log2(x)) for x in (u, v))
     r, c = scales or (1, 1)
-    return u[..., :, None] * a * v[..., None, :], (r * u, c * v)
+    a = u[..., :, None] * a * v[..., None, :]
+    return a, (r * u, c * v), row_maxima(xp.abs(a))
 
 
-def _maxima(size: Array) -> tuple[Array, Array]:
-    """The row maxima and the column maxima."""
-    return _row_maxima(size), _row_maxima(transpose(size))
-
-
-def _row_maxima(size: Array) -> Array:
+def row_maxima(size: Array) -> Array:
+    """The largest number of each row."""
     return (
         np.maximum.reduce(size, -1)
         if type(size) is np.ndarray
@@ -244,8 +244,8 @@ class Checked(Verified):
         return b - conj(self._product(transpose(self._m), conj(x)))
 
     def _norm(self, transposed: bool) -> Array:
-        if type(self._m) is np.ndarray and self._m.ndim == 2:
-            norm: float = _lange(self._m.dtype)("1" if not transposed else "I", self._m.T)
+        if self._m.ndim == 2 and (m := host_values(self._m)) is not None:
+            norm: float = _lange(m.dtype)("1" if not transposed else "I", m.T)
             return norm
         xp = namespace(self._m)
         return xp.max(xp.sum(xp.abs(self._m), axis=-2 if transposed else -1), axis=-1)[
@@ -273,7 +273,7 @@ class CheckedOf:
 
 def lu(a: Array) -> LU:
     """The factors; raises if a pivot is zero."""
-    factored = LU(*frontend_of(a).lu_factor(a))
+    factored = LU(*frontend_of(a).lu_factor(transpose(a)))
     pivots = factored.diagonal
     regular = (
         np.count_nonzero(pivots) == pivots.size
@@ -285,7 +285,7 @@ def lu(a: Array) -> LU:
 
 
 class LU(Factor):
-    """P A = L U with partial pivoting."""
+    """P A^T = L U with partial pivoting: the rows of A are the columns that LAPACK reads."""
 
     core = (2, 1)
 
@@ -300,7 +300,9 @@ class LU(Factor):
         self.nbytes = lu.nbytes + pivots.nbytes
 
     def solve(self, b: Array, op: str) -> Array:
-        return self._linalg.lu_solve(self._lu, self._pivots, b, op)
+        if op == "H":
+            return conj(self.solve(conj(b), "T"))
+        return self._linalg.lu_solve(self._lu, self._pivots, b, "T" if op == "N" else "N")
 
     def logabsdet(self) -> Array:
         xp = namespace(self._lu)

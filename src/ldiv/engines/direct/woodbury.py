@@ -86,7 +86,7 @@ class Woodbury(Factor):
         w = self._columns("N")
         c = vh.matmul(pvh, w)
         c = c + unit_columns(c, c.shape[-1], range(c.shape[-1]))
-        self._c = lapack.nonsingular(c, lapack.lu(c))
+        self._c = lapack.nonsingular(c, lapack.lu(c), lapack.row_maxima(namespace(c).abs(c)))
         self.nbytes = 2 * w.nbytes + self._c.nbytes + sum(leaf.nbytes for leaf in leaves(p))
 
     def _cast(self, x: Array) -> Array:
