@@ -31,7 +31,9 @@ that traces functions defines as well
                               x must be inspected each time
     host_values(x)            the values of x as a NumPy array, if `host` and not `traced`, or None
 
-if its own kernels are better than SciPy's on the host
+if its own kernels are better than SciPy's on the host, or than two triangular solves
+
+    cholesky_inverse(l)       (L L^H)^-1
 
     lu_pivoted(a)             L and U packed into one array, and SciPy's row exchanges
     row_order(exchanges, m)   the order of m rows after these exchanges
@@ -101,6 +103,7 @@ def _complete(frontend: ModuleType) -> ModuleType:
     vars(frontend).setdefault("device", lambda x: str(x.device))
     vars(frontend).setdefault("loop", _loop)
     vars(frontend).setdefault("product", lambda a, x: namespace(a).matmul(a, x))
+    vars(frontend).setdefault("cholesky_inverse", partial(_cholesky_inverse, frontend))
     vars(frontend).setdefault("host_callback", lambda f, *xs: f(*xs))
     vars(frontend).setdefault("vmap", _vmap)
     vars(frontend).setdefault("either", lambda ok, f, g: g())
@@ -125,6 +128,13 @@ def _loop(going: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -
     while bool(going(state)):
         state = body(state)
     return state
+
+
+def _cholesky_inverse(frontend: ModuleType, l: Array) -> Array:
+    xp = namespace(l)
+    eye = xp.broadcast_to(xp.eye(l.shape[-1], dtype=l.dtype, device=l.device), l.shape)
+    x = frontend.solve_triangular(l, eye, True)
+    return frontend.product(xp.conj(x.mT), x)
 
 
 def _vmap(f: Callable[..., Array], axes: tuple[int | None, ...]) -> Callable[..., Array]:

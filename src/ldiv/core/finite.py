@@ -39,6 +39,8 @@ def total(values: np.ndarray[Any, Any]) -> float:
 
     It is not finite if one of the numbers is not, or if it overflows.
     """
+    if not values.flags.c_contiguous:  # of which vdot would make a copy
+        values = values.ravel("K")
     square: float = np.vdot(values, values).real
     return square
 

@@ -70,6 +70,9 @@ class Escalating:
     def solve_unrefined(self, b: Array, op: str) -> Array:
         return self._first_success("solve_unrefined", b, op)
 
+    def inverse(self, a: Array) -> Array:
+        return self._first_success("inverse", a)
+
     def logabsdet(self) -> Array:
         return self._first_success("logabsdet")
 

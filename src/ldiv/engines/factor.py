@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+from ldiv.core.arrays import unit_columns
 from ldiv.core.trees import Array
 from ldiv.errors import EngineError
 
@@ -40,6 +41,10 @@ class Factor(ABC):
     def slogdet(self) -> tuple[Array, Array]:
         """(det A / |det A|, log |det A|)."""
         raise EngineError(f"{type(self).__name__} does not know the sign of the determinant.")
+
+    def inverse(self, a: Array) -> Array:
+        """A^-1 of a dense A = a, the derivative of its determinant."""
+        return self.solve(unit_columns(a, a.shape[-1], range(a.shape[-1])), "N")
 
     def solve_unrefined(self, b: Array, op: str) -> Array:
         """The solve without refinement, for iterations that check residuals themselves."""

@@ -11,10 +11,11 @@ from ldiv.core.arrays import alike, batch_of, broadcast, conj, real
 from ldiv.core.dispatch import namespace, on_host
 from ldiv.core.errstate import keeping_state
 from ldiv.core.finite import require_finite
-from ldiv.core.structure import Structure
+from ldiv.core.structure import Structure, view_dense
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.engines import krylov
 from ldiv.engines.escalation import Escalating
+from ldiv.engines.factor_cache import counts
 from ldiv.engines.factor_solve import solve_folded
 from ldiv.engines.factored import batch_axes, factored, factored_each
 from ldiv.engines.options import Options
@@ -55,6 +56,17 @@ def solve(
     return solve_folded(
         factored(plan.links, plan.base, p, assume_a, plan.key), p, plan.base, b, plan.op
     )
+
+
+def inverse(structure: Structure, p: Array, assume_a: str, method: str) -> Array:
+    """S(p)^-1 of a structure whose matrices are stored as dense arrays p."""
+    if 0 in p.shape:
+        return namespace(p).zeros_like(p)
+    plan = planned(structure, p, None, assume_a, method)
+    assert plan.links is not None, "it has a determinant, and so factors"
+    counts["solves"] += 1
+    factor = factored(plan.links, plan.base, p, assume_a, plan.key)
+    return view_dense(factor.inverse(p), plan.op)
 
 
 def logabsdet(structure: Structure, p: Tree, assume_a: str, method: str) -> Array:

@@ -100,6 +100,14 @@ def cholesky(a: Array) -> tuple[Array, bool]:
         return a, False
 
 
+def cholesky_inverse(l: Array) -> Array:
+    """(L L^H)^-1."""
+    x = np.empty_like(l)
+    for i in np.ndindex(*l.shape[:-2]):
+        x[i], _ = _lapack("potri", l.dtype)(l[i], lower=True)  # the lower triangle, zeros above
+    return x + np.conj(np.tril(x, -1).mT)
+
+
 def solve_triangular(a: Array, b: Array, lower: bool, unit: bool = False) -> Array:
     if a.ndim == b.ndim == 2 and b.size and a.dtype == b.dtype:
         x, _ = _lapack("trtrs", a.dtype)(a, b, lower=lower, unitdiag=unit)

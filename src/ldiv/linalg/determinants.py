@@ -69,7 +69,8 @@ def logdet(A: MatrixLike, *, assume_a: Assumption = "gen", method: str = "auto")
     Notes
     -----
     Differentiable in A in every mode and order: A_bar = l_bar A^-H on the structure of A.
-    Cost: 1 factorization. Of a sparse or banded matrix the gradient takes the entries of A^-1 on
+    Cost: 1 factorization. The gradient of a dense matrix is its inverse, 2/3 n^3 operations by
+    Cholesky and 2 n^3 by LU. Of a sparse or banded matrix the gradient takes the entries of A^-1 on
     its pattern (the selected inverse), at about the cost of another factorization, and a
     Hessian-vector product their tangent, at about four; the extra `numba` compiles both for real
     positive definite matrices. A diagonal, a triangle, a Kronecker product, a Gram matrix, a
@@ -149,7 +150,7 @@ def slogdet(A: MatrixLike, *, assume_a: Assumption = "gen") -> tuple[AnyArray, A
 
         dl = Re tr(A^-1 dA),    ds = i s Im tr(A^-1 dA), which is 0 for a real A
 
-    Cost: 1 factorization; the gradient of a dense array is A^-H, which takes n solves. Sparse
+    Cost: 1 factorization; the gradient of a dense array is A^-H, 2 n^3 operations. Sparse
     matrices and structures: as `logdet`.
 
     Examples

@@ -3,8 +3,8 @@
 tangent      dl = Re tr(S^-1 dS)
 cotangent    p_bar = l_bar dS^*[S^-H]
 cost         1 factorization forward; of a sparse S linear in p the derivative takes about as much
-             again (see `inverse_entries`), of others n solves, a block of columns of S^-H at a
-             time, and never the whole inverse
+             again (see `inverse_entries`), of a dense one it is the inverse (see `inverse`), of
+             others n solves, a block of columns of S^-H at a time, and never the whole inverse
 reference    Jacobi's formula
 """
 
@@ -20,13 +20,15 @@ import numpy as np
 from ldiv.core.arrays import conj, real, unit_columns
 from ldiv.core.dispatch import namespace
 from ldiv.core.errstate import singular_state, under
-from ldiv.core.rule import Rule
+from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, nothing, outer, plus, push
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines import registry, solver
 from ldiv.engines.selected import entries
+from ldiv.rules.inverse import Inverse, is_whole
 from ldiv.rules.inverse_entries import inverse_entries
 from ldiv.rules.solve import solve
+from ldiv.structures.symmetric import Symmetric
 
 BLOCK = 64  # columns of the inverse in memory at a time
 
@@ -112,12 +114,20 @@ def determinant_cotangent(
     singular: str,
 ) -> Tree:
     """dS^*[w S^-H] for weights w (*batch,)."""
+    base, op = structure.unview()
+    if is_whole(base):
+        if not need:
+            return None
+        w = weight[..., None, None]
+        w = real(w) if isinstance(base, Symmetric) and base.op == "H" else w
+        x = bind(Inverse(base.H, assume_a, method, singular), p)[0]
+        return (conj(w) if op in "CH" else w) * x
     if entries.supports(structure, p):
         if not need:
             return None
         g = inverse_entries(structure, p, assume_a, singular)
         w = weight[(..., *[None] * leaves(structure.core)[0])]
-        return (conj(w) if structure.unview()[1] in "CH" else w) * g
+        return (conj(w) if op in "CH" else w) * g
     total = leaves(nothing(need))
     for e in _blocks(structure, p):
         column = weight[..., None, None] * solve(structure.H, p, e, assume_a, method, singular)

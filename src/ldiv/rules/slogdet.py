@@ -15,16 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import conj, is_complex, numpy_dtype, real, unit_columns
+from ldiv.core.arrays import conj, is_complex, numpy_dtype, real
 from ldiv.core.dispatch import check_or_raise, namespace, traced
 from ldiv.core.errstate import singular_state
 from ldiv.core.finite import require_finite
-from ldiv.core.rule import Rule
+from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import plus
 from ldiv.core.trees import Array, Tree
 from ldiv.engines import solver
 from ldiv.engines.scaling import balanced
 from ldiv.errors import SingularMatrixError, expected_got
+from ldiv.rules.inverse import Inverse
 from ldiv.rules.solve import solve
 from ldiv.structures.dense import dense
 
@@ -81,11 +82,8 @@ class SLogDet(Rule):
         weight = with_turn(l_bar, s_bar, sign)
         if weight is None:
             return (None,)
-        eye = unit_columns(A, self.n, range(self.n))
-        return (
-            weight[..., None, None]
-            * solve(dense(self.n, self.n).H, A, eye, singular=self.singular),
-        )
+        rule = Inverse(dense(self.n, self.n).H, singular=self.singular)
+        return (weight[..., None, None] * bind(rule, A)[0],)
 
     def _inverse_times(self, A: Array, dA: Array) -> Array:
         return solve(dense(self.n, self.n), A, dA, singular=self.singular)

@@ -343,6 +343,10 @@ class Cholesky(Factor):
         y = self._linalg.solve_triangular(self._l, b, True)
         return self._linalg.solve_triangular(conj(transpose(self._l)), y, False)
 
+    def inverse(self, a: Array) -> Array:
+        inverse: Array = self._linalg.cholesky_inverse(self._l)
+        return inverse
+
     def logabsdet(self) -> Array:
         xp = namespace(self._l)
         return 2 * xp.sum(xp.log(xp.real(xp.linalg.diagonal(self._l))), axis=-1)

@@ -14,6 +14,7 @@ Imported here is what `ldiv.core.dispatch` asks of a front end, and no more. One
 
 from ldiv.frontends.torch.dense import (
     cholesky,
+    cholesky_inverse,
     lu_factor,
     lu_pivoted,
     lu_solve,

@@ -55,6 +55,11 @@ def cholesky(a: Array) -> tuple[Array, bool]:
     return l, not bool(info.any())
 
 
+def cholesky_inverse(l: Array) -> Array:
+    """(L L^H)^-1."""
+    return torch.cholesky_inverse(l)
+
+
 def solve_triangular(a: Array, b: Array, lower: bool, unit: bool = False) -> Array:
     dtype = torch.promote_types(a.dtype, b.dtype)
     return torch.linalg.solve_triangular(

@@ -1,0 +1,81 @@
+"""X = S(p)^-1 of a matrix that is stored as a dense array: what the gradient of its determinant is.
+
+tangent      dX = -S^-1 dS[dp] X
+cotangent    p_bar = -dS^*[S^-H X_bar X^H]
+cost         1 factorization, if there is none, and 2/3 n^3 operations by Cholesky, 2 n^3 by LU; of
+             derivatives n solves
+reference    Higham, Accuracy and Stability of Numerical Algorithms, chapter 14
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from ldiv.core.errstate import singular_state, under
+from ldiv.core.rule import Rule
+from ldiv.core.structure import Structure, nothing, outer, push
+from ldiv.core.trees import Array, Tree
+from ldiv.engines import solver
+from ldiv.rules.solve import solve
+from ldiv.structures.dense import Dense
+from ldiv.structures.symmetric import Symmetric
+
+
+@dataclass(frozen=True)
+class Inverse(Rule):
+    """Argument p; output (*batch, n, n)."""
+
+    structure: Structure
+    assume_a: str = "gen"
+    method: str = "auto"
+    singular: str = field(default_factory=singular_state)
+
+    on_host = True
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (self.structure.core,)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        with under(self.singular):
+            return (solver.inverse(self.structure, args[0], self.assume_a, self.method),)
+
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
+        (p,), (dp,), (x,) = args, tangents, out
+        moved = push(self.structure, p, dp, x)
+        return (None if moved is None else -self._solve(self.structure, p, moved),)
+
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
+        (p,), (x_bar,), (x,) = args, cotangents, out
+        if x_bar is None:
+            return tuple(map(nothing, need))
+        lam = self._solve(self.structure.H, p, x_bar)
+        return (outer(self.structure, p, -lam, x, need[0]),)
+
+    def _solve(self, structure: Structure, p: Tree, b: Array) -> Array:
+        return solve(structure, p, b, self.assume_a, self.method, self.singular)
+
+
+def is_whole(structure: Structure) -> bool:
+    """Is it one dense array, or the symmetric part of one? Then dS^*[S^-H] is S^-H."""
+    base = structure.base if isinstance(structure, Symmetric) else structure
+    return isinstance(base, Dense)
+
+
+def cases(
+    structures: Iterator[tuple[Structure, Tree]], draw: Any
+) -> Iterator[tuple[Inverse, tuple[Tree, ...]]]:
+    for structure, p in structures:
+        if is_whole(structure) and structure.shape[0] == structure.shape[1]:
+            yield Inverse(structure), (p,)
+            yield Inverse(structure.H), (p,)
