@@ -133,9 +133,8 @@ class Verified(Factor):
             return False
         # squares would under- or overflow
         r = self._residual(b, x, op)
-        return bool(
-            float(np.vdot(r, r).real) * len(x) <= (REFINED * self._eps * self._size(op)) ** 2 * size
-        )
+        bound = (REFINED * self._eps * float(self._size(op))) ** 2 * size
+        return bound > self._limits.tiny and float(np.vdot(r, r).real) * len(x) <= bound
 
     def _size(self, op: str) -> Array:
         """|op(M)|."""

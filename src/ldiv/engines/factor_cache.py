@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldiv.core.dispatch import host_values
-from ldiv.core.finite import require_finite
+from ldiv.core.finite import require_finite, unwarned
 from ldiv.core.forking import lock
 from ldiv.core.holder import Holder, TracedHolder, owner, store
 from ldiv.core.trees import Array
@@ -167,7 +167,7 @@ def weighted_sum(flat: Array) -> complex:
     """
     width = len(WEIGHTS)
     rows, rest = divmod(len(flat), width)
-    with np.errstate(all="ignore"):
+    with unwarned():
         if len(flat) <= width:
             return complex(np.add.reduce(flat * WEIGHTS[: len(flat)]))
         folded = flat[: rows * width].reshape(rows, width).sum(axis=0)

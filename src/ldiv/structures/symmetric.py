@@ -191,8 +191,8 @@ def _part_of_rows(a: Array, rows: slice, roots: Array, op: str) -> Array:
 
 
 def _is_symmetric(a: Any, op: str) -> bool:
-    """Is it exactly? SciPy's comparison of one matrix goes through it block by block."""
-    if a.ndim > 2:
+    """Is it exactly? SciPy's comparison of one large matrix goes through it block by block."""
+    if a.ndim > 2 or len(a) <= ROWS:
         return bool((a == (np.conj(a.mT) if op == "H" else a.mT)).all())
     return bool((ishermitian if op == "H" else issymmetric)(a))
 
