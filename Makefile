@@ -3,6 +3,7 @@
 #     make demo        topology optimization of a cantilever, with a picture in out/
 #     make test        every law, rule, engine, front end and mode, and the examples of every docstring and page
 #     make test-all    the rest: more numbers, views, sizes and pairs of the same, and the benchmarks in their quick form
+#     make compat      SciPy's own tests, with ldiv's functions in place of SciPy's: a part of test-all
 #     make fuzz        hard problems and bad calls for SECONDS=600, from SEED=0, of one KIND or all: counts, and the smallest Python that fails
 #     make lint        style and types
 #     make docs        the site in out/site, offline, warnings are errors, no example runs;      make docs-full    with the pictures of the gallery
@@ -32,7 +33,7 @@ one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 pytest := $(one_thread) $(run) -m pytest -n 2 --dist worksteal
 nothing_to_run := [ $$? -eq 5 ] # of pytest: where a framework is missing all that is left may be skipped with its files
 
-.PHONY: demo test test-all fuzz lint docs docs-full linkcheck release-check bench test-gpu bench-gpu clean
+.PHONY: demo test test-all compat fuzz lint docs docs-full linkcheck release-check bench test-gpu bench-gpu clean
 .DEFAULT_GOAL := test
 
 demo: $(ready)
@@ -43,6 +44,9 @@ test: $(ready)
 
 test-all: $(ready)
 	$(pytest) -m exhaustive || $(nothing_to_run)
+
+compat: $(ready)
+	$(one_thread) $(run) -m pytest -n 0 -s tests/compat
 
 SECONDS ?= 600
 SEED ?= 0

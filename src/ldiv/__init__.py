@@ -33,20 +33,23 @@ from ldiv.linalg.banded import cho_solve_banded, cholesky_banded, solve_banded, 
 from ldiv.linalg.blas import gemm, matmul
 from ldiv.linalg.cholesky import cho_factor, cho_solve, cholesky
 from ldiv.linalg.determinants import det, logdet, slogdet
-from ldiv.linalg.eigen import eigh, eigsh, lobpcg
+from ldiv.linalg.eigen import eigh, eigsh, eigvalsh
 from ldiv.linalg.eigen_info import EigenInfo
 from ldiv.linalg.explain import Explanation, explain
 from ldiv.linalg.factorized import Factorized, factorized
 from ldiv.linalg.gaussian import gaussian_kl, gaussian_logpdf
+from ldiv.linalg.inverse import inv
 from ldiv.linalg.inverse_forms import quad_form, trace_solve
 from ldiv.linalg.ldl import ldl
 from ldiv.linalg.least_squares import lstsq
+from ldiv.linalg.lobpcg import lobpcg
 from ldiv.linalg.lu import lu, lu_factor, lu_factor_ex, lu_solve
 from ldiv.linalg.preconditioner import preconditioner
 from ldiv.linalg.qr import qr
 from ldiv.linalg.selected_inverse import inverse_diagonal, selected_inverse
 from ldiv.linalg.solve import solve, solve_triangular
 from ldiv.linalg.solve_info import SolveInfo
+from ldiv.linalg.sparse_doors import splu, spsolve, spsolve_triangular
 from ldiv.linalg.spectral import eigenspace, spectral_function, spectral_sum
 from ldiv.linalg.svd import svds
 from ldiv.matrices.compose import Gram, LowRank, block_array, kron
@@ -106,6 +109,7 @@ __all__ = [
     "eigenspace",
     "eigh",
     "eigsh",
+    "eigvalsh",
     "errstate",
     "explain",
     "eye_array",
@@ -121,6 +125,7 @@ __all__ = [
     "hvp",
     "identity",
     "implicit",
+    "inv",
     "inverse_diagonal",
     "jacobian",
     "jvp",
@@ -154,6 +159,9 @@ __all__ = [
     "solveh_banded",
     "spectral_function",
     "spectral_sum",
+    "splu",
+    "spsolve",
+    "spsolve_triangular",
     "spy",
     "structures",
     "svds",

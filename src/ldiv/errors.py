@@ -124,6 +124,12 @@ class ConvergenceError(Portable, np.linalg.LinAlgError):
         )
 
 
+class NotNumbersError(TypeError, ValueError):
+    """An array of text, bytes or objects: a TypeError for PyTorch and NumPy, a ValueError for
+    SciPy.
+    """
+
+
 class NotDifferentiableError(ValueError):
     """A derivative was asked for where none exists."""
 

@@ -37,7 +37,6 @@ ROOMS = (
     "checker",
     "testing",
     "lineax",
-    "linear_operator",
     "pymatsolver",
     "skfem",
     "cli",
@@ -45,7 +44,7 @@ ROOMS = (
     "__main__",
 )
 LOOSE = {"__init__", "__main__", "errors"}  # the files that lie in no folder
-ADAPTERS = ("lineax", "linear_operator", "pymatsolver", "skfem")
+ADAPTERS = ("lineax", "pymatsolver", "skfem")
 FRAMEWORKS = {"torch", "jax", "jaxlib", "equinox", *ADAPTERS}
 FILES = {
     path.relative_to(SRC).with_suffix("").as_posix().replace("/", "."): path

@@ -22,7 +22,19 @@ class AnyArray(Protocol):
 
 # What a user knows of a matrix, in SciPy's words; "pos" is Hermitian positive definite.
 Assumption: TypeAlias = Literal[
-    "gen", "sym", "her", "pos", "diagonal", "upper triangular", "lower triangular"
+    "gen",
+    "sym",
+    "her",
+    "pos",
+    "diagonal",
+    "tridiagonal",
+    "banded",
+    "upper triangular",
+    "lower triangular",
+    "general",
+    "symmetric",
+    "hermitian",
+    "positive definite",
 ]
 # op(A): N or 0 is A itself, T or 1 its transpose, H or C or 2 its conjugate transpose.
 Trans: TypeAlias = Literal["N", "T", "H", "C", 0, 1, 2]

@@ -15,7 +15,7 @@ from ldiv.core.inputs import moved, promoted
 from ldiv.core.pytree import ArrayHolder
 from ldiv.core.trees import Array
 from ldiv.core.typing import Assumption
-from ldiv.errors import expected_got, shown
+from ldiv.errors import NotNumbersError, expected_got, shown
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
@@ -319,20 +319,21 @@ def require_integers(name: str, x: Any, advice: str) -> Array:
 
 def require_float(name: str, x: Any) -> Array:
     """x, an array in one of the four floating dtypes; signatures found valid are remembered."""
-    if (kind := signature(x)) is not None and kind in _valid_signatures:
+    if (known_as := signature(x)) is not None and known_as in _valid_signatures:
         return x
     require_array(name, x)
     if x.dtype not in _accepted:
         dtype = str(x.dtype).rpartition(".")[2]
         if dtype in DTYPES:
             _accepted.add(x.dtype)
-            return _remember_valid(x, kind)
-        raise TypeError(
+            return _remember_valid(x, known_as)
+        kind = x.dtype.kind if isinstance(x, np.ndarray) else ""
+        raise (NotNumbersError if kind and kind in "OSUV" else TypeError)(
             expected_got(
                 name, "one of " + ", ".join(DTYPES), dtype, "Convert it, for instance to float64."
             )
         )
-    return _remember_valid(x, kind)
+    return _remember_valid(x, known_as)
 
 
 def as_float(name: str, x: Any, *others: Any) -> Array:

@@ -36,6 +36,7 @@ class Task:
     """k pairs of A x = lam B x.
 
     which: "LM", "SM", "LA", "SA", "BE" of lam, or of 1 / (lam - sigma) if there is a sigma; or
+    "LM" and "SM" are of that plus `offset`;
     "index", those from `first` on in ascending order. M is the structure of a preconditioner; its
     parameters, a starting block and a block of constraints are `auxiliaries`.
     """
@@ -56,6 +57,7 @@ class Task:
     start: bool = False
     constraints: int = 0
     positive: bool = False  # must all eigenvalues be positive?
+    offset: float = 0.0
     observers: tuple[Observer, ...] = ()  # of the solves with deflated systems, per step
 
     @property
@@ -111,8 +113,8 @@ class Task:
             # alternate between both ends, the high one first
             return xp.where(low < high, 2 * low + 1, 2 * high)
         keys: dict[str, Callable[[Array], Array]] = {
-            "LM": lambda v: -xp.abs(v),
-            "SM": xp.abs,
+            "LM": lambda v: -xp.abs(v + self.offset),
+            "SM": lambda v: xp.abs(v + self.offset),
             "LA": lambda v: -v,
             "SA": lambda v: v,
         }

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from ldiv.core.arrays import batch_of, broadcast, fold, unfold
+from ldiv.core.arrays import astype, batch_of, broadcast, fold, result_dtype, unfold
 from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.finite import all_finite, require_finite
 from ldiv.core.structure import Structure
@@ -28,7 +28,7 @@ def solve_one(
     factor = factored(links, structure, rebuild(structure.core, flat), assume_a, key)
     if not b.shape[1]:
         factor.check_nonsingular()
-        return (np.zeros_like(b),)
+        return (np.zeros(b.shape, np.result_type(*flat, b)),)
     counts["solves"] += 1
     x = factor.solve(b, op)
     solve_log.note(factor.engine, gave_up=factor.gave_up)
@@ -42,11 +42,8 @@ def solve_folded(factor: Escalating, p: Tree, structure: Structure, b: Array, op
     if 0 in b.shape:
         factor.check_nonsingular()
         xp = namespace(b)
-        return xp.zeros_like(
-            xp.broadcast_to(
-                b, (*broadcast(batch_axes(structure, p), batch_of(b, 2)), *b.shape[-2:])
-            )
-        )
+        shape = (*broadcast(batch_axes(structure, p), batch_of(b, 2)), *b.shape[-2:])
+        return astype(xp.zeros_like(xp.broadcast_to(b, shape)), result_dtype(p, b))
     counts["solves"] += 1
     batched = bool(batch_axes(structure, p))
     x = factor.solve(b if batched else fold(b), op)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import alike, batch_of, broadcast, conj, real
+from ldiv.core.arrays import alike, astype, batch_of, broadcast, conj, real
 from ldiv.core.dispatch import namespace, on_host
 from ldiv.core.errstate import keeping_state
 from ldiv.core.finite import require_finite
@@ -41,7 +41,7 @@ def solve(
         else (*broadcast(batch_axes(plan.base, p), batch_of(b, 2)), *b.shape[-2:])
     )
     if 0 in shape[:-1]:
-        return namespace(b).zeros_like(namespace(b).broadcast_to(b, shape))
+        return astype(namespace(b).zeros_like(namespace(b).broadcast_to(b, shape)), plan.dtype)
     if plan.links is None:
         return krylov.solve(plan.engine, structure, p, b, options or Options(), auxiliaries)
     if plan.mixed:  # one solve with the real factor serves both parts

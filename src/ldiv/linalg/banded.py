@@ -27,7 +27,14 @@ from ldiv.structures.banded import Banded
 
 
 @public
-def solve_banded(l_and_u: tuple[int, int], ab: AnyArray, b: ArrayT) -> ArrayT:
+def solve_banded(
+    l_and_u: tuple[int, int],
+    ab: AnyArray,
+    b: ArrayT,
+    overwrite_ab: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> ArrayT:
     """Solve a banded linear system, differentiably.
 
         A x = b,    ab[u + i - j, j] = A[i, j]
@@ -40,6 +47,8 @@ def solve_banded(l_and_u: tuple[int, int], ab: AnyArray, b: ArrayT) -> ArrayT:
         The diagonals, the uppermost first; the corners outside of A are not read.
     b : array (n,) or (*batch, n, k)
         A one-dimensional b is a vector, anything else a block of columns.
+    overwrite_ab, overwrite_b, check_finite : bool
+        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
 
     Returns
     -------
@@ -91,7 +100,9 @@ def solve_banded(l_and_u: tuple[int, int], ab: AnyArray, b: ArrayT) -> ArrayT:
 
 
 @public
-def cholesky_banded(ab: ArrayT, lower: bool = False) -> ArrayT:
+def cholesky_banded(
+    ab: ArrayT, lower: bool = False, *, overwrite_ab: bool = False, check_finite: bool = True
+) -> ArrayT:
     """Factor a Hermitian positive definite banded matrix, differentiably.
 
         A = R^H R,    ab[w + i - j, j] = A[i, j] for i <= j,    or with lower=True
@@ -104,6 +115,8 @@ def cholesky_banded(ab: ArrayT, lower: bool = False) -> ArrayT:
         diagonal, are not read.
     lower : bool, default False
         ab is the lower triangle.
+    overwrite_ab, check_finite : bool
+        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
 
     Returns
     -------
@@ -137,7 +150,10 @@ def cholesky_banded(ab: ArrayT, lower: bool = False) -> ArrayT:
     array([[2., 3.],
            [1., 0.]])
     """
+    nothing = 0 in getattr(ab, "shape", ())[-2:-1]
     ab = _diagonals(ab)
+    if nothing:
+        return namespace(ab).reshape(ab, (*ab.shape[:-2], 0, 0))
     if require_flag("lower", lower):
         return bind(CholeskyBanded(), ab)[0]
     # R^H R = L L^H with R = L^H, and the rule knows L
@@ -145,7 +161,12 @@ def cholesky_banded(ab: ArrayT, lower: bool = False) -> ArrayT:
 
 
 @public
-def cho_solve_banded(cb_and_lower: tuple[AnyArray, bool], b: ArrayT) -> ArrayT:
+def cho_solve_banded(
+    cb_and_lower: tuple[AnyArray, bool],
+    b: ArrayT,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> ArrayT:
     """Solve a linear system with the result of `cholesky_banded`, differentiably.
 
         R^H R x = b,    or with lower=True L L^H x = b
@@ -156,6 +177,8 @@ def cho_solve_banded(cb_and_lower: tuple[AnyArray, bool], b: ArrayT) -> ArrayT:
         What `cholesky_banded` returns, and its `lower`.
     b : array (n,) or (*batch, n, k)
         A one-dimensional b is a vector, anything else a block of columns.
+    overwrite_b, check_finite : bool
+        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
 
     Returns
     -------
@@ -192,7 +215,15 @@ def cho_solve_banded(cb_and_lower: tuple[AnyArray, bool], b: ArrayT) -> ArrayT:
 
 
 @public
-def solveh_banded(ab: AnyArray, b: ArrayT, lower: bool = False) -> ArrayT:
+def solveh_banded(
+    ab: AnyArray,
+    b: ArrayT,
+    lower: bool = False,
+    *,
+    overwrite_ab: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> ArrayT:
     """Solve a Hermitian positive definite banded system, differentiably.
 
         A x = b,    one triangle of A in ab as in `cholesky_banded`
@@ -205,6 +236,8 @@ def solveh_banded(ab: AnyArray, b: ArrayT, lower: bool = False) -> ArrayT:
         A one-dimensional b is a vector, anything else a block of columns.
     lower : bool, default False
         ab is the lower triangle.
+    overwrite_ab, overwrite_b, check_finite : bool
+        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
 
     Returns
     -------
@@ -233,6 +266,8 @@ def solveh_banded(ab: AnyArray, b: ArrayT, lower: bool = False) -> ArrayT:
 
 def _diagonals(ab: Any, name: str = "ab", *others: Any) -> Array:
     ab = as_float(name, ab, *others)
+    if ab.ndim >= 2 and tuple(ab.shape[-2:]) == (0, 0):  # a matrix without rows has no diagonals
+        return namespace(ab).reshape(ab, (*ab.shape[:-2], 1, 0))
     if ab.ndim < 2 or ab.shape[-2] == 0:
         raise ValueError(
             expected_got(

@@ -15,7 +15,9 @@ from ldiv.rules.triangular_quotients import upper as upper_triangle
 
 
 @public
-def cholesky(a: ArrayT, lower: bool = True) -> ArrayT:
+def cholesky(
+    a: ArrayT, lower: bool = True, overwrite_a: bool = False, check_finite: bool = True
+) -> ArrayT:
     """Factor a Hermitian positive definite matrix, differentiably.
 
         A = L L^H,    or with lower=False A = R^H R, R = L^H
@@ -28,6 +30,8 @@ def cholesky(a: ArrayT, lower: bool = True) -> ArrayT:
         largest entry, 2e-2 in single precision, is forgiven, for finite differences.
     lower : bool, default True
         Return L, as NumPy and PyTorch do, or R, SciPy's default.
+    overwrite_a, check_finite : bool
+        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
 
     Returns
     -------
@@ -66,7 +70,9 @@ def cholesky(a: ArrayT, lower: bool = True) -> ArrayT:
 
 
 @public
-def cho_factor(a: ArrayT, lower: bool = False) -> tuple[ArrayT, bool]:
+def cho_factor(
+    a: ArrayT, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[ArrayT, bool]:
     """Factor a Hermitian positive definite matrix for `cho_solve`, differentiably.
 
         A = R^H R,    or with lower=True A = L L^H
@@ -77,6 +83,8 @@ def cho_factor(a: ArrayT, lower: bool = False) -> tuple[ArrayT, bool]:
         As in `cholesky`.
     lower : bool, default False
         Return L, or R, which is SciPy's default here.
+    overwrite_a, check_finite : bool
+        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
 
     Returns
     -------
@@ -105,7 +113,12 @@ def cho_factor(a: ArrayT, lower: bool = False) -> tuple[ArrayT, bool]:
 
 
 @public
-def cho_solve(c_and_lower: tuple[AnyArray, bool], b: ArrayT) -> ArrayT:
+def cho_solve(
+    c_and_lower: tuple[AnyArray, bool],
+    b: ArrayT,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> ArrayT:
     """Solve a linear system with the result of `cho_factor`, differentiably.
 
         L L^H x = b,    or R^H R x = b
@@ -116,6 +129,8 @@ def cho_solve(c_and_lower: tuple[AnyArray, bool], b: ArrayT) -> ArrayT:
         L and True, or R and False; the other triangle is not read.
     b : array (n,) or (*batch, n, k)
         A one-dimensional b is a vector, anything else a block of columns.
+    overwrite_b, check_finite : bool
+        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
 
     Returns
     -------

@@ -12,6 +12,7 @@ import numpy as np
 
 from ldiv.core.arrays import alike
 from ldiv.core.dispatch import namespace
+from ldiv.core.inputs import promoted
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.structure import Structure
@@ -172,11 +173,21 @@ def slogdet(A: MatrixLike, *, assume_a: Assumption = "gen") -> tuple[AnyArray, A
 
 
 @overload
-def det(A: Matrix, *, assume_a: Assumption = "gen") -> Any: ...
+def det(
+    A: Matrix, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: Assumption = "gen"
+) -> Any: ...
 @overload
-def det(A: ArrayT, *, assume_a: Assumption = "gen") -> ArrayT: ...
+def det(
+    A: ArrayT, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: Assumption = "gen"
+) -> ArrayT: ...
 @public
-def det(A: MatrixLike, *, assume_a: Assumption = "gen") -> AnyArray:
+def det(
+    A: MatrixLike,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    *,
+    assume_a: Assumption = "gen",
+) -> AnyArray:
     """Compute the determinant of a matrix, differentiably.
 
         d = det A
@@ -185,13 +196,15 @@ def det(A: MatrixLike, *, assume_a: Assumption = "gen") -> AnyArray:
     ----------
     A : array (*batch, n, n), SparseArray or Matrix
         Any square matrix.
+    overwrite_a, check_finite : bool
+        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
     assume_a : str, default "gen"
         As in `solve`.
 
     Returns
     -------
     d : array (*batch,)
-        The determinant.
+        The determinant; of NumPy arrays in double precision, as in SciPy.
 
     Raises
     ------
@@ -211,6 +224,9 @@ def det(A: MatrixLike, *, assume_a: Assumption = "gen") -> AnyArray:
     >>> round(float(ldiv.det(np.array([[0.0, 2.0], [1.0, 0.0]]))), 12)
     -2.0
     """
+    A = promoted(A)
+    if isinstance(A, np.ndarray) and A.dtype in (np.float32, np.complex64):
+        A = A.astype(np.result_type(A, np.float64))  # as SciPy does
     s, l = slogdet(A, assume_a=assume_a)
     with np.errstate(all="ignore"):  # an overflow is an error of ours, not a warning of NumPy's
         return finite("det", s * namespace(l).exp(l))

@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, Unpack, overload
+from typing import Literal, Unpack, get_args, overload
 
-from ldiv.core.arrays import is_complex, real
+from ldiv.core.arrays import alike, real, transpose
 from ldiv.core.dispatch import is_array, namespace, traced
 from ldiv.core.public import public
 from ldiv.core.rule import bind
-from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.trees import Array, leaves
 from ldiv.core.typing import AnyArray, ArrayT, ResultT
-from ldiv.core.validate import as_block, as_float, require_flag, require_int, require_square
+from ldiv.core.validate import as_float, require_flag, require_int, require_option, require_square
 from ldiv.errors import expected_got, shown
-from ldiv.linalg import preconditioner
 from ldiv.linalg.eigen_info import AdjointResiduals, EigenInfo, eigen_info
 from ldiv.linalg.eigen_problem import (
-    EigenKeywords,
+    OTHER_END,
     EigenOptions,
+    EighKeywords,
+    EigshKeywords,
+    Mode,
     OnDegenerate,
     Which,
     build_problem,
+    cayley,
     hermitian,
+    only_one,
+    required_shift,
 )
 from ldiv.linalg.eigenvector_phase import with_free_phase
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
 from ldiv.rules.eigenpairs import Eigenpairs
+from ldiv.rules.lu import rows
 from ldiv.structures.dense import Dense
+from ldiv.structures.diagonal import Diagonal
 
 
 @overload
@@ -41,7 +48,11 @@ def eigsh(
     maxiter: int | None = None,
     tol: float = 0,
     return_eigenvectors: Literal[True] = True,
+    Minv: object = None,
+    OPinv: object = None,
+    mode: Mode = "normal",
     *,
+    rng: object = None,
     method: str = "auto",
     guard: int = 2,
     on_degenerate: OnDegenerate = "raise",
@@ -57,7 +68,7 @@ def eigsh(
     *,
     return_eigenvectors: Literal[False],
     info: Literal[False] = False,
-    **options: Unpack[EigenKeywords],
+    **options: Unpack[EigshKeywords],
 ) -> ResultT: ...
 @overload
 def eigsh(
@@ -69,7 +80,7 @@ def eigsh(
     *,
     return_eigenvectors: Literal[True] = True,
     info: Literal[True],
-    **options: Unpack[EigenKeywords],
+    **options: Unpack[EigshKeywords],
 ) -> tuple[ResultT, ResultT, EigenInfo]: ...
 @overload
 def eigsh(
@@ -81,7 +92,7 @@ def eigsh(
     *,
     return_eigenvectors: Literal[False],
     info: Literal[True],
-    **options: Unpack[EigenKeywords],
+    **options: Unpack[EigshKeywords],
 ) -> tuple[ResultT, EigenInfo]: ...
 @public
 def eigsh(
@@ -95,7 +106,11 @@ def eigsh(
     maxiter: int | None = None,
     tol: float = 0,
     return_eigenvectors: bool = True,
+    Minv: object = None,
+    OPinv: object = None,
+    mode: Mode = "normal",
     *,
+    rng: object = None,
     method: str = "auto",
     guard: int = 2,
     on_degenerate: OnDegenerate = "raise",
@@ -123,6 +138,14 @@ def eigsh(
         As in SciPy.
     return_eigenvectors : bool, default True
         With False, X is left out.
+    Minv, OPinv : optional
+        Accepted, as SciPy has them: the inverses are ldiv's own.
+    mode : {"normal", "buckling", "cayley"}, default "normal"
+        With sigma, what `which` speaks of: 1 / (lam - sigma), lam / (lam - sigma) or
+        (lam + sigma) / (lam - sigma). With "buckling" A is positive definite, M need not be, and
+        X^H A X = I.
+    rng : optional
+        Accepted, as SciPy has it: the start is always the same.
     method : str, default "auto"
         "auto", "lapack" (small or dense), "arpack" or "lobpcg".
     guard : int, default 2
@@ -189,13 +212,16 @@ def eigsh(
     return_eigenvectors = require_flag("return_eigenvectors", return_eigenvectors)
     residuals = AdjointResiduals() if require_flag("info", info) else None
     observers = () if residuals is None else (residuals,)
-    task, args = build_problem(
-        A,
-        M,
-        EigenOptions(
-            k, sigma, which, v0, ncv, maxiter, tol, method, guard, on_degenerate, observers
-        ),
+    options = EigenOptions(
+        k, sigma, which, v0, ncv, maxiter, tol, method, guard, on_degenerate, observers
     )
+    if require_option("mode", mode, get_args(Mode)) == "buckling":
+        if info:
+            what, advice = "False with mode='buckling'", "It is of the pencil (M, A)."
+            raise ValueError(expected_got("info", what, "True", advice))
+        w, X = buckling(A, M, options)
+        return (w, X) if return_eigenvectors else w
+    task, args = build_problem(A, M, cayley(options) if mode == "cayley" else options)
     w, X, guard_values, _, error_bound = bind(Eigenpairs(task), *args)
     found = (w, with_free_phase(w, X)) if return_eigenvectors else (w,)
     if residuals is not None:
@@ -212,14 +238,60 @@ def eigsh(
     return found if len(found) > 1 else w
 
 
+def buckling(A: MatrixLike, M: MatrixLike | None, options: EigenOptions) -> tuple[Array, Array]:
+    """The pairs of A x = lam M x by those of M x = mu A x, mu = 1 / lam, near 1 / sigma.
+
+    1 / (mu - 1 / sigma) = -sigma lam / (lam - sigma): what is largest here is so there.
+    """
+    matrix = as_matrix("A", A, M)
+    require_square("A", matrix.structure.shape)
+    if M is None:
+        n, like = matrix.structure.shape[0], leaves(matrix.params)[0]
+        M = Matrix(Diagonal(n), namespace(like).ones(n, **alike(like)))
+    shift = required_shift(options, "buckling")
+    end = options.which if shift < 0 else OTHER_END.get(options.which, options.which)
+    task, args = build_problem(M, matrix, replace(options, sigma=1 / shift, which=end))
+    mu, X, *_ = bind(Eigenpairs(task), *args)
+    lam, X, xp = 1 / mu, with_free_phase(mu, X), namespace(mu)
+    up = xp.argsort(lam, axis=-1, stable=True)
+    return rows(lam[..., None], up)[..., 0], transpose(rows(transpose(X), up))
+
+
+@overload
+def eigh(
+    A: ArrayT,
+    B: ArrayT | None = None,
+    subset_by_index: tuple[int, int] | list[int] | None = None,
+    *,
+    eigvals_only: Literal[False] = False,
+    b: ArrayT | None = None,
+    **options: Unpack[EighKeywords],
+) -> tuple[ArrayT, ArrayT]: ...
+@overload
+def eigh(
+    A: ArrayT,
+    B: ArrayT | None = None,
+    subset_by_index: tuple[int, int] | list[int] | None = None,
+    *,
+    eigvals_only: Literal[True],
+    b: ArrayT | None = None,
+    **options: Unpack[EighKeywords],
+) -> ArrayT: ...
 @public
 def eigh(
     A: ArrayT,
     B: ArrayT | None = None,
     subset_by_index: tuple[int, int] | list[int] | None = None,
     *,
+    eigvals_only: bool = False,
+    b: ArrayT | None = None,
+    lower: bool = True,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    driver: str | None = None,
     on_degenerate: OnDegenerate = "raise",
-) -> tuple[ArrayT, ArrayT]:
+) -> tuple[ArrayT, ArrayT] | ArrayT:
     """Find the eigenvalues and eigenvectors of a dense Hermitian matrix or pencil, differentiably.
 
         A x_i = lam_i B x_i,    X^H B X = I
@@ -233,6 +305,13 @@ def eigh(
     subset_by_index : pair of int (first, last), optional
         Which pairs, both ends included, in ascending order of eigenvalues from 0 on; by default
         all n.
+    eigvals_only : bool, default False
+        Return w alone.
+    b : array, optional
+        SciPy's name of B.
+    lower, overwrite_a, overwrite_b, check_finite, driver : optional
+        Accepted, as SciPy has them: both triangles are read, nothing is ever overwritten, numbers
+        are always looked at, and there is one driver.
     on_degenerate : {"raise", "warn", "drop"}, default "raise"
         As in `eigsh`.
 
@@ -241,7 +320,7 @@ def eigh(
     w : array (*batch, k)
         The eigenvalues, ascending.
     X : array (*batch, n, k)
-        The eigenvectors, B-orthonormal.
+        The eigenvectors, B-orthonormal; not with eigvals_only.
 
     Raises
     ------
@@ -271,8 +350,11 @@ def eigh(
     >>> w
     array([1., 3.])
     """
+    B = only_one("B", B, "b", b)
+    eigvals_only = require_flag("eigvals_only", eigvals_only)
     if B is None and subset_by_index is None and is_array(A) and 0 in as_float("A", A).shape:
-        return _of_nothing(A)
+        nothing = _of_nothing(A)
+        return nothing[0] if eigvals_only else nothing
     n = hermitian("A", A, B)[0].shape[0]
     if n == 0:
         raise ValueError(
@@ -303,138 +385,57 @@ def eigh(
         A, B, EigenOptions(last - first + 1, method="lapack", on_degenerate=on_degenerate), "B"
     )
     w, X, *_ = bind(Eigenpairs(replace(task, which="index", first=first)), *args)
-    return w, with_free_phase(w, X)
+    return w if eigvals_only else (w, with_free_phase(w, X))
 
 
 @public
-def lobpcg(
-    A: MatrixLike,
-    X: ArrayT,
-    B: MatrixLike | None = None,
-    M: preconditioner.PreconditionerLike | None = None,
-    Y: ArrayT | None = None,
-    tol: float | None = None,
-    maxiter: int | None = None,
-    largest: bool = True,
+def eigvalsh(
+    A: ArrayT,
+    B: ArrayT | None = None,
     *,
-    on_degenerate: OnDegenerate = "raise",
-) -> tuple[ArrayT, ArrayT]:
-    """Find the largest or smallest eigenpairs by products with blocks, differentiably.
+    b: ArrayT | None = None,
+    subset_by_index: tuple[int, int] | list[int] | None = None,
+    **options: Unpack[EighKeywords],
+) -> ArrayT:
+    """Find the eigenvalues of a dense Hermitian matrix or pencil, differentiably.
 
-        A x_i = lam_i B x_i,    X^H B X = I,    Y^H B X = 0
+        A x_i = lam_i B x_i
 
     Parameters
     ----------
-    A : array (n, n), SparseArray or Matrix
-        Hermitian.
-    X : array (n, k)
-        The block to start from; k pairs are found.
-    B : array (n, n), SparseArray or Matrix, optional
-        Hermitian positive definite; by default the identity.
-    M : str, Matrix or factorization, optional
-        A preconditioner, Hermitian positive definite, near A^-1 or the inverse of A - sigma B:
-        "jacobi", "amg", what `factorized` returns for a nearby matrix, `preconditioner(...)`, or
-        any Matrix.
-    Y : array (n, c), optional
-        Constraints: vectors to which X stays B-orthogonal.
-    tol : float, optional
-        Stop where every |A x - lam B x| |x| is at most tol times the largest |lam| of the block;
-        by default eps^(2/3).
-    maxiter : int, optional
-        The largest number of steps, by default 500 (SciPy's 20 would rarely be enough).
-    largest : bool, default True
-        The largest eigenvalues, or the smallest.
-    on_degenerate : {"raise", "warn", "drop"}, default "raise"
-        As in `eigsh`.
+    A : array (*batch, n, n)
+        As in `eigh`.
+    B : array (*batch, n, n), optional
+        As in `eigh`.
+    b : array, optional
+        SciPy's name of B.
+    subset_by_index : pair of int (first, last), optional
+        As in `eigh`.
+    **options :
+        lower, overwrite_a, overwrite_b, check_finite, driver and on_degenerate, as in `eigh`.
 
     Returns
     -------
-    w : array (k,)
+    w : array (*batch, k)
         The eigenvalues, ascending.
-    X : array (n, k)
-        The eigenvectors, B-orthonormal.
 
     Raises
     ------
-    ConvergenceError
-        For pairs that do not converge, or deflated systems of the derivative.
-    NotSymmetricError, NotPositiveDefiniteError, EngineError, NotDifferentiableError
-        As `eigsh`.
-    ValueError
-        For shapes that do not fit, NaN and infinity.
-    TypeError
-        For dtypes other than float32, float64, complex64, complex128, for mixed frameworks,
-        and for a complex X or Y where A and B are real.
+    NotSymmetricError, NotPositiveDefiniteError, NotDifferentiableError, ValueError, TypeError
+        As in `eigh`.
 
     Notes
     -----
-    Differentiable in A and B as `eigsh`; M, X and Y are constants. With Y not differentiable in B,
-    and in A as the problem in the complement of Y.
-    Cost: no factorization; each step 1 product with A, B and M for k columns. The adjoint is one
-    block of deflated MINRES, with M.
-
-    References
-    ----------
-    Knyazev, SIAM J. Sci. Comput. 23 (2001).
+    Differentiable as the eigenvalues of `eigh` are.
+    Cost: that of `eigh`, whose eigenvectors the derivative needs.
 
     Examples
     --------
     >>> import ldiv, numpy as np
-    >>> A = ldiv.diags_array([np.arange(1.0, 301.0)], offsets=[0])
-    >>> X = np.random.default_rng(0).standard_normal((300, 2))
-    >>> w, X = ldiv.lobpcg(A, X, M="jacobi", largest=False)
-    >>> w.round(6)
-    array([1., 2.])
+    >>> ldiv.eigvalsh(np.array([[2.0, 1.0], [1.0, 2.0]]))
+    array([1., 3.])
     """
-    structure, params = hermitian("A", A, X, B)
-    n = structure.shape[0]
-    block, vector = as_block("X", X, n, leaves(params)[0])
-    if vector or block.ndim != 2:
-        raise ValueError(
-            expected_got(
-                "X", f"a block ({n}, k)", str(tuple(X.shape)), "Batches are mapped over with vmap."
-            )
-        )
-    end: Which = "LA" if require_flag("largest", largest) else "SA"
-    options = EigenOptions(
-        block.shape[1],
-        which=end,
-        maxiter=maxiter,
-        tol=0 if tol is None else tol,
-        method="lobpcg",
-        on_degenerate=on_degenerate,
-    )
-    task, (pA, pB, _) = build_problem(A, B, options, "B")
-    task = replace(task, start=True)
-    pM: Tree = ()
-    if M is not None:
-        structure, pM = preconditioner.given(M, task.A, pA)
-        task = replace(task, M=structure)
-    constraints: Tree = ()
-    if Y is not None:
-        constraints, _ = as_block("Y", Y, n, leaves(params)[0])
-        if constraints.shape[1] + task.k > n:
-            raise ValueError(
-                expected_got(
-                    "Y",
-                    f"at most {n - task.k} columns",
-                    str(constraints.shape[1]),
-                    "Nothing would be left for X.",
-                )
-            )
-        task = replace(task, constraints=constraints.shape[1])
-    for name, given in (("X", block), ("Y", constraints)):
-        if any(map(is_complex, leaves(given))) and not any(map(is_complex, leaves((pA, pB)))):
-            raise TypeError(
-                expected_got(
-                    name,
-                    "real numbers, as those of A and B",
-                    "complex ones",
-                    "The eigenvectors are real.",
-                )
-            )
-    w, X, *_ = bind(Eigenpairs(task), pA, pB, (pM, block, constraints))
-    return w, with_free_phase(w, X)
+    return eigh(A, B, subset_by_index, eigvals_only=True, b=b, **options)
 
 
 def _of_nothing(A: Array) -> tuple[Array, Array]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
 from ldiv.core.arrays import common_batch, is_complex
@@ -29,6 +29,8 @@ from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.identity import Identity
 
 Which: TypeAlias = Literal["LM", "SM", "LA", "SA", "BE"]
+Mode: TypeAlias = Literal["normal", "buckling", "cayley"]
+OTHER_END = {"LA": "SA", "SA": "LA"}
 OnDegenerate: TypeAlias = Literal["raise", "warn", "drop"]
 
 
@@ -42,6 +44,26 @@ class EigenKeywords(TypedDict, total=False):
     method: str
     guard: int
     on_degenerate: OnDegenerate
+
+
+class EighKeywords(TypedDict, total=False):
+    """Those of `eigh` that change no result, and `on_degenerate`."""
+
+    lower: bool
+    overwrite_a: bool
+    overwrite_b: bool
+    check_finite: bool
+    driver: str | None
+    on_degenerate: OnDegenerate
+
+
+class EigshKeywords(EigenKeywords, total=False):
+    """Those that `eigsh` has besides."""
+
+    Minv: object
+    OPinv: object
+    mode: Mode
+    rng: object
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +81,7 @@ class EigenOptions:
     guard: int = 2
     on_degenerate: str = "raise"
     observers: tuple[Observer, ...] = ()
+    offset: float = 0.0
 
     def task(self, A: Structure, B: Structure) -> Task:
         """The task for a pencil (A, B), validated."""
@@ -93,7 +116,27 @@ class EigenOptions:
             on_degenerate=self.on_degenerate,
             start=self.v0 is not None,
             observers=self.observers,
+            offset=self.offset,
         )
+
+
+def required_shift(options: EigenOptions, mode: str) -> float:
+    """The sigma that a mode needs."""
+    if options.sigma is None or require_number("sigma", options.sigma) == 0:
+        what = f"a number other than 0 with mode={mode!r}"
+        raise ValueError(
+            expected_got("sigma", what, str(options.sigma), "The mode transforms by it.")
+        )
+    return float(options.sigma)
+
+
+def cayley(options: EigenOptions) -> EigenOptions:
+    """(lam + sigma) / (lam - sigma) = 2 sigma (nu + 1 / (2 sigma)) of nu = 1 / (lam - sigma)."""
+    shift = required_shift(options, "cayley")
+    if options.which in ("LM", "SM"):
+        return replace(options, offset=0.5 / shift)
+    end = options.which if shift > 0 else OTHER_END.get(options.which, options.which)
+    return replace(options, which=end)
 
 
 def build_problem(
@@ -118,6 +161,14 @@ def build_problem(
             (),
         ),
     )
+
+
+def only_one(name: str, value: Any, other: str, same: Any) -> Any:
+    """What came under one of two names."""
+    if value is not None and same is not None:
+        what, advice = f"one of {name} and {other}", "They mean the same."
+        raise ValueError(expected_got(other, what, "both", advice))
+    return same if value is None else value
 
 
 def hermitian(name: str, a: MatrixLike, *others: Any) -> tuple[Structure, Tree]:
@@ -148,13 +199,13 @@ def _measure(name: str, M: MatrixLike | None, A: Structure, pA: Tree) -> tuple[S
 
 def _start(v0: Array, n: int, params: list[Array]) -> Array:
     """The starting vector, validated, as a block of one column."""
-    block, vector = as_block("v0", v0, n, params[0])
-    if not vector or (is_complex(block) and not any(map(is_complex, params))):
+    block, _ = as_block("v0", v0, n, params[0])
+    if tuple(block.shape) != (n, 1) or (is_complex(block) and not any(map(is_complex, params))):
         raise ValueError(
             expected_got(
                 "v0",
                 f"shape ({n},), real where A and M are",
-                str(tuple(v0.shape)),
+                str(tuple(block.shape)),
                 "ldiv.lobpcg starts from a block.",
             )
         )

@@ -16,12 +16,12 @@ from ldiv.core.rule import bind
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree, leaves
 from ldiv.core.typing import ArrayT, Assumption, Trans
-from ldiv.core.validate import ASSUMPTIONS, require_option, require_square, transposition
+from ldiv.core.validate import require_square, transposition
 from ldiv.engines import registry
 from ldiv.errors import expected_got
 from ldiv.linalg.door import door_in
 from ldiv.linalg.solve import require_method, solved
-from ldiv.matrices.assumptions import definiteness, promised
+from ldiv.matrices.assumptions import assumption, definiteness, promised
 from ldiv.matrices.inverse import Inverse
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
 from ldiv.rules.logabsdet import LogAbsDet
@@ -71,11 +71,11 @@ def factorized(A: MatrixLike, *, assume_a: Assumption = "gen", method: str = "au
     >>> round(float(F.logabsdet()), 6)
     1.609438
     """
-    require_option("assume_a", assume_a, ASSUMPTIONS)
+    promise = assumption(assume_a)
     matrix = as_matrix("A", A)
     require_square("A", matrix.structure.shape)
-    structure, params = promised(matrix, assume_a)
-    return Factorized(structure, params, definiteness(structure, assume_a), method)
+    structure, params = promised(matrix, promise)
+    return Factorized(structure, params, definiteness(structure, promise), method)
 
 
 class Factorized:

@@ -14,21 +14,13 @@ from ldiv.core.rule import bind
 from ldiv.core.structure import VIEWS, Structure, matmul, view_dense
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.core.typing import AnyArray, ArrayT, Assumption
-from ldiv.core.validate import (
-    ASSUMPTIONS,
-    as_block,
-    common_precision,
-    require_batches,
-    require_option,
-    require_square,
-    together,
-)
+from ldiv.core.validate import as_block, common_precision, require_batches, require_square, together
 from ldiv.engines.selected import entries
 from ldiv.errors import expected_got
 from ldiv.linalg.selected_inverse import inverse_at, pattern_of, plain
 from ldiv.linalg.solve import require_method
 from ldiv.matrices import sparse_indexing
-from ldiv.matrices.assumptions import definiteness, promised, promised_square
+from ldiv.matrices.assumptions import assumption, definiteness, promised, promised_square
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix, common_dtype
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.assertion import finite
@@ -108,18 +100,18 @@ def trace_solve(
     >>> round(float(ldiv.trace_solve(L @ L.T, 4 * L @ L.T)), 12)
     8.0
     """
-    require_option("assume_a", assume_a, ASSUMPTIONS)
+    promise = assumption(assume_a)
     require_method(method)
     a, b = _pair(as_matrix("A", A, B), as_matrix("B", B, A))
     left, right = _lower(a), _lower(b)  # tr((L2 L2^H)^-1 L1 L1^H) = |L2^-1 L1|_F^2
     if left is not None and right is not None:
         return quotient_squares(left, right)
-    if method == "auto" and assume_a in ("gen", "sym", "her", "pos"):
+    if method == "auto" and promise in ("gen", "sym", "her", "pos"):
         one, other = map(_as_sparse, (a, b))
         if one is not None and other is not None and _selects(one, other):
-            return _of_entries(one, other, assume_a)
-    structure, p = promised(a, assume_a)
-    return _trace(structure, p, b, definiteness(structure, assume_a), method)
+            return _of_entries(one, other, promise)
+    structure, p = promised(a, promise)
+    return _trace(structure, p, b, definiteness(structure, promise), method)
 
 
 def _as_sparse(matrix: Matrix) -> SparseArray | None:

@@ -13,7 +13,13 @@ from ldiv.rules.lu import rows
 
 
 @public
-def ldl(A: ArrayT, lower: bool = True, hermitian: bool = True) -> tuple[ArrayT, ArrayT, ArrayT]:
+def ldl(
+    A: ArrayT,
+    lower: bool = True,
+    hermitian: bool = True,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+) -> tuple[ArrayT, ArrayT, ArrayT]:
     """Factor a symmetric or Hermitian matrix, definite or not, differentiably.
 
         A = L D L^H,    or with hermitian=False A = L D L^T
@@ -26,6 +32,8 @@ def ldl(A: ArrayT, lower: bool = True, hermitian: bool = True) -> tuple[ArrayT, 
         Return an L whose L[perm] is lower triangular, or upper triangular.
     hermitian : bool, default True
         A is Hermitian; if False, symmetric.
+    overwrite_a, check_finite : bool
+        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
 
     Returns
     -------

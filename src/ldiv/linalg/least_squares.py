@@ -2,19 +2,55 @@
 
 from __future__ import annotations
 
-from ldiv.core.arrays import adjoint, alike, batch_of
-from ldiv.core.dispatch import namespace
+from typing import Any, Literal, TypeAlias, get_args, overload
+
+import numpy as np
+
+from ldiv.core.arrays import adjoint, alike, batch_of, real
+from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
+from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT
-from ldiv.core.validate import as_block, require_batches
+from ldiv.core.validate import as_block, require_batches, require_number, require_option
+from ldiv.errors import SingularMatrixError
 from ldiv.linalg.dense_arguments import require_matrix_array
 from ldiv.matrices.matrix import common_dtype
 from ldiv.rules.least_squares import LeastSquares
 
+Driver: TypeAlias = Literal["gelsd", "gelsy", "gelss"]
 
+
+@overload
+def lstsq(
+    a: AnyArray,
+    b: ArrayT,
+    cond: None = None,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    lapack_driver: None = None,
+) -> ArrayT: ...
+@overload
+def lstsq(
+    a: AnyArray,
+    b: ArrayT,
+    cond: float | None = None,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    lapack_driver: Driver | None = None,
+) -> tuple[ArrayT, ArrayT, Any, ArrayT | None]: ...
 @public
-def lstsq(a: AnyArray, b: ArrayT) -> ArrayT:
+def lstsq(
+    a: AnyArray,
+    b: ArrayT,
+    cond: float | None = None,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    lapack_driver: Driver | None = None,
+) -> ArrayT | tuple[ArrayT, ArrayT, Any, ArrayT | None]:
     """Solve a rectangular linear system in the sense of least squares, differentiably.
 
         x = argmin |A x - b|                        for m >= n
@@ -26,12 +62,23 @@ def lstsq(a: AnyArray, b: ArrayT) -> ArrayT:
         The matrix, of full rank.
     b : array (m,) or (*batch, m, k)
         A one-dimensional b is a vector, anything else a block of columns.
+    cond : float, optional
+        Refuse a matrix with a singular value of at most cond times the largest.
+    overwrite_a, overwrite_b, check_finite : bool
+        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+    lapack_driver : {"gelsd", "gelsy", "gelss"}, optional
+        Accepted, as the rank is full; with it, or with cond, SciPy's four results are returned.
 
     Returns
     -------
     x : array (n,) or (*batch, n, k)
-        The solution. No residues, rank or singular values, of which a matrix of full rank needs
-        none.
+        The solution, alone unless cond or lapack_driver is given.
+    residues : array (*batch, k)
+        |b - A x|^2 of each column; of shape (0,) where m <= n, and with "gelsy".
+    rank : int, or array of these (*batch,)
+        min(m, n).
+    s : array (*batch, min(m, n)) or None
+        The singular values, descending; None with "gelsy".
 
     Raises
     ------
@@ -71,4 +118,34 @@ def lstsq(a: AnyArray, b: ArrayT) -> ArrayT:
         if m >= n
         else bind(LeastSquares(), adjoint(a), zero, block)[0]
     )
-    return x[..., 0] if vector else x
+    if cond is None and lapack_driver is None:
+        return x[..., 0] if vector else x
+    residues, rank, s = _quality(
+        a, block, x, cond, "gelsd" if lapack_driver is None else lapack_driver
+    )
+    if not vector:
+        return x, residues, rank, s
+    return x[..., 0], residues[..., 0] if residues.shape != (0,) else residues, rank, s
+
+
+def _quality(
+    a: Array, b: Array, x: Array, cond: float | None, driver: str
+) -> tuple[Array, Any, Array | None]:
+    """SciPy's residues, rank and singular values."""
+    require_option("lapack_driver", driver, get_args(Driver))
+    (m, n), xp = a.shape[-2:], namespace(a)
+    s = None if driver == "gelsy" and cond is None else xp.linalg.svdvals(a)
+    if cond is not None and s is not None and min(m, n):
+        least = require_number("cond", cond, 0)
+        check_or_raise((s[..., -1] > least * s[..., 0]).all(), _deficient, least)
+    rank = np.full(a.shape[:-2], min(m, n)) if a.ndim > 2 else min(m, n)
+    residues = xp.zeros((0,), **alike(real(a)))
+    if m > n and driver != "gelsy":
+        residues = xp.sum(xp.abs(b - a @ x) ** 2, axis=-2)
+    return residues, rank, None if driver == "gelsy" else s
+
+
+def _deficient(cond: float) -> SingularMatrixError:
+    return SingularMatrixError(
+        "lstsq", f"a singular value of at most cond={cond:.1e} times the largest"
+    )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from ldiv.core.arrays import batch_of, broadcast, spread
+from typing import Literal, overload
+
+import numpy as np
+
+from ldiv.core.arrays import batch_of, broadcast, real, spread
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.structure import VIEWS
 from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT, Trans
-from ldiv.core.validate import as_integers, require_pair, together, transposition
+from ldiv.core.validate import as_integers, require_flag, require_pair, together, transposition
 from ldiv.errors import expected_got
 from ldiv.linalg.dense_arguments import require_matrix_array, require_system
 from ldiv.rules.lu import LU, rows
@@ -18,7 +22,9 @@ from ldiv.rules.triangular_quotients import eye, left_solve, lower, upper
 
 
 @public
-def lu_factor(a: ArrayT) -> tuple[ArrayT, ArrayT]:
+def lu_factor(
+    a: ArrayT, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[ArrayT, ArrayT]:
     """Factor a matrix by Gaussian elimination with partial pivoting, differentiably.
 
         A = P L U,    L unit lower triangular, U upper triangular, packed in one array
@@ -27,6 +33,8 @@ def lu_factor(a: ArrayT) -> tuple[ArrayT, ArrayT]:
     ----------
     a : array (*batch, m, n)
         The matrix: square, tall or wide.
+    overwrite_a, check_finite : bool
+        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
 
     Returns
     -------
@@ -117,8 +125,30 @@ def _first_zero_pivot(packed: Array, exchanges: Array) -> Array:
     return xp.where(most > 0, k + 1 - most, 0 * most)
 
 
+@overload
+def lu(
+    a: ArrayT,
+    permute_l: Literal[False] = False,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    p_indices: bool = False,
+) -> tuple[ArrayT, ArrayT, ArrayT]: ...
+@overload
+def lu(
+    a: ArrayT,
+    permute_l: Literal[True],
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    p_indices: bool = False,
+) -> tuple[ArrayT, ArrayT]: ...
 @public
-def lu(a: ArrayT) -> tuple[ArrayT, ArrayT, ArrayT]:
+def lu(
+    a: ArrayT,
+    permute_l: bool = False,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    p_indices: bool = False,
+) -> tuple[ArrayT, ArrayT, ArrayT] | tuple[ArrayT, ArrayT]:
     """Factor a matrix into a permutation, a lower and an upper triangle, differentiably.
 
         A = P L U,    k = min(m, n)
@@ -127,11 +157,17 @@ def lu(a: ArrayT) -> tuple[ArrayT, ArrayT, ArrayT]:
     ----------
     a : array (*batch, m, n)
         As in `lu_factor`.
+    permute_l : bool, default False
+        Return P L and U.
+    overwrite_a, check_finite : bool
+        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+    p_indices : bool, default False
+        Return the permutation as indices p: A = L[p] U.
 
     Returns
     -------
-    P : array (*batch, m, m)
-        The permutation matrix.
+    P : array (*batch, m, m), or of integers (*batch, m)
+        The permutation, of NumPy arrays a matrix of real numbers; not with permute_l.
     L : array (*batch, m, k)
         Unit lower triangular.
     U : array (*batch, k, n)
@@ -161,12 +197,23 @@ def lu(a: ArrayT) -> tuple[ArrayT, ArrayT, ArrayT]:
     unit = eye(packed, m)
     # A[order] = L U: P is the identity, its rows in the inverse order
     inverse = xp.argsort(order, axis=-1)
-    P = rows(xp.broadcast_to(unit, (*batch_of(packed, 2), m, m)), inverse)
-    return P, xp.tril(packed[..., :k], k=-1) + unit[:, :k], xp.triu(packed[..., :k, :])
+    L, U = xp.tril(packed[..., :k], k=-1) + unit[:, :k], xp.triu(packed[..., :k, :])
+    if require_flag("permute_l", permute_l):
+        return rows(L, inverse), U
+    if require_flag("p_indices", p_indices):
+        return inverse, L, U
+    one = real(unit) if isinstance(unit, np.ndarray) else unit  # PyTorch multiplies one dtype only
+    return rows(xp.broadcast_to(one, (*batch_of(packed, 2), m, m)), inverse), L, U
 
 
 @public
-def lu_solve(lu_and_piv: tuple[AnyArray, AnyArray], b: ArrayT, trans: Trans = 0) -> ArrayT:
+def lu_solve(
+    lu_and_piv: tuple[AnyArray, AnyArray],
+    b: ArrayT,
+    trans: Trans = 0,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> ArrayT:
     """Solve a linear system with the result of `lu_factor`, differentiably.
 
         op(A) x = b,    op = N, T or H (0, 1 or 2)
@@ -179,6 +226,8 @@ def lu_solve(lu_and_piv: tuple[AnyArray, AnyArray], b: ArrayT, trans: Trans = 0)
         A one-dimensional b is a vector, anything else a block of columns.
     trans : {0, 1, 2} or {"N", "T", "H"}, default 0
         As in `solve`.
+    overwrite_b, check_finite : bool
+        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
 
     Returns
     -------

@@ -10,11 +10,11 @@ from ldiv.core.folders import files
 from ldiv.core.public import public
 from ldiv.core.record import snapshot
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree
+from ldiv.core.trees import Tree, leaves
 from ldiv.core.validate import require_option
 from ldiv.errors import expected_got
 from ldiv.matrices.assumptions import promised_square
-from ldiv.matrices.matrix import Matrix, MatrixLike
+from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
 
 
 class HasInverse(Protocol):
@@ -106,7 +106,10 @@ def given(M: PreconditionerLike, structure: Structure, p: Tree) -> tuple[Structu
     if isinstance(M, str):
         return build(require_option("M", M, kinds()), structure, p)
     # the inverse of a factorization, not the property of a class that was passed by mistake
-    matrix = M if isinstance(M, type) else getattr(M, "inverse", M)
+    inverse = None if isinstance(M, type) else getattr(M, "inverse", None)
+    matrix = inverse if isinstance(inverse, Matrix) else M
+    if not isinstance(matrix, Matrix | type) and hasattr(matrix, "shape"):
+        matrix = as_matrix("M", matrix, *leaves(p))
     if not isinstance(matrix, Matrix):
         expected = "the name of a preconditioner, a Matrix near A^-1, or what `factorized` gives"
         raise TypeError(

@@ -15,11 +15,25 @@ from ldiv.rules.qr import QR
 
 
 @overload
-def qr(a: ArrayT, mode: Literal["economic"] = "economic") -> tuple[ArrayT, ArrayT]: ...
+def qr(
+    a: ArrayT,
+    mode: Literal["economic"] = "economic",
+    *,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+) -> tuple[ArrayT, ArrayT]: ...
 @overload
-def qr(a: ArrayT, mode: Literal["r"]) -> ArrayT: ...
+def qr(
+    a: ArrayT, mode: Literal["r"], *, overwrite_a: bool = False, check_finite: bool = True
+) -> ArrayT: ...
 @public
-def qr(a: ArrayT, mode: Literal["economic", "r"] = "economic") -> tuple[ArrayT, ArrayT] | ArrayT:
+def qr(
+    a: ArrayT,
+    mode: Literal["economic", "r"] = "economic",
+    *,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+) -> tuple[ArrayT, ArrayT] | ArrayT:
     """Factor a matrix into orthonormal columns and a triangle, differentiably.
 
         A = Q R,    Q^H Q = I, R upper triangular with a real diagonal, of LAPACK's signs
@@ -31,6 +45,8 @@ def qr(a: ArrayT, mode: Literal["economic", "r"] = "economic") -> tuple[ArrayT, 
     mode : {"economic", "r"}, default "economic"
         Return both factors, or R alone. SciPy's mode "full" is not here: the other columns of its Q
         are arbitrary, and have no derivative.
+    overwrite_a, check_finite : bool
+        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
 
     Returns
     -------

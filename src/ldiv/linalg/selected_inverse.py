@@ -16,10 +16,11 @@ from ldiv.core.pattern import Pattern
 from ldiv.core.public import public
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.core.typing import AnyArray, Assumption
-from ldiv.core.validate import ASSUMPTIONS, require_flag, require_option, require_square
+from ldiv.core.validate import require_flag, require_option, require_square
 from ldiv.engines.selected import entries
 from ldiv.errors import EngineError, expected_got
 from ldiv.matrices import sparse_indexing
+from ldiv.matrices.assumptions import assumption as short_name
 from ldiv.matrices.assumptions import definiteness, promised, promised_square
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
 from ldiv.matrices.sparse_array import SparseArray
@@ -200,12 +201,12 @@ def inverse_diagonal(A: MatrixLike, *, assume_a: Assumption = "gen") -> AnyArray
     >>> ldiv.inverse_diagonal(A, assume_a="pos")
     array([0.75, 1.  , 0.75])
     """
-    require_option("assume_a", assume_a, ASSUMPTIONS)
-    matrix, structure, p, assumption = promised_square(A, assume_a)
-    if isinstance(matrix.structure.unview()[0], Sparse) and assume_a in ("gen", *SYMMETRIC):
+    promise = short_name(assume_a)
+    matrix, structure, p, assumption = promised_square(A, promise)
+    if isinstance(matrix.structure.unview()[0], Sparse) and promise in ("gen", *SYMMETRIC):
         every = np.arange(structure.shape[0])
         once = plain(SparseArray(matrix.structure, matrix.params))
-        return inverse_at(once, every, every, assume_a)
+        return inverse_at(once, every, every, promise)
     base, op = structure.unview()
     band = base.base if isinstance(base, Symmetric) else base
     if isinstance(band, Banded) and entries.supports(structure, p):

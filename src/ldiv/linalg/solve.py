@@ -16,7 +16,6 @@ from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.core.typing import ArrayT, Assumption, Trans
 from ldiv.core.validate import (
-    ASSUMPTIONS,
     as_block,
     common_precision,
     require_batches,
@@ -31,7 +30,7 @@ from ldiv.linalg.door import Call, Door, door
 from ldiv.linalg.iteration import Iteration, iteration_options
 from ldiv.linalg.preconditioner import PreconditionerLike
 from ldiv.linalg.solve_info import SolveInfo, solve_info
-from ldiv.matrices.assumptions import definiteness, promised, triangle
+from ldiv.matrices.assumptions import assumption, definiteness, promised, triangle
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
 from ldiv.rules.solve import Solve
 
@@ -43,8 +42,13 @@ def solve(
     A: MatrixLike,
     b: ArrayT,
     *,
-    assume_a: Assumption = "gen",
+    assume_a: Assumption | None = "gen",
     trans: Trans = "N",
+    transposed: bool = False,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
     method: str = "auto",
     rtol: float | None = None,
     atol: float = NO_ATOL,
@@ -61,8 +65,13 @@ def solve(
     A: MatrixLike,
     b: ArrayT,
     *,
-    assume_a: Assumption = "gen",
+    assume_a: Assumption | None = "gen",
     trans: Trans = "N",
+    transposed: bool = False,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
     method: str = "auto",
     rtol: float | None = None,
     atol: float = NO_ATOL,
@@ -79,8 +88,13 @@ def solve(
     A: MatrixLike,
     b: ArrayT,
     *,
-    assume_a: Assumption = "gen",
+    assume_a: Assumption | None = "gen",
     trans: Trans = "N",
+    transposed: bool = False,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
     method: str = "auto",
     rtol: float | None = None,
     atol: float = NO_ATOL,
@@ -103,12 +117,19 @@ def solve(
     b : array (n,) or (*batch, n, k)
         A one-dimensional b is a vector, anything else a block of columns.
     assume_a : str, default "gen"
-        "gen", "sym", "her", "pos" (Hermitian positive definite), "diagonal", "upper triangular" or
-        "lower triangular". With "sym", "her" and "pos" both triangles must be there and agree up to
+        "gen", "sym", "her", "pos" (Hermitian positive definite), "diagonal", "tridiagonal",
+        "banded", "upper triangular" or "lower triangular", or SciPy's long names "general",
+        "symmetric", "hermitian", "positive definite". None is "gen". With "sym", "her" and "pos" both triangles must be there and agree up to
         rounding: the matrix is read as its symmetric part. Of a triangular matrix the other
-        triangle is not read.
+        triangle is not read, of a tridiagonal one all else must be zero; the band of a banded one
+        is for the engine to find.
     trans : {"N", "T", "H"} or {0, 1, 2}, default "N"
         The system to solve: with A, its transpose or its conjugate transpose, also called "C".
+    transposed : bool, default False
+        SciPy's word for trans="T".
+    lower, overwrite_a, overwrite_b, check_finite : bool
+        Accepted, as SciPy has them: both triangles are read, and must agree; nothing is ever
+        overwritten, and numbers are always looked at.
     method : str, default "auto"
         "auto", "direct", "iterative", or the name of an engine; `ldiv.explain(A, b)` says which one
         "auto" takes and why. Engines that iterate are `cg` for "pos", `minres` for "her", `gmres`
@@ -180,6 +201,8 @@ def solve(
     array([ 0.26666667, -0.06666667])
     """
     plan = None
+    if transposed is not False:
+        trans = transposed_too(trans, transposed)
     if (
         (rtol is None and maxiter is None and restart is None)
         and (M is None and x0 is None and callback is None)
@@ -188,17 +211,19 @@ def solve(
         plan = door(A, b, "solve", assume_a, trans, method, singular_state())
         if plan is not None and plan.call is not None:  # arguments of this kind were checked before
             return plan.call(A, b)
-    require_option("assume_a", assume_a, ASSUMPTIONS)
+    promise = assumption(assume_a)
     matrix = _square(A, b)
-    structure, params = promised(matrix, assume_a)
+    structure, params = promised(matrix, promise)
     structure = structure.view(transposition(trans))
-    assumption = definiteness(structure, assume_a)
+    definite = definiteness(structure, promise)
+    if promise == "tridiagonal" and plan is not None:  # what it says is checked in every call
+        return solved(structure, params, b, definite, method)
     if plan is not None:
-        return solved(structure, params, b, assumption, method, plan=plan)
+        return solved(structure, params, b, definite, method, plan=plan)
     iteration = Iteration(rtol, atol, maxiter, restart, M, x0, callback, progress)
     if require_flag("info", info):
-        return _solved_with_info(structure, params, b, assumption, method, iteration)
-    return solved(structure, params, b, assumption, method, iteration)
+        return _solved_with_info(structure, params, b, definite, method, iteration)
+    return solved(structure, params, b, definite, method, iteration)
 
 
 @public
@@ -209,6 +234,8 @@ def solve_triangular(
     lower: bool = False,
     trans: Trans = "N",
     unit_diagonal: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
 ) -> ArrayT:
     """Solve a triangular system, dense or sparse, differentiably.
 
@@ -226,6 +253,8 @@ def solve_triangular(
         As in `solve`.
     unit_diagonal : bool, default False
         The diagonal of T is ones, and that of A is not read.
+    overwrite_b, check_finite : bool
+        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
 
     Returns
     -------
@@ -259,6 +288,22 @@ def solve_triangular(
     structure = triangle(matrix.structure, lower, "unit" if unit else "own")
     view = structure.view(transposition(trans))
     return solved(view, matrix.params, b, "gen", "auto", plan=plan)
+
+
+def transposed_too(trans: Any, transposed: Any) -> Any:
+    """The `trans` that SciPy's `transposed` means."""
+    if not require_flag("transposed", transposed):
+        return trans
+    if transposition(trans) != "N":
+        raise ValueError(
+            expected_got(
+                "transposed",
+                "False where trans says it",
+                f"True and trans={trans!r}",
+                "Say it once.",
+            )
+        )
+    return "T"
 
 
 def _square(A: Any, b: Any) -> Matrix:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, Unpack, overload
+from typing import Any, Literal, TypeAlias, Unpack, get_args, overload
 
 from ldiv.core.arrays import conj, transpose
 from ldiv.core.dispatch import namespace
@@ -11,14 +11,24 @@ from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.trees import Array, leaves
 from ldiv.core.typing import AnyArray, ResultT
-from ldiv.core.validate import as_float, require_flag, require_int
-from ldiv.errors import expected_got, shown
+from ldiv.core.validate import as_float, require_flag, require_int, require_option
+from ldiv.errors import expected_got
 from ldiv.linalg.eigen_problem import EigenKeywords, EigenOptions, OnDegenerate, build_problem
 from ldiv.linalg.eigenvector_phase import with_free_phase
 from ldiv.matrices.matrix import Matrix, as_matrix
 from ldiv.rules.eigenpairs import Eigenpairs
 from ldiv.structures.block import Block
 from ldiv.structures.self_adjoint import SelfAdjoint
+
+Solver: TypeAlias = Literal["arpack", "lobpcg", "propack"]
+
+
+class SvdsKeywords(EigenKeywords, total=False):
+    """Those that `svds` has besides."""
+
+    solver: Solver
+    rng: object
+    options: dict[str, Any] | None
 
 
 @overload
@@ -27,10 +37,13 @@ def svds(
     k: int = 6,
     ncv: int | None = None,
     tol: float = 0,
-    which: Literal["LM"] = "LM",
+    which: Literal["LM", "SM"] = "LM",
     v0: AnyArray | None = None,
     maxiter: int | None = None,
     return_singular_vectors: Literal[True] = True,
+    solver: Solver = "arpack",
+    rng: object = None,
+    options: dict[str, Any] | None = None,
     *,
     method: str = "auto",
     guard: int = 2,
@@ -41,26 +54,38 @@ def svds(
     A: Matrix | ResultT,
     k: int = 6,
     *,
-    which: Literal["LM"] = "LM",
+    which: Literal["LM", "SM"] = "LM",
     return_singular_vectors: Literal[False],
-    **options: Unpack[EigenKeywords],
+    **options: Unpack[SvdsKeywords],
 ) -> ResultT: ...
+@overload
+def svds(
+    A: Matrix | ResultT,
+    k: int = 6,
+    *,
+    which: Literal["LM", "SM"] = "LM",
+    return_singular_vectors: Literal["u", "vh"],
+    **options: Unpack[SvdsKeywords],
+) -> tuple[ResultT | None, ResultT, ResultT | None]: ...
 @public
 def svds(
     A: Matrix | ResultT,
     k: int = 6,
     ncv: int | None = None,
     tol: float = 0,
-    which: Literal["LM"] = "LM",
+    which: Literal["LM", "SM"] = "LM",
     v0: AnyArray | None = None,
     maxiter: int | None = None,
-    return_singular_vectors: bool = True,
+    return_singular_vectors: bool | Literal["u", "vh"] = True,
+    solver: Solver = "arpack",
+    rng: object = None,
+    options: dict[str, Any] | None = None,
     *,
     method: str = "auto",
     guard: int = 2,
     on_degenerate: OnDegenerate = "raise",
-) -> ResultT | tuple[ResultT, ResultT, ResultT]:
-    """Find the k largest singular values and vectors of a rectangular matrix, differentiably.
+) -> ResultT | tuple[ResultT | None, ResultT, ResultT | None]:
+    """Find the k largest or smallest singular values and vectors of a rectangular matrix, differentiably.
 
         A v_i = s_i u_i,    A^H u_i = s_i v_i,    U^H U = V^H V = I
 
@@ -72,14 +97,18 @@ def svds(
         The number of singular values.
     ncv, tol : optional
         As in `eigsh`.
-    which : {"LM"}
-        The largest ones; the smallest are eigenvalues of A^H A near 0, for `eigsh`.
+    which : {"LM", "SM"}, default "LM"
+        The largest ones or the smallest. The smallest are found among all, of a matrix that is
+        dense or small; of a large sparse one they are eigenvalues of A^H A near 0, for `eigsh`.
     v0 : array (min(m, n),), optional
         A start for the vectors of the shorter side, of one matrix. The default is always the same.
     maxiter : int, optional
         As in `eigsh`.
-    return_singular_vectors : bool, default True
-        With False, s alone is returned.
+    return_singular_vectors : bool or {"u", "vh"}, default True
+        With False, s alone is returned; with "u" or "vh" the other vectors are None.
+    solver, rng, options : optional
+        Accepted, as SciPy has them: "arpack", "lobpcg" and "propack" name the same triplets, which
+        `method` finds, and the start is always the same.
     method, guard, on_degenerate : optional
         As in `eigsh`.
 
@@ -121,7 +150,12 @@ def svds(
     """
     matrix = as_matrix("A", A)
     m, n = matrix.structure.shape
-    return_singular_vectors = require_flag("return_singular_vectors", return_singular_vectors)
+    if not isinstance(return_singular_vectors, str):
+        require_flag("return_singular_vectors", return_singular_vectors)
+    else:
+        require_option("return_singular_vectors", return_singular_vectors, ("u", "vh"))
+    require_option("solver", solver, get_args(Solver))
+    require_option("which", which, ("LM", "SM"))
     if min(m, n) == 0:
         raise ValueError(
             expected_got(
@@ -139,15 +173,6 @@ def svds(
         what=f"a number of singular values from 1 to {min(m, n)}",
         advice="It is how many are returned.",
     )
-    if not isinstance(which, str) or which != "LM":
-        raise ValueError(
-            expected_got(
-                "which",
-                "'LM'",
-                shown(which),
-                "The smallest ones are eigenvalues of A.H @ A near sigma=0: use ldiv.eigsh.",
-            )
-        )
     # [[0, A], [A^H, 0]] has the eigenpairs +-s, (u, +-v) / sqrt(2): the largest are wanted.
     parts = (matrix.structure, matrix.structure.H)
     whole = Matrix(
@@ -159,10 +184,16 @@ def svds(
         None,
         EigenOptions(k, None, "LA", start, ncv, maxiter, tol, method, guard, on_degenerate),
     )
+    if which == "SM":  # ascending there are min(m, n) negative ones, zeros, and the positive ones
+        task = replace(task, which="index", first=max(m, n))
     s, x, *_ = bind(Eigenpairs(replace(task, positive=True)), *args)
     x = with_free_phase(s, x)
-    u, v = 2**0.5 * x[..., :m, :], 2**0.5 * x[..., m:, :]
-    return (u, s, conj(transpose(v))) if return_singular_vectors else s
+    u, vh = 2**0.5 * x[..., :m, :], 2**0.5 * conj(transpose(x[..., m:, :]))
+    if return_singular_vectors is True:
+        return u, s, vh
+    if isinstance(return_singular_vectors, str):
+        return (u, s, None) if return_singular_vectors == "u" else (None, s, vh)
+    return s
 
 
 def _start(matrix: Matrix, v0: Array) -> Array:

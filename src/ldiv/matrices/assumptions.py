@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.arrays import is_complex
+import numpy as np
+
+from ldiv.core.arrays import is_complex, masked
+from ldiv.core.dispatch import check_or_raise
 from ldiv.core.structure import VIEWS, Structure
 from ldiv.core.trees import Tree, leaves
 from ldiv.core.validate import ASSUMPTIONS, require_option, require_square
@@ -22,12 +25,29 @@ from ldiv.structures.sparse_triangular import SparseTriangular
 from ldiv.structures.symmetric import Symmetric
 from ldiv.structures.triangular import Triangular
 
+# SciPy's other names, and those that say no more than the matrix does
+_SAME = {
+    None: "gen",
+    "general": "gen",
+    "banded": "gen",
+    "symmetric": "sym",
+    "hermitian": "her",
+    "positive definite": "pos",
+}
+
+
+def assumption(assume_a: Any) -> str:
+    """The short name of an assumption, under any of SciPy's names."""
+    if assume_a is not None:
+        require_option("assume_a", assume_a, ASSUMPTIONS)
+    return _SAME.get(assume_a, assume_a)
+
 
 def promised_square(A: Any, assume_a: str, *others: Any) -> tuple[Matrix, Structure, Tree, str]:
     """A square matrix of a user's; the structure that a promise makes of it, with its
     parameters; and what engines may assume. Constants come in the framework of the others.
     """
-    require_option("assume_a", assume_a, ASSUMPTIONS)
+    assume_a = assumption(assume_a)
     matrix = as_matrix("A", A, *others)
     require_square("A", matrix.structure.shape)
     structure, params = promised(matrix, assume_a)
@@ -39,6 +59,9 @@ def promised(matrix: Matrix, assume_a: str) -> tuple[Structure, Tree]:
     structure = matrix.structure
     base, op = structure.unview()
     if assume_a == "gen":
+        return structure, matrix.params
+    if assume_a == "tridiagonal":
+        _require_tridiagonal(base, matrix.params)
         return structure, matrix.params
     if assume_a in ("sym", "her", "pos"):
         part = "T" if assume_a == "sym" and any(map(is_complex, leaves(matrix.params))) else "H"
@@ -72,6 +95,29 @@ def promised(matrix: Matrix, assume_a: str) -> tuple[Structure, Tree]:
             "C" if VIEWS[op][1] else "N"
         ), matrix.params
     return triangle(structure, assume_a == "lower triangular", "own"), matrix.params
+
+
+def _require_tridiagonal(base: Structure, p: Tree) -> None:
+    """Raises unless all entries outside of three diagonals are zero."""
+    if isinstance(base, Dense):
+        i, j = np.indices(base.shape)
+    elif isinstance(base, Sparse):
+        i, j = base.pattern.rows, base.pattern.cols
+    else:
+        return
+    outside = masked(p, abs(i - j) > 1)
+    check_or_raise((outside == 0).all(), _not_tridiagonal)
+
+
+def _not_tridiagonal() -> ValueError:
+    return ValueError(
+        expected_got(
+            "assume_a='tridiagonal'",
+            "zeros outside of the three diagonals",
+            "other numbers",
+            "Use 'gen', or set them to zero.",
+        )
+    )
 
 
 def definiteness(structure: Structure, assume_a: str) -> str:

@@ -38,6 +38,8 @@ ON_HOST = True
 def supports(task: Task, dtype: Any, device: str) -> str | None:
     if task.which == "index":
         return "finds pairs at an end of the spectrum or near sigma, not by index"
+    if task.offset:
+        return "has mode='cayley' with which='LA', 'SA' or 'BE' only: take mode='normal'"
     if task.constraints:
         return "knows no constraints"
     if dtype.kind == "c" and task.which == "BE":

@@ -1,0 +1,97 @@
+"""inv, eigvalsh, spsolve, spsolve_triangular and splu are what stands behind them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.sparse as sp
+import scipy.sparse.linalg as spla
+import torch
+
+import ldiv
+
+RNG = np.random.default_rng(5)
+A = RNG.standard_normal((5, 5)) + 4 * np.eye(5)
+C = np.stack([A + 1j * RNG.standard_normal((5, 5)), A.T.astype(complex)])
+S = A @ A.T
+b = RNG.standard_normal(5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_inv(dtype: str) -> None:
+    a = C.astype(dtype) if dtype.startswith("c") else C.real.astype(dtype)
+    for to in (np.asarray, torch.tensor, jnp.asarray):
+        with jax.enable_x64(True):
+            x = np.asarray(ldiv.inv(to(a)))
+        assert x.dtype == dtype
+        np.testing.assert_allclose(x, np.linalg.inv(a), rtol=1e3 * np.finfo(dtype).eps, atol=1e-6)
+    np.testing.assert_allclose(ldiv.inv(S, assume_a="pos"), np.linalg.inv(S))
+    assert ldiv.inv(np.empty((0, 0), dtype)).shape == (0, 0)
+    np.testing.assert_allclose(ldiv.inv([[2, 0], [0, 4]], overwrite_a=True), np.diag([0.5, 0.25]))
+
+
+def test_derivatives_of_inv() -> None:
+    """dX = -X dA X."""
+    G = RNG.standard_normal((5, 5))
+    expected = -np.linalg.inv(A).T @ G @ np.linalg.inv(A).T
+    a = torch.tensor(A, requires_grad=True)
+    (slope,) = torch.autograd.grad((ldiv.inv(a) * torch.tensor(G)).sum(), a)
+    np.testing.assert_allclose(slope, expected)
+    each = torch.func.vmap(torch.func.grad(lambda a: (ldiv.inv(a) * torch.tensor(G)).sum()))
+    np.testing.assert_allclose(each(torch.tensor(np.stack([A, S])))[0], expected)
+    with jax.enable_x64(True):
+        f = jax.jit(jax.value_and_grad(lambda a: (ldiv.inv(a) * G).sum()))
+        value, slope = f(jnp.asarray(A))
+        _, along = jax.jvp(ldiv.inv, (jnp.asarray(A),), (jnp.asarray(G),))
+    np.testing.assert_allclose(value, (np.linalg.inv(A) * G).sum())
+    np.testing.assert_allclose(slope, expected)
+    np.testing.assert_allclose(along, -np.linalg.inv(A) @ G @ np.linalg.inv(A))
+
+
+def test_what_inv_refuses() -> None:
+    with pytest.raises(ldiv.SingularMatrixError):
+        ldiv.inv(np.ones((3, 3)))
+    with pytest.raises(TypeError, match="A: expected a dense array"):
+        ldiv.inv(sp.csr_array(A))
+    with pytest.raises(ValueError, match="square"):
+        ldiv.inv(np.ones((2, 3)))
+
+
+def test_eigvalsh() -> None:
+    np.testing.assert_allclose(ldiv.eigvalsh(S), scipy.linalg.eigvalsh(S))
+    pencil = A + A.T
+    np.testing.assert_allclose(
+        ldiv.eigvalsh(pencil, b=S, subset_by_index=[1, 3], check_finite=False),
+        scipy.linalg.eigvalsh(pencil, S, subset_by_index=[1, 3]),
+    )
+    a = torch.tensor(S, requires_grad=True)
+    (slope,) = torch.autograd.grad(ldiv.eigvalsh(a)[-1], a)
+    x = np.linalg.eigh(S)[1][:, -1]
+    np.testing.assert_allclose(slope, np.outer(x, x))
+    with pytest.raises(ValueError, match="b: expected one of B and b"):
+        ldiv.eigvalsh(S, S, b=S)
+
+
+@pytest.mark.parametrize("form", [sp.csc_array, sp.coo_matrix, ldiv.asarray])
+def test_sparse_names(form: Any) -> None:
+    a, lower = form(sp.csc_array(A)), form(sp.csc_array(np.tril(A)))
+    np.testing.assert_allclose(ldiv.spsolve(a, b), spla.spsolve(sp.csc_array(A), b))
+    np.testing.assert_allclose(
+        ldiv.spsolve(a, b[:, None], permc_spec="NATURAL"), np.linalg.solve(A, b[:, None])
+    )
+    np.testing.assert_allclose(ldiv.spsolve_triangular(lower, b), np.linalg.solve(np.tril(A), b))
+    np.testing.assert_allclose(
+        ldiv.spsolve_triangular(a, b, lower=False, unit_diagonal=True),
+        np.linalg.solve(np.triu(A, 1) + np.eye(5), b),
+    )
+    F, G = ldiv.splu(a, permc_spec="COLAMD"), spla.splu(sp.csc_array(A))
+    for trans in ("N", "T", "H"):
+        np.testing.assert_allclose(F.solve(b, trans), G.solve(b, trans))
+    x = torch.tensor(b, requires_grad=True)
+    (slope,) = torch.autograd.grad(ldiv.spsolve(a, x).sum(), x)
+    np.testing.assert_allclose(slope, np.linalg.solve(A.T, np.ones(5)))

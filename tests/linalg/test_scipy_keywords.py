@@ -1,0 +1,244 @@
+"""SciPy's keywords mean here what they mean there, or change nothing; PyTorch's those of lobpcg."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.sparse as sp
+import scipy.sparse.linalg as spla
+import torch
+
+import ldiv
+
+N = 8
+RNG = np.random.default_rng(3)
+A = RNG.standard_normal((N, N)) + 6 * np.eye(N)
+C = A + 1j * RNG.standard_normal((N, N))
+S = A @ A.T
+TRI = np.triu(np.tril(S, 1), -1)
+TALL = RNG.standard_normal((N, 5))
+b = RNG.standard_normal(N)
+B = RNG.standard_normal((N, 3))
+BAND = np.stack([np.ones(N), 4 + np.arange(N)])
+FINITE = {"check_finite": False}
+
+# (a call in SciPy's words, of either module)
+DENSE: dict[str, Callable[[Any], Any]] = {
+    **{
+        f"solve {name}": lambda m, a=a, name=name: m.solve(
+            a, B, assume_a=name, overwrite_a=True, overwrite_b=True, **FINITE
+        )
+        for name, a in {
+            "general": A,
+            "symmetric": S,
+            "hermitian": C + C.conj().T,
+            "positive definite": S,
+            "tridiagonal": TRI,
+            "banded": TRI,
+            "diagonal": np.diag(b),
+            "upper triangular": np.triu(A),
+        }.items()
+    },
+    "solve None": lambda m: m.solve(A, b, assume_a=None),
+    "solve transposed": lambda m: m.solve(A, b, transposed=True),
+    "solve lower": lambda m: m.solve(S, b, assume_a="pos", lower=True),
+    "solve_triangular": lambda m: m.solve_triangular(A, b, lower=True, overwrite_b=True, **FINITE),
+    "lu": lambda m: m.lu(C, overwrite_a=True, **FINITE),
+    "lu permute_l": lambda m: m.lu(C, permute_l=True),
+    "lu p_indices": lambda m: m.lu(TALL, p_indices=True),
+    "lu_solve": lambda m: m.lu_solve(
+        m.lu_factor(A, overwrite_a=True, **FINITE), b, overwrite_b=True, **FINITE
+    ),
+    "cholesky": lambda m: m.cholesky(S, lower=True, overwrite_a=True, **FINITE),
+    "cho_solve": lambda m: m.cho_solve(
+        m.cho_factor(S, overwrite_a=True, **FINITE), b, overwrite_b=True, **FINITE
+    ),
+    "ldl": lambda m: m.ldl(S - 5 * np.eye(N), overwrite_a=True, **FINITE),
+    "det": lambda m: m.det(A, overwrite_a=True, **FINITE),
+    "det float32": lambda m: m.det(1e5 * A.astype(np.float32)),
+    "solve_banded": lambda m: m.solve_banded(
+        (0, 1), BAND, b, overwrite_ab=True, overwrite_b=True, **FINITE
+    ),
+    "solveh_banded": lambda m: m.solveh_banded(
+        BAND, b, overwrite_ab=True, overwrite_b=True, lower=False, **FINITE
+    ),
+    "cho_solve_banded": lambda m: m.cho_solve_banded(
+        (m.cholesky_banded(BAND, overwrite_ab=True, **FINITE), False), b, overwrite_b=True, **FINITE
+    ),
+    "eigh": lambda m: m.eigh(S, eigvals_only=True, lower=True, overwrite_a=True, **FINITE),
+    "eigh b": lambda m: m.eigh(TRI, b=S, eigvals_only=True, driver="gvd"),
+    **{
+        f"lstsq {driver} {shape}": lambda m, a=a, y=y, driver=driver: m.lstsq(
+            a, y, lapack_driver=driver, overwrite_a=True, overwrite_b=True, **FINITE
+        )
+        for driver in ("gelsd", "gelss", "gelsy")
+        for shape, a, y in (("tall", TALL, b), ("block", TALL, B), ("wide", TALL.T, B[:5]))
+    },
+    "empty solve": lambda m: m.solve(np.empty((0, 0), complex), np.empty(0)),
+    "empty columns": lambda m: m.solve(C, np.empty((N, 0))),
+    "empty triangle": lambda m: m.solve_triangular(np.empty((0, 0), complex), np.empty(0)),
+    "empty lu": lambda m: m.lu_solve(m.lu_factor(np.empty((0, 0), complex)), np.empty(0)),
+    "empty cho": lambda m: m.cho_solve((np.empty((0, 0), complex), True), np.empty(0)),
+    "empty band": lambda m: m.cholesky_banded(np.empty((0, 0))),
+}
+
+
+@pytest.mark.parametrize("call", DENSE)
+def test_dense_functions_say_what_scipy_says(call: str) -> None:
+    before = [x.copy() for x in (A, C, S, TRI, TALL, b, B, BAND)]
+    ours = DENSE[call](ldiv)
+    for x, y in zip((A, C, S, TRI, TALL, b, B, BAND), before, strict=True):
+        np.testing.assert_array_equal(x, y)  # nothing was overwritten
+        x.setflags(write=False)
+    try:
+        theirs = DENSE[call](scipy.linalg)
+    finally:
+        for x in (A, C, S, TRI, TALL, b, B, BAND):
+            x.setflags(write=True)
+    several = isinstance(theirs, tuple)
+    assert isinstance(ours, tuple) == several
+    for x, y in zip(*((ours, theirs) if several else ((ours,), (theirs,))), strict=True):
+        if y is None:
+            assert x is None
+            continue
+        assert np.shape(x) == np.shape(y)
+        if "lu_solve" not in call:
+            assert np.asarray(x).dtype.kind == np.asarray(y).dtype.kind
+        np.testing.assert_allclose(x, y, rtol=1e-4 if "float32" in call else 1e-9, atol=1e-9)
+
+
+def test_a_transpose_is_said_once() -> None:
+    with pytest.raises(ValueError, match="transposed"):
+        ldiv.solve(A, b, trans="T", transposed=True)
+
+
+def test_tridiagonal_is_checked_in_every_call() -> None:
+    for to in (np.asarray, torch.tensor, sp.csr_array):
+        for _ in range(2):
+            x = ldiv.solve(
+                to(TRI), torch.tensor(b) if to is torch.tensor else b, assume_a="tridiagonal"
+            )
+            np.testing.assert_allclose(x, np.linalg.solve(TRI, b))
+            with pytest.raises(ValueError, match="zeros outside of the three diagonals"):
+                ldiv.solve(
+                    to(S), torch.tensor(b) if to is torch.tensor else b, assume_a="tridiagonal"
+                )
+
+
+def test_lstsq_refuses_what_cond_cuts_off() -> None:
+    assert ldiv.lstsq(TALL, b).shape == (5,)
+    assert len(ldiv.lstsq(TALL, b, cond=1e-10)) == 4
+    with pytest.raises(ldiv.SingularMatrixError, match="cond"):
+        ldiv.lstsq(TALL, b, cond=0.99)
+
+
+# -- eigenpairs ---------------------------------------------------------------
+
+BIG = 60
+D = np.arange(1.0, BIG + 1)
+K = sp.diags_array([D, 0.3 * np.ones(BIG - 1), 0.3 * np.ones(BIG - 1)], offsets=[0, 1, -1]).tocsc()
+G = sp.diags_array([1 + 0.5 * np.sin(D)], offsets=[0]).tocsc()
+
+
+@pytest.mark.parametrize("which", ["LM", "SM", "LA", "SA", "BE"])
+@pytest.mark.parametrize("mode", ["normal", "buckling", "cayley"])
+@pytest.mark.parametrize("pencil", [False, True])
+@pytest.mark.parametrize("sigma", [7.3, -2.5])
+def test_modes_of_eigsh(mode: str, which: str, pencil: bool, sigma: float) -> None:
+    M = G if pencil else None
+    w, X = ldiv.eigsh(K, 4, M, sigma, which, mode=mode, rng=0)
+    lam = scipy.linalg.eigh(K.toarray(), None if M is None else M.toarray(), eigvals_only=True)
+    nu = {
+        "normal": 1 / (lam - sigma),
+        "buckling": lam / (lam - sigma),
+        "cayley": (lam + sigma) / (lam - sigma),
+    }[mode]
+    order = {
+        "LM": np.argsort(-abs(nu)),
+        "SM": np.argsort(abs(nu)),
+        "LA": np.argsort(-nu),
+        "SA": np.argsort(nu),
+        "BE": np.argsort(nu)[[0, 1, -1, -2]],
+    }[which]
+    np.testing.assert_allclose(w, np.sort(lam[order[:4]]), rtol=1e-9)
+    np.testing.assert_allclose(K @ X, (X if M is None else M @ X) * w, atol=1e-8)
+    metric = K if mode == "buckling" else sp.eye_array(BIG) if M is None else M
+    np.testing.assert_allclose(X.T @ (metric @ X), np.eye(4), atol=1e-9)
+
+
+def test_buckling_loads_have_derivatives() -> None:
+    """d lam = x^T (dK - lam dG) x / (x^T G x), of an indefinite G."""
+    g = torch.tensor(np.diag(np.where(D[:10] > 5, 1.0, -0.5)), requires_grad=True)
+    k = torch.tensor(K.toarray()[:10, :10], requires_grad=True)
+    w, X = ldiv.eigsh(k, 3, g, 2.0, mode="buckling")
+    (of_k, of_g) = torch.autograd.grad(w[1], (k, g))
+    x, lam = X[:, 1].detach(), w[1].detach()
+    m = x @ g.detach() @ x
+    torch.testing.assert_close(of_k, torch.outer(x, x) / m)
+    torch.testing.assert_close(of_g, -lam * torch.outer(x, x) / m)
+
+
+@pytest.mark.parametrize("mode", ["buckling", "cayley"])
+def test_modes_need_a_shift(mode: str) -> None:
+    for sigma in (None, 0.0):
+        with pytest.raises(ValueError, match="sigma: expected a number other than 0"):
+            ldiv.eigsh(K, 2, sigma=sigma, mode=mode)
+
+
+@pytest.mark.parametrize("which", ["LM", "SM"])
+@pytest.mark.parametrize("vectors", [True, False, "u", "vh"])
+@pytest.mark.parametrize("solver", ["arpack", "lobpcg", "propack"])
+def test_svds(which: str, vectors: Any, solver: str) -> None:
+    for a in (TALL, TALL.T, sp.csr_array(TALL)):
+        found = ldiv.svds(a, 2, which=which, return_singular_vectors=vectors, solver=solver, rng=1)
+        full = scipy.linalg.svdvals(TALL)
+        u, s, vh = (None, found, None) if vectors is False else found
+        np.testing.assert_allclose(s, full[1::-1] if which == "LM" else full[:-3:-1], rtol=1e-10)
+        assert (u is None) == (vectors in (False, "vh")) and (vh is None) == (
+            vectors in (False, "u")
+        )
+        if vectors is True:
+            dense = a.toarray() if sp.issparse(a) else a
+            np.testing.assert_allclose(dense @ vh.T, u * s, atol=1e-10)
+
+
+def test_words_of_svds() -> None:
+    with pytest.raises(ValueError, match="return_singular_vectors"):
+        ldiv.svds(TALL, 2, return_singular_vectors="ekki")
+    with pytest.raises(ValueError, match="solver"):
+        ldiv.svds(TALL, 2, solver="lapack")
+
+
+# -- lobpcg, in the words of SciPy and of PyTorch -----------------------------
+
+
+def test_lobpcg() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((BIG, 3))
+    largest = D[-3:] if False else scipy.linalg.eigvalsh(K.toarray())[-3:]
+    w, _ = ldiv.lobpcg(K, X, largest=True, verbosityLevel=0, restartControl=5)
+    np.testing.assert_allclose(w, largest, rtol=1e-7)
+    for A, M in (
+        (K, np.diag(1 / D)),
+        (K, sp.diags_array([1 / D], offsets=[0])),
+        (lambda x: K @ x, lambda x: x / D[:, None]),
+        (spla.aslinearoperator(K), spla.aslinearoperator(np.diag(1 / D))),
+    ):
+        w, _ = ldiv.lobpcg(A, X, M=M, largest=False)
+        np.testing.assert_allclose(w, scipy.linalg.eigvalsh(K.toarray())[:3], rtol=1e-7)
+    w, Z = ldiv.lobpcg(K, X + 1j * rng.standard_normal((BIG, 3)))
+    np.testing.assert_allclose(w, largest, rtol=1e-7)
+    assert Z.dtype == np.complex128
+    t = torch.tensor(K.toarray(), requires_grad=True)
+    w, _ = ldiv.lobpcg(t, k=3, niter=300, tol=1e-9, largest=True, iK=torch.eye(BIG).double())
+    np.testing.assert_allclose(w.detach(), largest, rtol=1e-7)
+    w.sum().backward()
+    assert torch.isclose(torch.trace(t.grad), torch.tensor(3.0, dtype=torch.float64))
+    with pytest.raises(ValueError, match="k: expected"):
+        ldiv.lobpcg(t)
+    with pytest.raises(ValueError, match="niter: expected one of"):
+        ldiv.lobpcg(t, k=2, niter=3, maxiter=3)
