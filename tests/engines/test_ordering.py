@@ -36,6 +36,18 @@ def test_without_metis(monkeypatch: pytest.MonkeyPatch, assume_a: str, full: boo
     np.testing.assert_allclose(F.logabsdet(), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("assume_a", ["gen", "pos"])
+def test_determinants_without_metis(monkeypatch: pytest.MonkeyPatch, assume_a: str) -> None:
+    monkeypatch.setattr(ordering, "library", lambda: None)
+    below = -1.0 if assume_a == "pos" else -0.5
+    a = sp.diags_array([below, 4.0, -1.0], offsets=[-1, 0, 1], shape=(43, 43)).tocsc()
+    A = ldiv.asarray(a)
+    expected = np.linalg.slogdet(a.toarray())[1]
+    np.testing.assert_allclose(ldiv.logdet(A, assume_a=assume_a), expected, rtol=1e-12)
+    found = ldiv.inverse_diagonal(A, assume_a=assume_a)
+    np.testing.assert_allclose(found, np.diagonal(np.linalg.inv(a.toarray())), rtol=1e-10)
+
+
 def test_without_metis_an_indefinite_matrix_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ordering, "library", lambda: None)
     a = sp.diags_array([-1.0, 1.5, -1.0], offsets=[-1, 0, 1], shape=(41, 41))

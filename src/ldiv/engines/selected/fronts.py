@@ -36,7 +36,7 @@ class Fronts(Arrangement):
     def __init__(self, pattern: Pattern, rows: Any = None, cols: Any = None) -> None:
         n = pattern.shape[0]
         if rows is None:
-            rows = cols = ordering.of_sum(pattern)
+            rows = cols = ordering.of_sum_or_band(pattern)
         number = np.empty((2, n), np.int64)
         number[0][rows] = number[1][cols] = np.arange(n)
         # i, j: the entries of A and their mirror images, in the given order
@@ -151,7 +151,7 @@ def fill(pattern: Pattern) -> int:
     i, j = pattern.indices, pattern.columns
     both = Pattern(np.concatenate([i, j]), np.concatenate([j, i]), pattern.shape)
     graph = both.indptr.astype(np.int64), both.indices.astype(np.int64)
-    order = ordering.of_sum(pattern).astype(np.int64)
+    order = ordering.of_sum_or_band(pattern).astype(np.int64)
     parent = elimination_tree(*graph, order)
     post = postorder(parent)
     parent = np.where(parent[post] < 0, -1, np.argsort(post)[parent[post]])
