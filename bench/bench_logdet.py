@@ -95,10 +95,10 @@ def main() -> None:
         tasks = [(poisson(8, 8), "pos", title(8, 8), 2, (None, None))]
     else:
         tasks = [
-            (poisson(100, 100), "pos", title(100, 100), 15, (3.0, 4.0)),
-            (poisson(300, 300), "pos", title(300, 300), 7, (2.5, 4.0)),
-            (poisson(25, 25, 25), "pos", title(25, 25, 25), 7, (4.0, 4.0)),
-            (poisson(40, 40, 40), "pos", title(40, 40, 40), 3, (5.0, 4.0)),
+            (poisson(100, 100), "pos", title(100, 100), 11, (3.0, 4.0)),
+            (poisson(300, 300), "pos", title(300, 300), 5, (2.5, 4.0)),
+            (poisson(25, 25, 25), "pos", title(25, 25, 25), 5, (4.0, 4.0)),
+            (poisson(40, 40, 40), "pos", title(40, 40, 40), 2, (5.0, 4.0)),
             (convection(100, 100), "gen", "2D convection, n = 10,000", 7, (None, None)),
         ]
     figures = [figure for task in tasks for figure in measured(*task)]

@@ -34,6 +34,10 @@ class InverseEntries(Rule):
     on_host = True
 
     @property
+    def public_name(self) -> str:
+        return "selected_inverse"
+
+    @property
     def core(self) -> tuple[Tree, ...]:
         return (self.structure.core,)
 
@@ -70,6 +74,10 @@ class InverseTangent(Rule):
     singular: str = field(default_factory=singular_state)
 
     on_host = True
+
+    @property
+    def public_name(self) -> str:
+        return "selected_inverse"
 
     @property
     def core(self) -> tuple[Tree, ...]:

@@ -128,6 +128,12 @@ class Fronts(Arrangement):
         i, j = self._entries
         return self._places(np.maximum(i, j), np.minimum(i, j)), i >= j
 
+    @cached_property
+    def lower_entries(self) -> tuple[Index, Index]:
+        """The slots on and below the diagonal, and their positions."""
+        place, lower = self.lower_places
+        return np.flatnonzero(lower), place[lower]
+
     @property
     def _entries(self) -> tuple[Index, Index]:
         """Row and column of each slot, wide enough to count all entries of panels."""
