@@ -96,9 +96,8 @@ def main() -> None:
     else:
         tasks = [
             (poisson(100, 100), "pos", title(100, 100), 11, (3.0, 4.0)),
-            (poisson(300, 300), "pos", title(300, 300), 5, (2.5, 4.0)),
+            (poisson(300, 300), "pos", title(300, 300), 3, (2.5, 4.0)),
             (poisson(25, 25, 25), "pos", title(25, 25, 25), 5, (4.0, 4.0)),
-            (poisson(40, 40, 40), "pos", title(40, 40, 40), 2, (5.0, 4.0)),
             (convection(100, 100), "gen", "2D convection, n = 10,000", 7, (None, None)),
         ]
     figures = [figure for task in tasks for figure in measured(*task)]
