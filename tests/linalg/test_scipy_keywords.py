@@ -136,6 +136,23 @@ def test_lstsq_refuses_what_cond_cuts_off() -> None:
         ldiv.lstsq(TALL, b, cond=0.99)
 
 
+def test_what_is_checked_is_checked_in_compiled_programs_too() -> None:
+    jax = pytest.importorskip("jax")
+    jnp = jax.numpy
+    with jax.enable_x64(True):
+        f = jax.jit(lambda a, b: ldiv.solve(a, b, assume_a="tridiagonal"))
+        np.testing.assert_allclose(f(jnp.asarray(TRI), jnp.asarray(b)), np.linalg.solve(TRI, b))
+        with pytest.raises(Exception, match="zeros outside of the three diagonals"):
+            jax.block_until_ready(f(jnp.asarray(S), jnp.asarray(b)))
+        g = jax.jit(lambda a, b: ldiv.lstsq(a, b, cond=0.99)[0])
+        with pytest.raises(Exception, match="cond"):
+            jax.block_until_ready(g(jnp.asarray(TALL), jnp.asarray(b)))
+    t = torch.tensor(TRI, requires_grad=True)
+    (slope,) = torch.autograd.grad(ldiv.solve(t, torch.tensor(b), assume_a="tridiagonal").sum(), t)
+    lam = np.linalg.solve(TRI.T, np.ones(N))
+    np.testing.assert_allclose(slope, -np.outer(lam, np.linalg.solve(TRI, b)))
+
+
 # -- eigenpairs ---------------------------------------------------------------
 
 BIG = 60

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args, overload
 
 import numpy as np
@@ -16,6 +17,7 @@ from ldiv.core.validate import as_block, require_batches, require_number, requir
 from ldiv.errors import SingularMatrixError
 from ldiv.linalg.dense_arguments import require_matrix_array
 from ldiv.matrices.matrix import common_dtype
+from ldiv.rules.assertion import checked
 from ldiv.rules.least_squares import LeastSquares
 
 Driver: TypeAlias = Literal["gelsd", "gelsy", "gelss"]
@@ -112,6 +114,8 @@ def lstsq(
     block, vector = as_block("b", b, m, a)
     require_batches("b", batch_of(a, 2), batch_of(block, 2))
     a, block = common_dtype(a, block)
+    if cond is not None and min(m, n):
+        a = checked(_Above(require_number("cond", cond, 0)), a)
     zero = namespace(block).zeros((n, block.shape[-1]), **alike(block))
     x = (
         bind(LeastSquares(), a, block, zero)[1]
@@ -120,32 +124,35 @@ def lstsq(
     )
     if cond is None and lapack_driver is None:
         return x[..., 0] if vector else x
-    residues, rank, s = _quality(
-        a, block, x, cond, "gelsd" if lapack_driver is None else lapack_driver
-    )
+    residues, rank, s = _quality(a, block, x, "gelsd" if lapack_driver is None else lapack_driver)
     if not vector:
         return x, residues, rank, s
     return x[..., 0], residues[..., 0] if residues.shape != (0,) else residues, rank, s
 
 
-def _quality(
-    a: Array, b: Array, x: Array, cond: float | None, driver: str
-) -> tuple[Array, Any, Array | None]:
+def _quality(a: Array, b: Array, x: Array, driver: str) -> tuple[Array, Any, Array | None]:
     """SciPy's residues, rank and singular values."""
     require_option("lapack_driver", driver, get_args(Driver))
     (m, n), xp = a.shape[-2:], namespace(a)
-    s = None if driver == "gelsy" and cond is None else xp.linalg.svdvals(a)
-    if cond is not None and s is not None and min(m, n):
-        least = require_number("cond", cond, 0)
-        check_or_raise((s[..., -1] > least * s[..., 0]).all(), _deficient, least)
+    s = None if driver == "gelsy" else xp.linalg.svdvals(a)
     rank = np.full(a.shape[:-2], min(m, n)) if a.ndim > 2 else min(m, n)
     residues = xp.zeros((0,), **alike(real(a)))
     if m > n and driver != "gelsy":
         residues = xp.sum(xp.abs(b - a @ x) ** 2, axis=-2)
-    return residues, rank, None if driver == "gelsy" else s
+    return residues, rank, s
 
 
-def _deficient(cond: float) -> SingularMatrixError:
-    return SingularMatrixError(
-        "lstsq", f"a singular value of at most cond={cond:.1e} times the largest"
-    )
+@dataclass(frozen=True)
+class _Above:
+    """Raises unless the least singular value is larger than this many times the largest."""
+
+    cond: float
+
+    def __call__(self, a: Array) -> None:
+        s = namespace(a).linalg.svdvals(a)
+        check_or_raise((s[..., -1] > self.cond * s[..., 0]).all(), self._deficient)
+
+    def _deficient(self) -> SingularMatrixError:
+        return SingularMatrixError(
+            "lstsq", f"a singular value of at most cond={self.cond:.1e} times the largest"
+        )

@@ -5,6 +5,7 @@ That structure is its symmetric part, one of its triangles, or its diagonal.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ import numpy as np
 from ldiv.core.arrays import is_complex, masked
 from ldiv.core.dispatch import check_or_raise
 from ldiv.core.structure import VIEWS, Structure
-from ldiv.core.trees import Tree, leaves
+from ldiv.core.trees import Array, Tree, leaves
 from ldiv.core.validate import ASSUMPTIONS, require_option, require_square
 from ldiv.errors import expected_got
 from ldiv.matrices.matrix import Matrix, as_matrix
+from ldiv.rules.assertion import checked
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.diagonal_part import DiagonalPart
@@ -61,8 +63,7 @@ def promised(matrix: Matrix, assume_a: str) -> tuple[Structure, Tree]:
     if assume_a == "gen":
         return structure, matrix.params
     if assume_a == "tridiagonal":
-        _require_tridiagonal(base, matrix.params)
-        return structure, matrix.params
+        return structure, _tridiagonal(base, matrix.params)
     if assume_a in ("sym", "her", "pos"):
         part = "T" if assume_a == "sym" and any(map(is_complex, leaves(matrix.params))) else "H"
         if isinstance(base, Diagonal | Triangular | SparseTriangular):
@@ -97,16 +98,34 @@ def promised(matrix: Matrix, assume_a: str) -> tuple[Structure, Tree]:
     return triangle(structure, assume_a == "lower triangular", "own"), matrix.params
 
 
-def _require_tridiagonal(base: Structure, p: Tree) -> None:
-    """Raises unless all entries outside of three diagonals are zero."""
-    if isinstance(base, Dense):
-        i, j = np.indices(base.shape)
-    elif isinstance(base, Sparse):
-        i, j = base.pattern.rows, base.pattern.cols
-    else:
-        return
-    outside = masked(p, abs(i - j) > 1)
-    check_or_raise((outside == 0).all(), _not_tridiagonal)
+@dataclass(frozen=True)
+class _Tridiagonal:
+    """Raises unless all entries of a matrix outside of three diagonals are zero."""
+
+    base: Dense | Sparse
+
+    @property
+    def outside(self) -> Any:
+        if isinstance(self.base, Dense):
+            i, j = np.indices(self.base.shape)
+            return abs(i - j) > 1
+        return abs(self.base.pattern.rows - self.base.pattern.cols)[:, None] > 1
+
+    def __call__(self, p: Array) -> None:
+        check_or_raise((masked(p, self.outside) == 0).all(), _not_tridiagonal)
+
+
+def _tridiagonal(base: Structure, p: Tree) -> Tree:
+    """The parameters, checked."""
+    if not isinstance(base, Dense | Sparse):
+        return p
+    check, alone = _Tridiagonal(base), isinstance(base, Sparse)
+    x = p[..., None] if alone else p
+    if isinstance(x, np.ndarray):
+        check(x)
+        return p
+    x = checked(check, x)
+    return x[..., 0] if alone else x
 
 
 def _not_tridiagonal() -> ValueError:
