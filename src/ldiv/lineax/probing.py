@@ -32,7 +32,7 @@ def probed(operator: lx.AbstractLinearOperator, pattern: Sparse) -> SparseArray:
         compression(pattern, "forward"),
         jnp.result_type(*jax.tree.leaves(operator.in_structure())),
     )
-    products = jax.vmap(
-        lambda s: ravel_vector(operator.mv(unravel_solution(s, packed)), packed), 1, 1
+    transposed_products = jax.vmap(
+        lambda s: ravel_vector(operator.mv(unravel_solution(s, packed)), packed), 1
     )(jnp.asarray(how.forward, dtype))
-    return SparseArray(pattern, how.entries(products))
+    return SparseArray(pattern, how.entries(transposed_products))
