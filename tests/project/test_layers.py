@@ -37,6 +37,7 @@ ROOMS = (
     "checker",
     "testing",
     "lineax",
+    "linear_operator",
     "pymatsolver",
     "skfem",
     "cli",
@@ -44,7 +45,7 @@ ROOMS = (
     "__main__",
 )
 LOOSE = {"__init__", "__main__", "errors"}  # the files that lie in no folder
-ADAPTERS = ("lineax", "pymatsolver", "skfem")
+ADAPTERS = ("lineax", "linear_operator", "pymatsolver", "skfem")
 FRAMEWORKS = {"torch", "jax", "jaxlib", "equinox", *ADAPTERS}
 FILES = {
     path.relative_to(SRC).with_suffix("").as_posix().replace("/", "."): path
