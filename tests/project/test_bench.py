@@ -30,6 +30,7 @@ NEEDS = {
     "eigen": ["torch"],
     "gaussian": ["torch"],
     "logdet": ["torch"],
+    "diffrax": ["jax", "diffrax"],
     "jacobian": ["torch", "jax"],
 }
 FIGURE = {"problem", "what", "value", "unit", "target", "seconds", "over", "met"}
