@@ -62,9 +62,11 @@ lint: $(ready)
 sphinx := $(run) -m sphinx -W --keep-going -q -d out/doctrees
 docs: $(ready)
 	$(sphinx) -b html docs out/site
+	$(run) .ci/check_site.py out/site
 
 docs-full: $(ready)
 	LDIV_DOCS_RUN_EXAMPLES=1 $(sphinx) -b html docs out/site
+	$(run) .ci/check_site.py out/site
 
 linkcheck: $(ready)
 	$(sphinx) -b linkcheck docs out/linkcheck

@@ -96,5 +96,5 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-ALONE = ("index", "start", "benchmarks", "coming_from", "changes", "genindex")
+ALONE = ("index", "start", "benchmarks", "coming_from", "genindex")
 html_sidebars = {page: [] for page in ALONE}

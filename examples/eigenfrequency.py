@@ -233,7 +233,7 @@ def draw(plate: Plate, history: History, h: torch.Tensor, path: Path) -> None:
 
 def main(argv: Sequence[str] | None = None) -> History:
     """Run; exit with 1 if a gradient is wrong."""
-    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
         "--refine", type=int, default=4, help="2^(refine + 1) triangles along a side (default: 4)"
     )

@@ -200,7 +200,7 @@ def draw(problem: Problem, history: History, fields: dict[str, Any], path: Path)
 
 def main(argv: Sequence[str] | None = None) -> History:
     """Run; exit with 1 if a derivative is wrong."""
-    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--size", type=int, default=16, help="cells along a side (default: 16)")
     parser.add_argument(
         "--steps", type=int, default=400, help="of each method, at most (default: 400)"

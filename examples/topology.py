@@ -363,7 +363,7 @@ def draw_times(axes: Axes, clock: Clock) -> None:
 
 def main(argv: Sequence[str] | None = None) -> History:
     """Run; exit with 1 if the gradient is wrong."""
-    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
         "--size",
         type=int,
