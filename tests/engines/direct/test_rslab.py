@@ -199,6 +199,8 @@ def test_meshes_are_not_of_circuit_kind() -> None:
     assert all("fill in" in str(answer) for answer in asked[::2])
     with pytest.raises(SingularMatrixError):
         ldiv.solve(flat, np.ones(2))
+    large = ldiv.eye_array(klu.LARGEST + 1)  # it is not counted, which could take long
+    assert "fill in" in str(klu.supports(large.structure, np.dtype(float), "cpu", "gen"))
 
 
 def test_where_rslab_is_missing_another_solves_and_explain_says_so(

@@ -29,7 +29,9 @@ ON_HOST = True
 REMEMBERED = True
 
 SPARSE_WORK = 25.0  # operations per entry of the factors from which dense blocks are faster
-PER_COLUMN = 12  # entries of a column, in the mean, from which this is not even looked at
+# where this is not even looked at, since counting would take as long as a factorization of a mesh
+PER_COLUMN = 12  # entries of a column, in the mean
+LARGEST = 2000  # rows
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
@@ -61,7 +63,7 @@ def factor_carefully(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str)
 def _work(structure: Any) -> float:
     """Operations per entry of the factors; infinite where they are not worth counting."""
     n = structure.shape[0]
-    if n == 0 or structure.pattern.slots > PER_COLUMN * n:
+    if not 0 < n <= LARGEST or structure.pattern.slots > PER_COLUMN * n:
         return np.inf
     return _analysis(structure).work
 
