@@ -49,6 +49,7 @@ from ldiv.linalg.qr import qr
 from ldiv.linalg.selected_inverse import inverse_diagonal, selected_inverse
 from ldiv.linalg.solve import solve, solve_triangular
 from ldiv.linalg.solve_info import SolveInfo
+from ldiv.linalg.sparse_cholesky import SparseCholesky, UpdatedCholesky
 from ldiv.linalg.sparse_doors import splu, spsolve, spsolve_triangular
 from ldiv.linalg.spectral import eigenspace, spectral_function, spectral_sum
 from ldiv.linalg.svd import svds
@@ -85,8 +86,10 @@ __all__ = [
     "SingularMatrixError",
     "SolveInfo",
     "SparseArray",
+    "SparseCholesky",
     "Tape",
     "TooNoisyError",
+    "UpdatedCholesky",
     "WrongDerivativeError",
     "asarray",
     "autodiff",

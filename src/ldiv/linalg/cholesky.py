@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
+from typing import Any, overload
+
 from ldiv.core.arrays import adjoint
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.typing import AnyArray, ArrayT
-from ldiv.core.validate import require_flag, require_pair
+from ldiv.core.validate import require_flag, require_pair, require_square
+from ldiv.errors import expected_got
 from ldiv.linalg.dense_arguments import require_square_array, require_system
+from ldiv.linalg.sparse_cholesky import SparseCholesky
+from ldiv.matrices.matrix import Matrix, converted
+from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.cholesky import Cholesky
 from ldiv.rules.triangular_quotients import left_solve
 from ldiv.rules.triangular_quotients import lower as lower_triangle
 from ldiv.rules.triangular_quotients import upper as upper_triangle
+from ldiv.structures.sparse import Sparse
 
 
-@public
+@overload  # a SparseArray has all attributes of an array
+def cholesky(  # type: ignore[overload-overlap]
+    a: SparseArray, lower: bool = True, overwrite_a: bool = False, check_finite: bool = True
+) -> SparseCholesky: ...
+@overload
 def cholesky(
     a: ArrayT, lower: bool = True, overwrite_a: bool = False, check_finite: bool = True
-) -> ArrayT:
+) -> ArrayT: ...
+@public
+def cholesky(
+    a: Any, lower: bool = True, overwrite_a: bool = False, check_finite: bool = True
+) -> Any:
     """Factor a Hermitian positive definite matrix, differentiably.
 
         A = L L^H,    or with lower=False A = R^H R, R = L^H
+        A = P^T L L^H P    for a sparse A
 
     Parameters
     ----------
-    a : array (*batch, n, n)
+    a : array (*batch, n, n), or SparseArray
         The matrix. Both triangles must be there and agree, and A is read as its Hermitian part, as
         by `solve` with assume_a="pos"; SciPy reads one triangle. A difference of 1e-4 of the
         largest entry, 2e-2 in single precision, is forgiven, for finite differences.
@@ -35,22 +51,28 @@ def cholesky(
 
     Returns
     -------
-    L : array (*batch, n, n)
-        L, lower triangular with a positive diagonal, or R; zeros in the other triangle.
+    L : array (*batch, n, n), or SparseCholesky
+        L, lower triangular with a positive diagonal, or R; zeros in the other triangle. Of a sparse
+        matrix the factors as an object, which solves with them.
 
     Raises
     ------
     NotPositiveDefiniteError, NotSymmetricError
         For a matrix that is not positive definite, or not Hermitian.
     ValueError
-        For shapes, NaN and infinity.
+        For shapes, NaN and infinity, and for lower=False of a sparse matrix.
     TypeError
-        For dtypes other than float32, float64, complex64, complex128.
+        For dtypes other than float32, float64, complex64, complex128, and for matrices that are
+        neither dense nor sparse.
+
+    See Also
+    --------
+    SparseCholesky : what can be done with the factors of a sparse matrix.
 
     Notes
     -----
     Differentiable in every mode and order; the cotangent of A is Hermitian, that of L is read as
-    its triangle.
+    its triangle. What a SparseCholesky computes says so itself.
     Cost: 1 factorization; each direction of a derivative 2 triangular solves and 1 product.
 
     References
@@ -65,8 +87,20 @@ def cholesky(
            [1., 3.]])
     """
     lower = require_flag("lower", lower)
+    matrix = a if isinstance(a, Matrix) else converted("a", a)
+    if matrix is not None and isinstance(matrix.structure.unview()[0], Sparse):
+        return _of_sparse(SparseArray(matrix.structure, matrix.params), lower)
     l = bind(Cholesky(), require_square_array("a", a))[0]
     return l if lower else adjoint(l)
+
+
+def _of_sparse(a: SparseArray, lower: bool) -> SparseCholesky:
+    require_square("a", a.structure.shape)
+    if not lower:
+        raise ValueError(
+            expected_got("lower", "True for a sparse matrix", "False", "Its factor is L.")
+        )
+    return SparseCholesky(a)
 
 
 @public

@@ -11,9 +11,10 @@ from ldiv.core.arrays import conj, is_complex, real
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.trees import Array
-from ldiv.core.typing import ArrayT
+from ldiv.core.typing import AnyArray
 from ldiv.core.validate import as_float, common_precision, require_batches, require_square, together
 from ldiv.errors import expected_got
+from ldiv.linalg.gaussian_matrices import NormalMatrix, kl, law, logpdf
 from ldiv.rules.assertion import finite
 from ldiv.rules.frobenius_norm import quotient_squares
 from ldiv.rules.solve import solve
@@ -22,8 +23,16 @@ from ldiv.structures.triangular import Triangular
 
 @public
 def gaussian_kl(
-    L1: ArrayT, L2: ArrayT, *, mean1: ArrayT | None = None, mean2: ArrayT | None = None
-) -> ArrayT:
+    L1: Any = None,
+    L2: Any = None,
+    *,
+    mean1: AnyArray | None = None,
+    mean2: AnyArray | None = None,
+    precision1: NormalMatrix | None = None,
+    precision2: NormalMatrix | None = None,
+    covariance1: NormalMatrix | None = None,
+    covariance2: NormalMatrix | None = None,
+) -> AnyArray:
     """Compute the Kullback-Leibler divergence of two normal distributions, differentiably.
 
         KL(N1 | N2) = (|L2^-1 L1|_F^2 + |L2^-1 (mean2 - mean1)|^2 - n) / 2
@@ -35,6 +44,10 @@ def gaussian_kl(
         Lower Cholesky factors of the covariances. Their upper triangles are not read.
     mean1, mean2 : array (*batch, n), optional
         The means, by default zero.
+    precision1, precision2 : SparseArray, array (*batch, n, n), Matrix or SparseCholesky
+        The precisions Sigma^-1, positive definite, instead of L1 and L2.
+    covariance1, covariance2 : as the precisions
+        The covariances, instead of L1 and L2.
 
     Returns
     -------
@@ -46,16 +59,20 @@ def gaussian_kl(
     ------
     SingularMatrixError
         For a zero on the diagonal of a factor.
+    NotPositiveDefiniteError, NotSymmetricError, EngineError
+        For precisions and covariances, as `solve`.
     ValueError
         For shapes that do not fit.
     TypeError
-        For complex numbers where the factors are real, and for mixed frameworks.
+        For complex numbers where the factors are real, for mixed frameworks, and unless both
+        distributions are given in the same one of the three ways.
 
     Notes
     -----
     Differentiable in all arguments, in every mode and order; cotangents of triangles are triangles.
     Cost: value and gradient together 2 triangular solves and 1 triangular product, n^3
-    multiplications in all; nothing is inverted.
+    multiplications in all; nothing is inverted. With sparse precisions or covariances 2
+    factorizations, and entries of the inverse on a pattern (see `trace_solve` and `logdet`).
 
     References
     ----------
@@ -67,7 +84,22 @@ def gaussian_kl(
     >>> L = np.array([[2.0, 0.0], [1.0, 1.0]])
     >>> float(ldiv.gaussian_kl(L, L)), float(ldiv.gaussian_kl(L, L, mean2=np.array([2.0, 1.0])))
     (0.0, 0.5)
+    >>> Q = ldiv.eye_array(1000)
+    >>> round(float(ldiv.gaussian_kl(precision1=Q, precision2=Q, mean2=np.ones(1000))), 9)
+    500.0
     """
+    given = precision1, covariance1, precision2, covariance2
+    if any(x is not None for x in given):
+        others = *given, mean1, mean2
+        one = law("gaussian_kl", "1", precision1, covariance1, L1, *others)
+        two = law("gaussian_kl", "2", precision2, covariance2, L2, *others)
+        return kl(one, two, mean1, mean2)
+    if L1 is None or L2 is None:
+        raise TypeError(
+            expected_got(
+                "gaussian_kl", "L1 and L2", "one or none of them", "Or two precisions, covariances."
+            )
+        )
     L1, L2 = _factor("L1", L1, L2), _factor("L2", L2, L1)
     together("L2", L2, L1)
     L1, L2 = common_precision(L1, L2)
@@ -98,10 +130,18 @@ def gaussian_kl(
 
 
 @public
-def gaussian_logpdf(x: ArrayT, L: ArrayT, *, mean: ArrayT | None = None) -> ArrayT:
+def gaussian_logpdf(
+    x: AnyArray,
+    L: AnyArray | None = None,
+    *,
+    mean: AnyArray | None = None,
+    precision: NormalMatrix | None = None,
+    covariance: NormalMatrix | None = None,
+) -> AnyArray:
     """Evaluate the logarithm of the density of a normal distribution, differentiably.
 
         log p(x) = -(n log(2 pi) + |L^-1 (x - mean)|^2) / 2 - log det L,    Sigma = L L^H
+                 = (log det Q - n log(2 pi) - (x - mean)^H Q (x - mean)) / 2,    Q = Sigma^-1
 
     Parameters
     ----------
@@ -111,6 +151,8 @@ def gaussian_logpdf(x: ArrayT, L: ArrayT, *, mean: ArrayT | None = None) -> Arra
         The lower Cholesky factor of the covariance. Its upper triangle is not read.
     mean : array (*batch, n), optional
         The mean, by default zero.
+    precision, covariance : SparseArray, array (*batch, n, n), Matrix or SparseCholesky
+        Q or Sigma, positive definite, instead of L.
 
     Returns
     -------
@@ -122,22 +164,39 @@ def gaussian_logpdf(x: ArrayT, L: ArrayT, *, mean: ArrayT | None = None) -> Arra
     ------
     SingularMatrixError
         For a zero on the diagonal of L.
+    NotPositiveDefiniteError, NotSymmetricError, EngineError
+        For a precision or covariance, as `solve`.
     ValueError
         For shapes that do not fit.
     TypeError
-        For complex numbers where the factors are real, and for mixed frameworks.
+        For complex numbers where the factors are real, for mixed frameworks, and unless one of L,
+        precision and covariance is given.
 
     Notes
     -----
     Differentiable in all arguments, in every mode and order.
-    Cost: 1 triangular solve, and 1 more for the derivative.
+    Cost: 1 triangular solve, and 1 more for the derivative. With a precision 1 factorization and 1
+    product, with a covariance 1 factorization and 1 solve; the gradient of a sparse one takes about
+    as much again (see `logdet`).
 
     Examples
     --------
     >>> import ldiv, numpy as np
     >>> round(float(ldiv.gaussian_logpdf(np.zeros(2), np.eye(2))), 6)
     -1.837877
+    >>> Q = ldiv.diags_array([np.full(3, 2.0), -np.ones(2), -np.ones(2)], offsets=[0, 1, -1])
+    >>> round(float(ldiv.gaussian_logpdf(np.zeros(3), precision=Q)), 6)
+    -2.063668
     """
+    if precision is not None or covariance is not None:
+        given = law("gaussian_logpdf", "", precision, covariance, L, x, mean)
+        return logpdf(x, mean, given)
+    if L is None:
+        raise TypeError(
+            expected_got(
+                "gaussian_logpdf", "L, precision or covariance", "none", "Give one of them."
+            )
+        )
     L = _factor("L", L, x)
     x = _vector("x", x, L)
     n = L.shape[-1]

@@ -1,0 +1,206 @@
+"""The sparse Cholesky object against dense formulas: values, derivatives, updates, JAX, pickles."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.io
+import torch
+
+import ldiv
+from ldiv.testing.distance import assert_close
+
+jax.config.update("jax_enable_x64", True)
+DATA = os.environ.get("LDIV_TEST_DATA")
+M = 5
+N = M * M
+RNG = np.random.default_rng(0)
+
+
+def grid(m=M):
+    """The Laplace operator on m x m points, and a little more."""
+    one = ldiv.diags_array([np.full(m, 2.0), -np.ones(m - 1), -np.ones(m - 1)], offsets=[0, 1, -1])
+    return ldiv.kronsum(one, one) + 0.3 * ldiv.eye_array(m * m)
+
+
+def complex_grid():
+    a = grid()
+    phase = np.exp(1j * np.where(a.row == a.col, 0, np.sign(a.row - a.col)))
+    return a.with_data(a.data * phase)
+
+
+A = grid()
+B, C = RNG.standard_normal((N, 2)), RNG.standard_normal((N, 3))
+
+
+@pytest.mark.parametrize("a", [A, complex_grid(), grid(17)], ids=["real", "complex", "larger"])
+def test_values(a):
+    dense, n = a.toarray(), a.shape[0]
+    inverse, b = np.linalg.inv(dense), RNG.standard_normal((n, 2)).astype(dense.dtype)
+    F = ldiv.cholesky(a)
+    assert_close("solve", F.solve(b), inverse @ b)
+    assert_close("vector", F(b[:, 0]), inverse @ b[:, 0])
+    assert_close("transposed", F.solve(b, "T"), inverse.T @ b)
+    assert_close("logdet", F.logdet(), np.linalg.slogdet(dense)[1])
+    assert_close("variances", F.inverse_diagonal(), inverse.diagonal())
+    assert F.shape == (n, n) and F.dtype == dense.dtype
+    assert_close("matrix", F.matrix.toarray(), dense)
+
+
+@pytest.mark.parametrize("name", ["bcsstk13", "494_bus"])
+def test_real_matrices(name):
+    if DATA is None or not (Path(DATA) / f"{name}.mtx").exists():
+        pytest.skip("LDIV_TEST_DATA names no folder with the real matrices")
+    a = scipy.io.mmread(Path(DATA) / f"{name}.mtx").tocoo()
+    diagonal = a.diagonal() ** -0.5  # units that say nothing about the matrix
+    a.data *= diagonal[a.row] * diagonal[a.col]
+    a.data = np.where(a.row == a.col, 1.0 + 1e-4, a.data)
+    F, dense = ldiv.cholesky(a), a.toarray()
+    inverse, b = np.linalg.inv(dense), RNG.standard_normal(a.shape[0])
+    x = F.solve(b)
+    assert abs(dense @ x - b).max() <= 1e-12 * abs(x).max()
+    assert_close("logdet", F.logdet(), np.linalg.slogdet(dense)[1], 1e-12)
+    assert_close("variances", F.inverse_diagonal(), inverse.diagonal(), 1e-10)
+
+
+def test_factored_once():
+    ldiv.clear_cache()
+    F = ldiv.cholesky(A)
+    for _ in range(3):
+        F.solve(B)
+        F.logdet()
+        F.inverse_diagonal()
+    assert ldiv.cache_info().factorizations == 2  # for solves, and for entries of the inverse
+
+
+@pytest.mark.parametrize("subtract", [False, True])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("a", [A, complex_grid()], ids=["real", "complex"])
+def test_updates(a, sparse, subtract):
+    c = 0.1 * C.astype(a.dtype)
+    if np.iscomplexobj(c):
+        c = c + 0.1j * C[:, ::-1]
+    given = c
+    if sparse:
+        rows, cols = np.array([0, 3, 9]), np.array([0, 1, 1])
+        given = ldiv.coo_array((c[rows, cols], (rows, cols)), shape=c.shape)
+        c = given.toarray()
+    dense = a.toarray() + (-1 if subtract else 1) * c @ c.conj().T
+    inverse = np.linalg.inv(dense)
+    F = ldiv.cholesky(a).update(given, subtract=subtract)
+    for G in (F, pickle.loads(pickle.dumps(F)), copy.deepcopy(F)):
+        assert_close("solve", G.solve(B.astype(dense.dtype)), inverse @ B)
+        assert_close("logdet", G.logdet(), np.linalg.slogdet(dense)[1])
+        assert_close("variances", G.inverse_diagonal(), inverse.diagonal())
+        assert G.shape == (N, N)
+
+
+def loss(v, b, c):
+    F = ldiv.cholesky(A.with_data(v))
+    G = F.update(0.1 * c)
+    return sum(
+        (H.solve(b) ** 2).sum() + H.logdet() + (H.inverse_diagonal() ** 2).sum() for H in (F, G)
+    )
+
+
+def dense_loss(v, b, c):
+    a = torch.zeros((N, N), dtype=torch.float64).index_put(
+        (torch.tensor(A.row), torch.tensor(A.col)), v, accumulate=True
+    )
+    a = (a + a.T) / 2
+    total = 0
+    for s in (a, a + 0.01 * c @ c.T):
+        inverse = torch.linalg.inv(s)
+        total = total + ((inverse @ b) ** 2).sum() + torch.logdet(s)
+        total = total + (inverse.diagonal() ** 2).sum()
+    return total
+
+
+def test_first_and_second_derivatives():
+    x = [torch.tensor(np.array(t), requires_grad=True) for t in (A.data, B, C)]
+    first, second = [], []
+    for f in (loss, dense_loss):
+        g = torch.autograd.grad(f(*x), x, create_graph=True)
+        first.append(g)
+        second.append(torch.autograd.grad(sum((t**2).sum() for t in g), x))
+    for got, expected in zip(first[0] + second[0], first[1] + second[1], strict=True):
+        assert_close("derivative", got.detach(), expected.detach(), 1e-10)
+    numbers = [jnp.asarray(t.detach().numpy()) for t in x]
+    d = [jnp.ones_like(t) for t in numbers]
+
+    @jax.jit
+    def every(x):
+        return jax.grad(loss, (0, 1, 2))(*x), jax.jvp(loss, x, d)[1]
+
+    backward, forward = every(numbers)
+    for got, expected in zip(backward, first[1], strict=True):
+        assert_close("JAX", np.asarray(got), expected.detach().numpy(), 1e-10)
+    assert_close("forward", float(forward), float(sum(g.detach().sum() for g in first[1])), 1e-10)
+
+
+def test_a_tree_for_jax():
+    F = ldiv.cholesky(A.with_data(jnp.asarray(A.data)))
+    G = F.update(jnp.asarray(0.1 * C))
+
+    @jax.jit
+    def every(F, G):
+        twice = jax.tree.map(lambda x: 2 * x, F)
+        gradient = jax.grad(lambda F: F.logdet())(F)
+        return F.solve(jnp.asarray(B)), twice, gradient, G.logdet()
+
+    x, twice, gradient, size = every(F, G)
+    inverse = np.linalg.inv(A.toarray())
+    assert_close("solve", np.asarray(x), inverse @ B)
+    assert_close("twice", np.asarray(twice.solve(jnp.asarray(B))), inverse @ B / 2)
+    (g,) = jax.tree.leaves(gradient)
+    assert_close("gradient", np.asarray(g), inverse[F.matrix.row, F.matrix.col])
+    assert_close("update", float(size), np.linalg.slogdet(A.toarray() + 0.01 * C @ C.T)[1])
+    for again in (copy.deepcopy(F), pickle.loads(pickle.dumps(ldiv.cholesky(A)))):
+        assert_close("again", np.asarray(again.inverse_diagonal()), inverse.diagonal())
+
+
+def test_batches_duplicates_single_precision_and_numpy():
+    two = ldiv.cholesky(A.with_data(np.stack([A.data, 2 * A.data])))
+    inverse = np.linalg.inv(A.toarray())
+    assert two.shape == (2, N, N)
+    assert_close("solve", two.solve(B), np.stack([inverse @ B, inverse @ B / 2]))
+    assert_close("variances", two.inverse_diagonal()[1], inverse.diagonal() / 2)
+    sizes = [np.linalg.slogdet(s * A.toarray() + 0.01 * C @ C.T)[1] for s in (1, 2)]
+    assert_close("update", two.update(0.1 * C).logdet(), np.array(sizes))
+    double = ldiv.coo_array((np.tile(A.data / 2, 2), (np.tile(A.row, 2), np.tile(A.col, 2))), shape=A.shape)  # fmt: skip
+    assert_close("duplicates", ldiv.cholesky(double).inverse_diagonal(), inverse.diagonal())
+    single = ldiv.cholesky(A.astype("float32"))
+    assert single.inverse_diagonal().dtype == single.solve(B.astype("float32")).dtype == "float32"
+    _, pull = ldiv.vjp(lambda v: ldiv.cholesky(A.with_data(v)).logdet(), A.data)
+    assert_close("NumPy", pull(1.0)[0], inverse[A.row, A.col])
+    assert_close("rank 0", ldiv.cholesky(A).update(np.zeros((N, 0))).solve(B), inverse @ B)
+
+
+def test_errors():
+    F = ldiv.cholesky(A)
+    for call in (
+        lambda: ldiv.cholesky(A - 10 * ldiv.eye_array(N)),
+        lambda: F.update(10 * C, subtract=True),
+        lambda: F.update(ldiv.eye_array(N) * 10, subtract=True),
+    ):
+        with pytest.raises(ldiv.NotPositiveDefiniteError):
+            call()
+    with pytest.raises(ldiv.NotSymmetricError):
+        ldiv.cholesky(ldiv.coo_array((np.arange(1.0, 5), ([0, 0, 1, 1], [0, 1, 0, 1])), shape=(2, 2)))  # fmt: skip
+    for a, message in ((ldiv.random_array((3, 4)), "square"), (A, "lower")):
+        with pytest.raises(ValueError, match=message):
+            ldiv.cholesky(a, lower=False)
+    for c in (np.ones(N + 1), np.ones((N, N)), ldiv.eye_array(N + 1)):
+        with pytest.raises(ValueError, match="C: expected"):
+            F.update(c)
+    with pytest.raises(TypeError, match="sparse"):
+        F.update(ldiv.Gram(np.eye(N)))
+    with pytest.raises(ldiv.EngineError, match="cancels"):
+        ldiv.cholesky(1e-20 * A).update(np.ones(N)[:, None] * np.eye(N)[:, :1]).inverse_diagonal()
