@@ -74,7 +74,7 @@ class NotSymmetricError(Portable, ValueError):
 
 
 OF_SYSTEMS = (
-    "(a) a badly conditioned matrix and no preconditioner: give M='jacobi', M='amg' or a factorization of a nearby "
+    "(a) a badly conditioned matrix and no preconditioner: give M='jacobi', M='amg' (for gmres and bicgstab M='ilu') or a factorization of a nearby "
     "matrix, (b) maxiter too small, (c) an rtol below what rounding allows, (d) a singular matrix, (e) a method for another kind of "
     "matrix (cg: positive definite; minres: Hermitian; gmres, bicgstab: any)."
 )

@@ -172,6 +172,8 @@ KEPT: dict[str, Callable[[Any], Callable[[Any], Any]]] = {
     "logabsdet": lambda A: partial(_scaled_by_logabsdet, ldiv.factorized(A)),
     "inverse": lambda A: ldiv.factorized(A).inverse.__matmul__,
     "jacobi": lambda A: ldiv.preconditioner(A, "jacobi").__matmul__,
+    "block_jacobi": lambda A: ldiv.preconditioner(A, "block_jacobi").__matmul__,
+    "ilu": lambda A: ldiv.preconditioner(A, "ilu").__matmul__,
     "amg": lambda A: ldiv.preconditioner(A, "amg").__matmul__,
     "copy": lambda A: copy.copy(ldiv.factorized(A)).solve,
     "deepcopy": lambda A: copy.deepcopy(ldiv.factorized(A)).solve,

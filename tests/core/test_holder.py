@@ -85,6 +85,7 @@ COUNTED = {
         2,
     ),
     "multigrid": (lambda v: solve(sparse(v), ONES, assume_a="pos", M="amg"), [VALUES], 1),
+    "incomplete LU": (lambda v: solve(sparse(v), ONES, M="ilu"), [VALUES], 1),
     "info": (informed, [VALUES], 1),
     "logdet": (lambda v: ldiv.logdet(sparse(v), assume_a="pos"), [VALUES], 1),
     "dense logdet": (partial(ldiv.logdet, assume_a="pos"), [POSITIVE], 1),

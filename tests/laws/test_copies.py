@@ -52,6 +52,7 @@ ERRORS: list[Exception] = [
     ldiv.LinAlgOverflowError("the solution overflows"),
     ldiv.NotDifferentiableError("a kink"),
     ldiv.EngineError("no engine"),
+    errors.NotNumbersError("an array of text"),
     ldiv.TooNoisyError("noise"),
     ldiv.WrongDerivativeError("a sign"),
 ]
@@ -104,6 +105,8 @@ MATRICES: dict[str, Callable[[], Any]] = {
     "operator in a graph": lambda: ldiv.LinearOperator(scale, tensor(b), shape=(3, 3)),
     "inverse": lambda: ldiv.factorized(A).inverse,
     "jacobi": lambda: ldiv.preconditioner(ldiv.asarray(A), "jacobi"),
+    "block_jacobi": lambda: ldiv.preconditioner(ldiv.asarray(A), "block_jacobi", block_size=2),
+    "ilu": lambda: ldiv.preconditioner(ldiv.asarray(A), "ilu", drop_tol=0.1),
     "amg": lambda: ldiv.preconditioner(ldiv.asarray(A), "amg", near_nullspace=np.ones((3, 1))),
     "spectral function": lambda: ldiv.spectral_function(np.exp, A, 2, which="SA"),
 }

@@ -55,7 +55,7 @@ def test_what_factorized_returns_is_a_snapshot(kind, name):
         assert np.allclose(F.logabsdet(), logdet, rtol=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["jacobi", "amg"])
+@pytest.mark.parametrize("kind", ["jacobi", "block_jacobi", "ilu", "amg"])
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_a_preconditioner_is_a_snapshot(name, kind):
     if kind == "amg":

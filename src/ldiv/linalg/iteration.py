@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ldiv.core.arrays import is_complex
+from ldiv.core.arrays import device_of, is_complex, result_dtype
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.core.validate import as_block, require_callable, require_flag, require_int, require_number
@@ -56,7 +56,7 @@ class Iteration:
 
 
 def iteration_options(
-    iteration: Iteration, method: str, structure: Structure, p: Tree, b: Array
+    iteration: Iteration, assume_a: str, method: str, structure: Structure, p: Tree, b: Array
 ) -> tuple[str, Options, tuple[Tree, ...]]:
     """The method, the options, and their arrays (parameters of M, x0), checked against A and b."""
     method = _iterative(method, iteration.given)
@@ -64,6 +64,10 @@ def iteration_options(
     M, auxiliaries = None, []  # in the order of `Options.core`
     if iteration.M is not None:
         M, m = _preconditioner(iteration.M, structure, p, is_real)
+        dtype, device = result_dtype(p, b), device_of(b)
+        engine = registry.choose(structure.unview()[0], dtype, device, assume_a, method)
+        if engine.HERMITIAN_M:
+            preconditioner.require_hermitian(M, registry.name_of(engine))
         auxiliaries.append(m)
     if iteration.x0 is not None:
         auxiliaries.append(_guess(iteration.x0, structure, p, b, is_real))

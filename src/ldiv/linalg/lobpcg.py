@@ -63,8 +63,8 @@ def lobpcg(
         Hermitian positive definite; by default the identity.
     M : str, Matrix or factorization, optional
         A preconditioner, Hermitian positive definite, near A^-1 or the inverse of A - sigma B:
-        "jacobi", "amg", what `factorized` returns for a nearby matrix, `preconditioner(...)`, or
-        any Matrix.
+        "jacobi", "block_jacobi", "amg", what `factorized` returns for a nearby matrix,
+        `preconditioner(...)`, or any Matrix.
     Y : array (n, c), optional
         Constraints: vectors to which X stays B-orthogonal.
     tol : float, optional
@@ -154,6 +154,7 @@ def lobpcg(
     pM: Tree = ()
     if M is not None:
         structure, pM = preconditioner.given(of_function("M", M, block), task.A, pA)
+        preconditioner.require_hermitian(structure, "lobpcg")
         task = replace(task, M=structure)
     constraints: Tree = ()
     if Y is not None:

@@ -143,8 +143,9 @@ def solve(
     restart : int, optional
         Steps of a cycle of `gmres`, 20 by default.
     M : str, Matrix or Factorized, optional
-        A preconditioner, near A^-1: "jacobi", "amg", what `factorized` returns for a matrix near A,
-        any Matrix, or what `preconditioner` returns.
+        A preconditioner, near A^-1: "jacobi", "block_jacobi", "ilu" (not for `cg` and `minres`),
+        "amg", what `factorized` returns for a matrix near A, any Matrix, or what `preconditioner`
+        returns.
     x0 : array, shaped like b, optional
         A guess, with which an iteration starts.
     callback : callable, optional
@@ -372,7 +373,7 @@ def build_problem(
     p = rebuild(structure.core, flat)
     if iteration is None or not iteration.given:
         return Solve(structure, assume_a, method), (p, block), vector
-    method, options, auxiliaries = iteration_options(iteration, method, structure, p, b)
+    method, options, auxiliaries = iteration_options(iteration, assume_a, method, structure, p, b)
     return Solve(structure, assume_a, method, options), (p, block, *auxiliaries), vector
 
 

@@ -16,6 +16,7 @@ from ldiv.engines.krylov import State, Task, dot, norm, quotient
 from ldiv.errors import NotPositiveDefiniteError
 
 RANK = 80
+HERMITIAN_M = True
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:

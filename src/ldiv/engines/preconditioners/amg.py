@@ -10,20 +10,19 @@ Schroder, JOSS 7 (2022), pyamg.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import batch_of, broadcast, common_batch, result_dtype, spread
-from ldiv.core.dispatch import asnumpy, on_host
+from ldiv.core.dispatch import asnumpy
 from ldiv.core.forking import lock
-from ldiv.core.structure import VIEWS, Structure, Wrapper
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.structure import VIEWS, Structure
+from ldiv.core.trees import Tree
 from ldiv.core.validate import require_float
-from ldiv.engines.factor_cache import Key, remembered
+from ldiv.engines.approximate_inverse import ApproximateInverse, require_sparse
 from ldiv.errors import EngineError, expected_got
 
 
@@ -34,16 +33,7 @@ def build(
 
     `near_nullspace` (n, q): vectors that the matrix nearly maps to zero, such as rigid body modes.
     """
-    if structure.unview()[0].pattern is None:
-        kind = type(structure).__name__
-        raise ValueError(
-            expected_got(
-                "M='amg'",
-                "a sparse matrix",
-                kind,
-                "Give M=ldiv.preconditioner(B, 'amg') of a sparse matrix B nearby.",
-            )
-        )
+    require_sparse("amg", structure)
     pyamg, n = _pyamg(), structure.shape[0]
     known = inspect.signature(pyamg.smoothed_aggregation_solver).parameters
     if unknown := set(options) - set(known) | set(options) & {"A", "B"}:
@@ -98,10 +88,9 @@ class Modes:
 
 
 @dataclass(frozen=True)
-class Multigrid(Wrapper):
+class Multigrid(ApproximateInverse):
     """One cycle for S(p), with the parameters of S; its adjoint is a cycle for S^H."""
 
-    base: Structure
     modes: Modes | None = None
     options: tuple[tuple[str, Any], ...] = ()
 
@@ -109,57 +98,20 @@ class Multigrid(Wrapper):
         base = self.base.view(op)
         return self if base == self.base else Multigrid(base, self.modes, self.options)
 
-    def matmul(self, p: Tree, x: Array) -> Array:
-        batch = common_batch(self.core, p)
-        spec = (*broadcast(batch, batch_of(x, 2)), *x.shape[-2:]), result_dtype(p, x)
-        return on_host(
-            lambda *arrays: (self._cycles(batch, spec, *arrays),), (spec,), *leaves(p), x
-        )[0]
+    @property
+    def made_for(self) -> tuple[Any, ...]:
+        return (self,)
 
-    def _cycles(self, batch: tuple[int, ...], spec: Any, *arrays: Any) -> Any:
-        *flat, x = arrays
-        shape, dtype = spec
-        x, y = np.broadcast_to(x, shape), np.empty(shape, dtype)
-        flat = [spread(leaf, batch, own) for leaf, own in zip(flat, leaves(self.core), strict=True)]
-        skipped = len(shape) - 2 - len(batch)
-        for i in np.ndindex(*shape[:-2]):
-            values = [
-                leaf[tuple(min(k, m - 1) for k, m in zip(i[skipped:], batch, strict=True))]
-                for leaf in flat
-            ]
-            cycle = self._hierarchy(values)
-            for j in range(shape[-1]):
-                y[(*i, slice(None), j)] = cycle(x[(*i, slice(None), j)])
-        return y
+    def make(self, p: Tree) -> Cycle:
+        base, op = self.base.unview()
+        assert base.pattern is not None
+        matrix = base.pattern.csc(base.slot_values(p))
+        transposed, conjugated = VIEWS[op]
+        matrix = matrix.T if transposed else matrix
+        return Cycle(matrix, conjugated, self.modes, dict(self.options))
 
-    def _hierarchy(self, flat: list[Any]) -> Cycle:
-        """The cycle for these values, from the cache or new."""
-
-        def make() -> tuple[Cycle, tuple[Any, ...]]:
-            base, op = self.base.unview()
-            own = [np.array(leaf) for leaf in flat]
-            assert base.pattern is not None
-            matrix = base.pattern.csc(base.slot_values(rebuild(base.core, own)))
-            transposed, conjugated = VIEWS[op]
-            return Cycle(
-                matrix.T if transposed else matrix, conjugated, self.modes, dict(self.options)
-            ), tuple(own)
-
-        cycle: Cycle = remembered(Key(("amg", self)), tuple(flat), make)
-        return cycle
-
-    def push(self, p: Tree, dp: Tree, x: Array) -> Array:
-        raise TypeError(
-            "a multigrid cycle is not differentiated; a solution that it helps to find is"
-        )
-
-    def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
-        raise TypeError(
-            "a multigrid cycle is not differentiated; a solution that it helps to find is"
-        )
-
-    def todense(self, p: Tree) -> Array:
-        return self.matmul(p, np.eye(self.shape[0]))
+    def applied(self, made: Cycle) -> Callable[[Any], Any]:
+        return lambda x: np.stack([made(column) for column in x.T], axis=-1)
 
 
 _drawing = lock()

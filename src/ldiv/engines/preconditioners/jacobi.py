@@ -28,7 +28,7 @@ def build(structure: Structure, p: Tree, **options: Any) -> tuple[Structure, Tre
                 ", ".join(options),
                 "no options of kind='jacobi'",
                 "some",
-                "They belong to kind='amg'.",
+                "Other kinds have options.",
             )
         )
     d = diagonal(structure, p)
