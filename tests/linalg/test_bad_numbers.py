@@ -153,3 +153,31 @@ def test_constraints_in_another_precision() -> None:
         np.testing.assert_allclose(np.asarray(w), [6.0, 7.0], rtol=1e-4)
         with pytest.raises(TypeError, match="Y: expected real numbers"):
             ldiv.lobpcg(D, to(np.eye(8, 2).astype("float32") + 1), Y=to(1j * np.eye(8)[:, -1:]))
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda a, bad: ldiv.cholesky_banded(bad), "ab"),
+        (lambda a, bad: ldiv.solveh_banded(bad, a[0]), "ab"),
+        (lambda a, bad: ldiv.lobpcg(a, a[:, :2], iK=bad), "iK"),
+        (lambda a, bad: ldiv.lobpcg(a, bad, k=2), "X"),
+    ],
+)
+@pytest.mark.parametrize("bad", [ldiv.structures.Diagonal, type, object, 1j, "T"])
+def test_what_is_no_matrix_is_named(call, name, bad) -> None:
+    """A class has attributes, but not the values of them."""
+    with pytest.raises((TypeError, ValueError), match=f"^{name}: expected"):
+        call(np.diag(np.arange(1.0, 9.0)), bad)
+
+
+def test_keys_of_random_numbers_are_no_matrices() -> None:
+    jax = pytest.importorskip("jax")
+    for f in (ldiv.selected_inverse, ldiv.slogdet, ldiv.cholesky):
+        with pytest.raises(TypeError, match="expected one of float32"):
+            f(jax.random.key(0))
+
+
+def test_no_density_of_no_points() -> None:
+    """Not even a warning, of a logarithm of zero say."""
+    assert ldiv.gaussian_logpdf(np.zeros((0, 3)), np.zeros((3, 3))).shape == (0,)

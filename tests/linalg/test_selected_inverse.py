@@ -195,3 +195,52 @@ def test_errors():
             f(singular)
         with pytest.raises(ldiv.SingularMatrixError):
             f(ldiv.coo_array((np.ones(1), ([0], [0])), shape=(2, 2)))
+
+
+# -- nothing to factor --------------------------------------------------------
+
+NOWHERE = (np.zeros(0, int), np.zeros(0, int))
+
+
+def without_rows(values):
+    return ldiv.coo_array((values, NOWHERE), shape=(0, 0))
+
+
+@pytest.mark.parametrize("assume_a", ["gen", "sym", "her", "pos"])
+@pytest.mark.parametrize("batch", [(), (2,), (2, 3)])
+def test_rows_without_any_entry_are_singular(batch, assume_a):
+    """Also where no entry of the inverse is asked."""
+    a = ldiv.coo_array((np.zeros((*batch, 0)), NOWHERE), shape=(3, 3))
+    for f in (ldiv.selected_inverse, ldiv.inverse_diagonal, ldiv.slogdet, ldiv.logdet, ldiv.det):
+        with pytest.raises(ldiv.SingularMatrixError):
+            f(a, assume_a=assume_a)
+    with pytest.raises(ldiv.SingularMatrixError):
+        ldiv.solve(a, np.ones(3), assume_a=assume_a)
+
+
+@pytest.mark.parametrize("assume_a", ["gen", "pos"])
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_no_rows(batch, assume_a):
+    """The empty product is 1, as NumPy has it."""
+    values = torch.zeros((*batch, 0), dtype=torch.float64, requires_grad=True)
+    one, zero = np.ones(batch), np.zeros(batch)
+    for v in (values.detach().numpy(), values, jax.numpy.zeros((*batch, 0))):
+        a = without_rows(v)
+        sign, size = ldiv.slogdet(a, assume_a=assume_a)
+        pairs = (sign, one), (size, zero), (ldiv.logdet(a, assume_a=assume_a), zero)
+        trace = ldiv.trace_solve(a, a, assume_a=assume_a)
+        for got, expected in (*pairs, (ldiv.det(a, assume_a=assume_a), one), (trace, zero)):
+            got = got.detach() if isinstance(got, torch.Tensor) else got
+            np.testing.assert_array_equal(np.asarray(got), expected)
+        assert ldiv.selected_inverse(a, assume_a=assume_a).values.shape == (*batch, 0)
+    (gradient,) = torch.autograd.grad(ldiv.slogdet(without_rows(values))[1].sum(), values)
+    assert gradient.shape == values.shape
+    band = ldiv.Matrix(structures.Banded(0, 0, 0), np.zeros((*batch, 1, 0)))
+    np.testing.assert_array_equal(ldiv.slogdet(band)[0], one)
+
+
+def test_no_matrix_in_a_batch_of_complex_ones():
+    on = np.arange(3)
+    a = ldiv.coo_array((np.ones((0, 3)) * 1j, (on, on)), shape=(3, 3))
+    sign, size = ldiv.slogdet(a)
+    assert (sign.shape, sign.dtype, size.shape, size.dtype) == ((0,), "complex128", (0,), "float64")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from math import prod
 from types import ModuleType
 from typing import Any
 
@@ -180,7 +181,7 @@ def each_matrix(
         leaf.shape[leaf.ndim - c :] for leaf, c in zip(flat, leaves(structure.core), strict=True)
     ]
     rows = [
-        np.broadcast_to(leaf, (*batch, *own)).reshape(-1, *own)
+        np.broadcast_to(leaf, (*batch, *own)).reshape(prod(batch), *own)
         for leaf, own in zip(flat, shapes, strict=True)
     ]
     for member in zip(*rows, strict=True):

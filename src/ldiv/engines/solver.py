@@ -97,13 +97,17 @@ def _require_factors(plan: Plan) -> None:
 
 def slogdet(structure: Structure, p: Tree) -> tuple[Array, Array]:
     """(det S(p) / |det S(p)|, log |det S(p)|), by the factor that a solve would use."""
+    batch, first = batch_axes(structure, p), leaves(p)[0]
+    if 0 in (*batch, *structure.shape):
+        one = namespace(first).ones(batch, **alike(first))
+        return one, 0 * real(one)
     plan = planned(structure, p, None, "gen", "auto")
     _require_factors(plan)
     sign, size = _of_factors(
         plan,
         p,
         "gen",
-        batch_axes(plan.base, p),
+        batch,
         (plan.dtype, np.finfo(plan.dtype).dtype),
         lambda factor: factor.slogdet(),
     )

@@ -150,7 +150,8 @@ def cholesky_banded(
     array([[2., 3.],
            [1., 0.]])
     """
-    nothing = 0 in getattr(ab, "shape", ())[-2:-1]
+    shape = getattr(ab, "shape", ())  # a property, where ab is a class
+    nothing = isinstance(shape, tuple) and 0 in shape[-2:-1]
     ab = _diagonals(ab)
     if nothing:
         return namespace(ab).reshape(ab, (*ab.shape[:-2], 0, 0))

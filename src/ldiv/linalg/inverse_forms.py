@@ -211,7 +211,7 @@ def _trace(structure: Structure, p: Tree, b: Matrix, assumption: str, method: st
 def _sum(p: Tree, columns: Callable[[Array], tuple[Array, Array]], n: int, b: Matrix) -> Array:
     """The sum over e of y^H x for (y, x) = columns(e), a block of unit vectors at a time."""
     like, total = leaves((p, b.params))[0], None
-    for j in range(0, n, BLOCK):
+    for j in range(0, max(n, 1), BLOCK):  # of no columns one block, whose sum is 0
         y, x = columns(unit_columns(like, n, range(j, min(j + BLOCK, n))))
         with np.errstate(all="ignore"):
             part = namespace(x).sum(conj(y) * x, axis=(-2, -1))

@@ -121,7 +121,7 @@ def lobpcg(
     >>> w.round(6)
     array([1., 2.])
     """
-    M = only_one("M", M, "iK", iK)
+    name, M = "M" if iK is None else "iK", only_one("M", M, "iK", iK)
     maxiter = only_one("maxiter", maxiter, "niter", niter)
     A, B = of_function("A", A, X), of_function("B", B, X)
     structure, params = hermitian("A", A, X, B)
@@ -129,9 +129,10 @@ def lobpcg(
     if X is None:
         size = require_int("k", k, 1, n, advice="Without X it says how many pairs are found.")
         X = start_block(n, size, leaves(params)[0])
-    elif k is not None:
-        require_int("k", k, X.shape[-1], X.shape[-1], advice="X has as many columns.")
     block, vector = as_block("X", X, n, leaves(params)[0])
+    if k is not None:
+        columns = block.shape[-1]
+        require_int("k", k, columns, columns, advice="X has as many columns.")
     if vector or block.ndim != 2:
         raise ValueError(
             expected_got(
@@ -153,8 +154,8 @@ def lobpcg(
     task = replace(task, start=True)
     pM: Tree = ()
     if M is not None:
-        structure, pM = preconditioner.given(of_function("M", M, block), task.A, pA)
-        preconditioner.require_hermitian(structure, "lobpcg")
+        structure, pM = preconditioner.given(of_function(name, M, block), task.A, pA, name)
+        preconditioner.require_hermitian(structure, "lobpcg", name)
         task = replace(task, M=structure)
     constraints: Tree = ()
     if Y is not None:

@@ -111,12 +111,12 @@ def build(kind: str, structure: Structure, p: Tree, **options: Any) -> tuple[Str
     return found
 
 
-def require_hermitian(M: Structure, method: str) -> None:
+def require_hermitian(M: Structure, method: str, name: str = "M") -> None:
     """Raises for a preconditioner that is known not to be Hermitian."""
     if isinstance(M, ApproximateInverse) and not M.hermitian:
         raise ValueError(
             expected_got(
-                "M",
+                name,
                 f"a Hermitian matrix, as {method} needs",
                 f"{type(M).__name__}, which is not, even where A is",
                 "Use method='gmres' or 'bicgstab', or another M: 'jacobi', 'block_jacobi', 'amg'.",
@@ -124,27 +124,29 @@ def require_hermitian(M: Structure, method: str) -> None:
         )
 
 
-def given(M: PreconditionerLike, structure: Structure, p: Tree) -> tuple[Structure, Tree]:
-    """The structure and parameters of M for the matrix S(p), as a user passed it."""
+def given(
+    M: PreconditionerLike, structure: Structure, p: Tree, name: str = "M"
+) -> tuple[Structure, Tree]:
+    """The structure and parameters of M for the matrix S(p), as a user passed it by this name."""
     if isinstance(M, str):
-        return build(require_option("M", M, kinds()), structure, p)
+        return build(require_option(name, M, kinds()), structure, p)
     # the inverse of a factorization, not the property of a class that was passed by mistake
     inverse = None if isinstance(M, type) else getattr(M, "inverse", None)
     matrix = inverse if isinstance(inverse, Matrix) else M
     if not isinstance(matrix, Matrix | type) and hasattr(matrix, "shape"):
-        matrix = as_matrix("M", matrix, *leaves(p))
+        matrix = as_matrix(name, matrix, *leaves(p))
     if not isinstance(matrix, Matrix):
         expected = "the name of a preconditioner, a Matrix near A^-1, or what `factorized` gives"
         raise TypeError(
-            expected_got("M", expected, type(M).__name__, "Wrap a function in a LinearOperator.")
+            expected_got(name, expected, type(M).__name__, "Wrap a function in a LinearOperator.")
         )
     if matrix.structure.shape != structure.shape:
         raise ValueError(
             expected_got(
-                "M",
+                name,
                 f"shape {structure.shape}",
                 str(matrix.structure.shape),
-                "M is near the inverse of A.",
+                f"{name} is near the inverse of A.",
             )
         )
     return matrix.structure, matrix.params

@@ -137,7 +137,7 @@ def pattern_of(a: SparseArray) -> Pattern:
 
 def inverse_at(a: SparseArray, rows: Index, cols: Index, assume_a: str) -> Array:
     """(A^-1)[rows, cols] for an array that is `plain`."""
-    if not len(rows) or not a.structure.shape[0]:
+    if not a.structure.shape[0]:  # without entries, but with rows, it is singular
         return a.values[..., :0]
     # the rule gives conj((A^-1)_ji) for an entry (i, j)
     turned = assume_a not in SYMMETRIC

@@ -138,7 +138,8 @@ def determinant_cotangent(
 
 def _blocks(structure: Structure, p: Tree) -> Iterator[Array]:
     n, like = structure.shape[0], leaves(p)[0]
-    return (unit_columns(like, n, range(j, min(j + BLOCK, n))) for j in range(0, n, BLOCK))
+    starts = range(0, max(n, 1), BLOCK)  # without rows one empty block: derivatives are zeros
+    return (unit_columns(like, n, range(j, min(j + BLOCK, n))) for j in starts)
 
 
 def cases(

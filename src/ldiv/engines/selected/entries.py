@@ -183,7 +183,8 @@ def _each(
     batch = batch_axes(base, rebuild(base.core, flat))
     if 0 in batch:
         shape = flat[0].shape[flat[0].ndim - leaves(base.core)[0] :]
-        return tuple(np.zeros((*batch, *shape[:axes]), flat[0].dtype) for axes in own)
+        dtype = np.finfo(flat[0].dtype).dtype
+        return tuple(np.zeros((*batch, *shape[:axes]), dtype) for axes in own)
     try:
         factors = factored_each(chain, base, flat, assume_a, batch)
         results = [of_factor(factor, i) for i, factor in enumerate(factors)]

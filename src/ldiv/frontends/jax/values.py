@@ -37,7 +37,9 @@ def host(x: Array) -> bool:
 
 def promoted(x: Array) -> Array:
     """Integers and booleans as floats, as jax.numpy.linalg has it."""
-    return x.astype(jnp.result_type(float)) if x.dtype.kind in "biu" else x
+    # keys of random numbers are arrays without a kind
+    is_whole = getattr(x.dtype, "kind", "V") in "biu"
+    return x.astype(jnp.result_type(float)) if is_whole else x
 
 
 constant = jax.lax.stop_gradient
