@@ -132,6 +132,7 @@ JAX = {
     "products": (lambda x: jnp.prod(x.reshape(4, 3), axis=1), N),
     "scan": (lambda x: jax.lax.scan(lambda c, y: (c + y, c * y), 0.0, x)[1], 77),
     "long loop": (lambda x: jax.lax.fori_loop(0, 3000, lambda i, c: c + jnp.sin(c), x), N),
+    "no steps": (lambda x: x * jax.lax.scan(lambda c, t: (c[::-1], c * t), x, jnp.ones(0))[0], N),
     "cond": (lambda x: jax.lax.cond(x.sum() > 0, lambda x: x, lambda x: x[::-1], x), 24),
     "called": (jax.jit(jax.checkpoint(lambda x: jnp.sin(x) * x[::-1])), 24),
     "a rule of the user's": (straight, N),
@@ -226,6 +227,12 @@ def test_sets_that_are_too_large_are_not_made(asarray, monkeypatch):
     f = lambda x: x.sum() * x
     assert frontend_of(x).dependence(f, x) is None
     assert ldiv.detect_pattern(f, x).nnz == N * N
+
+
+def test_a_broken_promise_of_indices_is_not_followed():
+    """What is written there is written, or not, as the compiler likes."""
+    f = lambda x: x.at[jnp.array([N + 8])].set(x[:1], mode="promise_in_bounds", unique_indices=True)
+    assert frontend_of(jnp.asarray(X)).dependence(f, jnp.asarray(X)) is None
 
 
 @pytest.mark.parametrize("asarray", [in_torch, jnp.asarray])

@@ -391,6 +391,28 @@ def test_an_operator_is_read_by_few_products():
     assert compression(sparsity, "forward").forward.shape == (N, 3)
 
 
+def test_a_missing_entry_is_refused():
+    """Whether the operator is traced or not; nothing is asked of one that is not finite, and an
+    operator whose program shows its pattern takes no product more.
+    """
+    y, b = jnp.arange(1.0, N + 1), jnp.ones(N)
+
+    def step(pattern, y, solver=None):
+        operator = lx.JacobianLinearOperator(residual, y, 0.1)
+        solver = solver or Solver(sparsity=pattern)
+        return lx.linear_solve(operator, b, solver, throw=False).value
+
+    lower = sp.tril(LINE)
+    for compiled in (partial(step, lower), jax.jit(partial(step, lower))):
+        with pytest.raises(Exception, match="an entry wherever the derivative is not zero"):
+            compiled(y)
+    for compiled in (partial(step, LINE), jax.jit(partial(step, LINE))):
+        close(compiled(y), step(None, y, lx.LU()))
+        assert jnp.isnan(compiled(y.at[1].set(jnp.nan))).any()
+    assert "VerifyPattern" in str(jax.make_jaxpr(partial(step, lower))(y))
+    assert "VerifyPattern" not in str(jax.make_jaxpr(partial(step, LINE))(y))
+
+
 def residual(y, args):
     """One implicit step of a reaction and a diffusion on a line: a tridiagonal Jacobian."""
     left, right = jnp.pad(y, (1, 0))[:-1], jnp.pad(y, (0, 1))[1:]

@@ -371,7 +371,7 @@ def sparse_values(structure: Sparse, mode: str, f: Function, x: Array) -> Array:
     which the entries must agree.
     """
     how, xp = compression(structure, mode), namespace(x)
-    proven = traced(x) and _covers(structure, frontend_of(x).dependence(f, x))
+    proven = traced(x) and covers(structure, frontend_of(x).dependence(f, x))
     rng = np.random.default_rng(structure.pattern.nnz)
     random = [] if proven else [rng.standard_normal(x.shape)]
     seeds = structure.cached(("seeds", mode, proven), lambda: np.vstack([how.forward.T, *random]))
@@ -386,7 +386,7 @@ def sparse_values(structure: Sparse, mode: str, f: Function, x: Array) -> Array:
     return entries if proven else agreed(structure, entries, seeds[-1], tangents[-1])
 
 
-def _covers(structure: Sparse, sets: Any) -> bool:
+def covers(structure: Sparse, sets: Any) -> bool:
     """Whether every entry that may be nonzero is in the pattern."""
     if sets is None:
         return False

@@ -27,6 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
 from jax.extend.core import Literal
+from jax.lax import GatherScatterMode
 
 from ldiv.core.index_sets import (
     Sets,
@@ -44,6 +45,7 @@ from ldiv.core.index_sets import (
     through,
     united,
 )
+from ldiv.core.pattern import Index
 from ldiv.core.trees import Array, leaves
 from ldiv.frontends.jax import tangent_primitive
 from ldiv.frontends.jax.values import traced
@@ -342,16 +344,11 @@ def _scattered(eqn: Any, ins: list[Cell]) -> list[Cell]:
     onto, shape = _shape_of_result(eqn), _shapes(eqn.invars)[2]
     if where.value is None:
         return _dense(eqn, ins)
-    indices = where.value()
-
-    def add(u: Any) -> Any:
-        return jax.lax.scatter_add(
-            jnp.zeros(onto), indices, u, eqn.params["dimension_numbers"], mode=eqn.params["mode"]
-        )
-
-    pull = jax.linear_transpose(add, jax.ShapeDtypeStruct(shape, float))
-    (to,) = pull(_in_floats(onto))
-    to = np.rint(np.asarray(to)).astype(np.intp) - 1
+    to = _destinations(eqn, where.value(), eqn.params["mode"])
+    dropping = _destinations(eqn, where.value(), GatherScatterMode.FILL_OR_DROP)
+    promised = eqn.params["mode"] == GatherScatterMode.PROMISE_IN_BOUNDS
+    if promised and (to != dropping).any():
+        raise Untraceable("an index out of bounds, of which nothing is said")
     found = []
     if operand.sets is not None:
         kept = numbers(onto).ravel()
@@ -362,6 +359,18 @@ def _scattered(eqn: Any, ins: list[Cell]) -> list[Cell]:
         inside = to >= 0
         found.append(through(updates.sets, to[inside], numbers(shape)[inside], math.prod(onto)))
     return [Cell(united(found))]
+
+
+def _destinations(eqn: Any, indices: Any, mode: Any) -> Index:
+    """The element of the result to which each update goes, -1 for none."""
+
+    def add(u: Any) -> Any:
+        where = eqn.params["dimension_numbers"]
+        return jax.lax.scatter_add(jnp.zeros(_shape_of_result(eqn)), indices, u, where, mode=mode)
+
+    pull = jax.linear_transpose(add, jax.ShapeDtypeStruct(eqn.invars[2].aval.shape, float))
+    (to,) = pull(_in_floats(_shape_of_result(eqn)))
+    return np.rint(np.asarray(to)).astype(np.intp) - 1
 
 
 # -- control flow -------------------------------------------------------------
@@ -442,7 +451,7 @@ def _scanned(eqn: Any, ins: list[Cell]) -> list[Cell]:
         now = [_at(c, t, math.prod(s[1:])) for c, s in zip(xs, shapes, strict=True)]
         out = _of_closed(body, [*consts, *carry, *now])
         carry, found[t] = out[:moving], out[moving:]
-    ys = [_stacked(y, v) for y, v in zip(zip(*found, strict=True), _outs(eqn), strict=True)]
+    ys = [_stacked([y[i] for y in found], v) for i, v in enumerate(_outs(eqn))]
     return [*(Cell(c.sets) for c in carry), *ys]
 
 
