@@ -23,7 +23,7 @@ from problems import systems
 from harness.measure import Figure, arguments, compare, report
 from harness.turns import Seen, take_turns
 
-ENGINES = ("superlu", "pardiso", "cholmod")
+ENGINES = ("superlu", "rslab", "pardiso")
 TARGETS = {2: 1.10, 3: 1.05}
 MEMORY = 1.2
 IN_2D = [("poisson", side, side) for side in (100, 200, 300, 500)]

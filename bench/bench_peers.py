@@ -5,8 +5,8 @@ All solve with new values on a known pattern, in float64 on one thread, JAX afte
 Nobody is timed before its value and its gradient agree with ldiv's to 1e-6; who fails, or needs
 more than a minute for a call, is named with the reason. ldiv takes part with each engine that is
 installed, and with conjugate gradients to 1e-10, as the peers that iterate. The targets: the best
-of these is never slower than the best peer; and the better of SuperLU and conjugate gradients,
-which everybody has, only slower than CHOLMOD.
+of these is never slower than the best peer; and the best of those that everybody has (SuperLU,
+RSLAB, conjugate gradients) only slower than CHOLMOD.
 
     python bench/bench_peers.py [--quick]
 
@@ -26,7 +26,7 @@ from problems import systems
 from harness.measure import Figure, arguments, compare, report
 from harness.turns import take_turns
 
-DEFAULT = ("ldiv superlu", "ldiv cg")
+DEFAULT = ("ldiv superlu", "ldiv rslab", "ldiv klu", "ldiv cg")
 DEARER = {"sparsax CHOLMOD"}  # engines of a class that is not in the default install
 PROBLEMS: list[tuple[tuple[Any, ...], int]] = [
     (("poisson", 200, 200), 5),

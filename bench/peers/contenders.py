@@ -47,7 +47,7 @@ def ldiv_with(method: str, **options: Any) -> Callable[[Task], Begin]:
         import ldiv
         from peers import by_torch
 
-        if method in ("cholmod", "cg") and task.problem.assume_a != "pos":
+        if method in ("rslab", "cg") and task.problem.assume_a != "pos":
             raise Declined("positive definite matrices only")
 
         def steps(problem: Problem, b: Any, c: Any) -> Any:
@@ -119,12 +119,62 @@ def raw_pardiso(task: Task) -> Begin:
     return begin
 
 
+def raw_rslab(task: Task) -> Begin:
+    from ldiv.engines import rslab_library
+
+    if task.problem.assume_a != "pos":
+        raise Declined("symmetric matrices only")
+    settings = rslab_library.settings()
+
+    def begin() -> Any:
+        a = sp.csc_array(sp.tril(task.problem.a))
+        a.sort_indices()
+        analysis = rslab_library.library().analyze_ldlt(
+            a.shape[0],
+            a.indptr.astype(np.int64),
+            a.indices.astype(np.int64),
+            a.data,
+            settings=settings,
+        )
+
+        def step(values: Any) -> Any:
+            factor = analysis.factor(values, settings=settings)
+            return factor.solve(task.b), None, factor.solve(task.c)
+
+        return a, step
+
+    return begin
+
+
+def raw_klu(task: Task) -> Begin:
+    from ldiv.engines import rslab_library
+
+    def begin() -> Any:
+        a = sp.csc_array(task.problem.a)
+        a.sort_indices()
+        analysis = rslab_library.library().analyze_klu(
+            a.shape[0],
+            a.indptr.astype(np.int64),
+            a.indices.astype(np.int64),
+            a.data,
+            parallel=False,
+        )
+
+        def step(values: Any) -> Any:
+            factor = analysis.factor(values, parallel=False)
+            return factor.solve(task.b), None, factor.solve_transpose(task.c)
+
+        return a, step
+
+    return begin
+
+
 def raw_cholmod(task: Task) -> Begin:
-    from ldiv.engines.direct.cholmod import library
+    from sksparse import cholmod
 
     if task.problem.assume_a != "pos":
         raise Declined("positive definite matrices only")
-    cholmod, a = library(), task.problem.a
+    a = task.problem.a
 
     def begin() -> Any:
         if hasattr(cholmod, "CholeskyFactor"):
@@ -231,10 +281,16 @@ def _with(a: Any, values: Any) -> Any:
     return type(a)((values, a.indices, a.indptr), shape=a.shape)
 
 
-OURS = {f"ldiv {method}": ldiv_with(method) for method in ("superlu", "pardiso", "cholmod")} | {
-    "ldiv cg": ldiv_with("cg", rtol=1e-10)
+OURS = {
+    f"ldiv {method}": ldiv_with(method) for method in ("superlu", "pardiso", "rslab", "klu")
+} | {"ldiv cg": ldiv_with("cg", rtol=1e-10)}
+RAW = {
+    "raw superlu": raw_superlu,
+    "raw pardiso": raw_pardiso,
+    "raw rslab": raw_rslab,
+    "raw klu": raw_klu,
+    "raw cholmod": raw_cholmod,
 }
-RAW = {"raw superlu": raw_superlu, "raw pardiso": raw_pardiso, "raw cholmod": raw_cholmod}
 IN_JAX = ("jax spsolve", "sparsax KLU", "sparsax CHOLMOD", "klujax", "solvax")
 PEERS = {name: in_jax(name) for name in IN_JAX} | {
     "torch-sla": torch_sla,
@@ -243,7 +299,8 @@ PEERS = {name: in_jax(name) for name in IN_JAX} | {
 ALL = OURS | RAW | PEERS
 COMES_WITH = {
     **dict.fromkeys(("ldiv pardiso", "raw pardiso"), "mkl"),
-    **dict.fromkeys(("ldiv cholmod", "raw cholmod"), "scikit-sparse"),
+    **dict.fromkeys(("ldiv rslab", "ldiv klu", "raw rslab", "raw klu"), "rslab"),
+    "raw cholmod": "scikit-sparse",
     **{name: name.split()[0] for name in PEERS},
 }
 

@@ -51,7 +51,6 @@ WORK: dict[str, Callable[[int], Callable[[], Any]]] = {
     "superlu": lambda size: _sparse("superlu", size),
     "pardiso": lambda size: _sparse("pardiso", size),
     "rslab": lambda size: _sparse("rslab", size),
-    "cholmod": lambda size: _sparse("cholmod", size),
     "cg": lambda size: _iteration("cg", size),
     "minres": lambda size: _iteration("minres", size),
     "eigsh": _eigenpairs,

@@ -70,10 +70,7 @@ def apart(seed: int) -> list[Check]:
     ]
     checks += [("processes", "of_fork_under_threads", ())]
     for framework in ("numpy", "torch"):
-        checks += [
-            ("processes", "of_fork", (framework, method))
-            for method in (*ENGINES, "rslab", "cholmod")
-        ]
+        checks += [("processes", "of_fork", (framework, method)) for method in (*ENGINES, "rslab")]
         for start in ("fork", "spawn"):
             checks += [
                 ("processes", f"of_{way}", (start, before, framework))

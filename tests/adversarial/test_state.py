@@ -60,7 +60,7 @@ def test_in_a_process_of_its_own(check: state.Check) -> None:
     assert not is_fault, outcome
 
 
-@pytest.mark.parametrize("engine", ["rslab", "cholmod", "pardiso"])
+@pytest.mark.parametrize("engine", ["rslab", "pardiso"])
 def test_forked_after_a_solve_by(engine: str) -> None:
     """All keep a team of threads, which a child does not have."""
     if (

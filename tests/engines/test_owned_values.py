@@ -14,13 +14,11 @@ import scipy.sparse as sp
 import ldiv
 from ldiv.core.dispatch import asnumpy
 from ldiv.engines import mkl_pardiso, rslab_library
-from ldiv.engines.direct import cholmod
 from ldiv.engines.registry import engines
 
 N = 6
 ABSENT = {
     *(["pardiso"] if mkl_pardiso.path() is None else []),
-    *(["cholmod"] if cholmod.missing() else []),
     *(["rslab", "klu"] if rslab_library.missing() else []),
 }
 POSITIVE = sp.diags_array(
@@ -100,7 +98,6 @@ ENGINES = [  # engine, matrix, promises
     ("superlu", "csc", ("gen", "sym", "pos")),
     ("superlu", "coo", ("gen", "sym", "pos")),
     ("superlu", "triangle", ("gen",)),
-    ("cholmod", "csc", ("pos",)),
     ("lapack", "dense", ("gen", "sym", "pos", "lower triangular", "diagonal")),
     ("banded", "banded", ("gen",)),
     ("division", "diagonal", ("gen",)),

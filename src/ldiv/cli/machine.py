@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-OPTIONAL = ("mkl", "scikit-sparse", "pyamg", "numba", "lineax", "rich")
+OPTIONAL = ("mkl", "rslab", "pymetis", "pyamg", "numba", "lineax", "rich")
 LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
