@@ -73,8 +73,9 @@ def detect_pattern(
     --------
     >>> import ldiv, torch
     >>> P = ldiv.detect_pattern(lambda x: x[1:] * x[:-1], torch.ones(3))
-    >>> P.row, P.col
-    (array([0, 0, 1, 1], dtype=int32), array([0, 1, 1, 2], dtype=int32))
+    >>> P.to_scipy().toarray().astype(int)
+    array([[1, 1, 0],
+           [0, 1, 1]])
     """
     x, margin = require_vector("x", x), require_number("margin", margin, 0)
     shape = output_size(f, x), x.shape[0]
