@@ -173,6 +173,20 @@ FUNCTIONS: dict[str, Function] = {
         lambda d, e: ldiv.selected_inverse(tridiagonal(d, e), assume_a="pos").data, (D, E)
     ),
     "inverse_diagonal": Function(lambda v: ldiv.inverse_diagonal(sparse(v)), (V,)),
+    "SparseCholesky": Function(
+        lambda d, e, x: (
+            (F := ldiv.cholesky(tridiagonal(d, e))).half_solve(x)
+            + F.half_solve(x, "T")
+            + F.update(x).solve(x)
+        ),
+        (D, E, draw(5)),
+    ),
+    "gaussian_kl, precisions": Function(
+        lambda d, e: ldiv.gaussian_kl(
+            precision1=tridiagonal(d, e), precision2=tridiagonal(d / 3, e / 4)
+        ),
+        (D, E),
+    ),
     "quad_form": Function(lambda a, x: ldiv.quad_form(sym(a), x, assume_a="pos"), (P, b)),
     "quad_form, sparse": Function(
         lambda d, e, x: ldiv.quad_form(tridiagonal(d, e), x, assume_a="pos"), (D, E, draw(5))

@@ -15,6 +15,7 @@ import scipy.io
 import torch
 
 import ldiv
+from ldiv.linalg.sparse_cholesky import _triangle_of
 from ldiv.testing.distance import assert_close
 
 jax.config.update("jax_enable_x64", True)
@@ -66,8 +67,97 @@ def test_real_matrices(name):
     inverse, b = np.linalg.inv(dense), RNG.standard_normal(a.shape[0])
     x = F.solve(b)
     assert abs(dense @ x - b).max() <= 1e-12 * abs(x).max()
+    assert_close("half", (F.half_solve(b) ** 2).sum(), b @ inverse @ b, 1e-10)
     assert_close("logdet", F.logdet(), np.linalg.slogdet(dense)[1], 1e-12)
     assert_close("variances", F.inverse_diagonal(), inverse.diagonal(), 1e-10)
+
+
+@pytest.mark.parametrize("a", [A, complex_grid(), grid(17)], ids=["real", "complex", "larger"])
+def test_half_solves(a):
+    dense, n = a.toarray(), a.shape[0]
+    inverse, F = np.linalg.inv(dense), ldiv.cholesky(a)
+    w = F.half_solve(np.eye(n, dtype=dense.dtype))
+    assert_close("W^H W", w.conj().T @ w, inverse)
+    assert_close("triangular", np.linalg.slogdet(w)[1], -np.linalg.slogdet(dense)[1] / 2)
+    b = RNG.standard_normal((n, 2)).astype(dense.dtype)
+    assert_close("block", F.half_solve(b), w @ b)
+    assert_close("vector", F.half_solve(b[:, 0]), w @ b[:, 0])
+    assert_close("H", F.half_solve(b, "H"), w.conj().T @ b)
+    assert_close("T", F.half_solve(b, trans="T"), w.T @ b)
+
+
+def test_samples():
+    for a in (A, complex_grid()):
+        inverse, F = np.linalg.inv(a.toarray()), ldiv.cholesky(a)
+        x = F.sample(np.random.default_rng(0), 40_000)
+        assert x.shape == (40_000, N) and x.dtype == a.dtype
+        # the standard error of a covariance is below 2 / sqrt(40,000) times the variances
+        assert abs(x.T @ x.conj() / len(x) - inverse).max() < 6 / 200 * abs(inverse).max()
+        assert F.sample(np.random.default_rng(0), (2, 3)).shape == (2, 3, N)
+        one = F.sample(np.random.default_rng(1))
+        np.testing.assert_array_equal(one, F.sample(np.random.default_rng(1)))
+    t = ldiv.cholesky(A.with_data(torch.tensor(A.data)))
+    assert t.sample(torch.Generator().manual_seed(0), 4).shape == (4, N)
+    j = ldiv.cholesky(A.with_data(jnp.asarray(A.data)))
+    assert jax.jit(lambda key: j.sample(key, (4,)))(jax.random.key(0)).shape == (4, N)
+    two = ldiv.cholesky(A.with_data(np.stack([A.data, 2 * A.data])))
+    assert two.sample(np.random.default_rng(0), 4).shape == (4, 2, N)
+    for F, key in ((t, 0), (j, 1.5), (two, torch.Generator())):
+        with pytest.raises(TypeError, match="key"):
+            F.sample(key)
+    with pytest.raises(ValueError, match="shape"):
+        t.sample(torch.Generator(), -1)
+
+
+def test_derivatives_of_half_solves():
+    """To third order, against a dense Cholesky factorization in the same order."""
+    order = _triangle_of(ldiv.cholesky(A)._held._structure)[1]
+    weight = torch.tensor(B)
+
+    def loss(v, b):
+        F = ldiv.cholesky(A.with_data(v))
+        return (F.half_solve(b) * b**2).sum() + (F.half_solve(b, "H") ** 3).sum()
+
+    def dense(v, b):
+        a = torch.zeros((N, N), dtype=torch.float64).index_put(
+            (torch.tensor(A.row), torch.tensor(A.col)), v
+        )
+        l = torch.linalg.cholesky(((a + a.T) / 2)[order][:, order])
+        y = torch.linalg.solve_triangular(l, b[order], upper=False)
+        z = torch.linalg.solve_triangular(l.T, b, upper=True)
+        return (y * b**2).sum() + (z**3).sum()
+
+    x = [torch.tensor(t, requires_grad=True) for t in (A.data, B)]
+    every = []
+    for f in (loss, dense):
+        value, found = f(*x), []
+        for _ in range(3):
+            g = torch.autograd.grad(value, x, create_graph=True)
+            found += [t.detach() for t in g]
+            value = (g[0] ** 2).sum() + (g[1] * weight).sum()
+        every.append(found)
+    for got, expected in zip(*every, strict=True):
+        assert_close("derivative", got, expected, 1e-11)
+    v, b = jnp.asarray(A.data), jnp.asarray(B)
+    both = jax.jit(lambda v, b: (jax.grad(loss, (0, 1))(v, b), jax.jvp(loss, (v, b), (v, b))[1]))
+    backward, forward = both(v, b)
+    for got, expected in zip(backward, every[1], strict=False):
+        assert_close("JAX", np.asarray(got), expected.numpy(), 1e-11)
+    along = (every[1][0].numpy() * A.data).sum() + (every[1][1].numpy() * B).sum()
+    assert_close("forward", float(forward), along, 1e-11)
+
+
+def test_the_complex_derivative_of_half_solves():
+    """The norm of L^-1 P b is that of b in A^-1; a sample squared has the derivative of both."""
+    a, b = complex_grid(), torch.tensor(B + 1j * B[:, ::-1])
+    v = torch.tensor(a.data, requires_grad=True)
+    F = ldiv.cholesky(a.with_data(v))
+    one = torch.autograd.grad((F.half_solve(b).abs() ** 2).sum(), v, create_graph=True)[0]
+    two = torch.autograd.grad((b.conj() * F.solve(b)).real.sum(), v, create_graph=True)[0]
+    assert_close("first", one.detach(), two.detach(), 1e-11)
+    w = torch.tensor(a.data[::-1].copy())
+    second = [torch.autograd.grad((g * w.conj()).real.sum(), v, retain_graph=True)[0] for g in (one, two)]  # fmt: skip
+    assert_close("second", *second, 1e-10)
 
 
 def test_factored_once():
@@ -77,7 +167,9 @@ def test_factored_once():
         F.solve(B)
         F.logdet()
         F.inverse_diagonal()
-    assert ldiv.cache_info().factorizations == 2  # for solves, and for entries of the inverse
+        F.sample(np.random.default_rng(0))
+    # for solves, for entries of the inverse and of L, and L made ready for substitution
+    assert ldiv.cache_info().factorizations == 3
 
 
 @pytest.mark.parametrize("subtract", [False, True])

@@ -29,6 +29,8 @@ that traces functions defines as well
                               operation
     signature(x)              a key, besides the shape of x, by which calls may be planned; None if
                               x must be inspected each time
+    standard_normal(key, shape, like)
+                              independent normal numbers from a generator or key of the framework
     host_values(x)            the values of x as a NumPy array, if `host` and not `traced`, or None
 
 if its own kernels are better than SciPy's on the host, or than two triangular solves
@@ -119,6 +121,9 @@ def _complete(frontend: ModuleType) -> ModuleType:
     vars(frontend).setdefault("copied", copy.deepcopy)
     vars(frontend).setdefault("lu_pivoted", None)
     vars(frontend).setdefault("row_order", None)
+    vars(frontend).setdefault(
+        "standard_normal", partial(_cannot_draw, frontend.__name__.rpartition(".")[2])
+    )
     for name in ("vjp", "jvp"):
         vars(frontend).setdefault(name, partial(_cannot, frontend.__name__.rpartition(".")[2]))
     return frontend
@@ -148,6 +153,14 @@ def _vmap(f: Callable[..., Array], axes: tuple[int | None, ...]) -> Callable[...
         )
 
     return each
+
+
+def _cannot_draw(framework: str, *_: object) -> Any:
+    raise TypeError(
+        expected_got(
+            "sample", "arrays of NumPy, PyTorch or JAX", f"those of {framework}", "Convert them."
+        )
+    )
 
 
 def _cannot(framework: str, f: object, *_: object) -> Any:

@@ -14,6 +14,7 @@ from ldiv.core.finite import evaluated
 from ldiv.core.record import is_recording, recorded, unrecorded
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array
+from ldiv.errors import expected_got, shown
 
 
 def owns(x: object) -> bool:
@@ -126,3 +127,17 @@ def product(a: Array, x: Array) -> Array:
 
 
 lu_pivoted = lu_factor  # SciPy's exchanges, counted from 0; A may be m x n
+
+
+def standard_normal(key: Any, shape: tuple[int, ...], like: Array) -> Array:
+    """Independent normal numbers in the precision of `like`, from its generator."""
+    if not isinstance(key, np.random.Generator):
+        raise TypeError(
+            expected_got(
+                "key",
+                "a numpy.random.Generator",
+                shown(key),
+                "Make one with numpy.random.default_rng(seed).",
+            )
+        )
+    return key.standard_normal(shape, np.dtype(like.dtype))

@@ -1,4 +1,4 @@
-"""A = P^T L L^H P, sparse and held: solves, determinant, variances, low-rank updates."""
+"""A = P^T L L^H P, sparse and held: solves, determinant, variances, samples, low-rank updates."""
 
 from __future__ import annotations
 
@@ -6,17 +6,36 @@ from typing import Any, overload
 
 import numpy as np
 
-from ldiv.core.arrays import adjoint, batch_of, broadcast, conj, numpy_dtype, real
-from ldiv.core.dispatch import check_or_raise, is_array, namespace, traced
+from ldiv.core.arrays import (
+    adjoint,
+    batch_of,
+    broadcast,
+    conj,
+    is_complex,
+    numpy_dtype,
+    real,
+    take,
+    transpose,
+)
+from ldiv.core.dispatch import check_or_raise, frontend_of, is_array, namespace, traced
 from ldiv.core.errstate import under
 from ldiv.core.holder import Holder, holding
+from ldiv.core.pattern import Pattern
 from ldiv.core.public import public
 from ldiv.core.pytree import register_pytree
 from ldiv.core.record import unrecorded
 from ldiv.core.rule import bind
 from ldiv.core.trees import Array, leaves
 from ldiv.core.typing import ArrayT, Trans
-from ldiv.core.validate import as_block, require_batches, require_flag
+from ldiv.core.validate import (
+    as_block,
+    common_precision,
+    require_batches,
+    require_flag,
+    require_int,
+    transposition,
+)
+from ldiv.engines.selected import entries
 from ldiv.errors import EngineError, expected_got
 from ldiv.linalg.factorized import Factorized
 from ldiv.linalg.selected_inverse import inverse_at, plain
@@ -27,9 +46,12 @@ from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.assertion import checked
 from ldiv.rules.cholesky import Cholesky
 from ldiv.rules.logabsdet import LogAbsDet
+from ldiv.rules.sparse_cholesky import sparse_cholesky
 from ldiv.rules.triangular_quotients import eye, left_solve
 from ldiv.rules.triangular_quotients import lower as lower_triangle
 from ldiv.structures.sparse import Sparse
+from ldiv.structures.sparse_triangular import SparseTriangular
+from ldiv.structures.symmetric import Symmetric
 
 
 class SparseCholesky:
@@ -53,6 +75,8 @@ class SparseCholesky:
     array([0.75, 1.  , 0.75])
     >>> round(float(np.exp(F.logdet())), 12)
     4.0
+    >>> F.sample(np.random.default_rng(0), 5).shape
+    (5, 3)
     """
 
     def __init__(self, A: SparseArray) -> None:
@@ -88,6 +112,60 @@ class SparseCholesky:
         return self._held.solve(b, trans)
 
     __call__ = solve
+
+    @public
+    def half_solve(self, b: ArrayT, trans: Trans = "N") -> ArrayT:
+        """L^-1 P b for b (n,) or (*batch, n, k); with trans "H" P^T L^-H b, with "T" P^T L^-T b.
+
+        The norm of L^-1 P b is that of b in A^-1, and P^T L^-H whitens backwards (see `sample`).
+        Differentiable in A and b in every mode and order. Cost: a triangular solve; the derivative
+        in A twice the work of a factorization, by NumPy, and no inverse.
+        """
+        held, op = self._held, transposition(trans)
+        like = leaves(held._params)[0]
+        block, vector = as_block("b", b, self.shape[-1], like)
+        require_batches("b", self.shape[:-2], batch_of(block, 2))
+        if 0 in block.shape:
+            return b
+        structure = held._structure
+        assert isinstance(structure, Symmetric)  # what is promised of an array that is `plain`
+        triangle, order = _triangle_of(structure)
+        with under(held._singular), holding(self._holder):
+            l = sparse_cholesky(structure, held._params, held._singular)
+            l, block = common_precision(l, block)
+            if op == "N":
+                x = left_solve(triangle, l, _rows_taken(block, order))
+            else:
+                x = left_solve(triangle.view(op), l, block)
+                x = _rows_taken(x, np.argsort(order))
+        return x[..., 0] if vector else x
+
+    @public
+    def sample(self, key: Any, shape: int | tuple[int, ...] = ()) -> Any:
+        """Draw from the normal distribution N(0, A^-1), whose precision is A.
+
+            x = P^T L^-H z,    z ~ N(0, I)
+
+        Parameters
+        ----------
+        key : numpy.random.Generator, torch.Generator, or a key of jax.random
+            Where z comes from, of the framework of A.
+        shape : int or tuple of int, default ()
+            How many.
+
+        Returns
+        -------
+        x : array (*shape, *batch, n)
+            The samples; circular complex ones for a complex A. Which sample belongs to a key
+            depends on P, and so on which packages for orderings are installed.
+
+        Notes
+        -----
+        Differentiable in A, along z as it was drawn (reparametrized).
+        """
+        like, sizes = leaves(self._held._params)[0], _sizes(shape)
+        z = _normal(key, (*sizes, *self.shape[:-1]), like)
+        return self.half_solve(z[..., None], "H")[..., 0]
 
     @public
     def logdet(self) -> Any:
@@ -234,6 +312,38 @@ class UpdatedCholesky:
         product = adjoint(self._c) @ w
         one = eye(product, product.shape[-1])
         return w, bind(Cholesky(), one - product if self._subtract else one + product)[0]
+
+
+def _triangle_of(structure: Symmetric) -> tuple[SparseTriangular, Any]:
+    """The structure of L, and the rows of A in the order of P."""
+
+    def make() -> tuple[SparseTriangular, Any]:
+        fronts = entries.fronts_of(structure)
+        _, rows, cols = fronts.factor_entries
+        pattern = Pattern(rows, cols, structure.shape)
+        return SparseTriangular(Sparse(pattern), True), np.asarray(fronts.rows)
+
+    found: tuple[SparseTriangular, Any] = structure.cached("triangle of P A P^T", make)
+    return found
+
+
+def _rows_taken(x: Array, order: Any) -> Array:
+    """x[..., order, :]."""
+    return transpose(take(transpose(x), order))
+
+
+def _sizes(shape: Any) -> tuple[int, ...]:
+    sizes = shape if isinstance(shape, tuple | list) else (shape,)
+    return tuple(require_int("shape", size, 0) for size in sizes)
+
+
+def _normal(key: Any, shape: tuple[int, ...], like: Array) -> Array:
+    """Independent numbers of variance 1; of complex ones both parts have variance 1/2."""
+    draw = frontend_of(like).standard_normal
+    if not is_complex(like):
+        return draw(key, shape, like)
+    parts = draw(key, (2, *shape), real(like)) / 2**0.5
+    return parts[0] + 1j * parts[1]
 
 
 def _sum_of(A: SparseArray, C: Any, subtract: bool) -> SparseArray:

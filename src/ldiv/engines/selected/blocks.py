@@ -42,6 +42,7 @@ class Blocks:
         self._lu: list[tuple[Array, Array]] = []
         self._l: list[Array] = []
         self._u: list[Array] = []
+        self._c: list[Array] = []  # D = C C^H, of a positive definite matrix
         self._factor(values)
         self.nbytes = sum(x.nbytes for x in (*self._l, *self._u, *(lu for lu, _ in self._lu)))
 
@@ -86,9 +87,12 @@ class Blocks:
         for s, front, updates in self._assembled(values):
             c, _ = self._sizes(s)
             d, f12 = front[:c, :c], front[:c, c:]
-            if self._positive and self._potrf(d, lower=1)[1]:
-                self.failed = s
-                return
+            if self._positive:
+                c11, info = self._potrf(d, lower=1)
+                if info:
+                    self.failed = s
+                    return
+                self._c.append(np.tril(c11))
             lu, pivots, info = self._getrf(d)
             if info or not np.isfinite(lu).all():
                 self.failed = s
@@ -105,6 +109,15 @@ class Blocks:
     def _right_divide(self, x: Array, s: int) -> Array:
         """X D^-1."""
         return self._getrs(*self._lu[s], x.T, trans=1)[0].T if x.size else x.astype(self.dtype)
+
+    def lower(self) -> Array:
+        """The Cholesky factor in panels: C, and L C below it."""
+        return np.concatenate(
+            [
+                np.concatenate([c, l @ c]).ravel(order="F")
+                for c, l in zip(self._c, self._l, strict=True)
+            ]
+        )
 
     # -- the determinant, and solves --------------------------------------------------------------
 

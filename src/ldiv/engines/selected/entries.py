@@ -24,7 +24,7 @@ from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure, matmul, outer
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines import solver
-from ldiv.engines.factored import batch_axes, each_matrix, factored_each
+from ldiv.engines.factored import batch_axes, each_matrix, factored_each, symbolic
 from ldiv.engines.registry import Chain
 from ldiv.errors import EngineError, SingularMatrixError
 from ldiv.structures.banded import Banded
@@ -82,6 +82,25 @@ def tangent(structure: Structure, p: Array, e: Array, assume_a: str) -> Array:
     shape = np.broadcast_shapes(tuple(p.shape), tuple(e.shape))
     spec = (shape, np.result_type(numpy_dtype(p), numpy_dtype(e)))
     return _hosted(partial(_tangent, _base(structure), assume_a), (spec,), p, e)[0]
+
+
+def fronts_of(structure: Structure) -> Any:
+    """The fronts of a structure, analysed once: the places of the entries of L."""
+    return symbolic(import_module(_POSITIVE), _base(structure))
+
+
+def triangle(structure: Structure, p: Array) -> Array:
+    """The entries of L, P S(p) P^T = L L^H, in the places of `Fronts.factor_entries`."""
+    base = _base(structure)
+    shape = (*batch_axes(base, p), len(fronts_of(base).factor_entries[0]))
+    return _hosted(partial(_triangle, base), ((shape, numpy_dtype(p)),), p)[0]
+
+
+def of_triangles(name: str, structure: Structure, x: Array, y: Array) -> Array:
+    """What a function of `triangles` makes of two vectors of such entries, for a batch."""
+    shape = np.broadcast_shapes(tuple(x.shape), tuple(y.shape))
+    spec = (shape, np.result_type(numpy_dtype(x), numpy_dtype(y)))
+    return _hosted(partial(_of_triangles, name, _base(structure)), (spec,), x, y)[0]
 
 
 def fill(pattern: Pattern) -> int:
@@ -158,6 +177,23 @@ def _tangent(base: Structure, assume_a: str, p: Any, e: Any) -> tuple[Any, ...]:
         return (_in_blocks(base, p, along[i], assume_a),)
 
     return _each(base, assume_a, (p,), of_factor, by_solver, (own,))
+
+
+def _triangle(base: Structure, p: Any) -> tuple[Any, ...]:
+    chain, batch = Chain((import_module(_POSITIVE),), ()), batch_axes(base, p)
+    factors = factored_each(chain, base, (p,), "pos", batch)
+    found = [factor.ask("triangle") for factor in factors]
+    size = len(fronts_of(base).factor_entries[0])
+    return (np.reshape(np.array(found, p.dtype), (*batch, size)),)
+
+
+def _of_triangles(name: str, base: Structure, x: Any, y: Any) -> tuple[Any, ...]:
+    of_one = getattr(import_module(f"{_FOLDER}.triangles"), name)
+    x, y = np.broadcast_arrays(x, y)
+    result = np.empty(x.shape, np.result_type(x, y))
+    for i in np.ndindex(*x.shape[:-1]):
+        result[i] = of_one(fronts_of(base), x[i], y[i])
+    return (result,)
 
 
 def _own(base: Structure) -> int:

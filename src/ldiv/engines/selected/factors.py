@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.engines.refinement import Refined
+from ldiv.engines.selected.fronts import Fronts
 from ldiv.errors import SingularMatrixError
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -24,6 +25,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 class Selected(Refined):
     """The factors of one matrix, whose arrangement are its fronts."""
 
+    _arrangement: Fronts
+
     @abstractmethod
     def _inverse(self) -> Array:
         """(M^-1)_ji for every slot (i, j) of M."""
@@ -31,6 +34,20 @@ class Selected(Refined):
     @abstractmethod
     def _tangent(self, e: Array) -> Array:
         """(-M^-1 E M^-1)_ji for every slot (i, j) of M, E given in these slots."""
+
+    @abstractmethod
+    def _lower(self) -> Array:
+        """L of M = L L^H in panels, if M was factored as positive definite."""
+
+    def triangle(self) -> Array:
+        """The entries of L of P A P^T = L L^H in the places of `Fronts.factor_entries`."""
+        self.check_nonsingular()
+        self._require_accurate(lambda b: self._solved(b, "N"))
+        position, rows, _ = self._arrangement.factor_entries
+        l = self._lower()[position]
+        if self._scales is not None:  # the same for rows and columns, of a Hermitian matrix
+            l = l / self._scales[0][rows]
+        return l.astype(self._values.dtype, copy=False)
 
     def inverse_entries(self) -> Array:
         """(A^-1)_ji for every slot (i, j) of A."""

@@ -146,6 +146,20 @@ class Fronts(Arrangement):
         return begin + self._position(s, row)
 
     @cached_property
+    def factor_entries(self) -> tuple[Index, Index, Index]:
+        """The entries of L: positions in the panels, rows and columns, by columns."""
+        height = self.width + self.below
+        s = np.repeat(np.arange(self.count), self.width * height)
+        position = np.arange(self.entries)
+        column, row = np.divmod(position - self.panel_starts[s], height[s])
+        position = position[kept := row >= column]
+        s, row, column = s[kept], row[kept], column[kept]
+        rows = self.starts[s] + row
+        below = row >= self.width[s]
+        rows[below] = self.rows_below[(self.row_starts[s] + row - self.width[s])[below]]
+        return position, rows, self.starts[s] + column
+
+    @cached_property
     def diagonal(self) -> Index:
         """The positions of the diagonal of A in the panels."""
         j = np.arange(self.n) - self.starts[self.owner]

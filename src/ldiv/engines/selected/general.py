@@ -121,6 +121,9 @@ class BlockLDU(Selected):
         fronts = self._arrangement
         return self._blocks.slogdet()[0] * _parity(fronts.rows) * _parity(fronts.cols), size
 
+    def _lower(self) -> Array:
+        return self._blocks.lower()
+
     def _inverse(self) -> Array:
         return self._entries
 

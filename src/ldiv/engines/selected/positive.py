@@ -108,6 +108,9 @@ class SupernodalCholesky(Selected):
             self._z = z
         return self._z
 
+    def _lower(self) -> Array:
+        return self._l
+
     def _inverse(self) -> Array:
         return self._in_z_panels()[self._arrangement.lower_places[0]]
 

@@ -33,4 +33,13 @@ from ldiv.frontends.jax.dense import (
 from ldiv.frontends.jax.propagation import dependence
 from ldiv.frontends.jax.rule_primitive import bind
 from ldiv.frontends.jax.transforms import either, jvp, loop, vjp, vmap
-from ldiv.frontends.jax.values import asnumpy, constant, device, host, owns, promoted, traced
+from ldiv.frontends.jax.values import (
+    asnumpy,
+    constant,
+    device,
+    host,
+    owns,
+    promoted,
+    standard_normal,
+    traced,
+)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ldiv.core.pytree import on_register_pytree
 from ldiv.core.trees import Array
-from ldiv.errors import expected_got
+from ldiv.errors import expected_got, shown
 
 
 def owns(x: object) -> bool:
@@ -58,3 +58,14 @@ def asnumpy(x: Array) -> Any:
 
 # JAX is told that matrices are trees: their parameters are leaves, the rest is static
 on_register_pytree(jax.tree_util.register_pytree_node)
+
+
+def standard_normal(key: Any, shape: tuple[int, ...], like: Array) -> Array:
+    """Independent normal numbers in the precision of `like`, from its generator."""
+    if not isinstance(key, jax.Array):
+        raise TypeError(
+            expected_got(
+                "key", "a key of jax.random", shown(key), "Make one with jax.random.key(seed)."
+            )
+        )
+    return jax.random.normal(key, shape, like.dtype)

@@ -37,4 +37,5 @@ from ldiv.frontends.torch.values import (
     owns,
     promoted,
     signature,
+    standard_normal,
 )

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from ldiv.core.trees import Array
+from ldiv.errors import expected_got, shown
 from ldiv.frontends.torch.recorders import recording_error, traced
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)  # the types that mean their values and no more
@@ -91,3 +92,17 @@ def on_host(f: Callable[..., Any], specs: Any, *arrays: Array) -> tuple[Array, .
         raise recording_error()
     y = tuple(map(torch.from_numpy, f(*map(values_of, arrays))))
     return y if arrays[0].device.type == "cpu" else tuple(t.to(arrays[0].device) for t in y)
+
+
+def standard_normal(key: Any, shape: tuple[int, ...], like: Array) -> Array:
+    """Independent normal numbers in the precision of `like`, from its generator."""
+    if not isinstance(key, torch.Generator):
+        raise TypeError(
+            expected_got(
+                "key",
+                "a torch.Generator",
+                shown(key),
+                "Make one with torch.Generator().manual_seed(seed).",
+            )
+        )
+    return torch.randn(shape, generator=key, dtype=like.dtype, device=like.device)

@@ -1,0 +1,210 @@
+"""A = L L^H on the pattern of L: the algebra of its derivatives, one supernode at a time, by NumPy.
+
+    tangent      T(l, e):    T L^H + L T^H = E,  T lower
+    cotangent    C(l, y):    its adjoint
+    product      Q(x, y):    X Y^H + Y X^H
+    restricted   R(g, x):    its adjoint in y, tril(2 G X)
+
+All arguments are vectors of the entries in the places of L, in the order of `Fronts.factor_entries`;
+of a Hermitian matrix the lower triangle. Adjoints are those of vectors, in which an entry off the
+diagonal of a Hermitian matrix counts twice. No entry outside of these places is needed: the rows of
+a column of L are a clique.
+Per supernode with the columns C (c, c) and the rows L21 (r, c) below:
+
+    dC = C half(C^-1 F11 C^-H),  dL21 = (F21 - L21 dC^H) C^-H,  F22 - dL21 L21^H - L21 dL21^H goes up
+
+Reference: Smith, Differentiation of the Cholesky algorithm, J. Comput. Graph. Stat. 4 (1995).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from ldiv.engines.selected.fronts import Fronts
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def tangent(fronts: Fronts, l: Array, e: Array) -> Array:
+    """T(l, e)."""
+    blocks, result = _triangle(fronts, l), _empty(fronts, l, e)
+
+    def step(s: int, front: Array) -> Array:
+        c, _ = _sizes(fronts, s)
+        d, l21 = blocks[s][:c], blocks[s][c:]
+        f11 = np.tril(front[:c, :c], -1)
+        f11 = f11 + f11.conj().T + np.diag(front[:c, :c].diagonal().real)
+        dd = d @ _half(_left(d, _left(d, f11).conj().T).conj().T)
+        dl = _left(d, (front[c:, :c] - l21 @ dd.conj().T).conj().T).conj().T
+        result[s][:c], result[s][c:] = dd, dl
+        product = dl @ l21.conj().T
+        return front[c:, c:] - product - product.conj().T
+
+    _upwards(fronts, _panels(fronts, e), step)
+    return _entries(fronts, result)
+
+
+def cotangent(fronts: Fronts, l: Array, y: Array) -> Array:
+    """C(l, y)."""
+    blocks, given, result = _triangle(fronts, l), _panels(fronts, y), _empty(fronts, l, y)
+
+    def step(s: int, w: Array) -> Array:
+        c, m = _sizes(fronts, s)
+        d, l21 = blocks[s][:c], blocks[s][c:]
+        front = np.empty((m, m), result[s].dtype)
+        k = _right_adjoint(d, given[s][c:] - 2 * w @ l21)
+        d_bar = np.tril(given[s][:c] - k.conj().T @ l21)
+        p = _half(d.conj().T @ d_bar)
+        x = _right_adjoint(d, _left_adjoint(d, p))
+        front[:c, :c], front[c:, :c] = (x + x.conj().T) / 2, k / 2
+        front[:c, c:], front[c:, c:] = k.conj().T / 2, w
+        result[s][:] = front[:, :c]
+        return front
+
+    _downwards(fronts, step, result)
+    return _doubled(fronts, _entries(fronts, result))
+
+
+def product(fronts: Fronts, x: Array, y: Array) -> Array:
+    """Q(x, y)."""
+    one, two, result = _panels(fronts, x), _panels(fronts, y), _empty(fronts, x, y)
+
+    def step(s: int, front: Array) -> Array:
+        c, _ = _sizes(fronts, s)
+        half = one[s] @ two[s].conj().T
+        front = front + half + half.conj().T
+        result[s][:] = front[:, :c]
+        return front[c:, c:]
+
+    _upwards(fronts, [np.zeros_like(b) for b in result], step)
+    return _entries(fronts, result)
+
+
+def restricted(fronts: Fronts, g: Array, x: Array) -> Array:
+    """R(g, x)."""
+    # an entry off the diagonal counts twice in g
+    halves = _panels(fronts, _doubled(fronts, g, 0.5))
+    blocks, result = _panels(fronts, x), _empty(fronts, g, x)
+
+    def step(s: int, w: Array) -> Array:
+        c, m = _sizes(fronts, s)
+        front = np.empty((m, m), result[s].dtype)
+        low, own = halves[s][c:], np.tril(halves[s][:c], -1)
+        front[:c, :c] = own + own.conj().T + np.diag(halves[s][:c].diagonal().real)
+        front[c:, :c], front[:c, c:], front[c:, c:] = low, low.conj().T, w
+        result[s][:] = 2 * front @ blocks[s]
+        return front
+
+    _downwards(fronts, step, result)
+    return _entries(fronts, result)
+
+
+# -- the tree -------------------------------------------------------------------------------------
+
+
+def _upwards(fronts: Fronts, panels: list[Array], step: Callable[[int, Array], Array]) -> None:
+    """step(s, front) = what goes to the front of the parent, from the leaves to the roots."""
+    waiting: list[list[tuple[Array, Array]]] = [[] for _ in range(fronts.count)]
+    for s, parent in enumerate(fronts.above.tolist()):
+        c, m = _sizes(fronts, s)
+        front = np.zeros((m, m), panels[s].dtype)
+        front[:, :c] = panels[s]
+        for to, update in waiting[s]:
+            front[to[:, None], to] += update
+        waiting[s] = []
+        update = step(s, front)
+        if parent >= 0:
+            waiting[parent].append((_relative(fronts, s), update))
+
+
+def _downwards(fronts: Fronts, step: Callable[[int, Array], Array], like: list[Array]) -> None:
+    """step(s, W) = the front of s, W its part below, from the front of the parent."""
+    kept: list[Array | None] = [None] * fronts.count
+    children = np.bincount(fronts.above[fronts.above >= 0], minlength=fronts.count).tolist()
+    for s in range(fronts.count - 1, -1, -1):
+        c, m = _sizes(fronts, s)
+        parent, w = int(fronts.above[s]), np.zeros((m - c, m - c), like[s].dtype)
+        if parent >= 0:
+            held, to = kept[parent], _relative(fronts, s)
+            assert held is not None
+            w = held[to[:, None], to]
+            children[parent] -= 1
+            if not children[parent]:
+                kept[parent] = None
+        front = step(s, w)
+        if children[s]:
+            kept[s] = front
+
+
+def _sizes(fronts: Fronts, s: int) -> tuple[int, int]:
+    """(c, c + r)."""
+    width = int(fronts.width[s])
+    return width, width + int(fronts.below[s])
+
+
+def _relative(fronts: Fronts, s: int) -> Array:
+    return fronts.relative[slice(*fronts.row_starts[s : s + 2].tolist())]
+
+
+# -- panels and vectors of entries ----------------------------------------------------------------
+
+
+def _panels(fronts: Fronts, x: Array) -> list[Array]:
+    """The columns of each supernode, zeros above the diagonal."""
+    flat = np.zeros(fronts.entries, x.dtype)
+    flat[fronts.factor_entries[0]] = x
+    return list(_split(fronts, flat))
+
+
+def _triangle(fronts: Fronts, l: Array) -> list[Array]:
+    """The panels of L, whose diagonal is real."""
+    _, rows, cols = fronts.factor_entries
+    return _panels(fronts, np.where(rows == cols, l.real, l))
+
+
+def _empty(fronts: Fronts, *like: Array) -> list[Array]:
+    return list(_split(fronts, np.zeros(fronts.entries, np.result_type(*like))))
+
+
+def _split(fronts: Fronts, flat: Array) -> Iterator[Array]:
+    starts = fronts.panel_starts.tolist()
+    for s in range(fronts.count):
+        c, m = _sizes(fronts, s)
+        yield flat[starts[s] : starts[s + 1]].reshape((m, c), order="F")
+
+
+def _entries(fronts: Fronts, panels: list[Array]) -> Array:
+    flat = np.concatenate([p.ravel(order="F") for p in panels])
+    return flat[fronts.factor_entries[0]]
+
+
+def _doubled(fronts: Fronts, x: Array, by: float = 2.0) -> Array:
+    _, rows, cols = fronts.factor_entries
+    return np.where(rows == cols, x, by * x)
+
+
+# -- triangles ------------------------------------------------------------------------------------
+
+
+def _half(x: Array) -> Array:
+    """tril(X) with half of the diagonal, which is real."""
+    return np.tril(x, -1) + np.diag(x.diagonal().real / 2)
+
+
+def _left(d: Array, x: Array) -> Array:
+    """D^-1 X."""
+    return solve_triangular(d, x, lower=True, check_finite=False) if x.size else x
+
+
+def _left_adjoint(d: Array, x: Array) -> Array:
+    """D^-H X."""
+    return solve_triangular(d, x, lower=True, trans="C", check_finite=False) if x.size else x
+
+
+def _right_adjoint(d: Array, x: Array) -> Array:
+    """X D^-1."""
+    return _left_adjoint(d, x.conj().T).conj().T
