@@ -77,9 +77,9 @@ def of_signals(name: str, size: int, rounds: int = 5) -> str:
     work, interrupted = WORK[name](size), 0
     for i in range(rounds):
         timer = threading.Timer(0.02 * 3**i / 3, os.kill, (os.getpid(), signal.SIGINT))
-        timer.start()
         try:
             try:
+                timer.start()
                 kept = work()
                 del kept
             finally:
