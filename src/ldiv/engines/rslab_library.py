@@ -12,18 +12,23 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from functools import lru_cache
 from importlib import import_module
+from threading import Event, Thread, current_thread, main_thread
 from typing import Any
 
 import numpy as np
 
+from ldiv.core.forking import lock
 from ldiv.errors import SingularMatrixError
 
+MODULE = "rslab._rslab"
 DTYPES = ("float32", "float64", "complex64", "complex128")
 NEVER = 1 << 62  # operations, above any matrix's: from there on work is divided among threads
 
 _forks = 0  # since the first process
+_loading = lock()
 _log = logging.getLogger("ldiv.rslab")
 
 
@@ -43,9 +48,34 @@ def missing() -> str | None:
 @lru_cache(maxsize=1)
 def library() -> Any:
     """The compiled module, silent: what it warns of on stderr is an exception, or checked here."""
-    module = import_module("rslab._rslab")
+    with _loading:
+        return _loaded()
+
+
+@lru_cache(maxsize=1)
+def _loaded() -> Any:
+    if MODULE not in sys.modules and current_thread() is not main_thread():
+        _load_in_a_thread_that_stays()
+    module = import_module(MODULE)
     module.set_log_sink(lambda level, message: _log.debug("%s: %s", level, message))
     return module
+
+
+def _load_in_a_thread_that_stays() -> None:
+    """Its allocator works with the thread that loads it: once that has ended, the process crashes."""
+    done = Event()
+
+    def load() -> None:
+        try:
+            import_module(MODULE)
+        except ImportError:  # the caller meets it again
+            return
+        finally:
+            done.set()
+        Event().wait()
+
+    Thread(target=load, name="ldiv loaded RSLAB", daemon=True).start()
+    done.wait()
 
 
 def decline(dtype: Any, device: str) -> str | None:

@@ -219,3 +219,25 @@ def test_a_pool_does_not_survive_a_fork_and_another_number_has_another_pool():
         [sys.executable, "-c", POOLS], capture_output=True, text=True, check=True, timeout=60
     )
     assert seen.stdout.split() == ["False", "True"]
+
+
+def test_the_first_solve_may_be_in_a_thread_that_ends():
+    """Loaded by a thread that ends, RSLAB crashes the process in the factorizations that follow."""
+    code = """
+import threading
+import numpy as np
+import ldiv
+
+def work(s):
+    A = ldiv.diags_array([s * np.ones(900)], offsets=[0], shape=(900, 900))
+    x = ldiv.solve(A, np.ones(900), method="klu")
+    assert np.allclose(x, 1 / s)
+
+for _ in range(20):
+    threads = [threading.Thread(target=work, args=(1.0 + s,)) for s in range(4)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+print("solved")
+"""
+    seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert (seen.returncode, seen.stdout) == (0, "solved\n"), seen.stderr
