@@ -162,11 +162,20 @@ def test_constraints_in_another_precision() -> None:
         (lambda a, bad: ldiv.solveh_banded(bad, a[0]), "ab"),
         (lambda a, bad: ldiv.lobpcg(a, a[:, :2], iK=bad), "iK"),
         (lambda a, bad: ldiv.lobpcg(a, bad, k=2), "X"),
+        (lambda a, bad: ldiv.lobpcg(a, a[:, :2], B=bad), "B"),
+        (lambda a, bad: ldiv.lobpcg(bad, a[:, :2]), "A"),
+        (lambda a, bad: ldiv.solve(a, a[0], assume_a="pos", method="cg", M=bad), "M"),
     ],
 )
-@pytest.mark.parametrize("bad", [ldiv.structures.Diagonal, type, object, 1j, "T"])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        ldiv.structures.Diagonal, type, object, 1j, "T",
+        ldiv.structures.Sum(()), ldiv.structures.Product(()), ldiv.structures.Dense(8, 8),
+    ],
+)  # fmt: skip
 def test_what_is_no_matrix_is_named(call, name, bad) -> None:
-    """A class has attributes, but not the values of them."""
+    """A class has attributes, but not the values of them, and a structure has no parameters."""
     with pytest.raises((TypeError, ValueError), match=f"^{name}: expected"):
         call(np.diag(np.arange(1.0, 9.0)), bad)
 
@@ -181,3 +190,27 @@ def test_keys_of_random_numbers_are_no_matrices() -> None:
 def test_no_density_of_no_points() -> None:
     """Not even a warning, of a logarithm of zero say."""
     assert ldiv.gaussian_logpdf(np.zeros((0, 3)), np.zeros((3, 3))).shape == (0,)
+
+
+def test_a_seed_that_contains_itself() -> None:
+    """NumPy's own reading of it has no end."""
+    seed: list[object] = [0]
+    seed.append(seed)
+    with pytest.raises((TypeError, ValueError), match="rng: expected"):
+        ldiv.random_array((2, 2), rng=seed)
+    same = (ldiv.random_array((3, 3), density=1, rng=r).toarray() for r in ([1, 2], (1, 2)))
+    np.testing.assert_array_equal(*same)
+
+
+def test_hvp_in_another_precision() -> None:
+    """JAX wants tangents of exactly the dtype of x; PyTorch takes any."""
+    jax, torch = pytest.importorskip("jax"), pytest.importorskip("torch")
+    jax.config.update("jax_enable_x64", True)
+    for ones, single, double in (
+        (jax.numpy.ones, "float32", "float64"),
+        (torch.ones, torch.float32, torch.float64),
+    ):
+        x = ones(2, dtype=single)
+        y = ldiv.hvp(lambda x: (x**3).sum(), x, 2 * ones(2, dtype=double))
+        np.testing.assert_array_equal(np.asarray(y), [12.0, 12.0])
+        assert y.dtype == x.dtype

@@ -228,7 +228,10 @@ def hvp(f: Callable[[ArrayT], AnyArray], x: ArrayT, v: ArrayT) -> ArrayT:
                 "It is a direction at x.",
             )
         )
-    product: ArrayT = frontend_of(x, v).jvp(_gradient(f, x), (x,), (v,))[1]
+    frontend = frontend_of(x, v)
+    if v.dtype != x.dtype:  # which JAX does not allow
+        v = namespace(x).astype(v, x.dtype)
+    product: ArrayT = frontend.jvp(_gradient(f, x), (x,), (v,))[1]
     return product
 
 

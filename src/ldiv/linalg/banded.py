@@ -150,10 +150,8 @@ def cholesky_banded(
     array([[2., 3.],
            [1., 0.]])
     """
-    shape = getattr(ab, "shape", ())  # a property, where ab is a class
-    nothing = isinstance(shape, tuple) and 0 in shape[-2:-1]
-    ab = _diagonals(ab)
-    if nothing:
+    given, ab = ab, _diagonals(ab)
+    if 0 in getattr(given, "shape", ())[-2:-1]:
         return namespace(ab).reshape(ab, (*ab.shape[:-2], 0, 0))
     if require_flag("lower", lower):
         return bind(CholeskyBanded(), ab)[0]

@@ -186,7 +186,11 @@ def lobpcg(
 
 def of_function(name: str, f: Any, X: Any) -> Any:
     """A function of blocks of NumPy arrays as SciPy's LinearOperator; anything else as it is."""
-    if isinstance(f, Matrix | LinearOperator | type) or hasattr(f, "shape") or not callable(f):
+    if (
+        isinstance(f, Matrix | LinearOperator | Structure | type)
+        or hasattr(f, "shape")
+        or not callable(f)
+    ):
         return f
     if hasattr(f, "inverse") or not isinstance(X, np.ndarray) or X.ndim != 2:
         return f

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -95,6 +96,8 @@ def random_array(
 
 def _generator(rng: Any) -> np.random.Generator:
     try:
+        if isinstance(rng, list | tuple):  # NumPy crashes where a list contains itself
+            rng = [operator.index(seed) for seed in rng]
         return np.random.default_rng(rng)
     except Exception as error:  # whatever NumPy raises for what is no seed
         advice = "An integer gives the same numbers again."
