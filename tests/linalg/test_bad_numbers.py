@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+import scipy.sparse.linalg
 
 import ldiv
 
@@ -214,3 +215,15 @@ def test_hvp_in_another_precision() -> None:
         y = ldiv.hvp(lambda x: (x**3).sum(), x, 2 * ones(2, dtype=double))
         np.testing.assert_array_equal(np.asarray(y), [12.0, 12.0])
         assert y.dtype == x.dtype
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax.numpy"])
+def test_operators_of_scipy_take_arrays_of_numpy_only(framework) -> None:
+    xp = pytest.importorskip(framework)
+    A, b = scipy.sparse.linalg.aslinearoperator(2 * np.eye(4)), xp.asarray([1.0, 2, 3, 4])
+    for f in (
+        lambda: ldiv.solve(A, b, method="cg", assume_a="pos"),
+        lambda: ldiv.solve(A, b, method="gmres"),
+    ):
+        with pytest.raises(TypeError, match="A: expected an operator on its arrays"):
+            f()

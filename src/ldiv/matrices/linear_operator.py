@@ -121,8 +121,12 @@ class Product:
     """The products of SciPy's LinearOperator, as a function of (params, block)."""
 
     f: Callable[[Array], Array]
+    name: str
 
     def __call__(self, params: Array, x: Array) -> Array:
+        if not isinstance(x, np.ndarray):
+            what, advice = "an operator on its arrays", "Make one with ldiv.LinearOperator."
+            raise TypeError(expected_got(self.name, what, "SciPy's, which takes NumPy's", advice))
         return self.f(x).astype(np.result_type(params, x), copy=False)
 
 
@@ -132,7 +136,8 @@ def of_scipy(name: str, a: Any) -> LinearOperator | None:
         return None
     # it has no parameters, only a dtype
     constant = np.zeros(0, promoted(np.zeros(0, a.dtype)).dtype)
-    return LinearOperator(Product(a.matmat), constant, shape=a.shape, rmatvec=Product(a.rmatmat))
+    forward, backward = Product(a.matmat, name), Product(a.rmatmat, name)
+    return LinearOperator(forward, constant, shape=a.shape, rmatvec=backward)
 
 
 accept(of_scipy)
