@@ -227,3 +227,8 @@ def test_operators_of_scipy_take_arrays_of_numpy_only(framework) -> None:
     ):
         with pytest.raises(TypeError, match="A: expected an operator on its arrays"):
             f()
+
+
+def test_no_block_on_a_diagonal() -> None:
+    with pytest.raises(ValueError, match="mats: expected a matrix in every place"):
+        ldiv.block_diag([None, np.eye(2)])

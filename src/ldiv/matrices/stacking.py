@@ -209,6 +209,9 @@ def block_diag(
            [0., 2., 0.]])
     """
     blocks = _sequence("mats", mats)
+    if any(b is None for b in blocks):
+        advice = "The size of None is not known."
+        raise ValueError(expected_got("mats", "a matrix in every place", "None", advice))
     rows = [[b if i == j else None for j in range(len(blocks))] for i, b in enumerate(blocks)]
     return _formatted(_assembled(grid_of(rows, as_sparse)), format, dtype)
 
