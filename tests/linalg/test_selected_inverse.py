@@ -244,3 +244,20 @@ def test_no_matrix_in_a_batch_of_complex_ones():
     a = ldiv.coo_array((np.ones((0, 3)) * 1j, (on, on)), shape=(3, 3))
     sign, size = ldiv.slogdet(a)
     assert (sign.shape, sign.dtype, size.shape, size.dtype) == ((0,), "complex128", (0,), "float64")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_small_diagonals_of_well_conditioned_matrices(seed):
+    """Pivots inside of blocks would be as small as they are, and lose as many digits."""
+    rng = np.random.default_rng(seed)
+    n, size = 10, 10.0 ** -rng.integers(8, 15)
+    off = 1 + rng.random(n - 1)
+    a = np.diag(size * rng.standard_normal(n)) + np.diag(off, 1) + np.diag(-off[::-1], -1)
+    order = rng.permutation(n)
+    a = a[order][:, order]
+    i, j = np.nonzero((a != 0) | np.eye(n, dtype=bool) | (rng.random(a.shape) < 0.1))
+    inverse = np.array((mpmath.matrix(a.tolist()) ** -1).tolist(), float)
+    A = ldiv.coo_array((a[i, j], (i, j)), shape=a.shape)
+    scale = np.linalg.cond(a) * np.abs(inverse).max()
+    assert np.abs(ldiv.selected_inverse(A).toarray()[i, j] - inverse[i, j]).max() < 1e-13 * scale
+    assert np.abs(ldiv.inverse_diagonal(A) - np.diag(inverse)).max() < 1e-13 * scale

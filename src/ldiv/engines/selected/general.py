@@ -129,12 +129,18 @@ class BlockLDU(Selected):
 
     @cached_property
     def _entries(self) -> Array:
+        self._require_accurate_factors()
         z = self._blocks.inverse()
         self._require_identity(z)
         return z
 
     def _tangent(self, e: Array) -> Array:
+        self._require_accurate_factors()
         return self._blocks.tangent(e)
+
+    def _require_accurate_factors(self) -> None:
+        """Small pivots lose what products with entries of M do not show where these are small."""
+        self._require_accurate(lambda b: self._solved(b, "N"))
 
 
 def _parity(order: Any) -> int:
