@@ -112,6 +112,12 @@ TORCH = {
     ),
     "gradient": (torch.func.grad(lambda x: (torch.relu(x[1:] * x[:-1]) ** 2).sum()), None),
     "dense solve": (lambda x: torch.linalg.solve(torch.diag(x) + 9 * torch.eye(N), x), None),
+    "triangular solve from the right": (
+        lambda x: torch.linalg.solve_triangular(
+            torch.ones(4, 4).double().tril(), x.reshape(3, 4), upper=False, left=False
+        ).ravel(),
+        48,
+    ),
     "mapped": (torch.func.vmap(lambda x: x.sin() * x), N),
     "detached": (lambda x: x.detach().flip(0) * x, N),
 }

@@ -457,8 +457,9 @@ def _axis(place: int) -> Callable[[Call, int], Sequence[int]]:
     return axes
 
 
-def _rows(call: Call, ndim: int) -> Sequence[int]:
-    return [ndim - 2]
+def _side(call: Call, ndim: int) -> Sequence[int]:
+    """A X = B mixes rows, X A = B columns."""
+    return [ndim - 2 if call.kwargs.get("left", True) else ndim - 1]
 
 
 _MOVES = """cat stack index index_select gather flip roll repeat constant_pad_nd slice_backward
@@ -484,7 +485,7 @@ _TABLE: dict[str, Callable[[Call], Any]] = {
     "cumsum": _mixed(_axis(1)),
     "_softmax_backward_data": _mixed(_axis(2)),
     "_log_softmax_backward_data": _mixed(_axis(2)),
-    "linalg_solve_triangular": _mixed(_rows),
+    "linalg_solve_triangular": _mixed(_side),
     **dict.fromkeys(("_linalg_solve_ex", "linalg_lu_solve", "cholesky_solve"), _dense),
     # products
     "mm": partial(_product, "ij,jk->ik"),
