@@ -300,7 +300,16 @@ VALID = {
     "jax": EVERYWHERE | TRACED,
 }
 # without arguments, or made by others
-NO_CALLS = {"cache_info", "clear_cache", "structures", "Tape", "Factorized", "spy"}
+NO_CALLS = {
+    "cache_info",
+    "clear_cache",
+    "structures",
+    "Tape",
+    "Factorized",
+    "SparseCholesky",
+    "UpdatedCholesky",
+    "spy",
+}
 SAYS_ALSO = {  # what a message may name instead of the argument
     "arg": "values|rows|columns|indices|indptr",
     "l_and_u": "l|u|ab",

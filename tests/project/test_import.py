@@ -21,8 +21,8 @@ def test_no_framework_is_loaded() -> None:
 
 
 def test_import_is_quick() -> None:
-    """After what most users of SciPy have loaded nothing is loaded but ldiv, array_api_compat
-    and the standard library.
+    """After what most users of SciPy have loaded nothing is loaded but ldiv, array_api_compat,
+    RSLAB's two milliseconds and the standard library.
     """
     loaded = run(
         "import sys, scipy.sparse.linalg; before = set(sys.modules); import ldiv; print(*set(sys.modules) - before)"
@@ -30,4 +30,5 @@ def test_import_is_quick() -> None:
     assert {name.partition(".")[0] for name in loaded} - sys.stdlib_module_names <= {
         "ldiv",
         "array_api_compat",
+        "rslab",
     }

@@ -136,7 +136,10 @@ def lobpcg(
     if vector or block.ndim != 2:
         raise ValueError(
             expected_got(
-                "X", f"a block ({n}, k)", str(tuple(X.shape)), "Batches are mapped over with vmap."
+                "X",
+                f"a block ({n}, k)",
+                str(tuple(block.shape[: block.ndim - vector])),
+                "Batches are mapped over with vmap.",
             )
         )
     end: Which = "LA" if require_flag("largest", largest) else "SA"

@@ -86,7 +86,10 @@ def random_array(
     options = {}
     if data_sampler is not None:
         advice = "It draws `size` numbers."
-        require_callable("data_sampler", data_sampler, "a function of `size`", advice)
+        expected = "a function of `size`"
+        require_callable("data_sampler", data_sampler, expected, advice)
+        if isinstance(data_sampler, type):
+            raise TypeError(expected_got("data_sampler", expected, shown(data_sampler), advice))
         options["data_sampler"] = data_sampler
     theirs = scipy.sparse.random_array(
         (m, n), density=density, dtype=kind, rng=_generator(rng), **options
