@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import time
 from functools import lru_cache
 from importlib import import_module
 from threading import Event, Thread, current_thread, main_thread
@@ -115,10 +116,16 @@ def refused(engine: str, error: RuntimeError) -> Exception:
     return error
 
 
+def _before_fork() -> None:
+    """Lets the thread of a pool go to sleep: what it locks meanwhile would stay locked in the child."""
+    if _settings.cache_info().currsize:
+        time.sleep(0.02)
+
+
 def _forked() -> None:
     global _forks
     _forks += 1
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(before=_before_fork, after_in_child=_forked)
