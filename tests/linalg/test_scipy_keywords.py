@@ -208,6 +208,7 @@ def test_modes_need_a_shift(mode: str) -> None:
 
 @pytest.mark.parametrize("which", ["LM", "SM"])
 @pytest.mark.parametrize("vectors", [True, False, "u", "vh"])
+@pytest.mark.filterwarnings("ignore:The problem size")  # of lobpcg, see below
 @pytest.mark.parametrize("solver", ["arpack", "lobpcg", "propack"])
 def test_svds(which: str, vectors: Any, solver: str) -> None:
     for a in (TALL, TALL.T, sp.csr_array(TALL)):
@@ -228,6 +229,14 @@ def test_words_of_svds() -> None:
         ldiv.svds(TALL, 2, return_singular_vectors="ekki")
     with pytest.raises(ValueError, match="solver"):
         ldiv.svds(TALL, 2, solver="lapack")
+
+
+def test_svds_says_where_scipy_would_not_take_lobpcg() -> None:
+    small, large = np.diag(np.arange(1.0, 10)), np.diag(np.arange(1.0, 11))
+    with pytest.warns(UserWarning, match=r"The problem size 9 is too small .* 2 vectors"):
+        ldiv.svds(small, 2, solver="lobpcg")
+    ldiv.svds(small, 2)
+    ldiv.svds(large, 2, solver="lobpcg")
 
 
 # -- lobpcg, in the words of SciPy and of PyTorch -----------------------------

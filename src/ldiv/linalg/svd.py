@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias, Unpack, get_args, overload
 
@@ -108,7 +109,8 @@ def svds(
         With False, s alone is returned; with "u" or "vh" the other vectors are None.
     solver, rng, options : optional
         Accepted, as SciPy has them: "arpack", "lobpcg" and "propack" name the same triplets, which
-        `method` finds, and the start is always the same.
+        `method` finds, and the start is always the same. As in SciPy, "lobpcg" for a block too wide
+        for it gives a warning: a dense matrix takes its place.
     method, guard, on_degenerate : optional
         As in `eigsh`.
 
@@ -154,7 +156,6 @@ def svds(
         require_flag("return_singular_vectors", return_singular_vectors)
     else:
         require_option("return_singular_vectors", return_singular_vectors, ("u", "vh"))
-    require_option("solver", solver, get_args(Solver))
     require_option("which", which, ("LM", "SM"))
     if min(m, n) == 0:
         raise ValueError(
@@ -173,6 +174,8 @@ def svds(
         what=f"a number of singular values from 1 to {min(m, n)}",
         advice="It is how many are returned.",
     )
+    if require_option("solver", solver, get_args(Solver)) == "lobpcg":
+        _warn_of_width(min(m, n), k)
     # [[0, A], [A^H, 0]] has the eigenpairs +-s, (u, +-v) / sqrt(2): the largest are wanted.
     parts = (matrix.structure, matrix.structure.H)
     whole = Matrix(
@@ -194,6 +197,16 @@ def svds(
     if isinstance(return_singular_vectors, str):
         return (u, s, None) if return_singular_vectors == "u" else (None, s, vh)
     return s
+
+
+def _warn_of_width(n: int, k: int) -> None:
+    """SciPy's warning, where it would take a dense matrix in place of LOBPCG."""
+    if n < 5 * k:
+        warnings.warn(
+            f"The problem size {n} is too small for a block of {k} vectors, "
+            "and LOBPCG would not converge: another method finds the singular triplets.",
+            stacklevel=2,
+        )
 
 
 def _start(matrix: Matrix, v0: Array) -> Array:
