@@ -138,6 +138,14 @@ class EngineError(ValueError):
     """No engine can do what was asked; the message says what each of them answered."""
 
 
+class EngineUnavailableError(Portable, EngineError):
+    """An engine that cannot work in this process, any more; the next one does."""
+
+    def __init__(self, engine: str, why: str) -> None:
+        self.evidence = why
+        super().__init__(f"{engine} {why}. method='auto' takes another engine.")
+
+
 LONGEST = 60  # characters that a message shows of a value
 
 

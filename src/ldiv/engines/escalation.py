@@ -2,7 +2,8 @@
 
 An attempt is an engine with its usual settings, or with its most careful ones. The first attempt to
 which the matrix does not appear singular solves. If it does in a later solve (another view, another
-right-hand side), the next attempt replaces it for good. Certain evidence (an empty row, a pivot
+right-hand side), or if the engine cannot work any more (in a forked process, say), the next attempt
+replaces it for good. Certain evidence (an empty row, a pivot
 that is not positive where all must be) is raised at once. If `errstate` turns these errors into
 warnings, those of the last attempt are given.
 """
@@ -16,8 +17,9 @@ from typing import Any, NamedTuple
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.forking import lock
 from ldiv.core.trees import Array
-from ldiv.errors import EngineError, SingularMatrixError
+from ldiv.errors import EngineError, EngineUnavailableError, SingularMatrixError
 
+GIVES_UP = SingularMatrixError, EngineUnavailableError
 _escalating = lock()  # one for all factors: escalation is rare
 
 
@@ -109,6 +111,10 @@ class Escalating:
                         raise
                     break
                 self.gave_up[name] = error.evidence
+            except EngineUnavailableError as error:
+                if at + 1 == count:
+                    raise
+                self.gave_up[self._attempts[at].engine] = error.evidence
             at += 1
         return self._accept_suspect(method, *args)
 
@@ -130,7 +136,7 @@ class Escalating:
     ) -> None:
         """Raises, with the name of an engine that solves, if there is one."""
         for witness in self._witnesses:
-            with suppress(SingularMatrixError), under("raise"):
+            with suppress(*GIVES_UP), under("raise"):
                 factor = witness.make(*self._matrix)
                 factor.check_nonsingular()
                 if method is not None:
@@ -145,7 +151,7 @@ class Escalating:
         """To all attempts the matrix appears singular, and that is to be a warning."""
         self._made = []
         for at in range(len(self._attempts) - 1):
-            with suppress(SingularMatrixError):
+            with suppress(*GIVES_UP):
                 return self._try(at, method, *args)
         return self._try(len(self._attempts) - 1, method, *args)
 

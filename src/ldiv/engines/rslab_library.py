@@ -2,9 +2,9 @@
 
 It reads compressed columns with 64-bit indices, sorted, without duplicates, and copies values. It
 works on one thread, or on as many as RAYON_NUM_THREADS asks for; the factor is the same to the last
-bit. Each number of threads has a pool of its own, even one thread. A forked process inherits the
-pools without their threads, and would wait for them for ever: so it asks for one thread more than
-its parent did, and never lets more than one work.
+bit. Threads belong to pools, even a single one. A forked process inherits the pools without their
+threads, and the allocator with whatever these had locked, and could wait for either for ever: once
+a process has called RSLAB, those forked from it do not. Their other engines do the work.
 Reference: https://github.com/milanofthe/rslab
 """
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 import os
 import sys
-import time
 from functools import lru_cache
 from importlib import import_module
 from threading import Event, Thread, current_thread, main_thread
@@ -22,13 +21,19 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.forking import lock
-from ldiv.errors import SingularMatrixError
+from ldiv.errors import EngineUnavailableError, SingularMatrixError
 
 MODULE = "rslab._rslab"
 DTYPES = ("float32", "float64", "complex64", "complex128")
 NEVER = 1 << 62  # operations, above any matrix's: from there on work is divided among threads
 
-_forks = 0  # since the first process
+ORPHANED = (
+    "is not available in a process that was forked from one which has called RSLAB: locks of its "
+    "threads may be closed for ever (multiprocessing's 'spawn' and 'forkserver' start it anew)"
+)
+
+_called = False  # in this process, or in one that it was forked from
+_orphaned = False  # forked since
 _loading = lock()
 _log = logging.getLogger("ldiv.rslab")
 
@@ -79,13 +84,27 @@ def _load_in_a_thread_that_stays() -> None:
     done.wait()
 
 
+def calls() -> Any:
+    """The compiled module, to be called."""
+    global _called
+    require_own_process()
+    _called = True
+    return library()
+
+
+def require_own_process() -> None:
+    """Raises where RSLAB was called before a fork."""
+    if _orphaned:
+        raise EngineUnavailableError("RSLAB", ORPHANED)
+
+
 def decline(dtype: Any, device: str) -> str | None:
     """Why no matrix with these values is factored."""
     if np.dtype(dtype).name not in DTYPES:
         return f"factors {', '.join(DTYPES)}, not {np.dtype(dtype)}"
     if device != "cpu":
         return f"runs on the cpu, but the values are on {device}"
-    return missing()
+    return ORPHANED if _orphaned else missing()
 
 
 def threads() -> int:
@@ -95,18 +114,18 @@ def threads() -> int:
 
 
 def settings() -> Any:
-    """Of L D L^T, for the present process."""
-    return _settings(threads(), _forks)
+    """Of L D L^T, for as many threads as are asked for now."""
+    return _settings(threads())
 
 
 @lru_cache(maxsize=8)
-def _settings(asked: int, forks: int) -> Any:
+def _settings(asked: int) -> Any:
     # a solve takes the memory's time, not the processor's: threads would only wait for each other
     alone = {"solve_par_min_work": NEVER}
-    if asked == 1 or forks:
+    if asked == 1:
         divided = ("par_gemm", "par_cdiv", "fork_min_flops", "nd_parallel_min_vertices")
         alone |= dict.fromkeys((*divided, "nd_parallel_min_edges", "race_eager_nd_min_nnz"), NEVER)
-    return library().Settings(threads=asked + forks, **alone)
+    return library().Settings(threads=asked, **alone)
 
 
 def refused(engine: str, error: RuntimeError) -> Exception:
@@ -116,16 +135,10 @@ def refused(engine: str, error: RuntimeError) -> Exception:
     return error
 
 
-def _before_fork() -> None:
-    """Lets the thread of a pool go to sleep: what it locks meanwhile would stay locked in the child."""
-    if _settings.cache_info().currsize:
-        time.sleep(0.02)
-
-
 def _forked() -> None:
-    global _forks
-    _forks += 1
+    global _orphaned
+    _orphaned = _called
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_child=_forked)
+    os.register_at_fork(after_in_child=_forked)

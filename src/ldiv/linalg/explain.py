@@ -17,6 +17,8 @@ from ldiv.engines import registry
 from ldiv.matrices.assumptions import promised_square
 from ldiv.matrices.matrix import MatrixLike
 
+ABLE = "could, too"
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -104,7 +106,9 @@ def explain(
     taken, answers = _ask_all(base, dtype, device, assumption)
     then: tuple[str, ...] = ()
     if taken is not None and not registry.is_iterative(registry.engines()[taken]):
-        then = registry.chain(base.plain, dtype, device, assumption).names[1:]
+        names = registry.chain(base.plain, dtype, device, assumption).names
+        # what was chosen once may be unavailable by now, as in a forked process
+        then = tuple(name for name in names if answers[name] == ABLE)
     (rows, columns), kind = structure.shape, type(base).__name__
     definite = ", promised positive definite" if assumption == "pos" else ""
     words = f"{kind} matrix, {rows} x {columns}, {dtype} on {device}{definite}"
@@ -119,6 +123,6 @@ def _ask_all(
     answers = {}
     for name, engine in registry.engines().items():
         reason = registry.answer(engine, structure, dtype, device, assumption)
-        answers[name] = reason or ("taken" if taken is None else "could, too")
+        answers[name] = reason or ("taken" if taken is None else ABLE)
         taken = name if taken is None and reason is None else taken
     return taken, answers

@@ -250,31 +250,43 @@ def test_one_thread_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
         given = rslab_library.settings().to_dict()
         assert given["threads"] == threads
         assert (given["par_gemm"] == rslab_library.NEVER) == (threads == 1)
-    monkeypatch.setattr(rslab_library, "_forks", 2)
-    given = rslab_library.settings().to_dict()
-    assert (given["threads"], given["par_gemm"]) == (5, rslab_library.NEVER)
 
 
 FORKED = """
 import os, signal, time
 import numpy as np
+import scipy.sparse as sp
 import ldiv
 
-def path(n, scale):
-    A = ldiv.diags_array([scale * np.full(n, 3.0), np.full(n - 1, -1.0), np.full(n - 1, -1.0)],
-                         offsets=[0, 1, -1], shape=(n, n))
-    return ldiv.factorized(A, assume_a="sym", method=ENGINE), np.ones(n)
+def grid(n, scale):
+    path = sp.diags_array([2.1, -1.0, -1.0], offsets=[0, 1, -1], shape=(n, n))
+    A = sp.kron(path, sp.eye_array(n)) + sp.kron(sp.eye_array(n), path)
+    return ldiv.asarray(sp.csc_array(scale * A)), np.ones(n * n)
 
-inherited, b = path(200, 1.0)
-_, expected = (inherited.solve(b) for _ in range(2))  # the first has the probe beside b
+OURS = "rslab", "klu"
+A, b = grid(SIDE, 1.0)
+inherited = ldiv.factorized(A, assume_a="sym")
+named = ldiv.factorized(grid(SIDE, 2.0)[0], assume_a="sym", method=ENGINE)
+expected = inherited.solve(b)
+named.solve(b)
+assert ldiv.explain(A, assume_a="sym").answers[ENGINE] in ("taken", "could, too")
 
-def solves(n, scale):
-    f, b = path(n, scale)
-    return np.isfinite(f.solve(b)).all()
+def refuses(call):
+    try:
+        call()
+    except ldiv.EngineError as error:
+        return "forked" in str(error)
 
 def check():
-    right = np.array_equal(inherited.solve(b), expected)
-    return right and solves(200, 2.0) and solves(201, 1.0)
+    right = np.allclose(inherited.solve(b), expected, rtol=1e-12)
+    for n, scale in ((SIDE, 3.0), (SIDE + 1, 1.0)):  # with the analysis of the parent, and without
+        C, c = grid(n, scale)
+        x, info = ldiv.solve(C, c, assume_a="sym", info=True)
+        right &= np.allclose(C @ x, c, rtol=1e-12) and info.engine not in OURS
+    why = ldiv.explain(A, assume_a="sym")
+    right &= "forked" in why.answers[ENGINE] and not {why.engine, *why.then} & {*OURS}
+    right &= refuses(lambda: named.solve(b))
+    return right and refuses(lambda: ldiv.solve(A, b, assume_a="sym", method=ENGINE))
 
 def forked(depth):
     child = os.fork()
@@ -283,7 +295,7 @@ def forked(depth):
             os._exit(0 if check() and (depth == 0 or forked(depth - 1) == 0) else 1)
         finally:
             os._exit(2)
-    for _ in range(2000):
+    for _ in range(6000):
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
             return status
@@ -292,18 +304,40 @@ def forked(depth):
     os.waitpid(child, 0)
     return -1
 
-print(forked(2), check())
+print(forked(1), np.array_equal(named.solve(b), named.solve(b)))
+"""
+
+BEFORE = """
+import os
+import numpy as np
+import ldiv
+
+child = os.fork()
+x, info = ldiv.solve(ldiv.diags_array([np.full(9, 2.0)], offsets=[1], shape=(10, 10))
+                     + 4 * ldiv.eye_array(10), np.ones(10), method="klu", info=True)
+if child == 0:
+    os._exit(info.engine != "klu")
+print(os.waitpid(child, 0)[1], info.engine)
 """
 
 
 @needs_rslab
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-@pytest.mark.parametrize("engine", ["rslab", "klu"])
-def test_forked_processes_and_their_children_solve(engine: str) -> None:
-    """With the factor of their parent, with its analysis, and with their own."""
-    code = FORKED.replace("ENGINE", repr(engine))
+@pytest.mark.parametrize(("engine", "side"), [("rslab", 30), ("klu", 5)])
+def test_forked_processes_leave_the_work_to_other_engines(engine: str, side: int) -> None:
+    """Theirs would wait for threads that only their parent has."""
+    code = FORKED.replace("ENGINE", repr(engine)).replace("SIDE", str(side))
     seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert seen.stdout.split() == ["0", "True"], seen.stderr
+
+
+@needs_rslab
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_process_forked_before_the_first_call_may_call() -> None:
+    seen = subprocess.run(
+        [sys.executable, "-c", BEFORE], capture_output=True, text=True, timeout=120
+    )
+    assert seen.stdout.split() == ["0", "klu"], seen.stderr
 
 
 @needs_rslab

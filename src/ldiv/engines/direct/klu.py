@@ -82,7 +82,7 @@ class Analysis:
         self.work = np.inf
         try:
             # matched by the pattern, not by the first values that happen to come
-            self._klu = rslab_library.library().analyze_klu(
+            self._klu = rslab_library.calls().analyze_klu(
                 *self.parts, np.ones(len(rows)), parallel=False, matching=False
             )
         except RuntimeError:  # the pattern alone makes the matrix singular: others say so
@@ -91,9 +91,9 @@ class Analysis:
         self.work = counted / max(self._klu.factor_nnz, 1)
 
     def factored(self, values: Any, carefully: bool) -> Any:
-        values = np.ascontiguousarray(values)
+        library, values = rslab_library.calls(), np.ascontiguousarray(values)
         if carefully:
-            return rslab_library.library().klu_factor(
+            return library.klu_factor(
                 *self.parts, values, parallel=False, matching=True, pivot_threshold=1.0
             )
         return self._klu.factor(values, parallel=False)
@@ -124,6 +124,7 @@ class Klu(Refined):
         return "KLU"
 
     def _solved(self, b: Any, op: str) -> Any:
+        rslab_library.require_own_process()
         transposed, conjugated = VIEWS[op]
         if conjugated and b.dtype.kind == "c":
             return self._solved(b.conj(), "T" if transposed else "N").conj()
@@ -138,5 +139,6 @@ class Klu(Refined):
 
     def _log_pivots(self) -> Any:
         """Those of U, without the scales R that KLU gives to rows."""
+        rslab_library.require_own_process()
         pivots, scales = np.abs(self._klu.U.diagonal()), self._klu.row_scale
         return np.log(pivots).sum() - np.log(scales).sum()

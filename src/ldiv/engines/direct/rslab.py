@@ -59,11 +59,11 @@ class Symbolic(Arrangement):
         self._lock = lock()
 
     def factored(self, slots: Any) -> Any:
-        values, settings = slots[self._lower], rslab_library.settings()
+        library, settings = rslab_library.calls(), rslab_library.settings()
+        values = slots[self._lower]
         with self._lock:
             if self._analysis is None:
-                analyze = rslab_library.library().analyze_ldlt
-                self._analysis = analyze(
+                self._analysis = library.analyze_ldlt(
                     self.n, self._starts, self._rows, values, settings=settings
                 )
         return self._analysis.factor(values, settings=settings)
@@ -97,6 +97,7 @@ class Rslab(Refined):
 
     def _solved(self, b: Any, op: str) -> Any:
         """A^T = A, and A^H x = b is A conj(x) = conj(b)."""
+        rslab_library.require_own_process()
         if op == "H" and b.dtype.kind == "c":
             return self._solved(b.conj(), "N").conj()
         if b.shape[1] == 0:
