@@ -253,6 +253,23 @@ def test_single_precision(solve, dtype):
     )
 
 
+@pytest.mark.parametrize("kind", ["grad", "jvp", "vmap", "hessian"])
+def test_at_an_array_of_numpy(kind):
+    """Transformed at an array of NumPy, beside arrays of JAX: as at the array of JAX."""
+    a, b = 3 * np.eye(N) + np.ones((N, N)), jnp.ones(N)
+
+    def f(a):
+        return (ldiv.solve(a, b) ** 2).sum() + ldiv.logdet(a)
+
+    transformed = {
+        "grad": lambda a: jax.value_and_grad(f)(a)[1],
+        "jvp": lambda a: jax.jvp(f, (a,), (a,))[1],
+        "vmap": lambda a: jax.vmap(f)(a[None]),
+        "hessian": lambda a: jax.jvp(jax.grad(f), (a,), (a,))[1],
+    }[kind]
+    np.testing.assert_allclose(transformed(a), transformed(jnp.asarray(a)), rtol=1e-12)
+
+
 @BOTH
 def test_control_flow(solve):
     v, b = problem()

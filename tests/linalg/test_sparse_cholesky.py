@@ -15,6 +15,7 @@ import scipy.io
 import torch
 
 import ldiv
+from ldiv.engines.selected.compiled import COMPILED
 from ldiv.linalg.sparse_cholesky import _triangle_of
 from ldiv.testing.distance import assert_close
 
@@ -168,8 +169,8 @@ def test_factored_once():
         F.logdet()
         F.inverse_diagonal()
         F.sample(np.random.default_rng(0))
-    # for solves, for entries of the inverse and of L, and L made ready for substitution
-    assert ldiv.cache_info().factorizations == 3
+    # for solves, entries of the inverse and of L, and L made ready for substitution
+    assert ldiv.cache_info().factorizations == 2 + (not COMPILED)
 
 
 @pytest.mark.parametrize("subtract", [False, True])

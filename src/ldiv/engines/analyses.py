@@ -33,6 +33,11 @@ def analysed(engine: str, structure: Structure, analyze: Callable[[], Any]) -> A
         return made[0]
 
 
+def is_analysed(engine: str, structure: Structure) -> bool:
+    """Is the symbolic work of this engine on this structure cached?"""
+    return _used((engine, structure)) is not None
+
+
 def _used(key: tuple[str, Structure]) -> tuple[Any] | None:
     with _lock:
         if (known := _recent.get(key)) is not None:

@@ -40,6 +40,10 @@ def first_nonsingular(makes: Sequence[Callable[[], Any]], otherwise: Callable[[]
     return otherwise()
 
 
+class _NoSuchMethod(Exception):
+    """The engine whose turn it is has another kind of factors."""
+
+
 class Escalating:
     """The factor of the first attempt to which the matrix does not appear singular.
 
@@ -86,8 +90,15 @@ class Escalating:
         self._first_success("check_nonsingular")
 
     def ask(self, method: str, *args: Any) -> Any:
-        """What a method gives that only factors of these engines have."""
-        return self._first_success(method, *args)
+        """What a method gives that only factors of some engines have, which are asked first.
+
+        If all of them gave up, raises what they found.
+        """
+        try:
+            return self._first_success(method, *args)
+        except _NoSuchMethod:
+            engine, evidence = next(reversed(self.gave_up.items()))
+            raise SingularMatrixError(engine, evidence) from None
 
     def _first_success(self, method: str | None, *args: Any) -> Any:
         """The result of a method of factors, by the first attempt that does not raise.
@@ -122,7 +133,12 @@ class Escalating:
         made = self._made
         if at >= len(made):
             made = self._with_factor(at)
-        return None if method is None else getattr(made[at] or made[-1], method)(*args)
+        factor = made[at] or made[-1]
+        if method is None:
+            return None
+        if not hasattr(factor, method):
+            raise _NoSuchMethod
+        return getattr(factor, method)(*args)
 
     def _with_factor(self, at: int) -> list[Any]:
         with _escalating if self._made else nullcontext():  # a new object is not shared yet

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import weakref
 from cmath import isfinite
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,9 +63,9 @@ class Factored:
         self.count = len(factor.different) if isinstance(factor, Batch) else 1
         self.nbytes: int = factor.nbytes + sum([v.nbytes for v in values])
 
-    def is_of(self, key: Key, values: tuple[Array, ...]) -> bool:
+    def is_of(self, keys: Sequence[Key], values: tuple[Array, ...]) -> bool:
         """Compares all values, so that a change in place never finds a stale factor."""
-        return self.key == key and all(map(equal, self.values, values))
+        return self.key in keys and all(map(equal, self.values, values))
 
 
 def equal(a: Array, b: Array) -> bool:
@@ -104,24 +104,27 @@ class Key:
 
 
 def remembered(
-    key: Key, values: tuple[Array, ...], make: Callable[[], tuple[Any, tuple[Array, ...]]]
+    keys: Sequence[Key],
+    values: tuple[Array, ...],
+    make: Callable[[], tuple[Any, tuple[Array, ...]]],
 ) -> Any:
     """The factor of these values, which must be finite: a living one, or that of `make()`.
 
-    `make()` returns (factor, copies of the values). The present owner keeps the factor.
+    `make()` returns (factor, copies of the values), found later under the first key; under the
+    other keys are factors that do as well. The present owner keeps the factor.
     """
     # the common case: the derivative of a call uses its latest factor; no fingerprint is needed
     keeper = owner()
     latest = keeper.latest if type(keeper) is Holder else None
-    if type(latest) is Factored and latest.is_of(key, values):
+    if type(latest) is Factored and latest.is_of(keys, values):
         counts["hits"] += latest.count
         return latest.factor
-    full = (key, *[fingerprint(v) for v in values])
-    found = _find(full, values)
+    prints = [fingerprint(v) for v in values]
+    found = next(filter(None, (_find((key, *prints), values) for key in keys)), None)
     if found is None:
         factor, own = make()
-        found = Factored(key, own, factor)
-        _introduce(full, found)
+        found = Factored(keys[0], own, factor)
+        _introduce((keys[0], *prints), found)
     if keeper is not None:
         keeper.keep(found)
     return found.factor
@@ -179,7 +182,7 @@ def _find(key: Hashable, values: tuple[Array, ...]) -> Factored | None:
     with _lock:
         candidates = [ref() for ref in _living.get(key, ())]
     for entry in candidates:
-        if entry is not None and entry.is_of(entry.key, values):
+        if entry is not None and entry.is_of((entry.key,), values):
             counts["hits"] += entry.count
             return entry
     return None

@@ -1,7 +1,13 @@
-"""S(p) factored, from the cache or anew, by the first engine to which it appears nonsingular."""
+"""S(p) factored, from the cache or anew, by the first engine to which it appears nonsingular.
+
+The determinant of a sparse positive definite matrix has a compiled Cholesky factor, which solves as
+fast as others. So solves with equal values take it while it lives; and where determinants with this
+pattern were asked for, the solve that comes first makes it.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import prod
@@ -16,11 +22,13 @@ from ldiv.core.errstate import singular_state
 from ldiv.core.finite import require_finite
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves, rebuild
-from ldiv.engines.analyses import analysed
+from ldiv.engines.analyses import analysed, is_analysed
 from ldiv.engines.escalation import Attempt, Batch, Escalating
 from ldiv.engines.factor import Factor
 from ldiv.engines.factor_cache import Key, counts, in_trace, remembered
 from ldiv.engines.registry import Chain, name_of
+
+CHOLESKY = "ldiv.engines.selected.supernodal"
 
 
 def factorization(engine: ModuleType, structure: Structure, p: Tree, assume_a: str) -> Escalating:
@@ -40,14 +48,15 @@ def factored(
         engine, make = _attempts(links, structure, assume_a)[0][0]
         key = key_of(links, structure, assume_a, values) if key is None else key
         return Escalating([Attempt(engine, partial(in_trace, key, values, partial(make, p)))])
+    chains = _with_cholesky(links, structure, assume_a, values)
     factor: Escalating = _found(
-        links,
+        chains,
         structure,
         p,
         assume_a,
         values,
-        key,
-        partial(Escalating, *_attempts(links, structure, assume_a)),
+        key if len(chains) == 1 else None,
+        partial(Escalating, *_attempts(chains[0], structure, assume_a)),
     )
     return factor
 
@@ -64,30 +73,30 @@ def factored_each(
     p = rebuild(structure.core, flat)
     if not batch:
         return [factored(links, structure, p, assume_a, key)]
+    values = tuple(leaves(structure.read(p)))
+    chains = _with_cholesky(links, structure, assume_a, values)
 
     def make(own: Tree) -> Batch:
         factors: list[Escalating] = []
-        before: list[Array] = []
+        latest: list[Array] = []
         for member in each_matrix(structure, leaves(own), batch):
             now = leaves(member)
             # one matrix that was broadcast to a batch
-            repeated = bool(before) and all(map(np.array_equal, before, now))
+            repeated = bool(latest) and all(map(np.array_equal, latest, now))
             factors.append(
                 factors[-1]
                 if repeated
-                else Escalating(*_attempts(links, structure, assume_a), member)
+                else Escalating(*_attempts(chains[0], structure, assume_a), member)
             )
-            before = now
+            latest = now
         return Batch(factors)
 
-    found: Batch = _found(
-        links, structure, p, assume_a, tuple(leaves(structure.read(p))), None, make
-    )
+    found: Batch = _found(chains, structure, p, assume_a, values, None, make)
     return found.factors
 
 
 def _found(
-    links: Chain,
+    chains: Sequence[Chain],
     structure: Structure,
     p: Tree,
     assume_a: str,
@@ -97,7 +106,7 @@ def _found(
 ) -> Any:
     """The cached result of `make` for these values, or a new one, made from copies of p.
 
-    `values` are those that the matrix depends on.
+    `values` are those that the matrix depends on; `key` is that of the only chain, if it is known.
     """
 
     def made() -> tuple[Any, tuple[Array, ...]]:
@@ -105,12 +114,40 @@ def _found(
         return make(own), tuple(leaves(structure.read(own)))
 
     # Checked here, not in the public layer: under a transformation only engines see numbers.
-    if not links.engines[0].REMEMBERED:
+    if not chains[0].engines[0].REMEMBERED:
         require_finite("A", *values)
         return made()[0]
-    return remembered(
-        key_of(links, structure, assume_a, values) if key is None else key, values, made
+    keys = (
+        [key_of(links, structure, assume_a, values) for links in chains] if key is None else [key]
     )
+    return remembered(keys, values, made)
+
+
+def before(first: ModuleType, links: Chain) -> Chain:
+    """An engine that factors first, and those that follow if the matrix appears singular to it."""
+    return Chain((first, *links.engines), links.alternatives)
+
+
+def _with_cholesky(
+    links: Chain, structure: Structure, assume_a: str, values: Sequence[Array]
+) -> list[Chain]:
+    """The chains whose factors do: the first one makes a new factor.
+
+    An engine that was named, which has alternatives, is not replaced.
+    """
+    engine = sys.modules.get(CHOLESKY)  # not loaded, it has no factors
+    if (
+        engine is None
+        or assume_a != "pos"
+        or links.alternatives
+        or engine in links.engines
+        or not isinstance(values[0], np.ndarray)
+        or structure.pattern is None
+        or not engine.is_compiled(values[0].dtype)
+    ):
+        return [links]
+    chains = [before(engine, links), links]
+    return chains if is_analysed(CHOLESKY, structure) else chains[::-1]
 
 
 def key_of(links: Chain, structure: Structure, assume_a: str, values: Sequence[Array]) -> Key:

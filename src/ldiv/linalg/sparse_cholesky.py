@@ -60,9 +60,9 @@ class SparseCholesky:
         A = P^T L L^H P,    P a fill-reducing permutation
 
     A pytree for JAX, as `Factorized` is; pickled is the matrix, whose factors are computed again
-    where it arrives. Solves have the factors of the fastest engine for them; determinant, variances
-    and what needs L share others, made when they are first asked for. Both are held as long as this
-    object lives.
+    where it arrives. With the extra `numba` the factors of a real matrix serve solves, determinant,
+    variances and what needs L; elsewhere solves have those of the fastest engine for them. They are
+    held as long as this object lives.
 
     Examples
     --------
@@ -82,7 +82,9 @@ class SparseCholesky:
     def __init__(self, A: SparseArray) -> None:
         once = plain(A)
         self._pattern = once.structure
-        self._held = Factorized(*promised(once, "pos"), "pos", "auto")
+        structure, params = promised(once, "pos")
+        entries.prepare_solves(structure, params)
+        self._held = Factorized(structure, params, "pos", "auto")
         self._holder = Holder()  # of the factors that show their entries
 
     @property

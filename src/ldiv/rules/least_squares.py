@@ -118,7 +118,7 @@ def _factored(a: Array) -> _QR:
     if traced(a):
         found = in_trace(key, (a,), partial(_qr, a))
     else:
-        found = remembered(key, (a,), lambda: (_qr(a), (namespace(a).asarray(a, copy=True),)))
+        found = remembered([key], (a,), lambda: (_qr(a), (namespace(a).asarray(a, copy=True),)))
     return found
 
 

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from ldiv.core.pattern import Pattern
 from ldiv.engines.factored import factored
 from ldiv.engines.registry import Chain
-from ldiv.engines.selected import fronts, general, positive
+from ldiv.engines.selected import fronts, general, supernodal
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
@@ -50,13 +50,13 @@ def scattered(n, dtype="float64", symmetric=True, strong=6.0):
 
 def structured(engine, a):
     structure = Sparse(Pattern(a.row, a.col, a.shape))
-    return Symmetric(structure) if engine is positive else structure
+    return Symmetric(structure) if engine is supernodal else structure
 
 
 def factor_of(engine, a):
     """As the rules get it: a careful attempt follows where the first one is not accurate."""
     structure = structured(engine, a)
-    assumption = "pos" if engine is positive else "gen"
+    assumption = "pos" if engine is supernodal else "gen"
     return structure, factored(Chain((engine,), ()), structure, a.data, assumption)
 
 
@@ -78,13 +78,13 @@ def difference(x, y):
 
 
 MATRICES = {
-    "grid 2D": (positive, grid(9, 2)),
-    "grid 3D": (positive, grid(5, 3)),
-    "one": (positive, scattered(1)),
-    "scattered": (positive, scattered(60)),
-    "diagonal": (positive, sp.coo_array(sp.diags_array(np.arange(1.0, 8)))),
-    "full": (positive, sp.coo_array(np.ones((9, 9)) + np.eye(9))),
-    "complex": (positive, scattered(50, "complex128", strong=12.0)),
+    "grid 2D": (supernodal, grid(9, 2)),
+    "grid 3D": (supernodal, grid(5, 3)),
+    "one": (supernodal, scattered(1)),
+    "scattered": (supernodal, scattered(60)),
+    "diagonal": (supernodal, sp.coo_array(sp.diags_array(np.arange(1.0, 8)))),
+    "full": (supernodal, sp.coo_array(np.ones((9, 9)) + np.eye(9))),
+    "complex": (supernodal, scattered(50, "complex128", strong=12.0)),
     "unsymmetric": (general, scattered(60, symmetric=False)),
     "unsymmetric and complex": (general, scattered(50, "complex128", symmetric=False)),
     "indefinite": (general, sp.coo_array(grid(8, 2) - 3.1 * sp.eye_array(64))),
@@ -110,7 +110,7 @@ def test_entries_and_tangent_against_a_dense_inverse(name):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
-@pytest.mark.parametrize("engine", [positive, general])
+@pytest.mark.parametrize("engine", [supernodal, general])
 def test_single_precision(engine, dtype):
     a = scattered(40, dtype, strong=12.0)
     structure, f = factor_of(engine, a)
@@ -120,7 +120,7 @@ def test_single_precision(engine, dtype):
     assert difference(z, inverse[structure.pattern.columns, structure.pattern.indices]) < 1e-5
 
 
-@pytest.mark.parametrize("engine", [positive, general])
+@pytest.mark.parametrize("engine", [supernodal, general])
 def test_fifty_digits(engine):
     a = scattered(12)
     structure, f = factor_of(engine, a)
@@ -142,9 +142,9 @@ def test_fifty_digits(engine):
 @pytest.mark.parametrize(
     ("name", "engine", "tolerance"),
     [
-        ("494_bus", positive, 1e-10),
-        ("bcsstk13", positive, 2e-9),
-        ("mhd1280b", positive, 1e-12),
+        ("494_bus", supernodal, 1e-10),
+        ("bcsstk13", supernodal, 2e-9),
+        ("mhd1280b", supernodal, 1e-12),
         ("494_bus", general, 1e-10),
         ("watt_2", general, 1e-12),
         ("west0479", general, 1e-12),
@@ -177,8 +177,8 @@ def test_badly_scaled():
     a = scattered(30)
     d = sp.diags_array(2.0 ** np.linspace(-60, 60, 30))
     scaled = sp.coo_array(d @ a @ d)
-    structure, f = factor_of(positive, a)
-    _, g = factor_of(positive, scaled)
+    structure, f = factor_of(supernodal, a)
+    _, g = factor_of(supernodal, scaled)
     i, j = structure.pattern.indices, structure.pattern.columns
     weights = d.diagonal()[i] * d.diagonal()[j]
     assert difference(g.ask("inverse_entries") * weights, f.ask("inverse_entries")) < 1e-13
@@ -187,9 +187,9 @@ def test_badly_scaled():
 def test_matrices_that_are_not_positive_definite():
     a = sp.coo_array(grid(6, 2) - 3 * sp.eye_array(36))
     with pytest.raises(NotPositiveDefiniteError, match="pivot"):
-        factor_of(positive, a)
+        factor_of(supernodal, a)
     with pytest.raises(NotPositiveDefiniteError, match="pivot"):
-        factor_of(positive, sp.coo_array(a.astype(complex)))
+        factor_of(supernodal, sp.coo_array(a.astype(complex)))
 
 
 def test_pivots_that_must_leave_their_block():

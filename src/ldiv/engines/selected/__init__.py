@@ -12,5 +12,5 @@ They are the gradient of a log-determinant. One idea per file:
     blocks        A = L D U by blocks, its selected inverse and the tangent of that, by NumPy, for
                   every dtype and matrices without symmetry
     triangles     L itself: tangents and cotangents of A = L L^H on its pattern
-    positive, general   the factors behind ldiv's checks
+    supernodal, general   the factors behind ldiv's checks
 """

@@ -77,6 +77,36 @@ def right_solve(w: Any, m: int, n: int, l: int, ldl: int, b: int, ldb: int, tran
 
 
 @jit
+def left_solve(w: Any, n: int, k: int, l: int, ldl: int, b: int, ldb: int, trans: bool) -> None:
+    """L^-1 B, or L^-T B, in place of B (n, k)."""
+    w[0][:4] = n, k, ldl, ldb
+    i, c = w[0].ctypes.data, w[2].ctypes.data
+    _dtrsm(c, c, c + (4 if trans else 3), c + 3, i, i + 4, w[1].ctypes.data, l, i + 8, b, i + 12)
+
+
+@jit
+def times(
+    w: Any,
+    trans: bool,
+    m: int,
+    n: int,
+    k: int,
+    a: int,
+    lda: int,
+    b: int,
+    ldb: int,
+    c: int,
+    ldc: int,
+) -> None:
+    """C -= A B, or A^T B, for B (k, n) and C (m, n)."""
+    w[0][:6] = m, n, k, lda, ldb, ldc
+    i, x, t = w[0].ctypes.data, w[1].ctypes.data, w[2].ctypes.data
+    _dgemm(
+        t + (4 if trans else 3), t + 3, i, i + 4, i + 8, x + 8, a, i + 12, b, i + 16, x, c, i + 20
+    )
+
+
+@jit
 def square(w: Any, n: int, k: int, a: int, lda: int, c: int, ldc: int) -> None:
     """The lower triangle of C = -A A^T, A (n, k)."""
     w[0][:4] = n, k, lda, ldc

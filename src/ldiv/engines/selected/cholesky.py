@@ -105,33 +105,59 @@ def factor(tree: tuple[Array, ...], panels: Array, block: Array, index: Array, w
 
 
 @jit
-def solve(tree: tuple[Array, ...], rows: Array, panels: Array, b: Array) -> None:
-    """L^-T L^-1 b in place of b (n, k), stored by rows; `rows` are those below the supernodes."""
+def solve(
+    tree: tuple[Array, ...], rows: Array, panels: Array, b: Array, k: int, block: Array, w: Any
+) -> None:
+    """L^-T L^-1 B in place of B (n, k), stored by columns; `rows` are those below the supernodes.
+
+    `block` is scratch for the rows below one supernode, k columns of them.
+    """
     starts, row_starts, panel_starts, above, _ = tree
-    k = b.shape[1]
+    n = starts[-1]
     for s in range(len(above)):
         c, r, a = starts[s + 1] - starts[s], row_starts[s + 1] - row_starts[s], panel_starts[s]
-        first, below = starts[s], row_starts[s]
-        for j in range(c):
-            column = a + j * (c + r)
+        m, first, below = c + r, starts[s], row_starts[s]
+        block[: r * k] = 0
+        if c <= NARROW:
             for q in range(k):
-                b[first + j, q] /= panels[column + j]
-            for i in range(j + 1, c):
-                for q in range(k):
-                    b[first + i, q] -= panels[column + i] * b[first + j, q]
+                x = q * n + first
+                for j in range(c):
+                    column = a + j * m
+                    b[x + j] /= panels[column + j]
+                    factor_j = b[x + j]
+                    for i in range(j + 1, c):
+                        b[x + i] -= panels[column + i] * factor_j
+                    for i in range(r):
+                        block[q * r + i] -= panels[column + c + i] * factor_j
+        else:
+            at, here = blas.at(panels, a), blas.at(b, first)
+            blas.left_solve(w, c, k, at, m, here, n, False)
+            if r > 0:
+                below_at = blas.at(panels, a + c)
+                blas.times(w, False, r, k, c, below_at, m, here, n, blas.at(block, 0), r)
+        for q in range(k):
             for i in range(r):
-                for q in range(k):
-                    b[rows[below + i], q] -= panels[column + c + i] * b[first + j, q]
+                b[q * n + rows[below + i]] += block[q * r + i]
     for s in range(len(above) - 1, -1, -1):
         c, r, a = starts[s + 1] - starts[s], row_starts[s + 1] - row_starts[s], panel_starts[s]
-        first, below = starts[s], row_starts[s]
-        for j in range(c - 1, -1, -1):
-            column = a + j * (c + r)
+        m, first, below = c + r, starts[s], row_starts[s]
+        for q in range(k):
             for i in range(r):
-                for q in range(k):
-                    b[first + j, q] -= panels[column + c + i] * b[rows[below + i], q]
-            for i in range(j + 1, c):
-                for q in range(k):
-                    b[first + j, q] -= panels[column + i] * b[first + i, q]
+                block[q * r + i] = b[q * n + rows[below + i]]
+        if c <= NARROW:
             for q in range(k):
-                b[first + j, q] /= panels[column + j]
+                x = q * n + first
+                for j in range(c - 1, -1, -1):
+                    column = a + j * m
+                    total = b[x + j]
+                    for i in range(r):
+                        total -= panels[column + c + i] * block[q * r + i]
+                    for i in range(j + 1, c):
+                        total -= panels[column + i] * b[x + i]
+                    b[x + j] = total / panels[column + j]
+        else:
+            at, here = blas.at(panels, a), blas.at(b, first)
+            if r > 0:
+                below_at = blas.at(panels, a + c)
+                blas.times(w, True, c, k, r, below_at, m, blas.at(block, 0), r, here, n)
+            blas.left_solve(w, c, k, at, m, here, n, True)

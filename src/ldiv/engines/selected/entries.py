@@ -11,6 +11,7 @@ solve give the same, with n solves.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -19,12 +20,12 @@ import numpy as np
 
 from ldiv.core.arrays import conj, device_of, numpy_dtype, result_dtype, unit_columns
 from ldiv.core.dispatch import on_host
-from ldiv.core.errstate import keeping_state
+from ldiv.core.errstate import keeping_state, singular_state
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure, matmul, outer
 from ldiv.core.trees import Array, Tree, leaves, rebuild
-from ldiv.engines import solver
-from ldiv.engines.factored import batch_axes, each_matrix, factored_each, symbolic
+from ldiv.engines import registry, solver
+from ldiv.engines.factored import batch_axes, before, each_matrix, factored_each, symbolic
 from ldiv.engines.registry import Chain
 from ldiv.errors import EngineError, SingularMatrixError
 from ldiv.structures.banded import Banded
@@ -34,7 +35,7 @@ from ldiv.structures.symmetric import Symmetric
 Index = np.ndarray[Any, np.dtype[Any]]
 
 _FOLDER = "ldiv.engines.selected"
-_POSITIVE, _GENERAL = f"{_FOLDER}.positive", f"{_FOLDER}.general"
+_SUPERNODAL, _GENERAL = f"{_FOLDER}.supernodal", f"{_FOLDER}.general"
 BLOCK = 64  # columns of the inverse in memory at a time
 
 
@@ -86,7 +87,15 @@ def tangent(structure: Structure, p: Array, e: Array, assume_a: str) -> Array:
 
 def fronts_of(structure: Structure) -> Any:
     """The fronts of a structure, analysed once: the places of the entries of L."""
-    return symbolic(import_module(_POSITIVE), _base(structure))
+    return symbolic(import_module(_SUPERNODAL), _base(structure))
+
+
+def prepare_solves(structure: Structure, p: Array) -> None:
+    """Let solves with this pattern take the factor that gives entries of L, if it is compiled."""
+    base = _base(structure)
+    if supports(base, p) and import_module(_SUPERNODAL).is_compiled(result_dtype(p)):
+        with suppress(EngineError):  # too large for it: others solve
+            fronts_of(base)
 
 
 def triangle(structure: Structure, p: Array) -> Array:
@@ -180,8 +189,8 @@ def _tangent(base: Structure, assume_a: str, p: Any, e: Any) -> tuple[Any, ...]:
 
 
 def _triangle(base: Structure, p: Any) -> tuple[Any, ...]:
-    chain, batch = Chain((import_module(_POSITIVE),), ()), batch_axes(base, p)
-    factors = factored_each(chain, base, (p,), "pos", batch)
+    batch = batch_axes(base, p)
+    factors = factored_each(_chain(base, p, "pos"), base, (p,), "pos", batch)
     found = [factor.ask("triangle") for factor in factors]
     size = len(fronts_of(base).factor_entries[0])
     return (np.reshape(np.array(found, p.dtype), (*batch, size)),)
@@ -214,15 +223,14 @@ def _each(
 
     `own` are the axes of each result without those of the batch.
     """
-    # when they are first needed: importing a compiler takes longer than importing ldiv
-    chain = Chain((import_module(_POSITIVE if assume_a == "pos" else _GENERAL),), ())
-    batch = batch_axes(base, rebuild(base.core, flat))
+    p = rebuild(base.core, flat)
+    batch = batch_axes(base, p)
     if 0 in batch:
         shape = flat[0].shape[flat[0].ndim - leaves(base.core)[0] :]
         dtype = np.finfo(flat[0].dtype).dtype
         return tuple(np.zeros((*batch, *shape[:axes]), dtype) for axes in own)
     try:
-        factors = factored_each(chain, base, flat, assume_a, batch)
+        factors = factored_each(_chain(base, p, assume_a), base, flat, assume_a, batch)
         results = [of_factor(factor, i) for i, factor in enumerate(factors)]
     except (SingularMatrixError, EngineError) as error:
         if isinstance(error, SingularMatrixError) and error.certain:
@@ -235,6 +243,16 @@ def _each(
         np.stack(column).reshape(*batch, *np.shape(column[0]))
         for column in zip(*results, strict=True)
     )
+
+
+def _chain(base: Structure, p: Tree, assume_a: str) -> Chain:
+    """The engine of this folder; one whose factors serve solves, and then those that solve."""
+    # when they are first needed: importing a compiler takes longer than importing ldiv
+    engine = import_module(_SUPERNODAL if assume_a == "pos" else _GENERAL)
+    dtype = result_dtype(p)
+    if assume_a == "pos" and engine.is_compiled(dtype) and singular_state() == "raise":
+        return before(engine, registry.chain(base, dtype, "cpu", assume_a))
+    return Chain((engine,), ())
 
 
 # -- between parameters and the slots of the pattern ------------------------------------------------

@@ -22,6 +22,7 @@ from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, leaves
 from ldiv.frontends.jax.callbacks import Specs
 from ldiv.frontends.jax.checks import checking
+from ldiv.frontends.jax.values import as_own
 
 Given = tuple[TracedFactor, ...]
 
@@ -56,7 +57,7 @@ def eager_kernel(*args: Array, rule: Rule, given: Given, asked: bool) -> list[Ar
     if given or asked:  # a program that was staged, and is run one operation at a time
         return list(jax.jit(partial(staged_kernel, rule=rule, given=given, asked=asked))(*args))
     with holding(store if (keeper := owner()) is None else keeper):
-        return list(evaluated(rule, list(args)))
+        return list(evaluated(rule, [as_own(x) for x in args]))
 
 
 def staged_kernel(*args: Array, rule: Rule, given: Given, asked: bool) -> list[Array]:

@@ -31,7 +31,7 @@ from ldiv.frontends.jax.evaluation import (
     staged_kernel,
 )
 from ldiv.frontends.jax.tangent_primitive import tangent_p
-from ldiv.frontends.jax.values import traced
+from ldiv.frontends.jax.values import as_own, traced
 
 
 def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
@@ -80,6 +80,7 @@ def _abstract(*avals: Any, rule: Rule, given: Given, asked: bool) -> list[Any]:
 def _jvp(
     primals: Sequence[Array], tangents: Sequence[Any], *, rule: Rule, given: Given, asked: bool
 ) -> tuple[list[Array], list[Any]]:
+    primals = [as_own(x) for x in primals]
     (flat, held), (dx, _) = own_arguments(rule, primals), own_arguments(rule, tangents)
     # a program that is being written asks the rule for its factors, for its tangent map
     outputs = outputs_of(rule, given, primals) if asked or _staged(primals) else Outputs([], (), [])

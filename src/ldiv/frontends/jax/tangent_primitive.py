@@ -22,6 +22,7 @@ from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, rebuild
 from ldiv.frontends.jax.cotangents import differentiable, in_field_of, pullback, zero
 from ldiv.frontends.jax.evaluation import Given, array_count, holding_given
+from ldiv.frontends.jax.values import as_own
 
 
 def _split(
@@ -34,7 +35,7 @@ def _split(
 
 def tangent(*args: Array, rule: Rule, moving: tuple[bool, ...], given: Given) -> list[Array]:
     """dy = rule.jvp(dx, y, x), of the shapes and dtypes of y."""
-    dx, flat, out, held = _split(args, moving, given)
+    dx, flat, out, held = _split([as_own(x) for x in args], moving, given)
     along = iter(dx)
     tangents = rebuild(rule.core, [next(along) if m else None for m in moving])
     with holding_given(flat, given, held):
@@ -75,7 +76,8 @@ def _transpose(
     cotangents: Sequence[Any], *args: Any, rule: Rule, moving: tuple[bool, ...], given: Given
 ) -> list[Any]:
     """dx_bar = rule.vjp(dy_bar, y, x) of the dx that are unknown; x, y and factors are known."""
-    dx, flat, out, held = _split(args, moving, given)
+    dx, *values = _split(args, moving, given)
+    flat, out, held = ([as_own(x) for x in xs] for xs in values)
     unknown = iter(map(ad.is_undefined_primal, dx))
     rest = iter(cotangents)
     smooth = differentiable(rule, out)

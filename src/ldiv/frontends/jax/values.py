@@ -17,6 +17,11 @@ def owns(x: object) -> bool:
     return isinstance(x, jax.Array)
 
 
+def as_own(x: Any) -> Array:
+    """x as an array of JAX: what a user differentiates at may reach a rule as NumPy's."""
+    return x if isinstance(x, jax.Array) else jnp.asarray(x)
+
+
 def traced(x: Array) -> bool:
     return isinstance(x, jax.core.Tracer)
 

@@ -2,6 +2,8 @@
 
 Single precision is computed in double. Without numba, and for complex numbers, the blocks of
 `blocks` do the same by NumPy.
+The compiled factor solves, too: solves with the matrix of a living determinant borrow it (see
+`ldiv.engines.factored`). What it is not accurate enough for, the engines that solve take over.
 """
 
 from __future__ import annotations
@@ -32,9 +34,14 @@ def analyze(structure: Any) -> Fronts:
     return Fronts(structure.pattern)
 
 
+def is_compiled(dtype: Any) -> bool:
+    """Are factors of this dtype compiled, and so worth solving with?"""
+    return COMPILED and np.dtype(dtype).kind == "f"
+
+
 def factor(fronts: Fronts, structure: Any, p: Tree, assume_a: str) -> Factor:
     slots = structure.slot_values(p)
-    if COMPILED and slots.dtype.kind == "f":
+    if is_compiled(slots.dtype):
         return SupernodalCholesky(fronts, slots)
     return BlockLDU(fronts, slots, positive=True)
 
@@ -83,9 +90,12 @@ class SupernodalCholesky(Selected):
         return np.empty(self._largest, np.int64)
 
     def _solved(self, b: Any, op: str) -> Any:
-        x = np.array(b, np.float64, order="C")
-        cholesky.solve(self._tree, self._arrangement.rows_below, self._l, x)
-        return x.astype(self._values.dtype, copy=False)
+        n, k = b.shape
+        x = np.array(b.T, np.float64, order="C").reshape(-1)
+        block = np.empty(self._largest * k)
+        rows = self._arrangement.rows_below
+        cholesky.solve(self._tree, rows, self._l, x, k, block, blas.call())
+        return x.reshape(k, n).T.astype(self._values.dtype, copy=False)
 
     def _log_pivots(self) -> Any:
         return 2 * np.log(self._l[self._arrangement.diagonal]).sum()

@@ -1,0 +1,179 @@
+"""One factor of a sparse positive definite matrix for its determinant and its solves.
+
+With the compiler the determinant's factor solves, while it lives; a pattern of which determinants
+were asked for has no other factors. So value and gradient of log|A| + b^T A^-1 b factor once, in
+every order but the first step of one that solves first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import ldiv
+from ldiv.engines.selected import supernodal
+from ldiv.engines.selected.compiled import COMPILED
+from ldiv.errors import SingularMatrixError
+
+torch = pytest.importorskip("torch")
+jax = pytest.importorskip("jax")
+import jax.numpy as jnp  # noqa: E402
+
+jax.config.update("jax_enable_x64", True)
+pytestmark = pytest.mark.skipif(not COMPILED, reason="no numba: pip install ldiv[numba]")
+M = 6
+LINE = sp.diags_array([-np.ones(M - 1), 2.1 * np.ones(M), -np.ones(M - 1)], offsets=[-1, 0, 1])
+GRID = sp.csc_array(sp.kronsum(LINE, LINE))
+ONES = np.ones(M * M)
+
+
+def matrix(v):
+    return ldiv.csc_array((v, GRID.indices, GRID.indptr), shape=GRID.shape)
+
+
+def terms(v, b):
+    """log|A| and two forms, each in the factors of its own call."""
+    return (
+        lambda: ldiv.logdet(matrix(v), assume_a="pos"),
+        lambda: (b * ldiv.solve(matrix(v), b, assume_a="pos")).sum(),
+        lambda: (b * ldiv.solve(matrix(v), 2 * b, assume_a="pos")).sum(),
+    )
+
+
+def total(v, b, order):
+    each = terms(v, b)
+    return sum(each[i]() for i in order)
+
+
+def factorizations(f):
+    before = ldiv.cache_info().factorizations
+    result = f()
+    return ldiv.cache_info().factorizations - before, result
+
+
+def exact(data):
+    """The gradient in the entries: A^-1 - 3 x x^T."""
+    a = sp.csc_array((data, GRID.indices, GRID.indptr), GRID.shape).toarray()
+    inverse = np.linalg.inv(a)
+    x = inverse @ ONES
+    i, j = GRID.indices, np.repeat(np.arange(M * M), np.diff(GRID.indptr))
+    return inverse[i, j] - 3 * x[i] * x[j]
+
+
+@pytest.mark.parametrize(("order", "first"), [((0, 1, 2), 1), ((1, 0, 2), 2), ((1, 2, 0), 2)])
+def test_in_torch(order, first):
+    for step in range(3):
+        data = (1 + step) * GRID.data
+        v = torch.tensor(data, requires_grad=True)
+
+        def value_and_gradient(v=v):
+            return torch.autograd.grad(total(v, torch.from_numpy(ONES), order), v)[0]
+
+        made, gradient = factorizations(value_and_gradient)
+        assert made == (first if step == 0 else 1)
+        np.testing.assert_allclose(gradient, exact(data), rtol=1e-11, atol=1e-13)
+
+
+def test_second_order_in_torch():
+    v, b = torch.tensor(GRID.data, requires_grad=True), torch.from_numpy(ONES)
+
+    def product():
+        (g,) = torch.autograd.grad(total(v, b, (0, 1, 2)), v, create_graph=True)
+        return torch.autograd.grad((g * v.detach()).sum(), v)[0]
+
+    made, along = factorizations(product)
+    assert made == 1
+    # of degree 0, up to a constant, and -1: H v = -(log|A|)' - 2 (forms)'
+    logarithm = torch.autograd.grad(total(v, b, (0,)), v)[0]
+    forms = torch.autograd.grad(total(v, b, (1, 2)), v)[0]
+    np.testing.assert_allclose(along, -logarithm - 2 * forms, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("compile", [False, True], ids=["eager", "jit"])
+def test_in_jax(compile):
+    def f(v):
+        return total(v, jnp.asarray(ONES), (1, 0, 2))
+
+    f = jax.value_and_grad(f)
+    f = jax.jit(f) if compile else f
+    for step in range(3):
+        data = (1 + step) * GRID.data
+        made, (_, gradient) = factorizations(lambda v=data: jax.block_until_ready(f(v)))
+        assert made <= 2 if step == 0 else made == 1
+        np.testing.assert_allclose(gradient, exact(data), rtol=1e-11, atol=1e-13)
+
+
+def test_in_numpy_a_pullback_holds_it():
+    _, pull = ldiv.vjp(lambda v: ldiv.logdet(matrix(v), assume_a="pos"), GRID.data)
+    made, x = factorizations(lambda: ldiv.solve(matrix(GRID.data), ONES, assume_a="pos"))
+    assert made == 0
+    np.testing.assert_allclose(x, np.linalg.solve(GRID.toarray(), ONES), rtol=1e-12)
+    pull(np.ones(()))
+
+
+def test_a_batch():
+    v = torch.tensor(np.stack([GRID.data, 2 * GRID.data]), requires_grad=True)
+    b = torch.from_numpy(ONES)
+
+    def both():
+        y = ldiv.logdet(matrix(v), assume_a="pos") + ldiv.solve(matrix(v), b, assume_a="pos").sum(
+            -1
+        )
+        return torch.autograd.grad(y.sum(), v)
+
+    assert factorizations(both)[0] == 2
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_solutions_are_as_accurate_as_those_of_others(dtype):
+    data = GRID.data.astype(dtype)
+    _, _pull = ldiv.vjp(lambda v: ldiv.logdet(matrix(v), assume_a="pos"), data)
+    for shape in [(M * M,), (M * M, 1), (M * M, 70)]:
+        b = np.cos(np.arange(float(np.prod(shape)))).reshape(shape).astype(dtype)
+        x, info = ldiv.solve(matrix(data), b, assume_a="pos", info=True)
+        assert info.engine == "supernodal" and x.dtype == dtype
+        np.testing.assert_allclose(GRID @ x, b, atol=50 * np.finfo(dtype).eps)
+    z = ldiv.solve(matrix(data), 1j * ONES, assume_a="pos")
+    np.testing.assert_allclose(GRID @ z, 1j * ONES, atol=50 * np.finfo(dtype).eps)
+
+
+def test_a_named_engine_is_not_replaced():
+    _, _pull = ldiv.vjp(lambda v: ldiv.logdet(matrix(v), assume_a="pos"), GRID.data)
+    A = matrix(GRID.data)
+    _, info = ldiv.solve(A, ONES, assume_a="pos", method="superlu", info=True)
+    assert info.engine == "superlu"
+    assert ldiv.solve(A, ONES, info=True)[1].engine != "supernodal"  # nor one without a promise
+
+
+def test_what_it_cannot_solve_others_do(monkeypatch):
+    """Solutions that are wrong are seen by their residual; the determinant stays."""
+    v = torch.tensor(GRID.data, requires_grad=True)
+    value = ldiv.logdet(matrix(v), assume_a="pos")
+    solved = supernodal.SupernodalCholesky._solved
+    monkeypatch.setattr(
+        supernodal.SupernodalCholesky, "_solved", lambda *args: solved(*args) + 1e-3
+    )
+    b = torch.from_numpy(ONES)
+    x, info = ldiv.solve(matrix(v), b, assume_a="pos", info=True)
+    assert info.engine != "supernodal" and "supernodal" in info.gave_up
+    np.testing.assert_allclose(x.detach(), np.linalg.solve(GRID.toarray(), ONES), rtol=1e-12)
+    monkeypatch.undo()
+    (gradient,) = torch.autograd.grad(value, v)
+    i, j = GRID.indices, np.repeat(np.arange(M * M), np.diff(GRID.indptr))
+    np.testing.assert_allclose(gradient, np.linalg.inv(GRID.toarray())[i, j], rtol=1e-11)
+
+
+def test_singular_matrices_are_found():
+    """A graph without a boundary: its constants are in the null space."""
+    degrees = sp.csc_array(-GRID + sp.diags_array(GRID.diagonal())).sum(axis=0)
+    data = GRID.data.copy()
+    data[GRID.indices == np.repeat(np.arange(M * M), np.diff(GRID.indptr))] = degrees
+    ldiv.logdet(matrix(GRID.data), assume_a="pos")
+    for ask in (
+        lambda: ldiv.solve(matrix(data), ONES, assume_a="pos"),
+        lambda: ldiv.logdet(matrix(data), assume_a="pos"),
+        lambda: ldiv.cholesky(matrix(data)),
+    ):
+        with pytest.raises((SingularMatrixError, ldiv.NotPositiveDefiniteError)):
+            ask()
