@@ -124,7 +124,7 @@ def raw_rslab(task: Task) -> Begin:
 
     if task.problem.assume_a != "pos":
         raise Declined("symmetric matrices only")
-    settings = rslab_library.settings()
+    settings = rslab_library.settings(False)  # one thread
 
     def begin() -> Any:
         a = sp.csc_array(sp.tril(task.problem.a))

@@ -18,6 +18,7 @@ from ldiv.derivatives.jacobian import hessian, hvp, jacobian
 from ldiv.derivatives.pattern_detection import detect_pattern
 from ldiv.derivatives.vjp_jvp import jvp, vjp
 from ldiv.engines.factor_cache import cache_info, clear_cache, set_cache_limit
+from ldiv.engines.threads import get_num_threads, set_num_threads
 from ldiv.errors import (
     ConvergenceError,
     EngineError,
@@ -120,6 +121,7 @@ __all__ = [
     "gaussian_kl",
     "gaussian_logpdf",
     "gemm",
+    "get_num_threads",
     "gradcheck",
     "gradient_error",
     "hermitian",
@@ -154,6 +156,7 @@ __all__ = [
     "save_npz",
     "selected_inverse",
     "set_cache_limit",
+    "set_num_threads",
     "setdiag",
     "slogdet",
     "solve",

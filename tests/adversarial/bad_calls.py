@@ -238,6 +238,7 @@ EVERYWHERE: dict[str, Callable[[Make], Call]] = {
     ),
     "errstate": lambda to: (ldiv.errstate, {"singular": "warn"}),
     "set_cache_limit": lambda to: (ldiv.set_cache_limit, {"nbytes": 1 << 30}),
+    "set_num_threads": lambda to: (ldiv.set_num_threads, {"k": 1}),
 }
 BUFFERS: dict[str, Callable[[Make], Call]] = {  # NumPy and PyTorch
     "gemm in place": lambda to: (
@@ -303,6 +304,7 @@ VALID = {
 NO_CALLS = {
     "cache_info",
     "clear_cache",
+    "get_num_threads",
     "structures",
     "Tape",
     "Factorized",

@@ -25,6 +25,7 @@ import numpy as np
 
 from ldiv.core import forking
 from ldiv.core.forking import lock
+from ldiv.engines import threads
 
 Values = np.ndarray[Any, Any]
 
@@ -268,7 +269,13 @@ def _pardiso(
         _at(x),
         ctypes.byref(code),
     )
-    library().pardiso(_at(handle), *map(_by_reference, head), *map(_at, matrix), *rest)
+    mkl = library()
+    # of this thread alone, and for this call: what else uses MKL keeps its number
+    before = mkl.MKL_Set_Num_Threads_Local(threads.threads("MKL_NUM_THREADS"))
+    try:
+        mkl.pardiso(_at(handle), *map(_by_reference, head), *map(_at, matrix), *rest)
+    finally:
+        mkl.MKL_Set_Num_Threads_Local(before)
     return code.value
 
 

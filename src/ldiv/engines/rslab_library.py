@@ -1,8 +1,8 @@
 """RSLAB, from the wheel of that name: its compiled module, its settings, and its threads.
 
 It reads compressed columns with 64-bit indices, sorted, without duplicates, and copies values. It
-works on one thread, or on as many as RAYON_NUM_THREADS asks for; the factor is the same to the last
-bit. Threads belong to pools, even a single one. A forked process inherits the pools without their
+works on one thread, or on as many as it is allowed and takes for useful; the factor is the same to
+the last bit. Threads belong to pools, even a single one. A forked process inherits the pools without their
 threads, and the allocator with whatever these had locked, and could wait for either for ever: once
 a process has called RSLAB, those forked from it do not. Their other engines do the work.
 Reference: https://github.com/milanofthe/rslab
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.forking import lock
+from ldiv.engines import threads
 from ldiv.errors import EngineUnavailableError, SingularMatrixError
 
 MODULE = "rslab._rslab"
@@ -107,25 +108,19 @@ def decline(dtype: Any, device: str) -> str | None:
     return ORPHANED if _orphaned else missing()
 
 
-def threads() -> int:
-    """As many as are asked for: one, unless RAYON_NUM_THREADS says more."""
-    asked = os.environ.get("RAYON_NUM_THREADS", "")
-    return int(asked) if asked.isdecimal() and int(asked) > 0 else 1
-
-
-def settings() -> Any:
-    """Of L D L^T, for as many threads as are asked for now."""
-    return _settings(threads())
+def settings(is_large: bool) -> Any:
+    """Of L D L^T, for as many threads as may work now if the matrix is large, else for one."""
+    return _settings(threads.threads("RAYON_NUM_THREADS") if is_large else 1)
 
 
 @lru_cache(maxsize=8)
-def _settings(asked: int) -> Any:
+def _settings(most: int) -> Any:
     # a solve takes the memory's time, not the processor's: threads would only wait for each other
     alone = {"solve_par_min_work": NEVER}
-    if asked == 1:
+    if most == 1:
         divided = ("par_gemm", "par_cdiv", "fork_min_flops", "nd_parallel_min_vertices")
         alone |= dict.fromkeys((*divided, "nd_parallel_min_edges", "race_eager_nd_min_nnz"), NEVER)
-    return library().Settings(threads=asked, **alone)
+    return library().Settings(threads=1 if most == 1 else ("auto", most), **alone)
 
 
 def refused(engine: str, error: RuntimeError) -> Exception:

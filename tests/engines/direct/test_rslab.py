@@ -243,13 +243,11 @@ def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 @needs_rslab
-def test_one_thread_unless_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    for asked, threads in (("", 1), ("0", 1), ("many", 1), ("1", 1), ("3", 3)):
-        monkeypatch.setenv("RAYON_NUM_THREADS", asked)
-        assert rslab_library.threads() == threads
-        given = rslab_library.settings().to_dict()
-        assert given["threads"] == threads
-        assert (given["par_gemm"] == rslab_library.NEVER) == (threads == 1)
+def test_several_threads_for_large_matrices_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAYON_NUM_THREADS", "3")
+    large, small = (rslab_library.settings(x).to_dict() for x in (True, False))
+    assert (large["threads"], small["threads"]) == (("auto", 3), 1)
+    assert large["par_gemm"] < small["par_gemm"] == rslab_library.NEVER
 
 
 FORKED = """

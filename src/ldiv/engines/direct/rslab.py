@@ -10,6 +10,7 @@ Reference: Bunch, Kaufman, Math. Comp. 31 (1977).
 
 from __future__ import annotations
 
+from threading import current_thread, main_thread
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,17 @@ from ldiv.engines import rslab_library
 from ldiv.engines.direct import superlu
 from ldiv.engines.factor import Factor
 from ldiv.engines.refinement import Arrangement, Refined
+from ldiv.engines.threads import run_beside
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.structures.symmetric import Symmetric
 
 RANK = 42
 ON_HOST = True
 REMEMBERED = True
+
+LARGE = 10_000  # rows from which the analysis is divided among threads
+DIVIDED = 1e8  # operations from which a factorization is: below they cost as much as they gain
+LONG = 1e9  # operations, some 30 ms, for which nobody waits who has pressed Ctrl-C
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
@@ -56,17 +62,25 @@ class Symbolic(Arrangement):
         self._starts = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
         self._rows = pattern.indices[self._lower].astype(np.int64)
         self._analysis: Any = None
+        self._work = 0  # operations of a factorization
         self._lock = lock()
 
     def factored(self, slots: Any) -> Any:
-        library, settings = rslab_library.calls(), rslab_library.settings()
-        values = slots[self._lower]
+        library, values = rslab_library.calls(), slots[self._lower]
         with self._lock:
             if self._analysis is None:
+                settings = rslab_library.settings(self.n >= LARGE)
                 self._analysis = library.analyze_ldlt(
                     self.n, self._starts, self._rows, values, settings=settings
                 )
-        return self._analysis.factor(values, settings=settings)
+                self._work = self._analysis.estimate_memory()["factor_flops"]
+        factor, settings = self._analysis.factor, rslab_library.settings(self._work >= DIVIDED)
+        if self._work < LONG or current_thread() is not main_thread():
+            return factor(values, settings=settings)
+        interrupt = library.Interrupt()
+        return run_beside(
+            lambda: factor(values, settings=settings, interrupt=interrupt), interrupt.cancel
+        )
 
 
 class Rslab(Refined):

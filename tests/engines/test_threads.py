@@ -1,0 +1,219 @@
+"""The number of threads: who says it, where it holds, and that results do not depend on it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import ldiv
+from ldiv.engines import mkl_pardiso, rslab_library, threads
+from ldiv.engines.direct import rslab
+
+needs_rslab = pytest.mark.skipif(rslab_library.missing() is not None, reason="RSLAB is missing")
+needs_mkl = pytest.mark.skipif(mkl_pardiso.path() is None, reason="MKL is missing")
+VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS", "PYTEST_XDIST_WORKER")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(threads, "_asked", None)
+
+
+def grid(n: int) -> Any:
+    path = sp.diags_array([2.1, -1.0, -1.0], offsets=[0, 1, -1], shape=(n, n))
+    return ldiv.asarray(
+        sp.csc_array(sp.kron(path, sp.eye_array(n)) + sp.kron(sp.eye_array(n), path))
+    )
+
+
+# -- who says it --------------------------------------------------------------
+
+
+def test_the_environment_is_obeyed_and_then_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ldiv.get_num_threads() == threads.cores() <= (os.cpu_count() or 1)
+    for said, expected in (("3", 3), ("3,2", 3), ("0", None), ("many", None), ("", None)):
+        monkeypatch.setenv("OMP_NUM_THREADS", said)
+        assert ldiv.get_num_threads() == (expected or threads.cores())
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setenv("MKL_NUM_THREADS", "5")
+    assert threads.threads("MKL_NUM_THREADS") == 5 and threads.threads("RAYON_NUM_THREADS") == 3
+
+
+def test_it_is_set_for_good_or_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    with ldiv.set_num_threads(7), ldiv.set_num_threads(2):
+        assert ldiv.get_num_threads() == threads.threads("MKL_NUM_THREADS") == 2
+    assert ldiv.get_num_threads() == 3
+    with pytest.raises(KeyError), ldiv.set_num_threads(7):
+        raise KeyError
+    with ldiv.set_num_threads(4):
+        ldiv.set_num_threads(5)
+        assert ldiv.get_num_threads() == 5
+    assert ldiv.get_num_threads() == 3
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, "2", None, True, 10**6])
+def test_what_is_no_number_of_threads(bad: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match="number of threads from 1 to 1024"):
+        ldiv.set_num_threads(bad)
+    assert threads._asked is None
+
+
+def test_a_container_has_the_cores_that_it_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "cpu.max"
+    monkeypatch.setattr(threads, "QUOTA", file)
+    for text, cores in (
+        ("max 100000", None),
+        ("150000 100000", 2),
+        ("50000 100000", 1),
+        ("", None),
+    ):
+        file.write_text(text)
+        threads._quota.cache_clear()
+        assert threads._quota() == (cores or sys.maxsize)
+    threads._quota.cache_clear()
+
+
+def test_workers_take_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless they ask for more themselves; a number set by their parent is not theirs."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    found = ldiv.get_num_threads()
+    for start in multiprocessing.get_all_start_methods():
+        with ldiv.set_num_threads(4), multiprocessing.get_context(start).Pool(1) as pool:
+            assert pool.apply(ldiv.get_num_threads) == 1, start
+            assert pool.apply(asked_in_the_worker) == 2, start
+    monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")
+    assert (found, ldiv.get_num_threads()) == (3, 1)
+
+
+def asked_in_the_worker() -> int:
+    with ldiv.set_num_threads(2):
+        return ldiv.get_num_threads()
+
+
+# -- where it holds -----------------------------------------------------------
+
+
+def test_blas_is_limited_and_let_go() -> None:
+    control = pytest.importorskip("threadpoolctl")
+
+    def of_blas() -> set[int]:
+        pools = control.threadpool_info()
+        return {p["num_threads"] for p in pools if p["user_api"] == "blas"}
+
+    with control.threadpool_limits(2, user_api="blas"):
+        with ldiv.set_num_threads(1):
+            assert of_blas() <= {1}
+        assert of_blas() <= {2}
+
+
+@needs_mkl
+def test_pardiso_takes_the_number_and_leaves_that_of_others() -> None:
+    """Also where it changes between the analysis, the factorization and the solve."""
+    A, b = grid(40), np.ones(1600)
+    mkl = mkl_pardiso.library()
+    before = mkl.MKL_Get_Max_Threads()
+    solutions = []
+    for made, used in ((1, 2), (2, 1), (2, 2)):
+        ldiv.clear_cache()
+        with ldiv.set_num_threads(made):
+            F = ldiv.factorized(A, assume_a="pos", method="pardiso")
+        with ldiv.set_num_threads(used):
+            solutions += [F.solve(b), ldiv.solve(A.with_data(A.data * 2), 2 * b, method="pardiso")]
+    assert max(np.abs(A @ x - b).max() for x in solutions) < 1e-11
+    assert mkl.MKL_Get_Max_Threads() == before
+
+
+@needs_rslab
+def test_factors_are_the_same_to_the_last_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many threads divide the analysis and the factorization, or none."""
+    monkeypatch.setattr(rslab, "LARGE", 1)
+    monkeypatch.setattr(rslab, "DIVIDED", 1)
+    A, b = grid(60), np.random.default_rng(0).standard_normal(3600)
+    solutions = []
+    for k in (1, 2, 3):
+        ldiv.clear_cache()
+        with ldiv.set_num_threads(k):
+            solutions.append(ldiv.solve(A, b, assume_a="pos", method="rslab"))
+    assert all(np.array_equal(x, solutions[0]) for x in solutions)
+
+
+# -- Ctrl-C -------------------------------------------------------------------
+
+
+def test_work_beside_gives_its_result_or_its_error() -> None:
+    assert threads.run_beside(lambda: threading.current_thread().name, list) == "ldiv factors"
+    with pytest.raises(ZeroDivisionError):
+        threads.run_beside(lambda: 1 // 0, list)
+
+
+INTERRUPTED = """
+import os, signal, threading
+from ldiv.engines import threads
+
+stop = threading.Event()
+
+def work():
+    os.kill(os.getpid(), signal.SIGINT)
+    assert stop.wait(60)
+    print("stopped", flush=True)
+
+try:
+    threads.run_beside(work, stop.set)
+except KeyboardInterrupt:
+    print("heard", threading.active_count())
+"""
+
+FACTORING = """
+import os, signal, sys, threading
+import numpy as np, scipy.sparse as sp
+import ldiv
+from ldiv.engines.direct import rslab
+
+rslab.LONG = 1  # operations
+path = sp.diags_array([2.1, -1.0, -1.0], offsets=[0, 1, -1], shape=(150, 150))
+A = ldiv.asarray(sp.csc_array(sp.kron(path, sp.eye_array(150)) + sp.kron(sp.eye_array(150), path)))
+b = np.ones(150 * 150)
+x = ldiv.solve(A, b, assume_a="pos", method="rslab")
+
+def ctrl_c():  # as soon as it factors
+    while not any(t.name == "ldiv factors" for t in threading.enumerate()):
+        pass
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=ctrl_c).start()
+try:
+    while True:  # it may have been faster
+        ldiv.solve(A.with_data(A.data * np.random.rand()), b, assume_a="pos", method="rslab")
+except KeyboardInterrupt:
+    print("heard")
+print(np.array_equal(ldiv.solve(A, b, assume_a="pos", method="rslab"), x))
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals of POSIX")
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        pytest.param(INTERRUPTED, ["stopped", "heard", "1"], id="work"),
+        pytest.param(FACTORING, ["heard", "True"], id="rslab", marks=needs_rslab),
+    ],
+)
+def test_ctrl_c_stops_it(code: str, said: list[str]) -> None:
+    """And nothing is left half done: the next solve is right."""
+    seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert seen.stdout.split() == said, seen.stderr
