@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ldiv.core.arrays import unit_columns
+from ldiv.core.arrays import broadcast, unit_columns
+from ldiv.core.dispatch import namespace
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, matmul, outer, plus
@@ -115,8 +116,11 @@ class InverseTangent(Rule):
         )
 
     def _third(self, p: Array, a: Array, b: Array) -> Array:
-        """S^*[(S^-1 A S^-1 B S^-1 + S^-1 B S^-1 A S^-1)^H] with A = S(a) and B = S(b)."""
+        """S^*[(S^-1 A S^-1 B S^-1 + S^-1 B S^-1 A S^-1)^H] with A = S(a) and B = S(b), one for each
+        of a batch in any of the three: a tangent is not summed over it.
+        """
         view, n, total = self.structure.H, self.structure.shape[0], None
+        each = namespace(p).broadcast_to(p, broadcast(p.shape, a.shape, b.shape))
 
         def inverse(x: Array) -> Array:
             return solve(view, p, x, self.assume_a, "auto", self.singular)
@@ -126,7 +130,7 @@ class InverseTangent(Rule):
             x = inverse(unit)
             by_a, by_b = (inverse(matmul(view, c, x)) for c in (a, b))
             y = inverse(matmul(view, b, by_a) + matmul(view, a, by_b))
-            total = plus(total, outer(self.structure, p, y, unit, True))
+            total = plus(total, outer(self.structure, each, y, unit, True))
         assert total is not None
         return total
 

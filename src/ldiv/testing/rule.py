@@ -15,6 +15,7 @@ import numpy as np
 from ldiv.checker.findings import Report
 from ldiv.checker.gradcheck import gradcheck
 from ldiv.checker.inner import inner
+from ldiv.core.arrays import broadcast
 from ldiv.core.rule import Rule, bind
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.matrices.matrix import Matrix
@@ -42,7 +43,7 @@ def rule_laws(rule: Rule, args: tuple[Tree, ...]) -> None:
     bars = tuple(draw(*y.shape) if y.dtype.kind == "c" else draw(*y.shape).real for y in out)
     _adjoint(rule, args, out, tangents, moved, bars)
     _none(rule, args, out, bars)
-    _batch(rule, args, out)
+    _batch(rule, args, out, tangents)
     twin = replace(cast(Any, rule))
     assert (hash(twin), twin) == (hash(rule), rule), "a rule is hashed and compared by its content"
 
@@ -97,19 +98,30 @@ def _none(rule: Rule, args: Any, out: Any, bars: Any) -> None:
     )
 
 
-def _batch(rule: Rule, args: Any, out: Any) -> None:
-    cores, flat = leaves(rule.core), leaves(args)
+def _batch(rule: Rule, args: Any, out: Any, tangents: Any) -> None:
+    cores, flat, moving = leaves(rule.core), leaves(args), leaves(tangents)
     depth = max(x.ndim - c for x, c in zip(flat, cores, strict=True))
+
+    def stack(x: Array, second: Array, core: int) -> Array:
+        return np.stack([x, second]).reshape(2, *(1,) * (depth - x.ndim + core), *x.shape)
+
     for some in (
         [True] * len(flat),
         [True] + [False] * (len(flat) - 1),
         [False] * (len(flat) - 1) + [True],
     ):
-        stacked = [
-            np.stack([x, x * 1.5]).reshape(2, *(1,) * (depth - x.ndim + c), *x.shape) if s else x
-            for s, x, c in zip(some, flat, cores, strict=True)
-        ]
-        scaled = [x * 1.5 if s else x for s, x in zip(some, flat, strict=True)]
-        together = bind(rule, *rebuild(args, stacked))
-        for y, one, two in zip(together, out, bind(rule, *rebuild(args, scaled)), strict=True):
+        given = list(zip(some, flat, moving, cores, strict=True))
+        stacked = rebuild(args, [stack(x, x * 1.5, c) if s else x for s, x, _, c in given])
+        scaled = rebuild(args, [x * 1.5 if s else x for s, x, _, _ in given])
+        along = rebuild(args, [stack(t, t * 0.5, c) if s else t for s, _, t, c in given])
+        slower = rebuild(args, [t * 0.5 if s else t for s, _, t, _ in given])
+        together, other = bind(rule, *stacked), bind(rule, *scaled)
+        for y, one, two in zip(together, out, other, strict=True):
             assert_close("a leading axis is a batch", y, np.stack([one, two]), 1e-11)
+        moved = rule.jvp(along, together, *stacked)
+        alone = (rule.jvp(tangents, out, *args), rule.jvp(slower, other, *scaled))
+        for dy, one, two in zip(moved, *alone, strict=True):
+            if dy is not None and one is not None and two is not None:
+                expected = np.stack([one, two])
+                found = np.broadcast_to(dy, broadcast(dy.shape, expected.shape))
+                assert_close("its tangents are those of each", found, expected, 1e-10)
