@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import runpy
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
+from scipy import optimize, stats
+from scipy.sparse.linalg import spsolve
 
 import ldiv
 
@@ -19,6 +24,14 @@ TESTED = {
     "conductivity": ("jax", "optax"),
     "eigenfrequency": ("torch", "skfem"),
     "inversion": ("torch", "skfem"),
+    "circuit": ("jax",),
+    "gaussian_process": ("jax",),
+    "graph_learning": ("torch",),
+    "inplace_adjoint": (),
+    "kalman": ("torch",),
+    "power_flow": ("jax",),
+    "spectral_drawing": ("torch",),
+    "waveguide": ("torch",),
 }
 
 
@@ -166,3 +179,140 @@ def test_inversion(script: ModuleType, tmp_path: Path) -> None:
     assert newton[-1] < newton[0] / 5
     assert quasi[-1] < quasi[0]
     assert history.picture == picture and picture.read_bytes().startswith(b"\x89PNG")
+
+
+# -- scripts of cells: they run from top to bottom, and leave their names ------------------------
+
+
+def cells(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """The names that a script leaves; its picture is in `folder`."""
+    for needed in (*TESTED[name], "matplotlib", "rich"):
+        pytest.importorskip(needed, reason=f"the examples need {needed}: install ldiv[demo]")
+    monkeypatch.chdir(folder)
+    left = runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name=name)
+    picture = folder / "out" / f"{name}.png"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    return SimpleNamespace(**left)
+
+
+def test_spectral_drawing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against the solid: where its edges are equally long, and its coordinates an eigenvector."""
+    it = cells("spectral_drawing", tmp_path, monkeypatch)
+    node = np.array([2 * it.solid[i] + it.solid[j] for i, j in it.names]) / 3
+    # at a node x: w_b (x - there) + w_a (2 x - left - right) = lam x
+    x, there = node[0], node[dict(it.between)[0]]
+    sides = [node[a + b] for a, b in it.around if 0 in (a, b)]
+    system = np.stack([x - there, -x], axis=1)
+    weight, _ = np.linalg.lstsq(system, -(2 * x - sum(sides)), rcond=None)[0]
+    assert it.final < 1e-10 < it.start
+    assert it.ratio == pytest.approx(weight, rel=1e-5)
+
+
+def test_graph_learning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the optimum the resistance of each link that is there is the difference that was seen."""
+    it = cells("graph_learning", tmp_path, monkeypatch)
+    i, j = it.links.T
+    Q = np.diag(np.full(it.n, it.ground))
+    for a, b, w in zip(i, j, it.found.x, strict=True):
+        Q[[a, b], [a, b]] += w
+        Q[[a, b], [b, a]] -= w
+    inverse = np.linalg.inv(Q)
+    slope = it.seen - (inverse[i, i] + inverse[j, j] - 2 * inverse[i, j])
+    there = it.found.x > 0
+    assert np.abs(slope[there]).max() < 0.02 * it.seen.mean()
+    assert slope[~there].min() > -0.02 * it.seen.mean()
+    assert it.score > 0.9 and it.correlation > 0.97
+
+
+def test_inplace_adjoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    it = cells("inplace_adjoint", tmp_path, monkeypatch)
+    assert it.misfit < 2e-3
+    A = np.eye(it.n) + it.dt * (it.velocity * it.flow + it.conductivity * it.conduction)
+    u = np.zeros((it.n, 1))
+    for q in it.heating:
+        u = np.linalg.solve(A, u + q * it.inlet)
+    assert u[:, 0] == pytest.approx(it.end, abs=1e-10)
+    assert it.of_conductivity == pytest.approx((it.above - it.below) / (2 * it.h), rel=1e-5)
+    _, slope, _, _ = it.with_gradient(np.zeros(it.steps), it.conductivity)
+    value = lambda q: it.with_gradient(q, it.conductivity)[0]
+    one = np.eye(it.steps)[40]
+    # the misfit is quadratic: a central difference is exact
+    assert slope[40] == pytest.approx((value(one) - value(-one)) / 2, rel=1e-9)
+
+
+def kalman_filter(it: SimpleNamespace) -> float:
+    """The likelihood, one step after the other."""
+    x, P, value = np.zeros(4), it.start, 0.0
+    for y in it.seen:
+        spread = it.H @ P @ it.H.T + it.r * np.eye(2)
+        value += stats.multivariate_normal.logpdf(y, it.H @ x, spread)
+        gain = P @ it.H.T @ np.linalg.inv(spread)
+        x, P = x + gain @ (y - it.H @ x), P - gain @ it.H @ P
+        last = x, P
+        x, P = it.F @ x, it.F @ P @ it.F.T + it.q * it.W
+    # the filter has seen all at the end: there it is the smoother
+    assert it.smooth[-1] == pytest.approx(last[0], rel=1e-6)
+    assert it.bars[-1] ** 2 == pytest.approx(np.diag(last[1]), rel=1e-6)
+    return value
+
+
+def test_kalman(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    it = cells("kalman", tmp_path, monkeypatch)
+    assert -it.found.fun == pytest.approx(kalman_filter(it), rel=1e-8)
+    assert it.q == pytest.approx(it.q_true, rel=0.3) and it.r == pytest.approx(it.r_true, rel=0.2)
+    assert it.error < 3 and it.inside > 0.9
+
+
+@pytest.mark.exhaustive
+def test_gaussian_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    it = cells("gaussian_process", tmp_path, monkeypatch)
+    K = np.asarray(it.covariance(it.theta))
+    assert -it.found.fun == pytest.approx(stats.multivariate_normal.logpdf(it.y, cov=K), rel=1e-8)
+    assert abs(it.theta[3]) < 3 * it.spread[3] < 0.02  # one year
+    assert np.exp(it.theta[5]) == pytest.approx(it.noise, rel=0.2)
+    assert (abs(it.mean - it.truth(it.s)) < 2 * it.band).mean() > 0.9
+
+
+@pytest.mark.exhaustive
+def test_circuit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    it = cells("circuit", tmp_path, monkeypatch)
+    assert (abs(it.found.x - it.true) < 4 * it.spread).all()
+    h = 1e-5
+    moved = [np.asarray(it.curve(it.true.at[0].add(s))) for s in (h, -h)]
+    slope = np.asarray(it.slopes(it.true))[:, 0]
+    assert slope == pytest.approx((moved[0] - moved[1]) / (2 * h), abs=1e-5 * abs(slope).max())
+
+
+@pytest.mark.exhaustive
+def test_power_flow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    it = cells("power_flow", tmp_path, monkeypatch)
+    assert 100 * it.ordinary / it.areas == pytest.approx(4.641, abs=1e-3)  # as printed in the book
+    P, Q = np.asarray(it.storm)
+    compiled = it.jax.jit(it.mismatch)
+
+    def losses(P: np.ndarray) -> float:
+        def mismatch(x: np.ndarray) -> np.ndarray:
+            return np.asarray(compiled(x, np.stack([P, Q])))
+
+        state = optimize.root(mismatch, it.flat, tol=1e-12).x
+        return float(it.injection(state)[0].sum())
+
+    h = 1e-4 * np.eye(it.n)[it.worst]
+    slope = -(losses(P + h) - losses(P - h)) / 2e-4
+    assert float(it.price[it.worst]) == pytest.approx(slope, rel=1e-4)
+
+
+@pytest.mark.exhaustive
+def test_waveguide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The design, once more by SciPy."""
+    it = cells("waveguide", tmp_path, monkeypatch)
+    assert it.best > 0.85 > 0.1 > it.plain
+
+    def passes(eps: np.ndarray, at: tuple[object, ...]) -> float:
+        A = it.laplacian.detach().to_scipy() + sp.diags_array(it.k**2 * eps.ravel())
+        E = spsolve(A.tocsc(), it.f.numpy()).reshape(it.n, it.n)
+        return float(abs(it.mode @ E[at]) ** 2)
+
+    end, everywhere = -it.wall - 4, slice(None)
+    through = passes(it.final.numpy(), (everywhere, end))
+    assert it.best == pytest.approx(through / passes(it.straight.numpy(), (end,)), rel=1e-8)

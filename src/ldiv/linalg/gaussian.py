@@ -11,7 +11,7 @@ from ldiv.core.arrays import conj, is_complex, real
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.trees import Array
-from ldiv.core.typing import AnyArray
+from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import as_float, common_precision, require_batches, require_square, together
 from ldiv.errors import expected_got
 from ldiv.linalg.gaussian_matrices import NormalMatrix, kl, law, logpdf
@@ -32,7 +32,7 @@ def gaussian_kl(
     precision2: NormalMatrix | None = None,
     covariance1: NormalMatrix | None = None,
     covariance2: NormalMatrix | None = None,
-) -> AnyArray:
+) -> Any:
     """Compute the Kullback-Leibler divergence of two normal distributions, differentiably.
 
         KL(N1 | N2) = (|L2^-1 L1|_F^2 + |L2^-1 (mean2 - mean1)|^2 - n) / 2
@@ -131,13 +131,13 @@ def gaussian_kl(
 
 @public
 def gaussian_logpdf(
-    x: AnyArray,
+    x: ArrayT,
     L: AnyArray | None = None,
     *,
     mean: AnyArray | None = None,
     precision: NormalMatrix | None = None,
     covariance: NormalMatrix | None = None,
-) -> AnyArray:
+) -> ArrayT:
     """Evaluate the logarithm of the density of a normal distribution, differentiably.
 
         log p(x) = -(n log(2 pi) + |L^-1 (x - mean)|^2) / 2 - log det L,    Sigma = L L^H

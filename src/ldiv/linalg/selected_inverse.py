@@ -6,7 +6,7 @@ entries that are zero.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from ldiv.core.dispatch import namespace
 from ldiv.core.pattern import Pattern
 from ldiv.core.public import public
 from ldiv.core.trees import Array, Tree, leaves
-from ldiv.core.typing import AnyArray, Assumption
+from ldiv.core.typing import AnyArray, ArrayT, Assumption
 from ldiv.core.validate import require_flag, require_option, require_square
 from ldiv.engines.selected import entries
 from ldiv.errors import EngineError, expected_got
@@ -161,6 +161,10 @@ def _with_entries(a: SparseArray, rows: Index, cols: Index) -> tuple[SparseArray
     return SparseArray(structure, add_up(a.values, own, structure.pattern.nnz)), asked
 
 
+@overload
+def inverse_diagonal(A: Matrix, *, assume_a: Assumption = "gen") -> Any: ...
+@overload
+def inverse_diagonal(A: ArrayT, *, assume_a: Assumption = "gen") -> ArrayT: ...
 @public
 def inverse_diagonal(A: MatrixLike, *, assume_a: Assumption = "gen") -> AnyArray:
     """Compute the diagonal of an inverse, differentiably: marginal variances of a precision.
