@@ -39,6 +39,7 @@ from ldiv.linalg.eigen_info import EigenInfo
 from ldiv.linalg.explain import Explanation, explain
 from ldiv.linalg.factorized import Factorized, factorized
 from ldiv.linalg.gaussian import gaussian_kl, gaussian_logpdf
+from ldiv.linalg.inertia import inertia
 from ldiv.linalg.inverse import inv
 from ldiv.linalg.inverse_forms import quad_form, trace_solve
 from ldiv.linalg.ldl import ldl
@@ -130,6 +131,7 @@ __all__ = [
     "hvp",
     "identity",
     "implicit",
+    "inertia",
     "inv",
     "inverse_diagonal",
     "jacobian",

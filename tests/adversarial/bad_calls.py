@@ -136,6 +136,7 @@ EVERYWHERE: dict[str, Callable[[Make], Call]] = {
     "qr": lambda to: (ldiv.qr, {"a": to(TALL)}),
     "det": lambda to: (ldiv.det, {"A": to(A)}),
     "inv": lambda to: (ldiv.inv, {"A": to(A)}),
+    "inertia": lambda to: (ldiv.inertia, {"A": to(S)}),
     "eigvalsh": lambda to: (ldiv.eigvalsh, {"A": to(S)}),
     "spsolve": lambda to: (ldiv.spsolve, {"A": sparse(to), "b": to(b)}),
     "spsolve_triangular": lambda to: (ldiv.spsolve_triangular, {"A": sparse(to), "b": to(b)}),

@@ -31,9 +31,9 @@ from ldiv.core.validate import common_precision
 from ldiv.derivatives.vjp_jvp import vjp
 from ldiv.engines import registry
 from ldiv.engines.factored import symbolic
+from ldiv.engines.norm_estimate import one_norm
 from ldiv.engines.options import Options
 from ldiv.linalg.factorized import Factorized, factorized
-from ldiv.linalg.norm_estimate import one_norm
 from ldiv.linalg.solve import solve
 from ldiv.matrices.assumptions import promised
 from ldiv.matrices.construct import asarray

@@ -58,6 +58,7 @@ class Task:
     constraints: int = 0
     positive: bool = False  # must all eigenvalues be positive?
     offset: float = 0.0
+    check: bool = False  # that none was skipped near sigma
     observers: tuple[Observer, ...] = ()  # of the solves with deflated systems, per step
 
     @property

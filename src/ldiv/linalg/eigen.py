@@ -56,6 +56,7 @@ def eigsh(
     method: str = "auto",
     guard: int = 2,
     on_degenerate: OnDegenerate = "raise",
+    check: bool = False,
     info: Literal[False] = False,
 ) -> tuple[ResultT, ResultT]: ...
 @overload
@@ -114,6 +115,7 @@ def eigsh(
     method: str = "auto",
     guard: int = 2,
     on_degenerate: OnDegenerate = "raise",
+    check: bool = False,
     info: bool = False,
 ) -> ResultT | tuple[ResultT | EigenInfo, ...]:
     """Find k eigenvalues and eigenvectors of a Hermitian matrix or pencil, differentiably.
@@ -153,6 +155,9 @@ def eigsh(
     on_degenerate : {"raise", "warn", "drop"}, default "raise"
         Where a derivative is not defined, at a repeated eigenvalue: raise NotDifferentiableError,
         warn and leave the undefined part out, or leave it out without a word.
+    check : bool, default False
+        With sigma: be certain that no eigenvalue nearer to sigma was skipped, by counting (see
+        Notes).
     info : bool, default False
         With True, an `EigenInfo` is returned too, last.
 
@@ -168,11 +173,12 @@ def eigsh(
     Raises
     ------
     ConvergenceError
-        For pairs that do not converge, or deflated systems of the derivative.
+        For pairs that do not converge, or deflated systems of the derivative; with `check`, for an
+        eigenvalue that two searches skip.
     NotSymmetricError, NotPositiveDefiniteError
         For an A or M that is not Hermitian, and an M that is not positive definite.
     SingularMatrixError
-        For a sigma that is an eigenvalue.
+        For a sigma that is an eigenvalue; with `check`, for counts that are not certain.
     EngineError
         Where no engine finds these pairs, or not the one that is named.
     NotDifferentiableError
@@ -191,7 +197,12 @@ def eigsh(
     Differentiable in A and M in every mode and order, though not twice by forward mode inside a
     cluster. Inside a repeated eigenvalue a loss must depend neither on the basis nor on single
     eigenvalues. Cotangents are on the patterns of A and M.
-    Cost: 1 factorization forward (with sigma, or for M), none after it. In reverse eigenvalues
+    A Lanczos method may skip an eigenvalue, most of all one that is repeated. `check=True` counts
+    those between sigma and a gap beyond the k-th by the inertia of A - s M at both ends (at sigma
+    and one end, with which="LA" or "SA"), searches once more if one is missing, and raises if it
+    still is. Where the k-th cannot be told from the next one, it counts the nearer ones. The engine
+    "lapack" computes all eigenvalues, and skips none.
+    Cost: 1 factorization forward (with sigma, or for M), none after it; `check` takes 2 more. In reverse eigenvalues
     alone take no solve, eigenvectors one deflated solve each, in one block, by the factor of the
     forward where there is one.
 
@@ -215,7 +226,11 @@ def eigsh(
     options = EigenOptions(
         k, sigma, which, v0, ncv, maxiter, tol, method, guard, on_degenerate, observers
     )
+    options = replace(options, check=require_flag("check", check))
     if require_option("mode", mode, get_args(Mode)) == "buckling":
+        if options.check:
+            what, advice = "False with mode='buckling'", "Use mode='normal'."
+            raise ValueError(expected_got("check", what, "True", advice))
         if info:
             what, advice = "False with mode='buckling'", "It is of the pencil (M, A)."
             raise ValueError(expected_got("info", what, "True", advice))

@@ -64,6 +64,7 @@ class EigshKeywords(EigenKeywords, total=False):
     OPinv: object
     mode: Mode
     rng: object
+    check: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +83,7 @@ class EigenOptions:
     on_degenerate: str = "raise"
     observers: tuple[Observer, ...] = ()
     offset: float = 0.0
+    check: bool = False
 
     def task(self, A: Structure, B: Structure) -> Task:
         """The task for a pencil (A, B), validated."""
@@ -117,7 +119,16 @@ class EigenOptions:
             start=self.v0 is not None,
             observers=self.observers,
             offset=self.offset,
+            check=self._checked(sigma),
         )
+
+    def _checked(self, sigma: float | None) -> bool:
+        """Is it to be counted? That takes an interval that ends at sigma, or lies around it."""
+        if self.check and (sigma is None or self.which not in ("LM", "LA", "SA") or self.offset):
+            what = "False without sigma, or with another `which` than 'LM', 'LA' and 'SA'"
+            advice = "The eigenvalues nearest to sigma are counted."
+            raise ValueError(expected_got("check", what, "True", advice))
+        return self.check
 
 
 def required_shift(options: EigenOptions, mode: str) -> float:

@@ -18,8 +18,8 @@ from ldiv.core.structure import Structure, matmul
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines import registry, solver
 from ldiv.engines.matrix_product import on_numpy
+from ldiv.engines.norm_estimate import one_norm
 from ldiv.engines.solve_log import Entry
-from ldiv.linalg.norm_estimate import one_norm
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,8 @@ class Symbolic(Arrangement):
         self._work = 0  # operations of a factorization
         self._lock = lock()
 
-    def factored(self, slots: Any) -> Any:
+    def factored(self, slots: Any, floor: float | None = None) -> Any:
+        """The factor; smaller pivots are lifted to the floor, if there is one."""
         library, values = rslab_library.calls(), slots[self._lower]
         with self._lock:
             if self._analysis is None:
@@ -76,10 +77,11 @@ class Symbolic(Arrangement):
                 self._work = self._analysis.estimate_memory()["factor_flops"]
         factor, settings = self._analysis.factor, rslab_library.settings(self._work >= DIVIDED)
         if self._work < LONG or current_thread() is not main_thread():
-            return factor(values, settings=settings)
+            return factor(values, settings=settings, preconditioner=floor)
         interrupt = library.Interrupt()
         return run_beside(
-            lambda: factor(values, settings=settings, interrupt=interrupt), interrupt.cancel
+            lambda: factor(values, settings=settings, preconditioner=floor, interrupt=interrupt),
+            interrupt.cancel,
         )
 
 

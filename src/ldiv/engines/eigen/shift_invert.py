@@ -27,7 +27,7 @@ from ldiv.structures.symmetric import Symmetric
 
 def shift_inverse(A: Structure, B: Structure, pA: Tree, pB: Tree, sigma: float) -> Product:
     """Y -> (A - sigma B)^-1 Y."""
-    structure, p = (A, pA) if sigma == 0 else _shifted(A, B, pA, pB, sigma)
+    structure, p = (A, pA) if sigma == 0 else shifted(A, B, pA, pB, sigma)
     try:
         with errstate(singular="raise"):
             return _by_trial(structure, p) or _by_factor(structure, p, "gen")
@@ -108,9 +108,7 @@ def factors(A: Structure, B: Structure) -> bool:
     )
 
 
-def _shifted(
-    A: Structure, B: Structure, pA: Tree, pB: Tree, sigma: float
-) -> tuple[Structure, Tree]:
+def shifted(A: Structure, B: Structure, pA: Tree, pB: Tree, sigma: float) -> tuple[Structure, Tree]:
     """A - sigma B on one pattern, or as one dense array."""
     dtype = np.finfo(leaves(pA)[0].dtype).dtype
     if is_dense(A) or is_dense(B):

@@ -13,9 +13,17 @@ from scipy.sparse.linalg import LinearOperator, onenormest
 
 Product = Callable[[Any], Any]
 COLUMNS = 8  # of the block of onenormest
+STEPS = 5  # at most
 
 
-def one_norm(n: int, dtype: Any, product: Product, adjoint: Product) -> float:
+def one_norm(
+    n: int,
+    dtype: Any,
+    product: Product,
+    adjoint: Product,
+    columns: int = COLUMNS,
+    steps: int = STEPS,
+) -> float:
     """A lower bound of |A|_1, nearly always it, from products of A and A^H with blocks (n, k)."""
 
     def on(f: Product) -> Product:
@@ -29,4 +37,4 @@ def one_norm(n: int, dtype: Any, product: Product, adjoint: Product) -> float:
     operator = LinearOperator(
         (n, n), matvec=forward, rmatvec=backward, matmat=forward, rmatmat=backward, dtype=dtype
     )
-    return float(onenormest(operator, t=min(COLUMNS, n)))
+    return float(onenormest(operator, t=min(columns, n), itmax=steps))

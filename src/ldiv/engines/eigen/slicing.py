@@ -1,0 +1,61 @@
+"""Has a search near sigma skipped an eigenvalue? As many lie in an interval as the signs say.
+
+    #{lam < s} = number of negative eigenvalues of A - s B             (Sylvester)
+
+The interval reaches from sigma into a gap between two eigenvalues found, to both sides or to one;
+its ends are where the counts are taken, one factorization each.
+Reference: Ericsson, Ruhe, Math. Comp. 35 (1980); Parlett, The Symmetric Eigenvalue Problem, ch. 3.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.structure import Structure
+from ldiv.core.trees import Tree
+from ldiv.engines.eigen.shift_invert import shifted
+from ldiv.engines.eigen_task import Task
+from ldiv.engines.inertia import inertia
+
+SEPARATE = 100  # error bounds that lie between two eigenvalues with a gap
+SIDES = {"LM": (-1, 1), "LA": (1,), "SA": (-1,)}  # of sigma
+
+
+def skipped(task: Task, pA: Tree, pB: Tree, lam: Any, error_bound: Any) -> int:
+    """How many eigenvalues are missing among those found up to a gap; negative for too many.
+
+    `lam`: the wanted ones first. The gap is beyond all that are wanted, or before those of them
+    that cannot be told from the next ones.
+    """
+    assert task.sigma is not None
+    sides = SIDES[task.which]
+    distance = np.abs(lam - task.sigma)
+    if len(sides) == 1:  # pairs of the other side are not what was searched for
+        kept = (lam - task.sigma) * sides[0] > 0
+        distance, error_bound = distance[kept], error_bound[kept]
+    order = np.argsort(distance)
+    distance = np.concatenate([[0.0], distance[order]])
+    wide = np.diff(distance) - SEPARATE * np.concatenate([[0.0], error_bound[order]])[1:]
+    count = _gap(wide, task.k)
+    if count is None:
+        return 0
+    radius = (distance[count] + distance[count + 1]) / 2
+    low, high = (task.sigma + side * radius if side in sides else task.sigma for side in (-1, 1))
+    return _below(task.A, task.B, pA, pB, high) - _below(task.A, task.B, pA, pB, low) - count
+
+
+def _gap(wide: Any, k: int) -> int | None:
+    """After how many eigenvalues the interval ends: at the widest gap from the k-th on, or the
+    last one before it; None if all coincide.
+    """
+    if (beyond := wide[k:]).size and beyond.max() > 0:
+        return k + int(np.argmax(beyond))
+    before = np.flatnonzero(wide[:k] > 0)
+    return int(before[-1]) if before.size else None
+
+
+def _below(A: Structure, B: Structure, pA: Tree, pB: Tree, s: float) -> int:
+    """The number of eigenvalues less than s, which is none."""
+    return inertia(*shifted(A, B, pA, pB, s))[1]
