@@ -12,6 +12,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Door = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 _doors: list[Door] = []
+public_functions: dict[str, Callable[..., Any]] = {}  # by name, without their guards
 
 
 def guard(door: Door) -> None:
@@ -19,14 +20,24 @@ def guard(door: Door) -> None:
     _doors.append(door)
 
 
-def call_untraced(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _load() -> None:
     if not _doors:
         load_frontends()  # a framework may have been imported since the last call
+
+
+# torch.compile runs this while it traces, and looks at `_doors` after it
+_load._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+def call_untraced(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    _load()
     return _doors[0](f, args, kwargs) if _doors else f(*args, **kwargs)
 
 
 def public(f: Callable[P, R]) -> Callable[P, R]:
     """Decorates a public function: compilers call it, and do not trace into it."""
+    if f.__qualname__ == f.__name__:  # no method
+        public_functions[f.__name__] = f
 
     @wraps(f)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -2,7 +2,9 @@
 
 Imported here is what `ldiv.core.dispatch` asks of a front end, and no more. One idea per file:
 
-    recorders         what records a program instead of running it is refused
+    recorders         what records a program instead of running it
+    recorded          rules in such programs, by their keys
+    rule_operator     the operator that runs them there
     values            whose a tensor is, where its numbers are, and NumPy's view of them
     evaluation        the kernel, the vjp and the jvp of a rule, on tensors
     legacy_batching   the vmap that torch.autograd.grad uses, is_grads_batched=True
@@ -12,6 +14,7 @@ Imported here is what `ldiv.core.dispatch` asks of a front end, and no more. One
     dense             dense kernels
 """
 
+import ldiv.frontends.torch.rule_operator  # (registers itself with torch)
 from ldiv.frontends.torch.dense import (
     cholesky,
     cholesky_inverse,
@@ -32,7 +35,9 @@ from ldiv.frontends.torch.values import (
     constant,
     copied,
     host,
+    host_callback,
     host_values,
+    loop,
     on_host,
     owns,
     promoted,

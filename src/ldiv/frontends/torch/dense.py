@@ -49,10 +49,10 @@ def lu_solve(lu: Array, pivots: Array, b: Array, op: str) -> Array:
     return torch.linalg.lu_solve(lu, pivots, b, adjoint=op != "N")
 
 
-def cholesky(a: Array) -> tuple[Array, bool]:
+def cholesky(a: Array) -> tuple[Array, Any]:
     """(L, whether all of the batch is positive definite)."""
     l, info = torch.linalg.cholesky_ex(a)
-    return l, not bool(info.any())
+    return l, ~info.any() if traced(a) else not bool(info.any())
 
 
 def cholesky_inverse(l: Array) -> Array:

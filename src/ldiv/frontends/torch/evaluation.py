@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 from ldiv.core.finite import derivative, evaluated
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, leaves, rebuild
+from ldiv.frontends.torch.recorded import record
 from ldiv.frontends.torch.recorders import traced
 from ldiv.frontends.torch.values import PLAIN, as_tensor, values_of
 
@@ -26,6 +27,8 @@ def kernel(rule: Rule, flat: Sequence[Array]) -> tuple[Array, ...]:
     """On plain arrays, no derivative in sight."""
     if torch._C._len_torch_dispatch_stack() and (watch := watching()) is not None:
         return watch(kernel, rule, flat)
+    if traced(None):
+        return record(rule, flat)
     if _is_small(rule, flat):
         return tuple([as_tensor(y) for y in evaluated(rule, [values_of(x) for x in flat])])
     # a torch function mode of the user's, a default device say, is for what the user calls

@@ -7,6 +7,7 @@ token that carries the owner: so a factor lives as long as the buffers of the gr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,8 @@ from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, leaves
 from ldiv.frontends.torch.evaluation import kernel, pullback, pushforward
 from ldiv.frontends.torch.legacy_batching import over_legacy_batch
+from ldiv.frontends.torch.recorded import record
+from ldiv.frontends.torch.recorders import recording_error, traced
 
 
 def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
@@ -27,6 +30,11 @@ def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
         return Transformed.apply(rule, _keeper(), *flat)  # type: ignore[no-untyped-call]
     if not torch.is_grad_enabled() and forward_ad._current_level < 0:
         return kernel(rule, flat)
+    if traced(None):
+        if forward_ad._current_level >= 0:
+            # torch.func.linearize takes what is written in place for constant, and its sums with it
+            raise recording_error()
+        return record(rule, flat)  # the operator has a derivative of its own
     if rule.on_host:  # calls no function that could close over anything
         return _bind(rule, flat)
     with counting_closures(torch.is_grad_enabled() or closures_count()):
@@ -146,16 +154,18 @@ class Transformed(Bound):
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, rule: Rule, keeper: Owner, *flat: Array) -> Any:
-        """A batch is one more leading axis, before the batch axes that are there already."""
-        cores, dims = leaves(rule.core), in_dims[2:]
-        depth = max(x.ndim - c - (d is not None) for x, c, d in zip(flat, cores, dims, strict=True))
-        moved = [
-            x if d is None else _lead(x, d, c, depth)
-            for x, c, d in zip(flat, cores, dims, strict=True)
-        ]
         with holding(keeper):  # one level less is active here; the others are met in turn
-            outputs = bind(rule, moved)
+            outputs = bind(rule, leading(rule, flat, in_dims[2:]))
         return outputs, tuple(0 for _ in outputs)
+
+
+def leading(rule: Rule, flat: Sequence[Array], dims: Sequence[int | None]) -> list[Array]:
+    """A batch is one more leading axis, before the batch axes that are there already."""
+    cores = leaves(rule.core)
+    depth = max(x.ndim - c - (d is not None) for x, c, d in zip(flat, cores, dims, strict=True))
+    return [
+        x if d is None else _lead(x, d, c, depth) for x, c, d in zip(flat, cores, dims, strict=True)
+    ]
 
 
 def _lead(x: Array, dim: int, core: int, depth: int) -> Array:

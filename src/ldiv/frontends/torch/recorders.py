@@ -1,55 +1,150 @@
-"""Programs that are recorded to run later (make_fx, torch.jit.trace, torch.export) are refused.
+"""Programs that are recorded to run later: make_fx, torch.export, torch.compile, torch.jit.trace.
 
 Recording a kernel would bake its numbers into the program as constants: a wrong answer without an
-error. What reads numbers asks `traced` and raises `recording_error`. torch.compile records as well,
-but it can leave a call out of its graph: `_door` tells it to, at every public function.
+error. What reads numbers asks `traced` and raises `recording_error`; rules are recorded as
+operators (`recorded`), except by torch.jit.trace. torch.compile can leave a call out of its graph
+as well: `_door` tells it to, at every public function, unless the graph must be one (fullgraph).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
 
-from ldiv.core.public import guard
+from ldiv.core.public import guard, public_functions
 from ldiv.core.trees import Array
 from ldiv.errors import expected_got
 
 _PROXY = torch._C._TorchDispatchModeKey.PROXY
+_FAKE = torch._C._TorchDispatchModeKey.FAKE
+
+
+# inside of an operator: whether its tensors have numbers
+_known: ContextVar[bool | None] = ContextVar("known", default=None)
+
+
+@contextmanager
+def values_known() -> Iterator[None]:
+    """The operator runs, whoever records it."""
+    token = _known.set(True)
+    try:
+        yield
+    finally:
+        _known.reset(token)
+
+
+@contextmanager
+def shapes_alone() -> Iterator[None]:
+    """The operator is asked for the shapes of its results."""
+    token = _known.set(False)
+    try:
+        yield
+    finally:
+        _known.reset(token)
+
+
+def only_shapes() -> bool:
+    """Whether tensors have shapes, and no numbers."""
+    return _known.get() is False
 
 
 def traced(x: object) -> bool:
     """Whether what is computed now is recorded, to be run later on other values."""
+    if (known := _known.get()) is not None:
+        return not known
     return (
         torch._C._get_dispatch_mode(_PROXY) is not None  # make_fx, torch.func.linearize
+        or torch._C._get_dispatch_mode(_FAKE) is not None  # torch.compile, before it records
         or torch._C._get_tracing_state() is not None  # torch.jit.trace
         or torch.compiler.is_exporting()
     )
 
 
 def check_or_raise(ok: Array, error: Callable[..., Exception], *numbers: Any) -> None:
-    raise recording_error()  # asked in a trace only, and `ok` is not known there
+    if not only_shapes():  # an operator checks when it runs
+        raise recording_error()  # asked in a trace only, and `ok` is not known there
 
 
 def recording_error() -> TypeError:
-    came = "one that is recorded (by torch.func.linearize, make_fx, torch.jit.trace or torch.export): its numbers would become constants"
-    advice = "Call it outside of what is recorded. torch.func.jvp, vjp and vmap record nothing, torch.compile leaves the call out of its graph."
+    came = (
+        "one that is recorded (by torch.func.linearize or torch.jit.trace; with a function of "
+        "yours inside also by make_fx or torch.export): its numbers would become constants"
+    )
+    advice = (
+        "Call it outside of what is recorded. torch.func.jvp, vjp and vmap record nothing, "
+        "torch.compile leaves the call out of its graph."
+    )
     return TypeError(expected_got("a call", "one that can read its numbers now", came, advice))
+
+
+def one_graph_error() -> TypeError:
+    advice = (
+        "Put it into a function of tensors, which makes the matrix, and decorate that with "
+        "torch.compiler.allow_in_graph; or leave fullgraph out."
+    )
+    came = "a matrix or another object"
+    return TypeError(expected_got("a call in one graph", "tensors and options", came, advice))
 
 
 def _door(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """While Dynamo traces: a clean graph break, instead of NumPy traced inside the kernels."""
     if torch.compiler.is_dynamo_compiling():
-        if torch.compiler.is_exporting():  # a graph break is an error there
-            raise recording_error()
+        if _one_graph():
+            if not _is_plain((*args, *kwargs.values())):
+                raise one_graph_error()
+            return _in_the_graph(f.__name__, args, kwargs)
         return _outside_of_the_graph(f, args, kwargs)
-    if torch._C._get_tracing_state() is None and not torch.compiler.is_exporting():
+    if not traced(None):
         return f(*args, **kwargs)
+    args, kwargs = torch.utils._pytree.tree_map_only(torch.Tensor, sized, (args, kwargs))
     try:
         return f(*args, **kwargs)
-    except Exception as error:  # sizes are tensors there, and much of torch.func is missing
+    except (
+        Exception
+    ) as error:  # sizes are tensors in torch.jit, and export lacks much of torch.func
+        if ", got " in str(error):
+            raise
         raise recording_error() from error
+
+
+def sized(x: Array) -> Array:
+    """x with numbers for sizes: a structure knows its own, so that programs are made for each."""
+    if all(type(n) is int for n in x.shape) or torch._C._get_tracing_state() is not None:
+        return x
+    return x.reshape([int(n) for n in x.shape])
+
+
+def _one_graph() -> bool:
+    """Whether torch.compile must not leave anything out (fullgraph=True, torch.export)."""
+    from torch._dynamo.symbolic_convert import InstructionTranslator  # loaded: it is at work
+
+    torch.compiler.allow_in_graph(_in_the_graph)
+    tx = InstructionTranslator.current_tx()
+    return bool(tx.one_graph or getattr(tx, "error_on_graph_break", False))
+
+
+def _in_the_graph(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A public function, which is recorded when it is called with tensors without numbers."""
+    args, kwargs = torch.utils._pytree.tree_map_only(torch.Tensor, sized, (args, kwargs))
+    found = public_functions[name](*args, **kwargs)
+    if not _is_plain((found,)):
+        raise one_graph_error()
+    return found
+
+
+def _is_plain(xs: tuple[Any, ...]) -> bool:
+    """Are these tensors and options, which a graph can have?"""
+    for x in xs:
+        if isinstance(x, tuple | list):
+            if not _is_plain(tuple(x)):
+                return False
+        elif not (x is None or isinstance(x, torch.Tensor | bool | int | float | complex | str)):
+            return False
+    return True
 
 
 def _call(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -59,4 +154,6 @@ def _call(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) 
 # unlike torch.compiler.disable, loads Dynamo only when it is called
 _outside_of_the_graph = torch._disable_dynamo(_call)  # type: ignore[attr-defined]
 
+# torch.compile runs this while it traces: torch.compiler.assume_constant_result would load Dynamo
+_one_graph._dynamo_marked_constant = True  # type: ignore[attr-defined]
 guard(_door)

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from ldiv.core.pytree import on_register_pytree
 from ldiv.core.trees import Array
 from ldiv.errors import expected_got, shown
-from ldiv.frontends.torch.recorders import recording_error, traced
+from ldiv.frontends.torch.recorders import only_shapes, recording_error, traced
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)  # the types that mean their values and no more
 
@@ -88,10 +89,31 @@ def as_tensor(y: Any) -> Array:
 
 
 def on_host(f: Callable[..., Any], specs: Any, *arrays: Array) -> tuple[Array, ...]:
+    if only_shapes():
+        x = arrays[0]
+        dtypes = (getattr(torch, np.dtype(dtype).name) for _, dtype in specs)
+        return tuple(
+            torch.empty(shape, dtype=dtype, device=x.device)
+            for (shape, _), dtype in zip(specs, dtypes, strict=True)
+        )
     if traced(arrays[0]):
         raise recording_error()
     y = tuple(map(torch.from_numpy, f(*map(values_of, arrays))))
     return y if arrays[0].device.type == "cpu" else tuple(t.to(arrays[0].device) for t in y)
+
+
+def host_callback(f: Callable[..., Any], *xs: Array) -> None:
+    if not only_shapes():
+        f(*xs)
+
+
+def loop(going: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
+    """Where only shapes are known: those of the state, which no step changes."""
+    if only_shapes():
+        return body(state)
+    while bool(going(state)):
+        state = body(state)
+    return state
 
 
 def standard_normal(key: Any, shape: tuple[int, ...], like: Array) -> Array:
@@ -106,3 +128,22 @@ def standard_normal(key: Any, shape: tuple[int, ...], like: Array) -> Array:
             )
         )
     return torch.randn(shape, generator=key, dtype=like.dtype, device=like.device)
+
+
+# -- PyTorch is told that matrices are trees: their parameters are leaves, the rest is static
+
+
+def _register(cls: type, flatten: Any, unflatten: Any) -> None:
+    def flattened(x: Any) -> tuple[list[Any], Any]:
+        children, static = flatten(x)
+        return list(children), static
+
+    torch.utils._pytree.register_pytree_node(
+        cls,
+        flattened,
+        lambda children, static: unflatten(static, tuple(children)),
+        serialized_type_name=f"{cls.__module__}.{cls.__qualname__}",
+    )
+
+
+on_register_pytree(_register)
