@@ -142,6 +142,7 @@ def test_the_operator_is_as_torch_wants_it() -> None:
 
 
 def test_a_program_of_another_process_is_refused() -> None:
+    make_fx(DENSE["solve"])(D, B)
     with pytest.raises(ValueError, match="rule: expected one of this process"):
         torch.ops.ldiv.rule("Solve-0", [D, B[:, None]])
 

@@ -14,7 +14,6 @@ Imported here is what `ldiv.core.dispatch` asks of a front end, and no more. One
     dense             dense kernels
 """
 
-import ldiv.frontends.torch.rule_operator  # (registers itself with torch)
 from ldiv.frontends.torch.dense import (
     cholesky,
     cholesky_inverse,

@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 from ldiv.core.finite import derivative, evaluated
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, leaves, rebuild
-from ldiv.frontends.torch.recorded import record
+from ldiv.frontends.torch.recorded import key_of
 from ldiv.frontends.torch.recorders import traced
 from ldiv.frontends.torch.values import PLAIN, as_tensor, values_of
 
@@ -28,7 +28,7 @@ def kernel(rule: Rule, flat: Sequence[Array]) -> tuple[Array, ...]:
     if torch._C._len_torch_dispatch_stack() and (watch := watching()) is not None:
         return watch(kernel, rule, flat)
     if traced(None):
-        return record(rule, flat)
+        return tuple(torch.ops.ldiv.rule(key_of(rule), list(flat)))
     if _is_small(rule, flat):
         return tuple([as_tensor(y) for y in evaluated(rule, [values_of(x) for x in flat])])
     # a torch function mode of the user's, a default device say, is for what the user calls
@@ -108,6 +108,24 @@ def _is_small(rule: Rule, flat: Sequence[Array]) -> bool:
             for x, core in own
         ]
     )
+
+
+# -- batches ------------------------------------------------------------------
+
+
+def leading(rule: Rule, flat: Sequence[Array], dims: Sequence[int | None]) -> list[Array]:
+    """A batch is one more leading axis, before the batch axes that are there already."""
+    cores = leaves(rule.core)
+    depth = max(x.ndim - c - (d is not None) for x, c, d in zip(flat, cores, dims, strict=True))
+    return [
+        x if d is None else _lead(x, d, c, depth) for x, c, d in zip(flat, cores, dims, strict=True)
+    ]
+
+
+def _lead(x: Array, dim: int, core: int, depth: int) -> Array:
+    """x with the axis `dim` in front, then its batch axes, filled up to `depth` by axes of one."""
+    x = x.movedim(dim, 0)
+    return x.reshape(x.shape[0], *(1,) * (depth - (x.ndim - 1 - core)), *x.shape[1:])
 
 
 # -- into the space of what they belong to -----------------------------------

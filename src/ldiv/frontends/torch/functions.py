@@ -7,7 +7,6 @@ token that carries the owner: so a factor lives as long as the buffers of the gr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -17,11 +16,12 @@ from torch.autograd import forward_ad
 from ldiv.core.closures import closures_count, counting_closures
 from ldiv.core.holder import Holder, Owner, holding, owner
 from ldiv.core.rule import Rule
-from ldiv.core.trees import Array, leaves
-from ldiv.frontends.torch.evaluation import kernel, pullback, pushforward
+from ldiv.core.trees import Array
+from ldiv.frontends.torch.evaluation import kernel, leading, pullback, pushforward
 from ldiv.frontends.torch.legacy_batching import over_legacy_batch
-from ldiv.frontends.torch.recorded import record
+from ldiv.frontends.torch.recorded import key_of
 from ldiv.frontends.torch.recorders import recording_error, traced
+from ldiv.frontends.torch.rule_operator import run
 
 
 def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
@@ -34,7 +34,7 @@ def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
         if forward_ad._current_level >= 0:
             # torch.func.linearize takes what is written in place for constant, and its sums with it
             raise recording_error()
-        return record(rule, flat)  # the operator has a derivative of its own
+        return tuple(run(key_of(rule), list(flat)))  # the operator has a derivative of its own
     if rule.on_host:  # calls no function that could close over anything
         return _bind(rule, flat)
     with counting_closures(torch.is_grad_enabled() or closures_count()):
@@ -157,18 +157,3 @@ class Transformed(Bound):
         with holding(keeper):  # one level less is active here; the others are met in turn
             outputs = bind(rule, leading(rule, flat, in_dims[2:]))
         return outputs, tuple(0 for _ in outputs)
-
-
-def leading(rule: Rule, flat: Sequence[Array], dims: Sequence[int | None]) -> list[Array]:
-    """A batch is one more leading axis, before the batch axes that are there already."""
-    cores = leaves(rule.core)
-    depth = max(x.ndim - c - (d is not None) for x, c, d in zip(flat, cores, dims, strict=True))
-    return [
-        x if d is None else _lead(x, d, c, depth) for x, c, d in zip(flat, cores, dims, strict=True)
-    ]
-
-
-def _lead(x: Array, dim: int, core: int, depth: int) -> Array:
-    """x with the axis `dim` in front, then its batch axes, filled up to `depth` by axes of one."""
-    x = x.movedim(dim, 0)
-    return x.reshape(x.shape[0], *(1,) * (depth - (x.ndim - 1 - core)), *x.shape[1:])

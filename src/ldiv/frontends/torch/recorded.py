@@ -10,7 +10,6 @@ become a constant, too.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any
@@ -19,7 +18,6 @@ import torch
 
 from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array
 from ldiv.errors import expected_got
 from ldiv.frontends.torch.recorders import recording_error
 
@@ -27,11 +25,14 @@ _rules: dict[str, Rule] = {}
 _keys: dict[Rule, str] = {}
 
 
-def record(rule: Rule, flat: Sequence[Array]) -> tuple[Array, ...]:
-    """The rule as an operator of the program that is recorded."""
+def key_of(rule: Rule) -> str:
+    """A name that no other process gives to another rule."""
     if torch._C._get_tracing_state() is not None or not _is_own(rule):
         raise recording_error()
-    return tuple(torch.ops.ldiv.rule(_key_of(rule), list(flat)))
+    if rule not in _keys:
+        key = _keys[rule] = f"{rule.public_name}-{secrets.token_hex(8)}"
+        _rules[key] = rule
+    return _keys[rule]
 
 
 def _is_own(x: Any) -> bool:
@@ -45,14 +46,6 @@ def _is_own(x: Any) -> bool:
     if is_dataclass(x):
         return all(_is_own(getattr(x, field.name)) for field in fields(x))
     return not callable(x) or x.__module__.startswith("ldiv.")
-
-
-def _key_of(rule: Rule) -> str:
-    """A name that no other process gives to another rule."""
-    if rule not in _keys:
-        key = _keys[rule] = f"{rule.public_name}-{secrets.token_hex(8)}"
-        _rules[key] = rule
-    return _keys[rule]
 
 
 def rule_of(key: str) -> Rule:

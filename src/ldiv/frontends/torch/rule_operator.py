@@ -16,14 +16,13 @@ import torch
 from ldiv.core.finite import unwarned
 from ldiv.core.holder import holding, store
 from ldiv.core.trees import Array, rebuild
-from ldiv.frontends.torch.evaluation import kernel, pullback
-from ldiv.frontends.torch.functions import leading
+from ldiv.frontends.torch.evaluation import kernel, leading, pullback
 from ldiv.frontends.torch.recorded import rule_of
 from ldiv.frontends.torch.recorders import recording_error, shapes_alone, sized, values_known
 
 
 @torch.library.custom_op("ldiv::rule", mutates_args=(), schema="(str key, Tensor[] xs) -> Tensor[]")
-def _run(key: str, xs: list[Array]) -> list[Array]:
+def run(key: str, xs: list[Array]) -> list[Array]:
     with values_known(), torch.no_grad(), holding(store):
         return _separate(kernel(rule_of(key), [x.detach() for x in xs]), xs)
 
@@ -39,7 +38,7 @@ def _separate(ys: Sequence[Array], xs: Sequence[Array]) -> list[Array]:
     return found
 
 
-@_run.register_fake
+@run.register_fake
 def _shapes(key: str, xs: list[Array]) -> list[Array]:
     """By a run of the kernel on tensors without numbers."""
     rule = rule_of(key)
@@ -51,7 +50,7 @@ def _shapes(key: str, xs: list[Array]) -> list[Array]:
     return [torch.empty(y.shape, dtype=y.dtype, device=y.device) for y in ys]
 
 
-@_run.register_vmap
+@run.register_vmap
 def _over_batch(
     info: Any, dims: tuple[Any, list[int | None]], key: str, xs: list[Array]
 ) -> tuple[list[Array], list[int]]:
@@ -76,4 +75,4 @@ def _backward(ctx: Any, cotangents: Sequence[Array | None]) -> Any:
     return None, pull(*ctx.saved_tensors, *cotangents)
 
 
-_run.register_autograd(_backward, setup_context=_save)
+run.register_autograd(_backward, setup_context=_save)
