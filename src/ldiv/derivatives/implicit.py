@@ -218,7 +218,7 @@ def _bound(
                 "params",
                 "at least one array",
                 repr(params),
-                "Hand over what f depends on, even if it is constant.",
+                "Hand over what f depends on as arrays, even if it is constant; a Python number is none.",
             )
         )
     for leaf in found:

@@ -157,7 +157,7 @@ def _one_batch(x: Array, core: int, batch: tuple[int, ...]) -> Array:
 def _checked(name: str, f: Matvec, rows: int, p: Tree, x: Array) -> Array:
     y = f(p, x)
     if (came := shape_of(y)) != (rows, x.shape[-1]):
-        advice = f"{name} takes a block of columns (n, k), k >= 1, and returns one."
+        advice = f"{name}(params, x) takes the parameters, then a block of columns (n, k), k >= 1; it returns one."
         raise ValueError(
             expected_got(
                 name,
