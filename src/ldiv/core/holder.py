@@ -27,21 +27,18 @@ class Owner(Protocol):
 class Holder:
     """The objects that one call made: alive as long as the holder."""
 
-    __slots__ = ("_kept",)
+    __slots__ = ("_kept", "latest")
 
     def __init__(self) -> None:
         self._kept: dict[int, Any] = {}
+        self.latest: Any = None  # the object kept last, None if there is none
 
     def keep(self, thing: Any) -> None:
-        self._kept[id(thing)] = thing
+        self._kept[id(thing)] = self.latest = thing
 
     def clear(self) -> None:
         self._kept.clear()
-
-    @property
-    def latest(self) -> Any:
-        """The object kept last, None if there is none."""
-        return next(reversed(self._kept.values()), None)
+        self.latest = None
 
     def __deepcopy__(self, cached: Any) -> Holder:
         return Holder()

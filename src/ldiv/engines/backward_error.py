@@ -22,13 +22,12 @@ import numpy as np
 from ldiv.core.arrays import alike, numpy_dtype
 from ldiv.core.dispatch import frontend_of, namespace, traced
 from ldiv.core.errstate import check_or_warn
+from ldiv.core.finite import total
 from ldiv.core.trees import Array
 from ldiv.engines.factor import Factor
+from ldiv.engines.limits import ENOUGH, REFINED, limits
 from ldiv.engines.singularity_check import direction
 from ldiv.errors import SingularMatrixError
-
-REFINED = 4  # a backward error below this many eps needs no refinement
-ENOUGH = 100  # above this many eps a more careful attempt is made
 
 
 class Verified(Factor):
@@ -46,12 +45,17 @@ class Verified(Factor):
         last: bool = False,
     ) -> None:
         self._engine, self._m, self._factor, self._scales = engine, m, factor, scales
-        self._limits = np.finfo(numpy_dtype(m))
-        self._eps = float(self._limits.eps)
-        accurate = self._eps ** (2 / 3)
-        self._tolerance = accurate if last or traced(m) else min(ENOUGH * self._eps, accurate)
+        self._limits = limits(numpy_dtype(m))
+        self._eps = self._limits.eps
+        self._tolerance = (
+            self._limits.accurate if last or traced(m) else self._limits.usually_accurate
+        )
         self._norms: dict[bool, Array] = {}
-        self.nbytes = factor.nbytes + m.nbytes + sum(s.nbytes for s in scales or ())
+
+    @property
+    def nbytes(self) -> int:  # type: ignore[override]
+        """The bytes of the matrix, its factor and its scales."""
+        return self._factor.nbytes + sum(x.nbytes for x in (self._m, *(self._scales or ())))
 
     @abstractmethod
     def _residual(self, b: Array, x: Array, op: str) -> Array:
@@ -128,13 +132,13 @@ class Verified(Factor):
 
         It uses |r|_inf <= |r|_2 and |x|_2 <= sqrt(n) |x|_inf.
         """
-        size = float(np.vdot(x, x).real)
+        size = float(total(x))
         if not self._limits.tiny < size < self._limits.max * self._eps:
             return False
         # squares would under- or overflow
         r = self._residual(b, x, op)
         bound = (REFINED * self._eps * float(self._size(op))) ** 2 * size
-        return bound > self._limits.tiny and float(np.vdot(r, r).real) * len(x) <= bound
+        return bound > self._limits.tiny and float(total(r)) * len(x) <= bound
 
     def _size(self, op: str) -> Array:
         """|op(M)|."""
@@ -152,7 +156,7 @@ class Verified(Factor):
             if not traced(x) and bool((_largest(r) <= target * norm * _largest(x)).all()):
                 return x
             # smaller numbers are subnormal, and have fewer digits
-            about = _largest(b) + float(self._limits.tiny) / self._eps
+            about = _largest(b) + self._limits.tiny / self._eps
 
             def error_of(r: Array, x: Array) -> Array:
                 """The backward error; 0 on overflow, as the caller refuses infinite solutions."""

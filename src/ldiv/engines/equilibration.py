@@ -80,13 +80,12 @@ class Layout:
         n, k = x.shape
         x, y = np.ascontiguousarray(x), np.zeros((n, k), x.dtype)
         # compressed columns of A are compressed rows of A^T
-        name = "csr_matvec" if transposed else "csc_matvec"
         if k == 1:
-            getattr(_sparsetools, name)(n, n, *self.by_column, values, x[:, 0], y[:, 0])
+            add = _sparsetools.csr_matvec if transposed else _sparsetools.csc_matvec
+            add(n, n, *self.by_column, values, x[:, 0], y[:, 0])
         else:
-            getattr(_sparsetools, name + "s")(
-                n, n, k, *self.by_column, values, x.reshape(-1), y.reshape(-1)
-            )
+            add = _sparsetools.csr_matvecs if transposed else _sparsetools.csc_matvecs
+            add(n, n, k, *self.by_column, values, x.reshape(-1), y.reshape(-1))
         return y
 
     def is_balanced_by_diagonal(self, size: Values) -> bool:

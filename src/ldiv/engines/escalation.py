@@ -11,7 +11,7 @@ warnings, those of the last attempt are given.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ldiv.core.errstate import singular_state, under
@@ -130,9 +130,7 @@ class Escalating:
         return self._accept_suspect(method, *args)
 
     def _try(self, at: int, method: str | None, *args: Any) -> Any:
-        made = self._made
-        if at >= len(made):
-            made = self._with_factor(at)
+        made = self._made if at < len(self._made) else self._with_factor(at)
         factor = made[at] or made[-1]
         if method is None:
             return None
@@ -141,11 +139,14 @@ class Escalating:
         return getattr(factor, method)(*args)
 
     def _with_factor(self, at: int) -> list[Any]:
-        with _escalating if self._made else nullcontext():  # a new object is not shared yet
-            made = self._made
-            if at >= len(made):
-                made = self._made = [*[None] * at, self._attempts[at].make(*self._matrix)]
-            return made
+        if not self._made:  # a new object is not shared yet
+            return self._make(at)
+        with _escalating:
+            return self._made if at < len(self._made) else self._make(at)
+
+    def _make(self, at: int) -> list[Any]:
+        made = self._made = [*[None] * at, self._attempts[at].make(*self._matrix)]
+        return made
 
     def _consult_witnesses(
         self, engine: str, evidence: str, method: str | None, *args: Any

@@ -28,6 +28,7 @@ from ldiv.engines import analyses
 from ldiv.engines.escalation import Batch
 
 SAMPLES = 8
+FEW = 4096  # bytes: arrays up to this size are compared as bytes
 WEIGHTS = 1 + np.random.default_rng(0).random(4096)
 
 
@@ -56,12 +57,15 @@ class CacheInfo(NamedTuple):
 class Factored:
     """A factor, or the `count` factors of a batch, and a copy of the values."""
 
-    __slots__ = ("__weakref__", "count", "factor", "key", "nbytes", "values")
+    __slots__ = ("__weakref__", "count", "factor", "key", "values")
 
     def __init__(self, key: Key, values: tuple[Array, ...], factor: Any) -> None:
         self.key, self.values, self.factor = key, values, factor
-        self.count = len(factor.different) if isinstance(factor, Batch) else 1
-        self.nbytes: int = factor.nbytes + sum([v.nbytes for v in values])
+        self.count = len(factor.different) if type(factor) is Batch else 1
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.factor.nbytes) + sum([v.nbytes for v in self.values])
 
     def is_of(self, keys: Sequence[Key], values: tuple[Array, ...]) -> bool:
         """Compares all values, so that a change in place never finds a stale factor."""
@@ -73,7 +77,9 @@ def equal(a: Array, b: Array) -> bool:
     if a.shape != b.shape:
         return False
     x, y = host_values(a), host_values(b)
-    return bool((a == b).all() if x is None or y is None else (x == y).all())
+    if x is None or y is None:
+        return bool((a == b).all())
+    return x.tobytes() == y.tobytes() if x.nbytes <= FEW else bool((x == y).all())
 
 
 class _Living(weakref.ref[Factored]):
@@ -147,7 +153,8 @@ def in_trace(key: Key, values: tuple[Array, ...], make: Callable[[], Any]) -> An
 
 
 def fingerprint(values: Array) -> Hashable:
-    """A few numbers that depend on all values, if these can be read on the host.
+    """A few numbers that depend on all values, if these can be read on the host; of a small array
+    its bytes.
 
     Otherwise the shape: then all candidates of this shape are compared.
     """
@@ -155,6 +162,9 @@ def fingerprint(values: Array) -> Hashable:
     if at_hand is None:
         require_finite("A", values)
         return tuple(values.shape)
+    if at_hand.nbytes <= FEW:
+        require_finite("A", at_hand)
+        return at_hand.shape, at_hand.tobytes()
     flat = at_hand.reshape(-1)
     if not isfinite(whole := weighted_sum(flat)):
         # an infinite sum may be an overflow: only then are all values inspected
@@ -180,7 +190,8 @@ def weighted_sum(flat: Array) -> complex:
 
 def _find(key: Hashable, values: tuple[Array, ...]) -> Factored | None:
     with _lock:
-        candidates = [ref() for ref in _living.get(key, ())]
+        refs = _living.get(key)
+        candidates = [ref() for ref in refs] if refs else ()
     for entry in candidates:
         if entry is not None and entry.is_of((entry.key,), values):
             counts["hits"] += entry.count
@@ -198,7 +209,8 @@ def _introduce(key: Hashable, entry: Factored) -> None:
 
 def _forget(ref: Any) -> None:
     with _lock:
-        rest = [other for other in _living.get(ref.key, ()) if other is not ref]
+        refs = _living.get(ref.key, [])
+        rest = [other for other in refs if other is not ref] if len(refs) > 1 else []
         if rest:
             _living[ref.key] = rest
         else:

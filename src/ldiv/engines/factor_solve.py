@@ -13,25 +13,24 @@ from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, rebuild
 from ldiv.engines import solve_log
 from ldiv.engines.escalation import Escalating
-from ldiv.engines.factor_cache import Key, counts
-from ldiv.engines.factored import batch_axes, factored, factored_each
+from ldiv.engines.factor_cache import counts
+from ldiv.engines.factored import Factoring, batch_axes, factored, factored_each
 from ldiv.engines.registry import Chain
 from ldiv.errors import overflowed
 
 
-def solve_one(
-    links: Chain, structure: Structure, assume_a: str, op: str, key: Key, *arrays: Array
-) -> tuple[Array, ...]:
+def solve_one(factoring: Factoring, op: str, *arrays: Array) -> tuple[Array, ...]:
     """On NumPy arrays: one matrix, one block."""
     *flat, b = arrays
     require_finite("b", b)
-    factor = factored(links, structure, rebuild(structure.core, flat), assume_a, key)
+    factor = factoring(rebuild(factoring.structure.core, flat))
     if not b.shape[1]:
         factor.check_nonsingular()
         return (np.zeros(b.shape, np.result_type(*flat, b)),)
     counts["solves"] += 1
     x = factor.solve(b, op)
-    solve_log.note(factor.engine, gave_up=factor.gave_up)
+    if solve_log.is_read():
+        solve_log.note(factor.engine, gave_up=factor.gave_up)
     if not all_finite(x):
         raise overflowed("the solution")
     return (x,)

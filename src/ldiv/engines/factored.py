@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import prod
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,21 +44,43 @@ def factored(
     `key` is the key of the plan, if there is one.
     """
     values = tuple(leaves(structure.read(p)))
-    if traced(values[0]):  # without values the first engine cannot fail yet
-        engine, make = _attempts(links, structure, assume_a)[0][0]
-        key = key_of(links, structure, assume_a, values) if key is None else key
-        return Escalating([Attempt(engine, partial(in_trace, key, values, partial(make, p)))])
-    chains = _with_cholesky(links, structure, assume_a, values)
-    factor: Escalating = _found(
-        chains,
-        structure,
-        p,
-        assume_a,
-        values,
-        key if len(chains) == 1 else None,
-        partial(Escalating, *_attempts(chains[0], structure, assume_a)),
-    )
-    return factor
+    if key is None:
+        key = key_of(links, structure, assume_a, values)
+    made = factoring(links, structure, assume_a, key)
+    if not traced(values[0]):
+        return made.of(p, values)
+    engine, make = made.attempts[0][0]  # without values the first engine cannot fail yet
+    return Escalating([Attempt(engine, partial(in_trace, key, values, partial(make, p)))])
+
+
+class Factoring(NamedTuple):
+    """How a matrix of one signature is factored; made once for each plan on the host."""
+
+    links: Chain
+    structure: Structure
+    assume_a: str
+    key: Key
+    attempts: list[list[Attempt]]
+
+    def __call__(self, p: Tree) -> Escalating:
+        """S(p) factored, from the cache or anew, by the first engine that succeeds."""
+        return self.of(p, tuple(leaves(self.structure.read(p))))
+
+    def of(self, p: Tree, values: tuple[Array, ...]) -> Escalating:
+        """The same, of the `values` that the matrix depends on."""
+        chains = _with_cholesky(self.links, self.structure, self.assume_a, values)
+        keys: tuple[Key, ...] = (self.key,)
+        attempts = self.attempts
+        if len(chains) > 1:
+            keys = _keys(chains, self.structure, self.assume_a, values)
+            attempts = _attempts(chains[0], self.structure, self.assume_a)
+        make = partial(_made_of_copies, self.structure, partial(Escalating, *attempts), p)
+        return _found(chains[0], keys, values, make)
+
+
+def factoring(links: Chain, structure: Structure, assume_a: str, key: Key) -> Factoring:
+    """For arrays of the kind that the key says."""
+    return Factoring(links, structure, assume_a, key, _attempts(links, structure, assume_a))
 
 
 def factored_each(
@@ -91,36 +113,31 @@ def factored_each(
             latest = now
         return Batch(factors)
 
-    found: Batch = _found(chains, structure, p, assume_a, values, None, make)
+    keys = _keys(chains, structure, assume_a, values)
+    found: Batch = _found(chains[0], keys, values, partial(_made_of_copies, structure, make, p))
     return found.factors
 
 
 def _found(
-    chains: Sequence[Chain],
-    structure: Structure,
-    p: Tree,
-    assume_a: str,
+    links: Chain,
+    keys: Sequence[Key],
     values: tuple[Array, ...],
-    key: Key | None,
-    make: Callable[[Tree], Any],
+    make: Callable[[], tuple[Any, tuple[Array, ...]]],
 ) -> Any:
-    """The cached result of `make` for these values, or a new one, made from copies of p.
-
-    `values` are those that the matrix depends on; `key` is that of the only chain, if it is known.
-    """
-
-    def made() -> tuple[Any, tuple[Array, ...]]:
-        own = _owned(structure, p)
-        return make(own), tuple(leaves(structure.read(own)))
-
+    """The cached factor of these values, on which the matrix depends, or that of `make()`."""
     # Checked here, not in the public layer: under a transformation only engines see numbers.
-    if not chains[0].engines[0].REMEMBERED:
+    if not links.engines[0].REMEMBERED:
         require_finite("A", *values)
-        return made()[0]
-    keys = (
-        [key_of(links, structure, assume_a, values) for links in chains] if key is None else [key]
-    )
-    return remembered(keys, values, made)
+        return make()[0]
+    return remembered(keys, values, make)
+
+
+def _made_of_copies(
+    structure: Structure, make: Callable[[Tree], Any], p: Tree
+) -> tuple[Any, tuple[Array, ...]]:
+    """The factor of copies of p, and the copies that the matrix depends on."""
+    own = _owned(structure, p)
+    return make(own), tuple(leaves(structure.read(own)))
 
 
 def before(first: ModuleType, links: Chain) -> Chain:
@@ -135,10 +152,10 @@ def _with_cholesky(
 
     An engine that was named, which has alternatives, is not replaced.
     """
-    engine = sys.modules.get(CHOLESKY)  # not loaded, it has no factors
+    # not loaded, it has no factors
+    engine = sys.modules.get(CHOLESKY) if assume_a == "pos" else None
     if (
         engine is None
-        or assume_a != "pos"
         or links.alternatives
         or engine in links.engines
         or not isinstance(values[0], np.ndarray)
@@ -148,6 +165,12 @@ def _with_cholesky(
         return [links]
     chains = [before(engine, links), links]
     return chains if is_analysed(CHOLESKY, structure) else chains[::-1]
+
+
+def _keys(
+    chains: Sequence[Chain], structure: Structure, assume_a: str, values: Sequence[Array]
+) -> tuple[Key, ...]:
+    return tuple([key_of(links, structure, assume_a, values) for links in chains])
 
 
 def key_of(links: Chain, structure: Structure, assume_a: str, values: Sequence[Array]) -> Key:
@@ -197,7 +220,8 @@ def _attempts_of(engine: ModuleType, structure: Structure, assume_a: str) -> Ite
 def _made(
     make: Callable[..., Factor], engine: ModuleType, structure: Structure, assume_a: str, p: Tree
 ) -> Factor:
-    return make(symbolic(engine, structure), structure, p, assume_a)
+    work = None if engine.analyze is None else symbolic(engine, structure)
+    return make(work, structure, p, assume_a)
 
 
 def symbolic(engine: ModuleType, structure: Structure) -> Any:

@@ -15,7 +15,7 @@ from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.engines.factor_cache import Key
 from ldiv.engines.factor_solve import solve_each, solve_one
-from ldiv.engines.factored import key_of
+from ldiv.engines.factored import factoring, key_of
 from ldiv.engines.registry import Chain, chain, choose, is_iterative
 
 
@@ -76,7 +76,7 @@ def _planned(structure: Structure, p: Tree, b: Array | None, assume_a: str, meth
     is_numpy = type(b) is np.ndarray
     if single and (engine.ON_HOST or is_numpy):
         key = key_of(links, base, assume_a, [np.empty(0, d) for d in dtypes])
-        hosted: Any = partial(solve_one, links, base, assume_a, op, key)
+        hosted: Any = partial(solve_one, factoring(links, base, assume_a, key), op)
     else:
         hosted = partial(solve_each, links, base, assume_a, op) if engine.ON_HOST else None
     return Plan(

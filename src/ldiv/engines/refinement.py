@@ -14,24 +14,32 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from functools import cached_property, partial
-from math import isfinite
+from functools import cache, cached_property, partial
+from math import isfinite, sqrt
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import get_lapack_funcs
 from scipy.sparse.csgraph import structural_rank
 
+from ldiv.core.finite import total, unwarned
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import VIEWS
 from ldiv.engines.equilibration import Layout, Scaling, equilibrated
 from ldiv.engines.factor import Factor
-from ldiv.engines.singularity_check import direction, require_nonsingular, second_look
+from ldiv.engines.limits import REFINED, limits
+from ldiv.engines.singularity_check import (
+    SUSPICIOUS,
+    direction,
+    direction_size,
+    require_nonsingular,
+    second_look,
+)
 from ldiv.errors import SingularMatrixError
 
-REFINED = 4  # a backward error below this many eps needs no refinement
 REFINEMENTS = 5  # at most
-ENOUGH = 100  # above this many eps a more careful engine tries
+FEW = 512  # numbers up to which LAPACK's loop finds the largest before NumPy's functions do
 IN_PLACE = slice(None)
 
 
@@ -59,16 +67,17 @@ class Arrangement:
         """The values of A in the slots of P A Q."""
         return slots if self.is_natural else self.pattern.slot_values(slots)
 
-    def scaled(self, engine: str, slots: Any, by: Scaling) -> tuple[Any, Any]:
-        """The values of M, and its scales (None if it is not scaled).
+    def scaled(self, engine: str, slots: Any, by: Scaling) -> tuple[Any, Any, Any]:
+        """The values of M, their absolute values, and the scales (None if it is not scaled).
 
         A diagonal that is not much smaller than any entry needs no scaling, and shows full rank.
         """
         values = self.arranged(slots)
-        if by is equilibrated and self.layout.is_balanced_by_diagonal(np.abs(values)):
-            return values, None
+        if by is equilibrated and self.layout.is_balanced_by_diagonal(size := np.abs(values)):
+            return values, size, None
         self.require_rank(engine, values)
-        return by(self.layout, values)
+        values, scales = by(self.layout, values)
+        return values, np.abs(values), scales
 
     def require_rank(self, engine: str, values: Any) -> None:
         """Raises if the positions of the nonzero entries alone make the matrix singular."""
@@ -114,17 +123,17 @@ class Refined(Factor):
         carefully: bool = False,
         scaled: Scaling = equilibrated,
     ) -> None:
-        values, self._scales = arrangement.scaled(self._name, slots, scaled)
+        values, size, self._scales = arrangement.scaled(self._name, slots, scaled)
         self._arrangement, self._values = arrangement, values
-        self._sums = arrangement.layout.column_sums(np.abs(values))
-        self._norm = float(self._sums.max())
+        self._sums = arrangement.layout.column_sums(size)
+        self._norm = largest(self._sums)
         if not self._sums.min() > 0:
             raise SingularMatrixError(self._name, "a column of zeros", certain=True)
-        self._eps = float(np.finfo(values.dtype).eps)
+        accepted = limits(values.dtype)
+        self._eps = accepted.eps
         # steps of refinement: at least, whatever the error, and at most
         self._min_steps, self._max_steps = 0, 4 * REFINEMENTS if carefully else REFINEMENTS
-        accurate = self._eps ** (2 / 3)  # a backward error
-        self._tolerance = accurate if carefully else min(ENOUGH * self._eps, accurate)
+        self._tolerance = accepted.accurate if carefully else accepted.usually_accurate
         self._proven = False
         self._accurate: bool | None = None  # without refinement; None until it was tried
 
@@ -218,14 +227,30 @@ class Refined(Factor):
         block = np.empty((n, k + 1), self._values.dtype, order="F")
         block[:, :k], block[:, k:] = b, direction(n)
         y = self._solved(block, op)
-        with np.errstate(all="ignore"):
-            # columns of b that grow are evidence, too, unless they are zero or overflow
-            loads, sizes = (np.add.reduce(np.abs(x), axis=0).tolist() for x in (block, y))
-        growths = [size / load for load, size in zip(loads, sizes, strict=True) if load]
-        largest = max(growths[-1], *filter(isfinite, growths), 0.0)
-        self._require_nonsingular(block[:, k:], y[:, k:], op, self._norm * largest, strict)
+        if strict or not self._is_calm(b, y):
+            with unwarned():
+                # columns of b that grow are evidence, too, unless they are zero or overflow
+                loads, sizes = (np.add.reduce(np.abs(x), axis=0).tolist() for x in (block, y))
+            growths = [size / load for load, size in zip(loads, sizes, strict=True) if load]
+            growth = max(growths[-1], *filter(isfinite, growths), 0.0)
+            self._require_nonsingular(block[:, k:], y[:, k:], op, self._norm * growth, strict)
         self._proven = True
         return y[:, :k]
+
+    def _is_calm(self, b: Any, y: Any) -> bool:
+        """A cheap sufficient test for b of one column at most, y the solutions for b and the probe.
+
+        It uses |y|_1 <= sqrt(n) |y|_2 and |b|_1 >= |b|_2.
+        """
+        n, k = b.shape
+        if k > 1:
+            return False
+        bound = SUSPICIOUS / (self._eps * self._norm * sqrt(n))
+        of_probe = bound * direction_size(n)
+        return bool(
+            total(y[:, k]) < of_probe * of_probe
+            and (k == 0 or total(y[:, 0]) < bound * bound * total(b))
+        )
 
     def _require_nonsingular(self, z: Any, y: Any, op: str, growth: float, strict: bool) -> None:
         """By the largest `growth`: that of the probe, or of a column of b, each at most cond(M)."""
@@ -251,11 +276,22 @@ class Refined(Factor):
 
     def _backward_error(self, residual: Any, y: Any, b: Any) -> float:
         """The backward error of the worst column."""
-        axis = None if y.shape[1] == 1 else 0
-        size = self._norm * np.abs(y).max(axis) + np.abs(b).max(axis)
-        worst = np.abs(residual).max(axis)
-        return (
-            float(worst / size if size else 0)
-            if axis is None
-            else float((worst / np.where(size == 0, 1, size)).max())
-        )
+        if y.shape[1] == 1:
+            whole = self._norm * largest(y) + largest(b)
+            return largest(residual) / whole if whole else 0.0
+        size = self._norm * np.abs(y).max(0) + np.abs(b).max(0)
+        worst = np.abs(residual).max(0)
+        return float((worst / np.where(size == 0, 1, size)).max())
+
+
+def largest(x: Any) -> float:
+    """max |x_i|, NaN if one of the numbers is."""
+    if 0 < x.size <= FEW:
+        return _lange(x.dtype)("M", x.reshape(-1, 1))
+    return float(np.abs(x).max())
+
+
+@cache
+def _lange(dtype: np.dtype[Any]) -> Callable[[str, Any], Any]:
+    """LAPACK's norms of matrices."""
+    return get_lapack_funcs("lange", dtype=dtype)

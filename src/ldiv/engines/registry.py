@@ -8,11 +8,11 @@ A solver is one file in `engines/direct/` or `engines/iterative/`; an eigensolve
     REMEMBERED                                      is a factor expensive enough to cache?
     supports(structure, dtype, device, assume_a)    None, or the reason why not, which is shown to
                                                     the user
-    analyze(structure)                              symbolic work, cached on the structure
     factor(symbolic, structure, p, assume_a)        a Factor
 
-and may define `factor_carefully`, with the arguments of `factor` and its strongest settings. The
-values that an engine is given do not change. If the matrix appears singular, an engine raises
+and may define `analyze(structure)`, the symbolic work, which is cached and given to `factor` (None
+if there is none), and `factor_carefully`, with the arguments of `factor` and its strongest settings.
+The values that an engine is given do not change. If the matrix appears singular, an engine raises
 SingularMatrixError: then its `factor_carefully` is tried, then the engines after it; see
 `ldiv.engines.escalation`. An engine that iterates defines RANK, supports, and instead of the rest
 `start` and `step`, which `ldiv.engines.krylov` describes.

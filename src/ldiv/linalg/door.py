@@ -19,51 +19,55 @@ from ldiv.matrices.sparse_array import SparseArray
 
 # Calls with plain arrays; those with a sparse matrix are cached on, and die with, its structure.
 MOST = 256
-_known: dict[Hashable, Any] = {}
+_known: dict[Hashable, Call] = {}
 
 
 class Door(NamedTuple):
-    """The entry of a cache for one signature; `call` is None if this is the first of its kind."""
+    """The place in a cache for the call of one signature, the first of its kind."""
 
-    table: dict[Hashable, Any]
+    table: dict[Hashable, Call]
     key: Hashable
-    call: Any
     p: Any  # the parameters of the matrix as they came
 
-    def remember(self, call: Any) -> None:
+    def remember(self, call: Call) -> None:
         """Cache the call that was planned."""
         if self.table is _known and len(_known) >= MOST:
             _known.clear()
         self.table[self.key] = call
 
 
-def door(A: Any, b: Any, *options: Any) -> Door | None:
-    """The entry for a matrix, a block or vector, options; None for what is always validated."""
+def door(A: Any, b: Any, *options: Any) -> Call | Door | None:
+    """The call for a matrix, a block or vector, options, or the place where to remember it; None
+    for what is always validated.
+    """
     table, p = (
         (A.structure.cached("calls", dict), A.params) if type(A) is SparseArray else (_known, A)
     )
     return door_in(table, p, b, *options)
 
 
-def door_in(table: dict[Hashable, Any], p: Any, b: Any, *options: Any) -> Door | None:
-    """The entry for the parameters of a matrix, in the table that is given."""
+def door_in(table: dict[Hashable, Call], p: Any, b: Any, *options: Any) -> Call | Door | None:
+    """The same for the parameters of a matrix, in the table that is given."""
     of_p, of_b = signature(p), signature(b)
     if of_p is None or of_b is None:
         return None
-    own = p.shape[-2:] if table is _known else None
+    own = None
+    if table is _known:
+        own = p.shape if p.ndim == 2 else p.shape[-2:]
     # the types of the options too, as True == 1
     key = (
         of_p,
         own,
         of_b,
-        b.shape if b.ndim == 1 else b.shape[-2:-1],
+        b.shape[0] if 1 <= b.ndim <= 2 else b.shape[-2:-1],
         options,
         *map(type, options),
     )
     try:
-        return Door(table, key, table.get(key), p)
+        found = table.get(key)
     except TypeError:  # an option that cannot be hashed
         return None
+    return Door(table, key, p) if found is None else found
 
 
 class Call(NamedTuple):

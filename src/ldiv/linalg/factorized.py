@@ -19,7 +19,7 @@ from ldiv.core.typing import ArrayT, Assumption, Trans
 from ldiv.core.validate import require_square, transposition
 from ldiv.engines import registry
 from ldiv.errors import expected_got
-from ldiv.linalg.door import door_in
+from ldiv.linalg.door import Call, door_in
 from ldiv.linalg.solve import require_method, solved
 from ldiv.matrices.assumptions import assumption, definiteness, promised
 from ldiv.matrices.inverse import Inverse
@@ -156,13 +156,13 @@ class Factorized:
         """Solve op(A) x = b for b (n,) or (*batch, n, k), with trans "N", "T" or "H"."""
         # several parameters are no array, whose kind could be remembered
         single = not isinstance(self._params, tuple)
-        plan = door_in(self._calls, self._params, b, trans) if single else None
-        if plan is not None and plan.call is not None:
-            return plan.call.bound(self._params, b)
+        known = door_in(self._calls, self._params, b, trans) if single else None
+        if isinstance(known, Call):
+            return known.bound(self._params, b)
         with under(self._singular):
             self._factor()
             structure = self._structure.view(transposition(trans))
-            return solved(structure, self._params, b, self._assume_a, self._method, plan=plan)
+            return solved(structure, self._params, b, self._assume_a, self._method, place=known)
 
     __call__ = solve
 

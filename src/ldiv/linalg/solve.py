@@ -201,7 +201,7 @@ def solve(
     >>> ldiv.solve(A, np.array([1.0, 0.0]), assume_a="pos")
     array([ 0.26666667, -0.06666667])
     """
-    plan = None
+    place: Door | None = None
     if transposed is not False:
         trans = transposed_too(trans, transposed)
     if (
@@ -209,18 +209,19 @@ def solve(
         and (M is None and x0 is None and callback is None)
         and (atol is NO_ATOL and progress is False and info is False)
     ):
-        plan = door(A, b, "solve", assume_a, trans, method, singular_state())
-        if plan is not None and plan.call is not None:  # arguments of this kind were checked before
-            return plan.call(A, b)
+        known = door(A, b, "solve", assume_a, trans, method, singular_state())
+        if isinstance(known, Call):  # arguments of this kind were checked before
+            return known(A, b)
+        place = known
     promise = assumption(assume_a)
     matrix = _square(A, b)
     structure, params = promised(matrix, promise)
     structure = structure.view(transposition(trans))
     definite = definiteness(structure, promise)
-    if promise == "tridiagonal" and plan is not None:  # what it says is checked in every call
+    if promise == "tridiagonal" and place is not None:  # what it says is checked in every call
         return solved(structure, params, b, definite, method)
-    if plan is not None:
-        return solved(structure, params, b, definite, method, plan=plan)
+    if place is not None:
+        return solved(structure, params, b, definite, method, place=place)
     iteration = Iteration(rtol, atol, maxiter, restart, M, x0, callback, progress)
     if require_flag("info", info):
         return _solved_with_info(structure, params, b, definite, method, iteration)
@@ -281,14 +282,14 @@ def solve_triangular(
     >>> ldiv.solve_triangular(np.array([[2.0, 9.0], [1.0, 4.0]]), np.array([2.0, 5.0]), lower=True)
     array([1., 1.])
     """
-    plan = door(A, b, "solve_triangular", lower, trans, unit_diagonal, singular_state())
-    if plan is not None and plan.call is not None:  # arguments of this kind were checked before
-        return plan.call(A, b)
+    known = door(A, b, "solve_triangular", lower, trans, unit_diagonal, singular_state())
+    if isinstance(known, Call):  # arguments of this kind were checked before
+        return known(A, b)
     matrix = _square(A, b)
     lower, unit = require_flag("lower", lower), require_flag("unit_diagonal", unit_diagonal)
     structure = triangle(matrix.structure, lower, "unit" if unit else "own")
     view = structure.view(transposition(trans))
-    return solved(view, matrix.params, b, "gen", "auto", plan=plan)
+    return solved(view, matrix.params, b, "gen", "auto", place=known)
 
 
 def transposed_too(trans: Any, transposed: Any) -> Any:
@@ -320,16 +321,16 @@ def solved(
     assume_a: str,
     method: str,
     iteration: Iteration | None = None,
-    plan: Door | None = None,
+    place: Door | None = None,
 ) -> Array:
     """The solution, for arguments still to be checked. Where nothing had to be converted, the
-    call is remembered in the plan, for arguments of the same kind.
+    call is remembered in its place, for arguments of the same kind.
     """
     rule, args, vector = build_problem(structure, params, b, assume_a, method, iteration)
-    unconverted = plan is not None and args[0] is plan.p and args[1].dtype == b.dtype
-    if plan is not None and unconverted and isinstance(structure.core, int):
+    unconverted = place is not None and args[0] is place.p and args[1].dtype == b.dtype
+    if place is not None and unconverted and isinstance(structure.core, int):
         call = Call(replace(rule, vector=vector), frontend_of(params, b).bind)
-        plan.remember(call)
+        place.remember(call)
         return call.bound(params, b)
     x = bind(rule, *args)[0]
     return x[..., 0] if vector else x

@@ -16,7 +16,7 @@ import numpy as np
 from ldiv.core.arrays import conj
 from ldiv.core.structure import VIEWS, Structure
 from ldiv.core.trees import Array
-from ldiv.core.validate import require_float, require_option
+from ldiv.core.validate import known, require_float, require_option
 from ldiv.errors import expected_got, shown
 from ldiv.matrices import sparse_indexing
 from ldiv.matrices.entries import require_values
@@ -136,7 +136,11 @@ class SparseValues(Matrix):
         The way to change values in a loop. In a view (`A.T`, `A.H`) the values are those of the
         array that it views.
         """
-        return type(self)(self.structure, values, self.format)
+        if not known(values) or values.shape[-1:] != (self.nnz,):
+            return type(self)(self.structure, values, self.format)
+        new = object.__new__(type(self))  # nothing is left to look at
+        new.structure, new.params, new.format = self.structure, values, self.format
+        return new
 
     @property
     def T(self) -> Self:

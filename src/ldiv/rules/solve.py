@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from ldiv.core.errstate import singular_state, under
+from ldiv.core.errstate import errstate, singular_state
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, minus, nothing, outer, push
 from ldiv.core.trees import Array, Tree
@@ -55,17 +55,19 @@ class Solve(Rule):
         return self.options is None and self.structure.on_host
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        if singular_state() != self.singular:
+            with errstate(singular=self.singular):  # type: ignore[arg-type]  # validated before
+                return self.kernel(*args)
         p, b, *auxiliaries = args
-        with under(self.singular):
-            x = solver.solve(
-                self.structure,
-                p,
-                self._block(b),
-                self.assume_a,
-                self.method,
-                self.options,
-                tuple(auxiliaries),
-            )
+        x = solver.solve(
+            self.structure,
+            p,
+            b[..., None] if self.vector else b,
+            self.assume_a,
+            self.method,
+            self.options,
+            tuple(auxiliaries),
+        )
         return (x[..., 0] if self.vector else x,)
 
     def _block(self, x: Array) -> Array:

@@ -41,6 +41,8 @@ class Dense(Linear):
         # batches of single columns: a broadcast product is much faster than a batched matmul
         if u.shape[-1] == 1 and u.ndim > 2:
             return u * adjoint(v)
+        if type(u) is np.ndarray and u.ndim == v.ndim == 2:
+            return u.dot(adjoint(v))  # the same product, in less time where the numbers are few
         return u @ adjoint(v) if u.dtype == v.dtype else namespace(u).matmul(u, adjoint(v))
 
     def todense(self, p: Tree) -> Array:

@@ -85,6 +85,8 @@ class Sparse(Linear):
         return np.conj(matrix @ np.conj(x)) if conjugated else matrix @ x
 
     def project(self, u: Array, v: Array) -> Tree:
+        if type(u) is np.ndarray:
+            return self._project_on_host(u, v)[0]
         if host(u):
             return on_host(self._project_on_host, (), u, v)[0]
         return namespace(u).sum(
@@ -93,6 +95,8 @@ class Sparse(Linear):
 
     def _project_on_host(self, u: Any, v: Any) -> tuple[Any, ...]:
         (rows, cols), v = self.entries.places, conj(v)
+        if u.shape[1:] == v.shape[1:] == (1,) and len(rows) <= RUN:
+            return (u.ravel().take(rows) * v.ravel().take(cols),)
         if u.ndim == v.ndim == 2 and 0 < u.shape[1] <= FEW:
             return (_sampled(np.ascontiguousarray(u.T), np.ascontiguousarray(v.T), rows, cols),)
         total: Any = 0

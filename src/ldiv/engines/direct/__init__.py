@@ -7,5 +7,6 @@ folders.register(
     __name__,
     ITERATES=False,
     BY_CHOLESKY=False,  # is it worth trying Cholesky on a Hermitian matrix?
+    analyze=None,  # no symbolic work
     factor_carefully=None,  # `factor`, with its strongest settings
 )

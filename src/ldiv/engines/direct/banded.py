@@ -33,10 +33,6 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
     )
 
 
-def analyze(structure: Structure) -> None:
-    """A band has no symbolic part."""
-
-
 def factor(symbolic: None, structure: Banded, p: Tree, assume_a: str) -> Factor:
     layout = BandLayout(structure)
     m, scales = equilibrated(layout, structure.read(p))

@@ -27,10 +27,6 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
     return None
 
 
-def analyze(structure: Structure) -> None:
-    """The parts have their own symbolic work."""
-
-
 def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
     composed, first = Parts(structure, p), leaves(p)[0]
     if not traced(first):

@@ -26,10 +26,6 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
     )
 
 
-def analyze(structure: Structure) -> None:
-    """A diagonal has no symbolic part."""
-
-
 def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
     d = structure.diagonal(p) if isinstance(structure, DiagonalPart) else p
     check_or_raise(

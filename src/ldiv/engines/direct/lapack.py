@@ -18,9 +18,10 @@ from ldiv.core.finite import total
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree
 from ldiv.engines.backward_error import Verified
-from ldiv.engines.equilibration import BALANCINGS, SCALINGS, are_alike
+from ldiv.engines.equilibration import BALANCED, BALANCINGS, MODERATE, SCALINGS, are_alike
 from ldiv.engines.escalation import first_nonsingular
 from ldiv.engines.factor import Factor
+from ldiv.engines.limits import limits
 from ldiv.engines.singularity_check import (
     SUSPICIOUS,
     direction,
@@ -38,6 +39,7 @@ RANK = 20
 ON_HOST = False
 REMEMBERED = True
 NAME = "LAPACK"
+FEW = 64  # rows up to which LAPACK's unblocked loops are faster than NumPy's functions
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
@@ -64,17 +66,19 @@ def _is_dense(structure: Structure) -> bool:
     )
 
 
-def analyze(structure: Structure) -> None:
-    """A dense matrix has no symbolic part."""
-
-
 def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
     if isinstance(structure, Symmetric):
         a = symmetric_part(structure.base.todense(p), structure.op)
     else:
         a = structure.todense(p)
+    make = cholesky if assume_a == "pos" else lu
+    if (most := _largest_if_balanced(a)) is not None:
+        factored = make(a)
+        if not _is_calm(factored, a, most):
+            nonsingular(a, factored, row_maxima(np.abs(a)))
+        return Checked(a, factored, None)
     a, scales, rows = _equilibrated(a)
-    return Checked(a, nonsingular(a, cholesky(a) if assume_a == "pos" else lu(a), rows), scales)
+    return Checked(a, nonsingular(a, make(a), rows), scales)
 
 
 def factor_carefully(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Factor:
@@ -98,7 +102,7 @@ def nonsingular(a: Array, factored: Factor, rows: Array) -> Factor:
     The probe of `singularity_check`, for all matrices of a batch at once, with rows in units of
     their largest entries: so rows of any scale have equal weight.
     """
-    xp, (n, eps) = namespace(a), (a.shape[-1], float(np.finfo(numpy_dtype(a)).eps))
+    xp, (n, eps) = namespace(a), (a.shape[-1], limits(numpy_dtype(a)).eps)
     rows = rows[..., None]
     z = rows * (direction(n, a.dtype) if xp is np else xp.asarray(direction(n).copy(), **alike(a)))
     y = factored.solve(z, "N")
@@ -127,11 +131,34 @@ def nonsingular(a: Array, factored: Factor, rows: Array) -> Factor:
     return factored
 
 
+def _is_calm(factored: Factor, a: Array, most: float) -> bool:
+    """The first look of `nonsingular` at a NumPy matrix with entries up to `most`: with
+    z = `most` times the direction, which has at least the size in units of the rows' maxima.
+    """
+    n = len(a)
+    y = factored.solve(direction(n, a.dtype), "N")
+    growth = n**1.5 * most * math.sqrt(total(y))
+    return growth * limits(a.dtype).eps < SUSPICIOUS * direction_size(n)
+
+
 def _norm2(x: Array) -> float:
     """The 2-norm of all numbers of a batch."""
     return (
         math.sqrt(total(x)) if type(x) is np.ndarray else float(namespace(x).linalg.vector_norm(x))
     )
+
+
+def _largest_if_balanced(a: Array) -> float | None:
+    """max |a_ij| of a small NumPy matrix that one look by LAPACK shows to be balanced, else None.
+
+    xGEEQU finds the column maxima, and the row maxima after columns are divided by theirs: each
+    set within a ratio, and both within the product of the two.
+    """
+    if type(a) is not np.ndarray or a.ndim != 2 or not 0 < len(a) <= FEW:
+        return None
+    _, _, columns, rows, most, empty = _geequ(a.dtype)(a.T)
+    balanced = not empty and rows * columns >= BALANCED and 1 / MODERATE <= most <= MODERATE
+    return float(most) if balanced else None
 
 
 def _equilibrated(a: Array) -> tuple[Array, tuple[Array, Array] | None, Array]:
@@ -254,6 +281,12 @@ class Checked(Verified):
 
 
 @lru_cache(maxsize=8)
+def _geequ(dtype: np.dtype[Any]) -> Callable[[Array], Any]:
+    """LAPACK's scales of rows and columns."""
+    return scipy.linalg.get_lapack_funcs("geequ", dtype=dtype)
+
+
+@lru_cache(maxsize=8)
 def _lange(dtype: np.dtype[Any]) -> Callable[[str, Array], float]:
     """LAPACK's matrix norms."""
     return scipy.linalg.get_lapack_funcs("lange", dtype=dtype)
@@ -292,12 +325,17 @@ class LU(Factor):
     def __init__(self, lu: Array, pivots: Array) -> None:
         self._linalg = frontend_of(lu)
         self.arrays = self._lu, self._pivots = lu, pivots
-        self.diagonal = (
+        self.nbytes = lu.nbytes + pivots.nbytes
+
+    @property
+    def diagonal(self) -> Array:
+        """That of U."""
+        lu = self._lu
+        return (
             lu.diagonal()
             if type(lu) is np.ndarray and lu.ndim == 2
             else namespace(lu).linalg.diagonal(lu)
         )
-        self.nbytes = lu.nbytes + pivots.nbytes
 
     def solve(self, b: Array, op: str) -> Array:
         if op == "H":

@@ -20,10 +20,6 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
     return None if isinstance(structure, Triangular) else "solves dense triangular matrices only"
 
 
-def analyze(structure: Structure) -> None:
-    """A triangle has no symbolic part."""
-
-
 def factor(symbolic: None, structure: Triangular, p: Tree, assume_a: str) -> Factor:
     return Substitution(structure, p)
 

@@ -62,10 +62,6 @@ def _split(structure: Structure, p: Tree = (None, None)) -> Any:
     return (second, first, p_second, p_first) if 0 < first.rank < n else None
 
 
-def analyze(structure: Structure) -> None:
-    """A has its own symbolic work."""
-
-
 def factor(symbolic: None, structure: Any, p: Tree, assume_a: str) -> Factor:
     return Woodbury(structure, p)
 

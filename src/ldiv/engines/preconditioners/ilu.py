@@ -76,7 +76,7 @@ class ILU(ApproximateInverse):
         assert base.pattern is not None
         pattern = base.pattern
         arrangement = base.cached("ilu", lambda: Arrangement(pattern))
-        values, scales = arrangement.scaled("ilu", base.slot_values(p), equilibrated)
+        values, _, scales = arrangement.scaled("ilu", base.slot_values(p), equilibrated)
         return Incomplete(pattern.csc(values), scales, dict(self.options))
 
     def applied(self, made: Incomplete) -> Callable[[Any], Any]:

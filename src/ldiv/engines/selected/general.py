@@ -76,7 +76,7 @@ def _pivoted(
     pattern: Pattern, slots: Array, order: Callable[[], Array | None], threshold: float
 ) -> BlockLDU:
     """The blocks on the orders of rows and columns that SuperLU finds with this threshold."""
-    values, _ = Arrangement(pattern).scaled(BlockLDU.__name__, slots, equilibrated)
+    values, _, _ = Arrangement(pattern).scaled(BlockLDU.__name__, slots, equilibrated)
     matrix, before = pattern.csc(values), order()
     if before is not None:
         matrix = matrix[before][:, before]

@@ -7,6 +7,7 @@ Imported here is what `ldiv.core.dispatch` asks of a front end, and no more. One
     rule_operator     the operator that runs them there
     values            whose a tensor is, where its numbers are, and NumPy's view of them
     evaluation        the kernel, the vjp and the jvp of a rule, on tensors
+    few               the kernel and the vjp on a few numbers, as NumPy arrays
     legacy_batching   the vmap that torch.autograd.grad uses, is_grads_batched=True
     functions         the autograd.Function, in its eager form and in that of torch.func
     transforms        derivatives of functions of users

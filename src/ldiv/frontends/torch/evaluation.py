@@ -2,7 +2,7 @@
 
 A kernel sees plain tensors, without a graph. The vjp and the jvp see tensors of the levels outside,
 for they are made of rules, which are differentiated again. Where nothing is, and the numbers are
-few, kernel and vjp run on NumPy arrays.
+few, they are NumPy arrays (`few`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode
 from ldiv.core.finite import derivative, evaluated
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, leaves, rebuild
+from ldiv.frontends.torch import few
 from ldiv.frontends.torch.recorded import key_of
 from ldiv.frontends.torch.recorders import traced
-from ldiv.frontends.torch.values import PLAIN, as_tensor, values_of
 
 
 def kernel(rule: Rule, flat: Sequence[Array]) -> tuple[Array, ...]:
@@ -29,8 +29,8 @@ def kernel(rule: Rule, flat: Sequence[Array]) -> tuple[Array, ...]:
         return watch(kernel, rule, flat)
     if traced(None):
         return tuple(torch.ops.ldiv.rule(key_of(rule), list(flat)))
-    if _is_small(rule, flat):
-        return tuple([as_tensor(y) for y in evaluated(rule, [values_of(x) for x in flat])])
+    if not torch._C._len_torch_function_stack() and few.are_few(rule, flat):
+        return few.kernel(rule, flat)
     # a torch function mode of the user's, a default device say, is for what the user calls
     with torch._C.DisableTorchFunction() if torch._C._len_torch_function_stack() else nullcontext():
         outputs = evaluated(rule, [x.detach() if x.requires_grad else x for x in flat])
@@ -56,16 +56,6 @@ def _derivative(rule: Rule, f: Callable[..., Any], *given: Any) -> Any:
 
 def pullback(rule: Rule, need: Sequence[bool], *xs: Array | None) -> list[Array | None]:
     """Of arguments, outputs, cotangents: the cotangents of the arguments."""
-    flat = xs[: len(need)]
-    # can what happens here be differentiated once more? Then it must happen to tensors.
-    differentiated = (
-        torch.is_grad_enabled()
-        or forward_ad._current_level >= 0
-        or torch._C._are_functorch_transforms_active()
-    )
-    small = not differentiated and _is_small(rule, flat)
-    if small:
-        xs = tuple([None if x is None else values_of(x) for x in xs])
     args, rest = xs[: len(need)], xs[len(need) :]
     out, cotangents = rest[: len(rest) // 2], rest[len(rest) // 2 :]
     results = leaves(
@@ -73,9 +63,7 @@ def pullback(rule: Rule, need: Sequence[bool], *xs: Array | None) -> list[Array 
             rule, rule.vjp, rebuild(rule.core, need), cotangents, out, *rebuild(rule.core, args)
         )
     )
-    if small:
-        results = [None if g is None else as_tensor(g) for g in results]
-    return [_conform(g, x) if n else None for g, x, n in zip(results, flat, need, strict=True)]
+    return [_conform(g, x) if n else None for g, x, n in zip(results, args, need, strict=True)]
 
 
 def pushforward(rule: Rule, count: int, *xs: Array | None) -> list[Array | None]:
@@ -88,26 +76,6 @@ def pushforward(rule: Rule, count: int, *xs: Array | None) -> list[Array | None]
     return [
         _conform_tangent(t, y) if s else None for t, y, s in zip(moved, out, smooth, strict=True)
     ]
-
-
-# -- small numbers: NumPy arrays, whose operations cost less -----------------
-
-SMALL = 64 * 64  # so many numbers at most, of one matrix or vector each
-
-
-def _is_small(rule: Rule, flat: Sequence[Array]) -> bool:
-    """Do a few numbers in the memory of this process stand for values alone, which NumPy may
-    handle as well?
-    """
-    if not rule.on_host or torch._C._len_torch_function_stack() or traced(None):
-        return False
-    own = zip(flat, rule.cores, strict=True)
-    return all(
-        [  # noqa: C419  (faster than a generator)
-            x.ndim == core and x.is_cpu and x.numel() <= SMALL and type(x) in PLAIN
-            for x, core in own
-        ]
-    )
 
 
 # -- batches ------------------------------------------------------------------

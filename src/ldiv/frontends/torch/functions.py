@@ -1,7 +1,8 @@
 """y = rule(x) with x_bar = rule.vjp(y_bar), dy = rule.jvp(dx): autograd.Functions for all rules.
 
-There are two forms of it, `Eager` and, for torch.func, `Transformed`. In both the arguments are the
-rule, the owner of its factors, and then the tensors. Saved are the tensors and the outputs, after a
+There are two forms of it, `Eager` and, for torch.func, `Transformed`; and `Few`, an `Eager` whose
+kernel and vjp see NumPy arrays. In all the arguments are the rule, the owner of its factors, and
+then the tensors. Saved are the tensors and the outputs, after a
 token that carries the owner: so a factor lives as long as the buffers of the graph.
 """
 
@@ -17,15 +18,22 @@ from ldiv.core.closures import closures_count, counting_closures
 from ldiv.core.holder import Holder, Owner, holding, owner
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array
+from ldiv.frontends.torch import few
 from ldiv.frontends.torch.evaluation import kernel, leading, pullback, pushforward
 from ldiv.frontends.torch.legacy_batching import over_legacy_batch
 from ldiv.frontends.torch.recorded import key_of
-from ldiv.frontends.torch.recorders import recording_error, traced
+from ldiv.frontends.torch.recorders import recording_error, traced, unobserved
 from ldiv.frontends.torch.rule_operator import run
 
 
 def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
     """The kernel alone where no derivative can be asked for, else a Function."""
+    if few.are_few(rule, flat) and unobserved() and forward_ad._current_level < 0:
+        if torch.is_grad_enabled():
+            for x in flat:
+                if x.requires_grad:
+                    return Few.apply(rule, _keeper(), *flat)  # type: ignore[no-untyped-call]
+        return few.kernel(rule, flat)
     if torch._C._are_functorch_transforms_active():
         return Transformed.apply(rule, _keeper(), *flat)  # type: ignore[no-untyped-call]
     if not torch.is_grad_enabled() and forward_ad._current_level < 0:
@@ -136,6 +144,25 @@ class Eager(Bound):
             outputs = kernel(rule, flat)
         _save(ctx, rule, _token(keeper), flat, outputs)
         return outputs
+
+
+class Few(Eager):
+    """Of a few numbers, which are NumPy arrays to the rule, except to derivatives of derivatives."""
+
+    @staticmethod
+    def forward(ctx: Any, rule: Rule, keeper: Owner, *flat: Array) -> tuple[Array, ...]:
+        with holding(keeper):
+            outputs = few.kernel(rule, flat)
+        _save(ctx, rule, _token(keeper), flat, outputs)
+        return outputs
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Array | None) -> Any:
+        if not few.is_plain_backward(cotangents):
+            return Bound.backward(ctx, *cotangents)
+        token, *saved = ctx.saved_tensors
+        with holding(_kept_with(ctx, token)):
+            return None, None, *few.pullback(ctx.rule, ctx.needs_input_grad[2:], saved, cotangents)
 
 
 class Transformed(Bound):

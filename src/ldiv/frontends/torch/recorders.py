@@ -64,6 +64,18 @@ def traced(x: object) -> bool:
     )
 
 
+def unobserved() -> bool:
+    """Whether torch does nothing but compute: no mode, no torch.func, no operator, no recording."""
+    return not (
+        torch._C._len_torch_dispatch_stack()
+        or torch._C._len_torch_function_stack()
+        or torch._C._are_functorch_transforms_active()
+        or torch._C._get_tracing_state() is not None
+        or torch.compiler.is_exporting()
+        or _known.get() is not None
+    )
+
+
 def check_or_raise(ok: Array, error: Callable[..., Exception], *numbers: Any) -> None:
     if not only_shapes():  # an operator checks when it runs
         raise recording_error()  # asked in a trace only, and `ok` is not known there

@@ -70,14 +70,14 @@ def host_values(x: Array) -> Any:
 def values_of(x: Array) -> Any:
     """The numbers of x as a NumPy array, cut off from the graph."""
     if not torch._C._are_functorch_transforms_active():
-        return _values(x)
+        return plain_values_of(x)
     # under a transform detach would wrap a plain tensor, an index say, once more
     with torch._C._DisableFuncTorch():
-        return _values(x)
+        return plain_values_of(x)
 
 
-def _values(x: Array) -> Any:
-    """The trap: forward mode makes zeros without memory, and torch an array of them that nobody
+def plain_values_of(x: Array) -> Any:
+    """The same, where no transform is active. The trap: forward mode makes zeros without memory, and torch an array of them that nobody
     has filled.
     """
     return (x.clone() if x._is_zerotensor() else x).numpy(force=True)

@@ -1,0 +1,69 @@
+"""A few numbers in the memory of this process are NumPy arrays to a rule: its operations cost less.
+
+That may be where values alone are asked for: where no mode, transform or recording looks on, and,
+in a backward pass, nobody differentiates once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch.autograd import forward_ad
+
+from ldiv.core.arrays import conform
+from ldiv.core.finite import derivative, evaluated
+from ldiv.core.rule import Rule
+from ldiv.core.trees import Array, leaves, rebuild
+from ldiv.frontends.torch.recorders import unobserved
+from ldiv.frontends.torch.values import PLAIN, as_tensor, plain_values_of, values_of
+
+MOST = 64 * 64  # so many numbers at most, of one matrix or vector each
+
+
+def are_few(rule: Rule, flat: Sequence[Array]) -> bool:
+    """Do these stand for values that NumPy may handle as well?"""
+    if not rule.on_host:
+        return False
+    for x, core in zip(flat, rule.cores, strict=True):  # noqa: SIM110  (faster than a generator)
+        if x.ndim != core or not x.is_cpu or x.numel() > MOST or type(x) not in PLAIN:
+            return False
+    return True
+
+
+def kernel(rule: Rule, flat: Sequence[Array]) -> tuple[Array, ...]:
+    """The outputs of a rule."""
+    return tuple([as_tensor(y) for y in evaluated(rule, [values_of(x) for x in flat])])
+
+
+def is_plain_backward(cotangents: Sequence[Array | None]) -> bool:
+    """Whether nobody differentiates this backward pass, or maps it over a batch."""
+    if torch.is_grad_enabled() or forward_ad._current_level >= 0 or not unobserved():
+        return False
+    given = [c for c in cotangents if c is not None]
+    return bool(given) and not any(map(_is_batched, given))
+
+
+def _is_batched(c: Array) -> bool:
+    return type(c) not in PLAIN or torch._C._functorch.is_legacy_batchedtensor(c)
+
+
+def pullback(
+    rule: Rule, need: Sequence[bool], saved: Sequence[Array], cotangents: Sequence[Array | None]
+) -> list[Array | None]:
+    """The cotangents of the arguments, in their spaces; `saved` are arguments and outputs."""
+    values = [plain_values_of(x) for x in saved]
+    args, out = values[: len(need)], tuple(values[len(need) :])
+    given = tuple([None if c is None else plain_values_of(c) for c in cotangents])
+    found = leaves(
+        derivative(rule, rule.vjp, rebuild(rule.core, need), given, out, *rebuild(rule.core, args))
+    )
+    return [
+        as_tensor(_conform(g, x)) if n and g is not None else None
+        for n, g, x in zip(need, found, args, strict=True)
+    ]
+
+
+def _conform(g: Array, x: Array) -> Array:
+    """The cotangent in the space of x."""
+    return g if g.dtype == x.dtype and g.shape == x.shape else conform(g, x)
