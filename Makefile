@@ -11,6 +11,8 @@
 #     make release-check    sdist and wheel in dist/, each installed into a fresh environment, where the README's first example runs
 #     make bench       the benchmarks, on one thread
 #     make test-gpu    the tests that need CUDA;      make bench-gpu    the benchmarks that do
+#     make mpi         PETSc, SLEPc and an MPI for .venv, on Debian and Ubuntu, as root: minutes, once
+#     make test-mpi    matrices over several processes, on 1, 2 and 3 of them
 #
 # PYTHON chooses the interpreter (3.11 to 3.13). VENV=none runs in it as it is, say where a CUDA build of torch is installed already:
 #     make test-gpu VENV=none PYTHON=/opt/torch/bin/python
@@ -33,7 +35,7 @@ one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 pytest := $(one_thread) $(run) -m pytest -n 2 --dist worksteal
 nothing_to_run := [ $$? -eq 5 ] # of pytest: where a framework is missing all that is left may be skipped with its files
 
-.PHONY: demo test test-all compat fuzz lint docs docs-full linkcheck release-check bench test-gpu bench-gpu clean
+.PHONY: demo test test-all compat fuzz lint docs docs-full linkcheck release-check bench test-gpu bench-gpu mpi test-mpi clean
 .DEFAULT_GOAL := test
 
 demo: $(ready)
@@ -82,6 +84,29 @@ test-gpu: $(ready)
 
 bench-gpu: $(ready)
 	$(run) $(on_gpu)
+
+# Debian's PETSc is 3.18, so that its petsc4py is, too; a PETSc of your own: make mpi PETSC4PY=3.26.1 SLEPC4PY=3.26.1 PETSC_DIR=... SLEPC_DIR=...
+PETSC_DIR ?= /usr/lib/petscdir/petsc-real
+SLEPC_DIR ?= /usr/lib/slepcdir/slepc-real
+PETSC4PY ?= 3.18.5
+SLEPC4PY ?= 3.18.2
+mpi: $(VENV)/mpi
+$(VENV)/mpi: $(ready)
+	test -d $(PETSC_DIR) -a -d $(SLEPC_DIR) || (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends \
+		libpetsc-real-dev libslepc-real-dev libopenmpi-dev openmpi-bin gcc g++)
+	$(run) -m pip install --quiet --no-deps mpi4py
+	# their setup.py needs distutils as setuptools had it before version 60: in an environment of its own, beside ours
+	$(PYTHON) -m venv $(VENV)/mpi-build
+	$(VENV)/mpi-build/bin/python -m pip install --quiet 'setuptools<60' wheel numpy==$$($(run) -c 'import numpy; print(numpy.__version__)')
+	PETSC_DIR=$(PETSC_DIR) $(VENV)/mpi-build/bin/python -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir $(VENV)/mpi-build petsc4py==$(PETSC4PY)
+	$(VENV)/mpi-build/bin/python -m pip install --quiet --no-deps $(VENV)/mpi-build/petsc4py-*.whl
+	PETSC_DIR=$(PETSC_DIR) SLEPC_DIR=$(SLEPC_DIR) $(VENV)/mpi-build/bin/python -m pip wheel --quiet --no-build-isolation --no-deps --wheel-dir $(VENV)/mpi-build slepc4py==$(SLEPC4PY)
+	$(run) -m pip install --quiet --no-deps $(VENV)/mpi-build/petsc4py-*.whl $(VENV)/mpi-build/slepc4py-*.whl
+	touch $@
+
+mpirun := OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 LDIV_DISTRIBUTED_TIMEOUT=60 $(one_thread) timeout 600 mpirun --oversubscribe
+test-mpi: $(VENV)/mpi
+	for n in 1 2 3; do $(mpirun) -n $$n $(run) -m pytest -q -p no:cacheprovider tests/distributed || exit 1; done
 
 clean:
 	rm -rf .venv out build dist docs/generated .pytest_cache .mypy_cache .ruff_cache

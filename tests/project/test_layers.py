@@ -32,6 +32,7 @@ ROOMS = (
     "rules",
     "matrices",
     "linalg",
+    "distributed",
     "derivatives",
     "inplace",
     "checker",

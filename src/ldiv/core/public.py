@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from ldiv.core.dispatch import load_frontends
+from ldiv.core.processes import Processes
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -29,8 +30,27 @@ def _load() -> None:
 _load._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
+_groups: dict[type, Callable[[Any], Processes | None]] = {}
+
+
+def spread_over(kind: type, group: Callable[[Any], Processes | None]) -> None:
+    """Of what kind of argument a call may be one of several processes: group(x) says which."""
+    _groups[kind] = group
+
+
+def _group(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Processes | None:
+    """The processes of the first argument, a matrix, where it is spread over several."""
+    first = args[0] if args else kwargs.get("A")
+    find = _groups.get(type(first))
+    return None if find is None else find(first)
+
+
 def call_untraced(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     _load()
+    if _groups and (group := _group(args, kwargs)) is not None:
+        group.require(f.__qualname__)
+        with group.section(f.__qualname__):
+            return _doors[0](f, args, kwargs) if _doors else f(*args, **kwargs)
     return _doors[0](f, args, kwargs) if _doors else f(*args, **kwargs)
 
 

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, TypeVar
 from ldiv.core.arrays import conj, transpose
 from ldiv.core.forking import lock
 from ldiv.core.pattern import Pattern
+from ldiv.core.processes import Processes
 from ldiv.core.trees import Array, Tree, leaves
 
 R = TypeVar("R")
@@ -92,6 +93,16 @@ class Structure(ABC):
     def read(self, p: Tree) -> Tree:
         """p with zeros where the matrix does not depend on it: only the rest must be finite."""
         return p
+
+    @property
+    def processes(self) -> Processes | None:
+        """The group of processes on which its rows are, None for a matrix of this process alone."""
+        return None
+
+    @property
+    def order(self) -> int:
+        """The number of rows, those on other processes included."""
+        return self.shape[0]
 
     @property
     def plain(self) -> Structure:
@@ -197,6 +208,14 @@ class Wrapper(Structure):
     @property
     def on_host(self) -> bool:
         return self.base.on_host
+
+    @property
+    def processes(self) -> Processes | None:
+        return self.base.processes
+
+    @property
+    def order(self) -> int:
+        return self.base.order
 
     def read(self, p: Tree) -> Tree:
         return self.base.read(p)

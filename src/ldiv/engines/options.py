@@ -27,6 +27,7 @@ class Options:
     M: Structure | None = None
     start: bool = False
     observers: tuple[Observer, ...] = ()
+    is_adjoint: bool = False  # for the cotangent of a solve
 
     def tolerance(self, dtype: np.dtype[Any]) -> float:
         """rtol, by default eps^(2/3): 4e-11 in double and 2e-5 in single precision."""
@@ -56,4 +57,5 @@ class Options:
     @property
     def adjoint(self) -> Options:
         """For a cotangent: M^H is near A^-H."""
-        return replace(self.from_zero, M=None if self.M is None else self.M.H)
+        M = None if self.M is None else self.M.H
+        return replace(self.from_zero, M=M, is_adjoint=not self.is_adjoint)

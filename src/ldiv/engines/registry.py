@@ -137,6 +137,8 @@ def answer(
     engine: ModuleType, structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str
 ) -> str | None:
     """None if the engine can solve, or the reason why not."""
+    if structure.processes is not None:
+        return "wants a matrix on one process"
     reason: str | None = engine.supports(
         structure if is_iterative(engine) else structure.plain, dtype, device, assume_a
     )

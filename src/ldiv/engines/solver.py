@@ -34,6 +34,8 @@ def solve(
     auxiliaries: tuple[Tree, ...] = (),
 ) -> Array:
     """x with S(p) x = b for plain arrays, batched, by the engine that fits."""
+    if structure.processes is not None:
+        return structure.processes.solve(structure, p, b, assume_a, method, options, auxiliaries)
     plan = planned(structure, p, b, assume_a, method)
     shape = (
         tuple(b.shape)

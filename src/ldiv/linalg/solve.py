@@ -25,6 +25,7 @@ from ldiv.core.validate import (
     transposition,
 )
 from ldiv.engines import registry, solve_log
+from ldiv.engines.options import Options
 from ldiv.errors import expected_got
 from ldiv.linalg.door import Call, Door, door
 from ldiv.linalg.iteration import Iteration, iteration_options
@@ -373,7 +374,9 @@ def build_problem(
     *flat, block = common_precision(*flat, block)
     p = rebuild(structure.core, flat)
     if iteration is None or not iteration.given:
-        return Solve(structure, assume_a, method), (p, block), vector
+        # over several processes a solve knows whether it is that of a cotangent
+        options = None if structure.processes is None else Options()
+        return Solve(structure, assume_a, method, options), (p, block), vector
     method, options, auxiliaries = iteration_options(iteration, assume_a, method, structure, p, b)
     return Solve(structure, assume_a, method, options), (p, block, *auxiliaries), vector
 

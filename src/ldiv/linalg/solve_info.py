@@ -44,7 +44,7 @@ class SolveInfo:
         The engines that were asked before and took the matrix for singular, and what they found.
     condition : float or None
         An estimate of |A| |A^-1| in the 1-norm from the factor, made when it is first asked for;
-        None for an engine that iterates.
+        None for an engine that iterates, and over several processes.
     """
 
     engine: str
@@ -57,6 +57,8 @@ class SolveInfo:
     @cached_property
     def condition(self) -> float | None:
         """An estimate of |A|_1 |A^-1|_1."""
+        if self._matrix.structure.processes is not None:
+            return None
         if registry.is_iterative(registry.engines()[self.engine]):
             return None  # there is no factor to solve with
         return self._matrix.norm * self._matrix.inverse_norm()
@@ -75,6 +77,10 @@ def solve_info(
     """The quality of x, by one product with A and an estimate of |A|_1, in double precision."""
     if b.ndim == 1:
         b, x = b[:, None], x[:, None]
+    if structure.processes is not None:  # whose engines look at norms of the whole
+        matrix = Estimated(structure, (), assume_a, method, keeper)
+        r_size = entry.residual or 0.0
+        return SolveInfo(entry.engine, entry.iterations, r_size, r_size, entry.gave_up, matrix)
     r, b, x = map(_in_double, (b - matmul(structure, params, x), b, x))
     # a copy: the condition may be asked for when the arrays of A hold other numbers
     own = snapshot(rebuild(structure.core, [constant(leaf) for leaf in leaves(params)]))

@@ -81,7 +81,7 @@ def promised(matrix: Matrix, assume_a: str) -> tuple[Structure, Tree]:
         # A structure with an `inverse` of its own (Gram, Kronecker, product) solves with its parts,
         # never with its entries, which therefore need not be symmetrized.
         has_entries = base.pattern is not None and base.inverse is None
-        if isinstance(base, Dense) or has_entries:
+        if isinstance(base, Dense) or has_entries or base.processes is not None:
             return structure.cached(
                 ("part", part), lambda: Symmetric(structure, part)
             ), matrix.params

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.pattern import Pattern
+from ldiv.core.processes import Processes
 from ldiv.core.structure import VIEWS, Structure, compose
 from ldiv.core.trees import Tree, leaves
 from ldiv.structures.dense import Dense
@@ -54,6 +55,10 @@ class Composed(Structure):
     @property
     def on_host(self) -> bool:
         return all(part.on_host for part in self.parts)
+
+    @property
+    def processes(self) -> Processes | None:
+        return next((part.processes for part in self.parts if part.processes is not None), None)
 
     def read(self, p: Tree) -> Tree:
         return tuple(part.unview()[0].read(q) for part, q in zip(self.parts, p, strict=True))

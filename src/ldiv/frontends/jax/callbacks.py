@@ -7,7 +7,8 @@ staged below every such transformation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -16,8 +17,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
+from jaxlib.mlir import ir
 
 from ldiv.core.holder import holding, store
+from ldiv.core.processes import Together
 from ldiv.core.trees import Array
 from ldiv.frontends.jax.values import traced
 
@@ -26,7 +29,9 @@ Specs = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
 
 def on_host(f: Callable[..., Any], specs: Specs, *arrays: Array) -> tuple[Array, ...]:
     if any(map(traced, arrays)):
-        return tuple(host_p.bind(*arrays, f=partial(_stored, f), specs=specs))
+        together = isinstance(f, Together)
+        work = partial(_stored, f)
+        return tuple(host_p.bind(*arrays, f=work, specs=specs, together=together))
     return tuple(jnp.asarray(y) for y in f(*map(np.asarray, arrays)))
 
 
@@ -38,7 +43,7 @@ def _stored(f: Callable[..., Any], *arrays: Any) -> Any:
 
 def host_callback(f: Callable[..., Any], *xs: Array) -> None:
     if any(map(traced, xs)):
-        host_p.bind(*xs, f=partial(_and_nothing, f), specs=())
+        host_p.bind(*xs, f=partial(_and_nothing, f), specs=(), together=False)
     else:
         f(*xs)
 
@@ -48,7 +53,9 @@ def _and_nothing(f: Callable[..., Any], *numbers: Any) -> tuple[Any, ...]:
     return ()
 
 
-def _host_lowering(ctx: Any, *args: Any, f: Callable[..., Any], specs: Specs) -> Any:
+def _host_lowering(
+    ctx: Any, *args: Any, f: Callable[..., Any], specs: Specs, together: bool
+) -> Any:
     """A callback that hands over NumPy arrays; `jax.pure_callback` would make JAX arrays of them
     first, at 5 times the cost.
 
@@ -59,6 +66,18 @@ def _host_lowering(ctx: Any, *args: Any, f: Callable[..., Any], specs: Specs) ->
     def call(*numbers: Any) -> tuple[Any, ...]:
         return tuple(np.asarray(y, dtype) for y, (_, dtype) in zip(f(*numbers), specs, strict=True))
 
+    def call_in_turn(turn: Any, *numbers: Any) -> tuple[Any, ...]:
+        return np.asarray(turn), *call(*numbers)
+
+    if not together:
+        return _emitted(ctx, call, args, not specs)  # without results it would be dead code to XLA
+    with in_turn(ctx.module_context) as turns:
+        avals = {"avals_in": [TURN, *ctx.avals_in], "avals_out": [TURN, *ctx.avals_out]}
+        turns[0], *results = _emitted(ctx.replace(**avals), call_in_turn, [turns[0], *args], True)
+    return results
+
+
+def _emitted(ctx: Any, call: Callable[..., Any], args: Sequence[Any], effect: bool) -> Any:
     return mlir.emit_python_callback(
         ctx,
         call,
@@ -66,12 +85,33 @@ def _host_lowering(ctx: Any, *args: Any, f: Callable[..., Any], specs: Specs) ->
         list(args),
         ctx.avals_in,
         ctx.avals_out,
-        has_side_effect=not specs,  # a call without results would be dead code to XLA
+        has_side_effect=effect,
         returns_token=False,
     )[0]
 
 
+@contextmanager
+def in_turn(program: Any) -> Iterator[list[Any]]:
+    """The turn of a call that all processes make: what the last one of the same block returned.
+
+    A call takes the turn of the one before it, so that the order is that of the program, on every
+    process, also where the results of one are empty and nothing depends on them.
+    """
+    block = ir.InsertionPoint.current.block
+    turns = program.cached_primitive_lowerings.setdefault("ldiv turns", [])
+    for known, turn in turns:
+        if known == block:
+            yield turn
+            return
+    turn = [mlir.ir_constant(np.zeros((), np.int32))]
+    turns.append((block, turn))
+    yield turn
+
+
+TURN = jax.core.ShapedArray((), np.dtype(np.int32))
 host_p = Primitive("ldiv_host")
 host_p.multiple_results = True
-host_p.def_abstract_eval(lambda *_, f, specs: [jax.core.ShapedArray(*spec) for spec in specs])
+host_p.def_abstract_eval(
+    lambda *_, f, specs, together: [jax.core.ShapedArray(*spec) for spec in specs]
+)
 mlir.register_lowering(host_p, _host_lowering, cacheable=False)

@@ -52,7 +52,7 @@ def checking() -> Iterator[list[Array]]:
         return ()
 
     def ask(*seen: Any) -> Any:
-        host_p.bind(*seen, f=refuse, specs=())
+        host_p.bind(*seen, f=refuse, specs=(), together=False)
         # were the arrays the same in both branches, XLA could hand them on without waiting
         return jax.lax.optimization_barrier(waiting)
 

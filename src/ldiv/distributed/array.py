@@ -1,0 +1,234 @@
+"""DistributedArray: a sparse matrix of which each process brings entries and owns rows."""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import numpy_dtype
+from ldiv.core.dispatch import frontend_of
+from ldiv.core.processes import Processes
+from ldiv.core.public import public, spread_over
+from ldiv.core.typing import AnyArray, IndexLike
+from ldiv.core.validate import as_float, require_int, require_shape
+from ldiv.distributed.options import parameters
+from ldiv.distributed.petsc import is_real, petsc
+from ldiv.distributed.processes import Group, group
+from ldiv.distributed.structure import Distributed, Entries, Layout
+from ldiv.errors import EngineError, expected_got
+from ldiv.linalg.factorized import Factorized
+from ldiv.matrices.entries import coordinates
+from ldiv.matrices.matrix import Matrix
+
+KEPT = 8  # matrices whose places are remembered, with all that PETSc worked out of them
+
+
+class DistributedArray(Matrix):
+    """A sparse matrix over several processes, made by `ldiv.distributed.coo_array`.
+
+    Attributes
+    ----------
+    data : array (*batch, nnz)
+        The values of the entries that this process brought.
+    shape : tuple
+        The batch axes, then rows and columns of the whole matrix.
+    local_shape : tuple
+        How many of them this process owns: `A @ x` takes the rows of x that belong to its columns,
+        and returns its own rows.
+
+    Notes
+    -----
+    `A @ x`, `A.T`, `ldiv.solve`, `ldiv.factorized`, `ldiv.eigsh` and `ldiv.lobpcg` are called by
+    all processes, each with its part. Other functions refuse it.
+    """
+
+    _dense = "products with unit vectors"
+
+    @property
+    def data(self) -> Any:
+        """The values of the entries that this process brought."""
+        return self.params
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The batch axes, then rows and columns of the whole matrix."""
+        base, op = self.structure.unview()
+        assert isinstance(base, Distributed)
+        whole = (base.entries.of_rows.size, base.entries.of_cols.size)
+        return (*self.batch, *(whole if op in "NC" else whole[::-1]))
+
+    @property
+    def local_shape(self) -> tuple[int, int]:
+        """Rows and columns that this process owns."""
+        return self.structure.shape
+
+    def with_data(self, data: AnyArray) -> DistributedArray:
+        """The matrix with other values at the same places."""
+        return DistributedArray(self.structure, as_float("data", data))
+
+    def _view(self, op: str) -> DistributedArray:
+        return DistributedArray(self.structure.view(op), self.params)
+
+    def __repr__(self) -> str:
+        framework = frontend_of(self.data).__name__.rpartition(".")[2]
+        processes = self.structure.processes
+        return (
+            f"<DistributedArray {self.shape} {numpy_dtype(self.data)} over {processes}, "
+            f"here {self.local_shape} and nnz={self.data.shape[-1]}, {framework}>"
+        )
+
+
+def _processes(matrix: Any) -> Processes | None:
+    found: Processes | None = matrix.structure.processes
+    return found
+
+
+spread_over(Matrix, _processes)
+spread_over(DistributedArray, _processes)
+spread_over(Factorized, lambda F: F._structure.processes)
+
+
+@public
+def coo_array(
+    arg: tuple[AnyArray, tuple[IndexLike, IndexLike]],
+    shape: tuple[int, int],
+    comm: Any = None,
+    *,
+    local_shape: tuple[int, int] | None = None,
+    solver_parameters: dict[str, Any] | None = None,
+    adjoint_parameters: dict[str, Any] | None = None,
+) -> DistributedArray:
+    """A sparse matrix over the processes of a communicator, from the entries that each brings.
+
+        A[i, j] = sum over processes of all values[e] with rows[e] = i and columns[e] = j
+
+    Parameters
+    ----------
+    arg : tuple (values, (rows, columns))
+        values (*batch, nnz) of this process, of float32 or float64; rows and columns (nnz,), numbers
+        in the whole matrix, of any rows, also those that other processes own.
+    shape : tuple of two ints
+        Rows and columns of the whole matrix.
+    comm : communicator of mpi4py or petsc4py, optional
+        By default all processes.
+    local_shape : tuple of two ints, optional
+        How many rows and columns this process owns, in the order of the processes; by default
+        `owned` says which.
+    solver_parameters : dict, optional
+        Options of PETSc for the solver, without the dash: {"ksp_type": "cg", "pc_type": "hypre"}.
+    adjoint_parameters : dict, optional
+        Those for the adjoint systems of derivatives; by default the same.
+
+    Returns
+    -------
+    A : DistributedArray
+        The matrix.
+
+    Raises
+    ------
+    ValueError
+        For indices out of range, and for shapes that differ between the processes.
+    TypeError
+        For anything but such a tuple, and for other dtypes.
+    ImportError
+        Where petsc4py and mpi4py are not installed.
+
+    Notes
+    -----
+    All processes call it. What is wrong on one of them is raised on all.
+    Differentiable in values, in every mode; the cotangent of an entry is returned to the process
+    that brought it.
+    Cost: the indices are sorted, and exchanges between neighbours prepared, once: matrices with
+    the places of one of the last few share them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ldiv import distributed  # doctest: +SKIP
+    >>> mine = np.array(distributed.owned(100))  # doctest: +SKIP
+    >>> A = distributed.coo_array((mine + 1.0, (mine, mine)), shape=(100, 100))  # doctest: +SKIP
+    >>> ldiv.solve(A, mine + 1.0)  # doctest: +SKIP
+    array([1., 1., 1., ...])
+    """
+    petsc()
+    if not is_real():
+        what, came = "a PETSc of real numbers in double precision", str(petsc().ScalarType)
+        raise EngineError(expected_got("PETSc", what, came, "Set PETSC_DIR to another one."))
+    processes = group(comm)
+    step = "coo_array"
+    with processes.section(step):
+        told = parameters(solver_parameters, adjoint_parameters)
+        m, n = require_shape("shape", shape)
+        values, rows, cols = _entries(arg, (m, n))
+        own = _own(local_shape, (m, n), processes)
+    ends = processes.agree(step, m, -m, n, -n)
+    starts = [int(x) for x in processes.before(np.array(own))]
+    with processes.section("the shape of coo_array"):
+        if ends[0] != -ends[1] or ends[2] != -ends[3]:
+            advice = "It is that of the whole matrix, not of a part."
+            raise ValueError(expected_got("shape", "the same everywhere", str((m, n)), advice))
+        if tuple(int(x) for x in processes.total(np.array(own))) != (m, n):
+            what = f"numbers of rows and columns that add up to {(m, n)} over all processes"
+            advice = "Each row belongs to one process."
+            raise ValueError(expected_got("local_shape", what, f"{own} here", advice))
+    of, to = (Layout(*layout) for layout in zip(own, starts, (m, n), strict=True))
+    return DistributedArray(Distributed(_at(processes, rows, cols, of, to), told), values)
+
+
+def owned(n: int, comm: Any = None) -> range:
+    """The rows of n that a process owns where nobody says otherwise: as many as the others own.
+
+    Examples
+    --------
+    >>> from ldiv import distributed  # doctest: +SKIP
+    >>> distributed.owned(10)  # doctest: +SKIP
+    range(0, 10)
+    """
+    n, processes = require_int("n", n, 0), group(comm)
+    each, more = divmod(n, processes.size)
+    start = each * processes.rank + min(more, processes.rank)
+    return range(start, start + each + (processes.rank < more))
+
+
+def _entries(arg: Any, shape: tuple[int, int]) -> tuple[Any, Any, Any]:
+    """Values, rows and columns, checked."""
+    if not isinstance(arg, tuple | list) or len(arg) != 2 or len(arg[1]) != 2:
+        what, advice = "(values, (rows, columns))", "Each process gives its own."
+        raise TypeError(expected_got("coo_array", what, type(arg).__name__, advice))
+    values, rows, cols, *_ = coordinates("", as_float("values", arg[0]), arg[1], shape)
+    if numpy_dtype(values).kind == "c":
+        advice = "Write the system out for real and imaginary parts."
+        raise TypeError(expected_got("values", "real numbers", "complex ones", advice))
+    return values, np.asarray(rows, np.int64), np.asarray(cols, np.int64)
+
+
+def _own(local_shape: Any, shape: tuple[int, int], processes: Group) -> tuple[int, int]:
+    """How many rows and columns this process owns."""
+    if local_shape is not None:
+        return require_shape("local_shape", local_shape)
+    rows, cols = (len(owned(n, processes.of)) for n in shape)
+    return rows, cols
+
+
+_places: dict[Group, deque[tuple[int, Entries]]] = {}
+_numbers = count()
+
+
+def _at(processes: Group, rows: Any, cols: Any, of: Layout, to: Layout) -> Entries:
+    """What follows from the places: that of one of the last matrices, if all processes have it."""
+    kept = _places.setdefault(processes, deque(maxlen=KEPT))
+
+    def is_same(entries: Entries) -> bool:
+        layouts = (entries.of_rows, entries.of_cols) == (of, to)
+        same_rows = layouts and np.array_equal(entries.rows, rows)
+        return bool(same_rows and np.array_equal(entries.cols, cols))
+
+    known = {number: entries for number, entries in kept if is_same(entries)}
+    number = processes.common(known, "the places of a matrix")
+    if number is not None:
+        return known[number]
+    kept.append((next(_numbers), Entries(processes, rows, cols, of, to)))
+    return kept[-1][1]

@@ -1,0 +1,114 @@
+"""PETSc by petsc4py, loaded once; what its older versions lack is called in its library.
+
+petsc4py 3.18, which Debian's PETSc needs, has no MatSetPreallocationCOO and MatSetValuesCOO: they
+are functions of the C library all the same.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+INSTALL = (
+    "Matrices over several processes need petsc4py, mpi4py and an MPI: `make mpi` sets them up on "
+    "Debian and Ubuntu, `pip install ldiv[petsc]` beside a PETSc that PETSC_DIR points to."
+)
+
+
+@cache
+def petsc() -> Any:
+    """The module petsc4py.PETSc."""
+    try:
+        import petsc4py
+    except ImportError as error:
+        raise ImportError(INSTALL) from error
+    petsc4py.init()
+    from petsc4py import PETSc
+
+    return PETSc
+
+
+@cache
+def mpi() -> Any:
+    """The module mpi4py.MPI, which MPI is started by."""
+    try:
+        from mpi4py import MPI
+    except ImportError as error:
+        raise ImportError(INSTALL) from error
+    return MPI
+
+
+@cache
+def slepc() -> Any:
+    """The module slepc4py.SLEPc."""
+    try:
+        import slepc4py
+    except ImportError as error:
+        raise ImportError(INSTALL.replace("petsc4py", "slepc4py")) from error
+    petsc()
+    slepc4py.init()
+    from slepc4py import SLEPc
+
+    return SLEPc
+
+
+def is_real() -> bool:
+    """Is this a PETSc of real double precision, the only one that is served?"""
+    return np.dtype(petsc().ScalarType) == np.float64
+
+
+# -- matrices by coordinates --------------------------------------------------
+
+
+def preallocate(matrix: Any, rows: Any, cols: Any) -> None:
+    """The places of the entries of a matrix, with global indices; collective."""
+    if hasattr(matrix, "setPreallocationCOO"):
+        matrix.setPreallocationCOO(rows, cols)
+        return
+    rows, cols = (np.array(x, petsc().IntType) for x in (rows, cols))  # PETSc writes to them
+    _call(
+        "MatSetPreallocationCOO",
+        ctypes.c_void_p(matrix.handle),
+        ctypes.c_ssize_t(len(rows)),
+        ctypes.c_void_p(rows.ctypes.data),
+        ctypes.c_void_p(cols.ctypes.data),
+    )
+
+
+def set_values(matrix: Any, values: Any) -> None:
+    """The values of the entries, in the order of the places, added up; collective."""
+    values = np.ascontiguousarray(values, petsc().ScalarType)
+    if hasattr(matrix, "setValuesCOO"):
+        matrix.setValuesCOO(values, petsc().InsertMode.INSERT_VALUES)
+        return
+    insert = int(petsc().InsertMode.INSERT_VALUES)
+    _call(
+        "MatSetValuesCOO",
+        ctypes.c_void_p(matrix.handle),
+        ctypes.c_void_p(values.ctypes.data),
+        ctypes.c_int(insert),
+    )
+    matrix.stateIncrease()  # petsc4py's products see it
+
+
+def row_sizes(matrix: Any) -> Any:
+    """The largest |a_ij| of each row, a vector; collective."""
+    found = matrix.createVecLeft()
+    pointers = (ctypes.c_void_p(handle) for handle in (matrix.handle, found.handle, None))
+    _call("MatGetRowMaxAbs", *pointers)
+    found.stateIncrease()
+    return found
+
+
+def _call(name: str, *arguments: Any) -> None:
+    if code := getattr(_library(), name)(*arguments):
+        raise petsc().Error(code)
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    """The C library of PETSc, which petsc4py has loaded: its module links to it."""
+    return ctypes.CDLL(petsc().__file__)

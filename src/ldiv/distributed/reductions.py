@@ -1,0 +1,62 @@
+"""y = sum over processes of x, and y = x, where one number of the whole meets the parts.
+
+tangent      dy = sum dx,      dy = dx
+cotangent    x_bar = y_bar,    x_bar = sum y_bar: each rule is the adjoint of the other, since the
+             cotangent of a number of the whole is equal everywhere, and counts once
+cost         one reduction, in one of both directions
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import numpy_dtype
+from ldiv.core.dispatch import on_host
+from ldiv.core.processes import Together
+from ldiv.core.rule import Rule, bind
+from ldiv.core.trees import Array, Tree
+
+
+@dataclass(frozen=True)
+class Sum(Rule):
+    """Argument of `axes` own axes; `adjoint` is the identity, whose cotangent is summed."""
+
+    processes: Any
+    axes: int
+    adjoint: bool = False
+
+    may_overflow = True
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (self.axes,)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        (x,) = args
+        if self.adjoint:
+            return (x + 0,)  # frameworks tell outputs from arguments
+        spec = (tuple(x.shape), numpy_dtype(x))
+        return on_host(Together(self._sum), (spec,), x)
+
+    def _sum(self, x: Any) -> tuple[Any, ...]:
+        self.processes.agree(f"a sum of an array {x.shape} of {x.dtype}")
+        return (np.asarray(self.processes.total(x)),)
+
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
+        return (None if tangents[0] is None else bind(self, tangents[0])[0],)
+
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
+        if cotangents[0] is None or not need[0]:
+            return (None,)
+        return bind(Sum(self.processes, self.axes, not self.adjoint), cotangents[0])

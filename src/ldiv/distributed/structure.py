@@ -1,0 +1,141 @@
+"""S(p) = sum over processes r of R_r^T S_r(p_r) C_r: each process brings entries of one matrix.
+
+C_r and R_r bring the unknowns of the columns and rows in which process r has entries
+(`ldiv.distributed.ghosts`), S_r is a sparse matrix of its own, and entries at one place add up,
+whichever processes bring them. The cotangent of an entry goes where it came from,
+S^*(u v^H)_r = S_r^*[(R_r u) (C_r v)^H], so it takes two exchanges between neighbours.
+The shape of the structure is that of this process: the rows and columns that it owns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import batch_of, broadcast, common_batch, numpy_dtype, result_dtype
+from ldiv.core.dispatch import on_host
+from ldiv.core.linear import Linear
+from ldiv.core.pattern import Pattern
+from ldiv.core.processes import Processes, Together
+from ldiv.core.structure import VIEWS
+from ldiv.core.trees import Array, Tree
+from ldiv.distributed.ghosts import Ghosts
+from ldiv.distributed.options import Parameters
+from ldiv.errors import EngineError, overflowed
+from ldiv.structures.sparse import Sparse
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How many rows of the whole this process owns, and the number of the first of them."""
+
+    own: int
+    offset: int
+    size: int
+
+
+class Entries:
+    """The places of the entries that this process brings, with global indices, and all that
+    follows from them; compared by identity, for there is one for each matrix that is made.
+    """
+
+    def __init__(self, processes: Any, rows: Any, cols: Any, of: Layout, to: Layout) -> None:
+        self.processes, self.rows, self.cols = processes, rows, cols
+        self.of_rows, self.of_cols = of, to
+        self.R = Ghosts(processes, rows, of.own, of.offset, of.size)
+        different = of != to or not np.array_equal(rows, cols)
+        self.C = (
+            self.R
+            if not processes.largest(different)
+            else Ghosts(processes, cols, to.own, to.offset, to.size)
+        )
+        self.templates: dict[bool, Any] = {}  # matrices of PETSc for their symmetric part, or not
+        self.solvers: list[Any] = []  # weak references to those that live, the latest last
+        self.local = Sparse(Pattern(self.R.at, self.C.at, (self.R.count, self.C.count)))
+
+    def absolute_product(self, p: Any, x: Any, symmetric: bool) -> Any:
+        """|S(p)| |x|, or that of the symmetric part."""
+        x, p = np.abs(x)[:, None], np.abs(p)
+        y = self.R.add(self.local.apply(p, self.C.gather(x), "N"))[:, 0]
+        if symmetric:
+            y = (y + self.C.add(self.local.apply(p, self.R.gather(x), "T"))[:, 0]) / 2
+        return y
+
+
+@dataclass(frozen=True)
+class Distributed(Linear):
+    """A sparse matrix over several processes. Parameters (*batch, nnz), the values of the entries
+    that this process brings.
+    """
+
+    entries: Entries
+    parameters: Parameters
+
+    core = 1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.entries.of_rows.own, self.entries.of_cols.own
+
+    @property
+    def order(self) -> int:
+        return self.entries.of_rows.size
+
+    @property
+    def sizes(self) -> list[tuple[int, ...]] | None:
+        return [(len(self.entries.rows),)]
+
+    @property
+    def processes(self) -> Processes:
+        found: Processes = self.entries.processes
+        return found
+
+    def apply(self, p: Tree, x: Array, op: str) -> Array:
+        batch = broadcast(batch_of(p, 1), batch_of(x, 2))
+        shape = (*batch, self.shape[VIEWS[op][0]], x.shape[-1])
+        spec = (shape, result_dtype(p, x))
+        return on_host(Together(self._apply, op, spec), (spec,), p, x)[0]
+
+    def _apply(self, op: str, spec: Any, p: Any, x: Any) -> tuple[Any, ...]:
+        entries = self.entries
+        entries.processes.agree(f"a product with a block {x.shape[:-2]} of {x.shape[-1]}")
+        into, out = (entries.R, entries.C) if VIEWS[op][0] else (entries.C, entries.R)
+        y = out.add(entries.local.apply(p, into.gather(x), op))
+        return (np.array(np.broadcast_to(y, spec[0]), spec[1]),)
+
+    def project(self, u: Array, v: Array) -> Tree:
+        batch = common_batch((2, 2), (u, v))
+        spec = ((*batch, len(self.entries.rows)), result_dtype(u, v))
+        return on_host(Together(self._project, spec), (spec,), u, v)[0]
+
+    def _project(self, spec: Any, u: Any, v: Any) -> tuple[Any, ...]:
+        entries, comm = self.entries, self.entries.processes
+        comm.agree(f"a derivative by entries, of a block {spec[0][:-1]} of {u.shape[-1]}")
+        g = entries.local.project(entries.R.gather(u), entries.C.gather(v))
+        with comm.section("a derivative by entries"):
+            if not np.isfinite(g).all():
+                raise overflowed("the derivative by the entries")
+        comm.agree("the end of a derivative by entries")
+        return (np.array(g, spec[1]),)
+
+    def todense(self, p: Tree) -> Array:
+        raise EngineError(
+            "a matrix over several processes is never made dense: no process has all of it. "
+            "Take products with unit vectors."
+        )
+
+    def __repr__(self) -> str:
+        whole = (self.entries.of_rows.size, self.entries.of_cols.size)
+        return f"a matrix of {whole} over {self.entries.processes.size} processes"
+
+
+def real_values(p: Any) -> Any:
+    """The values in double precision, if they are real."""
+    if numpy_dtype(p).kind == "c":
+        raise EngineError(
+            "this PETSc computes with real numbers, and A is complex. "
+            "Write the system out for real and imaginary parts."
+        )
+    return np.asarray(p, np.float64)
