@@ -54,6 +54,7 @@ from ldiv.linalg.solve_info import SolveInfo
 from ldiv.linalg.sparse_cholesky import SparseCholesky, UpdatedCholesky
 from ldiv.linalg.sparse_doors import splu, spsolve, spsolve_triangular
 from ldiv.linalg.spectral import eigenspace, spectral_function, spectral_sum
+from ldiv.linalg.stochastic import EstimateInfo
 from ldiv.linalg.svd import svds
 from ldiv.matrices.compose import Gram, LowRank, block_array, kron
 from ldiv.matrices.construct import asarray, coo_array, csc_array, csr_array, diags_array, eye_array
@@ -74,6 +75,7 @@ __all__ = [
     "Duplicated",
     "EigenInfo",
     "EngineError",
+    "EstimateInfo",
     "Explanation",
     "Factorized",
     "GradientError",

@@ -143,6 +143,10 @@ EVERYWHERE: dict[str, Callable[[Make], Call]] = {
     "splu": lambda to: (ldiv.splu, {"A": sparse(to)}),
     "slogdet": lambda to: (ldiv.slogdet, {"A": to(A)}),
     "logdet": lambda to: (ldiv.logdet, {"A": to(S), "assume_a": "pos"}),
+    "logdet slq": lambda to: (
+        ldiv.logdet,
+        {"A": to(S), "assume_a": "pos", "method": "slq", "probes": 4, "steps": 2, "rng": 0},
+    ),
     "slogdet sparse": lambda to: (ldiv.slogdet, {"A": sparse(to), "assume_a": "gen"}),
     "selected_inverse": lambda to: (
         ldiv.selected_inverse,
@@ -151,6 +155,10 @@ EVERYWHERE: dict[str, Callable[[Make], Call]] = {
     "inverse_diagonal": lambda to: (ldiv.inverse_diagonal, {"A": to(S), "assume_a": "pos"}),
     "quad_form": lambda to: (ldiv.quad_form, {"A": to(S), "x": to(b)}),
     "trace_solve": lambda to: (ldiv.trace_solve, {"A": to(A), "B": to(S)}),
+    "trace_solve xtrace": lambda to: (
+        ldiv.trace_solve,
+        {"A": to(A), "B": to(S), "method": "xtrace", "probes": 3, "rng": 0},
+    ),
     "eigh": lambda to: (ldiv.eigh, {"A": to(S)}),
     "eigh pencil": lambda to: (
         ldiv.eigh,

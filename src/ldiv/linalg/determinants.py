@@ -6,7 +6,7 @@ formula that a structure has.
 
 from __future__ import annotations
 
-from typing import Any, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -18,7 +18,9 @@ from ldiv.core.rule import bind
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.core.typing import AnyArray, ArrayT, Assumption
+from ldiv.core.validate import require_flag
 from ldiv.linalg.solve import require_method
+from ldiv.linalg.stochastic import EstimateInfo, require_exact, slq
 from ldiv.linalg.structured_determinants import broadcast_to_batch, has_formula, slogdet_of
 from ldiv.matrices.assumptions import promised_square
 from ldiv.matrices.matrix import Matrix, MatrixLike
@@ -31,11 +33,49 @@ from ldiv.structures.symmetric import Symmetric
 
 
 @overload
-def logdet(A: Matrix, *, assume_a: Assumption = "gen", method: str = "auto") -> Any: ...
+def logdet(
+    A: Matrix,
+    *,
+    assume_a: Assumption = "gen",
+    method: str = "auto",
+    probes: int | None = None,
+    steps: int | None = None,
+    rng: Any = None,
+    info: Literal[False] = False,
+) -> Any: ...
 @overload
-def logdet(A: ArrayT, *, assume_a: Assumption = "gen", method: str = "auto") -> ArrayT: ...
+def logdet(
+    A: ArrayT,
+    *,
+    assume_a: Assumption = "gen",
+    method: str = "auto",
+    probes: int | None = None,
+    steps: int | None = None,
+    rng: Any = None,
+    info: Literal[False] = False,
+) -> ArrayT: ...
+@overload
+def logdet(
+    A: MatrixLike,
+    *,
+    assume_a: Assumption = "gen",
+    method: str = "auto",
+    probes: int | None = None,
+    steps: int | None = None,
+    rng: Any = None,
+    info: Literal[True],
+) -> tuple[Any, EstimateInfo]: ...
 @public
-def logdet(A: MatrixLike, *, assume_a: Assumption = "gen", method: str = "auto") -> AnyArray:
+def logdet(
+    A: MatrixLike,
+    *,
+    assume_a: Assumption = "gen",
+    method: str = "auto",
+    probes: int | None = None,
+    steps: int | None = None,
+    rng: Any = None,
+    info: bool = False,
+) -> AnyArray | tuple[Any, EstimateInfo]:
     """Compute the logarithm of a positive determinant, differentiably.
 
         l = log det A
@@ -48,17 +88,30 @@ def logdet(A: MatrixLike, *, assume_a: Assumption = "gen", method: str = "auto")
         As in `solve`. With "pos" the determinant is that of the Cholesky factor.
     method : str, default "auto"
         As in `solve`; how a matrix is factored that is positive definite, by assumption or by its
-        structure.
+        structure. "slq" estimates instead, from products with random vectors: for a positive
+        definite `LinearOperator`, or a matrix too large to factor.
+    probes, steps : int, optional
+        With "slq" the number of random vectors, 32, and of the steps of Lanczos' method from each
+        of them, 50.
+    rng : int, numpy.random.Generator, torch.Generator or key of jax.random, optional
+        With "slq", which needs it, where the vectors come from. An integer, and a generator of
+        NumPy, give the same ones in every framework.
+    info : bool, default False
+        With "slq", return an `EstimateInfo`, too.
 
     Returns
     -------
     l : array (*batch,)
         The logarithm.
+    info : EstimateInfo
+        With info=True only: the standard error.
 
     Raises
     ------
     ValueError
         Where the determinant is not positive (see `slogdet`).
+    ConvergenceError
+        With "slq", for too few steps; of a derivative, as `solve`.
     SingularMatrixError, NotPositiveDefiniteError, NotSymmetricError, EngineError, TypeError
         As `solve`.
 
@@ -80,17 +133,36 @@ def logdet(A: MatrixLike, *, assume_a: Assumption = "gen", method: str = "auto")
     NumPy's `ldiv.vjp` differentiates one rule: of matrices made of others that is the case with
     "pos" only.
 
+    "slq", stochastic Lanczos quadrature: with random signs z_i
+
+        l ~ 1/k sum_i z_i^H log(A) z_i,    l_bar / k sum_i A^-1 z_i z_i^H in place of A_bar
+
+    Both are unbiased, up to the quadrature, and so is the second derivative; the latter is not the
+    derivative of the former, which finite differences with the same z_i would see. Nothing is
+    factored: the value takes `steps` products with k columns, reorthogonalized in full (memory for
+    `steps` columns or more), the gradient one run of `cg` for k columns.
+
     References
     ----------
-    Takahashi, Fagan, Chin (1973); Erisman and Tinney, Comm. ACM 18 (1975).
+    Takahashi, Fagan, Chin (1973); Erisman and Tinney, Comm. ACM 18 (1975); Ubaru, Chen, Saad, SIAM
+    J. Matrix Anal. Appl. 38 (2017).
 
     Examples
     --------
     >>> import ldiv, numpy as np
     >>> round(float(ldiv.logdet(np.diag([2.0, 3.0]))), 12)
     1.791759469228
+    >>> A = ldiv.diags_array([np.full(9, 2.0), -np.ones(8), -np.ones(8)], offsets=[0, 1, -1])
+    >>> l, info = ldiv.logdet(A, assume_a="pos", method="slq", rng=0, info=True)
+    >>> bool(abs(l - ldiv.logdet(A)) < 3 * info.standard_error)
+    True
     """
+    if method == "slq":
+        matrix, structure, params, assumption = promised_square(A, assume_a)
+        value, quality = slq(structure, params, assumption, probes, steps, rng)
+        return (value, quality) if require_flag("info", info) else value
     require_method(method)
+    require_exact(method, probes, rng, info, steps)
     matrix, structure, params, assumption = promised_square(A, assume_a)
     if assumption == "pos":  # 2 sum log diag(L), A = L L^H
         return _of_positive(structure, params, method)

@@ -381,6 +381,6 @@ def build_problem(
     return Solve(structure, assume_a, method, options), (p, block, *auxiliaries), vector
 
 
-def require_method(method: str) -> None:
+def require_method(method: str, name: str = "method") -> None:
     """The name of an engine or of a kind of them."""
-    require_option("method", method, ("auto", "direct", "iterative", *registry.engines()))
+    require_option(name, method, ("auto", "direct", "iterative", *registry.engines()))

@@ -54,7 +54,7 @@ def step(task: Task, state: State) -> State:
     def grow(state: State) -> State:
         j, V, H, u, _ = state
         # Arnoldi: one product, orthogonalized against the basis
-        h, w = _orthogonalized(_filled(V, j), transpose(task.A(task.M(transpose(V[..., j, :])))))
+        h, w = _orthogonalized(filled(V, j), transpose(task.A(task.M(transpose(V[..., j, :])))))
         length = xp.linalg.vector_norm(w, axis=-1)
         V = put(V, (..., j + 1, slice(None)), quotient(w, length[..., None]))
         H = put(put(H, (..., slice(h.shape[-1]), j), h), (..., j + 1, j), length)
@@ -77,7 +77,7 @@ def put(x: Array, index: Any, value: Any) -> Array:
     return x
 
 
-def _filled(V: Array, j: int) -> Array:
+def filled(V: Array, j: int) -> Array:
     """The basis so far; padded with zeros where every new shape would be compiled."""
     return V[..., : j + 1, :] if writable(V) else V
 

@@ -1,0 +1,70 @@
+"""Q, S, D of k vectors y_i = F w_i: the range without one of them, for all of them.
+
+    Y = Q R,   P_i = Q (I - s_i s_i^H) Q^H projects onto the range of the others,
+    s_i = R^-H e_i / |R^-H e_i|,   (I - P_i) w_i = w_i - Q d_i,   d_i = (I - s_i s_i^H) Q^H w_i
+
+By a singular value decomposition of R, whose small singular values count as zero: columns of Q are
+zero there, and where one is, no vector brings a direction of its own: s_i = 0.
+Constants: no derivative.
+cost         4 n k^2
+reference    Epperly, Tropp, Webber, XTrace: making the most of every sample in stochastic trace
+             estimation, SIAM J. Matrix Anal. Appl. 45 (2024), section 3
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ldiv.core.arrays import adjoint, astype, conj, eps, numpy_dtype
+from ldiv.core.dispatch import namespace
+from ldiv.core.rule import Rule, bind
+from ldiv.core.trees import Array, Tree
+
+
+@dataclass(frozen=True)
+class LeaveOneOut(Rule):
+    """Arguments Y and W (*batch, n, k); outputs Q (*batch, n, k), S and D (*batch, k, k)."""
+
+    differentiable = (False, False, False)
+    core = (2, 2)
+    on_host = True
+
+    @property
+    def public_name(self) -> str:
+        return "trace_solve"
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        y, w = args
+        xp = namespace(y)
+        size = xp.max(xp.abs(y), axis=(-2, -1), keepdims=True)
+        y = y / xp.where(size == 0, xp.ones_like(size), size)
+        q, r = xp.linalg.qr(y)
+        u, sigma, vh = xp.linalg.svd(r, full_matrices=False)
+        least = y.shape[-2] * eps(y) * sigma[..., :1]
+        kept = sigma > least  # (*batch, k)
+        q = xp.matmul(q, u) * kept[..., None, :]
+        s = vh / xp.where(kept, sigma, xp.ones_like(sigma))[..., :, None]
+        s = s / xp.linalg.vector_norm(s, axis=-2, keepdims=True)
+        s = s * xp.all(kept, axis=-1)[..., None, None]
+        c = xp.matmul(adjoint(q), astype(w, numpy_dtype(q)))
+        return q, s, c - s * xp.sum(conj(s) * c, axis=-2, keepdims=True)
+
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
+        return None, None, None
+
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
+        return None, None
+
+
+def leave_one_out(y: Array, w: Array) -> tuple[Array, Array, Array]:
+    """Q, S, D."""
+    q, s, d = bind(LeaveOneOut(), y, w)
+    return q, s, d
