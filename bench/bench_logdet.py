@@ -25,7 +25,7 @@ from problems.systems import convection, poisson, title
 
 import ldiv
 from ldiv.engines import registry
-from ldiv.engines.selected import general, positive
+from ldiv.engines.selected import general, supernodal
 from ldiv.matrices.assumptions import promised
 
 torch.set_num_threads(1)
@@ -54,7 +54,7 @@ def engines(pattern: Any, assume_a: str) -> dict[str, Callable[[Any], Any]]:
         for name, engine in registry.named("direct").items()
         if registry.answer(engine, structure, kind, "cpu", assume_a) is None
     ]
-    module = positive if assume_a == "pos" else general
+    module = supernodal if assume_a == "pos" else general
     symbolic = module.analyze(structure)
 
     def ours(values: Any) -> Any:

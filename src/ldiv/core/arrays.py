@@ -67,6 +67,14 @@ def writable(x: Array) -> bool:
     return not hasattr(x, "at")
 
 
+def put(x: Array, index: Any, value: Any) -> Array:
+    """x with x[index] = value; in place where arrays allow it: x must not be shared."""
+    if not writable(x):
+        return x.at[index].set(value)
+    x[index] = value
+    return x
+
+
 def real(x: Array) -> Array:
     """The real part; a real array is returned as it is."""
     return namespace(x).real(x) if is_complex(x) else x

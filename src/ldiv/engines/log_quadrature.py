@@ -16,10 +16,9 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from ldiv.core.arrays import alike, conj, eps, real, transpose
+from ldiv.core.arrays import alike, conj, eps, put, real, transpose, writable
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.trees import Array
-from ldiv.engines.iterative.gmres import filled, put
 from ldiv.engines.krylov import quotient
 from ldiv.engines.matrix_product import Product
 from ldiv.errors import NotPositiveDefiniteError
@@ -65,7 +64,7 @@ def _lanczos(A: Product, first: Array, steps: int) -> tuple[Array, Array]:
         w = transpose(A(transpose(v)))
         length = xp.linalg.vector_norm(w, axis=-1)
         a = real(xp.sum(conj(v) * w, axis=-1))
-        basis = filled(V, j)
+        basis = V[..., : j + 1, :] if writable(V) else V  # new shapes would be compiled
         for _ in range(2):  # twice is enough (Kahan)
             h = conj(xp.matmul(basis, conj(w)[..., None]))
             w = w - xp.matmul(transpose(basis), h)[..., 0]

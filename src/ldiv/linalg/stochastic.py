@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtrit
 
 from ldiv.core.arrays import adjoint, alike, conj, real
 from ldiv.core.dispatch import constant, frontend_of, namespace
@@ -145,6 +144,8 @@ def standard_error(samples: Array, correlated: bool = False) -> Array:
     xp, k = namespace(samples), samples.shape[-1]
     if k < 2:
         return 0 * real(samples[..., 0])
+    from scipy.special import stdtrit  # which ldiv needs nowhere else
+
     x = constant(samples)
     away = xp.abs(x - xp.mean(x, axis=-1, keepdims=True)) ** 2
     widened = float(stdtrit(k - 1, THREE_SIGMA)) / 3

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.arrays import alike, conj, transpose, writable
+from ldiv.core.arrays import alike, conj, put, transpose, writable
 from ldiv.core.dispatch import frontend_of, namespace
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array
@@ -54,7 +54,7 @@ def step(task: Task, state: State) -> State:
     def grow(state: State) -> State:
         j, V, H, u, _ = state
         # Arnoldi: one product, orthogonalized against the basis
-        h, w = _orthogonalized(filled(V, j), transpose(task.A(task.M(transpose(V[..., j, :])))))
+        h, w = _orthogonalized(_filled(V, j), transpose(task.A(task.M(transpose(V[..., j, :])))))
         length = xp.linalg.vector_norm(w, axis=-1)
         V = put(V, (..., j + 1, slice(None)), quotient(w, length[..., None]))
         H = put(put(H, (..., slice(h.shape[-1]), j), h), (..., j + 1, j), length)
@@ -69,15 +69,7 @@ def step(task: Task, state: State) -> State:
     return x, norm(r), r
 
 
-def put(x: Array, index: Any, value: Any) -> Array:
-    """x with x[index] = value; in place where arrays allow it: x must not be shared."""
-    if not writable(x):
-        return x.at[index].set(value)
-    x[index] = value
-    return x
-
-
-def filled(V: Array, j: int) -> Array:
+def _filled(V: Array, j: int) -> Array:
     """The basis so far; padded with zeros where every new shape would be compiled."""
     return V[..., : j + 1, :] if writable(V) else V
 
