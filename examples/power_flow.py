@@ -86,7 +86,9 @@ def mismatch(x: Any, s: Any) -> Any:
 
 
 flat = jnp.concatenate([jnp.zeros(len(angles)), jnp.ones(len(loads))])
-usual = jnp.stack([jnp.asarray(np.tile(part, areas)) for part in (injected.real, injected.imag)])
+usual = jnp.stack(
+    [jnp.asarray(np.tile(part, areas)) for part in (np.real(injected), np.imag(injected))]
+)
 pattern = ldiv.detect_pattern(lambda x: mismatch(x, usual), flat)
 
 

@@ -125,7 +125,7 @@ with torch.no_grad():
     plain = transmission(guides).item()
     final = permittivity(p, 1e3)
     best = transmission(final).item()
-    E = field(final).numpy().T
+    E = field(final).real.numpy().T
 drawn = final.numpy().T
 print(f"the plain corner passes {plain:.0%} of the light, the design {best:.1%}")
 
@@ -137,8 +137,8 @@ figure, axes = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
 box = (0, n * h, 0, n * h)
 axes[0].imshow(drawn, origin="lower", extent=box, cmap="gray_r")
 axes[0].set(title="glass")
-limit = abs(E.real).max()
-axes[1].imshow(E.real, origin="lower", extent=box, cmap="RdBu", vmin=-limit, vmax=limit)
+limit = abs(E).max()
+axes[1].imshow(E, origin="lower", extent=box, cmap="RdBu", vmin=-limit, vmax=limit)
 axes[1].contour(drawn, [1.6], colors="k", linewidths=0.5, extent=box)
 axes[1].set(title="field")
 axes[2].plot(history)

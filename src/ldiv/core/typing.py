@@ -10,10 +10,14 @@ if TYPE_CHECKING:
 
 
 class AnyArray(Protocol):
-    """What arrays of NumPy, PyTorch, JAX and CuPy have in common."""
+    """What arrays of NumPy, PyTorch, JAX, CuPy and SciPy have in common, and a `Matrix` has not
+    (a length): else type checkers would take a matrix for an array, and its results for matrices.
+    """
 
+    def __len__(self) -> int: ...
+    # a tuple of integers; but checkers that read SciPy's source do not find out
     @property
-    def shape(self) -> tuple[int, ...]: ...
+    def shape(self) -> Any: ...
     @property
     def ndim(self) -> int: ...
     @property

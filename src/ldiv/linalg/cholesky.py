@@ -21,8 +21,8 @@ from ldiv.rules.triangular_quotients import upper as upper_triangle
 from ldiv.structures.sparse import Sparse
 
 
-@overload  # a SparseArray has all attributes of an array
-def cholesky(  # type: ignore[overload-overlap]
+@overload
+def cholesky(
     a: SparseArray, lower: bool = True, overwrite_a: bool = False, check_finite: bool = True
 ) -> SparseCholesky: ...
 @overload

@@ -190,10 +190,8 @@ class SparseCholesky:
         with under(self._held._singular), holding(self._holder):
             return inverse_at(self.matrix, every, every, "pos")
 
-    @overload  # a SparseArray has all attributes of an array
-    def update(  # type: ignore[overload-overlap]
-        self, C: SparseArray, subtract: bool = False
-    ) -> SparseCholesky: ...
+    @overload
+    def update(self, C: SparseArray, subtract: bool = False) -> SparseCholesky: ...
     @overload
     def update(self, C: ArrayT, subtract: bool = False) -> UpdatedCholesky: ...
     @public
