@@ -29,6 +29,7 @@ NEEDS = {
     "peers": ["torch", "jax"],
     "eigen": ["torch"],
     "gaussian": ["torch"],
+    "gmrf": ["torch", "skfem", "matplotlib"],
     "logdet": ["torch"],
     "diffrax": ["jax", "diffrax"],
     "jacobian": ["torch", "jax"],

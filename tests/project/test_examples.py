@@ -26,9 +26,11 @@ TESTED = {
     "inversion": ("torch", "skfem"),
     "circuit": ("jax",),
     "gaussian_process": ("jax",),
+    "gmrf": ("torch", "skfem"),
     "graph_learning": ("torch",),
     "inplace_adjoint": (),
     "kalman": ("torch",),
+    "laplace": ("torch",),
     "power_flow": ("jax",),
     "spectral_drawing": ("torch",),
     "waveguide": ("torch",),
@@ -316,3 +318,94 @@ def test_waveguide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     end, everywhere = -it.wall - 4, slice(None)
     through = passes(it.final.numpy(), (everywhere, end))
     assert it.best == pytest.approx(through / passes(it.straight.numpy(), (end,)), rel=1e-8)
+
+
+@pytest.mark.parametrize("script", ["gmrf"], indirect=True)
+def test_gmrf(script: ModuleType, tmp_path: Path) -> None:
+    picture = tmp_path / "new" / "gmrf.png"
+    history = script.main(["--size", "19", "--points", "300", "--out", str(picture)])
+    assert max(history.gradient_error, history.hessian_error) < 1e-8
+    assert history.decrement[-1] < script.CONVERGED
+    assert history.likelihood == sorted(history.likelihood)
+    # within three deviations of the truth, which are those of the logarithms
+    away = np.log(history.found) - np.log(script.TRUTH)
+    assert (abs(away) < 3 * np.array(history.deviations)).all()
+    assert 0.9 < history.covered < 0.99
+    assert history.picture == picture and picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("script", ["gmrf"], indirect=True)
+def test_gmrf_is_that_of_dense_matrices(script: ModuleType) -> None:
+    """400 nodes: the likelihood, its gradient and its Hessian, mean and deviations, to 1e-9."""
+    import torch
+
+    problem = script.square(19, 150)
+    theta = torch.tensor([0.3, 0.8, 0.3], dtype=torch.float64).log()
+    _, y = script.sampled(problem, theta)
+    value, gradient, hessian = script.derivatives(problem, theta, y)
+    p = problem.interpolation.toarray()
+
+    def covariance(theta: torch.Tensor) -> torch.Tensor:
+        kappa, tau, _ = script.strengths(theta)
+        k = problem.operator(kappa).toarray()
+        left = torch.linalg.solve(k, problem.diagonal.sqrt().diag())
+        return left @ left.T / tau**2
+
+    def dense(theta: torch.Tensor) -> torch.Tensor:
+        noise = torch.eye(150, dtype=torch.float64) / script.strengths(theta)[2]
+        law = torch.distributions.MultivariateNormal(
+            torch.zeros(150, dtype=torch.float64), p @ covariance(theta) @ p.T + noise
+        )
+        return law.log_prob(y)
+
+    assert value == pytest.approx(dense(theta).item(), rel=1e-9)
+    slope = torch.func.grad(dense)(theta)
+    assert float((gradient - slope).norm() / slope.norm()) < 1e-9
+    turn = torch.func.hessian(dense)(theta)
+    assert float((hessian - turn).norm() / turn.norm()) < 1e-9
+
+    precision = script.posterior(problem, theta)
+    mean = script.expected(problem, theta, y, precision)
+    s, prior = script.strengths(theta)[2], covariance(theta)
+    inside = torch.linalg.inv(torch.linalg.inv(prior) + s * p.T @ p)
+    assert float((mean - s * inside @ (p.T @ y)).abs().max() / mean.abs().max()) < 1e-9
+    variances = ldiv.inverse_diagonal(precision, assume_a="pos")
+    assert float((variances / inside.diagonal() - 1).abs().max()) < 1e-9
+
+
+@pytest.mark.parametrize("script", ["gmrf"], indirect=True)
+def test_gmrf_refuses_a_wrong_derivative(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    right = script.derivatives
+
+    def wrong(*args: object) -> tuple[float, object, object]:
+        value, gradient, hessian = right(*args)
+        return value, 1.001 * gradient, hessian
+
+    monkeypatch.setattr(script, "derivatives", wrong)
+    with pytest.raises(SystemExit) as end:
+        script.main(["--size", "8", "--points", "30", "--out", str(tmp_path / "none.png")])
+    assert end.value.code == 1
+
+
+@pytest.mark.parametrize("script", ["laplace"], indirect=True)
+def test_laplace(script: ModuleType, tmp_path: Path) -> None:
+    picture = tmp_path / "new" / "laplace.png"
+    history = script.main(["--size", "10", "--steps", "3", "--sensors", "4", "--out", str(picture)])
+    assert history.gradient_error < 1e-7
+    assert len(history.unknown) == 4
+    assert history.unknown == sorted(history.unknown, reverse=True)
+    assert history.unknown[-1] < 0.9 * history.unknown[0]
+    assert history.inside > 0.8
+    assert history.picture == picture and picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("script", ["laplace"], indirect=True)
+def test_laplace_refuses_a_wrong_gradient(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(script, "gradient_error", lambda *args: 1e-5)
+    with pytest.raises(SystemExit) as end:
+        script.main(["--size", "6", "--steps", "1", "--out", str(tmp_path / "none.png")])
+    assert end.value.code == 1
