@@ -68,6 +68,10 @@ class Layout:
         scaled: Values = values * r[self.rows] * c[self.cols]  # r c itself may overflow
         return scaled
 
+    def row_sums(self, size: Values) -> Values:
+        """The row sums."""
+        return self.product(size, self._ones.astype(size.dtype, copy=False), transposed=False)[:, 0]
+
     def column_sums(self, size: Values) -> Values:
         """The column sums."""
         return self.product(size, self._ones.astype(size.dtype, copy=False), transposed=True)[:, 0]

@@ -135,6 +135,7 @@ class Refined(Factor):
         self._min_steps, self._max_steps = 0, 4 * REFINEMENTS if carefully else REFINEMENTS
         self._tolerance = accepted.accurate if carefully else accepted.usually_accurate
         self._proven = False
+        self._probed: Any = None  # the solution for the probe in view N, where it is known
         self._accurate: bool | None = None  # without refinement; None until it was tried
 
     @abstractmethod
@@ -223,22 +224,23 @@ class Refined(Factor):
 
         Raises if the growth of the probe, or of a column of b, shows a singular matrix.
         """
-        n, k = b.shape
-        block = np.empty((n, k + 1), self._values.dtype, order="F")
-        block[:, :k], block[:, k:] = b, direction(n)
-        y = self._solved(block, op)
-        if strict or not self._is_calm(b, y):
-            with unwarned():
-                # columns of b that grow are evidence, too, unless they are zero or overflow
-                loads, sizes = (np.add.reduce(np.abs(x), axis=0).tolist() for x in (block, y))
-            growths = [size / load for load, size in zip(loads, sizes, strict=True) if load]
-            growth = max(growths[-1], *filter(isfinite, growths), 0.0)
-            self._require_nonsingular(block[:, k:], y[:, k:], op, self._norm * growth, strict)
+        z = direction(self._arrangement.n).astype(self._values.dtype, copy=False)
+        if self._probed is not None and op == "N":
+            y, of_z = self._solved(b, op), self._probed
+        else:
+            k = b.shape[1]
+            block = np.empty((len(b), k + 1), self._values.dtype, order="F")
+            block[:, :k], block[:, k:] = b, z
+            y = self._solved(block, op)
+            y, of_z = y[:, :k], y[:, k:]
+        if strict or not self._is_calm(b, y, of_z):
+            self._require_little_growth(b, y, z, of_z, op, strict)
         self._proven = True
-        return y[:, :k]
+        return y
 
-    def _is_calm(self, b: Any, y: Any) -> bool:
-        """A cheap sufficient test for b of one column at most, y the solutions for b and the probe.
+    def _is_calm(self, b: Any, y: Any, of_z: Any) -> bool:
+        """A cheap sufficient test for b of one column at most, y and of_z the solutions for b and
+        the probe.
 
         It uses |y|_1 <= sqrt(n) |y|_2 and |b|_1 >= |b|_2.
         """
@@ -248,9 +250,26 @@ class Refined(Factor):
         bound = SUSPICIOUS / (self._eps * self._norm * sqrt(n))
         of_probe = bound * direction_size(n)
         return bool(
-            total(y[:, k]) < of_probe * of_probe
-            and (k == 0 or total(y[:, 0]) < bound * bound * total(b))
+            total(of_z) < of_probe * of_probe and (k == 0 or total(y) < bound * bound * total(b))
         )
+
+    def _require_little_growth(
+        self, b: Any, y: Any, z: Any, of_z: Any, op: str, strict: bool
+    ) -> None:
+        with unwarned():
+            # columns of b that grow are evidence, too, unless they are zero or overflow
+            pairs = [
+                (np.abs(x).sum(axis=0).tolist(), np.abs(w).sum(axis=0).tolist())
+                for x, w in ((b, y), (z, of_z))
+            ]
+        growths = [
+            size / load
+            for loads, sizes in pairs
+            for size, load in zip(sizes, loads, strict=True)
+            if load
+        ]
+        growth = max(growths[-1], *filter(isfinite, growths), 0.0)
+        self._require_nonsingular(z, of_z, op, self._norm * growth, strict)
 
     def _require_nonsingular(self, z: Any, y: Any, op: str, growth: float, strict: bool) -> None:
         """By the largest `growth`: that of the probe, or of a column of b, each at most cond(M)."""

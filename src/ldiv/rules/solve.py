@@ -54,6 +54,11 @@ class Solve(Rule):
     def on_host(self) -> bool:  # type: ignore[override]
         return self.options is None and self.structure.on_host
 
+    @cached_property
+    def few(self) -> int:  # type: ignore[override]
+        """Sparse engines work on NumPy arrays in any case."""
+        return Rule.few if self.structure.unview()[0].pattern is None else 1 << 20
+
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         if singular_state() != self.singular:
             with errstate(singular=self.singular):  # type: ignore[arg-type]  # validated before

@@ -6,6 +6,7 @@ where the factors stay almost as sparse as A: in circuits, power grids and other
 small matrices of any kind. The analysis depends on the pattern alone, and tells how much
 work there is for each entry of the factors: that decides. The careful attempt takes the largest
 pivot of each column, after a matching of large entries to the diagonal.
+A factor that dies leaves its pivots to the next one of its pattern (`ldiv.engines.kept_pivots`).
 Reference: Davis, Palamadai Natarajan, ACM Trans. Math. Softw. 37 (2010).
 """
 
@@ -21,7 +22,11 @@ from ldiv.core.trees import Tree
 from ldiv.engines import rslab_library
 from ldiv.engines.analyses import analysed
 from ldiv.engines.factor import Factor
+from ldiv.engines.kept_pivots import Kept, Spare, both_sums
+from ldiv.engines.limits import REFINED
 from ldiv.engines.refinement import Arrangement, Refined
+from ldiv.engines.singularity_check import direction
+from ldiv.errors import SingularMatrixError
 from ldiv.structures.sparse_triangular import SparseTriangular
 
 RANK = 38
@@ -79,6 +84,7 @@ class Analysis:
         n = pattern.shape[0]
         starts, rows = (index.astype(np.int64) for index in (pattern.indptr, pattern.indices))
         self.parts = n, starts, rows
+        self.spare = Spare()
         self.work = np.inf
         try:
             # matched by the pattern, not by the first values that happen to come
@@ -110,14 +116,49 @@ class Symbolic(Arrangement):
 class Klu(Refined):
     """L, U and F of the equilibrated matrix."""
 
+    _kept: Kept | None = None  # what is left behind
+
     def __init__(self, symbolic: Symbolic, slots: Any, carefully: bool = False) -> None:
-        super().__init__(symbolic, slots, carefully)
-        try:
-            self._klu = symbolic.analysis.factored(self._values, carefully)
-        except RuntimeError as error:
-            raise rslab_library.refused(self._name, error) from None
+        self._spare = symbolic.analysis.spare
+        kept = None if carefully else self._spare.take(slots.dtype)
+        if kept is None or not self._refactored(symbolic, slots, kept):
+            super().__init__(symbolic, slots, carefully)
+            try:
+                self._klu = symbolic.analysis.factored(self._values, carefully)
+            except RuntimeError as error:
+                raise rslab_library.refused(self._name, error) from None
+            if not carefully:
+                self._keep(None)
         self.nbytes = self._klu.heap_bytes + self._values.nbytes
         self.check_suspect()
+
+    def _refactored(self, symbolic: Symbolic, slots: Any, kept: Kept) -> bool:
+        """Whether the pivots and scales that were kept give factors as accurate as new ones."""
+        rslab_library.require_own_process()
+        self._klu = kept.numeric
+        try:
+            super().__init__(symbolic, slots, scaled=kept.scaled)
+            self._klu.refactor(np.ascontiguousarray(self._values))
+        except (RuntimeError, SingularMatrixError):
+            return False
+        z = direction(symbolic.n).astype(self._values.dtype)
+        y = self._solved(z, "N")
+        if not self._backward_error(z - self._product(y, "N"), y, z) <= REFINED * self._eps:
+            return False
+        self._probed = y
+        self._keep(kept)
+        return True
+
+    def _keep(self, before: Kept | None) -> None:
+        """For the next factor; drift is measured from when the scales were made."""
+        if before is None or before.scales is not self._scales:
+            sums = both_sums(self._arrangement.layout, np.abs(self._values))
+            before = Kept(self._klu, self._values.dtype, self._scales, sums)
+        self._kept = before
+
+    def __del__(self) -> None:
+        if self._kept is not None:
+            self._spare.leave(self._kept)
 
     @property
     def _name(self) -> str:
@@ -130,11 +171,12 @@ class Klu(Refined):
             return self._solved(b.conj(), "T" if transposed else "N").conj()
         if b.shape[1] == 0:
             return b
+        if b.shape[1] == 1:
+            solve = self._klu.solve_transpose if transposed else self._klu.solve
+            return solve(np.ascontiguousarray(b[:, 0]))[:, None]
         if transposed:  # one column at a time
             columns = [self._klu.solve_transpose(np.ascontiguousarray(c)) for c in b.T]
             return np.stack(columns, axis=1)
-        if b.shape[1] == 1:
-            return self._klu.solve(np.ascontiguousarray(b[:, 0]))[:, None]
         return self._klu.solve_many(np.ascontiguousarray(b))
 
     def _log_pivots(self) -> Any:

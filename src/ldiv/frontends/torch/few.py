@@ -18,15 +18,13 @@ from ldiv.core.trees import Array, leaves, rebuild
 from ldiv.frontends.torch.recorders import unobserved
 from ldiv.frontends.torch.values import PLAIN, as_tensor, plain_values_of, values_of
 
-MOST = 64 * 64  # so many numbers at most, of one matrix or vector each
-
 
 def are_few(rule: Rule, flat: Sequence[Array]) -> bool:
     """Do these stand for values that NumPy may handle as well?"""
     if not rule.on_host:
         return False
     for x, core in zip(flat, rule.cores, strict=True):  # noqa: SIM110  (faster than a generator)
-        if x.ndim != core or not x.is_cpu or x.numel() > MOST or type(x) not in PLAIN:
+        if x.ndim != core or not x.is_cpu or x.numel() > rule.few or type(x) not in PLAIN:
             return False
     return True
 
