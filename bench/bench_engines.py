@@ -4,6 +4,7 @@ grow with n.
 loop        value and gradient with new values on a known pattern; by hand one factorization and two solves
 memory      what the first value and gradient take beyond what the process held before, in a process of its own; by hand the same, the
             factorization and two solves
+float32     the same of factor_dtype="float32" over the matrix's own precision
 growth      the exponent p of n^p fitted to the times of the loop, and a plot of them: engines.png beside the JSON file
 
     python bench/bench_engines.py [--quick]
@@ -26,6 +27,7 @@ from harness.turns import Seen, take_turns
 ENGINES = ("superlu", "rslab", "pardiso")
 TARGETS = {2: 1.10, 3: 1.05}
 MEMORY = 1.2
+HALF = 0.75  # of the memory: neither indices nor the matrix are halved
 IN_2D = [("poisson", side, side) for side in (100, 200, 300, 500)]
 IN_3D = [("poisson", side, side, side) for side in (16, 22, 30, 40)]
 COUNTED = {IN_2D[1], IN_2D[3], IN_3D[2], IN_3D[3]}  # the sizes that the targets are for
@@ -63,6 +65,20 @@ def growth(
         Figure(kind, f"exponent, {name}", exponent(line), "") for name, line in lines.items()
     ]
     return figures, lines, []
+
+
+def in_single(spec: tuple[Any, ...], rounds: int) -> list[Figure]:
+    """Time and memory of a factor in single precision over those of one in double."""
+    names = "ldiv rslab, float32", "ldiv rslab"
+    seen = take_turns(names, spec, rounds)
+    if seen.missing:
+        return []
+    title = systems.make(*spec).title
+    single, double = (max(seen.memory[name], 1e-3) for name in names)
+    return [
+        compare(seen.seconds, title, *names),
+        Figure(title, "memory, float32", single / double, "x", HALF),
+    ]
 
 
 def exponent(line: Line) -> float:
@@ -113,6 +129,7 @@ def main() -> None:
             figures += found
             panel |= lines
             missing |= dict.fromkeys(sentences)
+        figures += in_single(specs[-1], rounds)
     plot(panels, options.out / "engines.png")
     report("engines", figures, options, "\n".join(missing))
 

@@ -283,7 +283,10 @@ def _with(a: Any, values: Any) -> Any:
 
 OURS = {
     f"ldiv {method}": ldiv_with(method) for method in ("superlu", "pardiso", "rslab", "klu")
-} | {"ldiv cg": ldiv_with("cg", rtol=1e-10)}
+} | {
+    "ldiv cg": ldiv_with("cg", rtol=1e-10),
+    "ldiv rslab, float32": ldiv_with("rslab", factor_dtype="float32"),
+}
 RAW = {
     "raw superlu": raw_superlu,
     "raw pardiso": raw_pardiso,
@@ -299,7 +302,9 @@ PEERS = {name: in_jax(name) for name in IN_JAX} | {
 ALL = OURS | RAW | PEERS
 COMES_WITH = {
     **dict.fromkeys(("ldiv pardiso", "raw pardiso"), "mkl"),
-    **dict.fromkeys(("ldiv rslab", "ldiv klu", "raw rslab", "raw klu"), "rslab"),
+    **dict.fromkeys(
+        ("ldiv rslab", "ldiv rslab, float32", "ldiv klu", "raw rslab", "raw klu"), "rslab"
+    ),
     "raw cholmod": "scikit-sparse",
     **{name: name.split()[0] for name in PEERS},
 }

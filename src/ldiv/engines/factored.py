@@ -157,6 +157,7 @@ def _with_cholesky(
     if (
         engine is None
         or links.alternatives
+        or links.in_single
         or engine in links.engines
         or not isinstance(values[0], np.ndarray)
         or structure.pattern is None
@@ -203,10 +204,24 @@ def _attempts(links: Chain, structure: Structure, assume_a: str) -> list[list[At
     """
 
     def make() -> list[list[Attempt]]:
-        return [
+        solving, witnesses = (
             [attempt for engine in group for attempt in _attempts_of(engine, structure, assume_a)]
-            for group in links
-        ]
+            for group in (links.engines, links.alternatives)
+        )
+        if links.in_single:
+            # late, as it loads parts of SciPy that an import of ldiv does not
+            from ldiv.engines import low_precision
+
+            first = links.engines[0]
+            in_single = partial(low_precision.factor, first)
+            solving.insert(
+                0,
+                Attempt(
+                    f"{name_of(first)} in float32",
+                    partial(_made, in_single, first, structure, assume_a),
+                ),
+            )
+        return [solving, witnesses]
 
     return structure.cached(("attempts", links, assume_a), make)
 

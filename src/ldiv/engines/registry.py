@@ -74,12 +74,31 @@ def choose(
 def _choose(
     structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str, method: str
 ) -> ModuleType:
-    return first_able(
+    method, low = split(method)
+    engine = first_able(
         named(method),
         lambda engine: answer(engine, structure, dtype, device, assume_a),
         f"solves a {type(structure).__name__} matrix of {dtype} on {device} with "
         f"assume_a={assume_a!r}, method={method!r}",
     )
+    if low and not engine.IN_SINGLE:
+        able = ", ".join(name for name, e in named("direct").items() if e.IN_SINGLE)
+        raise EngineError(
+            f"factor_dtype='float32' is for sparse matrices and {able}, but {name_of(engine)} solves "
+            f"this {type(structure).__name__} matrix: leave factor_dtype out."
+        )
+    return engine
+
+
+def with_factor_dtype(method: str, factor_dtype: str | None) -> str:
+    """The method, said to factor in single precision first, if that is asked for."""
+    return method if factor_dtype is None else f"{method} in {factor_dtype}"
+
+
+def split(method: str) -> tuple[str, bool]:
+    """(the method itself, is it to factor in single precision first?)."""
+    name, low, _ = method.partition(" in ")
+    return name, bool(low)
 
 
 class Chain(NamedTuple):
@@ -87,6 +106,7 @@ class Chain(NamedTuple):
 
     engines: tuple[ModuleType, ...]
     alternatives: tuple[ModuleType, ...]
+    in_single: bool = False  # the first one in single precision first
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -111,6 +131,8 @@ def _chain(
     structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str, method: str
 ) -> Chain:
     first = choose(structure, dtype, device, assume_a, method)
+    method, low = split(method)
+    in_single = low and dtype in (np.float64, np.complex128)
     able = [
         e
         for e in named("direct").values()
@@ -119,7 +141,9 @@ def _chain(
     # engines without a factor of their own solve by parts, which escalate by themselves
     alternatives = tuple(engine for engine in able if engine is not first and first.REMEMBERED)
     return (
-        Chain((first,), alternatives) if method in engines() else Chain((first, *alternatives), ())
+        Chain((first,), alternatives, in_single)
+        if method in engines()
+        else Chain((first, *alternatives), (), in_single)
     )
 
 

@@ -20,7 +20,7 @@ from ldiv.core.validate import require_square, transposition
 from ldiv.engines import registry
 from ldiv.errors import expected_got
 from ldiv.linalg.door import Call, door_in
-from ldiv.linalg.solve import require_method, solved
+from ldiv.linalg.solve import FactorDtype, require_factor_dtype, require_method, solved
 from ldiv.matrices.assumptions import assumption, definiteness, promised
 from ldiv.matrices.inverse import Inverse
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
@@ -29,7 +29,13 @@ from ldiv.rules.solve import solve as solve_rule
 
 
 @public
-def factorized(A: MatrixLike, *, assume_a: Assumption = "gen", method: str = "auto") -> Factorized:
+def factorized(
+    A: MatrixLike,
+    *,
+    assume_a: Assumption = "gen",
+    method: str = "auto",
+    factor_dtype: FactorDtype | None = None,
+) -> Factorized:
     """Factor a matrix once, and solve with it many times, differentiably.
 
         F = factorized(A);    F.solve(b) = F(b) = A^-1 b,    F.logabsdet() = log |det A|
@@ -42,6 +48,8 @@ def factorized(A: MatrixLike, *, assume_a: Assumption = "gen", method: str = "au
         As in `solve`.
     method : str, default "auto"
         "auto", "direct", or the name of an engine that factors.
+    factor_dtype : "float32", optional
+        As in `solve`: half the memory. `F.logabsdet` factors in double precision, once more.
 
     Returns
     -------
@@ -75,7 +83,8 @@ def factorized(A: MatrixLike, *, assume_a: Assumption = "gen", method: str = "au
     matrix = as_matrix("A", A)
     require_square("A", matrix.structure.shape)
     structure, params = promised(matrix, promise)
-    return Factorized(structure, params, definiteness(structure, promise), method)
+    require_factor_dtype(factor_dtype)
+    return Factorized(structure, params, definiteness(structure, promise), method, factor_dtype)
 
 
 class Factorized:
@@ -86,7 +95,14 @@ class Factorized:
     values, or makes it when it is first asked.
     """
 
-    def __init__(self, structure: Structure, params: Tree, assume_a: str, method: str) -> None:
+    def __init__(
+        self,
+        structure: Structure,
+        params: Tree,
+        assume_a: str,
+        method: str,
+        factor_dtype: str | None = None,
+    ) -> None:
         require_method(method)
         if method == "iterative" or (
             method in registry.engines() and registry.is_iterative(registry.engines()[method])
@@ -101,6 +117,7 @@ class Factorized:
             )
         self._structure, self._assume_a = structure, assume_a
         self._method = "direct" if method == "auto" else method
+        self._factor_dtype = factor_dtype
         self._params = snapshot(params)  # later writes to A change neither values nor factor
         self._singular = singular_state()  # of this call, for all that F computes
         self._calls: dict[Any, Any] = {}  # of `solve`, planned once for each kind of b
@@ -116,12 +133,18 @@ class Factorized:
         no_columns = namespace(first).zeros((self._structure.shape[0], 0), **alike(first))
         # unrecorded: a derivative that is being recorded is of the solves, not of this one
         with unrecorded(), holding(self._holder):
-            solve_rule(self._structure, self._params, no_columns, self._assume_a, self._method)
+            solve_rule(self._structure, self._params, no_columns, self._assume_a, self._solving)
         self._factored = True
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled is the matrix; its factor is computed again where it arrives."""
-        return Factorized, (self._structure, self._params, self._assume_a, self._method)
+        static = self._assume_a, self._method, self._factor_dtype
+        return Factorized, (self._structure, self._params, *static)
+
+    @property
+    def _solving(self) -> str:
+        """The method of solves; determinants have it without the precision."""
+        return registry.with_factor_dtype(self._method, self._factor_dtype)
 
     def __deepcopy__(self, cached: dict[int, Any]) -> Factorized:
         return Factorized(
@@ -129,6 +152,7 @@ class Factorized:
             copied(self._params, cached),
             self._assume_a,
             self._method,
+            self._factor_dtype,
         )
 
     @property
@@ -162,7 +186,8 @@ class Factorized:
         with under(self._singular):
             self._factor()
             structure = self._structure.view(transposition(trans))
-            return solved(structure, self._params, b, self._assume_a, self._method, place=known)
+            told = self._assume_a, self._method, None, known, self._factor_dtype
+            return solved(structure, self._params, b, *told)
 
     __call__ = solve
 
@@ -181,7 +206,7 @@ class Factorized:
         A preconditioner M for matrices near A, for example A with other values.
         """
         return Matrix(
-            Inverse(self._structure, self._assume_a, self._method, self._singular), self._params
+            Inverse(self._structure, self._assume_a, self._solving, self._singular), self._params
         )
 
 
@@ -189,12 +214,12 @@ class Factorized:
 
 
 def _flatten(F: Factorized) -> tuple[tuple[Tree], Any]:
-    return (F._params,), (F._structure, F._assume_a, F._method, F._singular)
+    return (F._params,), (F._structure, F._assume_a, F._method, F._singular, F._factor_dtype)
 
 
 def _unflatten(static: Any, children: tuple[Tree]) -> Factorized:
     F = object.__new__(Factorized)
-    F._structure, F._assume_a, F._method, F._singular = static
+    F._structure, F._assume_a, F._method, F._singular, F._factor_dtype = static
     (F._params,) = children
     F._calls, F._holder, F._factored = {}, Holder(), False
     return F

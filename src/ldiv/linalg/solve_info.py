@@ -59,7 +59,7 @@ class SolveInfo:
         """An estimate of |A|_1 |A^-1|_1."""
         if self._matrix.structure.processes is not None:
             return None
-        if registry.is_iterative(registry.engines()[self.engine]):
+        if registry.is_iterative(registry.engines()[registry.split(self.engine)[0]]):
             return None  # there is no factor to solve with
         return self._matrix.norm * self._matrix.inverse_norm()
 

@@ -7,6 +7,7 @@ folders.register(
     __name__,
     ITERATES=False,
     BY_CHOLESKY=False,  # is it worth trying Cholesky on a Hermitian matrix?
+    IN_SINGLE=False,  # does it factor matrices of double precision in single, to be refined?
     analyze=None,  # no symbolic work
     factor_carefully=None,  # `factor`, with its strongest settings
 )

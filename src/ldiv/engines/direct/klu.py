@@ -32,6 +32,7 @@ from ldiv.structures.sparse_triangular import SparseTriangular
 RANK = 38
 ON_HOST = True
 REMEMBERED = True
+IN_SINGLE = True
 
 SPARSE_WORK = 25.0  # operations per entry of the factors from which dense blocks are faster
 # where this is not even looked at, since counting would take as long as a factorization of a mesh

@@ -31,6 +31,7 @@ from ldiv.structures.symmetric import Symmetric
 RANK = 40
 ON_HOST = True
 REMEMBERED = True
+IN_SINGLE = True
 # half the work, and an indefinite matrix is usually found out early
 BY_CHOLESKY = True
 

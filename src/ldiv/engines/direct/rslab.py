@@ -30,6 +30,7 @@ from ldiv.structures.symmetric import Symmetric
 RANK = 42
 ON_HOST = True
 REMEMBERED = True
+IN_SINGLE = True
 
 LARGE = 10_000  # rows from which the analysis is divided among threads
 DIVIDED = 1e8  # operations from which a factorization is: below they cost as much as they gain

@@ -32,6 +32,7 @@ from ldiv.structures.sparse_triangular import SparseTriangular
 RANK = 50
 ON_HOST = True
 REMEMBERED = True
+IN_SINGLE = True
 
 PER_ROW = 32  # bytes of index arrays: supernodes and permutations
 

@@ -6,6 +6,7 @@ folders.register(
     "engine",
     __name__,
     ITERATES=True,
+    IN_SINGLE=False,  # it has no factors
     HERMITIAN_M=False,  # must M be Hermitian?
     BROKEN=None,  # the error if the norm of a residual is NaN
     cycle=lambda restart, n: 1,  # the number of products per step
