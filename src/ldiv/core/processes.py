@@ -55,7 +55,9 @@ class Processes(Protocol):
     def pairs(self, task: Any, pA: Tree, pB: Tree, auxiliaries: Tree) -> tuple[Array, ...]:
         """What `pairs` of an eigensolver returns."""
 
-    def reduced(self, task: Any, params: Tree, theta: Array, r: Array, X: Array) -> Array:
+    def reduced(
+        self, task: Any, params: Tree, theta: Array, r: Array, X: Array, known: Any
+    ) -> Array:
         """The reduced resolvents S_i r_i."""
 
 
@@ -73,4 +75,9 @@ def gram(processes: Processes | None, x: Array, y: Array) -> Array:
 
 def combined(processes: Processes | None, x: Array, c: Array) -> Array:
     """x c: combinations of the columns of x."""
-    return x @ (c if processes is None else processes.spread(c))
+    return x @ shared(processes, c)
+
+
+def shared(processes: Processes | None, c: Array) -> Array:
+    """A number of the whole, for use with parts."""
+    return c if processes is None else processes.spread(c)

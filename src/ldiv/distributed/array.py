@@ -41,7 +41,7 @@ class DistributedArray(Matrix):
 
     Notes
     -----
-    `A @ x`, `A.T`, `ldiv.solve` and `ldiv.factorized` are called by
+    `A @ x`, `A.T`, `ldiv.solve`, `ldiv.factorized`, `ldiv.eigsh` and `ldiv.lobpcg` are called by
     all processes, each with its part. Other functions refuse it.
     """
 

@@ -8,8 +8,6 @@ is computed with the matrix itself, and what it leaves is solved for again, or r
 
 from __future__ import annotations
 
-import weakref
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -34,7 +32,6 @@ EPS = float(np.finfo(float).eps)
 # factorizations whose transposed solve is known to be one
 TRANSPOSED = {("lu", "mumps"), ("cholesky", "mumps"), ("lu", "petsc"), ("none", None)}
 KSP = {"cg": "cg", "minres": "minres", "gmres": "gmres", "bicgstab": "bcgs"}
-_numbers = count()
 
 
 class Goal:
@@ -51,8 +48,7 @@ class LinearSolver:
         self.base, self.symmetric = base_of(structure)
         self.comm = self.base.entries.processes
         self.positive, self.settings = assume_a == "pos", settings
-        self.number, self.values = next(_numbers), np.array(p)
-        self.key: Any = None
+        self.values = np.array(p)
         self.matrix = assembled(structure, p)
         self._solvers: dict[Any, Any] = {}
         self._norm: float | None = None
@@ -295,16 +291,3 @@ def _refused(own: dict[str, str | None]) -> bool:
         name.endswith("factor_mat_solver_type") and value == "superlu_dist"
         for name, value in own.items()
     )
-
-
-def living(structure: Structure, p: Any, key: Any) -> list[LinearSolver]:
-    """The solvers that are alive for these values, the latest last."""
-    entries = base_of(structure)[0].entries
-    entries.solvers = [ref for ref in entries.solvers if ref() is not None]
-    found = (ref() for ref in entries.solvers)
-    return [s for s in found if s is not None and s.key == key and np.array_equal(s.values, p)]
-
-
-def remember(solver: LinearSolver, key: Any) -> None:
-    solver.key = key
-    solver.base.entries.solvers.append(weakref.ref(solver))

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+import weakref
+from collections.abc import Callable
+from functools import partial
+from itertools import count
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldiv.core.arrays import batch_of, common_batch, result_dtype
+from ldiv.core.arrays import batch_of, common_batch, one_by_one, result_dtype
 from ldiv.core.dispatch import on_host
 from ldiv.core.finite import require_finite
 from ldiv.core.holder import owner
 from ldiv.core.processes import Together
 from ldiv.core.rule import bind
 from ldiv.core.structure import VIEWS, Structure
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.distributed import eigen
 from ldiv.distributed.assembly import base_of
 from ldiv.distributed.communicator import Communicator
-from ldiv.distributed.linear_solver import Goal, LinearSolver, Settings, living, remember
+from ldiv.distributed.linear_solver import Goal, LinearSolver, Settings
 from ldiv.distributed.petsc import mpi, petsc
 from ldiv.distributed.preconditioners import named
 from ldiv.distributed.reductions import Sum
+from ldiv.distributed.structure import Entries
+from ldiv.engines.eigen_task import Task
 from ldiv.engines.options import Options
 from ldiv.engines.solve_log import note
 from ldiv.errors import EngineError
@@ -28,6 +35,8 @@ SERVED = {
     "solve",
     "factorized",
     "explain",
+    "eigsh",
+    "lobpcg",
     "Factorized.solve",
     "Matrix.__matmul__",
     "Matrix.__rmatmul__",
@@ -38,6 +47,7 @@ SERVED = {
 }
 MOST = 10_000  # steps of an iteration
 _groups: list[Group] = []
+_numbers = count()
 
 
 class Group(Communicator):
@@ -161,20 +171,112 @@ class Group(Communicator):
     def _solver(
         self, structure: Structure, p: Any, assume_a: str, settings: Settings
     ) -> LinearSolver:
-        """The living solver of these values, if all processes have it; else a new one, which
-        belongs to the call that asked.
+        entries, key = base_of(structure)[0].entries, (structure, assume_a, settings.key)
+        made = partial(LinearSolver, structure, p, assume_a, settings)
+        found: LinearSolver = self._kept(entries, key, (p,), made)
+        return found
+
+    def _kept(
+        self, entries: Entries, key: Any, values: tuple[Any, ...], make: Callable[[], Any]
+    ) -> Any:
+        """What lives for these values, if all processes have it; else a new one, which belongs to
+        the call that asked.
         """
-        key = (structure, assume_a, settings.key)
-        alive = {solver.number: solver for solver in living(structure, p, key)}
+        alive = living(entries, key, values)
         number = self.common(alive, "a factorization")
-        solver = None if number is None else alive[number]
-        if solver is None:
+        if number is None:
             petsc().garbage_cleanup(petsc().Comm(self.comm))
-            solver = LinearSolver(structure, p, assume_a, settings)
-            remember(solver, key)
+            number, found = next(_numbers), make()
+            found.remembered = Remembered(number, key, tuple(np.array(v) for v in values))
+            entries.solvers.append(weakref.ref(found))
+        else:
+            found = alive[number]
         if (keeper := owner()) is not None:
-            keeper.keep(solver)
-        return solver
+            keeper.keep(found)
+        return found
+
+    # -- eigenpairs -------------------------------------------------------------------
+
+    def pairs(self, task: Task, pA: Tree, pB: Tree, auxiliaries: Tree) -> tuple[Array, ...]:
+        args = pA, pB, auxiliaries[1]
+        like = task.A.core, task.B.core, 2 if task.start else ()
+        batch, dtype = common_batch(like, args), result_dtype(pA, pB)
+        count = eigen.count_of(task)
+        shapes = ((count,), (task.A.shape[0], count), (count,))
+        specs = tuple(((*batch, *shape), dtype) for shape in shapes)
+        return on_host(Together(self._pairs, task, like, specs), specs, *leaves(args))
+
+    def _pairs(self, task: Task, like: Tree, specs: Any, *flat: Any) -> tuple[Any, ...]:
+        step = f"{task.k} eigenpairs"
+        args = rebuild(like, flat)
+        with self.section(step):
+            eigen.require(task)
+            require_finite("A", *leaves(args[:2]))
+            require_finite("X", *leaves(args[2]))
+        self.agree(step)
+        out = tuple(np.empty(*spec) for spec in specs)
+        with self.section(f"the end of {step}"):
+            every = one_by_one(like, args) if specs[0][0][:-1] else [args]
+            for i, (pA, pB, start) in zip(np.ndindex(specs[0][0][:-1]), every, strict=True):
+                pencil, start = (
+                    self._pencil(task, pA, pB),
+                    None if isinstance(start, tuple) else start,
+                )
+                for y, answer in zip(out, eigen.pairs(pencil, start), strict=True):
+                    y[i] = answer
+        self.agree(f"the end of {step}")
+        return out
+
+    def _pencil(self, task: Task, pA: Tree, pB: Tree) -> eigen.Pencil:
+        entries, values = base_of(task.A)[0].entries, tuple(leaves((pA, pB)))
+        key = ("pairs", task)
+        found: eigen.Pencil = self._kept(entries, key, values, partial(eigen.Pencil, task, pA, pB))
+        return found
+
+    def reduced(
+        self, task: Task, params: Tree, theta: Array, r: Array, X: Array, known: Any
+    ) -> Array:
+        args = (*params[:2], theta, r, X, known)
+        like = (task.A.core, task.B.core, 1, 2, 2, (1, 2, 2))
+        batch = common_batch(like, args)
+        spec = (*batch, *r.shape[-2:]), result_dtype(params[:2], r)
+        return on_host(Together(self._reduced, task, like, spec), (spec,), *leaves(args))[0]
+
+    def _reduced(self, task: Task, like: Tree, spec: Any, *flat: Any) -> tuple[Any, ...]:
+        shape, dtype = spec
+        step, args = f"{shape[-1]} deflated systems", rebuild(like, flat)
+        with self.section(step):
+            require_finite("the right-hand side", args[3])
+        self.agree(step)
+        w, worst = np.empty(shape, dtype), 0.0
+        with self.section(f"the end of {step}"):
+            every = one_by_one(like, args) if shape[:-2] else [args]
+            for i, (pA, pB, *rest) in zip(np.ndindex(shape[:-2]), every, strict=True):
+                w[i], residual = eigen.reduced(self._pencil(task, pA, pB), *rest)
+                worst = max(worst, residual)
+        self.agree(f"the end of {step}")
+        for observe in task.observers:
+            observe("KSP", 0, w, np.array([worst]))
+        return (w,)
+
+
+class Remembered(NamedTuple):
+    """Under what a factorization is found again."""
+
+    number: int
+    key: Any
+    values: tuple[Any, ...]
+
+
+def living(entries: Entries, key: Any, values: tuple[Any, ...]) -> dict[int, Any]:
+    """What is alive of these values, by number."""
+    entries.solvers = [ref for ref in entries.solvers if ref() is not None]
+    alive = [found for ref in entries.solvers if (found := ref()) is not None]
+    return {
+        found.remembered.number: found
+        for found in alive
+        if found.remembered.key == key and all(map(np.array_equal, found.remembered.values, values))
+    }
 
 
 def _goal(options: Options, told: dict[str, str | None]) -> Goal:

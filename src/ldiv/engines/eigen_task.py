@@ -24,6 +24,7 @@ import numpy as np
 
 from ldiv.core.arrays import device_of, numpy_dtype, result_dtype
 from ldiv.core.dispatch import namespace
+from ldiv.core.processes import Processes
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.engines.observers import Observer
@@ -63,7 +64,12 @@ class Task:
 
     @property
     def n(self) -> int:
-        return self.A.shape[0]
+        return self.A.order
+
+    @property
+    def processes(self) -> Processes | None:
+        """Those that the rows are on, if there are several."""
+        return self.A.processes
 
     @property
     def standard(self) -> bool:
@@ -122,8 +128,10 @@ class Task:
         return keys[self.which](nu)
 
 
-def choose(task: Task, *params: Tree) -> ModuleType:
+def choose(task: Task, *params: Tree) -> ModuleType | Processes:
     """The first engine that supports the task, or the one that `method` names."""
+    if task.processes is not None:
+        return task.processes
     dtype, device = result_dtype(params), device_of(leaves(params)[0])
     able = engines("eigensolver")
     return first_able(

@@ -87,7 +87,7 @@ class EigenOptions:
 
     def task(self, A: Structure, B: Structure) -> Task:
         """The task for a pencil (A, B), validated."""
-        n = A.shape[0]
+        n = A.order
         k = require_int(
             "k",
             self.k,
@@ -156,7 +156,10 @@ def build_problem(
     """The task and the arguments of its rules, validated; error messages call M by `metric`."""
     structure, pA = hermitian("A", A, M)
     B, pB = _measure(metric, M, structure, pA)
-    if structure.shape[0] == 0:
+    if not isinstance(B, Identity) and B.processes is not structure.processes:
+        expected, advice = "on the processes of A", "Make both by ldiv.distributed.coo_array."
+        raise ValueError(expected_got(metric, f"a matrix {expected}", "another", advice))
+    if structure.order == 0:
         raise ValueError(
             expected_got("A", "a matrix with at least one row", "0 x 0", "It has no eigenvalues.")
         )

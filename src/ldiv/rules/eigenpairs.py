@@ -19,6 +19,7 @@ from typing import Any
 
 from ldiv.core.arrays import adjoint, real, unit_columns
 from ldiv.core.dispatch import check_or_raise, namespace
+from ldiv.core.processes import combined, gram, shared
 from ldiv.core.rule import Rule
 from ldiv.core.structure import minus, nothing, outer, plus, push
 from ldiv.core.trees import Array, Tree, leaves
@@ -61,16 +62,17 @@ class Eigenpairs(Rule):
     ) -> tuple[Array | None, ...]:
         (pA, pB, auxiliaries), (dpA, dpB, _), (lam, X, gam, G, error_bound) = args, tangents, out
         dAX, dBX = push(self.task.A, pA, dpA, X), push(self.task.B, pB, dpB, X)
-        moved = minus(dAX, None if dBX is None else dBX * lam[..., None, :])
+        gram, combined = self._gram, self._combined
+        moved = minus(dAX, None if dBX is None else self._scaled(dBX, lam))
         if moved is None:
             return (None,) * len(out)
         self._require_differentiable(dBX is not None)
-        n = adjoint(X) @ moved  # a_ji - lam_i b_ji
+        n = gram(X, moved)  # a_ji - lam_i b_ji
         dlam = real(namespace(n).linalg.diagonal(n))
-        b = None if dBX is None else adjoint(X) @ dBX
+        b = None if dBX is None else gram(X, dBX)
         # a_ji - (lam_i + lam_j)/2 b_ji, the coupling of pairs i and j
         half = n if b is None else n + b * (lam[..., None, :] - lam[..., :, None]) / 2
-        R, dlam = self._gaps(False, out, off_diagonal(half), adjoint(G) @ moved, X, moved, dlam)
+        R, dlam = self._gaps(False, out, off_diagonal(half), gram(G, moved), X, moved, dlam)
         C = minus(half * R, None if b is None else b / 2)
         Z = (
             None
@@ -79,7 +81,7 @@ class Eigenpairs(Rule):
                 self.task, pA, pB, embedded(lam, X), X, -moved, auxiliaries, (gam, G, error_bound)
             )
         )
-        return dlam, plus(X @ C, Z), None, None, None
+        return dlam, plus(combined(X, C), Z), None, None, None
 
     def vjp(
         self,
@@ -97,9 +99,9 @@ class Eigenpairs(Rule):
             return tuple(map(nothing, need))
         self._require_differentiable(any(leaves(need[1])))
         known = X * 0 if X_bar is None else X_bar
-        m = adjoint(X) @ known
+        m = self._gram(X, known)
         K, lam_bar = (m - adjoint(m)) / 2, lam * 0 if lam_bar is None else lam_bar
-        R, lam_bar = self._gaps(True, out, K, adjoint(G) @ known, X, known, lam_bar)
+        R, lam_bar = self._gaps(True, out, K, self._gram(G, known), X, known, lam_bar)
         # inner = T + diag(lam_bar), the part of P_A in the span of X; W is the rest
         inner, outside = embedded(lam_bar, X), None
         if X_bar is not None:
@@ -108,16 +110,38 @@ class Eigenpairs(Rule):
             outside = deflated(
                 self.task, pA, pB, embedded(lam, X), X, -X_bar, auxiliaries, (gam, G, error_bound)
             )
-        P_A = plus(X @ inner, outside)
+        P_A = plus(self._combined(X, inner), outside)
         P_B = None
         if not self.task.standard:
             middle = (inner * lam[..., None, :] + lam[..., :, None] * inner) / 2 + (
                 m + adjoint(m)
             ) / 4
-            P_B = -(X @ middle) if outside is None else -(X @ middle) - outside * lam[..., None, :]
+            rest = None if outside is None else self._scaled(outside, lam)
+            P_B = minus(-self._combined(X, middle), rest)
         A_bar = outer(self.task.A, pA, P_A, X, need[0])
         B_bar = nothing(need[1]) if P_B is None else outer(self.task.B, pB, P_B, X, need[1])
         return A_bar, B_bar, nothing(need[2])
+
+    # -- of vectors that may be over several processes ----------------------------
+
+    def _gram(self, x: Array, y: Array) -> Array:
+        return gram(self.task.processes, x, y)
+
+    def _combined(self, x: Array, c: Array) -> Array:
+        return combined(self.task.processes, x, c)
+
+    def _scaled(self, x: Array, lam: Array) -> Array:
+        """x diag(lam)."""
+        return x * shared(self.task.processes, lam)[..., None, :]
+
+    def _sizes(self, x: Array) -> Array:
+        """The norms of columns."""
+        size = norm(x, axis=-2)
+        return (
+            size
+            if self.task.processes is None
+            else namespace(x).sqrt(self.task.processes.sum(size * size))
+        )
 
     def _require_differentiable(self, in_B: bool) -> None:
         if in_B and self.task.constraints:
@@ -133,7 +157,7 @@ class Eigenpairs(Rule):
         lam, _, gam, G, error_bound = out
         xp = namespace(X)
         # the rounding error of a coupling x^H y is about eps |x| |y|
-        x, y = (norm(z, axis=-2) for z in (xp.concat([X, G], axis=-1), Y))
+        x, y = (self._sizes(z) for z in (xp.concat([X, G], axis=-1), Y))
         k = lam.shape[-1]
         scale = x[..., :, None] * y[..., None, :]
         mutual = scale[..., :k, :]

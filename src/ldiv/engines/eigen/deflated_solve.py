@@ -11,6 +11,7 @@ eigenbasis of a large matrix is never computed.
 from __future__ import annotations
 
 from functools import partial
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,8 @@ def reduced(
 
     `known`: the guard pairs gam and G, and the distance up to which gam and theta count as equal.
     """
+    if task.processes is not None:
+        return task.processes.reduced(task, params, theta, r, X, known)
     pB, xp, (gam, G, tolerance) = params[1], namespace(r), known
     noise = NOISE * eps(r) * krylov.norm(r)
     r = r - matmul(task.B, pB, xp.matmul(X, gram(X, r)))
@@ -91,6 +94,7 @@ def _solve_rest(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V:
 
 def _solve_one(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array) -> Array:
     on_engine = choose(task, *params[:2])
+    assert isinstance(on_engine, ModuleType)
     if not on_engine.ON_HOST or not task.A.on_host:
         return _by_minres(task, params, theta, r, V)
     dtype = result_dtype(params[:2], r)
