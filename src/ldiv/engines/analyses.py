@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from itertools import starmap
 from typing import Any
 
 from ldiv.core.forking import lock
@@ -15,8 +16,8 @@ from ldiv.core.holder import PHYSICAL
 from ldiv.core.structure import Structure
 
 RECENT = 16
-# for all patterns together: orderings, index sets and an analysis take about 500 bytes per entry
-ENTRIES = PHYSICAL // 8 // 500
+BYTES = PHYSICAL // 8  # for all patterns together
+ENTRY = 500  # bytes per entry, about, of orderings, index sets and an analysis that does not say
 
 _recent: OrderedDict[tuple[str, Structure], tuple[Any]] = OrderedDict()
 _lock = lock()
@@ -49,13 +50,18 @@ def _keep(key: tuple[str, Structure], made: tuple[Any]) -> None:
     with _lock:
         _recent[key] = made
         _recent.move_to_end(key)
-        while len(_recent) > RECENT or (len(_recent) > 1 and sum(map(_entries, _recent)) > ENTRIES):
+        while len(_recent) > RECENT or (
+            len(_recent) > 1 and sum(starmap(_nbytes, _recent.items())) > BYTES
+        ):
             _recent.popitem(last=False)
 
 
-def _entries(key: tuple[str, Structure]) -> int:
+def _nbytes(key: tuple[str, Structure], made: tuple[Any]) -> int:
     pattern = key[1].pattern
-    return 0 if pattern is None else pattern.nnz
+    if pattern is None:
+        return 0
+    own = getattr(made[0], "nbytes", None)
+    return ENTRY * pattern.nnz if own is None else int(own)
 
 
 def forget() -> None:

@@ -12,6 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 import ldiv
+from ldiv.engines import analyses
 from ldiv.engines.selected import supernodal
 from ldiv.engines.selected.compiled import COMPILED
 from ldiv.errors import SingularMatrixError
@@ -177,3 +178,21 @@ def test_singular_matrices_are_found():
     ):
         with pytest.raises((SingularMatrixError, ldiv.NotPositiveDefiniteError)):
             ask()
+
+
+def test_two_large_patterns_are_analysed_once_each(monkeypatch):
+    """What the analyses take is counted, not guessed from their entries."""
+    structure = ldiv.asarray(GRID).structure
+    fronts = supernodal.analyze(structure)
+    assert 30 * GRID.nnz < fronts.nbytes < analyses.ENTRY * GRID.nnz
+    monkeypatch.setattr(analyses, "BYTES", 10 * fronts.nbytes)
+    wide = GRID @ GRID + sp.csc_array(sp.eye_array(M * M))
+    for _ in range(3):
+        ldiv.logdet(ldiv.asarray(GRID), assume_a="pos")
+        ldiv.logdet(ldiv.asarray(sp.csc_array(wide)), assume_a="pos")
+    assert ldiv.cache_info().analyses == 2
+    ldiv.clear_cache()
+    monkeypatch.setattr(analyses, "BYTES", fronts.nbytes // 2)
+    for a in (GRID, wide, GRID):
+        ldiv.logdet(ldiv.asarray(sp.csc_array(a)), assume_a="pos")
+    assert ldiv.cache_info().analyses == 3

@@ -52,6 +52,13 @@ class Fronts(Arrangement):
         self.rows_below = front_rows(*graph, order, self.starts, self.above, self.below)
         super().__init__(pattern, np.asarray(rows)[order], np.asarray(cols)[order])
 
+    @property
+    def nbytes(self) -> int:
+        """The memory of all index arrays, as many as there are by now."""
+        held = [x for owner in (self, self.pattern, self.layout) for x in vars(owner).values()]
+        arrays = [y for x in held for y in (x if isinstance(x, tuple) else (x,))]
+        return sum({id(x): x.nbytes for x in arrays if isinstance(x, np.ndarray)}.values())
+
     @cached_property
     def count(self) -> int:
         """The number of supernodes."""
