@@ -130,7 +130,7 @@ def _real_pattern(pattern: Pattern) -> Pattern:
 
 def _counted(analysis: Any, slots: Any) -> tuple[int, int]:
     """By the first factor whose signs are certain."""
-    values, _ = analysis.scaled("RSLAB", slots, equilibrated)  # r = c: a congruence
+    values, _, _ = analysis.scaled("RSLAB", slots, equilibrated)  # r = c: a congruence
     for floor in FLOORS:
         try:
             factor = analysis.factored(values, floor)
