@@ -111,9 +111,10 @@ class Multigrid(ApproximateInverse):
         return Cycle(matrix, conjugated, self.modes, dict(self.options))
 
     def applied(self, made: Cycle) -> Callable[[Any], Any]:
-        return lambda x: np.stack([made(column) for column in x.T], axis=-1)
+        return made
 
 
+SMOOTHERS = {"presmoother", "postsmoother"}
 _drawing = lock()
 
 
@@ -133,7 +134,12 @@ def _same_numbers() -> Iterator[None]:
 
 
 class Cycle:
-    """x = the result of one V-cycle on A x = b."""
+    """X = the result of one V-cycle on A X = B, for blocks of columns.
+
+    The cycle is pyamg's, from a start at zero: its smoothers take one column at a time, all
+    products take the block. Coarse matrices that pyamg stores in blocks of size 1 are stored
+    without blocks here, where its smoothers are eight times as fast.
+    """
 
     def __init__(
         self, matrix: Any, conjugated: bool, modes: Modes | None, options: dict[str, Any]
@@ -149,13 +155,34 @@ class Cycle:
             np.result_type(csr.dtype, np.float64), copy=False
         )
         columns = None if modes is None else modes.columns.astype(csr.dtype)
-        self._levels = _pyamg().smoothed_aggregation_solver(csr, B=columns, **options)
+        made = _pyamg().smoothed_aggregation_solver(csr, B=columns, **options)
+        self._levels, self._coarsest = made.levels, made.coarse_solver
+        if not SMOOTHERS & options.keys():  # others may have been set up for the matrices as stored
+            for level in self._levels:
+                level.A = _without_blocks(level.A)
         self._dtype = csr.dtype
-        self.nbytes = sum(
-            level.A.data.nbytes + level.A.indices.nbytes for level in self._levels.levels
-        )
+        self.nbytes = sum(level.A.data.nbytes + level.A.indices.nbytes for level in self._levels)
 
     def __call__(self, b: Any) -> Any:
+        """For b (n, k)."""
         if b.dtype.kind == "c" and self._dtype.kind != "c":
             return self(b.real) + 1j * self(b.imag)
-        return self._levels.solve(b.astype(self._dtype), maxiter=1, cycle="V", tol=1e-12)
+        return self._on_level(0, np.asfortranarray(b, self._dtype))
+
+    def _on_level(self, number: int, b: Any) -> Any:
+        level, x = self._levels[number], np.zeros_like(b, order="F")
+        if number + 1 == len(self._levels):
+            for j in range(b.shape[1]):
+                x[:, j] = self._coarsest(level.A, b[:, j])
+            return x
+        for j in range(b.shape[1]):
+            level.presmoother(level.A, x[:, j], b[:, j])
+        coarse = np.asfortranarray(level.R @ (b - level.A @ x))
+        x += level.P @ self._on_level(number + 1, coarse)
+        for j in range(b.shape[1]):
+            level.postsmoother(level.A, x[:, j], b[:, j])
+        return x
+
+
+def _without_blocks(a: Any) -> Any:
+    return a.tocsr() if a.format == "bsr" and a.blocksize == (1, 1) else a
