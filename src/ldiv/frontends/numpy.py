@@ -95,6 +95,10 @@ def lu_solve(lu: Array, pivots: Array, b: Array, op: str) -> Array:
 
 def cholesky(a: Array) -> tuple[Array, bool]:
     """(L, whether all of the batch is positive definite)."""
+    if a.ndim == 2 and a.size:
+        # the upper triangle of A^T is the lower one of A; U^H U = A^T, L = U^T
+        u, info = _lapack("potrf", a.dtype)(a.T, lower=False)
+        return (u.T, True) if info == 0 else (a, False)
     try:
         return np.linalg.cholesky(a), True
     except np.linalg.LinAlgError:

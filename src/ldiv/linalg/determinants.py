@@ -11,14 +11,16 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from ldiv.core.arrays import alike
-from ldiv.core.dispatch import namespace
+from ldiv.core.dispatch import frontend_of, namespace
+from ldiv.core.errstate import singular_state
 from ldiv.core.inputs import promoted
 from ldiv.core.public import public
-from ldiv.core.rule import bind
+from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.core.typing import AnyArray, ArrayT, Assumption
 from ldiv.core.validate import require_flag
+from ldiv.linalg.door import Call, Door, door_of_one
 from ldiv.linalg.solve import require_method
 from ldiv.linalg.stochastic import EstimateInfo, require_exact, slq
 from ldiv.linalg.structured_determinants import broadcast_to_batch, has_formula, slogdet_of
@@ -157,6 +159,9 @@ def logdet(
     >>> bool(abs(l - ldiv.logdet(A)) < 3 * info.standard_error)
     True
     """
+    known = door_of_one(A, "logdet", assume_a, method, probes, steps, rng, info, singular_state())
+    if isinstance(known, Call):  # a matrix of this kind was checked before
+        return known.of_one(A)
     if method == "slq":
         matrix, structure, params, assumption = promised_square(A, assume_a)
         value, quality = slq(structure, params, assumption, probes, steps, rng)
@@ -165,22 +170,29 @@ def logdet(
     require_exact(method, probes, rng, info, steps)
     matrix, structure, params, assumption = promised_square(A, assume_a)
     if assumption == "pos":  # 2 sum log diag(L), A = L L^H
-        return _of_positive(structure, params, method)
+        return _of_positive(structure, params, method, known)
     if isinstance(matrix.structure, Dense) and isinstance(structure, Dense | Symmetric):
         # An LU factorization knows the sign: it is checked to be 1.
-        return bind(SLogDet(structure.shape[0], positive=True), matrix.params)[1]
+        return _remembered(known, SLogDet(structure.shape[0], positive=True), matrix.params, 1)
     sign, size = broadcast_to_batch(structure, params, slogdet_of(structure, params))
     return if_positive(size, sign, structure.shape[0])
 
 
-def _of_positive(structure: Structure, p: Tree, method: str) -> Array:
+def _of_positive(structure: Structure, p: Tree, method: str, place: Door | None = None) -> Array:
     """log det of a positive definite matrix: of one rule, or by the formula of its structure.
 
     Not by the formula for NumPy, whose derivatives are of one rule.
     """
     if method == "auto" and type(leaves(p)[0]) is not np.ndarray and has_formula(structure):
         return broadcast_to_batch(structure, p, slogdet_of(structure, p))[1]
-    return bind(LogAbsDet(structure, "pos", method), p)[0]
+    return _remembered(place, LogAbsDet(structure, "pos", method), p, 0)
+
+
+def _remembered(place: Door | None, rule: Rule, p: Tree, output: int) -> Array:
+    """An output of a rule of a matrix, which is remembered if nothing had to be converted."""
+    if place is not None and place.p is p:
+        place.remember(Call(rule, frontend_of(p).bind, output))
+    return bind(rule, p)[output]
 
 
 @overload

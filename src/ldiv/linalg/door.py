@@ -40,10 +40,22 @@ def door(A: Any, b: Any, *options: Any) -> Call | Door | None:
     """The call for a matrix, a block or vector, options, or the place where to remember it; None
     for what is always validated.
     """
-    table, p = (
-        (A.structure.cached("calls", dict), A.params) if type(A) is SparseArray else (_known, A)
-    )
+    table, p = _table_and_parameters(A)
     return door_in(table, p, b, *options)
+
+
+def door_of_one(A: Any, *options: Any) -> Call | Door | None:
+    """The same for functions of a matrix alone."""
+    table, p = _table_and_parameters(A)
+    if (of_p := signature(p)) is None:
+        return None
+    return _found(table, p, (of_p, p.shape[-2:] if table is _known else None), options)
+
+
+def _table_and_parameters(A: Any) -> tuple[dict[Hashable, Call], Any]:
+    if type(A) is SparseArray:
+        return A.structure.cached("calls", dict), A.params
+    return _known, A
 
 
 def door_in(table: dict[Hashable, Call], p: Any, b: Any, *options: Any) -> Call | Door | None:
@@ -54,15 +66,15 @@ def door_in(table: dict[Hashable, Call], p: Any, b: Any, *options: Any) -> Call 
     own = None
     if table is _known:
         own = p.shape if p.ndim == 2 else p.shape[-2:]
+    rows = b.shape[0] if 1 <= b.ndim <= 2 else b.shape[-2:-1]
+    return _found(table, p, (of_p, own, of_b, rows), options)
+
+
+def _found(
+    table: dict[Hashable, Call], p: Any, kinds: tuple[Any, ...], options: tuple[Any, ...]
+) -> Call | Door | None:
     # the types of the options too, as True == 1
-    key = (
-        of_p,
-        own,
-        of_b,
-        b.shape[0] if 1 <= b.ndim <= 2 else b.shape[-2:-1],
-        options,
-        *map(type, options),
-    )
+    key = (*kinds, options, *map(type, options))
     try:
         found = table.get(key)
     except TypeError:  # an option that cannot be hashed
@@ -71,10 +83,13 @@ def door_in(table: dict[Hashable, Call], p: Any, b: Any, *options: Any) -> Call 
 
 
 class Call(NamedTuple):
-    """A rule of a matrix and a block, and the `bind` of the front end, for validated arguments."""
+    """A rule of a matrix, or of a matrix and a block, and the `bind` of the front end, for
+    validated arguments; `output` is the result among those of the rule.
+    """
 
     rule: Rule
     bind: Callable[[Rule, list[Array]], tuple[Array, ...]]
+    output: int = 0
 
     def __call__(self, A: Any, b: Array) -> Array:
         return self.bound(A.params if type(A) is SparseArray else A, b)
@@ -84,4 +99,8 @@ class Call(NamedTuple):
         # batches are no part of the signature: whether they broadcast is checked in every call
         if p.ndim > of_p and b.ndim > of_b:
             require_batches("b", batch_of(p, of_p), batch_of(b, of_b))
-        return self.bind(self.rule, [p, b])[0]
+        return self.bind(self.rule, [p, b])[self.output]
+
+    def of_one(self, A: Any) -> Array:
+        """For a matrix alone."""
+        return self.bind(self.rule, [A.params if type(A) is SparseArray else A])[self.output]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import numpy as np
+
 from ldiv.core.arrays import alike, common_batch, numpy_dtype
 from ldiv.core.dispatch import frontend_of, is_array, namespace
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.holder import Holder, holding
 from ldiv.core.public import public
 from ldiv.core.pytree import copied, register_pytree
-from ldiv.core.record import snapshot, unrecorded
+from ldiv.core.record import is_recording, snapshot, unrecorded
 from ldiv.core.rule import bind
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree, leaves
@@ -182,7 +184,10 @@ class Factorized:
         single = not isinstance(self._params, tuple)
         known = door_in(self._calls, self._params, b, trans) if single else None
         if isinstance(known, Call):
-            return known.bound(self._params, b)
+            if type(self._params) is not np.ndarray or is_recording():
+                return known.bound(self._params, b)
+            with holding(self._holder):  # where the factor is found without being looked for
+                return known.bound(self._params, b)
         with under(self._singular):
             self._factor()
             structure = self._structure.view(transposition(trans))

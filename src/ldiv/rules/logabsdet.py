@@ -48,7 +48,7 @@ class LogAbsDet(Rule):
     def on_host(self) -> bool:  # type: ignore[override]
         return self.structure.on_host
 
-    @property
+    @cached_property
     def core(self) -> tuple[Tree, ...]:
         return (self.structure.core,)
 

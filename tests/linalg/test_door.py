@@ -1,0 +1,92 @@
+"""The second call of a kind, which is not validated again, is as the first one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import ldiv
+
+
+def positive(n: int = 4, seed: int = 0) -> Any:
+    a = np.random.default_rng(seed).standard_normal((n, n))
+    return a @ a.T + n * np.eye(n)
+
+
+@pytest.mark.parametrize("assume_a", ["gen", "sym", "pos"])
+def test_logdet_of_one_kind_again(assume_a: Any) -> None:
+    for seed in range(3):
+        a = positive(seed=seed)
+        batch = np.stack([a, 2 * a])
+        assert ldiv.logdet(a, assume_a=assume_a) == pytest.approx(np.linalg.slogdet(a)[1])
+        np.testing.assert_allclose(
+            ldiv.logdet(batch, assume_a=assume_a), np.linalg.slogdet(batch)[1]
+        )
+        sparse = ldiv.asarray(sp.csc_array(a))
+        assert ldiv.logdet(sparse, assume_a=assume_a) == pytest.approx(np.linalg.slogdet(a)[1])
+        l, pull = ldiv.vjp(lambda x: ldiv.logdet(x, assume_a=assume_a), a)
+        np.testing.assert_allclose(pull(np.ones_like(l))[0], np.linalg.inv(a).T, atol=1e-12)
+        with pytest.raises(ValueError, match="finite"):
+            ldiv.logdet(a * np.nan, assume_a=assume_a)
+        with pytest.raises((ValueError, ldiv.NotPositiveDefiniteError)):
+            ldiv.logdet(np.diag([1.0, 1.0, 1.0, -1.0]), assume_a=assume_a)
+        if assume_a == "pos":
+            with pytest.raises(ldiv.NotSymmetricError):
+                ldiv.logdet(a + np.triu(np.ones((4, 4)), 1), assume_a=assume_a)
+
+
+def test_options_are_looked_at_in_every_call() -> None:
+    a = positive()
+    for _ in range(2):
+        ldiv.logdet(a)
+        with pytest.raises(ValueError, match="method"):
+            ldiv.logdet(a, method="none")
+        with pytest.raises((TypeError, ValueError), match="info"):
+            ldiv.logdet(a, info=0)  # type: ignore[call-overload]
+        with pytest.raises((TypeError, ValueError), match="assume_a"):
+            ldiv.logdet(a, assume_a=["pos"])  # type: ignore[call-overload]
+        with pytest.raises((TypeError, ValueError), match=r"rng|slq"):
+            ldiv.logdet(a, rng=3)
+        with pytest.raises(ValueError, match="square"):
+            ldiv.logdet(a[:3])
+        assert float(ldiv.logdet([[2.0, 0.0], [0.0, 3.0]])) == pytest.approx(np.log(6))
+
+
+def test_the_state_of_singular_matrices_belongs_to_the_kind() -> None:
+    hilbert = 1 / (np.arange(13)[:, None] + np.arange(13) + 1.0)
+    for _ in range(2):
+        with pytest.raises(ldiv.SingularMatrixError):
+            ldiv.solve(hilbert, np.ones(13))
+        with ldiv.errstate(singular="ignore"):
+            assert np.isfinite(ldiv.solve(hilbert, np.ones(13))).all()
+
+
+def test_a_factorization_solves_again_and_is_differentiated() -> None:
+    a, b = positive(40), np.random.default_rng(1).standard_normal(40)
+    F = ldiv.factorized(a)
+    ldiv.clear_cache()
+    for _ in range(3):
+        np.testing.assert_allclose(F.solve(b), np.linalg.solve(a, b))
+        _, pull = ldiv.vjp(F.solve, b)
+        np.testing.assert_allclose(pull(b)[0], np.linalg.solve(a.T, b))
+    assert ldiv.cache_info().factorizations == 0
+
+
+def test_logdet_of_tensors_again() -> None:
+    torch = pytest.importorskip("torch")
+    for seed in range(3):
+        a = torch.from_numpy(positive(seed=seed)).requires_grad_()
+        for assume_a in ("gen", "pos"):
+            (g,) = torch.autograd.grad(ldiv.logdet(a, assume_a=assume_a), a)
+            torch.testing.assert_close(g, torch.linalg.inv(a.detach()).T)
+            theirs = torch.logdet
+            if assume_a == "pos":  # read as its symmetric part
+
+                def theirs(x: Any) -> Any:
+                    return torch.logdet((x + x.mT) / 2)
+
+            h = torch.func.hessian(lambda x, p=assume_a: ldiv.logdet(x, assume_a=p))(a)
+            torch.testing.assert_close(h, torch.func.hessian(theirs)(a), atol=1e-9, rtol=1e-9)
