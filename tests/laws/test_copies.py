@@ -52,6 +52,7 @@ ERRORS: list[Exception] = [
     ldiv.LinAlgOverflowError("the solution overflows"),
     ldiv.NotDifferentiableError("a kink"),
     ldiv.EngineError("no engine"),
+    errors.EngineUnavailableError("RSLAB", "was called before a fork"),
     errors.NotNumbersError("an array of text"),
     ldiv.TooNoisyError("noise"),
     ldiv.WrongDerivativeError("a sign"),
