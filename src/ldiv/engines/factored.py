@@ -235,12 +235,13 @@ def _attempts_of(engine: ModuleType, structure: Structure, assume_a: str) -> Ite
 def _made(
     make: Callable[..., Factor], engine: ModuleType, structure: Structure, assume_a: str, p: Tree
 ) -> Factor:
-    work = None if engine.analyze is None else symbolic(engine, structure)
-    return make(work, structure, p, assume_a)
+    return make(symbolic(engine, structure), structure, p, assume_a)
 
 
 def symbolic(engine: ModuleType, structure: Structure) -> Any:
-    """The engine's symbolic work on a structure, done once per pattern."""
+    """The engine's symbolic work on a structure, done once per pattern; None if there is none."""
+    if engine.analyze is None:
+        return None
 
     def analyze() -> Any:
         counts["analyses"] += 1
