@@ -10,6 +10,7 @@
 #     make linkcheck   the links inside of the site
 #     make release-check    sdist and wheel in dist/, each installed into a fresh environment, where the README's first example runs
 #     make bench       the benchmarks, on one thread
+#     make league      the gradient league: packages that claim derivatives, each in an environment of its own; about half an hour
 #     make test-gpu    the tests that need CUDA;      make bench-gpu    the benchmarks that do
 #     make mpi         PETSc, SLEPc and an MPI for .venv, on Debian and Ubuntu, as root: minutes, once
 #     make test-mpi    matrices over several processes, on 1, 2 and 3 of them
@@ -35,7 +36,7 @@ one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 pytest := $(one_thread) $(run) -m pytest -n 2 --dist worksteal
 nothing_to_run := [ $$? -eq 5 ] # of pytest: where a framework is missing all that is left may be skipped with its files
 
-.PHONY: demo test test-all compat fuzz lint docs docs-full linkcheck release-check bench test-gpu bench-gpu mpi test-mpi clean
+.PHONY: demo test test-all compat fuzz lint docs docs-full linkcheck release-check bench league test-gpu bench-gpu mpi test-mpi clean
 .DEFAULT_GOAL := test
 
 demo: $(ready)
@@ -78,6 +79,10 @@ release-check: $(ready)
 
 bench: $(ready)
 	for script in $(filter-out $(on_gpu),$(wildcard bench/bench_*.py)); do $(run) $$script || exit 1; done
+
+league: $(ready)
+	$(run) bench/league --install
+	$(run) bench/league
 
 test-gpu: $(ready)
 	$(run) -m pytest -m gpu -rs

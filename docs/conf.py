@@ -30,6 +30,7 @@ extensions = [
     "one_signature",
     "plain_docstrings",
     "benchmarks",
+    "league",
     "pictures",
     "doctest_blocks",
 ]
@@ -96,5 +97,5 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-ALONE = ("index", "start", "benchmarks", "coming_from", "genindex")
+ALONE = ("index", "start", "benchmarks", "league", "coming_from", "genindex")
 html_sidebars = {page: [] for page in ALONE}

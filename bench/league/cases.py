@@ -1,0 +1,200 @@
+"""What is differentiated: g(t) = loss(f(A(t), b(t))), a real function of three real parameters.
+
+    A(t) = A_0 + sum_k t_k A_k on a pattern,   b(t) = b_0 + sum_k t_k b_k
+
+Real parameters leave no room for conventions: a gradient is a gradient, of complex matrices too. Of a
+symmetric matrix all A_k are symmetric, so that it does not matter which triangle a package reads.
+References are central differences of g in mpmath, with 60 digits and steps of 1e-15: 25 digits are right.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+
+DIGITS = 60
+PARAMETERS = 3
+AT = (0.25, -0.5, 0.125)
+# directions: derivatives of order 1 in U, 2 in U and V, 3 in U twice and V
+U = (0.5, 1.0, -0.75)
+V = (-1.0, 0.25, 0.5)
+PROBLEMS = (
+    "solve dense",
+    "solve dense pos",
+    "solve sparse",
+    "solve sparse pos",
+    "logdet dense pos",
+    "logdet sparse pos",
+    "lstsq dense",
+    "cholesky dense pos",
+    "eigenvalues dense, repeated",
+    "eigenvalues sparse, repeated",
+    "subspace dense, repeated",
+    "singular dense",
+    "singular sparse",
+)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Numbers that are short binary fractions, exact in float32, too."""
+
+    name: str
+    complex: bool
+
+    @cached_property
+    def _numbers(self) -> Callable[[], float]:
+        draw = random.Random(self.name + str(self.complex))
+        return lambda: draw.randrange(-16, 17) / 16
+
+    def _draw(self, *shape: int) -> Any:
+        if self.complex:
+            parts = [self._numbers() + 1j * self._numbers() for _ in range(int(np.prod(shape)))]
+        else:
+            parts = [self._numbers() for _ in range(int(np.prod(shape)))]
+        return np.array(parts).reshape(shape)
+
+    @property
+    def operation(self) -> str:
+        return self.name.split()[0]
+
+    @property
+    def sparse(self) -> bool:
+        return "sparse" in self.name
+
+    @property
+    def symmetric(self) -> bool:
+        return "pos" in self.name or "repeated" in self.name
+
+    @cached_property
+    def data(self) -> tuple[Any, Any, Any]:
+        """(matrices (4, m, n), right-hand sides (4, m), weights of the loss)."""
+        n = 6
+        m = 9 if self.operation == "lstsq" else n
+        matrices, sides = self._draw(1 + PARAMETERS, m, n), self._draw(1 + PARAMETERS, m)
+        if self.sparse:  # a ring
+            place = np.arange(n)
+            ring = abs(place[:, None] - place) % (n - 1) < 2
+            matrices = matrices * ring
+        if self.symmetric:
+            matrices = matrices + matrices.conj().transpose(0, 2, 1)
+        if m == n:
+            matrices[0] += 16 * np.eye(n)
+        if "repeated" in self.name:
+            matrices = self._repeated(matrices)
+        if self.operation == "singular":
+            # the first two rows agree for every t, and there is no solution
+            matrices[:, 1] = matrices[:, 0]
+        return matrices, sides, self._draw(n, n)
+
+    def _repeated(self, matrices: Any) -> Any:
+        """At AT the matrix is diagonal, with the lowest eigenvalue twice."""
+        matrices = matrices.copy()
+        if self.sparse:
+            matrices[0] = matrices[0] * 0 + np.diag([2.0, 2.0, 5.0, 6.0, 7.0, 8.0])
+        else:
+            matrices[0] = np.diag([2.0, 2.0, 5.0, 6.0, 7.0, 8.0])
+        matrices[0] -= sum(t * a for t, a in zip(AT, matrices[1:], strict=True))
+        return matrices
+
+    @cached_property
+    def pattern(self) -> tuple[Any, Any]:
+        """Rows and columns of all entries that are ever nonzero, by rows; the diagonal is there."""
+        matrices, _, _ = self.data
+        there = (matrices != 0).any(0)
+        if there.shape[0] == there.shape[1]:
+            there |= np.eye(len(there), dtype=bool)
+        if self.symmetric:
+            there |= there.T
+        return tuple(np.nonzero(there))  # type: ignore[return-value]
+
+    # -- the reference ---------------------------------------------------------------------------
+
+    def exact(self, t: Sequence[Any]) -> Any:
+        """g(t), in mpmath."""
+        matrices, sides, weights = self.data
+        A = _combined(matrices, t)
+        b = _combined(sides[:, :, None], t)
+        W = _exactly(weights)
+        n = matrices.shape[2]
+        w = [W[0, j] for j in range(n)]
+        if self.operation in ("solve", "lstsq"):
+            x = mp.lu_solve(A.H * A, A.H * b) if self.operation == "lstsq" else mp.lu_solve(A, b)
+            return sum(mp.re(mp.conj(w[i]) * x[i]) + abs(x[i]) ** 2 for i in range(n))
+        if self.operation == "logdet":
+            return mp.log(abs(mp.det(A)))
+        if self.operation == "cholesky":
+            L = mp.cholesky(A)
+            return sum(mp.re(mp.conj(W[i, j]) * L[i, j]) for i in range(n) for j in range(i + 1))
+        values, X = mp.eighe(A)
+        if self.operation == "eigenvalues":
+            return values[0] + values[1] + values[0] * values[1]
+        inner = [sum(mp.conj(X[i, k]) * w[i] for i in range(n)) for k in range(2)]
+        return sum(abs(c) ** 2 for c in inner)
+
+    def reference(self, mode: str) -> list[float]:
+        """What the mode should give."""
+        with mp.workdps(DIGITS):
+            return [float(x) for x in _reference(self.exact, mode)]
+
+
+def _reference(g: Callable[[Sequence[Any]], Any], mode: str) -> list[Any]:
+    order = ORDERS[mode]
+    at = [mp.mpf(x) for x in AT]
+    if order == 0:
+        return [g(at)]
+    axes = [[int(i == k) for i in range(PARAMETERS)] for k in range(PARAMETERS)]
+    if mode in ("forward", "forward over forward"):
+        return [_derivative(g, at, [U, V][:order])]
+    along = {1: [], 2: [U], 3: [U, V]}[order]
+    gradient = [_derivative(g, at, [*along, axis]) for axis in axes]
+    if mode == "vmap of reverse":
+        there = [x + u for x, u in zip(at, U, strict=True)]
+        gradient += [_derivative(g, there, [axis]) for axis in axes]
+    return gradient
+
+
+def _derivative(g: Callable[[Sequence[Any]], Any], at: Sequence[Any], along: Sequence[Any]) -> Any:
+    """By central differences, one direction after the other."""
+    if not along:
+        return g(at)
+    h = mp.mpf(10) ** (-12)
+    first, rest = along[0], along[1:]
+    ends = [[x + s * h * mp.mpf(u) for x, u in zip(at, first, strict=True)] for s in (1, -1)]
+    above, below = (_derivative(g, end, rest) for end in ends)
+    return (above - below) / (2 * h)
+
+
+def _exactly(a: Any) -> Any:
+    return mp.matrix(
+        [[mp.mpmathify(complex(x) if np.iscomplexobj(a) else float(x)) for x in row] for row in a]
+    )
+
+
+def _combined(parts: Any, t: Sequence[Any]) -> Any:
+    total = _exactly(parts[0])
+    for x, part in zip(t, parts[1:], strict=True):
+        total = total + x * _exactly(part)
+    return total
+
+
+# -- modes: what is asked of a package, and the order of its derivatives ----------------------------
+
+ORDERS = {
+    "value": 0,
+    "reverse": 1,
+    "forward": 1,
+    "vmap of reverse": 1,
+    "reverse, compiled": 1,
+    "reverse over reverse": 2,
+    "forward over reverse": 2,
+    "reverse over forward": 2,
+    "forward over forward": 2,
+    "reverse, three times": 3,
+}

@@ -1,0 +1,237 @@
+"""What each package claims: for a problem, a function (A, b) -> result in arrays of its framework.
+
+A is a dense matrix, or for sparse problems the values on `problem.pattern`, by rows. The result is x, the
+log-determinant, L, the two lowest eigenvalues (or A on their subspace), or a basis of it. Packages are called as
+their documentation does; where one has several ways, the direct one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from cases import Problem
+
+Apply = Callable[[Any, Any], Any]
+SOLVES = ("solve", "singular")
+
+
+class NotClaimed(Exception):
+    """The package says nothing about this problem."""
+
+
+def starts(problem: Problem) -> Any:
+    """Where each row begins."""
+    n = problem.data[0].shape[1]
+    return np.searchsorted(problem.pattern[0], np.arange(n + 1))
+
+
+# -- in PyTorch -----------------------------------------------------------------------------------
+
+
+def torch_itself(problem: Problem) -> Apply:
+    import torch
+
+    if problem.sparse:
+        if problem.operation not in SOLVES:
+            raise NotClaimed
+        first, cols = (torch.as_tensor(i) for i in (starts(problem), problem.pattern[1]))
+        shape = problem.data[0].shape[1:]
+        return lambda A, b: torch.sparse.spsolve(torch.sparse_csr_tensor(first, cols, A, shape), b)
+    return {
+        "solve": torch.linalg.solve,
+        "singular": torch.linalg.solve,
+        "logdet": lambda A, b: torch.linalg.slogdet(A)[1],
+        "lstsq": lambda A, b: torch.linalg.lstsq(A, b[:, None]).solution[:, 0],
+        "cholesky": lambda A, b: torch.linalg.cholesky(A),
+        "eigenvalues": lambda A, b: torch.linalg.eigvalsh(A)[:2],
+        "subspace": lambda A, b: torch.linalg.eigh(A)[1][:, :2],
+    }[problem.operation]
+
+
+def torch_sla(problem: Problem) -> Apply:
+    import torch
+    from torch_sla import SparseTensor, spsolve
+
+    if not problem.sparse:
+        raise NotClaimed
+    rows, cols = (torch.as_tensor(i) for i in problem.pattern)
+    shape = problem.data[0].shape[1:]
+    if problem.operation in SOLVES:
+        return lambda A, b: spsolve(A, rows, cols, shape, b, backend="scipy", method="lu")
+    if problem.operation == "logdet":
+        return lambda A, b: SparseTensor(A, rows, cols, shape).logdet()
+    return lambda A, b: SparseTensor(A, rows, cols, shape).eigsh(k=2, which="SA")[0]
+
+
+def torch_fem(problem: Problem) -> Apply:
+    import torch
+    from torchfem.sparse import differentiable_sparse_solve
+
+    if not (problem.sparse and problem.operation in SOLVES):
+        raise NotClaimed
+    place = torch.as_tensor(np.stack(problem.pattern))
+    shape = problem.data[0].shape[1:]
+    return lambda A, b: differentiable_sparse_solve(
+        torch.sparse_coo_tensor(place, A, shape).coalesce(), b, method="direct"
+    )
+
+
+def torchsparsegradutils(problem: Problem) -> Apply:
+    import torch
+    from torchsparsegradutils import sparse_generic_solve
+    from torchsparsegradutils.utils import bicgstab, linear_cg
+    from torchsparsegradutils.utils.bicgstab import BICGSTABSettings
+    from torchsparsegradutils.utils.linear_cg import LinearCGSettings
+
+    if not (problem.sparse and problem.operation in SOLVES):
+        raise NotClaimed
+    first, cols = (torch.as_tensor(i) for i in (starts(problem), problem.pattern[1]))
+    shape = problem.data[0].shape[1:]
+    matrix = lambda A: torch.sparse_csr_tensor(first, cols, A, shape)
+    if problem.symmetric:
+        precise = LinearCGSettings(max_cg_iterations=1000, cg_tolerance=1e-12)
+        return lambda A, b: sparse_generic_solve(matrix(A), b, solve=linear_cg, settings=precise)
+    tight = BICGSTABSettings(abstol=0.0, reltol=1e-12)
+    transposed = lambda A, g, **given: bicgstab(A.t(), g, **given)
+    return lambda A, b: sparse_generic_solve(
+        matrix(A), b, solve=bicgstab, transpose_solve=transposed, settings=tight
+    )
+
+
+def xitorch(problem: Problem) -> Apply:
+    from xitorch import LinearOperator
+    from xitorch.linalg import solve, symeig
+
+    if problem.sparse or problem.operation not in ("solve", "singular", "eigenvalues", "subspace"):
+        raise NotClaimed
+    if problem.operation in SOLVES:
+        hermitian = problem.symmetric
+        return lambda A, b: solve(LinearOperator.m(A, is_hermitian=hermitian), b[:, None])[:, 0]
+    part = 0 if problem.operation == "eigenvalues" else 1
+    return lambda A, b: symeig(LinearOperator.m(A, is_hermitian=True), neig=2)[part]
+
+
+def linear_operator(problem: Problem) -> Apply:
+    import linear_operator as package
+
+    if problem.sparse or not problem.symmetric or problem.operation not in ("solve", "logdet"):
+        raise NotClaimed
+    if problem.operation == "solve":
+        return lambda A, b: package.solve(package.to_linear_operator(A), b[:, None])[:, 0]
+    return lambda A, b: package.to_linear_operator(A).logdet()
+
+
+# -- in JAX ---------------------------------------------------------------------------------------
+
+
+def jax_itself(problem: Problem) -> Apply:
+    import jax.numpy as jnp
+    from jax.experimental.sparse.linalg import spsolve
+
+    if problem.sparse:
+        if problem.operation not in SOLVES:
+            raise NotClaimed
+        first, cols = (jnp.asarray(i, "int32") for i in (starts(problem), problem.pattern[1]))
+        return lambda A, b: spsolve(A, cols, first, b)
+    return {
+        "solve": jnp.linalg.solve,
+        "singular": jnp.linalg.solve,
+        "logdet": lambda A, b: jnp.linalg.slogdet(A)[1],
+        "lstsq": lambda A, b: jnp.linalg.lstsq(A, b)[0],
+        "cholesky": lambda A, b: jnp.linalg.cholesky(A),
+        "eigenvalues": lambda A, b: jnp.linalg.eigvalsh(A)[:2],
+        "subspace": lambda A, b: jnp.linalg.eigh(A)[1][:, :2],
+    }[problem.operation]
+
+
+def lineax(problem: Problem) -> Apply:
+    import lineax as lx
+
+    if problem.sparse or problem.operation not in (*SOLVES, "lstsq"):
+        raise NotClaimed
+    tags = lx.positive_semidefinite_tag if problem.symmetric else ()
+    solver = lx.QR() if problem.operation == "lstsq" else lx.AutoLinearSolver(well_posed=True)
+    return lambda A, b: lx.linear_solve(lx.MatrixLinearOperator(A, tags), b, solver).value
+
+
+def sparsax(problem: Problem) -> Apply:
+    import jax.numpy as jnp
+    import sparsax as package
+
+    if not problem.sparse or problem.operation not in (*SOLVES, "logdet"):
+        raise NotClaimed
+    rows, cols = (jnp.asarray(i, "int32") for i in problem.pattern)
+    n = problem.data[0].shape[1]
+    if problem.operation == "logdet":
+        return lambda A, b: package.logdet(rows, cols, A, n)
+    by = package.solve if problem.symmetric else package.lu_solve
+    return lambda A, b: by(rows, cols, A, b)
+
+
+def solvax(problem: Problem) -> Apply:
+    import solvax as package
+
+    if not problem.sparse or problem.operation not in SOLVES:
+        raise NotClaimed
+    pattern = package.CsrPattern(starts(problem), problem.pattern[1], problem.data[0].shape[1:])
+    return lambda A, b: package.sparse_solve(pattern, A, b)
+
+
+def klujax(problem: Problem) -> Apply:
+    import jax.numpy as jnp
+    import klujax as package
+
+    if not problem.sparse or problem.operation not in SOLVES:
+        raise NotClaimed
+    rows, cols = (jnp.asarray(i, "int32") for i in problem.pattern)
+    return lambda A, b: package.solve(rows, cols, A, b)
+
+
+# -- ldiv, in both --------------------------------------------------------------------------------
+
+
+def ldiv(problem: Problem) -> Apply:
+    import ldiv as package
+
+    shape = problem.data[0].shape[1:]
+    matrix = lambda A: package.coo_array((A, problem.pattern), shape=shape) if problem.sparse else A
+    promise = "pos" if problem.name.endswith("pos") else "gen"
+    return {
+        "solve": lambda A, b: package.solve(matrix(A), b, assume_a=promise),
+        "singular": lambda A, b: package.solve(matrix(A), b),
+        "logdet": lambda A, b: package.logdet(matrix(A), assume_a=promise),
+        "lstsq": package.lstsq,
+        "cholesky": lambda A, b: package.cholesky(A),
+        "eigenvalues": lambda A, b: package.eigenspace(matrix(A), 2, which="SA")[1],
+        "subspace": lambda A, b: package.eigenspace(A, 2, which="SA")[0],
+    }[problem.operation]
+
+
+# name: (framework, environment, what pip installs there, what it claims)
+ALL: dict[str, tuple[str, str, tuple[str, ...], Callable[[Problem], Apply]]] = {
+    "ldiv in PyTorch": ("torch", "ldiv", (".[torch,jax]",), ldiv),
+    "ldiv in JAX": ("jax", "ldiv", (".[torch,jax]",), ldiv),
+    "torch": ("torch", "torch", ("torch==2.15.0", "scipy"), torch_itself),
+    "jax": ("jax", "jax", ("jax==0.10.2", "scipy"), jax_itself),
+    "lineax": ("jax", "lineax", ("lineax==0.1.1",), lineax),
+    "sparsax": ("jax", "sparsax", ("sparsax==0.9.0",), sparsax),
+    "solvax": ("jax", "solvax", ("solvax==0.34.0",), solvax),
+    "klujax": ("jax", "klujax", ("klujax==0.5.2",), klujax),
+    "torch-sla": ("torch", "torch-sla", ("torch-sla==0.4.0", "torch==2.13.0", "scipy"), torch_sla),
+    "torch-fem": ("torch", "torch-fem", ("torch-fem==0.14.0", "torch==2.13.0", "scipy"), torch_fem),
+    "torchsparsegradutils": (
+        "torch",
+        "torchsparsegradutils",
+        ("torchsparsegradutils==0.2.7", "torch==2.13.0", "scipy"),
+        torchsparsegradutils,
+    ),
+    "xitorch": ("torch", "xitorch", ("xitorch==0.5.1", "torch==2.15.0", "scipy"), xitorch),
+    "linear_operator": (
+        "torch",
+        "linear_operator",
+        ("linear_operator==0.6.1", "torch==2.13.0", "scipy"),
+        linear_operator,
+    ),
+}
