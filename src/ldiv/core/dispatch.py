@@ -195,7 +195,7 @@ def frontend_of(*arrays: Array) -> ModuleType:
             "arrays",
             "all of one framework (NumPy, PyTorch or JAX)",
             names or "none",
-            "Convert them first.",
+            "Convert them first, a matrix of SciPy by ldiv.asarray.",
         )
     )
 

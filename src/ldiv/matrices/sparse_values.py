@@ -41,6 +41,7 @@ _ELSEWHERE = {
     "indices": "it belongs to compressed rows or columns: A.tocsr().indices",
     "indptr": "it belongs to compressed rows or columns: A.tocsr().indptr",
     "requires_grad": "it belongs to the values: A.data.requires_grad",
+    "requires_grad_": "values = torch.tensor(A.data, requires_grad=True), A = A.with_data(values)",
     "grad": "it belongs to the values from which A was made: values.grad",
     **{
         f"to{kind}": f"write A.to_scipy().to{kind}(), without derivatives"
