@@ -253,6 +253,9 @@ def test_keys_of_jax_in_a_compiled_function():
     assert abs(l - exact(A, "slq")) < 3 * error
     (other, _), _ = f(v, jax.random.key(1))
     assert l != other
+    keys = jax.random.split(jax.random.key(2), 3)
+    each = [f(v, key)[0] for key in keys]
+    np.testing.assert_allclose(jax.vmap(f, (None, 0))(v, keys)[0], np.transpose(each), rtol=1e-10)
     g = jax.jit(jax.grad(lambda v, key: f(v, key)[0][0]))(v, jax.random.key(0))
     eager = jax.grad(lambda v: ldiv.logdet(A.with_data(v), assume_a="pos", method="slq", rng=jax.random.key(0)))(v)  # fmt: skip
     np.testing.assert_allclose(g, eager, rtol=1e-8)
@@ -314,6 +317,22 @@ def test_small_matrices():
         value, info = estimate(ldiv.eye_array(1) * 2.0, method, 0)
         np.testing.assert_allclose(value, np.log(2) if method == "slq" else 0.5)
         assert info.standard_error < 1e-12
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3, 3), (2, 0, 0)])
+def test_matrices_without_rows_and_empty_batches(shape):
+    a = np.zeros(shape) + np.eye(shape[-1])
+    for made in (a, torch.from_numpy(a), jnp.asarray(a)):
+        found = [ldiv.logdet(made, assume_a="pos", method="slq", rng=0, info=True)]
+        found += [
+            ldiv.trace_solve(made, made, method=method, rng=0, info=True) for method in METHODS[1:]
+        ]
+        for value, info in found:
+            assert tuple(value.shape) == shape[:-2] == tuple(info.standard_error.shape)
+            assert not np.any(np.asarray(value))
+    v = torch.from_numpy(a).requires_grad_()
+    y = ldiv.logdet(v, assume_a="pos", method="slq", rng=0).sum()
+    assert torch.autograd.grad(y, v)[0].shape == shape
 
 
 def test_numbers_that_are_not_finite():

@@ -191,6 +191,9 @@ def _estimate(
     def apply(v: Array) -> Array:
         return solve(structure, p, matmul(b.structure, b.params, v), assumption, solver)
 
+    if structure.shape[0] == 0:  # nothing is left to chance
+        value = _trace(structure, p, b, assumption, "auto")
+        return (value, EstimateInfo(method, 0, abs(value))) if info else value
     value, quality = trace(method, apply, structure.shape[0], leaves(p)[0], probes, rng)
     value = finite("trace_solve", value)
     return (value, quality) if info else value

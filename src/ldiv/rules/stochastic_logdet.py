@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ldiv.core.arrays import astype, conj, real, result_dtype, spread
+from ldiv.core.arrays import astype, batch_of, broadcast, conj, real, result_dtype, spread
 from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.errstate import singular_state
 from ldiv.core.finite import require_finite
@@ -56,7 +56,10 @@ class StochasticLogDet(Rule):
         require_finite("A", *leaves(self.structure.read(p)))
         product, z = assembled(self.structure, p), astype(z, result_dtype(p, z))
         require_hermitian(self.structure, product, z)
-        z = spread(z, batch_axes(self.structure, p))
+        z = spread(z, broadcast(batch_axes(self.structure, p), batch_of(z, 2)))
+        if 0 in z.shape:  # the determinant of no rows is 1
+            samples = namespace(z).sum(real(z), axis=-2)
+            return namespace(z).sum(samples, axis=-1), samples, samples + 0
         samples, changes = log_quadrature(product, z, self.steps)
         xp, n = namespace(samples), z.shape[-2]
         # what Lanczos has not found is to be less than what chance leaves open
