@@ -33,6 +33,7 @@ from ldiv.inplace.tape import Tape, autodiff
 from ldiv.linalg.banded import cho_solve_banded, cholesky_banded, solve_banded, solveh_banded
 from ldiv.linalg.blas import gemm, matmul
 from ldiv.linalg.cholesky import cho_factor, cho_solve, cholesky
+from ldiv.linalg.dense_svd import matrix_rank, pinv, svd, svdvals
 from ldiv.linalg.determinants import det, logdet, slogdet
 from ldiv.linalg.eigen import eigh, eigsh, eigvalsh
 from ldiv.linalg.eigen_info import EigenInfo
@@ -46,6 +47,7 @@ from ldiv.linalg.ldl import ldl
 from ldiv.linalg.least_squares import lstsq
 from ldiv.linalg.lobpcg import lobpcg
 from ldiv.linalg.lu import lu, lu_factor, lu_factor_ex, lu_solve
+from ldiv.linalg.norm import norm, onenormest
 from ldiv.linalg.preconditioner import preconditioner
 from ldiv.linalg.qr import qr
 from ldiv.linalg.selected_inverse import inverse_diagonal, selected_inverse
@@ -56,6 +58,7 @@ from ldiv.linalg.sparse_doors import splu, spsolve, spsolve_triangular
 from ldiv.linalg.spectral import eigenspace, spectral_function, spectral_sum
 from ldiv.linalg.stochastic import EstimateInfo
 from ldiv.linalg.svd import svds
+from ldiv.linalg.tridiagonal import eigh_tridiagonal
 from ldiv.matrices.compose import Gram, LowRank, block_array, kron
 from ldiv.matrices.construct import asarray, coo_array, csc_array, csr_array, diags_array, eye_array
 from ldiv.matrices.identity import identity
@@ -115,6 +118,7 @@ __all__ = [
     "diags_array",
     "eigenspace",
     "eigh",
+    "eigh_tridiagonal",
     "eigsh",
     "eigvalsh",
     "errstate",
@@ -150,7 +154,11 @@ __all__ = [
     "lu_factor_ex",
     "lu_solve",
     "matmul",
+    "matrix_rank",
+    "norm",
+    "onenormest",
     "orthonormal",
+    "pinv",
     "positive_definite",
     "preconditioner",
     "qr",
@@ -174,7 +182,9 @@ __all__ = [
     "spsolve_triangular",
     "spy",
     "structures",
+    "svd",
     "svds",
+    "svdvals",
     "symmetric",
     "trace_solve",
     "triangular",

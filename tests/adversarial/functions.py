@@ -158,6 +158,12 @@ FUNCTIONS: dict[str, Function] = {
     "lu_factor_ex": Function(lambda a: ldiv.lu_factor_ex(a)[0], (A,)),
     "qr": Function(lambda a: ldiv.qr(a), (W,)),
     "qr, complex": Function(lambda a: ldiv.qr(a)[1], (Z,)),
+    "svd": Function(lambda a: ldiv.svd(a), (W,)),
+    "svdvals, complex": Function(ldiv.svdvals, (Z,)),
+    "pinv": Function(ldiv.pinv, (W,)),
+    "norm": Function(lambda a: ldiv.norm(a, 2) + ldiv.norm(a) + ldiv.norm(a, 1), (W,)),
+    "norm, sparse": Function(lambda v: ldiv.norm(sparse(v), 1) + ldiv.norm(sparse(v)), (V,)),
+    "eigh_tridiagonal": Function(lambda d, e: ldiv.eigh_tridiagonal(d, e)[0], (D, E)),
     # -- determinants, traces, Gaussians ------------------------------------------------------------------------------------------
     "det": Function(ldiv.det, (A,)),
     "slogdet": Function(ldiv.slogdet, (A,)),

@@ -171,9 +171,10 @@ def embedded(lam: Array, like: Array) -> Array:
     return lam[..., :, None] * unit_columns(like, lam.shape[-1], range(lam.shape[-1]))
 
 
-def off_diagonal(x: Array) -> Array:
-    """x without its diagonal."""
-    return x * (1 - unit_columns(x, x.shape[-1], range(x.shape[-1])))
+def off_diagonal(x: Array, keep: bool = False) -> Array:
+    """x without its diagonal, or what is left out, its diagonal."""
+    one = unit_columns(x, x.shape[-1], range(x.shape[-1]))
+    return x * one if keep else x * (1 - one)
 
 
 def _vanishes(least: Any) -> ValueError:

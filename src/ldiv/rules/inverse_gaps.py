@@ -44,6 +44,7 @@ class InverseGaps(Rule):
     cotangent: bool
     on_degenerate: str = "raise"
     inside: bool = True  # do gaps among the k themselves matter?
+    of: str = "eigenvalue"  # what the messages call lam
 
     core = (1, 1, 1, 2, 2, 1)
 
@@ -122,7 +123,7 @@ class InverseGaps(Rule):
         wrong = xp.stack(
             xp.broadcast_arrays(near & counts, near & (spread > root), own & counts), axis=-3
         )
-        judge = partial(_sentence, self.cotangent)
+        judge = partial(_sentence, self.of, self.cotangent)
         if self.on_degenerate == "raise":
             check_or_raise(
                 ~xp.any(wrong),
@@ -136,7 +137,9 @@ class InverseGaps(Rule):
             frontend_of(gap).host_callback(partial(_warn, judge), eigenvalues, gap, near, wrong)
         # a derivative exists, but the gap is known to few digits only
         poor = counts & ~near & ~own & (error_sum > root ** (2 * LOST) * xp.abs(gap))
-        frontend_of(gap).host_callback(_warn_of_loss, eigenvalues, gap, error_sum, poor)
+        frontend_of(gap).host_callback(
+            partial(_warn_of_loss, self.of), eigenvalues, gap, error_sum, poor
+        )
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
@@ -175,7 +178,35 @@ _WAYS_OUT = (
 )
 
 
-def _sentence(cotangent: bool, eigenvalues: Any, gap: Any, near: Any, wrong: Any) -> str:
+_BETTER = "k+1 pairs, ldiv.eigenspace or ldiv.spectral_function do better."
+_OF_SINGULAR_VALUES = (
+    "Let the loss depend on all of the cluster alike, or on U U^H and V V^H of all of it; "
+    "on_degenerate='drop' leaves the undefined part out."
+)
+
+
+def _in_words(of: str, text: str) -> str:
+    """The sentence, about eigenvalues or singular values."""
+    if of == "eigenvalue":
+        return text
+    text = text.replace(_WAYS_OUT, _OF_SINGULAR_VALUES).replace("eigenvalue", of)
+    return text.replace("eigenvector", "singular vector").replace("of pairs", "of triplets")
+
+
+def _sentence(of: str, *args: Any) -> str:
+    gap, (*_, j, i) = args[2], np.argwhere(asnumpy(args[-1]))[0]
+    if of == "eigenvalue" or j < gap.shape[-1]:
+        return _in_words(of, _sentence_of_eigenvalues(*args))
+    return (  # -s and 0 are guards
+        f"no derivative: singular value {i} vanishes. There s is not smooth, and its vectors are "
+        "not determined. Let the loss depend on the others alone, or lower the size of A to its "
+        "rank; on_degenerate='drop' leaves the undefined part out."
+    )
+
+
+def _sentence_of_eigenvalues(
+    cotangent: bool, eigenvalues: Any, gap: Any, near: Any, wrong: Any
+) -> str:
     eigenvalues, gap, near, wrong = map(asnumpy, (eigenvalues, gap, near, wrong))
     *batch, kind, j, i = np.argwhere(wrong)[0]
     shape = wrong.shape[:-3]
@@ -212,7 +243,7 @@ def _warn(judge: Any, eigenvalues: Any, gap: Any, near: Any, wrong: Any) -> None
         warnings.warn(judge(eigenvalues, gap, near, wrong), stacklevel=2)
 
 
-def _warn_of_loss(eigenvalues: Any, gap: Any, error_sum: Any, poor: Any) -> None:
+def _warn_of_loss(of: str, eigenvalues: Any, gap: Any, error_sum: Any, poor: Any) -> None:
     eigenvalues, gap, error_sum, poor = map(asnumpy, (eigenvalues, gap, error_sum, poor))
     if not poor.any():
         return
@@ -220,10 +251,12 @@ def _warn_of_loss(eigenvalues: Any, gap: Any, error_sum: Any, poor: Any) -> None
     j, i = at[-2:]
     gap, error_sum = (np.broadcast_to(x, poor.shape) for x in (gap, error_sum))
     cut = "the choice of pairs cuts through a cluster: " if j >= gap.shape[-1] else ""
-    warnings.warn(
+    text = (
         f"{cut}eigenvalues {i} and {j} are {abs(gap[at]):.1e} apart, known to {error_sum[at]:.1e}: "
         "the derivative is as large as 1 / gap, and has a "
         f"relative accuracy of {error_sum[at] / abs(gap[at]):.0e}. "
-        "k+1 pairs, ldiv.eigenspace or ldiv.spectral_function do better.",
-        stacklevel=2,
+        f"{_BETTER}"
     )
+    if of != "eigenvalue":
+        text = text.replace(_BETTER, "Single precision is not enough here, or the loss too fine.")
+    warnings.warn(_in_words(of, text), stacklevel=2)

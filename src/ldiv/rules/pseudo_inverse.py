@@ -1,0 +1,118 @@
+"""X = A^+, the pseudoinverse: A X A = A, X A X = X, A X and X A Hermitian.
+
+tangent      dX = -X dA X + X X^H dA^H (I - A X) + (I - X A) dA^H X^H X
+cotangent    A_bar = -X^H X_bar X^H + (I - A X) X_bar^H X X^H + X^H X X_bar^H (I - X A)
+cost         1 singular value decomposition forward; a few products each direction
+reference    Golub and Pereyra, SIAM J. Numer. Anal. 10 (1973). Both hold while the rank stays what
+             it is: elsewhere A^+ is not even continuous.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ldiv.core.arrays import adjoint, astype, numpy_dtype, real
+from ldiv.core.dispatch import asnumpy, check_or_raise, frontend_of, namespace
+from ldiv.core.finite import require_finite
+from ldiv.core.rule import Rule, bind
+from ldiv.core.trees import Array, Tree
+from ldiv.errors import NotDifferentiableError
+from ldiv.rules.assertion import Unchanged
+
+
+@dataclass(frozen=True)
+class PseudoInverse(Rule):
+    """Argument (*batch, m, n); outputs X (*batch, n, m) and the rank (*batch,), a whole number.
+
+    Singular values of at most max(atol, rtol s_1) are taken for 0.
+    """
+
+    atol: float
+    rtol: float
+    on_degenerate: str = "raise"
+
+    core = (2,)
+    differentiable = (True, False)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        (a,) = args
+        require_finite("A", a)
+        xp, (m, n) = namespace(a), a.shape[-2:]
+        if 0 in (m, n):
+            return adjoint(a) + 0, real(xp.sum(a, axis=(-2, -1)))
+        u, s, vh = xp.linalg.svd(a, full_matrices=False)
+        least = xp.maximum(self.rtol * s[..., :1], self.atol + 0 * s[..., :1])
+        counts = s > least
+        inverse = xp.where(counts, 1 / xp.where(counts, s, 1), 0 * s)
+        rank = xp.sum(astype(counts, numpy_dtype(s)), axis=-1)
+        return adjoint((u * inverse[..., None, :]) @ vh), rank
+
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
+        (da,), (a,) = tangents, args
+        if da is None or 0 in a.shape:
+            return None, None
+        x, dh = self._of_full_rank(a, out), adjoint(da)
+        middle, xh = x @ da @ x, adjoint(x)
+        left, right = x @ (xh @ dh), dh @ (xh @ x)
+        return left - (left @ a) @ x + right - x @ (a @ right) - middle, 0 * out[1]
+
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
+        (x_bar, _), (a,) = cotangents, args
+        if not need[0] or x_bar is None:
+            return (None,)
+        if 0 in a.shape:
+            return (0 * a,)
+        x, gh = self._of_full_rank(a, out), adjoint(x_bar)
+        xh = adjoint(x)
+        left, right = xh @ (x @ gh), (gh @ x) @ xh
+        return (left - (left @ x) @ a + right - a @ (x @ right) - xh @ x_bar @ xh,)
+
+    def _of_full_rank(self, a: Array, out: tuple[Array, ...]) -> Array:
+        if self.on_degenerate == "drop":
+            return out[0]
+        return bind(FullRank(min(a.shape[-2:]), self.on_degenerate == "warn"), *out)[0]
+
+
+@dataclass(frozen=True)
+class FullRank(Unchanged):
+    """Arguments X and the rank; X, if the rank is full."""
+
+    full: int
+    warns: bool
+
+    core = (2, 0)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        x, rank = args
+        if self.warns:
+            frontend_of(rank).host_callback(self._warn, rank)
+        else:
+            check_or_raise((rank == self.full).all(), self._error, rank)
+        return (x + 0,)
+
+    def _warn(self, rank: Any) -> None:
+        if (asnumpy(rank) != self.full).any():
+            warnings.warn(str(self._error(rank)), stacklevel=2)
+
+    def _error(self, rank: Any) -> NotDifferentiableError:
+        return NotDifferentiableError(
+            f"no derivative: the rank of A is {int(asnumpy(rank).min())}, {self.full} would be "
+            "full, and the pseudoinverse jumps where the rank changes. "
+            "on_degenerate='drop' takes the rank for constant."
+        )
+
+
+def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
+    for shape in ((4, 3), (2, 3, 4), (3, 3)):
+        yield PseudoInverse(0.0, 1e-12), (draw(*shape),)

@@ -1,0 +1,145 @@
+"""A = U diag(s) V^H: k = min(m, n) singular triplets, s descending.
+
+tangent      P = U^H dA V = Hh + K, Hermitian and skew;   ds = Re diag(P);
+             Om_U = Hh o R + K o S,   Om_V = Hh o R - K o S,   R_ij = 1 / (s_j - s_i), 0 inside a
+             cluster and on the diagonal,   S_ij = 1 / (s_i + s_j);
+             dU = U Om_U + (I - U U^H) dA V / s,   dV = V Om_V + (I - V V^H) dA^H U / s
+cotangent    X, Y = (M_U + M_V) / 2, (M_U - M_V) / 2  of the skew parts M_U of U^H U_bar, M_V of
+             V^H V_bar;   A_bar = U (2 X o R + 2 Y o S + diag(s_bar)) V^H
+             + (I - U U^H) U_bar / s V^H + U / s V_bar^H (I - V V^H)
+cost         1 decomposition forward; a few products each direction
+reference    Giles (2008), section 3.2; Townsend, Differentiating the singular value decomposition
+             (2016). A triplet is an eigenpair of [[0, A], [A^H, 0]], whose other eigenvalues are -s
+             and 0: what has no derivative is found as for eigenpairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ldiv.core.arrays import adjoint, eps, real
+from ldiv.core.dispatch import namespace
+from ldiv.core.finite import require_finite
+from ldiv.core.rule import Rule, bind
+from ldiv.core.trees import Array, Tree
+from ldiv.engines.scaling import norm
+from ldiv.rules.eigenpairs import embedded, off_diagonal
+from ldiv.rules.inverse_gaps import RESOLVED, InverseGaps
+
+
+@dataclass(frozen=True)
+class SVD(Rule):
+    """Argument (*batch, m, n); outputs U (*batch, m, k), s (*batch, k), V^H (*batch, k, n)."""
+
+    on_degenerate: str = "raise"
+
+    core = (2,)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        (a,) = args
+        require_finite("A", a)
+        u, s, vh = namespace(a).linalg.svd(a, full_matrices=False)
+        return u, s, vh
+
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
+        (da,), (u, _, vh) = tangents, out
+        if da is None or 0 in u.shape or 0 in vh.shape:
+            return None, None, None
+        v = adjoint(vh)
+        dav, dau = da @ v, adjoint(da) @ u
+        p = adjoint(u) @ dav
+        h, k = (p + adjoint(p)) / 2, (p - adjoint(p)) / 2
+        outside_u, outside_v = dav - u @ p, dau - v @ adjoint(p)
+        size = _sizes(dav) + _sizes(dau)
+        ds = real(namespace(p).linalg.diagonal(p))
+        R, ds = self._gaps(
+            False,
+            out,
+            off_diagonal(h),
+            off_diagonal(k) + off_diagonal(p, keep=True),
+            _sizes(outside_u) + _sizes(outside_v),
+            size,
+            ds,
+        )
+        inverse_sum, inverse = self._sums(out)
+        turned, opened = h * R, k * inverse_sum
+        du = u @ (turned + opened) + outside_u * inverse[..., None, :]
+        dv = v @ (turned - opened) + outside_v * inverse[..., None, :]
+        return du, ds, adjoint(dv)
+
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
+        (u_bar, s_bar, vh_bar), (u, s, vh) = cotangents, out
+        if not need[0] or all(c is None for c in cotangents):
+            return (None,)
+        if 0 in u.shape or 0 in vh.shape:
+            return (0 * args[0],)
+        v = adjoint(vh)
+        u_bar = 0 * u if u_bar is None else u_bar
+        v_bar = 0 * v if vh_bar is None else adjoint(vh_bar)
+        s_bar = 0 * s if s_bar is None else s_bar
+        mu, mv = adjoint(u) @ u_bar, adjoint(v) @ v_bar
+        outside_u, outside_v = u_bar - u @ mu, v_bar - v @ mv
+        mu, mv = (mu - adjoint(mu)) / 2, (mv - adjoint(mv)) / 2
+        x, y = (mu + mv) / 2, (mu - mv) / 2
+        size = _sizes(u_bar) + _sizes(v_bar)
+        R, s_bar = self._gaps(True, out, x, y, _sizes(outside_u) + _sizes(outside_v), size, s_bar)
+        inverse_sum, inverse = self._sums(out)
+        inner = 2 * x * R + 2 * y * inverse_sum + embedded(s_bar, u)
+        a_bar = (u @ inner + outside_u * inverse[..., None, :]) @ adjoint(v)
+        return (a_bar + (u * inverse[..., None, :]) @ adjoint(outside_v),)
+
+    def _gaps(
+        self,
+        cotangent: bool,
+        out: Any,
+        inside: Array,
+        mirrored: Array,
+        outside: Array,
+        size: Array,
+        d: Array,
+    ) -> tuple[Array, Array]:
+        """R and d, if the couplings of the triplets allow a derivative.
+
+        `inside`: with each other; `mirrored`: with those of -s; `outside`: with those of 0, which
+        are there if A is not square.
+        """
+        (u, s, vh), xp = out, namespace(inside)
+        square = u.shape[-2] == vh.shape[-1]
+        guards = -s if square else xp.concat([-s, 0 * s[..., :1]], axis=-1)
+        bound = eps(s) * max(u.shape[-2], vh.shape[-1]) * s[..., :1]
+        error_bound = 0 * xp.concat([s, guards], axis=-1) + bound
+        mutual = xp.maximum(size[..., :, None], size[..., None, :])
+        rows, scales = [inside, mirrored], [mutual, mutual]
+        if not square:
+            rows.append(outside[..., None, :] + 0 * inside[..., :1, :])
+            scales.append(size[..., None, :])
+        coupling, scale = xp.concat(rows, axis=-2), xp.concat(scales, axis=-2)
+        rule = InverseGaps(cotangent, self.on_degenerate, of="singular value")
+        R, d = bind(rule, s, guards, error_bound, coupling, scale, d)
+        return R, d
+
+    def _sums(self, out: Any) -> tuple[Array, Array]:
+        """1 / (s_i + s_j) and 1 / s_i, and 0 where that is not known."""
+        (u, s, vh), xp = out, namespace(out[1])
+        least = RESOLVED * eps(s) * max(u.shape[-2], vh.shape[-1]) * s[..., :1]
+
+        def inverse(x: Array, least: Array) -> Array:
+            known = x > least
+            return xp.where(known, 1 / xp.where(known, x, 1), 0 * x)
+
+        total = s[..., :, None] + s[..., None, :]
+        return inverse(total, 2 * least[..., None]), inverse(s, least)
+
+
+def _sizes(x: Array) -> Array:
+    """|x_i| of each column. Of absolute values: PyTorch cannot batch parts of lazy conjugates."""
+    return norm(namespace(x).abs(x), axis=-2)

@@ -1,0 +1,152 @@
+"""norm and onenormest, dense and sparse: SciPy's values, torch's gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.sparse as sp
+import scipy.sparse.linalg as spl
+import torch
+from torch.func import grad
+
+import ldiv
+
+jax.config.update("jax_enable_x64", True)
+RNG = np.random.default_rng(5)
+A = RNG.standard_normal((4, 3))
+S = sp.random_array((6, 6), density=0.4, rng=RNG) + sp.eye_array(6)
+ORDERS = [None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_of_matrices(order: Any) -> None:
+    for a in (A, A + 1j * A[::-1]):
+        np.testing.assert_allclose(ldiv.norm(a, order), scipy.linalg.norm(a, order), rtol=1e-12)
+    many = torch.asarray(RNG.standard_normal((2, 3, 4)))
+    order = "fro" if order is None else order
+    found = ldiv.norm(many, order, axis=(1, 2), keepdims=True)
+    torch.testing.assert_close(found, torch.linalg.norm(many, order, dim=(1, 2), keepdim=True))
+    ours, theirs = (lambda x, f=f: f(x, order) for f in (ldiv.norm, torch.linalg.norm))
+    torch.testing.assert_close(grad(ours)(many[0]), grad(theirs)(many[0]))
+    jacobian = jax.jit(jax.grad(lambda x: ldiv.norm(x, order)))(jnp.asarray(many[0].numpy()))
+    np.testing.assert_allclose(jacobian, grad(theirs)(many[0]), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("order", [None, 0, 1, 2, 3, 0.5, -1, np.inf, -np.inf])
+def test_of_vectors(order: Any) -> None:
+    for x in (A[:, 0], A[:, 0] * 1j):
+        np.testing.assert_allclose(ldiv.norm(x, order), scipy.linalg.norm(x, order))
+        if order is not None:
+            wanted = scipy.linalg.norm(A, order, axis=0)
+            np.testing.assert_allclose(ldiv.norm(A, order, axis=0), wanted)
+    x = torch.asarray(A[:, 0])
+    if order != 0:
+        ours, theirs = (lambda x, f=f: f(x, order) for f in (ldiv.norm, torch.linalg.norm))
+        torch.testing.assert_close(grad(ours)(x), grad(theirs)(x))
+
+
+@pytest.mark.parametrize("order", [None, "fro", 1, -1, 2, np.inf, -np.inf])
+def test_of_sparse_matrices(order: Any) -> None:
+    ours = ldiv.asarray(S)
+    np.testing.assert_allclose(ldiv.norm(ours, order), spl.norm(S, order), rtol=1e-9)
+    np.testing.assert_allclose(ldiv.norm(S, order), spl.norm(S, order), rtol=1e-9)
+    v = torch.asarray(ours.data)
+    with_values = ldiv.coo_array((v, (ours.row, ours.col)), shape=ours.shape)
+    found = grad(lambda v: ldiv.norm(with_values.with_data(v), order))(v)
+    dense = "fro" if order is None else order
+    wanted = grad(lambda v: torch.linalg.norm(with_values.with_data(v).toarray(), dense))(v)
+    torch.testing.assert_close(found, wanted, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("order", [None, 1, 2])
+def test_of_the_rows_of_a_sparse_matrix(order: Any, axis: int) -> None:
+    found = ldiv.norm(ldiv.asarray(S), order, axis=axis)
+    np.testing.assert_allclose(found, spl.norm(S, order, axis=axis))
+
+
+def test_duplicates_add_up() -> None:
+    a = ldiv.coo_array((np.array([3.0, -1.0, 2.0]), ([0, 0, 1], [0, 0, 1])), shape=(2, 2))
+    np.testing.assert_allclose([ldiv.norm(a, 1), ldiv.norm(a)], [2, 8**0.5])
+
+
+def test_extreme_numbers_and_zeros() -> None:
+    np.testing.assert_allclose(ldiv.norm(np.array([3e200, 4e200])), 5e200)
+    np.testing.assert_allclose(ldiv.norm(np.array([3e-200, 4e-200])), 5e-200)
+    zero = torch.zeros(3, dtype=torch.float64)
+    assert not grad(ldiv.norm)(zero).any() and ldiv.norm(zero) == 0
+    assert not np.asarray(jax.grad(ldiv.norm)(jnp.zeros(3))).any()
+    assert ldiv.norm(np.zeros((0, 3))) == 0
+    with pytest.raises(ldiv.LinAlgOverflowError, match="norm"):
+        ldiv.norm(np.array([1.7e308, 1.7e308]))
+    with pytest.raises(ValueError, match="NaN"):
+        ldiv.norm(np.array([np.nan, 1.0]))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: ldiv.norm(A, "max"), "ord"),
+        (lambda: ldiv.norm(A, 3), "ord"),
+        (lambda: ldiv.norm(A[:, 0], "fro"), "ord"),
+        (lambda: ldiv.norm(A, 1, axis=(0, 0)), "axis"),
+        (lambda: ldiv.norm(A[None], 1), "axis"),
+        (lambda: ldiv.norm(A, 1, axis=2), "axis"),
+        (lambda: ldiv.norm(np.ones((3, 0)), 1), "at least one number"),
+        (lambda: ldiv.norm(S, "nuc"), "ord"),
+        (lambda: ldiv.norm(S, np.inf, axis=0), "ord"),
+        (lambda: ldiv.norm(S, keepdims=True), "keepdims"),
+    ],
+)
+def test_bad_calls(call: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        call()
+
+
+def test_onenormest() -> None:
+    exact = abs(S.toarray()).sum(0).max()
+    for a in (S, ldiv.asarray(S), S.toarray(), ldiv.asarray(torch.asarray(S.toarray()))):
+        np.testing.assert_allclose(ldiv.onenormest(a), exact)
+    inverse = abs(np.linalg.inv(S.toarray())).sum(0).max()
+    np.testing.assert_allclose(ldiv.onenormest(ldiv.factorized(S).inverse), inverse)
+    est, v, w = ldiv.onenormest(S, compute_v=True, compute_w=True)
+    np.testing.assert_allclose(S @ v, w)
+    np.testing.assert_allclose(abs(w).sum() / abs(v).sum(), est)
+    one = ldiv.onenormest(np.array([[2.0 + 1j]]))
+    np.testing.assert_allclose(one, 5**0.5)
+    with pytest.raises(ValueError, match="square"):
+        ldiv.onenormest(A)
+    with pytest.raises(TypeError, match="trace"):
+        jax.jit(ldiv.onenormest)(jnp.eye(3))
+
+
+def test_eigh_tridiagonal() -> None:
+    d, e = RNG.standard_normal(6), RNG.standard_normal(5)
+    w, X = ldiv.eigh_tridiagonal(d, e)
+    wanted = scipy.linalg.eigh_tridiagonal(d, e)
+    np.testing.assert_allclose(w, wanted[0])
+    np.testing.assert_allclose(abs(X), abs(wanted[1]), atol=1e-10)
+    chosen = ldiv.eigh_tridiagonal(d, e, True, "i", (1, 2))
+    np.testing.assert_allclose(chosen, wanted[0][1:3])
+    np.testing.assert_allclose(ldiv.eigh_tridiagonal([2.0], [])[0], [2.0])
+    d, e = torch.asarray(d), torch.asarray(e)
+    loss = lambda d, e: ldiv.eigh_tridiagonal(d, e)[0] @ torch.arange(6.0, dtype=d.dtype)
+    dense = lambda d, e: (
+        torch.linalg.eigvalsh(d.diag() + e.diag(1) + e.diag(-1)) @ torch.arange(6.0, dtype=d.dtype)
+    )
+    torch.testing.assert_close(grad(loss, (0, 1))(d, e), grad(dense, (0, 1))(d, e))
+    many = ldiv.eigh_tridiagonal(torch.stack([d, 2 * d]), e, True)
+    torch.testing.assert_close(many[1], ldiv.eigh_tridiagonal(2 * d, e, True))
+    for call, said in (
+        (lambda: ldiv.eigh_tridiagonal(d, e[1:]), "d and e"),
+        (lambda: ldiv.eigh_tridiagonal(d, e, select="v"), "select"),
+        (lambda: ldiv.eigh_tridiagonal(d, e, select="i"), "select_range"),
+        (lambda: ldiv.eigh_tridiagonal(1j * d, e), "real numbers"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=said):
+            call()
