@@ -688,25 +688,10 @@ MISUSED: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
         "one framework",
         lambda: A45 + ldiv.coo_array((torch.ones(10), (ROWS, COLS)), SHAPE),
     ),
-    "add a sparse array of scipy": (
-        TypeError,
-        "asarray",
-        lambda: A45 + sp.csr_array(np.ones(SHAPE)),
-    ),
     "batches that do not match": (
         ValueError,
         "batch",
         lambda: A45.with_data(draw(2, 10)) @ draw(3, 5, 1),
-    ),
-    "add a sparse tensor of torch": (
-        TypeError,
-        "asarray",
-        lambda: TORCH45 + torch.ones(SHAPE, dtype=torch.float64).to_sparse(),
-    ),
-    "multiply by a sparse tensor of torch": (
-        TypeError,
-        "asarray",
-        lambda: TORCH45 * torch.ones(SHAPE, dtype=torch.float64).to_sparse(),
     ),
 }
 

@@ -19,7 +19,7 @@ from ldiv.core.trees import Array, leaves, rebuild
 from ldiv.core.validate import require_callable, require_numbers, require_ours
 from ldiv.derivatives import numpy_record
 from ldiv.errors import expected_got, shown
-from ldiv.matrices.matrix import Matrix, MatrixLike
+from ldiv.matrices.matrix import Matrix, MatrixLike, beside, converted
 from ldiv.matrices.sparse_array import SparseArray
 
 T = TypeVar("T")  # what f returns
@@ -39,7 +39,7 @@ def vjp(f: Callable[..., T], *args: MatrixLike) -> tuple[T, Callable[[Any], tupl
         arrays one that applies one rule: a function of ldiv, or a function around one, such as
         `lambda A, b: ldiv.solve(A, b, assume_a="pos")`.
     *args : arrays, sparse arrays and other matrices
-        The arguments of f.
+        The arguments of f. Sparse matrices of other libraries are taken for SparseArrays.
 
     Returns
     -------
@@ -79,6 +79,7 @@ def vjp(f: Callable[..., T], *args: MatrixLike) -> tuple[T, Callable[[Any], tupl
     require_callable(
         "f", f, "a function of the other arguments", "It returns an array, or a tuple of arrays."
     )
+    args = _matrices("vjp", args)
     xs = _arrays("vjp", args)
     frontend = _of(xs)
     # NumPy's one rule is recorded with copies already.
@@ -190,6 +191,12 @@ def _arrays(name: str, args: tuple[Any, ...]) -> tuple[Array, ...]:
                 )
             )
     return flat
+
+
+def _matrices(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Matrices of other libraries as ours; of constants of NumPy those of the other arguments."""
+    found = tuple(converted(f"an argument of {name}", a) for a in args)
+    return tuple(a if m is None else beside(m, *args) for a, m in zip(args, found, strict=True))
 
 
 def _of(xs: tuple[Array, ...]) -> ModuleType:

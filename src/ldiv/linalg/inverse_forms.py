@@ -164,7 +164,7 @@ def trace_solve(
     True
     """
     promise = assumption(assume_a)
-    if method in TRACES:
+    if isinstance(method, str) and method in TRACES:
         return _estimate(A, B, promise, method, probes, solver, rng, require_flag("info", info))
     require_method(method)
     require_exact(method, probes, rng, info, solver)

@@ -122,6 +122,8 @@ def lobpcg(
     array([1., 2.])
     """
     name, M = "M" if iK is None else "iK", only_one("M", M, "iK", iK)
+    if niter is not None:
+        require_int("niter", niter, 1)
     maxiter = only_one("maxiter", maxiter, "niter", niter)
     A, B = of_function("A", A, X), of_function("B", B, X)
     structure, params = hermitian("A", A, X, B)

@@ -32,7 +32,8 @@ from ldiv.linalg.iteration import Iteration, iteration_options
 from ldiv.linalg.preconditioner import PreconditionerLike
 from ldiv.linalg.solve_info import SolveInfo, solve_info
 from ldiv.matrices.assumptions import assumption, definiteness, promised, triangle
-from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
+from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix, converted
+from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.solve import Solve
 
 FactorDtype: TypeAlias = Literal["float32"]
@@ -120,7 +121,8 @@ def solve(
     A : array (*batch, n, n), SparseArray, LinearOperator, or any other Matrix
         The matrix; the values of a SparseArray are (*batch, nnz).
     b : array (n,) or (*batch, n, k)
-        A one-dimensional b is a vector, anything else a block of columns.
+        A one-dimensional b is a vector, anything else a block of columns. A sparse matrix is
+        written out.
     assume_a : str, default "gen"
         "gen", "sym", "her", "pos" (Hermitian positive definite), "diagonal", "tridiagonal",
         "banded", "upper triangular" or "lower triangular", or SciPy's long names "general",
@@ -224,6 +226,8 @@ def solve(
             return known(A, b)
         place = known
     require_factor_dtype(factor_dtype)
+    if (dense := dense_block(b)) is not b:
+        b, place = dense, None  # the plan is for arguments like those that came
     promise = assumption(assume_a)
     matrix = _square(A, b)
     structure, params = promised(matrix, promise)
@@ -298,6 +302,8 @@ def solve_triangular(
     known = door(A, b, "solve_triangular", lower, trans, unit_diagonal, singular_state())
     if isinstance(known, Call):  # arguments of this kind were checked before
         return known(A, b)
+    if (dense := dense_block(b)) is not b:
+        b, known = dense, None
     matrix = _square(A, b)
     lower, unit = require_flag("lower", lower), require_flag("unit_diagonal", unit_diagonal)
     structure = triangle(matrix.structure, lower, "unit" if unit else "own")
@@ -319,6 +325,12 @@ def transposed_too(trans: Any, transposed: Any) -> Any:
             )
         )
     return "T"
+
+
+def dense_block(b: Any) -> Any:
+    """A sparse right-hand side written out, as its solution has no zeros; else b as it is."""
+    found = b if isinstance(b, Matrix) else converted("b", b)
+    return found.toarray() if isinstance(found, SparseArray) else b
 
 
 def _square(A: Any, b: Any) -> Matrix:

@@ -24,14 +24,14 @@ def spsolve(
     A : SparseArray, sparse matrix of SciPy, PyTorch or JAX, or any other matrix
         As in `solve`.
     b : array (n,) or (*batch, n, k)
-        Dense; a block (n, 1) is solved as a block.
+        A block (n, 1) is solved as a block. A sparse matrix is written out.
     permc_spec, use_umfpack : optional
         Accepted, as SciPy has them: orderings and engines are ldiv's own.
 
     Returns
     -------
     x : array, shaped like b
-        The solution.
+        The solution, dense; of a sparse b, too, where SciPy's is a sparse matrix.
 
     Raises
     ------

@@ -31,6 +31,7 @@ from ldiv.matrices.entries import compressed, coordinates, entries_of
 from ldiv.matrices.matrix import Matrix, accept
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.matrices.sparse_indexing import structure_at
+from ldiv.matrices.sparse_values import Format
 
 Index = np.ndarray[Any, np.dtype[Any]]
 
@@ -214,6 +215,7 @@ def diags_array(
     *,
     offsets: int | IndexLike = 0,
     shape: tuple[int, int] | None = None,
+    format: Format | None = None,
 ) -> SparseArray:
     """A sparse array from its diagonals, as in SciPy.
 
@@ -227,6 +229,8 @@ def diags_array(
         One for each diagonal, all different: 0 is the main diagonal, positive ones lie above it.
     shape : tuple of two ints, optional
         A square matrix that holds the longest diagonal where it is absent.
+    format : {"coo", "csr", "csc"}, optional
+        The format of the result; "coo" by default.
 
     Returns
     -------
@@ -309,7 +313,8 @@ def diags_array(
         if len(arrays) == 1 and tuple(arrays[0].shape) == tuple(values[0].shape)
         else xp.concat(values, axis=-1)
     )
-    return _sparse(data, np.concatenate(rows), np.concatenate(cols), (m, n), "coo")
+    found = _sparse(data, np.concatenate(rows), np.concatenate(cols), (m, n), "coo")
+    return found.asformat(format)
 
 
 @public
@@ -319,6 +324,7 @@ def eye_array(
     *,
     k: int = 0,
     dtype: DTypeLike = np.float64,
+    format: Format | None = None,
     like: AnyArray | None = None,
 ) -> SparseArray:
     """The identity, or ones on the k-th diagonal, as a sparse array.
@@ -335,6 +341,8 @@ def eye_array(
         The diagonal: 0 is the main one, positive ones lie above it.
     dtype : dtype, default float64
         float32, float64, complex64 or complex128, for NumPy values.
+    format : {"coo", "csr", "csc"}, optional
+        The format of the result; "coo" by default.
     like : array, optional
         An array whose framework, dtype and device the values get; `dtype` is then not used.
 
@@ -381,9 +389,10 @@ def eye_array(
         if like is None
         else namespace(like).ones(length, **alike(like))
     )
-    return _sparse(
+    found = _sparse(
         ones, np.arange(length) + max(-k, 0), np.arange(length) + max(k, 0), (m, n), "coo"
     )
+    return found.asformat(format)
 
 
 @public

@@ -18,7 +18,7 @@ from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import require_number, require_numbers, require_ours, require_scalar
 from ldiv.errors import expected_got, shown
 from ldiv.matrices import sparse_indexing
-from ldiv.matrices.matrix import Matrix, MatrixLike
+from ldiv.matrices.matrix import Matrix, MatrixLike, beside, converted
 from ldiv.matrices.operator_protocol import NUMBERS
 from ldiv.matrices.sparse_values import Index, SparseValues
 from ldiv.rules.gather import add_up
@@ -47,6 +47,7 @@ class Arithmetic(SparseValues):
     def _add(self, other: Any, sign: int) -> Any:
         if isinstance(other, NUMBERS) and other == 0:
             return self
+        other = self._taken("A + other", other)
         if not isinstance(other, SparseValues):
             if isinstance(other, Matrix):
                 return self._sum(other if sign > 0 else -other)
@@ -60,6 +61,12 @@ class Arithmetic(SparseValues):
         return self._on(
             union, add_up(namespace(a).concat([a, b], axis=-1), place, union.pattern.nnz)
         )
+
+    def _taken(self, name: str, other: Any) -> Any:
+        """A sparse matrix of another library as one of ours, beside these values."""
+        if isinstance(other, Matrix) or (found := converted(name, other)) is None:
+            return other
+        return beside(found, self.data)
 
     def _union(self, other: SparseValues) -> tuple[Sparse, Index]:
         """The positions that one of the arrays stores; the place of each entry of both in turn."""
@@ -75,6 +82,7 @@ class Arithmetic(SparseValues):
 
     @public
     def __mul__(self, other: SparseValues | AnyArray | complex) -> Self:
+        other = self._taken("the other operand", other)
         if isinstance(other, SparseValues):
             common, a, b = self._common(other)
             return self._on(common, a * b)
@@ -90,6 +98,7 @@ class Arithmetic(SparseValues):
                     "A / B", "a B other than 0", shown(other), "No matrix is divided by it."
                 )
             )
+        other = self._taken("the other operand", other)
         if not isinstance(other, SparseValues):
             return self._like(self.values / self._entries_of(other))
         common, a, b = self._common(other)
@@ -170,6 +179,7 @@ class Arithmetic(SparseValues):
     def __matmul__(self, other: ArrayT) -> ArrayT: ...
     @public
     def __matmul__(self, other: Any) -> Any:
+        other = self._taken("A @ B", other)
         if not isinstance(other, SparseValues):
             return super().__matmul__(other)
         frontend_of(self.data, other.data)
@@ -211,6 +221,7 @@ class Arithmetic(SparseValues):
 
     @public
     def _extreme(self, name: str, other: Any) -> Self:
+        other = self._taken(name, other)
         for x in (self, other):
             if isinstance(x, SparseValues) and is_complex(x.data):
                 raise TypeError(
