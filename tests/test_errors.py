@@ -139,17 +139,17 @@ BAD: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "a sparse array for b": (
         TypeError,
         "b: expected a NumPy, PyTorch or JAX array, got SparseArray",
-        lambda: ldiv.solve(A, sparse(A)),
+        lambda: ldiv.lstsq(A, sparse(A)),
     ),
     "scipy.sparse b": (
         TypeError,
         "b: expected an array.+ldiv.asarray",
-        lambda: ldiv.solve(A, sp.csr_array(A)),
+        lambda: ldiv.lstsq(A, sp.csr_array(A)),
     ),
     "torch.sparse b": (
         TypeError,
         "b: expected an array.+ldiv.asarray",
-        lambda: ldiv.solve(T, T.to_sparse()),
+        lambda: ldiv.lstsq(T, T.to_sparse()),
     ),
     "two devices": (
         ValueError,
