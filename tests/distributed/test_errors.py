@@ -172,6 +172,22 @@ def test_scaled_rows_and_columns_are_not_singular() -> None:
     assert distance(x * cols[w.own], y[w.own], y) <= 1e-9
 
 
+@pytest.mark.parametrize("scale", [1e300, 1e-300])
+def test_units_do_not_matter(scale: float) -> None:
+    w = Whole(grid(5, wind=0.2))
+    x = ldiv.solve(w.everything(w.values), w.b)
+    y = ldiv.solve(w.part(w.values[w.mine]), scale * w.b[w.own]) / scale
+    z = ldiv.solve(w.part(scale * w.values[w.mine]), w.b[w.own]) * scale
+    assert distance(y, x[w.own], x) <= DIRECT
+    assert distance(z, x[w.own], x) <= DIRECT
+
+
+def test_nothing_at_all() -> None:
+    nothing = np.zeros(0, int)
+    A = distributed.coo_array((np.zeros(0), (nothing, nothing)), (0, 0))
+    assert ldiv.solve(A, np.zeros(0)).shape == (0,)
+
+
 def test_promises_are_looked_at() -> None:
     w = whole()
     with pytest.raises(NotSymmetricError):

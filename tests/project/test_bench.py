@@ -33,6 +33,7 @@ NEEDS = {
     "logdet": ["torch"],
     "diffrax": ["jax", "diffrax"],
     "jacobian": ["torch", "jax"],
+    "mpi": ["torch"],
 }
 FIGURE = {"problem", "what", "value", "unit", "target", "seconds", "over", "met"}
 

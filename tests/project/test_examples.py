@@ -22,6 +22,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 TESTED = {
     "topology": ("torch", "skfem"),
     "conductivity": ("jax", "optax"),
+    "distributed": ("torch", "mpi4py", "petsc4py"),
     "eigenfrequency": ("torch", "skfem"),
     "inversion": ("torch", "skfem"),
     "circuit": ("jax",),
@@ -32,6 +33,7 @@ TESTED = {
     "kalman": ("torch",),
     "laplace": ("torch",),
     "power_flow": ("jax",),
+    "sharded": ("jax",),
     "spectral_drawing": ("torch",),
     "waveguide": ("torch",),
 }
@@ -195,6 +197,16 @@ def cells(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNam
     picture = folder / "out" / f"{name}.png"
     assert picture.read_bytes().startswith(b"\x89PNG")
     return SimpleNamespace(**left)
+
+
+@pytest.mark.parametrize("script", ["distributed"], indirect=True)
+@pytest.mark.parametrize("solver", ["direct", "iterative"])
+def test_distributed(script: ModuleType, solver: str, tmp_path: Path) -> None:
+    """By one process here, by more with mpirun; Euler's identity holds."""
+    picture = tmp_path / "distributed.png"
+    argv = ["--size", "40", "--solver", solver, "--out", str(picture)]
+    assert script.main(argv) < 1e-8
+    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_spectral_drawing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

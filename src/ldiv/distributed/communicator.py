@@ -8,6 +8,7 @@ there, says so, and all raise the same error. Processes that come to different s
 from __future__ import annotations
 
 import os
+import pickle
 import time
 import zlib
 from collections.abc import Iterable, Iterator
@@ -35,6 +36,7 @@ class Communicator:
         self.of, self.comm = of, of.Dup()
         self.rank: int = self.comm.rank
         self.size: int = self.comm.size
+        petsc()  # which makes sure that an error ends all processes
 
     def __repr__(self) -> str:
         return f"<{self.size} processes>"
@@ -153,8 +155,6 @@ def _agreed(error: BaseException) -> Any:
 
 def _portable(error: BaseException | None) -> Exception:
     """An error that the other processes can unpickle."""
-    import pickle
-
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:

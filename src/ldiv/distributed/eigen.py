@@ -259,7 +259,11 @@ def reduced(pencil: Pencil, theta: Any, r: Any, X: Any, known: Any) -> tuple[Any
     worst = 0.0
     for i in range(r.shape[1]):
         if size[i] > noise[i]:
-            more, residual = _System(pencil, float(theta[i]), V, BV).solve(r[:, i : i + 1])
+            system = _System(pencil, float(theta[i]), V, BV)
+            try:
+                more, residual = system.solve(r[:, i : i + 1])
+            finally:
+                system.destroy()
             w[:, i : i + 1] += more
             worst = max(worst, residual)
     return w, worst
@@ -286,6 +290,11 @@ class _System:
             self.ksp.setType("minres")
             self.near = self._preconditioner()
         pc.setPythonContext(_Near(self))
+
+    def destroy(self) -> None:
+        """The solver knows its contexts, and they the solver: Python would never free them."""
+        self.ksp.destroy()
+        self.matrix.destroy()
 
     def _preconditioner(self) -> Any:
         """That of the lowest pairs, positive definite: M of A, or its diagonal."""

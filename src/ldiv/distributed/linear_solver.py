@@ -51,7 +51,7 @@ class LinearSolver:
         self.values = np.array(p)
         self.matrix = assembled(structure, p)
         self._solvers: dict[Any, Any] = {}
-        self._norm: float | None = None
+        self._norms: dict[bool, float] = {}
         self.nbytes = int(self.matrix.getInfo()["memory"])
         if settings.direct(False):
             self._solver(False, False)
@@ -138,12 +138,13 @@ class LinearSolver:
             steps, worst = max(steps, more), max(worst, residual)
         return x, steps, worst
 
-    @property
-    def norm(self) -> float:
-        """|A|, by Frobenius: |A x| <= |A| |x|."""
-        if self._norm is None:
-            self._norm = float(self.matrix.norm(petsc().NormType.FROBENIUS))
-        return self._norm
+    def norm(self, transposed: bool) -> float:
+        """The largest sum of |a_ij| of a row, or of a column."""
+        if transposed not in self._norms:
+            kinds = petsc().NormType
+            kind = kinds.NORM_1 if transposed else kinds.NORM_INFINITY
+            self._norms[transposed] = float(self.matrix.norm(kind))
+        return self._norms[transposed]
 
 
 class Run:
@@ -206,7 +207,9 @@ class Run:
     def _done(self, size: float, wanted: float, whole: float) -> bool:
         if not self.direct:
             return size <= wanted
-        return size <= ENOUGH * EPS * (self.solver.norm * float(self.x.norm()) + whole)
+        largest = petsc().NormType.NORM_INFINITY  # which neither over- nor underflows
+        r, x, b = (float(v.norm(largest)) for v in (self.r, self.x, self.b))
+        return r <= ENOUGH * EPS * (self.solver.norm(self.transposed) * x + b)
 
     def _refuse(self, steps: int, residual: float) -> None:
         name = f"PETSc's {self.ksp.getType()} with {self.ksp.getPC().getType()}"

@@ -6,7 +6,9 @@ are functions of the C library all the same.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import sys
 from functools import cache
 from typing import Any
 
@@ -28,6 +30,7 @@ def petsc() -> Any:
     petsc4py.init()
     from petsc4py import PETSc
 
+    _watch_the_end()
     return PETSc
 
 
@@ -52,7 +55,23 @@ def slepc() -> Any:
     slepc4py.init()
     from slepc4py import SLEPc
 
+    _watch_the_end()
     return SLEPc
+
+
+def _watch_the_end() -> None:
+    """At exit, before PETSc and SLEPc wait for all processes: hence after each has registered."""
+    atexit.unregister(_end_all_after_an_error)
+    atexit.register(_end_all_after_an_error)
+
+
+def _end_all_after_an_error() -> None:
+    """A process that ends by an error that nobody caught ends the others, which wait for it."""
+    failed = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    if failed is not None and mpi().COMM_WORLD.size > 1:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        mpi().COMM_WORLD.Abort(1)
 
 
 def is_real() -> bool:

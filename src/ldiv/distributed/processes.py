@@ -142,6 +142,8 @@ class Group(Communicator):
             x = np.empty(shape, dtype)
             goal = _goal(options, settings.told(options.is_adjoint))
         self.agree(step)
+        if structure.order == 0:
+            return (x,)
         with self.section(f"the end of {step}"):
             solvers = [
                 self._solver(structure, p[i], assume_a, settings) for i in np.ndindex(p.shape[:-1])

@@ -8,7 +8,7 @@ staged below every such transformation.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -69,16 +69,17 @@ def _host_lowering(
     def call_in_turn(turn: Any, *numbers: Any) -> tuple[Any, ...]:
         return np.asarray(turn), *call(*numbers)
 
-    if not together:
-        return _emitted(ctx, call, args, not specs)  # without results it would be dead code to XLA
-    with in_turn(ctx.module_context) as turns:
+    if not together and specs:
+        return _emitted(ctx, call, args, False)
+    # without results a call would be dead code to XLA, and would have no place among devices
+    with in_turn(ctx.module_context) if together else nullcontext([_first_turn()]) as turns:
         avals = {"avals_in": [TURN, *ctx.avals_in], "avals_out": [TURN, *ctx.avals_out]}
         turns[0], *results = _emitted(ctx.replace(**avals), call_in_turn, [turns[0], *args], True)
     return results
 
 
 def _emitted(ctx: Any, call: Callable[..., Any], args: Sequence[Any], effect: bool) -> Any:
-    return mlir.emit_python_callback(
+    results = mlir.emit_python_callback(
         ctx,
         call,
         None,
@@ -88,6 +89,21 @@ def _emitted(ctx: Any, call: Callable[..., Any], args: Sequence[Any], effect: bo
         has_side_effect=effect,
         returns_token=False,
     )[0]
+    _place(ctx.module_context.axis_context, results)
+    return results
+
+
+def _place(context: Any, results: Sequence[Any]) -> None:
+    """In a program over several devices the call is made once, by the first of them, which sees
+    whole arrays; where the program is that of each device (`jax.shard_map`), by each.
+    """
+    attributes, count = results[0].owner.attributes, len(results)
+    if getattr(context, "num_devices", 1) > 1:
+        if getattr(jax.config, "jax_use_shardy_partitioner", True):
+            one = ", ".join(["<mesh<[], device_ids=[0]>, []>"] * count)
+            attributes["sdy.sharding"] = ir.Attribute.parse(f"#sdy.sharding_per_value<[{one}]>")
+        else:
+            attributes["mhlo.sharding"] = ir.StringAttr.get("{maximal device=0}")
 
 
 @contextmanager
@@ -103,9 +119,13 @@ def in_turn(program: Any) -> Iterator[list[Any]]:
         if known == block:
             yield turn
             return
-    turn = [mlir.ir_constant(np.zeros((), np.int32))]
+    turn = [_first_turn()]
     turns.append((block, turn))
     yield turn
+
+
+def _first_turn() -> Any:
+    return mlir.ir_constant(np.zeros((), np.int32))
 
 
 TURN = jax.core.ShapedArray((), np.dtype(np.int32))
