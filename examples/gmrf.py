@@ -1,5 +1,5 @@
 """A spatial field from noisy points: range, variance and noise by Newton's method
-==============================================================================
+===============================================================================
 
 A Matern field on a mesh by its stochastic differential equation, and its hyperparameters by the
 exact Hessian of the marginal likelihood::
@@ -241,11 +241,12 @@ def maximized(
         if decrement < CONVERGED:
             break
         move = move / max(1.0, float(move.abs().max()))
+        there = derivatives(problem, theta + move, y)
         for _ in range(20):
-            there = derivatives(problem, theta + move, y)
             if there[0] > value:
                 break
             move = move / 2
+            there = derivatives(problem, theta + move, y)
         theta, (value, gradient, hessian) = theta + move, there
     return theta, hessian
 

@@ -55,6 +55,13 @@ def script(request: pytest.FixtureRequest) -> Iterator[ModuleType]:
     del sys.modules[spec.name]
 
 
+@pytest.mark.parametrize("name", sorted(TESTED))
+def test_the_title_is_underlined(name: str) -> None:
+    """From end to end: the gallery asks for it."""
+    title, line = (EXAMPLES / f"{name}.py").read_text().split("\n")[:2]
+    assert set(line) == {"="} and len(line) >= len(title.removeprefix('"""'))
+
+
 def test_no_example_is_forgotten() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.py")} == set(TESTED)
 
