@@ -232,3 +232,22 @@ def test_autocast_is_lifted() -> None:
 def test_what_is_no_matrix_is_refused(bad: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="A: expected"):
         ldiv.solve(bad, b)
+
+
+@pytest.mark.parametrize("b", [[1.0, 2.0], [[1.0, 2.0], [2.0, 1.0]]], ids=["vector", "block"])
+def test_lists_in_an_iteration(b: Any) -> None:
+    A = np.array([[4.0, 1.0], [1.0, 3.0]])
+    x, info = ldiv.solve(A, b, method="cg", assume_a="pos", x0=b, rtol=1e-12, info=True)
+    assert info.backward_error < 1e-10
+    assert np.allclose(x, np.linalg.solve(A, b), rtol=1e-10)
+    error = ldiv.gradient_error(lambda x: x, A, b, method="cg", assume_a="pos", rtol=1e-12)
+    assert np.allclose(error.x, x, rtol=1e-10)
+    assert "cg" in str(ldiv.explain(A, assume_a="pos", b=b))
+
+
+def test_a_sampler_and_a_seed_that_are_none_are_named() -> None:
+    with pytest.raises(TypeError, match="data_sampler: expected a function of `size`"):
+        ldiv.random_array((2, 2), density=1.0, data_sampler=lambda x: x)
+    rows = sp.csr_matrix(np.eye(2)).todense()  # of which each is a matrix again: NumPy crashes
+    with pytest.raises(ValueError, match="rng: expected an integer"):
+        ldiv.random_array((2, 2), rng=rows)

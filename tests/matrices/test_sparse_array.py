@@ -243,7 +243,7 @@ REFUSED: dict[str, tuple[type[Exception], Callable[[], Any]]] = {
         lambda: ldiv.coo_array((np.array(1.0), ([0], [0])), shape=(2, 2)),
     ),
     "words for values": (TypeError, lambda: ldiv.coo_array((["a"], ([0], [0])), shape=(2, 2))),
-    "not a pair": (TypeError, lambda: ldiv.coo_array(np.eye(2))),
+    "not a pair": (TypeError, lambda: ldiv.coo_array((V, [0], [0]))),
     "no shape to be found": (ValueError, lambda: ldiv.coo_array((V[:0], ([], [])))),
     "three sizes": (
         ValueError,

@@ -300,9 +300,10 @@ def as_integers(name: str, x: Any, advice: str, *others: Any) -> Array:
         x = promoted(x)
     if isinstance(x, np.ndarray) and x.dtype.kind == "f" and (x == np.rint(x)).all():
         x = x.astype(np.intp)
+    x = require_integers(name, x, advice)
     for other in others:
         x = moved(x, other)
-    return require_integers(name, x, advice)
+    return x
 
 
 def require_integers(name: str, x: Any, advice: str) -> Array:

@@ -97,10 +97,10 @@ def explain(
     """
     matrix, structure, params, assumption = promised_square(A, assume_a, b)
     flat = leaves(params)
-    if b is not None:
-        block, _ = as_block("b", b, structure.shape[0], flat[0])
+    blocks = [] if b is None else [as_block("b", b, structure.shape[0], flat[0])[0]]
+    for block in blocks:
         require_batches("b", matrix.batch, batch_of(block, 2))
-    dtype = result_dtype(*flat if b is None else (*flat, b))
+    dtype = result_dtype(*flat, *blocks)
     # engines are asked about the matrix itself, not its transpose
     base, device = structure.unview()[0], device_of(flat[0])
     if structure.processes is not None:

@@ -108,10 +108,11 @@ def _preconditioner(M: Any, structure: Structure, p: Tree, is_real: bool) -> tup
 
 def _guess(x0: Any, structure: Structure, p: Tree, b: Array, is_real: bool) -> Array:
     """x0 as a block of columns, shaped like b, real in a real system."""
-    block, _ = as_block("x0", x0, structure.shape[1], leaves(p)[0])
-    if tuple(x0.shape) != tuple(b.shape):
+    block, vector = as_block("x0", x0, structure.shape[1], leaves(p)[0])
+    shape = tuple(block.shape)[: -1 if vector else None]
+    if shape != tuple(b.shape):
         expected, advice = f"the shape of b, {tuple(b.shape)}", "It is a guess for x."
-        raise ValueError(expected_got("x0", expected, str(tuple(x0.shape)), advice))
+        raise ValueError(expected_got("x0", expected, str(shape), advice))
     if is_real and is_complex(block):
         expected, advice = "real numbers, as those of A and b", "The solution is real."
         raise ValueError(expected_got("x0", expected, "complex ones", advice))

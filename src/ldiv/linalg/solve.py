@@ -17,6 +17,7 @@ from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.core.typing import ArrayT, Assumption, Trans
 from ldiv.core.validate import (
     as_block,
+    as_float,
     common_precision,
     require_batches,
     require_flag,
@@ -376,6 +377,7 @@ def _solved_with_info(
     """The solution, and how good it is; the condition number is estimated later, if ever, with
     the factor that the keeper holds.
     """
+    b = as_float("b", b, leaves(params)[0])
     keeper = Holder() if (present := owner()) is None else present
     with solve_log.reading() as entries, holding(keeper):
         x = solved(structure, params, b, assume_a, method, iteration, factor_dtype=factor_dtype)
@@ -416,7 +418,10 @@ def build_problem(
     if factor_dtype is not None:
         what, advice = f"None with {iteration.given[0]}", "An iteration has no factors."
         raise ValueError(expected_got("factor_dtype", what, repr(factor_dtype), advice))
-    method, options, auxiliaries = iteration_options(iteration, assume_a, method, structure, p, b)
+    given = block[..., 0] if vector else block
+    method, options, auxiliaries = iteration_options(
+        iteration, assume_a, method, structure, p, given
+    )
     return Solve(structure, assume_a, method, options), (p, block, *auxiliaries), vector
 
 

@@ -42,17 +42,28 @@ def _sparse(
     return SparseArray(structure_at(rows, cols, shape), values, format)
 
 
-def _parts(name: str, what: str, arg: Any, count: int) -> Any:
-    if not isinstance(arg, tuple | list) or len(arg) != count:
-        raise TypeError(
-            expected_got(name, what, shown(arg), "For another matrix use ldiv.asarray.")
-        )
+def _parts(name: str, what: str, arg: tuple[Any, ...], count: int) -> Any:
+    if len(arg) != count:
+        raise TypeError(expected_got(name, f"{what} or a matrix", shown(arg), "Give all of them."))
     return arg
+
+
+def _converted(name: str, x: Any, shape: tuple[int, int] | None, format: Format) -> SparseArray:
+    """Another matrix in this format."""
+    A = as_sparse(name, x)
+    if shape is not None and tuple(shape) != A.shape[-2:]:
+        raise ValueError(
+            expected_got(
+                "shape", f"that of the matrix, {A.shape[-2:]}", str(shape), "Leave it out."
+            )
+        )
+    return A.asformat(format)
 
 
 @public
 def coo_array(
-    arg: tuple[AnyArray, tuple[IndexLike, ...] | AnyArray], shape: tuple[int, int] | None = None
+    arg: tuple[AnyArray, tuple[IndexLike, ...] | AnyArray] | AnyArray,
+    shape: tuple[int, int] | None = None,
 ) -> SparseArray:
     """A sparse array from values, rows and columns, in coordinate format.
 
@@ -60,9 +71,10 @@ def coo_array(
 
     Parameters
     ----------
-    arg : tuple (values, (rows, columns))
+    arg : tuple (values, (rows, columns)), or a matrix
         values (*batch, nnz), of float32, float64, complex64 or complex128; rows and columns (nnz,),
-        integers of any framework, in any order; or both as one NumPy array (2, nnz).
+        integers of any framework, in any order; or both as one NumPy array (2, nnz). A matrix is
+        whatever `asarray` takes: sparse or dense, of which all entries are kept.
     shape : tuple of two ints, optional
         Found from the largest indices where it is absent.
 
@@ -76,7 +88,7 @@ def coo_array(
     ValueError
         For indices that are negative or out of range.
     TypeError
-        For anything but such a tuple, and for other dtypes.
+        For other tuples, for what is no matrix, and for other dtypes.
 
     See Also
     --------
@@ -95,6 +107,8 @@ def coo_array(
     array([[3., 0.],
            [0., 3.]])
     """
+    if not isinstance(arg, tuple):
+        return _converted("coo_array", arg, shape, "coo")
     what = "(values, (rows, columns))"
     values, at = _parts("coo_array", what, arg, 2)
     if not (
@@ -115,7 +129,7 @@ def coo_array(
 
 @public
 def csr_array(
-    arg: tuple[AnyArray, IndexLike, IndexLike], shape: tuple[int, int] | None = None
+    arg: tuple[AnyArray, IndexLike, IndexLike] | AnyArray, shape: tuple[int, int] | None = None
 ) -> SparseArray:
     """A sparse array from compressed rows.
 
@@ -123,9 +137,9 @@ def csr_array(
 
     Parameters
     ----------
-    arg : tuple (values, indices, indptr)
+    arg : tuple (values, indices, indptr), or a matrix
         values (*batch, nnz); indices (nnz,), the column of each value; indptr (m + 1,), where each
-        row begins.
+        row begins. A matrix is whatever `asarray` takes.
     shape : tuple of two ints, optional
         Found from indptr and the largest index where it is absent.
 
@@ -139,7 +153,7 @@ def csr_array(
     ValueError
         For indices that are negative or out of range.
     TypeError
-        For anything but such a tuple, and for other dtypes.
+        For other tuples, for what is no matrix, and for other dtypes.
 
     See Also
     --------
@@ -157,13 +171,15 @@ def csr_array(
     array([[0., 1.],
            [2., 0.]])
     """
+    if not isinstance(arg, tuple):
+        return _converted("csr_array", arg, shape, "csr")
     values, indices, indptr = _parts("csr_array", "(values, indices, indptr)", arg, 3)
     return _sparse(*compressed("", as_float("values", values), indices, indptr, shape, "csr"))
 
 
 @public
 def csc_array(
-    arg: tuple[AnyArray, IndexLike, IndexLike], shape: tuple[int, int] | None = None
+    arg: tuple[AnyArray, IndexLike, IndexLike] | AnyArray, shape: tuple[int, int] | None = None
 ) -> SparseArray:
     """A sparse array from compressed columns.
 
@@ -171,9 +187,9 @@ def csc_array(
 
     Parameters
     ----------
-    arg : tuple (values, indices, indptr)
+    arg : tuple (values, indices, indptr), or a matrix
         values (*batch, nnz); indices (nnz,), the row of each value; indptr (n + 1,), where each
-        column begins.
+        column begins. A matrix is whatever `asarray` takes.
     shape : tuple of two ints, optional
         Found from indptr and the largest index where it is absent.
 
@@ -187,7 +203,7 @@ def csc_array(
     ValueError
         For indices that are negative or out of range.
     TypeError
-        For anything but such a tuple, and for other dtypes.
+        For other tuples, for what is no matrix, and for other dtypes.
 
     See Also
     --------
@@ -205,6 +221,8 @@ def csc_array(
     array([[0., 0.],
            [1., 2.]])
     """
+    if not isinstance(arg, tuple):
+        return _converted("csc_array", arg, shape, "csc")
     values, indices, indptr = _parts("csc_array", "(values, indices, indptr)", arg, 3)
     return _sparse(*compressed("", as_float("values", values), indices, indptr, shape, "csc"))
 

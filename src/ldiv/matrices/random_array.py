@@ -90,7 +90,16 @@ def random_array(
         require_callable("data_sampler", data_sampler, expected, advice)
         if isinstance(data_sampler, type):
             raise TypeError(expected_got("data_sampler", expected, shown(data_sampler), advice))
-        options["data_sampler"] = data_sampler
+
+        def drawn(size: int) -> Any:
+            try:
+                return data_sampler(size=size)
+            except TypeError as error:
+                raise TypeError(
+                    expected_got("data_sampler", expected, shown(data_sampler), advice)
+                ) from error
+
+        options["data_sampler"] = drawn
     theirs = scipy.sparse.random_array(
         (m, n), density=density, dtype=kind, rng=_generator(rng), **options
     )
@@ -101,6 +110,8 @@ def _generator(rng: Any) -> np.random.Generator:
     try:
         if isinstance(rng, list | tuple):  # NumPy crashes where a list contains itself
             rng = [operator.index(seed) for seed in rng]
+        elif isinstance(rng, np.ndarray):  # or a matrix, each of whose rows is one again
+            rng = np.asarray(rng)
         return np.random.default_rng(rng)
     except Exception as error:  # whatever NumPy raises for what is no seed
         advice = "An integer gives the same numbers again."

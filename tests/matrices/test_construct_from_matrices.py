@@ -1,0 +1,42 @@
+"""`coo_array(x)`, `csr_array(x)`, `csc_array(x)` of another matrix, as in SciPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import ldiv
+
+torch = pytest.importorskip("torch")
+
+A = np.array([[4.0, 0.0, 1.0], [0.0, 3.0, 0.0]])
+
+
+@pytest.mark.parametrize("name", ["coo", "csr", "csc"])
+@pytest.mark.parametrize(
+    "x",
+    [A, A.tolist(), sp.csr_array(A), sp.csc_matrix(A), sp.dia_array(A), ldiv.asarray(A)],
+    ids=["dense", "lists", "csr", "csc matrix", "dia", "own"],
+)
+def test_another_matrix_is_converted(name, x):
+    made = getattr(ldiv, f"{name}_array")(x)
+    assert made.format == name
+    assert np.array_equal(made.toarray(), A)
+    assert getattr(ldiv, f"{name}_array")(x, shape=(2, 3)).shape == (2, 3)
+
+
+def test_lists_are_rows_as_in_scipy():
+    rows = [[5.0, 1.0], [0.0, 1.0], [0.0, 2.0]]
+    assert np.array_equal(ldiv.csr_array(rows).toarray(), sp.csr_array(rows).toarray())
+
+
+def test_a_tensor_keeps_its_gradient():
+    a = torch.tensor(A, requires_grad=True)
+    ldiv.csr_array(a).sum().backward()
+    assert torch.equal(a.grad, torch.ones(2, 3, dtype=torch.float64))
+
+
+def test_a_shape_that_is_another_is_refused():
+    with pytest.raises(ValueError, match=r"shape: expected that of the matrix, \(2, 3\)"):
+        ldiv.csr_array(A, shape=(3, 3))
