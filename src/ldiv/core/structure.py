@@ -181,6 +181,20 @@ class Structure(ABC):
                     kept[key] = make()
         return kept[key]
 
+    def forget(self) -> None:
+        """Drop what is cached here, and in the structures that this one is made of or that were
+        made of it: they refer to each other, and would wait for the garbage collector together.
+        """
+        seen: dict[int, Structure] = {}
+        found: list[Any] = [self]
+        while found:
+            one = found.pop()
+            if isinstance(one, tuple):
+                found += one
+            elif isinstance(one, Structure) and id(one) not in seen:
+                seen[id(one)] = one
+                found += [*one.__dict__.pop("_memo", {}).values(), *vars(one).values()]
+
     def __getstate__(self) -> dict[str, Any]:
         """Without what is cached: a copy makes its own."""
         return {

@@ -1,7 +1,7 @@
 """Symbolic analyses: done once per engine and structure, kept for the most recent patterns.
 
 Structures compare by content: a loop that rebuilds its matrices finds the analysis again. One that
-is dropped here is freed as soon as no factor needs it.
+is dropped here is freed as soon as no factor needs it, with all that was cached for its pattern.
 """
 
 from __future__ import annotations
@@ -47,13 +47,18 @@ def _used(key: tuple[str, Structure]) -> tuple[Any] | None:
 
 
 def _keep(key: tuple[str, Structure], made: tuple[Any]) -> None:
+    dropped: list[Structure] = []
     with _lock:
         _recent[key] = made
         _recent.move_to_end(key)
         while len(_recent) > RECENT or (
             len(_recent) > 1 and sum(starmap(_nbytes, _recent.items())) > BYTES
         ):
-            _recent.popitem(last=False)
+            dropped.append(_recent.popitem(last=False)[0][1])
+        still = {id(structure) for _, structure in _recent}
+    for structure in dropped:
+        if id(structure) not in still:
+            structure.forget()
 
 
 def _nbytes(key: tuple[str, Structure], made: tuple[Any]) -> int:
