@@ -449,3 +449,18 @@ def test_a_real_distribution_has_no_complex_points():
     assert np.isfinite(ldiv.gaussian_kl(L, L + 0j, mean1=m))
     with pytest.raises(ValueError, match="mean1"):
         ldiv.gaussian_kl(L, np.stack([L, L]), mean1=np.ones((5, 2)))
+
+
+@pytest.mark.parametrize("name", ["logdet", "slogdet", "det"])
+@pytest.mark.parametrize("assume_a", ["sym", "her", "pos"])
+def test_a_promise_of_symmetry_is_looked_at(name: str, assume_a: str) -> None:
+    f = getattr(ldiv, name)
+    a, symmetric = np.array([[4.0, 1.0], [3.0, 5.0]]), np.array([[4.0, 1.0], [1.0, 5.0]])
+    for to in (np.asarray, torch.asarray, ldiv.asarray):
+        with pytest.raises(ldiv.NotSymmetricError):
+            f(to(a), assume_a=assume_a)
+        found = f(to(symmetric), assume_a=assume_a)
+        assert np.allclose(found[1] if name == "slogdet" else found, EXPECTED[name])
+
+
+EXPECTED = {"logdet": np.log(19.0), "slogdet": np.log(19.0), "det": 19.0}

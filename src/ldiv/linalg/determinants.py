@@ -173,7 +173,7 @@ def logdet(
         return _of_positive(structure, params, method, known)
     if isinstance(matrix.structure, Dense) and isinstance(structure, Dense | Symmetric):
         # An LU factorization knows the sign: it is checked to be 1.
-        return _remembered(known, SLogDet(structure.shape[0], positive=True), matrix.params, 1)
+        return _remembered(known, _of_dense(structure, positive=True), matrix.params, 1)
     sign, size = broadcast_to_batch(structure, params, slogdet_of(structure, params))
     return if_positive(size, sign, structure.shape[0])
 
@@ -186,6 +186,12 @@ def _of_positive(structure: Structure, p: Tree, method: str, place: Door | None 
     if method == "auto" and type(leaves(p)[0]) is not np.ndarray and has_formula(structure):
         return broadcast_to_batch(structure, p, slogdet_of(structure, p))[1]
     return _remembered(place, LogAbsDet(structure, "pos", method), p, 0)
+
+
+def _of_dense(structure: Dense | Symmetric, positive: bool = False) -> SLogDet:
+    """By the LU factorization of the array itself, which is symmetric if that was promised."""
+    promise = structure.op if isinstance(structure, Symmetric) else ""
+    return SLogDet(structure.shape[0], positive, promise)
 
 
 def _remembered(place: Door | None, rule: Rule, p: Tree, output: int) -> Array:
@@ -251,7 +257,7 @@ def slogdet(A: MatrixLike, *, assume_a: Assumption = "gen") -> tuple[AnyArray, A
         like = leaves(params)[0]
         return namespace(like).ones(tuple(size.shape), **alike(like)), size
     if isinstance(matrix.structure, Dense) and isinstance(structure, Dense | Symmetric):
-        s, l = bind(SLogDet(structure.shape[0]), matrix.params)
+        s, l = bind(_of_dense(structure), matrix.params)
         return s, l
     return broadcast_to_batch(structure, params, slogdet_of(structure, params))
 

@@ -28,6 +28,7 @@ from ldiv.errors import SingularMatrixError, expected_got
 from ldiv.rules.inverse import Inverse
 from ldiv.rules.solve import solve
 from ldiv.structures.dense import dense
+from ldiv.structures.symmetric import symmetric_part
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class SLogDet(Rule):
 
     n: int
     positive: bool = False  # must the determinant be positive?
+    promise: str = ""  # that A is its transpose, "T", or its conjugate transpose, "H"
     singular: str = field(default_factory=singular_state)
 
     may_overflow = True
@@ -44,6 +46,8 @@ class SLogDet(Rule):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         require_finite("A", *args)
+        if self.promise:
+            symmetric_part(args[0], self.promise)  # raises where it is not kept
         sign, size = self._of_factor(args[0])
         if self.positive:
             slack = 8 * self.n * float(np.finfo(numpy_dtype(size)).eps) if is_complex(sign) else 0
