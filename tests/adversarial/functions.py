@@ -147,7 +147,7 @@ FUNCTIONS: dict[str, Function] = {
         lambda ab, b: ldiv.cho_solve_banded((ab, True), b), (DOWN, draw(5))
     ),
     "factorized": Function(lambda v, b: ldiv.factorized(sparse(v)).solve(b), (V, b)),
-    "lstsq": Function(lambda a, b: ldiv.lstsq(a, b), (W, draw(6, 2))),
+    "lstsq": Function(lambda a, b: ldiv.lstsq(a, b).x, (W, draw(6, 2))),
     # -- factorizations -----------------------------------------------------------------------------------------------------------
     "cholesky": Function(lambda a: ldiv.cholesky(sym(a)), (P,)),
     "cho_solve": Function(lambda a, b: ldiv.cho_solve(ldiv.cho_factor(sym(a)), b), (P, b)),

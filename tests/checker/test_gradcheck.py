@@ -88,7 +88,7 @@ RIGHT = {
         B,
     ),
     "ldiv.cholesky": (lambda a: ldiv.cholesky(a), positive_definite(P)),
-    "ldiv.lstsq": (lambda a, b: ldiv.lstsq(a, b)[0], T, torch.tensor(RNG.standard_normal((7, 2)))),
+    "ldiv.lstsq": (lambda a, b: ldiv.lstsq(a, b).x, T, torch.tensor(RNG.standard_normal((7, 2)))),
     "ldiv.det": (ldiv.det, A),
     "ldiv.slogdet": (lambda a: ldiv.slogdet(a)[1], A),
     "ldiv.logdet, sparse": (lambda a: ldiv.logdet(a, assume_a="pos"), positive_definite(LAPLACE)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args, overload
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
@@ -23,26 +23,15 @@ from ldiv.rules.least_squares import LeastSquares
 Driver: TypeAlias = Literal["gelsd", "gelsy", "gelss"]
 
 
-@overload
-def lstsq(
-    a: AnyArray,
-    b: ArrayT,
-    cond: None = None,
-    overwrite_a: bool = False,
-    overwrite_b: bool = False,
-    check_finite: bool = True,
-    lapack_driver: None = None,
-) -> ArrayT: ...
-@overload
-def lstsq(
-    a: AnyArray,
-    b: ArrayT,
-    cond: float | None = None,
-    overwrite_a: bool = False,
-    overwrite_b: bool = False,
-    check_finite: bool = True,
-    lapack_driver: Driver | None = None,
-) -> tuple[ArrayT, ArrayT, Any, ArrayT | None]: ...
+class LstsqResult(NamedTuple):
+    """SciPy's four results."""
+
+    x: Any
+    residues: Any
+    rank: Any
+    s: Any
+
+
 @public
 def lstsq(
     a: AnyArray,
@@ -52,7 +41,7 @@ def lstsq(
     overwrite_b: bool = False,
     check_finite: bool = True,
     lapack_driver: Driver | None = None,
-) -> ArrayT | tuple[ArrayT, ArrayT, Any, ArrayT | None]:
+) -> LstsqResult:
     """Solve a rectangular linear system in the sense of least squares, differentiably.
 
         x = argmin |A x - b|                        for m >= n
@@ -69,18 +58,19 @@ def lstsq(
     overwrite_a, overwrite_b, check_finite : bool
         Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
     lapack_driver : {"gelsd", "gelsy", "gelss"}, optional
-        Accepted, as the rank is full; with it, or with cond, SciPy's four results are returned.
+        Which of SciPy's results are wanted: all, or with "gelsy" and where it is absent no singular
+        values, as these cost more than the solution. The rank is full, and x always the same.
 
     Returns
     -------
     x : array (n,) or (*batch, n, k)
-        The solution, alone unless cond or lapack_driver is given.
+        The solution.
     residues : array (*batch, k)
         |b - A x|^2 of each column; of shape (0,) where m <= n, and with "gelsy".
     rank : int, or array of these (*batch,)
         min(m, n).
     s : array (*batch, min(m, n)) or None
-        The singular values, descending; None with "gelsy".
+        The singular values, descending; with "gelsd" and "gelss" only.
 
     Raises
     ------
@@ -106,7 +96,9 @@ def lstsq(
     Examples
     --------
     >>> import ldiv, numpy as np
-    >>> ldiv.lstsq(np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), np.array([1.0, 3.0, 5.0])).round(12)
+    >>> a, b = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), np.array([1.0, 3.0, 5.0])
+    >>> x, residues, rank, s = ldiv.lstsq(a, b)
+    >>> x.round(12)
     array([1., 2.])
     """
     a = require_matrix_array("a", a, b)
@@ -122,19 +114,19 @@ def lstsq(
         if m >= n
         else bind(LeastSquares(), adjoint(a), zero, block)[0]
     )
-    if cond is None and lapack_driver is None:
-        return x[..., 0] if vector else x
-    residues, rank, s = _quality(a, block, x, "gelsd" if lapack_driver is None else lapack_driver)
+    residues, rank, s = _quality(a, block, x, lapack_driver)
     if not vector:
-        return x, residues, rank, s
-    return x[..., 0], residues[..., 0] if residues.shape != (0,) else residues, rank, s
+        return LstsqResult(x, residues, rank, s)
+    own = residues[..., 0] if residues.shape != (0,) else residues
+    return LstsqResult(x[..., 0], own, rank, s)
 
 
-def _quality(a: Array, b: Array, x: Array, driver: str) -> tuple[Array, Any, Array | None]:
+def _quality(a: Array, b: Array, x: Array, driver: str | None) -> tuple[Array, Any, Array | None]:
     """SciPy's residues, rank and singular values."""
-    require_option("lapack_driver", driver, get_args(Driver))
+    if driver is not None:
+        require_option("lapack_driver", driver, get_args(Driver))
     (m, n), xp = a.shape[-2:], namespace(a)
-    s = None if driver == "gelsy" else xp.linalg.svdvals(a)
+    s = xp.linalg.svdvals(a) if driver in ("gelsd", "gelss") else None
     rank = np.full(a.shape[:-2], min(m, n)) if a.ndim > 2 else min(m, n)
     residues = xp.zeros((0,), **alike(real(a)))
     if m > n and driver != "gelsy":
