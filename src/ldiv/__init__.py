@@ -60,7 +60,8 @@ from ldiv.linalg.stochastic import EstimateInfo
 from ldiv.linalg.svd import svds
 from ldiv.linalg.tridiagonal import eigh_tridiagonal
 from ldiv.matrices.compose import Gram, LowRank, block_array, kron
-from ldiv.matrices.construct import asarray, coo_array, csc_array, csr_array, diags_array, eye_array
+from ldiv.matrices.construct import asarray, coo_array, csc_array, csr_array
+from ldiv.matrices.diagonals import diags_array, eye_array
 from ldiv.matrices.identity import identity
 from ldiv.matrices.linear_operator import LinearOperator
 from ldiv.matrices.matrix import Matrix

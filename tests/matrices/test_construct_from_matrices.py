@@ -40,3 +40,22 @@ def test_a_tensor_keeps_its_gradient():
 def test_a_shape_that_is_another_is_refused():
     with pytest.raises(ValueError, match=r"shape: expected that of the matrix, \(2, 3\)"):
         ldiv.csr_array(A, shape=(3, 3))
+
+
+def test_diagonals_of_numbers_and_lists_are_those_of_scipy():
+    for diagonals, options in (
+        ([1.0, -2.0, 1.0], {"offsets": [-1, 0, 1], "shape": (4, 4)}),
+        ([1.0, 2.0, 3.0], {}),
+        ([[1.0, 2.0, 3.0], [4.0, 5.0]], {"offsets": [0, 1]}),
+        ([1.0, 2.0, 3.0], {"offsets": 1}),
+    ):
+        made = ldiv.diags_array(diagonals, **options).toarray()
+        assert np.array_equal(made, sp.diags_array(diagonals, **options).toarray())
+
+
+def test_numbers_beside_a_tensor_are_constants():
+    t = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    A = ldiv.diags_array([t, -1.0, [4.0, 5.0]], offsets=[0, 1, -1], shape=(3, 3))
+    A.sum().backward()
+    assert torch.equal(t.grad, torch.ones(3))
+    assert np.array_equal(np.diag(A.detach().toarray().numpy(), -1), [4.0, 5.0])

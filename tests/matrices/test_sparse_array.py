@@ -276,7 +276,7 @@ REFUSED: dict[str, tuple[type[Exception], Callable[[], Any]]] = {
         ValueError,
         lambda: ldiv.diags_array([V, V], offsets=[0, 0], shape=(3, 3)),
     ),
-    "diags: lists": (TypeError, lambda: ldiv.diags_array([[1.0, 2.0]], offsets=[0])),
+    "diags: text": (TypeError, lambda: ldiv.diags_array([["a", "b"]], offsets=[0])),
     "asarray: a vector": (ValueError, lambda: ldiv.asarray(V)),
     "asarray: a ragged list": (TypeError, lambda: ldiv.asarray([[1.0], [1.0, 2.0]])),
     "asarray: a sparse vector": (ValueError, lambda: ldiv.asarray(sp.coo_array(V))),

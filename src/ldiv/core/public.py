@@ -13,7 +13,12 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Door = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 _doors: list[Door] = []
-public_functions: dict[str, Callable[..., Any]] = {}  # by name, without their guards
+public_functions: dict[str, Callable[..., Any]] = {}  # by `full_name`, without their guards
+
+
+def full_name(f: Callable[..., Any]) -> str:
+    """That of the module, too: `coo_array` is one of several processes in another."""
+    return f"{f.__module__}.{f.__name__}"
 
 
 def guard(door: Door) -> None:
@@ -57,7 +62,7 @@ def call_untraced(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
 def public(f: Callable[P, R]) -> Callable[P, R]:
     """Decorates a public function: compilers call it, and do not trace into it."""
     if f.__qualname__ == f.__name__:  # no method
-        public_functions[f.__name__] = f
+        public_functions[full_name(f)] = f
 
     @wraps(f)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -19,7 +19,7 @@ from ldiv.core.validate import (
 from ldiv.errors import expected_got, shown
 from ldiv.linalg.eigen import eigh
 from ldiv.linalg.eigen_problem import OnDegenerate
-from ldiv.matrices.construct import diags_array
+from ldiv.matrices.diagonals import diags_array
 
 
 @overload

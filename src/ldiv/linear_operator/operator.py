@@ -19,7 +19,8 @@ from ldiv.linalg.determinants import logdet as log_determinant
 from ldiv.linalg.factorized import Factorized, factorized
 from ldiv.linalg.inverse_forms import quad_form
 from ldiv.linalg.solve import solve
-from ldiv.matrices.construct import asarray, diags_array
+from ldiv.matrices.construct import asarray
+from ldiv.matrices.diagonals import diags_array
 from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.structures.dense import Dense

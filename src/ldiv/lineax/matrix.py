@@ -12,7 +12,7 @@ import lineax as lx
 
 from ldiv.lineax.operator import SparseOperator
 from ldiv.lineax.probing import probed
-from ldiv.matrices.construct import diags_array
+from ldiv.matrices.diagonals import diags_array
 from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.structures.dense import Dense

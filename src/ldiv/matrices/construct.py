@@ -1,45 +1,25 @@
-"""Constructors of sparse arrays under SciPy's names.
+"""Sparse arrays from their entries, and from other matrices, under SciPy's names.
 
 Values are arrays of the user's framework; indices may come from any framework.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
-from ldiv.core.arrays import alike, batch_of, broadcast
-from ldiv.core.dispatch import is_array, namespace
+from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
-from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, IndexLike
-from ldiv.core.validate import (
-    DTYPES,
-    as_float,
-    require_array,
-    require_batches,
-    require_float,
-    require_int,
-    require_shape,
-    together,
-)
+from ldiv.core.validate import as_float
 from ldiv.errors import expected_got, shown
-from ldiv.matrices.entries import compressed, coordinates, entries_of
+from ldiv.matrices.conversion import sparse_at
+from ldiv.matrices.entries import Format, compressed, coordinates, entries_of
 from ldiv.matrices.matrix import Matrix, accept
 from ldiv.matrices.sparse_array import SparseArray
-from ldiv.matrices.sparse_indexing import structure_at
-from ldiv.matrices.sparse_values import Format
 
 Index = np.ndarray[Any, np.dtype[Any]]
-
-
-def _sparse(
-    values: Array, rows: Index, cols: Index, shape: tuple[int, int], format: Any
-) -> SparseArray:
-    return SparseArray(structure_at(rows, cols, shape), values, format)
 
 
 def _parts(name: str, what: str, arg: tuple[Any, ...], count: int) -> Any:
@@ -124,7 +104,7 @@ def coo_array(
                 "Rows and columns are two vectors.",
             )
         )
-    return _sparse(*coordinates("", as_float("values", values), at, shape))
+    return sparse_at(*coordinates("", as_float("values", values), at, shape))
 
 
 @public
@@ -174,7 +154,7 @@ def csr_array(
     if not isinstance(arg, tuple):
         return _converted("csr_array", arg, shape, "csr")
     values, indices, indptr = _parts("csr_array", "(values, indices, indptr)", arg, 3)
-    return _sparse(*compressed("", as_float("values", values), indices, indptr, shape, "csr"))
+    return sparse_at(*compressed("", as_float("values", values), indices, indptr, shape, "csr"))
 
 
 @public
@@ -224,193 +204,7 @@ def csc_array(
     if not isinstance(arg, tuple):
         return _converted("csc_array", arg, shape, "csc")
     values, indices, indptr = _parts("csc_array", "(values, indices, indptr)", arg, 3)
-    return _sparse(*compressed("", as_float("values", values), indices, indptr, shape, "csc"))
-
-
-@public
-def diags_array(
-    diagonals: AnyArray | Sequence[AnyArray],
-    *,
-    offsets: int | IndexLike = 0,
-    shape: tuple[int, int] | None = None,
-    format: Format | None = None,
-) -> SparseArray:
-    """A sparse array from its diagonals, as in SciPy.
-
-        A[i, i + offset] = diagonal[i - max(-offset, 0)]
-
-    Parameters
-    ----------
-    diagonals : array (*batch, length), or a sequence of such arrays
-        A diagonal of length 1 is repeated.
-    offsets : int, or a sequence of ints, default 0
-        One for each diagonal, all different: 0 is the main diagonal, positive ones lie above it.
-    shape : tuple of two ints, optional
-        A square matrix that holds the longest diagonal where it is absent.
-    format : {"coo", "csr", "csc"}, optional
-        The format of the result; "coo" by default.
-
-    Returns
-    -------
-    A : SparseArray (*batch, m, n)
-
-    Raises
-    ------
-    ValueError
-        For offsets that do not match the diagonals, and for lengths that do not fit the shape.
-    TypeError
-        For diagonals that are not arrays, and for mixed frameworks.
-
-    Notes
-    -----
-    Differentiable in the diagonals, in every mode.
-    Cost: a copy of the diagonals, one behind the other; nothing is factored.
-
-    Examples
-    --------
-    >>> import ldiv, numpy as np
-    >>> diagonals = [np.array([2.0]), np.array([-1.0, -3.0])]
-    >>> ldiv.diags_array(diagonals, offsets=[0, 1], shape=(3, 3)).toarray()
-    array([[ 2., -1.,  0.],
-           [ 0.,  2., -3.],
-           [ 0.,  0.,  2.]])
-    """
-    if not (isinstance(diagonals, tuple | list) or is_array(diagonals)):
-        raise TypeError(
-            expected_got(
-                "diagonals",
-                "an array or a sequence of arrays",
-                shown(diagonals),
-                "Each has the offset of the same place.",
-            )
-        )
-    arrays: Sequence[Array] = diagonals if isinstance(diagonals, tuple | list) else [diagonals]
-    at = _offsets(offsets)
-    if len(arrays) != len(at) or len(set(at)) < len(at) or not arrays:
-        raise ValueError(
-            expected_got(
-                "offsets",
-                "one for each of the diagonals, all different",
-                f"{at} for {len(arrays)}",
-                "Match them.",
-            )
-        )
-    batch: tuple[int, ...] = ()
-    for d in arrays:
-        if require_float("diagonals", d).ndim == 0:
-            raise ValueError(
-                expected_got(
-                    "diagonals", "arrays (..., length)", "a scalar", "Use an array of length 1."
-                )
-            )
-        together("diagonals", d, arrays[0])
-        require_batches("diagonals", batch, batch_of(d, 1))
-        batch = broadcast(batch, batch_of(d, 1))
-    if shape is None:
-        n = max(d.shape[-1] + abs(k) for d, k in zip(arrays, at, strict=True))
-        shape = n, n
-    m, n = require_shape("shape", shape)
-    rows, cols, values = [], [], []
-    xp = namespace(arrays[0])
-    for d, k in zip(arrays, at, strict=True):
-        length = max(min(m + min(k, 0), n - max(k, 0)), 0)
-        if d.shape[-1] not in (1, length):
-            raise ValueError(
-                expected_got(
-                    f"the diagonal at {k}",
-                    f"length {length} (or 1) for shape {(m, n)}",
-                    str(d.shape[-1]),
-                    "Cut or extend it.",
-                )
-            )
-        rows.append(np.arange(length) + max(-k, 0))
-        cols.append(np.arange(length) + max(k, 0))
-        values.append(xp.broadcast_to(d, (*batch, length)))
-    data = (
-        arrays[0]
-        if len(arrays) == 1 and tuple(arrays[0].shape) == tuple(values[0].shape)
-        else xp.concat(values, axis=-1)
-    )
-    found = _sparse(data, np.concatenate(rows), np.concatenate(cols), (m, n), "coo")
-    return found.asformat(format)
-
-
-@public
-def eye_array(
-    m: int,
-    n: int | None = None,
-    *,
-    k: int = 0,
-    dtype: DTypeLike = np.float64,
-    format: Format | None = None,
-    like: AnyArray | None = None,
-) -> SparseArray:
-    """The identity, or ones on the k-th diagonal, as a sparse array.
-
-        A[i, i + k] = 1
-
-    Parameters
-    ----------
-    m : int
-        The number of rows.
-    n : int, optional
-        The number of columns; m where it is absent.
-    k : int, default 0
-        The diagonal: 0 is the main one, positive ones lie above it.
-    dtype : dtype, default float64
-        float32, float64, complex64 or complex128, for NumPy values.
-    format : {"coo", "csr", "csc"}, optional
-        The format of the result; "coo" by default.
-    like : array, optional
-        An array whose framework, dtype and device the values get; `dtype` is then not used.
-
-    Returns
-    -------
-    A : SparseArray (m, n)
-
-    Raises
-    ------
-    ValueError
-        For negative sizes.
-    TypeError
-        For other dtypes.
-
-    Notes
-    -----
-    A constant: differentiable in its `.data`, like every sparse array.
-    Cost: one array of ones.
-
-    Examples
-    --------
-    >>> import ldiv
-    >>> ldiv.eye_array(2).toarray()
-    array([[1., 0.],
-           [0., 1.]])
-    """
-    m = require_int("m", m, 0)
-    m, n = require_shape("shape", (m, m if n is None else require_int("n", n, 0)))
-    k = require_int("k", k)
-    if like is not None:
-        require_float("like", like)
-    elif (dtype := _dtype(dtype)) not in DTYPES:
-        raise TypeError(
-            expected_got(
-                "dtype",
-                "one of " + ", ".join(DTYPES),
-                dtype,
-                "For arrays of another framework give one as `like`.",
-            )
-        )
-    length = max(min(m + min(k, 0), n - max(k, 0)), 0)
-    ones = (
-        np.ones(length, dtype=dtype)
-        if like is None
-        else namespace(like).ones(length, **alike(like))
-    )
-    found = _sparse(
-        ones, np.arange(length) + max(-k, 0), np.arange(length) + max(k, 0), (m, n), "coo"
-    )
-    return found.asformat(format)
+    return sparse_at(*compressed("", as_float("values", values), indices, indptr, shape, "csc"))
 
 
 @public
@@ -478,30 +272,14 @@ def as_sparse(name: str, x: Any) -> SparseArray:
         )
     m, n = x.shape[-2:]
     rows, cols = (i.ravel() for i in np.indices((m, n)))
-    return _sparse(namespace(x).reshape(x, (*x.shape[:-2], m * n)), rows, cols, (m, n), "coo")
+    return sparse_at(namespace(x).reshape(x, (*x.shape[:-2], m * n)), rows, cols, (m, n), "coo")
 
 
 def sparse_of(name: str, x: Any) -> SparseArray | None:
     """A sparse matrix of another library; None for anything else."""
     if (found := entries_of(name, x)) is None:
         return None
-    return _sparse(as_float(f"values of {name}", found.values), *found[1:])
+    return sparse_at(as_float(f"values of {name}", found.values), *found[1:])
 
 
 accept(sparse_of)
-
-
-def _offsets(offsets: Any) -> list[int]:
-    """One number, or a sequence or an array of them."""
-    if isinstance(offsets, tuple | list) or (
-        is_array(offsets) and require_array("offsets", offsets).ndim == 1
-    ):
-        return [require_int("offsets", k) for k in offsets]
-    return [require_int("offsets", offsets)]
-
-
-def _dtype(dtype: Any) -> str:
-    try:
-        return str(np.dtype(dtype))
-    except Exception:
-        return shown(dtype)

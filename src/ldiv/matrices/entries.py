@@ -8,7 +8,7 @@ Compressed rows: entries indptr[i] .. indptr[i + 1] - 1 are those of row i, at t
 from __future__ import annotations
 
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -31,12 +31,15 @@ COMPRESSED = {
 }  # the major axis and PyTorch's names of indices and indptr
 
 
+Format = Literal["coo", "csr", "csc"]
+
+
 class Entries(NamedTuple):
     values: Array
     rows: Index
     cols: Index
     shape: tuple[int, int]
-    format: str
+    format: Format
 
 
 def entries_of(name: str, x: Any) -> Entries | None:
@@ -81,7 +84,7 @@ def coordinates(of: str, values: Array, at: Any, shape: Any = None) -> Entries:
 
 
 def compressed(
-    of: str, values: Array, indices: Any, indptr: Any, shape: Any, format: str
+    of: str, values: Array, indices: Any, indptr: Any, shape: Any, format: Any
 ) -> Entries:
     """Checked entries in compressed format; without a shape indptr and indices give it."""
     major = COMPRESSED[format][0]

@@ -8,9 +8,9 @@ from numpy.typing import DTypeLike
 from ldiv.core.public import public
 from ldiv.core.typing import AnyArray
 from ldiv.core.validate import require_int
-from ldiv.matrices.construct import eye_array
+from ldiv.matrices.diagonals import eye_array
+from ldiv.matrices.entries import Format
 from ldiv.matrices.sparse_array import SparseArray
-from ldiv.matrices.sparse_values import Format
 
 
 @public

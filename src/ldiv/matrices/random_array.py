@@ -16,9 +16,9 @@ from ldiv.core.validate import require_callable, require_float, require_number, 
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.construct import as_sparse
 from ldiv.matrices.conversion import moved_like
+from ldiv.matrices.entries import Format
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.matrices.sparse_storage import own_dtype
-from ldiv.matrices.sparse_values import Format
 
 
 @public

@@ -20,7 +20,8 @@ from ldiv.core.trees import Array
 from ldiv.core.validate import require_option
 from ldiv.errors import expected_got
 from ldiv.matrices import sparse_indexing
-from ldiv.matrices.sparse_values import TRANSPOSED, Format, Index, SparseValues, read_only
+from ldiv.matrices.entries import Format
+from ldiv.matrices.sparse_values import TRANSPOSED, Index, SparseValues, read_only
 from ldiv.rules.gather import add_up, adding_up, gather, selecting
 
 _AXIS = {"csr": 0, "csc": 1}  # along which lines a format is compressed

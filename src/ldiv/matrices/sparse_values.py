@@ -9,7 +9,7 @@ them, and `row`, `col` and `values` are those of the view.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import numpy as np
 
@@ -19,13 +19,12 @@ from ldiv.core.trees import Array
 from ldiv.core.validate import known, require_float, require_option
 from ldiv.errors import expected_got, shown
 from ldiv.matrices import sparse_indexing
-from ldiv.matrices.entries import require_values
+from ldiv.matrices.entries import Format, require_values
 from ldiv.matrices.matrix import Matrix
 from ldiv.rules.gather import Gather, add_up, gather
 from ldiv.structures.sparse import Sparse
 
 Index = np.ndarray[Any, np.dtype[Any]]
-Format = Literal["coo", "csr", "csc"]
 TRANSPOSED: dict[Format, Format] = {"coo": "coo", "csr": "csc", "csc": "csr"}
 
 # What users of SciPy and PyTorch look for, and what is here in its place.

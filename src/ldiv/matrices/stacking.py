@@ -21,11 +21,11 @@ from ldiv.core.validate import require_batches, require_square, together
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.construct import as_sparse
 from ldiv.matrices.conversion import sparse_at
+from ldiv.matrices.entries import Format
 from ldiv.matrices.grid import Grid, grid_of
 from ldiv.matrices.matrix import common_dtype
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.matrices.sparse_indexing import canonical
-from ldiv.matrices.sparse_values import Format
 from ldiv.rules.gather import gather, gathering
 
 BlockLike = SparseArray | AnyArray

@@ -14,10 +14,11 @@ from ldiv.core.validate import as_float, require_batches, require_int, together
 from ldiv.errors import expected_got
 from ldiv.matrices.construct import as_sparse
 from ldiv.matrices.conversion import sparse_at
+from ldiv.matrices.entries import Format
 from ldiv.matrices.matrix import common_dtype, scalar
 from ldiv.matrices.operator_protocol import NUMBERS
 from ldiv.matrices.sparse_array import SparseArray
-from ldiv.matrices.sparse_values import Format, Index
+from ldiv.matrices.sparse_values import Index
 from ldiv.rules.gather import gather, selecting
 
 

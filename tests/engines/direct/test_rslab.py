@@ -245,6 +245,7 @@ def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> None:
 @needs_rslab
 def test_several_threads_for_large_matrices_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAYON_NUM_THREADS", "3")
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)  # a worker has one thread
     large, small = (rslab_library.settings(x).to_dict() for x in (True, False))
     assert (large["threads"], small["threads"]) == (("auto", 3), 1)
     assert large["par_gemm"] < small["par_gemm"] == rslab_library.NEVER

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ldiv.core.public import guard, public_functions
+from ldiv.core.public import full_name, guard, public_functions
 from ldiv.core.trees import Array
 from ldiv.errors import expected_got
 
@@ -108,7 +108,7 @@ def _door(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) 
         if _one_graph():
             if not _is_plain((*args, *kwargs.values())):
                 raise one_graph_error()
-            return _in_the_graph(f.__name__, args, kwargs)
+            return _in_the_graph(full_name(f), args, kwargs)
         return _outside_of_the_graph(f, args, kwargs)
     if not traced(None):
         return f(*args, **kwargs)
