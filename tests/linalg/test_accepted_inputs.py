@@ -63,7 +63,7 @@ SPARSE: dict[str, Callable[[Any], Any]] = {
 CALLS: dict[str, tuple[Any, Callable[[Any, Any], Any]]] = {
     "solve": (A, ldiv.solve),
     "solve T": (A, lambda a, b: ldiv.solve(a, b, trans="T")),
-    "lstsq": (A, ldiv.lstsq),
+    "lstsq": (A, lambda A, b: ldiv.lstsq(A, b).x),
     "solve_triangular": (L, lambda a, b: ldiv.solve_triangular(a, b, lower=True)),
     "cho_solve": (L, lambda a, b: ldiv.cho_solve((a, True), b)),
     "solve_banded": (BAND, lambda a, b: ldiv.solve_banded((1, 1), a, b)),
