@@ -167,7 +167,7 @@ def test_two_frameworks_do_not_mix() -> None:
 # -- sparse tensors, and what frameworks promote ------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
+@pytest.mark.filterwarnings("ignore:Sparse .* tensor support is in beta")
 @pytest.mark.parametrize("layout", ["sparse_coo", "sparse_csr", "sparse_bsr"])
 def test_sparse_tensors_and_their_gradients(layout: str) -> None:
     a = torch.tensor(A).to_sparse(
