@@ -156,22 +156,76 @@ def test_bad_numbers_raise_when_the_program_runs() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.trace. is deprecated")
-@pytest.mark.parametrize(
-    "record",
-    [lambda f: torch.jit.trace(f, B, check_trace=False), lambda f: torch.func.linearize(f, B)],
-)
-def test_other_recorders_are_refused(record: Callable[..., Any]) -> None:
+def test_another_recorder_is_refused() -> None:
     with pytest.raises(TypeError, match="one that can read its numbers now"):
-        record(lambda b: ldiv.solve(D, b))
+        torch.jit.trace(lambda b: ldiv.solve(D, b), B, check_trace=False)
+
+
+# torch's own: it warns of a constant that it folds
+FOLDED = pytest.mark.filterwarnings("ignore:Attempted to insert a get_attr Node")
+
+
+def pushes(f: Callable[..., Any], *x: Any) -> None:
+    """The recorded tangent map is that of torch.func.jvp, along directions that came later."""
+    push = torch.func.linearize(f, *x)[1]
+    for scale in (1.0, -2.0):
+        along = tuple(scale * torch.cos(p) for p in x)
+        torch.testing.assert_close(push(*along), torch.func.jvp(f, x, along)[1])
+
+
+@FOLDED
+@pytest.mark.parametrize(("f", "p"), EVERY)
+def test_linearize(f: Callable[..., Any], p: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch records with tangents that nobody has filled: whatever they are, nothing looks at them."""
+    empty = torch.Tensor.new_empty
+
+    def poisoned(x: Any, *args: Any, **kwargs: Any) -> Any:
+        return empty(x, *args, **kwargs).fill_(torch.nan)
+
+    monkeypatch.setattr(torch.Tensor, "new_empty", poisoned)
+    pushes(f, p, B)
+    pushes(torch.func.grad(lambda p: f(p, B).square().sum()), p)
+
+
+@FOLDED
+def test_linearize_of_complex_numbers_and_batches() -> None:
+    z = torch.complex(D, D.T)
+    pushes(lambda z, b: ldiv.solve(z, b).abs(), z, z[0])
+    pushes(lambda b: ldiv.solve(torch.stack([D, 2 * D]), b), B)
+    push = torch.func.linearize(SPARSE["solve"], V, B)[1]
+    along = torch.stack([V, -V]), torch.stack([B, B])
+    torch.testing.assert_close(torch.vmap(push)(*along), torch.stack([push(V, B), push(-V, B)]))
+
+
+@FOLDED
+def test_the_factor_of_the_point_serves_all_tangents() -> None:
+    ldiv.clear_cache()
+    push = torch.func.linearize(SPARSE["solve"], 3 * V, B)[1]
+    push(V, B)
+    before = ldiv.cache_info().factorizations
+    for _ in range(3):
+        push(V, B)
+    assert before <= 2 and ldiv.cache_info().factorizations == before
+
+
+@FOLDED
+def test_bad_numbers_raise_at_the_point_and_at_the_tangent() -> None:
+    with pytest.raises(ldiv.SingularMatrixError):
+        torch.func.linearize(DENSE["solve"], torch.ones_like(D), B)
+    push = torch.func.linearize(DENSE["solve"], D, B)[1]
+    with pytest.raises(ValueError, match="finite"):
+        push(D, B * torch.nan)
 
 
 def test_functions_of_users_are_refused() -> None:
     scale = torch.tensor(2.0, **FLOAT)
     operator = ldiv.LinearOperator(
-        lambda p, x: p[:, None] * x * scale, B, shape=(4, 4), assume_a="her"
+        lambda p, x: p[:, None] * x * scale, B, shape=(4, 4), assume_a="pos"
     )
     with pytest.raises(TypeError, match="with a function of yours"):
         make_fx(lambda b: ldiv.solve(operator, b, method="cg"))(B)
+    with pytest.raises(TypeError, match="with a function of yours"):
+        torch.func.linearize(lambda b: ldiv.solve(operator, b, method="cg"), B)
 
 
 def test_nothing_of_a_record_is_left() -> None:

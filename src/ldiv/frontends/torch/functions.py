@@ -22,7 +22,7 @@ from ldiv.frontends.torch import few
 from ldiv.frontends.torch.evaluation import kernel, leading, pullback, pushforward
 from ldiv.frontends.torch.legacy_batching import over_legacy_batch
 from ldiv.frontends.torch.recorded import key_of
-from ldiv.frontends.torch.recorders import recording_error, traced, unobserved
+from ldiv.frontends.torch.recorders import tangents_recorded, traced, unobserved
 from ldiv.frontends.torch.rule_operator import run
 
 
@@ -38,10 +38,7 @@ def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
         return Transformed.apply(rule, _keeper(), *flat)  # type: ignore[no-untyped-call]
     if not torch.is_grad_enabled() and forward_ad._current_level < 0:
         return kernel(rule, flat)
-    if traced(None):
-        if forward_ad._current_level >= 0:
-            # torch.func.linearize takes what is written in place for constant, and its sums with it
-            raise recording_error()
+    if traced(None) and forward_ad._current_level < 0:
         return tuple(run(key_of(rule), list(flat)))  # the operator has a derivative of its own
     if rule.on_host:  # calls no function that could close over anything
         return _bind(rule, flat)
@@ -93,6 +90,7 @@ class Bound(torch.autograd.Function):
         with (
             forward_ad._set_fwd_grad_enabled(outer_levels or forward_ad._is_fwd_grad_enabled()),
             holding(_kept_with(ctx, token)),
+            tangents_recorded(),
         ):
             push = partial(pushforward, ctx.rule, len(tangents))
             return tuple(over_legacy_batch(push, [*saved, *tangents]))

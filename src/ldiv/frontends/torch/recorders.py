@@ -1,4 +1,5 @@
-"""Programs that are recorded to run later: make_fx, torch.export, torch.compile, torch.jit.trace.
+"""Programs that are recorded to run later: make_fx, torch.func.linearize, torch.export,
+torch.compile, torch.jit.trace.
 
 Recording a kernel would bake its numbers into the program as constants: a wrong answer without an
 error. What reads numbers asks `traced` and raises `recording_error`; rules are recorded as
@@ -47,6 +48,29 @@ def shapes_alone() -> Iterator[None]:
         _known.reset(token)
 
 
+# inside of a tangent map that is recorded: torch.func.linearize records it with tangents that
+# nobody has filled
+_unfilled: ContextVar[bool] = ContextVar("unfilled", default=False)
+
+
+@contextmanager
+def tangents_recorded() -> Iterator[None]:
+    """A tangent map: where it is recorded its operators have shapes alone until it runs."""
+    if torch._C._get_dispatch_mode(_PROXY) is None:
+        yield
+        return
+    token = _unfilled.set(True)
+    try:
+        yield
+    finally:
+        _unfilled.reset(token)
+
+
+def unfilled() -> bool:
+    """Whether the numbers of what is recorded now mean nothing."""
+    return _unfilled.get()
+
+
 def only_shapes() -> bool:
     """Whether tensors have shapes, and no numbers."""
     return _known.get() is False
@@ -83,8 +107,8 @@ def check_or_raise(ok: Array, error: Callable[..., Exception], *numbers: Any) ->
 
 def recording_error() -> TypeError:
     came = (
-        "one that is recorded (by torch.func.linearize or torch.jit.trace; with a function of "
-        "yours inside also by make_fx or torch.export): its numbers would become constants"
+        "one that is recorded (by torch.jit.trace; with a function of yours inside also by make_fx, "
+        "torch.func.linearize or torch.export): its numbers would become constants"
     )
     advice = (
         "Call it outside of what is recorded. torch.func.jvp, vjp and vmap record nothing, "
