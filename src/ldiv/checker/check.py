@@ -23,11 +23,13 @@ import numpy as np
 
 from ldiv.checker.findings import NOISY, SMALL, Finding, Report, found
 from ldiv.checker.gauges import GAUGES, other_gauge
-from ldiv.checker.inner import inner
+from ldiv.checker.inner import Inner
 from ldiv.checker.loss import Loss, largest
 from ldiv.checker.references import derivative
-from ldiv.checker.tangents import FIRST, normal
+from ldiv.checker.tangents import FIRST, Argument, normal
+from ldiv.checker.together import together
 from ldiv.core.dispatch import asnumpy
+from ldiv.core.processes import RankError
 from ldiv.core.trees import Array
 from ldiv.errors import NotDifferentiableError, expected_got
 
@@ -85,12 +87,24 @@ class Check:
         self.needed = {*modes, *against, *twice} if asked else set()
         ends = np.cumsum([0, *(len(a.flat) for a in loss.args)])
         self.own = [slice(start, end) for start, end in itertools.pairwise(ends)]
-        self.e = [d for a in loss.args for d in a.random(loss.rng)]
+        self.e = [d for a in loss.args for d in a.random(loss.rng_of(a))]
         self.near = loss.near(self.e)
         self.directions: list[tuple[int, str, Vector]] = [
             (i, where, self._alone(i, d))
             for i, a in enumerate(loss.args)
-            for where, d in (list(a.basis()) if exhaustive else [("", a.random(loss.rng))])
+            for where, d in (self._basis(a) if exhaustive else [("", a.random(loss.rng_of(a)))])
+        ]
+
+    def _basis(self, a: Argument) -> list[tuple[str, Vector]]:
+        """One direction for each free entry; for those of other processes this one stays."""
+        own, processes = list(a.basis()), self.loss.processes
+        if processes is None or a.shared:
+            return own
+        here, rest = [np.zeros_like(asnumpy(x)) for x in a.flat], iter(own)
+        return [
+            (f"{where} of process {rank}", next(rest)[1] if rank == processes.rank else here)
+            for rank, every in enumerate(processes.every([where for where, _ in own]))
+            for where in every
         ]
 
     def _alone(self, i: int, d: Vector) -> Vector:
@@ -169,11 +183,13 @@ class Check:
     def attempt(self, mode: str, compute: Callable[[], Any]) -> Any:
         """The derivative, or None where the function says that it has none of this kind."""
         try:
-            return compute()
-        except NotDifferentiableError:
+            with together(self.loss.processes):
+                return compute()
+        except (NotDifferentiableError, RankError):
             raise
         except Exception as error:
-            if mode in self.needed or (mode != "vmap" and REFUSAL.search(str(error)) is None):
+            no_refusal = self.loss.inputs.any(REFUSAL.search(str(error)) is None)
+            if mode in self.needed or (mode != "vmap" and no_refusal):
                 error.add_note(f"gradcheck: in the mode {mode}")
                 raise
             self.report.refused[mode] = str(error).partition("\n")[0][:120]
@@ -184,7 +200,15 @@ class Check:
         return [(v[self.own[i]], d[self.own[i]]) for i, _, d in self.directions]
 
     def products(self, v: Vector) -> Array:
-        return np.array([inner(tuple(g), tuple(d)) for g, d in self.along(v)])
+        along = zip(self.directions, self.along(v), strict=True)
+        of_args = self.loss.of_args
+        return self.loss.inputs.total([of_args[i].local(*pair) for (i, _, _), pair in along])
+
+    def inner(self, mode: str, i: int) -> Inner:
+        """That of the pairs of a mode: numbers of the whole, outputs, or the argument i."""
+        if mode == "forward over forward":
+            return Inner(self.loss.processes, [False])
+        return self.loss.outputs if mode in FORWARD else self.loss.of_args[i]
 
     def compare(
         self,
@@ -205,7 +229,7 @@ class Check:
             where = [self.directions[k][1] for k in mine]
             a = self.loss.args[i]
             of = None if mode in FORWARD else [a.value] if len(a.flat) == 1 else a.flat
-            sizes = np.broadcast_to(size, len(pairs))[mine]
+            sizes, inner = np.broadcast_to(size, len(pairs))[mine], self.inner(mode, i)
             self.add(
                 found(
                     mode,
@@ -217,6 +241,7 @@ class Check:
                     sizes,
                     self.rtol,
                     of,
+                    inner,
                 )
             )
 
@@ -225,12 +250,8 @@ class Check:
 
     def second_order(self, v: Vector) -> None:
         loss = self.loss
-        size = np.array(
-            [
-                sum(float(np.abs(u * t).sum()) for u, t in zip(g, d, strict=True))
-                for g, d in self.along(v)
-            ]
-        )
+        along = zip(self.directions, self.along(v), strict=True)
+        size = np.concatenate([loss.of_args[i].absolute([pair]) for (i, _, _), pair in along])
 
         def slopes(t: float) -> Array:
             return self.products(loss.gradient(loss.moved(self.e, t)))
@@ -250,13 +271,14 @@ class Check:
     def gauge(self) -> None:
         """The values must belong to the problem, not to the eigenvectors that were chosen."""
         loss = self.loss
-        y, again = (inner(tuple(loss.values(loss.x)), tuple(loss.c_bar)) for _ in range(2))
+        y, again = (loss.outputs([(loss.values(loss.x), loss.c_bar)])[0] for _ in range(2))
         bar = max(GAUGE * loss.size, REPEATED * abs(again - y))
         for what, draws in GAUGES.items():
             for draw in draws:
                 with other_gauge(draw, loss.transforms) as used:
                     values = loss.values(loss.x)
-                if not used and "gauge" in self.needed:
+                seen = loss.outputs.any(used)
+                if not seen and "gauge" in self.needed:
                     raise ValueError(
                         expected_got(
                             "gradcheck in the mode 'gauge'",
@@ -265,7 +287,7 @@ class Check:
                             HIDDEN,
                         )
                     )
-                if not used:
+                if not seen:
                     return
                 finding = found(
                     "gauge",
@@ -276,6 +298,7 @@ class Check:
                     bar,
                     loss.size,
                     self.rtol,
+                    inner=loss.outputs,
                 )
                 if finding.failed:
                     break
@@ -286,10 +309,14 @@ class Check:
         points = [loss.x, self.near]
         stacked = loss.arrays([np.stack(pair) for pair in zip(*points, strict=True)])
         parts = {
-            "the values": (loss.apply, loss.values),
-            "the gradient": (lambda xs: loss.transforms.gradient(loss, xs), loss.gradient),
+            "the values": (loss.apply, loss.values, loss.outputs),
+            "the gradient": (
+                lambda xs: loss.transforms.gradient(loss, xs),
+                loss.gradient,
+                loss.inputs,
+            ),
         }
-        for subject, (f, each) in parts.items():
+        for subject, (f, each, inner) in parts.items():
             if subject == "the gradient" and "vjp" in self.report.refused:
                 continue
             batch = self.attempt(
@@ -298,16 +325,18 @@ class Check:
             if batch is None:
                 continue
             single = [np.stack(pair) for pair in zip(*map(each, points), strict=True)]
-            w = [normal(loss.rng, y) / largest(y) for y in single]
+            rngs = loss.rngs(inner)
+            w = [normal(rng, y) / largest(y) for rng, y in zip(rngs, single, strict=True)]
             self.add(
                 found(
                     "vmap",
                     subject,
                     [""],
                     [(batch, w)],
-                    inner(tuple(single), tuple(w)),
+                    inner([(single, w)])[0],
                     noise,
                     loss.size,
                     self.rtol,
+                    inner=inner,
                 )
             )

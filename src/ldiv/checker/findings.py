@@ -5,13 +5,13 @@ That is the correction T for which <T g, d> is right, for a g that is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from ldiv.checker.inner import inner
+from ldiv.checker.inner import Inner, Pair
 from ldiv.checker.tangents import Map, exchange, places
 from ldiv.core.trees import Array
 from ldiv.matrices.sparse_array import SparseArray
@@ -143,7 +143,6 @@ class Report:
             )
 
 
-Pair = tuple[list[Array], list[Array]]
 Correction = Callable[[Array, Any], Array]
 
 
@@ -157,63 +156,67 @@ def found(
     size: Any,
     rtol: float,
     of: Any = None,
+    inner: Inner | None = None,
 ) -> Finding:
-    """Compare <g, d> of all pairs (g, d) with what is expected; `of` are the matrices of the g."""
+    """Compare <g, d> of all pairs (g, d) with what is expected; `of` are the matrices of the g,
+    `inner` is their inner product.
+    """
+    inner = inner or Inner()
     expected, bar = (
         np.broadcast_to(np.asarray(v, dtype=float), len(pairs)) for v in (expected, bar)
     )
-    actual = np.array([inner(tuple(g), tuple(d)) for g, d in pairs])
-    terms = [
-        np.sqrt(sum(float((np.abs(u * v) ** 2).sum()) for u, v in zip(g, d, strict=True)))
-        for g, d in pairs
-    ]
+    actual, terms = inner(pairs), np.sqrt(inner.squares(pairs))
     scale = np.maximum(np.abs(expected), np.minimum(np.nan_to_num(terms, nan=0.0), 1e300))
     allowed = bar + rtol * np.maximum(scale, ROUNDING * scale.max(initial=0))
     # The noise is judged by the reference alone, never by the derivative under test.
     noise = NOISY * np.maximum(np.abs(expected).max(initial=0), SMALL * size)
     finding = Finding(mode, subject, where, actual, expected, bar, allowed, noise)
     return (
-        replace(finding, looks=_looks(pairs, expected, finding.allowed, of))
+        replace(finding, looks=_looks(pairs, expected, finding.allowed, of, inner))
         if finding.failed
         else finding
     )
 
 
-def _looks(pairs: list[Pair], expected: Array, allowed: Array, of: Any) -> str:
+def _looks(pairs: list[Pair], expected: Array, allowed: Array, of: Any, inner: Inner) -> str:
     """The first sentence whose correction makes all derivatives right."""
-    if any(not np.isfinite(leaf).all() for g, _ in pairs for leaf in g):
+    if inner.any(any(not np.isfinite(leaf).all() for g, _ in pairs for leaf in g)):
         return "it is not finite"
-    if all(not np.any(leaf) for g, _ in pairs for leaf in g):
+    if not inner.any(any(np.any(leaf) for g, _ in pairs for leaf in g)):
         return "it is zero: a derivative is cut off on the way, or a term is missing"
-    for words, correct in _corrections():
+    alone = inner.processes is None  # parts of matrices have neither transposes nor diagonals
+    for words, correct in (*OF_NUMBERS, *(OF_MATRICES if alone else ())):
         try:
-            corrected = [_corrected(correct, g, of or g, d) for g, d in pairs]
+            corrected = [(_corrected(correct, g, of or g, d), d) for g, d in pairs]
         except (TypeError, ValueError):  # a correction of matrices, and g is none
             continue
-        if (np.abs(np.array(corrected) - expected) <= allowed).all():
+        if (np.abs(inner(corrected) - expected) <= allowed).all():
             return words
     return ""
 
 
-def _corrected(correct: Correction, g: list[Array], of: list[Any], d: list[Array]) -> float:
-    return sum(inner(correct(u, m), v) for u, m, v in zip(g, of, d, strict=True) if np.any(v))
+def _corrected(correct: Correction, g: list[Array], of: list[Any], d: list[Array]) -> list[Array]:
+    return [correct(u, m) if np.any(v) else u for u, m, v in zip(g, of, d, strict=True)]
 
 
-def _corrections() -> Iterator[tuple[str, Correction]]:
-    yield "it looks like a factor 2 too much", lambda g, _: g / 2
-    yield "it looks like a missing factor 2", lambda g, _: 2 * g
-    yield "it looks like a wrong sign", lambda g, _: -g
-    yield "it looks like a missing conjugate, or one too many", lambda g, _: np.conj(g)
-    yield "it looks like a missing transpose, or the wrong triangle", lambda g, m: _swap(m)(g)
-    yield "it looks like a missing conjugate transpose", lambda g, m: np.conj(_swap(m)(g))
-    yield (
+OF_NUMBERS: tuple[tuple[str, Correction], ...] = (
+    ("it looks like a factor 2 too much", lambda g, _: g / 2),
+    ("it looks like a missing factor 2", lambda g, _: 2 * g),
+    ("it looks like a wrong sign", lambda g, _: -g),
+    ("it looks like a missing conjugate, or one too many", lambda g, _: np.conj(g)),
+)
+OF_MATRICES: tuple[tuple[str, Correction], ...] = (
+    ("it looks like a missing transpose, or the wrong triangle", lambda g, m: _swap(m)(g)),
+    ("it looks like a missing conjugate transpose", lambda g, m: np.conj(_swap(m)(g))),
+    (
         "its off-diagonal entries look as if they were not doubled",
         lambda g, m: 2 * g - g * _diagonal(m),
-    )
-    yield (
+    ),
+    (
         "its off-diagonal entries look as if they were doubled once too often",
         lambda g, m: (g + g * _diagonal(m)) / 2,
-    )
+    ),
+)
 
 
 def _swap(m: Any) -> Map:

@@ -14,12 +14,15 @@ directions d and e in the tangent space of the arguments:
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ldiv.checker.check import FIRST_ORDER, MODES, OF_TORCH, Check, Mode
 from ldiv.checker.findings import Report
 from ldiv.checker.loss import Loss
 from ldiv.checker.tangents import Argument
+from ldiv.checker.together import require_same
+from ldiv.core.processes import Shared
 from ldiv.core.public import public
 from ldiv.core.validate import (
     require_callable,
@@ -37,7 +40,7 @@ RTOL = 1e-7
 @public
 def gradcheck(
     f: Callable[..., Any],
-    *args: MatrixLike | Argument,
+    *args: MatrixLike | Argument | Shared,
     modes: tuple[Mode, ...] | list[Mode] | None = None,
     exhaustive: bool = False,
     seed: int = 0,
@@ -92,6 +95,8 @@ def gradcheck(
     In the mode "gauge" values must not depend on the signs, the phases, and the bases inside
     repeated eigenvalues, of the eigenvectors of ldiv's functions and of `eigh` and `svd` of the
     framework's linalg.
+    A function over several processes (`ldiv.distributed`) is checked by all of them together, each with
+    its parts; an argument that all share is marked by `distributed.shared`.
     Cost: 10 to 30 evaluations of f, and of its gradient, whatever the sizes; exhaustive: for each
     entry.
 
@@ -122,13 +127,20 @@ def gradcheck(
                 "Leave it out for all of them.",
             )
         )
-    loss = Loss(f, [a if isinstance(a, Argument) else Argument(a) for a in args], seed)
+    loss = Loss(f, [_argument(a) for a in args], seed)
     every = {"numpy": (*FIRST_ORDER, "gauge"), "torch": MODES}.get(
         loss.name, tuple(m for m in MODES if m not in OF_TORCH)
     )
     for mode in modes or ():
         require_option("modes", mode, every)
+    require_same(loss.processes, modes=modes and tuple(modes), exhaustive=exhaustive, rtol=rtol)
     report = Check(loss, tuple(modes or every), modes is not None, exhaustive, rtol).run()
     if raise_exception:
         report.check_or_raise()
     return report
+
+
+def _argument(a: Any) -> Argument:
+    if isinstance(a, Shared):
+        return replace(_argument(a.value), shared=True)
+    return a if isinstance(a, Argument) else Argument(a)

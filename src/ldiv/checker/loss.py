@@ -4,7 +4,8 @@
 
 over all outputs y = f(x), each at its own scale; c is random. Because of the square the second
 derivatives of L depend on the first ones of f, and the cotangent y_bar_k = (c_k + z_k) / r_k
-varies with x.
+varies with x. Over several processes an output is a number of the whole, if it is equal everywhere
+at two points, and counts once; otherwise each process has a part, and parts add up.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.checker.inner import Inner
 from ldiv.checker.references import FAILURES, LEVELS, derivative
 from ldiv.checker.tangents import FIRST, Argument, normal
+from ldiv.checker.together import only, require_same, together, watched
 from ldiv.checker.transforms import transforms
 from ldiv.core.arrays import alike, conj, numpy_dtype, real
 from ldiv.core.dispatch import asnumpy, frontend_of, is_array, namespace
+from ldiv.core.processes import RankError
 from ldiv.core.trees import Array, leaves
 from ldiv.core.validate import require_numbers
 from ldiv.derivatives.vjp_jvp import jvp, vjp
@@ -26,6 +30,7 @@ from ldiv.errors import expected_got
 from ldiv.matrices.matrix import Matrix
 
 Vector = list[Any]
+SAME = 1e-9  # of their size: numbers of the whole are equal everywhere, but for rounding
 
 
 class Loss:
@@ -50,7 +55,12 @@ class Loss:
             {k: v for k, v in alike(flat[0]).items() if k != "dtype"},
         )
         self.transforms: Any = None if self.name == "numpy" else transforms(self.name)
-        y = self.values(self.x)
+        self.processes = only([g for a in args if (g := a.processes) is not None])
+        with watched() as groups:
+            y = self.values(self.x)
+        self.processes = only(groups)
+        self.own_rng = self.rng
+        self._require_same(seed, len(y))
         if not y:
             raise TypeError(
                 expected_got(
@@ -60,10 +70,63 @@ class Loss:
                     "Integers have no derivatives.",
                 )
             )
-        self.c = [normal(self.rng, v) for v in y]
-        self.r = [largest(v) for v in y]
+        if self.processes is not None:
+            self.own_rng = np.random.default_rng([seed, 1 + self.processes.rank])
+        self.of_args = [Inner(self.processes, [not a.shared] * len(a.flat)) for a in args]
+        self.inputs = Inner(self.processes, [not a.shared for a in args for _ in a.flat])
+        self.outputs = Inner(self.processes, self._are_parts(y))
+        self.c = [normal(rng, v) for rng, v in zip(self.rngs(self.outputs), y, strict=True)]
+        self.r = [size or 1.0 for size in self.outputs.largest([_largest(v) for v in y])]
         self.c_bar = self.cotangents(y)
-        self.size = sum(float(np.abs(c * v).sum()) for c, v in zip(self.c_bar, y, strict=True))
+        self.size = float(self.outputs.absolute([(self.c_bar, y)])[0])
+
+    # -- over several processes ---------------------------------------------------
+
+    def _require_same(self, seed: int, outputs: int) -> None:
+        counts = (len(self.args), outputs)
+        require_same(
+            self.processes, seed=seed, **{"the numbers of arguments, and of outputs": counts}
+        )
+        shared = [a.flat for a in self.args if a.shared]
+        values = [asnumpy(x).tolist() for flat in shared for x in flat]
+        require_same(self.processes, **{"a shared argument": values})
+
+    def _are_parts(self, y: Vector) -> list[bool]:
+        """Which outputs differ between the processes, at x or at a random point near by."""
+        if self.processes is None:
+            return [True for _ in y]
+        seed = int(self.rng.integers(2**32))
+        e = [
+            d
+            for a in self.args
+            for d in a.random(np.random.default_rng([seed, 0 if a.shared else self.processes.rank]))
+        ]
+        views = [_fingerprint(v) for v in (*y, *self.values(self.near(e)))]
+        every = self.processes.every(views)
+        differ = [
+            any(not _alike(other[k], every[0][k]) for other in every) for k in range(len(views))
+        ]
+        return [
+            here or there for here, there in zip(differ[: len(y)], differ[len(y) :], strict=True)
+        ]
+
+    def rngs(self, inner: Inner) -> list[np.random.Generator]:
+        """Those of parts are of this process alone."""
+        return [self.own_rng if is_part else self.rng for is_part in inner.are_parts or ()]
+
+    def rng_of(self, a: Argument) -> np.random.Generator:
+        return self.rng if a.shared else self.own_rng
+
+    def summed(self, terms: list[Any], inner: Inner) -> Any:
+        """A number of the whole, as an array of the framework."""
+        if self.processes is None:
+            return sum(terms)
+        pairs = list(zip(terms, inner.are_parts or (), strict=True))
+        whole = sum(term for term, is_part in pairs if not is_part)
+        parts = [term for term, is_part in pairs if is_part]
+        return whole + self.processes.sum(sum(parts)) if parts else whole
+
+    # -- values and derivatives ---------------------------------------------------
 
     def arrays(self, xs: Vector) -> Vector:
         """NumPy arrays as arrays of the framework."""
@@ -86,7 +149,8 @@ class Loss:
             (y / r for y, r in zip(self.apply(xs), self.r, strict=True)),
             strict=True,
         )
-        return sum(self.xp.sum(real(conj(c) * z + conj(z) * z / 2)) for c, z in pairs)
+        terms = [self.xp.sum(real(conj(c) * z + conj(z) * z / 2)) for c, z in pairs]
+        return self.summed(terms, self.outputs)
 
     def cotangents(self, y: Vector) -> Vector:
         """y_bar of all outputs, with dL = <y_bar, dy>."""
@@ -94,10 +158,11 @@ class Loss:
 
     def values(self, xs: Vector) -> Vector:
         """All outputs that have derivatives, as NumPy arrays."""
-        return [
-            np.asarray(asnumpy(v) if self.name != "numpy" else v)
-            for v in self.apply(self.arrays(xs))
-        ]
+        with together(self.processes):
+            return [
+                np.asarray(asnumpy(v) if self.name != "numpy" else v)
+                for v in self.apply(self.arrays(xs))
+            ]
 
     def moved(self, d: Vector, t: complex) -> Vector:
         """x + t d."""
@@ -108,14 +173,20 @@ class Loss:
         for k in range(1, LEVELS, 3):
             try:
                 xs = self.moved(d, FIRST / 2**k)
-                if all(np.isfinite(y).all() for y in self.values(xs)):
+                if not self.inputs.any(not all(np.isfinite(y).all() for y in self.values(xs))):
                     return xs
+            except RankError:
+                raise
             except FAILURES:
                 continue
         return self.x
 
     def gradient(self, xs: Vector) -> Vector:
         """The cotangents of xs, L'(xs)."""
+        with together(self.processes):
+            return self._gradient(xs)
+
+    def _gradient(self, xs: Vector) -> Vector:
         if self.name != "numpy":
             return self.out(self.transforms.gradient(self, self.arrays(xs)))
         y, pullback = vjp(self.f, *self.whole(self.arrays(xs)))
@@ -161,14 +232,9 @@ class Loss:
         """<L', d> by differences of the outputs, and its error bar."""
 
         def g(t: complex) -> Array:
-            return np.array(
-                [
-                    sum(
-                        (np.conj(c) * y).sum()
-                        for c, y in zip(self.c_bar, self.values(self.moved(d, t)), strict=True)
-                    )
-                ]
-            )
+            pairs = zip(self.c_bar, self.values(self.moved(d, t)), strict=True)
+            terms = ((np.conj(c) * y).sum() for c, y in self.outputs.counted(pairs))
+            return self.outputs.total([sum(terms)])
 
         analytic = all(v.dtype.kind == "f" for v in [*self.x, *self.c])
         value, bar = derivative(
@@ -184,9 +250,8 @@ class Loss:
             return list(fw.gradient(self, xs))
 
         def slope(xs: Vector) -> Any:
-            return sum(
-                self.xp.sum(real(conj(g) * d)) for g, d in zip(gradient(xs), along, strict=True)
-            )
+            pairs = zip(gradient(xs), along, strict=True)
+            return self.summed([self.xp.sum(real(conj(g) * d)) for g, d in pairs], self.inputs)
 
         def tangent(xs: Vector) -> Any:
             return fw.jvp(self, (xs,), (along,))[1]
@@ -218,7 +283,22 @@ class Loss:
 
 def largest(y: Array) -> float:
     """max |y|, or 1 where that is zero."""
-    return float(np.abs(y).max(initial=0)) or 1.0
+    return _largest(y) or 1.0
+
+
+def _largest(y: Array) -> float:
+    return float(np.abs(y).max(initial=0))
+
+
+def _fingerprint(y: Array) -> tuple[Any, ...]:
+    """The shape of an array, and two numbers that others hardly have."""
+    weights = np.random.default_rng(0).standard_normal(y.shape)
+    return y.shape, complex((weights * y).sum()), float(np.linalg.norm(y))
+
+
+def _alike(one: tuple[Any, ...], two: tuple[Any, ...]) -> bool:
+    same = np.isclose(one[1:], two[1:], SAME, SAME * abs(two[2]), equal_nan=True)
+    return one[0] == two[0] and bool(np.all(same))
 
 
 def _array(y: Any) -> Array:

@@ -24,6 +24,7 @@ from itertools import pairwise
 import numpy as np
 
 from ldiv.checker.tangents import FIRST
+from ldiv.core.processes import RankError
 from ldiv.core.trees import Array
 
 LEVELS = 20  # halvings of the step
@@ -100,6 +101,8 @@ def _at(g: Callable[[float], Array], t: float) -> Array | None:
     try:
         with np.errstate(all="ignore"):
             value = g(t)
+    except RankError:
+        raise
     except FAILURES:
         return None
     return value if np.isfinite(value).all() else None
@@ -134,6 +137,8 @@ def _complex_step(stepped: Callable[[float], Array]) -> Array | None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             slope = stepped(STEP).imag / STEP
+    except RankError:
+        raise
     except Exception:  # a function of real numbers may raise anything for complex ones
         return None
     return slope if np.isfinite(slope).all() else None

@@ -20,6 +20,7 @@ import numpy as np
 
 from ldiv.core.arrays import numpy_dtype, transpose
 from ldiv.core.dispatch import asnumpy
+from ldiv.core.processes import Processes
 from ldiv.core.pytree import ArrayHolder
 from ldiv.core.trees import Array, leaves
 from ldiv.core.validate import require_float
@@ -42,6 +43,7 @@ class Argument(ArrayHolder):
     value: Any
     mark: Map | None = None  # the projection of a marked argument
     reach: float = np.inf  # the largest norm of a perturbation
+    shared: bool = False  # over several processes: one of the whole, equal everywhere
 
     def __post_init__(self) -> None:
         for leaf in self.flat:
@@ -63,6 +65,11 @@ class Argument(ArrayHolder):
     def project(self) -> Map:
         """The projection onto the tangent space."""
         return self.mark or _unmarked(self.value)
+
+    @property
+    def processes(self) -> Processes | None:
+        """Those on which a matrix is."""
+        return self.value.structure.processes if isinstance(self.value, Matrix) else None
 
     def rebuilt(self, flat: list[Array]) -> Any:
         return like(self.value, flat)

@@ -8,7 +8,9 @@ number of the whole is equal everywhere.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -16,8 +18,21 @@ from ldiv.core.arrays import adjoint
 from ldiv.core.trees import Array, Tree
 
 
+class RankError(RuntimeError):
+    """The processes do not make the same calls, or one of them has not come in time."""
+
+
 class Processes(Protocol):
     """The group of processes, and its engines."""
+
+    rank: int
+    size: int
+
+    def agree(self, step: str, *numbers: int, error: BaseException | None = None) -> list[int]:
+        """The largest of each of these integers; or an error on all processes, if one has one."""
+
+    def every(self, x: Any) -> list[Any]:
+        """What each process has, in their order, on all of them."""
 
     def section(self, operation: str) -> AbstractContextManager[None]:
         """A context in which an error on one process becomes an error on all of them."""
@@ -65,6 +80,39 @@ class Together(partial):  # type: ignore[type-arg]
     """A function on the host that all processes call: a compiler may not leave it out, not even
     where what it returns is empty.
     """
+
+
+@dataclass(frozen=True)
+class Shared:
+    """An argument of `gradcheck` that is a number of the whole."""
+
+    value: Any
+
+
+# -- who works together -------------------------------------------------------
+
+_witnesses: list[list[Processes]] = []
+
+
+@contextmanager
+def witnessed() -> Iterator[list[Processes]]:
+    """The groups of processes that take a step together inside of this context, each once."""
+    seen: list[Processes] = []
+    _witnesses.append(seen)
+    try:
+        yield seen
+    finally:
+        _witnesses[:] = [other for other in _witnesses if other is not seen]  # equal lists are two
+
+
+def note_step(processes: Any) -> None:
+    """A group takes a step together."""
+    for seen in _witnesses:
+        if processes not in seen:
+            seen.append(processes)
+
+
+# -- blocks of columns --------------------------------------------------------
 
 
 def gram(processes: Processes | None, x: Array, y: Array) -> Array:

@@ -20,7 +20,6 @@ from ldiv.core.validate import require_callable, require_numbers, require_ours
 from ldiv.derivatives import numpy_record
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.matrix import Matrix, MatrixLike, beside, converted
-from ldiv.matrices.sparse_array import SparseArray
 
 T = TypeVar("T")  # what f returns
 
@@ -342,6 +341,6 @@ def flat_of(arg: Any) -> list[Array]:
 
 def like(arg: Any, flat: list[Array]) -> Any:
     """These arrays in place of those that an argument holds."""
-    if isinstance(arg, SparseArray):
+    if hasattr(arg, "with_data"):  # a SparseArray, or one over several processes
         return arg.with_data(flat[0])
     return Matrix(arg.structure, rebuild(arg.params, flat)) if isinstance(arg, Matrix) else flat[0]

@@ -6,8 +6,8 @@ processes call the same functions in the same order, and what is wrong on one is
 Loaded when it is imported; it needs petsc4py and mpi4py, and slepc4py for eigenvalues.
 """
 
+from ldiv.core.processes import RankError
 from ldiv.distributed.array import DistributedArray, coo_array, owned
-from ldiv.distributed.communicator import RankError
-from ldiv.distributed.losses import spread, sum
+from ldiv.distributed.losses import shared, spread, sum
 
-__all__ = ["DistributedArray", "RankError", "coo_array", "owned", "spread", "sum"]
+__all__ = ["DistributedArray", "RankError", "coo_array", "owned", "shared", "spread", "sum"]

@@ -17,16 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.processes import RankError, note_step
 from ldiv.distributed.petsc import mpi, petsc
 from ldiv.errors import EngineError
 
 TIMEOUT = float(os.environ.get("LDIV_DISTRIBUTED_TIMEOUT", "600"))  # seconds
 SPINS = 2000  # tests without sleep, while a reduction is under way
 NEVER = np.iinfo(np.int64).min
-
-
-class RankError(RuntimeError):
-    """The processes do not make the same calls, or one of them has not come in time."""
 
 
 class Communicator:
@@ -54,6 +51,7 @@ class Communicator:
 
     def agree(self, step: str, *numbers: int, error: BaseException | None = None) -> list[int]:
         """The largest of each of these integers; or an error on all processes, if one has one."""
+        note_step(self)
         code = zlib.crc32(step.encode())
         mine = [0, code, -code, *numbers] if error is None else [self.rank + 1, *[NEVER] * 2]
         # an error may come where the others count numbers: the length is always the same
@@ -143,6 +141,12 @@ class Communicator:
         self.comm.Exscan(sent, result, op=mpi().SUM)
         return result if self.rank else 0 * result
 
+    def every(self, x: Any) -> list[Any]:
+        """What each process has, in their order, on all of them."""
+        self.agree("an exchange of numbers")
+        found: list[Any] = self.comm.allgather(x)
+        return found
+
     def largest(self, x: float) -> float:
         """The largest of numbers; infinity, if one is NaN."""
         return float(self.comm.allreduce(float(x) if x == x else np.inf, op=mpi().MAX))
@@ -158,6 +162,6 @@ def _portable(error: BaseException | None) -> Exception:
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
-        return RankError(f"{type(error).__name__}: {error}")
+        return RuntimeError(f"{type(error).__name__}: {error}")
     assert isinstance(error, Exception)
     return error

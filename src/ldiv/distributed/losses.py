@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ldiv.core.processes import Shared
 from ldiv.core.typing import ArrayT
 from ldiv.core.validate import as_float
 from ldiv.distributed.processes import group
@@ -77,3 +78,32 @@ def spread(shared: ArrayT, comm: Any = None) -> ArrayT:
     with processes.section("distributed.spread"):
         shared = as_float("shared", shared)
     return processes.spread(shared)
+
+
+def shared(argument: Any) -> Shared:
+    """Mark an argument of `gradcheck` as one that all processes share.
+
+    Parameters
+    ----------
+    argument : array, matrix or marked argument
+        Equal on all processes; without the mark each process has a part of its own.
+
+    Returns
+    -------
+    argument : Shared
+        For `ldiv.gradcheck`, which moves it alike on all processes, and gives the function the
+        plain array.
+
+    Notes
+    -----
+    Not differentiable: a mark of the argument, no operation on it.
+    Cost: none.
+
+    Examples
+    --------
+    >>> from ldiv import distributed  # doctest: +SKIP
+    >>> f = lambda values, factor: loss(values * distributed.spread(factor))  # doctest: +SKIP
+    >>> ldiv.gradcheck(f, values, distributed.shared(factor)).ok  # doctest: +SKIP
+    True
+    """
+    return Shared(argument)
