@@ -57,7 +57,9 @@ def ratios(sides: tuple[int, ...], rounds: int) -> list[Figure]:
 
 def main() -> None:
     options = arguments(__doc__)
-    sizes = [((20, 20), 2)] if options.quick else [((300, 300), 5), ((1000, 1000), 3)]
+    sizes = [((300, 300), 5), ((1000, 1000), 3), ((100, 100, 100), 2)]
+    if options.quick:
+        sizes = [((20, 20), 2)]
     report(
         "iterative",
         [figure for sides, rounds in sizes for figure in ratios(sides, rounds)],

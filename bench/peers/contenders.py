@@ -49,6 +49,8 @@ def ldiv_with(method: str, **options: Any) -> Callable[[Task], Begin]:
 
         if method in ("rslab", "cg") and task.problem.assume_a != "pos":
             raise Declined("positive definite matrices only")
+        if method == "klu" and task.problem.assume_a == "pos":
+            raise Declined("general matrices only")
 
         def steps(problem: Problem, b: Any, c: Any) -> Any:
             A, b, c = by_torch.array(problem.a), torch.from_numpy(b), torch.from_numpy(c)
@@ -62,7 +64,8 @@ def ldiv_with(method: str, **options: Any) -> Callable[[Task], Begin]:
 
             return problem.a, step
 
-        small, step = steps(make_problem("poisson", 4, 4), np.ones(16), np.ones(16))
+        kind = "poisson" if task.problem.assume_a == "pos" else "convection"
+        small, step = steps(make_problem(kind, 4, 4), np.ones(16), np.ones(16))
         step(small.data)  # what is loaded at the first call is loaded
         return lambda: steps(task.problem, task.b, task.c)
 

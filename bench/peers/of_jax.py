@@ -6,8 +6,7 @@ They stay out of the way otherwise. In an environment of their own, with the pac
 
     apt-get install libsuitesparse-dev libopenblas-dev
     python -m venv .venv-peers
-    .venv-peers/bin/pip install -c constraints.txt ".[torch,jax,mkl]" scikit-fem matplotlib
-    "scikit-sparse<0.5" \\
+    .venv-peers/bin/pip install -c constraints.txt ".[torch,jax,mkl]" scikit-fem matplotlib \\
         sparsax==0.9.0 klujax==0.5.2 solvax==0.34.0 lineax==0.1.1 ninja
     .venv-peers/bin/pip install --no-deps torch-sla==0.4.0 torchsparsegradutils==0.2.7
     .venv-peers/bin/python bench/bench_jax.py
