@@ -72,6 +72,28 @@ def test_an_error_of_the_user_ends_all() -> None:
     assert seconds < LIMIT
 
 
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_process_that_leaves_ends_those_that_wait_for_it(status: int) -> None:
+    found, said, seconds = run(
+        f"if rank: sys.exit({status})\n"
+        "try:\n"
+        "    ldiv.solve(A, mine + (np.nan if rank == 0 else 0.0))\n"
+        "except ValueError:\n"
+        "    print('REFUSED', flush=True)\n"
+        "ldiv.solve(A, mine + 2.0)\n"
+    )
+    assert found != 0
+    assert "REFUSED" in said
+    assert "process 1 is at the end of the program" in said
+    assert seconds < LIMIT
+
+
+def test_a_process_that_is_done_waits_for_the_others() -> None:
+    status, said, _ = run("if rank == 0: time.sleep(3)\nprint('DONE', rank)\n", timeout="2")
+    assert status == 0, said
+    assert said.count("DONE") == 2
+
+
 def test_a_process_that_does_not_come_is_named() -> None:
     status, said, seconds = run(
         "if rank: time.sleep(600)\nldiv.solve(A, mine + 2.0)\n", timeout="2"

@@ -8,20 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import numpy_dtype
-from ldiv.core.dispatch import frontend_of
+from ldiv.core.arrays import broadcast, is_complex, numpy_dtype
+from ldiv.core.dispatch import frontend_of, namespace
 from ldiv.core.processes import Processes
 from ldiv.core.public import public, spread_over
+from ldiv.core.structure import VIEWS
+from ldiv.core.trees import leaves
 from ldiv.core.typing import AnyArray, IndexLike
-from ldiv.core.validate import as_float, require_int, require_shape
+from ldiv.core.validate import as_float, require_batches, require_int, require_shape
 from ldiv.distributed.options import parameters
-from ldiv.distributed.petsc import is_real, petsc
+from ldiv.distributed.petsc import is_real, largest_index, petsc
 from ldiv.distributed.processes import Group, group
-from ldiv.distributed.structure import Distributed, Entries, Layout
-from ldiv.errors import EngineError, expected_got
+from ldiv.distributed.structure import OF_REAL_NUMBERS, Distributed, Entries, Layout
+from ldiv.errors import EngineError, expected_got, shown
 from ldiv.linalg.factorized import Factorized
 from ldiv.matrices.entries import coordinates
-from ldiv.matrices.matrix import Matrix
+from ldiv.matrices.matrix import Matrix, beside, common_dtype, scalar
 
 KEPT = 8  # matrices whose places are remembered, with all that PETSc worked out of them
 
@@ -41,8 +43,8 @@ class DistributedArray(Matrix):
 
     Notes
     -----
-    `A @ x`, `A.T`, `ldiv.solve`, `ldiv.factorized`, `ldiv.eigsh` and `ldiv.lobpcg` are called by
-    all processes, each with its part. Other functions refuse it.
+    `A @ x`, `A.T`, `c * A`, `A + B`, `ldiv.solve`, `ldiv.factorized`, `ldiv.eigsh` and
+    `ldiv.lobpcg` are called by all processes, each with its part. Other functions refuse it.
     """
 
     _dense = "products with unit vectors"
@@ -71,6 +73,49 @@ class DistributedArray(Matrix):
 
     def _view(self, op: str) -> DistributedArray:
         return DistributedArray(self.structure.view(op), self.params)
+
+    # -- arithmetic -----------------------------------------------------------------
+
+    def _scaled(self, c: Any) -> Matrix:
+        alpha = scalar("c * A", c, self.data)
+        return super()._scaled(c) if is_complex(alpha) else self.with_data(alpha * self.data)
+
+    def _sum(self, other: Any) -> Matrix:
+        """All entries of both; those at the same places, known to be the same, are added up."""
+        here = self.structure.processes
+        if not isinstance(other, Matrix) or other.structure.processes is not here:
+            what, came = "a matrix by coo_array over the same processes", shown(other)
+            advice = "Bring what is to be added as entries."
+            raise TypeError(expected_got("A + B", what, came, advice))
+        if not isinstance(other, DistributedArray):
+            return super()._sum(other)
+        a, b = beside(self, other), beside(other, self)
+        frontend_of(a.params, b.params)
+        values, others = leaves(common_dtype(a.params, b.params))
+        base, rows, cols, of, to = self._placed()
+        its, *there, of_other, to_other = other._placed()
+        if (of, to) != (of_other, to_other):
+            advice = "Both have rows and columns at the same processes, by shape and local_shape."
+            came = f"{other.shape}, {other.local_shape} of them here"
+            what = f"a B of {self.shape}, {self.local_shape} of them here"
+            raise ValueError(expected_got("A + B", what, came, advice))
+        require_batches("A + B", self.batch, other.batch)
+        if base.entries is its.entries and rows is there[0]:
+            return self.with_data(values + others)
+        xp, batch = namespace(values), broadcast(self.batch, other.batch)
+        joined = [xp.broadcast_to(v, (*batch, v.shape[-1])) for v in (values, others)]
+        rows, cols = (np.concatenate(pair) for pair in zip((rows, cols), there, strict=True))
+        entries = _at(base.entries.processes, rows, cols, of, to)
+        return DistributedArray(Distributed(entries, base.parameters), xp.concat(joined, axis=-1))
+
+    def _placed(self) -> tuple[Distributed, Any, Any, Layout, Layout]:
+        """The structure without a view; the places of the entries, and who owns what, in it."""
+        base, op = self.structure.unview()
+        assert isinstance(base, Distributed)
+        e = base.entries
+        if VIEWS[op][0]:
+            return base, e.cols, e.rows, e.of_cols, e.of_rows
+        return base, e.rows, e.cols, e.of_rows, e.of_cols
 
     def __repr__(self) -> str:
         framework = frontend_of(self.data).__name__.rpartition(".")[2]
@@ -156,12 +201,16 @@ def coo_array(
     petsc()
     if not is_real():
         what, came = "a PETSc of real numbers in double precision", str(petsc().ScalarType)
-        raise EngineError(expected_got("PETSc", what, came, "Set PETSC_DIR to another one."))
+        advice = "On Debian that is libpetsc-real-dev; PETSC_DIR points to it."
+        raise EngineError(expected_got("PETSc", what, came, advice))
     processes = group(comm)
     step = "coo_array"
     with processes.section(step):
         told = parameters(solver_parameters, adjoint_parameters)
         m, n = require_shape("shape", shape)
+        if max(m, n) > (most := largest_index()):
+            what, advice = f"at most {most:,} rows and columns", "Build PETSc with 64-bit indices."
+            raise EngineError(expected_got("shape", what, str((m, n)), advice))
         values, rows, cols = _entries(arg, (m, n))
         own = _own(local_shape, (m, n), processes)
     ends = processes.agree(step, m, -m, n, -n)
@@ -200,8 +249,7 @@ def _entries(arg: Any, shape: tuple[int, int]) -> tuple[Any, Any, Any]:
         raise TypeError(expected_got("coo_array", what, type(arg).__name__, advice))
     values, rows, cols, *_ = coordinates("", as_float("values", arg[0]), arg[1], shape)
     if numpy_dtype(values).kind == "c":
-        advice = "Write the system out for real and imaginary parts."
-        raise TypeError(expected_got("values", "real numbers", "complex ones", advice))
+        raise TypeError(expected_got("values", "real numbers", "complex ones", OF_REAL_NUMBERS))
     return values, np.asarray(rows, np.int64), np.asarray(cols, np.int64)
 
 

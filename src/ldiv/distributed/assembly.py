@@ -8,7 +8,7 @@ import numpy as np
 
 from ldiv.core.structure import Structure, Wrapper
 from ldiv.distributed.petsc import petsc, preallocate, row_sizes, set_values
-from ldiv.distributed.structure import Distributed, real_values
+from ldiv.distributed.structure import Distributed
 from ldiv.errors import EngineError, NotSymmetricError
 from ldiv.structures.self_adjoint import SelfAdjoint
 from ldiv.structures.symmetric import Symmetric
@@ -21,8 +21,8 @@ def base_of(structure: Structure) -> tuple[Distributed, bool]:
         base, symmetric = base.base.unview()[0], True
     if not isinstance(base, Distributed):
         raise EngineError(
-            f"PETSc solves with matrices made by ldiv.distributed.coo_array, not with a "
-            f"{type(base).__name__} of them. Add the values up, or solve with the parts."
+            "PETSc solves with matrices made by ldiv.distributed.coo_array, their real multiples "
+            f"and sums, not with a {type(base).__name__} of them. Bring all of it as entries."
         )
     return base, symmetric
 
@@ -31,7 +31,7 @@ def assembled(structure: Structure, p: Any) -> Any:
     """A new matrix of PETSc with these values, symmetric if the structure is."""
     base, symmetric = base_of(structure)
     matrix = _template(base, symmetric)
-    p = real_values(p)
+    p = np.asarray(p, np.float64)
     if not symmetric:
         set_values(matrix, p)
         return matrix.duplicate(copy=True)

@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.processes import RankError, note_step
-from ldiv.distributed.petsc import mpi, petsc
+from ldiv.distributed.petsc import farewells, mpi, petsc
 from ldiv.errors import EngineError
 
 TIMEOUT = float(os.environ.get("LDIV_DISTRIBUTED_TIMEOUT", "600"))  # seconds
 SPINS = 2000  # tests without sleep, while a reduction is under way
+END = "the end of the program"
 NEVER = np.iinfo(np.int64).min
 
 
@@ -34,6 +35,7 @@ class Communicator:
         self.rank: int = self.comm.rank
         self.size: int = self.comm.size
         petsc()  # which makes sure that an error ends all processes
+        farewells.append(self._leave)
 
     def __repr__(self) -> str:
         return f"<{self.size} processes>"
@@ -99,6 +101,17 @@ class Communicator:
                 self.agree(operation, error=error)
             raise
 
+    def _leave(self) -> None:
+        """At exit: all come here, or those that wait elsewhere learn that this one has ended."""
+        while True:
+            try:
+                self.agree(END)
+                return
+            except RankError:
+                return
+            except Exception:  # of the others, which may go on
+                continue
+
     def _wait(self, request: Any, step: str) -> None:
         """Until all have come, without taking the processor from those that still compute."""
         spins, start = 0, time.monotonic()
@@ -106,7 +119,7 @@ class Communicator:
             spins += 1
             if spins > SPINS:
                 time.sleep(1e-4)
-                if time.monotonic() - start > TIMEOUT:
+                if step != END and time.monotonic() - start > TIMEOUT:
                     raise _agreed(
                         RankError(
                             f"process {self.rank} has waited {TIMEOUT:.0f} s in {step} for the "

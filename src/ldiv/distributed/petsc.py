@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import sys
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -59,19 +60,29 @@ def slepc() -> Any:
     return SLEPc
 
 
+# what a process does before it ends, in the order of time
+farewells: list[Callable[[], None]] = []
+
+
 def _watch_the_end() -> None:
     """At exit, before PETSc and SLEPc wait for all processes: hence after each has registered."""
-    atexit.unregister(_end_all_after_an_error)
-    atexit.register(_end_all_after_an_error)
+    atexit.unregister(_at_the_end)
+    atexit.register(_at_the_end)
 
 
-def _end_all_after_an_error() -> None:
-    """A process that ends by an error that nobody caught ends the others, which wait for it."""
+def _at_the_end() -> None:
+    """A process that ends by an error that nobody caught ends the others, which wait for it; one
+    that leaves early says so.
+    """
     failed = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
-    if failed is not None and mpi().COMM_WORLD.size > 1:
-        sys.stdout.flush()
-        sys.stderr.flush()
+    if mpi().COMM_WORLD.size == 1 or mpi().Is_finalized():
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if failed is not None:
         mpi().COMM_WORLD.Abort(1)
+    for say in farewells:
+        say()
 
 
 def is_real() -> bool:
@@ -79,15 +90,21 @@ def is_real() -> bool:
     return np.dtype(petsc().ScalarType) == np.float64
 
 
+def largest_index() -> int:
+    """How many rows a matrix may have, or entries of one process."""
+    return int(np.iinfo(petsc().IntType).max)
+
+
 # -- matrices by coordinates --------------------------------------------------
 
 
 def preallocate(matrix: Any, rows: Any, cols: Any) -> None:
     """The places of the entries of a matrix, with global indices; collective."""
+    # copies, since PETSc writes to them, in its own integers, since petsc4py casts safely or not at all
+    rows, cols = (np.array(x, petsc().IntType) for x in (rows, cols))
     if hasattr(matrix, "setPreallocationCOO"):
         matrix.setPreallocationCOO(rows, cols)
         return
-    rows, cols = (np.array(x, petsc().IntType) for x in (rows, cols))  # PETSc writes to them
     _call(
         "MatSetPreallocationCOO",
         ctypes.c_void_p(matrix.handle),

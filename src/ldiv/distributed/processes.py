@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldiv.core.arrays import batch_of, common_batch, one_by_one, result_dtype
+from ldiv.core.arrays import batch_of, common_batch, is_complex, one_by_one, result_dtype
 from ldiv.core.dispatch import on_host
 from ldiv.core.finite import require_finite
 from ldiv.core.holder import owner
@@ -25,7 +25,7 @@ from ldiv.distributed.linear_solver import Goal, LinearSolver, Settings
 from ldiv.distributed.petsc import mpi, petsc
 from ldiv.distributed.preconditioners import named
 from ldiv.distributed.reductions import Sum
-from ldiv.distributed.structure import Entries
+from ldiv.distributed.structure import OF_REAL_NUMBERS, Entries
 from ldiv.engines.eigen_task import Task
 from ldiv.engines.options import Options
 from ldiv.engines.solve_log import note
@@ -81,6 +81,7 @@ class Group(Communicator):
         options: Options | None,
         auxiliaries: tuple[Tree, ...],
     ) -> Array:
+        _require_entries(structure, p)
         options = options or Options()
         base, op = structure.unview()
         shape = (*common_batch((structure.core, 2), (p, b)), *b.shape[-2:])
@@ -135,8 +136,6 @@ class Group(Communicator):
                     "an iteration over several processes shows its progress by PETSc: "
                     "solver_parameters={'ksp_monitor': None}, without callback and progress."
                 )
-            if np.dtype(p.dtype).kind == "c":
-                raise EngineError("this PETSc computes with real numbers, and A is complex.")
             b = np.broadcast_to(b, shape)
             p = np.broadcast_to(np.asarray(p, float), (*batch_of(p, 1), p.shape[-1]))
             x = np.empty(shape, dtype)
@@ -279,6 +278,13 @@ def living(entries: Entries, key: Any, values: tuple[Any, ...]) -> dict[int, Any
         for found in alive
         if found.remembered.key == key and all(map(np.array_equal, found.remembered.values, values))
     }
+
+
+def _require_entries(structure: Structure, p: Tree) -> None:
+    """Raises for matrices that PETSc cannot have, alike on all processes."""
+    if any(map(is_complex, leaves(p))):
+        raise EngineError(f"A is complex. {OF_REAL_NUMBERS}")
+    base_of(structure)
 
 
 def _goal(options: Options, told: dict[str, str | None]) -> Goal:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import batch_of, broadcast, common_batch, numpy_dtype, result_dtype
+from ldiv.core.arrays import batch_of, broadcast, common_batch, result_dtype
 from ldiv.core.dispatch import on_host
 from ldiv.core.linear import Linear
 from ldiv.core.pattern import Pattern
@@ -25,6 +25,12 @@ from ldiv.distributed.ghosts import Ghosts
 from ldiv.distributed.options import Parameters
 from ldiv.errors import EngineError, overflowed
 from ldiv.structures.sparse import Sparse
+
+OF_REAL_NUMBERS = (
+    "PETSc is built for real numbers or for complex ones, and this is the one for real numbers "
+    "(libpetsc-real-dev), the only one that is served: write the system out for real and imaginary "
+    "parts, [[Re A, -Im A], [Im A, Re A]]."
+)
 
 
 @dataclass(frozen=True)
@@ -129,13 +135,3 @@ class Distributed(Linear):
     def __repr__(self) -> str:
         whole = (self.entries.of_rows.size, self.entries.of_cols.size)
         return f"a matrix of {whole} over {self.entries.processes.size} processes"
-
-
-def real_values(p: Any) -> Any:
-    """The values in double precision, if they are real."""
-    if numpy_dtype(p).kind == "c":
-        raise EngineError(
-            "this PETSc computes with real numbers, and A is complex. "
-            "Write the system out for real and imaginary parts."
-        )
-    return np.asarray(p, np.float64)

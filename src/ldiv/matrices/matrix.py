@@ -230,6 +230,10 @@ class Matrix(OperatorProtocol, ArrayHolder):
                     "Matrices do not broadcast, batches do.",
                 )
             )
+        if self.structure.processes is not other.structure.processes:
+            what, came = "matrices over the same processes", f"{self!r} and {other!r}"
+            advice = "Make both by ldiv.distributed.coo_array."
+            raise TypeError(expected_got("A + B", what, came, advice))
         return composed("A + B", Sum((self.structure, other.structure)), self, other)
 
     def __neg__(self) -> Matrix:
