@@ -150,3 +150,44 @@ def test_eigh_tridiagonal() -> None:
     ):
         with pytest.raises((ValueError, TypeError), match=said):
             call()
+
+
+@pytest.mark.parametrize("axis", [None, (1, 0), -1, 0])
+@pytest.mark.parametrize("order", [*ORDERS, 3, 0.5])
+def test_vjp_and_jvp_of_numpy(order: Any, axis: Any) -> None:
+    """One rule: its derivatives are those that PyTorch finds."""
+    if order in (("fro", "nuc") if isinstance(axis, int) else (3, 0.5)):
+        pytest.skip("no such norm")
+    x, dx = RNG.standard_normal((2, 4, 3))
+    for a, t in ((x, dx), (x + 1j * dx, dx + 1j * x[::-1])):
+        f = lambda x: ldiv.norm(x, order, axis=axis, keepdims=True)
+        y, pullback = ldiv.vjp(f, a)
+        bar = np.cos(np.arange(y.size)).reshape(y.shape)
+        leaf = torch.asarray(a).requires_grad_()
+        f(leaf).backward(torch.asarray(bar))
+        np.testing.assert_allclose(pullback(bar)[0], leaf.grad, rtol=1e-10, atol=1e-13)
+        value, dy = ldiv.jvp(f, (a,), (t,))
+        np.testing.assert_allclose(value, y)
+        np.testing.assert_allclose(
+            dy,
+            torch.func.jvp(f, (torch.asarray(a),), (torch.asarray(t),))[1],
+            rtol=1e-10,
+            atol=1e-14,
+        )
+
+
+def test_vjp_of_numpy_at_ties_at_zero_and_of_sparse_matrices() -> None:
+    largest = ldiv.vjp(lambda x: ldiv.norm(x, np.inf), np.array([2.0, -2.0, 1.0]))[1](1.0)[0]
+    np.testing.assert_allclose(largest, [0.5, -0.5, 0.0])
+    for order in (None, 1, 3, np.inf):
+        zero = ldiv.vjp(lambda x, order=order: ldiv.norm(x, order), np.zeros(3))[1](1.0)[0]
+        np.testing.assert_array_equal(zero, np.zeros(3))
+    huge = np.array([3e200, -4e200])
+    np.testing.assert_allclose(ldiv.vjp(ldiv.norm, huge)[1](1.0)[0], [0.6, -0.8])
+    matrix = ldiv.asarray(S)
+    found = ldiv.vjp(ldiv.norm, matrix)[1](1.0)[0]
+    np.testing.assert_allclose(found.data, matrix.data / ldiv.norm(matrix))
+    with pytest.raises(ldiv.NotDifferentiableError):
+        ldiv.vjp(lambda x: ldiv.norm(x, 2), np.eye(3))[1](1.0)
+    with pytest.raises(ValueError, match="ord"):
+        ldiv.vjp(lambda x: ldiv.norm(x, 3), np.eye(3))

@@ -106,3 +106,63 @@ def test_formats() -> None:
 def test_niter_is_called_by_its_name() -> None:
     with pytest.raises(ValueError, match="niter: expected an integer >= 1"):
         ldiv.lobpcg(np.eye(20), k=1, niter=0)
+
+
+FORMATS = ("csr", "csc", "coo", "dia", "lil", "dok", "bsr")
+
+
+@pytest.mark.parametrize("to", [np.asarray, torch.asarray, jnp.asarray])
+def test_matrices_of_scipy_on_the_left(to: Callable[[Any], Any]) -> None:
+    A = ours(to)
+    for S in (sp.csr_array(E).asformat(format) for format in FORMATS):
+        for f in (operator.matmul, operator.mul):
+            found = f(S, A)
+            assert isinstance(found, ldiv.SparseArray) and type(found.data) is type(A.data)
+            np.testing.assert_allclose(np.asarray(found.toarray()), f(E, D), rtol=1e-6)
+    found = sp.csr_matrix(E) @ A
+    np.testing.assert_allclose(np.asarray(found.toarray()), E @ D, rtol=1e-6)
+    found = sp.csr_array(D) / A
+    np.testing.assert_allclose(np.asarray(found.toarray()), D != 0, rtol=1e-6)
+    for x in (D, D[0]):
+        found = x @ A
+        assert type(found) is type(A.data)
+        np.testing.assert_allclose(np.asarray(found), x @ D, rtol=1e-6)
+
+
+def test_other_matrices_on_the_right_of_scipys() -> None:
+    diagonal = ldiv.Matrix(ldiv.structures.Diagonal(3), np.array([1.0, 2.0, 3.0]))
+    product = sp.csr_array(E) @ diagonal
+    np.testing.assert_allclose(product @ np.eye(3), E * [1.0, 2.0, 3.0])
+    values = torch.asarray(E[E != 0]).requires_grad_()
+    A = ldiv.coo_array((values, E.nonzero()), shape=(3, 3))
+    (sp.csr_array(D) @ A).sum().backward()
+    np.testing.assert_allclose(values.grad, (D.T @ np.ones((3, 3)))[E != 0])
+
+
+def test_what_scipy_would_mean_otherwise_is_refused() -> None:
+    A = ours(np.asarray)
+    with pytest.raises(TypeError, match="Write @"):
+        sp.csr_matrix(E) * A
+    with pytest.raises(ValueError, match="divided by zero"):
+        sp.csr_array(E) / A
+    with pytest.raises(TypeError, match=r"A\.toarray\(\)"):
+        E / A
+    assert isinstance(sp.csr_array(E).dot(A), ldiv.SparseArray)
+    for f in (np.asarray, sp.csr_array, np.exp):
+        with pytest.raises((TypeError, ValueError)):
+            f(A)
+
+
+def test_jvp_takes_matrices_of_scipy() -> None:
+    """As the point, and as the direction, which may have fewer entries."""
+    S, b = sp.csc_array(D), np.array([1.0, 2.0, 3.0])
+    direction = sp.coo_array(([2.0, -1.0], ([0, 2], [1, 0])), shape=(3, 3))
+    x, dx = ldiv.jvp(ldiv.solve, (S, b), (direction, None))
+    np.testing.assert_allclose(dx, -np.linalg.solve(D, direction.toarray() @ x))
+    same = ldiv.jvp(ldiv.solve, (sp.csr_matrix(S), b), (2 * S, b))[1]
+    np.testing.assert_allclose(same, -2 * x + x)
+    dx = ldiv.jvp(ldiv.solve, (S, torch.asarray(b)), (direction, None))[1]
+    np.testing.assert_allclose(dx, -np.linalg.solve(D, direction.toarray() @ x))
+    for wrong in (sp.csr_array(E), sp.csr_array(D[:2]), 1j * S):
+        with pytest.raises((ValueError, TypeError), match="a tangent in jvp"):
+            ldiv.jvp(ldiv.solve, (S, b), (wrong, None))

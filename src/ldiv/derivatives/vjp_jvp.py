@@ -20,6 +20,7 @@ from ldiv.core.validate import require_callable, require_numbers, require_ours
 from ldiv.derivatives import numpy_record
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.matrix import Matrix, MatrixLike, beside, converted
+from ldiv.matrices.sparse_array import SparseArray
 
 T = TypeVar("T")  # what f returns
 
@@ -107,9 +108,10 @@ def jvp(
     f : callable
         As in `vjp`.
     primals : tuple of arrays, sparse arrays and other matrices
-        The arguments of f.
+        The arguments of f. Sparse matrices of other libraries are taken for SparseArrays.
     tangents : tuple
-        For each argument a tangent like it, real where the argument is, or None for zero.
+        For each argument a tangent like it, real where the argument is, or None for zero. That of
+        a sparse matrix may be a sparse matrix of another library, zero where it has no entry.
 
     Returns
     -------
@@ -157,6 +159,7 @@ def jvp(
                 "Match them.",
             )
         )
+    primals = _matrices("jvp", tuple(primals))
     xs = _arrays("jvp", primals)
     frontend = _of(xs)
     along = tuple(t for x, dx in zip(primals, tangents, strict=True) for t in _tangents(x, dx))
@@ -307,6 +310,8 @@ def _tangents(arg: Any, tangent: Any) -> list[Array]:
         return [
             None if isinstance(x, np.ndarray) else namespace(x).zeros_like(x) for x in flat_of(arg)
         ]
+    if isinstance(arg, SparseArray) and (other := converted("a tangent in jvp", tangent)):
+        tangent = _on_pattern(arg, beside(other, arg.data))
     if isinstance(arg, Matrix) and not (
         isinstance(tangent, Matrix) and tangent.structure == arg.structure
     ):
@@ -332,6 +337,15 @@ def _tangents(arg: Any, tangent: Any) -> list[Array]:
             )
         _require_real("a tangent in jvp", t, "argument", x)
     return [_of_dtype(x, t) for x, t in zip(flat_of(arg), flat_of(tangent), strict=True)]
+
+
+def _on_pattern(arg: SparseArray, tangent: Any) -> Any:
+    """A sparse matrix of another library, whose entries may be some of those of `arg`."""
+    if not isinstance(tangent, SparseArray) or tangent.shape[-2:] != arg.shape[-2:]:
+        return tangent
+    direction = (tangent + arg.with_data(0 * arg.data)).sum_duplicates()
+    at = direction[arg.row, arg.col]
+    return arg.with_data(at) if direction.nnz == arg.sum_duplicates().nnz == arg.nnz else tangent
 
 
 def flat_of(arg: Any) -> list[Array]:

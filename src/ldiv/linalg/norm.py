@@ -13,6 +13,8 @@ from ldiv.core.arrays import beside, conj, real, result_dtype
 from ldiv.core.dispatch import asnumpy, constant, namespace, traced
 from ldiv.core.finite import unwarned
 from ldiv.core.public import public
+from ldiv.core.record import is_recording
+from ldiv.core.rule import bind
 from ldiv.core.trees import Array, leaves
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import as_float, require_flag, require_int, require_square
@@ -22,6 +24,7 @@ from ldiv.linalg.svd import svds
 from ldiv.matrices.matrix import MatrixLike, as_matrix
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.assertion import finite
+from ldiv.rules.norm import Norm
 
 Order: TypeAlias = float | Literal["fro", "nuc"] | None
 OF_MATRICES = ("'fro', 'nuc', 1, -1, 2, -2, inf or -inf", "See SciPy's norm.")
@@ -72,7 +75,8 @@ def norm(
     Notes
     -----
     Differentiable by PyTorch and JAX in every mode and order; at 0 the derivative of a root of
-    squares is taken for 0, one of its subgradients. With NumPy arrays a value only.
+    squares is taken for 0, one of its subgradients. With NumPy arrays `ldiv.vjp` and `ldiv.jvp`, of
+    dense arrays and of a SparseArray without duplicates where ord is None or "fro".
     Cost: one pass over the numbers; 1 decomposition as in `svd` for 2, -2 and "nuc"; of a sparse
     matrix `svds` for 2.
 
@@ -98,7 +102,10 @@ def norm(
         with unwarned():
             return _of_sparse(matrix, ord, axis)
     x = as_float("a", a)
-    of_matrix, x, kept = _arranged(x, ord, axis)
+    axes = _axes(x, ord, axis)
+    if is_recording() and isinstance(x, np.ndarray) and x.size and axes:
+        return _as_one_rule(x, ord, axes, keep)
+    of_matrix, x, kept = _arranged(x, ord, axis, axes)
     with unwarned():
         found = _checked(_of_matrices(x, ord) if of_matrix else _of_vectors(x, ord))
     return namespace(found).reshape(found, kept) if keep else found
@@ -108,22 +115,43 @@ def _checked(x: Array) -> Array:
     return finite("norm", x)
 
 
-def _arranged(x: Array, ord: Any, axis: Any) -> tuple[bool, Array, tuple[int, ...]]:
-    """Are these matrices; x with its axes last; the shape with axes of size 1."""
-    xp = namespace(x)
+def _as_one_rule(x: Array, ord: Any, axes: tuple[int, ...], keep: bool) -> Array:
+    """For vjp and jvp of NumPy arrays, which are of one rule."""
+    own = tuple(i - x.ndim for i in axes)
+    if ord is None or (isinstance(ord, str) and len(axes) == 2 and ord in ("fro", "nuc")):
+        rule = Norm(ord or "fro", own, x.ndim)
+    else:
+        p = _number(ord, OF_MATRICES[0] if len(axes) == 2 else "any number for vectors")
+        if len(axes) == 2 and p not in (1, -1, 2, -2, inf, -inf):
+            raise ValueError(expected_got("ord", OF_MATRICES[0], shown(ord), OF_MATRICES[1]))
+        rule = Norm(p, own, x.ndim)
+    (found,) = bind(rule, x)
+    kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+    return found.reshape(kept) if keep else found
+
+
+def _axes(x: Array, ord: Any, axis: Any) -> tuple[int, ...]:
+    """The axes of the norm, all of them by default."""
     if axis is None:
-        if ord is None:
-            return False, xp.reshape(x, (-1,)), (1,) * x.ndim
-        if x.ndim not in (1, 2):
+        if ord is not None and x.ndim not in (1, 2):
             advice = "Say which axes are those of the matrices."
             raise ValueError(expected_got("axis", "one or two axes", shown(axis), advice))
-        axes: tuple[int, ...] = tuple(range(x.ndim))
-    else:
-        given = axis if isinstance(axis, tuple | list) else (axis,)
-        axes = tuple(require_int("axis", i, -x.ndim, x.ndim - 1) % x.ndim for i in given)
-        if len(axes) not in (1, 2) or len(set(axes)) < len(axes):
-            advice = "One for vectors, two for matrices."
-            raise ValueError(expected_got("axis", "one or two different axes", shown(axis), advice))
+        return tuple(range(x.ndim))
+    given = axis if isinstance(axis, tuple | list) else (axis,)
+    axes = tuple(require_int("axis", i, -x.ndim, x.ndim - 1) % x.ndim for i in given)
+    if len(axes) not in (1, 2) or len(set(axes)) < len(axes):
+        advice = "One for vectors, two for matrices."
+        raise ValueError(expected_got("axis", "one or two different axes", shown(axis), advice))
+    return axes
+
+
+def _arranged(
+    x: Array, ord: Any, axis: Any, axes: tuple[int, ...]
+) -> tuple[bool, Array, tuple[int, ...]]:
+    """Are these matrices; x with its axes last; the shape with axes of size 1."""
+    xp = namespace(x)
+    if axis is None and ord is None:
+        return False, xp.reshape(x, (-1,)), (1,) * x.ndim
     rest = tuple(i for i in range(x.ndim) if i not in axes)
     kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
     return len(axes) == 2, xp.permute_dims(x, (*rest, *axes)), kept
@@ -169,6 +197,8 @@ def _of_sparse(a: SparseArray, ord: Any, axis: Any) -> Array:
         what = "1 or 2 for the axis of a sparse matrix"
         raise ValueError(expected_got("ord", what, shown(ord), OF_MATRICES[1]))
     if ord is None or ord == "fro":
+        if is_recording() and isinstance(once.data, np.ndarray) and once.nnz:
+            return _as_one_rule(once.data, None, (once.data.ndim - 1,), False)
         return _checked(_root_of_squares(once.data))
     order = None if isinstance(ord, str) else _number(ord, OF_MATRICES[0])
     if order in (1, -1, inf, -inf):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NoReturn, TypeAlias, overload
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 
@@ -41,6 +42,9 @@ from ldiv.structures.dense import dense
 from ldiv.structures.product import Product
 from ldiv.structures.scaled import Scaled
 from ldiv.structures.sum import Sum
+
+# the methods of scipy.sparse behind @, * and /
+_DEFERRING = ("_matmul_dispatch", "_multiply_2d_with_broadcasting", "multiply", "_divide")
 
 
 class Matrix(OperatorProtocol, ArrayHolder):
@@ -86,8 +90,15 @@ class Matrix(OperatorProtocol, ArrayHolder):
     __hash__ = object.__hash__
     _dense = "A @ numpy.eye(n)"  # how users write one out
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
-        """Refused: NumPy would make an object array, or a dense one behind the user's back."""
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Refused: NumPy would make an object array, or a dense one behind the user's back.
+
+        The operators of SciPy's sparse matrices ask as well, and defer to ours for an object.
+        """
+        if sys._getframe(1).f_code.co_name in _DEFERRING:
+            itself = np.empty((), object)
+            itself[()] = self
+            return itself
         kind = type(self).__name__
         advice = f"Instead of NumPy's use ldiv's and the operators, or {self._dense}."
         raise TypeError(expected_got("a function of NumPy", "an array", f"a {kind}", advice))
@@ -295,7 +306,7 @@ class Matrix(OperatorProtocol, ArrayHolder):
     @public
     def __rmatmul__(self, x: ArrayT) -> ArrayT:
         if (other := converted("x @ A", x)) is not None:
-            return other @ self  # type: ignore[return-value]  # a Matrix
+            return beside(other, self) @ self  # type: ignore[return-value]  # a Matrix
         require_ours("x @ A", x)
         if not is_array(x):
             return NotImplemented

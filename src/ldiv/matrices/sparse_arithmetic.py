@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Self, overload
 
 import numpy as np
+from scipy.sparse import spmatrix
 
 from ldiv.core.arrays import is_complex, take
 from ldiv.core.dispatch import frontend_of, is_array, namespace
@@ -88,7 +89,14 @@ class Arithmetic(SparseValues):
             return self._on(common, a * b)
         return self._like(self.values * self._entries_of(other))
 
-    __rmul__ = __mul__
+    def __rmul__(self, other: SparseValues | AnyArray | complex) -> Self:
+        if isinstance(other, spmatrix):
+            advice = (
+                "Write @ for it, or make it a csr_array, whose * is the product entry by entry."
+            )
+            came = f"{type(other).__name__}, whose * is the product of matrices"
+            raise TypeError(expected_got("B * A", "an array or a number", came, advice))
+        return self * other
 
     @public
     def __truediv__(self, other: SparseValues | AnyArray | complex) -> Self:
@@ -113,6 +121,14 @@ class Arithmetic(SparseValues):
                 )
             )
         return self._on(common, a / b)
+
+    @public
+    def __rtruediv__(self, other: Any) -> Self:
+        """B / A of a sparse matrix B of another library, which has no entry where A has none."""
+        if not isinstance(found := self._taken("B / A", other), SparseValues):
+            advice = "Elsewhere it is divided by zero: divide by A.toarray()."
+            raise TypeError(expected_got("B / A", "a sparse B", type(other).__name__, advice))
+        return found / self
 
     def _common(self, other: SparseValues) -> tuple[Sparse, Array, Array]:
         """The positions that both arrays store, and their values there."""

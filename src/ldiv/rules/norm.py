@@ -1,0 +1,141 @@
+"""y = |x|, a norm of vectors or of matrices, as one operation on an array as it is.
+
+tangent      dy = Re <G, dx>
+cotangent    x_bar = y_bar G, with a subgradient G of the norm, for u = x / |x|:
+             powers             u (|x| / y)^(p-1), 0 where x is 0
+             largest, smallest  u times the mean over the entries or lines where it is attained
+             singular values    the cotangent of theirs
+cost         a pass over the numbers; for singular values 1 decomposition
+reference    Golub and Van Loan, sections 2.2 and 2.3
+
+For arrays whose framework differentiates nothing: elsewhere a norm is a composition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from ldiv.core.arrays import conj, or_one, real
+from ldiv.core.dispatch import namespace
+from ldiv.core.rule import Rule, bind
+from ldiv.core.trees import Array, Tree
+from ldiv.engines.scaling import norm as root_of_squares
+from ldiv.rules.svd import SVD
+
+
+@dataclass(frozen=True)
+class Norm(Rule):
+    """Argument x with `ndim` axes; output: the norm of order `ord` along `axes`, from the end.
+
+    One axis: of vectors, any number. Two: of matrices, "fro", "nuc", 1, -1, 2, -2, inf, -inf.
+    """
+
+    ord: Any
+    axes: tuple[int, ...]
+    ndim: int
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (self.ndim,)
+
+    @property
+    def public_name(self) -> str:
+        return "norm"
+
+    @property
+    def _spectral(self) -> bool:
+        return len(self.axes) == 2 and self.ord in ("nuc", 2, -2)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        return (namespace(args[0]).asarray(self._value(args[0])),)  # of NumPy it is a number
+
+    def _value(self, x: Array) -> Array:
+        xp, p = namespace(x), self.ord
+        if p == "fro" or (p == 2 and len(self.axes) == 1):
+            return root_of_squares(x, self.axes)
+        if self._spectral:
+            s = xp.linalg.svd(self._last(x), full_matrices=False)[1]
+            return xp.sum(s, axis=-1) if p == "nuc" else s[..., 0 if p > 0 else -1]
+        if len(self.axes) == 2 or abs(p) == inf:
+            largest_or_smallest = xp.max if p > 0 else xp.min
+            return largest_or_smallest(self._sums(x), axis=self.axes)
+        if p == 0:
+            return xp.sum(xp.astype(x != 0, xp.abs(x).dtype), axis=self.axes)
+        return xp.sum(xp.abs(x) ** p, axis=self.axes) ** (1 / p)
+
+    def _sums(self, x: Array) -> Array:
+        """Of a matrix those of its columns or rows, with all axes; of a vector its entries."""
+        xp = namespace(x)
+        if len(self.axes) == 1:
+            return xp.abs(x)
+        down, across = self.axes
+        return xp.sum(xp.abs(x), axis=across if abs(self.ord) == inf else down, keepdims=True)
+
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
+        if tangents[0] is None:
+            return (None,)
+        product = real(conj(self._subgradient(args[0], out[0])) * tangents[0])
+        return (namespace(product).sum(product, axis=self.axes),)
+
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
+        if cotangents[0] is None or not need[0]:
+            return (None,)
+        return (self._wide(cotangents[0]) * self._subgradient(args[0], out[0]),)
+
+    def _subgradient(self, x: Array, y: Array) -> Array:
+        xp, p = namespace(x), self.ord
+        if self._spectral:
+            return self._of_singular_values(x)
+        size, y = xp.abs(x), self._wide(y)
+        u = x / or_one(size)
+        if p == "fro":
+            return u * (size / or_one(y))
+        if len(self.axes) == 2 or abs(p) == inf:
+            attained = xp.astype(self._sums(x) == y, size.dtype)
+            return u * (attained / xp.sum(attained, axis=self.axes, keepdims=True))
+        return 0 * u if p == 0 else u * (size / or_one(y)) ** (p - 1)
+
+    def _of_singular_values(self, x: Array) -> Array:
+        u, s, vh = bind(SVD(), self._last(x))
+        xp, k = namespace(s), s.shape[-1]
+        chosen = xp.arange(k) == (0 if self.ord == 2 else k - 1)
+        s_bar = 0 * s + 1 if self.ord == "nuc" else xp.astype(chosen, s.dtype) + 0 * s
+        (g,) = SVD().vjp((True,), (None, s_bar, None), (u, s, vh), self._last(x))
+        return namespace(g).permute_dims(g, self._order(x.ndim, back=True))
+
+    # -- axes -------------------------------------------------------------------------------------
+
+    def _order(self, ndim: int, back: bool = False) -> tuple[int, ...]:
+        """The axes of the norm last; or where they were."""
+        own = [ndim + a for a in self.axes]
+        order = [i for i in range(ndim) if i not in own] + own
+        return tuple(order.index(i) for i in range(ndim)) if back else tuple(order)
+
+    def _last(self, x: Array) -> Array:
+        return namespace(x).permute_dims(x, self._order(x.ndim))
+
+    def _wide(self, y: Array) -> Array:
+        """y with axes of size 1 for those of the norm."""
+        ndim, sizes = y.ndim + len(self.axes), iter(y.shape)
+        shape = tuple(1 if i - ndim in self.axes else next(sizes) for i in range(ndim))
+        return namespace(y).reshape(y, shape)
+
+
+def cases(structures: Any, draw: Any) -> Iterator[tuple[Norm, tuple[Tree, ...]]]:
+    yield Norm("fro", (-2, -1), 3), (draw(2, 3, 4),)
+    yield Norm(3.0, (-2,), 2), (draw(3, 2),)
+    yield Norm(1.0, (-2, -1), 2), (draw(3, 4),)
+    yield Norm(-inf, (-1,), 2), (draw(2, 3),)
+    yield Norm("nuc", (-1, -2), 2), (draw(3, 2),)
+    yield Norm(2.0, (-2, -1), 3), (draw(2, 3, 3),)
