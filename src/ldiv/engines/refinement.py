@@ -39,6 +39,7 @@ from ldiv.engines.singularity_check import (
 from ldiv.errors import SingularMatrixError
 
 REFINEMENTS = 5  # at most
+ADEQUATE = 16  # eps: for those who look at what they compute from many solves themselves
 FEW = 512  # numbers up to which LAPACK's loop finds the largest before NumPy's functions do
 IN_PLACE = slice(None)
 
@@ -164,13 +165,13 @@ class Refined(Factor):
         )
 
     def _unrefined(self, b: Any, op: str) -> Any:
-        """The engine's solution, if the first such solution was as good as a refined one."""
+        """The engine's solution, if the first such solution was nearly as good as a refined one."""
         if self._accurate:
             return self._solved(b, op)
         y = self._solved(b, op)
         if self._accurate is None:
             self._accurate = (
-                self._backward_error(b - self._product(y, op), y, b) <= REFINED * self._eps
+                self._backward_error(b - self._product(y, op), y, b) <= ADEQUATE * self._eps
             )
         return y if self._accurate else self._refined(b, op)
 

@@ -20,7 +20,6 @@ from ldiv.core.arrays import (
     alike,
     batch_of,
     common_batch,
-    conj,
     eps,
     fold,
     join,
@@ -129,25 +128,18 @@ def _by_factor(task: Task, params: tuple[Tree, ...], theta: Any, r: Any, V: Any)
     assert task.sigma is not None
     A, B = assembled(task.A, pA), assembled(task.B, pB)
     F = shift_invert.shift_inverse(task.A, task.B, pA, pB, task.sigma)
-    VB = conj(B(V)).T
-
-    # the projection I - V V^H B
-    def inside(w: Any) -> Any:
-        return w - V @ (VB @ w)
-
+    BV = B(V)
     accuracy, t = eps(r) ** ACCURATE, balance(magnitude(r, axis=0))
     # powers of two: r near 1, so that nothing over- or underflows
     r = r * t * t
     w, left, size = np.zeros_like(r), r, np.linalg.norm(r, axis=0)
     reached = np.zeros(len(theta))
     for _ in range(ROUNDS):
-        w = w + shifted_krylov.solve(
-            lambda x: inside(F(B(x))), B, theta - task.sigma, inside(F(left)), accuracy
-        )
+        w = w + shifted_krylov.solve(F, B, V, theta - task.sigma, left, accuracy)
         # the residual of the original system, not of the preconditioned one, decides
         Aw, Bw = A(w), B(w) * theta
         left = r - Aw + Bw
-        left = left - VB.conj().T @ (V.conj().T @ left)
+        left = left - BV @ gram(V, left)
         whole = size + np.linalg.norm(Aw, axis=0) + np.linalg.norm(Bw, axis=0)
         reached = np.linalg.norm(left, axis=0) / or_one(whole)
         if (reached <= ENOUGH * accuracy).all():

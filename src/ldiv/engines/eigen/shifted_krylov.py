@@ -1,14 +1,20 @@
 """(I - delta_i T) w_i = f_i for many shifts delta_i, by one block Krylov space of T.
 
-T is self-adjoint in the inner product of B. With a B-orthonormal basis V, T V = V G + rest:
-w_i = V (I - delta_i G)^-1 V^H B f_i. The Krylov space does not depend on the shift, so that all
-columns share one, and one eigendecomposition of G. I - delta T may be indefinite.
+    T = (I - V V^H B) F B,    f_i = (I - V V^H B) F r_i,    T Q = Q G + P S,    f = Q a + P b
+
+[V Q P] is B-orthonormal, T self-adjoint in the inner product of B, V invariant. Then
+    w_i = Q y_i,   (I - delta_i G) y_i = a_i,   with the residual P rho_i,   rho_i = b_i + delta_i S y_i.
+The space does not depend on the shifts, so that all columns share one, and one eigendecomposition
+of G. P are the directions that T has not been applied to. Each step moves those of them to Q that
+residuals above the tolerance need: columns that have converged cost no more solves, and what
+was left in P is taken once it is needed. I - delta T may be indefinite.
 Reference: Frommer and Glässner, SIAM J. Sci. Comput. 19 (1998); O'Leary, Linear Algebra Appl. 29
-(1980).
+(1980); Aliaga, Boley, Freund and Hernández, Math. Comp. 69 (2000).
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,44 +25,139 @@ from ldiv.engines.eigen.orthonormal import gram
 from ldiv.engines.matrix_product import Product
 from ldiv.engines.scaling import balance, magnitude
 
-EVEN = 1e-3  # shortest over longest direction of a block that needs no second orthogonalization
+EVEN = 1e-3  # shortest over longest direction of a block for which a Cholesky factor is accurate
+ROUNDING = 10  # eps: how orthogonal to the others a vector is that was orthogonalized twice
+LEFT = 0.3  # of the tolerance is what directions that are not needed may hold of a residual
 BASIS = 400  # vectors at most; then the caller restarts from the residual
 
 
-def solve(T: Product, B: Product, delta: Any, f: Any, rtol: float) -> Any:
+def solve(F: Product, B: Product, V: Any, delta: Any, r: Any, rtol: float) -> Any:
     """w (n, k) with |f_i - (I - delta_i T) w_i| <= rtol |f_i|, or until the basis is full.
 
     Norms are those of B.
     """
-    (n, k), largest = f.shape, float(np.abs(delta).max(initial=0)) or 1.0
+    f, largest = F(r), float(np.abs(delta).max(initial=0)) or 1.0
     t, delta = balance(magnitude(f, axis=0)), delta / largest  # and T is multiplied by it
     f = f * t * t
+    f = f - V @ gram(V, B(f))
     size = np.sqrt(np.maximum(np.einsum("ij,ij->j", conj(f), B(f)).real, 0))
-    scale, drop = np.where(size == 0, 1, size), rtol / 10
-    most = min(n, max(BASIS, 2 * k))
-    basis = np.empty((n, most + k), f.dtype, order="F")
-    f = f / scale
-    block, _ = _orthonormal(B, f, basis[:, :0], drop)
-    known, small, w = gram(block, B(f)), np.zeros((0, 0), f.dtype), np.zeros((0, k), f.dtype)
-    while block.shape[1]:
-        done = len(small)
-        held = done + block.shape[1]
-        basis[:, done:held] = block
-        v = basis[:, :held]
-        # block Lanczos with full orthogonalization: T V = V G + the next block
-        u = T(block) * largest
-        h = gram(v, B(u))
-        u -= v @ h
-        small = _grown(small, h)
-        # w = Z (I - delta Theta)^-1 Z^H V^H B f, for all shifts by one eigendecomposition
-        theta, z = np.linalg.eigh(small)
-        w = z @ ((conj(z[: len(known)]).T @ known) / _nonzero(1 - theta[:, None] * delta))
-        block, s = _orthonormal(B, u, v, drop)
-        # the residual is delta times the next block times the last rows of w
-        left = np.linalg.norm(s @ w[done:], axis=0) * np.abs(delta)
-        if (left <= rtol).all() or held + block.shape[1] > most:
-            break
-    return (basis[:, : len(w)] @ w) * scale / t / t
+    scale = np.where(size == 0, 1, size)
+    space = Space(lambda x: F(x) * largest, B, V, f / scale, rtol)
+    while True:
+        y, rho = space.galerkin(delta)
+        left = np.linalg.norm(rho, axis=0)
+        if not space.grow(rho[:, left > rtol]):
+            return (space.Q @ y) * scale / t / t
+
+
+@dataclass(eq=False)
+class Space:
+    """The basis [V Q P], and T and f in it."""
+
+    F: Product
+    B: Product
+    V: Any
+    f: Any
+    rtol: float
+    basis: Any = field(init=False)
+    BP: Any = field(init=False)
+    G: Any = field(init=False)
+    S: Any = field(init=False)
+    a: Any = field(init=False)
+    b: Any = field(init=False)
+    lost: float = 0.0  # how far the last directions may be from orthogonal to the others
+
+    def __post_init__(self) -> None:
+        (n, k), dtype, d = self.f.shape, self.f.dtype, self.V.shape[1]
+        most = d + min(n, max(BASIS, 2 * k)) + k
+        self.basis = np.empty((n, most), dtype, order="F")
+        self.basis[:, :d] = self.V
+        P, self.BP, self.b = self._orthonormal(self.f, self.B(self.f), self.basis[:, :d], None)
+        self.basis[:, d : d + P.shape[1]] = P
+        self.G, self.a = np.zeros((0, 0), dtype), np.zeros((0, k), dtype)
+        self.S = np.zeros((P.shape[1], 0), dtype)
+
+    @property
+    def Q(self) -> Any:
+        d = self.V.shape[1]
+        return self.basis[:, d : d + len(self.G)]
+
+    def galerkin(self, delta: Any) -> tuple[Any, Any]:
+        """y, for all shifts by one eigendecomposition, and rho."""
+        theta, z = np.linalg.eigh(self.G)
+        y = z @ ((conj(z).T @ self.a) / _nonzero(1 - theta[:, None] * delta))
+        return y, self.b + (self.S @ y) * delta
+
+    def grow(self, rho: Any) -> bool:
+        """Move the directions to Q that these residuals need; False if none is, or none fits."""
+        p, start = self.BP.shape[1], self.V.shape[1] + len(self.G)
+        turn, q = self._needed(rho)
+        end = start + p
+        if q == 0 or end + q > self.basis.shape[1]:
+            return False
+        if q < p:
+            self.basis[:, start:end] = self.basis[:, start:end] @ turn
+            self.BP, self.S, self.b = self.BP @ turn, conj(turn).T @ self.S, conj(turn).T @ self.b
+        S, b = self.S, self.b[q:]
+        self.a = np.concatenate([self.a, self.b[:q]])
+        # T X = [Q X] h + (the rest of P) c + P_new s for the directions X
+        u = self.F(self.BP[:, :q])
+        v = self.basis[:, :end]
+        c = gram(v, self.B(u))
+        u -= v @ c
+        P, BP, s = self._orthonormal(u, self.B(u), v, c)
+        new = P.shape[1]
+        self.basis[:, end : end + new] = P
+        self.BP = np.concatenate([self.BP[:, q:], BP], axis=1)
+        self.b = np.concatenate([b, np.zeros((new, b.shape[1]), b.dtype)])
+        left = np.concatenate([S[q:], np.zeros((new, S.shape[1]), S.dtype)])
+        self.S = np.concatenate([left, np.concatenate([c[start + q :], s])], axis=1)
+        self.G = _grown(self.G, c[self.V.shape[1] : start + q])
+        return True
+
+    def _needed(self, rho: Any) -> tuple[Any, int]:
+        """A rotation of P after which its first q directions hold rho up to LEFT rtol."""
+        if 0 in rho.shape:
+            return np.eye(len(rho), dtype=rho.dtype), 0
+        turn, sizes, _ = np.linalg.svd(rho)
+        rest = np.sqrt(np.cumsum(sizes[::-1] ** 2))[::-1]
+        return turn, int((rest > LEFT * self.rtol).sum())
+
+    def _orthonormal(self, u: Any, Bu: Any, v: Any, c: Any) -> tuple[Any, Any, Any]:
+        """P, B P and P^H B u for the directions P of u that are not negligible.
+
+        u was made B-orthogonal to v once, c are the coefficients of that; it is done once more
+        where it is not enough.
+        """
+        drop, g = self.rtol / 10, gram(u, Bu)
+        l = _cholesky(g, drop)
+        # what is not orthogonal in v comes back |c l^-H| times
+        growth = np.inf if l is None or c is None else np.linalg.norm(np.linalg.solve(l, conj(c).T))
+        if not growth * self.lost <= drop:
+            u = u - v @ gram(v, Bu)
+            Bu, growth = self.B(u), 0.0
+            l = _cholesky(gram(u, Bu), drop)
+        self.lost = max(growth * self.lost, ROUNDING * np.finfo(u.dtype).eps)
+        if l is not None:
+            return _by_inverse(u, l), _by_inverse(Bu, l), conj(l).T
+        # nearly dependent: a pivoted QR tells which directions to keep. Once these are unit
+        # vectors, their components along v matter, and they are orthogonalized again
+        q, r, _ = scipy.linalg.qr(u, mode="economic", pivoting=True, check_finite=False)
+        in_B = np.sqrt(np.maximum(np.einsum("ij,ij->j", conj(q), self.B(q)).real, 0))
+        q = q[:, np.abs(np.diag(r)) * in_B > drop]
+        q = q - v @ gram(v, self.B(q))
+        Bq = self.B(q)
+        l = np.linalg.cholesky(gram(q, Bq))
+        q = _by_inverse(q, l)
+        return q, _by_inverse(Bq, l), gram(q, Bu)
+
+
+def _cholesky(g: Any, drop: float) -> Any:
+    """The factor L of g = u^H B u, None where directions of u are short or nearly dependent."""
+    lengths = np.sqrt(np.maximum(np.linalg.eigvalsh(g), 0))
+    if not lengths[0] > max(EVEN * lengths[-1], drop):
+        return None
+    return np.linalg.cholesky(g)
 
 
 def _grown(small: Any, h: Any) -> Any:
@@ -72,31 +173,6 @@ def _nonzero(x: Any) -> Any:
     """x, kept away from zero: a divisor, where a Ritz value may happen to equal a shift."""
     tiny = np.finfo(x.dtype).eps ** 2
     return np.where(np.abs(x) < tiny, tiny, x)
-
-
-def _orthonormal(B: Product, u: Any, v: Any, drop: float) -> tuple[Any, Any]:
-    """q, B-orthonormal, and q^H B u, for a u that was made B-orthogonal to v once.
-
-    Directions no longer than `drop` are left out. Orthogonalizing twice is enough; but if lengths
-    differ much, components along v matter in the short directions: once these are unit vectors,
-    they are orthogonalized again.
-    """
-    u = u - v @ gram(v, B(u))
-    g = gram(u, B(u))
-    lengths = np.sqrt(np.maximum(np.linalg.eigvalsh(g), 0))
-    if lengths[0] > EVEN * lengths[-1] and lengths[0] > drop:
-        l = np.linalg.cholesky(g)
-        return _by_inverse(u, l), conj(l).T
-    # nearly dependent: a pivoted QR tells which directions to keep
-    q, r, _ = scipy.linalg.qr(u, mode="economic", pivoting=True, check_finite=False)
-    q = q[
-        :,
-        np.abs(np.diag(r)) * np.sqrt(np.maximum(np.einsum("ij,ij->j", conj(q), B(q)).real, 0))
-        > drop,
-    ]
-    q -= v @ gram(v, B(q))
-    q = _by_inverse(q, np.linalg.cholesky(gram(q, B(q))))
-    return q, gram(q, B(u))
 
 
 def _by_inverse(u: Any, l: Any) -> Any:
