@@ -283,7 +283,7 @@ BAD: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     ),
     "a negative cache": (ValueError, "bytes >= 0, got -1", lambda: ldiv.set_cache_limit(-1)),
     "a cache in words": (
-        ValueError,
+        NotNumbersError,
         "bytes >= 0, got '2 GB'",
         lambda: ldiv.set_cache_limit("2 GB"),
     ),  # type: ignore[arg-type]

@@ -30,7 +30,13 @@ OF_SINGULAR_JACOBIANS = (
 )
 
 
-class SingularMatrixError(Portable, np.linalg.LinAlgError):
+class LinAlgError(Portable, np.linalg.LinAlgError, RuntimeError):
+    """NumPy's error, which is a ValueError, and the RuntimeError that PyTorch, SuperLU and ARPACK
+    raise for the same.
+    """
+
+
+class SingularMatrixError(LinAlgError):
     """The matrix is singular, or so close to it that no digit of a solution is certain.
 
     `certain`: whoever found it has shown it, an empty row say, so that no other engine need be
@@ -51,14 +57,15 @@ class SingularMatrixError(Portable, np.linalg.LinAlgError):
         )
 
 
-class NotPositiveDefiniteError(Portable, np.linalg.LinAlgError):
+class NotPositiveDefiniteError(LinAlgError):
     """The matrix was promised positive definite and is not."""
 
     def __init__(self, engine: str, evidence: str) -> None:
         super().__init__(
             f"the matrix must be positive definite (assume_a='pos'), but {engine} found {evidence}. Likely causes: "
             "(a) a saddle point or a shifted operator, which is indefinite: use assume_a='her' (or 'sym'), "
-            "(b) a wrong sign in the assembly, (c) a boundary condition imposed by zero rows."
+            "(b) a wrong sign in the assembly, (c) a boundary condition imposed by zero rows, "
+            "(d) a singular matrix, which is semidefinite at best."
         )
 
 
@@ -99,7 +106,7 @@ def overflowed(what: str) -> LinAlgOverflowError:
     )
 
 
-class ConvergenceError(Portable, np.linalg.LinAlgError):
+class ConvergenceError(LinAlgError):
     """An iteration did not reach the accuracy that was asked for."""
 
     def __init__(

@@ -39,6 +39,30 @@ def values(x: Any) -> Any:
     return np.asarray(x.detach() if isinstance(x, torch.Tensor) else x)
 
 
+class Offering:
+    """An array of somebody's, as a table of pandas is: what NumPy asks for, and no more."""
+
+    def __init__(self, a: Any) -> None:
+        self.a = a
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.array(self.a, dtype)
+
+
+class Lending:
+    """Another one, which says where its memory is."""
+
+    def __init__(self, a: Any) -> None:
+        self.a, self.__array_interface__ = a, a.__array_interface__
+
+
+class Refusing:
+    """One that has reasons not to be an array."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise TypeError("it is on a device")
+
+
 # (make another form of the matrix, the dtype of results)
 DENSE: dict[str, tuple[Callable[[Any], Any], str]] = {
     "list": (lambda a: a.tolist(), "float64"),
@@ -49,6 +73,8 @@ DENSE: dict[str, tuple[Callable[[Any], Any], str]] = {
     "longdouble": (lambda a: a.astype(np.longdouble), "float64"),
     "clongdouble": (lambda a: a.astype(np.clongdouble), "complex128"),
     "float16": (lambda a: a.astype(np.float16), "float32"),
+    "__array__": (Offering, "float64"),
+    "__array_interface__": (Lending, "float64"),
     "memmap-like view": (lambda a: a[::-1][::-1], "float64"),
 }
 SPARSE: dict[str, Callable[[Any], Any]] = {
@@ -108,6 +134,20 @@ def test_factorized_matrices_of_scipy() -> None:
     np.testing.assert_allclose(F.solve(b), np.linalg.solve(A, b))
     np.testing.assert_allclose(F([1, 2, 3, 4, 5, 6]), np.linalg.solve(A, b))
     np.testing.assert_allclose(ldiv.trace_solve(A, sp.csr_array(S)), np.trace(np.linalg.inv(A) @ S))
+
+
+def test_what_offers_an_array_beside_tensors() -> None:
+    x = torch.tensor(b, requires_grad=True)
+    ldiv.solve(Offering(A), x).sum().backward()
+    np.testing.assert_allclose(x.grad, np.linalg.solve(A.T, np.ones(N)))
+
+
+def test_what_refuses_to_be_an_array_is_refused() -> None:
+    for odd in (Refusing(), Offering, ldiv.csr_array(A)):
+        with pytest.raises(TypeError, match="b: expected"):
+            ldiv.lstsq(A, odd)
+    with pytest.raises(TypeError, match="got object"):
+        ldiv.solve(A, Offering(np.array([None] * N)))
 
 
 # -- constants of NumPy and SciPy beside arrays that are differentiated -------

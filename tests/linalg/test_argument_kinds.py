@@ -30,10 +30,10 @@ CALLS: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
         "lower: expected True or False",
         lambda: ANY.cholesky(A, lower=MANY),
     ),
-    "0 for unit_diagonal": (
+    "2 for unit_diagonal": (
         TypeError,
         "unit_diagonal: expected True",
-        lambda: ANY.solve_triangular(A, b, unit_diagonal=0),
+        lambda: ANY.solve_triangular(A, b, unit_diagonal=2),
     ),
     "a tensor for info": (
         TypeError,

@@ -225,11 +225,136 @@ def test_svds(which: str, vectors: Any, solver: str) -> None:
             np.testing.assert_allclose(dense @ vh.T, u * s, atol=1e-10)
 
 
-def test_words_of_svds() -> None:
-    with pytest.raises(ValueError, match="return_singular_vectors"):
-        ldiv.svds(TALL, 2, return_singular_vectors="ekki")
-    with pytest.raises(ValueError, match="solver"):
-        ldiv.svds(TALL, 2, solver="lapack")
+# SciPy's words for wrong arguments, by which a user finds what others say of them
+WORDS: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
+    "other vectors": (
+        ValueError,
+        "`return_singular_vectors` must be in",
+        lambda: ldiv.svds(TALL, 2, return_singular_vectors="ekki"),
+    ),
+    "a number of vectors": (
+        ValueError,
+        "`return_singular_vectors` must be in",
+        lambda: ldiv.svds(TALL, 2, return_singular_vectors=10),
+    ),
+    "another solver": (
+        ValueError,
+        "solver must be one of",
+        lambda: ldiv.svds(TALL, 2, solver="lapack"),
+    ),
+    "another end": (ValueError, "`which` must be in", lambda: ldiv.svds(TALL, 2, which="LA")),
+    "k too large": (ValueError, "`k` must be an integer satisfying", lambda: ldiv.svds(TALL, 6)),
+    "k of text": (TypeError, "invalid literal for int", lambda: ldiv.svds(TALL, "hi")),
+    "k of a list": (TypeError, "int\\(\\) argument must be", lambda: ldiv.svds(TALL, [])),
+    "tol": (
+        ValueError,
+        "`tol` must be a non-negative floating point value",
+        lambda: ldiv.svds(TALL, 2, tol=-1),
+    ),
+    "tol of text": (TypeError, "'<' not supported", lambda: ldiv.svds(TALL, 2, tol="hi")),
+    "maxiter": (
+        ValueError,
+        "`maxiter` must be a positive integer",
+        lambda: ldiv.svds(TALL, 2, maxiter=5.5),
+    ),
+    "ncv": (ValueError, "`ncv` must be an integer", lambda: ldiv.svds(TALL, 2, ncv=2)),
+    "v0 of another side": (
+        ValueError,
+        "`v0` must have shape \\(5,\\)",
+        lambda: ldiv.svds(TALL, 2, v0=np.ones(N)),
+    ),
+    "v0 of another side for propack": (
+        ValueError,
+        "`v0` must have shape \\(8,\\)",
+        lambda: ldiv.svds(TALL, 2, v0=np.ones(5), solver="propack"),
+    ),
+    "a number for v0": (ValueError, "`v0` must be of floating", lambda: ldiv.svds(TALL, 2, v0=1)),
+    "nothing": (ValueError, "`A` must not be empty", lambda: ldiv.svds(np.empty((3, 0)), 1)),
+    "objects": (
+        ValueError,
+        "`A` must be of numeric data type",
+        lambda: ldiv.svds(A.astype(object), 2),
+    ),
+    "text": (TypeError, "type not understood", lambda: ldiv.svds("hi", 1)),
+    "dates": (
+        TypeError,
+        "cannot be cast to float",
+        lambda: ldiv.det(np.ones((2, 2), "datetime64[s]")),
+    ),
+    "infinity": (
+        ValueError,
+        "array must not contain infs or NaNs",
+        lambda: ldiv.det([[1.0, 2.0], [3.0, np.inf]]),
+    ),
+    "a rectangle": (
+        ValueError,
+        "Last 2 dimensions of the array must be square",
+        lambda: ldiv.det(TALL),
+    ),
+    "a rectangle to factor": (
+        ValueError,
+        "can only factor square matrices",
+        lambda: ldiv.splu(sp.csc_array(TALL)),
+    ),
+    "a vector": (ValueError, "at least two-dimensional", lambda: ldiv.det(b)),
+    "zeros as definite": (
+        np.linalg.LinAlgError,
+        "singular",
+        lambda: ldiv.solve(np.zeros((N, N)), b, assume_a="pos"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_words_of_scipy(name: str) -> None:
+    error, words, call = WORDS[name]
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_errors_are_those_of_scipy_and_of_torch() -> None:
+    """SuperLU, ARPACK and PyTorch raise a RuntimeError, SciPy and NumPy a LinAlgError."""
+    for kind in (np.linalg.LinAlgError, RuntimeError):
+        with pytest.raises(kind):
+            ldiv.splu(sp.csc_array((3, 3)))
+        with pytest.raises(kind):
+            ldiv.cholesky(torch.tensor(-A @ A.T))
+        with pytest.raises(kind):
+            ldiv.solve(K, np.ones(BIG), method="cg", assume_a="pos", maxiter=1)
+
+
+def test_flags_are_also_0_and_1() -> None:
+    expected = scipy.linalg.solve_triangular(A, b, lower=True)
+    for one, zero in ((1, 0), (np.int64(1), np.int32(0))):
+        x = ldiv.solve_triangular(A, b, lower=one, unit_diagonal=zero, overwrite_b=one)
+        np.testing.assert_allclose(x, expected)
+    np.testing.assert_allclose(ldiv.lu(A, permute_l=1)[0], scipy.linalg.lu(A, permute_l=True)[0])
+    assert ldiv.svds(TALL, 2, return_singular_vectors=0).shape == (2,)
+    for other in (2, -1, 1.0, "1", None, np.array(1)):
+        with pytest.raises(TypeError, match="lower: expected True or False"):
+            ldiv.solve_triangular(A, b, lower=other)
+
+
+def test_a_start_for_propack_is_one_of_the_left_side() -> None:
+    for a in (TALL, TALL.T):
+        for kind in (a, torch.tensor(a)):
+            s = ldiv.svds(kind, 2, v0=np.ones(len(a)), solver="propack")[1]
+            np.testing.assert_allclose(s, scipy.linalg.svdvals(a)[1::-1])
+
+
+def test_the_smallest_singular_values_of_a_sparse_matrix() -> None:
+    """Beyond the size up to which sparse matrices are made dense for pairs at an end."""
+    for m, n in ((130, 110), (110, 130)):
+        rng = np.random.default_rng(0)
+        S = sp.random_array((m, n), density=0.1, rng=rng) + sp.eye_array(m, n)
+        S = S.tocoo()
+        values = torch.tensor(S.data, requires_grad=True)
+        u, s, vh = ldiv.svds(ldiv.coo_array((values, (S.row, S.col)), shape=(m, n)), 3, which="SM")
+        dense = scipy.linalg.svd(S.toarray())
+        np.testing.assert_allclose(s.detach(), dense[1][:-4:-1], rtol=1e-10)
+        (slope,) = torch.autograd.grad(s[1], values)
+        rank_one = np.outer(u[:, 1].detach(), vh[1].detach())
+        np.testing.assert_allclose(slope, rank_one[S.row, S.col], atol=1e-10)
 
 
 def test_svds_says_where_scipy_would_not_take_lobpcg() -> None:

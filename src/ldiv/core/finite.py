@@ -54,7 +54,8 @@ def require_finite(name: str, *arrays: Array) -> None:
 
 def _not_finite(name: str) -> ValueError:
     return ValueError(
-        f"{name}: expected finite numbers, got NaN or infinity. Look at what made this array."
+        f"{name}: expected finite numbers, got NaN or infinity. "
+        "The array must not contain infs or NaNs: look at what made it."
     )
 
 

@@ -1,6 +1,7 @@
 """What users of SciPy pass for an array, as an array in one of four dtypes.
 
     lists, tuples, numbers        NumPy arrays
+    what offers `__array__`       NumPy arrays: the columns of pandas, images, files
     bool, int8 ... uint64         float64
     float16                       float32, as SciPy's LAPACK does
     longdouble, clongdouble       float64, complex128
@@ -30,7 +31,22 @@ def promoted(x: Any) -> Any:
         x = np.asarray(x)
     if type(x) in (np.ndarray, np.memmap):
         return _as_lapack(x)
-    return frontend_of(x).promoted(x) if is_array(x) else x
+    if is_array(x):
+        return frontend_of(x).promoted(x)
+    return _as_lapack(found) if (found := _of_protocol(x)) is not None else x
+
+
+def _of_protocol(x: Any) -> np.ndarray[Any, Any] | None:
+    """The array that an object says it is; None where it says nothing, or refuses."""
+    if isinstance(x, type | np.ndarray):  # a numpy.matrix, whose operators are others
+        return None
+    if not (hasattr(x, "__array__") or hasattr(x, "__array_interface__")):
+        return None
+    try:
+        found = np.asarray(x)
+    except Exception:  # as SparseArray and CuPy do
+        return None
+    return found if type(found) is np.ndarray else None
 
 
 def _of_sequence(x: Any) -> Any:

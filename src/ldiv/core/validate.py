@@ -5,6 +5,7 @@ from __future__ import annotations
 import cmath
 import math
 import operator
+from collections.abc import Callable
 from typing import Any, get_args
 
 import numpy as np
@@ -26,6 +27,7 @@ PLAIN = (np.ndarray, np.memmap)
 _accepted: set[object] = set()  # the frameworks' own names of these dtypes
 _TRANS = {"N": "N", "T": "T", "H": "H", "C": "H", 0: "N", 1: "T", 2: "H"}
 LARGEST = np.iinfo(np.intp).max
+OF_RECTANGLES = "a rectangular system is a least-squares problem."
 STATIC = "It is static: not an array of a framework."
 
 
@@ -33,7 +35,9 @@ STATIC = "It is static: not an array of a framework."
 
 
 def require_flag(name: str, value: object) -> bool:
-    if not isinstance(value, bool | np.bool_):
+    """A flag; also 0 or 1, as C and Fortran write it."""
+    whole = isinstance(value, int | np.integer) and value in (0, 1)
+    if not (whole or isinstance(value, bool | np.bool_)):
         raise TypeError(expected_got(name, "True or False", shown(value), STATIC))
     return bool(value)
 
@@ -55,8 +59,21 @@ def require_int(
             if high < LARGEST
             else "an integer" + f" >= {low}" * (low > -LARGEST)
         )
-        raise ValueError(expected_got(name, what or bounds, shown(value), advice))
+        raise _not_a_number(name, what or bounds, value, advice, int)
     return number
+
+
+def _not_a_number(
+    name: str, expected: str, value: Any, advice: str, read: Callable[[Any], Any]
+) -> ValueError:
+    """The error for a wrong number; for what is none, with Python's own words for it."""
+    if isinstance(value, str | list | tuple | dict | set):
+        try:
+            read(value)
+        except (TypeError, ValueError) as problem:
+            advice = f"{problem}. {advice}"
+            return NotNumbersError(expected_got(name, expected, shown(value), advice))
+    return ValueError(expected_got(name, expected, shown(value), advice))
 
 
 def _index(value: Any) -> int | None:
@@ -81,7 +98,8 @@ def require_number(
         number = math.inf
     if not math.isfinite(number) or number < low or (above and number == low):
         bounds = "" if low == -math.inf else f" > {low:g}" if above else f" >= {low:g}"
-        raise ValueError(expected_got(name, "a finite real number" + bounds, shown(value), advice))
+        what = "a finite real number" + bounds
+        raise _not_a_number(name, what, value, advice, lambda given: given < low)
     return number
 
 
@@ -113,16 +131,12 @@ def require_scalar(name: str, c: Any, like: Array) -> Any:
     return c
 
 
-def require_option(name: str, value: object, options: tuple[str, ...]) -> str:
+def require_option(
+    name: str, value: object, options: tuple[str, ...], advice: str = "Choose one of these."
+) -> str:
     if not isinstance(value, str) or value not in options:
-        raise ValueError(
-            expected_got(
-                name,
-                "one of " + ", ".join(map(repr, options)),
-                shown(value),
-                "Choose one of these.",
-            )
-        )
+        what = "one of " + ", ".join(map(repr, options))
+        raise ValueError(expected_got(name, what, shown(value), advice))
     return value
 
 
@@ -163,16 +177,22 @@ def require_shape(name: str, shape: object) -> tuple[int, int]:
     return sizes[0], sizes[1]
 
 
-def require_square(name: str, shape: tuple[int, int]) -> None:
+def require_square(
+    name: str, shape: tuple[int, int], advice: str = "Last 2 dimensions of the array must be square"
+) -> None:
     if shape[0] != shape[1]:
-        raise ValueError(
-            expected_got(
-                name,
-                "a square matrix",
-                f"{shape[0]} x {shape[1]}",
-                "A rectangular system is a least-squares problem.",
-            )
+        came = f"{shape[0]} x {shape[1]}"
+        raise ValueError(expected_got(name, "a square matrix", came, f"{advice}; {OF_RECTANGLES}"))
+
+
+def require_two_dimensions(name: str, x: Array) -> None:
+    """Raises for what is no matrix."""
+    if x.ndim < 2:
+        came, advice = (
+            f"shape {tuple(x.shape)}",
+            "It must be at least two-dimensional: add the missing axis.",
         )
+        raise ValueError(expected_got(name, "a matrix (..., m, n)", came, advice))
 
 
 # -- arrays -------------------------------------------------------------------
@@ -229,7 +249,7 @@ def require_array(name: str, x: object) -> Array:
             expected_got(
                 name,
                 "a NumPy, PyTorch or JAX array",
-                _name(x),
+                f"{_name(x)}, a type not understood",
                 "Convert it with the array library of your choice.",
             )
         )
@@ -329,10 +349,12 @@ def require_float(name: str, x: Any) -> Array:
             _accepted.add(x.dtype)
             return _remember_valid(x, known_as)
         kind = x.dtype.kind if isinstance(x, np.ndarray) else ""
+        advice = "Convert it, for instance to float64."
+        if kind and kind in "OSUVmM":
+            # SciPy's svds and its det
+            advice = f"`{name}` must be of numeric data type, and {dtype} cannot be cast to float(32, 64). {advice}"
         raise (NotNumbersError if kind and kind in "OSUV" else TypeError)(
-            expected_got(
-                name, "one of " + ", ".join(DTYPES), dtype, "Convert it, for instance to float64."
-            )
+            expected_got(name, "one of " + ", ".join(DTYPES), dtype, advice)
         )
     return _remember_valid(x, known_as)
 

@@ -6,16 +6,20 @@ from typing import Any
 
 from ldiv.core.arrays import batch_of
 from ldiv.core.trees import Array
-from ldiv.core.validate import as_block, as_float, common_precision, require_batches, require_square
-from ldiv.errors import expected_got
+from ldiv.core.validate import (
+    as_block,
+    as_float,
+    common_precision,
+    require_batches,
+    require_square,
+    require_two_dimensions,
+)
 
 
 def require_matrix_array(name: str, a: Any, *others: Any) -> Array:
     """An array (*batch, m, n), a constant in the framework of the others."""
     a = as_float(name, a, *others)
-    if a.ndim < 2:
-        came, advice = f"shape {tuple(a.shape)}", "Add the missing axis."
-        raise ValueError(expected_got(name, "a matrix (..., m, n)", came, advice))
+    require_two_dimensions(name, a)
     return a
 
 

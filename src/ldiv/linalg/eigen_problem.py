@@ -31,6 +31,10 @@ from ldiv.structures.identity import Identity
 Which: TypeAlias = Literal["LM", "SM", "LA", "SA", "BE"]
 Mode: TypeAlias = Literal["normal", "buckling", "cayley"]
 OTHER_END = {"LA": "SA", "SA": "LA"}
+# SciPy's words
+OF_NCV = "`ncv` must be an integer satisfying `k < ncv`: it is the dimension of the Krylov space."
+OF_MAXITER = "`maxiter` must be a positive integer."
+OF_TOL = "`tol` must be a non-negative floating point value."
 OnDegenerate: TypeAlias = Literal["raise", "warn", "drop"]
 
 
@@ -99,9 +103,12 @@ class EigenOptions:
         require_option("which", self.which, get_args(Which))
         require_option("method", self.method, ("auto", *engines("eigensolver")))
         require_option("on_degenerate", self.on_degenerate, get_args(OnDegenerate))
-        for name, value, low in (("ncv", self.ncv, k + 1), ("maxiter", self.maxiter, 1)):
+        for name, value, low, words in (
+            ("ncv", self.ncv, k + 1, OF_NCV),
+            ("maxiter", self.maxiter, 1, OF_MAXITER),
+        ):
             if value is not None:
-                require_int(name, value, low)
+                require_int(name, value, low, advice=words)
         guard = require_int("guard", self.guard, 0)
         sigma = None if self.sigma is None else require_number("sigma", self.sigma)
         return Task(
@@ -112,7 +119,7 @@ class EigenOptions:
             sigma,
             guard=guard,
             method=self.method,
-            tol=require_number("tol", self.tol, 0),
+            tol=require_number("tol", self.tol, 0, advice=OF_TOL),
             maxiter=self.maxiter,
             ncv=self.ncv,
             on_degenerate=self.on_degenerate,

@@ -83,7 +83,7 @@ def factorized(
     """
     promise = assumption(assume_a)
     matrix = as_matrix("A", A)
-    require_square("A", matrix.structure.shape)
+    require_square("A", matrix.structure.shape, "Engines can only factor square matrices")
     structure, params = promised(matrix, promise)
     require_factor_dtype(factor_dtype)
     return Factorized(structure, params, definiteness(structure, promise), method, factor_dtype)

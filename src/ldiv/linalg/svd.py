@@ -13,7 +13,7 @@ from ldiv.core.rule import bind
 from ldiv.core.trees import Array, leaves
 from ldiv.core.typing import AnyArray, ResultT
 from ldiv.core.validate import as_float, require_flag, require_int, require_option
-from ldiv.errors import expected_got
+from ldiv.errors import NotNumbersError, expected_got, shown
 from ldiv.linalg.eigen_problem import EigenKeywords, EigenOptions, OnDegenerate, build_problem
 from ldiv.linalg.eigenvector_phase import with_free_phase
 from ldiv.matrices.matrix import Matrix, as_matrix
@@ -100,9 +100,11 @@ def svds(
         As in `eigsh`.
     which : {"LM", "SM"}, default "LM"
         The largest ones or the smallest. The smallest are found among all, of a matrix that is
-        dense or small; of a large sparse one they are eigenvalues of A^H A near 0, for `eigsh`.
+        dense, or has m + n <= 1000; of a larger sparse one they are eigenvalues of A^H A near 0, for
+        `eigsh`.
     v0 : array (min(m, n),), optional
-        A start for the vectors of the shorter side, of one matrix. The default is always the same.
+        A start for the vectors of the shorter side, of one matrix; with solver="propack" for the
+        left ones, (m,), as in SciPy. The default is always the same.
     maxiter : int, optional
         As in `eigsh`.
     return_singular_vectors : bool or {"u", "vh"}, default True
@@ -152,18 +154,15 @@ def svds(
     """
     matrix = as_matrix("A", A)
     m, n = matrix.structure.shape
-    if not isinstance(return_singular_vectors, str):
-        require_flag("return_singular_vectors", return_singular_vectors)
-    else:
-        require_option("return_singular_vectors", return_singular_vectors, ("u", "vh"))
-    require_option("which", which, ("LM", "SM"))
+    vectors = _which_vectors(return_singular_vectors)
+    require_option("which", which, ("LM", "SM"), "`which` must be in {'LM', 'SM'}.")
     if min(m, n) == 0:
         raise ValueError(
             expected_got(
                 "A",
                 "a matrix with at least one row and one column",
                 f"{m} x {n}",
-                "It has no singular values.",
+                "`A` must not be empty: it has no singular values.",
             )
         )
     k = require_int(
@@ -172,16 +171,17 @@ def svds(
         1,
         min(m, n),
         what=f"a number of singular values from 1 to {min(m, n)}",
-        advice="It is how many are returned.",
+        advice="`k` must be an integer satisfying `0 < k <= min(A.shape)`.",
     )
-    if require_option("solver", solver, get_args(Solver)) == "lobpcg":
+    solvers, advice = get_args(Solver), "solver must be one of these."
+    if require_option("solver", solver, solvers, advice) == "lobpcg":
         _warn_of_width(min(m, n), k)
     # [[0, A], [A^H, 0]] has the eigenpairs +-s, (u, +-v) / sqrt(2): the largest are wanted.
     parts = (matrix.structure, matrix.structure.H)
     whole = Matrix(
         SelfAdjoint(Block(parts, ((0, 1), (1, 0)), (m, n), (m, n))), (matrix.params, matrix.params)
     )
-    start = None if v0 is None else _start(matrix, v0)
+    start = None if v0 is None else _start(matrix, v0, left=solver == "propack")
     task, args = build_problem(
         whole,
         None,
@@ -192,11 +192,22 @@ def svds(
     s, x, *_ = bind(Eigenpairs(replace(task, positive=True)), *args)
     x = with_free_phase(s, x)
     u, vh = 2**0.5 * x[..., :m, :], 2**0.5 * conj(transpose(x[..., m:, :]))
-    if return_singular_vectors is True:
-        return u, s, vh
-    if isinstance(return_singular_vectors, str):
-        return (u, s, None) if return_singular_vectors == "u" else (None, s, vh)
-    return s
+    if not vectors:
+        return s
+    return u if "u" in vectors else None, s, vh if "vh" in vectors else None
+
+
+def _which_vectors(wanted: Any) -> tuple[str, ...]:
+    """Of "u" and "vh" those that are returned."""
+    if isinstance(wanted, str) and wanted in ("u", "vh"):
+        return (wanted,)
+    try:
+        return ("u", "vh") if require_flag("return_singular_vectors", wanted) else ()
+    except TypeError:
+        what = "True, False, 'u' or 'vh'"
+        advice = f"`return_singular_vectors` must be in {{{what}}}."
+        problem = expected_got("return_singular_vectors", what, shown(wanted), advice)
+    raise NotNumbersError(problem)
 
 
 def _warn_of_width(n: int, k: int) -> None:
@@ -209,23 +220,24 @@ def _warn_of_width(n: int, k: int) -> None:
         )
 
 
-def _start(matrix: Matrix, v0: Array) -> Array:
-    """(A v0, v0) or (v0, A^H v0): a start for both sides from one for the shorter."""
+def _start(matrix: Matrix, v0: Any, left: bool) -> Array:
+    """(v0, A^H v0) or (A v0, v0): a start for both sides from one for the left or for the shorter."""
     m, n = matrix.structure.shape
+    left = left or m < n
+    size = m if left else n
+    if isinstance(v0, str | int | float | complex):
+        advice = "`v0` must be of floating or complex floating data type."
+        raise NotNumbersError(expected_got("v0", f"an array ({size},)", shown(v0), advice))
     v0 = as_float("v0", v0, *leaves(matrix.params))
-    if tuple(v0.shape) != (min(m, n),):
-        raise ValueError(
-            expected_got(
-                "v0",
-                f"shape ({min(m, n)},)",
-                str(tuple(v0.shape)),
-                "It belongs to the shorter side.",
-            )
-        )
+    if tuple(v0.shape) != (size,):
+        came = str(tuple(v0.shape))
+        side = "left side with solver='propack'" if m > n and left else "shorter side"
+        advice = f"`v0` must have shape ({size},): it belongs to the {side}."
+        raise ValueError(expected_got("v0", f"shape ({size},)", came, advice))
     if matrix.batch:
         raise ValueError(
             expected_got(
                 "v0", "one matrix", "a batch", "Leave it out: the start of each is the same one."
             )
         )
-    return namespace(v0).concat([matrix @ v0, v0] if m >= n else [v0, matrix.H @ v0])
+    return namespace(v0).concat([v0, matrix.H @ v0] if left else [matrix @ v0, v0])

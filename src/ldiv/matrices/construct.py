@@ -12,7 +12,7 @@ import numpy as np
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.typing import AnyArray, IndexLike
-from ldiv.core.validate import as_float
+from ldiv.core.validate import as_float, require_two_dimensions
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.conversion import sparse_at
 from ldiv.matrices.entries import Format, compressed, coordinates, entries_of
@@ -264,12 +264,7 @@ def as_sparse(name: str, x: Any) -> SparseArray:
             )
         )
     x = as_float(name, x)
-    if x.ndim < 2:
-        raise ValueError(
-            expected_got(
-                name, "a matrix (..., m, n)", f"shape {tuple(x.shape)}", "Add the missing axis."
-            )
-        )
+    require_two_dimensions(name, x)
     m, n = x.shape[-2:]
     rows, cols = (i.ravel() for i in np.indices((m, n)))
     return sparse_at(namespace(x).reshape(x, (*x.shape[:-2], m * n)), rows, cols, (m, n), "coo")

@@ -34,6 +34,7 @@ from ldiv.core.validate import (
     require_float,
     require_ours,
     require_scalar,
+    require_two_dimensions,
     together,
 )
 from ldiv.errors import expected_got, shown
@@ -352,12 +353,7 @@ def as_matrix(name: str, a: Any, *others: Any) -> Matrix:
     """
     if (matrix := a if isinstance(a, Matrix) else converted(name, a)) is None:
         a = as_float(name, a, *others)
-        if a.ndim < 2:
-            raise ValueError(
-                expected_got(
-                    name, "a matrix (..., m, n)", f"shape {tuple(a.shape)}", "Add the missing axis."
-                )
-            )
+        require_two_dimensions(name, a)
         return Matrix(dense(*a.shape[-2:]), a)
     return beside(matrix, *others)
 

@@ -23,6 +23,7 @@ from ldiv.structures.symmetric import Symmetric, largest, refuse_asymmetry
 RANK = 10
 ON_HOST = False
 LARGEST = 200  # sparse matrices and operators up to this size are made dense
+INSIDE = 1000  # the same, for pairs inside of the spectrum, which no other engine finds
 DENSE = 1500  # dense matrices up to this size are preferred here if few of many pairs are wanted
 
 
@@ -31,7 +32,7 @@ def supports(task: Task, dtype: Any, device: str) -> str | None:
     few = task.k + task.guard < task.n // 4
     if (
         task.method == "lapack"
-        or task.n <= LARGEST
+        or task.n <= (INSIDE if task.which == "index" else LARGEST)
         or (most == DENSE and (task.n <= DENSE or not few))
     ):
         return None
