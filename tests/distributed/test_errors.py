@@ -54,6 +54,8 @@ def test_shapes_that_are_wrong_on_one_process() -> None:
         A @ (b[:-1] if HERE else b)
     with pytest.raises(TypeError, match="float"):
         ldiv.solve(A, b.astype(object) if HERE else b)
+    with pytest.raises(ValueError, match="expected shape"):
+        A.with_data(w.values[w.mine][: -1 if HERE else None])
     places = (w.rows[w.mine], w.cols[w.mine])
     rows = places[0] + (10**6 if HERE else 0)
     with pytest.raises(ValueError, match="expected indices in"):
@@ -85,6 +87,40 @@ def test_wholes_that_differ() -> None:
     block = np.ones((len(w.own), 1 + HERE))
     with pytest.raises(distributed.RankError, match="different calls"):
         ldiv.solve(A, block)
+    still_in_step(w)
+
+
+@pytest.mark.skipif(SIZE == 1, reason="of two processes and more")
+def test_calls_that_differ() -> None:
+    """In what PETSc would wait for, forever."""
+    w = whole()
+    calm = Whole(grid(6))
+    A, B, S = (
+        w.part(w.values[w.mine]),
+        w.part(w.values[w.mine]).T,
+        calm.part(calm.values[calm.mine]),
+    )
+    C, b = A + B, w.b[w.own]
+    other = w.part(w.values[w.mine], solver_parameters={"ksp_type": "gmres"} if HERE else None)
+    calls = [
+        lambda: ldiv.solve(A, b, method="gmres" if HERE else "direct"),
+        lambda: ldiv.solve(A, b, method="gmres", rtol=1e-3 if HERE else 1e-10),
+        lambda: ldiv.solve(A, b, method="gmres", maxiter=3 if HERE else 300),
+        lambda: ldiv.solve(A, b, method="gmres", M="ilu" if HERE else "jacobi"),
+        lambda: ldiv.solve(S, b, assume_a="pos" if HERE else "sym"),
+        lambda: ldiv.solve(B if HERE else A, b),
+        lambda: ldiv.solve(C if HERE else A, b),
+        lambda: ldiv.solve(other, b),
+        lambda: (B if HERE else A) @ b,
+        lambda: (C if HERE else A) @ b,
+        lambda: A + (B if HERE else A),
+        lambda: ldiv.eigsh(S, 2, sigma=0.1 if HERE else 0.0),
+        lambda: ldiv.eigsh(S, 3 if HERE else 2, sigma=0.0),
+        lambda: ldiv.eigsh(S, 2, which="LA" if HERE else "SA"),
+    ]
+    for call in calls:
+        with pytest.raises(distributed.RankError, match="different calls"):
+            call()
     still_in_step(w)
 
 
@@ -223,6 +259,8 @@ def test_bad_options() -> None:
     A, b = w.part(w.values[w.mine]), w.b[w.own]
     with pytest.raises(ValueError, match="M: expected one of"):
         ldiv.solve(A, b, M="nonsense")
+    with pytest.raises(ldiv.EngineError, match="'superlu' is not there"):
+        ldiv.solve(A, b, method="superlu")
     with pytest.raises(TypeError, match="solver_parameters"):
         w.part(w.values[w.mine], solver_parameters=["-ksp_monitor"])
     with pytest.raises(ldiv.EngineError, match="ksp_monitor"):

@@ -103,6 +103,21 @@ def test_a_process_that_does_not_come_is_named() -> None:
     assert seconds < LIMIT
 
 
+def test_who_has_given_up_waiting_does_not_go_on() -> None:
+    status, said, seconds = run(
+        "if rank: time.sleep(600)\n"
+        "for _ in range(3):\n"
+        "    try:\n"
+        "        ldiv.solve(A, mine + 2.0)\n"
+        "    except distributed.RankError as error:\n"
+        "        print('REFUSED', str(error)[:30], flush=True)\n",
+        timeout="2",
+    )
+    assert status != 0
+    assert said.count("REFUSED process 0 has waited 2 s") == 3
+    assert seconds < LIMIT
+
+
 def test_errors_that_all_raise_leave_nobody_behind() -> None:
     status, said, _ = run(
         "try:\n"

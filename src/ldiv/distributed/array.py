@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -68,8 +67,12 @@ class DistributedArray(Matrix):
         return self.structure.shape
 
     def with_data(self, data: AnyArray) -> DistributedArray:
-        """The matrix with other values at the same places."""
-        return DistributedArray(self.structure, as_float("data", data))
+        """The matrix with other values at the same places; all processes call it."""
+        processes, step = self._placed()[0].entries.processes, "with_data"
+        with processes.section(step):
+            changed = DistributedArray(self.structure, as_float("data", data))
+        processes.agree(step)
+        return changed
 
     def _view(self, op: str) -> DistributedArray:
         return DistributedArray(self.structure.view(op), self.params)
@@ -261,8 +264,7 @@ def _own(local_shape: Any, shape: tuple[int, int], processes: Group) -> tuple[in
     return rows, cols
 
 
-_places: dict[Group, deque[tuple[int, Entries]]] = {}
-_numbers = count()
+_places: dict[Group, deque[Entries]] = {}
 
 
 def _at(processes: Group, rows: Any, cols: Any, of: Layout, to: Layout) -> Entries:
@@ -274,9 +276,9 @@ def _at(processes: Group, rows: Any, cols: Any, of: Layout, to: Layout) -> Entri
         same_rows = layouts and np.array_equal(entries.rows, rows)
         return bool(same_rows and np.array_equal(entries.cols, cols))
 
-    known = {number: entries for number, entries in kept if is_same(entries)}
+    known = {entries.number: entries for entries in kept if is_same(entries)}
     number = processes.common(known, "the places of a matrix")
     if number is not None:
         return known[number]
-    kept.append((next(_numbers), Entries(processes, rows, cols, of, to)))
-    return kept[-1][1]
+    kept.append(Entries(processes, rows, cols, of, to))
+    return kept[-1]

@@ -13,6 +13,7 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ class Communicator:
         self.of, self.comm = of, of.Dup()
         self.rank: int = self.comm.rank
         self.size: int = self.comm.size
+        self.numbers = count()  # of what all of these processes make
+        self.parted = ""  # why the processes are out of step, for good
         petsc()  # which makes sure that an error ends all processes
         farewells.append(self._leave)
 
@@ -54,6 +57,8 @@ class Communicator:
     def agree(self, step: str, *numbers: int, error: BaseException | None = None) -> list[int]:
         """The largest of each of these integers; or an error on all processes, if one has one."""
         note_step(self)
+        if self.parted:
+            raise _agreed(RankError(self.parted))
         code = zlib.crc32(step.encode())
         mine = [0, code, -code, *numbers] if error is None else [self.rank + 1, *[NEVER] * 2]
         # an error may come where the others count numbers: the length is always the same
@@ -103,6 +108,8 @@ class Communicator:
 
     def _leave(self) -> None:
         """At exit: all come here, or those that wait elsewhere learn that this one has ended."""
+        if self.parted:
+            mpi().COMM_WORLD.Abort(1)
         while True:
             try:
                 self.agree(END)
@@ -120,13 +127,13 @@ class Communicator:
             if spins > SPINS:
                 time.sleep(1e-4)
                 if step != END and time.monotonic() - start > TIMEOUT:
-                    raise _agreed(
-                        RankError(
-                            f"process {self.rank} has waited {TIMEOUT:.0f} s in {step} for the "
-                            "others, which make other calls, or none: each must make the same, "
-                            "also those of derivatives. LDIV_DISTRIBUTED_TIMEOUT sets the seconds."
-                        )
+                    # others that come now would go on alone: all that follows is refused
+                    self.parted = (
+                        f"process {self.rank} has waited {TIMEOUT:.0f} s in {step} for the others, "
+                        "which make other calls, or none: each must make the same, also those of "
+                        "derivatives. LDIV_DISTRIBUTED_TIMEOUT sets the seconds."
                     )
+                    raise _agreed(RankError(self.parted))
 
     def common(self, numbers: Iterable[int], what: str) -> int | None:
         """The latest of these numbers that all have, or not the latest: what all have at the

@@ -146,6 +146,17 @@ def require(task: Task) -> None:
         )
 
 
+def described(task: Task) -> str:
+    """What all processes must agree about, in words."""
+    base = base_of(task.A)[0]
+    M = None if task.M is None else getattr(task.M, "name", type(task.M).__name__)
+    B = None if isinstance(task.B, Identity) else base_of(task.B)[0].entries.number
+    asked = ("which", "sigma", "method", "tol", "maxiter", "ncv", "guard", "start")
+    words = ", ".join(f"{name}={getattr(task, name)}" for name in asked)
+    own = dict(base.parameters.solver)
+    return f"matrices {base.entries.number} and {B}, {words}, M={M}, {own}"
+
+
 def _found(pencil: Pencil, count: int, start: Any) -> Any:
     """Vectors that span what SLEPc has found, at least as many as are wanted."""
     task, SLEPc = pencil.task, slepc()

@@ -40,6 +40,9 @@ class Goal:
     def __init__(self, rtol: float, atol: float, steps: int) -> None:
         self.rtol, self.atol, self.steps = rtol, atol, steps
 
+    def __str__(self) -> str:
+        return f"rtol={self.rtol}, atol={self.atol}, maxiter={self.steps}"
+
 
 class LinearSolver:
     """One matrix, and the solvers that were set up for it and, where needed, for its transpose."""
@@ -266,6 +269,10 @@ class Settings:
         self._told = {adjoint: told(base.parameters.of(adjoint)) for adjoint in (False, True)}
         self.key = tuple(tuple(sorted(t.items())) for t in self._told.values())
 
+    def __str__(self) -> str:
+        written = (" ".join(f"{k}={v}" for k, v in way) for way in self.key)
+        return " and, of the adjoint, ".join(dict.fromkeys(written))
+
     def told(self, adjoint: bool) -> dict[str, str | None]:
         return self._told[adjoint]
 
@@ -283,6 +290,12 @@ class Settings:
     ) -> dict[str, str | None]:
         if method in ("auto", "direct", "iterative"):
             method = "cg" if assume_a == "pos" else "minres" if symmetric else "gmres"
+        if method not in KSP:
+            raise EngineError(
+                f"over several processes method={method!r} is not there: 'auto' and 'direct' are "
+                f"MUMPS, {', '.join(map(repr, KSP))} and 'iterative' iterate. Other solvers of PETSc "
+                "are solver_parameters of coo_array."
+            )
         told: dict[str, str | None] = {"ksp_type": KSP[method]}
         if method == "gmres":
             told |= {"ksp_gmres_restart": str(restart), "ksp_pc_side": "right"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from functools import partial
-from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,7 +46,6 @@ SERVED = {
 }
 MOST = 10_000  # steps of an iteration
 _groups: list[Group] = []
-_numbers = count()
 
 
 class Group(Communicator):
@@ -140,7 +138,8 @@ class Group(Communicator):
             p = np.broadcast_to(np.asarray(p, float), (*batch_of(p, 1), p.shape[-1]))
             x = np.empty(shape, dtype)
             goal = _goal(options, settings.told(options.is_adjoint))
-        self.agree(step)
+            which = f"matrix {base_of(structure)[0].entries.number}"
+        self.agree(f"{step}: {which}, assume_a={assume_a!r}, {goal}, {settings}")
         if structure.order == 0:
             return (x,)
         with self.section(f"the end of {step}"):
@@ -187,7 +186,7 @@ class Group(Communicator):
         number = self.common(alive, "a factorization")
         if number is None:
             petsc().garbage_cleanup(petsc().Comm(self.comm))
-            number, found = next(_numbers), make()
+            number, found = next(self.numbers), make()
             found.remembered = Remembered(number, key, tuple(np.array(v) for v in values))
             entries.solvers.append(weakref.ref(found))
         else:
@@ -214,7 +213,8 @@ class Group(Communicator):
             eigen.require(task)
             require_finite("A", *leaves(args[:2]))
             require_finite("X", *leaves(args[2]))
-        self.agree(step)
+            details = eigen.described(task)
+        self.agree(f"{step}: {details}")
         out = tuple(np.empty(*spec) for spec in specs)
         with self.section(f"the end of {step}"):
             every = one_by_one(like, args) if specs[0][0][:-1] else [args]
@@ -248,7 +248,8 @@ class Group(Communicator):
         step, args = f"{shape[-1]} deflated systems", rebuild(like, flat)
         with self.section(step):
             require_finite("the right-hand side", args[3])
-        self.agree(step)
+            details = eigen.described(task)
+        self.agree(f"{step}: {details}")
         w, worst = np.empty(shape, dtype), 0.0
         with self.section(f"the end of {step}"):
             every = one_by_one(like, args) if shape[:-2] else [args]

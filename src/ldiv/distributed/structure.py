@@ -44,11 +44,13 @@ class Layout:
 
 class Entries:
     """The places of the entries that this process brings, with global indices, and all that
-    follows from them; compared by identity, for there is one for each matrix that is made.
+    follows from them; compared by identity, for there is one for each matrix that is made. The
+    processes know it by its number.
     """
 
     def __init__(self, processes: Any, rows: Any, cols: Any, of: Layout, to: Layout) -> None:
         self.processes, self.rows, self.cols = processes, rows, cols
+        self.number: int = next(processes.numbers)
         self.of_rows, self.of_cols = of, to
         self.R = Ghosts(processes, rows, of.own, of.offset, of.size)
         different = of != to or not np.array_equal(rows, cols)
@@ -106,7 +108,8 @@ class Distributed(Linear):
 
     def _apply(self, op: str, spec: Any, p: Any, x: Any) -> tuple[Any, ...]:
         entries = self.entries
-        entries.processes.agree(f"a product with a block {x.shape[:-2]} of {x.shape[-1]}")
+        of = f"matrix {entries.number}" + ", transposed" * VIEWS[op][0]
+        entries.processes.agree(f"a product of {of}, with a block {spec[0][:-2]} of {x.shape[-1]}")
         into, out = (entries.R, entries.C) if VIEWS[op][0] else (entries.C, entries.R)
         y = out.add(entries.local.apply(p, into.gather(x), op))
         return (np.array(np.broadcast_to(y, spec[0]), spec[1]),)
@@ -118,7 +121,8 @@ class Distributed(Linear):
 
     def _project(self, spec: Any, u: Any, v: Any) -> tuple[Any, ...]:
         entries, comm = self.entries, self.entries.processes
-        comm.agree(f"a derivative by entries, of a block {spec[0][:-1]} of {u.shape[-1]}")
+        of = f"matrix {entries.number}, of a block {spec[0][:-1]} of {u.shape[-1]}"
+        comm.agree(f"a derivative by the entries of {of}")
         g = entries.local.project(entries.R.gather(u), entries.C.gather(v))
         with comm.section("a derivative by entries"):
             if not np.isfinite(g).all():
