@@ -149,7 +149,7 @@ def test_there_is_one_spare_at_most() -> None:
     spare, ones = Spare(), np.ones(2)
     assert spare.take(ones.dtype) is None
     for numeric in ("first", "second"):
-        spare.leave(Kept(numeric, ones.dtype, None, ones))
+        spare.leave(Kept(numeric, ones.dtype, None, ones, 0.0))
     kept = spare.take(ones.dtype)
     assert kept is not None
     assert kept.numeric == "second"

@@ -115,6 +115,11 @@ class Pattern:
         return np.repeat(np.arange(self.shape[1], dtype=self.indices.dtype), np.diff(self.indptr))
 
     @cached_property
+    def has_diagonal(self) -> bool:
+        """Does a square pattern have all entries of the diagonal?"""
+        return np.count_nonzero(self.indices == self.columns) == self.shape[0]
+
+    @cached_property
     def slot(self) -> Index:
         """The slot of every entry."""
         _, order, starts = self._sorted

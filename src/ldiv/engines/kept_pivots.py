@@ -19,12 +19,15 @@ DRIFT = 4.0  # by which sums of rows and columns may change before they are scal
 
 
 class Kept(NamedTuple):
-    """A numeric factor, the scales of its matrix, and the sums of |R A C| by rows and columns."""
+    """A numeric factor, the scales of its matrix, the sums of |R A C| by rows and columns, and the
+    backward error of a solution when its pivots were its own.
+    """
 
     numeric: Any
     dtype: np.dtype[Any]
     scales: Scales
     sums: Values
+    error: float
 
     def scaled(self, layout: Layout, values: Values) -> tuple[Values, Scales]:
         """The values of R A C by the same scales, as long as they balance it; see `equilibrated`."""

@@ -19,9 +19,7 @@ from math import isfinite, sqrt
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.linalg import get_lapack_funcs
-from scipy.sparse.csgraph import structural_rank
 
 from ldiv.core.finite import total, unwarned
 from ldiv.core.pattern import Pattern
@@ -36,6 +34,7 @@ from ldiv.engines.singularity_check import (
     require_nonsingular,
     second_look,
 )
+from ldiv.engines.structural_rank import rank_bound
 from ldiv.errors import SingularMatrixError
 
 REFINEMENTS = 5  # at most
@@ -87,7 +86,7 @@ class Arrangement:
             raise SingularMatrixError(engine, "a row or column without entries", certain=True)
         if diagonal is not None and values[diagonal].all():
             return
-        rank = self._rank if values.all() else _rank(self.pattern, values != 0)
+        rank = self._rank if values.all() else rank_bound(self.pattern, values != 0)
         if rank < self.n:
             raise SingularMatrixError(
                 engine,
@@ -98,15 +97,8 @@ class Arrangement:
 
     @cached_property
     def _rank(self) -> int:
-        return _rank(self.pattern, IN_PLACE)
-
-
-def _rank(pattern: Pattern, kept: Any) -> int:
-    """The structural rank: the largest rank of a matrix with entries in these positions."""
-    rows, cols = pattern.indices[kept], pattern.columns[kept]
-    return int(
-        structural_rank(sp.csr_array((np.ones(len(rows)), (rows, cols)), shape=pattern.shape))
-    )
+        """The structural rank, or a bound below n."""
+        return rank_bound(self.pattern)
 
 
 class Refined(Factor):

@@ -199,8 +199,39 @@ def test_meshes_are_not_of_circuit_kind() -> None:
     assert all("fill in" in str(answer) for answer in asked[::2])
     with pytest.raises(SingularMatrixError):
         ldiv.solve(flat, np.ones(2))
-    large = ldiv.eye_array(klu.LARGEST + 1)  # it is not counted, which could take long
-    assert "fill in" in str(klu.supports(large.structure, np.dtype(float), "cpu", "gen"))
+
+
+@needs_rslab
+def test_what_is_of_circuit_kind_among_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Told by samples: a mesh is not even analysed, a network is, and so are blocks in disorder."""
+    analysed: list[int] = []
+    whole = klu._analysis
+    monkeypatch.setattr(
+        klu, "_analysis", lambda structure: analysed.append(structure.shape[0]) or whole(structure)
+    )
+    rng = np.random.default_rng(0)
+    side = 120
+    one = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(side, side))
+    mesh = sp.kron(one, sp.eye_array(side)) + sp.kron(sp.eye_array(side), one)
+    n = 10_000
+    tree = sp.coo_array(
+        (np.ones(n - 1), (np.arange(1, n), rng.integers(0, np.arange(1, n)))), (n, n)
+    )
+    supply = sp.coo_array((np.ones(n), (np.zeros(n, int), np.arange(n))), (n, n))
+    network = tree + tree.T + supply + supply.T + 10 * sp.eye_array(n)
+    block = sp.random_array((20, 20), density=0.2, rng=rng) + sp.eye_array(20)
+    blocks = sp.csr_array(sp.block_diag([block] * (n // 20)))[rng.permutation(n)]
+    asked = {}
+    for name, a in (("mesh", mesh), ("network", network), ("blocks", blocks)):
+        structure = ldiv.asarray(sp.csc_array(a)).structure
+        asked[name] = klu.supports(structure, np.dtype(float), "cpu", "gen")
+    assert "fill in" in str(asked["mesh"])
+    assert asked["network"] is asked["blocks"] is None
+    assert set(analysed) == {n}
+    A, b = ldiv.asarray(sp.csc_array(network)), np.ones(n)
+    x, info = ldiv.solve(A, b, info=True)
+    assert info.engine == "klu"
+    np.testing.assert_allclose(network @ x, b, atol=1e-10)
 
 
 def test_where_rslab_is_missing_another_solves_and_explain_says_so(

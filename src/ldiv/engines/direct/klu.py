@@ -2,10 +2,11 @@
 
 The matrix is permuted to block triangular form, and each diagonal block factored by columns, with
 pivots on the diagonal unless they are 1,000 times too small. There are no dense blocks, which pays
-where the factors stay almost as sparse as A: in circuits, power grids and other networks, and in
-small matrices of any kind. The analysis depends on the pattern alone, and tells how much
-work there is for each entry of the factors: that decides. The careful attempt takes the largest
-pivot of each column, after a matching of large entries to the diagonal.
+where the factors stay almost as sparse as A: in circuits, power grids and other networks, in blocks
+that depend on each other in one direction, and in small matrices of any kind. The analysis depends
+on the pattern alone, and tells how much work there is for each entry of the factors: that decides;
+of a large pattern samples come first. The careful attempt takes the largest pivot of each column,
+after a matching of large entries to the diagonal.
 A factor that dies leaves its pivots to the next one of its pattern (`ldiv.engines.kept_pivots`).
 Reference: Davis, Palamadai Natarajan, ACM Trans. Math. Softw. 37 (2010).
 """
@@ -16,28 +17,33 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.finite import unwarned
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import VIEWS, Structure
 from ldiv.core.trees import Tree
-from ldiv.engines import rslab_library
+from ldiv.engines import mkl_pardiso, rslab_library
 from ldiv.engines.analyses import analysed
 from ldiv.engines.factor import Factor
+from ldiv.engines.fill_estimate import extrapolated
 from ldiv.engines.kept_pivots import Kept, Spare, both_sums
 from ldiv.engines.limits import REFINED
 from ldiv.engines.refinement import Arrangement, Refined
 from ldiv.engines.singularity_check import direction
 from ldiv.errors import SingularMatrixError
 from ldiv.structures.sparse_triangular import SparseTriangular
+from ldiv.structures.symmetric import Symmetric
 
 RANK = 38
 ON_HOST = True
 REMEMBERED = True
 IN_SINGLE = True
 
-SPARSE_WORK = 25.0  # operations per entry of the factors from which dense blocks are faster
-# where this is not even looked at, since counting would take as long as a factorization of a mesh
-PER_COLUMN = 12  # entries of a column, in the mean
-LARGEST = 2000  # rows
+# operations per entry of the factors from which other engines are faster, in loops over one pattern
+BESIDE_BLOCKS = 35.0  # L D L^T, or PARDISO where it need not fill in a symmetric pattern
+BESIDE_SUPERLU = 70.0
+SMALL = 24_000  # entries up to which they are counted; beyond they are estimated first, where that
+UNSURE = 1.5  # times the limit declines at once
+INACCURATE = 1e5  # times eps, an error that is not accepted of pivots of another matrix
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
@@ -49,7 +55,7 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
         return "cannot tell whether a matrix is positive definite"
     if (why_not := rslab_library.decline(dtype, device)) is not None:
         return why_not
-    if _work(structure) >= SPARSE_WORK:
+    if _work(structure, _limit(structure)) >= _limit(structure):
         return "is slow where the factors of a matrix fill in"
     return None
 
@@ -66,12 +72,30 @@ def factor_carefully(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str)
     return Klu(symbolic, structure.slot_values(p), carefully=True)
 
 
-def _work(structure: Any) -> float:
-    """Operations per entry of the factors; infinite where they are not worth counting."""
-    n = structure.shape[0]
-    if not 0 < n <= LARGEST or structure.pattern.slots > PER_COLUMN * n:
+def _limit(structure: Any) -> float:
+    pattern: Pattern = structure.pattern
+    blocks = isinstance(structure, Symmetric) or (
+        mkl_pardiso.path() is not None and pattern.transposition is not None
+    )
+    # what a matching finds without values may be small: then pivots leave the diagonal, and fill in
+    return BESIDE_SUPERLU if pattern.has_diagonal and not blocks else BESIDE_BLOCKS
+
+
+def _work(structure: Any, limit: float) -> float:
+    """Operations per entry of the factors; those of an estimate where it is high enough."""
+    pattern: Pattern = structure.pattern
+    if pattern.shape[0] == 0:
         return np.inf
+    # where the diagonal has gaps, the analysis is the fastest way to a matching, which all need
+    if pattern.slots > SMALL and pattern.has_diagonal:
+        estimate = structure.cached("fill estimate", lambda: extrapolated(pattern, _counted))
+        if estimate >= UNSURE * limit:
+            return float(estimate)
     return _analysis(structure).work
+
+
+def _counted(pattern: Pattern) -> float:
+    return Analysis(pattern).work
 
 
 def _analysis(structure: Any) -> Analysis:
@@ -112,6 +136,7 @@ class Symbolic(Arrangement):
     def __init__(self, pattern: Pattern, analysis: Analysis) -> None:
         super().__init__(pattern)
         self.analysis = analysis
+        self._rank = self.n  # the analysis has matched rows and columns
 
 
 class Klu(Refined):
@@ -129,7 +154,7 @@ class Klu(Refined):
             except RuntimeError as error:
                 raise rslab_library.refused(self._name, error) from None
             if not carefully:
-                self._keep(None)
+                self._keep(None, self._probe())
         self.nbytes = self._klu.heap_bytes + self._values.nbytes
         self.check_suspect()
 
@@ -142,19 +167,24 @@ class Klu(Refined):
             self._klu.refactor(np.ascontiguousarray(self._values))
         except (RuntimeError, SingularMatrixError):
             return False
-        z = direction(symbolic.n).astype(self._values.dtype)
-        y = self._solved(z, "N")
-        if not self._backward_error(z - self._product(y, "N"), y, z) <= REFINED * self._eps:
+        usual = min(max(REFINED * self._eps, 2 * kept.error), INACCURATE * self._eps)
+        if not self._probe() <= usual:
             return False
-        self._probed = y
-        self._keep(kept)
+        self._keep(kept, kept.error)
         return True
 
-    def _keep(self, before: Kept | None) -> None:
+    def _probe(self) -> float:
+        """The backward error of an unrefined solution, which the first solve will need."""
+        z = direction(self._arrangement.n).astype(self._values.dtype, copy=False)
+        with unwarned():
+            y = self._probed = self._solved(z, "N")
+            return self._backward_error(z - self._product(y, "N"), y, z)
+
+    def _keep(self, before: Kept | None, error: float) -> None:
         """For the next factor; drift is measured from when the scales were made."""
         if before is None or before.scales is not self._scales:
             sums = both_sums(self._arrangement.layout, np.abs(self._values))
-            before = Kept(self._klu, self._values.dtype, self._scales, sums)
+            before = Kept(self._klu, self._values.dtype, self._scales, sums, error)
         self._kept = before
 
     def __del__(self) -> None:

@@ -39,6 +39,7 @@ Key = tuple[str, np.dtype[Any], bool]  # kind, dtype, and whether pivots will be
 # factors that share the first analysis of a pattern; each further analysis has room for twice as
 # many
 PLACES = 16
+LARGEST = 2000  # rows of an unsymmetric pattern with gaps in its diagonal
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
@@ -52,7 +53,16 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
         return f"runs on the cpu, but the values are on {device}"
     if mkl_pardiso.path() is None:
         return "needs MKL, which is not installed: pip install ldiv[mkl] (Linux and x86-64 only)"
+    if structure.shape[0] > LARGEST and not _is_ordered(structure.pattern):
+        return (
+            f"takes minutes where more than {LARGEST} rows are in disorder: the diagonal has gaps"
+        )
     return None
+
+
+def _is_ordered(pattern: Pattern) -> bool:
+    """Is A + A^T, which MKL orders, not much denser than A with its rows matched to the columns?"""
+    return pattern.has_diagonal or pattern.transposition is not None
 
 
 def analyze(structure: Any) -> Symbolic:

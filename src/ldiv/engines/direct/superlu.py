@@ -59,10 +59,9 @@ class Symbolic(Arrangement):
 
     def __init__(self, pattern: Pattern, triangular: bool, freely: bool = False) -> None:
         self._given = pattern
-        has_diagonal = np.count_nonzero(pattern.indices == pattern.columns) == pattern.shape[0]
         self.triangular = triangular
         self.on_diagonal = not freely and (
-            triangular or has_diagonal or pattern.transposition is not None
+            triangular or pattern.has_diagonal or pattern.transposition is not None
         )
         self.spec = "NATURAL"
         rows = cols = None

@@ -1,0 +1,70 @@
+"""How much work a factorization takes for each entry of its factors, from two samples of its graph.
+
+    work(n) ~ work(m) (n / m)^q,   q = log(work(m) / work(m / 4)) / log 4
+
+A sample is the submatrix of the m vertices nearest to one in the middle: a piece of a mesh is a
+mesh, a piece of a circuit a circuit. Meshes in two dimensions have q near 1/2, in three near 1,
+networks near 0. So an analysis of 100,000 rows, which takes as long as a factorization, is spared
+where its outcome can be told in some milliseconds. Vertices with very many neighbours, of which all
+others would be near, do not count.
+Reference: George, SIAM J. Numer. Anal. 10 (1973), on the exponents of meshes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import breadth_first_order
+
+from ldiv.core.pattern import Pattern
+
+ROWS = 1600  # of the larger sample, at most
+ENTRIES = 10_000  # of it, about
+STEEPEST = 1.0  # the exponent of meshes in three dimensions
+CROWDED = 10.0  # times sqrt(n) neighbours from which a vertex is left out
+
+
+def extrapolated(pattern: Pattern, work: Callable[[Pattern], float]) -> float:
+    """The work for each entry of the factors, about, of a pattern with all of its diagonal.
+
+    `work(pattern)` counts it for a small pattern.
+    """
+    graph = _without_crowded(pattern)
+    if graph.shape[0] == 0:
+        return 0.0
+    near = breadth_first_order(graph, _middle(graph), directed=False, return_predecessors=False)
+    most = max(4, min(ROWS, int(ENTRIES * graph.shape[0] / max(graph.nnz, 1))))
+    (few, less), (many, more) = (
+        (len(nodes), work(_sample(graph, nodes))) for nodes in (near[: most // 4], near[:most])
+    )
+    if many <= few or more <= less:
+        return more
+    exponent = STEEPEST if less <= 0 else np.log(more / less) / np.log(many / few)
+    return float(more * (pattern.shape[0] / many) ** min(exponent, STEEPEST))
+
+
+def _without_crowded(pattern: Pattern) -> Any:
+    n = pattern.shape[0]
+    graph = sp.csr_array(
+        (np.ones(pattern.slots), pattern.indices, pattern.indptr), shape=pattern.shape
+    )
+    most = CROWDED * np.sqrt(n)
+    degrees = np.diff(pattern.indptr), np.bincount(pattern.indices, minlength=n)
+    kept = np.flatnonzero((degrees[0] <= most) & (degrees[1] <= most))
+    return graph if len(kept) == n else graph[kept][:, kept]
+
+
+def _middle(graph: Any) -> int:
+    """One with as many neighbours as most have: not in a corner, and not alone."""
+    degree = np.diff(graph.indptr)
+    usual = np.flatnonzero(degree >= np.median(degree))
+    return int(usual[len(usual) // 2])
+
+
+def _sample(graph: Any, nodes: Any) -> Pattern:
+    nodes = np.sort(nodes)
+    part = graph[nodes][:, nodes].tocoo()
+    return Pattern(part.col, part.row, part.shape)  # rows of the graph are columns
