@@ -38,6 +38,7 @@ from ldiv.linalg.determinants import det, logdet, slogdet
 from ldiv.linalg.eigen import eigh, eigsh, eigvalsh
 from ldiv.linalg.eigen_info import EigenInfo
 from ldiv.linalg.explain import Explanation, explain
+from ldiv.linalg.expm_multiply import expm_multiply
 from ldiv.linalg.factorized import Factorized, factorized
 from ldiv.linalg.gaussian import gaussian_kl, gaussian_logpdf
 from ldiv.linalg.inertia import inertia
@@ -124,6 +125,7 @@ __all__ = [
     "eigvalsh",
     "errstate",
     "explain",
+    "expm_multiply",
     "eye_array",
     "factorized",
     "gaussian_kl",

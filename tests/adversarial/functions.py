@@ -255,6 +255,13 @@ FUNCTIONS: dict[str, Function] = {
         lambda u, v, b: (ldiv.LowRank(u, v) + u @ v.mT) @ b, (draw(N, 2), draw(N, 2), imaginary(N))
     ),
     "Gram @ b": Function(lambda l, b: ldiv.Gram(l) @ b, (L, b)),
+    "expm_multiply": Function(lambda v, b: ldiv.expm_multiply(sparse(v) * 0.3, b), (V, b)),
+    "expm_multiply, dense, times": Function(
+        lambda z, b: ldiv.expm_multiply(z / 6, b, start=-0.5, stop=1, num=3), (Z, B)
+    ),
+    "expm_multiply, LinearOperator": Function(
+        lambda d, b: ldiv.expm_multiply(operator(d / 6), b), (D, draw(5))
+    ),
     "LinearOperator @ b": Function(lambda d, b: operator(d) @ b, (D, draw(5))),
     # -- functions of users -------------------------------------------------------------------------------------------------------
     "root": Function(
