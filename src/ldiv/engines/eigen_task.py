@@ -61,6 +61,8 @@ class Task:
     offset: float = 0.0
     check: bool = False  # that none was skipped near sigma
     observers: tuple[Observer, ...] = ()  # of the solves with deflated systems, per step
+    # is called with how many eigenvalues lie above and below sigma, where a factor tells
+    on_count: Callable[[int, int], None] | None = None
 
     @property
     def n(self) -> int:

@@ -86,6 +86,10 @@ class Escalating:
         found: tuple[Array, Array] = self._first_success("slogdet")
         return found
 
+    def signs(self) -> tuple[int, int] | None:
+        found: tuple[int, int] | None = self._first_success("signs")
+        return found
+
     def check_nonsingular(self) -> None:
         self._first_success("check_nonsingular")
 

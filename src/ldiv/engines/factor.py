@@ -50,5 +50,9 @@ class Factor(ABC):
         """The solve without refinement, for iterations that check residuals themselves."""
         return self.solve(b, op)
 
+    def signs(self) -> tuple[int, int] | None:
+        """How many eigenvalues of a Hermitian A are positive and negative, if it can be told."""
+        return None
+
     def check_nonsingular(self) -> None:  # noqa: B027  (most engines check when they factor)
         """Raise now if A is singular; for engines that leave this to the first solve."""

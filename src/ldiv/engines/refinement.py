@@ -162,10 +162,20 @@ class Refined(Factor):
             return self._solved(b, op)
         y = self._solved(b, op)
         if self._accurate is None:
-            self._accurate = (
-                self._backward_error(b - self._product(y, op), y, b) <= ADEQUATE * self._eps
-            )
+            self._look(y, b, op)
         return y if self._accurate else self._refined(b, op)
+
+    def _look(self, y: Any, b: Any, op: str) -> None:
+        """Note how accurate y is, an unrefined solution."""
+        error = self._backward_error(b - self._product(y, op), y, b)
+        self._accurate = error <= ADEQUATE * self._eps
+
+    def _is_accurate(self) -> bool:
+        """Is an unrefined solution accurate? One solve, unless there was one."""
+        if self._accurate is None:
+            z = direction(self._arrangement.n).astype(self._values.dtype, copy=False)
+            self._look(self._solved(z, "N"), z, "N")
+        return bool(self._accurate)
 
     def _arranged_solve(self, solved: Callable[[Any, str], Any], b: Any, op: str) -> Any:
         """op(A)^-1 b from a solve with op(M): permuted and scaled before and after."""

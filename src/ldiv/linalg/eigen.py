@@ -173,8 +173,8 @@ def eigsh(
     Raises
     ------
     ConvergenceError
-        For pairs that do not converge, or deflated systems of the derivative; with `check`, for an
-        eigenvalue that two searches skip.
+        For pairs that do not converge, or deflated systems of the derivative; for an eigenvalue
+        that two searches skip, where `check` or the factor's own count shows it.
     NotSymmetricError, NotPositiveDefiniteError
         For an A or M that is not Hermitian, and an M that is not positive definite.
     SingularMatrixError
@@ -201,7 +201,10 @@ def eigsh(
     those between sigma and a gap beyond the k-th by the inertia of A - s M at both ends (at sigma
     and one end, with which="LA" or "SA"), searches once more if one is missing, and raises if it
     still is. Where the k-th cannot be told from the next one, it counts the nearer ones. The engine
-    "lapack" computes all eigenvalues, and skips none.
+    "lapack" computes all eigenvalues, and skips none. What the factor of A - sigma M may tell for
+    nothing, how many eigenvalues lie on each side of sigma, stands in `info`, and is compared
+    without `check`, too: more pairs on a side than it has, and fewer with which="LA" or "SA", are
+    searched again, and raise if that does not help.
     Cost: 1 factorization forward (with sigma, or for M), none after it; `check` takes 2 more. In reverse eigenvalues
     alone take no solve, eigenvectors one deflated solve each, in one block, by the factor of the
     forward where there is one.
@@ -226,7 +229,11 @@ def eigsh(
     options = EigenOptions(
         k, sigma, which, v0, ncv, maxiter, tol, method, guard, on_degenerate, observers
     )
-    options = replace(options, check=require_flag("check", check))
+    options = replace(
+        options,
+        check=require_flag("check", check),
+        on_count=None if residuals is None else residuals.count,
+    )
     if require_option("mode", mode, get_args(Mode)) == "buckling":
         if options.check:
             what, advice = "False with mode='buckling'", "Use mode='normal'."

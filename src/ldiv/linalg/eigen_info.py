@@ -10,14 +10,22 @@ from numpy.typing import NDArray
 
 from ldiv.core.dispatch import asnumpy
 from ldiv.core.trees import Array
+from ldiv.engines.inertia import Inertia
 from ldiv.rules.inverse_gaps import RESOLVED
 
 
 @dataclass(eq=False)
 class AdjointResiduals:
-    """An observer that collects the relative residuals of the adjoint systems of a derivative."""
+    """An observer that collects the relative residuals of the adjoint systems of a derivative.
+
+    And of the forward what it counts: how many eigenvalues lie above and below sigma.
+    """
 
     found: list[float] = field(default_factory=list)
+    counts: list[tuple[int, int]] = field(default_factory=list)
+
+    def count(self, above: int, below: int) -> None:
+        self.counts.append((above, below))
 
     def __call__(self, engine: str, steps: Any, x: Any, ratio: Any) -> None:
         self.found.append(float(np.max(asnumpy(ratio), initial=0)))
@@ -35,6 +43,10 @@ class EigenInfo:
         From each eigenvalue to the nearest one that is certain to be another, guards included.
     adjoint_residuals : tuple of floats
         The relative residuals of the deflated systems that derivatives have solved so far.
+    inertia : Inertia or None
+        With sigma, that of A - sigma M: `n_positive` eigenvalues lie above sigma, `n_negative`
+        below it. It costs nothing, and is told where the factor knows it: RSLAB's L D L^T, and
+        Cholesky factors; None elsewhere.
     gradient_error : float
         An estimate of the relative error of the gradient of a loss of the eigenvectors: residual
         over gap, plus the adjoint residual, the largest of each. That of a loss of eigenvalues
@@ -43,6 +55,7 @@ class EigenInfo:
 
     residuals: NDArray[Any]
     gaps: NDArray[Any]
+    inertia: Inertia | None
     _adjoint: AdjointResiduals = field(repr=False)
 
     @property
@@ -67,4 +80,15 @@ def eigen_info(
     distance = np.abs(lam[..., :, None] - every[..., None, :])
     same = distance <= RESOLVED * (error_bound[..., :k, None] + error_bound[..., None, :])
     distance[same] = np.inf  # a cluster counts as one eigenvalue
-    return EigenInfo(error_bound[..., :k], distance.min(axis=-1, initial=np.inf), adjoint)
+    gaps = distance.min(axis=-1, initial=np.inf)
+    return EigenInfo(error_bound[..., :k], gaps, _inertia(adjoint.counts, lam.shape[:-1]), adjoint)
+
+
+def _inertia(counts: list[tuple[int, int]], batch: tuple[int, ...]) -> Inertia | None:
+    """Of every problem of a batch, if it was told of each."""
+    if not counts or len(counts) != np.prod(batch, dtype=int):
+        return None
+    if not batch:
+        return Inertia(*counts[0], 0)
+    above, below = (np.array(x).reshape(batch) for x in zip(*counts, strict=True))
+    return Inertia(above, below, 0 * above)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
@@ -88,6 +89,7 @@ class EigenOptions:
     observers: tuple[Observer, ...] = ()
     offset: float = 0.0
     check: bool = False
+    on_count: Callable[[int, int], None] | None = None
 
     def task(self, A: Structure, B: Structure) -> Task:
         """The task for a pencil (A, B), validated."""
@@ -127,6 +129,7 @@ class EigenOptions:
             observers=self.observers,
             offset=self.offset,
             check=self._checked(sigma),
+            on_count=self.on_count,
         )
 
     def _checked(self, sigma: float | None) -> bool:

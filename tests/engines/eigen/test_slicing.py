@@ -9,18 +9,20 @@ import pytest
 import scipy.sparse as sp
 
 import ldiv
-from ldiv.engines import inertia, rslab_library
+from ldiv.engines import inertia, registry, rslab_library
 from ldiv.engines.eigen import arpack, slicing
+from ldiv.engines.eigen_task import Task
+from ldiv.structures.identity import Identity
 
 pytestmark = pytest.mark.skipif(rslab_library.missing() is not None, reason="RSLAB is missing")
-N = 16
+N, FEWER = 16, 15
 
 
-def grid() -> tuple[Any, Any]:
+def grid(n: int = N) -> tuple[Any, Any]:
     """A square membrane, most of whose eigenvalues are double, and all of these."""
-    path = sp.diags_array([2.0, -1.0, -1.0], offsets=[0, 1, -1], shape=(N, N))
-    a = sp.kron(path, sp.eye_array(N)) + sp.kron(sp.eye_array(N), path)
-    lam = 2 - 2 * np.cos(np.pi * np.arange(1, N + 1) / (N + 1))
+    path = sp.diags_array([2.0, -1.0, -1.0], offsets=[0, 1, -1], shape=(n, n))
+    a = sp.kron(path, sp.eye_array(n)) + sp.kron(sp.eye_array(n), path)
+    lam = 2 - 2 * np.cos(np.pi * np.arange(1, n + 1) / (n + 1))
     return ldiv.asarray(sp.csc_array(a)), np.sort(np.add.outer(lam, lam).ravel())
 
 
@@ -130,6 +132,91 @@ def test_where_nothing_is_counted() -> None:
             ldiv.eigsh(A, 3, check=True, **options)
     with pytest.raises((ValueError, TypeError), match="check"):
         ldiv.eigsh(A, 3, sigma=0.5, check=1.5)
+
+
+# -- what the factor of the forward tells for nothing -------------------------------------------
+
+
+@pytest.fixture
+def by_rslab(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others do not tell their signs. Patterns remember their engine: FEWER is for this one."""
+    for other in ("pardiso", "klu", "superlu"):
+        monkeypatch.setattr(registry.engines()[other], "supports", lambda *_: "is left out")
+
+
+@pytest.mark.usefixtures("by_rslab")
+@pytest.mark.parametrize("sigma", [-1.0, 0.0, 1.013, 8.5])
+def test_both_sides_are_counted(sigma: float) -> None:
+    A, lam = grid(FEWER)
+    m = ldiv.diags_array([np.linspace(1.0, 2.0, FEWER**2)], offsets=[0])
+    root = np.sqrt(np.linspace(1, 2, FEWER**2))
+    of_pencil = np.linalg.eigvalsh(A.todense() / root / root[:, None])
+    for M, every in ((None, lam), (m, of_pencil)):
+        ldiv.clear_cache()
+        *_, info = ldiv.eigsh(A, 3, M, sigma=sigma, info=True)
+        assert info.inertia == ((every > sigma).sum(), (every < sigma).sum(), 0)
+        assert ldiv.cache_info().factorizations <= 1 + (M is not None)
+    *_, info = ldiv.eigsh(A.astype(np.float32), 3, sigma=sigma, info=True)
+    assert info.inertia == ((lam > sigma).sum(), (lam < sigma).sum(), 0)
+
+
+@pytest.mark.usefixtures("by_rslab")
+def test_every_matrix_of_a_batch_is_counted() -> None:
+    A, lam = grid(FEWER)
+    both = A.with_data(np.stack([A.data, 2 * A.data]))
+    *_, info = ldiv.eigsh(both, 2, sigma=1.013, return_eigenvectors=False, info=True)
+    below = [(lam < 1.013).sum(), (2 * lam < 1.013).sum()]
+    assert info.inertia.n_negative.tolist() == below
+    assert info.inertia.n_positive.tolist() == [FEWER**2 - x for x in below]
+
+
+def test_where_no_factor_tells() -> None:
+    A, _ = grid()
+    assert ldiv.eigsh(A, 2, which="SA", info=True)[-1].inertia is None
+    assert ldiv.eigsh(A.todense(), 2, sigma=1.0, method="lapack", info=True)[-1].inertia is None
+
+
+@pytest.mark.usefixtures("by_rslab")
+@pytest.mark.parametrize("searches", [1, 9])
+def test_more_pairs_than_there_are(monkeypatch: pytest.MonkeyPatch, searches: int) -> None:
+    """The only eigenvalue below sigma, found twice."""
+    A, lam = grid(FEWER)
+    right, calls = arpack.Lanczos.pairs, [0]
+
+    def twice(self: Any, m: int, start: Any) -> Any:
+        calls[0] += 1
+        found, x = right(self, m, start)
+        if calls[0] <= searches:
+            order = np.argsort(found)
+            order[1] = order[0]
+            return found[order], x[:, order]
+        return found, x
+
+    monkeypatch.setattr(arpack.Lanczos, "pairs", twice)
+    monkeypatch.setattr(arpack.Lanczos, "may_miss", lambda *_: False)
+    sigma = (lam[0] + lam[1]) / 2
+    if searches > 1:
+        with pytest.raises(ldiv.ConvergenceError, match="1 fewer eigenvalues"):
+            ldiv.eigsh(A, 2, sigma=sigma)
+        return
+    assert np.abs(ldiv.eigsh(A, 2, sigma=sigma)[0] - lam[:2]).max() < 1e-10 and calls == [2]
+
+
+def test_what_the_count_of_one_side_proves() -> None:
+    identity = Identity(9)
+    lam, error_bound = np.array([1.0, 2.0, 4.0]), np.full(3, 1e-12)
+
+    def missing(which: str, above: int, sigma: float = 3.0, offset: float = 0.0) -> int:
+        task = Task(identity, identity, 2, which, sigma, offset=offset)
+        return slicing.contradicted(task, (above, 9 - above), lam, error_bound)
+
+    # two below and one above were found
+    assert [missing("LM", above) for above in (0, 1, 7, 8)] == [-1, 0, 0, -1]
+    assert [missing("SA", above) for above in (1, 7, 6)] == [1, 0, 1]
+    assert [missing("LA", above) for above in (1, 2, 6)] == [0, 1, 2]
+    assert missing("BE", 0) == missing("SM", 0) == missing("LM", 0, offset=1.0) == 0
+    # an eigenvalue as good as sigma is on either side
+    assert [missing("SA", above, 2 + 1e-11) for above in (7, 8)] == [0, 0]
 
 
 def test_gaps() -> None:

@@ -112,6 +112,13 @@ class Rslab(Refined):
         if zero:
             raise SingularMatrixError(self._name, "a pivot that is zero")
 
+    def signs(self) -> tuple[int, int] | None:
+        """Those of D (Sylvester), if the factor is accurate; the scaling is a congruence."""
+        positive, negative, zero = self._ldlt.inertia
+        if zero or self._values.dtype.kind == "c":
+            return None
+        return (positive, negative) if self._is_accurate() else None
+
     def _solved(self, b: Any, op: str) -> Any:
         """A^T = A, and A^H x = b is A conj(x) = conj(b)."""
         rslab_library.require_own_process()

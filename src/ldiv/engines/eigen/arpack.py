@@ -21,7 +21,7 @@ from ldiv.core.dispatch import asnumpy, namespace, on_host, traced
 from ldiv.core.finite import require_finite
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines.eigen import shift_invert
-from ldiv.engines.eigen.slicing import skipped
+from ldiv.engines.eigen.slicing import contradicted, skipped
 from ldiv.engines.eigen_task import Task
 from ldiv.engines.matrix_product import Product, assembled, on_numpy, require_hermitian
 from ldiv.engines.scaling import balance, balanced_product, magnitude
@@ -101,26 +101,50 @@ def _through_products(
 
 
 def _pairs(task: Task, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]) -> tuple[Any, Any, Any]:
-    """If the task says so: checked by counting, and searched once more if some were skipped."""
-    found = _search(task, pA, pB, auxiliaries)
-    if not task.check or not (missing := skipped(task, pA, pB, found[0], found[2])):
+    """Checked by counting as far as that is free, or the task says so.
+
+    It is searched once more if some were skipped.
+    """
+    for name, structure, p in (("A", task.A, pA), ("M", task.B, pB)):
+        require_finite(name, *leaves(structure.read(p)))
+    shifted = (
+        None
+        if task.sigma is None
+        else shift_invert.shift_inverse(task.A, task.B, pA, pB, task.sigma)
+    )
+    solve = shifted or shift_invert.inverse(
+        task.B, rebuild(task.B.core, [asnumpy(leaf) for leaf in leaves(pB)])
+    )
+    found = _search(task, pA, pB, auxiliaries, solve)
+    signs = None if shifted is None else shifted.signs()
+
+    def lacking(lam: Any, error_bound: Any) -> int:
+        free = 0 if signs is None else contradicted(task, signs, lam, error_bound)
+        return skipped(task, pA, pB, lam, error_bound) if task.check and not free else free
+
+    if signs is not None and task.on_count is not None:
+        task.on_count(*signs)
+    if not (missing := lacking(found[0], found[2])):
         return found
     more = min(2 * abs(missing) + task.k, task.n - 2 - task.k - guard_pairs(task))
     wider = replace(task, k=task.k + max(more, 0), start=False)
-    lam, x, error_bound = _search(wider, pA, pB, auxiliaries, seed=1)
+    lam, x, error_bound = _search(wider, pA, pB, auxiliaries, solve, seed=1)
     best = task.order(lam)[: len(found[0])]
     found = lam[best], x[:, best], error_bound[best]
-    if missing := skipped(task, pA, pB, found[0], found[2]):
+    if missing := lacking(found[0], found[2]):
         what = f"the signs of a factorization show {abs(missing)} {'more' if missing > 0 else 'fewer'} eigenvalues than were found near sigma"
         raise ConvergenceError("arpack", 2, None, task.tol, what)
     return found
 
 
 def _search(
-    task: Task, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...], seed: int | None = None
+    task: Task,
+    pA: Tree,
+    pB: Tree,
+    auxiliaries: tuple[Tree, ...],
+    solve: Product,
+    seed: int | None = None,
 ) -> tuple[Any, Any, Any]:
-    for name, structure, p in (("A", task.A, pA), ("M", task.B, pB)):
-        require_finite(name, *leaves(structure.read(p)))
     dtype = result_dtype(pA, pB)
     A, B = (on_numpy(assembled(s, p), leaves(pA)[0]) for s, p in ((task.A, pA), (task.B, pB)))
     for structure, product in ((task.A, A), (task.B, B)):
@@ -132,7 +156,7 @@ def _search(
         if task.standard
         else balanced_product(B, z, (-2, -1)),
     )
-    task, solve = _balanced(task, _solve(task, pA, pB), t, s)
+    task, solve = _balanced(task, solve, t, s)
     m = task.k + guard_pairs(task)
     start = asnumpy(auxiliaries[1])[:, 0] if task.start else direction(task.n)[:, 0].astype(dtype)
     if seed is not None:
@@ -188,15 +212,6 @@ def _balanced(task: Task, solve: Product, t: Any, s: Any) -> tuple[Task, Product
         else (float(task.sigma * t[0, 0] / s[0, 0] * t[0, 0] / s[0, 0]), t)
     )
     return replace(task, sigma=sigma), lambda x: solve(x / u) / u
-
-
-def _solve(task: Task, pA: Tree, pB: Tree) -> Product:
-    """(A - sigma B)^-1, or B^-1."""
-    if task.sigma is not None:
-        return shift_invert.shift_inverse(task.A, task.B, pA, pB, task.sigma)
-    return shift_invert.inverse(
-        task.B, rebuild(task.B.core, [asnumpy(leaf) for leaf in leaves(pB)])
-    )
 
 
 @dataclass(frozen=True, eq=False)

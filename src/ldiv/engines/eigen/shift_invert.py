@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +15,7 @@ from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree, leaves
 from ldiv.engines import registry
+from ldiv.engines.escalation import Escalating
 from ldiv.engines.factored import factored
 from ldiv.engines.matrix_product import Product
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
@@ -25,7 +27,7 @@ from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
 
-def shift_inverse(A: Structure, B: Structure, pA: Tree, pB: Tree, sigma: float) -> Product:
+def shift_inverse(A: Structure, B: Structure, pA: Tree, pB: Tree, sigma: float) -> Solves:
     """Y -> (A - sigma B)^-1 Y."""
     structure, p = (A, pA) if sigma == 0 else shifted(A, B, pA, pB, sigma)
     try:
@@ -43,35 +45,43 @@ def inverse(B: Structure, pB: Tree) -> Product:
     return (lambda y: y) if isinstance(B, Identity) else _by_factor(B, pB, "pos")
 
 
-def _by_factor(structure: Structure, p: Tree, assumption: str) -> Product:
-    """Solves with a factor that is known to be nonsingular.
+@dataclass(frozen=True, eq=False)
+class Solves:
+    """Y -> S^-1 Y by a factor of S, a view `op` of what was factored."""
 
-    With a real factor, real and imaginary parts are solved separately.
-    """
+    factor: Escalating
+    op: str
+    dtype: Any
+    order: int
+    definite: bool
+
+    def __call__(self, y: Any) -> Any:
+        """With a real factor, real and imaginary parts are solved separately."""
+        if y.dtype.kind == "c" != self.dtype.kind:
+            return self(y.real) + 1j * self(y.imag)
+        block, solve = y.reshape(len(y), -1), self.factor.solve_unrefined
+        x = solve(block, self.op) if self.op != "C" else conj(solve(conj(block), "N"))
+        return x.reshape(y.shape)
+
+    def signs(self) -> tuple[int, int] | None:
+        """How many eigenvalues of S are positive and negative, if the factor tells."""
+        return (self.order, 0) if self.definite else self.factor.signs()
+
+
+def _by_factor(structure: Structure, p: Tree, assumption: str) -> Solves:
+    """Solves with a factor that is known to be nonsingular."""
     base, op = structure.plain.unview()
     dtype = result_dtype(p)
     factor = factored(registry.chain(base, dtype, "cpu", assumption, "direct"), base, p, assumption)
     factor.check_nonsingular()
-
-    def solve(y: Any) -> Any:
-        if y.dtype.kind == "c" != dtype.kind:
-            return solve(y.real) + 1j * solve(y.imag)
-        block = y.reshape(len(y), -1)
-        x = (
-            factor.solve_unrefined(block, op)
-            if op != "C"
-            else conj(factor.solve_unrefined(conj(block), "N"))
-        )
-        return x.reshape(y.shape)
-
-    return solve
+    return Solves(factor, op, dtype, structure.shape[0], assumption == "pos")
 
 
 # hashes of matrices that Cholesky refuted; a collision costs time, not accuracy
 _indefinite: deque[int] = deque(maxlen=64)
 
 
-def _by_trial(structure: Structure, p: Tree) -> Product | None:
+def _by_trial(structure: Structure, p: Tree) -> Solves | None:
     """By Cholesky, if the matrix is definite by structure, or if it may be and trying is cheap.
 
     None if it is not definite.

@@ -3,7 +3,8 @@
     #{lam < s} = number of negative eigenvalues of A - s B             (Sylvester)
 
 The interval reaches from sigma into a gap between two eigenvalues found, to both sides or to one;
-its ends are where the counts are taken, one factorization each.
+its ends are where the counts are taken, one factorization each. The factor of A - sigma B, which
+the search used, may tell its signs for nothing: that counts the two sides of sigma.
 Reference: Ericsson, Ruhe, Math. Comp. 35 (1980); Parlett, The Symmetric Eigenvalue Problem, ch. 3.
 """
 
@@ -44,6 +45,25 @@ def skipped(task: Task, pA: Tree, pB: Tree, lam: Any, error_bound: Any) -> int:
     radius = (distance[count] + distance[count + 1]) / 2
     low, high = (task.sigma + side * radius if side in sides else task.sigma for side in (-1, 1))
     return _below(task.A, task.B, pA, pB, high) - _below(task.A, task.B, pA, pB, low) - count
+
+
+def contradicted(task: Task, signs: tuple[int, int], lam: Any, error_bound: Any) -> int:
+    """How many eigenvalues are missing on a side of sigma, by the signs of A - sigma B alone.
+
+    Negative for too many. Of the side that is searched all are wanted, up to as many as were found.
+    """
+    assert task.sigma is not None
+    if task.which not in SIDES or task.offset:
+        return 0
+    for side, count in zip((1, -1), signs, strict=True):
+        distance = (lam - task.sigma) * side
+        if (certain := int((distance > SEPARATE * error_bound).sum())) > count:
+            return count - certain
+        if SIDES[task.which] == (side,):
+            possible = int((distance > -SEPARATE * error_bound).sum())
+            if possible < (expected := min(count, len(lam))):
+                return expected - possible
+    return 0
 
 
 def _gap(wide: Any, k: int) -> int | None:
