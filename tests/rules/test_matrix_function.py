@@ -119,6 +119,23 @@ def test_a_jump_between_close_eigenvalues(framework):
     assert np.allclose(ours, expected, rtol=1e-13, atol=1e-12)
 
 
+@FRAMEWORKS
+@pytest.mark.parametrize("gap", [2e-19, 1e-15, 1e-11, 1e-8, 1e-5])
+def test_a_function_that_cancels_between_close_eigenvalues(framework, gap):
+    """(exp(x) - 1) / x has three digits fewer than exp at x = 1e-3, and half of them in its slope;
+    a quotient would have none.
+    """
+    xp, array = ARRAYS[framework]
+    theta = np.array([1e-3, 1e-3 + gap, 1.0])
+    x, y, z = map(mpmath.mpf, theta)
+    f = lambda x: mpmath.expm1(x) / x
+    slope = lambda x: (mpmath.exp(x) - f(x)) / x
+    pairs = [(x, x), (x, y), (x, z), (y, z)]
+    exact = [float(slope(a) if a == b else (f(b) - f(a)) / (b - a)) for a, b in pairs]
+    ours = np.asarray(divided_differences(lambda x: (xp.exp(x) - 1) / x, array(theta), 1))
+    assert np.allclose([ours[0, 0], ours[0, 1], ours[0, 2], ours[1, 2]], exact, rtol=1e-7)
+
+
 # -- functions of matrices ----------------------------------------------------
 
 

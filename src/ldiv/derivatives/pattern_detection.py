@@ -56,7 +56,8 @@ def detect_pattern(
     indices for each number: JAX's jaxpr, PyTorch's ATen operations as they are called. The pattern
     holds for every x, and both branches of where, relu and abs are in it. It may have entries that
     are never nonzero: a solve, a sort, or an index that depends on x is taken for dense. In PyTorch
-    a branch of Python (`if x[0] > 0`) is followed as it is taken at x.
+    what Python sees is followed as it is at x: a branch (`if x[0] > 0`), an integer
+    (`y[x.argmax()]`).
     What cannot be followed (operations that are in no table, numbers that leave the framework, more
     than 2^24 entries) is differentiated instead, at x (1 + margin t) + margin s with random t and
     s, two points, in all directions: entries that vanish at both, but not everywhere, are missed.

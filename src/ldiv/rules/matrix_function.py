@@ -24,9 +24,11 @@ and (Hermite and Genocchi) by Gauss's rule for the integral over s in [0, 1] of
 
     (1-s)^(a-1) s^(b-1) f^(m)(x + s (y - x)) / (a-1)! (b-1)!.
 
-The rounding error of the quotient is known. If the integral agrees with the quotient up to that
-error, the integral is taken; otherwise the nodes are far apart, or f jumps between them, and the
-quotient is right.
+The rounding error of the quotient is known, if f rounds as it should. If the integral agrees with
+the quotient up to that error, the integral is taken; otherwise the nodes are far apart, or f jumps
+between them, and the quotient is right; or f rounds worse, as (exp(x) - 1) / x near x = 0. That is
+so where half of the points give nearly the same integral, and what the quotient and the integral
+differ by is too little of f for a jump.
 """
 
 from __future__ import annotations
@@ -55,7 +57,10 @@ GAUSS, WEIGHT = (
     (1 + np.polynomial.legendre.leggauss(12)[0]) / 2,
     np.polynomial.legendre.leggauss(12)[1] / 2,
 )
+HALF = np.array([0, 2, 4, 7, 9, 11])  # of Gauss's points: a rule that is exact to degree 5
+HALF_WEIGHT = np.linalg.solve(np.vander(GAUSS[HALF], increasing=True).T, 1 / np.arange(1.0, 7.0))
 NOISE = 16  # units in the last place: the rounding of a value of f and of its derivatives
+RESOLVED = 8  # times what half of the points change: an integral is known at least that well
 
 
 @dataclass(frozen=True)
@@ -174,10 +179,11 @@ def divided_differences(f: Function, theta: Array, m: int) -> Array:
 
 def _two_nodes(f: Function, theta: Array, m: int) -> dict[tuple[int, int], Known]:
     """f[x^a, y^b] for all pairs x, y of eigenvalues with its error, for every a + b <= m + 1."""
-    xp, eps = namespace(theta), NOISE * float(np.finfo(numpy_dtype(theta)).eps)
+    xp, unit = namespace(theta), float(np.finfo(numpy_dtype(theta)).eps)
+    eps = NOISE * unit
     x, y = theta[..., :, None], theta[..., None, :]
     gap = xp.where(x == y, 1.0, y - x)
-    s, weight = (xp.asarray(rule, **alike(theta)) for rule in (GAUSS, WEIGHT))
+    s = xp.asarray(GAUSS, **alike(theta))
     between = x[..., None] + s * (y - x)[..., None]
     slopes = [_derivative(f, between, order) for order in range(1, m + 1)]
     values = [_values(f, theta), *(xp.linalg.diagonal(d[..., 0]) for d in slopes)]
@@ -192,21 +198,33 @@ def _two_nodes(f: Function, theta: Array, m: int) -> dict[tuple[int, int], Known
         )
         for a in range(1, order + 1):
             b = order + 1 - a
-            kernel = (
-                weight
-                * (1 - s) ** (a - 1)
-                * s ** (b - 1)
-                / (math.factorial(a - 1) * math.factorial(b - 1))
+            integral, half = (
+                slopes[order - 1] @ xp.asarray(rule, **alike(theta)) for rule in _rules(a, b)
             )
-            integral = slopes[order - 1] @ kernel
             (left, left_error), (right, right_error) = known[a - 1, b], known[a, b - 1]
             quotient, error = (left - right) / gap, (left_error + right_error) / abs(gap)
-            within = (x == y) | (abs(integral - quotient) <= error)
+            apart = abs(integral - quotient)
+            noisy = (RESOLVED * abs(integral - half) <= apart) & (
+                apart * abs(gap) <= unit**0.5 * (abs(left) + abs(right))
+            )
+            within = (x == y) | (apart <= error) | noisy
             known[a, b] = (
                 xp.where(within, integral, quotient),
                 xp.where(within, eps * abs(integral), error),
             )
     return known
+
+
+def _rules(a: int, b: int) -> tuple[Array, Array]:
+    """Gauss's rule with the weight (1-s)^(a-1) s^(b-1) / (a-1)! (b-1)!, and that of half of its
+    points, zero at the others.
+    """
+    weight = (
+        (1 - GAUSS) ** (a - 1) * GAUSS ** (b - 1) / (math.factorial(a - 1) * math.factorial(b - 1))
+    )
+    half = np.zeros_like(WEIGHT)
+    half[HALF] = HALF_WEIGHT
+    return WEIGHT * weight, half * weight
 
 
 # -- the derivatives of f -----------------------------------------------------
