@@ -84,6 +84,20 @@ def test_pivots_that_have_become_bad_are_given_up(taken: list[bool]) -> None:
     assert not all(taken)
 
 
+def test_norms_are_those_of_the_new_values(taken: list[bool]) -> None:
+    """Also where the sums that came with kept scales cannot serve, since these have drifted."""
+    a, rng = network(), np.random.default_rng(5)
+    structure = ldiv.asarray(a * np.exp2(rng.integers(-20, 20, 60))).structure
+    for exponent in (0, 0, 3, 3, 40, 40, 0):
+        skewed = sp.csc_array(a * np.exp2(exponent * rng.random(60)))
+        made = klu.factor(klu.analyze(structure), structure, skewed.data, "gen")
+        assert isinstance(made, klu.Klu)
+        size = sp.csc_array((np.abs(made._values), a.indices, a.indptr))
+        np.testing.assert_allclose(made._sums, size.sum(axis=0))
+        del made
+    assert any(taken)
+
+
 def test_singular_and_infinite_values_between_others_are_refused() -> None:
     a, b = network(), np.ones(60)
     A, values = ldiv.asarray(a), a.data

@@ -161,6 +161,13 @@ class Pattern:
         return mirror.data if same else None
 
     @cached_property
+    def triangles(self) -> tuple[Index, Index]:
+        """The slots below the diagonal of a symmetric pattern, and their mirror images."""
+        assert self.transposition is not None
+        below = np.flatnonzero(self.indices > self.columns)
+        return below, self.transposition[below].astype(np.intp, copy=False)
+
+    @cached_property
     def mirror(self) -> Index | None:
         """For each entry an entry at the mirrored position; None if the pattern is unsymmetric."""
         if self.transposition is None:

@@ -29,13 +29,23 @@ class Kept(NamedTuple):
     sums: Values
     error: float
 
-    def scaled(self, layout: Layout, values: Values) -> tuple[Values, Scales]:
-        """The values of R A C by the same scales, as long as they balance it; see `equilibrated`."""
-        if self.scales is not None:
-            found = layout.scaled(values, *self.scales)
-            ratio = both_sums(layout, np.abs(found)) / self.sums
+
+class Rescaling:
+    """The scaling of a new matrix by the scales that were kept, as long as they balance it."""
+
+    def __init__(self, kept: Kept) -> None:
+        self._kept = kept
+        self.column_sums: Values | None = None  # of |R A C| by the kept scales
+
+    def __call__(self, layout: Layout, values: Values) -> tuple[Values, Scales]:
+        """The values of R A C, and the scales; see `equilibrated`."""
+        if self._kept.scales is not None:
+            found = layout.scaled(values, *self._kept.scales)
+            sums = both_sums(layout, np.abs(found))
+            ratio = sums / self._kept.sums
             if ratio.min() >= 1 / DRIFT and ratio.max() <= DRIFT:
-                return found, self.scales
+                self.column_sums = sums[layout.height :]
+                return found, self._kept.scales
         return equilibrated(layout, values)
 
 

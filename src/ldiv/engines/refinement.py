@@ -118,7 +118,7 @@ class Refined(Factor):
     ) -> None:
         values, size, self._scales = arrangement.scaled(self._name, slots, scaled)
         self._arrangement, self._values = arrangement, values
-        self._sums = arrangement.layout.column_sums(size)
+        self._sums = self._column_sums(arrangement.layout, size)
         self._norm = largest(self._sums)
         if not self._sums.min() > 0:
             raise SingularMatrixError(self._name, "a column of zeros", certain=True)
@@ -130,6 +130,10 @@ class Refined(Factor):
         self._proven = False
         self._probed: Any = None  # the solution for the probe in view N, where it is known
         self._accurate: bool | None = None  # without refinement; None until it was tried
+
+    def _column_sums(self, layout: Layout, size: Any) -> Any:
+        """Those of |M|, whose entries are `size`."""
+        return layout.column_sums(size)
 
     @abstractmethod
     def _solved(self, b: Any, op: str) -> Any:

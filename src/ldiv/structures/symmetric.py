@@ -117,7 +117,11 @@ class Symmetric(Wrapper):
         assert pattern is not None
         if pattern is not self.base.pattern:
             slots = pattern.slot_values(np.concatenate([slots, np.zeros_like(slots)], axis=-1))
-        mirror = slots[..., pattern.transposition]
+        if slots.dtype.kind != "c" or self.op == "T":
+            below, above = pattern.triangles  # half of the work where it is symmetric, as usual
+            if np.array_equal(slots.take(below, axis=-1), slots.take(above, axis=-1)):
+                return slots
+        mirror = slots.take(pattern.transposition, axis=-1)
         mirror = np.conj(mirror) if self.op == "H" else mirror
         if np.array_equal(slots, mirror):
             return slots

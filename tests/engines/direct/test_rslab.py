@@ -77,6 +77,19 @@ def test_solves_in_all_views_and_logabsdet(engine: str, kind: str, dtype: str) -
 
 
 @needs_rslab
+def test_determinants_of_one_pattern_are_analysed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    whole = rslab.superlu.Symbolic
+    monkeypatch.setattr(rslab.superlu, "Symbolic", lambda *args: made.append(args) or whole(*args))
+    a = matrix("sym", "float64")
+    structure, p = promised(ldiv.asarray(sp.csc_array(a)), "sym")
+    for s in (1.0, 2.0, 3.0):
+        found = factorization(rslab, structure, s * p, "gen").logabsdet()
+        assert abs(found - np.linalg.slogdet(s * a)[1]) < 1e-10
+    assert len(made) == 1
+
+
+@needs_rslab
 @pytest.mark.parametrize(("engine", "kind"), KINDS)
 def test_factors_of_one_pattern_do_not_disturb_each_other(engine: str, kind: str) -> None:
     """One analysis; each has its own values, whatever order they came in, to the last bit."""

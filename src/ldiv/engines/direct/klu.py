@@ -23,9 +23,10 @@ from ldiv.core.structure import VIEWS, Structure
 from ldiv.core.trees import Tree
 from ldiv.engines import mkl_pardiso, rslab_library
 from ldiv.engines.analyses import analysed
+from ldiv.engines.equilibration import Layout
 from ldiv.engines.factor import Factor
 from ldiv.engines.fill_estimate import extrapolated
-from ldiv.engines.kept_pivots import Kept, Spare, both_sums
+from ldiv.engines.kept_pivots import Kept, Rescaling, Spare, both_sums
 from ldiv.engines.limits import REFINED
 from ldiv.engines.refinement import Arrangement, Refined
 from ldiv.engines.singularity_check import direction
@@ -143,6 +144,7 @@ class Klu(Refined):
     """L, U and F of the equilibrated matrix."""
 
     _kept: Kept | None = None  # what is left behind
+    _rescaling: Rescaling | None = None
 
     def __init__(self, symbolic: Symbolic, slots: Any, carefully: bool = False) -> None:
         self._spare = symbolic.analysis.spare
@@ -163,15 +165,24 @@ class Klu(Refined):
         rslab_library.require_own_process()
         self._klu = kept.numeric
         try:
-            super().__init__(symbolic, slots, scaled=kept.scaled)
+            self._rescaling = Rescaling(kept)
+            super().__init__(symbolic, slots, scaled=self._rescaling)
             self._klu.refactor(np.ascontiguousarray(self._values))
         except (RuntimeError, SingularMatrixError):
+            self._rescaling = None
             return False
         usual = min(max(REFINED * self._eps, 2 * kept.error), INACCURATE * self._eps)
         if not self._probe() <= usual:
             return False
         self._keep(kept, kept.error)
         return True
+
+    def _column_sums(self, layout: Layout, size: Any) -> Any:
+        """Those that were compared with the kept ones."""
+        rescaling, self._rescaling = self._rescaling, None
+        if rescaling is not None and rescaling.column_sums is not None:
+            return rescaling.column_sums
+        return super()._column_sums(layout, size)
 
     def _probe(self) -> float:
         """The backward error of an unrefined solution, which the first solve will need."""

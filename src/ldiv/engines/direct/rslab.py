@@ -10,6 +10,7 @@ Reference: Bunch, Kaufman, Math. Comp. 31 (1977).
 
 from __future__ import annotations
 
+from functools import cached_property
 from threading import current_thread, main_thread
 from typing import Any
 
@@ -34,6 +35,7 @@ IN_SINGLE = True
 
 LARGE = 10_000  # rows from which the analysis is divided among threads
 DIVIDED = 1e8  # operations from which a factorization is: below they cost as much as they gain
+FEW = 2  # columns, for which a block takes as long as one after the other, or longer
 LONG = 1e9  # operations, some 30 ms, for which nobody waits who has pressed Ctrl-C
 
 
@@ -65,6 +67,11 @@ class Symbolic(Arrangement):
         self._analysis: Any = None
         self._work = 0  # operations of a factorization
         self._lock = lock()
+
+    @cached_property
+    def of_superlu(self) -> superlu.Symbolic:
+        """The analysis for determinants."""
+        return superlu.Symbolic(self.pattern, False)
 
     def factored(self, slots: Any, floor: float | None = None) -> Any:
         """The factor; smaller pivots are lifted to the floor, if there is one."""
@@ -126,11 +133,14 @@ class Rslab(Refined):
             return self._solved(b.conj(), "N").conj()
         if b.shape[1] == 0:
             return b
-        if b.shape[1] == 1:
-            return self._ldlt.solve(np.ascontiguousarray(b[:, 0]))[:, None]
+        if b.shape[1] <= FEW:
+            x = np.empty(b.shape, b.dtype, order="F")
+            for j, column in enumerate(b.T):
+                x[:, j] = self._ldlt.solve(np.ascontiguousarray(column))
+            return x
         return self._ldlt.solve_many(np.ascontiguousarray(b))
 
     def _log_pivots(self) -> Any:
         """By SuperLU: RSLAB does not tell D."""
-        symbolic = superlu.Symbolic(self._arrangement.pattern, False)
-        return superlu.SuperLU(symbolic, self._values, False).logabsdet()
+        symbolic: Symbolic = self._arrangement  # type: ignore[assignment]
+        return superlu.SuperLU(symbolic.of_superlu, self._values, False).logabsdet()
