@@ -394,3 +394,45 @@ def test_lobpcg() -> None:
         ldiv.lobpcg(t)
     with pytest.raises(ValueError, match="niter: expected one of"):
         ldiv.lobpcg(t, k=2, niter=3, maxiter=3)
+
+
+# -- in the words of NumPy, PyTorch and JAX ----------------------------------------------------------
+
+
+def test_words_of_numpy_torch_and_jax() -> None:
+    for to in (np.asarray, torch.tensor):
+        c, s, tall, y = map(to, (C @ C.conj().T, S, TALL, b))
+        for upper in (True, False):
+            factor = ldiv.cholesky(c, upper=upper)
+            np.testing.assert_allclose(factor, np.linalg.cholesky(C @ C.conj().T, upper=upper))
+        for uplo in ("L", "U"):
+            np.testing.assert_allclose(ldiv.eigvalsh(s, UPLO=uplo), np.linalg.eigvalsh(S))
+            w, X = ldiv.eigh(s, UPLO=uplo)
+            np.testing.assert_allclose(s @ X, X * w, atol=1e-9)
+        np.testing.assert_allclose(
+            ldiv.pinv(s, rcond=1e-12, hermitian=True), np.linalg.pinv(S, 1e-12, True)
+        )
+        assert int(ldiv.matrix_rank(s, None, True, rtol=1e-3)) == np.linalg.matrix_rank(
+            S, None, True, rtol=1e-3
+        )
+        x = ldiv.lstsq(tall, y, rcond=1e-12)[0]
+        np.testing.assert_allclose(x, np.linalg.lstsq(TALL, b, rcond=1e-12)[0])
+        assert ldiv.pinv(np.diag([1.0, 1e-3]), rcond=1e-2)[1, 1] == 0
+
+
+def test_words_that_mean_the_same_are_said_once() -> None:
+    with pytest.raises(ValueError, match="upper: expected True"):
+        ldiv.cholesky(S, lower=False, upper=False)
+    np.testing.assert_array_equal(
+        ldiv.cholesky(S, lower=False, upper=True), ldiv.cholesky(S, lower=False)
+    )
+    with pytest.raises(ValueError, match="rcond: expected one of"):
+        ldiv.lstsq(TALL, b, 1e-10, rcond=1e-10)
+    with pytest.raises(ValueError, match="rcond: expected one of"):
+        ldiv.pinv(TALL, rtol=1e-10, rcond=1e-10)
+    with pytest.raises(ValueError, match="rcond: expected a finite"):
+        ldiv.lstsq(TALL, b, rcond=-1)
+    with pytest.raises(ldiv.SingularMatrixError, match="cond"):
+        ldiv.lstsq(TALL, b, rcond=0.99)
+    with pytest.raises(ValueError, match="UPLO: expected one of 'L', 'U'"):
+        ldiv.eigh(S, UPLO="X")

@@ -59,3 +59,43 @@ def test_numbers_beside_a_tensor_are_constants():
     A.sum().backward()
     assert torch.equal(t.grad, torch.ones(3))
     assert np.array_equal(np.diag(A.detach().toarray().numpy(), -1), [4.0, 5.0])
+
+
+@pytest.mark.parametrize("name", ["coo", "csr", "csc"])
+def test_values_and_coordinates_go_into_every_format(name):
+    values, at = np.array([1.0, 2.0, 3.0, 4.0]), ([0, 1, 1, 0], [2, 0, 0, 1])  # one twice
+    make, theirs = getattr(ldiv, f"{name}_array"), getattr(sp, f"{name}_array")
+    for where in (at, np.array(at)):
+        made, wanted = make((values, where), shape=(2, 4)), theirs((values, at), shape=(2, 4))
+        assert (made.format, made.nnz) == (name, wanted.nnz)
+        assert np.array_equal(made.toarray(), wanted.toarray())
+        assert make((values, where)).shape == (2, 3)
+    t = torch.tensor(values, requires_grad=True)
+    make((t, at), shape=(2, 4)).toarray()[1, 0].backward()
+    assert t.grad.tolist() == [0.0, 1.0, 1.0, 0.0]
+    for wrong in ((values, [0, 1, 1, 0]), (values,), (values, at, at, at)):
+        with pytest.raises(TypeError, match="expected"):
+            make(wrong)
+
+
+@pytest.mark.parametrize("name", ["coo", "csr", "csc"])
+def test_dtype_and_copy_of_the_values(name):
+    make = getattr(ldiv, f"{name}_array")
+    compressed = (np.array([1.0, 2.0]), [0, 1], [0, 1, 2])
+    arg = (compressed[0], ([0, 1], [0, 1])) if name == "coo" else compressed
+    for given in (arg, A, sp.csr_array(A), torch.tensor(A)):
+        for dtype in ("float32", np.float32, np.complex128):
+            made = make(given, dtype=dtype)
+            assert str(made.dtype).rpartition(".")[2] == np.dtype(dtype).name
+            assert np.array_equal(made.toarray(), make(given).toarray())
+    own, shared = make(arg, copy=True), make(arg)
+    arg[0][0] = 7.0
+    assert own.toarray()[0, 0] == 1.0
+    assert shared.toarray()[0, 0] == 7.0
+    with pytest.raises(TypeError, match="dtype: expected one of float32"):
+        make(arg, dtype=int)
+    with pytest.raises(TypeError, match="copy: expected True or False"):
+        make(arg, copy="yes")
+    t = torch.tensor([1.0, 2.0], requires_grad=True)
+    make((t, *arg[1:]), dtype=torch.float64, copy=True).sum().backward()
+    assert t.grad.tolist() == [1.0, 1.0]

@@ -23,15 +23,30 @@ from ldiv.structures.sparse import Sparse
 
 @overload
 def cholesky(
-    a: SparseArray, lower: bool = True, overwrite_a: bool = False, check_finite: bool = True
+    a: SparseArray,
+    lower: bool = True,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    *,
+    upper: bool | None = None,
 ) -> SparseCholesky: ...
 @overload
 def cholesky(
-    a: ArrayT, lower: bool = True, overwrite_a: bool = False, check_finite: bool = True
+    a: ArrayT,
+    lower: bool = True,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    *,
+    upper: bool | None = None,
 ) -> ArrayT: ...
 @public
 def cholesky(
-    a: Any, lower: bool = True, overwrite_a: bool = False, check_finite: bool = True
+    a: Any,
+    lower: bool = True,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    *,
+    upper: bool | None = None,
 ) -> Any:
     """Factor a Hermitian positive definite matrix, differentiably.
 
@@ -48,6 +63,8 @@ def cholesky(
         Return L, as NumPy and PyTorch do, or R, SciPy's default.
     overwrite_a, check_finite : bool
         Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+    upper : bool, optional
+        The word of NumPy, PyTorch and JAX: True is lower=False.
 
     Returns
     -------
@@ -87,6 +104,12 @@ def cholesky(
            [1., 3.]])
     """
     lower = require_flag("lower", lower)
+    if upper is not None:
+        if not require_flag("upper", upper) and not lower:
+            raise ValueError(
+                expected_got("upper", "True with lower=False", "False", "Say it once.")
+            )
+        lower = not upper
     matrix = a if isinstance(a, Matrix) else converted("a", a)
     if matrix is not None and isinstance(matrix.structure.unview()[0], Sparse):
         return _of_sparse(SparseArray(matrix.structure, matrix.params), lower)

@@ -13,7 +13,7 @@ from ldiv.core.typing import ArrayT
 from ldiv.core.validate import require_flag, require_number, require_option
 from ldiv.errors import expected_got
 from ldiv.linalg.dense_arguments import require_matrix_array
-from ldiv.linalg.eigen_problem import OnDegenerate
+from ldiv.linalg.eigen_problem import OnDegenerate, only_one
 from ldiv.linalg.eigenvector_phase import with_free_phase
 from ldiv.rules.pseudo_inverse import PseudoInverse
 from ldiv.rules.svd import SVD
@@ -179,6 +179,8 @@ def pinv(
     rtol: float | None = None,
     return_rank: Literal[False] = False,
     check_finite: bool = True,
+    rcond: float | None = None,
+    hermitian: bool = False,
     on_degenerate: OnDegenerate = "raise",
 ) -> ArrayT: ...
 @overload
@@ -189,6 +191,8 @@ def pinv(
     rtol: float | None = None,
     return_rank: Literal[True],
     check_finite: bool = True,
+    rcond: float | None = None,
+    hermitian: bool = False,
     on_degenerate: OnDegenerate = "raise",
 ) -> tuple[ArrayT, ArrayT]: ...
 @public
@@ -199,6 +203,8 @@ def pinv(
     rtol: float | None = None,
     return_rank: bool = False,
     check_finite: bool = True,
+    rcond: float | None = None,
+    hermitian: bool = False,
     on_degenerate: OnDegenerate = "raise",
 ) -> ArrayT | tuple[ArrayT, ArrayT]:
     """Compute the pseudoinverse of a dense matrix, differentiably. `lstsq` needs none.
@@ -216,6 +222,10 @@ def pinv(
         Return the rank, too.
     check_finite : bool
         Accepted, as SciPy has it: numbers are always looked at.
+    rcond : float, optional
+        NumPy's name of rtol.
+    hermitian : bool
+        Accepted, as NumPy, PyTorch and JAX have it: the whole matrix is read.
     on_degenerate : {"raise", "warn", "drop"}, default "raise"
         Where the rank is not full, and A^+ not continuous: raise NotDifferentiableError in the
         derivative, or take the rank for constant, with a warning or without.
@@ -256,14 +266,20 @@ def pinv(
     """
     matrix = require_matrix_array("a", a)
     require_option("on_degenerate", on_degenerate, get_args(OnDegenerate))
-    absolute, relative = _tolerances(matrix, atol, rtol)
+    require_flag("hermitian", hermitian)
+    absolute, relative = _tolerances(matrix, atol, only_one("rtol", rtol, "rcond", rcond))
     x, rank = bind(PseudoInverse(absolute, relative, on_degenerate), matrix)
     return (x, _whole(rank)) if require_flag("return_rank", return_rank) else x
 
 
 @public
 def matrix_rank(
-    A: ArrayT, tol: float | None = None, *, atol: float | None = None, rtol: float | None = None
+    A: ArrayT,
+    tol: float | None = None,
+    hermitian: bool = False,
+    *,
+    atol: float | None = None,
+    rtol: float | None = None,
 ) -> ArrayT:
     """Count the singular values of a dense matrix that are not taken for 0.
 
@@ -273,8 +289,12 @@ def matrix_rank(
     ----------
     A : array (*batch, m, n)
         The matrix.
-    tol, atol, rtol : float, optional
-        As in `pinv`; tol is NumPy's name of atol.
+    tol : float, optional
+        NumPy's name of atol.
+    hermitian : bool
+        As in `pinv`.
+    atol, rtol : float, optional
+        As in `pinv`.
 
     Returns
     -------
@@ -297,11 +317,10 @@ def matrix_rank(
     >>> int(ldiv.matrix_rank(np.ones((3, 3))))
     1
     """
-    if tol is not None and atol is not None:
-        advice = "They are two names of one number."
-        raise ValueError(expected_got("tol", "None where atol is given", "both", advice))
+    atol = only_one("tol", tol, "atol", atol)
+    require_flag("hermitian", hermitian)
     matrix = require_matrix_array("A", A)
-    absolute, relative = _tolerances(matrix, tol if atol is None else atol, rtol)
+    absolute, relative = _tolerances(matrix, atol, rtol)
     _, rank = bind(PseudoInverse(absolute, relative, "drop"), matrix)
     return _whole(rank)
 

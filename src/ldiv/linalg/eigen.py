@@ -312,6 +312,7 @@ def eigh(
     overwrite_b: bool = False,
     check_finite: bool = True,
     driver: str | None = None,
+    UPLO: Literal["L", "U"] = "L",
     on_degenerate: OnDegenerate = "raise",
 ) -> tuple[ArrayT, ArrayT] | ArrayT:
     """Find the eigenvalues and eigenvectors of a dense Hermitian matrix or pencil, differentiably.
@@ -331,9 +332,9 @@ def eigh(
         Return w alone.
     b : array, optional
         SciPy's name of B.
-    lower, overwrite_a, overwrite_b, check_finite, driver : optional
-        Accepted, as SciPy has them: both triangles are read, nothing is ever overwritten, numbers
-        are always looked at, and there is one driver.
+    lower, overwrite_a, overwrite_b, check_finite, driver, UPLO : optional
+        Accepted, as SciPy has them, and NumPy, PyTorch and JAX the last one: both triangles are
+        read, nothing is ever overwritten, numbers are always looked at, and there is one driver.
     on_degenerate : {"raise", "warn", "drop"}, default "raise"
         As in `eigsh`.
 
@@ -373,6 +374,7 @@ def eigh(
     array([1., 3.])
     """
     B = only_one("B", B, "b", b)
+    require_option("UPLO", UPLO, ("L", "U"))
     eigvals_only = require_flag("eigvals_only", eigvals_only)
     if B is None and subset_by_index is None and is_array(A) and 0 in as_float("A", A).shape:
         nothing = _of_nothing(A)
@@ -434,7 +436,7 @@ def eigvalsh(
     subset_by_index : pair of int (first, last), optional
         As in `eigh`.
     **options :
-        lower, overwrite_a, overwrite_b, check_finite, driver and on_degenerate, as in `eigh`.
+        lower, overwrite_a, overwrite_b, check_finite, driver, UPLO and on_degenerate, as in `eigh`.
 
     Returns
     -------

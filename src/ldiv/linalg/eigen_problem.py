@@ -59,6 +59,7 @@ class EighKeywords(TypedDict, total=False):
     overwrite_b: bool
     check_finite: bool
     driver: str | None
+    UPLO: Literal["L", "U"]
     on_degenerate: OnDegenerate
 
 

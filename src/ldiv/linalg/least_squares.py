@@ -16,6 +16,7 @@ from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import as_block, require_batches, require_number, require_option
 from ldiv.errors import SingularMatrixError
 from ldiv.linalg.dense_arguments import require_matrix_array
+from ldiv.linalg.eigen_problem import only_one
 from ldiv.matrices.matrix import common_dtype
 from ldiv.rules.assertion import checked
 from ldiv.rules.least_squares import LeastSquares
@@ -41,6 +42,8 @@ def lstsq(
     overwrite_b: bool = False,
     check_finite: bool = True,
     lapack_driver: Driver | None = None,
+    *,
+    rcond: float | None = None,
 ) -> LstsqResult:
     """Solve a rectangular linear system in the sense of least squares, differentiably.
 
@@ -60,6 +63,8 @@ def lstsq(
     lapack_driver : {"gelsd", "gelsy", "gelss"}, optional
         Which of SciPy's results are wanted: all, or with "gelsy" and where it is absent no singular
         values, as these cost more than the solution. The rank is full, and x always the same.
+    rcond : float, optional
+        The name of NumPy, PyTorch and JAX for cond.
 
     Returns
     -------
@@ -101,13 +106,14 @@ def lstsq(
     >>> x.round(12)
     array([1., 2.])
     """
+    name, cond = "cond" if rcond is None else "rcond", only_one("cond", cond, "rcond", rcond)
     a = require_matrix_array("a", a, b)
     m, n = a.shape[-2:]
     block, vector = as_block("b", b, m, a)
     require_batches("b", batch_of(a, 2), batch_of(block, 2))
     a, block = common_dtype(a, block)
     if cond is not None and min(m, n):
-        a = checked(_Above(require_number("cond", cond, 0)), a)
+        a = checked(_Above(require_number(name, cond, 0)), a)
     zero = namespace(block).zeros((n, block.shape[-1]), **alike(block))
     x = (
         bind(LeastSquares(), a, block, zero)[1]

@@ -12,7 +12,7 @@ import numpy as np
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.typing import AnyArray, IndexLike
-from ldiv.core.validate import as_float, require_two_dimensions
+from ldiv.core.validate import as_float, require_flag, require_two_dimensions
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.conversion import sparse_at
 from ldiv.matrices.entries import Format, compressed, coordinates, entries_of
@@ -40,10 +40,26 @@ def _converted(name: str, x: Any, shape: tuple[int, int] | None, format: Format)
     return A.asformat(format)
 
 
+def _are_two(at: Any) -> bool:
+    """Rows and columns."""
+    if isinstance(at, tuple | list):
+        return len(at) == 2
+    return isinstance(at, np.ndarray) and at.shape[:1] == (2,)
+
+
+def _finished(A: SparseArray, dtype: Any, copy: Any) -> SparseArray:
+    """In the dtype that was asked for, and with values of its own where that was asked for."""
+    if require_flag("copy", copy):
+        A = A.copy()
+    return A if dtype is None else A.astype(dtype)
+
+
 @public
 def coo_array(
     arg: tuple[AnyArray, tuple[IndexLike, ...] | AnyArray] | AnyArray,
     shape: tuple[int, int] | None = None,
+    dtype: Any = None,
+    copy: bool = False,
 ) -> SparseArray:
     """A sparse array from values, rows and columns, in coordinate format.
 
@@ -57,6 +73,10 @@ def coo_array(
         whatever `asarray` takes: sparse or dense, of which all entries are kept.
     shape : tuple of two ints, optional
         Found from the largest indices where it is absent.
+    dtype : optional
+        That of the values, of their framework or by NumPy's name; by default their own.
+    copy : bool, default False
+        Copy the values, so that later changes of theirs do not change the matrix.
 
     Returns
     -------
@@ -88,14 +108,10 @@ def coo_array(
            [0., 3.]])
     """
     if not isinstance(arg, tuple):
-        return _converted("coo_array", arg, shape, "coo")
+        return _finished(_converted("coo_array", arg, shape, "coo"), dtype, copy)
     what = "(values, (rows, columns))"
     values, at = _parts("coo_array", what, arg, 2)
-    if not (
-        len(at) == 2
-        if isinstance(at, tuple | list)
-        else isinstance(at, np.ndarray) and at.shape[:1] == (2,)
-    ):
+    if not _are_two(at):
         raise TypeError(
             expected_got(
                 "coo_array",
@@ -104,12 +120,16 @@ def coo_array(
                 "Rows and columns are two vectors.",
             )
         )
-    return sparse_at(*coordinates("", as_float("values", values), at, shape))
+    found = sparse_at(*coordinates("", as_float("values", values), at, shape))
+    return _finished(found, dtype, copy)
 
 
 @public
 def csr_array(
-    arg: tuple[AnyArray, IndexLike, IndexLike] | AnyArray, shape: tuple[int, int] | None = None
+    arg: tuple[AnyArray, IndexLike, IndexLike] | tuple[AnyArray, Any] | AnyArray,
+    shape: tuple[int, int] | None = None,
+    dtype: Any = None,
+    copy: bool = False,
 ) -> SparseArray:
     """A sparse array from compressed rows.
 
@@ -119,9 +139,12 @@ def csr_array(
     ----------
     arg : tuple (values, indices, indptr), or a matrix
         values (*batch, nnz); indices (nnz,), the column of each value; indptr (m + 1,), where each
-        row begins. A matrix is whatever `asarray` takes.
+        row begins. (values, (rows, columns)) as in `coo_array`, too: duplicates are added up. A
+        matrix is whatever `asarray` takes.
     shape : tuple of two ints, optional
         Found from indptr and the largest index where it is absent.
+    dtype, copy : optional
+        As in `coo_array`.
 
     Returns
     -------
@@ -152,14 +175,21 @@ def csr_array(
            [2., 0.]])
     """
     if not isinstance(arg, tuple):
-        return _converted("csr_array", arg, shape, "csr")
+        return _finished(_converted("csr_array", arg, shape, "csr"), dtype, copy)
+    if len(arg) == 2 and _are_two(arg[1]):
+        return coo_array(arg, shape, dtype, copy).tocsr()
     values, indices, indptr = _parts("csr_array", "(values, indices, indptr)", arg, 3)
-    return sparse_at(*compressed("", as_float("values", values), indices, indptr, shape, "csr"))
+    values = as_float("values", values)
+    found = sparse_at(*compressed("", values, indices, indptr, shape, "csr"))
+    return _finished(found, dtype, copy)
 
 
 @public
 def csc_array(
-    arg: tuple[AnyArray, IndexLike, IndexLike] | AnyArray, shape: tuple[int, int] | None = None
+    arg: tuple[AnyArray, IndexLike, IndexLike] | tuple[AnyArray, Any] | AnyArray,
+    shape: tuple[int, int] | None = None,
+    dtype: Any = None,
+    copy: bool = False,
 ) -> SparseArray:
     """A sparse array from compressed columns.
 
@@ -169,9 +199,12 @@ def csc_array(
     ----------
     arg : tuple (values, indices, indptr), or a matrix
         values (*batch, nnz); indices (nnz,), the row of each value; indptr (n + 1,), where each
-        column begins. A matrix is whatever `asarray` takes.
+        column begins. (values, (rows, columns)) as in `coo_array`, too: duplicates are added up. A
+        matrix is whatever `asarray` takes.
     shape : tuple of two ints, optional
         Found from indptr and the largest index where it is absent.
+    dtype, copy : optional
+        As in `coo_array`.
 
     Returns
     -------
@@ -202,9 +235,13 @@ def csc_array(
            [1., 2.]])
     """
     if not isinstance(arg, tuple):
-        return _converted("csc_array", arg, shape, "csc")
+        return _finished(_converted("csc_array", arg, shape, "csc"), dtype, copy)
+    if len(arg) == 2 and _are_two(arg[1]):
+        return coo_array(arg, shape, dtype, copy).tocsc()
     values, indices, indptr = _parts("csc_array", "(values, indices, indptr)", arg, 3)
-    return sparse_at(*compressed("", as_float("values", values), indices, indptr, shape, "csc"))
+    values = as_float("values", values)
+    found = sparse_at(*compressed("", values, indices, indptr, shape, "csc"))
+    return _finished(found, dtype, copy)
 
 
 @public
