@@ -299,6 +299,38 @@ def test_huge_rows_elsewhere_do_not_end_it_early():
     )
 
 
+@pytest.mark.parametrize("largest", [False, True])
+def test_columns_beyond_those_that_must_converge(largest):
+    """The third pair lies next to the fourth: two columns more, which need not converge, help."""
+    n, sign = 300, -1 if largest else 1
+    w = np.concatenate([[1, 2, 3, 3.0003], np.linspace(5, 400, n - 4)])
+    A = np.diag(sign * w)
+    X = np.random.default_rng(0).standard_normal((n, 5))
+    near = np.diag(1 / w)
+    lam, x, size, steps = iterate(
+        lambda v: A @ v, None, lambda v: near @ v, X, None, 1e-10, 500, largest, 3
+    )
+    assert lam.shape == size.shape == (3,) and x.shape == (n, 3)
+    assert np.abs(lam - np.sort(sign * w[:3])).max() < 1e-9
+    alone = run(A, None, near, X[:, :3], None, 1e-10, 500, largest)
+    assert steps < alone[3] / 2
+
+
+def test_frozen_columns_cost_no_preconditioning():
+    """Of a start that has half arrived only the other half is preconditioned."""
+    n, widths = 100, []
+    A = np.diag(np.arange(1.0, n + 1))
+    X = np.eye(n)[:, :4] + 1e-3 * np.random.default_rng(0).standard_normal((n, 4)) * [0, 0, 1, 1]
+
+    def near(v):
+        widths.append(v.shape[1])
+        return v / np.arange(1.0, n + 1)[:, None]
+
+    lam, *_ = iterate(lambda v: A @ v, None, near, X, None, 1e-10, 100, False)
+    assert np.abs(lam - np.arange(1, 5)).max() < 1e-9
+    assert min(widths) <= 2
+
+
 def test_maxiter_is_kept_and_nothing_raised():
     A = laplacian(20)
     lam, X, sizes, steps = run(

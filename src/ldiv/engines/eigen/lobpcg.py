@@ -31,6 +31,7 @@ from ldiv.errors import ConvergenceError
 RANK = 30
 ON_HOST = False
 MOST = 500  # steps, unless `maxiter` is given
+BEYOND = 2  # pairs that are iterated beyond those returned, which converge the faster for it
 
 
 def supports(task: Task, dtype: Any, device: str) -> str | None:
@@ -106,6 +107,7 @@ def _pairs(
         tol,
         most,
         task.which == "LA",
+        task.k + guard_pairs(task),
     )
     enough = wanted(A, X, lam, tol)
     at = xp.argmax(size / or_one(enough))
@@ -126,10 +128,11 @@ def _pairs(
 
 def _start(task: Task, like: Array, dtype: np.dtype[Any], start: Tree) -> Array:
     """The user's starting block, completed by random columns."""
-    xp, m = namespace(like), task.k + guard_pairs(task)
+    xp, most = namespace(like), task.n - task.constraints
+    m = min(task.k + guard_pairs(task) + BEYOND, most)
     given = start.shape[1] if task.start else 0
     more = xp.asarray(
-        np.random.default_rng(task.n).standard_normal((task.n, max(m - given, 0))),
+        np.random.default_rng((task.n, m)).standard_normal((task.n, max(m - given, 0))),
         **alike(like, dtype),
     )
     return more if not given else xp.concat([_cast(start, dtype), more], axis=1)[:, :m]

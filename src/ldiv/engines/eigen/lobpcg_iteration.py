@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldiv.core.arrays import adjoint, alike, eps, or_one, real
-from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
+from ldiv.core.arrays import adjoint, alike, eps, or_one, real, unit_columns
+from ldiv.core.dispatch import check_or_raise, frontend_of, namespace, traced
 from ldiv.core.finite import all_finite
 from ldiv.core.trees import Array
 from ldiv.engines.eigen.orthonormal import (
@@ -50,6 +50,7 @@ class Problem(NamedTuple):
     outside: Pairs
     tol: float | None
     sign: int
+    needed: int  # pairs that must converge
 
 
 def iterate(
@@ -61,14 +62,18 @@ def iterate(
     tol: float | None,
     maxiter: int,
     largest: bool,
+    count: int | None = None,
 ) -> tuple[Array, Array, Array, Array]:
-    """(lam (k,) ascending, X (n, k), residual norms, steps): k lowest, or `largest`, pairs.
+    """(lam ascending, X, residual norms, steps) of the `count` lowest, or `largest`, pairs.
 
-    They are B-orthogonal to Y (n, c).
+    All of them by default. They are B-orthogonal to Y (n, c). X has as many columns, or more: how fast the last pair
+    converges depends on its distance to the first one beyond the block.
     Stops when all residuals are as small as `wanted`, or after maxiter steps; the caller checks
     which it was.
     """
-    k, problem = X.shape[1], Problem(A, B, M, (), tol, -1 if largest else 1)
+    k = X.shape[1]
+    count = k if count is None else count
+    problem = Problem(A, B, M, (), tol, -1 if largest else 1, count)
     if Y is not None:
         problem = problem._replace(outside=(orthonormal_basis(problem.B, Y, ()),))
     xp, loop = namespace(X), frontend_of(X).loop
@@ -79,7 +84,7 @@ def iterate(
     )
 
     def not_converged(state: State) -> Array:
-        return (state[0] < maxiter) & (state[5] > state[6]).any()
+        return (state[0] < maxiter) & (state[5] > state[6])[:count].any()
 
     def restart(state: State) -> State:
         """Steps from recomputed products; converged if a restart finds nothing to do."""
@@ -93,8 +98,8 @@ def iterate(
 
     start = (zero, Q, Q * 0, Q * 0, none, none, none, zero - 1)
     steps, Q, _, _, lam, size, _, _ = loop(lambda s: s[0] > s[-1], restart, start)
-    up = xp.argsort(lam)
-    return lam[up], Q[:, :k][:, up], size[up], steps
+    up = xp.argsort(lam[:count])
+    return lam[up], Q[:, up], size[up], steps
 
 
 def wanted(A: Product, X: Array, lam: Array, tol: float | None) -> Array:
@@ -126,7 +131,15 @@ def _renew(task: Problem, steps: Array, X: Array) -> State:
     lam, C = _ritz(task, X, AX, BX, X.shape[1])
     X, AX, BX = X @ C, AX @ C, BX @ C
     Q, AQ, BQ = (xp.concat([V, xp.zeros_like(V)], axis=1) for V in (X, AX, BX))
-    return steps, Q, AQ, BQ, lam, _sizes(task, X, AX, BX, lam), wanted(task.A, X, lam, task.tol)
+    return (
+        steps,
+        Q,
+        AQ,
+        BQ,
+        lam,
+        _sizes(task, X, AX, BX, lam),
+        wanted(task.A, X, lam[: task.needed], task.tol),
+    )
 
 
 def _step(task: Problem, state: State) -> State:
@@ -134,7 +147,7 @@ def _step(task: Problem, state: State) -> State:
     xp, k = namespace(Q), Q.shape[1] // 2
     # residuals of the columns that have not converged; the others are frozen
     W = xp.where(size > enough, _residual(task, AQ[:, :k], BQ[:, :k], lam), 0)
-    W = W if task.M is None else task.M(W)
+    W = W if task.M is None else _preconditioned(task.M, W, size > enough)
     check_or_raise(all_finite(W), _not_finite)
     W, BW = orthonormal_basis(task.B, W, (*task.outside, (Q, BQ)))
     S, AS = xp.concat([Q, W], axis=1), xp.concat([AQ, task.A(W)], axis=1)
@@ -146,6 +159,14 @@ def _step(task: Problem, state: State) -> State:
     Q, AQ = S @ C, AS @ C
     BQ = Q if task.B is None else BS @ C
     return steps + 1, Q, AQ, BQ, lam, _sizes(task, Q[:, :k], AQ[:, :k], BQ[:, :k], lam), enough
+
+
+def _preconditioned(M: Product, W: Array, moving: Array) -> Array:
+    """M W; columns that are frozen are zero, and cost nothing where shapes may depend on values."""
+    if traced(W) or bool(moving.all()):
+        return M(W)
+    at = namespace(W).nonzero(moving)[0]
+    return M(W[:, at]) @ unit_columns(W, W.shape[1], range(W.shape[1]))[at]
 
 
 def _ritz(task: Problem, S: Array, AS: Array, BS: Array, k: int) -> tuple[Array, Array]:
