@@ -136,6 +136,21 @@ def test_clusters_are_handled_or_refused() -> None:
     assert distance(bar, whole.grad[w.mine], whole.grad) <= DIRECT
 
 
+@pytest.mark.parametrize("options", [{"which": "SA"}, {"sigma": 0.0}, {"sigma": 1.0}])
+def test_no_copy_of_a_repeated_eigenvalue_is_missed(options: dict[str, Any]) -> None:
+    """A Krylov space has one of them: a second search looks for the others."""
+    w = Whole(square())
+    every = np.linalg.eigvalsh(w.everything(w.values).toarray())
+    for k in (1, 2, 3, 5):
+        wanted = np.sort(every[np.argsort(abs(every - options.get("sigma", -1.0)))[:k]])
+        lam, _ = ldiv.eigsh(w.part(w.values[w.mine]), k, **options)
+        assert distance(lam, wanted, every) <= 1e-11
+    values = leaf(w.values[w.mine])
+    lam, _ = ldiv.eigsh(w.part(values), 2, which="SA")  # of which the third is another copy
+    with pytest.raises(ldiv.NotDifferentiableError, match="repeated eigenvalue"):
+        torch.autograd.grad(lam.sum(), values)
+
+
 def test_jax_compiled() -> None:
     jax = pytest.importorskip("jax")
     jax.config.update("jax_enable_x64", True)

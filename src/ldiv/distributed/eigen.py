@@ -4,14 +4,17 @@
     LOBPCG          for the lowest pairs, preconditioned by gamg or what M says
 
 SLEPc stops where its own estimate is small. A gradient is as good as residuals are, so that these
-are computed anew, after a Rayleigh-Ritz step, and decide. The pairs found beyond those wanted serve
-the derivative: what lies in their span is known in closed form, and is taken out of the systems
+are computed anew, after a Rayleigh-Ritz step, and decide. A Krylov space has one vector of each
+repeated eigenvalue: a second search, orthogonal to what was found, looks for others. The pairs
+found beyond those wanted serve the derivative: what lies in their span is known in closed form, and
+is taken out of the systems
     (A - theta_i B) w_i = (I - B X X^H) r_i,    X^H B w_i = 0,
 which KSP solves, by GMRES with the factor of A - sigma B, or else by MINRES.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +33,7 @@ TIGHT = 1e-14  # what SLEPc is asked for, relative to the norms of the matrices
 ENOUGH = 1e-10  # residuals of pairs, at most, relative to |A| + |lam| |B|
 SOLVED = 1e-10  # residuals of the systems of the derivative, at most
 WANTED = 1e-14
+LOOK = 1e-8  # what is asked of a search for copies
 STEPS = 2000
 FACTORED = {"pc_factor_mat_solver_type": "mumps", "mat_mumps_icntl_14": "50"}
 
@@ -111,10 +115,14 @@ def count_of(task: Task) -> int:
 def pairs(pencil: Pencil, start: Any) -> tuple[Any, Any, Any]:
     """lam (k + g,), X (rows, k + g), error_bound (k + g,); the wanted ones come first."""
     task, count = pencil.task, count_of(pencil.task)
-    x = _found(pencil, count, start)
-    lam, x = _rayleigh_ritz(pencil, x)
-    order = np.asarray(task.order(lam))
-    lam, x = lam[order][:count], x[:, order][:, :count]
+    eps, x = _found(pencil, count, start)
+    lam, x = _best(pencil, x, count)
+    # a Krylov space has one vector of each repeated eigenvalue, others only by rounding, if at all
+    searches = 0 if task.method == "lobpcg" or count == task.n else count
+    for _ in range(searches):
+        if (more := _missed(pencil, eps, lam, x)) is None:
+            break
+        lam, x = _best(pencil, np.concatenate([x, more], axis=1), count)
     residuals = pencil.product(pencil.A, x) - pencil.product(pencil.B, x) * lam
     size, whole = pencil.norm(residuals), pencil.norm(x)
     scale = (pencil.size(pencil.A) + np.abs(lam) * pencil.size(pencil.B)) * whole
@@ -157,8 +165,42 @@ def described(task: Task) -> str:
     return f"matrices {base.entries.number} and {B}, {words}, M={M}, {own}"
 
 
-def _found(pencil: Pencil, count: int, start: Any) -> Any:
-    """Vectors that span what SLEPc has found, at least as many as are wanted."""
+def _best(pencil: Pencil, x: Any, count: int) -> tuple[Any, Any]:
+    """The `count` most wanted pairs in the span of x, the k wanted ones first."""
+    lam, x = _rayleigh_ritz(pencil, x)
+    order = np.asarray(pencil.task.order(lam))[:count]
+    return lam[order], x[:, order]
+
+
+def _missed(pencil: Pencil, eps: Any, lam: Any, x: Any) -> Any:
+    """A vector orthogonal to those found, of an eigenvalue that is wanted more than the last of
+    them; None if there is none. The factor of the first search serves this one, too.
+    """
+    task, count = pencil.task, len(lam)
+    start = np.random.default_rng([count, pencil.comm.rank]).standard_normal((len(x), 1))
+    start -= x @ pencil.gram(pencil.product(pencil.B, x), start)  # SLEPc leaves it as it is
+    eps.setDimensions(1)
+    for tol in (LOOK, max(TIGHT, task.tol)):  # a look, and for what it finds the whole way
+        # of each solve: SLEPc forgets them
+        eps.setDeflationSpace([_vector(pencil.A, column) for column in x.T])
+        eps.setInitialSpace([_vector(pencil.A, start[:, 0])])
+        eps.setTolerances(tol=tol, max_it=task.maxiter or STEPS)
+        eps.solve()
+        if eps.getConverged() == 0:
+            what = "a search for copies of repeated eigenvalues has not converged"
+            raise ConvergenceError("SLEPc", eps.getIterationNumber(), None, tol, what)
+        theta, vector = eps.getEigenvalue(0).real, pencil.A.createVecRight()
+        eps.getEigenvector(0, vector)
+        start = vector.array[:, None].copy()
+        every = np.append(lam, theta)
+        wanted = count in np.asarray(replace(task, k=count).order(every))[:count]
+        if not wanted or abs(theta - lam[-1]) <= 10 * LOOK * np.abs(every).max():
+            return None
+    return start
+
+
+def _found(pencil: Pencil, count: int, start: Any) -> tuple[Any, Any]:
+    """The solver of SLEPc, and vectors that span what it has found, at least `count`."""
     task, SLEPc = pencil.task, slepc()
     eps = SLEPc.EPS().create(pencil.comm.comm)
     eps.setOperators(pencil.A, pencil.B)
@@ -210,7 +252,7 @@ def _found(pencil: Pencil, count: int, start: Any) -> Any:
     for i in range(found):
         eps.getEigenvector(i, vector)
         x[:, i] = vector.array
-    return x
+    return eps, x
 
 
 def _near(task: Task) -> dict[str, str | None]:
