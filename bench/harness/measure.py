@@ -45,6 +45,8 @@ PACKAGES = (
     "torchsparsegradutils",
     "xitorch",
     "asdex",
+    "petsc4py",
+    "mpi4py",
 )
 
 
