@@ -90,6 +90,11 @@ class Structure(ABC):
         """Is it positive definite for all parameters, or by assumption?"""
         return False
 
+    @property
+    def states_adjoint(self) -> bool:
+        """Is the product with S^H what a user says, by a function or by an assumption?"""
+        return False
+
     def read(self, p: Tree) -> Tree:
         """p with zeros where the matrix does not depend on it: only the rest must be finite."""
         return p
@@ -226,6 +231,10 @@ class Wrapper(Structure):
     @property
     def processes(self) -> Processes | None:
         return self.base.processes
+
+    @property
+    def states_adjoint(self) -> bool:
+        return self.base.states_adjoint
 
     @property
     def order(self) -> int:

@@ -38,12 +38,13 @@ class LinearOperator(Matrix):
         The product with A^H. Where it is absent PyTorch and JAX derive it from matvec; it is not
         needed where assume_a gives it.
     assume_a : {"gen", "sym", "her", "pos"}, default "gen"
-        "sym" is A = A^T, "her" A = A^H, "pos" A = A^H and positive definite. Not verified.
+        "sym" is A = A^T, "her" A = A^H, "pos" A = A^H and positive definite.
 
     Raises
     ------
     ValueError
-        For a matvec that closes over a PyTorch tensor that requires grad, where this can be seen.
+        For a matvec that closes over a PyTorch tensor that requires grad, where this can be seen;
+        from the gradient of a solve, for an rmatvec or an assumption that does not fit matvec.
 
     Notes
     -----
@@ -53,6 +54,8 @@ class LinearOperator(Matrix):
     differentiate it. A PyTorch tensor that requires grad is found there and raises ValueError.
     Under torch.func, in forward mode and in JAX it is not found: its gradient is zero, or JAX
     reports a leaked tracer. Pass it in `params`.
+    rmatvec and assume_a are believed, but where they give the gradient of a solve: there one product
+    with a random vector tells, <A^H u, v> = <u, A v>, to the accuracy of the iteration.
     Cost: a solve is an iteration (`cg`, `minres`, `gmres`, `bicgstab`), one more for each
     derivative; a cotangent is 1 VJP of a product. Keep matvec one function object: compiled code is
     cached for it.

@@ -22,6 +22,7 @@ from ldiv.core.structure import Structure, minus, nothing, outer, push
 from ldiv.core.trees import Array, Tree
 from ldiv.engines import solver
 from ldiv.engines.options import Options
+from ldiv.rules.verify_adjoint import verified
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,9 @@ class Solve(Rule):
         if x_bar is None:
             return tuple(map(nothing, need))
         lam = bind(self.adjoint, p, x_bar, *self.adjoint.auxiliaries(auxiliaries))[0]
+        if self.structure.states_adjoint:
+            found = verified(self.structure, p, self.options, self._block(lam), self._block(x_bar))
+            lam = found[..., 0] if self.vector else found
         return (
             outer(self.structure, p, -self._block(lam), self._block(x), need[0]),
             lam if need[1] else None,

@@ -60,6 +60,10 @@ class Composed(Structure):
     def processes(self) -> Processes | None:
         return next((part.processes for part in self.parts if part.processes is not None), None)
 
+    @property
+    def states_adjoint(self) -> bool:
+        return any(part.states_adjoint for part in self.parts)
+
     def read(self, p: Tree) -> Tree:
         return tuple(part.unview()[0].read(q) for part, q in zip(self.parts, p, strict=True))
 

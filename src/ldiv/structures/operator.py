@@ -64,6 +64,10 @@ class Operator(Structure):
     def definite(self) -> bool:
         return self.assume_a == "pos"
 
+    @property
+    def states_adjoint(self) -> bool:
+        return self.rmatvec is not None or self.assume_a != "gen"
+
     def view(self, op: str) -> Structure:
         itself = _ITSELF[self.assume_a]
         op = compose(self.op, op)

@@ -1,0 +1,76 @@
+"""Y = lam, the solution of S^H lam = c, and an error unless <c, v> = <lam, S v> for a random v.
+
+A product with S^H that a user has written, or an assumption about a matrix without entries, may be
+wrong where the solution is right: only a derivative would be wrong.
+tangent      dY = dlam
+cotangent    lam_bar = Y_bar
+cost         one product, two inner products and a copy
+reference    Claerbout, Earth Soundings Analysis (1992), section 5.1: the dot-product test
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import alike, common_batch, conj, numpy_dtype, spread
+from ldiv.core.dispatch import check_or_raise, namespace
+from ldiv.core.rule import bind
+from ldiv.core.structure import Structure, matmul
+from ldiv.core.trees import Array, Tree
+from ldiv.engines.options import Options
+from ldiv.errors import expected_got
+from ldiv.rules.assertion import Unchanged
+
+SAFETY = 10  # times what the residuals of the two systems explain
+ROUNDING = 64  # units in the last place: no residual is smaller
+
+
+@dataclass(frozen=True)
+class VerifyAdjoint(Unchanged):
+    """Arguments lam (*batch, n, k), c (*batch, n, k), v (n, 1), S v (*batch, n, 1).
+
+    The system was solved as the options say.
+    """
+
+    options: Options
+
+    may_overflow = True
+    core = (2, 2, 2, 2)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        lam, c, v, product = args
+        xp = namespace(lam)
+
+        def size(x: Array) -> Array:
+            return xp.linalg.vector_norm(x, axis=-2)
+
+        off = abs(xp.sum(conj(c) * v, axis=-2) - xp.sum(conj(lam) * product, axis=-2))
+        eps = float(np.finfo(numpy_dtype(off)).eps)
+        rtol, whole = self.options.tolerance(numpy_dtype(off)), size(c) * size(v)
+        rounding = ROUNDING * eps * (whole + size(lam) * size(product))
+        allowed = SAFETY * (rtol * whole + self.options.atol * size(v) + rounding)
+        wrong = off > allowed  # not where a solution is NaN, as errstate may let it be
+        apart = xp.where(wrong, off, 0 * off) / xp.where(wrong, whole, 0 * whole + 1)
+        check_or_raise(~xp.any(wrong), _disagree, xp.sum(apart))
+        return (spread(lam, common_batch(self.core, args)) + 0,)
+
+
+def verified(structure: Structure, p: Tree, options: Options | None, lam: Array, c: Array) -> Array:
+    """lam, or an error unless it solves S^H lam = c."""
+    v = np.random.default_rng(0).standard_normal((structure.shape[1], 1))
+    v = namespace(c).asarray(v, **alike(c))
+    return bind(VerifyAdjoint(options or Options()), lam, c, v, matmul(structure, p, v))[0]
+
+
+def _disagree(off: Any) -> ValueError:
+    return ValueError(
+        expected_got(
+            "rmatvec or assume_a",
+            "the conjugate transpose of matvec, <A^H u, v> = <u, A v>",
+            f"products that differ by {float(off):.1e}",
+            "Correct rmatvec, or leave it out, and promise no symmetry that matvec does not have.",
+        )
+    )
