@@ -51,31 +51,42 @@ def triangular(
     return ldiv.solve_triangular(A, B, lower=not upper, unit_diagonal=unitriangular)
 
 
-def cholesky(A: Any, *, upper: bool = False) -> Any:
-    return ldiv.cholesky(A, lower=not upper)
+def lu_solve(
+    LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False
+) -> Any:  # torch counts rows from 1, as LAPACK
+    if not left:
+        return lu_solve(LU, pivots, B.mH, adjoint=not adjoint).mH
+    batch = torch.broadcast_shapes(LU.shape[:-2], B.shape[:-2])
+    return ldiv.lu_solve((LU, pivots - 1), B.expand(*batch, *B.shape[-2:]), "H" if adjoint else "N")
 
 
 OURS: dict[str, Ours] = {
     "linalg.solve": solve,
     "linalg.solve_triangular": triangular,
-    "linalg.cholesky": cholesky,
+    "linalg.cholesky": ldiv.cholesky,
+    "cholesky_solve": lambda B, L, upper=False: ldiv.cho_solve((L, not upper), B),
     "linalg.inv": ldiv.inv,
     "linalg.det": ldiv.det,
     "linalg.slogdet": ldiv.slogdet,
-    "linalg.eigvalsh": lambda A, UPLO="L": ldiv.eigvalsh((A + A.mH) / 2),
+    "linalg.eigvalsh": lambda A, UPLO="L": ldiv.eigvalsh((A + A.mH) / 2, UPLO=UPLO),
     "linalg.svdvals": lambda A, driver=None: ldiv.svdvals(A),
     "linalg.pinv": lambda A, **options: ldiv.pinv(A, **options),
     "linalg.matrix_norm": lambda A, ord="fro", dim=(-2, -1), keepdim=False, dtype=None: ldiv.norm(
         A if dtype is None else A.to(dtype), ord, axis=dim, keepdims=keepdim
     ),
     "linalg.lu_factor": lambda A, pivot=True: ldiv.lu_factor(A)[0],
+    "linalg.lu": lambda A, pivot=True: ldiv.lu(A),
+    "linalg.lu_solve": lu_solve,
     "logdet": ldiv.logdet,
 }
 
 
 def theirs(name: str, op: Any, *args: Any, **kwargs: Any) -> Any:
     if name == "linalg.eigvalsh":
-        return op((args[0] + args[0].mH) / 2)
+        return op((args[0] + args[0].mH) / 2, **kwargs)
+    if name == "cholesky_solve":  # torch's derivative has entries in the triangle that is not read
+        B, L = args
+        return op(B, L.triu() if kwargs.get("upper") else L.tril(), **kwargs)
     return op(*args, **kwargs)
 
 
@@ -101,7 +112,7 @@ def loss(ys: list[Any]) -> Any:
 def is_refused(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """What ldiv has otherwise, or not."""
     A = args[0]
-    if name == "linalg.lu_factor":
+    if name in ("linalg.lu", "linalg.lu_factor"):
         return not kwargs.get("pivot", True) or A.ndim < 2
     if name == "linalg.pinv" and kwargs["rtol"] is not None:  # 1, which leaves no rank, or an array
         return True
