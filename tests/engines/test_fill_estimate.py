@@ -61,6 +61,13 @@ def test_small_and_odd_patterns() -> None:
     assert extrapolated(pattern(mesh(60, 60)), rows) == pytest.approx(3600)
 
 
+def test_what_is_dense_is_not_counted() -> None:
+    def never(p: Pattern) -> float:
+        raise AssertionError("it takes as long as a factorization")
+
+    assert extrapolated(pattern(np.ones((400, 400))), never) == np.inf
+
+
 def test_a_sample_is_a_submatrix_of_neighbours() -> None:
     seen: list[Pattern] = []
     a = mesh(60, 60)

@@ -33,8 +33,8 @@ def extrapolated(pattern: Pattern, work: Callable[[Pattern], float]) -> float:
     `work(pattern)` counts it for a small pattern.
     """
     graph = _without_crowded(pattern)
-    if graph.shape[0] == 0:
-        return 0.0
+    if 2 * graph.shape[0] <= pattern.shape[0]:  # almost dense
+        return np.inf
     near = breadth_first_order(graph, _middle(graph), directed=False, return_predecessors=False)
     most = max(4, min(ROWS, int(ENTRIES * graph.shape[0] / max(graph.nnz, 1))))
     (few, less), (many, more) = (

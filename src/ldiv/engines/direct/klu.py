@@ -42,7 +42,8 @@ IN_SINGLE = True
 # operations per entry of the factors from which other engines are faster, in loops over one pattern
 BESIDE_BLOCKS = 35.0  # L D L^T, or PARDISO where it need not fill in a symmetric pattern
 BESIDE_SUPERLU = 70.0
-SMALL = 24_000  # entries up to which they are counted; beyond they are estimated first, where that
+# rows, and entries, up to which they are counted; beyond they are estimated first, where that
+SMALL = 2000, 24_000
 UNSURE = 1.5  # times the limit declines at once
 INACCURATE = 1e5  # times eps, an error that is not accepted of pivots of another matrix
 
@@ -88,7 +89,7 @@ def _work(structure: Any, limit: float) -> float:
     if pattern.shape[0] == 0:
         return np.inf
     # where the diagonal has gaps, the analysis is the fastest way to a matching, which all need
-    if pattern.slots > SMALL and pattern.has_diagonal:
+    if (pattern.shape[0] > SMALL[0] or pattern.slots > SMALL[1]) and pattern.has_diagonal:
         estimate = structure.cached("fill estimate", lambda: extrapolated(pattern, _counted))
         if estimate >= UNSURE * limit:
             return float(estimate)
