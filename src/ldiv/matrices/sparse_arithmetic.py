@@ -16,7 +16,14 @@ from ldiv.core.dispatch import frontend_of, is_array, namespace
 from ldiv.core.public import public
 from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT
-from ldiv.core.validate import require_number, require_numbers, require_ours, require_scalar
+from ldiv.core.validate import (
+    as_float,
+    require_number,
+    require_numbers,
+    require_ours,
+    require_scalar,
+    together,
+)
 from ldiv.errors import expected_got, shown
 from ldiv.matrices import sparse_indexing
 from ldiv.matrices.matrix import Matrix, MatrixLike, beside, converted
@@ -219,27 +226,30 @@ class Arithmetic(SparseValues):
 
     # -- the larger and the smaller ------------------------------------------------------------------
 
-    def maximum(self, other: SparseValues | float) -> Self:
+    def maximum(self, other: SparseValues | AnyArray | float) -> Any:
         """The larger of two entries, where nothing is stored 0.
 
-        `other` is a sparse array, or a number that is not positive, which would fill the matrix.
+        `other` is a sparse array, a dense one, whose result is dense, or a number that is not
+        positive, which would fill the matrix.
         Differentiable where the two differ; where they are equal, as the framework says.
         """
         return self._extreme("maximum", other)
 
-    def minimum(self, other: SparseValues | float) -> Self:
+    def minimum(self, other: SparseValues | AnyArray | float) -> Any:
         """The smaller of two entries, where nothing is stored 0.
 
-        `other` is a sparse array, or a number that is not negative, which would fill the matrix.
+        `other` is a sparse array, a dense one, whose result is dense, or a number that is not
+        negative, which would fill the matrix.
         Differentiable where the two differ; where they are equal, as the framework says.
         """
         return self._extreme("minimum", other)
 
     @public
-    def _extreme(self, name: str, other: Any) -> Self:
+    def _extreme(self, name: str, other: Any) -> Any:
         other = self._taken(name, other)
-        for x in (self, other):
-            if isinstance(x, SparseValues) and is_complex(x.data):
+        dense = is_array(other) and other.ndim > 0
+        for x in (self.data, other.data if isinstance(other, SparseValues) else other):
+            if is_array(x) and is_complex(x):
                 raise TypeError(
                     expected_got(name, "real entries", "complex ones", "They have no order.")
                 )
@@ -253,6 +263,14 @@ class Arithmetic(SparseValues):
                 for x, where in ((self, place[: self.nnz]), (other, place[self.nnz :]))
             )
             return self._on(union, larger_or_smaller(a, b))
+        if dense:
+            other = as_float(name, other, self.data)
+            together(name, other, self.data)
+            if tuple(other.shape[-2:]) != self.structure.shape:
+                what, came = f"shape {self.structure.shape}", str(tuple(other.shape))
+                raise ValueError(expected_got(name, what, came, "Broadcast it first."))
+            whole: Any = self  # a SparseArray, which has a dense form
+            return larger_or_smaller(whole.toarray(), other)
         bound = require_number(name, other)
         if bound > 0 if name == "maximum" else bound < 0:
             sign = "not positive" if name == "maximum" else "not negative"

@@ -10,6 +10,7 @@ depends on values: explicit zeros are stored, duplicates add up. One idea per fi
     sparse_arithmetic     sums and products
     sparse_elementwise    functions that keep 0
     sparse_reductions     sums and counts
+    sparse_extremes       the largest and the smallest
     sparse_indexing       the arithmetic of indices behind all these
 """
 
@@ -21,13 +22,14 @@ from ldiv.core.arrays import numpy_dtype
 from ldiv.core.dispatch import frontend_of
 from ldiv.matrices.sparse_arithmetic import Arithmetic
 from ldiv.matrices.sparse_elementwise import Elementwise
+from ldiv.matrices.sparse_extremes import Extremes
 from ldiv.matrices.sparse_formats import Formats
 from ldiv.matrices.sparse_reductions import Reductions
 from ldiv.matrices.sparse_selection import Selection
 from ldiv.matrices.sparse_storage import Storage
 
 
-class SparseArray(Storage, Formats, Selection, Arithmetic, Elementwise, Reductions):
+class SparseArray(Storage, Formats, Selection, Arithmetic, Elementwise, Reductions, Extremes):
     """A sparse matrix whose values are an array of the user's framework, of shape (*batch, nnz).
 
     Made by `coo_array`, `csr_array`, `csc_array`, `diags_array`, `eye_array` and `asarray`.
@@ -46,7 +48,7 @@ class SparseArray(Storage, Formats, Selection, Arithmetic, Elementwise, Reductio
     Methods have the names, arguments and defaults of scipy.sparse's arrays: `*` is the product
     entry by entry, `@` that of matrices. Differentiable in `.data`, in every mode: `@` with
     vectors, blocks and sparse matrices; `+ - * /` with scalars, arrays and sparse arrays of the
-    same or another pattern; `A[rows, columns]`, `.diagonal()`, `.trace()`, `.sum(axis)`, `.mean()`;
+    same or another pattern; `A[rows, columns]`, `.diagonal()`, `.trace()`, `.sum(axis)`, `.mean()`, `.max(axis)`;
     `.tocsr()` and other formats, `.toarray()`; `abs(A)`, `A ** 2`, `.sin()` and other functions
     that keep 0. Every cotangent has nnz numbers.
     What changes an array in SciPy returns a new one: `sum_duplicates`, `eliminate_zeros`,

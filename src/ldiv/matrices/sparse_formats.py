@@ -17,8 +17,8 @@ import scipy.sparse
 from ldiv.core.dispatch import asnumpy, namespace, traced
 from ldiv.core.public import public
 from ldiv.core.trees import Array
-from ldiv.core.validate import require_option
-from ldiv.errors import expected_got
+from ldiv.core.validate import require_flag, require_int, require_option
+from ldiv.errors import expected_got, shown
 from ldiv.matrices import sparse_indexing
 from ldiv.matrices.entries import Format
 from ldiv.matrices.sparse_values import TRANSPOSED, Index, SparseValues, read_only
@@ -108,6 +108,22 @@ class Formats(SparseValues):
         )
         return once is None
 
+    @public
+    def reshape(self, *shape: Any, order: str = "C", copy: bool = False) -> Self:
+        """The same entries, counted row by row, or with order="F" column by column, in another
+        shape; one size may be -1. Batch axes stay. Differentiable.
+        """
+        require_option("order", order, ("C", "F"))
+        require_flag("copy", copy)
+        (m, n), (rows, cols) = self.structure.shape, _new_shape(self.structure.shape, shape)
+        i, j = (x.astype(np.int64) for x in self._at)
+        if order == "C":
+            i, j = np.divmod(i * n + j, max(cols, 1))
+        else:
+            j, i = np.divmod(j * m + i, max(rows, 1))
+        moved = self._on(sparse_indexing.structure_at(i, j, (rows, cols)), self.values, "coo")
+        return moved.asformat(self.format)
+
     def sorted_indices(self) -> Self:
         """The entries in order: by rows, in csc by columns; duplicates stay. Differentiable."""
         major = _AXIS.get(self.format, 0)
@@ -176,3 +192,22 @@ class Formats(SparseValues):
         """The same pattern, which never changes, with a copy of the values in the same graph."""
         x = self.data
         return self.with_data(x.clone() if hasattr(x, "clone") else x.copy())
+
+
+def _new_shape(old: tuple[int, int], given: tuple[Any, ...]) -> tuple[int, int]:
+    """The shape that `reshape` is asked for, with as many places as there are."""
+    shape = given[0] if len(given) == 1 and isinstance(given[0], tuple | list) else given
+    if len(shape) != 2:
+        advice = "A vector has no rows: A.toarray().reshape(-1), or A.reshape(1, -1)."
+        raise ValueError(expected_got("shape", "two sizes", shown(shape), advice))
+    sizes, total = [require_int("shape", n, -1) for n in shape], old[0] * old[1]
+    if total > np.iinfo(np.int64).max:
+        advice = "Its places have no numbers: make the new rows and columns yourself."
+        raise ValueError(expected_got("reshape", "at most 2^63 places", str(total), advice))
+    if sizes.count(-1) == 1:
+        other = max(sizes)
+        sizes[sizes.index(-1)] = total // other if other > 0 else -1
+    if min(sizes) < 0 or sizes[0] * sizes[1] != total:
+        came = f"{tuple(shape)} for {old}"
+        raise ValueError(expected_got("shape", "a shape with as many places", came, "Count them."))
+    return sizes[0], sizes[1]

@@ -18,7 +18,7 @@ from ldiv.rules.gather import adding_up
 Axis = int | tuple[int, int] | None
 
 
-def _axis(axis: Any) -> int | None:
+def axis_of(axis: Any) -> int | None:
     """0 or 1 of the matrix, None for both."""
     if axis is None or (
         isinstance(axis, tuple)
@@ -36,7 +36,7 @@ class Reductions(SparseValues):
     @public
     def sum(self, axis: Axis = None, dtype: Any = None) -> Array:
         """The sum of all entries, of each column (axis=0) or each row (axis=1); differentiable."""
-        axis, xp = _axis(axis), namespace(self.data)
+        axis, xp = axis_of(axis), namespace(self.data)
         if axis is None:
             total = xp.sum(self.values, axis=-1)
         else:
@@ -46,7 +46,7 @@ class Reductions(SparseValues):
 
     def mean(self, axis: Axis = None, dtype: Any = None) -> Array:
         """The sum divided by the number of places, stored or not; differentiable."""
-        (m, n), which = self.structure.shape, _axis(axis)
+        (m, n), which = self.structure.shape, axis_of(axis)
         count = m * n if which is None else (m, n)[which]
         if count == 0:
             raise ZeroDivisionError(
@@ -56,14 +56,14 @@ class Reductions(SparseValues):
 
     def getnnz(self, axis: int | None = None) -> int | Index:
         """The number of stored entries, of each column (axis=0) or each row (axis=1)."""
-        which = _axis(axis)
+        which = axis_of(axis)
         if which is None:
             return self.nnz
         return np.bincount(self._at[1 - which], minlength=self.structure.shape[1 - which])
 
     def count_nonzero(self, axis: int | None = None) -> Any:
         """The number of entries that are not zero, in all, or as in `getnnz`; values are needed."""
-        once, which = self._unique(), _axis(axis)
+        once, which = self._unique(), axis_of(axis)
         different = asnumpy(once.values) != 0
         if which is None:
             return np.count_nonzero(different, axis=-1)

@@ -31,6 +31,13 @@ TRANSPOSED: dict[Format, Format] = {"coo": "coo", "csr": "csc", "csc": "csr"}
 _ELSEWHERE = {
     "setdiag": "ldiv.setdiag(A, values, k) returns a new array",
     "resize": "a new array has the new shape: ldiv.coo_array((A.data, (A.row, A.col)), shape)",
+    "check_format": "entries are checked when the array is made",
+    "prune": "no memory is kept beyond the entries",
+    "maxprint": "print(A) is a table of a few lines",
+    "tensordot": "write A @ B",
+    "nanmax": "write A.max(): functions refuse NaN",
+    "nanmin": "write A.min(): functions refuse NaN",
+    "has_sorted_indices": "A.sorted_indices() sorts where that is needed",
     "sort_indices": "A.sorted_indices() returns a new array",
     "getrow": "write A[[i]] for a sparse array of one row, A[i] for a vector",
     "getcol": "write A[:, [j]] for a sparse array of one column, A[:, j] for a vector",

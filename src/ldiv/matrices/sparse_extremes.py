@@ -1,0 +1,116 @@
+"""The largest and the smallest entry of a sparse array, of its rows or columns, and where they are.
+
+What is not stored is 0, and counts, unless `explicit` leaves it out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import is_complex
+from ldiv.core.dispatch import asnumpy
+from ldiv.core.public import public
+from ldiv.core.trees import Array
+from ldiv.core.validate import require_flag
+from ldiv.errors import expected_got
+from ldiv.matrices.sparse_reductions import Axis, axis_of
+from ldiv.matrices.sparse_values import Index, SparseValues
+from ldiv.rules.line_extreme import line_extreme
+
+
+class Extremes(SparseValues):
+    """Over rows, columns or both; batch axes stay."""
+
+    def max(self, axis: Axis = None, out: None = None, *, explicit: bool = False) -> Array:
+        """The largest entry, of each column (axis=0) or each row (axis=1).
+
+        Differentiable: the derivative is that of the first entry that is as large, or 0 where that
+        is not stored.
+        """
+        return self._line_extreme("max", axis, out, explicit)
+
+    def min(self, axis: Axis = None, out: None = None, *, explicit: bool = False) -> Array:
+        """The smallest entry, of each column (axis=0) or each row (axis=1), as `max`."""
+        return self._line_extreme("min", axis, out, explicit)
+
+    def argmax(self, axis: Axis = None, out: None = None, *, explicit: bool = False) -> Any:
+        """Where the largest entry is: its column in each row (axis=1), its row in each column
+        (axis=0), its number row by row (None); the first of several. On the host; values are needed.
+        """
+        return self._places("argmax", axis, out, explicit)
+
+    def argmin(self, axis: Axis = None, out: None = None, *, explicit: bool = False) -> Any:
+        """Where the smallest entry is, as `argmax`."""
+        return self._places("argmin", axis, out, explicit)
+
+    @public
+    def _line_extreme(self, name: str, axis: Any, out: Any, explicit: Any) -> Array:
+        which, once = self._looked_at(name, axis, out)
+        line, _, count, length = once._lines(which)
+        stored = np.bincount(line, minlength=count)
+        zero_counts = stored == 0 if require_flag("explicit", explicit) else stored < length
+        found = line_extreme(once.values, line, np.flatnonzero(zero_counts), count, name == "max")
+        return found[..., 0] if which is None else found
+
+    @public
+    def _places(self, name: str, axis: Any, out: Any, explicit: Any) -> Any:
+        which, once = self._looked_at(name, axis, out)
+        line, place, count, length = once._lines(which)
+        values = asnumpy(once.values)
+        if require_flag("explicit", explicit):
+            stored = np.bincount(line, minlength=count)
+            if (stored == 0).any():
+                advice = "Without explicit zeros count, which are not stored."
+                raise ValueError(expected_got(name, "entries in every line", "none", advice))
+            hole = np.full(count, length)
+        else:
+            hole = _first_holes(line, place, count)
+        found = np.empty((*values.shape[:-1], count), np.int64)
+        for i in np.ndindex(*values.shape[:-1]):
+            found[i] = _first(values[i], line, place, hole, length, name == "argmax")
+        return found if which is not None else found[..., 0][()]
+
+    def _looked_at(self, name: str, axis: Any, out: Any) -> tuple[int | None, Any]:
+        """The axis, and the array with every position once."""
+        which, shape = axis_of(axis), self.structure.shape
+        if out is not None:
+            raise TypeError(expected_got("out", "None", type(out).__name__, "Take the result."))
+        if is_complex(self.data):
+            raise TypeError(
+                expected_got(name, "real entries", "complex ones", "They have no order.")
+            )
+        if 0 in (shape if which is None else (shape[which],)):
+            advice = "Nothing is the largest of none."
+            raise ValueError(expected_got(name, "at least one entry", f"shape {shape}", advice))
+        return which, self._unique()
+
+    def _lines(self, which: int | None) -> tuple[Index, Index, int, int]:
+        """Of each entry its line and its place there; how many lines there are, and how long."""
+        (row, col), (m, n) = self._at, self.structure.shape
+        if which is None:
+            return np.zeros_like(row), row.astype(np.int64) * n + col, 1, m * n
+        return (row, col, m, n) if which == 1 else (col, row, n, m)
+
+
+def _first_holes(line: Index, place: Index, count: int) -> Index:
+    """The first place of each line where nothing is stored."""
+    order = np.lexsort((place, line))
+    line, place = line[order], place[order]
+    stored = np.bincount(line, minlength=count)
+    number = np.arange(len(line)) - (np.cumsum(stored) - stored)[line]
+    hole = stored.astype(np.int64)
+    beyond = place != number
+    np.minimum.at(hole, line[beyond], number[beyond])
+    return hole
+
+
+def _first(x: Index, line: Index, place: Index, hole: Index, length: int, largest: bool) -> Index:
+    """The first place in each line of its extreme."""
+    y = np.where(hole < length, 0.0, -np.inf if largest else np.inf)
+    (np.maximum if largest else np.minimum).at(y, line, x)
+    found = np.where((y == 0) & (hole < length), hole, length)
+    attained = x == y[line]
+    np.minimum.at(found, line[attained], place[attained])
+    return found
