@@ -134,6 +134,7 @@ EVERYWHERE: dict[str, Callable[[Make], Call]] = {
     "cho_solve": lambda to: (ldiv.cho_solve, {"c_and_lower": (to(L), True), "b": to(b)}),
     "ldl": lambda to: (ldiv.ldl, {"A": to(S)}),
     "qr": lambda to: (ldiv.qr, {"a": to(TALL)}),
+    "qr pivoting": lambda to: (ldiv.qr, {"a": to(TALL), "mode": "full", "pivoting": True}),
     "expm_multiply": lambda to: (
         ldiv.expm_multiply,
         {"A": sparse(to), "B": to(B), "start": 0.0, "stop": 0.5, "num": 2, "endpoint": True},

@@ -157,6 +157,8 @@ FUNCTIONS: dict[str, Function] = {
     "lu_factor, lu_solve": Function(lambda a, b: ldiv.lu_solve(ldiv.lu_factor(a), b), (A, b)),
     "lu_factor_ex": Function(lambda a: ldiv.lu_factor_ex(a)[0], (A,)),
     "qr": Function(lambda a: ldiv.qr(a), (W,)),
+    "qr, pivoting": Function(lambda a: ldiv.qr(a, pivoting=True)[:2], (W,)),
+    "lu, no pivots": Function(lambda a: ldiv.lu(a, pivot=False)[1:], (A,)),
     "qr, complex": Function(lambda a: ldiv.qr(a)[1], (Z,)),
     "svd": Function(lambda a: ldiv.svd(a), (W,)),
     "svdvals, complex": Function(ldiv.svdvals, (Z,)),

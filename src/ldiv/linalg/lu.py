@@ -132,6 +132,8 @@ def lu(
     overwrite_a: bool = False,
     check_finite: bool = True,
     p_indices: bool = False,
+    *,
+    pivot: bool = True,
 ) -> tuple[ArrayT, ArrayT, ArrayT]: ...
 @overload
 def lu(
@@ -140,6 +142,8 @@ def lu(
     overwrite_a: bool = False,
     check_finite: bool = True,
     p_indices: bool = False,
+    *,
+    pivot: bool = True,
 ) -> tuple[ArrayT, ArrayT]: ...
 @public
 def lu(
@@ -148,6 +152,8 @@ def lu(
     overwrite_a: bool = False,
     check_finite: bool = True,
     p_indices: bool = False,
+    *,
+    pivot: bool = True,
 ) -> tuple[ArrayT, ArrayT, ArrayT] | tuple[ArrayT, ArrayT]:
     """Factor a matrix into a permutation, a lower and an upper triangle, differentiably.
 
@@ -163,6 +169,9 @@ def lu(
         Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
     p_indices : bool, default False
         Return the permutation as indices p: A = L[p] U.
+    pivot : bool, default True
+        Exchange rows, so that no multiplier is above 1. Without, P is the identity, and L and U are
+        those of A as it is, which not every regular matrix has.
 
     Returns
     -------
@@ -175,13 +184,15 @@ def lu(
 
     Raises
     ------
+    EngineError
+        With pivot=False for a pivot that is 0, or so small that half of the digits are lost.
     NotDifferentiableError, ValueError, TypeError
         As in `lu_factor`.
 
     Notes
     -----
     Differentiable as `lu_factor` is; P is constant near A.
-    Cost: that of `lu_factor`.
+    Cost: that of `lu_factor`; with pivot=False on the host, at a few times its price.
 
     Examples
     --------
@@ -191,7 +202,8 @@ def lu(
     array([[1., 2.],
            [4., 4.]])
     """
-    packed, _, order = bind(LU(), require_matrix_array("a", a))
+    rule = LU(require_flag("pivot", pivot))
+    packed, _, order = bind(rule, require_matrix_array("a", a))
     (m, n), xp = packed.shape[-2:], namespace(packed)
     k = min(m, n)
     unit = eye(packed, m)

@@ -1,4 +1,4 @@
-"""A[order] = L U with partial pivoting, packed as tril(L, -1) + U.
+"""A[order] = L U with partial pivoting, or none, packed as tril(L, -1) + U.
 
 A is m x n, k = min(m, n), L = [L1; L2], U k x n, U11 = U[:k-1, :k-1].
 tangent      E = L1^-1 dA[order][:k],   F = tril(E[:, :k-1] U11^-1, -1);
@@ -27,11 +27,13 @@ from ldiv.core.finite import require_finite
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, Tree
 from ldiv.engines.scaling import balanced, unbalanced
-from ldiv.errors import NotDifferentiableError
+from ldiv.errors import EngineError, NotDifferentiableError
 from ldiv.rules.assertion import checked
 from ldiv.rules.row_order import row_order
 from ldiv.rules.triangular_algebra import product
 from ldiv.rules.triangular_quotients import left_solve, lower, right_solve, upper
+
+BLOCK = 64  # columns that are eliminated together, where nothing is exchanged
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class LU(Rule):
     The exchanges (*batch, k) are SciPy's `piv`; A[order] are the rows after all of them.
     """
 
+    pivot: bool = True
+
     differentiable = (True, False, False)
     core = (2,)
     on_host = True
@@ -49,7 +53,10 @@ class LU(Rule):
         (a,) = args
         require_finite("A", a)
         a, t = balanced(a)
-        packed, exchanges = (frontend_of(a).lu_pivoted or _lu_on_host)(a)
+        if self.pivot:
+            packed, exchanges = (frontend_of(a).lu_pivoted or _lu_on_host)(a)
+        else:
+            packed, exchanges = _in_given_order(a)
         if t is not None:
             packed = namespace(a).tril(packed, k=-1) + unbalanced(namespace(a).triu(packed), t)
         return packed, exchanges, row_order(exchanges, a.shape[-2])
@@ -165,6 +172,42 @@ def _lu_on_host(a: Array) -> tuple[Array, ...]:
     return on_host(lambda a: frontend_of(a).lu_pivoted(a), specs, a)
 
 
+# -- without exchanges --------------------------------------------------------
+
+
+def _in_given_order(a: Array) -> tuple[Array, ...]:
+    """Packed factors, and exchanges of each row with itself."""
+    batch, k = batch_of(a, 2), min(a.shape[-2:])
+    specs = ((tuple(a.shape), numpy_dtype(a)), ((*batch, k), np.dtype(np.int32)))
+    return on_host(_eliminated, specs, a)
+
+
+def _eliminated(a: Any) -> tuple[Any, Any]:
+    """Elimination in blocks of columns; entries that grow have lost their digits, and are refused."""
+    x, (m, n) = a.copy(), a.shape[-2:]
+    k = min(m, n)
+    with np.errstate(all="ignore"):
+        for start in range(0, k, BLOCK):
+            end = min(start + BLOCK, k)
+            for j in range(start, end):
+                pivot, below = x[..., j, j, None], x[..., j + 1 :, j]
+                np.divide(below, pivot, out=below, where=below != 0)  # nothing to eliminate
+                x[..., j + 1 :, j + 1 : end] -= below[..., None] * x[..., j, None, j + 1 : end]
+            for i in range(start + 1, end):
+                x[..., i, end:] -= (x[..., i, None, start:i] @ x[..., start:i, end:])[..., 0, :]
+            x[..., end:, end:] -= x[..., end:, start:end] @ x[..., start:end, end:]
+        L, U = np.tril(x[..., :k], -1) + np.eye(m, k, dtype=x.dtype), np.triu(x[..., :k, :])
+        lost = abs(L @ U - a).max(initial=0) / (abs(a).max(initial=0) or 1)
+    if not lost <= np.sqrt(np.finfo(x.dtype).eps):
+        came = "a pivot that is 0" if not np.isfinite(lost) else f"an error of {lost:.0e} in L U"
+        raise EngineError(
+            f"lu(pivot=False) found {came}: without exchanges of rows this matrix has no LU "
+            "factorization that is accurate, though it may be regular. Leave pivot at True."
+        )
+    exchanges = np.broadcast_to(np.arange(k, dtype=np.int32), (*a.shape[:-2], k)).copy()
+    return x, exchanges
+
+
 def cases(structures: Any, draw: Any) -> Iterator[tuple[LU, tuple[Tree, ...]]]:
     yield LU(), (draw(5, 3),)
     for m, n in ((4, 4), (3, 5), (1, 1)):
@@ -172,3 +215,5 @@ def cases(structures: Any, draw: Any) -> Iterator[tuple[LU, tuple[Tree, ...]]]:
     singular = draw(1, 3, 3)
     singular[:, 2] = 0.7 * singular[:, 0] - 0.4 * singular[:, 1]
     yield LU(), (singular,)
+    for m, n in ((4, 4), (5, 3), (3, 4)):
+        yield LU(pivot=False), (draw(2, m, n) + 4 * np.eye(m, n),)

@@ -1,0 +1,64 @@
+"""The columns of A in the order in which QR with pivoting takes them: the largest remainder first.
+
+Integers: no derivative.
+cost         1 factorization, on the host
+reference    LAPACK, geqp3
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from ldiv.core.dispatch import namespace, on_host
+from ldiv.core.finite import require_finite
+from ldiv.core.rule import Rule, bind
+from ldiv.core.trees import Array, Tree
+
+
+@dataclass(frozen=True)
+class ColumnOrder(Rule):
+    """Argument (*batch, m, n); output (*batch, n)."""
+
+    differentiable = (False,)
+    core = (2,)
+    on_host = True
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        (a,) = args
+        require_finite("A", a)
+        shape = (*a.shape[:-2], a.shape[-1])
+        return on_host(_ordered, ((shape, np.dtype(np.int32)),), a)
+
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
+        return (None,)
+
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
+        return (None,)
+
+
+def _ordered(a: Any) -> tuple[Any]:
+    order = np.empty((*a.shape[:-2], a.shape[-1]), np.int32)
+    for i in np.ndindex(*a.shape[:-2]):
+        if 0 in a.shape:
+            order[i] = np.arange(a.shape[-1])
+        else:
+            order[i] = scipy.linalg.qr(a[i], mode="r", pivoting=True, check_finite=False)[1]
+    return (order,)
+
+
+def column_order(a: Array) -> Array:
+    """`order` with the columns A[:, order], in the framework's own kind of index."""
+    inverse = namespace(a).argsort(bind(ColumnOrder(), a)[0], axis=-1)
+    return namespace(a).argsort(inverse, axis=-1)

@@ -1,0 +1,63 @@
+"""Orthonormal columns that complete those of Q to a basis: one of many, so without a derivative.
+
+tangent      NotDifferentiableError
+cotangent    0, and NotDifferentiableError unless that of the result is 0
+cost         1 factorization
+reference    Golub and Van Loan, section 5.2
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ldiv.core.dispatch import check_or_raise, namespace
+from ldiv.core.rule import Rule, bind
+from ldiv.core.trees import Array, Tree
+from ldiv.errors import NotDifferentiableError
+from ldiv.rules.assertion import checked
+
+
+@dataclass(frozen=True)
+class Complement(Rule):
+    """Argument (*batch, m, n), m > n; output (*batch, m, m - n)."""
+
+    core = (2,)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        (q,) = args
+        return (namespace(q).linalg.qr(q, mode="complete")[0][..., q.shape[-1] :],)
+
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
+        if tangents[0] is None:
+            return (None,)
+        raise _arbitrary()
+
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
+        if cotangents[0] is None or not need[0]:
+            return (None,)
+        nothing = checked(_require_zero, cotangents[0])
+        return (0 * args[0] + 0 * namespace(nothing).sum(nothing),)
+
+
+def _require_zero(bar: Array) -> None:
+    check_or_raise((bar == 0).all(), _arbitrary)
+
+
+def _arbitrary() -> NotDifferentiableError:
+    return NotDifferentiableError(
+        'no derivative: the other columns of Q of qr(mode="full") are one basis of many. Use '
+        'mode="economic", or what does not depend on the choice.'
+    )
+
+
+def complement(q: Array) -> Array:
+    """The other columns of a basis."""
+    return bind(Complement(), q)[0]
