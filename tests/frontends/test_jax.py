@@ -624,3 +624,25 @@ def test_conjugate_gradients_on_a_row_sharded_operator_stay_sharded():
         check=False,
     )
     assert done.stdout.strip() == "done", done.stderr[-3000:]
+
+
+def test_export_of_what_needs_no_host() -> None:
+    """Products go into a program; what solves says that it cannot."""
+    A = ldiv.diags_array([jnp.full(4, 4.0), jnp.ones(3)], offsets=[0, 1], shape=(4, 4))
+    shapes = jax.ShapeDtypeStruct(A.data.shape, A.data.dtype), jax.ShapeDtypeStruct((4,), float)
+    b = jnp.arange(4.0)
+    program = jax.export.export(
+        jax.jit(jax.value_and_grad(lambda v, b: ((A.with_data(v) + A.T) @ b).sum()))
+    )(*shapes)
+    value, grad = program.call(2 * A.data, b)
+    expected = jax.value_and_grad(lambda v: ((A.with_data(v) + A.T) @ b).sum())(2 * A.data)
+    np.testing.assert_allclose(value, expected[0], rtol=1e-6)
+    np.testing.assert_allclose(grad, expected[1], rtol=1e-6)
+    for f in (
+        lambda v, b: ldiv.solve(A.with_data(v), b),
+        lambda v, b: ldiv.solve(jnp.diag(v[:4]), b),
+    ):
+        with pytest.raises(NotImplementedError, match="outside of the exported program"):
+            jax.export.export(jax.jit(f))(*shapes)
+        with pytest.raises(NotImplementedError, match="outside of the exported program"):
+            jax.export.export(jax.jit(jax.grad(lambda v, b, f=f: f(v, b).sum())))(*shapes)

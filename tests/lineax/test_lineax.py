@@ -442,3 +442,9 @@ def test_optimistix():
 
     close(both(Solver(sparsity=LINE)), both(lx.LU()))
     assert ldiv.cache_info().analyses <= 1 and ldiv.cache_info().factorizations > 2
+
+
+@pytest.mark.parametrize("wrong", ["x", np.ones(3), ([0, 1], [0, 1]), [(0, 0)]])
+def test_a_sparsity_that_is_no_matrix_says_so(wrong):
+    with pytest.raises(TypeError, match=r"sparsity: expected .*detect_pattern"):
+        Solver(sparsity=wrong)

@@ -23,10 +23,12 @@ from ldiv.core.trees import Tree, leaves
 from ldiv.core.validate import require_option, require_square
 from ldiv.derivatives.jacobian import on_pattern
 from ldiv.engines import registry
+from ldiv.errors import expected_got, shown
 from ldiv.lineax.attempt import Attempt
 from ldiv.lineax.matrix import matrix_of
 from ldiv.matrices.assumptions import promised
 from ldiv.matrices.construct import asarray
+from ldiv.matrices.sparse_array import SparseArray
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse
 
@@ -83,7 +85,7 @@ class Solver(lx.AbstractLinearSolver[State]):  # type: ignore[misc]
         self.sparsity = (
             None
             if sparsity is None
-            else on_pattern(array := asarray(sparsity), array.structure.shape)
+            else on_pattern(array := _sparse(sparsity), array.structure.shape)
         )
         self.method = method
 
@@ -119,6 +121,20 @@ class Solver(lx.AbstractLinearSolver[State]):  # type: ignore[misc]
 
     def assume_full_rank(self) -> bool:
         return True
+
+
+def _sparse(sparsity: Any) -> SparseArray:
+    """The matrix whose entries say where those of the operator may be."""
+    try:
+        if isinstance(sparsity, tuple | list):
+            raise TypeError("positions without a shape")
+        return asarray(sparsity)
+    except (TypeError, ValueError) as error:
+        what = "a sparse matrix with entries wherever the operator can have some"
+        advice = (
+            "ldiv.detect_pattern(f, x) makes one of a function, ldiv.coo_array one of positions."
+        )
+        raise TypeError(expected_got("sparsity", what, shown(sparsity), advice)) from error
 
 
 def _seen(rule: Attempt, op: str) -> Attempt:

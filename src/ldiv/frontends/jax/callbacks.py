@@ -22,8 +22,16 @@ from jaxlib.mlir import ir
 from ldiv.core.holder import holding, store
 from ldiv.core.processes import Together
 from ldiv.core.trees import Array
+from ldiv.errors import expected_got
 from ldiv.frontends.jax.values import traced
 
+_EXPORTED = expected_got(
+    "jax.export",
+    "a program that runs without Python",
+    "one with an engine of ldiv, or with its check of a result, which are Python's",
+    "Products, sums and selections of matrices can be exported: call what solves or factors outside "
+    "of the exported program, or export from PyTorch, by torch.export.",
+)
 Specs = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
 
 
@@ -79,6 +87,8 @@ def _host_lowering(
 
 
 def _emitted(ctx: Any, call: Callable[..., Any], args: Sequence[Any], effect: bool) -> Any:
+    if ctx.module_context.lowering_parameters.for_export:
+        raise NotImplementedError(_EXPORTED)
     results = mlir.emit_python_callback(
         ctx,
         call,
