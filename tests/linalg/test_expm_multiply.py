@@ -194,6 +194,14 @@ def test_errors() -> None:
         ldiv.expm_multiply(np.nan * S, B)
     with pytest.raises(ValueError, match="finite"):
         ldiv.expm_multiply(1000.0 * np.eye(3), np.ones(3))
+    for huge in (np.diag([800.0, 0.0, -1.0]), 1j * np.eye(3) + np.diag([900.0, 1.0, 1.0])):
+        with pytest.raises((ValueError, ldiv.LinAlgOverflowError), match=r"finite|large"):
+            ldiv.expm_multiply(huge, np.ones(3))
+    endless = ldiv.LinearOperator(
+        lambda p, x: p * x * np.inf, np.ones(()), shape=(3, 3), assume_a="her"
+    )
+    with pytest.raises(ldiv.LinAlgOverflowError, match="product with A"):
+        ldiv.expm_multiply(endless, np.ones(3))
     with pytest.raises(ValueError, match="implicit method"):
         ldiv.expm_multiply(1e12 * S, B)
     one_way = ldiv.LinearOperator(lambda p, x: p @ x, S.toarray(), shape=(N, N))

@@ -11,6 +11,7 @@ Reference: Al-Mohy and Higham, SIAM J. Sci. Comput. 33 (2011), whose steps are l
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from ldiv.core.dispatch import check_or_raise, frontend_of, namespace, traced
 from ldiv.core.structure import Structure, outer, plus
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines.matrix_product import Product, assembled
-from ldiv.errors import ConvergenceError, expected_got
+from ldiv.errors import ConvergenceError, expected_got, overflowed
 from ldiv.structures.composed import entries, entry_values
 
 REACH = 3.5  # |h A|_1 of a step
@@ -56,6 +57,7 @@ class Flow:
             sums = tuple(s + weights[i] * term for i, s in enumerate(sums))
             size = _largest(term)
             small = size + last <= eps(x) / 2 * _largest(sums[-1])
+            small = small | ~xp.isfinite(size)  # it overflows, which is seen in the result
             return j, term, size, weights, sums, xp.all(small)
 
         zero = xp.sum(0 * theta)
@@ -129,6 +131,7 @@ def _flow(structure: Structure, p: Tree, b: Array, t: float) -> Flow:
     shift, norm = _shift_and_norm(structure, p, b)
     xp = namespace(b)
     count = xp.ceil(abs(t) / REACH * xp.max(norm))
+    check_or_raise(xp.isfinite(count), partial(overflowed, "a product with A"))
     check_or_raise(count <= STEPS, _too_many, count)
     return Flow(assembled(structure, p), t, shift, xp.where(count > 1, count, 0 * count + 1))
 

@@ -162,7 +162,7 @@ def logdet(
     known = door_of_one(A, "logdet", assume_a, method, probes, steps, rng, info, singular_state())
     if isinstance(known, Call):  # a matrix of this kind was checked before
         return known.of_one(A)
-    if method == "slq":
+    if isinstance(method, str) and method == "slq":  # of an array == is an array
         matrix, structure, params, assumption = promised_square(A, assume_a)
         value, quality = slq(structure, params, assumption, probes, steps, rng)
         return (value, quality) if require_flag("info", info) else value

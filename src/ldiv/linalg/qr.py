@@ -21,8 +21,8 @@ def qr(
     a: ArrayT,
     mode: Literal["economic", "full"] = "economic",
     *,
-    overwrite_a: bool = False,
     pivoting: Literal[False] = False,
+    overwrite_a: bool = False,
     check_finite: bool = True,
 ) -> tuple[ArrayT, ArrayT]: ...
 @overload
@@ -30,8 +30,8 @@ def qr(
     a: ArrayT,
     mode: Literal["r"],
     *,
-    overwrite_a: bool = False,
     pivoting: Literal[False] = False,
+    overwrite_a: bool = False,
     check_finite: bool = True,
 ) -> ArrayT: ...
 @overload
@@ -39,8 +39,8 @@ def qr(
     a: ArrayT,
     mode: Literal["economic", "full", "r"] = "economic",
     *,
-    overwrite_a: bool = False,
     pivoting: Literal[True],
+    overwrite_a: bool = False,
     check_finite: bool = True,
 ) -> tuple[ArrayT, ...]: ...
 @public
@@ -48,8 +48,8 @@ def qr(
     a: ArrayT,
     mode: Literal["economic", "full", "r"] = "economic",
     *,
-    overwrite_a: bool = False,
     pivoting: bool = False,
+    overwrite_a: bool = False,
     check_finite: bool = True,
 ) -> tuple[ArrayT, ...] | ArrayT:
     """Factor a matrix into orthonormal columns and a triangle, differentiably.
