@@ -4,13 +4,15 @@ each, since one machine has one.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+import sys
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from ldiv.distributed import petsc
+from ldiv.errors import EngineError
 
 
 class Newer:
@@ -74,6 +76,23 @@ def test_older_versions_are_called_in_their_library(
     assert [arguments[0].value for _, arguments in names] == [17, 17]
     assert names[0][1][1].value == 2
     assert matrix.seen == 1  # petsc4py hears of the new values
+
+
+def test_a_petsc_without_mpi_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    package = ModuleType("petsc4py")
+    package.init = lambda: None  # type: ignore[attr-defined]
+    package.PETSc = SimpleNamespace()  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "petsc4py", package)
+    monkeypatch.setattr(petsc, "_has_no_mpi", lambda PETSc: True)
+    with pytest.raises(EngineError, match="PETSc must be built with MPI"):
+        petsc.petsc.__wrapped__()
+
+    def fails() -> None:
+        raise RuntimeError("error code 98")
+
+    package.init = fails  # type: ignore[attr-defined]
+    with pytest.raises(EngineError, match="PETSc does not start: error code 98"):
+        petsc.petsc.__wrapped__()
 
 
 def test_indices_are_those_of_petsc(index: Any) -> None:

@@ -15,9 +15,16 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.errors import EngineError
+
 INSTALL = (
     "Matrices over several processes need petsc4py, mpi4py and an MPI: `make mpi` sets them up on "
     "Debian and Ubuntu, `pip install ldiv[petsc]` beside a PETSc that PETSC_DIR points to."
+)
+
+WITH_MPI = (
+    "PETSc must be built with MPI, and with MUMPS: that of `make mpi` is. `pip install petsc` may "
+    "build one without: PETSC_CONFIGURE_OPTIONS says what it builds."
 )
 
 
@@ -28,11 +35,20 @@ def petsc() -> Any:
         import petsc4py
     except ImportError as error:
         raise ImportError(INSTALL) from error
-    petsc4py.init()
-    from petsc4py import PETSc
-
+    try:
+        petsc4py.init()
+        from petsc4py import PETSc
+    except RuntimeError as error:  # of one without MPI under mpirun
+        raise EngineError(f"PETSc does not start: {error}. {WITH_MPI}") from error
+    if _has_no_mpi(PETSc):
+        raise EngineError(f"this PETSc is one for a single process. {WITH_MPI}")
     _watch_the_end()
     return PETSc
+
+
+def _has_no_mpi(PETSc: Any) -> bool:
+    """Does it bring a substitute of MPI's functions, for one process?"""
+    return hasattr(ctypes.CDLL(PETSc.__file__), "MPIUNI_Memcpy")
 
 
 @cache
