@@ -217,6 +217,7 @@ class Reversed(torch.autograd.Function):
         (lambda x: torch.fft.fft(x.reshape(3, 4)).real.ravel(), 36),
         (lambda x: Reversed.apply(x) * x, 24),
         (lambda x: torch.cat([torch.fft.fft(x[:2]).real, x[2:] * x[2].item()]), 14),
+        (lambda x: torch.tensor(MASK).to_sparse() @ x, int(MASK.sum())),
     ],
 )
 def test_what_cannot_be_followed_is_found_by_products(f, expected):

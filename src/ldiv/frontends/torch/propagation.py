@@ -85,6 +85,8 @@ class Watch(TorchDispatchMode):
 
     def _key(self, t: Array) -> int:
         """The storage of a tensor, which stays alive as long as it is known here."""
+        if t.layout is not torch.strided:
+            raise Untraceable("a sparse tensor")
         key = int(t.untyped_storage()._cdata)
         _, size = self.alive.setdefault(key, (t, t.element_size()))
         if size != t.element_size() and (key in self.sets or key in self.at_x):
