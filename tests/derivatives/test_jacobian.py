@@ -391,6 +391,14 @@ def test_a_far_start_is_no_scale():
     )
 
 
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_a_jump_is_no_root_however_far_the_start(framework):
+    xp = torch if framework == "torch" else jnp
+    p, start = xp.asarray([1.0], dtype=xp.float64), xp.asarray([1e12], dtype=xp.float64)
+    with pytest.raises(ldiv.ConvergenceError, match="the last step is too long"):
+        ldiv.root(lambda x, p: xp.where(x > 0.3, x + p, x - 2 * p), start, p)
+
+
 def test_a_line_search_reaches_a_far_root():
     p = torch.tensor([0.5], dtype=torch.float64)
     x = ldiv.root(lambda x, p: torch.atan(x) - p, torch.tensor([20.0], dtype=torch.float64), p)

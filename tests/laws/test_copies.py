@@ -45,6 +45,7 @@ def tensor(x: Any, *, result: bool = True) -> torch.Tensor:
 # -- errors -------------------------------------------------------------------
 
 ERRORS: list[Exception] = [
+    errors.LinAlgError("no convergence"),
     ldiv.SingularMatrixError("lapack", "a zero pivot"),
     ldiv.NotPositiveDefiniteError("lapack", "a negative pivot"),
     ldiv.NotSymmetricError(0.5, "transpose"),

@@ -29,6 +29,7 @@ from ldiv.rules.solve import solve
 
 HALVINGS = 30
 DECREASE = 1e-4  # the relative decrease of |f| that a full step must reach (Armijo)
+BEHIND, SMOOTH = (0.25, 0.5, 1.0), 0.1  # steps back, and how well J must foretell f there
 
 Residual = Callable[[tuple[Array, ...], Array], Array]
 
@@ -40,7 +41,8 @@ class Root(Rule):
     `jacobian(f, x)`: the values of J on `structure`, differentiable, for a function f of x alone.
     The iteration stops when a step is at most tol max(|x|, floor) long. It also stops when no step
     decreases |f| any more, as rounding has it near a root x = 0; then the step is compared with the
-    larger of |x0| and the longest step instead of with |x|.
+    larger of |x0| and the longest step instead of with |x|, unless f is as smooth on the other side
+    of x as its Jacobian says: then it is no rounding that stops the iteration, but a jump.
     """
 
     f: Residual
@@ -121,10 +123,12 @@ class Root(Rule):
         )
         check_or_raise(xp.isfinite(size(r)), _undefined)
         zero = xp.zeros((), **alike(x, np.dtype(np.int32)))
-        steps, x, dx, _, t, way = loop(
+        steps, x, dx, r, t, way = loop(
             going, step, (zero, x, newton(x, r), r, xp.ones((), **alike(x)), norm(x))
         )
-        last = length(x, dx, xp.where(t > 0, floor, xp.maximum(way, floor)))
+        behind = [size(f(x - s * dx) - (1 + s) * r) for s in BEHIND]
+        is_jump = xp.max(xp.stack(behind)) < SMOOTH * size(r)
+        last = length(x, dx, xp.where((t > 0) | is_jump, floor, xp.maximum(way, floor)))
         check_or_raise(last <= self.tol, partial(_not_converged, self.tol), steps, last)
         return (x + 0,)
 
