@@ -11,7 +11,6 @@ import json
 import os
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import pytest
@@ -71,4 +70,4 @@ def test_what_scipy_tests_passes_here(tmp_path: Path) -> None:
     new = {test: found[test][2] for test in sorted(failed - differences)}
     assert not new
     if gone := sorted(differences - failed):
-        warnings.warn(f"no longer different, take them from the list: {gone}", stacklevel=1)
+        print(f"no longer different on this machine: {gone}")
