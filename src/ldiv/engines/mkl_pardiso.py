@@ -87,8 +87,15 @@ def _opens(name: str, mode: int) -> bool:
     return False
 
 
+def num_threads() -> int:
+    """For the next analysis, and the factors and solves that follow from it."""
+    return threads.threads("MKL_NUM_THREADS")
+
+
 class Analysis:
-    """The symbolic work on a CSR pattern, with places for up to `places` factors."""
+    """The symbolic work on a CSR pattern, with places for up to `places` factors; on the number of
+    threads that are allowed when it is made.
+    """
 
     def __init__(
         self,
@@ -117,6 +124,8 @@ class Analysis:
         self._dead: deque[int] = deque()
         self._lock = lock()
         self._handle = np.zeros(64, np.int64)
+        # all phases of a handle, or PARDISO finds pivots that are none
+        self._threads = num_threads()
         self.iparm = _parameters(self._single, pivots, match is not None, boldly)
         # allow 2 x 2 pivots; those of complex Hermitian matrices write out of bounds in MKL 2026.2
         self.iparm[20] = self._mtype != KINDS["her"][1]
@@ -127,6 +136,7 @@ class Analysis:
             (places, 1, self._mtype, CLOSE, self._n),
             by_rows,
             self.iparm,
+            self._threads,
         ).atexit = False
         try:
             self._call(ANALYSE, 1, self.iparm, match)
@@ -206,7 +216,14 @@ class Analysis:
         columns = 1 if b is None else b.shape[1]
         _raise(
             _pardiso(
-                self._handle, head, (values, self._indptr, self._indices), columns, iparm, b, x
+                self._handle,
+                head,
+                (values, self._indptr, self._indices),
+                columns,
+                iparm,
+                b,
+                x,
+                self._threads,
             )
         )
 
@@ -245,8 +262,10 @@ def _parameters(single: bool, pivots: bool, matched: bool, boldly: bool) -> Any:
     return iparm
 
 
-def _close(handle: Any, head: tuple[int, ...], by_rows: tuple[Any, Any], iparm: Any) -> None:
-    _pardiso(handle, head, (None, *by_rows), 1, iparm, None, None)
+def _close(
+    handle: Any, head: tuple[int, ...], by_rows: tuple[Any, Any], iparm: Any, among: int
+) -> None:
+    _pardiso(handle, head, (None, *by_rows), 1, iparm, None, None, among)
 
 
 def _pardiso(
@@ -257,8 +276,9 @@ def _pardiso(
     iparm: Any,
     b: Any,
     x: Any,
+    among: int,
 ) -> int:
-    """head: maxfct, mnum, mtype, phase, n; matrix: values, indptr, indices."""
+    """head: maxfct, mnum, mtype, phase, n; matrix: values, indptr, indices; `among` so many threads."""
     code = ctypes.c_int(0)
     rest = (
         None,
@@ -271,7 +291,7 @@ def _pardiso(
     )
     mkl = library()
     # of this thread alone, and for this call: what else uses MKL keeps its number
-    before = mkl.MKL_Set_Num_Threads_Local(threads.threads("MKL_NUM_THREADS"))
+    before = mkl.MKL_Set_Num_Threads_Local(among)
     try:
         mkl.pardiso(_at(handle), *map(_by_reference, head), *map(_at, matrix), *rest)
     finally:

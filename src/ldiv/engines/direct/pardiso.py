@@ -76,7 +76,7 @@ class Symbolic(Arrangement):
         super().__init__(pattern)
         self.symmetry = symmetry
         self._readings: dict[bool, Reading] = {}
-        self._analyses: dict[tuple[Key, str], list[mkl_pardiso.Analysis]] = {}
+        self._analyses: dict[tuple[Key, str, int], list[mkl_pardiso.Analysis]] = {}
         self._unmatched: dict[Key, bool] = {}
         self._lock = lock()
 
@@ -123,7 +123,7 @@ class Symbolic(Arrangement):
         reading = self._reading(key[0])
         values = reading.values(slots)
         with self._lock:
-            opened = self._analyses.setdefault((key, "pattern"), [])
+            opened = self._opened(key, "pattern")
             for analysis in opened:
                 if (place := analysis.factor(values)) is not None:
                     return place
@@ -137,7 +137,7 @@ class Symbolic(Arrangement):
         reading = self._reading(key[0])
         values = reading.values(slots)
         with self._lock:
-            opened = self._analyses.setdefault((key, "carefully" if carefully else "values"), [])
+            opened = self._opened(key, "carefully" if carefully else "values")
             place = opened[-1].factor(values) if opened and not carefully else None
             if place is None or place.perturbed:
                 opened[:] = [
@@ -147,6 +147,10 @@ class Symbolic(Arrangement):
                 ]
                 place = opened[0].factor(values)
             return place  # type: ignore[return-value]
+
+    def _opened(self, key: Key, how: str) -> list[mkl_pardiso.Analysis]:
+        """The analyses so far, of those for as many threads as are allowed now."""
+        return self._analyses.setdefault((key, how, mkl_pardiso.num_threads()), [])
 
 
 class Reading:
