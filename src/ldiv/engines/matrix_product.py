@@ -15,10 +15,11 @@ from ldiv.core.arrays import alike, batch_of, broadcast, conj, numpy_dtype, tran
 from ldiv.core.dispatch import asnumpy, host, namespace, on_host
 from ldiv.core.structure import VIEWS, Structure, matmul, view_dense
 from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.structures.asymmetry import refuse_defect
 from ldiv.structures.dense import Dense
 from ldiv.structures.operator import Operator
 from ldiv.structures.self_adjoint import SelfAdjoint
-from ldiv.structures.symmetric import Symmetric, pair_scales, refuse_asymmetry
+from ldiv.structures.symmetric import Symmetric, symmetric_part
 
 Product = Callable[[Array], Array]
 PROBES = 4  # random vectors, which make six pairs
@@ -34,9 +35,7 @@ def assembled(structure: Structure, p: Tree) -> Product:
             matrices[i] = _rows(pattern.csc(slots[i]), op)
         return partial(_multiply, matrices, structure.shape[0], slots.dtype)
     if isinstance(base, Symmetric) and isinstance(base.base, Dense):
-        a, xp = base.todense(p), namespace(p)
-        refuse_asymmetry(2 * xp.abs(p - a), pair_scales(p), numpy_dtype(a), base.op)
-        return partial(xp.matmul, view_dense(a, op))
+        return partial(namespace(p).matmul, view_dense(symmetric_part(p, base.op), op))
     if isinstance(base, Symmetric):  # on a device
         _probe(partial(matmul, base.base, p), structure.shape[0], leaves(p)[0], base.op)
     return partial(matmul, structure, p)
@@ -66,7 +65,7 @@ def _probe(product: Product, n: int, like: Array, op: str) -> None:
     y = product(z)
     g = xp.matmul(transpose(z), y)
     mirror = conj(transpose(g)) if op == "H" else transpose(g)
-    refuse_asymmetry(
+    refuse_defect(
         xp.max(xp.abs(g - mirror), axis=(-2, -1)),
         xp.linalg.vector_norm(y, axis=(-2, -1)),
         numpy_dtype(y),

@@ -14,23 +14,12 @@ from typing import Any
 import numpy as np
 from scipy.linalg import ishermitian, issymmetric
 
-from ldiv.core.arrays import (
-    alike,
-    batch_of,
-    beside,
-    broadcast,
-    conj,
-    numpy_dtype,
-    real,
-    spread,
-    take,
-    transpose,
-)
-from ldiv.core.dispatch import check_or_raise, host_values, namespace
+from ldiv.core.arrays import batch_of, beside, broadcast, conj, spread, take, transpose
+from ldiv.core.dispatch import host_values, namespace
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import VIEWS, Structure, Wrapper
 from ldiv.core.trees import Array, Tree
-from ldiv.errors import NotSymmetricError
+from ldiv.structures.asymmetry import is_rounding, refuse_asymmetry, refuse_slot_asymmetry
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse
 
@@ -125,73 +114,38 @@ class Symmetric(Wrapper):
         mirror = np.conj(mirror) if self.op == "H" else mirror
         if np.array_equal(slots, mirror):
             return slots
-        refuse_asymmetry(np.abs(slots - mirror), _slot_scales(pattern, slots), slots.dtype, self.op)
+        if not is_rounding(slots, mirror):
+            refuse_slot_asymmetry(pattern, slots, mirror, self.op)
         return (slots + mirror) / 2
-
-
-def _slot_scales(pattern: Pattern, slots: Any) -> Any:
-    """`pair_scales` for the entries of a sparse matrix."""
-    roots, size = (
-        np.zeros((*slots.shape[:-1], pattern.shape[0]), np.abs(slots).dtype),
-        np.sqrt(np.abs(slots)),
-    )
-    for lines in (pattern.indices, pattern.columns):
-        at: Any = (..., lines)
-        np.maximum.at(roots, at, size)
-    return roots[..., pattern.indices] * roots[..., pattern.columns]
-
-
-def pair_scales(a: Array) -> Array:
-    """For each a_ij the scale of its rows and columns i and j, not that of the whole matrix.
-
-    The geometric mean of the largest entry in row or column i and that in row or column j.
-    """
-    roots = pair_roots(a)
-    return roots[..., :, None] * roots[..., None, :]
-
-
-def pair_roots(a: Array) -> Array:
-    """For each i the square root of the largest entry in row or column i."""
-    xp, size = namespace(a), namespace(a).abs(a)
-    if 0 in a.shape[-2:]:
-        return xp.sum(size, axis=-1)
-    return xp.sqrt(xp.maximum(xp.max(size, axis=-1), xp.max(size, axis=-2)))
-
-
-def largest(a: Array) -> Array:
-    """The largest |a_ij| of each matrix, zero if it has no entries."""
-    xp = namespace(a)
-    return (
-        xp.max(xp.abs(a), axis=(-2, -1))
-        if 0 not in a.shape[-2:]
-        else xp.zeros(tuple(a.shape[:-2]), **alike(real(a)))
-    )
 
 
 def symmetric_part(a: Array, op: str) -> Array:
     """(A + A^T) / 2, or with `op="H"` (A + A^H) / 2: A itself where it is exactly symmetric.
 
-    Raises for an array that is not symmetric within the tolerance below.
+    Raises for an array that is not symmetric within the tolerance of `asymmetry`.
     """
     if (values := host_values(a)) is None:
-        return _part_of_rows(a, slice(None), pair_roots(a), op)
+        mirror = _mirrored(a, op)
+        refuse_asymmetry(a, mirror, op)
+        return a / 2 + mirror / 2
     if _is_symmetric(values, op):  # the usual case
         return a
     # block by block, so that all but the result stays in the cache
-    part, roots = np.empty_like(values), pair_roots(values)
+    part, certain = np.empty_like(values), True
     for start in range(0, a.shape[-1], ROWS):
         rows = slice(start, start + ROWS)
-        part[..., rows, :] = _part_of_rows(values, rows, roots, op)
+        x, y = values[..., rows, :], _mirrored(values[..., rows], op)
+        part[..., rows, :] = x / 2 + y / 2
+        certain = certain and is_rounding(x, y)
+    if not certain:
+        refuse_asymmetry(values, _mirrored(values, op), op)
     return namespace(a).asarray(part, **beside(a))
 
 
-def _part_of_rows(a: Array, rows: slice, roots: Array, op: str) -> Array:
-    """These rows of the symmetric part."""
-    x, y = a[..., rows, :], transpose(a[..., rows])
-    y = namespace(a).asarray(conj(y) if op == "H" else y, copy=True)
-    scale = roots[..., rows, None] * roots[..., None, :]
-    refuse_asymmetry(namespace(a).abs(x - y), scale, numpy_dtype(a), op)
-    return x / 2 + y / 2
+def _mirrored(a: Array, op: str) -> Array:
+    """A^H or A^T, in memory of its own."""
+    mirror = transpose(a)
+    return namespace(a).asarray(conj(mirror) if op == "H" else mirror, copy=True)
 
 
 def _is_symmetric(a: Any, op: str) -> bool:
@@ -199,26 +153,6 @@ def _is_symmetric(a: Any, op: str) -> bool:
     if a.ndim > 2 or len(a) <= ROWS:
         return bool((a == (np.conj(a.mT) if op == "H" else a.mT)).all())
     return bool((ishermitian if op == "H" else issymmetric)(a))
-
-
-def refuse_asymmetry(defect: Any, scale: Any, dtype: Any, op: str) -> None:
-    """Raises unless defect <= eps^(1/4) scale, for each pair of entries, or each matrix.
-
-    The tolerance admits rounding and the steps of finite differences, not a wrong assumption.
-    """
-    mirror = "conjugate transpose" if op == "H" else "transpose"
-    tolerance = float(np.finfo(dtype).eps) ** 0.25
-    check_or_raise(
-        (defect <= tolerance * scale).all(),
-        lambda *seen: NotSymmetricError(_worst(*seen), mirror),
-        defect,
-        scale,
-    )
-
-
-def _worst(defect: Any, scale: Any) -> float:
-    largest = np.asarray(scale, dtype=float)
-    return float(np.max(np.asarray(defect, dtype=float) / np.where(largest == 0, 1, largest)))
 
 
 def cases(draw: Any) -> Iterator[tuple[Symmetric, Tree]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.arrays import alike, conj, eps, numpy_dtype, transpose
+from ldiv.core.arrays import alike, conj, eps, numpy_dtype, real, transpose
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.finite import require_finite
 from ldiv.core.structure import Structure, matmul
@@ -17,8 +17,9 @@ from ldiv.core.trees import Array, Tree, leaves
 from ldiv.engines.eigen_task import Task
 from ldiv.engines.scaling import balance, magnitude
 from ldiv.errors import NotPositiveDefiniteError
+from ldiv.structures.asymmetry import refuse_defect
 from ldiv.structures.composed import is_dense
-from ldiv.structures.symmetric import Symmetric, largest, refuse_asymmetry
+from ldiv.structures.symmetric import Symmetric
 
 RANK = 10
 ON_HOST = False
@@ -75,8 +76,18 @@ def hermitian(name: str, structure: Structure, p: Tree, like: Array) -> Array:
     else:  # small: column by column
         a = matmul(given, p, xp.eye(given.shape[0], **alike(like)))
     part = a / 2 + conj(transpose(a)) / 2
-    refuse_asymmetry(2 * largest(a - part), largest(a), numpy_dtype(a), "H")
+    refuse_defect(2 * _largest(a - part), _largest(a), numpy_dtype(a), "H")
     return part
+
+
+def _largest(a: Array) -> Array:
+    """The largest |a_ij| of each matrix, zero if it has no entries."""
+    xp = namespace(a)
+    return (
+        xp.max(xp.abs(a), axis=(-2, -1))
+        if 0 not in a.shape[-2:]
+        else xp.zeros(tuple(a.shape[:-2]), **alike(real(a)))
+    )
 
 
 def _standard(a: Array) -> tuple[Array, Array]:

@@ -1,0 +1,98 @@
+"""Is a matrix that was promised symmetric so, up to rounding and the steps of finite differences?
+
+    |a_ij - a_ji| <= eps^(1/4) d_i d_j,
+where D^-1 A D^-1 is equilibrated: whatever the units of the unknowns, a pair is compared with what
+is large in its own row and column. From d_i = sqrt(max_j |a_ij|) on,
+    d_i <- d_i sqrt(max_j |a_ij| / (d_i d_j)),
+which halves the spread of the exponents and never falls below |a_ij| = |a_ji| = d_i d_j.
+Reference: Ruiz, RAL-TR-2001-034.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import numpy_dtype
+from ldiv.core.dispatch import check_or_raise, namespace, traced
+from ldiv.core.pattern import Pattern
+from ldiv.core.trees import Array
+from ldiv.errors import NotSymmetricError
+
+BALANCED = 1 / 16  # the smallest of the largest entries of rows that are alike
+STEPS = 10  # at most: 2^10 is beyond the spread of the exponents of float64
+
+
+def is_rounding(x: Any, y: Any) -> bool:
+    """Is each pair symmetric by its own size, so that no scale is needed?"""
+    bound = _tolerance(x.dtype) * np.maximum(np.abs(x), np.abs(y))
+    return bool((np.abs(x - y) <= bound).all())
+
+
+def refuse_asymmetry(a: Array, mirror: Array, op: str) -> None:
+    """Raises unless each a_ij is its mirror image in units of its row and column."""
+    xp = namespace(a)
+    size = xp.maximum(xp.abs(a), xp.abs(mirror))
+    if 0 in size.shape:
+        return
+
+    def largest(d: Array) -> Array:
+        return xp.max(size / d[..., :, None] / d[..., None, :], axis=-1)
+
+    d = _roots(largest, xp.max(size, axis=-1))
+    refuse_defect(xp.abs(a - mirror), d[..., :, None] * d[..., None, :], numpy_dtype(a), op)
+
+
+def refuse_slot_asymmetry(pattern: Pattern, slots: Any, mirror: Any, op: str) -> None:
+    """`refuse_asymmetry` for the entries of a sparse matrix, whose pattern is symmetric."""
+    size = np.maximum(np.abs(slots), np.abs(mirror))
+    full = np.flatnonzero(np.diff(pattern.indptr))
+    starts, rows, cols = pattern.indptr[full], pattern.indices, pattern.columns
+
+    def of_columns(size: Any) -> Any:
+        largest = np.zeros((*size.shape[:-1], pattern.shape[0]), size.dtype)
+        largest[..., full] = np.maximum.reduceat(size, starts, axis=-1)
+        return largest
+
+    d = _roots(lambda d: of_columns(size / d[..., rows] / d[..., cols]), of_columns(size))
+    refuse_defect(np.abs(slots - mirror), d[..., rows] * d[..., cols], slots.dtype, op)
+
+
+def _roots(largest: Callable[[Array], Array], of_rows: Array) -> Array:
+    """d: `largest(d)` are the largest |a_ij| / (d_i d_j) of the rows, `of_rows` the largest |a_ij|."""
+    xp = namespace(of_rows)
+    d = xp.sqrt(_positive(of_rows))
+    for _ in range(STEPS):
+        ratio = _positive(largest(d))
+        if not traced(ratio) and bool((ratio >= BALANCED).all()):
+            break
+        d = d * xp.sqrt(ratio)
+    return d
+
+
+def _positive(x: Array) -> Array:
+    """x, and 1 for the rows without entries."""
+    xp = namespace(x)
+    return xp.where(x == 0, xp.ones_like(x), x)
+
+
+def refuse_defect(defect: Any, scale: Any, dtype: Any, op: str) -> None:
+    """Raises unless defect <= eps^(1/4) scale, for each pair of entries, or each matrix."""
+    mirror = "conjugate transpose" if op == "H" else "transpose"
+    check_or_raise(
+        (defect <= _tolerance(dtype) * scale).all(),
+        lambda *seen: NotSymmetricError(_worst(*seen), mirror),
+        defect,
+        scale,
+    )
+
+
+def _worst(defect: Any, scale: Any) -> float:
+    largest = np.asarray(scale, dtype=float)
+    return float(np.max(np.asarray(defect, dtype=float) / np.where(largest == 0, 1, largest)))
+
+
+def _tolerance(dtype: Any) -> float:
+    return float(np.finfo(dtype).eps) ** 0.25
