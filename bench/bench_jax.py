@@ -3,7 +3,7 @@ for PyTorch.
 
 Every side solves the same problems, compiled, in float64, with new values in every round;
 compilation is not counted. The last figure is what a solve under jit costs more than the same solve
-through NumPy, at n = 100. Of other packages, only those that are installed take part: `peers.py`
+through NumPy, at n = 100. Of other packages, only those that are installed take part: `peers/of_jax.py`
 says how to make an environment for them.
 
     python bench/bench_jax.py [--quick]

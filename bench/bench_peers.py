@@ -10,7 +10,7 @@ RSLAB, its KLU, conjugate gradients) takes at most 0.9 of its time.
 
     python bench/bench_peers.py [--quick]
 
-`peers.py` says how to make an environment in which all of them are installed.
+`peers/of_jax.py` says how to make an environment in which all of them are installed.
 """
 
 from __future__ import annotations

@@ -35,17 +35,17 @@ FRONT = (
     (
         ("peers", "2D Poisson, n = 250,000 (best engine)", "ldiv pardiso / sparsax CHOLMOD"),
         "sparse solve, 2D, 250,000 unknowns, new values",
-        "the fastest of seven other packages, sparsax with CHOLMOD",
+        "the fastest of six other packages, sparsax with CHOLMOD",
     ),
     (
-        ("spsolve", "2D Poisson, n = 250,000", "ldiv in torch / jax spsolve"),
+        ("peers", "2D Poisson, n = 250,000 (default install)", "ldiv rslab / sparsax CHOLMOD"),
         "the same with the default install",
-        "`jax.experimental.sparse.linalg.spsolve`",
+        "the same",
     ),
     (
-        ("solve", "2D Poisson, n = 250,000", "loop, gen / raw SuperLU"),
-        "the same, in a loop",
-        "SuperLU called by hand, no checks, no gradient in the values",
+        ("engines", "2D Poisson, n = 250,000", "ldiv rslab / raw rslab"),
+        "the same, in a loop of its own",
+        "RSLAB called by hand, no checks, no gradient in the values",
     ),
     (
         ("eigen", "membrane, n = 50,000", "pardiso: value + gradient / scipy forward"),
