@@ -33,9 +33,10 @@ from ldiv.inplace.tape import Tape, autodiff
 from ldiv.linalg.banded import cho_solve_banded, cholesky_banded, solve_banded, solveh_banded
 from ldiv.linalg.blas import gemm, matmul
 from ldiv.linalg.cholesky import cho_factor, cho_solve, cholesky
+from ldiv.linalg.dense_eigen import eigh, eigvalsh
 from ldiv.linalg.dense_svd import matrix_rank, pinv, svd, svdvals
 from ldiv.linalg.determinants import det, logdet, slogdet
-from ldiv.linalg.eigen import eigh, eigsh, eigvalsh
+from ldiv.linalg.eigen import eigsh
 from ldiv.linalg.eigen_info import EigenInfo
 from ldiv.linalg.explain import Explanation, explain
 from ldiv.linalg.expm_multiply import expm_multiply
@@ -55,8 +56,8 @@ from ldiv.linalg.selected_inverse import inverse_diagonal, selected_inverse
 from ldiv.linalg.solve import solve, solve_triangular
 from ldiv.linalg.solve_info import SolveInfo
 from ldiv.linalg.sparse_cholesky import SparseCholesky, UpdatedCholesky
-from ldiv.linalg.sparse_doors import splu, spsolve, spsolve_triangular
 from ldiv.linalg.spectral import eigenspace, spectral_function, spectral_sum
+from ldiv.linalg.spsolve import splu, spsolve, spsolve_triangular
 from ldiv.linalg.stochastic import EstimateInfo
 from ldiv.linalg.svd import svds
 from ldiv.linalg.tridiagonal import eigh_tridiagonal

@@ -21,7 +21,7 @@ from adversarial.functions import FUNCTIONS
 from adversarial.threads import grid
 from ldiv.core.holder import owner
 from ldiv.engines import analyses, factor_cache
-from ldiv.linalg import door
+from ldiv.linalg import call_cache
 
 GROWTH = 64 << 20  # bytes of resident memory that a loop may take in all, when it is warm
 
@@ -50,7 +50,7 @@ def require_small_tables(when: str) -> None:
     sizes = {
         "living": (len(factor_cache._living), 64),
         "analyses": (len(analyses._recent), analyses.RECENT),
-        "signatures": (len(door._known), door.MOST),
+        "signatures": (len(call_cache._known), call_cache.MOST),
     }
     for name, (size, most) in sizes.items():
         if size > most:

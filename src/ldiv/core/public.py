@@ -11,8 +11,8 @@ from ldiv.core.processes import Processes
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Door = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
-_doors: list[Door] = []
+Guard = Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+_guards: list[Guard] = []
 public_functions: dict[str, Callable[..., Any]] = {}  # by `full_name`, without their guards
 
 
@@ -21,17 +21,17 @@ def full_name(f: Callable[..., Any]) -> str:
     return f"{f.__module__}.{f.__name__}"
 
 
-def guard(door: Door) -> None:
-    """For a framework that traces Python: public calls become door(f, args, kwargs)."""
-    _doors.append(door)
+def guard(call: Guard) -> None:
+    """For a framework that traces Python: public calls become call(f, args, kwargs)."""
+    _guards.append(call)
 
 
 def _load() -> None:
-    if not _doors:
+    if not _guards:
         load_frontends()  # a framework may have been imported since the last call
 
 
-# torch.compile runs this while it traces, and looks at `_doors` after it
+# torch.compile runs this while it traces, and looks at `_guards` after it
 _load._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
@@ -55,8 +55,8 @@ def call_untraced(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
     if _groups and (group := _group(args, kwargs)) is not None:
         group.require(f.__qualname__)
         with group.section(f.__qualname__):
-            return _doors[0](f, args, kwargs) if _doors else f(*args, **kwargs)
-    return _doors[0](f, args, kwargs) if _doors else f(*args, **kwargs)
+            return _guards[0](f, args, kwargs) if _guards else f(*args, **kwargs)
+    return _guards[0](f, args, kwargs) if _guards else f(*args, **kwargs)
 
 
 def public(f: Callable[P, R]) -> Callable[P, R]:

@@ -37,7 +37,7 @@ from ldiv.derivatives.vjp_jvp import flat_of, like
 from ldiv.errors import expected_got
 from ldiv.linalg.factorized import Factorized
 from ldiv.linalg.iteration import Iteration
-from ldiv.linalg.solve import build_problem
+from ldiv.linalg.solve_problem import build_problem
 from ldiv.matrices.assumptions import promised_square
 from ldiv.matrices.matrix import Matrix, MatrixLike
 from ldiv.rules.solve import Solve

@@ -20,7 +20,7 @@ from ldiv.core.validate import (
     require_pair,
 )
 from ldiv.errors import expected_got, shown
-from ldiv.linalg.solve import solved
+from ldiv.linalg.solve_problem import solved
 from ldiv.rules.cholesky_banded import CholeskyBanded
 from ldiv.rules.triangular_quotients import left_solve
 from ldiv.structures.banded import Banded

@@ -20,8 +20,8 @@ from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.core.typing import AnyArray, ArrayT, Assumption
 from ldiv.core.validate import require_flag
-from ldiv.linalg.door import Call, Door, door_of_one
-from ldiv.linalg.solve import require_method
+from ldiv.linalg.call_cache import Call, Place, look_up_matrix
+from ldiv.linalg.solve_problem import require_method
 from ldiv.linalg.stochastic import EstimateInfo, require_exact, slq
 from ldiv.linalg.structured_determinants import broadcast_to_batch, has_formula, slogdet_of
 from ldiv.matrices.assumptions import promised_square
@@ -159,7 +159,9 @@ def logdet(
     >>> bool(abs(l - ldiv.logdet(A)) < 3 * info.standard_error)
     True
     """
-    known = door_of_one(A, "logdet", assume_a, method, probes, steps, rng, info, singular_state())
+    known = look_up_matrix(
+        A, "logdet", assume_a, method, probes, steps, rng, info, singular_state()
+    )
     if isinstance(known, Call):  # a matrix of this kind was checked before
         return known.of_one(A)
     if isinstance(method, str) and method == "slq":  # of an array == is an array
@@ -178,7 +180,7 @@ def logdet(
     return if_positive(size, sign, structure.shape[0])
 
 
-def _of_positive(structure: Structure, p: Tree, method: str, place: Door | None = None) -> Array:
+def _of_positive(structure: Structure, p: Tree, method: str, place: Place | None = None) -> Array:
     """log det of a positive definite matrix: of one rule, or by the formula of its structure.
 
     Not by the formula for NumPy, whose derivatives are of one rule.
@@ -194,7 +196,7 @@ def _of_dense(structure: Dense | Symmetric, positive: bool = False) -> SLogDet:
     return SLogDet(structure.shape[0], positive, promise)
 
 
-def _remembered(place: Door | None, rule: Rule, p: Tree, output: int) -> Array:
+def _remembered(place: Place | None, rule: Rule, p: Tree, output: int) -> Array:
     """An output of a rule of a matrix, which is remembered if nothing had to be converted."""
     if place is not None and place.p is p:
         place.remember(Call(rule, frontend_of(p).bind, output))

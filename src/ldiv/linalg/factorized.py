@@ -21,8 +21,8 @@ from ldiv.core.typing import ArrayT, Assumption, Trans
 from ldiv.core.validate import require_square, transposition
 from ldiv.engines import registry
 from ldiv.errors import expected_got
-from ldiv.linalg.door import Call, door_in
-from ldiv.linalg.solve import FactorDtype, require_factor_dtype, require_method, solved
+from ldiv.linalg.call_cache import Call, look_up_in
+from ldiv.linalg.solve_problem import FactorDtype, require_factor_dtype, require_method, solved
 from ldiv.matrices.assumptions import assumption, definiteness, promised
 from ldiv.matrices.inverse import Inverse
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
@@ -182,7 +182,7 @@ class Factorized:
         """Solve op(A) x = b for b (n,) or (*batch, n, k), with trans "N", "T" or "H"."""
         # several parameters are no array, whose kind could be remembered
         single = not isinstance(self._params, tuple)
-        known = door_in(self._calls, self._params, b, trans) if single else None
+        known = look_up_in(self._calls, self._params, b, trans) if single else None
         if isinstance(known, Call):
             if type(self._params) is not np.ndarray or is_recording():
                 return known.bound(self._params, b)

@@ -25,7 +25,7 @@ from ldiv.core.validate import (
 from ldiv.engines.selected import entries
 from ldiv.errors import expected_got
 from ldiv.linalg.selected_inverse import inverse_at, pattern_of, plain
-from ldiv.linalg.solve import require_method
+from ldiv.linalg.solve_problem import require_method
 from ldiv.linalg.stochastic import TRACES, EstimateInfo, require_exact, trace
 from ldiv.matrices import sparse_indexing
 from ldiv.matrices.assumptions import assumption, definiteness, promised, promised_square

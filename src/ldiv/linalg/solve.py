@@ -3,41 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Literal, TypeAlias, get_args, overload
+from typing import Any, Literal, overload
 
-from ldiv.core.arrays import batch_of, common_batch
-from ldiv.core.dispatch import frontend_of, traced
+from ldiv.core.dispatch import traced
 from ldiv.core.errstate import singular_state
 from ldiv.core.holder import Holder, holding, owner
 from ldiv.core.public import public
-from ldiv.core.rule import bind
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Array, Tree, leaves
 from ldiv.core.typing import ArrayT, Assumption, Trans
-from ldiv.core.validate import (
-    as_block,
-    as_float,
-    common_precision,
-    require_batches,
-    require_flag,
-    require_option,
-    require_square,
-    transposition,
-)
+from ldiv.core.validate import as_float, require_flag, transposition
 from ldiv.engines import registry, solve_log
-from ldiv.engines.options import Options
 from ldiv.errors import expected_got
-from ldiv.linalg.door import Call, Door, door
-from ldiv.linalg.iteration import Iteration, iteration_options
+from ldiv.linalg.call_cache import Call, Place, look_up
+from ldiv.linalg.iteration import Iteration
 from ldiv.linalg.preconditioner import PreconditionerLike
 from ldiv.linalg.solve_info import SolveInfo, solve_info
+from ldiv.linalg.solve_problem import FactorDtype, dense_block, require_factor_dtype, solved, square
 from ldiv.matrices.assumptions import assumption, definiteness, promised, triangle
-from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix, converted
-from ldiv.matrices.sparse_array import SparseArray
-from ldiv.rules.solve import Solve
+from ldiv.matrices.matrix import MatrixLike
 
-FactorDtype: TypeAlias = Literal["float32"]
 NO_ATOL = 0.0  # compared by identity: whatever a user passes instead is checked
 
 
@@ -214,7 +199,7 @@ def solve(
     >>> ldiv.solve(A, np.array([1.0, 0.0]), assume_a="pos")
     array([ 0.26666667, -0.06666667])
     """
-    place: Door | None = None
+    place: Place | None = None
     if transposed is not False:
         trans = transposed_too(trans, transposed)
     if (
@@ -222,7 +207,7 @@ def solve(
         and (M is None and x0 is None and callback is None)
         and (atol is NO_ATOL and progress is False and info is False)
     ):
-        known = door(A, b, "solve", assume_a, trans, method, singular_state(), factor_dtype)
+        known = look_up(A, b, "solve", assume_a, trans, method, singular_state(), factor_dtype)
         if isinstance(known, Call):  # arguments of this kind were checked before
             return known(A, b)
         place = known
@@ -230,20 +215,16 @@ def solve(
     if (dense := dense_block(b)) is not b:
         b, place = dense, None  # the plan is for arguments like those that came
     promise = assumption(assume_a)
-    matrix = _square(A, b)
+    matrix = square(A, b)
     structure, params = promised(matrix, promise)
     structure = structure.view(transposition(trans))
     definite = definiteness(structure, promise)
-    if promise == "tridiagonal" and place is not None:  # what it says is checked in every call
-        return solved(structure, params, b, definite, method, factor_dtype=factor_dtype)
-    if place is not None:
-        return solved(
-            structure, params, b, definite, method, place=place, factor_dtype=factor_dtype
-        )
+    if promise == "tridiagonal":
+        place = None  # what it says is checked in every call
     iteration = Iteration(rtol, atol, maxiter, restart, M, x0, callback, progress)
     if require_flag("info", info):
         return _solved_with_info(structure, params, b, definite, method, iteration, factor_dtype)
-    return solved(structure, params, b, definite, method, iteration, factor_dtype=factor_dtype)
+    return solved(structure, params, b, definite, method, iteration, place, factor_dtype)
 
 
 @public
@@ -300,12 +281,12 @@ def solve_triangular(
     >>> ldiv.solve_triangular(np.array([[2.0, 9.0], [1.0, 4.0]]), np.array([2.0, 5.0]), lower=True)
     array([1., 1.])
     """
-    known = door(A, b, "solve_triangular", lower, trans, unit_diagonal, singular_state())
+    known = look_up(A, b, "solve_triangular", lower, trans, unit_diagonal, singular_state())
     if isinstance(known, Call):  # arguments of this kind were checked before
         return known(A, b)
     if (dense := dense_block(b)) is not b:
         b, known = dense, None
-    matrix = _square(A, b)
+    matrix = square(A, b)
     lower, unit = require_flag("lower", lower), require_flag("unit_diagonal", unit_diagonal)
     structure = triangle(matrix.structure, lower, "unit" if unit else "own")
     view = structure.view(transposition(trans))
@@ -326,43 +307,6 @@ def transposed_too(trans: Any, transposed: Any) -> Any:
             )
         )
     return "T"
-
-
-def dense_block(b: Any) -> Any:
-    """A sparse right-hand side written out, as its solution has no zeros; else b as it is."""
-    found = b if isinstance(b, Matrix) else converted("b", b)
-    return found.toarray() if isinstance(found, SparseArray) else b
-
-
-def _square(A: Any, b: Any) -> Matrix:
-    matrix = as_matrix("A", A, b)
-    require_square("A", matrix.structure.shape)
-    return matrix
-
-
-def solved(
-    structure: Structure,
-    params: Tree,
-    b: Any,
-    assume_a: str,
-    method: str,
-    iteration: Iteration | None = None,
-    place: Door | None = None,
-    factor_dtype: str | None = None,
-) -> Array:
-    """The solution, for arguments still to be checked. Where nothing had to be converted, the
-    call is remembered in its place, for arguments of the same kind.
-    """
-    rule, args, vector = build_problem(
-        structure, params, b, assume_a, method, iteration, factor_dtype
-    )
-    unconverted = place is not None and args[0] is place.p and args[1].dtype == b.dtype
-    if place is not None and unconverted and isinstance(structure.core, int):
-        call = Call(replace(rule, vector=vector), frontend_of(params, b).bind)
-        place.remember(call)
-        return call.bound(params, b)
-    x = bind(rule, *args)[0]
-    return x[..., 0] if vector else x
 
 
 def _solved_with_info(
@@ -392,45 +336,3 @@ def _solved_with_info(
         )
     method = registry.with_factor_dtype(method, factor_dtype)
     return x, solve_info(structure, params, b, x, assume_a, method, entries[-1], keeper)
-
-
-def build_problem(
-    structure: Structure,
-    params: Tree,
-    b: Any,
-    assume_a: str,
-    method: str,
-    iteration: Iteration | None = None,
-    factor_dtype: str | None = None,
-) -> tuple[Solve, tuple[Tree, ...], bool]:
-    """Checked: the rule, its arguments, and whether b came as a vector."""
-    require_method(method)
-    flat = leaves(params)
-    block, vector = as_block("b", b, structure.shape[0], flat[0])
-    require_batches("b", common_batch(structure.core, params), batch_of(block, 2))
-    *flat, block = common_precision(*flat, block)
-    p = rebuild(structure.core, flat)
-    if iteration is None or not iteration.given:
-        # over several processes a solve knows whether it is that of a cotangent
-        options = None if structure.processes is None else Options()
-        method = registry.with_factor_dtype(method, factor_dtype)
-        return Solve(structure, assume_a, method, options), (p, block), vector
-    if factor_dtype is not None:
-        what, advice = f"None with {iteration.given[0]}", "An iteration has no factors."
-        raise ValueError(expected_got("factor_dtype", what, repr(factor_dtype), advice))
-    given = block[..., 0] if vector else block
-    method, options, auxiliaries = iteration_options(
-        iteration, assume_a, method, structure, p, given
-    )
-    return Solve(structure, assume_a, method, options), (p, block, *auxiliaries), vector
-
-
-def require_method(method: str, name: str = "method") -> None:
-    """The name of an engine or of a kind of them."""
-    require_option(name, method, ("auto", "direct", "iterative", *registry.engines()))
-
-
-def require_factor_dtype(factor_dtype: Any) -> None:
-    """None, or the name of a precision to factor in that is not the matrix's own."""
-    if factor_dtype is not None:
-        require_option("factor_dtype", factor_dtype, get_args(FactorDtype))

@@ -17,7 +17,7 @@ from ldiv.core.validate import (
     require_option,
 )
 from ldiv.errors import expected_got, shown
-from ldiv.linalg.eigen import eigh
+from ldiv.linalg.dense_eigen import eigh
 from ldiv.linalg.eigen_problem import OnDegenerate
 from ldiv.matrices.diagonals import diags_array
 

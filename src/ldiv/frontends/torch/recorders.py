@@ -4,7 +4,7 @@ torch.compile, torch.jit.trace.
 Recording a kernel would bake its numbers into the program as constants: a wrong answer without an
 error. What reads numbers asks `traced` and raises `recording_error`; rules are recorded as
 operators (`recorded`), except by torch.jit.trace. torch.compile can leave a call out of its graph
-as well: `_door` tells it to, at every public function, unless the graph must be one (fullgraph).
+as well: `_public_call` tells it to, at every public function, unless the graph must be one (fullgraph).
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def one_graph_error() -> TypeError:
     return TypeError(expected_got("a call in one graph", "tensors and options", came, advice))
 
 
-def _door(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _public_call(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """While Dynamo traces: a clean graph break, instead of NumPy traced inside the kernels."""
     if torch.compiler.is_dynamo_compiling():
         if _one_graph():
@@ -139,9 +139,8 @@ def _door(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) 
     args, kwargs = torch.utils._pytree.tree_map_only(torch.Tensor, sized, (args, kwargs))
     try:
         return f(*args, **kwargs)
-    except (
-        Exception
-    ) as error:  # sizes are tensors in torch.jit, and export lacks much of torch.func
+    except Exception as error:
+        # sizes are tensors in torch.jit, and export lacks much of torch.func
         if ", got " in str(error):
             raise
         raise recording_error() from error
@@ -192,4 +191,4 @@ _outside_of_the_graph = torch._disable_dynamo(_call)  # type: ignore[attr-define
 
 # torch.compile runs this while it traces: torch.compiler.assume_constant_result would load Dynamo
 _one_graph._dynamo_marked_constant = True  # type: ignore[attr-defined]
-guard(_door)
+guard(_public_call)

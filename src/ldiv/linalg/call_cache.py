@@ -22,7 +22,7 @@ MOST = 256
 _known: dict[Hashable, Call] = {}
 
 
-class Door(NamedTuple):
+class Place(NamedTuple):
     """The place in a cache for the call of one signature, the first of its kind."""
 
     table: dict[Hashable, Call]
@@ -36,15 +36,15 @@ class Door(NamedTuple):
         self.table[self.key] = call
 
 
-def door(A: Any, b: Any, *options: Any) -> Call | Door | None:
+def look_up(A: Any, b: Any, *options: Any) -> Call | Place | None:
     """The call for a matrix, a block or vector, options, or the place where to remember it; None
     for what is always validated.
     """
     table, p = _table_and_parameters(A)
-    return door_in(table, p, b, *options)
+    return look_up_in(table, p, b, *options)
 
 
-def door_of_one(A: Any, *options: Any) -> Call | Door | None:
+def look_up_matrix(A: Any, *options: Any) -> Call | Place | None:
     """The same for functions of a matrix alone."""
     table, p = _table_and_parameters(A)
     if (of_p := signature(p)) is None:
@@ -58,7 +58,7 @@ def _table_and_parameters(A: Any) -> tuple[dict[Hashable, Call], Any]:
     return _known, A
 
 
-def door_in(table: dict[Hashable, Call], p: Any, b: Any, *options: Any) -> Call | Door | None:
+def look_up_in(table: dict[Hashable, Call], p: Any, b: Any, *options: Any) -> Call | Place | None:
     """The same for the parameters of a matrix, in the table that is given."""
     of_p, of_b = signature(p), signature(b)
     if of_p is None or of_b is None:
@@ -72,14 +72,14 @@ def door_in(table: dict[Hashable, Call], p: Any, b: Any, *options: Any) -> Call 
 
 def _found(
     table: dict[Hashable, Call], p: Any, kinds: tuple[Any, ...], options: tuple[Any, ...]
-) -> Call | Door | None:
+) -> Call | Place | None:
     # the types of the options too, as True == 1
     key = (*kinds, options, *map(type, options))
     try:
         found = table.get(key)
     except TypeError:  # an option that cannot be hashed
         return None
-    return Door(table, key, p) if found is None else found
+    return Place(table, key, p) if found is None else found
 
 
 class Call(NamedTuple):
