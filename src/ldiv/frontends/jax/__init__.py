@@ -11,6 +11,7 @@ Imported here is what `ldiv.core.dispatch` asks of a front end, and no more. One
     rule_primitive    the rule itself: shapes, forward mode, transposition, batching, lowering
     transforms        loops and branches, and derivatives of functions of users
     propagation       where a Jacobian may not be zero
+    propagation_rules what each operation does with that
     dense             dense kernels
 
 A rule is staged whole and becomes its kernel when it is compiled; until then every transformation

@@ -2,17 +2,13 @@
 
 The tangent map dx -> J dx is linear, whatever f is, so few primitives meet a tangent, and rules of
 users (custom_jvp), stop_gradient and rounding are what their derivatives say. What depends on x but
-not on dx is taken for a number that is never zero: the sets are right at every x. The primitives:
+not on dx is taken for a number that is never zero: the sets are right at every x. What a primitive
+does with sets is in `propagation_rules`; those that run programs are here:
 
-    elementwise        sums, products with a number, selections: the union of the operands
-    moves              the primitive itself, applied to the numbers of the elements
-    sums, mixtures     over axes; along axes
-    products           dot_general and convolutions: a known operand's zeros are seen
-    scatters           the transposed primitive, applied to the numbers of the elements
     control flow       called programs; loops until their sets are stable; all branches
     ours               rules and their tangent maps
 
-A primitive that is not in the table raises Untraceable.
+A primitive that is in neither table raises Untraceable.
 """
 
 from __future__ import annotations
@@ -20,46 +16,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
 from jax.extend.core import Literal
-from jax.lax import GatherScatterMode
 
-from ldiv.core.index_sets import (
-    Sets,
-    Untraceable,
-    dense,
-    each,
-    mixed,
-    numbers,
-    of_matrix,
-    of_product,
-    of_rule,
-    selected,
-    spread,
-    summed,
-    through,
-    united,
-)
-from ldiv.core.pattern import Index
+from ldiv.core.index_sets import Sets, Untraceable, each, of_rule, summed, united
 from ldiv.core.trees import Array, leaves
 from ldiv.frontends.jax import tangent_primitive
+from ldiv.frontends.jax.propagation_rules import RULES, Cell, all_of_all, shapes_of
 from ldiv.frontends.jax.values import traced
 
 UNROLLED = 2000  # operations of a loop whose steps are followed one by one
-EXACT = 1 << 24  # integers below it are floats in every precision
 STEPS = 100  # of any other loop, until its sets are stable
-
-
-class Cell(NamedTuple):
-    """An array of the program: its sets, None for none, and its value, None if it depends on x."""
-
-    sets: Sets | None = None
-    value: Callable[[], Any] | None = None
 
 
 def dependence(f: Callable[[Array], Array], x: Array) -> Sets | None:
@@ -125,254 +96,6 @@ def _one_of(values: Callable[[], Any], i: int) -> Any:
     return values()[i]
 
 
-def _shapes(atoms: Sequence[Any]) -> list[tuple[int, ...]]:
-    return [tuple(v.aval.shape) for v in atoms]
-
-
-def _shape_of_result(eqn: Any) -> tuple[int, ...]:
-    return tuple(eqn.outvars[0].aval.shape)
-
-
-# -- elementwise --------------------------------------------------------------
-
-
-def _elementwise(eqn: Any, ins: list[Cell]) -> list[Cell]:
-    onto = _shape_of_result(eqn)
-    moving = [
-        spread(c.sets, s, onto)
-        for c, s in zip(ins, _shapes(eqn.invars), strict=True)
-        if c.sets is not None
-    ]
-    return [Cell(united(moving))]
-
-
-def _each_alone(eqn: Any, ins: list[Cell]) -> list[Cell]:
-    return [Cell(c.sets) for c in ins]
-
-
-def _multiplied(eqn: Any, ins: list[Cell]) -> list[Cell]:
-    """Where a known factor is zero, so is the product."""
-    (found,) = _elementwise(eqn, ins)
-    known = [np.asarray(c.value()) for c in ins if c.value]
-    if known and not known[0].all():
-        onto = _shape_of_result(eqn)
-        kept = np.broadcast_to(known[0] != 0, onto)
-        return [Cell(selected(found.sets, np.where(kept, numbers(onto), -1)))]
-    return [found]
-
-
-def _chosen(eqn: Any, ins: list[Cell]) -> list[Cell]:
-    """By a known selector one case each, else any."""
-    (which, *cases), onto = ins, _shape_of_result(eqn)
-    shapes = _shapes(eqn.invars)[1:]
-    found = []
-    choice = None if which.value is None else np.asarray(which.value()).astype(int)
-    for i, (c, shape) in enumerate(zip(cases, shapes, strict=True)):
-        if c.sets is not None:
-            sets = spread(c.sets, shape, onto)
-            if choice is not None:
-                kept = np.broadcast_to(choice == i, onto)
-                sets = selected(sets, np.where(kept, numbers(onto), -1))
-            found.append(sets)
-    return [Cell(united(found))]
-
-
-# -- moves --------------------------------------------------------------------
-
-
-def _moved(move: Callable[..., Any], count: int | None = None) -> Callable[..., list[Cell]]:
-    """The same move of the numbers of the elements, -1 for what has no sets; of `count` operands,
-    the others being known indices.
-    """
-
-    def rule(eqn: Any, ins: list[Cell]) -> list[Cell]:
-        own = ins if count is None else ins[:count]
-        where = [c.value for c in ins[len(own) :]]
-        ids, parts, at = [], [], 0
-        for c, shape in zip(own, _shapes(eqn.invars), strict=False):
-            ids.append(np.full(shape, -1) if c.sets is None else at + numbers(shape))
-            if c.sets is not None:
-                parts.append(c.sets)
-                at += c.sets.shape[0]
-        if not all(where):
-            return [Cell(dense(parts, math.prod(s))) for s in _shapes(eqn.outvars)]
-        stacked = parts[0] if len(parts) == 1 else sp.vstack(parts, format="csr")
-        moved = move(eqn, ids, [w() for w in where if w])
-        return [Cell(selected(stacked, y)) for y in moved]
-
-    return rule
-
-
-def _by_itself(eqn: Any, ids: list[Any], where: list[Any]) -> list[Any]:
-    """By the primitive; 0 is nothing, which is also what it fills in."""
-    numbered = [jnp.asarray(i + 1, np.int32) for i in ids]
-    y = eqn.primitive.bind(*numbered, *where, **eqn.params)
-    return [np.maximum(np.asarray(y), 0).astype(np.intp) - 1]
-
-
-def _by_numpy(move: Callable[..., Any]) -> Callable[..., list[Cell]]:
-    """The quick ones, of one operand."""
-    return _moved(lambda eqn, ids, where: [move(ids[0], eqn, eqn.params)])
-
-
-def _broadcast(i: Any, eqn: Any, params: Any) -> Any:
-    shape = _shape_of_result(eqn)
-    ones = [1] * len(shape)
-    for axis, d in zip(params["broadcast_dimensions"], i.shape, strict=True):
-        ones[axis] = d
-    return np.broadcast_to(i.reshape(ones), shape)
-
-
-def _reshaped(i: Any, eqn: Any, params: Any) -> Any:
-    order = params.get("dimensions") if eqn.primitive.name == "reshape" else None
-    return (i if order is None else i.transpose(order)).reshape(_shape_of_result(eqn))
-
-
-def _sliced(i: Any, eqn: Any, params: Any) -> Any:
-    steps = params["strides"] or (1,) * i.ndim
-    limits = zip(params["start_indices"], params["limit_indices"], steps, strict=True)
-    return i[tuple(slice(*limit) for limit in limits)]
-
-
-def _split(eqn: Any, ids: list[Any], where: list[Any]) -> list[Any]:
-    return np.split(ids[0], np.cumsum(eqn.params["sizes"])[:-1], axis=eqn.params["axis"])
-
-
-# -- over axes, along axes ----------------------------------------------------
-
-
-def _summed(eqn: Any, ins: list[Cell]) -> list[Cell]:
-    return [Cell(summed(ins[0].sets, _shapes(eqn.invars)[0], eqn.params["axes"]))]
-
-
-def _mixed(axes: Callable[[Any, int], Sequence[int]]) -> Callable[..., list[Cell]]:
-    """The last operand along some of its axes; all of them where another has sets, too."""
-
-    def rule(eqn: Any, ins: list[Cell]) -> list[Cell]:
-        if any(c.sets is not None for c in ins[:-1]):
-            return _dense(eqn, ins)
-        shape = _shapes(eqn.invars)[-1]
-        along = axes(eqn.params, len(shape))
-        return [Cell(mixed(ins[-1].sets, shape, along, _shape_of_result(eqn)))]
-
-    return rule
-
-
-def _dense(eqn: Any, ins: list[Cell]) -> list[Cell]:
-    parts = [c.sets for c in ins if c.sets is not None]
-    return [Cell(dense(parts, math.prod(s))) for s in _shapes(eqn.outvars)]
-
-
-# -- products -----------------------------------------------------------------
-
-
-def _dot(eqn: Any, ins: list[Cell]) -> list[Cell]:
-    (contract, batch), shapes = eqn.params["dimension_numbers"], _shapes(eqn.invars)
-    if not any(batch) and (found := _by_known(ins, shapes, contract)) is not None:
-        return [Cell(found)]
-    letters = iter("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-    names: list[list[str]] = [[""] * len(s) for s in shapes]
-    out = ""
-    for pairs, shared in ((batch, True), (contract, False)):
-        for i, j in zip(*pairs, strict=True):
-            names[0][i] = names[1][j] = name = next(letters)
-            out += name * shared
-    for own in names:
-        for i, name in enumerate(own):
-            if not name:
-                own[i] = next(letters)
-                out += own[i]
-    return [Cell(of_product([c.sets for c in ins], shapes, ["".join(n) for n in names], out))]
-
-
-def _by_known(ins: list[Cell], shapes: Any, contract: Any) -> Sets | None:
-    """C X or X C with a known C that has zeros, as a matrix; None where there is none."""
-    left = ins[0].value is not None
-    known, moving = (0, 1) if left else (1, 0)
-    if (value := ins[known].value) is None or ins[moving].sets is None:
-        return None
-    c = np.asarray(value()) != 0
-    if c.all():
-        return None
-    inner = math.prod(shapes[known][i] for i in contract[known])
-    c = np.moveaxis(c, contract[known], range(c.ndim - len(contract[known]), c.ndim))
-    ids = np.moveaxis(numbers(shapes[moving]), contract[moving], range(len(contract[moving])))
-    x = selected(ins[moving].sets, ids)
-    columns = x.shape[0] // max(inner, 1)
-    y = of_matrix(x, c.reshape(-1, inner), columns)
-    return y if left else selected(y, numbers((y.shape[0] // max(columns, 1), columns)).T)
-
-
-def _in_floats(shape: tuple[int, ...]) -> Any:
-    """The numbers of the elements, from 1, for primitives of floats alone."""
-    if math.prod(shape) >= EXACT:
-        raise Untraceable("more elements than float32 can count")
-    return jnp.asarray(numbers(shape) + 1, float)
-
-
-def _convolved(eqn: Any, ins: list[Cell]) -> list[Cell]:
-    """The numbers in the window of each element of the result, of all channels."""
-    params, (image, kernel) = eqn.params, eqn.invars
-    plain = params["feature_group_count"] == params["batch_group_count"] == 1
-    if not plain or ins[0].sets is None or ins[1].sets is not None:
-        raise Untraceable("a convolution in the kernel, or of groups")
-    where = params["dimension_numbers"]
-    windows = jax.lax.conv_general_dilated_patches(
-        _in_floats(image.aval.shape),
-        [kernel.aval.shape[i] for i in where.rhs_spec[2:]],
-        params["window_strides"],
-        params["padding"],
-        params["lhs_dilation"],
-        params["rhs_dilation"],
-        dimension_numbers=where,
-        precision=jax.lax.Precision.HIGHEST,
-    )
-    channel, onto = where.out_spec[1], _shape_of_result(eqn)
-    seen = np.moveaxis(np.rint(np.asarray(windows)).astype(np.intp) - 1, channel, -1)
-    to = np.moveaxis(numbers(onto), channel, 0)[..., None]
-    to, seen = np.broadcast_arrays(to, seen[None])
-    inside = seen >= 0
-    return [Cell(through(ins[0].sets, to[inside], seen[inside], math.prod(onto)))]
-
-
-# -- scatters -----------------------------------------------------------------
-
-
-def _scattered(eqn: Any, ins: list[Cell]) -> list[Cell]:
-    """Each update goes where the transposed scatter-add takes its cotangent from."""
-    operand, where, updates = ins
-    onto, shape = _shape_of_result(eqn), _shapes(eqn.invars)[2]
-    if where.value is None:
-        return _dense(eqn, ins)
-    to = _destinations(eqn, where.value(), eqn.params["mode"])
-    dropping = _destinations(eqn, where.value(), GatherScatterMode.FILL_OR_DROP)
-    promised = eqn.params["mode"] == GatherScatterMode.PROMISE_IN_BOUNDS
-    if promised and (to != dropping).any():
-        raise Untraceable("an index out of bounds, of which nothing is said")
-    found = []
-    if operand.sets is not None:
-        kept = numbers(onto).ravel()
-        if eqn.primitive.name == "scatter":  # what is written over is gone
-            kept[to[to >= 0]] = -1
-        found.append(selected(operand.sets, kept))
-    if updates.sets is not None:
-        inside = to >= 0
-        found.append(through(updates.sets, to[inside], numbers(shape)[inside], math.prod(onto)))
-    return [Cell(united(found))]
-
-
-def _destinations(eqn: Any, indices: Any, mode: Any) -> Index:
-    """The element of the result to which each update goes, -1 for none."""
-
-    def add(u: Any) -> Any:
-        where = eqn.params["dimension_numbers"]
-        return jax.lax.scatter_add(jnp.zeros(_shape_of_result(eqn)), indices, u, where, mode=mode)
-
-    pull = jax.linear_transpose(add, jax.ShapeDtypeStruct(eqn.invars[2].aval.shape, float))
-    (to,) = pull(_in_floats(_shape_of_result(eqn)))
-    return np.rint(np.asarray(to)).astype(np.intp) - 1
-
-
 # -- control flow -------------------------------------------------------------
 
 
@@ -436,13 +159,12 @@ def _scanned(eqn: Any, ins: list[Cell]) -> list[Cell]:
     params, body = eqn.params, eqn.params["jaxpr"]
     length, held, moving = params["length"], params["num_consts"], params["num_carry"]
     consts, carry, xs = ins[:held], ins[held : held + moving], ins[held + moving :]
-    shapes = _shapes(eqn.invars)[held + moving :]
+    shapes = shapes_of(eqn.invars)[held + moving :]
     if length * len(body.jaxpr.eqns) > UNROLLED:
         xs = [
-            c if c.sets is None else Cell(summed(c.sets, s, (0,)))
+            Cell(None if c.sets is None else summed(c.sets, s, (0,)))
             for c, s in zip(xs, shapes, strict=True)
         ]
-        xs = [Cell(c.sets) for c in xs]
         carry = _until_stable(lambda c: _of_closed(body, [*consts, *c, *xs])[:moving], carry)
         ys = _of_closed(body, [*consts, *carry, *xs])[moving:]
         return [*carry, *(_stacked([y] * length, v) for y, v in zip(ys, _outs(eqn), strict=True))]
@@ -479,16 +201,14 @@ def _stacked(steps: Sequence[Cell], var: Any) -> Cell:
 
 
 def _ours(eqn: Any, ins: list[Cell]) -> list[Cell]:
-    if any(c.sets is not None for c in ins[len(leaves(eqn.params["rule"].core)) :]):
-        return _dense(eqn, ins)
-    count = len(leaves(eqn.params["rule"].core))
-    parts = [c.sets for c in ins[:count]]
-    out = _shapes(eqn.outvars)
-    if eqn.params["asked"]:
+    rule, asked = eqn.params["rule"], eqn.params["asked"]
+    count = len(leaves(rule.core))  # behind the arguments of the rule come factors
+    if any(c.sets is not None for c in ins[count:]):
+        return all_of_all(eqn, ins)
+    if asked:
         raise Untraceable("a rule that hands on its factors")
-    return [
-        Cell(sets) for sets in of_rule(eqn.params["rule"], _shapes(eqn.invars)[:count], parts, out)
-    ]
+    parts, shapes = [c.sets for c in ins[:count]], shapes_of(eqn.invars)[:count]
+    return [Cell(sets) for sets in of_rule(rule, shapes, parts, shapes_of(eqn.outvars))]
 
 
 def _our_tangent(eqn: Any, ins: list[Cell]) -> list[Cell]:
@@ -498,20 +218,6 @@ def _our_tangent(eqn: Any, ins: list[Cell]) -> list[Cell]:
     return _of_closed(program, ins)
 
 
-def _lane(params: Any, ndim: int) -> Sequence[int]:
-    return [params["axis"]]
-
-
-def _last(params: Any, ndim: int) -> Sequence[int]:
-    return range(ndim - len(params["fft_lengths"]), ndim)
-
-
-def _side(params: Any, ndim: int) -> Sequence[int]:
-    return [ndim - 2 if params["left_side"] else ndim - 1]
-
-
-_SUMS = "add sub neg add_any convert_element_type reduce_precision copy copy_p real imag complex \
-conj div pvary sharding_constraint"
 _CALLED = [
     "jit",
     "pjit",
@@ -524,37 +230,7 @@ _CALLED = [
     "custom_vjp_call_jaxpr",
 ]
 _TABLE: dict[str, Callable[[Any, list[Cell]], list[Cell]]] = {
-    **dict.fromkeys(_SUMS.split(), _elementwise),
-    "mul": _multiplied,
-    "select_n": _chosen,
-    "optimization_barrier": _each_alone,
-    # moves
-    "reshape": _by_numpy(_reshaped),
-    "squeeze": _by_numpy(_reshaped),
-    "expand_dims": _by_numpy(_reshaped),
-    "broadcast_in_dim": _by_numpy(_broadcast),
-    "slice": _by_numpy(_sliced),
-    "transpose": _by_numpy(lambda i, eqn, params: i.transpose(params["permutation"])),
-    "rev": _by_numpy(lambda i, eqn, params: np.flip(i, params["dimensions"])),
-    "concatenate": _moved(lambda eqn, ids, _: [np.concatenate(ids, eqn.params["dimension"])]),
-    "stack": _moved(lambda eqn, ids, _: [np.stack(ids, eqn.params["axis"])]),
-    "split": _moved(_split),
-    "pad": _moved(_by_itself),
-    "gather": _moved(_by_itself, 1),
-    "dynamic_slice": _moved(_by_itself, 1),
-    "dynamic_update_slice": _moved(_by_itself, 2),
-    # over axes, along axes
-    "reduce_sum": _summed,
-    "cumsum": _mixed(_lane),
-    "fft": _mixed(_last),
-    "triangular_solve": _mixed(_side),
-    "custom_linear_solve": _dense,
-    # products
-    "dot_general": _dot,
-    "conv_general_dilated": _convolved,
-    # scatters
-    "scatter": _scattered,
-    "scatter-add": _scattered,
+    **RULES,
     # control flow
     **dict.fromkeys(_CALLED, _called),
     "cond": _branched,

@@ -12,6 +12,7 @@ Imported here is what `ldiv.core.dispatch` asks of a front end, and no more. One
     functions         the autograd.Function, in its eager form and in that of torch.func
     transforms        derivatives of functions of users
     propagation       where a Jacobian may not be zero
+    propagation_rules what each operation does with that
     dense             dense kernels
 """
 

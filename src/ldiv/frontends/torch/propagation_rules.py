@@ -1,0 +1,370 @@
+"""What an operation of ATen does with index sets: which entries of x its results depend on.
+
+    elementwise        those that torch tags as pointwise: the union of the operands
+    moves              the operation itself, applied to the numbers of the elements
+    sums, mixtures     over axes; along axes
+    scatters           the gather that undoes them, applied to the numbers of the elements
+    products           of matrices: a known operand's zeros are seen
+
+A rule takes a `Call` to the sets of its results.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from ldiv.core.index_sets import (
+    Sets,
+    Shape,
+    Untraceable,
+    dense,
+    mixed,
+    numbers,
+    of_matrix,
+    of_product,
+    selected,
+    spread,
+    summed,
+    through,
+    united,
+)
+from ldiv.core.trees import Array
+
+aten = torch.ops.aten
+
+
+@dataclass
+class Call:
+    """An operation: its arguments, the sets of those that move, by identity, and its results."""
+
+    depends_on_x: Callable[[Array], bool]
+    op: Any
+    args: Sequence[Any]
+    kwargs: dict[str, Any]
+    moving: dict[int, Sets]
+    results: Sequence[Array]
+
+    def sets(self, t: Any) -> Sets | None:
+        return self.moving.get(id(t)) if isinstance(t, torch.Tensor) else None
+
+    def known(self, t: Any) -> bool:
+        """A number that does not depend on x."""
+        return not (isinstance(t, torch.Tensor) and self.depends_on_x(t))
+
+    @property
+    def onto(self) -> Shape:
+        return tuple(self.results[0].shape)
+
+    def again(self, replaced: Callable[[Array], Array]) -> Any:
+        """The operation with other tensors in place of those that have sets."""
+
+        def other(a: Any) -> Any:
+            if isinstance(a, list | tuple):
+                return type(a)(map(other, a))
+            return replaced(a) if self.sets(a) is not None else a
+
+        kwargs = {name: other(a) for name, a in self.kwargs.items()}
+        return self.op(*map(other, self.args), **kwargs)
+
+
+def tensors_in(args: Sequence[Any]) -> list[Array]:
+    found: list[Array] = []
+    for a in args:
+        if isinstance(a, torch.Tensor):
+            found.append(a)
+        elif isinstance(a, list | tuple):
+            found += tensors_in(a)
+    return found
+
+
+def sets_of_results(call: Call) -> Sequence[Sets | None]:
+    """By the table; an operation that is not in it raises Untraceable."""
+    name, overload = call.op._schema.name.removeprefix("aten::"), call.op._schema.overload_name
+    if call.op._schema.is_mutable and name.endswith("_"):  # in place: as that of the same name
+        name = name[:-1]
+        packet = getattr(aten, name, None)
+        call.op = getattr(packet, overload or "default", call.op)
+    rule = _TABLE.get(name)
+    if rule is None and torch.Tag.pointwise in call.op.tags:
+        rule = _elementwise
+    if rule is None or overload.endswith("out") or not call.results:
+        raise Untraceable(name)
+    found = rule(call)
+    return found if isinstance(found, list) else [found]
+
+
+# -- elementwise --------------------------------------------------------------
+
+
+def _elementwise(call: Call) -> Sets:
+    given = tensors_in([*call.args, *call.kwargs.values()])
+    return united(
+        [
+            spread(sets, tuple(t.shape), call.onto)
+            for t in given
+            if (sets := call.sets(t)) is not None
+        ]
+    )
+
+
+def _copied(call: Call) -> Sets | None:
+    """y.copy_(x): nothing is left of y."""
+    source = call.args[1]
+    sets = call.sets(source)
+    return None if sets is None else spread(sets, tuple(source.shape), call.onto)
+
+
+def _filled(call: Call) -> None:
+    return None
+
+
+def _multiplied(call: Call) -> Sets:
+    """Where a known factor is zero, so is the product."""
+    found = _elementwise(call)
+    for factor in call.args[:2]:
+        if call.sets(factor) is None and call.known(factor):
+            kept = np.broadcast_to(_nonzero(factor), call.onto)
+            if not kept.all():
+                return selected(found, np.where(kept, numbers(call.onto), -1))
+    return found
+
+
+def _nonzero(t: Any) -> Any:
+    return np.asarray(t.detach().cpu() != 0) if isinstance(t, torch.Tensor) else np.asarray(t != 0)
+
+
+def _chosen(call: Call) -> Sets:
+    """where(c, a, b): by a known c one each, else either."""
+    which, *cases = call.args
+    if not call.known(which):
+        return _elementwise(call)
+    found, choice = [], np.broadcast_to(_nonzero(which), call.onto)
+    for case, taken in zip(cases, (choice, ~choice), strict=True):
+        if (sets := call.sets(case)) is not None:
+            all_of_it = spread(sets, tuple(case.shape), call.onto)
+            found.append(selected(all_of_it, np.where(taken, numbers(call.onto), -1)))
+    return united(found)
+
+
+# -- moves, sums, scatters ----------------------------------------------------
+
+
+def _moved(call: Call) -> list[Sets]:
+    """0 is nothing, which is also what the operation fills in."""
+    if not all(call.known(t) for t in tensors_in(call.args) if call.sets(t) is None):
+        return _dense(call)  # indices that depend on x
+    parts, at = [], 0
+
+    def numbered(t: Array) -> Array:
+        nonlocal at
+        sets = call.sets(t)
+        parts.append(sets)
+        ids = torch.from_numpy(numbers(tuple(t.shape))) + (at + 1)
+        at += t.numel()
+        return ids
+
+    def erased(t: Any) -> Any:
+        """Operands without sets are nothing; indices are what they are."""
+        if isinstance(t, list | tuple):
+            return type(t)(map(erased, t))
+        moves = isinstance(t, torch.Tensor) and t.dtype.is_floating_point
+        return torch.zeros(t.shape, dtype=torch.int64) if moves and call.sets(t) is None else t
+
+    call.args = [erased(a) for a in call.args]
+    out = call.again(numbered)
+    stacked = parts[0] if len(parts) == 1 else sp.vstack(parts, format="csr")
+    return [selected(stacked, y.numpy() - 1) for y in tensors_in([out])]
+
+
+def _summed(call: Call) -> Sets:
+    """sum(x), sum(x, axes), and means."""
+    shape = tuple(call.args[0].shape)
+    axes = call.args[1] if len(call.args) > 1 else None
+    axes = range(len(shape)) if axes in (None, []) else np.atleast_1d(axes)
+    return summed(call.sets(call.args[0]), shape, [a % max(len(shape), 1) for a in axes])
+
+
+def _scattered(onto: Callable[..., tuple[Array, Array]]) -> Callable[[Call], Any]:
+    """y = self + scattered source: its elements go where the gather that undoes it finds the
+    numbers of y; `onto` says the source and these numbers.
+    """
+
+    def rule(call: Call) -> Any:
+        target = call.args[0]
+        ids = torch.from_numpy(numbers(call.onto))
+        source, to = onto(ids, *call.args, **call.kwargs)
+        indices = [
+            t for t in tensors_in(call.args) if t is not source and not t.is_floating_point()
+        ]
+        if not all(map(call.known, indices)):
+            return _dense(call)
+        found = []
+        if (own := call.sets(target)) is not None and target is not source:
+            found.append(own)  # of index_put without accumulation this is more than is left
+        if (sets := call.sets(source)) is not None:
+            shape, to = tuple(source.shape), to.numpy()
+            every = np.broadcast_to(numbers(shape), to.shape)
+            found.append(through(sets, to, every, math.prod(call.onto)))
+        return united(found)
+
+    return rule
+
+
+def _unfolded(ids: Array, grad: Array, sizes: Any, dim: int, size: int, step: int) -> Any:
+    return grad, ids.unfold(dim, size, step)
+
+
+def _by_index(ids: Array, y: Array, indices: Any, values: Array, accumulate: bool = False) -> Any:
+    return values, aten.index(ids, indices)
+
+
+def _by_gather(ids: Array, y: Array, dim: int, index: Array, source: Array) -> Any:
+    if source.shape != index.shape:
+        raise Untraceable("scatter_add of a part of its source")
+    return source, ids.gather(dim, index)
+
+
+def _by_row(ids: Array, y: Array, dim: int, index: Array, source: Array, alpha: Any = 1) -> Any:
+    return source, ids.index_select(dim, index)
+
+
+def _by_word(ids: Array, grad: Array, indices: Array, *_: Any) -> Any:
+    return grad, ids[indices]
+
+
+# -- mixtures and products ----------------------------------------------------
+
+
+def _dense(call: Call) -> list[Sets]:
+    parts = list(call.moving.values())
+    return [dense(parts, y.numel()) for y in call.results]
+
+
+def _mixed(axes: Callable[[Call, int], Sequence[int]]) -> Callable[[Call], Sets]:
+    """Along axes of the first moving operand; all of it where several move."""
+
+    def rule(call: Call) -> Sets:
+        moving = [t for t in tensors_in(call.args) if call.sets(t) is not None]
+        shape = tuple(moving[0].shape)
+        if len(moving) > 1 or shape != call.onto:
+            return _dense(call)[0]
+        along = [a % len(shape) for a in axes(call, len(shape))]
+        return mixed(call.sets(moving[0]), shape, along)
+
+    return rule
+
+
+def _product(names: str, call: Call) -> Sets:
+    """einsum of the last two operands, and what is added to it, if there are three."""
+    (left, right), (own, out) = call.args[-2:], names.split("->")
+    found = []
+    if any(call.sets(t) is not None for t in (left, right)):
+        shapes = [tuple(left.shape), tuple(right.shape)]
+        sets = _by_known(call, left, right) if own == "ij,jk" else None
+        if own == "ij,j" and sets is None:
+            sets = _by_known(call, left, right)
+        if sets is None:
+            sets = of_product([call.sets(left), call.sets(right)], shapes, own.split(","), out)
+        found.append(sets)
+    found += [
+        spread(sets, tuple(added.shape), call.onto)
+        for added in call.args[:-2]
+        if (sets := call.sets(added)) is not None
+    ]
+    return united(found)
+
+
+def _by_known(call: Call, left: Array, right: Array) -> Sets | None:
+    """C X or X C with a known C that has zeros."""
+    if call.sets(right) is not None and call.sets(left) is None and call.known(left):
+        c, columns = _nonzero(left), math.prod(right.shape[1:])
+        return None if c.all() else of_matrix(call.sets(right), c, columns)
+    if call.sets(left) is not None and call.sets(right) is None and call.known(right):
+        c = _nonzero(right).T
+        if c.ndim < 2 or c.all():
+            return None
+        turned = selected(call.sets(left), numbers(tuple(left.shape)).T)
+        y = of_matrix(turned, c, left.shape[0])
+        return selected(y, numbers((c.shape[0], left.shape[0])).T)
+    return None
+
+
+def _convolved(call: Call) -> Sets:
+    """Of a known kernel: the numbers in the window of each element, of all channels."""
+    image, kernel, bias, stride, padding, dilation, transposed, _, groups = call.args
+    moving = [call.sets(t) is not None for t in (image, kernel, bias)]
+    if transposed or groups != 1 or moving != [True, False, False]:
+        raise Untraceable("a convolution in the kernel, transposed, or of groups")
+    ids = np.pad(numbers(tuple(image.shape)) + 1, [(0, 0), (0, 0), *((p, p) for p in padding)])
+    spans = [d * (k - 1) + 1 for d, k in zip(dilation, kernel.shape[2:], strict=True)]
+    axes = tuple(range(2, ids.ndim))
+    seen = np.lib.stride_tricks.sliding_window_view(ids, spans, axes)
+    steps = [slice(None)] * 2 + [slice(None, None, s) for s in (*stride, *dilation)]
+    seen = np.moveaxis(seen[tuple(steps)], 1, -1) - 1
+    to = np.moveaxis(numbers(call.onto), 1, 0)
+    to = to.reshape(*to.shape, *(1,) * (seen.ndim + 1 - to.ndim))
+    to, seen = np.broadcast_arrays(to, seen[None])
+    inside = seen >= 0
+    return through(call.sets(image), to[inside], seen[inside], math.prod(call.onto))
+
+
+def _axis(place: int) -> Callable[[Call, int], Sequence[int]]:
+    """The axis, or the axes, that an argument says."""
+
+    def axes(call: Call, ndim: int) -> Sequence[int]:
+        given = call.args[place]
+        return [given] if isinstance(given, int) else given
+
+    return axes
+
+
+def _side(call: Call, ndim: int) -> Sequence[int]:
+    """A X = B mixes rows, X A = B columns."""
+    return [ndim - 2 if call.kwargs.get("left", True) else ndim - 1]
+
+
+# -- the table -----------------------------------------------------------------
+
+_MOVES = """cat stack index index_select gather flip roll repeat constant_pad_nd slice_backward
+select_backward diagonal_backward tril triu take slice_scatter select_scatter expand_copy
+view_copy _unsafe_view unfold reflection_pad1d replication_pad1d masked_select diag_embed
+permute_copy"""
+_TABLE: dict[str, Callable[[Call], Any]] = {
+    **dict.fromkeys(("_to_copy", "clone", "real", "detach", "alias"), _elementwise),
+    **dict.fromkeys(("zero", "fill", "zeros_like", "new_zeros", "ones_like"), _filled),
+    **dict.fromkeys(("new_empty", "empty_like", "new_empty_strided", "new_ones"), _filled),
+    "copy": _copied,
+    "mul": _multiplied,
+    "where": _chosen,
+    **dict.fromkeys(_MOVES.split(), _moved),
+    "sum": _summed,
+    "mean": _summed,
+    "index_add": _scattered(_by_row),
+    "scatter_add": _scattered(_by_gather),
+    "index_put": _scattered(_by_index),
+    "unfold_backward": _scattered(_unfolded),
+    "embedding_dense_backward": _scattered(_by_word),
+    # along axes
+    "cumsum": _mixed(_axis(1)),
+    "_softmax_backward_data": _mixed(_axis(2)),
+    "_log_softmax_backward_data": _mixed(_axis(2)),
+    "linalg_solve_triangular": _mixed(_side),
+    **dict.fromkeys(("_linalg_solve_ex", "linalg_lu_solve", "cholesky_solve"), _dense),
+    # products
+    "mm": partial(_product, "ij,jk->ik"),
+    "mv": partial(_product, "ij,j->i"),
+    "dot": partial(_product, "i,i->"),
+    "convolution": _convolved,
+    "bmm": partial(_product, "bij,bjk->bik"),
+    "addmm": partial(_product, "ij,jk->ik"),
+    "addmv": partial(_product, "ij,j->i"),
+    "baddbmm": partial(_product, "bij,bjk->bik"),
+}
