@@ -209,7 +209,7 @@ def coo_array(
     processes = group(comm)
     step = "coo_array"
     with processes.section(step):
-        told = parameters(solver_parameters, adjoint_parameters)
+        both = parameters(solver_parameters, adjoint_parameters)
         m, n = require_shape("shape", shape)
         if max(m, n) > (most := largest_index()):
             what, advice = f"at most {most:,} rows and columns", "Build PETSc with 64-bit indices."
@@ -227,7 +227,7 @@ def coo_array(
             advice = "Each row belongs to one process."
             raise ValueError(expected_got("local_shape", what, f"{own} here", advice))
     of, to = (Layout(*layout) for layout in zip(own, starts, (m, n), strict=True))
-    return DistributedArray(Distributed(_at(processes, rows, cols, of, to), told), values)
+    return DistributedArray(Distributed(_at(processes, rows, cols, of, to), both), values)
 
 
 def owned(n: int, comm: Any = None) -> range:

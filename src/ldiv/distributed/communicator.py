@@ -82,15 +82,12 @@ class Communicator:
 
     def _raise_together(self, step: str, root: int, own: BaseException | None) -> None:
         """The process `root` tells its error; one that has an error of its own raises that."""
-        told = None
-        if self.rank == root:
-            told = _portable(own)
-        told = self.comm.bcast(told, root=root)
+        error = self.comm.bcast(_portable(own) if self.rank == root else None, root=root)
         if own is not None:
             _agreed(own)
             return
-        told.add_note(f"It was raised on process {root} of {self.size}, in {step}.")
-        raise _agreed(told)
+        error.add_note(f"It was raised on process {root} of {self.size}, in {step}.")
+        raise _agreed(error)
 
     @contextmanager
     def section(self, operation: str) -> Iterator[None]:

@@ -90,8 +90,8 @@ class Pencil:
         if self._factor is None:
             ksp = petsc().KSP().create(self.comm.comm)
             ksp.setOperators(self.shifted(float(self.task.sigma or 0.0)))
-            told = {"ksp_type": "preonly", "pc_type": "cholesky", **FACTORED}
-            with prefixed(told) as prefix:
+            petsc_options = {"ksp_type": "preonly", "pc_type": "cholesky", **FACTORED}
+            with prefixed(petsc_options) as prefix:
                 ksp.setOptionsPrefix(prefix)
                 ksp.setFromOptions()
                 ksp.setUp()
@@ -216,27 +216,27 @@ def _found(pencil: Pencil, count: int, start: Any) -> tuple[Any, Any]:
     eps.setConvergenceTest(SLEPc.EPS.Conv.NORM)
     eps.setTrueResidual(task.sigma is not None)
     whiches = SLEPc.EPS.Which
-    told: dict[str, str | None] = {
+    petsc_options: dict[str, str | None] = {
         "eps_type": "lobpcg" if task.method == "lobpcg" else "krylovschur"
     }
     if task.sigma is not None:
         eps.setTarget(task.sigma)
         eps.setWhichEigenpairs(whiches.TARGET_MAGNITUDE)
-        told |= {"st_type": "sinvert", "st_ksp_type": "preonly", "st_pc_type": "cholesky"}
-        told |= {f"st_{name}": value for name, value in FACTORED.items()}
+        petsc_options |= {"st_type": "sinvert", "st_ksp_type": "preonly", "st_pc_type": "cholesky"}
+        petsc_options |= {f"st_{name}": value for name, value in FACTORED.items()}
     else:
         ends = {"SA": "SMALLEST_REAL", "LA": "LARGEST_REAL", "LM": "LARGEST_MAGNITUDE"}
         eps.setWhichEigenpairs(getattr(whiches, ends[task.which]))
         if pencil.B is not None and task.method != "lobpcg":
-            told |= {"st_ksp_type": "preonly", "st_pc_type": "cholesky"}
-            told |= {f"st_{name}": value for name, value in FACTORED.items()}
+            petsc_options |= {"st_ksp_type": "preonly", "st_pc_type": "cholesky"}
+            petsc_options |= {f"st_{name}": value for name, value in FACTORED.items()}
     if task.method == "lobpcg":
         near = _near(task)
-        told |= {"st_type": "precond", "st_ksp_type": "preonly"}
-        told |= {f"st_{name}": value for name, value in near.items()}
-        told |= {"eps_lobpcg_blocksize": str(count)}
+        petsc_options |= {"st_type": "precond", "st_ksp_type": "preonly"}
+        petsc_options |= {f"st_{name}": value for name, value in near.items()}
+        petsc_options |= {"eps_lobpcg_blocksize": str(count)}
     own = {k: v for k, v in pencil.parameters.items() if k.startswith(("eps_", "st_"))}
-    with prefixed(told | own) as prefix:
+    with prefixed(petsc_options | own) as prefix:
         eps.setOptionsPrefix(prefix)
         eps.setFromOptions()
         if start is not None:

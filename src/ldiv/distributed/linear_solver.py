@@ -62,16 +62,21 @@ class LinearSolver:
 
     def engine(self, adjoint: bool) -> str:
         """The name of what solves."""
-        told = self.settings.told(adjoint)
+        petsc_options = self.settings.petsc_options(adjoint)
         iterates = not self.settings.direct(adjoint)
-        return str(told["ksp_type"] if iterates else told["pc_factor_mat_solver_type"])
+        return str(
+            petsc_options["ksp_type"] if iterates else petsc_options["pc_factor_mat_solver_type"]
+        )
 
     # -- setting up -----------------------------------------------------------------
 
     def _solver(self, transposed: bool, adjoint: bool) -> tuple[Any, bool]:
         """A solver, and whether it is to solve with its own transpose."""
-        transposed, told = transposed and not self.symmetric, self.settings.told(adjoint)
-        key, other = ((way, tuple(told.items())) for way in (transposed, not transposed))
+        transposed, petsc_options = (
+            transposed and not self.symmetric,
+            self.settings.petsc_options(adjoint),
+        )
+        key, other = ((way, tuple(petsc_options.items())) for way in (transposed, not transposed))
         if key not in self._solvers and other in self._solvers:
             ksp = self._solvers[other]
             if ksp.getType() == "preonly" and _package(ksp) in TRANSPOSED:
@@ -81,15 +86,15 @@ class LinearSolver:
             if transposed:
                 matrix = petsc().Mat()
                 self.matrix.transpose(matrix)
-            self._solvers[key] = self._set_up(matrix, told)
+            self._solvers[key] = self._set_up(matrix, petsc_options)
         return self._solvers[key], False
 
-    def _set_up(self, matrix: Any, told: dict[str, str | None]) -> Any:
+    def _set_up(self, matrix: Any, petsc_options: dict[str, str | None]) -> Any:
         ksp = petsc().KSP().create(self.comm.comm)
         if self.positive:
             matrix.setOption(petsc().Mat.Option.SPD, True)
         ksp.setOperators(matrix)
-        with prefixed(told) as prefix:
+        with prefixed(petsc_options) as prefix:
             ksp.setOptionsPrefix(prefix)
             ksp.setFromOptions()
             pc = ksp.getPC()
@@ -178,7 +183,7 @@ class Run:
         wanted = max(self.goal.rtol * whole, self.goal.atol / scale)
         steps, size, before = 0, self._residual(), np.inf
         for _ in range(REFINED if self.direct else ROUNDS):
-            if self._done(size, wanted, whole) or not size < before / 2:
+            if self._done(size, wanted) or not size < before / 2:
                 break
             if not self.direct and not self._limit(wanted / size, self.goal.steps - steps):
                 break
@@ -187,7 +192,7 @@ class Run:
             self.x.axpy(1.0, self.d)
             steps += 0 if self.direct else self.ksp.getIterationNumber()
             before, size = size, self._residual()
-        if not self._done(size, wanted, whole):
+        if not self._done(size, wanted):
             self._refuse(steps, size / whole)
         found = self.x.array * scale
         if not largest(float(np.abs(found).max(initial=0))) < np.inf:
@@ -207,7 +212,7 @@ class Run:
         size = float(self.r.norm())
         return size if size == size else np.inf
 
-    def _done(self, size: float, wanted: float, whole: float) -> bool:
+    def _done(self, size: float, wanted: float) -> bool:
         if not self.direct:
             return size <= wanted
         largest = petsc().NormType.NORM_INFINITY  # which neither over- nor underflows
@@ -247,7 +252,7 @@ class Settings:
     ) -> None:
         base, symmetric = base_of(structure)
 
-        def told(own: dict[str, str | None]) -> dict[str, str | None]:
+        def with_own(own: dict[str, str | None]) -> dict[str, str | None]:
             kind, direct = own.get("ksp_type"), method in ("auto", "direct") and M is None
             if kind is not None:
                 direct = kind == "preonly"
@@ -255,10 +260,10 @@ class Settings:
                 direct = False
             if direct:
                 return {**self._direct(symmetric), **own}
-            told = self._iteration(method, assume_a, symmetric, M, restart)
-            if kind not in (None, told["ksp_type"]):  # options of gmres are for gmres
-                told = {"pc_type": told["pc_type"]}
-            return {**told, **own}
+            iteration = self._iteration(method, assume_a, symmetric, M, restart)
+            if kind not in (None, iteration["ksp_type"]):  # options of gmres are for gmres
+                iteration = {"pc_type": iteration["pc_type"]}
+            return {**iteration, **own}
 
         if any(_refused(base.parameters.of(adjoint)) for adjoint in (False, True)):
             raise EngineError(
@@ -266,18 +271,20 @@ class Settings:
                 "matrix, and of two factorizations that live the first to be freed crashes. "
                 "MUMPS is the default: leave pc_factor_mat_solver_type out."
             )
-        self._told = {adjoint: told(base.parameters.of(adjoint)) for adjoint in (False, True)}
-        self.key = tuple(tuple(sorted(t.items())) for t in self._told.values())
+        self._petsc_options = {
+            adjoint: with_own(base.parameters.of(adjoint)) for adjoint in (False, True)
+        }
+        self.key = tuple(tuple(sorted(t.items())) for t in self._petsc_options.values())
 
     def __str__(self) -> str:
         written = (" ".join(f"{k}={v}" for k, v in way) for way in self.key)
         return " and, of the adjoint, ".join(dict.fromkeys(written))
 
-    def told(self, adjoint: bool) -> dict[str, str | None]:
-        return self._told[adjoint]
+    def petsc_options(self, adjoint: bool) -> dict[str, str | None]:
+        return self._petsc_options[adjoint]
 
     def direct(self, adjoint: bool) -> bool:
-        return self._told[adjoint]["ksp_type"] == "preonly"
+        return self._petsc_options[adjoint]["ksp_type"] == "preonly"
 
     @staticmethod
     def _direct(symmetric: bool) -> dict[str, str | None]:
@@ -296,10 +303,10 @@ class Settings:
                 f"MUMPS, {', '.join(map(repr, KSP))} and 'iterative' iterate. Other solvers of PETSc "
                 "are solver_parameters of coo_array."
             )
-        told: dict[str, str | None] = {"ksp_type": KSP[method]}
+        petsc_options: dict[str, str | None] = {"ksp_type": KSP[method]}
         if method == "gmres":
-            told |= {"ksp_gmres_restart": str(restart), "ksp_pc_side": "right"}
-        return told | preconditioners.NAMES[M.name if M is not None else "jacobi"]
+            petsc_options |= {"ksp_gmres_restart": str(restart), "ksp_pc_side": "right"}
+        return petsc_options | preconditioners.NAMES[M.name if M is not None else "jacobi"]
 
 
 def _refused(own: dict[str, str | None]) -> bool:

@@ -101,9 +101,13 @@ class Group(Communicator):
             "gmres": "could, too",
             "bicgstab": "could, too",
         }
-        told = settings.told(False)
-        taken = str(told["pc_factor_mat_solver_type" if settings.direct(False) else "ksp_type"])
-        answers[taken] = f"taken, as PETSc's {told['ksp_type']} with {told['pc_type']}"
+        petsc_options = settings.petsc_options(False)
+        taken = str(
+            petsc_options["pc_factor_mat_solver_type" if settings.direct(False) else "ksp_type"]
+        )
+        answers[taken] = (
+            f"taken, as PETSc's {petsc_options['ksp_type']} with {petsc_options['pc_type']}"
+        )
         words = f"{base}, {dtype}" + ", promised positive definite" * definite
         return taken, words, answers
 
@@ -137,7 +141,7 @@ class Group(Communicator):
             b = np.broadcast_to(b, shape)
             p = np.broadcast_to(np.asarray(p, float), (*batch_of(p, 1), p.shape[-1]))
             x = np.empty(shape, dtype)
-            goal = _goal(options, settings.told(options.is_adjoint))
+            goal = _goal(options, settings.petsc_options(options.is_adjoint))
             which = f"matrix {base_of(structure)[0].entries.number}"
         self.agree(f"{step}: {which}, assume_a={assume_a!r}, {goal}, {settings}")
         if structure.order == 0:
@@ -288,9 +292,9 @@ def _require_entries(structure: Structure, p: Tree) -> None:
     base_of(structure)
 
 
-def _goal(options: Options, told: dict[str, str | None]) -> Goal:
+def _goal(options: Options, petsc_options: dict[str, str | None]) -> Goal:
     """When an iteration stops: as PETSc's options say, where they do."""
-    rtol, atol, steps = (told.get(f"ksp_{name}") for name in ("rtol", "atol", "max_it"))
+    rtol, atol, steps = (petsc_options.get(f"ksp_{name}") for name in ("rtol", "atol", "max_it"))
     return Goal(
         options.tolerance(np.dtype(float)) if rtol is None else float(rtol),
         options.atol if atol is None else float(atol),

@@ -191,8 +191,8 @@ class Factorized:
         with under(self._singular):
             self._factor()
             structure = self._structure.view(transposition(trans))
-            told = self._assume_a, self._method, None, known, self._factor_dtype
-            return solved(structure, self._params, b, *told)
+            options = self._assume_a, self._method, None, known, self._factor_dtype
+            return solved(structure, self._params, b, *options)
 
     __call__ = solve
 

@@ -97,7 +97,10 @@ def gaussian_kl(
     if L1 is None or L2 is None:
         raise TypeError(
             expected_got(
-                "gaussian_kl", "L1 and L2", "one or none of them", "Or two precisions, covariances."
+                "gaussian_kl",
+                "L1 and L2",
+                "one or none of them",
+                "Pass both, or two precisions, or two covariances.",
             )
         )
     L1, L2 = _factor("L1", L1, L2), _factor("L2", L2, L1)

@@ -125,7 +125,7 @@ def lobpcg(
     if niter is not None:
         require_int("niter", niter, 1)
     maxiter = only_one("maxiter", maxiter, "niter", niter)
-    A, B = of_function("A", A, X), of_function("B", B, X)
+    A, B = of_function(A, X), of_function(B, X)
     structure, params = hermitian("A", A, X, B)
     n = structure.shape[0]
     if X is None:
@@ -162,7 +162,7 @@ def lobpcg(
         if task.processes is not None:
             structure = task.processes.preconditioner(M, task.A)
         else:
-            structure, pM = preconditioner.given(of_function(name, M, block), task.A, pA, name)
+            structure, pM = preconditioner.given(of_function(M, block), task.A, pA, name)
         preconditioner.require_hermitian(structure, "lobpcg", name)
         task = replace(task, M=structure)
     constraints: Tree = ()
@@ -192,7 +192,7 @@ def lobpcg(
     return w, with_free_phase(w, X)
 
 
-def of_function(name: str, f: Any, X: Any) -> Any:
+def of_function(f: Any, X: Any) -> Any:
     """A function of blocks of NumPy arrays as SciPy's LinearOperator; anything else as it is."""
     if (
         isinstance(f, Matrix | LinearOperator | Structure | type)

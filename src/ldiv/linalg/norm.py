@@ -219,7 +219,9 @@ def _extreme(x: Array, largest: bool, axis: int) -> Array:
     xp = namespace(x)
     if x.shape[axis] == 0:
         what, came = "at least one number", f"shape {tuple(x.shape)}"
-        raise ValueError(expected_got("a", what, came, "Nothing is the largest of none."))
+        raise ValueError(
+            expected_got("a", what, came, "The largest or smallest of no numbers is not defined.")
+        )
     return xp.max(x, axis=axis) if largest else xp.min(x, axis=axis)
 
 

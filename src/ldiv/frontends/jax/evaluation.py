@@ -3,7 +3,7 @@
 A factor made of arrays (LU, Cholesky, QR of a dense matrix) is an output of the rule, beside its
 own, where a derivative asks for it, and an argument, after its own, of the rules that the
 derivative binds: a loop over solves saves it, instead of factoring again. So the arguments of the
-primitive are (*x, *arrays of the factors `given`), and its outputs y, or where `asked`
+primitive are (*x, *arrays of the factors `given`), and its outputs y, or where `with_factors`
 (*y, *arrays of the factors made). Factors that are not arrays are found again in the store.
 """
 
@@ -50,22 +50,28 @@ def holding_given(
 # -- the kernel: now, and when it is compiled ---------------------------------
 
 
-def eager_kernel(*args: Array, rule: Rule, given: Given, asked: bool) -> list[Array]:
+def eager_kernel(*args: Array, rule: Rule, given: Given, with_factors: bool) -> list[Array]:
     """Under the store: a rule is a static parameter, which cannot own the factors that its
     derivatives need.
     """
-    if given or asked:  # a program that was staged, and is run one operation at a time
-        return list(jax.jit(partial(staged_kernel, rule=rule, given=given, asked=asked))(*args))
+    if given or with_factors:  # a program that was staged, and is run one operation at a time
+        return list(
+            jax.jit(partial(staged_kernel, rule=rule, given=given, with_factors=with_factors))(
+                *args
+            )
+        )
     with holding(store if (keeper := owner()) is None else keeper):
         return list(evaluated(rule, [as_own(x) for x in args]))
 
 
-def staged_kernel(*args: Array, rule: Rule, given: Given, asked: bool) -> list[Array]:
-    out, keeper = _run(*args, rule=rule, given=given, asked=asked)
-    return [*out, *keeper.made] if asked else out
+def staged_kernel(*args: Array, rule: Rule, given: Given, with_factors: bool) -> list[Array]:
+    out, keeper = _run(*args, rule=rule, given=given, with_factors=with_factors)
+    return [*out, *keeper.made] if with_factors else out
 
 
-def _run(*args: Array, rule: Rule, given: Given, asked: bool) -> tuple[list[Array], TracedHolder]:
+def _run(
+    *args: Array, rule: Rule, given: Given, with_factors: bool
+) -> tuple[list[Array], TracedHolder]:
     """Nobody checks again the factors that are handed on: so the outputs beside them wait until
     all checks have passed.
     """
@@ -73,7 +79,7 @@ def _run(*args: Array, rule: Rule, given: Given, asked: bool) -> tuple[list[Arra
     keeper = TracedHolder(flat, given, held)
     with checking() as waiting, holding(keeper):
         out = list(evaluated(rule, list(flat)))
-        if asked:
+        if with_factors:
             waiting += out
     return waiting or out, keeper
 
@@ -99,7 +105,7 @@ def _outputs(rule: Rule, given: Given, specs: Specs) -> Outputs:
     factors: list[TracedFactor] = []
 
     def run(*args: Array) -> Any:
-        out, keeper = _run(*args, rule=rule, given=given, asked=False)
+        out, keeper = _run(*args, rule=rule, given=given, with_factors=False)
         factors[:] = keeper.factors[len(given) :]
         return out, keeper.made
 

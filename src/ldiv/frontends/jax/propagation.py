@@ -201,11 +201,11 @@ def _stacked(steps: Sequence[Cell], var: Any) -> Cell:
 
 
 def _ours(eqn: Any, ins: list[Cell]) -> list[Cell]:
-    rule, asked = eqn.params["rule"], eqn.params["asked"]
+    rule, with_factors = eqn.params["rule"], eqn.params["with_factors"]
     count = len(leaves(rule.core))  # behind the arguments of the rule come factors
     if any(c.sets is not None for c in ins[count:]):
         return all_of_all(eqn, ins)
-    if asked:
+    if with_factors:
         raise Untraceable("a rule that hands on its factors")
     parts, shapes = [c.sets for c in ins[:count]], shapes_of(eqn.invars)[:count]
     return [Cell(sets) for sets in of_rule(rule, shapes, parts, shapes_of(eqn.outvars))]

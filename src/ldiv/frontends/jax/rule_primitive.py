@@ -1,7 +1,7 @@
 """x -> y: the primitive of all rules, opaque to every transformation until it is lowered.
 
 Its parameters are static: the `rule`, the factors `given` to it, and whether the arrays of the
-factors that it makes are `asked` for as outputs (see `evaluation`). Below stands, in this order,
+factors that it makes are outputs, too, `with_factors` (see `evaluation`). Below stands, in this order,
 what JAX asks of a primitive: shapes, forward mode, transposition, batching, lowering. Reverse mode
 is the transpose of `tangent_primitive`.
 """
@@ -40,7 +40,10 @@ def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
     flat = [*flat, *held]
     return tuple(
         rule_p.bind(
-            *(_alike(flat) if any(map(traced, flat)) else flat), rule=rule, given=given, asked=False
+            *(_alike(flat) if any(map(traced, flat)) else flat),
+            rule=rule,
+            given=given,
+            with_factors=False,
         )
     )
 
@@ -60,9 +63,9 @@ def _alike(flat: list[Array]) -> list[Array]:
 # -- shapes -------------------------------------------------------------------
 
 
-def _abstract(*avals: Any, rule: Rule, given: Given, asked: bool) -> list[Any]:
+def _abstract(*avals: Any, rule: Rule, given: Given, with_factors: bool) -> list[Any]:
     outputs = outputs_of(rule, given, avals)
-    out = outputs.own + outputs.made * asked
+    out = outputs.own + outputs.made * with_factors
     x = avals[0]
     if x.mat.empty:
         return out
@@ -78,13 +81,22 @@ def _abstract(*avals: Any, rule: Rule, given: Given, asked: bool) -> list[Any]:
 
 
 def _jvp(
-    primals: Sequence[Array], tangents: Sequence[Any], *, rule: Rule, given: Given, asked: bool
+    primals: Sequence[Array],
+    tangents: Sequence[Any],
+    *,
+    rule: Rule,
+    given: Given,
+    with_factors: bool,
 ) -> tuple[list[Array], list[Any]]:
     primals = [as_own(x) for x in primals]
     (flat, held), (dx, _) = own_arguments(rule, primals), own_arguments(rule, tangents)
     # a program that is being written asks the rule for its factors, for its tangent map
-    outputs = outputs_of(rule, given, primals) if asked or _staged(primals) else Outputs([], (), [])
-    every = rule_p.bind(*primals, rule=rule, given=given, asked=bool(outputs.made))
+    outputs = (
+        outputs_of(rule, given, primals)
+        if with_factors or _staged(primals)
+        else Outputs([], (), [])
+    )
+    every = rule_p.bind(*primals, rule=rule, given=given, with_factors=bool(outputs.made))
     out, made = (
         (every[: len(outputs.own)], every[len(outputs.own) :]) if outputs.made else (every, [])
     )
@@ -97,7 +109,7 @@ def _jvp(
     )
     smooth = differentiable(rule, out)
     dy = [next(moved) if s else zero(y) for y, s in zip(out, smooth, strict=True)]
-    return (every, [*dy, *map(zero, made)]) if asked else (out, dy)
+    return (every, [*dy, *map(zero, made)]) if with_factors else (out, dy)
 
 
 def _staged(xs: Sequence[Any]) -> bool:
@@ -111,7 +123,7 @@ def _staged(xs: Sequence[Any]) -> bool:
 
 
 def _transpose(
-    cotangents: Sequence[Any], *args: Any, rule: Rule, given: Given, asked: bool
+    cotangents: Sequence[Any], *args: Any, rule: Rule, given: Given, with_factors: bool
 ) -> list[Any]:
     """Where a rule is linear its cotangents need no value of what they belong to, so that a
     shape stands in for it.
@@ -143,7 +155,12 @@ def _transpose(
 
 
 def _batch(
-    args: Sequence[Array], dims: Sequence[int | None], *, rule: Rule, given: Given, asked: bool
+    args: Sequence[Array],
+    dims: Sequence[int | None],
+    *,
+    rule: Rule,
+    given: Given,
+    with_factors: bool,
 ) -> tuple[list[Array], list[int | None]]:
     """A batch is one more leading axis, before the batch axes that are there already; of a
     factor, if what it is of has one.
@@ -153,8 +170,8 @@ def _batch(
     moved = [
         x if d is None else _lead(x, d, c, depth) for x, c, d in zip(args, cores, dims, strict=True)
     ]
-    out = rule_p.bind(*moved, rule=rule, given=given, asked=asked)
-    if not asked:
+    out = rule_p.bind(*moved, rule=rule, given=given, with_factors=with_factors)
+    if not with_factors:
         return out, [0] * len(out)
     outputs = outputs_of(rule, given, moved)
     of_factors = [
