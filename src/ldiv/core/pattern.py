@@ -42,7 +42,7 @@ class Pattern:
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.shape, self.rows.tobytes(), self.cols.tobytes()))
+        return hash((self.shape, hash(self.rows.tobytes()), hash(self.cols.tobytes())))
 
     def __hash__(self) -> int:
         return self._hash
@@ -68,9 +68,14 @@ class Pattern:
 
         `order` or `starts` is None if that step changes nothing.
         """
+        if self._is_in_order():
+            count = np.bincount(self.cols, minlength=self.shape[1])
+            indptr = np.concatenate([[0], np.cumsum(count)]).astype(self.rows.dtype)
+            return self._of_ones(self.rows, indptr), None, None
         # the numbers of the entries as values, which SciPy sorts into CSC
         numbered = sp.coo_array(
-            (np.arange(1, self.nnz + 1), (self.rows, self.cols)), shape=self.shape
+            (np.arange(1, self.nnz + 1, dtype=self.rows.dtype), (self.rows, self.cols)),
+            shape=self.shape,
         )
         # declared canonical, or the conversion would sum the entry numbers of duplicates
         numbered.has_canonical_format = True
@@ -78,7 +83,7 @@ class Pattern:
         csc.has_sorted_indices = csc.has_canonical_format = False
         csc.sort_indices()
         order = csc.data - 1
-        column = np.repeat(np.arange(self.shape[1]), np.diff(csc.indptr))
+        column = np.repeat(np.arange(self.shape[1], dtype=self.cols.dtype), np.diff(csc.indptr))
         # the first entry of each slot; the entries of one slot are adjacent
         fresh = np.ones(self.nnz, dtype=bool)
         fresh[1:] = (csc.indices[1:] != csc.indices[:-1]) | (column[1:] != column[:-1])
@@ -86,9 +91,21 @@ class Pattern:
         before = np.concatenate([[0], np.cumsum(fresh)])
         indptr = before[csc.indptr].astype(self.rows.dtype)
         indices = csc.indices[fresh].astype(self.rows.dtype)
-        ones = sp.csc_array((np.ones(len(indices)), indices, indptr), shape=self.shape)
+        in_order = bool((order[1:] > order[:-1]).all())
+        return self._of_ones(indices, indptr), None if in_order else order, starts
+
+    def _is_in_order(self) -> bool:
+        """Are the entries sorted by column, then by row, each position once?"""
+        rows, cols = self.rows, self.cols
+        later = cols[1:] > cols[:-1]
+        later |= (cols[1:] == cols[:-1]) & (rows[1:] > rows[:-1])
+        return bool(later.all())
+
+    def _of_ones(self, indices: Index, indptr: Index) -> Any:
+        """A matrix of one-byte ones, which shares these arrays; `csc` puts values in their place."""
+        ones = sp.csc_array((np.ones(len(indices), bool), indices, indptr), shape=self.shape)
         ones.has_sorted_indices = ones.has_canonical_format = True
-        return ones, None if np.array_equal(order, np.arange(self.nnz)) else order, starts
+        return ones
 
     @property
     def indptr(self) -> Index:
@@ -106,12 +123,19 @@ class Pattern:
         return len(self.indices)
 
     @property
+    def _are_slots(self) -> bool:
+        """Are the entries the slots, in the same order?"""
+        return self._sorted[1] is None and self._sorted[2] is None
+
+    @property
     def has_duplicates(self) -> bool:
         return self._sorted[2] is not None
 
     @cached_property
     def columns(self) -> Index:
         """The column of every slot."""
+        if self._are_slots:
+            return self.cols
         return np.repeat(np.arange(self.shape[1], dtype=self.indices.dtype), np.diff(self.indptr))
 
     @cached_property
@@ -148,12 +172,16 @@ class Pattern:
     @cached_property
     def transposition(self) -> Index | None:
         """t with slot t[s] the mirror image of slot s; None if the pattern is unsymmetric."""
+        return self._transposed()
+
+    def _transposed(self) -> Index | None:
         m, n = self.shape
         if m != n:
             return None
         # converting CSR to CSC transposes: the slot numbers end up at their mirror images
         mirror = sp.csr_array(
-            (np.arange(self.slots), self.indices, self.indptr), shape=self.shape
+            (np.arange(self.slots, dtype=self.indices.dtype), self.indices, self.indptr),
+            shape=self.shape,
         ).tocsc()
         same = np.array_equal(mirror.indptr, self.indptr) and np.array_equal(
             mirror.indices, self.indices
@@ -161,11 +189,14 @@ class Pattern:
         return mirror.data if same else None
 
     @cached_property
-    def triangles(self) -> tuple[Index, Index]:
-        """The slots below the diagonal of a symmetric pattern, and their mirror images."""
-        assert self.transposition is not None
-        below = np.flatnonzero(self.indices > self.columns)
-        return below, self.transposition[below].astype(np.intp, copy=False)
+    def triangles(self) -> tuple[Index, Index] | None:
+        """The slots below the diagonal of a symmetric pattern, and their mirror images, without
+        `transposition`, which takes more memory; None if the pattern is unsymmetric.
+        """
+        if (mirror := self._transposed()) is None:
+            return None
+        below = np.flatnonzero(self.indices > self.columns).astype(self.indices.dtype)
+        return below, mirror[below]
 
     @cached_property
     def mirror(self) -> Index | None:

@@ -11,6 +11,7 @@ Reference: Ruiz, RAL-TR-2001-034; Sinkhorn, Knopp, Pacific J. Math. 21 (1967).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -32,23 +33,22 @@ class Layout:
     """Row and column maxima, sums and products for the slots of a pattern."""
 
     def __init__(self, pattern: Pattern) -> None:
-        numbered = sp.csc_array(
-            (np.arange(pattern.slots), pattern.indices, pattern.indptr), shape=pattern.shape
-        ).tocsr()
         self.rows, self.cols = pattern.indices, pattern.columns
         self.height = pattern.shape[0]
         self.by_column = pattern.indptr, pattern.indices
-        self.by_row, self.row_starts, self.col_starts = (
-            numbered.data,
-            numbered.indptr[:-1],
-            pattern.indptr[:-1],
-        )
-        self.has_empty = bool(
-            (np.diff(numbered.indptr) == 0).any() or (np.diff(pattern.indptr) == 0).any()
-        )
+        in_rows = np.bincount(pattern.indices, minlength=self.height)
+        self.has_empty = not (in_rows.all() and np.diff(pattern.indptr).all())
         on_diagonal = np.flatnonzero(self.rows == self.cols)
         self.diagonal = on_diagonal if len(on_diagonal) == pattern.shape[0] else None
         self._ones = np.ones((self.height, 1))
+
+    @cached_property
+    def _by_row(self) -> tuple[Values, Values]:
+        """The slots row by row, and where each row starts."""
+        indptr, indices = self.by_column
+        number = np.arange(len(indices))
+        numbered = sp.csc_array((number, indices, indptr), shape=(self.height,) * 2).tocsr()
+        return numbered.data, numbered.indptr[:-1]
 
     def largest(self, size: Values) -> Values:
         """The row maxima, then the column maxima."""
@@ -59,8 +59,9 @@ class Layout:
         return self._combined(np.add, size)
 
     def _combined(self, by: np.ufunc, size: Values) -> Values:
+        slots, starts = self._by_row
         return np.concatenate(
-            [by.reduceat(size[self.by_row], self.row_starts), by.reduceat(size, self.col_starts)]
+            [by.reduceat(size[slots], starts), by.reduceat(size, self.by_column[0][:-1])]
         )
 
     def scaled(self, values: Values, r: Values, c: Values) -> Values:

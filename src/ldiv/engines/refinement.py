@@ -238,8 +238,8 @@ class Refined(Factor):
             k = b.shape[1]
             block = np.empty((len(b), k + 1), self._values.dtype, order="F")
             block[:, :k], block[:, k:] = b, z
-            y = self._solved(block, op)
-            y, of_z = y[:, :k], y[:, k:]
+            both = self._solved(block, op)
+            y, of_z = both[:, :k].copy("K"), both[:, k:]
         if strict or not self._is_calm(b, y, of_z):
             self._require_little_growth(b, y, z, of_z, op, strict)
         self._proven = True

@@ -22,7 +22,7 @@ from ldiv.core.structure import VIEWS
 from ldiv.core.trees import Array, Tree
 
 FEW = 4  # columns of a sampled product up to which each is gathered on its own
-RUN = 1 << 15  # entries at a time in that case
+RUN = 1 << 14  # entries at a time in that case, which stay in the cache
 COLUMNS_AT_ONCE = 16  # of a sampled product on the host: bounds temporaries to nnz x 16 numbers
 
 
@@ -94,8 +94,9 @@ class Sparse(Linear):
         )
 
     def _project_on_host(self, u: Any, v: Any) -> tuple[Any, ...]:
-        (rows, cols), v = self.entries.places, conj(v)
+        rows, cols, v = self.entries.rows, self.entries.cols, conj(v)
         if u.shape[1:] == v.shape[1:] == (1,) and len(rows) <= RUN:
+            rows, cols = self.entries.places
             return (u.ravel().take(rows) * v.ravel().take(cols),)
         if u.ndim == v.ndim == 2 and 0 < u.shape[1] <= FEW:
             return (_sampled(np.ascontiguousarray(u.T), np.ascontiguousarray(v.T), rows, cols),)
@@ -117,21 +118,27 @@ class Sparse(Linear):
         )
 
 
+def runs(count: int) -> Iterator[slice]:
+    """Entries 0 to count, a cache full at a time."""
+    return (slice(e, e + RUN) for e in range(0, count, RUN))
+
+
 def _sampled(u: Any, v: Any, rows: Any, cols: Any) -> Any:
     """sum_q u[q, row_e] v[q, col_e], in runs of entries that fit into the cache."""
     if u.dtype != v.dtype:
         dtype = np.result_type(u, v)
         u, v = u.astype(dtype), v.astype(dtype)
-    y, scratch = np.empty(len(rows), u.dtype), np.empty((2, min(RUN, len(rows))), u.dtype)
-    for e in range(0, len(rows), RUN):
-        run = slice(e, e + RUN)
+    y, most = np.empty(len(rows), u.dtype), min(RUN, len(rows))
+    scratch, places = np.empty((2, most), u.dtype), np.empty((2, most), np.intp)
+    for run in runs(len(rows)):
         total = y[run]
-        left, right = scratch[:, : len(total)]
+        (left, right), (i, j) = scratch[:, : len(total)], places[:, : len(total)]
+        i[:], j[:] = rows[run], cols[run]
         for q, (a, b) in enumerate(zip(u, v, strict=True)):
             into = left if q else total
             # "clip" writes to `out` directly, "raise" would buffer; the indices are valid
-            np.take(a, rows[run], out=into, mode="clip")
-            np.take(b, cols[run], out=right, mode="clip")
+            np.take(a, i, out=into, mode="clip")
+            np.take(b, j, out=right, mode="clip")
             np.multiply(into, right, out=into)
             if q:
                 np.add(total, left, out=total)

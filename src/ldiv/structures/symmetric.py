@@ -21,7 +21,7 @@ from ldiv.core.structure import VIEWS, Structure, Wrapper
 from ldiv.core.trees import Array, Tree
 from ldiv.structures.asymmetry import is_rounding, refuse_asymmetry, refuse_slot_asymmetry
 from ldiv.structures.dense import Dense
-from ldiv.structures.sparse import Sparse
+from ldiv.structures.sparse import Sparse, runs
 
 ROWS = 64  # of a dense matrix that are compared with their mirror image at a time
 LOW = 1  # the rank up to which doubling the rank costs less than mirroring the entries
@@ -62,7 +62,7 @@ class Symmetric(Wrapper):
             u, v = (xp.astype(x, xp.result_type(u, v)) for x in (u, v))
         half = u / 2
         w, z = (v, half) if self.op == "H" else (conj(v), conj(half))
-        return self.base.outer(p, xp.concat([half, w], axis=-1), xp.concat([v, z], axis=-1), need)
+        return self.base.outer(p, _side_by_side(half, w), _side_by_side(v, z), need)
 
     def view(self, op: str) -> Structure:
         return (
@@ -90,7 +90,7 @@ class Symmetric(Wrapper):
     @property
     def pattern(self) -> Pattern | None:
         """The pattern of the base if it is symmetric; else with its mirror image appended."""
-        if (own := self.base.pattern) is None or own.transposition is not None:
+        if (own := self.base.pattern) is None or own.triangles is not None:
             return own
         rows, cols = (own.indices, own.columns), (own.columns, own.indices)
         return self.cached(
@@ -107,8 +107,9 @@ class Symmetric(Wrapper):
         if pattern is not self.base.pattern:
             slots = pattern.slot_values(np.concatenate([slots, np.zeros_like(slots)], axis=-1))
         if slots.dtype.kind != "c" or self.op == "T":
-            below, above = pattern.triangles  # half of the work where it is symmetric, as usual
-            if np.array_equal(slots.take(below, axis=-1), slots.take(above, axis=-1)):
+            # half of the work where it is symmetric, as usual
+            assert pattern.triangles is not None
+            if _alike_at(slots, *pattern.triangles):
                 return slots
         mirror = slots.take(pattern.transposition, axis=-1)
         mirror = np.conj(mirror) if self.op == "H" else mirror
@@ -117,6 +118,19 @@ class Symmetric(Wrapper):
         if not is_rounding(slots, mirror):
             refuse_slot_asymmetry(pattern, slots, mirror, self.op)
         return (slots + mirror) / 2
+
+
+def _side_by_side(x: Array, y: Array) -> Array:
+    """[X Y], column after column: so it is made, and read by sampled products, without strides."""
+    return transpose(namespace(x).concat([transpose(x), transpose(y)], axis=-2))
+
+
+def _alike_at(slots: Any, below: Any, above: Any) -> bool:
+    """Are the values at these places equal? In runs that stay in the cache."""
+    return all(
+        np.array_equal(slots.take(below[run], axis=-1), slots.take(above[run], axis=-1))
+        for run in runs(len(below))
+    )
 
 
 def symmetric_part(a: Array, op: str) -> Array:

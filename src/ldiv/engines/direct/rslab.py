@@ -35,7 +35,6 @@ IN_SINGLE = True
 
 LARGE = 10_000  # rows from which the analysis is divided among threads
 DIVIDED = 1e8  # operations from which a factorization is: below they cost as much as they gain
-FEW = 2  # columns, for which a block takes as long as one after the other, or longer
 LONG = 1e9  # operations, some 30 ms, for which nobody waits who has pressed Ctrl-C
 
 
@@ -60,10 +59,9 @@ class Symbolic(Arrangement):
 
     def __init__(self, pattern: Pattern) -> None:
         super().__init__(pattern)
-        self._lower = np.flatnonzero(pattern.indices >= pattern.columns)
-        count = np.bincount(pattern.columns[self._lower], minlength=self.n)
-        self._starts = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
-        self._rows = pattern.indices[self._lower].astype(np.int64)
+        self._lower = np.flatnonzero(pattern.indices >= pattern.columns).astype(
+            pattern.indices.dtype
+        )
         self._analysis: Any = None
         self._work = 0  # operations of a factorization
         self._lock = lock()
@@ -78,10 +76,7 @@ class Symbolic(Arrangement):
         library, values = rslab_library.calls(), slots[self._lower]
         with self._lock:
             if self._analysis is None:
-                settings = rslab_library.settings(self.n >= LARGE)
-                self._analysis = library.analyze_ldlt(
-                    self.n, self._starts, self._rows, values, settings=settings
-                )
+                self._analysis = self._analyzed(library, values)
                 self._work = self._analysis.estimate_memory()["factor_flops"]
         factor, settings = self._analysis.factor, rslab_library.settings(self._work >= DIVIDED)
         if self._work < LONG or current_thread() is not main_thread():
@@ -90,6 +85,14 @@ class Symbolic(Arrangement):
         return run_beside(
             lambda: factor(values, settings=settings, preconditioner=floor, interrupt=interrupt),
             interrupt.cancel,
+        )
+
+    def _analyzed(self, library: Any, values: Any) -> Any:
+        rows, columns = self.pattern.indices[self._lower], self.pattern.columns[self._lower]
+        starts = np.concatenate([[0], np.cumsum(np.bincount(columns, minlength=self.n))])
+        settings = rslab_library.settings(self.n >= LARGE)
+        return library.analyze_ldlt(
+            self.n, starts.astype(np.int64), rows.astype(np.int64), values, settings=settings
         )
 
 
@@ -133,12 +136,13 @@ class Rslab(Refined):
             return self._solved(b.conj(), "N").conj()
         if b.shape[1] == 0:
             return b
-        if b.shape[1] <= FEW:
-            x = np.empty(b.shape, b.dtype, order="F")
-            for j, column in enumerate(b.T):
-                x[:, j] = self._ldlt.solve(np.ascontiguousarray(column))
-            return x
-        return self._ldlt.solve_many(np.ascontiguousarray(b))
+        return self._ldlt.solve_many(b)
+
+    def _product(self, x: Any, op: str) -> Any:
+        """M is symmetric: by compressed rows, which is read in order, and faster."""
+        if op == "H" and x.dtype.kind == "c":
+            return self._product(x.conj(), "N").conj()
+        return self._arrangement.layout.product(self._values, x, transposed=True)
 
     def _log_pivots(self) -> Any:
         """By SuperLU: RSLAB does not tell D."""
