@@ -284,6 +284,15 @@ def test_a_kink_is_not_a_wrong_derivative(f, x):
     gradcheck(f, torch.tensor([1.1, 0.3, 0.4]).double())
 
 
+@pytest.mark.parametrize("f", [lambda a: ldiv.solve(a, B[:, 0]), lambda a: ldiv.slogdet(a)[1]])
+@pytest.mark.parametrize("exponent", [5, 7])
+def test_an_ill_conditioned_matrix_is_judged(f, exponent):
+    """A step must be small beside the distance to the next singular matrix: 1e-7 of the matrix."""
+    rng = np.random.default_rng(exponent)
+    u, v = (np.linalg.qr(rng.standard_normal((N, N)))[0] for _ in range(2))
+    assert gradcheck(f, torch.tensor(u @ np.diag(np.logspace(0, -exponent, N)) @ v))
+
+
 @pytest.mark.parametrize("exponent", [3, 6, 8, 10])
 def test_a_nearly_singular_matrix_is_right_or_noisy(exponent):
     near = torch.tensor([[1.0, 2.0], [2.0, 4 + 10.0**-exponent]], dtype=torch.float64)

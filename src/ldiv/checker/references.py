@@ -27,7 +27,7 @@ from ldiv.checker.tangents import FIRST
 from ldiv.core.processes import RankError
 from ldiv.core.trees import Array
 
-LEVELS = 20  # halvings of the step
+LEVELS = 32  # halvings of the step: matrices with condition 1e8 want small ones
 COLUMNS = 5  # of the table: extrapolations
 UNSEEN = 3  # the last levels are not chosen: no smaller step has shown their noise
 SAFETY = 4
