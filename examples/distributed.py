@@ -7,7 +7,7 @@ a square, one conductivity for each of them, the mean temperature and its deriva
     -div(p grad u) = 1,  u = 0 on the boundary;      loss = mean of u;      grad . p = -loss  (Euler)
 
 Each process has a strip of the cells, and brings the entries of all their nodes, also of those on the
-seam that its neighbour owns: they add up where they live, and their derivatives come back::
+seam that its neighbor owns: they add up where they live, and their derivatives come back::
 
     mpirun -n 2 python examples/distributed.py --size 1000
     mpirun -n 2 python examples/distributed.py --size 200 --solver direct

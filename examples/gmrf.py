@@ -91,7 +91,7 @@ def square(size: int, points: int, seed: int = 0) -> Problem:
     g = sp.csc_array(laplace.assemble(basis))
     places = np.random.default_rng(seed).random((2, points))
     p = interpolation(mesh, places)
-    touching = abs(g) + sp.csc_array(mass.assemble(basis))  # all pairs of neighbours
+    touching = abs(g) + sp.csc_array(mass.assemble(basis))  # all pairs of neighbors
     narrow, wide = (_pattern(a) for a in (touching, touching @ touching))
     return Problem(
         mesh=mesh,

@@ -60,7 +60,7 @@ readings = ldiv.solve_triangular(L, random.standard_normal((n, 5000)), lower=Tru
 # %%
 # The candidates
 # --------------
-# Each sensor may be coupled with its ten nearest neighbours: a thousand candidates.
+# Each sensor may be coupled with its ten nearest neighbors: a thousand candidates.
 
 near = cKDTree(place).query(place, 11)[1]
 pairs = np.stack([np.repeat(near[:, 0], 10), near[:, 1:].ravel()], axis=1)

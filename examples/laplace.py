@@ -8,7 +8,7 @@ that they leave, and how it changes with the places of the sensors::
     d_i = u(x_i) + noise              bilinear between the nodes of the grid
     J(u, x) = h^2 |F(u) - f_0|^2 / (2 s_f^2) + |u(x) - d|^2 / (2 s_d^2)
     u(x) = argmin J                   the most probable state (`ldiv.root`, Newton's method)
-    H(x) = d^2 J / du^2               sparse, by colouring (`ldiv.hessian`)
+    H(x) = d^2 J / du^2               sparse, by coloring (`ldiv.hessian`)
     N(u(x), H(x)^-1)                  Laplace's approximation of the posterior
     D(x) = mean of diag H(x)^-1       what is still unknown (`ldiv.inverse_diagonal`)
 
@@ -56,7 +56,7 @@ class Problem:
 
     size: int
     laplacian: ldiv.SparseArray
-    pattern: ldiv.SparseArray  # of H: neighbours of neighbours
+    pattern: ldiv.SparseArray  # of H: neighbors of neighbors
     expected: torch.Tensor  # f_0
     truth: torch.Tensor  # u for the true source
 

@@ -29,7 +29,7 @@ jax.config.update("jax_enable_x64", True)
 # The grid
 # --------
 # Powers are in units of 100 MW. Buses 0 to 2 of each area have generators, 4, 5 and 7 loads; bus 0 of the
-# first area takes what is left. Neighbours are tied at bus 3.
+# first area takes what is left. Neighbors are tied at bus 3.
 
 areas, n = 40, 40 * 9
 lines = np.array(
@@ -111,7 +111,7 @@ print(
 # %%
 # An hour with a storm
 # --------------------
-# A generator of area 10 is off; its neighbours and, in the end, area 0 make up for it. The price of a load is
+# A generator of area 10 is off; its neighbors and, in the end, area 0 make up for it. The price of a load is
 # what one more megawatt of it adds to the losses.
 
 storm = usual.at[0, 9 * 10 + 1].set(0.0)

@@ -6,7 +6,7 @@ Heat in a plate whose conductivity p is a field on n x n points, spread over all
     -div(p grad u) + c u = f,        loss = mean of u^2
 
 There is no matrix, and no MPI: the operator is a function of sharded arrays, `ldiv.solve` iterates inside of
-`jax.jit`, and XLA puts the messages where they are needed: rows of neighbours for the operator, sums over all
+`jax.jit`, and XLA puts the messages where they are needed: rows of neighbors for the operator, sums over all
 devices for the inner products. The gradient is one more such iteration, and lies on the devices as p does::
 
     XLA_FLAGS=--xla_force_host_platform_device_count=4 python examples/sharded.py        # 4 devices of a cpu
@@ -26,7 +26,7 @@ jax.config.update("jax_enable_x64", True)
 # %%
 # The operator
 # ------------
-# Five points with mean conductivities between neighbours, on a block of columns. It is written for the whole
+# Five points with mean conductivities between neighbors, on a block of columns. It is written for the whole
 # plate; nothing in it knows of devices.
 
 n, loss_to_the_air = 32, 0.1

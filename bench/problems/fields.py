@@ -1,7 +1,7 @@
 """Functions whose Jacobians and Hessians are sparse, for PyTorch and JAX alike, and their patterns.
 
 chain       f_i = x_i^3 + 2 x_i - x_{i+1} - x_{i-1}^2;            E = sum (x_{i+1} - x_i)^4 + x_i^3: tridiagonal
-grid        4 u - neighbours - exp u, on a square (Bratu);         E = sum over neighbours of sqrt(1 + (u_i - u_j)^2): five-point stencil
+grid        4 u - neighbors - exp u, on a square (Bratu);         E = sum over neighbors of sqrt(1 + (u_i - u_j)^2): five-point stencil
 mesh        -div((1 + |grad u|^2)^(1/2) grad u) by linear finite elements, E its energy: vertices that share a triangle
 """
 
@@ -116,8 +116,8 @@ def line(n: int) -> sp.coo_array:
 
 
 def stencil(side: int) -> sp.coo_array:
-    neighbours, each = line(side), sp.eye_array(side)
-    return sp.coo_array(sp.kron(neighbours, each) + sp.kron(each, neighbours))
+    neighbors, each = line(side), sp.eye_array(side)
+    return sp.coo_array(sp.kron(neighbors, each) + sp.kron(each, neighbors))
 
 
 def adjacency(triangles: Any, n: int) -> sp.coo_array:

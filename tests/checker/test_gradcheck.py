@@ -321,7 +321,7 @@ def test_a_jump_is_noise():
 
 def test_nothing_nearby():
     first = B.clone()
-    with pytest.raises(TooNoisyError, match="no neighbour"):
+    with pytest.raises(TooNoisyError, match="no neighbor"):
         gradcheck(
             lambda x: x if bool((x.detach() == first).all()) else x * torch.nan, B, modes=["vjp"]
         )

@@ -218,7 +218,7 @@ def test_unknown_dtype(run: Any, tmp_path: Path) -> None:
         (["check", "."], "no such file"),
         (["check", "A.mtx", "--assume-a", "nice"], "'nice'"),
         (["check", "A.mtx", "--method", "magic"], "'magic'"),
-        (["check", "A.mtx", "--colour"], "--colour"),
+        (["check", "A.mtx", "--color"], "--color"),
     ],
 )
 def test_bad_options(run: Any, argv: list[str], words: str) -> None:

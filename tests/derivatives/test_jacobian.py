@@ -60,7 +60,7 @@ def arrowhead(n):
 
 
 def mesh(m):
-    """Linear triangles on a square: 7 neighbours."""
+    """Linear triangles on a square: 7 neighbors."""
     node = np.arange(m * m).reshape(m, m)
     pairs = [(node[:, :-1], node[:, 1:]), (node[:-1], node[1:]), (node[:-1, :-1], node[1:, 1:])]
     i, j = (np.concatenate([p[k].ravel() for p in pairs]) for k in (0, 1))

@@ -45,7 +45,7 @@ def test_a_mesh_in_the_right_order_of_magnitude(sides: tuple[int, ...]) -> None:
 
 @needs_rslab
 def test_what_couples_all_does_not_hide_the_mesh_behind_it() -> None:
-    """Each vertex of it is a neighbour of one whose row and column are full."""
+    """Each vertex of it is a neighbor of one whose row and column are full."""
     side, one = 100, np.ones((1, 100**2))
     p = pattern(sp.block_array([[np.ones((1, 1)), one], [one.T, mesh(side, side)]]))
     assert extrapolated(p, counted) > 30
@@ -68,7 +68,7 @@ def test_what_is_dense_is_not_counted() -> None:
     assert extrapolated(pattern(np.ones((400, 400))), never) == np.inf
 
 
-def test_a_sample_is_a_submatrix_of_neighbours() -> None:
+def test_a_sample_is_a_submatrix_of_neighbors() -> None:
     seen: list[Pattern] = []
     a = mesh(60, 60)
     extrapolated(pattern(a), lambda p: seen.append(p) or 1.0)  # type: ignore[func-returns-value]

@@ -130,7 +130,7 @@ class Report:
                 "Likely causes: (a) random numbers, (b) an iteration with a loose tolerance, "
                 "(c) arithmetic in single precision, (d) a kink or a jump nearby, "
                 "(e) eigenvectors, whose signs are not determined, "
-                "(f) no neighbour at which the function can be evaluated."
+                "(f) no neighbor at which the function can be evaluated."
             )
             raise TooNoisyError(
                 "\n".join(

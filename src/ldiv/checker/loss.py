@@ -43,7 +43,7 @@ class Loss:
                     "gradcheck",
                     "at least one argument to differentiate in",
                     "none",
-                    "Close over the constants only.",
+                    "What it closes over is a constant: pass the rest as arguments.",
                 )
             )
         self.f, self.args, self.rng = f, args, np.random.default_rng(seed)

@@ -81,7 +81,7 @@ class Findings:
     def failure(self) -> str | None:
         """None, or the sentence that says why the gradient is not to be trusted."""
         if not self.allowed < UNCERTAIN:
-            return f"rounding alone may change the gradient by {self.allowed:.1e} of its size: no digit of it is certain. Regularise the model."
+            return f"rounding alone may change the gradient by {self.allowed:.1e} of its size: no digit of it is certain. Regularize the model."
         if not self.error <= self.allowed:
             words = f"the gradient is off by {self.error:.1e} of its size, and rounding explains {self.allowed:.1e} at the most"
             return words + f": {self.looks}" * bool(self.looks) + "."

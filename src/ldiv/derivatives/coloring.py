@@ -15,18 +15,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from ldiv.core.arrays import take
 from ldiv.core.dispatch import namespace
-from ldiv.core.pattern import Pattern
+from ldiv.core.pattern import Index, Pattern
 from ldiv.core.trees import Array
 from ldiv.errors import expected_got
 from ldiv.structures.sparse import Sparse
 
-Index = np.ndarray[Any, np.dtype[Any]]
 TRIES = 8  # splits into long rows and others
 
 
@@ -231,7 +229,7 @@ def _greedy_star(near: list[list[int]], order: list[int], limit: int) -> list[in
     """None once a color is `limit`, unless that is 0."""
     # the colors around a vertex, those that come again, its own
     once, twice, mine = ([0] * len(near) for _ in range(3))
-    # the colors of the neighbours around which the color of the vertex comes twice
+    # the colors of the neighbors around which the color of the vertex comes twice
     closed = [0] * len(near)
     for v in order:
         taken = once[v]

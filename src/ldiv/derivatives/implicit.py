@@ -101,7 +101,7 @@ def root(
     dx = -J^-1 df/dp dp. Not in x0.
     A batch (vmap) is solved one by one; it can be differentiated inside the vmap, vmap(grad(..)),
     not from outside.
-    Cost: for each step 1 Jacobian (as many products as the pattern has colours), 1 factorization
+    Cost: for each step 1 Jacobian (as many products as the pattern has colors), 1 factorization
     and 1 solve. The last factorization is that at x and serves the derivative, which takes 1 more
     solve and 1 product of f.
 

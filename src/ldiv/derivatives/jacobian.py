@@ -1,6 +1,6 @@
 """Jacobians and Hessians of functions of PyTorch or JAX arrays.
 
-Dense, or on a sparsity pattern: columns of one colour share a product.
+Dense, or on a sparsity pattern: columns of one color share a product.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from ldiv.core.arrays import alike, is_complex, numpy_dtype
 from ldiv.core.dispatch import frontend_of, is_array, namespace, traced
-from ldiv.core.pattern import Pattern
+from ldiv.core.pattern import Index, Pattern
 from ldiv.core.public import public
 from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT, IndexLike
@@ -25,7 +25,7 @@ from ldiv.core.validate import (
 )
 from ldiv.derivatives.coloring import compression
 from ldiv.errors import expected_got, shown
-from ldiv.matrices.entries import Index, entries_of, index_vector
+from ldiv.matrices.entries import entries_of, index_vector
 from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.verify_pattern import agreed
@@ -65,8 +65,8 @@ def jacobian(
     x : array (n,)
         The point.
     mode : {"auto", "forward", "reverse", "both"}, default "auto"
-        "forward" takes one product for each column, or colour of columns; "reverse" one for each
-        row, or colour of rows; "both" long rows in reverse and the rest forward; "auto" the one
+        "forward" takes one product for each column, or color of columns; "reverse" one for each
+        row, or color of rows; "both" long rows in reverse and the rest forward; "auto" the one
         that takes the fewest.
     pattern : sparse matrix or pair (rows, columns), optional
         All places where J may be nonzero, as a SparseArray, a sparse matrix of SciPy, PyTorch or
@@ -91,8 +91,8 @@ def jacobian(
     pattern holds for every x, nothing is left to be checked when it runs, and an entry that is not
     finite is returned as it is. In all other cases each call takes one more product, in a random
     direction, with which the entries must agree to sqrt(eps); entries must be finite.
-    Cost: min(m, n) products; with a pattern as many as it has colours (tridiagonal 3, five-point
-    stencil 7, arrowhead 3), and the one that verifies it. The colouring is cached on the pattern.
+    Cost: min(m, n) products; with a pattern as many as it has colors (tridiagonal 3, five-point
+    stencil 7, arrowhead 3), and the one that verifies it. The coloring is cached on the pattern.
 
     References
     ----------
@@ -160,7 +160,7 @@ def hessian(
     Notes
     -----
     Differentiable in x, and in what f closes over, as far as f is.
-    Cost: n products with H, with a pattern as many as a star colouring has colours, which reads
+    Cost: n products with H, with a pattern as many as a star coloring has colors, which reads
     each entry at one of its two places, and 1 more in a random direction, as in `jacobian`.
 
     References
@@ -331,7 +331,7 @@ def on_pattern(pattern: Any, shape: tuple[int, int]) -> Sparse:
         )
     known = pattern.structure if isinstance(pattern, Matrix) else None
     if isinstance(known, Sparse) and not known.pattern.has_duplicates:
-        return known  # with the colouring that is cached on it
+        return known  # with the coloring that is cached on it
     places = np.unique(rows.astype(np.int64) * shape[1] + cols.astype(np.int64))
     return Sparse(Pattern(places // shape[1], places % shape[1], shape))
 

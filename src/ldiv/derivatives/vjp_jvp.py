@@ -174,7 +174,7 @@ def _arrays(name: str, args: tuple[Any, ...]) -> tuple[Array, ...]:
                 name,
                 "at least one argument to differentiate in",
                 "none",
-                "Close over the constants only.",
+                "What it closes over is a constant: pass the rest as arguments.",
             )
         )
     flat = tuple(x for a in args for x in flat_of(a))
@@ -189,7 +189,7 @@ def _arrays(name: str, args: tuple[Any, ...]) -> tuple[Array, ...]:
                     f"an argument of {name}",
                     "floating numbers",
                     str(x.dtype),
-                    "Close over the constants.",
+                    "An integer is a constant: close over it, as in lambda x: f(x, n).",
                 )
             )
     return flat

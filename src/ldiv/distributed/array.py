@@ -189,7 +189,7 @@ def coo_array(
     All processes call it. What is wrong on one of them is raised on all.
     Differentiable in values, in every mode; the cotangent of an entry is returned to the process
     that brought it.
-    Cost: the indices are sorted, and exchanges between neighbours prepared, once: matrices with
+    Cost: the indices are sorted, and exchanges between neighbors prepared, once: matrices with
     the places of one of the last few share them.
 
     Examples

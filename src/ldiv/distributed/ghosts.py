@@ -1,7 +1,7 @@
 """x_g = G x and y = G^T y_g: the unknowns that a process reads, wherever they live.
 
 G has one 1 in each row. G x brings entries of x from their owners, G^T adds up at the owners what
-the processes bring; both exchange messages between neighbours only.
+the processes bring; both exchange messages between neighbors only.
 """
 
 from __future__ import annotations

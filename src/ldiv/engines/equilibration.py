@@ -18,9 +18,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse import _sparsetools
 
-from ldiv.core.pattern import Pattern
+from ldiv.core.pattern import Pattern, Values
 
-Values = np.ndarray[Any, Any]
 Scales = tuple[Values, Values] | None
 Scaling = Callable[[Any, Values], tuple[Values, Scales]]
 BALANCED = 1 / 16  # rows and columns whose maxima are within this ratio are not scaled

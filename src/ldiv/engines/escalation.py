@@ -178,7 +178,7 @@ class Escalating:
 
 
 class Batch(NamedTuple):
-    """The factors of all matrices of a batch, in order; equal neighbours share one."""
+    """The factors of all matrices of a batch, in order; equal neighbors share one."""
 
     factors: Sequence[Escalating]
 

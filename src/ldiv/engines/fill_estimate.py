@@ -5,7 +5,7 @@
 A sample is the submatrix of the m vertices nearest to one in the middle: a piece of a mesh is a
 mesh, a piece of a circuit a circuit. Meshes in two dimensions have q near 1/2, in three near 1,
 networks near 0. So an analysis of 100,000 rows, which takes as long as a factorization, is spared
-where its outcome can be told in some milliseconds. Vertices with very many neighbours, of which all
+where its outcome can be told in some milliseconds. Vertices with very many neighbors, of which all
 others would be near, do not count.
 Reference: George, SIAM J. Numer. Anal. 10 (1973), on the exponents of meshes.
 """
@@ -24,7 +24,7 @@ from ldiv.core.pattern import Pattern
 ROWS = 1600  # of the larger sample, at most
 ENTRIES = 10_000  # of it, about
 STEEPEST = 1.0  # the exponent of meshes in three dimensions
-CROWDED = 10.0  # times sqrt(n) neighbours from which a vertex is left out
+CROWDED = 10.0  # times sqrt(n) neighbors from which a vertex is left out
 
 
 def extrapolated(pattern: Pattern, work: Callable[[Pattern], float]) -> float:
@@ -58,7 +58,7 @@ def _without_crowded(pattern: Pattern) -> Any:
 
 
 def _middle(graph: Any) -> int:
-    """One with as many neighbours as most have: not in a corner, and not alone."""
+    """One with as many neighbors as most have: not in a corner, and not alone."""
     degree = np.diff(graph.indptr)
     usual = np.flatnonzero(degree >= np.median(degree))
     return int(usual[len(usual) // 2])

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldiv.engines.equilibration import Layout, Scales, Values, equilibrated
+from ldiv.core.pattern import Values
+from ldiv.engines.equilibration import Layout, Scales, equilibrated
 
 DRIFT = 4.0  # by which sums of rows and columns may change before they are scaled anew
 

@@ -25,9 +25,8 @@ import numpy as np
 
 from ldiv.core import forking
 from ldiv.core.forking import lock
+from ldiv.core.pattern import Values
 from ldiv.engines import threads
-
-Values = np.ndarray[Any, Any]
 
 # mtype of the manual: by kind, (real, complex)
 KINDS = {"pos": (2, 4), "her": (-2, -4), "sym": (-2, 6), "gen": (11, 13)}

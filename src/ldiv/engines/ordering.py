@@ -14,9 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from ldiv.core.pattern import Pattern
+from ldiv.core.pattern import Index, Pattern
 
-Index = np.ndarray[Any, np.dtype[Any]]
 DENSE_ROW = 50  # A^T A is formed only if it has at most this many times the entries of A
 
 
@@ -64,10 +63,8 @@ def _dissect(graph: Any) -> Index | None:
     starts = np.concatenate([[0], np.cumsum(np.bincount(column[off], minlength=n))])
     if starts[-1] == 0:
         return np.arange(n)
-    neighbours = sp.csr_array(
+    neighbors = sp.csr_array(
         (np.ones(starts[-1], np.int8), graph.indices[off], starts), shape=graph.shape
     )
-    order, _ = pymetis.nested_dissection(
-        pymetis.CSRAdjacency(neighbours.indptr, neighbours.indices)
-    )
+    order, _ = pymetis.nested_dissection(pymetis.CSRAdjacency(neighbors.indptr, neighbors.indices))
     return np.asarray(order, dtype=np.intp)

@@ -54,9 +54,9 @@ def preconditioner(
     **options :
         Of "block_jacobi": block_size, 12 by default, so that nodes of 1, 2, 3, 4 or 6 unknowns stay
         whole. Of "ilu": drop_tol, fill_factor, drop_rule, permc_spec and diag_pivot_thresh of
-        `scipy.sparse.linalg.spilu`, with its defaults. Of "amg": near_nullspace, an array (n, q) of what A nearly maps to zero, by default the
-        constants, in elasticity the rigid motions; and those of
-        `pyamg.smoothed_aggregation_solver`.
+        `scipy.sparse.linalg.spilu`, with its defaults. Of "amg": near_nullspace, an array (n, q) of
+        what A nearly maps to zero, by default the constants, in elasticity the rigid motions; and
+        those of `pyamg.smoothed_aggregation_solver`.
 
     Returns
     -------

@@ -12,7 +12,7 @@ import numpy as np
 
 from ldiv.core.arrays import conj, take, unit_columns
 from ldiv.core.dispatch import namespace
-from ldiv.core.pattern import Pattern
+from ldiv.core.pattern import Index, Pattern
 from ldiv.core.public import public
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.core.typing import AnyArray, ArrayT, Assumption
@@ -31,7 +31,6 @@ from ldiv.structures.banded import Banded
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
-Index = np.ndarray[Any, np.dtype[Any]]
 SYMMETRIC = ("sym", "her", "pos")
 BLOCK = 64  # columns of an inverse in memory at a time, of a matrix that is not sparse
 

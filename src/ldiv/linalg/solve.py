@@ -112,10 +112,10 @@ def solve(
     assume_a : str, default "gen"
         "gen", "sym", "her", "pos" (Hermitian positive definite), "diagonal", "tridiagonal",
         "banded", "upper triangular" or "lower triangular", or SciPy's long names "general",
-        "symmetric", "hermitian", "positive definite". None is "gen". With "sym", "her" and "pos" both triangles must be there and agree up to
-        rounding: the matrix is read as its symmetric part. Of a triangular matrix the other
-        triangle is not read, of a tridiagonal one all else must be zero; the band of a banded one
-        is for the engine to find.
+        "symmetric", "hermitian", "positive definite". None is "gen". With "sym", "her" and "pos"
+        both triangles must be there and agree up to rounding: the matrix is read as its symmetric
+        part. Of a triangular matrix the other triangle is not read, of a tridiagonal one all else
+        must be zero; the band of a banded one is for the engine to find.
     trans : {"N", "T", "H"} or {0, 1, 2}, default "N"
         The system to solve: with A, its transpose or its conjugate transpose, also called "C".
     transposed : bool, default False

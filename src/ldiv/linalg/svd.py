@@ -86,7 +86,7 @@ def svds(
     guard: int = 2,
     on_degenerate: OnDegenerate = "raise",
 ) -> ResultT | tuple[ResultT | None, ResultT, ResultT | None]:
-    """Find the k largest or smallest singular values and vectors of a rectangular matrix, differentiably.
+    """Find the k largest or smallest singular values and vectors of a matrix, differentiably.
 
         A v_i = s_i u_i,    A^H u_i = s_i v_i,    U^H U = V^H V = I
 

@@ -19,8 +19,6 @@ from ldiv.matrices.entries import Format, compressed, coordinates, entries_of
 from ldiv.matrices.matrix import Matrix, accept
 from ldiv.matrices.sparse_array import SparseArray
 
-Index = np.ndarray[Any, np.dtype[Any]]
-
 
 def _parts(name: str, what: str, arg: tuple[Any, ...], count: int) -> Any:
     if len(arg) != count:
@@ -251,8 +249,8 @@ def asarray(x: AnyArray) -> SparseArray:
     Parameters
     ----------
     x : sparse matrix or dense array
-        A SciPy sparse array or matrix, a PyTorch sparse COO, CSR or CSC tensor, a JAX BCOO or BCSR,
-        or a dense array (*batch, m, n). A SparseArray is returned as it is.
+        A SciPy sparse array or matrix, a PyTorch sparse COO, CSR, CSC or BSR tensor, a JAX BCOO or
+        BCSR, or a dense array (*batch, m, n). A SparseArray is returned as it is.
 
     Returns
     -------

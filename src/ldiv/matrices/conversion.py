@@ -6,12 +6,12 @@ from typing import Any
 
 from ldiv.core.arrays import alike
 from ldiv.core.dispatch import namespace
+from ldiv.core.pattern import Index
 from ldiv.core.trees import Array
 from ldiv.core.validate import require_float
 from ldiv.matrices.entries import Format
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.matrices.sparse_indexing import structure_at
-from ldiv.matrices.sparse_values import Index
 
 
 def sparse_at(

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse
 
 from ldiv.core.dispatch import asnumpy, is_array
+from ldiv.core.pattern import Index
 from ldiv.core.trees import Array
 from ldiv.core.validate import (
     LARGEST,
@@ -24,7 +25,6 @@ from ldiv.core.validate import (
 )
 from ldiv.errors import expected_got
 
-Index = np.ndarray[Any, np.dtype[Any]]
 COMPRESSED = {
     "csr": (0, "col_indices", "crow_indices"),
     "csc": (1, "row_indices", "ccol_indices"),

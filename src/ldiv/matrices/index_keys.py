@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.dispatch import asnumpy, is_array, traced
+from ldiv.core.pattern import Index
 from ldiv.core.validate import STATIC, require_numbers
 from ldiv.errors import expected_got, shown
-
-Index = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)

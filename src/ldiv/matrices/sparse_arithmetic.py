@@ -13,6 +13,7 @@ from scipy.sparse import spmatrix
 
 from ldiv.core.arrays import is_complex, take
 from ldiv.core.dispatch import frontend_of, is_array, namespace
+from ldiv.core.pattern import Index
 from ldiv.core.public import public
 from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT
@@ -28,7 +29,7 @@ from ldiv.errors import expected_got, shown
 from ldiv.matrices import sparse_indexing
 from ldiv.matrices.matrix import Matrix, MatrixLike, beside, converted
 from ldiv.matrices.operator_protocol import NUMBERS
-from ldiv.matrices.sparse_values import Index, SparseValues
+from ldiv.matrices.sparse_values import SparseValues
 from ldiv.rules.gather import add_up
 from ldiv.structures.sparse import Sparse
 

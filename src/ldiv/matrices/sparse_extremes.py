@@ -11,12 +11,13 @@ import numpy as np
 
 from ldiv.core.arrays import is_complex
 from ldiv.core.dispatch import asnumpy
+from ldiv.core.pattern import Index
 from ldiv.core.public import public
 from ldiv.core.trees import Array
 from ldiv.core.validate import require_flag
 from ldiv.errors import expected_got
 from ldiv.matrices.sparse_reductions import Axis, axis_of
-from ldiv.matrices.sparse_values import Index, SparseValues
+from ldiv.matrices.sparse_values import SparseValues
 from ldiv.rules.line_extreme import line_extreme
 
 

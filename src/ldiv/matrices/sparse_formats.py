@@ -15,13 +15,14 @@ import numpy as np
 import scipy.sparse
 
 from ldiv.core.dispatch import asnumpy, namespace, traced
+from ldiv.core.pattern import Index
 from ldiv.core.public import public
 from ldiv.core.trees import Array
 from ldiv.core.validate import require_flag, require_int, require_option
 from ldiv.errors import expected_got, shown
 from ldiv.matrices import sparse_indexing
 from ldiv.matrices.entries import Format
-from ldiv.matrices.sparse_values import TRANSPOSED, Index, SparseValues, read_only
+from ldiv.matrices.sparse_values import TRANSPOSED, SparseValues, read_only
 from ldiv.rules.gather import add_up, adding_up, gather, selecting
 
 _AXIS = {"csr": 0, "csc": 1}  # along which lines a format is compressed

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from ldiv.core.pattern import Pattern
+from ldiv.core.pattern import Index, Pattern
 from ldiv.structures.sparse import Sparse
 
-Index = np.ndarray[Any, np.dtype[Any]]
 Position = tuple[Index, Index]
 _made: weakref.WeakValueDictionary[Pattern, Sparse] = weakref.WeakValueDictionary()
 

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.dispatch import asnumpy, namespace
+from ldiv.core.pattern import Index
 from ldiv.core.public import public
 from ldiv.core.trees import Array
 from ldiv.core.validate import require_int
 from ldiv.errors import expected_got
 from ldiv.matrices.sparse_storage import own_dtype
-from ldiv.matrices.sparse_values import Index, SparseValues
+from ldiv.matrices.sparse_values import SparseValues
 from ldiv.rules.gather import adding_up
 
 Axis = int | tuple[int, int] | None

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ldiv.core.pattern import Index
 from ldiv.core.public import public
 from ldiv.core.trees import Array
 from ldiv.core.validate import require_int
@@ -21,7 +22,7 @@ from ldiv.errors import expected_got
 from ldiv.matrices import sparse_indexing
 from ldiv.matrices.index_keys import Along, Pairs, index_key
 from ldiv.matrices.sparse_indexing import Position
-from ldiv.matrices.sparse_values import Index, SparseValues
+from ldiv.matrices.sparse_values import SparseValues
 from ldiv.rules.gather import Gather, gather, gathering, selecting
 from ldiv.structures.sparse import Sparse
 

@@ -9,11 +9,10 @@ them, and `row`, `col` and `values` are those of the view.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, NoReturn, Self
-
-import numpy as np
+from typing import TYPE_CHECKING, NoReturn, Self
 
 from ldiv.core.arrays import conj
+from ldiv.core.pattern import Index
 from ldiv.core.structure import VIEWS, Structure
 from ldiv.core.trees import Array
 from ldiv.core.validate import known, require_float, require_option
@@ -24,7 +23,6 @@ from ldiv.matrices.matrix import Matrix
 from ldiv.rules.gather import Gather, add_up, gather
 from ldiv.structures.sparse import Sparse
 
-Index = np.ndarray[Any, np.dtype[Any]]
 TRANSPOSED: dict[Format, Format] = {"coo": "coo", "csr": "csc", "csc": "csr"}
 
 # What users of SciPy and PyTorch look for, and what is here in its place.

@@ -8,6 +8,7 @@ import numpy as np
 
 from ldiv.core.arrays import batch_of, broadcast, spread
 from ldiv.core.dispatch import namespace
+from ldiv.core.pattern import Index
 from ldiv.core.public import public
 from ldiv.core.typing import AnyArray
 from ldiv.core.validate import as_float, require_batches, require_int, together
@@ -18,7 +19,6 @@ from ldiv.matrices.entries import Format
 from ldiv.matrices.matrix import common_dtype, scalar
 from ldiv.matrices.operator_protocol import NUMBERS
 from ldiv.matrices.sparse_array import SparseArray
-from ldiv.matrices.sparse_values import Index
 from ldiv.rules.gather import gather, selecting
 
 

@@ -15,11 +15,9 @@ import numpy as np
 
 from ldiv.core.arrays import take
 from ldiv.core.dispatch import scatter
-from ldiv.core.pattern import Pattern
+from ldiv.core.pattern import Index, Pattern
 from ldiv.core.rule import Rule, bind
 from ldiv.core.trees import Array, Tree
-
-Index = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from skfem.assembly import DofsView
 
 from ldiv.core.arrays import alike, take, transpose
 from ldiv.core.dispatch import asnumpy, is_array, namespace
+from ldiv.core.pattern import Index
 from ldiv.core.public import public
 from ldiv.core.trees import Array
 from ldiv.core.validate import require_float, require_integers, require_square, together
@@ -21,7 +22,6 @@ from ldiv.matrices.construct import asarray
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.gather import add_up
 
-Index = np.ndarray[Any, np.dtype[Any]]
 ADVICE = "Unknowns are numbered from 0; `basis.get_dofs()` finds those of the boundary."
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.pattern import Pattern
+from ldiv.core.pattern import Index, Pattern
 from ldiv.core.processes import Processes
 from ldiv.core.structure import VIEWS, Structure, compose
 from ldiv.core.trees import Tree, leaves
@@ -24,7 +24,6 @@ from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.symmetric import Symmetric
 from ldiv.structures.triangular import Triangular
 
-Index = np.ndarray[Any, np.dtype[Any]]
 Places = tuple[Index, Index]  # rows, columns
 LARGEST = 2**24  # entries up to which a dense part, or a Kronecker product, is written out
 

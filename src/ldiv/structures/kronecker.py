@@ -14,18 +14,10 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.dispatch import namespace
-from ldiv.core.pattern import Pattern
+from ldiv.core.pattern import Index, Pattern
 from ldiv.core.structure import Structure, matmul, nothing, outer, plus, push
 from ldiv.core.trees import Array, Tree
-from ldiv.structures.composed import (
-    LARGEST,
-    Composed,
-    Index,
-    Places,
-    active,
-    all_entries,
-    entry_values,
-)
+from ldiv.structures.composed import LARGEST, Composed, Places, active, all_entries, entry_values
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse
 

@@ -1,7 +1,7 @@
 """Laws of an engine on a structure it supports.
 
 solve(b, op) = op(S(p))^-1 b for op in N, T, H, many right-hand sides at once;      logabsdet() = log |det S(p)|;
-two factorizations of one pattern analyse once;      a singular matrix raises SingularMatrixError;      NaN is refused
+two factorizations of one pattern analyze once;      a singular matrix raises SingularMatrixError;      NaN is refused
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def test_singular_blocks_are_finite():
 
 
 def test_fewer_steps_where_unknowns_come_in_blocks():
-    """Strong couplings within nodes of 3 unknowns, weak ones between neighbours."""
+    """Strong couplings within nodes of 3 unknowns, weak ones between neighbors."""
     rng = np.random.default_rng(2)
     node = rng.standard_normal((80, 3, 3))
     strong = sp.block_diag([x @ x.T + 1e-3 * np.eye(3) for x in node])

@@ -66,8 +66,8 @@ def iterate(
 ) -> tuple[Array, Array, Array, Array]:
     """(lam ascending, X, residual norms, steps) of the `count` lowest, or `largest`, pairs.
 
-    All of them by default. They are B-orthogonal to Y (n, c). X has as many columns, or more: how fast the last pair
-    converges depends on its distance to the first one beyond the block.
+    All of them by default. They are B-orthogonal to Y (n, c). X has as many columns, or more: how
+    fast the last pair converges depends on its distance to the first one beyond the block.
     Stops when all residuals are as small as `wanted`, or after maxiter steps; the caller checks
     which it was.
     """

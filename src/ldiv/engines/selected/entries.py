@@ -21,7 +21,7 @@ import numpy as np
 from ldiv.core.arrays import conj, device_of, numpy_dtype, result_dtype, unit_columns
 from ldiv.core.dispatch import on_host
 from ldiv.core.errstate import keeping_state, singular_state
-from ldiv.core.pattern import Pattern
+from ldiv.core.pattern import Index, Pattern
 from ldiv.core.structure import Structure, matmul, outer
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines import registry, solver
@@ -31,8 +31,6 @@ from ldiv.errors import EngineError, SingularMatrixError
 from ldiv.structures.banded import Banded
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
-
-Index = np.ndarray[Any, np.dtype[Any]]
 
 _FOLDER = "ldiv.engines.selected"
 _SUPERNODAL, _GENERAL = f"{_FOLDER}.supernodal", f"{_FOLDER}.general"

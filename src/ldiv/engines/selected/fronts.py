@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.holder import PHYSICAL
-from ldiv.core.pattern import Pattern
+from ldiv.core.pattern import Index, Pattern
 from ldiv.engines import ordering
 from ldiv.engines.refinement import Arrangement
 from ldiv.engines.selected.supernodes import RELAXED, front_rows, fundamental, merged
 from ldiv.engines.selected.tree import column_counts, elimination_tree, postorder
 from ldiv.errors import EngineError
 
-Index = np.ndarray[Any, np.dtype[Any]]
 BYTES = 64  # for each number of a factor: L and U, Z and its tangent, and room for others
 
 

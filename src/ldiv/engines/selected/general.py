@@ -1,8 +1,8 @@
 """Sparse: R P A Q C = L D U by blocks, with the sign of the determinant and the selected inverse.
 
-At first P = Q^T is an ordering for the symmetrised pattern, and pivots are chosen inside of the
+At first P = Q^T is an ordering for the symmetrized pattern, and pivots are chosen inside of the
 diagonal blocks only. Where that loses accuracy, SuperLU pivots freely, and its orders of rows and
-columns become P and Q: with them no pivot needs to move. The fill of the symmetrised pattern is
+columns become P and Q: with them no pivot needs to move. The fill of the symmetrized pattern is
 larger then.
 """
 

@@ -7,13 +7,10 @@ Reference: Ashcraft and Grimes, ACM Trans. Math. Softw. 15 (1989).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ldiv.core.pattern import Index
 from ldiv.engines.selected.compiled import jit
-
-Index = np.ndarray[Any, np.dtype[Any]]
 
 # Merged are supernodes with, together, at most 6 columns; at most 16 (32) if fewer than a quarter
 # (8 in a hundred) of the entries are zeros; and any, if fewer than 2 in a hundred are.

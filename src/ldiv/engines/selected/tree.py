@@ -9,13 +9,10 @@ Peyton, SIAM J. Matrix Anal. Appl. 15 (1994).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from ldiv.core.pattern import Index
 from ldiv.engines.selected.compiled import jit
-
-Index = np.ndarray[Any, np.dtype[Any]]
 
 
 @jit

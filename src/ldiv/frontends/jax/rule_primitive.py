@@ -1,9 +1,9 @@
 """x -> y: the primitive of all rules, opaque to every transformation until it is lowered.
 
 Its parameters are static: the `rule`, the factors `given` to it, and whether the arrays of the
-factors that it makes are outputs, too, `with_factors` (see `evaluation`). Below stands, in this order,
-what JAX asks of a primitive: shapes, forward mode, transposition, batching, lowering. Reverse mode
-is the transpose of `tangent_primitive`.
+factors that it makes are outputs, too, `with_factors` (see `evaluation`). Below stands, in this
+order, what JAX asks of a primitive: shapes, forward mode, transposition, batching, lowering.
+Reverse mode is the transpose of `tangent_primitive`.
 """
 
 from __future__ import annotations

@@ -77,8 +77,8 @@ def values_of(x: Array) -> Any:
 
 
 def plain_values_of(x: Array) -> Any:
-    """The same, where no transform is active. The trap: forward mode makes zeros without memory, and torch an array of them that nobody
-    has filled.
+    """The same, where no transform is active. The trap: forward mode makes zeros without memory,
+    and torch an array of them that nobody has filled.
     """
     return (x.clone() if x._is_zerotensor() else x).numpy(force=True)
 
