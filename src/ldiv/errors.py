@@ -74,7 +74,7 @@ class NotSymmetricError(Portable, ValueError):
 
     def __init__(self, defect: float, transpose: str) -> None:
         super().__init__(
-            f"a symmetric structure was promised, but A differs from its {transpose} by {defect:.1e} of its largest entry. "
+            f"a symmetric structure was promised, but A differs from its {transpose} by {defect:.1e} of the largest entries of a row and a column. "
             "Rounding is forgiven, this is more: use assume_a='gen', or pass the symmetric part yourself. "
             "A triangle alone is not enough: ldiv reads both."
         )
