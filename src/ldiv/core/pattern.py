@@ -160,7 +160,7 @@ class Pattern:
         """(*batch, nnz) -> (*batch, slots), duplicates added up."""
         _, order, starts = self._sorted
         if order is not None:
-            p = p[..., order]
+            p = p.take(order, axis=-1)
         return p if starts is None else np.add.reduceat(p, starts, axis=-1)
 
     def csc(self, slots: Values) -> Any:

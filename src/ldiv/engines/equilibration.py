@@ -60,12 +60,13 @@ class Layout:
     def _combined(self, by: np.ufunc, size: Values) -> Values:
         slots, starts = self._by_row
         return np.concatenate(
-            [by.reduceat(size[slots], starts), by.reduceat(size, self.by_column[0][:-1])]
+            [by.reduceat(size.take(slots), starts), by.reduceat(size, self.by_column[0][:-1])]
         )
 
     def scaled(self, values: Values, r: Values, c: Values) -> Values:
         """The values of R A C."""
-        scaled: Values = values * r[self.rows] * c[self.cols]  # r c itself may overflow
+        scaled: Values = values * r.take(self.rows)  # r c itself may overflow
+        scaled *= c.take(self.cols)
         return scaled
 
     def row_sums(self, size: Values) -> Values:
@@ -94,7 +95,9 @@ class Layout:
 
     def is_balanced_by_diagonal(self, size: Values) -> bool:
         """Are min |a_ii| and max |a_ij|, between which all row and column maxima lie, alike?"""
-        return self.diagonal is not None and bool(are_alike(size[self.diagonal].min(), size.max()))
+        return self.diagonal is not None and bool(
+            are_alike(size.take(self.diagonal).min(), size.max())
+        )
 
 
 class Scalable(Protocol):

@@ -39,7 +39,7 @@ RANK = 20
 ON_HOST = False
 REMEMBERED = True
 NAME = "LAPACK"
-FEW = 64  # rows up to which LAPACK's unblocked loops are faster than NumPy's functions
+FEW = 512  # rows up to which one look by LAPACK is faster than several by NumPy
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
