@@ -4,8 +4,10 @@ where the framework has them, and never by losing a graph.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import jax
 import jax.numpy as jnp
@@ -142,6 +144,23 @@ def test_what_offers_an_array_beside_tensors() -> None:
     np.testing.assert_allclose(x.grad, np.linalg.solve(A.T, np.ones(N)))
 
 
+@pytest.mark.parametrize("b", [range(1, N + 1), array("d", b), memoryview(b)], ids=type)
+def test_what_lends_its_memory(b: Any) -> None:
+    np.testing.assert_allclose(ldiv.solve(A, b), np.linalg.solve(A, np.asarray(b, float)))
+
+
+def test_lists_that_are_no_array_are_described() -> None:
+    with pytest.raises(TypeError, match=r"b: .* a list of torch\.Tensor"):
+        ldiv.solve(A, [torch.tensor(1.0)] * N)
+    with pytest.raises(TypeError, match=r"b: .* a list that is no rectangular array of numbers"):
+        ldiv.solve(A, [[1, 2], [3]])
+
+
+def test_what_answers_to_every_name_is_no_sparse_matrix() -> None:
+    with pytest.raises(TypeError, match="got Mock, a type not understood"):
+        ldiv.solve(A, Mock())
+
+
 def test_what_refuses_to_be_an_array_is_refused() -> None:
     for odd in (Refusing(), Offering, ldiv.csr_array(A)):
         with pytest.raises(TypeError, match="b: expected"):
@@ -265,6 +284,7 @@ def test_autocast_is_lifted() -> None:
         np.eye(N).astype(str),
         np.eye(N, dtype="timedelta64[s]"),
         [torch.ones(N)] * N,
+        range(N),
         None,
         lambda x: x,
     ],

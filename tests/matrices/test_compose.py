@@ -4,6 +4,7 @@ nothing dense, errors.
 
 import tracemalloc
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -537,7 +538,7 @@ def test_update_changed_in_place():
             ValueError,
             r"expected a B of \(4, 4\), got \(3, 3\)",
         ),
-        (lambda: torch.tensor(2.0) * D(np.ones(4)), TypeError, "all of one framework"),
+        (lambda: torch.tensor(2.0) * D(jnp.ones(4)), TypeError, "all of one framework"),
         (lambda: D(np.ones((2, 4))) + D(np.ones((3, 4))), ValueError, "batch axes that broadcast"),
         (lambda: np.ones(4) * D(np.ones(4)), ValueError, "expected a number"),
         (lambda: "2" * D(np.ones(4)), TypeError, "a NumPy, PyTorch or JAX array"),

@@ -1,6 +1,7 @@
 """What users of SciPy pass for an array, as an array in one of four dtypes.
 
     lists, tuples, numbers        NumPy arrays
+    ranges, array.array, views    NumPy arrays
     what offers `__array__`       NumPy arrays: the columns of pandas, images, files
     bool, int8 ... uint64         float64
     float16                       float32, as SciPy's LAPACK does
@@ -13,6 +14,7 @@ arrays of another framework are moved there. Arrays in the four dtypes never com
 
 from __future__ import annotations
 
+from array import array
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,8 @@ def promoted(x: Any) -> Any:
     """x as its library would compute with it; what is no array of numbers as it is."""
     if isinstance(x, list | tuple):
         x = _of_sequence(x)
+    elif isinstance(x, range | array | memoryview):
+        x = np.array(x)
     elif isinstance(x, NUMBERS):
         x = np.asarray(x)
     if type(x) in (np.ndarray, np.memmap):

@@ -226,10 +226,11 @@ def require_ours(name: str, x: object) -> None:
                 "Pass numpy.asarray(x).",
             )
         )
+    # of the class: an object that answers to every name is no matrix
     if not isinstance(x, ArrayHolder) and (
-        hasattr(x, "tocsc")
-        or hasattr(x, "n_sparse")
-        or str(getattr(x, "layout", "torch.strided")) != "torch.strided"
+        hasattr(type(x), "tocsc")
+        or hasattr(type(x), "n_sparse")
+        or (is_array(x) and str(getattr(x, "layout", "torch.strided")) != "torch.strided")
     ):
         raise TypeError(
             expected_got(
@@ -245,14 +246,8 @@ def require_array(name: str, x: object) -> Array:
     """x, which must be an array with values."""
     require_ours(name, x)
     if not is_array(x):
-        raise TypeError(
-            expected_got(
-                name,
-                "a NumPy, PyTorch or JAX array",
-                f"{_name(x)}, a type not understood",
-                "Convert it with the array library of your choice.",
-            )
-        )
+        came, advice = _no_array(x)
+        raise TypeError(expected_got(name, "a NumPy, PyTorch or JAX array", came, advice))
     if (
         isinstance(x, np.ndarray)
         and type(x) not in PLAIN
@@ -277,6 +272,18 @@ def require_array(name: str, x: object) -> Array:
             )
         )
     return x
+
+
+def _no_array(x: object) -> tuple[str, str]:
+    """What came instead of an array, and what to do."""
+    if isinstance(x, list | tuple):
+        inner = next((y for y in x if is_array(y) or isinstance(y, ArrayHolder)), None)
+        if inner is not None:
+            came = f"a {type(x).__name__} of {type(inner).__module__}.{type(inner).__name__}"
+            return came, "Stack them with the function of their library."
+        return f"a {type(x).__name__} that is no rectangular array of numbers", "Look at its items."
+    advice = "Convert it with the array library of your choice."
+    return f"{_name(x)}, a type not understood", advice
 
 
 def require_memory(name: str, x: Any) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from ldiv.core.arrays import alike, batch_of, broadcast, is_complex, numpy_dtype
 from ldiv.core.buffers import is_buffer, overlap, require_own_entries
 from ldiv.core.dispatch import is_array, namespace
+from ldiv.core.inputs import moved
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.structure import VIEWS
@@ -98,6 +99,9 @@ def gemm(
     """
     overwrite_c = require_flag("overwrite_c", overwrite_c)
     op_a, op_b = transposition(trans_a, "trans_a"), transposition(trans_b, "trans_b")
+    a, b = moved(a, b), moved(b, a)
+    if c is not None and not overwrite_c:
+        a, b, c = moved(a, c), moved(b, c), moved(c, a)
     shape = _shape(_matrix("a", a, a), op_a, _matrix("b", b, a), op_b)
     scale = _scalar("beta", beta, a)
     # the number 0 leaves c out; an array that is 0 is an argument all the same, with a derivative
@@ -164,6 +168,7 @@ def matmul(a: ArrayT, b: ArrayT, out: ArrayT | None = None) -> ArrayT:
     >>> ldiv.matmul(np.eye(2), np.ones((2, 2)), out=out) is out
     True
     """
+    a, b = moved(a, b), moved(b, a)
     (x, a_is_row), (y, b_is_column) = _as_matrix("a", a, a, ROW), _as_matrix("b", b, a, COLUMN)
     *batch, m, n = _shape(x, "N", y, "N")
     if out is not None:
@@ -230,6 +235,7 @@ def _is_variable(s: Any) -> bool:
 def _scalar(name: str, s: Any, like: Array) -> Array:
     """A number as an array of the precision of `like`; an array of shape () itself."""
     if _is_variable(s):
+        s = moved(s, like)
         together(name, require_float(name, s), like)
         if s.ndim == 0:
             return s

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import alike, common_batch, numpy_dtype
-from ldiv.core.dispatch import frontend_of, is_array, namespace
+from ldiv.core.arrays import alike, common_batch, device_of, numpy_dtype
+from ldiv.core.dispatch import frontend_of, is_array, namespace, traced
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.holder import Holder, holding
 from ldiv.core.public import public
@@ -25,7 +25,7 @@ from ldiv.linalg.call_cache import Call, look_up_in
 from ldiv.linalg.solve_problem import FactorDtype, require_factor_dtype, require_method, solved
 from ldiv.matrices.assumptions import assumption, definiteness, promised
 from ldiv.matrices.inverse import Inverse
-from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
+from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix, beside
 from ldiv.rules.logabsdet import LogAbsDet
 from ldiv.rules.solve import solve as solve_rule
 
@@ -123,6 +123,7 @@ class Factorized:
         self._params = snapshot(params)  # later writes to A change neither values nor factor
         self._singular = singular_state()  # of this call, for all that F computes
         self._calls: dict[Any, Any] = {}  # of `solve`, planned once for each kind of b
+        self._elsewhere: dict[Any, Factorized] = {}  # of NumPy's constants, by framework and device
         self._holder = Holder()  # of the factor
         self._factored = False
         self._factor()
@@ -137,6 +138,22 @@ class Factorized:
         with unrecorded(), holding(self._holder):
             solve_rule(self._structure, self._params, no_columns, self._assume_a, self._solving)
         self._factored = True
+
+    def beside(self, b: Any) -> Factorized:
+        """The factorization of NumPy's constants in the framework of b, made once for each."""
+        first = leaves(self._params)[0]
+        if type(first) is not np.ndarray or isinstance(b, np.ndarray) or not is_array(b):
+            return self
+        place = frontend_of(b).__name__, device_of(b)
+        if place not in self._elsewhere:
+            params = beside(Matrix(self._structure, self._params), b).params
+            static = self._assume_a, self._method, self._factor_dtype
+            with under(self._singular):
+                made = Factorized(self._structure, params, *static)
+            if any(map(traced, leaves(params))):
+                return made
+            self._elsewhere[place] = made
+        return self._elsewhere[place]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled is the matrix; its factor is computed again where it arrives."""
@@ -188,6 +205,9 @@ class Factorized:
                 return known.bound(self._params, b)
             with holding(self._holder):  # where the factor is found without being looked for
                 return known.bound(self._params, b)
+        there = self.beside(b)
+        if there is not self:
+            return there.solve(b, trans)
         with under(self._singular):
             self._factor()
             structure = self._structure.view(transposition(trans))
@@ -226,7 +246,7 @@ def _unflatten(static: Any, children: tuple[Tree]) -> Factorized:
     F = object.__new__(Factorized)
     F._structure, F._assume_a, F._method, F._singular, F._factor_dtype = static
     (F._params,) = children
-    F._calls, F._holder, F._factored = {}, Holder(), False
+    F._calls, F._elsewhere, F._holder, F._factored = {}, {}, Holder(), False
     return F
 
 

@@ -27,7 +27,7 @@ from ldiv.linalg.eigen_problem import (
     only_one,
 )
 from ldiv.linalg.eigenvector_phase import with_free_phase
-from ldiv.matrices.matrix import Matrix, MatrixLike
+from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
 from ldiv.rules.eigenpairs import Eigenpairs
 
 
@@ -125,8 +125,9 @@ def lobpcg(
     if niter is not None:
         require_int("niter", niter, 1)
     maxiter = only_one("maxiter", maxiter, "niter", niter)
-    A, B = of_function(A, X), of_function(B, X)
-    structure, params = hermitian("A", A, X, B)
+    A, B = as_matrix("A", of_function(A, X), X, B), of_function(B, X)
+    B = None if B is None else as_matrix("B", B, A)
+    structure, params = hermitian("A", A)
     n = structure.shape[0]
     if X is None:
         size = require_int("k", k, 1, n, advice="Without X it says how many pairs are found.")

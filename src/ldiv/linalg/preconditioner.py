@@ -133,7 +133,9 @@ def given(
     # the inverse of a factorization, not the property of a class that was passed by mistake
     inverse = None if isinstance(M, type) else getattr(M, "inverse", None)
     matrix = inverse if isinstance(inverse, Matrix) else M
-    if not isinstance(matrix, Matrix | Structure | type) and hasattr(matrix, "shape"):
+    if isinstance(matrix, Matrix) or (
+        not isinstance(matrix, Structure | type) and hasattr(matrix, "shape")
+    ):
         matrix = as_matrix(name, matrix, *leaves(p))
     if not isinstance(matrix, Matrix):
         expected = "the name of a preconditioner, a Matrix near A^-1, or what `factorized` gives"

@@ -123,7 +123,7 @@ class SparseCholesky:
         Differentiable in A and b in every mode and order. Cost: a triangular solve; the derivative
         in A twice the work of a factorization, by NumPy, and no inverse.
         """
-        held, op = self._held, transposition(trans)
+        held, op = self._held.beside(b), transposition(trans)
         like = leaves(held._params)[0]
         block, vector = as_block("b", b, self.shape[-1], like)
         require_batches("b", self.shape[:-2], batch_of(block, 2))
@@ -221,7 +221,16 @@ class SparseCholesky:
         subtract = require_flag("subtract", subtract)
         if isinstance(C, SparseArray) or not is_array(C):
             return SparseCholesky(_sum_of(self.matrix, C, subtract))
-        return UpdatedCholesky(self, _columns(C, self), subtract)
+        base = self._beside(C)
+        return UpdatedCholesky(base, _columns(C, base), subtract)
+
+    def _beside(self, other: Any) -> SparseCholesky:
+        """The factors of NumPy's constants in the framework of the other."""
+        if (held := self._held.beside(other)) is self._held:
+            return self
+        there = object.__new__(SparseCholesky)
+        there._pattern, there._held, there._holder = self._pattern, held, self._holder
+        return there
 
 
 class UpdatedCholesky:

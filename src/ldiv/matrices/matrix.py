@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ldiv.core.arrays import (
     transpose,
 )
 from ldiv.core.dispatch import frontend_of, is_array, namespace
-from ldiv.core.inputs import moved
+from ldiv.core.inputs import moved, promoted
 from ldiv.core.public import public
 from ldiv.core.pytree import ArrayHolder, register_pytree
 from ldiv.core.structure import Structure, matmul
@@ -43,6 +43,8 @@ from ldiv.structures.dense import dense
 from ldiv.structures.product import Product
 from ldiv.structures.scaled import Scaled
 from ldiv.structures.sum import Sum
+
+MatrixT = TypeVar("MatrixT", bound="Matrix")
 
 # the methods of scipy.sparse behind @, * and /
 _DEFERRING = ("_matmul_dispatch", "_multiply_2d_with_broadcasting", "multiply", "_divide")
@@ -100,9 +102,18 @@ class Matrix(OperatorProtocol, ArrayHolder):
             itself = np.empty((), object)
             itself[()] = self
             return itself
+        raise TypeError(self._refused_by_numpy())
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """NumPy's functions as far as they ask methods; comparisons take a refusal for a no."""
+        if function in (np.array_equal, np.array_equiv):
+            raise TypeError(self._refused_by_numpy())
+        return function._implementation(*args, **kwargs)
+
+    def _refused_by_numpy(self) -> str:
         kind = type(self).__name__
         advice = f"Instead of NumPy's use ldiv's and the operators, or {self._dense}."
-        raise TypeError(expected_got("a function of NumPy", "an array", f"a {kind}", advice))
+        return expected_got("a function of NumPy", "an array", f"a {kind}", advice)
 
     def __eq__(self, other: object) -> bool:
         """Refused for matrices, arrays and numbers, where one bool would say nothing."""
@@ -259,9 +270,10 @@ class Matrix(OperatorProtocol, ArrayHolder):
 
     @public
     def __truediv__(self, c: AnyArray | complex) -> Matrix:
-        like = leaves(self.params)[0]
         if not isinstance(c, NUMBERS):
-            return self._scaled(1 / scalar("A / c", c, like))
+            matrix = beside(self, c)
+            return matrix._scaled(1 / scalar("A / c", c, leaves(matrix.params)[0]))
+        like = leaves(self.params)[0]
         if c == 0:
             raise ValueError(
                 expected_got(
@@ -272,9 +284,10 @@ class Matrix(OperatorProtocol, ArrayHolder):
             return self._scaled(scalar("A / c", 1 / require_scalar("A / c", c, like), like))
 
     def _scaled(self, c: Any) -> Matrix:
-        alpha = scalar("c * A", c, leaves(self.params)[0])
+        matrix = beside(self, c)
+        alpha = scalar("c * A", c, leaves(matrix.params)[0])
         structure = Scaled((self.structure,), "own" if is_complex(alpha) else "real")
-        return Matrix(structure, common_dtype(self.params, alpha))
+        return Matrix(structure, common_dtype(matrix.params, alpha))
 
     @overload
     def __matmul__(self, x: Matrix) -> Matrix: ...
@@ -287,7 +300,7 @@ class Matrix(OperatorProtocol, ArrayHolder):
         if (other := converted("A @ x", x)) is not None:
             return self @ other
         require_ours("A @ x", x)
-        if not is_array(x):
+        if not is_array(x) and not is_array(x := promoted(x)):
             return NotImplemented
         matrix = beside(self, x)
         return multiply(matrix.structure, matrix.params, x)
@@ -329,7 +342,7 @@ def flatten(matrix: Matrix) -> tuple[tuple[Tree], Any]:
     )
 
 
-def unflatten(cls: type[Matrix], static: Any, children: tuple[Tree]) -> Matrix:
+def unflatten(cls: type[MatrixT], static: Any, children: tuple[Tree]) -> MatrixT:
     matrix = cls.__new__(cls)
     vars(matrix).update(static, params=children[0])
     return matrix
@@ -352,7 +365,7 @@ def as_matrix(name: str, a: Any, *others: Any) -> Matrix:
     what it is there; constants of NumPy in the framework of the others.
     """
     if (matrix := a if isinstance(a, Matrix) else converted(name, a)) is None:
-        a = as_float(name, a, *others)
+        a = as_float(name, a, *_arrays_of(others))
         require_two_dimensions(name, a)
         return Matrix(dense(*a.shape[-2:]), a)
     return beside(matrix, *others)
@@ -374,18 +387,22 @@ def accept(convert: Callable[[str, Any], Matrix | None]) -> None:
     _converters.append(convert)
 
 
-def beside(matrix: Matrix, *others: Any) -> Matrix:
+def beside(matrix: MatrixT, *others: Any) -> MatrixT:
     """A matrix of constants of NumPy in the framework of the others, which may be matrices."""
     own = leaves(matrix.params)
-    for other in others:
-        for like in leaves(other.params) if isinstance(other, Matrix) else (other,):
-            if own and type(like) is not type(own[0]) and is_array(like):
-                there = [moved(x, like) for x in own]
-                if any(x is not y for x, y in zip(own, there, strict=True)):
-                    own = there
-                    params = rebuild(matrix.structure.core, own)
-                    matrix = unflatten(type(matrix), flatten(matrix)[1], (params,))
+    for like in _arrays_of(others):
+        if own and type(like) is not type(own[0]) and is_array(like):
+            there = [moved(x, like) for x in own]
+            if any(x is not y for x, y in zip(own, there, strict=True)):
+                own = there
+                params = rebuild(matrix.structure.core, own)
+                matrix = unflatten(type(matrix), flatten(matrix)[1], (params,))
     return matrix
+
+
+def _arrays_of(others: tuple[Any, ...]) -> Iterator[Any]:
+    for other in others:
+        yield from leaves(other.params) if isinstance(other, Matrix) else (other,)
 
 
 # -- matrices made of others --------------------------------------------------
@@ -430,7 +447,7 @@ def scalar(name: str, c: Any, like: Array) -> Array:
             np.finfo(numpy_dtype(like)).dtype, np.complex64 if np.iscomplexobj(c) else np.float32
         )
         return namespace(like).asarray(c, **alike(like, kind))
-    c = require_float(name, c)
+    c = moved(require_float(name, c), like)
     together(name, c, like)
     if c.ndim:
         raise ValueError(

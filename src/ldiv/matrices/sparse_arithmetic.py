@@ -13,6 +13,7 @@ from scipy.sparse import spmatrix
 
 from ldiv.core.arrays import is_complex, take
 from ldiv.core.dispatch import frontend_of, is_array, namespace
+from ldiv.core.inputs import moved, promoted
 from ldiv.core.pattern import Index
 from ldiv.core.public import public
 from ldiv.core.trees import Array
@@ -56,7 +57,7 @@ class Arithmetic(SparseValues):
     def _add(self, other: Any, sign: int) -> Any:
         if isinstance(other, NUMBERS) and other == 0:
             return self
-        other = self._taken("A + other", other)
+        self, other = self._beside("A + other", other)
         if not isinstance(other, SparseValues):
             if isinstance(other, Matrix):
                 return self._sum(other if sign > 0 else -other)
@@ -71,11 +72,19 @@ class Arithmetic(SparseValues):
             union, add_up(namespace(a).concat([a, b], axis=-1), place, union.pattern.nnz)
         )
 
-    def _taken(self, name: str, other: Any) -> Any:
-        """A sparse matrix of another library as one of ours, beside these values."""
-        if isinstance(other, Matrix) or (found := converted(name, other)) is None:
-            return other
-        return beside(found, self.data)
+    def _beside(self, name: str, other: Any) -> tuple[Self, Any]:
+        """Both operands, constants of NumPy in the framework of the other: a sparse matrix of
+        another library as one of ours, what offers an array as that array.
+        """
+        if not isinstance(other, (Matrix, *NUMBERS)):
+            found = converted(name, other)
+            if found is None and not is_array(other):
+                other = promoted(other)
+            elif found is not None:
+                other = found
+        if isinstance(other, Matrix):
+            return beside(self, other), beside(other, self)
+        return beside(self, other), moved(other, self.data)
 
     def _union(self, other: SparseValues) -> tuple[Sparse, Index]:
         """The positions that one of the arrays stores; the place of each entry of both in turn."""
@@ -91,7 +100,7 @@ class Arithmetic(SparseValues):
 
     @public
     def __mul__(self, other: SparseValues | AnyArray | complex) -> Self:
-        other = self._taken("the other operand", other)
+        self, other = self._beside("the other operand", other)
         if isinstance(other, SparseValues):
             common, a, b = self._common(other)
             return self._on(common, a * b)
@@ -114,7 +123,7 @@ class Arithmetic(SparseValues):
                     "A / B", "a B other than 0", shown(other), "No matrix is divided by it."
                 )
             )
-        other = self._taken("the other operand", other)
+        self, other = self._beside("the other operand", other)
         if not isinstance(other, SparseValues):
             return self._like(self.values / self._entries_of(other))
         common, a, b = self._common(other)
@@ -133,7 +142,7 @@ class Arithmetic(SparseValues):
     @public
     def __rtruediv__(self, other: Any) -> Self:
         """B / A of a sparse matrix B of another library, which has no entry where A has none."""
-        if not isinstance(found := self._taken("B / A", other), SparseValues):
+        if not isinstance(found := self._beside("B / A", other)[1], SparseValues):
             advice = "Elsewhere it is divided by zero: divide by A.toarray()."
             raise TypeError(expected_got("B / A", "a sparse B", type(other).__name__, advice))
         return found / self
@@ -203,7 +212,7 @@ class Arithmetic(SparseValues):
     def __matmul__(self, other: ArrayT) -> ArrayT: ...
     @public
     def __matmul__(self, other: Any) -> Any:
-        other = self._taken("A @ B", other)
+        self, other = self._beside("A @ B", other)
         if not isinstance(other, SparseValues):
             return super().__matmul__(other)
         frontend_of(self.data, other.data)
@@ -247,7 +256,7 @@ class Arithmetic(SparseValues):
 
     @public
     def _extreme(self, name: str, other: Any) -> Any:
-        other = self._taken(name, other)
+        self, other = self._beside(name, other)
         dense = is_array(other) and other.ndim > 0
         for x in (self.data, other.data if isinstance(other, SparseValues) else other):
             if is_array(x) and is_complex(x):

@@ -31,12 +31,20 @@ def axis_of(axis: Any) -> int | None:
     return require_int("axis", axis, -2, 1, what="None, 0 or 1", advice=advice) % 2
 
 
+def _require_no_out(out: Any) -> None:
+    """NumPy's `sum(A)` passes None."""
+    if out is not None:
+        advice = "The result is a new array."
+        raise ValueError(expected_got("out", "None", type(out).__name__, advice))
+
+
 class Reductions(SparseValues):
     """Sums over rows or columns; batch axes stay."""
 
     @public
-    def sum(self, axis: Axis = None, dtype: Any = None) -> Array:
+    def sum(self, axis: Axis = None, dtype: Any = None, out: None = None) -> Array:
         """The sum of all entries, of each column (axis=0) or each row (axis=1); differentiable."""
+        _require_no_out(out)
         axis, xp = axis_of(axis), namespace(self.data)
         if axis is None:
             total = xp.sum(self.values, axis=-1)
@@ -45,8 +53,9 @@ class Reductions(SparseValues):
             total = self._gathered(("sum", axis), lambda: adding_up(place, size))
         return total if dtype is None else xp.astype(total, own_dtype(total, dtype))
 
-    def mean(self, axis: Axis = None, dtype: Any = None) -> Array:
+    def mean(self, axis: Axis = None, dtype: Any = None, out: None = None) -> Array:
         """The sum divided by the number of places, stored or not; differentiable."""
+        _require_no_out(out)
         (m, n), which = self.structure.shape, axis_of(axis)
         count = m * n if which is None else (m, n)[which]
         if count == 0:

@@ -16,7 +16,7 @@ from ldiv.errors import expected_got
 from ldiv.matrices.construct import as_sparse
 from ldiv.matrices.conversion import sparse_at
 from ldiv.matrices.entries import Format
-from ldiv.matrices.matrix import common_dtype, scalar
+from ldiv.matrices.matrix import beside, common_dtype, scalar
 from ldiv.matrices.operator_protocol import NUMBERS
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.gather import gather, selecting
@@ -166,7 +166,7 @@ def setdiag(A: SparseArray | AnyArray, values: AnyArray | complex, k: int = 0) -
     array([[7., 2.],
            [0., 8.]])
     """
-    a, k = as_sparse("A", A), require_int("k", k)
+    a, k = beside(as_sparse("A", A), values), require_int("k", k)
     (m, n), old = a.structure.shape, a.values
     length = min(m + min(k, 0), n - max(k, 0))
     if length <= 0:
