@@ -320,6 +320,12 @@ def test_custom_linear_solve():
         close(jax.linear_transpose(partial(solve, v), b)(b)[0], jnp.linalg.solve(densified(v).T, b))
         with pytest.raises(TypeError, match="in which Solve is linear"):
             jax.linear_transpose(lambda v, solve=solve: solve(v, b), v)(b)
+    for matrix in (
+        np.asarray(densified(v)),
+        ldiv.coo_array((np.asarray(v), (ROWS, COLS)), shape=(N, N)),
+    ):
+        found = jax.linear_transpose(lambda b, matrix=matrix: ldiv.solve(matrix, b), b)(b)[0]
+        close(found, jnp.linalg.solve(densified(v).T, b))  # of constants of NumPy
 
 
 def test_torch_agrees():

@@ -15,17 +15,13 @@ import torch
 
 import ldiv
 
+jax.config.update("jax_enable_x64", True)
+
 N = 5
 D = np.diag(np.arange(4.0, 4.0 + N)) - np.eye(N, k=1) - np.eye(N, k=-1)
 A = ldiv.asarray(sp.csr_array(D))
 b = np.arange(1.0, N + 1)
 B = np.stack([b, b[::-1] ** 2], axis=-1)
-
-
-@pytest.fixture(autouse=True)
-def _double():
-    with jax.enable_x64(True):
-        yield
 
 
 def dense(x: Any) -> Any:
@@ -135,6 +131,19 @@ def test_lists_and_tables() -> None:
             A @ odd
         with pytest.raises(TypeError):
             A * odd
+
+
+def test_what_are_no_plain_numbers_is_refused() -> None:
+    C = A.with_data(torch.tensor(A.data))
+    masked = np.ma.masked_array(b, b > 2)
+    for odd in (masked, b.astype("M8[s]"), b.astype(str), b.astype(object)):
+        with pytest.raises(TypeError, match=r"masked|float64"):
+            C * odd
+        with pytest.raises(TypeError, match=r"masked|float64"):
+            ldiv.matmul(odd, torch.tensor(D))
+    np.testing.assert_array_equal((C * b.astype(">f8")).toarray(), D * b)
+    np.testing.assert_array_equal((C * b.astype(np.longdouble)).toarray(), D * b)
+    np.testing.assert_array_equal((C * b.astype(">i4")).toarray(), D * b)
 
 
 def test_functions_of_numpy() -> None:

@@ -83,8 +83,14 @@ def _as_lapack(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def moved(x: Any, other: Any) -> Any:
-    """A NumPy array beside one of another framework as a constant of that framework."""
-    if not isinstance(x, np.ndarray) or isinstance(other, np.ndarray) or not is_array(other):
+    """A NumPy array beside one of another framework as a constant of that framework.
+
+    What are no plain numbers (dates, text, masked arrays) stay as they are, to be refused.
+    """
+    if type(x) not in (np.ndarray, np.memmap) or isinstance(other, np.ndarray):
         return x
+    if x.dtype.kind not in "biufc" or not is_array(other):
+        return x
+    x = _as_lapack(x) if x.dtype.kind in "fc" else x.astype(x.dtype.newbyteorder("="))
     # a copy: the framework must neither write to it nor warn that it cannot
     return namespace(other).asarray(np.array(x), **on_device(other))

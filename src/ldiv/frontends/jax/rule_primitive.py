@@ -131,7 +131,7 @@ def _transpose(
     own, held = own_arguments(rule, args)
     need = [ad.is_undefined_primal(x) for x in own]
     flat = [
-        jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) if n else x
+        jax.ShapeDtypeStruct(x.aval.shape, x.aval.dtype) if n else as_own(x)
         for x, n in zip(own, need, strict=True)
     ]
     try:
