@@ -154,6 +154,8 @@ def test_lists_that_are_no_array_are_described() -> None:
         ldiv.solve(A, [torch.tensor(1.0)] * N)
     with pytest.raises(TypeError, match=r"b: .* a list that is no rectangular array of numbers"):
         ldiv.solve(A, [[1, 2], [3]])
+    with pytest.raises(TypeError, match=r"got a list\. Make it an array with numpy\.asarray"):
+        ldiv.Duplicated([1.0], [0.0])
 
 
 def test_what_answers_to_every_name_is_no_sparse_matrix() -> None:

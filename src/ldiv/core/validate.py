@@ -281,6 +281,8 @@ def _no_array(x: object) -> tuple[str, str]:
         if inner is not None:
             came = f"a {type(x).__name__} of {type(inner).__module__}.{type(inner).__name__}"
             return came, "Stack them with the function of their library."
+        if is_array(promoted(x)):
+            return f"a {type(x).__name__}", "Make it an array with numpy.asarray."
         return f"a {type(x).__name__} that is no rectangular array of numbers", "Look at its items."
     advice = "Convert it with the array library of your choice."
     return f"{_name(x)}, a type not understood", advice
