@@ -650,6 +650,10 @@ def test_repr(text: str) -> None:
     assert repr(REPRS[text]()) == text
 
 
+def of_jax(A: ldiv.SparseArray) -> ldiv.SparseArray:
+    return A.with_data(jnp.asarray(A.data))
+
+
 A45, A54 = (
     ldiv.coo_array((draw(10), (ROWS, COLS)), SHAPE),
     ldiv.coo_array((draw(10), (COLS, ROWS)), SHAPE[::-1]),
@@ -672,21 +676,25 @@ MISUSED: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
         lambda: A45 / ldiv.coo_array((draw(6), OTHER), SHAPE),
     ),
     "an axis too many": (ValueError, "expected None, 0 or 1", lambda: A45.sum(2)),
-    "a list": (TypeError, "expected a scalar", lambda: A45 * [1.0, 2.0, 3.0, 4.0, 5.0]),
+    "a ragged list": (TypeError, "expected a scalar", lambda: A45 * [[1.0], 2.0]),
     "a string": (TypeError, "expected a scalar", lambda: A45 * "x"),
     "divide by a string": (TypeError, "expected a scalar", lambda: A45 / "x"),
     "None": (TypeError, "unsupported operand", lambda: A45 + None),
-    "a list on the right": (TypeError, "unsupported operand", lambda: A45 @ [1.0] * 5),
-    "a torch scalar on numpy values": (TypeError, "one framework", lambda: A45 * torch.tensor(2.0)),
-    "a torch factor on numpy values": (
+    "text on the right": (TypeError, "unsupported operand", lambda: A45 @ "x"),
+    "a torch scalar on jax values": (
         TypeError,
         "one framework",
-        lambda: A45 * torch.ones(SHAPE, dtype=torch.float64),
+        lambda: of_jax(A45) * torch.tensor(2.0),
     ),
-    "torch values and numpy values": (
+    "a torch factor on jax values": (
         TypeError,
         "one framework",
-        lambda: A45 + ldiv.coo_array((torch.ones(10), (ROWS, COLS)), SHAPE),
+        lambda: of_jax(A45) * torch.ones(SHAPE, dtype=torch.float64),
+    ),
+    "torch values and jax values": (
+        TypeError,
+        "one framework",
+        lambda: of_jax(A45) + ldiv.coo_array((torch.ones(10), (ROWS, COLS)), SHAPE),
     ),
     "batches that do not match": (
         ValueError,

@@ -81,3 +81,8 @@ def test_errors_and_cleaning():
     del Ainv
     gc.collect()
     np.testing.assert_allclose(A.T @ (transposed @ b), b, rtol=1e-10, atol=1e-12)
+
+
+def test_sparse_right_hand_sides():
+    A, B = matrix(), sp.eye_array(N, 3).tocsc()
+    np.testing.assert_allclose(Solver(A) @ B, np.linalg.solve(A.toarray(), B.toarray()))

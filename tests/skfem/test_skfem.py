@@ -229,6 +229,34 @@ def test_jax():
         np.testing.assert_allclose(bar, arg.grad, rtol=1e-9, atol=1e-12)
 
 
+def test_constants_beside_tensors():
+    """The load, the matrix, the mass and the prescribed values, of NumPy and SciPy."""
+    basis, stiffness = small()
+    D, f = basis.get_dofs(left), LOAD.assemble(basis)
+    c = RNG.uniform(1.0, 2.0, basis.nelems)
+    K, x = stiffness(c).to_scipy(), RNG.uniform(1.0, 2.0, basis.N)
+    wanted = adapter.solve(*adapter.condense(K, f, x=x, D=D))
+    tensors = [torch.tensor(v, requires_grad=True) for v in (c, f, x)]
+    for own in (stiffness(tensors[0]), K):
+        for load in (f, f.tolist(), tensors[1]):
+            for given in (x, tensors[2]):
+                u = adapter.solve(*adapter.condense(own, load, x=given, D=D))
+                np.testing.assert_allclose(torch.as_tensor(u).detach(), wanted, rtol=1e-10)
+    mass = adapter.Assembly(skfem.BilinearForm(lambda u, v, w: u * v).elemental(basis))
+    w, _ = adapter.solve(*adapter.condense(K, mass(tensors[0]), D=D), k=1)
+    (slope,) = torch.autograd.grad(w.sum(), tensors[0])
+    np.testing.assert_allclose(slope @ tensors[0].detach(), -w.sum().detach(), rtol=1e-8)
+    np.testing.assert_allclose(stiffness([1] * basis.nelems).data, stiffness(1.0).data)
+
+
+def test_a_vector_for_a_batch_of_matrices():
+    basis, stiffness = small()
+    D, f, c = basis.get_dofs(left), LOAD.assemble(basis), RNG.uniform(0.5, 2.0, (2, basis.nelems))
+    u = adapter.solve(*adapter.condense(stiffness(c), f, D=D))
+    each = [adapter.solve(*adapter.condense(stiffness(one), f, D=D)) for one in c]
+    np.testing.assert_allclose(u, each, rtol=1e-10)
+
+
 # -- errors ---------------------------------------------------------------------------------------
 
 
@@ -244,7 +272,7 @@ def test_errors():
     with pytest.raises(ValueError, match="a number for each element"):
         stiffness(np.ones(basis.N))
     with pytest.raises(TypeError, match="float64"):
-        stiffness(np.ones(basis.nelems, int))
+        stiffness(np.ones(basis.nelems, str))
     with pytest.raises(TypeError, match="BilinearForm"):
         adapter.at_points(lambda u, v, w: u * v, basis)
     for keywords in ({}, {"D": np.array([0]), "I": np.array([1])}):

@@ -68,7 +68,7 @@ class Solver(Base):  # type: ignore[misc]
             raise ValueError(
                 expected_got("solve", "a factorization", "none after clean()", "Make a new Solver.")
             )
-        rhs = np.asarray(rhs)
+        rhs = rhs.toarray() if sp.issparse(rhs) else np.asarray(rhs)
         return self._factorization.solve(
             rhs.astype(np.result_type(rhs, self.dtype), copy=False), self._trans
         )

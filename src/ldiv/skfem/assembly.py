@@ -19,7 +19,7 @@ from ldiv.core.arrays import alike, is_complex, numpy_dtype
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.trees import Array
-from ldiv.core.validate import require_float
+from ldiv.core.validate import as_float
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.construct import coo_array
 from ldiv.matrices.sparse_array import SparseArray
@@ -98,7 +98,7 @@ class Assembly:
 
     @public
     def __call__(self, coefficient: Any) -> Any:
-        c = require_float("coefficient", coefficient)
+        c = as_float("coefficient", coefficient)
         own = self._local.ndim - 1
         if c.ndim and tuple(c.shape[-own:]) != self._local.shape[1:]:
             names = ", ".join(("elements", "points")[:own])

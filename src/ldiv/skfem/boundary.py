@@ -16,9 +16,10 @@ from ldiv.core.dispatch import asnumpy, is_array, namespace
 from ldiv.core.pattern import Index
 from ldiv.core.public import public
 from ldiv.core.trees import Array
-from ldiv.core.validate import require_float, require_integers, require_square, together
+from ldiv.core.validate import as_float, require_integers, require_square, together
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.construct import asarray
+from ldiv.matrices.matrix import beside
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.gather import add_up
 
@@ -39,7 +40,7 @@ def condense(
         The matrix of all unknowns.
     f : array (n,) or (*batch, n, k), or SparseArray, optional
         The right-hand side, zero where only x is given; or the mass matrix of an eigenproblem,
-        which is condensed as K is.
+        which is condensed as K is. What is of NumPy or SciPy is constant beside tensors.
     x : array (n,), optional
         The prescribed values, zero by default; only those at D are read.
     I, D : array of ints, skfem.DofsView, or a dict of these
@@ -76,7 +77,7 @@ def condense(
     >>> K_II.toarray(), f_I
     (array([[2.]]), array([4.]))
     """
-    K = asarray(K)
+    K = beside(asarray(K), f, x)
     require_square("K", K.structure.shape)
     n = K.structure.shape[0]
     kept, fixed = _unknowns(n, I, D)
@@ -85,7 +86,7 @@ def condense(
     if x is not None:
         x = _vector("x", x, n, K.data)
     if mass:
-        M = asarray(f)
+        M = beside(asarray(f), K)
         if M.structure.shape != K.structure.shape:
             raise ValueError(
                 expected_got(
@@ -138,7 +139,7 @@ def expand(u: Any, x: Any, I: Any) -> Any:
     >>> ldiv.skfem.expand(np.array([5.0]), np.array([1.0, 0.0, 3.0]), np.array([1]))
     array([1., 5., 3.])
     """
-    u, x = require_float("u", u), require_float("x", x)
+    u, x = as_float("u", u, x), as_float("x", x, u)
     x = _vector("x", x, x.shape[0] if x.ndim == 1 else -1, u)
     n = x.shape[0]
     kept, fixed = _unknowns(n, I, None)
@@ -203,7 +204,7 @@ def _flat(name: str, dofs: Any) -> Index:
 def _right_side(K: SparseArray, f: Any, x: Any, kept: Index, fixed: Index) -> Array:
     n = K.structure.shape[0]
     if f is not None:
-        f = require_float("f", f)
+        f = as_float("f", f, K.data)
         together("f", f, K.data)
         if f.ndim == 0 or f.shape[-1 if f.ndim == 1 else -2] != n:
             raise ValueError(
@@ -235,7 +236,7 @@ def _only(x: Array, at: Index) -> Array:
 
 
 def _vector(name: str, x: Any, n: int, like: Array) -> Array:
-    x = require_float(name, x)
+    x = as_float(name, x, like)
     together(name, x, like)
     if tuple(x.shape) != (n,):
         what = f"shape ({n},)" if n >= 0 else "a vector"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ldiv.core.public import public
 from ldiv.linalg.eigen import eigsh
 from ldiv.linalg.solve import solve as linear_solve
@@ -101,7 +103,7 @@ def solve(A: Any, b: Any, x: Any = None, I: Any = None, **options: Any) -> Any:
 
     Returns
     -------
-    u : array (n,) or (*batch, n, k)
+    u : array (n,), (*batch, n) of a vector b, or (*batch, n, k)
         For an eigenproblem the pair of eigenvalues and eigenvectors.
 
     Raises
@@ -133,4 +135,8 @@ def solve(A: Any, b: Any, x: Any = None, I: Any = None, **options: Any) -> Any:
         w, y = eigen_solver(**options)(A, b)
         return w, y if x is None or I is None else expand(y, x, I)
     y = solver(**options)(A, b)
-    return y if x is None or I is None else expand(y, x, I)
+    if x is None or I is None:
+        return y
+    if np.ndim(b) == 1 < y.ndim:  # a vector for each matrix of a batch
+        return expand(y[..., None], x, I)[..., 0]
+    return expand(y, x, I)
