@@ -79,6 +79,16 @@ def test_a_false_promise_is_found_by_a_solve(sparse: bool) -> None:
             ldiv.solve(sp.csr_array(a) if sparse else a, np.ones(2), assume_a=promise)
 
 
+def test_pencils_have_units_in_each_row() -> None:
+    k, m = np.array([[3e16, 1.0], [2.0, 3e-16]]), np.diag([1e16, 1e-16])
+    with pytest.raises(NotSymmetricError):
+        ldiv.eigh(k, m)
+    with pytest.raises(NotSymmetricError):
+        ldiv.eigh(np.eye(2), k)
+    k[1, 0] = 1.0
+    np.testing.assert_allclose(ldiv.eigh(k, m, eigvals_only=True), [2.0, 4.0], rtol=1e-12)
+
+
 def test_where_values_are_traced() -> None:
     jax = pytest.importorskip("jax")
     solve = jax.jit(lambda a: ldiv.solve(a, jax.numpy.ones(2), assume_a="sym"))

@@ -17,7 +17,7 @@ from ldiv.core.trees import Array, Tree, leaves
 from ldiv.engines.eigen_task import Task
 from ldiv.engines.scaling import balance, magnitude
 from ldiv.errors import NotPositiveDefiniteError
-from ldiv.structures.asymmetry import refuse_defect
+from ldiv.structures.asymmetry import refuse_asymmetry, refuse_defect
 from ldiv.structures.composed import is_dense
 from ldiv.structures.symmetric import Symmetric
 
@@ -48,8 +48,8 @@ def pairs(
     task: Task, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]
 ) -> tuple[Array, Array, Array]:
     like = leaves(pA)[0]
-    a = hermitian("A", task.A, pA, like)
-    b = None if task.standard else hermitian("M", task.B, pB, like)
+    a = hermitian("A", task.A, pA, like, task.standard)
+    b = None if task.standard else hermitian("M", task.B, pB, like, False)
     # t^2 A x = (lam t^2 / s^2) s^2 B x, with matrices whose entries are near 1
     t = balance(magnitude(a, axis=(-2, -1)))
     s = t / t if b is None else balance(magnitude(b, axis=(-2, -1)))
@@ -65,8 +65,12 @@ def pairs(
     return lam, x * s, error_bound
 
 
-def hermitian(name: str, structure: Structure, p: Tree, like: Array) -> Array:
-    """S(p) as a dense array, which must be Hermitian up to rounding."""
+def hermitian(name: str, structure: Structure, p: Tree, like: Array, standard: bool) -> Array:
+    """S(p) as a dense array, which must be Hermitian up to rounding.
+
+    That is rounding in each row and column, as those of a pencil may have units of their own; the
+    eigenvalues of one matrix are uncertain by that of its largest entry in any case.
+    """
     require_finite(name, *leaves(structure.read(p)))
     xp = namespace(like)
     # check the base: the Hermitian part would always pass
@@ -75,9 +79,12 @@ def hermitian(name: str, structure: Structure, p: Tree, like: Array) -> Array:
         a = given.todense(p)
     else:  # small: column by column
         a = matmul(given, p, xp.eye(given.shape[0], **alike(like)))
-    part = a / 2 + conj(transpose(a)) / 2
-    refuse_defect(2 * _largest(a - part), _largest(a), numpy_dtype(a), "H")
-    return part
+    mirror = conj(transpose(a))
+    if standard:
+        refuse_defect(_largest(a - mirror), _largest(a), numpy_dtype(a), "H")
+    else:
+        refuse_asymmetry(a, mirror, "H")
+    return a / 2 + mirror / 2
 
 
 def _largest(a: Array) -> Array:
