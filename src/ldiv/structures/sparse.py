@@ -23,7 +23,8 @@ from ldiv.core.trees import Array, Tree
 
 FEW = 4  # columns of a sampled product up to which each is gathered on its own
 RUN = 1 << 14  # entries at a time in that case, which stay in the cache
-COLUMNS_AT_ONCE = 16  # of a sampled product on the host: bounds temporaries to nnz x 16 numbers
+CACHED = 1 << 16  # numbers gathered at a time for more columns
+COLUMNS_AT_ONCE = 16  # of a batch: bounds temporaries to nnz x 16 numbers a matrix
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,11 @@ class Sparse(Linear):
         if u.shape[1:] == v.shape[1:] == (1,) and len(rows) <= RUN:
             rows, cols = self.entries.places
             return (u.ravel().take(rows) * v.ravel().take(cols),)
-        if u.ndim == v.ndim == 2 and 0 < u.shape[1] <= FEW:
-            return (_sampled(np.ascontiguousarray(u.T), np.ascontiguousarray(v.T), rows, cols),)
+        if u.ndim == v.ndim == 2 and u.shape[1] == v.shape[1] > 0:
+            if u.shape[1] <= FEW:
+                u, v = np.ascontiguousarray(u.T), np.ascontiguousarray(v.T)
+                return (_sampled(u, v, rows, cols),)
+            return (_sampled_by_rows(np.ascontiguousarray(u), np.ascontiguousarray(v), rows, cols),)
         total: Any = 0
         for q in range(0, max(u.shape[-1], 1), COLUMNS_AT_ONCE):  # one empty pass if no columns
             columns = np.s_[..., q : q + COLUMNS_AT_ONCE]
@@ -118,9 +122,9 @@ class Sparse(Linear):
         )
 
 
-def runs(count: int) -> Iterator[slice]:
-    """Entries 0 to count, a cache full at a time."""
-    return (slice(e, e + RUN) for e in range(0, count, RUN))
+def runs(count: int, most: int = RUN) -> Iterator[slice]:
+    """Entries 0 to count, at most so many at a time."""
+    return (slice(e, e + most) for e in range(0, count, most))
 
 
 def _sampled(u: Any, v: Any, rows: Any, cols: Any) -> Any:
@@ -142,6 +146,23 @@ def _sampled(u: Any, v: Any, rows: Any, cols: Any) -> Any:
             np.multiply(into, right, out=into)
             if q:
                 np.add(total, left, out=total)
+    return y
+
+
+def _sampled_by_rows(u: Any, v: Any, rows: Any, cols: Any) -> Any:
+    """sum_q u[row_e, q] v[col_e, q], in runs of entries whose rows fit into the cache."""
+    dtype, k = np.result_type(u, v), u.shape[1]
+    u, v = u.astype(dtype, copy=False), v.astype(dtype, copy=False)
+    most = max(min(CACHED // k, len(rows)), 1)
+    y, scratch = np.empty(len(rows), dtype), np.empty((2, most, k), dtype)
+    places = np.empty((2, most), np.intp)
+    for run in runs(len(rows), most):
+        total = y[run]
+        (left, right), (i, j) = scratch[:, : len(total)], places[:, : len(total)]
+        i[:], j[:] = rows[run], cols[run]
+        np.take(u, i, axis=0, out=left, mode="clip")
+        np.take(v, j, axis=0, out=right, mode="clip")
+        np.einsum("eq,eq->e", left, right, out=total)
     return y
 
 

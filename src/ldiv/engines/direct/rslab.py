@@ -136,6 +136,8 @@ class Rslab(Refined):
             return self._solved(b.conj(), "N").conj()
         if b.shape[1] == 0:
             return b
+        if b.shape[1] == 1:
+            return self._ldlt.solve(np.ascontiguousarray(b[:, 0]))[:, None]
         return self._ldlt.solve_many(b)
 
     def _product(self, x: Any, op: str) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -174,30 +174,31 @@ def _search(
     u = balance(magnitude(start, axis=0))
     lam, x = lanczos.pairs(m, start * u * u)
     # a run may miss copies of a repeated eigenvalue: search until none turns up
-    while lanczos.may_miss(lam, x) and (more := lanczos.one_more(lam, x)) is not None:
+    seen = lanczos.looked_at(lam, x)
+    while (
+        lanczos.may_miss(lam, seen.error_bound(lam))
+        and (more := lanczos.one_more(lam, x)) is not None
+    ):
         lam, x = more
+        seen = lanczos.looked_at(lam, x)
     order = task.order(lam)
     lam, x = lam[order], x[:, order]
-    r = A(x) - B(x) * lam
-    size, error_bound = np.linalg.norm(x, axis=0), np.linalg.norm(r, axis=0)
+    seen = Sizes(*(part[order] for part in seen))
     allowed = max(np.finfo(dtype).eps ** 0.5, 10 * task.tol) * (
-        np.linalg.norm(A(z)) / np.linalg.norm(z) * size + np.linalg.norm(A(x), axis=0)
+        np.linalg.norm(A(z)) / np.linalg.norm(z) * seen.x + seen.of_A
     )
-    if not (np.abs(np.einsum("ij,ij->j", conj(x), B(x)) - 1) < ORTHONORMAL).all():
+    if not (np.abs(seen.in_B - 1) < ORTHONORMAL).all():
         raise NotPositiveDefiniteError("arpack", "x^H M x <= 0 for a vector x")
-    if not (error_bound <= allowed).all():
-        worst = int(np.argmax(error_bound / allowed))
+    if not (seen.residual <= allowed).all():
+        worst = int(np.argmax(seen.residual / allowed))
         raise ConvergenceError(
             "arpack",
             1,
-            float(error_bound[worst]),
+            float(seen.residual[worst]),
             float(allowed[worst]),
             f"eigenpair {worst} is none of the matrix",
         )
-    lam, error_bound = (
-        y / t[0] * s[0] / t[0] * s[0]
-        for y in (lam, error_bound * size + np.finfo(dtype).eps * np.abs(lam))
-    )
+    lam, error_bound = (y / t[0] * s[0] / t[0] * s[0] for y in (lam, seen.error_bound(lam)))
     return lam, x * s, error_bound
 
 
@@ -212,6 +213,19 @@ def _balanced(task: Task, solve: Product, t: Any, s: Any) -> tuple[Task, Product
         else (float(task.sigma * t[0, 0] / s[0, 0] * t[0, 0] / s[0, 0]), t)
     )
     return replace(task, sigma=sigma), lambda x: solve(x / u) / u
+
+
+class Sizes(NamedTuple):
+    """|x|, |A x - lam B x|, |A x| and x^H B x of each pair."""
+
+    x: Any
+    residual: Any
+    of_A: Any
+    in_B: Any
+
+    def error_bound(self, lam: Any) -> Any:
+        """How far an eigenvalue may be from lam."""
+        return self.residual * self.x + np.finfo(self.x.dtype).eps * np.abs(lam)
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,13 +296,15 @@ class Lanczos:
 
     # -- repeated eigenvalues: Lanczos finds one copy, others only by rounding, if at all ------
 
-    def may_miss(self, lam: Any, x: Any) -> bool:
+    def looked_at(self, lam: Any, x: Any) -> Sizes:
+        Ax, Bx = self.A(x), self.B(x)
+        size, residual, of_A = (np.linalg.norm(y, axis=0) for y in (x, Ax - Bx * lam, Ax))
+        return Sizes(size, residual, of_A, np.einsum("ij,ij->j", conj(x), Bx))
+
+    def may_miss(self, lam: Any, error_bound: Any) -> bool:
         """Do any of the eigenvalues coincide?"""
         if self.task.which not in ("LM", "LA", "SA") or len(lam) + 2 >= self.task.n:
             return False
-        error_bound = np.linalg.norm(self.A(x) - self.B(x) * lam, axis=0) * np.linalg.norm(
-            x, axis=0
-        ) + np.finfo(self.dtype).eps * np.abs(lam)
         order = np.argsort(lam)
         return bool(
             (

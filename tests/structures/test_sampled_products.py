@@ -1,0 +1,40 @@
+"""The entries of u v^H at the places of a pattern, beside those of the dense product, in one run of
+entries and in several.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ldiv.core.pattern import Pattern
+from ldiv.structures.sparse import CACHED, FEW, RUN, Sparse
+
+DTYPES = [("float64", "float64"), ("float32", "float64"), ("complex64", "float32")]
+
+
+def drawn(rng: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    x = rng.standard_normal((2, *shape))
+    return (x[0] + 1j * x[1] if np.dtype(dtype).kind == "c" else x[0]).astype(dtype)
+
+
+@pytest.mark.parametrize("dtypes", DTYPES, ids=" ".join)
+@pytest.mark.parametrize("k", [0, 1, FEW, FEW + 1, 40])
+@pytest.mark.parametrize("nnz", [0, 1, 100, 2 * RUN + 5, CACHED // 40 * 2 + 1])
+def test_beside_the_dense_product(nnz: int, k: int, dtypes: tuple[str, str]) -> None:
+    rng, (m, n) = np.random.default_rng(k), (30, 20)
+    rows, cols = rng.integers(0, m, nnz), rng.integers(0, n, nnz)
+    u, v = drawn(rng, (m, k), dtypes[0]), drawn(rng, (n, k), dtypes[1])
+    found = Sparse(Pattern(rows, cols, (m, n))).project(u, v)
+    wide = np.complex128 if np.iscomplexobj(u) else np.float64
+    expected = (u.astype(wide) @ v.astype(wide).conj().T)[rows, cols]
+    assert found.shape == (nnz,)
+    eps = np.finfo(np.result_type(*dtypes)).eps
+    np.testing.assert_allclose(found, expected, rtol=0, atol=10 * (k + 1) * eps * (k + 1))
+    if k:
+        assert found.dtype == np.result_type(*dtypes)
+        # whatever the strides
+        strided = np.asfortranarray(u)[::-1][::-1], np.repeat(v, 2, axis=1)[:, ::2]
+        np.testing.assert_array_equal(Sparse(Pattern(rows, cols, (m, n))).project(*strided), found)
