@@ -140,8 +140,23 @@ class Matmul(Rule):
         )
 
 
+class Bilinear(Rule):
+    """y = f(u, v), linear in both arguments;  dy = f(du, v) + f(u, dv)."""
+
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
+        (u, v), (du, dv) = args, tangents
+        return (
+            plus(
+                None if du is None else bind(self, du, v)[0],
+                None if dv is None else bind(self, u, dv)[0],
+            ),
+        )
+
+
 @dataclass(frozen=True)
-class Outer(Rule):
+class Outer(Bilinear):
     """g = S^*(u v^H);  dg = S^*(du v^H + u dv^H);  u_bar = S(g_bar) v, v_bar = S(g_bar)^H u."""
 
     structure: Linear
@@ -151,17 +166,6 @@ class Outer(Rule):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         return (self.structure.project(*args),)
-
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
-        (u, v), (du, dv) = args, tangents
-        return (
-            plus(
-                du if du is None else bind(self, du, v)[0],
-                dv if dv is None else bind(self, u, dv)[0],
-            ),
-        )
 
     def vjp(
         self,

@@ -18,6 +18,7 @@ from typing import Any
 
 from ldiv.core.arrays import conj
 from ldiv.core.dispatch import namespace
+from ldiv.core.linear import Bilinear
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import compose, nothing, plus, view_dense
 from ldiv.core.trees import Array, Tree
@@ -86,7 +87,7 @@ class Gemm(Rule):
 
 
 @dataclass(frozen=True)
-class Product(Rule):
+class Product(Bilinear):
     """P = op(A) op(B);   dP = op(dA) op(B) + op(A) op(dB).
 
     Cotangent: A_bar = op(P_bar op(B)^H), B_bar = op(op(A)^H P_bar).
@@ -101,17 +102,6 @@ class Product(Rule):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         a, b = args
         return (view_dense(a, self.op_a) @ view_dense(b, self.op_b),)
-
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
-        (a, b), (da, db) = args, tangents
-        return (
-            plus(
-                da if da is None else bind(self, da, b)[0],
-                db if db is None else bind(self, a, db)[0],
-            ),
-        )
 
     def vjp(
         self,
@@ -134,7 +124,7 @@ class Product(Rule):
 
 
 @dataclass(frozen=True)
-class Scaled(Rule):
+class Scaled(Bilinear):
     """Y = s X, and 0 where s = 0 (as BLAS, whatever X holds);  dY = ds X + s dX.
 
     Cotangent: s_bar = <X, Y_bar>, X_bar = conj(s) Y_bar.
@@ -148,17 +138,6 @@ class Scaled(Rule):
         s, x = args
         y, xp = _wide(s) * x, namespace(x)
         return (xp.where(_wide(s) == 0, xp.zeros_like(y), y),)
-
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
-        (s, x), (ds, dx) = args, tangents
-        return (
-            plus(
-                ds if ds is None else bind(self, ds, x)[0],
-                dx if dx is None else bind(self, s, dx)[0],
-            ),
-        )
 
     def vjp(
         self,
