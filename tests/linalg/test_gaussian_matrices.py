@@ -122,3 +122,17 @@ def test_errors():
     for kind in ("precision", "covariance"):
         with pytest.raises(ldiv.NotPositiveDefiniteError):
             ldiv.gaussian_logpdf(X, **{kind: -1 * a})
+
+
+@pytest.mark.parametrize("kind", ["precision", "covariance"])
+def test_a_density_and_its_gradient_factor_once(kind):
+    """Also the first ones of a pattern, whose determinant is asked for before its solve."""
+    pytest.importorskip("numba")
+    n = 31
+    A = ldiv.diags_array([np.full(n, 3.0), -np.ones(n - 3), -np.ones(n - 3)], offsets=[0, 3, -3])
+    values = torch.tensor(A.data, requires_grad=True)
+    ldiv.clear_cache()
+    ldiv.gaussian_logpdf(
+        torch.ones(n, dtype=torch.float64), **{kind: A.with_data(values)}
+    ).backward()
+    assert ldiv.cache_info().factorizations == 1

@@ -38,7 +38,9 @@ class CacheInfo(NamedTuple):
     Attributes
     ----------
     analyses, factorizations, hits, solves : int
-        What was done; a hit is a factorization that was found again.
+        What was done for linear systems, determinants and the factor of an eigenproblem; a hit is
+        a factorization that was found again. Not counted are the solves of eigensolvers, and the
+        factorizations by which eigenvalues are counted (`inertia`, `eigsh(..., check=True)`).
     entries, bytes : int
         The number of living factors, and their memory.
     limit : int

@@ -111,8 +111,10 @@ def _matrix(x: Any) -> Any:
 def logpdf(x: Any, mean: Any, given: Law) -> Array:
     """The logarithm of the density."""
     x = point("x", x, given)
-    distance = given.distance(x if mean is None else x - point("mean", mean, given))
-    twice = given.log_det() - distance
+    moved = x if mean is None else x - point("mean", mean, given)
+    # in this order: the factor of a determinant solves as well
+    log_det = given.log_det()
+    twice = log_det - given.distance(moved)
     if given.is_complex:
         return twice - given.n * math.log(math.pi)
     return (twice - given.n * math.log(2 * math.pi)) / 2

@@ -101,9 +101,9 @@ def block_array(blocks: Sequence[Sequence[MatrixLike | None]]) -> Matrix:
     -----
     Differentiable in every block, in every mode and order. A block that stands in two places, as A
     and A.T, receives the sum of both cotangents.
-    Cost: a product is one product with every block. Where all blocks are sparse a solve is 1 sparse
-    factorization of the whole matrix, where all are dense 1 dense factorization; a mixture is
-    solved by an iterative method.
+    Cost: a product is one product with every block. Where all blocks are dense a solve is 1 dense
+    factorization of the whole matrix, where some are sparse or diagonal 1 sparse one, in which
+    dense blocks are full; with a block whose entries are not known it is an iteration.
 
     Examples
     --------
