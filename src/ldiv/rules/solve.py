@@ -57,10 +57,8 @@ class Solve(Rule):
 
     @cached_property
     def few(self) -> int:  # type: ignore[override]
-        """Sparse engines work on NumPy arrays in any case; to factor a dense matrix takes SciPy no
-        longer than a framework, and all around it less.
-        """
-        return 512 * 512 if self.structure.unview()[0].pattern is None else 1 << 20
+        """Sparse engines work on NumPy arrays in any case."""
+        return Rule.few if self.structure.unview()[0].pattern is None else 1 << 20
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         if singular_state() != self.singular:
