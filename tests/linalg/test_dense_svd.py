@@ -98,6 +98,15 @@ def low_rank() -> tuple[Any, Any]:
     return tensor(5, 2), tensor(2, 4)
 
 
+def test_the_rank_of_tiny_numbers() -> None:
+    """The pseudoinverse overflows, and says so under its name; the rank needs none."""
+    tiny = 1e-310 * np.array([[1.0, 2.0], [3.0, 4.0]])
+    for A in (tiny, torch.asarray(tiny)):
+        assert int(ldiv.matrix_rank(A)) == 2
+        with pytest.raises(ldiv.LinAlgOverflowError, match="pinv overflows"):
+            ldiv.pinv(A)
+
+
 def test_a_rank_that_is_not_full() -> None:
     B, C = low_rank()
     A = B @ C

@@ -97,6 +97,15 @@ def test_times_are_those_of_linspace() -> None:
     close(ldiv.expm_multiply(S, B, traceA=S.trace()), spl.expm_multiply(S, B), 1e-12)
 
 
+def test_times_on_both_sides_of_zero() -> None:
+    """What has decayed at the first time does not grow back with the rounding errors."""
+    a = np.array([[-30.0, 5.0], [1.0, 20.0]])
+    for ends in ((1.0, -1.0), (-1.0, 1.0), (1.5, 0.5), (-0.5, -1.5)):
+        found = ldiv.expm_multiply(a, B[:2], *ends, 3)
+        for t, y in zip(np.linspace(*ends, 3), found, strict=True):
+            close(y, exact(t * a, B[:2]))
+
+
 def test_a_real_matrix() -> None:
     folder = Path(os.environ.get("LDIV_TEST_DATA", ""))
     found = sorted(folder.rglob("*.mtx")) if folder.name else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, get_args, overload
 
 from ldiv.core.arrays import adjoint, eps
-from ldiv.core.dispatch import namespace
+from ldiv.core.dispatch import constant, namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.trees import Array
@@ -15,7 +15,7 @@ from ldiv.errors import expected_got
 from ldiv.linalg.dense_arguments import require_matrix_array
 from ldiv.linalg.eigen_problem import OnDegenerate, only_one
 from ldiv.linalg.eigenvector_phase import with_free_phase
-from ldiv.rules.pseudo_inverse import PseudoInverse
+from ldiv.rules.pseudo_inverse import PseudoInverse, rank
 from ldiv.rules.svd import SVD
 
 Driver = Literal["gesdd", "gesvd"]
@@ -268,8 +268,8 @@ def pinv(
     require_option("on_degenerate", on_degenerate, get_args(OnDegenerate))
     require_flag("hermitian", hermitian)
     absolute, relative = _tolerances(matrix, atol, only_one("rtol", rtol, "rcond", rcond))
-    x, rank = bind(PseudoInverse(absolute, relative, on_degenerate), matrix)
-    return (x, _whole(rank)) if require_flag("return_rank", return_rank) else x
+    x, found = bind(PseudoInverse(absolute, relative, on_degenerate), matrix)
+    return (x, _whole(found)) if require_flag("return_rank", return_rank) else x
 
 
 @public
@@ -321,8 +321,7 @@ def matrix_rank(
     require_flag("hermitian", hermitian)
     matrix = require_matrix_array("A", A)
     absolute, relative = _tolerances(matrix, atol, rtol)
-    _, rank = bind(PseudoInverse(absolute, relative, "drop"), matrix)
-    return _whole(rank)
+    return _whole(rank(svdvals(constant(matrix)), absolute, relative))
 
 
 def _tolerances(a: Array, atol: float | None, rtol: float | None) -> tuple[float, float]:

@@ -106,14 +106,16 @@ def expm_multiply(
     if times is None:
         (y,) = bind(ExponentialAction(structure), p, block)
         return y[..., 0] if vector else y
-    found: list[ArrayT] = []
-    last = 0.0
-    for t in times:
-        if t != last or not found:
-            (block,) = bind(ExponentialAction(structure, float(t - last)), p, block)
-            last = t
-        found.append(block[..., 0] if vector else block)
-    return namespace(block).stack(found)
+    found: dict[int, ArrayT] = {}
+    for side in (times >= 0, times < 0):
+        y, last = block, 0.0
+        # away from 0: what has decayed at a time cannot grow back to its digits
+        for i in sorted(np.flatnonzero(side).tolist(), key=lambda i: abs(times[i])):
+            if times[i] != last or not found:
+                (y,) = bind(ExponentialAction(structure, float(times[i] - last)), p, y)
+                last = times[i]
+            found[i] = y[..., 0] if vector else y
+    return namespace(block).stack([found[i] for i in range(len(times))])
 
 
 def _times(start: Any, stop: Any, num: Any, endpoint: Any) -> Any:

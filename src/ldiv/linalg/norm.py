@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, prod
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -103,7 +103,7 @@ def norm(
             return _of_sparse(matrix, ord, axis)
     x = as_float("a", a)
     axes = _axes(x, ord, axis)
-    if is_recording() and isinstance(x, np.ndarray) and x.size and axes:
+    if is_recording() and isinstance(x, np.ndarray) and axes:
         return _as_one_rule(x, ord, axes, keep)
     of_matrix, x, kept = _arranged(x, ord, axis, axes)
     with unwarned():
@@ -124,6 +124,8 @@ def _as_one_rule(x: Array, ord: Any, axes: tuple[int, ...], keep: bool) -> Array
         p = _number(ord, OF_MATRICES[0] if len(axes) == 2 else "any number for vectors")
         if len(axes) == 2 and p not in (1, -1, 2, -2, inf, -inf):
             raise ValueError(expected_got("ord", OF_MATRICES[0], shown(ord), OF_MATRICES[1]))
+        if p < 0 and any(x.shape[i] == 0 for i in axes):
+            raise _no_smallest(x)
         rule = Norm(p, own, x.ndim)
     (found,) = bind(rule, x)
     kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
@@ -164,7 +166,7 @@ def _of_vectors(x: Array, ord: Any) -> Array:
     p = _number(ord, "any number for vectors")
     if p == 0:
         return xp.sum(real(xp.astype(x != 0, x.dtype)), axis=-1)
-    if p in (inf, -inf):
+    if p in (inf, -inf) or x.shape[-1] == 0:
         return _extreme(xp.abs(x), p > 0, -1)
     return xp.sum(xp.abs(x) ** p, axis=-1) ** (1 / p)
 
@@ -172,15 +174,15 @@ def _of_vectors(x: Array, ord: Any) -> Array:
 def _of_matrices(x: Array, ord: Any) -> Array:
     xp = namespace(x)
     if ord is None or ord == "fro":
-        return _root_of_squares(xp.reshape(x, (*x.shape[:-2], -1)))
+        return _root_of_squares(xp.reshape(x, (*x.shape[:-2], prod(x.shape[-2:]))))
     if ord == "nuc":
         return xp.sum(svdvals(x), axis=-1)
     p = _number(ord, OF_MATRICES[0])
     if p in (1, -1, inf, -inf):
         sums = xp.sum(xp.abs(x), axis=-2 if p in (1, -1) else -1)
         return _extreme(sums, p > 0, -1)
-    if p in (2, -2) and 0 not in x.shape[-2:]:
-        return svdvals(x)[..., 0 if p > 0 else -1]
+    if p in (2, -2):
+        return _extreme(svdvals(x), p > 0, -1)
     raise ValueError(expected_got("ord", OF_MATRICES[0], shown(ord), OF_MATRICES[1]))
 
 
@@ -216,13 +218,18 @@ def _number(ord: Any, what: str) -> float:
 
 
 def _extreme(x: Array, largest: bool, axis: int) -> Array:
+    """Of numbers that are not negative: the largest of none is 0."""
     xp = namespace(x)
     if x.shape[axis] == 0:
-        what, came = "at least one number", f"shape {tuple(x.shape)}"
-        raise ValueError(
-            expected_got("a", what, came, "The largest or smallest of no numbers is not defined.")
-        )
+        if largest:
+            return xp.sum(x, axis=axis)
+        raise _no_smallest(x)
     return xp.max(x, axis=axis) if largest else xp.min(x, axis=axis)
+
+
+def _no_smallest(x: Array) -> ValueError:
+    what, came = "at least one number", f"shape {tuple(x.shape)}"
+    return ValueError(expected_got("a", what, came, "The smallest of no numbers is not defined."))
 
 
 def _root_of_squares(x: Array) -> Array:

@@ -54,6 +54,8 @@ class Norm(Rule):
 
     def _value(self, x: Array) -> Array:
         xp, p = namespace(x), self.ord
+        if 0 in x.shape:
+            return xp.sum(xp.abs(x), axis=self.axes)
         if p == "fro" or (p == 2 and len(self.axes) == 1):
             return root_of_squares(x, self.axes)
         if self._spectral:
@@ -95,6 +97,8 @@ class Norm(Rule):
 
     def _subgradient(self, x: Array, y: Array) -> Array:
         xp, p = namespace(x), self.ord
+        if 0 in x.shape:
+            return 0 * x
         if self._spectral:
             return self._of_singular_values(x)
         size, y = xp.abs(x), self._wide(y)

@@ -37,6 +37,10 @@ class PseudoInverse(Rule):
     core = (2,)
     differentiable = (True, False)
 
+    @property
+    def public_name(self) -> str:
+        return "pinv"
+
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (a,) = args
         require_finite("A", a)
@@ -44,11 +48,9 @@ class PseudoInverse(Rule):
         if 0 in (m, n):
             return adjoint(a) + 0, real(xp.sum(a, axis=(-2, -1)))
         u, s, vh = xp.linalg.svd(a, full_matrices=False)
-        least = xp.maximum(self.rtol * s[..., :1], self.atol + 0 * s[..., :1])
-        counts = s > least
+        counts = counted(s, self.atol, self.rtol)
         inverse = xp.where(counts, 1 / xp.where(counts, s, 1), 0 * s)
-        rank = xp.sum(astype(counts, numpy_dtype(s)), axis=-1)
-        return adjoint((u * inverse[..., None, :]) @ vh), rank
+        return adjoint((u * inverse[..., None, :]) @ vh), rank(s, self.atol, self.rtol)
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
@@ -111,6 +113,17 @@ class FullRank(Unchanged):
             "full, and the pseudoinverse jumps where the rank changes. "
             "on_degenerate='drop' takes the rank for constant."
         )
+
+
+def counted(s: Array, atol: float, rtol: float) -> Array:
+    """Which of these singular values are not taken for 0."""
+    largest = s[..., :1]
+    return s > namespace(s).maximum(rtol * largest, atol + 0 * largest)
+
+
+def rank(s: Array, atol: float, rtol: float) -> Array:
+    """How many they are, in the dtype of s."""
+    return namespace(s).sum(astype(counted(s, atol, rtol), numpy_dtype(s)), axis=-1)
 
 
 def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
