@@ -274,6 +274,13 @@ def test_info_without_what_it_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert facts["threads"].startswith("unknown")
 
 
+def test_an_engine_that_is_there_solves_something(run: Any) -> None:
+    """That of low-rank updates, and that which takes definite matrices alone."""
+    lines = run("info")[1].splitlines()
+    for name in ("woodbury", "cg", "minres"):
+        assert "nothing" not in next(line for line in lines if name in line.split()), name
+
+
 def test_info_says_why_an_engine_is_of_no_use(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(superlu, "supports", lambda *task: "needs a package that is not installed")
     assert "nothing: needs a package that is not installed" in run("info")[1]

@@ -1,4 +1,4 @@
-"""`import ldiv` loads no framework, and costs NumPy and SciPy alone."""
+"""`import ldiv` loads no framework: NumPy, SciPy and RSLAB alone."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import itertools
 import platform
 import sys
 from collections.abc import Iterator
@@ -84,22 +85,22 @@ def show_info() -> None:
 
 
 def _abilities(engine: ModuleType) -> Cell:
-    """The structures that an engine takes on each device, or the sentence why it takes none."""
-    answers = {
-        (device, _kind(structure)): engine.supports(structure, np.dtype(np.float64), device, "gen")
-        for device in DEVICES
-        for structure in _examples()
-    }
-    able = {
-        device: [kind for (at, kind), reason in answers.items() if at == device and reason is None]
-        for device in DEVICES
-    }
-    if not any(able.values()):
-        return f"nothing: {next(iter(answers.values()))}", "yellow"
-    on = ", ".join(device.partition(":")[0] for device, kinds in able.items() if kinds)
-    return (
-        f"{', '.join(dict.fromkeys(kind for kinds in able.values() for kind in kinds))}  (on {on})"
-    )
+    """The structures that an engine takes on each device, without an assumption or with the
+    strongest one, or the sentence why it takes none.
+    """
+    why_not = ""
+    for assume_a, words in (("gen", ""), ("pos", ", promised positive definite")):
+        able = []
+        for device, structure in itertools.product(DEVICES, _examples()):
+            base = structure.unview()[0]
+            reason = engine.supports(base, np.dtype(np.float64), device, assume_a)
+            if reason is None:
+                able.append((device.partition(":")[0], _kind(structure)))
+            why_not = why_not or reason or ""
+        if able:
+            devices, kinds = (", ".join(dict.fromkeys(names)) for names in zip(*able, strict=True))
+            return f"{kinds}{words}  (on {devices})"
+    return f"nothing: {why_not}", "yellow"
 
 
 def _examples() -> Iterator[Structure]:
