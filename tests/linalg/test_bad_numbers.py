@@ -232,3 +232,10 @@ def test_operators_of_scipy_take_arrays_of_numpy_only(framework) -> None:
 def test_no_block_on_a_diagonal() -> None:
     with pytest.raises(ValueError, match="mats: expected a matrix in every place"):
         ldiv.block_diag([None, np.eye(2)])
+
+
+def test_a_number_is_no_right_hand_side_of_a_held_factor() -> None:
+    held = ldiv.factorized(np.eye(4))
+    for b in (np.float64(1), np.ones(())):
+        with pytest.raises(ValueError, match="expected shape"):
+            held.solve(b)

@@ -143,7 +143,8 @@ class Factorized:
     def beside(self, b: Any) -> Factorized:
         """The factorization of NumPy's constants in the framework of b, made once for each."""
         first = leaves(self._params)[0]
-        if type(first) is not np.ndarray or isinstance(b, np.ndarray) or not is_array(b):
+        of_numpy = isinstance(b, np.ndarray | np.generic)
+        if type(first) is not np.ndarray or of_numpy or not is_array(b):
             return self
         place = frontend_of(b).__name__, device_of(b)
         if place not in self._elsewhere:
