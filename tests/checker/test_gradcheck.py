@@ -356,7 +356,7 @@ def test_what_is_refused():
         positive_definite(ldiv.diags_array(np.r_[-50.0, np.ones(1200)]))
     with pytest.raises(TypeError, match="duplicates"):
         symmetric(SPARSE)
-    with pytest.raises(TypeError, match="A: expected a NumPy, PyTorch or JAX array, got list"):
+    with pytest.raises(TypeError, match="A: expected a NumPy, PyTorch or JAX array, got a list"):
         symmetric([[1.0]])
     with pytest.raises(ValueError, match="A: expected a square matrix, got 7 x 3"):
         hermitian(T)

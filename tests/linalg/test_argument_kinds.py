@@ -114,7 +114,7 @@ CALLS: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     ),
     "words for v0": (
         TypeError,
-        "v0: expected a NumPy, PyTorch or JAX array, got list",
+        "v0: expected a NumPy, PyTorch or JAX array, got a list",
         lambda: ANY.svds(A, 1, v0=["a"] * 4),
     ),
     "a bad structure": (
