@@ -2,7 +2,7 @@
 ldiv info: what is here?
 
 Exit codes: 0; 1 where a check fails (singular, a broken promise, a gradient that is off); 2 for
-input that is no good.
+input that is no good; 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -109,6 +109,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return run_check(A, b, options)
     except (np.linalg.LinAlgError, NotSymmetricError) as error:
         return complain(f"{subject}{error}", 1)
+    except KeyboardInterrupt:
+        return complain(f"{subject}interrupted", 130)
     except MemoryError as error:
         return complain(f"{subject}out of memory. {error}", 1)
     except (ValueError, OSError) as error:

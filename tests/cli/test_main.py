@@ -215,7 +215,7 @@ def test_unknown_dtype(run: Any, tmp_path: Path) -> None:
         (["factor"], "invalid choice: 'factor'"),
         (["check"], "A.mtx"),
         (["check", "no/such/file.mtx"], "no such file"),
-        (["check", "."], "no such file"),
+        (["check", "."], "it is a directory"),
         (["check", "A.mtx", "--assume-a", "nice"], "'nice'"),
         (["check", "A.mtx", "--method", "magic"], "'magic'"),
         (["check", "A.mtx", "--color"], "--color"),
@@ -223,6 +223,25 @@ def test_unknown_dtype(run: Any, tmp_path: Path) -> None:
 )
 def test_bad_options(run: Any, argv: list[str], words: str) -> None:
     refused(run(*argv), words)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes on this system")
+def test_a_pipe(run: Any, saved: Any, tmp_path: Path) -> None:
+    path, pipe = saved(random_matrix()), tmp_path / "pipe.mtx"
+    os.mkfifo(pipe)
+    command = ["sh", "-c", 'cat "$1" > "$2"', "sh", path, pipe]  # a process: reading holds the GIL
+    with subprocess.Popen(command):
+        code, out, _ = run("check", pipe)
+    assert code == 0 and "gradient error" in out
+
+
+def test_an_interrupt(run: Any, saved: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(__main__, "verify", interrupted)
+    path = saved(random_matrix())
+    assert run("check", path) == (130, "", f"ldiv: {path}: interrupted\n")
 
 
 def test_an_engine_that_cannot(run: Any, saved: Any) -> None:

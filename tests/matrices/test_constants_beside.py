@@ -122,6 +122,16 @@ def test_sparse_factors_are_made_once_for_all_frameworks() -> None:
     assert isinstance(F.solve(b), np.ndarray)
 
 
+@pytest.mark.parametrize("matrix", [D, A], ids=["dense", "sparse"])
+def test_a_factor_that_was_first_used_in_inference_mode(matrix: Any) -> None:
+    F = ldiv.factorized(matrix)
+    with torch.inference_mode():
+        F.solve(torch.tensor(b))
+    c = torch.tensor(b, requires_grad=True)
+    F.solve(c).sum().backward()
+    np.testing.assert_allclose(c.grad, np.linalg.solve(D.T, np.ones(N)))
+
+
 def test_lists_and_tables() -> None:
     np.testing.assert_allclose(A @ [1, 2, 3, 4, 5], D @ b)
     np.testing.assert_allclose((A * [1, 2, 3, 4, 5]).toarray(), D * b)

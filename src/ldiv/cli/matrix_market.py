@@ -59,8 +59,10 @@ def _load(path: str) -> Any:
     """What is in the file, with finite floating values; integers, booleans and patterns of ones
     become float64.
     """
-    if not Path(path).is_file():
+    if not Path(path).exists():
         raise FileNotFoundError(f"{path}: there is no such file.")
+    if Path(path).is_dir():
+        raise IsADirectoryError(f"{path}: it is a directory, not a file.")
     try:
         raw = (
             scipy.sparse.load_npz(path)

@@ -146,7 +146,9 @@ class Factorized:
         of_numpy = isinstance(b, np.ndarray | np.generic)
         if type(first) is not np.ndarray or of_numpy or not is_array(b):
             return self
-        place = frontend_of(b).__name__, device_of(b)
+        # tensors that are made in PyTorch's inference mode take part in no graph later
+        barren = hasattr(b, "is_inference") and namespace(b).empty(0).is_inference()
+        place = frontend_of(b).__name__, device_of(b), barren
         if place not in self._elsewhere:
             params = beside(Matrix(self._structure, self._params), b).params
             static = self._assume_a, self._method, self._factor_dtype
