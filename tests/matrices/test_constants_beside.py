@@ -163,3 +163,14 @@ def test_functions_of_numpy() -> None:
             f(A, A)
     with pytest.raises(ValueError, match="out: expected None"):
         np.sum(A, out=np.zeros(()))
+
+
+@pytest.mark.parametrize("to", [np.asarray, torch.asarray, jnp.asarray])
+@pytest.mark.parametrize("make", [ldiv.coo_array, ldiv.csr_array, ldiv.csc_array])
+def test_rows_and_columns_as_one_array(make: Any, to: Callable[[Any], Any]) -> None:
+    at = np.array([[0, 1, 2, 2], [1, 1, 0, 0]])  # the edges of a graph, as PyTorch has them
+    found = make((to(np.arange(1.0, 5.0)), to(at)), shape=(3, 3))
+    wanted = sp.coo_array((np.arange(1.0, 5.0), tuple(at)), shape=(3, 3)).toarray()
+    np.testing.assert_array_equal(found.toarray(), wanted)
+    with pytest.raises(TypeError, match="columns"):
+        ldiv.coo_array((to(np.arange(1.0, 5.0)), to(at.T.copy())), shape=(3, 3))

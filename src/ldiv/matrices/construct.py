@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.dispatch import namespace
+from ldiv.core.dispatch import is_array, namespace
 from ldiv.core.public import public
 from ldiv.core.typing import AnyArray, IndexLike
 from ldiv.core.validate import as_float, require_flag, require_two_dimensions
@@ -42,7 +42,7 @@ def _are_two(at: Any) -> bool:
     """Rows and columns."""
     if isinstance(at, tuple | list):
         return len(at) == 2
-    return isinstance(at, np.ndarray) and at.shape[:1] == (2,)
+    return is_array(at) and tuple(at.shape[:1]) == (2,)
 
 
 def _finished(A: SparseArray, dtype: Any, copy: Any) -> SparseArray:
