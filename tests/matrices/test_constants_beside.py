@@ -122,6 +122,11 @@ def test_sparse_factors_are_made_once_for_all_frameworks() -> None:
     assert isinstance(F.solve(b), np.ndarray)
 
 
+def test_a_tensor_without_values() -> None:
+    with pytest.raises(TypeError, match="meta device"):
+        ldiv.factorized(A).solve(torch.ones(N, device="meta"))
+
+
 @pytest.mark.parametrize("matrix", [D, A], ids=["dense", "sparse"])
 def test_a_factor_that_was_first_used_in_inference_mode(matrix: Any) -> None:
     F = ldiv.factorized(matrix)

@@ -18,7 +18,7 @@ from ldiv.core.rule import bind
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree, leaves
 from ldiv.core.typing import ArrayT, Assumption, Trans
-from ldiv.core.validate import require_square, transposition
+from ldiv.core.validate import require_memory, require_square, transposition
 from ldiv.engines import registry
 from ldiv.errors import expected_got
 from ldiv.linalg.call_cache import Call, look_up_in
@@ -68,7 +68,8 @@ def factorized(
     Notes
     -----
     `F.solve` is differentiable in A and b, like `solve`; `F.logabsdet` in A, with
-    d log |det A| = Re tr(A^-1 dA).
+    d log |det A| = Re tr(A^-1 dA). A matrix of NumPy or SciPy is a constant beside a b that is a
+    tensor or an array of JAX; a sparse one is factored once for all of them.
     Cost: 1 factorization now; each solve is a solve. The derivative of logabsdet takes, of a dense
     matrix, its inverse by the factors; of a sparse one the selected inverse, at most 1
     factorization more, and about as much again.
@@ -146,6 +147,7 @@ class Factorized:
         of_numpy = isinstance(b, np.ndarray | np.generic)
         if type(first) is not np.ndarray or of_numpy or not is_array(b):
             return self
+        require_memory("b", b)
         # tensors that are made in PyTorch's inference mode take part in no graph later
         barren = hasattr(b, "is_inference") and namespace(b).empty(0).is_inference()
         place = frontend_of(b).__name__, device_of(b), barren
