@@ -305,6 +305,21 @@ def test_matrices_that_are_not_positive_definite():
         ldiv.logdet(A, assume_a="pos", method="slq", rng=0)
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e160, 1e300])
+def test_logdet_of_tiny_and_huge_numbers(scale):
+    d = scale * np.linspace(1.0, 49.0, 40)
+    for A in (np.diag(d), torch.diag(torch.asarray(d))):
+        found = float(ldiv.logdet(A, assume_a="pos", method="slq", rng=0))
+        assert abs(found - np.log(d).sum()) < 1e-9 * abs(np.log(d)).sum()
+
+
+@pytest.mark.parametrize("n", [3, 20, 50])
+def test_a_singular_matrix_has_no_logdet(n):
+    """The logarithm of the rounding error of its eigenvalue 0 is a plausible number."""
+    with pytest.raises(ldiv.NotPositiveDefiniteError, match="of the largest"):
+        ldiv.logdet(np.diag(np.arange(1.0 * n)), assume_a="pos", method="slq", rng=0)
+
+
 def test_too_few_steps():
     line = ldiv.diags_array([np.full(400, 2.0), -np.ones(399), -np.ones(399)], offsets=[0, 1, -1])
     hard = (line @ line) @ (line @ line)

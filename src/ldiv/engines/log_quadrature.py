@@ -21,8 +21,10 @@ from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.trees import Array
 from ldiv.engines.krylov import quotient
 from ldiv.engines.matrix_product import Product
+from ldiv.engines.scaling import balanced_product
 from ldiv.errors import NotPositiveDefiniteError
 
+NOISE = 4  # units of rounding of the largest value: less is not known to be positive
 ROOM = 1 << 24  # numbers of a basis in memory at a time
 
 
@@ -30,10 +32,13 @@ def log_quadrature(A: Product, z: Array, steps: int) -> tuple[Array, Array]:
     """(z^H log(A) z, its change by the last quarter of the steps) for each column, (*batch, k)."""
     xp, n, k = namespace(z), z.shape[-2], z.shape[-1]
     steps = min(steps, n)
+    # log(A) = log(t^2 A) - 2 log t: lengths of tiny or huge vectors would be 0 or infinite
+    A, t = balanced_product(A, z[..., :1], axis=(-2, -1))
     width = max(1, ROOM // max(1, prod(z.shape[:-1]) * steps))
     parts = [_of_block(A, z[..., j : j + width], steps) for j in range(0, k, width)]
     values, changes = (xp.concat(column, axis=-1) for column in zip(*parts, strict=True))
-    return values, changes
+    squares = xp.sum(real(conj(z) * z), axis=-2)
+    return values - 2 * xp.log(t[..., 0]) * squares, changes
 
 
 def _of_block(A: Product, z: Array, steps: int) -> tuple[Array, Array]:
@@ -89,10 +94,13 @@ def _quadrature(alpha: Array, beta: Array) -> Array:
     # beta_j below alpha_j: column j of the shifted identity
     lower = below * beta[..., None, :]
     theta, u = xp.linalg.eigh(one * alpha[..., None, :] + lower + transpose(lower))
-    check_or_raise((theta > 0).all(), _not_positive, xp.min(theta))
+    share = theta / xp.max(xp.abs(theta), axis=-1, keepdims=True)
+    check_or_raise((share > NOISE * eps(alpha)).all(), _not_positive, xp.min(share))
     weights = u[..., 0, :] ** 2
     return xp.sum(weights * xp.log(xp.where(theta > 0, theta, xp.ones_like(theta))), axis=-1)
 
 
 def _not_positive(least: Any) -> NotPositiveDefiniteError:
-    return NotPositiveDefiniteError("slq", f"a value z^H A z / z^H z of {float(least):.1e}")
+    return NotPositiveDefiniteError(
+        "slq", f"a value z^H A z / z^H z of {float(least):.1e} of the largest"
+    )
