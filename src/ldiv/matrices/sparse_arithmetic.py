@@ -20,6 +20,7 @@ from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import (
     as_float,
+    known,
     require_number,
     require_numbers,
     require_ours,
@@ -76,6 +77,11 @@ class Arithmetic(SparseValues):
         """Both operands, constants of NumPy in the framework of the other: a sparse matrix of
         another library as one of ours, what offers an array as that array.
         """
+        own = type(self.data)
+        if type(other) is own and known(other):
+            return self, other
+        if isinstance(other, SparseValues) and type(other.data) is own:
+            return self, other
         if not isinstance(other, (Matrix, *NUMBERS)):
             found = converted(name, other)
             if found is None and not is_array(other):
