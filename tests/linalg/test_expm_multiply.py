@@ -190,6 +190,7 @@ def test_errors() -> None:
         {"num": 3},
         {"start": 0, "stop": 1, "num": 0},
         {"start": 0, "stop": np.nan},
+        {"start": -1e308, "stop": 1e308},
     ):
         with pytest.raises(ValueError, match="expected"):
             ldiv.expm_multiply(S, B, **bad)

@@ -155,3 +155,10 @@ def test_errors_and_advice() -> None:
     for name in ("check_format", "prune", "maxprint", "tensordot", "nanmax", "has_sorted_indices"):
         with pytest.raises(AttributeError, match=r"attribute.*: "):
             getattr(A, name)
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_numbers_that_are_not_finite(name: str) -> None:
+    A = ldiv.coo_array((np.array([np.nan, 1.0]), ([0, 0], [1, 0])), shape=(2, 2))
+    with pytest.raises(ValueError, match=f"^{name}: expected finite numbers"):
+        getattr(A, name)()

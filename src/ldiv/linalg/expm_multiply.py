@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -129,6 +130,11 @@ def _times(start: Any, stop: Any, num: Any, endpoint: Any) -> Any:
         came = "start alone" if stop is None else "stop alone"
         raise ValueError(expected_got("expm_multiply", "start and stop", came, "Say both."))
     ends = require_number("start", start), require_number("stop", stop)
+    if not abs(float(ends[1]) - float(ends[0])) < inf:
+        came = f"{ends[0]} and {ends[1]}"
+        raise ValueError(
+            expected_got("start and stop", "a finite difference", came, "Take shorter times.")
+        )
     count = 50 if num is None else require_int("num", num, 1)
     last = True if endpoint is None else require_flag("endpoint", endpoint)
     return np.linspace(*ends, count, endpoint=last)

@@ -36,6 +36,10 @@ class LineExtreme(Rule):
     core = (1,)
     differentiable = (True, False)
 
+    @property
+    def public_name(self) -> str:
+        return "max" if self.largest else "min"
+
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (x,) = args
         shape, dtype = (*x.shape[:-1], self.lines.shape[0]), numpy_dtype(x)
