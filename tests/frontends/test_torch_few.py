@@ -41,7 +41,7 @@ def test_few_numbers_take_the_short_way_and_many_do_not(dtype):
     a, b, c = problem(dtype=dtype)
     assert ldiv.solve(a, b).grad_fn.name() == "FewBackward"
     assert_alike(pair(ldiv.solve, a, b, c), pair(torch.linalg.solve, a, b, c))
-    for many in (problem(513, dtype), [x.expand(2, *x.shape) for x in (a, b, c)]):
+    for many in (problem(129, dtype), [x.expand(2, *x.shape) for x in (a, b, c)]):
         a, b, c = many
         assert ldiv.solve(a, b).grad_fn.name() == "EagerBackward"
         assert_alike(pair(ldiv.solve, a, b, c), pair(torch.linalg.solve, a, b, c))

@@ -20,6 +20,8 @@ from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.errors import overflowed
 
+BLOCK = 8192  # numbers: for more than 10,000 OpenBLAS wakes threads, in milliseconds where cores are busy
+
 
 def all_finite(x: Array) -> Array:
     """Whether no number is NaN or infinite.
@@ -41,8 +43,11 @@ def total(values: np.ndarray[Any, Any]) -> float:
     """
     if not values.flags.c_contiguous:  # of which vdot would make a copy
         values = values.ravel("K")
-    square: float = np.vdot(values, values).real
-    return square
+    if values.size <= BLOCK:
+        return float(np.vdot(values, values).real)
+    values = values.reshape(-1)
+    blocks = (values[i : i + BLOCK] for i in range(0, len(values), BLOCK))
+    return sum(float(np.vdot(x, x).real) for x in blocks)
 
 
 def require_finite(name: str, *arrays: Array) -> None:

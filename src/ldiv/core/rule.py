@@ -57,8 +57,9 @@ class Rule(ABC):
     # may the kernel and `vjp` run on NumPy arrays instead? Not if they call a function of the user
     on_host: bool = False
     # for how many numbers, of one matrix or vector each, that costs less than arrays of a framework:
-    # SciPy's LAPACK is no slower than theirs, and all around it takes less
-    few: int = 512 * 512
+    # SciPy's LAPACK is no slower than theirs, all around it takes less, and its BLAS wakes no
+    # threads beside those of the framework
+    few: int = 128 * 128
     may_overflow: bool = False  # as a product of the user's own may
     # does the kernel itself raise on overflow, on the host? A check in a trace would constrain XLA
     sees_overflow: bool = False
