@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
@@ -189,13 +190,31 @@ def against_all(spec: tuple[Any, ...], rounds: int) -> tuple[list[Figure], list[
                     ERROR if name == "ldiv" else None,
                 )
             )
-    seconds = side_by_side(steps, lambda i: [v * (1 + i / 1000) for v in pencil.data], rounds)
+    failed: dict[str, str] = {}
+    contenders = {
+        name: step if name == "ldiv" else _forgiven(step, partial(failed.__setitem__, name))
+        for name, step in steps.items()
+    }
+    seconds = side_by_side(contenders, lambda i: [v * (1 + i / 1000) for v in pencil.data], rounds)
+    missing += [f"{pencil.title}: {name}: in a later round {why}" for name, why in failed.items()]
     against = [
         compare(seconds, pencil.title, "ldiv", name, None if name in eigen.WHOLE else 1.0)
         for name in steps
-        if name != "ldiv"
+        if name != "ldiv" and name not in failed
     ]
     return [*against, *errors], missing
+
+
+def _forgiven(step: Callable[[Any], Any], note: Callable[[str], None]) -> Callable[[Any], Any]:
+    """The step of another package, which may fail on the next values."""
+
+    def run(values: Any) -> Any:
+        try:
+            return step(values)
+        except Exception as error:
+            note(f"{type(error).__name__}: {str(error).splitlines()[0][:150]}")
+
+    return run
 
 
 # -- without a matrix ---------------------------------------------------------
