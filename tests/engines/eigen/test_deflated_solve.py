@@ -38,3 +38,22 @@ def test_a_cotangent_in_the_span(function: str) -> None:
         )
     (X * X).sum().backward()
     assert float(values.grad.abs().max()) < 1e-9
+
+
+@pytest.mark.parametrize("sigma", [0.0, 1.9])
+def test_many_eigenvalues_as_seen_from_a_far_shift(sigma: float) -> None:
+    """1 / (lam - sigma) of the wanted and of hundreds of others differ by little: another factor."""
+    n = 700
+
+    def gradient(sigma: float) -> tuple[np.ndarray, np.ndarray]:
+        on = torch.full((n,), 4.0, dtype=torch.float64, requires_grad=True)
+        off = torch.full((n - 1,), -1.0, dtype=torch.float64)
+        lam, X = ldiv.eigsh(ldiv.diags_array([off, on, off], offsets=[-1, 0, 1]), K, sigma=sigma)
+        (torch.linspace(0, 1, n, dtype=torch.float64)[:, None] * X**2).sum().backward()
+        return lam.detach().numpy(), on.grad.numpy()
+
+    lam, expected = gradient(2.0)
+    np.testing.assert_allclose(lam, 4 - 2 * np.cos(np.arange(1, K + 1) * np.pi / (n + 1)))
+    found, slope = gradient(sigma)
+    np.testing.assert_allclose(found, lam, rtol=1e-12)
+    assert np.linalg.norm(slope - expected) < 1e-8 * np.linalg.norm(expected)
