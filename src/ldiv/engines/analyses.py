@@ -6,9 +6,7 @@ is dropped here is freed as soon as no factor needs it, with all that was cached
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
-from itertools import starmap
 from typing import Any
 
 from ldiv.core.forking import lock
@@ -19,7 +17,10 @@ RECENT = 16
 BYTES = PHYSICAL // 8  # for all patterns together
 ENTRY = 500  # bytes per entry, about, of orderings, index sets and an analysis that does not say
 
-_recent: OrderedDict[tuple[str, Structure], tuple[Any]] = OrderedDict()
+Key = tuple[str, Structure]
+# (analysis, its own key), the last used last; no OrderedDict, which Ctrl-C inside of a comparison
+# of keys leaves broken
+_recent: dict[Key, tuple[Any, Key]] = {}
 _lock = lock()
 
 
@@ -29,8 +30,8 @@ def analysed(engine: str, structure: Structure, analyze: Callable[[], Any]) -> A
     if (known := _used(key)) is not None:
         return known[0]
     with structure.cached("analysis", lock):  # other patterns are not blocked
-        made = known if (known := _used(key)) is not None else (analyze(),)
-        _keep(key, made)
+        made = known if (known := _used(key)) is not None else (analyze(), key)
+        _keep(made)
         return made[0]
 
 
@@ -39,33 +40,36 @@ def is_analysed(engine: str, structure: Structure) -> bool:
     return _used((engine, structure)) is not None
 
 
-def _used(key: tuple[str, Structure]) -> tuple[Any] | None:
+def _used(key: Key) -> tuple[Any, Key] | None:
     with _lock:
-        if (known := _recent.get(key)) is not None:
-            _recent.move_to_end(key)
+        if (known := _recent.pop(key, None)) is not None:
+            _recent[known[1]] = known
         return known
 
 
-def _keep(key: tuple[str, Structure], made: tuple[Any]) -> None:
+def _keep(made: tuple[Any, Key]) -> None:
     dropped: list[Structure] = []
     with _lock:
-        _recent[key] = made
-        _recent.move_to_end(key)
+        _recent.pop(made[1], None)
+        _recent[made[1]] = made
         while len(_recent) > RECENT or (
-            len(_recent) > 1 and sum(starmap(_nbytes, _recent.items())) > BYTES
+            len(_recent) > 1 and sum(map(_nbytes, _recent.values())) > BYTES
         ):
-            dropped.append(_recent.popitem(last=False)[0][1])
+            oldest = next(iter(_recent))
+            del _recent[oldest]
+            dropped.append(oldest[1])
         still = {id(structure) for _, structure in _recent}
     for structure in dropped:
         if id(structure) not in still:
             structure.forget()
 
 
-def _nbytes(key: tuple[str, Structure], made: tuple[Any]) -> int:
-    pattern = key[1].pattern
+def _nbytes(made: tuple[Any, Key]) -> int:
+    analysis, (_, structure) = made
+    pattern = structure.pattern
     if pattern is None:
         return 0
-    own = getattr(made[0], "nbytes", None)
+    own = getattr(analysis, "nbytes", None)
     return ENTRY * pattern.nnz if own is None else int(own)
 
 
