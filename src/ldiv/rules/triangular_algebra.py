@@ -27,8 +27,9 @@ from array_api_compat import is_writeable_array
 
 from ldiv.core.arrays import adjoint, alike, batch_of, broadcast
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
+from ldiv.core.linear import Bilinear
 from ldiv.core.rule import Rule, bind
-from ldiv.core.structure import minus, plus
+from ldiv.core.structure import minus
 from ldiv.core.trees import Array, Tree
 from ldiv.errors import SingularMatrixError
 
@@ -82,7 +83,7 @@ class LowerSolve(Rule):
 
 
 @dataclass(frozen=True)
-class LowerProduct(Rule):
+class LowerProduct(Bilinear):
     """Arguments (A, B), both read as lower triangles, (*batch, n, n). `ops`: NN, NH or HN."""
 
     ops: str = "NN"
@@ -100,17 +101,6 @@ class LowerProduct(Rule):
             )
             return (_tril(namespace(A).matmul(A, B)),)
         return ((_times_adjoint if self.ops == "NH" else _adjoint_times)(A, B),)
-
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
-        (A, B), (dA, dB) = args, tangents
-        return (
-            plus(
-                None if dA is None else bind(self, dA, B)[0],
-                None if dB is None else bind(self, A, dB)[0],
-            ),
-        )
 
     def vjp(
         self,
