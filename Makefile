@@ -1,9 +1,12 @@
 # Every target makes what it needs: the first one pays for .venv, the others find it there.
 #
-#     make demo        topology optimization of a cantilever, with a picture in out/
+#     make demo        topology optimization of a cantilever, with a picture in out/; installs what it needs, no more
 #     make test        every law, rule, engine, front end and mode, and the examples of every docstring and page
 #     make test-all    the rest: more numbers, views, sizes and pairs of the same, and the benchmarks in their quick form
 #     make compat      SciPy's own tests, with ldiv's functions in place of SciPy's: a part of test-all
+#     make test-oldest what `make test` runs, with the oldest NumPy, SciPy, PyTorch and JAX that pyproject.toml admits;      make test-newest    with the
+#                      newest Python that is here and the newest of all; NEWEST='jax torch' adds PyTorch, from the registry gigabytes
+#     make coverage    lines and branches of each room that `make test` runs through
 #     make fuzz        hard problems and bad calls for SECONDS=600, from SEED=0, of one KIND or all: counts, and the smallest Python that fails
 #     make lint        style and types
 #     make docs        the site in out/site, offline, warnings are errors, no example runs;      make docs-full    with the pictures of the gallery
@@ -24,22 +27,26 @@ VENV ?= .venv
 ifeq ($(VENV),none)
 run := $(PYTHON)
 ready :=
+demo_ready :=
 export PYTHONPATH := $(CURDIR)/src
 else
 run := $(VENV)/bin/python
 ready := $(VENV)/ready
+demo_ready := $(VENV)/demo
 endif
 
 on_gpu := bench/bench_gpu.py
 one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+# Modules are compiled once, not by every process that a test starts, and what takes long is in the log.
+one_pytest := PYTHONDONTWRITEBYTECODE= $(one_thread) $(run) -m pytest --durations=40
 # Two neighbours in a file often share what JAX has compiled: each worker starts on its half, and helps the other when it is done.
-pytest := $(one_thread) $(run) -m pytest -n 2 --dist worksteal
+pytest := $(one_pytest) -n 2 --dist worksteal
 nothing_to_run := [ $$? -eq 5 ] # of pytest: where a framework is missing all that is left may be skipped with its files
 
-.PHONY: demo test test-all compat fuzz lint docs docs-full linkcheck release-check bench league test-gpu bench-gpu mpi test-mpi clean
+.PHONY: demo test test-all test-oldest test-newest coverage compat fuzz lint docs docs-full linkcheck release-check bench league test-gpu bench-gpu mpi test-mpi clean
 .DEFAULT_GOAL := test
 
-demo: $(ready)
+demo: $(demo_ready)
 	$(run) examples/topology.py
 
 test: $(ready)
@@ -49,7 +56,33 @@ test-all: $(ready)
 	$(pytest) -m exhaustive || $(nothing_to_run)
 
 compat: $(ready)
-	$(one_thread) $(run) -m pytest -n 0 -s tests/compat
+	$(one_pytest) -n 0 -s tests/compat
+
+# Only what the tests of ldiv itself need: adapters have versions of their own.
+tools := pytest pytest-timeout pytest-xdist mpmath array-api-strict
+test-oldest: $(VENV)-oldest/ready
+	$(one_thread) $(VENV)-oldest/bin/python -m pytest -n 2 --dist worksteal -m 'not exhaustive' $(ours)
+$(VENV)-oldest/ready: pyproject.toml .ci/oldest.txt
+	$(PYTHON) -m venv $(VENV)-oldest
+	$(VENV)-oldest/bin/python -m pip install --constraint .ci/oldest.txt --editable '.[torch,jax,amg]' $(tools)
+	touch $@
+
+NEWEST ?= jax
+NEWEST_PYTHON ?= $(shell .ci/newest_python)
+test-newest: $(VENV)-newest/ready
+	$(one_thread) $(VENV)-newest/bin/python -m pytest -n 2 --dist worksteal -m 'not exhaustive' $(ours)
+$(VENV)-newest/ready: pyproject.toml
+	$(NEWEST_PYTHON) -m venv $(VENV)-newest
+	$(VENV)-newest/bin/python -m pip install --upgrade --editable '.[amg]' $(tools) $(NEWEST)
+	touch $@
+
+# without the pages and examples, which need adapters, and the tests of the project itself
+ours := tests/core tests/structures tests/engines tests/rules tests/matrices tests/linalg tests/derivatives tests/inplace tests/checker tests/frontends tests/laws
+
+coverage: $(ready)
+	$(run) -m pip install --quiet 'pytest-cov>=6'
+	$(pytest) -m 'not exhaustive' --cov=ldiv --cov-branch --cov-report=json:out/coverage.json --cov-report=
+	$(run) .ci/coverage_by_room.py out/coverage.json
 
 SECONDS ?= 600
 SEED ?= 0
@@ -85,7 +118,7 @@ league: $(ready)
 	$(run) bench/league
 
 test-gpu: $(ready)
-	$(run) -m pytest -m gpu -rs
+	$(run) -m pytest --durations=40 -m gpu -rs
 
 bench-gpu: $(ready)
 	$(run) $(on_gpu)
@@ -111,12 +144,18 @@ $(VENV)/mpi: $(ready)
 
 mpirun := OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 LDIV_DISTRIBUTED_TIMEOUT=60 $(one_thread) timeout 600 mpirun --oversubscribe
 test-mpi: $(VENV)/mpi
-	for n in 1 2 3; do $(mpirun) -n $$n $(run) -m pytest -q -p no:cacheprovider tests/distributed || exit 1; done
+	for n in 1 2 3; do $(mpirun) -n $$n $(run) -m pytest -q --durations=40 -p no:cacheprovider tests/distributed || exit 1; done
 
 clean:
-	rm -rf .venv out build dist docs/generated .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-oldest .venv-newest out build dist docs/generated .pytest_cache .mypy_cache .ruff_cache
+
+$(VENV)/demo: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	# Python compiles what it imports: the rest, which is the most, is not waited for
+	$(VENV)/bin/python -m pip install --no-compile --constraint constraints.txt --editable '.[demo]'
+	touch $@
 
 $(VENV)/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
-	touch $@
+	$(VENV)/bin/python -m pip install --constraint constraints.txt --editable '.[dev]'
+	touch $(VENV)/demo $@

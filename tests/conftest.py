@@ -1,8 +1,12 @@
-"""Where the real matrices are; for every test a clean memory of factorizations and the same
-random numbers; a compiler that does not dwell.
+"""Where the real matrices are; the same random numbers for every test, and a clean memory of
+factorizations for those that count them; a compiler that does not optimize; covering arrays.
 """
 
+import ast
+import functools
+import importlib.util
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -10,22 +14,79 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse
+from covering import mark_the_rest
 
 import ldiv
-from ldiv.engines import factor_cache
+from ldiv.engines.factors import cache
 
 # Compiling is what takes the time in the tests of JAX, and most of that is optimizing; of the
 # environment, so that every process hears of it.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+OPTIONAL = ("torch", "jax", "lineax", "diffrax", "gpytorch", "linear_operator", "pyamg", "skfem")
 REAL = Path(os.environ.get("LDIV_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
+_missing = {name for name in OPTIONAL if importlib.util.find_spec(name) is None}
+_left_out: dict[str, set[str]] = {}
 AFTER_IMPORT = {}  # the state of the generator of each file
 
 
+def pytest_ignore_collect(collection_path):
+    """A file that imports a package which is not here is left out, and named at the end."""
+    if collection_path.suffix != ".py" or not _missing:
+        return None
+    absent = _missing & _imported(collection_path)
+    if absent:
+        _left_out[collection_path.name] = absent
+    return bool(absent) or None
+
+
+def _imported(path):
+    """The packages that a file imports when it is loaded."""
+    names = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add((node.module or "").partition(".")[0])
+    return names
+
+
+def pytest_terminal_summary(terminalreporter):
+    for name, absent in sorted(_left_out.items()):
+        terminalreporter.write_line(f"left out: {name}, without {', '.join(sorted(absent))}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem():
+    made = yield
+    if isinstance(made, list) and made:
+        mark_the_rest(made)
+    return made
+
+
+COUNTS = re.compile(r"cache_info|clear_cache|factors.cache|analys|monkeypatch")
+
+
+@functools.cache
+def _counts(path):
+    """Does a test of this file count factorizations, or change an engine?"""
+    return COUNTS.search(path.read_text(encoding="utf-8")) is not None
+
+
 @pytest.fixture(autouse=True)
-def _fresh_memory():
+def _fresh_memory(request):
+    """Other tests find the symbolic work of those before them, as a program does."""
+    counts = _counts(request.path)
+    if counts:
+        _forget()
+    yield
+    if counts:
+        _forget()
+
+
+def _forget():
     ldiv.clear_cache()
     # what waits for the garbage collector is not found by the next test
-    factor_cache._living.clear()
+    cache._living.clear()
 
 
 @pytest.fixture(autouse=True)
@@ -39,8 +100,10 @@ def _same_numbers(request):
             generator.bit_generator.state = AFTER_IMPORT.setdefault(
                 module.__name__, generator.bit_generator.state
             )
-    if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(0)
+    if torch := sys.modules.get("torch"):
+        torch.default_generator.manual_seed(0)
+        if torch.cuda.is_initialized():  # else it is noted for later, with a stack trace
+            torch.cuda.manual_seed_all(0)
 
 
 @pytest.fixture

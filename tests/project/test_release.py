@@ -107,3 +107,16 @@ def test_issues_ask_for_the_machine(form: str) -> None:
 def test_types_are_delivered() -> None:
     assert (Path(ldiv.__file__).parent / "py.typed").exists()
     assert "Typing :: Typed" in PROJECT["classifiers"]
+
+
+def test_the_oldest_versions_are_those_that_are_tested() -> None:
+    """.ci/oldest.txt has the lower bounds of pyproject.toml."""
+    lines = [
+        *PROJECT["dependencies"],
+        *(x for extra in ("torch", "jax", "amg") for x in EXTRAS[extra]),
+    ]
+    bounds = {name: low for line in lines for name, low in re.findall(r"^([\w-]+)>=([\d.]+)", line)}
+    oldest = dict(re.findall(r"^([\w-]+)==([\d.]+)", text(".ci/oldest.txt"), re.MULTILINE))
+    assert bounds.keys() == oldest.keys()
+    for name, low in bounds.items():
+        assert f"{oldest[name]}.".startswith(f"{low}."), name

@@ -1,0 +1,36 @@
+"""Scripts in a process of their own, which has what they need, whoever has started the tests.
+
+Ctrl-C raises KeyboardInterrupt in it. Where the tests run as a job in the background, as in many CI
+systems, they ignore SIGINT, and an ignored signal stays so in all that they start. A script that
+does not end is ended, and says where its threads are.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+LIMIT = 30.0  # seconds: no test of signals, forks or threads waits longer for anything
+
+PRELUDE = """
+import faulthandler, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+if hasattr(signal, "pthread_sigmask"):
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+faulthandler.dump_traceback_later({seconds}, exit=True)
+"""
+
+
+def run(
+    script: str, *, seconds: float = LIMIT, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """What the script said on stdout and stderr, and how it ended."""
+    return subprocess.run(
+        [sys.executable, "-c", PRELUDE.format(seconds=seconds) + script],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=seconds + 5,  # processes that it started may hold its pipes
+    )
