@@ -24,7 +24,7 @@ from ldiv.distributed import preconditioners
 from ldiv.distributed.assembly import assembled, base_of
 from ldiv.distributed.options import prefixed
 from ldiv.distributed.petsc import petsc, slepc
-from ldiv.engines.eigen_task import Task
+from ldiv.engines.eigen.task import EigenTask
 from ldiv.errors import ConvergenceError, EngineError, SingularMatrixError
 from ldiv.structures.identity import Identity
 
@@ -41,7 +41,7 @@ FACTORED = {"pc_factor_mat_solver_type": "mumps", "mat_mumps_icntl_14": "50"}
 class Pencil:
     """A - lam B as matrices of PETSc, and their products with blocks of this process's rows."""
 
-    def __init__(self, task: Task, pA: Tree, pB: Tree) -> None:
+    def __init__(self, task: EigenTask, pA: Tree, pB: Tree) -> None:
         self.task, self.comm = task, base_of(task.A)[0].entries.processes
         self.parameters = base_of(task.A)[0].parameters.of(False)
         self.A = assembled(task.A, pA)
@@ -107,7 +107,7 @@ class Pencil:
 # -- pairs --------------------------------------------------------------------
 
 
-def count_of(task: Task) -> int:
+def count_of(task: EigenTask) -> int:
     """How many pairs are returned, those beyond the wanted ones included."""
     return min(task.k + max(task.guard, 1), task.n)
 
@@ -134,7 +134,7 @@ def pairs(pencil: Pencil, start: Any) -> tuple[Any, Any, Any]:
     return lam, x, bound
 
 
-def require(task: Task) -> None:
+def require(task: EigenTask) -> None:
     """Raises for what is found on one process only."""
     if task.method not in ("auto", "lobpcg"):
         raise EngineError(
@@ -154,7 +154,7 @@ def require(task: Task) -> None:
         )
 
 
-def described(task: Task) -> str:
+def described(task: EigenTask) -> str:
     """What all processes must agree about, in words."""
     base = base_of(task.A)[0]
     M = None if task.M is None else getattr(task.M, "name", type(task.M).__name__)
@@ -255,7 +255,7 @@ def _found(pencil: Pencil, count: int, start: Any) -> tuple[Any, Any]:
     return eps, x
 
 
-def _near(task: Task) -> dict[str, str | None]:
+def _near(task: EigenTask) -> dict[str, str | None]:
     """The preconditioner that M names; none where it names none, since A may be indefinite."""
     if isinstance(task.M, preconditioners.Named):
         return preconditioners.NAMES[task.M.name]

@@ -25,8 +25,8 @@ from ldiv.distributed.petsc import mpi, petsc
 from ldiv.distributed.preconditioners import named
 from ldiv.distributed.reductions import Sum
 from ldiv.distributed.structure import OF_REAL_NUMBERS, Entries
-from ldiv.engines.eigen_task import Task
-from ldiv.engines.options import Options
+from ldiv.engines.eigen.task import EigenTask
+from ldiv.engines.iterative.options import Options
 from ldiv.engines.solve_log import note
 from ldiv.errors import EngineError
 
@@ -201,7 +201,7 @@ class Group(Communicator):
 
     # -- eigenpairs -------------------------------------------------------------------
 
-    def pairs(self, task: Task, pA: Tree, pB: Tree, auxiliaries: Tree) -> tuple[Array, ...]:
+    def pairs(self, task: EigenTask, pA: Tree, pB: Tree, auxiliaries: Tree) -> tuple[Array, ...]:
         args = pA, pB, auxiliaries[1]
         like = task.A.core, task.B.core, 2 if task.start else ()
         batch, dtype = common_batch(like, args), result_dtype(pA, pB)
@@ -210,7 +210,7 @@ class Group(Communicator):
         specs = tuple(((*batch, *shape), dtype) for shape in shapes)
         return on_host(Together(self._pairs, task, like, specs), specs, *leaves(args))
 
-    def _pairs(self, task: Task, like: Tree, specs: Any, *flat: Any) -> tuple[Any, ...]:
+    def _pairs(self, task: EigenTask, like: Tree, specs: Any, *flat: Any) -> tuple[Any, ...]:
         step = f"{task.k} eigenpairs"
         args = rebuild(like, flat)
         with self.section(step):
@@ -232,14 +232,14 @@ class Group(Communicator):
         self.agree(f"the end of {step}")
         return out
 
-    def _pencil(self, task: Task, pA: Tree, pB: Tree) -> eigen.Pencil:
+    def _pencil(self, task: EigenTask, pA: Tree, pB: Tree) -> eigen.Pencil:
         entries, values = base_of(task.A)[0].entries, tuple(leaves((pA, pB)))
         key = ("pairs", task)
         found: eigen.Pencil = self._kept(entries, key, values, partial(eigen.Pencil, task, pA, pB))
         return found
 
     def reduced(
-        self, task: Task, params: Tree, theta: Array, r: Array, X: Array, known: Any
+        self, task: EigenTask, params: Tree, theta: Array, r: Array, X: Array, known: Any
     ) -> Array:
         args = (*params[:2], theta, r, X, known)
         like = (task.A.core, task.B.core, 1, 2, 2, (1, 2, 2))
@@ -247,7 +247,7 @@ class Group(Communicator):
         spec = (*batch, *r.shape[-2:]), result_dtype(params[:2], r)
         return on_host(Together(self._reduced, task, like, spec), (spec,), *leaves(args))[0]
 
-    def _reduced(self, task: Task, like: Tree, spec: Any, *flat: Any) -> tuple[Any, ...]:
+    def _reduced(self, task: EigenTask, like: Tree, spec: Any, *flat: Any) -> tuple[Any, ...]:
         shape, dtype = spec
         step, args = f"{shape[-1]} deflated systems", rebuild(like, flat)
         with self.section(step):

@@ -1,5 +1,5 @@
 """Numbers, no derivatives: what all engines share, and one folder for each kind of engine."""
 
-from ldiv.engines import rslab_library
+from ldiv.engines.libraries import rslab
 
-rslab_library.missing()  # loads it, in two milliseconds, by a thread that stays: the main one
+rslab.missing()  # loads it, in two milliseconds, by a thread that stays: the main one

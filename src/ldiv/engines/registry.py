@@ -1,7 +1,7 @@
 """The registry of engines: the first one, by rank, that supports a task solves it.
 
 A solver is one file in `engines/direct/` or `engines/iterative/`; an eigensolver one in
-`engines/eigen/`, of which `ldiv.engines.eigen_task` says what it must define. A solver must define
+`engines/eigen/`, of which `ldiv.engines.eigen.task` says what it must define. A solver must define
 
     RANK                                            engines are tried in the order of their rank
     ON_HOST                                         does it need NumPy arrays, one matrix at a time?
@@ -14,8 +14,8 @@ and may define `analyze(structure)`, the symbolic work, which is cached and give
 if there is none), and `factor_carefully`, with the arguments of `factor` and its strongest settings.
 The values that an engine is given do not change. If the matrix appears singular, an engine raises
 SingularMatrixError: then its `factor_carefully` is tried, then the engines after it; see
-`ldiv.engines.escalation`. An engine that iterates defines RANK, supports, and instead of the rest
-`start` and `step`, which `ldiv.engines.krylov` describes.
+`ldiv.engines.factors.escalation`. An engine that iterates defines RANK, supports, and instead of the rest
+`start` and `step`, which `ldiv.engines.iterative.krylov` describes.
 """
 
 from __future__ import annotations

@@ -13,13 +13,13 @@ from ldiv.core.errstate import keeping_state
 from ldiv.core.finite import require_finite
 from ldiv.core.structure import Structure, view_dense
 from ldiv.core.trees import Array, Tree, leaves
-from ldiv.engines import krylov
-from ldiv.engines.escalation import Escalating
-from ldiv.engines.factor_cache import counts
-from ldiv.engines.factor_solve import solve_folded
-from ldiv.engines.factored import batch_axes, factored, factored_each
-from ldiv.engines.options import Options
-from ldiv.engines.plan import Plan, planned
+from ldiv.engines.factors.cache import counts
+from ldiv.engines.factors.escalation import Escalating
+from ldiv.engines.factors.factored import batch_axes, factored, factored_each
+from ldiv.engines.factors.plan import Plan, planned
+from ldiv.engines.factors.solve import solve_folded
+from ldiv.engines.iterative import krylov
+from ldiv.engines.iterative.options import Options
 from ldiv.engines.registry import Chain, name_of
 from ldiv.errors import EngineError
 

@@ -1,8 +1,9 @@
 """Is a matrix that was promised symmetric so, up to rounding and the steps of finite differences?
 
-    |a_ij - a_ji| <= eps^(1/4) d_i d_j,
+    |a_ij - a_ji| <= eps^(1/4) max(|a_ij|, |a_ji|, min(d_i, d_j)^2),
 where D^-1 A D^-1 is equilibrated: whatever the units of the unknowns, a pair is compared with what
-is large in its own row and column. From d_i = sqrt(max_j |a_ij|) on,
+is large in its own row and column, the smaller one of the two: what is rounding beside the entries
+of the larger may be all that the smaller has. From d_i = sqrt(max_j |a_ij|) on,
     d_i <- d_i sqrt(max_j |a_ij| / (d_i d_j)),
 which halves the spread of the exponents and never falls below |a_ij| = |a_ji| = d_i d_j.
 Reference: Ruiz, RAL-TR-2001-034.
@@ -42,7 +43,8 @@ def refuse_asymmetry(a: Array, mirror: Array, op: str) -> None:
         return xp.max(size / d[..., :, None] / d[..., None, :], axis=-1)
 
     d = _roots(largest, xp.max(size, axis=-1))
-    refuse_defect(xp.abs(a - mirror), d[..., :, None] * d[..., None, :], numpy_dtype(a), op)
+    scale = _scale(size, d[..., :, None], d[..., None, :])
+    refuse_defect(xp.abs(a - mirror), scale, numpy_dtype(a), op)
 
 
 def refuse_slot_asymmetry(pattern: Pattern, slots: Any, mirror: Any, op: str) -> None:
@@ -57,7 +59,15 @@ def refuse_slot_asymmetry(pattern: Pattern, slots: Any, mirror: Any, op: str) ->
         return largest
 
     d = _roots(lambda d: of_columns(size / d[..., rows] / d[..., cols]), of_columns(size))
-    refuse_defect(np.abs(slots - mirror), d[..., rows] * d[..., cols], slots.dtype, op)
+    scale = _scale(size, d[..., rows], d[..., cols])
+    refuse_defect(np.abs(slots - mirror), scale, slots.dtype, op)
+
+
+def _scale(size: Array, d: Array, e: Array) -> Array:
+    """What the difference of a pair is compared with; d and e are those of its row and column."""
+    xp = namespace(size)
+    least = xp.minimum(d, e)
+    return xp.maximum(size, least * least)
 
 
 def _roots(largest: Callable[[Array], Array], of_rows: Array) -> Array:

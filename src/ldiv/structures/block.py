@@ -24,6 +24,7 @@ from ldiv.structures.composed import (
     concatenated,
     entry_values,
     joined,
+    powers_of,
 )
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
@@ -57,6 +58,10 @@ class Block(Composed):
             and len(self.parts) == len(self.heights)
             and all(part.definite for part in self.parts)
         )
+
+    @property
+    def unit_powers(self) -> Tree | None:
+        return powers_of(self.parts)
 
     def matmul(self, p: Tree, x: Array) -> Array:
         xs = cut(x, self.widths)

@@ -18,7 +18,7 @@ import numpy as np
 from ldiv.core.pattern import Index, Pattern
 from ldiv.core.processes import Processes
 from ldiv.core.structure import VIEWS, Structure, compose
-from ldiv.core.trees import Tree, leaves
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.symmetric import Symmetric
@@ -120,6 +120,19 @@ def _signature(structure: Structure) -> tuple[Any, ...]:
     return tuple(
         list(VIEWS).index(part.unview()[1]) for part in structure.parts
     ), structure.arrangement
+
+
+def powers_of(parts: Iterable[Structure]) -> Tree | None:
+    """The `unit_powers` of matrices that change their units together."""
+    every = tuple(part.unit_powers for part in parts)
+    return None if None in every else every
+
+
+def powers_of_first(first: Structure, second: Structure) -> Tree | None:
+    """Those of a product, whose second part keeps its units."""
+    if first.unit_powers is None:
+        return None
+    return first.unit_powers, rebuild(second.core, [0 for _ in leaves(second.core)])
 
 
 def active(tree: Tree) -> bool:

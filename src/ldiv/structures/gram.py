@@ -39,6 +39,13 @@ class Gram(Composed):
         """L L^H is semidefinite, singular for a tall L; a singular square L raises when solved."""
         return self.base.shape[0] <= self.base.shape[1]
 
+    @property
+    def unit_powers(self) -> Tree | None:
+        own = self.base.unit_powers
+        if own is None or any(power % 2 for power in leaves(own)):
+            return None
+        return (rebuild(own, [power // 2 for power in leaves(own)]),)
+
     def matmul(self, p: Tree, x: Array) -> Array:
         return self.base.matmul(p[0], self.base.H.matmul(p[0], x))
 
@@ -67,8 +74,10 @@ class Gram(Composed):
         """L^-H L^-1 b."""
         return solve(self.base.H, p[0], solve(self.base, p[0], b))
 
-    def log_abs_det(self, p: Tree, logabsdet: Callable[..., Array]) -> Array:
-        return 2 * logabsdet(self.base, p[0])
+    def slogdet(self, p: Tree, of: Callable[..., tuple[Array, Array]]) -> tuple[Array, Array]:
+        """det (L L^H) = |det L|^2."""
+        sign, size = of(self.base, p[0])
+        return 0 * sign + 1, 2 * size
 
     # -- for low-rank updates, if L has few columns -------------------------------
 

@@ -2,7 +2,7 @@
 
 cotangent    A^*(u y^H) with y = (I x B) v, rows of u and y indexed by A;
              B^*(w v^H) with w = (A^H x I) u, rows of w and v indexed by B
-inverse      A^-1 x B^-1;    log |det S| = n_B log |det A| + n_A log |det B|
+inverse      A^-1 x B^-1
 """
 
 from __future__ import annotations
@@ -17,7 +17,15 @@ from ldiv.core.dispatch import namespace
 from ldiv.core.pattern import Index, Pattern
 from ldiv.core.structure import Structure, matmul, nothing, outer, plus, push
 from ldiv.core.trees import Array, Tree
-from ldiv.structures.composed import LARGEST, Composed, Places, active, all_entries, entry_values
+from ldiv.structures.composed import (
+    LARGEST,
+    Composed,
+    Places,
+    active,
+    all_entries,
+    entry_values,
+    powers_of_first,
+)
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse
 
@@ -37,6 +45,10 @@ class Kronecker(Composed):
     def definite(self) -> bool:
         return all(part.definite for part in self.parts)
 
+    @property
+    def unit_powers(self) -> Tree | None:
+        return powers_of_first(*self.parts)
+
     def matmul(self, p: Tree, x: Array) -> Array:
         return self._each(matmul, p, x)
 
@@ -44,31 +56,32 @@ class Kronecker(Composed):
         """(f(A) x f(B)) x, f a product or a solve."""
         (a, b), (pa, pb) = self.parts, p
         # (A x B) = (A x I)(I x B)
-        y = from_second(f(b, pb, second(x, a.shape[1])), a.shape[1])
-        return from_first(f(a, pa, first(y, b.shape[0])), b.shape[0])
+        n, (m, l), k = a.shape[1], b.shape, x.shape[-1]
+        y = from_second(f(b, pb, second(x, n, l)), n, k)
+        return from_first(f(a, pa, first(y, n, m)), m, k)
 
     def push(self, p: Tree, dp: Tree, x: Array) -> Array:
         (a, b), (pa, pb), (da, db) = self.parts, p, dp
-        n, k = a.shape[1], b.shape[0]
+        n, (m, l), k = a.shape[1], b.shape, x.shape[-1]
         moved = None
         # d(A x B) = (dA x I)(I x B) + (A x I)(I x dB)
         if active(da):
-            moved = push(a, pa, da, first(from_second(b.matmul(pb, second(x, n)), n), k))
+            y = from_second(b.matmul(pb, second(x, n, l)), n, k)
+            moved = push(a, pa, da, first(y, n, m))
         if active(db):
-            moved = plus(
-                moved, a.matmul(pa, first(from_second(push(b, pb, db, second(x, n)), n), k))
-            )
-        return from_first(moved, k)
+            dy = from_second(push(b, pb, db, second(x, n, l)), n, k)
+            moved = plus(moved, a.matmul(pa, first(dy, n, m)))
+        return from_first(moved, m, k)
 
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
         (a, b), (pa, pb), (to_a, to_b) = self.parts, p, map(nothing, need)
-        n, k = a.shape[1], b.shape[0]
+        (h, n), (m, l), k = a.shape, b.shape, v.shape[-1]
         if active(need[0]):
-            y = from_second(b.matmul(pb, second(v, n)), n)
-            to_a = outer(a, pa, first(u, k), first(y, k), need[0])
+            y = from_second(b.matmul(pb, second(v, n, l)), n, k)
+            to_a = outer(a, pa, first(u, h, m), first(y, n, m), need[0])
         if active(need[1]):
-            w = from_first(a.H.matmul(pa, first(u, k)), k)
-            to_b = outer(b, pb, second(w, n), second(v, n), need[1])
+            w = from_first(a.H.matmul(pa, first(u, h, m)), m, k)
+            to_b = outer(b, pb, second(w, n, m), second(v, n, l), need[1])
         return to_a, to_b
 
     def viewed(self, op: str) -> Structure:
@@ -99,9 +112,11 @@ class Kronecker(Composed):
         """(A^-1 x B^-1) b."""
         return self._each(solve, p, b)
 
-    def log_abs_det(self, p: Tree, logabsdet: Callable[..., Array]) -> Array:
-        (a, b), (pa, pb) = self.parts, p
-        return b.shape[0] * logabsdet(a, pa) + a.shape[0] * logabsdet(b, pb)
+    def slogdet(self, p: Tree, of: Callable[..., tuple[Array, Array]]) -> tuple[Array, Array]:
+        """det (A x B) = (det A)^n_B (det B)^n_A."""
+        n, m = (part.shape[0] for part in self.parts)
+        (s, l), (t, k) = map(of, self.parts, p)
+        return s**m * t**n, m * l + n * k
 
 
 def outer_sum(i: Index, j: Index, size: int) -> Index:
@@ -109,29 +124,25 @@ def outer_sum(i: Index, j: Index, size: int) -> Index:
     return np.add.outer(i.astype(np.int64) * size, j).ravel()
 
 
-# -- x (*batch, n_A n_B, k) as (*batch, n_A, n_B k) or (*batch, n_B, n_A k), and back ---
+# -- x (*batch, n m, k) as (*batch, n, m k) or (*batch, m, n k), and back; sizes may be 0 -------
 
 
-def first(x: Array, count: int) -> Array:
-    *batch, rows, k = x.shape
-    return namespace(x).reshape(x, (*batch, rows // count, count * k))
+def first(x: Array, n: int, m: int) -> Array:
+    return namespace(x).reshape(x, (*x.shape[:-2], n, m * x.shape[-1]))
 
 
-def from_first(y: Array, count: int) -> Array:
-    *batch, n, columns = y.shape
-    return namespace(y).reshape(y, (*batch, n * count, columns // count))
+def from_first(y: Array, m: int, k: int) -> Array:
+    return namespace(y).reshape(y, (*y.shape[:-2], y.shape[-2] * m, k))
 
 
-def second(x: Array, count: int) -> Array:
-    xp, (*batch, rows, k) = namespace(x), x.shape
-    grid = swapped(xp.reshape(x, (*batch, count, rows // count, k)))
-    return xp.reshape(grid, (*batch, rows // count, count * k))
+def second(x: Array, n: int, m: int) -> Array:
+    xp, (*batch, _, k) = namespace(x), x.shape
+    return xp.reshape(swapped(xp.reshape(x, (*batch, n, m, k))), (*batch, m, n * k))
 
 
-def from_second(y: Array, count: int) -> Array:
-    xp, (*batch, n, columns) = namespace(y), y.shape
-    grid = swapped(xp.reshape(y, (*batch, n, count, columns // count)))
-    return xp.reshape(grid, (*batch, count * n, columns // count))
+def from_second(y: Array, n: int, k: int) -> Array:
+    xp, (*batch, m, _) = namespace(y), y.shape
+    return xp.reshape(swapped(xp.reshape(y, (*batch, m, n, k))), (*batch, n * m, k))
 
 
 def swapped(x: Array) -> Array:

@@ -27,6 +27,7 @@ from ldiv.core.arrays import (
     unit_columns,
 )
 from ldiv.core.dispatch import frontend_of, namespace
+from ldiv.core.pushforward import jvp
 from ldiv.core.structure import VIEWS, Structure, compose
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.core.validate import common_precision, require_float, together
@@ -123,7 +124,7 @@ class Operator(Structure):
     def push(self, p: Tree, dp: Tree, x: Array) -> Array:
         moving = [dx is not None for dx in dp]
         tangents = tuple(dx for dx in dp if dx is not None)
-        dy: Array = frontend_of(x).jvp(
+        dy: Array = jvp(
             self._as_function_of(p, moving, x),
             tuple(y for y, m in zip(p, moving, strict=True) if m),
             tangents,

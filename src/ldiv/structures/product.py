@@ -14,7 +14,7 @@ import numpy as np
 from ldiv.core.dispatch import namespace
 from ldiv.core.structure import VIEWS, Structure, nothing, outer, plus, push
 from ldiv.core.trees import Array, Tree
-from ldiv.structures.composed import Composed, active
+from ldiv.structures.composed import Composed, active, powers_of_first
 from ldiv.structures.dense import Dense
 from ldiv.structures.triangular import Triangular
 
@@ -46,6 +46,10 @@ class Product(Composed):
     def shape(self) -> tuple[int, int]:
         left, right = self._sides(self.parts)
         return left.shape[0], right.shape[1]
+
+    @property
+    def unit_powers(self) -> Tree | None:
+        return powers_of_first(*self.parts)
 
     def matmul(self, p: Tree, x: Array) -> Array:
         (a, pa), (b, pb) = self.halves(p)
@@ -80,8 +84,10 @@ class Product(Composed):
         (left, pl), (right, pr) = self.halves(p)
         return solve(right, pr, solve(left, pl, b))
 
-    def log_abs_det(self, p: Tree, logabsdet: Callable[..., Array]) -> Array:
-        return logabsdet(self.parts[0], p[0]) + logabsdet(self.parts[1], p[1])
+    def slogdet(self, p: Tree, of: Callable[..., tuple[Array, Array]]) -> tuple[Array, Array]:
+        """det (A B) = det A det B."""
+        (s, l), (t, m) = map(of, self.parts, p)
+        return s * t, l + m
 
     # -- for low-rank updates: S = U V^H with few columns -------------------------
 

@@ -62,6 +62,10 @@ class Scaled(Composed):
         known = self.base.sizes
         return None if known is None else [*known, ()]
 
+    @property
+    def unit_powers(self) -> Tree | None:
+        return None if (own := self.base.unit_powers) is None else (own, 0)
+
     def read(self, p: Tree) -> Tree:
         return self.base.unview()[0].read(p[0]), p[1]
 
@@ -111,9 +115,11 @@ class Scaled(Composed):
         )
         return solve(self.base, p[0], b) / alpha[..., None, None]
 
-    def log_abs_det(self, p: Tree, logabsdet: Callable[..., Array]) -> Array:
-        xp, alpha = namespace(p[1]), _READ[self.scalar](p[1])
-        return logabsdet(self.base, p[0]) + self.shape[0] * xp.log(xp.abs(alpha))
+    def slogdet(self, p: Tree, of: Callable[..., tuple[Array, Array]]) -> tuple[Array, Array]:
+        """det (alpha A) = alpha^n det A."""
+        (sign, size), n = of(self.base, p[0]), self.shape[0]
+        turn, scale = of(Diagonal(1), _READ[self.scalar](p[1])[..., None])
+        return sign * turn**n, size + n * scale
 
     # -- for low-rank updates -----------------------------------------------------
 

@@ -32,6 +32,8 @@ class SparseTriangular(Wrapper, Linear):
     def tangent(self) -> SparseTriangular:
         return SparseTriangular(self.base, self.lower, "zero") if self.diagonal == "unit" else self
 
+    unit_powers = Linear.unit_powers
+
     @property
     def _inside(self) -> Any:
         rows, cols = self.base.pattern.rows, self.base.pattern.cols

@@ -20,6 +20,7 @@ from ldiv.structures.composed import (
     concatenated,
     entry_values,
     joined,
+    powers_of,
 )
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
@@ -40,6 +41,16 @@ class Sum(Composed):
     @property
     def definite(self) -> bool:
         return all(part.definite for part in self.parts)
+
+    @property
+    def unit_powers(self) -> Tree | None:
+        return powers_of(self.parts)
+
+    @property
+    def updated(self) -> int | None:
+        """Which of two parts the other one updates, of low rank; None in other sums."""
+        low = [part.rank < self.shape[0] for part in self.parts]
+        return low.index(False) if sorted(low) == [False, True] else None
 
     def matmul(self, p: Tree, x: Array) -> Array:
         return reduce(add, (part.matmul(q, x) for part, q in zip(self.parts, p, strict=True)))

@@ -9,10 +9,10 @@ import scipy.linalg
 
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree
-from ldiv.engines.backward_error import Verified
-from ldiv.engines.equilibration import are_alike, equilibrated
+from ldiv.engines.accuracy.equilibration import are_alike, equilibrated
+from ldiv.engines.accuracy.verifiable import Normed
+from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.factor import Factor
-from ldiv.engines.singularity_check import direction, require_nonsingular, second_look
 from ldiv.errors import SingularMatrixError
 from ldiv.structures.banded import Banded
 
@@ -36,7 +36,7 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
 def factor(symbolic: None, structure: Banded, p: Tree, assume_a: str) -> Factor:
     layout = BandLayout(structure)
     m, scales = equilibrated(layout, structure.read(p))
-    return Checked(layout, m, scales)
+    return Verified(NAME, BandMatrix(layout, m), BandLU(layout, m), scales)
 
 
 class BandLayout:
@@ -83,19 +83,22 @@ class BandLU(Factor):
         return np.log(np.abs(self._lu[self._l + self._u])).sum()
 
 
-class Checked(Verified):
-    """A band M with its LU factors and scales."""
+class BandMatrix(Normed):
+    """M in the diagonal-ordered form."""
 
-    def __init__(self, layout: BandLayout, m: Any, scales: Any) -> None:
-        self._layout = layout
-        super().__init__(NAME, np.asfortranarray(m), BandLU(layout, m), scales)
+    def __init__(self, layout: BandLayout, m: Any) -> None:
+        super().__init__(layout.height, m.dtype, m.nbytes)
+        self._layout, self._m = layout, np.asfortranarray(m)
         self._gbmv = scipy.linalg.get_blas_funcs("gbmv", (m,))
-        self._require_nonsingular()
+        self._norms: dict[str, float] = {}
 
-    def _residual(self, b: Any, x: Any, op: str) -> Any:
-        n, l, u = self._layout.height, self._layout.l, self._layout.u
+    def product(self, x: Any, op: str) -> Any:
+        return Banded(self._layout.l, self._layout.u, self.n).apply(self._m, x, op)
+
+    def residual(self, b: Any, x: Any, op: str) -> Any:
+        n, l, u = self.n, self._layout.l, self._layout.u
         if n <= l + u:  # SciPy's gbmv rejects bands wider than the matrix
-            return b - Banded(l, u, n).apply(self._m, x, op)
+            return super().residual(b, x, op)
         r = np.empty_like(x, order="F")
         for j in range(x.shape[1]):
             r[:, j] = self._gbmv(
@@ -103,30 +106,10 @@ class Checked(Verified):
             )
         return r
 
-    def _norm(self, transposed: bool) -> float:
-        size = np.abs(self._m)
-        return float((size if transposed else self._layout.by_rows(size)).sum(0).max())
-
-    def _require_nonsingular(self) -> None:
-        """By the probe of `singularity_check`."""
-        z = direction(self._layout.height).astype(self._m.dtype)
-        y = self._factor.solve(z, "N")
-
-        def load(r: Any) -> float:
-            return float(np.abs(r).sum())
-
-        def size(x: Any) -> float:
-            return float(self._size("T")) * load(x)
-
-        def look() -> tuple[float, float]:
-            residual_growth, one, two = second_look(
-                z,
-                y,
-                lambda x: -self._residual(np.zeros_like(x), x, "N"),
-                lambda r: self._factor.solve(r, "N"),
-                size,
-                load,
+    def norm(self, op: str) -> float:
+        if op not in self._norms:
+            size = np.abs(self._m)
+            self._norms[op] = float(
+                (self._layout.by_rows(size) if op == "N" else size).sum(0).max()
             )
-            return residual_growth, max(one, two)
-
-        require_nonsingular(NAME, size(y) / load(z), self._eps, look)
+        return self._norms[op]

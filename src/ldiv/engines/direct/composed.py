@@ -46,7 +46,8 @@ class Parts(Factor):
             return self._structure.view(op).inverse(self._p, b, solve_part)
 
     def logabsdet(self) -> Array:
-        return self._structure.log_abs_det(self._p, logabsdet_part)
+        size: Array = self._structure.slogdet(self._p, unsigned)[1]
+        return size
 
 
 def solve_part(part: Structure, p: Tree, b: Array) -> Array:
@@ -57,3 +58,8 @@ def solve_part(part: Structure, p: Tree, b: Array) -> Array:
 def logabsdet_part(part: Structure, p: Tree) -> Array:
     """log |det S_i(p)|."""
     return logabsdet(part, p, "pos" if part.definite else "gen", "auto")
+
+
+def unsigned(part: Structure, p: Tree) -> tuple[Any, Array]:
+    """(1, log |det S_i(p)|): not every engine knows the sign."""
+    return 1, logabsdet_part(part, p)

@@ -7,7 +7,7 @@ that depend on each other in one direction, and in small matrices of any kind. T
 on the pattern alone, and tells how much work there is for each entry of the factors: that decides;
 of a large pattern samples come first. The careful attempt takes the largest pivot of each column,
 after a matching of large entries to the diagonal.
-A factor that dies leaves its pivots to the next one of its pattern (`ldiv.engines.kept_pivots`).
+A factor that dies leaves its pivots to the next one of its pattern (`ldiv.engines.factors.kept_pivots`).
 Reference: Davis, Palamadai Natarajan, ACM Trans. Math. Softw. 37 (2010).
 """
 
@@ -21,15 +21,15 @@ from ldiv.core.finite import unwarned
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import VIEWS, Structure
 from ldiv.core.trees import Tree
-from ldiv.engines import mkl_pardiso, rslab_library
-from ldiv.engines.analyses import analysed
-from ldiv.engines.equilibration import Layout
+from ldiv.engines.accuracy.equilibration import Layout
+from ldiv.engines.accuracy.limits import INACCURATE, REFINED
+from ldiv.engines.accuracy.sparse_matrix import Arrangement, SparseMatrix
+from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.factor import Factor
-from ldiv.engines.fill_estimate import extrapolated
-from ldiv.engines.kept_pivots import Kept, Rescaling, Spare, both_sums
-from ldiv.engines.limits import REFINED
-from ldiv.engines.refinement import Arrangement, Refined
-from ldiv.engines.singularity_check import direction
+from ldiv.engines.factors.analyses import analysed
+from ldiv.engines.factors.kept_pivots import Kept, Rescaling, Spare, both_sums
+from ldiv.engines.libraries import mkl_pardiso, rslab
+from ldiv.engines.libraries.fill_estimate import extrapolated
 from ldiv.errors import SingularMatrixError
 from ldiv.structures.sparse_triangular import SparseTriangular
 from ldiv.structures.symmetric import Symmetric
@@ -38,6 +38,7 @@ RANK = 38
 ON_HOST = True
 REMEMBERED = True
 IN_SINGLE = True
+NAME = "KLU"
 
 # operations per entry of the factors from which other engines are faster, in loops over one pattern
 BESIDE_BLOCKS = 35.0  # L D L^T, or PARDISO where it need not fill in a symmetric pattern
@@ -45,7 +46,6 @@ BESIDE_SUPERLU = 70.0
 # rows, and entries, up to which they are counted; beyond they are estimated first, where that
 SMALL = 2000, 24_000
 UNSURE = 1.5  # times the limit declines at once
-INACCURATE = 1e5  # times eps, an error that is not accepted of pivots of another matrix
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
@@ -55,23 +55,26 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
         return "permutes rows and columns of a triangle, which needs no factoring"
     if assume_a == "pos":
         return "cannot tell whether a matrix is positive definite"
-    if (why_not := rslab_library.decline(dtype, device)) is not None:
+    if (why_not := rslab.decline(dtype, device)) is not None:
         return why_not
     if _work(structure, _limit(structure)) >= _limit(structure):
         return "is slow where the factors of a matrix fill in"
     return None
 
 
-def analyze(structure: Any) -> Symbolic:
-    return Symbolic(structure.pattern, _analysis(structure))
+def analyze(structure: Any) -> KluAnalysis:
+    return KluAnalysis(structure.pattern, _analysis(structure))
 
 
-def factor(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str) -> Factor:
-    return Klu(symbolic, structure.slot_values(p))
+def factor(symbolic: KluAnalysis, structure: Any, p: Tree, assume_a: str) -> Factor:
+    slots = structure.slot_values(p)
+    kept = symbolic.analysis.spare.take(slots.dtype)
+    again = None if kept is None else _refactored(symbolic, slots, kept)
+    return again or _factored(symbolic, slots)
 
 
-def factor_carefully(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str) -> Factor:
-    return Klu(symbolic, structure.slot_values(p), carefully=True)
+def factor_carefully(symbolic: KluAnalysis, structure: Any, p: Tree, assume_a: str) -> Factor:
+    return _factored(symbolic, structure.slot_values(p), last=True)
 
 
 def _limit(structure: Any) -> float:
@@ -115,7 +118,7 @@ class Analysis:
         self.work = np.inf
         try:
             # matched by the pattern, not by the first values that happen to come
-            self._klu = rslab_library.calls().analyze_klu(
+            self._klu = rslab.calls().analyze_klu(
                 *self.parts, np.ones(len(rows)), parallel=False, matching=False
             )
         except RuntimeError:  # the pattern alone makes the matrix singular: others say so
@@ -124,7 +127,7 @@ class Analysis:
         self.work = counted / max(self._klu.factor_nnz, 1)
 
     def factored(self, values: Any, carefully: bool) -> Any:
-        library, values = rslab_library.calls(), np.ascontiguousarray(values)
+        library, values = rslab.calls(), np.ascontiguousarray(values)
         if carefully:
             return library.klu_factor(
                 *self.parts, values, parallel=False, matching=True, pivot_threshold=1.0
@@ -132,7 +135,7 @@ class Analysis:
         return self._klu.factor(values, parallel=False)
 
 
-class Symbolic(Arrangement):
+class KluAnalysis(Arrangement):
     """A pattern with its analysis."""
 
     def __init__(self, pattern: Pattern, analysis: Analysis) -> None:
@@ -141,77 +144,73 @@ class Symbolic(Arrangement):
         self._rank = self.n  # the analysis has matched rows and columns
 
 
-class Klu(Refined):
-    """L, U and F of the equilibrated matrix."""
+def _factored(symbolic: KluAnalysis, slots: Any, last: bool = False) -> Verified:
+    """With pivots of its own."""
+    m = SparseMatrix(NAME, symbolic, slots)
+    try:
+        factor = Klu(symbolic.analysis.factored(m.values, last), symbolic.analysis.spare)
+    except RuntimeError as error:
+        raise rslab.refused(NAME, error) from None
+    verified = Verified(NAME, m, factor, m.scales, last=last)
+    if not last:
+        factor.keep(m, None, _probe_error(verified))
+    return verified
+
+
+def _refactored(symbolic: KluAnalysis, slots: Any, kept: Kept) -> Verified | None:
+    """With the pivots and scales that were kept, if the factors are as accurate as new ones."""
+    rslab.require_own_process()
+    rescaling = Rescaling(kept)
+
+    def column_sums(layout: Layout, size: Any) -> Any:
+        """Those that were compared with the kept ones."""
+        found = rescaling.column_sums
+        return layout.column_sums(size) if found is None else found
+
+    try:
+        m = SparseMatrix(NAME, symbolic, slots, rescaling, column_sums)
+        kept.numeric.refactor(np.ascontiguousarray(m.values))
+    except (RuntimeError, SingularMatrixError):
+        return None
+    factor, eps = Klu(kept.numeric, symbolic.analysis.spare), m.limits.eps
+    verified = Verified(NAME, m, factor, m.scales)
+    usual = min(max(REFINED * eps, 2 * kept.error), INACCURATE * eps)
+    if not _probe_error(verified) <= usual:
+        return None
+    factor.keep(m, kept, kept.error)
+    return verified
+
+
+def _probe_error(verified: Verified) -> float:
+    with unwarned():
+        return float(verified.probe_error())
+
+
+class Klu(Factor):
+    """L, U and F of M."""
 
     _kept: Kept | None = None  # what is left behind
-    _rescaling: Rescaling | None = None
 
-    def __init__(self, symbolic: Symbolic, slots: Any, carefully: bool = False) -> None:
-        self._spare = symbolic.analysis.spare
-        kept = None if carefully else self._spare.take(slots.dtype)
-        if kept is None or not self._refactored(symbolic, slots, kept):
-            super().__init__(symbolic, slots, carefully)
-            try:
-                self._klu = symbolic.analysis.factored(self._values, carefully)
-            except RuntimeError as error:
-                raise rslab_library.refused(self._name, error) from None
-            if not carefully:
-                self._keep(None, self._probe())
-        self.nbytes = self._klu.heap_bytes + self._values.nbytes
-        self.check_suspect()
+    def __init__(self, numeric: Any, spare: Spare) -> None:
+        self._klu, self._spare = numeric, spare
+        self.nbytes = numeric.heap_bytes
 
-    def _refactored(self, symbolic: Symbolic, slots: Any, kept: Kept) -> bool:
-        """Whether the pivots and scales that were kept give factors as accurate as new ones."""
-        rslab_library.require_own_process()
-        self._klu = kept.numeric
-        try:
-            self._rescaling = Rescaling(kept)
-            super().__init__(symbolic, slots, scaled=self._rescaling)
-            self._klu.refactor(np.ascontiguousarray(self._values))
-        except (RuntimeError, SingularMatrixError):
-            self._rescaling = None
-            return False
-        usual = min(max(REFINED * self._eps, 2 * kept.error), INACCURATE * self._eps)
-        if not self._probe() <= usual:
-            return False
-        self._keep(kept, kept.error)
-        return True
-
-    def _column_sums(self, layout: Layout, size: Any) -> Any:
-        """Those that were compared with the kept ones."""
-        rescaling, self._rescaling = self._rescaling, None
-        if rescaling is not None and rescaling.column_sums is not None:
-            return rescaling.column_sums
-        return super()._column_sums(layout, size)
-
-    def _probe(self) -> float:
-        """The backward error of an unrefined solution, which the first solve will need."""
-        z = direction(self._arrangement.n).astype(self._values.dtype, copy=False)
-        with unwarned():
-            y = self._probed = self._solved(z, "N")
-            return self._backward_error(z - self._product(y, "N"), y, z)
-
-    def _keep(self, before: Kept | None, error: float) -> None:
+    def keep(self, m: SparseMatrix, before: Kept | None, error: float) -> None:
         """For the next factor; drift is measured from when the scales were made."""
-        if before is None or before.scales is not self._scales:
-            sums = both_sums(self._arrangement.layout, np.abs(self._values))
-            before = Kept(self._klu, self._values.dtype, self._scales, sums, error)
+        if before is None or before.scales is not m.scales:
+            sums = both_sums(m.arrangement.layout, np.abs(m.values))
+            before = Kept(self._klu, m.dtype, m.scales, sums, error)
         self._kept = before
 
     def __del__(self) -> None:
         if self._kept is not None:
             self._spare.leave(self._kept)
 
-    @property
-    def _name(self) -> str:
-        return "KLU"
-
-    def _solved(self, b: Any, op: str) -> Any:
-        rslab_library.require_own_process()
+    def solve(self, b: Any, op: str) -> Any:
+        rslab.require_own_process()
         transposed, conjugated = VIEWS[op]
         if conjugated and b.dtype.kind == "c":
-            return self._solved(b.conj(), "T" if transposed else "N").conj()
+            return self.solve(b.conj(), "T" if transposed else "N").conj()
         if b.shape[1] == 0:
             return b
         if b.shape[1] == 1:
@@ -222,8 +221,8 @@ class Klu(Refined):
             return np.stack(columns, axis=1)
         return self._klu.solve_many(np.ascontiguousarray(b))
 
-    def _log_pivots(self) -> Any:
-        """Those of U, without the scales R that KLU gives to rows."""
-        rslab_library.require_own_process()
+    def logabsdet(self) -> Any:
+        """By the pivots of U, without the scales R that KLU gives to rows."""
+        rslab.require_own_process()
         pivots, scales = np.abs(self._klu.U.diagonal()), self._klu.row_scale
         return np.log(pivots).sum() - np.log(scales).sum()

@@ -16,14 +16,16 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.errstate import under
 from ldiv.core.forking import lock
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import VIEWS, Structure
 from ldiv.core.trees import Tree
-from ldiv.engines import mkl_pardiso
+from ldiv.engines.accuracy.sparse_matrix import Arrangement, SparseMatrix
+from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.direct import superlu
 from ldiv.engines.factor import Factor
-from ldiv.engines.refinement import Arrangement, Refined
+from ldiv.engines.libraries import mkl_pardiso
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.structures.sparse_triangular import SparseTriangular
 from ldiv.structures.symmetric import Symmetric
@@ -32,6 +34,7 @@ RANK = 40
 ON_HOST = True
 REMEMBERED = True
 IN_SINGLE = True
+NAME = "Pardiso"
 # half the work, and an indefinite matrix is usually found out early
 BY_CHOLESKY = True
 
@@ -65,11 +68,13 @@ def _is_ordered(pattern: Pattern) -> bool:
     return pattern.has_diagonal or pattern.transposition is not None
 
 
-def analyze(structure: Any) -> Symbolic:
-    return Symbolic(structure.pattern, structure.op if isinstance(structure, Symmetric) else "")
+def analyze(structure: Any) -> PardisoAnalyses:
+    return PardisoAnalyses(
+        structure.pattern, structure.op if isinstance(structure, Symmetric) else ""
+    )
 
 
-class Symbolic(Arrangement):
+class PardisoAnalyses(Arrangement):
     """The analyses of a pattern: one for each kind and dtype, more if many factors are alive."""
 
     def __init__(self, pattern: Pattern, symmetry: str) -> None:
@@ -176,80 +181,97 @@ class Reading:
         return (np.append(slots, slots.dtype.type(0)) if self._padded else slots)[self._slots]
 
 
-def factor(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str) -> Factor:
-    return Pardiso(symbolic, structure.slot_values(p), assume_a == "pos")
+def factor(symbolic: PardisoAnalyses, structure: Any, p: Tree, assume_a: str) -> Factor:
+    positive = assume_a == "pos" and symbolic.symmetry != ""
+    return factored(symbolic, structure.slot_values(p), positive)
 
 
-def factor_carefully(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str) -> Factor:
-    return Pardiso(symbolic, structure.slot_values(p), assume_a == "pos", carefully=True)
+def factor_carefully(symbolic: PardisoAnalyses, structure: Any, p: Tree, assume_a: str) -> Factor:
+    return factored(symbolic, structure.slot_values(p), positive=False, last=True)
 
 
-class Pardiso(Refined):
-    """The factor of the equilibrated matrix."""
+def factored(analyses: PardisoAnalyses, slots: Any, positive: bool, last: bool = False) -> Verified:
+    m = SparseMatrix(NAME, analyses, slots)
+    factor = Pardiso(analyses, m, positive, last)
+    # a norm hides what small entries lose by pivoting inside blocks
+    polished = not positive and m.scales is not None
+    verified = Verified(NAME, m, factor, m.scales, last=last, polished=polished)
+    if factor.is_perturbed:
+        verified.check_nonsingular(strict=True)
+    return verified
+
+
+class Pardiso(Factor):
+    """The factor of M; `definite` says that it is to be L L^H."""
 
     def __init__(
-        self, symbolic: Symbolic, slots: Any, positive: bool, carefully: bool = False
+        self, analyses: PardisoAnalyses, m: SparseMatrix, definite: bool, carefully: bool
     ) -> None:
-        super().__init__(symbolic, slots, carefully)
-        self._symbolic, self._definite = (
-            symbolic,
-            positive and symbolic.symmetry != "" and not carefully,
-        )
-        at = symbolic.layout.diagonal
+        self._analyses, self._m, self._definite = analyses, m, definite
+        self._has_solved = False
         # MKL does not always report it for complex matrices
-        if self._definite and (at is None or not (self._values[at].real > 0).all()):
+        if definite and (m.diagonal is None or not (m.diagonal.real > 0).all()):
             raise self._not_positive()
         try:
-            self._place = symbolic.factor(self._values, self._definite, carefully)
+            self._place = analyses.factor(m.values, definite, carefully)
         except mkl_pardiso.PardisoError as error:
             raise self._diagnosis(error) from None
-        if self._scales is not None and not self._definite:
-            # a norm hides what small entries lose by pivoting inside blocks: refine at least once
-            self._min_steps = 1
-        self.nbytes = self._place.analysis.nbytes + self._values.nbytes
-        self.check_suspect(suspicious=self._place.perturbed > 0)
+        self.is_perturbed = self._place.perturbed > 0
+        self.nbytes = self._place.analysis.nbytes
 
     def _diagnosis(self, error: mkl_pardiso.PardisoError) -> Exception:
         if error.code not in (mkl_pardiso.ZERO_PIVOT, mkl_pardiso.SINGULAR):
             return error
         if self._definite:
             return self._not_positive()
-        return SingularMatrixError(self._name, "a pivot that is exactly zero")
+        return SingularMatrixError(NAME, "a pivot that is exactly zero")
 
     def _not_positive(self) -> Exception:
-        return NotPositiveDefiniteError(self._name, "a pivot that is not positive")
+        return NotPositiveDefiniteError(NAME, "a pivot that is not positive")
 
-    def _solved(self, b: Any, op: str) -> Any:
-        """A^T = B, but a general A was converted to rows; A^H x = b is A^T conj(x) = conj(b)."""
-        x = self._by(self._place, b, op)
+    def solve(self, b: Any, op: str) -> Any:
+        x = solved(self._place, b, op)
         # NaN comes from the square root of a negative pivot
-        if self._definite and not self._proven and not np.isfinite(x).all():
+        if self._definite and not self._has_solved and not np.isfinite(x).all():
             raise self._not_positive()
+        self._has_solved = True
         return x
 
-    def _by(self, place: mkl_pardiso.Place, b: Any, op: str) -> Any:
-        transposed, conjugated = VIEWS[op]
-        flip = transposed == (place.analysis.kind == "gen")
-        if conjugated and self._values.dtype.kind == "c":
-            return place.solve(b.conj(), flip).conj()
-        return place.solve(b, flip)
-
-    def _log_pivots(self) -> Any:
+    def logabsdet(self) -> Any:
         """By another factorization in double precision.
 
         PARDISO gives pivots only in double precision, and not from its fast two-level algorithm.
         """
-        slots = self._values.astype(np.result_type(self._values.dtype, np.float64), copy=False)
+        m, analyses = self._m, self._analyses
+        slots = m.values.astype(np.result_type(m.dtype, np.float64), copy=False)
         try:
-            place = self._symbolic.with_pivots(slots, self._definite)
+            place = analyses.with_pivots(slots, self._definite)
             if place.perturbed:
-                raise SingularMatrixError(self._name, "a pivot that is too small")
-            self._require_accurate(
-                lambda b: self._by(place, b.astype(slots.dtype), "N").astype(b.dtype)
-            )
-            pivots = place.pivots()
+                raise SingularMatrixError(NAME, "a pivot that is too small")
+            with under("raise"):
+                return Verified(NAME, m, Pivots(place, slots.dtype), proven=True).logabsdet()
         except (SingularMatrixError, mkl_pardiso.PardisoError):  # L U here exchanges no rows
-            return superlu.SuperLU(
-                superlu.Symbolic(self._symbolic.pattern, False).freely, slots, False
-            ).logabsdet()
-        return np.log(np.abs(pivots)).sum()
+            freely = superlu.SuperLUAnalysis(analyses.pattern, False).freely
+            return superlu.factored(freely, slots).logabsdet()
+
+
+class Pivots(Factor):
+    """A factor in double precision, whose pivots can be read."""
+
+    def __init__(self, place: mkl_pardiso.Place, dtype: np.dtype[Any]) -> None:
+        self._place, self._dtype = place, dtype
+
+    def solve(self, b: Any, op: str) -> Any:
+        return solved(self._place, b.astype(self._dtype), op).astype(b.dtype)
+
+    def logabsdet(self) -> Any:
+        return np.log(np.abs(self._place.pivots())).sum()
+
+
+def solved(place: mkl_pardiso.Place, b: Any, op: str) -> Any:
+    """A^T = B, but a general A was converted to rows; A^H x = b is A^T conj(x) = conj(b)."""
+    transposed, conjugated = VIEWS[op]
+    flip = transposed == (place.analysis.kind == "gen")
+    if conjugated and b.dtype.kind == "c":
+        return place.solve(b.conj(), flip).conj()
+    return place.solve(b, flip)

@@ -10,21 +10,22 @@ Reference: Bunch, Kaufman, Math. Comp. 31 (1977).
 
 from __future__ import annotations
 
-from functools import cached_property
 from threading import current_thread, main_thread
 from typing import Any
 
 import numpy as np
 
+from ldiv.core.cached_property import cached_property
 from ldiv.core.forking import lock
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree
-from ldiv.engines import rslab_library
+from ldiv.engines.accuracy.sparse_matrix import Arrangement, SparseMatrix
+from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.direct import superlu
 from ldiv.engines.factor import Factor
-from ldiv.engines.refinement import Arrangement, Refined
-from ldiv.engines.threads import run_beside
+from ldiv.engines.libraries import rslab
+from ldiv.engines.libraries.threads import run_beside
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.structures.symmetric import Symmetric
 
@@ -32,10 +33,11 @@ RANK = 42
 ON_HOST = True
 REMEMBERED = True
 IN_SINGLE = True
+NAME = "Rslab"
 
 LARGE = 10_000  # rows from which the analysis is divided among threads
 DIVIDED = 1e8  # operations from which a factorization is: below they cost as much as they gain
-LONG = 1e9  # operations, some 30 ms, for which nobody waits who has pressed Ctrl-C
+LONG = 1e9  # operations, some 30 ms: from there on Ctrl-C must be able to stop them
 
 
 def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
@@ -43,18 +45,24 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
         return "factors sparse symmetric matrices only"
     if structure.op == "H" and np.dtype(dtype).kind == "c":
         return "factors symmetric matrices; a complex one that is Hermitian is not"
-    return rslab_library.decline(dtype, device)
+    return rslab.decline(dtype, device)
 
 
-def analyze(structure: Any) -> Symbolic:
-    return Symbolic(structure.pattern)
+def analyze(structure: Any) -> RslabAnalysis:
+    return RslabAnalysis(structure.pattern)
 
 
-def factor(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str) -> Factor:
-    return Rslab(symbolic, structure.slot_values(p), assume_a == "pos")
+def factor(symbolic: RslabAnalysis, structure: Any, p: Tree, assume_a: str) -> Factor:
+    m, positive = (
+        SparseMatrix(NAME, symbolic, structure.slot_values(p), symmetric=True),
+        assume_a == "pos",
+    )
+    # a norm hides what small entries lose by pivoting inside blocks
+    polished = not positive and m.scales is not None
+    return Verified(NAME, m, Rslab(symbolic, m, positive), m.scales, polished=polished)
 
 
-class Symbolic(Arrangement):
+class RslabAnalysis(Arrangement):
     """The analysis of the lower triangle of a pattern."""
 
     def __init__(self, pattern: Pattern) -> None:
@@ -67,18 +75,23 @@ class Symbolic(Arrangement):
         self._lock = lock()
 
     @cached_property
-    def of_superlu(self) -> superlu.Symbolic:
+    def of_superlu(self) -> superlu.SuperLUAnalysis:
         """The analysis for determinants."""
-        return superlu.Symbolic(self.pattern, False)
+        return superlu.SuperLUAnalysis(self.pattern, False)
 
     def factored(self, slots: Any, floor: float | None = None) -> Any:
         """The factor; smaller pivots are lifted to the floor, if there is one."""
-        library, values = rslab_library.calls(), slots[self._lower]
+        library, values = rslab.calls(), slots[self._lower]
+        # RSLAB's analysis reads the first values that come, but depends on their places alone: one
+        # thread makes it, all share it, and each factorization has a numeric object of its own
         with self._lock:
             if self._analysis is None:
                 self._analysis = self._analyzed(library, values)
                 self._work = self._analysis.estimate_memory()["factor_flops"]
-        factor, settings = self._analysis.factor, rslab_library.settings(self._work >= DIVIDED)
+        # how many threads may work is asked now: the limit may have changed since the analysis
+        factor, settings = self._analysis.factor, rslab.settings(self._work >= DIVIDED)
+        # Python hears Ctrl-C between two steps of its main thread only, not inside of compiled code:
+        # a long factorization of the main thread moves to another one, and the main thread listens
         if self._work < LONG or current_thread() is not main_thread():
             return factor(values, settings=settings, preconditioner=floor)
         interrupt = library.Interrupt()
@@ -88,65 +101,53 @@ class Symbolic(Arrangement):
         )
 
     def _analyzed(self, library: Any, values: Any) -> Any:
+        # compressed columns of the lower triangle; slots are sorted by columns, and so are these
         rows, columns = self.pattern.indices[self._lower], self.pattern.columns[self._lower]
         starts = np.concatenate([[0], np.cumsum(np.bincount(columns, minlength=self.n))])
-        settings = rslab_library.settings(self.n >= LARGE)
+        settings = rslab.settings(self.n >= LARGE)
         return library.analyze_ldlt(
             self.n, starts.astype(np.int64), rows.astype(np.int64), values, settings=settings
         )
 
 
-class Rslab(Refined):
-    """L and D of the equilibrated matrix."""
+class Rslab(Factor):
+    """L and D of M."""
 
-    def __init__(self, symbolic: Symbolic, slots: Any, positive: bool) -> None:
-        super().__init__(symbolic, slots)
+    def __init__(self, analysis: RslabAnalysis, m: SparseMatrix, positive: bool) -> None:
+        self._analysis, self._m = analysis, m
         try:
-            self._ldlt = symbolic.factored(self._values)
+            self._ldlt = analysis.factored(m.values)
         except RuntimeError as error:
-            raise rslab_library.refused(self._name, error) from None
-        self.nbytes = self._ldlt.heap_bytes + self._values.nbytes
+            raise rslab.refused(NAME, error) from None
+        self.nbytes = self._ldlt.heap_bytes
         if positive:
             self._require_positive()
-        elif self._scales is not None:
-            # a norm hides what small entries lose by pivoting inside blocks: refine at least once
-            self._min_steps = 1
-        self.check_suspect()
 
     def _require_positive(self) -> None:
         _, negative, zero = self._ldlt.inertia
         if negative:
             raise NotPositiveDefiniteError(
-                self._name, f"as many negative eigenvalues as negative pivots, {negative}"
+                NAME, f"as many negative eigenvalues as negative pivots, {negative}"
             )
         if zero:
-            raise SingularMatrixError(self._name, "a pivot that is zero")
+            raise SingularMatrixError(NAME, "a pivot that is zero")
 
     def signs(self) -> tuple[int, int] | None:
-        """Those of D (Sylvester), if the factor is accurate; the scaling is a congruence."""
+        """Those of D (Sylvester); a complex symmetric matrix has complex eigenvalues, and no signs."""
         positive, negative, zero = self._ldlt.inertia
-        if zero or self._values.dtype.kind == "c":
-            return None
-        return (positive, negative) if self._is_accurate() else None
+        return None if zero or self._m.dtype.kind == "c" else (positive, negative)
 
-    def _solved(self, b: Any, op: str) -> Any:
+    def solve(self, b: Any, op: str) -> Any:
         """A^T = A, and A^H x = b is A conj(x) = conj(b)."""
-        rslab_library.require_own_process()
+        rslab.require_own_process()
         if op == "H" and b.dtype.kind == "c":
-            return self._solved(b.conj(), "N").conj()
+            return self.solve(b.conj(), "N").conj()
         if b.shape[1] == 0:
             return b
         if b.shape[1] == 1:
             return self._ldlt.solve(np.ascontiguousarray(b[:, 0]))[:, None]
         return self._ldlt.solve_many(b)
 
-    def _product(self, x: Any, op: str) -> Any:
-        """M is symmetric: by compressed rows, which is read in order, and faster."""
-        if op == "H" and x.dtype.kind == "c":
-            return self._product(x.conj(), "N").conj()
-        return self._arrangement.layout.product(self._values, x, transposed=True)
-
-    def _log_pivots(self) -> Any:
+    def logabsdet(self) -> Any:
         """By SuperLU: RSLAB does not tell D."""
-        symbolic: Symbolic = self._arrangement  # type: ignore[assignment]
-        return superlu.SuperLU(symbolic.of_superlu, self._values, False).logabsdet()
+        return superlu.factored(self._analysis.of_superlu, self._m.values).logabsdet()

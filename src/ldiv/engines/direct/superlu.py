@@ -12,20 +12,22 @@ Reference: Demmel, Eisenstat, Gilbert, Li, Liu, SIAM J. Matrix Anal. Appl. 20 (1
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg._dsolve import _superlu
 
+from ldiv.core.cached_property import cached_property
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree
-from ldiv.engines import ordering
-from ldiv.engines.equilibration import Scaling, equilibrated, equilibrated_by_sums
-from ldiv.engines.escalation import first_nonsingular
+from ldiv.engines.accuracy.equilibration import Scaling, equilibrated, equilibrated_by_sums
+from ldiv.engines.accuracy.sparse_matrix import Arrangement, SparseMatrix
+from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.factor import Factor
-from ldiv.engines.refinement import Arrangement, Refined
+from ldiv.engines.factors.escalation import first_nonsingular
+from ldiv.engines.libraries import metis
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.structures.sparse_triangular import SparseTriangular
 
@@ -33,6 +35,7 @@ RANK = 50
 ON_HOST = True
 REMEMBERED = True
 IN_SINGLE = True
+NAME = "SuperLU"
 
 PER_ROW = 32  # bytes of index arrays: supernodes and permutations
 
@@ -50,11 +53,11 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
     return None
 
 
-def analyze(structure: Any) -> Symbolic:
-    return Symbolic(structure.pattern, isinstance(structure, SparseTriangular))
+def analyze(structure: Any) -> SuperLUAnalysis:
+    return SuperLUAnalysis(structure.pattern, isinstance(structure, SparseTriangular))
 
 
-class Symbolic(Arrangement):
+class SuperLUAnalysis(Arrangement):
     """The orderings, and whether pivots stay on the diagonal."""
 
     def __init__(self, pattern: Pattern, triangular: bool, freely: bool = False) -> None:
@@ -66,98 +69,95 @@ class Symbolic(Arrangement):
         self.spec = "NATURAL"
         rows = cols = None
         if self.on_diagonal and not triangular:
-            rows = cols = ordering.of_sum(pattern)
+            rows = cols = metis.of_sum(pattern)
             self.spec = "MMD_AT_PLUS_A" if cols is None else "NATURAL"
         elif not self.on_diagonal:
-            cols = ordering.of_columns(pattern)
+            cols = metis.of_columns(pattern)
             self.spec = "COLAMD" if cols is None else "NATURAL"
         super().__init__(pattern, rows, cols)
 
     @cached_property
-    def freely(self) -> Symbolic:
+    def freely(self) -> SuperLUAnalysis:
         """The orderings for partial pivoting with all rows."""
-        return Symbolic(self._given, False, freely=True) if self.on_diagonal else self
+        return SuperLUAnalysis(self._given, False, freely=True) if self.on_diagonal else self
 
 
-def factor(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str) -> Factor:
-    return SuperLU(symbolic, structure.slot_values(p), assume_a == "pos")
+def factor(symbolic: SuperLUAnalysis, structure: Any, p: Tree, assume_a: str) -> Factor:
+    return factored(symbolic, structure.slot_values(p), assume_a == "pos")
 
 
-def factor_carefully(symbolic: Symbolic, structure: Any, p: Tree, assume_a: str) -> Factor:
+def factor_carefully(symbolic: SuperLUAnalysis, structure: Any, p: Tree, assume_a: str) -> Factor:
     slots = structure.slot_values(p)
     makes = [
-        partial(SuperLU, symbolic.freely, slots, False, carefully=True, scaled=s)
+        partial(factored, symbolic.freely, slots, last=True, scaled=s)
         for s in (equilibrated, equilibrated_by_sums)
     ]
-    factored: Factor = first_nonsingular(makes, makes[0])
-    return factored
+    made: Factor = first_nonsingular(makes, makes[0])
+    return made
 
 
-class SuperLU(Refined):
-    """L and U of the permuted and equilibrated matrix."""
+def factored(
+    analysis: SuperLUAnalysis,
+    slots: Any,
+    positive: bool = False,
+    last: bool = False,
+    scaled: Scaling = equilibrated,
+) -> Verified:
+    """The values of A in slots, factored."""
+    m = SparseMatrix(NAME, analysis, slots, scaled)
+    return Verified(NAME, m, SuperLU(analysis, m, positive), m.scales, last=last)
 
-    def __init__(
-        self,
-        symbolic: Symbolic,
-        slots: Any,
-        positive: bool,
-        carefully: bool = False,
-        scaled: Scaling = equilibrated,
-    ) -> None:
-        super().__init__(symbolic, slots, carefully, scaled)
+
+class SuperLU(Factor):
+    """L and U of M."""
+
+    def __init__(self, analysis: SuperLUAnalysis, m: SparseMatrix, positive: bool) -> None:
         threshold = (
-            0.0 if positive or symbolic.triangular else 0.01 if symbolic.on_diagonal else 1.0
+            0.0 if positive or analysis.triangular else 0.01 if analysis.on_diagonal else 1.0
         )
         try:
-            self._lu = _factored(symbolic, self._values, threshold)
+            self._lu = _lu(analysis, m.values, threshold)
         except RuntimeError as error:
             if not any(word in str(error) for word in ("singular", "failed to factorize")):
                 raise
-            raise SingularMatrixError(self._name, "a pivot that is exactly zero") from None
-        self.nbytes = (
-            self._lu.nnz * (self._values.dtype.itemsize + 4)
-            + PER_ROW * symbolic.n
-            + self._values.nbytes
-        )
-        if positive and not self._dominates():
-            self._require_positive()
-        self.check_suspect()
+            raise SingularMatrixError(NAME, "a pivot that is exactly zero") from None
+        self.nbytes = self._lu.nnz * (m.dtype.itemsize + 4) + PER_ROW * m.n
+        if positive and not _dominates(m):
+            self._require_positive(m)
 
-    def _dominates(self) -> bool:
-        """Is the matrix diagonally dominant, with a positive diagonal?
-
-        Then no eigenvalue is negative (Gershgorin).
-        """
-        at = self._arrangement.layout.diagonal
-        return at is not None and bool((2 * self._values[at].real >= self._sums).all())
-
-    def _require_positive(self) -> None:
+    def _require_positive(self, m: SparseMatrix) -> None:
         """By inertia: without exchanges the pivots have the signs of the eigenvalues (Sylvester).
 
         Rounding errors are measured by the diagonal.
         """
-        at = self._arrangement.layout.diagonal
-        if at is None or not (self._values[at].real > 0).all():
-            raise NotPositiveDefiniteError(
-                self._name, "a number on the diagonal that is not positive"
-            )
+        diagonal = m.diagonal
+        if diagonal is None or not (diagonal.real > 0).all():
+            raise NotPositiveDefiniteError(NAME, "a number on the diagonal that is not positive")
         order = self._lu.perm_c
         pivots = self._lu.U.real[order]
-        rounding = self._arrangement.n * self._eps * self._values[at].real
+        rounding = m.n * m.limits.eps * diagonal.real
         if not np.array_equal(self._lu.perm_r, order) or (pivots <= -rounding).any():
             raise NotPositiveDefiniteError(
-                self._name,
-                f"a pivot of {pivots.min():.1e}, not pivoting, where all must be positive",
+                NAME, f"a pivot of {pivots.min():.1e}, not pivoting, where all must be positive"
             )
 
-    def _solved(self, b: Any, op: str) -> Any:
+    def solve(self, b: Any, op: str) -> Any:
         return self._lu.solve(b, op)
 
-    def _log_pivots(self) -> Any:
+    def logabsdet(self) -> Any:
         return np.log(np.abs(self._lu.U)).sum()
 
 
-def _factored(symbolic: Symbolic, values: Any, threshold: float) -> Any:
+def _dominates(m: SparseMatrix) -> bool:
+    """Is the matrix diagonally dominant, with a positive diagonal?
+
+    Then no eigenvalue is negative (Gershgorin).
+    """
+    diagonal = m.diagonal
+    return diagonal is not None and bool((2 * diagonal.real >= m.column_sums).all())
+
+
+def _lu(symbolic: SuperLUAnalysis, values: Any, threshold: float) -> Any:
     """As `scipy.sparse.linalg.splu`, but keeping only the diagonal of U, no copies of L and U."""
     indices, indptr = symbolic.pattern.indices, symbolic.pattern.indptr
     options = {

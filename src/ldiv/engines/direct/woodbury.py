@@ -4,8 +4,7 @@ C = I + V^H W is r x r, the capacitance matrix.
 adjoint      (A^H + V U^H)^-1 b = y - Z C^-H U^H y,   y = A^-H b,   Z = A^-H V, made when needed
 determinant  det (A + U V^H) = det A det C
 The formula cancels if A is much closer to singular than the sum. So each solution is checked
-against the sum, and refined while its backward error exceeds rounding and halves; one that stays
-inaccurate raises. That error is the largest of the rows,
+against the sum, and refined. Its backward error is the largest of the rows,
     |b - S x|_i / (|A| |x| + |U V^H| |x| + |b|)_i,
 as the norm of S would hide its small rows; of |A| |x| the largest |A s x| of a few vectors s of
 signs is known, which is not above it.
@@ -19,14 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import alike, astype, conj, numpy_dtype, real, result_dtype, unit_columns
-from ldiv.core.dispatch import check_or_raise, frontend_of, namespace, traced
+from ldiv.core.arrays import alike, astype, conj, result_dtype, unit_columns
+from ldiv.core.dispatch import namespace, traced
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves
+from ldiv.engines.accuracy.limits import ADEQUATE
+from ldiv.engines.accuracy.verifiable import Verifiable
+from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.direct import lapack
 from ldiv.engines.direct.composed import logabsdet_part, solve_part
 from ldiv.engines.factor import Factor
-from ldiv.engines.limits import limits
 from ldiv.engines.registry import choose, is_iterative
 from ldiv.errors import EngineError, SingularMatrixError
 from ldiv.structures.sum import Sum
@@ -35,8 +36,8 @@ from ldiv.structures.sum import Sum
 RANK = 25
 ON_HOST = False
 REMEMBERED = True
+NAME = "Woodbury"
 
-REFINED = 16  # a backward error below this many eps, or sqrt(n), needs no refinement
 SIGNS = 4  # random ones at most, besides those of x itself
 
 ADVICE = "method='gmres' does not mind"
@@ -58,24 +59,21 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
 
 def _split(structure: Structure, p: Tree = (None, None)) -> Any:
     """(A, its low-rank update, the parameters of each), or None if there is no such update."""
-    n = structure.shape[0]
-    if not isinstance(structure, Sum) or len(structure.parts) != 2:
+    if not isinstance(structure, Sum) or (at := structure.updated) is None:
         return None
-    (first, second), (p_first, p_second) = structure.parts, p
-    if 0 < second.rank < n:
-        return first, second, p_first, p_second
-    return (second, first, p_second, p_first) if 0 < first.rank < n else None
+    return structure.parts[at], structure.parts[1 - at], p[at], p[1 - at]
 
 
 def factor(symbolic: None, structure: Any, p: Tree, assume_a: str) -> Factor:
-    return Woodbury(structure, p)
+    m, updated = SumMatrix(structure, p), Woodbury(structure, p)
+    why = f"is the matrix that is updated closer to singular than the sum? {ADVICE}"
+    return Verified(NAME, m, updated, last=True, proven=True, advice=why)
 
 
 class Woodbury(Factor):
-    """W, the factored capacitance matrix, and what is needed for Z and for backward errors."""
+    """W, the factored capacitance matrix, and what is needed for Z."""
 
     def __init__(self, structure: Structure, p: Tree) -> None:
-        self._sum, self._p = structure, p
         self._a, update, self._pa, low = _split(structure, p)
         (u, pu), (vh, pvh) = update.halves(low)
         self._sides = {"N": (u, pu), "H": (vh.H, pvh)}
@@ -84,8 +82,9 @@ class Woodbury(Factor):
         w = self._columns("N")
         c = vh.matmul(pvh, w)
         c = c + unit_columns(c, c.shape[-1], range(c.shape[-1]))
-        self._c = lapack.nonsingular(c, lapack.lu(c), lapack.row_maxima(namespace(c).abs(c)))
-        self.nbytes = 2 * w.nbytes + self._c.nbytes + sum(leaf.nbytes for leaf in leaves(p))
+        empty = 0 in c.shape  # an update by nothing
+        self._c = lapack.lu(c) if empty else lapack.factored(c, lapack.lu)
+        self.nbytes = 2 * w.nbytes + self._c.nbytes
 
     def _cast(self, x: Array) -> Array:
         return astype(x, self._dtype)
@@ -107,31 +106,10 @@ class Woodbury(Factor):
             ) from error
 
     def solve(self, b: Array, op: str) -> Array:
+        """The formula in line 1, or its adjoint."""
         if op == "T":
             return conj(self.solve(conj(b), "H"))
-        b, view = self._cast(b), self._sum.view(op)
-        enough = limits(numpy_dtype(b)).eps * max(REFINED, self._sum.shape[0] ** 0.5)
-
-        def checked(x: Array, before: Array) -> tuple[Array, ...]:
-            return x, *_residual(view, self._p, x, b, enough), before
-
-        def going(state: tuple[Array, ...]) -> Array:
-            _, _, error, before = state
-            return (error > enough) & (error < before / 2)
-
-        def refined(state: tuple[Array, ...]) -> tuple[Array, ...]:
-            x, r, error, _ = state
-            return checked(x + self._updated(r, op), error)
-
-        first = self._updated(b, op)
-        state = checked(first, namespace(b).asarray(np.inf, **alike(real(first))))
-        x, _, error, _ = frontend_of(b).loop(going, refined, state)
-        check_or_raise(error <= limits(numpy_dtype(b)).accurate, _cancelled, error)
-        return x
-
-    def _updated(self, b: Array, op: str) -> Array:
-        # one application of the formula in line 1, or of its adjoint
-        y = self._solve_a(b, op)
+        y = self._solve_a(self._cast(b), op)
         side, p = self._sides["H" if op == "N" else "N"]
         return y - namespace(y).matmul(self._columns(op), self._c.solve(side.H.matmul(p, y), op))
 
@@ -139,40 +117,57 @@ class Woodbury(Factor):
         return logabsdet_part(self._a, self._pa) + self._c.logabsdet()
 
 
-def _residual(s: Any, p: Tree, x: Array, b: Array, enough: float) -> tuple[Array, Array]:
-    """(b - S x, its backward error in the worst row and column: as bounded as it must be)."""
-    xp, size = namespace(x), namespace(x).abs
+class SumMatrix(Verifiable):
+    """A + U V^H, by products of its parts."""
 
-    def products(x: Array) -> list[Array]:
-        return [part.matmul(q, x) for part, q in zip(s.parts, p, strict=True)]
+    def __init__(self, structure: Structure, p: Tree) -> None:
+        flat, dtype = leaves(p), result_dtype(p)
+        super().__init__(structure.shape[0], dtype, sum(leaf.nbytes for leaf in flat))
+        self._sum, self._p, self._like = structure, p, flat[0]
+        self.is_single, self.is_traced = False, any(map(traced, flat))
+        self.enough = self.limits.eps * max(ADEQUATE, self.n**0.5)
 
-    first, second = products(x)
-    r = b - (first + second)
-    if 0 in r.shape:
-        return r, xp.sum(size(r))
-    known = size(first) + size(second)
+    def product(self, x: Array, op: str) -> Array:
+        first, second = self._products(x, op)
+        return first + second
 
-    def worst() -> Array:
-        return xp.max(size(r) / (known + size(b) + limits(numpy_dtype(b)).tiny))
+    def _products(self, x: Array, op: str) -> list[Array]:
+        view: Any = self._sum.view(op)
+        return [part.matmul(q, x) for part, q in zip(view.parts, self._p, strict=True)]
 
-    error = worst()
-    for signs in _signs(x.shape[-2]):
-        if not traced(error) and bool(error <= enough):
-            break
-        first, second = products(xp.asarray(signs, **alike(x)) * x)
-        known = xp.maximum(known, size(first) + size(second))
-        error = worst()
-    return r, error
+    def direction(self, z: Any) -> Array:
+        return astype(namespace(self._like).asarray(z.copy(), **alike(self._like)), self.dtype)
+
+    def arranged(self, b: Array, op: str) -> Array:
+        return astype(b, self.dtype)
+
+    def is_small(self, r: Array, x: Array, b: Array, op: str) -> bool:
+        return not traced(x) and bool((self.errors(r, x, b, op) <= self.enough).all())
+
+    def errors(self, r: Array, x: Array, b: Array, op: str) -> Array:
+        """As bounded as they must be."""
+        xp, size = namespace(x), namespace(x).abs
+        view: Any = self._sum.view(op)
+        _, update, _, low = _split(view, self._p)
+        # the products of the parts add up to b - r: that of low rank, which costs less, tells both
+        second = update.matmul(low, x)
+        known = size(b - r - second) + size(second)
+
+        def errors() -> Array:
+            whole = known + size(b) + self.limits.tiny
+            return xp.max(size(r) / whole, axis=-2, keepdims=True)
+
+        found = errors()
+        for signs in _signs(self.n):
+            if not traced(found) and bool((found <= self.enough).all()):
+                break
+            first, second = self._products(xp.asarray(signs, **alike(x)) * x, op)
+            known = xp.maximum(known, size(first) + size(second))
+            found = errors()
+        return found
 
 
 @lru_cache(maxsize=16)
 def _signs(n: int) -> np.ndarray[Any, Any]:
     """Columns of fixed random signs, (SIGNS, n, 1)."""
     return np.random.default_rng(n).choice([-1.0, 1.0], (SIGNS, n, 1))
-
-
-def _cancelled(error: Any) -> SingularMatrixError:
-    why = f"is the matrix that is updated closer to singular than the sum? {ADVICE}"
-    return SingularMatrixError(
-        "Woodbury", f"a backward error of {error:.1e} that refinement does not reduce ({why})"
-    )

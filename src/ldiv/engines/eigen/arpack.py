@@ -20,12 +20,13 @@ from ldiv.core.arrays import alike, common_batch, conj, one_by_one, result_dtype
 from ldiv.core.dispatch import asnumpy, namespace, on_host, traced
 from ldiv.core.finite import require_finite
 from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.units import balance, magnitude
+from ldiv.engines.accuracy.scaling import balanced_product
+from ldiv.engines.accuracy.singularity_check import direction
 from ldiv.engines.eigen import shift_invert
 from ldiv.engines.eigen.slicing import contradicted, skipped
-from ldiv.engines.eigen_task import Task
-from ldiv.engines.matrix_product import Product, assembled, on_numpy, require_hermitian
-from ldiv.engines.scaling import balance, balanced_product, magnitude
-from ldiv.engines.singularity_check import direction
+from ldiv.engines.eigen.task import EigenTask
+from ldiv.engines.iterative.matrix_product import Product, assembled, on_numpy, require_hermitian
 from ldiv.engines.solve_log import note
 from ldiv.errors import ConvergenceError, EngineError, NotPositiveDefiniteError, expected_got
 
@@ -36,7 +37,7 @@ RANK = 20
 ON_HOST = True
 
 
-def supports(task: Task, dtype: Any, device: str) -> str | None:
+def supports(task: EigenTask, dtype: Any, device: str) -> str | None:
     if task.which == "index":
         return "finds pairs at an end of the spectrum or near sigma, not by index"
     if task.offset:
@@ -57,12 +58,12 @@ def supports(task: Task, dtype: Any, device: str) -> str | None:
     return None
 
 
-def guard_pairs(task: Task) -> int:
+def guard_pairs(task: EigenTask) -> int:
     return max(min(max(task.guard, 1), task.n - 2 - task.k), 0)
 
 
 def pairs(
-    task: Task, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]
+    task: EigenTask, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]
 ) -> tuple[Array, Array, Array]:
     """The problems of a batch, one after the other, on the host."""
     flat, batch = leaves((pA, pB, auxiliaries)), common_batch(task.core, (pA, pB, auxiliaries))
@@ -74,7 +75,7 @@ def pairs(
     return on_host(partial(_each, task, batch, specs), specs, *flat)
 
 
-def _each(task: Task, batch: tuple[int, ...], specs: Any, *flat: Any) -> tuple[Any, ...]:
+def _each(task: EigenTask, batch: tuple[int, ...], specs: Any, *flat: Any) -> tuple[Any, ...]:
     args = rebuild(task.core, flat)
     if not batch:
         return _pairs(task, *args)
@@ -86,7 +87,7 @@ def _each(task: Task, batch: tuple[int, ...], specs: Any, *flat: Any) -> tuple[A
 
 
 def _through_products(
-    task: Task, flat: list[Array], batch: tuple[int, ...]
+    task: EigenTask, flat: list[Array], batch: tuple[int, ...]
 ) -> tuple[Array, Array, Array]:
     """For operators, which are called in their own framework, one product at a time."""
     if any(map(traced, flat)) or batch:
@@ -100,13 +101,16 @@ def _through_products(
     return tuple(xp.asarray(y, **alike(flat[0], y.dtype)) for y in found)
 
 
-def _pairs(task: Task, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]) -> tuple[Any, Any, Any]:
+def _pairs(
+    task: EigenTask, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]
+) -> tuple[Any, Any, Any]:
     """Checked by counting as far as that is free, or the task says so.
 
     It is searched once more if some were skipped.
     """
     for name, structure, p in (("A", task.A, pA), ("M", task.B, pB)):
         require_finite(name, *leaves(structure.read(p)))
+    task = task.in_unit(auxiliaries[-1])
     shifted = (
         None
         if task.sigma is None
@@ -138,7 +142,7 @@ def _pairs(task: Task, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]) -> tup
 
 
 def _search(
-    task: Task,
+    task: EigenTask,
     pA: Tree,
     pB: Tree,
     auxiliaries: tuple[Tree, ...],
@@ -202,7 +206,7 @@ def _search(
     return lam, x * s, error_bound
 
 
-def _balanced(task: Task, solve: Product, t: Any, s: Any) -> tuple[Task, Product]:
+def _balanced(task: EigenTask, solve: Product, t: Any, s: Any) -> tuple[EigenTask, Product]:
     """sigma and the inverse for the scaled problem t^2 A x = (lam t^2 / s^2) s^2 B x.
 
     ARPACK takes eigenvalues below eps^(2/3) for zero.
@@ -232,7 +236,7 @@ class Sizes(NamedTuple):
 class Lanczos:
     """ARPACK on one problem: products with A and B, `solve` with A - sigma B or with B."""
 
-    task: Task
+    task: EigenTask
     A: Product
     B: Product
     solve: Product
@@ -254,9 +258,12 @@ class Lanczos:
         elif not task.standard:
             metric["Minv"] = self._operator(solve)
         ncv = None if task.ncv is None else min(max(task.ncv, m + 2), task.n)
+        # ARPACK begins with A times the start, in which nothing of a null space is left where A
+        # keeps it apart exactly: so A + c B, whose eigenvalue c is none of A
+        c = 0.0 if task.sigma is not None else float(np.finfo(self.dtype).eps) ** 0.75
         try:
-            found: tuple[Any, Any] = linalg.eigsh(
-                self._operator(A),
+            lam, x = linalg.eigsh(
+                self._operator((lambda v: A(v) + c * self.B(v)) if c else A),
                 m,
                 which=which,
                 v0=start,
@@ -272,7 +279,7 @@ class Lanczos:
                 "arpack", task.maxiter or 10 * task.n, None, tol, f"{done} of {m} eigenpairs"
             ) from None
         note("arpack")
-        return found
+        return lam - c, x
 
     def _operator(self, product: Product) -> linalg.LinearOperator:
         n = self.task.n

@@ -33,13 +33,14 @@ from ldiv.core.arrays import (
 from ldiv.core.dispatch import asnumpy, host, namespace, on_host
 from ldiv.core.structure import matmul
 from ldiv.core.trees import Array, Tree, leaves, rebuild
-from ldiv.engines import krylov, registry
+from ldiv.core.units import balance, magnitude
+from ldiv.engines import registry
 from ldiv.engines.eigen import shift_invert, shifted_krylov
 from ldiv.engines.eigen.orthonormal import gram, orthonormal_basis
-from ldiv.engines.eigen_task import Task, choose
-from ldiv.engines.matrix_product import assembled
-from ldiv.engines.options import Options
-from ldiv.engines.scaling import balance, magnitude
+from ldiv.engines.eigen.task import EigenTask, choose
+from ldiv.engines.iterative import krylov
+from ldiv.engines.iterative.matrix_product import assembled
+from ldiv.engines.iterative.options import Options
 from ldiv.errors import ConvergenceError
 
 ROUNDS = 4  # with the factor of the forward pass, and as many with one closer by
@@ -53,7 +54,7 @@ ENOUGH = 100
 
 
 def reduced(
-    task: Task,
+    task: EigenTask,
     params: tuple[Tree, ...],
     theta: Array,
     r: Array,
@@ -81,7 +82,9 @@ def reduced(
     return w + _solve_rest(task, params, theta, r, join(X, G, 1))
 
 
-def _solve_rest(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array) -> Array:
+def _solve_rest(
+    task: EigenTask, params: tuple[Tree, ...], theta: Array, r: Array, V: Array
+) -> Array:
     """Solutions of the systems deflated by V, for r orthogonal to V."""
     # one matrix: a batch of right-hand sides is one wider block
     if not common_batch((task.A.core, task.B.core, 2), (*params[:2], V)):
@@ -94,7 +97,9 @@ def _solve_rest(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V:
     return _each(task, params, theta, r, V)
 
 
-def _solve_one(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array) -> Array:
+def _solve_one(
+    task: EigenTask, params: tuple[Tree, ...], theta: Array, r: Array, V: Array
+) -> Array:
     on_engine = choose(task, *params[:2])
     assert isinstance(on_engine, ModuleType)
     if not on_engine.ON_HOST or not task.A.on_host:
@@ -106,7 +111,7 @@ def _solve_one(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: 
     )[0]
 
 
-def _each(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array) -> Array:
+def _each(task: EigenTask, params: tuple[Tree, ...], theta: Array, r: Array, V: Array) -> Array:
     """The problems of a batch, one after the other."""
     like, args, xp = (task.core, 1, 2, 2), (params, theta, r, V), namespace(r)
     batch = common_batch(like, args)
@@ -116,7 +121,7 @@ def _each(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array
     return xp.reshape(xp.stack(done), (*batch, *r.shape[-2:]))
 
 
-def _on_host(task: Task, like: Any, *flat: Any) -> tuple[Any]:
+def _on_host(task: EigenTask, like: Any, *flat: Any) -> tuple[Any]:
     params, theta, r, V = rebuild(like, flat)
     if task.sigma is None:
         return (_by_minres(task, params, theta, r, V),)
@@ -126,8 +131,9 @@ def _on_host(task: Task, like: Any, *flat: Any) -> tuple[Any]:
 # -- with the factor of the forward pass --------------------------------------
 
 
-def _by_factor(task: Task, params: tuple[Tree, ...], theta: Any, r: Any, V: Any) -> Any:
-    pA, pB, _ = params
+def _by_factor(task: EigenTask, params: tuple[Tree, ...], theta: Any, r: Any, V: Any) -> Any:
+    pA, pB, (*_, unit) = params
+    task = task.in_unit(unit)
     assert task.sigma is not None
     A, B = assembled(task.A, pA), assembled(task.B, pB)
     BV = B(V)
@@ -171,8 +177,10 @@ def _among(theta: Any, sigma: float) -> float:
 # -- without a factor ---------------------------------------------------------
 
 
-def _by_minres(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: Array) -> Array:
-    pA, pB, (pM, _, Y) = params
+def _by_minres(
+    task: EigenTask, params: tuple[Tree, ...], theta: Array, r: Array, V: Array
+) -> Array:
+    pA, pB, (pM, _, Y, _) = params
     A, B, xp = assembled(task.A, pA), assembled(task.B, pB), namespace(r)
     if task.constraints:
         V = xp.concat([V, orthonormal_basis(B, xp.astype(Y, V.dtype), ())[0]], axis=-1)
@@ -205,7 +213,7 @@ def _by_minres(task: Task, params: tuple[Tree, ...], theta: Array, r: Array, V: 
     return w
 
 
-def _preconditioner(task: Task, pB: Tree, pM: Tree) -> Any:
+def _preconditioner(task: EigenTask, pB: Tree, pM: Tree) -> Any:
     """The user's M, else B^-1 if it can be factored, else none."""
     if task.M is not None:
         return krylov.preconditioner(task.M, pM)

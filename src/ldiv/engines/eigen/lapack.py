@@ -14,8 +14,8 @@ from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.finite import require_finite
 from ldiv.core.structure import Structure, matmul
 from ldiv.core.trees import Array, Tree, leaves
-from ldiv.engines.eigen_task import Task
-from ldiv.engines.scaling import balance, magnitude
+from ldiv.core.units import balance, magnitude
+from ldiv.engines.eigen.task import EigenTask
 from ldiv.errors import NotPositiveDefiniteError
 from ldiv.structures.asymmetry import refuse_asymmetry, refuse_defect
 from ldiv.structures.composed import is_dense
@@ -28,7 +28,7 @@ INSIDE = 1000  # the same, for pairs inside of the spectrum, which no other engi
 DENSE = 1500  # dense matrices up to this size are preferred here if few of many pairs are wanted
 
 
-def supports(task: Task, dtype: Any, device: str) -> str | None:
+def supports(task: EigenTask, dtype: Any, device: str) -> str | None:
     most = DENSE if is_dense(task.A) and (task.standard or is_dense(task.B)) else LARGEST
     few = task.k + task.guard < task.n // 4
     if (
@@ -40,12 +40,12 @@ def supports(task: Task, dtype: Any, device: str) -> str | None:
     return f"finds all pairs of a dense matrix; {task.n} is too large for a few of them"
 
 
-def guard_pairs(task: Task) -> int:
+def guard_pairs(task: EigenTask) -> int:
     return task.n - task.k
 
 
 def pairs(
-    task: Task, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]
+    task: EigenTask, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]
 ) -> tuple[Array, Array, Array]:
     like = leaves(pA)[0]
     a = hermitian("A", task.A, pA, like, task.standard)
@@ -56,7 +56,11 @@ def pairs(
     a, b = a * t * t, None if b is None else b * s * s
     lam, x = _standard(a) if b is None else _generalized(a, b)
     xp, t, q = namespace(a), t[..., 0], s[..., 0]
-    order = task.order(lam / t * q / t * q)
+    unit = 1 if task.sigma is None else auxiliaries[-1][..., None]
+    order = task.order(lam / t * q / t * q / unit)
+    # the unit may have a batch of its own
+    lam = xp.broadcast_to(lam, order.shape)
+    x = xp.broadcast_to(x, (*order.shape[:-1], *x.shape[-2:]))
     lam, x = (
         xp.take_along_axis(lam, order, axis=-1),
         xp.take_along_axis(x, order[..., None, :], axis=-1),
@@ -114,7 +118,7 @@ def _generalized(a: Array, b: Array) -> tuple[Array, Array]:
     return lam, frontend.solve_triangular(conj(transpose(l)), y, False)
 
 
-def _error_bound(task: Task, a: Array, b: Array | None, lam: Array, x: Array) -> Array:
+def _error_bound(task: EigenTask, a: Array, b: Array | None, lam: Array, x: Array) -> Array:
     """From the residuals of the wanted pairs; the others only serve the derivative."""
     xp, k = namespace(a), task.k
     y = x[..., :k]

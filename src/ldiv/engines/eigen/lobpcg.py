@@ -20,11 +20,12 @@ from ldiv.core.arrays import (
 from ldiv.core.dispatch import check_or_raise, namespace, on_host, traced
 from ldiv.core.finite import require_finite
 from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.units import magnitude
+from ldiv.engines.accuracy.scaling import balanced_product
 from ldiv.engines.eigen.lobpcg_iteration import iterate, rounding, wanted
-from ldiv.engines.eigen_task import Task
-from ldiv.engines.krylov import preconditioner
-from ldiv.engines.matrix_product import assembled, require_hermitian
-from ldiv.engines.scaling import balanced_product, magnitude
+from ldiv.engines.eigen.task import EigenTask
+from ldiv.engines.iterative.krylov import preconditioner
+from ldiv.engines.iterative.matrix_product import assembled, require_hermitian
 from ldiv.engines.solve_log import is_read, note
 from ldiv.errors import ConvergenceError
 
@@ -34,7 +35,7 @@ MOST = 500  # steps, unless `maxiter` is given
 BEYOND = 2  # pairs that are iterated beyond those returned, which converge the faster for it
 
 
-def supports(task: Task, dtype: Any, device: str) -> str | None:
+def supports(task: EigenTask, dtype: Any, device: str) -> str | None:
     if task.sigma is not None or task.which not in ("LA", "SA"):
         return "finds pairs at one end of the spectrum: which='LA' or 'SA', without sigma"
     if task.k + task.constraints > task.n:
@@ -42,12 +43,12 @@ def supports(task: Task, dtype: Any, device: str) -> str | None:
     return None
 
 
-def guard_pairs(task: Task) -> int:
+def guard_pairs(task: EigenTask) -> int:
     return max(min(max(task.guard, 1), task.n - task.constraints - task.k), 0)
 
 
 def pairs(
-    task: Task, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]
+    task: EigenTask, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]
 ) -> tuple[Array, Array, Array]:
     """The problems of a batch, one after the other.
 
@@ -79,11 +80,11 @@ def pairs(
 
 
 def _pairs(
-    task: Task, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]
+    task: EigenTask, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]
 ) -> tuple[Array, Array, Array]:
     for name, structure, p in (("A", task.A, pA), ("B", task.B, pB)):
         require_finite(name, *leaves(structure.read(p)))
-    near, start, Y = auxiliaries
+    near, start, Y, _ = auxiliaries
     require_finite("X, Y", *leaves((start, Y)))
     X = _start(task, leaves(pA)[0], result_dtype(pA, pB), start)
     A, B = assembled(task.A, pA), None if task.standard else assembled(task.B, pB)
@@ -98,7 +99,7 @@ def _pairs(
         balanced_product(A, X, (-2, -1)),
         (B, xp.ones_like(real(X[:1, :1]))) if B is None else balanced_product(B, X, (-2, -1)),
     )
-    lam, X, size, steps = iterate(
+    lam, X, size, steps, enough = iterate(
         A,
         B,
         M,
@@ -109,7 +110,7 @@ def _pairs(
         task.which == "LA",
         task.k + guard_pairs(task),
     )
-    enough = wanted(A, X, lam, tol)
+    enough = xp.maximum(enough, wanted(A, X, lam, tol))
     at = xp.argmax(size / or_one(enough))
     check_or_raise(
         (size <= enough).all(),
@@ -126,7 +127,7 @@ def _pairs(
     return lam, X[:, order] * s, error_bound
 
 
-def _start(task: Task, like: Array, dtype: np.dtype[Any], start: Tree) -> Array:
+def _start(task: EigenTask, like: Array, dtype: np.dtype[Any], start: Tree) -> Array:
     """The user's starting block, completed by random columns."""
     xp, most = namespace(like), task.n - task.constraints
     m = min(task.k + guard_pairs(task) + BEYOND, most)

@@ -32,12 +32,13 @@ from ldiv.engines.eigen.orthonormal import (
     orthonormal_basis,
     squares,
 )
-from ldiv.engines.matrix_product import Product
+from ldiv.engines.iterative.matrix_product import Product
 from ldiv.errors import expected_got
 
 RENEW = 100  # steps between recomputations
 ROUNDING = 32  # units of rounding in the entries of X: no residual can be required to be smaller
-# steps, Q = [X P], A Q, B Q, lam, the residual norms, and those that are wanted
+# steps, Q = [X P], A Q, B Q, lam, the residual norms, those that are wanted, and the largest norm
+# when the products were last recomputed, or 0 if that had not been halved
 State = tuple[Array, ...]
 
 
@@ -63,13 +64,14 @@ def iterate(
     maxiter: int,
     largest: bool,
     count: int | None = None,
-) -> tuple[Array, Array, Array, Array]:
-    """(lam ascending, X, residual norms, steps) of the `count` lowest, or `largest`, pairs.
+) -> tuple[Array, Array, Array, Array, Array]:
+    """(lam ascending, X, residual norms, steps, wanted norms) of the `count` lowest, or `largest`.
 
     All of them by default. They are B-orthogonal to Y (n, c). X has as many columns, or more: how
     fast the last pair converges depends on its distance to the first one beyond the block.
     Stops when all residuals are as small as `wanted`, or after maxiter steps; the caller checks
-    which it was.
+    which it was. Residuals that RENEW steps have not halved are wanted no smaller than the rounding
+    of A: those of an eigenvalue 0 never get below it.
     """
     k = X.shape[1]
     count = k if count is None else count
@@ -88,7 +90,7 @@ def iterate(
 
     def restart(state: State) -> State:
         """Steps from recomputed products; converged if a restart finds nothing to do."""
-        before, begun = state[0], _renew(problem, state[0], state[1][:, :k])
+        before, begun = state[0], _renew(problem, state[0], state[1][:, :k], state[7])
         return (
             *loop(
                 lambda s: not_converged(s) & (s[0] < before + RENEW), partial(_step, problem), begun
@@ -96,10 +98,10 @@ def iterate(
             before,
         )
 
-    start = (zero, Q, Q * 0, Q * 0, none, none, none, zero - 1)
-    steps, Q, _, _, lam, size, _, _ = loop(lambda s: s[0] > s[-1], restart, start)
+    start = (zero, Q, Q * 0, Q * 0, none, none, none, none[0] + np.inf, zero - 1)
+    steps, Q, _, _, lam, size, enough, _, _ = loop(lambda s: s[0] > s[-1], restart, start)
     up = xp.argsort(lam[:count])
-    return lam[up], Q[:, up], size[up], steps
+    return lam[up], Q[:, up], size[up], steps, enough[up]
 
 
 def wanted(A: Product, X: Array, lam: Array, tol: float | None) -> Array:
@@ -121,7 +123,13 @@ def rounding(A: Product, X: Array) -> Array:
     return eps(X) * norm(A(s * X)) * norm(X)
 
 
-def _renew(task: Problem, steps: Array, X: Array) -> State:
+def _rounding_of_matrix(A: Product, X: Array) -> Array:
+    """|A| |x|^2 eps, with |A s| |s|^-1 of random signs for |A|."""
+    xp, n = namespace(X), X.shape[0]
+    return rounding(A, xp.ones((n, 1), **alike(X)) / n**0.5) * norm(X) ** 2
+
+
+def _renew(task: Problem, steps: Array, X: Array, before: Array) -> State:
     """The state recomputed from X alone."""
     xp = namespace(X)
     X, _ = orthonormal_basis(task.B, X, task.outside)
@@ -131,19 +139,16 @@ def _renew(task: Problem, steps: Array, X: Array) -> State:
     lam, C = _ritz(task, X, AX, BX, X.shape[1])
     X, AX, BX = X @ C, AX @ C, BX @ C
     Q, AQ, BQ = (xp.concat([V, xp.zeros_like(V)], axis=1) for V in (X, AX, BX))
-    return (
-        steps,
-        Q,
-        AQ,
-        BQ,
-        lam,
-        _sizes(task, X, AX, BX, lam),
-        wanted(task.A, X, lam[: task.needed], task.tol),
-    )
+    size, enough = _sizes(task, X, AX, BX, lam), wanted(task.A, X, lam[: task.needed], task.tol)
+    most = xp.max(size[: task.needed])
+    stalled = most > before / 2
+    at_least = xp.where(stalled, ROUNDING * _rounding_of_matrix(task.A, X), 0 * size)
+    before = xp.where(stalled, 0 * most, most)  # once is for good
+    return steps, Q, AQ, BQ, lam, size, xp.maximum(enough, at_least), before
 
 
 def _step(task: Problem, state: State) -> State:
-    steps, Q, AQ, BQ, lam, size, enough = state
+    steps, Q, AQ, BQ, lam, size, enough, before = state
     xp, k = namespace(Q), Q.shape[1] // 2
     # residuals of the columns that have not converged; the others are frozen
     W = xp.where(size > enough, _residual(task, AQ[:, :k], BQ[:, :k], lam), 0)
@@ -158,7 +163,8 @@ def _step(task: Problem, state: State) -> State:
     C = xp.concat([C, orthonormal(step_coordinates, ((C, C),))], axis=1)
     Q, AQ = S @ C, AS @ C
     BQ = Q if task.B is None else BS @ C
-    return steps + 1, Q, AQ, BQ, lam, _sizes(task, Q[:, :k], AQ[:, :k], BQ[:, :k], lam), enough
+    size = _sizes(task, Q[:, :k], AQ[:, :k], BQ[:, :k], lam)
+    return steps + 1, Q, AQ, BQ, lam, size, enough, before
 
 
 def _preconditioned(M: Product, W: Array, moving: Array) -> Array:

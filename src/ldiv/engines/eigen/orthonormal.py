@@ -10,7 +10,7 @@ from __future__ import annotations
 from ldiv.core.arrays import adjoint, conj, eps, or_one, real
 from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.trees import Array
-from ldiv.engines.matrix_product import Product
+from ldiv.engines.iterative.matrix_product import Product
 from ldiv.errors import NotPositiveDefiniteError
 
 Pairs = tuple[tuple[Array, Array], ...]  # (V, B V) with V^H B V = I

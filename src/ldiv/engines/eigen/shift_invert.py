@@ -15,9 +15,9 @@ from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree, leaves
 from ldiv.engines import registry
-from ldiv.engines.escalation import Escalating
-from ldiv.engines.factored import factored
-from ldiv.engines.matrix_product import Product
+from ldiv.engines.factors.escalation import Escalating
+from ldiv.engines.factors.factored import factored
+from ldiv.engines.iterative.matrix_product import Product
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.structures.composed import all_entries, concatenated, entry_values, is_dense, joined
 from ldiv.structures.dense import Dense

@@ -21,9 +21,9 @@ import numpy as np
 import scipy.linalg
 
 from ldiv.core.arrays import conj
+from ldiv.core.units import balance, magnitude
 from ldiv.engines.eigen.orthonormal import gram
-from ldiv.engines.matrix_product import Product
-from ldiv.engines.scaling import balance, magnitude
+from ldiv.engines.iterative.matrix_product import Product
 
 EVEN = 1e-3  # shortest over longest direction of a block for which a Cholesky factor is accurate
 ROUNDING = 10  # eps: how orthogonal to the others a vector is that was orthogonalized twice

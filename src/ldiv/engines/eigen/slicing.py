@@ -16,15 +16,15 @@ import numpy as np
 
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree
+from ldiv.engines.eigen.inertia import inertia
 from ldiv.engines.eigen.shift_invert import shifted
-from ldiv.engines.eigen_task import Task
-from ldiv.engines.inertia import inertia
+from ldiv.engines.eigen.task import EigenTask
 
 SEPARATE = 100  # error bounds that lie between two eigenvalues with a gap
 SIDES = {"LM": (-1, 1), "LA": (1,), "SA": (-1,)}  # of sigma
 
 
-def skipped(task: Task, pA: Tree, pB: Tree, lam: Any, error_bound: Any) -> int:
+def skipped(task: EigenTask, pA: Tree, pB: Tree, lam: Any, error_bound: Any) -> int:
     """How many eigenvalues are missing among those found up to a gap; negative for too many.
 
     `lam`: the wanted ones first. The gap is beyond all that are wanted, or before those of them
@@ -47,7 +47,7 @@ def skipped(task: Task, pA: Tree, pB: Tree, lam: Any, error_bound: Any) -> int:
     return _below(task.A, task.B, pA, pB, high) - _below(task.A, task.B, pA, pB, low) - count
 
 
-def contradicted(task: Task, signs: tuple[int, int], lam: Any, error_bound: Any) -> int:
+def contradicted(task: EigenTask, signs: tuple[int, int], lam: Any, error_bound: Any) -> int:
     """How many eigenvalues are missing on a side of sigma, by the signs of A - sigma B alone.
 
     Negative for too many. Of the side that is searched all are wanted, up to as many as were found.

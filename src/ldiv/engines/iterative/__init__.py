@@ -1,10 +1,11 @@
-"""One Krylov method per file, found by folder scan; `ldiv.engines.krylov` runs them."""
+"""One Krylov method per file, found by folder scan; `ldiv.engines.iterative.krylov` runs them."""
 
 from ldiv.core import folders
 
 folders.register(
     "engine",
     __name__,
+    RANK=None,  # files without a rank are no engines
     ITERATES=True,
     IN_SINGLE=False,  # it has no factors
     HERMITIAN_M=False,  # must M be Hermitian?

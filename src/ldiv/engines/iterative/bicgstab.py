@@ -11,7 +11,7 @@ from typing import Any
 from ldiv.core.dispatch import namespace
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array
-from ldiv.engines.krylov import State, Task, dot, norm, quotient
+from ldiv.engines.iterative.krylov import KrylovTask, State, dot, norm, quotient
 
 RANK = 91
 
@@ -20,11 +20,11 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
     return None
 
 
-def start(task: Task, x: Array, r: Array) -> State:
+def start(task: KrylovTask, x: Array, r: Array) -> State:
     return x, norm(r), r, r, r, dot(r, r)
 
 
-def step(task: Task, state: State) -> State:
+def step(task: KrylovTask, state: State) -> State:
     x, _, r, shadow, p, rho = state
     # a step of biconjugate gradients along p, preconditioned from the right
     p_hat = task.M(p)

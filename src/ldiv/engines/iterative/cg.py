@@ -12,7 +12,7 @@ from ldiv.core.arrays import real
 from ldiv.core.dispatch import namespace
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array
-from ldiv.engines.krylov import State, Task, dot, norm, quotient
+from ldiv.engines.iterative.krylov import KrylovTask, State, dot, norm, quotient
 from ldiv.errors import NotPositiveDefiniteError
 
 RANK = 80
@@ -33,12 +33,12 @@ def BROKEN() -> NotPositiveDefiniteError:
     )
 
 
-def start(task: Task, x: Array, r: Array) -> State:
+def start(task: KrylovTask, x: Array, r: Array) -> State:
     z = task.M(r)
     return x, norm(r), r, z, real(dot(r, z))
 
 
-def step(task: Task, state: State) -> State:
+def step(task: KrylovTask, state: State) -> State:
     x, _, r, p, rho = state
     q = task.A(p)
     curvature = real(dot(p, q))

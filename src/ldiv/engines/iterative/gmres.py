@@ -18,7 +18,7 @@ from ldiv.core.arrays import alike, conj, put, transpose, writable
 from ldiv.core.dispatch import frontend_of, namespace
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array
-from ldiv.engines.krylov import State, Task, norm, quotient
+from ldiv.engines.iterative.krylov import KrylovTask, State, norm, quotient
 
 RANK = 90
 
@@ -32,11 +32,11 @@ def cycle(restart: int, n: int) -> int:
     return min(restart, n)
 
 
-def start(task: Task, x: Array, r: Array) -> State:
+def start(task: KrylovTask, x: Array, r: Array) -> State:
     return x, norm(r), r
 
 
-def step(task: Task, state: State) -> State:
+def step(task: KrylovTask, state: State) -> State:
     x, beta, r = state
     xp, m = namespace(x), cycle(task.restart, x.shape[-2])
     beta, wanted = beta[..., 0, :], task.wanted[..., 0, :]

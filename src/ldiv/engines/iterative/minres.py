@@ -16,7 +16,7 @@ from ldiv.core.arrays import real
 from ldiv.core.dispatch import namespace
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array
-from ldiv.engines.krylov import State, Task, dot, norm, quotient
+from ldiv.engines.iterative.krylov import KrylovTask, State, dot, norm, quotient
 from ldiv.errors import NotPositiveDefiniteError
 
 RANK = 81
@@ -35,7 +35,7 @@ def BROKEN() -> NotPositiveDefiniteError:
     return NotPositiveDefiniteError("minres", "a preconditioner M with r^H M r < 0")
 
 
-def start(task: Task, x: Array, r: Array) -> State:
+def start(task: KrylovTask, x: Array, r: Array) -> State:
     xp, z = namespace(r), task.M(r)
     gamma = xp.sqrt(real(dot(r, z)))  # NaN if M is not positive definite
     zero, zeros = xp.zeros_like(gamma), xp.zeros_like(r)
@@ -58,7 +58,7 @@ def start(task: Task, x: Array, r: Array) -> State:
     )
 
 
-def step(task: Task, state: State) -> State:
+def step(task: KrylovTask, state: State) -> State:
     x, _, r, v_before, v, z, w_before, w, gamma_before, gamma, eta, s_before, s, c_before, c = state
     xp = namespace(x)
     # Lanczos in the inner product of M, with z = M v and gamma^2 = v^H z

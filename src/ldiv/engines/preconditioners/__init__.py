@@ -2,4 +2,4 @@
 
 from ldiv.core import folders
 
-folders.register("preconditioner", __name__)
+folders.register("preconditioner", __name__, shared=("approximate_inverse",))

@@ -22,7 +22,7 @@ from ldiv.core.forking import lock
 from ldiv.core.structure import VIEWS, Structure
 from ldiv.core.trees import Tree
 from ldiv.core.validate import require_float
-from ldiv.engines.approximate_inverse import ApproximateInverse, require_sparse
+from ldiv.engines.preconditioners.approximate_inverse import ApproximateInverse, require_sparse
 from ldiv.errors import EngineError, expected_got
 
 

@@ -18,9 +18,9 @@ from scipy.sparse.linalg import spilu
 from ldiv.core.structure import VIEWS, Structure, compose
 from ldiv.core.trees import Tree
 from ldiv.core.validate import require_number, require_option
-from ldiv.engines.approximate_inverse import ApproximateInverse, require_sparse
-from ldiv.engines.equilibration import Scales, equilibrated
-from ldiv.engines.refinement import Arrangement
+from ldiv.engines.accuracy.equilibration import Scales, equilibrated
+from ldiv.engines.accuracy.sparse_matrix import Arrangement
+from ldiv.engines.preconditioners.approximate_inverse import ApproximateInverse, require_sparse
 from ldiv.errors import EngineError, expected_got
 
 OPTIONS = ("diag_pivot_thresh", "drop_rule", "drop_tol", "fill_factor", "permc_spec")

@@ -25,7 +25,7 @@ from ldiv.core.pattern import Index, Pattern
 from ldiv.core.structure import Structure, matmul, outer
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines import registry, solver
-from ldiv.engines.factored import batch_axes, before, each_matrix, factored_each, symbolic
+from ldiv.engines.factors.factored import batch_axes, before, each_matrix, factored_each, symbolic
 from ldiv.engines.registry import Chain
 from ldiv.errors import EngineError, SingularMatrixError
 from ldiv.structures.banded import Banded

@@ -10,78 +10,108 @@ and the entries are sorted as those of A again.
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ldiv.engines.refinement import Refined
+from ldiv.core.cached_property import cached_property
+from ldiv.core.finite import unwarned
+from ldiv.engines.accuracy.sparse_matrix import SparseMatrix
+from ldiv.engines.accuracy.verified import Verified
+from ldiv.engines.factor import Factor
 from ldiv.engines.selected.fronts import Fronts
 from ldiv.errors import SingularMatrixError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-class Selected(Refined):
-    """The factors of one matrix, whose arrangement are its fronts."""
+class FrontalFactor(Factor):
+    """A factor of M by its fronts."""
 
-    _arrangement: Fronts
+    is_stable = False  # is its backward error small whatever the matrix?
 
     @abstractmethod
-    def _inverse(self) -> Array:
+    def inverse_slots(self) -> Array:
         """(M^-1)_ji for every slot (i, j) of M."""
 
     @abstractmethod
-    def _tangent(self, e: Array) -> Array:
+    def inverse_tangent(self, e: Array) -> Array:
         """(-M^-1 E M^-1)_ji for every slot (i, j) of M, E given in these slots."""
 
     @abstractmethod
-    def _lower(self) -> Array:
+    def lower(self) -> Array:
         """L of M = L L^H in panels, if M was factored as positive definite."""
+
+
+class Selected(Verified):
+    """A matrix whose arrangement are its fronts, with a factor by them."""
+
+    _factor: FrontalFactor
+
+    def __init__(
+        self, engine: str, m: SparseMatrix, factor: FrontalFactor, last: bool = False
+    ) -> None:
+        super().__init__(engine, m, factor, m.scales, last=last)
+        self._values = m.values
+        assert isinstance(m.arrangement, Fronts)
+        self._fronts = m.arrangement
+
+    def _require_accurate(self) -> None:
+        """Small pivots lose what products with entries of M do not show where these are small."""
+        if self._factor.is_stable:
+            self.check_nonsingular()
+        else:
+            super()._require_accurate()
 
     def triangle(self) -> Array:
         """The entries of L of P A P^T = L L^H in the places of `Fronts.factor_entries`."""
-        self.check_nonsingular()
-        self._require_accurate(lambda b: self._solved(b, "N"))
-        position, rows, _ = self._arrangement.factor_entries
-        l = self._lower()[position]
+        super()._require_accurate()
+        position, rows, _ = self._fronts.factor_entries
+        l = self._factor.lower()[position]
         if self._scales is not None:  # the same for rows and columns, of a Hermitian matrix
             l = l / self._scales[0][rows]
         return l.astype(self._values.dtype, copy=False)
 
     def inverse_entries(self) -> Array:
         """(A^-1)_ji for every slot (i, j) of A."""
-        self.check_nonsingular()
-        with np.errstate(all="ignore"):
-            return self._sorted(self._inverse())
+        return self._sorted(self._entries)
+
+    @cached_property
+    def _entries(self) -> Array:
+        self._require_accurate()
+        with unwarned():
+            z = self._factor.inverse_slots()
+            if not self._factor.is_stable:
+                self._require_identity(z)
+        return z
 
     def inverse_tangent(self, e: Array) -> Array:
         """(-A^-1 E A^-1)_ji for every slot (i, j) of A, E given in these slots."""
-        self.check_nonsingular()
-        arranged = self._arrangement.arranged(e).astype(self._values.dtype, copy=False)
-        with np.errstate(all="ignore"):
-            return self._sorted(self._tangent(self._weights * arranged))
+        self._require_accurate()
+        arranged = self._fronts.arranged(e).astype(self._values.dtype, copy=False)
+        with unwarned():
+            return self._sorted(self._factor.inverse_tangent(self._weights * arranged))
 
     @cached_property
     def _weights(self) -> Any:
         """r_i c_j of every slot."""
         if self._scales is None:
             return np.ones((), self._values.dtype)
-        (r, c), layout = self._scales, self._arrangement.layout
+        (r, c), layout = self._scales, self._fronts.layout
         return r[layout.rows] * c[layout.cols]
 
     def _sorted(self, z: Array) -> Array:
         """The slots of A from those of M."""
-        arrangement = self._arrangement
-        z = (self._weights * z).astype(self._values.dtype, copy=False)
-        return z if arrangement.is_natural else z[arrangement.pattern.slot]
+        with unwarned():
+            z = (self._weights * z).astype(self._values.dtype, copy=False)
+        return z if self._fronts.is_natural else z[self._fronts.pattern.slot]
 
     def _require_identity(self, z: Array) -> None:
         """Raises unless (M Z)_ii = 1 = (Z M)_ii: products of entries that were all computed."""
         products = self._values * z
-        layout = self._arrangement.layout
+        layout = self._fronts.layout
         error = np.abs(layout.sums(products) - 1)
         if not (error <= self._tolerance * np.maximum(layout.sums(np.abs(products)), 1)).all():
             raise SingularMatrixError(
-                self._name, "entries of the inverse that do not multiply to the identity"
+                self._engine, "entries of the inverse that do not multiply to the identity"
             )

@@ -9,15 +9,15 @@ Reference: Liu, The multifrontal method, SIAM Review 34 (1992).
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ldiv.core.cached_property import cached_property
 from ldiv.core.holder import PHYSICAL
 from ldiv.core.pattern import Index, Pattern
-from ldiv.engines import ordering
-from ldiv.engines.refinement import Arrangement
+from ldiv.engines.accuracy.sparse_matrix import Arrangement
+from ldiv.engines.libraries import metis
 from ldiv.engines.selected.supernodes import RELAXED, front_rows, fundamental, merged
 from ldiv.engines.selected.tree import column_counts, elimination_tree, postorder
 from ldiv.errors import EngineError
@@ -35,7 +35,7 @@ class Fronts(Arrangement):
     def __init__(self, pattern: Pattern, rows: Any = None, cols: Any = None) -> None:
         n = pattern.shape[0]
         if rows is None:
-            rows = cols = ordering.of_sum_or_band(pattern)
+            rows = cols = metis.of_sum_or_band(pattern)
         number = np.empty((2, n), np.int64)
         number[0][rows] = number[1][cols] = np.arange(n)
         # i, j: the entries of A and their mirror images, in the given order
@@ -177,7 +177,7 @@ def fill(pattern: Pattern) -> int:
     i, j = pattern.indices, pattern.columns
     both = Pattern(np.concatenate([i, j]), np.concatenate([j, i]), pattern.shape)
     graph = both.indptr.astype(np.int64), both.indices.astype(np.int64)
-    order = ordering.of_sum_or_band(pattern).astype(np.int64)
+    order = metis.of_sum_or_band(pattern).astype(np.int64)
     parent = elimination_tree(*graph, order)
     post = postorder(parent)
     parent = np.where(parent[post] < 0, -1, np.argsort(post)[parent[post]])

@@ -1,0 +1,1 @@
+"""One verdict for every engine: scaling, the probe for singularity, backward errors, refinement."""

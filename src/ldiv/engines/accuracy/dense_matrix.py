@@ -1,0 +1,190 @@
+"""Dense matrices of a batch: R A C with row and column maxima near 1, and what the verdict asks.
+
+The scaling of `equilibration`, for any array namespace, also in a trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from scipy.linalg import get_lapack_funcs
+
+from ldiv.core.arrays import alike, astype, conj, numpy_dtype, transpose
+from ldiv.core.dispatch import frontend_of, host_values, namespace, traced
+from ldiv.core.trees import Array
+from ldiv.core.units import balance
+from ldiv.engines.accuracy.equilibration import are_alike
+from ldiv.engines.accuracy.limits import BALANCED, BALANCINGS, MODERATE, SCALINGS
+from ldiv.engines.accuracy.verifiable import Normed, Scales, lange
+
+TINY = 64  # rows up to which a solve takes less time than an array for two columns
+FEW = 512  # rows up to which one look by LAPACK is faster than several by NumPy
+
+
+class DenseMatrix(Normed):
+    """M (*batch, n, n); `most` (*batch, 1, 1) is its largest entry, if that is known."""
+
+    core = (2,)
+
+    def __init__(self, m: Array, most: Any = None) -> None:
+        super().__init__(m.shape[-1], numpy_dtype(m), m.nbytes)
+        self.whole, self.arrays, self._most = m, (m,), most
+        is_numpy = type(m) is np.ndarray
+        self.is_single, self.is_traced = is_numpy and m.ndim == 2, not is_numpy and traced(m)
+        self.is_tiny = self.n <= TINY
+        self._times = frontend_of(m).product
+        self._norms: dict[str, Any] = {}
+
+    def product(self, x: Array, op: str) -> Array:
+        if op == "N":
+            return self._times(self.whole, x)
+        if op == "T":
+            return self._times(transpose(self.whole), x)
+        return conj(self._times(transpose(self.whole), conj(x)))
+
+    def norm(self, op: str) -> Any:
+        # LAPACK reads rows as columns
+        which = "1" if op == "N" else "I"
+        if which not in self._norms:
+            self._norms[which] = self._norm(which)
+        return self._norms[which]
+
+    def _norm(self, which: str) -> Any:
+        m = self.whole
+        if m.ndim == 2 and (values := host_values(m)) is not None:
+            return lange(values.dtype)(which, values.T)
+        xp = namespace(m)
+        sums = xp.sum(xp.abs(m), axis=-1 if which == "1" else -2)
+        return xp.max(sums, axis=-1)[..., None, None]
+
+    def bound(self) -> Any:
+        return self.norm("T") if self._most is None else self.n * self._most
+
+    def direction(self, z: Any) -> Array:
+        return (
+            z
+            if type(self.whole) is np.ndarray
+            else namespace(self.whole).asarray(z.copy(), **alike(self.whole))
+        )
+
+    def arranged(self, b: Array, op: str) -> Array:
+        if b.dtype == self.whole.dtype:
+            return b
+        return astype(b, np.result_type(numpy_dtype(b), self.dtype))
+
+
+def equilibrated(a: Array) -> tuple[DenseMatrix, Scales]:
+    """(R A C, (r, c)), or (A, None) if it is balanced. A zero row stays zero."""
+    if (most := _largest_if_balanced(a)) is not None:
+        return DenseMatrix(a, most), None
+    a, scales, rows = _equilibrated(a)
+    most = namespace(rows).max(rows, axis=-1)
+    return DenseMatrix(a, most if a.ndim == 2 else most[..., None, None]), scales
+
+
+def equilibrated_by_sums(a: Array) -> tuple[DenseMatrix, Scales]:
+    """As in `ldiv.engines.accuracy.equilibration`, for all matrices of a batch at once."""
+    a, scales, _ = _equilibrated(a)
+    xp = namespace(a)
+    size = xp.abs(a)
+    u = v = xp.ones_like(size[..., 0])
+
+    def inverse(sums: Array) -> Array:
+        return 1 / xp.where(sums > 0, sums, xp.ones_like(sums))
+
+    for _ in range(BALANCINGS):
+        u = inverse(xp.sum(size * v[..., None, :], axis=-1))
+        v = inverse(xp.sum(size * u[..., :, None], axis=-2))
+    u, v = (2 ** xp.round(xp.log2(x)) for x in (u, v))
+    r, c = scales or (1, 1)
+    return DenseMatrix(u[..., :, None] * a * v[..., None, :]), (r * u, c * v)
+
+
+def _largest_if_balanced(a: Array) -> float | None:
+    """max |a_ij| of a small NumPy matrix that one look by LAPACK shows to be balanced, else None.
+
+    xGEEQU finds the column maxima, and the row maxima after columns are divided by theirs: each
+    set within a ratio, and both within the product of the two.
+    """
+    if type(a) is not np.ndarray or a.ndim != 2 or not 0 < len(a) <= FEW:
+        return None
+    _, _, columns, rows, most, empty = _geequ(a.dtype)(a.T)
+    balanced = not empty and rows * columns >= BALANCED and 1 / MODERATE <= most <= MODERATE
+    return float(most) if balanced else None
+
+
+def _equilibrated(a: Array) -> tuple[Array, tuple[Array, Array] | None, Array]:
+    """(R A C, (r, c), row maxima) as in `ldiv.engines.accuracy.equilibration`, for a batch.
+
+    (A, None, row maxima) if it is balanced. A zero row stays zero.
+    """
+    xp = namespace(a)
+
+    def maxima(r: Array, c: Array) -> tuple[Array, Array]:
+        size = xp.abs(r[..., :, None] * a * c[..., None, :])
+        return row_maxima(size), row_maxima(transpose(size))
+
+    def going(state: tuple[Array, ...]) -> Array:
+        return _differ(*state[2:4]) & (state[4] < SCALINGS)
+
+    def step(state: tuple[Array, ...]) -> tuple[Array, ...]:
+        r, c, rows, cols, count = state
+        r, c = r * _inverse_root(rows), c * _inverse_root(cols)
+        return r, c, *maxima(r, c), count + 1
+
+    size = xp.abs(a)
+    rows = row_maxima(size)
+    # a batch only: for one matrix computing all column maxima is cheaper
+    if a.ndim > 2 and not traced(a) and _is_balanced_by_diagonal(size, rows):
+        return a, None, rows
+    cols = row_maxima(transpose(size))
+    if not traced(a) and not bool(_differ(rows, cols)):
+        return a, None, rows
+    # near 1 first, by one power of two, so that no step depends on the units of A
+    most, least = xp.max(rows, axis=-1, keepdims=True), xp.min(rows, axis=-1, keepdims=True)
+    t = balance(xp.sqrt(least) * xp.sqrt(most)) + xp.zeros_like(rows)
+    rows, cols, zero = rows * t * t, cols * t * t, xp.zeros_like(t[..., :1]).sum()
+    r, c, rows, *_ = frontend_of(a).loop(going, step, (t, t, rows, cols, zero))
+    return r[..., :, None] * a * c[..., None, :], (r, c), rows
+
+
+def _is_balanced_by_diagonal(size: Array, rows: Array) -> bool:
+    """Are min |a_ii| and max |a_ij|, between which all row and column maxima lie, alike?"""
+    xp = namespace(size)
+    least, most = xp.min(xp.linalg.diagonal(size), axis=-1), xp.max(rows, axis=-1)
+    return bool(are_alike(least, most).all())
+
+
+def row_maxima(size: Array) -> Array:
+    """The largest number of each row."""
+    return (
+        np.maximum.reduce(size, -1)
+        if type(size) is np.ndarray
+        else namespace(size).max(size, axis=-1)
+    )
+
+
+def _differ(rows: Array, cols: Array) -> Any:
+    """Is any matrix unbalanced, apart from those with a zero row or column?"""
+    xp = namespace(rows)
+    if xp is np and rows.ndim == 1:
+        every = rows.tolist() + cols.tolist()
+        least, most = min(every), max(every)
+        return least > 0 and not are_alike(least, most)
+    every = xp.concat([rows, cols], axis=-1)
+    least, most = xp.min(every, axis=-1), xp.max(every, axis=-1)
+    return ((least > 0) & ~are_alike(least, most)).any()
+
+
+def _inverse_root(x: Array) -> Array:
+    xp = namespace(x)
+    return 2 ** xp.round(-0.5 * xp.log2(xp.where(x > 0, x, xp.ones_like(x))))
+
+
+@cache
+def _geequ(dtype: np.dtype[Any]) -> Callable[[Array], Any]:
+    """LAPACK's scales of rows and columns."""
+    return get_lapack_funcs("geequ", dtype=dtype)

@@ -1,0 +1,160 @@
+"""R A C with row and column maxima near 1; R and C are diagonal with powers of two (no rounding).
+
+    r_i <- r_i / sqrt(max_j |a_ij|),   c_j <- c_j / sqrt(max_i |a_ij|),
+both at once, until all maxima are within a ratio. A symmetric matrix stays symmetric. Such scalings
+are not unique, and a bad one can make a regular matrix singular to working precision. The one with
+equal row and column sums of absolute values is unique up to a factor; it costs more, and is used by
+careful attempts.
+Reference: Ruiz, RAL-TR-2001-034; Sinkhorn, Knopp, Pacific J. Math. 21 (1967).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse import _sparsetools
+
+from ldiv.core.cached_property import cached_property
+from ldiv.core.pattern import Pattern, Values
+from ldiv.core.units import balance
+from ldiv.engines.accuracy.limits import BALANCED, BALANCINGS, MODERATE, SCALINGS
+
+Scales = tuple[Values, Values] | None
+Scaling = Callable[[Any, Values], tuple[Values, Scales]]
+
+
+class Layout:
+    """Row and column maxima, sums and products for the slots of a pattern."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        self.rows, self.cols = pattern.indices, pattern.columns
+        self.height = pattern.shape[0]
+        self.by_column = pattern.indptr, pattern.indices
+        in_rows = np.bincount(pattern.indices, minlength=self.height)
+        self.has_empty = not (in_rows.all() and np.diff(pattern.indptr).all())
+        on_diagonal = np.flatnonzero(self.rows == self.cols)
+        self.diagonal = on_diagonal if len(on_diagonal) == pattern.shape[0] else None
+        self._ones = np.ones((self.height, 1))
+
+    @cached_property
+    def _by_row(self) -> tuple[Values, Values]:
+        """The slots row by row, and where each row starts."""
+        indptr, indices = self.by_column
+        number = np.arange(len(indices))
+        numbered = sp.csc_array((number, indices, indptr), shape=(self.height,) * 2).tocsr()
+        return numbered.data, numbered.indptr[:-1]
+
+    def largest(self, size: Values) -> Values:
+        """The row maxima, then the column maxima."""
+        return self._combined(np.maximum, size)
+
+    def sums(self, size: Values) -> Values:
+        """The row sums, then the column sums."""
+        return self._combined(np.add, size)
+
+    def _combined(self, by: np.ufunc, size: Values) -> Values:
+        slots, starts = self._by_row
+        return np.concatenate(
+            [by.reduceat(size.take(slots), starts), by.reduceat(size, self.by_column[0][:-1])]
+        )
+
+    def scaled(self, values: Values, r: Values, c: Values) -> Values:
+        """The values of R A C."""
+        scaled: Values = values * r.take(self.rows)  # r c itself may overflow
+        scaled *= c.take(self.cols)
+        return scaled
+
+    def row_sums(self, size: Values) -> Values:
+        """The row sums."""
+        return self.product(size, self._ones.astype(size.dtype, copy=False), transposed=False)[:, 0]
+
+    def column_sums(self, size: Values) -> Values:
+        """The column sums."""
+        return self.product(size, self._ones.astype(size.dtype, copy=False), transposed=True)[:, 0]
+
+    def product(self, values: Values, x: Values, transposed: bool) -> Values:
+        """A x or A^T x for x (n, k) of the dtype of the values.
+
+        By the loops of scipy.sparse, whose matrix objects take longer to make than to multiply.
+        """
+        n, k = x.shape
+        x, y = np.ascontiguousarray(x), np.zeros((n, k), x.dtype)
+        # compressed columns of A are compressed rows of A^T
+        if k == 1:
+            add = _sparsetools.csr_matvec if transposed else _sparsetools.csc_matvec
+            add(n, n, *self.by_column, values, x[:, 0], y[:, 0])
+        else:
+            add = _sparsetools.csr_matvecs if transposed else _sparsetools.csc_matvecs
+            add(n, n, k, *self.by_column, values, x.reshape(-1), y.reshape(-1))
+        return y
+
+    def is_balanced_by_diagonal(self, size: Values) -> bool:
+        """Are min |a_ii| and max |a_ij|, between which all row and column maxima lie, alike?"""
+        return self.diagonal is not None and bool(
+            are_alike(size.take(self.diagonal).min(), size.max())
+        )
+
+
+class Scalable(Protocol):
+    """A storage format of square matrices that can be scaled."""
+
+    height: int
+
+    def is_balanced_by_diagonal(self, size: Values) -> bool: ...
+
+    def largest(self, size: Values) -> Values: ...
+
+    def scaled(self, values: Values, r: Values, c: Values) -> Values: ...
+
+
+def equilibrated(layout: Scalable, values: Values) -> tuple[Values, Scales]:
+    """(values of R A C, (r, c)), or (values, None) if it is balanced; a zero row stays zero."""
+    size = np.abs(values)
+    if layout.is_balanced_by_diagonal(size):
+        return values, None
+    largest = layout.largest(size)
+    if not largest.min() > 0 or are_alike(largest.min(), largest.max()):
+        return values, None
+    # near 1 first, by one power of two, so that no step depends on the units of A
+    middle = balance(np.sqrt(largest.min()) * np.sqrt(largest.max()))
+    scales = np.full(2 * layout.height, middle, size.dtype)
+    for _ in range(SCALINGS + 1):
+        r, c = scales[: layout.height], scales[layout.height :]
+        scaled = layout.scaled(values, r, c)
+        largest = layout.largest(np.abs(scaled))
+        if are_alike(largest.min(), largest.max()):
+            break
+        # powers of two, so that scaling does not round
+        scales = scales * np.exp2(np.round(-0.5 * np.log2(largest))).astype(size.dtype)
+    return scaled, (r, c)
+
+
+def equilibrated_by_sums(layout: Layout, values: Values) -> tuple[Values, Scales]:
+    """As `equilibrated`, then with all absolute row and column sums near 1.
+
+    Rows and columns are scaled in turn: symmetry is lost.
+    """
+    values, scales = equilibrated(layout, values)
+    size, n = np.abs(values), layout.height
+    if not layout.largest(size).min() > 0:
+        return values, scales
+    further = np.ones(2 * n, size.dtype)
+    for _ in range(BALANCINGS):
+        for half in (slice(n), slice(n, None)):
+            further[half] /= layout.sums(layout.scaled(size, further[:n], further[n:]))[half]
+    u, v = np.split(np.exp2(np.round(np.log2(further))), 2)
+    r, c = scales or (1, 1)
+    return layout.scaled(values, u, v), (r * u, c * v)
+
+
+def are_alike(smallest: Any, largest: Any) -> Any:
+    """Are row and column maxima with these extremes within the ratio?"""
+    return (
+        (smallest >= BALANCED * largest)
+        & (largest > 0)
+        & (largest >= 1 / MODERATE)
+        & (largest <= MODERATE)
+    )

@@ -1,0 +1,54 @@
+"""Every threshold of the verdict, and why it is what it is; what a dtype can do."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+# -- the probe for singularity: growth |M| |y| / |z| of a solution of M y = z, times eps -------------
+
+SUSPICIOUS = 1e-4  # from here on two refinements look again: of smaller growth four digits are left
+HOPELESS = 0.1  # from here on no digit is certain, and nothing can help
+CONTRACTS = 0.02  # the error that a refinement must leave: of a singular matrix it leaves them all
+
+# -- backward errors, in eps ---------------------------------------------------------------------------
+
+REFINED = 4  # as small as the rounding of a residual: refinement would not reduce it
+ADEQUATE = 16  # of solves that are not refined, for those who look at what comes of many of them
+ENOUGH = 100  # the most that is accepted while another attempt may be more careful
+INACCURATE = 1e5  # the most that is accepted of pivots that were chosen for another matrix
+
+# -- refinement: each step must halve the error, or is the last one ---------------------------------
+
+STEPS = 5  # of usual attempts: where more are needed a better factor costs less
+CAREFUL_STEPS = 20  # of attempts after which there is none, and in traces
+SINGLE_STEPS = 12  # with a factor in single precision, which gives a digit or more by each
+
+# -- units: rows and columns are scaled by powers of two ------------------------------------------------
+
+BALANCED = 1 / 16  # maxima of rows and columns within this ratio are left as they are
+MODERATE = 2.0**40  # nor are entries larger, or all smaller, than this: engines square them
+SCALINGS = 10  # at most; each halves the spread of the exponents
+BALANCINGS = 20  # by sums
+DRIFT = 4.0  # by which sums of rows and columns may change before kept scales are made anew
+
+
+class Limits(NamedTuple):
+    """Numbers of Python, which are made once: `np.finfo` takes as long as a small solve."""
+
+    eps: float
+    tiny: float
+    max: float
+    accurate: float  # the backward error that is accepted of the last attempt
+    usually_accurate: float  # of those before
+
+
+@cache
+def limits(dtype: np.dtype[Any]) -> Limits:
+    """The limits of a dtype of NumPy."""
+    info = np.finfo(dtype)
+    eps = float(info.eps)
+    accurate = eps ** (2 / 3)
+    return Limits(eps, float(info.tiny), float(info.max), accurate, min(ENOUGH * eps, accurate))

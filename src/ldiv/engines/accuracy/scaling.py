@@ -1,0 +1,49 @@
+"""Norms, and matrices in other units, by powers of two t with |x| t^2 near 1 (`ldiv.core.units`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import numpy_dtype
+from ldiv.core.dispatch import namespace, traced
+from ldiv.core.trees import Array
+from ldiv.core.units import balance, magnitude
+
+
+def norm(x: Array, axis: Any) -> Array:
+    """|x| along these axes, also if its squares over- or underflow."""
+    xp, size = namespace(x), magnitude(x, axis)
+    unit = xp.where(size == 0, xp.ones_like(size), size)
+    return xp.squeeze(unit, axis=axis) * xp.linalg.vector_norm(x / unit, axis=axis)
+
+
+def balanced_product(
+    product: Callable[[Array], Array], x: Array, axis: Any = -2
+) -> tuple[Callable[[Array], Array], Array]:
+    """(v -> t A (t v), t) such that t^2 A x is near 1 for this x (*batch, n, k), per column.
+
+    `axis`: or per matrix, or other axes.
+    """
+    t = balance(magnitude(product(x), axis))
+    return lambda v: product(v * t) * t, t
+
+
+def balanced(a: Array) -> tuple[Array, Array | None]:
+    """(t a t, t) if a is so small that reciprocals of pivots may overflow, else (a, None).
+
+    Compilers flush such numbers to zero.
+    """
+    xp, size, limits = namespace(a), magnitude(a, axis=(-2, -1)), np.finfo(numpy_dtype(a))
+    small = size < float(limits.tiny / limits.eps)
+    if traced(a) or not bool(xp.any(small)):
+        return a, None
+    t = xp.where(small, balance(size), xp.ones_like(size))
+    return a * t * t, t
+
+
+def unbalanced(x: Array, t: Array | None) -> Array:
+    """x / t^2."""
+    return x if t is None else x / t / t

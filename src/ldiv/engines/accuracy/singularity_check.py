@@ -1,0 +1,152 @@
+"""Is a factored matrix numerically singular?  Solve M y = z for a random z, and refine.
+
+    growth = |M| |y| / |z| <= cond(M), for a matrix with rows and columns scaled to 1,
+    contraction = |M^-1 (z - M y)| / |y|, about eps cond(M)
+
+A backward stable solve leaves a small residual even if M is singular, so the residual alone shows
+nothing; the ratio of the largest to the smallest pivot is large for matrices that are only badly
+scaled. If `growth` is suspicious, two steps of refinement decide, where the first residual is a
+second random direction. This detects all of 3,840 random singular matrices of sizes 2 to 50; of
+those with condition 1e14 all but one in a thousand pass, with condition 1e15 most.
+All norms are sums: of columns of M, of the numbers of a vector. The right-hand sides of the first
+solve are directions, too: one that grows is evidence, whatever the probe shows.
+Cost: one column more in the first solve; two solves more only on suspicion. Reference: Higham,
+Accuracy and Stability of Numerical Algorithms, ch. 12.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.dispatch import frontend_of, namespace, traced
+from ldiv.core.errstate import check_or_warn
+from ldiv.core.finite import unwarned
+from ldiv.core.trees import Array
+from ldiv.engines.accuracy.limits import CONTRACTS, HOPELESS, SUSPICIOUS
+from ldiv.engines.accuracy.verifiable import Normed, every, sums
+from ldiv.engines.factor import Factor
+from ldiv.errors import SingularMatrixError
+
+
+@lru_cache(maxsize=16)
+def direction(n: int, dtype: str = "d") -> np.ndarray[Any, Any]:
+    """A fixed random vector (n, 1), read-only."""
+    z = np.random.default_rng(n).standard_normal((n, 1)).astype(dtype)
+    z.flags.writeable = False
+    return z
+
+
+@lru_cache(maxsize=16)
+def direction_size(n: int) -> float:
+    """The 1-norm of `direction(n)`."""
+    return float(np.abs(direction(n)).sum())
+
+
+def first_solve(engine: str, m: Normed, factor: Factor, b: Any, op: str, y: Any = None) -> Any:
+    """op(M)^-1 b for one M and b (n, k); y = op(M)^-1 z for the probe z is a column more of the
+    block, unless it is given. Raises if M appears singular.
+    """
+    z, k, n = direction(m.n, m.dtype.char), b.shape[1], m.n
+    if y is None and not m.is_tiny:
+        block = np.empty((n, k + 1), m.dtype, order="F")
+        block[:, :k], block[:, k:] = b, z
+        both = factor.solve(block, op)
+        x, y = both[:, :k].copy("K"), both[:, k:]
+    else:
+        x, y = factor.solve(b, op), factor.solve(z, op) if y is None else y
+    calm = SUSPICIOUS / (m.limits.eps * m.bound())
+    if not (every(sums(y) < calm * direction_size(n)) and every(sums(x) <= calm * sums(b))):
+        with unwarned():
+            growths = [*_growths(m, b, x), *_growths(m, z, y)]
+        # a column of b that overflows shows nothing
+        growth = max(growths[-1], *filter(isfinite, growths), 0.0)
+        _require_nonsingular(engine, m, factor, z, y, op, growth)
+    return x
+
+
+def require_regular(
+    engine: str, m: Normed, factor: Factor, y: Array | None = None, strict: bool = False
+) -> None:
+    """Raises if a matrix of a batch appears singular by y = M^-1 z for the probe z."""
+    z = m.direction(direction(m.n, m.dtype.char))
+    y = factor.solve(z, "N") if y is None else y
+    xp, unit = namespace(y), direction_size(m.n)
+
+    def growth(norm: Any) -> Any:
+        with unwarned():
+            return xp.max(norm * sums(y)) / unit
+
+    if strict or m.is_traced or not bool(growth(m.bound()) * m.limits.eps < SUSPICIOUS):
+        _require_nonsingular(engine, m, factor, z, y, "N", growth(m.norm("T")), strict)
+
+
+def _growths(m: Normed, b: Any, x: Any) -> list[float]:
+    """|M| |x| / |b| of every column that is not zero."""
+    loads, sizes = (np.ravel(sums(v)).tolist() for v in (b, x))
+    norm = float(m.norm("T"))
+    return [norm * size / load for load, size in zip(loads, sizes, strict=True) if load]
+
+
+def _require_nonsingular(
+    engine: str,
+    m: Normed,
+    factor: Factor,
+    z: Array,
+    y: Array,
+    op: str,
+    growth: Any,
+    strict: bool = False,
+) -> None:
+    """Raises unless growth is small, or a second look finds small numbers; `strict`: looks anyway."""
+    eps = m.limits.eps
+    growth = growth if traced(growth) else float(growth)
+    calm, residual_growth, contraction = (
+        (growth * eps < SUSPICIOUS) & (not strict),
+        growth,
+        growth * 0,
+    )
+    if calm is True:
+        return
+    look = partial(_second_look, m, factor, z, y, op)
+    if traced(growth):
+        residual_growth, contraction = frontend_of(growth).either(
+            calm, lambda: (residual_growth, contraction), look
+        )
+    elif not calm and growth * eps < HOPELESS:
+        residual_growth, contraction = look()
+    # with NaN every comparison is False: not certain
+    certain = calm | (
+        (growth * eps < HOPELESS) & (residual_growth * eps < HOPELESS) & (contraction < CONTRACTS)
+    )
+    check_or_warn(certain, partial(_singular, engine, eps), growth, residual_growth, contraction)
+
+
+def _second_look(m: Normed, factor: Factor, z: Array, y: Array, op: str) -> tuple[Any, Any]:
+    """(growth along the residual, the largest contraction of two refinements)."""
+    xp, tiny = namespace(y), np.finfo(np.float32).tiny
+    r = m.residual(z, y, op)
+    d = factor.solve(r, op)
+    e = factor.solve(m.residual(r, d, op), op)
+    growth = m.norm("T") * sums(d) / (sums(r) + tiny)
+    contraction = xp.maximum(sums(d) / (sums(y) + tiny), sums(e) / (sums(d) + tiny))
+    return xp.max(growth), xp.max(contraction)
+
+
+def _singular(engine: str, eps: float, *seen: Any) -> SingularMatrixError:
+    """The error names what decided: the growth, or the contraction of refinement."""
+    growth, residual_growth, contraction = map(float, seen)
+    if not np.isfinite(growth + residual_growth + contraction):
+        return SingularMatrixError(engine, "a solution that overflows")
+    if max(growth, residual_growth) * eps < HOPELESS:
+        return SingularMatrixError(
+            engine,
+            "a solution that a step of iterative refinement changes by "
+            f"{contraction:.0e} of its size",
+        )
+    return SingularMatrixError(
+        engine, f"a reciprocal condition number near {1 / max(growth, residual_growth):.0e}"
+    )

@@ -1,0 +1,127 @@
+"""A sparse M = R P A Q C by its values in slots: P and Q are permutations that an engine asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.cached_property import cached_property
+from ldiv.core.pattern import Pattern
+from ldiv.core.structure import VIEWS
+from ldiv.engines.accuracy.equilibration import Layout, Scaling, equilibrated
+from ldiv.engines.accuracy.structural_rank import rank_bound
+from ldiv.engines.accuracy.verifiable import Normed, largest
+from ldiv.errors import SingularMatrixError
+
+
+class Arrangement:
+    """P A Q by columns and by rows; rows[i] is the row of A in place i; without rows A itself."""
+
+    def __init__(self, pattern: Pattern, rows: Any = None, cols: Any = None) -> None:
+        self.rows, self.cols = rows, cols
+        self.row_place, self.col_place = (
+            None if order is None else np.argsort(order) for order in (rows, cols)
+        )
+        self.is_natural = rows is None and cols is None
+        self.pattern = pattern
+        if not self.is_natural:
+            number = np.arange(pattern.shape[0])
+            self.pattern = Pattern(
+                permuted(number, self.row_place)[pattern.indices],
+                permuted(number, self.col_place)[pattern.columns],
+                pattern.shape,
+            )
+        self.layout = Layout(self.pattern)
+        self.n = pattern.shape[0]
+
+    def arranged(self, slots: Any) -> Any:
+        """The values of A in the slots of P A Q."""
+        return slots if self.is_natural else self.pattern.slot_values(slots)
+
+    def scaled(self, engine: str, slots: Any, by: Scaling) -> tuple[Any, Any, Any]:
+        """The values of M, their absolute values, and the scales (None if it is not scaled).
+
+        A diagonal that is not much smaller than any entry needs no scaling, and shows full rank.
+        """
+        values = self.arranged(slots)
+        if by is equilibrated and self.layout.is_balanced_by_diagonal(size := np.abs(values)):
+            return values, size, None
+        self.require_rank(engine, values)
+        values, scales = by(self.layout, values)
+        return values, np.abs(values), scales
+
+    def require_rank(self, engine: str, values: Any) -> None:
+        """Raises if the positions of the nonzero entries alone make the matrix singular."""
+        diagonal = self.layout.diagonal
+        if self.layout.has_empty:
+            raise SingularMatrixError(engine, "a row or column without entries", certain=True)
+        if diagonal is not None and values[diagonal].all():
+            return
+        rank = self._rank if values.all() else rank_bound(self.pattern, values != 0)
+        if rank < self.n:
+            raise SingularMatrixError(
+                engine,
+                "rows whose entries lie in so few columns that the rank is "
+                f"{rank} of {self.n} at most",
+                certain=True,
+            )
+
+    @cached_property
+    def _rank(self) -> int:
+        """The structural rank, or a bound below n."""
+        return rank_bound(self.pattern)
+
+
+class SparseMatrix(Normed):
+    """The matrix M that an engine factors, by its values in the slots of the arrangement.
+
+    A structurally singular one raises. Its norm, for rows as for columns, is that of its columns.
+    `symmetric`: M is its transpose, which is read in order, and so faster.
+    """
+
+    def __init__(
+        self,
+        engine: str,
+        arrangement: Arrangement,
+        slots: Any,
+        scaled: Scaling = equilibrated,
+        column_sums: Callable[[Layout, Any], Any] = Layout.column_sums,
+        symmetric: bool = False,
+    ) -> None:
+        self.values, size, self.scales = arrangement.scaled(engine, slots, scaled)
+        super().__init__(arrangement.n, self.values.dtype, self.values.nbytes)
+        self.arrangement, self._symmetric = arrangement, symmetric
+        self.column_sums = column_sums(arrangement.layout, size)
+        self._norm: float = largest(self.column_sums[:, None])
+        if not self.column_sums.min() > 0:
+            raise SingularMatrixError(engine, "a column of zeros", certain=True)
+
+    @property
+    def diagonal(self) -> Any:
+        """The diagonal of M, None if it has gaps."""
+        at = self.arrangement.layout.diagonal
+        return None if at is None else self.values[at]
+
+    def norm(self, op: str) -> float:
+        return self._norm
+
+    def product(self, x: Any, op: str) -> Any:
+        if op == "H" and self.dtype.kind == "c":
+            return self.product(x.conj(), "N" if self._symmetric else "T").conj()
+        return self.arrangement.layout.product(self.values, x, self._symmetric or op != "N")
+
+    def arranged(self, b: Any, op: str) -> Any:
+        a = self.arrangement
+        order = a.cols if VIEWS[op][0] else a.rows
+        return permuted(b, order).astype(self.dtype, copy=False)
+
+    def rearranged(self, x: Any, op: str) -> Any:
+        a = self.arrangement
+        return permuted(x, a.row_place if VIEWS[op][0] else a.col_place)
+
+
+def permuted(x: Any, order: Any) -> Any:
+    """x[order], in a third of the time; without an order x itself."""
+    return x if order is None else x.take(order, axis=0)

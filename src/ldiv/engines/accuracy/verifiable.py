@@ -1,0 +1,118 @@
+"""The matrix M that an engine factors, as the verdict sees it: products, a norm, backward errors.
+
+    error = |r| / (|M| |x| + |b|) in the max norm, column by column,   r = b - op(M) x
+
+M = R P A Q C, in units in which rows and columns are alike: otherwise the norm of A would hide its
+small rows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from scipy.linalg import get_lapack_funcs
+
+from ldiv.core.dispatch import namespace, traced
+from ldiv.core.trees import Array
+from ldiv.engines.accuracy.limits import REFINED, limits
+
+Scales = tuple[Array, Array] | None  # the diagonals of R and C
+FEW = 512  # numbers up to which LAPACK's loops are faster than NumPy's functions
+
+
+class Verifiable(ABC):
+    """One matrix, or a batch of them: what the verdict asks of any."""
+
+    arrays: tuple[Array, ...] = ()  # all that it consists of, if that is said
+    core: tuple[int, ...] = ()
+    is_single = True  # one matrix of NumPy
+    is_tiny = False  # do two solves cost less than making a block of their columns?
+    is_traced = False
+
+    def __init__(self, n: int, dtype: np.dtype[Any], nbytes: int) -> None:
+        self.n, self.dtype, self.nbytes = n, dtype, nbytes
+        self.limits = limits(dtype)
+        self.enough = REFINED * self.limits.eps  # an error that refinement would not reduce
+
+    @abstractmethod
+    def product(self, x: Array, op: str) -> Array:
+        """op(M) x."""
+
+    def residual(self, b: Array, x: Array, op: str) -> Array:
+        """b - op(M) x."""
+        return b - self.product(x, op)
+
+    @abstractmethod
+    def is_small(self, r: Array, x: Array, b: Array, op: str) -> bool:
+        """Whether the residual r is so small that x needs no refinement; False in a trace."""
+
+    @abstractmethod
+    def errors(self, r: Array, x: Array, b: Array, op: str) -> Array:
+        """The backward error of every column, (*batch, 1, k)."""
+
+    def direction(self, z: Any) -> Array:
+        """The random direction z (n, 1), of NumPy, as an array like M."""
+        return z
+
+    def arranged(self, b: Array, op: str) -> Array:
+        """b of op(A) x = b in the order of the rows of op(M), and in its dtype."""
+        return b.astype(self.dtype, copy=False)
+
+    def rearranged(self, x: Array, op: str) -> Array:
+        """x from the order of the columns of op(M)."""
+        return x
+
+
+class Normed(Verifiable):
+    """A matrix with a norm."""
+
+    @abstractmethod
+    def norm(self, op: str) -> Any:
+        """|op(M)|, by row sums for N, else by column sums; (*batch, 1, 1), a float if it is single."""
+
+    def bound(self) -> Any:
+        """At least the largest column sum, for less."""
+        return self.norm("T")
+
+    def is_small(self, r: Array, x: Array, b: Array, op: str) -> bool:
+        """b could only make it smaller."""
+        if traced(x):
+            return False
+        return every(largest(r) <= self.enough * self.norm(op) * largest(x))
+
+    def errors(self, r: Array, x: Array, b: Array, op: str) -> Array:
+        # smaller numbers are subnormal, and have fewer digits
+        least = self.limits.tiny / self.limits.eps
+        errors = largest(r) / (self.norm(op) * largest(x) + largest(b) + least)
+        return np.float64(errors) if type(errors) is float else errors
+
+
+def largest(x: Array) -> Any:
+    """|x|_inf of every column, (*batch, 1, k), a float for one of NumPy; NaN if x has NaN."""
+    if type(x) is np.ndarray and x.shape[1:] == (1,):
+        return lange(x.dtype)("M", x) if len(x) <= FEW else float(np.abs(x).max())
+    xp = namespace(x)
+    return xp.max(xp.abs(x), axis=-2, keepdims=True)
+
+
+def sums(x: Array) -> Any:
+    """|x|_1 of every column."""
+    if type(x) is np.ndarray and x.shape[1:] == (1,):
+        return lange(x.dtype)("1", x) if len(x) <= FEW else float(np.abs(x).sum())
+    xp = namespace(x)
+    return xp.sum(xp.abs(x), axis=-2, keepdims=True)
+
+
+def every(ok: Any) -> bool:
+    """Whether a comparison of such sizes holds for all columns."""
+    return ok if type(ok) is bool else bool(ok.all())
+
+
+@cache
+def lange(dtype: np.dtype[Any]) -> Callable[[str, Array], float]:
+    """LAPACK's norms of matrices."""
+    return get_lapack_funcs("lange", dtype=dtype)

@@ -1,0 +1,229 @@
+"""op(A) x = b by a factor of M = R P A Q C: every answer is looked at, refined, or refused.
+
+The looks, in this order, the same for every engine:
+
+    finite in          NaN and infinity in A or b are refused before there is a factor (`core.finite`)
+    promise kept       a definite M that was promised is refuted by its factor, in equilibrated units
+    singular?          a random right-hand side is solved for (`singularity_check`)
+    backward error     of each solution: small, or reduced by `refinement`, or refused
+    finite out         an infinite solution is refused by whoever asked for it
+
+An engine's factor solves with M and knows nothing of this; `Verifiable` says what M is. What is
+refused is a suspicion, unless the error says that it is certain: a more careful attempt follows.
+Reference: Arioli, Demmel, Duff, SIAM J. Matrix Anal. Appl. 10 (1989); Higham, Accuracy and
+Stability of Numerical Algorithms, chapters 9 and 12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ldiv.core.dispatch import namespace
+from ldiv.core.errstate import check_or_warn
+from ldiv.core.finite import unwarned
+from ldiv.core.trees import Array
+from ldiv.engines.accuracy.limits import ADEQUATE, CAREFUL_STEPS, ENOUGH, STEPS
+from ldiv.engines.accuracy.refinement import refined
+from ldiv.engines.accuracy.singularity_check import direction, first_solve, require_regular
+from ldiv.engines.accuracy.verifiable import Scales, Verifiable
+from ldiv.engines.factor import Factor
+from ldiv.errors import SingularMatrixError
+
+
+class Verified(Factor):
+    """Solves with A by a factor of M; `scales` are the diagonals of R and C, None if there are none.
+
+    last: no attempt follows: larger errors are accepted, and more steps are taken
+    polished: one step is taken whatever the error: a small residual hides what small entries lack
+    proven: M is known to be regular, or its singularity shows in another way
+    advice: what an error adds
+    """
+
+    def __init__(
+        self,
+        engine: str,
+        matrix: Verifiable,
+        factor: Factor,
+        scales: Scales = None,
+        *,
+        last: bool = False,
+        polished: bool = False,
+        steps: int | None = None,
+        proven: bool = False,
+        advice: str = "",
+    ) -> None:
+        self._engine, self._factor, self._scales = engine, factor, scales
+        self._m: Any = matrix  # which has a norm, unless M is proven regular
+        # in a trace no attempt can follow
+        is_last, limits = last or matrix.is_traced, matrix.limits
+        self._tolerance = limits.accurate if is_last else limits.usually_accurate
+        self._steps = steps or (CAREFUL_STEPS if is_last else STEPS)
+        self._polished, self._advice = polished, f" ({advice})" if advice else ""
+        self._is_proven = proven
+        self._probed: Array | None = None  # M^-1 z for the probe z, if the first solve can use it
+        self._accurate: bool | None = None  # without refinement; None until somebody asks
+        # the probe of one matrix waits for the first solve
+        if not matrix.is_single:
+            self.check_nonsingular()
+
+    @property
+    def nbytes(self) -> int:  # type: ignore[override]
+        """The bytes of the matrix, its factor and its scales."""
+        return self._factor.nbytes + self._m.nbytes + sum(s.nbytes for s in self._scales or ())
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:  # type: ignore[override]
+        """All that it consists of, if matrix and factor consist of arrays."""
+        own, of_factor = self._m.arrays, self._factor.arrays
+        return (*own, *of_factor, *(self._scales or ())) if own and of_factor else ()
+
+    @property
+    def core(self) -> tuple[int, ...]:  # type: ignore[override]
+        return (*self._m.core, *self._factor.core, *((1, 1) if self._scales else ()))
+
+    @property
+    def remake(self) -> Callable[..., Factor]:
+        counts = len(self._m.arrays), len(self._factor.arrays)
+        return Remake(self._engine, type(self._m), self._factor.remake, counts)
+
+    # -- solves ----------------------------------------------------------------------------------------
+
+    def solve(self, b: Array, op: str) -> Array:
+        return self._in_units(self._verified, b, op)
+
+    def solve_unrefined(self, b: Array, op: str) -> Array:
+        """The factor's own solution, if that is nearly as good as a refined one."""
+        unrefined = self._is_proven and not self._polished and self._is_accurate()
+        return self._in_units(self._factor.solve if unrefined else self._verified, b, op)
+
+    def _in_units(self, solve: Callable[[Array, str], Array], b: Array, op: str) -> Array:
+        """op(A)^-1 b from a solve with op(M): permuted and scaled before and after."""
+        m = self._m
+        b = m.arranged(b, op)
+        if self._scales is None:
+            return m.rearranged(solve(b, op), op)
+        before, after = self._scales if op == "N" else self._scales[::-1]
+        with unwarned():  # whoever asked refuses an infinite solution
+            return m.rearranged(after[..., None] * solve(before[..., None] * b, op), op)
+
+    def _verified(self, b: Array, op: str) -> Array:
+        m, solve = self._m, self._factor.solve
+        x = solve(b, op) if self._is_proven else self._first_solve(b, op)
+        r = m.residual(b, x, op)
+        if not m.is_small(r, x, b, op):
+            with unwarned():
+                x, r, error = refined(m, self._factor, b, x, r, op, self._steps)
+            self._require_small(
+                error,
+                "a backward error of {:.1e} that iterative refinement does not reduce"
+                + self._advice,
+            )
+        return x + solve(r, op) if self._polished else x
+
+    # -- singular? -------------------------------------------------------------------------------------
+
+    def _first_solve(self, b: Array, op: str) -> Array:
+        y, self._probed = (self._probed if op == "N" else None), None
+        x = first_solve(self._engine, self._m, self._factor, b, op, y)
+        self._is_proven = True
+        return x
+
+    def check_nonsingular(self, strict: bool = False) -> None:
+        """Raises now if the matrix appears singular, instead of in the first solve."""
+        if strict or not self._is_proven:
+            y, self._probed = self._probed, None
+            require_regular(self._engine, self._m, self._factor, y, strict)
+            self._is_proven = True
+
+    # -- what cannot be refined: the factors themselves must be accurate -----------------------------
+
+    def logabsdet(self) -> Array:
+        self._require_accurate()
+        return self._unscaled(self._factor.logabsdet())
+
+    def slogdet(self) -> tuple[Array, Array]:
+        self._require_accurate()
+        sign, size = self._factor.slogdet()
+        return sign, self._unscaled(size)
+
+    def _unscaled(self, size: Array) -> Array:
+        """log |det A| from log |det M|; the scales are positive."""
+        for s in self._scales or ():
+            size = size - namespace(s).sum(namespace(s).log(s), axis=-1)
+        return size
+
+    def signs(self) -> tuple[int, int] | None:
+        """Those of M: the scaling is a congruence."""
+        signs = self._factor.signs()
+        return signs if signs is not None and self._is_accurate() else None
+
+    def inverse(self, a: Array) -> Array:
+        """A^-1 = C M^-1 R where M^-1 is accurate in one random direction; else it is solved for
+        column by column, with refinement.
+        """
+        m = self._m
+        if m.arrays and not m.is_traced:
+            self.check_nonsingular()
+            x = self._factor.inverse(m.arrays[0])
+            y = namespace(x).matmul(x, m.direction(direction(m.n, m.dtype.char)))
+            if bool((self._error_of(y) <= ENOUGH * m.limits.eps).all()):
+                if self._scales is not None:
+                    r, c = self._scales
+                    x = c[..., :, None] * x * r[..., None, :]
+                return x
+        return super().inverse(a)
+
+    def probe_error(self) -> Array:
+        """The backward error of the unrefined solution for the probe, as the factor is now."""
+        m = self._m
+        y = self._factor.solve(m.direction(direction(m.n, m.dtype.char)), "N")
+        if not self._is_proven:
+            self._probed = y
+        return self._error_of(y)
+
+    def _error_of(self, y: Array) -> Array:
+        """That of y as a solution of M y = z."""
+        m = self._m
+        z = m.direction(direction(m.n, m.dtype.char))
+        return m.errors(m.residual(z, y, "N"), y, z, "N")
+
+    def _is_accurate(self) -> bool:
+        """Is an unrefined solution nearly as good as a refined one? A trace cannot tell."""
+        if self._accurate is None:
+            adequate = ADEQUATE * self._m.limits.eps
+            self._accurate = self._m.is_traced or bool((self.probe_error() <= adequate).all())
+        return self._accurate
+
+    def _require_accurate(self) -> None:
+        self.check_nonsingular()
+        self._require_small(self.probe_error(), "factors with a backward error of {:.1e}")
+
+    def _require_small(self, error: Array, what: str) -> None:
+        check_or_warn(
+            (error <= self._tolerance).all(),
+            partial(_inaccurate, self._engine, what),
+            namespace(error).max(error),
+        )
+
+
+def _inaccurate(engine: str, what: str, error: Any) -> SingularMatrixError:
+    return SingularMatrixError(engine, what.format(float(error)))
+
+
+@dataclass(frozen=True)
+class Remake:
+    """Rebuilds a `Verified` from its arrays: those of the matrix and its factor, the scales if any."""
+
+    engine: str
+    matrix: Callable[..., Verifiable]
+    factor: Callable[..., Factor]
+    counts: tuple[int, int]
+
+    def __call__(self, *arrays: Array) -> Verified:
+        m, f = self.counts
+        factor, scales = self.factor(*arrays[m : m + f]), arrays[m + f :]
+        own = (scales[0], scales[1]) if scales else None
+        return Verified(self.engine, self.matrix(*arrays[:m]), factor, own, proven=True)

@@ -1,0 +1,164 @@
+"""The signs of the eigenvalues of a Hermitian matrix, from a factor or from the eigenvalues.
+
+    A = L D L^T  =>  as many positive, negative and zero eigenvalues as D has     (Sylvester)
+
+A computed factor is that of A + E. Its signs are those of A if no matrix between the two is
+singular, which |I - (A + E)^-1 A| < 1 guarantees. That norm is estimated by a few solves, as the
+condition number is, and must be far below 1. A factor that fails is computed again with small
+pivots lifted, which moves A a little more and has less growth; the same test decides.
+Rows without an entry other than zero have the eigenvalue zero, and are left out. Of the other
+eigenvalues none may be zero to working precision. A complex sparse H = X + i Y is counted as
+[[X, -Y], [Y, X]], which has each of its eigenvalues twice. All is computed in double precision.
+Reference: Sylvester, Philos. Mag. 4 (1852); Higham, Accuracy and Stability, chapter 11.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ldiv.core.pattern import Pattern
+from ldiv.core.structure import Structure
+from ldiv.core.trees import Tree, leaves
+from ldiv.engines.accuracy.equilibration import are_alike, equilibrated
+from ldiv.engines.accuracy.norm_estimate import one_norm
+from ldiv.engines.factors.analyses import analysed
+from ldiv.engines.factors.factored import symbolic
+from ldiv.engines.libraries import rslab
+from ldiv.engines.registry import engines
+from ldiv.errors import EngineError, SingularMatrixError, expected_got
+from ldiv.structures.composed import is_dense
+from ldiv.structures.diagonal import Diagonal
+from ldiv.structures.symmetric import Symmetric, symmetric_part
+
+CERTAIN = 0.01  # the largest |I - (A + E)^-1 A| that is taken for less than 1
+COLUMNS, STEPS = 2, 2  # of the block that estimates it; there is a factor of 100 to spare
+FLOORS = (None, 1e-10, 1e-8, 1e-6)  # of the pivots of an equilibrated matrix
+SCALINGS = 10
+Count = tuple[int, int, int]
+
+
+class Inertia(NamedTuple):
+    """How many eigenvalues are positive, negative and zero: integers, or arrays of a batch."""
+
+    n_positive: Any
+    n_negative: Any
+    n_zero: Any
+
+
+def inertia(structure: Structure, p: Tree) -> Count:
+    """The counts of one Hermitian matrix, by its structure, on the host."""
+    base = structure.unview()[0]
+    if isinstance(base, Diagonal):
+        return _of_signs(leaves(p)[0])
+    if is_dense(structure):
+        whole = base.base if isinstance(base, Symmetric) else base  # not yet its Hermitian part
+        return _of_dense(symmetric_part(whole.todense(p), "H"))
+    if base.pattern is None:
+        what = "a matrix whose entries are at hand"
+        advice = "Make it dense or sparse."
+        raise EngineError(expected_got("inertia", what, type(base).__name__, advice))
+    if (why_not := rslab.decline(np.float64, "cpu")) is not None:
+        raise EngineError(f"the inertia of a sparse matrix is counted by RSLAB, which {why_not}.")
+    return _of_sparse(base, base.slot_values(p))
+
+
+def _of_signs(d: Any) -> Count:
+    if d.dtype.kind == "c" and d.imag.any():
+        what, advice = "a real diagonal", "Only Hermitian matrices have an inertia."
+        raise ValueError(expected_got("A", what, "a complex one", advice))
+    positive, negative = (int(np.count_nonzero(x > 0)) for x in (d.real, -d.real))
+    return positive, negative, d.size - positive - negative
+
+
+def _of_dense(a: Any) -> Count:
+    """By its eigenvalues, each certain to n eps of the largest, scaled by a congruence."""
+    kept = a.any(axis=-1)
+    a = a[np.ix_(kept, kept)].astype(np.result_type(a, np.float64))
+    if not len(a):
+        return 0, 0, len(kept)
+    for _ in range(SCALINGS):
+        largest = np.abs(a).max(axis=0)
+        if are_alike(largest.min(), largest.max()):
+            break
+        s = np.exp2(np.round(-0.5 * np.log2(largest)))
+        a = s[:, None] * a * s
+    lam = np.linalg.eigvalsh(a)
+    size = np.abs(lam)
+    if not size.min() > len(a) * np.finfo(np.float64).eps / CERTAIN * size.max():
+        raise _uncertain("eigvalsh")
+    return int((lam > 0).sum()), int((lam < 0).sum()), int((~kept).sum())
+
+
+def _of_sparse(structure: Any, slots: Any) -> Count:
+    pattern: Pattern = structure.pattern
+    n = pattern.shape[0]
+    kept = np.zeros(n, bool)
+    kept[pattern.indices[slots != 0]] = True
+    if not kept.any():
+        return 0, 0, n
+    is_complex, rslab = slots.dtype.kind == "c", engines()["rslab"]
+    if kept.all():
+        name = "real form, for " + __name__
+        analysis = (
+            analysed(name, structure, lambda: rslab.RslabAnalysis(_real_pattern(pattern)))
+            if is_complex
+            else symbolic(rslab, structure)
+        )
+    else:
+        place = np.cumsum(kept) - 1
+        rows, cols = pattern.indices, pattern.columns
+        inside = kept[rows] & kept[cols]
+        pattern = Pattern(place[rows[inside]], place[cols[inside]], (place[-1] + 1,) * 2)
+        slots = pattern.slot_values(slots[inside])
+        analysis = rslab.RslabAnalysis(_real_pattern(pattern) if is_complex else pattern)
+    if is_complex:
+        x, y = slots.real, slots.imag
+        slots = analysis.pattern.slot_values(np.concatenate([x, -y, y, x]))
+    positive, negative = _counted(analysis, slots.astype(np.float64))
+    each = 2 if is_complex else 1
+    return positive // each, negative // each, n - int(kept.sum())
+
+
+def _real_pattern(pattern: Pattern) -> Pattern:
+    """[[X, -Y], [Y, X]], with both parts of an unknown side by side."""
+    i, j = 2 * pattern.indices, 2 * pattern.columns
+    rows, cols = np.concatenate([i, i, i + 1, i + 1]), np.concatenate([j, j + 1, j, j + 1])
+    return Pattern(rows, cols, (2 * pattern.shape[0],) * 2)
+
+
+def _counted(analysis: Any, slots: Any) -> tuple[int, int]:
+    """By the first factor whose signs are certain."""
+    values, _, _ = analysis.scaled("RSLAB", slots, equilibrated)  # r = c: a congruence
+    for floor in FLOORS:
+        try:
+            factor = analysis.factored(values, floor)
+        except RuntimeError as error:
+            if not isinstance(rslab.refused("RSLAB", error), SingularMatrixError):
+                raise
+            continue
+        positive, negative, zero = factor.inertia
+        if not zero and _distance(analysis, values, factor) <= CERTAIN:
+            return positive, negative
+    raise _uncertain("RSLAB")
+
+
+def _distance(analysis: Any, values: Any, factor: Any) -> float:
+    """|I - F^-1 M|_1 for a factor F of the symmetric M, estimated."""
+
+    def m(x: Any) -> Any:
+        return analysis.layout.product(values, x, False)
+
+    def f(x: Any) -> Any:
+        return factor.solve_many(np.ascontiguousarray(x))
+
+    with np.errstate(all="ignore"):
+        found = one_norm(
+            analysis.n, np.float64, lambda x: x - f(m(x)), lambda x: x - m(f(x)), COLUMNS, STEPS
+        )
+    return found if np.isfinite(found) else np.inf
+
+
+def _uncertain(engine: str) -> SingularMatrixError:
+    return SingularMatrixError(engine, "eigenvalues that rounding cannot tell from zero")

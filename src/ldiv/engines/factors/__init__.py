@@ -1,0 +1,1 @@
+"""Factors: who makes them, in which order, how they are found again, and solves with them."""

@@ -1,0 +1,294 @@
+"""A cache of living factorizations, found by the values of the matrix.
+
+A factor lives as long as it has an owner: the holder of a call (`ldiv.core.holder`), a
+`Factorized`, a pullback, or the store of JAX. Meanwhile every request for a factor of equal values
+returns it. Candidates are found by a fingerprint in constant time, and confirmed by comparing all
+values with the copy that was taken when the factor was made: so a change in place never finds a
+stale factor.
+JAX identifies a call by its static parameters, which cannot own anything. Its kernels run under the
+store, which keeps the most recently used factors within a bound in bytes.
+"""
+
+from __future__ import annotations
+
+import weakref
+from cmath import isfinite
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ldiv.core.dispatch import host_values
+from ldiv.core.finite import require_finite, unwarned
+from ldiv.core.forking import lock
+from ldiv.core.holder import Holder, TracedHolder, owner, store
+from ldiv.core.trees import Array
+from ldiv.core.validate import require_int
+from ldiv.engines.factors import analyses
+from ldiv.engines.factors.escalation import Batch
+
+SAMPLES = 8
+FEW = 4096  # bytes: arrays up to this size are compared as bytes
+WEIGHTS = 1 + np.random.default_rng(0).random(4096)
+
+
+class CacheInfo(NamedTuple):
+    """Counts since the start or the last `clear_cache`, and the factors that are alive now.
+
+    Attributes
+    ----------
+    analyses, factorizations, hits, solves : int
+        What was done for linear systems, determinants and the factor of an eigenproblem; a hit is
+        a factorization that was found again. Not counted are the solves of eigensolvers, and the
+        factorizations by which eigenvalues are counted (`inertia`, `eigsh(..., check=True)`).
+    entries, bytes : int
+        The number of living factors, and their memory.
+    limit : int
+        The bound of JAX's store in bytes.
+    """
+
+    analyses: int
+    factorizations: int
+    hits: int
+    solves: int
+    entries: int
+    bytes: int
+    limit: int
+
+
+class Factored:
+    """A factor, or the `count` factors of a batch, and a copy of the values."""
+
+    __slots__ = ("__weakref__", "count", "factor", "key", "values")
+
+    def __init__(self, key: Key, values: tuple[Array, ...], factor: Any) -> None:
+        self.key, self.values, self.factor = key, values, factor
+        self.count = len(factor.different) if type(factor) is Batch else 1
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.factor.nbytes) + sum([v.nbytes for v in self.values])
+
+    def is_of(self, keys: Sequence[Key], values: tuple[Array, ...]) -> bool:
+        """Compares all values, so that a change in place never finds a stale factor."""
+        return self.key in keys and all(map(equal, self.values, values))
+
+
+def equal(a: Array, b: Array) -> bool:
+    """Are both equal? Compared by NumPy where possible, which is fastest."""
+    if a.shape != b.shape:
+        return False
+    x, y = host_values(a), host_values(b)
+    if x is None or y is None:
+        return bool((a == b).all())
+    return x.tobytes() == y.tobytes() if x.nbytes <= FEW else bool((x == y).all())
+
+
+class _Living(weakref.ref[Factored]):
+    """A weak reference to a factor, with the key under which it is found."""
+
+    __slots__ = ("key",)
+    key: Hashable
+
+
+_lock = lock()
+_living: dict[Hashable, list[_Living]] = {}
+counts = {"analyses": 0, "factorizations": 0, "hits": 0, "solves": 0}
+
+
+class Key:
+    """What factors of equal values must also have in common; hashed once."""
+
+    __slots__ = ("_hash", "_parts")
+
+    def __init__(self, parts: tuple[Hashable, ...]) -> None:
+        self._parts, self._hash = parts, hash(parts)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Key) and self._parts == other._parts)
+
+
+def remembered(
+    keys: Sequence[Key],
+    values: tuple[Array, ...],
+    make: Callable[[], tuple[Any, tuple[Array, ...]]],
+) -> Any:
+    """The factor of these values, which must be finite: a living one, or that of `make()`.
+
+    `make()` returns (factor, copies of the values), found later under the first key; under the
+    other keys are factors that do as well. The present owner keeps the factor.
+    """
+    # the common case: the derivative of a call uses its latest factor; no fingerprint is needed
+    keeper = owner()
+    latest = keeper.latest if type(keeper) is Holder else None
+    if type(latest) is Factored and latest.is_of(keys, values):
+        counts["hits"] += latest.count
+        return latest.factor
+    prints = [fingerprint(v) for v in values]
+    found = next(filter(None, (_find((key, *prints), values) for key in keys)), None)
+    if found is None:
+        factor, own = make()
+        found = Factored(keys[0], own, factor)
+        _introduce((keys[0], *prints), found)
+    if keeper is not None:
+        keeper.keep(found)
+    return found.factor
+
+
+def in_trace(key: Key, values: tuple[Array, ...], make: Callable[[], Any]) -> Any:
+    """The factor of traced values: one passed on by the forward pass, or that of `make()`.
+
+    A factor that was passed on was checked when it was made.
+    """
+
+    def looked_at() -> Any:
+        require_finite("A", *values)
+        return make()
+
+    keeper = owner()
+    return (
+        keeper.factor(key, values, looked_at) if isinstance(keeper, TracedHolder) else looked_at()
+    )
+
+
+def fingerprint(values: Array) -> Hashable:
+    """A few numbers that depend on all values, if these can be read on the host; of a small array
+    its bytes.
+
+    Otherwise the shape: then all candidates of this shape are compared.
+    """
+    at_hand = values if type(values) is np.ndarray else host_values(values)
+    if at_hand is None:
+        require_finite("A", values)
+        return tuple(values.shape)
+    if at_hand.nbytes <= FEW:
+        require_finite("A", at_hand)
+        return at_hand.shape, at_hand.tobytes()
+    flat = at_hand.reshape(-1)
+    if not isfinite(whole := weighted_sum(flat)):
+        # an infinite sum may be an overflow: only then are all values inspected
+        require_finite("A", at_hand)
+    return at_hand.shape, whole, flat[:: len(flat) // SAMPLES + 1].tobytes()
+
+
+def weighted_sum(flat: Array) -> complex:
+    """A weighted sum of all values in one pass.
+
+    Weighted, since the plain sum is the same for all Laplacians; not by BLAS, whose sums are not
+    reproducible.
+    """
+    width = len(WEIGHTS)
+    rows, rest = divmod(len(flat), width)
+    with unwarned():
+        if len(flat) <= width:
+            return complex(np.add.reduce(flat * WEIGHTS[: len(flat)]))
+        folded = flat[: rows * width].reshape(rows, width).sum(axis=0)
+        folded[:rest] += flat[rows * width :]
+        return complex((folded * WEIGHTS).sum())
+
+
+def _find(key: Hashable, values: tuple[Array, ...]) -> Factored | None:
+    with _lock:
+        refs = _living.get(key)
+        candidates = [ref() for ref in refs] if refs else ()
+    for entry in candidates:
+        if entry is not None and entry.is_of((entry.key,), values):
+            counts["hits"] += entry.count
+            return entry
+    return None
+
+
+def _introduce(key: Hashable, entry: Factored) -> None:
+    ref = _Living(entry, _forget)
+    ref.key = key
+    with _lock:
+        counts["factorizations"] += entry.count
+        _living.setdefault(key, []).append(ref)
+
+
+def _forget(ref: Any) -> None:
+    with _lock:
+        refs = _living.get(ref.key, [])
+        rest = [other for other in refs if other is not ref] if len(refs) > 1 else []
+        if rest:
+            _living[ref.key] = rest
+        else:
+            _living.pop(ref.key, None)
+
+
+def set_cache_limit(nbytes: int) -> None:
+    """Bound the memory of the factorizations that are cached for JAX; with 0 adjoints factor again.
+
+    Parameters
+    ----------
+    nbytes : int
+        The bound in bytes; 2 << 30 are 2 GiB.
+
+    Raises
+    ------
+    ValueError
+        For anything but an integer >= 0.
+
+    Notes
+    -----
+    In JAX nothing else owns a factorization. In PyTorch it lives as long as the graph that needs
+    it, in NumPy as long as a pullback or a `Factorized`; this limit does not concern them.
+
+    Examples
+    --------
+    >>> import ldiv
+    >>> ldiv.set_cache_limit(2 << 30)
+    """
+    store.limit = require_int(
+        "nbytes", nbytes, 0, what="a number of bytes >= 0", advice="2 << 30 are 2 GiB."
+    )
+    store.shrink(store.limit)
+
+
+def clear_cache() -> None:
+    """Drop the factorizations cached for JAX and all symbolic work, and reset the counts.
+
+    Notes
+    -----
+    Factorizations that have another owner stay alive. Symbolic work is that on all patterns.
+
+    Examples
+    --------
+    >>> import ldiv
+    >>> ldiv.clear_cache()
+    >>> ldiv.cache_info().factorizations
+    0
+    """
+    store.shrink(0)
+    analyses.forget()
+    with _lock:
+        counts.update(dict.fromkeys(counts, 0))
+
+
+def cache_info() -> CacheInfo:
+    """Counts of analyses, factorizations, hits and solves; living factors; the cache limit.
+
+    Returns
+    -------
+    info : CacheInfo
+        The counts `analyses`, `factorizations`, `hits` and `solves` since the start or the last
+        `clear_cache`; the number `entries` of living factors and their `bytes`; the `limit` of
+        JAX's store in bytes.
+
+    Examples
+    --------
+    >>> import ldiv
+    >>> ldiv.cache_info().limit > 0
+    True
+    """
+    with _lock:
+        alive = [entry for refs in _living.values() for ref in refs if (entry := ref()) is not None]
+        return CacheInfo(
+            **counts,
+            entries=sum(entry.count for entry in alive),
+            bytes=sum(entry.nbytes for entry in alive),
+            limit=store.limit,
+        )

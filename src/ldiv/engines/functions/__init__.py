@@ -1,0 +1,1 @@
+"""Functions of a matrix times a vector, from products alone."""

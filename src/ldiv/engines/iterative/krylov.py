@@ -1,0 +1,250 @@
+"""The driver of all iterations: they stop at |b - A x| <= max(rtol |b|, atol) in every column of b.
+
+An engine defines `start(task, x, r)`, a tuple that begins with x, the block of solutions
+(*batch, n, k), and the norms (*batch, 1, k) of its residuals by recurrence; and
+`step(task, state)`, the next tuple. It may define `BROKEN`, the error for norms that are NaN, and
+`cycle(restart, n)`, the number of products per step, if not one or two.
+
+The norms by recurrence are verified: when they are small enough the true residual is computed, and
+if it is not, or the method broke down, the engine restarts from x. All columns iterate together,
+converged columns are frozen. Each column is scaled by its b, A and M by their action on b, so that
+no norm over- or underflows. An iteration that does not converge raises. None of this is ever
+differentiated.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ldiv.core.arrays import alike, astype, common_batch, numpy_dtype, or_one, real, result_dtype
+from ldiv.core.closures import uncounted
+from ldiv.core.dispatch import check_or_raise, frontend_of, namespace, on_host, traced
+from ldiv.core.finite import all_finite, require_finite
+from ldiv.core.structure import Structure
+from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.units import magnitude
+from ldiv.engines.accuracy.scaling import balanced_product
+from ldiv.engines.iterative.matrix_product import Product, assembled
+from ldiv.engines.iterative.options import Options
+from ldiv.engines.solve_log import is_read, note
+from ldiv.errors import ConvergenceError, overflowed
+
+ROUNDS = 8  # restarts at most
+PER_UNKNOWN = 10  # products per unknown, at most, as in SciPy
+
+State = tuple[Array, ...]
+
+
+class KrylovTask(NamedTuple):
+    """What an engine is given: A, M near A^-1, the wanted residual norms, the length of a cycle.
+
+    The wanted norms are (*batch, 1, k).
+    """
+
+    A: Product
+    M: Product
+    wanted: Array
+    restart: int
+
+
+def solve(
+    engine: ModuleType,
+    structure: Structure,
+    p: Tree,
+    b: Array,
+    options: Options,
+    auxiliaries: tuple[Tree, ...],
+) -> Array:
+    """x with S(p) x = b.
+
+    On the host if the matrix is sparse and the framework would otherwise trace every iteration.
+    """
+    arrays = [*leaves(p), b, *leaves(auxiliaries)]
+    spec = _spec(structure, p, b)
+    if 0 in spec[0]:
+        return namespace(b).zeros(spec[0], **alike(b, spec[1]))
+    if (
+        any(map(traced, arrays))
+        and structure.unview()[0].pattern is not None
+        and (options.M is None or options.M.on_host)
+    ):
+        like = (structure.core, 2, options.core)
+        return on_host(
+            lambda *flat: (_solve(engine, structure, options, *rebuild(like, flat)),),
+            (spec,),
+            *arrays,
+        )[0]
+    return _solve(engine, structure, options, p, b, auxiliaries)
+
+
+def _solve(
+    engine: ModuleType,
+    structure: Structure,
+    options: Options,
+    p: Tree,
+    b: Array,
+    auxiliaries: tuple[Tree, ...],
+) -> Array:
+    require_finite("A", *leaves(structure.read(p)))
+    require_finite("b", b)
+    (m, x0), xp = options.named(auxiliaries), namespace(b)
+    shape, dtype = _spec(structure, p, b)
+    b = xp.broadcast_to(astype(b, dtype), shape)
+    return run(engine, assembled(structure, p), preconditioner(options.M, m), b, options, x0)
+
+
+def run(
+    engine: ModuleType, A: Product, M: Product, b: Array, options: Options, x0: Array | None = None
+) -> Array:
+    """x with A(x) = b (*batch, n, k), for finite numbers."""
+    xp = namespace(b)
+    with np.errstate(all="ignore"):  # overflow and breakdown are detected in the results
+        scale = or_one(magnitude(b, axis=-2))
+        b = b / scale
+        (A, t), (M, _) = (
+            balanced_product(A, b),
+            (M, None) if M is identity else balanced_product(M, b),
+        )
+        # solve t A t y = b / scale; x = t scale t y in this order overflows only if x does
+        x = (
+            xp.zeros_like(b)
+            if x0 is None
+            else xp.where(norm(b) == 0, 0, xp.astype(x0, b.dtype) / t / scale / t)
+        )
+        wanted = xp.maximum(options.tolerance(numpy_dtype(b)) * norm(b), options.atol / scale)
+        x, steps, size = _rounds(
+            engine,
+            KrylovTask(A, M, wanted, options.restart),
+            b,
+            x,
+            lambda y: y * t * scale * t,
+            options,
+        )
+        x = x * t * scale * t
+    check_or_raise(
+        (size <= wanted).all(),
+        partial(_not_converged, _name(engine)),
+        steps,
+        *_worst(size, wanted, norm(b)),
+    )
+    if is_read() and not traced(x):
+        note(_name(engine), int(steps), float(xp.max(size / or_one(norm(b)))))
+    check_or_raise(all_finite(x), partial(overflowed, "the solution"))
+    return x
+
+
+def preconditioner(M: Structure | None, m: Tree) -> Product:
+    """The product with M, cast to the dtype of its argument."""
+    if M is None:
+        return identity
+    product = uncounted(assembled(M, m))
+    return lambda r: astype(product(r), numpy_dtype(r))
+
+
+def identity(r: Array) -> Array:
+    """r: no preconditioner."""
+    return r
+
+
+def _rounds(
+    engine: ModuleType, task: KrylovTask, b: Array, x: Array, unscaled: Product, options: Options
+) -> tuple[Array, Array, Array]:
+    """(x, steps, true residual norms): iterate, compute the true residual, restart if needed."""
+    xp, A, wanted = namespace(b), task.A, task.wanted
+    loop, host_callback = frontend_of(b).loop, frontend_of(b).host_callback
+    most = (
+        _default_maxiter(engine, options, b.shape[-2])
+        if options.maxiter is None
+        else options.maxiter
+    )
+    observers = [partial(observer, _name(engine)) for observer in options.observers]
+    single = np.prod(wanted.shape, dtype=int) == 1
+
+    def inner_not_converged(state: State) -> Array:
+        steps, _, size, *_ = state
+        return (steps < most) & (size > wanted).any()
+
+    def step(state: State) -> State:
+        steps, *before = state
+        new = engine.step(task, tuple(before))
+        if not single:
+            # converged columns are frozen
+            going = before[1] > wanted
+            new = tuple(xp.where(going, now, then) for now, then in zip(new, before, strict=True))
+        x, size = new[0], new[1]
+        # after a breakdown keep the last good iterate
+        if traced(size) or bool(xp.isnan(size).any()):
+            x = xp.where(xp.isnan(size), before[0], x)
+        for observe in observers:
+            host_callback(observe, steps, unscaled(x), xp.max(new[1] / or_one(wanted)))
+        return (steps + 1, x, *new[1:])
+
+    def not_converged(state: State) -> Array:
+        rounds, steps, _, size = state
+        return (rounds < ROUNDS) & (steps < most) & (size > wanted).any()
+
+    def restart(state: State) -> State:
+        rounds, steps, x, _ = state
+        steps, x, believed, *_ = loop(
+            inner_not_converged, step, (steps, *engine.start(task, x, b - A(x)))
+        )
+        if engine.BROKEN is not None:
+            check_or_raise(~xp.isnan(believed).any(), engine.BROKEN)
+        return rounds + 1, steps, x, _true(b - A(x))
+
+    zero = xp.zeros((), **alike(wanted, np.dtype(np.int32)))
+    _, steps, x, size = loop(not_converged, restart, (zero, zero, x, _true(b - A(x))))
+    return x, steps, size
+
+
+def _true(r: Array) -> Array:
+    """The norm of a true residual, infinite if it overflows."""
+    size = norm(r)
+    return namespace(size).where(namespace(size).isnan(size), np.inf, size)
+
+
+def _default_maxiter(engine: ModuleType, options: Options, n: int) -> int:
+    """The default of maxiter, in steps."""
+    cycle: int = engine.cycle(options.restart, n)
+    return -(-PER_UNKNOWN * n // cycle)
+
+
+def _spec(structure: Structure, p: Tree, b: Array) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    return (*common_batch((structure.core, 2), (p, b)), *b.shape[-2:]), result_dtype(p, b)
+
+
+def _name(engine: ModuleType) -> str:
+    return engine.__name__.rpartition(".")[2]
+
+
+def _worst(size: Array, wanted: Array, whole: Array) -> tuple[Array, Array]:
+    """The largest residual norm that is too large, and its bound, both relative to b."""
+    xp = namespace(size)
+    size, wanted, too_large = (
+        xp.reshape(x, (-1,)) for x in (size / or_one(whole), wanted / or_one(whole), size > wanted)
+    )
+    at = xp.argmax(xp.where(too_large, size, -1.0))
+    return size[at], wanted[at]
+
+
+def _not_converged(engine: str, steps: Any, residual: Any, wanted: Any) -> ConvergenceError:
+    return ConvergenceError(engine, int(steps), float(residual), float(wanted))
+
+
+def dot(x: Array, y: Array) -> Array:
+    """x^H y of each column, (*batch, 1, k)."""
+    return namespace(x).linalg.vecdot(x, y, axis=-2)[..., None, :]
+
+
+def norm(x: Array) -> Array:
+    """|x| of each column, (*batch, 1, k)."""
+    return namespace(x).sqrt(real(dot(x, x)))
+
+
+def quotient(a: Array, b: Array) -> Array:
+    """a / b, and 0 where b is 0: in a converged column."""
+    return namespace(b).where(b == 0, 0, a / or_one(b))

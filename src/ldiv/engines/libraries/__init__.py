@@ -1,0 +1,1 @@
+"""What engines call in others' libraries, and the number of threads that these may use."""

@@ -1,0 +1,105 @@
+"""A preconditioner M near S(p)^-1 that is made of the numbers on the host, once for each set of values.
+
+What is made lives as long as its owner: the value of a solve and all its derivatives use the same.
+A kind of preconditioner derives from this class and says what is made, and how it is applied.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ldiv.core.arrays import batch_of, broadcast, common_batch, result_dtype, spread
+from ldiv.core.dispatch import on_host
+from ldiv.core.structure import Structure, Wrapper
+from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.engines.factors.cache import Key, remembered
+from ldiv.errors import expected_got
+
+
+def require_sparse(kind: str, structure: Structure) -> None:
+    """Raises unless the entries of the matrix lie on a sparsity pattern."""
+    if structure.unview()[0].pattern is None:
+        raise ValueError(
+            expected_got(
+                f"M={kind!r}",
+                "a sparse matrix",
+                type(structure).__name__,
+                f"Give M=ldiv.preconditioner(B, {kind!r}) of a sparse matrix B nearby.",
+            )
+        )
+
+
+@dataclass(frozen=True)
+class ApproximateInverse(Wrapper):
+    """M for S(p), with the parameters of S."""
+
+    base: Structure
+
+    hermitian: ClassVar[bool] = True
+    """Is M Hermitian where S is? If not, M is nothing for cg, minres and lobpcg."""
+
+    @property
+    @abstractmethod
+    def made_for(self) -> tuple[Any, ...]:
+        """What tells two M of equal values apart, as far as what is made differs."""
+
+    @abstractmethod
+    def make(self, p: Tree) -> Any:
+        """What is made of the values of one matrix, with its `nbytes`."""
+
+    @abstractmethod
+    def applied(self, made: Any) -> Callable[[Any], Any]:
+        """The product with M, of blocks (n, k)."""
+
+    def matmul(self, p: Tree, x: Array) -> Array:
+        batch = common_batch(self.core, p)
+        spec = (*broadcast(batch, batch_of(x, 2)), *x.shape[-2:]), result_dtype(p, x)
+        return on_host(
+            lambda *arrays: (self._products(batch, spec, *arrays),), (spec,), *leaves(p), x
+        )[0]
+
+    def _products(self, batch: tuple[int, ...], spec: Any, *arrays: Any) -> Any:
+        *flat, x = arrays
+        shape, dtype = spec
+        x, y = np.broadcast_to(x, shape), np.empty(shape, dtype)
+        if not y.size:
+            return y
+        flat = [spread(leaf, batch, own) for leaf, own in zip(flat, leaves(self.core), strict=True)]
+        skipped = len(shape) - 2 - len(batch)
+        for i in np.ndindex(*shape[:-2]):
+            values = [
+                leaf[tuple(min(k, m - 1) for k, m in zip(i[skipped:], batch, strict=True))]
+                for leaf in flat
+            ]
+            y[i] = self.applied(self._remembered(values))(x[i])
+        return y
+
+    def _remembered(self, flat: list[Any]) -> Any:
+        """What was made of these values, or is made now."""
+
+        def make() -> tuple[Any, tuple[Any, ...]]:
+            own = [np.array(leaf) for leaf in flat]
+            return self.make(rebuild(self.core, own)), tuple(own)
+
+        return remembered([Key((type(self).__name__, *self.made_for))], tuple(flat), make)
+
+    def push(self, p: Tree, dp: Tree, x: Array) -> Array:
+        raise TypeError(self._refusal)
+
+    def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
+        raise TypeError(self._refusal)
+
+    @property
+    def _refusal(self) -> str:
+        return (
+            f"the preconditioner {type(self).__name__} is not differentiated; "
+            "a solution that it helps to find is"
+        )
+
+    def todense(self, p: Tree) -> Array:
+        return self.matmul(p, np.eye(self.shape[0]))

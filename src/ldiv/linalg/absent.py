@@ -1,0 +1,218 @@
+"""What to write for the public names of SciPy, NumPy and PyTorch that ldiv does not have.
+
+`ldiv.<name>` ends in an AttributeError with this sentence. Names that ldiv has do not stand here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+_NO_DERIVATIVE = "It has no derivative: call {library}."
+_CONSTANT = "A matrix of constants: make it with {library}, and pass it to any function of ldiv."
+
+
+def _each(names: str, sentence: str) -> Iterable[tuple[str, str]]:
+    return ((name, sentence) for name in names.split())
+
+
+SENTENCES: dict[str, str] = dict(
+    [
+        # -- scipy.linalg ---------------------------------------------------------------------
+        *_each(
+            "LinAlgError LinAlgWarning",
+            "Errors of ldiv derive from scipy.linalg.LinAlgError; catch that, or "
+            "ldiv.SingularMatrixError and its kin.",
+        ),
+        *_each(
+            "find_best_blas_type get_blas_funcs get_lapack_funcs",
+            "BLAS and LAPACK are those of scipy.linalg; products with derivatives are ldiv.gemm and "
+            "ldiv.matmul.",
+        ),
+        *_each(
+            "dft fiedler fiedler_companion hadamard helmert hilbert invhilbert invpascal pascal",
+            _CONSTANT.format(library="scipy.linalg"),
+        ),
+        *_each(
+            "circulant companion convolution_matrix hankel leslie toeplitz",
+            "Gather it from its numbers with your framework's indexing, "
+            "c[(i - j) % n] for a circulant; every function of ldiv takes the array.",
+        ),
+        *_each(
+            "matmul_toeplitz solve_circulant solve_toeplitz",
+            "Multiply by fft in your framework; solve with ldiv.solve on the gathered array, or with "
+            "ldiv.LinearOperator and assume_a='pos', whose products are ffts.",
+        ),
+        *_each(
+            "clarkson_woodruff_transform",
+            _NO_DERIVATIVE.format(library="scipy.linalg for the sketch"),
+        ),
+        ("khatri_rao", "Write (a[:, None, :] * b[None, :, :]).reshape(-1, a.shape[1])."),
+        ("diagsvd", "Write ldiv.diags_array(s), or U[:, :k] * s for the product with it."),
+        *_each(
+            "expm matrix_exp",
+            "torch.linalg.matrix_exp and jax.scipy.linalg.expm are differentiable; for exp(t A) b of "
+            "a sparse A ldiv.expm_multiply; for a symmetric A ldiv.spectral_function.",
+        ),
+        *_each(
+            "expm_cond expm_frechet",
+            "Take jax.jvp of jax.scipy.linalg.expm, or torch.func.jvp of torch.linalg.matrix_exp.",
+        ),
+        *_each(
+            "coshm cosm fractional_matrix_power funm logm signm sinhm sinm sqrtm tanhm tanm",
+            "For a symmetric or Hermitian matrix ldiv.spectral_function applies any function, with "
+            "derivatives; for others there is none with derivatives here.",
+        ),
+        *_each(
+            "solve_sylvester",
+            "Solve with ldiv.kronsum(A, B.T): A X + X B = Q is that matrix times vec X, of n m unknowns.",
+        ),
+        *_each(
+            "solve_continuous_lyapunov solve_lyapunov",
+            "Solve with ldiv.kronsum(A, A.conj()): A X + X A^H = Q is that matrix times vec X, of n^2 "
+            "unknowns.",
+        ),
+        *_each(
+            "solve_discrete_lyapunov",
+            "Solve (I - kron(A, conj(A))) vec X = vec Q with ldiv.kron and ldiv.solve, of n^2 unknowns.",
+        ),
+        *_each(
+            "solve_continuous_are solve_discrete_are",
+            "Give the residual of the equation to ldiv.root, from SciPy's solution: it is differentiable "
+            "in all its data.",
+        ),
+        *_each(
+            "eig eigvals cdf2rdf",
+            "Unsymmetric eigenproblems are not here; jax.numpy.linalg.eig and torch.linalg.eig have a "
+            "first derivative. For symmetric ones: ldiv.eigh, ldiv.eigsh.",
+        ),
+        *_each(
+            "eig_banded eigvals_banded",
+            "Make it sparse with ldiv.diags_array and take ldiv.eigsh, or dense and ldiv.eigh.",
+        ),
+        ("eigvalsh_tridiagonal", "Write ldiv.eigh_tridiagonal(d, e, eigvals_only=True)."),
+        *_each(
+            "hessenberg ordqz qz rsf2csf schur",
+            "Its factors are not unique, and have no derivative of their own: take them from "
+            "scipy.linalg where no derivative is needed.",
+        ),
+        *_each(
+            "matrix_balance",
+            "ldiv scales by itself; " + _NO_DERIVATIVE.format(library="scipy.linalg"),
+        ),
+        *_each(
+            "null_space orth",
+            "Its columns are not unique; the subspace of the smallest eigenvalues of A^H A, with "
+            "derivatives, is ldiv.eigenspace.",
+        ),
+        *_each(
+            "orthogonal_procrustes polar",
+            "Take u, s, vh = ldiv.svd(A): the unitary polar factor is u @ vh.",
+        ),
+        ("cossin", "Take ldiv.svd of the blocks; the decomposition as a whole is scipy.linalg's."),
+        ("pinvh", "Write ldiv.pinv(A, hermitian=True)."),
+        (
+            "subspace_angles",
+            "Take ldiv.svdvals(Qa^H Qb) of orthonormal bases, from ldiv.qr: their cosines.",
+        ),
+        *_each(
+            "qr_delete qr_insert qr_update",
+            "Factor again with ldiv.qr; SciPy's updates have no derivative.",
+        ),
+        *_each("qr_multiply", "Take q, r = ldiv.qr(A), and multiply by q."),
+        ("rq", "Reverse the rows of A, take ldiv.qr of its adjoint, and reverse back."),
+        (
+            "issymmetric",
+            "Write scipy.linalg.issymmetric(A), or promise it: assume_a='sym' is checked.",
+        ),
+        (
+            "ishermitian",
+            "Write scipy.linalg.ishermitian(A), or promise it: assume_a='her' is checked.",
+        ),
+        *_each("bandwidth spbandwidth", "It depends on the pattern alone: call SciPy's."),
+        # -- scipy.sparse ---------------------------------------------------------------------
+        *_each(
+            "SparseEfficiencyWarning SparseWarning MatrixRankWarning",
+            "ldiv warns of nothing of this kind: it raises, or does what was asked.",
+        ),
+        *_each(
+            "bsr_array bsr_matrix dia_array dia_matrix dok_array dok_matrix lil_array lil_matrix",
+            "Make it with SciPy, and then ldiv.asarray(A); ldiv stores coordinates and compressed "
+            "rows or columns.",
+        ),
+        ("coo_matrix", "Write ldiv.coo_array."),
+        ("csc_matrix", "Write ldiv.csc_array."),
+        ("csr_matrix", "Write ldiv.csr_array."),
+        *_each("diags spdiags", "Write ldiv.diags_array."),
+        ("eye", "Write ldiv.eye_array(n), or ldiv.identity(n)."),
+        *_each("rand random", "Write ldiv.random_array."),
+        ("find", "Write (A.row, A.col, A.data) of a SparseArray A in COO format."),
+        *_each(
+            "issparse isspmatrix isspmatrix_bsr isspmatrix_coo isspmatrix_csc isspmatrix_csr "
+            "isspmatrix_dia isspmatrix_dok isspmatrix_lil sparray spmatrix",
+            "Write isinstance(A, ldiv.SparseArray); A.format names its format.",
+        ),
+        *_each(
+            "get_index_dtype safely_cast_index_arrays",
+            "Index arrays of ldiv have the integers that they need: nothing is to be cast.",
+        ),
+        *_each(
+            "expand_dims permute_dims swapaxes",
+            "A SparseArray has two axes, and its values may have batch axes in front: A.T, "
+            "A.with_data(values).",
+        ),
+        # -- scipy.sparse.linalg --------------------------------------------------------------
+        *_each(
+            "ArpackError ArpackNoConvergence",
+            "ldiv.ConvergenceError is raised, which is a RuntimeError too.",
+        ),
+        (
+            "LaplacianNd",
+            "Make its matrix, and pass it: ldiv.asarray(LaplacianNd(shape).tosparse()).",
+        ),
+        ("SuperLU", "ldiv.splu returns a Factorized, with solve and logabsdet."),
+        ("aslinearoperator", "Functions of ldiv take matrices and SciPy's operators as they are."),
+        *_each(
+            "bicg bicgstab cg cgs gcrotmk gmres lgmres minres qmr tfqmr",
+            "Write ldiv.solve(A, b, method='cg'), or 'minres', 'gmres', 'bicgstab': x with derivatives, "
+            "or a ConvergenceError.",
+        ),
+        *_each(
+            "lsmr lsqr",
+            "Write ldiv.lstsq for a dense A; for a sparse one ldiv.solve with ldiv.block_array("
+            "[[identity, A], [A.T, None]]), which keeps the condition of A.",
+        ),
+        ("eigs", "Unsymmetric eigenproblems are not here; symmetric ones are ldiv.eigsh."),
+        ("funm_multiply_krylov", "For the exponential ldiv.expm_multiply."),
+        ("is_sptriangular", "It depends on the pattern alone: scipy.sparse.linalg's."),
+        ("matrix_power", "Multiply: A @ A @ x, each product with derivatives."),
+        ("spilu", "Write ldiv.preconditioner(A, 'ilu'), or solve(..., M='ilu')."),
+        ("use_solver", "Engines are named in the call: ldiv.solve(A, b, method='superlu')."),
+        # -- numpy.linalg, torch.linalg -------------------------------------------------------
+        (
+            "cond",
+            "Write ldiv.svdvals(A), the largest over the smallest; for a sparse A ldiv.onenormest.",
+        ),
+        *_each(
+            "cross diagonal matrix_transpose outer tensordot trace vander vecdot",
+            "Your array library has it, with derivatives.",
+        ),
+        *_each("matrix_norm vector_norm", "Write ldiv.norm."),
+        ("multi_dot", "Write a @ b @ c, with the parentheses that save the most."),
+        ("tensorinv", "Reshape to a matrix, take ldiv.inv, and reshape back."),
+        ("tensorsolve", "Reshape to a matrix, take ldiv.solve, and reshape back."),
+        ("cholesky_ex", "ldiv.cholesky raises NotPositiveDefiniteError, which says where."),
+        ("inv_ex", "ldiv.inv raises SingularMatrixError."),
+        ("solve_ex", "ldiv.solve raises SingularMatrixError; errstate says what else it may do."),
+        *_each(
+            "ldl_factor ldl_factor_ex", "Write ldiv.ldl for the factors, ldiv.factorized to solve."
+        ),
+        ("ldl_solve", "Write ldiv.factorized(A, assume_a='sym').solve(b)."),
+        ("householder_product", "Write ldiv.qr, whose Q is made of its reflections."),
+        ("common_notes", "A text of PyTorch's documentation."),
+    ]
+)
+
+
+def sentence(name: str) -> str | None:
+    """What to write instead of `ldiv.<name>`, None for a name that no library has."""
+    return SENTENCES.get(name)

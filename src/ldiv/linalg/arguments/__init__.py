@@ -1,0 +1,1 @@
+"""What users pass, validated, and made the arguments of a rule."""

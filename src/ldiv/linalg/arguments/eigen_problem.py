@@ -1,0 +1,233 @@
+"""The public arguments of A x = lam M x, validated: the task for the rules, and their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias, TypedDict, get_args
+
+from ldiv.core.arrays import alike, common_batch, is_complex, real
+from ldiv.core.dispatch import namespace
+from ldiv.core.structure import Structure
+from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.typing import AnyArray
+from ldiv.core.validate import (
+    as_block,
+    common_precision,
+    require_batches,
+    require_int,
+    require_number,
+    require_option,
+    require_square,
+    together,
+)
+from ldiv.engines.eigen.task import EigenTask
+from ldiv.engines.iterative.observers import Observer
+from ldiv.engines.registry import engines
+from ldiv.errors import expected_got
+from ldiv.matrices.assumptions import promised
+from ldiv.matrices.matrix import MatrixLike, as_matrix
+from ldiv.structures.diagonal import Diagonal
+from ldiv.structures.identity import Identity
+
+Which: TypeAlias = Literal["LM", "SM", "LA", "SA", "BE"]
+Mode: TypeAlias = Literal["normal", "buckling", "cayley"]
+OTHER_END = {"LA": "SA", "SA": "LA"}
+# SciPy's words
+OF_NCV = "`ncv` must be an integer satisfying `k < ncv`: it is the dimension of the Krylov space."
+OF_MAXITER = "`maxiter` must be a positive integer."
+OF_TOL = "`tol` must be a non-negative floating point value."
+OnDegenerate: TypeAlias = Literal["raise", "warn", "drop"]
+
+
+class EigenKeywords(TypedDict, total=False):
+    """The options that all functions of eigenpairs share, as `eigsh` explains them."""
+
+    v0: AnyArray | None
+    ncv: int | None
+    maxiter: int | None
+    tol: float
+    method: str
+    guard: int
+    on_degenerate: OnDegenerate
+
+
+class EighKeywords(TypedDict, total=False):
+    """Those of `eigh` that change no result, and `on_degenerate`."""
+
+    lower: bool
+    overwrite_a: bool
+    overwrite_b: bool
+    check_finite: bool
+    driver: str | None
+    UPLO: Literal["L", "U"]
+    on_degenerate: OnDegenerate
+
+
+class EigshKeywords(EigenKeywords, total=False):
+    """Those that `eigsh` has besides."""
+
+    Minv: object
+    OPinv: object
+    mode: Mode
+    rng: object
+    check: bool
+
+
+@dataclass(frozen=True, eq=False)
+class EigenOptions:
+    """Which pairs a user wants, and how they are found; not yet validated. Names as in `eigsh`."""
+
+    k: int
+    sigma: float | None = None
+    which: str = "LM"
+    v0: AnyArray | None = None
+    ncv: int | None = None
+    maxiter: int | None = None
+    tol: float = 0
+    method: str = "auto"
+    guard: int = 2
+    on_degenerate: str = "raise"
+    observers: tuple[Observer, ...] = ()
+    offset: float = 0.0
+    check: bool = False
+    on_count: Callable[[int, int], None] | None = None
+
+    def task(self, A: Structure, B: Structure) -> EigenTask:
+        """The task for a pencil (A, B), validated."""
+        n = A.order
+        k = require_int(
+            "k",
+            self.k,
+            1,
+            n,
+            what=f"a number of pairs from 1 to {n}",
+            advice="It is how many are returned.",
+        )
+        require_option("which", self.which, get_args(Which))
+        require_option("method", self.method, ("auto", *engines("eigensolver")))
+        require_option("on_degenerate", self.on_degenerate, get_args(OnDegenerate))
+        for name, value, low, words in (
+            ("ncv", self.ncv, k + 1, OF_NCV),
+            ("maxiter", self.maxiter, 1, OF_MAXITER),
+        ):
+            if value is not None:
+                require_int(name, value, low, advice=words)
+        guard = require_int("guard", self.guard, 0)
+        sigma = None if self.sigma is None else require_number("sigma", self.sigma)
+        return EigenTask(
+            A,
+            B,
+            k,
+            self.which,
+            sigma,
+            guard=guard,
+            method=self.method,
+            tol=require_number("tol", self.tol, 0, advice=OF_TOL),
+            maxiter=self.maxiter,
+            ncv=self.ncv,
+            on_degenerate=self.on_degenerate,
+            start=self.v0 is not None,
+            observers=self.observers,
+            offset=self.offset,
+            check=self._checked(sigma),
+            on_count=self.on_count,
+        )
+
+    def _checked(self, sigma: float | None) -> bool:
+        """Is it to be counted? That takes an interval that ends at sigma, or lies around it."""
+        if self.check and (sigma is None or self.which not in ("LM", "LA", "SA") or self.offset):
+            what = "False without sigma, or with another `which` than 'LM', 'LA' and 'SA'"
+            advice = "The eigenvalues nearest to sigma are counted."
+            raise ValueError(expected_got("check", what, "True", advice))
+        return self.check
+
+
+def required_shift(options: EigenOptions, mode: str) -> float:
+    """The sigma that a mode needs."""
+    if options.sigma is None or require_number("sigma", options.sigma) == 0:
+        what = f"a number other than 0 with mode={mode!r}"
+        raise ValueError(
+            expected_got("sigma", what, str(options.sigma), "The mode transforms by it.")
+        )
+    return float(options.sigma)
+
+
+def cayley(options: EigenOptions) -> EigenOptions:
+    """(lam + sigma) / (lam - sigma) = 2 sigma (nu + 1 / (2 sigma)) of nu = 1 / (lam - sigma)."""
+    shift = required_shift(options, "cayley")
+    if options.which in ("LM", "SM"):
+        return replace(options, offset=0.5 / shift)
+    end = options.which if shift > 0 else OTHER_END.get(options.which, options.which)
+    return replace(options, which=end)
+
+
+def build_problem(
+    A: MatrixLike, M: MatrixLike | None, options: EigenOptions, metric: str = "M"
+) -> tuple[EigenTask, tuple[Tree, ...]]:
+    """The task and the arguments of its rules, validated; error messages call M by `metric`."""
+    structure, pA = hermitian("A", A, M)
+    B, pB = _measure(metric, M, structure, pA)
+    if not isinstance(B, Identity) and B.processes is not structure.processes:
+        expected, advice = "on the processes of A", "Make both by ldiv.distributed.coo_array."
+        raise ValueError(expected_got(metric, f"a matrix {expected}", "another", advice))
+    if structure.order == 0:
+        raise ValueError(
+            expected_got("A", "a matrix with at least one row", "0 x 0", "It has no eigenvalues.")
+        )
+    task = options.task(structure, B)
+    pA, pB = rebuild((structure.core, B.core), common_precision(*leaves((pA, pB))))
+    like = leaves((pA, pB))
+    start = () if options.v0 is None else _start(options.v0, structure.shape[0], like)
+    one = () if task.sigma is None else namespace(like[0]).ones((), **alike(real(like[0])))
+    # preconditioner, start, constraints and the unit of sigma; lobpcg has the first three
+    return task, (pA, pB, ((), start, (), one))
+
+
+def only_one(name: str, value: Any, other: str, same: Any) -> Any:
+    """What came under one of two names."""
+    if value is not None and same is not None:
+        what, advice = f"one of {name} and {other}", "They mean the same."
+        raise ValueError(expected_got(other, what, "both", advice))
+    return same if value is None else value
+
+
+def hermitian(name: str, a: MatrixLike, *others: Any) -> tuple[Structure, Tree]:
+    """A Hermitian structure and its parameters, by assumption where it is not one by itself."""
+    matrix = as_matrix(name, a, *others)
+    require_square(name, matrix.structure.shape)
+    if isinstance(matrix.structure.unview()[0], Diagonal) and not any(
+        map(is_complex, leaves(matrix.params))
+    ):
+        return matrix.structure, matrix.params
+    return promised(matrix, "her")
+
+
+def _measure(name: str, M: MatrixLike | None, A: Structure, pA: Tree) -> tuple[Structure, Tree]:
+    """M, in whose inner product eigenvectors are orthonormal; the identity by default."""
+    if M is None:
+        return Identity(A.shape[0]), ()
+    B, pB = hermitian(name, M, *leaves(pA))
+    if B.shape != A.shape:
+        raise ValueError(
+            expected_got(name, f"shape {A.shape}", str(B.shape), "It measures the vectors of A.")
+        )
+    for x in leaves(pB):
+        together(name, x, leaves(pA)[0])
+    require_batches(name, common_batch(A.core, pA), common_batch(B.core, pB))
+    return B, pB
+
+
+def _start(v0: Array, n: int, params: list[Array]) -> Array:
+    """The starting vector, validated, as a block of one column."""
+    block, _ = as_block("v0", v0, n, params[0])
+    if tuple(block.shape) != (n, 1) or (is_complex(block) and not any(map(is_complex, params))):
+        raise ValueError(
+            expected_got(
+                "v0",
+                f"shape ({n},), real where A and M are",
+                str(tuple(block.shape)),
+                "ldiv.lobpcg starts from a block.",
+            )
+        )
+    return block

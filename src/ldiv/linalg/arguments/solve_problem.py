@@ -1,0 +1,109 @@
+"""The public arguments of A x = b, validated: the rule, its arguments, and the call itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias, get_args
+
+from ldiv.core.arrays import batch_of, common_batch
+from ldiv.core.dispatch import frontend_of
+from ldiv.core.rule import bind
+from ldiv.core.structure import Structure
+from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.validate import (
+    as_block,
+    common_precision,
+    require_batches,
+    require_option,
+    require_square,
+)
+from ldiv.engines import registry
+from ldiv.engines.iterative.options import Options
+from ldiv.errors import expected_got
+from ldiv.linalg.arguments.call_cache import Call, Place
+from ldiv.linalg.arguments.iteration import Iteration, iteration_options
+from ldiv.matrices.matrix import Matrix, as_matrix, converted
+from ldiv.matrices.sparse_array import SparseArray
+from ldiv.rules.solve import Solve
+
+FactorDtype: TypeAlias = Literal["float32"]
+
+
+def square(A: Any, b: Any) -> Matrix:
+    """A square matrix, in the framework of b."""
+    matrix = as_matrix("A", A, b)
+    require_square("A", matrix.structure.shape)
+    return matrix
+
+
+def dense_block(b: Any) -> Any:
+    """A sparse right-hand side written out, as its solution has no zeros; else b as it is."""
+    found = b if isinstance(b, Matrix) else converted("b", b)
+    return found.toarray() if isinstance(found, SparseArray) else b
+
+
+def build_problem(
+    structure: Structure,
+    params: Tree,
+    b: Any,
+    assume_a: str,
+    method: str,
+    iteration: Iteration | None = None,
+    factor_dtype: str | None = None,
+) -> tuple[Solve, tuple[Tree, ...], bool]:
+    """Checked: the rule, its arguments, and whether b came as a vector."""
+    require_method(method)
+    flat = leaves(params)
+    block, vector = as_block("b", b, structure.shape[0], flat[0])
+    require_batches("b", common_batch(structure.core, params), batch_of(block, 2))
+    *flat, block = common_precision(*flat, block)
+    p = rebuild(structure.core, flat)
+    if iteration is None or not iteration.given:
+        # over several processes a solve knows whether it is that of a cotangent
+        options = None if structure.processes is None else Options()
+        method = registry.with_factor_dtype(method, factor_dtype)
+        return Solve(structure, assume_a, method, options), (p, block), vector
+    if factor_dtype is not None:
+        what, advice = f"None with {iteration.given[0]}", "An iteration has no factors."
+        raise ValueError(expected_got("factor_dtype", what, repr(factor_dtype), advice))
+    given = block[..., 0] if vector else block
+    method, options, auxiliaries = iteration_options(
+        iteration, assume_a, method, structure, p, given
+    )
+    return Solve(structure, assume_a, method, options), (p, block, *auxiliaries), vector
+
+
+def solved(
+    structure: Structure,
+    params: Tree,
+    b: Any,
+    assume_a: str,
+    method: str,
+    iteration: Iteration | None = None,
+    place: Place | None = None,
+    factor_dtype: str | None = None,
+) -> Array:
+    """The solution, for arguments still to be checked. Where nothing had to be converted, the
+    call is remembered in its place, for arguments of the same kind.
+    """
+    rule, args, vector = build_problem(
+        structure, params, b, assume_a, method, iteration, factor_dtype
+    )
+    unconverted = place is not None and args[0] is place.p and args[1].dtype == b.dtype
+    if place is not None and unconverted and isinstance(structure.core, int):
+        call = Call(replace(rule, vector=vector), frontend_of(params, b).bind)
+        place.remember(call)
+        return call.bound(params, b)
+    x = bind(rule, *args)[0]
+    return x[..., 0] if vector else x
+
+
+def require_method(method: str, name: str = "method") -> None:
+    """The name of an engine or of a kind of them."""
+    require_option(name, method, ("auto", "direct", "iterative", *registry.engines()))
+
+
+def require_factor_dtype(factor_dtype: Any) -> None:
+    """None, or the name of a precision to factor in that is not the matrix's own."""
+    if factor_dtype is not None:
+        require_option("factor_dtype", factor_dtype, get_args(FactorDtype))

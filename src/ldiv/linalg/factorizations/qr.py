@@ -1,0 +1,125 @@
+"""A = Q R under SciPy's name: a function that validates and calls the rule."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, overload
+
+from ldiv.core.arrays import adjoint
+from ldiv.core.dispatch import namespace
+from ldiv.core.public import public
+from ldiv.core.rule import bind
+from ldiv.core.typing import ArrayT
+from ldiv.core.validate import require_flag, require_option
+from ldiv.linalg.arguments.dense_arguments import LEAST_SQUARES, require_matrix_array
+from ldiv.rules.column_order import column_order
+from ldiv.rules.complement import complement
+from ldiv.rules.qr import QR
+
+
+@overload
+def qr(
+    a: ArrayT,
+    mode: Literal["economic", "full"] = "economic",
+    *,
+    pivoting: Literal[False] = False,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+) -> tuple[ArrayT, ArrayT]: ...
+@overload
+def qr(
+    a: ArrayT,
+    mode: Literal["r"],
+    *,
+    pivoting: Literal[False] = False,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+) -> ArrayT: ...
+@overload
+def qr(
+    a: ArrayT,
+    mode: Literal["economic", "full", "r"] = "economic",
+    *,
+    pivoting: Literal[True],
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+) -> tuple[ArrayT, ...]: ...
+@public
+def qr(
+    a: ArrayT,
+    mode: Literal["economic", "full", "r"] = "economic",
+    *,
+    pivoting: bool = False,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+) -> tuple[ArrayT, ...] | ArrayT:
+    """Factor a matrix into orthonormal columns and a triangle, differentiably.
+
+        A = Q R,    Q^H Q = I, R upper triangular with a real diagonal, of LAPACK's signs
+
+    Parameters
+    ----------
+    a : array (*batch, m, n)
+        The matrix; k = min(m, n).
+    mode : {"economic", "full", "r"}, default "economic"
+        Return both factors, Q (m, m) and R (m, n), or R alone. What "full" adds to a tall Q is
+        arbitrary: a cotangent of these columns raises, and so does a tangent.
+    pivoting : bool, default False
+        Take the columns in another order, the largest remainder first: A[:, P] = Q R, |R_ii|
+        descending.
+    overwrite_a, check_finite : bool
+        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+
+    Returns
+    -------
+    Q : array (*batch, m, k)
+        Orthonormal columns; not with mode="r".
+    R : array (*batch, k, n)
+        Upper triangular. SciPy's mode "r" returns it as m x n, in a tuple.
+    P : array of integers (*batch, n)
+        The order of the columns; with pivoting only.
+
+    Raises
+    ------
+    NotDifferentiableError
+        In the derivative, where the first k columns of A depend on each other, and of the other
+        columns of mode="full".
+    ValueError
+        For shapes, NaN and infinity.
+    TypeError
+        For dtypes other than float32, float64, complex64, complex128.
+
+    Notes
+    -----
+    Differentiable in every mode and order where the first k columns of A are independent; P is
+    constant near A. With pivoting, or a wide A, not by `vjp` and `jvp` of NumPy arrays.
+    Cost: 1 factorization, with pivoting or mode="full" 2; each direction of a derivative 1
+    triangular solve and 2 products.
+
+    References
+    ----------
+    Walter and Lehmann (2010), arXiv:1009.6112; Roberts and Roberts (2020), arXiv:2009.10071.
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> Q, R = ldiv.qr(np.array([[3.0, 1.0], [4.0, 2.0], [0.0, 2.0]]))
+    >>> bool(np.allclose(Q @ R, [[3, 1], [4, 2], [0, 2]]))
+    True
+    """
+    require_option("mode", mode, ("economic", "full", "r"))
+    matrix = require_matrix_array("a", a, instead=LEAST_SQUARES)
+    (m, n), xp = matrix.shape[-2:], namespace(matrix)
+    order: tuple[Any, ...] = ()
+    if require_flag("pivoting", pivoting):
+        order = (column_order(matrix),)
+        wide = xp.broadcast_to(order[0][..., None, :], matrix.shape)
+        matrix = xp.take_along_axis(matrix, wide, axis=-1)
+    q, r = bind(QR(), matrix if m >= n else matrix[..., :m])
+    if m < n:  # [A1 A2] = Q [R1, Q^H A2]
+        r = xp.concat([r, adjoint(q) @ matrix[..., m:]], axis=-1)
+    if mode == "r":
+        return (r, *order) if order else r
+    if mode == "full" and m > n:
+        zeros = xp.zeros_like(matrix[..., n:, :])
+        q, r = xp.concat([q, complement(q)], axis=-1), xp.concat([r, zeros], axis=-2)
+    return (q, r, *order)

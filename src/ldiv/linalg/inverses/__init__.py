@@ -1,0 +1,1 @@
+"""Numbers of an inverse: determinants, entries, traces, Gaussian terms."""

@@ -1,0 +1,1 @@
+"""Products: BLAS's, and the exponential of a matrix times a block."""

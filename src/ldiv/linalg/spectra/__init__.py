@@ -1,0 +1,1 @@
+"""Eigenvalues, singular values, and what is computed from them."""

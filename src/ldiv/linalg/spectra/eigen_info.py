@@ -1,0 +1,94 @@
+"""The quality of eigenpairs, which `eigsh(..., info=True)` returns beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ldiv.core.dispatch import asnumpy
+from ldiv.core.trees import Array
+from ldiv.engines.eigen.inertia import Inertia
+from ldiv.rules.inverse_gaps import RESOLVED
+
+
+@dataclass(eq=False)
+class AdjointResiduals:
+    """An observer that collects the relative residuals of the adjoint systems of a derivative.
+
+    And of the forward what it counts: how many eigenvalues lie above and below sigma.
+    """
+
+    found: list[float] = field(default_factory=list)
+    counts: list[tuple[int, int]] = field(default_factory=list)
+
+    def count(self, above: int, below: int) -> None:
+        self.counts.append((above, below))
+
+    def __call__(self, engine: str, steps: Any, x: Any, ratio: Any) -> None:
+        self.found.append(float(np.max(asnumpy(ratio), initial=0)))
+
+
+@dataclass(frozen=True)
+class EigenInfo:
+    """The quality of eigenpairs, and of a derivative through them.
+
+    Attributes
+    ----------
+    residuals : NumPy array (*batch, k)
+        |A x - lam M x| |x|, with rounding: how far an eigenvalue may be from lam.
+    gaps : NumPy array (*batch, k)
+        From each eigenvalue to the nearest one that is certain to be another, guards included.
+    adjoint_residuals : tuple of floats
+        The relative residuals of the deflated systems that derivatives have solved so far.
+    inertia : Inertia or None
+        With sigma, that of A - sigma M: `n_positive` eigenvalues lie above sigma, `n_negative`
+        below it. It costs nothing, and is told where the factor knows it: RSLAB's L D L^T, and
+        Cholesky factors; None elsewhere.
+    gradient_error : float
+        An estimate of the relative error of the gradient of a loss of the eigenvectors: residual
+        over gap, plus the adjoint residual, the largest of each. That of a loss of eigenvalues
+        alone is its square, or rounding.
+    """
+
+    residuals: NDArray[Any]
+    gaps: NDArray[Any]
+    inertia: Inertia | None
+    _adjoint: AdjointResiduals = field(repr=False)
+
+    @property
+    def adjoint_residuals(self) -> tuple[float, ...]:
+        return tuple(self._adjoint.found)
+
+    @property
+    def gradient_error(self) -> float:
+        forward = float(
+            np.max(self.residuals / np.where(self.gaps == 0, np.inf, self.gaps), initial=0)
+        )
+        return forward + max(self.adjoint_residuals, default=0.0)
+
+
+def eigen_info(
+    w: Array, guard_values: Array, error_bound: Array, adjoint: AdjointResiduals
+) -> EigenInfo:
+    """The quality of the pairs, from their eigenvalues and the error bounds of these."""
+    lam, guard_values, error_bound = map(asnumpy, (w, guard_values, error_bound))
+    k = lam.shape[-1]
+    every = np.concatenate([lam, guard_values], axis=-1)
+    distance = np.abs(lam[..., :, None] - every[..., None, :])
+    same = distance <= RESOLVED * (error_bound[..., :k, None] + error_bound[..., None, :])
+    distance[same] = np.inf  # a cluster counts as one eigenvalue
+    gaps = distance.min(axis=-1, initial=np.inf)
+    return EigenInfo(error_bound[..., :k], gaps, _inertia(adjoint.counts, lam.shape[:-1]), adjoint)
+
+
+def _inertia(counts: list[tuple[int, int]], batch: tuple[int, ...]) -> Inertia | None:
+    """Of every problem of a batch, if it was told of each."""
+    if not counts or len(counts) != np.prod(batch, dtype=int):
+        return None
+    if not batch:
+        return Inertia(*counts[0], 0)
+    above, below = (np.array(x).reshape(batch) for x in zip(*counts, strict=True))
+    return Inertia(above, below, 0 * above)

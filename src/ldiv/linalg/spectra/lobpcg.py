@@ -1,0 +1,224 @@
+"""LOBPCG under SciPy's name and PyTorch's keywords: a function that validates and calls the rule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator
+
+from ldiv.core.arrays import astype, beside, is_complex, numpy_dtype, real
+from ldiv.core.dispatch import namespace
+from ldiv.core.public import public
+from ldiv.core.rule import bind
+from ldiv.core.structure import Structure
+from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.typing import ArrayT
+from ldiv.core.validate import as_block, require_flag, require_int
+from ldiv.errors import expected_got
+from ldiv.linalg.arguments import preconditioner
+from ldiv.linalg.arguments.eigen_problem import (
+    EigenOptions,
+    OnDegenerate,
+    Which,
+    build_problem,
+    hermitian,
+    only_one,
+)
+from ldiv.linalg.spectra.eigenvector_phase import with_free_phase
+from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
+from ldiv.rules.eigenpairs import Eigenpairs
+
+
+@public
+def lobpcg(
+    A: MatrixLike,
+    X: ArrayT | None = None,
+    B: MatrixLike | None = None,
+    M: preconditioner.PreconditionerLike | None = None,
+    Y: ArrayT | None = None,
+    tol: float | None = None,
+    maxiter: int | None = None,
+    largest: bool | None = True,
+    verbosityLevel: int = 0,
+    restartControl: int = 20,
+    *,
+    k: int | None = None,
+    iK: preconditioner.PreconditionerLike | None = None,
+    niter: int | None = None,
+    on_degenerate: OnDegenerate = "raise",
+) -> tuple[ArrayT, ArrayT]:
+    """Find the largest or smallest eigenpairs by products with blocks, differentiably.
+
+        A x_i = lam_i B x_i,    X^H B X = I,    Y^H B X = 0
+
+    Parameters
+    ----------
+    A : array (n, n), SparseArray or Matrix
+        Hermitian.
+    X : array (n, k), optional
+        The block to start from; k pairs are found. A complex one makes complex matrices of A and B.
+    B : array (n, n), SparseArray or Matrix, optional
+        Hermitian positive definite; by default the identity.
+    M : str, Matrix or factorization, optional
+        A preconditioner, Hermitian positive definite, near A^-1 or the inverse of A - sigma B:
+        "jacobi", "block_jacobi", "amg", what `factorized` returns for a nearby matrix,
+        `preconditioner(...)`, or any Matrix.
+    Y : array (n, c), optional
+        Constraints: vectors to which X stays B-orthogonal.
+    tol : float, optional
+        Stop where every |A x - lam B x| |x| is at most tol times the largest |lam| of the block;
+        by default eps^(2/3). Less than the rounding of A is not asked for once steps no longer help,
+        so that an eigenvalue 0 is found.
+    maxiter : int, optional
+        The largest number of steps, by default 500 (SciPy's 20 would rarely be enough).
+    largest : bool, default True
+        The largest eigenvalues, or the smallest.
+    verbosityLevel, restartControl : int
+        Accepted, as SciPy has them: nothing is printed, and restarts are ldiv's own.
+    k, iK, niter : optional
+        PyTorch's words: the number of pairs where X is absent (the start is then always the same),
+        M, and maxiter.
+    on_degenerate : {"raise", "warn", "drop"}, default "raise"
+        As in `eigsh`.
+
+    Returns
+    -------
+    w : array (k,)
+        The eigenvalues, ascending.
+    X : array (n, k)
+        The eigenvectors, B-orthonormal.
+
+    Raises
+    ------
+    ConvergenceError
+        For pairs that do not converge, or deflated systems of the derivative.
+    NotSymmetricError, NotPositiveDefiniteError, EngineError, NotDifferentiableError
+        As `eigsh`.
+    ValueError
+        For shapes that do not fit, NaN and infinity.
+    TypeError
+        For dtypes other than float32, float64, complex64, complex128, for mixed frameworks,
+        and for a complex X or Y where A and B are real.
+
+    Notes
+    -----
+    Differentiable in A and B as `eigsh`; M, X and Y are constants. With Y not differentiable in B,
+    and in A as the problem in the complement of Y.
+    Cost: no factorization; each step 1 product with A, B and M for k columns. The adjoint is one
+    block of deflated MINRES, with M.
+
+    References
+    ----------
+    Knyazev, SIAM J. Sci. Comput. 23 (2001).
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> A = ldiv.diags_array([np.arange(1.0, 301.0)], offsets=[0])
+    >>> X = np.random.default_rng(0).standard_normal((300, 2))
+    >>> w, X = ldiv.lobpcg(A, X, M="jacobi", largest=False)
+    >>> w.round(6)
+    array([1., 2.])
+    """
+    name, M = "M" if iK is None else "iK", only_one("M", M, "iK", iK)
+    if niter is not None:
+        require_int("niter", niter, 1)
+    maxiter = only_one("maxiter", maxiter, "niter", niter)
+    A, B = as_matrix("A", of_function(A, X), X, B), of_function(B, X)
+    B = None if B is None else as_matrix("B", B, A)
+    structure, params = hermitian("A", A)
+    n = structure.shape[0]
+    if X is None:
+        size = require_int("k", k, 1, n, advice="Without X it says how many pairs are found.")
+        X = start_block(n, size, leaves(params)[0])
+    block, vector = as_block("X", X, n, leaves(params)[0])
+    if k is not None:
+        columns = block.shape[-1]
+        require_int("k", k, columns, columns, advice="X has as many columns.")
+    if vector or block.ndim != 2:
+        raise ValueError(
+            expected_got(
+                "X",
+                f"a block ({n}, k)",
+                str(tuple(block.shape[: block.ndim - vector])),
+                "Batches are mapped over with vmap.",
+            )
+        )
+    end: Which = "LA" if require_flag("largest", largest) else "SA"
+    options = EigenOptions(
+        block.shape[1],
+        which=end,
+        maxiter=maxiter,
+        tol=0 if tol is None else tol,
+        method="lobpcg",
+        on_degenerate=on_degenerate,
+    )
+    task, (pA, pB, _) = build_problem(A, B, options, "B")
+    if is_complex(block) and all(on_host(s) for s in (task.A, task.B)):
+        pA, pB = (as_complex(p) for p in (pA, pB))
+    task = replace(task, start=True)
+    pM: Tree = ()
+    if M is not None:
+        if task.processes is not None:
+            structure = task.processes.preconditioner(M, task.A)
+        else:
+            structure, pM = preconditioner.given(of_function(M, block), task.A, pA, name)
+        preconditioner.require_hermitian(structure, "lobpcg", name)
+        task = replace(task, M=structure)
+    constraints: Tree = ()
+    if Y is not None:
+        constraints, _ = as_block("Y", Y, n, leaves(params)[0])
+        if constraints.shape[1] + task.k > n:
+            raise ValueError(
+                expected_got(
+                    "Y",
+                    f"at most {n - task.k} columns",
+                    str(constraints.shape[1]),
+                    "Nothing would be left for X.",
+                )
+            )
+        task = replace(task, constraints=constraints.shape[1])
+    for name, given in (("X", block), ("Y", constraints)):
+        if any(map(is_complex, leaves(given))) and not any(map(is_complex, leaves((pA, pB)))):
+            raise TypeError(
+                expected_got(
+                    name,
+                    "real numbers, as those of A and B",
+                    "complex ones",
+                    "The eigenvectors are real.",
+                )
+            )
+    w, X, *_ = bind(Eigenpairs(task), pA, pB, (pM, block, constraints, ()))
+    return w, with_free_phase(w, X)
+
+
+def of_function(f: Any, X: Any) -> Any:
+    """A function of blocks of NumPy arrays as SciPy's LinearOperator; anything else as it is."""
+    if (
+        isinstance(f, Matrix | LinearOperator | Structure | type)
+        or hasattr(f, "shape")
+        or not callable(f)
+    ):
+        return f
+    if hasattr(f, "inverse") or not isinstance(X, np.ndarray) or X.ndim != 2:
+        return f
+    n = X.shape[0]
+    return LinearOperator((n, n), matvec=f, matmat=f, rmatvec=f, rmatmat=f, dtype=X.dtype)
+
+
+def start_block(n: int, k: int, like: Array) -> Array:
+    """k columns of numbers that are always the same."""
+    columns = np.random.default_rng(n).standard_normal((n, k))
+    return namespace(like).asarray(columns.astype(numpy_dtype(real(like[..., :0]))), **beside(like))
+
+
+def as_complex(p: Tree) -> Tree:
+    """Parameters as complex numbers."""
+    return rebuild(p, [astype(x, np.result_type(numpy_dtype(x), np.complex64)) for x in leaves(p)])
+
+
+def on_host(structure: Structure) -> bool:
+    """Whether a structure is ldiv's own, which takes complex parameters as it takes real ones."""
+    return structure.on_host

@@ -1,0 +1,276 @@
+"""An invariant subspace, and functions of the matrix on it: smooth where eigenpairs are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Unpack, overload
+
+from ldiv.core.arrays import real
+from ldiv.core.dispatch import namespace
+from ldiv.core.public import public
+from ldiv.core.rule import bind
+from ldiv.core.trees import Array
+from ldiv.core.typing import AnyArray, ArrayT, ResultT
+from ldiv.core.validate import require_callable
+from ldiv.errors import expected_got
+from ldiv.linalg.arguments.eigen_problem import EigenKeywords, EigenOptions, Which, build_problem
+from ldiv.linalg.spectra.eigenvector_phase import regauged_space
+from ldiv.matrices.matrix import Matrix, MatrixLike
+from ldiv.rules.matrix_function import matrix_function
+from ldiv.rules.subspace import Subspace
+from ldiv.structures.dense import Dense
+from ldiv.structures.product import Product
+
+
+@public
+def eigenspace(
+    A: Matrix | ResultT,
+    k: int,
+    M: MatrixLike | None = None,
+    sigma: float | None = None,
+    which: Which = "LM",
+    **options: Unpack[EigenKeywords],
+) -> tuple[ResultT, ResultT]:
+    """Find an invariant subspace of a Hermitian matrix or pencil, differentiably.
+
+        A X = M X H,    X^H M X = I,    H = X^H A X
+
+    Parameters
+    ----------
+    A : array (*batch, n, n), SparseArray or Matrix
+        As in `eigsh`.
+    k : int
+        The dimension of the subspace.
+    M : array (*batch, n, n), SparseArray or Matrix, optional
+        As in `eigsh`.
+    sigma : float, optional
+        As in `eigsh`.
+    which : {"LM", "SM", "LA", "SA", "BE"}, default "LM"
+        As in `eigsh`.
+    **options :
+        v0, ncv, maxiter, tol, method, guard and on_degenerate, as in `eigsh`.
+
+    Returns
+    -------
+    X : array (*batch, n, k)
+        An M-orthonormal basis, which is arbitrary.
+    H : array (*batch, k, k)
+        A in this basis, Hermitian.
+
+    Raises
+    ------
+    NotDifferentiableError
+        From the derivative, for a loss that depends on the basis, and for a subspace that cuts
+        through a repeated eigenvalue; forward mode looks at the cut alone.
+    ConvergenceError, NotSymmetricError, NotPositiveDefiniteError, SingularMatrixError, EngineError
+        As `eigsh`.
+    ValueError, TypeError
+        As `eigsh`.
+
+    Notes
+    -----
+    Differentiable in A and M in every mode and order, also where eigenvalues inside the subspace
+    meet, as long as those outside keep a distance: losses of X X^H, of X f(H) X^H, of the spectrum
+    of H.
+    Cost: as `eigsh`.
+
+    References
+    ----------
+    Stewart and Sun, Matrix Perturbation Theory, chapter V.
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> X, H = ldiv.eigenspace(np.diag([1.0, 1.0, 2.0, 5.0]), 2, which="SA")
+    >>> (X @ X.T).round(12)
+    array([[1., 0., 0., 0.],
+           [0., 1., 0., 0.],
+           [0., 0., 0., 0.],
+           [0., 0., 0., 0.]])
+    """
+    task, args = build_problem(A, M, EigenOptions(k, sigma, which, **_known(options)))
+    X, H, *_ = bind(Subspace(task), *args)
+    return regauged_space(X, H)
+
+
+@public
+def spectral_function(
+    f: Callable[[Array], Array],
+    A: MatrixLike,
+    k: int,
+    M: MatrixLike | None = None,
+    sigma: float | None = None,
+    which: Which = "LM",
+    **options: Unpack[EigenKeywords],
+) -> Matrix:
+    """Build the matrix of a function of k eigenvalues, to multiply with, differentiably.
+
+        F = X f(Lam) X^H
+
+    Parameters
+    ----------
+    f : callable
+        Real to real, applied elementwise to an array (..., k) of eigenvalues of your framework;
+        smooth between them. What it closes over must be constant: eager PyTorch raises where it
+        requires grad, elsewhere its gradient is lost.
+    A : array (*batch, n, n), SparseArray or Matrix
+        As in `eigenspace`.
+    k : int
+        The number of eigenvalues.
+    M : array (*batch, n, n), SparseArray or Matrix, optional
+        As in `eigenspace`.
+    sigma : float, optional
+        As in `eigenspace`.
+    which : {"LM", "SM", "LA", "SA", "BE"}, default "LM"
+        As in `eigenspace`.
+    **options :
+        v0, ncv, maxiter, tol, method, guard and on_degenerate, as in `eigsh`.
+
+    Returns
+    -------
+    F : Matrix (n, n)
+        A product of two factors, n x k and k x n. With f = 1 this is the density matrix.
+
+    Raises
+    ------
+    ValueError
+        For an f whose values do not fit or are not finite, and as `eigenspace`.
+    TypeError
+        For an f that cannot be called, and as `eigenspace`.
+    NotDifferentiableError, ConvergenceError, NotSymmetricError, NotPositiveDefiniteError
+        As `eigenspace`.
+    SingularMatrixError, EngineError
+        As `eigenspace`.
+
+    Notes
+    -----
+    Differentiable in A and M, to second order, by divided differences: exact where eigenvalues
+    meet.
+    Cost: as `eigenspace`; F @ Y takes 2 n k multiplications for each column of Y.
+
+    References
+    ----------
+    Daleckii and Krein (1965); Higham, Functions of Matrices, chapter 3.
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> F = ldiv.spectral_function(np.exp, np.diag([0.0, 0.0, 3.0]), 2, which="SA")
+    >>> (F @ np.ones(3)).round(12)
+    array([1., 1., 0.])
+    """
+    X, fH = _function(f, A, k, M, sigma, which, options)
+    n, k = X.shape[-2:]
+    # the product of X f(H) and X^H, never the n x n array
+    return Matrix(Product((Dense(n, k), Dense(n, k).H)), (X @ fH, X))
+
+
+@overload
+def spectral_sum(
+    f: Callable[[Array], Array],
+    A: Matrix,
+    k: int,
+    M: MatrixLike | None = None,
+    sigma: float | None = None,
+    which: Which = "LM",
+    **options: Unpack[EigenKeywords],
+) -> Any: ...
+@overload
+def spectral_sum(
+    f: Callable[[Array], Array],
+    A: ArrayT,
+    k: int,
+    M: MatrixLike | None = None,
+    sigma: float | None = None,
+    which: Which = "LM",
+    **options: Unpack[EigenKeywords],
+) -> ArrayT: ...
+@public
+def spectral_sum(
+    f: Callable[[Array], Array],
+    A: MatrixLike,
+    k: int,
+    M: MatrixLike | None = None,
+    sigma: float | None = None,
+    which: Which = "LM",
+    **options: Unpack[EigenKeywords],
+) -> AnyArray:
+    """Sum a function over k eigenvalues, differentiably.
+
+        tr f = sum_i f(lam_i)
+
+    Parameters
+    ----------
+    f : callable
+        As in `spectral_function`.
+    A : array (*batch, n, n), SparseArray or Matrix
+        As in `eigenspace`.
+    k : int
+        The number of eigenvalues.
+    M : array (*batch, n, n), SparseArray or Matrix, optional
+        As in `eigenspace`.
+    sigma : float, optional
+        As in `eigenspace`.
+    which : {"LM", "SM", "LA", "SA", "BE"}, default "LM"
+        As in `eigenspace`.
+    **options :
+        v0, ncv, maxiter, tol, method, guard and on_degenerate, as in `eigsh`.
+
+    Returns
+    -------
+    s : array (*batch,)
+        The sum.
+
+    Raises
+    ------
+    ValueError, TypeError, NotDifferentiableError, ConvergenceError, NotSymmetricError
+        As `spectral_function`.
+    NotPositiveDefiniteError, SingularMatrixError, EngineError
+        As `spectral_function`.
+
+    Notes
+    -----
+    Differentiable as `spectral_function`, also where eigenvalues meet.
+    Cost: as `eigenspace`; reverse mode takes no deflated solve.
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> float(ldiv.spectral_sum(lambda lam: lam**2, np.diag([1.0, 2.0, 2.0, 9.0]), 3, which="SA"))
+    9.0
+    """
+    _, fH = _function(f, A, k, M, sigma, which, options)
+    return real(namespace(fH).sum(namespace(fH).linalg.diagonal(fH), axis=-1))
+
+
+def _function(
+    f: Callable[[Array], Array],
+    A: MatrixLike,
+    k: int,
+    M: MatrixLike | None,
+    sigma: float | None,
+    which: Which,
+    options: EigenKeywords,
+) -> tuple[Array, Array]:
+    """X and f(H)."""
+    require_callable(
+        "f",
+        f,
+        "a function of an array of eigenvalues",
+        "For the density matrix: numpy.ones_like and its kin.",
+    )
+    X, H = eigenspace(A, k, M, sigma, which, **options)
+    return X, matrix_function(f, H)
+
+
+def _known(options: EigenKeywords) -> EigenKeywords:
+    """The options, none of them misspelled."""
+    names = EigenKeywords.__annotations__
+    for name in options:
+        if name not in names:
+            raise TypeError(
+                expected_got(
+                    "options", "some of " + ", ".join(names), repr(name), "See ldiv.eigsh."
+                )
+            )
+    return options

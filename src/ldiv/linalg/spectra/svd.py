@@ -1,0 +1,248 @@
+"""Singular triplets of A: the positive eigenpairs of [[0, A], [A^H, 0]]."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias, Unpack, get_args, overload
+
+from ldiv.core.arrays import conj, transpose
+from ldiv.core.dispatch import namespace
+from ldiv.core.public import public
+from ldiv.core.rule import bind
+from ldiv.core.trees import Array, leaves
+from ldiv.core.typing import AnyArray, ResultT
+from ldiv.core.validate import as_float, require_flag, require_int, require_option
+from ldiv.errors import NotNumbersError, expected_got, shown
+from ldiv.linalg.arguments.eigen_problem import (
+    EigenKeywords,
+    EigenOptions,
+    OnDegenerate,
+    build_problem,
+)
+from ldiv.linalg.spectra.eigenvector_phase import with_free_phase
+from ldiv.matrices.matrix import Matrix, as_matrix
+from ldiv.rules.eigenpairs import Eigenpairs
+from ldiv.structures.block import Block
+from ldiv.structures.self_adjoint import SelfAdjoint
+
+Solver: TypeAlias = Literal["arpack", "lobpcg", "propack"]
+
+
+class SvdsKeywords(EigenKeywords, total=False):
+    """Those that `svds` has besides."""
+
+    solver: Solver
+    rng: object
+    options: dict[str, Any] | None
+
+
+@overload
+def svds(
+    A: Matrix | ResultT,
+    k: int = 6,
+    ncv: int | None = None,
+    tol: float = 0,
+    which: Literal["LM", "SM"] = "LM",
+    v0: AnyArray | None = None,
+    maxiter: int | None = None,
+    return_singular_vectors: Literal[True] = True,
+    solver: Solver = "arpack",
+    rng: object = None,
+    options: dict[str, Any] | None = None,
+    *,
+    method: str = "auto",
+    guard: int = 2,
+    on_degenerate: OnDegenerate = "raise",
+) -> tuple[ResultT, ResultT, ResultT]: ...
+@overload
+def svds(
+    A: Matrix | ResultT,
+    k: int = 6,
+    *,
+    which: Literal["LM", "SM"] = "LM",
+    return_singular_vectors: Literal[False],
+    **options: Unpack[SvdsKeywords],
+) -> ResultT: ...
+@overload
+def svds(
+    A: Matrix | ResultT,
+    k: int = 6,
+    *,
+    which: Literal["LM", "SM"] = "LM",
+    return_singular_vectors: Literal["u", "vh"],
+    **options: Unpack[SvdsKeywords],
+) -> tuple[ResultT | None, ResultT, ResultT | None]: ...
+@public
+def svds(
+    A: Matrix | ResultT,
+    k: int = 6,
+    ncv: int | None = None,
+    tol: float = 0,
+    which: Literal["LM", "SM"] = "LM",
+    v0: AnyArray | None = None,
+    maxiter: int | None = None,
+    return_singular_vectors: bool | Literal["u", "vh"] = True,
+    solver: Solver = "arpack",
+    rng: object = None,
+    options: dict[str, Any] | None = None,
+    *,
+    method: str = "auto",
+    guard: int = 2,
+    on_degenerate: OnDegenerate = "raise",
+) -> ResultT | tuple[ResultT | None, ResultT, ResultT | None]:
+    """Find the k largest or smallest singular values and vectors of a matrix, differentiably.
+
+        A v_i = s_i u_i,    A^H u_i = s_i v_i,    U^H U = V^H V = I
+
+    Parameters
+    ----------
+    A : array (*batch, m, n), SparseArray or Matrix
+        The matrix, of rank k at least.
+    k : int, default 6
+        The number of singular values.
+    ncv, tol : optional
+        As in `eigsh`.
+    which : {"LM", "SM"}, default "LM"
+        The largest ones or the smallest. The smallest are found among all, of a matrix that is
+        dense, or has m + n <= 1000; of a larger sparse one they are eigenvalues of A^H A near 0, for
+        `eigsh`.
+    v0 : array (min(m, n),), optional
+        A start for the vectors of the shorter side, of one matrix; with solver="propack" for the
+        left ones, (m,), as in SciPy. The default is always the same.
+    maxiter : int, optional
+        As in `eigsh`.
+    return_singular_vectors : bool or {"u", "vh"}, default True
+        With False, s alone is returned; with "u" or "vh" the other vectors are None.
+    solver, rng, options : optional
+        Accepted, as SciPy has them: "arpack", "lobpcg" and "propack" name the same triplets, which
+        `method` finds, and the start is always the same. As in SciPy, "lobpcg" for a block too wide
+        for it gives a warning: a dense matrix takes its place.
+    method, guard, on_degenerate : optional
+        As in `eigsh`.
+
+    Returns
+    -------
+    u : array (*batch, m, k)
+        The left singular vectors.
+    s : array (*batch, k)
+        The singular values, ascending.
+    vh : array (*batch, k, n)
+        The right singular vectors, conjugate and transposed.
+
+    Raises
+    ------
+    ValueError
+        For a singular value that vanishes, whose vectors are not determined; for shapes, NaN and
+        infinity.
+    ConvergenceError, EngineError, NotDifferentiableError, TypeError
+        As `eigsh`.
+
+    Notes
+    -----
+    The triplets are the pairs of [[0, A], [A^H, 0]], whose eigenvalues are +-s: small s keep their
+    digits.
+    Differentiable as the eigenpairs of `eigsh` are, in A.
+    Cost: products with A and A^H; each direction of a derivative k deflated solves by MINRES, with
+    products.
+
+    References
+    ----------
+    Golub and Van Loan, section 8.6.
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> u, s, vh = ldiv.svds(np.diag([3.0, 2.0, 1.0])[:, :2], 1)
+    >>> s
+    array([3.])
+    """
+    matrix = as_matrix("A", A)
+    m, n = matrix.structure.shape
+    vectors = _which_vectors(return_singular_vectors)
+    require_option("which", which, ("LM", "SM"), "`which` must be in {'LM', 'SM'}.")
+    if min(m, n) == 0:
+        raise ValueError(
+            expected_got(
+                "A",
+                "a matrix with at least one row and one column",
+                f"{m} x {n}",
+                "`A` must not be empty: it has no singular values.",
+            )
+        )
+    k = require_int(
+        "k",
+        k,
+        1,
+        min(m, n),
+        what=f"a number of singular values from 1 to {min(m, n)}",
+        advice="`k` must be an integer satisfying `0 < k <= min(A.shape)`.",
+    )
+    solvers, advice = get_args(Solver), "solver must be one of these."
+    if require_option("solver", solver, solvers, advice) == "lobpcg":
+        _warn_of_width(min(m, n), k)
+    # [[0, A], [A^H, 0]] has the eigenpairs +-s, (u, +-v) / sqrt(2): the largest are wanted.
+    parts = (matrix.structure, matrix.structure.H)
+    whole = Matrix(
+        SelfAdjoint(Block(parts, ((0, 1), (1, 0)), (m, n), (m, n))), (matrix.params, matrix.params)
+    )
+    start = None if v0 is None else _start(matrix, v0, left=solver == "propack")
+    task, args = build_problem(
+        whole,
+        None,
+        EigenOptions(k, None, "LA", start, ncv, maxiter, tol, method, guard, on_degenerate),
+    )
+    if which == "SM":  # ascending there are min(m, n) negative ones, zeros, and the positive ones
+        task = replace(task, which="index", first=max(m, n))
+    s, x, *_ = bind(Eigenpairs(replace(task, positive=True)), *args)
+    x = with_free_phase(s, x)
+    u, vh = 2**0.5 * x[..., :m, :], 2**0.5 * conj(transpose(x[..., m:, :]))
+    if not vectors:
+        return s
+    return u if "u" in vectors else None, s, vh if "vh" in vectors else None
+
+
+def _which_vectors(wanted: Any) -> tuple[str, ...]:
+    """Of "u" and "vh" those that are returned."""
+    if isinstance(wanted, str) and wanted in ("u", "vh"):
+        return (wanted,)
+    try:
+        return ("u", "vh") if require_flag("return_singular_vectors", wanted) else ()
+    except TypeError:
+        what = "True, False, 'u' or 'vh'"
+        advice = f"`return_singular_vectors` must be in {{{what}}}."
+        problem = expected_got("return_singular_vectors", what, shown(wanted), advice)
+    raise NotNumbersError(problem)
+
+
+def _warn_of_width(n: int, k: int) -> None:
+    """SciPy's warning, where it would take a dense matrix in place of LOBPCG."""
+    if n < 5 * k:
+        warnings.warn(
+            f"The problem size {n} is too small for a block of {k} vectors, "
+            "and LOBPCG would not converge: another method finds the singular triplets.",
+            stacklevel=2,
+        )
+
+
+def _start(matrix: Matrix, v0: Any, left: bool) -> Array:
+    """(v0, A^H v0) or (A v0, v0): a start for both sides from one for the left or for the shorter."""
+    m, n = matrix.structure.shape
+    left = left or m < n
+    size = m if left else n
+    if isinstance(v0, str | int | float | complex):
+        advice = "`v0` must be of floating or complex floating data type."
+        raise NotNumbersError(expected_got("v0", f"an array ({size},)", shown(v0), advice))
+    v0 = as_float("v0", v0, *leaves(matrix.params))
+    if tuple(v0.shape) != (size,):
+        came = str(tuple(v0.shape))
+        side = "left side with solver='propack'" if m > n and left else "shorter side"
+        advice = f"`v0` must have shape ({size},): it belongs to the {side}."
+        raise ValueError(expected_got("v0", f"shape ({size},)", came, advice))
+    if matrix.batch:
+        raise ValueError(
+            expected_got(
+                "v0", "one matrix", "a batch", "Leave it out: the start of each is the same one."
+            )
+        )
+    return namespace(v0).concat([v0, matrix.H @ v0] if left else [matrix @ v0, v0])

@@ -1,0 +1,157 @@
+"""Eigenpairs of real symmetric tridiagonal matrices, under SciPy's names."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, overload
+
+from ldiv.core.arrays import batch_of, common_batch, is_complex, spread
+from ldiv.core.public import public
+from ldiv.core.trees import Array
+from ldiv.core.typing import AnyArray, ArrayT
+from ldiv.core.validate import (
+    as_float,
+    common_precision,
+    require_batches,
+    require_flag,
+    require_int,
+    require_option,
+)
+from ldiv.errors import expected_got, shown
+from ldiv.linalg.arguments.eigen_problem import OnDegenerate
+from ldiv.linalg.spectra.dense_eigen import eigh
+from ldiv.matrices.diagonals import diags_array
+
+
+@overload
+def eigh_tridiagonal(
+    d: ArrayT,
+    e: AnyArray,
+    eigvals_only: Literal[False] = False,
+    select: Literal["a", "i"] = "a",
+    select_range: tuple[int, int] | list[int] | None = None,
+    check_finite: bool = True,
+    tol: float = 0.0,
+    lapack_driver: str = "auto",
+    *,
+    on_degenerate: OnDegenerate = "raise",
+) -> tuple[ArrayT, ArrayT]: ...
+@overload
+def eigh_tridiagonal(
+    d: ArrayT,
+    e: AnyArray,
+    eigvals_only: Literal[True],
+    select: Literal["a", "i"] = "a",
+    select_range: tuple[int, int] | list[int] | None = None,
+    check_finite: bool = True,
+    tol: float = 0.0,
+    lapack_driver: str = "auto",
+    *,
+    on_degenerate: OnDegenerate = "raise",
+) -> ArrayT: ...
+@public
+def eigh_tridiagonal(
+    d: ArrayT,
+    e: AnyArray,
+    eigvals_only: bool = False,
+    select: Literal["a", "i"] = "a",
+    select_range: tuple[int, int] | list[int] | None = None,
+    check_finite: bool = True,
+    tol: float = 0.0,
+    lapack_driver: str = "auto",
+    *,
+    on_degenerate: OnDegenerate = "raise",
+) -> tuple[ArrayT, ArrayT] | ArrayT:
+    """Find the eigenpairs of a real symmetric tridiagonal matrix, differentiably.
+
+        A x_i = lam_i x_i,    A_jj = d_j,    A_j,j+1 = A_j+1,j = e_j
+
+    Parameters
+    ----------
+    d : array (*batch, n)
+        The diagonal, real.
+    e : array (*batch, n - 1)
+        The diagonal beside it, real.
+    eigvals_only : bool, default False
+        Return w alone.
+    select : {"a", "i"}, default "a"
+        All pairs, or those of the indices in `select_range`. SciPy's "v", those in an interval, is
+        not here: how many they are depends on the numbers.
+    select_range : pair of int (first, last), optional
+        As `subset_by_index` in `eigh`.
+    check_finite, tol, lapack_driver : optional
+        Accepted, as SciPy has them: numbers are always looked at, and there is one driver.
+    on_degenerate : {"raise", "warn", "drop"}, default "raise"
+        As in `eigh`.
+
+    Returns
+    -------
+    w : array (*batch, k)
+        The eigenvalues, ascending.
+    X : array (*batch, n, k)
+        The eigenvectors, orthonormal; not with eigvals_only.
+
+    Raises
+    ------
+    NotDifferentiableError
+        As in `eigh`.
+    ValueError
+        For shapes that do not fit, indices out of range, NaN and infinity.
+    TypeError
+        For complex numbers, dtypes other than float32 and float64, and mixed frameworks.
+
+    See Also
+    --------
+    eigsh : a few pairs of a large one.
+
+    Notes
+    -----
+    Differentiable as `eigh` is, in d and e.
+    Cost: that of `eigh` for a dense matrix, 9 n^3 operations.
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> ldiv.eigh_tridiagonal(np.array([2.0, 2.0]), np.array([1.0]), eigvals_only=True)
+    array([1., 3.])
+    """
+    diagonal, beside = _real("d", d, e), _real("e", e, d)
+    n = diagonal.shape[-1]
+    if n == 0 or beside.shape[-1] != n - 1:
+        came, advice = (
+            f"{n} and {beside.shape[-1]} numbers",
+            "One number less is beside the diagonal.",
+        )
+        raise ValueError(expected_got("d and e", "n >= 1 and n - 1 numbers", came, advice))
+    only = require_flag("eigvals_only", eigvals_only)
+    require_option("select", select, ("a", "i"))
+    if (select == "i") == (select_range is None):
+        advice = "The indices (first, last) belong to select='i'."
+        came = f"{shown(select_range)} with select={select!r}"
+        raise ValueError(expected_got("select_range", "both or none", came, advice))
+    if select_range is not None:
+        what, advice = f"(first, last) with 0 <= first <= last < {n}", "Both ends are included."
+        if not isinstance(select_range, tuple | list) or len(select_range) != 2:
+            raise ValueError(expected_got("select_range", what, shown(select_range), advice))
+        first, last = (
+            require_int("select_range", i, 0, n - 1, what=what, advice=advice) for i in select_range
+        )
+        if first > last:
+            raise ValueError(expected_got("select_range", what, shown(select_range), advice))
+    diagonal, beside = common_precision(diagonal, beside)
+    require_batches("e", batch_of(diagonal, 1), batch_of(beside, 1))
+    batch = common_batch((1, 1), (diagonal, beside))
+    diagonal, beside = (spread(x, batch, 1) for x in (diagonal, beside))
+    dense: Any = diagonal[..., None]
+    if n > 1:
+        dense = diags_array([diagonal, beside, beside], offsets=[0, 1, -1]).toarray()
+    w, X = eigh(dense, None, select_range, on_degenerate=on_degenerate)
+    return w if only else (w, X)
+
+
+def _real(name: str, x: Array, other: Array) -> Array:
+    x = as_float(name, x, other)
+    if is_complex(x) or x.ndim == 0:
+        came = f"shape {tuple(x.shape)} of {str(x.dtype).rpartition('.')[2]}"
+        advice = "A Hermitian matrix that is complex is for eigh."
+        raise TypeError(expected_got(name, "a vector of real numbers", came, advice))
+    return x

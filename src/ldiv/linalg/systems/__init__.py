@@ -1,0 +1,1 @@
+"""A x = b: solves, held factors, least squares, and what explains them."""

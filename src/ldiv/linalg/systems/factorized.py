@@ -1,0 +1,263 @@
+"""One factorization, held: factor once, solve many times."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import alike, common_batch, device_of, numpy_dtype
+from ldiv.core.dispatch import frontend_of, is_array, namespace, traced
+from ldiv.core.errstate import singular_state, under
+from ldiv.core.holder import Holder, holding
+from ldiv.core.public import public
+from ldiv.core.pytree import copied, register_pytree
+from ldiv.core.record import is_recording, snapshot, unrecorded
+from ldiv.core.rule import bind
+from ldiv.core.structure import Structure
+from ldiv.core.trees import Tree, leaves
+from ldiv.core.typing import ArrayT, Assumption, Trans
+from ldiv.core.validate import require_memory, require_square, transposition
+from ldiv.engines import registry
+from ldiv.errors import expected_got
+from ldiv.linalg.arguments.call_cache import Call, look_up_in
+from ldiv.linalg.arguments.solve_problem import (
+    FactorDtype,
+    require_factor_dtype,
+    require_method,
+    solved,
+)
+from ldiv.matrices.assumptions import assumption, definiteness, promised
+from ldiv.matrices.inverse import Inverse
+from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix, beside
+from ldiv.rules.logabsdet import LogAbsDet
+from ldiv.rules.solve import solve as solve_rule
+
+
+@public
+def factorized(
+    A: MatrixLike,
+    *,
+    assume_a: Assumption = "gen",
+    method: str = "auto",
+    factor_dtype: FactorDtype | None = None,
+) -> Factorized:
+    """Factor a matrix once, and solve with it many times, differentiably.
+
+        F = factorized(A);    F.solve(b) = F(b) = A^-1 b,    F.logabsdet() = log |det A|
+
+    Parameters
+    ----------
+    A : array (*batch, n, n), SparseArray, or any other Matrix
+        The matrix. Its values are copied: writing to them later changes nothing.
+    assume_a : str, default "gen"
+        As in `solve`.
+    method : str, default "auto"
+        "auto", "direct", or the name of an engine that factors.
+    factor_dtype : "float32", optional
+        As in `solve`: half the memory. `F.logabsdet` factors in double precision, once more.
+
+    Returns
+    -------
+    F : Factorized
+        The factorization, held as long as F lives.
+
+    Raises
+    ------
+    SingularMatrixError, NotPositiveDefiniteError, NotSymmetricError, EngineError, TypeError
+        As in `solve`.
+    ValueError
+        For an engine that iterates; else as in `solve`.
+
+    Notes
+    -----
+    `F.solve` is differentiable in A and b, like `solve`; `F.logabsdet` in A, with
+    d log |det A| = Re tr(A^-1 dA). A matrix of NumPy or SciPy is a constant beside a b that is a
+    tensor or an array of JAX; a sparse one is factored once for all of them.
+    Cost: 1 factorization now; each solve is a solve. The derivative of logabsdet takes, of a dense
+    matrix, its inverse by the factors; of a sparse one the selected inverse, at most 1
+    factorization more, and about as much again.
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> F = ldiv.factorized(np.array([[2.0, 1.0], [1.0, 3.0]]), assume_a="pos")
+    >>> F.solve(np.array([3.0, 4.0]))
+    array([1., 1.])
+    >>> round(float(F.logabsdet()), 6)
+    1.609438
+    """
+    promise = assumption(assume_a)
+    matrix = as_matrix("A", A)
+    require_square("A", matrix.structure.shape, "Engines can only factor square matrices")
+    structure, params = promised(matrix, promise)
+    require_factor_dtype(factor_dtype)
+    return Factorized(structure, params, definiteness(structure, promise), method, factor_dtype)
+
+
+class Factorized:
+    """One factorization of a matrix, held as long as this object lives; made by `factorized`.
+
+    A pytree for JAX: its values are leaves, so that it goes into and out of `jax.jit`, `jax.grad`
+    and `jax.vmap` as an array does. What comes out of a transformation finds the factor by these
+    values, or makes it when it is first asked.
+    """
+
+    def __init__(
+        self,
+        structure: Structure,
+        params: Tree,
+        assume_a: str,
+        method: str,
+        factor_dtype: str | None = None,
+    ) -> None:
+        require_method(method)
+        if method == "iterative" or (
+            method in registry.engines() and registry.is_iterative(registry.engines()[method])
+        ):
+            raise ValueError(
+                expected_got(
+                    "method",
+                    "an engine that factors",
+                    repr(method),
+                    "An iteration has no factors to hold: use solve.",
+                )
+            )
+        self._structure, self._assume_a = structure, assume_a
+        self._method = "direct" if method == "auto" else method
+        self._factor_dtype = factor_dtype
+        self._params = snapshot(params)  # later writes to A change neither values nor factor
+        self._singular = singular_state()  # of this call, for all that F computes
+        self._calls: dict[Any, Any] = {}  # of `solve`, planned once for each kind of b
+        self._elsewhere: dict[Any, Factorized] = {}  # of NumPy's constants, by framework and device
+        self._holder = Holder()  # of the factor
+        self._factored = False
+        self._factor()
+
+    def _factor(self) -> None:
+        """A solve for no columns, whose factor the holder keeps for all solves that follow."""
+        if self._factored:
+            return
+        first = leaves(self._params)[0]
+        no_columns = namespace(first).zeros((self._structure.shape[0], 0), **alike(first))
+        # unrecorded: a derivative that is being recorded is of the solves, not of this one
+        with unrecorded(), holding(self._holder):
+            solve_rule(self._structure, self._params, no_columns, self._assume_a, self._solving)
+        self._factored = True
+
+    def beside(self, b: Any) -> Factorized:
+        """The factorization of NumPy's constants in the framework of b, made once for each."""
+        first = leaves(self._params)[0]
+        of_numpy = isinstance(b, np.ndarray | np.generic)
+        if type(first) is not np.ndarray or of_numpy or not is_array(b):
+            return self
+        require_memory("b", b)
+        frontend = frontend_of(b)
+        place = frontend.__name__, device_of(b), frontend.graphless()
+        if place not in self._elsewhere:
+            params = beside(Matrix(self._structure, self._params), b).params
+            static = self._assume_a, self._method, self._factor_dtype
+            with under(self._singular):
+                made = Factorized(self._structure, params, *static)
+            if any(map(traced, leaves(params))):
+                return made
+            self._elsewhere[place] = made
+        return self._elsewhere[place]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled is the matrix; its factor is computed again where it arrives."""
+        static = self._assume_a, self._method, self._factor_dtype
+        return Factorized, (self._structure, self._params, *static)
+
+    @property
+    def _solving(self) -> str:
+        """The method of solves; determinants have it without the precision."""
+        return registry.with_factor_dtype(self._method, self._factor_dtype)
+
+    def __deepcopy__(self, cached: dict[int, Any]) -> Factorized:
+        return Factorized(
+            copy.deepcopy(self._structure, cached),
+            copied(self._params, cached),
+            self._assume_a,
+            self._method,
+            self._factor_dtype,
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The batch axes, then rows and columns."""
+        return (*common_batch(self._structure.core, self._params), *self._structure.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of the matrix, in its framework."""
+        return leaves(self._params)[0].dtype
+
+    def __repr__(self) -> str:
+        first, base = leaves(self._params)[0], type(self._structure.unview()[0]).__name__
+        if not is_array(first):  # a leaf of somebody's tree
+            return f"<Factorized {self._structure.shape} on {base}>"
+        framework = frontend_of(first).__name__.rpartition(".")[2]
+        return (
+            f"<Factorized {self.shape} {numpy_dtype(first)} on {base}, "
+            f"assume_a={self._assume_a!r}, method={self._method!r}, {framework}>"
+        )
+
+    @public
+    def solve(self, b: ArrayT, trans: Trans = "N") -> ArrayT:
+        """Solve op(A) x = b for b (n,) or (*batch, n, k), with trans "N", "T" or "H"."""
+        # several parameters are no array, whose kind could be remembered
+        single = not isinstance(self._params, tuple)
+        known = look_up_in(self._calls, self._params, b, trans) if single else None
+        if isinstance(known, Call):
+            if type(self._params) is not np.ndarray or is_recording():
+                return known.bound(self._params, b)
+            with holding(self._holder):  # where the factor is found without being looked for
+                return known.bound(self._params, b)
+        there = self.beside(b)
+        if there is not self:
+            return there.solve(b, trans)
+        with under(self._singular):
+            self._factor()
+            structure = self._structure.view(transposition(trans))
+            options = self._assume_a, self._method, None, known, self._factor_dtype
+            return solved(structure, self._params, b, *options)
+
+    __call__ = solve
+
+    @public
+    def logabsdet(self) -> Any:
+        """log |det A|, of shape (*batch,), in the framework of A."""
+        with under(self._singular):
+            self._factor()
+        rule = LogAbsDet(self._structure, self._assume_a, self._method, self._singular)
+        return bind(rule, self._params)[0]
+
+    @property
+    def inverse(self) -> Matrix:
+        """A^-1 as a matrix whose products are solves.
+
+        A preconditioner M for matrices near A, for example A with other values.
+        """
+        return Matrix(
+            Inverse(self._structure, self._assume_a, self._solving, self._singular), self._params
+        )
+
+
+# -- a tree, for frameworks that look inside: the values vary, all else is static ---
+
+
+def _flatten(F: Factorized) -> tuple[tuple[Tree], Any]:
+    return (F._params,), (F._structure, F._assume_a, F._method, F._singular, F._factor_dtype)
+
+
+def _unflatten(static: Any, children: tuple[Tree]) -> Factorized:
+    F = object.__new__(Factorized)
+    F._structure, F._assume_a, F._method, F._singular, F._factor_dtype = static
+    (F._params,) = children
+    F._calls, F._elsewhere, F._holder, F._factored = {}, {}, Holder(), False
+    return F
+
+
+register_pytree(Factorized, _flatten, _unflatten)

@@ -1,0 +1,344 @@
+"""Linear systems: the public functions, which validate, choose the structure and call the rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, overload
+
+from ldiv.core.dispatch import traced
+from ldiv.core.errstate import singular_state
+from ldiv.core.holder import Holder, holding, owner
+from ldiv.core.public import public
+from ldiv.core.structure import Structure
+from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.typing import ArrayT, Assumption, Trans
+from ldiv.core.validate import as_float, require_flag, transposition
+from ldiv.engines import registry, solve_log
+from ldiv.errors import expected_got
+from ldiv.linalg.arguments.call_cache import Call, Place, look_up
+from ldiv.linalg.arguments.iteration import Iteration
+from ldiv.linalg.arguments.preconditioner import PreconditionerLike
+from ldiv.linalg.arguments.solve_problem import (
+    FactorDtype,
+    dense_block,
+    require_factor_dtype,
+    solved,
+    square,
+)
+from ldiv.linalg.systems.solve_info import SolveInfo, solve_info
+from ldiv.matrices.assumptions import assumption, definiteness, promised, triangle
+from ldiv.matrices.matrix import MatrixLike
+
+NO_ATOL = 0.0  # compared by identity: whatever a user passes instead is checked
+
+
+@overload
+def solve(
+    A: MatrixLike,
+    b: ArrayT,
+    *,
+    assume_a: Assumption | None = "gen",
+    trans: Trans = "N",
+    transposed: bool = False,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    method: str = "auto",
+    factor_dtype: FactorDtype | None = None,
+    rtol: float | None = None,
+    atol: float = NO_ATOL,
+    maxiter: int | None = None,
+    restart: int | None = None,
+    M: PreconditionerLike | None = None,
+    x0: ArrayT | None = None,
+    callback: Callable[[ArrayT], Any] | None = None,
+    progress: bool = False,
+    info: Literal[False] = False,
+) -> ArrayT: ...
+@overload
+def solve(
+    A: MatrixLike,
+    b: ArrayT,
+    *,
+    assume_a: Assumption | None = "gen",
+    trans: Trans = "N",
+    transposed: bool = False,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    method: str = "auto",
+    factor_dtype: FactorDtype | None = None,
+    rtol: float | None = None,
+    atol: float = NO_ATOL,
+    maxiter: int | None = None,
+    restart: int | None = None,
+    M: PreconditionerLike | None = None,
+    x0: ArrayT | None = None,
+    callback: Callable[[ArrayT], Any] | None = None,
+    progress: bool = False,
+    info: Literal[True],
+) -> tuple[ArrayT, SolveInfo]: ...
+@public
+def solve(
+    A: MatrixLike,
+    b: ArrayT,
+    *,
+    assume_a: Assumption | None = "gen",
+    trans: Trans = "N",
+    transposed: bool = False,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    method: str = "auto",
+    factor_dtype: FactorDtype | None = None,
+    rtol: float | None = None,
+    atol: float = NO_ATOL,
+    maxiter: int | None = None,
+    restart: int | None = None,
+    M: PreconditionerLike | None = None,
+    x0: ArrayT | None = None,
+    callback: Callable[[ArrayT], Any] | None = None,
+    progress: bool = False,
+    info: bool = False,
+) -> ArrayT | tuple[ArrayT, SolveInfo]:
+    """Solve a linear system with a dense, sparse or otherwise structured matrix, differentiably.
+
+        op(A) x = b,    op = N, T (transpose) or H (conjugate transpose)
+
+    Parameters
+    ----------
+    A : array (*batch, n, n), SparseArray, LinearOperator, or any other Matrix
+        The matrix; the values of a SparseArray are (*batch, nnz).
+    b : array (n,) or (*batch, n, k)
+        A one-dimensional b is a vector, anything else a block of columns. A sparse matrix is
+        written out.
+    assume_a : str, default "gen"
+        "gen", "sym", "her", "pos" (Hermitian positive definite), "diagonal", "tridiagonal",
+        "banded", "upper triangular" or "lower triangular", or SciPy's long names "general",
+        "symmetric", "hermitian", "positive definite". None is "gen". With "sym", "her" and "pos"
+        both triangles must be there and agree up to rounding: the matrix is read as its symmetric
+        part. Of a triangular matrix the other triangle is not read, of a tridiagonal one all else
+        must be zero; the band of a banded one is for the engine to find.
+    trans : {"N", "T", "H"} or {0, 1, 2}, default "N"
+        The system to solve: with A, its transpose or its conjugate transpose, also called "C".
+    transposed : bool, default False
+        SciPy's word for trans="T".
+    lower, overwrite_a, overwrite_b, check_finite : bool
+        Accepted, as SciPy has them: both triangles are read, and must agree; nothing is ever
+        overwritten, and numbers are always looked at.
+    method : str, default "auto"
+        "auto", "direct", "iterative", or the name of an engine; `ldiv.explain(A, b)` says which one
+        "auto" takes and why. Engines that iterate are `cg` for "pos", `minres` for "her", `gmres`
+        and `bicgstab`. Any of the options below, but info, makes "auto" choose among these.
+    factor_dtype : "float32", optional
+        Factor a sparse matrix in single precision, for half the memory, and refine to the accuracy
+        of double. By default it is factored in its own precision.
+    rtol, atol : float, optional
+        An iteration stops at |b - A x| <= max(rtol |b|, atol) in every column. rtol is eps^(2/3)
+        by default, 4e-11 in double precision: SciPy's 1e-5 would be the accuracy of the gradient.
+        atol is 0 by default.
+    maxiter : int, optional
+        The most steps; cycles for `gmres`.
+    restart : int, optional
+        Steps of a cycle of `gmres`, 20 by default.
+    M : str, Matrix or Factorized, optional
+        A preconditioner, near A^-1: "jacobi", "block_jacobi", "ilu" (not for `cg` and `minres`),
+        "amg", what `factorized` returns for a matrix near A, any Matrix, or what `preconditioner`
+        returns.
+    x0 : array, shaped like b, optional
+        A guess, with which an iteration starts.
+    callback : callable, optional
+        callback(x) is called after each step, with the iterate.
+    progress : bool, default False
+        Print a line that says how far the iteration has come.
+    info : bool, default False
+        Return a `SolveInfo`, too.
+
+    Returns
+    -------
+    x : array, shaped like b
+        The solution; batch axes of A and b broadcast.
+    info : SolveInfo
+        With info=True only: engine, residual, backward error, condition, iterations.
+
+    Raises
+    ------
+    SingularMatrixError
+        For a singular matrix, once the last engine agrees; see `errstate` for a warning instead.
+    NotPositiveDefiniteError, NotSymmetricError
+        For a matrix that is not what assume_a says.
+    ConvergenceError
+        For an iteration that does not converge, of the solution or of a derivative.
+    EngineError
+        When no engine can do it, or the one that is named gives up where another one does not.
+    ValueError
+        For shapes, NaN and infinity.
+    TypeError
+        For dtypes other than float32, float64, complex64, complex128, for mixed frameworks, and for
+        info=True inside of a transformation (jit, vmap).
+
+    Notes
+    -----
+    Of two precisions the wider is used.
+    Differentiable in A and b in every mode and order, under torch.func and torch.vmap: with
+    lam = op(A)^-H x_bar, b_bar = lam and A_bar = -lam x^H on the pattern of A, for a symmetric
+    assumption sym(-lam x^H). Not in M and x0, on which the solution does not depend.
+    Cost: 1 factorization and 1 solve; the derivative reuses the factorization, one more solve for
+    each direction. With factor_dtype="float32" each solve is some 3 to 12 by the factor in single
+    precision; where the condition number is beyond about 1e5, or steps do not converge, the matrix
+    is factored again, in double. An iteration is differentiated by one more iteration, with A^H and
+    M^H; nothing of its steps is kept.
+
+    References
+    ----------
+    Giles (2008), section 2.3; Golub and Van Loan, chapters 3 and 4; Saad, Iterative Methods for
+    Sparse Linear Systems.
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> values, rows, columns = np.array([4.0, 4.0, 1.0, 1.0]), [0, 1, 0, 1], [0, 1, 1, 0]
+    >>> A = ldiv.coo_array((values, (rows, columns)), shape=(2, 2))
+    >>> ldiv.solve(A, np.array([1.0, 0.0]), assume_a="pos")
+    array([ 0.26666667, -0.06666667])
+    """
+    place: Place | None = None
+    if transposed is not False:
+        trans = transposed_too(trans, transposed)
+    if (
+        (rtol is None and maxiter is None and restart is None)
+        and (M is None and x0 is None and callback is None)
+        and (atol is NO_ATOL and progress is False and info is False)
+    ):
+        known = look_up(A, b, "solve", assume_a, trans, method, singular_state(), factor_dtype)
+        if isinstance(known, Call):  # arguments of this kind were checked before
+            return known(A, b)
+        place = known
+    require_factor_dtype(factor_dtype)
+    if (dense := dense_block(b)) is not b:
+        b, place = dense, None  # the plan is for arguments like those that came
+    promise = assumption(assume_a)
+    matrix = square(A, b)
+    structure, params = promised(matrix, promise)
+    structure = structure.view(transposition(trans))
+    definite = definiteness(structure, promise)
+    if promise == "tridiagonal":
+        place = None  # what it says is checked in every call
+    iteration = Iteration(rtol, atol, maxiter, restart, M, x0, callback, progress)
+    if require_flag("info", info):
+        return _solved_with_info(structure, params, b, definite, method, iteration, factor_dtype)
+    return solved(structure, params, b, definite, method, iteration, place, factor_dtype)
+
+
+@public
+def solve_triangular(
+    A: MatrixLike,
+    b: ArrayT,
+    *,
+    lower: bool = False,
+    trans: Trans = "N",
+    unit_diagonal: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> ArrayT:
+    """Solve a triangular system, dense or sparse, differentiably.
+
+        op(T) x = b,    T the upper (or lower) triangle of A
+
+    Parameters
+    ----------
+    A : array (*batch, n, n) or SparseArray
+        The matrix, of which the other triangle is not read.
+    b : array (n,) or (*batch, n, k)
+        A one-dimensional b is a vector, anything else a block of columns.
+    lower : bool, default False
+        Solve with the lower triangle.
+    trans : {"N", "T", "H"} or {0, 1, 2}, default "N"
+        As in `solve`.
+    unit_diagonal : bool, default False
+        The diagonal of T is ones, and that of A is not read.
+    overwrite_b, check_finite : bool
+        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+
+    Returns
+    -------
+    x : array, shaped like b
+        The solution; batch axes of A and b broadcast.
+
+    Raises
+    ------
+    SingularMatrixError, EngineError, ValueError, TypeError
+        As in `solve`.
+
+    Notes
+    -----
+    Of two precisions the wider is used.
+    Differentiable in A and b in every mode and order; A_bar is the triangle of -lam x^H, and 0
+    where A is not read.
+    Cost: 1 substitution each way, n^2 or nnz operations for a right-hand side; nothing is factored
+    for a dense A.
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> ldiv.solve_triangular(np.array([[2.0, 9.0], [1.0, 4.0]]), np.array([2.0, 5.0]), lower=True)
+    array([1., 1.])
+    """
+    known = look_up(A, b, "solve_triangular", lower, trans, unit_diagonal, singular_state())
+    if isinstance(known, Call):  # arguments of this kind were checked before
+        return known(A, b)
+    if (dense := dense_block(b)) is not b:
+        b, known = dense, None
+    matrix = square(A, b)
+    lower, unit = require_flag("lower", lower), require_flag("unit_diagonal", unit_diagonal)
+    structure = triangle(matrix.structure, lower, "unit" if unit else "own")
+    view = structure.view(transposition(trans))
+    return solved(view, matrix.params, b, "gen", "auto", place=known)
+
+
+def transposed_too(trans: Any, transposed: Any) -> Any:
+    """The `trans` that SciPy's `transposed` means."""
+    if not require_flag("transposed", transposed):
+        return trans
+    if transposition(trans) != "N":
+        raise ValueError(
+            expected_got(
+                "transposed",
+                "False where trans says it",
+                f"True and trans={trans!r}",
+                "Say it once.",
+            )
+        )
+    return "T"
+
+
+def _solved_with_info(
+    structure: Structure,
+    params: Tree,
+    b: Array,
+    assume_a: str,
+    method: str,
+    iteration: Iteration,
+    factor_dtype: str | None,
+) -> tuple[Array, SolveInfo]:
+    """The solution, and how good it is; the condition number is estimated later, if ever, with
+    the factor that the keeper holds.
+    """
+    b = as_float("b", b, leaves(params)[0])
+    keeper = Holder() if (present := owner()) is None else present
+    with solve_log.reading() as entries, holding(keeper):
+        x = solved(structure, params, b, assume_a, method, iteration, factor_dtype=factor_dtype)
+    if not entries or any(map(traced, (x, *leaves(params)))):
+        raise TypeError(
+            expected_got(
+                "info=True",
+                "values that are known now",
+                "a trace (jit, vmap)",
+                "Ask for info outside of the transformation.",
+            )
+        )
+    method = registry.with_factor_dtype(method, factor_dtype)
+    return x, solve_info(structure, params, b, x, assume_a, method, entries[-1], keeper)

@@ -1,0 +1,148 @@
+"""How good is x: what `solve(..., info=True)` returns beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import one_by_one, or_one, result_dtype
+from ldiv.core.cached_property import cached_property
+from ldiv.core.dispatch import asnumpy, constant
+from ldiv.core.holder import Owner, holding
+from ldiv.core.pytree import ArrayHolder
+from ldiv.core.record import snapshot
+from ldiv.core.structure import Structure, matmul
+from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.engines import registry, solver
+from ldiv.engines.accuracy.norm_estimate import one_norm
+from ldiv.engines.iterative.matrix_product import on_numpy
+from ldiv.engines.solve_log import Entry
+
+
+@dataclass(frozen=True)
+class SolveInfo:
+    """The engine that solved, and the quality of its solution.
+
+    Of several columns or matrices, the worst. The relative error of x, and of its derivatives, is
+    at most about backward_error * condition.
+
+    Attributes
+    ----------
+    engine : str
+        The engine that solved.
+    iterations : int
+        Steps, 0 for an engine that factors.
+    residual : float
+        |b - A x| / |b|.
+    backward_error : float
+        |b - A x| / (|A| |x| + |b|) in the 1-norm, the least relative change of A and b that makes x
+        exact.
+    gave_up : dict
+        The engines that were asked before and took the matrix for singular, and what they found.
+    condition : float or None
+        An estimate of |A| |A^-1| in the 1-norm from the factor, made when it is first asked for;
+        None for an engine that iterates, and over several processes.
+    """
+
+    engine: str
+    iterations: int
+    residual: float
+    backward_error: float
+    gave_up: dict[str, str]
+    _matrix: Estimated = field(repr=False)
+
+    @cached_property
+    def condition(self) -> float | None:
+        """An estimate of |A|_1 |A^-1|_1."""
+        if self._matrix.structure.processes is not None:
+            return None
+        if registry.is_iterative(registry.engines()[registry.split(self.engine)[0]]):
+            return None  # there is no factor to solve with
+        return self._matrix.norm * self._matrix.inverse_norm()
+
+
+def solve_info(
+    structure: Structure,
+    params: Tree,
+    b: Array,
+    x: Array,
+    assume_a: str,
+    method: str,
+    entry: Entry,
+    keeper: Owner,
+) -> SolveInfo:
+    """The quality of x, by one product with A and an estimate of |A|_1, in double precision."""
+    if b.ndim == 1:
+        b, x = b[:, None], x[:, None]
+    if structure.processes is not None:  # whose engines look at norms of the whole
+        matrix = Estimated(structure, (), assume_a, method, keeper)
+        r_size = entry.residual or 0.0
+        return SolveInfo(entry.engine, entry.iterations, r_size, r_size, entry.gave_up, matrix)
+    r, b, x = map(_in_double, (b - matmul(structure, params, x), b, x))
+    # a copy: the condition may be asked for when the arrays of A hold other numbers
+    own = snapshot(rebuild(structure.core, [constant(leaf) for leaf in leaves(params)]))
+    matrix = Estimated(structure, own, assume_a, method, keeper)
+    residual = np.linalg.norm(r, axis=-2) / or_one(np.linalg.norm(b, axis=-2))
+    # |b - A x| / (|A| |x| + |b|), columns in the 1-norm
+    r_size, b_size, x_size = (np.abs(y).sum(-2) for y in (r, b, x))
+    backward_error = r_size / or_one(matrix.norm * x_size + b_size)
+    return SolveInfo(
+        entry.engine,
+        entry.iterations,
+        float(residual.max(initial=0)),
+        float(backward_error.max(initial=0)),
+        entry.gave_up,
+        matrix,
+    )
+
+
+def _in_double(x: Array) -> np.ndarray[Any, Any]:
+    """As a NumPy array, real or complex, of at least double precision."""
+    values = asnumpy(x)
+    return values.astype(np.result_type(values, np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class Estimated(ArrayHolder):
+    """The 1-norm of a matrix and of its inverse, the largest of a batch."""
+
+    structure: Structure
+    params: Tree
+    assume_a: str
+    method: str
+    keeper: Owner  # of the factor
+
+    @cached_property
+    def norm(self) -> float:
+        """|A|_1."""
+
+        def of(p: Tree) -> float:
+            return self._one_norm(
+                *(lambda v, s=s: matmul(s, p, v) for s in (self.structure, self.structure.H))
+            )
+
+        return max(map(of, self._matrices()), default=0.0)
+
+    def inverse_norm(self) -> float:
+        """|A^-1|_1, by solves with the factor, which it holds."""
+
+        def of(p: Tree) -> float:
+            views = (self.structure, self.structure.H)
+            return self._one_norm(
+                *(lambda v, s=s: solver.solve(s, p, v, self.assume_a, self.method) for s in views)
+            )
+
+        with holding(self.keeper):
+            return max(map(of, self._matrices()), default=0.0)
+
+    def _one_norm(self, product: Any, adjoint: Any) -> float:
+        dtype, like = result_dtype(self.params), leaves(self.params)[0]
+        n = self.structure.shape[0]
+        return one_norm(n, dtype, on_numpy(product, like), on_numpy(adjoint, like)) if n else 0.0
+
+    def _matrices(self) -> Iterator[Tree]:
+        """The parameters of every matrix of the batch."""
+        return one_by_one(self.structure.core, self.params)
