@@ -57,20 +57,23 @@ def conj(x: Array) -> Array:
     """The complex conjugate; a real array is returned as it is."""
     if not is_complex(x):
         return x
-    y = x.conj()
-    # PyTorch conjugates lazily; resolved, vmap can handle it
-    return y.resolve_conj() if hasattr(y, "resolve_conj") else y
+    return x.conj() if type(x) is np.ndarray else frontend_of(x).conj(x)
+
+
+def clone(x: Array) -> Array:
+    """x in memory of its own, in the same graph."""
+    return x.copy() if type(x) is np.ndarray else frontend_of(x).clone(x)
 
 
 def writable(x: Array) -> bool:
-    """Whether entries of x can be overwritten; JAX has `x.at[index].set(value)` instead."""
-    return not hasattr(x, "at")
+    """Whether entries of x can be overwritten."""
+    return type(x) is np.ndarray or frontend_of(x).put is None
 
 
 def put(x: Array, index: Any, value: Any) -> Array:
     """x with x[index] = value; in place where arrays allow it: x must not be shared."""
     if not writable(x):
-        return x.at[index].set(value)
+        return frontend_of(x).put(x, index, value)
     x[index] = value
     return x
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ldiv.core.arrays import numpy_dtype
+from ldiv.core.dispatch import frontend_of, is_array
 from ldiv.core.trees import Array
 from ldiv.core.validate import require_ours
 from ldiv.errors import expected_got
@@ -20,60 +21,73 @@ from ldiv.errors import expected_got
 TRIES = 10_000  # steps of NumPy's overlap test; undecided buffers count as overlapping
 
 
-def is_buffer(x: Array) -> bool:
-    """Whether x can be overwritten at all; arrays of JAX cannot."""
-    return (
-        isinstance(x, np.ndarray)
-        or hasattr(x, "data_ptr")
-        or hasattr(getattr(x, "data", None), "ptr")
-    )
+class Memory(NamedTuple):
+    """Where the numbers of an array are: its address, None where nobody can tell (under
+    torch.func), its strides in bytes, and what is done to the numbers when they are read
+    (conjugation, say).
+    """
+
+    address: int | None
+    strides: tuple[int, ...]
+    lazy: Hashable = None
 
 
-def layout(x: Array) -> tuple[int, tuple[int, ...]]:
-    """The address of a buffer and its strides in bytes."""
+def is_buffer(x: object) -> bool:
+    """Whether x is an array that can be overwritten at all; those of JAX cannot."""
+    return isinstance(x, np.ndarray) or (is_array(x) and frontend_of(x).memory is not None)
+
+
+def memory(x: Array) -> Memory:
+    """Where the numbers of a buffer are."""
     if isinstance(x, np.ndarray):
-        return x.__array_interface__["data"][0], x.strides
-    if hasattr(x, "data_ptr"):
-        return x.data_ptr(), tuple(s * x.element_size() for s in x.stride())
-    return x.data.ptr, x.strides
+        return Memory(x.__array_interface__["data"][0], x.strides)
+    found: Memory = frontend_of(x).memory(x)
+    return found
 
 
 def overlap(x: Array, y: Array) -> bool:
-    """Whether a write to one could be seen in the other.
-
-    Under torch.func nothing has an address: then only identical tensors overlap.
-    """
-    try:
-        # contiguous PyTorch tensors: the same answer, faster
-        if getattr(x, "is_contiguous", bool)() and y.is_contiguous():
-            here, there = x.data_ptr(), y.data_ptr()
-            return bool(here < there + y.nbytes and there < here + x.nbytes)
-        return np.may_share_memory(
-            _layout_of(x),
-            _layout_of(y),
-            max_work=TRIES,  # type: ignore[arg-type]  # any count is allowed
-        )
-    except RuntimeError:
+    """Whether a write to one could be seen in the other; without addresses, whether they are one."""
+    here, there = memory(x), memory(y)
+    if here.address is None or there.address is None:
         return x is y
+    (low, high), (first, last) = _span(x, here), _span(y, there)
+    if high <= first or last <= low:  # most are told apart by that
+        return False
+    return np.may_share_memory(
+        _at(x, here),
+        _at(y, there),
+        max_work=TRIES,  # type: ignore[arg-type]  # any count is allowed
+    )
 
 
-def _layout_of(x: Array) -> Any:
+def _span(x: Array, at: Memory) -> tuple[int, int]:
+    """The addresses from the first byte to that after the last."""
+    low = high = at.address or 0
+    for n, stride in zip(x.shape, at.strides, strict=True):
+        if n == 0:
+            return low, low
+        if stride < 0:
+            low += (n - 1) * stride
+        else:
+            high += (n - 1) * stride
+    return low, high + numpy_dtype(x).itemsize
+
+
+def _at(x: Array, where: Memory) -> Any:
     """A NumPy array with the memory layout of x, not to be read."""
-    return x if isinstance(x, np.ndarray) else np.asarray(_Interface(x))
+    return x if isinstance(x, np.ndarray) else np.asarray(_Interface(x, where))
 
 
 class _Interface:
     """An array interface with the memory layout of x, for NumPy."""
 
-    def __init__(self, x: Array) -> None:
-        address, strides = layout(x)
-        typestr = numpy_dtype(x).str
+    def __init__(self, x: Array, at: Memory) -> None:
         self.__array_interface__ = {
             "version": 3,
             "shape": tuple(x.shape),
-            "strides": strides,
-            "typestr": typestr,
-            "data": (address, True),
+            "strides": at.strides,
+            "typestr": numpy_dtype(x).str,
+            "data": (at.address, True),
         }
 
 
@@ -89,24 +103,8 @@ def require_buffer(name: str, x: Array, written: bool) -> None:
                 "Use the values returned.",
             )
         )
-    if getattr(x, "requires_grad", False):
-        raise ValueError(
-            expected_got(
-                name,
-                "a tensor without a graph, as shadows hold its cotangent",
-                "one that requires grad",
-                "Pass x.detach().",
-            )
-        )
-    if getattr(x, "is_inference", bool)():
-        raise ValueError(
-            expected_got(
-                name,
-                "a tensor that counts its versions",
-                "one made in inference mode",
-                "Use torch.no_grad() instead.",
-            )
-        )
+    if (words := frontend_of(x).unwritable(x)) is not None:
+        raise ValueError(expected_got(name, *words))
     if written:
         require_own_entries(name, x)
     if written and isinstance(x, np.ndarray) and not x.flags.writeable:
@@ -116,9 +114,9 @@ def require_buffer(name: str, x: Array, written: bool) -> None:
 
 
 def require_own_entries(name: str, x: Array) -> None:
-    """Raises if entries share memory, as after a broadcast. Under torch.func there is no layout."""
-    strides = x.strides if isinstance(x, np.ndarray) else x.stride() if hasattr(x, "stride") else ()
-    if 0 not in x.shape and any(s == 0 and n > 1 for s, n in zip(strides, x.shape, strict=False)):
+    """Raises if entries share memory, as after a broadcast."""
+    strides = memory(x).strides
+    if 0 not in x.shape and any(s == 0 and n > 1 for s, n in zip(strides, x.shape, strict=True)):
         raise ValueError(
             expected_got(
                 name,
@@ -131,25 +129,17 @@ def require_own_entries(name: str, x: Array) -> None:
 
 def identity(x: Array) -> Hashable:
     """Equal for arrays with the same memory and layout."""
-    return (
-        layout(x),
-        tuple(x.shape),
-        str(x.dtype),
-        bool(getattr(x, "is_conj", bool)()),
-        bool(getattr(x, "is_neg", bool)()),
-    )
+    return memory(x), tuple(x.shape), str(x.dtype)
 
 
 def stamp(x: Array) -> Hashable:
-    """Changes when x is written to: PyTorch's version counter, else a checksum of the bits."""
-    version = getattr(x, "_version", None)
-    return (
-        version
-        if version is not None
-        else tuple(
-            _checksum(part) for part in ((x.real, x.imag) if x.dtype == np.complex128 else (x,))
-        )
-    )
+    """Changes when x is written to: where its framework counts the writes their number, else a
+    checksum of the bits.
+    """
+    if (version := frontend_of(x).version(x)) is not None:
+        return version
+    parts = (x.real, x.imag) if x.dtype == np.complex128 else (x,)
+    return tuple(map(_checksum, parts))
 
 
 def _checksum(x: Array) -> int:

@@ -10,8 +10,9 @@ once that framework has been imported. It must define
     on_host(f, specs, *xs)    run f on NumPy arrays; specs are the (shape, dtype) of its results
     scatter(x, index, size)   y[..., i, :] = sum of x[..., e, :] over all e with index[e] = i
 
-and the dense kernels lu_factor, lu_solve, sign_of_rows, cholesky and solve_triangular. A framework
-that traces functions defines as well
+and the dense kernels lu_factor, lu_solve, sign_of_rows, cholesky and solve_triangular. What is
+named below it may define; `ldiv.core.defaults` says what is so where it does not. A framework that
+traces functions:
 
     traced(x)                 is x a tracer, whose values are known only when the program runs?
     check_or_raise(ok, error, *xs)
@@ -25,6 +26,8 @@ that traces functions defines as well
     host_callback(f, *xs)     call f with the values of xs once they are known
     constant(x)               x, detached from the graph
     promoted(x)               x in the dtype in which the framework would compute with it
+    own(x)                    x, or a copy where somebody outside of the framework can write to its
+                              memory
     copied(x, memo)           a deep copy of x, also if x is the result of a differentiable
                               operation
     signature(x)              a key, besides the shape of x, by which calls may be planned; None if
@@ -32,6 +35,27 @@ that traces functions defines as well
     standard_normal(key, shape, like)
                               independent normal numbers from a generator or key of the framework
     host_values(x)            the values of x as a NumPy array, if `host` and not `traced`, or None
+    numbers(x)                the same, and of an array of a transformation those of all its members,
+                              with axes of their own before; to look at, not to compute with
+
+a framework with arrays of several kinds
+
+    refusal(x)                what was expected, what came and what to do, if x has no numbers in
+                              memory, or is not rectangular; else None
+    stored_only(x)            has x a dtype that the framework stores and does not compute with?
+    graphless()               does nothing that is made now ever take part in a derivative?
+    conj(x)                   the conjugate of complex x, computed now
+    clone(x)                  x in memory of its own, in the same graph
+    to(x, *args, **kwargs)    the framework's own function of that name, for devices and dtypes
+    put(x, index, value)      x with x[index] = value, of arrays that cannot be overwritten
+    sparse(x)                 is x a sparse matrix of the framework, among its arrays or not?
+    sparse_parts(name, x)     such a matrix as `core.sparse_parts.Parts`; errors call it `name`
+
+a framework whose arrays can be overwritten
+
+    memory(x)                 where x is, as `core.buffers.Memory`
+    version(x)                a number that every write to x changes; None if nobody counts
+    unwritable(x)             as `refusal`, if x is in a graph, or nobody can tell when it changes
 
 if its own kernels are better than SciPy's on the host, or than two triangular solves
 
@@ -44,27 +68,29 @@ and a framework that differentiates functions of its users, for operators and Ja
 
     vjp(f, xs)                y = f(*xs), an array or a tuple of arrays, and pull(y_bar), the tuple
                               of the cotangents of xs
-    jvp(f, xs, dxs)           y and its tangent
+    jvp(f, xs, dxs)           y and its tangent; or raises OnlyReverse (see `core/pushforward.py`,
+                              whose jvp is the one to be called)
     vmap(f, axes)             f over leading axes, of those arguments that have one
+    pulled(pull, y_bars)      pull of each of y_bars, stacked
     dependence(f, x)          where df/dx may be nonzero, as a sparse boolean matrix (f and x are
                               vectors), or None where that cannot be told
-    call(f, *xs)              f(*xs) inside a kernel; if `closures_count()`, an error if f closes
-                              over an array that requires a gradient
+    call(f, p, x)             f(p, x) inside a kernel, where f may write to x and use its result
+                              again; if `closures_count()`, an error if f closes over an array
+                              that requires a gradient
 """
 
 from __future__ import annotations
 
-import copy
 import importlib
 import sys
 from collections.abc import Callable
-from functools import partial
 from types import ModuleType
 from typing import Any
 
 import array_api_compat
 import numpy as np
 
+from ldiv.core.defaults import complete
 from ldiv.core.folders import files
 from ldiv.core.trees import Array
 from ldiv.errors import expected_got, report
@@ -80,7 +106,7 @@ def frontend_names() -> dict[str, str]:
 def load_frontends() -> list[ModuleType]:
     """The front ends whose framework has been imported."""
     return [
-        importlib.import_module(home)
+        complete(importlib.import_module(home))
         for name, home in frontend_names().items()
         if name in sys.modules
     ]
@@ -94,88 +120,9 @@ def is_array(x: object) -> bool:
 def _find(x: object) -> ModuleType | None:
     for frontend in load_frontends():
         if frontend.owns(x):
-            _by_type[type(x)] = _complete(frontend)
+            _by_type[type(x)] = frontend
             return frontend
     return None
-
-
-def _complete(frontend: ModuleType) -> ModuleType:
-    """Fill in the defaults for a front end that does not trace."""
-    vars(frontend).setdefault("traced", lambda x: False)
-    vars(frontend).setdefault("device", lambda x: str(x.device))
-    vars(frontend).setdefault("loop", _loop)
-    vars(frontend).setdefault("product", lambda a, x: namespace(a).matmul(a, x))
-    vars(frontend).setdefault("cholesky_inverse", partial(_cholesky_inverse, frontend))
-    vars(frontend).setdefault("host_callback", lambda f, *xs: f(*xs))
-    vars(frontend).setdefault("vmap", _vmap)
-    vars(frontend).setdefault("either", lambda ok, f, g: g())
-    vars(frontend).setdefault("dependence", lambda f, x: None)
-    vars(frontend).setdefault("call", lambda f, *xs: f(*xs))
-    vars(frontend).setdefault("constant", lambda x: x)
-    vars(frontend).setdefault("promoted", lambda x: x)
-    vars(frontend).setdefault("signature", lambda x: None)
-    vars(frontend).setdefault(
-        "host_values",
-        lambda x: frontend.asnumpy(x) if frontend.host(x) and not frontend.traced(x) else None,
-    )
-    vars(frontend).setdefault("copied", copy.deepcopy)
-    vars(frontend).setdefault("lu_pivoted", None)
-    vars(frontend).setdefault("row_order", None)
-    vars(frontend).setdefault(
-        "standard_normal", partial(_cannot_draw, frontend.__name__.rpartition(".")[2])
-    )
-    for name in ("vjp", "jvp"):
-        vars(frontend).setdefault(name, partial(_cannot, frontend.__name__.rpartition(".")[2]))
-    return frontend
-
-
-def _loop(going: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
-    while bool(going(state)):
-        state = body(state)
-    return state
-
-
-def _cholesky_inverse(frontend: ModuleType, l: Array) -> Array:
-    xp = namespace(l)
-    eye = xp.broadcast_to(xp.eye(l.shape[-1], dtype=l.dtype, device=l.device), l.shape)
-    x = frontend.solve_triangular(l, eye, True)
-    return frontend.product(xp.conj(x.mT), x)
-
-
-def _vmap(f: Callable[..., Array], axes: tuple[int | None, ...]) -> Callable[..., Array]:
-    def each(*xs: Array) -> Array:
-        count = next(len(x) for x, a in zip(xs, axes, strict=True) if a == 0)
-        return namespace(xs[0]).stack(
-            [
-                f(*(x[i] if a == 0 else x for x, a in zip(xs, axes, strict=True)))
-                for i in range(count)
-            ]
-        )
-
-    return each
-
-
-def _cannot_draw(framework: str, *_: object) -> Any:
-    raise TypeError(
-        expected_got(
-            "sample", "arrays of NumPy, PyTorch or JAX", f"those of {framework}", "Convert them."
-        )
-    )
-
-
-def _cannot(framework: str, f: object, *_: object) -> Any:
-    advice = (
-        "Use PyTorch or JAX arrays; if only the transposed product is missing, give rmatvec "
-        "or a promise of symmetry."
-    )
-    raise TypeError(
-        expected_got(
-            "matvec",
-            "a function that its framework can differentiate",
-            f"one of {framework} arrays",
-            advice,
-        )
-    )
 
 
 def frontend_of(*arrays: Array) -> ModuleType:
@@ -200,6 +147,13 @@ def frontend_of(*arrays: Array) -> ModuleType:
     )
 
 
+def sparse_home(x: object) -> ModuleType | None:
+    """The front end in whose framework x is a sparse matrix, if there is one."""
+    if (known := _by_type.get(type(x))) is not None:
+        return known if known.sparse(x) else None
+    return next((frontend for frontend in load_frontends() if frontend.sparse(x)), None)
+
+
 def signature(x: object) -> Any:
     """A key, besides the shape, by which calls may be planned; None if x must be inspected."""
     if type(x) is np.ndarray:
@@ -216,6 +170,12 @@ def host_values(x: Array) -> np.ndarray[Any, Any] | None:
     return values
 
 
+def numbers(x: Array) -> np.ndarray[Any, Any] | None:
+    """All numbers of x, those of all members of a batch that a transformation maps over, or None."""
+    known: np.ndarray[Any, Any] | None = frontend_of(x).numbers(x)
+    return known
+
+
 def host(x: Array) -> bool:
     """Whether the values of x can be read on the host now."""
     return bool(frontend_of(x).host(x))
@@ -230,6 +190,14 @@ def asnumpy(x: Array) -> np.ndarray[Any, Any]:
 def constant(x: Array) -> Array:
     """x, detached from the graph."""
     return frontend_of(x).constant(x)
+
+
+def own(x: Array) -> Array:
+    """x, or a copy where somebody may write to its memory behind the back of its framework, as
+    SciPy does that sorts a matrix. Differentiable.
+    """
+    copied: Array = frontend_of(x).own(x)
+    return copied
 
 
 def on_host(

@@ -54,10 +54,11 @@ def require_finite(name: str, *arrays: Array) -> None:
     """Raises if there is NaN or infinity, before any work is done."""
     for a in arrays:
         if type(a) is not np.ndarray or not isfinite(total(a)):
-            check_or_raise(all_finite(a), partial(_not_finite, name))
+            check_or_raise(all_finite(a), partial(not_finite, name))
 
 
-def _not_finite(name: str) -> ValueError:
+def not_finite(name: str) -> ValueError:
+    """The error for NaN or infinity in what a user calls by this name."""
     return ValueError(
         f"{name}: expected finite numbers, got NaN or infinity. "
         "The array must not contain infs or NaNs: look at what made it."
@@ -68,10 +69,14 @@ def _ignoring() -> tuple[ContextVar[Any], Any] | None:
     """The context variable in which NumPy keeps what it does about overflow and its like, and its
     value where that is nothing. To set it takes a tenth of the time of `np.errstate`.
     """
+    # NumPy 2 keeps its error state in a private context variable. It has no public name, but entering
+    # `np.errstate` sets it, and a copy of the context is a list of all variables with their values:
+    # the one that is new or different inside is it. Should there be none (NumPy 1 had a state of
+    # its threads) or several, `unwarned` falls back on `np.errstate` itself.
     before = copy_context()
     with np.errstate(all="ignore"):
         after = copy_context()
-    # the present value of a variable that was never set is its default
+    # Both copies list only variables that were ever set; one that is at its default is in neither.
     changed = [var for var in after if var not in before or before[var] is not after[var]]
     return (changed[0], after[changed[0]]) if len(changed) == 1 else None
 
@@ -139,4 +144,4 @@ def derivative(rule: Rule, f: Callable[..., Tree], *given: Tree) -> Tree:
 def _blame(name: str, given: Iterable[Array]) -> ValueError:
     """The error for a result that is not finite: bad input, or overflow."""
     arrays = (x for x in given if hasattr(x, "dtype"))
-    return overflowed(name) if all(map(all_finite, arrays)) else _not_finite(name)
+    return overflowed(name) if all(map(all_finite, arrays)) else not_finite(name)

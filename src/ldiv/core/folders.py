@@ -18,14 +18,14 @@ _defaults: dict[str, dict[str, Any]] = {}
 _files: dict[str, dict[str, str]] = {}
 
 
-def register(kind: str, folder: str, **defaults: Any) -> None:
-    """Register the files of this package (its full name) under `kind`.
+def register(kind: str, folder: str, shared: tuple[str, ...] = (), **defaults: Any) -> None:
+    """Register the files of this package (its full name) under `kind`, but for those that they share.
 
     `defaults`: the values of optional names, for files that do not define them.
     """
     _defaults[folder] = defaults
-    found = pkgutil.iter_modules(sys.modules[folder].__path__)
-    _files.setdefault(kind, {}).update({m.name: f"{folder}.{m.name}" for m in found})
+    found = {m.name for m in pkgutil.iter_modules(sys.modules[folder].__path__)} - set(shared)
+    _files.setdefault(kind, {}).update({name: f"{folder}.{name}" for name in sorted(found)})
 
 
 def files(kind: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextvars import ContextVar, Token
 from typing import Any, NamedTuple, Protocol
 
@@ -86,28 +86,39 @@ class TracedFactor(NamedTuple):
 class TracedHolder:
     """Traced factors: those given to a rule with its arguments `flat`, and those its kernel makes.
 
-    A factor is found by the identity of the tracers that it is the factor of.
+    A factor is found by the identity of the tracers that it is the factor of. A tracer that is made
+    of an argument, in the same way each time, stands for it (`stands_for`).
     """
 
-    __slots__ = ("_arrays", "_flat", "_given", "factors")
+    __slots__ = ("_alive", "_arrays", "_given", "_places", "factors")
 
     def __init__(
         self, flat: Sequence[Any], given: Sequence[TracedFactor], arrays: Sequence[Any]
     ) -> None:
         rest = iter(arrays)
-        self._flat, self._given = flat, len(given)
-        self.factors = list(given)
+        self._given = len(given)
+        self._places = {id(x): i for i, x in enumerate(flat)}
+        self._alive = list(flat)  # so that no other tracers get their ids
+        self.factors = [
+            factor._replace(places=tuple([self._places[id(flat[i])] for i in factor.places]))
+            for factor in given
+        ]
         self._arrays = [[next(rest) for _ in factor.core] for factor in given]
 
     def keep(self, thing: Any) -> None:
         store.keep(thing)
+
+    def stands_for(self, made: Any, given: Any) -> None:
+        if id(given) in self._places:
+            self._places[id(made)] = self._places[id(given)]
+            self._alive.append(made)
 
     def factor(self, key: Hashable, values: Sequence[Any], make: Callable[[], Any]) -> Any:
         """The factor of these values: a given one, or that of `make()`.
 
         A new one is passed on to the derivatives if it consists of arrays.
         """
-        places = places_of(values, self._flat)
+        places = _found(map(id, values), self._places)
         for known, arrays in zip(self.factors, self._arrays, strict=True):
             if known.places == places and known.key == key:
                 return known.make(*arrays)
@@ -128,16 +139,22 @@ class TracedHolder:
         return tuple(factor for factor, _ in found), [x for _, arrays in found for x in arrays]
 
     def _of(self, flat: Sequence[Any]) -> Iterator[tuple[TracedFactor, list[Any]]]:
+        at = {self._places.get(id(x)): i for i, x in enumerate(flat)}
         for factor, arrays in zip(self.factors, self._arrays, strict=True):
-            places = places_of([self._flat[i] for i in factor.places], flat)
-            if places is not None:
+            if (places := _found(factor.places, at)) is not None:
                 yield factor._replace(places=places), arrays
 
 
-def places_of(values: Sequence[Any], flat: Sequence[Any]) -> tuple[int, ...] | None:
-    """The positions of these arrays in `flat`, by identity; None if one is missing."""
-    at = {id(x): i for i, x in enumerate(flat)}
-    return tuple([at[id(x)] for x in values]) if all(id(x) in at for x in values) else None
+def _found(wanted: Iterable[Hashable], at: dict[Any, int]) -> tuple[int, ...] | None:
+    """Where all of these are; None if one is missing."""
+    places = [at.get(x) for x in wanted]
+    return None if None in places else tuple(places)  # type: ignore[arg-type]
+
+
+def stands_for(made: Any, given: Any) -> None:
+    """In a trace, a factor of the tracer `made`, of the argument `given`, is one of that argument."""
+    if isinstance(keeper := owner(), TracedHolder):
+        keeper.stands_for(made, given)
 
 
 PHYSICAL = (

@@ -38,6 +38,11 @@ def each(n: int) -> Sets:
     return sp.csr_array(sp.eye_array(n, dtype=bool, format="csr"))
 
 
+def whole(shape: Shape) -> Sets | None:
+    """Those of a vector that depends on all of another; None if they are too large."""
+    return None if math.prod(shape) > LARGEST else sp.csr_array(np.ones(shape, dtype=bool))
+
+
 def numbers(shape: Shape) -> Index:
     """The elements of an array, numbered in C order."""
     return np.arange(math.prod(shape), dtype=np.intp).reshape(shape)

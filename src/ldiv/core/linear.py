@@ -16,6 +16,7 @@ from ldiv.core.arrays import batch_of, broadcast, conj, fold, spread
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import VIEWS, Structure, Wrapper, compose, outer, plus, push, view_dense
 from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.units import Unit, of_matrix, of_rest
 
 
 class Linear(Structure):
@@ -36,6 +37,10 @@ class Linear(Structure):
     def tangent(self) -> Linear:
         """The structure of dS: S itself if it is linear."""
         return self
+
+    @property
+    def unit_powers(self) -> Tree | None:
+        return 2 if self.tangent is self else None
 
     def matmul(self, p: Tree, x: Array) -> Array:
         return bind(Matmul(self), p, x)[0]
@@ -112,6 +117,10 @@ class Matmul(Rule):
     def core(self) -> tuple[Tree, ...]:
         return (self.structure.core, 2)
 
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        return (*of_matrix(self.structure, (2,), 1), of_rest(self.structure, (2,), (2,)))
+
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         p, x = args
         return (self.structure.apply(p, x, "N"),)
@@ -142,6 +151,10 @@ class Matmul(Rule):
 
 class Bilinear(Rule):
     """y = f(u, v), linear in both arguments;  dy = f(du, v) + f(u, dv)."""
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        return Unit((2, 0), (2,)), Unit((0, 2), (2,))
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree

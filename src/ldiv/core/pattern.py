@@ -8,11 +8,12 @@ alone, never on values: explicit zeros stay.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+
+from ldiv.core.cached_property import cached_property
 
 Index = np.ndarray[Any, np.dtype[Any]]
 Values = np.ndarray[Any, Any]

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+from ldiv.core.arrays import clone
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 
@@ -73,7 +74,7 @@ def recorded(rule: Rule, flat: list[Array], outputs: tuple[Array, ...]) -> tuple
 def snapshot(tree: Tree) -> Tree:
     """Copies of the arrays, which later writes do not change; derivatives flow to the originals."""
     flat = leaves(tree)
-    copies = [x.clone() if hasattr(x, "clone") else x.copy() for x in flat]
+    copies = [clone(x) for x in flat]
     if (record := _record.get()) is not None:
         record.copies.extend(zip(flat, copies, strict=True))
     return rebuild(tree, copies)

@@ -9,10 +9,11 @@ mode.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property
 
+from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import frontend_of
 from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.units import Unit
 
 
 class Rule(ABC):
@@ -53,6 +54,15 @@ class Rule(ABC):
         """The number of own axes of each leaf of the arguments."""
         return leaves(self.core)
 
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """In which units results are, if those of the arguments change; none where it is unknown."""
+        return ()
+
+    def at_scale(self, flat: list[Array]) -> Rule:
+        """The rule that is applied to these numbers, whose outputs begin with those of this one."""
+        return self
+
     differentiable: tuple[bool, ...] | None = None  # for each output; None: all of them
     # may the kernel and `vjp` run on NumPy arrays instead? Not if they call a function of the user
     on_host: bool = False
@@ -68,5 +78,6 @@ class Rule(ABC):
 def bind(rule: Rule, *args: Tree) -> tuple[Array, ...]:
     """Apply a rule to arrays of any framework, and register its derivatives with that framework."""
     flat = leaves(args)
-    outputs: tuple[Array, ...] = frontend_of(*flat).bind(rule, flat)
-    return outputs
+    frontend, applied = frontend_of(*flat), rule.at_scale(flat)
+    outputs: tuple[Array, ...] = frontend.bind(applied, flat)
+    return outputs if applied is rule else outputs[: len(rule.units[0].gives)]

@@ -110,6 +110,11 @@ class Structure(ABC):
         return self.shape[0]
 
     @property
+    def unit_powers(self) -> Tree | None:
+        """Law: S(t^w p) = t^2 S(p) for these powers w of each leaf; None if there are none."""
+        return None
+
+    @property
     def plain(self) -> Structure:
         """The same matrix for direct engines, without an unchecked assumption of symmetry."""
         return self
@@ -151,10 +156,10 @@ class Structure(ABC):
     None unless the matrix is composed of parts.
     """
 
-    log_abs_det: ClassVar[Callable[..., Array] | None] = None
-    """Law: log_abs_det(p, logabsdet) = log |det S(p)|, made of logabsdet(part, its parameters).
+    slogdet: ClassVar[Callable[..., tuple[Array, Array]] | None] = None
+    """Law: slogdet(p, of) = (det S(p) / |det S(p)|, log |det S(p)|), made of of(part, its parameters).
 
-    Defined if `inverse` is.
+    Defined if `inverse` is. The parts are square.
     """
 
     # -- views --------------------------------------------------------------------
@@ -235,6 +240,10 @@ class Wrapper(Structure):
     @property
     def states_adjoint(self) -> bool:
         return self.base.states_adjoint
+
+    @property
+    def unit_powers(self) -> Tree | None:
+        return self.base.unit_powers
 
     @property
     def order(self) -> int:

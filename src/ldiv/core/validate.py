@@ -11,7 +11,7 @@ from typing import Any, get_args
 import numpy as np
 
 from ldiv.core.arrays import astype, broadcast, device_of, is_complex, numpy_dtype
-from ldiv.core.dispatch import frontend_of, is_array, signature
+from ldiv.core.dispatch import frontend_of, is_array, signature, sparse_home
 from ldiv.core.inputs import moved, promoted
 from ldiv.core.pytree import ArrayHolder
 from ldiv.core.trees import Array
@@ -20,8 +20,6 @@ from ldiv.errors import NotNumbersError, expected_got, shown
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
-# stored by PyTorch, which does not compute with them
-STORED_ONLY = ("torch.uint16", "torch.uint32", "torch.uint64")
 ASSUMPTIONS: tuple[str, ...] = get_args(Assumption)
 PLAIN = (np.ndarray, np.memmap)
 _accepted: set[object] = set()  # the frameworks' own names of these dtypes
@@ -227,11 +225,7 @@ def require_ours(name: str, x: object) -> None:
             )
         )
     # of the class: an object that answers to every name is no matrix
-    if not isinstance(x, ArrayHolder) and (
-        hasattr(type(x), "tocsc")
-        or hasattr(type(x), "n_sparse")
-        or (is_array(x) and str(getattr(x, "layout", "torch.strided")) != "torch.strided")
-    ):
+    if not isinstance(x, ArrayHolder) and (hasattr(type(x), "tocsc") or sparse_home(x) is not None):
         raise TypeError(
             expected_got(
                 name,
@@ -262,15 +256,6 @@ def require_array(name: str, x: object) -> Array:
             )
         )
     require_memory(name, x)
-    if getattr(x, "is_nested", False):
-        raise TypeError(
-            expected_got(
-                name,
-                "a rectangular array",
-                "a nested tensor",
-                "Pad it, or take its tensors one by one.",
-            )
-        )
     return x
 
 
@@ -284,21 +269,16 @@ def _no_array(x: object) -> tuple[str, str]:
         if is_array(promoted(x)):
             return f"a {type(x).__name__}", "Make it an array with numpy.asarray."
         return f"a {type(x).__name__} that is no rectangular array of numbers", "Look at its items."
+    if callable(getattr(type(x), "solve", None)):
+        return f"a {_name(x)}", "It is factored already: call its own method, x.solve(b)."
     advice = "Convert it with the array library of your choice."
     return f"{_name(x)}, a type not understood", advice
 
 
 def require_memory(name: str, x: Any) -> None:
-    """Raises for tensors on PyTorch's meta device, which have no values."""
-    if getattr(x, "is_meta", False):
-        raise TypeError(
-            expected_got(
-                name,
-                "an array with values",
-                "a tensor on the meta device",
-                "It has a shape only: make it on a device with memory.",
-            )
-        )
+    """Raises for what its framework stores in another way than as an array with values."""
+    if (words := frontend_of(x).refusal(x)) is not None:
+        raise TypeError(expected_got(name, *words))
 
 
 def _name(x: object) -> str:
@@ -307,8 +287,11 @@ def _name(x: object) -> str:
 
 def require_numbers(name: str, x: Any) -> Array:
     """x, an array of floats, or of integers or booleans, which are promoted with other numbers."""
-    dtype = str(require_array(name, x).dtype)
-    if dtype.rpartition(".")[2] not in (*DTYPES, *INTEGERS, "bool") or dtype in STORED_ONLY:
+    x = native(require_array(name, x))
+    dtype = str(x.dtype)
+    if dtype.rpartition(".")[2] not in (*DTYPES, *INTEGERS, "bool") or frontend_of(x).stored_only(
+        x
+    ):
         advice = "Convert it, for instance to float64."
         raise TypeError(
             expected_got(
@@ -319,6 +302,12 @@ def require_numbers(name: str, x: Any) -> Array:
             )
         )
     return x
+
+
+def native(x: Array) -> Array:
+    """x in the byte order of the machine."""
+    foreign = isinstance(x, np.ndarray) and not x.dtype.isnative
+    return x.astype(x.dtype.newbyteorder("=")) if foreign else x
 
 
 def as_integers(name: str, x: Any, advice: str, *others: Any) -> Array:
@@ -337,8 +326,9 @@ def as_integers(name: str, x: Any, advice: str, *others: Any) -> Array:
 
 def require_integers(name: str, x: Any, advice: str) -> Array:
     """x, an array of integers, of a dtype with which its framework computes."""
-    dtype = str(require_array(name, x).dtype)
-    if dtype.rpartition(".")[2] not in INTEGERS or dtype in STORED_ONLY:
+    x = native(require_array(name, x))
+    dtype = str(x.dtype)
+    if dtype.rpartition(".")[2] not in INTEGERS or frontend_of(x).stored_only(x):
         raise TypeError(
             expected_got(
                 name, "an array of integers, int32 or int64", dtype.rpartition(".")[2], advice

@@ -18,25 +18,8 @@ from ldiv.core.dispatch import check_or_raise
 from ldiv.core.finite import all_finite
 from ldiv.core.rule import Rule, bind
 from ldiv.core.trees import Array, Tree
+from ldiv.core.unchanged import Unchanged
 from ldiv.errors import overflowed
-
-
-class Unchanged(Rule):
-    """y = x, the first argument;  dy = dx;  x_bar = y_bar. All other arguments serve a check."""
-
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
-        return (tangents[0],)
-
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
-        return (cotangents[0] if need[0] else None, *(None for _ in need[1:]))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.finite import require_finite
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, Tree
-from ldiv.engines.scaling import balanced
+from ldiv.core.units import Unit
+from ldiv.engines.accuracy.scaling import balanced
 from ldiv.errors import NotPositiveDefiniteError
 from ldiv.rules.triangular_algebra import product
 from ldiv.rules.triangular_quotients import congruence_solve, half, lower
@@ -32,6 +33,10 @@ class Cholesky(Rule):
 
     core = (2,)
     on_host = True
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        return (Unit((2,), (1,)),)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (a,) = args

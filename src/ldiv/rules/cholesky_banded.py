@@ -27,6 +27,7 @@ from ldiv.core.pattern import Pattern
 from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree
+from ldiv.core.units import Unit
 from ldiv.errors import NotPositiveDefiniteError
 from ldiv.rules.solve import solve
 from ldiv.structures.banded import Banded
@@ -39,6 +40,10 @@ class CholeskyBanded(Rule):
     """Argument, output (*batch, w + 1, n); entries outside of the matrix are not read, and zero."""
 
     core = (2,)
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        return (Unit((2,), (1,)),)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (p,) = args

@@ -23,7 +23,7 @@ from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import matmul, minus, nothing, outer, plus, push
 from ldiv.core.trees import Array, Tree
 from ldiv.engines.eigen.deflated_solve import reduced
-from ldiv.engines.eigen_task import Task
+from ldiv.engines.eigen.task import EigenTask
 from ldiv.rules.inverse_gaps import RESOLVED
 
 
@@ -35,7 +35,7 @@ class Deflated(Rule):
     engine, and the guard pairs with the error bounds of all eigenvalues.
     """
 
-    task: Task
+    task: EigenTask
 
     @property
     def core(self) -> tuple[Tree, ...]:
@@ -117,7 +117,7 @@ def _or_zeros(x: Array | None, like: Array) -> Array:
     return like * 0 if x is None else x
 
 
-def deflated(task: Task, *args: Tree) -> Array:
+def deflated(task: EigenTask, *args: Tree) -> Array:
     """W for C = 0: sum over i of S_i r_i in the basis of eigenvectors."""
     pA, pB, H, X, R, *auxiliaries = args
     return bind(Deflated(task), pA, pB, H, X, R, 0 * H + 0 * (adjoint(X) @ R), *auxiliaries)[0]

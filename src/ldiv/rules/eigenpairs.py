@@ -20,30 +20,29 @@ from typing import Any
 from ldiv.core.arrays import adjoint, real, unit_columns
 from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.processes import combined, gram, shared
-from ldiv.core.rule import Rule
 from ldiv.core.structure import minus, nothing, outer, plus, push
 from ldiv.core.trees import Array, Tree, leaves
-from ldiv.engines.eigen_task import Task, choose
-from ldiv.engines.scaling import norm
+from ldiv.engines.accuracy.scaling import norm
+from ldiv.engines.eigen.task import EigenTask, choose
 from ldiv.errors import NotDifferentiableError, expected_got
 from ldiv.rules.deflated import deflated
 from ldiv.rules.inverse_gaps import RESOLVED, gaps
+from ldiv.rules.pencil import OfPencil
 
 
 @dataclass(frozen=True)
-class Eigenpairs(Rule):
+class Eigenpairs(OfPencil):
     """Arguments (pA, pB, auxiliaries); outputs lam, X, gam, G, error_bound.
 
     lam (*batch, k), X (*batch, n, k).
     gam and G are the guard pairs, computed beyond the k; `error_bound` is that of all eigenvalues.
     """
 
-    task: Task
-    differentiable = (True, True, False, False, False)
+    task: EigenTask
 
-    @property
-    def core(self) -> tuple[Tree, ...]:
-        return self.task.core
+    differentiable = (True, True, False, False, False)
+    eigenvalues = (1, 0, 1, 0, 1)
+    vectors = (0, 1, 0, 1, 0)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         pA, pB, auxiliaries = args

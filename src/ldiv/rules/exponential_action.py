@@ -33,7 +33,8 @@ from ldiv.core.linear import Linear
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, nothing, plus, push
 from ldiv.core.trees import Array, Tree, leaves, rebuild
-from ldiv.engines.exponential_action import exponential_action, exponential_projection
+from ldiv.core.units import Unit, of_rest
+from ldiv.engines.functions.exponential_action import exponential_action, exponential_projection
 from ldiv.structures.block import Block
 from ldiv.structures.dense import Dense
 from ldiv.structures.operator import Operator
@@ -55,6 +56,10 @@ class ExponentialAction(Rule):
     @property
     def public_name(self) -> str:
         return "expm_multiply"
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        return (of_rest(self.structure, (2,), (2,)),)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         flat = _wide(self.core, args)
@@ -110,6 +115,10 @@ class ExponentialProjection(Rule):
     @property
     def public_name(self) -> str:
         return "the derivative of expm_multiply"
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        return (of_rest(self.structure, (2, 0), (2,)), of_rest(self.structure, (0, 2), (2,)))
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         flat = _wide(self.core, args)

@@ -22,6 +22,7 @@ from ldiv.core.finite import require_finite
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import nothing, plus
 from ldiv.core.trees import Array, Tree
+from ldiv.core.units import Unit
 from ldiv.errors import overflowed
 from ldiv.rules.triangular_algebra import LowerSolve, require_regular
 
@@ -42,6 +43,10 @@ class QuotientSquares(Rule):
         return "gaussian_kl" if self.regular else "trace_solve"
 
     on_host = True
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        return Unit((2, 0), (-4, -2)), Unit((0, 2), (4, 2))
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         if self.regular:

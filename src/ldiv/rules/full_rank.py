@@ -18,9 +18,9 @@ from ldiv.core.arrays import alike, numpy_dtype
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.errstate import check_or_warn
 from ldiv.core.trees import Array
-from ldiv.engines.scaling import norm
-from ldiv.engines.singularity_check import direction
-from ldiv.errors import NotDifferentiableError, SingularMatrixError
+from ldiv.engines.accuracy.scaling import norm
+from ldiv.engines.accuracy.singularity_check import direction
+from ldiv.errors import OF_DEPENDENT_COLUMNS, NotDifferentiableError, SingularMatrixError
 
 
 def require_full_rank(r: Array) -> None:
@@ -54,6 +54,8 @@ def _dependent(n: int, distance: Any) -> SingularMatrixError:
     return SingularMatrixError(
         "QR",
         f"a column of {n} that depends on the others (relative distance {float(distance):.0e})",
+        causes=OF_DEPENDENT_COLUMNS,
+        verdict="has not full rank",
     )
 
 

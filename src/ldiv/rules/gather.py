@@ -18,6 +18,7 @@ from ldiv.core.dispatch import scatter
 from ldiv.core.pattern import Index, Pattern
 from ldiv.core.rule import Rule, bind
 from ldiv.core.trees import Array, Tree
+from ldiv.core.units import Unit
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,10 @@ class Gather(Rule):
 
     may_overflow = True
     core = (1,)
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        return (Unit((2,), (2,)),)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (into, m), (out_of, n) = self._sides

@@ -22,6 +22,7 @@ from ldiv.core.linear import Bilinear
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import compose, nothing, plus, view_dense
 from ldiv.core.trees import Array, Tree
+from ldiv.core.units import Unit
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,10 @@ class Gemm(Rule):
     @property
     def product(self) -> Product:
         return Product(self.op_a, self.op_b)
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        return (Unit((2, 0, 0, 2, 0) if self.adds else (2, 0, 0), (2,)),)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         alpha, a, b, *more = args

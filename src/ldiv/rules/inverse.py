@@ -17,6 +17,7 @@ from ldiv.core.errstate import singular_state, under
 from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure, nothing, outer, push
 from ldiv.core.trees import Array, Tree
+from ldiv.core.units import Unit, of_matrix
 from ldiv.engines import solver
 from ldiv.rules.solve import solve
 from ldiv.structures.dense import Dense
@@ -37,6 +38,10 @@ class Inverse(Rule):
     @property
     def core(self) -> tuple[Tree, ...]:
         return (self.structure.core,)
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        return of_matrix(self.structure, (-2,))
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         with under(self.singular):

@@ -20,6 +20,7 @@ from ldiv.core.errstate import singular_state, under
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, matmul, outer, plus
 from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.units import Unit, of_matrix, of_rest
 from ldiv.engines.selected import entries
 from ldiv.rules.solve import solve
 
@@ -41,6 +42,10 @@ class InverseEntries(Rule):
     @property
     def core(self) -> tuple[Tree, ...]:
         return (self.structure.core,)
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        return of_matrix(self.structure, (-2,))
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         with under(self.singular):
@@ -83,6 +88,10 @@ class InverseTangent(Rule):
     @property
     def core(self) -> tuple[Tree, ...]:
         return (self.structure.core, self.structure.core)
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        return (*of_matrix(self.structure, (-4,), 1), of_rest(self.structure, (2,), (2,)))
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         p, e = args

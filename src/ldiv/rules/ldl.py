@@ -25,9 +25,9 @@ import scipy.linalg
 from ldiv.core.arrays import adjoint, numpy_dtype, transpose
 from ldiv.core.dispatch import check_or_raise, namespace, on_host
 from ldiv.core.finite import require_finite
-from ldiv.core.rule import Rule
+from ldiv.core.rescaling import Rescaled
 from ldiv.core.trees import Array, Tree
-from ldiv.engines.scaling import balanced, unbalanced
+from ldiv.core.units import Unit
 from ldiv.errors import NotDifferentiableError
 from ldiv.rules.assertion import checked
 from ldiv.rules.lu import rows
@@ -37,13 +37,18 @@ from ldiv.structures.triangular import Triangular
 
 
 @dataclass(frozen=True)
-class LDL(Rule):
+class LDL(Rescaled):
     """Argument (*batch, n, n); outputs L, D (*batch, n, n), order (*batch, n). `op` is H or T."""
 
     lower: bool = True
     op: str = "H"
     differentiable = (True, True, False)
     core = (2,)
+    units = (Unit((2,), (0, 2, 0), by=(0,)),)
+
+    @property
+    def public_name(self) -> str:
+        return "ldl"
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (a,) = args
@@ -51,9 +56,8 @@ class LDL(Rule):
         part = symmetric_part(a, self.op) if 0 not in a.shape else a
         shape, dtype = tuple(a.shape), numpy_dtype(a)
         specs = ((shape, dtype), (shape, dtype), (shape[:-1], np.dtype(np.int32)))
-        part, t = balanced(part)
         triangle, d, inverse = on_host(partial(_each, self.lower, self.op), specs, part)
-        return triangle, unbalanced(d, t), namespace(inverse).argsort(inverse, axis=-1)
+        return triangle, d, namespace(inverse).argsort(inverse, axis=-1)
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree

@@ -13,7 +13,7 @@ reference    Bjorck, Numerical Methods for Least Squares Problems (1996), sectio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -22,23 +22,36 @@ from ldiv.core.arrays import adjoint, device_of
 from ldiv.core.dispatch import frontend_of, namespace, traced
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.finite import require_finite
+from ldiv.core.rescaling import Rescaled
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import minus, nothing, plus
 from ldiv.core.trees import Array, Tree
-from ldiv.engines.factor_cache import Key, in_trace, remembered
+from ldiv.core.units import Unit
+from ldiv.engines.factors.cache import Key, in_trace, remembered
 from ldiv.rules.full_rank import require_full_rank
 
 
 @dataclass(frozen=True)
-class LeastSquares(Rule):
+class LeastSquares(Rescaled):
     """Arguments A (*batch, m, n), m >= n, B (*batch, m, k), C (*batch, n, k); outputs R, X.
 
-    R has the shape of B, X that of C.
+    R has the shape of B, X that of C. `auxiliary`: which of them the caller leaves to derivatives.
     """
 
     singular: str = field(default_factory=singular_state)
+    auxiliary: tuple[bool, ...] | None = None
+    in_derivative: bool = False
 
     core = (2, 2, 2)
+    units = (Unit((2, 0, 2), (0, -2), by=(0,)), Unit((0, 2, 2), (2, 2)))
+
+    @property
+    def public_name(self) -> str:
+        return "lstsq"
+
+    def at_scale(self, flat: Sequence[Array]) -> Rule:
+        """A derivative has the units of what it is of."""
+        return self if self.in_derivative else super().at_scale(flat)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         a, b, c = args
@@ -77,6 +90,7 @@ def _bound(
     """(R, X) of the right-hand sides (b, c), where None is zero."""
     if b is None and c is None:
         return None, None
+    rule = LeastSquares(rule.singular, in_derivative=True)
     return bind(rule, a, r * 0 if b is None else b, x * 0 if c is None else c)
 
 

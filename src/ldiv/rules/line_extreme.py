@@ -19,6 +19,7 @@ from ldiv.core.dispatch import on_host
 from ldiv.core.pattern import Pattern
 from ldiv.core.rule import Rule, bind
 from ldiv.core.trees import Array, Tree
+from ldiv.core.units import Unit
 from ldiv.rules.gather import add_up
 
 
@@ -39,6 +40,10 @@ class LineExtreme(Rule):
     @property
     def public_name(self) -> str:
         return "max" if self.largest else "min"
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        return (Unit((2,), (2, 0)),)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (x,) = args

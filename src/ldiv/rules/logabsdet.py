@@ -3,8 +3,9 @@
 tangent      dl = Re tr(S^-1 dS)
 cotangent    p_bar = l_bar dS^*[S^-H]
 cost         1 factorization forward; of a sparse S linear in p the derivative takes about as much
-             again (see `inverse_entries`), of a dense one it is the inverse (see `inverse`), of
-             others n solves, a block of columns of S^-H at a time, and never the whole inverse
+             again (see `inverse_entries`), of a dense one it is the inverse (see `inverse`), of a
+             diagonal n divisions, of others n solves, a block of columns of S^-H at a time, and
+             never the whole inverse
 reference    Jacobi's formula
 """
 
@@ -12,22 +13,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ldiv.core.arrays import conj, real, unit_columns
+from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import namespace
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, nothing, outer, plus, push
 from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.units import Unit, of_matrix
 from ldiv.engines import registry, solver
 from ldiv.engines.selected import entries
 from ldiv.rules.inverse import Inverse, is_whole
 from ldiv.rules.inverse_entries import inverse_entries
+from ldiv.rules.quotient import quotient
 from ldiv.rules.solve import solve
+from ldiv.structures.dense import Dense
+from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.symmetric import Symmetric
 
 BLOCK = 64  # columns of the inverse in memory at a time
@@ -45,12 +50,16 @@ class LogAbsDet(Rule):
     sees_overflow = True
 
     @cached_property
-    def on_host(self) -> bool:  # type: ignore[override]
+    def on_host(self) -> bool:
         return self.structure.on_host
 
     @cached_property
     def core(self) -> tuple[Tree, ...]:
         return (self.structure.core,)
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        return of_matrix(self.structure, (0,), adds=(2 * self.structure.shape[0],))
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         with under(self.singular):
@@ -86,6 +95,15 @@ def relative_change(
     structure: Structure, p: Tree, dp: Tree, assume_a: str, method: str, singular: str
 ) -> Array | None:
     """tr(S^-1 dS) = d det S / det S; of a sparse Hermitian S its real part, which is all of it."""
+    base, op = structure.unview()
+    if isinstance(base, Diagonal):
+        t = None if dp is None else namespace(p).sum(quotient(dp, p), axis=-1)
+        return t if t is None or op not in "CH" else conj(t)
+    if isinstance(base, Dense):
+        if dp is None:
+            return None
+        t = namespace(p).linalg.trace(solve(base, p, dp, assume_a, method, singular))
+        return conj(t) if op in "CH" else t
     if entries.supports(structure, p):
         if dp is None:
             return None
@@ -93,7 +111,7 @@ def relative_change(
         axes = tuple(range(-leaves(structure.core)[0], 0))
         # all four views have the same gradient, but the determinant of A^H is conj(det A)
         t = namespace(g).sum(conj(g) * dp, axis=axes)
-        return conj(t) if structure.unview()[1] in "CH" else t
+        return conj(t) if op in "CH" else t
     total = None
     for e in _blocks(structure, p):
         x = push(structure, p, dp, e)
@@ -115,6 +133,9 @@ def determinant_cotangent(
 ) -> Tree:
     """dS^*[w S^-H] for weights w (*batch,)."""
     base, op = structure.unview()
+    if isinstance(base, Diagonal):
+        w = conj(weight) if op in "CH" else weight
+        return quotient(w[..., None], conj(p)) if need else None
     if is_whole(base):
         if not need:
             return None

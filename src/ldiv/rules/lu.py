@@ -26,7 +26,7 @@ from ldiv.core.dispatch import check_or_raise, frontend_of, namespace, on_host
 from ldiv.core.finite import require_finite
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, Tree
-from ldiv.engines.scaling import balanced, unbalanced
+from ldiv.engines.accuracy.scaling import balanced, unbalanced
 from ldiv.errors import EngineError, NotDifferentiableError
 from ldiv.rules.assertion import checked
 from ldiv.rules.row_order import row_order

@@ -77,10 +77,14 @@ class Frechet(Rule):
     def core(self) -> tuple[Tree, ...]:
         return (2,) * (self.m + 1)
 
+    def _without_parameters(self, _: Tree, x: Array) -> Array:
+        return self.f(x)
+
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         xp = namespace(args[0])
         theta, q = xp.linalg.eigh(hermitian(args[0]))
-        differences = divided_differences(partial(frontend_of(theta).call, self.f), theta, self.m)
+        f = partial(frontend_of(theta).call, self._without_parameters, ())
+        differences = divided_differences(f, theta, self.m)
         dtype = xp.result_type(*args)
         q, qh = xp.astype(q, dtype), xp.astype(adjoint(q), dtype)
         if not self.m:

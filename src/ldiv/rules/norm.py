@@ -22,7 +22,8 @@ from ldiv.core.arrays import conj, or_one, real
 from ldiv.core.dispatch import namespace
 from ldiv.core.rule import Rule, bind
 from ldiv.core.trees import Array, Tree
-from ldiv.engines.scaling import norm as root_of_squares
+from ldiv.core.units import Unit, unit_along
+from ldiv.engines.accuracy.scaling import norm as root_of_squares
 from ldiv.rules.svd import SVD
 
 
@@ -49,6 +50,15 @@ class Norm(Rule):
     def _spectral(self) -> bool:
         return len(self.axes) == 2 and self.ord in ("nuc", 2, -2)
 
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        return (Unit((2,), (0 if self.ord == 0 else 2,)),)
+
+    @property
+    def _of_sums(self) -> bool:
+        """Is it the largest or smallest of sums of absolute values?"""
+        return self.ord in (inf, -inf) or (len(self.axes) == 2 and self.ord in (1, -1))
+
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         return (namespace(args[0]).asarray(self._value(args[0])),)  # of NumPy it is a number
 
@@ -58,15 +68,21 @@ class Norm(Rule):
             return xp.sum(xp.abs(x), axis=self.axes)
         if p == "fro" or (p == 2 and len(self.axes) == 1):
             return root_of_squares(x, self.axes)
-        if self._spectral:
-            s = xp.linalg.svd(self._last(x), full_matrices=False)[1]
-            return xp.sum(s, axis=-1) if p == "nuc" else s[..., 0 if p > 0 else -1]
-        if len(self.axes) == 2 or abs(p) == inf:
+        if self._of_sums:
             largest_or_smallest = xp.max if p > 0 else xp.min
             return largest_or_smallest(self._sums(x), axis=self.axes)
         if p == 0:
             return xp.sum(xp.astype(x != 0, xp.abs(x).dtype), axis=self.axes)
-        return xp.sum(xp.abs(x) ** p, axis=self.axes) ** (1 / p)
+        t = unit_along(x, self.axes)
+        y, t = self._in_units(x * t * t), xp.squeeze(t, axis=self.axes)
+        return y / t / t
+
+    def _in_units(self, x: Array) -> Array:
+        xp, p = namespace(x), self.ord
+        if not self._spectral:
+            return xp.sum(xp.abs(x) ** p, axis=self.axes) ** (1 / p)
+        s = xp.linalg.svd(self._last(x), full_matrices=False)[1]
+        return xp.sum(s, axis=-1) if p == "nuc" else s[..., 0 if p > 0 else -1]
 
     def _sums(self, x: Array) -> Array:
         """Of a matrix those of its columns or rows, with all axes; of a vector its entries."""
@@ -96,19 +112,21 @@ class Norm(Rule):
         return (self._wide(cotangents[0]) * self._subgradient(args[0], out[0]),)
 
     def _subgradient(self, x: Array, y: Array) -> Array:
+        """A function of x that knows no units: it is computed, and differentiated, near 1."""
         xp, p = namespace(x), self.ord
-        if 0 in x.shape:
+        if 0 in x.shape or p == 0:
             return 0 * x
+        one = unit_along(x, ())
+        u = (x * one * one) / or_one(xp.abs(x * one * one))
+        if self._of_sums:
+            attained = xp.astype(self._sums(x) == self._wide(y), y.dtype)
+            return u * (attained / xp.sum(attained, axis=self.axes, keepdims=True))
+        t = unit_along(x, self.axes)
+        x, y = x * t * t, self._wide(y) * t * t
         if self._spectral:
             return self._of_singular_values(x)
-        size, y = xp.abs(x), self._wide(y)
-        u = x / or_one(size)
-        if p == "fro":
-            return u * (size / or_one(y))
-        if len(self.axes) == 2 or abs(p) == inf:
-            attained = xp.astype(self._sums(x) == y, size.dtype)
-            return u * (attained / xp.sum(attained, axis=self.axes, keepdims=True))
-        return 0 * u if p == 0 else u * (size / or_one(y)) ** (p - 1)
+        ratio = xp.abs(x) / or_one(y)
+        return u * (ratio if p == "fro" else ratio ** (p - 1))
 
     def _of_singular_values(self, x: Array) -> Array:
         u, s, vh = bind(SVD(), self._last(x))

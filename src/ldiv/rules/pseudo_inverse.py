@@ -15,47 +15,58 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldiv.core.arrays import adjoint, astype, numpy_dtype, real
+from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import asnumpy, check_or_raise, frontend_of, namespace
 from ldiv.core.finite import require_finite
+from ldiv.core.rescaling import Rescaled
 from ldiv.core.rule import Rule, bind
 from ldiv.core.trees import Array, Tree
+from ldiv.core.unchanged import Unchanged
+from ldiv.core.units import Unit
 from ldiv.errors import NotDifferentiableError
-from ldiv.rules.assertion import Unchanged
 
 
 @dataclass(frozen=True)
-class PseudoInverse(Rule):
-    """Argument (*batch, m, n); outputs X (*batch, n, m) and the rank (*batch,), a whole number.
+class PseudoInverse(Rescaled):
+    """Arguments A (*batch, m, n), and atol (*batch,) if `absolute`; outputs X (*batch, n, m), rank.
 
-    Singular values of at most max(atol, rtol s_1) are taken for 0.
+    Singular values of at most max(atol, rtol s_1) are taken for 0. The rank (*batch,) is a whole
+    number, atol a constant.
     """
 
-    atol: float
     rtol: float
     on_degenerate: str = "raise"
+    absolute: bool = False
 
-    core = (2,)
     differentiable = (True, False)
+
+    @cached_property
+    def core(self) -> tuple[Tree, ...]:
+        return (2, 0) if self.absolute else (2,)
+
+    @cached_property
+    def units(self) -> tuple[Unit, ...]:
+        return (Unit((2, 2) if self.absolute else (2,), (-2, 0), by=(0,)),)
 
     @property
     def public_name(self) -> str:
         return "pinv"
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        (a,) = args
+        a, *atol = args
         require_finite("A", a)
         xp, (m, n) = namespace(a), a.shape[-2:]
         if 0 in (m, n):
             return adjoint(a) + 0, real(xp.sum(a, axis=(-2, -1)))
         u, s, vh = xp.linalg.svd(a, full_matrices=False)
-        counts = counted(s, self.atol, self.rtol)
+        counts = counted(s, self.rtol, *atol)
         inverse = xp.where(counts, 1 / xp.where(counts, s, 1), 0 * s)
-        return adjoint((u * inverse[..., None, :]) @ vh), rank(s, self.atol, self.rtol)
+        return adjoint((u * inverse[..., None, :]) @ vh), rank(s, self.rtol, *atol)
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        (da,), (a,) = tangents, args
+        (da, *_), (a, *_) = tangents, args
         if da is None or 0 in a.shape:
             return None, None
         x, dh = self._of_full_rank(a, out), adjoint(da)
@@ -70,15 +81,16 @@ class PseudoInverse(Rule):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        (x_bar, _), (a,) = cotangents, args
+        (x_bar, _), (a, *constants) = cotangents, args
         if not need[0] or x_bar is None:
-            return (None,)
+            return (None,) * len(args)
         if 0 in a.shape:
-            return (0 * a,)
+            return 0 * a, *(None for _ in constants)
         x, gh = self._of_full_rank(a, out), adjoint(x_bar)
         xh = adjoint(x)
         left, right = xh @ (x @ gh), (gh @ x) @ xh
-        return (left - (left @ x) @ a + right - a @ (x @ right) - xh @ x_bar @ xh,)
+        a_bar = left - (left @ x) @ a + right - a @ (x @ right) - xh @ x_bar @ xh
+        return a_bar, *(None for _ in constants)
 
     def _of_full_rank(self, a: Array, out: tuple[Array, ...]) -> Array:
         if self.on_degenerate == "drop":
@@ -115,17 +127,17 @@ class FullRank(Unchanged):
         )
 
 
-def counted(s: Array, atol: float, rtol: float) -> Array:
+def counted(s: Array, rtol: float, atol: Array | None = None) -> Array:
     """Which of these singular values are not taken for 0."""
-    largest = s[..., :1]
-    return s > namespace(s).maximum(rtol * largest, atol + 0 * largest)
+    least = rtol * s[..., :1]
+    return s > (least if atol is None else namespace(s).maximum(least, atol[..., None] + 0 * least))
 
 
-def rank(s: Array, atol: float, rtol: float) -> Array:
+def rank(s: Array, rtol: float, atol: Array | None = None) -> Array:
     """How many they are, in the dtype of s."""
-    return namespace(s).sum(astype(counted(s, atol, rtol), numpy_dtype(s)), axis=-1)
+    return namespace(s).sum(astype(counted(s, rtol, atol), numpy_dtype(s)), axis=-1)
 
 
 def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
     for shape in ((4, 3), (2, 3, 4), (3, 3)):
-        yield PseudoInverse(0.0, 1e-12), (draw(*shape),)
+        yield PseudoInverse(1e-12), (draw(*shape),)

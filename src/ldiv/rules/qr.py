@@ -20,6 +20,7 @@ from ldiv.core.finite import require_finite
 from ldiv.core.rule import Rule
 from ldiv.core.structure import minus, plus
 from ldiv.core.trees import Array, Tree
+from ldiv.core.units import Unit
 from ldiv.rules.assertion import checked
 from ldiv.rules.full_rank import require_derivative
 from ldiv.rules.triangular_quotients import eye, right_solve, upper
@@ -30,6 +31,10 @@ class QR(Rule):
     """Argument (*batch, m, n), m >= n; outputs Q (*batch, m, n) and R (*batch, n, n)."""
 
     core = (2,)
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        return (Unit((2,), (0, 2)),)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (a,) = args

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from ldiv.core.arrays import conj, real
+from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import namespace
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure, minus, nothing, outer, plus, push
 from ldiv.core.trees import Array, Tree
+from ldiv.core.units import Unit, of_matrix, of_rest
 from ldiv.engines import solver
 from ldiv.rules.solve import solve
 from ldiv.structures.symmetric import Symmetric
@@ -34,12 +35,16 @@ class QuadraticForm(Rule):
     singular: str = field(default_factory=singular_state)
 
     @cached_property
-    def on_host(self) -> bool:  # type: ignore[override]
+    def on_host(self) -> bool:
         return self.structure.on_host
 
     @property
     def core(self) -> tuple[Tree, ...]:
         return (self.structure.core, 2)
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        return (*of_matrix(self.structure, (-2, -2), 1), of_rest(self.structure, (2,), (4, 2)))
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         p, x = args

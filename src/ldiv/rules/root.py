@@ -21,6 +21,7 @@ from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.finite import require_finite
 from ldiv.core.holder import Holder, holding, owner
+from ldiv.core.pushforward import jvp
 from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure, nothing
 from ldiv.core.trees import Array, Tree
@@ -153,7 +154,7 @@ class Root(Rule):
         if not any(moving):
             return (None,)
         _require_one(x)
-        df = frontend_of(x).jvp(self._of(p, moving, x), _chosen(p, moving), _chosen(dp, moving))[1]
+        df = jvp(self._of(p, moving, x), _chosen(p, moving), _chosen(dp, moving))[1]
         return (
             solve(
                 self.structure,

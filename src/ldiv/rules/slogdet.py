@@ -1,8 +1,8 @@
-"""s = det A / |det A|, l = log |det A| of a dense A.
+"""s = det S(p) / |det S(p)|, l = log |det S(p)|.
 
-tangent      dl = Re t,  ds = i s Im t,  t = tr(A^-1 dA)
-cotangent    A_bar = (l_bar + i Im(conj(s) s_bar)) A^-H
-cost         1 factorization forward, none backward: n solves, as the gradient of l is A^-H itself
+tangent      dl = Re t,  ds = i s Im t,  t = tr(S^-1 dS)
+cotangent    p_bar = dS^*[w S^-H],  w = l_bar + i Im(conj(s) s_bar)
+cost         1 factorization forward; the derivative as that of `logabsdet`
 reference    Jacobi's formula
 """
 
@@ -16,64 +16,97 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import conj, is_complex, numpy_dtype, real
+from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import check_or_raise, namespace, traced
-from ldiv.core.errstate import singular_state
+from ldiv.core.errstate import singular_state, under
 from ldiv.core.finite import require_finite
 from ldiv.core.rule import Rule, bind
-from ldiv.core.structure import plus
+from ldiv.core.structure import Structure, nothing, plus
 from ldiv.core.trees import Array, Tree
-from ldiv.engines import solver
-from ldiv.engines.scaling import balanced
+from ldiv.core.unchanged import Unchanged
+from ldiv.core.units import Unit, of_matrix
+from ldiv.engines import registry, solver
+from ldiv.engines.accuracy.scaling import balanced
+from ldiv.engines.selected import entries
 from ldiv.errors import SingularMatrixError, expected_got
-from ldiv.rules.inverse import Inverse
-from ldiv.rules.solve import solve
-from ldiv.structures.dense import dense
+from ldiv.rules.inverse import is_whole
+from ldiv.rules.logabsdet import determinant_cotangent, relative_change
+from ldiv.structures.composed import Composed
+from ldiv.structures.dense import Dense, dense
+from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.symmetric import symmetric_part
+
+Pair = tuple[Array, Array]
 
 
 @dataclass(frozen=True)
 class SLogDet(Rule):
-    """Argument A (*batch, n, n); outputs (s, l), (*batch,)."""
+    """Argument p; outputs (s, l), (*batch,). A dense matrix may be singular: s = 0, l = -inf.
 
-    n: int
-    positive: bool = False  # must the determinant be positive?
-    promise: str = ""  # that A is its transpose, "T", or its conjugate transpose, "H"
+    `positive`: the determinant must be.
+    """
+
+    structure: Structure
+    positive: bool = False
+    promise: str = ""  # that a dense array is its transpose, "T", or its conjugate transpose, "H"
     singular: str = field(default_factory=singular_state)
 
-    may_overflow = True
-    core = (2,)
-    on_host = True
+    @cached_property
+    def may_overflow(self) -> bool:
+        """The logarithm of a zero is infinite."""
+        return isinstance(self.structure, Dense)
+
+    @property
+    def sees_overflow(self) -> bool:  # type: ignore[override]
+        return not self.may_overflow
+
+    @cached_property
+    def on_host(self) -> bool:
+        return self.structure.on_host
+
+    @cached_property
+    def core(self) -> tuple[Tree, ...]:
+        return (self.structure.core,)
+
+    @cached_property
+    def _real(self) -> bool:
+        """Is the determinant real by the structure, whatever the entries?"""
+        return not self.may_overflow and self.structure.H == self.structure
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        return of_matrix(self.structure, (0, 0), adds=(0, 2 * self.structure.shape[0]))
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        require_finite("A", *args)
-        if self.promise:
-            symmetric_part(args[0], self.promise)  # raises where it is not kept
-        sign, size = self._of_factor(args[0])
+        with under(self.singular):
+            sign, size = self._of(args[0])
+        if self._real and is_complex(sign):
+            sign = namespace(sign).sign(real(sign)) + 0 * sign
         if self.positive:
-            slack = 8 * self.n * float(np.finfo(numpy_dtype(size)).eps) if is_complex(sign) else 0
-            check_or_raise((namespace(sign).abs(sign - 1) <= slack).all(), not_positive)
+            _require_positive(sign, size, self.structure.shape[0])
         return sign, size
 
-    def _of_factor(self, a: Array) -> tuple[Array, Array]:
-        """Computed from the LU that the derivative will use again, if A is not singular.
-
-        A singular matrix has no derivative, but it has a determinant.
-        """
-        a, t = balanced(a)
-        if t is None and not traced(a) and 0 not in a.shape:
-            with suppress(SingularMatrixError):
-                return solver.slogdet(dense(self.n, self.n), a)
-        sign, size = namespace(a).linalg.slogdet(a)
-        return sign, size if t is None else size - 2 * self.n * namespace(t).log(t[..., 0, 0])
+    def _of(self, p: Tree) -> Pair:
+        if isinstance(self.structure, Dense):
+            return _of_dense(p, self.promise)
+        base, op = self.structure.unview()
+        if isinstance(base, Diagonal):
+            sign, size = _of_diagonal(p)
+        elif entries.is_sparse(base, p):
+            sign, size = entries.slogdet(base, p, "gen")
+        else:
+            sign, size = solver.slogdet(base, p)
+        return conj(sign) if op in "CH" else sign, size
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        (A,), (dA,), (sign, _) = args, tangents, out
-        if dA is None:
+        (p,), (dp,), (sign, _) = args, tangents, out
+        t = relative_change(self.structure, p, dp, "gen", "auto", self.singular)
+        if t is None:
             return None, None
-        t = namespace(A).linalg.trace(self._inverse_times(A, dA))
-        return sign * (1j * namespace(t).imag(t) if is_complex(t) else 0 * t), real(t)
+        turns = is_complex(t) and not self._real
+        return sign * (1j * namespace(t).imag(t)) if turns else 0 * sign * real(t), real(t)
 
     def vjp(
         self,
@@ -82,27 +115,79 @@ class SLogDet(Rule):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        (A,), (s_bar, l_bar), (sign, _) = args, cotangents, out
-        weight = with_turn(l_bar, s_bar, sign)
+        (p,), (s_bar, l_bar), (sign, _) = args, cotangents, out
+        weight = l_bar if self._real else _with_turn(l_bar, s_bar, sign)
         if weight is None:
-            return (None,)
-        rule = Inverse(dense(self.n, self.n).H, singular=self.singular)
-        return (weight[..., None, None] * bind(rule, A)[0],)
-
-    def _inverse_times(self, A: Array, dA: Array) -> Array:
-        return solve(dense(self.n, self.n), A, dA, singular=self.singular)
+            return tuple(map(nothing, need))
+        return (
+            determinant_cotangent(self.structure, p, weight, need[0], "gen", "auto", self.singular),
+        )
 
 
-def with_turn(l_bar: Array | None, s_bar: Array | None, sign: Array) -> Array | None:
-    """l_bar + i Im(conj(s) s_bar): the weight of A^-H; None is zero."""
+def _of_dense(a: Array, promise: str) -> Pair:
+    """By the LU that the derivative will use again, if A is not singular.
+
+    A singular matrix has no derivative, but it has a determinant.
+    """
+    require_finite("A", a)
+    n = a.shape[-1]
+    if promise:
+        symmetric_part(a, promise)  # raises where it is not kept
+    if not traced(a) and 0 not in a.shape:
+        with suppress(SingularMatrixError):
+            return solver.slogdet(dense(n, n), a)
+    a, t = balanced(a)
+    sign, size = namespace(a).linalg.slogdet(a)
+    return sign, size if t is None else size - 2 * n * namespace(t).log(t[..., 0, 0])
+
+
+def _of_diagonal(d: Array) -> Pair:
+    """s = prod_i d_i / |d_i|, l = sum_i log |d_i|."""
+    require_finite("A", d)
+    xp, size = namespace(d), namespace(d).abs(d)
+    check_or_raise(
+        (size > 0).all(),
+        lambda: SingularMatrixError("division", "a zero on the diagonal", certain=True),
+    )
+    return xp.prod(d / size, axis=-1), xp.sum(xp.log(size), axis=-1)
+
+
+def _with_turn(l_bar: Array | None, s_bar: Array | None, sign: Array) -> Array | None:
+    """w = l_bar + i Im(conj(s) s_bar), the weight of S^-H; None is zero."""
     if s_bar is None or not is_complex(sign):
         return l_bar
     inner = conj(sign) * s_bar
     return plus(l_bar, (inner - conj(inner)) / 2)
 
 
-def not_positive() -> ValueError:
-    """The error of logdet for a determinant that is not positive."""
+# -- logarithms of positive determinants -----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PositiveSign(Unchanged):
+    """Arguments l and s, (*batch,); output l, or an error unless s = 1. `n` rows."""
+
+    n: int
+
+    core = (0, 0)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        size, sign = args
+        _require_positive(sign, size, self.n)
+        return (size + 0,)
+
+
+def if_positive(size: Array, sign: Array, n: int) -> Array:
+    """The logarithm, where the determinant is positive."""
+    return bind(PositiveSign(n), size, sign)[0]
+
+
+def _require_positive(sign: Array, size: Array, n: int) -> None:
+    slack = 8 * n * float(np.finfo(numpy_dtype(size)).eps) if is_complex(sign) else 0
+    check_or_raise((namespace(sign).abs(sign - 1) <= slack).all(), _not_positive)
+
+
+def _not_positive() -> ValueError:
     return ValueError(
         expected_got(
             "logdet",
@@ -113,5 +198,14 @@ def not_positive() -> ValueError:
     )
 
 
-def cases(structures: Any, draw: Any) -> Iterator[tuple[SLogDet, tuple[Tree, ...]]]:
-    yield SLogDet(4), (draw(4, 4) + 4 * np.eye(4),)
+def cases(
+    structures: Iterator[tuple[Structure, Tree]], draw: Any
+) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
+    yield SLogDet(Diagonal(4)), (draw(2, 4) - 3,)
+    for structure, p in structures:
+        base = structure.unview()[0]
+        by_parts = isinstance(base, Composed) and base.inverse is not None
+        at_once = base.pattern is not None or is_whole(base)
+        square = np.equal(*structure.shape)
+        if square and at_once and not by_parts and registry.has_factors(structure, p):
+            yield SLogDet(structure), (p,)

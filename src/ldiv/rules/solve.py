@@ -13,15 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
+from ldiv.core.cached_property import cached_property
 from ldiv.core.errstate import errstate, singular_state
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, minus, nothing, outer, push
 from ldiv.core.trees import Array, Tree
+from ldiv.core.units import Unit, of_matrix, of_rest
 from ldiv.engines import solver
-from ldiv.engines.options import Options
+from ldiv.engines.iterative.options import Options
 from ldiv.rules.verify_adjoint import verified
 
 
@@ -52,13 +53,19 @@ class Solve(Rule):
         )
 
     @cached_property
-    def on_host(self) -> bool:  # type: ignore[override]
+    def on_host(self) -> bool:
         return self.options is None and self.structure.on_host
 
     @cached_property
-    def few(self) -> int:  # type: ignore[override]
+    def few(self) -> int:
         """Sparse engines work on NumPy arrays in any case."""
         return Rule.few if self.structure.unview()[0].pattern is None else 1 << 20
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        if self.options is not None:  # whose units are those of the user's preconditioner
+            return ()
+        return (*of_matrix(self.structure, (-2,), 1), of_rest(self.structure, (2,), (2,)))
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         if singular_state() != self.singular:

@@ -23,6 +23,7 @@ from ldiv.core.pattern import Pattern
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, plus
 from ldiv.core.trees import Array, Tree
+from ldiv.core.units import Unit
 from ldiv.engines.selected import entries
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
@@ -37,6 +38,10 @@ class SparseCholesky(Rule):
 
     on_host = True
     core = (1,)
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        return (Unit((2,), (1,)),)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         with under(self.singular):
@@ -76,6 +81,11 @@ class OfTriangles(Rule):
 
     on_host = True
     core = (1, 1)
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        inverts = self.name in ("tangent", "cotangent")
+        return Unit((2, 0), (-2 if inverts else 2,)), Unit((0, 2), (2,))
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         return (entries.of_triangles(self.name, self.places, *args),)

@@ -22,9 +22,10 @@ from ldiv.core.finite import require_finite
 from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure, nothing, outer, push
 from ldiv.core.trees import Array, Tree, leaves
-from ldiv.engines.factored import batch_axes
-from ldiv.engines.log_quadrature import log_quadrature
-from ldiv.engines.matrix_product import assembled, require_hermitian
+from ldiv.core.units import Unit, of_matrix
+from ldiv.engines.factors.factored import batch_axes
+from ldiv.engines.functions.log_quadrature import log_quadrature
+from ldiv.engines.iterative.matrix_product import assembled, require_hermitian
 from ldiv.errors import ConvergenceError
 from ldiv.rules.solve import solve
 
@@ -50,6 +51,11 @@ class StochasticLogDet(Rule):
     @property
     def core(self) -> tuple[Tree, ...]:
         return (self.structure.core, 2)
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        n = 2 * self.structure.shape[0]
+        return of_matrix(self.structure, (0, 0, 0), 1, adds=(n, n, 0))
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         p, z = args

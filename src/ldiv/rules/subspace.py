@@ -24,28 +24,28 @@ from ldiv.core.dispatch import asnumpy, check_or_raise, frontend_of, namespace
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import minus, nothing, outer, plus, push
 from ldiv.core.trees import Array, Tree
-from ldiv.engines.eigen_task import Task, choose
-from ldiv.engines.scaling import norm
+from ldiv.engines.accuracy.scaling import norm
+from ldiv.engines.eigen.task import EigenTask, choose
 from ldiv.errors import NotDifferentiableError
 from ldiv.rules.deflated import deflated
 from ldiv.rules.eigenpairs import embedded
 from ldiv.rules.inverse_gaps import InverseGaps
+from ldiv.rules.pencil import OfPencil
 
 
 @dataclass(frozen=True)
-class Subspace(Rule):
+class Subspace(OfPencil):
     """Arguments (pA, pB, auxiliaries); outputs X, H, gam, G, error_bound.
 
     X (*batch, n, k), H (*batch, k, k).
     gam and G are the guard pairs, computed beyond the k; `error_bound` is that of all eigenvalues.
     """
 
-    task: Task
-    differentiable = (True, True, False, False, False)
+    task: EigenTask
 
-    @property
-    def core(self) -> tuple[Tree, ...]:
-        return self.task.core
+    differentiable = (True, True, False, False, False)
+    eigenvalues = (0, 1, 1, 0, 1)
+    vectors = (1, 0, 0, 1, 0)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         pA, pB, auxiliaries = args

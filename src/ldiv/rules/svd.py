@@ -21,20 +21,27 @@ from typing import Any
 from ldiv.core.arrays import adjoint, eps, real
 from ldiv.core.dispatch import namespace
 from ldiv.core.finite import require_finite
-from ldiv.core.rule import Rule, bind
+from ldiv.core.rescaling import Rescaled
+from ldiv.core.rule import bind
 from ldiv.core.trees import Array, Tree
-from ldiv.engines.scaling import norm
+from ldiv.core.units import Unit
+from ldiv.engines.accuracy.scaling import norm
 from ldiv.rules.eigenpairs import embedded, off_diagonal
 from ldiv.rules.inverse_gaps import RESOLVED, InverseGaps
 
 
 @dataclass(frozen=True)
-class SVD(Rule):
+class SVD(Rescaled):
     """Argument (*batch, m, n); outputs U (*batch, m, k), s (*batch, k), V^H (*batch, k, n)."""
 
     on_degenerate: str = "raise"
 
     core = (2,)
+    units = (Unit((2,), (0, 2, 0), by=(0,)),)
+
+    @property
+    def public_name(self) -> str:
+        return "svd"
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (a,) = args

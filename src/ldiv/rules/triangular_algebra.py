@@ -31,6 +31,7 @@ from ldiv.core.linear import Bilinear
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import minus
 from ldiv.core.trees import Array, Tree
+from ldiv.core.units import Unit
 from ldiv.errors import SingularMatrixError
 
 BLOCKS = 8  # at most so many blocks
@@ -45,6 +46,10 @@ class LowerSolve(Rule):
 
     core = (2, 2)
     on_host = True
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        return Unit((2, 0), (-2,)), Unit((0, 2), (2,))
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         L, B = args

@@ -20,9 +20,9 @@ from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.rule import bind
 from ldiv.core.structure import Structure, matmul
 from ldiv.core.trees import Array, Tree
-from ldiv.engines.options import Options
+from ldiv.core.unchanged import Unchanged
+from ldiv.engines.iterative.options import Options
 from ldiv.errors import expected_got
-from ldiv.rules.assertion import Unchanged
 
 SAFETY = 10  # times what the residuals of the two systems explain
 ROUNDING = 64  # units in the last place: no residual is smaller

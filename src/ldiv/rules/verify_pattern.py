@@ -20,8 +20,8 @@ from ldiv.core.dispatch import check_or_raise, host, namespace
 from ldiv.core.pattern import Pattern
 from ldiv.core.rule import bind
 from ldiv.core.trees import Array, Tree
+from ldiv.core.unchanged import Unchanged
 from ldiv.errors import expected_got
-from ldiv.rules.assertion import Unchanged
 from ldiv.structures.sparse import Sparse
 
 LONGEST = 32  # entries of a row, at most, for a product by gathers

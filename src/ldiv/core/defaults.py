@@ -1,0 +1,112 @@
+"""What a front end does where it says nothing: that of a framework which neither traces nor
+differentiates, and whose arrays are those of the array API standard.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from functools import cache, partial
+from types import ModuleType
+from typing import Any
+
+from array_api_compat import array_namespace
+
+from ldiv.core.trees import Array
+from ldiv.errors import expected_got
+
+
+@cache
+def complete(frontend: ModuleType) -> ModuleType:
+    """Fill in what the front end does not define."""
+    framework = frontend.__name__.rpartition(".")[2]
+    own: dict[str, Any] = {
+        "traced": lambda x: False,
+        "device": lambda x: str(x.device),
+        "product": lambda a, x: array_namespace(a).matmul(a, x),
+        "loop": _loop,
+        "either": lambda ok, f, g: g(),
+        "host_callback": lambda f, *xs: f(*xs),
+        "constant": lambda x: x,
+        "conj": lambda x: x.conj(),
+        "clone": lambda x: x.copy(),
+        "copied": copy.deepcopy,
+        "promoted": lambda x: x,
+        "own": lambda x: x,
+        "signature": lambda x: None,
+        "host_values": lambda x: (
+            frontend.asnumpy(x) if frontend.host(x) and not frontend.traced(x) else None
+        ),
+        "numbers": lambda x: frontend.host_values(x),
+        "refusal": lambda x: None,
+        "stored_only": lambda x: False,
+        "graphless": lambda: False,
+        "to": None,
+        "sparse": lambda x: False,
+        "put": None,
+        "memory": None,
+        "version": lambda x: None,
+        "unwritable": lambda x: None,
+        "cholesky_inverse": partial(_cholesky_inverse, frontend),
+        "lu_pivoted": None,
+        "row_order": None,
+        "standard_normal": partial(_cannot_draw, framework),
+        "vmap": _vmap,
+        "pulled": lambda pull, y_bars: frontend.vmap(pull, (0,))(y_bars),
+        "dependence": lambda f, x: None,
+        "call": lambda f, p, x: f(p, x),
+        "vjp": partial(_cannot, framework),
+        "jvp": partial(_cannot, framework),
+    }
+    for name, default in own.items():
+        vars(frontend).setdefault(name, default)
+    return frontend
+
+
+def _loop(going: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
+    while bool(going(state)):
+        state = body(state)
+    return state
+
+
+def _cholesky_inverse(frontend: ModuleType, l: Array) -> Array:
+    xp = array_namespace(l)
+    eye = xp.broadcast_to(xp.eye(l.shape[-1], dtype=l.dtype, device=l.device), l.shape)
+    x = frontend.solve_triangular(l, eye, True)
+    return frontend.product(xp.conj(x.mT), x)
+
+
+def _vmap(f: Callable[..., Array], axes: tuple[int | None, ...]) -> Callable[..., Array]:
+    def each(*xs: Array) -> Array:
+        count = next(len(x) for x, a in zip(xs, axes, strict=True) if a == 0)
+        return array_namespace(xs[0]).stack(
+            [
+                f(*(x[i] if a == 0 else x for x, a in zip(xs, axes, strict=True)))
+                for i in range(count)
+            ]
+        )
+
+    return each
+
+
+def _cannot_draw(framework: str, *_: object) -> Any:
+    raise TypeError(
+        expected_got(
+            "sample", "arrays of NumPy, PyTorch or JAX", f"those of {framework}", "Convert them."
+        )
+    )
+
+
+def _cannot(framework: str, f: object, *_: object) -> Any:
+    advice = (
+        "Use PyTorch or JAX arrays; if only the transposed product is missing, give rmatvec "
+        "or a promise of symmetry."
+    )
+    raise TypeError(
+        expected_got(
+            "matvec",
+            "a function that its framework can differentiate",
+            f"one of {framework} arrays",
+            advice,
+        )
+    )

@@ -1,0 +1,61 @@
+"""q = b / a, number by number: derivatives divide by a again, and never by its square.
+
+tangent      dq = (db - q da) / a
+cotangent    lam = q_bar / conj(a);   b_bar = lam,   a_bar = -lam conj(q)
+cost         a division in each direction
+reference    the quotient rule. Frameworks write it b da / a^2, which leaves the range of a dtype
+             where q does not
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ldiv.core.arrays import conj
+from ldiv.core.rule import Rule, bind
+from ldiv.core.structure import minus
+from ldiv.core.trees import Array, Tree
+from ldiv.core.units import Unit
+
+
+@dataclass(frozen=True)
+class Quotient(Rule):
+    """Arguments b and a, of any shapes that broadcast; output q. No a is zero."""
+
+    core = (0, 0)
+    units = (Unit((2, 0), (2,)), Unit((0, 2), (-2,)))
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        b, a = args
+        return (b / a,)
+
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
+        (db, da), (_, a), (q,) = tangents, args, out
+        moved = minus(db, None if da is None else q * da)
+        return (None if moved is None else quotient(moved, a),)
+
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
+        (q_bar,), (_, a), (q,) = cotangents, args, out
+        if q_bar is None:
+            return None, None
+        lam = quotient(q_bar, conj(a))
+        return lam if need[0] else None, -lam * conj(q) if need[1] else None
+
+
+def quotient(b: Array, a: Array) -> Array:
+    """b / a."""
+    return bind(Quotient(), b, a)[0]
+
+
+def cases(structures: Any, draw: Any) -> Iterator[tuple[Quotient, tuple[Tree, ...]]]:
+    yield Quotient(), (draw(2, 3), draw(3) + 3)
