@@ -11,7 +11,7 @@ import numpy as np
 import scipy.linalg
 
 from ldiv.core.finite import evaluated
-from ldiv.core.record import is_recording, recorded, unrecorded
+from ldiv.core.record import is_recording, recorded, snapshot, unrecorded
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array
 from ldiv.errors import expected_got, shown
@@ -37,6 +37,17 @@ def asnumpy(x: Array) -> Array:
 
 def host(x: Array) -> bool:
     return True
+
+
+def call(f: Callable[..., Array], p: Any, x: Array) -> Array:
+    """f(p, x): x is a copy, to which f may write, and so is the result, which f may use again."""
+    y = f(p, x.copy())
+    return y.copy() if isinstance(y, np.ndarray) else y  # what is none is refused by who asked
+
+
+def own(x: Array) -> Array:
+    """A copy: whoever holds the array may write to it, and nobody is told."""
+    return snapshot(x)
 
 
 def on_host(f: Callable[..., Any], specs: Any, *arrays: Array) -> tuple[Array, ...]:
@@ -88,7 +99,7 @@ def lu_solve(lu: Array, pivots: Array, b: Array, op: str) -> Array:
     )
     x = np.array(np.broadcast_to(b, (*batch, *b.shape[-2:])), dtype=lu.dtype)
     getrs = scipy.linalg.get_lapack_funcs("getrs", (lu,))
-    for i in np.ndindex(*batch):
+    for i in np.ndindex(*batch if x.size else (0,)):
         x[i], _ = getrs(lu[i], pivots[i], x[i], trans="NTH".index(op))
     return x
 
@@ -108,7 +119,7 @@ def cholesky(a: Array) -> tuple[Array, bool]:
 def cholesky_inverse(l: Array) -> Array:
     """(L L^H)^-1."""
     x = np.empty_like(l)
-    for i in np.ndindex(*l.shape[:-2]):
+    for i in np.ndindex(*l.shape[:-2] if l.size else (0,)):
         x[i], _ = _lapack("potri", l.dtype)(l[i], lower=True)  # the lower triangle, zeros above
     return x + np.conj(np.tril(x, -1).mT)
 
@@ -121,7 +132,7 @@ def solve_triangular(a: Array, b: Array, lower: bool, unit: bool = False) -> Arr
     a = np.broadcast_to(a, (*batch, *a.shape[-2:]))
     x = np.array(np.broadcast_to(b, (*batch, *b.shape[-2:])), dtype=np.result_type(a, b))
     trtrs = scipy.linalg.get_lapack_funcs("trtrs", (a, x))
-    for i in np.ndindex(*batch):
+    for i in np.ndindex(*batch if x.size else (0,)):
         x[i], _ = trtrs(a[i], x[i], lower=lower, unitdiag=unit)
     return x
 

@@ -3,6 +3,7 @@
 Imported here is what `ldiv.core.dispatch` asks of a front end, and no more. One idea per file:
 
     values            whose an array is, where its numbers are, and whether they are known yet
+    sparse_matrices   BCOO and BCSR
     callbacks         work on the host, the third primitive: there only NumPy runs
     checks            errors that depend on numbers of a compiled program
     evaluation        the kernel of a rule, and the factors that it is given, makes and hands on
@@ -12,7 +13,9 @@ Imported here is what `ldiv.core.dispatch` asks of a front end, and no more. One
     transforms        loops and branches, and derivatives of functions of users
     propagation       where a Jacobian may not be zero
     propagation_rules what each operation does with that
+    propagation_windows   and those on images
     dense             dense kernels
+    private           what JAX does not promise to keep
 
 A rule is staged whole and becomes its kernel when it is compiled; until then every transformation
 sees the rule.
@@ -33,6 +36,7 @@ from ldiv.frontends.jax.dense import (
 )
 from ldiv.frontends.jax.propagation import dependence
 from ldiv.frontends.jax.rule_primitive import bind
+from ldiv.frontends.jax.sparse_matrices import sparse, sparse_parts
 from ldiv.frontends.jax.transforms import either, jvp, loop, vjp, vmap
 from ldiv.frontends.jax.values import (
     asnumpy,
@@ -41,6 +45,7 @@ from ldiv.frontends.jax.values import (
     host,
     owns,
     promoted,
+    put,
     standard_normal,
     traced,
 )

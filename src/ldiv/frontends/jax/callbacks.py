@@ -16,13 +16,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Primitive
-from jax.interpreters import mlir
-from jaxlib.mlir import ir
 
 from ldiv.core.holder import holding, store
 from ldiv.core.processes import Together
 from ldiv.core.trees import Array
 from ldiv.errors import expected_got
+from ldiv.frontends.jax.private import ir, mlir
 from ldiv.frontends.jax.values import traced
 
 _EXPORTED = expected_got(

@@ -12,11 +12,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.interpreters import ad
 
 from ldiv.core.finite import derivative
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, leaves, rebuild
+from ldiv.frontends.jax.private import ad
 
 
 def pullback(

@@ -24,9 +24,13 @@ import scipy.sparse as sp
 from jax.extend.core import Literal
 
 from ldiv.core.index_sets import Sets, Untraceable, each, of_rule, summed, united
+from ldiv.core.pushforward import OnlyReverse
 from ldiv.core.trees import Array, leaves
 from ldiv.frontends.jax import tangent_primitive
+from ldiv.frontends.jax.private import scan_counts
 from ldiv.frontends.jax.propagation_rules import RULES, Cell, all_of_all, shapes_of
+from ldiv.frontends.jax.propagation_windows import WINDOWS
+from ldiv.frontends.jax.transforms import jvp, vjp
 from ldiv.frontends.jax.values import traced
 
 UNROLLED = 2000  # operations of a loop whose steps are followed one by one
@@ -36,14 +40,23 @@ STEPS = 100  # of any other loop, until its sets are stable
 def dependence(f: Callable[[Array], Array], x: Array) -> Sets | None:
     """A superset of the pattern of the Jacobian of f, for all x; None where it cannot be found."""
     x = jax.ShapeDtypeStruct(x.shape, x.dtype)
-    program = jax.make_jaxpr(lambda x, dx: jax.jvp(f, (x,), (dx,))[1])(x, x)
-    start = [*map(_known, program.consts), Cell(), Cell(each(x.shape[0]))]
+    try:
+        return _followed(lambda x, dx: jvp(f, (x,), (dx,))[1], x, x)
+    except OnlyReverse:
+        sets = _followed(lambda x, u: vjp(f, (x,))[1](u)[0], x, jax.eval_shape(f, x))
+        return None if sets is None else sp.csr_array(sets.T)
+
+
+def _followed(linear: Callable[[Array, Array], Array], x: Any, along: Any) -> Sets | None:
+    """Those of a function of x that is linear in its second argument."""
+    program = jax.make_jaxpr(linear)(x, along)
+    start = [*map(_known, program.consts), Cell(), Cell(each(along.shape[0]))]
     try:
         with jax.ensure_compile_time_eval():  # numbers, also where f is part of what is traced
             (y,) = _run(program.jaxpr, start)
     except Untraceable:
         return None
-    return _empty(program.out_avals[0].shape, x.shape[0]) if y.sets is None else y.sets
+    return _empty(program.out_avals[0].shape, along.shape[0]) if y.sets is None else y.sets
 
 
 def _known(x: Any) -> Cell:
@@ -157,7 +170,7 @@ def _while(eqn: Any, ins: list[Cell]) -> list[Cell]:
 
 def _scanned(eqn: Any, ins: list[Cell]) -> list[Cell]:
     params, body = eqn.params, eqn.params["jaxpr"]
-    length, held, moving = params["length"], params["num_consts"], params["num_carry"]
+    length, (held, moving) = params["length"], scan_counts(params)
     consts, carry, xs = ins[:held], ins[held : held + moving], ins[held + moving :]
     shapes = shapes_of(eqn.invars)[held + moving :]
     if length * len(body.jaxpr.eqns) > UNROLLED:
@@ -178,7 +191,7 @@ def _scanned(eqn: Any, ins: list[Cell]) -> list[Cell]:
 
 
 def _outs(eqn: Any) -> list[Any]:
-    return list(eqn.outvars[eqn.params["num_carry"] :])
+    return list(eqn.outvars[scan_counts(eqn.params)[1] :])
 
 
 def _at(c: Cell, t: int, size: int) -> Cell:
@@ -218,6 +231,11 @@ def _our_tangent(eqn: Any, ins: list[Cell]) -> list[Cell]:
     return _of_closed(program, ins)
 
 
+def _only_reverse(eqn: Any, ins: list[Cell]) -> list[Cell]:
+    """The tangent map of a custom_vjp, which has none."""
+    raise OnlyReverse
+
+
 _CALLED = [
     "jit",
     "pjit",
@@ -231,11 +249,13 @@ _CALLED = [
 ]
 _TABLE: dict[str, Callable[[Any, list[Cell]], list[Cell]]] = {
     **RULES,
+    **WINDOWS,
     # control flow
     **dict.fromkeys(_CALLED, _called),
     "cond": _branched,
     "while": _while,
     "scan": _scanned,
+    "custom_lin": _only_reverse,
     # ours
     "ldiv": _ours,
     "ldiv_tangent": _our_tangent,

@@ -232,31 +232,6 @@ def _in_floats(shape: tuple[int, ...]) -> Any:
     return jnp.asarray(numbers(shape) + 1, float)
 
 
-def _convolved(eqn: Any, ins: list[Cell]) -> list[Cell]:
-    """The numbers in the window of each element of the result, of all channels."""
-    params, (image, kernel) = eqn.params, eqn.invars
-    plain = params["feature_group_count"] == params["batch_group_count"] == 1
-    if not plain or ins[0].sets is None or ins[1].sets is not None:
-        raise Untraceable("a convolution in the kernel, or of groups")
-    where = params["dimension_numbers"]
-    windows = jax.lax.conv_general_dilated_patches(
-        _in_floats(image.aval.shape),
-        [kernel.aval.shape[i] for i in where.rhs_spec[2:]],
-        params["window_strides"],
-        params["padding"],
-        params["lhs_dilation"],
-        params["rhs_dilation"],
-        dimension_numbers=where,
-        precision=jax.lax.Precision.HIGHEST,
-    )
-    channel, onto = where.out_spec[1], _shape_of_result(eqn)
-    seen = np.moveaxis(np.rint(np.asarray(windows)).astype(np.intp) - 1, channel, -1)
-    to = np.moveaxis(numbers(onto), channel, 0)[..., None]
-    to, seen = np.broadcast_arrays(to, seen[None])
-    inside = seen >= 0
-    return [Cell(through(ins[0].sets, to[inside], seen[inside], math.prod(onto)))]
-
-
 # -- scatters -----------------------------------------------------------------
 
 
@@ -281,6 +256,11 @@ def _scattered(eqn: Any, ins: list[Cell]) -> list[Cell]:
         inside = to >= 0
         found.append(through(updates.sets, to[inside], numbers(shape)[inside], math.prod(onto)))
     return [Cell(united(found))]
+
+
+def _scaled(eqn: Any, ins: list[Cell]) -> list[Cell]:
+    """x.at[i].mul(c) where c does not move: each element by itself."""
+    return [ins[0]] if all(c.sets is None for c in ins[1:]) else all_of_all(eqn, ins)
 
 
 def _destinations(eqn: Any, indices: Any, mode: Any) -> Index:
@@ -340,8 +320,8 @@ RULES: dict[str, Callable[[Any, list[Cell]], list[Cell]]] = {
     "custom_linear_solve": all_of_all,
     # products
     "dot_general": _dot,
-    "conv_general_dilated": _convolved,
     # scatters
     "scatter": _scattered,
     "scatter-add": _scattered,
+    "scatter-mul": _scaled,
 }

@@ -14,7 +14,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
 
 from ldiv.core.holder import TracedHolder, owner
 from ldiv.core.rule import Rule
@@ -30,6 +29,7 @@ from ldiv.frontends.jax.evaluation import (
     own_arguments,
     staged_kernel,
 )
+from ldiv.frontends.jax.private import ad, batching, mlir
 from ldiv.frontends.jax.tangent_primitive import tangent_p
 from ldiv.frontends.jax.values import as_own, traced
 

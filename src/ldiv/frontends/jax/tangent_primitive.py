@@ -15,13 +15,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
 
 from ldiv.core.finite import derivative
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, rebuild
 from ldiv.frontends.jax.cotangents import differentiable, in_field_of, pullback, zero
 from ldiv.frontends.jax.evaluation import Given, array_count, holding_given
+from ldiv.frontends.jax.private import ad, batching, mlir
 from ldiv.frontends.jax.values import as_own
 
 

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from ldiv.core.holder import holding, store
+from ldiv.core.pushforward import OnlyReverse
 from ldiv.core.trees import Array
 from ldiv.frontends.jax.checks import checking
 from ldiv.frontends.jax.values import traced
@@ -21,7 +22,12 @@ def vjp(f: Callable[..., Any], xs: tuple[Any, ...]) -> tuple[Any, Callable[[Any]
 
 
 def jvp(f: Callable[..., Any], xs: tuple[Any, ...], dxs: tuple[Any, ...]) -> tuple[Any, Any]:
-    y, dy = jax.jvp(f, xs, dxs)
+    try:
+        y, dy = jax.jvp(f, xs, dxs)
+    except TypeError as error:
+        if "custom_vjp" not in str(error):
+            raise
+        raise OnlyReverse from error
     return y, dy
 
 

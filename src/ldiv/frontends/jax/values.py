@@ -50,6 +50,10 @@ def promoted(x: Array) -> Array:
 constant = jax.lax.stop_gradient
 
 
+def put(x: Array, index: Any, value: Any) -> Array:
+    return x.at[index].set(value)
+
+
 def asnumpy(x: Array) -> Any:
     try:
         # the constant of a tracer of grad is a plain array; tracers of jit and vmap have no numbers

@@ -6,13 +6,20 @@ Imported here is what `ldiv.core.dispatch` asks of a front end, and no more. One
     recorded          rules in such programs, by their keys
     rule_operator     the operator that runs them there
     values            whose a tensor is, where its numbers are, and NumPy's view of them
+    layouts           tensors that are sparse, nested, or have no values
+    storage           where a tensor is in memory, who counts the writes to it, copies of it
     evaluation        the kernel, the vjp and the jvp of a rule, on tensors
     few               the kernel and the vjp on a few numbers, as NumPy arrays
     legacy_batching   the vmap that torch.autograd.grad uses, is_grads_batched=True
     functions         the autograd.Function, in its eager form and in that of torch.func
-    transforms        derivatives of functions of users
+    transforms        functions of users, called, and in batches
+    agreement         whether a tangent is the derivative of one, by reverse products
+    reverse_mode      its cotangents
+    forward_mode      its tangents
     propagation       where a Jacobian may not be zero
-    propagation_rules what each operation does with that
+    propagation_calls an operation on tensors with index sets
+    propagation_rules what each operation does with them
+    propagation_windows   and those on images
     dense             dense kernels
 """
 
@@ -27,10 +34,14 @@ from ldiv.frontends.torch.dense import (
     sign_of_rows,
     solve_triangular,
 )
+from ldiv.frontends.torch.forward_mode import jvp
 from ldiv.frontends.torch.functions import bind
+from ldiv.frontends.torch.layouts import refusal, sparse, sparse_parts, stored_only
 from ldiv.frontends.torch.propagation import dependence
 from ldiv.frontends.torch.recorders import check_or_raise, traced
-from ldiv.frontends.torch.transforms import call, jvp, vjp, vmap
+from ldiv.frontends.torch.reverse_mode import pulled, vjp
+from ldiv.frontends.torch.storage import clone, conj, graphless, memory, to, unwritable, version
+from ldiv.frontends.torch.transforms import call, vmap
 from ldiv.frontends.torch.values import (
     asnumpy,
     constant,
@@ -39,7 +50,9 @@ from ldiv.frontends.torch.values import (
     host_callback,
     host_values,
     loop,
+    numbers,
     on_host,
+    own,
     owns,
     promoted,
     signature,

@@ -20,6 +20,7 @@ from ldiv.core.rule import Rule
 from ldiv.core.trees import Array
 from ldiv.frontends.torch import few
 from ldiv.frontends.torch.evaluation import kernel, leading, pullback, pushforward
+from ldiv.frontends.torch.functionalized import is_functionalized, one_level_below
 from ldiv.frontends.torch.legacy_batching import over_legacy_batch
 from ldiv.frontends.torch.recorded import key_of
 from ldiv.frontends.torch.recorders import tangents_recorded, traced, unobserved
@@ -35,6 +36,8 @@ def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
                     return Few.apply(rule, _keeper(), *flat)  # type: ignore[no-untyped-call]
         return few.kernel(rule, flat)
     if torch._C._are_functorch_transforms_active():
+        if is_functionalized():
+            return one_level_below(partial(bind, rule), flat)
         return Transformed.apply(rule, _keeper(), *flat)  # type: ignore[no-untyped-call]
     if not torch.is_grad_enabled() and forward_ad._current_level < 0:
         return kernel(rule, flat)

@@ -1,11 +1,12 @@
-"""Where a Jacobian may not be zero: index sets go along with the operations of its tangent map.
+"""Where a Jacobian may not be zero: index sets go along with the operations of a reverse pass.
 
-The tangent map dx -> J dx is run once, and each ATen operation in it is met on the way. Sets belong
-to the memory of tensors, an element of a storage each, so that views need no rule, and what is
-written in place is seen by all views. The map is linear: few operations meet a tangent. What
-depends on x but not on dx is taken for a number that is never zero. What an operation does with
-sets is in `propagation_rules`; one that is not raises Untraceable. Branches of Python are followed
-as they are taken at x.
+The map y_bar -> J^T y_bar is run once, and each ATen operation in it is met on the way; it computes
+what it returns whatever the graph of autograd says (once_differentiable, detach). Sets belong to
+the memory of tensors, an element of a storage each, so that views need no rule, and what is written
+in place is seen by all views. The map is linear: few operations meet a cotangent. What depends on x
+but not on y_bar is taken for a number that is never zero. What an operation does with sets is in
+`propagation_rules`; one that is not raises Untraceable. Branches of Python are followed as they are
+taken at x; integers that it gets to see are indices, for which all depends on all.
 """
 
 from __future__ import annotations
@@ -16,14 +17,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import torch
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from ldiv.core.index_sets import Sets, Untraceable, each, of_rule, selected
+from ldiv.core.index_sets import Sets, Untraceable, each, of_rule, selected, whole
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array
-from ldiv.frontends.torch.propagation_rules import Call, aten, sets_of_results, tensors_in
+from ldiv.frontends.torch.propagation_calls import Call, aten, tensors_in
+from ldiv.frontends.torch.propagation_rules import sets_of_results
 from ldiv.frontends.torch.recorders import traced
-from ldiv.frontends.torch.transforms import jvp
+from ldiv.frontends.torch.reverse_mode import vjp
 
 
 def dependence(f: Callable[[Array], Array], x: Array) -> Sets | None:
@@ -32,35 +35,56 @@ def dependence(f: Callable[[Array], Array], x: Array) -> Sets | None:
     """
     if torch._C._are_functorch_transforms_active() or traced(x):
         return None
-    x, dx = x.detach().clone(), torch.ones_like(x)
-    watch = Watch(x, dx)
+    x = x.detach().clone()
+    watch = Watch(x)
     try:
-        with watch:
-            y = jvp(f, (x,), (dx,))[1]
-        found = watch.sets_of(y)
+        with watch, Leaving(watch):
+            y, pull = vjp(f, (x,))
+            watch.follow(y_bar := torch.ones_like(y))
+            pull(y_bar)
+            watch.met_all = True  # of what is not made on the way
+            x_bar = pull(y_bar)[0]
+        found = watch.sets_of(x_bar)
     except Untraceable:
         return None
-    return sp.csr_array((y.numel(), len(x)), dtype=bool) if found is None else found
+    shape = (len(y), len(x))
+    if watch.saw_integers:
+        return whole(shape)
+    return sp.csr_array(shape, dtype=bool) if found is None else sp.csr_array(found.T)
+
+
+LEAVING = (torch.Tensor.numpy, torch.Tensor.__array__, torch.Tensor.__dlpack__)
 
 
 class Watch(TorchDispatchMode):
     """What the storages hold: the sets of their elements, and which numbers depend on x."""
 
-    def __init__(self, x: Array, dx: Array) -> None:
+    def __init__(self, x: Array) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.n = len(dx)
+        self.met_all = False  # did all tensors come by that no operation makes?
         self.alive: dict[int, tuple[Array, int]] = {}  # by its address: one tensor on each storage
         self.sets: dict[int, Sets] = {}
         self.at_x: set[int] = {self._key(x)}
-        self.sets[self._key(dx)] = each(self.n)
+        self.saw_integers = False  # did Python get to see an integer that depends on x?
+
+    def follow(self, y_bar: Array) -> None:
+        self.n = len(y_bar)
+        self.sets[self._key(y_bar)] = each(self.n)
 
     # -- memory -------------------------------------------------------------------
 
-    def _key(self, t: Array) -> int:
+    def _made(self, out: Sequence[Any]) -> list[Array]:
+        for y in (found := tensors_in(out)):
+            self._key(y, is_made=True)
+        return found
+
+    def _key(self, t: Array, is_made: bool = False) -> int:
         """The storage of a tensor, which stays alive as long as it is known here."""
         if t.layout is not torch.strided:
             raise Untraceable("a sparse tensor")
         key = int(t.untyped_storage()._cdata)
+        if self.met_all and not is_made and key not in self.alive:
+            raise Untraceable("a tensor that no operation made, of numbers that left torch")
         _, size = self.alive.setdefault(key, (t, t.element_size()))
         if size != t.element_size() and (key in self.sets or key in self.at_x):
             raise Untraceable("a view as another dtype")
@@ -92,35 +116,47 @@ class Watch(TorchDispatchMode):
     def depends_on_x(self, t: Array) -> bool:
         return self._key(t) in self.at_x
 
+    def follows(self, t: Array) -> bool:
+        key = self._key(t)
+        return key in self.sets or key in self.at_x
+
     # -- operations ---------------------------------------------------------------
 
     def __torch_dispatch__(self, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         given = tensors_in([*args, *kwargs.values()])
-        if not any(self._key(t) in self.sets or self._key(t) in self.at_x for t in given):
-            return op(*args, **kwargs)
+        if not any([self.follows(t) for t in given]):  # noqa: C419  (each is met)
+            out = op(*args, **kwargs)
+            self._made([out])
+            return out
         moving = {id(t): s for t in given if (s := self.sets_of(t)) is not None}
         at_x = any(map(self.depends_on_x, given))
         shared = {self._key(t) for t in given}
         out = op(*args, **kwargs)
-        results, written = tensors_in([out]), op._schema.is_mutable
+        results, written = self._made([out]), op._schema.is_mutable
         if at_x:
             self.at_x.update(self._key(y) for y in results)
             self.at_x.update(self._key(t) for t in given if written and not results)
+        if op is aten._local_scalar_dense.default:
+            self._leave(out, bool(moving))
+            return out
         if not written and all(self._key(y) in shared for y in results):
             return out  # views
         call = Call(self.depends_on_x, op, args, kwargs, moving, results)
         if not moving:
             for y in results:
                 self.write(y, None)
-        elif op is aten._local_scalar_dense.default:
-            raise Untraceable("a number that leaves torch")
         else:
             with _disable_current_modes():
                 found = sets_of_results(call)
             for y, sets in zip(results, found, strict=True):
                 self.write(y, sets if y.is_floating_point() or y.is_complex() else None)
         return out
+
+    def _leave(self, number: Any, moves: bool) -> None:
+        if moves:
+            raise Untraceable("a number that leaves torch")
+        self.saw_integers |= isinstance(number, int) and not isinstance(number, bool)
 
     def rule(
         self, kernel: Callable[..., tuple[Array, ...]], rule: Rule, flat: Sequence[Array]
@@ -129,6 +165,7 @@ class Watch(TorchDispatchMode):
         moving = [self.sets_of(x) for x in flat]
         with _disable_current_modes():
             out = kernel(rule, flat)
+        self._made(out)
         if any(map(self.depends_on_x, flat)):
             self.at_x.update(map(self._key, out))
         shapes, onto = ([tuple(x.shape) for x in xs] for xs in (flat, out))
@@ -136,6 +173,19 @@ class Watch(TorchDispatchMode):
             for y, sets in zip(out, of_rule(rule, shapes, moving, onto), strict=True):
                 self.write(y, sets)
         return out
+
+
+class Leaving(TorchFunctionMode):
+    """Sees what no operation tells: numbers that go to NumPy, and come back as others."""
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()
+        self.watch = watch
+
+    def __torch_function__(self, f: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if f in LEAVING and self.watch.follows(args[0]):
+            raise Untraceable("numbers that leave torch")
+        return f(*args, **(kwargs or {}))
 
 
 def _places(t: Array) -> Any:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -23,9 +22,7 @@ import torch
 
 from ldiv.core.index_sets import (
     Sets,
-    Shape,
     Untraceable,
-    dense,
     mixed,
     numbers,
     of_matrix,
@@ -37,52 +34,15 @@ from ldiv.core.index_sets import (
     united,
 )
 from ldiv.core.trees import Array
-
-aten = torch.ops.aten
-
-
-@dataclass
-class Call:
-    """An operation: its arguments, the sets of those that move, by identity, and its results."""
-
-    depends_on_x: Callable[[Array], bool]
-    op: Any
-    args: Sequence[Any]
-    kwargs: dict[str, Any]
-    moving: dict[int, Sets]
-    results: Sequence[Array]
-
-    def sets(self, t: Any) -> Sets | None:
-        return self.moving.get(id(t)) if isinstance(t, torch.Tensor) else None
-
-    def known(self, t: Any) -> bool:
-        """A number that does not depend on x."""
-        return not (isinstance(t, torch.Tensor) and self.depends_on_x(t))
-
-    @property
-    def onto(self) -> Shape:
-        return tuple(self.results[0].shape)
-
-    def again(self, replaced: Callable[[Array], Array]) -> Any:
-        """The operation with other tensors in place of those that have sets."""
-
-        def other(a: Any) -> Any:
-            if isinstance(a, list | tuple):
-                return type(a)(map(other, a))
-            return replaced(a) if self.sets(a) is not None else a
-
-        kwargs = {name: other(a) for name, a in self.kwargs.items()}
-        return self.op(*map(other, self.args), **kwargs)
-
-
-def tensors_in(args: Sequence[Any]) -> list[Array]:
-    found: list[Array] = []
-    for a in args:
-        if isinstance(a, torch.Tensor):
-            found.append(a)
-        elif isinstance(a, list | tuple):
-            found += tensors_in(a)
-    return found
+from ldiv.frontends.torch.propagation_calls import (
+    Call,
+    all_of_all,
+    aten,
+    by_units,
+    nonzero,
+    tensors_in,
+)
+from ldiv.frontends.torch.propagation_windows import WINDOWS
 
 
 def sets_of_results(call: Call) -> Sequence[Sets | None]:
@@ -95,10 +55,18 @@ def sets_of_results(call: Call) -> Sequence[Sets | None]:
     rule = _TABLE.get(name)
     if rule is None and torch.Tag.pointwise in call.op.tags:
         rule = _elementwise
-    if rule is None or overload.endswith("out") or not call.results:
+    if rule is None and _is_fixed(call):
+        rule = by_units
+    if rule is None or overload.endswith(("out", "grad_input")) or not call.results:
         raise Untraceable(name)
     found = rule(call)
     return found if isinstance(found, list) else [found]
+
+
+def _is_fixed(call: Call) -> bool:
+    """Whether it is linear in one operand, and nothing else in it depends on x."""
+    given = tensors_in([*call.args, *call.kwargs.values()])
+    return len(call.moving) == 1 and all(call.known(t) for t in given if call.sets(t) is None)
 
 
 # -- elementwise --------------------------------------------------------------
@@ -131,14 +99,10 @@ def _multiplied(call: Call) -> Sets:
     found = _elementwise(call)
     for factor in call.args[:2]:
         if call.sets(factor) is None and call.known(factor):
-            kept = np.broadcast_to(_nonzero(factor), call.onto)
+            kept = np.broadcast_to(nonzero(factor), call.onto)
             if not kept.all():
                 return selected(found, np.where(kept, numbers(call.onto), -1))
     return found
-
-
-def _nonzero(t: Any) -> Any:
-    return np.asarray(t.detach().cpu() != 0) if isinstance(t, torch.Tensor) else np.asarray(t != 0)
 
 
 def _chosen(call: Call) -> Sets:
@@ -146,7 +110,7 @@ def _chosen(call: Call) -> Sets:
     which, *cases = call.args
     if not call.known(which):
         return _elementwise(call)
-    found, choice = [], np.broadcast_to(_nonzero(which), call.onto)
+    found, choice = [], np.broadcast_to(nonzero(which), call.onto)
     for case, taken in zip(cases, (choice, ~choice), strict=True):
         if (sets := call.sets(case)) is not None:
             all_of_it = spread(sets, tuple(case.shape), call.onto)
@@ -160,7 +124,7 @@ def _chosen(call: Call) -> Sets:
 def _moved(call: Call) -> list[Sets]:
     """0 is nothing, which is also what the operation fills in."""
     if not all(call.known(t) for t in tensors_in(call.args) if call.sets(t) is None):
-        return _dense(call)  # indices that depend on x
+        return _by_computed(call)
     parts, at = [], 0
 
     def numbered(t: Array) -> Array:
@@ -184,6 +148,37 @@ def _moved(call: Call) -> list[Sets]:
     return [selected(stacked, y.numpy() - 1) for y in tensors_in([out])]
 
 
+def _doubled(call: Call) -> Sets:
+    """glu: both halves of x by what they make together."""
+    ids = numbers(tuple(call.args[0].shape))
+    return selected(call.sets(call.args[0]), np.concatenate([ids, ids], call.args[2]))
+
+
+def _by_computed(call: Call) -> list[Sets]:
+    """By an index that depends on x: along its axis, if it has one."""
+    axis, index = [*call.args, None, None][1:3]
+    if not (isinstance(axis, int) and isinstance(index, torch.Tensor)):
+        return all_of_all(call)
+    found = []
+    for t in tensors_in(call.args):
+        if (sets := call.sets(t)) is not None:
+            shape, along = list(t.shape), axis % max(t.ndim, 1)
+            if [*shape[:along], *shape[along + 1 :]] != [
+                *call.onto[:along],
+                *call.onto[along + 1 :],
+            ]:
+                return all_of_all(call)
+            found.append(mixed(sets, tuple(shape), (along,), call.onto))
+    return [united(found)]
+
+
+def _filled_in(call: Call) -> list[Sets]:
+    """A move that writes a number, too."""
+    if not isinstance(call.args[3], torch.Tensor):
+        call.args = [*call.args[:3], 0]
+    return _moved(call)
+
+
 def _summed(call: Call) -> Sets:
     """sum(x), sum(x, axes), and means."""
     shape = tuple(call.args[0].shape)
@@ -205,7 +200,7 @@ def _scattered(onto: Callable[..., tuple[Array, Array]]) -> Callable[[Call], Any
             t for t in tensors_in(call.args) if t is not source and not t.is_floating_point()
         ]
         if not all(map(call.known, indices)):
-            return _dense(call)
+            return _by_computed(call)
         found = []
         if (own := call.sets(target)) is not None and target is not source:
             found.append(own)  # of index_put without accumulation this is more than is left
@@ -232,6 +227,10 @@ def _by_gather(ids: Array, y: Array, dim: int, index: Array, source: Array) -> A
     return source, ids.gather(dim, index)
 
 
+def _by_number(ids: Array, y: Array, index: Array, source: Array, accumulate: bool = False) -> Any:
+    return source, ids.take(index)
+
+
 def _by_row(ids: Array, y: Array, dim: int, index: Array, source: Array, alpha: Any = 1) -> Any:
     return source, ids.index_select(dim, index)
 
@@ -243,11 +242,6 @@ def _by_word(ids: Array, grad: Array, indices: Array, *_: Any) -> Any:
 # -- mixtures and products ----------------------------------------------------
 
 
-def _dense(call: Call) -> list[Sets]:
-    parts = list(call.moving.values())
-    return [dense(parts, y.numel()) for y in call.results]
-
-
 def _mixed(axes: Callable[[Call, int], Sequence[int]]) -> Callable[[Call], Sets]:
     """Along axes of the first moving operand; all of it where several move."""
 
@@ -255,7 +249,7 @@ def _mixed(axes: Callable[[Call, int], Sequence[int]]) -> Callable[[Call], Sets]
         moving = [t for t in tensors_in(call.args) if call.sets(t) is not None]
         shape = tuple(moving[0].shape)
         if len(moving) > 1 or shape != call.onto:
-            return _dense(call)[0]
+            return all_of_all(call)[0]
         along = [a % len(shape) for a in axes(call, len(shape))]
         return mixed(call.sets(moving[0]), shape, along)
 
@@ -285,35 +279,16 @@ def _product(names: str, call: Call) -> Sets:
 def _by_known(call: Call, left: Array, right: Array) -> Sets | None:
     """C X or X C with a known C that has zeros."""
     if call.sets(right) is not None and call.sets(left) is None and call.known(left):
-        c, columns = _nonzero(left), math.prod(right.shape[1:])
+        c, columns = nonzero(left), math.prod(right.shape[1:])
         return None if c.all() else of_matrix(call.sets(right), c, columns)
     if call.sets(left) is not None and call.sets(right) is None and call.known(right):
-        c = _nonzero(right).T
+        c = nonzero(right).T
         if c.ndim < 2 or c.all():
             return None
         turned = selected(call.sets(left), numbers(tuple(left.shape)).T)
         y = of_matrix(turned, c, left.shape[0])
         return selected(y, numbers((c.shape[0], left.shape[0])).T)
     return None
-
-
-def _convolved(call: Call) -> Sets:
-    """Of a known kernel: the numbers in the window of each element, of all channels."""
-    image, kernel, bias, stride, padding, dilation, transposed, _, groups = call.args
-    moving = [call.sets(t) is not None for t in (image, kernel, bias)]
-    if transposed or groups != 1 or moving != [True, False, False]:
-        raise Untraceable("a convolution in the kernel, transposed, or of groups")
-    ids = np.pad(numbers(tuple(image.shape)) + 1, [(0, 0), (0, 0), *((p, p) for p in padding)])
-    spans = [d * (k - 1) + 1 for d, k in zip(dilation, kernel.shape[2:], strict=True)]
-    axes = tuple(range(2, ids.ndim))
-    seen = np.lib.stride_tricks.sliding_window_view(ids, spans, axes)
-    steps = [slice(None)] * 2 + [slice(None, None, s) for s in (*stride, *dilation)]
-    seen = np.moveaxis(seen[tuple(steps)], 1, -1) - 1
-    to = np.moveaxis(numbers(call.onto), 1, 0)
-    to = to.reshape(*to.shape, *(1,) * (seen.ndim + 1 - to.ndim))
-    to, seen = np.broadcast_arrays(to, seen[None])
-    inside = seen >= 0
-    return through(call.sets(image), to[inside], seen[inside], math.prod(call.onto))
 
 
 def _axis(place: int) -> Callable[[Call, int], Sequence[int]]:
@@ -336,7 +311,12 @@ def _side(call: Call, ndim: int) -> Sequence[int]:
 _MOVES = """cat stack index index_select gather flip roll repeat constant_pad_nd slice_backward
 select_backward diagonal_backward tril triu take slice_scatter select_scatter expand_copy
 view_copy _unsafe_view unfold reflection_pad1d replication_pad1d masked_select diag_embed
-permute_copy"""
+permute_copy index_copy masked_scatter masked_scatter_backward rot90 pixel_shuffle
+pixel_unshuffle channel_shuffle"""
+_POINTWISE = """log_sigmoid_backward hardtanh_backward huber_loss_backward mse_loss_backward
+smooth_l1_loss_backward binary_cross_entropy_backward softplus_backward elu_backward
+leaky_relu_backward mish_backward hardswish_backward hardsigmoid_backward hardshrink_backward
+softshrink_backward soft_margin_loss_backward rrelu_with_noise_backward"""
 _TABLE: dict[str, Callable[[Call], Any]] = {
     **dict.fromkeys(("_to_copy", "clone", "real", "detach", "alias"), _elementwise),
     **dict.fromkeys(("zero", "fill", "zeros_like", "new_zeros", "ones_like"), _filled),
@@ -344,9 +324,15 @@ _TABLE: dict[str, Callable[[Call], Any]] = {
     "copy": _copied,
     "mul": _multiplied,
     "where": _chosen,
+    **dict.fromkeys(_POINTWISE.split(), _elementwise),
+    "_prelu_kernel_backward": lambda call: [_elementwise(call)] * len(call.results),
+    "glu_backward": _doubled,
     **dict.fromkeys(_MOVES.split(), _moved),
+    "scatter": _filled_in,
+    "index_fill": _filled_in,
     "sum": _summed,
     "mean": _summed,
+    "put": _scattered(_by_number),
     "index_add": _scattered(_by_row),
     "scatter_add": _scattered(_by_gather),
     "index_put": _scattered(_by_index),
@@ -357,12 +343,12 @@ _TABLE: dict[str, Callable[[Call], Any]] = {
     "_softmax_backward_data": _mixed(_axis(2)),
     "_log_softmax_backward_data": _mixed(_axis(2)),
     "linalg_solve_triangular": _mixed(_side),
-    **dict.fromkeys(("_linalg_solve_ex", "linalg_lu_solve", "cholesky_solve"), _dense),
+    **dict.fromkeys(("_linalg_solve_ex", "linalg_lu_solve", "cholesky_solve"), all_of_all),
     # products
     "mm": partial(_product, "ij,jk->ik"),
     "mv": partial(_product, "ij,j->i"),
     "dot": partial(_product, "i,i->"),
-    "convolution": _convolved,
+    **WINDOWS,
     "bmm": partial(_product, "bij,bjk->bik"),
     "addmm": partial(_product, "ij,jk->ik"),
     "addmv": partial(_product, "ij,j->i"),

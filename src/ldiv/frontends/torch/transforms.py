@@ -1,4 +1,4 @@
-"""Derivatives of users' functions, by torch.func; in kernels, a watch on what these close over."""
+"""Functions of users: called by kernels, with a watch on what they close over, and in batches."""
 
 from __future__ import annotations
 
@@ -6,24 +6,23 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map
 
 from ldiv.core.closures import closures_count
 from ldiv.core.trees import Array, leaves
-from ldiv.errors import expected_got
-from ldiv.frontends.torch.recorders import recording_error
-
-vmap = torch.func.vmap
+from ldiv.errors import LinAlgError, expected_got
 
 
-def call(f: Callable[..., Array], *xs: Any) -> Array:
+def call(f: Callable[..., Array], p: Any, x: Array) -> Array:
     """Kernels see no graph; switched on for f alone, it shows what f closes over. Functions of
-    torch.func hide their closures.
+    torch.func hide their closures. f may write to x, and use its result again: both are copies.
     """
+    x = x.clone()
     if not closures_count() or torch._C._are_functorch_transforms_active():
-        return f(*xs)
+        return _copy(f(p, x))
     with torch.enable_grad():
-        y = f(*xs)
-    if getattr(y, "requires_grad", False) and not any(x.requires_grad for x in leaves(xs)):
+        y = f(p, x)
+    if getattr(y, "requires_grad", False) and not any(t.requires_grad for t in leaves((p, x))):
         advice = "Pass the tensor in `params`, through which gradients flow, or detach it where the function closes over it."
         raise ValueError(
             expected_got(
@@ -33,45 +32,28 @@ def call(f: Callable[..., Array], *xs: Any) -> Array:
                 advice,
             )
         )
-    return y
+    return _copy(y)
 
 
-def vjp(
-    f: Callable[..., Any], xs: tuple[Array, ...]
-) -> tuple[Any, Callable[[Any], tuple[Array, ...]]]:
-    if torch.compiler.is_exporting():  # torch cannot export what torch.func leaves behind
-        raise recording_error()
-    try:
-        y, pull = torch.func.vjp(f, *xs)[:2]
-    except RuntimeError as error:
-        for said, sentence in _REFUSALS.items():
-            if said in str(error):
-                raise TypeError(expected_got(*sentence)) from error
-        raise
-    return y, pull
+def _copy(y: Any) -> Any:
+    """Of a tensor; what else a function returns is told apart later, in words."""
+    return y.clone() if isinstance(y, torch.Tensor) else y
 
 
-# what torch says, and what is said to the user
-_REFUSALS = {
-    "saved tensor hooks": (
-        "a derivative of your function",
-        "torch.func, which makes it, to be possible here",
-        "saved tensor hooks, as of torch.utils.checkpoint with use_reentrant=False",
-        "Give checkpoint use_reentrant=True, or leave this function out of it.",
-    ),
-    "must be floating-point": (
-        "f",
-        "a function with floating values alone",
-        "one with integers or truth values",
-        "PyTorch differentiates no others: leave them out.",
-    ),
-}
+def vmap(f: Callable[..., Any], axes: tuple[int | None, ...]) -> Callable[..., Any]:
+    """torch.func.vmap, or one by one where it lacks a rule, as for sparse matrices."""
 
+    def mapped(*xs: Array) -> Any:
+        try:
+            return torch.func.vmap(f, axes)(*xs)
+        except (RuntimeError, TypeError) as error:
+            count = next(len(x) for x, a in zip(xs, axes, strict=True) if a == 0)
+            said = error.__cause__ if isinstance(error, TypeError) else error
+            is_of_torch = isinstance(said, RuntimeError) and not isinstance(said, LinAlgError)
+            if not count or not is_of_torch or "randomness" in str(said):
+                raise
+        each = [x.unbind() if a == 0 else [x] * count for x, a in zip(xs, axes, strict=True)]
+        found = [f(*args) for args in zip(*each, strict=True)]
+        return tree_map(lambda *ys: torch.stack(ys), *found)
 
-def jvp(f: Callable[..., Any], xs: tuple[Array, ...], dxs: tuple[Array, ...]) -> tuple[Any, Any]:
-    """The VJP of the VJP, which is linear, at any point, say zero: (J^H)^H dx = J dx. For torch
-    refuses a dual level inside another.
-    """
-    y, pull = vjp(f, xs)
-    nothing = tuple(map(torch.zeros_like, y)) if isinstance(y, tuple) else torch.zeros_like(y)
-    return y, torch.func.vjp(pull, nothing)[1](dxs)[0]
+    return mapped

@@ -39,6 +39,20 @@ def promoted(x: Array) -> Array:
     return x.float() if half and torch.is_autocast_enabled(x.device.type) else x
 
 
+def own(x: Array) -> Array:
+    """A copy of a constant that lies in memory of somebody else, as torch.from_numpy makes it.
+
+    Others are shared: writes to them are counted by torch, and a leaf is there to be written to,
+    by optimizers. Whose the memory is stands in its storage, which torch can resize if it owns it.
+    """
+    if x.requires_grad or traced(x):
+        return x
+    try:
+        return x if x.untyped_storage().resizable() else x.clone()
+    except NotImplementedError:  # under a transform: a wrapper, without storage
+        return x
+
+
 def copied(x: Array, cached: dict[int, Any]) -> Array:
     """A deep copy. That of a result is a leaf with the same `requires_grad`, which is what
     pickling makes of it; torch copies leaves alone.
@@ -65,6 +79,19 @@ def asnumpy(x: Array) -> Any:
 def host_values(x: Array) -> Any:
     """None where the values are elsewhere, or come later."""
     return values_of(x) if x.device.type == "cpu" and not traced(x) else None
+
+
+def numbers(x: Array) -> Any:
+    """All of them, also those that torch.func maps over."""
+    functorch = torch._C._functorch
+    if functorch.is_legacy_batchedtensor(x):
+        return None
+    while functorch.is_functorch_wrapped_tensor(x):
+        axis, x = functorch.maybe_get_bdim(x), functorch.get_unwrapped(x)
+        if axis > 0:
+            with torch._C._DisableFuncTorch():
+                x = x.movedim(axis, 0)
+    return host_values(x)
 
 
 def values_of(x: Array) -> Any:

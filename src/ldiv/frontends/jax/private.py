@@ -1,0 +1,34 @@
+"""What this front end uses of JAX that JAX does not promise to keep, and what for.
+
+    mlir.emit_python_callback    NumPy arrays into a host function, at a fifth of the cost of
+                                 `jax.pure_callback`, which will do once it hands over NumPy arrays
+    mlir.lower_fun, mlir.register_lowering, mlir.ir_constant
+                                 a primitive lowers as the function that it is; `jax.extend` will
+                                 do once it has this for its primitives
+    ad.primitive_jvps, ad.primitive_transposes, batching.primitive_batchers
+                                 the derivatives and the batching of a primitive; `jax.extend`, too
+    ir                           where in a program, and on which device, a call stands; nothing
+                                 public says that
+    scan_counts                  what a scan holds and carries; the parameters of JAX's primitives
+                                 are nobody's promise
+
+A test has a sentence for each. What a new version has moved is mended here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jax.interpreters import ad, batching, mlir
+from jaxlib.mlir import ir
+
+__all__ = ["ad", "batching", "ir", "mlir", "scan_counts"]
+
+
+def scan_counts(params: Mapping[str, Any]) -> tuple[int, int]:
+    """How many constants and carries a scan has, of the parameters of its equation."""
+    if "num_consts" in params:  # until JAX 0.11
+        return params["num_consts"], params["num_carry"]
+    consts, carry, _ = params["ft_in"].unpack()
+    return len(consts), len(carry)

@@ -1,0 +1,179 @@
+"""Is dy = J dx? Re <r, dy> = Re <J^H r, dx>, with a reverse product for random r.
+
+A reverse pass computes J^H r, and an operator without one raises. A tangent is less certain: in
+forward mode operators without a formula (torch.library.custom_op) give zero, without an error; and
+the transpose of a reverse pass is zero wherever that cuts the graph (once_differentiable, no_grad,
+detach). The values of f that are of like size share an r, so that a small one counts as much as a
+large one; those that do not move have one of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch._C import _functorch
+
+from ldiv.core.dispatch import check_or_raise, namespace
+from ldiv.core.rule import Rule
+from ldiv.core.trees import Array, Tree
+from ldiv.core.unchanged import Unchanged
+from ldiv.errors import NotDifferentiableError, expected_got
+from ldiv.frontends.torch.functions import bind
+
+Values = Array | tuple[Array, ...]
+Pullback = Callable[[Any], tuple[Array, ...]]
+LIKE = 16  # powers of two between values of like size
+UNMOVED = -(1 << 16)  # the size of a zero
+
+
+def as_tuple(y: Values) -> tuple[Array, ...]:
+    return y if isinstance(y, tuple) else (y,)
+
+
+def random_like(t: Array, seed: int = 0) -> Array:
+    rng = np.random.default_rng(seed)
+    shape = tuple(t.shape)
+    r = rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
+    return torch.as_tensor(r if t.is_complex() else r.real, dtype=t.dtype, device=t.device)
+
+
+def agrees(pull: Pullback, y: Values, dy: Values | None, dxs: Sequence[Array]) -> bool:
+    """Whether there is a tangent dy of y with which reverse products agree, in all batches.
+
+    Where neither is finite they say nothing, and the tangent says that itself.
+    """
+    if dy is None:
+        return False
+    sizes = [_size(d, v.ndim) for d, v in zip(as_tuple(dy), as_tuple(y), strict=True)]
+    random = [*map(random_like, as_tuple(y))]
+    for size in np.unique(np.concatenate([s.ravel() for s in sizes])):
+        alike = [
+            torch.as_tensor(s == size, device=r.device) for s, r in zip(sizes, random, strict=True)
+        ]
+        some = tuple(r * a for r, a in zip(random, alike, strict=True))
+        left, right, scale = _products(pull, y, some, dy, dxs)
+        if not close(left, right, scale):
+            return False
+    return True
+
+
+def close(left: Array, right: Array, scale: Array) -> bool:
+    """To half of the digits, in all batches."""
+    eps = torch.finfo(scale.dtype).eps
+    return bool(_near(values(left), values(right), eps**0.5 * values(scale)).all())
+
+
+def agreeing(pull: Pullback, y: Values, dy: Values, dxs: Sequence[Array]) -> Values:
+    """dy, or an error unless it agrees, when the program that is recorded runs."""
+    left, right, scale = _products(pull, y, tuple(map(random_like, as_tuple(y))), dy, dxs)
+    found = tuple(bind(Agreeing(d.ndim), [d, left, right, scale])[0] for d in as_tuple(dy))
+    return found if isinstance(dy, tuple) else found[0]
+
+
+def _products(
+    pull: Pullback, y: Values, r: tuple[Array, ...], dy: Values, dxs: Sequence[Array]
+) -> tuple[Array, Array, Array]:
+    """Re <r, dy>, Re <J^H r, dx>, and the size of the terms of both sums."""
+    x_bars = pull(r if isinstance(y, tuple) else r[0])
+    left = [(u.conj() * v).real.ravel() for u, v in zip(r, as_tuple(dy), strict=True)]
+    right = [(u.conj() * v).real.ravel() for u, v in zip(x_bars, dxs, strict=True)]
+    a, b = torch.cat(left), torch.cat(right)
+    return a.sum(), b.sum(), a.abs().sum() + b.abs().sum()
+
+
+def _near(left: Any, right: Any, bound: Any) -> Any:
+    xp = namespace(left)
+    finite = xp.isfinite(left), xp.isfinite(right)
+    near = abs(xp.where(finite[0], left, 0) - xp.where(finite[1], right, 0)) <= bound
+    return xp.where(finite[0] & finite[1], near, finite[0] == finite[1])
+
+
+def _size(d: Array, ndim: int) -> Any:
+    """Of each value, in all batches, how many steps it is below the largest."""
+    sizes = abs(values(d))
+    shape = sizes.shape[sizes.ndim - ndim :]
+    largest = sizes.reshape(-1, *shape).max(0) if sizes.size else np.zeros(shape)
+    exponents = np.frexp(np.nan_to_num(largest))[1]
+    return np.where(largest == 0, UNMOVED, (exponents - exponents.max(initial=UNMOVED)) // LIKE)
+
+
+def values(t: Array) -> Any:
+    """The numbers of a tensor, in NumPy's double precision, the axes of all batches in front."""
+    with torch._C._DisableFuncTorch(), torch.no_grad():
+        plain = _unwrapped(t).resolve_conj().resolve_neg()
+        return plain.to("cpu", torch.complex128 if t.is_complex() else torch.float64).numpy()
+
+
+def _unwrapped(t: Array) -> Array:
+    if not _functorch.is_functorch_wrapped_tensor(t):
+        return t.detach()
+    batch, inner = _functorch.maybe_get_bdim(t), _functorch.get_unwrapped(t)
+    plain = _unwrapped(inner)
+    # what is batched at the levels below is in front already
+    return plain if batch < 0 else plain.movedim(plain.ndim - inner.ndim + batch, 0)
+
+
+# -- for programs that are recorded, and for what may be differentiated no more ---
+
+
+@dataclass(frozen=True)
+class Agreeing(Unchanged):
+    """Arguments dy, with its number of axes, and both products with the size of their terms."""
+
+    ndim: int
+
+    may_overflow = True
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (self.ndim, 0, 0, 0)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        dy, left, right, scale = args
+        bound = torch.finfo(scale.dtype).eps ** 0.5 * scale
+        check_or_raise(_near(left, right, bound).all(), cut)
+        return (dy + 0,)
+
+
+def final(x_bars: tuple[Array, ...], beside: tuple[Array, ...]) -> tuple[Array, ...]:
+    """These, and an error in place of their derivative in what is beside them."""
+    ndims = tuple(t.ndim for t in (*x_bars, *beside))
+    return bind(Final(ndims, len(x_bars)), [*x_bars, *beside])
+
+
+@dataclass(frozen=True)
+class Final(Rule):
+    """Arguments x, and what it was made of without a graph; output x."""
+
+    ndims: tuple[int, ...]
+    count: int
+
+    may_overflow = True
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return self.ndims
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        return tuple(x + 0 for x in args[: self.count])
+
+    def jvp(self, *_: Any) -> tuple[Array | None, ...]:
+        raise cut()
+
+    def vjp(self, *_: Any) -> tuple[Tree, ...]:
+        raise cut()
+
+
+def cut() -> NotDifferentiableError:
+    return NotDifferentiableError(
+        expected_got(
+            "the derivative of a derivative of your function",
+            "backward passes that PyTorch can differentiate",
+            "one that it cannot, so that zero would be taken for its derivative",
+            "Leave once_differentiable, no_grad and detach out of it.",
+        )
+    )

@@ -1,0 +1,45 @@
+"""dy = J dx, if a reverse product agrees with it (`agreement`), or OnlyReverse.
+
+By torch.func.jvp, unless dy is differentiated once more: formulas of forward mode take for constants
+what they should not (torch.linalg.solve, det; the jvp of an autograd.Function). Else, and where an
+operator has no formula, by the transpose of reverse mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_map
+
+from ldiv.core.pushforward import OnlyReverse
+from ldiv.core.trees import Array
+from ldiv.errors import LinAlgError
+from ldiv.frontends.torch.agreement import Values, agreeing, agrees, as_tuple
+from ldiv.frontends.torch.recorders import traced
+from ldiv.frontends.torch.reverse_mode import is_differentiated, pullback_of, transposed
+
+
+def jvp(f: Callable[..., Any], xs: tuple[Array, ...], dxs: tuple[Array, ...]) -> tuple[Any, Any]:
+    y, pull = pullback_of(f, xs)
+    further = traced(None) or is_differentiated(xs, dxs, as_tuple(y))
+    if not further and agrees(pull, y, dy := _forward(f, xs, dxs), dxs):
+        return y, dy
+    dy = transposed(pull, y, dxs)
+    if traced(None) and dy is not None:
+        return y, agreeing(pull, y, dy, dxs)
+    if not agrees(pull, y, dy, dxs):
+        raise OnlyReverse
+    return y, dy if further else tree_map(torch.Tensor.detach, dy)
+
+
+def _forward(f: Callable[..., Any], xs: tuple[Array, ...], dxs: tuple[Array, ...]) -> Values | None:
+    """None where torch says that it cannot."""
+    try:
+        dy: Values = torch.func.jvp(f, xs, dxs)[1]
+    except RuntimeError as error:
+        if isinstance(error, LinAlgError):
+            raise
+        return None
+    return dy

@@ -1,0 +1,57 @@
+"""Tensors that are no rectangular array of numbers in memory: sparse, nested, without values."""
+
+from __future__ import annotations
+
+import torch
+
+from ldiv.core.sparse_parts import Parts
+from ldiv.core.trees import Array
+from ldiv.errors import expected_got
+
+_NO_VALUES = (
+    "an array with values",
+    "a tensor on the meta device",
+    "It has a shape only: make it on a device with memory.",
+)
+_NESTED = (
+    "an array with rows of one length",
+    "a nested tensor",
+    "Pad it, or take its tensors one by one.",
+)
+_STORED_ONLY = (torch.uint16, torch.uint32, torch.uint64)
+_BY_ROWS = (torch.sparse_csr, torch.sparse_bsr)
+
+
+def refusal(x: Array) -> tuple[str, str, str] | None:
+    if x.is_nested:
+        return _NESTED
+    return _NO_VALUES if x.is_meta else None
+
+
+def stored_only(x: Array) -> bool:
+    return x.dtype in _STORED_ONLY
+
+
+def sparse(x: object) -> bool:
+    return isinstance(x, torch.Tensor) and not x.is_nested and x.layout is not torch.strided
+
+
+def sparse_parts(name: str, x: Array) -> Parts:
+    """Hybrid and batched ones have more axes, or values with axes of their own."""
+    shape = tuple(x.shape)
+    if x.layout is torch.sparse_coo:
+        # the numbers as they are stored: coalesce, which the graph needs, looks at no index
+        stored = Parts("coo", x._values(), tuple(x._indices()), shape)
+        return stored._replace(merged=lambda: _coalesced(x.coalesce()))
+    format = str(x.layout).rpartition("_")[2]
+    if x.layout in _BY_ROWS:
+        return Parts(format, x.values(), (x.col_indices(), x.crow_indices()), shape)
+    if x.layout is torch.sparse_csc:
+        return Parts(format, x.values(), (x.row_indices(), x.ccol_indices()), shape)
+    expected = "a tensor in the layout sparse_coo, sparse_csr, sparse_csc or sparse_bsr"
+    came, advice = str(x.layout).removeprefix("torch."), "Convert it with x.to_sparse()."
+    raise TypeError(expected_got(name, expected, came, advice))
+
+
+def _coalesced(x: Array) -> Parts:
+    return Parts("coo", x.values(), tuple(x.indices()), tuple(x.shape))

@@ -1,0 +1,98 @@
+"""An operation of ATen on tensors with index sets, and what holds for any: all depends on all, or
+what products with unit vectors say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ldiv.core.index_sets import Sets, Shape, Untraceable, dense, through
+from ldiv.core.trees import Array
+
+aten = torch.ops.aten
+UNITS = 4096  # vectors, at most
+
+
+@dataclass
+class Call:
+    """An operation: its arguments, the sets of those that move, by identity, and its results."""
+
+    depends_on_x: Callable[[Array], bool]
+    op: Any
+    args: Sequence[Any]
+    kwargs: dict[str, Any]
+    moving: dict[int, Sets]
+    results: Sequence[Array]
+
+    def sets(self, t: Any) -> Sets | None:
+        return self.moving.get(id(t)) if isinstance(t, torch.Tensor) else None
+
+    def known(self, t: Any) -> bool:
+        """A number that does not depend on x."""
+        return not (isinstance(t, torch.Tensor) and self.depends_on_x(t))
+
+    @property
+    def onto(self) -> Shape:
+        return tuple(self.results[0].shape)
+
+    def again(self, replaced: Callable[[Array], Array]) -> Any:
+        """The operation with other tensors in place of those that have sets."""
+
+        def other(a: Any) -> Any:
+            if isinstance(a, list | tuple):
+                return type(a)(map(other, a))
+            return replaced(a) if self.sets(a) is not None else a
+
+        kwargs = {name: other(a) for name, a in self.kwargs.items()}
+        return self.op(*map(other, self.args), **kwargs)
+
+
+def tensors_in(args: Sequence[Any]) -> list[Array]:
+    found: list[Array] = []
+    for a in args:
+        if isinstance(a, torch.Tensor):
+            found.append(a)
+        elif isinstance(a, list | tuple):
+            found += tensors_in(a)
+    return found
+
+
+def nonzero(t: Any) -> Any:
+    return np.asarray(t.detach().cpu() != 0) if isinstance(t, torch.Tensor) else np.asarray(t != 0)
+
+
+def all_of_all(call: Call, first: int = 0) -> list[Sets]:
+    """Of the results from the first on."""
+    parts = list(call.moving.values())
+    return [dense(parts, y.numel()) for y in call.results[first:]]
+
+
+def by_units(call: Call) -> list[Sets]:
+    """Of an operation that is linear in its one operand that moves, and fixed: what each element of
+    that changes.
+    """
+    given = tensors_in([*call.args, *call.kwargs.values()])
+    (t,) = [t for t in given if call.sets(t) is not None]
+    if not 0 < t.numel() <= UNITS:
+        raise Untraceable("too many products with unit vectors")
+    base, changed = torch.zeros_like(t), []
+
+    def results() -> list[Array]:
+        return tensors_in([call.again(lambda _: base.clone())])
+
+    nothing = results()
+    for i in range(t.numel()):
+        base.view(-1)[i] = 1
+        pairs = zip(results(), nothing, strict=True)
+        changed.append([(y != zero).ravel().nonzero()[:, 0].cpu().numpy() for y, zero in pairs])
+        base.view(-1)[i] = 0
+    found = []
+    for zero, to in zip(nothing, zip(*changed, strict=True), strict=True):
+        source = np.repeat(np.arange(t.numel()), [len(places) for places in to])
+        found.append(through(call.sets(t), np.concatenate(to), source, zero.numel()))
+    return found

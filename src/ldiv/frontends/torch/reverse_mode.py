@@ -1,0 +1,207 @@
+"""x_bar = J^H y_bar, by torch.func, or by the graph of autograd; and dy = J dx, its transpose.
+
+A backward pass may cut the graph (once_differentiable, no_grad, detach, NumPy). To torch its
+cotangents are constants then; here a derivative of them is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import compress
+from typing import Any
+
+import torch
+from torch._C import _functorch
+from torch.autograd import forward_ad
+
+from ldiv.core.trees import Array
+from ldiv.errors import LinAlgError, expected_got
+from ldiv.frontends.torch.agreement import (
+    Pullback,
+    Values,
+    agrees,
+    as_tuple,
+    close,
+    final,
+    random_like,
+)
+from ldiv.frontends.torch.recorders import recording_error, traced
+from ldiv.frontends.torch.transforms import vmap
+
+_autograd: Any = torch._C._autograd
+DIFFERENTIATING = (_functorch.TransformType.Grad, _functorch.TransformType.Jvp)
+
+
+def vjp(f: Callable[..., Any], xs: tuple[Array, ...]) -> tuple[Any, Pullback]:
+    """y = f(*xs) and its pullback, whose results may be differentiated, or say that they may not."""
+    y, pull = pullback_of(f, xs)
+    beside = (*as_tuple(y), *xs)
+    whole: list[bool] = []
+
+    def pullback(y_bar: Any) -> tuple[Array, ...]:
+        x_bars = pull(y_bar)
+        if traced(None) or not is_differentiated(x_bars, beside):
+            return x_bars
+        if not whole:
+            dxs = tuple(random_like(x, 1) for x in xs)
+            whole.append(agrees(pull, y, transposed(pull, y, dxs), dxs))
+        return x_bars if whole[0] else final(x_bars, beside)
+
+    return y, pullback
+
+
+def pulled(pull: Pullback, y_bars: Array) -> tuple[Array, ...]:
+    """The cotangents of several y_bar at once, if a product with a sum of them agrees: some rules
+    of torch for batches are wrong (cdist). Else one by one.
+    """
+    found = vmap(pull, (0,))(y_bars)
+    if traced(None) or not len(y_bars):
+        return found
+    weights = random_like(y_bars[:, *[0] * (y_bars.ndim - 1)].real)
+    total = pull(torch.tensordot(weights.to(y_bars.dtype), y_bars, 1))
+    for one, many in zip(total, found, strict=True):
+        terms = (weights * many.movedim(0, -1)).movedim(-1, 0)
+        if not close(terms.sum(0), one, terms.abs().sum(0) + one.abs()):
+            return tuple(map(torch.stack, zip(*map(pull, y_bars), strict=True)))
+    return found
+
+
+def pullback_of(f: Callable[..., Any], xs: tuple[Array, ...]) -> tuple[Any, Pullback]:
+    """By torch.func; by the graph of autograd where torch.func cannot, as of an autograd.Function
+    without setup_context, a sparse matrix, torch.utils.checkpoint.
+    """
+    # neither can record what torch.func leaves behind
+    if torch.compiler.is_exporting() or torch._C._get_tracing_state() is not None:
+        raise recording_error()
+    try:
+        with _no_hooks():
+            y, pull = torch.func.vjp(f, *xs)[:2]
+    except RuntimeError as error:
+        if isinstance(error, LinAlgError):
+            raise
+        with suppress(RuntimeError):
+            if not _is_nested() and "must be floating" not in str(error):
+                return _by_graph(f, xs)
+        for said, sentence in _REFUSALS.items():
+            if said in str(error):
+                raise TypeError(expected_got(*sentence)) from error
+        raise
+
+    def pullback(y_bar: Any) -> tuple[Array, ...]:
+        with _no_hooks():
+            return pull(y_bar)
+
+    return y, pullback
+
+
+def transposed(pull: Pullback, y: Values, dxs: tuple[Array, ...]) -> Values | None:
+    """(J^H)^H dx, the VJP of r -> J^H r, at a random r: it is linear, but not each of its operations
+    is smooth at zero. None where torch says that it cannot.
+    """
+    several = isinstance(y, tuple)
+    try:
+        dy = pullback_of(
+            lambda *r: pull(r if several else r[0]), tuple(map(random_like, as_tuple(y)))
+        )[1](dxs)
+    except RuntimeError as error:
+        if isinstance(error, LinAlgError):
+            raise
+        return None
+    return dy if several else dy[0]
+
+
+# -- the graph of autograd ----------------------------------------------------------
+
+
+def _by_graph(f: Callable[..., Any], xs: tuple[Array, ...]) -> tuple[Any, Pullback]:
+    grows = torch.is_grad_enabled()
+    with torch.enable_grad():
+        ins = [
+            x.view_as(x) if grows and x.requires_grad else x.detach().requires_grad_() for x in xs
+        ]
+        y = f(*(x.clone() for x in ins))
+    moving = [v.requires_grad for v in as_tuple(y)]
+    grows = grows and (any(x.requires_grad for x in xs) or _has_other_leaves(as_tuple(y), ins))
+
+    def pullback(y_bar: Any) -> tuple[Array, ...]:
+        ys, y_bars = ([*compress(vs, moving)] for vs in (as_tuple(y), as_tuple(y_bar)))
+        further = torch.is_grad_enabled() and (grows or any(c.requires_grad for c in y_bars))
+        options = {"retain_graph": True, "create_graph": further, "allow_unused": True}
+        found = torch.autograd.grad(ys, ins, y_bars, **options) if ys else [None] * len(ins)
+        return tuple(
+            torch.zeros_like(x) if x_bar is None else x_bar
+            for x, x_bar in zip(xs, found, strict=True)
+        )
+
+    plain = tuple(v if grows else v.detach() for v in as_tuple(y))
+    return plain if isinstance(y, tuple) else plain[0], pullback
+
+
+def _has_other_leaves(ys: tuple[Array, ...], ins: list[Array]) -> bool:
+    """Whether f closes over what requires grad."""
+    nodes, seen = [v.grad_fn for v in ys], set()
+    while nodes:
+        if (node := nodes.pop()) is None or node in seen:
+            continue
+        seen.add(node)
+        if (leaf := getattr(node, "variable", None)) is not None and all(
+            leaf is not x for x in ins
+        ):
+            return True
+        nodes += [above for above, _ in node.next_functions]
+    return False
+
+
+# what torch says, and what is said to the user
+_REFUSALS = {
+    "saved tensor hooks": (
+        "a derivative of your function",
+        "torch.func, which makes it, to be possible here",
+        "saved tensor hooks, as of torch.utils.checkpoint with use_reentrant=False",
+        "Leave them out of this function.",
+    ),
+    "must be floating-point": (
+        "f",
+        "a function with floating values alone",
+        "one with integers or truth values",
+        "PyTorch differentiates no others: leave them out.",
+    ),
+}
+
+
+# -- where ------------------------------------------------------------------------
+
+
+def _is_nested() -> bool:
+    """Whether a transform of torch.func, forward mode, or what records a program is at work."""
+    return (
+        torch._C._are_functorch_transforms_active()
+        or forward_ad._current_level >= 0
+        or traced(None)
+    )
+
+
+def is_differentiated(*tensors: tuple[Array, ...]) -> bool:
+    """Whether somebody differentiates what comes of these."""
+    if forward_ad._current_level >= 0:
+        return True
+    if torch._C._are_functorch_transforms_active():
+        levels = _functorch.get_interpreter_stack() or ()
+        if any(level.key() in DIFFERENTIATING for level in levels):
+            return True
+    return torch.is_grad_enabled() and any(x.requires_grad for some in tensors for x in some)
+
+
+@contextmanager
+def _no_hooks() -> Iterator[None]:
+    """Those of the caller, torch.autograd.graph.save_on_cpu say, are for the caller's tensors."""
+    hooks: list[Any] = []
+    while (top := _autograd._top_saved_tensors_default_hooks(True)) is not None:
+        hooks.append(top)
+        _autograd._pop_saved_tensors_default_hooks()
+    try:
+        yield
+    finally:
+        for hook in reversed(hooks):
+            _autograd._push_saved_tensors_default_hooks(*hook)

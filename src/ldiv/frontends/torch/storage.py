@@ -1,0 +1,57 @@
+"""The memory of a tensor: where it is, who counts the writes to it, copies of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ldiv.core.buffers import Memory
+from ldiv.core.trees import Array
+
+_IN_A_GRAPH = (
+    "a tensor without a graph, as shadows hold its cotangent",
+    "one that requires grad",
+    "Pass x.detach().",
+)
+_UNCOUNTED = (
+    "a tensor that counts its versions",
+    "one made in inference mode",
+    "Use torch.no_grad() instead.",
+)
+
+
+def memory(x: Array) -> Memory:
+    strides = tuple(s * x.element_size() for s in x.stride())
+    try:
+        address = x.data_ptr()
+    except RuntimeError:  # under torch.func
+        address = None
+    return Memory(address, strides, (x.is_conj(), x.is_neg()))
+
+
+def version(x: Array) -> int:
+    return int(x._version)
+
+
+def unwritable(x: Array) -> tuple[str, str, str] | None:
+    if x.requires_grad:
+        return _IN_A_GRAPH
+    return _UNCOUNTED if x.is_inference() else None
+
+
+def graphless() -> bool:
+    return torch.is_inference_mode_enabled()
+
+
+def clone(x: Array) -> Array:
+    return x.clone()
+
+
+def conj(x: Array) -> Array:
+    """Resolved: torch conjugates lazily, which vmap cannot handle."""
+    return x.conj().resolve_conj()
+
+
+def to(x: Array, *args: Any, **kwargs: Any) -> Array:
+    return x.to(*args, **kwargs)
