@@ -12,55 +12,29 @@ directions d and e in the tangent space of the arguments:
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
-from ldiv.checker.findings import NOISY, SMALL, Finding, Report, found
+from ldiv.checker.directions import Direction, blockwise, coincide, entrywise, full
+from ldiv.checker.findings import NEAR, NOISY, ROUNDING, SMALL, Finding, Report, found
 from ldiv.checker.gauges import GAUGES, other_gauge
-from ldiv.checker.inner import Inner
-from ldiv.checker.loss import Loss, largest
+from ldiv.checker.inner import Inner, Pair, quiet
+from ldiv.checker.loss import Loss, Vector
+from ldiv.checker.modes import BATCHED, FORWARD, SECOND_ORDER
+from ldiv.checker.outputs import largest
 from ldiv.checker.references import derivative
-from ldiv.checker.tangents import FIRST, Argument, normal
+from ldiv.checker.second_order import cotangent, number
+from ldiv.checker.tangents import FIRST, drawn
 from ldiv.checker.together import together
-from ldiv.core.dispatch import asnumpy
 from ldiv.core.processes import RankError
 from ldiv.core.trees import Array
 from ldiv.errors import NotDifferentiableError, expected_got
 
-FIRST_ORDER = ("vjp", "jvp", "vjp against jvp")
-# they give numbers, the others cotangents
-FORWARD = ("jvp", "forward_ad", "vjp against jvp", "forward over forward")
-SECOND_ORDER = (
-    "reverse over reverse",
-    "forward over reverse",
-    "reverse over forward",
-    "forward over forward",
-    "forward_ad over reverse",
-)
-BATCHED = ("vmap of vjp", "is_grads_batched")
-Mode = Literal[
-    "vjp",
-    "jvp",
-    "vjp against jvp",
-    "forward_ad",
-    "reverse over reverse",
-    "forward over reverse",
-    "reverse over forward",
-    "forward over forward",
-    "forward_ad over reverse",
-    "vmap",
-    "vmap of vjp",
-    "is_grads_batched",
-    "gauge",
-]
-MODES: tuple[str, ...] = get_args(Mode)
-OF_TORCH = ("forward_ad", "forward_ad over reverse", "is_grads_batched")  # beside torch.func
 SCALES = (1.0, -0.5)  # of the cotangents of a batch
 GAUGE = 1e-8  # of the values: evaluated twice, they differ by rounding only
 REFUSAL = re.compile(
@@ -72,7 +46,6 @@ REPEATED = 100  # times the difference of two evaluations: they may agree by luc
 HIDDEN = (
     "Those of ldiv's functions are seen, and of eigh and svd of torch.linalg and jax.numpy.linalg."
 )
-Vector = list[Any]
 
 
 class Check:
@@ -85,34 +58,15 @@ class Check:
         against = {"vjp", "jvp"} if "vjp against jvp" in modes else set()
         twice = {"vjp"} if set(modes) & set(SECOND_ORDER) else set()
         self.needed = {*modes, *against, *twice} if asked else set()
-        ends = np.cumsum([0, *(len(a.flat) for a in loss.args)])
-        self.own = [slice(start, end) for start, end in itertools.pairwise(ends)]
         self.e = [d for a in loss.args for d in a.random(loss.rng_of(a))]
         self.near = loss.near(self.e)
-        self.directions: list[tuple[int, str, Vector]] = [
-            (i, where, self._alone(i, d))
-            for i, a in enumerate(loss.args)
-            for where, d in (self._basis(a) if exhaustive else [("", a.random(loss.rng_of(a)))])
-        ]
-
-    def _basis(self, a: Argument) -> list[tuple[str, Vector]]:
-        """One direction for each free entry; for those of other processes this one stays."""
-        own, processes = list(a.basis()), self.loss.processes
-        if processes is None or a.shared:
-            return own
-        here, rest = [np.zeros_like(asnumpy(x)) for x in a.flat], iter(own)
-        return [
-            (f"{where} of process {rank}", next(rest)[1] if rank == processes.rank else here)
-            for rank, every in enumerate(processes.every([where for where, _ in own]))
-            for where in every
-        ]
-
-    def _alone(self, i: int, d: Vector) -> Vector:
-        """The direction in which argument i moves along d and the others stay."""
-        return [
-            v
-            for j, a in enumerate(self.loss.args)
-            for v in (d if j == i else [np.zeros_like(asnumpy(x)) for x in a.flat])
+        simple = entrywise(loss) if exhaustive else full(loss)
+        blocks = blockwise(loss)
+        self.directions = simple if exhaustive else [*simple, *blocks]
+        # e of second order, each with its d: a block moves alone along both
+        self.curves: list[tuple[Vector, list[Direction]]] = [
+            (self.e, simple),
+            *((e.d, [d]) for e, d in zip(blockwise(loss), blocks, strict=True)),
         ]
 
     def run(self) -> Report:
@@ -122,9 +76,9 @@ class Check:
         if set(self.modes) == {"gauge"}:
             return self.report
         # first elsewhere: what is kept by mistake is stale now
-        self.attempt("vjp", lambda: loss.gradient(self.near))
+        v_near = self.attempt("vjp", lambda: loss.gradient(self.near))
         v = self.attempt("vjp", lambda: loss.gradient(loss.x))
-        pushed = self.attempt("jvp", lambda: [loss.push(d) for _, _, d in self.directions])
+        pushed = self.attempt("jvp", lambda: [loss.push(d.d) for d in self.directions])
         if v is None and pushed is None:
             raise ValueError(
                 expected_got(
@@ -134,51 +88,63 @@ class Check:
                     "Nothing could be checked.",
                 )
             )
-        slopes = np.array([loss.slope(d) for _, _, d in self.directions]).reshape(-1, 2)
-        expected, bar = slopes.T
-        dual = (
-            self.attempt("forward_ad", lambda: [loss.push_dual(d) for _, _, d in self.directions])
-            if "forward_ad" in self.modes
-            else None
-        )
-        if dual is not None:
-            self.compare("forward_ad", [(dy, loss.c_bar) for dy in dual], expected, bar, loss.size)
-        pairs = {
-            "vjp": None if v is None else self.along(v),
-            "jvp": None if pushed is None else [(dy, loss.c_bar) for dy in pushed],
-        }
-        for mode, those in pairs.items():
-            if those is not None:
-                self.compare(mode, those, expected, bar, loss.size)
-        if v is not None and pushed is not None:
-            backward, again = self.products(v), self.products(loss.gradient(loss.x))
-            self.compare(
-                "vjp against jvp",
-                pairs["jvp"] or [],
-                backward,
-                REPEATED * np.abs(again - backward),
-                loss.size,
-            )
+        expected, bar = self.slopes(loss.x, self.directions)
         unsure = bar.max(initial=0)
-        # the rest would only be more noisy
-        if unsure > NOISY * max(np.abs(expected).max(initial=0), SMALL * loss.size):
-            if self.report.ok:  # no mode passes unjudged
-                mode = "vjp" if v is not None else "jvp"
-                self.compare(mode, pairs[mode] or [], expected, bar, loss.size, always=True)
+        noisy = unsure > NOISY * max(np.abs(expected).max(initial=0), SMALL * loss.size)
+        self.first_order(v, pushed, expected, bar, noisy)
+        if noisy:  # the rest would only be more so
             return self.report
+        if "vjp" in self.modes and v_near is not None and coincide(loss):
+            self.nearby(v_near)
         if v is not None and set(self.modes) & set(SECOND_ORDER):
             self.second_order(v)
         if "vmap" in self.modes:
             self.vmap(FIRST * unsure)
-        for mode in BATCHED:
-            batch = (
-                self.attempt(mode, partial(loss.pulled, mode, SCALES))
-                if mode in self.modes and v is not None
-                else None
-            )
-            for scale, g in zip(SCALES, batch or (), strict=bool(batch)):
-                self.compare(mode, self.along(g), scale * expected, abs(scale) * bar, loss.size)
+        if v is not None:
+            self.batched(expected, bar)
         return self.report
+
+    def first_order(
+        self,
+        v: Vector | None,
+        pushed: list[Vector] | None,
+        expected: Array,
+        bar: Array,
+        noisy: bool,
+    ) -> None:
+        loss = self.loss
+        dual = (
+            self.attempt("forward_ad", lambda: [loss.push_dual(d.d) for d in self.directions])
+            if "forward_ad" in self.modes
+            else None
+        )
+        pairs = {
+            "forward_ad": None if dual is None else [(dy, loss.y_bar) for dy in dual],
+            "vjp": None if v is None else self.along(v),
+            "jvp": None if pushed is None else [(dy, loss.y_bar) for dy in pushed],
+        }
+        compare = partial(self.compare, self.directions, expected, bar, loss.size)
+        for mode, those in pairs.items():
+            if those is not None:
+                compare(mode, those)
+        if v is not None and pushed is not None:
+            backward = self.products(v, self.directions)
+            again = self.products(loss.gradient(loss.x), self.directions)
+            with quiet():
+                repeated = REPEATED * np.abs(again - backward)
+            against = self.directions, backward, repeated, loss.size
+            self.compare(*against, "vjp against jvp", pairs["jvp"] or [])
+        if noisy and self.report.ok:  # no mode passes unjudged
+            mode = "vjp" if v is not None else "jvp"
+            compare(mode, pairs[mode] or [], always=True)
+
+    def batched(self, expected: Array, bar: Array) -> None:
+        """One pullback of several cotangents at once."""
+        for mode in (mode for mode in BATCHED if mode in self.modes):
+            batch = self.attempt(mode, partial(self.loss.pulled, mode, SCALES))
+            for scale, g in zip(SCALES, batch or (), strict=batch is not None):
+                scaled = scale * expected, abs(scale) * bar
+                self.compare(self.directions, *scaled, self.loss.size, mode, self.along(g))
 
     def attempt(self, mode: str, compute: Callable[[], Any]) -> Any:
         """The derivative, or None where the function says that it has none of this kind."""
@@ -195,14 +161,17 @@ class Check:
             self.report.refused[mode] = str(error).partition("\n")[0][:120]
             return None
 
-    def along(self, v: Vector) -> list[tuple[Vector, Vector]]:
-        """For each direction d: the part of v that belongs to the moving argument, and d."""
-        return [(v[self.own[i]], d[self.own[i]]) for i, _, d in self.directions]
+    def slopes(self, x: Vector, directions: list[Direction]) -> tuple[Array, Array]:
+        """<L'(x), d> by differences, and their error bars."""
+        found = np.array([self.loss.slope(d.d, x) for d in directions]).reshape(-1, 2)
+        return found[:, 0], found[:, 1]
 
-    def products(self, v: Vector) -> Array:
-        along = zip(self.directions, self.along(v), strict=True)
+    def along(self, v: Vector) -> list[Pair]:
+        return [d.along(v) for d in self.directions]
+
+    def products(self, v: Vector, directions: list[Direction]) -> Array:
         of_args = self.loss.of_args
-        return self.loss.inputs.total([of_args[i].local(*pair) for (i, _, _), pair in along])
+        return self.loss.inputs.total([of_args[d.argument].local(*d.along(v)) for d in directions])
 
     def inner(self, mode: str, i: int) -> Inner:
         """That of the pairs of a mode: numbers of the whole, outputs, or the argument i."""
@@ -212,66 +181,92 @@ class Check:
 
     def compare(
         self,
-        mode: str,
-        pairs: list[tuple[Vector, Vector]],
+        directions: list[Direction],
         expected: Array,
         bar: Array,
         size: Any,
+        mode: str,
+        pairs: list[Pair],
         always: bool = False,
     ) -> None:
         """One finding for each argument."""
         if mode not in self.modes and not always:
             return
-        for i in range(len(self.loss.args)):
-            mine = [k for k, (j, _, _) in enumerate(self.directions) if j == i]
-            if not mine:
-                continue
-            where = [self.directions[k][1] for k in mine]
-            a = self.loss.args[i]
-            of = None if mode in FORWARD else [a.value] if len(a.flat) == 1 else a.flat
-            sizes, inner = np.broadcast_to(size, len(pairs))[mine], self.inner(mode, i)
-            self.add(
-                found(
+        for finding in self.findings(directions, expected, bar, size, mode, pairs):
+            self.add(finding)
+
+    def findings(
+        self,
+        directions: list[Direction],
+        expected: Array,
+        bar: Array,
+        size: Any,
+        mode: str,
+        pairs: list[Pair],
+    ) -> Iterator[Finding]:
+        for i, a in enumerate(self.loss.args):
+            mine = [k for k, d in enumerate(directions) if d.argument == i]
+            if mine:
+                yield found(
                     mode,
                     f"argument {i}",
-                    where,
+                    [directions[k].where for k in mine],
                     [pairs[k] for k in mine],
                     expected[mine],
                     bar[mine],
-                    sizes,
+                    np.broadcast_to(size, len(pairs))[mine],
                     self.rtol,
-                    of,
-                    inner,
+                    None if mode in FORWARD else [a.value] if len(a.flat) == 1 else a.flat,
+                    self.inner(mode, i),
                 )
-            )
 
     def add(self, finding: Finding) -> None:
         self.report.findings.append(finding)
 
+    def nearby(self, v: Vector) -> None:
+        """The gradient v at a point whose entries are apart: it may be right only where they are
+        equal. What cannot be judged there is no fault of the point.
+        """
+        every = full(self.loss)
+        expected, bar = self.slopes(self.near, every)
+        pairs = [d.along(v) for d in every]
+        for finding in self.findings(every, expected, bar, self.loss.size, "vjp", pairs):
+            if not finding.noisy:
+                self.add(replace(finding, subject=finding.subject + NEAR))
+
     def second_order(self, v: Vector) -> None:
         loss = self.loss
-        along = zip(self.directions, self.along(v), strict=True)
-        size = np.concatenate([loss.of_args[i].absolute([pair]) for (i, _, _), pair in along])
+        directions = [d for _, those in self.curves for d in those]
+        size = np.concatenate([loss.of_args[d.argument].absolute([d.along(v)]) for d in directions])
+        # where the first derivative vanishes, the second one has its rounding errors all the same
+        size = np.maximum(size, ROUNDING * size.max(initial=0))
+        ends = np.cumsum([len(those) for _, those in self.curves])[:-1]
+        references = [
+            derivative(partial(self.slopes_of_gradient, e, those), part)
+            for (e, those), part in zip(self.curves, np.split(size, ends), strict=True)
+        ]
+        expected, bar = map(np.concatenate, zip(*references, strict=True))
+        for mode in SECOND_ORDER:
+            curved = self.attempt(mode, partial(self.curved, mode)) if mode in self.modes else None
+            if curved is not None:
+                self.compare(directions, expected, bar, size, mode, curved)
 
-        def slopes(t: float) -> Array:
-            return self.products(loss.gradient(loss.moved(self.e, t)))
+    def slopes_of_gradient(self, e: Vector, directions: list[Direction], t: float) -> Array:
+        """<L'(x + t e), d>."""
+        return self.products(self.loss.gradient(self.loss.moved(e, t)), directions)
 
-        expected, bar = derivative(slopes, size)
-        for mode, compute in loss.curvatures(self.e).items():
-            if mode in self.modes and (product := self.attempt(mode, compute)) is not None:
-                self.compare(mode, self.along(product), expected, bar, size)
-        mode, one = "forward over forward", np.ones(())
-        if mode in self.modes:
-            twice = self.attempt(
-                mode, lambda: [loss.forward_twice(self.e, d) for _, _, d in self.directions]
-            )
-            if twice is not None:
-                self.compare(mode, [([value], [one]) for value in twice], expected, bar, size)
+    def curved(self, mode: str) -> list[Pair]:
+        """Of each e and d a pair (a, b) with <a, b> = L''[e, d]."""
+        loss, one = self.loss, np.ones(())
+        if mode == "forward over forward":
+            return [([number(loss, e, d.d)], [one]) for e, those in self.curves for d in those]
+        found = [(cotangent(mode, loss, e), those) for e, those in self.curves]
+        return [d.along(g) for g, those in found for d in those]
 
     def gauge(self) -> None:
         """The values must belong to the problem, not to the eigenvectors that were chosen."""
         loss = self.loss
-        y, again = (loss.outputs([(loss.values(loss.x), loss.c_bar)])[0] for _ in range(2))
+        y, again = (loss.outputs([(loss.values(loss.x), loss.y_bar)])[0] for _ in range(2))
         bar = max(GAUGE * loss.size, REPEATED * abs(again - y))
         for what, draws in GAUGES.items():
             for draw in draws:
@@ -293,7 +288,7 @@ class Check:
                     "gauge",
                     "the values",
                     [""],
-                    [(values, loss.c_bar)],
+                    [(values, loss.y_bar)],
                     y,
                     bar,
                     loss.size,
@@ -326,7 +321,7 @@ class Check:
                 continue
             single = [np.stack(pair) for pair in zip(*map(each, points), strict=True)]
             rngs = loss.rngs(inner)
-            w = [normal(rng, y) / largest(y) for rng, y in zip(rngs, single, strict=True)]
+            w = [drawn(rng, y) / largest(y) for rng, y in zip(rngs, single, strict=True)]
             self.add(
                 found(
                     "vmap",

@@ -13,12 +13,17 @@ import numpy as np
 
 from ldiv.checker.inner import Inner, Pair
 from ldiv.checker.tangents import Map, exchange, places
+from ldiv.checker.visible import smallest_visible
 from ldiv.core.trees import Array
 from ldiv.matrices.sparse_array import SparseArray
 
 NOISY = 1e-2  # of the derivative: an error bar above this does not judge it
 SMALL = 1e-5  # of the function: a derivative below this counts as zero
 ROUNDING = 1e-3  # of the largest entry: smaller ones are compared at this scale
+
+
+TINY = 1e-300
+NEAR = " at a point near by"  # of a subject
 
 
 class WrongDerivativeError(AssertionError):
@@ -42,6 +47,8 @@ class Finding:
     allowed: Array
     noise: Array  # an error bar above this does not judge
     looks: str = ""
+    visible: float = np.inf  # the least relative error that would have been seen
+    visible_in_one_entry: float = np.inf  # if one entry alone is wrong, relative to the largest
 
     @property
     def failed(self) -> bool:
@@ -104,6 +111,19 @@ class Report:
         return [f for f in self.findings if f.noisy]
 
     @property
+    def visible(self) -> dict[str, tuple[float, float]]:
+        """For each argument the smallest errors that would have been seen in every mode: of the
+        whole derivative, relative to it, and of one entry, relative to the largest one.
+        """
+        smallest: dict[str, tuple[float, float]] = {}
+        for f in self.findings:
+            if f.subject.startswith("argument"):
+                subject = f.subject.removesuffix(NEAR)
+                one, two = smallest.get(subject, (0.0, 0.0))
+                smallest[subject] = max(one, f.visible), max(two, f.visible_in_one_entry)
+        return smallest
+
+    @property
     def ok(self) -> bool:
         """Whether every derivative was judged and is right."""
         return not self.failures and not self.noisy
@@ -113,6 +133,12 @@ class Report:
             [
                 *map(str, self.findings),
                 *(f"{mode}: refused by the function: {why}" for mode, why in self.refused.items()),
+                *(
+                    f"{subject}: not seen are relative errors below {whole:.1e}, and errors of one "
+                    f"entry below {entry:.1e} of the largest"
+                    for subject, (whole, entry) in self.visible.items()
+                    if np.isfinite(whole)
+                ),
             ]
         )
 
@@ -169,8 +195,12 @@ def found(
     scale = np.maximum(np.abs(expected), np.minimum(np.nan_to_num(terms, nan=0.0), 1e300))
     allowed = bar + rtol * np.maximum(scale, ROUNDING * scale.max(initial=0))
     # The noise is judged by the reference alone, never by the derivative under test.
-    noise = NOISY * np.maximum(np.abs(expected).max(initial=0), SMALL * size)
+    noise = NOISY * np.maximum(np.abs(expected), SMALL * size)
     finding = Finding(mode, subject, where, actual, expected, bar, allowed, noise)
+    zero = np.maximum(SMALL * np.broadcast_to(size, len(pairs)), TINY)
+    seen = np.where(bar <= noise, allowed, np.inf)
+    whole, in_one_entry = smallest_visible(pairs, expected, seen, zero, inner)
+    finding = replace(finding, visible=whole, visible_in_one_entry=in_one_entry)
     return (
         replace(finding, looks=_looks(pairs, expected, finding.allowed, of, inner))
         if finding.failed

@@ -1,11 +1,18 @@
 """The loss L of a function f, its derivatives by every transform of the framework, and differences.
 
-    L = sum_k Re <c_k, z_k> + |z_k|^2 / 2,  z_k = y_k / r_k,  r_k = max |y_k|
+    L = sum_k Re <w_k, z_k> + |z_k|^2 / 2,  z_k = y_k / s_k,  s_k = max |y_k|
 
-over all outputs y = f(x), each at its own scale; c is random. Because of the square the second
-derivatives of L depend on the first ones of f, and the cotangent y_bar_k = (c_k + z_k) / r_k
-varies with x. Over several processes an output is a number of the whole, if it is equal everywhere
-at two points, and counts once; otherwise each process has a part, and parts add up.
+over all outputs y = f(x) with random weights w, and scales s at which each output counts alike: a
+small one beside a large one would not be seen. Then
+
+    dL = sum_k <y_bar_k, dy_k>,  y_bar_k = (w_k + z_k) / s_k,
+
+and the square is there for the second derivatives: as y_bar varies with x, those of L depend on the
+first ones of f also where f is linear, and on how its derivative treats a cotangent that is
+differentiated itself.
+
+Over several processes an output is a number of the whole, if it is equal everywhere at two points,
+and counts once; otherwise each process has a part, and parts add up.
 """
 
 from __future__ import annotations
@@ -16,21 +23,20 @@ from typing import Any
 import numpy as np
 
 from ldiv.checker.inner import Inner
+from ldiv.checker.outputs import alike, every_leaf, fingerprint, maximum, smooth
 from ldiv.checker.references import FAILURES, LEVELS, derivative
-from ldiv.checker.tangents import FIRST, Argument, normal
+from ldiv.checker.tangents import FIRST, Argument, drawn
 from ldiv.checker.together import only, require_same, together, watched
 from ldiv.checker.transforms import transforms
-from ldiv.core.arrays import alike, conj, numpy_dtype, real
-from ldiv.core.dispatch import asnumpy, frontend_of, is_array, namespace
+from ldiv.core.arrays import alike as created_alike
+from ldiv.core.arrays import conj, real
+from ldiv.core.dispatch import asnumpy, frontend_of, namespace
 from ldiv.core.processes import RankError
-from ldiv.core.trees import Array, leaves
-from ldiv.core.validate import require_numbers
+from ldiv.core.trees import Array
 from ldiv.derivatives.vjp_jvp import jvp, vjp
 from ldiv.errors import expected_got
-from ldiv.matrices.matrix import Matrix
 
 Vector = list[Any]
-SAME = 1e-9  # of their size: numbers of the whole are equal everywhere, but for rounding
 
 
 class Loss:
@@ -52,14 +58,14 @@ class Loss:
         self.name = frontend_of(*flat).__name__.rpartition(".")[2]
         self.xp, self.where = (
             namespace(flat[0]),
-            {k: v for k, v in alike(flat[0]).items() if k != "dtype"},
+            {k: v for k, v in created_alike(flat[0]).items() if k != "dtype"},
         )
         self.transforms: Any = None if self.name == "numpy" else transforms(self.name)
+        # those of the arguments are enough to run f; whoever took a step in it is of the group, too
         self.processes = only([g for a in args if (g := a.processes) is not None])
         with watched() as groups:
             y = self.values(self.x)
         self.processes = only(groups)
-        self.own_rng = self.rng
         self._require_same(seed, len(y))
         if not y:
             raise TypeError(
@@ -70,15 +76,19 @@ class Loss:
                     "Integers have no derivatives.",
                 )
             )
+        # numbers of the whole are drawn alike on all processes, parts on each for itself
+        self.own_rng = self.rng
         if self.processes is not None:
             self.own_rng = np.random.default_rng([seed, 1 + self.processes.rank])
         self.of_args = [Inner(self.processes, [not a.shared] * len(a.flat)) for a in args]
         self.inputs = Inner(self.processes, [not a.shared for a in args for _ in a.flat])
         self.outputs = Inner(self.processes, self._are_parts(y))
-        self.c = [normal(rng, v) for rng, v in zip(self.rngs(self.outputs), y, strict=True)]
-        self.r = [size or 1.0 for size in self.outputs.largest([_largest(v) for v in y])]
-        self.c_bar = self.cotangents(y)
-        self.size = float(self.outputs.absolute([(self.c_bar, y)])[0])
+        # from 2 to 4, as |z| <= 1: w + z is nowhere small, and hides no output
+        rngs = self.rngs(self.outputs)
+        self.weights = [2 * drawn(rng, v) for rng, v in zip(rngs, y, strict=True)]
+        self.scales = [size or 1.0 for size in self.outputs.largest([maximum(v) for v in y])]
+        self.y_bar = self.cotangents(y)
+        self.size = float(self.outputs.absolute([(self.y_bar, y)])[0])
 
     # -- over several processes ---------------------------------------------------
 
@@ -101,10 +111,10 @@ class Loss:
             for a in self.args
             for d in a.random(np.random.default_rng([seed, 0 if a.shared else self.processes.rank]))
         ]
-        views = [_fingerprint(v) for v in (*y, *self.values(self.near(e)))]
+        views = [fingerprint(v) for v in (*y, *self.values(self.near(e)))]
         every = self.processes.every(views)
         differ = [
-            any(not _alike(other[k], every[0][k]) for other in every) for k in range(len(views))
+            any(not alike(other[k], every[0][k]) for other in every) for k in range(len(views))
         ]
         return [
             here or there for here, there in zip(differ[: len(y)], differ[len(y) :], strict=True)
@@ -139,22 +149,17 @@ class Loss:
 
     def apply(self, xs: Vector) -> Vector:
         """All outputs that have derivatives, for arrays of the framework."""
-        return [
-            v for v in every_leaf(self.f(*self.whole(xs))) if numpy_dtype(_array(v)).kind in "fc"
-        ]
+        return [v for v in every_leaf(self.f(*self.whole(xs))) if smooth(v)]
 
     def __call__(self, xs: Vector) -> Any:
-        pairs = zip(
-            self.arrays(self.c),
-            (y / r for y, r in zip(self.apply(xs), self.r, strict=True)),
-            strict=True,
-        )
-        terms = [self.xp.sum(real(conj(c) * z + conj(z) * z / 2)) for c, z in pairs]
+        triples = zip(self.arrays(self.weights), self.apply(xs), self.scales, strict=True)
+        z = [(w, y / s) for w, y, s in triples]
+        terms = [self.xp.sum(real(conj(w) * z + conj(z) * z / 2)) for w, z in z]
         return self.summed(terms, self.outputs)
 
     def cotangents(self, y: Vector) -> Vector:
         """y_bar of all outputs, with dL = <y_bar, dy>."""
-        return [(c + v / r) / r for c, v, r in zip(self.c, y, self.r, strict=True)]
+        return [(w + v / s) / s for w, v, s in zip(self.weights, y, self.scales, strict=True)]
 
     def values(self, xs: Vector) -> Vector:
         """All outputs that have derivatives, as NumPy arrays."""
@@ -164,9 +169,9 @@ class Loss:
                 for v in self.apply(self.arrays(xs))
             ]
 
-    def moved(self, d: Vector, t: complex) -> Vector:
+    def moved(self, d: Vector, t: complex, x: Vector | None = None) -> Vector:
         """x + t d."""
-        return [x + t * v for x, v in zip(self.x, d, strict=True)]
+        return [u + t * v for u, v in zip(self.x if x is None else x, d, strict=True)]
 
     def near(self, d: Vector) -> Vector:
         """A point along d, as far from x as f is defined."""
@@ -190,9 +195,8 @@ class Loss:
         if self.name != "numpy":
             return self.out(self.transforms.gradient(self, self.arrays(xs)))
         y, pullback = vjp(self.f, *self.whole(self.arrays(xs)))
-        smooth = [np.asarray(v).dtype.kind in "fc" for v in every_leaf(y)]
         rest = iter(self.cotangents(self.values(xs)))
-        bars = tuple(next(rest) if s else None for s in smooth)
+        bars = tuple(next(rest) if smooth(v) else None for v in every_leaf(y))
         return [
             x for g in pullback(bars if isinstance(y, tuple) else bars[0]) for x in every_leaf(g)
         ]
@@ -204,11 +208,7 @@ class Loss:
                 self.transforms.jvp(self.apply, (self.arrays(self.x),), (self.arrays(d),))[1]
             )
         y, dy = jvp(self.f, *(tuple(self.whole(self.arrays(v))) for v in (self.x, d)))
-        return [
-            t
-            for v, t in zip(every_leaf(y), every_leaf(dy), strict=True)
-            if np.asarray(v).dtype.kind in "fc"
-        ]
+        return [t for v, t in zip(every_leaf(y), every_leaf(dy), strict=True) if smooth(v)]
 
     def push_dual(self, d: Vector) -> Vector:
         """The tangents of the outputs along d, by dual numbers of PyTorch."""
@@ -221,97 +221,28 @@ class Loss:
         pull: Callable[..., Vector] = (
             self.transforms.pulled_at_once if mode == "is_grads_batched" else self.transforms.pulled
         )
-        bars = self.arrays([np.stack([scale * c for scale in scales]) for c in self.c_bar])
+        bars = self.arrays([np.stack([scale * c for scale in scales]) for c in self.y_bar])
         batches = self.out(pull(self.apply, self.arrays(self.x), bars))
         return [[g[i] for g in batches] for i in range(len(scales))]
 
     def out(self, xs: Any) -> Vector:
         return [asnumpy(x) for x in xs]
 
-    def slope(self, d: Vector) -> tuple[float, float]:
-        """<L', d> by differences of the outputs, and its error bar."""
+    def slope(self, d: Vector, x: Vector) -> tuple[float, float]:
+        """<L'(x), d> by differences of the outputs, and its error bar.
+
+        With y_bar as it is at x: y -> <y_bar, y> is linear, so that the rounding errors of |z|^2
+        are left out, and analytic where f is.
+        """
+        y_bar = self.y_bar if x is self.x else self.cotangents(self.values(x))
 
         def g(t: complex) -> Array:
-            pairs = zip(self.c_bar, self.values(self.moved(d, t)), strict=True)
+            pairs = zip(y_bar, self.values(self.moved(d, t, x)), strict=True)
             terms = ((np.conj(c) * y).sum() for c, y in self.outputs.counted(pairs))
             return self.outputs.total([sum(terms)])
 
-        analytic = all(v.dtype.kind == "f" for v in [*self.x, *self.c])
+        analytic = all(v.dtype.kind == "f" for v in [*self.x, *y_bar])
         value, bar = derivative(
             lambda t: g(t).real, np.array([self.size]), (lambda h: g(1j * h)) if analytic else None
         )
         return float(value[0]), float(bar[0])
-
-    def curvatures(self, e: Vector) -> dict[str, Callable[[], Vector]]:
-        """L''[e], a cotangent, by each composition of transforms."""
-        fw, x, along = self.transforms, self.arrays(self.x), self.arrays(e)
-
-        def gradient(xs: Vector) -> Vector:
-            return list(fw.gradient(self, xs))
-
-        def slope(xs: Vector) -> Any:
-            pairs = zip(gradient(xs), along, strict=True)
-            return self.summed([self.xp.sum(real(conj(g) * d)) for g, d in pairs], self.inputs)
-
-        def tangent(xs: Vector) -> Any:
-            return fw.jvp(self, (xs,), (along,))[1]
-
-        def on_the_tape(xs: Vector) -> Vector:
-            tape: Vector = fw.on_the_tape(self, xs)
-            return tape
-
-        return {
-            "forward_ad over reverse": lambda: self.out(fw.by_dual_numbers(on_the_tape, x, along)),
-            "reverse over reverse": lambda: self.out(fw.gradient(slope, x)),
-            "forward over reverse": lambda: self.out(fw.jvp(gradient, (x,), (along,))[1]),
-            "reverse over forward": lambda: self.out(fw.gradient(tangent, x)),
-        }
-
-    def forward_twice(self, e: Vector, d: Vector) -> Array:
-        """L''[e, d], a number, by forward over forward."""
-        fw = self.transforms
-        return np.asarray(
-            asnumpy(
-                fw.jvp(
-                    lambda x: fw.jvp(self, (x,), (self.arrays(e),))[1],
-                    (self.arrays(self.x),),
-                    (self.arrays(d),),
-                )[1]
-            )
-        )
-
-
-def largest(y: Array) -> float:
-    """max |y|, or 1 where that is zero."""
-    return _largest(y) or 1.0
-
-
-def _largest(y: Array) -> float:
-    return float(np.abs(y).max(initial=0))
-
-
-def _fingerprint(y: Array) -> tuple[Any, ...]:
-    """The shape of an array, and two numbers that others hardly have."""
-    weights = np.random.default_rng(0).standard_normal(y.shape)
-    return y.shape, complex((weights * y).sum()), float(np.linalg.norm(y))
-
-
-def _alike(one: tuple[Any, ...], two: tuple[Any, ...]) -> bool:
-    same = np.isclose(one[1:], two[1:], SAME, SAME * abs(two[2]), equal_nan=True)
-    return one[0] == two[0] and bool(np.all(same))
-
-
-def _array(y: Any) -> Array:
-    if not is_array(y) and not isinstance(y, np.generic):
-        advice = "Return arrays, matrices, or tuples of them; not dicts, not Python numbers."
-        raise TypeError(
-            expected_got("f", "a function whose values are arrays", type(y).__name__, advice)
-        )
-    return require_numbers("f", y)
-
-
-def every_leaf(y: Any) -> list[Any]:
-    """The arrays of an output: of tuples, lists and matrices."""
-    if isinstance(y, Matrix):
-        return leaves(y.params)
-    return [v for part in y for v in every_leaf(part)] if isinstance(y, tuple | list) else [y]

@@ -18,8 +18,8 @@ from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray
 from ldiv.core.validate import require_flag, require_float, require_square
 from ldiv.errors import NotPositiveDefiniteError, NotSymmetricError, expected_got
-from ldiv.linalg.determinants import logdet
-from ldiv.linalg.eigen import eigsh
+from ldiv.linalg.inverses.determinants import logdet
+from ldiv.linalg.spectra.eigen import eigsh
 from ldiv.matrices.sparse_array import SparseArray
 
 DENSE = 1000  # up to this order the least eigenvalue is LAPACK's

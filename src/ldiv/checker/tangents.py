@@ -74,11 +74,19 @@ class Argument(ArrayHolder):
     def rebuilt(self, flat: list[Array]) -> Any:
         return like(self.value, flat)
 
-    def random(self, rng: np.random.Generator) -> list[Array]:
-        """A random direction of about the size of the argument."""
-        return self._within(
-            [self.project(normal(rng, x) * _sizes(x)) for x in map(asnumpy, self.flat)]
-        )
+    def random(self, rng: np.random.Generator, among: list[Array] | None = None) -> list[Array]:
+        """A random direction of about the size of the argument, of all entries, or of some."""
+        values = [asnumpy(x) for x in self.flat]
+        steps = [drawn(rng, x) * _sizes(x) for x in values]
+        if among is not None:
+            steps = [d * m for d, m in zip(steps, among, strict=True)]
+        return self._within([self.project(d) for d in steps])
+
+    @property
+    def free(self) -> list[Array]:
+        """Not zero where an entry may move."""
+        rng = np.random.default_rng(0)
+        return [self.project(drawn(rng, asnumpy(x))) for x in self.flat]
 
     def basis(self) -> Iterator[tuple[str, list[Array]]]:
         """One direction for each free entry, two for a complex one."""
@@ -109,10 +117,16 @@ def _new(d: Array, seen: set[bytes]) -> bool:
     return bool(d.any()) and not known
 
 
-def normal(rng: np.random.Generator, like: Array) -> Array:
-    """Standard normal numbers, of the shape of an array, complex ones where it is."""
-    d = rng.standard_normal(like.shape)
-    return d + 1j * rng.standard_normal(like.shape) if like.dtype.kind == "c" else d
+def drawn(rng: np.random.Generator, like: Array) -> Array:
+    """Numbers from 1 to 2 of random signs, of the shape of an array; in both parts of complex ones.
+
+    None is small, as normal ones may be: what they weigh would hardly be seen.
+    """
+    parts = [
+        rng.uniform(1, 2, like.shape) * rng.choice((-1.0, 1.0), like.shape)
+        for _ in range(1 + (like.dtype.kind == "c"))
+    ]
+    return parts[0] + 1j * parts[1] if len(parts) == 2 else parts[0]
 
 
 def _sizes(x: Array) -> Array:
