@@ -2,6 +2,8 @@
 of one more solve.
 """
 
+from typing import TYPE_CHECKING, NoReturn
+
 import ldiv.engines.direct
 import ldiv.engines.eigen
 import ldiv.engines.iterative
@@ -17,8 +19,8 @@ from ldiv.derivatives.implicit import implicit, root
 from ldiv.derivatives.jacobian import hessian, hvp, jacobian
 from ldiv.derivatives.pattern_detection import detect_pattern
 from ldiv.derivatives.vjp_jvp import jvp, vjp
-from ldiv.engines.factor_cache import cache_info, clear_cache, set_cache_limit
-from ldiv.engines.threads import get_num_threads, set_num_threads
+from ldiv.engines.factors.cache import cache_info, clear_cache, set_cache_limit
+from ldiv.engines.libraries.threads import get_num_threads, set_num_threads
 from ldiv.errors import (
     ConvergenceError,
     EngineError,
@@ -30,37 +32,42 @@ from ldiv.errors import (
 )
 from ldiv.inplace.duplicated import Duplicated
 from ldiv.inplace.tape import Tape, autodiff
-from ldiv.linalg.banded import cho_solve_banded, cholesky_banded, solve_banded, solveh_banded
-from ldiv.linalg.blas import gemm, matmul
-from ldiv.linalg.cholesky import cho_factor, cho_solve, cholesky
-from ldiv.linalg.dense_eigen import eigh, eigvalsh
-from ldiv.linalg.dense_svd import matrix_rank, pinv, svd, svdvals
-from ldiv.linalg.determinants import det, logdet, slogdet
-from ldiv.linalg.eigen import eigsh
-from ldiv.linalg.eigen_info import EigenInfo
-from ldiv.linalg.explain import Explanation, explain
-from ldiv.linalg.expm_multiply import expm_multiply
-from ldiv.linalg.factorized import Factorized, factorized
-from ldiv.linalg.gaussian import gaussian_kl, gaussian_logpdf
-from ldiv.linalg.inertia import inertia
-from ldiv.linalg.inverse import inv
-from ldiv.linalg.inverse_forms import quad_form, trace_solve
-from ldiv.linalg.ldl import ldl
-from ldiv.linalg.least_squares import lstsq
-from ldiv.linalg.lobpcg import lobpcg
-from ldiv.linalg.lu import lu, lu_factor, lu_factor_ex, lu_solve
-from ldiv.linalg.norm import norm, onenormest
-from ldiv.linalg.preconditioner import preconditioner
-from ldiv.linalg.qr import qr
-from ldiv.linalg.selected_inverse import inverse_diagonal, selected_inverse
-from ldiv.linalg.solve import solve, solve_triangular
-from ldiv.linalg.solve_info import SolveInfo
-from ldiv.linalg.sparse_cholesky import SparseCholesky, UpdatedCholesky
-from ldiv.linalg.spectral import eigenspace, spectral_function, spectral_sum
-from ldiv.linalg.spsolve import splu, spsolve, spsolve_triangular
-from ldiv.linalg.stochastic import EstimateInfo
-from ldiv.linalg.svd import svds
-from ldiv.linalg.tridiagonal import eigh_tridiagonal
+from ldiv.linalg.arguments.preconditioner import preconditioner
+from ldiv.linalg.factorizations.cholesky import cho_factor, cho_solve, cholesky
+from ldiv.linalg.factorizations.ldl import ldl
+from ldiv.linalg.factorizations.lu import lu, lu_factor, lu_factor_ex, lu_solve
+from ldiv.linalg.factorizations.qr import qr
+from ldiv.linalg.inverses.determinants import det, logdet, slogdet
+from ldiv.linalg.inverses.gaussian import gaussian_kl, gaussian_logpdf
+from ldiv.linalg.inverses.inverse import inv
+from ldiv.linalg.inverses.inverse_forms import quad_form, trace_solve
+from ldiv.linalg.inverses.selected_inverse import inverse_diagonal, selected_inverse
+from ldiv.linalg.inverses.sparse_cholesky import SparseCholesky, UpdatedCholesky
+from ldiv.linalg.inverses.stochastic import EstimateInfo
+from ldiv.linalg.products.blas import gemm, matmul
+from ldiv.linalg.products.expm_multiply import expm_multiply
+from ldiv.linalg.spectra.dense_eigen import eigh, eigvalsh
+from ldiv.linalg.spectra.dense_svd import matrix_rank, pinv, svd, svdvals
+from ldiv.linalg.spectra.eigen import eigsh
+from ldiv.linalg.spectra.eigen_info import EigenInfo
+from ldiv.linalg.spectra.inertia import inertia
+from ldiv.linalg.spectra.lobpcg import lobpcg
+from ldiv.linalg.spectra.norm import norm, onenormest
+from ldiv.linalg.spectra.spectral import eigenspace, spectral_function, spectral_sum
+from ldiv.linalg.spectra.svd import svds
+from ldiv.linalg.spectra.tridiagonal import eigh_tridiagonal
+from ldiv.linalg.systems.banded import (
+    cho_solve_banded,
+    cholesky_banded,
+    solve_banded,
+    solveh_banded,
+)
+from ldiv.linalg.systems.explain import Explanation, explain
+from ldiv.linalg.systems.factorized import Factorized, factorized
+from ldiv.linalg.systems.least_squares import lstsq
+from ldiv.linalg.systems.solve import solve, solve_triangular
+from ldiv.linalg.systems.solve_info import SolveInfo
+from ldiv.linalg.systems.spsolve import splu, spsolve, spsolve_triangular
 from ldiv.matrices.compose import Gram, LowRank, block_array, kron
 from ldiv.matrices.construct import asarray, coo_array, csc_array, csr_array
 from ldiv.matrices.diagonals import diags_array, eye_array
@@ -201,3 +208,13 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return [*__all__, "__version__"]
+
+
+if not TYPE_CHECKING:  # a type checker knows the names that are here
+
+    def __getattr__(name: str) -> NoReturn:
+        """What to write for a name of SciPy, NumPy or PyTorch that is not here."""
+        from ldiv.linalg.absent import sentence  # once a name is missed
+
+        words = f"module 'ldiv' has no attribute {name!r}"
+        raise AttributeError(words if (why := sentence(name)) is None else f"{words}. {why}")

@@ -16,7 +16,7 @@ from typing import NoReturn
 import numpy as np
 
 from ldiv import __version__
-from ldiv.cli.matrix_market import load_matrix, load_rhs
+from ldiv.cli.matrix_market import Header, load_matrix, load_rhs
 from ldiv.cli.report import show_check, show_info
 from ldiv.cli.table import waiting
 from ldiv.cli.verify import PART, verify
@@ -55,7 +55,7 @@ def parser() -> Parser:
     check.add_argument(
         "matrix",
         metavar="A.mtx",
-        help="a square matrix: Matrix Market, or .npz by scipy.sparse.save_npz",
+        help="a square matrix: Matrix Market, .npz by scipy.sparse.save_npz, or .npy",
     )
     check.add_argument(
         "--rhs",
@@ -64,9 +64,8 @@ def parser() -> Parser:
     )
     check.add_argument(
         "--assume-a",
-        default="gen",
         choices=tuple(PART),
-        help="what you promise about A (default: %(default)s)",
+        help="what you promise about A (default: what the header of a Matrix Market file says, else gen)",
     )
     check.add_argument(
         "--method",
@@ -82,11 +81,19 @@ def parser() -> Parser:
     return top
 
 
-def run_check(A: Matrix, b: Array | None, options: argparse.Namespace) -> int:
+def run_check(A: Matrix, header: Header, b: Array | None, options: argparse.Namespace) -> int:
     name = Path(options.matrix).name
+    promise = options.assume_a or header.promise
     with waiting(f"checking {name} ..."):
-        found = verify(A, b, options.assume_a, options.method)
-    show_check(name, options.assume_a, found)
+        found = verify(A, b, promise, options.method)
+    show_check(
+        name,
+        found,
+        promise,
+        by_header=options.assume_a is None and promise != "gen",
+        of_ones=header.is_pattern,
+        drawn=b is None,
+    )
     return complain(f"{options.matrix}: {found.failure}", 1) if found.failure else 0
 
 
@@ -103,10 +110,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         if options.command == "info":
             show_info()
             return 0
-        A = load_matrix(options.matrix)
+        A, header = load_matrix(options.matrix)
         b = None if options.rhs is None else load_rhs(options.rhs, A.shape[0])
         subject = f"{options.matrix}: "  # up to here errors name the file themselves
-        return run_check(A, b, options)
+        return run_check(A, header, b, options)
     except (np.linalg.LinAlgError, NotSymmetricError) as error:
         return complain(f"{subject}{error}", 1)
     except KeyboardInterrupt:

@@ -24,6 +24,11 @@ OF_SINGULAR_MATRICES = (
     "(c) parameters so far apart that rounding removed the smaller ones. "
     "Fix the model, add a small multiple of the identity, or solve in float64."
 )
+OF_DEPENDENT_COLUMNS = (
+    "(a) columns that are combinations of others in the model, a constant beside all its indicators say, "
+    "(b) fewer independent rows than columns, (c) columns that differ by rounding alone. "
+    "Leave columns out, or take the solution of least norm, ldiv.pinv(a) @ b."
+)
 OF_SINGULAR_JACOBIANS = (
     "(a) no root: Newton's method runs to where |f| is least, (b) a root of a higher order, or one that is not isolated, "
     "(c) a start where f does not depend on an unknown. Start elsewhere, or look at f."
@@ -50,10 +55,11 @@ class SingularMatrixError(LinAlgError):
         certain: bool = False,
         what: str = "the matrix",
         causes: str = "",
+        verdict: str = "is singular",
     ) -> None:
         self.engine, self.evidence, self.certain = engine, evidence, certain
         super().__init__(
-            f"{what} is singular to working precision: {engine} found {evidence}. Likely causes: {causes or OF_SINGULAR_MATRICES}"
+            f"{what} {verdict} to working precision: {engine} found {evidence}. Likely causes: {causes or OF_SINGULAR_MATRICES}"
         )
 
 

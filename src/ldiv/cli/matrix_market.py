@@ -1,9 +1,11 @@
-"""A Matrix Market file, or an .npz that SciPy saved, as a matrix or as right-hand sides."""
+"""A Matrix Market file, an .npz that SciPy saved, or an .npy, as a matrix or as right-hand sides."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.io
@@ -11,17 +13,18 @@ import scipy.sparse
 
 from ldiv.core.finite import require_finite
 from ldiv.core.trees import Array
+from ldiv.core.typing import Assumption
 from ldiv.core.validate import DTYPES
 from ldiv.errors import expected_got
 from ldiv.matrices.construct import asarray
 from ldiv.matrices.matrix import Matrix, as_matrix
 
 
-def load_matrix(path: str) -> Matrix:
-    """The square matrix of a file: sparse on the pattern of the file, both triangles of a
-    symmetric one; dense for a dense file.
+def load_matrix(path: str) -> tuple[Matrix, Header]:
+    """The square matrix of a file, and its header: sparse on the pattern of the file, both
+    triangles of a symmetric one; dense for a dense file.
     """
-    raw = _load(path)
+    raw, header = _load(path)
     if raw.ndim != 2 or raw.shape[0] != raw.shape[1] or raw.shape[0] == 0:
         raise ValueError(
             expected_got(
@@ -31,12 +34,25 @@ def load_matrix(path: str) -> Matrix:
                 "A rectangular system is a least-squares problem.",
             )
         )
-    return asarray(raw) if scipy.sparse.issparse(raw) else as_matrix(path, raw)
+    return asarray(raw) if scipy.sparse.issparse(raw) else as_matrix(path, raw), header
+
+
+class Header(NamedTuple):
+    """What a Matrix Market file says of its matrix before its numbers."""
+
+    symmetry: str = "general"
+    is_pattern: bool = False
+
+    @property
+    def promise(self) -> Assumption:
+        """The assumption that the header makes."""
+        promises: dict[str, Assumption] = {"symmetric": "sym", "hermitian": "her"}
+        return promises.get(self.symmetry, "gen")
 
 
 def load_rhs(path: str, n: int) -> Array:
     """The right-hand sides of a file, (n,) or (n, k); a sparse file is filled up with zeros."""
-    raw = _load(path)
+    raw, _ = _load(path)
     b = raw.toarray() if scipy.sparse.issparse(raw) else raw
     b = b.T if b.shape == (1, n) else b
     if b.shape[:1] != (n,) or b.ndim > 2 or b.size == 0:
@@ -51,11 +67,32 @@ def load_rhs(path: str, n: int) -> Array:
     return np.ascontiguousarray(b[:, 0] if b.shape[1:] == (1,) else b)
 
 
+def _matrix_market(path: str) -> tuple[Any, Header]:
+    # a pipe can be read once: what came out of it is read twice
+    source = path if Path(path).is_file() else BytesIO(Path(path).read_bytes())
+    *_, field, symmetry = scipy.io.mminfo(source)
+    if isinstance(source, BytesIO):
+        source.seek(0)
+    return scipy.io.mmread(source, spmatrix=False), Header(symmetry, field == "pattern")
+
+
+_READERS: dict[str, tuple[str, Callable[[str], tuple[Any, Header]]]] = {
+    ".npz": (
+        "a sparse matrix saved by scipy.sparse.save_npz",
+        lambda path: (scipy.sparse.load_npz(path), Header()),
+    ),
+    ".npy": (
+        "an array saved by numpy.save",
+        lambda path: (np.load(path, allow_pickle=False), Header()),
+    ),
+}
+
+
 def _extent(a: Any) -> str:
     return " x ".join(map(str, a.shape))
 
 
-def _load(path: str) -> Any:
+def _load(path: str) -> tuple[Any, Header]:
     """What is in the file, with finite floating values; integers, booleans and patterns of ones
     become float64.
     """
@@ -63,18 +100,10 @@ def _load(path: str) -> Any:
         raise FileNotFoundError(f"{path}: there is no such file.")
     if Path(path).is_dir():
         raise IsADirectoryError(f"{path}: it is a directory, not a file.")
+    kind, read = _READERS.get(Path(path).suffix, ("Matrix Market", _matrix_market))
     try:
-        raw = (
-            scipy.sparse.load_npz(path)
-            if path.endswith(".npz")
-            else scipy.io.mmread(path, spmatrix=False)
-        )
+        raw, header = read(path)
     except Exception as error:  # the readers raise whatever their parsers meet
-        kind = (
-            "a sparse matrix saved by scipy.sparse.save_npz"
-            if path.endswith(".npz")
-            else "Matrix Market"
-        )
         raise ValueError(f"{path}: cannot be read as {kind}: {error}") from error
     raw = raw.astype(np.float64) if raw.dtype.kind in "iub" else raw
     if raw.dtype.name not in DTYPES:
@@ -84,4 +113,4 @@ def _load(path: str) -> Any:
             )
         )
     require_finite(path, raw.data if scipy.sparse.issparse(raw) else raw)
-    return raw
+    return raw, header

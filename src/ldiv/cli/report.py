@@ -29,16 +29,22 @@ PACKAGES = ("numpy", "scipy", "array-api-compat", "rslab", "pymetis")
 DEVICES = ("cpu", "cuda:0")
 
 
-def show_check(name: str, assume_a: str, found: Findings) -> None:
-    """One table of what a check found."""
-    show(name, list(_rows(assume_a, found)))
+def show_check(
+    name: str, found: Findings, promise: str, *, by_header: bool, of_ones: bool, drawn: bool
+) -> None:
+    """One table of what a check found; and where what was checked is not all in the files."""
+    says = f"assume_a={promise!r}" + ", as the header of the file says" * by_header
+    stored = "stored entries" + ", all ones: the file has a pattern and no numbers" * of_ones
+    show(name, list(_rows(says, stored, drawn, found)))
 
 
-def _rows(assume_a: str, found: Findings) -> Iterator[tuple[str, str, Cell]]:
+def _rows(says: str, stored: str, drawn: bool, found: Findings) -> Iterator[tuple[str, str, Cell]]:
     sides = "" if found.columns == 1 else f", {found.columns} right-hand sides"
     yield "n", f"{found.n:,}", f"{found.dtype}{sides}"
-    yield "nnz", f"{found.nnz:,}", "stored entries"
-    yield "engine", found.engine, f"assume_a={assume_a!r}"
+    yield "nnz", f"{found.nnz:,}", stored
+    if drawn:
+        yield "b", "random", "normal numbers, the same in every run; --rhs reads yours"
+    yield "engine", found.engine, says
     if not found.iterates:
         yield "ordering", _seconds(found.ordering), "once per pattern"
         yield "factor", _seconds(found.factor), "once per set of values"
@@ -57,8 +63,21 @@ def _rows(assume_a: str, found: Findings) -> Iterator[tuple[str, str, Cell]]:
             f"{found.asymmetry:.1e}",
             "of its largest entry; the symmetric part was solved",
         )
-    yield "condition", f"{found.condition:.1e}", "|A| |A^-1| in the 1-norm, estimated"
+    yield "condition", f"{found.condition:.1e}", _of_condition(found)
     yield "peak memory", _peak_memory(), "of this process, complex step included"
+
+
+def _of_condition(found: Findings) -> Cell:
+    words = "|A| |A^-1| in the 1-norm, estimated"
+    if found.condition * np.finfo(found.dtype).eps < 1:
+        return words
+    return (
+        (
+            f"{words}: above 1 / eps. What was solved was scaled; if rows and columns differ in their "
+            "units alone nothing is lost, else look at the model"
+        ),
+        "yellow",
+    )
 
 
 def _seconds(t: float) -> str:

@@ -24,17 +24,17 @@ import numpy as np
 import scipy.sparse as sp
 
 from ldiv.checker import findings
-from ldiv.checker.loss import largest
+from ldiv.checker.outputs import largest
 from ldiv.core.trees import Array
 from ldiv.core.typing import Assumption
 from ldiv.core.validate import common_precision
 from ldiv.derivatives.vjp_jvp import vjp
 from ldiv.engines import registry
-from ldiv.engines.factored import symbolic
-from ldiv.engines.norm_estimate import one_norm
-from ldiv.engines.options import Options
-from ldiv.linalg.factorized import Factorized, factorized
-from ldiv.linalg.solve import solve
+from ldiv.engines.accuracy.norm_estimate import one_norm
+from ldiv.engines.factors.factored import symbolic
+from ldiv.engines.iterative.options import Options
+from ldiv.linalg.systems.factorized import Factorized, factorized
+from ldiv.linalg.systems.solve import solve
 from ldiv.matrices.assumptions import promised
 from ldiv.matrices.construct import asarray
 from ldiv.matrices.matrix import Matrix

@@ -34,7 +34,7 @@ from ldiv.derivatives.jacobian import (
     sparse_values,
 )
 from ldiv.errors import OF_SINGULAR_JACOBIANS, SingularMatrixError, expected_got, shown
-from ldiv.linalg.solve_problem import require_method
+from ldiv.linalg.arguments.solve_problem import require_method
 from ldiv.matrices.assumptions import definiteness, promised
 from ldiv.matrices.linear_operator import WithParams, outline
 from ldiv.matrices.matrix import Matrix

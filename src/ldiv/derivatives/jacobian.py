@@ -6,6 +6,7 @@ Dense, or on a sparsity pattern: columns of one color share a product.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
@@ -14,6 +15,7 @@ from ldiv.core.arrays import alike, is_complex, numpy_dtype
 from ldiv.core.dispatch import frontend_of, is_array, namespace, traced
 from ldiv.core.pattern import Index, Pattern
 from ldiv.core.public import public
+from ldiv.core.pushforward import OnlyReverse, jvp
 from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT, IndexLike
 from ldiv.core.validate import (
@@ -91,8 +93,11 @@ def jacobian(
     pattern holds for every x, nothing is left to be checked when it runs, and an entry that is not
     finite is returned as it is. In all other cases each call takes one more product, in a random
     direction, with which the entries must agree to sqrt(eps); entries must be finite.
+    Where f has reverse mode alone (a jax.custom_vjp; in PyTorch a backward pass that cannot be
+    differentiated, whose Jacobian cannot either) all products are reverse ones.
     Cost: min(m, n) products; with a pattern as many as it has colors (tridiagonal 3, five-point
-    stencil 7, arrowhead 3), and the one that verifies it. The coloring is cached on the pattern.
+    stencil 7, arrowhead 3), and the one that verifies it; in PyTorch also 1 reverse product with
+    which all others must agree. The coloring is cached on the pattern.
 
     References
     ----------
@@ -228,10 +233,10 @@ def hvp(f: Callable[[ArrayT], AnyArray], x: ArrayT, v: ArrayT) -> ArrayT:
                 "It is a direction at x.",
             )
         )
-    frontend = frontend_of(x, v)
+    frontend_of(x, v)
     if v.dtype != x.dtype:  # which JAX does not allow
         v = namespace(x).astype(v, x.dtype)
-    product: ArrayT = frontend.jvp(_gradient(f, x), (x,), (v,))[1]
+    product: ArrayT = jvp(_gradient(f, x), (x,), (v,))[1]
     return product
 
 
@@ -294,22 +299,23 @@ def _gradient(f: Function, x: Array) -> Function:
 
 
 def products(f: Function, x: Array, seeds: Array) -> Array:
-    """(J S)^T, (p, m), by one product for each row of S^T."""
+    """(J S)^T, (p, m), by one product for each row of S^T; OnlyReverse where there are none."""
     frontend = frontend_of(x)
     return frontend.vmap(lambda d: frontend.jvp(f, (x,), (d,))[1], (0,))(seeds)
 
 
-def _cotangents(f: Function, x: Array, seeds: Array) -> Array:
+def cotangents(f: Function, x: Array, seeds: Array) -> Array:
     """R J, (q, n), by one product for each row of R."""
     frontend = frontend_of(x)
-    return frontend.vmap(lambda u: frontend.vjp(f, (x,))[1](u)[0], (0,))(seeds)
+    return frontend.pulled(frontend.vjp(f, (x,))[1], seeds)[0]
 
 
 def dense_values(f: Function, x: Array, size: int, mode: str) -> Array:
     xp = namespace(x)
     if mode == "forward":
-        return products(f, x, xp.asarray(np.eye(x.shape[0]), **alike(x))).mT
-    return _cotangents(f, x, xp.asarray(np.eye(size), **alike(x)))
+        with suppress(OnlyReverse):
+            return products(f, x, xp.asarray(np.eye(x.shape[0]), **alike(x))).mT
+    return cotangents(f, x, xp.asarray(np.eye(size), **alike(x)))
 
 
 def on_pattern(pattern: Any, shape: tuple[int, int]) -> Sparse:
@@ -373,20 +379,49 @@ def sparse_values(structure: Sparse, mode: str, f: Function, x: Array) -> Array:
     where f is traced and its program shows it, else by a product with a random direction, with
     which the entries must agree.
     """
-    how, xp = compression(structure, mode), namespace(x)
     proven = traced(x) and covers(structure, frontend_of(x).dependence(f, x))
-    rng = np.random.default_rng(structure.pattern.nnz)
-    random = [] if proven else [rng.standard_normal(x.shape)]
-    seeds = structure.cached(("seeds", mode, proven), lambda: np.vstack([how.forward.T, *random]))
+    with suppress(OnlyReverse):
+        return _by_both(structure, mode, f, x, proven)
+    return _by_rows(structure, f, x, proven)
+
+
+def _by_both(structure: Sparse, mode: str, f: Function, x: Array, proven: bool) -> Array:
+    """By the products that a mode takes, forward the one that is random."""
+    how, xp = compression(structure, mode), namespace(x)
+    seeds = structure.cached(
+        ("seeds", mode, proven), lambda: _and_random(how.forward.T, structure, proven)
+    )
     seeds = xp.asarray(seeds, **alike(x))
     tangents = products(f, x, seeds)
     colors = how.forward.shape[1]
     parts = [
         tangents[:colors],
-        *([_cotangents(f, x, xp.asarray(how.reverse, **alike(x)))] if len(how.reverse) else []),
+        *([cotangents(f, x, xp.asarray(how.reverse, **alike(x)))] if len(how.reverse) else []),
     ]
     entries = how.entries(*parts)
     return entries if proven else agreed(structure, entries, seeds[-1], tangents[-1])
+
+
+def _by_rows(structure: Sparse, f: Function, x: Array, proven: bool) -> Array:
+    """By reverse products, of which one is random: S^T u = J^T u."""
+    how, xp = compression(structure, "reverse"), namespace(x)
+    seeds = xp.asarray(_and_random(how.reverse, structure, proven), **alike(x))
+    found = cotangents(f, x, seeds)
+    entries = how.entries(found[:0], found[: len(how.reverse)])
+    if proven:
+        return entries
+    turned = structure.cached("turned", lambda: _turned(structure.pattern))
+    return agreed(turned, entries, seeds[-1], found[-1])
+
+
+def _and_random(seeds: Index, structure: Sparse, proven: bool) -> Index:
+    """With one more direction, unless nothing is left to be checked."""
+    rng = np.random.default_rng(structure.pattern.nnz)
+    return seeds if proven else np.vstack([seeds, rng.standard_normal(seeds.shape[1])])
+
+
+def _turned(pattern: Pattern) -> Sparse:
+    return Sparse(Pattern(*pattern.places[::-1], pattern.shape[::-1]))
 
 
 def covers(structure: Sparse, sets: Any) -> bool:

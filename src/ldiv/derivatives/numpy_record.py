@@ -133,7 +133,9 @@ def _record(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Recorded]:
     given = dict(enumerate(xs))
     place: list[int | None] = []
     for leaf in flat:
-        source = next((x for x, copy in record.copies if _same(copy, leaf)), leaf)
+        source = leaf
+        for x, copy in reversed(record.copies):  # a snapshot may be that of a snapshot
+            source = x if _same(copy, source) else source
         at = next((at for at, x in given.items() if _same(x, source)), None)
         given = {i: x for i, x in given.items() if i != at}
         place.append(at)

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import numpy as np
 
 from ldiv.core.arrays import alike
 from ldiv.core.dispatch import asnumpy, frontend_of, namespace
-from ldiv.core.pattern import Pattern
+from ldiv.core.pattern import Index, Pattern
 from ldiv.core.public import public
+from ldiv.core.pushforward import OnlyReverse
 from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import require_number
-from ldiv.derivatives.jacobian import Function, output_size, products, require_vector, sparse_values
+from ldiv.derivatives.jacobian import (
+    Function,
+    cotangents,
+    output_size,
+    products,
+    require_vector,
+    sparse_values,
+)
 from ldiv.errors import expected_got
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.structures.sparse import Sparse
@@ -52,12 +61,13 @@ def detect_pattern(
 
     Notes
     -----
-    The program of the tangent map v -> J v is followed, one operation after another, with a set of
-    indices for each number: JAX's jaxpr, PyTorch's ATen operations as they are called. The pattern
-    holds for every x, and both branches of where, relu and abs are in it. It may have entries that
-    are never nonzero: a solve, a sort, or an index that depends on x is taken for dense. In PyTorch
-    what Python sees is followed as it is at x: a branch (`if x[0] > 0`), an integer
-    (`y[x.argmax()]`).
+    The program of v -> J v (JAX) or u -> J^T u (PyTorch) is followed, one operation after another,
+    with a set of indices for each number: JAX's jaxpr, PyTorch's ATen operations as they are
+    called. The pattern holds for every x, and both branches of where, relu and abs are in it. It
+    may have entries that are never nonzero: a solve, a sort, a maximum over a window, or an index
+    that depends on x is taken for dense. In PyTorch a branch of Python (`if x[0] > 0`) is followed
+    as it is taken at x, and where Python sees an integer that depends on x (`y[x.argmax()]`) all
+    of J is taken for dense.
     What cannot be followed (operations that are in no table, numbers that leave the framework, more
     than 2^24 entries) is differentiated instead, at x (1 + margin t) + margin s with random t and
     s, two points, in all directions: entries that vanish at both, but not everywhere, are missed.
@@ -98,6 +108,22 @@ def _followed(f: Function, x: Array, shape: tuple[int, int]) -> Sparse | None:
     return structure
 
 
+def _blocks(f: Function, x: Array, shape: tuple[int, int]) -> Iterator[tuple[int, int, Index]]:
+    """Some columns of J at a time, or rows where f has reverse mode alone: where they begin, and
+    their values.
+    """
+    with suppress(OnlyReverse):
+        for j in range(0, shape[1], PROBES):
+            yield 0, j, asnumpy(products(f, x, _units(x, shape[1], j))).T
+        return
+    for i in range(0, shape[0], PROBES):
+        yield i, 0, asnumpy(cotangents(f, x, _units(x, shape[0], i)))
+
+
+def _units(x: Array, n: int, first: int) -> Array:
+    return namespace(x).asarray(np.eye(min(PROBES, n - first), n, first), **alike(x))
+
+
 def _probed(f: Function, x: Array, shape: tuple[int, int], margin: float) -> Sparse:
     """By products with all unit vectors at two points near x."""
     n, xp, rng = shape[1], namespace(x), np.random.default_rng(0)
@@ -105,9 +131,7 @@ def _probed(f: Function, x: Array, shape: tuple[int, int], margin: float) -> Spa
     for _ in range(2):
         t, s = (xp.asarray(margin * rng.standard_normal(n), **alike(x)) for _ in range(2))
         at = x * (1 + t) + s
-        for j in range(0, n, PROBES):
-            block = xp.asarray(np.eye(min(PROBES, n - j), n, j), **alike(x))
-            values = asnumpy(products(f, at, block))
+        for i, k, values in _blocks(f, at, shape):
             if not np.isfinite(values).all():
                 advice = "Choose a smaller margin, or an x where f is smooth."
                 raise ValueError(
@@ -118,8 +142,8 @@ def _probed(f: Function, x: Array, shape: tuple[int, int], margin: float) -> Spa
                         advice,
                     )
                 )
-            k, i = np.nonzero(values)
-            found.append(i.astype(np.int64) * n + (k + j))
+            rows, cols = np.nonzero(values)
+            found.append((rows + i) * n + cols + k)
     places = np.unique(np.concatenate(found))
     structure = Sparse(Pattern(places // max(n, 1), places % max(n, 1), shape))
     sparse_values(structure, "auto", f, x)  # raises where x itself has an entry outside the pattern

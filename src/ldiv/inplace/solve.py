@@ -13,7 +13,7 @@ from ldiv.errors import expected_got
 from ldiv.inplace.duplicated import block, operands, output, value
 from ldiv.inplace.replaced import replaced
 from ldiv.inplace.workspace import Workspace
-from ldiv.linalg.solve_problem import build_problem
+from ldiv.linalg.arguments.solve_problem import build_problem
 from ldiv.matrices.assumptions import definiteness, promised
 from ldiv.matrices.matrix import as_matrix
 

@@ -15,10 +15,10 @@ from ldiv.core.dispatch import is_array, traced
 from ldiv.core.structure import Structure
 from ldiv.core.trees import leaves, rebuild
 from ldiv.errors import EngineError, expected_got, shown
-from ldiv.linalg.determinants import logdet as log_determinant
-from ldiv.linalg.factorized import Factorized, factorized
-from ldiv.linalg.inverse_forms import quad_form
-from ldiv.linalg.solve import solve
+from ldiv.linalg.inverses.determinants import logdet as log_determinant
+from ldiv.linalg.inverses.inverse_forms import quad_form
+from ldiv.linalg.systems.factorized import Factorized, factorized
+from ldiv.linalg.systems.solve import solve
 from ldiv.matrices.construct import asarray
 from ldiv.matrices.diagonals import diags_array
 from ldiv.matrices.matrix import Matrix

@@ -195,8 +195,8 @@ def LowRank(U: MatrixLike, V: MatrixLike) -> Matrix:
     Notes
     -----
     Differentiable in U and V, in every mode and order.
-    A may be sparse, diagonal, triangular, or made of such matrices; with a dense A the sum is
-    factored as a whole.
+    A may be sparse, diagonal, triangular, or made of such matrices; with a dense A, and with a rank
+    of n and more, the sum is factored as a whole.
     Cost of a solve with A + LowRank(U, V): 1 factorization of A and r more solves with it, once;
     r more for the adjoint. Each solution is checked against the sum, and one that has suffered
     cancellation is refused.

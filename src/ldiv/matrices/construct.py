@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.dispatch import is_array, namespace
+from ldiv.core.dispatch import is_array, namespace, own
 from ldiv.core.public import public
+from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, IndexLike
 from ldiv.core.validate import as_float, require_flag, require_two_dimensions
 from ldiv.errors import expected_got, shown
@@ -74,7 +75,7 @@ def coo_array(
     dtype : optional
         That of the values, of their framework or by NumPy's name; by default their own.
     copy : bool, default False
-        Copy the values, so that later changes of theirs do not change the matrix.
+        Copy the values of PyTorch, too, so that later writes to them do not change the matrix.
 
     Returns
     -------
@@ -96,7 +97,9 @@ def coo_array(
     -----
     Differentiable in values, in every mode. Duplicates add up, as in assembly, and each of them
     receives its cotangent.
-    Cost: the indices are checked, copied and hashed; the values are not copied.
+    The matrix has copies of the indices and of NumPy's values, so that SciPy may sort and prune a
+    matrix that shares them; tensors are shared, unless they are constants in memory of NumPy.
+    Cost: the indices are checked, copied and hashed; the values are copied or shared.
 
     Examples
     --------
@@ -118,7 +121,7 @@ def coo_array(
                 "Rows and columns are two vectors.",
             )
         )
-    found = sparse_at(*coordinates("", as_float("values", values), at, shape))
+    found = sparse_at(*coordinates("", _own_values("values", values), at, shape))
     return _finished(found, dtype, copy)
 
 
@@ -163,7 +166,8 @@ def csr_array(
     Notes
     -----
     Otherwise like `coo_array`: differentiable in values, in every mode; duplicates add up.
-    Cost: the indices are checked, copied and hashed; the values are not copied.
+    Values are copied or shared as in `coo_array`.
+    Cost: the indices are checked, copied and hashed.
 
     Examples
     --------
@@ -177,7 +181,7 @@ def csr_array(
     if len(arg) == 2 and _are_two(arg[1]):
         return coo_array(arg, shape, dtype, copy).tocsr()
     values, indices, indptr = _parts("csr_array", "(values, indices, indptr)", arg, 3)
-    values = as_float("values", values)
+    values = _own_values("values", values)
     found = sparse_at(*compressed("", values, indices, indptr, shape, "csr"))
     return _finished(found, dtype, copy)
 
@@ -223,7 +227,8 @@ def csc_array(
     Notes
     -----
     Otherwise like `coo_array`: differentiable in values, in every mode; duplicates add up.
-    Cost: the indices are checked, copied and hashed; the values are not copied.
+    Values are copied or shared as in `coo_array`.
+    Cost: the indices are checked, copied and hashed.
 
     Examples
     --------
@@ -237,7 +242,7 @@ def csc_array(
     if len(arg) == 2 and _are_two(arg[1]):
         return coo_array(arg, shape, dtype, copy).tocsc()
     values, indices, indptr = _parts("csc_array", "(values, indices, indptr)", arg, 3)
-    values = as_float("values", values)
+    values = _own_values("values", values)
     found = sparse_at(*compressed("", values, indices, indptr, shape, "csc"))
     return _finished(found, dtype, copy)
 
@@ -266,7 +271,9 @@ def asarray(x: AnyArray) -> SparseArray:
 
     Notes
     -----
-    Differentiable in the values.
+    Differentiable in the values. The matrix has copies of the indices and of NumPy's and SciPy's
+    values, which stay what they are whatever SciPy does to its matrix; tensors are shared as in
+    `coo_array`.
     Under `jax.jit` the indices of a BCOO or BCSR must not be arguments; a SparseArray can be one.
     A warning about PyTorch itself: in 2.13 the backward passes of `torch.sparse_csr_tensor(...)`
     and of `torch.mm` with a sparse operand allocate n x n numbers (12 GB at n = 40,000). ldiv never
@@ -298,7 +305,7 @@ def as_sparse(name: str, x: Any) -> SparseArray:
                 "Its entries are not at hand: it is a matrix as it is.",
             )
         )
-    x = as_float(name, x)
+    x = _own_values(name, x)
     require_two_dimensions(name, x)
     m, n = x.shape[-2:]
     rows, cols = (i.ravel() for i in np.indices((m, n)))
@@ -309,7 +316,11 @@ def sparse_of(name: str, x: Any) -> SparseArray | None:
     """A sparse matrix of another library; None for anything else."""
     if (found := entries_of(name, x)) is None:
         return None
-    return sparse_at(as_float(f"values of {name}", found.values), *found[1:])
+    return sparse_at(_own_values(f"values of {name}", found.values), *found[1:])
+
+
+def _own_values(name: str, values: Any) -> Array:
+    return own(as_float(name, values))
 
 
 accept(sparse_of)

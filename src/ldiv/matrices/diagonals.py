@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ldiv.core.arrays import alike, batch_of, broadcast
-from ldiv.core.dispatch import is_array, namespace
+from ldiv.core.dispatch import is_array, namespace, own
 from ldiv.core.public import public
 from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, IndexLike
@@ -113,7 +113,7 @@ def diags_array(
         cols.append(np.arange(length) + max(k, 0))
         values.append(xp.broadcast_to(d, (*batch, length)))
     data = (
-        arrays[0]
+        own(arrays[0])
         if len(arrays) == 1 and tuple(arrays[0].shape) == tuple(values[0].shape)
         else xp.concat(values, axis=-1)
     )

@@ -13,8 +13,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import scipy.sparse
 
-from ldiv.core.dispatch import asnumpy, is_array
+from ldiv.core.dispatch import asnumpy, is_array, sparse_home
 from ldiv.core.pattern import Index
+from ldiv.core.sparse_parts import Parts
 from ldiv.core.trees import Array
 from ldiv.core.validate import (
     LARGEST,
@@ -25,12 +26,7 @@ from ldiv.core.validate import (
 )
 from ldiv.errors import expected_got
 
-COMPRESSED = {
-    "csr": (0, "col_indices", "crow_indices"),
-    "csc": (1, "row_indices", "ccol_indices"),
-}  # the major axis and PyTorch's names of indices and indptr
-
-
+COMPRESSED = {"csr": 0, "csc": 1}  # the major axis
 Format = Literal["coo", "csr", "csc"]
 
 
@@ -46,13 +42,8 @@ def entries_of(name: str, x: Any) -> Entries | None:
     """The entries of a sparse matrix of SciPy, PyTorch or JAX; None for anything else."""
     if scipy.sparse.issparse(x):
         return _of_scipy(name, x)
-    if hasattr(type(x), "n_sparse"):  # of the class: mocks and proxies answer to every name
-        return _of_jax(name, x)
-    if (
-        is_array(x)
-        and (layout := str(getattr(x, "layout", "torch.strided")).rpartition(".")[2]) != "strided"
-    ):
-        return _of_torch(name, x, layout)
+    if (home := sparse_home(x)) is not None:
+        return _of_framework(name, home.sparse_parts(name, x))
     return None
 
 
@@ -87,7 +78,7 @@ def compressed(
     of: str, values: Array, indices: Any, indptr: Any, shape: Any, format: Any
 ) -> Entries:
     """Checked entries in compressed format; without a shape indptr and indices give it."""
-    major = COMPRESSED[format][0]
+    major = COMPRESSED[format]
     indices, indptr = index_vector(f"indices{of}", indices), index_vector(f"indptr{of}", indptr)
     if (
         not len(indptr)
@@ -232,55 +223,19 @@ def _of_blocks(of: str, data: Array, indices: Any, indptr: Any, shape: tuple[int
     return coordinates(of, data.reshape(-1), (rows.ravel(), cols.ravel()), shape)
 
 
-def _of_torch(name: str, x: Any, layout: str) -> Entries:
-    format, of = layout.removeprefix("sparse_"), f" of {name}"
-    if format not in (*COMPRESSED, "coo", "bsr"):
-        raise TypeError(
-            expected_got(
-                name,
-                "a tensor in the layout sparse_coo, sparse_csr, sparse_csc or sparse_bsr",
-                layout,
-                "Convert it with x.to_sparse().",
-            )
-        )
-    if x.ndim != 2:
-        raise ValueError(
-            expected_got(
-                name,
-                "a matrix of numbers",
-                f"{x.ndim} axes",
-                "Make it with coo_array or csr_array: batch axes belong to the values.",
-            )
-        )
-    require_memory(name, x)
-    if format == "coo":
-        # Checked first: coalesce adds up duplicates without looking at the indices.
-        coordinates(of, x._values(), x._indices(), tuple(x.shape))
-        x = x.coalesce()
-        return coordinates(of, x.values(), x.indices(), tuple(x.shape))
-    if format == "bsr":
-        return _of_blocks(of, x.values(), x.col_indices(), x.crow_indices(), tuple(x.shape))
-    _, indices, indptr = COMPRESSED[format]
-    return compressed(
-        of, x.values(), getattr(x, indices)(), getattr(x, indptr)(), tuple(x.shape), format
-    )
-
-
-def _of_jax(name: str, x: Any) -> Entries:
-    """BCOO is padded with indices out of range, BCSR after the last row; padding is dropped."""
+def _of_framework(name: str, x: Parts) -> Entries:
     of = f" of {name}"
-    if x.n_batch or x.n_dense or x.ndim != 2:
-        came = f"{x.n_batch} batch and {x.n_dense} dense axes of {x.ndim}"
-        raise ValueError(
-            expected_got(name, "a matrix of numbers", came, "Convert one matrix, under jax.vmap.")
+    own = x.values.ndim - (3 if x.format == "bsr" else 1)
+    if len(x.shape) != 2 or own:
+        came = (
+            f"{len(x.shape) - own} sparse and {own} dense axes" if own else f"{len(x.shape)} axes"
         )
-    if hasattr(x, "indptr"):
-        indptr = asnumpy(x.indptr)
-        nnz = max(int(indptr[-1]), 0) if len(indptr) else 0
-        return compressed(of, x.data[:nnz], asnumpy(x.indices)[:nnz], indptr, x.shape, "csr")
-    indices = asnumpy(x.indices)
-    inside = (indices < np.array(x.shape)).all(axis=1)
-    values, indices = (
-        (x.data, indices) if inside.all() else (x.data[np.flatnonzero(inside)], indices[inside])
-    )
-    return coordinates(of, values, indices.T, x.shape)
+        advice = "Make it with coo_array or csr_array: batch axes belong to the values."
+        raise ValueError(expected_got(name, "a matrix of numbers", came, advice))
+    require_memory(name, x.values)
+    if x.format == "bsr":
+        return _of_blocks(of, x.values, *x.at, x.shape)
+    if x.format in COMPRESSED:
+        return compressed(of, x.values, *x.at, x.shape, x.format)
+    found = coordinates(of, x.values, x.at, x.shape)
+    return found if x.merged is None else _of_framework(name, x.merged())

@@ -8,11 +8,11 @@ column and a row, as `numpy.ix_` makes them, which mean the lines.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import asnumpy, is_array, traced
 from ldiv.core.pattern import Index
 from ldiv.core.validate import STATIC, require_numbers

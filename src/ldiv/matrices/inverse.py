@@ -20,6 +20,8 @@ class Inverse(Wrapper):
     method: str = "auto"
     singular: str = "raise"
 
+    unit_powers = None  # it becomes t^-2 S
+
     def matmul(self, p: Tree, x: Array) -> Array:
         return solve(self.base, p, x, self.assume_a, self.method, self.singular)
 

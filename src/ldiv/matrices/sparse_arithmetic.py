@@ -66,7 +66,7 @@ class Arithmetic(SparseValues):
             return _refuse_fill(other)
         self._require_same_shape(other)
         if self.structure == other.structure:
-            return self.with_data(self.data + sign * other.data)
+            return self._with(self.data + sign * other.data)
         union, place = self._union(other)
         a, b = _same_batch(self.values, sign * other.values)
         return self._on(
@@ -102,7 +102,7 @@ class Arithmetic(SparseValues):
     __radd__ = __add__
 
     def __rsub__(self, other: Any) -> Any:
-        return self.with_data(-self.data)._add(other, 1)
+        return self._with(-self.data)._add(other, 1)
 
     @public
     def __mul__(self, other: SparseValues | AnyArray | complex) -> Self:

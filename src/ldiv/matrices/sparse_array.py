@@ -53,6 +53,8 @@ class SparseArray(Storage, Formats, Selection, Arithmetic, Elementwise, Reductio
     `.sin()` and other functions that keep 0. Every cotangent has nnz numbers.
     What changes an array in SciPy returns a new one: `sum_duplicates`, `eliminate_zeros`,
     `ldiv.setdiag(A, values)`.
+    The constructors and `with_data` copy values of NumPy; `data` given here is taken as it is, and
+    so is what `A.data` returns: writing to it changes A and its views.
     Axes and indices are those of the matrix; batch axes come before them, and stay.
 
     Examples

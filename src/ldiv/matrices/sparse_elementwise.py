@@ -38,7 +38,7 @@ class Elementwise(SparseValues):
         x = self.data
         if dtype is not None:
             x = namespace(x).astype(x, own_dtype(x, dtype))
-        return self.with_data(x)._mapped(lambda xp, x: x**whole)
+        return self._with(x)._mapped(lambda xp, x: x**whole)
 
     def __pow__(self, n: float) -> Self:
         return self.power(n)
@@ -47,7 +47,7 @@ class Elementwise(SparseValues):
         return self._mapped(lambda xp, x: xp.abs(x))
 
     def __neg__(self) -> Self:
-        return self.with_data(-self.data)
+        return self._with(-self.data)
 
     def __pos__(self) -> Self:
         return self
@@ -113,11 +113,11 @@ class Elementwise(SparseValues):
 
     def deg2rad(self) -> Self:
         """Every entry, an angle in degrees, in radians."""
-        return self.with_data(self.data * (math.pi / 180))
+        return self._with(self.data * (math.pi / 180))
 
     def rad2deg(self) -> Self:
         """Every entry, an angle in radians, in degrees."""
-        return self.with_data(self.data * (180 / math.pi))
+        return self._with(self.data * (180 / math.pi))
 
     def floor(self) -> Self:
         """The largest integer that is not above, for every entry; its derivative is zero."""

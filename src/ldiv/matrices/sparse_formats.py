@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse
 
+from ldiv.core.arrays import clone
 from ldiv.core.dispatch import asnumpy, namespace, traced
 from ldiv.core.pattern import Index
 from ldiv.core.public import public
@@ -37,6 +38,7 @@ class Formats(SparseValues):
 
         As in SciPy the duplicates of "coo" are added up on the way to the other two.
         """
+        require_flag("copy", copy)
         if format is None or require_option("format", format, tuple(TRANSPOSED)) == self.format:
             return self.copy() if copy else self
         if format == "coo":
@@ -191,8 +193,7 @@ class Formats(SparseValues):
 
     def copy(self) -> Self:
         """The same pattern, which never changes, with a copy of the values in the same graph."""
-        x = self.data
-        return self.with_data(x.clone() if hasattr(x, "clone") else x.copy())
+        return self._with(clone(self.data))
 
 
 def _new_shape(old: tuple[int, int], given: tuple[Any, ...]) -> tuple[int, int]:

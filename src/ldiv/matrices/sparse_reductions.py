@@ -82,8 +82,12 @@ class Reductions(SparseValues):
         return np.moveaxis(total, 0, -1)
 
     def nonzero(self) -> tuple[Index, Index]:
-        """Rows and columns of the entries that are not zero in any of the batch."""
+        """Rows and columns of the entries that are not zero in any of the batch; row by row in csc,
+        too.
+        """
         once = self._unique()
         values = asnumpy(once.values)
         at = np.flatnonzero((values != 0).any(axis=tuple(range(values.ndim - 1))))
+        if once.format == "csc":
+            at = at[np.argsort(once._at[0][at], kind="stable")]
         return once._at[0][at], once._at[1][at]

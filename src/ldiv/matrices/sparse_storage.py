@@ -8,7 +8,7 @@ import array_api_compat
 import numpy as np
 
 from ldiv.core.arrays import numpy_dtype
-from ldiv.core.dispatch import constant, namespace
+from ldiv.core.dispatch import constant, frontend_of, namespace
 from ldiv.core.public import public
 from ldiv.core.trees import Array
 from ldiv.core.validate import DTYPES
@@ -23,7 +23,7 @@ class Storage(SparseValues):
     def astype(self, dtype: Any) -> Self:
         """The values in another dtype, of their framework or by NumPy's name."""
         x = self.data
-        return self.with_data(namespace(x).astype(x, own_dtype(x, dtype)))
+        return self._with(namespace(x).astype(x, own_dtype(x, dtype)))
 
     @property
     def device(self) -> Any:
@@ -38,8 +38,8 @@ class Storage(SparseValues):
         `to(dtype)` or `to(device, dtype)`.
         """
         x = self.data
-        if hasattr(x, "to"):
-            return self.with_data(x.to(*args, **kwargs))
+        if (own := frontend_of(x).to) is not None:
+            return self._with(own(x, *args, **kwargs))
         wanted = dict(kwargs)
         for one in args:
             wanted.setdefault("dtype" if _is_dtype(one) else "device", one)
@@ -53,11 +53,11 @@ class Storage(SparseValues):
             x = array_api_compat.to_device(x, device)
         if (dtype := wanted.get("dtype")) is not None and numpy_dtype(x) != np.dtype(dtype):
             x = namespace(x).astype(x, np.dtype(dtype))
-        return self.with_data(x)
+        return self._with(x)
 
     def detach(self) -> Self:
         """The same values as constants."""
-        return self.with_data(constant(self.data))
+        return self._with(constant(self.data))
 
 
 def own_dtype(x: Array, dtype: Any) -> Any:

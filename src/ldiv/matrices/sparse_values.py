@@ -12,10 +12,12 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, NoReturn, Self
 
 from ldiv.core.arrays import conj
+from ldiv.core.dispatch import own
 from ldiv.core.pattern import Index
+from ldiv.core.public import public
 from ldiv.core.structure import VIEWS, Structure
 from ldiv.core.trees import Array
-from ldiv.core.validate import known, require_float, require_option
+from ldiv.core.validate import as_float, known, require_float, require_option
 from ldiv.errors import expected_got, shown
 from ldiv.matrices import sparse_indexing
 from ldiv.matrices.entries import Format, require_values
@@ -135,12 +137,17 @@ class SparseValues(Matrix):
 
     # -- views, and the same pattern ---------------------------------------------------------------
 
+    @public
     def with_data(self, values: Array) -> Self:
         """The same pattern with new values (*batch, nnz); orderings and symbolic work are kept.
 
         The way to change values in a loop. In a view (`A.T`, `A.H`) the values are those of the
-        array that it views.
+        array that it views. Those of NumPy are copied, those of PyTorch as the constructors do.
         """
+        return self._with(own(as_float("values", values)))
+
+    def _with(self, values: Array) -> Self:
+        """The same pattern, on these values."""
         if not known(values) or values.shape[-1:] != (self.nnz,):
             return type(self)(self.structure, values, self.format)
         new = object.__new__(type(self))  # nothing is left to look at
@@ -181,7 +188,7 @@ class SparseValues(Matrix):
 
     def _like(self, values: Array) -> Self:
         """The same pattern with new values at (row, col)."""
-        return self.with_data(conj(values) if VIEWS[self.structure.unview()[1]][1] else values)
+        return self._with(conj(values) if VIEWS[self.structure.unview()[1]][1] else values)
 
     def _on(self, structure: Structure, values: Array, format: Format = "csr") -> Self:
         """Values on another pattern."""

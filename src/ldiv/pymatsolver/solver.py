@@ -11,7 +11,7 @@ from pymatsolver.solvers import Base
 
 from ldiv.core.typing import Assumption, Trans
 from ldiv.errors import expected_got
-from ldiv.linalg.factorized import Factorized, factorized
+from ldiv.linalg.systems.factorized import Factorized, factorized
 from ldiv.matrices.construct import asarray
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.public import public
-from ldiv.linalg.eigen import eigsh
-from ldiv.linalg.solve import solve as linear_solve
+from ldiv.linalg.spectra.eigen import eigsh
+from ldiv.linalg.systems.solve import solve as linear_solve
 from ldiv.matrices.construct import asarray
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.skfem.boundary import expand

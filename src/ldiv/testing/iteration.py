@@ -14,7 +14,7 @@ import numpy as np
 
 from ldiv.core.structure import VIEWS, Structure, view_dense
 from ldiv.core.trees import Tree, leaves, rebuild
-from ldiv.engines.options import Options
+from ldiv.engines.iterative.options import Options
 from ldiv.engines.solver import solve
 from ldiv.errors import ConvergenceError, NotPositiveDefiniteError
 from ldiv.structures.dense import Dense

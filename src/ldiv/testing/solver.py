@@ -14,8 +14,8 @@ import numpy as np
 
 from ldiv.core.structure import Structure, view_dense
 from ldiv.core.trees import Tree, leaves, rebuild
-from ldiv.engines import analyses
-from ldiv.engines.factored import factorization
+from ldiv.engines.factors import analyses
+from ldiv.engines.factors.factored import factorization
 from ldiv.engines.registry import engines
 from ldiv.errors import SingularMatrixError
 from ldiv.testing.cases import Draw
