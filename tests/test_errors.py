@@ -342,6 +342,7 @@ def ones(matrix: Any, *shape: int) -> Any:
     )
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("promise", ["sym", "her", "pos"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
@@ -465,12 +466,15 @@ SINGULAR: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.covering(2)
+@pytest.mark.parametrize("framework", ["NumPy", "torch"])
+@pytest.mark.parametrize("storage", ["dense", "sparse"])
 @pytest.mark.parametrize("name", SINGULAR)
-def test_singular(name: str, kind: str) -> None:
-    refuse(KINDS[kind](SINGULAR[name]), "gen")
+def test_singular(name: str, storage: str, framework: str) -> None:
+    refuse(KINDS[f"{storage} {framework}"](SINGULAR[name]), "gen")
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("promise", ["sym", "her", "pos"])
 @pytest.mark.parametrize("kind", ["dense NumPy", "sparse NumPy", "dense torch"])
 @pytest.mark.parametrize("name", [name for name, a in SINGULAR.items() if np.array_equal(a, a.T)])
@@ -479,6 +483,7 @@ def test_singular_with_a_promise(name: str, kind: str, promise: str) -> None:
     refuse(KINDS[kind](SINGULAR[name]), promise)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("dtype", ["float32", "complex64", "complex128"])
 @pytest.mark.parametrize("kind", ["dense NumPy", "sparse NumPy"])
 @pytest.mark.parametrize("name", [name for name in SINGULAR if name not in ("tiny", "huge")])

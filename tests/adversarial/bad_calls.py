@@ -30,7 +30,7 @@ import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,7 @@ from ldiv.core.dispatch import asnumpy
 FRAMEWORKS = ("numpy", "torch", "jax")
 BATCH = 500  # calls of a subprocess
 SECONDS = 300  # that it may take
-MEMORY = 4 << 30  # bytes beyond those that it has after its imports
+MEMORY = 4 << 30  # bytes of addresses that a call may take beyond those that its process has
 HERE, SOURCE = __file__, str(Path(ldiv.__file__).parent)
 Make = Callable[[Any], Any]
 Call = tuple[Callable[..., Any], dict[str, Any]]
@@ -831,7 +831,6 @@ def batch(framework: str, seed: int, count: int, skip: int, say: Callable[..., N
     """Say what is about to be called, and what came of it; the first `skip` calls are left out."""
     if framework != "numpy":
         importlib.import_module(framework)
-    limit_memory()
     warnings.filterwarnings("ignore")  # of what makes the arguments
     valid: dict[str, list[Any]] = {}
     for i, (label, (f, args), chosen, harmless) in enumerate(
@@ -840,6 +839,7 @@ def batch(framework: str, seed: int, count: int, skip: int, say: Callable[..., N
         if i < skip:
             continue
         say({"at": i, "label": label})
+        limit_memory()
         name = label.partition(",")[0]
         if harmless and name not in valid:
             clean = VALID[framework][name](converter(framework))
@@ -853,13 +853,18 @@ def batch(framework: str, seed: int, count: int, skip: int, say: Callable[..., N
 
 
 def limit_memory() -> None:
+    """Set before each call: every program that JAX compiles takes some 60 MB of addresses, and the
+    compiler aborts the process where it gets none.
+    """
     try:
         import resource
 
         pages = int(Path("/proc/self/statm").read_text().split()[0])
     except (ImportError, OSError):
         return  # no limit here
-    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + MEMORY,) * 2)
+    soft, hard = pages * resource.getpagesize() + MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]
+    soft = soft if hard == resource.RLIM_INFINITY else min(soft, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))  # the soft one, which can be raised again
 
 
 def run(
@@ -946,7 +951,7 @@ def drawn(framework: str, number: int) -> tuple[str, Call, list[str], bool]:
 def look(framework: str, number: int) -> str:
     """Raise unless the call is right, or refused as it should be."""
     label, call, chosen, harmless = drawn(framework, number)
-    limit_once()
+    limit_memory()
     expected = None
     if harmless:
         with warnings.catch_warnings():
@@ -959,11 +964,6 @@ def look(framework: str, number: int) -> str:
     if verdict:
         raise Wrong(re.sub(r"\d+", "#", verdict[:60]), f"{label}: {verdict}")
     return "harmless" if harmless else "allowed"
-
-
-@cache
-def limit_once() -> None:
-    limit_memory()
 
 
 def main() -> None:

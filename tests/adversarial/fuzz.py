@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from adversarial.case import Case, Wrong
 
-KINDS = ("solves", "modes", "state", "bad_calls")
+KINDS = ("solves", "modes", "backwards", "state", "bad_calls", "partners")
 PATIENCE = 120.0
 SHRINK = 5.0  # seconds spent on making a failing case smaller
 

@@ -23,7 +23,7 @@ from adversarial.threads import grid
 from ldiv.core import closures, record
 from ldiv.engines import solve_log
 
-PATIENCE = 90.0  # seconds
+PATIENCE = 25.0  # seconds
 
 
 def _sparse(method: str, size: int) -> Callable[[], Any]:

@@ -20,8 +20,8 @@ from adversarial.case import Wrong
 from adversarial.functions import FUNCTIONS
 from adversarial.threads import grid
 from ldiv.core.holder import owner
-from ldiv.engines import analyses, factor_cache
-from ldiv.linalg import call_cache
+from ldiv.engines.factors import analyses, cache
+from ldiv.linalg.arguments import call_cache
 
 GROWTH = 64 << 20  # bytes of resident memory that a loop may take in all, when it is warm
 
@@ -48,7 +48,7 @@ def require_nothing_alive(when: str, most: int = 0) -> None:
 
 def require_small_tables(when: str) -> None:
     sizes = {
-        "living": (len(factor_cache._living), 64),
+        "living": (len(cache._living), 64),
         "analyses": (len(analyses._recent), analyses.RECENT),
         "signatures": (len(call_cache._known), call_cache.MOST),
     }

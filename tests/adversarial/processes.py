@@ -7,44 +7,30 @@ A script of its own for each, since it forks; what it says last is the outcome.
 from __future__ import annotations
 
 import multiprocessing
-import os
-import subprocess
-import sys
 import threading
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
+import apart
 import numpy as np
 
 import ldiv
 from adversarial.case import Wrong
 from adversarial.threads import grid
 
-LIMIT = 60  # seconds until a child counts as hung
+LIMIT = 25  # seconds until a child counts as hung
 SIZE = 12
 
 
 def in_a_process(module: str, name: str, *args: Any, seconds: float = 100) -> str:
     """The outcome of a check of a module, in a process of its own."""
     call = f"import adversarial.{module} as m; print(m.{name}{args!r})"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", call],
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            check=False,
-            env=environment,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise Wrong("a process hangs", f"{name}{args}: {error.stderr!r}") from None
+    done = apart.run(call, seconds=seconds)
     if done.returncode:
-        raise Wrong(
-            "a process fails", f"{name}{args}: exit code {done.returncode}: {done.stderr[-600:]}"
-        )
+        what = "a process hangs" if "Timeout (" in done.stderr else "a process fails"
+        raise Wrong(what, f"{name}{args}: exit code {done.returncode}: {done.stderr[-600:]}")
     return done.stdout.splitlines()[-1]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import apart
 import numpy as np
 import pytest
 
@@ -41,11 +42,36 @@ def test_every_public_function_is_called() -> None:
     assert not missing
 
 
-@pytest.mark.parametrize(("framework", "count"), [("numpy", 1000), ("torch", 500), ("jax", 100)])
-def test_bad_calls(framework: str, count: int) -> None:
+@pytest.mark.parametrize("times", [1, pytest.param(4, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize(("framework", "count"), [("numpy", 250), ("torch", 125), ("jax", 25)])
+def test_bad_calls(framework: str, count: int, times: int) -> None:
+    count *= times
     counts, failures = bad_calls.run(framework, 0, count)
     assert not failures, "\n".join(f"{label}: {verdict}" for label, verdict in failures)
     assert counts["calls"] == count
+
+
+TWO_CALLS = """
+import sys
+import numpy as np
+from adversarial import bad_calls
+
+bad_calls.MEMORY, kept = 1 << 30, []
+for _ in range(3):  # addresses alone: nobody writes there
+    bad_calls.limit_memory()
+    kept.append(np.empty(700 << 20, np.uint8))
+try:
+    np.empty(700 << 20, np.uint8)
+except MemoryError:
+    print("limited")
+"""
+
+
+def test_memory_is_limited_for_each_call_and_not_for_all_of_a_process() -> None:
+    """Else the compiler of JAX aborts a process that has compiled some dozens of programs."""
+    pytest.importorskip("resource")
+    done = apart.run(TWO_CALLS)
+    assert done.stdout.strip() == "limited", done.stderr
 
 
 def test_what_counts_as_a_failure() -> None:

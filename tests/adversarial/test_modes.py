@@ -2,6 +2,8 @@
 goes through the rest.
 """
 
+from itertools import cycle
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from adversarial.functions import FUNCTIONS
 from adversarial.modes import JAX, TORCH, Problem, look, verdict
 
 FEW = ("export", "export, strict", "make_fx, fake")  # seconds each
-EVERY = 4
+EVERY, TURNS = 24, 6
 OF_JAX = [
     "solve",
     "solve, sparse",
@@ -21,11 +23,14 @@ OF_JAX = [
 MANY = [mode for mode in TORCH if mode not in FEW]
 
 
+@pytest.mark.covering(1)
+@pytest.mark.parametrize("turn", range(TURNS))
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_torch(name):
-    """Every fourth mode, from another first one each time."""
-    problem, first = Problem(FUNCTIONS[name], "torch"), list(FUNCTIONS).index(name) % EVERY
-    found = {mode: verdict(problem, "torch", mode) for mode in MANY[first::EVERY]}
+def test_torch(name, turn):
+    """Every 24th mode, from another first one each time."""
+    problem, first = Problem(FUNCTIONS[name], "torch"), list(FUNCTIONS).index(name)
+    modes = MANY[(first + turn * EVERY // TURNS) % EVERY :: EVERY]
+    found = {mode: verdict(problem, "torch", mode) for mode in modes}
     assert not {mode: v for mode, v in found.items() if not v.startswith(("right", "refused"))}
 
 
@@ -49,7 +54,12 @@ def test_torch_recorded(name, mode):
 
 
 @pytest.mark.parametrize(
-    ("name", "mode"), [(OF_JAX[i % len(OF_JAX)], mode) for i, mode in enumerate(JAX)]
+    ("name", "mode"),
+    [
+        # of second derivatives the laws of front ends show as much
+        pytest.param(name, mode, marks=pytest.mark.exhaustive if " over " in mode else ())
+        for name, mode in zip(cycle(OF_JAX), JAX, strict=False)
+    ],
 )
 def test_jax(name, mode):
     assert look(name, "jax", mode) == "right"

@@ -10,10 +10,13 @@ import pytest
 from adversarial import families, problems, solves
 from adversarial.fuzz import attempt, shrunk
 
-SLICES, PROBLEMS = 8, 100
+FEW, SLICES, PROBLEMS = 2, 8, 100  # slices in `make test`, and in all
 
 
-@pytest.mark.parametrize("part", range(SLICES))
+@pytest.mark.parametrize(
+    "part",
+    [pytest.param(i, marks=pytest.mark.exhaustive if i >= FEW else ()) for i in range(SLICES)],
+)
 @pytest.mark.parametrize(
     "forms", [("csc", "csr", "coo"), ("dense", "banded")], ids=["sparse", "dense"]
 )
@@ -34,9 +37,7 @@ def test_solves(forms, part, capfd):
 
 def test_the_slice_is_of_all_kinds():
     """Every family, verdict and dtype occurs among the problems that are tried."""
-    drawn = [
-        problems.draw(np.random.default_rng([0, number])) for number in range(SLICES * PROBLEMS)
-    ]
+    drawn = [problems.draw(np.random.default_rng([0, number])) for number in range(FEW * PROBLEMS)]
     names = Counter(problem.family.removeprefix("scaled ") for problem in drawn)
     assert {f.__name__ for f in (*families.REGULAR, *families.SINGULAR)} == set(names)
     assert {problem.a.dtype.name for problem in drawn} == set(problems.DTYPES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -30,18 +32,30 @@ def test_threads(check: state.Check) -> None:
     assert attempt(state.case(check)) == ("right", False)
 
 
-APART: list[state.Check] = [
-    ("lifetimes", "of_loop", ("numpy, dense", 4, 10_000)),
-    ("lifetimes", "of_loop", ("torch, dense", 4, 2000)),
-    ("lifetimes", "of_loop", ("numpy, sparse", 5, 200)),
-    ("lifetimes", "of_loop", ("torch, sparse", 5, 200, True)),
-    ("lifetimes", "of_loop", ("new patterns", 6, 200)),
-    ("lifetimes", "of_loop", ("new shapes", 20, 1000)),
-    ("lifetimes", "of_exceptions", ("sparse", True)),
-    ("lifetimes", "of_exceptions", ("dense", False)),
-    ("lifetimes", "of_every_graph", ()),
-    ("lifetimes", "of_every_function", ("numpy",)),
-    ("lifetimes", "of_every_function", ("torch",)),
+def lives(share: int) -> state.Check:
+    """What may stay alive, in one process; loops of a share of their steps."""
+    loops = {
+        "numpy, dense": (4, 10_000 // share),
+        "torch, dense": (4, 2000 // share),
+        "numpy, sparse": (5, 200),
+        "torch, sparse": (5, 200, True),
+        "new patterns": (6, 200),
+        "new shapes": (20, 1000 // share),
+    }
+    checks: list[state.Check] = [
+        *(("lifetimes", "of_loop", (name, *args)) for name, args in loops.items()),
+        ("lifetimes", "of_exceptions", ("sparse", True)),
+        ("lifetimes", "of_exceptions", ("dense", False)),
+        ("lifetimes", "of_every_graph", ()),
+        ("lifetimes", "of_every_function", ("numpy",)),
+        ("lifetimes", "of_every_function", ("torch",)),
+    ]
+    return ("state", "in_turn", (tuple(checks),))
+
+
+APART: list[Any] = [
+    lives(5),
+    pytest.param(lives(1), marks=pytest.mark.exhaustive),
     ("interrupts", "of_signals", ("lapack", 600, 3)),
     ("interrupts", "of_signals", ("superlu", 80, 3)),
     ("interrupts", "of_every_call", ("dense", 1, 23)),
@@ -54,7 +68,7 @@ APART: list[state.Check] = [
 ]
 
 
-@pytest.mark.parametrize("check", APART, ids=str)
+@pytest.mark.parametrize("check", APART, ids=lambda check: f"{check[0]}, {check[1]}")
 def test_in_a_process_of_its_own(check: state.Check) -> None:
     outcome, is_fault = attempt(state.case(check))
     assert not is_fault, outcome

@@ -24,11 +24,11 @@ def together(tasks: list[Callable[[], Any]]) -> list[Any]:
     gate = threading.Barrier(len(tasks))
 
     def run(task: Callable[[], Any]) -> Any:
-        gate.wait(60)
+        gate.wait(25)
         return task()
 
     with ThreadPoolExecutor(len(tasks)) as pool:
-        return [future.result(100) for future in [pool.submit(run, task) for task in tasks]]
+        return [future.result(25) for future in [pool.submit(run, task) for task in tasks]]
 
 
 def grid(m: int, shift: float = 0.1) -> Any:

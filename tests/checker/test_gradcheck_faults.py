@@ -10,6 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+pytest.importorskip("torch")
+pytest.importorskip("jax")
+
+import jax
+import jax.numpy as jnp
+import torch
+from checker.wrong_derivatives import custom
+
 import ldiv
 from ldiv import (
     TooNoisyError,
@@ -24,9 +32,6 @@ from ldiv.core.rule import bind
 from ldiv.rules.solve import Solve
 from ldiv.structures.dense import Dense
 
-torch = pytest.importorskip("torch")
-jax = pytest.importorskip("jax")
-jnp = jax.numpy
 jax.config.update("jax_enable_x64", True)
 
 N = 4
@@ -38,26 +43,6 @@ Z = torch.complex(A, torch.tensor(RNG.standard_normal((N, N))))
 S, H = A + A.mT, Z + Z.mH
 W = torch.tensor(RNG.uniform(1, 2, (N, N)))
 W = W + W.mT
-
-
-def custom(forward, vjp, jvp=None, batched=None):
-    """A function of torch with derivatives of its own."""
-
-    def setup(ctx, inputs, output):
-        ctx.save_for_backward(*inputs)
-        ctx.save_for_forward(*inputs)
-
-    parts = {
-        "generate_vmap_rule": batched is None,
-        "forward": staticmethod(lambda *xs: forward(*xs)),
-        "setup_context": staticmethod(setup),
-        "backward": staticmethod(lambda ctx, g: vjp(g, *ctx.saved_tensors)),
-    }
-    if jvp is not None:
-        parts["jvp"] = staticmethod(lambda ctx, *ts: jvp(ts, *ctx.saved_tensors))
-    if batched is not None:
-        parts["vmap"] = staticmethod(batched)
-    return type("Custom", (torch.autograd.Function,), parts).apply
 
 
 def solve_by(vjp, jvp=None):

@@ -27,6 +27,7 @@ DATA = Path(os.environ.get("LDIV_TEST_DATA", Path(__file__).parents[3] / "shared
 ROWS = (
     "n",
     "nnz",
+    "b",
     "engine",
     "ordering",
     "factor",
@@ -101,6 +102,43 @@ def test_real_matrices(run: Any, name: str, promise: str) -> None:
 def test_npz(run: Any, tmp_path: Path, format: str) -> None:
     sp.save_npz(tmp_path / "A.npz", random_matrix().asformat(format))
     assert run("check", tmp_path / "A.npz")[0] == 0
+
+
+def test_npy(run: Any, tmp_path: Path) -> None:
+    np.save(tmp_path / "A.npy", random_matrix().toarray())
+    np.save(tmp_path / "b.npy", np.ones(30))
+    code, out, _ = run("check", tmp_path / "A.npy", "--rhs", tmp_path / "b.npy")
+    assert code == 0
+    assert "random" not in out
+
+
+@pytest.mark.parametrize(
+    ("header", "promise"), [("symmetric", "sym"), ("hermitian", "her"), ("general", "gen")]
+)
+def test_the_header_is_a_promise_and_is_said(
+    run: Any, tmp_path: Path, header: str, promise: str
+) -> None:
+    """A promise of one's own goes before that of the file."""
+    field, one, two = ("complex", "0 1", "3 0") if header == "hermitian" else ("real", "1", "3")
+    path = tmp_path / "A.mtx"
+    path.write_text(
+        f"%%MatrixMarket matrix coordinate {field} {header}\n2 2 3\n1 1 {two}\n2 2 {two}\n2 1 {one}\n"
+    )
+    code, out, _ = run("check", path)
+    assert code == 0
+    assert f"assume_a='{promise}'" in out
+    assert ("as the header of the file says" in " ".join(out.split())) == (promise != "gen")
+    assert "assume_a='gen'" in run("check", path, "--assume-a", "gen")[1]
+
+
+def test_a_pattern_is_of_ones_and_says_so(run: Any, saved: Any) -> None:
+    a = sp.coo_array(np.array([[1.0, 1.0], [0.0, 1.0]]))
+    assert "all ones" in run("check", saved(a, field="pattern"))[1]
+
+
+def test_a_condition_above_what_digits_can_hold_is_commented(run: Any, saved: Any) -> None:
+    apart = saved(sp.diags_array([1e-13, 1.0, 1e13]).tocoo())
+    assert "above 1 / eps" in " ".join(run("check", apart)[1].replace("│", " ").split())
 
 
 @pytest.mark.parametrize("symmetric", [False, True])
@@ -185,6 +223,7 @@ FILES = {
     "nan.mtx": BANNER + "2 2 2\n1 1 1.0\n2 2 nan\n",
     "inf.mtx": BANNER + "2 2 2\n1 1 inf\n2 2 1.0\n",
     "prose.npz": "This is not a matrix.",
+    "prose.npy": "This is not an array.",
 }
 
 

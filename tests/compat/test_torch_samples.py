@@ -8,7 +8,6 @@ import importlib.util
 import sys
 import types
 import unittest
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -16,19 +15,6 @@ import pytest
 import torch
 
 import ldiv
-
-if importlib.util.find_spec("expecttest") is None:
-    # torch's testing tools derive from its TestCase, which is not needed for the samples
-    stand_in = types.ModuleType("expecttest")
-    stand_in.TestCase = unittest.TestCase  # type: ignore[attr-defined]
-    sys.modules["expecttest"] = stand_in
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of what it imports
-    samples_of_torch = pytest.importorskip(
-        "torch.testing._internal.common_methods_invocations",
-        reason="this PyTorch comes without its samples",
-        exc_type=ImportError,
-    )
 
 MOST = 60  # samples of an operation and dtype
 Ours = Callable[..., Any]
@@ -126,12 +112,27 @@ def is_refused(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool
     return False
 
 
+@pytest.fixture
+def op_db() -> Any:
+    """Imported when it is needed: it loads thousands of them."""
+    if importlib.util.find_spec("expecttest") is None:
+        # torch's testing tools derive from its TestCase, which is not needed for the samples
+        stand_in = types.ModuleType("expecttest")
+        stand_in.TestCase = unittest.TestCase  # type: ignore[attr-defined]
+        sys.modules["expecttest"] = stand_in
+    return pytest.importorskip(
+        "torch.testing._internal.common_methods_invocations",
+        reason="this PyTorch comes without its samples",
+        exc_type=ImportError,
+    ).op_db
+
+
 @pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
 @pytest.mark.parametrize("name", OURS)
-def test_samples(name: str, dtype: Any) -> None:
-    info = next(i for i in samples_of_torch.op_db if i.name == name and not i.variant_test_name)
+def test_samples(op_db: Any, name: str, dtype: Any) -> None:
+    info = next(i for i in op_db if i.name == name and not i.variant_test_name)
     compared = 0
     for number, sample in enumerate(info.sample_inputs("cpu", dtype, requires_grad=True)):
         args, kwargs = (sample.input, *sample.args), dict(sample.kwargs)

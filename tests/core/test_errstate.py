@@ -15,7 +15,7 @@ import pytest
 import scipy.linalg
 
 import ldiv
-from ldiv.engines import mkl_pardiso
+from ldiv.engines.libraries import mkl_pardiso
 
 torch = pytest.importorskip("torch")
 # condition 1e18: regular, its pivots are not zero, and no digit of a solution is certain
@@ -151,7 +151,7 @@ def test_of_a_thread_and_a_context() -> None:
     with ldiv.errstate(singular="ignore"):
         thread = threading.Thread(target=work)
         thread.start()
-        thread.join()
+        thread.join(25)
         inside = contextvars.copy_context()
         assert seen == ["raised"]
     inside.run(work)

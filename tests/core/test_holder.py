@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 import ldiv
 from ldiv.core.holder import Store
-from ldiv.engines import mkl_pardiso
+from ldiv.engines.libraries import mkl_pardiso
 from ldiv.engines.selected.compiled import COMPILED
 
 torch = pytest.importorskip("torch")

@@ -11,18 +11,17 @@ import numpy as np
 import pytest
 
 import ldiv
-from ldiv.engines import factor_cache
+from ldiv.engines.factors import cache
 
 jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 
 jax.config.update("jax_enable_x64", True)
 rng = np.random.default_rng(0)
-EYE = jnp.eye(5)
-DENSE = jnp.asarray(rng.standard_normal((5, 5)) + 5 * np.eye(5))
-POSITIVE = DENSE @ DENSE.T
-ONES = jnp.ones(5)
-STEPS = jnp.arange(3.0) / 10
+EYE, ONES = jnp.asarray(np.eye(5)), jnp.asarray(np.ones(5))
+dense = rng.standard_normal((5, 5)) + 5 * np.eye(5)
+DENSE, POSITIVE = jnp.asarray(dense), jnp.asarray(dense @ dense.T)
+STEPS = jnp.asarray(np.arange(3.0) / 10)
 
 
 # -- dense: factors are arrays ------------------------------------------------
@@ -50,13 +49,19 @@ def factorizations(program, kernel):
     return program.as_text().count(f'"lapack_d{kernel}')
 
 
-@pytest.mark.parametrize("name", DENSE_LOOPS)
+def few(every, *shown):
+    """Each compiles for seconds: some in `make test`."""
+    return [pytest.param(x, marks=() if x in shown else pytest.mark.exhaustive) for x in every]
+
+
+@pytest.mark.parametrize("name", few(DENSE_LOOPS, "solve", "positive definite", "lstsq"))
 def test_the_backward_pass_of_a_loop_factors_nothing(name):
     f, kernel, expected = DENSE_LOOPS[name]
     program = jax.jit(jax.value_and_grad(partial(looped, f))).lower(POSITIVE).compile()
     assert factorizations(program, kernel) == expected
     value, gradient = program(POSITIVE)
-    each = [jax.value_and_grad(f)(POSITIVE + s * EYE) for s in STEPS]
+    one = jax.jit(jax.value_and_grad(f))
+    each = [one(POSITIVE + s * EYE) for s in STEPS]
     np.testing.assert_allclose(value, sum(y for y, _ in each), rtol=1e-12)
     np.testing.assert_allclose(gradient, sum(g for _, g in each), rtol=1e-10, atol=1e-12)
 
@@ -101,7 +106,9 @@ MODES = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "mode", few(MODES, "complex", "reverse over forward", "vmap(grad) over matrices", "grad(vmap)")
+)
 def test_every_mode_of_a_loop_factors_once(mode):
     program = jax.jit(lambda: MODES[mode](partial(chain, ldiv.solve))).lower().compile()
     assert factorizations(program, LU) + program.as_text().count('"lapack_zgetrf') == 1
@@ -156,7 +163,7 @@ def test_what_is_handed_on_was_looked_at_once():
 N = 50
 ROWS, COLS = np.nonzero(abs(np.subtract.outer(range(N), range(N))) < 2)
 VALUES = jnp.asarray(np.where(ROWS == COLS, 4.0, -1.0) + 0.1 * rng.standard_normal(len(ROWS)))
-RIGHT = jnp.ones(N)
+RIGHT = jnp.asarray(np.ones(N))
 
 
 @pytest.fixture
@@ -171,8 +178,8 @@ def limited():
 def comparisons(monkeypatch):
     """How many kept values were compared with given ones."""
     seen = []
-    same = factor_cache.equal
-    monkeypatch.setattr(factor_cache, "equal", lambda a, b: seen.append(1) or same(a, b))
+    same = cache.equal
+    monkeypatch.setattr(cache, "equal", lambda a, b: seen.append(1) or same(a, b))
     return seen
 
 
@@ -269,7 +276,7 @@ def test_two_threads_share_the_store():
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(25)
     for got, right in zip(results, expected, strict=True):
         assert len(got) == 3
         for g in got:

@@ -15,9 +15,9 @@ import scipy.sparse as sp
 
 import ldiv
 from ldiv.core.structure import view_dense
-from ldiv.engines import mkl_pardiso
 from ldiv.engines.direct import klu
-from ldiv.engines.escalation import Attempt, Escalating
+from ldiv.engines.factors.escalation import Attempt, Escalating
+from ldiv.engines.libraries import mkl_pardiso
 from ldiv.engines.registry import engines
 from ldiv.errors import SingularMatrixError
 
@@ -373,7 +373,9 @@ for method in ("auto", "superlu"):
 def test_rank_is_looked_at_once_for_a_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
     monkeypatch.setattr(
-        ldiv.engines.refinement, "rank_bound", lambda p, *kept: calls.append(p) or p.shape[0]
+        ldiv.engines.accuracy.sparse_matrix,
+        "rank_bound",
+        lambda p, *kept: calls.append(p) or p.shape[0],
     )
     n = 41
     A = ldiv.coo_array((np.arange(1.0, n + 1), (np.arange(n), np.arange(n)[::-1])), shape=(n, n))

@@ -106,7 +106,7 @@ def test_threads_share_safely():
     for t in threads:
         t.start()
     for t in threads:
-        t.join()
+        t.join(25)
     assert not wrong
 
 
@@ -143,5 +143,5 @@ def steps_meanwhile(stage, side):
     steps = 0
     while not done.wait(0.001):
         steps += 1
-    thread.join()
+    thread.join(25)
     return steps

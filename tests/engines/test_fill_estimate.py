@@ -10,13 +10,11 @@ import scipy.sparse as sp
 
 import ldiv
 from ldiv.core.pattern import Pattern
-from ldiv.engines import rslab_library
 from ldiv.engines.direct import klu
-from ldiv.engines.fill_estimate import extrapolated
+from ldiv.engines.libraries import rslab
+from ldiv.engines.libraries.fill_estimate import extrapolated
 
-needs_rslab = pytest.mark.skipif(
-    rslab_library.missing() is not None, reason="RSLAB is not installed"
-)
+needs_rslab = pytest.mark.skipif(rslab.missing() is not None, reason="RSLAB is not installed")
 
 
 def mesh(*sides: int) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import ldiv
-from ldiv.engines.analyses import RECENT
+from ldiv.engines.factors.analyses import RECENT
 
 N = 2 * RECENT + 5
 

@@ -11,14 +11,15 @@ import scipy.sparse as sp
 
 import ldiv
 from ldiv.core.structure import view_dense
-from ldiv.engines import analyses, rslab_library
+from ldiv.engines.accuracy.sparse_matrix import SparseMatrix
+from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.direct import klu
-from ldiv.engines.factored import factorization
-from ldiv.engines.kept_pivots import Kept, Spare
+from ldiv.engines.factors import analyses
+from ldiv.engines.factors.factored import factorization
+from ldiv.engines.factors.kept_pivots import Kept, Spare
+from ldiv.engines.libraries import rslab
 
-pytestmark = pytest.mark.skipif(
-    rslab_library.missing() is not None, reason="RSLAB is not installed"
-)
+pytestmark = pytest.mark.skipif(rslab.missing() is not None, reason="RSLAB is not installed")
 
 
 def network(n: int = 60, seed: int = 0) -> Any:
@@ -34,14 +35,15 @@ def network(n: int = 60, seed: int = 0) -> Any:
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each factor was made by pivots that had been kept, in the end."""
     used: list[bool] = []
-    given = klu.Klu._refactored
+    given = klu._refactored
 
-    def counted(self: Any, *args: Any) -> bool:
-        used.append(given(self, *args))
-        return used[-1]
+    def counted(*args: Any) -> Any:
+        made = given(*args)
+        used.append(made is not None)
+        return made
 
     analyses.forget()
-    monkeypatch.setattr(klu.Klu, "_refactored", counted)
+    monkeypatch.setattr(klu, "_refactored", counted)
     return used
 
 
@@ -91,10 +93,11 @@ def test_norms_are_those_of_the_new_values(taken: list[bool]) -> None:
     for exponent in (0, 0, 3, 3, 40, 40, 0):
         skewed = sp.csc_array(a * np.exp2(exponent * rng.random(60)))
         made = klu.factor(klu.analyze(structure), structure, skewed.data, "gen")
-        assert isinstance(made, klu.Klu)
-        size = sp.csc_array((np.abs(made._values), a.indices, a.indptr))
-        np.testing.assert_allclose(made._sums, size.sum(axis=0))
-        del made
+        assert isinstance(made, Verified)
+        m: SparseMatrix = made._m
+        size = sp.csc_array((np.abs(m.values), a.indices, a.indptr))
+        np.testing.assert_allclose(m.column_sums, size.sum(axis=0))
+        del made, m
     assert any(taken)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ldiv.engines.limits import ENOUGH, limits
+from ldiv.engines.accuracy.limits import ENOUGH, limits
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])

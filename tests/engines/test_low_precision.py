@@ -12,12 +12,14 @@ import scipy.sparse as sp
 import torch
 
 import ldiv
-from ldiv.engines import low_precision, mkl_pardiso, rslab_library, solve_log
+from ldiv.engines import solve_log
+from ldiv.engines.factors import low_precision
+from ldiv.engines.libraries import mkl_pardiso, rslab
 from ldiv.engines.registry import engines
 from ldiv.testing.cases import Draw
 
 ENGINES = ["superlu"]
-ENGINES += [] if rslab_library.missing() else ["rslab", "klu"]
+ENGINES += [] if rslab.missing() else ["rslab", "klu"]
 ENGINES += [] if mkl_pardiso.path() is None else ["pardiso"]
 N = 40
 EPS = np.finfo(float).eps
@@ -250,4 +252,4 @@ def test_what_cannot_be_asked_for() -> None:
     with pytest.raises(ValueError, match="method"):
         ldiv.solve(sparse(a), b, method="auto in float32")
     with pytest.raises(ldiv.EngineError, match="no determinant"):
-        low_precision.LowPrecision._log_pivots(object())  # type: ignore[arg-type]
+        low_precision.LowPrecision.logabsdet(object())  # type: ignore[arg-type]

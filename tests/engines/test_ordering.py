@@ -8,13 +8,13 @@ import scipy.sparse as sp
 
 import ldiv
 from ldiv.core.pattern import Pattern
-from ldiv.engines import ordering
+from ldiv.engines.libraries import metis
 
 
 @pytest.mark.parametrize("assume_a", ["gen", "sym", "pos"])
 @pytest.mark.parametrize("full", [True, False], ids=["diagonal", "no diagonal"])
 def test_without_metis(monkeypatch: pytest.MonkeyPatch, assume_a: str, full: bool) -> None:
-    monkeypatch.setattr(ordering, "library", lambda: None)
+    monkeypatch.setattr(metis, "library", lambda: None)
     a: Any = sp.diags_array([-1.0, 4.0, -1.0], offsets=[-1, 0, 1], shape=(37, 37))
     if not full:
         a = (
@@ -27,7 +27,7 @@ def test_without_metis(monkeypatch: pytest.MonkeyPatch, assume_a: str, full: boo
     a = sp.csc_array(a)
     a.eliminate_zeros()
     pattern = Pattern(*a.tocoo().coords, a.shape)
-    assert ordering.of_sum(pattern) is None and ordering.of_columns(pattern) is None
+    assert metis.of_sum(pattern) is None and metis.of_columns(pattern) is None
     x = np.arange(1.0, 1 + a.shape[0])
     F = ldiv.factorized(ldiv.asarray(a), assume_a=assume_a, method="superlu")
     for trans, op in (("N", a), ("T", a.T)):
@@ -38,7 +38,7 @@ def test_without_metis(monkeypatch: pytest.MonkeyPatch, assume_a: str, full: boo
 
 @pytest.mark.parametrize("assume_a", ["gen", "pos"])
 def test_determinants_without_metis(monkeypatch: pytest.MonkeyPatch, assume_a: str) -> None:
-    monkeypatch.setattr(ordering, "library", lambda: None)
+    monkeypatch.setattr(metis, "library", lambda: None)
     below = -1.0 if assume_a == "pos" else -0.5
     a = sp.diags_array([below, 4.0, -1.0], offsets=[-1, 0, 1], shape=(43, 43)).tocsc()
     A = ldiv.asarray(a)
@@ -49,7 +49,7 @@ def test_determinants_without_metis(monkeypatch: pytest.MonkeyPatch, assume_a: s
 
 
 def test_without_metis_an_indefinite_matrix_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ordering, "library", lambda: None)
+    monkeypatch.setattr(metis, "library", lambda: None)
     a = sp.diags_array([-1.0, 1.5, -1.0], offsets=[-1, 0, 1], shape=(41, 41))
     with pytest.raises(ldiv.NotPositiveDefiniteError):
         ldiv.factorized(ldiv.asarray(a), assume_a="pos", method="superlu")

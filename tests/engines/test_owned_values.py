@@ -13,13 +13,13 @@ import scipy.sparse as sp
 
 import ldiv
 from ldiv.core.dispatch import asnumpy
-from ldiv.engines import mkl_pardiso, rslab_library
+from ldiv.engines.libraries import mkl_pardiso, rslab
 from ldiv.engines.registry import engines
 
 N = 6
 ABSENT = {
     *(["pardiso"] if mkl_pardiso.path() is None else []),
-    *(["rslab", "klu"] if rslab_library.missing() else []),
+    *(["rslab", "klu"] if rslab.missing() else []),
 }
 POSITIVE = sp.diags_array(
     [-np.ones(N - 1), np.arange(4.0, 4 + N), -np.ones(N - 1)], offsets=[-1, 0, 1]
@@ -213,7 +213,7 @@ def test_a_determinant_is_of_accurate_factors() -> None:
     before = float(F.logabsdet())
     (factored,) = F._holder._kept.values()
     factor = factored.factor
-    factor._made[-1]._values *= 1.5
+    factor._made[-1]._m.values *= 1.5
     with pytest.raises(ldiv.SingularMatrixError, match="factors with a backward error"):
         factor._made[-1].logabsdet()
     # by a more careful factorization of the values, which it owns
@@ -236,7 +236,7 @@ def test_pivots_leave_no_triangles(dtype: str) -> None:
     expected = np.linalg.slogdet(h.toarray())[1]
     assert np.isclose(float(F.logabsdet()), expected, rtol=1e3 * np.finfo(dtype).eps)
     (factored,) = F._holder._kept.values()
-    assert factored.factor._made[-1]._lu.U.shape == (60,)
+    assert factored.factor._made[-1]._factor._lu.U.shape == (60,)
     with pytest.raises(ldiv.NotPositiveDefiniteError, match="a pivot of"):
         ldiv.factorized(
             ldiv.asarray(sp.csc_array(h - 20 * sp.eye_array(60, dtype=dtype))),

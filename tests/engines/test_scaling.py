@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import ldiv
-from ldiv.engines.scaling import balance, norm
+from ldiv.core.units import balance
+from ldiv.engines.accuracy.scaling import norm
 
 torch = pytest.importorskip("torch")
 

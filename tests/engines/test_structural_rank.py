@@ -11,8 +11,8 @@ from scipy.sparse.csgraph import structural_rank
 
 import ldiv
 from ldiv.core.pattern import Pattern
-from ldiv.engines import rslab_library
-from ldiv.engines import structural_rank as ours
+from ldiv.engines.accuracy import structural_rank as ours
+from ldiv.engines.libraries import rslab
 
 
 def pattern(a: Any) -> Pattern:
@@ -35,7 +35,7 @@ def test_random_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(ours, "FEW", 1000)
         assert ours.rank_bound(p) == expected
         assert ours.rank_bound(p, kept) == structural_rank(part)
-        if rslab_library.missing() is None:
+        if rslab.missing() is None:
             monkeypatch.setattr(ours, "FEW", 0)
             assert expected <= ours.rank_bound(p) <= n
             assert (ours.rank_bound(p) == n) == (expected == n)
@@ -44,7 +44,7 @@ def test_random_patterns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 10 < full < 90
 
 
-@pytest.mark.skipif(rslab_library.missing() is not None, reason="RSLAB is not installed")
+@pytest.mark.skipif(rslab.missing() is not None, reason="RSLAB is not installed")
 @pytest.mark.parametrize("method", ["auto", "superlu"])
 def test_a_mesh_with_permuted_rows(method: str) -> None:
     """SciPy's matching alone would take many seconds here."""

@@ -10,6 +10,7 @@ import ldiv
 from ldiv import testing
 from ldiv.core.rule import bind
 from ldiv.core.trees import leaves, rebuild
+from ldiv.rules.solve import Solve
 
 torch = pytest.importorskip("torch")
 from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap  # noqa: E402
@@ -259,11 +260,17 @@ SMALL_RULES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("rule", "args"),
-    SMALL_RULES,
-    ids=[f"{type(r).__name__}-{i}" for i, (r, _) in enumerate(SMALL_RULES)],
-)
+def small_rules():
+    """`make test` takes each rule once, and a solve once on each kind of structure."""
+    seen = set()
+    for i, (rule, args) in enumerate(SMALL_RULES):
+        kind = type(rule), type(getattr(rule, "structure", None)) if isinstance(rule, Solve) else 0
+        marks = pytest.mark.exhaustive if kind in seen else ()
+        seen.add(kind)
+        yield pytest.param(rule, args, id=f"{type(rule).__name__}-{i}", marks=marks)
+
+
+@pytest.mark.parametrize(("rule", "args"), list(small_rules()))
 def test_backward_with_and_without_a_graph(rule, args):
     """A few numbers are NumPy arrays in a backward pass that nobody differentiates; in others
     they are tensors.

@@ -11,7 +11,7 @@ import pytest
 import ldiv
 from ldiv.inplace.duplicated import Duplicated
 from ldiv.inplace.tape import Tape, autodiff
-from ldiv.linalg.blas import gemm
+from ldiv.linalg.products.blas import gemm
 from ldiv.testing.cases import Draw
 
 torch = pytest.importorskip("torch")
@@ -49,6 +49,7 @@ def close(got, expected, tol=1e-12):
 # -- each operation -----------------------------------------------------------
 
 
+@pytest.mark.covering(2)
 @BOTH
 @DTYPES
 @pytest.mark.parametrize(("m", "k", "n"), [(3, 3, 3), (7, 3, 5), (1, 1, 1), (0, 2, 3), (2, 0, 3)])
@@ -77,6 +78,7 @@ def test_gemm(framework, dtype, m, k, n, trans_a, trans_b):
         np.testing.assert_array_equal(np.asarray(x.value), old)
 
 
+@pytest.mark.covering(2)
 @BOTH
 @DTYPES
 @pytest.mark.parametrize("lower", [False, True])
@@ -109,6 +111,7 @@ def test_solve_triangular(framework, dtype, lower, unit, trans):
             close(x.shadow, g)
 
 
+@pytest.mark.covering(2)
 @BOTH
 @DTYPES
 @pytest.mark.parametrize("assume_a", ["gen", "her", "pos"])
@@ -137,6 +140,7 @@ def test_solve(framework, dtype, assume_a):
             close(x.shadow, g, 1e-11)
 
 
+@pytest.mark.covering(2)
 @BOTH
 @DTYPES
 @pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5), (2, 3, 3), (1, 1), (0, 0)])
@@ -157,6 +161,7 @@ def test_lu(framework, dtype, shape):
     close(a.shadow, reference(packed, xs, w)[0], 1e-10)
 
 
+@pytest.mark.covering(2)
 @BOTH
 @DTYPES
 @pytest.mark.parametrize("shape", [(4, 4), (2, 3, 3), (1, 1), (0, 0)])
@@ -171,6 +176,7 @@ def test_cholesky(framework, dtype, shape):
     close(a.shadow, reference(lambda x: torch.linalg.cholesky((x + x.mH) / 2), xs, w)[0], 1e-10)
 
 
+@pytest.mark.covering(2)
 @BOTH
 @DTYPES
 @pytest.mark.parametrize("shape", [(7, 5), (3,), (2, 3, 3), (0, 2)])
@@ -258,6 +264,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.covering(2)
 @DTYPES
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("layout_out", [name for name in LAYOUTS if name != "read-only"])

@@ -14,7 +14,12 @@ import scipy.linalg
 import torch
 
 import ldiv
-from ldiv.linalg.banded import cho_solve_banded, cholesky_banded, solve_banded, solveh_banded
+from ldiv.linalg.systems.banded import (
+    cho_solve_banded,
+    cholesky_banded,
+    solve_banded,
+    solveh_banded,
+)
 from ldiv.structures.banded import Banded
 
 jax = pytest.importorskip("jax")

@@ -8,7 +8,7 @@ import scipy.linalg.blas
 
 import ldiv
 from ldiv import testing
-from ldiv.linalg.blas import gemm, matmul
+from ldiv.linalg.products.blas import gemm, matmul
 from ldiv.rules.gemm import Gemm, Product, Scaled
 from ldiv.testing.cases import Draw
 

@@ -588,3 +588,24 @@ def test_every_basis_gives_the_same_gradient(dtype, generalized):
     for name, bars in found.items():
         for got, expected in zip(bars, found["lapack"], strict=True):
             relative(name, got, expected, 1e-8 if "lobpcg" in name else 1e-9)
+
+
+# -- a null space that A keeps apart ------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128", "float32"])
+@pytest.mark.parametrize("copies", [1, 3])
+@pytest.mark.parametrize("method", ["arpack", "lobpcg"])
+def test_a_null_space_apart_is_seen(method, copies, dtype):
+    """The products A v of no start have a part in it; also of a pencil, in any units."""
+    n, tiny = 60, 100 * np.finfo(dtype).eps
+    rest = np.linspace(1, 9, n - copies)
+    A = sp.diags_array(np.r_[np.zeros(copies), rest]).astype(dtype)
+    expected = np.r_[np.zeros(copies), rest][: copies + 1]
+    four = sp.diags_array(np.full(n, 4.0)).astype(dtype)
+    for scale, M, unit in ((1.0, None, 1.0), (1e-20, None, 1.0), (1.0, four, 4.0)):
+        options = {"M": M, "k": copies + 1, "method": method, "return_eigenvectors": False}
+        found = ldiv.eigsh(A * scale, which="SA", **options)
+        np.testing.assert_allclose(found / scale * unit, expected, rtol=tiny, atol=9 * tiny)
+        found = -ldiv.eigsh(A * -scale, which="LA", **options)[::-1]
+        np.testing.assert_allclose(found / scale * unit, expected, rtol=tiny, atol=9 * tiny)

@@ -14,10 +14,10 @@ import scipy.linalg
 import torch
 
 import ldiv
-from ldiv.linalg.cholesky import cho_factor, cho_solve, cholesky
-from ldiv.linalg.ldl import ldl
-from ldiv.linalg.lu import lu, lu_factor, lu_factor_ex, lu_solve
-from ldiv.linalg.qr import qr
+from ldiv.linalg.factorizations.cholesky import cho_factor, cho_solve, cholesky
+from ldiv.linalg.factorizations.ldl import ldl
+from ldiv.linalg.factorizations.lu import lu, lu_factor, lu_factor_ex, lu_solve
+from ldiv.linalg.factorizations.qr import qr
 
 jax = pytest.importorskip("jax")
 jax.config.update("jax_enable_x64", True)
@@ -77,6 +77,7 @@ def tolerance(dtype: Any) -> float:
 # -- values -------------------------------------------------------------------
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("framework", ["NumPy", "torch"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -111,6 +112,7 @@ def test_rectangular_values_are_scipys(shape: tuple[int, int], framework: str, d
         close(lstsq(to(a), to(b[:, 0])), x[:, 0], tol)
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("framework", ["NumPy", "torch"])
 @pytest.mark.parametrize("n", SIZES)

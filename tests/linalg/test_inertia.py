@@ -12,8 +12,8 @@ import scipy.sparse as sp
 import torch
 
 import ldiv
-from ldiv.engines import rslab_library
 from ldiv.engines.direct import rslab
+from ldiv.engines.libraries import rslab as rslab_library
 
 needs_rslab = pytest.mark.skipif(rslab_library.missing() is not None, reason="RSLAB is missing")
 UNCERTAIN = "rounding cannot tell from zero|structural|rank is|lie in so few columns"
@@ -132,10 +132,10 @@ def test_where_rslab_is_missing_sparse_matrices_are_not_counted(
 @needs_rslab
 def test_a_factor_of_another_matrix_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if a pivot had gone wrong: the signs of a factor count only where it is that of A."""
-    right = rslab.Symbolic.factored
+    right = rslab.RslabAnalysis.factored
     other = lambda self, values, floor=None: right(
         self, values * np.where(np.arange(len(values)) < 3, -1, 1)
     )
-    monkeypatch.setattr(rslab.Symbolic, "factored", other)
+    monkeypatch.setattr(rslab.RslabAnalysis, "factored", other)
     with pytest.raises(ldiv.SingularMatrixError):
         ldiv.inertia(ldiv.asarray(hermitian(30, "real", np.random.default_rng(1))))

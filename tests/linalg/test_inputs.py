@@ -157,6 +157,7 @@ def check(form: str, a: Any, b: Any, to: Any = np.asarray) -> Any:
 # -- dtypes -------------------------------------------------------------------
 
 
+@pytest.mark.covering(2)
 @forms
 @dtypes
 @frameworks
@@ -167,6 +168,7 @@ def test_sizes_and_dtypes(n: int, to: Any, dtype: str, form: str) -> None:
     assert type(x) is type(to(draw(1)))
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("form", [f for f in FORMS if f != "product"])
 @frameworks
 @pytest.mark.parametrize("of_b", DTYPES)
@@ -179,6 +181,7 @@ def test_mixed_dtypes_promote(of_a: str, of_b: str, to: Any, form: str) -> None:
     assert str(x.dtype).endswith(str(np.result_type(of_a, of_b)))
 
 
+@pytest.mark.covering(2)
 @frameworks
 @pytest.mark.parametrize("of_x", DTYPES)
 @pytest.mark.parametrize("of_a", DTYPES)
@@ -191,6 +194,7 @@ def test_mixed_products(kind: str, of_a: str, of_x: str, to: Any) -> None:
     np.testing.assert_allclose(np.asarray(y), a @ x, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("of_b", DTYPES)
 @pytest.mark.parametrize("of_a", DTYPES)
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
@@ -258,6 +262,7 @@ def laid_out(kind: str, a: Any, layout: str) -> Any:
     return a if kind == "dense" else sparse(a).with_data(LAYOUTS[layout](sparse(a).data))
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("kind", ["dense", "sparse", "pos", "lower"])
 @pytest.mark.parametrize("dtype", ["float64", "complex64"])
 @pytest.mark.parametrize("layout", [name for name in LAYOUTS if name != "broadcast"])
@@ -321,6 +326,7 @@ def test_layouts_of_torch(layout: str, kind: str) -> None:
 # -- right-hand sides and batches ---------------------------------------------
 
 
+@pytest.mark.covering(2)
 @forms
 @frameworks
 @pytest.mark.parametrize("k", [0, 1, 2, 7])
@@ -328,6 +334,7 @@ def test_right_hand_sides(k: int, to: Any, form: str) -> None:
     check(form, FORMS[form][0](n=5), draw(5, k), to)
 
 
+@pytest.mark.covering(2)
 @forms
 @frameworks
 @pytest.mark.parametrize(
@@ -376,6 +383,7 @@ SHARED: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize(("of_a", "of_b"), [((), (3,)), ((3,), ()), ((3, 1), (2,)), ((1,), (3,))])
 @pytest.mark.parametrize("name", SHARED)
 def test_cotangents_are_summed_where_an_argument_was_broadcast(
@@ -445,6 +453,7 @@ def inner(x: Any, y: Any) -> float:
     return float(np.vdot(x, y).real)
 
 
+@pytest.mark.covering(2)
 @functions
 @cases
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
@@ -490,6 +499,7 @@ def test_tangent_by_complex_step(kind: str, name: str) -> None:
     np.testing.assert_allclose(dy, expected, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.covering(1)
 @functions
 @pytest.mark.parametrize("given", [(True, False), (False, True), (False, False)])
 def test_a_tangent_may_be_none(given: tuple[bool, bool], name: str) -> None:
@@ -553,6 +563,7 @@ def test_views_and_matrices_are_arguments() -> None:
     )
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("kind", ["dense", "sparse", "pos", "diagonal", "triangular"])
 @frameworks

@@ -25,7 +25,8 @@ b = RNG.standard_normal(5)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 def test_inv(dtype: str) -> None:
     a = C.astype(dtype) if dtype.startswith("c") else C.real.astype(dtype)
-    for to in (np.asarray, torch.tensor, jnp.asarray):
+    # JAX compiles for long: one dtype
+    for to in (np.asarray, torch.tensor, *([jnp.asarray] if dtype == "complex64" else [])):
         with jax.enable_x64(True):
             x = np.asarray(ldiv.inv(to(a)))
         assert x.dtype == dtype
@@ -45,9 +46,9 @@ def test_derivatives_of_inv() -> None:
     each = torch.func.vmap(torch.func.grad(lambda a: (ldiv.inv(a) * torch.tensor(G)).sum()))
     np.testing.assert_allclose(each(torch.tensor(np.stack([A, S])))[0], expected)
     with jax.enable_x64(True):
-        f = jax.jit(jax.value_and_grad(lambda a: (ldiv.inv(a) * G).sum()))
-        value, slope = f(jnp.asarray(A))
-        _, along = jax.jvp(ldiv.inv, (jnp.asarray(A),), (jnp.asarray(G),))
+        loss = jax.value_and_grad(lambda a: (ldiv.inv(a) * G).sum())
+        f = jax.jit(lambda a, d: (loss(a), jax.jvp(ldiv.inv, (a,), (d,))[1]))
+        (value, slope), along = f(jnp.asarray(A), jnp.asarray(G))
     np.testing.assert_allclose(value, (np.linalg.inv(A) * G).sum())
     np.testing.assert_allclose(slope, expected)
     np.testing.assert_allclose(along, -np.linalg.inv(A) @ G @ np.linalg.inv(A))

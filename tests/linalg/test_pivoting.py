@@ -25,6 +25,7 @@ def dominant(m: int, n: int) -> Any:
     return RNG.standard_normal((m, n)) + max(m, n) * np.eye(m, n)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("to", FRAMEWORKS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_lu_without_pivots(to: Any, shape: tuple[int, int]) -> None:
@@ -69,6 +70,7 @@ def test_lu_without_pivots_is_refused_where_there_is_none(to: Any) -> None:
         ldiv.lu(to(np.eye(2)), pivot="no")
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("to", FRAMEWORKS)
 @pytest.mark.parametrize("shape", [(4, 4), (6, 3), (3, 5), (2, 0)])
 def test_qr_with_pivots(to: Any, shape: tuple[int, int]) -> None:

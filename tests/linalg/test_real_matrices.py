@@ -48,7 +48,16 @@ def test_solution(real_matrix, name, assume_a, trans):
     assert (residual <= 100 * EPS * (np.abs(op) @ (np.abs(found) + np.abs(x))).max(axis=0)).all()
 
 
-@pytest.mark.parametrize(("name", "assume_a"), MATRICES)
+LARGE = ("bcsstk13", "hangGlider_2", "watt_2", "adder_dcop_05", "mhd1280b")  # as dense matrices
+
+
+@pytest.mark.parametrize(
+    ("name", "assume_a"),
+    [
+        pytest.param(*case, marks=pytest.mark.exhaustive if case[0] in LARGE else ())
+        for case in MATRICES
+    ],
+)
 def test_gradient(real_matrix, name, assume_a):
     """Against another engine and formula: lam and x by dense LU with pivoting of the
     equilibrated matrix, A_bar = -lam x^H.

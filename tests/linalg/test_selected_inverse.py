@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 import ldiv
 from ldiv import structures
-from ldiv.linalg import inverse_forms
+from ldiv.linalg.inverses import inverse_forms
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")

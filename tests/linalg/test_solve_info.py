@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import ldiv
-from ldiv.engines.norm_estimate import one_norm
+from ldiv.engines.accuracy.norm_estimate import one_norm
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")

@@ -16,7 +16,7 @@ import torch
 
 import ldiv
 from ldiv.engines.selected.compiled import COMPILED
-from ldiv.linalg.sparse_cholesky import _triangle_of
+from ldiv.linalg.inverses.sparse_cholesky import _triangle_of
 from ldiv.testing.distance import assert_close
 
 jax.config.update("jax_enable_x64", True)
@@ -216,26 +216,33 @@ def dense_loss(v, b, c):
     return total
 
 
-def test_first_and_second_derivatives():
+def derivatives(f):
+    """The first and the second ones, by PyTorch."""
     x = [torch.tensor(np.array(t), requires_grad=True) for t in (A.data, B, C)]
-    first, second = [], []
-    for f in (loss, dense_loss):
-        g = torch.autograd.grad(f(*x), x, create_graph=True)
-        first.append(g)
-        second.append(torch.autograd.grad(sum((t**2).sum() for t in g), x))
-    for got, expected in zip(first[0] + second[0], first[1] + second[1], strict=True):
-        assert_close("derivative", got.detach(), expected.detach(), 1e-10)
-    numbers = [jnp.asarray(t.detach().numpy()) for t in x]
-    d = [jnp.ones_like(t) for t in numbers]
+    first = torch.autograd.grad(f(*x), x, create_graph=True)
+    second = torch.autograd.grad(sum((t**2).sum() for t in first), x)
+    return [t.detach().numpy() for t in (*first, *second)]
+
+
+def test_first_and_second_derivatives():
+    for got, expected in zip(derivatives(loss), derivatives(dense_loss), strict=True):
+        assert_close("derivative", got, expected, 1e-10)
+
+
+@pytest.mark.exhaustive
+def test_derivatives_in_jax():
+    x = [jnp.asarray(t) for t in (A.data, B, C)]
+    d = [jnp.ones_like(t) for t in x]
 
     @jax.jit
     def every(x):
         return jax.grad(loss, (0, 1, 2))(*x), jax.jvp(loss, x, d)[1]
 
-    backward, forward = every(numbers)
-    for got, expected in zip(backward, first[1], strict=True):
-        assert_close("JAX", np.asarray(got), expected.detach().numpy(), 1e-10)
-    assert_close("forward", float(forward), float(sum(g.detach().sum() for g in first[1])), 1e-10)
+    backward, forward = every(x)
+    expected = derivatives(dense_loss)[:3]
+    for got, wanted in zip(backward, expected, strict=True):
+        assert_close("JAX", np.asarray(got), wanted, 1e-10)
+    assert_close("forward", float(forward), float(sum(g.sum() for g in expected)), 1e-10)
 
 
 def test_a_tree_for_jax():

@@ -70,6 +70,7 @@ def close(got: Any, expected: Any, tol: float = 1e-10) -> None:
 # -- values -------------------------------------------------------------------
 
 
+@pytest.mark.covering(2)
 @options
 @dtypes
 @kinds
@@ -85,6 +86,7 @@ def test_values(
     close(x, reference(a, b, lower, unit, trans))
 
 
+@pytest.mark.covering(2)
 @options
 @kinds
 @frameworks
@@ -153,6 +155,7 @@ def test_a_promise_is_the_same(kind: str, promise: str) -> None:
     )
 
 
+@pytest.mark.covering(2)
 @options
 @kinds
 @frameworks
@@ -221,6 +224,7 @@ def problem(kind: str, dtype: Any, lower: bool, unit: bool, trans: str) -> tuple
     )
 
 
+@pytest.mark.covering(2)
 @options
 @dtypes
 @kinds
@@ -233,6 +237,7 @@ def test_cotangent(kind: str, dtype: Any, lower: bool, unit: bool, trans: str) -
         close(got, expected)
 
 
+@pytest.mark.covering(2)
 @options
 @dtypes
 @kinds
@@ -246,6 +251,7 @@ def test_cotangent_is_triangular(
     np.testing.assert_array_equal(a_bar.resolve_conj().numpy() != 0, inside.numpy() != 0)
 
 
+@pytest.mark.covering(2)
 @options
 @dtypes
 @kinds
@@ -258,6 +264,7 @@ def test_tangent(kind: str, dtype: Any, lower: bool, unit: bool, trans: str) -> 
         close(got, expected)
 
 
+@pytest.mark.covering(2)
 @options
 @kinds
 @pytest.mark.parametrize("outer", [torch.func.jacfwd, torch.func.jacrev])

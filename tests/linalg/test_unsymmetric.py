@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import ldiv
-from ldiv.engines import matrix_product
+from ldiv.engines.iterative import matrix_product
 
 torch = pytest.importorskip("torch")
 RNG = np.random.default_rng(0)
@@ -83,6 +83,7 @@ ENTRIES = {
 }
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("array", [np.array, torch.tensor], ids=["numpy", "torch"])
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.parametrize("kind", MATRICES)

@@ -17,7 +17,7 @@ from ldiv.lineax import Solver  # noqa: E402
 jax.config.update("jax_enable_x64", True)
 N = 24
 PATTERN = ldiv.diags_array([np.ones(1)] * 3, offsets=[-1, 0, 1], shape=(N, N))
-START = jnp.sin(3 * jnp.pi * jnp.linspace(0, 1, N + 2)[1:-1]) / 2
+START = np.sin(3 * np.pi * np.linspace(0, 1, N + 2)[1:-1]) / 2
 
 
 def allen_cahn(t, y, c):
@@ -47,6 +47,7 @@ def loss(linear_solver):
     return jax.jit(jax.value_and_grad(end))
 
 
+@pytest.mark.exhaustive  # test_lineax.py shows that a state serves many solves
 def test_implicit_steps():
     """Value and gradient are those of dense solves, and of a difference; one factorization serves
     all stages and all iterations of a step.

@@ -23,7 +23,7 @@ OTHERS: dict[str, tuple[Callable[[Any], Any], Any]] = {
     "SciPy beside torch": (torch.asarray, sp.csc_array(E)),
     "SciPy beside JAX": (jnp.asarray, sp.csc_array(E)),
     "torch": (torch.asarray, torch.asarray(E).to_sparse()),
-    "JAX": (jnp.asarray, sparse.BCOO.fromdense(jnp.asarray(E))),
+    "JAX": (jnp.asarray, sparse.BCOO((jnp.asarray(E[E != 0]), np.argwhere(E)), shape=E.shape)),
 }
 
 

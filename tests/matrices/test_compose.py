@@ -2,6 +2,7 @@
 nothing dense, errors.
 """
 
+import itertools
 import tracemalloc
 
 import jax.numpy as jnp
@@ -242,12 +243,12 @@ def test_gradients_in_torch(name, dtype):
 @pytest.mark.parametrize(
     "name",
     [
-        "multiple",
-        "sum_of_kroneckers",
-        "gram_of_sparse_triangle",
-        "two_updates",
         "bordered",
         "three_deep",
+        *(
+            pytest.param(name, marks=pytest.mark.exhaustive)
+            for name in ("multiple", "sum_of_kroneckers", "gram_of_sparse_triangle", "two_updates")
+        ),
     ],
 )
 def test_gradients_in_jax(name):
@@ -510,6 +511,62 @@ def test_update_to_a_singular_matrix():
         ldiv.solve(A, np.ones(4), method="woodbury")
 
 
+@pytest.mark.parametrize("rank", [0, 1, N, N + 2])
+@pytest.mark.parametrize("of", [S, D])
+def test_updates_of_every_rank(of, rank):
+    """Determinants, factors and solves, to second order; as many numbers as a dense matrix has are
+    factored as one.
+    """
+    rng = np.random.default_rng(rank)
+    shape = (len(ROWS) if of is S else N,)
+    leaves = [
+        torch.tensor(x, requires_grad=True)
+        for x in (5 + rng.random(shape), *rng.uniform(-0.3, 0.3, (2, N, rank)))
+    ]
+    b = torch.tensor(rng.standard_normal(N))
+
+    def ours(a, u, v):
+        A = of(a) * 3 + ldiv.LowRank(u, v)
+        _, size = ldiv.slogdet(A)
+        return size + b @ ldiv.factorized(A).solve(b) + b @ ldiv.solve(A.T, ldiv.solve(A, b))
+
+    def dense(a, u, v):
+        A = 3 * of(a).structure.todense(a) + u @ v.T
+        solve = torch.linalg.solve
+        return torch.logdet(A) + b @ solve(A, b) + b @ solve(A.T, solve(A, b))
+
+    for n in range(2):
+        found, expected = ours(*leaves), dense(*leaves)
+        if n:
+            found, expected = (
+                torch.autograd.grad(y, leaves, create_graph=True) for y in (found, expected)
+            )
+            torch.testing.assert_close(found, expected)
+            found, expected = (
+                torch.autograd.grad(sum((g**2).sum() for g in y), leaves) for y in (found, expected)
+            )
+        torch.testing.assert_close(found, expected)
+
+
+def test_updates_of_each_other():
+    """Of low rank both, and regular together."""
+    rng = np.random.default_rng(0)
+    u, v = rng.standard_normal((2, N, N))
+    A = ldiv.LowRank(u[:, :1], v[:, :1]) + ldiv.LowRank(u[:, 1:], v[:, 1:])
+    b = np.ones(N)
+    np.testing.assert_allclose(ldiv.slogdet(A), np.linalg.slogdet(u @ v.T))
+    for M, dense in ((A, u @ v.T), (A.T, v @ u.T)):
+        np.testing.assert_allclose(ldiv.solve(M, b), np.linalg.solve(dense, b))
+        np.testing.assert_allclose(ldiv.factorized(M).solve(b), np.linalg.solve(dense, b))
+
+
+def test_update_of_full_rank_under_jit():
+    a, u, v = draw(("values", "matrix", "matrix"), "float64", seed=4)
+    slogdet = jax.jit(lambda *x: ldiv.slogdet(S(x[0]) * 3 + ldiv.LowRank(*x[1:])))
+    expected = np.linalg.slogdet(3 * S(a).toarray() + u @ v.T)
+    np.testing.assert_allclose(slogdet(a, u, v), expected)
+
+
 def test_update_changed_in_place():
     """The factor keeps its own copy of what it needs later."""
     a, u, v = draw(("values", "thin", "thin"), "float64", seed=3)
@@ -585,3 +642,28 @@ def test_singular_parts():
             ldiv.solve(A, np.ones(A.shape[0]))
         with pytest.raises(ldiv.SingularMatrixError):
             ldiv.factorized(A)
+
+
+@pytest.mark.parametrize("kind", ["kron", "product", "blocks", "sum"])
+def test_matrices_without_rows_or_columns(kind):
+    """Products of every view, and their gradients, are those of dense arrays without entries."""
+    for m, n, k, l in itertools.product((0, 2), repeat=4):
+        a = torch.ones(m, n, dtype=torch.float64, requires_grad=True)
+        b = torch.ones(k, l, dtype=torch.float64, requires_grad=True)
+        if kind == "kron":
+            A, dense = ldiv.kron(ldiv.asarray(a), b), torch.kron(a, b)
+        elif kind == "product":
+            c = torch.ones(n, l, dtype=torch.float64)
+            A, dense = ldiv.asarray(a) @ ldiv.Matrix(Dense(n, l), c), a @ c
+        elif kind == "blocks":
+            A, dense = ldiv.block_array([[a, None], [None, b]]), torch.block_diag(a, b)
+        else:
+            A, dense = ldiv.asarray(a) + ldiv.LowRank(a, torch.eye(n, dtype=a.dtype)), a + a
+        for M, expected in ((A, dense), (A.T, dense.T), (A.H, dense.T)):
+            for shape in ((), (3,), (0,)):
+                x = torch.ones(M.shape[1], *shape, dtype=torch.float64)
+                found, wanted = (
+                    (y, *torch.autograd.grad(y.sum(), [a, b], None, True, materialize_grads=True))
+                    for y in (M @ x, expected @ x)
+                )
+                torch.testing.assert_close(found, wanted)

@@ -88,10 +88,16 @@ def test_dtype_and_copy_of_the_values(name):
             made = make(given, dtype=dtype)
             assert str(made.dtype).rpartition(".")[2] == np.dtype(dtype).name
             assert np.array_equal(made.toarray(), make(given).toarray())
-    own, shared = make(arg, copy=True), make(arg)
-    arg[0][0] = 7.0
-    assert own.toarray()[0, 0] == 1.0
-    assert shared.toarray()[0, 0] == 7.0
+    numbers, *at = arg
+    foreign, tensor = torch.from_numpy(numbers.copy()), torch.tensor(numbers)
+    leaf = torch.tensor(numbers, requires_grad=True)
+    for values, follows in ((numbers, False), (foreign, False), (tensor, True), (leaf, True)):
+        own, shared = make((values, *at), copy=True), make((values, *at))
+        again = shared.with_data(values)
+        with torch.no_grad():
+            values[0] = 7.0
+        assert own.toarray()[0, 0] == 1.0
+        assert shared.toarray()[0, 0] == again.toarray()[0, 0] == (7.0 if follows else 1.0)
     with pytest.raises(TypeError, match="dtype: expected one of float32"):
         make(arg, dtype=int)
     with pytest.raises(TypeError, match="copy: expected True or False"):
@@ -99,3 +105,45 @@ def test_dtype_and_copy_of_the_values(name):
     t = torch.tensor([1.0, 2.0], requires_grad=True)
     make((t, *arg[1:]), dtype=torch.float64, copy=True).sum().backward()
     assert t.grad.tolist() == [1.0, 1.0]
+
+
+DENSE_AXES = {
+    "rows of numbers": lambda v: torch.sparse_coo_tensor([[0, 1, 2]], v, (3, 3)),
+    "one dense matrix": lambda v: torch.sparse_coo_tensor(
+        torch.zeros((0, 1), dtype=torch.int64), v[None], (3, 3)
+    ),
+    "a vector for each entry": lambda v: torch.sparse_coo_tensor(
+        [[0, 1, 2], [0, 1, 2]], v, (3, 3, 3)
+    ),
+    "csr": lambda v: torch.sparse_csr_tensor([0, 1, 2, 3], [0, 1, 2], v, (3, 3, 3)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse")
+@pytest.mark.parametrize("name", DENSE_AXES)
+def test_tensors_with_dense_axes_are_refused(name):
+    x = DENSE_AXES[name](torch.eye(3))
+    b = torch.ones(3)
+    for f in (ldiv.asarray, ldiv.logdet, ldiv.kron, lambda x, b=b: ldiv.solve(x, b)):
+        with pytest.raises(ValueError, match=r"expected a matrix of numbers, got \d sparse and"):
+            f(*((x, x) if f is ldiv.kron else (x,)))
+
+
+@pytest.mark.parametrize("dtype", [">i4", ">i8", ">u2", "<u4", ">u8", "i2"])
+def test_indices_of_every_integer_dtype(dtype):
+    """Of either byte order, wherever there are indices; so are values."""
+    S = sp.coo_array(np.where(np.eye(4) + np.eye(4, k=1) > 0, np.arange(16.0).reshape(4, 4), 0))
+    D, v, (i, j) = S.toarray(), S.data.astype(">f8"), (x.astype(dtype) for x in S.coords)
+    R = S.tocsr()
+    compressed = v, R.indices.astype(dtype), R.indptr.astype(dtype)
+    given = [ldiv.coo_array((v, (i, j))), ldiv.coo_array((v, np.stack([i, j])))]
+    given += [ldiv.csr_array(compressed), ldiv.csc_array(compressed).T]
+    R.indices, R.indptr, S.coords = *compressed[1:], (i, j)
+    for A in (*given, ldiv.asarray(R), ldiv.asarray(S), given[0].with_data(v)):
+        np.testing.assert_array_equal(A.toarray(), D)
+    A, at = given[0], np.array([2, 0, 1]).astype(dtype)
+    np.testing.assert_array_equal(A[at][:, at].toarray(), D[np.ix_([2, 0, 1], [2, 0, 1])])
+    np.testing.assert_array_equal(A[at, at], D[[2, 0, 1], [2, 0, 1]])
+    lu, exchanges = ldiv.lu_factor(D + np.eye(4))
+    x = ldiv.lu_solve((lu, exchanges.astype(dtype)), np.ones(4))
+    np.testing.assert_allclose(x, np.linalg.solve(D + np.eye(4), np.ones(4)))

@@ -5,6 +5,7 @@ on a dense array of PyTorch for derivatives, in every mode.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from covering import covering
 
 import ldiv
 
@@ -178,45 +180,51 @@ def skipped(line: str, dtype: Any) -> bool:
     return line in REAL_ONLY and np.dtype(dtype).kind == "c"
 
 
-@pytest.mark.parametrize("name", PATTERNS)
+def pairwise(*axes: Any) -> pytest.MarkDecorator:
+    """All cases of a line in one test, which are many: those in which every two values meet, and
+    the product.
+    """
+    few = [
+        tuple(x[i] for x, i in zip(axes, at, strict=True)) for at in covering([*map(len, axes)], 2)
+    ]
+    every = pytest.param(list(product(*axes)), marks=pytest.mark.exhaustive)
+    return pytest.mark.parametrize("cases", [few, every], ids=["pairs", "all"])
+
+
+@pairwise(list(PATTERNS), ("coo", "csr", "csc"), DTYPES)
 @pytest.mark.parametrize("line", TABLE)
-def test_values_are_those_of_scipy(line: str, name: str) -> None:
+def test_values_are_those_of_scipy(line: str, cases: Any) -> None:
     f = TABLE[line]
-    for format in ("coo", "csr", "csc"):
-        for dtype in DTYPES:
-            if skipped(line, dtype):
-                continue
-            mine, theirs = arrays(name, format, dtype)
-            try:
-                expected = f(theirs)
-            except (IndexError, ZeroDivisionError) as error:
-                with pytest.raises(type(error)):
-                    f(mine)
-                continue
-            got = f(mine)
-            # where SciPy has a sparse vector, a vector
-            assert isinstance(got, ldiv.SparseArray) == (
-                sp.issparse(expected) and expected.ndim == 2
-            )
-            assert got.dtype == expected.dtype
-            same(got, expected, 1e-5 if np.finfo(dtype).eps > 1e-10 else 1e-12)
-            if isinstance(got, ldiv.SparseArray):
-                same(got.to_scipy(), expected, 1e-5)
+    for name, format, dtype in cases:
+        if skipped(line, dtype):
+            continue
+        mine, theirs = arrays(name, format, dtype)
+        try:
+            expected = f(theirs)
+        except (IndexError, ZeroDivisionError) as error:
+            with pytest.raises(type(error)):
+                f(mine)
+            continue
+        got = f(mine)
+        # where SciPy has a sparse vector, a vector
+        assert isinstance(got, ldiv.SparseArray) == (sp.issparse(expected) and expected.ndim == 2)
+        assert got.dtype == expected.dtype
+        same(got, expected, 1e-5 if np.finfo(dtype).eps > 1e-10 else 1e-12)
+        if isinstance(got, ldiv.SparseArray):
+            same(got.to_scipy(), expected, 1e-5)
 
 
-@pytest.mark.parametrize("view", ["T", "C", "H"])
+@pairwise("TCH", ("square", "wide"), ("coo", "csr"))
 @pytest.mark.parametrize("line", TABLE)
-def test_of_views(line: str, view: str) -> None:
-    for name in ("square", "wide"):
-        for format in ("coo", "csr"):
-            dtype = float if line in REAL_ONLY else complex
-            mine, theirs = arrays(name, format, dtype)
-            a, b = {
-                "T": (mine.T, theirs.T),
-                "C": (mine.conj(), theirs.conj()),
-                "H": (mine.H, theirs.conj().T),
-            }[view]
-            same(TABLE[line](a), TABLE[line](b))
+def test_of_views(line: str, cases: Any) -> None:
+    for view, name, format in cases:
+        mine, theirs = arrays(name, format, float if line in REAL_ONLY else complex)
+        a, b = {
+            "T": (mine.T, theirs.T),
+            "C": (mine.conj(), theirs.conj()),
+            "H": (mine.H, theirs.conj().T),
+        }[view]
+        same(TABLE[line](a), TABLE[line](b))
 
 
 # -- derivatives --------------------------------------------------------------
@@ -273,9 +281,12 @@ def stored(name: str, line: str) -> tuple[Any, Any]:
     )
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
-@pytest.mark.parametrize("line", SMOOTH)
-def test_derivatives_are_those_of_a_dense_array(line: str, dtype: Any) -> None:
+@pytest.mark.covering(1)
+@pytest.mark.parametrize("name", ["coo", "csr", "T"])
+@pytest.mark.parametrize(
+    ("line", "dtype"), list(product(SMOOTH, [torch.float64, torch.complex128])), ids=str
+)
+def test_derivatives_are_those_of_a_dense_array(line: str, dtype: Any, name: str) -> None:
     """Reverse and forward mode, torch.func and forward_ad, and the tangent of a gradient."""
     if skipped(line, "complex128" if dtype.is_complex else "float64") or (
         line in COMPLEX_LATER if dtype.is_complex else line == "imag"
@@ -284,22 +295,19 @@ def test_derivatives_are_those_of_a_dense_array(line: str, dtype: Any) -> None:
     v = torch.tensor(draw(10, "complex128" if dtype.is_complex else "float64"))
     v[0] = 0.3  # at 0 the absolute value of a dense array has another derivative
     dv = torch.tensor(draw(10)).to(dtype)
-    for name in ("coo", "csr", "T"):
-        mine, dense = stored(name, line)
-        y = mine(v)
-        same(y, dense(v))
-        if line == "abs" and name != "coo":
-            continue
-        c = torch.tensor(RNG.uniform(0.5, 1.5, tuple(y.shape))).to(y.dtype)
-        same(torch.func.vjp(mine, v)[1](c)[0], torch.func.vjp(dense, v)[1](c)[0])
-        same(torch.func.jvp(mine, (v,), (dv,))[1], torch.func.jvp(dense, (v,), (dv,))[1])
-        w = v.clone().requires_grad_()
-        mine(w).mul(c).sum().abs().backward()
-        x = v.clone().requires_grad_()
-        dense(x).mul(c).sum().abs().backward()
-        same(w.grad, x.grad)
-
-        same(*(tangent_of_gradient(f, c, v, dv) for f in (mine, dense)), tol=1e-11)
+    mine, dense = stored(name, line)
+    y = mine(v)
+    same(y, dense(v))
+    if line == "abs" and name != "coo":
+        return
+    c = torch.tensor(RNG.uniform(0.5, 1.5, tuple(y.shape))).to(y.dtype)
+    same(torch.func.vjp(mine, v)[1](c)[0], torch.func.vjp(dense, v)[1](c)[0])
+    same(torch.func.jvp(mine, (v,), (dv,))[1], torch.func.jvp(dense, (v,), (dv,))[1])
+    w, x = (v.clone().requires_grad_() for _ in range(2))
+    for f, leaf in ((mine, w), (dense, x)):
+        f(leaf).mul(c).sum().abs().backward()
+    same(w.grad, x.grad)
+    same(*(tangent_of_gradient(f, c, v, dv) for f in (mine, dense)), tol=1e-11)
 
 
 def tangent_of_gradient(f: Any, c: Any, v: Any, dv: Any) -> Any:

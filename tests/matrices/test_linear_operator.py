@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+import scipy.sparse.linalg
 
 import ldiv
 
@@ -406,3 +407,31 @@ def test_the_adjoint_of_a_numpy_operator_needs_rmatvec():
         b,
     )
     assert np.allclose(a.T @ pullback(b)[0], b)
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch", "scipy"])
+@pytest.mark.parametrize("method", ["cg", "minres", "gmres", "bicgstab"])
+def test_a_function_may_write_to_its_block_and_use_its_result_again(method, framework):
+    """What it is given is a copy, and so is what is kept of its result."""
+    n, result = 12, {}
+    d, b = np.linspace(1, 3, n), np.cos(np.arange(n))
+    given, dense = b.copy(), np.diag(d) + 0.1
+    if framework == "torch":
+        d, b = torch.tensor(d), torch.tensor(b)
+
+    def matvec(d, x):
+        y = d[:, None] * x + 0.1 * x.sum(0)
+        x[...] = 7.0
+        kept = result.setdefault(tuple(x.shape), 0 * y)
+        kept[...] = y
+        return kept
+
+    if framework == "scipy":
+        A = scipy.sparse.linalg.LinearOperator(
+            (n, n), lambda x: matvec(d, x.reshape(n, 1)), dtype=float
+        )
+    else:
+        A = ldiv.LinearOperator(matvec, d, shape=(n, n))
+    x = ldiv.solve(A, b, method=method, rtol=1e-12, assume_a="pos")
+    np.testing.assert_array_equal(np.asarray(b), given)
+    np.testing.assert_allclose(np.asarray(x), np.linalg.solve(dense, given))

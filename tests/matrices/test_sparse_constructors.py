@@ -91,6 +91,7 @@ def mine(values: Any) -> dict[str, Any]:
     return {k: ldiv.coo_array((values[k], AT[k]), shape=SHAPES[k]) for k in SHAPES}
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 @pytest.mark.parametrize("name", LINES)
 def test_values_are_those_of_scipy(name: str, dtype: str) -> None:

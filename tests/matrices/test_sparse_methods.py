@@ -83,8 +83,23 @@ def test_counts() -> None:
             np.testing.assert_array_equal(A.count_nonzero(axis), S.count_nonzero(axis))
         np.testing.assert_array_equal(A.getnnz(axis=0), np.bincount(A.col, minlength=5))
         np.testing.assert_array_equal(A.getnnz(axis=1), np.bincount(A.row, minlength=4))
-        assert {*zip(*A.nonzero(), strict=True)} == {*zip(*S.nonzero(), strict=True)}
     np.testing.assert_array_equal(made("coo", np.stack([V, 0 * V])).count_nonzero(), [8 - 1, 0])
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_nonzero_in_the_order_of_scipy(format: str) -> None:
+    """Each position once, where SciPy lists duplicates; zeros are left out."""
+    rng = np.random.default_rng(1)
+    for m, n in ((4, 5), (6, 2), (0, 3)):
+        D = rng.integers(-1, 2, (m, n)).astype(float)
+        keep = rng.permutation(m * n)  # any order, for coo; zeros are stored
+        S = sp.coo_array((D.ravel()[keep], [i.ravel()[keep] for i in np.indices((m, n))]), (m, n))
+        S = S.asformat(format)
+        A = ldiv.asarray(S)
+        np.testing.assert_array_equal(A.nonzero(), S.nonzero())
+        np.testing.assert_array_equal(A.T.nonzero(), S.T.nonzero())
+    rows, cols = made(format).nonzero()
+    assert {*zip(rows, cols, strict=True)} == {*zip(*THEIRS.nonzero(), strict=True)}
 
 
 def test_canonical_and_sorted() -> None:

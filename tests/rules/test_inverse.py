@@ -12,7 +12,7 @@ import pytest
 
 import ldiv
 from ldiv.core.dispatch import asnumpy
-from ldiv.engines import backward_error
+from ldiv.engines.accuracy import verified
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
@@ -73,7 +73,7 @@ def test_what_is_not_accurate_is_solved_for(monkeypatch: pytest.MonkeyPatch) -> 
     """Column by column, with refinement; and by QR where entries grow."""
     a = definite(12, "float64", 0)
     direct = gradient("numpy", a, assume_a="pos")
-    monkeypatch.setattr(backward_error, "ENOUGH", 0.0)
+    monkeypatch.setattr(verified, "ENOUGH", 0.0)
     refined = gradient("numpy", a, assume_a="pos")
     monkeypatch.undo()
     assert not np.array_equal(direct, refined)

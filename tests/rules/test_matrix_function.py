@@ -87,6 +87,7 @@ def exact_difference(derivative, nodes):
     )
 
 
+@pytest.mark.covering(2)
 @pytest.mark.parametrize("m", [1, 2, 3])
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize(

@@ -79,6 +79,29 @@ def test_a_false_promise_is_found_by_a_solve(sparse: bool) -> None:
             ldiv.solve(sp.csr_array(a) if sparse else a, np.ones(2), assume_a=promise)
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e8, 1e24, 1e60, 1e-8, 1e-24, 1e-60])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_an_entry_that_is_all_a_row_has(sparse: bool, scale: float) -> None:
+    """Nothing beside the entries of the other row, and as large as any of its own: the solution
+    depends on it. A step of differences is not.
+    """
+    rng = np.random.default_rng(0)
+    for n, step in ((2, 1e-6), (5, 1e-7)):
+        b = rng.uniform(1, 2, (n, n)) + 4 * n * np.eye(n)
+        d = np.where(np.arange(n) < n // 2, 1.0, scale)
+        a, keep = np.minimum(d[:, None], d) * (b + b.T), np.tri(n) + 0.0
+        for wrong in (a * keep, a.T * keep.T, d[:, None] * b if scale != 1 else a * keep):
+            given = sp.csr_array(wrong) if sparse else wrong
+            for promise in ("sym", "pos"):
+                with pytest.raises(NotSymmetricError):
+                    ldiv.solve(given, np.ones(n), assume_a=promise)
+        x = ldiv.solve(a, np.ones(n), assume_a="pos")
+        a[0, -1] *= 1 + 1e-5
+        a[-1, 0] += step * min(1.0, scale)
+        given = sp.csr_array(a) if sparse else a
+        np.testing.assert_allclose(ldiv.solve(given, np.ones(n), assume_a="pos"), x, rtol=1e-4)
+
+
 def test_pencils_have_units_in_each_row() -> None:
     k, m = np.array([[3e16, 1.0], [2.0, 3e-16]]), np.diag([1e16, 1e-16])
     with pytest.raises(NotSymmetricError):

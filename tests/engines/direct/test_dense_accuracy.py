@@ -11,7 +11,7 @@ import pytest
 
 import ldiv
 from ldiv.core.structure import view_dense
-from ldiv.engines.factored import factorization
+from ldiv.engines.factors.factored import factorization
 from ldiv.engines.registry import engines
 from ldiv.structures.dense import dense
 
@@ -199,17 +199,17 @@ def test_numbers_at_the_ends_of_the_range() -> None:
 
 
 def test_unrefined_for_iterations() -> None:
-    """`solve_unrefined` looks at no residual."""
-    a = growing(40)
-    factor = factorization(engines()["lapack"], dense(40, 40), a, "gen")
-    assert (
-        backward_error(
-            a,
-            factor.solve_unrefined(np.ones((40, 1)) * np.arange(40)[:, None] ** 0.5, "N"),
-            np.arange(40)[:, None] ** 0.5,
-        )
-        > 1e-12
-    )
+    """`solve_unrefined` looks once at what its factor can do: at no residual if that is enough."""
+    n, b = 40, np.arange(40)[:, None] ** 0.5
+    for a, is_refined in ((np.eye(n) + np.full((n, n), 0.01), False), (growing(n), True)):
+        factor = factorization(engines()["lapack"], dense(n, n), a, "gen")
+        for _ in range(3):
+            assert backward_error(a, factor.solve_unrefined(b, "N"), b) <= 1e-15
+        looks: list[int] = []
+        matrix = factor._made[-1]._m
+        matrix.residual = lambda *args, r=matrix.residual, n=looks: n.append(1) or r(*args)
+        factor.solve_unrefined(b, "N")
+        assert bool(looks) is is_refined
 
 
 # -- promises of symmetry -----------------------------------------------------

@@ -10,6 +10,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
+import apart
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -17,9 +18,9 @@ import scipy.sparse as sp
 import ldiv
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import view_dense
-from ldiv.engines import rslab_library
 from ldiv.engines.direct import klu, rslab
-from ldiv.engines.factored import factorization
+from ldiv.engines.factors.factored import factorization
+from ldiv.engines.libraries import rslab as rslab_library
 from ldiv.engines.registry import engines
 from ldiv.errors import EngineError, NotPositiveDefiniteError, SingularMatrixError
 from ldiv.matrices.assumptions import promised
@@ -79,8 +80,10 @@ def test_solves_in_all_views_and_logabsdet(engine: str, kind: str, dtype: str) -
 @needs_rslab
 def test_determinants_of_one_pattern_are_analysed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
-    whole = rslab.superlu.Symbolic
-    monkeypatch.setattr(rslab.superlu, "Symbolic", lambda *args: made.append(args) or whole(*args))
+    whole = rslab.superlu.SuperLUAnalysis
+    monkeypatch.setattr(
+        rslab.superlu, "SuperLUAnalysis", lambda *args: made.append(args) or whole(*args)
+    )
     a = matrix("sym", "float64")
     structure, p = promised(ldiv.asarray(sp.csc_array(a)), "sym")
     for s in (1.0, 2.0, 3.0):
@@ -296,7 +299,7 @@ def test_several_threads_for_large_matrices_only(monkeypatch: pytest.MonkeyPatch
 
 
 FORKED = """
-import os, signal, time
+import os, select, signal
 import numpy as np
 import scipy.sparse as sp
 import ldiv
@@ -332,20 +335,17 @@ def check():
     return right and refuses(lambda: ldiv.solve(A, b, assume_a="sym", method=ENGINE))
 
 def forked(depth):
+    ended, open_as_long_as_it_lives = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os._exit(0 if check() and (depth == 0 or forked(depth - 1) == 0) else 1)
         finally:
             os._exit(2)
-    for _ in range(6000):
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return status
-        time.sleep(0.01)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return -1
+    os.close(open_as_long_as_it_lives)
+    if not select.select([ended], [], [], 20)[0]:
+        os.kill(child, signal.SIGKILL)
+    return os.waitpid(child, 0)[1]
 
 print(forked(1), np.array_equal(named.solve(b), named.solve(b)))
 """
@@ -370,17 +370,55 @@ print(os.waitpid(child, 0)[1], info.engine)
 def test_forked_processes_leave_the_work_to_other_engines(engine: str, side: int) -> None:
     """Theirs would wait for threads that only their parent has."""
     code = FORKED.replace("ENGINE", repr(engine)).replace("SIDE", str(side))
-    seen = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    seen = apart.run(code)
     assert seen.stdout.split() == ["0", "True"], seen.stderr
 
 
 @needs_rslab
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_process_forked_before_the_first_call_may_call() -> None:
-    seen = subprocess.run(
-        [sys.executable, "-c", BEFORE], capture_output=True, text=True, timeout=120
-    )
+    seen = apart.run(BEFORE)
     assert seen.stdout.split() == ["0", "klu"], seen.stderr
+
+
+LOADED = """
+import os, threading
+import numpy as np
+
+def load():
+    global ldiv
+    import ldiv
+    from ldiv.engines.libraries import rslab
+    rslab.missing()
+
+def solve():
+    A = ldiv.diags_array([np.full(9, 2.0)], offsets=[1], shape=(10, 10)) + 4 * ldiv.eye_array(10)
+    b = np.ones(10)
+    x, info = ldiv.solve(A, b, info=True)
+    engines.append(info.engine if np.allclose(A @ x, b) else "wrong")
+
+engines = []
+loading = threading.Thread(target=load)
+loading.start()
+loading.join(20)
+child = os.fork()
+threads = [threading.Thread(target=solve) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join(20)
+if child == 0:
+    os._exit(len(engines) != 4 or {*engines} & {"klu", "rslab", "wrong"} != set())
+print(os.waitpid(child, 0)[1], *engines)
+"""
+
+
+@needs_rslab
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_process_forked_without_the_thread_that_loaded_it_may_not() -> None:
+    """Its allocator has its memory there."""
+    seen = apart.run(LOADED)
+    assert seen.stdout.split() == ["0", *4 * ["klu"]], (seen.stdout, seen.stderr)
 
 
 @needs_rslab

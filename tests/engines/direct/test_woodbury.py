@@ -61,9 +61,9 @@ def test_the_unit_of_the_matrix_does_not_matter(scale: float) -> None:
 
 def test_large_ones_are_not_refined_without_need(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 100,000 rows one may look worse than it is, when its sizes are estimated."""
-    n, steps, once = 100_000, [], Woodbury._updated
+    n, steps, once = 100_000, [], Woodbury.solve
     monkeypatch.setattr(
-        Woodbury, "_updated", lambda self, b, op: steps.append(op) or once(self, b, op)
+        Woodbury, "solve", lambda self, b, op: steps.append(op) or once(self, b, op)
     )
     rng = np.random.default_rng(0)
     a = sp.diags_array([-np.ones(n - 1), np.full(n, 4.0), -np.ones(n - 1)], offsets=[-1, 0, 1])

@@ -38,7 +38,7 @@ class Traced(Rule):
 
 def run(A, B, M, X, Y, tol, maxiter, largest):
     product = lambda a: None if a is None else lambda x: a @ x
-    return iterate(product(A), product(B), product(M), X, Y, tol, maxiter, largest)
+    return iterate(product(A), product(B), product(M), X, Y, tol, maxiter, largest)[:4]
 
 
 def run_jax(A, B, M, X, Y, *how):
@@ -85,7 +85,7 @@ def laplacian_values(m):
 
 def is_right(found, A, B, w, tol):
     """The values, the equation, the metric, and the residuals are what they are said to be."""
-    lam, X, sizes, steps = map(np.asarray, found)
+    lam, X, sizes, steps = map(np.asarray, found[:4])
     BX = X if B is None else B @ X
     eps = np.finfo(lam.dtype).eps
     r = np.linalg.norm(A @ X - BX * lam, axis=0) * np.linalg.norm(X, axis=0)
@@ -190,6 +190,32 @@ def test_a_null_space_is_found_to_rounding():
     assert (
         abs(lam[0]) < 1e-13 and sizes[0] < 1e-12 and steps < 300 and np.allclose(np.abs(X), n**-0.5)
     )
+
+
+@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("generalized", [False, True])
+def test_an_eigenvalue_0_of_any_multiplicity(where, generalized):
+    """Of which residuals can be small relative to A alone, in its units, also where A does not mix
+    the null space with the rest.
+    """
+    rng = np.random.default_rng(11)
+    n, null = 40, 12
+    _, B = pencil(rng, "float64", n, generalized)
+    C = np.diag(np.r_[np.zeros(null), np.linspace(1, 9, n - null)])
+    for scale, k in ((1.0, 4), (1e-100, null))[: 1 if where == "jit" else 2]:
+        X = rng.standard_normal((n, k))
+        found = WHERE[where](scale * C, B, None, X, None, 1e-9, 500, False)
+        lam, x, sizes, steps = map(np.asarray, found)
+        assert steps < 500 and np.abs(lam).max() < 1e-16 * scale
+        assert max(np.linalg.norm(C @ x), sizes.max() / scale) < 1e-12
+
+
+def test_eigenvalues_below_the_rounding_that_can_be_reached():
+    """lam = 1e-11 |A|: an error of 1e-9 lam would be a residual of 1e-20 |A|."""
+    A = np.diag(np.r_[np.full(12, 1e-11), np.linspace(1, 9, 28)])
+    X = np.random.default_rng(0).standard_normal((40, 4))
+    lam, _, sizes, steps = run(A, None, None, X, None, 1e-9, 500, False)
+    assert steps < 500 and np.abs(lam - 1e-11).max() < 1e-20 and sizes.max() < 1e-12
 
 
 @pytest.mark.parametrize("where", ["numpy", "torch"])
@@ -307,7 +333,7 @@ def test_columns_beyond_those_that_must_converge(largest):
     A = np.diag(sign * w)
     X = np.random.default_rng(0).standard_normal((n, 5))
     near = np.diag(1 / w)
-    lam, x, size, steps = iterate(
+    lam, x, size, steps, _ = iterate(
         lambda v: A @ v, None, lambda v: near @ v, X, None, 1e-10, 500, largest, 3
     )
     assert lam.shape == size.shape == (3,) and x.shape == (n, 3)
@@ -340,7 +366,9 @@ def test_maxiter_is_kept_and_nothing_raised():
 
 
 def test_the_products_of_a_step():
-    """k columns of A, B and M each; besides, at the start and at the end, two of A and B."""
+    """k columns of A, B and M each; besides, at the start and at the end, two of A and B, and two of A
+    that tell its size.
+    """
     rng = np.random.default_rng(4)
     A, B = pencil(rng, "float64", 80, True)
     count = {"A": 0, "B": 0, "M": 0}
@@ -362,7 +390,7 @@ def test_the_products_of_a_step():
         30,
         True,
     )
-    assert count == {"A": 4 * 30 + 16, "B": 4 * 30 + 16, "M": 4 * 30}
+    assert count == {"A": 4 * 30 + 18, "B": 4 * 30 + 16, "M": 4 * 30}
 
 
 @pytest.mark.parametrize("where", WHERE)

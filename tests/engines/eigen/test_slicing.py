@@ -9,12 +9,13 @@ import pytest
 import scipy.sparse as sp
 
 import ldiv
-from ldiv.engines import inertia, registry, rslab_library
-from ldiv.engines.eigen import arpack, slicing
-from ldiv.engines.eigen_task import Task
+from ldiv.engines import registry
+from ldiv.engines.eigen import arpack, inertia, slicing
+from ldiv.engines.eigen.task import EigenTask
+from ldiv.engines.libraries import rslab
 from ldiv.structures.identity import Identity
 
-pytestmark = pytest.mark.skipif(rslab_library.missing() is not None, reason="RSLAB is missing")
+pytestmark = pytest.mark.skipif(rslab.missing() is not None, reason="RSLAB is missing")
 N, FEWER = 16, 15
 
 
@@ -207,7 +208,7 @@ def test_what_the_count_of_one_side_proves() -> None:
     lam, error_bound = np.array([1.0, 2.0, 4.0]), np.full(3, 1e-12)
 
     def missing(which: str, above: int, sigma: float = 3.0, offset: float = 0.0) -> int:
-        task = Task(identity, identity, 2, which, sigma, offset=offset)
+        task = EigenTask(identity, identity, 2, which, sigma, offset=offset)
         return slicing.contradicted(task, (above, 9 - above), lam, error_bound)
 
     # two below and one above were found

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 
 import ldiv
 from ldiv.core.structure import VIEWS, view_dense
-from ldiv.engines.approximate_inverse import ApproximateInverse
-from ldiv.linalg.preconditioner import kinds
+from ldiv.engines.preconditioners.approximate_inverse import ApproximateInverse
+from ldiv.linalg.arguments.preconditioner import kinds
 
 torch = pytest.importorskip("torch")
 

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 import ldiv
 from ldiv.core.pattern import Pattern
-from ldiv.engines.equilibration import Layout, equilibrated
+from ldiv.engines.accuracy.equilibration import Layout, equilibrated
 
 torch = pytest.importorskip("torch")
 H = 1e-30

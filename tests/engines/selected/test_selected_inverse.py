@@ -14,7 +14,7 @@ import scipy.io
 import scipy.sparse as sp
 
 from ldiv.core.pattern import Pattern
-from ldiv.engines.factored import factored
+from ldiv.engines.factors.factored import factored
 from ldiv.engines.registry import Chain
 from ldiv.engines.selected import fronts, general, supernodal
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError

@@ -1,0 +1,42 @@
+"""What the front end uses of JAX that is not public is there; which of it a new version has moved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+jax = pytest.importorskip("jax")
+private: Any = pytest.importorskip("ldiv.frontends.jax.private")
+
+USED = {
+    "mlir.emit_python_callback": "work on the host stands in compiled programs",
+    "mlir.lower_fun": "rules are compiled as their kernels",
+    "mlir.register_lowering": "rules are compiled as their kernels",
+    "mlir.ir_constant": "calls that all processes make keep their order",
+    "ad.primitive_jvps": "rules have forward mode",
+    "ad.primitive_transposes": "rules have reverse mode",
+    "batching.primitive_batchers": "rules have vmap",
+    "ir.InsertionPoint": "calls that all processes make keep their order",
+    "ir.Attribute": "work on the host runs on one device of several",
+}
+
+
+@pytest.mark.parametrize("name", USED)
+def test_it_is_there(name: str) -> None:
+    module, attribute = name.split(".")
+    assert hasattr(getattr(private, module), attribute), (
+        f"this version of JAX has moved {name}, by which {USED[name]}: mend ldiv.frontends.jax.private"
+    )
+
+
+def test_what_a_scan_holds_and_carries() -> None:
+    def looped(x: Any, held: Any) -> Any:
+        step = lambda carry, y: ((carry[0] + held * y, 2 * carry[1]), y)
+        return jax.lax.scan(step, (0.0, x), x)
+
+    program = jax.make_jaxpr(looped)(jax.numpy.ones(3), 2.0)
+    (scan,) = (eqn for eqn in program.eqns if eqn.primitive.name == "scan")
+    consts, carry = private.scan_counts(scan.params)
+    assert consts + carry + 1 == len(scan.invars)
+    assert carry == 2, "this version of JAX keeps the counts of a scan elsewhere: mend scan_counts"
