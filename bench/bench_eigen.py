@@ -38,9 +38,9 @@ from harness.measure import Figure, arguments, compare, report, side_by_side
 from scipy.sparse.linalg import LinearOperator, eigsh, splu
 
 import ldiv
-from ldiv.engines import mkl_pardiso
+from ldiv.engines.libraries import mkl_pardiso
 from ldiv.engines import registry
-from ldiv.engines import rslab_library
+from ldiv.engines.libraries import rslab as rslab_library
 
 PAIRS, FEW = 10, 6
 BOTH, ONLY = 1.6, 1.05  # the targets, with and without eigenvectors

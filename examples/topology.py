@@ -9,7 +9,7 @@ Minimum-compliance topology optimization of a cantilever::
                 rho = H x,  H_ij ~ max(0, r - |centre_i - centre_j|),  rows sum to 1             density filter: no checkerboards
     subject to  mean(rho) = share,  0 <= x <= 1
 
-The pattern of K is made once and its values change in each iteration; PyTorch differentiates c
+The pattern of K is made once and its values change in each iteration; JAX differentiates c
 through assembly, solve and filter. Method: optimality criteria. Reference: Andreassen, Clausen,
 Schevenels, Lazarov, Sigmund, Struct. Multidisc. Optim. 43 (2011).
 
@@ -29,6 +29,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
+import jax
+import jax.numpy as jnp
 import matplotlib
 
 matplotlib.use("Agg")
@@ -36,7 +38,6 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import skfem
-import torch
 from matplotlib.axes import Axes
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import LogFormatter
@@ -72,13 +73,13 @@ class Cantilever:
     cell: Numbers  # (2, m) column and row of every element
     stiffness: ldiv.skfem.Assembly  # K(E) of all unknowns, for a modulus of every element
     free: Numbers  # (n,) the unknowns that are not clamped
-    load: torch.Tensor  # f, (n,)
+    load: jax.Array  # f, (n,)
     filter: ldiv.SparseArray  # H, (m, m)
 
-    def image(self, rho: torch.Tensor) -> Numbers:
+    def image(self, rho: jax.Array | Numbers) -> Numbers:
         """The densities (m,) as an array of (rows, columns)."""
         picture = np.empty(self.size[::-1])
-        picture[self.cell[1], self.cell[0]] = rho.detach().numpy()
+        picture[self.cell[1], self.cell[0]] = rho
         return picture
 
 
@@ -136,7 +137,7 @@ def cantilever(nx: int, ny: int) -> Cantilever:
         cell=np.rint(centre * ny - 0.5).astype(int),
         stiffness=ldiv.skfem.Assembly(elemental),
         free=free,
-        load=torch.as_tensor(weight[free] / abs(weight.sum())),
+        load=jnp.asarray(weight[free] / abs(weight.sum())),
         filter=density_filter(centre, RADIUS / ny),
     )
 
@@ -149,13 +150,11 @@ def density_filter(centre: Numbers, radius: float) -> ldiv.SparseArray:
     total = np.bincount(near["i"], weight)
     m = centre.shape[1]
     return ldiv.coo_array(
-        (torch.as_tensor(weight / total[near["i"]]), (near["i"], near["j"])), shape=(m, m)
+        (jnp.asarray(weight / total[near["i"]]), (near["i"], near["j"])), shape=(m, m)
     )
 
 
-def compliance(
-    part: Cantilever, x: torch.Tensor, assume_a: Assumption, clock: Clock
-) -> torch.Tensor:
+def compliance(part: Cantilever, x: jax.Array, assume_a: Assumption, clock: Clock) -> jax.Array:
     """c(x) = f^T u with K(H x) u = f."""
     with clock("assembly"):
         rho = part.filter @ x
@@ -165,51 +164,49 @@ def compliance(
         factor = ldiv.factorized(K, assume_a=assume_a)
     with clock("solve"):
         u = factor.solve(part.load)
-    c: torch.Tensor = part.load @ u
-    return c
+    return part.load @ u
 
 
 def with_gradient(
-    part: Cantilever, x: torch.Tensor, assume_a: Assumption, clock: Clock
-) -> tuple[float, torch.Tensor]:
+    part: Cantilever, x: jax.Array, assume_a: Assumption, clock: Clock
+) -> tuple[float, jax.Array]:
     """c(x) and its gradient."""
-    x = x.clone().requires_grad_()
-    c = compliance(part, x, assume_a, clock)
+    c, pullback = jax.vjp(lambda x: compliance(part, x, assume_a, clock), x)
     with clock("adjoint"):
-        c.backward()
-    assert x.grad is not None
-    return c.item(), x.grad
+        (gradient,) = pullback(jnp.ones_like(c))
+        gradient.block_until_ready()
+    return float(c), gradient
 
 
-def gradient_error(part: Cantilever, x: torch.Tensor, assume_a: Assumption, clock: Clock) -> float:
+def gradient_error(part: Cantilever, x: jax.Array, assume_a: Assumption, clock: Clock) -> float:
     """Relative error of the gradient along a random direction, against fourth-order differences."""
-    direction = torch.randn(x.shape, dtype=x.dtype, generator=torch.Generator().manual_seed(0))
+    direction = jnp.asarray(np.random.default_rng(0).standard_normal(x.shape))
     gradient = with_gradient(part, x, assume_a, clock)[1]
 
     def slope(h: float) -> float:
         ahead, behind = (
-            compliance(part, x + s * direction, assume_a, clock).item() for s in (h, -h)
+            float(compliance(part, x + s * direction, assume_a, clock)) for s in (h, -h)
         )
         return (ahead - behind) / (2 * h)
 
     reference = (4 * slope(5e-4) - slope(1e-3)) / 3
-    return abs((gradient @ direction).item() - reference) / abs(reference)
+    return abs(float(gradient @ direction) - reference) / abs(reference)
 
 
 # -- the optimization ---------------------------------------------------------
 
 
-def improved(x: torch.Tensor, c_bar: torch.Tensor, v_bar: torch.Tensor) -> torch.Tensor:
+def improved(x: Numbers, c_bar: Numbers, v_bar: Numbers) -> Numbers:
     """Optimality criteria: x sqrt(-c_bar / (lam v_bar)) within the bounds; the multiplier lam,
     by bisection, fills the share.
     """
-    low, high = (x - MOVE).clamp(min=0), (x + MOVE).clamp(max=1)
-    pull = x * (-c_bar / v_bar).clamp(min=0).sqrt()
-    a, b, y = 0.0, 1e6 * pull.max().item(), x  # sqrt(lam) lies between a and b
+    low, high = np.clip(x - MOVE, 0, None), np.clip(x + MOVE, None, 1)
+    pull = x * np.sqrt(np.clip(-c_bar / v_bar, 0, None))
+    a, b, y = 0.0, 1e6 * pull.max(), x  # sqrt(lam) lies between a and b
     while b - a > 1e-12 * b:
         root = (a + b) / 2
-        y = torch.clamp(pull / root, low, high)
-        a, b = (root, b) if (v_bar * y).sum() > SHARE else (a, root)
+        y = np.clip(pull / root, low, high)
+        a, b = (root, b) if v_bar @ y > SHARE else (a, root)
     return y
 
 
@@ -223,8 +220,8 @@ def optimized(
 ) -> None:
     """Iterate from a uniform grey."""
     m = part.filter.shape[0]
-    x = torch.full((m,), SHARE, dtype=torch.float64)
-    v_bar = part.filter.T @ torch.full((m,), 1 / m, dtype=torch.float64)
+    x = np.full(m, SHARE)
+    v_bar = np.asarray(part.filter.T @ jnp.full(m, 1 / m))
     say = TextColumn("compliance {task.fields[c]:.2f}  volume {task.fields[v]:.3f}")
     with Progress(
         TextColumn("optimizing"),
@@ -236,12 +233,12 @@ def optimized(
     ) as progress:
         task = progress.add_task("", total=iterations, c=float("nan"), v=SHARE)
         for _ in range(iterations):
-            c, c_bar = with_gradient(part, x, assume_a, clock)
+            c, c_bar = with_gradient(part, jnp.asarray(x), assume_a, clock)
             history.compliance.append(c)
-            history.volume.append((v_bar @ x).item())
+            history.volume.append(float(v_bar @ x))
             history.designs.append(part.image(part.filter @ x))
             with clock("update"):
-                x = improved(x, c_bar, v_bar)
+                x = improved(x, np.asarray(c_bar), v_bar)
             progress.update(task, advance=1, c=c, v=history.volume[-1])
 
 
@@ -253,7 +250,7 @@ STAGES = {
     "ordering": "first call - a usual one",
     "factor": "numeric factorization",
     "solve": "K u = f, factors at hand",
-    "adjoint": "backward, same factors",
+    "adjoint": "pullback, same factors",
     "update": "optimality criteria",
 }
 
@@ -382,13 +379,14 @@ def main(argv: Sequence[str] | None = None) -> History:
     parser.add_argument("--out", type=Path, default=Path("out/topology.png"))
     args = parser.parse_args(argv)
     console, clock, began = Console(), Clock(), time.perf_counter()
+    jax.config.update("jax_enable_x64", True)
 
     ldiv.clear_cache()
     with clock("setup"):
         part = cantilever(*args.size)
     console.print(f"{args.size[0]} x {args.size[1]} elements, {len(part.free):,} unknowns")
 
-    start = torch.full((part.filter.shape[0],), SHARE, dtype=torch.float64)
+    start = jnp.full(part.filter.shape[0], SHARE)
     history = History(gradient_error(part, start, args.assume_a, clock))
     console.print(
         f"gradient against differences along a random direction: relative error {history.gradient_error:.1e}"

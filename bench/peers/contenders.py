@@ -94,7 +94,7 @@ def raw_superlu(task: Task) -> Begin:
 
 
 def raw_pardiso(task: Task) -> Begin:
-    from ldiv.engines import mkl_pardiso
+    from ldiv.engines.libraries import mkl_pardiso
 
     mkl_pardiso.library()
     symmetric = task.problem.assume_a == "pos"
@@ -123,16 +123,16 @@ def raw_pardiso(task: Task) -> Begin:
 
 
 def raw_rslab(task: Task) -> Begin:
-    from ldiv.engines import rslab_library
+    from ldiv.engines.libraries import rslab
 
     if task.problem.assume_a != "pos":
         raise Declined("symmetric matrices only")
-    settings = rslab_library.settings(False)  # one thread
+    settings = rslab.settings(False)  # one thread
 
     def begin() -> Any:
         a = sp.csc_array(sp.tril(task.problem.a))
         a.sort_indices()
-        analysis = rslab_library.library().analyze_ldlt(
+        analysis = rslab.library().analyze_ldlt(
             a.shape[0],
             a.indptr.astype(np.int64),
             a.indices.astype(np.int64),
@@ -150,12 +150,12 @@ def raw_rslab(task: Task) -> Begin:
 
 
 def raw_klu(task: Task) -> Begin:
-    from ldiv.engines import rslab_library
+    from ldiv.engines.libraries import rslab
 
     def begin() -> Any:
         a = sp.csc_array(task.problem.a)
         a.sort_indices()
-        analysis = rslab_library.library().analyze_klu(
+        analysis = rslab.library().analyze_klu(
             a.shape[0],
             a.indptr.astype(np.int64),
             a.indices.astype(np.int64),
