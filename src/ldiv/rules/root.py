@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import alike, common_batch, numpy_dtype, one_by_one
+from ldiv.core.arrays import alike, common_batch, numpy_dtype, of_each
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.finite import require_finite
@@ -139,8 +139,7 @@ class Root(Rule):
         batch = common_batch(owns, (*p, x))
         if 0 in batch:
             return xp.zeros((*batch, x.shape[-1]), **alike(x))
-        found = [self.kernel(tuple(p), x)[0] for *p, x in one_by_one(owns, (*p, x))]
-        return xp.reshape(xp.stack(found), (*batch, x.shape[-1]))
+        return of_each(lambda *one: self.kernel(one[:-1], one[-1]), owns, (*p, x))[0]
 
     def _partial(self, p: Tree, x: Array) -> Array:
         """The values of J at x, as a differentiable function of p and x."""
