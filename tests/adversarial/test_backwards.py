@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from adversarial.backwards import CUBES, LOOKS, SECOND, look
-
 import ldiv
+from adversarial.backwards import CUBES, LOOKS, SECOND, look
 
 PLAIN = ("Plain", "Legacy", "ZeroForward", "custom_op", "sparse.mm", "csr")  # twice differentiable
 FIRST = [what for what in LOOKS if what not in SECOND]
