@@ -1,7 +1,10 @@
 """Every kind of backward pass through every function that differentiates: `make fuzz` goes on."""
 
+import numpy as np
 import pytest
+import torch
 
+import ldiv
 from adversarial.backwards import CUBES, LOOKS, SECOND, look
 
 PLAIN = ("Plain", "Legacy", "ZeroForward", "custom_op", "sparse.mm", "csr")  # twice differentiable
@@ -24,3 +27,21 @@ def test_first_derivatives_are_right(cube):
 def test_second_derivatives_are_right_or_refused(cube):
     found = {look(cube, what, seed) for seed, what in enumerate(SECOND)}
     assert found == {"right"} if cube in PLAIN else found <= {"right", "refused"}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_where_a_derivative_is_what_rounding_leaves(seed):
+    """At a minimum the terms of a gradient cancel: tangents of it, and of the value, still exist."""
+    A = torch.from_numpy(np.random.default_rng(seed).standard_normal((60, 30)))
+    x = torch.linspace(0.5, 2, 30, dtype=torch.float64)
+    force = 4 * A.T @ (A @ x) ** 3
+
+    def energy(x):
+        return ((A @ x) ** 4).sum() - force @ x
+
+    expected = torch.func.jacrev(torch.func.hessian(energy))(x).sum((0, 1))
+    y = x.clone().requires_grad_()
+    found = torch.autograd.grad(ldiv.hessian(energy, y).sum(), y)[0]
+    torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
+    slope = ldiv.jvp(energy, (x,), (torch.ones(30, dtype=torch.float64),))[1]
+    assert abs(slope) < 1e-6

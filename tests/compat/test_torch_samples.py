@@ -115,7 +115,7 @@ def is_refused(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool
 @pytest.fixture
 def op_db() -> Any:
     """Imported when it is needed: it loads thousands of them."""
-    if importlib.util.find_spec("expecttest") is None:
+    if "expecttest" not in sys.modules and importlib.util.find_spec("expecttest") is None:
         # torch's testing tools derive from its TestCase, which is not needed for the samples
         stand_in = types.ModuleType("expecttest")
         stand_in.TestCase = unittest.TestCase  # type: ignore[attr-defined]

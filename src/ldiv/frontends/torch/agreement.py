@@ -10,6 +10,7 @@ large one; those that do not move have one of their own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,7 @@ from ldiv.frontends.torch.functions import bind
 Values = Array | tuple[Array, ...]
 Pullback = Callable[[Any], tuple[Array, ...]]
 LIKE = 16  # powers of two between values of like size
+MOVED = 16
 UNMOVED = -(1 << 16)  # the size of a zero
 
 
@@ -41,10 +43,18 @@ def random_like(t: Array, seed: int = 0) -> Array:
     return torch.as_tensor(r if t.is_complex() else r.real, dtype=t.dtype, device=t.device)
 
 
-def agrees(pull: Pullback, y: Values, dy: Values | None, dxs: Sequence[Array]) -> bool:
+def agrees(
+    pull: Pullback,
+    y: Values,
+    dy: Values | None,
+    dxs: Sequence[Array],
+    beside: Callable[[], tuple[Pullback, Values, Values | None]],
+) -> bool:
     """Whether there is a tangent dy of y with which reverse products agree, in all batches.
 
-    Where neither is finite they say nothing, and the tangent says that itself.
+    Where neither is finite they say nothing, and the tangent says that itself. Where the derivative
+    vanishes, as at a minimum, both are what rounding leaves of terms that cancel: then they must
+    agree `beside`, at a point where they do not, and here as far as is known from there.
     """
     if dy is None:
         return False
@@ -56,9 +66,22 @@ def agrees(pull: Pullback, y: Values, dy: Values | None, dxs: Sequence[Array]) -
         ]
         some = tuple(r * a for r, a in zip(random, alike, strict=True))
         left, right, scale = _products(pull, y, some, dy, dxs)
-        if not close(left, right, scale):
-            return False
+        if close(left, right, scale):
+            continue
+        with suppress(RuntimeError, ValueError):  # of f, which need not be defined there
+            pull_there, y_there, dy_there = beside()
+            if dy_there is not None:
+                there = _products(pull_there, y_there, some, dy_there, dxs)
+                if close(*there) and close(left, right, there[2]):
+                    continue
+        return False
     return True
+
+
+def moved(xs: Sequence[Array]) -> tuple[Array, ...]:
+    """A point beside this one, by some digits of each number."""
+    steps = (random_like(x, 2) * (x.abs() + x.abs().mean()) / MOVED for x in xs)
+    return tuple(x + step.detach() for x, step in zip(xs, steps, strict=True))
 
 
 def close(left: Array, right: Array, scale: Array) -> bool:

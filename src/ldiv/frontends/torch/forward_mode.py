@@ -16,20 +16,26 @@ from torch.utils._pytree import tree_map
 from ldiv.core.pushforward import OnlyReverse
 from ldiv.core.trees import Array
 from ldiv.errors import LinAlgError
-from ldiv.frontends.torch.agreement import Values, agreeing, agrees, as_tuple
+from ldiv.frontends.torch.agreement import Pullback, Values, agreeing, agrees, as_tuple, moved
 from ldiv.frontends.torch.recorders import traced
-from ldiv.frontends.torch.reverse_mode import is_differentiated, pullback_of, transposed
+from ldiv.frontends.torch.reverse_mode import beside, is_differentiated, pullback_of, transposed
 
 
 def jvp(f: Callable[..., Any], xs: tuple[Array, ...], dxs: tuple[Array, ...]) -> tuple[Any, Any]:
     y, pull = pullback_of(f, xs)
     further = traced(None) or is_differentiated(xs, dxs, as_tuple(y))
-    if not further and agrees(pull, y, dy := _forward(f, xs, dxs), dxs):
+
+    def forward_beside() -> tuple[Pullback, Values, Values | None]:
+        there = moved(xs)
+        y, pull = pullback_of(f, there)
+        return pull, y, _forward(f, there, dxs)
+
+    if not further and agrees(pull, y, dy := _forward(f, xs, dxs), dxs, forward_beside):
         return y, dy
     dy = transposed(pull, y, dxs)
     if traced(None) and dy is not None:
         return y, agreeing(pull, y, dy, dxs)
-    if not agrees(pull, y, dy, dxs):
+    if not agrees(pull, y, dy, dxs, lambda: beside(f, xs, dxs)):
         raise OnlyReverse
     return y, dy if further else tree_map(torch.Tensor.detach, dy)
 

@@ -24,6 +24,7 @@ from ldiv.frontends.torch.agreement import (
     as_tuple,
     close,
     final,
+    moved,
     random_like,
 )
 from ldiv.frontends.torch.recorders import recording_error, traced
@@ -36,17 +37,17 @@ DIFFERENTIATING = (_functorch.TransformType.Grad, _functorch.TransformType.Jvp)
 def vjp(f: Callable[..., Any], xs: tuple[Array, ...]) -> tuple[Any, Pullback]:
     """y = f(*xs) and its pullback, whose results may be differentiated, or say that they may not."""
     y, pull = pullback_of(f, xs)
-    beside = (*as_tuple(y), *xs)
+    given = (*as_tuple(y), *xs)
     whole: list[bool] = []
 
     def pullback(y_bar: Any) -> tuple[Array, ...]:
         x_bars = pull(y_bar)
-        if traced(None) or not is_differentiated(x_bars, beside):
+        if traced(None) or not is_differentiated(x_bars, given):
             return x_bars
         if not whole:
             dxs = tuple(random_like(x, 1) for x in xs)
-            whole.append(agrees(pull, y, transposed(pull, y, dxs), dxs))
-        return x_bars if whole[0] else final(x_bars, beside)
+            whole.append(agrees(pull, y, transposed(pull, y, dxs), dxs, lambda: beside(f, xs, dxs)))
+        return x_bars if whole[0] else final(x_bars, given)
 
     return y, pullback
 
@@ -109,6 +110,14 @@ def transposed(pull: Pullback, y: Values, dxs: tuple[Array, ...]) -> Values | No
             raise
         return None
     return dy if several else dy[0]
+
+
+def beside(
+    f: Callable[..., Any], xs: tuple[Array, ...], dxs: tuple[Array, ...]
+) -> tuple[Pullback, Values, Values | None]:
+    """The pullback, the values and a tangent at a point beside this one."""
+    y, pull = pullback_of(f, moved(xs))
+    return pull, y, transposed(pull, y, dxs)
 
 
 # -- the graph of autograd ----------------------------------------------------------
