@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+import ldiv
 
 pytest.importorskip("jax")
 
 RUNS = {"default": 3, "exhaustive": 200}
 CHAINS = """
 import os
+import re
 if hasattr(os, "sched_setaffinity"):  # before XLA counts them
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
 import jax, numpy as np, ldiv
@@ -51,3 +56,14 @@ def test_independent_batches_on_two_threads(kind: str) -> None:
         check=True,
         timeout=120,
     )
+
+
+def test_decompositions_go_through_the_front_end() -> None:
+    """`xp.linalg` of JAX would call a batched kernel."""
+    direct = re.compile(
+        r"(xp|namespace\(\w+\))\.linalg\.(qr|eigh|svd|svdvals|cholesky|solve|inv)\b"
+    )
+    source = Path(ldiv.__file__).parent
+    rooms = ("engines", "rules", "structures", "linalg", "matrices")
+    files = [path for room in rooms for path in (source / room).rglob("*.py")]
+    assert not [path for path in files if direct.search(path.read_text())]

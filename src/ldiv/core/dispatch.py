@@ -62,8 +62,10 @@ a framework whose arrays can be overwritten
 if its own kernels are better than SciPy's on the host, or than two triangular solves
 
     cholesky_inverse(l)       (L L^H)^-1
-    qr(a, mode), eigh(a), svd(a), svdvals(a)
-                              the functions of the array API's linalg, batched; the SVD reduced
+    qr(a, mode)               Q and R, "reduced" or "complete", of each matrix of a batch
+    eigh(a)                   the eigenvalues and eigenvectors of each
+    svd(a)                    the reduced decomposition of each
+    svdvals(a)                the singular values of each
 
     lu_pivoted(a)             L and U packed into one array, and SciPy's row exchanges
     row_order(exchanges, m)   the order of m rows after these exchanges
