@@ -120,9 +120,9 @@ def test_bad_arguments():
     a, q = np.eye(3), np.ones((3, 2))
     with pytest.raises(ValueError, match=r"q: expected shape \(..., 3, 3\), got \(3, 2\)"):
         ldiv.solve_continuous_lyapunov(a, q)
-    with pytest.raises(ValueError, match="a: .*square"):
+    with pytest.raises(ValueError, match=r"a: .*square"):
         ldiv.solve_sylvester(q, a, q)
-    with pytest.raises(ValueError, match="NaN|finite"):
+    with pytest.raises(ValueError, match=r"NaN|finite"):
         ldiv.solve_sylvester(a, np.eye(2), q * np.nan)
     with pytest.raises(TypeError, match="dense array"):
         ldiv.solve_sylvester(ldiv.eye_array(3), np.eye(2), q)
