@@ -75,9 +75,9 @@ class Riccati(Rule):
             raise _unstable(f"none ({str(error).rstrip('.')})", "SciPy") from error
         k, residual, size = self.residual(a, b, hermitian(q), hermitian(r), x)
         accurate = limits(x.dtype).accurate
-        error = np.abs(residual).max() / size
-        if not error <= accurate:
-            raise _unstable(f"a residual of {error:.1e}")
+        share = np.abs(residual).max() / size
+        if not share <= accurate:
+            raise _unstable(f"a residual of {share:.1e}")
         if not self.is_stable(np.linalg.eigvals(a - b @ k)):
             raise _unstable("a closed loop that is not stable")
         return x
@@ -110,13 +110,12 @@ class Riccati(Rule):
         k, loop, y = self.loop(a, b, hermitian(r), x)
         lam = self._solved(loop, hermitian(x_bar), "H")
         a_bar, kh = 2 * y @ lam, adjoint(k)
-        return tuple(
-            make() if needed else None
-            for needed, make in zip(
-                need,
-                (lambda: a_bar, lambda: -a_bar @ kh, lambda: lam, lambda: k @ lam @ kh),
-                strict=True,
-            )
+        of_a, of_b, of_q, of_r = need
+        return (
+            a_bar if of_a else None,
+            -a_bar @ kh if of_b else None,
+            lam if of_q else None,
+            k @ lam @ kh if of_r else None,
         )
 
     def _solved(self, loop: Array, right: Array, op: str) -> Array:
