@@ -14,8 +14,8 @@ from ldiv.core.arrays import adjoint
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree
 from ldiv.engines.accuracy.verified import Verified
+from ldiv.engines.direct.schur_pair import PairMatrix, SchurPair, where_not_cpu
 from ldiv.engines.factor import Factor
-from ldiv.engines.functions.schur_pair import PairMatrix, SchurPair, where_not_cpu
 from ldiv.engines.functions.triangular_sylvester import triangular_sylvester
 from ldiv.structures.kronecker_sum import KroneckerSum
 

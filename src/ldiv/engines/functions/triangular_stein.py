@@ -13,7 +13,7 @@ from scipy.linalg import get_lapack_funcs
 
 from ldiv.core.structure import view_dense
 from ldiv.core.trees import Array
-from ldiv.engines.functions.schur_pair import middle
+from ldiv.engines.functions.triangular_sylvester import middle
 
 SMALL = 32
 

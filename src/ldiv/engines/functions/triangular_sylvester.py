@@ -15,7 +15,6 @@ from scipy.linalg import get_lapack_funcs
 
 from ldiv.core.structure import view_dense
 from ldiv.core.trees import Array
-from ldiv.engines.functions.schur_pair import middle
 from ldiv.errors import SingularMatrixError
 
 SMALL = 64  # order up to which xTRSYL is as fast as a product
@@ -55,3 +54,9 @@ def _solve(t: Array, w: Array, y: Array, ops: str, trsyl: Any) -> None:
         _solve(t, one, y_one, ops, trsyl)
         y_two -= y_one @ view_dense(w[:i, i:], ops[1])
         _solve(t, two, y_two, ops, trsyl)
+
+
+def middle(t: Array) -> int:
+    """Where to split a (quasi-)triangle, not inside of a block of order 2."""
+    i = len(t) // 2
+    return i + 1 if t[i, i - 1] != 0 else i

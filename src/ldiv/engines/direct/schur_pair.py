@@ -129,12 +129,6 @@ class SchurPair(Factor):
         return (sign if self._m.dtype.kind == "c" else np.sign(sign.real)), self.logabsdet()
 
 
-def middle(t: Array) -> int:
-    """Where to split a (quasi-)triangle, not inside of a block of order 2."""
-    i = len(t) // 2
-    return i + 1 if t[i, i - 1] != 0 else i
-
-
 def _eigenvalues(t: Array) -> Array:
     """Those of a Schur form, in order: LAPACK's blocks of order 2 have equal diagonals."""
     values = np.diagonal(t).astype(np.result_type(t, np.complex64))
