@@ -45,6 +45,7 @@ ROOMS = (
     "linalg.spectra",
     "linalg.inverses",
     "linalg.factorizations",
+    "linalg.equations",
     "linalg",
     "distributed",
     "derivatives",
