@@ -33,6 +33,13 @@ from ldiv.errors import (
 from ldiv.inplace.duplicated import Duplicated
 from ldiv.inplace.tape import Tape, autodiff
 from ldiv.linalg.arguments.preconditioner import preconditioner
+from ldiv.linalg.equations.riccati import solve_continuous_are, solve_discrete_are
+from ldiv.linalg.equations.sylvester import (
+    solve_continuous_lyapunov,
+    solve_discrete_lyapunov,
+    solve_lyapunov,
+    solve_sylvester,
+)
 from ldiv.linalg.factorizations.cholesky import cho_factor, cho_solve, cholesky
 from ldiv.linalg.factorizations.ldl import ldl
 from ldiv.linalg.factorizations.lu import lu, lu_factor, lu_factor_ex, lu_solve
@@ -184,6 +191,12 @@ __all__ = [
     "slogdet",
     "solve",
     "solve_banded",
+    "solve_continuous_are",
+    "solve_continuous_lyapunov",
+    "solve_discrete_are",
+    "solve_discrete_lyapunov",
+    "solve_lyapunov",
+    "solve_sylvester",
     "solve_triangular",
     "solveh_banded",
     "spectral_function",

@@ -29,6 +29,14 @@ OF_DEPENDENT_COLUMNS = (
     "(b) fewer independent rows than columns, (c) columns that differ by rounding alone. "
     "Leave columns out, or take the solution of least norm, ldiv.pinv(a) @ b."
 )
+OF_UNSTABLE_LOOPS = (
+    "(a) a mode on the boundary of stability that the input does not reach, (b) one that Q does not see, "
+    "(c) R or Q that is not definite. Look at the eigenvalues of A, and at what B and Q do to their vectors."
+)
+OF_PAIRS_OF_EIGENVALUES = (
+    "(a) a mode that is shared, (b) a mode on the boundary of stability, where the equation of Lyapunov or Stein has no solution. "
+    "Move one of the spectra, or solve in float64."
+)
 OF_SINGULAR_JACOBIANS = (
     "(a) no root: Newton's method runs to where |f| is least, (b) a root of a higher order, or one that is not isolated, "
     "(c) a start where f does not depend on an unknown. Start elsewhere, or look at f."

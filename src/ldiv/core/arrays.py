@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -201,6 +201,24 @@ def one_by_one(core: Tree, args: Tree) -> Iterator[Tree]:
     batch = common_batch(core, args)
     wide = [spread(x, batch, own) for x, own in zip(leaves(args), leaves(core), strict=True)]
     return (rebuild(core, [x[i] for x in wide]) for i in np.ndindex(*batch))
+
+
+def of_each(
+    f: Callable[..., tuple[Array, ...]], core: Tree, args: tuple[Tree, ...]
+) -> tuple[Array, ...]:
+    """f(*args) of each member of a batch, which is not empty, one after the other, stacked.
+
+    A traced batch is a loop, which is compiled once for all members.
+    """
+    batch, flat = common_batch(core, args), leaves(args)
+    xp = namespace(flat[0])
+    own = [x.shape[x.ndim - c :] for x, c in zip(flat, leaves(core), strict=True)]
+    rows = [
+        xp.reshape(xp.broadcast_to(x, (*batch, *s)), (math.prod(batch), *s))
+        for x, s in zip(flat, own, strict=True)
+    ]
+    found = frontend_of(*flat).each(lambda *one: f(*rebuild(core, one)), rows)
+    return tuple([xp.reshape(y, (*batch, *y.shape[1:])) for y in found])
 
 
 def fold(x: Array) -> Array:

@@ -5,7 +5,7 @@ differentiates, and whose arrays are those of the array API standard.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from types import ModuleType
 from typing import Any
@@ -24,7 +24,12 @@ def complete(frontend: ModuleType) -> ModuleType:
         "traced": lambda x: False,
         "device": lambda x: str(x.device),
         "product": lambda a, x: array_namespace(a).matmul(a, x),
+        "qr": lambda a, mode="reduced": array_namespace(a).linalg.qr(a, mode=mode),
+        "eigh": lambda a: array_namespace(a).linalg.eigh(a),
+        "svd": lambda a: array_namespace(a).linalg.svd(a, full_matrices=False),
+        "svdvals": lambda a: array_namespace(a).linalg.svdvals(a),
         "loop": _loop,
+        "each": _each,
         "either": lambda ok, f, g: g(),
         "host_callback": lambda f, *xs: f(*xs),
         "constant": lambda x: x,
@@ -67,6 +72,12 @@ def _loop(going: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -
     while bool(going(state)):
         state = body(state)
     return state
+
+
+def _each(f: Callable[..., tuple[Array, ...]], xs: Sequence[Array]) -> tuple[Array, ...]:
+    found = [f(*one) for one in zip(*xs, strict=True)]
+    stack = array_namespace(*xs).stack
+    return tuple([stack(list(ys)) for ys in zip(*found, strict=True)])
 
 
 def _cholesky_inverse(frontend: ModuleType, l: Array) -> Array:

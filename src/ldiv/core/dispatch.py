@@ -23,6 +23,8 @@ traces functions:
     device(x)                 the device that engines see for x
     product(a, x)             a @ x in the full precision of the dtype, whatever a device's default
     loop(going, body, state)  while going(state): state = body(state), for a tuple of arrays
+    each(f, xs)               f(*members), a tuple of arrays, of each member of xs along their
+                              first axis, stacked; in a trace a loop
     host_callback(f, *xs)     call f with the values of xs once they are known
     constant(x)               x, detached from the graph
     promoted(x)               x in the dtype in which the framework would compute with it
@@ -60,6 +62,10 @@ a framework whose arrays can be overwritten
 if its own kernels are better than SciPy's on the host, or than two triangular solves
 
     cholesky_inverse(l)       (L L^H)^-1
+    qr(a, mode)               Q and R, "reduced" or "complete", of each matrix of a batch
+    eigh(a)                   the eigenvalues and eigenvectors of each
+    svd(a)                    the reduced decomposition of each
+    svdvals(a)                the singular values of each
 
     lu_pivoted(a)             L and U packed into one array, and SciPy's row exchanges
     row_order(exchanges, m)   the order of m rows after these exchanges

@@ -63,24 +63,6 @@ SENTENCES: dict[str, str] = dict(
             "derivatives; for others there is none with derivatives here.",
         ),
         *_each(
-            "solve_sylvester",
-            "Solve with ldiv.kronsum(A, B.T): A X + X B = Q is that matrix times vec X, of n m unknowns.",
-        ),
-        *_each(
-            "solve_continuous_lyapunov solve_lyapunov",
-            "Solve with ldiv.kronsum(A, A.conj()): A X + X A^H = Q is that matrix times vec X, of n^2 "
-            "unknowns.",
-        ),
-        *_each(
-            "solve_discrete_lyapunov",
-            "Solve (I - kron(A, conj(A))) vec X = vec Q with ldiv.kron and ldiv.solve, of n^2 unknowns.",
-        ),
-        *_each(
-            "solve_continuous_are solve_discrete_are",
-            "Give the residual of the equation to ldiv.root, from SciPy's solution: it is differentiable "
-            "in all its data.",
-        ),
-        *_each(
             "eig eigvals cdf2rdf",
             "Unsymmetric eigenproblems are not here; jax.numpy.linalg.eig and torch.linalg.eig have a "
             "first derivative. For symmetric ones: ldiv.eigh, ldiv.eigsh.",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ldiv.core.dispatch import check_or_raise, namespace
+from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.rule import Rule, bind
 from ldiv.core.trees import Array, Tree
 from ldiv.errors import NotDifferentiableError
@@ -25,7 +25,7 @@ class Complement(Rule):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (q,) = args
-        return (namespace(q).linalg.qr(q, mode="complete")[0][..., q.shape[-1] :],)
+        return (frontend_of(q).qr(q, "complete")[0][..., q.shape[-1] :],)
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ldiv.core.arrays import adjoint, common_batch, spread
-from ldiv.core.dispatch import namespace
+from ldiv.core.dispatch import frontend_of, namespace
 from ldiv.core.processes import combined, gram
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import matmul, minus, nothing, outer, plus, push
@@ -44,9 +44,8 @@ class Deflated(Rule):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         pA, pB, H, X, R, C, auxiliaries, (gam, G, error_bound) = args
-        xp = namespace(R)
         # H = Q diag(theta) Q^H, so that the system falls apart into one deflated solve per column
-        theta, Q = xp.linalg.eigh((H + adjoint(H)) / 2)
+        theta, Q = frontend_of(H).eigh((H + adjoint(H)) / 2)
         X, R, C = X @ Q, R @ Q, adjoint(Q) @ C @ Q
         W = (
             reduced(

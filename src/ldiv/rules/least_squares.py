@@ -96,7 +96,7 @@ def _bound(
 
 def _qr(a: Array) -> _QR:
     """The factors, after the check that the columns are independent."""
-    q, t = namespace(a).linalg.qr(a)
+    q, t = frontend_of(a).qr(a)
     require_full_rank(t)
     return _QR(q, t)
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ldiv.core.arrays import adjoint, astype, conj, eps, numpy_dtype
-from ldiv.core.dispatch import namespace
+from ldiv.core.dispatch import frontend_of, namespace
 from ldiv.core.rule import Rule, bind
 from ldiv.core.trees import Array, Tree
 
@@ -38,8 +38,8 @@ class LeaveOneOut(Rule):
         xp = namespace(y)
         size = xp.max(xp.abs(y), axis=(-2, -1), keepdims=True)
         y = y / xp.where(size == 0, xp.ones_like(size), size)
-        q, r = xp.linalg.qr(y)
-        u, sigma, vh = xp.linalg.svd(r, full_matrices=False)
+        q, r = frontend_of(y).qr(y)
+        u, sigma, vh = frontend_of(y).svd(r)
         least = y.shape[-2] * eps(y) * sigma[..., :1]
         kept = sigma > least  # (*batch, k)
         q = xp.matmul(q, u) * kept[..., None, :]

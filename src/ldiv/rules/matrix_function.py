@@ -82,7 +82,7 @@ class Frechet(Rule):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         xp = namespace(args[0])
-        theta, q = xp.linalg.eigh(hermitian(args[0]))
+        theta, q = frontend_of(args[0]).eigh(hermitian(args[0]))
         f = partial(frontend_of(theta).call, self._without_parameters, ())
         differences = divided_differences(f, theta, self.m)
         dtype = xp.result_type(*args)

@@ -19,7 +19,7 @@ from math import inf
 from typing import Any
 
 from ldiv.core.arrays import conj, or_one, real
-from ldiv.core.dispatch import namespace
+from ldiv.core.dispatch import frontend_of, namespace
 from ldiv.core.rule import Rule, bind
 from ldiv.core.trees import Array, Tree
 from ldiv.core.units import Unit, unit_along
@@ -81,7 +81,7 @@ class Norm(Rule):
         xp, p = namespace(x), self.ord
         if not self._spectral:
             return xp.sum(xp.abs(x) ** p, axis=self.axes) ** (1 / p)
-        s = xp.linalg.svd(self._last(x), full_matrices=False)[1]
+        s = frontend_of(x).svd(self._last(x))[1]
         return xp.sum(s, axis=-1) if p == "nuc" else s[..., 0 if p > 0 else -1]
 
     def _sums(self, x: Array) -> Array:

@@ -58,7 +58,7 @@ class PseudoInverse(Rescaled):
         xp, (m, n) = namespace(a), a.shape[-2:]
         if 0 in (m, n):
             return adjoint(a) + 0, real(xp.sum(a, axis=(-2, -1)))
-        u, s, vh = xp.linalg.svd(a, full_matrices=False)
+        u, s, vh = frontend_of(a).svd(a)
         counts = counted(s, self.rtol, *atol)
         inverse = xp.where(counts, 1 / xp.where(counts, s, 1), 0 * s)
         return adjoint((u * inverse[..., None, :]) @ vh), rank(s, self.rtol, *atol)

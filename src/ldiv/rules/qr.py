@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldiv.core.arrays import adjoint, real
-from ldiv.core.dispatch import namespace
+from ldiv.core.dispatch import frontend_of, namespace
 from ldiv.core.finite import require_finite
 from ldiv.core.rule import Rule
 from ldiv.core.structure import minus, plus
@@ -39,7 +39,7 @@ class QR(Rule):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (a,) = args
         require_finite("A", a)
-        q, r = namespace(a).linalg.qr(a)
+        q, r = frontend_of(a).qr(a)
         return q, namespace(r).triu(r)
 
     def jvp(

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import alike, common_batch, numpy_dtype, one_by_one
+from ldiv.core.arrays import alike, common_batch, numpy_dtype, of_each
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.finite import require_finite
@@ -87,18 +87,22 @@ class Root(Rule):
             return norm(dx) / (xp.maximum(norm(x), scale) + np.finfo(numpy_dtype(x)).tiny)
 
         def going(state: Any) -> Array:
-            steps, x, dx, _, t, _ = state
-            return (length(x, dx, floor) > self.tol) & (steps < self.maxiter) & (t > 0)
+            steps, x, dx, r, t, _ = state
+            last = length(x, dx, floor) <= self.tol
+            more = ~last & (steps < self.maxiter) & (t > 0)
+            return xp.where(steps < 0, xp.isfinite(size(r)), more)
 
         def step(state: Any) -> Any:
+            """Along dx, then the next dx. The first time dx is 0: a program that is compiled has one
+            Newton step in it, not one before the loop and one inside.
+            """
             steps, x, dx, r, t, way = state
-            start = size(r)
+            start, first = size(r), steps < 0
 
             def too_long(trial: Any) -> Array:
                 t, now = trial
-                return ((now > (1 - DECREASE * t) * start) & (t > 2.0**-HALVINGS)) | ~xp.isfinite(
-                    now
-                )
+                enough = (now <= (1 - DECREASE * t) * start) | (t <= 2.0**-HALVINGS)
+                return ~(first | (enough & xp.isfinite(now)))
 
             def halved(trial: Any) -> Any:
                 t = trial[0] / 2
@@ -112,7 +116,7 @@ class Root(Rule):
                 x,
                 newton(x, r),
                 r,
-                xp.where(now < start, t, 0 * t),
+                xp.where((now < start) | first, t, 0 * t),
                 xp.maximum(way, norm(t * dx)),
             )
 
@@ -123,9 +127,9 @@ class Root(Rule):
             f(x),
         )
         check_or_raise(xp.isfinite(size(r)), _undefined)
-        zero = xp.zeros((), **alike(x, np.dtype(np.int32)))
+        before = xp.full((), -1, **alike(x, np.dtype(np.int32)))
         steps, x, dx, r, t, way = loop(
-            going, step, (zero, x, newton(x, r), r, xp.ones((), **alike(x)), norm(x))
+            going, step, (before, x, 0 * x, r, xp.ones((), **alike(x)), norm(x))
         )
         behind = [size(f(x - s * dx) - (1 + s) * r) for s in BEHIND]
         is_jump = xp.max(xp.stack(behind)) < SMOOTH * size(r)
@@ -139,8 +143,7 @@ class Root(Rule):
         batch = common_batch(owns, (*p, x))
         if 0 in batch:
             return xp.zeros((*batch, x.shape[-1]), **alike(x))
-        found = [self.kernel(tuple(p), x)[0] for *p, x in one_by_one(owns, (*p, x))]
-        return xp.reshape(xp.stack(found), (*batch, x.shape[-1]))
+        return of_each(lambda *one: self.kernel(one[:-1], one[-1]), owns, (*p, x))[0]
 
     def _partial(self, p: Tree, x: Array) -> Array:
         """The values of J at x, as a differentiable function of p and x."""

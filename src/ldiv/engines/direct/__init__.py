@@ -5,6 +5,7 @@ from ldiv.core import folders
 folders.register(
     "engine",
     __name__,
+    shared=("schur_pair",),
     ITERATES=False,
     BY_CHOLESKY=False,  # is it worth trying Cholesky on a Hermitian matrix?
     IN_SINGLE=False,  # does it factor matrices of double precision in single, to be refined?

@@ -181,7 +181,7 @@ class QR(Factor):
 
     def __init__(self, a: Array) -> None:
         xp = namespace(a)
-        self._q, self._r = xp.linalg.qr(a)
+        self._q, self._r = frontend_of(a).qr(a)
         self._diagonal = xp.linalg.diagonal(self._r)
         self.nbytes = self._q.nbytes + self._r.nbytes
         # |r_jj| / |a_j| is the sine of the angle between column j and the span of those before it

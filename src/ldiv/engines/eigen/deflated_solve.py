@@ -25,7 +25,7 @@ from ldiv.core.arrays import (
     fold,
     join,
     numpy_dtype,
-    one_by_one,
+    of_each,
     or_one,
     result_dtype,
     unfold,
@@ -117,8 +117,7 @@ def _each(task: EigenTask, params: tuple[Tree, ...], theta: Array, r: Array, V: 
     batch = common_batch(like, args)
     if 0 in batch:
         return xp.zeros((*batch, *r.shape[-2:]), **alike(r))
-    done = [_solve_one(task, *problem) for problem in one_by_one(like, args)]
-    return xp.reshape(xp.stack(done), (*batch, *r.shape[-2:]))
+    return of_each(lambda *one: (_solve_one(task, *one),), like, args)[0]
 
 
 def _on_host(task: EigenTask, like: Any, *flat: Any) -> tuple[Any]:

@@ -102,7 +102,7 @@ def _largest(a: Array) -> Array:
 
 
 def _standard(a: Array) -> tuple[Array, Array]:
-    result: tuple[Array, Array] = namespace(a).linalg.eigh(a)
+    result: tuple[Array, Array] = frontend_of(a).eigh(a)
     return result
 
 

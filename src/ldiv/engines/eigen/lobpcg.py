@@ -12,7 +12,7 @@ from ldiv.core.arrays import (
     astype,
     common_batch,
     numpy_dtype,
-    one_by_one,
+    of_each,
     or_one,
     real,
     result_dtype,
@@ -75,8 +75,7 @@ def pairs(
     if 0 in batch:
         x = xp.zeros((*batch, task.n, task.k + guard_pairs(task)), **alike(flat[0]))
         return real(x[..., 0, :]), x, real(x[..., 0, :])
-    found = [_pairs(task, *problem) for problem in one_by_one(task.core, args)]
-    return tuple(xp.reshape(xp.stack(y), (*batch, *y[0].shape)) for y in zip(*found, strict=True))
+    return of_each(partial(_pairs, task), task.core, args)
 
 
 def _pairs(

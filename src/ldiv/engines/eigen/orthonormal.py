@@ -8,7 +8,7 @@ Reference: Stathopoulos and Wu, SIAM J. Sci. Comput. 23 (2002).
 from __future__ import annotations
 
 from ldiv.core.arrays import adjoint, conj, eps, or_one, real
-from ldiv.core.dispatch import check_or_raise, namespace
+from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.trees import Array
 from ldiv.engines.iterative.matrix_product import Product
 from ldiv.errors import NotPositiveDefiniteError
@@ -58,7 +58,7 @@ def _svqb(G: Array, least: float, cut: float) -> Array:
     """
     xp, size = namespace(G), namespace(G).sqrt(real(G.diagonal()))
     scale = xp.where(size > least, 1 / or_one(size), 0)
-    theta, U = xp.linalg.eigh(scale[:, None] * (G + adjoint(G)) / 2 * scale)
+    theta, U = frontend_of(G).eigh(scale[:, None] * (G + adjoint(G)) / 2 * scale)
     return (
         scale[:, None] * U * xp.where(theta > cut, 1 / xp.sqrt(xp.where(theta > cut, theta, 1)), 0)
     )

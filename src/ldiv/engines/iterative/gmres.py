@@ -98,7 +98,7 @@ def _least(H: Array, beta: Array) -> tuple[Array, Array]:
         xp.eye(rows, columns, k=-1, **alike(beta)) != 0
     )
     H = xp.where(unused, xp.ones_like(H), H)
-    q, r = xp.linalg.qr(H)
+    q, r = frontend_of(H).qr(H)
     y = frontend_of(H).solve_triangular(
         r, conj(q[..., 0, :])[..., None] * beta[..., None, None], False
     )

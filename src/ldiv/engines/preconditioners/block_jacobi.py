@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import beside, conj, eps, or_one, transpose
-from ldiv.core.dispatch import constant, namespace, scatter
+from ldiv.core.dispatch import constant, frontend_of, namespace, scatter
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import VIEWS, Structure
 from ldiv.core.trees import Array, Tree
@@ -111,7 +111,7 @@ def _decomposed(b: Array) -> tuple[Array, Array, Array]:
     """
     xp = namespace(b)
     finite = xp.all(xp.isfinite(b), axis=(-2, -1), keepdims=True)
-    u, s, v_h = xp.linalg.svd(xp.where(finite, b, xp.zeros_like(b)))
+    u, s, v_h = frontend_of(b).svd(xp.where(finite, b, xp.zeros_like(b)))
     largest = xp.max(s, axis=-1, keepdims=True)
     s = xp.where(s > b.shape[-1] * eps(b) * largest, s, or_one(largest))
     return u, xp.where(finite[..., 0], s, xp.full_like(s, np.nan)), conj(transpose(v_h))

@@ -25,19 +25,23 @@ from ldiv.frontends.jax.callbacks import host_callback, on_host
 from ldiv.frontends.jax.checks import check_or_raise
 from ldiv.frontends.jax.dense import (
     cholesky,
+    eigh,
     lu_factor,
     lu_pivoted,
     lu_solve,
     product,
+    qr,
     row_order,
     scatter,
     sign_of_rows,
     solve_triangular,
+    svd,
+    svdvals,
 )
 from ldiv.frontends.jax.propagation import dependence
 from ldiv.frontends.jax.rule_primitive import bind
 from ldiv.frontends.jax.sparse_matrices import sparse, sparse_parts
-from ldiv.frontends.jax.transforms import either, jvp, loop, vjp, vmap
+from ldiv.frontends.jax.transforms import each, either, jvp, loop, vjp, vmap
 from ldiv.frontends.jax.values import (
     asnumpy,
     constant,

@@ -1,17 +1,23 @@
-"""P A = L U, A = L L^H, L^-1 B: the dense kernels of XLA, batched, and scattered sums.
+"""P A = L U, A = L L^H, L^-1 B and others: the dense kernels of XLA, batched, and scattered sums.
 
-A failure is a flag or NaN in what comes out; the engine that calls them checks it.
+A failure is a flag or NaN in what comes out; the engine that calls them checks it. In programs for
+the CPU a batch goes one by one through LAPACK where batched calls can wait for each other for ever
+(`private.BATCHED_LAPACK_WAITS`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from math import prod
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from ldiv.core.trees import Array
+from ldiv.frontends.jax import private
+from ldiv.frontends.jax.values import traced
 
 
 def product(a: Array, x: Array) -> Array:
@@ -23,8 +29,24 @@ def scatter(x: Array, index: Any, size: int) -> Array:
     return jnp.zeros((*x.shape[:-2], size, x.shape[-1]), x.dtype).at[..., index, :].add(x)
 
 
+def _each(kernel: Callable[..., Any], *arrays: Array) -> Any:
+    """kernel(*arrays), of the same batch axes: in a program for the CPU one matrix after another,
+    which takes no longer there.
+    """
+    batch = arrays[0].shape[:-2]
+    if not private.BATCHED_LAPACK_WAITS or prod(batch) < 2 or not any(map(traced, arrays)):
+        return kernel(*arrays)
+
+    def in_turn(*arrays: Array) -> Any:
+        flat = [jnp.reshape(x, (-1, *x.shape[-2:])) for x in arrays]
+        found = jax.lax.map(lambda xs: kernel(*xs), flat)
+        return jax.tree.map(lambda y: jnp.reshape(y, (*batch, *y.shape[1:])), found)
+
+    return jax.lax.platform_dependent(*arrays, cpu=in_turn, default=kernel)
+
+
 def lu_factor(a: Array) -> tuple[Array, Array]:
-    lu, _, order = jax.lax.linalg.lu(a)
+    lu, _, order = _each(jax.lax.linalg.lu, a)
     return lu, order
 
 
@@ -39,13 +61,7 @@ def lu_solve(lu: Array, order: Array, b: Array, op: str) -> Array:
     """
     lu, b = _together(lu, b.astype(lu.dtype))
     order = jnp.broadcast_to(order, lu.shape[:-1])[..., None]
-    solve = partial(
-        jax.lax.linalg.triangular_solve,
-        lu,
-        left_side=True,
-        transpose_a=op != "N",
-        conjugate_a=op == "H",
-    )
+    solve = partial(_solve, lu, transpose_a=op != "N", conjugate_a=op == "H")
     if op == "N":  # x = U^-1 L^-1 P b
         y = solve(jnp.take_along_axis(b, order, -2), lower=True, unit_diagonal=True)
         return solve(y, lower=False)
@@ -56,19 +72,39 @@ def lu_solve(lu: Array, order: Array, b: Array, op: str) -> Array:
 
 def cholesky(a: Array) -> tuple[Array, Array]:
     """(L, whether all of the batch is positive definite)."""
-    l = jax.lax.linalg.cholesky(a, symmetrize_input=False)
+    l = _each(partial(jax.lax.linalg.cholesky, symmetrize_input=False), a)
     return l, jnp.isfinite(l).all()  # XLA fills the factor of an indefinite matrix with NaN
 
 
 def solve_triangular(a: Array, b: Array, lower: bool, unit: bool = False) -> Array:
     dtype = jnp.promote_types(a.dtype, b.dtype)
     a, b = _together(a.astype(dtype), b.astype(dtype))
-    return jax.lax.linalg.triangular_solve(a, b, left_side=True, lower=lower, unit_diagonal=unit)
+    return _solve(a, b, lower=lower, unit_diagonal=unit)
+
+
+def qr(a: Array, mode: str = "reduced") -> Any:
+    return _each(partial(jnp.linalg.qr, mode=mode), a)
+
+
+def eigh(a: Array) -> Any:
+    return _each(jnp.linalg.eigh, a)
+
+
+def svd(a: Array) -> Any:
+    return _each(partial(jnp.linalg.svd, full_matrices=False), a)
+
+
+def svdvals(a: Array) -> Array:
+    return _each(jnp.linalg.svdvals, a)
+
+
+def _solve(a: Array, b: Array, **how: bool) -> Array:
+    return _each(partial(jax.lax.linalg.triangular_solve, left_side=True, **how), a, b)
 
 
 def lu_pivoted(a: Array) -> tuple[Array, Array]:
     """A packed LU of an m x n matrix, and LAPACK's exchanges counted from 0."""
-    lu, exchanges, _ = jax.lax.linalg.lu(a)
+    lu, exchanges, _ = _each(jax.lax.linalg.lu, a)
     return lu, exchanges
 
 

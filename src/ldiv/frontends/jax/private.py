@@ -9,6 +9,9 @@
                                  the derivatives and the batching of a primitive; `jax.extend`, too
     ir                           where in a program, and on which device, a call stands; nothing
                                  public says that
+    BATCHED_LAPACK_WAITS         in these versions of jaxlib a batched LAPACK call waits for work that
+                                 it queues in XLA's pool of threads, of which it keeps one: as many
+                                 calls as there are threads wait for ever
     scan_counts                  what a scan holds and carries; the parameters of JAX's primitives
                                  are nobody's promise
 
@@ -20,10 +23,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 from jax.interpreters import ad, batching, mlir
 from jaxlib.mlir import ir
 
-__all__ = ["ad", "batching", "ir", "mlir", "scan_counts"]
+__all__ = ["BATCHED_LAPACK_WAITS", "ad", "batching", "ir", "mlir", "scan_counts"]
+
+BATCHED_LAPACK_WAITS = (0, 10) <= jax.__version_info__[:2] < (0, 12)
 
 
 def scan_counts(params: Mapping[str, Any]) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -48,6 +48,15 @@ def loop(
     while bool(going(state)):
         state = body(state)
     return state
+
+
+def each(
+    f: Callable[..., tuple[Array, ...]], xs: Sequence[Array]
+) -> tuple[Array, ...] | list[Array]:
+    """f of one member after another: in a trace a loop, compiled once for all members."""
+    if any(map(traced, xs)):
+        return jax.lax.map(_self_contained(lambda one: f(*one)), tuple(xs))
+    return [jnp.stack(ys) for ys in zip(*(f(*one) for one in zip(*xs, strict=True)), strict=True)]
 
 
 def _self_contained(body: Callable[[Any], Any]) -> Callable[[Any], Any]:

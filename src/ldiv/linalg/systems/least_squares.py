@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from ldiv.core.arrays import adjoint, alike, batch_of, real
-from ldiv.core.dispatch import check_or_raise, namespace
+from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.trees import Array
@@ -132,7 +132,7 @@ def _quality(a: Array, b: Array, x: Array, driver: str | None) -> tuple[Array, A
     if driver is not None:
         require_option("lapack_driver", driver, get_args(Driver))
     (m, n), xp = a.shape[-2:], namespace(a)
-    s = xp.linalg.svdvals(a) if driver in ("gelsd", "gelss") else None
+    s = frontend_of(a).svdvals(a) if driver in ("gelsd", "gelss") else None
     rank = np.full(a.shape[:-2], min(m, n)) if a.ndim > 2 else min(m, n)
     residues = xp.zeros((0,), **alike(real(a)))
     if m > n and driver != "gelsy":
@@ -147,7 +147,7 @@ class _Above:
     cond: float
 
     def __call__(self, a: Array) -> None:
-        s = namespace(a).linalg.svdvals(a)
+        s = frontend_of(a).svdvals(a)
         check_or_raise((s[..., -1] > self.cond * s[..., 0]).all(), self._deficient)
 
     def _deficient(self) -> SingularMatrixError:

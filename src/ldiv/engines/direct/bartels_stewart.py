@@ -1,0 +1,59 @@
+"""Kronecker sums, A X + X B^T = Q, by Schur forms: T Y + Y W = U^H Q V, X = U Y V^H.
+
+cost         25 (n^3 + m^3) operations once; 3 n m (n + m) for each right-hand side
+reference    Bartels and Stewart, Comm. ACM 15 (1972)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import adjoint
+from ldiv.core.structure import Structure
+from ldiv.core.trees import Array, Tree
+from ldiv.engines.accuracy.verified import Verified
+from ldiv.engines.direct.schur_pair import PairMatrix, SchurPair, where_not_cpu
+from ldiv.engines.factor import Factor
+from ldiv.engines.functions.triangular_sylvester import triangular_sylvester
+from ldiv.structures.kronecker_sum import KroneckerSum
+
+RANK = 12
+ON_HOST = True
+REMEMBERED = True
+NAME = "Bartels-Stewart"
+
+
+def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
+    if not isinstance(structure, KroneckerSum):
+        return "solves with Kronecker sums only"
+    return where_not_cpu(device)
+
+
+def factor(symbolic: None, structure: KroneckerSum, p: Tree, assume_a: str) -> Factor:
+    m = Sum(structure, p)
+    return Verified(NAME, m, Forms(m, "complex" if m.dtype.kind == "c" else "real"))
+
+
+class Sum(PairMatrix):
+    """A X + X B^T."""
+
+    def applied(self, a: Array, b: Array, x: Array, hermitian: bool) -> Array:
+        left = a @ x
+        return left + (adjoint(left) if hermitian else x @ b.T)
+
+    def norm_from(self, a: float, b: float) -> float:
+        return a + b
+
+
+class Forms(SchurPair):
+    """T Y + Y W."""
+
+    ENGINE, SINGULAR = NAME, "sum is zero"
+
+    def combined(self, one: Array, two: Array) -> Array:
+        return np.add.outer(one, two)
+
+    def triangular(self, t: Array, w: Array, f: Array, ops: str) -> Array:
+        return triangular_sylvester(t, w, f, ops)

@@ -1,0 +1,150 @@
+"""Matrix equations in X by the Schur forms A = U T U^H and B^T = V W V^H of their two matrices.
+
+An equation is in Y = U^H X V what it is in X, with triangles. Where B = conj(A), as in the
+equations of Lyapunov and Stein, one form serves both, and a Hermitian right-hand side has a
+Hermitian solution.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+
+import numpy as np
+import scipy.linalg
+
+from ldiv.core.arrays import adjoint, conj, result_dtype
+from ldiv.core.structure import view_dense
+from ldiv.core.trees import Array, Tree
+from ldiv.engines.accuracy.verifiable import Normed
+from ldiv.engines.factor import Factor
+from ldiv.errors import OF_PAIRS_OF_EIGENVALUES, SingularMatrixError
+from ldiv.structures.composed import Composed
+
+
+def where_not_cpu(device: str) -> str | None:
+    return (
+        None
+        if device == "cpu"
+        else f"runs on the cpu, but the values are on {device}; move the values"
+    )
+
+
+class PairMatrix(Normed):
+    """X (n, m) -> F(A, B, X), for the columns vec X of a block."""
+
+    def __init__(self, structure: Composed, p: Tree) -> None:
+        dtype = result_dtype(p)
+        a, b = (
+            np.asarray(part.todense(q), dtype) for part, q in zip(structure.parts, p, strict=True)
+        )
+        super().__init__(len(a) * len(b), dtype, a.nbytes + b.nbytes)
+        self.a, self.b = a, b
+        self.one_form = a.shape == b.shape and bool((conj(a) == b).all())
+        self._norms = {
+            op: self.norm_from(*(_row_sums(view_dense(x, op)) for x in (a, b))) for op in "NTH"
+        }
+
+    @abstractmethod
+    def applied(self, a: Array, b: Array, x: Array, hermitian: bool) -> Array:
+        """F(a, b, X); `hermitian`: it is to be, to the last bit."""
+
+    @abstractmethod
+    def norm_from(self, a: float, b: float) -> float:
+        """A bound of the norm, from those of A and B."""
+
+    def norm(self, op: str) -> float:
+        return self._norms[op]
+
+    def product(self, x: Array, op: str) -> Array:
+        a, b = view_dense(self.a, op), view_dense(self.b, op)
+        return self.each(x, lambda block: self.applied(a, b, block, self.keeps(block, op)))
+
+    def keeps(self, x: Array, op: str) -> bool:
+        """Is the result Hermitian, because X is?"""
+        return self.one_form and op != "T" and bool((x == adjoint(x)).all())
+
+    def each(self, x: Array, f: Callable[[Array], Array]) -> Array:
+        """f of every column of x (n m, k), as a block (n, m)."""
+        y, shape = np.empty_like(x, order="F"), (len(self.a), len(self.b))
+        for j in range(x.shape[1]):
+            y[:, j] = f(x[:, j].reshape(shape)).ravel()
+        return y
+
+
+class SchurPair(Factor):
+    """U, T, V, W, and the eigenvalues of the equation: f(l, m) of one l of A and one m of B."""
+
+    ENGINE: str
+    SINGULAR: str  # how a pair makes the equation singular
+
+    def __init__(self, m: PairMatrix, output: str) -> None:
+        self._m = m
+        self._t, self._u = scipy.linalg.schur(m.a, output=output, check_finite=False)
+        if m.one_form:  # B^T = A^H = U T^H U^H
+            self._w, self._v, self._second = self._t, self._u, "H"
+        else:
+            self._w, self._v = scipy.linalg.schur(m.b.T, output=output, check_finite=False)
+            self._second = "N"
+        self.nbytes = sum(x.nbytes for x in (self._t, self._u, self._w, self._v))
+        one, two = _eigenvalues(self._t), _eigenvalues(self._w)
+        two = conj(two) if self._second == "H" else two
+        self._values = self.combined(one, two)
+        if self._values.size:
+            i, j = np.unravel_index(np.abs(self._values).argmin(), self._values.shape)
+            if abs(self._values[i, j]) <= m.limits.eps * m.norm("N"):
+                pair = f"the eigenvalues {_shown(one[i])} of A and {_shown(two[j])} of B"
+                raise SingularMatrixError(
+                    self.ENGINE,
+                    f"{pair}, whose {self.SINGULAR}",
+                    what="the equation",
+                    causes=OF_PAIRS_OF_EIGENVALUES,
+                )
+
+    @abstractmethod
+    def combined(self, one: Array, two: Array) -> Array:
+        """f(l, m) for all pairs (n, m)."""
+
+    @abstractmethod
+    def triangular(self, t: Array, w: Array, f: Array, ops: str) -> Array:
+        """Y of the equation with op(T) and op(W)."""
+
+    def solve(self, b: Array, op: str) -> Array:
+        if op == "T":
+            return conj(self.solve(conj(b), "H"))
+        return self._m.each(b, lambda q: self._solve(q, op))
+
+    def _solve(self, q: Array, op: str) -> Array:
+        ops = "".join("N" if view == op else "H" for view in ("N", self._second))
+        y = self.triangular(self._t, self._w, adjoint(self._u) @ q @ self._v, ops)
+        x = self._u @ y @ adjoint(self._v)
+        x = x if self._m.dtype.kind == "c" else np.real(x)
+        return (x + adjoint(x)) / 2 if self._m.keeps(q, op) else x
+
+    def logabsdet(self) -> Array:
+        return np.log(np.abs(self._values)).sum()
+
+    def slogdet(self) -> tuple[Array, Array]:
+        sign = (self._values / np.abs(self._values)).prod()
+        return (sign if self._m.dtype.kind == "c" else np.sign(sign.real)), self.logabsdet()
+
+
+def _eigenvalues(t: Array) -> Array:
+    """Those of a Schur form, in order: LAPACK's blocks of order 2 have equal diagonals."""
+    values = np.diagonal(t).astype(np.result_type(t, np.complex64))
+    if t.dtype.kind == "c" or len(t) < 2:
+        return values
+    below, above = np.diagonal(t, -1), np.diagonal(t, 1)
+    for i in np.flatnonzero(below):
+        imaginary = np.sqrt(abs(below[i])) * np.sqrt(abs(above[i]))
+        values[i] += 1j * imaginary
+        values[i + 1] -= 1j * imaginary
+    return values
+
+
+def _shown(value: complex) -> str:
+    return f"{value:.6g}" if value.imag else f"{value.real:.6g}"
+
+
+def _row_sums(a: Array) -> float:
+    return float(np.abs(a).sum(axis=1).max(initial=0))

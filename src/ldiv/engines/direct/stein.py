@@ -1,0 +1,60 @@
+"""Differences I - A x B, X - A X B^T = Q, by Schur forms: Y - T Y W = U^H Q V, X = U Y V^H.
+
+cost         25 (n^3 + m^3) operations once, of complex numbers; 3 n m (n + m) for each right-hand
+             side
+reference    Barraud, IEEE Trans. Autom. Control 22 (1977)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import adjoint
+from ldiv.core.structure import Structure
+from ldiv.core.trees import Array, Tree
+from ldiv.engines.accuracy.verified import Verified
+from ldiv.engines.direct.schur_pair import PairMatrix, SchurPair, where_not_cpu
+from ldiv.engines.factor import Factor
+from ldiv.engines.functions.triangular_stein import triangular_stein
+from ldiv.structures.stein import Stein
+
+RANK = 13
+ON_HOST = True
+REMEMBERED = True
+NAME = "Barraud"
+
+
+def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
+    if not isinstance(structure, Stein):
+        return "solves with I - A x B only"
+    return where_not_cpu(device)
+
+
+def factor(symbolic: None, structure: Stein, p: Tree, assume_a: str) -> Factor:
+    m = Difference(structure, p)
+    return Verified(NAME, m, Forms(m, "complex"))
+
+
+class Difference(PairMatrix):
+    """X - A X B^T."""
+
+    def applied(self, a: Array, b: Array, x: Array, hermitian: bool) -> Array:
+        y = a @ x @ b.T
+        return x - ((y + adjoint(y)) / 2 if hermitian else y)
+
+    def norm_from(self, a: float, b: float) -> float:
+        return 1 + a * b
+
+
+class Forms(SchurPair):
+    """Y - T Y W."""
+
+    ENGINE, SINGULAR = NAME, "product is one"
+
+    def combined(self, one: Array, two: Array) -> Array:
+        return 1 - np.multiply.outer(one, two)
+
+    def triangular(self, t: Array, w: Array, f: Array, ops: str) -> Array:
+        return triangular_stein(t, w, f, ops)

@@ -1,0 +1,1 @@
+"""Equations in matrices: Sylvester, Lyapunov, Stein, Riccati."""
