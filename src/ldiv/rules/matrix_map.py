@@ -125,17 +125,23 @@ def _each(f: MatrixFunction, *args: Any) -> tuple[Any, ...]:
         for i in np.ndindex(*out.shape[:-2] if out.size else (0,)):
             a, *es = (x[i].astype(np.result_type(dtype, float), copy=False) for x in args)
             scale = [_unit(e) for e in es]
-            y = f.derivative(a, [e / t for e, t in zip(es, scale, strict=True)]) if es else f.value(a)
+            y = (
+                f.derivative(a, [e / t for e, t in zip(es, scale, strict=True)])
+                if es
+                else f.value(a)
+            )
             if dtype.kind != "c" and y.dtype.kind == "c":
-                raise ComplexValueError(
-                    expected_got(
-                        f.name, "a real value", "a complex one of a real A", "Pass a complex A."
-                    )
-                )
+                raise _complex_value(f.name)
             for t in scale:
                 y = y * t
             out[i] = y
     return (out,)
+
+
+def _complex_value(name: str) -> ComplexValueError:
+    came = "one whose value is complex, as where an eigenvalue is negative"
+    advice = "Pass a complex A: A + 0j."
+    return ComplexValueError(expected_got(name, "a real A with a real value", came, advice))
 
 
 def _unit(e: Any) -> float:
@@ -146,9 +152,7 @@ def _unit(e: Any) -> float:
 # -- for the conformance suite ------------------------------------------------
 
 
-def cases(
-    structures: Any, draw: Any
-) -> Iterator[tuple[MatrixMap, tuple[Tree, ...]]]:
+def cases(structures: Any, draw: Any) -> Iterator[tuple[MatrixMap, tuple[Tree, ...]]]:
     def near_one(*batch: int) -> Any:
         return 2 * np.eye(3) + draw(*batch, 3, 3) / 3
 

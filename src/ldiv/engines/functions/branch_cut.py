@@ -33,9 +33,11 @@ def require_off_the_cut(name: str, a: Array, t: Array) -> None:
 
 def met(a: Array, away: Array) -> int | None:
     """The eigenvalue nearest to a set, if rounding of A could put it there; `away` are the
-    distances.
+    distances. Those of a triangular A are known exactly.
     """
     n, size = len(away), np.linalg.norm(a)
+    if not np.tril(a, -1).any() or not np.triu(a, 1).any():
+        return int(away.argmin()) if n and away.min() == 0 else None
     if n == 0 or away.min() > NEAR * size:
         return None
     _, left, right = scipy.linalg.eig(a, left=True, right=True, check_finite=False)

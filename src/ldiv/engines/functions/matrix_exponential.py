@@ -23,6 +23,7 @@ Array = np.ndarray[Any, Any]
 # |X|_1 up to which the approximation of this degree is exact to rounding, and its derivative
 REACH = {3: 1.08e-2, 5: 2.00e-1, 7: 7.83e-1, 9: 1.78, 13: 4.74}
 LOST = 1e-3  # times |A|: one rounding of A moves exp(A) by that much
+IN_RANGE = 300.0  # exponents of which no product overflows
 LARGE = 1e3  # a norm from which on values are computed twice
 
 
@@ -34,7 +35,8 @@ class Exponential:
 
     def value(self, a: Array) -> Array:
         size = _require_digits(a)
-        y: Array = scipy.linalg.expm(a)
+        mu = _shift(a)
+        y: Array = np.exp(mu) * scipy.linalg.expm(a - mu * np.eye(len(a)) if mu else a)
         if size > LARGE and np.isfinite(y).all():
             third = scipy.linalg.expm(a / 3)  # other steps round otherwise
             if not abs(third @ third @ third - y).max() <= LOST * abs(y).max():
@@ -48,6 +50,8 @@ class Exponential:
 
 def exponential(x: Array) -> Array:
     """exp(X) of a hyperdual X, whose parts with an e are no larger than needed."""
+    mu = _shift(x[0])
+    x = x - mu * identity(x)
     m, size = len(x).bit_length() - 1, np.linalg.norm(x[0], 1)
     reach = {degree: bound / (1 + m / 10) for degree, bound in REACH.items()}
     degree = next((d for d, bound in reach.items() if size <= bound), 13)
@@ -55,7 +59,7 @@ def exponential(x: Array) -> Array:
     y = _pade(x / 2.0**steps, degree)
     for _ in range(steps):
         y = product(y, y)
-    return y
+    return np.exp(mu) * y
 
 
 def _pade(x: Array, degree: int) -> Array:
@@ -85,6 +89,15 @@ def _pade(x: Array, degree: int) -> Array:
     factor = scipy.linalg.lu_factor(below[0], check_finite=False)
     solve = partial(scipy.linalg.lu_solve, factor, check_finite=False)
     return quotient(solve, below, even + odd)
+
+
+def _shift(a: Array) -> Any:
+    """mu, for which exp(A) = e^mu exp(A - mu I) takes fewer squarings, and loses fewer digits."""
+    mu = np.trace(a) / len(a)
+    off = a - mu * np.eye(len(a))
+    # both factors are in range; of a triangular matrix SciPy keeps the diagonal exact
+    safe = 1 < abs(mu) < IN_RANGE and np.linalg.norm(off, 1) < IN_RANGE and np.tril(off, -1).any()
+    return mu if safe else 0.0
 
 
 def _require_digits(a: Array) -> float:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.engines.functions.branch_cut import require_off_the_cut
+from ldiv.engines.functions.branch_cut import met, require_off_the_cut
 from ldiv.engines.functions.hyperdual import hyperdual, identity, quotient
 from ldiv.engines.functions.matrix_root import schur_form, square_root
 from ldiv.errors import SingularMatrixError
@@ -27,6 +27,7 @@ _nodes, _weights = np.polynomial.legendre.leggauss(9)
 NODES, WEIGHTS = (1 + _nodes) / 2, _weights / 2
 NEAR_ONE = 0.25  # |X|_1 up to which the rule is exact to rounding, its derivatives too
 ROOTS = 100  # at most: 60 bring any number of the range near 1
+FAR = 25.0  # eigenvalues of log(A / |A|) that are smaller are those of no singular matrix
 RESIDUAL = 1e-6  # of |A|, beyond which X is no logarithm
 
 
@@ -43,16 +44,26 @@ class Logarithm:
                 x, off = scipy.linalg.logm(a, disp=False)
             except (ValueError, np.linalg.LinAlgError):
                 x, off = np.full_like(a, np.nan), np.nan
-        if not (np.isfinite(x).all() and off <= RESIDUAL):
-            evidence = f"|exp(X) - A| / |A| = {off:.1e}" if off == off else "an eigenvalue 0"
-            causes = "a singular matrix, or eigenvalues that are many powers of ten apart."
-            raise SingularMatrixError("logm", evidence, causes=causes, verdict="has no logarithm")
+        if not np.isfinite(x).all() or off > RESIDUAL:
+            raise _no_logarithm(f"|exp(X) - A| / |A| = {off:.1e}")
+        if np.linalg.norm(x - np.log(np.linalg.norm(a)) * np.eye(len(a))) > FAR:
+            values = np.linalg.eigvals(a)  # SciPy takes a tiny number for 0
+            if (on := met(a, abs(values))) is not None:
+                raise _no_logarithm(f"an eigenvalue of {abs(values[on]):.1e}")
         return np.asarray(x)
 
     def derivative(self, a: Array, es: list[Array]) -> Array:
         t, q, fs = schur_form(a, es)
         require_off_the_cut(self.name, a, t)
         return q @ logarithm(hyperdual(t, fs))[-1] @ q.conj().T
+
+
+def _no_logarithm(evidence: str) -> SingularMatrixError:
+    causes = (
+        "(a) a singular matrix, (b) eigenvalues that are many powers of ten apart, (c) a repeated "
+        "negative eigenvalue without enough vectors, at which the logarithm jumps."
+    )
+    return SingularMatrixError("logm", evidence, causes=causes, verdict="has no logarithm")
 
 
 def logarithm(x: Array) -> Array:
@@ -68,5 +79,3 @@ def logarithm(x: Array) -> Array:
         solve = partial(scipy.linalg.lu_solve, factor, check_finite=False)
         total += weight * quotient(solve, below, x)
     return total * 2.0**steps
-
-

@@ -37,7 +37,9 @@ class SquareRoot:
         off = abs(x @ x - a).max()
         if not off <= RESIDUAL * np.linalg.norm(x) ** 2:
             evidence, causes = f"|X X - A| = {off:.1e}", "a singular matrix that is defective at 0."
-            raise SingularMatrixError("sqrtm", evidence, causes=causes, verdict="has no square root")
+            raise SingularMatrixError(
+                "sqrtm", evidence, causes=causes, verdict="has no square root"
+            )
         return x
 
     def derivative(self, a: Array, es: list[Array]) -> Array:
