@@ -75,6 +75,7 @@ from ldiv.linalg.systems.least_squares import lstsq
 from ldiv.linalg.systems.solve import solve, solve_triangular
 from ldiv.linalg.systems.solve_info import SolveInfo
 from ldiv.linalg.systems.spsolve import splu, spsolve, spsolve_triangular
+from ldiv.linalg.systems.toeplitz import matmul_toeplitz, solve_circulant, solve_toeplitz
 from ldiv.matrices.compose import Gram, LowRank, block_array, kron
 from ldiv.matrices.construct import asarray, coo_array, csc_array, csr_array
 from ldiv.matrices.diagonals import diags_array, eye_array
@@ -85,7 +86,9 @@ from ldiv.matrices.picture import spy
 from ldiv.matrices.random_array import random_array
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.matrices.sparse_files import load_npz, save_npz
+from ldiv.matrices.special import companion, fiedler, khatri_rao, leslie
 from ldiv.matrices.stacking import block_diag, bmat, hstack, kronsum, vstack
+from ldiv.matrices.toeplitz import circulant, convolution_matrix, hankel, toeplitz
 from ldiv.matrices.triangles import setdiag, tril, triu
 
 __version__ = "0.2.0"
@@ -126,7 +129,10 @@ __all__ = [
     "cho_solve_banded",
     "cholesky",
     "cholesky_banded",
+    "circulant",
     "clear_cache",
+    "companion",
+    "convolution_matrix",
     "coo_array",
     "csc_array",
     "csr_array",
@@ -143,12 +149,14 @@ __all__ = [
     "expm_multiply",
     "eye_array",
     "factorized",
+    "fiedler",
     "gaussian_kl",
     "gaussian_logpdf",
     "gemm",
     "get_num_threads",
     "gradcheck",
     "gradient_error",
+    "hankel",
     "hermitian",
     "hessian",
     "hstack",
@@ -160,9 +168,11 @@ __all__ = [
     "inverse_diagonal",
     "jacobian",
     "jvp",
+    "khatri_rao",
     "kron",
     "kronsum",
     "ldl",
+    "leslie",
     "load_npz",
     "lobpcg",
     "logdet",
@@ -172,6 +182,7 @@ __all__ = [
     "lu_factor_ex",
     "lu_solve",
     "matmul",
+    "matmul_toeplitz",
     "matrix_rank",
     "norm",
     "onenormest",
@@ -191,12 +202,14 @@ __all__ = [
     "slogdet",
     "solve",
     "solve_banded",
+    "solve_circulant",
     "solve_continuous_are",
     "solve_continuous_lyapunov",
     "solve_discrete_are",
     "solve_discrete_lyapunov",
     "solve_lyapunov",
     "solve_sylvester",
+    "solve_toeplitz",
     "solve_triangular",
     "solveh_banded",
     "spectral_function",
@@ -210,6 +223,7 @@ __all__ = [
     "svds",
     "svdvals",
     "symmetric",
+    "toeplitz",
     "trace_solve",
     "triangular",
     "tril",
