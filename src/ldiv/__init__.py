@@ -77,6 +77,7 @@ from ldiv.linalg.systems.least_squares import lstsq
 from ldiv.linalg.systems.solve import solve, solve_triangular
 from ldiv.linalg.systems.solve_info import SolveInfo
 from ldiv.linalg.systems.spsolve import splu, spsolve, spsolve_triangular
+from ldiv.linalg.systems.toeplitz import matmul_toeplitz, solve_circulant, solve_toeplitz
 from ldiv.matrices.compose import Gram, LowRank, block_array, kron
 from ldiv.matrices.construct import asarray, coo_array, csc_array, csr_array
 from ldiv.matrices.diagonals import diags_array, eye_array
@@ -87,7 +88,9 @@ from ldiv.matrices.picture import spy
 from ldiv.matrices.random_array import random_array
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.matrices.sparse_files import load_npz, save_npz
+from ldiv.matrices.special import companion, fiedler, khatri_rao, leslie
 from ldiv.matrices.stacking import block_diag, bmat, hstack, kronsum, vstack
+from ldiv.matrices.toeplitz import circulant, convolution_matrix, hankel, toeplitz
 from ldiv.matrices.triangles import setdiag, tril, triu
 
 __version__ = "0.2.0"
@@ -128,7 +131,10 @@ __all__ = [
     "cho_solve_banded",
     "cholesky",
     "cholesky_banded",
+    "circulant",
     "clear_cache",
+    "companion",
+    "convolution_matrix",
     "coo_array",
     "csc_array",
     "csr_array",
@@ -147,12 +153,14 @@ __all__ = [
     "expm_multiply",
     "eye_array",
     "factorized",
+    "fiedler",
     "gaussian_kl",
     "gaussian_logpdf",
     "gemm",
     "get_num_threads",
     "gradcheck",
     "gradient_error",
+    "hankel",
     "hermitian",
     "hessian",
     "hstack",
@@ -164,9 +172,11 @@ __all__ = [
     "inverse_diagonal",
     "jacobian",
     "jvp",
+    "khatri_rao",
     "kron",
     "kronsum",
     "ldl",
+    "leslie",
     "load_npz",
     "lobpcg",
     "logdet",
@@ -177,6 +187,7 @@ __all__ = [
     "lu_factor_ex",
     "lu_solve",
     "matmul",
+    "matmul_toeplitz",
     "matrix_exp",
     "matrix_rank",
     "norm",
@@ -197,12 +208,14 @@ __all__ = [
     "slogdet",
     "solve",
     "solve_banded",
+    "solve_circulant",
     "solve_continuous_are",
     "solve_continuous_lyapunov",
     "solve_discrete_are",
     "solve_discrete_lyapunov",
     "solve_lyapunov",
     "solve_sylvester",
+    "solve_toeplitz",
     "solve_triangular",
     "solveh_banded",
     "spectral_function",
@@ -217,6 +230,7 @@ __all__ = [
     "svds",
     "svdvals",
     "symmetric",
+    "toeplitz",
     "trace_solve",
     "triangular",
     "tril",

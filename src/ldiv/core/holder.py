@@ -10,18 +10,20 @@ derivatives; `TracedHolder` manages them.
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextvars import ContextVar, Token
 from typing import Any, NamedTuple, Protocol
 
-from ldiv.core.forking import lock
+from ldiv.core.store import Store
 
 
 class Owner(Protocol):
     """Keeps objects alive."""
 
     def keep(self, thing: Any) -> None: ...
+
+    def make_room(self, key: Any, mark: int) -> None:
+        """One is about to be made, with this `key` and `mark` (see `ldiv.core.store`)."""
 
 
 class Holder:
@@ -36,6 +38,9 @@ class Holder:
     def keep(self, thing: Any) -> None:
         self._kept[id(thing)] = self.latest = thing
 
+    def make_room(self, key: Any, mark: int) -> None:
+        """What it keeps is asked for."""
+
     def clear(self) -> None:
         self._kept.clear()
         self.latest = None
@@ -45,33 +50,6 @@ class Holder:
 
     def __reduce__(self) -> Any:
         return Holder, ()
-
-
-class Store:
-    """Keeps the most recently used objects, at most `limit` bytes."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self._held = 0
-        self._lock = lock()
-        # by id: the object, and its bytes when it was kept
-        self._kept: OrderedDict[int, tuple[Any, int]] = OrderedDict()
-
-    def keep(self, thing: Any) -> None:
-        with self._lock:
-            if id(thing) in self._kept:
-                self._kept.move_to_end(id(thing))
-                return
-            nbytes = int(thing.nbytes)
-            self._kept[id(thing)] = thing, nbytes
-            self._held += nbytes
-            self.shrink(self.limit)
-
-    def shrink(self, limit: int) -> None:
-        """Drop the least recently used objects until the rest fits."""
-        with self._lock:
-            while self._kept and (self._held > limit or limit == 0):
-                self._held -= self._kept.popitem(last=False)[1][1]
 
 
 class TracedFactor(NamedTuple):
@@ -107,6 +85,9 @@ class TracedHolder:
 
     def keep(self, thing: Any) -> None:
         store.keep(thing)
+
+    def make_room(self, key: Any, mark: int) -> None:
+        store.make_room(key, mark)
 
     def stands_for(self, made: Any, given: Any) -> None:
         if id(given) in self._places:

@@ -29,24 +29,13 @@ SENTENCES: dict[str, str] = dict(
             "ldiv.matmul.",
         ),
         *_each(
-            "dft fiedler fiedler_companion hadamard helmert hilbert invhilbert invpascal pascal",
+            "dft fiedler_companion hadamard helmert hilbert invhilbert invpascal pascal",
             _CONSTANT.format(library="scipy.linalg"),
-        ),
-        *_each(
-            "circulant companion convolution_matrix hankel leslie toeplitz",
-            "Gather it from its numbers with your framework's indexing, "
-            "c[(i - j) % n] for a circulant; every function of ldiv takes the array.",
-        ),
-        *_each(
-            "matmul_toeplitz solve_circulant solve_toeplitz",
-            "Multiply by fft in your framework; solve with ldiv.solve on the gathered array, or with "
-            "ldiv.LinearOperator and assume_a='pos', whose products are ffts.",
         ),
         *_each(
             "clarkson_woodruff_transform",
             _NO_DERIVATIVE.format(library="scipy.linalg for the sketch"),
         ),
-        ("khatri_rao", "Write (a[:, None, :] * b[None, :, :]).reshape(-1, a.shape[1])."),
         ("diagsvd", "Write ldiv.diags_array(s), or U[:, :k] * s for the product with it."),
         (
             "expm_cond",

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ldiv.core.arrays import adjoint, eps, real
-from ldiv.core.dispatch import namespace
+from ldiv.core.dispatch import frontend_of, namespace
 from ldiv.core.finite import require_finite
 from ldiv.core.rescaling import Rescaled
 from ldiv.core.rule import bind
@@ -46,7 +46,7 @@ class SVD(Rescaled):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         (a,) = args
         require_finite("A", a)
-        u, s, vh = namespace(a).linalg.svd(a, full_matrices=False)
+        u, s, vh = frontend_of(a).svd(a)
         return u, s, vh
 
     def jvp(

@@ -6,7 +6,7 @@ returns it. Candidates are found by a fingerprint in constant time, and confirme
 values with the copy that was taken when the factor was made: so a change in place never finds a
 stale factor.
 JAX identifies a call by its static parameters, which cannot own anything. Its kernels run under the
-store, which keeps the most recently used factors within a bound in bytes.
+store, which keeps as many factors of a pattern as are asked for again (`ldiv.core.store`).
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ class CacheInfo(NamedTuple):
 class Factored:
     """A factor, or the `count` factors of a batch, and a copy of the values."""
 
-    __slots__ = ("__weakref__", "count", "factor", "key", "values")
+    __slots__ = ("__weakref__", "count", "factor", "key", "mark", "values")
 
-    def __init__(self, key: Key, values: tuple[Array, ...], factor: Any) -> None:
-        self.key, self.values, self.factor = key, values, factor
+    def __init__(self, key: Key, values: tuple[Array, ...], factor: Any, mark: int = 0) -> None:
+        self.key, self.values, self.factor, self.mark = key, values, factor, mark
         self.count = len(factor.different) if type(factor) is Batch else 1
 
     @property
@@ -130,8 +130,11 @@ def remembered(
     prints = [fingerprint(v) for v in values]
     found = next(filter(None, (_find((key, *prints), values) for key in keys)), None)
     if found is None:
+        mark = hash((keys[0], *prints))
+        if keeper is not None:
+            keeper.make_room(keys[0], mark)
         factor, own = make()
-        found = Factored(keys[0], own, factor)
+        found = Factored(keys[0], own, factor, mark)
         _introduce((keys[0], *prints), found)
     if keeper is not None:
         keeper.keep(found)
@@ -262,7 +265,7 @@ def clear_cache() -> None:
     >>> ldiv.cache_info().factorizations
     0
     """
-    store.shrink(0)
+    store.clear()
     analyses.forget()
     with _lock:
         counts.update(dict.fromkeys(counts, 0))

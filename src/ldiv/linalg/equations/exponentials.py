@@ -7,10 +7,11 @@ from typing import Any, Literal, overload
 from ldiv.core.public import public
 from ldiv.core.typing import ArrayT
 from ldiv.core.validate import common_precision, require_flag, require_option
+from ldiv.engines.functions.matrix_exponential import Exponential
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_square_array
 from ldiv.linalg.equations.applied import applied
-from ldiv.rules.matrix_map import Exponential, matrix_map
+from ldiv.rules.matrix_map import matrix_map
 
 METHODS = ("SPS", "blockEnlarge")
 FOR_PRODUCTS = "exp(A) of a sparse matrix is dense. exp(t A) b without it is ldiv.expm_multiply."

@@ -7,9 +7,10 @@ from typing import Any, Literal, overload
 from ldiv.core.public import public
 from ldiv.core.typing import ArrayT
 from ldiv.core.validate import require_int
+from ldiv.engines.functions.matrix_logarithm import Logarithm
+from ldiv.engines.functions.matrix_root import SquareRoot
 from ldiv.linalg.equations.applied import applied, with_residual
 from ldiv.linalg.equations.exponentials import expm
-from ldiv.rules.matrix_map import Logarithm, SquareRoot
 
 
 @overload
