@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from math import ceil, factorial, log2
+from math import ceil, comb, log2, perm
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,9 @@ from ldiv.errors import LinAlgOverflowError
 Array = np.ndarray[Any, Any]
 # |X|_1 up to which the approximation of this degree is exact to rounding, and its derivative
 REACH = {3: 1.08e-2, 5: 2.00e-1, 7: 7.83e-1, 9: 1.78, 13: 4.74}
+COEFFICIENTS = {  # of V + U, all divided by the first
+    d: [comb(d, j) * perm(2 * d - j, d - j) / perm(2 * d, d) for j in range(d + 1)] for d in REACH
+}
 LOST = 1e-3  # times |A|: one rounding of A moves exp(A) by that much
 IN_RANGE = 300.0  # exponents of which no product overflows
 LARGE = 1e3  # a norm from which on values are computed twice
@@ -64,31 +67,28 @@ def exponential(x: Array) -> Array:
 
 def _pade(x: Array, degree: int) -> Array:
     """(V - U)^-1 (V + U), of which U are the odd terms and V the even ones."""
-    b = [
-        factorial(2 * degree - j) / (factorial(degree - j) * factorial(j))
-        for j in range(degree + 1)
-    ]
-    b = [c / b[-1] for c in b]
-    one, x2 = identity(x), product(x, x)
-    powers = [one, x2]
-    while len(powers) <= min(degree // 2, 3):
-        powers.append(product(powers[-1], x2))
-    if degree < 13:
-        while len(powers) <= degree // 2:
-            powers.append(product(powers[-1], x2))
-        odd = sum(b[2 * j + 1] * p for j, p in enumerate(powers))
-        even = sum(b[2 * j] * p for j, p in enumerate(powers))
-    else:  # x^6 (..) + .., with 6 products in all
-        _, x2, x4, x6 = powers
-        odd = product(x6, b[13] * x6 + b[11] * x4 + b[9] * x2)
-        odd = odd + b[7] * x6 + b[5] * x4 + b[3] * x2 + b[1] * one
-        even = product(x6, b[12] * x6 + b[10] * x4 + b[8] * x2)
-        even = even + b[6] * x6 + b[4] * x4 + b[2] * x2 + b[0] * one
+    b, powers = COEFFICIENTS[degree], [identity(x), product(x, x)]
+    while len(powers) < (4 if degree == 13 else len(b) // 2):
+        powers.append(product(powers[-1], powers[1]))
+    if degree == 13:  # x^6 (..) + .., with 6 products in all
+        x6, rest = powers[3], powers[1:]
+        odd = product(x6, _sum(b[9::2], rest)) + _sum(b[1:8:2], powers)
+        even = product(x6, _sum(b[8::2], rest)) + _sum(b[:7:2], powers)
+    else:
+        odd, even = _sum(b[1::2], powers), _sum(b[::2], powers)
     odd = product(x, odd)
     below = even - odd
     factor = scipy.linalg.lu_factor(below[0], check_finite=False)
     solve = partial(scipy.linalg.lu_solve, factor, check_finite=False)
     return quotient(solve, below, even + odd)
+
+
+def _sum(b: list[float], powers: list[Array]) -> Array:
+    """The polynomial with these coefficients."""
+    total = b[0] * powers[0]
+    for c, p in zip(b[1:], powers[1:], strict=True):
+        total = total + c * p
+    return total
 
 
 def _shift(a: Array) -> Any:
