@@ -31,7 +31,9 @@ from ldiv.core.structure import plus
 from ldiv.core.trees import Array, Tree
 from ldiv.engines.functions.matrix_exponential import Exponential
 from ldiv.engines.functions.matrix_logarithm import Logarithm
+from ldiv.engines.functions.matrix_power import FractionalPower, IntegerPower
 from ldiv.engines.functions.matrix_root import SquareRoot
+from ldiv.engines.functions.trigonometric import Trigonometric
 from ldiv.errors import expected_got
 
 
@@ -158,6 +160,10 @@ def cases(structures: Any, draw: Any) -> Iterator[tuple[MatrixMap, tuple[Tree, .
 
     for f in (Exponential(), SquareRoot(), Logarithm()):
         yield MatrixMap(f), (near_one(),)
+    for f in (IntegerPower(3), IntegerPower(-2), FractionalPower(0.3), FractionalPower(-1.6)):
+        yield MatrixMap(f), (near_one(),)
+    for name in ("cosm", "sinm", "tanm", "coshm", "sinhm", "tanhm"):
+        yield MatrixMap(Trigonometric(name)), (near_one(),)
     yield MatrixMap(Exponential(), 1), (near_one(2), draw(3, 3))
     yield MatrixMap(SquareRoot(), 1), (near_one(), draw(2, 3, 3))
     yield MatrixMap(Logarithm(), 2), (near_one(), draw(3, 3), draw(3, 3))

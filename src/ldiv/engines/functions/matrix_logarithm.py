@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.engines.functions.branch_cut import met, require_off_the_cut
+from ldiv.engines.functions.branch_cut import met, real_off_the_cut, require_off_the_cut
 from ldiv.engines.functions.hyperdual import hyperdual, identity, quotient
 from ldiv.engines.functions.matrix_root import schur_form, square_root
 from ldiv.errors import SingularMatrixError
@@ -50,7 +50,7 @@ class Logarithm:
             values = np.linalg.eigvals(a)  # SciPy takes a tiny number for 0
             if (on := met(a, abs(values))) is not None:
                 raise _no_logarithm(f"an eigenvalue of {abs(values[on]):.1e}")
-        return np.asarray(x)
+        return real_off_the_cut(a, np.asarray(x))
 
     def derivative(self, a: Array, es: list[Array]) -> Array:
         t, q, fs = schur_form(a, es)
