@@ -33,7 +33,9 @@ from ldiv.errors import (
 from ldiv.inplace.duplicated import Duplicated
 from ldiv.inplace.tape import Tape, autodiff
 from ldiv.linalg.arguments.preconditioner import preconditioner
+from ldiv.linalg.equations.exponentials import expm, expm_frechet, matrix_exp
 from ldiv.linalg.equations.riccati import solve_continuous_are, solve_discrete_are
+from ldiv.linalg.equations.roots_and_logarithms import logm, sqrtm
 from ldiv.linalg.equations.sylvester import (
     solve_continuous_lyapunov,
     solve_discrete_lyapunov,
@@ -146,6 +148,8 @@ __all__ = [
     "eigvalsh",
     "errstate",
     "explain",
+    "expm",
+    "expm_frechet",
     "expm_multiply",
     "eye_array",
     "factorized",
@@ -176,6 +180,7 @@ __all__ = [
     "load_npz",
     "lobpcg",
     "logdet",
+    "logm",
     "lstsq",
     "lu",
     "lu_factor",
@@ -183,6 +188,7 @@ __all__ = [
     "lu_solve",
     "matmul",
     "matmul_toeplitz",
+    "matrix_exp",
     "matrix_rank",
     "norm",
     "onenormest",
@@ -218,6 +224,7 @@ __all__ = [
     "spsolve",
     "spsolve_triangular",
     "spy",
+    "sqrtm",
     "structures",
     "svd",
     "svds",

@@ -37,17 +37,12 @@ SENTENCES: dict[str, str] = dict(
             _NO_DERIVATIVE.format(library="scipy.linalg for the sketch"),
         ),
         ("diagsvd", "Write ldiv.diags_array(s), or U[:, :k] * s for the product with it."),
-        *_each(
-            "expm matrix_exp",
-            "torch.linalg.matrix_exp and jax.scipy.linalg.expm are differentiable; for exp(t A) b of "
-            "a sparse A ldiv.expm_multiply; for a symmetric A ldiv.spectral_function.",
+        (
+            "expm_cond",
+            "Take scipy.linalg.expm_cond; the derivative that it bounds is ldiv.expm_frechet.",
         ),
         *_each(
-            "expm_cond expm_frechet",
-            "Take jax.jvp of jax.scipy.linalg.expm, or torch.func.jvp of torch.linalg.matrix_exp.",
-        ),
-        *_each(
-            "coshm cosm fractional_matrix_power funm logm signm sinhm sinm sqrtm tanhm tanm",
+            "coshm cosm fractional_matrix_power funm signm sinhm sinm tanhm tanm",
             "For a symmetric or Hermitian matrix ldiv.spectral_function applies any function, with "
             "derivatives; for others there is none with derivatives here.",
         ),
