@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from ldiv.core.arrays import unit_columns
+from ldiv.core.arrays import batch_of, broadcast, spread, unit_columns
 from ldiv.core.dispatch import check_or_raise, namespace
+from ldiv.core.finite import require_known_finite
 from ldiv.core.public import public
 from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT
-from ldiv.core.validate import as_float, common_precision, require_two_dimensions, together
+from ldiv.core.validate import (
+    as_float,
+    common_precision,
+    require_batches,
+    require_two_dimensions,
+    together,
+)
 from ldiv.errors import expected_got
 
 
@@ -48,9 +55,10 @@ def companion(a: ArrayT) -> ArrayT:
            [ 1.,  0.]])
     """
     p = _vector("a", a, 2)
+    xp = namespace(p)
     what = expected_got("a", "a first coefficient that is not 0", "0", "Leave it out.")
     check_or_raise((p[..., 0] != 0).all(), lambda: ValueError(what))
-    return _below(-p[..., 1:] / p[..., :1], 1.0 + 0 * p[..., 2:])
+    return _below(-p[..., 1:] / p[..., :1], xp.ones_like(p[..., 2:]))
 
 
 @public
@@ -101,7 +109,9 @@ def leslie(f: ArrayT, s: AnyArray) -> ArrayT:
         came = str(tuple(below.shape))
         raise ValueError(expected_got("s", f"shape (..., {row.shape[-1] - 1})", came, advice))
     row, below = common_precision(row, below)
-    return _below(row + 0 * below[..., :1], below + 0 * row[..., 1:])
+    require_batches("s", batch_of(row, 1), batch_of(below, 1))
+    batch = broadcast(batch_of(row, 1), batch_of(below, 1))
+    return _below(spread(row, batch, 1), spread(below, batch, 1))
 
 
 @public
@@ -180,6 +190,7 @@ def khatri_rao(a: ArrayT, b: AnyArray) -> ArrayT:
     y = as_float("b", b, x)
     for name, factor in (("a", x), ("b", y)):
         require_two_dimensions(name, factor)
+        require_known_finite(name, factor)
     together("b", y, x)
     if x.shape[-1] != y.shape[-1]:
         advice = "Both have one column for each of the result."
@@ -191,6 +202,7 @@ def khatri_rao(a: ArrayT, b: AnyArray) -> ArrayT:
 
 def _vector(name: str, x: Any, least: int, *others: Any) -> Array:
     x = as_float(name, x, *others)
+    require_known_finite(name, x)
     if not x.ndim or x.shape[-1] < least:
         advice = f"It has at least {least} numbers."
         raise ValueError(expected_got(name, "shape (..., n)", str(tuple(x.shape)), advice))

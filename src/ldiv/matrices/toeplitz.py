@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-from ldiv.core.arrays import alike, batch_of, conj
+from ldiv.core.arrays import alike, batch_of, broadcast, conj, spread
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.trees import Array
@@ -118,7 +118,7 @@ def hankel(c: AnyArray, r: AnyArray | None = None) -> Matrix:
            [2., 3., 4.]])
     """
     column = _vector("c", c, *([] if r is None else [r]))
-    row = 0 * column if r is None else _beside(r, column)
+    row = namespace(column).zeros_like(column) if r is None else _beside(r, column)
     column, row = common_precision(column, row)
     return Matrix(Hankel(column.shape[-1], row.shape[-1]), _joined(column, row[..., 1:]))
 
@@ -239,7 +239,5 @@ def _beside(r: Any, c: Array) -> Array:
 
 def _joined(x: Array, y: Array) -> Array:
     """One after the other, on common batch axes."""
-    xp = namespace(x)
-    if x.shape[:-1] != y.shape[:-1]:
-        x, y = x + 0 * y[..., :1], y + 0 * x[..., :1]
-    return xp.concat([x, y], axis=-1)
+    batch = broadcast(batch_of(x, 1), batch_of(y, 1))
+    return namespace(x).concat([spread(x, batch, 1), spread(y, batch, 1)], axis=-1)

@@ -176,7 +176,7 @@ def solve_circulant(
         ("outaxis", outaxis, 0),
     ]
     for name, given, default in defaults:
-        if given != default:
+        if type(given) is not type(default) or given != default:
             advice = "Least squares are those of ldiv.pinv; move axes before, batches come first."
             raise ValueError(expected_got(name, repr(default), repr(given), advice))
     return solve(circulant(c), b)
