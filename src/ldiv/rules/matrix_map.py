@@ -158,12 +158,12 @@ def cases(structures: Any, draw: Any) -> Iterator[tuple[MatrixMap, tuple[Tree, .
     def near_one(*batch: int) -> Any:
         return 2 * np.eye(3) + draw(*batch, 3, 3) / 3
 
-    for f in (Exponential(), SquareRoot(), Logarithm()):
-        yield MatrixMap(f), (near_one(),)
-    for f in (IntegerPower(3), IntegerPower(-2), FractionalPower(0.3), FractionalPower(-1.6)):
-        yield MatrixMap(f), (near_one(),)
+    functions: list[MatrixFunction] = [Exponential(), SquareRoot(), Logarithm()]
+    functions += [IntegerPower(3), IntegerPower(-2), FractionalPower(0.3), FractionalPower(-1.6)]
     for name in ("cosm", "sinm", "tanm", "coshm", "sinhm", "tanhm"):
-        yield MatrixMap(Trigonometric(name)), (near_one(),)
+        functions.append(Trigonometric(name))
+    for f in functions:
+        yield MatrixMap(f), (near_one(),)
     yield MatrixMap(Exponential(), 1), (near_one(2), draw(3, 3))
     yield MatrixMap(SquareRoot(), 1), (near_one(), draw(2, 3, 3))
     yield MatrixMap(Logarithm(), 2), (near_one(), draw(3, 3), draw(3, 3))
