@@ -33,13 +33,17 @@ from ldiv.errors import (
 from ldiv.inplace.duplicated import Duplicated
 from ldiv.inplace.tape import Tape, autodiff
 from ldiv.linalg.arguments.preconditioner import preconditioner
+from ldiv.linalg.equations.exponentials import expm, expm_frechet, matrix_exp
+from ldiv.linalg.equations.matrix_powers import fractional_matrix_power, matrix_power
 from ldiv.linalg.equations.riccati import solve_continuous_are, solve_discrete_are
+from ldiv.linalg.equations.roots_and_logarithms import logm, sqrtm
 from ldiv.linalg.equations.sylvester import (
     solve_continuous_lyapunov,
     solve_discrete_lyapunov,
     solve_lyapunov,
     solve_sylvester,
 )
+from ldiv.linalg.equations.trigonometric import coshm, cosm, sinhm, sinm, tanhm, tanm
 from ldiv.linalg.factorizations.cholesky import cho_factor, cho_solve, cholesky
 from ldiv.linalg.factorizations.ldl import ldl
 from ldiv.linalg.factorizations.lu import lu, lu_factor, lu_factor_ex, lu_solve
@@ -75,6 +79,7 @@ from ldiv.linalg.systems.least_squares import lstsq
 from ldiv.linalg.systems.solve import solve, solve_triangular
 from ldiv.linalg.systems.solve_info import SolveInfo
 from ldiv.linalg.systems.spsolve import splu, spsolve, spsolve_triangular
+from ldiv.linalg.systems.toeplitz import matmul_toeplitz, solve_circulant, solve_toeplitz
 from ldiv.matrices.compose import Gram, LowRank, block_array, kron
 from ldiv.matrices.construct import asarray, coo_array, csc_array, csr_array
 from ldiv.matrices.diagonals import diags_array, eye_array
@@ -85,7 +90,9 @@ from ldiv.matrices.picture import spy
 from ldiv.matrices.random_array import random_array
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.matrices.sparse_files import load_npz, save_npz
+from ldiv.matrices.special import companion, fiedler, khatri_rao, leslie
 from ldiv.matrices.stacking import block_diag, bmat, hstack, kronsum, vstack
+from ldiv.matrices.toeplitz import circulant, convolution_matrix, hankel, toeplitz
 from ldiv.matrices.triangles import setdiag, tril, triu
 
 __version__ = "0.2.0"
@@ -126,8 +133,13 @@ __all__ = [
     "cho_solve_banded",
     "cholesky",
     "cholesky_banded",
+    "circulant",
     "clear_cache",
+    "companion",
+    "convolution_matrix",
     "coo_array",
+    "coshm",
+    "cosm",
     "csc_array",
     "csr_array",
     "det",
@@ -140,15 +152,20 @@ __all__ = [
     "eigvalsh",
     "errstate",
     "explain",
+    "expm",
+    "expm_frechet",
     "expm_multiply",
     "eye_array",
     "factorized",
+    "fiedler",
+    "fractional_matrix_power",
     "gaussian_kl",
     "gaussian_logpdf",
     "gemm",
     "get_num_threads",
     "gradcheck",
     "gradient_error",
+    "hankel",
     "hermitian",
     "hessian",
     "hstack",
@@ -160,18 +177,24 @@ __all__ = [
     "inverse_diagonal",
     "jacobian",
     "jvp",
+    "khatri_rao",
     "kron",
     "kronsum",
     "ldl",
+    "leslie",
     "load_npz",
     "lobpcg",
     "logdet",
+    "logm",
     "lstsq",
     "lu",
     "lu_factor",
     "lu_factor_ex",
     "lu_solve",
     "matmul",
+    "matmul_toeplitz",
+    "matrix_exp",
+    "matrix_power",
     "matrix_rank",
     "norm",
     "onenormest",
@@ -188,15 +211,19 @@ __all__ = [
     "set_cache_limit",
     "set_num_threads",
     "setdiag",
+    "sinhm",
+    "sinm",
     "slogdet",
     "solve",
     "solve_banded",
+    "solve_circulant",
     "solve_continuous_are",
     "solve_continuous_lyapunov",
     "solve_discrete_are",
     "solve_discrete_lyapunov",
     "solve_lyapunov",
     "solve_sylvester",
+    "solve_toeplitz",
     "solve_triangular",
     "solveh_banded",
     "spectral_function",
@@ -205,11 +232,15 @@ __all__ = [
     "spsolve",
     "spsolve_triangular",
     "spy",
+    "sqrtm",
     "structures",
     "svd",
     "svds",
     "svdvals",
     "symmetric",
+    "tanhm",
+    "tanm",
+    "toeplitz",
     "trace_solve",
     "triangular",
     "tril",

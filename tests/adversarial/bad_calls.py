@@ -61,6 +61,7 @@ A = RNG.standard_normal((N, N)) + N * np.eye(N)
 S = A @ A.T
 L = np.linalg.cholesky(S)
 b, B = RNG.standard_normal(N), RNG.standard_normal((N, 2))
+FIRST = np.array([9.0, 1, 2, 1])
 TALL = RNG.standard_normal((6, 3))
 BAND = np.array([[0.0, 1, 1, 1], [4, 4, 4, 4], [1, 1, 1, 0]])
 ROWS, COLS = np.array([0, 1, 2, 3, 0, 3]), np.array([0, 1, 2, 3, 3, 0])
@@ -320,12 +321,47 @@ EVERYWHERE |= {  # sparse arrays made of others
     "save_npz": lambda to: (save_npz, {"matrix": sparse(to), "compressed": True}),
     "load_npz": lambda to: (load_npz, {"like": to(b)}),
 }
+EVERYWHERE |= {  # matrices of few numbers
+    "toeplitz": lambda to: (ldiv.toeplitz, {"c": to(b), "r": to(b)}),
+    "hankel": lambda to: (ldiv.hankel, {"c": to(b), "r": to(b)}),
+    "circulant": lambda to: (ldiv.circulant, {"c": to(b)}),
+    "convolution_matrix": lambda to: (
+        ldiv.convolution_matrix,
+        {"a": to(b), "n": N, "mode": "same"},
+    ),
+    "companion": lambda to: (ldiv.companion, {"a": to(b)}),
+    "leslie": lambda to: (ldiv.leslie, {"f": to(b), "s": to(b[1:])}),
+    "fiedler": lambda to: (ldiv.fiedler, {"a": to(b)}),
+    "khatri_rao": lambda to: (ldiv.khatri_rao, {"a": to(A), "b": to(A)}),
+    "solve_toeplitz": lambda to: (ldiv.solve_toeplitz, {"c_or_cr": to(FIRST), "b": to(b)}),
+    "matmul_toeplitz": lambda to: (ldiv.matmul_toeplitz, {"c_or_cr": to(FIRST), "x": to(b)}),
+    "solve_circulant": lambda to: (ldiv.solve_circulant, {"c": to(FIRST), "b": to(b)}),
+}
+EVERYWHERE |= {  # equations
+    "solve_sylvester": lambda to: (ldiv.solve_sylvester, {"a": to(S), "b": to(S), "q": to(A)}),
+    "solve_continuous_lyapunov": lambda to: (
+        ldiv.solve_continuous_lyapunov,
+        {"a": to(S), "q": to(A)},
+    ),
+    "solve_discrete_lyapunov": lambda to: (
+        ldiv.solve_discrete_lyapunov,
+        {"a": to(S / 100), "q": to(A), "method": "direct"},
+    ),
+    "solve_continuous_are": lambda to: (
+        ldiv.solve_continuous_are,
+        {"a": to(A), "b": to(A), "q": to(S), "r": to(S), "e": to(S), "s": to(0 * A)},
+    ),
+    "solve_discrete_are": lambda to: (
+        ldiv.solve_discrete_are,
+        {"a": to(A), "b": to(A), "q": to(S), "r": to(S), "e": to(S), "s": to(0 * A)},
+    ),
+}
 VALID = {
     "numpy": EVERYWHERE | BUFFERS,
     "torch": EVERYWHERE | BUFFERS | TRACED,
     "jax": EVERYWHERE | TRACED,
 }
-# without arguments, or made by others
+# without arguments, made by others, or another name of one that is there
 NO_CALLS = {
     "cache_info",
     "clear_cache",
@@ -336,12 +372,14 @@ NO_CALLS = {
     "SparseCholesky",
     "UpdatedCholesky",
     "spy",
+    "solve_lyapunov",
 }
 SAYS_ALSO = {  # what a message may name instead of the argument
     "arg": "values|rows|columns|indices|indptr",
     "l_and_u": "l|u|ab",
     "lu_and_piv": "lu|piv|A",
     "c_and_lower": "c|lower|A",
+    "c_or_cr": "c|r",
     "cb_and_lower": "cb|lower|ab|A",
     "structure": "params|values",
     "params": "matvec|f",
@@ -719,6 +757,10 @@ PROPAGATES = (
     "Duplicated",
 )
 PROPAGATES += (
+    "toeplitz",
+    "hankel",
+    "circulant",
+    "convolution_matrix",
     "stack",
     "bmat",
     "block_diag",

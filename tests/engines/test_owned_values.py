@@ -53,6 +53,28 @@ def values(dtype: str) -> dict[str, tuple[Any, Make]]:
         ),
         "diagonal": (diagonal, lambda v: matrix(sparse.Diagonal(N), v)),
         "dense": (a.toarray(), lambda v: v),
+        "toeplitz": (
+            np.r_[np.zeros(N - 2), 1, 4, 1, np.zeros(N - 2)].astype(dtype),
+            lambda v: matrix(sparse.Toeplitz(N, N), v),
+        ),
+        "circulant": (
+            np.r_[4, 1, np.zeros(N - 2)].astype(dtype),
+            lambda v: matrix(sparse.Circulant(N), v),
+        ),
+        "kronecker sum": (
+            a.toarray(),
+            lambda v: matrix(
+                sparse.KroneckerSum((sparse.Dense(N, N), sparse.Dense(2, 2))),
+                (v, like(np.eye(2, dtype=dtype), v)),
+            ),
+        ),
+        "stein": (
+            a.toarray(),
+            lambda v: matrix(
+                sparse.Stein((sparse.Dense(N, N), sparse.Dense(2, 2))),
+                (v, like(np.eye(2, dtype=dtype), v)),
+            ),
+        ),
         "banded": (band, lambda v: matrix(sparse.Banded(1, 1, N), v)),
         "kron": (
             a.data,
@@ -100,6 +122,10 @@ ENGINES = [  # engine, matrix, promises
     ("superlu", "triangle", ("gen",)),
     ("lapack", "dense", ("gen", "sym", "pos", "lower triangular", "diagonal")),
     ("banded", "banded", ("gen",)),
+    ("levinson", "toeplitz", ("gen",)),
+    ("circulant", "circulant", ("gen",)),
+    ("bartels_stewart", "kronecker sum", ("gen",)),
+    ("stein", "stein", ("gen",)),
     ("division", "diagonal", ("gen",)),
     ("composed", "kron", ("gen",)),
     ("woodbury", "low rank", ("gen",)),
@@ -136,7 +162,12 @@ def test_changed_in_place(
         pytest.skip(f"{engine} is not installed")
     buffer, make = values(dtype)[matrix]
     old = np.ascontiguousarray(buffer)
-    b = taken(framework, np.arange(1.0, 1 + N * (2 if matrix == "kron" else 1)).astype(dtype))
+    b = taken(
+        framework,
+        np.arange(1.0, 1 + N * (2 if matrix in ("kron", "kronecker sum", "stein") else 1)).astype(
+            dtype
+        ),
+    )
     for kind in promises:
         if kind == "sym" and dtype.startswith("complex"):
             continue  # it is Hermitian

@@ -57,6 +57,12 @@ def require_finite(name: str, *arrays: Array) -> None:
             check_or_raise(all_finite(a), partial(not_finite, name))
 
 
+def require_known_finite(name: str, x: Array) -> None:
+    """The same of a public argument, under its own name; in a trace the rule looks."""
+    if not traced(x):
+        require_finite(name, x)
+
+
 def not_finite(name: str) -> ValueError:
     """The error for NaN or infinity in what a user calls by this name."""
     return ValueError(

@@ -29,36 +29,20 @@ SENTENCES: dict[str, str] = dict(
             "ldiv.matmul.",
         ),
         *_each(
-            "dft fiedler fiedler_companion hadamard helmert hilbert invhilbert invpascal pascal",
+            "dft fiedler_companion hadamard helmert hilbert invhilbert invpascal pascal",
             _CONSTANT.format(library="scipy.linalg"),
-        ),
-        *_each(
-            "circulant companion convolution_matrix hankel leslie toeplitz",
-            "Gather it from its numbers with your framework's indexing, "
-            "c[(i - j) % n] for a circulant; every function of ldiv takes the array.",
-        ),
-        *_each(
-            "matmul_toeplitz solve_circulant solve_toeplitz",
-            "Multiply by fft in your framework; solve with ldiv.solve on the gathered array, or with "
-            "ldiv.LinearOperator and assume_a='pos', whose products are ffts.",
         ),
         *_each(
             "clarkson_woodruff_transform",
             _NO_DERIVATIVE.format(library="scipy.linalg for the sketch"),
         ),
-        ("khatri_rao", "Write (a[:, None, :] * b[None, :, :]).reshape(-1, a.shape[1])."),
         ("diagsvd", "Write ldiv.diags_array(s), or U[:, :k] * s for the product with it."),
-        *_each(
-            "expm matrix_exp",
-            "torch.linalg.matrix_exp and jax.scipy.linalg.expm are differentiable; for exp(t A) b of "
-            "a sparse A ldiv.expm_multiply; for a symmetric A ldiv.spectral_function.",
+        (
+            "expm_cond",
+            "Take scipy.linalg.expm_cond; the derivative that it bounds is ldiv.expm_frechet.",
         ),
         *_each(
-            "expm_cond expm_frechet",
-            "Take jax.jvp of jax.scipy.linalg.expm, or torch.func.jvp of torch.linalg.matrix_exp.",
-        ),
-        *_each(
-            "coshm cosm fractional_matrix_power funm logm signm sinhm sinm sqrtm tanhm tanm",
+            "funm signm",
             "For a symmetric or Hermitian matrix ldiv.spectral_function applies any function, with "
             "derivatives; for others there is none with derivatives here.",
         ),
@@ -166,7 +150,6 @@ SENTENCES: dict[str, str] = dict(
         ("eigs", "Unsymmetric eigenproblems are not here; symmetric ones are ldiv.eigsh."),
         ("funm_multiply_krylov", "For the exponential ldiv.expm_multiply."),
         ("is_sptriangular", "It depends on the pattern alone: scipy.sparse.linalg's."),
-        ("matrix_power", "Multiply: A @ A @ x, each product with derivatives."),
         ("spilu", "Write ldiv.preconditioner(A, 'ilu'), or solve(..., M='ilu')."),
         ("use_solver", "Engines are named in the call: ldiv.solve(A, b, method='superlu')."),
         # -- numpy.linalg, torch.linalg -------------------------------------------------------

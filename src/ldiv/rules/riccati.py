@@ -24,7 +24,7 @@ import scipy.linalg
 
 from ldiv.core.arrays import adjoint, hermitian, numpy_dtype
 from ldiv.core.dispatch import namespace, on_host
-from ldiv.core.finite import require_finite
+from ldiv.core.finite import require_finite, unwarned
 from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure, minus, plus
 from ldiv.core.trees import Array, Tree
@@ -60,8 +60,9 @@ class Riccati(Rule):
     def _each(self, shape: tuple[int, ...], *args: Any) -> tuple[Any, ...]:
         every = [np.broadcast_to(x, (*shape[:-2], *x.shape[-2:])) for x in args]
         found = np.empty(shape, np.result_type(*args))
-        for at in np.ndindex(shape[:-2]):
-            found[at] = self._one(*(x[at] for x in every))
+        with unwarned():  # what overflows is no solution
+            for at in np.ndindex(shape[:-2]):
+                found[at] = self._one(*(x[at] for x in every))
         return (found,)
 
     def _one(self, a: Any, b: Any, q: Any, r: Any) -> Any:

@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 
 from ldiv.core.arrays import batch_of
 from ldiv.core.dispatch import namespace
+from ldiv.core.finite import require_known_finite
 from ldiv.core.public import public
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array
@@ -214,6 +215,8 @@ def _right(name: str, q: Any, like: Array, shape: tuple[int, int]) -> Array:
 def _solved(structure: Structure, a: Array, b: Array, q: Array) -> Any:
     """X of S(a, b) vec X = vec Q."""
     require_batches("b", batch_of(a, 2), batch_of(b, 2))
+    for name, x in (("a", a), ("b", b), ("q", q)):
+        require_known_finite(name, x)
     a, b, q = common_precision(a, b, q)
     xp, shape = namespace(q), q.shape[-2:]
     x = solve(structure, (a, b), xp.reshape(q, (*q.shape[:-2], structure.shape[0], 1)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, overload
 
 from ldiv.core.arrays import batch_of, common_batch, is_complex, spread
+from ldiv.core.finite import require_known_finite
 from ldiv.core.public import public
 from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT
@@ -115,6 +116,8 @@ def eigh_tridiagonal(
     array([1., 3.])
     """
     diagonal, beside = _real("d", d, e), _real("e", e, d)
+    for name, x in (("d", diagonal), ("e", beside)):
+        require_known_finite(name, x)
     n = diagonal.shape[-1]
     if n == 0 or beside.shape[-1] != n - 1:
         came, advice = (

@@ -1,0 +1,119 @@
+"""Toeplitz and Hankel matrices: Levinson's recursion, n^2 operations for each right-hand side.
+
+It solves with all leading blocks, one after the other, and fails where one of them is singular, or
+loses digits where one nearly is: each solution is looked at, and the matrix factored as a dense one
+if that is needed, or a determinant asked for.
+Reference: Golub and Van Loan, section 4.7; Cybenko, SIAM J. Sci. Stat. Comput. 1 (1980).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from ldiv.core.arrays import conj
+from ldiv.core.cached_property import cached_property
+from ldiv.core.structure import Structure
+from ldiv.core.trees import Array, Tree
+from ldiv.engines.accuracy.verifiable import Normed
+from ldiv.engines.accuracy.verified import Verified
+from ldiv.engines.direct.schur_pair import where_not_cpu
+from ldiv.engines.factor import Factor
+from ldiv.errors import SingularMatrixError
+from ldiv.structures.toeplitz import Hankel, Toeplitz, flipped
+
+RANK = 14
+ON_HOST = True
+REMEMBERED = True
+NAME = "Levinson"
+
+
+def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> str | None:
+    if not isinstance(structure, Toeplitz):
+        return "solves with Toeplitz and Hankel matrices only"
+    return where_not_cpu(device)
+
+
+def factor(symbolic: None, structure: Toeplitz, p: Tree, assume_a: str) -> Factor:
+    return Verified(NAME, ToeplitzMatrix(structure, p), Levinson(structure, p))
+
+
+def factor_carefully(symbolic: None, structure: Toeplitz, p: Tree, assume_a: str) -> Factor:
+    return Verified("getrf", ToeplitzMatrix(structure, p), DenseLU(structure, p), last=True)
+
+
+class ToeplitzMatrix(Normed):
+    """Products by FFT."""
+
+    def __init__(self, structure: Toeplitz, p: Any) -> None:
+        super().__init__(structure.n, p.dtype, p.nbytes)
+        self._structure, self._p = structure, p
+        size = np.abs(p)
+        # a row of S, and a column, has n neighbors among its numbers
+        total = np.concatenate([[0], np.cumsum(size)])
+        self._norm = float((total[structure.n :] - total[: -structure.n]).max(initial=0))
+
+    def product(self, x: Any, op: str) -> Any:
+        return self._structure.apply(self._p, x, op)
+
+    def norm(self, op: str) -> float:
+        return self._norm
+
+
+class Levinson(Factor):
+    """The numbers themselves: nothing of the recursion serves another right-hand side."""
+
+    def __init__(self, structure: Toeplitz, p: Any) -> None:
+        self._structure, self._p, self.nbytes = structure, p, p.nbytes
+        if structure.n and not p.any():
+            raise SingularMatrixError(NAME, "a matrix of zeros", certain=True)
+
+    def solve(self, b: Any, op: str) -> Any:
+        if op == "H":
+            return conj(self.solve(conj(b), "T"))
+        p, n = self._p, self._structure.n
+        reverses = isinstance(self._structure, Hankel)
+        if op == "T":
+            p, b = p[::-1], flipped(b) if reverses else b
+        if not b.shape[1]:
+            return b
+        try:
+            x = scipy.linalg.solve_toeplitz((p[n - 1 :], p[n - 1 :: -1]), b, check_finite=False)
+        except np.linalg.LinAlgError as error:
+            raise SingularMatrixError(NAME, "a leading block that is singular") from error
+        return (flipped(x) if reverses and op == "N" else x).astype(b.dtype, copy=False)
+
+    @cached_property
+    def _dense(self) -> DenseLU:
+        return DenseLU(self._structure, self._p)
+
+    def logabsdet(self) -> Array:
+        return self._dense.logabsdet()
+
+    def slogdet(self) -> tuple[Array, Array]:
+        return self._dense.slogdet()
+
+
+class DenseLU(Factor):
+    """P S = L U."""
+
+    def __init__(self, structure: Toeplitz, p: Any) -> None:
+        dense = structure.todense(p)
+        getrf, self._getrs = scipy.linalg.get_lapack_funcs(("getrf", "getrs"), (dense,))
+        self._lu, self._pivots, info = getrf(dense, overwrite_a=True)
+        self.nbytes = self._lu.nbytes
+        if info > 0:
+            raise SingularMatrixError("getrf", "a pivot that is exactly zero")
+
+    def solve(self, b: Any, op: str) -> Any:
+        return self._getrs(self._lu, self._pivots, b, trans="NTH".index(op))[0]
+
+    def logabsdet(self) -> Array:
+        return np.log(np.abs(np.diagonal(self._lu))).sum()
+
+    def slogdet(self) -> tuple[Array, Array]:
+        diagonal = np.diagonal(self._lu)
+        exchanges = np.count_nonzero(self._pivots != np.arange(len(self._pivots)))
+        return (-1) ** exchanges * (diagonal / np.abs(diagonal)).prod(), self.logabsdet()

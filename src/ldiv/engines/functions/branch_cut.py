@@ -1,0 +1,63 @@
+"""Where log A, A^(1/2) and A^p have derivatives: no eigenvalue on the closed negative real axis.
+
+An eigenvalue is taken for one on the axis if rounding of A could put it there: if its distance is
+at most a few units of |A| / c, c the cosine of the angle between its left and its right vector
+(Golub and Van Loan, section 7.2.2).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from ldiv.errors import NotDifferentiableError
+
+Array = np.ndarray[Any, Any]
+ROUNDING = 4  # units in the last place, times n
+NEAR = 1e-5  # of |A|: farther eigenvalues are not looked at closely
+
+
+def require_off_the_cut(name: str, a: Array, t: Array) -> None:
+    """Raises if an eigenvalue of A, whose Schur form is T, is on the negative axis, or is 0."""
+    values = eigenvalues(t)
+    away = np.where(values.real > 0, abs(values), abs(values.imag))
+    if (on := met(a, away)) is not None:
+        raise NotDifferentiableError(
+            f"no derivative: {name} jumps, or has an infinite slope, where an eigenvalue is 0 or a "
+            f"negative real number, and A has {values[on]:.3g}. The value is there; a matrix whose "
+            "eigenvalues may come so far needs another function, or a shift."
+        )
+
+
+def real_off_the_cut(a: Array, y: Array) -> Array:
+    """Y = f(A), real for a real A without negative eigenvalues: what is imaginary is rounding."""
+    if a.dtype.kind == "c" or y.dtype.kind != "c":
+        return y
+    values = np.linalg.eigvals(a)
+    return y if ((values.imag == 0) & (values.real < 0)).any() else y.real
+
+
+def met(a: Array, away: Array) -> int | None:
+    """The eigenvalue nearest to a set, if rounding of A could put it there; `away` are the
+    distances. Those of a triangular A are known exactly.
+    """
+    n, size = len(away), np.linalg.norm(a)
+    if not np.tril(a, -1).any() or not np.triu(a, 1).any():
+        return int(away.argmin()) if n and away.min() == 0 else None
+    if n == 0 or away.min() > NEAR * size:
+        return None
+    _, left, right = scipy.linalg.eig(a, left=True, right=True, check_finite=False)
+    cosines = abs((left.conj() * right).sum(0)).min()
+    nearest = int(away.argmin())
+    close = away[nearest] * cosines <= ROUNDING * n * np.finfo(float).eps * size
+    return nearest if close else None
+
+
+def eigenvalues(t: Array) -> Array:
+    """Those of a Schur form, real ones with blocks of order 2."""
+    if t.dtype.kind == "c" or not np.diag(t, -1).any():
+        return np.diag(t).astype(complex)
+    values: Array = np.linalg.eigvals(t)
+    return values

@@ -1,0 +1,81 @@
+"""X = log A, exp(X) = A, |Im lam(X)| < pi, and its derivatives: roots, and their logarithm.
+
+    log A = 2^s log(A^(1/2^s)),    log(I + X) = integral over u from 0 to 1 of X (I + u X)^-1
+
+for hyperdual A on one Schur form of A: s square roots, and Gauss's rule, which is Pade's
+approximation. Values are SciPy's, verified by exp(X) = A.
+Reference: Al-Mohy, Higham and Relton, SIAM J. Sci. Comput. 35 (2013).
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from ldiv.engines.functions.branch_cut import met, real_off_the_cut, require_off_the_cut
+from ldiv.engines.functions.hyperdual import hyperdual, identity, quotient
+from ldiv.engines.functions.matrix_root import schur_form, square_root
+from ldiv.errors import SingularMatrixError
+
+Array = np.ndarray[Any, Any]
+_nodes, _weights = np.polynomial.legendre.leggauss(9)
+NODES, WEIGHTS = (1 + _nodes) / 2, _weights / 2
+NEAR_ONE = 0.25  # |X|_1 up to which the rule is exact to rounding, its derivatives too
+ROOTS = 100  # at most: 60 bring any number of the range near 1
+FAR = 25.0  # eigenvalues of log(A / |A|) that are smaller are those of no singular matrix
+RESIDUAL = 1e-6  # of |A|, beyond which X is no logarithm
+
+
+@dataclass(frozen=True)
+class Logarithm:
+    """exp(X) = A."""
+
+    name: str = "logm"
+
+    def value(self, a: Array) -> Array:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of matrices near singular ones: the residual tells
+            try:
+                x, off = scipy.linalg.logm(a, disp=False)
+            except (ValueError, np.linalg.LinAlgError):
+                x, off = np.full_like(a, np.nan), np.nan
+        if not np.isfinite(x).all() or off > RESIDUAL:
+            raise _no_logarithm(f"|exp(X) - A| / |A| = {off:.1e}")
+        if np.linalg.norm(x - np.log(np.linalg.norm(a)) * np.eye(len(a))) > FAR:
+            values = np.linalg.eigvals(a)  # SciPy takes a tiny number for 0
+            if (on := met(a, abs(values))) is not None:
+                raise _no_logarithm(f"an eigenvalue of {abs(values[on]):.1e}")
+        return real_off_the_cut(a, np.asarray(x))
+
+    def derivative(self, a: Array, es: list[Array]) -> Array:
+        t, q, fs = schur_form(a, es)
+        require_off_the_cut(self.name, a, t)
+        return q @ logarithm(hyperdual(t, fs))[-1] @ q.conj().T
+
+
+def _no_logarithm(evidence: str) -> SingularMatrixError:
+    causes = (
+        "(a) a singular matrix, (b) eigenvalues that are many powers of ten apart, (c) a repeated "
+        "negative eigenvalue without enough vectors, at which the logarithm jumps."
+    )
+    return SingularMatrixError("logm", evidence, causes=causes, verdict="has no logarithm")
+
+
+def logarithm(x: Array) -> Array:
+    """log X of a hyperdual X, whose part without any e is triangular, or nearly."""
+    one, steps = identity(x), 0
+    while np.linalg.norm(x[0] - one[0], 1) > NEAR_ONE and steps < ROOTS:
+        x, steps = square_root(x), steps + 1
+    x = x - one
+    total = np.zeros_like(x)
+    for node, weight in zip(NODES, WEIGHTS, strict=True):
+        below = one + node * x
+        factor = scipy.linalg.lu_factor(below[0], check_finite=False)
+        solve = partial(scipy.linalg.lu_solve, factor, check_finite=False)
+        total += weight * quotient(solve, below, x)
+    return total * 2.0**steps

@@ -1,0 +1,79 @@
+"""X = A^(1/2), all of whose eigenvalues have a positive real part, and its derivatives.
+
+    X X = A,    X dX + dX X = dA
+
+for hyperdual A on one Schur form of A: the equation of the derivative is a Sylvester equation with
+triangular X, and so are those of all higher ones. Values are SciPy's, verified by X X = A.
+Reference: Bjorck and Hammarling (1983); Higham, Functions of Matrices (2008), ch. 6.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from ldiv.engines.functions.branch_cut import require_off_the_cut
+from ldiv.engines.functions.hyperdual import halves, hyperdual, sylvester
+from ldiv.errors import SingularMatrixError
+
+Array = np.ndarray[Any, Any]
+RESIDUAL = 1e-8  # of |X|^2, beyond which X is no root
+
+
+@dataclass(frozen=True)
+class SquareRoot:
+    """X X = A."""
+
+    name: str = "sqrtm"
+
+    def value(self, a: Array) -> Array:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of matrices near singular ones: the residual tells
+            x: Array = scipy.linalg.sqrtm(a)
+        off = abs(x @ x - a).max()
+        if not off <= RESIDUAL * np.linalg.norm(x) ** 2:
+            evidence, causes = f"|X X - A| = {off:.1e}", "a singular matrix that is defective at 0."
+            raise SingularMatrixError(
+                "sqrtm", evidence, causes=causes, verdict="has no square root"
+            )
+        return x
+
+    def derivative(self, a: Array, es: list[Array]) -> Array:
+        t, q, fs = schur_form(a, es)
+        require_off_the_cut(self.name, a, t)
+        return q @ square_root(hyperdual(t, fs))[-1] @ q.conj().T
+
+
+def schur_form(a: Array, es: list[Array]) -> tuple[Array, Array, list[Array]]:
+    """T and Q with A = Q T Q^H, and all Q^H E Q; real, with blocks of order 2, if all of these are."""
+    real = all(x.dtype.kind != "c" for x in (a, *es))
+    t, q = scipy.linalg.schur(a, output="real" if real else "complex", check_finite=False)
+    return t, q, [q.conj().T @ e @ q for e in es]
+
+
+def square_root(x: Array) -> Array:
+    """The root of a hyperdual X, whose part without any e is triangular, or nearly."""
+    if len(x) == 1:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            root = scipy.linalg.sqrtm(x[0])
+        # rounding may leave something below: only blocks of order 2 stand there
+        return np.where(_inside(x[0]), root, 0)[None]
+    x, dx = halves(x)
+    y = square_root(x)
+    trsyl = scipy.linalg.get_lapack_funcs("trsyl", (y, dx))
+
+    def solve(c: Array) -> Array:
+        z, scale, _ = trsyl(y[0], y[0], c)
+        return z * scale
+
+    return np.concatenate([y, sylvester(solve, y, dx)])
+
+
+def _inside(t: Array) -> Array:
+    inside: Array = np.triu(np.ones(t.shape, bool)) | (np.tril(t, -1) != 0)
+    return inside

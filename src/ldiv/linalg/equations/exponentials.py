@@ -1,0 +1,194 @@
+"""exp(A) and its Frechet derivative, under SciPy's names and PyTorch's."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, overload
+
+from ldiv.core.public import public
+from ldiv.core.typing import ArrayT
+from ldiv.core.validate import common_precision, require_flag, require_option
+from ldiv.engines.functions.matrix_exponential import Exponential
+from ldiv.errors import expected_got
+from ldiv.linalg.arguments.dense_arguments import require_square_array
+from ldiv.linalg.equations.applied import applied
+from ldiv.rules.matrix_map import matrix_map
+
+METHODS = ("SPS", "blockEnlarge")
+FOR_PRODUCTS = "exp(A) of a sparse matrix is dense. exp(t A) b without it is ldiv.expm_multiply."
+
+
+@public
+def expm(A: ArrayT) -> ArrayT:
+    """Find the exponential of a square matrix, differentiably.
+
+        exp(A) = I + A + A^2 / 2! + ..
+
+    Parameters
+    ----------
+    A : array (*batch, n, n)
+        The matrix.
+
+    Returns
+    -------
+    F : array (*batch, n, n)
+        Its exponential.
+
+    Raises
+    ------
+    LinAlgOverflowError
+        If exp(A) overflows, or if |A| is so large that no digit of it is certain.
+    ValueError
+        For a matrix that is not square, and for NaN and infinity.
+    TypeError
+        For sparse matrices, and dtypes other than float32, float64, complex64, complex128.
+
+    See Also
+    --------
+    expm_multiply : exp(t A) B by products with A alone, of sparse matrices too.
+    expm_frechet : the derivative in a direction.
+
+    Notes
+    -----
+    Differentiable in every mode and order: dF = L(A, dA), the Frechet derivative, and
+    A_bar = L(A, F_bar^H)^H.
+    Computed on the host, in double precision, by SciPy; one matrix of a batch after the other.
+    If |A|_1 is above a thousand it is computed twice, in steps that round differently, and both
+    must agree.
+    Cost: that of SciPy's, some 10 products; three times as much for a derivative.
+
+    References
+    ----------
+    Al-Mohy and Higham, SIAM J. Matrix Anal. Appl. 30 and 31 (2009).
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> ldiv.expm(np.array([[0.0, np.pi / 2], [-np.pi / 2, 0.0]])).round(12) + 0.0
+    array([[ 0.,  1.],
+           [-1.,  0.]])
+    """
+    found: ArrayT = applied(Exponential(), "A", A, FOR_PRODUCTS)
+    return found
+
+
+@public
+def matrix_exp(A: ArrayT) -> ArrayT:
+    """Find the exponential of a square matrix: `expm` under PyTorch's name.
+
+        exp(A) = I + A + A^2 / 2! + ..
+
+    Parameters
+    ----------
+    A : array (*batch, n, n)
+        The matrix.
+
+    Returns
+    -------
+    F : array (*batch, n, n)
+        Its exponential.
+
+    Notes
+    -----
+    Differentiable as `expm` is.
+    Cost: as that of `expm`.
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> ldiv.matrix_exp(np.diag([0.0, 1.0])).round(6)
+    array([[1.      , 0.      ],
+           [0.      , 2.718282]])
+    """
+    return expm(A)
+
+
+@overload
+def expm_frechet(
+    A: ArrayT,
+    E: ArrayT,
+    method: str | None = None,
+    compute_expm: Literal[True] = True,
+    check_finite: bool = True,
+) -> tuple[ArrayT, ArrayT]: ...
+@overload
+def expm_frechet(
+    A: ArrayT,
+    E: ArrayT,
+    method: str | None = None,
+    *,
+    compute_expm: Literal[False],
+    check_finite: bool = True,
+) -> ArrayT: ...
+@public
+def expm_frechet(
+    A: ArrayT,
+    E: ArrayT,
+    method: str | None = None,
+    compute_expm: bool = True,
+    check_finite: bool = True,
+) -> tuple[ArrayT, ArrayT] | ArrayT:
+    """Find the Frechet derivative of the matrix exponential in a direction, differentiably.
+
+        exp(A + t E) = exp(A) + t L(A, E) + O(t^2)
+
+    Parameters
+    ----------
+    A : array (*batch, n, n)
+        The matrix.
+    E : array (*batch, n, n)
+        The direction.
+    method : {"SPS", "blockEnlarge"}, optional
+        Accepted, as SciPy has it: both name the same numbers.
+    compute_expm : bool, default True
+        With False, L alone is returned.
+    check_finite : bool
+        Accepted, as SciPy has it: numbers are always looked at.
+
+    Returns
+    -------
+    F : array (*batch, n, n)
+        The exponential of A.
+    L : array (*batch, n, n)
+        Its derivative in the direction E.
+
+    Raises
+    ------
+    LinAlgOverflowError, ValueError, TypeError
+        As in `expm`.
+
+    Notes
+    -----
+    Differentiable in A and E in every mode and order; with NumPy with compute_expm=False.
+    Cost: three times that of `expm`.
+
+    References
+    ----------
+    Al-Mohy and Higham, SIAM J. Matrix Anal. Appl. 30 (2009).
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> A, E = np.diag([0.0, 1.0]), np.array([[0.0, 1.0], [0.0, 0.0]])
+    >>> ldiv.expm_frechet(A, E, compute_expm=False).round(6)  # (e - 1) / (1 - 0) at that place
+    array([[0.      , 1.718282],
+           [0.      , 0.      ]])
+    """
+    a: Any = require_square_array("A", A, E, instead=FOR_PRODUCTS)
+    e: Any = require_square_array("E", E, a, instead="The direction is dense: E.toarray().")
+    if a.shape[-2:] != e.shape[-2:]:
+        raise ValueError(
+            expected_got(
+                "E",
+                f"a matrix of the shape of A, {tuple(a.shape)}",
+                tuple(e.shape),
+                "expm_frechet expected A and E to be the same shape.",
+            )
+        )
+    if method is not None:
+        require_option("method", method, METHODS)
+    require_flag("check_finite", check_finite)
+    a, e = common_precision(a, e)
+    derivative = matrix_map(Exponential(), a, e)
+    if not require_flag("compute_expm", compute_expm):
+        return derivative
+    return matrix_map(Exponential(), a), derivative

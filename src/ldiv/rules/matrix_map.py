@@ -1,0 +1,169 @@
+"""F = D^m f(A)[E_1, ..., E_m]: a function of any square matrix A, and its derivatives.
+
+    f(A + e_1 E_1 + ... + e_m E_m) = .. + e_1 .. e_m F,    e_i^2 = 0
+
+which for m = 1 is the upper right block of f([[A, E], [0, A]]).
+tangent      dF = D^(m+1) f(A)[E_1, ..., E_m, dA] + sum over a of D^m f(A)[.., dE_a, ..]
+cotangent    A_bar = D^(m+1) f(A)[E_1, ..., E_m, F_bar^H]^H,
+             E_a_bar = D^m f(A)[.., F_bar^H, ..]^H with E_b for the others
+             for tr(G D^m f(A)[.., E, ..]) = tr(E D^m f(A)[.., G, ..]), words in A and E being
+             rotated under the trace
+cost         that of f for m = 0; 3^m times as much for its derivatives
+reference    Higham, Functions of Matrices (2008), section 3.2
+
+The functions are those of `engines/functions`; all run on the host, one matrix at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from ldiv.core.arrays import adjoint, astype, common_batch, result_dtype, spread
+from ldiv.core.dispatch import on_host
+from ldiv.core.finite import require_finite, unwarned
+from ldiv.core.rule import Rule, bind
+from ldiv.core.structure import plus
+from ldiv.core.trees import Array, Tree
+from ldiv.engines.functions.matrix_exponential import Exponential
+from ldiv.engines.functions.matrix_logarithm import Logarithm
+from ldiv.engines.functions.matrix_power import FractionalPower, IntegerPower
+from ldiv.engines.functions.matrix_root import SquareRoot
+from ldiv.engines.functions.trigonometric import Trigonometric
+from ldiv.errors import expected_got
+
+
+class MatrixFunction(Protocol):
+    """f of NumPy arrays (n, n) in double precision; hashable."""
+
+    @property
+    def name(self) -> str: ...
+
+    def value(self, a: Any) -> Any:
+        """f(A), complex if it has to be."""
+
+    def derivative(self, a: Any, es: list[Any]) -> Any:
+        """D^m f(A)[E_1, ..., E_m], m > 0, or NotDifferentiableError."""
+
+
+class ComplexValueError(ValueError):
+    """f(A) is complex, for a real A: the arrays of the caller cannot hold it."""
+
+
+@dataclass(frozen=True)
+class MatrixMap(Rule):
+    """Arguments (A, E_1, ..., E_m), each (*batch, n, n)."""
+
+    function: MatrixFunction
+    m: int = 0
+
+    on_host = True
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (2,) * (self.m + 1)
+
+    @property
+    def public_name(self) -> str:
+        return self.function.name if not self.m else f"the derivative of {self.function.name}"
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        require_finite("A", *args)
+        batch, dtype = common_batch(self.core, args), result_dtype(args)
+        wide = [astype(spread(x, batch), dtype) for x in args]
+        specs = ((tuple(wide[0].shape), dtype),)
+        return on_host(partial(_each, self.function), specs, *wide)
+
+    @property
+    def derivative(self) -> MatrixMap:
+        """D^(m+1) f."""
+        return replace(self, m=self.m + 1)
+
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
+        (a, *es), (da, *des) = args, tangents
+        dy = None if da is None else bind(self.derivative, a, *es, da)[0]
+        for i, de in enumerate(des):
+            dy = plus(dy, None if de is None else bind(self, a, *es[:i], de, *es[i + 1 :])[0])
+        return (dy,)
+
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
+        (a, *es), (y_bar,) = args, cotangents
+        if y_bar is None:
+            return (None,) * len(args)
+        g = adjoint(y_bar)
+        a_bar = adjoint(bind(self.derivative, a, *es, g)[0]) if need[0] else None
+        others = (es[:i] + es[i + 1 :] for i in range(self.m))
+        return a_bar, *(
+            adjoint(bind(self, a, *rest, g)[0]) if n else None
+            for rest, n in zip(others, need[1:], strict=True)
+        )
+
+
+def matrix_map(function: MatrixFunction, a: Array, *es: Array) -> Array:
+    """D^m f(A)[E_1, ..., E_m]."""
+    return bind(MatrixMap(function, len(es)), a, *es)[0]
+
+
+# -- on the host --------------------------------------------------------------
+
+
+def _each(f: MatrixFunction, *args: Any) -> tuple[Any, ...]:
+    """In double precision, matrix by matrix; each E in units of its own."""
+    dtype = args[0].dtype
+    out = np.empty_like(args[0])
+    with unwarned():
+        for i in np.ndindex(*out.shape[:-2] if out.size else (0,)):
+            a, *es = (x[i].astype(np.result_type(dtype, float), copy=False) for x in args)
+            scale = [_unit(e) for e in es]
+            y = (
+                f.derivative(a, [e / t for e, t in zip(es, scale, strict=True)])
+                if es
+                else f.value(a)
+            )
+            if dtype.kind != "c" and y.dtype.kind == "c":
+                raise _complex_value(f.name)
+            for t in scale:
+                y = y * t
+            out[i] = y
+    return (out,)
+
+
+def _complex_value(name: str) -> ComplexValueError:
+    came = "one whose value is complex, as where an eigenvalue is negative"
+    advice = "Pass a complex A: A + 0j."
+    return ComplexValueError(expected_got(name, "a real A with a real value", came, advice))
+
+
+def _unit(e: Any) -> float:
+    """A power of two near the largest number of E."""
+    return float(2.0 ** np.frexp(max(abs(e.real).max(), abs(e.imag).max()))[1])
+
+
+# -- for the conformance suite ------------------------------------------------
+
+
+def cases(structures: Any, draw: Any) -> Iterator[tuple[MatrixMap, tuple[Tree, ...]]]:
+    def near_one(*batch: int) -> Any:
+        return 2 * np.eye(3) + draw(*batch, 3, 3) / 3
+
+    functions: list[MatrixFunction] = [Exponential(), SquareRoot(), Logarithm()]
+    functions += [IntegerPower(3), IntegerPower(-2), FractionalPower(0.3), FractionalPower(-1.6)]
+    for name in ("cosm", "sinm", "tanm", "coshm", "sinhm", "tanhm"):
+        functions.append(Trigonometric(name))
+    for f in functions:
+        yield MatrixMap(f), (near_one(),)
+    yield MatrixMap(Exponential(), 1), (near_one(2), draw(3, 3))
+    yield MatrixMap(SquareRoot(), 1), (near_one(), draw(2, 3, 3))
+    yield MatrixMap(Logarithm(), 2), (near_one(), draw(3, 3), draw(3, 3))

@@ -1,0 +1,343 @@
+"""f(A) of any square matrix: values and derivatives against 50 digits, and what is refused."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import mpmath
+import numpy as np
+import pytest
+import scipy.linalg
+import scipy.sparse as sp
+import torch
+
+import ldiv
+
+RNG = np.random.default_rng(8)
+A = RNG.standard_normal((4, 4)) / 2 + 3 * np.eye(4)
+E, G = RNG.standard_normal((2, 4, 4))
+C = A + 0.5j * E
+
+
+def by_eigenvalues(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """f(A) = V f(Lambda) V^-1 of a matrix of mpmath."""
+
+    def of(a: Any) -> Any:
+        values, v = mpmath.eig(a)
+        return v * mpmath.diag([f(x) for x in values]) * v**-1
+
+    return of
+
+
+def powers(p: str) -> Callable[[Any], Any]:
+    return by_eigenvalues(lambda x: x ** mpmath.mpf(p))
+
+
+# real, of real matrices with eigenvalues near 3
+FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "expm": (ldiv.expm, mpmath.expm),
+    "logm": (ldiv.logm, mpmath.logm),
+    "sqrtm": (ldiv.sqrtm, mpmath.sqrtm),
+    "square": (lambda a: ldiv.matrix_power(a, 2), lambda a: a * a),
+    "inverse power": (lambda a: ldiv.matrix_power(a, -3), lambda a: (a * a * a) ** -1),
+    "fractional": (lambda a: ldiv.fractional_matrix_power(a, 0.7), powers("0.7")),
+    "large power": (lambda a: ldiv.fractional_matrix_power(a, -7.25), powers("-7.25")),
+    "cosm": (ldiv.cosm, by_eigenvalues(mpmath.cos)),
+    "sinm": (ldiv.sinm, by_eigenvalues(mpmath.sin)),
+    "tanm": (ldiv.tanm, by_eigenvalues(mpmath.tan)),
+    "coshm": (ldiv.coshm, by_eigenvalues(mpmath.cosh)),
+    "sinhm": (ldiv.sinhm, by_eigenvalues(mpmath.sinh)),
+    "tanhm": (ldiv.tanhm, by_eigenvalues(mpmath.tanh)),
+}
+EXACT = {name: exact for name, (_, exact) in FUNCTIONS.items()}
+NAMES = ["expm", "logm", "sqrtm", "fractional", "tanm"]  # one of each kind
+
+
+def exact(f: Callable[[Any], Any], a: Any) -> Any:
+    """f(A) in 50 digits; a matrix of mpmath."""
+    with mpmath.workdps(50):
+        return f(mpmath.matrix(a.tolist()) if isinstance(a, np.ndarray) else a)
+
+
+def numpy_of(x: Any) -> Any:
+    return np.array(x.tolist(), dtype=complex)
+
+
+def exact_derivative(f: Callable[[Any], Any], a: Any, *es: Any) -> Any:
+    """D^m f(A)[E_1, ..., E_m]: central differences in 50 digits."""
+    with mpmath.workdps(50):
+        h = mpmath.mpf(10) ** -9
+        points = [(mpmath.matrix(a.tolist()), mpmath.mpf(1))]
+        for e in es:
+            e = mpmath.matrix(e.tolist()) * h
+            points = [(x + s * e, s * c / (2 * h)) for x, c in points for s in (1, -1)]
+        total = sum((c * f(x) for x, c in points[1:]), points[0][1] * f(points[0][0]))
+    return numpy_of(total)
+
+
+def close(x: Any, y: Any, rtol: float = 1e-13) -> None:
+    assert abs(np.asarray(x) - y).max() <= rtol * abs(y).max()
+
+
+@pytest.mark.parametrize("a", [A, C], ids=["real", "complex"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_values_and_derivatives(name: str, a: Any) -> None:
+    f, _ = FUNCTIONS[name]
+    close(f(a), numpy_of(exact(EXACT[name], a)))
+    assert f(a).dtype == a.dtype
+    y, pull = ldiv.vjp(f, a)
+    d = exact_derivative(EXACT[name], a, E)
+    close(ldiv.jvp(f, (a,), (E.astype(a.dtype),))[1], d)
+    # <G, D f(A)[E]> = <A_bar, E>
+    (bar,) = pull(G.astype(y.dtype))
+    assert np.vdot(bar, E).real == pytest.approx(np.vdot(G, d).real, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_second_derivatives(name: str) -> None:
+    f, _ = FUNCTIONS[name]
+    d = exact_derivative(EXACT[name], A, E, G).real
+
+    def along(x: Any) -> Any:
+        return torch.func.jvp(f, (x,), (torch.tensor(E),))[1]
+
+    def along_jax(x: Any) -> Any:
+        return jax.jvp(f, (x,), (jnp.asarray(E),))[1]
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*torch.jit.script.*")
+        close(torch.func.jvp(along, (torch.tensor(A),), (torch.tensor(G),))[1], d, 1e-12)
+    with jax.enable_x64(True):
+        close(jax.jit(lambda x: jax.jvp(along_jax, (x,), (jnp.asarray(G),))[1])(A), d, 1e-12)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_torch(name: str) -> None:
+    f, _ = FUNCTIONS[name]
+    for a in (A, C):
+        x = torch.tensor(a[:3, :3], requires_grad=True)
+        assert torch.autograd.gradcheck(f, x)
+    assert torch.autograd.gradgradcheck(f, torch.tensor(A[:3, :3], requires_grad=True))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_jax(name: str) -> None:
+    f, _ = FUNCTIONS[name]
+    with jax.enable_x64(True):
+        a = jnp.stack([jnp.asarray(A), 2 * jnp.asarray(A)])
+        together = jax.jit(jax.vmap(jax.grad(lambda x: (f(x) ** 2).sum())))(a)
+        for x, g in zip(a, together, strict=True):
+            (bar,) = ldiv.vjp(f, np.asarray(x))[1](2 * f(np.asarray(x)))
+            close(g, bar)
+        h = jax.hessian(lambda x: (f(x) ** 2).sum())(jnp.asarray(A)).reshape(16, 16)
+        close(h, h.T, 1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize("name", NAMES)
+def test_batches_and_single_precision(name: str, dtype: str) -> None:
+    f, _ = FUNCTIONS[name]
+    a = np.stack([A, A.T, A @ A / 4]).astype(dtype)
+    x = f(a)
+    assert x.dtype == a.dtype
+    for i in range(3):
+        close(x[i], numpy_of(exact(EXACT[name], a[i])), 4 * float(np.finfo(dtype).eps))
+    assert f(np.empty((0, 0), dtype)).shape == (0, 0)
+    assert f(torch.empty((2, 0, 0))).shape == (2, 0, 0)
+
+
+# -- branch cuts ----------------------------------------------------------------
+
+ON_THE_CUT = {
+    "negative": np.diag([1.0, -2.0]),
+    "defective": np.array([[-1.0, 1.0], [0.0, -1.0]]),
+    "hidden": scipy.linalg.hadamard(4) @ np.diag([1.0, 2, 3, -4]) @ scipy.linalg.hadamard(4) / 4,
+    "defective and hidden": scipy.linalg.hadamard(4)
+    @ (np.diag([1.0, 2, -3, -3]) + np.diag([0, 0, 1.0], 1))
+    @ scipy.linalg.hadamard(4)
+    / 4,
+}
+
+
+@pytest.mark.parametrize("a", ON_THE_CUT.values(), ids=ON_THE_CUT)
+@pytest.mark.parametrize("name", ["logm", "sqrtm"])
+def test_on_the_cut_there_is_a_value_and_no_derivative(name: str, a: Any) -> None:
+    f, _ = FUNCTIONS[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = getattr(scipy.linalg, name)(a)
+    if name == "logm" and abs(expected).max() > 1e3:  # rounding has set it apart from A
+        with pytest.raises(ldiv.SingularMatrixError, match="repeated negative eigenvalue"):
+            f(a)
+        return
+    if np.iscomplexobj(expected):  # rounding may have moved a double eigenvalue off the axis
+        close(f(a), expected)
+        x = torch.tensor(a, requires_grad=True)
+        with pytest.raises(ldiv.NotDifferentiableError, match="negative real number"):
+            f(x).abs().sum().backward()
+    _, pull = ldiv.vjp(f, a + 0j)
+    with pytest.raises(ldiv.NotDifferentiableError, match="negative real number"):
+        pull(np.ones_like(a + 0j))
+    with pytest.raises(ldiv.NotDifferentiableError, match="negative real number"):
+        ldiv.jvp(f, (a + 0j,), (a + 0j,))
+
+
+def test_near_the_cut() -> None:
+    """A rotation by nearly a half turn: a derivative that is large, and right."""
+    a = np.array([[-1.0, 1e-5], [-1e-5, -1.0]])
+    for f, scalar in ((ldiv.sqrtm, mpmath.sqrt), (ldiv.logm, mpmath.log)):
+        d = ldiv.jvp(f, (a,), (E[:2, :2],))[1]
+        close(d, exact_derivative(by_eigenvalues(scalar), a, E[:2, :2]), 1e-7)
+
+
+def test_a_real_matrix_with_a_complex_value() -> None:
+    a = np.diag([1.0, -4.0])
+    for like in (np.asarray, torch.tensor, jnp.asarray):
+        with jax.enable_x64(True):
+            x = ldiv.sqrtm(like(a))
+        np.testing.assert_allclose(np.asarray(x), np.diag([1, 2j]), atol=1e-15)
+    assert ldiv.sqrtm(a.astype("float32")).dtype == "complex64"
+    with pytest.raises(Exception, match="Pass a complex A"):
+        jax.jit(ldiv.sqrtm)(a)
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(jax.jit(ldiv.sqrtm)(a + 0j), np.diag([1, 2j]), atol=1e-15)
+
+
+def test_singular_matrices() -> None:
+    for a in (np.zeros((2, 2)), np.diag([1.0, 0.0]), np.ones((3, 3)), np.arange(9.0).reshape(3, 3)):
+        with pytest.raises(ldiv.SingularMatrixError, match="no logarithm"):
+            ldiv.logm(a)
+    with pytest.raises(ldiv.SingularMatrixError, match="no square root"):
+        ldiv.sqrtm(np.array([[0.0, 1.0], [0.0, 0.0]]))
+    root, pull = ldiv.vjp(ldiv.sqrtm, np.diag([4.0, 0.0]))
+    np.testing.assert_array_equal(root, np.diag([2.0, 0.0]))
+    with pytest.raises(ldiv.NotDifferentiableError, match="eigenvalue is 0"):
+        pull(np.eye(2))
+    # of a triangular matrix eigenvalues are known: so small a one is no zero
+    graded = np.array([[1.0, 1e-12], [0.0, 1e-20]])
+    close(ldiv.logm(graded), numpy_of(exact(mpmath.logm, graded)))
+
+
+# -- large exponents --------------------------------------------------------------
+
+
+def test_large_exponents_are_right_or_refused() -> None:
+    turn = np.array([[0.0, 1e6], [-1e6, 0.0]])
+    close(ldiv.expm(turn), numpy_of(exact(mpmath.expm, turn)), 1e-8)
+    Q = scipy.linalg.hadamard(4) / 2
+    for values in ([-1e6, -1.0, 0, 1], [-1e6, -2e6, -5, -1e5], [1e6, -1, 0, 1], [1e3, 0, 0, -1e6]):
+        a = Q @ (np.diag(values) + np.diag([1e4, 0, 2.0], 1)) @ Q
+        try:
+            close(ldiv.expm(a), numpy_of(exact(mpmath.expm, a)), 1e-4)
+        except ldiv.LinAlgOverflowError:
+            assert max(values) > 700
+    chain = 1e16 * np.array([[-1.0, 1.0], [1.0, -1.0]])
+    with pytest.raises(ldiv.LinAlgOverflowError, match="no digit"):
+        ldiv.expm(chain)
+    with pytest.raises(ldiv.LinAlgOverflowError, match="no digit"):
+        ldiv.expm_frechet(chain, chain, compute_expm=False)
+    np.testing.assert_array_equal(ldiv.expm(np.diag([-1e200, 0.0])), np.diag([0.0, 1.0]))
+    with pytest.raises(ldiv.LinAlgOverflowError):
+        ldiv.expm(np.full((3, 3), 1e3))
+    with pytest.raises(ldiv.LinAlgOverflowError):
+        ldiv.expm(np.full((3, 3), 1e300))
+
+
+# -- arguments --------------------------------------------------------------------
+
+
+def test_expm_frechet() -> None:
+    F, L = ldiv.expm_frechet(A, E)
+    for method in (None, "SPS", "blockEnlarge"):
+        expected = scipy.linalg.expm_frechet(A, E, method=method, check_finite=False)
+        close(F, expected[0], 1e-12)
+        close(L, expected[1])
+        close(ldiv.expm_frechet(A, E, method, compute_expm=False, check_finite=False), expected[1])
+    a, e = (torch.tensor(x[:3, :3], requires_grad=True) for x in (A, E))
+    assert torch.autograd.gradcheck(ldiv.expm_frechet, (a, e))
+    assert torch.autograd.gradgradcheck(lambda a, e: ldiv.expm_frechet(a, e)[1], (a, e))
+    # units of a direction change nothing else
+    close(ldiv.expm_frechet(A, E * 2.0**900, compute_expm=False), L * 2.0**900)
+    with pytest.raises(ValueError, match="same shape"):
+        ldiv.expm_frechet(A, E[:2, :2])
+    close(ldiv.matrix_exp(A), F)
+
+
+def test_keywords_and_lists() -> None:
+    x, error = ldiv.logm(np.array([[1.0, 2.0], [0.0, 3.0]]), disp=False)
+    close(x, scipy.linalg.logm([[1, 2], [0, 3]]))
+    assert error < 1e-14
+    x, error = ldiv.sqrtm(torch.tensor(A), disp=False, blocksize=32)
+    assert error < 1e-14
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_refused(name: str) -> None:
+    f, _ = FUNCTIONS[name]
+    with pytest.raises(ValueError, match="square"):
+        f(np.ones((2, 3)))
+    with pytest.raises(ValueError, match="finite"):
+        f(np.array([[np.nan]]))
+    for sparse in (ldiv.eye_array(3), sp.eye_array(3)):
+        with pytest.raises(TypeError, match=r"expm_multiply|matrix_power"):
+            f(sparse)
+
+
+# -- powers, sines and tangents -----------------------------------------------------
+
+
+def test_matrix_power() -> None:
+    for n in (-3, -1, 0, 1, 2, 9):
+        close(ldiv.matrix_power(A, n), np.linalg.matrix_power(A, n))
+    close(ldiv.matrix_power(torch.tensor(C), 5), np.linalg.matrix_power(C, 5))
+    with pytest.raises(ldiv.SingularMatrixError):
+        ldiv.matrix_power(np.ones((2, 2)), -1)
+    with pytest.raises(ldiv.SingularMatrixError):
+        ldiv.fractional_matrix_power(np.ones((2, 2)), -0.5)
+    with pytest.raises(ldiv.LinAlgOverflowError):
+        ldiv.matrix_power(np.array([[1e10]]), 100)
+    with pytest.raises(ValueError, match="integer"):
+        ldiv.matrix_power(A, 0.5)
+    # of no matrix is the derivative of a whole power refused
+    on_the_cut = ON_THE_CUT["hidden"]
+    d = ldiv.jvp(lambda a: ldiv.fractional_matrix_power(a, 2.0), (on_the_cut,), (E,))[1]
+    close(d, on_the_cut @ E + E @ on_the_cut)
+    with pytest.raises(ldiv.NotDifferentiableError, match="negative real number"):
+        ldiv.jvp(lambda a: ldiv.fractional_matrix_power(a, 0.5), (on_the_cut + 0j,), (E + 0j,))
+
+
+def test_powers_of_sparse_matrices() -> None:
+    S = sp.diags_array([4.0 + np.arange(5), np.ones(4)], offsets=[0, 1]).tocsr()
+    v = torch.tensor(S.data, requires_grad=True)
+    P = ldiv.matrix_power(ldiv.asarray(S).with_data(v), 3)
+    assert isinstance(P, ldiv.SparseArray)
+    np.testing.assert_allclose(P.toarray().detach(), np.linalg.matrix_power(S.toarray(), 3))
+    P.toarray().sum().backward()
+    (bar,) = ldiv.vjp(lambda a: ldiv.matrix_power(a, 3), S.toarray())[1](np.ones((5, 5)))
+    np.testing.assert_allclose(v.grad, bar[S.tocoo().coords])
+    assert isinstance(ldiv.matrix_power(S, 2), ldiv.SparseArray)
+    with pytest.raises(ValueError, match=r"ldiv\.solve"):
+        ldiv.matrix_power(S, -1)
+
+
+@pytest.mark.parametrize("size", [1e-9, 0.3, 1.0, 30.0])
+@pytest.mark.parametrize("name", ["cosm", "sinm", "tanm", "coshm", "sinhm", "tanhm"])
+def test_sines_of_all_sizes(name: str, size: float) -> None:
+    f, exactly = FUNCTIONS[name]
+    for a in (E * size, (E + 1j * G) * size):
+        close(f(a), numpy_of(exact(exactly, a)), 1e-11)
+        d = ldiv.jvp(f, (a,), (G.astype(a.dtype),))[1]
+        if size < 30:
+            close(d, exact_derivative(exactly, a, G), 1e-11)
+
+
+def test_poles() -> None:
+    for at in (np.pi / 2, 3 * np.pi / 2):
+        with pytest.raises(ldiv.SingularMatrixError, match="pole"):
+            ldiv.tanm(np.diag([at, 1.0]))
+    a = np.array([[1000.0, 1.0], [2.0, -900.0]])  # whose cosh overflows
+    close(ldiv.tanhm(a), numpy_of(exact(by_eigenvalues(mpmath.tanh), a)))
