@@ -379,7 +379,7 @@ SAYS_ALSO = {  # what a message may name instead of the argument
     "l_and_u": "l|u|ab",
     "lu_and_piv": "lu|piv|A",
     "c_and_lower": "c|lower|A",
-    "c_or_cr": "c|r",
+    "c_or_cr": "c|r|A",
     "cb_and_lower": "cb|lower|ab|A",
     "structure": "params|values",
     "params": "matvec|f",
@@ -840,6 +840,8 @@ def _of_error(label: str, error: BaseException, chosen: list[str], args: dict[st
         return ""  # the words of Python itself
     if label.startswith("sparse /") and "divide by zero" in words:
         return ""  # NumPy's own warning
+    if isinstance(error, MemoryError) and "Unable to allocate" in words:
+        return ""  # of NumPy, with how much
     file, line = trace[-1]
     place = f" at {Path(file).name}:{line}"
     if not isinstance(error, ValueError | TypeError):
