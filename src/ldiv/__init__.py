@@ -37,6 +37,7 @@ from ldiv.linalg.equations.exponentials import expm, expm_frechet, matrix_exp
 from ldiv.linalg.equations.matrix_powers import fractional_matrix_power, matrix_power
 from ldiv.linalg.equations.riccati import solve_continuous_are, solve_discrete_are
 from ldiv.linalg.equations.roots_and_logarithms import logm, sqrtm
+from ldiv.linalg.equations.scalar_functions import funm, signm
 from ldiv.linalg.equations.sylvester import (
     solve_continuous_lyapunov,
     solve_discrete_lyapunov,
@@ -159,6 +160,7 @@ __all__ = [
     "factorized",
     "fiedler",
     "fractional_matrix_power",
+    "funm",
     "gaussian_kl",
     "gaussian_logpdf",
     "gemm",
@@ -211,6 +213,7 @@ __all__ = [
     "set_cache_limit",
     "set_num_threads",
     "setdiag",
+    "signm",
     "sinhm",
     "sinm",
     "slogdet",

@@ -42,11 +42,6 @@ SENTENCES: dict[str, str] = dict(
             "Take scipy.linalg.expm_cond; the derivative that it bounds is ldiv.expm_frechet.",
         ),
         *_each(
-            "funm signm",
-            "For a symmetric or Hermitian matrix ldiv.spectral_function applies any function, with "
-            "derivatives; for others there is none with derivatives here.",
-        ),
-        *_each(
             "eig eigvals cdf2rdf",
             "Unsymmetric eigenproblems are not here; jax.numpy.linalg.eig and torch.linalg.eig have a "
             "first derivative. For symmetric ones: ldiv.eigh, ldiv.eigsh.",
