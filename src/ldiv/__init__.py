@@ -34,14 +34,17 @@ from ldiv.inplace.duplicated import Duplicated
 from ldiv.inplace.tape import Tape, autodiff
 from ldiv.linalg.arguments.preconditioner import preconditioner
 from ldiv.linalg.equations.exponentials import expm, expm_frechet, matrix_exp
+from ldiv.linalg.equations.matrix_powers import fractional_matrix_power, matrix_power
 from ldiv.linalg.equations.riccati import solve_continuous_are, solve_discrete_are
 from ldiv.linalg.equations.roots_and_logarithms import logm, sqrtm
+from ldiv.linalg.equations.scalar_functions import funm, signm
 from ldiv.linalg.equations.sylvester import (
     solve_continuous_lyapunov,
     solve_discrete_lyapunov,
     solve_lyapunov,
     solve_sylvester,
 )
+from ldiv.linalg.equations.trigonometric import coshm, cosm, sinhm, sinm, tanhm, tanm
 from ldiv.linalg.factorizations.cholesky import cho_factor, cho_solve, cholesky
 from ldiv.linalg.factorizations.ldl import ldl
 from ldiv.linalg.factorizations.lu import lu, lu_factor, lu_factor_ex, lu_solve
@@ -140,6 +143,8 @@ __all__ = [
     "companion",
     "convolution_matrix",
     "coo_array",
+    "coshm",
+    "cosm",
     "csc_array",
     "csr_array",
     "det",
@@ -158,6 +163,8 @@ __all__ = [
     "eye_array",
     "factorized",
     "fiedler",
+    "fractional_matrix_power",
+    "funm",
     "gaussian_kl",
     "gaussian_logpdf",
     "gemm",
@@ -193,6 +200,7 @@ __all__ = [
     "matmul",
     "matmul_toeplitz",
     "matrix_exp",
+    "matrix_power",
     "matrix_rank",
     "norm",
     "onenormest",
@@ -214,6 +222,9 @@ __all__ = [
     "set_cache_limit",
     "set_num_threads",
     "setdiag",
+    "signm",
+    "sinhm",
+    "sinm",
     "slogdet",
     "solve",
     "solve_banded",
@@ -240,6 +251,8 @@ __all__ = [
     "svds",
     "svdvals",
     "symmetric",
+    "tanhm",
+    "tanm",
     "toeplitz",
     "trace_solve",
     "triangular",

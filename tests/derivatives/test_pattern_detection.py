@@ -285,3 +285,18 @@ def test_a_compiled_jacobian_of_a_function_that_closes_over_what_is_traced():
     np.testing.assert_allclose(gradient(jnp.asarray(a), jnp.asarray(x)), 8 * a * x**2)
     hessian = jax.jit(lambda x: ldiv.hessian(lambda x: (x**3).sum(), x, pattern=(i, i)).data)
     np.testing.assert_allclose(hessian(jnp.asarray(x)), 6 * x)
+
+
+def test_few_programs_are_compiled(caplog):
+    """f, and its products in all directions: not each operation in them."""
+
+    def f(x):
+        u = jnp.pad(x.reshape(7, 9), 1)
+        return (4 * x - u[2:, 1:-1].ravel() - u[:-2, 1:-1].ravel()) * jnp.sin(x) + x**3
+
+    x = jnp.asarray(np.random.default_rng(0).random(63))
+    with jax.log_compiles():
+        pattern = ldiv.detect_pattern(f, x)
+    compiled = [r for r in caplog.records if "Finished XLA compilation" in r.getMessage()]
+    assert pattern.nnz == 3 * 63 - 18
+    assert 1 <= len(compiled) <= 4

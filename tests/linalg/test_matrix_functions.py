@@ -21,19 +21,6 @@ RNG = np.random.default_rng(8)
 A = RNG.standard_normal((4, 4)) / 2 + 3 * np.eye(4)
 E, G = RNG.standard_normal((2, 4, 4))
 C = A + 0.5j * E
-# those that real matrices with eigenvalues near 3 have real values of
-NAMES = ("expm", "logm", "sqrtm")
-EXACT: dict[str, Callable[[Any], Any]] = {
-    "expm": mpmath.expm,
-    "logm": mpmath.logm,
-    "sqrtm": mpmath.sqrtm,
-}
-
-
-def exact(f: Callable[[Any], Any], a: Any) -> Any:
-    """f(A) in 50 digits; a matrix of mpmath."""
-    with mpmath.workdps(50):
-        return f(mpmath.matrix(a.tolist()) if isinstance(a, np.ndarray) else a)
 
 
 def by_eigenvalues(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -44,6 +31,37 @@ def by_eigenvalues(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return v * mpmath.diag([f(x) for x in values]) * v**-1
 
     return of
+
+
+def powers(p: str) -> Callable[[Any], Any]:
+    return by_eigenvalues(lambda x: x ** mpmath.mpf(p))
+
+
+# real, of real matrices with eigenvalues near 3
+FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "expm": (ldiv.expm, mpmath.expm),
+    "logm": (ldiv.logm, mpmath.logm),
+    "sqrtm": (ldiv.sqrtm, mpmath.sqrtm),
+    "square": (lambda a: ldiv.matrix_power(a, 2), lambda a: a * a),
+    "inverse power": (lambda a: ldiv.matrix_power(a, -3), lambda a: (a * a * a) ** -1),
+    "fractional": (lambda a: ldiv.fractional_matrix_power(a, 0.7), powers("0.7")),
+    "large power": (lambda a: ldiv.fractional_matrix_power(a, -7.25), powers("-7.25")),
+    "cosm": (ldiv.cosm, by_eigenvalues(mpmath.cos)),
+    "sinm": (ldiv.sinm, by_eigenvalues(mpmath.sin)),
+    "tanm": (ldiv.tanm, by_eigenvalues(mpmath.tan)),
+    "coshm": (ldiv.coshm, by_eigenvalues(mpmath.cosh)),
+    "sinhm": (ldiv.sinhm, by_eigenvalues(mpmath.sinh)),
+    "tanhm": (ldiv.tanhm, by_eigenvalues(mpmath.tanh)),
+    "funm": (lambda a: ldiv.funm(a, lambda z: 1 / (z * z + 1)), lambda a: (a * a + a**0) ** -1),
+}
+EXACT = {name: exact for name, (_, exact) in FUNCTIONS.items()}
+NAMES = ["expm", "logm", "sqrtm", "fractional", "tanm", "funm"]  # one of each kind
+
+
+def exact(f: Callable[[Any], Any], a: Any) -> Any:
+    """f(A) in 50 digits; a matrix of mpmath."""
+    with mpmath.workdps(50):
+        return f(mpmath.matrix(a.tolist()) if isinstance(a, np.ndarray) else a)
 
 
 def numpy_of(x: Any) -> Any:
@@ -67,9 +85,9 @@ def close(x: Any, y: Any, rtol: float = 1e-13) -> None:
 
 
 @pytest.mark.parametrize("a", [A, C], ids=["real", "complex"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_values_and_derivatives(name: str, a: Any) -> None:
-    f = getattr(ldiv, name)
+    f, _ = FUNCTIONS[name]
     close(f(a), numpy_of(exact(EXACT[name], a)))
     assert f(a).dtype == a.dtype
     y, pull = ldiv.vjp(f, a)
@@ -80,9 +98,9 @@ def test_values_and_derivatives(name: str, a: Any) -> None:
     assert np.vdot(bar, E).real == pytest.approx(np.vdot(G, d).real, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_second_derivatives(name: str) -> None:
-    f = getattr(ldiv, name)
+    f, _ = FUNCTIONS[name]
     d = exact_derivative(EXACT[name], A, E, G).real
 
     def along(x: Any) -> Any:
@@ -98,9 +116,9 @@ def test_second_derivatives(name: str) -> None:
         close(jax.jit(lambda x: jax.jvp(along_jax, (x,), (jnp.asarray(G),))[1])(A), d, 1e-12)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_torch(name: str) -> None:
-    f = getattr(ldiv, name)
+    f, _ = FUNCTIONS[name]
     for a in (A, C):
         x = torch.tensor(a[:3, :3], requires_grad=True)
         assert torch.autograd.gradcheck(f, x)
@@ -109,7 +127,7 @@ def test_torch(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_jax(name: str) -> None:
-    f = getattr(ldiv, name)
+    f, _ = FUNCTIONS[name]
     with jax.enable_x64(True):
         a = jnp.stack([jnp.asarray(A), 2 * jnp.asarray(A)])
         together = jax.jit(jax.vmap(jax.grad(lambda x: (f(x) ** 2).sum())))(a)
@@ -123,7 +141,7 @@ def test_jax(name: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 @pytest.mark.parametrize("name", NAMES)
 def test_batches_and_single_precision(name: str, dtype: str) -> None:
-    f = getattr(ldiv, name)
+    f, _ = FUNCTIONS[name]
     a = np.stack([A, A.T, A @ A / 4]).astype(dtype)
     x = f(a)
     assert x.dtype == a.dtype
@@ -149,7 +167,7 @@ ON_THE_CUT = {
 @pytest.mark.parametrize("a", ON_THE_CUT.values(), ids=ON_THE_CUT)
 @pytest.mark.parametrize("name", ["logm", "sqrtm"])
 def test_on_the_cut_there_is_a_value_and_no_derivative(name: str, a: Any) -> None:
-    f = getattr(ldiv, name)
+    f, _ = FUNCTIONS[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         expected = getattr(scipy.linalg, name)(a)
@@ -260,11 +278,145 @@ def test_keywords_and_lists() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_refused(name: str) -> None:
-    f = getattr(ldiv, name)
+    f, _ = FUNCTIONS[name]
     with pytest.raises(ValueError, match="square"):
         f(np.ones((2, 3)))
     with pytest.raises(ValueError, match="finite"):
         f(np.array([[np.nan]]))
     for sparse in (ldiv.eye_array(3), sp.eye_array(3)):
-        with pytest.raises(TypeError, match="expm_multiply"):
+        with pytest.raises(TypeError, match=r"expm_multiply|matrix_power"):
             f(sparse)
+
+
+# -- powers, sines and tangents -----------------------------------------------------
+
+
+def test_matrix_power() -> None:
+    for n in (-3, -1, 0, 1, 2, 9):
+        close(ldiv.matrix_power(A, n), np.linalg.matrix_power(A, n))
+    close(ldiv.matrix_power(torch.tensor(C), 5), np.linalg.matrix_power(C, 5))
+    with pytest.raises(ldiv.SingularMatrixError):
+        ldiv.matrix_power(np.ones((2, 2)), -1)
+    with pytest.raises(ldiv.SingularMatrixError):
+        ldiv.fractional_matrix_power(np.ones((2, 2)), -0.5)
+    with pytest.raises(ldiv.LinAlgOverflowError):
+        ldiv.matrix_power(np.array([[1e10]]), 100)
+    with pytest.raises(ValueError, match="integer"):
+        ldiv.matrix_power(A, 0.5)
+    # of no matrix is the derivative of a whole power refused
+    on_the_cut = ON_THE_CUT["hidden"]
+    d = ldiv.jvp(lambda a: ldiv.fractional_matrix_power(a, 2.0), (on_the_cut,), (E,))[1]
+    close(d, on_the_cut @ E + E @ on_the_cut)
+    with pytest.raises(ldiv.NotDifferentiableError, match="negative real number"):
+        ldiv.jvp(lambda a: ldiv.fractional_matrix_power(a, 0.5), (on_the_cut + 0j,), (E + 0j,))
+
+
+def test_powers_of_sparse_matrices() -> None:
+    S = sp.diags_array([4.0 + np.arange(5), np.ones(4)], offsets=[0, 1]).tocsr()
+    v = torch.tensor(S.data, requires_grad=True)
+    P = ldiv.matrix_power(ldiv.asarray(S).with_data(v), 3)
+    assert isinstance(P, ldiv.SparseArray)
+    np.testing.assert_allclose(P.toarray().detach(), np.linalg.matrix_power(S.toarray(), 3))
+    P.toarray().sum().backward()
+    (bar,) = ldiv.vjp(lambda a: ldiv.matrix_power(a, 3), S.toarray())[1](np.ones((5, 5)))
+    np.testing.assert_allclose(v.grad, bar[S.tocoo().coords])
+    assert isinstance(ldiv.matrix_power(S, 2), ldiv.SparseArray)
+    with pytest.raises(ValueError, match=r"ldiv\.solve"):
+        ldiv.matrix_power(S, -1)
+
+
+@pytest.mark.parametrize("size", [1e-9, 0.3, 1.0, 30.0])
+@pytest.mark.parametrize("name", ["cosm", "sinm", "tanm", "coshm", "sinhm", "tanhm"])
+def test_sines_of_all_sizes(name: str, size: float) -> None:
+    f, exactly = FUNCTIONS[name]
+    for a in (E * size, (E + 1j * G) * size):
+        close(f(a), numpy_of(exact(exactly, a)), 1e-11)
+        d = ldiv.jvp(f, (a,), (G.astype(a.dtype),))[1]
+        if size < 30:
+            close(d, exact_derivative(exactly, a, G), 1e-11)
+
+
+def test_poles() -> None:
+    for at in (np.pi / 2, 3 * np.pi / 2):
+        with pytest.raises(ldiv.SingularMatrixError, match="pole"):
+            ldiv.tanm(np.diag([at, 1.0]))
+    a = np.array([[1000.0, 1.0], [2.0, -900.0]])  # whose cosh overflows
+    close(ldiv.tanhm(a), numpy_of(exact(by_eigenvalues(mpmath.tanh), a)))
+
+
+# -- functions of the caller, and the sign ---------------------------------------------
+
+H = scipy.linalg.hadamard(4) / 2
+CLOSE = {
+    "a Jordan block": 2 * np.eye(4) + np.diag(np.ones(3), 1),
+    "the identity": 2 * np.eye(4),
+    "two hidden Jordan blocks": H @ (np.diag([1.0, 1, 2, 2]) + np.diag([1.0, 0, 1], 1)) @ H,
+    "gaps of all sizes": np.diag([1.0, 1 + 1e-9, 1 + 1e-5, 3]) + np.triu(np.ones((4, 4)), 1),
+}
+
+
+@pytest.mark.parametrize("a", CLOSE.values(), ids=CLOSE)
+def test_funm_of_close_eigenvalues(a: Any) -> None:
+    for f, g in ((np.exp, ldiv.expm), (np.log, ldiv.logm), (np.sqrt, ldiv.sqrtm)):
+        close(ldiv.funm(a, f), g(a), 1e-11)
+        d = ldiv.jvp(lambda x, f=f: ldiv.funm(x, f), (a,), (E,))[1]
+        close(d, ldiv.jvp(g, (a,), (E,))[1], 1e-11)
+
+
+def test_funm() -> None:
+    close(ldiv.funm(A, lambda z: 1j * z), 1j * A)
+    close(ldiv.funm([[1, 2], [0, -3]], np.abs), np.array([[1.0, -1.0], [0.0, 3.0]]))
+    F, error = ldiv.funm(A, np.exp, disp=False)
+    assert error < 1e-13
+    with jax.enable_x64(True):
+        close(jax.jit(lambda a: ldiv.funm(a, np.exp))(A), F)
+    with pytest.raises(Exception, match="Pass a complex A"):
+        jax.jit(lambda a: ldiv.funm(a, lambda z: 1j * z))(A)
+    bar = ldiv.vjp(lambda a: ldiv.funm(a, lambda z: 1j * z), C)[1](C)[0]
+    close(bar, -1j * C)
+    a = torch.tensor(A, requires_grad=True)
+    ldiv.funm(a, lambda z: 1j * z).imag.sum().backward()
+    close(a.grad, np.ones((4, 4)))
+    # a constant has the derivative 0
+    close(1 + ldiv.jvp(lambda a: ldiv.funm(a, np.ones_like), (A,), (E,))[1], np.ones((4, 4)))
+
+
+@pytest.mark.parametrize("f", [np.abs, np.real, np.conj, lambda z: np.exp(z.real)])
+def test_functions_that_are_not_analytic(f: Callable[[Any], Any]) -> None:
+    S = A + A.T
+    values, v = np.linalg.eigh(S)
+    close(ldiv.funm(S, f), v * f(values) @ v.T, 1e-12)
+    with pytest.raises(ldiv.NotDifferentiableError, match="analytic"):
+        ldiv.jvp(lambda a: ldiv.funm(a, f), (S,), (E,))
+
+
+def test_what_is_no_function_of_numbers() -> None:
+    with pytest.raises(TypeError, match="NumPy"):
+        ldiv.funm(A, torch.exp)
+    with pytest.raises(ValueError, match="shape"):
+        ldiv.funm(A, lambda z: z[:2])
+    with pytest.raises(ValueError, match="poles"):
+        ldiv.funm(np.diag([0.0, 1.0]), lambda z: 1 / z)
+    with pytest.raises(TypeError, match="func"):
+        ldiv.funm(A, 3)
+
+
+def test_signm() -> None:
+    a = A - 3 * np.eye(4)
+    sign = by_eigenvalues(lambda x: mpmath.sign(mpmath.re(x)))
+    for x in (a, a + 0.1j * G):
+        close(ldiv.signm(x), numpy_of(exact(sign, x)))
+        close(ldiv.signm(x), scipy.linalg.signm(x), 1e-11)
+        d = ldiv.jvp(ldiv.signm, (x,), (E.astype(x.dtype),))[1]
+        close(d, exact_derivative(sign, x, E), 1e-11)
+    t = torch.tensor(a, requires_grad=True)
+    assert torch.autograd.gradcheck(ldiv.signm, t)
+    assert torch.autograd.gradgradcheck(ldiv.signm, t)
+    _, error = ldiv.signm(a, disp=False)
+    assert error < 1e-12
+    # SciPy shifts this matrix by half its norm: all its signs are +
+    close(ldiv.signm(np.array([[-0.1, 1.0], [0.0, -0.1]])), -np.eye(2))
+    np.testing.assert_array_equal(ldiv.signm(np.diag([1.0, 0.0, -2.0])), np.diag([1.0, 0.0, -1.0]))
+    for on in (np.diag([1.0, 0.0]), np.array([[0.0, 1.0], [-1.0, 0.0]])):
+        with pytest.raises(ldiv.NotDifferentiableError, match="imaginary axis"):
+            ldiv.jvp(ldiv.signm, (on,), (np.eye(2),))

@@ -78,6 +78,8 @@ and a framework that differentiates functions of its users, for operators and Ja
                               whose jvp is the one to be called)
     vmap(f, axes)             f over leading axes, of those arguments that have one
     pulled(pull, y_bars)      pull of each of y_bars, stacked
+    compiled(f, *xs)          f(*xs), as one program where the framework would run its operations one
+                              by one, and compile each
     dependence(f, x)          where df/dx may be nonzero, as a sparse boolean matrix (f and x are
                               vectors), or None where that cannot be told
     call(f, p, x)             f(p, x) inside a kernel, where f may write to x and use its result

@@ -18,7 +18,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from ldiv.core.arrays import take
+from ldiv.core.arrays import astype, beside, numpy_dtype, take
+from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import namespace
 from ldiv.core.pattern import Index, Pattern
 from ldiv.core.trees import Array
@@ -31,12 +32,38 @@ TRIES = 8  # splits into long rows and others
 @dataclass(frozen=True, eq=False)
 class Compression:
     """How the entries of a pattern come from products: values = concat((J S)^T, R J)[index], both
-    read row by row.
+    read row by row. A color of -1 stands in no product.
     """
 
-    forward: Index  # S (n, p)
-    reverse: Index  # R (q, m)
+    by_column: Index  # the color of each column, 0 .. p - 1
+    by_row: Index  # of each row, 0 .. q - 1
     index: Index  # of each entry
+
+    @cached_property
+    def p(self) -> int:
+        return _count(self.by_column)
+
+    @cached_property
+    def q(self) -> int:
+        return _count(self.by_row)
+
+    @property
+    def forward(self) -> Index:
+        """S (n, p)."""
+        return self.seeds(self.by_column, self.p, self.by_column + 0.0).T
+
+    @property
+    def reverse(self) -> Index:
+        """R (q, m)."""
+        return self.seeds(self.by_row, self.q, self.by_row + 0.0)
+
+    @staticmethod
+    def seeds(color: Index, count: int, like: Array) -> Array:
+        """S[color, j] = 1 where j is of this color, of the kind and dtype of `like`."""
+        xp = namespace(like)
+        mine = xp.asarray(_small(color), **beside(like))
+        every = xp.asarray(_small(np.arange(count)), **beside(like))
+        return astype(mine[None, :] == every[:, None], numpy_dtype(like))
 
     def entries(self, *products: Array) -> Array:
         """The entries of J, from (J S)^T, and from R J where there is an R."""
@@ -45,7 +72,7 @@ class Compression:
 
     @property
     def cost(self) -> float:
-        return _cost(self.forward.shape[1], self.reverse.shape[0])
+        return _cost(self.p, self.q)
 
 
 def compression(structure: Sparse, mode: str) -> Compression:
@@ -114,10 +141,10 @@ def _split(pattern: Pattern, long: Index, limit: float) -> Compression | None:
         return None
     by_column[np.bincount(cols[~back], minlength=n) == 0] = -1  # nothing is asked of them
     by_row[~long] = -1
-    p, q = _count(by_column), _count(by_row)
+    p = _count(by_column)
     return Compression(
-        _seeds(by_column, p),
-        _seeds(by_row, q).T,
+        by_column,
+        by_row,
         _small(np.where(back, m * p + by_row[rows] * n + cols, by_column[cols] * m + rows)),
     )
 
@@ -139,8 +166,8 @@ def _symmetric(pattern: Pattern) -> Compression:
     owner, occurrences = np.unique(once // n * count + color[once % n], return_counts=True)
     alone = np.isin(rows * count + color[cols], owner[occurrences == 1])
     return Compression(
-        _seeds(color, count),
-        np.zeros((0, n)),
+        color,
+        np.full(m, -1),
         _small(np.where(alone, color[cols] * n + rows, color[rows] * n + cols)),
     )
 
@@ -154,33 +181,31 @@ def _count(color: Index) -> int:
     return int(color.max(initial=-1)) + 1
 
 
-def _seeds(color: Index, count: int) -> Index:
-    """S[j, color[j]] = 1, nothing for a color of -1."""
-    seeds = np.zeros((len(color), count))
-    given = np.flatnonzero(color >= 0)
-    seeds[given, color[given]] = 1
-    return seeds
-
-
 # -- greedy, a color being a bit: sets of colors are integers -----------------
 
 
+def _flat(of: Index, what: Index, count: int) -> tuple[list[int], list[int]]:
+    """For each of `count` rows, say, its columns, one row after the other, and where they end."""
+    sorted_already = len(of) < 2 or bool((of[1:] >= of[:-1]).all())
+    flat = what if sorted_already else what[np.argsort(of, kind="stable")]
+    return flat.tolist(), [0, *np.bincount(of, minlength=count).cumsum().tolist()]
+
+
 def _lists(of: Index, what: Index, count: int) -> list[list[int]]:
-    """For each of `count` rows, say, its columns."""
-    flat, ends = (
-        what[np.argsort(of, kind="stable")].tolist(),
-        np.bincount(of, minlength=count).cumsum().tolist(),
-    )
-    return [flat[start:end] for start, end in pairwise([0, *ends])]
+    flat, ends = _flat(of, what, count)
+    return [flat[start:end] for start, end in pairwise(ends)]
 
 
 def _apart(rows: Index, cols: Index, shape: tuple[int, int], limit: float) -> Index | None:
     """Colors of columns, different where they meet in a row; None if they are `limit` or more."""
     m, n = shape
-    near = _lists(cols, rows, n)
-    weight = np.bincount(cols, np.bincount(rows, minlength=m)[rows], n)
-    fullest = int(np.bincount(rows, minlength=m).max(initial=0))
-    return _in_either_order(weight, partial(_greedy_apart, near, m), fullest, limit)
+    if not len(rows):
+        return np.full(n, -1, np.intp)
+    lengths = np.bincount(rows, minlength=m)
+    weight = np.bincount(cols, lengths[rows], n)
+    flat, ends = _flat(cols, rows, n)
+    colors = partial(_greedy_apart, flat, ends, m)
+    return _in_either_order(weight, colors, int(lengths.max()), limit)
 
 
 def _star(rows: Index, cols: Index, n: int) -> Index:
@@ -210,17 +235,19 @@ def _in_either_order(
     return None if bits is None else np.array([bit.bit_length() for bit in bits], dtype=np.intp) - 1
 
 
-def _greedy_apart(near: list[list[int]], m: int, order: list[int], limit: int) -> list[int] | None:
+def _greedy_apart(
+    flat: list[int], ends: list[int], m: int, order: list[int], limit: int
+) -> list[int] | None:
     """None once a color is `limit`, unless that is 0."""
-    used, mine = [0] * m, [0] * len(near)
+    used, mine = [0] * m, [0] * (len(ends) - 1)
     for j in order:
-        taken = 0
-        for i in near[j]:
+        taken, near = 0, flat[ends[j] : ends[j + 1]]
+        for i in near:
             taken |= used[i]
         bit = mine[j] = ~taken & (taken + 1)  # the first that is free
         if bit == limit:
             return None
-        for i in near[j]:
+        for i in near:
             used[i] |= bit
     return mine
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 
 from ldiv.core.arrays import alike, is_complex, numpy_dtype
-from ldiv.core.dispatch import frontend_of, is_array, namespace, traced
+from ldiv.core.dispatch import asnumpy, frontend_of, is_array, namespace, traced
 from ldiv.core.pattern import Index, Pattern
 from ldiv.core.public import public
 from ldiv.core.pushforward import OnlyReverse, jvp
@@ -374,50 +375,70 @@ def _places(pattern: Any, shape: tuple[int, int]) -> tuple[Index, Index, tuple[i
     return rows, cols, shape
 
 
-def sparse_values(structure: Sparse, mode: str, f: Function, x: Array) -> Array:
+def sparse_values(
+    structure: Sparse, mode: str, f: Function, x: Array, run: Callable[..., Array] | None = None
+) -> Array:
     """The entries of the Jacobian of f at x, on a pattern that is checked: once and for all x
     where f is traced and its program shows it, else by a product with a random direction, with
-    which the entries must agree.
+    which the entries must agree. `run(g, *xs)` is g(*xs) for the functions that call f.
     """
     proven = traced(x) and covers(structure, frontend_of(x).dependence(f, x))
+    run = run or (lambda g, *xs: g(*xs))
     with suppress(OnlyReverse):
-        return _by_both(structure, mode, f, x, proven)
-    return _by_rows(structure, f, x, proven)
+        return _by_both(structure, mode, f, x, proven, run)
+    return _by_rows(structure, f, x, proven, run)
 
 
-def _by_both(structure: Sparse, mode: str, f: Function, x: Array, proven: bool) -> Array:
+def on_host(g: Callable[..., Array], *xs: Array) -> Array:
+    """g(*xs) as one program, for NumPy."""
+    values: Array = asnumpy(frontend_of(*xs).compiled(g, *xs))
+    return values
+
+
+def _by_both(
+    structure: Sparse, mode: str, f: Function, x: Array, proven: bool, run: Callable[..., Array]
+) -> Array:
     """By the products that a mode takes, forward the one that is random."""
     how, xp = compression(structure, mode), namespace(x)
-    seeds = structure.cached(
-        ("seeds", mode, proven), lambda: _and_random(how.forward.T, structure, proven)
+    every = structure.cached(
+        ("seeds", mode, proven),
+        lambda: how.forward.T if proven else _and_random(how.forward.T, structure),
     )
-    seeds = xp.asarray(seeds, **alike(x))
-    tangents = products(f, x, seeds)
-    colors = how.forward.shape[1]
-    parts = [
-        tangents[:colors],
-        *([cotangents(f, x, xp.asarray(how.reverse, **alike(x)))] if len(how.reverse) else []),
-    ]
+    # of constants a compiler computes the products with the linear part of f beforehand; where f is
+    # a gradient, there is less of it than there is to read
+    is_made = proven and mode == "symmetric"
+    seeds = how.seeds(how.by_column, how.p, x) if is_made else xp.asarray(every, **alike(x))
+    tangents = run(partial(products, f), x, seeds)
+    parts = [tangents[: how.p]]
+    if how.q:
+        parts.append(run(partial(cotangents, f), x, xp.asarray(how.reverse, **alike(x))))
     entries = how.entries(*parts)
-    return entries if proven else agreed(structure, entries, seeds[-1], tangents[-1])
+    return entries if proven else _agreed(structure, entries, every[-1], tangents[-1])
 
 
-def _by_rows(structure: Sparse, f: Function, x: Array, proven: bool) -> Array:
+def _by_rows(
+    structure: Sparse, f: Function, x: Array, proven: bool, run: Callable[..., Array]
+) -> Array:
     """By reverse products, of which one is random: S^T u = J^T u."""
     how, xp = compression(structure, "reverse"), namespace(x)
-    seeds = xp.asarray(_and_random(how.reverse, structure, proven), **alike(x))
-    found = cotangents(f, x, seeds)
-    entries = how.entries(found[:0], found[: len(how.reverse)])
+    seeds = how.reverse if proven else _and_random(how.reverse, structure)
+    found = run(partial(cotangents, f), x, xp.asarray(seeds, **alike(x)))
+    entries = how.entries(found[:0], found[: how.q])
     if proven:
         return entries
     turned = structure.cached("turned", lambda: _turned(structure.pattern))
-    return agreed(turned, entries, seeds[-1], found[-1])
+    return _agreed(turned, entries, seeds[-1], found[-1])
 
 
-def _and_random(seeds: Index, structure: Sparse, proven: bool) -> Index:
-    """With one more direction, unless nothing is left to be checked."""
+def _agreed(structure: Sparse, entries: Array, v: Index, y: Array) -> Array:
+    """The entries, or an error unless they agree with y = J v."""
+    return agreed(structure, entries, namespace(y).asarray(v, **alike(y)), y)
+
+
+def _and_random(seeds: Index, structure: Sparse) -> Index:
+    """With one more direction."""
     rng = np.random.default_rng(structure.pattern.nnz)
-    return seeds if proven else np.vstack([seeds, rng.standard_normal(seeds.shape[1])])
+    return np.vstack([seeds, rng.standard_normal(seeds.shape[1])])
 
 
 def _turned(pattern: Pattern) -> Sparse:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from ldiv.core.validate import require_number
 from ldiv.derivatives.jacobian import (
     Function,
     cotangents,
+    on_host,
     output_size,
     products,
     require_vector,
@@ -89,7 +91,7 @@ def detect_pattern(
            [0, 1, 1]])
     """
     x, margin = require_vector("x", x), require_number("margin", margin, 0)
-    shape = output_size(f, x), x.shape[0]
+    shape = output_size(partial(frontend_of(x).compiled, f), x), x.shape[0]
     structure = _followed(f, x, shape) or _probed(f, x, shape, margin)
     ones = np.ones(structure.pattern.nnz)
     return SparseArray(structure, namespace(x).asarray(ones, **alike(x)))
@@ -102,7 +104,7 @@ def _followed(f: Function, x: Array, shape: tuple[int, int]) -> Sparse | None:
     rows, cols = sets.tocoo().coords
     structure = Sparse(Pattern(rows, cols, shape))
     try:
-        sparse_values(structure, "auto", f, x)
+        sparse_values(structure, "auto", f, x, on_host)
     except ValueError:  # a missing entry, or a derivative that is not finite: products tell which
         return None
     return structure

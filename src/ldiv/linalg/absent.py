@@ -42,11 +42,6 @@ SENTENCES: dict[str, str] = dict(
             "Take scipy.linalg.expm_cond; the derivative that it bounds is ldiv.expm_frechet.",
         ),
         *_each(
-            "coshm cosm fractional_matrix_power funm signm sinhm sinm tanhm tanm",
-            "For a symmetric or Hermitian matrix ldiv.spectral_function applies any function, with "
-            "derivatives; for others there is none with derivatives here.",
-        ),
-        *_each(
             "eig eigvals cdf2rdf",
             "Unsymmetric eigenproblems are not here; jax.numpy.linalg.eig and torch.linalg.eig have a "
             "first derivative. For symmetric ones: ldiv.eigh, ldiv.eigsh.",
@@ -139,7 +134,6 @@ SENTENCES: dict[str, str] = dict(
         ("eigs", "Unsymmetric eigenproblems are not here; symmetric ones are ldiv.eigsh."),
         ("funm_multiply_krylov", "For the exponential ldiv.expm_multiply."),
         ("is_sptriangular", "It depends on the pattern alone: scipy.sparse.linalg's."),
-        ("matrix_power", "Multiply: A @ A @ x, each product with derivatives."),
         ("spilu", "Write ldiv.preconditioner(A, 'ilu'), or solve(..., M='ilu')."),
         ("use_solver", "Engines are named in the call: ldiv.solve(A, b, method='superlu')."),
         # -- numpy.linalg, torch.linalg -------------------------------------------------------

@@ -31,6 +31,14 @@ def require_off_the_cut(name: str, a: Array, t: Array) -> None:
         )
 
 
+def real_off_the_cut(a: Array, y: Array) -> Array:
+    """Y = f(A), real for a real A without negative eigenvalues: what is imaginary is rounding."""
+    if a.dtype.kind == "c" or y.dtype.kind != "c":
+        return y
+    values = np.linalg.eigvals(a)
+    return y if ((values.imag == 0) & (values.real < 0)).any() else y.real
+
+
 def met(a: Array, away: Array) -> int | None:
     """The eigenvalue nearest to a set, if rounding of A could put it there; `away` are the
     distances. Those of a triangular A are known exactly.

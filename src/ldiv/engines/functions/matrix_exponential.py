@@ -37,17 +37,17 @@ class Exponential:
     name: str = "expm"
 
     def value(self, a: Array) -> Array:
-        size = _require_digits(a)
+        size = require_digits(a, self.name)
         mu = _shift(a)
         y: Array = np.exp(mu) * scipy.linalg.expm(a - mu * np.eye(len(a)) if mu else a)
         if size > LARGE and np.isfinite(y).all():
             third = scipy.linalg.expm(a / 3)  # other steps round otherwise
             if not abs(third @ third @ third - y).max() <= LOST * abs(y).max():
-                raise _no_digits(size)
+                raise _no_digits(self.name, size)
         return y
 
     def derivative(self, a: Array, es: list[Array]) -> Array:
-        _require_digits(a)
+        require_digits(a, self.name)
         return exponential(hyperdual(a, es))[-1]
 
 
@@ -100,18 +100,17 @@ def _shift(a: Array) -> Any:
     return mu if safe else 0.0
 
 
-def _require_digits(a: Array) -> float:
+def require_digits(a: Array, name: str) -> float:
     """|A - mu I|_1, an error if rounding A alone would move exp(A) by more than LOST."""
     off = a - np.trace(a) / len(a) * np.eye(len(a))
     size = float(np.linalg.norm(off, 1))
     if size * np.finfo(float).eps > LOST and np.any(off - np.diag(np.diag(off))):
-        raise _no_digits(size)
+        raise _no_digits(name, size)
     return size
 
 
-def _no_digits(size: float) -> LinAlgOverflowError:
+def _no_digits(name: str, size: float) -> LinAlgOverflowError:
     return LinAlgOverflowError(
-        f"expm: |A|_1 is {size:.1e}, and so many squarings leave no digit of exp(A) certain. "
-        "Take shorter times, or apply it to vectors by ldiv.expm_multiply; for a Hermitian A "
-        "ldiv.eigh has the eigenvalues."
+        f"{name}: |A|_1 is {size:.1e}, and so many squarings leave no digit certain. "
+        "Take shorter times; for a Hermitian A ldiv.spectral_function."
     )

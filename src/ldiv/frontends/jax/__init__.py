@@ -41,7 +41,7 @@ from ldiv.frontends.jax.dense import (
 from ldiv.frontends.jax.propagation import dependence
 from ldiv.frontends.jax.rule_primitive import bind
 from ldiv.frontends.jax.sparse_matrices import sparse, sparse_parts
-from ldiv.frontends.jax.transforms import each, either, jvp, loop, vjp, vmap
+from ldiv.frontends.jax.transforms import compiled, each, either, jvp, loop, vjp, vmap
 from ldiv.frontends.jax.values import (
     asnumpy,
     constant,

@@ -156,6 +156,16 @@ def _sliced(i: Any, eqn: Any, params: Any) -> Any:
     return i[tuple(slice(*limit) for limit in limits)]
 
 
+def _padded(eqn: Any, ids: list[Any], where: list[Any]) -> list[Any]:
+    i, filling = ids
+    onto = np.full(_shape_of_result(eqn), filling)
+    padding = eqn.params["padding_config"]
+    to = [low + (gap + 1) * np.arange(d) for d, (low, _, gap) in zip(i.shape, padding, strict=True)]
+    inside = [(0 <= t) & (t < d) for t, d in zip(to, onto.shape, strict=True)]  # others are cut off
+    onto[np.ix_(*(t[k] for t, k in zip(to, inside, strict=True)))] = i[np.ix_(*inside)]
+    return [onto]
+
+
 def _split(eqn: Any, ids: list[Any], where: list[Any]) -> list[Any]:
     return np.split(ids[0], np.cumsum(eqn.params["sizes"])[:-1], axis=eqn.params["axis"])
 
@@ -308,7 +318,7 @@ RULES: dict[str, Callable[[Any, list[Cell]], list[Cell]]] = {
     "concatenate": _moved(lambda eqn, ids, _: [np.concatenate(ids, eqn.params["dimension"])]),
     "stack": _moved(lambda eqn, ids, _: [np.stack(ids, eqn.params["axis"])]),
     "split": _moved(_split),
-    "pad": _moved(_by_itself),
+    "pad": _moved(_padded),
     "gather": _moved(_by_itself, 1),
     "dynamic_slice": _moved(_by_itself, 1),
     "dynamic_update_slice": _moved(_by_itself, 2),

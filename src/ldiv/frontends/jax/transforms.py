@@ -35,6 +35,10 @@ def vmap(f: Callable[..., Array], axes: tuple[Any, ...]) -> Callable[..., Array]
     return jax.vmap(f, axes)
 
 
+def compiled(f: Callable[..., Any], *xs: Array) -> Any:
+    return jax.jit(f)(*xs)
+
+
 def either(ok: Array, f: Callable[[], Any], g: Callable[[], Any]) -> Any:
     return jax.lax.cond(ok, f, g)
 

@@ -1,0 +1,79 @@
+"""A^p and its derivatives, p a real number.
+
+    A^n by squaring, A^-n = (A^-1)^n;    A^(n + r) = A^n exp(r log A),    |r| <= 1/2
+
+for hyperdual A. Values are NumPy's and SciPy's.
+Reference: Higham, Functions of Matrices (2008), ch. 7; Higham and Lin (2011), the values.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from ldiv.engines.functions.branch_cut import real_off_the_cut, require_off_the_cut
+from ldiv.engines.functions.checked_lu import checked_lu
+from ldiv.engines.functions.hyperdual import hyperdual, identity, power, product, quotient
+from ldiv.engines.functions.matrix_exponential import exponential
+from ldiv.engines.functions.matrix_logarithm import logarithm
+from ldiv.engines.functions.matrix_root import schur_form
+from ldiv.errors import SingularMatrixError
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class IntegerPower:
+    """A^n."""
+
+    n: int
+    name: str = "matrix_power"
+
+    def value(self, a: Array) -> Array:
+        base = a if self.n >= 0 else checked_lu(a, "A")(np.eye(len(a)))
+        y: Array = np.linalg.matrix_power(base, abs(self.n))
+        return y
+
+    def derivative(self, a: Array, es: list[Array]) -> Array:
+        return integer_power(hyperdual(a, es), self.n)[-1]
+
+
+@dataclass(frozen=True)
+class FractionalPower:
+    """A^p for a p that is no integer."""
+
+    p: float
+    name: str = "fractional_matrix_power"
+
+    def value(self, a: Array) -> Array:
+        if self.p < 0:
+            checked_lu(a, "A")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the values tell
+            y: Array = np.asarray(scipy.linalg.fractional_matrix_power(a, self.p))
+        if not np.isfinite(y).all():
+            raise SingularMatrixError(
+                "SciPy",
+                "NaN or infinity",
+                causes="a singular matrix, or overflow.",
+                verdict=f"has no power {self.p:g}",
+            )
+        return real_off_the_cut(a, y)
+
+    def derivative(self, a: Array, es: list[Array]) -> Array:
+        t, q, fs = schur_form(a, es)
+        require_off_the_cut(self.name, a, t)
+        x, n = hyperdual(t, fs), round(self.p)
+        y = exponential((self.p - n) * logarithm(x))
+        return q @ product(integer_power(x, n), y)[-1] @ q.conj().T
+
+
+def integer_power(x: Array, n: int) -> Array:
+    """X^n of a hyperdual X."""
+    if n < 0:
+        x = quotient(checked_lu(x[0], "A"), x, identity(x))
+    return power(x, abs(n))

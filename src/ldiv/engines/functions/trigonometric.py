@@ -1,0 +1,85 @@
+"""cos, sin, tan, cosh, sinh, tanh of A, and their derivatives, by exponentials.
+
+    cosh A = (exp(A) + exp(-A)) / 2,    sinh A = (exp(A) - exp(-A)) / 2,    tanh A = (cosh A)^-1 sinh A
+    cos A = cosh(i A),    sin A = sinh(i A) / i,    tan A = (cos A)^-1 sin A
+
+for hyperdual A, and by their series where |A| <= 1: there the exponentials would cancel.
+Reference: Higham, Functions of Matrices (2008), ch. 12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import ceil, factorial, log2
+from typing import Any
+
+import numpy as np
+
+from ldiv.engines.functions.checked_lu import checked_lu
+from ldiv.engines.functions.hyperdual import hyperdual, identity, product, quotient
+from ldiv.engines.functions.matrix_exponential import Exponential, exponential, require_digits
+from ldiv.errors import SingularMatrixError
+
+Array = np.ndarray[Any, Any]
+TERMS = 11  # x^22 / 22! is rounding for |x| <= 1
+WELL = 1e-6  # a reciprocal condition that costs few digits
+LEAST = 1e-14  # below which no digit is left
+OF_POLES = "an eigenvalue at a pole of the tangent."
+
+
+@dataclass(frozen=True)
+class Trigonometric:
+    """cosm, sinm, tanm, coshm, sinhm or tanhm."""
+
+    name: str
+
+    def value(self, a: Array) -> Array:
+        return self._of(a[None], lambda x: Exponential(self.name).value(x[0])[None])[0]
+
+    def derivative(self, a: Array, es: list[Array]) -> Array:
+        require_digits(a, self.name)
+        return self._of(hyperdual(a, es), exponential)[-1]
+
+    def _of(self, x: Array, exp: Callable[[Array], Array]) -> Array:
+        kind, circular = self.name[:3], "h" not in self.name
+        if np.linalg.norm(x[0], 1) <= 1:
+            even, odd = _series(x, -1 if circular else 1)
+        elif circular and x.dtype.kind != "c":
+            turned = exp(1j * x)
+            even, odd = turned.real, turned.imag
+        else:
+            y = 1j * x if circular else x
+            up, down = exp(y), exp(-y)
+            even, odd = (up + down) / 2, (up - down) / (2j if circular else 2)
+        if kind == "tan":
+            return _tangent(x, even, odd, -1 if circular else 1)
+        return even if kind == "cos" else odd
+
+
+def _tangent(x: Array, even: Array, odd: Array, sign: int) -> Array:
+    """(cosh X)^-1 sinh X; where cosh X is badly conditioned, as for eigenvalues that are large on
+    both sides, from a small X / 2^s by
+
+        tanh(2 Y) = (I + tanh(Y)^2)^-1 2 tanh(Y)
+    """
+    try:
+        return quotient(checked_lu(even[0], "cosh A", least=WELL), even, odd)
+    except SingularMatrixError:
+        steps = max(ceil(log2(np.linalg.norm(x[0], 1))), 0)
+        even, odd = _series(x / 2.0**steps, sign)
+    t = quotient(checked_lu(even[0], "cosh A", OF_POLES, LEAST), even, odd)
+    for _ in range(steps):
+        below = identity(t) + sign * product(t, t)
+        t = quotient(checked_lu(below[0], "cosh A", OF_POLES, LEAST), below, 2 * t)
+    return t
+
+
+def _series(x: Array, sign: int) -> tuple[Array, Array]:
+    """sum of sign^j X^2j / (2j)!, and sum of sign^j X^(2j+1) / (2j+1)!, by Horner's rule."""
+    one, square = identity(x), sign * product(x, x)
+    even, odd = (one / factorial(2 * TERMS + k) for k in (0, 1))
+    for j in range(TERMS - 1, -1, -1):
+        even = product(square, even) + one / factorial(2 * j)
+        odd = product(square, odd) + one / factorial(2 * j + 1)
+    return even, product(x, odd)
