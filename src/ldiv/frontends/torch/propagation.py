@@ -60,7 +60,7 @@ class Watch(private.DispatchMode):  # type: ignore[misc]
     """What the storages hold: the sets of their elements, and which numbers depend on x."""
 
     def __init__(self, x: Array) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.met_all = False  # did all tensors come by that no operation makes?
         self.alive: dict[int, tuple[Array, int]] = {}  # by its address: one tensor on each storage
         self.sets: dict[int, Sets] = {}
