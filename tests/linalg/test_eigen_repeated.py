@@ -312,7 +312,9 @@ IN_JAX = pytest.param("small generalized", "jax", id="small generalized-jax")
 RUN = pytest.mark.parametrize(("problem", "framework"), [*IN_TORCH, IN_JAX], indirect=["problem"])
 # of what the first derivatives are made of, JAX compiles the second ones for half a minute
 SLOW = pytest.param(*IN_JAX.values, id=IN_JAX.id, marks=pytest.mark.exhaustive)
-RUN_MORE = pytest.mark.parametrize(("problem", "framework"), [*IN_TORCH, SLOW], indirect=["problem"])
+RUN_MORE = pytest.mark.parametrize(
+    ("problem", "framework"), [*IN_TORCH, SLOW], indirect=["problem"]
+)
 
 
 @WAY

@@ -157,7 +157,13 @@ def test_one_pair_of_schur_forms(monkeypatch):
     assert len(calls) == 3
 
 
-@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.exhaustive] * (name != "continuous"))
+        for name in LINEAR
+    ],
+)
 def test_jax(name):
     args = [jnp.asarray(x) for x in arguments(name, 3, 2)]
     solve = LINEAR[name][0]
@@ -223,6 +229,7 @@ def test_riccati_in_fifty_digits(kind):
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.covering(1)
 @KINDS
 @pytest.mark.parametrize("kind", RICCATI)
 def test_riccati_with_all_its_terms(kind, dtype):
@@ -246,6 +253,7 @@ def _without_terms(solve, a, b, q, r):
     return solve(a, b, (q + q.mH) / 2, (r + r.mH) / 2)
 
 
+@pytest.mark.exhaustive  # compiled for seconds: the laws of front ends show what JAX does to rules
 @pytest.mark.parametrize("kind", RICCATI)
 def test_riccati_in_jax(kind):
     solve = RICCATI[kind][0]

@@ -150,6 +150,7 @@ def test_derivatives_in_torch(dtype):
         assert check(lambda c, r: ldiv.leslie(c, r[1:]), (c, r))
 
 
+@pytest.mark.exhaustive  # compiled for seconds: the laws of front ends show what JAX does to rules
 def test_jax():
     c, b = jnp.asarray(draw(3, 5)), jnp.asarray(draw(5))
     c = c.at[:, 0].add(6)

@@ -102,9 +102,10 @@ def test_every_divided_difference_is_right_to_twelve_digits(name, spectrum, m):
     f, _, derivative = FUNCTIONS[name]
     grid = list(itertools.product(range(len(spectrum)), repeat=m + 1))
     with mpmath.workdps(120):
-        exact, difference = [], exact_differences(derivative)
-        for at in grid:
-            exact.append(float(difference(tuple(sorted(mpmath.mpf(spectrum[i]) for i in at)))))
+        difference = exact_differences(derivative)
+        exact = [
+            float(difference(tuple(sorted(mpmath.mpf(spectrum[i]) for i in at)))) for at in grid
+        ]
     for xp, array in ARRAYS.values():
         ours = np.asarray(divided_differences(f(xp), array(np.array(spectrum)), m)).ravel()
         assert np.abs(ours / exact - 1).max() < 1e-12
