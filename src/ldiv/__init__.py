@@ -37,6 +37,7 @@ from ldiv.linalg.equations.exponentials import expm, expm_frechet, matrix_exp
 from ldiv.linalg.equations.matrix_powers import fractional_matrix_power, matrix_power
 from ldiv.linalg.equations.riccati import solve_continuous_are, solve_discrete_are
 from ldiv.linalg.equations.roots_and_logarithms import logm, sqrtm
+from ldiv.linalg.equations.scalar_functions import funm, signm
 from ldiv.linalg.equations.sylvester import (
     solve_continuous_lyapunov,
     solve_discrete_lyapunov,
@@ -47,7 +48,9 @@ from ldiv.linalg.equations.trigonometric import coshm, cosm, sinhm, sinm, tanhm,
 from ldiv.linalg.factorizations.cholesky import cho_factor, cho_solve, cholesky
 from ldiv.linalg.factorizations.ldl import ldl
 from ldiv.linalg.factorizations.lu import lu, lu_factor, lu_factor_ex, lu_solve
+from ldiv.linalg.factorizations.polar import orthogonal_procrustes, polar
 from ldiv.linalg.factorizations.qr import qr
+from ldiv.linalg.factorizations.rq import qr_multiply, rq
 from ldiv.linalg.inverses.determinants import det, logdet, slogdet
 from ldiv.linalg.inverses.gaussian import gaussian_kl, gaussian_logpdf
 from ldiv.linalg.inverses.inverse import inv
@@ -64,7 +67,9 @@ from ldiv.linalg.spectra.eigen_info import EigenInfo
 from ldiv.linalg.spectra.inertia import inertia
 from ldiv.linalg.spectra.lobpcg import lobpcg
 from ldiv.linalg.spectra.norm import norm, onenormest
+from ldiv.linalg.spectra.pinvh import pinvh
 from ldiv.linalg.spectra.spectral import eigenspace, spectral_function, spectral_sum
+from ldiv.linalg.spectra.subspace_angles import subspace_angles
 from ldiv.linalg.spectra.svd import svds
 from ldiv.linalg.spectra.tridiagonal import eigh_tridiagonal
 from ldiv.linalg.systems.banded import (
@@ -159,6 +164,7 @@ __all__ = [
     "factorized",
     "fiedler",
     "fractional_matrix_power",
+    "funm",
     "gaussian_kl",
     "gaussian_logpdf",
     "gemm",
@@ -198,19 +204,25 @@ __all__ = [
     "matrix_rank",
     "norm",
     "onenormest",
+    "orthogonal_procrustes",
     "orthonormal",
     "pinv",
+    "pinvh",
+    "polar",
     "positive_definite",
     "preconditioner",
     "qr",
+    "qr_multiply",
     "quad_form",
     "random_array",
     "root",
+    "rq",
     "save_npz",
     "selected_inverse",
     "set_cache_limit",
     "set_num_threads",
     "setdiag",
+    "signm",
     "sinhm",
     "sinm",
     "slogdet",
@@ -234,6 +246,7 @@ __all__ = [
     "spy",
     "sqrtm",
     "structures",
+    "subspace_angles",
     "svd",
     "svds",
     "svdvals",

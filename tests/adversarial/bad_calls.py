@@ -337,6 +337,20 @@ EVERYWHERE |= {  # matrices of few numbers
     "matmul_toeplitz": lambda to: (ldiv.matmul_toeplitz, {"c_or_cr": to(FIRST), "x": to(b)}),
     "solve_circulant": lambda to: (ldiv.solve_circulant, {"c": to(FIRST), "b": to(b)}),
 }
+EVERYWHERE |= {  # factors
+    "polar": lambda to: (ldiv.polar, {"a": to(TALL), "side": "left"}),
+    "orthogonal_procrustes": lambda to: (
+        ldiv.orthogonal_procrustes,
+        {"A": to(TALL), "B": to(TALL + 1)},
+    ),
+    "rq": lambda to: (ldiv.rq, {"a": to(TALL), "mode": "full"}),
+    "qr_multiply": lambda to: (
+        ldiv.qr_multiply,
+        {"a": to(TALL), "c": to(TALL.T), "mode": "right", "pivoting": False},
+    ),
+    "pinvh": lambda to: (ldiv.pinvh, {"a": to(S), "atol": 1e-9, "rtol": 1e-9}),
+    "subspace_angles": lambda to: (ldiv.subspace_angles, {"A": to(TALL), "B": to(TALL[:, :2])}),
+}
 EVERYWHERE |= {  # equations
     "solve_sylvester": lambda to: (ldiv.solve_sylvester, {"a": to(S), "b": to(S), "q": to(A)}),
     "solve_continuous_lyapunov": lambda to: (
@@ -379,7 +393,7 @@ SAYS_ALSO = {  # what a message may name instead of the argument
     "l_and_u": "l|u|ab",
     "lu_and_piv": "lu|piv|A",
     "c_and_lower": "c|lower|A",
-    "c_or_cr": "c|r",
+    "c_or_cr": "c|r|A",
     "cb_and_lower": "cb|lower|ab|A",
     "structure": "params|values",
     "params": "matvec|f",
@@ -840,6 +854,8 @@ def _of_error(label: str, error: BaseException, chosen: list[str], args: dict[st
         return ""  # the words of Python itself
     if label.startswith("sparse /") and "divide by zero" in words:
         return ""  # NumPy's own warning
+    if isinstance(error, MemoryError) and "Unable to allocate" in words:
+        return ""  # of NumPy, with how much
     file, line = trace[-1]
     place = f" at {Path(file).name}:{line}"
     if not isinstance(error, ValueError | TypeError):

@@ -52,9 +52,10 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "coshm": (ldiv.coshm, by_eigenvalues(mpmath.cosh)),
     "sinhm": (ldiv.sinhm, by_eigenvalues(mpmath.sinh)),
     "tanhm": (ldiv.tanhm, by_eigenvalues(mpmath.tanh)),
+    "funm": (lambda a: ldiv.funm(a, lambda z: 1 / (z * z + 1)), lambda a: (a * a + a**0) ** -1),
 }
 EXACT = {name: exact for name, (_, exact) in FUNCTIONS.items()}
-NAMES = ["expm", "logm", "sqrtm", "fractional", "tanm"]  # one of each kind
+NAMES = ["expm", "logm", "sqrtm", "fractional", "tanm", "funm"]  # one of each kind
 
 
 def exact(f: Callable[[Any], Any], a: Any) -> Any:
@@ -341,3 +342,81 @@ def test_poles() -> None:
             ldiv.tanm(np.diag([at, 1.0]))
     a = np.array([[1000.0, 1.0], [2.0, -900.0]])  # whose cosh overflows
     close(ldiv.tanhm(a), numpy_of(exact(by_eigenvalues(mpmath.tanh), a)))
+
+
+# -- functions of the caller, and the sign ---------------------------------------------
+
+H = scipy.linalg.hadamard(4) / 2
+CLOSE = {
+    "a Jordan block": 2 * np.eye(4) + np.diag(np.ones(3), 1),
+    "the identity": 2 * np.eye(4),
+    "two hidden Jordan blocks": H @ (np.diag([1.0, 1, 2, 2]) + np.diag([1.0, 0, 1], 1)) @ H,
+    "gaps of all sizes": np.diag([1.0, 1 + 1e-9, 1 + 1e-5, 3]) + np.triu(np.ones((4, 4)), 1),
+}
+
+
+@pytest.mark.parametrize("a", CLOSE.values(), ids=CLOSE)
+def test_funm_of_close_eigenvalues(a: Any) -> None:
+    for f, g in ((np.exp, ldiv.expm), (np.log, ldiv.logm), (np.sqrt, ldiv.sqrtm)):
+        close(ldiv.funm(a, f), g(a), 1e-11)
+        d = ldiv.jvp(lambda x, f=f: ldiv.funm(x, f), (a,), (E,))[1]
+        close(d, ldiv.jvp(g, (a,), (E,))[1], 1e-11)
+
+
+def test_funm() -> None:
+    close(ldiv.funm(A, lambda z: 1j * z), 1j * A)
+    close(ldiv.funm([[1, 2], [0, -3]], np.abs), np.array([[1.0, -1.0], [0.0, 3.0]]))
+    F, error = ldiv.funm(A, np.exp, disp=False)
+    assert error < 1e-13
+    with jax.enable_x64(True):
+        close(jax.jit(lambda a: ldiv.funm(a, np.exp))(A), F)
+    with pytest.raises(Exception, match="Pass a complex A"):
+        jax.jit(lambda a: ldiv.funm(a, lambda z: 1j * z))(A)
+    bar = ldiv.vjp(lambda a: ldiv.funm(a, lambda z: 1j * z), C)[1](C)[0]
+    close(bar, -1j * C)
+    a = torch.tensor(A, requires_grad=True)
+    ldiv.funm(a, lambda z: 1j * z).imag.sum().backward()
+    close(a.grad, np.ones((4, 4)))
+    # a constant has the derivative 0
+    close(1 + ldiv.jvp(lambda a: ldiv.funm(a, np.ones_like), (A,), (E,))[1], np.ones((4, 4)))
+
+
+@pytest.mark.parametrize("f", [np.abs, np.real, np.conj, lambda z: np.exp(z.real)])
+def test_functions_that_are_not_analytic(f: Callable[[Any], Any]) -> None:
+    S = A + A.T
+    values, v = np.linalg.eigh(S)
+    close(ldiv.funm(S, f), v * f(values) @ v.T, 1e-12)
+    with pytest.raises(ldiv.NotDifferentiableError, match="analytic"):
+        ldiv.jvp(lambda a: ldiv.funm(a, f), (S,), (E,))
+
+
+def test_what_is_no_function_of_numbers() -> None:
+    with pytest.raises(TypeError, match="NumPy"):
+        ldiv.funm(A, torch.exp)
+    with pytest.raises(ValueError, match="shape"):
+        ldiv.funm(A, lambda z: z[:2])
+    with pytest.raises(ValueError, match="poles"):
+        ldiv.funm(np.diag([0.0, 1.0]), lambda z: 1 / z)
+    with pytest.raises(TypeError, match="func"):
+        ldiv.funm(A, 3)
+
+
+def test_signm() -> None:
+    a = A - 3 * np.eye(4)
+    sign = by_eigenvalues(lambda x: mpmath.sign(mpmath.re(x)))
+    for x in (a, a + 0.1j * G):
+        close(ldiv.signm(x), numpy_of(exact(sign, x)))
+        close(ldiv.signm(x), scipy.linalg.signm(x), 1e-11)
+        d = ldiv.jvp(ldiv.signm, (x,), (E.astype(x.dtype),))[1]
+        close(d, exact_derivative(sign, x, E), 1e-11)
+    t = torch.tensor(a, requires_grad=True)
+    assert torch.autograd.gradcheck(ldiv.signm, t)
+    assert torch.autograd.gradgradcheck(ldiv.signm, t)
+    _, error = ldiv.signm(a, disp=False)
+    assert error < 1e-12
+    # SciPy shifts this matrix by half its norm: all its signs are +
+    close(ldiv.signm(np.array([[-0.1, 1.0], [0.0, -0.1]])), -np.eye(2))
+    np.testing.assert_array_equal(ldiv.signm(np.diag([1.0, 0.0, -2.0])), np.diag([1.0, 0.0, -1.0]))
+    for on in (np.diag([1.0, 0.0]), np.array([[0.0, 1.0], [-1.0, 0.0]])):
+        with pytest.raises(ldiv.NotDifferentiableError, match="imaginary axis"):
+            ldiv.jvp(ldiv.signm, (on,), (np.eye(2),))

@@ -42,11 +42,6 @@ SENTENCES: dict[str, str] = dict(
             "Take scipy.linalg.expm_cond; the derivative that it bounds is ldiv.expm_frechet.",
         ),
         *_each(
-            "funm signm",
-            "For a symmetric or Hermitian matrix ldiv.spectral_function applies any function, with "
-            "derivatives; for others there is none with derivatives here.",
-        ),
-        *_each(
             "eig eigvals cdf2rdf",
             "Unsymmetric eigenproblems are not here; jax.numpy.linalg.eig and torch.linalg.eig have a "
             "first derivative. For symmetric ones: ldiv.eigh, ldiv.eigsh.",
@@ -70,22 +65,11 @@ SENTENCES: dict[str, str] = dict(
             "Its columns are not unique; the subspace of the smallest eigenvalues of A^H A, with "
             "derivatives, is ldiv.eigenspace.",
         ),
-        *_each(
-            "orthogonal_procrustes polar",
-            "Take u, s, vh = ldiv.svd(A): the unitary polar factor is u @ vh.",
-        ),
         ("cossin", "Take ldiv.svd of the blocks; the decomposition as a whole is scipy.linalg's."),
-        ("pinvh", "Write ldiv.pinv(A, hermitian=True)."),
-        (
-            "subspace_angles",
-            "Take ldiv.svdvals(Qa^H Qb) of orthonormal bases, from ldiv.qr: their cosines.",
-        ),
         *_each(
             "qr_delete qr_insert qr_update",
             "Factor again with ldiv.qr; SciPy's updates have no derivative.",
         ),
-        *_each("qr_multiply", "Take q, r = ldiv.qr(A), and multiply by q."),
-        ("rq", "Reverse the rows of A, take ldiv.qr of its adjoint, and reverse back."),
         (
             "issymmetric",
             "Write scipy.linalg.issymmetric(A), or promise it: assume_a='sym' is checked.",

@@ -33,6 +33,8 @@ from ldiv.engines.functions.matrix_exponential import Exponential
 from ldiv.engines.functions.matrix_logarithm import Logarithm
 from ldiv.engines.functions.matrix_power import FractionalPower, IntegerPower
 from ldiv.engines.functions.matrix_root import SquareRoot
+from ldiv.engines.functions.matrix_sign import Sign
+from ldiv.engines.functions.schur_parlett import ScalarFunction
 from ldiv.engines.functions.trigonometric import Trigonometric
 from ldiv.errors import expected_got
 
@@ -162,8 +164,10 @@ def cases(structures: Any, draw: Any) -> Iterator[tuple[MatrixMap, tuple[Tree, .
     functions += [IntegerPower(3), IntegerPower(-2), FractionalPower(0.3), FractionalPower(-1.6)]
     for name in ("cosm", "sinm", "tanm", "coshm", "sinhm", "tanhm"):
         functions.append(Trigonometric(name))
+    functions += [Sign(), ScalarFunction(np.exp)]
     for f in functions:
         yield MatrixMap(f), (near_one(),)
     yield MatrixMap(Exponential(), 1), (near_one(2), draw(3, 3))
     yield MatrixMap(SquareRoot(), 1), (near_one(), draw(2, 3, 3))
+    yield MatrixMap(Sign()), (near_one() - np.diag([0.0, 4.0, 0.0]),)
     yield MatrixMap(Logarithm(), 2), (near_one(), draw(3, 3), draw(3, 3))

@@ -1,0 +1,88 @@
+"""S = sign(A), S S = I, S A = A S, with the signs of the real parts of eigenvalues, and derivatives.
+
+    X_0 = A,    X <- (mu X + (mu X)^-1) / 2  ->  S
+
+Newton's iteration for hyperdual A: when X_0 has converged, each order takes one step more. Where an
+eigenvalue is on the imaginary axis, the value is SciPy's, with signs 0, and there is no derivative.
+Reference: Higham, Functions of Matrices (2008), ch. 5; mu is that of his section 5.5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldiv.engines.functions.branch_cut import met
+from ldiv.engines.functions.checked_lu import checked_lu
+from ldiv.engines.functions.hyperdual import hyperdual, identity, product, quotient
+from ldiv.engines.functions.schur_parlett import ScalarFunction
+from ldiv.errors import ConvergenceError, NotDifferentiableError
+
+Array = np.ndarray[Any, Any]
+STEPS = 60
+RESIDUAL = 1e-8  # of |S|^2, that S S = I is met to
+
+
+@dataclass(frozen=True)
+class Sign:
+    """S S = I."""
+
+    name: str = "signm"
+
+    def value(self, a: Array) -> Array:
+        if _on_the_axis(a) is None:
+            return sign(a[None])[0]
+        y = ScalarFunction(_rounded_sign, self.name).value(a)
+        return y if a.dtype.kind == "c" else y.real
+
+    def derivative(self, a: Array, es: list[Array]) -> Array:
+        if (value := _on_the_axis(a)) is not None:
+            raise NotDifferentiableError(
+                "no derivative: signm jumps where an eigenvalue crosses the imaginary axis, and A "
+                f"has {value:.3g}, on it as far as rounding tells."
+            )
+        return sign(hyperdual(a, es))[-1]
+
+
+def _rounded_sign(z: Array) -> Array:
+    """SciPy's: 0 for numbers that rounding may have put beside the axis."""
+    least = 1e3 * np.finfo(float).eps * abs(z).max()
+    return np.where(abs(z.real) > least, np.sign(z.real), 0.0)
+
+
+def _on_the_axis(a: Array) -> complex | None:
+    values = np.linalg.eigvals(a)
+    on = met(a, abs(values.real))
+    return None if on is None else complex(values[on])
+
+
+def sign(x: Array) -> Array:
+    """The sign of a hyperdual X without eigenvalues on the imaginary axis."""
+    one, more = identity(x), len(x).bit_length()
+    for _ in range(STEPS):
+        inverse = quotient(checked_lu(x[0], "A", least=0.0), x, one)
+        mu = _scale(inverse[0], x[0]) if more == len(x).bit_length() else 1.0
+        y = (mu * x + inverse / mu) / 2
+        near = np.linalg.norm(y[0] - x[0], 1) <= 1e-7 * np.linalg.norm(y[0], 1)
+        x, more = y, more - bool(near)
+        if more == 0:
+            off = abs(product(x[:1], x[:1])[0] - one[0]).max()
+            if off <= RESIDUAL * np.linalg.norm(x[0]) ** 2:
+                return x
+            break
+    raise ConvergenceError(
+        "signm",
+        STEPS,
+        None,
+        RESIDUAL,
+        "S S = I is not met",
+        "eigenvalues near the imaginary axis, or vectors that are nearly parallel.",
+    )
+
+
+def _scale(inverse: Array, x: Array) -> float:
+    """mu, which brings the singular values of X near 1."""
+    sizes = [np.linalg.norm(y, 1) * np.linalg.norm(y, np.inf) for y in (inverse, x)]
+    return float((sizes[0] / sizes[1]) ** 0.25)

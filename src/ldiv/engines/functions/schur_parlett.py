@@ -1,0 +1,206 @@
+"""F = f(A) for any analytic f: Parlett's recurrence over groups of eigenvalues that are close.
+
+    A = Q T Q^H,    T = [[T1, C], [0, T2]]:    T1 F12 - F12 T2 = F1 C - C F2
+
+for T1 and T2 without eigenvalues that are close to one another. In a group f is its Taylor series
+about the mean, whose coefficients come from values on a circle (Cauchy). Derivatives are values
+too, of [[A, E], [0, A]], where each eigenvalue is there twice. Two groupings, on different circles,
+must agree.
+Reference: Davies and Higham, SIAM J. Matrix Anal. Appl. 25 (2003); Deadman, Higham and Ralha (2013),
+the recurrence by halves; Lyness and Moler (1967), the circles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from ldiv.errors import NotDifferentiableError, expected_got, shown
+
+Array = np.ndarray[Any, Any]
+POINTS = 128  # on a circle
+WIDTHS = (0.2, 0.05, 0.01, 2e-3, 4e-4, 8e-5)  # of a group, in units of the spread of eigenvalues
+AGREE = 1e-8  # of the part of F that is wanted
+NOISE = 1e-13  # of |F|, which is no disagreement
+FEW = 1e-11  # an error below which eigenvalues are far enough apart to stand alone
+
+
+@dataclass(frozen=True)
+class ScalarFunction:
+    """f(A) of a function of NumPy arrays, elementwise."""
+
+    f: Callable[[Any], Any]
+    name: str = "funm"
+
+    def value(self, a: Array) -> Array:
+        t, q = scipy.linalg.schur(a, output="complex", check_finite=False)
+        y = self._alone(t)
+        y = self._in_groups(t, (slice(None), slice(None))) if y is None else y
+        if y is None:
+            advice = (
+                "It must be analytic between eigenvalues that are close: their divided differences "
+                "are found on circles in the complex plane."
+            )
+            raise ValueError(expected_got("func", "a smooth function", "one that is not", advice))
+        return self._real(q @ y @ q.conj().T, t, a)
+
+    def derivative(self, a: Array, es: list[Array]) -> Array:
+        n = len(a)
+        t, q = scipy.linalg.schur(a, output="complex", check_finite=False)
+        for e in es:  # [[M, I x E], [0, M]]
+            e = np.kron(np.eye(len(t) // n), q.conj().T @ e @ q)
+            t = np.block([[t, e], [np.zeros_like(t), t]])
+        y = self._in_groups(t, (slice(n), slice(len(t) - n, None)))
+        if y is None:
+            raise NotDifferentiableError(
+                "no derivative: funm found no circle around the eigenvalues on which func is "
+                "analytic, in which its derivatives agree to eight digits."
+            )
+        return self._real(q @ y @ q.conj().T, t, a, *es)
+
+    def _real(self, y: Array, t: Array, *given: Array) -> Array:
+        """Y, real where all that is given is, and f is real on the real axis: f(z*) = f(z)*."""
+        if any(x.dtype.kind == "c" for x in given):
+            return y
+        z = np.diag(t)
+        at = _values(self.f, z)
+        off = abs(_values(self.f, z.conj()) - at.conj()).max()
+        return y.real if off <= AGREE * abs(at).max() else y
+
+    def _alone(self, t: Array) -> Array | None:
+        """Each eigenvalue a group of its own, as in SciPy, if these are far enough apart."""
+        values = np.diag(t)
+        gaps = abs(values[:, None] - values) + np.diag(np.full(len(t), np.inf))
+        off = np.linalg.norm(np.triu(t, 1), 1)
+        if off * np.finfo(float).eps > FEW * gaps.min():
+            return None
+        at = _values(self.f, values)
+        return _parlett(t, list(range(len(t) + 1)), lambda i, _: at[i : i + 1, None])
+
+    def _in_groups(self, t: Array, wanted: tuple[slice, slice]) -> Array | None:
+        """The part of F that is wanted, on which two groupings agree."""
+        previous = None
+        for turn, width in enumerate(WIDTHS):
+            if (y := self._grouped(t, width, turn)) is None:
+                previous = None
+                continue
+            found, noise = y[wanted], NOISE * abs(y).max()
+            if previous is not None and abs(found - previous).max() <= max(
+                AGREE * abs(found).max(), noise
+            ):
+                return found
+            previous = found
+        return None
+
+    def _grouped(self, t: Array, width: float, turn: int) -> Array | None:
+        values = np.diag(t)
+        spread = abs(values - values.mean()).max()
+        labels = _groups(values, width * spread)
+        t, q, starts = _reordered(t, labels)
+        scale = max(abs(values).max(), spread) or 1.0
+        blocks: list[Array] = []
+        for i, j in pairwise(starts):
+            block = _on_circles(self.f, t[i:j, i:j], scale, turn)
+            if block is None:
+                return None
+            blocks.append(block)
+        at = dict(zip(starts, blocks, strict=False))
+        y = _parlett(t, starts, lambda i, _: at[i])
+        return q @ y @ q.conj().T
+
+
+# -- groups ---------------------------------------------------------------------
+
+
+def _groups(values: Array, width: float) -> Array:
+    """A label for each number: the same for those that a chain of steps below `width` connects."""
+    labels = np.arange(len(values))
+    for i in range(len(values)):
+        close = np.unique(labels[abs(values - values[i]) <= width])
+        labels[np.isin(labels, close)] = close.min()
+    return labels
+
+
+def _reordered(t: Array, labels: Array) -> tuple[Array, Array, list[int]]:
+    """A Schur form in which groups stand together, its vectors, and where each group starts."""
+    q = np.eye(len(t), dtype=t.dtype)
+    trsen = scipy.linalg.get_lapack_funcs("trsen", (t,))
+    for label in np.unique(labels)[::-1]:
+        chosen = labels == label
+        t, q, *_ = trsen(chosen.astype(np.int32), t, q, job="N")
+        labels = np.concatenate([labels[chosen], labels[~chosen]])
+    starts = [0, *(np.flatnonzero(np.diff(labels)) + 1).tolist(), len(t)]
+    return np.triu(t), q, starts
+
+
+def _parlett(t: Array, starts: list[int], block: Callable[[int, int], Array]) -> Array:
+    """f(T) from f of its diagonal blocks, block(i, j); the halves first, then what is between."""
+    if len(starts) <= 2:
+        return block(starts[0], starts[-1])
+    half = len(starts) // 2
+    mid, low, high = starts[half], starts[0], starts[-1]
+    f1, f2 = _parlett(t, starts[: half + 1], block), _parlett(t, starts[half:], block)
+    t1, t2, c = t[low:mid, low:mid], t[mid:high, mid:high], t[low:mid, mid:high]
+    trsyl = scipy.linalg.get_lapack_funcs("trsyl", (t1, f1))
+    x, scale, _ = trsyl(t1, t2, f1 @ c - c @ f2, isgn=-1)
+    return np.block([[f1, x * scale], [np.zeros(c.shape[::-1]), f2]])
+
+
+# -- a group ----------------------------------------------------------------------
+
+
+def _on_circles(f: Callable[[Any], Any], t: Array, scale: float, turn: int) -> Array | None:
+    """f(T) for eigenvalues that are close, from the circle where rounding plus aliasing is least."""
+    center = np.diag(t).mean()
+    nilpotent = t - center * np.eye(len(t))
+    reach, order = abs(np.diag(nilpotent)).max(), len(t) - 1
+    if order == 0:
+        return _values(f, np.diag(t))[:, None]
+    circle = np.exp(2j * np.pi * (np.arange(POINTS) + 0.1 * turn) / POINTS)
+    best, chosen = np.inf, None
+    for radius in scale * (1 + 0.1 * turn) * 2.0 ** np.arange(2, -40, -1):
+        if radius < 2.5 * reach:
+            break
+        y = _values(f, center + radius * circle, finite=False)
+        if not np.isfinite(y).all():
+            continue
+        taylor, high = np.fft.fft(y) / POINTS, abs(y).max()
+        rounding, tail = np.finfo(float).eps * high, abs(taylor[POINTS // 2 :]).max()
+        error = (rounding + tail) / min(radius / scale, 1) ** order
+        if tail <= 1e-10 * abs(taylor).max() + 8 * rounding and error < best:
+            taylor = taylor * np.exp(-0.2j * np.pi * turn / POINTS * np.arange(POINTS))
+            best, chosen = error, (radius, taylor[: POINTS // 2])
+    if chosen is None:
+        return None
+    radius, taylor = chosen
+    x, y = nilpotent / radius, np.zeros_like(t)
+    for c in taylor[::-1]:
+        y = x @ y + c * np.eye(len(t))
+    return y
+
+
+def _values(f: Callable[[Any], Any], z: Array, finite: bool = True) -> Array:
+    """f at these numbers."""
+    try:
+        y = np.asarray(f(z))
+    except TypeError as error:
+        advice = "func gets all eigenvalues at once, a complex array of NumPy, as in SciPy."
+        came = f"an error: {error}"
+        raise TypeError(expected_got("func", "a function of arrays", came, advice)) from error
+    if y.shape not in (z.shape, ()) or y.dtype.kind not in "iufcb":
+        advice = "func is applied to each element; numpy.vectorize makes such a function."
+        raise ValueError(
+            expected_got("func", f"an array of numbers of shape {z.shape}", shown(y), advice)
+        )
+    if finite and not np.isfinite(y).all():
+        raise ValueError(
+            expected_got(
+                "func", "finite at every eigenvalue", "NaN or infinity", "Look where it has poles."
+            )
+        )
+    return np.broadcast_to(y, z.shape).astype(complex)

@@ -1,0 +1,132 @@
+"""f(A) of any function f, and sign(A), under SciPy's names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, overload
+
+from ldiv.core.public import public
+from ldiv.core.typing import ArrayT
+from ldiv.core.validate import require_callable
+from ldiv.engines.functions.matrix_sign import Sign
+from ldiv.engines.functions.schur_parlett import ScalarFunction
+from ldiv.linalg.equations.applied import applied, with_residual
+
+
+@overload
+def funm(A: ArrayT, func: Callable[[Any], Any], disp: Literal[True] = True) -> ArrayT: ...
+@overload
+def funm(A: ArrayT, func: Callable[[Any], Any], disp: Literal[False]) -> tuple[ArrayT, ArrayT]: ...
+@public
+def funm(A: ArrayT, func: Callable[[Any], Any], disp: bool = True) -> Any:
+    """Apply a function of numbers to a square matrix, differentiably.
+
+        F = V diag(f(lam)) V^-1,    and by continuity where A has no V
+
+    Parameters
+    ----------
+    A : array (*batch, n, n)
+        The matrix.
+    func : callable
+        f, of complex arrays of NumPy, elementwise, whatever the framework of A. What it closes over
+        is constant. Analytic at the eigenvalues, for derivatives and where some are close.
+    disp : bool, default True
+        With False, F and |F A - A F|_1 / |A|_1 are returned.
+
+    Returns
+    -------
+    F : array (*batch, n, n)
+        f(A); complex for a real A if f has complex values there.
+
+    Raises
+    ------
+    NotDifferentiableError
+        In the derivative, where f is not analytic around the eigenvalues, or no eight digits of the
+        derivative are certain.
+    ValueError
+        For a function that is not smooth between eigenvalues that are close, or not finite at
+        them; for a matrix that is not square, NaN and infinity; in a JAX trace for a real matrix
+        with complex values.
+    TypeError
+        For sparse matrices, and functions that take no array of NumPy.
+
+    See Also
+    --------
+    spectral_function : of a Hermitian matrix; f of arrays of your framework.
+    expm, logm, sqrtm, cosm : functions that have an algorithm of their own.
+
+    Notes
+    -----
+    Differentiable in A in every mode and order: f' and higher ones are found in the complex plane.
+    Computed on the host, in double precision; one matrix of a batch after the other. Where
+    eigenvalues are far apart by Parlett's recurrence, as in SciPy; groups of close ones by Taylor's
+    series, twice, in different ways that must agree.
+    Cost: 1 Schur form, some 25 n^3 operations; 16 times as much for a derivative.
+
+    References
+    ----------
+    Davies and Higham, SIAM J. Matrix Anal. Appl. 25 (2003).
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> ldiv.funm(np.array([[1.0, 3.0], [1.0, 4.0]]), lambda x: x * x).round(12)
+    array([[ 4., 15.],
+           [ 5., 19.]])
+    """
+    require_callable("func", func, "a function of numbers", "Such as numpy.exp.")
+    return with_residual(disp, applied(ScalarFunction(func), "A", A), lambda x, a: x @ a - a @ x, A)
+
+
+@overload
+def signm(A: ArrayT, disp: Literal[True] = True) -> ArrayT: ...
+@overload
+def signm(A: ArrayT, disp: Literal[False]) -> tuple[ArrayT, ArrayT]: ...
+@public
+def signm(A: ArrayT, disp: bool = True) -> Any:
+    """Find the sign of a square matrix, differentiably.
+
+        S S = I,    S A = A S,    lam(S) = sign(Re lam(A))
+
+    Parameters
+    ----------
+    A : array (*batch, n, n)
+        The matrix.
+    disp : bool, default True
+        With False, as SciPy had it, S and |S S S - S|_1 / |A|_1 are returned.
+
+    Returns
+    -------
+    S : array (*batch, n, n)
+        The sign.
+
+    Raises
+    ------
+    NotDifferentiableError
+        In the derivative, where an eigenvalue is on the imaginary axis, as far as rounding tells;
+        the value there is SciPy's.
+    ConvergenceError
+        If Newton's iteration does not reach S S = I.
+    ValueError, TypeError
+        As in `sqrtm`.
+
+    Notes
+    -----
+    Differentiable in every mode and order.
+    Computed on the host, in double precision, one matrix of a batch after the other, by Newton's
+    iteration: SciPy's signm shifts a matrix with close eigenvalues, so that signs may change.
+    Cost: the eigenvalues, and some 10 inverses; three times as many for a derivative.
+
+    References
+    ----------
+    Higham, Functions of Matrices (2008), ch. 5.
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> ldiv.signm(np.array([[2.0, 5.0], [0.0, -3.0]]))
+    array([[ 1.,  2.],
+           [ 0., -1.]])
+    """
+    s = applied(Sign(), "A", A)
+    return with_residual(disp, s, lambda s, a: s @ s @ s - s, A)
