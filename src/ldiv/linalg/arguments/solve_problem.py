@@ -91,8 +91,8 @@ def solved(
     rule, args, vector = build_problem(
         structure, params, b, assume_a, method, iteration, factor_dtype
     )
-    same = place is not None and isinstance(args[1], np.ndarray) == isinstance(b, np.ndarray)
-    unconverted = same and args[0] is place.p and args[1].dtype == b.dtype
+    same = isinstance(args[1], np.ndarray) == isinstance(b, np.ndarray)
+    unconverted = place is not None and args[0] is place.p and same and args[1].dtype == b.dtype
     if place is not None and unconverted and isinstance(structure.core, int):
         call = Call(replace(rule, vector=vector), frontend_of(params, b).bind)
         place.remember(call)
