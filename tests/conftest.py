@@ -4,6 +4,7 @@ factorizations for those that count them; a compiler that does not optimize; cov
 
 import ast
 import functools
+import gc
 import importlib.util
 import os
 import re
@@ -81,6 +82,23 @@ def _fresh_memory(request):
     yield
     if counts:
         _forget()
+
+
+def _look_no_more_at_what_is_old():
+    """Tests count what the garbage collector leaves: it goes through what is made from here on, not
+    through all programs that JAX has compiled, for a second each time.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_collection_finish():
+    _look_no_more_at_what_is_old()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _what_other_files_made_is_old():
+    _look_no_more_at_what_is_old()
 
 
 def _forget():

@@ -38,6 +38,8 @@ class Transforms(ABC):
 class Torch(Transforms):
     def __init__(self) -> None:
         self._torch = torch = importlib.import_module("torch")
+        private = importlib.import_module("ldiv.frontends.torch.private")
+        self._transforms_active = private.are_transforms_active
         self.array, self.jvp, self.vmap = torch.asarray, torch.func.jvp, torch.func.vmap
 
     def gradient(self, f: Function, x: Vector) -> Vector:
@@ -45,10 +47,7 @@ class Torch(Transforms):
         try:
             return list(self._torch.func.grad(f)(x))
         except RuntimeError as error:
-            if (
-                "setup_context" not in str(error)
-                or self._torch._C._are_functorch_transforms_active()
-            ):
+            if "setup_context" not in str(error) or self._transforms_active():
                 raise
         again = any(leaf.requires_grad for leaf in x)
         x = [leaf if leaf.requires_grad else leaf.detach().requires_grad_() for leaf in x]

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from math import frexp
 from typing import Any, Protocol
 
 import numpy as np
@@ -122,24 +123,26 @@ def matrix_map(function: MatrixFunction, a: Array, *es: Array) -> Array:
 
 
 def _each(f: MatrixFunction, *args: Any) -> tuple[Any, ...]:
-    """In double precision, matrix by matrix; each E in units of its own."""
-    dtype = args[0].dtype
-    out = np.empty_like(args[0])
+    """In double precision, matrix by matrix."""
+    wide = [x.astype(np.result_type(x.dtype, float), copy=False) for x in args]
     with unwarned():
+        if args[0].ndim == 2 and args[0].size:
+            return (_one(f, *wide).astype(args[0].dtype, copy=False),)
+        out = np.empty_like(args[0])
         for i in np.ndindex(*out.shape[:-2] if out.size else (0,)):
-            a, *es = (x[i].astype(np.result_type(dtype, float), copy=False) for x in args)
-            scale = [_unit(e) for e in es]
-            y = (
-                f.derivative(a, [e / t for e, t in zip(es, scale, strict=True)])
-                if es
-                else f.value(a)
-            )
-            if dtype.kind != "c" and y.dtype.kind == "c":
-                raise _complex_value(f.name)
-            for t in scale:
-                y = y * t
-            out[i] = y
+            out[i] = _one(f, *(x[i] for x in wide))
     return (out,)
+
+
+def _one(f: MatrixFunction, a: Any, *es: Any) -> Any:
+    """f(A), or its derivative in directions E, each in units of its own."""
+    scale = [_unit(e) for e in es]
+    y = f.derivative(a, [e / t for e, t in zip(es, scale, strict=True)]) if es else f.value(a)
+    if a.dtype.kind != "c" and y.dtype.kind == "c":
+        raise _complex_value(f.name)
+    for t in scale:
+        y = y * t
+    return y
 
 
 def _complex_value(name: str) -> ComplexValueError:
@@ -150,7 +153,8 @@ def _complex_value(name: str) -> ComplexValueError:
 
 def _unit(e: Any) -> float:
     """A power of two near the largest number of E."""
-    return float(2.0 ** np.frexp(max(abs(e.real).max(), abs(e.imag).max()))[1])
+    size = max(abs(e.real).max(), abs(e.imag).max()) if e.dtype.kind == "c" else abs(e).max()
+    return 2.0 ** min(frexp(size)[1], 1023)
 
 
 # -- for the conformance suite ------------------------------------------------

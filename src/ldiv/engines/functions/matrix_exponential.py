@@ -9,13 +9,13 @@ Appl. 30 (2009): 2^s is chosen so that the backward error of r', too, is roundin
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from math import ceil, comb, log2, perm
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
+from ldiv.engines.functions.checked_lu import EPS, lu
 from ldiv.engines.functions.hyperdual import hyperdual, identity, product, quotient
 from ldiv.errors import LinAlgOverflowError
 
@@ -37,9 +37,9 @@ class Exponential:
     name: str = "expm"
 
     def value(self, a: Array) -> Array:
-        size = require_digits(a, self.name)
-        mu = _shift(a)
-        y: Array = np.exp(mu) * scipy.linalg.expm(a - mu * np.eye(len(a)) if mu else a)
+        mu, off, size = _about_the_mean(a, self.name, triangular=True)
+        y: Array = scipy.linalg.expm(off)
+        y = y * np.exp(mu) if mu else y
         if size > LARGE and np.isfinite(y).all():
             third = scipy.linalg.expm(a / 3)  # other steps round otherwise
             if not abs(third @ third @ third - y).max() <= LOST * abs(y).max():
@@ -47,22 +47,21 @@ class Exponential:
         return y
 
     def derivative(self, a: Array, es: list[Array]) -> Array:
-        require_digits(a, self.name)
-        return exponential(hyperdual(a, es))[-1]
+        return exponential(hyperdual(a, es), self.name)[-1]
 
 
-def exponential(x: Array) -> Array:
-    """exp(X) of a hyperdual X, whose parts with an e are no larger than needed."""
-    mu = _shift(x[0])
-    x = x - mu * identity(x)
-    m, size = len(x).bit_length() - 1, np.linalg.norm(x[0], 1)
-    reach = {degree: bound / (1 + m / 10) for degree, bound in REACH.items()}
-    degree = next((d for d, bound in reach.items() if size <= bound), 13)
-    steps = max(ceil(log2(size / reach[13])), 0) if 0 < size < np.inf else 0
-    y = _pade(x / 2.0**steps, degree)
+def exponential(x: Array, name: str) -> Array:
+    """exp(X) of a hyperdual X; errors are those of the function `name`."""
+    mu, off, _ = _about_the_mean(x[0], name)
+    x = np.concatenate([off[None], x[1:]]) if mu else x
+    m, size = len(x).bit_length() - 1, float(abs(off).sum(0).max())
+    reach = 1 + m / 10  # higher derivatives of the backward error grow
+    degree = next((d for d, bound in REACH.items() if size * reach <= bound), 13)
+    steps = max(ceil(log2(size * reach / REACH[13])), 0) if 0 < size < np.inf else 0
+    y = _pade(x / 2.0**steps if steps else x, degree)
     for _ in range(steps):
         y = product(y, y)
-    return np.exp(mu) * y
+    return y * np.exp(mu) if mu else y
 
 
 def _pade(x: Array, degree: int) -> Array:
@@ -78,9 +77,7 @@ def _pade(x: Array, degree: int) -> Array:
         odd, even = _sum(b[1::2], powers), _sum(b[::2], powers)
     odd = product(x, odd)
     below = even - odd
-    factor = scipy.linalg.lu_factor(below[0], check_finite=False)
-    solve = partial(scipy.linalg.lu_solve, factor, check_finite=False)
-    return quotient(solve, below, even + odd)
+    return quotient(lu(below[0]), below, even + odd)
 
 
 def _sum(b: list[float], powers: list[Array]) -> Array:
@@ -91,22 +88,24 @@ def _sum(b: list[float], powers: list[Array]) -> Array:
     return total
 
 
-def _shift(a: Array) -> Any:
-    """mu, for which exp(A) = e^mu exp(A - mu I) takes fewer squarings, and loses fewer digits."""
-    mu = np.trace(a) / len(a)
-    off = a - mu * np.eye(len(a))
-    # both factors are in range; of a triangular matrix SciPy keeps the diagonal exact
-    safe = 1 < abs(mu) < IN_RANGE and np.linalg.norm(off, 1) < IN_RANGE and np.tril(off, -1).any()
-    return mu if safe else 0.0
+def _about_the_mean(a: Array, name: str, triangular: bool = False) -> tuple[Any, Array, float]:
+    """mu, A - mu I and |A - mu I|_1: exp(A) = e^mu exp(A - mu I) takes fewer squarings, and loses
+    fewer digits. mu = 0 where a factor could overflow, and for triangles, whose diagonals SciPy
+    keeps exact.
 
-
-def require_digits(a: Array, name: str) -> float:
-    """|A - mu I|_1, an error if rounding A alone would move exp(A) by more than LOST."""
-    off = a - np.trace(a) / len(a) * np.eye(len(a))
-    size = float(np.linalg.norm(off, 1))
-    if size * np.finfo(float).eps > LOST and np.any(off - np.diag(np.diag(off))):
+    An error if one rounding of A moves exp(A) by more than LOST; `triangular`: unless A is, as
+    rounding does not fill it.
+    """
+    n, off = len(a), np.array(a, order="C")
+    diagonal = off.reshape(-1)[:: n + 1]
+    mu = diagonal.mean()
+    diagonal -= mu
+    size = float(abs(off).sum(0).max())
+    beside = (np.tril(off, -1).any(), np.triu(off, 1).any()) if size * EPS > LOST else (False,)
+    if all(beside) if triangular else any(beside):
         raise _no_digits(name, size)
-    return size
+    full = 1 < abs(mu) < IN_RANGE and size < IN_RANGE and off.reshape(-1)[n :: n + 1].any()
+    return (mu, off, size) if full else (0.0, a, size)
 
 
 def _no_digits(name: str, size: float) -> LinAlgOverflowError:

@@ -68,7 +68,7 @@ class FractionalPower:
         t, q, fs = schur_form(a, es)
         require_off_the_cut(self.name, a, t)
         x, n = hyperdual(t, fs), round(self.p)
-        y = exponential((self.p - n) * logarithm(x))
+        y = exponential((self.p - n) * logarithm(x), self.name)
         return q @ product(integer_power(x, n), y)[-1] @ q.conj().T
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import scipy.linalg
 
 from ldiv.engines.functions.branch_cut import require_off_the_cut
 from ldiv.engines.functions.hyperdual import halves, hyperdual, sylvester
+from ldiv.engines.functions.triangular_sylvester import triangular_sylvester
 from ldiv.errors import SingularMatrixError
 
 Array = np.ndarray[Any, Any]
@@ -65,12 +67,7 @@ def square_root(x: Array) -> Array:
         return np.where(_inside(x[0]), root, 0)[None]
     x, dx = halves(x)
     y = square_root(x)
-    trsyl = scipy.linalg.get_lapack_funcs("trsyl", (y, dx))
-
-    def solve(c: Array) -> Array:
-        z, scale, _ = trsyl(y[0], y[0], c)
-        return z * scale
-
+    solve = partial(triangular_sylvester, y[0], y[0], ops="NN")
     return np.concatenate([y, sylvester(solve, y, dx)])
 
 

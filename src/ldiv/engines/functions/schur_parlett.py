@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from ldiv.engines.functions.triangular_sylvester import triangular_sylvester
 from ldiv.errors import NotDifferentiableError, expected_got, shown
 
 Array = np.ndarray[Any, Any]
@@ -77,9 +78,11 @@ class ScalarFunction:
         values = np.diag(t)
         gaps = abs(values[:, None] - values) + np.diag(np.full(len(t), np.inf))
         off = np.linalg.norm(np.triu(t, 1), 1)
-        if off * np.finfo(float).eps > FEW * gaps.min():
+        if off and off * np.finfo(float).eps >= FEW * gaps.min():
             return None
         at = _values(self.f, values)
+        if not off:  # A is normal
+            return np.diag(at)
         return _parlett(t, list(range(len(t) + 1)), lambda i, _: at[i : i + 1, None])
 
     def _in_groups(self, t: Array, wanted: tuple[slice, slice]) -> Array | None:
@@ -111,7 +114,7 @@ class ScalarFunction:
             blocks.append(block)
         at = dict(zip(starts, blocks, strict=False))
         y = _parlett(t, starts, lambda i, _: at[i])
-        return q @ y @ q.conj().T
+        return np.triu(q @ y @ q.conj().T)
 
 
 # -- groups ---------------------------------------------------------------------
@@ -146,9 +149,8 @@ def _parlett(t: Array, starts: list[int], block: Callable[[int, int], Array]) ->
     mid, low, high = starts[half], starts[0], starts[-1]
     f1, f2 = _parlett(t, starts[: half + 1], block), _parlett(t, starts[half:], block)
     t1, t2, c = t[low:mid, low:mid], t[mid:high, mid:high], t[low:mid, mid:high]
-    trsyl = scipy.linalg.get_lapack_funcs("trsyl", (t1, f1))
-    x, scale, _ = trsyl(t1, t2, f1 @ c - c @ f2, isgn=-1)
-    return np.block([[f1, x * scale], [np.zeros(c.shape[::-1]), f2]])
+    x = triangular_sylvester(t1, -t2, f1 @ c - c @ f2, "NN")
+    return np.block([[f1, x], [np.zeros(c.shape[::-1]), f2]])
 
 
 # -- a group ----------------------------------------------------------------------

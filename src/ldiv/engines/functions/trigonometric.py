@@ -18,7 +18,7 @@ import numpy as np
 
 from ldiv.engines.functions.checked_lu import checked_lu
 from ldiv.engines.functions.hyperdual import hyperdual, identity, product, quotient
-from ldiv.engines.functions.matrix_exponential import Exponential, exponential, require_digits
+from ldiv.engines.functions.matrix_exponential import Exponential, exponential
 from ldiv.errors import SingularMatrixError
 
 Array = np.ndarray[Any, Any]
@@ -38,8 +38,7 @@ class Trigonometric:
         return self._of(a[None], lambda x: Exponential(self.name).value(x[0])[None])[0]
 
     def derivative(self, a: Array, es: list[Array]) -> Array:
-        require_digits(a, self.name)
-        return self._of(hyperdual(a, es), exponential)[-1]
+        return self._of(hyperdual(a, es), lambda x: exponential(x, self.name))[-1]
 
     def _of(self, x: Array, exp: Callable[[Array], Array]) -> Array:
         kind, circular = self.name[:3], "h" not in self.name

@@ -2,6 +2,7 @@
 
 Imported here is what `ldiv.core.dispatch` asks of a front end, and no more. One idea per file:
 
+    private           what is not public of PyTorch, and may move
     recorders         what records a program instead of running it
     recorded          rules in such programs, by their keys
     rule_operator     the operator that runs them there

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch._C import _functorch
 
 from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, Tree
 from ldiv.core.unchanged import Unchanged
 from ldiv.errors import NotDifferentiableError, expected_got
+from ldiv.frontends.torch import private
 from ldiv.frontends.torch.functions import bind
 
 Values = Array | tuple[Array, ...]
@@ -126,15 +126,15 @@ def _size(d: Array, ndim: int) -> Any:
 
 def values(t: Array) -> Any:
     """The numbers of a tensor, in NumPy's double precision, the axes of all batches in front."""
-    with torch._C._DisableFuncTorch(), torch.no_grad():
+    with private.without_transforms(), torch.no_grad():
         plain = _unwrapped(t).resolve_conj().resolve_neg()
         return plain.to("cpu", torch.complex128 if t.is_complex() else torch.float64).numpy()
 
 
 def _unwrapped(t: Array) -> Array:
-    if not _functorch.is_functorch_wrapped_tensor(t):
+    if not private.is_wrapped(t):
         return t.detach()
-    batch, inner = _functorch.maybe_get_bdim(t), _functorch.get_unwrapped(t)
+    batch, inner = private.batch_axis(t), private.unwrapped(t)
     plain = _unwrapped(inner)
     # what is batched at the levels below is in front already
     return plain if batch < 0 else plain.movedim(plain.ndim - inner.ndim + batch, 0)

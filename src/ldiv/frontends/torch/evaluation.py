@@ -12,46 +12,44 @@ from contextlib import nullcontext
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
-from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from ldiv.core.finite import derivative, evaluated
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, leaves, rebuild
-from ldiv.frontends.torch import few
+from ldiv.frontends.torch import few, private
 from ldiv.frontends.torch.recorded import key_of
 from ldiv.frontends.torch.recorders import traced
 
 
 def kernel(rule: Rule, flat: Sequence[Array]) -> tuple[Array, ...]:
     """On plain arrays, no derivative in sight."""
-    if torch._C._len_torch_dispatch_stack() and (watch := watching()) is not None:
+    if private.count_dispatch_modes() and (watch := watching()) is not None:
         return watch(kernel, rule, flat)
     if traced(None):
         return tuple(torch.ops.ldiv.rule(key_of(rule), list(flat)))
-    if not torch._C._len_torch_function_stack() and few.are_few(rule, flat):
+    if not private.count_function_modes() and few.are_few(rule, flat):
         return few.kernel(rule, flat)
     # a torch function mode of the user's, a default device say, is for what the user calls
-    with torch._C.DisableTorchFunction() if torch._C._len_torch_function_stack() else nullcontext():
+    with private.without_function_modes() if private.count_function_modes() else nullcontext():
         outputs = evaluated(rule, [x.detach() if x.requires_grad else x for x in flat])
-    if not any([y._is_view() for y in outputs]):  # noqa: C419
+    if not any([private.is_view(y) for y in outputs]):  # noqa: C419
         return outputs
     # torch lets nobody write to a view that a Function returns, so it is detached from its base;
     # and it cannot give tangents to several views of one array, so in forward mode they are copies.
     return tuple(
-        y if not y._is_view() else y.detach() if forward_ad._current_level < 0 else y.clone()
+        y if not private.is_view(y) else y.clone() if private.in_forward_mode() else y.detach()
         for y in outputs
     )
 
 
 def watching() -> Any:
     """What a dispatch mode of ours does in place of a kernel, if there is one."""
-    return getattr(_get_current_dispatch_mode(), "rule", None)
+    return getattr(private.current_dispatch_mode(), "rule", None)
 
 
 def _derivative(rule: Rule, f: Callable[..., Any], *given: Any) -> Any:
     """f(*given), checked for overflow; under torch.func only kernels see numbers."""
-    return f(*given) if torch._C._are_functorch_transforms_active() else derivative(rule, f, *given)
+    return f(*given) if private.are_transforms_active() else derivative(rule, f, *given)
 
 
 def pullback(rule: Rule, need: Sequence[bool], *xs: Array | None) -> list[Array | None]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch.autograd import forward_ad
 
 from ldiv.core.arrays import conform
 from ldiv.core.finite import derivative, evaluated
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, leaves, rebuild
+from ldiv.frontends.torch import private
 from ldiv.frontends.torch.recorders import unobserved
 from ldiv.frontends.torch.values import PLAIN, as_tensor, plain_values_of, values_of
 
@@ -36,14 +36,14 @@ def kernel(rule: Rule, flat: Sequence[Array]) -> tuple[Array, ...]:
 
 def is_plain_backward(cotangents: Sequence[Array | None]) -> bool:
     """Whether nobody differentiates this backward pass, or maps it over a batch."""
-    if torch.is_grad_enabled() or forward_ad._current_level >= 0 or not unobserved():
+    if torch.is_grad_enabled() or private.in_forward_mode() or not unobserved():
         return False
     given = [c for c in cotangents if c is not None]
     return bool(given) and not any(map(_is_batched, given))
 
 
 def _is_batched(c: Array) -> bool:
-    return type(c) not in PLAIN or torch._C._functorch.is_legacy_batchedtensor(c)
+    return type(c) not in PLAIN or private.is_legacy_batch(c)
 
 
 def pullback(

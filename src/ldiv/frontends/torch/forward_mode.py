@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_map
 
 from ldiv.core.pushforward import OnlyReverse
 from ldiv.core.trees import Array
 from ldiv.errors import LinAlgError
+from ldiv.frontends.torch import private
 from ldiv.frontends.torch.agreement import Pullback, Values, agreeing, agrees, as_tuple, moved
 from ldiv.frontends.torch.recorders import traced
 from ldiv.frontends.torch.reverse_mode import beside, is_differentiated, pullback_of, transposed
@@ -37,7 +37,7 @@ def jvp(f: Callable[..., Any], xs: tuple[Array, ...], dxs: tuple[Array, ...]) ->
         return y, agreeing(pull, y, dy, dxs)
     if not agrees(pull, y, dy, dxs, lambda: beside(f, xs, dxs)):
         raise OnlyReverse
-    return y, dy if further else tree_map(torch.Tensor.detach, dy)
+    return y, dy if further else private.tree_map(torch.Tensor.detach, dy)
 
 
 def _forward(f: Callable[..., Any], xs: tuple[Array, ...], dxs: tuple[Array, ...]) -> Values | None:

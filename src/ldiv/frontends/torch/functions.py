@@ -18,7 +18,7 @@ from ldiv.core.closures import closures_count, counting_closures
 from ldiv.core.holder import Holder, Owner, holding, owner
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array
-from ldiv.frontends.torch import few
+from ldiv.frontends.torch import few, private
 from ldiv.frontends.torch.evaluation import kernel, leading, pullback, pushforward
 from ldiv.frontends.torch.functionalized import is_functionalized, one_level_below
 from ldiv.frontends.torch.legacy_batching import over_legacy_batch
@@ -29,19 +29,19 @@ from ldiv.frontends.torch.rule_operator import run
 
 def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
     """The kernel alone where no derivative can be asked for, else a Function."""
-    if few.are_few(rule, flat) and unobserved() and forward_ad._current_level < 0:
+    if few.are_few(rule, flat) and unobserved() and not private.in_forward_mode():
         if torch.is_grad_enabled():
             for x in flat:
                 if x.requires_grad:
                     return Few.apply(rule, _keeper(), *flat)  # type: ignore[no-untyped-call]
         return few.kernel(rule, flat)
-    if torch._C._are_functorch_transforms_active():
+    if private.are_transforms_active():
         if is_functionalized():
             return one_level_below(partial(bind, rule), flat)
         return Transformed.apply(rule, _keeper(), *flat)  # type: ignore[no-untyped-call]
-    if not torch.is_grad_enabled() and forward_ad._current_level < 0:
+    if not torch.is_grad_enabled() and not private.in_forward_mode():
         return kernel(rule, flat)
-    if traced(None) and forward_ad._current_level < 0:
+    if traced(None) and not private.in_forward_mode():
         return tuple(run(key_of(rule), list(flat)))  # the operator has a derivative of its own
     if rule.on_host:  # calls no function that could close over anything
         return _bind(rule, flat)
@@ -50,7 +50,7 @@ def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
 
 
 def _bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
-    if forward_ad._current_level >= 0 or (
+    if private.in_forward_mode() or (
         torch.is_grad_enabled() and any(x.requires_grad for x in flat)
     ):
         return Eager.apply(rule, _keeper(), *flat)  # type: ignore[no-untyped-call]
@@ -73,7 +73,7 @@ class Bound(torch.autograd.Function):
             return None, None, *(None for _ in need)  # of rule and owner, and of the tensors
         token, *saved = ctx.saved_tensors
         # a pullback of torch.func.vjp may be called after its level has ended
-        saved = [torch._C._functorch.unwrap_if_dead(t) for t in saved]
+        saved = [private.unwrapped_if_dead(t) for t in saved]
         with holding(_kept_with(ctx, token)):
             pull = partial(pullback, ctx.rule, need)
             return None, None, *over_legacy_batch(pull, [*saved, *cotangents])
@@ -87,11 +87,11 @@ class Bound(torch.autograd.Function):
         mode is switched on for the levels outside, which is what is meant when a functorch
         transform is active.
         """
-        outer_levels = torch._C._are_functorch_transforms_active()
+        outer_levels = private.are_transforms_active()
         token, *saved = ctx.saved_tensors
         saved = [forward_ad.unpack_dual(t).primal if outer_levels else t for t in saved]
         with (
-            forward_ad._set_fwd_grad_enabled(outer_levels or forward_ad._is_fwd_grad_enabled()),
+            private.set_forward_mode(outer_levels or private.is_forward_mode_enabled()),
             holding(_kept_with(ctx, token)),
             tangents_recorded(),
         ):
@@ -112,7 +112,7 @@ def _save(
             *(y for y, d in zip(outputs, rule.differentiable, strict=True) if not d)
         )
     ctx.save_for_backward(token, *flat, *outputs)
-    if forward_ad._current_level >= 0:
+    if private.in_forward_mode():
         ctx.save_for_forward(token, *flat, *outputs)
 
 

@@ -7,6 +7,7 @@ import torch
 from ldiv.core.sparse_parts import Parts
 from ldiv.core.trees import Array
 from ldiv.errors import expected_got
+from ldiv.frontends.torch import private
 
 _NO_VALUES = (
     "an array with values",
@@ -41,7 +42,7 @@ def sparse_parts(name: str, x: Array) -> Parts:
     shape = tuple(x.shape)
     if x.layout is torch.sparse_coo:
         # the numbers as they are stored: coalesce, which the graph needs, looks at no index
-        stored = Parts("coo", x._values(), tuple(x._indices()), shape)
+        stored = Parts("coo", private.stored_values(x), tuple(private.stored_indices(x)), shape)
         return stored._replace(merged=lambda: _coalesced(x.coalesce()))
     format = str(x.layout).rpartition("_")[2]
     if x.layout in _BY_ROWS:

@@ -14,6 +14,7 @@ import torch
 from torch.autograd import forward_ad
 
 from ldiv.core.trees import Array
+from ldiv.frontends.torch import private
 
 Results = Sequence[Array | None]
 
@@ -21,12 +22,12 @@ Results = Sequence[Array | None]
 def over_legacy_batch(f: Callable[..., Results], xs: Sequence[Array | None]) -> Results:
     """f(*xs), where some xs are batched in this way, or have tangents that are."""
     level = _legacy_level()
-    if not level or torch._C._are_functorch_transforms_active():
+    if not level or private.are_transforms_active():
         return f(*xs)
     if any(map(_is_legacy, xs)):  # reverse mode: the cotangents
         plain = [_unwrapped(x, level) for x in xs]
         return [
-            None if y is None else torch._add_batch_dim(y.contiguous(), 0, level)
+            None if y is None else private.add_batch_axis(y.contiguous(), 0, level)
             for y in _mapped(f, plain, [*map(_is_legacy, xs)])
         ]
     # forward mode: plain tensors, each with a batch of tangents, become a batch of dual tensors
@@ -48,22 +49,22 @@ def over_legacy_batch(f: Callable[..., Results], xs: Sequence[Array | None]) -> 
 
 def _legacy_level() -> int:
     """How many such batches are active; torch tells it to who adds one."""
-    level = torch._C._vmapmode_increment_nesting() - 1
-    torch._C._vmapmode_decrement_nesting()
+    level = private.enter_legacy_batch() - 1
+    private.leave_legacy_batch()
     return level
 
 
 def _is_legacy(x: Array | None) -> bool:
-    return x is not None and torch._C._functorch.is_legacy_batchedtensor(x)
+    return x is not None and private.is_legacy_batch(x)
 
 
 def _unwrapped(x: Array | None, level: int) -> Array | None:
     """With the batch as first axis."""
-    return torch._remove_batch_dim(x, level, 1, 0) if x is not None and _is_legacy(x) else x
+    return private.remove_batch_axis(x, level, 1, 0) if x is not None and _is_legacy(x) else x
 
 
 def _tangent_of(x: Array | None) -> Array | None:
-    return None if x is None or forward_ad._current_level < 0 else forward_ad.unpack_dual(x).tangent
+    return None if x is None or not private.in_forward_mode() else forward_ad.unpack_dual(x).tangent
 
 
 def _repeated(x: Array, tangents: Array, count: int) -> Array:
@@ -81,7 +82,7 @@ def _once(y: Array, level: int) -> Array:
         primal[0]
         if tangent is None
         else forward_ad.make_dual(
-            primal[0].clone(), torch._add_batch_dim(tangent.contiguous(), 0, level)
+            primal[0].clone(), private.add_batch_axis(tangent.contiguous(), 0, level)
         )
     )
 

@@ -18,11 +18,11 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from ldiv.core.index_sets import Sets, Untraceable, each, of_rule, selected, whole
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array
+from ldiv.frontends.torch import private
 from ldiv.frontends.torch.propagation_calls import Call, aten, tensors_in
 from ldiv.frontends.torch.propagation_rules import sets_of_results
 from ldiv.frontends.torch.recorders import traced
@@ -33,7 +33,7 @@ def dependence(f: Callable[[Array], Array], x: Array) -> Sets | None:
     """A superset of the pattern of the Jacobian of f, along the branches that f takes at x; None
     where it cannot be found.
     """
-    if torch._C._are_functorch_transforms_active() or traced(x):
+    if private.are_transforms_active() or traced(x):
         return None
     x = x.detach().clone()
     watch = Watch(x)
@@ -56,11 +56,11 @@ def dependence(f: Callable[[Array], Array], x: Array) -> Sets | None:
 LEAVING = (torch.Tensor.numpy, torch.Tensor.__array__, torch.Tensor.__dlpack__)
 
 
-class Watch(TorchDispatchMode):
+class Watch(private.DispatchMode):  # type: ignore[misc]
     """What the storages hold: the sets of their elements, and which numbers depend on x."""
 
     def __init__(self, x: Array) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()
         self.met_all = False  # did all tensors come by that no operation makes?
         self.alive: dict[int, tuple[Array, int]] = {}  # by its address: one tensor on each storage
         self.sets: dict[int, Sets] = {}
@@ -147,7 +147,7 @@ class Watch(TorchDispatchMode):
             for y in results:
                 self.write(y, None)
         else:
-            with _disable_current_modes():
+            with private.without_dispatch_modes():
                 found = sets_of_results(call)
             for y, sets in zip(results, found, strict=True):
                 self.write(y, sets if y.is_floating_point() or y.is_complex() else None)
@@ -163,7 +163,7 @@ class Watch(TorchDispatchMode):
     ) -> tuple[Array, ...]:
         """A rule of ours."""
         moving = [self.sets_of(x) for x in flat]
-        with _disable_current_modes():
+        with private.without_dispatch_modes():
             out = kernel(rule, flat)
         self._made(out)
         if any(map(self.depends_on_x, flat)):

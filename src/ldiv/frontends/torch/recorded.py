@@ -14,11 +14,10 @@ from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any
 
-import torch
-
 from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure
 from ldiv.errors import expected_got
+from ldiv.frontends.torch import private
 from ldiv.frontends.torch.recorders import recording_error
 
 _rules: dict[str, Rule] = {}
@@ -27,7 +26,7 @@ _keys: dict[Rule, str] = {}
 
 def key_of(rule: Rule) -> str:
     """A name that no other process gives to another rule."""
-    if torch._C._get_tracing_state() is not None or not _is_own(rule):
+    if private.tracing_state() is not None or not _is_own(rule):
         raise recording_error()
     if rule not in _keys:
         key = _keys[rule] = f"{rule.public_name}-{secrets.token_hex(8)}"

@@ -19,10 +19,7 @@ import torch
 from ldiv.core.public import full_name, guard, public_functions
 from ldiv.core.trees import Array
 from ldiv.errors import expected_got
-
-_PROXY = torch._C._TorchDispatchModeKey.PROXY
-_FAKE = torch._C._TorchDispatchModeKey.FAKE
-
+from ldiv.frontends.torch import private
 
 # inside of an operator: whether its tensors have numbers
 _known: ContextVar[bool | None] = ContextVar("known", default=None)
@@ -56,7 +53,7 @@ _unfilled: ContextVar[bool] = ContextVar("unfilled", default=False)
 @contextmanager
 def tangents_recorded() -> Iterator[None]:
     """A tangent map: where it is recorded its operators have shapes alone until it runs."""
-    if torch._C._get_dispatch_mode(_PROXY) is None:
+    if private.dispatch_mode(private.PROXY) is None:
         yield
         return
     token = _unfilled.set(True)
@@ -81,9 +78,9 @@ def traced(x: object) -> bool:
     if (known := _known.get()) is not None:
         return not known
     return (
-        torch._C._get_dispatch_mode(_PROXY) is not None  # make_fx, torch.func.linearize
-        or torch._C._get_dispatch_mode(_FAKE) is not None  # torch.compile, before it records
-        or torch._C._get_tracing_state() is not None  # torch.jit.trace
+        private.dispatch_mode(private.PROXY) is not None  # make_fx, torch.func.linearize
+        or private.dispatch_mode(private.FAKE) is not None  # torch.compile, before it records
+        or private.tracing_state() is not None  # torch.jit.trace
         or torch.compiler.is_exporting()
     )
 
@@ -91,10 +88,10 @@ def traced(x: object) -> bool:
 def unobserved() -> bool:
     """Whether torch does nothing but compute: no mode, no torch.func, no operator, no recording."""
     return not (
-        torch._C._len_torch_dispatch_stack()
-        or torch._C._len_torch_function_stack()
-        or torch._C._are_functorch_transforms_active()
-        or torch._C._get_tracing_state() is not None
+        private.count_dispatch_modes()
+        or private.count_function_modes()
+        or private.are_transforms_active()
+        or private.tracing_state() is not None
         or torch.compiler.is_exporting()
         or _known.get() is not None
     )
@@ -136,7 +133,7 @@ def _public_call(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
         return _outside_of_the_graph(f, args, kwargs)
     if not traced(None):
         return f(*args, **kwargs)
-    args, kwargs = torch.utils._pytree.tree_map_only(torch.Tensor, sized, (args, kwargs))
+    args, kwargs = private.tree_map_only(torch.Tensor, sized, (args, kwargs))
     try:
         return f(*args, **kwargs)
     except Exception as error:
@@ -148,23 +145,20 @@ def _public_call(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
 
 def sized(x: Array) -> Array:
     """x with numbers for sizes: a structure knows its own, so that programs are made for each."""
-    if all(type(n) is int for n in x.shape) or torch._C._get_tracing_state() is not None:
+    if all(type(n) is int for n in x.shape) or private.tracing_state() is not None:
         return x
     return x.reshape([int(n) for n in x.shape])
 
 
 def _one_graph() -> bool:
     """Whether torch.compile must not leave anything out (fullgraph=True, torch.export)."""
-    from torch._dynamo.symbolic_convert import InstructionTranslator  # loaded: it is at work
-
     torch.compiler.allow_in_graph(_in_the_graph)
-    tx = InstructionTranslator.current_tx()
-    return bool(tx.one_graph or getattr(tx, "error_on_graph_break", False))
+    return private.is_one_graph()
 
 
 def _in_the_graph(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A public function, which is recorded when it is called with tensors without numbers."""
-    args, kwargs = torch.utils._pytree.tree_map_only(torch.Tensor, sized, (args, kwargs))
+    args, kwargs = private.tree_map_only(torch.Tensor, sized, (args, kwargs))
     found = public_functions[name](*args, **kwargs)
     if not _is_plain((found,)):
         raise one_graph_error()
@@ -186,9 +180,6 @@ def _call(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) 
     return f(*args, **kwargs)
 
 
-# unlike torch.compiler.disable, loads Dynamo only when it is called
-_outside_of_the_graph = torch._disable_dynamo(_call)  # type: ignore[attr-defined]
-
-# torch.compile runs this while it traces: torch.compiler.assume_constant_result would load Dynamo
-_one_graph._dynamo_marked_constant = True  # type: ignore[attr-defined]
+_outside_of_the_graph = private.outside_of_graphs(_call)
+setattr(_one_graph, private.MARKED_CONSTANT, True)  # torch.compile runs this while it traces
 guard(_public_call)

@@ -12,11 +12,10 @@ from itertools import compress
 from typing import Any
 
 import torch
-from torch._C import _functorch
-from torch.autograd import forward_ad
 
 from ldiv.core.trees import Array
 from ldiv.errors import LinAlgError, expected_got
+from ldiv.frontends.torch import private
 from ldiv.frontends.torch.agreement import (
     Pullback,
     Values,
@@ -30,8 +29,7 @@ from ldiv.frontends.torch.agreement import (
 from ldiv.frontends.torch.recorders import recording_error, traced
 from ldiv.frontends.torch.transforms import vmap
 
-_autograd: Any = torch._C._autograd
-DIFFERENTIATING = (_functorch.TransformType.Grad, _functorch.TransformType.Jvp)
+DIFFERENTIATING = (private.GRAD, private.JVP)
 
 
 def vjp(f: Callable[..., Any], xs: tuple[Array, ...]) -> tuple[Any, Pullback]:
@@ -73,7 +71,7 @@ def pullback_of(f: Callable[..., Any], xs: tuple[Array, ...]) -> tuple[Any, Pull
     without setup_context, a sparse matrix, torch.utils.checkpoint.
     """
     # neither can record what torch.func leaves behind
-    if torch.compiler.is_exporting() or torch._C._get_tracing_state() is not None:
+    if torch.compiler.is_exporting() or private.tracing_state() is not None:
         raise recording_error()
     try:
         with _no_hooks():
@@ -184,19 +182,15 @@ _REFUSALS = {
 
 def _is_nested() -> bool:
     """Whether a transform of torch.func, forward mode, or what records a program is at work."""
-    return (
-        torch._C._are_functorch_transforms_active()
-        or forward_ad._current_level >= 0
-        or traced(None)
-    )
+    return private.are_transforms_active() or private.in_forward_mode() or traced(None)
 
 
 def is_differentiated(*tensors: tuple[Array, ...]) -> bool:
     """Whether somebody differentiates what comes of these."""
-    if forward_ad._current_level >= 0:
+    if private.in_forward_mode():
         return True
-    if torch._C._are_functorch_transforms_active():
-        levels = _functorch.get_interpreter_stack() or ()
+    if private.are_transforms_active():
+        levels = private.levels() or ()
         if any(level.key() in DIFFERENTIATING for level in levels):
             return True
     return torch.is_grad_enabled() and any(x.requires_grad for some in tensors for x in some)
@@ -206,11 +200,11 @@ def is_differentiated(*tensors: tuple[Array, ...]) -> bool:
 def _no_hooks() -> Iterator[None]:
     """Those of the caller, torch.autograd.graph.save_on_cpu say, are for the caller's tensors."""
     hooks: list[Any] = []
-    while (top := _autograd._top_saved_tensors_default_hooks(True)) is not None:
+    while (top := private.top_hooks(True)) is not None:
         hooks.append(top)
-        _autograd._pop_saved_tensors_default_hooks()
+        private.pop_hooks()
     try:
         yield
     finally:
         for hook in reversed(hooks):
-            _autograd._push_saved_tensors_default_hooks(*hook)
+            private.push_hooks(*hook)

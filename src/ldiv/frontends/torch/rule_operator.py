@@ -12,11 +12,11 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ldiv.core.finite import unwarned
 from ldiv.core.holder import holding, store
 from ldiv.core.trees import Array, rebuild
+from ldiv.frontends.torch import private
 from ldiv.frontends.torch.evaluation import kernel, leading, pullback
 from ldiv.frontends.torch.recorded import rule_of
 from ldiv.frontends.torch.recorders import (
@@ -31,7 +31,7 @@ from ldiv.frontends.torch.recorders import (
 @torch.library.custom_op("ldiv::rule", mutates_args=(), schema="(str key, Tensor[] xs) -> Tensor[]")
 def run(key: str, xs: list[Array]) -> list[Array]:
     if unfilled():
-        with FakeTensorMode() as mode:
+        with private.FakeTensorMode() as mode:
             shapes = _shapes(key, [mode.from_tensor(x) for x in xs])
         return [torch.zeros(y.shape, dtype=y.dtype, device=y.device) for y in shapes]
     with values_known(), torch.no_grad(), holding(store):

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_map
 
 from ldiv.core.closures import closures_count
 from ldiv.core.trees import Array, leaves
 from ldiv.errors import LinAlgError, expected_got
+from ldiv.frontends.torch import private
 
 
 def call(f: Callable[..., Array], p: Any, x: Array) -> Array:
@@ -18,7 +18,7 @@ def call(f: Callable[..., Array], p: Any, x: Array) -> Array:
     torch.func hide their closures. f may write to x, and use its result again: both are copies.
     """
     x = x.clone()
-    if not closures_count() or torch._C._are_functorch_transforms_active():
+    if not closures_count() or private.are_transforms_active():
         return _copy(f(p, x))
     with torch.enable_grad():
         y = f(p, x)
@@ -54,6 +54,6 @@ def vmap(f: Callable[..., Any], axes: tuple[int | None, ...]) -> Callable[..., A
                 raise
         each = [x.unbind() if a == 0 else [x] * count for x, a in zip(xs, axes, strict=True)]
         found = [f(*args) for args in zip(*each, strict=True)]
-        return tree_map(lambda *ys: torch.stack(ys), *found)
+        return private.tree_map(lambda *ys: torch.stack(ys), *found)
 
     return mapped

@@ -12,6 +12,7 @@ import torch
 from ldiv.core.pytree import on_register_pytree
 from ldiv.core.trees import Array
 from ldiv.errors import expected_got, shown
+from ldiv.frontends.torch import private
 from ldiv.frontends.torch.recorders import only_shapes, recording_error, traced
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)  # the types that mean their values and no more
@@ -83,23 +84,22 @@ def host_values(x: Array) -> Any:
 
 def numbers(x: Array) -> Any:
     """All of them, also those that torch.func maps over."""
-    functorch = torch._C._functorch
-    if functorch.is_legacy_batchedtensor(x):
+    if private.is_legacy_batch(x):
         return None
-    while functorch.is_functorch_wrapped_tensor(x):
-        axis, x = functorch.maybe_get_bdim(x), functorch.get_unwrapped(x)
+    while private.is_wrapped(x):
+        axis, x = private.batch_axis(x), private.unwrapped(x)
         if axis > 0:
-            with torch._C._DisableFuncTorch():
+            with private.without_transforms():
                 x = x.movedim(axis, 0)
     return host_values(x)
 
 
 def values_of(x: Array) -> Any:
     """The numbers of x as a NumPy array, cut off from the graph."""
-    if not torch._C._are_functorch_transforms_active():
+    if not private.are_transforms_active():
         return plain_values_of(x)
     # under a transform detach would wrap a plain tensor, an index say, once more
-    with torch._C._DisableFuncTorch():
+    with private.without_transforms():
         return plain_values_of(x)
 
 
@@ -107,7 +107,7 @@ def plain_values_of(x: Array) -> Any:
     """The same, where no transform is active. The trap: forward mode makes zeros without memory,
     and torch an array of them that nobody has filled.
     """
-    return (x.clone() if x._is_zerotensor() else x).numpy(force=True)
+    return (x.clone() if private.is_zero(x) else x).numpy(force=True)
 
 
 def as_tensor(y: Any) -> Array:
@@ -165,7 +165,7 @@ def _register(cls: type, flatten: Any, unflatten: Any) -> None:
         children, static = flatten(x)
         return list(children), static
 
-    torch.utils._pytree.register_pytree_node(
+    private.register_tree(
         cls,
         flattened,
         lambda children, static: unflatten(static, tuple(children)),
