@@ -62,6 +62,7 @@ from ldiv.linalg.products.blas import gemm, matmul
 from ldiv.linalg.products.expm_multiply import expm_multiply
 from ldiv.linalg.spectra.dense_eigen import eigh, eigvalsh
 from ldiv.linalg.spectra.dense_svd import matrix_rank, pinv, svd, svdvals
+from ldiv.linalg.spectra.eig import eig, eigvals
 from ldiv.linalg.spectra.eigen import eigsh
 from ldiv.linalg.spectra.eigen_info import EigenInfo
 from ldiv.linalg.spectra.inertia import inertia
@@ -150,10 +151,12 @@ __all__ = [
     "det",
     "detect_pattern",
     "diags_array",
+    "eig",
     "eigenspace",
     "eigh",
     "eigh_tridiagonal",
     "eigsh",
+    "eigvals",
     "eigvalsh",
     "errstate",
     "explain",
