@@ -9,14 +9,15 @@ import numpy as np
 from ldiv.core.arrays import alike
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
+from ldiv.core.rule import bind
 from ldiv.core.typing import ArrayT
 from ldiv.core.validate import common_precision, require_flag, require_option
 from ldiv.engines.functions.matrix_exponential import Exponential
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_square_array
 from ldiv.linalg.equations.applied import applied
-from ldiv.linalg.spectra.norm import norm
 from ldiv.rules.matrix_map import matrix_map
+from ldiv.rules.norm import Norm
 
 METHODS = ("SPS", "blockEnlarge")
 FOR_PRODUCTS = "exp(A) of a sparse matrix is dense. exp(t A) b without it is ldiv.expm_multiply."
@@ -246,6 +247,8 @@ def expm_cond(A: ArrayT, check_finite: bool = True) -> ArrayT:
     units = xp.asarray(np.eye(n * n).reshape(n * n, n, n), **alike(a))
     columns = matrix_map(Exponential(), a[..., None, :, :], units)
     kronecker = xp.reshape(columns, (*a.shape[:-2], n * n, n * n))
-    own = (-2, -1)
-    derivative, value = norm(kronecker, 2, own), norm(expm(a), "fro", own)
-    return derivative * norm(a, "fro", own) / value
+    return _size(kronecker, 2.0) * _size(a, "fro") / _size(expm(a), "fro")
+
+
+def _size(x: Any, ord: Any) -> Any:
+    return bind(Norm(ord, (-2, -1), x.ndim), x)[0]
