@@ -33,7 +33,7 @@ from ldiv.errors import (
 from ldiv.inplace.duplicated import Duplicated
 from ldiv.inplace.tape import Tape, autodiff
 from ldiv.linalg.arguments.preconditioner import preconditioner
-from ldiv.linalg.equations.exponentials import expm, expm_frechet, matrix_exp
+from ldiv.linalg.equations.exponentials import expm, expm_cond, expm_frechet, matrix_exp
 from ldiv.linalg.equations.matrix_powers import fractional_matrix_power, matrix_power
 from ldiv.linalg.equations.riccati import solve_continuous_are, solve_discrete_are
 from ldiv.linalg.equations.roots_and_logarithms import logm, sqrtm
@@ -161,6 +161,7 @@ __all__ = [
     "errstate",
     "explain",
     "expm",
+    "expm_cond",
     "expm_frechet",
     "expm_multiply",
     "eye_array",

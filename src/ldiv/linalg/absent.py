@@ -37,10 +37,6 @@ SENTENCES: dict[str, str] = dict(
             _NO_DERIVATIVE.format(library="scipy.linalg for the sketch"),
         ),
         ("diagsvd", "Write ldiv.diags_array(s), or U[:, :k] * s for the product with it."),
-        (
-            "expm_cond",
-            "Take scipy.linalg.expm_cond; the derivative that it bounds is ldiv.expm_frechet.",
-        ),
         *_each(
             "cdf2rdf",
             "The real form of complex pairs: take the real and imaginary parts of those of ldiv.eig.",
