@@ -239,7 +239,7 @@ def expm_cond(A: ArrayT, check_finite: bool = True) -> ArrayT:
     --------
     >>> import ldiv, numpy as np
     >>> float(ldiv.expm_cond(np.array([[1.0, 0.0], [0.0, 1.0]])).round(6))
-    1.414214
+    1.0
     """
     require_flag("check_finite", check_finite)
     a: Any = require_square_array("A", A, instead=FOR_PRODUCTS)
