@@ -22,6 +22,7 @@ from ldiv.derivatives.jacobian import (
     on_host,
     output_size,
     products,
+    require_function,
     require_vector,
     sparse_values,
 )
@@ -91,6 +92,7 @@ def detect_pattern(
            [0, 1, 1]])
     """
     x, margin = require_vector("x", x), require_number("margin", margin, 0)
+    require_function(f)
     shape = output_size(partial(frontend_of(x).compiled, f), x), x.shape[0]
     structure = _followed(f, x, shape) or _probed(f, x, shape, margin)
     ones = np.ones(structure.pattern.nnz)

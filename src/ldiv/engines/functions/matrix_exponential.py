@@ -37,7 +37,7 @@ class Exponential:
     name: str = "expm"
 
     def value(self, a: Array) -> Array:
-        mu, off, size = _about_the_mean(a, self.name)
+        mu, off, size = _about_the_mean(a, self.name, triangular=True)
         y: Array = scipy.linalg.expm(off)
         y = y * np.exp(mu) if mu else y
         if size > LARGE and np.isfinite(y).all():
@@ -88,19 +88,21 @@ def _sum(b: list[float], powers: list[Array]) -> Array:
     return total
 
 
-def _about_the_mean(a: Array, name: str) -> tuple[Any, Array, float]:
+def _about_the_mean(a: Array, name: str, triangular: bool = False) -> tuple[Any, Array, float]:
     """mu, A - mu I and |A - mu I|_1: exp(A) = e^mu exp(A - mu I) takes fewer squarings, and loses
     fewer digits. mu = 0 where a factor could overflow, and for triangles, whose diagonals SciPy
     keeps exact.
 
-    An error if one rounding of A moves exp(A) by more than LOST.
+    An error if one rounding of A moves exp(A) by more than LOST; `triangular`: unless A is, as
+    rounding does not fill it.
     """
     n, off = len(a), np.array(a, order="C")
     diagonal = off.reshape(-1)[:: n + 1]
     mu = diagonal.mean()
     diagonal -= mu
     size = float(abs(off).sum(0).max())
-    if size * EPS > LOST and np.any(off - np.diag(diagonal)):
+    beside = (np.tril(off, -1).any(), np.triu(off, 1).any()) if size * EPS > LOST else (False,)
+    if all(beside) if triangular else any(beside):
         raise _no_digits(name, size)
     full = 1 < abs(mu) < IN_RANGE and size < IN_RANGE and off.reshape(-1)[n :: n + 1].any()
     return (mu, off, size) if full else (0.0, a, size)
