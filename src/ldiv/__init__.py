@@ -33,7 +33,7 @@ from ldiv.errors import (
 from ldiv.inplace.duplicated import Duplicated
 from ldiv.inplace.tape import Tape, autodiff
 from ldiv.linalg.arguments.preconditioner import preconditioner
-from ldiv.linalg.equations.exponentials import expm, expm_frechet, matrix_exp
+from ldiv.linalg.equations.exponentials import expm, expm_cond, expm_frechet, matrix_exp
 from ldiv.linalg.equations.matrix_powers import fractional_matrix_power, matrix_power
 from ldiv.linalg.equations.riccati import solve_continuous_are, solve_discrete_are
 from ldiv.linalg.equations.roots_and_logarithms import logm, sqrtm
@@ -62,6 +62,7 @@ from ldiv.linalg.products.blas import gemm, matmul
 from ldiv.linalg.products.expm_multiply import expm_multiply
 from ldiv.linalg.spectra.dense_eigen import eigh, eigvalsh
 from ldiv.linalg.spectra.dense_svd import matrix_rank, pinv, svd, svdvals
+from ldiv.linalg.spectra.eig import eig, eigvals
 from ldiv.linalg.spectra.eigen import eigsh
 from ldiv.linalg.spectra.eigen_info import EigenInfo
 from ldiv.linalg.spectra.inertia import inertia
@@ -150,14 +151,17 @@ __all__ = [
     "det",
     "detect_pattern",
     "diags_array",
+    "eig",
     "eigenspace",
     "eigh",
     "eigh_tridiagonal",
     "eigsh",
+    "eigvals",
     "eigvalsh",
     "errstate",
     "explain",
     "expm",
+    "expm_cond",
     "expm_frechet",
     "expm_multiply",
     "eye_array",

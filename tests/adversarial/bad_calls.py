@@ -351,6 +351,13 @@ EVERYWHERE |= {  # factors
     "pinvh": lambda to: (ldiv.pinvh, {"a": to(S), "atol": 1e-9, "rtol": 1e-9}),
     "subspace_angles": lambda to: (ldiv.subspace_angles, {"A": to(TALL), "B": to(TALL[:, :2])}),
 }
+EVERYWHERE |= {  # unsymmetric pairs
+    "eig": lambda to: (
+        ldiv.eig,
+        {"a": to(A), "b": to(S), "left": True, "right": True, "on_degenerate": "drop"},
+    ),
+    "eigvals": lambda to: (ldiv.eigvals, {"a": to(A), "b": to(S)}),
+}
 EVERYWHERE |= {  # equations
     "solve_sylvester": lambda to: (ldiv.solve_sylvester, {"a": to(S), "b": to(S), "q": to(A)}),
     "solve_continuous_lyapunov": lambda to: (

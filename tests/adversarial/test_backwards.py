@@ -30,13 +30,13 @@ def test_first_derivatives_in_inference_mode(cube):
     expected = torch.diag(3 * x**2)
     with torch.inference_mode():
         here = x.clone()  # a tensor of inference mode
-        for x in (x, here):
+        for at in (x, here):
             for mode in ("forward", "reverse"):
-                torch.testing.assert_close(ldiv.jacobian(f, x, mode=mode), expected)
-            slope = ldiv.jvp(f, (x,), (torch.ones_like(x),))[1]
+                torch.testing.assert_close(ldiv.jacobian(f, at, mode=mode), expected)
+            slope = ldiv.jvp(f, (at,), (torch.ones_like(at),))[1]
             torch.testing.assert_close(slope, expected.diagonal())
-            assert ldiv.detect_pattern(f, x).nnz in (5, 25)
-            root = ldiv.root(lambda y, p: f(y) - p, x, params=torch.full_like(x, 8))
+            assert ldiv.detect_pattern(f, at).nnz in (5, 25)
+            root = ldiv.root(lambda y, p: f(y) - p, at, params=torch.full_like(at, 8))
             torch.testing.assert_close(root, torch.full_like(x, 2))
 
 
@@ -45,7 +45,7 @@ def test_tensors_of_inference_mode_that_a_graph_cannot_hold():
         weights = torch.ones(3, dtype=torch.float64)
     x = torch.ones(3, dtype=torch.float64)
     for context in (torch.inference_mode, torch.enable_grad):
-        with context(), pytest.raises(TypeError, match="torch.inference_mode.*clone them"):
+        with context(), pytest.raises(TypeError, match=r"torch\.inference_mode.*clone them"):
             ldiv.jacobian(lambda x: CUBES["Legacy"](weights * x), x)
 
 

@@ -22,6 +22,7 @@ from ldiv.derivatives.jacobian import (
     on_host,
     output_size,
     products,
+    require_function,
     require_vector,
     sparse_values,
 )
@@ -102,6 +103,7 @@ def detect_pattern(
                 "Detect the pattern at one point, outside of vmap: it holds for every x.",
             )
         )
+    require_function(f)
     shape = output_size(partial(frontend_of(x).compiled, f), x), x.shape[0]
     structure = _followed(f, x, shape) or _probed(f, x, shape, margin)
     ones = np.ones(structure.pattern.nnz)

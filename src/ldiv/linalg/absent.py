@@ -37,14 +37,9 @@ SENTENCES: dict[str, str] = dict(
             _NO_DERIVATIVE.format(library="scipy.linalg for the sketch"),
         ),
         ("diagsvd", "Write ldiv.diags_array(s), or U[:, :k] * s for the product with it."),
-        (
-            "expm_cond",
-            "Take scipy.linalg.expm_cond; the derivative that it bounds is ldiv.expm_frechet.",
-        ),
         *_each(
-            "eig eigvals cdf2rdf",
-            "Unsymmetric eigenproblems are not here; jax.numpy.linalg.eig and torch.linalg.eig have a "
-            "first derivative. For symmetric ones: ldiv.eigh, ldiv.eigsh.",
+            "cdf2rdf",
+            "The real form of complex pairs: take the real and imaginary parts of those of ldiv.eig.",
         ),
         *_each(
             "eig_banded eigvals_banded",
@@ -131,7 +126,10 @@ SENTENCES: dict[str, str] = dict(
             "Write ldiv.lstsq for a dense A; for a sparse one ldiv.solve with ldiv.block_array("
             "[[identity, A], [A.T, None]]), which keeps the condition of A.",
         ),
-        ("eigs", "Unsymmetric eigenproblems are not here; symmetric ones are ldiv.eigsh."),
+        (
+            "eigs",
+            "All pairs of an unsymmetric matrix are ldiv.eig; some of a symmetric one ldiv.eigsh.",
+        ),
         ("funm_multiply_krylov", "For the exponential ldiv.expm_multiply."),
         ("is_sptriangular", "It depends on the pattern alone: scipy.sparse.linalg's."),
         ("spilu", "Write ldiv.preconditioner(A, 'ilu'), or solve(..., M='ilu')."),
