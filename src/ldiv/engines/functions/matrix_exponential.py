@@ -108,13 +108,13 @@ def _size(a: Array, name: str, exact: bool) -> float:
     """|A|_1, or |A - mu I|_1; an error if a rounding of A moves exp(A) by more than LOST. `exact`: it does
     not, because A is triangular and SciPy keeps its diagonal.
     """
-    size = abs(a).sum(0).max()
+    size = float(abs(a).sum(0).max())
     if size * EPS <= LOST:
-        return float(size)
-    size = np.linalg.norm(a - np.diag(a).mean() * np.eye(len(a)), 1)
+        return size
+    size = float(np.linalg.norm(a - np.diag(a).mean() * np.eye(len(a)), 1))
     if size * EPS > LOST and not exact:
         raise _no_digits(name, size)
-    return float(size)
+    return size
 
 
 def _no_digits(name: str, size: float) -> LinAlgOverflowError:
