@@ -17,7 +17,13 @@ import pytest
 import scipy
 
 HERE = Path(__file__).parent
-LINALG = ("test_basic", "test_decomp_cholesky", "test_decomp_ldl", "test_decomp_lu")
+LINALG = (
+    "test_basic",
+    "test_decomp_cholesky",
+    "test_decomp_ldl",
+    "test_decomp_lu",
+    "test_matfuncs",
+)
 MODULES = (
     *(f"scipy.linalg.tests.{name}" for name in LINALG),
     "scipy.sparse.linalg._dsolve.tests.test_linsolve",

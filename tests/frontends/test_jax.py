@@ -17,6 +17,7 @@ import pytest
 import ldiv
 from ldiv.core.rule import bind
 from ldiv.core.trees import leaves, rebuild
+from ldiv.linalg.arguments import solve_problem
 
 jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
@@ -491,6 +492,24 @@ def test_patterns_must_be_known():
     with pytest.raises(TypeError, match="must be known when a function is traced"):
         jax.jit(lambda i: ldiv.coo_array((v, (i, COLS)), shape=(N, N)) @ b)(jnp.asarray(ROWS))
     close(sparse_solve(v, np.asarray(b)), sparse_solve(v, b))
+
+
+def test_a_call_is_planned_once(monkeypatch):
+    """For arrays of NumPy beside those of JAX each time, as these are converted."""
+    v, b = problem()
+    a, planned = ldiv.coo_array((v, (ROWS, COLS)), shape=(N, N)), []
+    build = solve_problem.build_problem
+    monkeypatch.setattr(
+        solve_problem, "build_problem", lambda *args: planned.append(1) or build(*args)
+    )
+    expected = ldiv.solve(a, b)
+    for k in range(1, 4):
+        close(ldiv.solve(a, k * b), k * expected)
+    assert len(planned) <= 1
+    planned.clear()
+    for _ in range(2):
+        close(ldiv.solve(a, np.asarray(b)), expected)
+    assert len(planned) == 2
 
 
 # -- sparse arrays ------------------------------------------------------------

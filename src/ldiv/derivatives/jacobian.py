@@ -253,8 +253,12 @@ def require_vector(name: str, x: Any) -> Array:
     return x
 
 
-def output_size(f: Function, x: Array) -> int:
+def require_function(f: Function) -> None:
     require_callable("f", f, "a function of x", "It returns an array.")
+
+
+def output_size(f: Function, x: Array) -> int:
+    require_function(f)
     y = f(x)
     if not is_array(y) or y.ndim != 1:
         raise ValueError(

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import alike, common_batch, join, numpy_dtype
+from ldiv.core.arrays import alike, common_batch, conj, join, numpy_dtype
 from ldiv.core.dispatch import asnumpy, check_or_raise, frontend_of, namespace
 from ldiv.core.rule import Rule, bind
 from ldiv.core.trees import Array, Tree
@@ -158,7 +158,7 @@ class InverseGaps(Rule):
         (R, _), (R_bar, d_bar) = out, cotangents
         lam_bar = None
         if need[0] and R_bar is not None:
-            slope = -R * R * R_bar
+            slope = -conj(R * R) * R_bar
             lam_bar = namespace(R).sum(slope, axis=-2) - namespace(R).sum(slope, axis=-1)
         return lam_bar, None, None, None, None, d_bar if need[-1] else None
 

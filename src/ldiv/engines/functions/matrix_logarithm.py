@@ -28,7 +28,7 @@ NODES, WEIGHTS = (1 + _nodes) / 2, _weights / 2
 NEAR_ONE = 0.25  # |X|_1 up to which the rule is exact to rounding, its derivatives too
 ROOTS = 100  # at most: 60 bring any number of the range near 1
 FAR = 25.0  # eigenvalues of log(A / |A|) that are smaller are those of no singular matrix
-RESIDUAL = 1e-6  # of |A|, beyond which X is no logarithm
+RESIDUAL = 1e-3  # of |A|, beyond which X is no logarithm
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ class ScalarFunction:
             blocks.append(block)
         at = dict(zip(starts, blocks, strict=False))
         y = _parlett(t, starts, lambda i, _: at[i])
-        return q @ y @ q.conj().T
+        return np.triu(q @ y @ q.conj().T)
 
 
 # -- groups ---------------------------------------------------------------------

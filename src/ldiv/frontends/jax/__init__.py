@@ -50,6 +50,7 @@ from ldiv.frontends.jax.values import (
     owns,
     promoted,
     put,
+    signature,
     standard_normal,
     traced,
 )

@@ -17,13 +17,14 @@ from ldiv.core.finite import derivative
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, leaves, rebuild
 from ldiv.frontends.jax.private import ad
+from ldiv.frontends.jax.values import as_own
 
 
 def pullback(
     rule: Rule, need: list[bool], cotangents: Sequence[Any], out: Sequence[Any], flat: Sequence[Any]
 ) -> list[Any]:
     """The rule's vjp; None of what is not needed, as JAX wants it in a transposition."""
-    bars = tuple(None if type(c) is ad.Zero else jnp.conj(c) for c in cotangents)
+    bars = tuple(None if type(c) is ad.Zero else _conj(c) for c in cotangents)
     if all(c is None for c in bars):
         return [zero(x) if n else None for x, n in zip(flat, need, strict=True)]
     grads = leaves(
@@ -32,7 +33,7 @@ def pullback(
         )
     )
     return [
-        jnp.conj(conform(g, x)) if n and g is not None else None
+        _conj(conform(g, x)) if n and g is not None else None
         for g, x, n in zip(grads, flat, need, strict=True)
     ]
 
@@ -41,16 +42,23 @@ def conform(g: Array, x: Any) -> Array:
     """The cotangent in the space of x: real where x is, summed over the axes that were
     broadcast.
     """
-    g = jnp.sum(g, axis=tuple(range(g.ndim - x.ndim)))
-    g = jnp.sum(
-        g, axis=tuple(i for i, n in enumerate(x.shape) if n == 1 != g.shape[i]), keepdims=True
-    )
+    if g.ndim > x.ndim:
+        g = jnp.sum(g, axis=tuple(range(g.ndim - x.ndim)))
+    if stretched := tuple(i for i, n in enumerate(x.shape) if n == 1 != g.shape[i]):
+        g = jnp.sum(g, axis=stretched, keepdims=True)
     return in_field_of(g, x)
 
 
 def in_field_of(g: Array, x: Any) -> Array:
     """Real where x is, in its dtype: the projection onto the tangent space of x."""
+    if g.dtype == x.dtype:
+        return g
     return (g if jnp.issubdtype(x.dtype, jnp.complexfloating) else jnp.real(g)).astype(x.dtype)
+
+
+def _conj(x: Array) -> Array:
+    """Real x as it is: run one by one, each operation costs more than that of an engine."""
+    return jnp.conj(x) if jnp.issubdtype(x.dtype, jnp.complexfloating) else as_own(x)
 
 
 def zero(x: Any) -> Any:

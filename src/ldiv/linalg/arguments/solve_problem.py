@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal, TypeAlias, get_args
 
+import numpy as np
+
 from ldiv.core.arrays import batch_of, common_batch
 from ldiv.core.dispatch import frontend_of
 from ldiv.core.rule import bind
@@ -89,7 +91,8 @@ def solved(
     rule, args, vector = build_problem(
         structure, params, b, assume_a, method, iteration, factor_dtype
     )
-    unconverted = place is not None and args[0] is place.p and args[1].dtype == b.dtype
+    same = isinstance(args[1], np.ndarray) == isinstance(b, np.ndarray)
+    unconverted = place is not None and args[0] is place.p and same and args[1].dtype == b.dtype
     if place is not None and unconverted and isinstance(structure.core, int):
         call = Call(replace(rule, vector=vector), frontend_of(params, b).bind)
         place.remember(call)

@@ -1,0 +1,198 @@
+"""Eigenpairs of any dense square matrix or pencil, under SciPy's names."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from ldiv.core.arrays import adjoint, astype, batch_of, numpy_dtype, unit_columns
+from ldiv.core.dispatch import namespace
+from ldiv.core.public import public
+from ldiv.core.rule import bind
+from ldiv.core.trees import Array
+from ldiv.core.typing import AnyArray, ArrayT
+from ldiv.core.validate import (
+    common_precision,
+    require_batches,
+    require_flag,
+    require_option,
+    together,
+)
+from ldiv.engines.accuracy.scaling import norm
+from ldiv.errors import expected_got
+from ldiv.linalg.arguments.dense_arguments import require_square_array
+from ldiv.linalg.arguments.eigen_problem import OnDegenerate
+from ldiv.rules.eig import Eig
+from ldiv.rules.solve import solve
+from ldiv.structures.dense import dense
+
+FOR_SOME = (
+    "ldiv.eigsh has some eigenpairs of a sparse Hermitian matrix; make it dense for the others."
+)
+
+
+@public
+def eig(
+    a: ArrayT,
+    b: AnyArray | None = None,
+    left: bool = False,
+    right: bool = True,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+    homogeneous_eigvals: bool = False,
+    *,
+    on_degenerate: OnDegenerate = "raise",
+) -> Any:
+    """Find all eigenpairs of a dense square matrix or pencil, differentiably.
+
+        A v_j = lam_j B v_j,    u_j^H A = lam_j u_j^H B,    |v_j| = |u_j| = 1
+
+    Parameters
+    ----------
+    a : array (*batch, n, n)
+        A.
+    b : array (*batch, n, n), optional
+        B, not singular; the identity where it is absent.
+    left, right : bool, default False, True
+        Which vectors to return.
+    overwrite_a, overwrite_b, check_finite : bool
+        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+    homogeneous_eigvals : bool
+        False: pairs of numbers have no derivative of their own.
+    on_degenerate : {"raise", "warn", "drop"}, default "raise"
+        Where a derivative is not defined, at a repeated eigenvalue: raise NotDifferentiableError,
+        warn and leave the undefined part out, or leave it out without a word.
+
+    Returns
+    -------
+    w : array (*batch, n)
+        The eigenvalues, complex, in LAPACK's order.
+    vl : array (*batch, n, n)
+        The left vectors, as columns; only if `left`.
+    vr : array (*batch, n, n)
+        The right vectors, as columns, complex; only if `right`. With neither, w alone is returned.
+
+    Raises
+    ------
+    NotDifferentiableError
+        In the derivative, see `on_degenerate`; for a loss that depends on the phase of a vector,
+        which is arbitrary; for a defective matrix, and one so close to it that no digit is known.
+    SingularMatrixError
+        For a singular b, and for left vectors of a defective matrix.
+    ValueError
+        For shapes, NaN and infinity.
+    TypeError
+        For dtypes other than float32, float64, complex64, complex128, and for mixed frameworks.
+
+    See Also
+    --------
+    eigvals, eigh
+
+    Notes
+    -----
+    Differentiable in a and b, in every mode and order. The tangent of a vector is orthogonal to it.
+    LAPACK finds the pairs on the host. Cost: 1 Schur form, some 25 n^3 operations; a solve with the
+    vectors and a few products for each direction of a derivative.
+
+    References
+    ----------
+    Giles (2008), section 3.1; Stewart and Sun, Matrix Perturbation Theory, chapter IV.
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> w, v = ldiv.eig(np.array([[0.0, 1.0], [-4.0, 0.0]]))
+    >>> w.imag
+    array([ 2., -2.])
+    """
+    matrices = _pencil(a, b)
+    with_left, with_right = require_flag("left", left), require_flag("right", right)
+    require_option("on_degenerate", on_degenerate, get_args(OnDegenerate))
+    if require_flag("homogeneous_eigvals", homogeneous_eigvals):
+        advice = "A pair (alpha, beta) has a scale that is arbitrary: their quotients are w."
+        raise ValueError(expected_got("homogeneous_eigvals", "False", "True", advice))
+    w, v = bind(Eig(b is not None, on_degenerate), *matrices)
+    vectors = [v] if with_right else []
+    if with_left:
+        vectors.insert(0, _left(v, *matrices[1:]))
+    return (w, *vectors) if vectors else w
+
+
+@public
+def eigvals(
+    a: ArrayT,
+    b: AnyArray | None = None,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
+    homogeneous_eigvals: bool = False,
+) -> ArrayT:
+    """Find all eigenvalues of a dense square matrix or pencil, differentiably.
+
+        det(A - lam_j B) = 0
+
+    Parameters
+    ----------
+    a : array (*batch, n, n)
+        A.
+    b : array (*batch, n, n), optional
+        B, not singular; the identity where it is absent.
+    overwrite_a, check_finite : bool
+        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+    homogeneous_eigvals : bool
+        False, as in `eig`.
+
+    Returns
+    -------
+    w : array (*batch, n)
+        The eigenvalues, complex, in LAPACK's order.
+
+    Raises
+    ------
+    NotDifferentiableError, SingularMatrixError, ValueError, TypeError
+        As in `eig`.
+
+    See Also
+    --------
+    eig, eigvalsh
+
+    Notes
+    -----
+    Differentiable in every mode and order. At a repeated eigenvalue a loss must depend on all of
+    its copies alike.
+    Cost: that of `eig`, whose vectors the derivative needs.
+
+    References
+    ----------
+    Giles (2008), section 3.1.
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> ldiv.eigvals(np.array([[2.0, 1.0], [0.0, 3.0]]))
+    array([2.+0.j, 3.+0.j])
+    """
+    w: Any = eig(a, b, right=False, homogeneous_eigvals=homogeneous_eigvals)
+    return w
+
+
+def _pencil(a: Any, b: Any) -> list[Array]:
+    if b is None:
+        return [require_square_array("a", a, instead=FOR_SOME)]
+    one = require_square_array("a", a, b, instead=FOR_SOME)
+    two = require_square_array("b", b, one, instead=FOR_SOME)
+    together("b", two, one)
+    if one.shape[-1] != two.shape[-1]:
+        came, n = str(tuple(two.shape)), one.shape[-1]
+        raise ValueError(expected_got("b", f"shape (..., {n}, {n})", came, "It goes with a."))
+    require_batches("b", batch_of(one, 2), batch_of(two, 2))
+    return common_precision(one, two)
+
+
+def _left(v: Array, b: Array | None = None) -> Array:
+    """The adjoint of (B V)^-1, its columns normed."""
+    n = v.shape[-1]
+    columns = v if b is None else astype(b, numpy_dtype(v)) @ v
+    u = adjoint(solve(dense(n, n), columns, unit_columns(v, n, range(n))))
+    if 0 in u.shape:
+        return u
+    return u / astype(norm(namespace(u).abs(u), axis=-2), numpy_dtype(u))[..., None, :]

@@ -1,0 +1,182 @@
+"""A V = B V Lam, |v_j| = 1: all pairs of any square matrix or pencil; without B, B = I.
+
+tangent      C = (B V)^-1 (dA V - dB V Lam);   dlam_j = C_jj;
+             K_ij = C_ij R_ij,   dV = V K - V diag(V^H V K)
+cotangent    N = V^H (V_bar - V diag(V^H V_bar));   C_bar = N o conj(R) + diag(lam_bar);
+             Y = (B V)^-H C_bar;   A_bar = Y V^H,   B_bar = -Y (V Lam)^H
+             R_ij = 1 / (lam_j - lam_i), 0 inside a cluster: of eigenvalues that are closer than
+             their errors, eps |u_j| (|A| + |lam_j| |B|) with u_j the rows of (B V)^-1
+cost         1 Schur form forward, on the host; each direction a solve with V and a few products
+reference    Giles (2008), section 3.1; Boeddeker and others, arXiv:1701.00392; the conditions are
+             those of Stewart and Sun, Matrix Perturbation Theory, chapter IV
+
+The phase of v_j is arbitrary: the tangent has v_j^H dv_j = 0, and a loss that depends on it raises.
+A defective matrix has dependent vectors, and no derivative.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from ldiv.core.arrays import adjoint, astype, common_batch, conj, eps, numpy_dtype, unit_columns
+from ldiv.core.cached_property import cached_property
+from ldiv.core.dispatch import check_or_raise, constant, frontend_of, namespace, on_host
+from ldiv.core.finite import require_finite
+from ldiv.core.rescaling import Rescaled
+from ldiv.core.structure import minus
+from ldiv.core.trees import Array, Tree
+from ldiv.core.units import Unit
+from ldiv.engines.accuracy.scaling import norm
+from ldiv.errors import NotDifferentiableError, SingularMatrixError
+from ldiv.rules.assertion import checked
+from ldiv.rules.eigenpairs import embedded, off_diagonal
+from ldiv.rules.inverse_gaps import gaps
+from ldiv.rules.solve import solve
+from ldiv.structures.dense import dense
+
+LEAST = 16  # n eps that the smallest singular value of V must exceed
+
+
+@dataclass(frozen=True)
+class Eig(Rescaled):
+    """Arguments A, and B if `pencil`, (*batch, n, n); outputs lam (*batch, n), V (*batch, n, n).
+
+    Both outputs are complex.
+    """
+
+    pencil: bool = False
+    on_degenerate: str = "raise"
+
+    @cached_property
+    def core(self) -> tuple[Tree, ...]:
+        return (2, 2) if self.pencil else (2,)
+
+    @cached_property
+    def units(self) -> tuple[Unit, ...]:
+        if self.pencil:
+            return Unit((2, 0), (2, 0), by=(0,)), Unit((0, 2), (-2, 0), by=(1,))
+        return (Unit((2,), (2, 0), by=(0,)),)
+
+    @property
+    def public_name(self) -> str:
+        return "eig"
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        for name, x in zip("ab", args, strict=False):
+            require_finite(name, x)
+        n = args[0].shape[-1]
+        batch = common_batch(self.core, args)
+        dtype = np.result_type(np.complex64, *map(numpy_dtype, args))
+        specs = (((*batch, n), dtype), ((*batch, n, n), dtype))
+        found = on_host(partial(_each, batch, dtype), specs, *args)
+        return found[0], found[1]
+
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
+        (lam, v), (da, db) = out, (*tangents, None)[:2]
+        moved = minus(
+            None if da is None else _product(da, v),
+            None if db is None else _product(db, v * lam[..., None, :]),
+        )
+        if moved is None:
+            return None, None
+        w, error_bound = self._left(out, args)
+        c = w @ moved
+        scale = _sizes(w, -1)[..., :, None] * _sizes(moved, -2)[..., None, :]
+        dlam = namespace(c).linalg.diagonal(c)
+        R, dlam = self._gaps(False, lam, error_bound, off_diagonal(c), scale, dlam)
+        turned = v @ (c * R)
+        return dlam, turned - v * _dots(v, turned)[..., None, :]
+
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
+        (lam_bar, v_bar), (lam, v) = cotangents, out
+        if lam_bar is None and v_bar is None:
+            return (None,) * len(args)
+        lam_bar = 0 * lam if lam_bar is None else lam_bar
+        v_bar = 0 * v if v_bar is None else v_bar
+        w, error_bound = self._left(out, args)
+        own = _dots(v, v_bar)
+        inner = adjoint(v) @ (v_bar - v * own[..., None, :])
+        coupling = off_diagonal(inner) + embedded((own - conj(own)) / 2, v)
+        # where the loss knows few of the vectors, the others have the rounding of these
+        scale = _sizes(v_bar, (-2, -1))[..., None, None] + 0 * namespace(v).abs(v)
+        R, lam_bar = self._gaps(True, lam, error_bound, coupling, scale, lam_bar)
+        y = adjoint(w) @ (off_diagonal(inner) * conj(R) + embedded(lam_bar, v))
+        right = v, -v * lam[..., None, :]
+        return tuple(
+            y @ adjoint(x) if needed else None for needed, x in zip(need, right, strict=False)
+        )
+
+    def _left(self, out: tuple[Array, ...], args: Tree) -> tuple[Array, Array]:
+        """(B V)^-1, whose rows are left vectors, and how wrong each eigenvalue may be."""
+        lam, v = out
+        if 0 in v.shape:
+            return adjoint(v), namespace(v).abs(lam)
+        v, n = checked(_require_independent, v), v.shape[-1]
+        w = solve(
+            dense(n, n), _product(args[1], v) if self.pencil else v, unit_columns(v, n, range(n))
+        )
+        size = _whole(args[0])[..., None]
+        if self.pencil:
+            size = size + namespace(lam).abs(lam) * _whole(args[1])[..., None]
+        return w, n * eps(v) * _sizes(w, -1) * size
+
+    def _gaps(self, cotangent: bool, lam: Array, error_bound: Array, *rest: Array) -> Any:
+        return gaps(cotangent, self.on_degenerate, lam, lam[..., :0], error_bound, *rest)
+
+
+def _each(batch: tuple[int, ...], dtype: Any, *args: Any) -> tuple[Any, ...]:
+    """LAPACK's, one matrix at a time."""
+    n = args[0].shape[-1]
+    every = [np.broadcast_to(x, (*batch, n, n)) for x in args]
+    lam, v = np.empty((*batch, n), dtype), np.empty((*batch, n, n), dtype)
+    for at in np.ndindex(batch) if n else ():
+        lam[at], v[at] = scipy.linalg.eig(*(x[at] for x in every), check_finite=False)
+    if not np.isfinite(lam).all():
+        raise SingularMatrixError("LAPACK", "an infinite eigenvalue", what="b")
+    return lam, v
+
+
+def _product(a: Array, x: Array) -> Array:
+    """A X, of a real A too."""
+    return astype(a, numpy_dtype(x)) @ x
+
+
+def _dots(x: Array, y: Array) -> Array:
+    """x_j^H y_j."""
+    return namespace(x).sum(conj(x) * y, axis=-2)
+
+
+def _sizes(x: Array, axis: Any) -> Array:
+    return norm(namespace(x).abs(x), axis=axis)
+
+
+def _whole(a: Array) -> Array:
+    """|A|_F, a constant."""
+    return norm(namespace(a).abs(constant(a)), axis=(-2, -1))
+
+
+def _require_independent(v: Array) -> None:
+    values = frontend_of(v).svdvals(v)
+    least = LEAST * v.shape[-1] * eps(v) * values[..., 0]
+    check_or_raise((values[..., -1] > least).all(), _defective)
+
+
+def _defective() -> NotDifferentiableError:
+    return NotDifferentiableError(
+        "no derivative: the matrix is defective, or so close to it that no digit of a derivative "
+        "is known: its eigenvectors are dependent. Let the loss depend on the matrix through a "
+        "smooth function (ldiv.funm, a determinant, a trace), or move the matrix."
+    )
