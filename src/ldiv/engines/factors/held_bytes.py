@@ -1,0 +1,39 @@
+"""The true bytes of symbolic work: all arrays that can be reached from it, each counted once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def held_bytes(thing: Any, counted: set[int]) -> int:
+    """The bytes of the arrays and foreign handles that `thing` refers to.
+
+    Foreign handles say theirs by `heap_bytes`. What was counted before, as its id is in `counted`,
+    counts no more: patterns share index sets.
+    """
+    total, waiting = 0, [thing]
+    while waiting:
+        x = waiting.pop()
+        while isinstance(x, np.ndarray) and isinstance(x.base, np.ndarray):
+            x = x.base  # a view owns nothing
+        if id(x) in counted:
+            continue
+        if isinstance(x, np.ndarray):
+            total += x.nbytes
+        elif isinstance(x, dict):
+            waiting += x.values()
+        elif isinstance(x, tuple | list):
+            waiting += x
+        elif isinstance(x, type):
+            continue
+        elif (bytes_of := getattr(x, "heap_bytes", None)) is not None:
+            total += int(bytes_of)
+            waiting += getattr(x, "__dict__", {}).values()
+        elif type(x).__module__.startswith("ldiv."):
+            waiting += getattr(x, "__dict__", {}).values()
+        else:
+            continue
+        counted.add(id(x))
+    return total
