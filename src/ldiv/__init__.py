@@ -33,7 +33,7 @@ from ldiv.errors import (
 from ldiv.inplace.duplicated import Duplicated
 from ldiv.inplace.tape import Tape, autodiff
 from ldiv.linalg.arguments.preconditioner import preconditioner
-from ldiv.linalg.equations.exponentials import expm, expm_frechet, matrix_exp
+from ldiv.linalg.equations.exponentials import expm, expm_cond, expm_frechet, matrix_exp
 from ldiv.linalg.equations.matrix_powers import fractional_matrix_power, matrix_power
 from ldiv.linalg.equations.riccati import solve_continuous_are, solve_discrete_are
 from ldiv.linalg.equations.roots_and_logarithms import logm, sqrtm
@@ -81,6 +81,7 @@ from ldiv.linalg.systems.banded import (
 )
 from ldiv.linalg.systems.explain import Explanation, explain
 from ldiv.linalg.systems.factorized import Factorized, factorized
+from ldiv.linalg.systems.krylov import bicgstab, cg, gmres, minres
 from ldiv.linalg.systems.least_squares import lstsq
 from ldiv.linalg.systems.solve import solve, solve_triangular
 from ldiv.linalg.systems.solve_info import SolveInfo
@@ -93,6 +94,16 @@ from ldiv.matrices.identity import identity
 from ldiv.matrices.linear_operator import LinearOperator
 from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.picture import spy
+from ldiv.matrices.queries import (
+    aslinearoperator,
+    bandwidth,
+    find,
+    is_sptriangular,
+    ishermitian,
+    issparse,
+    issymmetric,
+    spbandwidth,
+)
 from ldiv.matrices.random_array import random_array
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.matrices.sparse_files import load_npz, save_npz
@@ -129,11 +140,15 @@ __all__ = [
     "UpdatedCholesky",
     "WrongDerivativeError",
     "asarray",
+    "aslinearoperator",
     "autodiff",
+    "bandwidth",
+    "bicgstab",
     "block_array",
     "block_diag",
     "bmat",
     "cache_info",
+    "cg",
     "cho_factor",
     "cho_solve",
     "cho_solve_banded",
@@ -161,17 +176,20 @@ __all__ = [
     "errstate",
     "explain",
     "expm",
+    "expm_cond",
     "expm_frechet",
     "expm_multiply",
     "eye_array",
     "factorized",
     "fiedler",
+    "find",
     "fractional_matrix_power",
     "funm",
     "gaussian_kl",
     "gaussian_logpdf",
     "gemm",
     "get_num_threads",
+    "gmres",
     "gradcheck",
     "gradient_error",
     "hankel",
@@ -184,6 +202,10 @@ __all__ = [
     "inertia",
     "inv",
     "inverse_diagonal",
+    "is_sptriangular",
+    "ishermitian",
+    "issparse",
+    "issymmetric",
     "jacobian",
     "jvp",
     "khatri_rao",
@@ -205,6 +227,7 @@ __all__ = [
     "matrix_exp",
     "matrix_power",
     "matrix_rank",
+    "minres",
     "norm",
     "onenormest",
     "orthogonal_procrustes",
@@ -241,6 +264,7 @@ __all__ = [
     "solve_toeplitz",
     "solve_triangular",
     "solveh_banded",
+    "spbandwidth",
     "spectral_function",
     "spectral_sum",
     "splu",

@@ -358,6 +358,19 @@ EVERYWHERE |= {  # unsymmetric pairs
     ),
     "eigvals": lambda to: (ldiv.eigvals, {"a": to(A), "b": to(S)}),
 }
+EVERYWHERE |= {  # iterations, questions
+    "cg": lambda to: (ldiv.cg, {"A": to(S), "b": to(b), "rtol": 1e-9, "maxiter": 50}),
+    "minres": lambda to: (ldiv.minres, {"A": to(S), "b": to(b), "shift": 0.0, "show": False}),
+    "gmres": lambda to: (ldiv.gmres, {"A": to(A), "b": to(b), "restart": 4, "atol": 1e-12}),
+    "bicgstab": lambda to: (ldiv.bicgstab, {"A": to(A), "b": to(b), "M": "jacobi"}),
+    "aslinearoperator": lambda to: (ldiv.aslinearoperator, {"A": to(A)}),
+    "bandwidth": lambda to: (ldiv.bandwidth, {"a": to(A)}),
+    "spbandwidth": lambda to: (ldiv.spbandwidth, {"A": sparse(to)}),
+    "is_sptriangular": lambda to: (ldiv.is_sptriangular, {"A": sparse(to)}),
+    "issymmetric": lambda to: (ldiv.issymmetric, {"a": to(S), "atol": 1e-9, "rtol": 1e-9}),
+    "ishermitian": lambda to: (ldiv.ishermitian, {"a": to(S), "atol": 1e-9, "rtol": 1e-9}),
+    "find": lambda to: (ldiv.find, {"A": sparse(to)}),
+}
 EVERYWHERE |= {  # equations
     "solve_sylvester": lambda to: (ldiv.solve_sylvester, {"a": to(S), "b": to(S), "q": to(A)}),
     "solve_continuous_lyapunov": lambda to: (
@@ -393,6 +406,7 @@ NO_CALLS = {
     "SparseCholesky",
     "UpdatedCholesky",
     "spy",
+    "issparse",
     "solve_lyapunov",
 }
 SAYS_ALSO = {  # what a message may name instead of the argument
@@ -778,6 +792,8 @@ PROPAGATES = (
     "Duplicated",
 )
 PROPAGATES += (
+    "aslinearoperator",
+    "find",
     "toeplitz",
     "hankel",
     "circulant",

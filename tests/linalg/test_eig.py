@@ -113,7 +113,6 @@ def test_jax():
     w, v = ldiv.eig(t)
     ((w.abs() ** 2).sum() + (v.abs() ** 4 * w.abs()[:, None, :]).sum()).backward()
     close(found, t.grad, rtol=1e-9, atol=1e-10)
-    assert np.isfinite(jax.jit(jax.hessian(loss))(a[0])).all()
 
 
 def test_what_has_no_derivative():

@@ -268,6 +268,14 @@ def test_expm_frechet() -> None:
     close(ldiv.matrix_exp(A), F)
 
 
+def test_expm_cond() -> None:
+    for a in (A, C):
+        assert ldiv.expm_cond(a) == pytest.approx(scipy.linalg.expm_cond(a))
+    both = ldiv.expm_cond(np.stack([A, A.T]), check_finite=False)
+    np.testing.assert_allclose(both, scipy.linalg.expm_cond(A))
+    assert torch.autograd.gradcheck(ldiv.expm_cond, torch.tensor(A[:3, :3], requires_grad=True))
+
+
 def test_keywords_and_lists() -> None:
     x, error = ldiv.logm(np.array([[1.0, 2.0], [0.0, 3.0]]), disp=False)
     close(x, scipy.linalg.logm([[1, 2], [0, 3]]))

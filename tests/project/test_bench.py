@@ -20,6 +20,7 @@ SRC = Path(ldiv.__file__).parents[1]
 NEEDS = {
     "solve": ["torch"],
     "calls": ["torch", "jax"],
+    "cliffs": ["torch", "jax"],
     "spsolve": ["torch", "jax"],
     "jax": ["torch", "jax"],
     "large": ["torch"],

@@ -46,28 +46,31 @@ def _each(kernel: Callable[..., Any], *arrays: Array) -> Any:
 
 
 def lu_factor(a: Array) -> tuple[Array, Array]:
+    """The second result is the order of the rows, A[order] = L U, and behind it its inverse."""
     lu, _, order = _each(jax.lax.linalg.lu, a)
-    return lu, order
+    back = jnp.argsort(order, -1, stable=False).astype(order.dtype)
+    return lu, jnp.concatenate([order, back], -1)
 
 
 def sign_of_rows(order: Array) -> Array:
     """det P: -1 for an odd number of inversions."""
+    order = jnp.split(order, 2, -1)[0]
     return 1 - 2 * (jnp.triu(order[..., :, None] > order[..., None, :]).sum((-2, -1)) % 2)
 
 
 def lu_solve(lu: Array, order: Array, b: Array, op: str) -> Array:
-    """A^-1 b, A^-T b or A^-H b; the second result of `lu_factor` is the order of the rows:
-    A[order] = L U.
-    """
+    """A^-1 b, A^-T b or A^-H b."""
     lu, b = _together(lu, b.astype(lu.dtype))
-    order = jnp.broadcast_to(order, lu.shape[:-1])[..., None]
+    n = lu.shape[-1]
+    order = jnp.broadcast_to(order, (*lu.shape[:-2], 2 * n))[..., None]
+    take = partial(jnp.take_along_axis, axis=-2, mode="promise_in_bounds")
     solve = partial(_solve, lu, transpose_a=op != "N", conjugate_a=op == "H")
     if op == "N":  # x = U^-1 L^-1 P b
-        y = solve(jnp.take_along_axis(b, order, -2), lower=True, unit_diagonal=True)
+        y = solve(take(b, order[..., :n, :]), lower=True, unit_diagonal=True)
         return solve(y, lower=False)
     # x = P^T L^-T U^-T b, and the same with H
     y = solve(solve(b, lower=False), lower=True, unit_diagonal=True)
-    return jnp.take_along_axis(y, jnp.argsort(order, -2), -2)
+    return take(y, order[..., n:, :])
 
 
 def cholesky(a: Array) -> tuple[Array, Array]:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal, overload
 
+import numpy as np
+
+from ldiv.core.arrays import alike
+from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
+from ldiv.core.rule import bind
 from ldiv.core.typing import ArrayT
 from ldiv.core.validate import common_precision, require_flag, require_option
 from ldiv.engines.functions.matrix_exponential import Exponential
@@ -12,6 +17,7 @@ from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_square_array
 from ldiv.linalg.equations.applied import applied
 from ldiv.rules.matrix_map import matrix_map
+from ldiv.rules.norm import Norm
 
 METHODS = ("SPS", "blockEnlarge")
 FOR_PRODUCTS = "exp(A) of a sparse matrix is dense. exp(t A) b without it is ldiv.expm_multiply."
@@ -51,10 +57,10 @@ def expm(A: ArrayT) -> ArrayT:
     -----
     Differentiable in every mode and order: dF = L(A, dA), the Frechet derivative, and
     A_bar = L(A, F_bar^H)^H.
-    Computed on the host, in double precision, by SciPy; one matrix of a batch after the other.
-    If |A|_1 is above a thousand it is computed twice, in steps that round differently, and both
-    must agree.
-    Cost: that of SciPy's, some 10 products; three times as much for a derivative.
+    Computed on the host, in double precision, one matrix of a batch after the other; triangles by
+    SciPy. If |A|_1 is above a thousand it is computed twice, in steps that round differently, and
+    both must agree.
+    Cost: some 10 products; three times as much for a derivative.
 
     References
     ----------
@@ -192,3 +198,57 @@ def expm_frechet(
     if not require_flag("compute_expm", compute_expm):
         return derivative
     return matrix_map(Exponential(), a), derivative
+
+
+@public
+def expm_cond(A: ArrayT, check_finite: bool = True) -> ArrayT:
+    """Find the condition number of the matrix exponential, differentiably.
+
+        cond(A) = max |L(A, E)| |A| / |exp(A)|,    |E| = 1,    in the Frobenius norm
+
+    Parameters
+    ----------
+    A : array (*batch, n, n)
+        The matrix.
+    check_finite : bool
+        Accepted, as SciPy has it: numbers are always looked at.
+
+    Returns
+    -------
+    cond : array (*batch,)
+        By what factor a relative error of A may grow.
+
+    Raises
+    ------
+    LinAlgOverflowError, ValueError, TypeError
+        As in `expm`.
+    NotDifferentiableError
+        In the derivative, if two directions attain the maximum.
+
+    Notes
+    -----
+    Differentiable in PyTorch and JAX in every mode and order.
+    Cost: n^2 Frechet derivatives, and the largest singular value of a matrix of order n^2: for small
+    matrices.
+
+    References
+    ----------
+    Al-Mohy and Higham, SIAM J. Matrix Anal. Appl. 30 (2009).
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> float(ldiv.expm_cond(np.array([[1.0, 0.0], [0.0, 1.0]])).round(6))
+    1.0
+    """
+    require_flag("check_finite", check_finite)
+    a: Any = require_square_array("A", A, instead=FOR_PRODUCTS)
+    xp, n = namespace(a), a.shape[-1]
+    units = xp.asarray(np.eye(n * n).reshape(n * n, n, n), **alike(a))
+    columns = matrix_map(Exponential(), a[..., None, :, :], units)
+    kronecker = xp.reshape(columns, (*a.shape[:-2], n * n, n * n))
+    return _size(kronecker, 2.0) * _size(a, "fro") / _size(expm(a), "fro")
+
+
+def _size(x: Any, ord: Any) -> Any:
+    return bind(Norm(ord, (-2, -1), x.ndim), x)[0]

@@ -1,0 +1,327 @@
+"""Where the cost of a step could jump: programs of JAX that differ from a quick one in a detail.
+
+hang         runs of a program with independent batches of dense solves, on two threads, each in at most a minute
+loop         a step under jit with new values, over one with the same values, whose factor is found; the memory of a process
+             that makes 200 steps, over one with two raw factors, of KLU called by hand
+first call   seconds, compilation with it, in a process of its own: gradients of `root`, of a batch of roots, `detect_pattern`
+batch        gradients of 64 roots by vmap over those by lax.map, both compiled
+systems      1,000 of one pattern, n = 100, vmap(grad): analyses, entries that stay in the cache
+eager        a sparse solve and its gradient in JAX, not compiled, over PyTorch
+Jacobian     `bench_jacobian.py`
+
+python bench/bench_cliffs.py [--quick]
+"""
+
+from __future__ import annotations
+
+import harness.one_thread  # noqa: F401  # isort: split
+
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache, partial
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse as sp
+import torch
+from harness.measure import Figure, arguments, compare, report, side_by_side
+
+import ldiv
+from ldiv.engines.libraries.rslab import library
+
+jax.config.update("jax_enable_x64", True)
+
+
+# -- matrices -----------------------------------------------------------------
+
+
+@cache
+def circuit(n: int) -> Any:
+    """A ring with a tenth as many connections to places nearby: KLU is the engine."""
+    rng, i = np.random.default_rng(0), np.arange(n)
+    a = rng.integers(0, n, n // 10)
+    b = (a + rng.integers(1, 30, n // 10)) % n
+    rows, cols = np.concatenate([i, i, i, a]), np.concatenate([i, (i + 1) % n, (i - 1) % n, b])
+    values = np.concatenate([np.full(n, 4.0), np.full(2 * n, -1.0), np.full(len(a), -0.5)])
+    return sp.csc_array(sp.coo_array((values, (rows, cols)), shape=(n, n)))
+
+
+def loss(a: Any, values: Any, b: Any) -> Any:
+    matrix = ldiv.csc_array((values, a.indices, a.indptr), shape=a.shape)
+    return (ldiv.solve(matrix, b) ** 2).sum()
+
+
+def bump(x: Any, p: Any) -> Any:
+    return x**3 + x - p + 0.1 * jnp.roll(x, 1)
+
+
+def root_loss(p: Any) -> Any:
+    return (ldiv.root(bump, 0 * p, p) ** 2).sum()
+
+
+# -- a step with new values ---------------------------------------------------
+
+
+def loop(n: int, steps: int) -> list[Figure]:
+    a, title = circuit(n), f"circuit, n = {n:,}, jit, value and gradient"
+    step, b = jax.jit(jax.value_and_grad(partial(loss, a))), jnp.ones(n)
+    values = jnp.asarray(a.data)
+    contenders = {
+        "new values": lambda v: jax.block_until_ready(step(v, b)),
+        "the same": lambda v: jax.block_until_ready(step(values, b)),
+    }
+    seconds = side_by_side(contenders, lambda i: jax.block_until_ready(values * (1 + i / 1e4)), 40)
+    peak = {who: float(_apart(f"memory {who} {n} {steps}")) for who in ("ldiv", "raw")}
+    over = f"memory of {steps} steps / of two raw factors"
+    figure = Figure(title, over, peak["ldiv"] / peak["raw"], "x", 1.3)
+    return [
+        Figure(title, "a step", median(seconds["new values"]) * 1e3, "ms", 1.8),
+        compare(seconds, title, "new values", "the same"),
+        figure,
+    ]
+
+
+def memory(who: str, n: str, steps: str) -> float:
+    """The most that the process of a loop takes, megabytes."""
+    a, b = circuit(int(n)), np.ones(int(n))
+    if who == "raw":
+        run = _raw_steps(a, b)
+    else:
+        compiled = jax.jit(jax.value_and_grad(partial(loss, a)))
+        run = lambda v: jax.block_until_ready(compiled(jnp.asarray(v), jnp.asarray(b)))
+    run(a.data)
+    for k in range(int(steps)):
+        run(a.data * (1 + k / 1e4))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _raw_steps(a: Any, b: Any) -> Callable[[Any], Any]:
+    parts = len(b), a.indptr.astype(np.int64), a.indices.astype(np.int64)
+    symbolic = library().analyze_klu(*parts, a.data, parallel=False, matching=False)
+    kept = []
+
+    def step(values: Any) -> Any:
+        kept[:] = [*kept[-1:], symbolic.factor(values, parallel=False)]
+        x = kept[-1].solve(b)
+        return kept[-1].solve_transpose(2 * x)
+
+    return step
+
+
+# -- first calls, each in a process of its own ---------------------------------
+
+
+def _apart(task: str, timeout: float = 600) -> str:
+    """What this file prints of a task."""
+    command = [sys.executable, __file__, "--task", *task.split()]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=timeout)
+    return done.stdout.split()[-1]
+
+
+def first(work: Callable[[], Any]) -> float:
+    jax.block_until_ready(jnp.ones(3) + 1)  # the framework is loaded
+    start = perf_counter()
+    jax.block_until_ready(work())
+    return perf_counter() - start
+
+
+def root(n: str) -> float:
+    p = jnp.ones(int(n))
+    return first(lambda: jax.jit(jax.grad(root_loss))(p))
+
+
+def roots(how: str, members: str, n: str) -> float:
+    p = _parameters(int(members), int(n))
+    return first(lambda: _batched(how)(p))
+
+
+def detect(side: str) -> float:
+    side_ = int(side)
+
+    def f(x: Any) -> Any:
+        u = x.reshape(side_, side_)
+        p = jnp.pad(u, 1)
+        near = p[2:, 1:-1] + p[:-2, 1:-1] + p[1:-1, 2:] + p[1:-1, :-2]
+        return (4 * u - near - jnp.exp(u)).ravel()
+
+    x = jnp.asarray(np.random.default_rng(0).random(side_**2))
+    return first(lambda: ldiv.detect_pattern(f, x).data)
+
+
+def hang(runs: str) -> float:
+    """Seconds of runs of independent chains of batches."""
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2, 16, 40, 40))
+    a = jnp.asarray(a @ np.swapaxes(a, -1, -2) + 40 * np.eye(40))
+
+    @jax.jit
+    def chains(bs: Any) -> Any:
+        for _ in range(2):
+            bs = [40 * ldiv.solve(a, b) for b in bs]
+        return bs
+
+    start = perf_counter()
+    for _ in range(int(runs)):
+        jax.block_until_ready(chains([jnp.asarray(b + i) for i in range(4)]))
+    return perf_counter() - start
+
+
+TASKS: dict[str, Callable[..., float]] = {
+    task.__name__: task for task in (memory, root, roots, detect, hang)
+}
+
+
+def first_calls(quick: bool) -> list[Figure]:
+    n, members, sides = (20, 8, (20,)) if quick else (500, 64, (100, 1000))
+    rounds = 1 if quick else 3
+
+    def seconds(task: str) -> float:
+        return median(float(_apart(task)) for _ in range(rounds))
+
+    return [
+        Figure(f"root, n = {n}", "first jitted gradient", seconds(f"root {n}"), "s", 1.0),
+        *(
+            Figure(
+                f"{members} roots, n = 20",
+                f"first jitted gradient, {how}",
+                seconds(f"roots {how} {members} 20"),
+                "s",
+                5.0 if how == "vmap" else None,
+            )
+            for how in ("vmap", "map")
+        ),
+        *(
+            Figure(
+                f"five-point stencil, n = {side**2:,}",
+                "first detect_pattern",
+                seconds(f"detect {side}"),
+                "s",
+                {100: 0.4, 1000: 3.0}.get(side),
+            )
+            for side in sides
+        ),
+    ]
+
+
+# -- batches ------------------------------------------------------------------
+
+
+def _parameters(members: int, n: int) -> Any:
+    return jnp.asarray(np.random.default_rng(0).random((members, n)) + 1)
+
+
+def _batched(how: str) -> Callable[[Any], Any]:
+    gradient = jax.value_and_grad(root_loss)
+    return jax.jit(jax.vmap(gradient) if how == "vmap" else partial(jax.lax.map, gradient))
+
+
+def batch_of_roots(members: int, rounds: int) -> Figure:
+    runs = {how: _batched(how) for how in ("vmap", "map")}
+    contenders = {
+        f"{how}": lambda p, run=run: jax.block_until_ready(run(p)) for how, run in runs.items()
+    }
+    p = _parameters(members, 20)
+    seconds = side_by_side(contenders, lambda i: p * (1 + i / 100), rounds)
+    return compare(seconds, f"{members} roots, n = 20, compiled", "vmap", "map", 1.0)
+
+
+def systems(members: int, rounds: int) -> list[Figure]:
+    a = sp.csc_array(
+        sp.diags_array([-1.0, 4.0, -1.2, 0.3], offsets=[-1, 0, 1, 9], shape=(100, 100))
+    )
+    values = a.data * (1 + 0.1 * np.random.default_rng(0).random((members, a.nnz)))
+    title = f"{members} systems, n = 100, vmap(grad)"
+    in_jax = jax.jit(jax.vmap(jax.grad(lambda v: loss(a, v, jnp.ones(100)))))
+    ones = torch.ones(100, dtype=torch.float64)
+    in_torch = torch.func.vmap(torch.func.grad(lambda v: loss(a, v, ones)))
+    runs: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+        "JAX": (jnp.asarray, lambda v: jax.block_until_ready(in_jax(v))),
+        "torch": (torch.tensor, in_torch),
+    }
+    figures = []
+    for name, (asarray, run) in runs.items():
+        ldiv.clear_cache()
+        seconds = side_by_side(
+            {name: run}, lambda i, asarray=asarray: asarray(values * (1 + i / 1e3)), rounds
+        )
+        info = ldiv.cache_info()
+        # batches, whose factors are one entry of the store
+        kept = info.entries / members
+        figures += [
+            Figure(title, f"{name}: a member", median(seconds[name]) / members * 1e6, "us"),
+            Figure(title, f"{name}: analyses", info.analyses, "", 1),
+            Figure(title, f"{name}: batches that stay", kept, "", 2 if name == "JAX" else 0),
+        ]
+    return figures
+
+
+# -- not compiled -------------------------------------------------------------
+
+
+def eager(n: int, rounds: int) -> list[Figure]:
+    a = sp.csc_array(sp.diags_array([-1.0, 4.0, -1.2], offsets=[-1, 0, 1], shape=(n, n)))
+    title, v, b = f"tridiagonal, n = {n:,}, not compiled", a.data, np.ones(n)
+    jb, tb = jnp.asarray(b), torch.from_numpy(b)
+
+    def solved(v: Any, b: Any) -> Any:
+        return ldiv.solve(ldiv.csc_array((v, a.indices, a.indptr), shape=a.shape), b)
+
+    def gradient(v: Any) -> Any:
+        v = v.requires_grad_()
+        return torch.autograd.grad(solved(v, tb).sum(), v)
+
+    by_jax = jax.grad(lambda v: solved(v, jb).sum())
+    of_square = jax.grad(lambda v: (v * v).sum())
+    pairs: dict[str, dict[str, Callable[[Any], Any]]] = {
+        "solve": {
+            "JAX": lambda v: jax.block_until_ready(solved(jnp.asarray(v), jb)),
+            "PyTorch": lambda v: solved(torch.from_numpy(v), tb),
+        },
+        "gradient": {
+            "JAX": lambda v: jax.block_until_ready(by_jax(jnp.asarray(v))),
+            "PyTorch": lambda v: gradient(torch.from_numpy(v)),
+            "JAX's own of sum(v * v)": lambda v: jax.block_until_ready(of_square(jnp.asarray(v))),
+        },
+    }
+    figures = []
+    for what, contenders in pairs.items():
+        seconds = side_by_side(contenders, lambda i: v * (1 + i / 1e3), rounds)
+        figures += [
+            compare(seconds, f"{title}: {what}", "JAX", other, 2.0 if other == "PyTorch" else None)
+            for other in list(contenders)[1:]
+        ]
+    return figures
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["--task"]:
+        print(TASKS[sys.argv[2]](*sys.argv[3:]))
+        return
+    options = arguments(__doc__ or "")
+    quick = options.quick
+    runs = 20 if quick else 200
+    figures = [
+        Figure(
+            "4 chains of batches (16, 40, 40), two threads",
+            f"seconds of {runs} runs",
+            float(_apart(f"hang {runs}", timeout=60)),
+            "s",
+            60.0,
+        ),
+        *loop(500 if quick else 5000, 20 if quick else 200),
+        *first_calls(quick),
+        batch_of_roots(8 if quick else 64, 3 if quick else 11),
+        *systems(20 if quick else 1000, 2 if quick else 5),
+        *eager(100 if quick else 1000, 5 if quick else 41),
+    ]
+    report("cliffs", figures, options)
+
+
+if __name__ == "__main__":
+    main()
