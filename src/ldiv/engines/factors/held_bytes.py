@@ -26,14 +26,22 @@ def held_bytes(thing: Any, counted: set[int]) -> int:
             waiting += x.values()
         elif isinstance(x, tuple | list):
             waiting += x
-        elif isinstance(x, type):
+        elif isinstance(x, type):  # a class is nobody's
             continue
         elif (bytes_of := getattr(x, "heap_bytes", None)) is not None:
             total += int(bytes_of)
-            waiting += getattr(x, "__dict__", {}).values()
+            waiting += _attributes(x)
         elif type(x).__module__.startswith("ldiv."):
-            waiting += getattr(x, "__dict__", {}).values()
+            waiting += _attributes(x)
         else:
             continue
         counted.add(id(x))
     return total
+
+
+def _attributes(x: Any) -> tuple[Any, ...]:
+    """None of what has slots or is foreign."""
+    try:
+        return tuple(vars(x).values())
+    except TypeError:
+        return ()
