@@ -338,6 +338,8 @@ EVERYWHERE |= {  # matrices of few numbers
     "solve_circulant": lambda to: (ldiv.solve_circulant, {"c": to(FIRST), "b": to(b)}),
 }
 EVERYWHERE |= {  # factors
+    "orth": lambda to: (ldiv.orth, {"A": to(TALL), "rcond": 1e-9}),
+    "null_space": lambda to: (ldiv.null_space, {"A": to(TALL.T), "rcond": 1e-9}),
     "polar": lambda to: (ldiv.polar, {"a": to(TALL), "side": "left"}),
     "orthogonal_procrustes": lambda to: (
         ldiv.orthogonal_procrustes,
@@ -351,7 +353,16 @@ EVERYWHERE |= {  # factors
     "pinvh": lambda to: (ldiv.pinvh, {"a": to(S), "atol": 1e-9, "rtol": 1e-9}),
     "subspace_angles": lambda to: (ldiv.subspace_angles, {"A": to(TALL), "B": to(TALL[:, :2])}),
 }
-EVERYWHERE |= {  # unsymmetric pairs
+EVERYWHERE |= {  # unsymmetric pairs, and banded ones
+    "eig_banded": lambda to: (
+        ldiv.eig_banded,
+        {"a_band": to(BAND[:2]), "lower": False, "select": "i", "select_range": (0, 1)},
+    ),
+    "eigvals_banded": lambda to: (ldiv.eigvals_banded, {"a_band": to(BAND[:2]), "lower": False}),
+    "eigvalsh_tridiagonal": lambda to: (
+        ldiv.eigvalsh_tridiagonal,
+        {"d": to(b), "e": to(b[1:]), "select": "a"},
+    ),
     "eig": lambda to: (
         ldiv.eig,
         {"a": to(A), "b": to(S), "left": True, "right": True, "on_degenerate": "drop"},

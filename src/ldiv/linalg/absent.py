@@ -42,11 +42,6 @@ SENTENCES: dict[str, str] = dict(
             "The real form of complex pairs: take the real and imaginary parts of those of ldiv.eig.",
         ),
         *_each(
-            "eig_banded eigvals_banded",
-            "Make it sparse with ldiv.diags_array and take ldiv.eigsh, or dense and ldiv.eigh.",
-        ),
-        ("eigvalsh_tridiagonal", "Write ldiv.eigh_tridiagonal(d, e, eigvals_only=True)."),
-        *_each(
             "hessenberg ordqz qz rsf2csf schur",
             "Its factors are not unique, and have no derivative of their own: take them from "
             "scipy.linalg where no derivative is needed.",
@@ -54,11 +49,6 @@ SENTENCES: dict[str, str] = dict(
         *_each(
             "matrix_balance",
             "ldiv scales by itself; " + _NO_DERIVATIVE.format(library="scipy.linalg"),
-        ),
-        *_each(
-            "null_space orth",
-            "Its columns are not unique; the subspace of the smallest eigenvalues of A^H A, with "
-            "derivatives, is ldiv.eigenspace.",
         ),
         ("cossin", "Take ldiv.svd of the blocks; the decomposition as a whole is scipy.linalg's."),
         *_each(
