@@ -307,8 +307,14 @@ def compiled(framework, f):
 
 
 WAY = pytest.mark.parametrize("way", WAYS)
-RUNS = [*((name, "torch") for name in PROBLEMS), ("small generalized", "jax")]
-RUN = pytest.mark.parametrize(("problem", "framework"), RUNS, indirect=["problem"])
+IN_TORCH = [pytest.param(name, "torch", id=f"{name}-torch") for name in PROBLEMS]
+IN_JAX = pytest.param("small generalized", "jax", id="small generalized-jax")
+RUN = pytest.mark.parametrize(("problem", "framework"), [*IN_TORCH, IN_JAX], indirect=["problem"])
+# of what the first derivatives are made of, JAX compiles the second ones for half a minute
+SLOW = pytest.param(*IN_JAX.values, id=IN_JAX.id, marks=pytest.mark.exhaustive)
+RUN_MORE = pytest.mark.parametrize(
+    ("problem", "framework"), [*IN_TORCH, SLOW], indirect=["problem"]
+)
 
 
 @WAY
@@ -336,7 +342,7 @@ def test_first_order(problem, way, framework):
 
 
 @WAY
-@RUN
+@RUN_MORE
 def test_second_order(problem, way, framework):
     case = Case(problem, way, framework)
     _second_order(framework, case.loss, case.x, case.d, case.e, case.second())
@@ -363,7 +369,7 @@ def _second_order(framework, loss, x, d, e, expected):
         relative(mode, got, expected)
 
 
-@RUN
+@RUN_MORE
 def test_spectral_sum(problem, framework):
     fw, contour = transforms(framework), problem.contour
     x, d, e = ([fw.array(v) for v in vs] for vs in (problem.values, problem.d, problem.e))
@@ -387,7 +393,7 @@ def test_spectral_sum(problem, framework):
     _second_order(framework, total, x, d, e, second)
 
 
-@RUN
+@RUN_MORE
 def test_pairs_with_whole_clusters(problem, framework):
     """Through eigsh: the sum of the eigenvalues and the projector X X^H. A tangent cannot know
     what comes after it, and is to be told.
