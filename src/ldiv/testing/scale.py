@@ -8,6 +8,7 @@ two, or not at all: then an error says that a result, or what it is made of, is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -136,7 +137,11 @@ def _by_frontend(
         "cotangents, their tangents": lambda: fw.jvp(gradient, (x,), (e,))[1],
     }
     for law, f in found.items():
-        yield law, _tried(lambda f=f: [asnumpy(y) for y in f()])
+        yield law, _tried(partial(_numbers, f))
+
+
+def _numbers(f: Callable[[], Any]) -> Flat:
+    return [asnumpy(y) for y in f()]
 
 
 def _tried(f: Callable[[], Any]) -> Any:
