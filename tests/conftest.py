@@ -1,5 +1,5 @@
 """Where the real matrices are; the same random numbers for every test, and a clean memory of
-factorizations for those that count them; a compiler that does not optimize; covering arrays.
+factorizations for those that count them; a compiler that does not optimize; covering arrays; few cases in JAX.
 """
 
 import ast
@@ -16,6 +16,7 @@ import pytest
 import scipy.io
 import scipy.sparse
 from covering import mark_the_rest
+from few_in_jax import mark_all_but_the_first
 
 import ldiv
 from ldiv.engines.factors import cache
@@ -61,6 +62,7 @@ def pytest_pycollect_makeitem():
     made = yield
     if isinstance(made, list) and made:
         mark_the_rest(made)
+        mark_all_but_the_first(made)
     return made
 
 

@@ -60,6 +60,8 @@ from ldiv.linalg.inverses.sparse_cholesky import SparseCholesky, UpdatedCholesky
 from ldiv.linalg.inverses.stochastic import EstimateInfo
 from ldiv.linalg.products.blas import gemm, matmul
 from ldiv.linalg.products.expm_multiply import expm_multiply
+from ldiv.linalg.spectra.banded_eigen import eig_banded, eigvals_banded, eigvalsh_tridiagonal
+from ldiv.linalg.spectra.bases import null_space, orth
 from ldiv.linalg.spectra.dense_eigen import eigh, eigvalsh
 from ldiv.linalg.spectra.dense_svd import matrix_rank, pinv, svd, svdvals
 from ldiv.linalg.spectra.eig import eig, eigvals
@@ -81,6 +83,7 @@ from ldiv.linalg.systems.banded import (
 )
 from ldiv.linalg.systems.explain import Explanation, explain
 from ldiv.linalg.systems.factorized import Factorized, factorized
+from ldiv.linalg.systems.krylov import bicgstab, cg, gmres, minres
 from ldiv.linalg.systems.least_squares import lstsq
 from ldiv.linalg.systems.solve import solve, solve_triangular
 from ldiv.linalg.systems.solve_info import SolveInfo
@@ -93,6 +96,16 @@ from ldiv.matrices.identity import identity
 from ldiv.matrices.linear_operator import LinearOperator
 from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.picture import spy
+from ldiv.matrices.queries import (
+    aslinearoperator,
+    bandwidth,
+    find,
+    is_sptriangular,
+    ishermitian,
+    issparse,
+    issymmetric,
+    spbandwidth,
+)
 from ldiv.matrices.random_array import random_array
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.matrices.sparse_files import load_npz, save_npz
@@ -129,11 +142,15 @@ __all__ = [
     "UpdatedCholesky",
     "WrongDerivativeError",
     "asarray",
+    "aslinearoperator",
     "autodiff",
+    "bandwidth",
+    "bicgstab",
     "block_array",
     "block_diag",
     "bmat",
     "cache_info",
+    "cg",
     "cho_factor",
     "cho_solve",
     "cho_solve_banded",
@@ -152,12 +169,15 @@ __all__ = [
     "detect_pattern",
     "diags_array",
     "eig",
+    "eig_banded",
     "eigenspace",
     "eigh",
     "eigh_tridiagonal",
     "eigsh",
     "eigvals",
+    "eigvals_banded",
     "eigvalsh",
+    "eigvalsh_tridiagonal",
     "errstate",
     "explain",
     "expm",
@@ -167,12 +187,14 @@ __all__ = [
     "eye_array",
     "factorized",
     "fiedler",
+    "find",
     "fractional_matrix_power",
     "funm",
     "gaussian_kl",
     "gaussian_logpdf",
     "gemm",
     "get_num_threads",
+    "gmres",
     "gradcheck",
     "gradient_error",
     "hankel",
@@ -185,6 +207,10 @@ __all__ = [
     "inertia",
     "inv",
     "inverse_diagonal",
+    "is_sptriangular",
+    "ishermitian",
+    "issparse",
+    "issymmetric",
     "jacobian",
     "jvp",
     "khatri_rao",
@@ -206,8 +232,11 @@ __all__ = [
     "matrix_exp",
     "matrix_power",
     "matrix_rank",
+    "minres",
     "norm",
+    "null_space",
     "onenormest",
+    "orth",
     "orthogonal_procrustes",
     "orthonormal",
     "pinv",
@@ -242,6 +271,7 @@ __all__ = [
     "solve_toeplitz",
     "solve_triangular",
     "solveh_banded",
+    "spbandwidth",
     "spectral_function",
     "spectral_sum",
     "splu",

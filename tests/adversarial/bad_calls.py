@@ -338,6 +338,8 @@ EVERYWHERE |= {  # matrices of few numbers
     "solve_circulant": lambda to: (ldiv.solve_circulant, {"c": to(FIRST), "b": to(b)}),
 }
 EVERYWHERE |= {  # factors
+    "orth": lambda to: (ldiv.orth, {"A": to(TALL), "rcond": 1e-9}),
+    "null_space": lambda to: (ldiv.null_space, {"A": to(TALL.T), "rcond": 1e-9}),
     "polar": lambda to: (ldiv.polar, {"a": to(TALL), "side": "left"}),
     "orthogonal_procrustes": lambda to: (
         ldiv.orthogonal_procrustes,
@@ -351,12 +353,34 @@ EVERYWHERE |= {  # factors
     "pinvh": lambda to: (ldiv.pinvh, {"a": to(S), "atol": 1e-9, "rtol": 1e-9}),
     "subspace_angles": lambda to: (ldiv.subspace_angles, {"A": to(TALL), "B": to(TALL[:, :2])}),
 }
-EVERYWHERE |= {  # unsymmetric pairs
+EVERYWHERE |= {  # unsymmetric pairs, and banded ones
+    "eig_banded": lambda to: (
+        ldiv.eig_banded,
+        {"a_band": to(BAND[:2]), "lower": False, "select": "i", "select_range": (0, 1)},
+    ),
+    "eigvals_banded": lambda to: (ldiv.eigvals_banded, {"a_band": to(BAND[:2]), "lower": False}),
+    "eigvalsh_tridiagonal": lambda to: (
+        ldiv.eigvalsh_tridiagonal,
+        {"d": to(b), "e": to(b[1:]), "select": "a"},
+    ),
     "eig": lambda to: (
         ldiv.eig,
         {"a": to(A), "b": to(S), "left": True, "right": True, "on_degenerate": "drop"},
     ),
     "eigvals": lambda to: (ldiv.eigvals, {"a": to(A), "b": to(S)}),
+}
+EVERYWHERE |= {  # iterations, questions
+    "cg": lambda to: (ldiv.cg, {"A": to(S), "b": to(b), "rtol": 1e-9, "maxiter": 50}),
+    "minres": lambda to: (ldiv.minres, {"A": to(S), "b": to(b), "shift": 0.0, "show": False}),
+    "gmres": lambda to: (ldiv.gmres, {"A": to(A), "b": to(b), "restart": 4, "atol": 1e-12}),
+    "bicgstab": lambda to: (ldiv.bicgstab, {"A": to(A), "b": to(b), "M": "jacobi"}),
+    "aslinearoperator": lambda to: (ldiv.aslinearoperator, {"A": to(A)}),
+    "bandwidth": lambda to: (ldiv.bandwidth, {"a": to(A)}),
+    "spbandwidth": lambda to: (ldiv.spbandwidth, {"A": sparse(to)}),
+    "is_sptriangular": lambda to: (ldiv.is_sptriangular, {"A": sparse(to)}),
+    "issymmetric": lambda to: (ldiv.issymmetric, {"a": to(S), "atol": 1e-9, "rtol": 1e-9}),
+    "ishermitian": lambda to: (ldiv.ishermitian, {"a": to(S), "atol": 1e-9, "rtol": 1e-9}),
+    "find": lambda to: (ldiv.find, {"A": sparse(to)}),
 }
 EVERYWHERE |= {  # equations
     "solve_sylvester": lambda to: (ldiv.solve_sylvester, {"a": to(S), "b": to(S), "q": to(A)}),
@@ -393,6 +417,7 @@ NO_CALLS = {
     "SparseCholesky",
     "UpdatedCholesky",
     "spy",
+    "issparse",
     "solve_lyapunov",
 }
 SAYS_ALSO = {  # what a message may name instead of the argument
@@ -778,6 +803,8 @@ PROPAGATES = (
     "Duplicated",
 )
 PROPAGATES += (
+    "aslinearoperator",
+    "find",
     "toeplitz",
     "hankel",
     "circulant",

@@ -24,6 +24,32 @@ def test_first_derivatives_are_right(cube):
 
 
 @pytest.mark.parametrize("cube", CUBES)
+def test_first_derivatives_in_inference_mode(cube):
+    """Inference mode records nothing, and a graph that is not there gives zeros."""
+    f, x = CUBES[cube], torch.linspace(1, 2, 5, dtype=torch.float64)
+    expected = torch.diag(3 * x**2)
+    with torch.inference_mode():
+        here = x.clone()  # a tensor of inference mode
+        for at in (x, here):
+            for mode in ("forward", "reverse"):
+                torch.testing.assert_close(ldiv.jacobian(f, at, mode=mode), expected)
+            slope = ldiv.jvp(f, (at,), (torch.ones_like(at),))[1]
+            torch.testing.assert_close(slope, expected.diagonal())
+            assert ldiv.detect_pattern(f, at).nnz in (5, 25)
+            root = ldiv.root(lambda y, p: f(y) - p, at, params=torch.full_like(at, 8))
+            torch.testing.assert_close(root, torch.full_like(x, 2))
+
+
+def test_tensors_of_inference_mode_that_a_graph_cannot_hold():
+    with torch.inference_mode():
+        weights = torch.ones(3, dtype=torch.float64)
+    x = torch.ones(3, dtype=torch.float64)
+    for context in (torch.inference_mode, torch.enable_grad):
+        with context(), pytest.raises(TypeError, match=r"torch\.inference_mode.*clone them"):
+            ldiv.jacobian(lambda x: CUBES["Legacy"](weights * x), x)
+
+
+@pytest.mark.parametrize("cube", CUBES)
 def test_second_derivatives_are_right_or_refused(cube):
     found = {look(cube, what, seed) for seed, what in enumerate(SECOND)}
     assert found == {"right"} if cube in PLAIN else found <= {"right", "refused"}

@@ -11,7 +11,7 @@ from adversarial.functions import FUNCTIONS
 from adversarial.modes import JAX, TORCH, Problem, look, verdict
 
 FEW = ("export", "export, strict", "make_fx, fake")  # seconds each
-EVERY, TURNS = 24, 6
+EVERY, TURNS = 48, 12
 OF_JAX = [
     "solve",
     "solve, sparse",
@@ -27,7 +27,7 @@ MANY = [mode for mode in TORCH if mode not in FEW]
 @pytest.mark.parametrize("turn", range(TURNS))
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_torch(name, turn):
-    """Every 24th mode, from another first one each time."""
+    """Every 48th mode, from another first one each time."""
     problem, first = Problem(FUNCTIONS[name], "torch"), list(FUNCTIONS).index(name)
     modes = MANY[(first + turn * EVERY // TURNS) % EVERY :: EVERY]
     found = {mode: verdict(problem, "torch", mode) for mode in modes}

@@ -300,3 +300,10 @@ def test_few_programs_are_compiled(caplog):
     compiled = [r for r in caplog.records if "Finished XLA compilation" in r.getMessage()]
     assert pattern.nnz == 3 * 63 - 18
     assert 1 <= len(compiled) <= 4
+
+
+def test_a_batch_of_points_is_refused():
+    """A pattern has no batch axes."""
+    x = torch.ones(2, 3, dtype=torch.float64)
+    with pytest.raises(TypeError, match="one point, got a batch"):
+        torch.func.vmap(lambda x: ldiv.detect_pattern(lambda y: y**3, x).data)(x)

@@ -287,10 +287,12 @@ class Case:
         return [i for i in range(len(self.args)) if self.problem.owner[i] == matrix]
 
 
+EXHAUSTIVE = pytest.mark.exhaustive  # JAX compiles for long what the laws of front ends show
 CORNERS = (("float64", False, LOW), ("complex128", True, INSIDE))
 EVERY = [
     *product(WAYS, ["float64", "complex128"], [False, True], [LOW, INSIDE], ["torch"]),
-    *((way, *CORNERS[1], "jax") for way in ("eigh", "arpack", "operators")),
+    ("arpack", *CORNERS[1], "jax"),
+    *(pytest.param(way, *CORNERS[1], "jax", marks=EXHAUSTIVE) for way in ("eigh", "operators")),
 ]
 DTYPE = pytest.mark.parametrize("dtype", ["float64", "complex128"])
 GENERALIZED = pytest.mark.parametrize("generalized", [False, True], ids=["standard", "generalized"])
@@ -353,7 +355,7 @@ SECOND = [
     ("eigh", "float64", True, INSIDE, "torch"),
     ("sparse", "complex128", False, LOW, "torch"),
     ("sparse", "float64", True, LOW, "torch"),
-    ("eigh", "complex128", True, INSIDE, "jax"),
+    pytest.param("eigh", "complex128", True, INSIDE, "jax", marks=EXHAUSTIVE),
 ]
 
 
@@ -541,7 +543,7 @@ def test_operators_matrix_free(method, dtype, framework):
     ("way", "dtype", "framework"),
     [
         *product(["eigh", "dense", "sparse", "arpack"], ["float64", "complex128"], ["torch"]),
-        ("sparse", "float64", "jax"),
+        pytest.param("sparse", "float64", "jax", marks=EXHAUSTIVE),
     ],
 )
 def test_vmap(way, dtype, framework):

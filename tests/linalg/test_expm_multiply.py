@@ -106,6 +106,25 @@ def test_times_on_both_sides_of_zero() -> None:
             close(y, exact(t * a, B[:2]))
 
 
+def test_many_steps_of_a_small_matrix() -> None:
+    """Which are not taken; and a result so small that exp(t A) does not have its digits."""
+    turn = np.array([[0.0, 1.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    b = np.array([1.0, 2.0, 3.0])
+    for t in (1e4, 1e7):
+        y = np.array([b[0] * np.cos(t) + b[1] * np.sin(t), b[1] * np.cos(t) - b[0] * np.sin(t), 3])
+        close(ldiv.expm_multiply(t * turn, b), y, 1e-15 * t)
+    v = torch.tensor(40 * turn, requires_grad=True)
+    ldiv.expm_multiply(v, torch.tensor(b)).square().sum().backward()
+    w = torch.tensor(40 * turn, requires_grad=True)
+    (ldiv.expm(w) @ torch.tensor(b)).square().sum().backward()
+    torch.testing.assert_close(v.grad, w.grad)
+    # the part that decays, alone
+    a = np.array([[-60.0, 0.0], [0.0, 1.0]])
+    close(ldiv.expm_multiply(a, np.array([1.0, 0.0])), np.array([np.exp(-60.0), 0.0]))
+    with pytest.raises(ldiv.LinAlgOverflowError, match="overflows"):
+        ldiv.expm_multiply(1e3 * np.ones((3, 3)), b)
+
+
 def test_a_real_matrix() -> None:
     folder = Path(os.environ.get("LDIV_TEST_DATA", ""))
     found = sorted(folder.rglob("*.mtx")) if folder.name else []
@@ -213,7 +232,7 @@ def test_errors() -> None:
     with pytest.raises(ldiv.LinAlgOverflowError, match="product with A"):
         ldiv.expm_multiply(endless, np.ones(3))
     with pytest.raises(ValueError, match="implicit method"):
-        ldiv.expm_multiply(1e12 * S, B)
+        ldiv.expm_multiply(1e15 * S, B)
     one_way = ldiv.LinearOperator(lambda p, x: p @ x, S.toarray(), shape=(N, N))
     with pytest.raises(TypeError, match="rmatvec"):
         ldiv.expm_multiply(one_way, B)

@@ -224,6 +224,7 @@ def test_riccati_in_fifty_digits(kind):
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.covering(1)
 @KINDS
 @pytest.mark.parametrize("kind", RICCATI)
 def test_riccati_with_all_its_terms(kind, dtype):

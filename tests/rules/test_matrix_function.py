@@ -2,6 +2,7 @@
 eigenvalues lie.
 """
 
+import functools
 import itertools
 
 import mpmath
@@ -78,13 +79,17 @@ def error(ours, exact):
 # -- divided differences ------------------------------------------------------
 
 
-def exact_difference(derivative, nodes):
-    m = len(nodes) - 1
-    if nodes[0] == nodes[-1]:
-        return derivative(nodes[0], m) / mpmath.factorial(m)
-    return (exact_difference(derivative, nodes[1:]) - exact_difference(derivative, nodes[:-1])) / (
-        nodes[-1] - nodes[0]
-    )
+def exact_differences(derivative):
+    """f[x0, ..., xm] of nodes in their order; each is computed once, as many share theirs."""
+
+    @functools.cache
+    def difference(nodes):
+        m = len(nodes) - 1
+        if nodes[0] == nodes[-1]:
+            return derivative(nodes[0], m) / mpmath.factorial(m)
+        return (difference(nodes[1:]) - difference(nodes[:-1])) / (nodes[-1] - nodes[0])
+
+    return difference
 
 
 @pytest.mark.covering(2)
@@ -97,9 +102,9 @@ def test_every_divided_difference_is_right_to_twelve_digits(name, spectrum, m):
     f, _, derivative = FUNCTIONS[name]
     grid = list(itertools.product(range(len(spectrum)), repeat=m + 1))
     with mpmath.workdps(120):
+        difference = exact_differences(derivative)
         exact = [
-            float(exact_difference(derivative, sorted(mpmath.mpf(spectrum[i]) for i in at)))
-            for at in grid
+            float(difference(tuple(sorted(mpmath.mpf(spectrum[i]) for i in at)))) for at in grid
         ]
     for xp, array in ARRAYS.values():
         ours = np.asarray(divided_differences(f(xp), array(np.array(spectrum)), m)).ravel()

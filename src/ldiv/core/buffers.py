@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ldiv.core.arrays import numpy_dtype
+from ldiv.core.caches import emptied_by
 from ldiv.core.dispatch import frontend_of, is_array
 from ldiv.core.trees import Array
 from ldiv.core.validate import require_ours
@@ -153,3 +154,6 @@ def _checksum(x: Array) -> int:
 @lru_cache(maxsize=64)
 def _weights(n: int, axis: int) -> Any:
     return np.random.default_rng(axis).integers(2**63, size=n, dtype=np.uint64) * 2 + 1
+
+
+emptied_by(_weights.cache_clear)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextvars import ContextVar, Token
 from typing import Any, NamedTuple, Protocol
 
+from ldiv.core.caches import emptied_by
 from ldiv.core.store import Store
 
 
@@ -142,6 +143,7 @@ PHYSICAL = (
     os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 16 << 30
 )
 store = Store(min(2 << 30, PHYSICAL // 8))
+emptied_by(store.clear)
 
 _owner: ContextVar[Owner | None] = ContextVar("owner", default=None)
 

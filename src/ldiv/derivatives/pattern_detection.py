@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from ldiv.core.arrays import alike
-from ldiv.core.dispatch import asnumpy, frontend_of, namespace
+from ldiv.core.dispatch import asnumpy, frontend_of, namespace, numbers
 from ldiv.core.pattern import Index, Pattern
 from ldiv.core.public import public
 from ldiv.core.pushforward import OnlyReverse
@@ -61,6 +61,8 @@ def detect_pattern(
     ValueError
         Where f has no finite derivative at x; if f cannot be followed, also where it has none at
         the two points (choose a smaller margin), and where the pattern misses an entry at x.
+    TypeError
+        For a batch of points, in vmap.
 
     Notes
     -----
@@ -92,6 +94,15 @@ def detect_pattern(
            [0, 1, 1]])
     """
     x, margin = require_vector("x", x), require_number("margin", margin, 0)
+    if (known := numbers(x)) is not None and known.shape != tuple(x.shape):
+        raise TypeError(
+            expected_got(
+                "x",
+                "one point",
+                "a batch of them (vmap)",
+                "Detect the pattern at one point, outside of vmap: it holds for every x.",
+            )
+        )
     require_function(f)
     shape = output_size(partial(frontend_of(x).compiled, f), x), x.shape[0]
     structure = _followed(f, x, shape) or _probed(f, x, shape, margin)

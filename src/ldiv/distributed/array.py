@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import broadcast, is_complex, numpy_dtype
+from ldiv.core.caches import emptied_by
 from ldiv.core.dispatch import frontend_of, namespace
 from ldiv.core.processes import Processes
 from ldiv.core.public import public, spread_over
@@ -265,6 +266,7 @@ def _own(local_shape: Any, shape: tuple[int, int], processes: Group) -> tuple[in
 
 
 _places: dict[Group, deque[Entries]] = {}
+emptied_by(_places.clear)
 
 
 def _at(processes: Group, rows: Any, cols: Any, of: Layout, to: Layout) -> Entries:

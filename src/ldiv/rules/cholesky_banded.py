@@ -21,6 +21,7 @@ import numpy as np
 import scipy.linalg
 
 from ldiv.core.arrays import conj, is_complex, numpy_dtype, real
+from ldiv.core.caches import emptied_by
 from ldiv.core.dispatch import namespace, on_host, scatter
 from ldiv.core.finite import require_finite
 from ldiv.core.pattern import Pattern
@@ -170,6 +171,9 @@ def _made(w: int, n: int, complex_: bool) -> _System:
     at = np.empty(total, np.int64)
     at[second], at[first] = places[below] + size * complex_, places
     return _System(structure, np.concatenate(source), at, first, second, places, below)
+
+
+emptied_by(_made.cache_clear)
 
 
 def cases(structures: Any, draw: Any) -> Iterator[tuple[CholeskyBanded, tuple[Tree, ...]]]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import adjoint
+from ldiv.core.caches import emptied_by
 from ldiv.core.dispatch import namespace
 from ldiv.core.linear import Linear
 from ldiv.core.structure import view_dense
@@ -53,6 +54,9 @@ class Dense(Linear):
 def dense(m: int, n: int) -> Dense:
     """One structure for all matrices of a shape, so that everything cached on it is found again."""
     return Dense(m, n)
+
+
+emptied_by(dense.cache_clear)
 
 
 def cases(draw: Any) -> Iterator[tuple[Dense, Tree]]:

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.caches import emptied_by
 from ldiv.core.dispatch import frontend_of, namespace, traced
 from ldiv.core.errstate import check_or_warn
 from ldiv.core.finite import unwarned
@@ -40,10 +41,16 @@ def direction(n: int, dtype: str = "d") -> np.ndarray[Any, Any]:
     return z
 
 
+emptied_by(direction.cache_clear)
+
+
 @lru_cache(maxsize=16)
 def direction_size(n: int) -> float:
     """The 1-norm of `direction(n)`."""
     return float(np.abs(direction(n)).sum())
+
+
+emptied_by(direction_size.cache_clear)
 
 
 def first_solve(engine: str, m: Normed, factor: Factor, b: Any, op: str, y: Any = None) -> Any:

@@ -74,6 +74,11 @@ class RslabAnalysis(Arrangement):
         self._work = 0  # operations of a factorization
         self._lock = lock()
 
+    @property
+    def heap_bytes(self) -> int:
+        """About, of RSLAB's analysis: its copy of the lower triangle, and as much for the tree."""
+        return 0 if self._analysis is None else 2 * 8 * (len(self._lower) + self.n)
+
     @cached_property
     def of_superlu(self) -> superlu.SuperLUAnalysis:
         """The analysis for determinants."""

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import alike, astype, conj, result_dtype, unit_columns
+from ldiv.core.caches import emptied_by
 from ldiv.core.dispatch import namespace, traced
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves
@@ -171,3 +172,6 @@ class SumMatrix(Verifiable):
 def _signs(n: int) -> np.ndarray[Any, Any]:
     """Columns of fixed random signs, (SIGNS, n, 1)."""
     return np.random.default_rng(n).choice([-1.0, 1.0], (SIGNS, n, 1))
+
+
+emptied_by(_signs.cache_clear)

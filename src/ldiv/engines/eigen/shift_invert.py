@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import conj, result_dtype
+from ldiv.core.caches import emptied_by
 from ldiv.core.errstate import errstate
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree, leaves
 from ldiv.engines import registry
+from ldiv.engines.factors.cache import fingerprint
 from ldiv.engines.factors.escalation import Escalating
 from ldiv.engines.factors.factored import factored
 from ldiv.engines.iterative.matrix_product import Product
@@ -79,6 +81,7 @@ def _by_factor(structure: Structure, p: Tree, assumption: str) -> Solves:
 
 # hashes of matrices that Cholesky refuted; a collision costs time, not accuracy
 _indefinite: deque[int] = deque(maxlen=64)
+emptied_by(_indefinite.clear)
 
 
 def _by_trial(structure: Structure, p: Tree) -> Solves | None:
@@ -96,7 +99,7 @@ def _by_trial(structure: Structure, p: Tree) -> Solves | None:
     if (
         len(at) < structure.shape[0]
         or not (slots[at].real > 0).all()
-        or (tried := hash((structure, slots.tobytes()))) in _indefinite
+        or (tried := hash((structure, fingerprint(slots)))) in _indefinite
     ):
         return None
     try:

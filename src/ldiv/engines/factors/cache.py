@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ldiv.core.caches import empty_all
 from ldiv.core.dispatch import host_values
 from ldiv.core.finite import require_finite, unwarned
 from ldiv.core.forking import lock
 from ldiv.core.holder import Holder, TracedHolder, owner, store
 from ldiv.core.trees import Array
 from ldiv.core.validate import require_int
-from ldiv.engines.factors import analyses
 from ldiv.engines.factors.escalation import Batch
 
 SAMPLES = 8
@@ -252,7 +252,7 @@ def set_cache_limit(nbytes: int) -> None:
 
 
 def clear_cache() -> None:
-    """Drop the factorizations cached for JAX and all symbolic work, and reset the counts.
+    """Drop the factorizations cached for JAX, all symbolic work and all plans, and reset the counts.
 
     Notes
     -----
@@ -265,8 +265,7 @@ def clear_cache() -> None:
     >>> ldiv.cache_info().factorizations
     0
     """
-    store.clear()
-    analyses.forget()
+    empty_all()
     with _lock:
         counts.update(dict.fromkeys(counts, 0))
 

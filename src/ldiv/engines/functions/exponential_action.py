@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from ldiv.core.arrays import alike, astype, conj, eps, numpy_dtype, or_one, real
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace, traced
 from ldiv.core.structure import Structure, outer, plus
 from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.engines.functions.small_exponential import cheaper, small_action, small_projection
 from ldiv.engines.iterative.matrix_product import Product, assembled
 from ldiv.errors import ConvergenceError, expected_got, overflowed
 from ldiv.structures.composed import entries, entry_values
@@ -77,7 +78,10 @@ class Flow:
 
 def exponential_action(structure: Structure, p: Tree, b: Array, t: float) -> Array:
     """exp(t S(p)) b."""
-    flow = _flow(structure, p, b, t)
+    steps = _steps(structure, p, b, t)
+    if cheaper(structure, b, steps.count) and (y := small_action(structure, p, b, t)) is not None:
+        return y
+    flow = _flow(structure, p, t, steps)
     return flow.after(b, flow.count)
 
 
@@ -90,7 +94,12 @@ def exponential_projection(
 
     by Gauss's rule in every step.
     """
-    flow = _flow(structure, p, b, t)
+    steps = _steps(structure, p, b, t)
+    if cheaper(structure, b, steps.count):
+        small = small_projection(structure, p, b, c, t, need)
+        if small is not None:
+            return small
+    flow = _flow(structure, p, t, steps)
     back = replace(flow, product=assembled(structure.H, p), shift=conj(flow.shift))
     xp = namespace(b)
     weights = xp.asarray(WEIGHTS, **alike(real(b))) * (t / flow.count)
@@ -127,13 +136,24 @@ def exponential_projection(
 # -- the number of steps, and the shift ---------------------------------------
 
 
-def _flow(structure: Structure, p: Tree, b: Array, t: float) -> Flow:
+class Steps(NamedTuple):
+    """How many there are, and mu."""
+
+    count: Any
+    shift: Any
+
+
+def _steps(structure: Structure, p: Tree, b: Array, t: float) -> Steps:
     shift, norm = _shift_and_norm(structure, p, b)
     xp = namespace(b)
     count = xp.ceil(abs(t) / REACH * xp.max(norm))
     check_or_raise(xp.isfinite(count), partial(overflowed, "a product with A"))
-    check_or_raise(count <= STEPS, _too_many, count)
-    return Flow(assembled(structure, p), t, shift, xp.where(count > 1, count, 0 * count + 1))
+    return Steps(xp.where(count > 1, count, 0 * count + 1), shift)
+
+
+def _flow(structure: Structure, p: Tree, t: float, steps: Steps) -> Flow:
+    check_or_raise(steps.count <= STEPS, _too_many, steps.count)
+    return Flow(assembled(structure, p), t, steps.shift, steps.count)
 
 
 def _shift_and_norm(structure: Structure, p: Tree, b: Array) -> tuple[Any, Array]:

@@ -144,6 +144,11 @@ class Analysis:
             self._call(ANALYSE, 1, self.iparm, match)
 
     @property
+    def heap_bytes(self) -> int:
+        """The memory of the analysis, which MKL counts in KiB."""
+        return int(self.iparm[15]) << 10
+
+    @property
     def nbytes(self) -> int:
         """The memory of one factor: that of its entries."""
         return int(self.iparm[17]) * self.dtype.itemsize

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from ldiv.core.caches import emptied_by
 from ldiv.core.finite import evaluated
 from ldiv.core.holder import TracedFactor, TracedHolder, holding, owner, store
 from ldiv.core.rule import Rule
@@ -112,3 +113,6 @@ def _outputs(rule: Rule, given: Given, specs: Specs) -> Outputs:
     found = jax.eval_shape(run, *(jax.ShapeDtypeStruct(*spec) for spec in specs))
     own, made = ([jax.core.ShapedArray(y.shape, y.dtype) for y in some] for some in found)
     return Outputs(own, tuple(factors), made)
+
+
+emptied_by(_outputs.cache_clear)

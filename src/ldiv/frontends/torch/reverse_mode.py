@@ -7,7 +7,7 @@ cotangents are constants then; here a derivative of them is an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext
 from itertools import compress
 from typing import Any
 
@@ -79,9 +79,12 @@ def pullback_of(f: Callable[..., Any], xs: tuple[Array, ...]) -> tuple[Any, Pull
     except RuntimeError as error:
         if isinstance(error, LinAlgError):
             raise
-        with suppress(RuntimeError):
+        try:
             if not _is_nested() and "must be floating" not in str(error):
                 return _by_graph(f, xs)
+        except RuntimeError as other:
+            if "Inference tensors" in str(other):
+                raise TypeError(expected_got(*_INFERENCE)) from other
         for said, sentence in _REFUSALS.items():
             if said in str(error):
                 raise TypeError(expected_got(*sentence)) from error
@@ -123,9 +126,10 @@ def beside(
 
 def _by_graph(f: Callable[..., Any], xs: tuple[Array, ...]) -> tuple[Any, Pullback]:
     grows = torch.is_grad_enabled()
-    with torch.enable_grad():
+    with _recording():
         ins = [
-            x.view_as(x) if grows and x.requires_grad else x.detach().requires_grad_() for x in xs
+            x.view_as(x) if grows and x.requires_grad else _plain(x).detach().requires_grad_()
+            for x in xs
         ]
         y = f(*(x.clone() for x in ins))
     moving = [v.requires_grad for v in as_tuple(y)]
@@ -135,7 +139,9 @@ def _by_graph(f: Callable[..., Any], xs: tuple[Array, ...]) -> tuple[Any, Pullba
         ys, y_bars = ([*compress(vs, moving)] for vs in (as_tuple(y), as_tuple(y_bar)))
         further = torch.is_grad_enabled() and (grows or any(c.requires_grad for c in y_bars))
         options = {"retain_graph": True, "create_graph": further, "allow_unused": True}
-        found = torch.autograd.grad(ys, ins, y_bars, **options) if ys else [None] * len(ins)
+        with _recording() if torch.is_inference_mode_enabled() else nullcontext():
+            y_bars = [*map(_plain, y_bars)]
+            found = torch.autograd.grad(ys, ins, y_bars, **options) if ys else [None] * len(ins)
         return tuple(
             torch.zeros_like(x) if x_bar is None else x_bar
             for x, x_bar in zip(xs, found, strict=True)
@@ -143,6 +149,20 @@ def _by_graph(f: Callable[..., Any], xs: tuple[Array, ...]) -> tuple[Any, Pullba
 
     plain = tuple(v if grows else v.detach() for v in as_tuple(y))
     return plain if isinstance(y, tuple) else plain[0], pullback
+
+
+@contextmanager
+def _recording() -> Iterator[None]:
+    """With a graph: inference mode makes none, whatever is enabled in it, and its gradients are
+    zeros.
+    """
+    with torch.inference_mode(False), torch.enable_grad():
+        yield
+
+
+def _plain(x: Array) -> Array:
+    """Of a tensor that was made in inference mode one that may be in a graph."""
+    return x.clone() if x.is_inference() else x
 
 
 def _has_other_leaves(ys: tuple[Array, ...], ins: list[Array]) -> bool:
@@ -160,6 +180,12 @@ def _has_other_leaves(ys: tuple[Array, ...], ins: list[Array]) -> bool:
     return False
 
 
+_INFERENCE = (
+    "a derivative of your function",
+    "one that PyTorch can record",
+    "one that closes over tensors made under torch.inference_mode()",
+    "Make them, or clone them, outside of it; torch.no_grad() is for what is differentiated here.",
+)
 # what torch says, and what is said to the user
 _REFUSALS = {
     "saved tensor hooks": (

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
 from ldiv.core.arrays import batch_of
+from ldiv.core.caches import emptied_by
 from ldiv.core.dispatch import signature
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array
@@ -20,6 +21,7 @@ from ldiv.matrices.sparse_array import SparseArray
 # Calls with plain arrays; those with a sparse matrix are cached on, and die with, its structure.
 MOST = 256
 _known: dict[Hashable, Call] = {}
+emptied_by(_known.clear)
 
 
 class Place(NamedTuple):

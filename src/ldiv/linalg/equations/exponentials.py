@@ -57,10 +57,10 @@ def expm(A: ArrayT) -> ArrayT:
     -----
     Differentiable in every mode and order: dF = L(A, dA), the Frechet derivative, and
     A_bar = L(A, F_bar^H)^H.
-    Computed on the host, in double precision, by SciPy; one matrix of a batch after the other.
-    If |A|_1 is above a thousand it is computed twice, in steps that round differently, and both
-    must agree.
-    Cost: that of SciPy's, some 10 products; three times as much for a derivative.
+    Computed on the host, in double precision, one matrix of a batch after the other; triangles by
+    SciPy. If |A|_1 is above a thousand it is computed twice, in steps that round differently, and
+    both must agree.
+    Cost: some 10 products; three times as much for a derivative.
 
     References
     ----------
@@ -239,7 +239,7 @@ def expm_cond(A: ArrayT, check_finite: bool = True) -> ArrayT:
     --------
     >>> import ldiv, numpy as np
     >>> float(ldiv.expm_cond(np.array([[1.0, 0.0], [0.0, 1.0]])).round(6))
-    1.414214
+    1.0
     """
     require_flag("check_finite", check_finite)
     a: Any = require_square_array("A", A, instead=FOR_PRODUCTS)

@@ -32,8 +32,8 @@ def cosm(A: ArrayT) -> ArrayT:
     Notes
     -----
     Differentiable in every mode and order.
-    Computed on the host, in double precision, by SciPy's exponential, and by the series where
-    |A|_1 <= 1; one matrix of a batch after the other.
+    Computed on the host, in double precision, by exponentials, and by the series where |A|_1 <= 1;
+    one matrix of a batch after the other.
     Cost: that of a complex exponential, of two where A is complex; three times as much for a derivative.
 
     References
@@ -75,8 +75,8 @@ def sinm(A: ArrayT) -> ArrayT:
     Notes
     -----
     Differentiable in every mode and order.
-    Computed on the host, in double precision, by SciPy's exponential, and by the series where
-    |A|_1 <= 1; one matrix of a batch after the other.
+    Computed on the host, in double precision, by exponentials, and by the series where |A|_1 <= 1;
+    one matrix of a batch after the other.
     Cost: that of a complex exponential, of two where A is complex; three times as much for a derivative.
 
     References
@@ -120,8 +120,8 @@ def tanm(A: ArrayT) -> ArrayT:
     Notes
     -----
     Differentiable in every mode and order.
-    Computed on the host, in double precision, by SciPy's exponential, and by the series where
-    |A|_1 <= 1; one matrix of a batch after the other.
+    Computed on the host, in double precision, by exponentials, and by the series where |A|_1 <= 1;
+    one matrix of a batch after the other.
     Cost: that of a complex exponential, of two where A is complex, and a solve; three times as much for a derivative.
 
     References
@@ -163,8 +163,8 @@ def coshm(A: ArrayT) -> ArrayT:
     Notes
     -----
     Differentiable in every mode and order.
-    Computed on the host, in double precision, by SciPy's exponential, and by the series where
-    |A|_1 <= 1; one matrix of a batch after the other.
+    Computed on the host, in double precision, by exponentials, and by the series where |A|_1 <= 1;
+    one matrix of a batch after the other.
     Cost: that of two exponentials; three times as much for a derivative.
 
     References
@@ -206,8 +206,8 @@ def sinhm(A: ArrayT) -> ArrayT:
     Notes
     -----
     Differentiable in every mode and order.
-    Computed on the host, in double precision, by SciPy's exponential, and by the series where
-    |A|_1 <= 1; one matrix of a batch after the other.
+    Computed on the host, in double precision, by exponentials, and by the series where |A|_1 <= 1;
+    one matrix of a batch after the other.
     Cost: that of two exponentials; three times as much for a derivative.
 
     References
@@ -251,8 +251,8 @@ def tanhm(A: ArrayT) -> ArrayT:
     Notes
     -----
     Differentiable in every mode and order.
-    Computed on the host, in double precision, by SciPy's exponential, and by the series where
-    |A|_1 <= 1; one matrix of a batch after the other.
+    Computed on the host, in double precision, by exponentials, and by the series where |A|_1 <= 1;
+    one matrix of a batch after the other.
     Cost: that of two exponentials and a solve; three times as much for a derivative.
 
     References

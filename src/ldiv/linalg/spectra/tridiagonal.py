@@ -126,6 +126,20 @@ def eigh_tridiagonal(
         )
         raise ValueError(expected_got("d and e", "n >= 1 and n - 1 numbers", came, advice))
     only = require_flag("eigvals_only", eigvals_only)
+    require_selection(select, select_range, n)
+    diagonal, beside = common_precision(diagonal, beside)
+    require_batches("e", batch_of(diagonal, 1), batch_of(beside, 1))
+    batch = common_batch((1, 1), (diagonal, beside))
+    diagonal, beside = (spread(x, batch, 1) for x in (diagonal, beside))
+    dense: Any = diagonal[..., None]
+    if n > 1:
+        dense = diags_array([diagonal, beside, beside], offsets=[0, 1, -1]).toarray()
+    w, X = eigh(dense, None, select_range, on_degenerate=on_degenerate)
+    return w if only else (w, X)
+
+
+def require_selection(select: object, select_range: Any, n: int) -> None:
+    """SciPy's words for all of n eigenvalues, or some by index."""
     require_option("select", select, ("a", "i"))
     if (select == "i") == (select_range is None):
         advice = "The indices (first, last) belong to select='i'."
@@ -140,15 +154,6 @@ def eigh_tridiagonal(
         )
         if first > last:
             raise ValueError(expected_got("select_range", what, shown(select_range), advice))
-    diagonal, beside = common_precision(diagonal, beside)
-    require_batches("e", batch_of(diagonal, 1), batch_of(beside, 1))
-    batch = common_batch((1, 1), (diagonal, beside))
-    diagonal, beside = (spread(x, batch, 1) for x in (diagonal, beside))
-    dense: Any = diagonal[..., None]
-    if n > 1:
-        dense = diags_array([diagonal, beside, beside], offsets=[0, 1, -1]).toarray()
-    w, X = eigh(dense, None, select_range, on_degenerate=on_degenerate)
-    return w if only else (w, X)
 
 
 def _real(name: str, x: Array, other: Array) -> Array:

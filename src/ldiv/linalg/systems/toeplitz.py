@@ -178,7 +178,7 @@ def solve_circulant(
     for name, given, default in defaults:
         if type(given) is not type(default) or given != default:
             advice = "Least squares are those of ldiv.pinv; move axes before, batches come first."
-            raise ValueError(expected_got(name, repr(default), repr(given), advice))
+            raise ValueError(expected_got(name, repr(default), shown(given), advice))
     return solve(circulant(c), b)
 
 

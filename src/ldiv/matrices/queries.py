@@ -1,0 +1,319 @@
+"""What a matrix looks like: constants, without derivatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from ldiv.core.dispatch import asnumpy, constant, traced
+from ldiv.core.public import public
+from ldiv.core.typing import AnyArray
+from ldiv.core.validate import as_float, require_number, require_two_dimensions
+from ldiv.errors import expected_got
+from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
+from ldiv.matrices.sparse_array import SparseArray
+
+
+@public
+def issparse(x: Any) -> bool:
+    """Is this one of ldiv's sparse arrays?
+
+    Parameters
+    ----------
+    x : object
+        Anything.
+
+    Returns
+    -------
+    answer : bool
+
+    Notes
+    -----
+    Sparse matrices of other libraries are not meant: `ldiv.asarray` makes one of them.
+    Cost: none.
+
+    Examples
+    --------
+    >>> import ldiv
+    >>> ldiv.issparse(ldiv.eye_array(2))
+    True
+    """
+    return isinstance(x, SparseArray)
+
+
+@public
+def aslinearoperator(A: MatrixLike) -> Matrix:
+    """Any matrix as one that multiplies: what it is made of stays as it is.
+
+        A.matvec(x) = A @ x,    A.rmatvec(x) = A.H @ x
+
+    Parameters
+    ----------
+    A : array, sparse array, operator of SciPy, PyTorch or JAX, or any other matrix
+        The matrix.
+
+    Returns
+    -------
+    B : Matrix
+        With `matvec`, `rmatvec`, `matmat`, `rmatmat`, as SciPy's solvers ask for.
+
+    Raises
+    ------
+    TypeError
+        For what is no matrix.
+
+    Notes
+    -----
+    Differentiable as A is. Cost: none.
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> ldiv.aslinearoperator(np.eye(2)).matvec(np.ones(2))
+    array([1., 1.])
+    """
+    return as_matrix("A", A)
+
+
+@public
+def find(A: SparseArray) -> tuple[Any, Any, Any]:
+    """The entries of a sparse array that are stored, duplicates added up.
+
+    Parameters
+    ----------
+    A : SparseArray (*batch, m, n)
+        The matrix.
+
+    Returns
+    -------
+    rows, columns : arrays of integers (nnz,)
+        Where they are, in NumPy.
+    values : array (*batch, nnz)
+        What they are. Zeros that are stored stay: which ones are zero is no constant.
+
+    Raises
+    ------
+    TypeError
+        For anything but a SparseArray.
+
+    Notes
+    -----
+    The values are differentiable in those of A. Cost: a copy.
+
+    Examples
+    --------
+    >>> import ldiv
+    >>> rows, columns, values = ldiv.find(ldiv.eye_array(2))
+    >>> values
+    array([1., 1.])
+    """
+    whole = _sparse(A).tocoo()
+    whole.sum_duplicates()
+    return *whole.coords, whole.data
+
+
+@public
+def bandwidth(a: AnyArray) -> tuple[int, int]:
+    """How many diagonals below and above the main one have numbers other than 0.
+
+    Parameters
+    ----------
+    a : array (m, n)
+        A dense matrix with known numbers.
+
+    Returns
+    -------
+    lower, upper : int
+
+    Raises
+    ------
+    ValueError, TypeError
+        For shapes, and for numbers that are not known, as under jit.
+
+    Notes
+    -----
+    Not differentiable: whole numbers. Cost: one look at each number.
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> ldiv.bandwidth(np.triu(np.ones((3, 3))))
+    (0, 2)
+    """
+    lower, upper = scipy.linalg.bandwidth(_numbers("a", a))
+    return int(lower), int(upper)
+
+
+@public
+def spbandwidth(A: SparseArray) -> tuple[int, int]:
+    """How many diagonals below and above the main one a sparse array has entries on.
+
+    Parameters
+    ----------
+    A : SparseArray (*batch, m, n)
+        The matrix.
+
+    Returns
+    -------
+    lower, upper : int
+
+    Raises
+    ------
+    TypeError
+        For anything but a SparseArray.
+
+    Notes
+    -----
+    By the pattern alone, also under jit. Cost: one look at each entry.
+
+    Examples
+    --------
+    >>> import ldiv
+    >>> ldiv.spbandwidth(ldiv.eye_array(3, k=1))
+    (0, 1)
+    """
+    distance = _distance(A)
+    return max(0, int(-distance.min(initial=0))), max(0, int(distance.max(initial=0)))
+
+
+@public
+def is_sptriangular(A: SparseArray) -> tuple[bool, bool]:
+    """Whether a sparse array has no entries above the diagonal, and none below it.
+
+    Parameters
+    ----------
+    A : SparseArray (*batch, m, n)
+        The matrix.
+
+    Returns
+    -------
+    lower, upper : bool
+
+    Raises
+    ------
+    TypeError
+        For anything but a SparseArray.
+
+    Notes
+    -----
+    By the pattern alone, also under jit. Cost: one look at each entry.
+
+    Examples
+    --------
+    >>> import ldiv
+    >>> ldiv.is_sptriangular(ldiv.eye_array(3, k=1))
+    (False, True)
+    """
+    below, above = spbandwidth(A)
+    return above == 0, below == 0
+
+
+@public
+def issymmetric(a: AnyArray, atol: float | None = None, rtol: float | None = None) -> bool:
+    """Is a dense matrix its transpose?
+
+        |a_ij - a_ji| <= atol + rtol |a_ji|
+
+    Parameters
+    ----------
+    a : array (n, n)
+        A dense matrix with known numbers.
+    atol, rtol : float, optional
+        To the last bit where neither is given.
+
+    Returns
+    -------
+    answer : bool
+
+    Raises
+    ------
+    ValueError, TypeError
+        As in `bandwidth`.
+
+    See Also
+    --------
+    ishermitian
+
+    Notes
+    -----
+    A promise (`assume_a="sym"`) is checked by whoever is given it, up to rounding.
+    Not differentiable. Cost: one look at each number.
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> ldiv.issymmetric(np.array([[0.0, 1.0], [1.0, 2.0]]))
+    True
+    """
+    return bool(scipy.linalg.issymmetric(_numbers("a", a), **_tolerances(atol, rtol)))
+
+
+@public
+def ishermitian(a: AnyArray, atol: float | None = None, rtol: float | None = None) -> bool:
+    """Is a dense matrix its conjugate transpose?
+
+        |a_ij - conj(a_ji)| <= atol + rtol |a_ji|
+
+    Parameters
+    ----------
+    a : array (n, n)
+        A dense matrix with known numbers.
+    atol, rtol : float, optional
+        To the last bit where neither is given.
+
+    Returns
+    -------
+    answer : bool
+
+    Raises
+    ------
+    ValueError, TypeError
+        As in `bandwidth`.
+
+    See Also
+    --------
+    issymmetric
+
+    Notes
+    -----
+    Not differentiable. Cost: one look at each number.
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> ldiv.ishermitian(np.array([[0.0, 1j], [-1j, 2.0]]))
+    True
+    """
+    return bool(scipy.linalg.ishermitian(_numbers("a", a), **_tolerances(atol, rtol)))
+
+
+def _sparse(A: Any) -> SparseArray:
+    if not isinstance(A, SparseArray):
+        advice = "ldiv.asarray makes one of another sparse matrix."
+        raise TypeError(expected_got("A", "a SparseArray", type(A).__name__, advice))
+    return A
+
+
+def _distance(A: Any) -> np.ndarray[Any, Any]:
+    """Column less row, of every entry."""
+    rows, columns = (np.asarray(i, np.int64) for i in _sparse(A).tocoo().coords)
+    return columns - rows
+
+
+def _numbers(name: str, a: Any) -> np.ndarray[Any, Any]:
+    x = as_float(name, a)
+    require_two_dimensions(name, x)
+    if traced(x):
+        advice = "Ask before the function is traced."
+        raise TypeError(expected_got(name, "known numbers", "a tracer", advice))
+    if x.ndim != 2:
+        advice = "One matrix at a time."
+        raise ValueError(expected_got(name, "shape (m, n)", str(tuple(x.shape)), advice))
+    return asnumpy(constant(x))
+
+
+def _tolerances(atol: float | None, rtol: float | None) -> dict[str, float]:
+    given = {"atol": atol, "rtol": rtol}
+    return {name: require_number(name, x, 0) for name, x in given.items() if x is not None}
