@@ -11,7 +11,7 @@ warnings, those of the last attempt are given.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, NamedTuple
 
 from ldiv.core.errstate import singular_state, under
@@ -21,6 +21,7 @@ from ldiv.errors import EngineError, EngineUnavailableError, SingularMatrixError
 
 GIVES_UP = SingularMatrixError, EngineUnavailableError
 _escalating = lock()  # one for all factors: escalation is rare
+_unshared: AbstractContextManager[None] = nullcontext()
 
 
 class Attempt(NamedTuple):
@@ -110,9 +111,10 @@ class Escalating:
         Without a method the factor is only made.
         """
         at, count = max(len(self._made) - 1, 0), len(self._attempts)
+        state = singular_state()
         while True:
             try:
-                if singular_state() == "raise" or (at + 1 == count and not self._witnesses):
+                if state == "raise" or (at + 1 == count and not self._witnesses):
                     return self._try(at, method, *args)
                 with under("raise"):
                     return self._try(at, method, *args)
@@ -122,7 +124,7 @@ class Escalating:
                     raise
                 if at + 1 == count:
                     self._consult_witnesses(name, error.evidence, method, *args)
-                    if singular_state() == "raise" or not self._witnesses:
+                    if state == "raise" or not self._witnesses:
                         raise
                     break
                 self.gave_up[name] = error.evidence
@@ -143,14 +145,10 @@ class Escalating:
         return getattr(factor, method)(*args)
 
     def _with_factor(self, at: int) -> list[Any]:
-        if not self._made:  # a new object is not shared yet
-            return self._make(at)
-        with _escalating:
-            return self._made if at < len(self._made) else self._make(at)
-
-    def _make(self, at: int) -> list[Any]:
-        made = self._made = [*[None] * at, self._attempts[at].make(*self._matrix)]
-        return made
+        with _escalating if self._made else _unshared:  # a new object is not shared yet
+            if at >= len(self._made):
+                self._made = [*[None] * at, self._attempts[at].make(*self._matrix)]
+            return self._made
 
     def _consult_witnesses(
         self, engine: str, evidence: str, method: str | None, *args: Any
