@@ -11,7 +11,7 @@ warnings, those of the last attempt are given.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ldiv.core.errstate import singular_state, under
@@ -21,7 +21,6 @@ from ldiv.errors import EngineError, EngineUnavailableError, SingularMatrixError
 
 GIVES_UP = SingularMatrixError, EngineUnavailableError
 _escalating = lock()  # one for all factors: escalation is rare
-_unshared: AbstractContextManager[None] = nullcontext()
 
 
 class Attempt(NamedTuple):
@@ -145,10 +144,14 @@ class Escalating:
         return getattr(factor, method)(*args)
 
     def _with_factor(self, at: int) -> list[Any]:
-        with _escalating if self._made else _unshared:  # a new object is not shared yet
-            if at >= len(self._made):
-                self._made = [*[None] * at, self._attempts[at].make(*self._matrix)]
-            return self._made
+        if not self._made:  # a new object is not shared yet
+            return self._make(at)
+        with _escalating:
+            return self._made if at < len(self._made) else self._make(at)
+
+    def _make(self, at: int) -> list[Any]:
+        made = self._made = [*[None] * at, self._attempts[at].make(*self._matrix)]
+        return made
 
     def _consult_witnesses(
         self, engine: str, evidence: str, method: str | None, *args: Any
