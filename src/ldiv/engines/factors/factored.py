@@ -7,7 +7,6 @@ pattern were asked for, the solve that comes first makes it.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import prod
@@ -28,7 +27,14 @@ from ldiv.engines.factors.cache import Key, counts, in_trace, remembered
 from ldiv.engines.factors.escalation import Attempt, Batch, Escalating
 from ldiv.engines.registry import Chain, name_of
 
-CHOLESKY = "ldiv.engines.selected.supernodal"
+# The engines whose factors, made for something else, solve as well; each registers when it is loaded,
+# and has no factors before.
+_also_solving: list[ModuleType] = []
+
+
+def solves_too(engine: ModuleType) -> None:
+    """Register an engine of positive definite sparse matrices, whose factors solve as well."""
+    _also_solving[:] = [engine]
 
 
 def factorization(engine: ModuleType, structure: Structure, p: Tree, assume_a: str) -> Escalating:
@@ -155,8 +161,7 @@ def _with_cholesky(
 
     An engine that was named, which has alternatives, is not replaced.
     """
-    # not loaded, it has no factors
-    engine = sys.modules.get(CHOLESKY) if assume_a == "pos" else None
+    engine = _also_solving[0] if assume_a == "pos" and _also_solving else None
     if (
         engine is None
         or links.alternatives
@@ -168,7 +173,7 @@ def _with_cholesky(
     ):
         return [links]
     chains = [before(engine, links), links]
-    return chains if is_analysed(CHOLESKY, structure) else chains[::-1]
+    return chains if is_analysed(engine.__name__, structure) else chains[::-1]
 
 
 def _keys(
