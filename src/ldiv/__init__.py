@@ -61,6 +61,7 @@ from ldiv.linalg.inverses.stochastic import EstimateInfo
 from ldiv.linalg.products.blas import gemm, matmul
 from ldiv.linalg.products.expm_multiply import expm_multiply
 from ldiv.linalg.spectra.banded_eigen import eig_banded, eigvals_banded, eigvalsh_tridiagonal
+from ldiv.linalg.spectra.bases import null_space, orth
 from ldiv.linalg.spectra.dense_eigen import eigh, eigvalsh
 from ldiv.linalg.spectra.dense_svd import matrix_rank, pinv, svd, svdvals
 from ldiv.linalg.spectra.eig import eig, eigvals
@@ -233,7 +234,9 @@ __all__ = [
     "matrix_rank",
     "minres",
     "norm",
+    "null_space",
     "onenormest",
+    "orth",
     "orthogonal_procrustes",
     "orthonormal",
     "pinv",

@@ -338,6 +338,8 @@ EVERYWHERE |= {  # matrices of few numbers
     "solve_circulant": lambda to: (ldiv.solve_circulant, {"c": to(FIRST), "b": to(b)}),
 }
 EVERYWHERE |= {  # factors
+    "orth": lambda to: (ldiv.orth, {"A": to(TALL), "rcond": 1e-9}),
+    "null_space": lambda to: (ldiv.null_space, {"A": to(TALL.T), "rcond": 1e-9}),
     "polar": lambda to: (ldiv.polar, {"a": to(TALL), "side": "left"}),
     "orthogonal_procrustes": lambda to: (
         ldiv.orthogonal_procrustes,

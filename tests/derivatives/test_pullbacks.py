@@ -92,7 +92,12 @@ def jax_array(x):
 
 
 @pytest.mark.parametrize(
-    "array", [np.array, torch.tensor, jax_array], ids=["numpy", "torch", "jax"]
+    "array",
+    [
+        pytest.param(np.array, id="numpy"),
+        pytest.param(torch.tensor, id="torch"),
+        pytest.param(jax_array, id="jax", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_complex_numbers_along_real_ones_are_refused(array):
     a, b, c = array(A), array(B), array(1j * B)

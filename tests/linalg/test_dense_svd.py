@@ -69,6 +69,7 @@ def test_all_modes_agree(shape: tuple[int, ...]) -> None:
     torch.testing.assert_close(moved, along, rtol=1e-5, atol=1e-5 * float(along.abs().max()))
 
 
+@pytest.mark.exhaustive  # JAX compiles for seconds what the laws of front ends show
 def test_jax_and_numpy() -> None:
     a = RNG.standard_normal((4, 3))
     loss = lambda a: (

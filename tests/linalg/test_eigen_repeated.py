@@ -308,13 +308,11 @@ def compiled(framework, f):
 
 WAY = pytest.mark.parametrize("way", WAYS)
 IN_TORCH = [pytest.param(name, "torch", id=f"{name}-torch") for name in PROBLEMS]
-IN_JAX = pytest.param("small generalized", "jax", id="small generalized-jax")
-RUN = pytest.mark.parametrize(("problem", "framework"), [*IN_TORCH, IN_JAX], indirect=["problem"])
-# of what the first derivatives are made of, JAX compiles the second ones for half a minute
-SLOW = pytest.param(*IN_JAX.values, id=IN_JAX.id, marks=pytest.mark.exhaustive)
-RUN_MORE = pytest.mark.parametrize(
-    ("problem", "framework"), [*IN_TORCH, SLOW], indirect=["problem"]
+# JAX compiles for half a minute what the laws of front ends show of the rules that are met here
+IN_JAX = pytest.param(
+    "small generalized", "jax", id="small generalized-jax", marks=pytest.mark.exhaustive
 )
+RUN = pytest.mark.parametrize(("problem", "framework"), [*IN_TORCH, IN_JAX], indirect=["problem"])
 
 
 @WAY
@@ -342,7 +340,7 @@ def test_first_order(problem, way, framework):
 
 
 @WAY
-@RUN_MORE
+@RUN
 def test_second_order(problem, way, framework):
     case = Case(problem, way, framework)
     _second_order(framework, case.loss, case.x, case.d, case.e, case.second())
@@ -369,7 +367,7 @@ def _second_order(framework, loss, x, d, e, expected):
         relative(mode, got, expected)
 
 
-@RUN_MORE
+@RUN
 def test_spectral_sum(problem, framework):
     fw, contour = transforms(framework), problem.contour
     x, d, e = ([fw.array(v) for v in vs] for vs in (problem.values, problem.d, problem.e))
@@ -393,7 +391,7 @@ def test_spectral_sum(problem, framework):
     _second_order(framework, total, x, d, e, second)
 
 
-@RUN_MORE
+@RUN
 def test_pairs_with_whole_clusters(problem, framework):
     """Through eigsh: the sum of the eigenvalues and the projector X X^H. A tangent cannot know
     what comes after it, and is to be told.

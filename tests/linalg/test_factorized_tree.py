@@ -42,7 +42,11 @@ def test_what_it_shows() -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [lambda v: sparse(v), lambda v: sparse(v).toarray()], ids=["sparse", "dense"]
+    "make",
+    [
+        pytest.param(lambda v: sparse(v), id="sparse"),
+        pytest.param(lambda v: sparse(v).toarray(), id="dense", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_in_and_out_of_jax(make: Any) -> None:
     v = jnp.asarray(D[AT], dtype=jnp.float32)

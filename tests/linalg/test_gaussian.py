@@ -193,7 +193,12 @@ LOSSES = {
 
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize(
-    ("framework", "dtype"), [("torch", "float64"), ("torch", "complex128"), ("jax", "float64")]
+    ("framework", "dtype"),
+    [
+        ("torch", "float64"),
+        ("torch", "complex128"),
+        pytest.param("jax", "float64", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_all_modes_and_orders(framework, dtype, name):
     loss, exact = LOSSES[name]

@@ -142,6 +142,7 @@ def test_derivatives_of_a_linear_function(name: str, dtype: Any) -> None:
         torch.testing.assert_close(w[k].grad if w[k].grad is not None else 0 * x[k], bar[k])
 
 
+@pytest.mark.exhaustive  # JAX compiles for seconds what the laws of front ends show
 def test_jax_agrees_with_numpy() -> None:
     values = draw("float32") | {"d": RNG.uniform(1, 2, 5).astype("float32")}
 

@@ -29,6 +29,7 @@ NEEDS = {
     "iterative": ["torch", "pyamg"],
     "peers": ["torch", "jax"],
     "eigen": ["torch"],
+    "functions": ["torch"],
     "gaussian": ["torch"],
     "gmrf": ["torch", "skfem", "matplotlib"],
     "logdet": ["torch"],

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 LISTINGS = dict(
     re.findall(
@@ -108,6 +110,7 @@ def test_every_listing_is_used() -> None:
     assert LISTINGS.keys() == USES.keys()
 
 
+@pytest.mark.exhaustive  # four copies of ldiv, a process each
 def test_recipes(tmp_path: Path) -> None:
     """All in one process, which loads the frameworks once; each use with names of its own."""
     shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))

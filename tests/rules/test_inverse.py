@@ -43,7 +43,9 @@ def gradient(framework: str, a: Any, **options: Any) -> Any:
     return asnumpy(g)
 
 
-@pytest.mark.parametrize("framework", ["numpy", "torch", "jax"])
+@pytest.mark.parametrize(
+    "framework", ["numpy", "torch", pytest.param("jax", marks=pytest.mark.exhaustive)]
+)
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 @pytest.mark.parametrize("spread", [0, 30])
 def test_it_is_the_inverse(spread: int, dtype: str, framework: str) -> None:

@@ -122,6 +122,16 @@ def unit_along(x: Array, axis: tuple[int, ...]) -> Array:
     return xp.where(xp.any(_lost(x, x * t * t), axis=axis, keepdims=True), xp.ones_like(t), t)
 
 
+def log_sizes(x: Array) -> Array:
+    """log |x|, of which the derivatives are computed in units of each x: powers of 1 / x leave the
+    range of its dtype where x itself is inside.
+    """
+    xp, size = namespace(x), namespace(x).abs(constant(x))
+    low, high = middle(numpy_dtype(size))
+    t = xp.where((size >= low) & (size <= high), xp.ones_like(size), balance(size))
+    return xp.log(xp.abs(x * t * t)) - 2 * xp.log(t)
+
+
 def _of_size(size: Array) -> Array:
     """t, so that its square does not overflow, whatever it multiplies: less than normal is normal."""
     tiny = float(np.finfo(numpy_dtype(size)).tiny)

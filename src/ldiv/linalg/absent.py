@@ -50,11 +50,6 @@ SENTENCES: dict[str, str] = dict(
             "matrix_balance",
             "ldiv scales by itself; " + _NO_DERIVATIVE.format(library="scipy.linalg"),
         ),
-        *_each(
-            "null_space orth",
-            "Its columns are not unique; the subspace of the smallest eigenvalues of A^H A, with "
-            "derivatives, is ldiv.eigenspace.",
-        ),
         ("cossin", "Take ldiv.svd of the blocks; the decomposition as a whole is scipy.linalg's."),
         *_each(
             "qr_delete qr_insert qr_update",

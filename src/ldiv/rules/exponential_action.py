@@ -30,6 +30,7 @@ from ldiv.core.arrays import (
 from ldiv.core.dispatch import namespace, on_host
 from ldiv.core.finite import require_finite
 from ldiv.core.linear import Linear
+from ldiv.core.rescaling import Rescaled
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, nothing, plus, push
 from ldiv.core.trees import Array, Tree, leaves, rebuild
@@ -102,7 +103,7 @@ class ExponentialAction(Rule):
 
 
 @dataclass(frozen=True)
-class ExponentialProjection(Rule):
+class ExponentialProjection(Rescaled):
     """Arguments (p, B, C); outputs the leaves of G(p, B, C), like those of p."""
 
     structure: Structure
@@ -118,7 +119,13 @@ class ExponentialProjection(Rule):
 
     @property
     def units(self) -> tuple[Unit, ...]:
-        return (of_rest(self.structure, (2, 0), (2,)), of_rest(self.structure, (0, 2), (2,)))
+        count = len(leaves(self.structure.core))
+        of = (0,) * count
+        every = (2,) * count
+        return (
+            Unit((*of, 2, 0), every, by=(count,), name="B"),
+            Unit((*of, 0, 2), every, by=(count + 1,), name="C"),
+        )
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         flat = _wide(self.core, args)

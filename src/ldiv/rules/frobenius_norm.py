@@ -19,6 +19,7 @@ import numpy as np
 from ldiv.core.arrays import conj, numpy_dtype, real
 from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.finite import require_finite
+from ldiv.core.rescaling import Rescaled
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import nothing, plus
 from ldiv.core.trees import Array, Tree
@@ -28,7 +29,7 @@ from ldiv.rules.triangular_algebra import LowerSolve, require_regular
 
 
 @dataclass(frozen=True)
-class QuotientSquares(Rule):
+class QuotientSquares(Rescaled):
     """Arguments (L, B), lower triangles (*batch, n, n), and outputs q (*batch,), X (*batch, n, n).
 
     `regular`: B must be nonsingular, too.
@@ -46,7 +47,7 @@ class QuotientSquares(Rule):
 
     @property
     def units(self) -> tuple[Unit, ...]:
-        return Unit((2, 0), (-4, -2)), Unit((0, 2), (4, 2))
+        return Unit((2, 0), (-4, -2), by=(0,), name="L"), Unit((0, 2), (4, 2), by=(1,), name="B")
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         if self.regular:

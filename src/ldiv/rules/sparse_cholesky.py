@@ -20,6 +20,7 @@ from ldiv.core.arrays import alike, conj, is_complex, take
 from ldiv.core.dispatch import namespace, scatter
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.pattern import Pattern
+from ldiv.core.rescaling import Rescaled
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, plus
 from ldiv.core.trees import Array, Tree
@@ -70,7 +71,7 @@ class SparseCholesky(Rule):
 
 
 @dataclass(frozen=True)
-class OfTriangles(Rule):
+class OfTriangles(Rescaled):
     """Arguments x and y, entries in the places of L; output T, C, Q or R, by its name.
 
     T and C read the real part of the diagonal of L.
@@ -85,7 +86,10 @@ class OfTriangles(Rule):
     @property
     def units(self) -> tuple[Unit, ...]:
         inverts = self.name in ("tangent", "cotangent")
-        return Unit((2, 0), (-2 if inverts else 2,)), Unit((0, 2), (2,))
+        return (
+            Unit((2, 0), (-2 if inverts else 2,), by=(0,), name="L"),
+            Unit((0, 2), (2,), by=(1,), name="the derivative of A"),
+        )
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         return (entries.of_triangles(self.name, self.places, *args),)

@@ -3,6 +3,7 @@ ours or a third party's.
 
     structure_laws(structure, p)      rule_laws(rule, args)      frontend_laws(name, rule, args)
     solver_laws(engine, structure, p)      iteration_laws(engine, assume_a, structure, p)
+    scale_laws(rule, args, unit, power, name)
 
 Each raises AssertionError with the law that is broken. `found_structures`, `found_rules`,
 `found_solvers` (engines that factor) and `found_iterations` (those that iterate) list what there is
@@ -13,6 +14,7 @@ from ldiv.testing.cases import found_iterations, found_rules, found_solvers, fou
 from ldiv.testing.frontend import frontend_laws
 from ldiv.testing.iteration import iteration_laws
 from ldiv.testing.rule import rule_laws
+from ldiv.testing.scale import scale_laws
 from ldiv.testing.solver import solver_laws
 from ldiv.testing.structure import structure_laws
 
@@ -24,6 +26,7 @@ __all__ = [
     "frontend_laws",
     "iteration_laws",
     "rule_laws",
+    "scale_laws",
     "solver_laws",
     "structure_laws",
 ]

@@ -113,6 +113,7 @@ def test_torch(dtype: str) -> None:
             )
 
 
+@pytest.mark.exhaustive  # JAX compiles for seconds what the laws of front ends show
 def test_jax() -> None:
     """In a trace a factor is refined; what refinement does not mend is refused, as no other
     engine can be asked there.

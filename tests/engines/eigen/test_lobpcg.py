@@ -134,6 +134,7 @@ def test_both_ends(dtype, generalized, largest):
     is_right(found, A, B, w[-6:] if largest else w[:6], np.finfo(dtype).eps ** (2 / 3))
 
 
+@pytest.mark.exhaustive  # JAX compiles for seconds what the laws of front ends show
 def test_jax_outside_of_a_trace():
     A, _ = pencil(np.random.default_rng(0), "float64", 20, False)
     found = run_jax(A, None, None, np.eye(20)[:, :3], None, None, 100, True)

@@ -75,6 +75,7 @@ def test_second_order_and_vmap_in_torch(method):
     )
 
 
+@pytest.mark.exhaustive  # JAX compiles for seconds what the laws of front ends show
 @pytest.mark.parametrize(("method", "dtype"), [("cg", "complex128")])
 def test_jax_derivatives(method, dtype):
     a, promise = matrices(4, dtype)[method]

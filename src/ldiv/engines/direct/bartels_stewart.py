@@ -13,6 +13,7 @@ import numpy as np
 from ldiv.core.arrays import adjoint
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree
+from ldiv.core.units import balance, magnitude
 from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.direct.schur_pair import PairMatrix, SchurPair, where_not_cpu
 from ldiv.engines.factor import Factor
@@ -33,11 +34,20 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
 
 def factor(symbolic: None, structure: KroneckerSum, p: Tree, assume_a: str) -> Factor:
     m = Sum(structure, p)
-    return Verified(NAME, m, Forms(m, "complex" if m.dtype.kind == "c" else "real"))
+    output = "complex" if m.dtype.kind == "c" else "real"
+    return Verified(NAME, m, Forms(m, output), (m.scale, m.scale))
 
 
 class Sum(PairMatrix):
-    """A X + X B^T."""
+    """t (A X + X B^T) t, a power of two that brings A and B near 1: those who make Schur forms round
+    where they change units, and take for zero what is small.
+    """
+
+    def in_units(self, a: Array, b: Array) -> tuple[Array, Array]:
+        t = balance(np.maximum(magnitude(a, None), magnitude(b, None))).ravel()[0]
+        self.unit = float(t) ** 2
+        self.scale = np.full(len(a) * len(b), t)
+        return a * t * t, b * t * t
 
     def applied(self, a: Array, b: Array, x: Array, hermitian: bool) -> Array:
         left = a @ x

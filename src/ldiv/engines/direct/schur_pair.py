@@ -33,10 +33,15 @@ def where_not_cpu(device: str) -> str | None:
 class PairMatrix(Normed):
     """X (n, m) -> F(A, B, X), for the columns vec X of a block."""
 
+    unit = 1.0  # of the numbers of A and B
+
     def __init__(self, structure: Composed, p: Tree) -> None:
         dtype = result_dtype(p)
-        a, b = (
-            np.asarray(part.todense(q), dtype) for part, q in zip(structure.parts, p, strict=True)
+        a, b = self.in_units(
+            *(
+                np.asarray(part.todense(q), dtype)
+                for part, q in zip(structure.parts, p, strict=True)
+            )
         )
         super().__init__(len(a) * len(b), dtype, a.nbytes + b.nbytes)
         self.a, self.b = a, b
@@ -44,6 +49,10 @@ class PairMatrix(Normed):
         self._norms = {
             op: self.norm_from(*(_row_sums(view_dense(x, op)) for x in (a, b))) for op in "NTH"
         }
+
+    def in_units(self, a: Array, b: Array) -> tuple[Array, Array]:
+        """A and B in units of their own; of those of the user if the equation has others, too."""
+        return a, b
 
     @abstractmethod
     def applied(self, a: Array, b: Array, x: Array, hermitian: bool) -> Array:
@@ -93,7 +102,8 @@ class SchurPair(Factor):
         if self._values.size:
             i, j = np.unravel_index(np.abs(self._values).argmin(), self._values.shape)
             if abs(self._values[i, j]) <= m.limits.eps * m.norm("N"):
-                pair = f"the eigenvalues {_shown(one[i])} of A and {_shown(two[j])} of B"
+                l, mu = one[i] / m.unit, two[j] / m.unit
+                pair = f"the eigenvalues {_shown(l)} of A and {_shown(mu)} of B"
                 raise SingularMatrixError(
                     self.ENGINE,
                     f"{pair}, whose {self.SINGULAR}",

@@ -16,7 +16,8 @@ from ldiv.errors import NotDifferentiableError
 
 Array = np.ndarray[Any, Any]
 ROUNDING = 4  # units in the last place, times n
-NEAR = 1e-5  # of |A|: farther eigenvalues are not looked at closely
+NORMAL = 1e-8  # of |A|^2
+NEAR = 1e-2  # of |A|: farther eigenvalues are not looked at closely
 
 
 def require_off_the_cut(name: str, a: Array, t: Array) -> None:
@@ -48,11 +49,22 @@ def met(a: Array, away: Array) -> int | None:
         return int(away.argmin()) if n and away.min() == 0 else None
     if n == 0 or away.min() > NEAR * size:
         return None
-    _, left, right = scipy.linalg.eig(a, left=True, right=True, check_finite=False)
-    cosines = abs((left.conj() * right).sum(0)).min()
+    cosine = 1.0 if _is_normal(a, size) else _cosine(a)
     nearest = int(away.argmin())
-    close = away[nearest] * cosines <= ROUNDING * n * np.finfo(float).eps * size
+    close = away[nearest] * cosine <= ROUNDING * n * np.finfo(float).eps * size
     return nearest if close else None
+
+
+def _is_normal(a: Array, size: Any) -> bool:
+    """Is A A^H = A^H A, so that left vectors are right ones?"""
+    ah = a.conj().T / size if size else a
+    return bool(abs(a @ ah - ah @ a).max() <= NORMAL * size)
+
+
+def _cosine(a: Array) -> float:
+    """The least one between a left vector and its right one."""
+    _, left, right = scipy.linalg.eig(a, left=True, right=True, check_finite=False)
+    return float(abs((left.conj() * right).sum(0)).min())
 
 
 def eigenvalues(t: Array) -> Array:

@@ -22,6 +22,7 @@ from ldiv.errors import ConvergenceError, NotDifferentiableError
 
 Array = np.ndarray[Any, Any]
 STEPS = 60
+LARGEST = 1e5  # |S|, whose square is the condition of S
 RESIDUAL = 1e-8  # of |S|^2, that S S = I is met to
 
 
@@ -69,7 +70,7 @@ def sign(x: Array) -> Array:
         x, more = y, more - bool(near)
         if more == 0:
             off = abs(product(x[:1], x[:1])[0] - one[0]).max()
-            if off <= RESIDUAL * np.linalg.norm(x[0]) ** 2:
+            if off <= RESIDUAL * np.linalg.norm(x[0]) ** 2 and np.linalg.norm(x[0]) < LARGEST:
                 return x
             break
     raise ConvergenceError(

@@ -19,11 +19,12 @@ import numpy as np
 from ldiv.engines.functions.checked_lu import checked_lu
 from ldiv.engines.functions.hyperdual import hyperdual, identity, product, quotient
 from ldiv.engines.functions.matrix_exponential import Exponential, exponential
-from ldiv.errors import SingularMatrixError
+from ldiv.errors import LinAlgOverflowError, SingularMatrixError
 
 Array = np.ndarray[Any, Any]
 TERMS = 11  # x^22 / 22! is rounding for |x| <= 1
 WELL = 1e-6  # a reciprocal condition that costs few digits
+COMMUTES = 1e-9  # of |A| |F|, by how much A F and F A may differ
 LEAST = 1e-14  # below which no digit is left
 OF_POLES = "an eigenvalue at a pole of the tangent."
 
@@ -35,7 +36,14 @@ class Trigonometric:
     name: str
 
     def value(self, a: Array) -> Array:
-        return self._of(a[None], lambda x: Exponential(self.name).value(x[0])[None])[0]
+        y = self._of(a[None], lambda x: Exponential(self.name).value(x[0])[None])[0]
+        size = np.linalg.norm(a) * np.linalg.norm(y)
+        if size < np.inf and abs(a @ y - y @ a).max() > COMMUTES * size:
+            raise LinAlgOverflowError(
+                f"{self.name}: the exponentials of A and -A are so large that no digit is certain. "
+                "Take a smaller multiple of A; for a Hermitian A ldiv.spectral_function."
+            )
+        return y
 
     def derivative(self, a: Array, es: list[Array]) -> Array:
         return self._of(hyperdual(a, es), lambda x: exponential(x, self.name))[-1]

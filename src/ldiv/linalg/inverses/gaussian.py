@@ -12,6 +12,7 @@ from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT
+from ldiv.core.units import log_sizes
 from ldiv.core.validate import as_float, common_precision, require_batches, require_square, together
 from ldiv.errors import expected_got
 from ldiv.linalg.inverses.gaussian_matrices import NormalMatrix, kl, law, logpdf
@@ -267,4 +268,4 @@ def _log_det(L: Array) -> Array:
     """log |det L|."""
     xp = namespace(L)
     with np.errstate(all="ignore"):  # solves with L say that it is singular
-        return xp.sum(xp.log(xp.abs(xp.linalg.diagonal(L))), axis=-1)
+        return xp.sum(log_sizes(xp.linalg.diagonal(L)), axis=-1)

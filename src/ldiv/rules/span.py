@@ -1,0 +1,107 @@
+"""Orthonormal bases of the range and of the null space of A, of rank r: R = U_r, N = V_0.
+
+tangent      dR = (I - R R^H) dA A^+ R;    dN = -A^+ dA N
+cotangent    A_bar = (I - R R^H) R_bar (A^+ R)^H;    A_bar = -(A^+)^H N_bar N^H
+cost         1 singular value decomposition forward, 1 pseudoinverse and a few products each
+             direction
+reference    Golub and Pereyra, SIAM J. Numer. Anal. 10 (1973)
+
+The spaces are smooth while the rank stays what it is; which basis of them is given is arbitrary, and
+a loss that depends on it raises.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ldiv.core.arrays import adjoint, alike, eps
+from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
+from ldiv.core.rescaling import Rescaled
+from ldiv.core.rule import bind
+from ldiv.core.trees import Array, Tree
+from ldiv.core.units import Unit
+from ldiv.engines.accuracy.scaling import norm
+from ldiv.errors import NotDifferentiableError
+from ldiv.rules.assertion import checked
+from ldiv.rules.pseudo_inverse import PseudoInverse
+
+
+@dataclass(frozen=True)
+class Span(Rescaled):
+    """Argument A (*batch, m, n); output (*batch, m, r), or (*batch, n, n - r) for `null`.
+
+    rtol: which singular values are taken for 0, as they were when the rank was found.
+    """
+
+    rank: int
+    rtol: float
+    null: bool = False
+
+    core = (2,)
+    units = (Unit((2,), (0,), by=(0,)),)
+
+    @property
+    def public_name(self) -> str:
+        return "null_space" if self.null else "orth"
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        (a,) = args
+        if not self.null:
+            return (frontend_of(a).svd(a)[0][..., : self.rank],)
+        xp, (m, n) = namespace(a), a.shape[-2:]
+        if m < n:  # rows of zeros, for as many right vectors as there are columns
+            a = xp.concat([a, xp.zeros((*a.shape[:-2], n - m, n), **alike(a))], axis=-2)
+        return (adjoint(frontend_of(a).svd(a)[2])[..., self.rank :],)
+
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
+        (da,), (a,), (basis,) = tangents, args, out
+        if da is None:
+            return (None,)
+        x = self._inverse(a)
+        if self.null:
+            return (-x @ (da @ basis),)
+        moved = da @ (x @ basis)
+        return (moved - basis @ (adjoint(basis) @ moved),)
+
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
+        (bar,), (a,), (basis,) = cotangents, args, out
+        if bar is None or not need[0]:
+            return (None,)
+        if 0 in basis.shape:
+            return (0 * a,)
+        inner = adjoint(basis) @ bar
+        both = namespace(a).concat([inner, bar], axis=-2)
+        inner = checked(_require_invariant, both)[..., : inner.shape[-2], :]
+        outside, x = bar - basis @ inner, self._inverse(a)
+        if self.null:
+            return (-adjoint(x) @ outside @ adjoint(basis),)
+        return (outside @ adjoint(x @ basis),)
+
+    def _inverse(self, a: Array) -> Array:
+        return bind(PseudoInverse(self.rtol, "drop"), a)[0]
+
+
+def _require_invariant(both: Array) -> None:
+    """X^H X_bar, and below it X_bar, of a loss f(X) = f(X Q) for all unitary Q: it is Hermitian."""
+    k = both.shape[-1]
+    inner, bar = both[..., :k, :], both[..., k:, :]
+    xp = namespace(bar)
+    skew = norm(xp.abs(inner - adjoint(inner)), axis=(-2, -1))
+    check_or_raise(
+        (skew <= eps(bar) ** 0.5 * norm(xp.abs(bar), axis=(-2, -1))).all(), _depends_on_basis
+    )
+
+
+def _depends_on_basis() -> NotDifferentiableError:
+    return NotDifferentiableError(
+        "no derivative: the loss depends on which basis of the space is given, which is arbitrary. "
+        "Let it depend on X X^H, or on norms of products with X."
+    )

@@ -1,0 +1,100 @@
+"""f(2^k A) = 2^(dk) f(A), to the last bit, in values and two orders of derivatives: every rule that
+says its units, in every front end, and the functions that users call.
+"""
+
+from __future__ import annotations
+
+import functools
+from itertools import product
+
+import pytest
+
+from ldiv import testing
+from ldiv.core.folders import modules
+from ldiv.core.rule import Rule
+from ldiv.rules.exponential_action import ExponentialProjection
+from ldiv.structures.kronecker_sum import KroneckerSum
+from ldiv.testing.cases import DTYPES
+
+torch = pytest.importorskip("torch")
+jax = pytest.importorskip("jax")
+jax.config.update("jax_enable_x64", True)
+
+POWERS = (1000, -540, 540, -1000)
+# what rounds differently in other units: scaling and squaring with the norm of a block of both;
+# LAPACK's division of complex numbers in the solves with Schur forms
+ROUNDED = {ExponentialProjection: 1e-13, KroneckerSum: 1e-13}
+# rules without units, and why
+WITHOUT = {
+    "Complement": "a basis: constants",
+    "Defined": "a check, whose bounds have the units of eigenvalues",
+    "ColumnOrder": "integers",
+    "RowOrder": "integers",
+    "LeaveOneOut": "constants of a stochastic estimate",
+    "Deflated": "inside of Eigenpairs, whose units it is computed in",
+    "InverseGaps": "inside of Eigenpairs, whose units it is computed in",
+    "Eig": "eigenvalues of a cluster are told apart by bounds of their own",
+    "LU": "scaled by its kernel; exchanges are integers",
+    "MatrixMap": "a function of A that knows units",
+    "Frechet": "a function of H that knows units",
+    "Riccati": "an equation with units of four matrices",
+    "ContinuousRiccati": "an equation with units of four matrices",
+    "DiscreteRiccati": "an equation with units of four matrices",
+    "Root": "a function of the user's",
+}
+
+
+def _rules_of(module):
+    return [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, Rule)
+        and value.__module__ == module.__name__
+    ]
+
+
+def test_a_rule_says_its_units_or_why_not():
+    found = {rule for module in modules("rule") for rule in _rules_of(module)}
+    silent = {rule.__name__ for rule in found if rule.units is Rule.units}
+    assert silent <= set(WITHOUT), silent - set(WITHOUT)
+
+
+@functools.cache
+def _cases():
+    """Of each rule one case for each kind of structure, each with all its units."""
+    seen, found = set(), []
+    for dtype in DTYPES:
+        for rule, args in testing.found_rules(dtype):
+            structure = getattr(rule, "structure", None)
+            kind = dtype, type(rule), structure and type(structure.unview()[0])
+            if kind in seen:
+                continue
+            seen.add(kind)
+            found += [(dtype, rule, args, unit) for unit in rule.units]
+    return found
+
+
+def _marked(cases):
+    """`make test` takes each of them by NumPy, at one of four scales, and by PyTorch those that are
+    rescaled; `make test-all` all in all front ends.
+    """
+    found = []
+    for i, (dtype, rule, args, unit) in enumerate(cases):
+        is_slow = isinstance(rule, ExponentialProjection)
+        for name, (j, power) in product(("numpy", "torch", "jax"), enumerate(POWERS)):
+            has_turn = (i + j) % len(POWERS) == 0 and dtype == DTYPES[i % len(DTYPES)]
+            chosen = has_turn and (
+                name == "numpy" or (name == "torch" and bool(unit.by) and not is_slow)
+            )
+            label = f"{type(rule).__name__}-{i}-{dtype}-{name}-{power}"
+            marks = () if chosen else pytest.mark.exhaustive
+            found.append(pytest.param(name, power, rule, args, unit, id=label, marks=marks))
+    return found
+
+
+@pytest.mark.parametrize(("name", "power", "rule", "args", "unit"), _marked(_cases()))
+def test_rule(name, power, rule, args, unit):
+    kinds = type(rule), type(getattr(rule, "structure", None))
+    rtol = max(ROUNDED.get(kind, 0) for kind in kinds)
+    testing.scale_laws(rule, args, unit, power, name, rtol)
