@@ -25,7 +25,14 @@ from typing import NamedTuple
 
 from adversarial.case import Case, Wrong
 
-KINDS = ("solves", "modes", "backwards", "state", "bad_calls", "partners")
+KINDS = ("solves", "modes", "backwards", "state", "bad_calls", "partners", "scales")
+# of PyTorch itself, on the first use of forward mode and of sparse tensors
+OF_TORCH = (
+    "`torch.jit.script` is deprecated",
+    "Sparse .* beta",
+    "Sparse invariant checks",
+    "There is a performance drop",
+)
 PATIENCE = 120.0
 SHRINK = 5.0  # seconds spent on making a failing case smaller
 
@@ -103,6 +110,8 @@ def work(there: Connection, kind: str, seed: int, first: int, until: float) -> N
     after it; None at the end.
     """
     warnings.simplefilter("error")
+    for message in OF_TORCH:
+        warnings.filterwarnings("ignore", message)
     smallest: dict[Outcome, int] = {}
     for number, case in enumerate(import_module(f"adversarial.{kind}").cases(seed)):
         if time.monotonic() > until:

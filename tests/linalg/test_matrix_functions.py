@@ -208,6 +208,19 @@ def test_a_real_matrix_with_a_complex_value() -> None:
         np.testing.assert_allclose(jax.jit(ldiv.sqrtm)(a + 0j), np.diag([1, 2j]), atol=1e-15)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_real_matrices_have_principal_values(seed: int) -> None:
+    """Their negative eigenvalues have no imaginary part, whose sign would choose the branch."""
+    a = np.random.default_rng(seed).standard_normal((5, 5))
+    for f, scalar in (
+        (ldiv.logm, mpmath.log),
+        (ldiv.sqrtm, mpmath.sqrt),
+        (lambda a: ldiv.fractional_matrix_power(a, 0.7), lambda x: x ** mpmath.mpf("0.7")),
+    ):
+        g = by_eigenvalues(lambda x, f=scalar: f(x if abs(x.imag) > 1e-30 else x.real))
+        close(f(a), numpy_of(exact(g, a)), 1e-10)
+
+
 def test_singular_matrices() -> None:
     for a in (np.zeros((2, 2)), np.diag([1.0, 0.0]), np.ones((3, 3)), np.arange(9.0).reshape(3, 3)):
         with pytest.raises(ldiv.SingularMatrixError, match="no logarithm"):

@@ -160,6 +160,17 @@ def test_no_cycles() -> None:
     assert len(list(TopologicalSorter(graph).static_order())) == len(FILES)
 
 
+def test_nothing_depends_on_what_was_loaded() -> None:
+    """Only the room of others' libraries asks what has been imported."""
+    below = ("engines", "rules", "linalg", "matrices")
+    asking = {
+        module
+        for module, path in FILES.items()
+        if module.startswith(below) and "sys.modules" in path.read_text()
+    }
+    assert {room(module) for module in asking} <= {"engines.libraries"}
+
+
 def test_every_file_is_in_a_room() -> None:
     assert {module for module in FILES if "." not in module} == LOOSE
     assert {room(module) for module in FILES} == set(ROOMS)

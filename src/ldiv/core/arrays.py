@@ -55,9 +55,9 @@ def is_complex(x: Array) -> bool:
 
 def conj(x: Array) -> Array:
     """The complex conjugate; a real array is returned as it is."""
-    if not is_complex(x):
-        return x
-    return x.conj() if type(x) is np.ndarray else frontend_of(x).conj(x)
+    if type(x) is np.ndarray:
+        return x.conj() if x.dtype.kind == "c" else x
+    return frontend_of(x).conj(x) if is_complex(x) else x
 
 
 def clone(x: Array) -> Array:

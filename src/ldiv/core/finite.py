@@ -119,7 +119,11 @@ def evaluated(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
     """
     if owner() is None:
         with holding(Holder()):
-            return evaluated(rule, flat)
+            return _evaluated(rule, flat)
+    return _evaluated(rule, flat)
+
+
+def _evaluated(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
     with unwarned():
         out = rule.kernel(*rebuild(rule.core, flat))
     if not (rule.may_overflow or rule.sees_overflow):

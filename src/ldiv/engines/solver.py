@@ -54,7 +54,7 @@ def solve(
         return conj(solve(plan.base, p, conj(b), assume_a, method))
     if plan.hosted is not None:
         if type(b) is np.ndarray:
-            return plan.hosted(*leaves(p), b)[0]
+            return (plan.hosted(p, b) if type(p) is np.ndarray else plan.hosted(*leaves(p), b))[0]
         return on_host(plan.hosted, ((shape, plan.dtype),), *leaves(p), b)[0]
     require_finite("b", b)
     return solve_folded(

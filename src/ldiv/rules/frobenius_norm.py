@@ -38,7 +38,6 @@ class QuotientSquares(Rescaled):
     regular: bool = False
 
     core = (2, 2)
-    auxiliary = (False, True)
 
     @property
     def public_name(self) -> str:

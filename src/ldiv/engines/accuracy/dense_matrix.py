@@ -30,9 +30,9 @@ class DenseMatrix(Normed):
     core = (2,)
 
     def __init__(self, m: Array, most: Any = None) -> None:
-        super().__init__(m.shape[-1], numpy_dtype(m), m.nbytes)
-        self.whole, self.arrays, self._most = m, (m,), most
         is_numpy = type(m) is np.ndarray
+        super().__init__(m.shape[-1], m.dtype if is_numpy else numpy_dtype(m), m.nbytes)
+        self.whole, self.arrays, self._most = m, (m,), most
         self.is_single, self.is_traced = is_numpy and m.ndim == 2, not is_numpy and traced(m)
         self.is_tiny = self.n <= TINY
         self._times = frontend_of(m).product
@@ -54,7 +54,8 @@ class DenseMatrix(Normed):
 
     def _norm(self, which: str) -> Any:
         m = self.whole
-        if m.ndim == 2 and (values := host_values(m)) is not None:
+        values = m if self.is_single else host_values(m) if m.ndim == 2 else None
+        if values is not None:
             return lange(values.dtype)(which, values.T)
         xp = namespace(m)
         sums = xp.sum(xp.abs(m), axis=-1 if which == "1" else -2)

@@ -66,7 +66,8 @@ def first_solve(engine: str, m: Normed, factor: Factor, b: Any, op: str, y: Any 
     else:
         x, y = factor.solve(b, op), factor.solve(z, op) if y is None else y
     calm = SUSPICIOUS / (m.limits.eps * m.bound())
-    if not (every(sums(y) < calm * direction_size(n)) and every(sums(x) <= calm * sums(b))):
+    # y has one column
+    if not (sums(y) < calm * direction_size(n) and every(sums(x) <= calm * sums(b))):
         with unwarned():
             growths = [*_growths(m, b, x), *_growths(m, z, y)]
         # a column of b that overflows shows nothing

@@ -80,7 +80,7 @@ class Normed(Verifiable):
 
     def is_small(self, r: Array, x: Array, b: Array, op: str) -> bool:
         """b could only make it smaller."""
-        if traced(x):
+        if not self.is_single and traced(x):
             return False
         return every(largest(r) <= self.enough * self.norm(op) * largest(x))
 

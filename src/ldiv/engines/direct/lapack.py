@@ -94,11 +94,12 @@ def lu(a: Array) -> LU:
     """The factors; raises if a pivot is zero."""
     factored = LU(*frontend_of(a).lu_factor(transpose(a)))
     pivots = factored.diagonal
-    regular = (
-        np.count_nonzero(pivots) == pivots.size
-        if type(pivots) is np.ndarray
-        else (pivots != 0).all()
-    )
+    if type(pivots) is np.ndarray:
+        regular = np.count_nonzero(pivots) == pivots.size
+        if regular:
+            return factored
+    else:
+        regular = (pivots != 0).all()
     check_or_raise(regular, lambda: SingularMatrixError(NAME, "a pivot that is exactly zero"))
     return factored
 

@@ -97,18 +97,24 @@ counts = {"analyses": 0, "factorizations": 0, "hits": 0, "solves": 0}
 
 
 class Key:
-    """What factors of equal values must also have in common; hashed once."""
+    """What factors of equal values must also have in common.
 
-    __slots__ = ("_hash", "_parts")
+    Equal parts have one key while somebody holds it, so that keys are equal by identity: to compare
+    and to hash one takes no call of Python.
+    """
 
-    def __init__(self, parts: tuple[Hashable, ...]) -> None:
-        self._parts, self._hash = parts, hash(parts)
+    __slots__ = ("__weakref__", "_parts")
+    _parts: tuple[Hashable, ...]  # in the table they are the key of a weak reference
 
-    def __hash__(self) -> int:
-        return self._hash
+    def __new__(cls, parts: tuple[Hashable, ...]) -> Key:
+        with _lock:
+            if (found := _keys.get(parts)) is None:
+                found = _keys[parts] = object.__new__(cls)
+                found._parts = parts
+            return found
 
-    def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Key) and self._parts == other._parts)
+
+_keys: weakref.WeakValueDictionary[tuple[Hashable, ...], Key] = weakref.WeakValueDictionary()
 
 
 def remembered(
@@ -128,7 +134,10 @@ def remembered(
         counts["hits"] += latest.count
         return latest.factor
     prints = [fingerprint(v) for v in values]
-    found = next(filter(None, (_find((key, *prints), values) for key in keys)), None)
+    found = None
+    for key in keys:
+        if (found := _find((key, *prints), values)) is not None:
+            break
     if found is None:
         mark = hash((keys[0], *prints))
         if keeper is not None:

@@ -110,9 +110,10 @@ class Escalating:
         Without a method the factor is only made.
         """
         at, count = max(len(self._made) - 1, 0), len(self._attempts)
+        state = singular_state()
         while True:
             try:
-                if singular_state() == "raise" or (at + 1 == count and not self._witnesses):
+                if state == "raise" or (at + 1 == count and not self._witnesses):
                     return self._try(at, method, *args)
                 with under("raise"):
                     return self._try(at, method, *args)
@@ -122,7 +123,7 @@ class Escalating:
                     raise
                 if at + 1 == count:
                     self._consult_witnesses(name, error.evidence, method, *args)
-                    if singular_state() == "raise" or not self._witnesses:
+                    if state == "raise" or not self._witnesses:
                         raise
                     break
                 self.gave_up[name] = error.evidence

@@ -7,7 +7,6 @@ pattern were asked for, the solve that comes first makes it.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import prod
@@ -28,7 +27,14 @@ from ldiv.engines.factors.cache import Key, counts, in_trace, remembered
 from ldiv.engines.factors.escalation import Attempt, Batch, Escalating
 from ldiv.engines.registry import Chain, name_of
 
-CHOLESKY = "ldiv.engines.selected.supernodal"
+# The engines whose factors, made for something else, solve as well; each registers when it is loaded,
+# and has no factors before.
+_also_solving: list[ModuleType] = []
+
+
+def solves_too(engine: ModuleType) -> None:
+    """Register an engine of positive definite sparse matrices, whose factors solve as well."""
+    _also_solving[:] = [engine]
 
 
 def factorization(engine: ModuleType, structure: Structure, p: Tree, assume_a: str) -> Escalating:
@@ -62,20 +68,19 @@ class Factoring(NamedTuple):
     key: Key
     attempts: list[list[Attempt]]
 
-    def __call__(self, p: Tree) -> Escalating:
-        """S(p) factored, from the cache or anew, by the first engine that succeeds."""
-        return self.of(p, tuple(leaves(self.structure.read(p))))
-
     def of(self, p: Tree, values: tuple[Array, ...]) -> Escalating:
-        """The same, of the `values` that the matrix depends on."""
-        chains = _with_cholesky(self.links, self.structure, self.assume_a, values)
+        """S(p) factored, from the cache or anew, by the first engine that succeeds; the matrix
+        depends on these `values`.
+        """
+        links, attempts = self.links, self.attempts
         keys: tuple[Key, ...] = (self.key,)
-        attempts = self.attempts
-        if len(chains) > 1:
-            keys = _keys(chains, self.structure, self.assume_a, values)
-            attempts = _attempts(chains[0], self.structure, self.assume_a)
-        make = partial(_made_of_copies, self.structure, partial(Escalating, *attempts), p)
-        return _found(chains[0], keys, values, make)
+        if self.assume_a == "pos":
+            chains = _with_cholesky(links, self.structure, self.assume_a, values)
+            if len(chains) > 1:
+                links, keys = chains[0], _keys(chains, self.structure, self.assume_a, values)
+                attempts = _attempts(links, self.structure, self.assume_a)
+        make = partial(_made_of_copies, self.structure, partial(Escalating, *attempts), p, values)
+        return _found(links, keys, values, make)
 
 
 def factoring(links: Chain, structure: Structure, assume_a: str, key: Key) -> Factoring:
@@ -114,7 +119,9 @@ def factored_each(
         return Batch(factors)
 
     keys = _keys(chains, structure, assume_a, values)
-    found: Batch = _found(chains[0], keys, values, partial(_made_of_copies, structure, make, p))
+    found: Batch = _found(
+        chains[0], keys, values, partial(_made_of_copies, structure, make, p, values)
+    )
     return found.factors
 
 
@@ -133,10 +140,12 @@ def _found(
 
 
 def _made_of_copies(
-    structure: Structure, make: Callable[[Tree], Any], p: Tree
+    structure: Structure, make: Callable[[Tree], Any], p: Tree, values: tuple[Array, ...]
 ) -> tuple[Any, tuple[Array, ...]]:
-    """The factor of copies of p, and the copies that the matrix depends on."""
+    """The factor of copies of p, and the copies that the matrix depends on: those of `values`."""
     own = _owned(structure, p)
+    if values[0] is p:  # the matrix depends on all of one array
+        return make(own), (own,)
     return make(own), tuple(leaves(structure.read(own)))
 
 
@@ -152,8 +161,7 @@ def _with_cholesky(
 
     An engine that was named, which has alternatives, is not replaced.
     """
-    # not loaded, it has no factors
-    engine = sys.modules.get(CHOLESKY) if assume_a == "pos" else None
+    engine = _also_solving[0] if assume_a == "pos" and _also_solving else None
     if (
         engine is None
         or links.alternatives
@@ -165,7 +173,7 @@ def _with_cholesky(
     ):
         return [links]
     chains = [before(engine, links), links]
-    return chains if is_analysed(CHOLESKY, structure) else chains[::-1]
+    return chains if is_analysed(engine.__name__, structure) else chains[::-1]
 
 
 def _keys(
@@ -217,8 +225,7 @@ def _attempts(links: Chain, structure: Structure, assume_a: str) -> list[list[At
             solving.insert(
                 0,
                 Attempt(
-                    f"{name_of(first)} in float32",
-                    partial(_made, in_single, first, structure, assume_a),
+                    f"{name_of(first)} in float32", _maker(in_single, first, structure, assume_a)
                 ),
             )
         return [solving, witnesses]
@@ -229,13 +236,16 @@ def _attempts(links: Chain, structure: Structure, assume_a: str) -> list[list[At
 def _attempts_of(engine: ModuleType, structure: Structure, assume_a: str) -> Iterator[Attempt]:
     for name in ("factor", "factor_carefully"):
         if (make := getattr(engine, name)) is not None:
-            yield Attempt(name_of(engine), partial(_made, make, engine, structure, assume_a))
+            yield Attempt(name_of(engine), _maker(make, engine, structure, assume_a))
 
 
-def _made(
-    make: Callable[..., Factor], engine: ModuleType, structure: Structure, assume_a: str, p: Tree
-) -> Factor:
-    return make(symbolic(engine, structure), structure, p, assume_a)
+def _maker(
+    make: Callable[..., Factor], engine: ModuleType, structure: Structure, assume_a: str
+) -> Callable[[Tree], Factor]:
+    """p -> the factor of S(p)."""
+    if engine.analyze is None:
+        return partial(make, None, structure, assume_a=assume_a)
+    return lambda p: make(symbolic(engine, structure), structure, p, assume_a)
 
 
 def symbolic(engine: ModuleType, structure: Structure) -> Any:

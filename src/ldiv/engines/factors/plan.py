@@ -71,6 +71,8 @@ def _planned(structure: Structure, p: Tree, b: Array | None, assume_a: str, meth
     base, op = structure.plain.unview()
     if is_iterative(engine):
         return Plan(engine, None, base, op, dtype, single, mixed, None, None)
+    if dtype.kind != "c":  # a real matrix is its conjugate
+        op = {"H": "T", "C": "N"}.get(op, op)
     links = chain(base, factored, device_of(b), assume_a, method)
     key = key_of(links, base, assume_a, flat)
     is_numpy = type(b) is np.ndarray

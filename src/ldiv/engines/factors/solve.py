@@ -10,7 +10,7 @@ from ldiv.core.arrays import astype, batch_of, broadcast, fold, result_dtype, un
 from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.finite import all_finite, require_finite
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array, Tree, rebuild
+from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines import solve_log
 from ldiv.engines.factors.cache import counts
 from ldiv.engines.factors.escalation import Escalating
@@ -23,7 +23,8 @@ def solve_one(factoring: Factoring, op: str, *arrays: Array) -> tuple[Array, ...
     """On NumPy arrays: one matrix, one block."""
     *flat, b = arrays
     require_finite("b", b)
-    factor = factoring(rebuild(factoring.structure.core, flat))
+    p = rebuild(factoring.structure.core, flat)
+    factor = factoring.of(p, tuple(leaves(factoring.structure.read(p))))
     if not b.shape[1]:
         factor.check_nonsingular()
         return (np.zeros(b.shape, np.result_type(*flat, b)),)

@@ -7,6 +7,7 @@ at most a few units of |A| / c, c the cosine of the angle between its left and i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,12 +33,28 @@ def require_off_the_cut(name: str, a: Array, t: Array) -> None:
         )
 
 
-def real_off_the_cut(a: Array, y: Array) -> Array:
-    """Y = f(A), real for a real A without negative eigenvalues: what is imaginary is rounding."""
-    if a.dtype.kind == "c" or y.dtype.kind != "c":
+def principal(f: Callable[[Array], Array], a: Array) -> Array:
+    """f(A), real for a real A without negative eigenvalues: what is imaginary is rounding.
+
+    With some, f of a triangle in which they are on the upper side of the cut: rounding would take
+    any of them to the other side.
+    """
+    if a.dtype.kind == "c" and not a.imag.any():
+        a = a.real
+    y = f(a)
+    if a.dtype.kind == "c" or y.dtype.kind != "c" or not np.isfinite(y).all():
         return y
-    values = np.linalg.eigvals(a)
-    return y if ((values.imag == 0) & (values.real < 0)).any() else y.real
+    t, q = scipy.linalg.schur(a, output="real", check_finite=False)
+    below = np.diag(t, -1) != 0
+    alone = ~(np.append(below, False) | np.insert(below, 0, False))  # no part of a block of order 2
+    if not (np.diag(t)[alone] < 0).any():
+        return y.real
+    real = np.diag(t)[alone]
+    t, q = scipy.linalg.rsf2csf(t, q, check_finite=False)
+    # above the axis, by less than any rounding: the sign of a zero does not survive
+    t[alone, alone] = real + 1j * np.finfo(float).eps ** 2 * abs(real)
+    found: Array = q @ f(np.triu(t)) @ q.conj().T
+    return found
 
 
 def met(a: Array, away: Array) -> int | None:

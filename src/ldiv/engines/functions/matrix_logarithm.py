@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.engines.functions.branch_cut import met, real_off_the_cut, require_off_the_cut
+from ldiv.engines.functions.branch_cut import met, principal, require_off_the_cut
 from ldiv.engines.functions.checked_lu import lu
 from ldiv.engines.functions.hyperdual import hyperdual, identity, quotient
 from ldiv.engines.functions.matrix_root import schur_form, square_root
@@ -41,7 +41,7 @@ class Logarithm:
         with warnings.catch_warnings(record=True) as doubts:
             warnings.simplefilter("always")  # SciPy looks at exp(X) itself
             try:
-                x = np.asarray(scipy.linalg.logm(a))
+                x = principal(scipy.linalg.logm, a)
             except (ValueError, np.linalg.LinAlgError):
                 x = np.full_like(a, np.nan)
         if doubts or not np.isfinite(x).all():
@@ -52,7 +52,7 @@ class Logarithm:
             values = np.linalg.eigvals(a)  # SciPy takes a tiny number for 0
             if (on := met(a, abs(values))) is not None:
                 raise _no_logarithm(f"an eigenvalue of {abs(values[on]):.1e}")
-        return real_off_the_cut(a, x)
+        return x
 
     def derivative(self, a: Array, es: list[Array]) -> Array:
         t, q, fs = schur_form(a, es)

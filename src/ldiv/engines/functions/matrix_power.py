@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
-from ldiv.engines.functions.branch_cut import real_off_the_cut, require_off_the_cut
+from ldiv.engines.functions.branch_cut import principal, require_off_the_cut
 from ldiv.engines.functions.checked_lu import checked_lu
 from ldiv.engines.functions.hyperdual import hyperdual, identity, power, product, quotient
 from ldiv.engines.functions.matrix_exponential import exponential
@@ -54,7 +55,7 @@ class FractionalPower:
             checked_lu(a, "A")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the values tell
-            y: Array = np.asarray(scipy.linalg.fractional_matrix_power(a, self.p))
+            y = principal(partial(scipy.linalg.fractional_matrix_power, t=self.p), a)
         if not np.isfinite(y).all():
             raise SingularMatrixError(
                 "SciPy",
@@ -62,7 +63,7 @@ class FractionalPower:
                 causes="a singular matrix, or overflow.",
                 verdict=f"has no power {self.p:g}",
             )
-        return real_off_the_cut(a, y)
+        return y
 
     def derivative(self, a: Array, es: list[Array]) -> Array:
         t, q, fs = schur_form(a, es)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.engines.functions.branch_cut import require_off_the_cut
+from ldiv.engines.functions.branch_cut import principal, require_off_the_cut
 from ldiv.engines.functions.hyperdual import halves, hyperdual, sylvester
 from ldiv.engines.functions.triangular_sylvester import triangular_sylvester
 from ldiv.errors import SingularMatrixError
@@ -35,7 +35,7 @@ class SquareRoot:
     def value(self, a: Array) -> Array:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of matrices near singular ones: the residual tells
-            x: Array = scipy.linalg.sqrtm(a)
+            x = principal(scipy.linalg.sqrtm, a)
         off = abs(x @ x - a).max()
         if not off <= RESIDUAL * np.linalg.norm(x) ** 2:
             evidence, causes = f"|X X - A| = {off:.1e}", "a singular matrix that is defective at 0."

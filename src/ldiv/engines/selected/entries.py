@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,14 @@ from ldiv.core.pattern import Index, Pattern
 from ldiv.core.structure import Structure, matmul, outer
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines import registry, solver
-from ldiv.engines.factors.factored import batch_axes, before, each_matrix, factored_each, symbolic
+from ldiv.engines.factors.factored import (
+    batch_axes,
+    before,
+    each_matrix,
+    factored_each,
+    solves_too,
+    symbolic,
+)
 from ldiv.engines.registry import Chain
 from ldiv.errors import EngineError, SingularMatrixError
 from ldiv.structures.banded import Banded
@@ -35,6 +43,13 @@ from ldiv.structures.symmetric import Symmetric
 _FOLDER = "ldiv.engines.selected"
 _SUPERNODAL, _GENERAL = f"{_FOLDER}.supernodal", f"{_FOLDER}.general"
 BLOCK = 64  # columns of the inverse in memory at a time
+
+
+def _supernodal() -> ModuleType:
+    """Loaded when it is needed; from then on its factors solve as well."""
+    engine = import_module(_SUPERNODAL)
+    solves_too(engine)
+    return engine
 
 
 def supports(structure: Structure, p: Tree) -> bool:
@@ -85,13 +100,13 @@ def tangent(structure: Structure, p: Array, e: Array, assume_a: str) -> Array:
 
 def fronts_of(structure: Structure) -> Any:
     """The fronts of a structure, analysed once: the places of the entries of L."""
-    return symbolic(import_module(_SUPERNODAL), _base(structure))
+    return symbolic(_supernodal(), _base(structure))
 
 
 def prepare_solves(structure: Structure, p: Array) -> None:
     """Let solves with this pattern take the factor that gives entries of L, if it is compiled."""
     base = _base(structure)
-    if supports(base, p) and import_module(_SUPERNODAL).is_compiled(result_dtype(p)):
+    if supports(base, p) and _supernodal().is_compiled(result_dtype(p)):
         with suppress(EngineError):  # too large for it: others solve
             fronts_of(base)
 
@@ -246,7 +261,7 @@ def _each(
 def _chain(base: Structure, p: Tree, assume_a: str) -> Chain:
     """The engine of this folder; one whose factors serve solves, and then those that solve."""
     # when they are first needed: importing a compiler takes longer than importing ldiv
-    engine = import_module(_SUPERNODAL if assume_a == "pos" else _GENERAL)
+    engine = _supernodal() if assume_a == "pos" else import_module(_GENERAL)
     dtype = result_dtype(p)
     if assume_a == "pos" and engine.is_compiled(dtype) and singular_state() == "raise":
         return before(engine, registry.chain(base, dtype, "cpu", assume_a))
