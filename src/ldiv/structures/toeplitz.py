@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.fft
 
 from ldiv.core.arrays import conj, is_complex, take
 from ldiv.core.dispatch import namespace
@@ -91,6 +90,8 @@ def convolved(u: Array, v: Array, size: int) -> Array:
         shape = np.broadcast_shapes(u.shape[:-2], v.shape[:-2])
         k = max(u.shape[-1], v.shape[-1])
         return xp.zeros((*shape, size, k), dtype=xp.result_type(u, v))
+    import scipy.fft  # here: `import ldiv` loads none of SciPy that it does not need
+
     room = scipy.fft.next_fast_len(size, not (both := is_complex(u) or is_complex(v)))
     there, back = (xp.fft.fft, xp.fft.ifft) if both else (xp.fft.rfft, xp.fft.irfft)
     u, v = (there(x, n=room, axis=-2) for x in (u, v))
