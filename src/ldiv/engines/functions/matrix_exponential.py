@@ -30,7 +30,7 @@ COEFFICIENTS = {  # of V + U, all divided by the first
 LOST = 1e-3  # times |A|: one rounding of A moves exp(A) by that much
 IN_RANGE = 300.0  # exponents of which no product overflows
 AGREE = 1e-8  # to which two ways agree, or as far as rounding of A lets them
-LARGE = 1e3  # a norm from which on values are computed twice
+LARGE = 50.0  # a norm from which on values are computed twice
 
 
 @dataclass(frozen=True)
