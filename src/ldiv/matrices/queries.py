@@ -18,7 +18,7 @@ from ldiv.matrices.sparse_array import SparseArray
 
 @public
 def issparse(x: Any) -> bool:
-    """Is this one of ldiv's sparse arrays?
+    """Tell whether this is one of ldiv's sparse arrays.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def issparse(x: Any) -> bool:
     Notes
     -----
     Sparse matrices of other libraries are not meant: `ldiv.asarray` makes one of them.
-    Cost: none.
+    Not differentiable. Cost: none.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def find(A: SparseArray) -> tuple[Any, Any, Any]:
 
 @public
 def bandwidth(a: AnyArray) -> tuple[int, int]:
-    """How many diagonals below and above the main one have numbers other than 0.
+    """Count the diagonals below and above the main one that have numbers other than 0.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def bandwidth(a: AnyArray) -> tuple[int, int]:
 
 @public
 def spbandwidth(A: SparseArray) -> tuple[int, int]:
-    """How many diagonals below and above the main one a sparse array has entries on.
+    """Count the diagonals below and above the main one on which a sparse array has entries.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def spbandwidth(A: SparseArray) -> tuple[int, int]:
 
     Notes
     -----
-    By the pattern alone, also under jit. Cost: one look at each entry.
+    By the pattern alone, also under jit; not differentiable. Cost: one look at each entry.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def spbandwidth(A: SparseArray) -> tuple[int, int]:
 
 @public
 def is_sptriangular(A: SparseArray) -> tuple[bool, bool]:
-    """Whether a sparse array has no entries above the diagonal, and none below it.
+    """Tell whether a sparse array has no entries above the diagonal, and none below it.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def is_sptriangular(A: SparseArray) -> tuple[bool, bool]:
 
     Notes
     -----
-    By the pattern alone, also under jit. Cost: one look at each entry.
+    By the pattern alone, also under jit; not differentiable. Cost: one look at each entry.
 
     Examples
     --------
@@ -212,7 +212,7 @@ def is_sptriangular(A: SparseArray) -> tuple[bool, bool]:
 
 @public
 def issymmetric(a: AnyArray, atol: float | None = None, rtol: float | None = None) -> bool:
-    """Is a dense matrix its transpose?
+    """Tell whether a dense matrix is its transpose.
 
         |a_ij - a_ji| <= atol + rtol |a_ji|
 
@@ -252,7 +252,7 @@ def issymmetric(a: AnyArray, atol: float | None = None, rtol: float | None = Non
 
 @public
 def ishermitian(a: AnyArray, atol: float | None = None, rtol: float | None = None) -> bool:
-    """Is a dense matrix its conjugate transpose?
+    """Tell whether a dense matrix is its conjugate transpose.
 
         |a_ij - conj(a_ji)| <= atol + rtol |a_ji|
 

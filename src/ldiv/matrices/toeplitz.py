@@ -104,7 +104,8 @@ def hankel(c: AnyArray, r: AnyArray | None = None) -> Matrix:
 
     Notes
     -----
-    Differentiable, at the cost of `toeplitz`, which it is with its columns in the other order.
+    Differentiable as `toeplitz` is, which it is with its columns in the other order.
+    Cost: that of `toeplitz`.
 
     References
     ----------
@@ -196,7 +197,8 @@ def convolution_matrix(a: AnyArray, n: int, mode: ConvolutionMode = "full") -> M
 
     Notes
     -----
-    Differentiable, at the cost of `toeplitz`.
+    Differentiable in a, in every mode and order.
+    Cost: that of `toeplitz`.
 
     References
     ----------

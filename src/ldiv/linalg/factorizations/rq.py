@@ -34,10 +34,12 @@ def rq(
     ----------
     a : array (*batch, m, n)
         The matrix; k = min(m, n).
-    overwrite_a, lwork, check_finite
-        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+    overwrite_a, lwork : optional
+        Accepted, as SciPy has them: nothing is ever overwritten.
     mode : {"economic", "full", "r"}, default "economic"
         As in `qr`; SciPy's default is "full".
+    check_finite : bool
+        Accepted, as SciPy has it: numbers are always looked at.
 
     Returns
     -------

@@ -47,12 +47,14 @@ def eig_banded(
         a_band is the lower triangle.
     eigvals_only : bool, default False
         Return w alone.
-    overwrite_a_band, max_ev, check_finite
-        Accepted, as SciPy has them: nothing is ever overwritten, and numbers are always looked at.
+    overwrite_a_band : bool
+        Accepted, as SciPy has it: nothing is ever overwritten.
     select : {"a", "i"}, default "a"
         All pairs, or those of `select_range`. SciPy's "v" would let the numbers say how many.
     select_range : pair of int, optional
         The indices of the first and the last eigenvalue, with select="i".
+    max_ev, check_finite : optional
+        Accepted, as SciPy has them: numbers are always looked at.
     on_degenerate : {"raise", "warn", "drop"}, default "raise"
         As in `eigh`.
 
@@ -117,13 +119,13 @@ def eigvals_banded(
     select_range: tuple[int, int] | None = None,
     check_finite: bool = True,
 ) -> ArrayT:
-    """Find eigenvalues of a Hermitian banded matrix, differentiably: `eig_banded` without vectors.
+    """Find eigenvalues of a Hermitian banded matrix, differentiably.
 
     Parameters
     ----------
     a_band : array (*batch, u + 1, n)
         The diagonals of one triangle.
-    lower, overwrite_a_band, select, select_range, check_finite
+    lower, overwrite_a_band, select, select_range, check_finite : optional
         As in `eig_banded`.
 
     Returns
@@ -162,7 +164,7 @@ def eigvalsh_tridiagonal(
     tol: float = 0.0,
     lapack_driver: str = "auto",
 ) -> ArrayT:
-    """Find eigenvalues of a symmetric tridiagonal matrix: `eigh_tridiagonal` without vectors.
+    """Find eigenvalues of a symmetric tridiagonal matrix, differentiably.
 
     Parameters
     ----------
@@ -170,9 +172,9 @@ def eigvalsh_tridiagonal(
         The diagonal.
     e : array (*batch, n - 1)
         What is beside it.
-    select, select_range
+    select, select_range : optional
         As in `eigh_tridiagonal`.
-    check_finite, tol, lapack_driver
+    check_finite, tol, lapack_driver : optional
         Accepted, as SciPy has them: LAPACK's dense solver is used.
 
     Returns

@@ -87,7 +87,7 @@ def null_space(
         The matrix, as in `orth`.
     rcond : float, optional
         As in `orth`.
-    overwrite_a, check_finite, lapack_driver
+    overwrite_a, check_finite, lapack_driver : optional
         Accepted, as SciPy has them: nothing is ever overwritten, numbers are always looked at, and
         the framework's own decomposition is used.
 

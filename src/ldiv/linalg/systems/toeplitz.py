@@ -80,7 +80,7 @@ def matmul_toeplitz(
         The first column, or the first column and the first row.
     x : array (n,) or (*batch, n, k)
         The vector, or a block of columns.
-    check_finite, workers
+    check_finite, workers : optional
         Accepted, as SciPy has them: numbers are always looked at, the framework has its threads.
 
     Returns
