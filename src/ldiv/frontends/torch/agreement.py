@@ -58,7 +58,7 @@ def agrees(
     """
     if dy is None:
         return False
-    sizes = [_size(d, v.ndim) for d, v in zip(as_tuple(dy), as_tuple(y), strict=True)]
+    sizes = [size_of(d, v.ndim) for d, v in zip(as_tuple(dy), as_tuple(y), strict=True)]
     random = [*map(random_like, as_tuple(y))]
     for size in np.unique(np.concatenate([s.ravel() for s in sizes])):
         alike = [
@@ -115,7 +115,7 @@ def _near(left: Any, right: Any, bound: Any) -> Any:
     return xp.where(finite[0] & finite[1], near, finite[0] == finite[1])
 
 
-def _size(d: Array, ndim: int) -> Any:
+def size_of(d: Array, ndim: int) -> Any:
     """Of each value, in all batches, how many steps it is below the largest."""
     sizes = abs(values(d))
     shape = sizes.shape[sizes.ndim - ndim :]

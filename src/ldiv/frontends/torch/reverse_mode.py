@@ -11,6 +11,7 @@ from contextlib import contextmanager, nullcontext
 from itertools import compress
 from typing import Any
 
+import numpy as np
 import torch
 
 from ldiv.core.trees import Array
@@ -25,6 +26,7 @@ from ldiv.frontends.torch.agreement import (
     final,
     moved,
     random_like,
+    size_of,
 )
 from ldiv.frontends.torch.recorders import recording_error, traced
 from ldiv.frontends.torch.transforms import vmap
@@ -43,11 +45,26 @@ def vjp(f: Callable[..., Any], xs: tuple[Array, ...]) -> tuple[Any, Pullback]:
         if traced(None) or not is_differentiated(x_bars, given):
             return x_bars
         if not whole:
-            dxs = tuple(random_like(x, 1) for x in xs)
-            whole.append(agrees(pull, y, transposed(pull, y, dxs), dxs, lambda: beside(f, xs, dxs)))
+            whole.append(all(_agrees(f, xs, y, pull, dxs) for dxs in _directions(xs, x_bars)))
         return x_bars if whole[0] else final(x_bars, given)
 
     return y, pullback
+
+
+def _agrees(
+    f: Callable[..., Any], xs: tuple[Array, ...], y: Values, pull: Pullback, dxs: tuple[Array, ...]
+) -> bool:
+    return agrees(pull, y, transposed(pull, y, dxs), dxs, lambda: beside(f, xs, dxs))
+
+
+def _directions(xs: tuple[Array, ...], x_bars: tuple[Array, ...]) -> Iterator[tuple[Array, ...]]:
+    """One for the numbers of x whose cotangents are of like size: a small one counts as much."""
+    dxs = [random_like(x, 1) for x in xs]
+    sizes = [size_of(bar, x.ndim) for bar, x in zip(x_bars, xs, strict=True)]
+    for size in np.unique(np.concatenate([s.ravel() for s in sizes])):
+        yield tuple(
+            d * torch.as_tensor(s == size, device=d.device) for d, s in zip(dxs, sizes, strict=True)
+        )
 
 
 def pulled(pull: Pullback, y_bars: Array) -> tuple[Array, ...]:
