@@ -382,6 +382,25 @@ EVERYWHERE |= {  # iterations, questions
     "ishermitian": lambda to: (ldiv.ishermitian, {"a": to(S), "atol": 1e-9, "rtol": 1e-9}),
     "find": lambda to: (ldiv.find, {"A": sparse(to)}),
 }
+EVERYWHERE |= {  # functions of matrices
+    name: (lambda to, name=name: (getattr(ldiv, name), {"A": to(S / 10)}))
+    for name in (
+        "expm", "logm", "sqrtm", "cosm", "sinm", "tanm", "coshm", "sinhm", "tanhm", "signm",
+        "expm_cond",
+    )
+} | {
+    "expm_frechet": lambda to: (
+        ldiv.expm_frechet,
+        {"A": to(S / 10), "E": to(A), "compute_expm": True},
+    ),
+    "matrix_exp": lambda to: (ldiv.matrix_exp, {"A": to(A / 10)}),
+    "fractional_matrix_power": lambda to: (
+        ldiv.fractional_matrix_power,
+        {"A": to(S), "t": 0.5},
+    ),
+    "matrix_power": lambda to: (ldiv.matrix_power, {"A": to(A), "n": 3}),
+    "funm": lambda to: (ldiv.funm, {"A": to(S / 10), "func": np.cos}),
+}  # fmt: skip
 EVERYWHERE |= {  # equations
     "solve_sylvester": lambda to: (ldiv.solve_sylvester, {"a": to(S), "b": to(S), "q": to(A)}),
     "solve_continuous_lyapunov": lambda to: (

@@ -228,7 +228,7 @@ OVERFLOWING: dict[str, Callable[[Any], Any]] = {
     "det": lambda to: ldiv.det(to(1e200 * GENERAL)),
     "gaussian_logpdf": lambda to: ldiv.gaussian_logpdf(to(1e200 * B[:, 0]), to(TRIANGLE)),
     "gaussian_kl": lambda to: ldiv.gaussian_kl(to(1e200 * TRIANGLE), to(TRIANGLE)),
-    "gaussian_kl, denormal": lambda to: ldiv.gaussian_kl(to(1e-309 * np.eye(2)), to(np.eye(2))),
+    "gaussian_kl, denormal": lambda to: ldiv.gaussian_kl(to(np.eye(2)), to(1e-309 * np.eye(2))),
 }
 
 

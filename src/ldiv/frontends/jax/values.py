@@ -61,7 +61,7 @@ def put(x: Array, index: Any, value: Any) -> Array:
 def asnumpy(x: Array) -> Any:
     try:
         # the constant of a tracer of grad is a plain array; tracers of jit and vmap have no numbers
-        return np.asarray(constant(x))
+        return np.asarray(constant(x) if traced(x) else x)
     except jax.errors.TracerArrayConversionError:
         advice = "A sparsity pattern must be known when a function is traced: make its indices with NumPy, or the array outside of jit."
         raise TypeError(

@@ -6,6 +6,7 @@ import importlib
 from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeAlias
 
+from ldiv.core.dispatch import is_array
 from ldiv.core.folders import files
 from ldiv.core.public import public
 from ldiv.core.record import snapshot
@@ -134,7 +135,7 @@ def given(
     inverse = None if isinstance(M, type) else getattr(M, "inverse", None)
     matrix = inverse if isinstance(inverse, Matrix) else M
     if isinstance(matrix, Matrix) or (
-        not isinstance(matrix, Structure | type) and hasattr(matrix, "shape")
+        not isinstance(matrix, Structure | type) and (is_array(matrix) or hasattr(matrix, "shape"))
     ):
         matrix = as_matrix(name, matrix, *leaves(p))
     if not isinstance(matrix, Matrix):

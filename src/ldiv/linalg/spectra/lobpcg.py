@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
 from ldiv.core.arrays import astype, beside, is_complex, numpy_dtype, real
-from ldiv.core.dispatch import namespace
+from ldiv.core.dispatch import is_array, namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.structure import Structure
@@ -198,6 +198,7 @@ def of_function(f: Any, X: Any) -> Any:
     """A function of blocks of NumPy arrays as SciPy's LinearOperator; anything else as it is."""
     if (
         isinstance(f, Matrix | LinearOperator | Structure | type)
+        or is_array(f)
         or hasattr(f, "shape")
         or not callable(f)
     ):

@@ -214,7 +214,10 @@ def _of_sparse(a: SparseArray, ord: Any, axis: Any) -> Array:
 def _number(ord: Any, what: str) -> float:
     if isinstance(ord, bool) or not isinstance(ord, int | float | np.number) or ord != ord:
         raise ValueError(expected_got("ord", what, shown(ord), OF_MATRICES[1]))
-    return float(ord)
+    try:
+        return float(ord)
+    except OverflowError:  # of integers beyond the range
+        return inf if ord > 0 else -inf
 
 
 def _extreme(x: Array, largest: bool, axis: int) -> Array:
