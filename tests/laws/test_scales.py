@@ -12,6 +12,7 @@ import pytest
 from ldiv import testing
 from ldiv.core.folders import modules
 from ldiv.core.rule import Rule
+from ldiv.rules.cholesky_banded import CholeskyBanded
 from ldiv.rules.exponential_action import ExponentialProjection
 from ldiv.structures.kronecker_sum import KroneckerSum
 from ldiv.testing.cases import DTYPES
@@ -22,8 +23,9 @@ jax.config.update("jax_enable_x64", True)
 
 POWERS = (1000, -540, 540, -1000)
 # what rounds differently in other units: scaling and squaring with the norm of a block of both;
-# LAPACK's division of complex numbers in the solves with Schur forms
-ROUNDED = {ExponentialProjection: 1e-13, KroneckerSum: 1e-13}
+# LAPACK's division of complex numbers in the solves with Schur forms; what is so small in a second
+# derivative that it is lost below the range
+ROUNDED = {ExponentialProjection: 1e-13, KroneckerSum: 1e-13, CholeskyBanded: 1e-20}
 # rules without units, and why
 WITHOUT = {
     "Complement": "a basis: constants",
@@ -33,7 +35,6 @@ WITHOUT = {
     "LeaveOneOut": "constants of a stochastic estimate",
     "Deflated": "inside of Eigenpairs, whose units it is computed in",
     "InverseGaps": "inside of Eigenpairs, whose units it is computed in",
-    "Eig": "eigenvalues of a cluster are told apart by bounds of their own",
     "LU": "scaled by its kernel; exchanges are integers",
     "MatrixMap": "a function of A that knows units",
     "Frechet": "a function of H that knows units",
@@ -83,6 +84,8 @@ def _marked(cases):
     for i, (dtype, rule, args, unit) in enumerate(cases):
         is_slow = isinstance(rule, ExponentialProjection)
         for name, (j, power) in product(("numpy", "torch", "jax"), enumerate(POWERS)):
+            if name == "jax" and abs(power) == 1000:
+                continue  # XLA takes numbers below the normal range for zero, on the way too
             has_turn = (i + j) % len(POWERS) == 0 and dtype == DTYPES[i % len(DTYPES)]
             chosen = has_turn and (
                 name == "numpy" or (name == "torch" and bool(unit.by) and not is_slow)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.dispatch import asnumpy, check_or_raise, host_values, namespace, traced
+from ldiv.core.dispatch import asnumpy, check_or_raise, host_values, namespace, numbers, traced
 from ldiv.core.holder import Holder, holding, owner
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, Tree, leaves, rebuild
@@ -58,9 +58,11 @@ def require_finite(name: str, *arrays: Array) -> None:
 
 
 def require_known_finite(name: str, x: Array) -> None:
-    """The same of a public argument, under its own name; in a trace the rule looks."""
-    if not traced(x):
-        require_finite(name, x)
+    """The same of a public argument, under its own name, where its numbers are known here; else the
+    rule looks.
+    """
+    if (values := numbers(x)) is not None and not np.isfinite(values).all():
+        raise not_finite(name)
 
 
 def not_finite(name: str) -> ValueError:

@@ -165,7 +165,7 @@ def circulant(c: AnyArray) -> Matrix:
     >>> float(ldiv.logdet(A).round(6)) == float(np.log(28.0).round(6))
     True
     """
-    column = _vector("c", c)
+    column = _vector("c", c, least=0)
     return Matrix(Circulant(column.shape[-1]), column)
 
 
@@ -224,9 +224,9 @@ def convolution_matrix(a: AnyArray, n: int, mode: ConvolutionMode = "full") -> M
     return Matrix(Toeplitz(rows, n), p[..., before : before + rows + n - 1])
 
 
-def _vector(name: str, x: Any, *others: Any) -> Array:
+def _vector(name: str, x: Any, *others: Any, least: int = 1) -> Array:
     x = as_float(name, x, *others)
-    if not x.ndim or not x.shape[-1]:
+    if not x.ndim or x.shape[-1] < least:
         advice = "A matrix has at least one number."
         raise ValueError(expected_got(name, "shape (..., n)", str(tuple(x.shape)), advice))
     return x

@@ -51,6 +51,8 @@ class Circulant(Linear):
 def on_circle(u: Array, v: Array, mirrored: bool = False) -> Array:
     """w_i = sum_j u[(i - j) mod n] v_j, or with u[(j - i) mod n], by columns."""
     xp = namespace(u)
+    if 0 in u.shape[-2:] or 0 in v.shape[-2:]:
+        return u * v
     u_hat, v_hat = (xp.fft.fft(x, axis=-2) for x in (u, v))
     if mirrored:
         u_hat = xp.roll(xp.flip(u_hat, axis=-2), 1, axis=-2)

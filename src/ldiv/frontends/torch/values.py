@@ -125,7 +125,7 @@ def on_host(f: Callable[..., Any], specs: Any, *arrays: Array) -> tuple[Array, .
         )
     if traced(arrays[0]):
         raise recording_error()
-    y = tuple(map(torch.from_numpy, f(*map(values_of, arrays))))
+    y = tuple(torch.from_numpy(np.asarray(x)) for x in f(*map(values_of, arrays)))
     return y if arrays[0].device.type == "cpu" else tuple(t.to(arrays[0].device) for t in y)
 
 
