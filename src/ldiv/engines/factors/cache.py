@@ -261,7 +261,7 @@ def set_cache_limit(nbytes: int) -> None:
 
 
 def clear_cache() -> None:
-    """Drop the factorizations cached for JAX, all symbolic work and all plans, and reset the counts.
+    """Drop the factorizations cached for JAX and all symbolic work, and reset the counts.
 
     Notes
     -----
