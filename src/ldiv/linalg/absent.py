@@ -48,7 +48,7 @@ SENTENCES: dict[str, str] = dict(
         ),
         *_each(
             "matrix_balance",
-            "ldiv scales by itself; " + _NO_DERIVATIVE.format(library="scipy.linalg"),
+            "ldiv scales by itself. " + _NO_DERIVATIVE.format(library="scipy.linalg"),
         ),
         ("cossin", "Take ldiv.svd of the blocks; the decomposition as a whole is scipy.linalg's."),
         *_each(

@@ -28,6 +28,7 @@ from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import check_or_raise, constant, frontend_of, namespace, on_host
 from ldiv.core.finite import require_finite
 from ldiv.core.rescaling import Rescaled
+from ldiv.core.rule import bind
 from ldiv.core.structure import minus
 from ldiv.core.trees import Array, Tree
 from ldiv.core.units import Unit
@@ -35,7 +36,7 @@ from ldiv.engines.accuracy.scaling import norm
 from ldiv.errors import NotDifferentiableError, SingularMatrixError
 from ldiv.rules.assertion import checked
 from ldiv.rules.eigenpairs import embedded, off_diagonal
-from ldiv.rules.inverse_gaps import gaps
+from ldiv.rules.inverse_gaps import InverseGaps
 from ldiv.rules.solve import solve
 from ldiv.structures.dense import dense
 
@@ -134,7 +135,8 @@ class Eig(Rescaled):
         return w, n * eps(v) * _sizes(w, -1) * size
 
     def _gaps(self, cotangent: bool, lam: Array, error_bound: Array, *rest: Array) -> Any:
-        return gaps(cotangent, self.on_degenerate, lam, lam[..., :0], error_bound, *rest)
+        rule = InverseGaps(cotangent, self.on_degenerate, of="general eigenvalue")
+        return bind(rule, lam, lam[..., :0], error_bound, *rest)
 
 
 def _each(batch: tuple[int, ...], dtype: Any, *args: Any) -> tuple[Any, ...]:

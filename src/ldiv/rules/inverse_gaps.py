@@ -179,6 +179,10 @@ _WAYS_OUT = (
 
 
 _BETTER = "k+1 pairs, ldiv.eigenspace or ldiv.spectral_function do better."
+_OF_GENERAL = (
+    "Let the loss depend on all of them alike, as their sum does; on_degenerate='drop' leaves the "
+    "undefined part out."
+)
 _OF_SINGULAR_VALUES = (
     "Let the loss depend on all of the cluster alike, or on U U^H and V V^H of all of it; "
     "on_degenerate='drop' leaves the undefined part out."
@@ -189,6 +193,8 @@ def _in_words(of: str, text: str) -> str:
     """The sentence, about eigenvalues or singular values."""
     if of == "eigenvalue":
         return text
+    if of == "general eigenvalue":
+        return text.replace(_WAYS_OUT, _OF_GENERAL).replace(_BETTER, "The problem is the matrix's.")
     text = text.replace(_WAYS_OUT, _OF_SINGULAR_VALUES).replace("eigenvalue", of)
     return text.replace("eigenvector", "singular vector").replace("of pairs", "of triplets")
 

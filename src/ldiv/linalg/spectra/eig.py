@@ -68,7 +68,7 @@ def eig(
     w : array (*batch, n)
         The eigenvalues, complex, in LAPACK's order.
     vl : array (*batch, n, n)
-        The left vectors, as columns; only if `left`.
+        The left vectors, as columns, whose phases are arbitrary; only if `left`.
     vr : array (*batch, n, n)
         The right vectors, as columns, complex; only if `right`. With neither, w alone is returned.
 
