@@ -8,10 +8,12 @@
 #                      newest Python that is here and the newest of all; NEWEST='jax torch' adds PyTorch, from the registry gigabytes
 #     make coverage    lines and branches of each room that `make test` runs through
 #     make fuzz        hard problems and bad calls for SECONDS=600, from SEED=0, of one KIND or all: counts, and the smallest Python that fails
+#     make native      compiles ldiv._native, and fails where that fails
 #     make lint        style and types
 #     make docs        the site in out/site, offline, warnings are errors, no example runs;      make docs-full    with the pictures of the gallery
 #     make linkcheck   the links inside of the site
-#     make release-check    sdist and wheel in dist/, each installed into a fresh environment, where the README's first example runs
+#     make release-check    sdist and wheel in dist/, each installed into a fresh environment, where the README's first example runs; and a wheel
+#                      that is made without a compiler
 #     make bench       the benchmarks, on one thread
 #     make league      the gradient league: packages that claim derivatives, each in an environment of its own; about half an hour
 #     make test-gpu    the tests that need CUDA;      make bench-gpu    the benchmarks that do
@@ -43,7 +45,7 @@ one_pytest := PYTHONDONTWRITEBYTECODE= $(one_thread) $(run) -m pytest --duration
 pytest := $(one_pytest) -n 2 --dist worksteal
 nothing_to_run := [ $$? -eq 5 ] # of pytest: where a framework is missing all that is left may be skipped with its files
 
-.PHONY: demo test test-all test-oldest test-newest coverage compat fuzz lint docs docs-full linkcheck release-check bench league test-gpu bench-gpu mpi test-mpi clean
+.PHONY: demo test test-all test-oldest test-newest coverage compat fuzz native lint docs docs-full linkcheck release-check bench league test-gpu bench-gpu mpi test-mpi clean
 .DEFAULT_GOAL := test
 
 demo: $(demo_ready)
@@ -62,7 +64,7 @@ compat: $(ready)
 tools := pytest pytest-timeout pytest-xdist mpmath array-api-strict
 test-oldest: $(VENV)-oldest/ready
 	$(one_thread) $(VENV)-oldest/bin/python -m pytest -n 2 --dist worksteal -m 'not exhaustive' $(ours)
-$(VENV)-oldest/ready: pyproject.toml .ci/oldest.txt
+$(VENV)-oldest/ready: pyproject.toml .ci/oldest.txt $(wildcard native/*)
 	$(PYTHON) -m venv $(VENV)-oldest
 	$(VENV)-oldest/bin/python -m pip install --constraint .ci/oldest.txt --editable '.[torch,jax,amg]' $(tools)
 	touch $@
@@ -71,7 +73,7 @@ NEWEST ?= jax
 NEWEST_PYTHON ?= $(shell .ci/newest_python)
 test-newest: $(VENV)-newest/ready
 	$(one_thread) $(VENV)-newest/bin/python -m pytest -n 2 --dist worksteal -m 'not exhaustive' $(ours)
-$(VENV)-newest/ready: pyproject.toml
+$(VENV)-newest/ready: pyproject.toml $(wildcard native/*)
 	$(NEWEST_PYTHON) -m venv $(VENV)-newest
 	$(VENV)-newest/bin/python -m pip install --upgrade --editable '.[amg]' $(tools) $(NEWEST)
 	touch $@
@@ -89,6 +91,13 @@ SEED ?= 0
 KIND ?= all
 fuzz: $(ready)
 	PYTHONPATH=$(CURDIR)/tests:$$PYTHONPATH $(one_thread) $(run) -m adversarial.fuzz --seconds $(SECONDS) --seed $(SEED) --kind $(KIND)
+
+# as `pip install --editable .` does, which does not fail
+native: $(ready)
+	cmake -S native -B build/native -DCMAKE_BUILD_TYPE=Release -DSKBUILD_STATE=editable \
+		-DPython_EXECUTABLE=$$($(run) -c 'import sys; print(sys.executable)') -Dnanobind_DIR=$$($(run) -m nanobind --cmake_dir)
+	cmake --build build/native
+	cmake --install build/native --prefix build/native/installed
 
 lint: $(ready)
 	$(run) -m ruff check .
@@ -149,13 +158,14 @@ test-mpi: $(VENV)/mpi
 clean:
 	rm -rf .venv .venv-oldest .venv-newest out build dist docs/generated .pytest_cache .mypy_cache .ruff_cache
 
-$(VENV)/demo: pyproject.toml constraints.txt
+sources := pyproject.toml constraints.txt $(wildcard native/*)
+$(VENV)/demo: $(sources)
 	$(PYTHON) -m venv $(VENV)
 	# Python compiles what it imports: the rest, which is the most, is not waited for
 	$(VENV)/bin/python -m pip install --no-compile --constraint constraints.txt --editable '.[demo]'
 	touch $@
 
-$(VENV)/ready: pyproject.toml constraints.txt
+$(VENV)/ready: $(sources)
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --constraint constraints.txt --editable '.[dev]'
 	touch $(VENV)/demo $@

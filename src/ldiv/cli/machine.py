@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from ldiv.engines.libraries.native import native, why_not
+
 OPTIONAL = ("mkl", "rslab", "pymetis", "pyamg", "numba", "lineax", "rich")
 LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -25,6 +27,7 @@ def machine_rows() -> Iterator[tuple[str, str]]:
     yield "threads", _threads()
     limits = [f"{name}={os.environ[name]}" for name in LIMITS if name in os.environ]
     yield "limits of threads", ", ".join(limits) or "none in the environment"
+    yield "ldiv._native", f"missing: {why_not}" if native is None else "compiled"
     for name in OPTIONAL:
         yield name, installed(name) or "missing"
 

@@ -14,6 +14,8 @@ from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.errstate import singular_state
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree
+from ldiv.engines.accuracy.accepted import CHOLESKY, accepted
+from ldiv.engines.accuracy.accepted import LU as BY_LU
 from ldiv.engines.accuracy.dense_matrix import DenseMatrix, equilibrated, equilibrated_by_sums
 from ldiv.engines.accuracy.verifiable import Scales
 from ldiv.engines.accuracy.verified import Verified
@@ -66,7 +68,8 @@ def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Fact
         a = symmetric_part(structure.base.todense(p), structure.op)
     else:
         a = structure.todense(p)
-    return factored(a, cholesky if assume_a == "pos" else lu)
+    kind, make = (CHOLESKY, cholesky) if assume_a == "pos" else (BY_LU, lu)
+    return accepted(kind, a, partial(factored, a, make))
 
 
 def factored(a: Array, make: Callable[[Array], Factor]) -> Verified:

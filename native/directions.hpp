@@ -1,0 +1,12 @@
+// The random direction z of each size, along which the growth |M| |M^-1 z| / |z| is looked at: that of the careful way.
+#pragma once
+#include <memory>
+#include <vector>
+
+struct Direction {
+    std::vector<double> z;
+    double size = 0;  // |z|_1
+};
+
+// Calls Python the first time that a size is asked for. With the GIL, which is the lock: it survives a fork.
+std::shared_ptr<const Direction> direction(int n);

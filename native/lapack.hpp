@@ -1,0 +1,17 @@
+// BLAS and LAPACK by SciPy's function pointers: nothing is linked.
+#pragma once
+#include <complex>
+
+template <class T> struct Lapack {
+    inline static void (*getrf)(int* m, int* n, T* a, int* lda, int* pivots, int* info) = nullptr;
+    inline static void (*getrs)(char* op, int* n, int* k, T* lu, int* lda, int* pivots, T* b, int* ldb, int* info) = nullptr;
+    inline static void (*getri)(int* n, T* lu, int* lda, int* pivots, T* work, int* lwork, int* info) = nullptr;
+    inline static void (*potrf)(char* uplo, int* n, T* a, int* lda, int* info) = nullptr;
+    inline static void (*potrs)(char* uplo, int* n, int* k, T* l, int* lda, T* b, int* ldb, int* info) = nullptr;
+    inline static void (*potri)(char* uplo, int* n, T* l, int* lda, int* info) = nullptr;
+    inline static void (*gemv)(char* op, int* m, int* n, T* alpha, T* a, int* lda, T* x, int* incx, T* beta, T* y, int* incy) = nullptr;
+    inline static void (*gemm)(char* opa, char* opb, int* m, int* n, int* k, T* alpha, T* a, int* lda, T* b, int* ldb, T* beta, T* c, int* ldc) = nullptr;
+};
+
+// Takes all of them from SciPy; throws nb::import_error where they are not what they were.
+void load_lapack();

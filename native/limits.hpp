@@ -1,0 +1,10 @@
+// The thresholds of the verdict (ldiv.engines.accuracy.limits), as far as an answer is accepted here.
+#pragma once
+
+constexpr double SUSPICIOUS = 1e-4;         // growth times eps: from here on the careful way looks again
+constexpr double REFINED = 4;               // backward errors in eps: refinement would not reduce them
+constexpr double ENOUGH = 100;              // of an inverse, in one random direction
+constexpr double ADEQUATE = 16;             // of factors that give determinants
+constexpr double BALANCED = 1.0 / 16;       // maxima of rows and columns within this ratio are left as they are
+constexpr double MODERATE = 1099511627776;  // 2^40: nor are entries larger, or all smaller
+constexpr int STEPS = 2;                    // of refinement

@@ -1,0 +1,102 @@
+"""op(A) x = b for dense A below Python: factor, looks and solves, each in one compiled call.
+
+`ldiv._native` takes the looks of `verified` with the same bounds, and accepts an answer only where
+no look asks for a second one: balanced rows and columns, a calm probe, a small residual. All else
+it declines; then the factor of the careful way is made, of the same matrix, and says what there is
+to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import batch_of, beside
+from ldiv.core.cached_property import cached_property
+from ldiv.core.dispatch import host_values, namespace
+from ldiv.core.trees import Array
+from ldiv.engines.factor import Factor
+from ldiv.engines.libraries import native
+from ldiv.engines.libraries.threads import threads
+
+LU, CHOLESKY = "L", "C"
+MOST = 4096  # rows: of more, all around LAPACK costs nothing
+DTYPES = frozenset(map(np.dtype, "fdFD"))
+SMALL = 1 << 20  # operations that are done sooner than threads are started
+
+
+def accepted(kind: str, a: Array, careful: Callable[[], Factor]) -> Factor:
+    """The factor of A (*batch, n, n): a compiled one that was accepted, or that of `careful()`."""
+    if (
+        native.native is None
+        or (values := host_values(a)) is None
+        or values.dtype not in DTYPES
+        or not 0 < values.size <= MOST * values[..., 0].size
+    ):
+        return careful()
+    values = in_rows(values)
+    found = native.native.factor(values, kind, workers(values))
+    return careful() if found is None else Accepted(found, values, a, careful)
+
+
+def in_rows(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Row after row, as C++ reads it."""
+    return x if x.flags.carray or (x.flags.c_contiguous and x.flags.aligned) else x.copy()
+
+
+def workers(values: np.ndarray[Any, Any]) -> int:
+    """How many threads share the matrices of a batch."""
+    return 1 if values.ndim == 2 or values.size * values.shape[-1] < SMALL else threads()
+
+
+class Accepted(Factor):
+    """A compiled factor of A, with the values that it was made of."""
+
+    def __init__(
+        self, found: Any, values: np.ndarray[Any, Any], a: Array, careful: Callable[[], Factor]
+    ) -> None:
+        self._found, self._values, self._a, self._make = found, values, a, careful
+        self.nbytes = found.nbytes
+
+    @cached_property
+    def _careful(self) -> Factor:
+        """What solves where a solution is declined."""
+        return self._make()
+
+    def solve(self, b: Array, op: str) -> Array:
+        given, a = host_values(b), self._values
+        if given is not None and given.dtype == a.dtype and batch_of(given, 2) == batch_of(a, 2):
+            x = np.empty(given.shape, a.dtype)
+            if x.size and self._found.solve(in_rows(given), x, op, workers(a)):
+                return self._like(x)
+        return self._careful.solve(b, op)
+
+    def solve_unrefined(self, b: Array, op: str) -> Array:
+        return self.solve(b, op)
+
+    def inverse(self, a: Array) -> Array:
+        x = np.empty_like(self._values)
+        return (
+            self._like(x) if self._found.inverse(x, workers(x)) else self._careful.inverse(self._a)
+        )
+
+    def slogdet(self) -> tuple[Array, Array]:
+        batch, dtype = batch_of(self._values, 2), self._values.dtype
+        sign, size = np.empty(batch, dtype), np.empty(batch, np.finfo(dtype).dtype)
+        if self._found.slogdet(sign, size):
+            return self._like(sign), self._like(size)
+        return self._careful.slogdet()
+
+    def logabsdet(self) -> Array:
+        batch, dtype = batch_of(self._values, 2), self._values.dtype
+        sign, size = np.empty(batch, dtype), np.empty(batch, np.finfo(dtype).dtype)
+        return self._like(size) if self._found.slogdet(sign, size) else self._careful.logabsdet()
+
+    def _like(self, x: np.ndarray[Any, Any]) -> Array:
+        """In the framework of A."""
+        if type(self._a) is np.ndarray:
+            return x
+        made: Array = namespace(self._a).asarray(x, **beside(self._a))
+        return made

@@ -1,0 +1,233 @@
+"""What is compiled accepts or declines: what it accepts the careful way accepts, and the answers
+differ by rounding; what it declines is as if it were not there.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+from adversarial import problems
+
+import ldiv
+from ldiv.engines.accuracy import limits
+from ldiv.engines.libraries import native
+
+compiled = pytest.mark.skipif(native.native is None, reason=native.why_not)
+DTYPES = ("float32", "float64", "complex64", "complex128")
+CALLS: dict[str, Callable[[Any, Any], Any]] = {
+    "gen": ldiv.solve,
+    "T": lambda a, b: ldiv.solve(a, b, trans="T"),
+    "H": lambda a, b: ldiv.solve(a, b, trans="H"),
+    "pos": lambda a, b: ldiv.solve(a, b, assume_a="pos"),
+    "inv": lambda a, b: ldiv.inv(a),
+    "logdet pos": lambda a, b: ldiv.logdet(a, assume_a="pos"),
+    "slogdet": lambda a, b: np.array(ldiv.slogdet(a)),
+    "gradient": lambda a, b: ldiv.vjp(ldiv.solve, a, b)[1](b)[0],
+}
+
+
+@pytest.fixture
+def careful(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """f(*args) as if nothing were compiled."""
+
+    def call(f: Callable[..., Any], *args: Any) -> Any:
+        with monkeypatch.context() as patch:
+            patch.setattr(native, "native", None)
+            return f(*args)
+
+    return call
+
+
+def drawn(dtype: str, *shape: int) -> Any:
+    rng = np.random.default_rng(shape)
+    x = rng.standard_normal(shape) + (1j * rng.standard_normal(shape) if dtype[0] == "c" else 0)
+    return x.astype(dtype)
+
+
+def definite(dtype: str, *shape: int) -> Any:
+    a = drawn(dtype, *shape)
+    return a @ a.conj().mT + shape[-1] * np.eye(shape[-1], dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("batch", [(), (3,), (2, 2)], ids=str)
+@pytest.mark.parametrize("name", CALLS)
+def test_both_ways_agree(name: str, batch: tuple[int, ...], dtype: str, careful: Any) -> None:
+    for n, k in ((1, 1), (5, 2), (40, 1)):
+        a, b = definite(dtype, *batch, n, n), drawn(dtype, *batch, n, k)
+        for x in (np.ascontiguousarray(a), a.mT.copy().mT):
+            found, expected = CALLS[name](x, b), careful(CALLS[name], x, b)
+            assert found.dtype == expected.dtype and found.shape == expected.shape
+            np.testing.assert_allclose(
+                found, expected, rtol=0, atol=1e4 * np.finfo(dtype).eps * np.abs(expected).max()
+            )
+
+
+@compiled
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_is_easy_is_accepted(dtype: str, careful: Any, monkeypatch: Any) -> None:
+    from ldiv.engines.accuracy import accepted
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("declined")
+
+    monkeypatch.setattr(accepted.Accepted, "_careful", property(refuse))
+    for n in (1, 2, 3, 8, 30, 100):
+        a, b = definite(dtype, n, n), drawn(dtype, n, 1)
+        for kind in (accepted.LU, accepted.CHOLESKY):
+            factor = accepted.accepted(kind, a, refuse)  # type: ignore[arg-type]
+            for op in "NTH":
+                factor.solve(b, op)
+            factor.slogdet(), factor.inverse(a)
+
+
+def hard(seed: int, count: int) -> tuple[Counter[str], list[str]]:
+    """How many hard problems are accepted, and which of them the careful way does not solve, or
+    solves otherwise.
+    """
+    assert native.native is not None
+    outcomes: Counter[str] = Counter()
+    wrong = []
+    for number in range(count):
+        rng = np.random.default_rng([seed, number])
+        problem = problems.draw(rng, 60)
+        a = np.ascontiguousarray(problem.a)
+        kind = rng.choice(["gen", "pos"] if np.array_equal(a, a.conj().T) else ["gen"])
+        b = (a @ rng.standard_normal((len(a), int(rng.integers(1, 4))))).astype(a.dtype)
+        factor = native.native.factor(a, "C" if kind == "pos" else "L", 1)
+        x, op = np.empty_like(b), str(rng.choice(list("NTH")))
+        if factor is None or not factor.solve(b, x, op, 1):
+            outcomes["declined"] += 1
+            continue
+        outcomes["accepted"] += 1
+        saved, native.native = native.native, None
+        try:
+            y = ldiv.solve(a, b, assume_a=kind, trans=op, method="lapack")
+        except np.linalg.LinAlgError as error:
+            wrong.append(f"{seed, number} {problem.family} {kind} {op}: {error}")
+            continue
+        finally:
+            native.native = saved
+        view = {"N": a, "T": a.T, "H": a.conj().T}[op].astype(np.clongdouble)
+        eps, norm = np.finfo(a.dtype).eps, np.abs(view).sum(1).max()
+        error = np.abs(view @ (x - y)).max(0) / (norm * np.abs(y).max(0) + 1e-300)
+        if error.max() > 4 * limits.REFINED * eps:
+            wrong.append(
+                f"{seed, number} {problem.family} {kind} {op}: {error.max() / eps:.0f} eps"
+            )
+    return outcomes, wrong
+
+
+@compiled
+@pytest.mark.parametrize(
+    "count", [1000, pytest.param(10000, marks=pytest.mark.exhaustive)], ids=str
+)
+def test_nothing_is_accepted_that_the_careful_way_refuses(count: int) -> None:
+    outcomes, wrong = hard(count, count)
+    assert not wrong
+    assert min(outcomes.values()) > count / 10
+
+
+@compiled
+def test_declines() -> None:
+    assert native.native is not None
+    good = np.eye(3) + 0.1
+    bad = {
+        "NaN": np.where(np.eye(3) > 0, np.nan, good),
+        "infinite": np.where(np.eye(3) > 0, np.inf, good),
+        "singular": np.ones((3, 3)),
+        "nearly singular": np.ones((3, 3)) + 1e-13 * np.eye(3),
+        "zero": np.zeros((3, 3)),
+        "unbalanced": good * np.array([1.0, 1e6, 1.0]),
+        "huge": good * 1e200,
+        "tiny": good * 1e-200,
+        "one of a batch": np.stack([good, np.ones((3, 3))]),
+    }
+    for name, a in bad.items():
+        assert native.native.factor(a, "L", 1) is None, name
+    assert native.native.factor(-good, "C", 1) is None
+    factor = native.native.factor(good, "L", 1)
+    for b in (np.full((3, 1), np.nan), np.full((3, 1), np.inf)):
+        assert not factor.solve(b, np.empty((3, 1)), "N", 1)
+
+
+@compiled
+def test_wrong_arguments_are_refused() -> None:
+    assert native.native is not None
+    factor = native.native.factor(np.eye(3), "L", 1)
+    good, x = np.ones((3, 1)), np.empty((3, 1))
+    for a in (
+        np.eye(3, dtype=int),
+        np.ones((2, 3)),
+        np.ones(3),
+        np.ones((0, 0)),
+        np.eye(3)[:, ::2],
+    ):
+        with pytest.raises((ValueError, BufferError)):
+            native.native.factor(a, "L", 1)
+    with pytest.raises(ValueError, match="LC"):
+        native.native.factor(np.eye(3), "Q", 1)
+    for b, y, op in (
+        (np.ones((4, 1)), np.empty((4, 1)), "N"),
+        (good, np.empty((3, 2)), "N"),
+        (np.ones(3), np.empty(3), "N"),
+        (good.astype("f"), x.astype("f"), "N"),
+        (good, x, "C"),
+        (good, x, ""),
+        (np.ones((2, 3, 1)), np.empty((2, 3, 1)), "N"),
+    ):
+        with pytest.raises(ValueError, match=r"b, x|NTH"):
+            factor.solve(b, y, op, 1)
+    frozen = np.empty((3, 1))
+    frozen.flags.writeable = False
+    with pytest.raises((ValueError, BufferError)):
+        factor.solve(good, frozen, "N", 1)
+    with pytest.raises(ValueError, match="sign"):
+        factor.slogdet(np.empty(2), np.empty(2))
+    with pytest.raises(ValueError, match="x"):
+        factor.inverse(np.empty((2, 2)), 1)
+    with pytest.raises(TypeError):
+        native.native.factor([[1.0]], "L", 1)
+
+
+@compiled
+def test_threads() -> None:
+    """Several in one call, and several calls at once, with one factor."""
+    assert native.native is not None
+    a, b = definite("float64", 40, 6, 6), drawn("float64", 40, 6, 2)
+    expected = np.linalg.solve(a, b)
+    factor = native.native.factor(a, "L", 3)
+    wrong = []
+
+    def work(threads: int) -> None:
+        x = np.empty_like(b)
+        for _ in range(50):
+            accepted = factor.solve(b, x, "N", threads)
+            wrong.extend([] if accepted and np.allclose(x, expected) else [threads])
+
+    workers = [Thread(target=work, args=(k,)) for k in (1, 2, 5, 100)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
+
+
+def test_it_is_switched_off() -> None:
+    code = "from ldiv.engines.libraries import native; print(native.native, native.why_not)"
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"LDIV_NATIVE": "0"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert found.stdout.strip() == "None switched off by LDIV_NATIVE=0"
