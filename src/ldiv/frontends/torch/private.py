@@ -134,6 +134,8 @@ dispatch_mode = private("torch._C._get_dispatch_mode", _RECORDED)
 PROXY = private("torch._C._TorchDispatchModeKey.PROXY", _RECORDED)
 FAKE = private("torch._C._TorchDispatchModeKey.FAKE", _RECORDED)
 tracing_state = private("torch._C._get_tracing_state", _RECORDED)
+ProxyMode = private("torch.fx.experimental.proxy_tensor.ProxyTorchDispatchMode", _RECORDED)
+proxy_call = private("torch.fx.experimental.proxy_tensor.proxy_call", _RECORDED)
 FakeTensorMode = private("torch._subclasses.fake_tensor.FakeTensorMode", _RECORDED)
 # Dynamo reads this mark of a function: what it returns is a constant of the program that it makes.
 # torch.compiler.assume_constant_result would load Dynamo.
