@@ -64,8 +64,9 @@ def pytest_runtest_call():
     try:
         return (yield)
     except ModuleNotFoundError as error:
-        if error.name in _missing and _imported_by_a_test(error):
-            pytest.skip(f"without {error.name}")
+        package = (error.name or "").partition(".")[0]
+        if package in _missing and _imported_by_a_test(error):
+            pytest.skip(f"without {package}")
         raise
 
 
