@@ -40,9 +40,12 @@ endif
 on_gpu := bench/bench_gpu.py
 one_thread := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 # Modules are compiled once, not by every process that a test starts, and what takes long is in the log.
-one_pytest := PYTHONDONTWRITEBYTECODE= $(one_thread) $(run) -m pytest --durations=40
+pytest_of = PYTHONDONTWRITEBYTECODE= $(one_thread) $(1) -m pytest --durations=40
+one_pytest := $(call pytest_of,$(run))
 # Two neighbours in a file often share what JAX has compiled: each worker starts on its half, and helps the other when it is done.
-pytest := $(one_pytest) -n 2 --dist worksteal
+WORKERS ?= 2
+workers := -n $(WORKERS) --dist worksteal
+pytest := $(one_pytest) $(workers)
 nothing_to_run := [ $$? -eq 5 ] # of pytest: where a framework is missing all that is left may be skipped with its files
 
 .PHONY: demo test test-all test-oldest test-newest coverage compat fuzz native lint docs docs-full linkcheck release-check bench league test-gpu bench-gpu mpi test-mpi clean
@@ -63,7 +66,7 @@ compat: $(ready)
 # Only what the tests of ldiv itself need: adapters have versions of their own.
 tools := pytest pytest-timeout pytest-xdist mpmath array-api-strict
 test-oldest: $(VENV)-oldest/ready
-	$(one_thread) $(VENV)-oldest/bin/python -m pytest -n 2 --dist worksteal -m 'not exhaustive' $(ours)
+	$(call pytest_of,$(VENV)-oldest/bin/python) $(workers) -m 'not exhaustive' $(ours)
 $(VENV)-oldest/ready: pyproject.toml .ci/oldest.txt $(wildcard native/*)
 	$(PYTHON) -m venv $(VENV)-oldest
 	$(VENV)-oldest/bin/python -m pip install --constraint .ci/oldest.txt --editable '.[torch,jax,amg]' $(tools)
@@ -72,14 +75,14 @@ $(VENV)-oldest/ready: pyproject.toml .ci/oldest.txt $(wildcard native/*)
 NEWEST ?= jax
 NEWEST_PYTHON ?= $(shell .ci/newest_python)
 test-newest: $(VENV)-newest/ready
-	$(one_thread) $(VENV)-newest/bin/python -m pytest -n 2 --dist worksteal -m 'not exhaustive' $(ours)
+	$(call pytest_of,$(VENV)-newest/bin/python) $(workers) -m 'not exhaustive' $(ours)
 $(VENV)-newest/ready: pyproject.toml $(wildcard native/*)
 	$(NEWEST_PYTHON) -m venv $(VENV)-newest
 	$(VENV)-newest/bin/python -m pip install --upgrade --editable '.[amg]' $(tools) $(NEWEST)
 	touch $@
 
-# without the pages and examples, which need adapters, and the tests of the project itself
-ours := tests/core tests/structures tests/engines tests/rules tests/matrices tests/linalg tests/derivatives tests/inplace tests/checker tests/frontends tests/laws
+# without pages, examples and adapters, which need packages of others, and the tests of the project itself; what needs a package that is missing is left out
+ours := tests $(addprefix --ignore=tests/,cli compat linear_operator lineax project pymatsolver skfem)
 
 coverage: $(ready)
 	$(run) -m pip install --quiet 'pytest-cov>=6'

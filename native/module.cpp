@@ -86,6 +86,7 @@ static bool inverse(Factor& self, nb::handle x, int threads) {
 
 NB_MODULE(_native, m) {
     load_lapack();
+    m.attr("fingerprint") = FINGERPRINT;
     nb::class_<Factor>(m, "Factor")
         .def("solve", &solve, "b"_a, "x"_a, "op"_a, "threads"_a)
         .def("slogdet", &slogdet, "sign"_a, "size"_a)

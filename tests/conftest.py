@@ -9,6 +9,7 @@ import importlib.util
 import os
 import re
 import sys
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,8 @@ from ldiv.engines.factors import cache
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 OPTIONAL = ("torch", "jax", "lineax", "diffrax", "gpytorch", "linear_operator", "pyamg", "skfem")
 REAL = Path(os.environ.get("LDIV_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
-_missing = {name for name in OPTIONAL if importlib.util.find_spec(name) is None}
+# a folder of tests with the name of a package is none
+_missing = {n for n in OPTIONAL if getattr(importlib.util.find_spec(n), "origin", None) is None}
 _left_out: dict[str, set[str]] = {}
 AFTER_IMPORT = {}  # the state of the generator of each file
 
@@ -41,15 +43,55 @@ def pytest_ignore_collect(collection_path):
     return bool(absent) or None
 
 
+@functools.cache
 def _imported(path):
-    """The packages that a file imports when it is loaded."""
-    names = set()
-    for node in ast.parse(path.read_text()).body:
+    """The packages that a file imports when it is loaded, by way of other files of the tests, too."""
+    modules = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Import):
-            names |= {alias.name.partition(".")[0] for alias in node.names}
+            modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
-            names.add((node.module or "").partition(".")[0])
-    return names
+            modules.add(node.module or "")
+    files = (Path(__file__).parent.joinpath(*m.split(".")).with_suffix(".py") for m in modules if m)
+    return {m.partition(".")[0] for m in modules}.union(
+        *(_imported(f) for f in files if f.exists())
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call():
+    """So is a test that imports it when it runs. What ldiv itself imports must be here."""
+    try:
+        return (yield)
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in _missing and _imported_by_a_test(error):
+            pytest.skip(f"without {package}")
+        raise
+
+
+def _imported_by_a_test(error):
+    frames = [f.filename for f in traceback.extract_tb(error.__traceback__)]
+    by = next(name for name in reversed(frames) if "importlib" not in name)
+    return Path(by).is_relative_to(Path(__file__).parent)
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left out"] = {n: sorted(a) for n, a in _left_out.items()}
+
+
+class Workers:
+    """What they have left out."""
+
+    def pytest_testnodedown(self, node):
+        for name, absent in getattr(node, "workeroutput", {}).get("left out", {}).items():
+            _left_out[name] = set(absent)
+
+
+def pytest_configure(config):
+    if config.pluginmanager.hasplugin("dsession"):  # workers there are
+        config.pluginmanager.register(Workers())
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -136,6 +178,6 @@ def real_matrix():
             pytest.skip(
                 f"the matrix {name} is not in {REAL}: set LDIV_TEST_DATA to a folder with SuiteSparse .mtx files"
             )
-        return scipy.sparse.csc_array(scipy.io.mmread(path))
+        return scipy.sparse.csc_array(scipy.io.mmread(path, spmatrix=False))
 
     return load

@@ -97,7 +97,7 @@ def real(name: str) -> Any:
         raise FileNotFoundError(
             f"{name} is not in {REAL}: set LDIV_TEST_DATA to a folder with SuiteSparse .mtx files"
         )
-    return _columns(scipy.io.mmread(path))
+    return _columns(scipy.io.mmread(path, spmatrix=False))
 
 
 KINDS: dict[str, Callable[..., Problem]] = {

@@ -22,6 +22,7 @@ from adversarial.processes import solved
 from adversarial.threads import grid
 from ldiv.core import closures, record
 from ldiv.engines import solve_log
+from ldiv.engines.libraries import mkl_pardiso
 
 PATIENCE = 25.0  # seconds
 
@@ -49,12 +50,13 @@ def _eigenpairs(size: int) -> Callable[[], Any]:
 WORK: dict[str, Callable[[int], Callable[[], Any]]] = {
     "lapack": _dense,
     "superlu": lambda size: _sparse("superlu", size),
-    "pardiso": lambda size: _sparse("pardiso", size),
     "rslab": lambda size: _sparse("rslab", size),
     "cg": lambda size: _iteration("cg", size),
     "minres": lambda size: _iteration("minres", size),
     "eigsh": _eigenpairs,
 }
+if mkl_pardiso.path() is not None:
+    WORK["pardiso"] = lambda size: _sparse("pardiso", size)
 
 
 def require_usable() -> None:

@@ -19,9 +19,11 @@ from adversarial import changes, interrupts, lifetimes, threads
 from adversarial.case import Case
 from adversarial.functions import FUNCTIONS
 from adversarial.processes import in_a_process
+from ldiv.engines.libraries import mkl_pardiso
 
 TAPES = ("gemm", "solve_triangular", "lu", "cholesky", "solve")
-ENGINES = ("auto", "superlu", "pardiso")
+# PARDISO where there is one
+ENGINES = ("auto", "superlu", *["pardiso"] * (mkl_pardiso.path() is not None))
 Check = tuple[str, str, tuple[Any, ...]]  # module, function, arguments
 
 

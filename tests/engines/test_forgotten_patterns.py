@@ -59,3 +59,16 @@ def test_a_pattern_that_was_forgotten_serves_again() -> None:
         for A in matrices:
             x = ldiv.solve(A, np.ones(N), assume_a="pos")
             assert np.allclose(A @ x, np.ones(N))
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_none_is_left_when_the_caches_are_cleared(name: str) -> None:
+    structures = []
+    for k in range(1, 4):
+        A = with_entry(k)
+        structures.append(weakref.ref(A.structure))
+        CALLS[name](A)
+        del A
+    ldiv.clear_cache()
+    gc.collect()
+    assert not any(structure() for structure in structures)

@@ -1,6 +1,8 @@
-"""A tensor that a user's function closes over has no gradient: where it wants one, eager PyTorch
-raises; constants are left alone.
+"""A tensor that a user's function closes over has no derivative: where one is wanted, it raises, in
+every mode of PyTorch; constants are left alone.
 """
+
+import contextlib
 
 import pytest
 
@@ -63,6 +65,55 @@ def test_what_wants_a_gradient_and_would_get_none_is_refused(entry, params_requi
     assert torch.allclose(f(p, w.detach()).detach(), wanted)
 
 
+def dual(f, w):
+    with torch.autograd.forward_ad.dual_level():
+        return f(torch.autograd.forward_ad.make_dual(w, torch.ones_like(w)))
+
+
+TRANSFORMS = {
+    "grad": lambda f, w: torch.func.grad(lambda w: f(w).sum())(w),
+    "jacrev": lambda f, w: torch.func.jacrev(f)(w),
+    "jvp": lambda f, w: torch.func.jvp(f, (w,), (w,)),
+    "hessian": lambda f, w: torch.func.hessian(lambda w: f(w).sum())(w),
+    "vmap": lambda f, w: torch.vmap(f)(torch.stack([w, w])),
+    "vmap of grad": lambda f, w: torch.vmap(torch.func.grad(lambda w: f(w).sum()))(w[None]),
+    "forward_ad": dual,
+    "ldiv.jvp": lambda f, w: ldiv.jvp(f, (w,), (w,)),
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_under_transforms_it_is_refused_too(entry, transform):
+    f, transformed = ENTRIES[entry], TRANSFORMS[transform]
+    with pytest.raises(ValueError, match="`params`"):
+        transformed(lambda w: f(P, w), W)
+    transformed(lambda w: f(P, W) * w[0], W)  # and what it does not depend on is a constant
+
+
+# torch.func tells no constant of an outer level from one of its own: f is differentiated in these
+HIDDEN = [("solve, transposed", "hessian"), ("root", "hessian"), ("implicit", "hessian")]
+
+
+@pytest.mark.parametrize("transform", [t for t in TRANSFORMS if "vmap" not in t])
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_under_transforms_constants_are_left_alone_or_refused_in_words(entry, transform):
+    f, transformed = ENTRIES[entry], TRANSFORMS[transform]
+    refused = pytest.raises(ValueError, match="`params`")
+    with refused if (entry, transform) in HIDDEN else contextlib.nullcontext():
+        transformed(lambda w: f(P, w.detach()) * w[0], W)
+
+
+def test_detached_inside_of_the_function_it_is_a_constant():
+    def f(w):
+        A = ldiv.LinearOperator(
+            lambda p, x: (p * w.detach())[:, None] * x, P, shape=(N, N), assume_a="pos"
+        )
+        return (ldiv.solve(A, B) * w).sum()
+
+    assert torch.allclose(torch.func.grad(f)(W), 1 / W)
+
+
 def test_passed_in_params_it_has_its_gradient():
     w = W.clone().requires_grad_()
     A = ldiv.LinearOperator(
@@ -99,6 +150,10 @@ def test_a_preconditioner_may_close_over_anything(second):
     assert torch.allclose(g, -1 / (W + 1) ** 2)
     if second:
         assert torch.allclose(torch.autograd.grad(g.sum(), p)[0], 2 / (W + 1) ** 3)
+    scaled = lambda w: ldiv.solve(
+        torch.diag(W), B, assume_a="pos", method="cg", M=operator(P, 1 / w)
+    )
+    torch.func.grad(lambda w: (scaled(w) * w).sum())(W)
     lam, _ = ldiv.lobpcg(torch.diag(p), EYE[:, :1] + 1, M=operator(P, 1 / w))
     assert torch.allclose(torch.autograd.grad(lam.sum(), p)[0], EYE[-1])
 

@@ -4,6 +4,9 @@ are those of the function, for numbers that nobody saw when it was recorded.
 
 from __future__ import annotations
 
+import copy
+import gc
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -256,3 +259,47 @@ def test_matrices_are_trees() -> None:
     many = A.with_data(torch.stack([V, 2 * V]))
     solved = torch.vmap(ldiv.solve, (0, None))(many, B)
     torch.testing.assert_close(solved, torch.stack([ldiv.solve(A, B), ldiv.solve(2 * A, B)]))
+
+
+def of_size(n: int) -> tuple[Any, Any]:
+    """A program, and a weak reference to the structure that is solved with in it."""
+    index, ones = range(n), torch.ones(n, **FLOAT)
+    matrix = ldiv.coo_array((2 * ones, (index, index)), shape=(n, n))
+    structure = weakref.ref(matrix.structure)
+    return make_fx(lambda v: ldiv.solve(matrix.with_data(v), ones))(2 * ones), structure
+
+
+def alive(structures: list[Any]) -> int:
+    ldiv.clear_cache()
+    gc.collect()
+    return sum(structure() is not None for structure in structures)
+
+
+def test_a_program_owns_its_rules() -> None:
+    """Copies of it and programs that are recorded from it do, too; one that is compiled may run for ever."""
+    programs, structures = map(list, zip(*map(of_size, range(20, 26)), strict=True))
+    copied = copy.deepcopy(programs[0])
+    again = make_fx(programs[1])(4 * torch.ones(21, **FLOAT))
+    compiled = torch.compile(programs[2], backend="aot_eager")
+    for program, n in ((copied, 20), (again, 21), (compiled, 22)):
+        assert torch.equal(program(4 * torch.ones(n, **FLOAT)), torch.full((n,), 0.25, **FLOAT))
+    assert alive(structures) == 6
+    del programs, program
+    assert alive(structures) == 3
+    assert torch.equal(copied(torch.ones(20, **FLOAT)), torch.ones(20, **FLOAT))
+    assert torch.equal(again(torch.ones(21, **FLOAT)), torch.ones(21, **FLOAT))
+    del copied, again, compiled
+    assert alive(structures) == 1
+
+
+def test_a_compiled_function_keeps_its_rules() -> None:
+    index, ones = range(30), torch.ones(30, **FLOAT)
+
+    @torch.compiler.allow_in_graph
+    def f(v: Any, b: Any) -> Any:
+        return ldiv.solve(ldiv.coo_array((v, (index, index)), shape=(30, 30)), b)
+
+    compiled = torch.compile(lambda v, b: f(v, b), backend="aot_eager", fullgraph=True)
+    assert torch.equal(compiled(2 * ones, ones), ones / 2)
+    alive([])
+    assert torch.equal(compiled(4 * ones, ones), ones / 4)

@@ -12,7 +12,9 @@ import pytest
 from ldiv import testing
 from ldiv.core.folders import modules
 from ldiv.core.rule import Rule
+from ldiv.rules.cholesky_banded import CholeskyBanded
 from ldiv.rules.exponential_action import ExponentialProjection
+from ldiv.structures.kronecker_sum import KroneckerSum
 from ldiv.testing.cases import DTYPES
 
 torch = pytest.importorskip("torch")
@@ -20,9 +22,10 @@ jax = pytest.importorskip("jax")
 jax.config.update("jax_enable_x64", True)
 
 POWERS = (1000, -540, 540, -1000)
-# Equal to the last bit on most machines; but quotients of complex numbers, and scaling and squaring,
-# round differently in other units, and what is 1e-20 of a result may be lost below the range.
-ROUNDED = 1e-13
+# what rounds differently in other units: scaling and squaring with the norm of a block of both;
+# LAPACK's division of complex numbers in the solves with Schur forms; what is so small in a second
+# derivative that it is lost below the range
+ROUNDED = {ExponentialProjection: 1e-13, KroneckerSum: 1e-13, CholeskyBanded: 1e-20}
 # rules without units, and why
 WITHOUT = {
     "Complement": "a basis: constants",
@@ -95,4 +98,6 @@ def _marked(cases):
 
 @pytest.mark.parametrize(("name", "power", "rule", "args", "unit"), _marked(_cases()))
 def test_rule(name, power, rule, args, unit):
-    testing.scale_laws(rule, args, unit, power, name, ROUNDED)
+    kinds = type(rule), type(getattr(rule, "structure", None))
+    rtol = max(ROUNDED.get(kind, 0) for kind in kinds)
+    testing.scale_laws(rule, args, unit, power, name, rtol)

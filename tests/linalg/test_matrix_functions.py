@@ -175,7 +175,8 @@ def test_on_the_cut_there_is_a_value_and_no_derivative(name: str, a: Any) -> Non
         with pytest.raises(ldiv.SingularMatrixError, match="repeated negative eigenvalue"):
             f(a)
         return
-    if np.iscomplexobj(expected):  # rounding may have moved a double eigenvalue off the axis
+    # rounding may have moved a double eigenvalue off the axis; older SciPy is complex by rounding
+    if abs(expected.imag).max() > 1e-7 * abs(expected).max():
         close(f(a), expected)
         x = torch.tensor(a, requires_grad=True)
         with pytest.raises(ldiv.NotDifferentiableError, match="negative real number"):

@@ -60,7 +60,7 @@ def test_values(a):
 def test_real_matrices(name):
     if DATA is None or not (Path(DATA) / f"{name}.mtx").exists():
         pytest.skip("LDIV_TEST_DATA names no folder with the real matrices")
-    a = scipy.io.mmread(Path(DATA) / f"{name}.mtx").tocoo()
+    a = scipy.io.mmread(Path(DATA) / f"{name}.mtx", spmatrix=False).tocoo()
     diagonal = a.diagonal() ** -0.5  # units that say nothing about the matrix
     a.data *= diagonal[a.row] * diagonal[a.col]
     a.data = np.where(a.row == a.col, 1.0 + 1e-4, a.data)

@@ -176,8 +176,18 @@ def arrays(name: str, format: str, dtype: Any) -> tuple[Any, Any]:
     return ldiv.asarray(theirs), theirs
 
 
+OLDER_SCIPY = not hasattr(sp.coo_array, "__getitem__")  # before 1.16
+SINCE = {"sum of both", "maximum with a number", "minimum with a number"}
+
+
 def skipped(line: str, dtype: Any) -> bool:
-    return line in REAL_ONLY and np.dtype(dtype).kind == "c"
+    return (line in REAL_ONLY and np.dtype(dtype).kind == "c") or (OLDER_SCIPY and line in SINCE)
+
+
+def scipys(line: str, theirs: Any) -> Any:
+    """What SciPy says; before it could select of coordinates, that of rows."""
+    rows = OLDER_SCIPY and line in SELECTIONS
+    return TABLE[line](theirs.tocsr() if rows else theirs)
 
 
 def pairwise(*axes: Any) -> pytest.MarkDecorator:
@@ -200,7 +210,7 @@ def test_values_are_those_of_scipy(line: str, cases: Any) -> None:
             continue
         mine, theirs = arrays(name, format, dtype)
         try:
-            expected = f(theirs)
+            expected = scipys(line, theirs)
         except (IndexError, ZeroDivisionError) as error:
             with pytest.raises(type(error)):
                 f(mine)
@@ -218,13 +228,16 @@ def test_values_are_those_of_scipy(line: str, cases: Any) -> None:
 @pytest.mark.parametrize("line", TABLE)
 def test_of_views(line: str, cases: Any) -> None:
     for view, name, format in cases:
-        mine, theirs = arrays(name, format, float if line in REAL_ONLY else complex)
+        dtype = float if line in REAL_ONLY else complex
+        if skipped(line, dtype):
+            continue
+        mine, theirs = arrays(name, format, dtype)
         a, b = {
             "T": (mine.T, theirs.T),
             "C": (mine.conj(), theirs.conj()),
             "H": (mine.H, theirs.conj().T),
         }[view]
-        same(TABLE[line](a), TABLE[line](b))
+        same(TABLE[line](a), scipys(line, b))
 
 
 # -- derivatives --------------------------------------------------------------

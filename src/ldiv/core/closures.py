@@ -7,24 +7,28 @@ from contextvars import ContextVar
 
 from ldiv.core.trees import Array
 
-_closures_count: ContextVar[bool] = ContextVar("closures_count", default=False)
+# What the front end needs to see that a function closes over a differentiated array; None where
+# that is no error.
+_closures_count: ContextVar[object] = ContextVar("closures_count", default=None)
 
 
-def closures_count() -> bool:
-    """Is it an error if a user's function closes over an array that requires a gradient?"""
+def closures_count() -> object:
+    """Is it an error if a user's function closes over an array that is differentiated? Then what
+    the front end has set to see it, else None.
+    """
     return _closures_count.get()
 
 
 class counting_closures:
     """A context in which closures over such arrays are errors, or are not."""
 
-    __slots__ = ("_count", "_token")
+    __slots__ = ("_token", "_watch")
 
-    def __init__(self, count: bool) -> None:
-        self._count = count
+    def __init__(self, watch: object) -> None:
+        self._watch = watch
 
     def __enter__(self) -> None:
-        self._token = _closures_count.set(self._count)
+        self._token = _closures_count.set(self._watch)
 
     def __exit__(self, *error: object) -> None:
         _closures_count.reset(self._token)
@@ -34,7 +38,7 @@ def uncounted(f: Callable[[Array], Array]) -> Callable[[Array], Array]:
     """f without that error: for functions such as preconditioners, on which no result depends."""
 
     def call(x: Array) -> Array:
-        with counting_closures(False):
+        with counting_closures(None):
             return f(x)
 
     return call

@@ -62,8 +62,7 @@ def root(
     ----------
     f : callable (x, params) -> array (n,)
         Takes a real PyTorch or JAX array (n,) and `params`. What f closes over must be constant:
-        eager PyTorch raises where it requires grad, elsewhere its gradient is lost, as with a
-        `LinearOperator`.
+        what is differentiated there raises, as with a `LinearOperator`.
     x0 : array (n,)
         Where to start.
     params : array, or nested tuples, lists and dicts of arrays

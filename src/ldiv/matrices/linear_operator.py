@@ -43,17 +43,16 @@ class LinearOperator(Matrix):
     Raises
     ------
     ValueError
-        For a matvec that closes over a PyTorch tensor that requires grad, where this can be seen;
-        from the gradient of a solve, for an rmatvec or an assumption that does not fit matvec.
+        For a matvec that closes over an array that is differentiated; from the gradient of a solve, for
+        an rmatvec or an assumption that does not fit matvec.
 
     Notes
     -----
     Differentiable in every array of params, in every mode and order, through `A @ x` and `solve`;
     with NumPy in b alone.
     What matvec gets from elsewhere (a closure) must be constant: `solve` and other functions do not
-    differentiate it. A PyTorch tensor that requires grad is found there and raises ValueError.
-    Under torch.func, in forward mode and in JAX it is not found: its gradient is zero, or JAX
-    reports a leaked tracer. Pass it in `params`.
+    differentiate it. A PyTorch tensor that requires grad, or comes from torch.func or forward mode,
+    and a traced array of JAX are found there and raise ValueError. Pass them in `params`.
     rmatvec and assume_a are believed, but where they give the gradient of a solve: there one product
     with a random vector tells, <A^H u, v> = <u, A v>, to the accuracy of the iteration.
     Cost: a solve is an iteration (`cg`, `minres`, `gmres`, `bicgstab`), one more for each

@@ -41,7 +41,8 @@ def scale_laws(
     bars = [draw.like(y) for y in bind(rule, *args)]
     of = [power / 2 * p for p in unit.of]
     gives = [power / 2 * p for p in unit.gives]
-    given = (flat, d, e, bars)
+    # arrays, as their multiples will be: a number of NumPy's is multiplied otherwise
+    flat, d, e, bars = given = tuple([np.asarray(x) for x in xs] for xs in (flat, d, e, bars))
     scaled = tuple(map(_scaled, given, (of, of, of, [-p for p in gives])))
     normal = [all(map(_is_normal, *pair)) for pair in zip(given, scaled, strict=True)]
     if not normal[0]:

@@ -202,8 +202,14 @@ def test_says_what_it_leaves_to_others(
         assert engine.supports(other, np.dtype(dtype), device, assume_a) is not None
 
 
+@pytest.fixture
+def beside_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where there is PARDISO, to which meshes are left: not every machine has it."""
+    monkeypatch.setattr(klu, "_limit", lambda structure: klu.BESIDE_BLOCKS)
+
+
 @needs_rslab
-def test_meshes_are_not_of_circuit_kind() -> None:
+def test_meshes_are_not_of_circuit_kind(beside_blocks: None) -> None:
     """Nor is a pattern that makes every matrix singular: it needs no circuit to say so."""
     side = 60
     one = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(side, side))
@@ -218,7 +224,9 @@ def test_meshes_are_not_of_circuit_kind() -> None:
 
 
 @needs_rslab
-def test_what_is_of_circuit_kind_among_many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_of_circuit_kind_among_many_rows(
+    beside_blocks: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Told by samples: a mesh is not even analysed, a network is, and so are blocks in disorder."""
     analysed: list[int] = []
     whole = klu._analysis

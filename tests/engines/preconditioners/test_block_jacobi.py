@@ -62,7 +62,7 @@ def test_fewer_steps_where_unknowns_come_in_blocks():
     """Strong couplings within nodes of 3 unknowns, weak ones between neighbors."""
     rng = np.random.default_rng(2)
     node = rng.standard_normal((80, 3, 3))
-    strong = sp.block_diag([x @ x.T + 1e-3 * np.eye(3) for x in node])
+    strong = sp.block_diag([sp.coo_array(x @ x.T + 1e-3 * np.eye(3)) for x in node])
     t = sp.diags_array([-np.ones(79), 2 * np.ones(80), -np.ones(79)], offsets=[-1, 0, 1])
     a = sp.csr_array(strong + 1e-4 * sp.kron(t, sp.eye_array(3)))
     A, b = ldiv.asarray(a), rng.standard_normal(240)

@@ -104,17 +104,21 @@ class Key:
     """
 
     __slots__ = ("__weakref__", "_parts")
-    _parts: tuple[Hashable, ...]  # in the table they are the key of a weak reference
+    _parts: tuple[Hashable, ...]
 
     def __new__(cls, parts: tuple[Hashable, ...]) -> Key:
+        mark = hash(parts)
         with _lock:
-            if (found := _keys.get(parts)) is None:
-                found = _keys[parts] = object.__new__(cls)
+            found = _keys.get(mark)
+            if found is None or found._parts != parts:
+                found = _keys[mark] = object.__new__(cls)
                 found._parts = parts
             return found
 
 
-_keys: weakref.WeakValueDictionary[tuple[Hashable, ...], Key] = weakref.WeakValueDictionary()
+# By the hashes of their parts: the parts hold the structure, whose plan holds the key, so that a
+# table that held the parts would keep all three for ever.
+_keys: weakref.WeakValueDictionary[int, Key] = weakref.WeakValueDictionary()
 
 
 def remembered(

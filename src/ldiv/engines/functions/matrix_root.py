@@ -62,7 +62,7 @@ def square_root(x: Array) -> Array:
     if len(x) == 1:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            root = scipy.linalg.sqrtm(x[0])
+            root = principal(scipy.linalg.sqrtm, x[0])  # older SciPy makes it complex
         # rounding may leave something below: only blocks of order 2 stand there
         return np.where(_inside(x[0]), root, 0)[None]
     x, dx = halves(x)

@@ -10,8 +10,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
+SOURCES = Path(__file__).parents[4] / "native"  # where ldiv runs from its sources
 VARIABLE = "LDIV_NATIVE"  # 0 switches it off
 
 
@@ -22,9 +25,18 @@ def _load() -> tuple[Any, str]:
     if importlib.util.find_spec("ldiv._native") is None:
         return None, "these sources were not compiled: that takes a C++ compiler, and pip install"
     try:
-        return importlib.import_module("ldiv._native"), ""
+        module = importlib.import_module("ldiv._native")
     except ImportError as error:
         return None, str(error)
+    if SOURCES.is_dir() and module.fingerprint != _fingerprint():
+        return None, "it was compiled from other sources than those in native/: pip install again"
+    return module, ""
+
+
+def _fingerprint() -> str:
+    """As CMakeLists.txt computes it."""
+    paths = sorted([*SOURCES.glob("*.?pp"), SOURCES / "CMakeLists.txt"])
+    return sha256("".join(sha256(p.read_bytes()).hexdigest() for p in paths).encode()).hexdigest()
 
 
 native, why_not = _load()

@@ -21,9 +21,10 @@ from ldiv.core.finite import evaluated
 from ldiv.core.holder import TracedFactor, TracedHolder, holding, owner, store
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, leaves
+from ldiv.errors import expected_got
 from ldiv.frontends.jax.callbacks import Specs
 from ldiv.frontends.jax.checks import checking
-from ldiv.frontends.jax.values import as_own
+from ldiv.frontends.jax.values import as_own, traced
 
 Given = tuple[TracedFactor, ...]
 
@@ -62,7 +63,10 @@ def eager_kernel(*args: Array, rule: Rule, given: Given, with_factors: bool) -> 
             )
         )
     with holding(store if (keeper := owner()) is None else keeper):
-        return list(evaluated(rule, [as_own(x) for x in args]))
+        try:
+            return list(evaluated(rule, [as_own(x) for x in args]))
+        except jax.errors.UnexpectedTracerError as error:  # beside arguments that are known
+            raise closed_over() from error
 
 
 def staged_kernel(*args: Array, rule: Rule, given: Given, with_factors: bool) -> list[Array]:
@@ -110,9 +114,26 @@ def _outputs(rule: Rule, given: Given, specs: Specs) -> Outputs:
         factors[:] = keeper.factors[len(given) :]
         return out, keeper.made
 
-    found = jax.eval_shape(run, *(jax.ShapeDtypeStruct(*spec) for spec in specs))
+    written = jax.make_jaxpr(run, return_shape=True)
+    program, found = written(*(jax.ShapeDtypeStruct(*spec) for spec in specs))
+    if any(map(traced, program.consts)):
+        raise closed_over()
     own, made = ([jax.core.ShapedArray(y.shape, y.dtype) for y in some] for some in found)
     return Outputs(own, tuple(factors), made)
+
+
+def closed_over() -> ValueError:
+    """The error of a function of a user that takes what is traced from elsewhere: the program would
+    hold it as a constant, and its derivative would be zero.
+    """
+    return ValueError(
+        expected_got(
+            "a function of yours",
+            "all that is differentiated, mapped or traced among its arguments",
+            "a closure over an array that is",
+            "Pass the array in `params`, through which gradients flow, or stop its gradient and make it outside of the transformed function.",
+        )
+    )
 
 
 emptied_by(_outputs.cache_clear)

@@ -17,7 +17,7 @@ from ldiv.core.finite import derivative, evaluated
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, leaves, rebuild
 from ldiv.frontends.torch import few, private
-from ldiv.frontends.torch.recorded import key_of
+from ldiv.frontends.torch.recorded import record
 from ldiv.frontends.torch.recorders import traced
 
 
@@ -26,7 +26,7 @@ def kernel(rule: Rule, flat: Sequence[Array]) -> tuple[Array, ...]:
     if private.count_dispatch_modes() and (watch := watching()) is not None:
         return watch(kernel, rule, flat)
     if traced(None):
-        return tuple(torch.ops.ldiv.rule(key_of(rule), list(flat)))
+        return tuple(record(rule, flat, torch.ops.ldiv.rule))
     if not private.count_function_modes() and few.are_few(rule, flat):
         return few.kernel(rule, flat)
     # a torch function mode of the user's, a default device say, is for what the user calls

@@ -14,15 +14,15 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from ldiv.core.closures import closures_count, counting_closures
+from ldiv.core.closures import counting_closures
 from ldiv.core.holder import Holder, Owner, holding, owner
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array
-from ldiv.frontends.torch import few, private
+from ldiv.frontends.torch import closures, few, private
 from ldiv.frontends.torch.evaluation import kernel, leading, pullback, pushforward
 from ldiv.frontends.torch.functionalized import is_functionalized, one_level_below
 from ldiv.frontends.torch.legacy_batching import over_legacy_batch
-from ldiv.frontends.torch.recorded import key_of
+from ldiv.frontends.torch.recorded import record
 from ldiv.frontends.torch.recorders import tangents_recorded, traced, unobserved
 from ldiv.frontends.torch.rule_operator import run
 
@@ -38,14 +38,15 @@ def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
     if private.are_transforms_active():
         if is_functionalized():
             return one_level_below(partial(bind, rule), flat)
-        return Transformed.apply(rule, _keeper(), *flat)  # type: ignore[no-untyped-call]
+        with counting_closures(closures.watch()):
+            return Transformed.apply(rule, _keeper(), *flat)  # type: ignore[no-untyped-call]
     if not torch.is_grad_enabled() and not private.in_forward_mode():
         return kernel(rule, flat)
     if traced(None) and not private.in_forward_mode():
-        return tuple(run(key_of(rule), list(flat)))  # the operator has a derivative of its own
+        return tuple(record(rule, flat, run))  # the operator has a derivative of its own
     if rule.on_host:  # calls no function that could close over anything
         return _bind(rule, flat)
-    with counting_closures(torch.is_grad_enabled() or closures_count()):
+    with counting_closures(closures.watch()):
         return _bind(rule, flat)
 
 

@@ -62,7 +62,10 @@ is_wrapped = private("torch._C._functorch.is_functorch_wrapped_tensor", _FUNC)
 unwrapped = private("torch._C._functorch.get_unwrapped", _FUNC)
 unwrapped_if_dead = private("torch._C._functorch.unwrap_if_dead", _FUNC)
 batch_axis = private("torch._C._functorch.maybe_get_bdim", _FUNC)
+level_of = private("torch._C._functorch.maybe_get_level", _FUNC)
 levels = private("torch._C._functorch.get_interpreter_stack", _FUNC)
+pop_level = private("torch._C._functorch.pop_dynamic_layer_stack", _FUNC)
+push_level = private("torch._C._functorch.push_dynamic_layer_stack", _FUNC)
 GRAD = private("torch._C._functorch.TransformType.Grad", _FUNC)
 JVP = private("torch._C._functorch.TransformType.Jvp", _FUNC)
 
@@ -131,6 +134,8 @@ dispatch_mode = private("torch._C._get_dispatch_mode", _RECORDED)
 PROXY = private("torch._C._TorchDispatchModeKey.PROXY", _RECORDED)
 FAKE = private("torch._C._TorchDispatchModeKey.FAKE", _RECORDED)
 tracing_state = private("torch._C._get_tracing_state", _RECORDED)
+ProxyMode = private("torch.fx.experimental.proxy_tensor.ProxyTorchDispatchMode", _RECORDED)
+proxy_call = private("torch.fx.experimental.proxy_tensor.proxy_call", _RECORDED)
 FakeTensorMode = private("torch._subclasses.fake_tensor.FakeTensorMode", _RECORDED)
 # Dynamo reads this mark of a function: what it returns is a constant of the program that it makes.
 # torch.compiler.assume_constant_result would load Dynamo.
@@ -164,6 +169,7 @@ push_hooks = private("torch._C._autograd._push_saved_tensors_default_hooks", _HO
 
 _TREES = "containers of tensors"
 tree_map = private("torch.utils._pytree.tree_map", _TREES)
+tree_leaves = private("torch.utils._pytree.tree_leaves", _TREES)
 tree_map_only = private("torch.utils._pytree.tree_map_only", _TREES)
 register_tree = private("torch.utils._pytree.register_pytree_node", _TREES)
 

@@ -5,33 +5,60 @@ recorded as `torch.ops.ldiv.rule(key, x)`, the operator of `rule_operator`.
 
 Rules that call a function of the user cannot be recorded: what such a function closes over would
 become a constant, too.
+
+A program of make_fx owns its rules, in its nodes. One that is compiled or exported becomes code that
+knows their keys alone, and may run at any time: its rules stay.
 """
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure
+from ldiv.core.trees import Array
 from ldiv.errors import expected_got
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.recorders import recording_error
 
-_rules: dict[str, Rule] = {}
-_keys: dict[Rule, str] = {}
+_rules: WeakValueDictionary[str, Rule] = WeakValueDictionary()
+_keys: WeakKeyDictionary[Rule, str] = WeakKeyDictionary()
+_staying: dict[str, Rule] = {}
 
 
-def key_of(rule: Rule) -> str:
-    """A name that no other process gives to another rule."""
+def record(rule: Rule, xs: Sequence[Array], operator: Callable[..., list[Array]]) -> list[Array]:
+    """operator(key, xs), in the program that is written now."""
     if private.tracing_state() is not None or not _is_own(rule):
         raise recording_error()
-    if rule not in _keys:
-        key = _keys[rule] = f"{rule.public_name}-{secrets.token_hex(8)}"
-        _rules[key] = rule
-    return _keys[rule]
+    # of rules that are equal one is known to all programs; it is alive as long as this call
+    rule = _rules.setdefault(_keys.setdefault(rule, _new_key(rule)), rule)
+    key = _keys[rule]
+    if private.dispatch_mode(private.PROXY) is None:  # torch.compile, before it records
+        _staying[key] = rule
+    return operator(key, list(xs))
+
+
+def _new_key(rule: Rule) -> str:
+    """A name that no other process gives to another rule."""
+    return f"{rule.public_name}-{secrets.token_hex(8)}"
+
+
+def recorded(mode: Any, operator: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """The operator, as a node that owns its rule: whenever one is written, from a program too."""
+    key = args[0]
+    rule = rule_of(key)
+    ys = private.proxy_call(mode, operator, mode.pre_dispatch, args, kwargs or {})
+    if private.dispatch_mode(private.FAKE) is None:
+        nodes = reversed(mode.tracer.graph.nodes)
+        next(node for node in nodes if node.target is operator).meta["rule"] = rule
+    else:
+        _staying[key] = rule
+    return ys
 
 
 def _is_own(x: Any) -> bool:
@@ -48,8 +75,8 @@ def _is_own(x: Any) -> bool:
 
 
 def rule_of(key: str) -> Rule:
-    if key not in _rules:
+    if (rule := _rules.get(key)) is None:
         came = f"{key}, which was recorded in another one"
         advice = "Record the program again, where it runs."
         raise ValueError(expected_got("rule", "one of this process", came, advice))
-    return _rules[key]
+    return rule

@@ -16,7 +16,7 @@ import torch
 
 from ldiv.core.trees import Array
 from ldiv.errors import LinAlgError, expected_got
-from ldiv.frontends.torch import private
+from ldiv.frontends.torch import closures, private
 from ldiv.frontends.torch.agreement import (
     Pullback,
     Values,
@@ -90,12 +90,15 @@ def pullback_of(f: Callable[..., Any], xs: tuple[Array, ...]) -> tuple[Any, Pull
     # neither can record what torch.func leaves behind
     if torch.compiler.is_exporting() or private.tracing_state() is not None:
         raise recording_error()
+    closures.look(f, xs)
     try:
         with _no_hooks():
             y, pull = torch.func.vjp(f, *xs)[:2]
     except RuntimeError as error:
         if isinstance(error, LinAlgError):
             raise
+        if "escaped" in str(error):  # a level of torch.func that is not at work in this kernel
+            raise closures.closed_over() from error
         try:
             if not _is_nested() and "must be floating" not in str(error):
                 return _by_graph(f, xs)

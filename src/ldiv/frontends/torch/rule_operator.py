@@ -18,7 +18,7 @@ from ldiv.core.holder import holding, store
 from ldiv.core.trees import Array, rebuild
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.evaluation import kernel, leading, pullback
-from ldiv.frontends.torch.recorded import rule_of
+from ldiv.frontends.torch.recorded import recorded, rule_of
 from ldiv.frontends.torch.recorders import (
     recording_error,
     shapes_alone,
@@ -87,3 +87,4 @@ def _backward(ctx: Any, cotangents: Sequence[Array | None]) -> Any:
 
 
 run.register_autograd(_backward, setup_context=_save)
+torch.library.register_torch_dispatch("ldiv::rule", private.ProxyMode, recorded)

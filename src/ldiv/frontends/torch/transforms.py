@@ -9,29 +9,22 @@ import torch
 
 from ldiv.core.closures import closures_count
 from ldiv.core.trees import Array, leaves
-from ldiv.errors import LinAlgError, expected_got
-from ldiv.frontends.torch import private
+from ldiv.errors import LinAlgError
+from ldiv.frontends.torch import closures, private
 
 
 def call(f: Callable[..., Array], p: Any, x: Array) -> Array:
-    """Kernels see no graph; switched on for f alone, it shows what f closes over. Functions of
-    torch.func hide their closures. f may write to x, and use its result again: both are copies.
+    """Kernels see no graph; switched on for f alone, it shows what f closes over, as a watch shows
+    what is above the kernel. f may write to x, and use its result again: both are copies.
     """
     x = x.clone()
-    if not closures_count() or private.are_transforms_active():
+    watch: Any = closures_count()
+    if watch is None:
         return _copy(f(p, x))
-    with torch.enable_grad():
+    with torch.enable_grad(), watch:
         y = f(p, x)
     if getattr(y, "requires_grad", False) and not any(t.requires_grad for t in leaves((p, x))):
-        advice = "Pass the tensor in `params`, through which gradients flow, or detach it where the function closes over it."
-        raise ValueError(
-            expected_got(
-                "a function of yours",
-                "all that requires grad among its arguments",
-                "a closure over a tensor that does",
-                advice,
-            )
-        )
+        raise closures.closed_over()
     return _copy(y)
 
 

@@ -6,7 +6,7 @@ from typing import Literal, overload
 
 import numpy as np
 
-from ldiv.core.arrays import batch_of, broadcast, real, spread
+from ldiv.core.arrays import alike, batch_of, broadcast, real, spread
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
@@ -120,7 +120,7 @@ def _first_zero_pivot(packed: Array, exchanges: Array) -> Array:
     xp, k = namespace(packed), exchanges.shape[-1]
     if not k:
         return xp.sum(exchanges, axis=-1)
-    number = xp.cumulative_sum(0 * exchanges + 1, axis=-1)
+    number = 0 * exchanges + xp.arange(1, k + 1, **alike(exchanges))
     # the first zero is the one with the most pivots from it to the end
     remaining = xp.where(xp.linalg.diagonal(packed) == 0, k + 1 - number, 0 * number)
     most = xp.max(remaining, axis=-1)

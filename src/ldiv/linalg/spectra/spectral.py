@@ -111,8 +111,8 @@ def spectral_function(
     ----------
     f : callable
         Real to real, applied elementwise to an array (..., k) of eigenvalues of your framework;
-        smooth between them. What it closes over must be constant: eager PyTorch raises where it
-        requires grad, elsewhere its gradient is lost.
+        smooth between them. What it closes over must be constant: what is differentiated there
+        raises.
     A : array (*batch, n, n), SparseArray or Matrix
         As in `eigenspace`.
     k : int

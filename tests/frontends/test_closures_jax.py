@@ -1,0 +1,46 @@
+"""What a user's function takes from elsewhere is no argument: JAX would differentiate it to zero, so
+that it raises wherever it is traced, and is left alone where it is a constant.
+"""
+
+import pytest
+
+import ldiv
+
+jax = pytest.importorskip("jax")
+
+N = 5
+P, W = jax.numpy.ones(N), jax.numpy.arange(1.0, N + 1)
+
+
+def operator(w):
+    return ldiv.LinearOperator(lambda p, x: (p * w)[:, None] * x, P, shape=(N, N), assume_a="pos")
+
+
+ENTRIES = {
+    "solve": lambda w: ldiv.solve(operator(w), P),
+    "lobpcg": lambda w: ldiv.lobpcg(operator(w), jax.numpy.ones((N, 1)) + W[:, None])[0],
+    "root": lambda w: ldiv.root(lambda x, p: x**2 - p * w, P, P),
+    "implicit": lambda w: ldiv.implicit(lambda x, p: x**2 - p * w, W**0.5, P),
+}
+TRANSFORMS = {
+    "grad": lambda f: jax.grad(lambda w: f(w).sum()),
+    "jit of grad": lambda f: jax.jit(jax.grad(lambda w: f(w).sum())),
+    "jit": jax.jit,
+    "jvp": lambda f: lambda w: jax.jvp(f, (w,), (w,)),
+    "vmap": lambda f: lambda w: jax.vmap(f)(w[None]),
+    "hessian": lambda f: jax.hessian(lambda w: f(w).sum()),
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_what_is_traced_and_no_argument_is_refused(entry, transform):
+    with pytest.raises(ValueError, match="`params`"):
+        TRANSFORMS[transform](ENTRIES[entry])(W)
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_a_constant_is_left_alone(entry):
+    f = ENTRIES[entry]
+    g = jax.jit(jax.grad(lambda w: (f(W) * w[0]).sum()))(W)
+    assert jax.numpy.allclose(g[0], f(W).sum()) and not g[1:].any()
