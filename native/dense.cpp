@@ -188,6 +188,36 @@ bool Dense<T>::solve_one(Index i, const T* b, T* x, int k, char op, bool first, 
     return all_finite(y, Index(n) * k);
 }
 
+// m_bar = -lam x^H, or as the letter says its transpose (of real numbers) or its Hermitian part.
+template <class T> static void outer(const T* lam, const T* x, T* m_bar, int n, int k, char form) {
+    if (form == 'T') std::swap(lam, x);
+    for (int r = 0; r < n; r++)
+        for (int c = 0; c < n; c++) {
+            T sum = 0;
+            for (int j = 0; j < k; j++) sum -= lam[Index(r) * k + j] * conj_of(x[Index(c) * k + j]);
+            m_bar[Index(r) * n + c] = sum;
+        }
+    if (form == 'S')
+        for (int r = 0; r < n; r++)
+            for (int c = 0; c <= r; c++) {
+                T &below = m_bar[Index(r) * n + c], &above = m_bar[Index(c) * n + r];
+                below = (below + conj_of(above)) / Real<T>(2);
+                above = conj_of(below);
+            }
+}
+
+template <class T>
+bool Dense<T>::pullback(const T* x_bar, const T* x, T* lam, T* m_bar, int k, char op, char form, int threads) {
+    char adjoint = op == 'N' ? 'H' : 'N';
+    if (!solve(x_bar, lam, k, adjoint, threads)) return false;
+    if (!m_bar) return true;
+    Index step = Index(n) * k, size = Index(n) * n;
+    return each([&](Index i, Work&) {
+        outer(lam + i * step, x + i * step, m_bar + i * size, n, k, form);
+        return all_finite(m_bar + i * size, size);
+    }, threads);
+}
+
 // -- what is not refined: the factors themselves must be accurate -------------------------------------
 
 // |z - M y| / (|M| |y| + |z|) for the probe z.

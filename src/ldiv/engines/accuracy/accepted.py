@@ -21,7 +21,7 @@ from ldiv.engines.factor import Factor
 from ldiv.engines.libraries import native
 from ldiv.engines.libraries.threads import threads
 
-LU, CHOLESKY = "L", "C"
+LU, CHOLESKY, HERMITIAN = "L", "C", "H"  # the last one: LU of a matrix that must be Hermitian, exactly
 MOST = 4096  # rows: of more, all around LAPACK costs nothing
 DTYPES = frozenset(map(np.dtype, "fdFD"))
 SMALL = 1 << 20  # operations that are done sooner than threads are started
@@ -37,8 +37,8 @@ def accepted(kind: str, a: Array, careful: Callable[[], Factor]) -> Factor:
     ):
         return careful()
     values = in_rows(values)
-    found = native.native.factor(values, kind, workers(values))
-    return careful() if found is None else Accepted(found, values, a, careful)
+    found, again = native.native.factor(values, kind, workers(values))
+    return careful() if found is None else Accepted(found, again, values, a, careful)
 
 
 def in_rows(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -52,13 +52,23 @@ def workers(values: np.ndarray[Any, Any]) -> int:
 
 
 class Accepted(Factor):
-    """A compiled factor of A, with the values that it was made of."""
+    """A compiled factor of A, with the values that it was made of.
+
+    found_again: it was alive already, and is no factorization
+    """
 
     def __init__(
-        self, found: Any, values: np.ndarray[Any, Any], a: Array, careful: Callable[[], Factor]
+        self,
+        found: Any,
+        found_again: bool,
+        values: np.ndarray[Any, Any],
+        a: Array,
+        careful: Callable[[], Factor],
     ) -> None:
-        self._found, self._values, self._a, self._make = found, values, a, careful
+        self._found, self.found_again = found, found_again
+        self._values, self._a, self._make = values, a, careful
         self.nbytes = found.nbytes
+        found.is_wrapped = True
 
     @cached_property
     def _careful(self) -> Factor:

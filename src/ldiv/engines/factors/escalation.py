@@ -70,6 +70,10 @@ class Escalating:
     def nbytes(self) -> int:
         return int(self._made[-1].nbytes)
 
+    @property
+    def found_again(self) -> bool:
+        return bool(self._made[-1].found_again)
+
     def solve(self, b: Array, op: str) -> Array:
         return self._first_success("solve", b, op)
 

@@ -53,7 +53,8 @@ def pullback(
     values = [plain_values_of(x) for x in saved]
     args, out = values[: len(need)], tuple(values[len(need) :])
     given = tuple([None if c is None else plain_values_of(c) for c in cotangents])
-    found = leaves(
+    accepted = rule.accepted_vjp(need, given, out, *args)
+    found = accepted or leaves(
         derivative(rule, rule.vjp, rebuild(rule.core, need), given, out, *rebuild(rule.core, args))
     )
     return [

@@ -1,0 +1,95 @@
+"""S(p) x = b and its cotangents for a dense S, on plain arrays, in two compiled calls: the factor,
+which is shared by equal values, and the solve. What is declined goes the careful way.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ldiv.core.holder import Holder, owner
+from ldiv.core.structure import Structure
+from ldiv.core.trees import Array
+from ldiv.engines import solve_log
+from ldiv.engines.accuracy.accepted import CHOLESKY, DTYPES, HERMITIAN, LU, MOST, in_rows, workers
+from ldiv.engines.factors.cache import counts
+from ldiv.engines.libraries import native
+from ldiv.engines.registry import choose, name_of
+from ldiv.structures.dense import Dense
+from ldiv.structures.symmetric import Symmetric
+
+NAME = "lapack"
+
+
+class DenseCalls(NamedTuple):
+    """What is compiled for one structure: its kind of factor, its view of the array, and the letter
+    of its cotangent.
+    """
+
+    kind: str
+    op: str
+    form: str
+    vector: bool
+
+    def solve(self, p: Array, b: Array) -> Array | None:
+        """x, or None."""
+        if not type(p) is type(b) is np.ndarray or p.dtype != b.dtype:
+            return None
+        if (b.shape if self.vector else b.shape[:-1]) != p.shape[:-1] or not b.size:
+            return None
+        if (factor := self._factor(p)) is None:
+            return None
+        x = np.empty_like(b, order="C")
+        if not factor.solve(in_rows(b), x, self.op, workers(p)):
+            return None
+        counts["solves"] += 1
+        return x
+
+    def pullback(self, needs_p: bool, p: Array, x: Array, x_bar: Array) -> Any:
+        """(p_bar, b_bar), or None."""
+        if not type(p) is type(x) is type(x_bar) is np.ndarray or not p.dtype == x.dtype == x_bar.dtype:
+            return None
+        if (x.shape if self.vector else x.shape[:-1]) != p.shape[:-1] or not x.size:
+            return None
+        if x.shape != x_bar.shape or (self.op == "T" and p.dtype.kind == "c"):
+            return None
+        if (factor := self._factor(p)) is None:
+            return None
+        lam, p_bar = np.empty_like(x, order="C"), np.empty_like(p, order="C") if needs_p else None
+        if not factor.pullback(
+            in_rows(x_bar), in_rows(x), lam, p_bar, self.op, self.form, workers(p)
+        ):
+            return None
+        counts["solves"] += 1
+        return p_bar, lam
+
+    def _factor(self, p: np.ndarray[Any, Any]) -> Any:
+        """Of these values, kept by the present owner; or None."""
+        keeper = owner()
+        if native.native is None or p.dtype not in DTYPES or not 0 < p.shape[-1] <= MOST:
+            return None
+        if type(keeper) not in (Holder, type(None)) or solve_log.is_read():
+            return None
+        found, again = native.native.factor(in_rows(p), self.kind, workers(p))
+        if found is not None:
+            counts["hits" if again else "factorizations"] += 1
+            if keeper is not None:
+                keeper.keep(found)
+        return found
+
+
+def dense_calls(
+    structure: Structure, assume_a: str, method: str, vector: bool
+) -> DenseCalls | None:
+    """Those of a structure, if it has any."""
+    base, op = structure.unview()
+    part = base.base if isinstance(base, Symmetric) and base.op == "H" else base
+    if not isinstance(part, Dense) or op not in (("N", "T") if part is base else "N"):
+        return None
+    engine = choose(base, np.dtype(float), "cpu", assume_a, method)
+    if name_of(engine) != NAME:
+        return None
+    if part is base:
+        return DenseCalls(LU, op, op, vector)
+    return DenseCalls(CHOLESKY if assume_a == "pos" else HERMITIAN, "N", "S", vector)
