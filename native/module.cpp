@@ -85,6 +85,7 @@ static bool inverse(Factor& self, nb::handle x, int threads) {
 }
 
 NB_MODULE(_native, m) {
+    nb::set_leak_warnings(false);  // a factor that is kept until Python ends is no leak
     load_lapack();
     m.attr("fingerprint") = FINGERPRINT;
     nb::class_<Factor>(m, "Factor")
