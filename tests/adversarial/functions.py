@@ -305,7 +305,7 @@ def _magnitudes(pairs: Any) -> Any:
 def _sizes(pairs: Any) -> Any:
     """The same of complex ones."""
     w, X = pairs
-    return w, abs(X)
+    return w.real, w.imag, abs(X)
 
 
 def _singular(u: Any, s: Any, vh: Any) -> Any:

@@ -95,9 +95,23 @@ class GeneralTask:
                 else np.where(lam == self.sigma, np.inf, 1 / (lam - self.sigma))
             )
             nu = np.where(np.isfinite(lam), nu, 0)
-        # of a real matrix they are pairs, and ARPACK takes the size of their imaginary part
-        nu = np.where(real, nu.real + 1j * abs(nu.imag), nu)
-        return np.lexsort((-lam.imag, KEYS[self.which](nu)))
+        if real:  # they are pairs, and ARPACK takes the size of their imaginary part
+            nu = nu.real + 1j * abs(nu.imag)
+        key = KEYS[self.which](nu)
+        return np.lexsort((-lam.imag, _of_both(lam, key) if real else key))
+
+
+def _of_both(lam: Any, key: Any) -> Any:
+    """The same key for both of a conjugate pair, which rounding may tell apart."""
+    up, down = np.flatnonzero(lam.imag > 0), np.flatnonzero(lam.imag < 0)
+    if len(up) == 0:
+        return key
+    apart = abs(lam[up, None] - lam[down].conj())
+    partner = apart.argmin(axis=0)
+    near = apart.min(axis=0) <= eps(lam) ** 0.5 * abs(lam[down])
+    key = key.copy()
+    key[down] = np.where(near, key[up[partner]], key[down])
+    return key
 
 
 def pairs(
