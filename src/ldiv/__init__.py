@@ -67,6 +67,7 @@ from ldiv.linalg.spectra.dense_svd import matrix_rank, pinv, svd, svdvals
 from ldiv.linalg.spectra.eig import eig, eigvals
 from ldiv.linalg.spectra.eigen import eigsh
 from ldiv.linalg.spectra.eigen_info import EigenInfo
+from ldiv.linalg.spectra.eigs import eigs
 from ldiv.linalg.spectra.inertia import inertia
 from ldiv.linalg.spectra.lobpcg import lobpcg
 from ldiv.linalg.spectra.norm import norm, onenormest
@@ -173,6 +174,7 @@ __all__ = [
     "eigenspace",
     "eigh",
     "eigh_tridiagonal",
+    "eigs",
     "eigsh",
     "eigvals",
     "eigvals_banded",

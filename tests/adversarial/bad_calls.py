@@ -367,6 +367,8 @@ EVERYWHERE |= {  # unsymmetric pairs, and banded ones
         ldiv.eig,
         {"a": to(A), "b": to(S), "left": True, "right": True, "on_degenerate": "drop"},
     ),
+    "eigs": lambda to: (ldiv.eigs, {"A": to(A), "k": 2, "M": to(S), "sigma": 0.5}),
+    "eigs sparse": lambda to: (ldiv.eigs, {"A": sparse(to), "k": 1, "which": "LR", "v0": to(b)}),
     "eigvals": lambda to: (ldiv.eigvals, {"a": to(A), "b": to(S)}),
 }
 EVERYWHERE |= {  # iterations, questions

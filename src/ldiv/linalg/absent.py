@@ -104,10 +104,6 @@ SENTENCES: dict[str, str] = dict(
             "Write ldiv.lstsq for a dense A; for a sparse one ldiv.solve with ldiv.block_array("
             "[[identity, A], [A.T, None]]), which keeps the condition of A.",
         ),
-        (
-            "eigs",
-            "All pairs of an unsymmetric matrix are ldiv.eig; some of a symmetric one ldiv.eigsh.",
-        ),
         ("funm_multiply_krylov", "For the exponential ldiv.expm_multiply."),
         ("spilu", "Write ldiv.preconditioner(A, 'ilu'), or solve(..., M='ilu')."),
         ("use_solver", "Engines are named in the call: ldiv.solve(A, b, method='superlu')."),
