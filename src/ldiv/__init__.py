@@ -85,14 +85,17 @@ from ldiv.linalg.systems.banded import (
 from ldiv.linalg.systems.explain import Explanation, explain
 from ldiv.linalg.systems.factorized import Factorized, factorized
 from ldiv.linalg.systems.krylov import bicgstab, cg, gmres, minres
+from ldiv.linalg.systems.krylov_of_scipy import bicg, cgs, lgmres, qmr, tfqmr
 from ldiv.linalg.systems.least_squares import lstsq
 from ldiv.linalg.systems.solve import solve, solve_triangular
 from ldiv.linalg.systems.solve_info import SolveInfo
+from ldiv.linalg.systems.spilu import IncompleteLU, spilu
 from ldiv.linalg.systems.spsolve import splu, spsolve, spsolve_triangular
 from ldiv.linalg.systems.toeplitz import matmul_toeplitz, solve_circulant, solve_toeplitz
 from ldiv.matrices.compose import Gram, LowRank, block_array, kron
 from ldiv.matrices.construct import asarray, coo_array, csc_array, csr_array
 from ldiv.matrices.diagonals import diags_array, eye_array
+from ldiv.matrices.diags import diags, eye, spdiags
 from ldiv.matrices.identity import identity
 from ldiv.matrices.linear_operator import LinearOperator
 from ldiv.matrices.matrix import Matrix
@@ -127,6 +130,7 @@ __all__ = [
     "Factorized",
     "GradientError",
     "Gram",
+    "IncompleteLU",
     "LinAlgOverflowError",
     "LinearOperator",
     "LowRank",
@@ -146,12 +150,14 @@ __all__ = [
     "aslinearoperator",
     "autodiff",
     "bandwidth",
+    "bicg",
     "bicgstab",
     "block_array",
     "block_diag",
     "bmat",
     "cache_info",
     "cg",
+    "cgs",
     "cho_factor",
     "cho_solve",
     "cho_solve_banded",
@@ -168,6 +174,7 @@ __all__ = [
     "csr_array",
     "det",
     "detect_pattern",
+    "diags",
     "diags_array",
     "eig",
     "eig_banded",
@@ -186,6 +193,7 @@ __all__ = [
     "expm_cond",
     "expm_frechet",
     "expm_multiply",
+    "eye",
     "eye_array",
     "factorized",
     "fiedler",
@@ -220,6 +228,7 @@ __all__ = [
     "kronsum",
     "ldl",
     "leslie",
+    "lgmres",
     "load_npz",
     "lobpcg",
     "logdet",
@@ -246,6 +255,7 @@ __all__ = [
     "polar",
     "positive_definite",
     "preconditioner",
+    "qmr",
     "qr",
     "qr_multiply",
     "quad_form",
@@ -274,8 +284,10 @@ __all__ = [
     "solve_triangular",
     "solveh_banded",
     "spbandwidth",
+    "spdiags",
     "spectral_function",
     "spectral_sum",
+    "spilu",
     "splu",
     "spsolve",
     "spsolve_triangular",
@@ -289,6 +301,7 @@ __all__ = [
     "symmetric",
     "tanhm",
     "tanm",
+    "tfqmr",
     "toeplitz",
     "trace_solve",
     "triangular",

@@ -178,7 +178,7 @@ def eye_array(
     k = require_int("k", k)
     if like is not None:
         require_float("like", like)
-    elif (dtype := _dtype(dtype)) not in DTYPES:
+    elif (dtype := dtype_name(dtype)) not in DTYPES:
         raise TypeError(
             expected_got(
                 "dtype",
@@ -233,7 +233,8 @@ def _offsets(offsets: Any) -> list[int]:
     return [require_int("offsets", offsets)]
 
 
-def _dtype(dtype: Any) -> str:
+def dtype_name(dtype: Any) -> str:
+    """The name of a dtype, or of what came instead."""
     try:
         return str(np.dtype(dtype))
     except Exception:

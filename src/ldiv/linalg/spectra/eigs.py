@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import numpy as np
+
 from ldiv.core.arrays import alike, common_batch, real
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
@@ -19,7 +21,6 @@ from ldiv.core.validate import (
     require_int,
     require_number,
     require_option,
-    require_scalar,
     require_square,
     together,
 )
@@ -182,8 +183,13 @@ def _problem(
             came = str(tuple(start.shape))
             raise ValueError(expected_got("v0", f"shape ({n},)", came, "It is one vector."))
     if sigma is not None:
-        shift = complex(require_scalar("sigma", sigma, like[0]))
-        sigma = shift if shift.imag else shift.real
+        parts = (
+            (sigma.real, sigma.imag)
+            if isinstance(sigma, complex | np.complexfloating)
+            else (sigma, 0)
+        )
+        real_part, imaginary = (require_number("sigma", part) for part in parts)
+        sigma = complex(real_part, imaginary) if imaginary else real_part
     for name, value, low, words in (("ncv", ncv, 2, OF_NCV), ("maxiter", maxiter, 1, OF_MAXITER)):
         if value is not None:
             require_int(name, value, low, advice=words)
