@@ -105,26 +105,11 @@ SENTENCES: dict[str, str] = dict(
         ("funm_multiply_krylov", "For the exponential ldiv.expm_multiply."),
         ("use_solver", "Engines are named in the call: ldiv.solve(A, b, method='superlu')."),
         # -- numpy.linalg, torch.linalg -------------------------------------------------------
-        (
-            "cond",
-            "Write ldiv.svdvals(A), the largest over the smallest; for a sparse A ldiv.onenormest.",
-        ),
         *_each(
-            "cross diagonal matrix_transpose outer tensordot trace vander vecdot",
+            "cross diagonal matrix_transpose outer tensordot trace vander",
             "Your array library has it, with derivatives.",
         ),
-        *_each("matrix_norm vector_norm", "Write ldiv.norm."),
-        ("multi_dot", "Write a @ b @ c, with the parentheses that save the most."),
-        ("tensorinv", "Reshape to a matrix, take ldiv.inv, and reshape back."),
-        ("tensorsolve", "Reshape to a matrix, take ldiv.solve, and reshape back."),
-        ("cholesky_ex", "ldiv.cholesky raises NotPositiveDefiniteError, which says where."),
-        ("inv_ex", "ldiv.inv raises SingularMatrixError."),
-        ("solve_ex", "ldiv.solve raises SingularMatrixError; errstate says what else it may do."),
-        *_each(
-            "ldl_factor ldl_factor_ex", "Write ldiv.ldl for the factors, ldiv.factorized to solve."
-        ),
-        ("ldl_solve", "Write ldiv.factorized(A, assume_a='sym').solve(b)."),
-        ("householder_product", "Write ldiv.qr, whose Q is made of its reflections."),
+        *_each("ldl_factor_ex", "Write ldiv.ldl for the factors, ldiv.factorized to solve."),
         ("common_notes", "A text of PyTorch's documentation."),
     ]
 )

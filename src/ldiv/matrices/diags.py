@@ -11,10 +11,10 @@ from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, IndexLike
-from ldiv.core.validate import as_float, as_integers, require_int, require_shape
+from ldiv.core.validate import as_float, require_int, require_shape
 from ldiv.errors import expected_got
 from ldiv.matrices.conversion import sparse_at
-from ldiv.matrices.diagonals import diags_array, dtype_name, eye_array
+from ldiv.matrices.diagonals import diags_array, dtype_name, eye_array, offsets_of
 from ldiv.matrices.entries import Format
 from ldiv.matrices.sparse_array import SparseArray
 
@@ -122,8 +122,10 @@ def spdiags(
            [0., 0., 3.]])
     """
     values: Array = as_float("data", data)
+    if values.ndim == 0:
+        raise ValueError(expected_got("data", "a row for each diagonal", "a number", "Write eye."))
     values = values[None] if values.ndim == 1 else values
-    at = np.atleast_1d(as_integers("diags", np.asarray(diags), "They are offsets.")).tolist()
+    at = offsets_of("diags", diags)
     if len(at) != values.shape[-2]:
         came = f"{len(at)} for {values.shape[-2]} rows"
         raise ValueError(expected_got("diags", "one for each row of data", came, "Match them."))
