@@ -76,7 +76,7 @@ class OnDevice(torch.Tensor):
 
     @staticmethod
     def __new__(cls, numbers: torch.Tensor) -> OnDevice:
-        made: OnDevice = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
+        made: OnDevice = torch.Tensor._make_wrapper_subclass(
             cls,
             numbers.size(),
             strides=numbers.stride(),
@@ -94,7 +94,7 @@ class OnDevice(torch.Tensor):
         return self.numbers.detach().numpy()
 
     @classmethod
-    def __torch_dispatch__(cls, f: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(cls, f: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
         return _run(f, *args, **(kwargs or {}))
 
 
