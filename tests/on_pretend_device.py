@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from ldiv.testing.pretend_device import install, waits
+from ldiv.frontends.torch.pretend_device import install, waits
 
 DEVICE = install()
 
