@@ -10,13 +10,14 @@
 
 template <class T> struct Dense<T>::Work {
     std::vector<T> x, r, inverse;
+    std::vector<int> powers;
     std::vector<R> largest, sums;
 };
 
 template <class T>
 Dense<T>::Dense(Kind kind, int n, Index count, std::shared_ptr<const Direction> probe)
     : n(n), count(count), kind_(kind), probe_(std::move(probe)), f_(size_t(n) * n * count),
-      pivots_(kind == Kind::lu ? size_t(n) * count : 0), by_rows_(count), by_columns_(count) {}
+      pivots_(kind == Kind::lu ? size_t(n) * count : 0), powers_(count), by_rows_(count), by_columns_(count) {}
 
 template <class T> size_t Dense<T>::nbytes() const {
     return (m_.size() + f_.size()) * sizeof(T) + pivots_.size() * sizeof(int) + 2 * count * sizeof(R);
@@ -66,13 +67,15 @@ template <class T> bool Dense<T>::factor_one(Index i, Work& work) {
     return by_columns_[i] * sum * eps<T> < R(SUSPICIOUS) * R(probe_->size);  // false for NaN
 }
 
-// Finite, with maxima of rows and columns alike; the norms are found on the way.
+// Finite, with maxima of rows and columns alike; put in units where numbers are moderate, and the norms found, on the way.
 template <class T> bool Dense<T>::look(Index i, Work& work) {
-    const T* m = m_.data() + i * n * n;
+    T* m = m_.data() + i * n * n;
     if (!all_finite(m, Index(n) * n)) return false;
+    powers_[i] = power_of(m, Index(n) * n, MODERATE);
+    times_power(m, Index(n) * n, -powers_[i]);
     work.largest.assign(n, 0);
     work.sums.assign(n, 0);
-    R *most = work.largest.data(), *sums = work.sums.data(), least_of_all = MODERATE, most_of_all = 0, by_rows = 0;
+    R *most = work.largest.data(), *sums = work.sums.data(), least_of_all = R(2 * MODERATE), most_of_all = 0, by_rows = 0;
     for (int r = 0; r < n; r++) {
         R largest = 0, sum = 0;
         for (int c = 0; c < n; c++) {
@@ -89,7 +92,7 @@ template <class T> bool Dense<T>::look(Index i, Work& work) {
     for (int c = 0; c < n; c++) least_of_all = std::min(least_of_all, most[c]);
     by_rows_[i] = by_rows;
     by_columns_[i] = *std::max_element(sums, sums + n);
-    return least_of_all >= R(BALANCED) * most_of_all && most_of_all >= R(1 / MODERATE) && most_of_all <= R(MODERATE);
+    return least_of_all >= R(BALANCED) * most_of_all && most_of_all > 0;
 }
 
 // -- solves ----------------------------------------------------------------------------------------
@@ -166,6 +169,11 @@ bool Dense<T>::solve_one(Index i, const T* b, T* x, int k, char op, bool first, 
     T *y = work.x.data(), *r = work.r.data(), *given = r + Index(n) * k;
     for (int c = 0; c < k; c++)
         for (int j = 0; j < n; j++) given[Index(c) * n + j] = b[Index(j) * k + c];
+    work.powers.resize(k);
+    for (int c = 0; c < k; c++) {
+        work.powers[c] = power_of(given + Index(c) * n, n, MODERATE);
+        times_power(given + Index(c) * n, n, -work.powers[c]);
+    }
     std::copy(given, given + Index(n) * k, y);
     apply_inverse(i, y, k, op);
     if (!all_finite(y, Index(n) * k)) return false;
@@ -183,8 +191,10 @@ bool Dense<T>::solve_one(Index i, const T* b, T* x, int k, char op, bool first, 
         apply_inverse(i, r, k, op);
         for (Index j = 0; j < Index(n) * k; j++) y[j] += r[j];
     }
-    for (int c = 0; c < k; c++)
+    for (int c = 0; c < k; c++) {
+        times_power(y + Index(c) * n, n, work.powers[c] - powers_[i]);
         for (int j = 0; j < n; j++) x[Index(j) * k + c] = y[Index(c) * n + j];
+    }
     return all_finite(y, Index(n) * k);
 }
 
@@ -248,7 +258,7 @@ template <class T> bool Dense<T>::slogdet(T* sign, R* size) const {
             if (kind_ == Kind::lu) turn *= (pivots_[i * n + j] == j + 1 ? T(1) : T(-1)) * (pivot / most);
         }
         sign[i] = turn;
-        size[i] = kind_ == Kind::lu ? log : 2 * log;
+        size[i] = (kind_ == Kind::lu ? log : 2 * log) + R(n) * R(powers_[i]) * std::log(R(2));
     }
     return all_finite(size, count) && all_finite(sign, count);
 }
@@ -275,7 +285,9 @@ template <class T> bool Dense<T>::inverse_one(Index i, T* x, Work& work) const {
     char rows = 'T';
     for (int j = 0; j < n; j++) z[j] = T(R(probe_->z[j]));
     Lapack<T>::gemv(&rows, &size, &size, &unit, x, &size, z, &one, &zero, y, &one);
-    return probe_error(i, y, work) <= R(ENOUGH) * eps<T>;
+    if (!(probe_error(i, y, work) <= R(ENOUGH) * eps<T>)) return false;
+    times_power(x, Index(n) * n, -powers_[i]);
+    return powers_[i] == 0 || all_finite(x, Index(n) * n);
 }
 
 template class Dense<float>;

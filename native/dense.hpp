@@ -55,7 +55,7 @@ template <class T> class Dense {
     const Kind kind_;
     const std::shared_ptr<const Direction> probe_;
     std::vector<T> m_, f_;
-    std::vector<int> pivots_;
+    std::vector<int> pivots_, powers_;     // m_ is 2^-power M
     std::vector<R> by_rows_, by_columns_;  // the largest sums of |m_ij|
     std::atomic<bool> proven_{false};      // has a first right-hand side been looked at as a direction?
 };

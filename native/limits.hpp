@@ -6,5 +6,5 @@ constexpr double REFINED = 4;               // backward errors in eps: refinemen
 constexpr double ENOUGH = 100;              // of an inverse, in one random direction
 constexpr double ADEQUATE = 16;             // of factors that give determinants
 constexpr double BALANCED = 1.0 / 16;       // maxima of rows and columns within this ratio are left as they are
-constexpr double MODERATE = 1099511627776;  // 2^40: nor are entries larger, or all smaller
+constexpr double MODERATE = 1099511627776;  // 2^40: where entries are larger, or all smaller, units are changed
 constexpr int STEPS = 2;                    // of refinement

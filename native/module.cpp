@@ -142,6 +142,7 @@ static nb::tuple living() {
 }
 
 NB_MODULE(_native, m) {
+    nb::set_leak_warnings(false);  // a factor that is kept until Python ends is no leak
     load_lapack();
     m.attr("fingerprint") = FINGERPRINT;
     nb::class_<Factor>(m, "Factor")

@@ -1,5 +1,6 @@
 // Numbers of the four dtypes: |z|, conj z, eps, and whether all of an array are finite.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <cstddef>
@@ -38,4 +39,22 @@ template <class T> bool all_finite(const T* x, Index count) {
         for (int j = 0; j < 4; j++) sum[j] += Real<T>(0) * parts[i + j];
     for (; i < total; i++) sum[0] += Real<T>(0) * parts[i];
     return sum[0] + sum[1] + sum[2] + sum[3] == 0;
+}
+
+// Even e with 2^-e x near 1, where the numbers x are all small or one of them is large; else 0.
+template <class T> int power_of(const T* x, Index count, double moderate) {
+    const Real<T>* parts = reinterpret_cast<const Real<T>*>(x);
+    Real<T> most = 0;
+    for (Index i = 0; i < (Scalar<T>::is_complex ? 2 * count : count); i++) most = std::max(most, std::fabs(parts[i]));
+    if (most == 0 || (most >= Real<T>(1 / moderate) && most <= Real<T>(moderate))) return 0;
+    int e = 0;
+    std::frexp(most, &e);
+    return e & ~1;
+}
+
+// x 2^e for even e, exact where nothing leaves the range; in two steps, for 2^e itself may be beyond it.
+template <class T> void times_power(T* x, Index count, int e) {
+    if (e == 0) return;
+    Real<T> half = std::ldexp(Real<T>(1), e / 2);
+    for (Index i = 0; i < count; i++) x[i] = x[i] * half * half;
 }

@@ -45,8 +45,10 @@ from ldiv.linalg.equations.sylvester import (
     solve_sylvester,
 )
 from ldiv.linalg.equations.trigonometric import coshm, cosm, sinhm, sinm, tanhm, tanm
-from ldiv.linalg.factorizations.cholesky import cho_factor, cho_solve, cholesky
+from ldiv.linalg.factorizations.cholesky import cho_factor, cho_solve, cholesky, cholesky_ex
+from ldiv.linalg.factorizations.householder import householder_product
 from ldiv.linalg.factorizations.ldl import ldl
+from ldiv.linalg.factorizations.ldl_factor import ldl_factor, ldl_solve
 from ldiv.linalg.factorizations.lu import lu, lu_factor, lu_factor_ex, lu_solve
 from ldiv.linalg.factorizations.polar import orthogonal_procrustes, polar
 from ldiv.linalg.factorizations.qr import qr
@@ -58,18 +60,24 @@ from ldiv.linalg.inverses.inverse_forms import quad_form, trace_solve
 from ldiv.linalg.inverses.selected_inverse import inverse_diagonal, selected_inverse
 from ldiv.linalg.inverses.sparse_cholesky import SparseCholesky, UpdatedCholesky
 from ldiv.linalg.inverses.stochastic import EstimateInfo
+from ldiv.linalg.inverses.tensors import tensorinv, tensorsolve
+from ldiv.linalg.inverses.with_info import inv_ex, solve_ex
 from ldiv.linalg.products.blas import gemm, matmul
 from ldiv.linalg.products.expm_multiply import expm_multiply
+from ldiv.linalg.products.multi_dot import multi_dot, vecdot
 from ldiv.linalg.spectra.banded_eigen import eig_banded, eigvals_banded, eigvalsh_tridiagonal
 from ldiv.linalg.spectra.bases import null_space, orth
+from ldiv.linalg.spectra.condition import cond
 from ldiv.linalg.spectra.dense_eigen import eigh, eigvalsh
 from ldiv.linalg.spectra.dense_svd import matrix_rank, pinv, svd, svdvals
 from ldiv.linalg.spectra.eig import eig, eigvals
 from ldiv.linalg.spectra.eigen import eigsh
 from ldiv.linalg.spectra.eigen_info import EigenInfo
+from ldiv.linalg.spectra.eigs import eigs
 from ldiv.linalg.spectra.inertia import inertia
 from ldiv.linalg.spectra.lobpcg import lobpcg
 from ldiv.linalg.spectra.norm import norm, onenormest
+from ldiv.linalg.spectra.norms import matrix_norm, vector_norm
 from ldiv.linalg.spectra.pinvh import pinvh
 from ldiv.linalg.spectra.spectral import eigenspace, spectral_function, spectral_sum
 from ldiv.linalg.spectra.subspace_angles import subspace_angles
@@ -84,14 +92,17 @@ from ldiv.linalg.systems.banded import (
 from ldiv.linalg.systems.explain import Explanation, explain
 from ldiv.linalg.systems.factorized import Factorized, factorized
 from ldiv.linalg.systems.krylov import bicgstab, cg, gmres, minres
+from ldiv.linalg.systems.krylov_of_scipy import bicg, cgs, lgmres, qmr, tfqmr
 from ldiv.linalg.systems.least_squares import lstsq
 from ldiv.linalg.systems.solve import solve, solve_triangular
 from ldiv.linalg.systems.solve_info import SolveInfo
+from ldiv.linalg.systems.spilu import IncompleteLU, spilu
 from ldiv.linalg.systems.spsolve import splu, spsolve, spsolve_triangular
 from ldiv.linalg.systems.toeplitz import matmul_toeplitz, solve_circulant, solve_toeplitz
 from ldiv.matrices.compose import Gram, LowRank, block_array, kron
 from ldiv.matrices.construct import asarray, coo_array, csc_array, csr_array
 from ldiv.matrices.diagonals import diags_array, eye_array
+from ldiv.matrices.diags import diags, eye, spdiags
 from ldiv.matrices.identity import identity
 from ldiv.matrices.linear_operator import LinearOperator
 from ldiv.matrices.matrix import Matrix
@@ -126,6 +137,7 @@ __all__ = [
     "Factorized",
     "GradientError",
     "Gram",
+    "IncompleteLU",
     "LinAlgOverflowError",
     "LinearOperator",
     "LowRank",
@@ -145,20 +157,24 @@ __all__ = [
     "aslinearoperator",
     "autodiff",
     "bandwidth",
+    "bicg",
     "bicgstab",
     "block_array",
     "block_diag",
     "bmat",
     "cache_info",
     "cg",
+    "cgs",
     "cho_factor",
     "cho_solve",
     "cho_solve_banded",
     "cholesky",
     "cholesky_banded",
+    "cholesky_ex",
     "circulant",
     "clear_cache",
     "companion",
+    "cond",
     "convolution_matrix",
     "coo_array",
     "coshm",
@@ -167,12 +183,14 @@ __all__ = [
     "csr_array",
     "det",
     "detect_pattern",
+    "diags",
     "diags_array",
     "eig",
     "eig_banded",
     "eigenspace",
     "eigh",
     "eigh_tridiagonal",
+    "eigs",
     "eigsh",
     "eigvals",
     "eigvals_banded",
@@ -184,6 +202,7 @@ __all__ = [
     "expm_cond",
     "expm_frechet",
     "expm_multiply",
+    "eye",
     "eye_array",
     "factorized",
     "fiedler",
@@ -200,12 +219,14 @@ __all__ = [
     "hankel",
     "hermitian",
     "hessian",
+    "householder_product",
     "hstack",
     "hvp",
     "identity",
     "implicit",
     "inertia",
     "inv",
+    "inv_ex",
     "inverse_diagonal",
     "is_sptriangular",
     "ishermitian",
@@ -217,7 +238,10 @@ __all__ = [
     "kron",
     "kronsum",
     "ldl",
+    "ldl_factor",
+    "ldl_solve",
     "leslie",
+    "lgmres",
     "load_npz",
     "lobpcg",
     "logdet",
@@ -230,9 +254,11 @@ __all__ = [
     "matmul",
     "matmul_toeplitz",
     "matrix_exp",
+    "matrix_norm",
     "matrix_power",
     "matrix_rank",
     "minres",
+    "multi_dot",
     "norm",
     "null_space",
     "onenormest",
@@ -244,6 +270,7 @@ __all__ = [
     "polar",
     "positive_definite",
     "preconditioner",
+    "qmr",
     "qr",
     "qr_multiply",
     "quad_form",
@@ -266,14 +293,17 @@ __all__ = [
     "solve_continuous_lyapunov",
     "solve_discrete_are",
     "solve_discrete_lyapunov",
+    "solve_ex",
     "solve_lyapunov",
     "solve_sylvester",
     "solve_toeplitz",
     "solve_triangular",
     "solveh_banded",
     "spbandwidth",
+    "spdiags",
     "spectral_function",
     "spectral_sum",
+    "spilu",
     "splu",
     "spsolve",
     "spsolve_triangular",
@@ -287,11 +317,16 @@ __all__ = [
     "symmetric",
     "tanhm",
     "tanm",
+    "tensorinv",
+    "tensorsolve",
+    "tfqmr",
     "toeplitz",
     "trace_solve",
     "triangular",
     "tril",
     "triu",
+    "vecdot",
+    "vector_norm",
     "vjp",
     "vstack",
 ]

@@ -222,6 +222,10 @@ FUNCTIONS: dict[str, Function] = {
     "eigsh, sparse, arpack": Function(
         lambda d: ldiv.eigsh(tridiagonal(d, d[1:] / 50), 2, which="SA", method="arpack")[0], (FAR,)
     ),
+    "eigs, sparse, sigma": Function(
+        lambda d, e: _sizes(ldiv.eigs(tridiagonal(d, e), 2, sigma=0.3)), (D, E)
+    ),
+    "eigs, M": Function(lambda a, m: _sizes(ldiv.eigs(a, 2, sym(m), which="LR")), (A, P)),
     "lobpcg": Function(
         lambda d: _magnitudes(
             ldiv.lobpcg(tridiagonal(d, d[1:] / 50), _start(d), largest=False, M="jacobi", tol=1e-12)
@@ -296,6 +300,12 @@ def _magnitudes(pairs: Any) -> Any:
     """Eigenvalues, and what of the eigenvectors does not depend on their phase."""
     w, X = pairs
     return w, X * X
+
+
+def _sizes(pairs: Any) -> Any:
+    """The same of complex ones."""
+    w, X = pairs
+    return w.real, w.imag, abs(X)
 
 
 def _singular(u: Any, s: Any, vh: Any) -> Any:

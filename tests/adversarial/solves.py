@@ -18,7 +18,7 @@ from adversarial.problems import Problem, System, draw, view
 from ldiv.engines.registry import engines
 
 FORMS = ("dense", "csc", "csr", "coo", "banded")
-ITERATIVE = ("cg", "minres", "gmres", "bicgstab")
+ITERATIVE = ("cg", "minres", "gmres", "bicgstab", "bicg", "cgs", "qmr", "tfqmr", "lgmres")
 # a backward error of (EXACT + 10 n) eps is none; a forward error may be as many eps, times the
 # condition
 EXACT = 100

@@ -23,6 +23,19 @@ def test_first_derivatives_are_right(cube):
     )
 
 
+@pytest.mark.parametrize("power", [-10, -22, -40])
+@pytest.mark.parametrize("cube", CUBES)
+def test_first_derivatives_of_which_a_small_share_is_cut(cube, power):
+    """Also beside values that are 2^14 times as large, with which they share a product."""
+    x, share = torch.linspace(1, 2, 5, dtype=torch.float64), 2.0**power
+    scale = torch.tensor([1.0, 2.0**-14, 1.0, 2.0**-14, 1.0], dtype=torch.float64)
+    f = lambda x: scale * (x**2 + share * CUBES[cube](x))
+    expected = scale * (2 * x + 3 * share * x**2)
+    found = ldiv.jvp(f, (x,), (torch.ones_like(x),))[1]
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
+    torch.testing.assert_close(ldiv.jacobian(f, x).diagonal(), expected, rtol=1e-12, atol=0)
+
+
 @pytest.mark.parametrize("cube", CUBES)
 def test_first_derivatives_in_inference_mode(cube):
     """Inference mode records nothing, and a graph that is not there gives zeros."""

@@ -1,4 +1,4 @@
-"""cg, minres, gmres, bicgstab under SciPy's names, and questions about a matrix."""
+"""Iterations under SciPy's names, and questions about a matrix."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,14 @@ NAMES = {
     "minres": POSITIVE - 2 * sp.eye_array(N),
     "gmres": GENERAL,
     "bicgstab": GENERAL,
+    "bicg": GENERAL,
+    "cgs": GENERAL,
+    "qmr": GENERAL,
+    "tfqmr": GENERAL,
+    "lgmres": GENERAL,
 }
+OF_SCIPY = [*NAMES][4:]
+ONE_STEP = {"gmres": {"restart": 1}, "lgmres": {"inner_m": 1}}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -31,10 +38,11 @@ def test_as_in_scipy(name):
     assert info == theirs(A, b, rtol=1e-12)[1] == 0
     np.testing.assert_allclose(x, theirs(A, b, rtol=1e-12)[0], rtol=1e-8)
     seen = []
-    ours(A, b, x0=x, rtol=1e-10, maxiter=100, callback=seen.append)
+    ours(A, b, x0=0 * x, rtol=1e-10, maxiter=100, callback=seen.append)
     with pytest.raises(ldiv.ConvergenceError):
-        ours(A, b, maxiter=1, **({"restart": 1} if name == "gmres" else {}))
-    more = {} if name == "minres" else {"M": "jacobi", "atol": 1e-12}
+        ours(A, b, maxiter=1, **ONE_STEP.get(name, {}))
+    assert seen
+    more = {} if name == "minres" else {"M1" if name == "qmr" else "M": "jacobi", "atol": 1e-12}
     np.testing.assert_allclose(ours(A, b, **more)[0], x, rtol=1e-8)
 
 
@@ -53,6 +61,72 @@ def test_derivatives(name):
     assert torch.autograd.gradcheck(of_symmetric_part, (a, b))
 
 
+@pytest.mark.parametrize("name", OF_SCIPY)
+def test_those_of_scipy(name):
+    """Blocks, batches, complex numbers, any scale, preconditioners, operators, second derivatives,
+    JAX.
+    """
+    jax = pytest.importorskip("jax")
+    jax.config.update("jax_enable_x64", True)
+    solve = getattr(ldiv, name)
+    a = GENERAL.toarray()[:6, :6] + 0.3j * np.triu(np.ones((6, 6)), 1)
+    A, b = np.stack([a, 2 * a + np.eye(6)]), rng.standard_normal((6, 2)) * [1, 1e150]
+    expected = np.linalg.solve(A, b.astype(complex))
+    np.testing.assert_allclose(solve(A, b, rtol=1e-13)[0], expected, rtol=1e-9)
+    np.testing.assert_allclose(solve(1e200 * A, b, rtol=1e-13)[0], expected / 1e200, rtol=1e-9)
+    sparse = ldiv.asarray(GENERAL)
+    x, _ = solve(sparse, np.ones(N))
+    factor = {"M1" if name == "qmr" else "M": ldiv.spilu(sparse)}
+    np.testing.assert_allclose(solve(sparse, np.ones(N), **factor)[0], x, rtol=1e-8)
+    operator = ldiv.LinearOperator(
+        lambda p, x: p @ x, torch.tensor(GENERAL.toarray()), shape=(N, N)
+    )
+    found, _ = solve(operator, torch.ones(N, dtype=torch.float64))
+    np.testing.assert_allclose(found, x, rtol=1e-8)
+
+    v = torch.linspace(2, 3, 5, dtype=torch.float64).requires_grad_()
+
+    def of_vector(v):
+        return (
+            solve(3.5 * (v[:, None] == v) + v[:, None] * (v**3 + v) / 20, v**2, rtol=1e-13)[0] ** 3
+        ).sum()
+
+    assert torch.autograd.gradgradcheck(of_vector, v)
+    (g,) = torch.autograd.grad(of_vector(v), v)
+    np.testing.assert_allclose(jax.jit(jax.grad(of_vector))(v.detach().numpy()), g, rtol=1e-8)
+
+
+def test_incomplete_factors():
+    A = sp.csc_array(GENERAL)
+    F, b = ldiv.spilu(A, drop_tol=1e-12), rng.standard_normal(N)
+    for trans, op in (("N", A), ("T", A.T), ("H", A.T)):
+        np.testing.assert_allclose(op @ F.solve(b, trans), b, rtol=1e-8)
+    assert F.shape == (N, N)
+    rough = ldiv.spilu(A, drop_tol=0.5, fill_factor=1)
+    assert np.linalg.norm(A @ rough.solve(b) - b) > 1e-6
+
+
+def test_older_names_of_diagonals():
+    rows = rng.standard_normal((3, 5))
+    for shape in ((5, 5), (4, 6), (7, 3), (5, 9)):
+        expected = sp.spdiags(rows, [0, -2, 1], *shape).toarray()
+        np.testing.assert_array_equal(ldiv.spdiags(rows, [0, -2, 1], *shape).toarray(), expected)
+    np.testing.assert_array_equal(
+        ldiv.diags([rows[0], rows[1][:4]], [0, -1]).toarray(),
+        sp.diags([rows[0], rows[1][:4]], [0, -1]).toarray(),
+    )
+    np.testing.assert_array_equal(ldiv.eye(3, 4, 1).toarray(), sp.eye(3, 4, 1).toarray())
+    t = torch.tensor(rows, requires_grad=True)
+    ldiv.spdiags(t, [0, -2, 1], 5, 5).sum().backward()
+    np.testing.assert_array_equal(t.grad[0], np.ones(5))
+    np.testing.assert_array_equal(t.grad[1], [1, 1, 1, 0, 0])
+    np.testing.assert_array_equal(t.grad[2], [0, 1, 1, 1, 1])
+    with pytest.raises(ValueError, match="diags: expected one for each row"):
+        ldiv.spdiags(rows, [0], 5, 5)
+    with pytest.raises(TypeError, match="dtype: expected that of the diagonals"):
+        ldiv.diags([rows[0]], [0], dtype=np.float32)
+
+
 def test_options():
     A, b = np.diag([1.0, 2.0]), np.ones(2)
     with pytest.raises(ValueError, match="shift: expected 0"):
@@ -61,6 +135,8 @@ def test_options():
         ldiv.gmres(A, b, callback_type="pr_norm")
     with pytest.raises(ldiv.NotPositiveDefiniteError):
         ldiv.cg(-A, b)
+    with pytest.raises(ValueError, match="M2: expected one of M1 and M2"):
+        ldiv.qmr(A, b, M1="jacobi", M2="jacobi")
 
 
 def test_questions():

@@ -201,10 +201,15 @@ class InUnits(Rule):
 
     def _checked(self, x: Array, own: int, powers: Powers) -> Array:
         """`in_units`, for a derivative, which raises if it overflows; not in a trace."""
-        if type(x) is np.ndarray or traced(x):
-            return in_units(x, own, powers)
-        rule = ChangeOfUnits(self.public_name, own, tuple(power for _, power in powers))
-        return bind(rule, x, *(t for t, _ in powers))[0]
+        return changed(f"the derivative of {self.public_name}", x, own, powers)
+
+
+def changed(name: str, x: Array, own: int, powers: Powers) -> Array:
+    """`in_units`, for results, which raises if they overflow; not in a trace."""
+    if type(x) is np.ndarray or traced(x):
+        return in_units(x, own, powers)
+    rule = ChangeOfUnits(name, own, tuple(power for _, power in powers))
+    return bind(rule, x, *(t for t, _ in powers))[0]
 
 
 @dataclass(frozen=True)
@@ -221,7 +226,7 @@ class ChangeOfUnits(Rule):
 
     @property
     def public_name(self) -> str:
-        return f"the derivative of {self.name}"
+        return self.name
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         x, *ts = args

@@ -76,7 +76,7 @@ def diags_array(
            [ 0.,  2., -3.],
            [ 0.,  0.,  2.]])
     """
-    at = _offsets(offsets)
+    at = offsets_of("offsets", offsets)
     arrays = _arrays(diagonals, at)
     if len(arrays) != len(at) or len(set(at)) < len(at) or not arrays:
         raise ValueError(
@@ -178,7 +178,7 @@ def eye_array(
     k = require_int("k", k)
     if like is not None:
         require_float("like", like)
-    elif (dtype := _dtype(dtype)) not in DTYPES:
+    elif (dtype := dtype_name(dtype)) not in DTYPES:
         raise TypeError(
             expected_got(
                 "dtype",
@@ -224,16 +224,17 @@ def _is_number(x: Any) -> bool:
     return not isinstance(x, tuple | list) and np.ndim(x) == 0
 
 
-def _offsets(offsets: Any) -> list[int]:
+def offsets_of(name: str, offsets: Any) -> list[int]:
     """One number, or a sequence or an array of them."""
     if isinstance(offsets, tuple | list) or (
-        is_array(offsets) and require_array("offsets", offsets).ndim == 1
+        is_array(offsets) and require_array(name, offsets).ndim == 1
     ):
-        return [require_int("offsets", k) for k in offsets]
-    return [require_int("offsets", offsets)]
+        return [require_int(name, k) for k in offsets]
+    return [require_int(name, offsets)]
 
 
-def _dtype(dtype: Any) -> str:
+def dtype_name(dtype: Any) -> str:
+    """The name of a dtype, or of what came instead."""
     try:
         return str(np.dtype(dtype))
     except Exception:

@@ -247,7 +247,7 @@ def issymmetric(a: AnyArray, atol: float | None = None, rtol: float | None = Non
     >>> ldiv.issymmetric(np.array([[0.0, 1.0], [1.0, 2.0]]))
     True
     """
-    return bool(scipy.linalg.issymmetric(_numbers("a", a), **_tolerances(atol, rtol)))
+    return bool(scipy.linalg.issymmetric(_square("a", a), **_tolerances(atol, rtol)))
 
 
 @public
@@ -286,7 +286,7 @@ def ishermitian(a: AnyArray, atol: float | None = None, rtol: float | None = Non
     >>> ldiv.ishermitian(np.array([[0.0, 1j], [-1j, 2.0]]))
     True
     """
-    return bool(scipy.linalg.ishermitian(_numbers("a", a), **_tolerances(atol, rtol)))
+    return bool(scipy.linalg.ishermitian(_square("a", a), **_tolerances(atol, rtol)))
 
 
 def _sparse(A: Any) -> SparseArray:
@@ -312,6 +312,14 @@ def _numbers(name: str, a: Any) -> np.ndarray[Any, Any]:
         advice = "One matrix at a time."
         raise ValueError(expected_got(name, "shape (m, n)", str(tuple(x.shape)), advice))
     return asnumpy(constant(x))
+
+
+def _square(name: str, a: Any) -> np.ndarray[Any, Any]:
+    x = _numbers(name, a)
+    if x.shape[0] != x.shape[1]:
+        advice = "No other one is its transpose."
+        raise ValueError(expected_got(name, "a square matrix", str(x.shape), advice))
+    return x
 
 
 def _tolerances(atol: float | None, rtol: float | None) -> dict[str, float]:

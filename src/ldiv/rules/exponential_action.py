@@ -13,8 +13,9 @@ reference    Al-Mohy and Higham (2011); Higham, Functions of Matrices (2008), (3
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 from ldiv.core.arrays import (
@@ -27,14 +28,14 @@ from ldiv.core.arrays import (
     result_dtype,
     spread,
 )
-from ldiv.core.dispatch import namespace, on_host
+from ldiv.core.dispatch import constant, namespace, on_host
 from ldiv.core.finite import require_finite
 from ldiv.core.linear import Linear
-from ldiv.core.rescaling import Rescaled
+from ldiv.core.rescaling import Rescaled, changed
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, nothing, plus, push
 from ldiv.core.trees import Array, Tree, leaves, rebuild
-from ldiv.core.units import Unit, of_rest
+from ldiv.core.units import Unit, balance, in_units, magnitude, of_rest
 from ldiv.engines.functions.exponential_action import exponential_action, exponential_projection
 from ldiv.structures.block import Block
 from ldiv.structures.dense import Dense
@@ -77,10 +78,11 @@ class ExponentialAction(Rule):
         (p, b), (dp, db) = args, tangents
         if all(leaf is None for leaf in leaves(dp)):
             return (None if db is None else bind(self, p, db)[0],)
-        structure, params = with_tangent(self.structure, p, dp)
-        both = _stacked(0 * b if db is None else db, b)
+        near = Near(self, p, dp)
+        structure, params = with_tangent(self.structure, p, near.tangent)
+        both = _stacked(0 * b if db is None else near.inside(db, 2), b)
         y = bind(replace(self, structure=structure), params, both)[0]
-        return (y[..., : self.structure.shape[0], :],)
+        return (near.outside(y[..., : self.structure.shape[0], :], 2),)
 
     def vjp(
         self,
@@ -165,7 +167,8 @@ class ExponentialProjection(Rescaled):
         if all(q is None for q in cotangents):
             return tuple(map(nothing, need))
         q = rebuild(self.structure.core, cotangents)
-        structure, params = with_tangent(self.structure, p, q)
+        near = Near(self, p, q)
+        structure, params = with_tangent(self.structure, p, near.tangent)
         n, action = self.structure.shape[0], ExponentialAction(structure, self.t)
         p_bar, b_bar, c_bar = nothing(need[0]), None, None
         if any(leaves(need[0])):
@@ -173,21 +176,49 @@ class ExponentialProjection(Rescaled):
             p_bar = rebuild(self.structure.core, [g if n else None for g, n in wanted])
         if need[1]:
             back = replace(action, structure=structure.H)
-            b_bar = bind(back, params, _stacked(c, 0 * c))[0][..., n:, :]
+            b_bar = near.outside(bind(back, params, _stacked(c, 0 * c))[0][..., n:, :], 2)
         if need[2]:
-            c_bar = bind(action, params, _stacked(0 * b, b))[0][..., :n, :]
+            c_bar = near.outside(bind(action, params, _stacked(0 * b, b))[0][..., :n, :], 2)
         return p_bar, b_bar, c_bar
 
     def _of_tangent(self, p: Tree, q: Tree, b: Array, c: Array) -> list[Array]:
         """The gradient in p of <q, G(p, B, C)>."""
-        structure, params = with_tangent(self.structure, p, q)
+        near = Near(self, p, q)
+        structure, params = with_tangent(self.structure, p, near.tangent)
         rule = replace(self, structure=structure)
         found, m = bind(rule, params, _stacked(0 * b, b), _stacked(c, 0 * c)), len(leaves(p))
         first, again = found[:m], found[2 * m :]
-        return list(map(plus, first, again)) if again else list(first)
+        found = tuple(map(plus, first, again)) if again else first
+        return list(map(near.outside, found, leaves(self.structure.core)))
 
 
 # -- [[A, dA], [0, A]] --------------------------------------------------------
+
+
+class Near:
+    """dp in units in which it is as large as p: results are linear in dp, but the steps of
+    [[A, dA], [0, A]] are as many as |dA| asks for.
+    """
+
+    def __init__(self, rule: Rule, p: Tree, dp: Tree) -> None:
+        self._name, flat = f"the derivative of {rule.public_name}", leaves(dp)
+        own = leaves(rule.core[0])
+        moving = [(dx, axes) for dx, axes in zip(flat, own, strict=True) if dx is not None]
+        fixed = zip(leaves(p), own, strict=True)
+        self._powers = [(_balance(moving), 2), (_balance(fixed), -2)]
+        self.tangent = rebuild(dp, list(map(self.inside, flat, own)))
+
+    def inside(self, dx: Array | None, own: int) -> Array | None:
+        return None if dx is None else in_units(dx, own, self._powers)
+
+    def outside(self, y: Array, own: int) -> Array:
+        return changed(self._name, y, own, [(t, -power) for t, power in self._powers])
+
+
+def _balance(xs: Iterable[tuple[Array, int]]) -> Array:
+    """t for the largest of all these numbers, of each member of a batch: a constant."""
+    sizes = [magnitude(constant(x), tuple(range(-own, 0)))[(..., *(0,) * own)] for x, own in xs]
+    return balance(reduce(namespace(sizes[0]).maximum, sizes))
 
 
 def with_tangent(structure: Structure, p: Tree, dp: Tree) -> tuple[Structure, Tree]:

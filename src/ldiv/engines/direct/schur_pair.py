@@ -16,6 +16,7 @@ import scipy.linalg
 from ldiv.core.arrays import adjoint, conj, result_dtype
 from ldiv.core.structure import view_dense
 from ldiv.core.trees import Array, Tree
+from ldiv.core.units import balance, magnitude
 from ldiv.engines.accuracy.verifiable import Normed
 from ldiv.engines.factor import Factor
 from ldiv.errors import OF_PAIRS_OF_EIGENVALUES, SingularMatrixError
@@ -126,8 +127,9 @@ class SchurPair(Factor):
 
     def _solve(self, q: Array, op: str) -> Array:
         ops = "".join("N" if view == op else "H" for view in ("N", self._second))
-        y = self.triangular(self._t, self._w, adjoint(self._u) @ q @ self._v, ops)
-        x = self._u @ y @ adjoint(self._v)
+        s = balance(magnitude(q, None))  # LAPACK divides with other roundings near the ends
+        y = self.triangular(self._t, self._w, adjoint(self._u) @ (q * s * s) @ self._v, ops)
+        x = self._u @ y @ adjoint(self._v) / s / s
         x = x if self._m.dtype.kind == "c" else np.real(x)
         return (x + adjoint(x)) / 2 if self._m.keeps(q, op) else x
 

@@ -29,12 +29,15 @@ from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
 
-def shift_inverse(A: Structure, B: Structure, pA: Tree, pB: Tree, sigma: float) -> Solves:
+def shift_inverse(
+    A: Structure, B: Structure, pA: Tree, pB: Tree, sigma: complex, hermitian: bool = True
+) -> Solves:
     """Y -> (A - sigma B)^-1 Y."""
-    structure, p = (A, pA) if sigma == 0 else shifted(A, B, pA, pB, sigma)
+    structure, p = (A, pA) if sigma == 0 else shifted(A, B, pA, pB, sigma, hermitian)
     try:
         with errstate(singular="raise"):
-            return _by_trial(structure, p) or _by_factor(structure, p, "gen")
+            definite = _by_trial(structure, p) if hermitian else None
+            return definite or _by_factor(structure, p, "gen")
     except SingularMatrixError as error:
         raise SingularMatrixError(
             "A - sigma M",
@@ -42,9 +45,9 @@ def shift_inverse(A: Structure, B: Structure, pA: Tree, pB: Tree, sigma: float) 
         ) from error
 
 
-def inverse(B: Structure, pB: Tree) -> Product:
-    """Y -> B^-1 Y for a positive definite B."""
-    return (lambda y: y) if isinstance(B, Identity) else _by_factor(B, pB, "pos")
+def inverse(B: Structure, pB: Tree, assumption: str = "pos") -> Product:
+    """Y -> B^-1 Y, by default for a positive definite B."""
+    return (lambda y: y) if isinstance(B, Identity) else _by_factor(B, pB, assumption)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,15 +124,23 @@ def factors(A: Structure, B: Structure) -> bool:
     )
 
 
-def shifted(A: Structure, B: Structure, pA: Tree, pB: Tree, sigma: float) -> tuple[Structure, Tree]:
+def shifted(
+    A: Structure, B: Structure, pA: Tree, pB: Tree, sigma: complex, hermitian: bool = True
+) -> tuple[Structure, Tree]:
     """A - sigma B on one pattern, or as one dense array."""
+    part = Symmetric if hermitian else _itself
     dtype = np.finfo(leaves(pA)[0].dtype).dtype
+    shift = dtype.type(sigma) if np.isrealobj(sigma) else sigma * np.ones((), dtype)
     if is_dense(A) or is_dense(B):
         b = np.eye(B.shape[0], dtype=dtype) if isinstance(B, Identity) else B.todense(pB)
-        return Symmetric(Dense(*A.shape)), A.todense(pA) - dtype.type(sigma) * b
-    structure: Symmetric = A.cached(("pencil", B), lambda: Symmetric(Sparse(_both(A, B))))
+        return part(Dense(*A.shape)), A.todense(pA) - shift * b
+    structure: Structure = A.cached(("pencil", B, hermitian), lambda: part(Sparse(_both(A, B))))
     b = np.ones(B.shape[0], dtype) if isinstance(B, Identity) else entry_values(B, pB)
-    return structure, joined([entry_values(A, pA), dtype.type(-sigma) * b])
+    return structure, joined([entry_values(A, pA), -shift * b])
+
+
+def _itself(structure: Structure) -> Structure:
+    return structure
 
 
 def _both(A: Structure, B: Structure) -> Pattern:

@@ -10,5 +10,6 @@ folders.register(
     IN_SINGLE=False,  # it has no factors
     HERMITIAN_M=False,  # must M be Hermitian?
     BROKEN=None,  # the error if the norm of a residual is NaN
+    ITERATE=None,  # the function of SciPy whose steps are taken; else `start` and `step` are
     cycle=lambda restart, n: 1,  # the number of products per step
 )

@@ -28,6 +28,7 @@ from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.core.units import magnitude
 from ldiv.engines.accuracy.scaling import balanced_product
+from ldiv.engines.iterative import of_scipy
 from ldiv.engines.iterative.matrix_product import Product, assembled
 from ldiv.engines.iterative.options import Options
 from ldiv.engines.solve_log import is_read, note
@@ -67,6 +68,8 @@ def solve(
     spec = _spec(structure, p, b)
     if 0 in spec[0]:
         return namespace(b).zeros(spec[0], **alike(b, spec[1]))
+    if engine.ITERATE is not None:
+        return of_scipy.solve(engine, structure, p, b, options, auxiliaries)
     if (
         any(map(traced, arrays))
         and structure.unview()[0].pattern is not None

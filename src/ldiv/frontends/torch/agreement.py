@@ -5,11 +5,14 @@ forward mode operators without a formula (torch.library.custom_op) give zero, wi
 the transpose of a reverse pass is zero wherever that cuts the graph (once_differentiable, no_grad,
 detach). The values of f that are of like size share an r, so that a small one counts as much as a
 large one; those that do not move have one of their own.
+
+What is missing may be small beside what is there: products agree to rounding, or, where f rounds by
+more than that, to half of the digits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +30,8 @@ from ldiv.frontends.torch.functions import bind
 
 Values = Array | tuple[Array, ...]
 Pullback = Callable[[Any], tuple[Array, ...]]
-LIKE = 16  # powers of two between values of like size
+LIKE, MORE_ALIKE = 16, 8  # powers of two between values of like size
+ROUNDING = 2.0**6  # of f and its products, in eps
 MOVED = 16
 UNMOVED = -(1 << 16)  # the size of a zero
 
@@ -43,14 +47,34 @@ def random_like(t: Array, seed: int = 0) -> Array:
     return torch.as_tensor(r if t.is_complex() else r.real, dtype=t.dtype, device=t.device)
 
 
+Beside = Callable[[], tuple[Pullback, Values, Values | None]]
+
+
 def agrees(
+    pull: Pullback, y: Values, dy: Values | None, dxs: Sequence[Array], beside: Beside
+) -> bool:
+    """Whether there is a tangent dy of y with which reverse products agree, in all batches."""
+    given = pull, y, dy, dxs, beside
+    return agrees_to_rounding(*given) or _agrees(*given, MORE_ALIKE, _to_half)
+
+
+def agrees_to_rounding(
+    pull: Pullback, y: Values, dy: Values | None, dxs: Sequence[Array], beside: Beside
+) -> bool:
+    """The same, and f rounds by no more than most functions do."""
+    return _agrees(pull, y, dy, dxs, beside, LIKE, _to_rounding)
+
+
+def _agrees(
     pull: Pullback,
     y: Values,
     dy: Values | None,
     dxs: Sequence[Array],
-    beside: Callable[[], tuple[Pullback, Values, Values | None]],
+    beside: Beside,
+    like: int,
+    bound: Callable[[float], float],
 ) -> bool:
-    """Whether there is a tangent dy of y with which reverse products agree, in all batches.
+    """As far as `bound` says, each time of values within 2^like.
 
     Where neither is finite they say nothing, and the tangent says that itself. Where the derivative
     vanishes, as at a minimum, both are what rounding leaves of terms that cancel: then they must
@@ -58,21 +82,17 @@ def agrees(
     """
     if dy is None:
         return False
-    sizes = [size_of(d, v.ndim) for d, v in zip(as_tuple(dy), as_tuple(y), strict=True)]
     random = [*map(random_like, as_tuple(y))]
-    for size in np.unique(np.concatenate([s.ravel() for s in sizes])):
-        alike = [
-            torch.as_tensor(s == size, device=r.device) for s, r in zip(sizes, random, strict=True)
-        ]
+    for alike in of_like_size(as_tuple(dy), [v.ndim for v in as_tuple(y)], like):
         some = tuple(r * a for r, a in zip(random, alike, strict=True))
         left, right, scale = _products(pull, y, some, dy, dxs)
-        if close(left, right, scale):
+        if close(left, right, scale, bound):
             continue
         with suppress(RuntimeError, ValueError):  # of f, which need not be defined there
             pull_there, y_there, dy_there = beside()
             if dy_there is not None:
                 there = _products(pull_there, y_there, some, dy_there, dxs)
-                if close(*there) and close(left, right, there[2]):
+                if close(*there, bound) and close(left, right, there[2], bound):
                     continue
         return False
     return True
@@ -84,10 +104,20 @@ def moved(xs: Sequence[Array]) -> tuple[Array, ...]:
     return tuple(x + step.detach() for x, step in zip(xs, steps, strict=True))
 
 
-def close(left: Array, right: Array, scale: Array) -> bool:
-    """To half of the digits, in all batches."""
-    eps = torch.finfo(scale.dtype).eps
-    return bool(_near(values(left), values(right), eps**0.5 * values(scale)).all())
+def _to_half(eps: float) -> float:
+    return eps**0.5
+
+
+def _to_rounding(eps: float) -> float:
+    return ROUNDING * eps
+
+
+def close(
+    left: Array, right: Array, scale: Array, bound: Callable[[float], float] = _to_half
+) -> bool:
+    """To half of the digits, or as `bound` says, in all batches."""
+    allowed = bound(torch.finfo(scale.dtype).eps) * values(scale)
+    return bool(_near(values(left), values(right), allowed).all())
 
 
 def agreeing(pull: Pullback, y: Values, dy: Values, dxs: Sequence[Array]) -> Values:
@@ -115,13 +145,26 @@ def _near(left: Any, right: Any, bound: Any) -> Any:
     return xp.where(finite[0] & finite[1], near, finite[0] == finite[1])
 
 
-def size_of(d: Array, ndim: int) -> Any:
-    """Of each value, in all batches, how many steps it is below the largest."""
-    sizes = abs(values(d))
-    shape = sizes.shape[sizes.ndim - ndim :]
-    largest = sizes.reshape(-1, *shape).max(0) if sizes.size else np.zeros(shape)
-    exponents = np.frexp(np.nan_to_num(largest))[1]
-    return np.where(largest == 0, UNMOVED, (exponents - exponents.max(initial=UNMOVED)) // LIKE)
+def of_like_size(vs: Sequence[Array], ndims: Sequence[int], like: int = LIKE) -> Iterator[Any]:
+    """Masks, a tensor for each array, of the numbers that are within 2^like in all batches; those
+    that are zero have one of their own.
+    """
+    steps = [_steps(v, ndim, like) for v, ndim in zip(vs, ndims, strict=True)]
+    with torch.no_grad():
+        every = torch.unique(torch.cat([s.ravel() for s in steps])).cpu().tolist()
+    for step in every:
+        yield [s == step for s in steps]
+
+
+def _steps(v: Array, ndim: int, like: int) -> Array:
+    """Of each number, in all batches, how many steps of 2^like it is below the largest."""
+    with private.without_transforms(), torch.no_grad():
+        sizes = _unwrapped(v).abs().double()
+        shape = sizes.shape[sizes.ndim - ndim :]
+        largest = sizes.reshape(-1, *shape).amax(0) if sizes.numel() else sizes.new_zeros(shape)
+        exponents = torch.frexp(torch.nan_to_num(largest))[1]
+        below = exponents - exponents.max() if exponents.numel() else exponents
+        return torch.where(largest == 0, UNMOVED, below.div(like, rounding_mode="floor"))
 
 
 def values(t: Array) -> Any:

@@ -31,7 +31,8 @@ def kernel(rule: Rule, flat: Sequence[Array]) -> tuple[Array, ...]:
         return few.kernel(rule, flat)
     # a torch function mode of the user's, a default device say, is for what the user calls
     with private.without_function_modes() if private.count_function_modes() else nullcontext():
-        outputs = evaluated(rule, [x.detach() if x.requires_grad else x for x in flat])
+        seen = private.in_forward_mode()
+        outputs = evaluated(rule, [x.detach() if seen or x.requires_grad else x for x in flat])
     if not any([private.is_view(y) for y in outputs]):  # noqa: C419
         return outputs
     # torch lets nobody write to a view that a Function returns, so it is detached from its base;

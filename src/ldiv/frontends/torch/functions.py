@@ -90,7 +90,7 @@ class Bound(torch.autograd.Function):
         """
         outer_levels = private.are_transforms_active()
         token, *saved = ctx.saved_tensors
-        saved = [forward_ad.unpack_dual(t).primal if outer_levels else t for t in saved]
+        saved = [forward_ad.unpack_dual(t).primal for t in saved]
         with (
             private.set_forward_mode(outer_levels or private.is_forward_mode_enabled()),
             holding(_kept_with(ctx, token)),

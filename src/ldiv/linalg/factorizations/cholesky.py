@@ -12,6 +12,7 @@ from ldiv.core.validate import require_flag, require_pair, require_square
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_square_array, require_system
 from ldiv.linalg.inverses.sparse_cholesky import SparseCholesky
+from ldiv.linalg.inverses.with_info import success
 from ldiv.matrices.matrix import Matrix, converted
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.cholesky import Cholesky
@@ -115,6 +116,52 @@ def cholesky(
         return _of_sparse(SparseArray(matrix.structure, matrix.params), lower)
     l = bind(Cholesky(), require_square_array("a", a))[0]
     return l if lower else adjoint(l)
+
+
+@public
+def cholesky_ex(
+    A: ArrayT, *, upper: bool = False, check_errors: bool = False
+) -> tuple[ArrayT, ArrayT]:
+    """Factor a positive definite matrix, differentiably, and say that it is one.
+
+        A = L L^H
+
+    Parameters
+    ----------
+    A : array (*batch, n, n)
+        As in `cholesky`.
+    upper : bool, default False
+        Return L^H.
+    check_errors : bool
+        Accepted, as PyTorch has it: what fails raises.
+
+    Returns
+    -------
+    L : array (*batch, n, n)
+    info : array of integers (*batch,)
+        0.
+
+    Raises
+    ------
+    NotPositiveDefiniteError, NotSymmetricError, ValueError, TypeError
+        As in `cholesky`.
+
+    Notes
+    -----
+    Differentiable as `cholesky` is.
+    Cost: that of `cholesky`.
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> L, info = ldiv.cholesky_ex(np.array([[4.0]]))
+    >>> L, int(info)
+    (array([[2.]]), 0)
+    """
+    require_flag("check_errors", check_errors)
+    instead = "ldiv.cholesky holds sparse factors."
+    L: Any = cholesky(require_square_array("A", A, instead=instead), lower=True)
+    return adjoint(L) if require_flag("upper", upper) else L, success(L, 2)
 
 
 def _of_sparse(a: SparseArray, lower: bool) -> SparseCholesky:

@@ -1,0 +1,274 @@
+"""k pairs of any pencil A x = lam B x: Arnoldi with implicit restarts, by SciPy's ARPACK.
+
+It iterates with (A - sigma B)^-1 B, by our own factor, whose eigenvalues are 1 / (lam - sigma), or
+with B^-1 A. Small problems, and many of all pairs, are LAPACK's: all pairs, of which k are taken.
+Reference: Lehoucq, Sorensen and Yang, ARPACK Users' Guide (1998).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from scipy.sparse import linalg
+
+from ldiv.core.arrays import alike, common_batch, eps, one_by_one, result_dtype
+from ldiv.core.dispatch import asnumpy, namespace, on_host, traced
+from ldiv.core.finite import require_finite
+from ldiv.core.structure import Structure, matmul
+from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.engines.accuracy.singularity_check import direction
+from ldiv.engines.eigen import shift_invert
+from ldiv.engines.iterative.matrix_product import Product, assembled, on_numpy
+from ldiv.engines.solve_log import note
+from ldiv.errors import ConvergenceError, EngineError, SingularMatrixError, expected_got
+from ldiv.structures.identity import Identity
+
+SIGNATURE = inspect.signature(linalg.eigs).parameters
+LARGEST = 200  # up to this size LAPACK finds all pairs
+GUARD = 2  # pairs beyond those asked for: Arnoldi may find one before another that is wanted more
+KEYS: dict[str, Callable[[Any], Any]] = {  # smaller is preferred
+    "LM": lambda nu: -abs(nu),
+    "SM": abs,
+    "LR": lambda nu: -nu.real,
+    "SR": lambda nu: nu.real,
+    "LI": lambda nu: -nu.imag,
+    "SI": lambda nu: nu.imag,
+}
+
+
+@dataclass(frozen=True)
+class GeneralTask:
+    """k pairs of A x = lam B x; `which` speaks of lam, or of 1 / (lam - sigma).
+
+    The auxiliaries are a starting vector, and the unit in which sigma is an eigenvalue.
+    """
+
+    A: Structure
+    B: Structure
+    k: int
+    which: str = "LM"
+    sigma: complex | None = None
+    method: str = "auto"
+    tol: float = 0.0
+    maxiter: int | None = None
+    ncv: int | None = None
+    start: bool = False
+
+    processes = None
+
+    @property
+    def n(self) -> int:
+        return self.A.order
+
+    @property
+    def standard(self) -> bool:
+        return isinstance(self.B, Identity)
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return self.A.core, self.B.core, (2 if self.start else (), () if self.sigma is None else 0)
+
+    @property
+    def all_pairs(self) -> bool:
+        """Are all pairs computed? ARPACK finds fewer than n - 1."""
+        many = self.k + 2 > self.n or self.n <= LARGEST or self.k > self.n // 4
+        return self.method == "lapack" or (self.method == "auto" and many)
+
+    def in_unit(self, unit: Any) -> GeneralTask:
+        """With sigma in the unit of the eigenvalues, which is known."""
+        return self if self.sigma is None else replace(self, sigma=self.sigma * float(unit))
+
+    def order(self, lam: Any, real: bool) -> Any:
+        """The indices of eigenvalues, those that are wanted most first; of a conjugate pair that
+        with the positive imaginary part.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            nu = (
+                lam
+                if self.sigma is None
+                else np.where(lam == self.sigma, np.inf, 1 / (lam - self.sigma))
+            )
+            nu = np.where(np.isfinite(lam), nu, 0)
+        if real:  # they are pairs, and ARPACK takes the size of their imaginary part
+            nu = nu.real + 1j * abs(nu.imag)
+        key = KEYS[self.which](nu)
+        return np.lexsort((-lam.imag, _of_both(lam, key) if real else key))
+
+
+def _of_both(lam: Any, key: Any) -> Any:
+    """The same key for both of a conjugate pair, which rounding may tell apart."""
+    up, down = np.flatnonzero(lam.imag > 0), np.flatnonzero(lam.imag < 0)
+    if len(up) == 0:
+        return key
+    apart = abs(lam[up, None] - lam[down].conj())
+    partner = apart.argmin(axis=0)
+    near = apart.min(axis=0) <= eps(lam) ** 0.5 * abs(lam[down])
+    key = key.copy()
+    key[down] = np.where(near, key[up[partner]], key[down])
+    return key
+
+
+def pairs(
+    task: GeneralTask, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]
+) -> tuple[Array, Array]:
+    """lam (*batch, k), X (*batch, n, k), complex, |x_j| = 1."""
+    args = pA, pB, auxiliaries
+    batch, dtype = common_batch(task.core, args), np.result_type(result_dtype(pA, pB), np.complex64)
+    specs = (((*batch, task.k), dtype), ((*batch, task.n, task.k), dtype))
+    if task.all_pairs:
+        like = leaves(pA)[0]
+        known = (_dense(s, p, like) for s, p in ((task.A, pA), (task.B, pB))[: 2 - task.standard])
+        unit = () if task.sigma is None else (auxiliaries[-1],)
+        core = (2,) * (2 - task.standard) + (0,) * len(unit)
+        return _found(partial(_each, partial(_by_lapack, task), core, specs), specs, *known, *unit)
+    flat = leaves(args)
+    if task.A.on_host and task.B.on_host:
+        one = partial(_of_tree, task)
+        return _found(partial(_each, one, tuple(leaves(task.core)), specs), specs, *flat)
+    if any(map(traced, flat)) or batch:
+        raise EngineError(
+            "arpack calls an operator with numbers, one problem at a time, and got "
+            f"{'a batch' if batch else 'a trace (jit)'}: call eigs for each, outside of it."
+        )
+    lam, x = (
+        namespace(flat[0]).asarray(y, **alike(flat[0], y.dtype)) for y in _by_arpack(task, *args)
+    )
+    return lam, x
+
+
+def _found(f: Any, specs: Any, *xs: Array) -> tuple[Array, Array]:
+    lam, x = on_host(f, specs, *xs)
+    return lam, x
+
+
+def _each(f: Any, core: tuple[int, ...], specs: Any, *flat: Any) -> tuple[Any, ...]:
+    """f of the problems of a batch, one after the other."""
+    out, batch = tuple(np.empty(*spec) for spec in specs), specs[0][0][:-1]
+    problems = one_by_one(core, flat)
+    for i, problem in zip(np.ndindex(*batch), problems, strict=True):
+        for y, found in zip(out, f(*problem), strict=True):
+            y[i] = found
+    return out
+
+
+def _of_tree(task: GeneralTask, *flat: Any) -> tuple[Any, Any]:
+    pA, pB, auxiliaries = rebuild(task.core, flat)
+    return _by_arpack(task, pA, pB, auxiliaries)
+
+
+def _dense(structure: Structure, p: Tree, like: Array) -> Array:
+    """S(p), small."""
+    require_finite("A", *leaves(structure.read(p)))
+    return matmul(structure, p, namespace(like).eye(structure.shape[0], **alike(like)))
+
+
+def _by_lapack(task: GeneralTask, a: Any, *rest: Any) -> tuple[Any, Any]:
+    b = None if task.standard else rest[0]
+    task = task if task.sigma is None else task.in_unit(rest[-1])
+    lam, x = scipy.linalg.eig(a, b, check_finite=False)
+    if task.sigma is None and not np.isfinite(lam).all():
+        raise SingularMatrixError("LAPACK", "an infinite eigenvalue", what="M")
+    best = task.order(lam, _is_real(task, a, *rest))[: task.k]
+    return lam[best], x[:, best]
+
+
+def _is_real(task: GeneralTask, *arrays: Any) -> bool:
+    return np.result_type(*arrays).kind != "c" and not isinstance(task.sigma, complex)
+
+
+def _by_arpack(
+    task: GeneralTask, pA: Tree, pB: Tree, auxiliaries: tuple[Tree, ...]
+) -> tuple[Any, Any]:
+    for name, structure, p in (("A", task.A, pA), ("M", task.B, pB)):
+        require_finite(name, *leaves(structure.read(p)))
+    task = task.in_unit(auxiliaries[-1])
+    real = _is_real(task, result_dtype(pA, pB))
+    dtype = result_dtype(pA, pB) if real else np.result_type(result_dtype(pA, pB), np.complex64)
+    A, B = (on_numpy(assembled(s, p), leaves(pA)[0]) for s, p in ((task.A, pA), (task.B, pB)))
+    product = _iterated(task, pA, pB, A, B)
+    z = direction(task.n).astype(dtype)
+    # ARPACK takes eigenvalues below eps^(2/3) for zero, and begins with a product, in which nothing
+    # of a null space is left: so the operator is of size 1, and moved a little
+    size = np.linalg.norm(product(z)) / np.linalg.norm(z)
+    unit = 2.0 ** -np.frexp(size or 1.0)[1]
+    move = float(eps(z)) ** 0.75 if task.sigma is None else 0.0
+    nu, x = _arnoldi(task, lambda y: product(y) * unit + move * y, _start(task, auxiliaries[0], z))
+    nu = (nu - move) / unit
+    with np.errstate(divide="ignore"):
+        lam = nu if task.sigma is None else task.sigma + 1 / nu
+    x = x / np.linalg.norm(x, axis=0)
+    _require_pairs(task, A, B, lam, x, z)
+    best = task.order(lam, real)[: task.k]
+    return lam[best], x[:, best]
+
+
+def _iterated(task: GeneralTask, pA: Tree, pB: Tree, A: Product, B: Product) -> Product:
+    """y -> (A - sigma B)^-1 B y, or B^-1 A y."""
+    if task.sigma is None:
+        if task.standard:
+            return A
+        _require_factors(task.B, task.B, "M")
+        inverse = shift_invert.inverse(task.B, pB, "gen")
+        return lambda y: inverse(A(y))
+    _require_factors(task.A, task.B, "A - sigma M")
+    solve = shift_invert.shift_inverse(task.A, task.B, pA, pB, task.sigma, hermitian=False)
+    return lambda y: solve(B(y))
+
+
+def _require_factors(A: Structure, B: Structure, what: str) -> None:
+    if not (shift_invert.factors(A, B) and A.on_host and B.on_host):
+        raise EngineError(
+            f"eigs needs a factor of {what}, whose entries are not at hand: make them sparse."
+        )
+
+
+def _start(task: GeneralTask, v0: Tree, z: Any) -> Any:
+    start = asnumpy(v0).astype(z.dtype) if task.start else z
+    if not (np.isfinite(start).all() and start.any()):
+        advice = "Leave it out: a start is chosen."
+        raise ValueError(
+            expected_got("v0", "finite numbers that are not all zero", "others", advice)
+        )
+    return start[:, 0] / np.abs(start).max()
+
+
+def _arnoldi(task: GeneralTask, product: Product, start: Any) -> tuple[Any, Any]:
+    n, options = task.n, {"rng": 0} if "rng" in SIGNATURE else {}
+    operator = linalg.LinearOperator(
+        (n, n), lambda y: product(y.reshape(n, -1)).reshape(y.shape), dtype=start.dtype
+    )
+    k = min(task.k + GUARD, n - 2)
+    ncv = None if task.ncv is None else min(max(task.ncv, k + 2), n)
+    try:
+        found: tuple[Any, Any] = linalg.eigs(
+            operator,
+            k,
+            which=task.which,
+            v0=start,
+            ncv=ncv,
+            maxiter=task.maxiter,
+            tol=task.tol,
+            **options,
+        )
+    except linalg.ArpackNoConvergence as error:
+        done = f"{error.eigenvalues.shape[0]} of {k} eigenpairs"
+        raise ConvergenceError("arpack", task.maxiter or 10 * n, None, task.tol, done) from None
+    note("arpack")
+    return found
+
+
+def _require_pairs(task: GeneralTask, A: Product, B: Product, lam: Any, x: Any, z: Any) -> None:
+    """Raises for a pair whose residual A x - lam B x is no rounding error."""
+    Ax, size = A(x), np.linalg.norm(A(z)) / np.linalg.norm(z)
+    residual = np.linalg.norm(Ax - B(x) * lam, axis=0)
+    allowed = max(eps(z) ** 0.5, 10 * task.tol) * (size + np.linalg.norm(Ax, axis=0))
+    if not (residual <= allowed).all():
+        worst = int(np.argmax(residual / np.where(allowed == 0, 1, allowed)))
+        what = f"eigenpair {worst} is none of the matrix"
+        raise ConvergenceError("arpack", 1, float(residual[worst]), float(allowed[worst]), what)

@@ -1,0 +1,145 @@
+"""Iterations whose steps are SciPy's, on the host, one column after the other.
+
+Such an engine is a function `ITERATE` of scipy.sparse.linalg. As in `krylov`, b is scaled to 1, A
+and M by their action on b, and the true residual decides: while it is too large, the iteration
+starts again from where it ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator
+
+from ldiv.core.arrays import alike, common_batch, numpy_dtype, one_by_one, result_dtype
+from ldiv.core.dispatch import namespace, on_host, traced
+from ldiv.core.finite import require_finite
+from ldiv.core.structure import Structure
+from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.units import balance, magnitude
+from ldiv.engines.iterative.matrix_product import Product, assembled, on_numpy
+from ldiv.engines.iterative.options import Options
+from ldiv.engines.solve_log import is_read, note
+from ldiv.errors import ConvergenceError, EngineError
+
+ROUNDS = 8  # starts at most
+PER_UNKNOWN = 10  # steps for each unknown, at most, as in SciPy
+Pair = tuple[Product, Product]  # the products with a matrix and with its adjoint
+
+
+def solve(
+    engine: ModuleType, structure: Structure, p: Tree, b: Array, options: Options, auxiliaries: Tree
+) -> Array:
+    """x with S(p) x = b."""
+    args, like = (p, b, auxiliaries), (structure.core, 2, options.core)
+    batch, dtype = common_batch(like, args), result_dtype(p, b)
+    spec = ((*batch, *b.shape[-2:]), dtype)
+    one = partial(_block, engine, structure, options, dtype)
+    if structure.on_host and (options.M is None or options.M.on_host):
+
+        def each(*flat: Any) -> tuple[Any]:
+            x = np.empty(*spec)
+            problems = one_by_one(like, rebuild(like, flat))
+            for i, problem in zip(np.ndindex(batch), problems, strict=True):
+                x[i] = one(*problem)
+            return (x,)
+
+        return on_host(each, (spec,), *leaves(args))[0]
+    if batch or any(map(traced, leaves(args))):
+        raise EngineError(
+            f"{_name(engine)} is SciPy's: it calls an operator with numbers, one problem at a time. "
+            "Under jit and vmap take gmres or bicgstab."
+        )
+    return namespace(b).asarray(one(*args), **alike(b, dtype))
+
+
+def _block(
+    engine: ModuleType,
+    structure: Structure,
+    options: Options,
+    dtype: Any,
+    p: Tree,
+    b: Array,
+    auxiliaries: Tree,
+) -> Any:
+    require_finite("A", *leaves(structure.read(p)))
+    require_finite("b", b)
+    m, x0 = options.named(auxiliaries)
+    A, M = _products(structure, p, dtype), None
+    if options.M is not None:
+        M = _products(options.M, m, dtype)
+    every, x = np.asarray(b, dtype), np.zeros(b.shape, dtype)
+    guess = x if x0 is None else np.asarray(x0, dtype)
+    for j in range(x.shape[1]):
+        if every[:, j].any():
+            x[:, j] = _column(engine, A, M, every[:, j], guess[:, j], options)
+    return x
+
+
+def _products(structure: Structure, p: Tree, dtype: Any) -> Pair:
+    def product(s: Structure) -> Product:
+        f = assembled(s, p)
+        f = on_numpy(f, leaves(p)[0]) if leaves(p) else f
+        return lambda y: f(y.reshape(-1, 1)).reshape(-1).astype(dtype)
+
+    return product(structure), product(structure.H)
+
+
+def _column(engine: ModuleType, A: Pair, M: Pair | None, b: Any, x0: Any, options: Options) -> Any:
+    scale = magnitude(b, 0)
+    b = b / scale
+    t, A = _scaled(A, b)
+    near = None if M is None else _operator(_scaled(M, b)[1], b)
+    operator, product = _operator(A, b), A[0]
+    x, size = x0 / t / scale / t, float(np.linalg.norm(b))
+    wanted = max(options.tolerance(numpy_dtype(b)) * size, options.atol / float(scale[0]))
+    most = -(-PER_UNKNOWN * len(b) // engine.cycle(options.restart, len(b)))
+    most, steps, left, last = options.maxiter or most, 0, np.inf, x
+
+    def after(iterate: Any) -> None:
+        nonlocal steps, last
+        if np.isfinite(iterate).all():  # after a breakdown it starts from here
+            last = iterate.copy()
+        for observe in options.observers:
+            ratio = np.linalg.norm(b - product(iterate)) / wanted
+            observe(_name(engine), steps, (iterate * t * scale * t)[:, None], ratio)
+        steps += 1
+
+    for _ in range(ROUNDS):
+        with np.errstate(all="ignore"):
+            more = engine.arguments(near, options)
+            x = engine.ITERATE(
+                operator, b, x, rtol=0, atol=wanted, maxiter=most - steps, callback=after, **more
+            )[0]
+            x = x if np.isfinite(x).all() else last
+            left = float(np.linalg.norm(b - product(x)))
+        if left <= wanted or steps >= most:
+            break
+    if not left <= wanted:
+        raise ConvergenceError(_name(engine), steps, left / size, wanted / size)
+    if is_read():
+        note(_name(engine), steps, left / size)
+    return x * t * scale * t
+
+
+def _scaled(products: Pair, b: Any) -> tuple[Any, Pair]:
+    """t, and t A t and its adjoint, such that t^2 A b is near 1."""
+    t = balance(magnitude(products[0](b), 0))
+
+    def scaled(f: Callable[[Any], Any]) -> Product:
+        return lambda y: f(y * t) * t
+
+    return t, (scaled(products[0]), scaled(products[1]))
+
+
+def _operator(products: Pair, b: Any) -> LinearOperator:
+    matvec, rmatvec = products
+    return LinearOperator((len(b), len(b)), matvec, rmatvec=rmatvec, dtype=b.dtype)
+
+
+def _name(engine: ModuleType) -> str:
+    return engine.__name__.rpartition(".")[2]

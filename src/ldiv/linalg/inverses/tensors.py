@@ -1,0 +1,119 @@
+"""Systems whose unknowns have several axes, under NumPy's names: `solve` and `inv` of a reshape."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from ldiv.core.dispatch import namespace
+from ldiv.core.public import public
+from ldiv.core.typing import AnyArray, ArrayT
+from ldiv.core.validate import as_float, require_int, together
+from ldiv.errors import expected_got, shown
+from ldiv.linalg.inverses.inverse import inv
+from ldiv.linalg.systems.solve import solve
+
+
+@public
+def tensorsolve(a: ArrayT, b: AnyArray, axes: tuple[int, ...] | None = None) -> ArrayT:
+    """Solve a linear system whose unknowns are an array of several axes, differentiably.
+
+        sum_j a[i, j] x[j] = b[i],    i and j several axes each
+
+    Parameters
+    ----------
+    a : array (*b.shape, *x.shape)
+        The matrix: as many numbers in the axes of b as in the others.
+    b : array
+        The right-hand side.
+    axes : tuple of int, optional
+        Axes of a that are moved to its end first.
+
+    Returns
+    -------
+    x : array
+        The solution, of the shape of the last axes of a.
+
+    Raises
+    ------
+    SingularMatrixError, ValueError, TypeError
+        As in `solve`.
+
+    Notes
+    -----
+    Differentiable as `solve` is.
+    Cost: that of `solve`.
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> ldiv.tensorsolve(2 * np.eye(6).reshape(2, 3, 6), np.ones((2, 3)))
+    array([0.5, 0.5, 0.5, 0.5, 0.5, 0.5])
+    """
+    a = as_float("a", a, b)
+    b = as_float("b", b, a)
+    together("b", b, a)
+    xp = namespace(a)
+    if axes is not None:
+        given: Any = axes
+        if not isinstance(given, tuple | list):
+            advice = "They are moved to the end of a."
+            raise ValueError(expected_got("axes", "a tuple of axes", shown(given), advice))
+        last = [require_int("axes", i, -a.ndim, a.ndim - 1) % a.ndim for i in axes]
+        a = xp.permute_dims(a, (*(i for i in range(a.ndim) if i not in last), *last))
+    shape = tuple(a.shape[b.ndim :])
+    _require_pair("a", tuple(a.shape[: b.ndim]), shape, tuple(b.shape))
+    n = prod(shape)
+    x: ArrayT = solve(xp.reshape(a, (n, n)), xp.reshape(b, (n,)))
+    return xp.reshape(x, shape)
+
+
+@public
+def tensorinv(a: ArrayT, ind: int = 2) -> ArrayT:
+    """Invert a matrix whose rows and columns are several axes each, differentiably.
+
+        sum_j a[i, j] x[j, k] = 1 for i = k, else 0
+
+    Parameters
+    ----------
+    a : array
+        As many numbers in its first `ind` axes as in the others.
+    ind : int, default 2
+        How many axes are those of rows.
+
+    Returns
+    -------
+    x : array (*a.shape[ind:], *a.shape[:ind])
+        The inverse.
+
+    Raises
+    ------
+    SingularMatrixError, ValueError, TypeError
+        As in `inv`.
+
+    Notes
+    -----
+    Differentiable as `inv` is.
+    Cost: that of `inv`.
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> ldiv.tensorinv(2 * np.eye(6).reshape(2, 3, 6)).shape
+    (6, 2, 3)
+    """
+    a = as_float("a", a)
+    ind = require_int("ind", ind, 1, max(a.ndim - 1, 1))
+    rows, columns = tuple(a.shape[:ind]), tuple(a.shape[ind:])
+    _require_pair("a", rows, columns, rows)
+    n, xp = prod(rows), namespace(a)
+    return xp.reshape(inv(xp.reshape(a, (n, n))), (*columns, *rows))
+
+
+def _require_pair(
+    name: str, rows: tuple[int, ...], columns: tuple[int, ...], wanted: tuple[int, ...]
+) -> None:
+    if rows != wanted or prod(rows) != prod(columns):
+        came = f"{rows} and {columns}"
+        advice = "It is a square matrix, whose rows and columns are several axes each."
+        raise ValueError(expected_got(name, f"rows {wanted}, and as many columns", came, advice))

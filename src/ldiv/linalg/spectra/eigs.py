@@ -1,0 +1,210 @@
+"""Some eigenpairs of any matrix or pencil, sparse or matrix-free, under SciPy's name."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from ldiv.core.arrays import alike, common_batch, real
+from ldiv.core.dispatch import namespace
+from ldiv.core.public import public
+from ldiv.core.rule import bind
+from ldiv.core.structure import Structure
+from ldiv.core.trees import Tree, leaves, rebuild
+from ldiv.core.typing import AnyArray
+from ldiv.core.validate import (
+    as_block,
+    common_precision,
+    require_batches,
+    require_flag,
+    require_int,
+    require_number,
+    require_option,
+    require_square,
+    together,
+)
+from ldiv.engines.eigen.arnoldi import KEYS, GeneralTask
+from ldiv.errors import expected_got
+from ldiv.linalg.arguments.eigen_problem import OF_MAXITER, OF_NCV, OF_TOL
+from ldiv.linalg.spectra.eigenvector_phase import with_free_phase
+from ldiv.matrices.matrix import MatrixLike, as_matrix
+from ldiv.rules.general_eigenpairs import GeneralEigenpairs
+from ldiv.structures.identity import Identity
+
+
+@public
+def eigs(
+    A: MatrixLike,
+    k: int = 6,
+    M: MatrixLike | None = None,
+    sigma: complex | None = None,
+    which: Literal["LM", "SM", "LR", "SR", "LI", "SI"] = "LM",
+    v0: AnyArray | None = None,
+    ncv: int | None = None,
+    maxiter: int | None = None,
+    tol: float = 0,
+    return_eigenvectors: bool = True,
+    Minv: object = None,
+    OPinv: object = None,
+    OPpart: object = None,
+    rng: object = None,
+    *,
+    method: Literal["auto", "lapack", "arpack"] = "auto",
+) -> Any:
+    """Find k eigenvalues and eigenvectors of any matrix or pencil, differentiably.
+
+        A x_i = lam_i M x_i,    |x_i| = 1
+
+    Parameters
+    ----------
+    A : array (*batch, n, n), SparseArray or Matrix
+        A.
+    k : int, default 6
+        The number of pairs.
+    M : array (*batch, n, n), SparseArray or Matrix, optional
+        M, by default the identity. It need not be definite; only with a sigma may it be singular.
+    sigma : float or complex, optional
+        Find the k eigenvalues nearest to sigma, by the factor of A - sigma M.
+    which : {"LM", "SM", "LR", "SR", "LI", "SI"}, default "LM"
+        The largest or smallest magnitude, real or imaginary part: of lam, or with a sigma of
+        1 / (lam - sigma), as in SciPy. The imaginary part is its size where A, M and sigma are
+        real.
+    v0 : array (n,), optional
+        The starting vector, as in SciPy; the default is always the same one.
+    ncv, maxiter, tol : optional
+        As in SciPy.
+    return_eigenvectors : bool, default True
+        With False, X is left out.
+    Minv, OPinv, OPpart, rng : optional
+        Accepted, as SciPy has them: the inverses are ldiv's own, complex where sigma is, and the
+        start is always the same.
+    method : {"auto", "lapack", "arpack"}, default "auto"
+        "lapack" finds all pairs, and is the default up to n = 200 and for more than n / 4 pairs.
+
+    Returns
+    -------
+    w : array (*batch, k)
+        The eigenvalues, complex, those first that `which` prefers most; of a conjugate pair that
+        with the positive imaginary part.
+    X : array (*batch, n, k)
+        The eigenvectors, complex, whose phases are arbitrary.
+
+    Raises
+    ------
+    ConvergenceError
+        For pairs that do not converge, and without entries systems of the derivative.
+    SingularMatrixError
+        For a sigma that is an eigenvalue, and without sigma for a singular M.
+    NotDifferentiableError
+        In the derivative: for an eigenvalue that is repeated or defective, or so close to it that
+        no digit is known; for a loss that depends on the phase of a vector.
+    EngineError
+        For an inverse that is needed of what has no entries, and for operators under jit or vmap
+        with n > 200.
+    ValueError
+        For shapes that do not fit, NaN and infinity.
+    TypeError
+        For dtypes other than float32, float64, complex64, complex128, and for mixed frameworks.
+
+    See Also
+    --------
+    eigsh : for Hermitian matrices, where more can be known and more is differentiable.
+    eig : all pairs; losses that depend on all copies of a repeated eigenvalue alike.
+
+    Notes
+    -----
+    Differentiable in A and M in every mode and order, by one bordered system for each pair,
+    [[A - lam M, M x], [x^H, 0]]. Cotangents are on the patterns of A and M. The tangent of a vector
+    is orthogonal to it.
+    Arnoldi's method may skip an eigenvalue, most of all one that is repeated; "lapack" does not.
+    Cost: 1 factorization forward with sigma, or for M. A derivative factors the bordered matrix of
+    each pair once, in complex numbers, for all directions; of operators it is iterated by GMRES.
+
+    References
+    ----------
+    Lehoucq, Sorensen and Yang (1998); Andrew, Chu and Lancaster (1993).
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> A = ldiv.diags_array([-np.ones(9), 2 * np.ones(10), -3 * np.ones(9)], offsets=[-1, 0, 1])
+    >>> w, X = ldiv.eigs(A, 2, sigma=0.5)
+    >>> bool(np.allclose(A @ X, X * w))
+    True
+    """
+    with_vectors = require_flag("return_eigenvectors", return_eigenvectors)
+    task, args = _problem(A, M, sigma, v0, k, which, method, ncv, maxiter, tol)
+    w, X = bind(GeneralEigenpairs(task), *args)
+    return (w, with_free_phase(w, X)) if with_vectors else w
+
+
+def _problem(
+    A: MatrixLike,
+    M: MatrixLike | None,
+    sigma: Any,
+    v0: Any,
+    k: Any,
+    which: Any,
+    method: Any,
+    ncv: Any,
+    maxiter: Any,
+    tol: Any,
+) -> tuple[GeneralTask, tuple[Tree, ...]]:
+    """The task and the arguments of its rule, validated."""
+    matrix = as_matrix("A", A, M)
+    structure, pA = matrix.structure, matrix.params
+    require_square("A", structure.shape)
+    n = structure.shape[0]
+    metric: Structure = Identity(n)
+    pB: Tree = ()
+    if M is not None:
+        other = as_matrix("M", M, *leaves(pA))
+        metric, pB = other.structure, other.params
+        if metric.shape != structure.shape:
+            came, advice = str(metric.shape), "It goes with A."
+            raise ValueError(expected_got("M", f"shape {structure.shape}", came, advice))
+        for x in leaves(pB):
+            together("M", x, leaves(pA)[0])
+        require_batches("M", common_batch(structure.core, pA), common_batch(metric.core, pB))
+    if structure.processes is not None or metric.processes is not None:
+        raise ValueError(
+            expected_got("A", "a matrix of one process", "one of several", "Take ldiv.eigsh.")
+        )
+    pA, pB = rebuild((structure.core, metric.core), common_precision(*leaves((pA, pB))))
+    like = leaves((pA, pB))
+    if not like or n == 0:
+        advice = "It has no eigenvalues." if like else "It is known: all of them are 1."
+        raise ValueError(expected_got("A", "a matrix with numbers", str(structure), advice))
+    start: Tree = ()
+    if v0 is not None:
+        start, _ = as_block("v0", v0, n, like[0])
+        if tuple(start.shape) != (n, 1):
+            came = str(tuple(start.shape))
+            raise ValueError(expected_got("v0", f"shape ({n},)", came, "It is one vector."))
+    if sigma is not None:
+        parts = (
+            (sigma.real, sigma.imag)
+            if isinstance(sigma, complex | np.complexfloating)
+            else (sigma, 0)
+        )
+        real_part, imaginary = (require_number("sigma", part) for part in parts)
+        sigma = complex(real_part, imaginary) if imaginary else real_part
+    for name, value, low, words in (("ncv", ncv, 2, OF_NCV), ("maxiter", maxiter, 1, OF_MAXITER)):
+        if value is not None:
+            require_int(name, value, low, advice=words)
+    what = f"a number of pairs from 1 to {n}"
+    task = GeneralTask(
+        structure,
+        metric,
+        require_int("k", k, 1, n, what=what, advice="It is how many are returned."),
+        require_option("which", which, tuple(KEYS)),
+        sigma,
+        require_option("method", method, ("auto", "lapack", "arpack")),
+        require_number("tol", tol, 0, advice=OF_TOL),
+        maxiter,
+        ncv,
+        v0 is not None,
+    )
+    one = () if sigma is None else namespace(like[0]).ones((), **alike(real(like[0])))
+    return task, (pA, pB, (start, one))

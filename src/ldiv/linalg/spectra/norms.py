@@ -1,0 +1,116 @@
+"""Norms of vectors and of matrices under the names of NumPy, PyTorch and the array API."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ldiv.core.dispatch import namespace
+from ldiv.core.public import public
+from ldiv.core.typing import ArrayT
+from ldiv.core.validate import as_float, require_flag, require_int, require_two_dimensions
+from ldiv.errors import expected_got, shown
+from ldiv.linalg.spectra.norm import Order, norm
+
+
+@public
+def vector_norm(
+    x: ArrayT, ord: float = 2, axis: int | tuple[int, ...] | None = None, keepdims: bool = False
+) -> ArrayT:
+    """Compute a norm of vectors, along any axes, differentiably.
+
+        |x|_p = (sum |x_i|^p)^(1/p)
+
+    Parameters
+    ----------
+    x : array
+        The vectors.
+    ord : number, default 2
+        p: inf, -inf, 0 (the number of entries that are not 0), or any other.
+    axis : int or tuple of int, optional
+        The axes of a vector; all of them where it is absent.
+    keepdims : bool, default False
+        Keep the axes, with size 1.
+
+    Returns
+    -------
+    norm : array
+        The norms; real.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As in `norm`.
+
+    Notes
+    -----
+    Differentiable as `norm` is.
+    Cost: one pass over the numbers.
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> float(ldiv.vector_norm(np.array([[3.0], [4.0]])))
+    5.0
+    """
+    x, keep = as_float("x", x), require_flag("keepdims", keepdims)
+    xp, given = namespace(x), range(x.ndim) if axis is None else axis
+    every = given if isinstance(given, tuple | list | range) else (given,)
+    axes = tuple(require_int("axis", i, -x.ndim, x.ndim - 1) % x.ndim for i in every)
+    if len(set(axes)) < len(axes):
+        raise ValueError(expected_got("axis", "different axes", shown(axis), "Name each once."))
+    rest = tuple(i for i in range(x.ndim) if i not in axes)
+    vectors = xp.reshape(
+        xp.permute_dims(x, (*rest, *axes)),
+        (*(x.shape[i] for i in rest), prod(x.shape[i] for i in axes)),
+    )
+    found: ArrayT = norm(vectors, ord, axis=-1)
+    kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+    return xp.reshape(found, kept) if keep else found
+
+
+@public
+def matrix_norm(
+    x: ArrayT, ord: Order = "fro", axis: tuple[int, int] = (-2, -1), keepdims: bool = False
+) -> ArrayT:
+    """Compute a norm of each matrix of a batch, differentiably.
+
+        |A|_fro, |A|_nuc = sum s_i, max_j sum_i |a_ij| (1), its rows (inf), s_1 (2)
+
+    Parameters
+    ----------
+    x : array (*batch, m, n)
+        The matrices.
+    ord : {"fro", "nuc", inf, -inf, 1, -1, 2, -2}, default "fro"
+        Which norm.
+    axis : pair of int, default (-2, -1)
+        The axes of a matrix.
+    keepdims : bool, default False
+        Keep the axes, with size 1.
+
+    Returns
+    -------
+    norm : array
+        The norms; real.
+
+    Raises
+    ------
+    NotDifferentiableError, ValueError, TypeError
+        As in `norm`.
+
+    Notes
+    -----
+    Differentiable as `norm` is.
+    Cost: one pass over the numbers; 1 decomposition as in `svd` for 2, -2 and "nuc".
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> ldiv.matrix_norm(np.array([[[3.0, 0.0], [0.0, -4.0]]]), "nuc")
+    array([7.])
+    """
+    x = as_float("x", x)
+    require_two_dimensions("x", x)
+    if not isinstance(axis, tuple | list) or len(axis) != 2:
+        raise ValueError(expected_got("axis", "two axes", shown(axis), "Those of a matrix."))
+    found: ArrayT = norm(x, "fro" if ord is None else ord, (axis[0], axis[1]), keepdims)
+    return found
