@@ -35,7 +35,7 @@ template <class T> class Dense {
     // The cotangents of op(M) x = b: lam = op(M)^-H x_bar, and of M, unless m_bar is null: -lam x^H, its transpose, or its Hermitian part.
     bool pullback(const T* x_bar, const T* x, T* lam, T* m_bar, int k, char op, char form, int threads);
 
-    bool is_of(Kind kind, const T* m) const { return kind == kind_ && !std::memcmp(m, m_.data(), m_.size() * sizeof(T)); }
+    bool is_of(Kind kind, const T* m) const;
 
     size_t nbytes() const;
     const int n;
