@@ -19,8 +19,8 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_map_only
-from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+from ldiv.frontends.torch import private
 
 NAME = "pretend"
 
@@ -44,7 +44,7 @@ _installed: list[torch.library.Library] = []
 def install() -> torch.device:
     """The device, of which there is one in a process."""
     if not _installed:
-        _setup_privateuseone_for_python_backend(NAME)
+        private.set_up_device(NAME)
         library = torch.library.Library("_", "IMPL")
         library.fallback(_run, "PrivateUse1")
         _installed.append(library)
@@ -104,16 +104,16 @@ _PHYSICAL = {"aten::_conj": torch.conj_physical, "aten::_neg_view": torch.neg}
 
 def _numbers(x: OnDevice) -> torch.Tensor:
     """Nor do they know zeros that hold no memory."""
-    return torch.zeros_like(x.numbers) if x.numbers._is_zerotensor() else x.numbers
+    return torch.zeros_like(x.numbers) if private.is_zero(x.numbers) else x.numbers
 
 
 def _run(f: Any, *args: Any, **kwargs: Any) -> Any:
     """An operation of torch, by the host's."""
     name = f._schema.name
-    given = [x for x in tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+    given = [x for x in private.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
     own = [x for x in given if isinstance(x, OnDevice)]
     if any(x.is_meta for x in given):  # torch asks for a shape alone
-        shapes = tree_map_only(OnDevice, lambda x: x.numbers.to("meta"), (args, kwargs))
+        shapes = private.tree_map_only(OnDevice, lambda x: x.numbers.to("meta"), (args, kwargs))
         return f(*shapes[0], **shapes[1])
     moves = name in ("aten::_to_copy", "aten::copy_")
     if own and not moves and any(x.ndim for x in given if not isinstance(x, OnDevice)):
@@ -126,11 +126,11 @@ def _run(f: Any, *args: Any, **kwargs: Any) -> Any:
     if kwargs.get("device") is not None:
         kwargs = {**kwargs, "device": torch.device("cpu")}
     numbers = {id(x): _numbers(x) for x in own}
-    args, kwargs = tree_map_only(OnDevice, lambda x: numbers[id(x)], (args, kwargs))
+    args, kwargs = private.tree_map_only(OnDevice, lambda x: numbers[id(x)], (args, kwargs))
     found = _PHYSICAL.get(name, f)(*args, **kwargs)
     if leaves_device:
         return found
     same = {id(numbers[id(x)]): x for x in own}  # an operation in place returns what it was given
-    return tree_map_only(
+    return private.tree_map_only(
         torch.Tensor, lambda x: same[id(x)] if id(x) in same else OnDevice(x), found
     )
