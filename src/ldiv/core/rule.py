@@ -64,6 +64,10 @@ class Rule(ABC):
         """The rule that is applied to these numbers, whose outputs begin with those of this one."""
         return self
 
+    def is_compiled(self, *flat: Array) -> bool:
+        """Do `accepted` and `accepted_vjp` take so many arrays of such shapes?"""
+        return False
+
     def accepted(self, *flat: Array) -> tuple[Array, ...] | None:
         """The outputs of the kernel, looked at by what is compiled; None where that declines."""
         return None

@@ -77,6 +77,9 @@ class Solve(Rule):
             else None
         )
 
+    def is_compiled(self, *flat: Array) -> bool:
+        return (calls := self.compiled) is not None and calls.fit(*flat)
+
     def accepted(self, *flat: Array) -> tuple[Array, ...] | None:
         if (calls := self.compiled) is None or (x := calls.solve(*flat)) is None:
             return None

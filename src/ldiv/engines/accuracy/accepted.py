@@ -21,7 +21,11 @@ from ldiv.engines.factor import Factor
 from ldiv.engines.libraries import native
 from ldiv.engines.libraries.threads import threads
 
-LU, CHOLESKY, HERMITIAN = "L", "C", "H"  # the last one: LU of a matrix that must be Hermitian, exactly
+LU, CHOLESKY, HERMITIAN = (
+    "L",
+    "C",
+    "H",
+)  # the last one: LU of a matrix that must be Hermitian, exactly
 MOST = 4096  # rows: of more, all around LAPACK costs nothing
 DTYPES = frozenset(map(np.dtype, "fdFD"))
 SMALL = 1 << 20  # operations that are done sooner than threads are started
@@ -29,16 +33,34 @@ SMALL = 1 << 20  # operations that are done sooner than threads are started
 
 def accepted(kind: str, a: Array, careful: Callable[[], Factor]) -> Factor:
     """The factor of A (*batch, n, n): a compiled one that was accepted, or that of `careful()`."""
+    if native.native is None or (values := host_values(a)) is None:
+        return careful()
+    values = in_rows(values)
+    found, again = compiled_factor(kind, values)
+    return careful() if found is None else Accepted(found, again, values, a, careful)
+
+
+def compiled_factor(kind: str, values: np.ndarray[Any, Any]) -> tuple[Any, bool]:
+    """(a factor that was accepted, or None; is it one that was alive already?)."""
     if (
         native.native is None
-        or (values := host_values(a)) is None
         or values.dtype not in DTYPES
         or not 0 < values.size <= MOST * values[..., 0].size
     ):
-        return careful()
-    values = in_rows(values)
-    found, again = native.native.factor(values, kind, workers(values))
-    return careful() if found is None else Accepted(found, again, values, a, careful)
+        return None, False
+    found: tuple[Any, bool] = native.native.factor(values, kind, workers(values))
+    return found
+
+
+def is_there() -> bool:
+    """Is anything compiled?"""
+    return native.native is not None
+
+
+def living_factors() -> tuple[int, int]:
+    """The number of those that are counted below Python, and their bytes."""
+    found: tuple[int, int] = native.native.living() if native.native else (0, 0)
+    return found
 
 
 def in_rows(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -25,8 +25,8 @@ from ldiv.core.forking import lock
 from ldiv.core.holder import Holder, TracedHolder, owner, store
 from ldiv.core.trees import Array
 from ldiv.core.validate import require_int
+from ldiv.engines.accuracy.accepted import living_factors
 from ldiv.engines.factors.escalation import Batch
-from ldiv.engines.libraries import native
 
 SAMPLES = 8
 FEW = 4096  # bytes: arrays up to this size are compared as bytes
@@ -302,7 +302,7 @@ def cache_info() -> CacheInfo:
     True
     """
     with _lock:
-        below, bytes_below = native.native.living() if native.native else (0, 0)
+        below, bytes_below = living_factors()
         alive = [entry for refs in _living.values() for ref in refs if (entry := ref()) is not None]
         return CacheInfo(
             **counts,

@@ -12,9 +12,16 @@ from ldiv.core.holder import Holder, owner
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array
 from ldiv.engines import solve_log
-from ldiv.engines.accuracy.accepted import CHOLESKY, DTYPES, HERMITIAN, LU, MOST, in_rows, workers
+from ldiv.engines.accuracy.accepted import (
+    CHOLESKY,
+    HERMITIAN,
+    LU,
+    compiled_factor,
+    in_rows,
+    is_there,
+    workers,
+)
 from ldiv.engines.factors.cache import counts
-from ldiv.engines.libraries import native
 from ldiv.engines.registry import choose, name_of
 from ldiv.structures.dense import Dense
 from ldiv.structures.symmetric import Symmetric
@@ -32,11 +39,18 @@ class DenseCalls(NamedTuple):
     form: str
     vector: bool
 
+    def fit(self, p: Array, b: Array) -> bool:
+        """Is there a right-hand side for each matrix, in numbers of the same kind?"""
+        return (
+            p.dtype == b.dtype
+            and is_there()
+            and tuple(b.shape if self.vector else b.shape[:-1]) == tuple(p.shape[:-1])
+            and 0 not in b.shape
+        )
+
     def solve(self, p: Array, b: Array) -> Array | None:
         """x, or None."""
-        if not type(p) is type(b) is np.ndarray or p.dtype != b.dtype:
-            return None
-        if (b.shape if self.vector else b.shape[:-1]) != p.shape[:-1] or not b.size:
+        if not type(p) is type(b) is np.ndarray or not self.fit(p, b):
             return None
         if (factor := self._factor(p)) is None:
             return None
@@ -48,11 +62,11 @@ class DenseCalls(NamedTuple):
 
     def pullback(self, needs_p: bool, p: Array, x: Array, x_bar: Array) -> Any:
         """(p_bar, b_bar), or None."""
-        if not type(p) is type(x) is type(x_bar) is np.ndarray or not p.dtype == x.dtype == x_bar.dtype:
+        if not type(p) is type(x) is type(x_bar) is np.ndarray or not self.fit(p, x):
             return None
-        if (x.shape if self.vector else x.shape[:-1]) != p.shape[:-1] or not x.size:
+        if x.shape != x_bar.shape or x.dtype != x_bar.dtype:
             return None
-        if x.shape != x_bar.shape or (self.op == "T" and p.dtype.kind == "c"):
+        if self.op == "T" and p.dtype.kind == "c":
             return None
         if (factor := self._factor(p)) is None:
             return None
@@ -67,11 +81,9 @@ class DenseCalls(NamedTuple):
     def _factor(self, p: np.ndarray[Any, Any]) -> Any:
         """Of these values, kept by the present owner; or None."""
         keeper = owner()
-        if native.native is None or p.dtype not in DTYPES or not 0 < p.shape[-1] <= MOST:
-            return None
         if type(keeper) not in (Holder, type(None)) or solve_log.is_read():
             return None
-        found, again = native.native.factor(in_rows(p), self.kind, workers(p))
+        found, again = compiled_factor(self.kind, in_rows(p))
         if found is not None:
             counts["hits" if again else "factorizations"] += 1
             if keeper is not None:

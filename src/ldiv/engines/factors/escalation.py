@@ -192,5 +192,9 @@ class Batch(NamedTuple):
         return [*{id(factor): factor for factor in self.factors}.values()]
 
     @property
+    def found_again(self) -> bool:
+        return all(factor.found_again for factor in self.different)
+
+    @property
     def nbytes(self) -> int:
         return sum(factor.nbytes for factor in self.different)
