@@ -15,6 +15,7 @@ from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, IndexLike
 from ldiv.core.validate import (
     DTYPES,
+    LARGEST,
     as_float,
     require_array,
     require_batches,
@@ -27,6 +28,8 @@ from ldiv.errors import expected_got, shown
 from ldiv.matrices.conversion import sparse_at
 from ldiv.matrices.entries import Format
 from ldiv.matrices.sparse_array import SparseArray
+
+MOST = LARGEST // 16  # numbers of which no address is too large
 
 
 @public
@@ -173,8 +176,8 @@ def eye_array(
     array([[1., 0.],
            [0., 1.]])
     """
-    m = require_int("m", m, 0)
-    m, n = require_shape("shape", (m, m if n is None else require_int("n", n, 0)))
+    m = require_int("m", m, 0, MOST)
+    m, n = require_shape("shape", (m, m if n is None else require_int("n", n, 0, MOST)))
     k = require_int("k", k)
     if like is not None:
         require_float("like", like)

@@ -274,7 +274,7 @@ def gmres(
     >>> x.round(6), info
     (array([1., 1.]), 0)
     """
-    if callback_type not in (None, "x"):
+    if callback_type is not None and not (isinstance(callback_type, str) and callback_type == "x"):
         advice = "The callback takes the iterate; its residual is b - A @ x."
         raise ValueError(expected_got("callback_type", "'x'", repr(callback_type), advice))
     return _general(
