@@ -176,8 +176,8 @@ def eye_array(
     array([[1., 0.],
            [0., 1.]])
     """
-    m = require_int("m", m, 0, MOST)
-    m, n = require_shape("shape", (m, m if n is None else require_int("n", n, 0, MOST)))
+    m = require_int("m", m, 0)
+    m, n = require_shape("shape", (m, m if n is None else require_int("n", n, 0)))
     k = require_int("k", k)
     if like is not None:
         require_float("like", like)
@@ -191,6 +191,10 @@ def eye_array(
             )
         )
     length = max(min(m + min(k, 0), n - max(k, 0)), 0)
+    if length > MOST:
+        raise ValueError(
+            expected_got("m and n", f"at most {MOST} ones", str(length), "They are stored.")
+        )
     ones = (
         np.ones(length, dtype=dtype)
         if like is None

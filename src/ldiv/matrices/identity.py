@@ -8,7 +8,7 @@ from numpy.typing import DTypeLike
 from ldiv.core.public import public
 from ldiv.core.typing import AnyArray
 from ldiv.core.validate import require_int
-from ldiv.matrices.diagonals import MOST, eye_array
+from ldiv.matrices.diagonals import eye_array
 from ldiv.matrices.entries import Format
 from ldiv.matrices.sparse_array import SparseArray
 
@@ -60,4 +60,4 @@ def identity(
     array([[1., 0.],
            [0., 1.]])
     """
-    return eye_array(require_int("n", n, 0, MOST), dtype=dtype, like=like).asformat(format)
+    return eye_array(require_int("n", n, 0), dtype=dtype, like=like).asformat(format)
