@@ -68,7 +68,7 @@ if its own kernels are better than SciPy's on the host, or than two triangular s
     svdvals(a)                the singular values of each
 
     lu_pivoted(a)             L and U packed into one array, and SciPy's row exchanges
-    row_order(exchanges, m)   the order of m rows after these exchanges
+    row_order(exchanges, m)   the order of m rows after these exchanges; None for the host's way
 
 and a framework that differentiates functions of its users, for operators and Jacobians,
 

@@ -13,7 +13,6 @@ being divided by a small gap.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import alike, common_batch, conj, join, numpy_dtype
-from ldiv.core.dispatch import asnumpy, check_or_raise, frontend_of, namespace
+from ldiv.core.dispatch import asnumpy, check_or_raise, namespace
 from ldiv.core.rule import Rule, bind
 from ldiv.core.trees import Array, Tree
 from ldiv.errors import NotDifferentiableError
@@ -124,21 +123,12 @@ class InverseGaps(Rule):
             xp.broadcast_arrays(near & counts, near & (spread > root), own & counts), axis=-3
         )
         judge = partial(_sentence, self.of, self.cotangent)
-        if self.on_degenerate == "raise":
-            check_or_raise(
-                ~xp.any(wrong),
-                lambda *x: NotDifferentiableError(judge(*x)),
-                eigenvalues,
-                gap,
-                near,
-                wrong,
-            )
-        else:
-            frontend_of(gap).host_callback(partial(_warn, judge), eigenvalues, gap, near, wrong)
+        problem = NotDifferentiableError if self.on_degenerate == "raise" else UserWarning
+        check_or_raise(~xp.any(wrong), lambda *x: problem(judge(*x)), eigenvalues, gap, near, wrong)
         # a derivative exists, but the gap is known to few digits only
         poor = counts & ~near & ~own & (error_sum > root ** (2 * LOST) * xp.abs(gap))
-        frontend_of(gap).host_callback(
-            partial(_warn_of_loss, self.of), eigenvalues, gap, error_sum, poor
+        check_or_raise(
+            ~xp.any(poor), partial(_warning_of_loss, self.of), eigenvalues, gap, error_sum, poor
         )
 
     def jvp(
@@ -244,15 +234,8 @@ def _sentence_of_eigenvalues(
     )
 
 
-def _warn(judge: Any, eigenvalues: Any, gap: Any, near: Any, wrong: Any) -> None:
-    if asnumpy(wrong).any():
-        warnings.warn(judge(eigenvalues, gap, near, wrong), stacklevel=2)
-
-
-def _warn_of_loss(of: str, eigenvalues: Any, gap: Any, error_sum: Any, poor: Any) -> None:
+def _warning_of_loss(of: str, eigenvalues: Any, gap: Any, error_sum: Any, poor: Any) -> UserWarning:
     eigenvalues, gap, error_sum, poor = map(asnumpy, (eigenvalues, gap, error_sum, poor))
-    if not poor.any():
-        return
     at = tuple(np.argwhere(poor)[0])
     j, i = at[-2:]
     gap, error_sum = (np.broadcast_to(x, poor.shape) for x in (gap, error_sum))
@@ -265,4 +248,4 @@ def _warn_of_loss(of: str, eigenvalues: Any, gap: Any, error_sum: Any, poor: Any
     )
     if of != "eigenvalue":
         text = text.replace(_BETTER, "Single precision is not enough here, or the loss too fine.")
-    warnings.warn(_in_words(of, text), stacklevel=2)
+    return UserWarning(_in_words(of, text))

@@ -36,8 +36,8 @@ class RowOrder(Rule):
         (exchanges,) = args
         at = namespace(exchanges).arange(exchanges.shape[-1], **alike(exchanges))
         check_or_raise(((exchanges >= at) & (exchanges < self.m)).all(), _not_exchanges)
-        if (own := frontend_of(exchanges).row_order) is not None:
-            return (own(exchanges, self.m),)
+        if (order := frontend_of(exchanges).row_order(exchanges, self.m)) is not None:
+            return (order,)
         shape = (*batch_of(exchanges, 1), self.m)
         return on_host(partial(_ordered, shape), ((shape, np.dtype(np.int64)),), exchanges)
 

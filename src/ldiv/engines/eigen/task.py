@@ -22,7 +22,7 @@ from types import ModuleType
 
 import numpy as np
 
-from ldiv.core.arrays import device_of, numpy_dtype, result_dtype
+from ldiv.core.arrays import beside, device_of, numpy_dtype, result_dtype
 from ldiv.core.dispatch import namespace
 from ldiv.core.processes import Processes
 from ldiv.core.structure import Structure
@@ -104,7 +104,7 @@ class EigenTask:
         """The indices of lam (*batch, m): the k wanted pairs, then the others, each ascending."""
         xp, k = namespace(lam), self.k
         if self.which == "index":
-            inside = xp.arange(lam.shape[-1])
+            inside = xp.arange(lam.shape[-1], **beside(lam))
             wanted = (inside >= self.first) & (inside < self.first + k)
             return xp.argsort(xp.where(wanted, 0, 1) * xp.ones_like(lam), axis=-1, stable=True)
         up = xp.argsort(lam, axis=-1, stable=True)

@@ -31,6 +31,7 @@ from ldiv.frontends.torch.dense import (
     lu_pivoted,
     lu_solve,
     product,
+    row_order,
     scatter,
     sign_of_rows,
     solve_triangular,

@@ -12,7 +12,7 @@ more than that, to half of the digits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -82,12 +82,8 @@ def _agrees(
     """
     if dy is None:
         return False
-    sizes = [size_of(d, v.ndim, like) for d, v in zip(as_tuple(dy), as_tuple(y), strict=True)]
     random = [*map(random_like, as_tuple(y))]
-    for size in np.unique(np.concatenate([s.ravel() for s in sizes])):
-        alike = [
-            torch.as_tensor(s == size, device=r.device) for s, r in zip(sizes, random, strict=True)
-        ]
+    for alike in of_like_size(as_tuple(dy), [v.ndim for v in as_tuple(y)], like):
         some = tuple(r * a for r, a in zip(random, alike, strict=True))
         left, right, scale = _products(pull, y, some, dy, dxs)
         if close(left, right, scale, bound):
@@ -149,13 +145,26 @@ def _near(left: Any, right: Any, bound: Any) -> Any:
     return xp.where(finite[0] & finite[1], near, finite[0] == finite[1])
 
 
-def size_of(d: Array, ndim: int, like: int = LIKE) -> Any:
-    """Of each value, in all batches, how many steps of 2^like it is below the largest."""
-    sizes = abs(values(d))
-    shape = sizes.shape[sizes.ndim - ndim :]
-    largest = sizes.reshape(-1, *shape).max(0) if sizes.size else np.zeros(shape)
-    exponents = np.frexp(np.nan_to_num(largest))[1]
-    return np.where(largest == 0, UNMOVED, (exponents - exponents.max(initial=UNMOVED)) // like)
+def of_like_size(vs: Sequence[Array], ndims: Sequence[int], like: int = LIKE) -> Iterator[Any]:
+    """Masks, a tensor for each array, of the numbers that are within 2^like in all batches; those
+    that are zero have one of their own.
+    """
+    steps = [_steps(v, ndim, like) for v, ndim in zip(vs, ndims, strict=True)]
+    with torch.no_grad():
+        every = torch.unique(torch.cat([s.ravel() for s in steps])).cpu().tolist()
+    for step in every:
+        yield [s == step for s in steps]
+
+
+def _steps(v: Array, ndim: int, like: int) -> Array:
+    """Of each number, in all batches, how many steps of 2^like it is below the largest."""
+    with private.without_transforms(), torch.no_grad():
+        sizes = _unwrapped(v).abs().double()
+        shape = sizes.shape[sizes.ndim - ndim :]
+        largest = sizes.reshape(-1, *shape).amax(0) if sizes.numel() else sizes.new_zeros(shape)
+        exponents = torch.frexp(torch.nan_to_num(largest))[1]
+        below = exponents - exponents.max() if exponents.numel() else exponents
+        return torch.where(largest == 0, UNMOVED, below.div(like, rounding_mode="floor"))
 
 
 def values(t: Array) -> Any:

@@ -84,3 +84,12 @@ def lu_pivoted(a: Array) -> tuple[Array, Array]:
     """A packed LU of an m x n matrix, and LAPACK's exchanges counted from 0."""
     lu, pivots = lu_factor(a)
     return lu, pivots - 1
+
+
+def row_order(exchanges: Array, m: int) -> Array | None:
+    """On a device, which has no other way than a matrix of the exchanges."""
+    if exchanges.is_cpu:
+        return None
+    like = torch.empty((*exchanges.shape[:-1], m, exchanges.shape[-1]), device=exchanges.device)
+    by_columns = torch.lu_unpack(like, exchanges.int() + 1, unpack_data=False)[0]
+    return by_columns.argmax(-2)

@@ -9,6 +9,7 @@
                         switches it off for the levels outside as well
     modes               whether dispatch and function modes look on, and which; torch.overrides
                         has this for function modes when it has it for all
+    pretend device      a backend written in Python, for tests; public it would be as it is
     recorded programs   whether make_fx, torch.compile or torch.jit.trace records what is computed
     saved tensor hooks  taken off while a derivative is made by torch.func, which refuses them
     pytrees             containers; torch.utils.pytree, once all versions have it
@@ -127,6 +128,11 @@ _PATTERNS = "pattern of a Jacobian of tensors (found by a TorchDispatchMode)"
 DispatchMode = private("torch.utils._python_dispatch.TorchDispatchMode", _PATTERNS)
 without_dispatch_modes = private("torch.utils._python_dispatch._disable_current_modes", _PATTERNS)
 
+set_up_device = private(
+    "torch.utils.backend_registration._setup_privateuseone_for_python_backend",
+    "pretend device (for tests)",
+)
+
 # -- recorded programs ----------------------------------------------------------------------
 
 _RECORDED = "recorded programs (torch.export, torch.compile, torch.jit.trace)"
@@ -170,6 +176,7 @@ push_hooks = private("torch._C._autograd._push_saved_tensors_default_hooks", _HO
 _TREES = "containers of tensors"
 tree_map = private("torch.utils._pytree.tree_map", _TREES)
 tree_leaves = private("torch.utils._pytree.tree_leaves", _TREES)
+tree_map_only = private("torch.utils._pytree.tree_map_only", _TREES)
 tree_map_only = private("torch.utils._pytree.tree_map_only", _TREES)
 register_tree = private("torch.utils._pytree.register_pytree_node", _TREES)
 

@@ -11,7 +11,6 @@ from contextlib import contextmanager, nullcontext
 from itertools import compress
 from typing import Any
 
-import numpy as np
 import torch
 
 from ldiv.core.trees import Array
@@ -25,8 +24,8 @@ from ldiv.frontends.torch.agreement import (
     close,
     final,
     moved,
+    of_like_size,
     random_like,
-    size_of,
 )
 from ldiv.frontends.torch.recorders import recording_error, traced
 from ldiv.frontends.torch.transforms import vmap
@@ -60,11 +59,8 @@ def _agrees(
 def _directions(xs: tuple[Array, ...], x_bars: tuple[Array, ...]) -> Iterator[tuple[Array, ...]]:
     """One for the numbers of x whose cotangents are of like size: a small one counts as much."""
     dxs = [random_like(x, 1) for x in xs]
-    sizes = [size_of(bar, x.ndim) for bar, x in zip(x_bars, xs, strict=True)]
-    for size in np.unique(np.concatenate([s.ravel() for s in sizes])):
-        yield tuple(
-            d * torch.as_tensor(s == size, device=d.device) for d, s in zip(dxs, sizes, strict=True)
-        )
+    for alike in of_like_size(x_bars, [x.ndim for x in xs]):
+        yield tuple(d * a for d, a in zip(dxs, alike, strict=True))
 
 
 def pulled(pull: Pullback, y_bars: Array) -> tuple[Array, ...]:

@@ -11,7 +11,7 @@ import torch
 
 from ldiv.core.pytree import on_register_pytree
 from ldiv.core.trees import Array
-from ldiv.errors import expected_got, shown
+from ldiv.errors import EngineError, expected_got, shown
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.recorders import only_shapes, recording_error, traced
 
@@ -125,8 +125,17 @@ def on_host(f: Callable[..., Any], specs: Any, *arrays: Array) -> tuple[Array, .
         )
     if traced(arrays[0]):
         raise recording_error()
-    y = tuple(torch.from_numpy(np.asarray(x)) for x in f(*map(values_of, arrays)))
-    return y if arrays[0].device.type == "cpu" else tuple(t.to(arrays[0].device) for t in y)
+    for x in arrays:
+        if not x.is_cpu:
+            raise EngineError(expected_got(*_AT_HOST[:2], f"one on {x.device}", _AT_HOST[2]))
+    return tuple(torch.from_numpy(np.asarray(x)) for x in f(*map(values_of, arrays)))
+
+
+_AT_HOST = (
+    "a function whose algorithm runs on the host",
+    "an array on the cpu",
+    "Pass x.cpu(), and bring the result back by .to(x.device): gradients flow through both.",
+)
 
 
 def host_callback(f: Callable[..., Any], *xs: Array) -> None:

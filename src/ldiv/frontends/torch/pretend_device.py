@@ -1,0 +1,136 @@
+"""A pretend accelerator for PyTorch: what runs on it runs on any, and what it costs is counted.
+
+Its tensors hold their numbers where the host finds them by an explicit copy alone, each of which is
+a wait for the queue of a true device. Tensors on two devices raise, as there. By torch's backend
+for Python, which is experimental, and one for a whole process: for tests in a process of their own.
+
+    device = install()
+    with waits() as counted:
+        ldiv.solve(A.to(device), b.to(device))
+    counted.number, counted.largest
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from ldiv.frontends.torch import private
+
+NAME = "pretend"
+
+
+@dataclass
+class Waits:
+    """How often the host waited for numbers, and for how many at once at most."""
+
+    number: int = 0
+    largest: int = 0
+
+    def add(self, size: int) -> None:
+        self.number += 1
+        self.largest = max(self.largest, size)
+
+
+_counted = Waits()
+_installed: list[torch.library.Library] = []
+
+
+def install() -> torch.device:
+    """The device, of which there is one in a process."""
+    if not _installed:
+        private.set_up_device(NAME)
+        library = torch.library.Library("_", "IMPL")
+        library.fallback(_run, "PrivateUse1")
+        _installed.append(library)
+        for name in ("tensor", "asarray", "as_tensor"):  # of numbers: torch fails inside
+            setattr(torch, name, partial(_made, getattr(torch, name)))
+    return torch.device(NAME, 0)
+
+
+def _made(make: Any, *args: Any, device: Any = None, **kwargs: Any) -> torch.Tensor:
+    made: torch.Tensor = make(*args, **kwargs)
+    return made if device is None else made.to(device)
+
+
+@contextmanager
+def waits() -> Iterator[Waits]:
+    """What is counted inside."""
+    global _counted
+    outer, _counted = _counted, Waits()
+    try:
+        yield _counted
+    finally:
+        _counted = outer
+
+
+class OnDevice(torch.Tensor):
+    """A tensor of the device; `numbers` is what only the device sees."""
+
+    numbers: torch.Tensor
+
+    @staticmethod
+    def __new__(cls, numbers: torch.Tensor) -> OnDevice:
+        made: OnDevice = torch.Tensor._make_wrapper_subclass(
+            cls,
+            numbers.size(),
+            strides=numbers.stride(),
+            storage_offset=numbers.storage_offset(),
+            dtype=numbers.dtype,
+            device=torch.device(NAME, 0),
+        )
+        made.numbers = numbers
+        return made
+
+    def numpy(self, *, force: bool = False) -> Any:
+        if not force:
+            raise TypeError(f"can't convert {NAME}:0 device type tensor to numpy")
+        _counted.add(self.numel())
+        return self.numbers.detach().numpy()
+
+    @classmethod
+    def __torch_dispatch__(cls, f: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
+        return _run(f, *args, **(kwargs or {}))
+
+
+# Below the dispatcher the host's operations do not see what marks a tensor as a conjugate or negative.
+_PHYSICAL = {"aten::_conj": torch.conj_physical, "aten::_neg_view": torch.neg}
+
+
+def _numbers(x: OnDevice) -> torch.Tensor:
+    """Nor do they know zeros that hold no memory."""
+    return torch.zeros_like(x.numbers) if private.is_zero(x.numbers) else x.numbers
+
+
+def _run(f: Any, *args: Any, **kwargs: Any) -> Any:
+    """An operation of torch, by the host's."""
+    name = f._schema.name
+    given = [x for x in private.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+    own = [x for x in given if isinstance(x, OnDevice)]
+    if any(x.is_meta for x in given):  # torch asks for a shape alone
+        shapes = private.tree_map_only(OnDevice, lambda x: x.numbers.to("meta"), (args, kwargs))
+        return f(*shapes[0], **shapes[1])
+    moves = name in ("aten::_to_copy", "aten::copy_")
+    if own and not moves and any(x.ndim for x in given if not isinstance(x, OnDevice)):
+        raise RuntimeError(f"{name}: expected all tensors on one device, got {NAME}:0 and cpu")
+    leaves_device = (
+        name == "aten::_to_copy" and torch.device(kwargs.get("device") or NAME).type == "cpu"
+    ) or (name == "aten::copy_" and not isinstance(args[0], OnDevice))
+    if leaves_device or name == "aten::_local_scalar_dense":
+        _counted.add(own[0].numel() if own else 0)
+    if kwargs.get("device") is not None:
+        kwargs = {**kwargs, "device": torch.device("cpu")}
+    numbers = {id(x): _numbers(x) for x in own}
+    args, kwargs = private.tree_map_only(OnDevice, lambda x: numbers[id(x)], (args, kwargs))
+    found = _PHYSICAL.get(name, f)(*args, **kwargs)
+    if leaves_device:
+        return found
+    same = {id(numbers[id(x)]): x for x in own}  # an operation in place returns what it was given
+    return private.tree_map_only(
+        torch.Tensor, lambda x: same[id(x)] if id(x) in same else OnDevice(x), found
+    )

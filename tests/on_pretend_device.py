@@ -1,0 +1,180 @@
+"""What runs on a pretend accelerator, in a process of its own: one line of JSON for each function.
+
+{"name", "error" or null, "off": how far results are from the cpu's, "elsewhere": results that left the device,
+ "waits": for the host in value and gradient, "largest": the most numbers that it was told at once}
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ldiv.frontends.torch.pretend_device import install, waits
+
+DEVICE = install()
+
+import ldiv  # noqa: E402  (after the device is there, which it asks PyTorch for)
+
+N = 6
+torch.manual_seed(0)
+torch.set_default_dtype(torch.float64)
+A, B = torch.randn(N, N) + N * torch.eye(N), torch.randn(N)
+
+
+def pos(a: Any) -> Any:
+    return a @ a.mT
+
+
+def sym(a: Any) -> Any:
+    return a + a.mT
+
+
+def operator(a: Any) -> Any:
+    return ldiv.LinearOperator(lambda p, x: p @ x, shape=(N, N), params=a)
+
+
+FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "solve": ldiv.solve,
+    "solve sym": lambda a, b: ldiv.solve(sym(a), b, assume_a="sym"),
+    "solve pos": lambda a, b: ldiv.solve(pos(a), b, assume_a="pos"),
+    "solve, batch": lambda a, b: ldiv.solve(torch.stack([a, 2 * a]), b),
+    "solve_triangular": lambda a, b: ldiv.solve_triangular(a, b, lower=True),
+    "diagonal": lambda a, b: ldiv.solve(a, b, assume_a="diagonal"),
+    "factorized": lambda a, b: ldiv.factorized(a).solve(b),
+    "cholesky": lambda a, b: ldiv.cholesky(pos(a)),
+    "inv": lambda a, b: ldiv.inv(a),
+    "det": lambda a, b: ldiv.det(a / 8),
+    "logdet": lambda a, b: ldiv.logdet(pos(a)),
+    "slogdet": lambda a, b: ldiv.slogdet(a)[1],
+    "lu_factor": lambda a, b: ldiv.lu_factor(a)[0],
+    "lu_solve": lambda a, b: ldiv.lu_solve(ldiv.lu_factor(a), b),
+    "lu": lambda a, b: ldiv.lu(a)[1],
+    "qr": lambda a, b: ldiv.qr(a)[1],
+    "svd": lambda a, b: ldiv.svd(a, full_matrices=False)[0] ** 2,
+    "svdvals": lambda a, b: ldiv.svdvals(a),
+    "norm": lambda a, b: ldiv.norm(a),
+    "norm, 2": lambda a, b: ldiv.norm(a, 2),
+    "pinv": lambda a, b: ldiv.pinv(a[:, :3]),
+    "lstsq": lambda a, b: ldiv.lstsq(a[:, :3], b)[0],
+    "matrix_rank": lambda a, b: ldiv.matrix_rank(a) * a.sum(),
+    "eigh": lambda a, b: ldiv.eigh(sym(a))[1] ** 2,
+    "eigh, B": lambda a, b: ldiv.eigh(sym(a), pos(a))[0],
+    "eigvalsh": lambda a, b: ldiv.eigvalsh(sym(a)),
+    "eigsh": lambda a, b: ldiv.eigsh(sym(a), 2)[0],
+    "eigenspace": lambda a, b: (lambda H, X: X @ H @ X.mT)(*ldiv.eigenspace(sym(a), 2)[::-1]),
+    "spectral_sum": lambda a, b: ldiv.spectral_sum(torch.exp, sym(a) / 8, 2),
+    "lobpcg": lambda a, b: ldiv.lobpcg(pos(a), b[:, None])[0],
+    "polar": lambda a, b: ldiv.polar(a)[0],
+    "trace_solve": lambda a, b: ldiv.trace_solve(a, a.mT),
+    "quad_form": lambda a, b: ldiv.quad_form(pos(a), b),
+    "gaussian_kl": lambda a, b: ldiv.gaussian_kl(pos(a), pos(a) + pos(a.mT)),
+    "gaussian_logpdf": lambda a, b: ldiv.gaussian_logpdf(b, torch.tril(a)),
+    "cg": lambda a, b: ldiv.solve(pos(a), b, assume_a="pos", method="cg"),
+    "gmres": lambda a, b: ldiv.solve(a, b, method="gmres"),
+    "cg of an operator": lambda a, b: ldiv.solve(operator(pos(a)), b, assume_a="pos"),
+    "gmres of an operator": lambda a, b: ldiv.solve(operator(a), b),
+    "solve_sylvester": lambda a, b: ldiv.solve_sylvester(a, a.mT, a),
+    "solve_banded": lambda a, b: ldiv.solve_banded((1, 1), a[:3], b),
+    "solve_toeplitz": lambda a, b: ldiv.solve_toeplitz(a[:, 0], b),
+    "solve_circulant": lambda a, b: ldiv.solve_circulant(a[:, 0], b),
+    "kron": lambda a, b: ldiv.solve(ldiv.kron(a, a), torch.kron(b, b)),
+    "LowRank": lambda a, b: ldiv.solve(
+        3 * ldiv.eye_array(N, like=b) + ldiv.LowRank(a[:, :2], a[:, 2:4]), b
+    ),
+    "gemm": lambda a, b: ldiv.gemm(1.0, a, a),
+    "matmul": ldiv.matmul,
+    "SparseArray @": lambda a, b: sparse(a) @ b,
+    "SparseArray arithmetic": lambda a, b: (2 * sparse(a).T + sparse(a)) @ b,
+    "root": lambda a, b: ldiv.root(lambda x, p: p @ x + x**3 - 1, torch.zeros_like(b), a),
+    "jacobian": lambda a, b: ldiv.jacobian(lambda x: a @ x**2, b),
+    "hvp": lambda a, b: ldiv.hvp(lambda x: (a @ x**2).sum() ** 2, b, b),
+}
+# these say that they run on the host, before any work
+AT_HOST: dict[str, Callable[[Any, Any], Any]] = {
+    "sparse solve": lambda a, b: ldiv.solve(sparse(a), b, method="superlu"),
+    "ldl": lambda a, b: ldiv.ldl(sym(a))[0],
+    "eig": lambda a, b: ldiv.eigvals(a).abs(),
+    "expm": lambda a, b: ldiv.expm(a / 6),
+    "sqrtm": lambda a, b: ldiv.sqrtm(pos(a)),
+    "logm": lambda a, b: ldiv.logm(pos(a)),
+    "expm_multiply": lambda a, b: ldiv.expm_multiply(a / 6, b),
+}
+
+
+def sparse(a: Any) -> Any:
+    """Its diagonal, and one pair beside it."""
+    at = ([*range(N), 0, 3], [*range(N), 3, 0])
+    values = torch.cat([a.diagonal(), a[0, 3:4], a[3, 0:1]])
+    return ldiv.coo_array((values, at), shape=(N, N))
+
+
+def first(f: Any, device: Any) -> list[Any]:
+    a, b = (x.to(device).requires_grad_() for x in (A, B))
+    y = f(a, b)
+    return [y.detach(), *torch.autograd.grad(y.sum(), (a, b), allow_unused=True)]
+
+
+def further(f: Any, device: Any) -> list[Any]:
+    """A second derivative in reverse, a tangent in forward mode, and both by torch.func."""
+    a, b = (x.to(device).requires_grad_() for x in (A, B))
+    g = torch.autograd.grad(f(a, b).sum(), (a, b), create_graph=True, allow_unused=True)
+    size = sum((x**2).sum() for x in g if x is not None)
+    again = torch.autograd.grad(size, (a, b), allow_unused=True) if size.requires_grad else ()
+    a, b = a.detach(), b.detach()
+    loss = lambda a: f(a, b).sum()
+    return [
+        *again,
+        torch.func.jvp(lambda a: f(a, b), (a,), (a.mT.contiguous(),))[1],
+        torch.func.jvp(torch.func.grad(loss), (a,), (a.mT.contiguous(),))[1],
+    ]
+
+
+def looked_at(f: Any) -> dict[str, Any]:
+    here = first(f, "cpu") + further(f, "cpu")
+    with waits() as counted:
+        there = first(f, DEVICE)
+    number = counted.number
+    with waits() as counted_further:
+        there += further(f, DEVICE)
+    pairs = [(x, y) for x, y in zip(here, there, strict=True) if x is not None]
+    return {
+        "waits": number,
+        "largest": max(counted.largest, counted_further.largest),
+        "elsewhere": sum(y.device != DEVICE for _, y in pairs),
+        "off": max(float((x - y.cpu()).abs().max() / x.abs().max().clamp(min=1)) for x, y in pairs),
+    }
+
+
+def at_host(f: Any) -> dict[str, Any]:
+    first(f, "cpu")
+    with waits() as counted:
+        try:
+            first(f, DEVICE)
+        except ldiv.EngineError as error:
+            return {"refused": str(error), "largest": counted.largest}
+    return {"refused": ""}
+
+
+def main(names: list[str]) -> None:
+    warnings.simplefilter("ignore")
+    for table, look in ((FUNCTIONS, looked_at), (AT_HOST, at_host)):
+        for name, f in table.items():
+            if names and name not in names:
+                continue
+            found: dict[str, Any] = {"name": name, "error": None}
+            try:
+                found |= look(f)
+            except Exception as error:
+                if names:
+                    raise
+                found["error"] = f"{type(error).__name__}: {error}"
+            print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
