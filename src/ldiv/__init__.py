@@ -46,6 +46,7 @@ from ldiv.linalg.equations.sylvester import (
 )
 from ldiv.linalg.equations.trigonometric import coshm, cosm, sinhm, sinm, tanhm, tanm
 from ldiv.linalg.factorizations.cholesky import cho_factor, cho_solve, cholesky, cholesky_ex
+from ldiv.linalg.factorizations.cossin import cossin
 from ldiv.linalg.factorizations.householder import householder_product
 from ldiv.linalg.factorizations.ldl import ldl
 from ldiv.linalg.factorizations.ldl_factor import ldl_factor, ldl_solve
@@ -65,6 +66,7 @@ from ldiv.linalg.inverses.with_info import inv_ex, solve_ex
 from ldiv.linalg.products.blas import gemm, matmul
 from ldiv.linalg.products.expm_multiply import expm_multiply
 from ldiv.linalg.products.multi_dot import multi_dot, vecdot
+from ldiv.linalg.spectra.balance import matrix_balance
 from ldiv.linalg.spectra.banded_eigen import eig_banded, eigvals_banded, eigvalsh_tridiagonal
 from ldiv.linalg.spectra.bases import null_space, orth
 from ldiv.linalg.spectra.condition import cond
@@ -79,6 +81,7 @@ from ldiv.linalg.spectra.lobpcg import lobpcg
 from ldiv.linalg.spectra.norm import norm, onenormest
 from ldiv.linalg.spectra.norms import matrix_norm, vector_norm
 from ldiv.linalg.spectra.pinvh import pinvh
+from ldiv.linalg.spectra.schur import cdf2rdf, hessenberg, ordqz, qz, rsf2csf, schur
 from ldiv.linalg.spectra.spectral import eigenspace, spectral_function, spectral_sum
 from ldiv.linalg.spectra.subspace_angles import subspace_angles
 from ldiv.linalg.spectra.svd import svds
@@ -163,6 +166,7 @@ __all__ = [
     "block_diag",
     "bmat",
     "cache_info",
+    "cdf2rdf",
     "cg",
     "cgs",
     "cho_factor",
@@ -179,6 +183,7 @@ __all__ = [
     "coo_array",
     "coshm",
     "cosm",
+    "cossin",
     "csc_array",
     "csr_array",
     "det",
@@ -218,6 +223,7 @@ __all__ = [
     "gradient_error",
     "hankel",
     "hermitian",
+    "hessenberg",
     "hessian",
     "householder_product",
     "hstack",
@@ -253,6 +259,7 @@ __all__ = [
     "lu_solve",
     "matmul",
     "matmul_toeplitz",
+    "matrix_balance",
     "matrix_exp",
     "matrix_norm",
     "matrix_power",
@@ -262,6 +269,7 @@ __all__ = [
     "norm",
     "null_space",
     "onenormest",
+    "ordqz",
     "orth",
     "orthogonal_procrustes",
     "orthonormal",
@@ -274,10 +282,13 @@ __all__ = [
     "qr",
     "qr_multiply",
     "quad_form",
+    "qz",
     "random_array",
     "root",
     "rq",
+    "rsf2csf",
     "save_npz",
+    "schur",
     "selected_inverse",
     "set_cache_limit",
     "set_num_threads",

@@ -38,6 +38,7 @@ WITHOUT = {
     "Riccati": "an equation with units of four matrices",
     "ContinuousRiccati": "an equation with units of four matrices",
     "DiscreteRiccati": "an equation with units of four matrices",
+    "OnHostOnly": "no derivatives",
     "Root": "a function of the user's",
 }
 

@@ -61,6 +61,7 @@ FUNCTIONS = {
     "eigh": (SYM, lambda a: pairs(ldiv.eigh(a)), [1, 0]),
     "eigsh": (SYM, lambda a: pairs(ldiv.eigsh(a, 2)), [1, 0]),
     "eigsh, sparse": (EVEN, lambda a: pairs(ldiv.eigsh(sparse(a), 2)), [1, 0]),
+    "schur": (G, lambda a: [abs(x) for x in ldiv.schur(a, "complex")], [1, 0]),
     "eigs": (G, lambda a: [ldiv.eigs(a, 1, which="LR")[0].real], [1]),
     "eig": (G, lambda a: [ldiv.eigvals(a).real], [1]),
     "svd": (TALL, lambda a: pairs(ldiv.svd(a, full_matrices=False)[1::-1]), [1, 0]),

@@ -38,20 +38,6 @@ SENTENCES: dict[str, str] = dict(
         ),
         ("diagsvd", "Write ldiv.diags_array(s), or U[:, :k] * s for the product with it."),
         *_each(
-            "cdf2rdf",
-            "The real form of complex pairs: take the real and imaginary parts of those of ldiv.eig.",
-        ),
-        *_each(
-            "hessenberg ordqz qz rsf2csf schur",
-            "Its factors are not unique, and have no derivative of their own: take them from "
-            "scipy.linalg where no derivative is needed.",
-        ),
-        *_each(
-            "matrix_balance",
-            "ldiv scales by itself. " + _NO_DERIVATIVE.format(library="scipy.linalg"),
-        ),
-        ("cossin", "Take ldiv.svd of the blocks; the decomposition as a whole is scipy.linalg's."),
-        *_each(
             "qr_delete qr_insert qr_update",
             "Factor again with ldiv.qr; SciPy's updates have no derivative.",
         ),

@@ -15,6 +15,7 @@ from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, IndexLike
 from ldiv.core.validate import (
     DTYPES,
+    LARGEST,
     as_float,
     require_array,
     require_batches,
@@ -27,6 +28,8 @@ from ldiv.errors import expected_got, shown
 from ldiv.matrices.conversion import sparse_at
 from ldiv.matrices.entries import Format
 from ldiv.matrices.sparse_array import SparseArray
+
+MOST = LARGEST // 16  # numbers of which no address is too large
 
 
 @public
@@ -188,6 +191,10 @@ def eye_array(
             )
         )
     length = max(min(m + min(k, 0), n - max(k, 0)), 0)
+    if length > MOST:
+        raise ValueError(
+            expected_got("m and n", f"at most {MOST} ones", str(length), "They are stored.")
+        )
     ones = (
         np.ones(length, dtype=dtype)
         if like is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ldiv.core.arrays import adjoint
+from ldiv.core.arrays import adjoint, astype, result_dtype
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
@@ -67,7 +67,8 @@ def subspace_angles(A: ArrayT, B: AnyArray) -> ArrayT:
     if one.shape[-2] != two.shape[-2]:
         came, advice = f"{two.shape[-2]} rows", "Both are spaces of vectors of one length."
         raise ValueError(expected_got("B", f"{one.shape[-2]} rows, as A", came, advice))
-    one, two = (_basis(name, x) for name, x in zip("AB", common_precision(one, two), strict=True))
+    both, wide = common_precision(one, two), result_dtype(one, two)
+    one, two = (_basis(name, astype(x, wide)) for name, x in zip("AB", both, strict=True))
     if one.shape[-1] < two.shape[-1]:
         one, two = two, one
     xp, inner = namespace(one), adjoint(one) @ two

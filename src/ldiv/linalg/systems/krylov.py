@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from ldiv.core.public import public
 from ldiv.core.typing import ArrayT
-from ldiv.core.validate import require_flag, require_number
+from ldiv.core.validate import require_flag, require_number, require_option
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.preconditioner import PreconditionerLike
 from ldiv.linalg.systems.solve import solve
@@ -274,9 +274,9 @@ def gmres(
     >>> x.round(6), info
     (array([1., 1.]), 0)
     """
-    if callback_type not in (None, "x"):
+    if callback_type is not None:
         advice = "The callback takes the iterate; its residual is b - A @ x."
-        raise ValueError(expected_got("callback_type", "'x'", repr(callback_type), advice))
+        require_option("callback_type", callback_type, ("x",), advice)
     return _general(
         "gmres",
         A,

@@ -1,0 +1,72 @@
+"""Values of LAPACK, on the host, of factors that have no derivative of their own.
+
+tangent      none: it raises
+cotangent    none: it raises
+cost         that of `f`
+reference    none
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import common_batch, one_by_one
+from ldiv.core.dispatch import on_host
+from ldiv.core.finite import require_finite
+from ldiv.core.rule import Rule
+from ldiv.core.trees import Array, Tree
+from ldiv.errors import NotDifferentiableError
+
+
+@dataclass(frozen=True)
+class OnHostOnly(Rule):
+    """Arguments (*batch, m, n), called by `names`; outputs as `specs`, shapes and dtypes, say."""
+
+    f: Callable[..., tuple[Any, ...]]  # of NumPy arrays, one matrix at a time
+    specs: tuple[tuple[tuple[int, ...], Any], ...]
+    names: tuple[str, ...]
+    why_not: str  # what stands in the error, and what to do
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return (2,) * len(self.names)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        for name, x in zip(self.names, args, strict=True):
+            require_finite(name, x)
+        batch = common_batch(self.core, args)
+        specs = tuple(((*batch, *shape), dtype) for shape, dtype in self.specs)
+        return tuple(on_host(partial(self._each, batch, specs), specs, *args))
+
+    def _each(self, batch: tuple[int, ...], specs: Any, *args: Any) -> tuple[Any, ...]:
+        out = tuple(np.empty(*spec) for spec in specs)
+        problems = one_by_one(self.core, args)
+        if not all(x.size for x in args):
+            return out
+        for i, problem in zip(np.ndindex(batch), problems, strict=True):
+            for y, found in zip(out, self.f(*problem), strict=True):
+                y[i] = found
+        return out
+
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
+        if all(x is None for x in tangents):
+            return (None,) * len(out)
+        raise NotDifferentiableError(f"no derivative: {self.why_not}")
+
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
+        if not any(need) or all(x is None for x in cotangents):
+            return (None,) * len(args)
+        raise NotDifferentiableError(f"no derivative: {self.why_not}")
