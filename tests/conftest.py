@@ -89,6 +89,16 @@ class Workers:
             _left_out[name] = set(absent)
 
 
+def pytest_addoption(parser):
+    parser.addoption("--reversed", action="store_true", help="the last test first")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--reversed"):
+        items.reverse()
+
+
 def pytest_configure(config):
     if config.pluginmanager.hasplugin("dsession"):  # workers there are
         config.pluginmanager.register(Workers())
