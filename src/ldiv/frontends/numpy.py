@@ -13,7 +13,7 @@ import scipy.linalg
 from ldiv.core.finite import evaluated
 from ldiv.core.record import is_recording, recorded, snapshot, unrecorded
 from ldiv.core.rule import Rule
-from ldiv.core.trees import Array
+from ldiv.core.trees import HostArray
 from ldiv.errors import expected_got, shown
 
 
@@ -23,7 +23,7 @@ def owns(x: object) -> bool:
     )
 
 
-def bind(rule: Rule, leaves: list[Array]) -> tuple[Array, ...]:
+def bind(rule: Rule, leaves: list[HostArray]) -> tuple[HostArray, ...]:
     if not is_recording():
         return evaluated(rule, leaves)
     with unrecorded():  # what a kernel applies is its own affair
@@ -31,36 +31,36 @@ def bind(rule: Rule, leaves: list[Array]) -> tuple[Array, ...]:
     return recorded(rule, leaves, outputs)
 
 
-def asnumpy(x: Array) -> Array:
+def asnumpy(x: HostArray) -> HostArray:
     return np.asarray(x)
 
 
-def host(x: Array) -> bool:
+def host(x: HostArray) -> bool:
     return True
 
 
-def device(x: Array) -> str:
+def device(x: HostArray) -> str:
     """Before NumPy 2.1 numbers do not say."""
     return "cpu"
 
 
-def call(f: Callable[..., Array], p: Any, x: Array) -> Array:
+def call(f: Callable[..., HostArray], p: Any, x: HostArray) -> HostArray:
     """f(p, x): x is a copy, to which f may write, and so is the result, which f may use again."""
     y = f(p, x.copy())
     return y.copy() if isinstance(y, np.ndarray) else y  # what is none is refused by who asked
 
 
-def own(x: Array) -> Array:
+def own(x: HostArray) -> HostArray:
     """A copy: whoever holds the array may write to it, and nobody is told."""
     return snapshot(x)
 
 
-def on_host(f: Callable[..., Any], specs: Any, *arrays: Array) -> tuple[Array, ...]:
-    results: tuple[Array, ...] = f(*arrays)
+def on_host(f: Callable[..., Any], specs: Any, *arrays: HostArray) -> tuple[HostArray, ...]:
+    results: tuple[HostArray, ...] = f(*arrays)
     return results
 
 
-def scatter(x: Array, index: Array, size: int) -> Array:
+def scatter(x: HostArray, index: HostArray, size: int) -> HostArray:
     columns = np.moveaxis(x, -2, 0).reshape(x.shape[-2], math.prod(x.shape[:-2]) * x.shape[-1])
     y = np.zeros((size, columns.shape[1]), x.dtype)
     np.add.at(y, index, columns)
@@ -75,7 +75,7 @@ def _lapack(name: str, dtype: np.dtype[Any]) -> Any:
     return scipy.linalg.get_lapack_funcs(name, dtype=dtype)
 
 
-def lu_factor(a: Array) -> tuple[Array, Array]:
+def lu_factor(a: HostArray) -> tuple[HostArray, HostArray]:
     if a.ndim == 2 and a.size:
         lu, pivots, _ = _lapack("getrf", a.dtype)(a)
         return lu, pivots
@@ -86,13 +86,13 @@ def lu_factor(a: Array) -> tuple[Array, Array]:
     return lu, pivots
 
 
-def sign_of_rows(pivots: Array) -> Array:
+def sign_of_rows(pivots: HostArray) -> HostArray:
     """det P: -1 for an odd number of exchanges."""
     odd = (pivots != np.arange(pivots.shape[-1])).sum(-1) % 2
     return np.asarray(1 - 2 * odd)  # an array also of one matrix, as array-api-compat 1.12 asks for
 
 
-def lu_solve(lu: Array, pivots: Array, b: Array, op: str) -> Array:
+def lu_solve(lu: HostArray, pivots: HostArray, b: HostArray, op: str) -> HostArray:
     if lu.ndim == b.ndim == 2 and b.size:
         x, _ = _lapack("getrs", lu.dtype)(
             lu, pivots, b if b.dtype == lu.dtype else b.astype(lu.dtype), "NTH".index(op)
@@ -110,7 +110,7 @@ def lu_solve(lu: Array, pivots: Array, b: Array, op: str) -> Array:
     return x
 
 
-def cholesky(a: Array) -> tuple[Array, bool]:
+def cholesky(a: HostArray) -> tuple[HostArray, bool]:
     """(L, whether all of the batch is positive definite)."""
     if a.ndim == 2 and a.size:
         # the upper triangle of A^T is the lower one of A; U^H U = A^T, L = U^T
@@ -122,7 +122,7 @@ def cholesky(a: Array) -> tuple[Array, bool]:
         return a, False
 
 
-def cholesky_inverse(l: Array) -> Array:
+def cholesky_inverse(l: HostArray) -> HostArray:
     """(L L^H)^-1."""
     x = np.empty_like(l)
     for i in np.ndindex(*l.shape[:-2] if l.size else (0,)):
@@ -130,7 +130,7 @@ def cholesky_inverse(l: Array) -> Array:
     return x + np.conj(np.tril(x, -1).mT)
 
 
-def solve_triangular(a: Array, b: Array, lower: bool, unit: bool = False) -> Array:
+def solve_triangular(a: HostArray, b: HostArray, lower: bool, unit: bool = False) -> HostArray:
     if a.ndim == b.ndim == 2 and b.size and a.dtype == b.dtype:
         x, _ = _lapack("trtrs", a.dtype)(a, b, lower=lower, unitdiag=unit)
         return np.ascontiguousarray(x)
@@ -143,14 +143,14 @@ def solve_triangular(a: Array, b: Array, lower: bool, unit: bool = False) -> Arr
     return x
 
 
-def product(a: Array, x: Array) -> Array:
+def product(a: HostArray, x: HostArray) -> HostArray:
     return a.dot(x) if a.ndim == x.ndim == 2 else np.matmul(a, x)
 
 
 lu_pivoted = lu_factor  # SciPy's exchanges, counted from 0; A may be m x n
 
 
-def standard_normal(key: Any, shape: tuple[int, ...], like: Array) -> Array:
+def standard_normal(key: Any, shape: tuple[int, ...], like: HostArray) -> HostArray:
     """Independent normal numbers in the precision of `like`, from its generator."""
     if not isinstance(key, np.random.Generator):
         raise TypeError(

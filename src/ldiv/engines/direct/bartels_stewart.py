@@ -12,7 +12,7 @@ import numpy as np
 
 from ldiv.core.arrays import adjoint
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import HostArray, Tree
 from ldiv.core.units import balance, magnitude
 from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.direct.schur_pair import PairMatrix, SchurPair, where_not_cpu
@@ -43,13 +43,13 @@ class Sum(PairMatrix):
     where they change units, and take for zero what is small.
     """
 
-    def in_units(self, a: Array, b: Array) -> tuple[Array, Array]:
+    def in_units(self, a: HostArray, b: HostArray) -> tuple[HostArray, HostArray]:
         t = balance(np.maximum(magnitude(a, None), magnitude(b, None))).ravel()[0]
         self.unit = float(t) ** 2
         self.scale = np.full(len(a) * len(b), t)
         return a * t * t, b * t * t
 
-    def applied(self, a: Array, b: Array, x: Array, hermitian: bool) -> Array:
+    def applied(self, a: HostArray, b: HostArray, x: HostArray, hermitian: bool) -> HostArray:
         left = a @ x
         return left + (adjoint(left) if hermitian else x @ b.T)
 
@@ -62,8 +62,8 @@ class Forms(SchurPair):
 
     ENGINE, SINGULAR = NAME, "sum is zero"
 
-    def combined(self, one: Array, two: Array) -> Array:
+    def combined(self, one: HostArray, two: HostArray) -> HostArray:
         return np.add.outer(one, two)
 
-    def triangular(self, t: Array, w: Array, f: Array, ops: str) -> Array:
+    def triangular(self, t: HostArray, w: HostArray, f: HostArray, ops: str) -> HostArray:
         return triangular_sylvester(t, w, f, ops)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ldiv.core.arrays import adjoint
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import HostArray, Tree
 from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.direct.schur_pair import PairMatrix, SchurPair, where_not_cpu
 from ldiv.engines.factor import Factor
@@ -40,7 +40,7 @@ def factor(symbolic: None, structure: Stein, p: Tree, assume_a: str) -> Factor:
 class Difference(PairMatrix):
     """X - A X B^T."""
 
-    def applied(self, a: Array, b: Array, x: Array, hermitian: bool) -> Array:
+    def applied(self, a: HostArray, b: HostArray, x: HostArray, hermitian: bool) -> HostArray:
         y = a @ x @ b.T
         return x - ((y + adjoint(y)) / 2 if hermitian else y)
 
@@ -53,8 +53,8 @@ class Forms(SchurPair):
 
     ENGINE, SINGULAR = NAME, "product is one"
 
-    def combined(self, one: Array, two: Array) -> Array:
+    def combined(self, one: HostArray, two: HostArray) -> HostArray:
         return 1 - np.multiply.outer(one, two)
 
-    def triangular(self, t: Array, w: Array, f: Array, ops: str) -> Array:
+    def triangular(self, t: HostArray, w: HostArray, f: HostArray, ops: str) -> HostArray:
         return triangular_stein(t, w, f, ops)

@@ -12,20 +12,20 @@ import numpy as np
 from scipy.linalg import get_lapack_funcs
 
 from ldiv.core.structure import view_dense
-from ldiv.core.trees import Array
+from ldiv.core.trees import HostArray
 from ldiv.engines.functions.triangular_sylvester import middle
 
 SMALL = 32
 
 
-def triangular_stein(t: Array, w: Array, f: Array, ops: str) -> Array:
+def triangular_stein(t: HostArray, w: HostArray, f: HostArray, ops: str) -> HostArray:
     """Y; `ops` are those of T and W, each N or H."""
     y = np.array(f, np.result_type(t, w, f), order="F")
     _solve(t, w, y, ops, get_lapack_funcs("trtrs", (t, y)))
     return y
 
 
-def _solve(t: Array, w: Array, y: Array, ops: str, trtrs: Any) -> None:
+def _solve(t: HostArray, w: HostArray, y: HostArray, ops: str, trtrs: Any) -> None:
     """Replaces F, which is in y, by Y."""
     n, m = y.shape
     if max(n, m) <= SMALL:
@@ -50,7 +50,7 @@ def _solve(t: Array, w: Array, y: Array, ops: str, trtrs: Any) -> None:
         _solve(t, two, y_two, ops, trtrs)
 
 
-def _columns(t: Array, w: Array, y: Array, ops: str, trtrs: Any) -> None:
+def _columns(t: HostArray, w: HostArray, y: HostArray, ops: str, trtrs: Any) -> None:
     """(I - w_jj op(T)) y_j = f_j + op(T) times the columns known, combined as op(W) says."""
     (n, m), (t, w) = y.shape, (view_dense(x, op) for x, op in zip((t, w), ops, strict=True))
     identity, lower = np.eye(n, dtype=y.dtype), ops[0] == "H"

@@ -14,20 +14,20 @@ import numpy as np
 from scipy.linalg import get_lapack_funcs
 
 from ldiv.core.structure import view_dense
-from ldiv.core.trees import Array
+from ldiv.core.trees import HostArray
 from ldiv.errors import SingularMatrixError
 
 SMALL = 64  # order up to which xTRSYL is as fast as a product
 
 
-def triangular_sylvester(t: Array, w: Array, f: Array, ops: str) -> Array:
+def triangular_sylvester(t: HostArray, w: HostArray, f: HostArray, ops: str) -> HostArray:
     """Y; `ops` are those of T and W, each N or H."""
     y = np.array(f, order="F")
     _solve(t, w, y, ops, get_lapack_funcs("trsyl", (t, w, y)))
     return y
 
 
-def _solve(t: Array, w: Array, y: Array, ops: str, trsyl: Any) -> None:
+def _solve(t: HostArray, w: HostArray, y: HostArray, ops: str, trsyl: Any) -> None:
     """Replaces F, which is in y, by Y."""
     n, m = y.shape
     if max(n, m) <= SMALL:
@@ -56,7 +56,7 @@ def _solve(t: Array, w: Array, y: Array, ops: str, trsyl: Any) -> None:
         _solve(t, two, y_two, ops, trsyl)
 
 
-def middle(t: Array) -> int:
+def middle(t: HostArray) -> int:
     """Where to split a (quasi-)triangle, not inside of a block of order 2."""
     i = len(t) // 2
     return i + 1 if t[i, i - 1] != 0 else i

@@ -19,7 +19,6 @@ from jax.extend.core import Primitive
 
 from ldiv.core.holder import holding, store
 from ldiv.core.processes import Together
-from ldiv.core.trees import Array
 from ldiv.errors import expected_got
 from ldiv.frontends.jax.private import ir, mlir
 from ldiv.frontends.jax.values import traced
@@ -34,7 +33,7 @@ _EXPORTED = expected_got(
 Specs = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
 
 
-def on_host(f: Callable[..., Any], specs: Specs, *arrays: Array) -> tuple[Array, ...]:
+def on_host(f: Callable[..., Any], specs: Specs, *arrays: jax.Array) -> tuple[jax.Array, ...]:
     if any(map(traced, arrays)):
         together = isinstance(f, Together)
         work = partial(_stored, f)
@@ -48,7 +47,7 @@ def _stored(f: Callable[..., Any], *arrays: Any) -> Any:
         return f(*arrays)
 
 
-def host_callback(f: Callable[..., Any], *xs: Array) -> None:
+def host_callback(f: Callable[..., Any], *xs: jax.Array) -> None:
     if any(map(traced, xs)):
         host_p.bind(*xs, f=partial(_and_nothing, f), specs=(), together=False)
     else:

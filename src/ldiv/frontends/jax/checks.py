@@ -14,26 +14,25 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ldiv.core.trees import Array
 from ldiv.errors import report
 from ldiv.frontends.jax.callbacks import host_p
 
-Check = tuple[Array, Callable[..., Exception], tuple[Array, ...]]
+Check = tuple[jax.Array, Callable[..., Exception], tuple[jax.Array, ...]]
 _checks: ContextVar[list[Check]] = ContextVar("checks")
 
 
-def check_or_raise(ok: Array, error: Callable[..., Exception], *numbers: Array) -> None:
+def check_or_raise(ok: jax.Array, error: Callable[..., Exception], *numbers: jax.Array) -> None:
     _checks.get().append((ok, error, numbers))
 
 
 @contextmanager
-def checking() -> Iterator[list[Array]]:
+def checking() -> Iterator[list[jax.Array]]:
     """Ask at the end whether all checks that the kernel inside notes have passed.
 
     The arrays that the list is filled with become, in it, arrays that are there once they have.
     """
     checks: list[Check] = []
-    waiting: list[Array] = []
+    waiting: list[jax.Array] = []
     token = _checks.set(checks)
     try:
         yield waiting

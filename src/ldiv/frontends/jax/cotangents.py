@@ -15,7 +15,7 @@ import jax.numpy as jnp
 
 from ldiv.core.finite import derivative
 from ldiv.core.rule import Rule
-from ldiv.core.trees import Array, leaves, rebuild
+from ldiv.core.trees import leaves, rebuild
 from ldiv.frontends.jax.private import ad
 from ldiv.frontends.jax.values import as_own
 
@@ -38,7 +38,7 @@ def pullback(
     ]
 
 
-def conform(g: Array, x: Any) -> Array:
+def conform(g: jax.Array, x: Any) -> jax.Array:
     """The cotangent in the space of x: real where x is, summed over the axes that were
     broadcast.
     """
@@ -49,14 +49,14 @@ def conform(g: Array, x: Any) -> Array:
     return in_field_of(g, x)
 
 
-def in_field_of(g: Array, x: Any) -> Array:
+def in_field_of(g: jax.Array, x: Any) -> jax.Array:
     """Real where x is, in its dtype: the projection onto the tangent space of x."""
     if g.dtype == x.dtype:
         return g
     return (g if jnp.issubdtype(x.dtype, jnp.complexfloating) else jnp.real(g)).astype(x.dtype)
 
 
-def _conj(x: Array) -> Array:
+def _conj(x: jax.Array) -> jax.Array:
     """Real x as it is: run one by one, each operation costs more than that of an engine."""
     return jnp.conj(x) if jnp.issubdtype(x.dtype, jnp.complexfloating) else as_own(x)
 

@@ -15,21 +15,20 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from ldiv.core.trees import Array
 from ldiv.frontends.jax import private
 from ldiv.frontends.jax.values import traced
 
 
-def product(a: Array, x: Array) -> Array:
+def product(a: jax.Array, x: jax.Array) -> jax.Array:
     # by default GPUs and TPUs round factors to TF32 or bfloat16
     return jnp.matmul(a, x, precision="highest")
 
 
-def scatter(x: Array, index: Any, size: int) -> Array:
+def scatter(x: jax.Array, index: Any, size: int) -> jax.Array:
     return jnp.zeros((*x.shape[:-2], size, x.shape[-1]), x.dtype).at[..., index, :].add(x)
 
 
-def _each(kernel: Callable[..., Any], *arrays: Array) -> Any:
+def _each(kernel: Callable[..., Any], *arrays: jax.Array) -> Any:
     """kernel(*arrays), of the same batch axes: in a program for the CPU one matrix after another,
     which takes no longer there.
     """
@@ -37,7 +36,7 @@ def _each(kernel: Callable[..., Any], *arrays: Array) -> Any:
     if not private.BATCHED_LAPACK_WAITS or prod(batch) < 2 or not any(map(traced, arrays)):
         return kernel(*arrays)
 
-    def in_turn(*arrays: Array) -> Any:
+    def in_turn(*arrays: jax.Array) -> Any:
         flat = [jnp.reshape(x, (-1, *x.shape[-2:])) for x in arrays]
         found = jax.lax.map(lambda xs: kernel(*xs), flat)
         return jax.tree.map(lambda y: jnp.reshape(y, (*batch, *y.shape[1:])), found)
@@ -45,20 +44,20 @@ def _each(kernel: Callable[..., Any], *arrays: Array) -> Any:
     return jax.lax.platform_dependent(*arrays, cpu=in_turn, default=kernel)
 
 
-def lu_factor(a: Array) -> tuple[Array, Array]:
+def lu_factor(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The second result is the order of the rows, A[order] = L U, and behind it its inverse."""
     lu, _, order = _each(jax.lax.linalg.lu, a)
     back = jnp.argsort(order, -1, stable=False).astype(order.dtype)
     return lu, jnp.concatenate([order, back], -1)
 
 
-def sign_of_rows(order: Array) -> Array:
+def sign_of_rows(order: jax.Array) -> jax.Array:
     """det P: -1 for an odd number of inversions."""
     order = jnp.split(order, 2, -1)[0]
     return 1 - 2 * (jnp.triu(order[..., :, None] > order[..., None, :]).sum((-2, -1)) % 2)
 
 
-def lu_solve(lu: Array, order: Array, b: Array, op: str) -> Array:
+def lu_solve(lu: jax.Array, order: jax.Array, b: jax.Array, op: str) -> jax.Array:
     """A^-1 b, A^-T b or A^-H b."""
     lu, b = _together(lu, b.astype(lu.dtype))
     n = lu.shape[-1]
@@ -73,50 +72,50 @@ def lu_solve(lu: Array, order: Array, b: Array, op: str) -> Array:
     return take(y, order[..., n:, :])
 
 
-def cholesky(a: Array) -> tuple[Array, Array]:
+def cholesky(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     """(L, whether all of the batch is positive definite)."""
     l = _each(partial(jax.lax.linalg.cholesky, symmetrize_input=False), a)
     return l, jnp.isfinite(l).all()  # XLA fills the factor of an indefinite matrix with NaN
 
 
-def solve_triangular(a: Array, b: Array, lower: bool, unit: bool = False) -> Array:
+def solve_triangular(a: jax.Array, b: jax.Array, lower: bool, unit: bool = False) -> jax.Array:
     dtype = jnp.promote_types(a.dtype, b.dtype)
     a, b = _together(a.astype(dtype), b.astype(dtype))
     return _solve(a, b, lower=lower, unit_diagonal=unit)
 
 
-def qr(a: Array, mode: str = "reduced") -> Any:
+def qr(a: jax.Array, mode: str = "reduced") -> Any:
     return _each(partial(jnp.linalg.qr, mode=mode), a)
 
 
-def eigh(a: Array) -> Any:
+def eigh(a: jax.Array) -> Any:
     return _each(jnp.linalg.eigh, a)
 
 
-def svd(a: Array) -> Any:
+def svd(a: jax.Array) -> Any:
     return _each(partial(jnp.linalg.svd, full_matrices=False), a)
 
 
-def svdvals(a: Array) -> Array:
+def svdvals(a: jax.Array) -> jax.Array:
     return _each(jnp.linalg.svdvals, a)
 
 
-def _solve(a: Array, b: Array, **how: bool) -> Array:
+def _solve(a: jax.Array, b: jax.Array, **how: bool) -> jax.Array:
     return _each(partial(jax.lax.linalg.triangular_solve, left_side=True, **how), a, b)
 
 
-def lu_pivoted(a: Array) -> tuple[Array, Array]:
+def lu_pivoted(a: jax.Array) -> tuple[jax.Array, jax.Array]:
     """A packed LU of an m x n matrix, and LAPACK's exchanges counted from 0."""
     lu, exchanges, _ = _each(jax.lax.linalg.lu, a)
     return lu, exchanges
 
 
-def row_order(exchanges: Array, m: int) -> Array:
+def row_order(exchanges: jax.Array, m: int) -> jax.Array:
     """The order of the m rows that these exchanges lead to."""
     return jax.lax.linalg.lu_pivots_to_permutation(exchanges, m)
 
 
-def _together(a: Array, b: Array) -> tuple[Array, Array]:
+def _together(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Both on the same batch axes."""
     batch = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     wide, tall = (*batch, *a.shape[-2:]), (*batch, *b.shape[-2:])

@@ -20,7 +20,7 @@ from ldiv.core.caches import emptied_by
 from ldiv.core.finite import evaluated
 from ldiv.core.holder import TracedFactor, TracedHolder, holding, owner, store
 from ldiv.core.rule import Rule
-from ldiv.core.trees import Array, leaves
+from ldiv.core.trees import leaves
 from ldiv.errors import expected_got
 from ldiv.frontends.jax.callbacks import Specs
 from ldiv.frontends.jax.checks import checking
@@ -52,7 +52,7 @@ def holding_given(
 # -- the kernel: now, and when it is compiled ---------------------------------
 
 
-def eager_kernel(*args: Array, rule: Rule, given: Given, with_factors: bool) -> list[Array]:
+def eager_kernel(*args: jax.Array, rule: Rule, given: Given, with_factors: bool) -> list[jax.Array]:
     """Under the store: a rule is a static parameter, which cannot own the factors that its
     derivatives need.
     """
@@ -69,14 +69,16 @@ def eager_kernel(*args: Array, rule: Rule, given: Given, with_factors: bool) -> 
             raise closed_over() from error
 
 
-def staged_kernel(*args: Array, rule: Rule, given: Given, with_factors: bool) -> list[Array]:
+def staged_kernel(
+    *args: jax.Array, rule: Rule, given: Given, with_factors: bool
+) -> list[jax.Array]:
     out, keeper = _run(*args, rule=rule, given=given, with_factors=with_factors)
     return [*out, *keeper.made] if with_factors else out
 
 
 def _run(
-    *args: Array, rule: Rule, given: Given, with_factors: bool
-) -> tuple[list[Array], TracedHolder]:
+    *args: jax.Array, rule: Rule, given: Given, with_factors: bool
+) -> tuple[list[jax.Array], TracedHolder]:
     """Nobody checks again the factors that are handed on: so the outputs beside them wait until
     all checks have passed.
     """
@@ -109,7 +111,7 @@ def _outputs(rule: Rule, given: Given, specs: Specs) -> Outputs:
     """By one abstract run: which factors a kernel makes is known from its trace alone."""
     factors: list[TracedFactor] = []
 
-    def run(*args: Array) -> Any:
+    def run(*args: jax.Array) -> Any:
         out, keeper = _run(*args, rule=rule, given=given, with_factors=False)
         factors[:] = keeper.factors[len(given) :]
         return out, keeper.made

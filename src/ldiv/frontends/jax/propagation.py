@@ -25,7 +25,7 @@ from jax.extend.core import Literal
 
 from ldiv.core.index_sets import Sets, Untraceable, each, of_rule, summed, united
 from ldiv.core.pushforward import OnlyReverse
-from ldiv.core.trees import Array, leaves
+from ldiv.core.trees import leaves
 from ldiv.frontends.jax import tangent_primitive
 from ldiv.frontends.jax.private import scan_counts
 from ldiv.frontends.jax.propagation_rules import RULES, Cell, all_of_all, shapes_of
@@ -37,7 +37,7 @@ UNROLLED = 2000  # operations of a loop whose steps are followed one by one
 STEPS = 100  # of any other loop, until its sets are stable
 
 
-def dependence(f: Callable[[Array], Array], x: Array) -> Sets | None:
+def dependence(f: Callable[[jax.Array], jax.Array], x: Any) -> Sets | None:
     """A superset of the pattern of the Jacobian of f, for all x; None where it cannot be found."""
     x = jax.ShapeDtypeStruct(x.shape, x.dtype)
     try:
@@ -47,7 +47,9 @@ def dependence(f: Callable[[Array], Array], x: Array) -> Sets | None:
         return None if sets is None else sp.csr_array(sets.T)
 
 
-def _followed(linear: Callable[[Array, Array], Array], x: Any, along: Any) -> Sets | None:
+def _followed(
+    linear: Callable[[jax.Array, jax.Array], jax.Array], x: Any, along: Any
+) -> Sets | None:
     """Those of a function of x that is linear in its second argument."""
     program = jax.make_jaxpr(linear)(x, along)
     start = [*map(_known, program.consts), Cell(), Cell(each(along.shape[0]))]

@@ -17,7 +17,7 @@ from jax.extend.core import Primitive
 
 from ldiv.core.holder import TracedHolder, owner
 from ldiv.core.rule import Rule
-from ldiv.core.trees import Array, leaves
+from ldiv.core.trees import leaves
 from ldiv.errors import expected_got
 from ldiv.frontends.jax.cotangents import differentiable, pullback, zero
 from ldiv.frontends.jax.evaluation import (
@@ -34,7 +34,7 @@ from ldiv.frontends.jax.tangent_primitive import tangent_p
 from ldiv.frontends.jax.values import as_own, traced
 
 
-def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
+def bind(rule: Rule, flat: list[jax.Array]) -> tuple[jax.Array, ...]:
     # within the derivative of a rule, its factors are known: those of these arguments go along
     given, held = keeper.known_of(flat) if isinstance(keeper := owner(), TracedHolder) else ((), [])
     flat = [*flat, *held]
@@ -48,7 +48,7 @@ def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
     )
 
 
-def _alike(flat: list[Array]) -> list[Array]:
+def _alike(flat: list[jax.Array]) -> list[jax.Array]:
     """Under shard_map, all varying along the mesh axes of any of them, so that what is shared
     has a summed cotangent.
     """
@@ -81,13 +81,13 @@ def _abstract(*avals: Any, rule: Rule, given: Given, with_factors: bool) -> list
 
 
 def _jvp(
-    primals: Sequence[Array],
+    primals: Sequence[jax.Array],
     tangents: Sequence[Any],
     *,
     rule: Rule,
     given: Given,
     with_factors: bool,
-) -> tuple[list[Array], list[Any]]:
+) -> tuple[list[jax.Array], list[Any]]:
     primals = [as_own(x) for x in primals]
     (flat, held), (dx, _) = own_arguments(rule, primals), own_arguments(rule, tangents)
     # a program that is being written asks the rule for its factors, for its tangent map
@@ -155,13 +155,13 @@ def _transpose(
 
 
 def _batch(
-    args: Sequence[Array],
+    args: Sequence[jax.Array],
     dims: Sequence[int | None],
     *,
     rule: Rule,
     given: Given,
     with_factors: bool,
-) -> tuple[list[Array], list[int | None]]:
+) -> tuple[list[jax.Array], list[int | None]]:
     """A batch is one more leading axis, before the batch axes that are there already; of a
     factor, if what it is of has one.
     """
@@ -182,7 +182,7 @@ def _batch(
     return out, [*[0] * len(outputs.own), *of_factors]
 
 
-def _lead(x: Array, dim: int, core: int, depth: int) -> Array:
+def _lead(x: jax.Array, dim: int, core: int, depth: int) -> jax.Array:
     """x with the axis `dim` in front, then its batch axes, filled up to `depth` by axes of one."""
     x = jnp.moveaxis(x, dim, 0)
     return jnp.reshape(x, (x.shape[0], *(1,) * (depth - (x.ndim - 1 - core)), *x.shape[1:]))

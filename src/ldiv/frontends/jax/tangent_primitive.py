@@ -18,7 +18,7 @@ from jax.extend.core import Primitive
 
 from ldiv.core.finite import derivative
 from ldiv.core.rule import Rule
-from ldiv.core.trees import Array, rebuild
+from ldiv.core.trees import rebuild
 from ldiv.frontends.jax.cotangents import differentiable, in_field_of, pullback, zero
 from ldiv.frontends.jax.evaluation import Given, array_count, holding_given
 from ldiv.frontends.jax.private import ad, batching, mlir
@@ -33,7 +33,9 @@ def _split(
     return args[:k], args[k : k + len(moving)], args[k + len(moving) : end], args[end:]
 
 
-def tangent(*args: Array, rule: Rule, moving: tuple[bool, ...], given: Given) -> list[Array]:
+def tangent(
+    *args: jax.Array, rule: Rule, moving: tuple[bool, ...], given: Given
+) -> list[jax.Array]:
     """dy = rule.jvp(dx, y, x), of the shapes and dtypes of y."""
     dx, flat, out, held = _split([as_own(x) for x in args], moving, given)
     along = iter(dx)
@@ -53,14 +55,16 @@ def _abstract(*avals: Any, rule: Rule, moving: tuple[bool, ...], given: Given) -
     return [y.to_tangent_aval() for y, s in zip(out, smooth, strict=True) if s]
 
 
-def _jvp(primals: Sequence[Array], tangents: Sequence[Any], *, given: Given, **static: Any) -> Any:
+def _jvp(
+    primals: Sequence[jax.Array], tangents: Sequence[Any], *, given: Given, **static: Any
+) -> Any:
     """The second order: the rule's jvp is made of rules, so JAX differentiates it; what does not
     move is held, as factors are.
     """
     end = len(primals) - array_count(given)
     moves = [type(t) is not ad.Zero and i < end for i, t in enumerate(tangents)]
 
-    def f(*moved: Array) -> list[Array]:
+    def f(*moved: jax.Array) -> list[jax.Array]:
         rest = iter(moved)
         return tangent(
             *(next(rest) if m else x for x, m in zip(primals, moves, strict=True)),
@@ -89,8 +93,8 @@ def _transpose(
 
 
 def _batch(
-    args: Sequence[Array], dims: Sequence[int | None], **static: Any
-) -> tuple[list[Array], list[int]]:
+    args: Sequence[jax.Array], dims: Sequence[int | None], **static: Any
+) -> tuple[list[jax.Array], list[int]]:
     """The rules in the jvp are batched, each as the rule itself is."""
     moved = jax.vmap(partial(tangent, **static), in_axes=tuple(dims))(*args)
     return moved, [0] * len(moved)

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 
 from ldiv.core.holder import holding, store
 from ldiv.core.pushforward import OnlyReverse
-from ldiv.core.trees import Array
 from ldiv.frontends.jax.checks import checking
 from ldiv.frontends.jax.values import traced
 
@@ -31,20 +30,20 @@ def jvp(f: Callable[..., Any], xs: tuple[Any, ...], dxs: tuple[Any, ...]) -> tup
     return y, dy
 
 
-def vmap(f: Callable[..., Array], axes: tuple[Any, ...]) -> Callable[..., Array]:
+def vmap(f: Callable[..., jax.Array], axes: tuple[Any, ...]) -> Callable[..., jax.Array]:
     return jax.vmap(f, axes)
 
 
-def compiled(f: Callable[..., Any], *xs: Array) -> Any:
+def compiled(f: Callable[..., Any], *xs: jax.Array) -> Any:
     return jax.jit(f)(*xs)
 
 
-def either(ok: Array, f: Callable[[], Any], g: Callable[[], Any]) -> Any:
+def either(ok: jax.Array, f: Callable[[], Any], g: Callable[[], Any]) -> Any:
     return jax.lax.cond(ok, f, g)
 
 
 def loop(
-    going: Callable[[Any], Array], body: Callable[[Any], Any], state: tuple[Array, ...]
+    going: Callable[[Any], jax.Array], body: Callable[[Any], Any], state: tuple[jax.Array, ...]
 ) -> Any:
     """A loop of JAX in a trace; outside, one of Python, which need not be compiled."""
     if any(map(traced, state)):
@@ -55,8 +54,8 @@ def loop(
 
 
 def each(
-    f: Callable[..., tuple[Array, ...]], xs: Sequence[Array]
-) -> tuple[Array, ...] | list[Array]:
+    f: Callable[..., tuple[jax.Array, ...]], xs: Sequence[jax.Array]
+) -> tuple[jax.Array, ...] | list[jax.Array]:
     """f of one member after another: in a trace a loop, compiled once for all members."""
     if any(map(traced, xs)):
         return jax.lax.map(_self_contained(lambda one: f(*one)), tuple(xs))

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from ldiv.core.pytree import on_register_pytree
-from ldiv.core.trees import Array
 from ldiv.errors import expected_got, shown
 
 
@@ -17,34 +16,34 @@ def owns(x: object) -> bool:
     return isinstance(x, jax.Array)
 
 
-def as_own(x: Any) -> Array:
+def as_own(x: Any) -> jax.Array:
     """x as an array of JAX: what a user differentiates at may reach a rule as NumPy's."""
     return x if isinstance(x, jax.Array) else jnp.asarray(x)
 
 
-def traced(x: Array) -> bool:
+def traced(x: jax.Array) -> bool:
     return isinstance(x, jax.core.Tracer)
 
 
-def device(x: Array) -> str:
+def device(x: jax.Array) -> str:
     """Where engines find the values: a callback brings them to the cpu from anywhere, and dense
     kernels run where they are.
     """
     return "cpu"
 
 
-def host(x: Array) -> bool:
+def host(x: jax.Array) -> bool:
     # an array of several processes is on no one host
     return (
         not traced(x) and all(d.platform == "cpu" for d in x.devices()) and x.is_fully_addressable
     )
 
 
-def signature(x: Array) -> Any:
+def signature(x: jax.Array) -> Any:
     return "jax", x.dtype, x.ndim
 
 
-def promoted(x: Array) -> Array:
+def promoted(x: jax.Array) -> jax.Array:
     """Integers and booleans as floats, as jax.numpy.linalg has it."""
     # keys of random numbers are arrays without a kind
     is_whole = getattr(x.dtype, "kind", "V") in "biu"
@@ -54,11 +53,11 @@ def promoted(x: Array) -> Array:
 constant = jax.lax.stop_gradient
 
 
-def put(x: Array, index: Any, value: Any) -> Array:
+def put(x: jax.Array, index: Any, value: Any) -> jax.Array:
     return x.at[index].set(value)
 
 
-def asnumpy(x: Array) -> Any:
+def asnumpy(x: jax.Array) -> Any:
     try:
         # the constant of a tracer of grad is a plain array; tracers of jit and vmap have no numbers
         return np.asarray(constant(x) if traced(x) else x)
@@ -73,7 +72,7 @@ def asnumpy(x: Array) -> Any:
 on_register_pytree(jax.tree_util.register_pytree_node)
 
 
-def standard_normal(key: Any, shape: tuple[int, ...], like: Array) -> Array:
+def standard_normal(key: Any, shape: tuple[int, ...], like: jax.Array) -> jax.Array:
     """Independent normal numbers in the precision of `like`, from its generator."""
     if not isinstance(key, jax.Array):
         raise TypeError(

@@ -9,18 +9,17 @@ from typing import Any
 
 import torch
 
-from ldiv.core.trees import Array
 from ldiv.frontends.torch.recorders import traced
 
 
-def scatter(x: Array, index: Any, size: int) -> Array:
+def scatter(x: torch.Tensor, index: Any, size: int) -> torch.Tensor:
     # index_add of rows of one number, or by indices of 32 bits, adds them one call at a time
     if x.shape[-1] == 1:
         return _index_add(x[..., 0], -1, index, size)[..., None]
     return _index_add(x, -2, index, size)
 
 
-def _index_add(x: Array, axis: int, index: Any, size: int) -> Array:
+def _index_add(x: torch.Tensor, axis: int, index: Any, size: int) -> torch.Tensor:
     shape = list(x.shape)
     shape[axis] = size
     y = x.new_zeros(shape)
@@ -29,18 +28,18 @@ def _index_add(x: Array, axis: int, index: Any, size: int) -> Array:
     return add(axis, torch.as_tensor(index, dtype=torch.int64, device=x.device), x)
 
 
-def lu_factor(a: Array) -> tuple[Array, Array]:
+def lu_factor(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     lu, pivots, _ = torch.linalg.lu_factor_ex(a)
     return lu, pivots
 
 
-def sign_of_rows(pivots: Array) -> Array:
+def sign_of_rows(pivots: torch.Tensor) -> torch.Tensor:
     """det P: -1 for an odd number of exchanges, which LAPACK counts from 1."""
     stays = torch.arange(1, pivots.shape[-1] + 1, device=pivots.device)
     return 1 - 2 * ((pivots != stays).sum(-1) % 2)
 
 
-def lu_solve(lu: Array, pivots: Array, b: Array, op: str) -> Array:
+def lu_solve(lu: torch.Tensor, pivots: torch.Tensor, b: torch.Tensor, op: str) -> torch.Tensor:
     b = b.to(lu.dtype)
     if (
         op == "T" and lu.is_complex()
@@ -49,25 +48,27 @@ def lu_solve(lu: Array, pivots: Array, b: Array, op: str) -> Array:
     return torch.linalg.lu_solve(lu, pivots, b, adjoint=op != "N")
 
 
-def cholesky(a: Array) -> tuple[Array, Any]:
+def cholesky(a: torch.Tensor) -> tuple[torch.Tensor, Any]:
     """(L, whether all of the batch is positive definite)."""
     l, info = torch.linalg.cholesky_ex(a)
     return l, ~info.any() if traced(a) else not bool(info.any())
 
 
-def cholesky_inverse(l: Array) -> Array:
+def cholesky_inverse(l: torch.Tensor) -> torch.Tensor:
     """(L L^H)^-1."""
     return torch.cholesky_inverse(l)
 
 
-def solve_triangular(a: Array, b: Array, lower: bool, unit: bool = False) -> Array:
+def solve_triangular(
+    a: torch.Tensor, b: torch.Tensor, lower: bool, unit: bool = False
+) -> torch.Tensor:
     dtype = torch.promote_types(a.dtype, b.dtype)
     return torch.linalg.solve_triangular(
         a.to(dtype), b.to(dtype), upper=not lower, unitriangular=unit
     )
 
 
-def product(a: Array, x: Array) -> Array:
+def product(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """In double precision where torch might be allowed to multiply with fewer digits than the
     dtype has: TF32 on GPUs, bfloat16 by set_float32_matmul_precision.
     """
@@ -80,13 +81,13 @@ def product(a: Array, x: Array) -> Array:
 _WIDE = {torch.float32: torch.float64, torch.complex64: torch.complex128}
 
 
-def lu_pivoted(a: Array) -> tuple[Array, Array]:
+def lu_pivoted(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """A packed LU of an m x n matrix, and LAPACK's exchanges counted from 0."""
     lu, pivots = lu_factor(a)
     return lu, pivots - 1
 
 
-def row_order(exchanges: Array, m: int) -> Array | None:
+def row_order(exchanges: torch.Tensor, m: int) -> torch.Tensor | None:
     """On a device, which has no other way than a matrix of the exchanges."""
     if exchanges.is_cpu:
         return None

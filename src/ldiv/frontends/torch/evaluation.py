@@ -15,13 +15,13 @@ import torch
 
 from ldiv.core.finite import derivative, evaluated
 from ldiv.core.rule import Rule
-from ldiv.core.trees import Array, leaves, rebuild
+from ldiv.core.trees import leaves, rebuild
 from ldiv.frontends.torch import few, private
 from ldiv.frontends.torch.recorded import record
 from ldiv.frontends.torch.recorders import traced
 
 
-def kernel(rule: Rule, flat: Sequence[Array]) -> tuple[Array, ...]:
+def kernel(rule: Rule, flat: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     """On plain arrays, no derivative in sight."""
     if private.count_dispatch_modes() and (watch := watching()) is not None:
         return watch(kernel, rule, flat)
@@ -53,7 +53,7 @@ def _derivative(rule: Rule, f: Callable[..., Any], *given: Any) -> Any:
     return f(*given) if private.are_transforms_active() else derivative(rule, f, *given)
 
 
-def pullback(rule: Rule, need: Sequence[bool], *xs: Array | None) -> list[Array | None]:
+def pullback(rule: Rule, need: Sequence[bool], *xs: Any) -> list[torch.Tensor | None]:
     """Of arguments, outputs, cotangents: the cotangents of the arguments."""
     args, rest = xs[: len(need)], xs[len(need) :]
     out, cotangents = rest[: len(rest) // 2], rest[len(rest) // 2 :]
@@ -65,7 +65,7 @@ def pullback(rule: Rule, need: Sequence[bool], *xs: Array | None) -> list[Array 
     return [_conform(g, x) if n else None for g, x, n in zip(results, args, need, strict=True)]
 
 
-def pushforward(rule: Rule, count: int, *xs: Array | None) -> list[Array | None]:
+def pushforward(rule: Rule, count: int, *xs: Any) -> list[torch.Tensor | None]:
     """Of arguments, outputs, tangents: the tangents of the outputs."""
     flat, out, tangents = xs[:count], xs[count:-count], xs[-count:]
     moved = _derivative(
@@ -80,7 +80,9 @@ def pushforward(rule: Rule, count: int, *xs: Array | None) -> list[Array | None]
 # -- batches ------------------------------------------------------------------
 
 
-def leading(rule: Rule, flat: Sequence[Array], dims: Sequence[int | None]) -> list[Array]:
+def leading(
+    rule: Rule, flat: Sequence[torch.Tensor], dims: Sequence[int | None]
+) -> list[torch.Tensor]:
     """A batch is one more leading axis, before the batch axes that are there already."""
     cores = leaves(rule.core)
     depth = max(x.ndim - c - (d is not None) for x, c, d in zip(flat, cores, dims, strict=True))
@@ -89,7 +91,7 @@ def leading(rule: Rule, flat: Sequence[Array], dims: Sequence[int | None]) -> li
     ]
 
 
-def _lead(x: Array, dim: int, core: int, depth: int) -> Array:
+def _lead(x: torch.Tensor, dim: int, core: int, depth: int) -> torch.Tensor:
     """x with the axis `dim` in front, then its batch axes, filled up to `depth` by axes of one."""
     x = x.movedim(dim, 0)
     return x.reshape(x.shape[0], *(1,) * (depth - (x.ndim - 1 - core)), *x.shape[1:])
@@ -98,7 +100,7 @@ def _lead(x: Array, dim: int, core: int, depth: int) -> Array:
 # -- into the space of what they belong to -----------------------------------
 
 
-def _conform(g: Array | None, x: Array) -> Array | None:
+def _conform(g: torch.Tensor | None, x: torch.Tensor) -> torch.Tensor | None:
     """The cotangent in the space of x: real where x is, summed over the axes that were
     broadcast.
     """
@@ -113,14 +115,14 @@ def _conform(g: Array | None, x: Array) -> Array | None:
     return _plain(g if g.dtype == x.dtype else g.to(x.dtype))
 
 
-def _plain(t: Array) -> Array:
+def _plain(t: torch.Tensor) -> torch.Tensor:
     """Without lazy conjugation and negation: such views trip an assertion of torch on the layout of
     tangents.
     """
     return t.resolve_conj().resolve_neg().contiguous() if t.is_complex() or t.is_neg() else t
 
 
-def _conform_tangent(t: Array | None, y: Array) -> Array:
+def _conform_tangent(t: torch.Tensor | None, y: torch.Tensor) -> torch.Tensor:
     """Of the shape of y: a rule may leave out the axes along which its tangent is constant."""
     return (
         torch.zeros_like(y)

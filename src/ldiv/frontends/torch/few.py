@@ -13,13 +13,13 @@ import torch
 from ldiv.core.arrays import conform
 from ldiv.core.finite import derivative, evaluated
 from ldiv.core.rule import Rule
-from ldiv.core.trees import Array, leaves, rebuild
+from ldiv.core.trees import leaves, rebuild
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.recorders import unobserved
 from ldiv.frontends.torch.values import PLAIN, as_tensor, plain_values_of, values_of
 
 
-def are_few(rule: Rule, flat: Sequence[Array]) -> bool:
+def are_few(rule: Rule, flat: Sequence[torch.Tensor]) -> bool:
     """Do these stand for values that NumPy may handle as well?"""
     if not rule.on_host:
         return False
@@ -31,12 +31,12 @@ def are_few(rule: Rule, flat: Sequence[Array]) -> bool:
     return few or rule.is_compiled(*flat)
 
 
-def kernel(rule: Rule, flat: Sequence[Array]) -> tuple[Array, ...]:
+def kernel(rule: Rule, flat: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     """The outputs of a rule."""
     return tuple([as_tensor(y) for y in evaluated(rule, [values_of(x) for x in flat])])
 
 
-def is_plain_backward(cotangents: Sequence[Array | None]) -> bool:
+def is_plain_backward(cotangents: Sequence[torch.Tensor | None]) -> bool:
     """Whether nobody differentiates this backward pass, or maps it over a batch."""
     if torch.is_grad_enabled() or private.in_forward_mode() or not unobserved():
         return False
@@ -44,13 +44,16 @@ def is_plain_backward(cotangents: Sequence[Array | None]) -> bool:
     return bool(given) and not any(map(_is_batched, given))
 
 
-def _is_batched(c: Array) -> bool:
+def _is_batched(c: torch.Tensor) -> bool:
     return type(c) not in PLAIN or private.is_legacy_batch(c)
 
 
 def pullback(
-    rule: Rule, need: Sequence[bool], saved: Sequence[Array], cotangents: Sequence[Array | None]
-) -> list[Array | None]:
+    rule: Rule,
+    need: Sequence[bool],
+    saved: Sequence[torch.Tensor],
+    cotangents: Sequence[torch.Tensor | None],
+) -> list[torch.Tensor | None]:
     """The cotangents of the arguments, in their spaces; `saved` are arguments and outputs."""
     values = [plain_values_of(x) for x in saved]
     args, out = values[: len(need)], tuple(values[len(need) :])
@@ -65,6 +68,6 @@ def pullback(
     ]
 
 
-def _conform(g: Array, x: Array) -> Array:
+def _conform(g: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """The cotangent in the space of x."""
     return g if g.dtype == x.dtype and g.shape == x.shape else conform(g, x)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ldiv.core.trees import Array
+import torch
+
 from ldiv.errors import expected_got
 from ldiv.frontends.torch import private
 
@@ -30,12 +31,12 @@ def is_functionalized() -> bool:
 
 
 def one_level_below(
-    f: Callable[[list[Array]], tuple[Array, ...]], xs: Sequence[Array]
-) -> tuple[Array, ...]:
+    f: Callable[[list[torch.Tensor]], tuple[torch.Tensor, ...]], xs: Sequence[torch.Tensor]
+) -> tuple[torch.Tensor, ...]:
     interpreter = private.current_level()
     views = interpreter.functionalize_add_back_views()
     plain = private.from_functional(list(xs), reapply_views=views)
     with interpreter.lower():
         ys = f(plain)
-    found: tuple[Array, ...] = private.to_functional(ys, interpreter.level())
+    found: tuple[torch.Tensor, ...] = private.to_functional(ys, interpreter.level())
     return found

@@ -17,7 +17,6 @@ from torch.autograd import forward_ad
 from ldiv.core.closures import counting_closures
 from ldiv.core.holder import Holder, Owner, holding, owner
 from ldiv.core.rule import Rule
-from ldiv.core.trees import Array
 from ldiv.frontends.torch import closures, few, private
 from ldiv.frontends.torch.evaluation import kernel, leading, pullback, pushforward
 from ldiv.frontends.torch.functionalized import is_functionalized, one_level_below
@@ -27,7 +26,7 @@ from ldiv.frontends.torch.recorders import tangents_recorded, traced, unobserved
 from ldiv.frontends.torch.rule_operator import run
 
 
-def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
+def bind(rule: Rule, flat: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     """The kernel alone where no derivative can be asked for, else a Function."""
     if few.are_few(rule, flat) and unobserved() and not private.in_forward_mode():
         if torch.is_grad_enabled():
@@ -50,7 +49,7 @@ def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
         return _bind(rule, flat)
 
 
-def _bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
+def _bind(rule: Rule, flat: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
     if private.in_forward_mode() or (
         torch.is_grad_enabled() and any(x.requires_grad for x in flat)
     ):
@@ -68,7 +67,7 @@ class Bound(torch.autograd.Function):
     """A rule, bound to its arrays: the derivatives that both of its forms share."""
 
     @staticmethod
-    def backward(ctx: Any, *cotangents: Array | None) -> Any:
+    def backward(ctx: Any, *cotangents: torch.Tensor | None) -> Any:
         need = ctx.needs_input_grad[2:]
         if all(c is None for c in cotangents):
             return None, None, *(None for _ in need)  # of rule and owner, and of the tensors
@@ -80,7 +79,7 @@ class Bound(torch.autograd.Function):
             return None, None, *over_legacy_batch(pull, [*saved, *cotangents])
 
     @staticmethod
-    def jvp(ctx: Any, _: None, __: None, *tangents: Array | None) -> Any:
+    def jvp(ctx: Any, _: None, __: None, *tangents: torch.Tensor | None) -> Any:
         """The trap: torch switches forward mode off in here for all levels, so a second one,
         outside, would silently see zeros.
 
@@ -104,7 +103,11 @@ class Bound(torch.autograd.Function):
 
 
 def _save(
-    ctx: Any, rule: Rule, token: Array, flat: tuple[Array, ...], outputs: tuple[Array, ...]
+    ctx: Any,
+    rule: Rule,
+    token: torch.Tensor,
+    flat: tuple[torch.Tensor, ...],
+    outputs: tuple[torch.Tensor, ...],
 ) -> None:
     ctx.rule = rule
     ctx.set_materialize_grads(False)  # None stands for zero, in rules as well
@@ -117,7 +120,7 @@ def _save(
         ctx.save_for_forward(token, *flat, *outputs)
 
 
-def _token(keeper: Owner) -> Array:
+def _token(keeper: Owner) -> torch.Tensor:
     """An empty tensor that carries the owner of the factors: saved with the others, it is freed
     with the buffers of the graph.
     """
@@ -126,7 +129,7 @@ def _token(keeper: Owner) -> Array:
     return token
 
 
-def _kept_with(ctx: Any, token: Array) -> Owner:
+def _kept_with(ctx: Any, token: torch.Tensor) -> Owner:
     """The owner on the token, or where functorch or a hook replaced the token on the call
     itself, or a new one.
     """
@@ -141,7 +144,9 @@ class Eager(Bound):
     """Outside torch.func: the form of Function that costs 100 microseconds less."""
 
     @staticmethod
-    def forward(ctx: Any, rule: Rule, keeper: Owner, *flat: Array) -> tuple[Array, ...]:
+    def forward(
+        ctx: Any, rule: Rule, keeper: Owner, *flat: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
         with holding(keeper):
             outputs = kernel(rule, flat)
         _save(ctx, rule, _token(keeper), flat, outputs)
@@ -152,14 +157,16 @@ class Few(Eager):
     """Of a few numbers, which are NumPy arrays to the rule, except to derivatives of derivatives."""
 
     @staticmethod
-    def forward(ctx: Any, rule: Rule, keeper: Owner, *flat: Array) -> tuple[Array, ...]:
+    def forward(
+        ctx: Any, rule: Rule, keeper: Owner, *flat: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
         with holding(keeper):
             outputs = few.kernel(rule, flat)
         _save(ctx, rule, _token(keeper), flat, outputs)
         return outputs
 
     @staticmethod
-    def backward(ctx: Any, *cotangents: Array | None) -> Any:
+    def backward(ctx: Any, *cotangents: torch.Tensor | None) -> Any:
         if not few.is_plain_backward(cotangents):
             return Bound.backward(ctx, *cotangents)
         token, *saved = ctx.saved_tensors
@@ -171,7 +178,7 @@ class Transformed(Bound):
     """Under torch.func transforms, which call the parts one by one."""
 
     @staticmethod
-    def forward(rule: Rule, keeper: Owner, *flat: Array) -> tuple[Array, ...]:
+    def forward(rule: Rule, keeper: Owner, *flat: torch.Tensor) -> tuple[torch.Tensor, ...]:
         with holding(keeper):
             return kernel(rule, flat)
 
@@ -182,7 +189,7 @@ class Transformed(Bound):
         _save(ctx, rule, torch.empty(0), tuple(flat), output)
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, rule: Rule, keeper: Owner, *flat: Array) -> Any:
+    def vmap(info: Any, in_dims: Any, rule: Rule, keeper: Owner, *flat: torch.Tensor) -> Any:
         with holding(keeper):  # one level less is active here; the others are met in turn
             outputs = bind(rule, leading(rule, flat, in_dims[2:]))
         return outputs, tuple(0 for _ in outputs)

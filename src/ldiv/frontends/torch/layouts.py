@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 
 from ldiv.core.sparse_parts import Parts
-from ldiv.core.trees import Array
 from ldiv.errors import expected_got
 from ldiv.frontends.torch import private
 
@@ -23,13 +22,13 @@ _STORED_ONLY = (torch.uint16, torch.uint32, torch.uint64)
 _BY_ROWS = (torch.sparse_csr, torch.sparse_bsr)
 
 
-def refusal(x: Array) -> tuple[str, str, str] | None:
+def refusal(x: torch.Tensor) -> tuple[str, str, str] | None:
     if x.is_nested:
         return _NESTED
     return _NO_VALUES if x.is_meta else None
 
 
-def stored_only(x: Array) -> bool:
+def stored_only(x: torch.Tensor) -> bool:
     return x.dtype in _STORED_ONLY
 
 
@@ -37,7 +36,7 @@ def sparse(x: object) -> bool:
     return isinstance(x, torch.Tensor) and not x.is_nested and x.layout is not torch.strided
 
 
-def sparse_parts(name: str, x: Array) -> Parts:
+def sparse_parts(name: str, x: torch.Tensor) -> Parts:
     """Hybrid and batched ones have more axes, or values with axes of their own."""
     shape = tuple(x.shape)
     if x.layout is torch.sparse_coo:
@@ -54,5 +53,5 @@ def sparse_parts(name: str, x: Array) -> Parts:
     raise TypeError(expected_got(name, expected, came, advice))
 
 
-def _coalesced(x: Array) -> Parts:
+def _coalesced(x: torch.Tensor) -> Parts:
     return Parts("coo", x.values(), tuple(x.indices()), tuple(x.shape))

@@ -9,17 +9,17 @@ axis, and the results are wrapped again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch.autograd import forward_ad
 
-from ldiv.core.trees import Array
 from ldiv.frontends.torch import private
 
-Results = Sequence[Array | None]
+Results = Sequence[torch.Tensor | None]
 
 
-def over_legacy_batch(f: Callable[..., Results], xs: Sequence[Array | None]) -> Results:
+def over_legacy_batch(f: Callable[..., Results], xs: Sequence[torch.Tensor | None]) -> Results:
     """f(*xs), where some xs are batched in this way, or have tangents that are."""
     level = _legacy_level()
     if not level or private.are_transforms_active():
@@ -40,7 +40,10 @@ def over_legacy_batch(f: Callable[..., Results], xs: Sequence[Array | None]) -> 
         for t, given in zip(batches, tangents, strict=True)
         if t is not None and _is_legacy(given)
     )
-    duals = [x if t is None else _repeated(x, t, count) for x, t in zip(xs, batches, strict=True)]
+    duals = [
+        x if x is None or t is None else _repeated(x, t, count)
+        for x, t in zip(xs, batches, strict=True)
+    ]
     return [
         None if y is None else _once(y, level)
         for y in _mapped(f, duals, [t is not None for t in tangents])
@@ -54,20 +57,20 @@ def _legacy_level() -> int:
     return level
 
 
-def _is_legacy(x: Array | None) -> bool:
+def _is_legacy(x: torch.Tensor | None) -> bool:
     return x is not None and private.is_legacy_batch(x)
 
 
-def _unwrapped(x: Array | None, level: int) -> Array | None:
+def _unwrapped(x: torch.Tensor | None, level: int) -> torch.Tensor | None:
     """With the batch as first axis."""
     return private.remove_batch_axis(x, level, 1, 0) if x is not None and _is_legacy(x) else x
 
 
-def _tangent_of(x: Array | None) -> Array | None:
+def _tangent_of(x: torch.Tensor | None) -> torch.Tensor | None:
     return None if x is None or not private.in_forward_mode() else forward_ad.unpack_dual(x).tangent
 
 
-def _repeated(x: Array, tangents: Array, count: int) -> Array:
+def _repeated(x: torch.Tensor, tangents: torch.Tensor, count: int) -> torch.Tensor:
     """x with each of its tangents."""
     primal = forward_ad.unpack_dual(x).primal
     return forward_ad.make_dual(
@@ -75,7 +78,7 @@ def _repeated(x: Array, tangents: Array, count: int) -> Array:
     )
 
 
-def _once(y: Array, level: int) -> Array:
+def _once(y: torch.Tensor, level: int) -> torch.Tensor:
     """One y with a batch of tangents, of y that is the same in all of the batch."""
     primal, tangent = forward_ad.unpack_dual(y)
     return (
@@ -88,13 +91,13 @@ def _once(y: Array, level: int) -> Array:
 
 
 def _mapped(
-    f: Callable[..., Results], xs: Sequence[Array | None], batched: Sequence[bool]
+    f: Callable[..., Results], xs: Sequence[torch.Tensor | None], batched: Sequence[bool]
 ) -> Results:
     """torch.func.vmap of f, of which some results are None."""
-    results: list[Array | None] = []
+    results: list[torch.Tensor | None] = []
     places: list[int] = []
 
-    def present(*xs: Array | None) -> tuple[Array, ...]:
+    def present(*xs: torch.Tensor | None) -> tuple[Any, ...]:
         # run once, while vmap traces: which results are None does not depend on the numbers
         results[:] = f(*xs)
         places[:] = [i for i, y in enumerate(results) if y is not None]

@@ -21,7 +21,6 @@ from torch.overrides import TorchFunctionMode
 
 from ldiv.core.index_sets import Sets, Untraceable, each, of_rule, selected, whole
 from ldiv.core.rule import Rule
-from ldiv.core.trees import Array
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.propagation_calls import Call, aten, tensors_in
 from ldiv.frontends.torch.propagation_rules import sets_of_results
@@ -29,7 +28,7 @@ from ldiv.frontends.torch.recorders import traced
 from ldiv.frontends.torch.reverse_mode import vjp
 
 
-def dependence(f: Callable[[Array], Array], x: Array) -> Sets | None:
+def dependence(f: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor) -> Sets | None:
     """A superset of the pattern of the Jacobian of f, along the branches that f takes at x; None
     where it cannot be found.
     """
@@ -59,26 +58,27 @@ LEAVING = (torch.Tensor.numpy, torch.Tensor.__array__, torch.Tensor.__dlpack__)
 class Watch(private.DispatchMode):  # type: ignore[misc]
     """What the storages hold: the sets of their elements, and which numbers depend on x."""
 
-    def __init__(self, x: Array) -> None:
+    def __init__(self, x: torch.Tensor) -> None:
         super().__init__()
         self.met_all = False  # did all tensors come by that no operation makes?
-        self.alive: dict[int, tuple[Array, int]] = {}  # by its address: one tensor on each storage
+        # by its address: one tensor on each storage
+        self.alive: dict[int, tuple[torch.Tensor, int]] = {}
         self.sets: dict[int, Sets] = {}
         self.at_x: set[int] = {self._key(x)}
         self.saw_integers = False  # did Python get to see an integer that depends on x?
 
-    def follow(self, y_bar: Array) -> None:
+    def follow(self, y_bar: torch.Tensor) -> None:
         self.n = len(y_bar)
         self.sets[self._key(y_bar)] = each(self.n)
 
     # -- memory -------------------------------------------------------------------
 
-    def _made(self, out: Sequence[Any]) -> list[Array]:
+    def _made(self, out: Sequence[Any]) -> list[torch.Tensor]:
         for y in (found := tensors_in(out)):
             self._key(y, is_made=True)
         return found
 
-    def _key(self, t: Array, is_made: bool = False) -> int:
+    def _key(self, t: torch.Tensor, is_made: bool = False) -> int:
         """The storage of a tensor, which stays alive as long as it is known here."""
         if t.layout is not torch.strided:
             raise Untraceable("a sparse tensor")
@@ -90,7 +90,7 @@ class Watch(private.DispatchMode):  # type: ignore[misc]
             raise Untraceable("a view as another dtype")
         return key
 
-    def sets_of(self, t: Array) -> Sets | None:
+    def sets_of(self, t: torch.Tensor) -> Sets | None:
         """Those of the elements of a tensor, None for none."""
         if (sets := self.sets.get(self._key(t))) is None:
             return None
@@ -99,7 +99,7 @@ class Watch(private.DispatchMode):  # type: ignore[misc]
         found = sets if whole else selected(sets, places)
         return found if found.nnz else None
 
-    def write(self, t: Array, sets: Sets | None) -> None:
+    def write(self, t: torch.Tensor, sets: Sets | None) -> None:
         key = self._key(t)
         if sets is None and key not in self.sets:
             return
@@ -113,10 +113,10 @@ class Watch(private.DispatchMode):  # type: ignore[misc]
         parts = [before] if sets is None else [before, sets]
         self.sets[key] = selected(sp.vstack(parts, format="csr"), source)
 
-    def depends_on_x(self, t: Array) -> bool:
+    def depends_on_x(self, t: torch.Tensor) -> bool:
         return self._key(t) in self.at_x
 
-    def follows(self, t: Array) -> bool:
+    def follows(self, t: torch.Tensor) -> bool:
         key = self._key(t)
         return key in self.sets or key in self.at_x
 
@@ -159,8 +159,11 @@ class Watch(private.DispatchMode):  # type: ignore[misc]
         self.saw_integers |= isinstance(number, int) and not isinstance(number, bool)
 
     def rule(
-        self, kernel: Callable[..., tuple[Array, ...]], rule: Rule, flat: Sequence[Array]
-    ) -> tuple[Array, ...]:
+        self,
+        kernel: Callable[..., tuple[torch.Tensor, ...]],
+        rule: Rule,
+        flat: Sequence[torch.Tensor],
+    ) -> tuple[torch.Tensor, ...]:
         """A rule of ours."""
         moving = [self.sets_of(x) for x in flat]
         with private.without_dispatch_modes():
@@ -188,7 +191,7 @@ class Leaving(TorchFunctionMode):
         return f(*args, **(kwargs or {}))
 
 
-def _places(t: Array) -> Any:
+def _places(t: torch.Tensor) -> Any:
     """Where in their storage the elements of a tensor are."""
     place = np.array(t.storage_offset(), dtype=np.intp)
     for d, s in zip(t.shape, t.stride(), strict=True):

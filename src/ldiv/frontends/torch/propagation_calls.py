@@ -12,7 +12,6 @@ import numpy as np
 import torch
 
 from ldiv.core.index_sets import Sets, Shape, Untraceable, dense, through
-from ldiv.core.trees import Array
 
 aten = torch.ops.aten
 UNITS = 4096  # vectors, at most
@@ -22,12 +21,12 @@ UNITS = 4096  # vectors, at most
 class Call:
     """An operation: its arguments, the sets of those that move, by identity, and its results."""
 
-    depends_on_x: Callable[[Array], bool]
+    depends_on_x: Callable[[torch.Tensor], bool]
     op: Any
     args: Sequence[Any]
     kwargs: dict[str, Any]
     moving: dict[int, Sets]
-    results: Sequence[Array]
+    results: Sequence[torch.Tensor]
 
     def sets(self, t: Any) -> Sets | None:
         return self.moving.get(id(t)) if isinstance(t, torch.Tensor) else None
@@ -40,7 +39,7 @@ class Call:
     def onto(self) -> Shape:
         return tuple(self.results[0].shape)
 
-    def again(self, replaced: Callable[[Array], Array]) -> Any:
+    def again(self, replaced: Callable[[torch.Tensor], torch.Tensor]) -> Any:
         """The operation with other tensors in place of those that have sets."""
 
         def other(a: Any) -> Any:
@@ -52,8 +51,8 @@ class Call:
         return self.op(*map(other, self.args), **kwargs)
 
 
-def tensors_in(args: Sequence[Any]) -> list[Array]:
-    found: list[Array] = []
+def tensors_in(args: Sequence[Any]) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
     for a in args:
         if isinstance(a, torch.Tensor):
             found.append(a)
@@ -82,7 +81,7 @@ def by_units(call: Call) -> list[Sets]:
         raise Untraceable("too many products with unit vectors")
     base, changed = torch.zeros_like(t), []
 
-    def results() -> list[Array]:
+    def results() -> list[torch.Tensor]:
         return tensors_in([call.again(lambda _: base.clone())])
 
     nothing = results()

@@ -33,7 +33,6 @@ from ldiv.core.index_sets import (
     through,
     united,
 )
-from ldiv.core.trees import Array
 from ldiv.frontends.torch.propagation_calls import (
     Call,
     all_of_all,
@@ -127,7 +126,7 @@ def _moved(call: Call) -> list[Sets]:
         return _by_computed(call)
     parts, at = [], 0
 
-    def numbered(t: Array) -> Array:
+    def numbered(t: torch.Tensor) -> torch.Tensor:
         nonlocal at
         sets = call.sets(t)
         parts.append(sets)
@@ -187,7 +186,7 @@ def _summed(call: Call) -> Sets:
     return summed(call.sets(call.args[0]), shape, [a % max(len(shape), 1) for a in axes])
 
 
-def _scattered(onto: Callable[..., tuple[Array, Array]]) -> Callable[[Call], Any]:
+def _scattered(onto: Callable[..., tuple[torch.Tensor, torch.Tensor]]) -> Callable[[Call], Any]:
     """y = self + scattered source: its elements go where the gather that undoes it finds the
     numbers of y; `onto` says the source and these numbers.
     """
@@ -205,37 +204,56 @@ def _scattered(onto: Callable[..., tuple[Array, Array]]) -> Callable[[Call], Any
         if (own := call.sets(target)) is not None and target is not source:
             found.append(own)  # of index_put without accumulation this is more than is left
         if (sets := call.sets(source)) is not None:
-            shape, to = tuple(source.shape), to.numpy()
-            every = np.broadcast_to(numbers(shape), to.shape)
-            found.append(through(sets, to, every, math.prod(call.onto)))
+            shape, places = tuple(source.shape), to.numpy()
+            every = np.broadcast_to(numbers(shape), places.shape)
+            found.append(through(sets, places, every, math.prod(call.onto)))
         return united(found)
 
     return rule
 
 
-def _unfolded(ids: Array, grad: Array, sizes: Any, dim: int, size: int, step: int) -> Any:
+def _unfolded(
+    ids: torch.Tensor, grad: torch.Tensor, sizes: Any, dim: int, size: int, step: int
+) -> Any:
     return grad, ids.unfold(dim, size, step)
 
 
-def _by_index(ids: Array, y: Array, indices: Any, values: Array, accumulate: bool = False) -> Any:
+def _by_index(
+    ids: torch.Tensor, y: torch.Tensor, indices: Any, values: torch.Tensor, accumulate: bool = False
+) -> Any:
     return values, aten.index(ids, indices)
 
 
-def _by_gather(ids: Array, y: Array, dim: int, index: Array, source: Array) -> Any:
+def _by_gather(
+    ids: torch.Tensor, y: torch.Tensor, dim: int, index: torch.Tensor, source: torch.Tensor
+) -> Any:
     if source.shape != index.shape:
         raise Untraceable("scatter_add of a part of its source")
     return source, ids.gather(dim, index)
 
 
-def _by_number(ids: Array, y: Array, index: Array, source: Array, accumulate: bool = False) -> Any:
+def _by_number(
+    ids: torch.Tensor,
+    y: torch.Tensor,
+    index: torch.Tensor,
+    source: torch.Tensor,
+    accumulate: bool = False,
+) -> Any:
     return source, ids.take(index)
 
 
-def _by_row(ids: Array, y: Array, dim: int, index: Array, source: Array, alpha: Any = 1) -> Any:
+def _by_row(
+    ids: torch.Tensor,
+    y: torch.Tensor,
+    dim: int,
+    index: torch.Tensor,
+    source: torch.Tensor,
+    alpha: Any = 1,
+) -> Any:
     return source, ids.index_select(dim, index)
 
 
-def _by_word(ids: Array, grad: Array, indices: Array, *_: Any) -> Any:
+def _by_word(ids: torch.Tensor, grad: torch.Tensor, indices: torch.Tensor, *_: Any) -> Any:
     return grad, ids[indices]
 
 
@@ -276,7 +294,7 @@ def _product(names: str, call: Call) -> Sets:
     return united(found)
 
 
-def _by_known(call: Call, left: Array, right: Array) -> Sets | None:
+def _by_known(call: Call, left: torch.Tensor, right: torch.Tensor) -> Sets | None:
     """C X or X C with a known C that has zeros."""
     if call.sets(right) is not None and call.sets(left) is None and call.known(left):
         c, columns = nonzero(left), math.prod(right.shape[1:])

@@ -15,7 +15,6 @@ import torch
 
 from ldiv.core.index_sets import Sets, Shape, mixed, numbers, selected, summed, through
 from ldiv.core.pattern import Index
-from ldiv.core.trees import Array
 from ldiv.frontends.torch.propagation_calls import Call, all_of_all, aten, by_units, tensors_in
 
 
@@ -40,7 +39,7 @@ def _convolved_back(call: Call) -> list[Sets]:
 def _windows(
     image: Shape,
     onto: Shape,
-    kernel: Array,
+    kernel: torch.Tensor,
     stride: Sequence[int],
     padding: Sequence[int],
     dilation: Sequence[int],

@@ -17,7 +17,6 @@ from typing import Any
 import torch
 
 from ldiv.core.public import full_name, guard, public_functions
-from ldiv.core.trees import Array
 from ldiv.errors import expected_got
 from ldiv.frontends.torch import private
 
@@ -97,7 +96,7 @@ def unobserved() -> bool:
     )
 
 
-def check_or_raise(ok: Array, error: Callable[..., Exception], *numbers: Any) -> None:
+def check_or_raise(ok: torch.Tensor, error: Callable[..., Exception], *numbers: Any) -> None:
     if not only_shapes():  # an operator checks when it runs
         raise recording_error()  # asked in a trace only, and `ok` is not known there
 
@@ -143,7 +142,7 @@ def _public_call(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
         raise recording_error() from error
 
 
-def sized(x: Array) -> Array:
+def sized(x: torch.Tensor) -> torch.Tensor:
     """x with numbers for sizes: a structure knows its own, so that programs are made for each."""
     if all(type(n) is int for n in x.shape) or private.tracing_state() is not None:
         return x

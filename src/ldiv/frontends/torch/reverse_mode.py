@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 
-from ldiv.core.trees import Array
 from ldiv.errors import LinAlgError, expected_got
 from ldiv.frontends.torch import closures, private
 from ldiv.frontends.torch.agreement import (
@@ -33,13 +32,13 @@ from ldiv.frontends.torch.transforms import vmap
 DIFFERENTIATING = (private.GRAD, private.JVP)
 
 
-def vjp(f: Callable[..., Any], xs: tuple[Array, ...]) -> tuple[Any, Pullback]:
+def vjp(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[Any, Pullback]:
     """y = f(*xs) and its pullback, whose results may be differentiated, or say that they may not."""
     y, pull = pullback_of(f, xs)
     given = (*as_tuple(y), *xs)
     whole: list[bool] = []
 
-    def pullback(y_bar: Any) -> tuple[Array, ...]:
+    def pullback(y_bar: Any) -> tuple[torch.Tensor, ...]:
         x_bars = pull(y_bar)
         if traced(None) or not is_differentiated(x_bars, given):
             return x_bars
@@ -51,26 +50,33 @@ def vjp(f: Callable[..., Any], xs: tuple[Array, ...]) -> tuple[Any, Pullback]:
 
 
 def _agrees(
-    f: Callable[..., Any], xs: tuple[Array, ...], y: Values, pull: Pullback, dxs: tuple[Array, ...]
+    f: Callable[..., Any],
+    xs: tuple[torch.Tensor, ...],
+    y: Values,
+    pull: Pullback,
+    dxs: tuple[torch.Tensor, ...],
 ) -> bool:
     return agrees(pull, y, transposed(pull, y, dxs), dxs, lambda: beside(f, xs, dxs))
 
 
-def _directions(xs: tuple[Array, ...], x_bars: tuple[Array, ...]) -> Iterator[tuple[Array, ...]]:
+def _directions(
+    xs: tuple[torch.Tensor, ...], x_bars: tuple[torch.Tensor, ...]
+) -> Iterator[tuple[torch.Tensor, ...]]:
     """One for the numbers of x whose cotangents are of like size: a small one counts as much."""
     dxs = [random_like(x, 1) for x in xs]
     for alike in of_like_size(x_bars, [x.ndim for x in xs]):
         yield tuple(d * a for d, a in zip(dxs, alike, strict=True))
 
 
-def pulled(pull: Pullback, y_bars: Array) -> tuple[Array, ...]:
+def pulled(pull: Pullback, y_bars: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """The cotangents of several y_bar at once, if a product with a sum of them agrees: some rules
     of torch for batches are wrong (cdist). Else one by one.
     """
     found = vmap(pull, (0,))(y_bars)
     if traced(None) or not len(y_bars):
         return found
-    weights = random_like(y_bars[:, *[0] * (y_bars.ndim - 1)].real)
+    first: tuple[Any, ...] = (slice(None), *[0] * (y_bars.ndim - 1))
+    weights = random_like(y_bars[first].real)
     total = pull(torch.tensordot(weights.to(y_bars.dtype), y_bars, 1))
     for one, many in zip(total, found, strict=True):
         terms = (weights * many.movedim(0, -1)).movedim(-1, 0)
@@ -79,7 +85,7 @@ def pulled(pull: Pullback, y_bars: Array) -> tuple[Array, ...]:
     return found
 
 
-def pullback_of(f: Callable[..., Any], xs: tuple[Array, ...]) -> tuple[Any, Pullback]:
+def pullback_of(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[Any, Pullback]:
     """By torch.func; by the graph of autograd where torch.func cannot, as of an autograd.Function
     without setup_context, a sparse matrix, torch.utils.checkpoint.
     """
@@ -106,14 +112,14 @@ def pullback_of(f: Callable[..., Any], xs: tuple[Array, ...]) -> tuple[Any, Pull
                 raise TypeError(expected_got(*sentence)) from error
         raise
 
-    def pullback(y_bar: Any) -> tuple[Array, ...]:
+    def pullback(y_bar: Any) -> tuple[torch.Tensor, ...]:
         with _no_hooks():
             return pull(y_bar)
 
     return y, pullback
 
 
-def transposed(pull: Pullback, y: Values, dxs: tuple[Array, ...]) -> Values | None:
+def transposed(pull: Pullback, y: Values, dxs: tuple[torch.Tensor, ...]) -> Values | None:
     """(J^H)^H dx, the VJP of r -> J^H r, at a random r: it is linear, but not each of its operations
     is smooth at zero. None where torch says that it cannot.
     """
@@ -130,7 +136,7 @@ def transposed(pull: Pullback, y: Values, dxs: tuple[Array, ...]) -> Values | No
 
 
 def beside(
-    f: Callable[..., Any], xs: tuple[Array, ...], dxs: tuple[Array, ...]
+    f: Callable[..., Any], xs: tuple[torch.Tensor, ...], dxs: tuple[torch.Tensor, ...]
 ) -> tuple[Pullback, Values, Values | None]:
     """The pullback, the values and a tangent at a point beside this one."""
     y, pull = pullback_of(f, moved(xs))
@@ -140,7 +146,7 @@ def beside(
 # -- the graph of autograd ----------------------------------------------------------
 
 
-def _by_graph(f: Callable[..., Any], xs: tuple[Array, ...]) -> tuple[Any, Pullback]:
+def _by_graph(f: Callable[..., Any], xs: tuple[torch.Tensor, ...]) -> tuple[Any, Pullback]:
     grows = torch.is_grad_enabled()
     with _recording():
         ins = [
@@ -151,7 +157,7 @@ def _by_graph(f: Callable[..., Any], xs: tuple[Array, ...]) -> tuple[Any, Pullba
     moving = [v.requires_grad for v in as_tuple(y)]
     grows = grows and (any(x.requires_grad for x in xs) or _has_other_leaves(as_tuple(y), ins))
 
-    def pullback(y_bar: Any) -> tuple[Array, ...]:
+    def pullback(y_bar: Any) -> tuple[torch.Tensor, ...]:
         ys, y_bars = ([*compress(vs, moving)] for vs in (as_tuple(y), as_tuple(y_bar)))
         further = torch.is_grad_enabled() and (grows or any(c.requires_grad for c in y_bars))
         options = {"retain_graph": True, "create_graph": further, "allow_unused": True}
@@ -176,12 +182,12 @@ def _recording() -> Iterator[None]:
         yield
 
 
-def _plain(x: Array) -> Array:
+def _plain(x: torch.Tensor) -> torch.Tensor:
     """Of a tensor that was made in inference mode one that may be in a graph."""
     return x.clone() if x.is_inference() else x
 
 
-def _has_other_leaves(ys: tuple[Array, ...], ins: list[Array]) -> bool:
+def _has_other_leaves(ys: tuple[torch.Tensor, ...], ins: list[torch.Tensor]) -> bool:
     """Whether f closes over what requires grad."""
     nodes, seen = [v.grad_fn for v in ys], set()
     while nodes:
@@ -227,7 +233,7 @@ def _is_nested() -> bool:
     return private.are_transforms_active() or private.in_forward_mode() or traced(None)
 
 
-def is_differentiated(*tensors: tuple[Array, ...]) -> bool:
+def is_differentiated(*tensors: tuple[torch.Tensor, ...]) -> bool:
     """Whether somebody differentiates what comes of these."""
     if private.in_forward_mode():
         return True

@@ -15,7 +15,7 @@ import torch
 
 from ldiv.core.finite import unwarned
 from ldiv.core.holder import holding, store
-from ldiv.core.trees import Array, rebuild
+from ldiv.core.trees import rebuild
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.evaluation import kernel, leading, pullback
 from ldiv.frontends.torch.recorded import recorded, rule_of
@@ -29,7 +29,7 @@ from ldiv.frontends.torch.recorders import (
 
 
 @torch.library.custom_op("ldiv::rule", mutates_args=(), schema="(str key, Tensor[] xs) -> Tensor[]")
-def run(key: str, xs: list[Array]) -> list[Array]:
+def run(key: str, xs: list[torch.Tensor]) -> list[torch.Tensor]:
     if unfilled():
         with private.FakeTensorMode() as mode:
             shapes = _shapes(key, [mode.from_tensor(x) for x in xs])
@@ -38,7 +38,7 @@ def run(key: str, xs: list[Array]) -> list[Array]:
         return _separate(kernel(rule_of(key), [x.detach() for x in xs]), xs)
 
 
-def _separate(ys: Sequence[Array], xs: Sequence[Array]) -> list[Array]:
+def _separate(ys: Sequence[torch.Tensor], xs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """The results in rows, as programs expect them, and in memory of their own."""
     found, taken = [], {x.untyped_storage().data_ptr() for x in xs}
     for y in ys:
@@ -50,7 +50,7 @@ def _separate(ys: Sequence[Array], xs: Sequence[Array]) -> list[Array]:
 
 
 @run.register_fake
-def _shapes(key: str, xs: list[Array]) -> list[Array]:
+def _shapes(key: str, xs: list[torch.Tensor]) -> list[torch.Tensor]:
     """By a run of the kernel on tensors without numbers."""
     rule = rule_of(key)
     try:
@@ -63,8 +63,8 @@ def _shapes(key: str, xs: list[Array]) -> list[Array]:
 
 @run.register_vmap
 def _over_batch(
-    info: Any, dims: tuple[Any, list[int | None]], key: str, xs: list[Array]
-) -> tuple[list[Array], list[int]]:
+    info: Any, dims: tuple[Any, list[int | None]], key: str, xs: list[torch.Tensor]
+) -> tuple[list[torch.Tensor], list[int]]:
     ys = torch.ops.ldiv.rule(key, leading(rule_of(key), xs, dims[1]))
     return ys, [0] * len(ys)
 
@@ -72,13 +72,13 @@ def _over_batch(
 # -- the derivative -----------------------------------------------------------
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: list[Array]) -> None:
+def _save(ctx: Any, inputs: tuple[Any, ...], output: list[torch.Tensor]) -> None:
     key, xs = inputs
     ctx.rule, ctx.count = rule_of(key), len(xs)
     ctx.save_for_backward(*xs, *output)
 
 
-def _backward(ctx: Any, cotangents: Sequence[Array | None]) -> Any:
+def _backward(ctx: Any, cotangents: Sequence[torch.Tensor | None]) -> Any:
     smooth = ctx.rule.differentiable or (True,) * len(cotangents)
     cotangents = [c if s else None for c, s in zip(cotangents, smooth, strict=True)]
     need = [bool(n) for n in ctx.needs_input_grad[1]]

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 
 from ldiv.core.buffers import Memory
-from ldiv.core.trees import Array
 
 _IN_A_GRAPH = (
     "a tensor without a graph, as shadows hold its cotangent",
@@ -21,7 +20,7 @@ _UNCOUNTED = (
 )
 
 
-def memory(x: Array) -> Memory:
+def memory(x: torch.Tensor) -> Memory:
     strides = tuple(s * x.element_size() for s in x.stride())
     try:
         address = x.data_ptr()
@@ -30,11 +29,11 @@ def memory(x: Array) -> Memory:
     return Memory(address, strides, (x.is_conj(), x.is_neg()))
 
 
-def version(x: Array) -> int:
+def version(x: torch.Tensor) -> int:
     return int(x._version)
 
 
-def unwritable(x: Array) -> tuple[str, str, str] | None:
+def unwritable(x: torch.Tensor) -> tuple[str, str, str] | None:
     if x.requires_grad:
         return _IN_A_GRAPH
     return _UNCOUNTED if x.is_inference() else None
@@ -44,14 +43,14 @@ def graphless() -> bool:
     return torch.is_inference_mode_enabled()
 
 
-def clone(x: Array) -> Array:
+def clone(x: torch.Tensor) -> torch.Tensor:
     return x.clone()
 
 
-def conj(x: Array) -> Array:
+def conj(x: torch.Tensor) -> torch.Tensor:
     """Resolved: torch conjugates lazily, which vmap cannot handle."""
     return x.conj().resolve_conj()
 
 
-def to(x: Array, *args: Any, **kwargs: Any) -> Array:
+def to(x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     return x.to(*args, **kwargs)

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 
 from ldiv.core.closures import closures_count
-from ldiv.core.trees import Array, leaves
+from ldiv.core.trees import leaves
 from ldiv.errors import LinAlgError
 from ldiv.frontends.torch import closures, private
 
 
-def call(f: Callable[..., Array], p: Any, x: Array) -> Array:
+def call(f: Callable[..., torch.Tensor], p: Any, x: torch.Tensor) -> torch.Tensor:
     """Kernels see no graph; switched on for f alone, it shows what f closes over, as a watch shows
     what is above the kernel. f may write to x, and use its result again: both are copies.
     """
@@ -36,7 +36,7 @@ def _copy(y: Any) -> Any:
 def vmap(f: Callable[..., Any], axes: tuple[int | None, ...]) -> Callable[..., Any]:
     """torch.func.vmap, or one by one where it lacks a rule, as for sparse matrices."""
 
-    def mapped(*xs: Array) -> Any:
+    def mapped(*xs: torch.Tensor) -> Any:
         try:
             return torch.func.vmap(f, axes)(*xs)
         except (RuntimeError, TypeError) as error:
