@@ -42,6 +42,24 @@ template <class T> template <class F> bool Dense<T>::each(F f, int threads) cons
 
 // -- the matrix ------------------------------------------------------------------------------------
 
+template <class T> bool Dense<T>::is_of(Kind kind, const T* m) const {
+    if (kind != kind_) return false;
+    Index size = Index(n) * n;
+    for (Index i = 0; i < count; i++, m += size) {
+        const T* own = m_.data() + i * size;
+        if (powers_[i] == 0) {
+            if (std::memcmp(own, m, size * sizeof(T))) return false;
+            continue;
+        }
+        for (Index j = 0; j < size; j++) {
+            T there = own[j];
+            times_power(&there, 1, powers_[i]);
+            if (there != m[j]) return false;
+        }
+    }
+    return true;
+}
+
 template <class T> bool Dense<T>::factor(const T* m, int threads) {
     m_.assign(m, m + f_.size());
     return each([&](Index i, Work& work) { return factor_one(i, work); }, threads);
@@ -196,6 +214,38 @@ bool Dense<T>::solve_one(Index i, const T* b, T* x, int k, char op, bool first, 
         for (int j = 0; j < n; j++) x[Index(j) * k + c] = y[Index(c) * n + j];
     }
     return all_finite(y, Index(n) * k);
+}
+
+// m_bar = -lam x^H, or as the letter says its transpose (of real numbers) or its Hermitian part.
+template <class T> static void outer(const T* lam, const T* x, T* m_bar, int n, int k, char form) {
+    if (form == 'T') std::swap(lam, x);
+    if (k == 1)
+        for (int r = 0; r < n; r++)
+            for (int c = 0; c < n; c++) m_bar[Index(r) * n + c] = -lam[r] * conj_of(x[c]);
+    else {  // LAPACK reads rows as columns: m_bar^T = -(x^T)^H lam^T
+        char adjoint = Scalar<T>::is_complex ? 'C' : 'T', none = 'N';
+        T minus = T(-1), zero = T(0);
+        Lapack<T>::gemm(&adjoint, &none, &n, &n, &k, &minus, const_cast<T*>(x), &k, const_cast<T*>(lam), &k, &zero, m_bar, &n);
+    }
+    if (form == 'S')
+        for (int r = 0; r < n; r++)
+            for (int c = 0; c <= r; c++) {
+                T &below = m_bar[Index(r) * n + c], &above = m_bar[Index(c) * n + r];
+                below = (below + conj_of(above)) / Real<T>(2);
+                above = conj_of(below);
+            }
+}
+
+template <class T>
+bool Dense<T>::pullback(const T* x_bar, const T* x, T* lam, T* m_bar, int k, char op, char form, int threads) {
+    char adjoint = op == 'N' ? 'H' : 'N';
+    if (!solve(x_bar, lam, k, adjoint, threads)) return false;
+    if (!m_bar) return true;
+    Index step = Index(n) * k, size = Index(n) * n;
+    return each([&](Index i, Work&) {
+        outer(lam + i * step, x + i * step, m_bar + i * size, n, k, form);
+        return all_finite(m_bar + i * size, size);
+    }, threads);
 }
 
 // -- what is not refined: the factors themselves must be accurate -------------------------------------

@@ -1,6 +1,7 @@
 // A factor of dense matrices M that passed every look, and solves that do.
 #pragma once
 #include <atomic>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -8,6 +9,15 @@
 #include "scalar.hpp"
 
 enum class Kind { lu, cholesky };
+
+// Are all of these matrices equal to their conjugate transpose, to the last bit?
+template <class T> bool is_hermitian(const T* m, int n, Index count) {
+    for (Index i = 0; i < count; i++, m += Index(n) * n)
+        for (int r = 0; r < n; r++)
+            for (int c = 0; c <= r; c++)
+                if (m[Index(r) * n + c] != conj_of(m[Index(c) * n + r])) return false;
+    return true;
+}
 
 // `count` matrices M (n, n), row by row, and their factors: P M^T = L U, as LAPACK reads rows as columns, or M = L L^H.
 template <class T> class Dense {
@@ -22,6 +32,10 @@ template <class T> class Dense {
     bool solve(const T* b, T* x, int k, char op, int threads);
     bool slogdet(T* sign, R* size) const;
     bool inverse(T* x, int threads) const;
+    // The cotangents of op(M) x = b: lam = op(M)^-H x_bar, and of M, unless m_bar is null: -lam x^H, its transpose, or its Hermitian part.
+    bool pullback(const T* x_bar, const T* x, T* lam, T* m_bar, int k, char op, char form, int threads);
+
+    bool is_of(Kind kind, const T* m) const;
 
     size_t nbytes() const;
     const int n;

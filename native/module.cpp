@@ -6,6 +6,7 @@
 #include "arrays.hpp"
 #include "dense.hpp"
 #include "lapack.hpp"
+#include "living.hpp"
 
 namespace nb = nanobind;
 using nb::literals::operator""_a;
@@ -14,9 +15,26 @@ template <class T> using Owned = std::unique_ptr<Dense<T>>;
 
 // A factor of any of the four dtypes.
 struct Factor {
-    std::variant<Owned<float>, Owned<double>, Owned<std::complex<float>>, Owned<std::complex<double>>> of;
-    Dtype dtype;
+    using Any = std::variant<Owned<float>, Owned<double>, Owned<std::complex<float>>, Owned<std::complex<double>>>;
+    Factor(Any of, Dtype dtype, uint64_t print) : of(std::move(of)), dtype(dtype), print(print) { living.add(print, this); }
+    ~Factor() { living.remove(print, this); }
+    Factor(const Factor&) = delete;
+
     Dtype real() const { return dtype == Dtype::f4 || dtype == Dtype::c8 ? Dtype::f4 : Dtype::f8; }
+    size_t nbytes() const { return std::visit([](auto& own) { return own->nbytes(); }, of); }
+    // is b (*batch, n, k) a block of right-hand sides, or b (*batch, n) one of vectors?
+    template <class D> int columns(const Array& b, const D& own) const {
+        if (b.dtype != dtype || b.ndim() < 1) return -1;
+        if (b.ndim() == ndim && b.axis(2) == own.n && b.batch(2) == own.count && b.axis(1) < (1 << 30) / own.n) return int(b.axis(1));
+        return b.ndim() == ndim - 1 && b.axis(1) == own.n && b.batch(1) == own.count ? 1 : -1;
+    }
+
+    Any of;
+    Dtype dtype;
+    uint64_t print;
+    int ndim = 2;
+    bool is_wrapped = false;  // does a factor of Python hold it, which is counted in its place?
+    static inline Living<Factor> living;
 };
 
 static void require(bool holds, const char* what) {
@@ -28,37 +46,65 @@ static char one_of(const char* name, const char* choices) {
     return name[0];
 }
 
-// The factor of M (*batch, n, n), or None.
-static nb::object factor(nb::handle m, const char* kind, int threads) {
+// (the factor of M (*batch, n, n), or None; whether it is a living one that was found again)
+static nb::tuple factor(nb::handle m, const char* kind, int threads) {
     Array a(m, false);
     require(a.dtype != Dtype::none && a.ndim() >= 2 && a.axis(1) == a.axis(2) && a.items() > 0, "M: expected square matrices of floats");
     require(a.axis(1) < 32768, "M: expected fewer than 32768 rows");
     int n = int(a.axis(1));
-    Kind of = one_of(kind, "LC") == 'L' ? Kind::lu : Kind::cholesky;
-    auto probe = direction(n);
-    return with_type(a.dtype, [&](auto like) -> nb::object {
+    char letter = one_of(kind, "LCH");
+    Kind of = letter == 'C' ? Kind::cholesky : Kind::lu;
+    return with_type(a.dtype, [&](auto like) {
         using T = decltype(like);
-        auto made = std::make_unique<Dense<T>>(of, n, a.batch(2), probe);
+        if (letter != 'L' && !is_hermitian(a.as<T>(), n, a.batch(2))) return nb::make_tuple(nb::none(), false);
+        uint64_t same = (uint64_t(a.ndim()) << 40 | uint64_t(n) << 8 | uint64_t(a.dtype) << 1) + (of == Kind::lu);
+        uint64_t print = fingerprint(a.as<T>(), a.items() * sizeof(T), same);
+        Factor* found = Factor::living.find(print, [&](const Factor& other) {
+            if (other.dtype != a.dtype || other.ndim != a.ndim()) return false;
+            auto& own = *std::get<Owned<T>>(other.of);
+            return own.n == n && own.count == a.batch(2) && own.is_of(of, a.as<T>());
+        });
+        if (found) return nb::make_tuple(nb::find(found), true);
+        auto made = std::make_unique<Dense<T>>(of, n, a.batch(2), direction(n));
         bool accepted;
         {
             nb::gil_scoped_release free;
             accepted = made->factor(a.as<T>(), threads);
         }
-        if (!accepted) return nb::none();
-        return nb::cast(new Factor{std::move(made), a.dtype}, nb::rv_policy::take_ownership);
+        if (!accepted) return nb::make_tuple(nb::none(), false);
+        auto* result = new Factor(std::move(made), a.dtype, print);
+        result->ndim = a.ndim();
+        return nb::make_tuple(nb::cast(result, nb::rv_policy::take_ownership), false);
     });
 }
 
-// Whether op(M) x = b (*batch, n, k) is accepted; x is written.
+// Whether op(M) x = b is accepted; x is written.
 static bool solve(Factor& self, nb::handle b, nb::handle x, const char* op, int threads) {
     Array given(b, false), found(x, true);
     char how = one_of(op, "NTH");
     return std::visit([&](auto& own) {
         using T = typename std::decay_t<decltype(*own)>::Number;
-        require(given.dtype == self.dtype && given.is_like(found) && given.ndim() >= 2 && given.axis(2) == own->n
-                    && given.batch(2) == own->count && given.axis(1) < (1 << 30) / own->n, "b, x: expected like shapes and dtypes, those of M");
+        int k = self.columns(given, *own);
+        require(k >= 0 && given.is_like(found), "b, x: expected like shapes and dtypes, those of M");
         nb::gil_scoped_release free;
-        return own->solve(given.as<T>(), found.as<T>(), int(given.axis(1)), how, threads);
+        return own->solve(given.as<T>(), found.as<T>(), k, how, threads);
+    }, self.of);
+}
+
+// Whether the cotangents of b, and of M unless it is None, are accepted; both are written.
+static bool pullback(Factor& self, nb::handle x_bar, nb::handle x, nb::handle b_bar, nb::object m_bar, const char* op, const char* form, int threads) {
+    Array given(x_bar, false), solution(x, false), lam(b_bar, true);
+    char how = one_of(op, "NT"), of = one_of(form, "NTS");
+    std::unique_ptr<Array> matrix(m_bar.is_none() ? nullptr : new Array(m_bar, true));
+    return std::visit([&](auto& own) {
+        using T = typename std::decay_t<decltype(*own)>::Number;
+        int k = self.columns(given, *own);
+        require(k >= 0 && given.is_like(solution) && given.is_like(lam), "x_bar, x, b_bar: expected like shapes and dtypes, those of M");
+        require(!matrix || (matrix->dtype == self.dtype && matrix->ndim() == self.ndim && matrix->axis(1) == own->n
+                            && matrix->axis(2) == own->n && matrix->batch(2) == own->count), "m_bar: expected the shape and dtype of M");
+        require(!Scalar<T>::is_complex || (how == 'N' && of != 'T'), "op: expected N for complex numbers");
+        nb::gil_scoped_release free;
+        return own->pullback(given.as<T>(), solution.as<T>(), lam.as<T>(), matrix ? matrix->as<T>() : nullptr, k, how, of, threads);
     }, self.of);
 }
 
@@ -76,12 +122,23 @@ static bool slogdet(Factor& self, nb::handle sign, nb::handle size) {
 static bool inverse(Factor& self, nb::handle x, int threads) {
     Array found(x, true);
     return std::visit([&](auto& own) {
-        using D = std::decay_t<decltype(*own)>;
+        using T = typename std::decay_t<decltype(*own)>::Number;
         require(found.dtype == self.dtype && found.ndim() >= 2 && found.axis(1) == own->n && found.axis(2) == own->n && found.batch(2) == own->count,
                 "x: expected the shape and dtype of M");
         nb::gil_scoped_release free;
-        return own->inverse(found.as<typename D::Number>(), threads);
+        return own->inverse(found.as<T>(), threads);
     }, self.of);
+}
+
+// The number of living factors that are counted here, and their bytes.
+static nb::tuple living() {
+    size_t entries = 0, bytes = 0;
+    Factor::living.each([&](const Factor& factor) {
+        if (factor.is_wrapped) return;
+        entries++;
+        bytes += factor.nbytes();
+    });
+    return nb::make_tuple(entries, bytes);
 }
 
 NB_MODULE(_native, m) {
@@ -90,8 +147,11 @@ NB_MODULE(_native, m) {
     m.attr("fingerprint") = FINGERPRINT;
     nb::class_<Factor>(m, "Factor")
         .def("solve", &solve, "b"_a, "x"_a, "op"_a, "threads"_a)
+        .def("pullback", &pullback, "x_bar"_a, "x"_a, "b_bar"_a, "m_bar"_a.none(), "op"_a, "form"_a, "threads"_a)
         .def("slogdet", &slogdet, "sign"_a, "size"_a)
         .def("inverse", &inverse, "x"_a, "threads"_a)
-        .def_prop_ro("nbytes", [](const Factor& self) { return std::visit([](auto& own) { return own->nbytes(); }, self.of); });
+        .def_rw("is_wrapped", &Factor::is_wrapped)
+        .def_prop_ro("nbytes", &Factor::nbytes);
     m.def("factor", &factor, "m"_a, "kind"_a, "threads"_a);
+    m.def("living", &living);
 }

@@ -9,6 +9,7 @@ mode.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import frontend_of
@@ -62,6 +63,24 @@ class Rule(ABC):
     def at_scale(self, flat: list[Array]) -> Rule:
         """The rule that is applied to these numbers, whose outputs begin with those of this one."""
         return self
+
+    def is_compiled(self, *flat: Array) -> bool:
+        """Do `accepted` and `accepted_vjp` take so many arrays of such shapes?"""
+        return False
+
+    def accepted(self, *flat: Array) -> tuple[Array, ...] | None:
+        """The outputs of the kernel, looked at by what is compiled; None where that declines."""
+        return None
+
+    def accepted_vjp(
+        self,
+        need: Sequence[bool],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *flat: Array,
+    ) -> Sequence[Array | None] | None:
+        """The same of `vjp`, on the leaves of its arguments."""
+        return None
 
     differentiable: tuple[bool, ...] | None = None  # for each output; None: all of them
     # may the kernel and `vjp` run on NumPy arrays instead? Not if they call a function of the user

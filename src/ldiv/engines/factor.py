@@ -24,6 +24,7 @@ class Factor(ABC):
     nbytes: int = 0
     arrays: tuple[Array, ...] = ()
     core: tuple[int, ...] = ()
+    found_again = False  # is it one that was alive already, below Python?
 
     @property
     def remake(self) -> Callable[..., Factor]:

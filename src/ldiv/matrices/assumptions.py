@@ -25,7 +25,7 @@ from ldiv.structures.self_adjoint import SelfAdjoint
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.sparse_triangular import SparseTriangular
 from ldiv.structures.symmetric import Symmetric
-from ldiv.structures.triangular import Triangular
+from ldiv.structures.triangular import Triangular, triangular
 
 # SciPy's other names, and those that say no more than the matrix does
 _SAME = {
@@ -149,12 +149,12 @@ def triangle(structure: Structure, lower: bool, diagonal: Any) -> Structure:
     base, op = structure.unview()
     in_base = lower != VIEWS[op][0]
     if isinstance(base, Dense):
-        return Triangular(base.n, in_base, diagonal).view(op)
+        return triangular(base.n, in_base, diagonal).view(op)
     if isinstance(base, Sparse):
         return base.cached(
             ("triangle", in_base, diagonal), lambda: SparseTriangular(base, in_base, diagonal)
         ).view(op)
-    if base == Triangular(structure.shape[0], in_base, diagonal):
+    if base == triangular(structure.shape[0], in_base, diagonal):
         return structure
     raise ValueError(
         expected_got(

@@ -33,7 +33,7 @@ from ldiv.rules.assertion import checked
 from ldiv.rules.lu import rows
 from ldiv.rules.triangular_quotients import congruence_solve, eye
 from ldiv.structures.symmetric import symmetric_part
-from ldiv.structures.triangular import Triangular
+from ldiv.structures.triangular import triangular
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class LDL(Rescaled):
         if da is None:
             return None, None, None
         D = checked(_pivots_of[self.lower], D)
-        structure = Triangular(L.shape[-1], self.lower, "unit")
+        structure = triangular(L.shape[-1], self.lower, "unit")
         M = congruence_solve(structure, L, self._symmetric(self._both(da, order)), self.op)
         F = _over_blocks(self._strict(M, D), D, self.lower)
         dL = F + self._inside(L) @ F
@@ -89,7 +89,7 @@ class LDL(Rescaled):
             N = N + self._strict(
                 _over_blocks(L_bar + adjoint(self._inside(L)) @ L_bar, adjoint(D), self.lower), D
             )
-        structure = Triangular(L.shape[-1], self.lower, "unit").H
+        structure = triangular(L.shape[-1], self.lower, "unit").H
         return (
             self._both(
                 congruence_solve(structure, L, self._symmetric(N), self.op),

@@ -22,6 +22,7 @@ from ldiv.core.structure import Structure, minus, nothing, outer, push
 from ldiv.core.trees import Array, Tree
 from ldiv.core.units import Unit, of_matrix, of_rest
 from ldiv.engines import solver
+from ldiv.engines.factors.dense_calls import DenseCalls, dense_calls
 from ldiv.engines.iterative.options import Options
 from ldiv.rules.verify_adjoint import verified
 
@@ -66,6 +67,35 @@ class Solve(Rule):
         if self.options is not None:  # whose units are those of the user's preconditioner
             return ()
         return (*of_matrix(self.structure, (-2,), 1), of_rest(self.structure, (2,), (2,)))
+
+    @cached_property
+    def compiled(self) -> DenseCalls | None:
+        """What solves below Python, if that is anything."""
+        return (
+            dense_calls(self.structure, self.assume_a, self.method, self.vector)
+            if self.on_host
+            else None
+        )
+
+    def is_compiled(self, *flat: Array) -> bool:
+        return (calls := self.compiled) is not None and calls.fit(*flat)
+
+    def accepted(self, *flat: Array) -> tuple[Array, ...] | None:
+        if (calls := self.compiled) is None or (x := calls.solve(*flat)) is None:
+            return None
+        return (x,)
+
+    def accepted_vjp(
+        self,
+        need: Sequence[bool],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *flat: Array,
+    ) -> Sequence[Array | None] | None:
+        (x_bar,), (x,) = cotangents, out
+        if (calls := self.compiled) is None or x_bar is None:
+            return None
+        return calls.pullback(need[0], flat[0], x, x_bar)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         if singular_state() != self.singular:

@@ -7,7 +7,7 @@ from ldiv.core.dispatch import namespace
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree
 from ldiv.rules.solve import solve
-from ldiv.structures.triangular import Triangular
+from ldiv.structures.triangular import Triangular, triangular
 
 
 def eye(like: Array, n: int) -> Array:
@@ -37,9 +37,9 @@ def congruence_solve(structure: Structure, p: Tree, x: Array, op: str = "H") -> 
 
 def lower(x: Array, unit: bool = False) -> tuple[Triangular, Array]:
     """The lower triangle of a square array as a structure and its parameters."""
-    return Triangular(x.shape[-1], True, "unit" if unit else "own"), x
+    return triangular(x.shape[-1], True, "unit" if unit else "own"), x
 
 
 def upper(x: Array) -> tuple[Triangular, Array]:
     """The upper triangle of a square array."""
-    return Triangular(x.shape[-1], False), x
+    return triangular(x.shape[-1], False), x

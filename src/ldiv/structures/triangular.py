@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 from ldiv.core.arrays import alike, conj, transpose
+from ldiv.core.caches import emptied_by
 from ldiv.core.dispatch import namespace
 from ldiv.core.linear import Linear
 from ldiv.core.structure import view_dense
@@ -39,7 +41,7 @@ class Triangular(Linear):
 
     @property
     def tangent(self) -> Triangular:
-        return Triangular(self.n, self.lower, "zero") if self.diagonal == "unit" else self
+        return triangular(self.n, self.lower, "zero") if self.diagonal == "unit" else self
 
     def _triangle(self, a: Array) -> Array:
         xp, inset = namespace(a), self.diagonal != "own"
@@ -60,6 +62,15 @@ class Triangular(Linear):
         if self.diagonal != "unit":
             return a
         return a + namespace(a).eye(self.n, **alike(a))
+
+
+@lru_cache(maxsize=256)
+def triangular(n: int, lower: bool, diagonal: Diagonal = "own") -> Triangular:
+    """One structure for all triangles of a size, as for `dense`."""
+    return Triangular(n, lower, diagonal)
+
+
+emptied_by(triangular.cache_clear)
 
 
 def cases(draw: Any) -> Iterator[tuple[Triangular, Tree]]:

@@ -21,7 +21,11 @@ from ldiv.engines.factor import Factor
 from ldiv.engines.libraries import native
 from ldiv.engines.libraries.threads import threads
 
-LU, CHOLESKY = "L", "C"
+LU, CHOLESKY, HERMITIAN = (
+    "L",
+    "C",
+    "H",
+)  # the last one: LU of a matrix that must be Hermitian, exactly
 MOST = 4096  # rows: of more, all around LAPACK costs nothing
 DTYPES = frozenset(map(np.dtype, "fdFD"))
 SMALL = 1 << 20  # operations that are done sooner than threads are started
@@ -29,16 +33,34 @@ SMALL = 1 << 20  # operations that are done sooner than threads are started
 
 def accepted(kind: str, a: Array, careful: Callable[[], Factor]) -> Factor:
     """The factor of A (*batch, n, n): a compiled one that was accepted, or that of `careful()`."""
+    if native.native is None or (values := host_values(a)) is None:
+        return careful()
+    values = in_rows(values)
+    found, again = compiled_factor(kind, values)
+    return careful() if found is None else Accepted(found, again, values, a, careful)
+
+
+def compiled_factor(kind: str, values: np.ndarray[Any, Any]) -> tuple[Any, bool]:
+    """(a factor that was accepted, or None; is it one that was alive already?)."""
     if (
         native.native is None
-        or (values := host_values(a)) is None
         or values.dtype not in DTYPES
         or not 0 < values.size <= MOST * values[..., 0].size
     ):
-        return careful()
-    values = in_rows(values)
-    found = native.native.factor(values, kind, workers(values))
-    return careful() if found is None else Accepted(found, values, a, careful)
+        return None, False
+    found: tuple[Any, bool] = native.native.factor(values, kind, workers(values))
+    return found
+
+
+def is_there() -> bool:
+    """Is anything compiled?"""
+    return native.native is not None
+
+
+def living_factors() -> tuple[int, int]:
+    """The number of those that are counted below Python, and their bytes."""
+    found: tuple[int, int] = native.native.living() if native.native else (0, 0)
+    return found
 
 
 def in_rows(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -52,13 +74,23 @@ def workers(values: np.ndarray[Any, Any]) -> int:
 
 
 class Accepted(Factor):
-    """A compiled factor of A, with the values that it was made of."""
+    """A compiled factor of A, with the values that it was made of.
+
+    found_again: it was alive already, and is no factorization
+    """
 
     def __init__(
-        self, found: Any, values: np.ndarray[Any, Any], a: Array, careful: Callable[[], Factor]
+        self,
+        found: Any,
+        found_again: bool,
+        values: np.ndarray[Any, Any],
+        a: Array,
+        careful: Callable[[], Factor],
     ) -> None:
-        self._found, self._values, self._a, self._make = found, values, a, careful
+        self._found, self.found_again = found, found_again
+        self._values, self._a, self._make = values, a, careful
         self.nbytes = found.nbytes
+        found.is_wrapped = True
 
     @cached_property
     def _careful(self) -> Factor:

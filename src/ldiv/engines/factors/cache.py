@@ -25,6 +25,7 @@ from ldiv.core.forking import lock
 from ldiv.core.holder import Holder, TracedHolder, owner, store
 from ldiv.core.trees import Array
 from ldiv.core.validate import require_int
+from ldiv.engines.accuracy.accepted import living_factors
 from ldiv.engines.factors.escalation import Batch
 
 SAMPLES = 8
@@ -221,7 +222,8 @@ def _introduce(key: Hashable, entry: Factored) -> None:
     ref = _Living(entry, _forget)
     ref.key = key
     with _lock:
-        counts["factorizations"] += entry.count
+        again = getattr(entry.factor, "found_again", False)
+        counts["hits" if again else "factorizations"] += entry.count
         _living.setdefault(key, []).append(ref)
 
 
@@ -300,10 +302,11 @@ def cache_info() -> CacheInfo:
     True
     """
     with _lock:
+        below, bytes_below = living_factors()
         alive = [entry for refs in _living.values() for ref in refs if (entry := ref()) is not None]
         return CacheInfo(
             **counts,
-            entries=sum(entry.count for entry in alive),
-            bytes=sum(entry.nbytes for entry in alive),
+            entries=sum(entry.count for entry in alive) + below,
+            bytes=sum(entry.nbytes for entry in alive) + bytes_below,
             limit=store.limit,
         )

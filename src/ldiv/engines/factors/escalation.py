@@ -70,6 +70,10 @@ class Escalating:
     def nbytes(self) -> int:
         return int(self._made[-1].nbytes)
 
+    @property
+    def found_again(self) -> bool:
+        return bool(self._made[-1].found_again)
+
     def solve(self, b: Array, op: str) -> Array:
         return self._first_success("solve", b, op)
 
@@ -186,6 +190,10 @@ class Batch(NamedTuple):
     @property
     def different(self) -> Sequence[Escalating]:
         return [*{id(factor): factor for factor in self.factors}.values()]
+
+    @property
+    def found_again(self) -> bool:
+        return all(factor.found_again for factor in self.different)
 
     @property
     def nbytes(self) -> int:

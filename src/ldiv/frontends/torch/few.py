@@ -23,10 +23,12 @@ def are_few(rule: Rule, flat: Sequence[Array]) -> bool:
     """Do these stand for values that NumPy may handle as well?"""
     if not rule.on_host:
         return False
-    for x, core in zip(flat, rule.cores, strict=True):  # noqa: SIM110  (faster than a generator)
-        if x.ndim != core or not x.is_cpu or x.numel() > rule.few or type(x) not in PLAIN:
+    few = True
+    for x, core in zip(flat, rule.cores, strict=True):
+        if not x.is_cpu or type(x) not in PLAIN:
             return False
-    return True
+        few = few and x.ndim == core and x.numel() <= rule.few
+    return few or rule.is_compiled(*flat)
 
 
 def kernel(rule: Rule, flat: Sequence[Array]) -> tuple[Array, ...]:
@@ -53,7 +55,8 @@ def pullback(
     values = [plain_values_of(x) for x in saved]
     args, out = values[: len(need)], tuple(values[len(need) :])
     given = tuple([None if c is None else plain_values_of(c) for c in cotangents])
-    found = leaves(
+    accepted = rule.accepted_vjp(need, given, out, *args)
+    found = accepted or leaves(
         derivative(rule, rule.vjp, rebuild(rule.core, need), given, out, *rebuild(rule.core, args))
     )
     return [

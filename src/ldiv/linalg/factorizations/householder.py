@@ -13,7 +13,7 @@ from ldiv.core.validate import as_float, common_precision, require_batches, toge
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array
 from ldiv.rules.triangular_quotients import left_solve
-from ldiv.structures.triangular import Triangular
+from ldiv.structures.triangular import triangular
 
 
 @public
@@ -80,6 +80,6 @@ def householder_product(A: ArrayT, tau: AnyArray) -> ArrayT:
     d = t[..., :, None]
     unit = xp.triu(adjoint(v) @ v, k=1) * d  # its diagonal of ones is not read
     found: Any = one - v @ left_solve(
-        Triangular(k, False, "unit"), unit, d * adjoint(v[..., :n, :])
+        triangular(k, False, "unit"), unit, d * adjoint(v[..., :n, :])
     )
     return found

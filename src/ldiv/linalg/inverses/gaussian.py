@@ -19,7 +19,7 @@ from ldiv.linalg.inverses.gaussian_matrices import NormalMatrix, kl, law, logpdf
 from ldiv.rules.assertion import finite
 from ldiv.rules.frobenius_norm import quotient_squares
 from ldiv.rules.solve import solve
-from ldiv.structures.triangular import Triangular
+from ldiv.structures.triangular import triangular
 
 
 @public
@@ -255,7 +255,7 @@ def _vector(name: str, x: Any, L: Array, *more: Array) -> Array:
 
 def _whitened(L: Array, x: Array) -> Array:
     """L^-1 x."""
-    return solve(Triangular(L.shape[-1], True), L, x[..., None])[..., 0]
+    return solve(triangular(L.shape[-1], True), L, x[..., None])[..., 0]
 
 
 def _squares(x: Array) -> Array:
