@@ -31,6 +31,7 @@ extensions = [
     "plain_docstrings",
     "benchmarks",
     "league",
+    "names",
     "pictures",
     "doctest_blocks",
 ]

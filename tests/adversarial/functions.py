@@ -160,7 +160,7 @@ FUNCTIONS: dict[str, Function] = {
     "qr, pivoting": Function(lambda a: ldiv.qr(a, pivoting=True)[:2], (W,)),
     "lu, no pivots": Function(lambda a: ldiv.lu(a, pivot=False)[1:], (A,)),
     "qr, complex": Function(lambda a: ldiv.qr(a)[1], (Z,)),
-    "svd": Function(lambda a: ldiv.svd(a), (W,)),
+    "svd": Function(lambda a: _singular(*ldiv.svd(a)), (W,)),
     "svdvals, complex": Function(ldiv.svdvals, (Z,)),
     "pinv": Function(ldiv.pinv, (W,)),
     "norm": Function(lambda a: ldiv.norm(a, 2) + ldiv.norm(a) + ldiv.norm(a, 1), (W,)),

@@ -19,6 +19,8 @@ from ldiv.engines.registry import engines
 
 FORMS = ("dense", "csc", "csr", "coo", "banded")
 ITERATIVE = ("cg", "minres", "gmres", "bicgstab", "bicg", "cgs", "qmr", "tfqmr", "lgmres")
+# of these none converges for every easy matrix, even without rounding; they say so
+UNSURE = ("bicgstab", "bicg", "cgs", "qmr", "tfqmr")
 # a backward error of (EXACT + 10 n) eps is none; a forward error may be as many eps, times the
 # condition
 EXACT = 100
@@ -157,6 +159,8 @@ class Solve:
         except (*REFUSED, ldiv.ConvergenceError) as error:
             return self._refused(error)
         except ldiv.LinAlgOverflowError as error:
+            if self._gradient_overflows():
+                return f"{self.kept_to}: a gradient beyond the range, refused"
             if self.kept_to != "singular":
                 raise
             return self._refused(error)
@@ -173,7 +177,7 @@ class Solve:
             ):
                 raise Wrong("indefinite, and not called so", error)
             return f"{self.kept_to}: refused"
-        if self.iterates and not self.problem.is_easy:
+        if self.iterates and (self.method in UNSURE or not self.problem.is_easy):
             return "regular: not converged"
         if self.method == "auto" or self.iterates:
             raise Wrong(f"regular, and refused ({type(error).__name__})", error)
@@ -212,6 +216,15 @@ class Solve:
             and not (error := system.forward_error(system.solution(b), x)) <= self._forward
         ):
             raise Wrong("forward error", f"{error:.1e}, condition {self.problem.condition:.1e}")
+
+    def _gradient_overflows(self) -> bool:
+        """Does lam x^H?"""
+        system = System.of(self.problem, self.trans)
+        lam = system.adjoint.solution(_block(self.c)) * system.r
+        y = system.solution(_block(self.b)) * system.c
+        with np.errstate(over="ignore"):
+            largest = np.abs(lam @ y.conj().T).max()
+        return not largest < np.finfo(self.problem.a.dtype).max
 
     @property
     def _backward(self) -> float:

@@ -4,6 +4,7 @@ page is there, and docstrings become reStructuredText that says the same.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import inspect
 import re
@@ -50,6 +51,15 @@ def test_every_page_is_reached() -> None:
     assert {page for page in pages if any(Path(page).match(entry) for entry in trees)} == (
         pages - {"index"}
     )
+
+
+def test_the_page_of_names_answers_each() -> None:
+    names = extension("names")
+    found = [importlib.import_module(name) for name in ("scipy.linalg", "scipy.sparse.linalg")]
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", names.page(found), re.MULTILINE)
+    assert [name for name, _ in rows] == [name for one in found for name in names.public(one)]
+    here = {name for name, words in rows if words.startswith("{py:obj}`ldiv.")}
+    assert here == {name for name, _ in rows} & set(ldiv.__all__)
 
 
 def test_the_figures_of_the_home_page_are_those_of_the_benchmarks() -> None:

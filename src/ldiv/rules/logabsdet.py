@@ -11,7 +11,7 @@ reference    Jacobi's formula
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,7 @@ from ldiv.core.structure import Structure, nothing, outer, plus, push
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.core.units import Unit, of_matrix
 from ldiv.engines import registry, solver
+from ldiv.engines.factors.dense_calls import DenseCalls, dense_calls
 from ldiv.engines.selected import entries
 from ldiv.rules.inverse import Inverse, is_whole
 from ldiv.rules.inverse_entries import inverse_entries
@@ -60,6 +61,31 @@ class LogAbsDet(Rule):
     @property
     def units(self) -> tuple[Unit, ...]:
         return of_matrix(self.structure, (0,), adds=(2 * self.structure.shape[0],))
+
+    @cached_property
+    def compiled(self) -> DenseCalls | None:
+        """What finds it below Python, if that is anything."""
+        return dense_calls(self.structure, self.assume_a, self.method) if self.on_host else None
+
+    def is_compiled(self, *flat: Array) -> bool:
+        return self.compiled is not None
+
+    def accepted(self, *flat: Array) -> tuple[Array, ...] | None:
+        found = None if self.compiled is None else self.compiled.slogdet(*flat)
+        return found and found[1:]
+
+    def accepted_vjp(
+        self,
+        need: Sequence[bool],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *flat: Array,
+    ) -> Sequence[Array | None] | None:
+        (l_bar,) = cotangents
+        if self.compiled is None or l_bar is None:
+            return None
+        a_bar = self.compiled.determinant_cotangent(flat[0], l_bar)
+        return None if a_bar is None else [a_bar]
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         with under(self.singular):

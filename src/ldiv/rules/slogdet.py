@@ -8,7 +8,7 @@ reference    Jacobi's formula
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +27,7 @@ from ldiv.core.unchanged import Unchanged
 from ldiv.core.units import Unit, of_matrix
 from ldiv.engines import registry, solver
 from ldiv.engines.accuracy.scaling import balanced
+from ldiv.engines.factors.dense_calls import DenseCalls, dense_calls
 from ldiv.engines.selected import entries
 from ldiv.errors import SingularMatrixError, expected_got
 from ldiv.rules.inverse import is_whole
@@ -76,6 +77,32 @@ class SLogDet(Rule):
     @property
     def units(self) -> tuple[Unit, ...]:
         return of_matrix(self.structure, (0, 0), adds=(0, 2 * self.structure.shape[0]))
+
+    @cached_property
+    def compiled(self) -> DenseCalls | None:
+        """What finds them below Python, if that is anything."""
+        is_plain = isinstance(self.structure, Dense) and not self.positive and not self.promise
+        return dense_calls(self.structure, "gen", "auto") if is_plain else None
+
+    def is_compiled(self, *flat: Array) -> bool:
+        return self.compiled is not None
+
+    def accepted(self, *flat: Array) -> tuple[Array, ...] | None:
+        return None if self.compiled is None else self.compiled.slogdet(*flat)
+
+    def accepted_vjp(
+        self,
+        need: Sequence[bool],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *flat: Array,
+    ) -> Sequence[Array | None] | None:
+        (w,) = cotangents[1:]
+        turns = cotangents[0] is not None and is_complex(out[0])
+        if self.compiled is None or w is None or turns:
+            return None
+        a_bar = self.compiled.determinant_cotangent(flat[0], w)
+        return None if a_bar is None else [a_bar]
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         with under(self.singular):

@@ -1,5 +1,6 @@
-"""S(p) x = b and its cotangents for a dense S, on plain arrays, in two compiled calls: the factor,
-which is shared by equal values, and the solve. What is declined goes the careful way.
+"""S(p) x = b, det S(p) and their cotangents for a dense S, on plain arrays, in two compiled calls:
+the factor, which is shared by equal values, and what is asked of it. What is declined goes the
+careful way.
 """
 
 from __future__ import annotations
@@ -78,6 +79,27 @@ class DenseCalls(NamedTuple):
         counts["solves"] += 1
         return p_bar, lam
 
+    def slogdet(self, p: Array) -> tuple[Array, Array] | None:
+        """det A / |det A| and log |det A|, or None."""
+        if type(p) is not np.ndarray or not p.size or (factor := self._factor(p)) is None:
+            return None
+        batch = p.shape[:-2]
+        sign, size = np.empty(batch, p.dtype), np.empty(batch, np.finfo(p.dtype).dtype)
+        return (sign, size) if factor.slogdet(sign, size) else None
+
+    def determinant_cotangent(self, p: Array, weight: Array) -> Array | None:
+        """w A^-H for weights w (*batch,), or None."""
+        if type(p) is not np.ndarray or not p.size or (factor := self._factor(p)) is None:
+            return None
+        x = np.empty_like(p, order="C")
+        if not factor.inverse(x, workers(p)):
+            return None
+        counts["solves"] += 1
+        w = np.asarray(weight)[..., None, None]
+        if self.form == "S":
+            return np.asarray(w.real * x, p.dtype)
+        return w * (np.conj(x) if p.dtype.kind == "c" else x).mT
+
     def _factor(self, p: np.ndarray[Any, Any]) -> Any:
         """Of these values, kept by the present owner; or None."""
         keeper = owner()
@@ -92,7 +114,7 @@ class DenseCalls(NamedTuple):
 
 
 def dense_calls(
-    structure: Structure, assume_a: str, method: str, vector: bool
+    structure: Structure, assume_a: str, method: str, vector: bool = False
 ) -> DenseCalls | None:
     """Those of a structure, if it has any."""
     base, op = structure.unview()

@@ -27,6 +27,7 @@ from ldiv.linalg.inverses.structured_determinants import broadcast_to_batch, has
 from ldiv.matrices.assumptions import promised_square
 from ldiv.matrices.matrix import Matrix, MatrixLike
 from ldiv.rules.assertion import finite
+from ldiv.rules.det import Det
 from ldiv.rules.logabsdet import LogAbsDet
 from ldiv.rules.slogdet import SLogDet, if_positive
 from ldiv.structures.dense import Dense, dense
@@ -191,8 +192,15 @@ def _of_positive(structure: Structure, p: Tree, method: str, place: Place | None
 
 def _of_dense(structure: Dense | Symmetric, positive: bool = False) -> SLogDet:
     """By the LU factorization of the array itself, which is symmetric if that was promised."""
-    promise = structure.op if isinstance(structure, Symmetric) else ""
-    return SLogDet(dense(*structure.shape), positive, promise)
+    return SLogDet(dense(*structure.shape), positive, _promise(structure))
+
+
+def _promise(structure: Structure) -> str:
+    return structure.op if isinstance(structure, Symmetric) else ""
+
+
+def _is_one_array(matrix: Matrix, structure: Structure) -> bool:
+    return isinstance(matrix.structure, Dense) and isinstance(structure, Dense | Symmetric)
 
 
 def _remembered(place: Place | None, rule: Rule, p: Tree, output: int) -> Array:
@@ -257,8 +265,8 @@ def slogdet(A: MatrixLike, *, assume_a: Assumption = "gen") -> tuple[AnyArray, A
         size = _of_positive(structure, params, "auto")
         like = leaves(params)[0]
         return namespace(like).ones(tuple(size.shape), **alike(like)), size
-    if isinstance(matrix.structure, Dense) and isinstance(structure, Dense | Symmetric):
-        s, l = bind(_of_dense(structure), matrix.params)
+    if _is_one_array(matrix, structure):
+        s, l = bind(SLogDet(dense(*structure.shape), promise=_promise(structure)), matrix.params)
         return s, l
     return broadcast_to_batch(structure, params, slogdet_of(structure, params))
 
@@ -306,7 +314,9 @@ def det(
 
     Notes
     -----
-    Differentiable in A in every mode and order, where A is regular.
+    Differentiable in A in every mode and order, where A is regular; of a dense array, without
+    "pos", also where it is singular: the derivative is the adjugate. Only ranks below n - 3 have
+    none in this way.
     Cost: as `slogdet`.
 
     Examples
@@ -318,6 +328,9 @@ def det(
     A = promoted(A)
     if isinstance(A, np.ndarray) and A.dtype in (np.float32, np.complex64):
         A = A.astype(np.result_type(A, np.float64))  # as SciPy does
+    matrix, structure, params, assumption = promised_square(A, assume_a)
+    if _is_one_array(matrix, structure) and assumption != "pos":
+        return bind(Det(_promise(structure)), params)[0]
     s, l = slogdet(A, assume_a=assume_a)
     with np.errstate(all="ignore"):  # an overflow is an error of ours, not a warning of NumPy's
         return finite("det", s * namespace(l).exp(l))

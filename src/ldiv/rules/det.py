@@ -1,0 +1,140 @@
+"""d = det A, whose derivative every matrix has, singular ones too.
+
+tangent      dd = tr(adj(A) dA)
+cotangent    A_bar = d_bar adj(A)^H
+cost         1 factorization forward; the derivative the inverse of A, or of a matrix little larger
+reference    Golub and Van Loan, section 2.1; Magnus and Neudecker, chapter 8
+
+adj(A) = det(A) A^-1 where A is regular. Else A is bordered by r random columns and rows,
+    K = [[A, U], [V^H, 0]],   K^-1 = [[X, Y], [Z^H, C]],   det A = det(K) det(C),
+which is regular for almost all U and V where the rank of A is at least n - r, and
+    adj(A) = det(K) (det(C) X - Y adj(C) Z^H).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial, reduce
+from itertools import permutations
+from operator import mul
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import adjoint, alike, batch_of, spread, transpose, unit_columns
+from ldiv.core.dispatch import check_or_raise, constant, namespace, traced
+from ldiv.core.finite import all_finite
+from ldiv.core.rule import Rule, bind
+from ldiv.core.trees import Array, Tree
+from ldiv.core.units import balance, magnitude
+from ldiv.errors import SingularMatrixError, overflowed
+from ldiv.rules.inverse import Inverse
+from ldiv.rules.slogdet import SLogDet
+from ldiv.rules.solve import solve
+from ldiv.structures.dense import dense
+
+BORDER = 3  # r: the rank may be less than n by this
+
+
+@dataclass(frozen=True)
+class Det(Rule):
+    """Argument A (*batch, n, n); output (*batch,). `promise` as in `SLogDet`."""
+
+    promise: str = ""
+
+    core = (2,)
+    may_overflow = True  # an error of its own says so
+
+    @property
+    def public_name(self) -> str:
+        return "det"
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        (a,) = args
+        sign, size = SLogDet(dense(*a.shape[-2:]), promise=self.promise).kernel(a)
+        with np.errstate(all="ignore"):  # an overflow is an error of ours, not a warning of NumPy's
+            d = sign * namespace(size).exp(size)
+        check_or_raise(all_finite(d), partial(overflowed, "det"))
+        return (d,)
+
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
+        (a,), (da,), (d,) = args, tangents, out
+        if da is None:
+            return (None,)
+        return (namespace(da).sum(transpose(adjugate(a, d)) * da, axis=(-2, -1)),)
+
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
+        (a,), (d_bar,), (d,) = args, cotangents, out
+        if d_bar is None or not need[0]:
+            return (None,)
+        return (d_bar[..., None, None] * adjoint(adjugate(a, d)),)
+
+
+def adjugate(a: Array, d: Array) -> Array:
+    """adj(A), d = det A."""
+    n = a.shape[-1]
+    if not traced(a):
+        with suppress(SingularMatrixError):
+            return d[..., None, None] * bind(Inverse(dense(n, n)), a)[0]
+    r, xp, batch = min(BORDER, n), namespace(a), batch_of(a, 2)
+    t = balance(magnitude(constant(a), (-2, -1)))
+    a = a * t * t  # whose numbers are near 1
+    drawn = np.linalg.qr(np.random.default_rng([n, BORDER]).standard_normal((2, n, r)))[0]
+    U, V = (spread(xp.asarray(x, **alike(a)), batch) for x in drawn)
+    zero = xp.zeros((*batch, r, r), **alike(a))
+    K = xp.concat([xp.concat([a, U], axis=-1), xp.concat([transpose(V), zero], axis=-1)], axis=-2)
+    m = n + r
+    inverse = solve(dense(m, m), K, unit_columns(a, m, range(m)))
+    X, Y = inverse[..., :n, :n], inverse[..., :n, n:]
+    Z, C = inverse[..., n:, :n], inverse[..., n:, n:]
+    sign, size = bind(SLogDet(dense(m, m)), K)
+    whole = (sign * xp.exp(size))[..., None, None]
+    of_c, adj_c = _by_definition(C)
+    return whole * (of_c[..., None, None] * X - Y @ adj_c @ Z) / (t * t) ** (n - 1)
+
+
+def _by_definition(c: Array) -> tuple[Array, Array]:
+    """det(C) and adj(C) of a small matrix, sums over permutations: nothing is divided by."""
+    xp, r = namespace(c), c.shape[-1]
+    if r == 0:
+        return xp.ones(batch_of(c, 2), **alike(c)), c
+
+    def minor(rows: list[int], columns: list[int]) -> Any:
+        terms = [
+            _sign(p) * reduce(mul, [c[..., i, columns[j]] for i, j in zip(rows, p, strict=True)], 1)
+            for p in permutations(range(len(rows)))
+        ]
+        return sum(terms[1:], terms[0])
+
+    every = list(range(r))
+    one = 0 * c[..., 0, 0] + 1
+    cofactors = [
+        [
+            one
+            * (-1) ** (i + j)
+            * minor([k for k in every if k != j], [k for k in every if k != i])
+            for j in every
+        ]
+        for i in every
+    ]
+    adj = xp.stack([xp.stack(row, axis=-1) for row in cofactors], axis=-2)
+    return minor(every, every), adj
+
+
+def _sign(p: tuple[int, ...]) -> int:
+    inversions = sum(p[i] > p[j] for j in range(len(p)) for i in range(j))
+    return 1 - 2 * (inversions % 2)
+
+
+def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
+    yield Det(), (draw(2, 4, 4),)

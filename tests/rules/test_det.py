@@ -1,0 +1,91 @@
+"""The derivatives of a determinant are polynomials: sums over permutations, at singular matrices too."""
+
+from functools import partial
+from itertools import permutations
+
+import numpy as np
+import pytest
+
+import ldiv
+
+torch = pytest.importorskip("torch")
+jax = pytest.importorskip("jax")
+jax.config.update("jax_enable_x64", True)
+
+rng = np.random.default_rng(4)
+
+
+def by_definition(a):
+    """Leibniz's formula, in any framework."""
+    n = a.shape[-1]
+    total = 0
+    for p in permutations(range(n)):
+        sign = np.linalg.det(np.eye(n)[list(p)]).round()
+        term = sign
+        for i, j in enumerate(p):
+            term = term * a[..., i, j]
+        total = total + term
+    return total
+
+
+def slope(f, direction, x):
+    return torch.func.jvp(f, (x,), (direction,))[1]
+
+
+def of_rank(n, rank, dtype):
+    factors = rng.standard_normal((2, n, rank))
+    if dtype == np.complex128:
+        factors = factors + 1j * rng.standard_normal((2, n, rank))
+    return factors[0] @ factors[1].T
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.complex128])
+@pytest.mark.parametrize("rank", [5, 4, 3, 2])
+def test_every_order_at_every_rank(rank, dtype):
+    a = torch.tensor(of_rank(5, rank, dtype))
+    along = [torch.tensor(of_rank(5, 5, dtype)) for _ in range(3)]
+
+    def derivatives(f):
+        found = []
+        for d in along:
+            f = partial(slope, f, d)
+            found.append(f(a))
+        return found
+
+    every = zip(derivatives(ldiv.det), derivatives(by_definition), (1e-10, 1e-9, 1e-7), strict=True)
+    for ours, theirs, rtol in every:
+        torch.testing.assert_close(ours, theirs, rtol=rtol, atol=1e-9)
+    gradients = []
+    for f in (ldiv.det, by_definition):
+        x = a.clone().requires_grad_()
+        (g,) = torch.autograd.grad(abs(f(x) - 1) ** 2, x, create_graph=True)
+        gradients += [(g, torch.autograd.grad((abs(g) ** 2).sum(), x)[0])]
+    for ours, theirs in zip(*gradients, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_of_nothing_but_zeros(n):
+    a = torch.zeros(n, n, dtype=torch.float64)
+    ours, theirs = (torch.func.jacrev(f)(a) for f in (ldiv.det, by_definition))
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_jax_and_numpy_and_batches():
+    a = np.stack([of_rank(4, 3, float), of_rank(4, 4, float), np.ones((4, 4)) * 1e50])
+    expected = np.stack([jax.grad(by_definition)(x) for x in a])
+    scale = abs(expected).max(axis=(1, 2), keepdims=True) + abs(a).max() ** 3 * 1e-15 * (a > 1e40)
+    for found in (
+        jax.jit(jax.vmap(jax.grad(ldiv.det)))(a),
+        jax.grad(lambda x: ldiv.det(x).sum())(jax.numpy.asarray(a)),
+        ldiv.vjp(ldiv.det, a)[1](np.ones(3))[0],
+        torch.func.jacrev(lambda x: ldiv.det(x).sum())(torch.tensor(a)),
+        torch.vmap(torch.func.grad(ldiv.det))(torch.tensor(a)),
+    ):
+        np.testing.assert_allclose(np.asarray(found) / scale, expected / scale, atol=1e-10)
+
+
+def test_a_rank_that_is_far_too_low():
+    a = torch.zeros(5, 5, dtype=torch.float64, requires_grad=True)
+    with pytest.raises(ldiv.SingularMatrixError):
+        ldiv.det(a).backward()
