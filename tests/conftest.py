@@ -25,6 +25,7 @@ from ldiv.engines.factors import cache
 # Compiling is what takes the time in the tests of JAX, and most of that is optimizing; of the
 # environment, so that every process hears of it.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+collect_ignore = ["on_pretend_device.py"]  # it changes PyTorch, for a process of its own
 OPTIONAL = ("torch", "jax", "lineax", "diffrax", "gpytorch", "linear_operator", "pyamg", "skfem")
 REAL = Path(os.environ.get("LDIV_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
 # a folder of tests with the name of a package is none
