@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ldiv.core.arrays import adjoint, batch_of
+from ldiv.core.dispatch import namespace
 from ldiv.core.finite import require_known_finite
 from ldiv.core.public import public
 from ldiv.core.rule import bind
@@ -175,6 +176,9 @@ def _solved(rule: Riccati, a: Any, b: Any, q: Any, r: Any, e: Any, s: Any) -> An
         others = [solve(whole, e, x) for x in others]
     if others:
         require_known_finite("b", b)  # before the product
+        xp = namespace(a)
+        dtype = xp.result_type(a, b, q, r, *others)  # PyTorch multiplies no others
+        a, b, q, r, *others = (xp.astype(x, dtype) for x in (a, b, q, r, *others))
     for x in others:  # and that of A - B R^-1 S^H, Q - S R^-1 S^H
         known = solve(dense(m, m), r, adjoint(x))
         a, q = a - b @ known, q - x @ known

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ldiv.core.finite import require_known_finite
 from ldiv.core.public import public
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.errors import expected_got, shown
@@ -179,7 +180,9 @@ def solve_circulant(
         if type(given) is not type(default) or given != default:
             advice = "Least squares are those of ldiv.pinv; move axes before, batches come first."
             raise ValueError(expected_got(name, repr(default), shown(given), advice))
-    return solve(circulant(c), b)
+    C = circulant(c)
+    require_known_finite("c", C.params)
+    return solve(C, b)
 
 
 def _toeplitz(c_or_cr: Any) -> Matrix:
