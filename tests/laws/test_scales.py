@@ -7,11 +7,13 @@ from __future__ import annotations
 import functools
 from itertools import product
 
+import numpy as np
 import pytest
 
 from ldiv import testing
 from ldiv.core.folders import modules
 from ldiv.core.rule import Rule
+from ldiv.core.trees import leaves, rebuild
 from ldiv.rules.cholesky_banded import CholeskyBanded
 from ldiv.rules.exponential_action import ExponentialProjection
 from ldiv.testing.cases import DTYPES
@@ -95,8 +97,41 @@ def _marked(cases):
     return found
 
 
-@pytest.mark.parametrize(("name", "power", "rule", "args", "unit"), _marked(_cases()))
+ALL = _cases()
+
+
+@pytest.mark.parametrize(("name", "power", "rule", "args", "unit"), _marked(ALL))
 def test_rule(name, power, rule, args, unit):
     kinds = type(rule), type(getattr(rule, "structure", None))
     rtol = max(ROUNDED.get(kind, 0) for kind in kinds)
     testing.scale_laws(rule, args, unit, power, name, rtol)
+
+
+SINGLE = {"float64": np.float32, "complex128": np.complex64}
+
+
+def _quickly(powers):
+    """Each rule in NumPy, and every twelfth also in `make test`."""
+    cases = [(dtype, *case, power) for dtype, *case in ALL for power in powers]
+    return [
+        pytest.param(
+            *case,
+            id=f"{type(case[1]).__name__}-{i}-{case[0]}-{case[-1]}",
+            marks=() if i % 12 == 0 else pytest.mark.exhaustive,
+        )
+        for i, case in enumerate(cases)
+    ]
+
+
+@pytest.mark.parametrize(("dtype", "rule", "args", "unit", "power"), _quickly((501, -501)))
+def test_odd_powers_whose_roots_round(dtype, rule, args, unit, power):
+    testing.scale_laws(rule, args, unit, power, "numpy", 1e-10)
+
+
+@pytest.mark.parametrize(("dtype", "rule", "args", "unit", "power"), _quickly((60, -60)))
+def test_single_precision(dtype, rule, args, unit, power):
+    args = tuple(
+        rebuild(arg, [x.astype(SINGLE[dtype]) if x.dtype.kind in "fc" else x for x in leaves(arg)])
+        for arg in args
+    )
+    testing.scale_laws(rule, args, unit, power, "numpy")

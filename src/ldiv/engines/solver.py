@@ -128,8 +128,11 @@ def _of_factors(
 ) -> Any:
     """What the factors of all matrices of a batch give, arrays of shape (*batch,)."""
     links = plan.links or Chain((plan.engine,), ())
-    if plan.hosted is None or (plan.single and type(leaves(p)[0]) is np.ndarray):
+    if plan.hosted is None:
         return ask(factored(links, plan.base, p, assume_a, plan.key))
+    if plan.single and type(leaves(p)[0]) is np.ndarray:
+        found = ask(factored(links, plan.base, p, assume_a, plan.key))
+        return tuple(map(np.asarray, found, dtypes))
 
     def each(*flat: Array) -> tuple[Array, ...]:
         out = tuple(np.empty(batch, dtype) for dtype in dtypes)
