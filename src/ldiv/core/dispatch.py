@@ -104,6 +104,7 @@ from ldiv.core.trees import Array
 from ldiv.errors import expected_got, report
 
 _by_type: dict[type, ModuleType] = {}
+_loaded: dict[str, ModuleType] = {}  # by the name of the framework
 
 
 def frontend_names() -> dict[str, str]:
@@ -113,11 +114,11 @@ def frontend_names() -> dict[str, str]:
 
 def load_frontends() -> list[ModuleType]:
     """The front ends whose framework has been imported."""
-    return [
-        complete(importlib.import_module(home))
-        for name, home in frontend_names().items()
-        if name in sys.modules
-    ]
+    names = frontend_names()
+    for name, home in names.items():
+        if name not in _loaded and name in sys.modules:
+            _loaded[name] = complete(importlib.import_module(home))
+    return [_loaded[name] for name in names if name in _loaded]
 
 
 def is_array(x: object) -> bool:

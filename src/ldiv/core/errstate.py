@@ -82,9 +82,8 @@ class errstate:
         return call
 
 
-def singular_state() -> str:
-    """The choice in force for this thread or task."""
-    return _singular.get()
+# The choice in force for this thread or task: asked in every call, so without a frame of its own.
+singular_state: Callable[[], str] = _singular.get
 
 
 def under(state: str) -> AbstractContextManager[None]:

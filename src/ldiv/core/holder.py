@@ -148,9 +148,8 @@ emptied_by(store.clear)
 _owner: ContextVar[Owner | None] = ContextVar("owner", default=None)
 
 
-def owner() -> Owner | None:
-    """The present owner of what is made."""
-    return _owner.get()
+# The present owner of what is made: asked in every call, so without a frame of its own.
+owner: Callable[[], Owner | None] = _owner.get
 
 
 class holding:
