@@ -26,7 +26,17 @@ from ldiv.engines.factors import cache
 # environment, so that every process hears of it.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 collect_ignore = ["on_pretend_device.py"]  # it changes PyTorch, for a process of its own
-OPTIONAL = ("torch", "jax", "lineax", "diffrax", "gpytorch", "linear_operator", "pyamg", "skfem")
+OPTIONAL = (
+    "torch",
+    "jax",
+    "autograd",
+    "lineax",
+    "diffrax",
+    "gpytorch",
+    "linear_operator",
+    "pyamg",
+    "skfem",
+)
 REAL = Path(os.environ.get("LDIV_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
 # a folder of tests with the name of a package is none
 _missing = {n for n in OPTIONAL if getattr(importlib.util.find_spec(n), "origin", None) is None}

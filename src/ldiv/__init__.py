@@ -2,7 +2,8 @@
 of one more solve.
 """
 
-from typing import TYPE_CHECKING, NoReturn
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import ldiv.engines.direct
 import ldiv.engines.eigen
@@ -349,8 +350,14 @@ def __dir__() -> list[str]:
 
 if not TYPE_CHECKING:  # a type checker knows the names that are here
 
-    def __getattr__(name: str) -> NoReturn:
-        """What to write for a name of SciPy, NumPy or PyTorch that is not here."""
+    def __getattr__(name: str) -> ModuleType:
+        """`ldiv.nn`, which imports PyTorch when it is asked for; what to write for a name of SciPy,
+        NumPy or PyTorch that is not here.
+        """
+        if name == "nn":
+            import ldiv.nn
+
+            return ldiv.nn
         from ldiv.linalg.absent import sentence  # once a name is missed
 
         words = f"module 'ldiv' has no attribute {name!r}"

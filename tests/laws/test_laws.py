@@ -16,6 +16,7 @@ from ldiv.testing.cases import DTYPES
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
+pytest.importorskip("autograd.numpy")
 
 jax.config.update("jax_enable_x64", True)
 found_rules = functools.cache(testing.found_rules)

@@ -4,6 +4,7 @@ ldiv.jvp on NumPy arrays.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import torch
 
 import ldiv
+from ldiv.core import dispatch
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 SIZES = (0, 1, 2, 5, 33)
@@ -612,27 +614,27 @@ REFUSED: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     ),
     "a copy of b": (
         ValueError,
-        r"copies of arguments \[1\]",
+        "got argument 1 unused, converted, or changed before",
         lambda: ldiv.vjp(lambda A, b: ldiv.solve(A, 2 * b), A5, B5),
     ),
     "a copy of A": (
         ValueError,
-        r"copies of arguments \[0\]",
+        "got argument 0 unused, converted, or changed before",
         lambda: ldiv.vjp(lambda A, b: ldiv.solve(A.copy(), b), A5, B5),
     ),
     "the transpose of A": (
         ValueError,
-        r"copies of arguments \[0\]",
+        "got argument 0 unused, converted, or changed before",
         lambda: ldiv.vjp(lambda A, b: ldiv.solve(A.T, b), A5, B5),
     ),
     "a conversion": (
         ValueError,
-        r"copies of arguments \[1\]",
+        "got argument 1 unused, converted, or changed before",
         lambda: ldiv.vjp(ldiv.solve, A5, B5.astype("float32")),
     ),
     "an argument not used": (
         ValueError,
-        r"copies of arguments \[2\]",
+        "got argument 2 unused, converted, or changed before",
         lambda: ldiv.vjp(lambda A, b, c: ldiv.solve(A, b), A5, B5, draw(3)),
     ),
     "a function of the result": (
@@ -679,6 +681,14 @@ REFUSED: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
 }
 
 
+@pytest.fixture
+def _without_autograd(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where NumPy's operations are recorded, more than one rule is differentiated."""
+    monkeypatch.delitem(sys.modules, "autograd", raising=False)
+    monkeypatch.delitem(dispatch._loaded, "autograd", raising=False)
+
+
+@pytest.mark.usefixtures("_without_autograd")
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(name: str) -> None:
     error, words, call = REFUSED[name]

@@ -53,6 +53,7 @@ ROOMS = (
     "checker",
     "testing",
     "lineax",
+    "nn",
     "linear_operator",
     "pymatsolver",
     "skfem",
@@ -61,8 +62,9 @@ ROOMS = (
     "__main__",
 )
 LOOSE = {"__init__", "__main__", "errors"}  # the files that lie in no folder
-ADAPTERS = ("lineax", "linear_operator", "pymatsolver", "skfem")
-FRAMEWORKS = {"torch", "jax", "jaxlib", "equinox", *ADAPTERS}
+OF_PACKAGES = ("lineax", "linear_operator", "pymatsolver", "skfem")
+ADAPTERS = (*OF_PACKAGES, "nn")
+FRAMEWORKS = {"torch", "jax", "jaxlib", "equinox", "autograd", *OF_PACKAGES}
 FILES = {
     path.relative_to(SRC).with_suffix("").as_posix().replace("/", "."): path
     for path in sorted(SRC.rglob("*.py"))

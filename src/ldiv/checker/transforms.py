@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+import numpy as np
+
 Vector = list[Any]
 Function = Callable[[Vector], Any]
 Change = Callable[[Any], Any]
@@ -160,7 +162,39 @@ class Jax(Transforms):
             yield
 
 
-KNOWN: dict[str, type[Transforms]] = {"torch": Torch, "jax": Jax}
+class Autograd(Transforms):
+    def __init__(self) -> None:
+        self._core = importlib.import_module("autograd.core")
+        self._numpy = importlib.import_module("autograd.numpy")
+        self._tuple = importlib.import_module("autograd.builtins").tuple
+        self.array = np.asarray
+
+    def gradient(self, f: Function, x: Vector) -> Vector:
+        pull, y = self._core.make_vjp(lambda t: f(list(t)), self._tuple(tuple(x)))
+        return [self._numpy.conj(g) for g in pull(self._numpy.ones_like(y))]
+
+    def jvp(self, f: Callable[..., Any], xs: Any, dxs: Any) -> Any:
+        (x,), (d,) = xs, dxs
+        push = self._core.make_jvp(lambda t: f(list(t)), self._tuple(tuple(x)))
+        return push(self._tuple(tuple(d)))
+
+    def vmap(self, f: Callable[..., Any]) -> Any:
+        """autograd has none: one after the other."""
+
+        def each(x: Vector) -> Any:
+            found = [f([leaf[i] for leaf in x]) for i in range(len(x[0]))]
+            return [self._numpy.stack(list(ys)) for ys in zip(*found, strict=True)]
+
+        return each
+
+    def pulled(self, f: Function, x: Vector, bars: Vector) -> Vector:
+        raise NotImplementedError
+
+    def changing(self, change: Change) -> AbstractContextManager[Any]:
+        raise NotImplementedError
+
+
+KNOWN: dict[str, type[Transforms]] = {"torch": Torch, "jax": Jax, "autograd": Autograd}
 
 
 def transforms(name: str) -> Transforms:

@@ -93,6 +93,11 @@ def eps(x: Array) -> float:
     return float(np.finfo(numpy_dtype(x)).eps)
 
 
+def factors(w: Array, core: int = 2) -> Array:
+    """w (*batch,) with so many axes more: what members of a batch are multiplied by."""
+    return namespace(w).reshape(w, (*w.shape, *[1] * core))
+
+
 def unit_columns(like: Array, n: int, columns: range) -> Array:
     """The columns of the identity of size n in this range, (n, k), of the kind of `like`."""
     e = np.eye(n, len(columns), -columns.start)

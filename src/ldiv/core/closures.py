@@ -7,14 +7,14 @@ from contextvars import ContextVar
 
 from ldiv.core.trees import Array
 
-# What the front end needs to see that a function closes over a differentiated array; None where
-# that is no error.
+# What the front end needs to see that a function closes over a differentiated array; False where
+# that is no error, None where nobody has said.
 _closures_count: ContextVar[object] = ContextVar("closures_count", default=None)
 
 
 def closures_count() -> object:
     """Is it an error if a user's function closes over an array that is differentiated? Then what
-    the front end has set to see it, else None.
+    the front end has set to see it, if anything; else False.
     """
     return _closures_count.get()
 
@@ -38,7 +38,7 @@ def uncounted(f: Callable[[Array], Array]) -> Callable[[Array], Array]:
     """f without that error: for functions such as preconditioners, on which no result depends."""
 
     def call(x: Array) -> Array:
-        with counting_closures(None):
+        with counting_closures(False):
             return f(x)
 
     return call

@@ -29,9 +29,11 @@ def complete(frontend: ModuleType) -> ModuleType:
         "svd": lambda a: array_namespace(a).linalg.svd(a, full_matrices=False),
         "svdvals": lambda a: array_namespace(a).linalg.svdvals(a),
         "loop": _loop,
-        "each": _each,
+        "each": partial(_each, frontend),
+        "stacked": lambda ys: array_namespace(*ys).stack(ys),
         "either": lambda ok, f, g: g(),
         "host_callback": lambda f, *xs: f(*xs),
+        "namespace": array_namespace,
         "constant": lambda x: x,
         "conj": lambda x: x.conj(),
         "clone": lambda x: x.copy(),
@@ -56,8 +58,9 @@ def complete(frontend: ModuleType) -> ModuleType:
         "lu_pivoted": None,
         "row_order": lambda exchanges, m: None,
         "standard_normal": partial(_cannot_draw, framework),
-        "vmap": _vmap,
+        "vmap": partial(_vmap, frontend),
         "pulled": lambda pull, y_bars: frontend.vmap(pull, (0,))(y_bars),
+        "records": None,
         "dependence": lambda f, x: None,
         "call": lambda f, p, x: f(p, x),
         "compiled": lambda f, *xs: f(*xs),
@@ -75,10 +78,11 @@ def _loop(going: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -
     return state
 
 
-def _each(f: Callable[..., tuple[Array, ...]], xs: Sequence[Array]) -> tuple[Array, ...]:
+def _each(
+    frontend: ModuleType, f: Callable[..., tuple[Array, ...]], xs: Sequence[Array]
+) -> tuple[Array, ...]:
     found = [f(*one) for one in zip(*xs, strict=True)]
-    stack = array_namespace(*xs).stack
-    return tuple([stack(list(ys)) for ys in zip(*found, strict=True)])
+    return tuple([frontend.stacked(list(ys)) for ys in zip(*found, strict=True)])
 
 
 def _cholesky_inverse(frontend: ModuleType, l: Array) -> Array:
@@ -88,15 +92,17 @@ def _cholesky_inverse(frontend: ModuleType, l: Array) -> Array:
     return frontend.product(xp.conj(x.mT), x)
 
 
-def _vmap(f: Callable[..., Array], axes: tuple[int | None, ...]) -> Callable[..., Array]:
-    def each(*xs: Array) -> Array:
+def _vmap(
+    frontend: ModuleType, f: Callable[..., Any], axes: tuple[int | None, ...]
+) -> Callable[..., Any]:
+    def each(*xs: Array) -> Any:
         count = next(len(x) for x, a in zip(xs, axes, strict=True) if a == 0)
-        return array_namespace(xs[0]).stack(
-            [
-                f(*(x[i] if a == 0 else x for x, a in zip(xs, axes, strict=True)))
-                for i in range(count)
-            ]
-        )
+        found = [
+            f(*(x[i] if a == 0 else x for x, a in zip(xs, axes, strict=True))) for i in range(count)
+        ]
+        if not isinstance(found[0], tuple):
+            return frontend.stacked(found)
+        return tuple(frontend.stacked(list(ys)) for ys in zip(*found, strict=True))
 
     return each
 

@@ -23,10 +23,12 @@ traces functions:
     device(x)                 the device that engines see for x
     product(a, x)             a @ x in the full precision of the dtype, whatever a device's default
     loop(going, body, state)  while going(state): state = body(state), for a tuple of arrays
+    stacked(xs)               the arrays of a list along a new first axis
     each(f, xs)               f(*members), a tuple of arrays, of each member of xs along their
                               first axis, stacked; in a trace a loop
     host_callback(f, *xs)     call f with the values of xs once they are known
     constant(x)               x, detached from the graph
+    namespace(x)              the functions of the array API standard, for x
     promoted(x)               x in the dtype in which the framework would compute with it
     own(x)                    x, or a copy where somebody outside of the framework can write to its
                               memory
@@ -82,6 +84,8 @@ and a framework that differentiates functions of its users, for operators and Ja
                               by one, and compile each
     dependence(f, x)          where df/dx may be nonzero, as a sparse boolean matrix (f and x are
                               vectors), or None where that cannot be told
+    records                   the name of the front end whose arrays such functions take, where they
+                              are not its own
     call(f, p, x)             f(p, x) inside a kernel, where f may write to x and use its result
                               again; if `closures_count()`, an error if f closes over an array
                               that requires a gradient
@@ -121,6 +125,11 @@ def load_frontends() -> list[ModuleType]:
     return [_loaded[name] for name in names if name in _loaded]
 
 
+def recorder(name: str) -> ModuleType | None:
+    """The front end that differentiates functions of arrays of this other one, if it is loaded."""
+    return next((frontend for frontend in load_frontends() if frontend.records == name), None)
+
+
 def is_array(x: object) -> bool:
     """Whether some front end owns x."""
     return type(x) in _by_type or _find(x) is not None
@@ -145,6 +154,8 @@ def frontend_of(*arrays: Array) -> ModuleType:
     owners: list[ModuleType | None] = [_by_type.get(type(x)) or _find(x) for x in arrays]
     if owners and owners[0] is not None and all(owner is owners[0] for owner in owners):
         return owners[0]
+    if (recording := _recording(owners)) is not None:
+        return recording
     names = " and ".join(sorted({f"{type(x).__module__}.{type(x).__qualname__}" for x in arrays}))
     raise TypeError(
         expected_got(
@@ -154,6 +165,13 @@ def frontend_of(*arrays: Array) -> ModuleType:
             "Convert them first, a matrix of SciPy by ldiv.asarray.",
         )
     )
+
+
+def _recording(owners: list[ModuleType | None]) -> ModuleType | None:
+    """The one of them that takes the arrays of all others as constants."""
+    found = next((o for o in owners if o is not None and o.records), None)
+    taken = (found, None if found is None else _loaded[found.records])
+    return found if all(owner in taken and owner is not None for owner in owners) else None
 
 
 def sparse_home(x: object) -> ModuleType | None:
@@ -254,9 +272,9 @@ def scatter(x: Array, index: np.ndarray[Any, Any], size: int) -> Array:
 def namespace(x: Array) -> Any:
     """The array namespace of x in the dialect of the array API standard."""
     if (known := _namespaces.get(type(x))) is None:
-        known = _namespaces[type(x)] = (
-            np if type(x) is np.ndarray else array_api_compat.array_namespace(x)
-        )
+        frontend = _by_type.get(type(x)) or _find(x)
+        of = array_api_compat.array_namespace if frontend is None else frontend.namespace
+        known = _namespaces[type(x)] = np if type(x) is np.ndarray else of(x)
     return known
 
 

@@ -61,7 +61,7 @@ def root(
     Parameters
     ----------
     f : callable (x, params) -> array (n,)
-        Takes a real PyTorch or JAX array (n,) and `params`. What f closes over must be constant:
+        Takes a real array (n,) and `params`. What f closes over must be constant:
         what is differentiated there raises, as with a `LinearOperator`.
     x0 : array (n,)
         Where to start.

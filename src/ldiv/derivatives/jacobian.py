@@ -1,4 +1,4 @@
-"""Jacobians and Hessians of functions of PyTorch or JAX arrays.
+"""Jacobians and Hessians of functions of arrays.
 
 Dense, or on a sparsity pattern: columns of one color share a product.
 """
@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, overload
 import numpy as np
 
 from ldiv.core.arrays import alike, is_complex, numpy_dtype
-from ldiv.core.dispatch import asnumpy, frontend_of, is_array, namespace, traced
+from ldiv.core.dispatch import asnumpy, frontend_of, is_array, namespace, recorder, traced
 from ldiv.core.pattern import Index, Pattern
 from ldiv.core.public import public
 from ldiv.core.pushforward import OnlyReverse, jvp
@@ -64,7 +64,7 @@ def jacobian(
     Parameters
     ----------
     f : callable
-        Maps a real PyTorch or JAX array (n,) to an array (m,), through ldiv or not.
+        Maps a real array (n,) to an array (m,), through ldiv or not.
     x : array (n,)
         The point.
     mode : {"auto", "forward", "reverse", "both"}, default "auto"
@@ -147,7 +147,7 @@ def hessian(
     Parameters
     ----------
     f : callable
-        Maps a real PyTorch or JAX array (n,) to an array ().
+        Maps a real array (n,) to an array ().
     x : array (n,)
         The point.
     pattern : sparse matrix or pair (rows, columns), optional
@@ -197,7 +197,7 @@ def hvp(f: Callable[[ArrayT], AnyArray], x: ArrayT, v: ArrayT) -> ArrayT:
     Parameters
     ----------
     f : callable
-        Maps a real PyTorch or JAX array (n,) to an array ().
+        Maps a real array (n,) to an array ().
     x : array (n,)
         The point.
     v : array (n,)
@@ -243,12 +243,13 @@ def hvp(f: Callable[[ArrayT], AnyArray], x: ArrayT, v: ArrayT) -> ArrayT:
 
 def require_vector(name: str, x: Any) -> Array:
     x = require_float(name, x)
-    if x.ndim != 1 or is_complex(x) or isinstance(x, np.ndarray):
+    if x.ndim != 1 or is_complex(x):
         came = f"{type(x).__name__} {tuple(x.shape)} {numpy_dtype(x)}"
+        raise ValueError(expected_got(name, "a real array (n,)", came, "Flatten it."))
+    if type(x) is np.ndarray and recorder("numpy") is None:
+        advice = "Import autograd and write f with autograd.numpy; of one rule ldiv.vjp has the pullback."
         raise ValueError(
-            expected_got(
-                name, "a real PyTorch or JAX array (n,)", came, "Flatten it; NumPy has ldiv.vjp."
-            )
+            expected_got(name, "an array whose operations are recorded", "one of NumPy", advice)
         )
     return x
 

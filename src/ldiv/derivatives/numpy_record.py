@@ -1,5 +1,7 @@
 """Derivatives of one rule on NumPy arrays, for hand-written adjoints.
 
+Of other functions by a front end that records NumPy's operations, where it is loaded.
+
 The function is run once. The one rule that it applies is recorded with copies of its arguments and
 outputs, so that later writes to the originals change no derivative. The arguments of the function
 are identified among those of the rule by their memory.
@@ -13,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core import pushforward
 from ldiv.core.arrays import conform
+from ldiv.core.dispatch import recorder
 from ldiv.core.finite import derivative
 from ldiv.core.holder import Holder, holding
-from ldiv.core.record import recording
+from ldiv.core.record import recording, snapshot
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.errors import expected_got
@@ -24,9 +28,25 @@ from ldiv.errors import expected_got
 Arrays = tuple[Array, ...]
 
 
+class NotOneRule(ValueError):
+    """A function does more than to apply one rule to its arguments as they are."""
+
+
+COMPOSING = (
+    "NumPy records nothing: import autograd and compute with autograd.numpy, or take the pullback of "
+    "the one rule, ldiv.vjp(ldiv.solve, A, b)."
+)
+
+
 def vjp(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Callable[[Any], Arrays]]:
     """y = f(*xs), an array or a tuple, and pull(y_bar), the cotangents of xs; None is zero."""
-    y, one = _record(f, xs)
+    try:
+        y, one = _record(f, xs)
+    except NotOneRule:
+        if (frontend := recorder("numpy")) is None:
+            raise
+        y, pullback = frontend.vjp(f, snapshot(xs))
+        return snapshot(y), pullback
     like = [(x.shape, x.dtype) for x in xs]
 
     def pull(y_bar: Any) -> Arrays:
@@ -51,7 +71,13 @@ def vjp(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Callable[[Any], Arrays]
 
 def jvp(f: Callable[..., Any], xs: Arrays, dxs: tuple[Array | None, ...]) -> tuple[Any, Any]:
     """y = f(*xs) and its tangent; None is zero."""
-    y, one = _record(f, xs)
+    try:
+        y, one = _record(f, xs)
+    except NotOneRule:
+        if recorder("numpy") is None:
+            raise
+        along = tuple(np.zeros_like(x) if t is None else t for x, t in zip(xs, dxs, strict=True))
+        return pushforward.jvp(f, xs, along)
     found = [None if at is None else dxs[at] for at in one.place]
     moved = [
         t if t is None else t.reshape(leaf.shape) for leaf, t in zip(one.flat, found, strict=True)
@@ -92,12 +118,12 @@ def _record(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Recorded]:
     with recording() as record, holding(holder):
         y = f(*xs)
     if len(record.applied) != 1:
-        raise ValueError(
+        raise NotOneRule(
             expected_got(
                 "vjp and jvp",
                 "a function that applies one rule",
                 f"{len(record.applied)}",
-                "Compose rules in PyTorch or JAX.",
+                COMPOSING,
             )
         )
     (one,) = record.applied
@@ -121,12 +147,12 @@ def _record(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Recorded]:
         for v in _several(y)
     ]
     if -1 in of:
-        raise ValueError(
+        raise NotOneRule(
             expected_got(
                 "vjp and jvp",
                 "a function that returns what the rule returns",
                 "something computed from it",
-                "Return it as it is.",
+                f"Return it as it is. {COMPOSING}",
             )
         )
     # Which argument of the function is this leaf, or the array whose snapshot it is?
@@ -140,8 +166,10 @@ def _record(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Recorded]:
         given = {i: x for i, x in given.items() if i != at}
         place.append(at)
     if given:
-        came, advice = f"copies of arguments {[*given]}", "Convert dtypes and layouts beforehand."
-        raise ValueError(
+        those = " and ".join(f"argument {at}" for at in given)
+        came = f"{those} unused, converted, or changed before"
+        advice = f"{COMPOSING} Convert dtypes and layouts beforehand."
+        raise NotOneRule(
             expected_got("vjp and jvp", "every argument to reach the rule as it is", came, advice)
         )
     return y, Recorded(one.rule, one.flat_then, one.out_then, place, of, holder)

@@ -1,6 +1,7 @@
 """vjp and jvp: one derivative of a function of arrays.
 
-In PyTorch and JAX of any function, in NumPy of a function that applies one rule.
+In PyTorch and JAX of any function, in NumPy of a function that applies one rule, or that autograd
+records.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def vjp(f: Callable[..., T], *args: MatrixLike) -> tuple[T, Callable[[Any], tupl
     f : callable
         Returns an array, or a tuple of arrays. With PyTorch and JAX arrays any function; with NumPy
         arrays one that applies one rule: a function of ldiv, or a function around one, such as
-        `lambda A, b: ldiv.solve(A, b, assume_a="pos")`.
+        `lambda A, b: ldiv.solve(A, b, assume_a="pos")`, or where HIPS autograd is imported any that
+        is written with autograd.numpy.
     *args : arrays, sparse arrays and other matrices
         The arguments of f. Sparse matrices of other libraries are taken for SparseArrays.
 
@@ -55,8 +57,8 @@ def vjp(f: Callable[..., T], *args: MatrixLike) -> tuple[T, Callable[[Any], tupl
     TypeError
         For a complex cotangent of a real value.
     ValueError
-        With NumPy if f applies several rules (use PyTorch or JAX to compose), copies an argument on
-        the way, or writes to one.
+        With NumPy, without autograd, if f applies several rules or changes an argument on the way;
+        and if it writes to one.
 
     Notes
     -----

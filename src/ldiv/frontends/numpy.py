@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
+from ldiv.core.dispatch import frontend_of, recorder
 from ldiv.core.finite import evaluated
 from ldiv.core.record import is_recording, recorded, snapshot, unrecorded
 from ldiv.core.rule import Rule
@@ -46,13 +48,47 @@ def device(x: HostArray) -> str:
 
 def call(f: Callable[..., HostArray], p: Any, x: HostArray) -> HostArray:
     """f(p, x): x is a copy, to which f may write, and so is the result, which f may use again."""
-    y = f(p, x.copy())
-    return y.copy() if isinstance(y, np.ndarray) else y  # what is none is refused by who asked
+    y: Any = f(p, x.copy())
+    if isinstance(y, np.ndarray):
+        return y.copy()
+    found = recorder("numpy")
+    return y if found is None else found.unrecorded(y)  # what is none is refused by who asked
 
 
 def own(x: HostArray) -> HostArray:
     """A copy: whoever holds the array may write to it, and nobody is told."""
     return snapshot(x)
+
+
+def vjp(f: Callable[..., Any], xs: tuple[HostArray, ...]) -> Any:
+    return _recorder().vjp(f, xs)
+
+
+def jvp(f: Callable[..., Any], xs: tuple[HostArray, ...], dxs: tuple[HostArray | None, ...]) -> Any:
+    return _recorder().jvp(f, xs, dxs)
+
+
+def stacked(xs: list[HostArray]) -> HostArray:
+    """Of results of a user's function, which may be recorded."""
+    found: HostArray = frontend_of(*xs).namespace(xs[0]).stack(xs)
+    return found
+
+
+def _recorder() -> ModuleType:
+    if (found := recorder("numpy")) is not None:
+        return found
+    advice = (
+        "Import autograd and write it with autograd.numpy, or use PyTorch or JAX arrays; if only "
+        "the transposed product is missing, give rmatvec or a promise of symmetry."
+    )
+    raise TypeError(
+        expected_got(
+            "matvec",
+            "a function that its framework can differentiate",
+            "one of NumPy arrays, which record nothing",
+            advice,
+        )
+    )
 
 
 def on_host(f: Callable[..., Any], specs: Any, *arrays: HostArray) -> tuple[HostArray, ...]:

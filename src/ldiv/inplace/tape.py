@@ -102,7 +102,8 @@ class Tape:
     def reverse(self) -> None:
         """Reverse all operations, the last one first, and forget them.
 
-        The shadows of outputs must hold their cotangents.
+        The shadows of outputs must hold their cotangents. A second time there is nothing to
+        reverse, which raises.
         """
         self._workspace.reverse()
 

@@ -48,6 +48,7 @@ class Workspace:
         self._copies: list[Array] = []
         self._constants: dict[Hashable, Array] = {}
         self._steps: list[Callable[[], None]] = []
+        self._is_reversed = False
 
     def __len__(self) -> int:
         return len(self._steps)
@@ -129,11 +130,22 @@ class Workspace:
     def record(self, step: Callable[[], None]) -> None:
         """Record the reverse of the operation that has just run."""
         self._steps.append(step)
+        self._is_reversed = False
 
     def reverse(self) -> None:
         """Run all reverse steps, the last one first; write nothing unless all values are intact."""
+        if self._is_reversed and not self._steps:
+            raise ValueError(
+                expected_got(
+                    "reverse",
+                    "operations recorded since the last one",
+                    "none: they were reversed, and forgotten",
+                    "Record them again; several seeds at once are a batch.",
+                )
+            )
         for kept in self._live.values():
             kept.verify()
+        self._is_reversed = True
         try:
             with np.errstate(all="ignore"):
                 while self._steps:

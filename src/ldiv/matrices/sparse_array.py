@@ -17,9 +17,14 @@ depends on values: explicit zeros are stored, duplicates add up. One idea per fi
 from __future__ import annotations
 
 from html import escape
+from typing import Any
+
+import numpy as np
 
 from ldiv.core.arrays import numpy_dtype
 from ldiv.core.dispatch import frontend_of
+from ldiv.core.pattern import Pattern
+from ldiv.core.trees import Array
 from ldiv.matrices.sparse_arithmetic import Arithmetic
 from ldiv.matrices.sparse_elementwise import Elementwise
 from ldiv.matrices.sparse_extremes import Extremes
@@ -27,6 +32,15 @@ from ldiv.matrices.sparse_formats import Formats
 from ldiv.matrices.sparse_reductions import Reductions
 from ldiv.matrices.sparse_selection import Selection
 from ldiv.matrices.sparse_storage import Storage
+from ldiv.structures.sparse import Sparse
+
+
+def from_stored(
+    data: Array, rows: bytes, cols: bytes, kind: str, shape: tuple[int, int], op: str, format: Any
+) -> SparseArray:
+    """What `SparseArray.__reduce__` took apart."""
+    i, j = (np.frombuffer(x, np.dtype(kind)) for x in (rows, cols))
+    return SparseArray(Sparse(Pattern(i, j, shape)).view(op), data, format)
 
 
 class SparseArray(Storage, Formats, Selection, Arithmetic, Elementwise, Reductions, Extremes):
@@ -104,6 +118,14 @@ class SparseArray(Storage, Formats, Selection, Arithmetic, Elementwise, Reductio
     def __str__(self) -> str:
         lines = (f"{name:<11}{value}" for name, value in self._table().items())
         return "\n".join(["SparseArray", *lines])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The values, and the places as bytes: what readers of files take that call nothing."""
+        base, op = self.structure.unview()
+        pattern: Any = base.pattern
+        kind = f"<i{pattern.rows.itemsize}"
+        places = (x.astype(kind, copy=False).tobytes() for x in (pattern.rows, pattern.cols))
+        return from_stored, (self.data, *places, kind, pattern.shape, op, self.format)
 
     def _repr_html_(self) -> str:
         """The table, for notebooks."""

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import adjoint, alike, batch_of, spread, transpose, unit_columns
+from ldiv.core.arrays import adjoint, alike, batch_of, factors, spread, transpose, unit_columns
 from ldiv.core.dispatch import check_or_raise, constant, namespace, traced
 from ldiv.core.finite import all_finite
 from ldiv.core.rule import Rule, bind
@@ -77,7 +77,7 @@ class Det(Rule):
         (a,), (d_bar,), (d,) = args, cotangents, out
         if d_bar is None or not need[0]:
             return (None,)
-        return (d_bar[..., None, None] * adjoint(adjugate(a, d)),)
+        return (factors(d_bar) * adjoint(adjugate(a, d)),)
 
 
 def adjugate(a: Array, d: Array) -> Array:
@@ -85,7 +85,7 @@ def adjugate(a: Array, d: Array) -> Array:
     n = a.shape[-1]
     if not traced(a):
         with suppress(SingularMatrixError):
-            return d[..., None, None] * bind(Inverse(dense(n, n)), a)[0]
+            return factors(d) * bind(Inverse(dense(n, n)), a)[0]
     r, xp, batch = min(BORDER, n), namespace(a), batch_of(a, 2)
     t = balance(magnitude(constant(a), (-2, -1)))
     a = a * t * t  # whose numbers are near 1
@@ -98,9 +98,9 @@ def adjugate(a: Array, d: Array) -> Array:
     X, Y = inverse[..., :n, :n], inverse[..., :n, n:]
     Z, C = inverse[..., n:, :n], inverse[..., n:, n:]
     sign, size = bind(SLogDet(dense(m, m)), K)
-    whole = (sign * xp.exp(size))[..., None, None]
+    whole = factors(sign * xp.exp(size))
     of_c, adj_c = _by_definition(C)
-    return whole * (of_c[..., None, None] * X - Y @ adj_c @ Z) / (t * t) ** (n - 1)
+    return whole * (factors(of_c) * X - Y @ adj_c @ Z) / (t * t) ** (n - 1)
 
 
 def _by_definition(c: Array) -> tuple[Array, Array]:

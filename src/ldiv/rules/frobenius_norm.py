@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import conj, numpy_dtype, real
+from ldiv.core.arrays import conj, factors, numpy_dtype, real
 from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.finite import require_finite
 from ldiv.core.rescaling import Rescaled
@@ -79,7 +79,7 @@ class QuotientSquares(Rescaled):
     ) -> tuple[Tree, ...]:
         (q_bar, X_bar), (_, X) = cotangents, out
         if q_bar is not None:
-            X_bar = plus(X_bar, (2 * q_bar)[..., None, None] * X)
+            X_bar = plus(X_bar, factors(2 * q_bar) * X)
         return (
             tuple(map(nothing, need))
             if X_bar is None

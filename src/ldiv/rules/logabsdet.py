@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import conj, real, unit_columns
+from ldiv.core.arrays import conj, factors, real, unit_columns
 from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import namespace
 from ldiv.core.errstate import singular_state, under
@@ -165,7 +165,7 @@ def determinant_cotangent(
     if is_whole(base):
         if not need:
             return None
-        w = weight[..., None, None]
+        w = factors(weight)
         w = real(w) if isinstance(base, Symmetric) and base.op == "H" else w
         x = bind(Inverse(base.H, assume_a, method, singular), p)[0]
         return (conj(w) if op in "CH" else w) * x
@@ -173,11 +173,11 @@ def determinant_cotangent(
         if not need:
             return None
         g = inverse_entries(structure, p, assume_a, singular)
-        w = weight[(..., *[None] * leaves(structure.core)[0])]
+        w = factors(weight, leaves(structure.core)[0])
         return (conj(w) if op in "CH" else w) * g
     total = leaves(nothing(need))
     for e in _blocks(structure, p):
-        column = weight[..., None, None] * solve(structure.H, p, e, assume_a, method, singular)
+        column = factors(weight) * solve(structure.H, p, e, assume_a, method, singular)
         part = leaves(outer(structure, p, column, e, need))
         total = [plus(t, g) for t, g in zip(total, part, strict=True)]
     return rebuild(need, total)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ldiv.core.arrays import astype, batch_of, broadcast, conj, real, result_dtype, spread
+from ldiv.core.arrays import astype, batch_of, broadcast, conj, factors, real, result_dtype, spread
 from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.errstate import singular_state
 from ldiv.core.finite import require_finite
@@ -102,5 +102,5 @@ class StochasticLogDet(Rule):
         (p, z), (l_bar, *_) = args, cotangents
         if l_bar is None:
             return tuple(map(nothing, need))
-        weight = l_bar[..., None, None] / z.shape[-1]
+        weight = factors(l_bar) / z.shape[-1]
         return outer(self.structure, p, weight * self._solved(p, z), z, need[0]), None

@@ -80,7 +80,7 @@ class Operator(Structure):
     def matmul(self, p: Tree, x: Array) -> Array:
         transposed, conjugated = VIEWS[self.op]
         f = partial(
-            frontend_of(x).call,
+            frontend_of(x, *leaves(p)).call,
             self._adjoint if transposed else partial(self._call, self.matvec, self.size[0]),
         )
         x = _complex(x) if any(map(is_complex, p)) else x

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ldiv.core.arrays import conj
+from ldiv.core.arrays import conj, factors
 from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.structure import VIEWS, Structure, outer, plus, push
 from ldiv.core.trees import Array, Tree
@@ -70,7 +70,7 @@ class Scaled(Composed):
         return self.base.unview()[0].read(p[0]), p[1]
 
     def _scale(self, alpha: Array, x: Array) -> Array:
-        return _READ[self.scalar](alpha)[..., None, None] * x
+        return factors(_READ[self.scalar](alpha)) * x
 
     def matmul(self, p: Tree, x: Array) -> Array:
         return self._scale(p[1], self.base.matmul(p[0], x))
@@ -89,7 +89,7 @@ class Scaled(Composed):
             if need[1]
             else None
         )
-        return outer(self.base, p[0], conj(read(p[1]))[..., None, None] * u, v, need[0]), slope
+        return outer(self.base, p[0], factors(conj(read(p[1]))) * u, v, need[0]), slope
 
     def viewed(self, op: str) -> Scaled:
         return Scaled(
@@ -103,7 +103,7 @@ class Scaled(Composed):
         return entries(self.base)
 
     def entry_values(self, p: Tree) -> Any:
-        return _READ[self.scalar](p[1])[..., None] * entry_values(self.base, p[0])
+        return factors(_READ[self.scalar](p[1]), 1) * entry_values(self.base, p[0])
 
     # -- for the engine of composed matrices --------------------------------------
 
@@ -113,7 +113,7 @@ class Scaled(Composed):
         check_or_raise(
             (alpha != 0).all(), lambda: SingularMatrixError("scaling", "a factor of zero")
         )
-        return solve(self.base, p[0], b) / alpha[..., None, None]
+        return solve(self.base, p[0], b) / factors(alpha)
 
     def slogdet(self, p: Tree, of: Callable[..., tuple[Array, Array]]) -> tuple[Array, Array]:
         """det (alpha A) = alpha^n det A."""

@@ -15,8 +15,8 @@ import numpy as np
 
 from ldiv.checker.inner import inner
 from ldiv.checker.transforms import Transforms, transforms
-from ldiv.core.arrays import conform
-from ldiv.core.dispatch import asnumpy
+from ldiv.core.arrays import conform, conj, real
+from ldiv.core.dispatch import asnumpy, namespace
 from ldiv.core.rule import Rule, bind
 from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.testing.cases import Draw
@@ -43,10 +43,7 @@ def frontend_laws(name: str, rule: Rule, args: tuple[Tree, ...], compiled: bool 
 
     def loss(x: Vector) -> Any:
         """Re <w, y> + |y|^2 / 2, whose gradient in y is w + y."""
-        return sum(
-            (fw.array(w).conj() * y + y.conj() * y / 2).real.sum()
-            for w, y in zip(weights, apply(x), strict=True)
-        )
+        return sum(_dot([fw.array(w) + y / 2], [y]) for w, y in zip(weights, apply(x), strict=True))
 
     def every_mode(x: Vector, d: Vector, e: Vector, twice: Vector) -> tuple[Any, ...]:
         return (
@@ -91,7 +88,7 @@ def _one_program(name: str, f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _dot(a: Vector, b: Vector) -> Any:
-    return sum((u.conj() * v).real.sum() for u, v in zip(a, b, strict=True))
+    return sum(namespace(v).sum(real(conj(u) * v)) for u, v in zip(a, b, strict=True))
 
 
 def _second(

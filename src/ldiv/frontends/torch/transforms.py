@@ -19,7 +19,7 @@ def call(f: Callable[..., torch.Tensor], p: Any, x: torch.Tensor) -> torch.Tenso
     """
     x = x.clone()
     watch: Any = closures_count()
-    if watch is None:
+    if watch is None or watch is False:
         return _copy(f(p, x))
     with torch.enable_grad(), watch:
         y = f(p, x)

@@ -35,7 +35,11 @@ def signature(x: Array) -> Any:
 
 
 def promoted(x: Array) -> Array:
-    """Under torch.autocast the halves that it makes, in single precision, as torch.linalg has it."""
+    """Integers and booleans in double precision, as lists are taken, which keeps them exactly; under
+    torch.autocast the halves that it makes, in single precision, as torch.linalg has it.
+    """
+    if not (x.is_floating_point() or x.is_complex() or x.is_quantized):
+        return x.double()
     half = x.dtype in (torch.float16, torch.bfloat16)
     return x.float() if half and torch.is_autocast_enabled(x.device.type) else x
 

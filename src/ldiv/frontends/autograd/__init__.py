@@ -1,0 +1,51 @@
+"""HIPS autograd: NumPy, whose operations are recorded.
+
+    import autograd.numpy as np
+
+Imported here is what `ldiv.core.dispatch` asks of a front end, and no more. One idea per file:
+
+    values        recorded arrays, and constants beside them
+    rules         the kernel, the vjp and the jvp of a rule
+    arrays        the functions of arrays that rules use
+    transforms    functions of users
+"""
+
+from ldiv.frontends.autograd.arrays import namespace, product, put, scatter, stacked
+from ldiv.frontends.autograd.rules import bind
+from ldiv.frontends.autograd.transforms import call, jvp, unrecorded, vjp
+from ldiv.frontends.autograd.values import (
+    asnumpy,
+    clone,
+    conj,
+    constant,
+    copied,
+    device,
+    host,
+    on_host,
+    owns,
+)
+
+records = "numpy"  # whose arrays its functions take
+
+__all__ = [
+    "asnumpy",
+    "bind",
+    "call",
+    "clone",
+    "conj",
+    "constant",
+    "copied",
+    "device",
+    "host",
+    "jvp",
+    "namespace",
+    "on_host",
+    "owns",
+    "product",
+    "put",
+    "records",
+    "scatter",
+    "stacked",
+    "unrecorded",
+    "vjp",
+]

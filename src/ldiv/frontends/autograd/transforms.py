@@ -1,0 +1,93 @@
+"""Functions of users: called, and their derivatives, whose cotangents are the conjugates of
+autograd's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from autograd.builtins import tuple as recorded_tuple
+from autograd.core import make_jvp, make_vjp
+from autograd.extend import vspace
+from autograd.tracer import getval, isbox
+
+from ldiv.core.arrays import conform, conj
+from ldiv.core.closures import closures_count
+from ldiv.core.pushforward import OnlyReverse
+from ldiv.core.trees import Array, leaves, rebuild
+from ldiv.errors import expected_got
+from ldiv.frontends.autograd.values import constant, lifted, owns, plainly
+
+
+def call(f: Callable[..., Any], p: Any, x: Array) -> Any:
+    return f(rebuild(p, list(map(lifted, leaves(p)))), lifted(x))
+
+
+def unrecorded(y: Any) -> Any:
+    """What a function of a user's returned of arrays that are not recorded."""
+    if isbox(y) and closures_count() is not False:
+        raise ValueError(
+            expected_got(
+                "a function of yours",
+                "all that is differentiated among its arguments",
+                "a closure over an array that is",
+                "Pass the array in `params`, through which gradients flow.",
+            )
+        )
+    return getval(y)
+
+
+def _boxed(given: Any, count: int) -> tuple[Any, ...]:
+    return tuple(given[i] for i in range(count))
+
+
+def _known(y: Any, xs: Sequence[Array]) -> Array:
+    """What f returned, as arrays of the front end of its arguments."""
+    if any(map(owns, xs)):
+        return y if isbox(y) else constant(y)
+    return plainly(unrecorded(y))
+
+
+def vjp(f: Callable[..., Any], xs: tuple[Array, ...]) -> tuple[Any, Callable[[Any], Any]]:
+    several: list[bool] = []
+
+    def of_tuple(given: Any) -> Any:
+        y = f(*_boxed(given, len(xs)))
+        several[:] = [isinstance(y, tuple)]
+        # with an argument, so that there is always something that depends on it
+        return recorded_tuple((*(y if several[0] else (y,)), given[0]))
+
+    pull, found = make_vjp(of_tuple, recorded_tuple(tuple(map(plainly, xs))))
+    ys = tuple(_known(found[i], xs) for i in range(len(getval(found)) - 1))
+
+    def pullback(y_bar: Any) -> tuple[Array, ...]:
+        bars = [conj(c) for c in (y_bar if several[0] else (y_bar,))]
+        x_bars = pull(recorded_tuple((*map(plainly, bars), vspace(xs[0]).zeros())))
+        return tuple(conj(conform(x_bars[i], x)) for i, x in enumerate(xs))
+
+    return ys if several[0] else ys[0], pullback
+
+
+def jvp(
+    f: Callable[..., Any], xs: tuple[Array, ...], dxs: tuple[Array | None, ...]
+) -> tuple[Any, Any]:
+    several: list[bool] = []
+
+    def of_tuple(given: Any) -> Any:
+        y = f(*_boxed(given, len(xs)))
+        several[:] = [isinstance(y, tuple)]
+        return recorded_tuple((*(y if several[0] else (y,)), given[0]))
+
+    moved = [
+        vspace(x).zeros() if dx is None else plainly(dx) for x, dx in zip(xs, dxs, strict=True)
+    ]
+    try:
+        found, along = make_jvp(of_tuple, recorded_tuple(tuple(map(plainly, xs))))(
+            recorded_tuple(tuple(moved))
+        )
+    except NotImplementedError as error:  # a function of autograd without forward mode
+        raise OnlyReverse from error
+    count = len(getval(found)) - 1
+    ys, dys = (tuple(_known(z[i], xs) for i in range(count)) for z in (found, along))
+    return (ys, dys) if several[0] else (ys[0], dys[0])

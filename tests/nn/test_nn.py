@@ -1,0 +1,154 @@
+"""Sparse matrices in modules, files and data loaders of PyTorch."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import ldiv
+
+torch = pytest.importorskip("torch")
+
+S = sp.csr_array(np.array([[4.0, 1.0, 0.0], [0.0, 3.0, 2.0], [1.0, 0.0, 5.0]]))
+b = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
+x = np.linalg.solve(S.toarray(), b.numpy())
+
+
+def test_ldiv_alone_loads_no_torch() -> None:
+    code = "import ldiv, sys; assert 'torch' not in sys.modules; ldiv.nn; assert 'torch' in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("trainable", [True, False])
+def test_a_module(trainable: bool) -> None:
+    layer = ldiv.nn.SparseMatrix(S, trainable=trainable)
+    assert len(list(layer.parameters())) == trainable
+    assert np.allclose(layer(b).detach(), S @ b.numpy())
+    assert np.allclose(layer.solve(b).detach(), x)
+    if trainable:
+        layer.solve(b).sum().backward()
+        u = np.linalg.solve(S.toarray().T, np.ones(3))
+        assert np.allclose(layer.values.grad, -(np.outer(u, x))[S.nonzero()])
+    single = layer.to(torch.float32)
+    assert single.values.dtype == torch.float32 and single.row.dtype == torch.int64
+    assert layer.solve(b.float()).dtype == torch.float32
+
+
+def test_training_and_functional_call() -> None:
+    layer = ldiv.nn.SparseMatrix(S)
+    optimizer = torch.optim.LBFGS(layer.parameters(), max_iter=100, line_search_fn="strong_wolfe")
+    target = torch.tensor([1.0, -1.0, 0.5], dtype=torch.float64)
+
+    def loss():
+        optimizer.zero_grad()
+        size = ((layer.solve(b) - target) ** 2).sum()
+        size.backward()
+        return size
+
+    optimizer.step(loss)
+    assert loss() < 1e-8
+    doubled = {"values": 2 * layer.values}
+    y = torch.func.functional_call(layer, doubled, (b,))
+    assert torch.allclose(y, 2 * layer(b))
+
+
+def test_copies_and_states() -> None:
+    layer = ldiv.nn.SparseMatrix(S)
+    layer.solve(b)
+    twin = pickle.loads(pickle.dumps(copy.deepcopy(layer)))
+    with torch.no_grad():
+        layer.values *= 2
+    assert np.allclose(twin.solve(b).detach(), x) and np.allclose(layer.solve(b).detach(), x / 2)
+    other = sp.csr_array(S.toarray()[:, [1, 0, 2]])  # as many entries elsewhere
+    moved = ldiv.nn.SparseMatrix(other)
+    moved.solve(b)
+    moved.load_state_dict(twin.state_dict())
+    assert np.allclose(moved.solve(b).detach(), x)
+
+
+def test_states_of_other_matrices_are_refused() -> None:
+    layer = ldiv.nn.SparseMatrix(S)
+    state = ldiv.nn.SparseMatrix(sp.csr_array(np.ones((2, 3)))).state_dict()
+    with pytest.raises(RuntimeError, match=r"size: expected \(3, 3\), got \(2, 3\)"):
+        layer.load_state_dict(state)
+    state = ldiv.nn.SparseMatrix(S).state_dict()
+    state["row"] = state["row"] + 3
+    with pytest.raises(RuntimeError, match="row: expected places from 0 to 2"):
+        layer.load_state_dict(state)
+    assert np.allclose(layer.solve(b).detach(), x)
+    with pytest.raises(TypeError, match="A"):
+        ldiv.nn.SparseMatrix("a")
+
+
+def test_distributed_data_parallel(tmp_path: Path) -> None:
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1
+    )
+    try:
+        layer = torch.nn.parallel.DistributedDataParallel(ldiv.nn.SparseMatrix(S))
+        layer(b).sum().backward()
+        assert np.allclose(layer.module.values.grad, b[S.indices])
+        assert np.allclose(layer.module.solve(b).detach(), x)
+    finally:
+        torch.distributed.destroy_process_group()
+
+
+def test_files_in_a_fresh_process(tmp_path: Path) -> None:
+    A = ldiv.asarray(S).with_data(torch.tensor(S.data, requires_grad=True))
+    torch.save(
+        {"A": A, "transposed": A.T, "layer": ldiv.nn.SparseMatrix(S).state_dict()}, tmp_path / "f"
+    )
+    code = f"""
+import ldiv.nn, torch, numpy as np
+found = torch.load({str(tmp_path / "f")!r})
+assert type(found["A"]) is ldiv.SparseArray and found["A"].format == "csr"
+assert np.array_equal(found["A"].toarray().detach(), {S.toarray().tolist()})
+assert np.array_equal(found["transposed"].toarray().detach(), np.array({S.toarray().tolist()}).T)
+assert found["A"].data.requires_grad
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_data_loader() -> None:
+    ldiv.nn.SparseMatrix(S)
+    A = ldiv.asarray(S).with_data(torch.tensor(S.data))
+    data = [(A.with_data(A.data * k), b * k) for k in range(1, 5)]
+    matrices, sides = next(iter(torch.utils.data.DataLoader(data, batch_size=4)))
+    assert matrices.shape == (4, 3, 3)
+    assert np.allclose(ldiv.solve(matrices, sides[..., None])[..., 0], x)
+    with pytest.raises(ValueError, match="one pattern"):
+        torch.utils.data.default_collate([A, A.T])
+
+
+def test_whole_numbers_beside_it() -> None:
+    A = torch.tensor(S.toarray())
+    for side in (torch.tensor([1, 2, 3]), [1, 2, 3], torch.tensor([1, 2, 3], dtype=torch.int32)):
+        assert np.allclose(ldiv.solve(A, side), x)
+    mask = torch.tensor([True, False, True])
+    assert np.allclose(ldiv.solve(A, mask), np.linalg.solve(A.numpy(), mask.numpy()))
+    large = torch.tensor([2**53 - 1, 0, 0])
+    assert ldiv.solve(torch.eye(3, dtype=torch.float64), large)[0] == 2**53 - 1
+    assert np.allclose(ldiv.solve(A.long(), torch.tensor([1, 2, 3])), x)
+
+
+def test_a_tape_is_not_reversed_twice_in_silence() -> None:
+    a, out = (ldiv.Duplicated(np.ones((2, 2)), np.zeros((2, 2))) for _ in range(2))
+    with ldiv.Tape() as tape:
+        tape.matmul(a, a, out=out)
+    out.shadow[:] = 1
+    tape.reverse()
+    first = a.shadow.copy()
+    out.shadow[:] = 1
+    with pytest.raises(ValueError, match="reversed"):
+        tape.reverse()
+    assert np.array_equal(a.shadow, first)
+    tape.matmul(a, a, out=out)
+    tape.reverse()
+    assert np.array_equal(a.shadow, 2 * first)
