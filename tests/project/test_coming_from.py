@@ -14,6 +14,11 @@ import pytest
 import torch
 
 PAGE = (Path(__file__).parents[2] / "docs" / "coming_from.md").read_text()
+# a table of what raises: cells of calls, each in its own backticks
+REFUSED = PAGE.partition("| refused |")[2].partition("\n\n")[0]
+CELLS = re.findall(r"^\| (`[^|]*) \|", REFUSED, re.MULTILINE)
+REFUSALS = [code for cell in CELLS for code in re.findall(r"`(.+?)`", cell)]
+PAGE = PAGE.replace(REFUSED, "")
 SECTIONS = dict(re.findall(r"^## From ([\w -]+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
 ROW = re.compile(r"^\| `(.+?)`(?:, [^`|]*| \([^`|]*\))? \| `(.+?)`(?:, [^|]*)? \|$", re.MULTILINE)
 ROWS = [
@@ -25,14 +30,6 @@ ROWS = [
     )
     for section, text in SECTIONS.items()
     for i, (there, here) in enumerate(ROW.findall(text))
-]
-# a table of what raises: one cell of calls, each in its own backticks
-REFUSALS = [
-    code
-    for cell in re.findall(
-        r"^\| ([^|]*) \|", PAGE.partition("| refused |")[2].partition("\n\n")[0], re.MULTILINE
-    )
-    for code in re.findall(r"`(.+?)`", cell)
 ]
 # of SciPy's, given ldiv's matrix: they take operators, or ask no more than the matrix can answer
 THEIRS = {
@@ -94,8 +91,8 @@ def numbers(x: Any) -> list[Any]:
 
 
 def test_every_row_is_found() -> None:
-    tables = PAGE.replace(PAGE.partition("| refused |")[2].partition("\n\n")[0], "")
-    assert len(ROWS) == len(re.findall(r"^\| `", tables, re.MULTILINE))
+    assert len(ROWS) == len(re.findall(r"^\| `", PAGE, re.MULTILINE))
+    assert len(CELLS) == len(re.findall(r"^\| `", REFUSED, re.MULTILINE))
     assert len(REFUSALS) > 20
     assert {there for _, there, _ in (row.values for row in ROWS if row.values[0] == "Julia")} == {
         *JULIA
@@ -135,6 +132,7 @@ def test_matrices_of_scipy_go_where_ours_go() -> None:
             equal(value(given, setup_of("SciPy")), value(there, setup_of("SciPy")))
 
 
+@pytest.mark.filterwarnings("ignore:.*format:scipy.sparse.SparseEfficiencyWarning")
 def test_what_scipy_does_with_our_matrices() -> None:
     """The functions that the page names, right; any other is right, too, or refuses."""
     called = set()
