@@ -20,10 +20,7 @@ from ldiv.core.validate import (
 from ldiv.errors import expected_got
 from ldiv.matrices.matrix import Matrix
 
-LEAST_SQUARES = (
-    "Least squares with it are a square system, [[I, A], [A^H, 0]] [r, x] = [b, 0]: "
-    "ldiv.solve on ldiv.bmat, which keeps the condition of A."
-)
+LEAST_SQUARES = "Least squares with a sparse matrix are ldiv.lstsq."
 
 
 def require_dense(name: str, a: Any, instead: str) -> None:
