@@ -22,7 +22,7 @@ OF_SINGULAR_MATRICES = (
     "(a) a free rigid motion or a missing boundary condition, "
     "(b) an empty or repeated row or column, "
     "(c) parameters so far apart that rounding removed the smaller ones. "
-    "Fix the model, add a small multiple of the identity, or solve in float64."
+    "Fix the model, or add a small multiple of the identity; from single precision go to float64."
 )
 OF_DEPENDENT_COLUMNS = (
     "(a) columns that are combinations of others in the model, a constant beside all its indicators say, "
@@ -35,7 +35,7 @@ OF_UNSTABLE_LOOPS = (
 )
 OF_PAIRS_OF_EIGENVALUES = (
     "(a) a mode that is shared, (b) a mode on the boundary of stability, where the equation of Lyapunov or Stein has no solution. "
-    "Move one of the spectra, or solve in float64."
+    "Move one of the spectra; from single precision go to float64."
 )
 OF_SINGULAR_JACOBIANS = (
     "(a) no root: Newton's method runs to where |f| is least, (b) a root of a higher order, or one that is not isolated, "
@@ -72,36 +72,58 @@ class SingularMatrixError(LinAlgError):
 
 
 class NotPositiveDefiniteError(LinAlgError):
-    """The matrix was promised positive definite and is not."""
+    """The matrix must be positive definite, and is not.
+
+    `to_promise`, `plain`: the message of a function with an argument `assume_a`, and of others.
+    """
 
     def __init__(self, engine: str, evidence: str) -> None:
-        super().__init__(
-            f"the matrix must be positive definite (assume_a='pos'), but {engine} found {evidence}. Likely causes: "
-            "(a) a saddle point or a shifted operator, which is indefinite: use assume_a='her' (or 'sym'), "
-            "(b) a wrong sign in the assembly, (c) a boundary condition imposed by zero rows, "
-            "(d) a singular matrix, which is semidefinite at best."
-        )
+        def sentence(promised: str, instead: str) -> str:
+            return (
+                f"the matrix must be positive definite{promised}, but {engine} found {evidence}. Likely causes: "
+                f"(a) a saddle point or a shifted operator, which is indefinite{instead}, "
+                "(b) a wrong sign in the assembly, (c) a boundary condition imposed by zero rows, "
+                "(d) a singular matrix, which is semidefinite at best."
+            )
+
+        self.to_promise = sentence(" (assume_a='pos')", ": use assume_a='her' (or 'sym')")
+        self.plain = sentence("", "")
+        super().__init__(self.plain)
 
 
 class NotSymmetricError(Portable, ValueError):
-    """The matrix was promised symmetric or Hermitian and is not."""
+    """The matrix must be symmetric or Hermitian, and is not.
+
+    `to_promise`, `plain`: the message of a function with an argument `assume_a`, and of others.
+    """
 
     def __init__(self, defect: float, transpose: str) -> None:
-        super().__init__(
-            f"a symmetric structure was promised, but A differs from its {transpose} by {defect:.1e} of the largest entries of a row and a column. "
-            "Rounding is forgiven, this is more: use assume_a='gen', or pass the symmetric part yourself. "
-            "A triangle alone is not enough: ldiv reads both."
+        differs = f"differs from its {transpose} by {defect:.1e} of the largest entries of a row and a column"
+        kind = "symmetric" if transpose == "transpose" else "Hermitian (symmetric)"
+        both = "A triangle alone is not enough: ldiv reads both."
+        self.to_promise = (
+            f"a symmetric structure was promised, but A {differs}. Rounding is forgiven, this is more: "
+            f"use assume_a='gen', or pass the symmetric part yourself. {both}"
         )
+        self.plain = (
+            f"the matrix must be {kind}, but {differs}. Rounding is forgiven, this is more: "
+            f"pass the symmetric part, or call a function for matrices without symmetry. {both}"
+        )
+        super().__init__(self.plain)
 
 
 OF_SYSTEMS = (
-    "(a) a badly conditioned matrix and no preconditioner: give M='jacobi', M='amg' (for gmres and bicgstab M='ilu') or a factorization of a nearby "
+    "(a) a badly conditioned matrix and no preconditioner: 'jacobi', 'amg' (for gmres and bicgstab 'ilu') or a factorization of a nearby "
     "matrix, (b) maxiter too small, (c) an rtol below what rounding allows, (d) a singular matrix, (e) a method for another kind of "
     "matrix (cg: positive definite; minres: Hermitian; gmres, bicgstab: any)."
 )
 OF_EIGENPAIRS = (
-    "(a) eigenvalues that lie close together: ask for more pairs, or a larger ncv or block, (b) maxiter too "
-    "small, (c) a tol below what rounding allows, (d) no preconditioner, or no sigma near the wanted end."
+    "(a) eigenvalues that lie close together: ask for more pairs, or a larger ncv, (b) maxiter too "
+    "small, (c) a tol below what rounding allows, (d) many eigenvalues at the wanted end, and no shift near it."
+)
+OF_BLOCKS_OF_EIGENPAIRS = (
+    "(a) eigenvalues that lie close together: ask for more pairs, (b) maxiter too small, "
+    "(c) a tol below what rounding allows, (d) no preconditioner."
 )
 OF_ROOTS = (
     "(a) a start far from the root, (b) a Jacobian that is singular, or nearly, on the way, (c) no root, or a function with kinks, "
@@ -116,7 +138,7 @@ class LinAlgOverflowError(np.linalg.LinAlgError, OverflowError):
 def overflowed(what: str) -> LinAlgOverflowError:
     return LinAlgOverflowError(
         f"{what} overflows: it is infinite or NaN, although all numbers that came in are finite. "
-        "Multiply the matrix or the right-hand side by a power of two (an exact change of units), or compute in float64."
+        "Multiply the matrix or the right-hand side by a power of two (an exact change of units); from single precision go to float64."
     )
 
 

@@ -233,6 +233,19 @@ def test_bad_files(run: Any, tmp_path: Path, name: str) -> None:
     refused(run("check", tmp_path / name), str(tmp_path / name))
 
 
+def test_why_an_array_is_not_read(run: Any, tmp_path: Path) -> None:
+    path = tmp_path / "a.npy"
+    for array, words in (
+        (np.ones(3), ("shape (3,)", "--rhs")),
+        (np.ones((2, 3, 3)), ("2 x 3 x 3", "One matrix")),
+        (np.ones((2, 3)), ("2 x 3", "least-squares")),
+    ):
+        np.save(path, array)
+        refused(run("check", path), *words)
+    path.write_text("This is not an array.")
+    refused(run("check", path), "begins in another way")
+
+
 def test_bad_right_hand_sides(run: Any, saved: Any, tmp_path: Path) -> None:
     path = saved(random_matrix())
     refused(run("check", path, "--rhs", saved(np.ones((29, 1)), "b.mtx")), "30 rows", "29 x 1")

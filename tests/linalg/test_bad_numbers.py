@@ -101,7 +101,7 @@ def test_extended_precision() -> None:
 
 
 OF_PIVOTS = {
-    "sparse": (lambda p: p.to_sparse(), "an array or an ldiv matrix, got a sparse Tensor"),
+    "sparse": (lambda p: p.to_sparse(), "a dense array, got a sparse Tensor"),
     "bfloat16": (lambda p: p.bfloat16(), "an array of integers, int32 or int64, got bfloat16"),
     "truth values": (lambda p: p > 0, "an array of integers, int32 or int64, got bool"),
     "words": (lambda p: ["a"] * len(p), "a NumPy, PyTorch or JAX array, got a list"),

@@ -14,6 +14,11 @@ import pytest
 import torch
 
 PAGE = (Path(__file__).parents[2] / "docs" / "coming_from.md").read_text()
+# a table of what raises: cells of calls, each in its own backticks
+REFUSED = PAGE.partition("| refused |")[2].partition("\n\n")[0]
+CELLS = re.findall(r"^\| (`[^|]*) \|", REFUSED, re.MULTILINE)
+REFUSALS = [code for cell in CELLS for code in re.findall(r"`(.+?)`", cell)]
+PAGE = PAGE.replace(REFUSED, "")
 SECTIONS = dict(re.findall(r"^## From ([\w -]+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
 ROW = re.compile(r"^\| `(.+?)`(?:, [^`|]*| \([^`|]*\))? \| `(.+?)`(?:, [^|]*)? \|$", re.MULTILINE)
 ROWS = [
@@ -26,6 +31,13 @@ ROWS = [
     for section, text in SECTIONS.items()
     for i, (there, here) in enumerate(ROW.findall(text))
 ]
+# of SciPy's, given ldiv's matrix: they take operators, or ask no more than the matrix can answer
+THEIRS = {
+    *("cg", "gmres", "bicgstab", "minres", "eigsh", "eigs", "svds", "lobpcg", "onenormest"),
+    *("aslinearoperator", "lsmr"),
+}
+# rows that show what a SparseArray has and SciPy's has not, or that change one in place
+OF_OURS_ALONE = ("with_data",)
 # what Julia's code says, in NumPy
 JULIA = {
     r"A \ b": lambda x: np.linalg.solve(x.D, x.b),
@@ -79,8 +91,9 @@ def numbers(x: Any) -> list[Any]:
 
 
 def test_every_row_is_found() -> None:
-    lines = re.findall(r"^\| `", PAGE, re.MULTILINE)
-    assert len(ROWS) == len(lines)
+    assert len(ROWS) == len(re.findall(r"^\| `", PAGE, re.MULTILINE))
+    assert len(CELLS) == len(re.findall(r"^\| `", REFUSED, re.MULTILINE))
+    assert len(REFUSALS) > 20
     assert {there for _, there, _ in (row.values for row in ROWS if row.values[0] == "Julia")} == {
         *JULIA
     }
@@ -102,3 +115,77 @@ def test_both_sides_are_equal(section: str, there: str, here: str) -> None:
                 torch.autograd.grad((y**2).sum(), names.v, retain_graph=True)[0] for y in (a, b)
             ]
             torch.testing.assert_close(*grads, rtol=rtol, atol=rtol)
+
+
+OF_SCIPY = [row.values[1:] for row in ROWS if row.values[0] == "SciPy"]
+
+
+def equal(mine: Any, theirs: Any) -> None:
+    for a, b in zip(numbers(mine), numbers(theirs), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-8)
+
+
+def test_matrices_of_scipy_go_where_ours_go() -> None:
+    for there, here in OF_SCIPY:
+        given = re.sub(r"\bA\b", "S", here)
+        if given not in (here, there) and not any(word in here for word in OF_OURS_ALONE):
+            equal(value(given, setup_of("SciPy")), value(there, setup_of("SciPy")))
+
+
+@pytest.mark.filterwarnings("ignore:.*format:scipy.sparse.SparseEfficiencyWarning")
+def test_what_scipy_does_with_our_matrices() -> None:
+    """The functions that the page names, right; any other is right, too, or refuses."""
+    called = set()
+    for there, _ in OF_SCIPY:
+        given = re.sub(r"\bS\b", "A", there)
+        if given == there or "T = " in there:  # changed in place
+            continue
+        named = {*re.findall(r"\bspl\.(\w+)", there)} & THEIRS
+        called |= named
+        try:
+            mine = value(given, setup_of("SciPy"))
+        except (TypeError, ValueError, AttributeError):
+            assert not named, there
+        else:
+            equal(mine, value(there, setup_of("SciPy")))
+    assert called >= {"cg", "gmres", "eigsh", "svds"}
+
+
+@pytest.mark.parametrize("name", sorted(THEIRS))
+def test_functions_that_the_page_names(name: str) -> None:
+    names = setup_of("SciPy")
+    paragraph = PAGE.partition("**The other way.**")[2].partition("\n\n")[0]
+    assert f"`{name}`" in paragraph or name == "aslinearoperator"
+    extra = {"eigsh": "2", "eigs": "2", "svds": "2", "lobpcg": "B[:, :1]"}.get(name, "b")
+    extra = {"onenormest": "", "aslinearoperator": ""}.get(name, extra)
+    ours, theirs = (value(f"spl.{name}({M}, {extra})", names) for M in "AS")
+    if name in ("onenormest", "aslinearoperator"):
+        ours, theirs = (x @ names.b if name == "aslinearoperator" else x for x in (ours, theirs))
+    else:
+        ours, theirs = (np.sort(x[1] if name == "svds" else x[0]) for x in (ours, theirs))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4)
+
+
+@pytest.mark.parametrize("code", REFUSALS)
+def test_what_is_refused(code: str) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        value(code, setup_of("SciPy"))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "ldiv.solve(O, b)",
+        "ldiv.cg(O, b)[0]",
+        "ldiv.gmres(O, b)[0]",
+        "ldiv.eigsh(O, 2)[0]",
+        "ldiv.eigs(O, 2)[0]",
+        "ldiv.svds(O, 2)[1]",
+        "ldiv.lobpcg(O, B[:, :1])[0]",
+        "ldiv.expm_multiply(O, b)",
+    ],
+)
+def test_operators_of_scipy_go_where_products_are_enough(code: str) -> None:
+    names = setup_of("SciPy")
+    names["O"] = names.spl.aslinearoperator(names.S)
+    equal(value(code, names), value(code.replace("O", "A", 1), names))

@@ -20,6 +20,7 @@ from ldiv.core.validate import require_flag, require_float, require_square
 from ldiv.errors import NotPositiveDefiniteError, NotSymmetricError, expected_got
 from ldiv.linalg.inverses.determinants import logdet
 from ldiv.linalg.spectra.eigen import eigsh
+from ldiv.matrices.matrix import converted
 from ldiv.matrices.sparse_array import SparseArray
 
 DENSE = 1000  # up to this order the least eigenvalue is LAPACK's
@@ -143,9 +144,9 @@ def positive_definite(A: SparseArray | AnyArray) -> Argument:
     True
     """
     argument = hermitian(A)
-    if not (least := _least_eigenvalue(A)) > 0:
+    if not (least := _least_eigenvalue(argument.value)) > 0:
         raise NotPositiveDefiniteError("gradcheck", f"the eigenvalue {least:.1e}")
-    return Argument(A, argument.project, least)
+    return Argument(argument.value, argument.project, least)
 
 
 def triangular(
@@ -193,7 +194,7 @@ def triangular(
         require_flag("lower", lower),
         require_flag("unit_diagonal", unit_diagonal),
     )
-    _matrix("L", L)
+    L = _matrix("L", L)
     row, col = places(L)
     below = row - col if lower else col - row
     return Argument(L, partial(operator.mul, below > 0 if unit_diagonal else below >= 0))
@@ -247,7 +248,9 @@ def orthonormal(X: SparseArray | AnyArray) -> Argument:
 
 
 def _matrix(name: str, a: Any, *, arrays: bool = False) -> Any:
-    """An array of matrices, or a SparseArray, with finite numbers."""
+    """An array of matrices, or a SparseArray, with finite numbers; one of SciPy as ours."""
+    if not arrays and (ours := converted(name, a)) is not None:
+        a = ours
     sparse = isinstance(a, SparseArray) and not arrays
     values = require_float(name, a.data if sparse else a)
     if not sparse and values.ndim < 2:
@@ -264,7 +267,8 @@ def _matrix(name: str, a: Any, *, arrays: bool = False) -> Any:
 
 
 def _self_adjoint(name: str, A: Any, conj: Map, partner: str) -> Argument:
-    require_square("A", tuple(_matrix("A", A).shape[-2:]))
+    A = _matrix("A", A)
+    require_square("A", tuple(A.shape[-2:]))
     if (swap := exchange(A)) is None:
         advice = "Add up the duplicates of a SparseArray first."
         raise TypeError(

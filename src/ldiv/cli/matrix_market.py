@@ -26,14 +26,13 @@ def load_matrix(path: str) -> tuple[Matrix, Header]:
     """
     raw, header = _load(path)
     if raw.ndim != 2 or raw.shape[0] != raw.shape[1] or raw.shape[0] == 0:
-        raise ValueError(
-            expected_got(
-                path,
-                "a square matrix with at least one row",
-                _extent(raw),
-                "A rectangular system is a least-squares problem.",
-            )
+        advice = (
+            "A rectangular system is a least-squares problem."
+            if raw.ndim == 2
+            else "One matrix is checked at a time; a right-hand side is read by --rhs."
         )
+        came = _extent(raw) if raw.ndim > 1 else f"shape {raw.shape}"
+        raise ValueError(expected_got(path, "a square matrix with at least one row", came, advice))
     return asarray(raw) if scipy.sparse.issparse(raw) else as_matrix(path, raw), header
 
 
@@ -76,15 +75,19 @@ def _matrix_market(path: str) -> tuple[Any, Header]:
     return scipy.io.mmread(source, spmatrix=False), Header(symmetry, field == "pattern")
 
 
+def _numpy_file(path: str) -> Any:
+    with Path(path).open("rb") as file:
+        if file.read(6) != b"\x93NUMPY":
+            raise ValueError("it begins in another way than they do")
+    return np.load(path, allow_pickle=False)
+
+
 _READERS: dict[str, tuple[str, Callable[[str], tuple[Any, Header]]]] = {
     ".npz": (
         "a sparse matrix saved by scipy.sparse.save_npz",
         lambda path: (scipy.sparse.load_npz(path), Header()),
     ),
-    ".npy": (
-        "an array saved by numpy.save",
-        lambda path: (np.load(path, allow_pickle=False), Header()),
-    ),
+    ".npy": ("an array saved by numpy.save", lambda path: (_numpy_file(path), Header())),
 }
 
 

@@ -16,7 +16,7 @@ from ldiv.core.arrays import numpy_dtype
 from ldiv.core.caches import emptied_by
 from ldiv.core.dispatch import frontend_of, is_array
 from ldiv.core.trees import Array
-from ldiv.core.validate import require_ours
+from ldiv.core.validate import require_dense, require_ours
 from ldiv.errors import expected_got
 
 TRIES = 10_000  # steps of NumPy's overlap test; undecided buffers count as overlapping
@@ -94,6 +94,7 @@ class _Interface:
 
 def require_buffer(name: str, x: Array, written: bool) -> None:
     """Raises unless x is a buffer outside of any autograd graph, and writable if `written`."""
+    require_dense(name, x)
     require_ours(name, x)
     if not is_buffer(x):
         raise TypeError(

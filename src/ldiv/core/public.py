@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from inspect import signature
 from typing import Any, ParamSpec, TypeVar
 
 from ldiv.core.dispatch import load_frontends
 from ldiv.core.processes import Processes
+from ldiv.errors import NotPositiveDefiniteError, NotSymmetricError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -61,6 +63,10 @@ def call_untraced(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
 
 def public(f: Callable[P, R]) -> Callable[P, R]:
     """Decorates a public function: compilers call it, and do not trace into it."""
+    parameters = signature(f).parameters
+    if "f" not in parameters:  # in a function of the user's it is another's error
+        promise = parameters.get("assume_a")
+        f = _in_own_words(f, promise is not None and promise.default == "gen")
     if f.__qualname__ == f.__name__:  # no method
         public_functions[full_name(f)] = f
 
@@ -68,5 +74,19 @@ def public(f: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         result: R = call_untraced(f, args, kwargs)
         return result
+
+    return call
+
+
+def _in_own_words(f: Callable[P, R], promising: bool) -> Callable[P, R]:
+    """f, whose errors speak of `assume_a` if that is a promise which can be left out."""
+
+    @wraps(f)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return f(*args, **kwargs)
+        except (NotPositiveDefiniteError, NotSymmetricError) as error:
+            error.args = (error.to_promise if promising else error.plain,)
+            raise
 
     return call

@@ -209,6 +209,22 @@ def require_unmasked(name: str, x: object) -> None:
         )
 
 
+def require_dense(name: str, x: object, instead: str = "") -> None:
+    """Raises for a sparse matrix, ours or another library's; `instead` says what works with it."""
+    if type(x) is np.ndarray or not (hasattr(type(x), "tocsc") or sparse_home(x) is not None):
+        return
+    kind = type(x).__name__
+    method = next(m for m in ("toarray", "to_dense", "todense") if hasattr(x, m))
+    raise TypeError(
+        expected_got(
+            name,
+            "a dense array",
+            f"a {kind}" if "parse" in kind else f"a sparse {kind}",
+            instead or f"This function works on dense arrays: {name}.{method}().",
+        )
+    )
+
+
 def require_ours(name: str, x: object) -> None:
     """Raises for foreign types: sparse matrices are converted by `ldiv.asarray` only.
 
@@ -236,8 +252,9 @@ def require_ours(name: str, x: object) -> None:
         )
 
 
-def require_array(name: str, x: object) -> Array:
-    """x, which must be an array with values."""
+def require_array(name: str, x: object, instead: str = "") -> Array:
+    """x, which must be an array with values; `instead` as in `require_dense`."""
+    require_dense(name, x, instead)
     require_ours(name, x)
     if not is_array(x):
         came, advice = _no_array(x)
@@ -337,11 +354,11 @@ def require_integers(name: str, x: Any, advice: str) -> Array:
     return x
 
 
-def require_float(name: str, x: Any) -> Array:
+def require_float(name: str, x: Any, instead: str = "") -> Array:
     """x, an array in one of the four floating dtypes; signatures found valid are remembered."""
     if (known_as := signature(x)) is not None and known_as in _valid_signatures:
         return x
-    require_array(name, x)
+    require_array(name, x, instead)
     if x.dtype not in _accepted:
         dtype = str(x.dtype).rpartition(".")[2]
         if dtype in DTYPES:
@@ -358,13 +375,13 @@ def require_float(name: str, x: Any) -> Array:
     return _remember_valid(x, known_as)
 
 
-def as_float(name: str, x: Any, *others: Any) -> Array:
+def as_float(name: str, x: Any, *others: Any, instead: str = "") -> Array:
     """x, or what SciPy makes of it, in one of the four floating dtypes.
 
-    A constant of NumPy comes back in the framework of the others.
+    A constant of NumPy comes back in the framework of the others; `instead` as in `require_dense`.
     """
     if not known(x):
-        x = require_float(name, promoted(x))
+        x = require_float(name, promoted(x), instead)
     for other in others:
         if type(other) is not type(x):
             x = moved(x, other)

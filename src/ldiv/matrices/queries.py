@@ -290,10 +290,11 @@ def ishermitian(a: AnyArray, atol: float | None = None, rtol: float | None = Non
 
 
 def _sparse(A: Any) -> SparseArray:
-    if not isinstance(A, SparseArray):
-        advice = "ldiv.asarray makes one of another sparse matrix."
+    matrix = as_matrix("A", A)
+    if not isinstance(matrix, SparseArray):
+        advice = "ldiv.asarray makes one of an array."
         raise TypeError(expected_got("A", "a SparseArray", type(A).__name__, advice))
-    return A
+    return matrix
 
 
 def _distance(A: Any) -> np.ndarray[Any, Any]:

@@ -41,7 +41,7 @@ from ldiv.engines.eigen.task import EigenTask, choose
 from ldiv.engines.iterative import krylov
 from ldiv.engines.iterative.matrix_product import assembled
 from ldiv.engines.iterative.options import Options
-from ldiv.errors import ConvergenceError
+from ldiv.errors import OF_BLOCKS_OF_EIGENPAIRS, ConvergenceError
 
 ROUNDS = 4  # with the factor of the forward pass, and as many with one closer by
 GAIN = 10  # by which a round must shorten the residual, or the other factor is taken
@@ -164,6 +164,7 @@ def _by_factor(task: EigenTask, params: tuple[Tree, ...], theta: Any, r: Any, V:
         worst,
         ENOUGH * accuracy,
         "the residual of the deflated systems",
+        OF_BLOCKS_OF_EIGENPAIRS,
     )
 
 

@@ -27,7 +27,7 @@ from ldiv.engines.eigen.task import EigenTask
 from ldiv.engines.iterative.krylov import preconditioner
 from ldiv.engines.iterative.matrix_product import assembled, require_hermitian
 from ldiv.engines.solve_log import is_read, note
-from ldiv.errors import ConvergenceError
+from ldiv.errors import OF_BLOCKS_OF_EIGENPAIRS, ConvergenceError
 
 RANK = 30
 ON_HOST = False
@@ -145,5 +145,10 @@ def _cast(X: Array, dtype: Any) -> Array:
 
 def _not_converged(k: int, steps: Any, done: Any, residual: Any, enough: Any) -> ConvergenceError:
     return ConvergenceError(
-        "lobpcg", int(steps), float(residual), float(enough), f"{int(done)} of {k} eigenpairs"
+        "lobpcg",
+        int(steps),
+        float(residual),
+        float(enough),
+        f"{int(done)} of {k} eigenpairs",
+        OF_BLOCKS_OF_EIGENPAIRS,
     )

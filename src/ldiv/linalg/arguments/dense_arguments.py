@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ldiv.core.arrays import batch_of
-from ldiv.core.dispatch import sparse_home
 from ldiv.core.trees import Array
 from ldiv.core.validate import (
     as_block,
@@ -19,24 +16,17 @@ from ldiv.core.validate import (
 )
 from ldiv.errors import expected_got
 from ldiv.matrices.matrix import Matrix
+from ldiv.matrices.sparse_array import SparseArray
 
 LEAST_SQUARES = "Least squares with a sparse matrix are ldiv.lstsq."
 
 
-def require_dense(name: str, a: Any, instead: str) -> None:
-    """Raises for a matrix that is no dense array, ours or another library's; `instead` says what
-    works with it.
-    """
-    if type(a) is np.ndarray:
-        return
-    if isinstance(a, Matrix) or hasattr(type(a), "tocsc") or sparse_home(a) is not None:
-        raise TypeError(expected_got(name, "a dense array", f"a {type(a).__name__}", instead))
-
-
 def require_matrix_array(name: str, a: Any, *others: Any, instead: str = "") -> Array:
     """An array (*batch, m, n), a constant in the framework of the others."""
-    require_dense(name, a, instead or "This function works on dense arrays: a.toarray().")
-    a = as_float(name, a, *others)
+    if isinstance(a, Matrix) and not isinstance(a, SparseArray):
+        advice = instead or "This function works on dense arrays."
+        raise TypeError(expected_got(name, "a dense array", f"a {type(a).__name__}", advice))
+    a = as_float(name, a, *others, instead=instead)
     require_two_dimensions(name, a)
     return a
 

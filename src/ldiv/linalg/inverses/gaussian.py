@@ -21,6 +21,8 @@ from ldiv.rules.frobenius_norm import quotient_squares
 from ldiv.rules.solve import solve
 from ldiv.structures.triangular import triangular
 
+FOR_SPARSE = "A sparse matrix goes in as `precision` or `covariance`, which is factored."
+
 
 @public
 def gaussian_kl(
@@ -212,7 +214,7 @@ def gaussian_logpdf(
 
 def _factor(name: str, L: Any, *others: Any) -> Array:
     """L, checked; a constant in the framework of the others."""
-    L = as_float(name, L, *others)
+    L = as_float(name, L, *others, instead=FOR_SPARSE)
     if L.ndim < 2:
         raise ValueError(
             expected_got(

@@ -185,9 +185,11 @@ def matmul(a: ArrayT, b: ArrayT, out: ArrayT | None = None) -> ArrayT:
 
 # -- what users pass ----------------------------------------------------------
 
+FOR_SPARSE = "Sparse matrices are multiplied by the operator, A @ B, one of them an array of ldiv."
+
 
 def _matrix(name: str, x: Any, like: Any) -> Array:
-    if require_float(name, x).ndim < 2:
+    if require_float(name, x, FOR_SPARSE).ndim < 2:
         raise ValueError(
             expected_got(
                 name,
@@ -202,7 +204,7 @@ def _matrix(name: str, x: Any, like: Any) -> Array:
 
 def _as_matrix(name: str, x: Any, like: Any, index: Any) -> tuple[Array, bool]:
     """x as a matrix, and whether it came as a vector, which `index` makes a row or a column."""
-    if require_float(name, x).ndim == 0:
+    if require_float(name, x, FOR_SPARSE).ndim == 0:
         raise ValueError(expected_got(name, "a vector or a matrix", "a number", "Multiply by it."))
     together(name, x, like)
     vector = x.ndim == 1

@@ -25,9 +25,7 @@ from ldiv.rules.eig import Eig
 from ldiv.rules.solve import solve
 from ldiv.structures.dense import dense
 
-FOR_SOME = (
-    "ldiv.eigsh has some eigenpairs of a sparse Hermitian matrix; make it dense for the others."
-)
+FOR_SOME = "ldiv.eigs has some eigenpairs of a sparse matrix, ldiv.eigsh of a Hermitian one."
 
 
 @public

@@ -52,7 +52,10 @@ def vector_norm(
     >>> float(ldiv.vector_norm(np.array([[3.0], [4.0]])))
     5.0
     """
-    x, keep = as_float("x", x), require_flag("keepdims", keepdims)
+    x, keep = (
+        as_float("x", x, instead="ldiv.norm takes sparse matrices."),
+        require_flag("keepdims", keepdims),
+    )
     xp, given = namespace(x), range(x.ndim) if axis is None else axis
     every = given if isinstance(given, tuple | list | range) else (given,)
     axes = tuple(require_int("axis", i, -x.ndim, x.ndim - 1) % x.ndim for i in every)
@@ -108,7 +111,7 @@ def matrix_norm(
     >>> ldiv.matrix_norm(np.array([[[3.0, 0.0], [0.0, -4.0]]]), "nuc")
     array([7.])
     """
-    x = as_float("x", x)
+    x = as_float("x", x, instead="ldiv.norm takes sparse matrices.")
     require_two_dimensions("x", x)
     if not isinstance(axis, tuple | list) or len(axis) != 2:
         raise ValueError(expected_got("axis", "two axes", shown(axis), "Those of a matrix."))
