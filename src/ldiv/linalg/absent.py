@@ -85,8 +85,8 @@ SENTENCES: dict[str, str] = dict(
         ),
         *_each(
             "lsmr lsqr",
-            "Write ldiv.lstsq for a dense A; for a sparse one ldiv.solve with ldiv.block_array("
-            "[[identity, A], [A.T, None]]), which keeps the condition of A.",
+            "Write ldiv.lstsq, dense or sparse, with damp; for an operator ldiv.solve with "
+            "ldiv.block_array([[identity, A], [A.T, None]]) and method='minres'.",
         ),
         ("funm_multiply_krylov", "For the exponential ldiv.expm_multiply."),
         ("use_solver", "Engines are named in the call: ldiv.solve(A, b, method='superlu')."),

@@ -112,10 +112,11 @@ def _column(engine: ModuleType, A: Pair, M: Pair | None, b: Any, x0: Any, option
     for _ in range(ROUNDS):
         with np.errstate(all="ignore"):
             more = engine.arguments(near, options)
-            x = engine.ITERATE(
+            found = engine.ITERATE(
                 operator, b, x, rtol=0, atol=wanted, maxiter=most - steps, callback=after, **more
             )[0]
-            x = x if np.isfinite(x).all() else last
+            # after a breakdown SciPy 1.15's bicg returns one of its functions
+            x = found if isinstance(found, np.ndarray) and np.isfinite(found).all() else last
             left = float(np.linalg.norm(b - product(x)))
         if left <= wanted or steps >= most:
             break

@@ -18,10 +18,7 @@ from ldiv.errors import expected_got
 from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.sparse_array import SparseArray
 
-LEAST_SQUARES = (
-    "Least squares with it are a square system, [[I, A], [A^H, 0]] [r, x] = [b, 0]: "
-    "ldiv.solve on ldiv.bmat, which keeps the condition of A."
-)
+LEAST_SQUARES = "Least squares with a sparse matrix are ldiv.lstsq."
 
 
 def require_matrix_array(name: str, a: Any, *others: Any, instead: str = "") -> Array:

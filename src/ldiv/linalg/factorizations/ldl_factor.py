@@ -136,7 +136,9 @@ def _of_blocks(packed: Array, pivots: Array) -> Array:
     """D_{i+1, i}, which is 0 but inside of the blocks of size 2: pairs of negative pivots."""
     xp = namespace(packed)
     # the second of a pair is preceded by an odd number of negative ones
-    count = xp.cumulative_sum(xp.astype(pivots < 0, pivots.dtype), axis=-1)
+    is_half = xp.astype(pivots < 0, pivots.dtype)[..., None, :]
+    before = xp.tril(xp.broadcast_to(is_half, (*pivots.shape, pivots.shape[-1])))
+    count = xp.sum(before, axis=-1)  # NumPy has `cumulative_sum` since 2.1
     first = (pivots < 0) & (count % 2 == 1)
     below = xp.linalg.diagonal(packed, offset=-1)
     return xp.where(first[..., :-1], below, 0 * below)

@@ -7,20 +7,40 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from ldiv.core.arrays import adjoint, alike, batch_of, real
+from ldiv.core.arrays import (
+    adjoint,
+    alike,
+    astype,
+    batch_of,
+    is_complex,
+    join,
+    numpy_dtype,
+    real,
+    unit_columns,
+)
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT
-from ldiv.core.validate import as_block, require_batches, require_number, require_option
-from ldiv.errors import OF_DEPENDENT_COLUMNS, SingularMatrixError
-from ldiv.linalg.arguments.dense_arguments import LEAST_SQUARES, require_matrix_array
+from ldiv.core.validate import (
+    as_block,
+    as_float,
+    require_batches,
+    require_number,
+    require_option,
+    together,
+)
+from ldiv.errors import OF_DEPENDENT_COLUMNS, SingularMatrixError, expected_got, shown
+from ldiv.linalg.arguments.dense_arguments import require_matrix_array
 from ldiv.linalg.arguments.eigen_problem import only_one
-from ldiv.matrices.matrix import common_dtype
+from ldiv.linalg.systems.sparse_least_squares import least_squares, weighted
+from ldiv.matrices.matrix import MatrixLike, beside, common_dtype, converted
+from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.assertion import checked
 from ldiv.rules.least_squares import LeastSquares
 
+ENTRIES = "Its entries are asked for: write it as a SparseArray, or as an array."
 Driver: TypeAlias = Literal["gelsd", "gelsy", "gelss"]
 
 
@@ -35,7 +55,7 @@ class LstsqResult(NamedTuple):
 
 @public
 def lstsq(
-    a: AnyArray,
+    a: MatrixLike,
     b: ArrayT,
     cond: float | None = None,
     overwrite_a: bool = False,
@@ -44,16 +64,19 @@ def lstsq(
     lapack_driver: Driver | None = None,
     *,
     rcond: float | None = None,
+    damp: float = 0.0,
+    weights: AnyArray | None = None,
 ) -> LstsqResult:
     """Solve a rectangular linear system in the sense of least squares, differentiably.
 
         x = argmin |A x - b|                        for m >= n
         x = the shortest of all x with A x = b      for m < n
+        x = argmin |W^(1/2) (A x - b)|^2 + damp^2 |x|^2
 
     Parameters
     ----------
-    a : array (*batch, m, n)
-        The matrix, of full rank.
+    a : array (*batch, m, n), SparseArray, or a sparse matrix of another library
+        The matrix, of full rank unless damp > 0.
     b : array (m,) or (*batch, m, k)
         A one-dimensional b is a vector, anything else a block of columns.
     cond : float, optional
@@ -65,34 +88,40 @@ def lstsq(
         values, as these cost more than the solution. The rank is full, and x always the same.
     rcond : float, optional
         The name of NumPy, PyTorch and JAX for cond.
+    damp : float, default 0
+        Damping, as SciPy's `lsqr` has it (ridge regression, Tikhonov).
+    weights : array (m,) or (*batch, m), optional
+        Positive weights of the rows.
 
     Returns
     -------
     x : array (n,) or (*batch, n, k)
         The solution.
     residues : array (*batch, k)
-        |b - A x|^2 of each column; of shape (0,) where m <= n, and with "gelsy".
+        |b - A x|^2 of each column, its rows weighted; of shape (0,) where m <= n, and with "gelsy".
     rank : int, or array of these (*batch,)
         min(m, n).
     s : array (*batch, min(m, n)) or None
-        The singular values, descending; with "gelsd" and "gelss" only.
+        The singular values, descending; with "gelsd" and "gelss" only, and of a dense A.
 
     Raises
     ------
     SingularMatrixError
         For a matrix that is not of full rank, its columns scaled to 1 (of a wide matrix the rows).
     ValueError
-        For shapes that do not fit, NaN and infinity.
+        For shapes that do not fit, NaN and infinity, weights that are not positive, and for cond and
+        lapack_driver with a sparse A.
     TypeError
         For dtypes other than float32, float64, complex64, complex128, and for mixed frameworks.
 
     Notes
     -----
     Of two dtypes the wider is used.
-    Differentiable in A and b in every mode and order, by the augmented system
-    [[I, A], [A^H, 0]], which is its own adjoint.
+    Differentiable in A, b and weights in every mode and order, by the augmented system
+    [[I, A], [A^H, 0]], which is its own adjoint. The cotangent of a sparse A is on its pattern.
     Cost: 1 QR factorization, which the derivative reuses; each direction of a derivative
-    2 triangular solves and 4 products.
+    2 triangular solves and 4 products. Of a sparse A 1 factorization of the augmented matrix, of
+    size m + n, and for each direction 1 solve with it.
 
     References
     ----------
@@ -107,19 +136,30 @@ def lstsq(
     array([1., 2.])
     """
     name, cond = "cond" if rcond is None else "rcond", only_one("cond", cond, "rcond", rcond)
-    a = require_matrix_array("a", a, b, instead=LEAST_SQUARES)
+    damp = require_number("damp", damp, 0)
+    found = a if isinstance(a, SparseArray) else converted("a", a)
+    if isinstance(found, SparseArray):
+        a = beside(found, b, weights)
+        _require_none("a sparse matrix", **{name: cond, "lapack_driver": lapack_driver})
+        like = a.data
+    else:
+        a = like = require_matrix_array("a", a, b, instead=ENTRIES)
     m, n = a.shape[-2:]
-    block, vector = as_block("b", b, m, a)
-    require_batches("b", batch_of(a, 2), batch_of(block, 2))
-    a, block = common_dtype(a, block)
-    if cond is not None and min(m, n):
-        a = checked(_Above(require_number(name, cond, 0)), a)
-    zero = namespace(block).zeros((n, block.shape[-1]), **alike(block))
-    x = (
-        bind(LeastSquares(auxiliary=(True, False)), a, block, zero)[1]
-        if m >= n
-        else bind(LeastSquares(auxiliary=(False, True)), adjoint(a), zero, block)[0]
-    )
+    block, vector = as_block("b", b, m, like)
+    require_batches("b", batch_of(like, like.ndim - len(a.shape) + 2), batch_of(block, 2))
+    if isinstance(a, SparseArray):
+        values, block = common_dtype(a.data, block)
+        a = a.with_data(values)
+    else:
+        a, block = common_dtype(a, block)
+    if weights is not None:
+        a, block = _weighted(a, block, weights)
+    if isinstance(a, SparseArray):
+        x = least_squares(a, block, damp)
+    else:
+        if cond is not None and min(m, n):
+            a = checked(_Above(require_number(name, cond, 0)), a)
+        x = _by_qr(*_damped(a, block, damp))
     residues, rank, s = _quality(a, block, x, lapack_driver)
     if not vector:
         return LstsqResult(x, residues, rank, s)
@@ -127,14 +167,61 @@ def lstsq(
     return LstsqResult(x[..., 0], own, rank, s)
 
 
-def _quality(a: Array, b: Array, x: Array, driver: str | None) -> tuple[Array, Any, Array | None]:
+def _by_qr(a: Array, b: Array) -> Array:
+    m, n = a.shape[-2:]
+    zero = namespace(b).zeros((n, b.shape[-1]), **alike(b))
+    if m >= n:
+        return bind(LeastSquares(auxiliary=(True, False)), a, b, zero)[1]
+    return bind(LeastSquares(auxiliary=(False, True)), adjoint(a), zero, b)[0]
+
+
+def _damped(a: Array, b: Array, damp: float) -> tuple[Array, Array]:
+    """[A; damp I] and [b; 0]."""
+    if not damp:
+        return a, b
+    n = a.shape[-1]
+    zeros = namespace(b).zeros((n, b.shape[-1]), **alike(b))
+    return join(a, damp * unit_columns(a, n, range(n)), 2), join(b, zeros, 2)
+
+
+def _weighted(a: Any, b: Array, weights: Any) -> tuple[Any, Array]:
+    """The rows of A and b times the roots of their weights."""
+    m = b.shape[-2]
+    w = as_float("weights", weights, b)
+    together("weights", w, b)
+    if w.ndim == 0 or w.shape[-1] != m or is_complex(w):
+        came = f"{tuple(w.shape)} {numpy_dtype(w)}"
+        advice = "There is one for each row."
+        raise ValueError(expected_got("weights", f"real numbers (..., {m})", came, advice))
+    root = namespace(w).sqrt(checked(_positive, astype(w, numpy_dtype(real(b)))))
+    if isinstance(a, SparseArray):
+        return weighted(a, root), root[..., None] * b
+    return root[..., None] * a, root[..., None] * b
+
+
+def _positive(w: Array) -> None:
+    advice = "Leave the rows out that do not count."
+    check_or_raise(
+        (w > 0).all(),
+        lambda: ValueError(expected_got("weights", "positive numbers", "others", advice)),
+    )
+
+
+def _require_none(of: str, **given: Any) -> None:
+    for name, value in given.items():
+        if value is not None:
+            advice = "There is no decomposition that tells singular values: say damp."
+            raise ValueError(expected_got(name, f"none with {of}", shown(value), advice))
+
+
+def _quality(a: Any, b: Array, x: Array, driver: str | None) -> tuple[Array, Any, Array | None]:
     """SciPy's residues, rank and singular values."""
     if driver is not None:
         require_option("lapack_driver", driver, get_args(Driver))
-    (m, n), xp = a.shape[-2:], namespace(a)
+    (m, n), xp = a.shape[-2:], namespace(b)
     s = frontend_of(a).svdvals(a) if driver in ("gelsd", "gelss") else None
-    rank = np.full(a.shape[:-2], min(m, n)) if a.ndim > 2 else min(m, n)
-    residues = xp.zeros((0,), **alike(real(a)))
+    rank = np.full(a.shape[:-2], min(m, n)) if len(a.shape) > 2 else min(m, n)
+    residues = xp.zeros((0,), **alike(real(b)))
     if m > n and driver != "gelsy":
         residues = xp.sum(xp.abs(b - a @ x) ** 2, axis=-2)
     return residues, rank, s
