@@ -214,7 +214,7 @@ def require_dense(name: str, x: object, instead: str = "") -> None:
     if type(x) is np.ndarray or not (hasattr(type(x), "tocsc") or sparse_home(x) is not None):
         return
     kind = type(x).__name__
-    method = next(m for m in ("toarray", "to_dense", "todense") if hasattr(x, m))
+    method = next((m for m in ("toarray", "to_dense", "todense") if hasattr(x, m)), "toarray")
     raise TypeError(
         expected_got(
             name,
