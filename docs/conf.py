@@ -34,6 +34,7 @@ extensions = [
     "names",
     "pictures",
     "doctest_blocks",
+    "gallery",
 ]
 exclude_patterns = ["extensions", "templates", "generated/gallery/**/*.ipynb"]
 templates_path = ["templates"]
@@ -70,7 +71,7 @@ sphinx_gallery_conf = {
     "plot_gallery": "LDIV_DOCS_RUN_EXAMPLES" in os.environ,
     "image_scrapers": ("pictures.scraper",),
     "reset_modules": (),
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "gallery.by_field",
     "download_all_examples": False,
     "show_signature": False,
     "show_memory": False,
