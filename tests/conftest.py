@@ -20,6 +20,7 @@ from covering import mark_the_rest
 from few_in_jax import mark_all_but_the_first
 
 import ldiv
+from ldiv.core import dispatch
 from ldiv.engines.factors import cache
 
 # Compiling is what takes the time in the tests of JAX, and most of that is optimizing; of the
@@ -136,6 +137,13 @@ COUNTS = re.compile(r"cache_info|clear_cache|factors.cache|analys|monkeypatch")
 def _counts(path):
     """Does a test of this file count factorizations, or change an engine?"""
     return COUNTS.search(path.read_text(encoding="utf-8")) is not None
+
+
+@pytest.fixture
+def without_autograd(monkeypatch):
+    """Where NumPy's operations are recorded, more is differentiated, and less refused."""
+    monkeypatch.delitem(sys.modules, "autograd", raising=False)
+    monkeypatch.delitem(dispatch._loaded, "autograd", raising=False)
 
 
 @pytest.fixture(autouse=True)

@@ -29,6 +29,7 @@ from ldiv.errors import (
     NotDifferentiableError,
     NotPositiveDefiniteError,
     NotSymmetricError,
+    QuadraticProgramError,
     SingularMatrixError,
 )
 from ldiv.inplace.duplicated import Duplicated
@@ -98,6 +99,7 @@ from ldiv.linalg.systems.factorized import Factorized, factorized
 from ldiv.linalg.systems.krylov import bicgstab, cg, gmres, minres
 from ldiv.linalg.systems.krylov_of_scipy import bicg, cgs, lgmres, qmr, tfqmr
 from ldiv.linalg.systems.least_squares import lstsq
+from ldiv.linalg.systems.quadratic_program import solve_qp
 from ldiv.linalg.systems.solve import solve, solve_triangular
 from ldiv.linalg.systems.solve_info import SolveInfo
 from ldiv.linalg.systems.spilu import IncompleteLU, spilu
@@ -149,6 +151,7 @@ __all__ = [
     "NotDifferentiableError",
     "NotPositiveDefiniteError",
     "NotSymmetricError",
+    "QuadraticProgramError",
     "SingularMatrixError",
     "SolveInfo",
     "SparseArray",
@@ -307,6 +310,7 @@ __all__ = [
     "solve_discrete_lyapunov",
     "solve_ex",
     "solve_lyapunov",
+    "solve_qp",
     "solve_sylvester",
     "solve_toeplitz",
     "solve_triangular",

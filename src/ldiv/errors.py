@@ -88,7 +88,7 @@ class NotPositiveDefiniteError(LinAlgError):
 
         self.to_promise = sentence(" (assume_a='pos')", ": use assume_a='her' (or 'sym')")
         self.plain = sentence("", "")
-        super().__init__(self.plain)
+        super().__init__(self.to_promise)  # where a compiled program raises it, too
 
 
 class NotSymmetricError(Portable, ValueError):
@@ -109,7 +109,7 @@ class NotSymmetricError(Portable, ValueError):
             f"the matrix must be {kind}, but {differs}. Rounding is forgiven, this is more: "
             f"pass the symmetric part, or call a function for matrices without symmetry. {both}"
         )
-        super().__init__(self.plain)
+        super().__init__(self.to_promise)  # where a compiled program raises it, too
 
 
 OF_SYSTEMS = (
@@ -175,6 +175,19 @@ class NotNumbersError(TypeError, ValueError):
 
 class NotDifferentiableError(ValueError):
     """A derivative was asked for where none exists."""
+
+
+class QuadraticProgramError(Portable, ValueError):
+    """A quadratic program has no solution.
+
+    `status` is "infeasible" or "unbounded", and `certificate` proves it.
+    """
+
+    def __init__(self, status: str, certificate: Any, proof: str) -> None:
+        self.status, self.certificate = status, certificate
+        super().__init__(
+            f"the quadratic program is {status}: `certificate` of this error is a {proof}. Look at the constraints that it names."
+        )
 
 
 class EngineError(ValueError):

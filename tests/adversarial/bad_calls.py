@@ -126,6 +126,10 @@ EVERYWHERE: dict[str, Callable[[Make], Call]] = {
         {"cb_and_lower": (to(BAND[:2]), False), "b": to(b)},
     ),
     "lstsq": lambda to: (ldiv.lstsq, {"a": to(TALL), "b": to(TALL[:, 0] + 1)}),
+    "solve_qp": lambda to: (
+        ldiv.solve_qp,
+        {"P": to(S), "q": to(b), "G": to(A), "h": to(b + 3), "lb": to(b - 4), "ub": to(b + 4)},
+    ),
     "lu_factor": lambda to: (ldiv.lu_factor, {"a": to(A)}),
     "lu_factor_ex": lambda to: (ldiv.lu_factor_ex, {"a": to(A)}),
     "lu": lambda to: (ldiv.lu, {"a": to(TALL)}),

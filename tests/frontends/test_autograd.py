@@ -82,6 +82,19 @@ def test_complex_gradients_are_those_of_autograd():
     assert np.allclose(ours, theirs, rtol=1e-12)
 
 
+def test_real_and_complex_together():
+    C = np.diag(np.arange(1, n + 1) * 1j)
+
+    def f(v):
+        return anp.sum(anp.abs((ldiv.kron(C, _sparse(v)) @ np.arange(1.0, n * n + 1)) ** 2))
+
+    v, h = np.array(S.data), 1e-6
+    g = autograd.grad(f)(v)
+    assert g.dtype == float
+    d = np.arange(len(v)) % 3 - 1.0
+    assert np.isclose(g @ d, (f(v + h * d) - f(v - h * d)) / (2 * h), rtol=1e-7)
+
+
 def test_functions_of_numpy_arrays():
     def f(A, b):
         return ldiv.solve(2 * A, b)

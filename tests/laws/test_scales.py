@@ -42,6 +42,7 @@ WITHOUT = {
     "ContinuousRiccati": "an equation with units of four matrices",
     "DiscreteRiccati": "an equation with units of four matrices",
     "OnHostOnly": "no derivatives",
+    "Kink": "no derivatives",
     "Root": "a function of the user's",
 }
 

@@ -144,6 +144,7 @@ def test_values_and_first_derivatives_are_those_of_eig():
     torch.testing.assert_close(*grads, rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.exhaustive  # compiles for ten seconds
 @pytest.mark.parametrize("method", ["lapack", "arpack"])
 def test_jax_and_numpy(method):
     values = SMALL.data

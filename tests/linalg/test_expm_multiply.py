@@ -204,6 +204,7 @@ def test_single_precision_and_empty_blocks() -> None:
     close(ldiv.expm_multiply(np.zeros((N, N)), B), B)
 
 
+@pytest.mark.usefixtures("without_autograd")
 def test_errors() -> None:
     for bad in (
         {"start": 0.0},

@@ -4,7 +4,6 @@ ldiv.jvp on NumPy arrays.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 import torch
 
 import ldiv
-from ldiv.core import dispatch
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
 SIZES = (0, 1, 2, 5, 33)
@@ -681,14 +679,7 @@ REFUSED: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
 }
 
 
-@pytest.fixture
-def _without_autograd(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where NumPy's operations are recorded, more than one rule is differentiated."""
-    monkeypatch.delitem(sys.modules, "autograd", raising=False)
-    monkeypatch.delitem(dispatch._loaded, "autograd", raising=False)
-
-
-@pytest.mark.usefixtures("_without_autograd")
+@pytest.mark.usefixtures("without_autograd")
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(name: str) -> None:
     error, words, call = REFUSED[name]

@@ -48,7 +48,13 @@ def test_values():
 
 
 @pytest.mark.parametrize(
-    "a", [A, Z, REAL, np.stack([Z, 2 * Z.T])], ids=["real", "complex", "one", "batch"]
+    "a",
+    [
+        pytest.param(A, id="real"),
+        pytest.param(Z, id="complex"),
+        pytest.param(REAL, id="one"),
+        pytest.param(np.stack([Z, 2 * Z.T]), id="batch", marks=pytest.mark.exhaustive),
+    ],
 )
 def test_derivatives(a):
     t = torch.tensor(a, requires_grad=True)
@@ -84,6 +90,7 @@ def test_the_diagonal_in_fifty_digits():
     close(dT, expected, rtol=1e-10)
 
 
+@pytest.mark.exhaustive  # compiles for ten seconds
 def test_jax():
     def loss(a):
         return invariant(*ldiv.schur(a, "complex"))

@@ -295,6 +295,7 @@ def identity(p, x):
     return x
 
 
+@pytest.mark.usefixtures("without_autograd")
 @pytest.mark.parametrize(
     ("make", "match"),
     [
@@ -390,6 +391,7 @@ def test_misuse(make, match):
         make()
 
 
+@pytest.mark.usefixtures("without_autograd")
 def test_the_adjoint_of_a_numpy_operator_needs_rmatvec():
     a = draw(N, N).numpy() + 5 * np.eye(N)
     b = np.ones(N)

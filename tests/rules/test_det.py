@@ -71,6 +71,7 @@ def test_of_nothing_but_zeros(n):
     torch.testing.assert_close(ours, theirs)
 
 
+@pytest.mark.exhaustive  # compiles for ten seconds
 def test_jax_and_numpy_and_batches():
     a = np.stack([of_rank(4, 3, float), of_rank(4, 4, float), np.ones((4, 4)) * 1e50])
     expected = np.stack([jax.grad(by_definition)(x) for x in a])

@@ -64,29 +64,21 @@ def call_untraced(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
 def public(f: Callable[P, R]) -> Callable[P, R]:
     """Decorates a public function: compilers call it, and do not trace into it."""
     parameters = signature(f).parameters
-    if "f" not in parameters:  # in a function of the user's it is another's error
-        promise = parameters.get("assume_a")
-        f = _in_own_words(f, promise is not None and promise.default == "gen")
+    promise = parameters.get("assume_a")
+    # in a function of the user's it is another's error
+    is_own = "f" not in parameters
+    is_promise = promise is not None and promise.default == "gen"
     if f.__qualname__ == f.__name__:  # no method
         public_functions[full_name(f)] = f
 
     @wraps(f)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        result: R = call_untraced(f, args, kwargs)
-        return result
-
-    return call
-
-
-def _in_own_words(f: Callable[P, R], promising: bool) -> Callable[P, R]:
-    """f, whose errors speak of `assume_a` if that is a promise which can be left out."""
-
-    @wraps(f)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return f(*args, **kwargs)
+            result: R = call_untraced(f, args, kwargs)
         except (NotPositiveDefiniteError, NotSymmetricError) as error:
-            error.args = (error.to_promise if promising else error.plain,)
+            if is_own:  # `assume_a` is spoken of where it is a promise which can be left out
+                error.args = (error.to_promise if is_promise else error.plain,)
             raise
+        return result
 
     return call

@@ -47,12 +47,14 @@ def put(x: Array, index: Any, value: Any) -> Array:
 
 
 def _astype(x: Any, dtype: Any, copy: bool = True) -> Any:
+    if np.dtype(dtype).kind == "c" and x.dtype.kind != "c":
+        return x * np.ones((), dtype)  # autograd's own derivative of `astype` warns of real parts
     return x.astype(dtype)
 
 
 def _asarray(x: Any, dtype: Any = None, **_: Any) -> Any:
     x = x if owns(x) else constant(np.asarray(x, dtype))
-    return x if dtype is None or x.dtype == dtype else x.astype(dtype)
+    return x if dtype is None or x.dtype == dtype else _astype(x, dtype)
 
 
 def _take(x: Any, index: Any, axis: int = -1) -> Any:

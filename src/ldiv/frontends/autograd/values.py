@@ -32,8 +32,10 @@ def lifted(x: Any) -> Any:
 
 ArrayBox.register(Constant)
 VSpace.register(Constant, lambda x: vspace(np.asarray(x)))
-if not hasattr(ArrayBox, "mT"):
-    ArrayBox.mT = property(lambda self: anp.swapaxes(self, -1, -2))
+# what rules ask of arrays, and recorded ones have not
+for name, of in (("mT", lambda x: anp.swapaxes(x, -1, -2)), ("real", anp.real), ("imag", anp.imag)):
+    if not hasattr(ArrayBox, name):
+        setattr(ArrayBox, name, property(of))
 
 
 def owns(x: object) -> bool:

@@ -19,6 +19,7 @@ from ldiv.core.validate import (
     common_precision,
     require_batches,
     require_callable,
+    require_flag,
     require_option,
     together,
 )
@@ -311,10 +312,11 @@ def hessenberg(
     >>> bool(np.allclose(Q @ H @ Q.T, a))
     True
     """
+    with_basis = require_flag("calc_q", calc_q)
     x = require_square_array("a", a)
     why = "Hessenberg forms are a step on the way to eigenvalues. ldiv.schur and ldiv.eig have one."
     H, Q = _bound(_Call(scipy.linalg.hessenberg, (True,)), numpy_dtype(x), 2, why, "a", x)
-    return (H, Q) if calc_q else H
+    return (H, Q) if with_basis else H
 
 
 @public

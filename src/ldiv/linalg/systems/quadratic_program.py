@@ -1,0 +1,302 @@
+"""Quadratic programs: the public function, which validates, finds the active rows, and solves."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ldiv.core.arrays import alike, astype, eps, is_complex, numpy_dtype
+from ldiv.core.dispatch import asnumpy, constant, is_array, namespace, traced
+from ldiv.core.finite import not_finite
+from ldiv.core.public import public
+from ldiv.core.rule import bind
+from ldiv.core.trees import Array
+from ldiv.core.typing import AnyArray
+from ldiv.core.validate import as_float, require_flag, require_option
+from ldiv.engines.libraries import clarabel
+from ldiv.errors import expected_got
+from ldiv.linalg.systems.active_set import Program, at, polished, zeros
+from ldiv.matrices.construct import as_sparse
+from ldiv.matrices.conversion import sparse_at
+from ldiv.matrices.matrix import MatrixLike, beside, converted
+from ldiv.matrices.sparse_array import SparseArray
+from ldiv.matrices.stacking import vstack
+from ldiv.rules.kink import Kink
+
+
+class QPResult(NamedTuple):
+    """A solution with what it was found by."""
+
+    x: Any
+    value: Any
+    y: Any
+    z: Any
+    z_box: Any
+    active: Any
+    iterations: int
+
+
+@public
+def solve_qp(
+    P: MatrixLike,
+    q: AnyArray,
+    G: MatrixLike | None = None,
+    h: AnyArray | None = None,
+    A: MatrixLike | None = None,
+    b: AnyArray | None = None,
+    lb: AnyArray | None = None,
+    ub: AnyArray | None = None,
+    solver: Literal["auto", "clarabel"] = "auto",
+    full: bool = False,
+) -> Any:
+    """Solve a convex quadratic program, differentiably in all its data.
+
+        min x^T P x / 2 + q^T x    with G x <= h, A x = b, lb <= x <= ub
+
+    Parameters
+    ----------
+    P : array (n, n), SparseArray, or a sparse matrix of another library
+        Symmetric, positive semidefinite.
+    q : array (n,)
+        The linear term.
+    G, h : matrix (m, n) and array (m,), optional
+        Inequalities.
+    A, b : matrix (k, n) and array (k,), optional
+        Equalities.
+    lb, ub : array (n,), optional
+        Bounds, infinite where there is none.
+    solver : {"auto", "clarabel"}, default "auto"
+        What finds the active rows; equalities alone need none.
+    full : bool, default False
+        Return more than x.
+
+    Returns
+    -------
+    x : array (n,)
+        The solution; with `full` a tuple (x, value, y, z, z_box, active, iterations): the multipliers
+        of the equalities, the inequalities and the bounds (negative at lb), the active rows of
+        (G, ub, lb), and the steps of the solver.
+
+    Raises
+    ------
+    QuadraticProgramError
+        "infeasible" or "unbounded", with a certificate.
+    SingularMatrixError
+        For active rows that depend on each other, and solutions that are not unique.
+    NotDifferentiableError
+        In the derivative: where a row is active without force, or only just inactive.
+    ConvergenceError
+        Where the solver gives up.
+    EngineError
+        For inequalities without Clarabel.
+    ValueError
+        For shapes, NaN and infinity.
+    TypeError
+        For complex numbers, mixed frameworks, and inside of jit and vmap, where there are no numbers.
+
+    Notes
+    -----
+    Differentiable in P, q, G, h, A, b, lb, ub, in every mode and order; in P as in its symmetric part.
+    The active rows are found by an interior-point method, mended by exchanges, and then constants: x
+    solves one symmetric indefinite system, to rounding, and its derivatives are those of `solve`.
+    Cost: the solver, and 1 factorization, which derivatives reuse.
+
+    References
+    ----------
+    Nocedal and Wright, Numerical Optimization, chapter 16; Amos and Kolter, OptNet (2017).
+
+    Examples
+    --------
+    >>> import ldiv, numpy as np
+    >>> P, q = np.array([[2.0, 0.0], [0.0, 2.0]]), np.array([-2.0, -5.0])
+    >>> ldiv.solve_qp(P, q, A=np.array([[1.0, 1.0]]), b=np.array([1.0])).round(6)
+    array([-0.25,  1.25])
+    """
+    require_option("solver", solver, ("auto", "clarabel"))
+    require_flag("full", full)
+    given = {"P": P, "q": q, "G": G, "h": h, "A": A, "b": b, "lb": lb, "ub": ub}
+    for pair in (("G", "h"), ("A", "b")):
+        if (given[pair[0]] is None) != (given[pair[1]] is None):
+            raise ValueError(
+                expected_got(
+                    pair[0], f"{pair[0]} and {pair[1]}", "one of them", "They go together."
+                )
+            )
+    arrays = _vectors(given)
+    like = arrays["q"]
+    n = like.shape[0]
+    matrices = {name: _matrix(name, given[name], like, n) for name in ("P", "G", "A")}
+    for name, of in (("h", "G"), ("b", "A")):
+        if matrices[of] is not None and arrays[name].shape != matrices[of].shape[:1]:
+            raise ValueError(
+                expected_got(
+                    name,
+                    f"shape {matrices[of].shape[:1]}",
+                    str(tuple(arrays[name].shape)),
+                    f"It goes with {of}.",
+                )
+            )
+    program, rows = _program(matrices, arrays)
+    values = _values(program)
+    steps, active = 0, np.zeros(0, np.intp)
+    if values.G is not None:
+        found = clarabel.solve(
+            *(
+                _scipy(values.P, n),
+                values.q,
+                _scipy(values.A, n),
+                values.b,
+                _scipy(values.G, n),
+                values.h,
+            )
+        )
+        steps, active = found.steps, np.flatnonzero(found.multipliers > found.slack)
+    known = polished(values, active, eps(like) ** 0.5)
+    point = at(program, known.active)
+    x = point.x
+    if len(known.weak):
+        x = bind(Kink(_no_derivative(known.weak, rows)), x)[0]
+    return _result(program, point._replace(x=x), rows, n, steps) if full else x
+
+
+def _vectors(given: dict[str, Any]) -> dict[str, Any]:
+    """The arrays, all of one framework and precision."""
+    others = [x for x in given.values() if is_array(x) and type(x) is not np.ndarray]
+    others += [
+        x.data
+        for x in given.values()
+        if isinstance(x, SparseArray) and type(x.data) is not np.ndarray
+    ]
+    found = {}
+    for name in ("q", "h", "b", "lb", "ub"):
+        if given[name] is None:
+            continue
+        x = found[name] = as_float(name, given[name], *others[:1])
+        if x.ndim != 1 or is_complex(x):
+            came = f"{tuple(x.shape)} {numpy_dtype(x)}"
+            raise ValueError(expected_got(name, "a real vector", came, "One program at a time."))
+        if traced(constant(x)):
+            raise TypeError(
+                expected_got(
+                    name,
+                    "numbers",
+                    "a tracer",
+                    "Call solve_qp outside of jit and vmap: which rows are active is decided by numbers.",
+                )
+            )
+        _require_numbers(name, x)
+    return found
+
+
+def _require_numbers(name: str, x: Array) -> None:
+    """Bounds may be infinite where there is none."""
+    numbers = asnumpy(constant(x))
+    absent = {"lb": -np.inf, "ub": np.inf}.get(name)
+    if not (np.isfinite(numbers) | (numbers == absent)).all():
+        raise not_finite(name)
+
+
+def _matrix(name: str, x: Any, like: Array, n: int) -> Any:
+    if x is None:
+        return None
+    A: Any = x if isinstance(x, SparseArray) else converted(name, x)
+    if A is None:
+        A = as_sparse(name, as_float(name, x, like))
+    A = beside(A, like)
+    if (
+        len(A.shape) != 2
+        or A.shape[1] != n
+        or (name == "P" and A.shape[0] != n)
+        or is_complex(A.data)
+    ):
+        wanted = f"a real matrix ({n if name == 'P' else 'm'}, {n})"
+        came = f"{A.shape} {numpy_dtype(A.data)}"
+        raise ValueError(expected_got(name, wanted, came, "Its columns go with q."))
+    _require_numbers(name, A.data)
+    return A.with_data(astype(A.data, numpy_dtype(like)))
+
+
+class Rows(NamedTuple):
+    """Which rows of G, ub and lb are the inequalities of a program."""
+
+    inequalities: int
+    upper: Any
+    lower: Any
+
+
+def _program(matrices: dict[str, Any], arrays: dict[str, Any]) -> tuple[Program, Rows]:
+    like = arrays["q"]
+    n, xp = like.shape[0], namespace(like)
+    parts = [] if matrices["G"] is None else [(matrices["G"], arrays["h"])]
+    places = []
+    for name, sign in (("ub", 1.0), ("lb", -1.0)):
+        bound = arrays.get(name)
+        if bound is not None and bound.shape != (n,):
+            raise ValueError(
+                expected_got(name, f"shape ({n},)", str(tuple(bound.shape)), "It bounds x.")
+            )
+        at_rows = np.zeros(0, np.intp)
+        if bound is not None:
+            at_rows = np.flatnonzero(np.isfinite(asnumpy(constant(bound))))
+        places.append(at_rows)
+        if bound is not None and len(at_rows):
+            one = sign * xp.ones((len(at_rows),), **alike(like))
+            rows = sparse_at(one, np.arange(len(at_rows)), at_rows, (len(at_rows), n), "coo")
+            parts.append((rows, sign * bound[at_rows]))
+    G = parts[0][0] if len(parts) == 1 else vstack([rows for rows, _ in parts]) if parts else None
+    h = zeros(0, like) if not parts else xp.concat([bound for _, bound in parts])
+    b = arrays["b"] if matrices["A"] is not None else zeros(0, like)
+    count = 0 if matrices["G"] is None else matrices["G"].shape[0]
+    return Program(matrices["P"], like, matrices["A"], b, G, h), Rows(count, *places)
+
+
+def _values(program: Program) -> Program:
+    """The same in NumPy's numbers."""
+
+    def value(x: Any) -> Any:
+        if isinstance(x, SparseArray):
+            return x.with_data(asnumpy(constant(x.data)))
+        return None if x is None else asnumpy(constant(x))
+
+    return Program(*map(value, program))
+
+
+def _scipy(A: Any, n: int) -> Any:
+    if A is None:
+        return sp.csc_array((0, n))
+    return sp.coo_array((np.asarray(A.data, np.float64), (A.row, A.col)), shape=A.shape).tocsc()
+
+
+def _no_derivative(weak: Any, rows: Rows) -> str:
+    m, upper = rows.inequalities, len(rows.upper)
+    names = [
+        f"row {i} of G"
+        if i < m
+        else f"ub[{rows.upper[i - m]}]"
+        if i < m + upper
+        else f"lb[{rows.lower[i - m - upper]}]"
+        for i in weak[:5]
+    ]
+    more = "" if len(weak) <= 5 else f" and {len(weak) - 5} more"
+    return expected_got(
+        "solve_qp",
+        "constraints that are active with force, or inactive with slack, for a derivative",
+        f"{', '.join(names)}{more} with neither",
+        "To one side of here it binds, to the other it does not: move the data, or use the value alone.",
+    )
+
+
+def _result(program: Program, point: Any, rows: Rows, n: int, steps: int) -> QPResult:
+    xp, m, x = namespace(program.q), rows.inequalities, point.x
+    spread = np.zeros((len(program.h), len(point.active)))
+    spread[point.active, np.arange(len(point.active))] = 1
+    of_rows = xp.asarray(spread, **alike(program.q)) @ point.multipliers
+    up, low = len(rows.upper), len(rows.lower)
+    box = np.zeros((n, up + low))
+    box[rows.upper, np.arange(up)] = 1
+    box[rows.lower, up + np.arange(low)] = -1
+    z_box = xp.asarray(box, **alike(program.q)) @ of_rows[m:]
+    value = xp.sum(x * (program.P @ x)) / 2 + xp.sum(program.q * x)
+    return QPResult(x, value, point.of_equalities, of_rows[:m], z_box, point.active, steps)

@@ -1,0 +1,198 @@
+"""Quadratic programs: optimality, derivatives against differences of other solves, what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import ldiv
+
+torch = pytest.importorskip("torch")
+jax = pytest.importorskip("jax")
+pytest.importorskip("clarabel")
+jax.config.update("jax_enable_x64", True)
+NAMES = ("P", "q", "G", "h", "A", "b", "lb", "ub")
+
+
+def _program(seed: int, n: int = 12, k: int = 2, m: int = 6) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    L, x = rng.standard_normal((n, n)), rng.standard_normal(n)
+    A, G = rng.standard_normal((k, n)), rng.standard_normal((m, n))
+    upper = np.where(rng.random(n) < 0.5, np.inf, x + rng.random(n))
+    bounds = x - rng.random(n), upper
+    sides = G @ x + 0.3 * rng.random(m), A @ x
+    return dict(
+        zip(
+            NAMES,
+            (
+                L @ L.T / n + 0.1 * np.eye(n),
+                2 * rng.standard_normal(n),
+                G,
+                sides[0],
+                A,
+                sides[1],
+                *bounds,
+            ),
+            strict=True,
+        )
+    )
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_optimality(seed: int) -> None:
+    p = _program(seed)
+    r = ldiv.solve_qp(**p, full=True)
+    force = p["P"] @ r.x + p["q"] + p["A"].T @ r.y + p["G"].T @ r.z + r.z_box
+    assert abs(force).max() < 1e-12 and abs(p["A"] @ r.x - p["b"]).max() < 1e-12
+    assert (p["G"] @ r.x - p["h"]).max() < 1e-12 and (r.z >= -1e-12).all()
+    assert (r.x - p["ub"]).max() < 1e-12 and (p["lb"] - r.x).max() < 1e-12
+    at_bound = (r.z_box != 0) & (r.z_box > 0)
+    assert np.allclose(r.x[at_bound], p["ub"][at_bound])
+    assert np.isclose(r.value, r.x @ p["P"] @ r.x / 2 + p["q"] @ r.x)
+    sparse = {**p, **{name: sp.csr_array(p[name]) for name in "PGA"}}
+    assert np.allclose(ldiv.solve_qp(**sparse), r.x, atol=1e-12)
+
+
+def _loss(x: Any) -> Any:
+    return (x**2).sum() + x.sum()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_derivatives_in_all_data(seed: int) -> None:
+    p = _program(seed)
+    t = {name: torch.tensor(x, requires_grad=True) for name, x in p.items()}
+    g = torch.autograd.grad(_loss(ldiv.solve_qp(**t)), t.values(), create_graph=True)
+    rng = np.random.default_rng(seed)
+    for name, slope in zip(NAMES, g, strict=True):
+        d = rng.standard_normal(p[name].shape)
+        d = d + d.T if name == "P" else np.where(np.isfinite(p[name]), d, 0)
+
+        def at(s: float, name: str = name, d: Any = d) -> Any:
+            return _loss(ldiv.solve_qp(**{**p, name: p[name] + s * d}))
+
+        h = 1e-4
+        coarse, fine = ((at(s) - at(-s)) / (2 * s) for s in (h, h / 2))
+        expected = (4 * fine - coarse) / 3
+        got = float((slope.detach() * torch.tensor(d)).sum())
+        assert abs(got - expected) < 1e-7 * max(1, abs(expected)), name
+    d = torch.tensor(rng.standard_normal(len(p["q"])))
+    second = torch.autograd.grad(g[1] @ d, t["q"])[0] @ d
+    h = 1e-3
+    values = [_loss(ldiv.solve_qp(**{**p, "q": p["q"] + s * d.numpy()})) for s in (h, 0, -h)]
+    assert np.isclose(second.item(), (values[0] - 2 * values[1] + values[2]) / h**2, atol=1e-6)
+    of_jax = jax.grad(lambda q: _loss(ldiv.solve_qp(**{**p, "q": q})))(p["q"])
+    assert np.allclose(of_jax, g[1].detach(), atol=1e-10)
+    assert np.allclose(
+        jax.jvp(lambda q: ldiv.solve_qp(**{**p, "q": q}), (p["q"],), (d.numpy(),))[1].sum() * 0
+        + jax.jvp(lambda q: _loss(ldiv.solve_qp(**{**p, "q": q})), (p["q"],), (d.numpy(),))[1],
+        (g[1] @ d).item(),
+    )
+
+
+def _degenerate(rng: Any, kind: str) -> dict[str, Any]:
+    """Small programs with whole numbers, where constraints meet in a point or hold without force."""
+    n = 3
+    L = rng.integers(-1, 2, (n, n))
+    P = (L @ L.T + (0 if kind == "singular" else 1) * np.eye(n)) * (kind != "zero")
+    G = rng.integers(-1, 2, (4, n)).astype(float)
+    if kind == "repeated":
+        G[3] = G[2]
+    return {
+        "P": P.astype(float),
+        "q": rng.integers(-2, 3, n).astype(float),
+        "G": G,
+        "h": rng.integers(0, 2, 4).astype(float),
+        "lb": -2.0 * np.ones(n),
+        "ub": 2.0 * np.ones(n),
+    }
+
+
+REFUSED = (ldiv.SingularMatrixError, ldiv.NotDifferentiableError, ldiv.QuadraticProgramError)
+
+
+@pytest.mark.parametrize("kind", ["definite", "singular", "zero", "repeated"])
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(i, marks=pytest.mark.exhaustive) for i in range(1, 10))]
+)
+def test_a_derivative_is_right_or_refused(kind: str, part: int) -> None:
+    right = 0
+    for seed in range(25 * part, 25 * part + 25):
+        rng = np.random.default_rng([seed, len(kind)])
+        p = _degenerate(rng, kind)
+        q = torch.tensor(p["q"], requires_grad=True)
+        h = torch.tensor(p["h"], requires_grad=True)
+        try:
+            x = ldiv.solve_qp(**{**p, "q": q, "h": h})
+            g = torch.autograd.grad(_loss(x), (q, h), materialize_grads=True)
+        except REFUSED:
+            continue
+        right += 1
+        for name, slope in zip(("q", "h"), g, strict=True):
+            d, s = rng.standard_normal(p[name].shape), 1e-6
+            one_sided = [
+                (_loss(ldiv.solve_qp(**{**p, name: p[name] + t * d})) - _loss(x.detach().numpy()))
+                / t
+                for t in (s, -s)
+            ]
+            assert np.allclose(one_sided, float(slope @ torch.tensor(d)), atol=1e-4), (
+                kind,
+                seed,
+                name,
+            )
+    assert right
+
+
+def test_without_inequalities_no_solver_is_asked(monkeypatch: Any) -> None:
+    monkeypatch.setattr("ldiv.engines.libraries.clarabel.solve", None)
+    p = _program(0)
+    x = ldiv.solve_qp(p["P"], p["q"], A=p["A"], b=p["b"])
+    assert np.allclose(p["A"] @ x, p["b"])
+    assert np.allclose(ldiv.solve_qp(p["P"], p["q"]), np.linalg.solve(p["P"], -p["q"]))
+
+
+def test_a_linear_program_at_a_vertex() -> None:
+    x = ldiv.solve_qp(
+        np.zeros((2, 2)), np.array([1.0, 2.0]), G=-np.eye(2), h=np.array([-1.0, -3.0])
+    )
+    assert np.allclose(x, [1, 3])
+
+
+def test_what_has_no_solution() -> None:
+    one = np.array([[1.0, 0.0]])
+    with pytest.raises(ldiv.QuadraticProgramError, match="infeasible") as found:
+        ldiv.solve_qp(np.eye(2), np.ones(2), np.vstack([one, -one]), np.array([-1.0, -1.0]))
+    y = found.value.certificate
+    assert found.value.status == "infeasible" and (y >= 0).all()
+    assert abs(np.vstack([one, -one]).T @ y).max() < 1e-6 and np.array([-1.0, -1.0]) @ y < 0
+    with pytest.raises(ldiv.QuadraticProgramError, match="unbounded") as found:
+        ldiv.solve_qp(np.zeros((2, 2)), np.ones(2), one, np.ones(1))
+    assert found.value.status == "unbounded" and found.value.certificate.sum() < 0
+    with pytest.raises(ldiv.SingularMatrixError, match="solve_qp"):
+        ldiv.solve_qp(np.diag([1.0, 0.0]), np.array([1.0, 0.0]))
+
+
+def test_no_derivative_where_a_row_has_no_force() -> None:
+    q = torch.tensor([0.0, 1.0], dtype=torch.float64, requires_grad=True)
+    x = ldiv.solve_qp(np.eye(2), q, lb=np.zeros(2))
+    assert np.allclose(x.detach(), 0)
+    with pytest.raises(ldiv.NotDifferentiableError, match=r"lb\[0\] with neither"):
+        x.sum().backward()
+
+
+def test_bad_arguments() -> None:
+    P, q = np.eye(2), np.ones(2)
+    for wrong, words in (
+        ({"G": P}, "G: expected G and h"),
+        ({"G": P, "h": np.ones(3)}, "h: expected shape"),
+        ({"A": np.ones((1, 3)), "b": np.ones(1)}, "A: expected a real matrix"),
+        ({"lb": np.array([np.nan, 0])}, "lb: expected finite"),
+        ({"ub": np.ones(3)}, "ub: expected shape"),
+        ({"lb": np.array([np.inf, 0])}, "lb: expected finite"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            ldiv.solve_qp(P, q, **wrong)
+    with pytest.raises(TypeError, match="outside of jit"):
+        jax.jit(lambda q: ldiv.solve_qp(P, q))(q)
