@@ -174,6 +174,22 @@ def test_what_has_no_solution() -> None:
         ldiv.solve_qp(np.diag([1.0, 0.0]), np.array([1.0, 0.0]))
 
 
+@pytest.mark.parametrize("array", [np.asarray, sp.csr_array])
+def test_what_is_not_convex_is_refused(array: Any) -> None:
+    for P in (
+        -np.eye(3),
+        np.diag([1.0, 1.0, -1e-3]),
+        np.array([[0, 1.0, 0], [1, 0, 0], [0, 0, 1]]),
+    ):
+        for bounds in ({}, {"lb": -np.ones(3), "ub": np.ones(3)}):
+            with pytest.raises(ValueError, match="P: expected a positive semidefinite matrix"):
+                ldiv.solve_qp(array(P), np.ones(3), **bounds)
+    with pytest.raises(ldiv.NotSymmetricError):
+        ldiv.solve_qp(array(np.array([[2.0, 1.0], [0.0, 2.0]])), np.ones(2))
+    x = ldiv.solve_qp(array(np.diag([1.0, 0.0])), np.ones(2), lb=np.array([-np.inf, -3.0]))
+    assert np.allclose(x, [-1, -3])
+
+
 def test_no_derivative_where_a_row_has_no_force() -> None:
     q = torch.tensor([0.0, 1.0], dtype=torch.float64, requires_grad=True)
     x = ldiv.solve_qp(np.eye(2), q, lb=np.zeros(2))

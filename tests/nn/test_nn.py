@@ -73,6 +73,29 @@ def test_copies_and_states() -> None:
     assert np.allclose(moved.solve(b).detach(), x)
 
 
+def test_the_pattern_is_that_of_the_present_buffers() -> None:
+    layer = ldiv.nn.SparseMatrix(S)
+    states = [
+        ldiv.nn.SparseMatrix(sp.csr_array(S.toarray()[:, order])).state_dict()
+        for order in ([0, 1, 2], [1, 0, 2], [2, 1, 0])
+    ]
+    for turn in range(300):
+        for _ in range(1 + turn % 3):  # tensors come and go, and others take their places in memory
+            state = copy.deepcopy(states[np.random.default_rng(turn).integers(3)])
+            layer.load_state_dict(state, assign=True)
+        dense = np.zeros((3, 3))
+        dense[state["row"], state["col"]] = state["values"]
+        assert np.array_equal(layer.matrix.toarray().detach(), dense)
+
+
+def test_in_inference_mode() -> None:
+    with torch.inference_mode():
+        layer = ldiv.nn.SparseMatrix(S)
+        assert np.allclose(layer.solve(b), x)
+        layer.col.copy_(layer.col.roll(1))
+        assert np.array_equal(layer.matrix.col, np.roll(S.tocoo().col, 1))
+
+
 def test_states_of_other_matrices_are_refused() -> None:
     layer = ldiv.nn.SparseMatrix(S)
     state = ldiv.nn.SparseMatrix(sp.csr_array(np.ones((2, 3)))).state_dict()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,7 @@ class SparseMatrix(torch.nn.Module):
         for name, numbers in (("row", A.row), ("col", A.col), ("size", A.shape[-2:])):
             at = torch.tensor(np.asarray(numbers, np.int64), device=values.device)
             self.register_buffer(name, at)
-        self._pattern: tuple[Any, Sparse] | None = None
+        self._made: tuple[Any, Any, Sparse] | None = None  # of these tensors, at these versions
 
     @property
     def matrix(self) -> SparseArray:
@@ -100,14 +101,19 @@ class SparseMatrix(torch.nn.Module):
     def _structure(self) -> Sparse:
         """That of the buffers, made once for as long as nobody writes to them."""
         parts = (self.row, self.col, self.size)
-        written = tuple((id(x), x._version) for x in parts)
-        if self._pattern is None or self._pattern[0] != written:
-            row, col, size = (x.cpu().numpy() for x in parts)
-            self._pattern = written, Sparse(Pattern(row, col, (int(size[0]), int(size[1]))))
-        return self._pattern[1]
+        # nobody counts the writes to tensors that were made in inference mode
+        written = None if any(x.is_inference() for x in parts) else [x._version for x in parts]
+        if self._made is not None and written is not None:
+            of, then, structure = self._made
+            if then == written and all(map(operator.is_, of, parts)):
+                return structure
+        row, col, size = (x.cpu().numpy() for x in parts)
+        structure = Sparse(Pattern(row, col, (int(size[0]), int(size[1]))))
+        self._made = parts, written, structure
+        return structure
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_pattern": None}
+        return {**self.__dict__, "_made": None}
 
     def _load_from_state_dict(
         self, state_dict: Any, prefix: str, metadata: Any, strict: Any, *messages: Any

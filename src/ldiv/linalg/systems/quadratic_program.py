@@ -16,8 +16,9 @@ from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray
 from ldiv.core.validate import as_float, require_flag, require_option
 from ldiv.engines.libraries import clarabel
-from ldiv.errors import expected_got
+from ldiv.errors import NotPositiveDefiniteError, expected_got
 from ldiv.linalg.systems.active_set import Program, at, polished, zeros
+from ldiv.linalg.systems.factorized import factorized
 from ldiv.matrices.construct import as_sparse
 from ldiv.matrices.conversion import sparse_at
 from ldiv.matrices.matrix import MatrixLike, beside, converted
@@ -92,7 +93,7 @@ def solve_qp(
     EngineError
         For inequalities without Clarabel.
     ValueError
-        For shapes, NaN and infinity.
+        For shapes, NaN and infinity, and a P that is not positive semidefinite.
     TypeError
         For complex numbers, mixed frameworks, and inside of jit and vmap, where there are no numbers.
 
@@ -101,7 +102,8 @@ def solve_qp(
     Differentiable in P, q, G, h, A, b, lb, ub, in every mode and order; in P as in its symmetric part.
     The active rows are found by an interior-point method, mended by exchanges, and then constants: x
     solves one symmetric indefinite system, to rounding, and its derivatives are those of `solve`.
-    Cost: the solver, and 1 factorization, which derivatives reuse.
+    Cost: the solver, 1 Cholesky factorization of P, which shows that the program is convex, and 1 of
+    the system, which derivatives reuse.
 
     References
     ----------
@@ -140,6 +142,7 @@ def solve_qp(
             )
     program, rows = _program(matrices, arrays)
     values = _values(program)
+    _require_convex(values.P)
     steps, active = 0, np.zeros(0, np.intp)
     if values.G is not None:
         found = clarabel.solve(
@@ -216,6 +219,28 @@ def _matrix(name: str, x: Any, like: Array, n: int) -> Any:
         raise ValueError(expected_got(name, wanted, came, "Its columns go with q."))
     _require_numbers(name, A.data)
     return A.with_data(astype(A.data, numpy_dtype(like)))
+
+
+def _require_convex(P: SparseArray) -> None:
+    """By a Cholesky factor of P, shifted by what rounding leaves of an eigenvalue 0."""
+    size = float(np.abs(P.data).max(initial=0.0))
+    if size == 0:
+        return
+    n = P.shape[0]
+    shift = np.full(n, eps(P.data) ** (2 / 3) * size, P.data.dtype)
+    at_diagonal = np.arange(n)
+    shifted = P + sparse_at(shift, at_diagonal, at_diagonal, (n, n), "coo")
+    try:
+        factorized(shifted, assume_a="pos")
+    except NotPositiveDefiniteError:
+        advice = (
+            "The program is not convex: a point where its gradient vanishes need not be a minimum."
+        )
+        raise ValueError(
+            expected_got(
+                "P", "a positive semidefinite matrix", "one with a negative eigenvalue", advice
+            )
+        ) from None
 
 
 class Rows(NamedTuple):
