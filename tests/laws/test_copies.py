@@ -52,6 +52,7 @@ ERRORS: list[Exception] = [
     ldiv.ConvergenceError("cg", 7, 0.5, 1e-9),
     ldiv.LinAlgOverflowError("the solution overflows"),
     ldiv.NotDifferentiableError("a kink"),
+    ldiv.QuadraticProgramError("infeasible", [1.0, 2.0], "combination of the constraints"),
     ldiv.EngineError("no engine"),
     errors.EngineUnavailableError("RSLAB", "was called before a fork"),
     errors.NotNumbersError("an array of text"),

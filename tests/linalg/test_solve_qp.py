@@ -153,6 +153,13 @@ def test_without_inequalities_no_solver_is_asked(monkeypatch: Any) -> None:
     assert np.allclose(ldiv.solve_qp(p["P"], p["q"]), np.linalg.solve(p["P"], -p["q"]))
 
 
+def test_without_rows() -> None:
+    none = {"G": np.zeros((0, 2)), "h": np.zeros(0), "A": np.zeros((0, 2)), "b": np.zeros(0)}
+    assert np.allclose(ldiv.solve_qp(np.eye(2), np.ones(2), **none), -1)
+    assert np.allclose(ldiv.solve_qp(np.eye(2), np.ones(2), **none, lb=np.zeros(2)), 0)
+    assert ldiv.solve_qp(np.zeros((0, 0)), np.zeros(0)).shape == (0,)
+
+
 def test_a_linear_program_at_a_vertex() -> None:
     x = ldiv.solve_qp(
         np.zeros((2, 2)), np.array([1.0, 2.0]), G=-np.eye(2), h=np.array([-1.0, -3.0])

@@ -147,6 +147,14 @@ def test_rank_is_asked_for() -> None:
         ldiv.lstsq(sp.csr_array(A), np.ones(m), cond=1e-3)
 
 
+def test_without_entries() -> None:
+    assert ldiv.lstsq(sp.csr_array((3, 0)), np.ones(3)).x.shape == (0,)
+    assert np.array_equal(ldiv.lstsq(sp.csr_array((0, 2)), np.ones(0)).x, np.zeros(2))
+    assert np.array_equal(ldiv.lstsq(sp.csr_array((4, 2)), np.ones(4), damp=1.0).x, np.zeros(2))
+    with pytest.raises(ldiv.SingularMatrixError, match="full rank"):
+        ldiv.lstsq(sp.csr_array((4, 2)), np.ones(4))
+
+
 @pytest.mark.parametrize("power", [-300, 300])
 def test_units(power: int) -> None:
     S, v, b, _ = _problem()

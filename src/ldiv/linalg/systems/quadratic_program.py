@@ -254,7 +254,8 @@ class Rows(NamedTuple):
 def _program(matrices: dict[str, Any], arrays: dict[str, Any]) -> tuple[Program, Rows]:
     like = arrays["q"]
     n, xp = like.shape[0], namespace(like)
-    parts = [] if matrices["G"] is None else [(matrices["G"], arrays["h"])]
+    given = matrices["G"] is not None and matrices["G"].shape[0]
+    parts = [(matrices["G"], arrays["h"])] if given else []
     places = []
     for name, sign in (("ub", 1.0), ("lb", -1.0)):
         bound = arrays.get(name)

@@ -86,7 +86,8 @@ def _deficient(evidence: str) -> SingularMatrixError:
 
 
 def _largest(x: Array, axis: int) -> Array:
-    return namespace(x).max(namespace(x).abs(x), axis=axis)
+    xp = namespace(x)
+    return (xp.max if x.shape[axis] else xp.sum)(xp.abs(x), axis=axis)  # of no numbers 0
 
 
 def _augmented(A: SparseArray, damp: float) -> SparseArray:
