@@ -93,7 +93,6 @@ and a framework that differentiates functions of its users, for operators and Ja
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -104,6 +103,7 @@ import numpy as np
 
 from ldiv.core.defaults import complete
 from ldiv.core.folders import files
+from ldiv.core.forking import import_module
 from ldiv.core.trees import Array
 from ldiv.errors import expected_got, report
 
@@ -121,7 +121,7 @@ def load_frontends() -> list[ModuleType]:
     names = frontend_names()
     for name, home in names.items():
         if name not in _loaded and name in sys.modules:
-            _loaded[name] = complete(importlib.import_module(home))
+            _loaded[name] = complete(import_module(home))
     return [_loaded[name] for name in names if name in _loaded]
 
 

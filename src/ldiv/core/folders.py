@@ -7,12 +7,13 @@ of a file are given at registration, once: no caller tests whether a file define
 
 from __future__ import annotations
 
-import importlib
 import pkgutil
 import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
+
+from ldiv.core.forking import import_module
 
 _defaults: dict[str, dict[str, Any]] = {}
 _files: dict[str, dict[str, str]] = {}
@@ -36,7 +37,7 @@ def files(kind: str) -> dict[str, str]:
 def modules(kind: str) -> Iterator[ModuleType]:
     """Every file of a kind, imported, with its optional names filled in."""
     for home in files(kind).values():
-        module = importlib.import_module(home)
+        module = import_module(home)
         for name, value in _defaults[home.rpartition(".")[0]].items():
             vars(module).setdefault(name, value)
         yield module

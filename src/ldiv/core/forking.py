@@ -1,18 +1,23 @@
-"""Forked processes: locks are reopened in the child, and OpenMP's threads released before.
+"""Forked processes: locks are reopened in the child, imports finished and OpenMP's threads released
+before.
 
-A child has one thread. Locks that other threads held would stay closed in it. libgomp keeps a team
-of threads between parallel regions; a child inherits the team without the threads, and would hang
-in its first region. So the parent releases the team by `omp_pause_resource_all` (OpenMP 5.0) before
-it forks; the next parallel region makes a new one.
+A child has one thread. Locks that other threads held would stay closed in it; so would Python's own
+lock of a module that another thread was importing, and nothing reopens that one: a fork waits for
+the imports of `import_module`. libgomp keeps a team of threads between parallel regions; a child
+inherits the team without the threads, and would hang in its first region. So the parent releases the
+team by `omp_pause_resource_all` (OpenMP 5.0) before it forks; the next parallel region makes a new
+one.
 """
 
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
 import threading
 import weakref
 from contextlib import suppress
+from types import ModuleType
 from typing import Any
 
 SOFT = 1  # omp_pause_soft: threadprivate variables keep their values
@@ -26,6 +31,15 @@ def lock() -> Any:
     made = threading.RLock()
     _locks.add(made)
     return made
+
+
+_imports = lock()
+
+
+def import_module(name: str) -> ModuleType:
+    """A module that is needed only now; a fork in another thread waits until it is there."""
+    with _imports:
+        return importlib.import_module(name)
 
 
 def release_openmp_of(library: str | None) -> None:
@@ -47,3 +61,4 @@ def _open() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_pause, after_in_child=_open)
+    os.register_at_fork(before=_imports.acquire, after_in_parent=_imports.release)

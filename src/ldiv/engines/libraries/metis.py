@@ -7,13 +7,13 @@ Reference: George, SIAM J. Numer. Anal. 10 (1973); Karypis and Kumar, SIAM J. Sc
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
+from ldiv.core.forking import import_module
 from ldiv.core.pattern import Index, Pattern
 
 DENSE_ROW = 50  # A^T A is formed only if it has at most this many times the entries of A

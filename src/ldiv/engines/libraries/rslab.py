@@ -15,13 +15,12 @@ import logging
 import os
 import sys
 from functools import lru_cache
-from importlib import import_module
 from threading import Event, Thread, current_thread, get_ident, main_thread
 from typing import Any
 
 import numpy as np
 
-from ldiv.core.forking import lock
+from ldiv.core.forking import import_module, lock
 from ldiv.engines.libraries import threads
 from ldiv.errors import EngineUnavailableError, SingularMatrixError
 

@@ -11,7 +11,6 @@ Engines ask at each call. Whether a matrix is large enough for several threads i
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 from collections.abc import Callable
@@ -22,7 +21,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, TypeVar
 
-from ldiv.core.forking import lock
+from ldiv.core.forking import import_module, lock
 from ldiv.core.validate import require_int
 
 T = TypeVar("T")
@@ -129,7 +128,7 @@ class ThreadLimit:
 def _limited_blas(k: int) -> Any:
     """BLAS on k threads, until it is told to restore; None where nobody can tell it."""
     try:
-        control = importlib.import_module("threadpoolctl")
+        control = import_module("threadpoolctl")
     except ImportError:
         return None
     return control.threadpool_limits(limits=k, user_api="blas")

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -22,6 +21,7 @@ import numpy as np
 from ldiv.core.arrays import conj, device_of, numpy_dtype, result_dtype, unit_columns
 from ldiv.core.dispatch import on_host
 from ldiv.core.errstate import keeping_state, singular_state
+from ldiv.core.forking import import_module
 from ldiv.core.pattern import Index, Pattern
 from ldiv.core.structure import Structure, matmul, outer
 from ldiv.core.trees import Array, Tree, leaves, rebuild

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from functools import lru_cache
 from typing import Any, Literal, Protocol, TypeAlias
 
 from ldiv.core.dispatch import is_array
 from ldiv.core.folders import files
+from ldiv.core.forking import import_module
 from ldiv.core.public import public
 from ldiv.core.record import snapshot
 from ldiv.core.structure import Structure
@@ -106,7 +106,7 @@ def kinds() -> tuple[str, ...]:
 
 def build(kind: str, structure: Structure, p: Tree, **options: Any) -> tuple[Structure, Tree]:
     """The structure and parameters of the preconditioner of this name."""
-    found: tuple[Structure, Tree] = importlib.import_module(files("preconditioner")[kind]).build(
+    found: tuple[Structure, Tree] = import_module(files("preconditioner")[kind]).build(
         structure, p, **options
     )
     return found
