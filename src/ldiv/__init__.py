@@ -100,6 +100,7 @@ from ldiv.linalg.systems.factorized import Factorized, factorized
 from ldiv.linalg.systems.krylov import bicgstab, cg, gmres, minres
 from ldiv.linalg.systems.krylov_of_scipy import bicg, cgs, lgmres, qmr, tfqmr
 from ldiv.linalg.systems.least_squares import lstsq
+from ldiv.linalg.systems.lsqr import lsmr, lsqr
 from ldiv.linalg.systems.quadratic_program import solve_qp
 from ldiv.linalg.systems.solve import solve, solve_triangular
 from ldiv.linalg.systems.solve_info import SolveInfo
@@ -258,6 +259,8 @@ __all__ = [
     "lobpcg",
     "logdet",
     "logm",
+    "lsmr",
+    "lsqr",
     "lstsq",
     "lu",
     "lu_factor",

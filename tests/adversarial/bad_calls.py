@@ -125,6 +125,8 @@ EVERYWHERE: dict[str, Callable[[Make], Call]] = {
         ldiv.cho_solve_banded,
         {"cb_and_lower": (to(BAND[:2]), False), "b": to(b)},
     ),
+    "lsqr": lambda to: (ldiv.lsqr, {"A": to(TALL), "b": to(TALL[:, 0] + 1), "damp": 0.5}),
+    "lsmr": lambda to: (ldiv.lsmr, {"A": to(TALL), "b": to(TALL[:, 0] + 1), "maxiter": 50}),
     "lstsq": lambda to: (ldiv.lstsq, {"a": to(TALL), "b": to(TALL[:, 0] + 1)}),
     "solve_qp": lambda to: (
         ldiv.solve_qp,

@@ -28,6 +28,7 @@ ROUNDED = {CholeskyBanded: 1e-20}
 # rules without units, and why
 WITHOUT = {
     "Complement": "a basis: constants",
+    "IteratedLeastSquares": "SciPy's steps square norms, and do not converge where these overflow",
     "Det": "its unit depends on n: slogdet has units",
     "Defined": "a check, whose bounds have the units of eigenvalues",
     "ColumnOrder": "integers",

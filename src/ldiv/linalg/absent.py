@@ -83,11 +83,6 @@ SENTENCES: dict[str, str] = dict(
             "gcrotmk",
             "Write ldiv.gmres or ldiv.bicgstab: x with derivatives, or a ConvergenceError.",
         ),
-        *_each(
-            "lsmr lsqr",
-            "Write ldiv.lstsq, dense or sparse, with damp; for an operator ldiv.solve with "
-            "ldiv.block_array([[identity, A], [A.T, None]]) and method='minres'.",
-        ),
         ("funm_multiply_krylov", "For the exponential ldiv.expm_multiply."),
         ("use_solver", "Engines are named in the call: ldiv.solve(A, b, method='superlu')."),
         # -- numpy.linalg, torch.linalg -------------------------------------------------------

@@ -68,9 +68,9 @@ def _block(
     require_finite("A", *leaves(structure.read(p)))
     require_finite("b", b)
     m, x0 = options.named(auxiliaries)
-    A, M = _products(structure, p, dtype), None
+    A, M = products(structure, p, dtype), None
     if options.M is not None:
-        M = _products(options.M, m, dtype)
+        M = products(options.M, m, dtype)
     every, x = np.asarray(b, dtype), np.zeros(b.shape, dtype)
     guess = x if x0 is None else np.asarray(x0, dtype)
     for j in range(x.shape[1]):
@@ -79,7 +79,9 @@ def _block(
     return x
 
 
-def _products(structure: Structure, p: Tree, dtype: Any) -> Pair:
+def products(structure: Structure, p: Tree, dtype: Any) -> Pair:
+    """x -> S(p) x and x -> S(p)^H x, for vectors of NumPy."""
+
     def product(s: Structure) -> Product:
         f = assembled(s, p)
         f = on_numpy(f, leaves(p)[0]) if leaves(p) else f

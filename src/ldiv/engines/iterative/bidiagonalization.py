@@ -1,0 +1,140 @@
+"""(R, X) with R + A X = B, A^H R = C, column by column: LSQR and LSMR, whose steps are SciPy's.
+
+With the shortest Z of all with A^H Z = C, X minimizes |A X - B + Z|. Z is found first, if C is not
+zero: a C without such a Z shows that the columns of A are dependent. What is found is accepted by
+its true residual; else the iteration starts again from there.
+References: Paige and Saunders, ACM Trans. Math. Softw. 8 (1982); Fong and Saunders, SIAM J. Sci.
+Comput. 33 (2011).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, lsmr, lsqr
+
+from ldiv.core.arrays import alike, common_batch, one_by_one, or_one, result_dtype
+from ldiv.core.dispatch import namespace, on_host, traced
+from ldiv.core.finite import require_finite
+from ldiv.core.structure import Structure
+from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.units import magnitude
+from ldiv.engines.iterative.of_scipy import Pair, products
+from ldiv.errors import (
+    OF_DEPENDENT_COLUMNS,
+    ConvergenceError,
+    EngineError,
+    SingularMatrixError,
+    expected_got,
+)
+
+ROUNDS = 4  # starts at most
+PER_UNKNOWN = 10  # steps for each unknown, at most
+BEYOND = 10.0  # how much larger than it was asked for a true residual may be: estimates differ
+
+
+@dataclass(frozen=True)
+class Bidiagonalization:
+    """Which of the two, and when to stop: |r| <= btol |b| + atol |A| |x|, |A^H r| <= atol |A| |r|."""
+
+    name: str
+    atol: float | None = None
+    btol: float | None = None
+    maxiter: int | None = None
+
+    def solve(self, structure: Structure, p: Tree, b: Array, c: Array) -> tuple[Array, Array]:
+        """R (*batch, m, k) and X (*batch, n, k)."""
+        args, like = (p, b, c), (structure.core, 2, 2)
+        batch, dtype = common_batch(like, args), result_dtype(p, b)
+        specs = tuple(((*batch, *y.shape[-2:]), dtype) for y in (b, c))
+        one = partial(self._block, structure, dtype)
+        if structure.on_host:
+
+            def each(*flat: Any) -> tuple[Any, ...]:
+                r, x = (np.empty(*spec) for spec in specs)
+                problems = one_by_one(like, rebuild(like, flat))
+                for i, problem in zip(np.ndindex(batch), problems, strict=True):
+                    r[i], x[i] = one(*problem)
+                return r, x
+
+            r, x = on_host(each, specs, *leaves(args))
+            return r, x
+        if batch or any(map(traced, leaves(args))):
+            raise EngineError(
+                f"{self.name} is SciPy's: it calls an operator with numbers, one problem at a time. "
+                "Under jit and vmap give it a sparse or a dense matrix."
+            )
+        r, x = one(*args)
+        return namespace(b).asarray(r, **alike(b, dtype)), namespace(b).asarray(
+            x, **alike(b, dtype)
+        )
+
+    def _block(self, structure: Structure, dtype: Any, p: Tree, b: Any, c: Any) -> Any:
+        require_finite("A", *leaves(structure.read(p)))
+        require_finite("b", b, c)
+        b, c = np.asarray(b, dtype), np.asarray(c, dtype)
+        pair = products(structure, p, dtype)
+        if structure.states_adjoint:
+            _require_adjoint(pair, len(b), len(c), dtype)
+        columns = [self._column(pair, *both) for both in zip(b.T, c.T, strict=True)]
+        r, x = zip(*columns, strict=True) if columns else ((), ())
+        return np.array(r, dtype).reshape(b.T.shape).T, np.array(x, dtype).reshape(c.T.shape).T
+
+    def _column(self, pair: Pair, b: Any, c: Any) -> tuple[Any, Any]:
+        scale = or_one(magnitude(np.concatenate([b, c]), 0))
+        A = LinearOperator((len(b), len(c)), pair[0], rmatvec=pair[1], dtype=b.dtype)
+        z = self._found(A.adjoint(), c / scale, shortest=True)
+        rest = b / scale - z
+        x = self._found(A, rest, shortest=False)
+        return (z + (rest - A.matvec(x))) * scale, x * scale
+
+    def _found(self, A: Any, b: Any, shortest: bool) -> Any:
+        """The x of least |A x - b|, or the shortest one with A x = b."""
+        x = np.zeros(A.shape[1], b.dtype)
+        if not b.any() or 0 in A.shape:
+            return x
+        usual = float(np.finfo(b.dtype).eps ** (2 / 3))
+        atol, btol = (usual if t is None else t for t in (self.atol, self.btol))
+        most, steps = self.maxiter or PER_UNKNOWN * max(A.shape), 0
+        steps_of, limit = (lsqr, "iter_lim") if self.name == "lsqr" else (lsmr, "maxiter")
+        for _ in range(ROUNDS):
+            with np.errstate(all="ignore"):
+                found = steps_of(
+                    A, b, atol=atol, btol=btol, conlim=0, x0=x, **{limit: most - steps}
+                )
+                x, steps = found[0].astype(b.dtype), steps + found[2]
+                r = b - A.matvec(x)
+                size, norm = np.linalg.norm(r), found[5]
+                # a norm that is no number fulfils none of these
+                whole, reach = np.linalg.norm(b), norm * np.linalg.norm(x)
+                solved = size <= BEYOND * (btol * whole + atol * reach)
+                rounding = np.finfo(b.dtype).eps * (whole + reach)
+                least = np.linalg.norm(A.rmatvec(r)) <= BEYOND * norm * (atol * size + rounding)
+            if solved or (least and not shortest):
+                return x
+            if steps >= most:
+                break
+        if least:
+            raise SingularMatrixError(
+                self.name,
+                "no solution of A^H z = c, a step of its derivative",
+                causes=OF_DEPENDENT_COLUMNS.replace("ldiv.pinv(a) @ b", "damp > 0"),
+                verdict="has not full rank",
+            )
+        raise ConvergenceError(self.name, steps, float(size / whole), btol)
+
+
+def _require_adjoint(pair: Pair, m: int, n: int, dtype: Any) -> None:
+    """<u, A v> = <A^H u, v> for random u and v: a wrong product by A^H would be a wrong x."""
+    draw = np.random.default_rng(m).standard_normal
+    u, v = draw(m).astype(dtype), draw(n).astype(dtype)
+    here, there = pair[0](v), pair[1](u)
+    whole = np.linalg.norm(u) * np.linalg.norm(here) + np.linalg.norm(there) * np.linalg.norm(v)
+    off = abs(np.vdot(u, here) - np.vdot(there, v))
+    if not off <= float(np.finfo(dtype).eps ** 0.5) * whole:
+        advice = "Give an rmatvec, with the conjugates of complex numbers, that belongs to matvec."
+        came = f"inner products that differ by {off / (whole or 1):.1e}"
+        raise ValueError(expected_got("A", "<u, A v> = <A^H u, v>", came, advice))

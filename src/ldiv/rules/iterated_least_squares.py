@@ -1,0 +1,97 @@
+"""(R, X) with R + A X = B, A^H R = C for A = S(p), by products with A and A^H.
+
+K = [[I, A], [A^H, 0]], which is regular if A has full column rank
+C = 0: X minimizes |A X - B|, and R is the residual.
+B = 0: R is the shortest of all R with A^H R = C.
+tangent      K (dR, dX) = (dB - dA X, dC - dA^H R)
+cotangent    K (B_bar, C_bar) = (R_bar, X_bar);   A_bar = -B_bar X^H - R C_bar^H
+cost         1 iteration for the value, 2 for each direction, none of which is differentiated through
+reference    Bjorck, Numerical Methods for Least Squares Problems (1996), section 1.1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ldiv.core.cached_property import cached_property
+from ldiv.core.rule import Rule, bind
+from ldiv.core.structure import Structure, minus, nothing, outer, plus, push
+from ldiv.core.trees import Array, Tree
+from ldiv.engines.iterative.bidiagonalization import Bidiagonalization
+
+
+@dataclass(frozen=True)
+class IteratedLeastSquares(Rule):
+    """Arguments p, B (*batch, m, k), C (*batch, n, k); outputs R, X like B and C."""
+
+    structure: Structure
+    iteration: Bidiagonalization
+
+    sees_overflow = True
+
+    @property
+    def public_name(self) -> str:
+        return self.iteration.name
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return self.structure.core, 2, 2
+
+    @cached_property
+    def on_host(self) -> bool:
+        return self.structure.on_host
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        return self.iteration.solve(self.structure, *args)
+
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
+        (p, *_), (dp, db, dc), (r, x) = args, tangents, out
+        right = minus(db, push(self.structure, p, dp, x))
+        below = minus(dc, push(self.structure.H, p, dp, r))
+        return self._bound(p, right, below, r, x)
+
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
+        (p, *_), (r_bar, x_bar), (r, x) = args, cotangents, out
+        b_bar, c_bar = self._bound(p, r_bar, x_bar, r, x)
+        if b_bar is None or c_bar is None:
+            return tuple(map(nothing, need))
+        p_bar = _sum(
+            outer(self.structure, p, -b_bar, x, need[0]),
+            outer(self.structure, p, -r, c_bar, need[0]),
+        )
+        return p_bar, b_bar if need[1] else None, c_bar if need[2] else None
+
+    def _bound(
+        self, p: Tree, b: Array | None, c: Array | None, r: Array, x: Array
+    ) -> tuple[Array | None, ...]:
+        """(R, X) of the right-hand sides (b, c), where None is zero."""
+        if b is None and c is None:
+            return None, None
+        return bind(self, p, r * 0 if b is None else b, x * 0 if c is None else c)
+
+
+def _sum(a: Tree, b: Tree) -> Tree:
+    return tuple(map(_sum, a, b)) if isinstance(a, tuple) and isinstance(b, tuple) else plus(a, b)
+
+
+def cases(
+    structures: Iterator[tuple[Structure, Tree]], draw: Any
+) -> Iterator[tuple[IteratedLeastSquares, tuple[Tree, ...]]]:
+    for structure, p in structures:
+        m, n = structure.shape
+        if m > n == structure.rank and structure.on_host:
+            for name in ("lsqr", "lsmr"):
+                yield (
+                    IteratedLeastSquares(structure, Bidiagonalization(name, 1e-14, 1e-14)),
+                    (p, draw(m, 1), draw(n, 1)),
+                )

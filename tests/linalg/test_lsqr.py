@@ -1,0 +1,137 @@
+"""LSQR and LSMR: values beside dense least squares and SciPy's, derivatives in A, b and damp."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import scipy.sparse.linalg as spl
+
+import ldiv
+
+torch = pytest.importorskip("torch")
+jax = pytest.importorskip("jax")
+jax.config.update("jax_enable_x64", True)
+BOTH = pytest.mark.parametrize("solve", [ldiv.lsqr, ldiv.lsmr])
+rng = np.random.default_rng(5)
+S = (sp.random_array((90, 40), density=0.1, rng=rng) + sp.eye_array(90, 40)).tocsr()
+b = rng.standard_normal(90)
+
+
+def leaf(x):
+    return torch.tensor(np.asarray(x), requires_grad=True)
+
+
+def damped(A, b, d):
+    return np.linalg.solve(A.conj().T @ A + d**2 * np.eye(A.shape[1]), A.conj().T @ b)
+
+
+@BOTH
+def test_values(solve):
+    dense = S.toarray()
+    for A in (S, dense, S.tocsc()):
+        np.testing.assert_allclose(solve(A, b)[0], np.linalg.lstsq(dense, b)[0], atol=1e-8)
+        np.testing.assert_allclose(solve(A, b, damp=0.3)[0], damped(dense, b, 0.3), atol=1e-8)
+    wide = dense.T
+    x, info = solve(wide, b[:40])
+    np.testing.assert_allclose(x, np.linalg.lstsq(wide, b[:40])[0], atol=1e-8)
+    assert info == 0
+    np.testing.assert_allclose(solve(wide, b[:40], 0.3)[0], damped(wide, b[:40], 0.3), atol=1e-8)
+    np.testing.assert_allclose(x, getattr(spl, solve.__name__)(wide, b[:40])[0], atol=1e-4)
+    block = np.stack([b, 0 * b, 1e-200 * b], -1)
+    x = solve(S, block)[0]
+    np.testing.assert_array_equal(x[:, 1], 0)
+    np.testing.assert_allclose(x[:, 2] * 1e200, x[:, 0], atol=1e-8)
+    single = solve(S.astype(np.float32), b.astype(np.float32))[0]
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, x[:, 0], atol=1e-3)
+
+
+@BOTH
+@pytest.mark.parametrize("dtype", [float, complex])
+def test_derivatives(solve, dtype):
+    A = rng.standard_normal((6, 3)).astype(dtype)
+    c = rng.standard_normal(6).astype(dtype)
+    if dtype is complex:
+        A, c = A + 1j * rng.standard_normal(A.shape), c + 1j * rng.standard_normal(6)
+    a, c, d = leaf(A), leaf(c), leaf(0.7)
+    for f, args in (
+        (lambda a, c: solve(a, c)[0], (a, c)),
+        (lambda a, c: solve(a.mT, c[:3])[0], (a, c)),
+        (lambda a, c, d: solve(a, c, d)[0], (a, c, d)),
+    ):
+        assert torch.autograd.gradcheck(f, args, check_forward_ad=True)
+        assert torch.autograd.gradgradcheck(f, args)
+
+
+def first(f):
+    return jax.grad(f, argnums=(0, 1))
+
+
+def second(f):
+    return first(lambda v, d: jax.grad(f, argnums=1)(v, d))
+
+
+def test_sparse_in_jax():
+    """The gradient of a sparse matrix, compiled, beside that of the normal equations."""
+    A, rhs = ldiv.asarray(S), jax.numpy.asarray(b)
+    rows, cols = A.row, A.col
+
+    def ours(v, d):
+        return (ldiv.lsmr(A.with_data(v), rhs, d)[0] ** 2).sum()
+
+    def theirs(v, d):
+        dense = jax.numpy.zeros(S.shape).at[rows, cols].add(v)
+        normal = dense.T @ dense + d**2 * jax.numpy.eye(40)
+        return (jax.numpy.linalg.solve(normal, dense.T @ rhs) ** 2).sum()
+
+    v = jax.numpy.asarray(A.data)
+    for order in (first, second):
+        found, expected = jax.jit(order(ours))(v, 0.3), order(theirs)(v, 0.3)
+        for x, y in zip(found, expected, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-6, atol=1e-7 * abs(y).max())
+    many = jax.vmap(lambda c: ldiv.lsqr(A.with_data(v), c)[0])(jax.numpy.stack([rhs, 2 * rhs]))
+    np.testing.assert_allclose(many[1], 2 * many[0], rtol=1e-8)
+
+
+@BOTH
+def test_operators(solve):
+    a, c = leaf(rng.standard_normal((7, 4))), leaf(rng.standard_normal(7))
+
+    def of_operator(a, c):
+        op = ldiv.LinearOperator(lambda p, x: p @ x, a, shape=(7, 4), rmatvec=lambda p, y: p.mT @ y)
+        return solve(op, c)[0]
+
+    assert torch.autograd.gradcheck(of_operator, (a, c))
+    wrong = ldiv.LinearOperator(
+        lambda p, x: p @ x, a, shape=(7, 4), rmatvec=lambda p, y: 2 * (p.mT @ y)
+    )
+    with pytest.raises(ValueError, match="rmatvec"):
+        solve(wrong, c)
+
+
+@BOTH
+def test_dependent_columns(solve):
+    """x is the shortest solution, as in SciPy; it has no derivative."""
+    A = rng.standard_normal((8, 3)) @ rng.standard_normal((3, 5))
+    c = rng.standard_normal(8)
+    np.testing.assert_allclose(solve(A, c)[0], np.linalg.lstsq(A, c, rcond=1e-12)[0], atol=1e-8)
+    x = solve(leaf(A), torch.tensor(c))[0]
+    with pytest.raises(ldiv.SingularMatrixError, match="full rank"):
+        (x * torch.arange(5.0)).sum().backward()
+
+
+@BOTH
+def test_what_is_refused(solve):
+    hard = np.vander(np.linspace(0, 1, 30), 16)
+    with pytest.raises(ldiv.ConvergenceError):
+        solve(hard, b[:30], **{"iter_lim" if solve is ldiv.lsqr else "maxiter": 3})
+    for bad in ({"damp": -1.0}, {"damp": np.ones(2)}, {"atol": -1.0}, {"b": b[:3]}):
+        with pytest.raises(ValueError, match=f"{next(iter(bad))}: expected"):
+            solve(**{"A": S, "b": b, **bad})
+    with pytest.raises(ValueError, match="b: expected finite"):
+        solve(S, b * np.nan)
+
+
+def test_without_rows_or_columns():
+    assert ldiv.lsqr(np.zeros((3, 0)), np.ones(3))[0].shape == (0,)
+    np.testing.assert_array_equal(ldiv.lsqr(np.zeros((0, 2)), np.ones(0))[0], np.zeros(2))
+    np.testing.assert_array_equal(ldiv.lsmr(np.zeros((3, 2)), np.ones(3))[0], np.zeros(2))
