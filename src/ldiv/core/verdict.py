@@ -69,7 +69,7 @@ class _Pending:
 
 
 # None: no device is waited for; False: every look is read where it is made
-_now: ContextVar[_Pending | None | bool] = ContextVar("pending", default=None)
+_now: ContextVar[_Pending | bool | None] = ContextVar("pending", default=None)
 
 
 def in_one_wait(device: Device, f: Callable[[], R]) -> R:

@@ -15,6 +15,7 @@ import weakref
 from cmath import isfinite
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,7 +60,7 @@ class CacheInfo(NamedTuple):
     limit: int
 
 
-def equal(a: Array, b: Array, look: Callable[[Any], bool] = believed) -> bool:
+def equal(a: Array, b: Array, look: Callable[[Any], bool]) -> bool:
     """Are both equal? Compared by NumPy where possible, which is fastest."""
     if a.shape != b.shape:
         return False
@@ -67,9 +68,6 @@ def equal(a: Array, b: Array, look: Callable[[Any], bool] = believed) -> bool:
     if x is None or y is None:
         return look((a == b).all())
     return x.tobytes() == y.tobytes() if x.nbytes <= FEW else bool((x == y).all())
-
-
-_perhaps_equal = partial(equal, look=decided)
 
 
 class Factored:
@@ -86,13 +84,10 @@ class Factored:
         return int(self.factor.nbytes) + sum([v.nbytes for v in self.values])
 
     def is_of(
-        self,
-        keys: Sequence[Key],
-        values: tuple[Array, ...],
-        equal: Callable[[Array, Array], bool] = equal,
+        self, keys: Sequence[Key], values: tuple[Array, ...], look: Callable[[Any], bool] = believed
     ) -> bool:
         """Compares all values, so that a change in place never finds a stale factor."""
-        return self.key in keys and all(map(equal, self.values, values))
+        return self.key in keys and all(map(equal, self.values, values, repeat(look)))
 
 
 class _Living(weakref.ref[Factored]):
@@ -230,7 +225,7 @@ def _find(key: Hashable, values: tuple[Array, ...]) -> Factored | None:
         refs = _living.get(key)
         candidates = [ref() for ref in refs] if refs else ()
     for entry in candidates:
-        if entry is not None and entry.is_of((entry.key,), values, _perhaps_equal):
+        if entry is not None and entry.is_of((entry.key,), values, decided):
             counts["hits"] += entry.count
             return entry
     return None
