@@ -34,9 +34,15 @@ extensions = [
     "names",
     "pictures",
     "doctest_blocks",
+    "reference",
     "gallery",
 ]
-exclude_patterns = ["extensions", "templates", "generated/gallery/**/*.ipynb"]
+exclude_patterns = [
+    "extensions",
+    "templates",
+    "generated/gallery/**/*.ipynb",
+    "generated/names.rst",
+]
 templates_path = ["templates"]
 highlight_language = "none"
 
@@ -53,7 +59,7 @@ linkcheck_ignore = [r"https?://"]
 # -- reference -----------------------------------------------------------------------------------
 
 default_role = "py:obj"
-autosummary_generate = True
+autosummary_generate = ["generated/names.rst"]
 autodoc_inherit_docstrings = False
 autodoc_member_order = "groupwise"
 autodoc_typehints = "signature"

@@ -19,6 +19,7 @@ from ldiv.derivatives.gradient_error import GradientError, gradient_error
 from ldiv.derivatives.implicit import implicit, root
 from ldiv.derivatives.jacobian import hessian, hvp, jacobian
 from ldiv.derivatives.pattern_detection import detect_pattern
+from ldiv.derivatives.root_info import RootInfo
 from ldiv.derivatives.vjp_jvp import jvp, vjp
 from ldiv.engines.factors.cache import cache_info, clear_cache, set_cache_limit
 from ldiv.engines.libraries.threads import get_num_threads, set_num_threads
@@ -152,6 +153,7 @@ __all__ = [
     "NotPositiveDefiniteError",
     "NotSymmetricError",
     "QuadraticProgramError",
+    "RootInfo",
     "SingularMatrixError",
     "SolveInfo",
     "SparseArray",

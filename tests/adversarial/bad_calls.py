@@ -305,7 +305,10 @@ TRACED: dict[str, Callable[[Make], Call]] = {  # PyTorch and JAX
     "hessian": lambda to: (ldiv.hessian, {"f": energy, "x": to(b)}),
     "hvp": lambda to: (ldiv.hvp, {"f": energy, "x": to(b), "v": to(b)}),
     "detect_pattern": lambda to: (ldiv.detect_pattern, {"f": cubes, "x": to(b)}),
-    "root": lambda to: (ldiv.root, {"f": residual, "x0": to(b), "params": to(b)}),
+    "root": lambda to: (
+        ldiv.root,
+        {"f": residual, "x0": to(b), "params": to(b), "line_search": "armijo", "stepmx": 3.0},
+    ),
     "implicit": lambda to: (ldiv.implicit, {"f": residual, "x": to(0 * b), "params": to(0 * b)}),
 }
 EVERYWHERE |= {  # sparse arrays made of others

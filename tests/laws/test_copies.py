@@ -192,6 +192,9 @@ def test_a_factor_is_held_by_its_copy() -> None:
 RESULTS: dict[str, Callable[[], Any]] = {
     "SolveInfo": lambda: ldiv.solve(A, b, info=True)[1],
     "SolveInfo in a graph": lambda: ldiv.solve(tensor(A), torch.tensor(b), info=True)[1],
+    "RootInfo": lambda: ldiv.root(
+        lambda x, p: x**2 - p, torch.tensor(abs(b)), torch.tensor(abs(b)), info=True
+    )[1],
     "EstimateInfo": lambda: ldiv.logdet(A, assume_a="pos", method="slq", rng=0, info=True)[1],
     "EigenInfo": lambda: ldiv.eigsh(A, 1, info=True)[-1],
     "Explanation": lambda: ldiv.explain(A),

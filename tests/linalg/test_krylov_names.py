@@ -46,6 +46,15 @@ def test_as_in_scipy(name):
     np.testing.assert_allclose(ours(A, b, **more)[0], x, rtol=1e-8)
 
 
+def test_a_preconditioner_has_the_name_under_which_it_came():
+    A, b = NAMES["qmr"].tocsc(), np.ones(N)
+    for name in ("M1", "M2"):
+        with pytest.raises(ValueError, match=f"{name}: expected one of 'amg'"):
+            ldiv.qmr(A, b, **{name: "abc"})
+        with pytest.raises(ValueError, match=rf"{name}: expected shape \({N}, {N}\)"):
+            ldiv.qmr(A, b, **{name: np.eye(3)})
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_derivatives(name):
     A = NAMES[name].toarray()[:5, :5]

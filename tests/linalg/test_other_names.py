@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import jax
@@ -96,3 +97,16 @@ def test_sparse_names(form: Any) -> None:
     x = torch.tensor(b, requires_grad=True)
     (slope,) = torch.autograd.grad(ldiv.spsolve(a, x).sum(), x)
     np.testing.assert_allclose(slope, np.linalg.solve(A.T, np.ones(5)))
+
+
+@pytest.mark.parametrize("name", ["L", "U", "perm_c", "perm_r", "nnz"])
+def test_splu_says_who_shows_factors(name):
+    F = ldiv.splu(sp.csc_array(A))
+    with pytest.raises(AttributeError, match=rf"^{name}: .*scipy.sparse.linalg.splu .*ldiv.lu"):
+        getattr(F, name)
+    assert hasattr(spla.splu(sp.csc_array(A)), name)
+    assert not hasattr(F, name)
+    with pytest.raises(AttributeError, match="'Factorized' object has no attribute 'lower'"):
+        _ = F.lower
+    twin = copy.deepcopy(F)
+    np.testing.assert_array_equal(twin.solve(np.ones(len(A))), F.solve(np.ones(len(A))))

@@ -178,6 +178,9 @@ def test_complex_pairs_as_real_blocks():
     close(g.real, np.ones(5))
     with pytest.raises(ValueError, match="w: expected complex eigenvalues in conjugate pairs"):
         ldiv.cdf2rdf(np.array([1j, 2.0]), np.eye(2))
+    for name, w0, v0 in (("w", np.inf, 1.0), ("v", 1.0, np.nan)):
+        with pytest.raises(ValueError, match=f"{name}: expected finite numbers"):
+            ldiv.cdf2rdf(np.full(2, w0), np.full((2, 2), v0))
 
 
 def test_balance():

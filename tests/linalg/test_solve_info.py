@@ -71,9 +71,12 @@ def test_the_condition_bounds_the_error():
     assert np.abs(x - true).sum() / n <= 2 * max(info.backward_error, 1e-15) * info.condition
 
 
-def test_the_condition_takes_no_factorization():
-    A = ldiv.asarray(sp.csc_array(draw(20, 20) + 6 * np.eye(20)))
-    _, info = ldiv.solve(A, draw(20), method="superlu", info=True)
+@pytest.mark.parametrize("to", [np.asarray, torch.tensor, jax.numpy.asarray])
+@pytest.mark.parametrize("method", ["lapack", "superlu"])
+def test_the_condition_takes_no_factorization(method, to):
+    a = draw(20, 20) + 6 * np.eye(20)
+    A = to(a) if method == "lapack" else ldiv.asarray(sp.csc_array(a)).with_data(to(a.T.ravel()))
+    _, info = ldiv.solve(A, to(draw(20)), method=method, info=True)
     before = ldiv.cache_info().factorizations
     assert info.condition > 1
     assert ldiv.cache_info().factorizations == before

@@ -38,6 +38,8 @@ def test_a_tensor_keeps_its_gradient():
 
 
 def test_a_shape_that_is_another_is_refused():
+    with pytest.raises(ValueError, match=r"shape: expected \(rows, columns\)"):
+        ldiv.csr_array(np.ones((2, 3)), shape=3)
     with pytest.raises(ValueError, match=r"shape: expected that of the matrix, \(2, 3\)"):
         ldiv.csr_array(A, shape=(3, 3))
 

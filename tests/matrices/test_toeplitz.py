@@ -119,6 +119,7 @@ def test_bad_arguments():
         lambda: ldiv.solve_circulant([2.0, 1.0], np.ones(2), caxis=0),
         lambda: ldiv.solve_toeplitz((np.ones(2),), np.ones(2)),
         lambda: ldiv.convolution_matrix([1.0], 0),
+        lambda: ldiv.convolution_matrix([1.0], 2**62),
         lambda: ldiv.convolution_matrix([1.0], 2, mode="half"),
         lambda: ldiv.companion([0.0, 1.0]),
         lambda: ldiv.companion([1.0]),

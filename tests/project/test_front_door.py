@@ -10,6 +10,7 @@ import re
 import tomllib
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -124,6 +125,15 @@ def test_the_table_of_solvers_is_that_of_the_engines(row: tuple[str, ...]) -> No
         ]
         assert direct == listed
         assert iterative[0] == iterated.strip("`")
+
+
+def test_the_drawing_has_the_engines_of_the_table() -> None:
+    drawing = ElementTree.parse(ROOT / "docs" / "static" / "which_solver.svg")
+    drawn = [text.text or "" for text in drawing.iterfind(".//{*}text[@class='engine']")]
+    listed = {name for row in SOLVERS for cell in row[2:5] for name in re.findall(r"`(\w+)`", cell)}
+    assert set(" ".join(drawn).split()) == listed
+    by_promise = {row[1]: row[2].replace("`", "") for row in SOLVERS if row[0] == "sparse"}
+    assert drawn[-3:] == [by_promise[promise] for promise in ("pos", "sym", "gen")]
 
 
 def test_every_matrix_of_the_table_is_asked() -> None:

@@ -5,7 +5,7 @@ even inside a function.
 from __future__ import annotations
 
 import ast
-import re
+import types
 from collections.abc import Callable, Iterable
 from functools import cache, partial
 from graphlib import TopologicalSorter
@@ -15,6 +15,8 @@ import pytest
 
 import ldiv
 from ldiv.core import dispatch
+from ldiv.core.defaults import complete
+from ldiv.core.frontend import FrontEnd, FrontEndFile
 from ldiv.engines import registry
 
 SRC = Path(ldiv.__file__).parent
@@ -210,6 +212,16 @@ def test_every_file_is_found(folders: str, found: Callable[[], Iterable[str]]) -
     assert set(found()) == {path.stem for path in files} - shared
 
 
+KERNELS = {"lu_factor", "lu_solve", "sign_of_rows", "cholesky", "solve_triangular"}
+
+
+def members(contract: type) -> set[str]:
+    listed = {
+        name for c in contract.__mro__ for name in (*vars(c), *vars(c).get("__annotations__", {}))
+    }
+    return {name for name in listed if not name.startswith("_")}
+
+
 @pytest.mark.parametrize("package", ["frontends.jax", "frontends.torch"])
 def test_a_front_end_defines_what_is_asked_of_it(package: str) -> None:
     """All that every front end must define, nothing that nobody asks for, and no file by the name
@@ -217,15 +229,15 @@ def test_a_front_end_defines_what_is_asked_of_it(package: str) -> None:
     """
     body = ast.parse(FILES[f"{package}.__init__"].read_text()).body[1:]
     defined = {alias.name for node in body for alias in node.names}
-    contract = dispatch.__doc__ or ""
-    kernels = re.search(r"the dense kernels (.*?)\.", contract, re.DOTALL)
-    assert kernels
-    required, optional = contract[: kernels.start()], contract[kernels.end() :]
-    must = {
-        *re.findall(r"^ {4}(\w+)\(", required, re.MULTILINE),
-        *re.findall(r"\w+", kernels[1]),
-    } - {"and"}
-    may = set(re.findall(r"^ {4}(\w+)\(", optional, re.MULTILINE))
+    must, may = members(FrontEndFile) | KERNELS, members(FrontEnd)
     files = {name.rpartition(".")[2] for name in FILES if name.startswith(f"{package}.")}
     assert must <= defined <= must | may
     assert not files & (must | may)
+
+
+def test_what_a_front_end_leaves_out_is_filled_in() -> None:
+    """All that is listed, but for what is asked for only where another part is defined."""
+    filled = vars(complete(types.ModuleType("ldiv.frontends.empty")))
+    missing = members(FrontEnd) - members(FrontEndFile) - KERNELS - set(filled)
+    assert missing == {"check_or_raise", "sparse_parts", "unrecorded"}
+    assert {name for name in filled if not name.startswith("_")} <= members(FrontEnd)

@@ -72,8 +72,8 @@ def writable(x: Array) -> bool:
 
 def put(x: Array, index: Any, value: Any) -> Array:
     """x with x[index] = value; in place where arrays allow it: x must not be shared."""
-    if not writable(x):
-        return frontend_of(x).put(x, index, value)
+    if type(x) is not np.ndarray and (put := frontend_of(x).put) is not None:
+        return put(x, index, value)
     x[index] = value
     return x
 

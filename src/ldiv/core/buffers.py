@@ -42,8 +42,9 @@ def memory(x: Array) -> Memory:
     """Where the numbers of a buffer are."""
     if isinstance(x, np.ndarray):
         return Memory(x.__array_interface__["data"][0], x.strides)
-    found: Memory = frontend_of(x).memory(x)
-    return found
+    where = frontend_of(x).memory
+    assert where is not None  # as `is_buffer` says
+    return where(x)
 
 
 def overlap(x: Array, y: Array) -> bool:

@@ -7,18 +7,18 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from types import ModuleType
 from typing import Any
 
 from array_api_compat import array_namespace
 
+from ldiv.core.frontend import FrontEnd
 from ldiv.core.trees import Array
 from ldiv.core.verdict import decided
 from ldiv.errors import expected_got
 
 
 @cache
-def complete(frontend: ModuleType) -> ModuleType:
+def complete(frontend: FrontEnd) -> FrontEnd:
     """Fill in what the front end does not define."""
     framework = frontend.__name__.rpartition(".")[2]
     own: dict[str, Any] = {
@@ -80,13 +80,13 @@ def _loop(going: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -
 
 
 def _each(
-    frontend: ModuleType, f: Callable[..., tuple[Array, ...]], xs: Sequence[Array]
+    frontend: FrontEnd, f: Callable[..., tuple[Array, ...]], xs: Sequence[Array]
 ) -> tuple[Array, ...]:
     found = [f(*one) for one in zip(*xs, strict=True)]
     return tuple([frontend.stacked(list(ys)) for ys in zip(*found, strict=True)])
 
 
-def _cholesky_inverse(frontend: ModuleType, l: Array) -> Array:
+def _cholesky_inverse(frontend: FrontEnd, l: Array) -> Array:
     xp = array_namespace(l)
     eye = xp.broadcast_to(xp.eye(l.shape[-1], dtype=l.dtype, device=l.device), l.shape)
     x = frontend.solve_triangular(l, eye, True)
@@ -94,7 +94,7 @@ def _cholesky_inverse(frontend: ModuleType, l: Array) -> Array:
 
 
 def _vmap(
-    frontend: ModuleType, f: Callable[..., Any], axes: tuple[int | None, ...]
+    frontend: FrontEnd, f: Callable[..., Any], axes: tuple[int | None, ...]
 ) -> Callable[..., Any]:
     def each(*xs: Array) -> Any:
         count = next(len(x) for x, a in zip(xs, axes, strict=True) if a == 0)

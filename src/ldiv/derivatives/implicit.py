@@ -5,21 +5,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from ldiv.core.arrays import numpy_dtype
-from ldiv.core.dispatch import is_array, namespace
+from ldiv.core.dispatch import is_array, namespace, traced
+from ldiv.core.holder import Holder, holding, owner
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.trees import Array
 from ldiv.core.typing import ArrayT, ParamsT
 from ldiv.core.validate import (
     require_callable,
+    require_flag,
     require_int,
     require_number,
     require_option,
@@ -33,15 +36,50 @@ from ldiv.derivatives.jacobian import (
     require_vector,
     sparse_values,
 )
+from ldiv.derivatives.root_info import Path, RootInfo
+from ldiv.engines import solve_log
 from ldiv.errors import OF_SINGULAR_JACOBIANS, SingularMatrixError, expected_got, shown
 from ldiv.linalg.arguments.solve_problem import require_method
+from ldiv.linalg.systems.solve_info import Estimated, not_in_a_trace
 from ldiv.matrices.assumptions import definiteness, promised
 from ldiv.matrices.linear_operator import WithParams, outline
 from ldiv.matrices.matrix import Matrix
-from ldiv.rules.root import Root
+from ldiv.rules.root import Root, Steps
 from ldiv.structures.dense import Dense
 
+Promise = Literal["gen", "sym", "her", "pos"]
 
+
+@overload
+def root(
+    f: Callable[[ArrayT, ParamsT], ArrayT],
+    x0: ArrayT,
+    params: ParamsT,
+    *,
+    pattern: PatternLike | None = None,
+    assume_a: Promise = "gen",
+    method: str = "auto",
+    tol: float | None = None,
+    maxiter: int = 50,
+    line_search: Literal["armijo"] | None = "armijo",
+    stepmx: float | None = None,
+    info: Literal[False] = False,
+) -> ArrayT: ...
+@overload
+def root(
+    f: Callable[[ArrayT, ParamsT], ArrayT],
+    x0: ArrayT,
+    params: ParamsT,
+    *,
+    pattern: PatternLike | None = None,
+    assume_a: Promise = "gen",
+    method: str = "auto",
+    tol: float | None = None,
+    maxiter: int = 50,
+    line_search: Literal["armijo"] | None = "armijo",
+    stepmx: float | None = None,
+    info: Literal[True],
+) -> tuple[ArrayT, RootInfo]: ...
 @public
 def root(
     f: Callable[[ArrayT, ParamsT], ArrayT],
@@ -49,11 +87,14 @@ def root(
     params: ParamsT,
     *,
     pattern: PatternLike | None = None,
-    assume_a: Literal["gen", "sym", "her", "pos"] = "gen",
+    assume_a: Promise = "gen",
     method: str = "auto",
     tol: float | None = None,
     maxiter: int = 50,
-) -> ArrayT:
+    line_search: Literal["armijo"] | None = "armijo",
+    stepmx: float | None = None,
+    info: bool = False,
+) -> ArrayT | tuple[ArrayT, RootInfo]:
     """Solve a nonlinear system by Newton's method, differentiably.
 
         f(x, p) = 0,    x <- x - t J^-1 f(x, p),    J = df/dx
@@ -77,11 +118,22 @@ def root(
         The iteration stops when a Newton step is at most tol |x|; eps^(2/3) by default.
     maxiter : int, default 50
         The largest number of Newton steps.
+    line_search : {"armijo", None}, default "armijo"
+        How steps are damped, as in `scipy.optimize.newton_krylov`: halved until |f| decreases, or
+        None: only until f is finite. None is for a path to the root that leads over larger |f|.
+    stepmx : float, optional
+        The largest change of an unknown in one step, as an option of `scipy.optimize.minimize`
+        (TNC) is called: a few tenths of a volt for circuits, a few units for the logarithm of a
+        concentration. By default there is none.
+    info : bool, default False
+        Return a `RootInfo`, too.
 
     Returns
     -------
     x : array (n,)
         The root.
+    info : RootInfo
+        With info=True only: steps, residuals, lengths of the steps, condition at the root.
 
     Raises
     ------
@@ -91,10 +143,13 @@ def root(
         For a singular J.
     ValueError
         For a pattern that misses an entry, shapes and NaN.
+    TypeError
+        For info=True inside of a transformation (jit, vmap); else as in `solve`.
 
     Notes
     -----
-    The step length t is halved until |f| decreases. Where |f| cannot decrease any more, as by
+    The step length t begins at 1, or where t dx changes an unknown by stepmx, and is halved until
+    |f| decreases. Where |f| cannot decrease any more, as by
     rounding at x = 0, the last step may also be tol times the start, or tol times the longest step.
     Differentiable in params, in every mode and order, by the implicit function theorem:
     dx = -J^-1 df/dp dp. Not in x0.
@@ -120,7 +175,20 @@ def root(
     >>> torch.autograd.grad(x.sum(), p)[0]
     tensor([0.2500, 0.1667], dtype=torch.float64)
     """
-    return _bound(f, x0, params, pattern, assume_a, method, tol, require_int("maxiter", maxiter, 0))
+    if line_search is not None:
+        require_option("line_search", line_search, ("armijo",), "Or None, for whole steps.")
+    if stepmx is not None:
+        require_number("stepmx", stepmx, 0, above=True)
+    path = Path() if require_flag("info", info) else None
+    steps = partial(
+        Steps,
+        maxiter=require_int("maxiter", maxiter, 0),
+        decreasing=line_search is not None,
+        longest=math.inf if stepmx is None else float(stepmx),
+        observer=path,
+    )
+    found = _arguments("x0", f, x0, params, pattern, assume_a, method, tol, steps)
+    return _bound(*found) if path is None else _with_info(path, *found)
 
 
 @public
@@ -130,7 +198,7 @@ def implicit(
     params: ParamsT,
     *,
     pattern: PatternLike | None = None,
-    assume_a: Literal["gen", "sym", "her", "pos"] = "gen",
+    assume_a: Promise = "gen",
     method: str = "auto",
     tol: float | None = None,
 ) -> ArrayT:
@@ -186,13 +254,13 @@ def implicit(
     """
     x = require_vector("x", x)
     eps = float(np.finfo(numpy_dtype(x)).eps)
-    floor = eps**0.25 * float(x.shape[0]) ** 0.5
-    return _bound(
-        f, x, params, pattern, assume_a, method, eps**0.5 if tol is None else tol, 0, floor
-    )
+    steps = partial(Steps, maxiter=0, floor=eps**0.25 * float(x.shape[0]) ** 0.5)
+    tol = eps**0.5 if tol is None else tol
+    return _bound(*_arguments("x", f, x, params, pattern, assume_a, method, tol, steps))
 
 
-def _bound(
+def _arguments(
+    name: str,
     f: Any,
     x: Any,
     params: Any,
@@ -200,10 +268,10 @@ def _bound(
     assume_a: str,
     method: str,
     tol: float | None,
-    maxiter: int,
-    floor: float = 0.0,
-) -> Array:
-    x = require_vector("x0", x)
+    steps: Callable[[float], Steps],
+) -> tuple[Root, tuple[Array, ...], Array]:
+    """The rule and its arguments, checked; `steps` takes the tolerance."""
+    x = require_vector(name, x)
     require_option("assume_a", assume_a, ("gen", "sym", "her", "pos"))
     require_method(method)
     require_callable("f", f, "a function of (x, params)", "It returns as many numbers as x has.")
@@ -235,12 +303,28 @@ def _bound(
     structure, _ = promised(Matrix(base, like), assume_a)
     accuracy = float(np.finfo(numpy_dtype(x)).eps ** (2 / 3)) if tol is None else float(tol)
     axes, assumption = tuple(leaf.ndim for leaf in found), definiteness(structure, assume_a)
+    rule = Root(residual, axes, structure, values, assumption, method, steps(accuracy))
+    return rule, tuple(found), x
+
+
+def _with_info(
+    path: Path, rule: Root, params: tuple[Array, ...], x0: Array
+) -> tuple[Array, RootInfo]:
+    """The root and the path to it; the keeper holds the last factor, for the condition."""
+    if any(map(traced, (x0, *params))):
+        raise not_in_a_trace()
+    keeper = Holder() if (present := owner()) is None else present
+    with solve_log.reading() as entries, holding(keeper):
+        x = _bound(rule, params, x0)
+    if path.starts != 1:  # a batch is solved one by one
+        raise not_in_a_trace()
+    jacobian = Estimated(rule.structure, path.J, rule.assume_a, rule.method, keeper)
+    return x, path.info(entries[-1].engine, jacobian)
+
+
+def _bound(rule: Root, params: tuple[Array, ...], x: Array) -> Array:
     try:
-        result: Array = bind(
-            Root(residual, axes, structure, values, assumption, method, accuracy, floor, maxiter),
-            tuple(found),
-            x,
-        )[0]
+        result: Array = bind(rule, params, x)[0]
     except SingularMatrixError as error:
         raise SingularMatrixError(
             error.engine, error.evidence, what="the Jacobian of f", causes=OF_SINGULAR_JACOBIANS

@@ -7,7 +7,6 @@ records.
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -207,7 +206,8 @@ def _matrices(name: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(a if m is None else beside(m, *args) for a, m in zip(args, found, strict=True))
 
 
-def _of(xs: tuple[Array, ...]) -> ModuleType:
+def _of(xs: tuple[Array, ...]) -> Any:
+    """What has the vjp and the jvp of functions of these arrays."""
     frontend = frontend_of(*xs)
     return numpy_record if isinstance(xs[0], np.ndarray) else frontend
 

@@ -1,7 +1,15 @@
-"""One array framework per file or package, named after it; `ldiv.core.dispatch` says what each
+"""One array framework per file or package, named after it; `ldiv.core.frontend` says what each
 must define.
 """
 
+from typing import TYPE_CHECKING
+
 from ldiv.core import folders
+
+if TYPE_CHECKING:
+    from ldiv.core.frontend import FrontEndFile
+    from ldiv.frontends import autograd, jax, numpy, torch
+
+    every: tuple[FrontEndFile, ...] = (autograd, jax, numpy, torch)
 
 folders.register("frontend", __name__)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ import scipy.linalg
 
 from ldiv.core.dispatch import frontend_of, recorder
 from ldiv.core.finite import evaluated
+from ldiv.core.frontend import FrontEnd
 from ldiv.core.record import is_recording, recorded, snapshot, unrecorded
 from ldiv.core.rule import Rule
 from ldiv.core.trees import HostArray
@@ -74,7 +74,7 @@ def stacked(xs: list[HostArray]) -> HostArray:
     return found
 
 
-def _recorder() -> ModuleType:
+def _recorder() -> FrontEnd:
     if (found := recorder("numpy")) is not None:
         return found
     advice = (

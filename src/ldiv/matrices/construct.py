@@ -13,7 +13,7 @@ from ldiv.core.dispatch import is_array, namespace, own
 from ldiv.core.public import public
 from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, IndexLike
-from ldiv.core.validate import as_float, require_flag, require_two_dimensions
+from ldiv.core.validate import as_float, require_flag, require_shape, require_two_dimensions
 from ldiv.errors import expected_got, shown
 from ldiv.matrices.conversion import sparse_at
 from ldiv.matrices.entries import Format, compressed, coordinates, entries_of
@@ -30,7 +30,7 @@ def _parts(name: str, what: str, arg: tuple[Any, ...], count: int) -> Any:
 def _converted(name: str, x: Any, shape: tuple[int, int] | None, format: Format) -> SparseArray:
     """Another matrix in this format."""
     A = as_sparse(name, x)
-    if shape is not None and tuple(shape) != A.shape[-2:]:
+    if shape is not None and require_shape("shape", shape) != tuple(A.shape[-2:]):
         raise ValueError(
             expected_got(
                 "shape", f"that of the matrix, {A.shape[-2:]}", str(shape), "Leave it out."

@@ -213,7 +213,7 @@ def convolution_matrix(a: AnyArray, n: int, mode: ConvolutionMode = "full") -> M
            [0., 2.]])
     """
     kernel = _vector("a", a)
-    n = require_int("n", n, 1)
+    n = require_int("n", n, 1, 2**56)  # beyond, no memory has as many bytes as numbers
     require_option("mode", mode, get_args(ConvolutionMode))
     m, xp = kernel.shape[-1], namespace(kernel)
     zeros = xp.zeros((*kernel.shape[:-1], n - 1), **alike(kernel))

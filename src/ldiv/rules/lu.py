@@ -54,7 +54,7 @@ class LU(Rule):
         require_finite("A", a)
         a, t = balanced(a)
         if self.pivot:
-            packed, exchanges = (frontend_of(a).lu_pivoted or _lu_on_host)(a)
+            packed, exchanges = _packed(a)
         else:
             packed, exchanges = _in_given_order(a)
         if t is not None:
@@ -163,13 +163,18 @@ def _no_derivative() -> NotDifferentiableError:
 # -- on the host --------------------------------------------------------------
 
 
+def _packed(a: Array) -> tuple[Array, ...]:
+    """L and U in one array, and SciPy's row exchanges."""
+    return (frontend_of(a).lu_pivoted or _lu_on_host)(a)
+
+
 def _lu_on_host(a: Array) -> tuple[Array, ...]:
     """For frameworks without a pivoted LU of their own: that of NumPy's front end, on the host."""
     specs = (
         (tuple(a.shape), numpy_dtype(a)),
         ((*batch_of(a, 2), min(a.shape[-2:])), np.dtype(np.int32)),
     )
-    return on_host(lambda a: frontend_of(a).lu_pivoted(a), specs, a)
+    return on_host(_packed, specs, a)
 
 
 # -- without exchanges --------------------------------------------------------

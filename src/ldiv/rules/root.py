@@ -9,10 +9,11 @@ reference    Krantz and Parks, The Implicit Function Theorem; Dennis and Schnabe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -35,15 +36,37 @@ BEHIND, SMOOTH = (0.25, 0.5, 1.0), 0.1  # steps back, and how well J must forete
 Residual = Callable[[tuple[Array, ...], Array], Array]
 
 
+class Observer(Protocol):
+    """Told of the start, and of every step: its length t as a part of dx, |f| and the values of J
+    after it.
+    """
+
+    def __call__(self, steps: Array, t: Array, size: Array, J: Array) -> None: ...
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How far the steps go, and when they end.
+
+    The iteration stops when a step is at most tol max(|x|, floor) long. It also stops when no step
+    decreases |f| any more, as rounding has it near a root x = 0; then the step is compared with the
+    larger of |x0| and the longest step instead of with |x|, unless f is as smooth on the other side
+    of x as its Jacobian says: then it is no rounding that stops the iteration, but a jump.
+    """
+
+    tol: float
+    maxiter: int
+    floor: float = 0.0
+    decreasing: bool = True  # halved until |f| decreases; else only until f is finite
+    longest: float = math.inf  # change of an unknown
+    observer: Observer | None = None
+
+
 @dataclass(frozen=True)
 class Root(Rule):
     """Arguments (p, x0 (n,)), p a tuple of arrays with `axes` axes each; output x (n,).
 
     `jacobian(f, x)`: the values of J on `structure`, differentiable, for a function f of x alone.
-    The iteration stops when a step is at most tol max(|x|, floor) long. It also stops when no step
-    decreases |f| any more, as rounding has it near a root x = 0; then the step is compared with the
-    larger of |x0| and the longest step instead of with |x|, unless f is as smooth on the other side
-    of x as its Jacobian says: then it is no rounding that stops the iteration, but a jump.
     """
 
     f: Residual
@@ -52,9 +75,7 @@ class Root(Rule):
     jacobian: Callable[[Callable[[Array], Array], Array], Array]
     assume_a: str
     method: str
-    tol: float
-    floor: float
-    maxiter: int
+    steps: Steps
     singular: str = field(default_factory=singular_state)
 
     @property
@@ -67,6 +88,7 @@ class Root(Rule):
             return (self._each(p, x),)
         require_finite("x0", x)
         xp, f = namespace(x), partial(frontend_of(x).call, self.f, p)
+        tol, observer = self.steps.tol, self.steps.observer
         keeper, last = owner(), Holder()
         if isinstance(keeper, Holder):
             keeper.keep(last)
@@ -76,20 +98,26 @@ class Root(Rule):
             s = xp.linalg.vector_norm(r)
             return xp.where(xp.isfinite(s), s, np.inf)
 
-        def newton(x: Array, r: Array) -> Array:
+        def newton(J: Array, r: Array) -> Array:
             """The Newton step; its factor replaces that of the step before, the last is kept."""
-            J = self._partial(p, x)
             last.clear()
             with under(self.singular), holding(last if isinstance(keeper, Holder) else keeper):
                 return solve(self.structure, J, -r[:, None], self.assume_a, self.method)[:, 0]
+
+        def limited(dx: Array) -> Array:
+            """t <= 1, such that t dx changes no unknown by more than the longest step."""
+            if self.steps.longest == math.inf:
+                return xp.ones((), **alike(x))
+            longest = xp.asarray(self.steps.longest, **alike(x))
+            return longest / xp.maximum(xp.linalg.vector_norm(dx, ord=math.inf), longest)
 
         def length(x: Array, dx: Array, scale: Array) -> Array:
             return norm(dx) / (xp.maximum(norm(x), scale) + np.finfo(numpy_dtype(x)).tiny)
 
         def going(state: Any) -> Array:
             steps, x, dx, r, t, _ = state
-            last = length(x, dx, floor) <= self.tol
-            more = ~last & (steps < self.maxiter) & (t > 0)
+            last = length(x, dx, floor) <= tol
+            more = ~last & (steps < self.steps.maxiter) & (t > 0)
             return xp.where(steps < 0, xp.isfinite(size(r)), more)
 
         def step(state: Any) -> Any:
@@ -97,33 +125,33 @@ class Root(Rule):
             Newton step in it, not one before the loop and one inside.
             """
             steps, x, dx, r, t, way = state
-            start, first = size(r), steps < 0
+            start, first, most = size(r), steps < 0, limited(dx)
 
             def too_long(trial: Any) -> Array:
                 t, now = trial
-                enough = (now <= (1 - DECREASE * t) * start) | (t <= 2.0**-HALVINGS)
+                if not self.steps.decreasing:
+                    return ~(first | xp.isfinite(now))
+                enough = (now <= (1 - DECREASE * t) * start) | (t <= most * 2.0**-HALVINGS)
                 return ~(first | (enough & xp.isfinite(now)))
 
             def halved(trial: Any) -> Any:
                 t = trial[0] / 2
                 return t, size(f(x + t * dx))
 
-            t, now = loop(too_long, halved, (t * 0 + 1, size(f(x + dx))))
+            t, now = loop(too_long, halved, (most, size(f(x + most * dx))))
             x = x + t * dx
-            r = f(x)
-            return (
-                steps + 1,
-                x,
-                newton(x, r),
-                r,
-                xp.where((now < start) | first, t, 0 * t),
-                xp.maximum(way, norm(t * dx)),
-            )
+            r, J, way = f(x), self._partial(p, x), xp.maximum(way, norm(t * dx))
+            if observer is not None:
+                observer(steps, t, size(r), J)
+            better = (now < start) | first
+            if not self.steps.decreasing:  # a step that is long may increase |f|
+                better |= norm(t * dx) > tol * way
+            return steps + 1, x, newton(J, r), r, xp.where(better, t, 0 * t), way
 
         loop, norm, floor, r = (
             frontend_of(x).loop,
             xp.linalg.vector_norm,
-            xp.asarray(self.floor, **alike(x)),
+            xp.asarray(self.steps.floor, **alike(x)),
             f(x),
         )
         check_or_raise(xp.isfinite(size(r)), _undefined)
@@ -134,7 +162,7 @@ class Root(Rule):
         behind = [size(f(x - s * dx) - (1 + s) * r) for s in BEHIND]
         is_jump = xp.max(xp.stack(behind)) < SMOOTH * size(r)
         last = length(x, dx, xp.where((t > 0) | is_jump, floor, xp.maximum(way, floor)))
-        check_or_raise(last <= self.tol, partial(_not_converged, self.tol), steps, last)
+        check_or_raise(last <= tol, partial(_not_converged, tol), steps, last)
         return (x + 0,)
 
     def _each(self, p: tuple[Array, ...], x: Array) -> Array:

@@ -2,7 +2,7 @@
 
     import autograd.numpy as np
 
-Imported here is what `ldiv.core.dispatch` asks of a front end, and no more. One idea per file:
+Imported here is what `ldiv.core.frontend` asks of a front end, and no more. One idea per file:
 
     values        recorded arrays, and constants beside them
     rules         the kernel, the vjp and the jvp of a rule
@@ -26,26 +26,3 @@ from ldiv.frontends.autograd.values import (
 )
 
 records = "numpy"  # whose arrays its functions take
-
-__all__ = [
-    "asnumpy",
-    "bind",
-    "call",
-    "clone",
-    "conj",
-    "constant",
-    "copied",
-    "device",
-    "host",
-    "jvp",
-    "namespace",
-    "on_host",
-    "owns",
-    "product",
-    "put",
-    "records",
-    "scatter",
-    "stacked",
-    "unrecorded",
-    "vjp",
-]

@@ -1,6 +1,6 @@
 """JAX: one primitive for all rules, one for their tangent maps, and one for work on the host.
 
-Imported here is what `ldiv.core.dispatch` asks of a front end, and no more. One idea per file:
+Imported here is what `ldiv.core.frontend` asks of a front end, and no more. One idea per file:
 
     values            whose an array is, where its numbers are, and whether they are known yet
     sparse_matrices   BCOO and BCSR

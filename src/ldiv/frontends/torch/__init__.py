@@ -1,6 +1,6 @@
 """PyTorch: one autograd.Function for all rules, in eager mode and under every transform.
 
-Imported here is what `ldiv.core.dispatch` asks of a front end, and no more. One idea per file:
+Imported here is what `ldiv.core.frontend` asks of a front end, and no more. One idea per file:
 
     private           what is not public of PyTorch, and may move
     recorders         what records a program instead of running it

@@ -11,6 +11,7 @@ import scipy.linalg
 
 from ldiv.core.arrays import alike, astype, batch_of, is_complex, numpy_dtype, real
 from ldiv.core.dispatch import namespace, numbers
+from ldiv.core.finite import require_finite
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.typing import ArrayT
@@ -340,7 +341,7 @@ def cdf2rdf(w: ArrayT, v: ArrayT) -> tuple[ArrayT, ArrayT]:
     Raises
     ------
     ValueError
-        For shapes, and for complex eigenvalues that are no pairs.
+        For shapes, NaN and infinity, and for complex eigenvalues that are no pairs.
     TypeError
         In a trace (jit, vmap), and for dtypes.
 
@@ -367,6 +368,8 @@ def cdf2rdf(w: ArrayT, v: ArrayT) -> tuple[ArrayT, ArrayT]:
     if (values := numbers(lam)) is None or values.shape != tuple(lam.shape):
         advice = "Which eigenvalues are complex must be known."
         raise TypeError(expected_got("w", "known numbers", "a trace", advice))
+    require_finite("w", lam)
+    require_finite("v", x)
     lam, x = common_precision(lam, x)
     n, xp = lam.shape[-1], namespace(x)
     partner, turn = _pairs(values.reshape(-1, n), n)

@@ -34,6 +34,8 @@ from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix, beside
 from ldiv.rules.logabsdet import LogAbsDet
 from ldiv.rules.solve import solve as solve_rule
 
+OF_SUPERLU = ("L", "U", "perm_c", "perm_r", "nnz")
+
 
 @public
 def factorized(
@@ -183,6 +185,17 @@ class Factorized:
             self._method,
             self._factor_dtype,
         )
+
+    def __getattr__(self, name: str) -> Any:
+        """What an object of SciPy's `splu` has, and this one has not, is refused in words."""
+        if name in OF_SUPERLU:
+            raise AttributeError(
+                f"{name}: a Factorized solves, and shows no factors: engines order and scale the matrix "
+                "in ways of their own. scipy.sparse.linalg.splu (A.to_scipy() of a SparseArray) has "
+                f"{', '.join(OF_SUPERLU)}, without derivatives; ldiv.lu of a dense matrix has L and U with "
+                "derivatives, ldiv.cholesky of a sparse positive definite one solves with half of its factor."
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
     def shape(self) -> tuple[int, ...]:

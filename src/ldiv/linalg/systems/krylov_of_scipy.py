@@ -9,9 +9,10 @@ from ldiv.core.public import public
 from ldiv.core.typing import ArrayT
 from ldiv.core.validate import require_flag
 from ldiv.linalg.arguments.eigen_problem import only_one
-from ldiv.linalg.arguments.preconditioner import PreconditionerLike
+from ldiv.linalg.arguments.preconditioner import PreconditionerLike, given
 from ldiv.linalg.systems.solve import solve
-from ldiv.matrices.matrix import MatrixLike
+from ldiv.matrices.assumptions import promised_square
+from ldiv.matrices.matrix import Matrix, MatrixLike
 
 
 @public
@@ -244,7 +245,9 @@ def qmr(
     >>> x.round(6), info
     (array([1., 1.]), 0)
     """
-    M = only_one("M1", M1, "M2", M2)
+    name, M = "M1" if M2 is None else "M2", only_one("M1", M1, "M2", M2)
+    if M is not None:  # errors speak of the name under which it came
+        M = Matrix(*given(M, *promised_square(A, "gen")[1:3], name))
     return _solved(
         "qmr", A, b, rtol=rtol, atol=atol, maxiter=maxiter, M=M, x0=x0, callback=callback
     )

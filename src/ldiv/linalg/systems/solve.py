@@ -25,7 +25,7 @@ from ldiv.linalg.arguments.solve_problem import (
     solved,
     square,
 )
-from ldiv.linalg.systems.solve_info import SolveInfo, solve_info
+from ldiv.linalg.systems.solve_info import SolveInfo, not_in_a_trace, solve_info
 from ldiv.matrices.assumptions import assumption, definiteness, promised, triangle
 from ldiv.matrices.matrix import MatrixLike
 
@@ -332,13 +332,6 @@ def _solved_with_info(
     with solve_log.reading() as entries, holding(keeper):
         x = solved(structure, params, b, assume_a, method, iteration, factor_dtype=factor_dtype)
     if not entries or any(map(traced, (x, *leaves(params)))):
-        raise TypeError(
-            expected_got(
-                "info=True",
-                "values that are known now",
-                "a trace (jit, vmap)",
-                "Ask for info outside of the transformation.",
-            )
-        )
+        raise not_in_a_trace()
     method = registry.with_factor_dtype(method, factor_dtype)
     return x, solve_info(structure, params, b, x, assume_a, method, entries[-1], keeper)

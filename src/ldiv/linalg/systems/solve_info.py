@@ -13,13 +13,15 @@ from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import asnumpy, constant
 from ldiv.core.holder import Owner, holding
 from ldiv.core.pytree import ArrayHolder
-from ldiv.core.record import snapshot
+from ldiv.core.record import snapshot, unrecorded
 from ldiv.core.structure import Structure, matmul
 from ldiv.core.trees import Array, Tree, leaves, rebuild
-from ldiv.engines import registry, solver
+from ldiv.engines import registry
 from ldiv.engines.accuracy.norm_estimate import one_norm
 from ldiv.engines.iterative.matrix_product import on_numpy
 from ldiv.engines.solve_log import Entry
+from ldiv.errors import expected_got
+from ldiv.rules.solve import solve
 
 
 @dataclass(frozen=True)
@@ -59,9 +61,7 @@ class SolveInfo:
         """An estimate of |A|_1 |A^-1|_1."""
         if self._matrix.structure.processes is not None:
             return None
-        if registry.is_iterative(registry.engines()[registry.split(self.engine)[0]]):
-            return None  # there is no factor to solve with
-        return self._matrix.norm * self._matrix.inverse_norm()
+        return self._matrix.condition(self.engine)
 
 
 def solve_info(
@@ -99,6 +99,18 @@ def solve_info(
     )
 
 
+def not_in_a_trace() -> TypeError:
+    """What info=True says where numbers come later."""
+    return TypeError(
+        expected_got(
+            "info=True",
+            "values that are known now",
+            "a trace (jit, vmap)",
+            "Ask for info outside of the transformation.",
+        )
+    )
+
+
 def _in_double(x: Array) -> np.ndarray[Any, Any]:
     """As a NumPy array, real or complex, of at least double precision."""
     values = asnumpy(x)
@@ -115,6 +127,12 @@ class Estimated(ArrayHolder):
     method: str
     keeper: Owner  # of the factor
 
+    def condition(self, engine: str) -> float | None:
+        """|A|_1 |A^-1|_1, by the factor of this engine; None for one that iterates."""
+        if registry.is_iterative(registry.engines()[registry.split(engine)[0]]):
+            return None  # there is no factor to solve with
+        return self.norm * self.inverse_norm()
+
     @cached_property
     def norm(self) -> float:
         """|A|_1."""
@@ -127,15 +145,15 @@ class Estimated(ArrayHolder):
         return max(map(of, self._matrices()), default=0.0)
 
     def inverse_norm(self) -> float:
-        """|A^-1|_1, by solves with the factor, which it holds."""
+        """|A^-1|_1, by solves as that of x was, with the factor that it made."""
 
         def of(p: Tree) -> float:
             views = (self.structure, self.structure.H)
             return self._one_norm(
-                *(lambda v, s=s: solver.solve(s, p, v, self.assume_a, self.method) for s in views)
+                *(lambda v, s=s: solve(s, p, v, self.assume_a, self.method) for s in views)
             )
 
-        with holding(self.keeper):
+        with unrecorded(), holding(self.keeper):
             return max(map(of, self._matrices()), default=0.0)
 
     def _one_norm(self, product: Any, adjoint: Any) -> float:

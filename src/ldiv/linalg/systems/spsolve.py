@@ -132,7 +132,8 @@ def splu(
     Returns
     -------
     F : Factorized
-        The factorization. It has no L, U and permutations, which differ from engine to engine.
+        The factorization. It has no L, U, perm_c, perm_r and nnz, which differ from engine to
+        engine: to ask for one raises AttributeError, which names what has them.
 
     Raises
     ------

@@ -1,0 +1,192 @@
+"""The steps of `root`: damped, limited, told by info; a diode circuit and a stiff equilibrium that
+undamped Newton does not solve.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+import ldiv
+
+torch = pytest.importorskip("torch")
+jax = pytest.importorskip("jax")
+jax.config.update("jax_enable_x64", True)
+
+tensor = partial(torch.tensor, dtype=torch.float64)
+WAYS: dict[str, dict[str, Any]] = {
+    "a line search": {},
+    "limited steps": {"line_search": None, "stepmx": 0.1},
+    "both": {"stepmx": 0.1},
+}
+
+
+def diodes(v: Any, p: Any) -> Any:
+    """Kirchhoff's law in a chain: source, resistor, diode to ground, resistor, diode ..."""
+    source, resistance, saturation = p
+    arriving = (torch.cat([source, v[:-1]]) - v) / resistance
+    leaving = torch.cat([arriving[1:], 0 * v[:1]])
+    return arriving - leaving - saturation * torch.expm1(v / 0.02585)
+
+
+def complexes(y: Any, p: Any) -> Any:
+    """M + 2 L <-> M L2 with the constant 1e20, in logarithms of the concentrations."""
+    total_metal, total_ligand, constant = p
+    metal, ligand = torch.exp(y)
+    bound = constant * metal * ligand**2
+    return torch.stack([metal + bound - total_metal, ligand + 2 * bound - total_ligand])
+
+
+CIRCUIT = (diodes, torch.zeros(3).double(), (tensor([5.0]), tensor(1e3), tensor(1e-14)))
+REACTION = (complexes, tensor([-20.0, -20.0]), (tensor(0.01), tensor(0.03), tensor(1e20)))
+
+
+@pytest.mark.parametrize("problem", [CIRCUIT, REACTION], ids=["circuit", "reaction"])
+def test_undamped_newton_diverges(problem: Any) -> None:
+    with pytest.raises(ldiv.ConvergenceError, match="after 50 steps"):
+        ldiv.root(*problem, line_search=None)
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("problem", [CIRCUIT, REACTION], ids=["circuit", "reaction"])
+def test_damped_it_converges(problem: Any, way: Any) -> None:
+    f, start, p = problem
+    if f is complexes and "stepmx" in way:
+        way = way | {"stepmx": 2.0}
+    x, info = ldiv.root(f, start, p, info=True, **way)
+    assert f(x, p).norm() <= 1e-10 * f(start, p).norm()
+    assert info.steps == len(info.lengths) == len(info.residuals) - 1 <= 20
+    np.testing.assert_allclose(info.residuals[0], f(start, p).norm())
+    assert (info.lengths <= 1).all()
+    assert (info.lengths < 1).any()
+    assert info.lengths[-1] == 1  # near the root Newton's own
+
+
+def test_the_equilibrium_is_that_of_the_chemist() -> None:
+    """Nearly all metal is bound: ligand 0.01, metal 0.01 / (K ligand^2)."""
+    x = ldiv.root(*REACTION, stepmx=2.0)
+    torch.testing.assert_close(torch.exp(x), tensor([1e-18, 1e-2]), rtol=1e-9, atol=0.0)
+
+
+@pytest.mark.parametrize("limit", [0.05, 0.1, 1.0])
+def test_no_unknown_changes_by_more_than_stepmx(limit: float) -> None:
+    seen = []
+
+    def f(v: Any, p: Any) -> Any:
+        seen.append(v.detach().clone())
+        return v**3 - p
+
+    _, info = ldiv.root(
+        f, tensor([1.0, 1.0]), tensor([8.0, 27.0]), stepmx=limit, maxiter=200, info=True
+    )
+    moves = [(b - a).abs().max().item() for a, b in pairwise(seen)]
+    assert info.steps > 2 / limit - 1
+    assert max(moves[: int(1 / limit)]) <= limit * (1 + 1e-12)
+
+
+def test_whole_steps_may_go_over_larger_residuals() -> None:
+    """From the far side of a hump that a line search does not climb."""
+    f, start, p = lambda x, p: x**3 - 2 * x + p, tensor([0.0]), tensor([4.0])
+    x, info = ldiv.root(f, start, p, line_search=None, info=True)
+    assert f(x, p).abs().max() < 1e-12
+    assert (np.diff(info.residuals) > 0).any()
+    assert (info.lengths == 1).all()
+
+
+@pytest.mark.parametrize("line_search", ["armijo", None])
+def test_a_root_at_zero_is_found_in_whole_steps_too(line_search: Any) -> None:
+    x = ldiv.root(
+        lambda x, p: x + x**2 + 1e3 * (p - p.sum() / 2),
+        tensor([3.0, 0.1]),
+        tensor([0.5, 0.5]),
+        line_search=line_search,
+    )
+    assert x.abs().max() < 1e-12
+
+
+# -- info -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pattern", [None, (np.r_[0:4, 0:3], np.r_[0:4, 1:4])])
+@pytest.mark.parametrize("to", [tensor, jax.numpy.asarray], ids=["torch", "jax"])
+def test_the_condition_at_the_root_takes_no_factorization(to: Any, pattern: Any) -> None:
+    slope = np.eye(4) + np.eye(4, k=1)
+    p = to(np.array([1.0, 1e-3, 1.0, 5.0]))
+    _, info = ldiv.root(
+        lambda x, p: p * (to(slope) @ x) - 1, to(np.ones(4)), p, pattern=pattern, info=True
+    )
+    before = ldiv.cache_info().factorizations
+    expected = np.linalg.cond(np.asarray(p)[:, None] * slope, 1)
+    assert 0.3 * expected <= info.condition <= 1.001 * expected
+    assert ldiv.cache_info().factorizations == before
+    assert info.steps == 1
+    assert info.residuals[-1] < 1e-12
+
+
+def test_of_numpy() -> None:
+    """NumPy needs autograd's arrays; what it finds is SciPy's root."""
+    anp = pytest.importorskip("autograd.numpy")
+    f = lambda x, p: anp.array([x[0] + x[1] ** 2 - p[0], anp.exp(x[0]) * x[1] - p[1]])
+    p, start = np.array([2.0, 1.0]), np.zeros(2)
+    x, info = ldiv.root(f, start, p, info=True)
+    np.testing.assert_allclose(x, scipy.optimize.root(f, start, (p,), tol=1e-12).x)
+    assert info.steps == len(info.lengths)
+
+
+def test_an_engine_that_iterates_has_no_condition() -> None:
+    _, info = ldiv.root(
+        lambda x, p: x**2 - p, tensor([1.0, 2.0]), tensor([2.0, 3.0]), method="gmres", info=True
+    )
+    assert info.condition is None
+
+
+def test_info_keeps_the_derivative() -> None:
+    p = tensor([4.0, 9.0]).requires_grad_()
+    x, info = ldiv.root(lambda x, p: x**2 - p, torch.ones(2).double(), p, info=True)
+    torch.testing.assert_close(torch.autograd.grad(x.sum(), p)[0], 1 / (2 * x.detach()))
+    assert isinstance(info.condition, float)
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [lambda f: jax.jit(f)(jax.numpy.ones(3)), lambda f: jax.vmap(f)(jax.numpy.ones((2, 3)))],
+    ids=["jit", "vmap"],
+)
+def test_info_is_refused_in_a_trace(transform: Any) -> None:
+    f = lambda p: ldiv.root(lambda x, p: x**2 - p, jax.numpy.ones(3), p, info=True)[0]
+    with pytest.raises(TypeError, match="info=True: expected values that are known now"):
+        transform(f)
+
+
+def test_info_is_refused_of_a_batch() -> None:
+    f = lambda p: ldiv.root(lambda x, p: x**2 - p, torch.ones(3).double(), p, info=True)[0]
+    with pytest.raises(TypeError, match="info=True"):
+        torch.vmap(f)(torch.ones((2, 3)).double())
+
+
+def test_limits_are_compiled() -> None:
+    f = lambda p: ldiv.root(
+        lambda x, p: jax.numpy.exp(x) - p, jax.numpy.zeros(2), p, line_search=None, stepmx=1.0
+    )
+    p = jax.numpy.array([1e-3, 30.0])
+    np.testing.assert_allclose(jax.jit(f)(p), np.log(p), rtol=1e-12)
+    np.testing.assert_allclose(jax.jit(jax.jacrev(f))(p), np.diag(1 / p), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"line_search": "wolfe"}, "line_search: expected one of 'armijo', got 'wolfe'"),
+        ({"stepmx": 0.0}, "stepmx"),
+        ({"stepmx": -1.0}, "stepmx"),
+        ({"stepmx": float("nan")}, "stepmx"),
+    ],
+)
+def test_what_is_refused(wrong: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ldiv.root(lambda x, p: x - p, tensor([1.0]), tensor([1.0]), **wrong)
