@@ -239,7 +239,7 @@ def found(f: Any, device: Any) -> Any:
         y = f(lambda x: x.to(device))
     except Exception as error:
         return f"{type(error).__name__}: {error}"
-    return y.cpu()
+    return y.detach().cpu()
 
 
 def hard(f: Any) -> dict[str, Any]:
