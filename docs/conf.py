@@ -96,7 +96,7 @@ html_copy_source = False
 html_theme_options = {
     "logo": {"text": "ldiv"},
     "navbar_align": "left",
-    "header_links_before_dropdown": 8,
+    "header_links_before_dropdown": 6,
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "back_to_top_button": False,

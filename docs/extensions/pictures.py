@@ -1,4 +1,6 @@
-"""The pictures of the gallery: what an example has written to its `out/` folder."""
+"""The pictures of the gallery: what an example has written to its `out/` folder, and the small ones
+of `static/gallery/`, which are there without running it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
+from sphinx_gallery import gen_rst
 from sphinx_gallery.scrapers import figure_rst
 
 
@@ -21,5 +24,17 @@ def scraper(block: tuple[Any, ...], block_vars: dict[str, Any], gallery: dict[st
     return figure_rst([shown], gallery["src_dir"])
 
 
+save_thumbnail = gen_rst.save_thumbnail
+
+
+def with_picture(
+    template: Any, source: Any, found: Any, options: dict[str, Any], conf: Any
+) -> None:
+    """As if the example said where its small picture is."""
+    options["thumbnail_path"] = f"static/gallery/{Path(source).stem}.png"
+    save_thumbnail(template, source, found, options, conf)
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
+    gen_rst.save_thumbnail = with_picture
     return {"parallel_read_safe": True}

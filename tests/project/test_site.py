@@ -49,6 +49,14 @@ def test_every_structure_is_in_the_reference() -> None:
     assert listed == set(ldiv.structures.__all__) - {"Composed"}
 
 
+def test_every_example_has_a_picture_and_a_field() -> None:
+    examples = {path.stem for path in (DOCS.parent / "examples").glob("*.py")}
+    pictures = list((DOCS / "static" / "gallery").glob("*.png"))
+    assert {path.stem for path in pictures} == examples
+    assert set(extension("gallery").listed()) == examples
+    assert max(path.stat().st_size for path in pictures) < 50_000
+
+
 def test_every_page_is_reached() -> None:
     """From a toctree of another page, or by its pattern."""
     pages = {path.stem for path in DOCS.glob("*.md")}

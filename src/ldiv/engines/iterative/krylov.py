@@ -1,10 +1,5 @@
 """The driver of all iterations: they stop at |b - A x| <= max(rtol |b|, atol) in every column of b.
 
-An engine defines `start(task, x, r)`, a tuple that begins with x, the block of solutions
-(*batch, n, k), and the norms (*batch, 1, k) of its residuals by recurrence; and
-`step(task, state)`, the next tuple. It may define `BROKEN`, the error for norms that are NaN, and
-`cycle(restart, n)`, the number of products per step, if not one or two.
-
 The norms by recurrence are verified: when they are small enough the true residual is computed, and
 if it is not, or the method broke down, the engine restarts from x. All columns iterate together,
 converged columns are frozen. Each column is scaled by its b, A and M by their action on b, so that
@@ -16,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -55,8 +49,30 @@ class KrylovTask(NamedTuple):
     restart: int
 
 
+class Iteration(Protocol):
+    """The type of the files of these engines."""
+
+    __name__: str
+    BROKEN: Callable[..., Exception] | None  # the error if the norm of a residual is NaN
+    ITERATE: Callable[..., Any] | None  # SciPy's function, whose steps are taken; else those below
+
+    def start(self, task: KrylovTask, x: Array, r: Array, /) -> State:
+        """x, the block of solutions (*batch, n, k), the norms (*batch, 1, k) of its residuals by
+        recurrence, and what else a step needs.
+        """
+
+    def step(self, task: KrylovTask, state: State, /) -> State:
+        """The next one."""
+
+    def cycle(self, restart: int, n: int, /) -> int:
+        """The number of products per step, if not one or two."""
+
+    def arguments(self, M: Any, options: Options, /) -> dict[str, Any]:
+        """Those of SciPy's function."""
+
+
 def solve(
-    engine: ModuleType,
+    engine: Iteration,
     structure: Structure,
     p: Tree,
     b: Array,
@@ -88,7 +104,7 @@ def solve(
 
 
 def _solve(
-    engine: ModuleType,
+    engine: Iteration,
     structure: Structure,
     options: Options,
     p: Tree,
@@ -104,7 +120,7 @@ def _solve(
 
 
 def run(
-    engine: ModuleType, A: Product, M: Product, b: Array, options: Options, x0: Array | None = None
+    engine: Iteration, A: Product, M: Product, b: Array, options: Options, x0: Array | None = None
 ) -> Array:
     """x with A(x) = b (*batch, n, k), for finite numbers."""
     xp = namespace(b)
@@ -157,7 +173,7 @@ def identity(r: Array) -> Array:
 
 
 def _rounds(
-    engine: ModuleType, task: KrylovTask, b: Array, x: Array, unscaled: Product, options: Options
+    engine: Iteration, task: KrylovTask, b: Array, x: Array, unscaled: Product, options: Options
 ) -> tuple[Array, Array, Array]:
     """(x, steps, true residual norms): iterate, compute the true residual, restart if needed."""
     xp, A, wanted = namespace(b), task.A, task.wanted
@@ -239,7 +255,7 @@ def _true(r: Array) -> Array:
     return namespace(size).where(namespace(size).isnan(size), np.inf, size)
 
 
-def _default_maxiter(engine: ModuleType, options: Options, n: int) -> int:
+def _default_maxiter(engine: Iteration, options: Options, n: int) -> int:
     """The default of maxiter, in steps."""
     cycle: int = engine.cycle(options.restart, n)
     return -(-PER_UNKNOWN * n // cycle)
@@ -249,7 +265,7 @@ def _spec(structure: Structure, p: Tree, b: Array) -> tuple[tuple[int, ...], np.
     return (*common_batch((structure.core, 2), (p, b)), *b.shape[-2:]), result_dtype(p, b)
 
 
-def _name(engine: ModuleType) -> str:
+def _name(engine: Iteration) -> str:
     return engine.__name__.rpartition(".")[2]
 
 
