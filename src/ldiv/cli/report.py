@@ -8,7 +8,6 @@ import itertools
 import platform
 import sys
 from collections.abc import Iterator
-from types import ModuleType
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from ldiv.core.folders import modules
 from ldiv.core.linear import View
 from ldiv.core.structure import Structure
 from ldiv.engines import registry
+from ldiv.engines.registry import Engine
 from ldiv.structures.gram import Gram
 from ldiv.structures.scaled import Scaled
 from ldiv.structures.symmetric import Symmetric
@@ -103,7 +103,7 @@ def show_info() -> None:
     show("The machine", list(machine_rows()))
 
 
-def _abilities(engine: ModuleType) -> Cell:
+def _abilities(engine: Engine) -> Cell:
     """The structures that an engine takes on each device, without an assumption or with the
     strongest one, or the sentence why it takes none.
     """

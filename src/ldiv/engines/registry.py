@@ -1,29 +1,16 @@
 """The registry of engines: the first one, by rank, that supports a task solves it.
 
-A solver is one file in `engines/direct/` or `engines/iterative/`; an eigensolver one in
-`engines/eigen/`, of which `ldiv.engines.eigen.task` says what it must define. A solver must define
-
-    RANK                                            engines are tried in the order of their rank
-    ON_HOST                                         does it need NumPy arrays, one matrix at a time?
-    REMEMBERED                                      is a factor expensive enough to cache?
-    supports(structure, dtype, device, assume_a)    None, or the reason why not, which is shown to
-                                                    the user
-    factor(symbolic, structure, p, assume_a)        a Factor
-
-and may define `analyze(structure)`, the symbolic work, which is cached and given to `factor` (None
-if there is none), and `factor_carefully`, with the arguments of `factor` and its strongest settings.
-The values that an engine is given do not change. If the matrix appears singular, an engine raises
-SingularMatrixError: then its `factor_carefully` is tried, then the engines after it; see
-`ldiv.engines.factors.escalation`. An engine that iterates defines RANK, supports, and instead of the rest
-`start` and `step`, which `ldiv.engines.iterative.krylov` describes.
+A solver is one file in `engines/direct/` or `engines/iterative/`, an `Engine`; an eigensolver one in
+`engines/eigen/`, as `ldiv.engines.eigen.task` says. The values that an engine is given do not change.
+If the matrix appears singular, an engine raises SingularMatrixError: then its `factor_carefully` is
+tried, then the engines after it; see `ldiv.engines.factors.escalation`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -34,16 +21,51 @@ from ldiv.core.trees import Tree, leaves
 from ldiv.errors import EngineError
 
 
+class Ranked(Protocol):
+    """An engine of some kind: a type of modules, as are those below."""
+
+    __name__: str
+    RANK: int | None  # they are tried in this order; files without a rank are no engines
+
+
+class Engine(Ranked, Protocol):
+    """A solver."""
+
+    ITERATES: bool  # or does it factor?
+    ON_HOST: bool  # does it need NumPy arrays, one matrix at a time?
+    IN_SINGLE: bool  # does it factor matrices of double precision in single, to be refined?
+
+    def supports(self, structure: Any, dtype: Any, device: str, assume_a: str, /) -> str | None:
+        """None, or the reason why not, which is shown to the user."""
+
+    # -- one that factors -----------------------------------------------------
+
+    REMEMBERED: bool  # is a factor expensive enough to cache?
+    BY_CHOLESKY: bool  # is it worth trying Cholesky on a Hermitian matrix?
+    analyze: Callable[[Any], Any] | None  # the symbolic work of a structure, which is cached
+    factor_carefully: Callable[..., Any] | None  # `factor`, with its strongest settings
+
+    def factor(self, symbolic: Any, structure: Any, p: Tree, assume_a: str, /) -> Any:
+        """A Factor of S(p), with its symbolic work, if there is any."""
+
+    # -- one that iterates, as `ldiv.engines.iterative.krylov` describes ---------
+
+    HERMITIAN_M: bool  # must M be Hermitian?
+
+
+RankedT = TypeVar("RankedT", bound=Ranked)
+
+
 @cache
-def engines(kind: str = "engine") -> dict[str, ModuleType]:
+def engines(kind: str = "engine") -> dict[str, Any]:
     """All solvers, or engines of another kind, by name, in the order in which they are asked."""
     ranked = [m for m in modules(kind) if m.RANK is not None]
     return {name_of(m): m for m in sorted(ranked, key=lambda m: m.RANK)}
 
 
 def first_able(
-    candidates: dict[str, ModuleType], reason: Callable[[ModuleType], str | None], asked: str
-) -> ModuleType:
+    candidates: dict[str, RankedT], reason: Callable[[RankedT], str | None], asked: str
+) -> RankedT:
     """The first engine that gives no reason why not; `asked` is what none of them does."""
     reasons: dict[str, str] = {}
     for name, engine in candidates.items():
@@ -60,7 +82,7 @@ def choose(
     device: str,
     assume_a: str = "gen",
     method: str = "auto",
-) -> ModuleType:
+) -> Engine:
     """The first engine that supports the task, or the one that `method` names.
 
     `method` may also restrict the choice to engines that factor, or to those that iterate.
@@ -73,7 +95,7 @@ def choose(
 
 def _choose(
     structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str, method: str
-) -> ModuleType:
+) -> Engine:
     method, low = split(method)
     engine = first_able(
         named(method),
@@ -104,8 +126,8 @@ def split(method: str) -> tuple[str, bool]:
 class Chain(NamedTuple):
     """The engines that may solve, in order; and if one was named, those that could replace it."""
 
-    engines: tuple[ModuleType, ...]
-    alternatives: tuple[ModuleType, ...]
+    engines: tuple[Engine, ...]
+    alternatives: tuple[Engine, ...]
     in_single: bool = False  # the first one in single precision first
 
     @property
@@ -147,7 +169,7 @@ def _chain(
     )
 
 
-def named(method: str) -> dict[str, ModuleType]:
+def named(method: str) -> dict[str, Engine]:
     """The engines that a method stands for."""
     kinds = {"auto": (False, True), "direct": (False,), "iterative": (True,)}
     if method not in kinds:
@@ -158,7 +180,7 @@ def named(method: str) -> dict[str, ModuleType]:
 
 
 def answer(
-    engine: ModuleType, structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str
+    engine: Engine, structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str
 ) -> str | None:
     """None if the engine can solve, or the reason why not."""
     if structure.processes is not None:
@@ -169,7 +191,7 @@ def answer(
     return reason
 
 
-def is_iterative(engine: ModuleType) -> bool:
+def is_iterative(engine: Engine) -> bool:
     """Does the engine iterate, instead of factoring?"""
     return bool(engine.ITERATES)
 
@@ -183,5 +205,5 @@ def has_factors(structure: Structure, p: Tree) -> bool:
     )
 
 
-def name_of(engine: ModuleType) -> str:
+def name_of(engine: Ranked) -> str:
     return engine.__name__.rpartition(".")[2]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -45,7 +45,8 @@ def solve(
     if 0 in shape[:-1]:
         return astype(namespace(b).zeros_like(namespace(b).broadcast_to(b, shape)), plan.dtype)
     if plan.links is None:
-        return krylov.solve(plan.engine, structure, p, b, options or Options(), auxiliaries)
+        engine = cast(krylov.Iteration, plan.engine)
+        return krylov.solve(engine, structure, p, b, options or Options(), auxiliaries)
     if plan.mixed:  # one solve with the real factor serves both parts
         xp, k = namespace(b), b.shape[-1]
         x = solve(structure, p, xp.concat([xp.real(b), xp.imag(b)], axis=-1), assume_a, method)

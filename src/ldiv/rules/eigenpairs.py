@@ -46,7 +46,9 @@ class Eigenpairs(OfPencil):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         pA, pB, auxiliaries = args
-        lam, X, error_bound = choose(self.task, pA, pB).pairs(self.task, pA, pB, auxiliaries)
+        lam, X, error_bound = (self.task.processes or choose(self.task, pA, pB)).pairs(
+            self.task, pA, pB, auxiliaries
+        )
         k = self.task.k
         if self.task.positive and 0 not in lam.shape:
             check_or_raise(

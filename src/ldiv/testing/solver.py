@@ -7,7 +7,6 @@ two factorizations of one pattern analyze once;      a singular matrix raises Si
 from __future__ import annotations
 
 from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from ldiv.core.structure import Structure, view_dense
 from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.engines.factors import analyses
 from ldiv.engines.factors.factored import factorization
-from ldiv.engines.registry import engines
+from ldiv.engines.registry import Engine, engines
 from ldiv.errors import SingularMatrixError
 from ldiv.testing.cases import Draw
 from ldiv.testing.distance import assert_close, raised
@@ -64,7 +63,7 @@ def _analyses_once(engine: Any, structure: Any, p: Tree) -> None:
     assert len(calls) == 1, f"one pattern is analysed once, not {len(calls)} times"
 
 
-def _refuses(engine: ModuleType, structure: Structure, p: Tree) -> None:
+def _refuses(engine: Engine, structure: Structure, p: Tree) -> None:
     zero: Any = rebuild(p, [leaf * 0 for leaf in leaves(p)])
     # a unit diagonal is never singular
     if np.linalg.matrix_rank(structure.todense(zero)).max() < structure.shape[0]:

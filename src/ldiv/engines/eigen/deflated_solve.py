@@ -12,7 +12,6 @@ preconditioned by M. The full eigenbasis of a large matrix is never computed.
 from __future__ import annotations
 
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -101,7 +100,6 @@ def _solve_one(
     task: EigenTask, params: tuple[Tree, ...], theta: Array, r: Array, V: Array
 ) -> Array:
     on_engine = choose(task, *params[:2])
-    assert isinstance(on_engine, ModuleType)
     if not on_engine.ON_HOST or not task.A.on_host:
         return _by_minres(task, params, theta, r, V)
     dtype = result_dtype(params[:2], r)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from ldiv.engines.factors.cache import fingerprint
 from ldiv.engines.factors.escalation import Escalating
 from ldiv.engines.factors.factored import factored
 from ldiv.engines.iterative.matrix_product import Product
+from ldiv.engines.registry import Engine
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.structures.composed import all_entries, concatenated, entry_values, is_dense, joined
 from ldiv.structures.dense import Dense
@@ -112,7 +112,7 @@ def _by_trial(structure: Structure, p: Tree) -> Solves | None:
         return None
 
 
-def _engine(structure: Structure, p: Tree) -> ModuleType:
+def _engine(structure: Structure, p: Tree) -> Engine:
     return registry.choose(structure, result_dtype(p), "cpu", "pos", "direct")
 
 

@@ -1,24 +1,13 @@
 """The task A X = B X Lam: which k pairs, and by which engine.
 
-An eigensolver is one file in `engines/eigen/`. It must define
-
-    RANK                              engines are tried in the order of their rank
-    ON_HOST                           does it need NumPy arrays, one problem at a time?
-    supports(task, dtype, device)     None, or the reason why not, which is shown to the user
-    guard_pairs(task)                 the number g of additional pairs that it returns, for the
-                                      deflated systems of the derivative
-    pairs(task, pA, pB, auxiliaries)  lam (*batch, k + g), X (*batch, n, k + g) with X^H B X = I,
-                                      error_bound (*batch, k + g)
-
-The k wanted pairs come first, ascending, then the guard pairs, ascending. `error_bound` says how
-far an eigenvalue may be from lam: |A x - lam B x| |x|, and rounding.
+An eigensolver is one file in `engines/eigen/`, an `Eigensolver`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from types import ModuleType
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -28,7 +17,7 @@ from ldiv.core.processes import Processes
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.engines.iterative.observers import Observer
-from ldiv.engines.registry import engines, first_able
+from ldiv.engines.registry import Ranked, engines, first_able
 from ldiv.structures.identity import Identity
 
 
@@ -139,12 +128,27 @@ class EigenTask:
         return keys[self.which](nu)
 
 
-def choose(task: EigenTask, *params: Tree) -> ModuleType | Processes:
+class Eigensolver(Ranked, Protocol):
+    """The type of these files."""
+
+    ON_HOST: bool  # does it need NumPy arrays, one problem at a time?
+
+    def supports(self, task: EigenTask, dtype: Any, device: str, /) -> str | None:
+        """None, or the reason why not, which is shown to the user."""
+
+    def pairs(self, task: EigenTask, pA: Tree, pB: Tree, auxiliaries: Any, /) -> tuple[Array, ...]:
+        """lam (*batch, k + g), X (*batch, n, k + g) with X^H B X = I, error_bound (*batch, k + g).
+
+        The k wanted pairs come first, ascending, then g guard pairs, as many as it likes, ascending:
+        they are for the deflated systems of the derivative. `error_bound` says
+        how far an eigenvalue may be from lam: |A x - lam B x| |x|, and rounding.
+        """
+
+
+def choose(task: EigenTask, *params: Tree) -> Eigensolver:
     """The first engine that supports the task, or the one that `method` names."""
-    if task.processes is not None:
-        return task.processes
     dtype, device = result_dtype(params), device_of(leaves(params)[0])
-    able = engines("eigensolver")
+    able: dict[str, Eigensolver] = engines("eigensolver")
     return first_able(
         able if task.method == "auto" else {task.method: able[task.method]},
         lambda engine: engine.supports(task, dtype, device),

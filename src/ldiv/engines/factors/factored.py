@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from math import prod
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -25,19 +24,26 @@ from ldiv.engines.factor import Factor
 from ldiv.engines.factors.analyses import analysed, is_analysed
 from ldiv.engines.factors.cache import Key, counts, in_trace, remembered
 from ldiv.engines.factors.escalation import Attempt, Batch, Escalating
-from ldiv.engines.registry import Chain, name_of
+from ldiv.engines.registry import Chain, Engine, name_of
 
 # The engines whose factors, made for something else, solve as well; each registers when it is loaded,
 # and has no factors before.
-_also_solving: list[ModuleType] = []
+_also_solving: list[Compiled] = []
 
 
-def solves_too(engine: ModuleType) -> None:
+class Compiled(Engine, Protocol):
+    """One that may have to be compiled first."""
+
+    def is_compiled(self, dtype: Any, /) -> bool:
+        """Is it, for numbers of this dtype?"""
+
+
+def solves_too(engine: Any) -> None:
     """Register an engine of positive definite sparse matrices, whose factors solve as well."""
     _also_solving[:] = [engine]
 
 
-def factorization(engine: ModuleType, structure: Structure, p: Tree, assume_a: str) -> Escalating:
+def factorization(engine: Engine, structure: Structure, p: Tree, assume_a: str) -> Escalating:
     """S(p) factored by one engine, from the cache or anew."""
     return factored(Chain((engine,), ()), structure, p, assume_a)
 
@@ -149,7 +155,7 @@ def _made_of_copies(
     return make(own), tuple(leaves(structure.read(own)))
 
 
-def before(first: ModuleType, links: Chain) -> Chain:
+def before(first: Engine, links: Chain) -> Chain:
     """An engine that factors first, and those that follow if the matrix appears singular to it."""
     return Chain((first, *links.engines), links.alternatives)
 
@@ -233,14 +239,14 @@ def _attempts(links: Chain, structure: Structure, assume_a: str) -> list[list[At
     return structure.cached(("attempts", links, assume_a), make)
 
 
-def _attempts_of(engine: ModuleType, structure: Structure, assume_a: str) -> Iterator[Attempt]:
+def _attempts_of(engine: Engine, structure: Structure, assume_a: str) -> Iterator[Attempt]:
     for name in ("factor", "factor_carefully"):
         if (make := getattr(engine, name)) is not None:
             yield Attempt(name_of(engine), _maker(make, engine, structure, assume_a))
 
 
 def _maker(
-    make: Callable[..., Factor], engine: ModuleType, structure: Structure, assume_a: str
+    make: Callable[..., Factor], engine: Engine, structure: Structure, assume_a: str
 ) -> Callable[[Tree], Factor]:
     """p -> the factor of S(p)."""
     if engine.analyze is None:
@@ -248,14 +254,14 @@ def _maker(
     return lambda p: make(symbolic(engine, structure), structure, p, assume_a)
 
 
-def symbolic(engine: ModuleType, structure: Structure) -> Any:
+def symbolic(engine: Engine, structure: Structure) -> Any:
     """The engine's symbolic work on a structure, done once per pattern; None if there is none."""
-    if engine.analyze is None:
+    if (work := engine.analyze) is None:
         return None
 
     def analyze() -> Any:
         counts["analyses"] += 1
-        return engine.analyze(structure)
+        return work(structure)
 
     return analysed(engine.__name__, structure, analyze)
 

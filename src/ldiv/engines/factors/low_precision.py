@@ -13,7 +13,6 @@ Reference: Langou et al., SC'06; Carson, Higham, SIAM J. Sci. Comput. 40 (2018).
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from ldiv.engines.accuracy.sparse_matrix import Arrangement, SparseMatrix
 from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.factor import Factor
 from ldiv.engines.factors.analyses import analysed
+from ldiv.engines.registry import Engine
 from ldiv.errors import EngineError, NotPositiveDefiniteError, SingularMatrixError
 
 SINGLE = {"f": np.dtype(np.float32), "c": np.dtype(np.complex64)}
@@ -33,7 +33,7 @@ class LowPrecision(Factor):
     """An engine's factor of M rounded to single precision, for solves in double."""
 
     def __init__(
-        self, name: str, engine: ModuleType, symbolic: Any, values: Any, assume_a: str
+        self, name: str, engine: Engine, symbolic: Any, values: Any, assume_a: str
     ) -> None:
         self._name = name
         single = values.astype(SINGLE[values.dtype.kind])
@@ -67,7 +67,7 @@ class Slots:
         return p
 
 
-def factor(engine: ModuleType, symbolic: Any, structure: Any, p: Tree, assume_a: str) -> Factor:
+def factor(engine: Engine, symbolic: Any, structure: Any, p: Tree, assume_a: str) -> Factor:
     """S(p) by the engine in single precision; `symbolic` is the engine's work on the structure."""
 
     def natural() -> Arrangement:

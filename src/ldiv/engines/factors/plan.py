@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,13 +15,13 @@ from ldiv.core.trees import Array, Tree, leaves
 from ldiv.engines.factors.cache import Key
 from ldiv.engines.factors.factored import factoring, key_of
 from ldiv.engines.factors.solve import solve_each, solve_one
-from ldiv.engines.registry import Chain, chain, choose, is_iterative
+from ldiv.engines.registry import Chain, Engine, chain, choose, is_iterative
 
 
 class Plan(NamedTuple):
     """How to solve S(p) x = b for arguments of one signature. Immutable, shared by threads."""
 
-    engine: ModuleType
+    engine: Engine
     links: Chain | None  # None for an iteration
     base: Structure
     op: str

@@ -1,10 +1,5 @@
 """The driver of all iterations: they stop at |b - A x| <= max(rtol |b|, atol) in every column of b.
 
-An engine defines `start(task, x, r)`, a tuple that begins with x, the block of solutions
-(*batch, n, k), and the norms (*batch, 1, k) of its residuals by recurrence; and
-`step(task, state)`, the next tuple. It may define `BROKEN`, the error for norms that are NaN, and
-`cycle(restart, n)`, the number of products per step, if not one or two.
-
 The norms by recurrence are verified: when they are small enough the true residual is computed, and
 if it is not, or the method broke down, the engine restarts from x. All columns iterate together,
 converged columns are frozen. Each column is scaled by its b, A and M by their action on b, so that
@@ -14,9 +9,9 @@ differentiated.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -27,6 +22,7 @@ from ldiv.core.finite import all_finite, require_finite
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.core.units import magnitude
+from ldiv.core.verdict import decided, is_pending
 from ldiv.engines.accuracy.scaling import balanced_product
 from ldiv.engines.iterative import of_scipy
 from ldiv.engines.iterative.matrix_product import Product, assembled
@@ -36,6 +32,7 @@ from ldiv.errors import ConvergenceError, overflowed
 
 ROUNDS = 8  # restarts at most
 PER_UNKNOWN = 10  # products per unknown, at most, as in SciPy
+UNREAD = 10  # steps, at most, between two looks of the host at a device
 
 State = tuple[Array, ...]
 
@@ -52,8 +49,30 @@ class KrylovTask(NamedTuple):
     restart: int
 
 
+class Iteration(Protocol):
+    """The type of the files of these engines."""
+
+    __name__: str
+    BROKEN: Callable[..., Exception] | None  # the error if the norm of a residual is NaN
+    ITERATE: Callable[..., Any] | None  # SciPy's function, whose steps are taken; else those below
+
+    def start(self, task: KrylovTask, x: Array, r: Array, /) -> State:
+        """x, the block of solutions (*batch, n, k), the norms (*batch, 1, k) of its residuals by
+        recurrence, and what else a step needs.
+        """
+
+    def step(self, task: KrylovTask, state: State, /) -> State:
+        """The next one."""
+
+    def cycle(self, restart: int, n: int, /) -> int:
+        """The number of products per step, if not one or two."""
+
+    def arguments(self, M: Any, options: Options, /) -> dict[str, Any]:
+        """Those of SciPy's function."""
+
+
 def solve(
-    engine: ModuleType,
+    engine: Iteration,
     structure: Structure,
     p: Tree,
     b: Array,
@@ -85,7 +104,7 @@ def solve(
 
 
 def _solve(
-    engine: ModuleType,
+    engine: Iteration,
     structure: Structure,
     options: Options,
     p: Tree,
@@ -101,7 +120,7 @@ def _solve(
 
 
 def run(
-    engine: ModuleType, A: Product, M: Product, b: Array, options: Options, x0: Array | None = None
+    engine: Iteration, A: Product, M: Product, b: Array, options: Options, x0: Array | None = None
 ) -> Array:
     """x with A(x) = b (*batch, n, k), for finite numbers."""
     xp = namespace(b)
@@ -154,7 +173,7 @@ def identity(r: Array) -> Array:
 
 
 def _rounds(
-    engine: ModuleType, task: KrylovTask, b: Array, x: Array, unscaled: Product, options: Options
+    engine: Iteration, task: KrylovTask, b: Array, x: Array, unscaled: Product, options: Options
 ) -> tuple[Array, Array, Array]:
     """(x, steps, true residual norms): iterate, compute the true residual, restart if needed."""
     xp, A, wanted = namespace(b), task.A, task.wanted
@@ -180,7 +199,7 @@ def _rounds(
             new = tuple(xp.where(going, now, then) for now, then in zip(new, before, strict=True))
         x, size = new[0], new[1]
         # after a breakdown keep the last good iterate
-        if traced(size) or bool(xp.isnan(size).any()):
+        if traced(size) or is_pending(size) or bool(xp.isnan(size).any()):
             x = xp.where(xp.isnan(size), before[0], x)
         for observe in observers:
             host_callback(observe, steps, unscaled(x), xp.max(new[1] / or_one(wanted)))
@@ -192,16 +211,42 @@ def _rounds(
 
     def restart(state: State) -> State:
         rounds, steps, x, _ = state
-        steps, x, believed, *_ = loop(
+        steps, x, believed, *_ = inner(
             inner_not_converged, step, (steps, *engine.start(task, x, b - A(x)))
         )
         if engine.BROKEN is not None:
             check_or_raise(~xp.isnan(believed).any(), engine.BROKEN)
         return rounds + 1, steps, x, _true(b - A(x))
 
+    unread = is_pending(b)
+    is_cycle = engine.cycle(options.restart, b.shape[-2]) > 2  # which looks by itself
+    inner = partial(in_blocks, 1 if is_cycle or observers else UNREAD) if unread else loop
+    outer = partial(in_blocks, 1) if unread else loop
     zero = xp.zeros((), **alike(wanted, np.dtype(np.int32)))
-    _, steps, x, size = loop(not_converged, restart, (zero, zero, x, _true(b - A(x))))
+    _, steps, x, size = outer(not_converged, restart, (zero, zero, x, _true(b - A(x))))
     return x, steps, size
+
+
+def in_blocks(
+    most: int, going: Callable[[State], Array], step: Callable[[State], State], state: State
+) -> State:
+    """The loop on a device: the host asks whether it goes on after 2, 4, 8 and then `most` steps more.
+    Those that were too many change nothing.
+    """
+    xp, block = namespace(state[-1]), min(2, most)
+
+    def one(state: State) -> State:
+        more = going(state)
+        return tuple(
+            xp.where(more, now, then) for now, then in zip(step(state), state, strict=True)
+        )
+
+    while True:
+        for _ in range(block):
+            state = one(state)
+        if not decided(going(state)):
+            return state
+        block = min(2 * block, most)
 
 
 def _true(r: Array) -> Array:
@@ -210,7 +255,7 @@ def _true(r: Array) -> Array:
     return namespace(size).where(namespace(size).isnan(size), np.inf, size)
 
 
-def _default_maxiter(engine: ModuleType, options: Options, n: int) -> int:
+def _default_maxiter(engine: Iteration, options: Options, n: int) -> int:
     """The default of maxiter, in steps."""
     cycle: int = engine.cycle(options.restart, n)
     return -(-PER_UNKNOWN * n // cycle)
@@ -220,7 +265,7 @@ def _spec(structure: Structure, p: Tree, b: Array) -> tuple[tuple[int, ...], np.
     return (*common_batch((structure.core, 2), (p, b)), *b.shape[-2:]), result_dtype(p, b)
 
 
-def _name(engine: ModuleType) -> str:
+def _name(engine: Iteration) -> str:
     return engine.__name__.rpartition(".")[2]
 
 
@@ -230,8 +275,8 @@ def _worst(size: Array, wanted: Array, whole: Array) -> tuple[Array, Array]:
     size, wanted, too_large = (
         xp.reshape(x, (-1,)) for x in (size / or_one(whole), wanted / or_one(whole), size > wanted)
     )
-    at = xp.argmax(xp.where(too_large, size, -1.0))
-    return size[at], wanted[at]
+    at = xp.reshape(xp.argmax(xp.where(too_large, size, -1.0)), (1,))
+    return xp.take(size, at, axis=0)[0], xp.take(wanted, at, axis=0)[0]  # no device waits
 
 
 def _not_converged(engine: str, steps: Any, residual: Any, wanted: Any) -> ConvergenceError:

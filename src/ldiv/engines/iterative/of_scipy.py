@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,7 @@ Pair = tuple[Product, Product]  # the products with a matrix and with its adjoin
 
 
 def solve(
-    engine: ModuleType, structure: Structure, p: Tree, b: Array, options: Options, auxiliaries: Tree
+    engine: Any, structure: Structure, p: Tree, b: Array, options: Options, auxiliaries: Tree
 ) -> Array:
     """x with S(p) x = b."""
     args, like = (p, b, auxiliaries), (structure.core, 2, options.core)
@@ -58,7 +57,7 @@ def solve(
 
 
 def _block(
-    engine: ModuleType,
+    engine: Any,
     structure: Structure,
     options: Options,
     dtype: Any,
@@ -89,7 +88,7 @@ def _products(structure: Structure, p: Tree, dtype: Any) -> Pair:
     return product(structure), product(structure.H)
 
 
-def _column(engine: ModuleType, A: Pair, M: Pair | None, b: Any, x0: Any, options: Options) -> Any:
+def _column(engine: Any, A: Pair, M: Pair | None, b: Any, x0: Any, options: Options) -> Any:
     scale = magnitude(b, 0)
     b = b / scale
     t, A = _scaled(A, b)
@@ -142,5 +141,5 @@ def _operator(products: Pair, b: Any) -> LinearOperator:
     return LinearOperator((len(b), len(b)), matvec, rmatvec=rmatvec, dtype=b.dtype)
 
 
-def _name(engine: ModuleType) -> str:
+def _name(engine: Any) -> str:
     return engine.__name__.rpartition(".")[2]
