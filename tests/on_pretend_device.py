@@ -21,6 +21,7 @@ from ldiv.frontends.torch.pretend_device import install, waits
 DEVICE = install()
 
 import ldiv  # noqa: E402  (after the device is there, which it asks PyTorch for)
+from ldiv.engines import solve_log  # noqa: E402
 
 N = 6
 torch.manual_seed(0)
@@ -107,6 +108,7 @@ AT_HOST: dict[str, Callable[[Any, Any], Any]] = {
     "expm_multiply": lambda a, b: ldiv.expm_multiply(a / 6, b),
 }
 # what is refused, and what takes more than one look: a step of refinement, a scaling, a warning
+ILL = 1 / (torch.arange(13)[:, None] + torch.arange(13) + 1.0), torch.ones(13)
 NAN = torch.full((N, N), torch.nan)
 RANK_ONE = torch.ones(N, N)
 HILBERT = 1 / (torch.arange(N)[:, None] + torch.arange(N) + 1.0)
@@ -148,6 +150,8 @@ HARD: dict[str, Callable[[Any], Any]] = {
     "cg from its solution": lambda to: ldiv.solve(
         to(torch.eye(N)), to(B), assume_a="pos", method="cg", x0=to(B)
     ),
+    "noted once": lambda to: noted(lambda: ldiv.solve(to(A), to(B), method="gmres", rtol=1e-6)),
+    "noted once, ignored": lambda to: noted(lambda: quietly(partial(ldiv.solve, *map(to, ILL)))),
     "cg of zero": lambda to: ldiv.solve(to(A @ A.mT), to(0 * B), assume_a="pos", method="cg"),
     "gmres, restarted": lambda to: ldiv.solve(to(A), to(B), method="gmres", restart=2),
 }
@@ -172,6 +176,13 @@ def twice(f: Any) -> Any:
 def quietly(f: Any) -> Any:
     with ldiv.errstate(singular="ignore"):
         return f()
+
+
+def noted(f: Any) -> Any:
+    """How many solves the log has, and their steps."""
+    with solve_log.reading() as entries:
+        f()
+    return torch.tensor([float(len(entries)), *(float(x.iterations) for x in entries)])
 
 
 def gradient(f: Any, a: Any) -> Any:
