@@ -62,6 +62,7 @@ default_role = "py:obj"
 autosummary_generate = ["generated/names.rst"]
 autodoc_inherit_docstrings = False
 autodoc_member_order = "groupwise"
+autodoc_type_aliases = {"DTypeLike": "DTypeLike"}
 autodoc_typehints = "signature"
 python_maximum_signature_line_length = 90
 add_module_names = False

@@ -26,7 +26,7 @@ from ldiv.engines.factors import cache
 # Compiling is what takes the time in the tests of JAX, and most of that is optimizing; of the
 # environment, so that every process hears of it.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
-collect_ignore = ["on_pretend_device.py"]  # it changes PyTorch, for a process of its own
+collect_ignore = ["on_pretend_device.py", "on_four_devices.py"]  # for a process of their own
 OPTIONAL = (
     "torch",
     "jax",

@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,6 +21,7 @@ from ldiv.frontends.torch.pretend_device import install, waits
 DEVICE = install()
 
 import ldiv  # noqa: E402  (after the device is there, which it asks PyTorch for)
+from ldiv.engines import solve_log  # noqa: E402
 
 N = 6
 torch.manual_seed(0)
@@ -104,6 +107,87 @@ AT_HOST: dict[str, Callable[[Any, Any], Any]] = {
     "logm": lambda a, b: ldiv.logm(pos(a)),
     "expm_multiply": lambda a, b: ldiv.expm_multiply(a / 6, b),
 }
+# what is refused, and what takes more than one look: a step of refinement, a scaling, a warning
+ILL = 1 / (torch.arange(13)[:, None] + torch.arange(13) + 1.0), torch.ones(13)
+NAN = torch.full((N, N), torch.nan)
+RANK_ONE = torch.ones(N, N)
+HILBERT = 1 / (torch.arange(N)[:, None] + torch.arange(N) + 1.0)
+SKEW = torch.eye(N) + torch.triu(RANK_ONE)
+LARGE = torch.full((N,), 1e300)
+NEAR = torch.outer(B, B) + 1e-17 * A
+HARD: dict[str, Callable[[Any], Any]] = {
+    "NaN in A": lambda to: ldiv.solve(to(NAN), to(B)),
+    "NaN in b": lambda to: ldiv.solve(to(A), to(NAN)),
+    "infinity": lambda to: ldiv.solve(to(A / 0), to(B)),
+    "NaN, eigh": lambda to: ldiv.eigh(to(NAN))[0],
+    "NaN, svd": lambda to: ldiv.svd(to(NAN))[1],
+    "NaN, cg": lambda to: ldiv.solve(to(NAN), to(B), assume_a="pos", method="cg"),
+    "zero": lambda to: ldiv.solve(to(0 * A), to(B)),
+    "rank one": lambda to: ldiv.solve(to(RANK_ONE), to(B)),
+    "nearly singular": lambda to: ldiv.solve(to(NEAR), to(B)),
+    "nearly singular, twice": lambda to: twice(partial(ldiv.solve, to(NEAR), to(B))),
+    "nearly singular, ignored": lambda to: quietly(lambda: ldiv.solve(to(NEAR), to(B))),
+    "one of a batch": lambda to: ldiv.solve(to(torch.stack([A, NEAR])), to(B)),
+    "inverse": lambda to: ldiv.inv(to(NEAR)),
+    "log|det|": lambda to: ldiv.slogdet(to(NEAR))[1],
+    "triangle": lambda to: ldiv.solve_triangular(to(torch.tril(A, -1)), to(B), lower=True),
+    "not positive": lambda to: ldiv.cholesky(to(A + A.mT - 40 * torch.eye(N))),
+    "not positive, solve": lambda to: ldiv.solve(to(-A @ A.mT), to(B), assume_a="pos"),
+    "not positive, cg": lambda to: ldiv.solve(to(-A @ A.mT), to(B), assume_a="pos", method="cg"),
+    "not symmetric": lambda to: ldiv.eigvalsh(to(SKEW)),
+    "not symmetric, solve": lambda to: ldiv.solve(to(SKEW), to(B), assume_a="sym"),
+    "overflow": lambda to: ldiv.solve(to(1e-20 * A), to(LARGE)),
+    "least squares": lambda to: ldiv.lstsq(to(RANK_ONE[:, :2]), to(B))[0],
+    "no convergence": lambda to: ldiv.solve(to(A), to(B), method="gmres", maxiter=1, restart=2),
+    "no start": lambda to: ldiv.root(lambda x, p: p / x, to(0 * B), to(B)),
+    "repeated": lambda to: gradient(lambda a: ldiv.eigh(a)[1] ** 2, to(torch.eye(N))),
+    "singular, gradient": lambda to: gradient(lambda a: ldiv.qr(a)[1], to(RANK_ONE)),
+    "badly scaled": lambda to: ldiv.solve(to(A * 10.0 ** torch.arange(0, 12 * N, 12)), to(B)),
+    "small": lambda to: ldiv.cholesky(to(1e-300 * (A @ A.mT))),
+    "Hilbert": lambda to: ldiv.solve(to(HILBERT), to(B)),
+    "symmetric in its units": lambda to: ldiv.cholesky(to(unlike(A @ A.mT))),
+    "large, finite": lambda to: gradient(lambda a: ldiv.solve(a, to(B)), to(1e170 * A)),
+    "cg from its solution": lambda to: ldiv.solve(
+        to(torch.eye(N)), to(B), assume_a="pos", method="cg", x0=to(B)
+    ),
+    "noted once": lambda to: noted(lambda: ldiv.solve(to(A), to(B), method="gmres", rtol=1e-6)),
+    "noted once, ignored": lambda to: noted(lambda: quietly(partial(ldiv.solve, *map(to, ILL)))),
+    "cg of zero": lambda to: ldiv.solve(to(A @ A.mT), to(0 * B), assume_a="pos", method="cg"),
+    "gmres, restarted": lambda to: ldiv.solve(to(A), to(B), method="gmres", restart=2),
+}
+
+
+def unlike(a: Any) -> Any:
+    """a in units that are not alike, with rounding where entries are small beside their row."""
+    d = 10.0 ** torch.arange(0, 3 * N, 3)
+    a = a * d[:, None] * d
+    a[0, 1] += 1e-12 * a[0, 1].abs()
+    return a
+
+
+def twice(f: Any) -> Any:
+    """What was refused once is not found as if it had been looked at."""
+    try:
+        f()
+    except ldiv.SingularMatrixError:
+        return f()
+
+
+def quietly(f: Any) -> Any:
+    with ldiv.errstate(singular="ignore"):
+        return f()
+
+
+def noted(f: Any) -> Any:
+    """How many solves the log has, and their steps."""
+    with solve_log.reading() as entries:
+        f()
+    return torch.tensor([float(len(entries)), *(float(x.iterations) for x in entries)])
+
+
+def gradient(f: Any, a: Any) -> Any:
+    a = a.detach().requires_grad_()
+    return torch.autograd.grad(f(a).sum(), a)[0]
 
 
 def sparse(a: Any) -> Any:
@@ -160,20 +244,46 @@ def at_host(f: Any) -> dict[str, Any]:
     return {"refused": ""}
 
 
+def found(f: Any, device: Any) -> Any:
+    """The numbers, or the error in its words."""
+    try:
+        y = f(lambda x: x.to(device))
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return y.detach().cpu()
+
+
+def hard(f: Any) -> dict[str, Any]:
+    here = found(f, "cpu")
+    gc.collect()
+    entries = ldiv.cache_info().entries
+    there = found(f, DEVICE)
+    gc.collect()
+    kept = ldiv.cache_info().entries - entries
+    if isinstance(here, str) or isinstance(there, str):
+        return {"here": str(here), "there": str(there), "kept": kept}
+    return {"here": "", "there": "", "apart": relative(here, there), "kept": kept}
+
+
+def relative(x: Any, y: Any) -> float:
+    off = (x - y).abs() / x.abs().clamp(min=torch.finfo(x.dtype).tiny)
+    return float(torch.where(x == y, 0, off).max())
+
+
 def main(names: list[str]) -> None:
     warnings.simplefilter("ignore")
-    for table, look in ((FUNCTIONS, looked_at), (AT_HOST, at_host)):
+    for table, look in ((FUNCTIONS, looked_at), (AT_HOST, at_host), (HARD, hard)):
         for name, f in table.items():
             if names and name not in names:
                 continue
-            found: dict[str, Any] = {"name": name, "error": None}
+            line: dict[str, Any] = {"name": name, "error": None}
             try:
-                found |= look(f)
+                line |= look(f)
             except Exception as error:
                 if names:
                     raise
-                found["error"] = f"{type(error).__name__}: {error}"
-            print(json.dumps(found), flush=True)
+                line["error"] = f"{type(error).__name__}: {error}"
+            print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

@@ -89,6 +89,12 @@ def test_no_unknown_changes_by_more_than_stepmx(limit: float) -> None:
     assert max(moves[: int(1 / limit)]) <= limit * (1 + 1e-12)
 
 
+def test_a_limit_below_single_precision_reaches_nothing() -> None:
+    x, p = torch.ones(2), torch.tensor([8.0, 27.0])
+    with pytest.raises(ldiv.ConvergenceError, match="Newton"):
+        ldiv.root(lambda x, p: x**3 - p, x, p, stepmx=1e-300)
+
+
 def test_whole_steps_may_go_over_larger_residuals() -> None:
     """From the far side of a hump that a line search does not climb."""
     f, start, p = lambda x, p: x**3 - 2 * x + p, tensor([0.0]), tensor([4.0])

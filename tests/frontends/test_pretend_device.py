@@ -37,6 +37,50 @@ def test_what_runs_there_stays_there_and_is_right(found: list[dict[str, Any]]) -
     assert not wrong
 
 
+# value and gradient: a look at all numbers at the end of each of the two, and one more where the
+# matrix may need scales; a decision for every few steps of an iteration
+WAITS = {
+    "solve": 3,
+    "solve sym": 4,
+    "solve pos": 4,
+    "solve, batch": 3,
+    "solve_triangular": 2,
+    "cholesky": 3,
+    "inv": 3,
+    "det": 3,
+    "logdet": 3,
+    "slogdet": 3,
+    "lu_factor": 2,
+    "qr": 2,
+    "svd": 2,
+    "svdvals": 2,
+    "pinv": 2,
+    "lstsq": 2,
+    "eigh": 2,
+    "eigh, B": 4,
+    "eigvalsh": 2,
+    "eigsh": 2,
+    "cg": 10,
+    "gmres": 10,
+    "solve_sylvester": 14,
+    "root": 32,
+}
+
+
+def test_a_kernel_waits_for_the_device_once(found: list[dict[str, Any]]) -> None:
+    counted = {x["name"]: x["waits"] for x in found if x["name"] in WAITS}
+    assert counted.keys() == WAITS.keys()
+    assert not {name: n for name, n in counted.items() if n > WAITS[name]}
+
+
+def test_what_was_believed_in_vain_is_found_as_on_the_cpu(found: list[dict[str, Any]]) -> None:
+    hard = [x for x in found if "here" in x]
+    assert sum(bool(x["here"]) for x in hard) > 20
+    assert sum("apart" in x for x in hard) > 8
+    other = [x for x in hard if x["here"] != x["there"] or x.get("apart", 0) > 1e-9 or x["kept"]]
+    assert not other
+
+
 def test_what_must_run_on_the_host_says_so(found: list[dict[str, Any]]) -> None:
     refused = [x for x in found if "refused" in x]
     assert len(refused) > 5

@@ -41,6 +41,14 @@ def test_a_module(trainable: bool) -> None:
     assert layer.solve(b.float()).dtype == torch.float32
 
 
+def test_in_place_of_a_matrix_it_names_its_matrix() -> None:
+    layer = ldiv.nn.SparseMatrix(S)
+    b = torch.ones(S.shape[0]).double()
+    with pytest.raises(TypeError, match=r"got a SparseMatrix\. Pass its matrix, x\.matrix"):
+        ldiv.solve(layer, b)
+    torch.testing.assert_close(ldiv.solve(layer.matrix, b), layer.solve(b))
+
+
 def test_training_and_functional_call() -> None:
     layer = ldiv.nn.SparseMatrix(S)
     optimizer = torch.optim.LBFGS(layer.parameters(), max_iter=100, line_search_fn="strong_wolfe")

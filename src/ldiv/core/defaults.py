@@ -13,6 +13,7 @@ from array_api_compat import array_namespace
 
 from ldiv.core.frontend import FrontEnd
 from ldiv.core.trees import Array
+from ldiv.core.verdict import decided
 from ldiv.errors import expected_got
 
 
@@ -73,7 +74,7 @@ def complete(frontend: FrontEnd) -> FrontEnd:
 
 
 def _loop(going: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -> Any:
-    while bool(going(state)):
+    while decided(going(state)):
         state = body(state)
     return state
 

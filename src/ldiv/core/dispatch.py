@@ -14,6 +14,7 @@ from ldiv.core.folders import files
 from ldiv.core.forking import import_module
 from ldiv.core.frontend import FrontEnd, Specs
 from ldiv.core.trees import Array, HostArray
+from ldiv.core.verdict import believed
 from ldiv.errors import expected_got, report
 
 _by_type: dict[type, FrontEnd] = {}
@@ -158,13 +159,14 @@ def traced(x: object) -> bool:
 def check_or_raise(ok: Any, error: Callable[..., Exception], *numbers: Any) -> None:
     """Unless ok: raise error(*numbers), or warn if it is a warning.
 
-    This happens now, or if ok is traced, when the traced program runs.
+    This happens now, on a device where the kernel ends (`ldiv.core.verdict`), or if ok is traced,
+    when the traced program runs.
     """
     if ok is True:
         return
     if traced(ok):
         frontend_of(ok).check_or_raise(ok, error, *numbers)
-    elif not bool(ok):
+    elif not believed(ok):
         report(error(*numbers))
 
 

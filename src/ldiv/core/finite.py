@@ -18,6 +18,7 @@ from ldiv.core.dispatch import asnumpy, check_or_raise, host_values, namespace, 
 from ldiv.core.holder import Holder, holding, owner
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.verdict import is_pending
 from ldiv.errors import overflowed
 
 BLOCK = 8192  # numbers: for more than 10,000 OpenBLAS wakes threads, in milliseconds where cores are busy
@@ -31,6 +32,8 @@ def all_finite(x: Array) -> Array:
     values = x if type(x) is np.ndarray else host_values(x)
     if values is not None:
         return isfinite(total(values)) or bool(np.isfinite(values).all())
+    if is_pending(x):
+        return namespace(x).isfinite(namespace(x).sum(x))  # if not, all is looked at again
     if not traced(x) and np.isfinite(asnumpy(namespace(x).sum(x))):
         return True
     return namespace(x).isfinite(x).all()

@@ -42,6 +42,11 @@ class Holder:
     def make_room(self, key: Any, mark: int) -> None:
         """What it keeps is asked for."""
 
+    def forget(self, thing: Any, latest: Any) -> None:
+        """As before it was kept."""
+        self._kept.pop(id(thing), None)
+        self.latest = latest
+
     def clear(self) -> None:
         self._kept.clear()
         self.latest = None

@@ -287,6 +287,8 @@ def _no_array(x: object) -> tuple[str, str]:
             return f"a {type(x).__name__}", "Make it an array with numpy.asarray."
         return f"a {type(x).__name__} that is no rectangular array of numbers", "Look at its items."
     if callable(getattr(type(x), "solve", None)):
+        if isinstance(getattr(type(x), "matrix", None), property):
+            return f"a {_name(x)}", "Pass its matrix, x.matrix, or call its own method, x.solve(b)."
         return f"a {_name(x)}", "It is factored already: call its own method, x.solve(b)."
     advice = "Convert it with the array library of your choice."
     return f"{_name(x)}, a type not understood", advice

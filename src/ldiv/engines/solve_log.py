@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import NamedTuple
+
+from ldiv.core.verdict import once_settled
 
 
 class Entry(NamedTuple):
@@ -42,14 +45,8 @@ def note(
 ) -> None:
     """Log a solve if somebody reads the log."""
     if (entries := _journal.get()) is not None:
-        entries.append(
-            Entry(
-                engine,
-                iterations,
-                residual,
-                {k: v for k, v in (gave_up or {}).items() if k != engine},
-            )
-        )
+        before = {k: v for k, v in (gave_up or {}).items() if k != engine}
+        once_settled(partial(entries.append, Entry(engine, iterations, residual, before)))
 
 
 def is_read() -> bool:

@@ -108,7 +108,8 @@ class Root(Rule):
             """t <= 1, such that t dx changes no unknown by more than the longest step."""
             if self.steps.longest == math.inf:
                 return xp.ones((), **alike(x))
-            longest = xp.asarray(self.steps.longest, **alike(x))
+            tiny = float(np.finfo(numpy_dtype(x)).tiny)  # 0 in single precision is no limit
+            longest = xp.asarray(max(self.steps.longest, tiny), **alike(x))
             return longest / xp.maximum(xp.linalg.vector_norm(dx, ord=math.inf), longest)
 
         def length(x: Array, dx: Array, scale: Array) -> Array:

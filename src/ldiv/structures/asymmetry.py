@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import numpy_dtype
-from ldiv.core.dispatch import check_or_raise, namespace, traced
+from ldiv.core.dispatch import check_or_raise, is_array, namespace, traced
 from ldiv.core.pattern import Pattern
 from ldiv.core.trees import Array
 from ldiv.errors import NotSymmetricError
@@ -100,8 +100,8 @@ def refuse_defect(defect: Any, scale: Any, dtype: Any, op: str) -> None:
 
 
 def _worst(defect: Any, scale: Any) -> float:
-    largest = np.asarray(scale, dtype=float)
-    return float(np.max(np.asarray(defect, dtype=float) / np.where(largest == 0, 1, largest)))
+    xp = namespace(defect) if is_array(defect) else np  # a number of a device where it is
+    return float(xp.max(defect / xp.where(scale == 0, xp.ones_like(scale), scale)))
 
 
 def _tolerance(dtype: Any) -> float:

@@ -16,6 +16,7 @@ from ldiv.core.arrays import alike, astype, conj, numpy_dtype, transpose
 from ldiv.core.dispatch import frontend_of, host_values, namespace, traced
 from ldiv.core.trees import Array
 from ldiv.core.units import balance
+from ldiv.core.verdict import decided
 from ldiv.engines.accuracy.equilibration import are_alike
 from ldiv.engines.accuracy.limits import BALANCED, BALANCINGS, MODERATE, SCALINGS
 from ldiv.engines.accuracy.verifiable import Normed, Scales, lange
@@ -142,7 +143,7 @@ def _equilibrated(a: Array) -> tuple[Array, tuple[Array, Array] | None, Array]:
     if a.ndim > 2 and not traced(a) and _is_balanced_by_diagonal(size, rows):
         return a, None, rows
     cols = row_maxima(transpose(size))
-    if not traced(a) and not bool(_differ(rows, cols)):
+    if not traced(a) and not decided(_differ(rows, cols)):
         return a, None, rows
     # near 1 first, by one power of two, so that no step depends on the units of A
     most, least = xp.max(rows, axis=-1, keepdims=True), xp.min(rows, axis=-1, keepdims=True)
@@ -156,7 +157,7 @@ def _is_balanced_by_diagonal(size: Array, rows: Array) -> bool:
     """Are min |a_ii| and max |a_ij|, between which all row and column maxima lie, alike?"""
     xp = namespace(size)
     least, most = xp.min(xp.linalg.diagonal(size), axis=-1), xp.max(rows, axis=-1)
-    return bool(are_alike(least, most).all())
+    return decided(are_alike(least, most).all())
 
 
 def row_maxima(size: Array) -> Array:

@@ -27,6 +27,7 @@ from ldiv.core.dispatch import frontend_of, namespace, traced
 from ldiv.core.errstate import check_or_warn
 from ldiv.core.finite import unwarned
 from ldiv.core.trees import Array
+from ldiv.core.verdict import believed
 from ldiv.engines.accuracy.limits import CONTRACTS, HOPELESS, SUSPICIOUS
 from ldiv.engines.accuracy.verifiable import Normed, every, sums
 from ldiv.engines.factor import Factor
@@ -88,7 +89,7 @@ def require_regular(
         with unwarned():
             return xp.max(norm * sums(y)) / unit
 
-    if strict or m.is_traced or not bool(growth(m.bound()) * m.limits.eps < SUSPICIOUS):
+    if strict or m.is_traced or not believed(growth(m.bound()) * m.limits.eps < SUSPICIOUS):
         _require_nonsingular(engine, m, factor, z, y, "N", growth(m.norm("T")), strict)
 
 

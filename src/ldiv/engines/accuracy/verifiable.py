@@ -18,6 +18,7 @@ from scipy.linalg import get_lapack_funcs
 
 from ldiv.core.dispatch import namespace, traced
 from ldiv.core.trees import Array
+from ldiv.core.verdict import believed
 from ldiv.engines.accuracy.limits import REFINED, limits
 
 Scales = tuple[Array, Array] | None  # the diagonals of R and C
@@ -109,7 +110,7 @@ def sums(x: Array) -> Any:
 
 def every(ok: Any) -> bool:
     """Whether a comparison of such sizes holds for all columns."""
-    return ok if type(ok) is bool else bool(ok.all())
+    return ok if type(ok) is bool else believed(ok.all())
 
 
 @cache

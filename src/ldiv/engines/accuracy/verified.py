@@ -25,6 +25,7 @@ from ldiv.core.dispatch import namespace
 from ldiv.core.errstate import check_or_warn
 from ldiv.core.finite import unwarned
 from ldiv.core.trees import Array
+from ldiv.core.verdict import believed, decided
 from ldiv.engines.accuracy.limits import ADEQUATE, CAREFUL_STEPS, ENOUGH, STEPS
 from ldiv.engines.accuracy.refinement import refined
 from ldiv.engines.accuracy.singularity_check import direction, first_solve, require_regular
@@ -169,7 +170,7 @@ class Verified(Factor):
             self.check_nonsingular()
             x = self._factor.inverse(m.arrays[0])
             y = namespace(x).matmul(x, m.direction(direction(m.n, m.dtype.char)))
-            if bool((self._error_of(y) <= ENOUGH * m.limits.eps).all()):
+            if believed((self._error_of(y) <= ENOUGH * m.limits.eps).all()):
                 if self._scales is not None:
                     r, c = self._scales
                     x = c[..., :, None] * x * r[..., None, :]
@@ -194,7 +195,7 @@ class Verified(Factor):
         """Is an unrefined solution nearly as good as a refined one? A trace cannot tell."""
         if self._accurate is None:
             adequate = ADEQUATE * self._m.limits.eps
-            self._accurate = self._m.is_traced or bool((self.probe_error() <= adequate).all())
+            self._accurate = self._m.is_traced or decided((self.probe_error() <= adequate).all())
         return self._accurate
 
     def _require_accurate(self) -> None:

@@ -14,6 +14,8 @@ from __future__ import annotations
 import weakref
 from cmath import isfinite
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,9 +24,10 @@ from ldiv.core.caches import empty_all
 from ldiv.core.dispatch import host_values
 from ldiv.core.finite import require_finite, unwarned
 from ldiv.core.forking import lock
-from ldiv.core.holder import Holder, TracedHolder, owner, store
+from ldiv.core.holder import Holder, Owner, TracedHolder, owner, store
 from ldiv.core.trees import Array
 from ldiv.core.validate import require_int
+from ldiv.core.verdict import believed, decided, if_doubted, once_settled
 from ldiv.engines.accuracy.accepted import living_factors
 from ldiv.engines.factors.escalation import Batch
 
@@ -57,6 +60,18 @@ class CacheInfo(NamedTuple):
     limit: int
 
 
+def equal(a: Array, b: Array, look: Callable[[Any], bool]) -> bool:
+    """Are both equal? Compared by NumPy where possible, which is fastest."""
+    if a.shape != b.shape:
+        return False
+    if type(a) is not np.ndarray and a.device != b.device:  # JAX's are all "cpu" to a key
+        return False
+    x, y = host_values(a), host_values(b)
+    if x is None or y is None:
+        return look((a == b).all())
+    return x.tobytes() == y.tobytes() if x.nbytes <= FEW else bool((x == y).all())
+
+
 class Factored:
     """A factor, or the `count` factors of a batch, and a copy of the values."""
 
@@ -70,19 +85,11 @@ class Factored:
     def nbytes(self) -> int:
         return int(self.factor.nbytes) + sum([v.nbytes for v in self.values])
 
-    def is_of(self, keys: Sequence[Key], values: tuple[Array, ...]) -> bool:
+    def is_of(
+        self, keys: Sequence[Key], values: tuple[Array, ...], look: Callable[[Any], bool] = believed
+    ) -> bool:
         """Compares all values, so that a change in place never finds a stale factor."""
-        return self.key in keys and all(map(equal, self.values, values))
-
-
-def equal(a: Array, b: Array) -> bool:
-    """Are both equal? Compared by NumPy where possible, which is fastest."""
-    if a.shape != b.shape:
-        return False
-    x, y = host_values(a), host_values(b)
-    if x is None or y is None:
-        return bool((a == b).all())
-    return x.tobytes() == y.tobytes() if x.nbytes <= FEW else bool((x == y).all())
+        return self.key in keys and all(map(equal, self.values, values, repeat(look)))
 
 
 class _Living(weakref.ref[Factored]):
@@ -149,10 +156,18 @@ def remembered(
             keeper.make_room(keys[0], mark)
         factor, own = make()
         found = Factored(keys[0], own, factor, mark)
-        _introduce((keys[0], *prints), found)
+        once_settled(partial(_introduce, (keys[0], *prints), found))
     if keeper is not None:
-        keeper.keep(found)
+        _keep(keeper, found)
     return found.factor
+
+
+def _keep(keeper: Owner, found: Factored) -> None:
+    if type(keeper) is Holder:
+        if_doubted(partial(keeper.forget, found, keeper.latest))
+        keeper.keep(found)
+    else:  # which others look into
+        once_settled(partial(keeper.keep, found))
 
 
 def in_trace(key: Key, values: tuple[Array, ...], make: Callable[[], Any]) -> Any:
@@ -212,7 +227,7 @@ def _find(key: Hashable, values: tuple[Array, ...]) -> Factored | None:
         refs = _living.get(key)
         candidates = [ref() for ref in refs] if refs else ()
     for entry in candidates:
-        if entry is not None and entry.is_of((entry.key,), values):
+        if entry is not None and entry.is_of((entry.key,), values, decided):
             counts["hits"] += entry.count
             return entry
     return None

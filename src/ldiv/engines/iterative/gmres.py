@@ -18,7 +18,8 @@ from ldiv.core.arrays import alike, conj, put, transpose, writable
 from ldiv.core.dispatch import frontend_of, namespace
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array
-from ldiv.engines.iterative.krylov import KrylovTask, State, norm, quotient
+from ldiv.core.verdict import decided, is_pending
+from ldiv.engines.iterative.krylov import UNREAD, KrylovTask, State, norm, quotient
 
 RANK = 90
 
@@ -62,7 +63,14 @@ def step(task: KrylovTask, state: State) -> State:
         along = xp.sum(u[..., : h.shape[-1]] * conj(h), axis=-1)
         return j + 1, V, H, put(u, (..., j + 1), -quotient(along, length)), length
 
-    _, V, H, _, _ = frontend_of(x).loop(grows, grow, (0, V, H, u, xp.ones_like(beta)))
+    state = (0, V, H, u, xp.ones_like(beta))
+    if is_pending(beta):  # products that are too many only make the residual smaller
+        while (j := state[0]) < m and (j == 0 or decided(grows(state))):
+            for _ in range(min(max(j, 2), UNREAD, m - j)):
+                state = grow(state)
+    else:
+        state = frontend_of(x).loop(grows, grow, state)
+    _, V, H, _, _ = state
     y, rho = _least(H, beta)
     x = x + task.M(_combined(V[..., :m, :], y))
     r = _combined(V, rho)

@@ -22,6 +22,7 @@ from ldiv.core.finite import all_finite, require_finite
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.core.units import magnitude
+from ldiv.core.verdict import decided, is_pending
 from ldiv.engines.accuracy.scaling import balanced_product
 from ldiv.engines.iterative import of_scipy
 from ldiv.engines.iterative.matrix_product import Product, assembled
@@ -31,6 +32,7 @@ from ldiv.errors import ConvergenceError, overflowed
 
 ROUNDS = 8  # restarts at most
 PER_UNKNOWN = 10  # products per unknown, at most, as in SciPy
+UNREAD = 10  # steps, at most, between two looks of the host at a device
 
 State = tuple[Array, ...]
 
@@ -197,7 +199,7 @@ def _rounds(
             new = tuple(xp.where(going, now, then) for now, then in zip(new, before, strict=True))
         x, size = new[0], new[1]
         # after a breakdown keep the last good iterate
-        if traced(size) or bool(xp.isnan(size).any()):
+        if traced(size) or is_pending(size) or bool(xp.isnan(size).any()):
             x = xp.where(xp.isnan(size), before[0], x)
         for observe in observers:
             host_callback(observe, steps, unscaled(x), xp.max(new[1] / or_one(wanted)))
@@ -209,16 +211,42 @@ def _rounds(
 
     def restart(state: State) -> State:
         rounds, steps, x, _ = state
-        steps, x, believed, *_ = loop(
+        steps, x, believed, *_ = inner(
             inner_not_converged, step, (steps, *engine.start(task, x, b - A(x)))
         )
         if engine.BROKEN is not None:
             check_or_raise(~xp.isnan(believed).any(), engine.BROKEN)
         return rounds + 1, steps, x, _true(b - A(x))
 
+    unread = is_pending(b)
+    is_cycle = engine.cycle(options.restart, b.shape[-2]) > 2  # which looks by itself
+    inner = partial(in_blocks, 1 if is_cycle or observers else UNREAD) if unread else loop
+    outer = partial(in_blocks, 1) if unread else loop
     zero = xp.zeros((), **alike(wanted, np.dtype(np.int32)))
-    _, steps, x, size = loop(not_converged, restart, (zero, zero, x, _true(b - A(x))))
+    _, steps, x, size = outer(not_converged, restart, (zero, zero, x, _true(b - A(x))))
     return x, steps, size
+
+
+def in_blocks(
+    most: int, going: Callable[[State], Array], step: Callable[[State], State], state: State
+) -> State:
+    """The loop on a device: the host asks whether it goes on after 2, 4, 8 and then `most` steps more.
+    Those that were too many change nothing.
+    """
+    xp, block = namespace(state[-1]), min(2, most)
+
+    def one(state: State) -> State:
+        more = going(state)
+        return tuple(
+            xp.where(more, now, then) for now, then in zip(step(state), state, strict=True)
+        )
+
+    while True:
+        for _ in range(block):
+            state = one(state)
+        if not decided(going(state)):
+            return state
+        block = min(2 * block, most)
 
 
 def _true(r: Array) -> Array:
@@ -247,8 +275,8 @@ def _worst(size: Array, wanted: Array, whole: Array) -> tuple[Array, Array]:
     size, wanted, too_large = (
         xp.reshape(x, (-1,)) for x in (size / or_one(whole), wanted / or_one(whole), size > wanted)
     )
-    at = xp.argmax(xp.where(too_large, size, -1.0))
-    return size[at], wanted[at]
+    at = xp.reshape(xp.argmax(xp.where(too_large, size, -1.0)), (1,))
+    return xp.take(size, at, axis=0)[0], xp.take(wanted, at, axis=0)[0]  # no device waits
 
 
 def _not_converged(engine: str, steps: Any, residual: Any, wanted: Any) -> ConvergenceError:

@@ -38,7 +38,16 @@ def on_host(f: Callable[..., Any], specs: Specs, *arrays: jax.Array) -> tuple[ja
         together = isinstance(f, Together)
         work = partial(_stored, f)
         return tuple(host_p.bind(*arrays, f=work, specs=specs, together=together))
-    return tuple(jnp.asarray(y) for y in f(*map(np.asarray, arrays)))
+    device = chosen_device(arrays)
+    return tuple(jnp.asarray(y, device=device) for y in f(*map(np.asarray, arrays)))
+
+
+def chosen_device(arrays: Sequence[jax.Array]) -> jax.Device | None:
+    """That to which one of them was put; None where nobody chose one."""
+    for x in arrays:
+        if x.committed and len(x.devices()) == 1:
+            return next(iter(x.devices()))
+    return None
 
 
 def _stored(f: Callable[..., Any], *arrays: Any) -> Any:

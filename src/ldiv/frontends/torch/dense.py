@@ -51,7 +51,7 @@ def lu_solve(lu: torch.Tensor, pivots: torch.Tensor, b: torch.Tensor, op: str) -
 def cholesky(a: torch.Tensor) -> tuple[torch.Tensor, Any]:
     """(L, whether all of the batch is positive definite)."""
     l, info = torch.linalg.cholesky_ex(a)
-    return l, ~info.any() if traced(a) else not bool(info.any())
+    return l, ~info.any()
 
 
 def cholesky_inverse(l: torch.Tensor) -> torch.Tensor:

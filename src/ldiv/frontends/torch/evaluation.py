@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from ldiv.core.trees import leaves, rebuild
 from ldiv.frontends.torch import few, private
 from ldiv.frontends.torch.recorded import record
 from ldiv.frontends.torch.recorders import traced
+from ldiv.frontends.torch.waiting import in_one_wait
 
 
 def kernel(rule: Rule, flat: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
@@ -32,7 +34,8 @@ def kernel(rule: Rule, flat: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]
     # a torch function mode of the user's, a default device say, is for what the user calls
     with private.without_function_modes() if private.count_function_modes() else nullcontext():
         seen = private.in_forward_mode()
-        outputs = evaluated(rule, [x.detach() if seen or x.requires_grad else x for x in flat])
+        plain = [x.detach() if seen or x.requires_grad else x for x in flat]
+        outputs = in_one_wait(plain[0], partial(evaluated, rule, plain))
     if not any([private.is_view(y) for y in outputs]):  # noqa: C419
         return outputs
     # torch lets nobody write to a view that a Function returns, so it is detached from its base;
@@ -48,9 +51,11 @@ def watching() -> Any:
     return getattr(private.current_dispatch_mode(), "rule", None)
 
 
-def _derivative(rule: Rule, f: Callable[..., Any], *given: Any) -> Any:
-    """f(*given), checked for overflow; under torch.func only kernels see numbers."""
-    return f(*given) if private.are_transforms_active() else derivative(rule, f, *given)
+def _derivative(rule: Rule, x: torch.Tensor, f: Callable[..., Any], *given: Any) -> Any:
+    """f(*given) at x, checked for overflow; under torch.func only kernels see numbers."""
+    if private.are_transforms_active():
+        return f(*given)
+    return in_one_wait(x, partial(derivative, rule, f, *given))
 
 
 def pullback(rule: Rule, need: Sequence[bool], *xs: Any) -> list[torch.Tensor | None]:
@@ -59,7 +64,13 @@ def pullback(rule: Rule, need: Sequence[bool], *xs: Any) -> list[torch.Tensor | 
     out, cotangents = rest[: len(rest) // 2], rest[len(rest) // 2 :]
     results = leaves(
         _derivative(
-            rule, rule.vjp, rebuild(rule.core, need), cotangents, out, *rebuild(rule.core, args)
+            rule,
+            args[0],
+            rule.vjp,
+            rebuild(rule.core, need),
+            cotangents,
+            out,
+            *rebuild(rule.core, args),
         )
     )
     return [_conform(g, x) if n else None for g, x, n in zip(results, args, need, strict=True)]
@@ -69,7 +80,7 @@ def pushforward(rule: Rule, count: int, *xs: Any) -> list[torch.Tensor | None]:
     """Of arguments, outputs, tangents: the tangents of the outputs."""
     flat, out, tangents = xs[:count], xs[count:-count], xs[-count:]
     moved = _derivative(
-        rule, rule.jvp, rebuild(rule.core, tangents), out, *rebuild(rule.core, flat)
+        rule, flat[0], rule.jvp, rebuild(rule.core, tangents), out, *rebuild(rule.core, flat)
     )
     smooth = rule.differentiable or (True,) * len(out)
     return [

@@ -11,6 +11,7 @@ import torch
 
 from ldiv.core.pytree import on_register_pytree
 from ldiv.core.trees import Array
+from ldiv.core.verdict import decided
 from ldiv.errors import EngineError, expected_got, shown
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.recorders import only_shapes, recording_error, traced
@@ -151,7 +152,7 @@ def loop(going: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) ->
     """Where only shapes are known: those of the state, which no step changes."""
     if only_shapes():
         return body(state)
-    while bool(going(state)):
+    while decided(going(state)):
         state = body(state)
     return state
 

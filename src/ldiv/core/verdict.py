@@ -1,0 +1,140 @@
+"""One verdict, one wait: on a device the looks of a kernel are read together, where it ends.
+
+To read a number of a device is to wait for all that it was asked to do before. So inside of
+`in_one_wait` a look is believed to find what it usually finds, and its answer, one boolean, stays on
+the device. At the end all of them are read at once. If one of them was not as believed, what was
+made is thrown away, and all runs again, with each look read where it is made: errors and warnings,
+refinement and the next engine are those of the cpu, and nothing is accepted that was not looked at.
+
+    believed(ok)        an answer that is nearly always yes
+    decided(ok)         one that is not: read now, with those that are pending; what was made until
+                        then is settled
+    is_pending(x)       are the numbers of x elsewhere, and not to be read now?
+    once_settled(act)   what is to be seen by others, who look no more
+    if_doubted(undo)    what was seen by nobody else
+
+On the host, and in a trace, there is nothing to wait for: these are bool(ok), and act().
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from typing import Any, Protocol, TypeVar
+
+R = TypeVar("R")
+Act = Callable[[], object]
+
+
+class Device(Protocol):
+    """What a front end knows of arrays that are not on the host."""
+
+    def owns(self, x: Any) -> bool: ...
+
+    def read(self, answers: Sequence[Any]) -> list[bool]:
+        """All of them, by one copy to the host."""
+
+    def every(self, answers: Sequence[Any]) -> Any:
+        """Whether all of them are yes, on the device."""
+
+
+class _Doubted(Exception):
+    """What was believed is not so: no error, unless it is found again."""
+
+
+class _Pending:
+    """The answers that nobody has read yet, and what depends on them."""
+
+    def __init__(self, device: Device) -> None:
+        self.device, self.answers, self.is_doubted = device, [], False
+        self.settle: list[Act] = []
+        self.undo: list[Act] = []
+
+    answers: list[Any]
+
+    def read(self, asked: Sequence[Any] = ()) -> list[bool]:
+        """The answers to what is asked now; raises if one of those before was no."""
+        if before := self.answers:
+            self.answers = []
+            sure, *found = self.device.read([self.device.every(before), *asked])
+            self.is_doubted |= not sure
+        else:
+            found = self.device.read(asked) if asked else []
+        if self.is_doubted:
+            raise _Doubted
+        settle, self.settle, self.undo = self.settle, [], []
+        for act in settle:
+            act()
+        return found
+
+
+# None: no device is waited for; False: every look is read where it is made
+_now: ContextVar[_Pending | bool | None] = ContextVar("pending", default=None)
+
+
+def in_one_wait(device: Device, f: Callable[[], R]) -> R:
+    """f(), with one wait for the device instead of one for each look; part of an outer one."""
+    if _now.get() is not None:
+        return f()
+    pending = _Pending(device)
+    token = _now.set(pending)
+    try:
+        results = f()
+        pending.read()
+        return results
+    # whatever is raised after a look that was not read may follow from what it would have found
+    except Exception:
+        _undone(pending)
+    except BaseException:
+        _undone(pending)
+        raise
+    finally:
+        _now.reset(token)
+    token = _now.set(False)
+    try:
+        return f()
+    finally:
+        _now.reset(token)
+
+
+def _undone(pending: _Pending) -> None:
+    for undo in reversed(pending.undo):
+        undo()
+
+
+def _of(x: Any) -> _Pending | None:
+    """What x is pending with, if its numbers are on the device."""
+    pending = _now.get()
+    return pending if isinstance(pending, _Pending) and pending.device.owns(x) else None
+
+
+def is_pending(x: Any) -> bool:
+    """Whether the numbers of x are elsewhere, and not to be read now."""
+    return _of(x) is not None
+
+
+def believed(ok: Any) -> bool:
+    """Whether ok, which nearly always holds."""
+    if (pending := _of(ok)) is None:
+        return bool(ok)
+    pending.answers.append(ok)
+    return True
+
+
+def decided(ok: Any) -> bool:
+    """Whether ok, which often does not hold."""
+    return bool(ok) if (pending := _of(ok)) is None else pending.read([ok])[0]
+
+
+def once_settled(act: Act) -> None:
+    """act(), as soon as nothing that was believed can be doubted any more."""
+    if isinstance(pending := _now.get(), _Pending):
+        pending.settle.append(act)
+    else:
+        act()
+
+
+def if_doubted(undo: Act) -> None:
+    """undo(), if what was believed is not so."""
+    if isinstance(pending := _now.get(), _Pending):
+        pending.undo.append(undo)
