@@ -170,8 +170,11 @@ def test_on_the_cut_there_is_a_value_and_no_derivative(name: str, a: Any) -> Non
     f, _ = FUNCTIONS[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        expected = getattr(scipy.linalg, name)(a)
-    if name == "logm" and abs(expected).max() > 1e3:  # rounding has set it apart from A
+        try:
+            expected = getattr(scipy.linalg, name)(a)
+        except ValueError:  # NaN within SciPy
+            expected = a * np.nan
+    if name == "logm" and not abs(expected).max() <= 1e3:  # rounding has set it apart from A
         with pytest.raises(ldiv.SingularMatrixError, match="repeated negative eigenvalue"):
             f(a)
         return

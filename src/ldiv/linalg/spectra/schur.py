@@ -453,4 +453,5 @@ def _require_sort(sort: Any) -> None:
     if isinstance(sort, str):
         require_option("sort", sort, HALVES)
     else:
-        require_callable("sort", sort, "a name or a function of an eigenvalue", f"Names: {HALVES}.")
+        what, advice = "a name or a function of an eigenvalue", f"Names: {HALVES}."
+        require_callable("sort", None if isinstance(sort, type) else sort, what, advice)
