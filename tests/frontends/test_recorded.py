@@ -277,17 +277,17 @@ def alive(structures: list[Any]) -> int:
 
 def test_a_program_owns_its_rules() -> None:
     """Copies of it and programs that are recorded from it do, too; one that is compiled may run for ever."""
-    programs, structures = map(list, zip(*map(of_size, range(20, 26)), strict=True))
+    programs, structures = map(list, zip(*map(of_size, range(220, 226)), strict=True))
     copied = copy.deepcopy(programs[0])
-    again = make_fx(programs[1])(4 * torch.ones(21, **FLOAT))
+    again = make_fx(programs[1])(4 * torch.ones(221, **FLOAT))
     compiled = torch.compile(programs[2], backend="aot_eager")
-    for program, n in ((copied, 20), (again, 21), (compiled, 22)):
+    for program, n in ((copied, 220), (again, 221), (compiled, 222)):
         assert torch.equal(program(4 * torch.ones(n, **FLOAT)), torch.full((n,), 0.25, **FLOAT))
     assert alive(structures) == 6
     del programs, program
     assert alive(structures) == 3
-    assert torch.equal(copied(torch.ones(20, **FLOAT)), torch.ones(20, **FLOAT))
-    assert torch.equal(again(torch.ones(21, **FLOAT)), torch.ones(21, **FLOAT))
+    assert torch.equal(copied(torch.ones(220, **FLOAT)), torch.ones(220, **FLOAT))
+    assert torch.equal(again(torch.ones(221, **FLOAT)), torch.ones(221, **FLOAT))
     del copied, again, compiled
     assert alive(structures) == 1
 

@@ -77,7 +77,7 @@ def test_the_arrays_of_scipy_are_copies() -> None:
 
 def test_counts() -> None:
     for format in FORMATS:
-        A, S = made(format), THEIRS.asformat(format)
+        A, S = made(format), THEIRS.copy().asformat(format)
         assert A.getnnz() == S.nnz and A.count_nonzero() == S.count_nonzero()
         for axis in (0, 1, -1):
             np.testing.assert_array_equal(A.count_nonzero(axis), S.count_nonzero(axis))
@@ -113,7 +113,7 @@ def test_canonical_and_sorted() -> None:
 
 def test_eliminate_zeros_is_a_new_pattern() -> None:
     for format in FORMATS:
-        theirs = THEIRS.asformat(format).copy()
+        theirs = THEIRS.copy().asformat(format)
         theirs.sum_duplicates()
         theirs.eliminate_zeros()
         got = made(format).eliminate_zeros()
