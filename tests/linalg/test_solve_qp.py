@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -219,3 +220,44 @@ def test_bad_arguments() -> None:
             ldiv.solve_qp(P, q, **wrong)
     with pytest.raises(TypeError, match="outside of jit"):
         jax.jit(lambda q: ldiv.solve_qp(P, q))(q)
+
+
+def test_bounds_that_meet_fix_a_variable() -> None:
+    """As an equality does; its multiplier is that of the bounds, and they move together."""
+    p = _program(0)
+    x = ldiv.solve_qp(p["P"], p["q"])
+    low, high = x - 1.0, x + 1.0
+    low[[0, 2]] = high[[0, 2]] = x[[0, 2]] + 0.3
+    fixed = np.eye(len(x))[[0, 2]]
+    found = ldiv.solve_qp(p["P"], p["q"], lb=low, ub=high, full=True)
+    expected = ldiv.solve_qp(p["P"], p["q"], A=fixed, b=low[[0, 2]], full=True)
+    assert np.allclose(found.x, expected.x)
+    assert np.allclose(found.z_box[[0, 2]], expected.y)
+    assert not len(found.y)
+    both = [torch.tensor(t, requires_grad=True) for t in (low, high)]
+    _loss(ldiv.solve_qp(p["P"], p["q"], lb=both[0], ub=both[1])).backward()
+    b = torch.tensor(low[[0, 2]], requires_grad=True)
+    _loss(ldiv.solve_qp(p["P"], p["q"], A=fixed, b=b)).backward()
+    for t in both:
+        assert np.allclose(t.grad[[0, 2]], b.grad / 2)
+
+
+def test_many_bounds_take_little_memory() -> None:
+    n = 20_000
+    q = np.linspace(-2.0, 2.0, n)
+    P = sp.eye_array(n, format="csc")
+    tracemalloc.start()
+    found = ldiv.solve_qp(P, q, lb=-np.ones(n), ub=np.ones(n), full=True)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2e8
+    assert np.allclose(found.x, np.clip(-q, -1, 1))
+    assert np.allclose(found.z_box, -q - found.x)
+
+
+def test_tracers_are_refused_in_matrices_too() -> None:
+    p = _program(0)
+    with pytest.raises(TypeError, match="[Pq]: expected numbers, got a tracer"):
+        jax.jit(lambda P: ldiv.solve_qp(P, p["q"]))(p["P"])
+    with pytest.raises(TypeError, match="q: expected"):
+        ldiv.solve_qp(p["P"], None)

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import batch_of, beside
+from ldiv.core.arrays import batch_of
 from ldiv.core.cached_property import cached_property
-from ldiv.core.dispatch import host_values, namespace
+from ldiv.core.dispatch import host_values, on_host
 from ldiv.core.trees import Array
 from ldiv.engines.factor import Factor
 from ldiv.engines.libraries import native
@@ -127,8 +127,5 @@ class Accepted(Factor):
         return self._like(size) if self._found.slogdet(sign, size) else self._careful.logabsdet()
 
     def _like(self, x: np.ndarray[Any, Any]) -> Array:
-        """In the framework of A."""
-        if type(self._a) is np.ndarray:
-            return x
-        made: Array = namespace(self._a).asarray(x, **beside(self._a))
-        return made
+        """In the framework of A, and where it is."""
+        return on_host(lambda _: (x,), ((x.shape, x.dtype),), self._a)[0]

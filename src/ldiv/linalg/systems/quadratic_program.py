@@ -67,7 +67,8 @@ def solve_qp(
     A, b : matrix (k, n) and array (k,), optional
         Equalities.
     lb, ub : array (n,), optional
-        Bounds, infinite where there is none.
+        Bounds, infinite where there is none. Where they are equal they fix x: derivatives are those
+        of moving both, half of it in each.
     solver : {"auto", "clarabel"}, default "auto"
         What finds the active rows; equalities alone need none.
     full : bool, default False
@@ -174,27 +175,23 @@ def _vectors(given: dict[str, Any]) -> dict[str, Any]:
     ]
     found = {}
     for name in ("q", "h", "b", "lb", "ub"):
-        if given[name] is None:
+        if given[name] is None and name != "q":
             continue
         x = found[name] = as_float(name, given[name], *others[:1])
         if x.ndim != 1 or is_complex(x):
             came = f"{tuple(x.shape)} {numpy_dtype(x)}"
             raise ValueError(expected_got(name, "a real vector", came, "One program at a time."))
-        if traced(constant(x)):
-            raise TypeError(
-                expected_got(
-                    name,
-                    "numbers",
-                    "a tracer",
-                    "Call solve_qp outside of jit and vmap: which rows are active is decided by numbers.",
-                )
-            )
         _require_numbers(name, x)
     return found
 
 
 def _require_numbers(name: str, x: Array) -> None:
     """Bounds may be infinite where there is none."""
+    if traced(constant(x)):
+        advice = (
+            "Call solve_qp outside of jit and vmap: which rows are active is decided by numbers."
+        )
+        raise TypeError(expected_got(name, "numbers", "a tracer", advice))
     numbers = asnumpy(constant(x))
     absent = {"lb": -np.inf, "ub": np.inf}.get(name)
     if not (np.isfinite(numbers) | (numbers == absent)).all():
@@ -244,11 +241,12 @@ def _require_convex(P: SparseArray) -> None:
 
 
 class Rows(NamedTuple):
-    """Which rows of G, ub and lb are the inequalities of a program."""
+    """Which rows of G, ub and lb are the inequalities of a program, and what its bounds fix."""
 
     inequalities: int
     upper: Any
     lower: Any
+    fixed: Any
 
 
 def _program(matrices: dict[str, Any], arrays: dict[str, Any]) -> tuple[Program, Rows]:
@@ -256,26 +254,38 @@ def _program(matrices: dict[str, Any], arrays: dict[str, Any]) -> tuple[Program,
     n, xp = like.shape[0], namespace(like)
     given = matrices["G"] is not None and matrices["G"].shape[0]
     parts = [(matrices["G"], arrays["h"])] if given else []
-    places = []
-    for name, sign in (("ub", 1.0), ("lb", -1.0)):
-        bound = arrays.get(name)
-        if bound is not None and bound.shape != (n,):
-            raise ValueError(
-                expected_got(name, f"shape ({n},)", str(tuple(bound.shape)), "It bounds x.")
-            )
-        at_rows = np.zeros(0, np.intp)
-        if bound is not None:
-            at_rows = np.flatnonzero(np.isfinite(asnumpy(constant(bound))))
-        places.append(at_rows)
-        if bound is not None and len(at_rows):
-            one = sign * xp.ones((len(at_rows),), **alike(like))
-            rows = sparse_at(one, np.arange(len(at_rows)), at_rows, (len(at_rows), n), "coo")
-            parts.append((rows, sign * bound[at_rows]))
+    bounds: dict[str, Any] = {name: arrays.get(name) for name in ("ub", "lb")}
+    numbers = {name: _bound(name, x, n) for name, x in bounds.items()}
+    meet = (numbers["ub"] == numbers["lb"]) & np.isfinite(numbers["lb"])
+    upper, lower = (np.flatnonzero(np.isfinite(numbers[x]) & ~meet) for x in ("ub", "lb"))
+    for name, places, sign in (("ub", upper, 1.0), ("lb", lower, -1.0)):
+        if len(places):
+            parts.append((sign * _selection(places, like), sign * bounds[name][places]))
     G = parts[0][0] if len(parts) == 1 else vstack([rows for rows, _ in parts]) if parts else None
     h = zeros(0, like) if not parts else xp.concat([bound for _, bound in parts])
-    b = arrays["b"] if matrices["A"] is not None else zeros(0, like)
+    A, b = matrices["A"], arrays["b"] if matrices["A"] is not None else zeros(0, like)
+    if len(fixed := np.flatnonzero(meet)):  # by both bounds alike
+        rows = _selection(fixed, like)
+        A = rows if A is None else vstack([A, rows])
+        b = xp.concat([b, (bounds["lb"][fixed] + bounds["ub"][fixed]) / 2])
     count = 0 if matrices["G"] is None else matrices["G"].shape[0]
-    return Program(matrices["P"], like, matrices["A"], b, G, h), Rows(count, *places)
+    return Program(matrices["P"], like, A, b, G, h), Rows(count, upper, lower, fixed)
+
+
+def _bound(name: str, x: Any, n: int) -> Any:
+    """Its numbers, infinite where there is none."""
+    if x is None:
+        return np.full(n, np.inf if name == "ub" else -np.inf)
+    if x.shape != (n,):
+        raise ValueError(expected_got(name, f"shape ({n},)", str(tuple(x.shape)), "It bounds x."))
+    return asnumpy(constant(x))
+
+
+def _selection(places: Any, like: Array) -> SparseArray:
+    """The matrix that takes these entries of x."""
+    count = len(places)
+    one = namespace(like).ones((count,), **alike(like))
+    return sparse_at(one, np.arange(count), places, (count, like.shape[0]), "coo")
 
 
 def _values(program: Program) -> Program:
@@ -316,13 +326,23 @@ def _no_derivative(weak: Any, rows: Rows) -> str:
 
 def _result(program: Program, point: Any, rows: Rows, n: int, steps: int) -> QPResult:
     xp, m, x = namespace(program.q), rows.inequalities, point.x
-    spread = np.zeros((len(program.h), len(point.active)))
-    spread[point.active, np.arange(len(point.active))] = 1
-    of_rows = xp.asarray(spread, **alike(program.q)) @ point.multipliers
-    up, low = len(rows.upper), len(rows.lower)
-    box = np.zeros((n, up + low))
-    box[rows.upper, np.arange(up)] = 1
-    box[rows.lower, up + np.arange(low)] = -1
-    z_box = xp.asarray(box, **alike(program.q)) @ of_rows[m:]
+    of_rows = _spread(point.multipliers, point.active, len(program.h))
+    equalities = point.of_equalities.shape[0] - len(rows.fixed)
+    up = len(rows.upper)
+    z_box = (
+        _spread(of_rows[m : m + up], rows.upper, n)
+        - _spread(of_rows[m + up :], rows.lower, n)
+        + _spread(point.of_equalities[equalities:], rows.fixed, n)
+    )
     value = xp.sum(x * (program.P @ x)) / 2 + xp.sum(program.q * x)
-    return QPResult(x, value, point.of_equalities, of_rows[:m], z_box, point.active, steps)
+    y = point.of_equalities[:equalities]
+    return QPResult(x, value, y, of_rows[:m], z_box, point.active, steps)
+
+
+def _spread(x: Array, places: Any, n: int) -> Array:
+    """n numbers: these at their places, and zeros."""
+    count = len(places)
+    if not count:
+        return zeros(n, x)
+    one = namespace(x).ones((count,), **alike(x))
+    return sparse_at(one, places, np.arange(count), (n, count), "coo") @ x
