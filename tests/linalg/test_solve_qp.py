@@ -257,7 +257,7 @@ def test_many_bounds_take_little_memory() -> None:
 
 def test_tracers_are_refused_in_matrices_too() -> None:
     p = _program(0)
-    with pytest.raises(TypeError, match="[Pq]: expected numbers, got a tracer"):
+    with pytest.raises(TypeError, match=r"[Pq]: expected numbers, got a tracer"):
         jax.jit(lambda P: ldiv.solve_qp(P, p["q"]))(p["P"])
     with pytest.raises(TypeError, match="q: expected"):
         ldiv.solve_qp(p["P"], None)
