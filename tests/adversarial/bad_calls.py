@@ -952,6 +952,8 @@ def _of_error(label: str, error: BaseException, chosen: list[str], args: dict[st
         return ""  # the words of Python itself
     if label.startswith("sparse /") and "divide by zero" in words:
         return ""  # NumPy's own warning
+    if "can't allocate memory" in words:  # PyTorch's MemoryError
+        return ""
     if isinstance(error, MemoryError) and "Unable to allocate" in words:
         return ""  # of NumPy, with how much
     file, line = trace[-1]
