@@ -445,3 +445,28 @@ def test_signm() -> None:
     for on in (np.diag([1.0, 0.0]), np.array([[0.0, 1.0], [-1.0, 0.0]])):
         with pytest.raises(ldiv.NotDifferentiableError, match="imaginary axis"):
             ldiv.jvp(ldiv.signm, (on,), (np.eye(2),))
+
+
+@pytest.mark.parametrize("k", [-1000, -301, 301, 1022])
+def test_ends_of_the_range(k: int) -> None:
+    a, t = A / 4, 2.0**k
+    cases: list[tuple[Any, float, float]] = [
+        (ldiv.sqrtm, 0.5, 0),
+        (ldiv.logm, 0, np.log(t)),
+        (lambda a: ldiv.fractional_matrix_power(a, 0.3), 0.3, 0),
+        (ldiv.signm, 0, 0),
+    ]
+    for f, degree, more in cases:
+        expected, unit = f(a), t**degree
+        np.testing.assert_allclose(f(t * a), unit * expected + more * np.eye(4), rtol=1e-12)
+
+        def slope(x: Any, f: Any = f) -> Any:
+            return (torch.tensor(G) * f(x)).sum()
+
+        if f is not ldiv.signm:
+            g, h = (torch.func.grad(slope)(torch.tensor(x)) * y for x, y in ((a, unit), (t * a, t)))
+            np.testing.assert_allclose(h, g, rtol=1e-10)
+    # a small number beside a large one stays
+    d = np.diag([2.0**1000, 2.0**-1000])
+    np.testing.assert_array_equal(ldiv.sqrtm(d), np.diag([2.0**500, 2.0**-500]))
+    assert np.isfinite(ldiv.logm(np.diag([1e308, 1e-308]))).all()

@@ -47,6 +47,20 @@ def test_values():
         close(found, expected, atol=1e-13)
 
 
+def test_a_function_that_sorts(capfd):
+    for sort in (lambda x, y: y == 0, lambda *x: x[1] == 0):
+        assert ldiv.schur(A, sort=sort)[2] == (scipy.linalg.eigvals(A).imag == 0).sum()
+    assert ldiv.schur(Z, sort=lambda x: x.imag > 0)[2] == (scipy.linalg.eigvals(Z).imag > 0).sum()
+    for a in (A, Z):
+        with pytest.raises(TypeError, match=r"sort: expected a function that returns a bool"):
+            ldiv.schur(a, sort=lambda *x: None)
+        with pytest.raises(ZeroDivisionError):
+            ldiv.schur(a, sort=lambda x: 1 / 0)
+        with pytest.raises(TypeError, match="positional argument"):
+            ldiv.schur(a, sort=lambda: True)
+    assert capfd.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize(
     "a",
     [

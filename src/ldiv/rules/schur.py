@@ -15,6 +15,7 @@ repeated and defective ones have no derivative, nor have the blocks of size 2 of
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +31,7 @@ from ldiv.core.rescaling import Rescaled
 from ldiv.core.trees import Array, Tree
 from ldiv.core.units import Unit
 from ldiv.engines.accuracy.scaling import norm
-from ldiv.errors import NotDifferentiableError
+from ldiv.errors import NotDifferentiableError, expected_got, shown
 from ldiv.rules.assertion import checked
 from ldiv.rules.solve import solve
 from ldiv.structures.triangular import Triangular
@@ -97,10 +98,42 @@ class Schur(Rescaled):
 def _each(sort: Any, specs: Any, a: Any) -> tuple[Any, ...]:
     T, Z, count = (np.empty(*spec) for spec in specs)
     output = "complex" if a.dtype.kind == "c" else "real"
+    errors: list[Exception] = []
+    first = _without_errors(sort, errors) if callable(sort) else sort
     for i in np.ndindex(a.shape[:-2]) if a.size else ():
-        found = scipy.linalg.schur(a[i], output, sort=sort, check_finite=False)
+        found = scipy.linalg.schur(a[i], output, sort=first, check_finite=False)
+        if errors:
+            raise errors[0]
         T[i], Z[i], count[i] = (*found, 0)[:3]
     return T, Z, count
+
+
+def _without_errors(sort: Callable[..., Any], errors: list[Exception]) -> Callable[..., bool]:
+    """`sort`, of which Fortran would print an error, and then have none."""
+
+    def first(*value: Any) -> bool:
+        try:
+            return _flag(sort(*value))
+        except Exception as error:
+            errors.append(error)
+            return False
+
+    # of a real form SciPy passes the imaginary part to whom takes two
+    try:
+        kinds = [p.kind for p in inspect.signature(sort).parameters.values()]
+    except ValueError:  # of what is compiled
+        kinds = [inspect.Parameter.POSITIONAL_ONLY]
+    alone = len(kinds) == 1 and kinds[0] is not inspect.Parameter.VAR_POSITIONAL
+    if alone:
+        return lambda x: first(x)
+    return lambda x, y=None: first(*((x,) if y is None else (x, y)))
+
+
+def _flag(first: Any) -> bool:
+    if isinstance(first, bool | np.bool_ | int):
+        return bool(first)
+    advice = "It says whether an eigenvalue comes first."
+    raise TypeError(expected_got("sort", "a function that returns a bool", shown(first), advice))
 
 
 def _solved(T: Array, C: Array) -> Array:

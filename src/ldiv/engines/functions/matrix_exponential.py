@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, comb, log2, perm
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 
 from ldiv.engines.functions.checked_lu import EPS, lu
+from ldiv.engines.functions.homogeneous import Homogeneous
 from ldiv.engines.functions.hyperdual import hyperdual, identity, product, quotient
 from ldiv.errors import LinAlgOverflowError
 
@@ -38,6 +39,7 @@ class Exponential:
     """exp(A) = sum of A^j / j!."""
 
     name: str = "expm"
+    units: ClassVar[Homogeneous | None] = None
 
     def value(self, a: Array) -> Array:
         triangular = not (np.tril(a, -1).any() and np.triu(a, 1).any())

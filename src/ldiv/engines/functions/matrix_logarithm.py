@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 
 from ldiv.engines.functions.branch_cut import met, principal, require_off_the_cut
 from ldiv.engines.functions.checked_lu import lu
+from ldiv.engines.functions.homogeneous import Homogeneous
 from ldiv.engines.functions.hyperdual import hyperdual, identity, quotient
 from ldiv.engines.functions.matrix_root import schur_form, square_root
 from ldiv.errors import SingularMatrixError
@@ -36,6 +37,7 @@ class Logarithm:
     """exp(X) = A."""
 
     name: str = "logm"
+    units: ClassVar[Homogeneous | None] = Homogeneous(0, logarithms=1)
 
     def value(self, a: Array) -> Array:
         with warnings.catch_warnings(record=True) as doubts:

@@ -11,13 +11,14 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 
 from ldiv.engines.functions.branch_cut import principal, require_off_the_cut
 from ldiv.engines.functions.checked_lu import checked_lu
+from ldiv.engines.functions.homogeneous import Homogeneous
 from ldiv.engines.functions.hyperdual import hyperdual, identity, power, product, quotient
 from ldiv.engines.functions.matrix_exponential import exponential
 from ldiv.engines.functions.matrix_logarithm import logarithm
@@ -33,6 +34,7 @@ class IntegerPower:
 
     n: int
     name: str = "matrix_power"
+    units: ClassVar[Homogeneous | None] = None
 
     def value(self, a: Array) -> Array:
         base = a if self.n >= 0 else checked_lu(a, "A")(np.eye(len(a)))
@@ -49,6 +51,10 @@ class FractionalPower:
 
     p: float
     name: str = "fractional_matrix_power"
+
+    @property
+    def units(self) -> Homogeneous:
+        return Homogeneous(self.p)
 
     def value(self, a: Array) -> Array:
         if self.p < 0:

@@ -12,12 +12,13 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 
 from ldiv.engines.functions.branch_cut import principal, require_off_the_cut
+from ldiv.engines.functions.homogeneous import Homogeneous
 from ldiv.engines.functions.hyperdual import halves, hyperdual, sylvester
 from ldiv.engines.functions.triangular_sylvester import triangular_sylvester
 from ldiv.errors import SingularMatrixError
@@ -31,6 +32,7 @@ class SquareRoot:
     """X X = A."""
 
     name: str = "sqrtm"
+    units: ClassVar[Homogeneous | None] = Homogeneous(0.5)
 
     def value(self, a: Array) -> Array:
         with warnings.catch_warnings():

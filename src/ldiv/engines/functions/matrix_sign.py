@@ -10,12 +10,13 @@ Reference: Higham, Functions of Matrices (2008), ch. 5; mu is that of his sectio
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ldiv.engines.functions.branch_cut import met
 from ldiv.engines.functions.checked_lu import checked_lu
+from ldiv.engines.functions.homogeneous import Homogeneous
 from ldiv.engines.functions.hyperdual import hyperdual, identity, product, quotient
 from ldiv.engines.functions.schur_parlett import ScalarFunction
 from ldiv.errors import ConvergenceError, NotDifferentiableError
@@ -31,6 +32,7 @@ class Sign:
     """S S = I."""
 
     name: str = "signm"
+    units: ClassVar[Homogeneous | None] = Homogeneous(0)
 
     def value(self, a: Array) -> Array:
         if _on_the_axis(a) is None:

@@ -15,11 +15,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 
+from ldiv.engines.functions.homogeneous import Homogeneous
 from ldiv.engines.functions.triangular_sylvester import triangular_sylvester
 from ldiv.errors import NotDifferentiableError, expected_got, shown
 
@@ -38,6 +39,7 @@ class ScalarFunction:
 
     f: Callable[[Any], Any]
     name: str = "funm"
+    units: ClassVar[Homogeneous | None] = None
 
     def value(self, a: Array) -> Array:
         t, q = scipy.linalg.schur(a, output="complex", check_finite=False)

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, factorial, log2
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ldiv.engines.functions.checked_lu import checked_lu
+from ldiv.engines.functions.homogeneous import Homogeneous
 from ldiv.engines.functions.hyperdual import hyperdual, identity, product, quotient
 from ldiv.engines.functions.matrix_exponential import Exponential, exponential
 from ldiv.errors import LinAlgOverflowError, SingularMatrixError
@@ -34,6 +35,7 @@ class Trigonometric:
     """cosm, sinm, tanm, coshm, sinhm or tanhm."""
 
     name: str
+    units: ClassVar[Homogeneous | None] = None
 
     def value(self, a: Array) -> Array:
         y = self._of(a[None], lambda x: Exponential(self.name).value(x[0])[None])[0]
