@@ -37,7 +37,7 @@ WITHOUT = {
     "Deflated": "inside of Eigenpairs, whose units it is computed in",
     "InverseGaps": "inside of Eigenpairs, whose units it is computed in",
     "LU": "scaled by its kernel; exchanges are integers",
-    "MatrixMap": "a function of A that knows units",
+    "MatrixMap": "units of its own: tests of matrix functions",
     "Frechet": "a function of H that knows units",
     "Riccati": "an equation with units of four matrices",
     "ContinuousRiccati": "an equation with units of four matrices",
