@@ -470,3 +470,11 @@ def test_ends_of_the_range(k: int) -> None:
     d = np.diag([2.0**1000, 2.0**-1000])
     np.testing.assert_array_equal(ldiv.sqrtm(d), np.diag([2.0**500, 2.0**-500]))
     assert np.isfinite(ldiv.logm(np.diag([1e308, 1e-308]))).all()
+    with pytest.raises(ldiv.LinAlgOverflowError, match="fractional_matrix_power overflows"):
+        ldiv.fractional_matrix_power(2.0**1000 * A / 4, 1.5)
+    # a value that is less than any number, and its gradient, which is not
+    slopes = []
+    for unit in (1.0, 2.0**-1000):
+        x = torch.tensor(unit * A / 4, requires_grad=True)
+        slopes.append(torch.autograd.grad(ldiv.fractional_matrix_power(x, 1.5).sum(), x)[0])
+    np.testing.assert_allclose(slopes[1], slopes[0] * 2.0**-500, rtol=1e-11)

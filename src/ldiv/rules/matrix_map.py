@@ -30,7 +30,7 @@ from ldiv.core.finite import require_finite, unwarned
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import plus
 from ldiv.core.trees import Array, Tree
-from ldiv.engines.functions.homogeneous import Homogeneous, unit
+from ldiv.engines.functions.homogeneous import Homogeneous, exponent_of, times_power
 from ldiv.engines.functions.matrix_exponential import Exponential
 from ldiv.engines.functions.matrix_logarithm import Logarithm
 from ldiv.engines.functions.matrix_power import FractionalPower, IntegerPower
@@ -142,11 +142,11 @@ def _each(f: MatrixFunction, *args: Any) -> tuple[Any, ...]:
 def _one(f: MatrixFunction, a: Any, *es: Any) -> Any:
     """f(A), or its derivative in directions E, each in units of its own, and A where it has one."""
     scale = [_unit(e) for e in es]
-    t = 1.0 if f.units is None else unit(a)
-    b = a if t == 1 else a / t
+    exponent = 0 if f.units is None else exponent_of(a)
+    b = times_power(a, -exponent) if exponent else a
     y = f.derivative(b, [e / s for e, s in zip(es, scale, strict=True)]) if es else f.value(b)
-    if f.units is not None and t != 1:
-        y = f.units.of_multiple(t, y, len(es))
+    if f.units is not None and exponent:
+        y = f.units.of_multiple(exponent, y, len(es))
     if a.dtype.kind != "c" and y.dtype.kind == "c":
         raise _complex_value(f.name)
     for s in scale:

@@ -7,13 +7,14 @@ are powers of 4, so that a square root of them rounds nothing, either.
 
 from __future__ import annotations
 
-from math import frexp, isfinite, log
+from math import floor, frexp, isfinite, log
 from typing import Any, NamedTuple
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
 MIDDLE = 170  # a sixth of the exponents: numbers between 2^-170 and 2^170 stay as they are
+BEYOND = 9999  # exponent of what overflows, or vanishes, whatever it multiplies
 LARGEST = 1022  # exponent of a power of 4 of which the reciprocal is a normal number, too
 
 
@@ -23,24 +24,35 @@ class Homogeneous(NamedTuple):
     degree: float
     logarithms: int = 0
 
-    def of_multiple(self, t: float, y: Array, m: int) -> Array:
-        """D^m f(t A)[E_1, ..., E_m] from y = D^m f(A)[E_1, ..., E_m]."""
-        y = y * t**self.degree
+    def of_multiple(self, exponent: int, y: Array, m: int) -> Array:
+        """D^m f(t A)[E_1, ..., E_m] from y = D^m f(A)[E_1, ..., E_m], t = 2^exponent."""
+        y = times_power(y, exponent * (self.degree - m))
         if not m and self.logarithms:
-            y = y + self.logarithms * log(t) * np.eye(len(y))
-        for _ in range(m):
-            y = y / t
+            y = y + self.logarithms * exponent * log(2) * np.eye(len(y))
         return y
 
 
-def unit(a: Array) -> float:
-    """t, of which A / t has its largest number near 1; 1 in the middle of the range, and where
-    a number of A / t would be lost.
+def times_power(y: Array, exponent: float) -> Array:
+    """2^exponent y, which overflows only where it must."""
+    if y.dtype.kind == "c":
+        z = np.empty_like(y)
+        z.real, z.imag = times_power(y.real, exponent), times_power(y.imag, exponent)
+        return z
+    exponent = min(max(exponent, -BEYOND), BEYOND)
+    whole = floor(exponent)
+    product: Array = np.ldexp(y * 2.0 ** (exponent - whole), whole)
+    return product
+
+
+def exponent_of(a: Array) -> int:
+    """That of a t, a power of 4, for which A / t has its largest number near 1; 0 in the middle of
+    the range, and where a number of A / t would be lost.
     """
     size = max(abs(a.real).max(initial=0), abs(a.imag).max(initial=0))
     exponent = frexp(size)[1]
     if abs(exponent) <= MIDDLE or not isfinite(size):
-        return 1.0
-    t = 2.0 ** min(max(exponent // 2 * 2, -LARGEST), LARGEST)
-    kept = all(((abs(x / t) >= np.finfo(float).tiny) | (x == 0)).all() for x in (a.real, a.imag))
-    return t if kept else 1.0
+        return 0
+    exponent = min(max(exponent // 2 * 2, -LARGEST), LARGEST)
+    b, tiny = times_power(a, -exponent), np.finfo(float).tiny
+    parts = ((b.real, a.real), (b.imag, a.imag))
+    return exponent if all(((abs(x) >= tiny) | (y == 0)).all() for x, y in parts) else 0
