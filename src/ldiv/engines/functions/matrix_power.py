@@ -27,6 +27,8 @@ from ldiv.errors import SingularMatrixError
 
 Array = np.ndarray[Any, Any]
 
+MODERATE = 8.0  # a larger power of what is at an end of the range is beyond it
+
 
 @dataclass(frozen=True)
 class IntegerPower:
@@ -53,8 +55,8 @@ class FractionalPower:
     name: str = "fractional_matrix_power"
 
     @property
-    def units(self) -> Homogeneous:
-        return Homogeneous(self.p)
+    def units(self) -> Homogeneous | None:
+        return Homogeneous(self.p) if abs(self.p) <= MODERATE else None
 
     def value(self, a: Array) -> Array:
         if self.p < 0:
