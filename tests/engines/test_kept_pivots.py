@@ -15,7 +15,7 @@ from ldiv.engines.accuracy.sparse_matrix import SparseMatrix
 from ldiv.engines.accuracy.verified import Verified
 from ldiv.engines.direct import klu
 from ldiv.engines.factors import analyses
-from ldiv.engines.factors.factored import factorization
+from ldiv.engines.factors.factorize import factorize_by
 from ldiv.engines.factors.kept_pivots import Kept, Spare
 from ldiv.engines.libraries import rslab
 
@@ -126,9 +126,9 @@ def test_singular_and_infinite_values_between_others_are_refused() -> None:
 def test_a_living_factor_shares_its_numbers_with_nobody() -> None:
     a, b = network(), np.ones((60, 1))
     structure = ldiv.asarray(a).structure
-    made = [factorization(klu, structure, s * a.data, "gen") for s in (1.0, 2.0)]
+    made = [factorize_by(klu, structure, s * a.data, "gen") for s in (1.0, 2.0)]
     del made[0]
-    made += [factorization(klu, structure, s * a.data, "gen") for s in (3.0, 4.0, 5.0)]
+    made += [factorize_by(klu, structure, s * a.data, "gen") for s in (3.0, 4.0, 5.0)]
     for s, factor in zip((2.0, 3.0, 4.0, 5.0), made, strict=True):
         np.testing.assert_allclose(s * (a @ factor.solve(b, "N")), b, atol=1e-12)
 

@@ -31,7 +31,7 @@ from ldiv.core.validate import common_precision
 from ldiv.derivatives.vjp_jvp import vjp
 from ldiv.engines import registry
 from ldiv.engines.accuracy.norm_estimate import one_norm
-from ldiv.engines.factors.factored import symbolic
+from ldiv.engines.factors.attempts import symbolic
 from ldiv.engines.iterative.options import Options
 from ldiv.linalg.systems.factorized import Factorized, factorized
 from ldiv.linalg.systems.solve import solve

@@ -318,7 +318,7 @@ def _with_info(
         x = _bound(rule, params, x0)
     if path.starts != 1:  # a batch is solved one by one
         raise not_in_a_trace()
-    jacobian = Estimated(rule.structure, path.J, rule.assume_a, rule.method, keeper)
+    jacobian = Estimated(rule.structure, path.J, rule.assume_a, rule.method, None, keeper)
     return x, path.info(entries[-1].engine, jacobian)
 
 

@@ -82,45 +82,26 @@ def choose(
     device: str,
     assume_a: str = "gen",
     method: str = "auto",
+    factor_dtype: str | None = None,
 ) -> Engine:
     """The first engine that supports the task, or the one that `method` names.
 
-    `method` may also restrict the choice to engines that factor, or to those that iterate.
+    `method` may also restrict the choice to engines that factor, or to those that iterate;
+    `factor_dtype` to those that factor in this precision first.
     """
-    return structure.cached(
-        ("engine", dtype, device, assume_a, method),
-        lambda: _choose(structure, dtype, device, assume_a, method),
-    )
-
-
-def _choose(
-    structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str, method: str
-) -> Engine:
-    method, low = split(method)
     engine = first_able(
         named(method),
         lambda engine: answer(engine, structure, dtype, device, assume_a),
         f"solves a {type(structure).__name__} matrix of {dtype} on {device} with "
         f"assume_a={assume_a!r}, method={method!r}",
     )
-    if low and not engine.IN_SINGLE:
+    if factor_dtype is not None and not engine.IN_SINGLE:
         able = ", ".join(name for name, e in named("direct").items() if e.IN_SINGLE)
         raise EngineError(
-            f"factor_dtype='float32' is for sparse matrices and {able}, but {name_of(engine)} solves "
-            f"this {type(structure).__name__} matrix: leave factor_dtype out."
+            f"factor_dtype={factor_dtype!r} is for sparse matrices and {able}, but {name_of(engine)} "
+            f"solves this {type(structure).__name__} matrix: leave factor_dtype out."
         )
     return engine
-
-
-def with_factor_dtype(method: str, factor_dtype: str | None) -> str:
-    """The method, said to factor in single precision first, if that is asked for."""
-    return method if factor_dtype is None else f"{method} in {factor_dtype}"
-
-
-def split(method: str) -> tuple[str, bool]:
-    """(the method itself, is it to factor in single precision first?)."""
-    name, low, _ = method.partition(" in ")
-    return name, bool(low)
 
 
 class Chain(NamedTuple):
@@ -141,27 +122,20 @@ def chain(
     device: str,
     assume_a: str = "gen",
     method: str = "auto",
+    factor_dtype: str | None = None,
 ) -> Chain:
     """The engine that factors, and those that try in turn if the matrix appears singular to it."""
-    return structure.cached(
-        ("chain", dtype, device, assume_a, method),
-        lambda: _chain(structure, dtype, device, assume_a, method),
-    )
-
-
-def _chain(
-    structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str, method: str
-) -> Chain:
-    first = choose(structure, dtype, device, assume_a, method)
-    method, low = split(method)
-    in_single = low and dtype in (np.float64, np.complex128)
-    able = [
-        e
-        for e in named("direct").values()
-        if e.ON_HOST == first.ON_HOST and answer(e, structure, dtype, device, assume_a) is None
-    ]
+    first = choose(structure, dtype, device, assume_a, method, factor_dtype)
+    in_single = factor_dtype is not None and dtype in (np.float64, np.complex128)
     # engines without a factor of their own solve by parts, which escalate by themselves
-    alternatives = tuple(engine for engine in able if engine is not first and first.REMEMBERED)
+    alternatives = tuple(
+        engine
+        for engine in named("direct").values()
+        if engine is not first
+        and engine.ON_HOST == first.ON_HOST
+        and first.REMEMBERED
+        and answer(engine, structure, dtype, device, assume_a) is None
+    )
     return (
         Chain((first,), alternatives, in_single)
         if method in engines()

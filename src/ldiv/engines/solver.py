@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -10,17 +11,16 @@ import numpy as np
 from ldiv.core.arrays import alike, astype, batch_of, broadcast, conj, real
 from ldiv.core.dispatch import namespace, on_host
 from ldiv.core.errstate import keeping_state
-from ldiv.core.finite import require_finite
 from ldiv.core.structure import Structure, view_dense
-from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines.factors.cache import counts
 from ldiv.engines.factors.escalation import Escalating
-from ldiv.engines.factors.factored import batch_axes, factored, factored_each
+from ldiv.engines.factors.factorize import batch_axes, factorize
 from ldiv.engines.factors.plan import Plan, planned
-from ldiv.engines.factors.solve import solve_folded
+from ldiv.engines.factors.solve import solve as by_factors
 from ldiv.engines.iterative import krylov
 from ldiv.engines.iterative.options import Options
-from ldiv.engines.registry import Chain, name_of
+from ldiv.engines.registry import name_of
 from ldiv.errors import EngineError
 
 
@@ -32,11 +32,12 @@ def solve(
     method: str,
     options: Options | None = None,
     auxiliaries: tuple[Tree, ...] = (),
+    factor_dtype: str | None = None,
 ) -> Array:
     """x with S(p) x = b for plain arrays, batched, by the engine that fits."""
     if structure.processes is not None:
         return structure.processes.solve(structure, p, b, assume_a, method, options, auxiliaries)
-    plan = planned(structure, p, b, assume_a, method)
+    plan = planned(structure, p, b, assume_a, method, factor_dtype)
     shape = (
         tuple(b.shape)
         if plan.single
@@ -44,23 +45,22 @@ def solve(
     )
     if 0 in shape[:-1]:
         return astype(namespace(b).zeros_like(namespace(b).broadcast_to(b, shape)), plan.dtype)
-    if plan.links is None:
+    if plan.factoring is None:
         engine = cast(krylov.Iteration, plan.engine)
         return krylov.solve(engine, structure, p, b, options or Options(), auxiliaries)
     if plan.mixed:  # one solve with the real factor serves both parts
         xp, k = namespace(b), b.shape[-1]
-        x = solve(structure, p, xp.concat([xp.real(b), xp.imag(b)], axis=-1), assume_a, method)
+        parts = xp.concat([xp.real(b), xp.imag(b)], axis=-1)
+        x = solve(structure, p, parts, assume_a, method, factor_dtype=factor_dtype)
         return x[..., :k] + 1j * x[..., k:]
     if plan.op == "C":
-        return conj(solve(plan.base, p, conj(b), assume_a, method))
-    if plan.hosted is not None:
-        if type(b) is np.ndarray:
-            return (plan.hosted(p, b) if type(p) is np.ndarray else plan.hosted(*leaves(p), b))[0]
-        return on_host(plan.hosted, ((shape, plan.dtype),), *leaves(p), b)[0]
-    require_finite("b", b)
-    return solve_folded(
-        factored(plan.links, plan.base, p, assume_a, plan.key), p, plan.base, b, plan.op
-    )
+        return conj(solve(plan.base, p, conj(b), assume_a, method, factor_dtype=factor_dtype))
+    if not plan.engine.ON_HOST or type(b) is np.ndarray:
+        return (
+            by_factors(plan, p, b) if type(p) is np.ndarray else by_factors(plan, *leaves(p), b)
+        )[0]
+    run = keeping_state(partial(by_factors, plan))
+    return on_host(run, ((shape, plan.dtype),), *leaves(p), b)[0]
 
 
 def inverse(structure: Structure, p: Array, assume_a: str, method: str) -> Array:
@@ -68,10 +68,9 @@ def inverse(structure: Structure, p: Array, assume_a: str, method: str) -> Array
     if 0 in p.shape:
         return namespace(p).zeros_like(p)
     plan = planned(structure, p, None, assume_a, method)
-    assert plan.links is not None, "it has a determinant, and so factors"
+    assert plan.factoring is not None, "it has a determinant, and so factors"
     counts["solves"] += 1
-    factor = factored(plan.links, plan.base, p, assume_a, plan.key)
-    return view_dense(factor.inverse(p), plan.op)
+    return view_dense(factorize(plan.factoring, p)[0].inverse(p), plan.op)
 
 
 def logabsdet(structure: Structure, p: Tree, assume_a: str, method: str) -> Array:
@@ -81,23 +80,8 @@ def logabsdet(structure: Structure, p: Tree, assume_a: str, method: str) -> Arra
     if 0 in (*batch, *base.shape):
         return namespace(first).zeros(batch, **alike(real(first)))
     plan = planned(structure, p, None, assume_a, method)
-    _require_factors(plan)
-    return _of_factors(
-        plan,
-        p,
-        assume_a,
-        batch,
-        (np.finfo(plan.dtype).dtype,),
-        lambda factor: (factor.logabsdet(),),
-    )[0]
-
-
-def _require_factors(plan: Plan) -> None:
-    if plan.links is None:
-        raise EngineError(
-            f"{name_of(plan.engine)} iterates: it has no factors, and so no determinant. "
-            "Make the matrix sparse or dense, or take stochastic estimates."
-        )
+    dtypes = (np.finfo(plan.dtype).dtype,)
+    return _of_factors(plan, p, batch, dtypes, lambda factor: (factor.logabsdet(),))[0]
 
 
 def slogdet(structure: Structure, p: Tree) -> tuple[Array, Array]:
@@ -106,44 +90,37 @@ def slogdet(structure: Structure, p: Tree) -> tuple[Array, Array]:
     if 0 in (*batch, *structure.shape):
         one = namespace(first).ones(batch, **alike(first))
         return one, 0 * real(one)
-    plan = planned(structure, p, None, "gen", "auto")
-    _require_factors(plan)
-    sign, size = _of_factors(
-        plan,
-        p,
-        "gen",
-        batch,
-        (plan.dtype, np.finfo(plan.dtype).dtype),
-        lambda factor: factor.slogdet(),
-    )
+    plan = planned(structure, p, None, "gen")
+    dtypes = plan.dtype, np.finfo(plan.dtype).dtype
+    sign, size = _of_factors(plan, p, batch, dtypes, lambda factor: factor.slogdet())
     return sign, size
 
 
 def _of_factors(
     plan: Plan,
     p: Tree,
-    assume_a: str,
     batch: tuple[int, ...],
-    dtypes: Any,
+    dtypes: Sequence[np.dtype[Any]],
     ask: Callable[[Escalating], tuple[Array, ...]],
-) -> Any:
+) -> Sequence[Array]:
     """What the factors of all matrices of a batch give, arrays of shape (*batch,)."""
-    links = plan.links or Chain((plan.engine,), ())
-    if plan.hosted is None:
-        return ask(factored(links, plan.base, p, assume_a, plan.key))
-    if plan.single and type(leaves(p)[0]) is np.ndarray:
-        found = ask(factored(links, plan.base, p, assume_a, plan.key))
-        return tuple(map(np.asarray, found, dtypes))
+    factoring = plan.factoring
+    if factoring is None:
+        raise EngineError(
+            f"{name_of(plan.engine)} iterates: it has no factors, and so no determinant. "
+            "Make the matrix sparse or dense, or take stochastic estimates."
+        )
+    if not plan.engine.ON_HOST:
+        found = ask(factorize(factoring, p)[0])
+        return tuple(map(np.asarray, found, dtypes)) if type(leaves(p)[0]) is np.ndarray else found
 
-    def each(*flat: Array) -> tuple[Array, ...]:
-        out = tuple(np.empty(batch, dtype) for dtype in dtypes)
-        for i, factor in zip(
-            np.ndindex(batch),
-            factored_each(links, plan.base, flat, assume_a, batch, plan.key),
-            strict=True,
-        ):
-            for y, answer in zip(out, ask(factor), strict=True):
-                y[i] = answer
-        return out
+    def of_each(*flat: Array) -> tuple[Array, ...]:
+        factors = factorize(factoring, rebuild(plan.base.core, flat), batch)
+        columns = zip(*map(ask, factors), strict=True)
+        return tuple(
+            np.reshape(np.array(column, dtype), batch)
+            for column, dtype in zip(columns, dtypes, strict=True)
+        )
 
-    return on_host(keeping_state(each), tuple((batch, dtype) for dtype in dtypes), *leaves(p))
+    specs = tuple((batch, dtype) for dtype in dtypes)
+    return on_host(keeping_state(of_each), specs, *leaves(p))

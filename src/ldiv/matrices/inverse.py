@@ -4,7 +4,7 @@ lives as long as somebody holds it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ldiv.core.structure import Structure, Wrapper
 from ldiv.core.trees import Array, Tree
@@ -19,11 +19,12 @@ class Inverse(Wrapper):
     assume_a: str = "gen"
     method: str = "auto"
     singular: str = "raise"
+    factor_dtype: str | None = None
 
     unit_powers = None  # it becomes t^-2 S
 
     def matmul(self, p: Tree, x: Array) -> Array:
-        return solve(self.base, p, x, self.assume_a, self.method, self.singular)
+        return solve(self.base, p, x, self.assume_a, self.method, self.singular, self.factor_dtype)
 
     def push(self, p: Tree, dp: Tree, x: Array) -> Array:
         return -self.matmul(p, self.base.push(p, dp, self.matmul(p, x)))
@@ -32,7 +33,7 @@ class Inverse(Wrapper):
         return self.base.outer(p, -self.view("H").matmul(p, u), self.matmul(p, v), need)
 
     def view(self, op: str) -> Structure:
-        return Inverse(self.base.view(op), self.assume_a, self.method, self.singular)
+        return replace(self, base=self.base.view(op))
 
     def todense(self, p: Tree) -> Array:
         raise NotImplementedError("an inverse is never formed")

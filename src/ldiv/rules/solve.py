@@ -42,6 +42,7 @@ class Solve(Rule):
     options: Options | None = None
     singular: str = field(default_factory=singular_state)
     vector: bool = False
+    factor_dtype: str | None = None  # in which to factor first
 
     sees_overflow = True
 
@@ -73,7 +74,7 @@ class Solve(Rule):
         """What solves below Python, if that is anything."""
         return (
             dense_calls(self.structure, self.assume_a, self.method, self.vector)
-            if self.on_host
+            if self.on_host and self.factor_dtype is None
             else None
         )
 
@@ -110,6 +111,7 @@ class Solve(Rule):
             self.method,
             self.options,
             tuple(auxiliaries),
+            self.factor_dtype,
         )
         return (x[..., 0] if self.vector else x,)
 
@@ -127,7 +129,13 @@ class Solve(Rule):
         """S^-H."""
         options = self.options and self.options.adjoint
         return Solve(
-            self.structure.H, self.assume_a, self.method, options, self.singular, self.vector
+            self.structure.H,
+            self.assume_a,
+            self.method,
+            options,
+            self.singular,
+            self.vector,
+            self.factor_dtype,
         )
 
     def auxiliaries(self, given: Sequence[Tree]) -> Sequence[Tree]:
@@ -174,13 +182,16 @@ def solve(
     assume_a: str = "gen",
     method: str = "auto",
     singular: str | None = None,
+    factor_dtype: str | None = None,
 ) -> Array:
     """S(p)^-1 b.
 
     `singular`: what to do about an ill-conditioned matrix; a derivative passes on what held in the
     function that it is the derivative of.
     """
-    return bind(Solve(structure, assume_a, method, singular=singular or singular_state()), p, b)[0]
+    state = singular or singular_state()
+    rule = Solve(structure, assume_a, method, singular=state, factor_dtype=factor_dtype)
+    return bind(rule, p, b)[0]
 
 
 def cases(

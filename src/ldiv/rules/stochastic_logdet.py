@@ -23,7 +23,7 @@ from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure, nothing, outer, push
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.core.units import Unit, of_matrix
-from ldiv.engines.factors.factored import batch_axes
+from ldiv.engines.factors.factorize import batch_axes
 from ldiv.engines.functions.log_quadrature import log_quadrature
 from ldiv.engines.iterative.matrix_product import assembled, require_hermitian
 from ldiv.errors import ConvergenceError

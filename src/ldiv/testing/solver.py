@@ -14,7 +14,7 @@ import numpy as np
 from ldiv.core.structure import Structure, view_dense
 from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.engines.factors import analyses
-from ldiv.engines.factors.factored import factorization
+from ldiv.engines.factors.factorize import factorize_by
 from ldiv.engines.registry import Engine, engines
 from ldiv.errors import SingularMatrixError
 from ldiv.testing.cases import Draw
@@ -33,7 +33,7 @@ def solver_laws(name: str, structure: Structure, p: Tree) -> None:
             ],
         )
     dense = structure.todense(p)
-    factor = factorization(engine, structure, p, "gen")
+    factor = factorize_by(engine, structure, p, "gen")
     b = Draw(dense.dtype.name, 4)(*dense.shape[:-1], 3)
     for op in "NTH":
         x = factor.solve(b, op)
@@ -57,7 +57,7 @@ def _analyses_once(engine: Any, structure: Any, p: Tree) -> None:
     try:
         engine.analyze = counted
         for scale in (3.25, 4.5):
-            factorization(engine, fresh, rebuild(p, [leaf * scale for leaf in leaves(p)]), "gen")
+            factorize_by(engine, fresh, rebuild(p, [leaf * scale for leaf in leaves(p)]), "gen")
     finally:
         engine.analyze = analyze
     assert len(calls) == 1, f"one pattern is analysed once, not {len(calls)} times"
@@ -70,7 +70,7 @@ def _refuses(engine: Engine, structure: Structure, p: Tree) -> None:
         raised(
             SingularMatrixError,
             "a singular matrix raises",
-            factorization,
+            factorize_by,
             engine,
             structure,
             zero,
@@ -79,7 +79,7 @@ def _refuses(engine: Engine, structure: Structure, p: Tree) -> None:
     raised(
         ValueError,
         "NaN is refused",
-        factorization,
+        factorize_by,
         engine,
         structure,
         rebuild(p, [leaf * np.nan for leaf in leaves(p)]),

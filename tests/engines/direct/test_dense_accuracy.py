@@ -11,7 +11,7 @@ import pytest
 
 import ldiv
 from ldiv.core.structure import view_dense
-from ldiv.engines.factors.factored import factorization
+from ldiv.engines.factors.factorize import factorize_by
 from ldiv.engines.libraries import native
 from ldiv.engines.registry import engines
 from ldiv.structures.dense import dense
@@ -205,7 +205,7 @@ def test_unrefined_for_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "native", None)
     n, b = 40, np.arange(40)[:, None] ** 0.5
     for a, is_refined in ((np.eye(n) + np.full((n, n), 0.01), False), (growing(n), True)):
-        factor = factorization(engines()["lapack"], dense(n, n), a, "gen")
+        factor = factorize_by(engines()["lapack"], dense(n, n), a, "gen")
         for _ in range(3):
             assert backward_error(a, factor.solve_unrefined(b, "N"), b) <= 1e-15
         looks: list[int] = []

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 import ldiv
 from ldiv.core.structure import view_dense
-from ldiv.engines.factors.factored import factorization
+from ldiv.engines.factors.factorize import factorize_by
 from ldiv.engines.libraries import mkl_pardiso
 from ldiv.engines.registry import engines
 from ldiv.matrices.assumptions import promised
@@ -52,7 +52,7 @@ def sparse(a: Any, keep: Any = None) -> Any:
 
 def factor(a: Any, assume_a: str = "gen") -> Any:
     structure, p = promised(sparse(a), assume_a)
-    return factorization(engines()["pardiso"], structure, p, "pos" if assume_a == "pos" else "gen")
+    return factorize_by(engines()["pardiso"], structure, p, "pos" if assume_a == "pos" else "gen")
 
 
 def solve(a: Any, b: Any, **options: Any) -> Any:
@@ -94,7 +94,7 @@ def test_factors_of_one_pattern_live_side_by_side(kind: str, dtype: str) -> None
     structure, p = promised(sparse(a), kind)
     scales = np.arange(1.0, 41).astype(np.float32)
     factors = {
-        s: factorization(engines()["pardiso"], structure, p * s, "pos" if kind == "pos" else "gen")
+        s: factorize_by(engines()["pardiso"], structure, p * s, "pos" if kind == "pos" else "gen")
         for s in scales
     }
     assert ldiv.cache_info().analyses <= 1  # none where an equal pattern was seen before
@@ -107,7 +107,7 @@ def test_factors_of_one_pattern_live_side_by_side(kind: str, dtype: str) -> None
         if s % 3 == 0:
             del factors[s]
             ldiv.clear_cache()
-    again = factorization(
+    again = factorize_by(
         engines()["pardiso"], structure, p * scales[2], "pos" if kind == "pos" else "gen"
     )
     assert np.abs(a * scales[2] @ again.solve(b, "N") - b).max() <= tol * np.abs(b).max()

@@ -19,7 +19,7 @@ import ldiv
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import view_dense
 from ldiv.engines.direct import klu, rslab
-from ldiv.engines.factors.factored import factorization
+from ldiv.engines.factors.factorize import factorize_by
 from ldiv.engines.libraries import rslab as rslab_library
 from ldiv.engines.registry import engines
 from ldiv.errors import EngineError, NotPositiveDefiniteError, SingularMatrixError
@@ -54,7 +54,7 @@ def declined(engine: str, kind: str, dtype: str) -> bool:
 
 def factor(engine: str, a: Any, assume_a: str) -> Any:
     structure, p = promised(ldiv.asarray(sp.csc_array(a)), assume_a)
-    return factorization(engines()[engine], structure, p, "pos" if assume_a == "pos" else "gen")
+    return factorize_by(engines()[engine], structure, p, "pos" if assume_a == "pos" else "gen")
 
 
 @needs_rslab
@@ -87,7 +87,7 @@ def test_determinants_of_one_pattern_are_analysed_once(monkeypatch: pytest.Monke
     a = matrix("sym", "float64")
     structure, p = promised(ldiv.asarray(sp.csc_array(a)), "sym")
     for s in (1.0, 2.0, 3.0):
-        found = factorization(rslab, structure, s * p, "gen").logabsdet()
+        found = factorize_by(rslab, structure, s * p, "gen").logabsdet()
         assert abs(found - np.linalg.slogdet(s * a)[1]) < 1e-10
     assert len(made) == 1
 
@@ -101,12 +101,12 @@ def test_factors_of_one_pattern_do_not_disturb_each_other(engine: str, kind: str
     promise = "pos" if kind == "pos" else "gen"
     ldiv.clear_cache()
     scales = (1.0, 3.0, 0.7)
-    made = [factorization(engines()[engine], structure, s * p, promise) for s in scales]
+    made = [factorize_by(engines()[engine], structure, s * p, promise) for s in scales]
     assert ldiv.cache_info().analyses == 1
     for s, one in zip(scales, made, strict=True):
         assert np.abs(s * a @ one.solve(b, "N") - b).max() <= 1e-12
     ldiv.clear_cache()
-    alone = factorization(engines()[engine], structure, scales[-1] * p, promise)
+    alone = factorize_by(engines()[engine], structure, scales[-1] * p, promise)
     alone.solve(b, "N")  # the first solve has the probe beside b
     assert np.array_equal(alone.solve(b, "N"), made[-1].solve(b, "N"))
 

@@ -24,7 +24,7 @@ from ldiv.core.trees import Tree, leaves
 from ldiv.engines.accuracy.equilibration import are_alike, equilibrated
 from ldiv.engines.accuracy.norm_estimate import one_norm
 from ldiv.engines.factors.analyses import analysed
-from ldiv.engines.factors.factored import symbolic
+from ldiv.engines.factors.attempts import symbolic
 from ldiv.engines.libraries import rslab
 from ldiv.engines.registry import engines
 from ldiv.errors import EngineError, SingularMatrixError, expected_got

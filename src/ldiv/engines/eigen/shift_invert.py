@@ -14,10 +14,10 @@ from ldiv.core.errstate import errstate
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree, leaves
-from ldiv.engines import registry
 from ldiv.engines.factors.cache import fingerprint
 from ldiv.engines.factors.escalation import Escalating
-from ldiv.engines.factors.factored import factored
+from ldiv.engines.factors.factorize import factorize
+from ldiv.engines.factors.plan import planned
 from ldiv.engines.iterative.matrix_product import Product
 from ldiv.engines.registry import Engine
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
@@ -77,7 +77,9 @@ def _by_factor(structure: Structure, p: Tree, assumption: str) -> Solves:
     """Solves with a factor that is known to be nonsingular."""
     base, op = structure.plain.unview()
     dtype = result_dtype(p)
-    factor = factored(registry.chain(base, dtype, "cpu", assumption, "direct"), base, p, assumption)
+    factoring = planned(base, p, None, assumption, "direct").factoring
+    assert factoring is not None, "a direct method"
+    factor = factorize(factoring, p)[0]
     factor.check_nonsingular()
     return Solves(factor, op, dtype, structure.shape[0], assumption == "pos")
 
@@ -113,7 +115,7 @@ def _by_trial(structure: Structure, p: Tree) -> Solves | None:
 
 
 def _engine(structure: Structure, p: Tree) -> Engine:
-    return registry.choose(structure, result_dtype(p), "cpu", "pos", "direct")
+    return planned(structure, p, None, "pos", "direct").engine
 
 
 def factors(A: Structure, B: Structure) -> bool:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.trees import Tree
+from ldiv.engines import registry
 from ldiv.engines.accuracy.limits import SINGLE_STEPS
 from ldiv.engines.accuracy.sparse_matrix import Arrangement, SparseMatrix
 from ldiv.engines.accuracy.verified import Verified
@@ -60,6 +61,11 @@ class LowPrecision(Factor):
         raise EngineError("a factor in float32 has no determinant in double precision.")
 
 
+def name_of(engine: Engine) -> str:
+    """As users are told which engine solved."""
+    return f"{registry.name_of(engine)} in float32"
+
+
 class Slots:
     """Stands for a structure whose parameters are the values in the slots of its pattern."""
 
@@ -73,7 +79,7 @@ def factor(engine: Engine, symbolic: Any, structure: Any, p: Tree, assume_a: str
     def natural() -> Arrangement:
         return symbolic if symbolic.is_natural else Arrangement(structure.pattern)
 
-    name = f"{engine.__name__.rpartition('.')[2]} in float32"
+    name = name_of(engine)
     arrangement = analysed(__name__ + engine.__name__, structure, natural)
     m = SparseMatrix(name, arrangement, structure.slot_values(p))
     low = LowPrecision(name, engine, symbolic, m.values, assume_a)

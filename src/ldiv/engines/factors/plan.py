@@ -1,38 +1,66 @@
-"""The plan of a solve: all decisions that do not depend on numbers, made once per signature."""
+"""The plan of a solve: all decisions that do not depend on numbers, made once per signature.
+
+A plan is kept by the structure of its matrix, and goes with it: nothing else has to know how long a
+pattern is in use, and no second table with bounds of its own holds on to index sets.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ldiv.core.arrays import device_of, numpy_dtype
-from ldiv.core.errstate import keeping_state, singular_state
+from ldiv.core.dispatch import namespace
+from ldiv.core.errstate import singular_state
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves
+from ldiv.engines.factors.attempts import attempts
 from ldiv.engines.factors.cache import Key
-from ldiv.engines.factors.factored import factoring, key_of
-from ldiv.engines.factors.solve import solve_each, solve_one
+from ldiv.engines.factors.escalation import Attempt
 from ldiv.engines.registry import Chain, Engine, chain, choose, is_iterative
 
 
-class Plan(NamedTuple):
-    """How to solve S(p) x = b for arguments of one signature. Immutable, shared by threads."""
+@dataclass(frozen=True, eq=False)
+class Factoring:
+    """How op(S(p)) = A is factored for arguments of one signature. Immutable, shared by threads."""
+
+    chain: Chain
+    base: Structure  # S
+    assume_a: str
+    key: Key  # of the factor, except for the values
+    attempts: tuple[Sequence[Attempt], Sequence[Attempt]]
+
+    @property
+    def engine(self) -> Engine:
+        """The one that is asked first."""
+        return self.chain.engines[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """How to solve A x = b for arguments of one signature. Immutable, shared by threads."""
 
     engine: Engine
-    links: Chain | None  # None for an iteration
     base: Structure
-    op: str
+    op: str  # A = op(S(p)) for this base S
     dtype: np.dtype[Any]
     single: bool  # one matrix, one block of right-hand sides
     mixed: bool  # real p, complex b
-    hosted: Callable[..., tuple[Array, ...]] | None  # the solve on NumPy arrays, where needed
-    key: Key | None  # of the factor, except for the values
+    factoring: Factoring | None  # None for an iteration
 
 
-def planned(structure: Structure, p: Tree, b: Array | None, assume_a: str, method: str) -> Plan:
+def planned(
+    structure: Structure,
+    p: Tree,
+    b: Array | None,
+    assume_a: str,
+    method: str = "auto",
+    factor_dtype: str | None = None,
+) -> Plan:
     """The plan for arguments like these, with or without a right-hand side."""
     of_p: Any = (
         (p.dtype, p.ndim)
@@ -40,7 +68,7 @@ def planned(structure: Structure, p: Tree, b: Array | None, assume_a: str, metho
         else tuple([(x.dtype, x.ndim) for x in leaves(p)])
     )
     like, axes = (leaves(p)[0], None) if b is None else (b, b.ndim)
-    kind = (
+    signature = (
         "plan",
         of_p,
         type(like),
@@ -49,13 +77,23 @@ def planned(structure: Structure, p: Tree, b: Array | None, assume_a: str, metho
         axes,
         assume_a,
         method,
+        factor_dtype,
         singular_state(),
     )
-    plan: Plan = structure.cached(kind, partial(_planned, structure, p, b, assume_a, method))
+    plan: Plan = structure.cached(
+        signature, partial(_planned, structure, p, b, assume_a, method, factor_dtype)
+    )
     return plan
 
 
-def _planned(structure: Structure, p: Tree, b: Array | None, assume_a: str, method: str) -> Plan:
+def _planned(
+    structure: Structure,
+    p: Tree,
+    b: Array | None,
+    assume_a: str,
+    method: str,
+    factor_dtype: str | None,
+) -> Plan:
     flat = leaves(p)
     single = all(x.ndim == own for x, own in zip(flat, leaves(structure.core), strict=True)) and (
         b is None or b.ndim == 2
@@ -65,29 +103,32 @@ def _planned(structure: Structure, p: Tree, b: Array | None, assume_a: str, meth
     dtype = np.result_type(*dtypes, numpy_dtype(b))
     mixed = numpy_dtype(b).kind == "c" and all(d.kind != "c" for d in dtypes)
     # a real matrix is factored as such, also for a complex b
-    factored = np.finfo(dtype).dtype if mixed else dtype
-    engine = choose(structure.unview()[0], factored, device_of(b), assume_a, method)
+    task = np.finfo(dtype).dtype if mixed else dtype, device_of(b), assume_a, method, factor_dtype
+    engine = choose(structure.unview()[0], *task)
     base, op = structure.plain.unview()
     if is_iterative(engine):
-        return Plan(engine, None, base, op, dtype, single, mixed, None, None)
+        return Plan(engine, base, op, dtype, single, mixed, None)
     if dtype.kind != "c":  # a real matrix is its conjugate
         op = {"H": "T", "C": "N"}.get(op, op)
-    links = chain(base, factored, device_of(b), assume_a, method)
-    key = key_of(links, base, assume_a, flat)
-    is_numpy = type(b) is np.ndarray
-    if single and (engine.ON_HOST or is_numpy):
-        key = key_of(links, base, assume_a, [np.empty(0, d) for d in dtypes])
-        hosted: Any = partial(solve_one, factoring(links, base, assume_a, key), op)
-    else:
-        hosted = partial(solve_each, links, base, assume_a, op) if engine.ON_HOST else None
-    return Plan(
-        engine,
-        links,
-        base,
-        op,
-        dtype,
-        single,
-        mixed,
-        keeping_state(hosted) if hosted and not is_numpy else hosted,
-        key,
+    like = [np.empty(0, d) for d in dtypes] if engine.ON_HOST else flat
+    factoring = factoring_by(chain(base, *task), base, like, assume_a)
+    return Plan(engine, base, op, dtype, single, mixed, factoring)
+
+
+def factoring_by(
+    engines: Chain, structure: Structure, values: Sequence[Array], assume_a: str
+) -> Factoring:
+    """How these engines factor a matrix that depends on arrays like the values."""
+    first = values[0]
+    key = Key(
+        (
+            engines,
+            singular_state(),
+            structure,
+            assume_a,
+            namespace(first),
+            tuple([v.dtype for v in values]),
+            device_of(first),
+        )
     )
+    return Factoring(engines, structure, assume_a, key, attempts(engines, structure, assume_a))

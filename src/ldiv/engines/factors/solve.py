@@ -1,81 +1,71 @@
-"""Solves with factors: for one block, for a batch of blocks, and for a batch of matrices."""
+"""Solves with the factors of a plan: a loop over the matrices of a batch, each with its blocks."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ldiv.core.arrays import astype, batch_of, broadcast, fold, result_dtype, unfold
 from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.finite import all_finite, require_finite
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Array, rebuild
 from ldiv.engines import solve_log
 from ldiv.engines.factors.cache import counts
 from ldiv.engines.factors.escalation import Escalating
-from ldiv.engines.factors.factored import Factoring, batch_axes, factored, factored_each
-from ldiv.engines.registry import Chain
+from ldiv.engines.factors.factorize import batch_axes, factorize
+from ldiv.engines.factors.plan import Plan
 from ldiv.errors import overflowed
 
 
-def solve_one(factoring: Factoring, op: str, *arrays: Array) -> tuple[Array, ...]:
-    """On NumPy arrays: one matrix, one block."""
+def solve(plan: Plan, *arrays: Array) -> tuple[Array]:
+    """(x,) with A x = b for arrays of the kind that the engine takes: the leaves of p, and b.
+
+    On the host each matrix has a factor of its own, elsewhere all have one together.
+    """
+    assert plan.factoring is not None, "the caller has seen that it is no iteration"
     *flat, b = arrays
     require_finite("b", b)
-    p = rebuild(factoring.structure.core, flat)
-    factor = factoring.of(p, tuple(leaves(factoring.structure.read(p))))
-    if not b.shape[1]:
-        factor.check_nonsingular()
-        return (np.zeros(b.shape, np.result_type(*flat, b)),)
-    counts["solves"] += 1
-    x = factor.solve(b, op)
-    if solve_log.is_read():
-        solve_log.note(factor.engine, gave_up=factor.gave_up)
-    if not all_finite(x):
-        raise overflowed("the solution")
-    return (x,)
-
-
-def solve_folded(factor: Escalating, p: Tree, structure: Structure, b: Array, op: str) -> Array:
-    """One matrix with a batch of right-hand sides: one solve with a wider block."""
-    if 0 in b.shape:
-        factor.check_nonsingular()
-        xp = namespace(b)
-        shape = (*broadcast(batch_axes(structure, p), batch_of(b, 2)), *b.shape[-2:])
-        return astype(xp.zeros_like(xp.broadcast_to(b, shape)), result_dtype(p, b))
-    counts["solves"] += 1
-    batched = bool(batch_axes(structure, p))
-    x = factor.solve(b if batched else fold(b), op)
-    solve_log.note(factor.engine, gave_up=factor.gave_up)
-    check_or_raise(all_finite(x), partial(overflowed, "the solution"))
-    return x if batched else unfold(x, batch_of(b, 2), b.shape[-1])
-
-
-def solve_each(
-    links: Chain, structure: Structure, assume_a: str, op: str, *arrays: Array
-) -> tuple[Array, ...]:
-    """On the host: one factorization for each matrix of the batch."""
-    *flat, b = arrays
-    require_finite("b", b)
-    p = rebuild(structure.core, flat)
-    own = batch_axes(structure, p)
-    if not own:
-        return (solve_folded(factored(links, structure, p, assume_a), p, structure, b, op),)
-    factors = factored_each(links, structure, flat, assume_a, own)
+    p = rebuild(plan.base.core, flat)
+    own = () if plan.single else batch_axes(plan.base, p)
+    each = own if plan.engine.ON_HOST else ()
+    factors = factorize(plan.factoring, p, each)
     if 0 in b.shape:
         for factor in factors:
             factor.check_nonsingular()
-    batch = broadcast(own, batch_of(b, 2))
-    x = np.empty((*batch, *b.shape[-2:]), np.result_type(*flat, b))
-    numbers, b = (
-        np.broadcast_to(np.arange(len(factors)).reshape(own), batch),
-        np.broadcast_to(b, x.shape),
-    )
-    for i, number in zip(np.ndindex(batch if x.size else 0), numbers.flat, strict=False):
-        x[i] = factors[int(number)].solve(b[i], op)
-    counts["solves"] += numbers.size
-    solve_log.note(factors[-1].engine, gave_up=factors[-1].gave_up)
-    if not all_finite(x):
-        raise overflowed("the solution")
+        shape, xp = (*broadcast(own, batch_of(b, 2)), *b.shape[-2:]), namespace(b)
+        return (astype(xp.zeros_like(xp.broadcast_to(b, shape)), result_dtype(p, b)),)
+    if each:
+        x, count = _one_by_one(factors, own, b, plan.op, result_dtype(p, b))
+    elif own:
+        x, count = factors[0].solve(b, plan.op), 1
+    else:  # one matrix: one solve with a wider block
+        x, count = unfold(factors[0].solve(fold(b), plan.op), batch_of(b, 2), b.shape[-1]), 1
+    counts["solves"] += count
+    if solve_log.is_read():
+        solve_log.note(factors[-1].engine, gave_up=factors[-1].gave_up)
+    check_or_raise(all_finite(x), partial(overflowed, "the solution"))
     return (x,)
+
+
+def _one_by_one(
+    factors: Sequence[Escalating],
+    own: tuple[int, ...],
+    b: np.ndarray[Any, Any],
+    op: str,
+    dtype: np.dtype[Any],
+) -> tuple[np.ndarray[Any, Any], int]:
+    """The solutions, and how many solves they took."""
+    batch = broadcast(own, batch_of(b, 2))
+    x = np.empty((*batch, *b.shape[-2:]), dtype)
+    numbers = np.broadcast_to(np.arange(len(factors)).reshape(own), batch)
+    for i, number, block in zip(
+        np.ndindex(batch),
+        numbers.flat,
+        np.broadcast_to(b, x.shape).reshape(-1, *b.shape[-2:]),
+        strict=True,
+    ):
+        x[i] = factors[int(number)].solve(block, op)
+    return x, numbers.size

@@ -26,14 +26,9 @@ from ldiv.core.pattern import Index, Pattern
 from ldiv.core.structure import Structure, matmul, outer
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines import registry, solver
-from ldiv.engines.factors.factored import (
-    batch_axes,
-    before,
-    each_matrix,
-    factored_each,
-    solves_too,
-    symbolic,
-)
+from ldiv.engines.factors.attempts import symbolic
+from ldiv.engines.factors.factorize import batch_axes, before, each_matrix, factorize, solves_too
+from ldiv.engines.factors.plan import Factoring, factoring_by
 from ldiv.engines.registry import Chain
 from ldiv.errors import EngineError, SingularMatrixError
 from ldiv.structures.banded import Banded
@@ -203,7 +198,7 @@ def _tangent(base: Structure, assume_a: str, p: Any, e: Any) -> tuple[Any, ...]:
 
 def _triangle(base: Structure, p: Any) -> tuple[Any, ...]:
     batch = batch_axes(base, p)
-    factors = factored_each(_chain(base, p, "pos"), base, (p,), "pos", batch)
+    factors = factorize(_factoring(base, p, "pos"), p, batch)
     found = [factor.ask("triangle") for factor in factors]
     size = len(fronts_of(base).factor_entries[0])
     return (np.reshape(np.array(found, p.dtype), (*batch, size)),)
@@ -243,7 +238,7 @@ def _each(
         dtype = np.finfo(flat[0].dtype).dtype
         return tuple(np.zeros((*batch, *shape[:axes]), dtype) for axes in own)
     try:
-        factors = factored_each(_chain(base, p, assume_a), base, flat, assume_a, batch)
+        factors = factorize(_factoring(base, p, assume_a), p, batch)
         results = [of_factor(factor, i) for i, factor in enumerate(factors)]
     except (SingularMatrixError, EngineError) as error:
         if isinstance(error, SingularMatrixError) and error.certain:
@@ -258,14 +253,14 @@ def _each(
     )
 
 
-def _chain(base: Structure, p: Tree, assume_a: str) -> Chain:
-    """The engine of this folder; one whose factors serve solves, and then those that solve."""
+def _factoring(base: Structure, p: Tree, assume_a: str) -> Factoring:
+    """By the engine of this folder; one whose factors serve solves, and then those that solve."""
     # when they are first needed: importing a compiler takes longer than importing ldiv
     engine = _supernodal() if assume_a == "pos" else import_module(_GENERAL)
-    dtype = result_dtype(p)
+    dtype, engines = result_dtype(p), Chain((engine,), ())
     if assume_a == "pos" and engine.is_compiled(dtype) and singular_state() == "raise":
-        return before(engine, registry.chain(base, dtype, "cpu", assume_a))
-    return Chain((engine,), ())
+        engines = before(engine, registry.chain(base, dtype, "cpu", assume_a))
+    return factoring_by(engines, base, leaves(base.read(p)), assume_a)
 
 
 # -- between parameters and the slots of the pattern ------------------------------------------------

@@ -63,8 +63,8 @@ def build_problem(
     if iteration is None or not iteration.given:
         # over several processes a solve knows whether it is that of a cotangent
         options = None if structure.processes is None else Options()
-        method = registry.with_factor_dtype(method, factor_dtype)
-        return Solve(structure, assume_a, method, options), (p, block), vector
+        rule = Solve(structure, assume_a, method, options, factor_dtype=factor_dtype)
+        return rule, (p, block), vector
     if factor_dtype is not None:
         what, advice = f"None with {iteration.given[0]}", "An iteration has no factors."
         raise ValueError(expected_got("factor_dtype", what, repr(factor_dtype), advice))

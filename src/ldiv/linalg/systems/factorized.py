@@ -145,7 +145,14 @@ class Factorized:
         no_columns = namespace(first).zeros((self._structure.shape[0], 0), **alike(first))
         # unrecorded: a derivative that is being recorded is of the solves, not of this one
         with unrecorded(), holding(self._holder):
-            solve_rule(self._structure, self._params, no_columns, self._assume_a, self._solving)
+            solve_rule(
+                self._structure,
+                self._params,
+                no_columns,
+                self._assume_a,
+                self._method,
+                factor_dtype=self._factor_dtype,
+            )
         self._factored = True
 
     def beside(self, b: Any) -> Factorized:
@@ -171,11 +178,6 @@ class Factorized:
         """Pickled is the matrix; its factor is computed again where it arrives."""
         static = self._assume_a, self._method, self._factor_dtype
         return Factorized, (self._structure, self._params, *static)
-
-    @property
-    def _solving(self) -> str:
-        """The method of solves; determinants have it without the precision."""
-        return registry.with_factor_dtype(self._method, self._factor_dtype)
 
     def __deepcopy__(self, cached: dict[int, Any]) -> Factorized:
         return Factorized(
@@ -253,9 +255,8 @@ class Factorized:
 
         A preconditioner M for matrices near A, for example A with other values.
         """
-        return Matrix(
-            Inverse(self._structure, self._assume_a, self._solving, self._singular), self._params
-        )
+        how = self._assume_a, self._method, self._singular, self._factor_dtype
+        return Matrix(Inverse(self._structure, *how), self._params)
 
 
 # -- a tree, for frameworks that look inside: the values vary, all else is static ---

@@ -13,7 +13,7 @@ from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.core.typing import ArrayT, Assumption, Trans
 from ldiv.core.validate import as_float, require_flag, transposition
-from ldiv.engines import registry, solve_log
+from ldiv.engines import solve_log
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.call_cache import Call, Place, look_up
 from ldiv.linalg.arguments.iteration import Iteration
@@ -333,5 +333,5 @@ def _solved_with_info(
         x = solved(structure, params, b, assume_a, method, iteration, factor_dtype=factor_dtype)
     if not entries or any(map(traced, (x, *leaves(params)))):
         raise not_in_a_trace()
-    method = registry.with_factor_dtype(method, factor_dtype)
-    return x, solve_info(structure, params, b, x, assume_a, method, entries[-1], keeper)
+    how = assume_a, method, factor_dtype
+    return x, solve_info(structure, params, b, x, how, entries[-1], keeper)

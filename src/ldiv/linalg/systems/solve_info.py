@@ -69,22 +69,24 @@ def solve_info(
     params: Tree,
     b: Array,
     x: Array,
-    assume_a: str,
-    method: str,
+    how: tuple[str, str, str | None],
     entry: Entry,
     keeper: Owner,
 ) -> SolveInfo:
-    """The quality of x, by one product with A and an estimate of |A|_1, in double precision."""
+    """The quality of x, by one product with A and an estimate of |A|_1, in double precision.
+
+    `how` it was solved: assumption, method and the precision to factor in.
+    """
     if b.ndim == 1:
         b, x = b[:, None], x[:, None]
     if structure.processes is not None:  # whose engines look at norms of the whole
-        matrix = Estimated(structure, (), assume_a, method, keeper)
+        matrix = Estimated(structure, (), *how, keeper)
         r_size = entry.residual or 0.0
         return SolveInfo(entry.engine, entry.iterations, r_size, r_size, entry.gave_up, matrix)
     r, b, x = map(_in_double, (b - matmul(structure, params, x), b, x))
     # a copy: the condition may be asked for when the arrays of A hold other numbers
     own = snapshot(rebuild(structure.core, [constant(leaf) for leaf in leaves(params)]))
-    matrix = Estimated(structure, own, assume_a, method, keeper)
+    matrix = Estimated(structure, own, *how, keeper)
     residual = np.linalg.norm(r, axis=-2) / or_one(np.linalg.norm(b, axis=-2))
     # |b - A x| / (|A| |x| + |b|), columns in the 1-norm
     r_size, b_size, x_size = (np.abs(y).sum(-2) for y in (r, b, x))
@@ -125,11 +127,13 @@ class Estimated(ArrayHolder):
     params: Tree
     assume_a: str
     method: str
+    factor_dtype: str | None
     keeper: Owner  # of the factor
 
     def condition(self, engine: str) -> float | None:
         """|A|_1 |A^-1|_1, by the factor of this engine; None for one that iterates."""
-        if registry.is_iterative(registry.engines()[registry.split(engine)[0]]):
+        found = registry.engines().get(engine)
+        if found is not None and registry.is_iterative(found):
             return None  # there is no factor to solve with
         return self.norm * self.inverse_norm()
 
@@ -150,7 +154,12 @@ class Estimated(ArrayHolder):
         def of(p: Tree) -> float:
             views = (self.structure, self.structure.H)
             return self._one_norm(
-                *(lambda v, s=s: solve(s, p, v, self.assume_a, self.method) for s in views)
+                *(
+                    lambda v, s=s: solve(
+                        s, p, v, self.assume_a, self.method, factor_dtype=self.factor_dtype
+                    )
+                    for s in views
+                )
             )
 
         with unrecorded(), holding(self.keeper):

@@ -1,0 +1,62 @@
+"""How the engines of a chain try to factor S(p), in order: each with its usual settings, then with its
+most careful ones; the first one in single precision before, if that is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from ldiv.core.structure import Structure
+from ldiv.core.trees import Tree
+from ldiv.engines.factor import Factor
+from ldiv.engines.factors.analyses import analysed
+from ldiv.engines.factors.cache import counts
+from ldiv.engines.factors.escalation import Attempt
+from ldiv.engines.registry import Chain, Engine, name_of
+
+
+def attempts(
+    chain: Chain, structure: Structure, assume_a: str
+) -> tuple[Sequence[Attempt], Sequence[Attempt]]:
+    """Those of the engines that solve, and those of the witnesses."""
+    solving, witnesses = (
+        [attempt for engine in group for attempt in _of(engine, structure, assume_a)]
+        for group in (chain.engines, chain.alternatives)
+    )
+    if chain.in_single:
+        # late, as it loads parts of SciPy that an import of ldiv does not
+        from ldiv.engines.factors import low_precision
+
+        first = chain.engines[0]
+        make = _maker(partial(low_precision.factor, first), first, structure, assume_a)
+        solving.insert(0, Attempt(low_precision.name_of(first), make))
+    return solving, witnesses
+
+
+def _of(engine: Engine, structure: Structure, assume_a: str) -> Iterator[Attempt]:
+    for make in (engine.factor, engine.factor_carefully):
+        if make is not None:
+            yield Attempt(name_of(engine), _maker(make, engine, structure, assume_a))
+
+
+def _maker(
+    make: Callable[..., Factor], engine: Engine, structure: Structure, assume_a: str
+) -> Callable[[Tree], Factor]:
+    """p -> the factor of S(p)."""
+    if engine.analyze is None:
+        return partial(make, None, structure, assume_a=assume_a)
+    return lambda p: make(symbolic(engine, structure), structure, p, assume_a)
+
+
+def symbolic(engine: Engine, structure: Structure) -> Any:
+    """The engine's symbolic work on a structure, done once per pattern; None if there is none."""
+    if (work := engine.analyze) is None:
+        return None
+
+    def analyze() -> Any:
+        counts["analyses"] += 1
+        return work(structure)
+
+    return analysed(engine.__name__, structure, analyze)

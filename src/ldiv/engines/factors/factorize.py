@@ -1,0 +1,151 @@
+"""The factors of S(p), from the cache or anew, by the first engine to which it appears nonsingular.
+
+The determinant of a sparse positive definite matrix has a compiled Cholesky factor, which solves as
+fast as others. So solves with equal values take it while it lives; and where determinants with this
+pattern were asked for, the solve that comes first makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+
+from ldiv.core.arrays import batch_of, broadcast
+from ldiv.core.dispatch import namespace, traced
+from ldiv.core.finite import require_finite
+from ldiv.core.structure import Structure
+from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.engines.factors.analyses import is_analysed
+from ldiv.engines.factors.cache import in_trace, remembered
+from ldiv.engines.factors.escalation import Attempt, Batch, Escalating
+from ldiv.engines.factors.plan import Factoring, factoring_by
+from ldiv.engines.registry import Chain, Engine
+
+# The engines whose factors, made for something else, solve as well; each registers when it is loaded,
+# and has no factors before.
+_also_solving: list[Compiled] = []
+
+
+class Compiled(Engine, Protocol):
+    """One that may have to be compiled first."""
+
+    def is_compiled(self, dtype: Any, /) -> bool:
+        """Is it, for numbers of this dtype?"""
+
+
+def solves_too(engine: Any) -> None:
+    """Register an engine of positive definite sparse matrices, whose factors solve as well."""
+    _also_solving[:] = [engine]
+
+
+def factorize_by(engine: Engine, structure: Structure, p: Tree, assume_a: str) -> Escalating:
+    """The factor of S(p) by one engine, from the cache or anew."""
+    values = leaves(structure.read(p))
+    return factorize(factoring_by(Chain((engine,), ()), structure, values, assume_a), p)[0]
+
+
+def factorize(factoring: Factoring, p: Tree, batch: tuple[int, ...] = ()) -> Sequence[Escalating]:
+    """The factors of all matrices of a batch, each by the first engine that succeeds; from the cache,
+    which holds them as one entry, or anew.
+
+    An engine of arrays has one factor for all: without a batch.
+    """
+    structure = factoring.base
+    values = tuple(leaves(structure.read(p)))
+    if traced(values[0]):
+        engine, make = factoring.attempts[0][0]  # without values the first one cannot fail yet
+        make = partial(in_trace, factoring.key, values, partial(make, p))
+        return [Escalating([Attempt(engine, make)])]
+    ways = _with_cholesky(factoring, values)
+    first = ways[0]
+    # Checked here, not in the public layer: under a transformation only engines see numbers.
+    if not first.engine.REMEMBERED:
+        require_finite("A", *values)
+        return _made(first, p, batch).factors
+
+    def make_of_copies() -> tuple[Batch, tuple[Array, ...]]:
+        """The factors of copies of p, and the copies that the matrices depend on."""
+        own = _owned(structure, p)
+        # the matrix may depend on all of one array
+        read = (own,) if values[0] is p else tuple(leaves(structure.read(own)))
+        return _made(first, own, batch), read
+
+    found: Batch = remembered([way.key for way in ways], values, make_of_copies)
+    return found.factors
+
+
+def _made(factoring: Factoring, p: Tree, batch: tuple[int, ...]) -> Batch:
+    """One factor for each matrix; neighbors that are equal, as a matrix that was broadcast to a
+    batch, share theirs.
+    """
+    if not batch:
+        return Batch([Escalating(*factoring.attempts, p)])
+    factors: list[Escalating] = []
+    latest: list[Array] = []
+    for member in each_matrix(factoring.base, leaves(p), batch):
+        now = leaves(member)
+        repeated = bool(latest) and all(map(np.array_equal, latest, now))
+        factors.append(factors[-1] if repeated else Escalating(*factoring.attempts, member))
+        latest = now
+    return Batch(factors)
+
+
+def _with_cholesky(factoring: Factoring, values: Sequence[Array]) -> list[Factoring]:
+    """The ways whose factors do: the first one makes a new factor.
+
+    An engine that was named, which has alternatives, is not replaced.
+    """
+    chain, structure = factoring.chain, factoring.base
+    if factoring.assume_a != "pos" or not _also_solving:
+        return [factoring]
+    engine = _also_solving[0]
+    if (
+        chain.alternatives
+        or chain.in_single
+        or engine in chain.engines
+        or not isinstance(values[0], np.ndarray)
+        or structure.pattern is None
+        or not engine.is_compiled(values[0].dtype)
+    ):
+        return [factoring]
+    ways = [factoring_by(before(engine, chain), structure, values, factoring.assume_a), factoring]
+    return ways if is_analysed(engine.__name__, structure) else ways[::-1]
+
+
+def before(first: Engine, chain: Chain) -> Chain:
+    """An engine that factors first, and those that follow if the matrix appears singular to it."""
+    return Chain((first, *chain.engines), chain.alternatives)
+
+
+def _owned(structure: Structure, p: Tree) -> Tree:
+    """Copies of p, which nobody can change while the factor lives."""
+    if type(p) is np.ndarray:
+        return np.array(p)
+    return rebuild(structure.core, [namespace(leaf).asarray(leaf, copy=True) for leaf in leaves(p)])
+
+
+def each_matrix(
+    structure: Structure, flat: Sequence[Array], batch: tuple[int, ...]
+) -> Iterator[Tree]:
+    """The parameters of every matrix of a batch."""
+    shapes = [
+        leaf.shape[leaf.ndim - c :] for leaf, c in zip(flat, leaves(structure.core), strict=True)
+    ]
+    rows = [
+        np.broadcast_to(leaf, (*batch, *own)).reshape(prod(batch), *own)
+        for leaf, own in zip(flat, shapes, strict=True)
+    ]
+    for member in zip(*rows, strict=True):
+        yield rebuild(structure.core, member)
+
+
+def batch_axes(structure: Structure, p: Tree) -> tuple[int, ...]:
+    """Those of the matrices S(p)."""
+    core = structure.core
+    if isinstance(core, int):
+        return batch_of(p, core)
+    return broadcast(*(batch_of(leaf, c) for leaf, c in zip(leaves(p), leaves(core), strict=True)))
