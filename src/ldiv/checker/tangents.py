@@ -112,9 +112,9 @@ class Argument(ArrayHolder):
 
 def _new(d: Array, seen: set[bytes]) -> bool:
     """Whether d is not zero, and neither d nor -d has been seen."""
-    known = {d.tobytes(), (0 - d).tobytes()} & seen
+    repeated = {d.tobytes(), (0 - d).tobytes()} & seen
     seen.add((d + 0.0).tobytes())
-    return bool(d.any()) and not known
+    return bool(d.any()) and not repeated
 
 
 def drawn(rng: np.random.Generator, like: Array) -> Array:

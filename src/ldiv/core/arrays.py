@@ -17,9 +17,9 @@ def numpy_dtype(x: Array) -> np.dtype[Any]:
     if isinstance(x, np.ndarray):
         own: np.dtype[Any] = x.dtype
         return own
-    if (known := _dtypes.get(x.dtype)) is None:
-        known = _dtypes[x.dtype] = np.dtype(str(x.dtype).rpartition(".")[2])
-    return known
+    if (dtype := _dtypes.get(x.dtype)) is None:
+        dtype = _dtypes[x.dtype] = np.dtype(str(x.dtype).rpartition(".")[2])
+    return dtype
 
 
 _dtypes: dict[Any, np.dtype[Any]] = {}

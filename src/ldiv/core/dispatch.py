@@ -55,12 +55,12 @@ def _find(x: object) -> FrontEnd | None:
 
 def frontend_of(*arrays: Array) -> FrontEnd:
     """The one front end that owns all these arrays."""
-    if arrays and (known := _by_type.get(type(arrays[0]))) is not None:
+    if arrays and (cached := _by_type.get(type(arrays[0]))) is not None:
         for x in arrays:
             if type(x) is not type(arrays[0]):
                 break
         else:
-            return known
+            return cached
     owners: list[FrontEnd | None] = [_by_type.get(type(x)) or _find(x) for x in arrays]
     if owners and owners[0] is not None and all(owner is owners[0] for owner in owners):
         return owners[0]
@@ -88,8 +88,8 @@ def _recording(owners: list[FrontEnd | None]) -> FrontEnd | None:
 
 def sparse_home(x: object) -> FrontEnd | None:
     """The front end in whose framework x is a sparse matrix, if there is one."""
-    if (known := _by_type.get(type(x))) is not None:
-        return known if known.sparse(x) else None
+    if (cached := _by_type.get(type(x))) is not None:
+        return cached if cached.sparse(x) else None
     return next((frontend for frontend in load_frontends() if frontend.sparse(x)), None)
 
 
@@ -177,11 +177,11 @@ def scatter(x: Array, index: HostArray, size: int) -> Array:
 
 def namespace(x: Array) -> Any:
     """The array namespace of x in the dialect of the array API standard."""
-    if (known := _namespaces.get(type(x))) is None:
+    if (cached := _namespaces.get(type(x))) is None:
         frontend = _by_type.get(type(x)) or _find(x)
         of = array_api_compat.array_namespace if frontend is None else frontend.namespace
-        known = _namespaces[type(x)] = np if type(x) is np.ndarray else of(x)
-    return known
+        cached = _namespaces[type(x)] = np if type(x) is np.ndarray else of(x)
+    return cached
 
 
 _namespaces: dict[type, Any] = {}

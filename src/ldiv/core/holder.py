@@ -106,9 +106,9 @@ class TracedHolder:
         A new one is passed on to the derivatives if it consists of arrays.
         """
         places = _found(map(id, values), self._places)
-        for known, arrays in zip(self.factors, self._arrays, strict=True):
-            if known.places == places and known.key == key:
-                return known.make(*arrays)
+        for kept, arrays in zip(self.factors, self._arrays, strict=True):
+            if kept.places == places and kept.key == key:
+                return kept.make(*arrays)
         made = make()
         if places is not None and made.arrays:
             self.factors.append(TracedFactor(key, places, made.remake, made.core))

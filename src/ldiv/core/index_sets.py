@@ -135,8 +135,8 @@ def of_rule(
     """Those of the outputs of a rule of ours: products with a sparse matrix by its pattern, all
     others depend on all their arguments, but each of a batch on its own alone.
     """
-    if isinstance(rule, Matmul | Outer) and (known := _of_sparse(rule, shapes, parts, out[0])):
-        return [united(known)]
+    if isinstance(rule, Matmul | Outer) and (of_entries := _of_sparse(rule, shapes, parts, out[0])):
+        return [united(of_entries)]
     depth = max(len(s) - c for s, c in zip(shapes, leaves(rule.core), strict=True))
     batch = tuple(out[0][:depth])
     found: list[Sets] = []

@@ -111,8 +111,8 @@ class Store:
 
     def _pattern(self, key: Any) -> _Pattern:
         # by its hash: a key would keep the pattern alive, and two that are mixed up do no harm
-        known = self._patterns.pop(hash(key), None)
-        found = self._patterns[hash(key)] = _Pattern() if known is None else known
+        before = self._patterns.pop(hash(key), None)
+        found = self._patterns[hash(key)] = _Pattern() if before is None else before
         if len(self._patterns) > PATTERNS:
             self._patterns.popitem(last=False)
         return found

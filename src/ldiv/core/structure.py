@@ -183,8 +183,8 @@ class Structure(ABC):
     def cached(self, key: Hashable, make: Callable[[], R]) -> R:
         """What depends on the structure alone (index sets, orderings, symbolic work), made once."""
         kept: dict[Hashable, R] = self.__dict__.setdefault("_memo", {})
-        if (known := kept.get(key)) is not None:
-            return known
+        if (cached := kept.get(key)) is not None:
+            return cached
         if key not in kept:
             with self.__dict__.setdefault("_memo_lock", lock()):
                 if key not in kept:

@@ -341,9 +341,9 @@ def on_pattern(pattern: Any, shape: tuple[int, int]) -> Sparse:
                 "Rows are those of f, columns those of x, counted from 0.",
             )
         )
-    known = pattern.structure if isinstance(pattern, Matrix) else None
-    if isinstance(known, Sparse) and not known.pattern.has_duplicates:
-        return known  # with the coloring that is cached on it
+    of_matrix = pattern.structure if isinstance(pattern, Matrix) else None
+    if isinstance(of_matrix, Sparse) and not of_matrix.pattern.has_duplicates:
+        return of_matrix  # with the coloring that is cached on it
     places = np.unique(rows.astype(np.int64) * shape[1] + cols.astype(np.int64))
     return Sparse(Pattern(places // shape[1], places % shape[1], shape))
 

@@ -94,7 +94,7 @@ def detect_pattern(
            [0, 1, 1]])
     """
     x, margin = require_vector("x", x), require_number("margin", margin, 0)
-    if (known := numbers(x)) is not None and known.shape != tuple(x.shape):
+    if (values := numbers(x)) is not None and values.shape != tuple(x.shape):
         raise TypeError(
             expected_got(
                 "x",

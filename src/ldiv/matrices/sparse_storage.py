@@ -62,18 +62,18 @@ class Storage(SparseValues):
 
 def own_dtype(x: Array, dtype: Any) -> Any:
     """A dtype of the framework of x, or of NumPy, as one of the framework."""
-    known = dtype
+    of_numpy = dtype
     if isinstance(dtype, str | type | np.dtype):
         try:
             name = np.dtype(dtype).name
         except Exception:  # no name, no class of numbers
             name = ""
-        known = getattr(namespace(x), name, None) if name in DTYPES else None
-    if known is None or not isinstance(known, type | type(x.dtype) | np.dtype):
+        of_numpy = getattr(namespace(x), name, None) if name in DTYPES else None
+    if of_numpy is None or not isinstance(of_numpy, type | type(x.dtype) | np.dtype):
         raise TypeError(
             expected_got("dtype", "one of " + ", ".join(DTYPES), shown(dtype), "Values are floats.")
         )
-    return known
+    return of_numpy
 
 
 def _is_dtype(x: object) -> bool:

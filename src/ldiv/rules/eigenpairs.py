@@ -99,10 +99,10 @@ class Eigenpairs(OfPencil):
         if lam_bar is None and X_bar is None:
             return tuple(map(nothing, need))
         self._require_differentiable(any(leaves(need[1])))
-        known = X * 0 if X_bar is None else X_bar
-        m = self._gram(X, known)
+        of_vectors = X * 0 if X_bar is None else X_bar
+        m = self._gram(X, of_vectors)
         K, lam_bar = (m - adjoint(m)) / 2, lam * 0 if lam_bar is None else lam_bar
-        R, lam_bar = self._gaps(True, out, K, self._gram(G, known), X, known, lam_bar)
+        R, lam_bar = self._gaps(True, out, K, self._gram(G, of_vectors), X, of_vectors, lam_bar)
         # inner = T + diag(lam_bar), the part of P_A in the span of X; W is the rest
         inner, outside = embedded(lam_bar, X), None
         if X_bar is not None:

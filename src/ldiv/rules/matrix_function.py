@@ -191,12 +191,12 @@ def _two_nodes(f: Function, theta: Array, m: int) -> dict[tuple[int, int], Known
     between = x[..., None] + s * (y - x)[..., None]
     slopes = [_derivative(f, between, order) for order in range(1, m + 1)]
     values = [_values(f, theta), *(xp.linalg.diagonal(d[..., 0]) for d in slopes)]
-    known: dict[tuple[int, int], Known] = {}
+    blocks: dict[tuple[int, int], Known] = {}
     # the quotients use f, .., f^(m-1), and inherit their rounding errors
     for order in range(1, m + 1):
         value, slope = (v / math.factorial(order - 1) for v in values[order - 1 : order + 1])
         error = eps * (abs(value) + abs(theta * slope))
-        known[order, 0], known[0, order] = (
+        blocks[order, 0], blocks[0, order] = (
             (value[..., :, None], error[..., :, None]),
             (value[..., None, :], error[..., None, :]),
         )
@@ -205,18 +205,18 @@ def _two_nodes(f: Function, theta: Array, m: int) -> dict[tuple[int, int], Known
             integral, half = (
                 slopes[order - 1] @ xp.asarray(rule, **alike(theta)) for rule in _rules(a, b)
             )
-            (left, left_error), (right, right_error) = known[a - 1, b], known[a, b - 1]
+            (left, left_error), (right, right_error) = blocks[a - 1, b], blocks[a, b - 1]
             quotient, error = (left - right) / gap, (left_error + right_error) / abs(gap)
             apart = abs(integral - quotient)
             noisy = (RESOLVED * abs(integral - half) <= apart) & (
                 apart * abs(gap) <= unit**0.5 * (abs(left) + abs(right))
             )
             within = (x == y) | (apart <= error) | noisy
-            known[a, b] = (
+            blocks[a, b] = (
                 xp.where(within, integral, quotient),
                 xp.where(within, eps * abs(integral), error),
             )
-    return known
+    return blocks
 
 
 def _rules(a: int, b: int) -> tuple[Array, Array]:

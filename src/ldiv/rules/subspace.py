@@ -58,13 +58,13 @@ class Subspace(OfPencil):
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        (pA, pB, auxiliaries), (dpA, dpB, _), (X, H, *known) = args, tangents, out
+        (pA, pB, auxiliaries), (dpA, dpB, _), (X, H, *rest) = args, tangents, out
         dAX, dBX = push(self.task.A, pA, dpA, X), push(self.task.B, pB, dpB, X)
         moved = minus(dAX, None if dBX is None else dBX @ H)
         if moved is None:
             return (None,) * len(out)
-        moved, _ = bind(self._defined(False), X, H, moved, H * 0, *known)
-        Z = deflated(self.task, pA, pB, H, X, -moved, auxiliaries, tuple(known))
+        moved, _ = bind(self._defined(False), X, H, moved, H * 0, *rest)
+        Z = deflated(self.task, pA, pB, H, X, -moved, auxiliaries, tuple(rest))
         a = adjoint(X) @ moved  # X^H dA X - b H
         if dBX is None:
             return Z, a, None, None, None
@@ -78,15 +78,15 @@ class Subspace(OfPencil):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        (pA, pB, auxiliaries), (X_bar, H_bar, *_), (X, H, *known) = args, cotangents, out
+        (pA, pB, auxiliaries), (X_bar, H_bar, *_), (X, H, *rest) = args, cotangents, out
         if X_bar is None and H_bar is None:
             return tuple(map(nothing, need))
         G, gam = X * 0 if X_bar is None else X_bar, H * 0 if H_bar is None else H_bar
-        G, gam = bind(self._defined(True), X, H, G, (gam + adjoint(gam)) / 2, *known)
+        G, gam = bind(self._defined(True), X, H, G, (gam + adjoint(gam)) / 2, *rest)
         W = (
             None
             if X_bar is None
-            else deflated(self.task, pA, pB, H, X, -G, auxiliaries, tuple(known))
+            else deflated(self.task, pA, pB, H, X, -G, auxiliaries, tuple(rest))
         )
         P_A, P_B = plus(X @ gam, W), None
         if not self.task.standard:
@@ -119,12 +119,12 @@ class Defined(Rule):
     core = (2, 2, 2, 2, 1, 2, 1)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        X, H, Y, gam, *known = args
+        X, H, Y, gam, *rest = args
         xp = namespace(X)
         if self.on_degenerate != "drop":
             self._judge_basis(X, H, Y, gam)
             theta, Q = frontend_of(H).eigh(H)
-            self._judge_cut(theta, X, Y @ Q, real(xp.linalg.diagonal(adjoint(Q) @ gam @ Q)), *known)
+            self._judge_cut(theta, X, Y @ Q, real(xp.linalg.diagonal(adjoint(Q) @ gam @ Q)), *rest)
         batch = common_batch(self.core, args)
         return spread(Y, batch) + 0, spread(gam, batch) + 0
 

@@ -140,8 +140,8 @@ class SVD(Rescaled):
         least = RESOLVED * eps(s) * max(u.shape[-2], vh.shape[-1]) * s[..., :1]
 
         def inverse(x: Array, least: Array) -> Array:
-            known = x > least
-            return xp.where(known, 1 / xp.where(known, x, 1), 0 * x)
+            positive = x > least
+            return xp.where(positive, 1 / xp.where(positive, x, 1), 0 * x)
 
         total = s[..., :, None] + s[..., None, :]
         return inverse(total, 2 * least[..., None]), inverse(s, least)

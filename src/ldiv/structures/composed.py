@@ -48,8 +48,8 @@ class Composed(Structure):
 
     @property
     def sizes(self) -> list[tuple[int, ...]] | None:
-        known = [part.sizes for part in self.parts]
-        return None if None in known else [size for sizes in known for size in sizes or ()]
+        of_parts = [part.sizes for part in self.parts]
+        return None if None in of_parts else [size for sizes in of_parts for size in sizes or ()]
 
     @property
     def on_host(self) -> bool:

@@ -59,8 +59,8 @@ class Scaled(Composed):
 
     @property
     def sizes(self) -> list[tuple[int, ...]] | None:
-        known = self.base.sizes
-        return None if known is None else [*known, ()]
+        sizes = self.base.sizes
+        return None if sizes is None else [*sizes, ()]
 
     @property
     def unit_powers(self) -> Tree | None:

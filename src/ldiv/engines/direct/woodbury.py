@@ -152,10 +152,10 @@ class SumMatrix(Verifiable):
         _, update, _, low = _split(view, self._p)
         # the products of the parts add up to b - r: that of low rank, which costs less, tells both
         second = update.matmul(low, x)
-        known = size(b - r - second) + size(second)
+        largest = size(b - r - second) + size(second)
 
         def errors() -> Array:
-            whole = known + size(b) + self.limits.tiny
+            whole = largest + size(b) + self.limits.tiny
             return xp.max(size(r) / whole, axis=-2, keepdims=True)
 
         found = errors()
@@ -163,7 +163,7 @@ class SumMatrix(Verifiable):
             if not traced(found) and bool((found <= self.enough).all()):
                 break
             first, second = self._products(xp.asarray(signs, **alike(x)) * x, op)
-            known = xp.maximum(known, size(first) + size(second))
+            largest = xp.maximum(largest, size(first) + size(second))
             found = errors()
         return found
 

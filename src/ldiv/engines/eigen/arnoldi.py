@@ -123,10 +123,10 @@ def pairs(
     specs = (((*batch, task.k), dtype), ((*batch, task.n, task.k), dtype))
     if task.all_pairs:
         like = leaves(pA)[0]
-        known = (_dense(s, p, like) for s, p in ((task.A, pA), (task.B, pB))[: 2 - task.standard])
+        stored = (_dense(s, p, like) for s, p in ((task.A, pA), (task.B, pB))[: 2 - task.standard])
         unit = () if task.sigma is None else (auxiliaries[-1],)
         core = (2,) * (2 - task.standard) + (0,) * len(unit)
-        return _found(partial(_each, partial(_by_lapack, task), core, specs), specs, *known, *unit)
+        return _found(partial(_each, partial(_by_lapack, task), core, specs), specs, *stored, *unit)
     flat = leaves(args)
     if task.A.on_host and task.B.on_host:
         one = partial(_of_tree, task)

@@ -36,11 +36,11 @@ _lock = lock()
 def analysed(engine: str, structure: Structure, analyze: Callable[[], Any]) -> Any:
     """The symbolic work of this engine on this structure: cached, or done now."""
     key = (engine, structure)
-    if (known := _used(key)) is not None:
-        return known[0]
+    if (latest := _used(key)) is not None:
+        return latest[0]
     with structure.cached("analysis", lock):  # other patterns are not blocked
-        if (known := _used(key)) is not None:
-            return known[0]
+        if (latest := _used(key)) is not None:
+            return latest[0]
         made = analyze(), key
         _keep(made)
     _tell_if_repeated(key)
@@ -54,9 +54,9 @@ def is_analysed(engine: str, structure: Structure) -> bool:
 
 def _used(key: Key) -> Made | None:
     with _lock:
-        if (known := _recent.pop(key, None)) is not None:
-            _recent[known[1]] = known
-        return known
+        if (latest := _recent.pop(key, None)) is not None:
+            _recent[latest[1]] = latest
+        return latest
 
 
 def _keep(made: Made) -> None:

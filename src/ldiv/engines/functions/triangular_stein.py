@@ -56,6 +56,6 @@ def _columns(t: HostArray, w: HostArray, y: HostArray, ops: str, trtrs: Any) -> 
     identity, lower = np.eye(n, dtype=y.dtype), ops[0] == "H"
     order = list(range(m) if ops[1] == "N" else reversed(range(m)))
     for at, j in enumerate(order):
-        known = order[:at]
-        right = y[:, j] + t @ (y[:, known] @ w[known, j])
+        earlier = order[:at]
+        right = y[:, j] + t @ (y[:, earlier] @ w[earlier, j])
         y[:, j] = trtrs(np.asfortranarray(identity - w[j, j] * t), right, lower=lower)[0]

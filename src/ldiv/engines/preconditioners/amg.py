@@ -35,8 +35,8 @@ def build(
     """
     require_sparse("amg", structure)
     pyamg, n = _pyamg(), structure.shape[0]
-    known = inspect.signature(pyamg.smoothed_aggregation_solver).parameters
-    if unknown := set(options) - set(known) | set(options) & {"A", "B"}:
+    accepted = inspect.signature(pyamg.smoothed_aggregation_solver).parameters
+    if unknown := set(options) - set(accepted) | set(options) & {"A", "B"}:
         raise TypeError(
             expected_got(
                 "options",

@@ -101,11 +101,11 @@ def _applied(rule: Rule, keeper: Owner, *flat: Any) -> Outputs:
 def bind(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
     keeper = owner() or Holder()
     outputs = _applied(rule, keeper, *flat)
-    known = getval(outputs)
-    smooth = rule.differentiable or (True,) * len(known)
+    given = getval(outputs)
+    smooth = rule.differentiable or (True,) * len(given)
     return tuple(
         _part(outputs, i) if isbox(outputs) and smooth[i] else constant(y)
-        for i, y in enumerate(known)
+        for i, y in enumerate(given)
     )
 
 
@@ -145,9 +145,9 @@ def _cotangents(argnums: Sequence[int], ans: Any, args: Any, kwargs: Any) -> Any
 
 def _tangents(argnums: Sequence[int], gs: Any, ans: Any, args: Any, kwargs: Any) -> Any:
     rule, keeper, *flat = args
-    known = dict(zip(argnums, gs, strict=True))
+    given = dict(zip(argnums, gs, strict=True))
     out = _parts(ans)
-    together = _beside([*flat, *out, *(known.get(i + 2) for i in range(len(flat)))])
+    together = _beside([*flat, *out, *(given.get(i + 2) for i in range(len(flat)))])
     xs, rest = together[: len(flat)], together[len(flat) :]
     ys, moved = rest[: len(out)], rest[len(out) :]
     with holding(keeper):

@@ -132,8 +132,8 @@ def in_turn(program: Any) -> Iterator[list[Any]]:
     """
     block = ir.InsertionPoint.current.block
     turns = program.cached_primitive_lowerings.setdefault("ldiv turns", [])
-    for known, turn in turns:
-        if known == block:
+    for place, turn in turns:
+        if place == block:
             yield turn
             return
     turn = [_first_turn()]

@@ -88,8 +88,8 @@ def _transpose(
     bars = [next(rest) if s else zero(y) for y, s in zip(out, smooth, strict=True)]
     with holding_given(flat, given, held):
         grads = pullback(rule, [m and next(unknown) for m in moving], bars, out, flat)
-    known = len(flat) + len(out) + len(held)
-    return [g for g, m in zip(grads, moving, strict=True) if m] + [None] * known
+    count = len(flat) + len(out) + len(held)
+    return [g for g, m in zip(grads, moving, strict=True) if m] + [None] * count
 
 
 def _batch(

@@ -74,8 +74,8 @@ def only_shapes() -> bool:
 
 def traced(x: object) -> bool:
     """Whether what is computed now is recorded, to be run later on other values."""
-    if (known := _known.get()) is not None:
-        return not known
+    if (recorder := _known.get()) is not None:
+        return not recorder
     return (
         private.dispatch_mode(private.PROXY) is not None  # make_fx, torch.func.linearize
         or private.dispatch_mode(private.FAKE) is not None  # torch.compile, before it records

@@ -180,8 +180,8 @@ def _solved(rule: Riccati, a: Any, b: Any, q: Any, r: Any, e: Any, s: Any) -> An
         dtype = xp.result_type(a, b, q, r, *others)  # PyTorch multiplies no others
         a, b, q, r, *others = (xp.astype(x, dtype) for x in (a, b, q, r, *others))
     for x in others:  # and that of A - B R^-1 S^H, Q - S R^-1 S^H
-        known = solve(dense(m, m), r, adjoint(x))
-        a, q = a - b @ known, q - x @ known
+        solution = solve(dense(m, m), r, adjoint(x))
+        a, q = a - b @ solution, q - x @ solution
     return bind(rule, a, b, q, r)[0]
 
 

@@ -159,11 +159,11 @@ def logdet(
     >>> bool(abs(l - ldiv.logdet(A)) < 3 * info.standard_error)
     True
     """
-    known = look_up_matrix(
+    planned = look_up_matrix(
         A, "logdet", assume_a, method, probes, steps, rng, info, singular_state()
     )
-    if isinstance(known, Call):  # a matrix of this kind was checked before
-        return known.of_one(A)
+    if isinstance(planned, Call):  # a matrix of this kind was checked before
+        return planned.of_one(A)
     if isinstance(method, str) and method == "slq":  # of an array == is an array
         matrix, structure, params, assumption = promised_square(A, assume_a)
         value, quality = slq(structure, params, assumption, probes, steps, rng)
@@ -172,10 +172,10 @@ def logdet(
     require_exact(method, probes, rng, info, steps)
     matrix, structure, params, assumption = promised_square(A, assume_a)
     if assumption == "pos":  # 2 sum log diag(L), A = L L^H
-        return _of_positive(structure, params, method, known)
+        return _of_positive(structure, params, method, planned)
     if isinstance(matrix.structure, Dense) and isinstance(structure, Dense | Symmetric):
         # An LU factorization knows the sign: it is checked to be 1.
-        return _remembered(known, _of_dense(structure, positive=True), matrix.params, 1)
+        return _remembered(planned, _of_dense(structure, positive=True), matrix.params, 1)
     sign, size = broadcast_to_batch(structure, params, slogdet_of(structure, params))
     return if_positive(size, sign, structure.shape[0])
 

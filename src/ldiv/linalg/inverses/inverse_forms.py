@@ -267,8 +267,10 @@ def _lower(matrix: Matrix) -> Array | None:
         return None
     base, op = structure.base.unview()
     # An upper triangle that is transposed is a lower one.
-    known = isinstance(base, Triangular) and base.diagonal == "own" and base.lower != VIEWS[op][0]
-    return view_dense(p[0], op) if known else None
+    triangular = (
+        isinstance(base, Triangular) and base.diagonal == "own" and base.lower != VIEWS[op][0]
+    )
+    return view_dense(p[0], op) if triangular else None
 
 
 def _trace(structure: Structure, p: Tree, b: Matrix, assumption: str, method: str) -> Array:

@@ -224,19 +224,19 @@ class Factorized:
         """Solve op(A) x = b for b (n,) or (*batch, n, k), with trans "N", "T" or "H"."""
         # several parameters are no array, whose kind could be remembered
         single = not isinstance(self._params, tuple)
-        known = look_up_in(self._calls, self._params, b, trans) if single else None
-        if isinstance(known, Call):
+        planned = look_up_in(self._calls, self._params, b, trans) if single else None
+        if isinstance(planned, Call):
             if type(self._params) is not np.ndarray or is_recording():
-                return known.bound(self._params, b)
+                return planned.bound(self._params, b)
             with holding(self._holder):  # where the factor is found without being looked for
-                return known.bound(self._params, b)
+                return planned.bound(self._params, b)
         there = self.beside(b)
         if there is not self:
             return there.solve(b, trans)
         with under(self._singular):
             self._factor()
             structure = self._structure.view(transposition(trans))
-            options = self._assume_a, self._method, None, known, self._factor_dtype
+            options = self._assume_a, self._method, None, planned, self._factor_dtype
             return solved(structure, self._params, b, *options)
 
     __call__ = solve

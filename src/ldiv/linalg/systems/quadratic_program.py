@@ -157,11 +157,11 @@ def solve_qp(
             )
         )
         steps, active = found.steps, np.flatnonzero(found.multipliers > found.slack)
-    known = polished(values, active, eps(like) ** 0.5)
-    point = at(program, known.active)
+    solution = polished(values, active, eps(like) ** 0.5)
+    point = at(program, solution.active)
     x = point.x
-    if len(known.weak):
-        x = bind(Kink(_no_derivative(known.weak, rows)), x)[0]
+    if len(solution.weak):
+        x = bind(Kink(_no_derivative(solution.weak, rows)), x)[0]
     return _result(program, point._replace(x=x), rows, n, steps) if full else x
 
 

@@ -213,10 +213,10 @@ def solve(
         and (M is None and x0 is None and callback is None)
         and (atol is NO_ATOL and progress is False and info is False)
     ):
-        known = look_up(A, b, "solve", assume_a, trans, method, singular_state(), factor_dtype)
-        if isinstance(known, Call):  # arguments of this kind were checked before
-            return known(A, b)
-        place = known
+        planned = look_up(A, b, "solve", assume_a, trans, method, singular_state(), factor_dtype)
+        if isinstance(planned, Call):  # arguments of this kind were checked before
+            return planned(A, b)
+        place = planned
     require_factor_dtype(factor_dtype)
     if (dense := dense_block(b)) is not b:
         b, place = dense, None  # the plan is for arguments like those that came
@@ -287,16 +287,16 @@ def solve_triangular(
     >>> ldiv.solve_triangular(np.array([[2.0, 9.0], [1.0, 4.0]]), np.array([2.0, 5.0]), lower=True)
     array([1., 1.])
     """
-    known = look_up(A, b, "solve_triangular", lower, trans, unit_diagonal, singular_state())
-    if isinstance(known, Call):  # arguments of this kind were checked before
-        return known(A, b)
+    planned = look_up(A, b, "solve_triangular", lower, trans, unit_diagonal, singular_state())
+    if isinstance(planned, Call):  # arguments of this kind were checked before
+        return planned(A, b)
     if (dense := dense_block(b)) is not b:
-        b, known = dense, None
+        b, planned = dense, None
     matrix = square(A, b)
     lower, unit = require_flag("lower", lower), require_flag("unit_diagonal", unit_diagonal)
     structure = triangle(matrix.structure, lower, "unit" if unit else "own")
     view = structure.view(transposition(trans))
-    return solved(view, matrix.params, b, "gen", "auto", place=known)
+    return solved(view, matrix.params, b, "gen", "auto", place=planned)
 
 
 def transposed_too(trans: Any, transposed: Any) -> Any:

@@ -95,5 +95,5 @@ def spilu(
         "permc_spec": permc_spec,
         "diag_pivot_thresh": diag_pivot_thresh,
     }
-    known = {name: value for name, value in given.items() if value is not None}
-    return IncompleteLU(preconditioner(A, "ilu", **known))
+    stated = {name: value for name, value in given.items() if value is not None}
+    return IncompleteLU(preconditioner(A, "ilu", **stated))
