@@ -35,7 +35,7 @@ def network(n: int = 60, seed: int = 0) -> Any:
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether each factor was made by pivots that had been kept, in the end."""
     used: list[bool] = []
-    given = klu._refactored
+    given = klu._refactorize
 
     def counted(*args: Any) -> Any:
         made = given(*args)
@@ -43,7 +43,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         return made
 
     analyses.forget()
-    monkeypatch.setattr(klu, "_refactored", counted)
+    monkeypatch.setattr(klu, "_refactorize", counted)
     return used
 
 

@@ -132,10 +132,10 @@ def test_where_rslab_is_missing_sparse_matrices_are_not_counted(
 @needs_rslab
 def test_a_factor_of_another_matrix_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if a pivot had gone wrong: the signs of a factor count only where it is that of A."""
-    right = rslab.RslabAnalysis.factored
+    right = rslab.RslabAnalysis.factorize
     other = lambda self, values, floor=None: right(
         self, values * np.where(np.arange(len(values)) < 3, -1, 1)
     )
-    monkeypatch.setattr(rslab.RslabAnalysis, "factored", other)
+    monkeypatch.setattr(rslab.RslabAnalysis, "factorize", other)
     with pytest.raises(ldiv.SingularMatrixError):
         ldiv.inertia(ldiv.asarray(hermitian(30, "real", np.random.default_rng(1))))

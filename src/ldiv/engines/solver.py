@@ -45,7 +45,7 @@ def solve(
     )
     if 0 in shape[:-1]:
         return astype(namespace(b).zeros_like(namespace(b).broadcast_to(b, shape)), plan.dtype)
-    if plan.factoring is None:
+    if plan.factors is None:
         engine = cast(krylov.Iteration, plan.engine)
         return krylov.solve(engine, structure, p, b, options or Options(), auxiliaries)
     if plan.mixed:  # one solve with the real factor serves both parts
@@ -68,9 +68,9 @@ def inverse(structure: Structure, p: Array, assume_a: str, method: str) -> Array
     if 0 in p.shape:
         return namespace(p).zeros_like(p)
     plan = planned(structure, p, None, assume_a, method)
-    assert plan.factoring is not None, "it has a determinant, and so factors"
+    assert plan.factors is not None, "it has a determinant, and so factors"
     counts["solves"] += 1
-    return view_dense(factorize(plan.factoring, p)[0].inverse(p), plan.op)
+    return view_dense(factorize(plan.factors, p)[0].inverse(p), plan.op)
 
 
 def logabsdet(structure: Structure, p: Tree, assume_a: str, method: str) -> Array:
@@ -104,18 +104,18 @@ def _of_factors(
     ask: Callable[[Escalating], tuple[Array, ...]],
 ) -> Sequence[Array]:
     """What the factors of all matrices of a batch give, arrays of shape (*batch,)."""
-    factoring = plan.factoring
-    if factoring is None:
+    factor_plan = plan.factors
+    if factor_plan is None:
         raise EngineError(
             f"{name_of(plan.engine)} iterates: it has no factors, and so no determinant. "
             "Make the matrix sparse or dense, or take stochastic estimates."
         )
     if not plan.engine.ON_HOST:
-        found = ask(factorize(factoring, p)[0])
+        found = ask(factorize(factor_plan, p)[0])
         return tuple(map(np.asarray, found, dtypes)) if type(leaves(p)[0]) is np.ndarray else found
 
     def of_each(*flat: Array) -> tuple[Array, ...]:
-        factors = factorize(factoring, rebuild(plan.base.core, flat), batch)
+        factors = factorize(factor_plan, rebuild(plan.base.core, flat), batch)
         columns = zip(*map(ask, factors), strict=True)
         return tuple(
             np.reshape(np.array(column, dtype), batch)

@@ -57,7 +57,7 @@ class LeastSquares(Rescaled):
         a, b, c = args
         require_finite("b", b, c)
         with under(self.singular):
-            f = _factored(a)
+            f = _factorize(a)
         # z = T^-H C
         inside, z = adjoint(f.q) @ b, f.solve(c, "H")
         return b - f.q @ (inside - z), f.solve(inside - z, "N")
@@ -122,7 +122,7 @@ class _QR:
         )
 
 
-def _factored(a: Array) -> _QR:
+def _factorize(a: Array) -> _QR:
     """The factors of these values: from the cache, or new."""
     if 0 in a.shape:
         require_finite("A", a)

@@ -69,12 +69,12 @@ def analyze(structure: Any) -> KluAnalysis:
 def factor(symbolic: KluAnalysis, structure: Any, p: Tree, assume_a: str) -> Factor:
     slots = structure.slot_values(p)
     kept = symbolic.analysis.spare.take(slots.dtype)
-    again = None if kept is None else _refactored(symbolic, slots, kept)
-    return again or _factored(symbolic, slots)
+    again = None if kept is None else _refactorize(symbolic, slots, kept)
+    return again or _factorize(symbolic, slots)
 
 
 def factor_carefully(symbolic: KluAnalysis, structure: Any, p: Tree, assume_a: str) -> Factor:
-    return _factored(symbolic, structure.slot_values(p), last=True)
+    return _factorize(symbolic, structure.slot_values(p), last=True)
 
 
 def _limit(structure: Any) -> float:
@@ -126,7 +126,7 @@ class Analysis:
         counted = self._klu.estimate_memory()["factor_flops"]
         self.work = counted / max(self._klu.factor_nnz, 1)
 
-    def factored(self, values: Any, carefully: bool) -> Any:
+    def factorize(self, values: Any, carefully: bool) -> Any:
         library, values = rslab.calls(), np.ascontiguousarray(values)
         if carefully:
             return library.klu_factor(
@@ -144,11 +144,11 @@ class KluAnalysis(Arrangement):
         self._rank = self.n  # the analysis has matched rows and columns
 
 
-def _factored(symbolic: KluAnalysis, slots: Any, last: bool = False) -> Verified:
+def _factorize(symbolic: KluAnalysis, slots: Any, last: bool = False) -> Verified:
     """With pivots of its own."""
     m = SparseMatrix(NAME, symbolic, slots)
     try:
-        factor = Klu(symbolic.analysis.factored(m.values, last), symbolic.analysis.spare)
+        factor = Klu(symbolic.analysis.factorize(m.values, last), symbolic.analysis.spare)
     except RuntimeError as error:
         raise rslab.refused(NAME, error) from None
     verified = Verified(NAME, m, factor, m.scales, last=last)
@@ -157,7 +157,7 @@ def _factored(symbolic: KluAnalysis, slots: Any, last: bool = False) -> Verified
     return verified
 
 
-def _refactored(symbolic: KluAnalysis, slots: Any, kept: Kept) -> Verified | None:
+def _refactorize(symbolic: KluAnalysis, slots: Any, kept: Kept) -> Verified | None:
     """With the pivots and scales that were kept, if the factors are as accurate as new ones."""
     rslab.require_own_process()
     rescaling = Rescaling(kept)

@@ -69,10 +69,10 @@ def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Fact
     else:
         a = structure.todense(p)
     kind, make = (CHOLESKY, cholesky) if assume_a == "pos" else (BY_LU, lu)
-    return accepted(kind, a, partial(factored, a, make))
+    return accepted(kind, a, partial(factorize, a, make))
 
 
-def factored(a: Array, make: Callable[[Array], Factor]) -> Verified:
+def factorize(a: Array, make: Callable[[Array], Factor]) -> Verified:
     """A of any scales, factored by `make`."""
     m, scales = equilibrated(a)
     return Verified(NAME, m, make(m.whole), scales)

@@ -183,14 +183,16 @@ class Reading:
 
 def factor(symbolic: PardisoAnalyses, structure: Any, p: Tree, assume_a: str) -> Factor:
     positive = assume_a == "pos" and symbolic.symmetry != ""
-    return factored(symbolic, structure.slot_values(p), positive)
+    return factorize(symbolic, structure.slot_values(p), positive)
 
 
 def factor_carefully(symbolic: PardisoAnalyses, structure: Any, p: Tree, assume_a: str) -> Factor:
-    return factored(symbolic, structure.slot_values(p), positive=False, last=True)
+    return factorize(symbolic, structure.slot_values(p), positive=False, last=True)
 
 
-def factored(analyses: PardisoAnalyses, slots: Any, positive: bool, last: bool = False) -> Verified:
+def factorize(
+    analyses: PardisoAnalyses, slots: Any, positive: bool, last: bool = False
+) -> Verified:
     m = SparseMatrix(NAME, analyses, slots)
     factor = Pardiso(analyses, m, positive, last)
     # a norm hides what small entries lose by pivoting inside blocks
@@ -252,7 +254,7 @@ class Pardiso(Factor):
                 return Verified(NAME, m, Pivots(place, slots.dtype), proven=True).logabsdet()
         except (SingularMatrixError, mkl_pardiso.PardisoError):  # L U here exchanges no rows
             freely = superlu.SuperLUAnalysis(analyses.pattern, False).freely
-            return superlu.factored(freely, slots).logabsdet()
+            return superlu.factorize(freely, slots).logabsdet()
 
 
 class Pivots(Factor):

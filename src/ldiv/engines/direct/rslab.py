@@ -84,7 +84,7 @@ class RslabAnalysis(Arrangement):
         """The analysis for determinants."""
         return superlu.SuperLUAnalysis(self.pattern, False)
 
-    def factored(self, slots: Any, floor: float | None = None) -> Any:
+    def factorize(self, slots: Any, floor: float | None = None) -> Any:
         """The factor; smaller pivots are lifted to the floor, if there is one."""
         library, values = rslab.calls(), slots[self._lower]
         # RSLAB's analysis reads the first values that come, but depends on their places alone: one
@@ -121,7 +121,7 @@ class Rslab(Factor):
     def __init__(self, analysis: RslabAnalysis, m: SparseMatrix, positive: bool) -> None:
         self._analysis, self._m = analysis, m
         try:
-            self._ldlt = analysis.factored(m.values)
+            self._ldlt = analysis.factorize(m.values)
         except RuntimeError as error:
             raise rslab.refused(NAME, error) from None
         self.nbytes = self._ldlt.heap_bytes
@@ -155,4 +155,4 @@ class Rslab(Factor):
 
     def logabsdet(self) -> Any:
         """By SuperLU: RSLAB does not tell D."""
-        return superlu.factored(self._analysis.of_superlu, self._m.values).logabsdet()
+        return superlu.factorize(self._analysis.of_superlu, self._m.values).logabsdet()

@@ -83,20 +83,20 @@ class SuperLUAnalysis(Arrangement):
 
 
 def factor(symbolic: SuperLUAnalysis, structure: Any, p: Tree, assume_a: str) -> Factor:
-    return factored(symbolic, structure.slot_values(p), assume_a == "pos")
+    return factorize(symbolic, structure.slot_values(p), assume_a == "pos")
 
 
 def factor_carefully(symbolic: SuperLUAnalysis, structure: Any, p: Tree, assume_a: str) -> Factor:
     slots = structure.slot_values(p)
     makes = [
-        partial(factored, symbolic.freely, slots, last=True, scaled=s)
+        partial(factorize, symbolic.freely, slots, last=True, scaled=s)
         for s in (equilibrated, equilibrated_by_sums)
     ]
     made: Factor = first_nonsingular(makes, makes[0])
     return made
 
 
-def factored(
+def factorize(
     analysis: SuperLUAnalysis,
     slots: Any,
     positive: bool = False,

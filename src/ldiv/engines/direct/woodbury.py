@@ -84,7 +84,7 @@ class Woodbury(Factor):
         c = vh.matmul(pvh, w)
         c = c + unit_columns(c, c.shape[-1], range(c.shape[-1]))
         empty = 0 in c.shape  # an update by nothing
-        self._c = lapack.lu(c) if empty else lapack.factored(c, lapack.lu)
+        self._c = lapack.lu(c) if empty else lapack.factorize(c, lapack.lu)
         self.nbytes = 2 * w.nbytes + self._c.nbytes
 
     def _cast(self, x: Array) -> Array:

@@ -133,7 +133,7 @@ def _counted(analysis: Any, slots: Any) -> tuple[int, int]:
     values, _, _ = analysis.scaled("RSLAB", slots, equilibrated)  # r = c: a congruence
     for floor in FLOORS:
         try:
-            factor = analysis.factored(values, floor)
+            factor = analysis.factorize(values, floor)
         except RuntimeError as error:
             if not isinstance(rslab.refused("RSLAB", error), SingularMatrixError):
                 raise

@@ -77,9 +77,9 @@ def _by_factor(structure: Structure, p: Tree, assumption: str) -> Solves:
     """Solves with a factor that is known to be nonsingular."""
     base, op = structure.plain.unview()
     dtype = result_dtype(p)
-    factoring = planned(base, p, None, assumption, "direct").factoring
-    assert factoring is not None, "a direct method"
-    factor = factorize(factoring, p)[0]
+    factor_plan = planned(base, p, None, assumption, "direct").factors
+    assert factor_plan is not None, "a direct method"
+    factor = factorize(factor_plan, p)[0]
     factor.check_nonsingular()
     return Solves(factor, op, dtype, structure.shape[0], assumption == "pos")
 

@@ -72,7 +72,7 @@ def equal(a: Array, b: Array, look: Callable[[Any], bool]) -> bool:
     return x.tobytes() == y.tobytes() if x.nbytes <= FEW else bool((x == y).all())
 
 
-class Factored:
+class CacheEntry:
     """A factor, or the `count` factors of a batch, and a copy of the values."""
 
     __slots__ = ("__weakref__", "count", "factor", "key", "mark", "values")
@@ -92,7 +92,7 @@ class Factored:
         return self.key in keys and all(map(equal, self.values, values, repeat(look)))
 
 
-class _Living(weakref.ref[Factored]):
+class _Living(weakref.ref[CacheEntry]):
     """A weak reference to a factor, with the key under which it is found."""
 
     __slots__ = ("key",)
@@ -142,7 +142,7 @@ def remembered(
     # the common case: the derivative of a call uses its latest factor; no fingerprint is needed
     keeper = owner()
     latest = keeper.latest if type(keeper) is Holder else None
-    if type(latest) is Factored and latest.is_of(keys, values):
+    if type(latest) is CacheEntry and latest.is_of(keys, values):
         counts["hits"] += latest.count
         return latest.factor
     prints = [fingerprint(v) for v in values]
@@ -155,14 +155,14 @@ def remembered(
         if keeper is not None:
             keeper.make_room(keys[0], mark)
         factor, own = make()
-        found = Factored(keys[0], own, factor, mark)
+        found = CacheEntry(keys[0], own, factor, mark)
         once_settled(partial(_introduce, (keys[0], *prints), found))
     if keeper is not None:
         _keep(keeper, found)
     return found.factor
 
 
-def _keep(keeper: Owner, found: Factored) -> None:
+def _keep(keeper: Owner, found: CacheEntry) -> None:
     if type(keeper) is Holder:
         if_doubted(partial(keeper.forget, found, keeper.latest))
         keeper.keep(found)
@@ -222,7 +222,7 @@ def weighted_sum(flat: Array) -> complex:
         return complex((folded * WEIGHTS).sum())
 
 
-def _find(key: Hashable, values: tuple[Array, ...]) -> Factored | None:
+def _find(key: Hashable, values: tuple[Array, ...]) -> CacheEntry | None:
     with _lock:
         refs = _living.get(key)
         candidates = [ref() for ref in refs] if refs else ()
@@ -233,7 +233,7 @@ def _find(key: Hashable, values: tuple[Array, ...]) -> Factored | None:
     return None
 
 
-def _introduce(key: Hashable, entry: Factored) -> None:
+def _introduce(key: Hashable, entry: CacheEntry) -> None:
     ref = _Living(entry, _forget)
     ref.key = key
     with _lock:

@@ -22,7 +22,7 @@ from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines.factors.analyses import is_analysed
 from ldiv.engines.factors.cache import in_trace, remembered
 from ldiv.engines.factors.escalation import Attempt, Batch, Escalating
-from ldiv.engines.factors.plan import Factoring, factoring_by
+from ldiv.engines.factors.plan import FactorPlan, factor_plan_of
 from ldiv.engines.registry import Chain, Engine
 
 # The engines whose factors, made for something else, solve as well; each registers when it is loaded,
@@ -45,22 +45,22 @@ def solves_too(engine: Any) -> None:
 def factorize_by(engine: Engine, structure: Structure, p: Tree, assume_a: str) -> Escalating:
     """The factor of S(p) by one engine, from the cache or anew."""
     values = leaves(structure.read(p))
-    return factorize(factoring_by(Chain((engine,), ()), structure, values, assume_a), p)[0]
+    return factorize(factor_plan_of(Chain((engine,), ()), structure, values, assume_a), p)[0]
 
 
-def factorize(factoring: Factoring, p: Tree, batch: tuple[int, ...] = ()) -> Sequence[Escalating]:
+def factorize(plan: FactorPlan, p: Tree, batch: tuple[int, ...] = ()) -> Sequence[Escalating]:
     """The factors of all matrices of a batch, each by the first engine that succeeds; from the cache,
     which holds them as one entry, or anew.
 
     An engine of arrays has one factor for all: without a batch.
     """
-    structure = factoring.base
+    structure = plan.base
     values = tuple(leaves(structure.read(p)))
     if traced(values[0]):
-        engine, make = factoring.attempts[0][0]  # without values the first one cannot fail yet
-        make = partial(in_trace, factoring.key, values, partial(make, p))
+        engine, make = plan.attempts[0][0]  # without values the first one cannot fail yet
+        make = partial(in_trace, plan.key, values, partial(make, p))
         return [Escalating([Attempt(engine, make)])]
-    ways = _with_cholesky(factoring, values)
+    ways = _with_cholesky(plan, values)
     first = ways[0]
     # Checked here, not in the public layer: under a transformation only engines see numbers.
     if not first.engine.REMEMBERED:
@@ -78,30 +78,30 @@ def factorize(factoring: Factoring, p: Tree, batch: tuple[int, ...] = ()) -> Seq
     return found.factors
 
 
-def _made(factoring: Factoring, p: Tree, batch: tuple[int, ...]) -> Batch:
+def _made(plan: FactorPlan, p: Tree, batch: tuple[int, ...]) -> Batch:
     """One factor for each matrix; neighbors that are equal, as a matrix that was broadcast to a
     batch, share theirs.
     """
     if not batch:
-        return Batch([Escalating(*factoring.attempts, p)])
+        return Batch([Escalating(*plan.attempts, p)])
     factors: list[Escalating] = []
     latest: list[Array] = []
-    for member in each_matrix(factoring.base, leaves(p), batch):
+    for member in each_matrix(plan.base, leaves(p), batch):
         now = leaves(member)
         repeated = bool(latest) and all(map(np.array_equal, latest, now))
-        factors.append(factors[-1] if repeated else Escalating(*factoring.attempts, member))
+        factors.append(factors[-1] if repeated else Escalating(*plan.attempts, member))
         latest = now
     return Batch(factors)
 
 
-def _with_cholesky(factoring: Factoring, values: Sequence[Array]) -> list[Factoring]:
+def _with_cholesky(plan: FactorPlan, values: Sequence[Array]) -> list[FactorPlan]:
     """The ways whose factors do: the first one makes a new factor.
 
     An engine that was named, which has alternatives, is not replaced.
     """
-    chain, structure = factoring.chain, factoring.base
-    if factoring.assume_a != "pos" or not _also_solving:
-        return [factoring]
+    chain, structure = plan.chain, plan.base
+    if plan.assume_a != "pos" or not _also_solving:
+        return [plan]
     engine = _also_solving[0]
     if (
         chain.alternatives
@@ -111,8 +111,8 @@ def _with_cholesky(factoring: Factoring, values: Sequence[Array]) -> list[Factor
         or structure.pattern is None
         or not engine.is_compiled(values[0].dtype)
     ):
-        return [factoring]
-    ways = [factoring_by(before(engine, chain), structure, values, factoring.assume_a), factoring]
+        return [plan]
+    ways = [factor_plan_of(before(engine, chain), structure, values, plan.assume_a), plan]
     return ways if is_analysed(engine.__name__, structure) else ways[::-1]
 
 

@@ -25,7 +25,7 @@ from ldiv.engines.registry import Chain, Engine, chain, choose, is_iterative
 
 
 @dataclass(frozen=True, eq=False)
-class Factoring:
+class FactorPlan:
     """How op(S(p)) = A is factored for arguments of one signature. Immutable, shared by threads."""
 
     chain: Chain
@@ -50,7 +50,7 @@ class Plan:
     dtype: np.dtype[Any]
     single: bool  # one matrix, one block of right-hand sides
     mixed: bool  # real p, complex b
-    factoring: Factoring | None  # None for an iteration
+    factors: FactorPlan | None  # None for an iteration
 
 
 def planned(
@@ -111,13 +111,13 @@ def _planned(
     if dtype.kind != "c":  # a real matrix is its conjugate
         op = {"H": "T", "C": "N"}.get(op, op)
     like = [np.empty(0, d) for d in dtypes] if engine.ON_HOST else flat
-    factoring = factoring_by(chain(base, *task), base, like, assume_a)
-    return Plan(engine, base, op, dtype, single, mixed, factoring)
+    factor_plan = factor_plan_of(chain(base, *task), base, like, assume_a)
+    return Plan(engine, base, op, dtype, single, mixed, factor_plan)
 
 
-def factoring_by(
+def factor_plan_of(
     engines: Chain, structure: Structure, values: Sequence[Array], assume_a: str
-) -> Factoring:
+) -> FactorPlan:
     """How these engines factor a matrix that depends on arrays like the values."""
     first = values[0]
     key = Key(
@@ -131,4 +131,4 @@ def factoring_by(
             device_of(first),
         )
     )
-    return Factoring(engines, structure, assume_a, key, attempts(engines, structure, assume_a))
+    return FactorPlan(engines, structure, assume_a, key, attempts(engines, structure, assume_a))

@@ -25,13 +25,13 @@ def solve(plan: Plan, *arrays: Array) -> tuple[Array]:
 
     On the host each matrix has a factor of its own, elsewhere all have one together.
     """
-    assert plan.factoring is not None, "the caller has seen that it is no iteration"
+    assert plan.factors is not None, "the caller has seen that it is no iteration"
     *flat, b = arrays
     require_finite("b", b)
     p = rebuild(plan.base.core, flat)
     own = () if plan.single else batch_axes(plan.base, p)
     each = own if plan.engine.ON_HOST else ()
-    factors = factorize(plan.factoring, p, each)
+    factors = factorize(plan.factors, p, each)
     if 0 in b.shape:
         for factor in factors:
             factor.check_nonsingular()

@@ -28,7 +28,7 @@ from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines import registry, solver
 from ldiv.engines.factors.attempts import symbolic
 from ldiv.engines.factors.factorize import batch_axes, before, each_matrix, factorize, solves_too
-from ldiv.engines.factors.plan import Factoring, factoring_by
+from ldiv.engines.factors.plan import FactorPlan, factor_plan_of
 from ldiv.engines.registry import Chain
 from ldiv.errors import EngineError, SingularMatrixError
 from ldiv.structures.banded import Banded
@@ -198,7 +198,7 @@ def _tangent(base: Structure, assume_a: str, p: Any, e: Any) -> tuple[Any, ...]:
 
 def _triangle(base: Structure, p: Any) -> tuple[Any, ...]:
     batch = batch_axes(base, p)
-    factors = factorize(_factoring(base, p, "pos"), p, batch)
+    factors = factorize(_factor_plan(base, p, "pos"), p, batch)
     found = [factor.ask("triangle") for factor in factors]
     size = len(fronts_of(base).factor_entries[0])
     return (np.reshape(np.array(found, p.dtype), (*batch, size)),)
@@ -238,7 +238,7 @@ def _each(
         dtype = np.finfo(flat[0].dtype).dtype
         return tuple(np.zeros((*batch, *shape[:axes]), dtype) for axes in own)
     try:
-        factors = factorize(_factoring(base, p, assume_a), p, batch)
+        factors = factorize(_factor_plan(base, p, assume_a), p, batch)
         results = [of_factor(factor, i) for i, factor in enumerate(factors)]
     except (SingularMatrixError, EngineError) as error:
         if isinstance(error, SingularMatrixError) and error.certain:
@@ -253,14 +253,14 @@ def _each(
     )
 
 
-def _factoring(base: Structure, p: Tree, assume_a: str) -> Factoring:
+def _factor_plan(base: Structure, p: Tree, assume_a: str) -> FactorPlan:
     """By the engine of this folder; one whose factors serve solves, and then those that solve."""
     # when they are first needed: importing a compiler takes longer than importing ldiv
     engine = _supernodal() if assume_a == "pos" else import_module(_GENERAL)
     dtype, engines = result_dtype(p), Chain((engine,), ())
     if assume_a == "pos" and engine.is_compiled(dtype) and singular_state() == "raise":
         engines = before(engine, registry.chain(base, dtype, "cpu", assume_a))
-    return factoring_by(engines, base, leaves(base.read(p)), assume_a)
+    return factor_plan_of(engines, base, leaves(base.read(p)), assume_a)
 
 
 # -- between parameters and the slots of the pattern ------------------------------------------------

@@ -41,7 +41,7 @@ def analyze(structure: Any) -> Fronts:
 
 
 def factor(fronts: Fronts, structure: Any, p: Tree, assume_a: str) -> Factor:
-    return factored(fronts, structure.slot_values(p))
+    return factorize(fronts, structure.slot_values(p))
 
 
 def factor_carefully(fronts: Fronts, structure: Any, p: Tree, assume_a: str) -> Factor:
@@ -53,7 +53,7 @@ def factor_carefully(fronts: Fronts, structure: Any, p: Tree, assume_a: str) -> 
     return made
 
 
-def factored(fronts: Fronts, slots: Array, positive: bool = False, last: bool = False) -> Selected:
+def factorize(fronts: Fronts, slots: Array, positive: bool = False, last: bool = False) -> Selected:
     """The values of A in slots, factored."""
     m = SparseMatrix(NAME, fronts, slots)
     return Selected(NAME, m, BlockLDU(fronts, m.values, positive), last)
@@ -92,7 +92,7 @@ def _pivoted(
     rows, cols = np.argsort(lu.perm_r), np.argsort(lu.perm_c)
     if before is not None:
         rows, cols = before[rows], before[cols]
-    made = factored(Fronts(pattern, rows, cols), slots, last=True)
+    made = factorize(Fronts(pattern, rows, cols), slots, last=True)
     made.inverse_entries()  # which are checked, and kept
     return made
 

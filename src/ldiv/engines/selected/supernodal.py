@@ -3,7 +3,7 @@
 Single precision is computed in double. Without numba, and for complex numbers, the blocks of
 `blocks` do the same by NumPy.
 The compiled factor solves, too: solves with the matrix of a living determinant borrow it (see
-`ldiv.engines.factors.factored`). What it is not accurate enough for, the engines that solve take over.
+`ldiv.engines.factors.factorize`). What it is not accurate enough for, the engines that solve take over.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def is_compiled(dtype: Any) -> bool:
 def factor(fronts: Fronts, structure: Any, p: Tree, assume_a: str) -> Factor:
     slots = structure.slot_values(p)
     if not is_compiled(slots.dtype):
-        return general.factored(fronts, slots, positive=True)
+        return general.factorize(fronts, slots, positive=True)
     m = SparseMatrix(NAME, fronts, slots)
     return Selected(NAME, m, SupernodalCholesky(fronts, m.values))
 
