@@ -19,6 +19,8 @@ from ldiv.errors import expected_got, report
 
 _by_type: dict[type, FrontEnd] = {}
 _loaded: dict[str, FrontEnd] = {}  # by the name of the framework
+# the frameworks whose front end is not loaded; NumPy's is from the first call on
+not_loaded: list[str] = ["numpy"]
 
 
 def frontend_names() -> dict[str, str]:
@@ -32,6 +34,7 @@ def load_frontends() -> list[FrontEnd]:
     for name, home in names.items():
         if name not in _loaded and name in sys.modules:
             _loaded[name] = complete(import_module(home))
+    not_loaded[:] = [name for name in names if name not in _loaded]
     return [_loaded[name] for name in names if name in _loaded]
 
 

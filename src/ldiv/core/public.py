@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import wraps
 from inspect import signature
 from typing import Any, ParamSpec, TypeVar
 
-from ldiv.core.dispatch import load_frontends
+from ldiv.core.dispatch import load_frontends, not_loaded
 from ldiv.core.processes import Processes
 from ldiv.errors import NotPositiveDefiniteError, NotSymmetricError
 
@@ -30,7 +31,10 @@ def guard(call: Guard) -> None:
 
 def _load() -> None:
     if not _guards:
-        load_frontends()  # a framework may have been imported since the last call
+        for name in not_loaded:
+            if name in sys.modules:  # it may have been imported since the last call
+                load_frontends()
+                break
 
 
 # torch.compile runs this while it traces, and looks at `_guards` after it

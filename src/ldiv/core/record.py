@@ -8,6 +8,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from ldiv.core.arrays import clone
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, Tree, leaves, rebuild
@@ -73,8 +75,11 @@ def recorded(rule: Rule, flat: list[Array], outputs: tuple[Array, ...]) -> tuple
 
 def snapshot(tree: Tree) -> Tree:
     """Copies of the arrays, which later writes do not change; derivatives flow to the originals."""
+    record = _record.get()
+    if record is None and type(tree) is np.ndarray:
+        return tree.copy()
     flat = leaves(tree)
     copies = [clone(x) for x in flat]
-    if (record := _record.get()) is not None:
+    if record is not None:
         record.copies.extend(zip(flat, copies, strict=True))
     return rebuild(tree, copies)

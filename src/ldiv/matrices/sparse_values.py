@@ -148,7 +148,7 @@ class SparseValues(Matrix):
 
     def _with(self, values: Array) -> Self:
         """The same pattern, on these values."""
-        if not known(values) or values.shape[-1:] != (self.nnz,):
+        if not known(values) or values.shape[-1:] != self.params.shape[-1:]:
             return type(self)(self.structure, values, self.format)
         new = object.__new__(type(self))  # nothing is left to look at
         new.structure, new.params, new.format = self.structure, values, self.format

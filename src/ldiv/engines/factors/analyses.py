@@ -36,11 +36,11 @@ _lock = lock()
 def analysed(engine: str, structure: Structure, analyze: Callable[[], Any]) -> Any:
     """The symbolic work of this engine on this structure: cached, or done now."""
     key = (engine, structure)
-    if (latest := _used(key)) is not None:
-        return latest[0]
+    if (made := _used(key)) is not None:
+        return made[0]
     with structure.cached("analysis", lock):  # other patterns are not blocked
-        if (latest := _used(key)) is not None:
-            return latest[0]
+        if (made := _used(key)) is not None:
+            return made[0]
         made = analyze(), key
         _keep(made)
     _tell_if_repeated(key)
@@ -54,9 +54,13 @@ def is_analysed(engine: str, structure: Structure) -> bool:
 
 def _used(key: Key) -> Made | None:
     with _lock:
-        if (latest := _recent.pop(key, None)) is not None:
-            _recent[latest[1]] = latest
-        return latest
+        if _recent:  # most calls use the last one again: nothing moves, and nothing is hashed
+            made = next(reversed(_recent.values()))
+            if made[1][1] is key[1] and made[1][0] == key[0]:
+                return made
+        if (found := _recent.pop(key, None)) is not None:
+            _recent[found[1]] = found
+        return found
 
 
 def _keep(made: Made) -> None:

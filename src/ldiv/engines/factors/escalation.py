@@ -186,10 +186,7 @@ class Batch(NamedTuple):
     """The factors of all matrices of a batch, in order; equal neighbors share one."""
 
     factors: Sequence[Escalating]
-
-    @property
-    def different(self) -> Sequence[Escalating]:
-        return [*{id(factor): factor for factor in self.factors}.values()]
+    different: Sequence[Escalating]
 
     @property
     def found_again(self) -> bool:
@@ -197,4 +194,4 @@ class Batch(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        return sum(factor.nbytes for factor in self.different)
+        return sum([factor.nbytes for factor in self.different])

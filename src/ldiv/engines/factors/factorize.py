@@ -60,7 +60,9 @@ def factorize(plan: FactorPlan, p: Tree, batch: tuple[int, ...] = ()) -> Sequenc
         engine, make = plan.attempts[0][0]  # without values the first one cannot fail yet
         make = partial(in_trace, plan.key, values, partial(make, p))
         return [Escalating([Attempt(engine, make)])]
-    ways = _with_cholesky(plan, values)
+    ways = [plan]
+    if plan.assume_a == "pos" and _also_solving:
+        ways = _with_cholesky(plan, _also_solving[0], values)
     first = ways[0]
     # Checked here, not in the public layer: under a transformation only engines see numbers.
     if not first.engine.REMEMBERED:
@@ -74,7 +76,8 @@ def factorize(plan: FactorPlan, p: Tree, batch: tuple[int, ...] = ()) -> Sequenc
         read = (own,) if values[0] is p else tuple(leaves(structure.read(own)))
         return _made(first, own, batch), read
 
-    found: Batch = remembered([way.key for way in ways], values, make_of_copies)
+    keys = [plan.key] if len(ways) == 1 else [way.key for way in ways]
+    found: Batch = remembered(keys, values, make_of_copies)
     return found.factors
 
 
@@ -83,26 +86,27 @@ def _made(plan: FactorPlan, p: Tree, batch: tuple[int, ...]) -> Batch:
     batch, share theirs.
     """
     if not batch:
-        return Batch([Escalating(*plan.attempts, p)])
+        alone = [Escalating(*plan.attempts, p)]
+        return Batch(alone, alone)
     factors: list[Escalating] = []
+    different: list[Escalating] = []
     latest: list[Array] = []
     for member in each_matrix(plan.base, leaves(p), batch):
         now = leaves(member)
         repeated = bool(latest) and all(map(np.array_equal, latest, now))
-        factors.append(factors[-1] if repeated else Escalating(*plan.attempts, member))
-        latest = now
-    return Batch(factors)
+        if not repeated:
+            different.append(Escalating(*plan.attempts, member))
+            latest = now
+        factors.append(different[-1])
+    return Batch(factors, different)
 
 
-def _with_cholesky(plan: FactorPlan, values: Sequence[Array]) -> list[FactorPlan]:
+def _with_cholesky(plan: FactorPlan, engine: Compiled, values: Sequence[Array]) -> list[FactorPlan]:
     """The ways whose factors do: the first one makes a new factor.
 
     An engine that was named, which has alternatives, is not replaced.
     """
     chain, structure = plan.chain, plan.base
-    if plan.assume_a != "pos" or not _also_solving:
-        return [plan]
-    engine = _also_solving[0]
     if (
         chain.alternatives
         or chain.in_single

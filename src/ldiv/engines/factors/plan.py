@@ -29,15 +29,11 @@ class FactorPlan:
     """How op(S(p)) = A is factored for arguments of one signature. Immutable, shared by threads."""
 
     chain: Chain
+    engine: Engine  # the one that is asked first
     base: Structure  # S
     assume_a: str
     key: Key  # of the factor, except for the values
     attempts: tuple[Sequence[Attempt], Sequence[Attempt]]
-
-    @property
-    def engine(self) -> Engine:
-        """The one that is asked first."""
-        return self.chain.engines[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,4 +127,5 @@ def factor_plan_of(
             device_of(first),
         )
     )
-    return FactorPlan(engines, structure, assume_a, key, attempts(engines, structure, assume_a))
+    tried = attempts(engines, structure, assume_a)
+    return FactorPlan(engines, engines.engines[0], structure, assume_a, key, tried)

@@ -37,12 +37,13 @@ def solve(plan: Plan, *arrays: Array) -> tuple[Array]:
             factor.check_nonsingular()
         shape, xp = (*broadcast(own, batch_of(b, 2)), *b.shape[-2:]), namespace(b)
         return (astype(xp.zeros_like(xp.broadcast_to(b, shape)), result_dtype(p, b)),)
+    count = 1
     if each:
         x, count = _one_by_one(factors, own, b, plan.op, result_dtype(p, b))
-    elif own:
-        x, count = factors[0].solve(b, plan.op), 1
+    elif own or plan.single:
+        x = factors[0].solve(b, plan.op)
     else:  # one matrix: one solve with a wider block
-        x, count = unfold(factors[0].solve(fold(b), plan.op), batch_of(b, 2), b.shape[-1]), 1
+        x = unfold(factors[0].solve(fold(b), plan.op), batch_of(b, 2), b.shape[-1])
     counts["solves"] += count
     if solve_log.is_read():
         solve_log.note(factors[-1].engine, gave_up=factors[-1].gave_up)
