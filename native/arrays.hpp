@@ -1,4 +1,4 @@
-// Arrays of Python by the buffer protocol: contiguous rows, one of the four dtypes.
+// Arrays of Python by the buffer protocol: contiguous rows, one of the four dtypes of floats or two of integers.
 #pragma once
 #include <nanobind/nanobind.h>
 
@@ -7,7 +7,7 @@
 
 #include "scalar.hpp"
 
-enum class Dtype { none, f4, f8, c8, c16 };
+enum class Dtype { none, f4, f8, c8, c16, i4, i8 };
 
 class Array {
   public:
@@ -16,7 +16,9 @@ class Array {
         if (PyObject_GetBuffer(x.ptr(), &view_, flags)) throw nanobind::python_error();
         const char* f = view_.format;
         dtype = !f ? Dtype::none : !std::strcmp(f, "d") ? Dtype::f8 : !std::strcmp(f, "f") ? Dtype::f4
-              : !std::strcmp(f, "Zd") ? Dtype::c16 : !std::strcmp(f, "Zf") ? Dtype::c8 : Dtype::none;
+              : !std::strcmp(f, "Zd") ? Dtype::c16 : !std::strcmp(f, "Zf") ? Dtype::c8
+              : view_.itemsize == 4 && std::strchr("il", f[0]) && !f[1] ? Dtype::i4
+              : view_.itemsize == 8 && std::strchr("lq", f[0]) && !f[1] ? Dtype::i8 : Dtype::none;
     }
     ~Array() { PyBuffer_Release(&view_); }
     Array(const Array&) = delete;
@@ -46,7 +48,7 @@ class Array {
     Py_buffer view_;
 };
 
-// f(T()) with the type T of a dtype.
+// f(T()) with the type T of a dtype of floats.
 template <class F> auto with_type(Dtype dtype, F f) {
     switch (dtype) {
         case Dtype::f4: return f(float());

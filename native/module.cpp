@@ -7,6 +7,7 @@
 #include "dense.hpp"
 #include "lapack.hpp"
 #include "living.hpp"
+#include "pattern.hpp"
 
 namespace nb = nanobind;
 using nb::literals::operator""_a;
@@ -49,7 +50,7 @@ static char one_of(const char* name, const char* choices) {
 // (the factor of M (*batch, n, n), or None; whether it is a living one that was found again)
 static nb::tuple factor(nb::handle m, const char* kind, int threads) {
     Array a(m, false);
-    require(a.dtype != Dtype::none && a.ndim() >= 2 && a.axis(1) == a.axis(2) && a.items() > 0, "M: expected square matrices of floats");
+    require(a.dtype != Dtype::none && a.dtype < Dtype::i4 && a.ndim() >= 2 && a.axis(1) == a.axis(2) && a.items() > 0, "M: expected square matrices of floats");
     require(a.axis(1) < 32768, "M: expected fewer than 32768 rows");
     int n = int(a.axis(1));
     char letter = one_of(kind, "LCH");
@@ -154,4 +155,5 @@ NB_MODULE(_native, m) {
         .def_prop_ro("nbytes", &Factor::nbytes);
     m.def("factor", &factor, "m"_a, "kind"_a, "threads"_a);
     m.def("living", &living);
+    bind_pattern(m);
 }

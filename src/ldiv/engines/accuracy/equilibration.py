@@ -21,6 +21,7 @@ from ldiv.core.cached_property import cached_property
 from ldiv.core.pattern import Pattern, Values
 from ldiv.core.units import balance
 from ldiv.engines.accuracy.limits import BALANCED, BALANCINGS, MODERATE, SCALINGS
+from ldiv.engines.libraries import native as library
 
 Scales = tuple[Values, Values] | None
 Scaling = Callable[[Any, Values], tuple[Values, Scales]]
@@ -38,6 +39,22 @@ class Layout:
         on_diagonal = np.flatnonzero(self.rows == self.cols)
         self.diagonal = on_diagonal if len(on_diagonal) == pattern.shape[0] else None
         self._ones = np.ones((self.height, 1))
+
+    @cached_property
+    def compiled(self) -> Any:
+        """The pattern for compiled loops, None if nothing is compiled."""
+        native = library.native
+        return None if native is None else native.Pattern(*self.by_column, self.diagonal)
+
+    def balanced_sums(self, values: Values) -> tuple[Values, float, float] | None:
+        """The column sums of |a_ij|, the least and the largest, by a compiled loop, of a matrix that
+        its diagonal shows to be balanced; None of another one.
+        """
+        if self.compiled is None or self.diagonal is None:
+            return None
+        sums = np.empty(self.height, values.real.dtype)
+        diagonal, entry, *ends = self.compiled.sizes(np.ascontiguousarray(values), sums)
+        return (sums, ends[0], ends[1]) if are_alike(diagonal, entry) else None
 
     @cached_property
     def _by_row(self) -> tuple[Values, Values]:

@@ -40,12 +40,12 @@ class Arrangement:
         """The values of A in the slots of P A Q."""
         return slots if self.is_natural else self.pattern.slot_values(slots)
 
-    def scaled(self, engine: str, slots: Any, by: Scaling) -> tuple[Any, Any, Any]:
-        """The values of M, their absolute values, and the scales (None if it is not scaled).
+    def scaled(self, engine: str, values: Any, by: Scaling) -> tuple[Any, Any, Any]:
+        """The values of M, their absolute values, and the scales (None if it is not scaled), from
+        the values of P A Q.
 
         A diagonal that is not much smaller than any entry needs no scaling, and shows full rank.
         """
-        values = self.arranged(slots)
         if by is equilibrated and self.layout.is_balanced_by_diagonal(size := np.abs(values)):
             return values, size, None
         self.require_rank(engine, values)
@@ -90,12 +90,17 @@ class SparseMatrix(Normed):
         column_sums: Callable[[Layout, Any], Any] = Layout.column_sums,
         symmetric: bool = False,
     ) -> None:
-        self.values, size, self.scales = arrangement.scaled(engine, slots, scaled)
-        super().__init__(arrangement.n, self.values.dtype, self.values.nbytes)
         self.arrangement, self._symmetric = arrangement, symmetric
-        self.column_sums = column_sums(arrangement.layout, size)
-        self._norm: float = largest(self.column_sums[:, None])
-        if not self.column_sums.min() > 0:
+        values = arrangement.arranged(slots)
+        sums = arrangement.layout.balanced_sums(values) if scaled is equilibrated else None
+        if sums is not None:
+            self.values, self.scales, (self.column_sums, least, self._norm) = values, None, sums
+        else:
+            self.values, size, self.scales = arrangement.scaled(engine, values, scaled)
+            self.column_sums = column_sums(arrangement.layout, size)
+            least, self._norm = self.column_sums.min(), largest(self.column_sums[:, None])
+        super().__init__(arrangement.n, self.values.dtype, self.values.nbytes)
+        if not least > 0:
             raise SingularMatrixError(engine, "a column of zeros", certain=True)
 
     @property
@@ -111,6 +116,29 @@ class SparseMatrix(Normed):
         if op == "H" and self.dtype.kind == "c":
             return self.product(x.conj(), "N" if self._symmetric else "T").conj()
         return self.arrangement.layout.product(self.values, x, self._symmetric or op != "N")
+
+    def _residual(self, b: Any, x: Any, op: str) -> tuple[Any, tuple[float, float, float]] | None:
+        """r, max |r|, max |x| and max |b| in compiled loops, None where there are none for these."""
+        compiled = self.arrangement.layout.compiled
+        if compiled is None or b.shape[1] != 1 or (op == "H" and self.dtype.kind == "c"):
+            return None
+        if not b.dtype == x.dtype == self.dtype:
+            return None
+        b, x = np.ascontiguousarray(b), np.ascontiguousarray(x)
+        r = np.empty_like(b)
+        values = np.ascontiguousarray(self.values)
+        return r, compiled.residual(values, x, b, r, self._symmetric or op != "N")
+
+    def looked_at(self, b: Any, x: Any, op: str) -> tuple[Any, bool]:
+        if (found := self._residual(b, x, op)) is None:
+            return super().looked_at(b, x, op)
+        r, (r_size, x_size, _) = found
+        return r, r_size <= self.enough * self._norm * x_size
+
+    def backward_error(self, b: Any, x: Any, op: str) -> Any:
+        if (found := self._residual(b, x, op)) is None:
+            return super().backward_error(b, x, op)
+        return self._error_of_sizes(*found[1], op)
 
     def arranged(self, b: Any, op: str) -> Any:
         a = self.arrangement

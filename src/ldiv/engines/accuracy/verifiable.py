@@ -55,6 +55,15 @@ class Verifiable(ABC):
     def errors(self, r: Array, x: Array, b: Array, op: str) -> Array:
         """The backward error of every column, (*batch, 1, k)."""
 
+    def looked_at(self, b: Array, x: Array, op: str) -> tuple[Array, bool]:
+        """The residual of x, and whether it is small."""
+        r = self.residual(b, x, op)
+        return r, self.is_small(r, x, b, op)
+
+    def backward_error(self, b: Array, x: Array, op: str) -> Array:
+        """That of every column of x."""
+        return self.errors(self.residual(b, x, op), x, b, op)
+
     def direction(self, z: Any) -> Array:
         """The random direction z (n, 1), of NumPy, as an array like M."""
         return z
@@ -86,9 +95,12 @@ class Normed(Verifiable):
         return every(largest(r) <= self.enough * self.norm(op) * largest(x))
 
     def errors(self, r: Array, x: Array, b: Array, op: str) -> Array:
+        return self._error_of_sizes(largest(r), largest(x), largest(b), op)
+
+    def _error_of_sizes(self, r: Any, x: Any, b: Any, op: str) -> Array:
         # smaller numbers are subnormal, and have fewer digits
         least = self.limits.tiny / self.limits.eps
-        errors = largest(r) / (self.norm(op) * largest(x) + largest(b) + least)
+        errors = r / (self.norm(op) * x + b + least)
         return np.float64(errors) if type(errors) is float else errors
 
 

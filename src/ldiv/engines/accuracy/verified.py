@@ -113,8 +113,8 @@ class Verified(Factor):
     def _verified(self, b: Array, op: str) -> Array:
         m, solve = self._m, self._factor.solve
         x = solve(b, op) if self._is_proven else self._first_solve(b, op)
-        r = m.residual(b, x, op)
-        if not m.is_small(r, x, b, op):
+        r, is_small = m.looked_at(b, x, op)
+        if not is_small:
             with unwarned():
                 x, r, error = refined(m, self._factor, b, x, r, op, self._steps)
             self._require_small(
@@ -189,7 +189,7 @@ class Verified(Factor):
         """That of y as a solution of M y = z."""
         m = self._m
         z = m.direction(direction(m.n, m.dtype.char))
-        return m.errors(m.residual(z, y, "N"), y, z, "N")
+        return m.backward_error(z, y, "N")
 
     def _is_accurate(self) -> bool:
         """Is an unrefined solution nearly as good as a refined one? A trace cannot tell."""

@@ -160,15 +160,8 @@ def _factorize(symbolic: KluAnalysis, slots: Any, last: bool = False) -> Verifie
 def _refactorize(symbolic: KluAnalysis, slots: Any, kept: Kept) -> Verified | None:
     """With the pivots and scales that were kept, if the factors are as accurate as new ones."""
     rslab.require_own_process()
-    rescaling = Rescaling(kept)
-
-    def column_sums(layout: Layout, size: Any) -> Any:
-        """Those that were compared with the kept ones."""
-        found = rescaling.column_sums
-        return layout.column_sums(size) if found is None else found
-
     try:
-        m = SparseMatrix(NAME, symbolic, slots, rescaling, column_sums)
+        m = _rescaled(symbolic, slots, kept)
         kept.numeric.refactor(np.ascontiguousarray(m.values))
     except (RuntimeError, SingularMatrixError):
         return None
@@ -179,6 +172,20 @@ def _refactorize(symbolic: KluAnalysis, slots: Any, kept: Kept) -> Verified | No
         return None
     factor.keep(m, kept, kept.error)
     return verified
+
+
+def _rescaled(symbolic: KluAnalysis, slots: Any, kept: Kept) -> SparseMatrix:
+    """M by the kept scales, if there are any and if they balance it."""
+    if kept.scales is None:
+        return SparseMatrix(NAME, symbolic, slots)
+    rescaling = Rescaling(kept)
+
+    def column_sums(layout: Layout, size: Any) -> Any:
+        """Those that were compared with the kept ones."""
+        found = rescaling.column_sums
+        return layout.column_sums(size) if found is None else found
+
+    return SparseMatrix(NAME, symbolic, slots, rescaling, column_sums)
 
 
 def _probe_error(verified: Verified) -> float:

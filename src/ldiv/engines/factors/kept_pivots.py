@@ -39,13 +39,13 @@ class Rescaling:
 
     def __call__(self, layout: Layout, values: Values) -> tuple[Values, Scales]:
         """The values of R A C, and the scales; see `equilibrated`."""
-        if self._kept.scales is not None:
-            found = layout.scaled(values, *self._kept.scales)
-            sums = both_sums(layout, np.abs(found))
-            ratio = sums / self._kept.sums
-            if ratio.min() >= 1 / DRIFT and ratio.max() <= DRIFT:
-                self.column_sums = sums[layout.height :]
-                return found, self._kept.scales
+        assert self._kept.scales is not None
+        found = layout.scaled(values, *self._kept.scales)
+        sums = both_sums(layout, np.abs(found))
+        ratio = sums / self._kept.sums
+        if ratio.min() >= 1 / DRIFT and ratio.max() <= DRIFT:
+            self.column_sums = sums[layout.height :]
+            return found, self._kept.scales
         return equilibrated(layout, values)
 
 
