@@ -29,13 +29,24 @@ def lu(a: Array) -> Callable[[Array], Array]:
     return lambda b: getrs(factor, pivots, b)[0]
 
 
+def reciprocal_condition(a: Array) -> float:
+    """An estimate of 1 / (|A| |A^-1|) in the 1-norm, 0 for a singular A."""
+    return _factored(a)[2]
+
+
+def _factored(a: Array) -> tuple[Array, Array, float]:
+    """L and U, pivots, and the reciprocal condition."""
+    getrf, _, gecon = _lapack(a.dtype)
+    factor, pivots, info = getrf(a)
+    return factor, pivots, 0.0 if info > 0 else float(gecon(factor, np.linalg.norm(a, 1))[0])
+
+
 def checked_lu(
     a: Array, what: str, causes: str = "", least: float = EPS
 ) -> Callable[[Array], Array]:
     """b -> A^-1 b, if the reciprocal condition is at least that; errors call A `what`."""
-    getrf, getrs, gecon = _lapack(a.dtype)
-    factor, pivots, info = getrf(a)
-    rcond = 0.0 if info > 0 else float(gecon(factor, np.linalg.norm(a, 1))[0])
+    getrs = _lapack(a.dtype)[1]
+    factor, pivots, rcond = _factored(a)
     if not rcond >= least:
         raise SingularMatrixError("LAPACK", f"rcond = {rcond:.1e}", what=what, causes=causes)
     return lambda b: getrs(factor, pivots, b)[0]

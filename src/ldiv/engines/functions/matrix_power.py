@@ -8,6 +8,7 @@ Reference: Higham, Functions of Matrices (2008), ch. 7; Higham and Lin (2011), t
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +18,7 @@ import numpy as np
 import scipy.linalg
 
 from ldiv.engines.functions.branch_cut import principal, require_off_the_cut
+from ldiv.engines.functions.certain import doubt
 from ldiv.engines.functions.checked_lu import checked_lu
 from ldiv.engines.functions.homogeneous import Homogeneous
 from ldiv.engines.functions.hyperdual import hyperdual, identity, power, product, quotient
@@ -61,17 +63,23 @@ class FractionalPower:
     def value(self, a: Array) -> Array:
         if self.p < 0:
             checked_lu(a, "A")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the values tell
-            y = principal(partial(scipy.linalg.fractional_matrix_power, t=self.p), a)
+        y = _principal_power(a, self.p)
         if not np.isfinite(y).all():
-            raise SingularMatrixError(
-                "SciPy",
-                "NaN or infinity",
-                causes="a singular matrix, or overflow.",
-                verdict=f"has no power {self.p:g}",
-            )
+            raise self._none("SciPy", "NaN or infinity", "a singular matrix, or overflow.")
+        r = self.p - math.floor(self.p)
+        why = doubt(
+            a,
+            y,
+            partial(_principal_power, p=self.p),
+            lambda: (_principal_power(a, r), _principal_power(a, 1 - r)),
+        )
+        if why is not None:
+            raise self._none(self.name, why, "a nearly singular matrix that is defective there.")
         return y
+
+    def _none(self, engine: str, evidence: str, causes: str) -> SingularMatrixError:
+        verdict = f"has no power {self.p:g}"
+        return SingularMatrixError(engine, evidence, causes=causes, verdict=verdict)
 
     def derivative(self, a: Array, es: list[Array]) -> Array:
         t, q, fs = schur_form(a, es)
@@ -79,6 +87,13 @@ class FractionalPower:
         x, n = hyperdual(t, fs), round(self.p)
         y = exponential((self.p - n) * logarithm(x), self.name)
         return q @ product(integer_power(x, n), y)[-1] @ q.conj().T
+
+
+def _principal_power(a: Array, p: float) -> Array:
+    """SciPy's value."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the values tell
+        return principal(partial(scipy.linalg.fractional_matrix_power, t=p), a)
 
 
 def integer_power(x: Array, n: int) -> Array:

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.linalg
 
 from ldiv.engines.functions.branch_cut import principal, require_off_the_cut
+from ldiv.engines.functions.certain import doubt
 from ldiv.engines.functions.homogeneous import Homogeneous
 from ldiv.engines.functions.hyperdual import halves, hyperdual, sylvester
 from ldiv.engines.functions.triangular_sylvester import triangular_sylvester
@@ -35,21 +36,26 @@ class SquareRoot:
     units: ClassVar[Homogeneous | None] = Homogeneous(0.5)
 
     def value(self, a: Array) -> Array:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of matrices near singular ones: the residual tells
-            x = principal(scipy.linalg.sqrtm, a)
+        x = _principal_root(a)
         off = abs(x @ x - a).max()
-        if not off <= RESIDUAL * np.linalg.norm(x) ** 2:
-            evidence, causes = f"|X X - A| = {off:.1e}", "a singular matrix that is defective at 0."
-            raise SingularMatrixError(
-                "sqrtm", evidence, causes=causes, verdict="has no square root"
-            )
+        small = off <= RESIDUAL * np.linalg.norm(x) ** 2
+        why = doubt(a, x, _principal_root, lambda: (x, x)) if small else f"|X X - A| = {off:.1e}"
+        if why is not None:
+            causes = "a singular matrix, or nearly so, that is defective there."
+            raise SingularMatrixError("sqrtm", why, causes=causes, verdict="has no square root")
         return x
 
     def derivative(self, a: Array, es: list[Array]) -> Array:
         t, q, fs = schur_form(a, es)
         require_off_the_cut(self.name, a, t)
         return q @ square_root(hyperdual(t, fs))[-1] @ q.conj().T
+
+
+def _principal_root(a: Array) -> Array:
+    """SciPy's value."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of matrices near singular ones: the residual tells
+        return principal(scipy.linalg.sqrtm, a)
 
 
 def schur_form(a: Array, es: list[Array]) -> tuple[Array, Array, list[Array]]:
