@@ -69,7 +69,7 @@ class Argument(ArrayHolder):
     @property
     def processes(self) -> Processes | None:
         """Those on which a matrix is."""
-        return self.value.structure.processes if isinstance(self.value, Matrix) else None
+        return self.value.structure.space.processes if isinstance(self.value, Matrix) else None
 
     def rebuilt(self, flat: list[Array]) -> Any:
         return like(self.value, flat)

@@ -1,4 +1,7 @@
-"""Structures whose rows are on several processes, and what such a structure brings with it.
+"""How several processes agree on what is drawn and concluded: for `ldiv.distributed` and gradcheck.
+
+Rules and engines know a `Space` instead (`ldiv.core.space`), and need not ask which of the two kinds
+it is. Gradcheck draws numbers and concludes, which all must do alike: it asks.
 
 Each process calls the same functions, with its own rows. Its arrays are of two kinds: parts, of
 which the whole is made by putting them together (vectors, values of entries), and numbers of the
@@ -11,11 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol
 
-from ldiv.core.arrays import adjoint
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Array
 
 
 class RankError(RuntimeError):
@@ -23,7 +24,7 @@ class RankError(RuntimeError):
 
 
 class Processes(Protocol):
-    """The group of processes, and its engines."""
+    """The group of processes."""
 
     rank: int
     size: int
@@ -42,44 +43,6 @@ class Processes(Protocol):
 
     def sum(self, x: Array) -> Array:
         """The sum of parts, a number of the whole; a rule."""
-
-    def spread(self, x: Array) -> Array:
-        """A number of the whole, used with parts from here on: x itself; a rule."""
-
-    def require(self, function: str) -> None:
-        """Raises for a public function that works on one process only."""
-
-    def preconditioner(self, M: Any, structure: Any) -> Any:
-        """The structure of a preconditioner by name."""
-
-    def explain(self, structure: Any, dtype: Any, assume_a: str) -> tuple[str, str, dict[str, str]]:
-        """The engine that solves, the matrix in words, and what each engine answers."""
-
-    def solve(
-        self,
-        structure: Any,
-        p: Tree,
-        b: Array,
-        assume_a: str,
-        method: str,
-        options: Any,
-        auxiliaries: tuple[Tree, ...],
-    ) -> Array:
-        """S(p)^-1 b."""
-
-    def pairs(self, task: Any, pA: Tree, pB: Tree, auxiliaries: Tree) -> tuple[Array, ...]:
-        """What `pairs` of an eigensolver returns."""
-
-    def reduced(
-        self, task: Any, params: Tree, theta: Array, r: Array, X: Array, known: Any
-    ) -> Array:
-        """The reduced resolvents S_i r_i."""
-
-
-class Together(partial):  # type: ignore[type-arg]
-    """A function on the host that all processes call: a compiler may not leave it out, not even
-    where what it returns is empty.
-    """
 
 
 @dataclass(frozen=True)
@@ -110,22 +73,3 @@ def note_step(processes: Any) -> None:
     for seen in _witnesses:
         if processes not in seen:
             seen.append(processes)
-
-
-# -- blocks of columns --------------------------------------------------------
-
-
-def gram(processes: Processes | None, x: Array, y: Array) -> Array:
-    """x^H y, of blocks of columns."""
-    small = adjoint(x) @ y
-    return small if processes is None else processes.sum(small)
-
-
-def combined(processes: Processes | None, x: Array, c: Array) -> Array:
-    """x c: combinations of the columns of x."""
-    return x @ shared(processes, c)
-
-
-def shared(processes: Processes | None, c: Array) -> Array:
-    """A number of the whole, for use with parts."""
-    return c if processes is None else processes.spread(c)

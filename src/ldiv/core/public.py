@@ -9,7 +9,7 @@ from inspect import signature
 from typing import Any, ParamSpec, TypeVar
 
 from ldiv.core.dispatch import load_frontends, not_loaded
-from ldiv.core.processes import Processes
+from ldiv.core.space import Space
 from ldiv.errors import NotPositiveDefiniteError, NotSymmetricError
 
 P = ParamSpec("P")
@@ -41,26 +41,27 @@ def _load() -> None:
 _load._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
-_groups: dict[type, Callable[[Any], Processes | None]] = {}
+_spaces: dict[type, Callable[[Any], Space]] = {}
 
 
-def spread_over(kind: type, group: Callable[[Any], Processes | None]) -> None:
-    """Of what kind of argument a call may be one of several processes: group(x) says which."""
-    _groups[kind] = group
+def call_within(kind: type, space: Callable[[Any], Space]) -> None:
+    """Calls with a first argument of this kind are made inside of `call` of its space, which
+    refuses those that it does not serve.
+    """
+    _spaces[kind] = space
 
 
-def _group(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Processes | None:
-    """The processes of the first argument, a matrix, where it is spread over several."""
+def _space(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Space | None:
+    """That of the first argument, a matrix."""
     first = args[0] if args else kwargs.get("A")
-    find = _groups.get(type(first))
+    find = _spaces.get(type(first))
     return None if find is None else find(first)
 
 
 def call_untraced(f: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     _load()
-    if _groups and (group := _group(args, kwargs)) is not None:
-        group.require(f.__qualname__)
-        with group.section(f.__qualname__):
+    if _spaces and (space := _space(args, kwargs)) is not None:
+        with space.call(f.__qualname__):
             return _guards[0](f, args, kwargs) if _guards else f(*args, **kwargs)
     return _guards[0](f, args, kwargs) if _guards else f(*args, **kwargs)
 

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, TypeVar
 from ldiv.core.arrays import conj, transpose
 from ldiv.core.forking import lock
 from ldiv.core.pattern import Pattern
-from ldiv.core.processes import Processes
+from ldiv.core.space import HERE, Space
 from ldiv.core.trees import Array, Tree, leaves
 
 R = TypeVar("R")
@@ -100,9 +100,9 @@ class Structure(ABC):
         return p
 
     @property
-    def processes(self) -> Processes | None:
-        """The group of processes on which its rows are, None for a matrix of this process alone."""
-        return None
+    def space(self) -> Space:
+        """That of the vectors which it maps."""
+        return HERE
 
     @property
     def order(self) -> int:
@@ -120,6 +120,15 @@ class Structure(ABC):
         return self
 
     # -- optional properties, which engines ask for -------------------------------
+
+    @property
+    def has_entries(self) -> bool:
+        """Does it solve with its entries, which a promise of symmetry makes symmetric?
+
+        A structure with an `inverse` of its own (Gram, Kronecker, product) solves with its parts,
+        never with its entries.
+        """
+        return self.pattern is not None and self.inverse is None
 
     @property
     def pattern(self) -> Pattern | None:
@@ -234,8 +243,8 @@ class Wrapper(Structure):
         return self.base.on_host
 
     @property
-    def processes(self) -> Processes | None:
-        return self.base.processes
+    def space(self) -> Space:
+        return self.base.space
 
     @property
     def states_adjoint(self) -> bool:

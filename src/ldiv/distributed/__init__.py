@@ -7,6 +7,8 @@ Loaded when it is imported; it needs petsc4py and mpi4py, and slepc4py for eigen
 """
 
 from ldiv.core.processes import RankError
+from ldiv.distributed import eigensolvers as eigensolvers  # which register their engines
+from ldiv.distributed import solvers as solvers
 from ldiv.distributed.array import DistributedArray, coo_array, owned
 from ldiv.distributed.losses import shared, spread, sum
 

@@ -10,8 +10,8 @@ import numpy as np
 from ldiv.core.arrays import broadcast, is_complex, numpy_dtype
 from ldiv.core.caches import emptied_by
 from ldiv.core.dispatch import frontend_of, namespace
-from ldiv.core.processes import Processes
-from ldiv.core.public import public, spread_over
+from ldiv.core.public import call_within, public
+from ldiv.core.space import Space
 from ldiv.core.structure import VIEWS
 from ldiv.core.trees import leaves
 from ldiv.core.typing import AnyArray, IndexLike
@@ -86,8 +86,8 @@ class DistributedArray(Matrix):
 
     def _sum(self, other: Any) -> Matrix:
         """All entries of both; those at the same places, known to be the same, are added up."""
-        here = self.structure.processes
-        if not isinstance(other, Matrix) or other.structure.processes is not here:
+        here = self.structure.space
+        if not isinstance(other, Matrix) or other.structure.space is not here:
             what, came = "a matrix by coo_array over the same processes", shown(other)
             advice = "Bring what is to be added as entries."
             raise TypeError(expected_got("A + B", what, came, advice))
@@ -123,21 +123,21 @@ class DistributedArray(Matrix):
 
     def __repr__(self) -> str:
         framework = frontend_of(self.data).__name__.rpartition(".")[2]
-        processes = self.structure.processes
+        processes = self.structure.space
         return (
             f"<DistributedArray {self.shape} {numpy_dtype(self.data)} over {processes}, "
             f"here {self.local_shape} and nnz={self.data.shape[-1]}, {framework}>"
         )
 
 
-def _processes(matrix: Any) -> Processes | None:
-    found: Processes | None = matrix.structure.processes
+def _space(matrix: Any) -> Space:
+    found: Space = matrix.structure.space
     return found
 
 
-spread_over(Matrix, _processes)
-spread_over(DistributedArray, _processes)
-spread_over(Factorized, lambda F: F._structure.processes)
+call_within(Matrix, _space)
+call_within(DistributedArray, _space)
+call_within(Factorized, lambda F: F._structure.space)
 
 
 @public

@@ -25,7 +25,7 @@ from ldiv.distributed.assembly import assembled, base_of
 from ldiv.distributed.options import prefixed
 from ldiv.distributed.petsc import petsc, slepc
 from ldiv.engines.eigen.task import EigenTask
-from ldiv.errors import ConvergenceError, EngineError, SingularMatrixError
+from ldiv.errors import ConvergenceError, SingularMatrixError
 from ldiv.structures.identity import Identity
 
 EPS = float(np.finfo(float).eps)
@@ -134,24 +134,23 @@ def pairs(pencil: Pencil, start: Any) -> tuple[Any, Any, Any]:
     return lam, x, bound
 
 
-def require(task: EigenTask) -> None:
-    """Raises for what is found on one process only."""
+def not_served(task: EigenTask) -> str | None:
+    """Why a task is for one process only, None if it is not."""
     if task.method not in ("auto", "lobpcg"):
-        raise EngineError(
+        return (
             f"over several processes method={task.method!r} is not there: 'auto' is Krylov-Schur, "
             "and 'lobpcg' finds the lowest pairs."
         )
     served = ("LM",) if task.sigma is not None else ("LM", "LA", "SA")
     more = task.offset or task.positive or task.constraints or task.check
     if task.which not in served or more:
-        raise EngineError(
+        return (
             "over several processes the pairs are those nearest to sigma (which='LM'), or at one "
             "end of the spectrum ('LA', 'SA', 'LM'), without mode, check and Y."
         )
     if task.method == "lobpcg" and (task.which != "SA" or task.sigma is not None):
-        raise EngineError(
-            "over several processes lobpcg finds the lowest pairs: largest=False, or which='SA'."
-        )
+        return "over several processes lobpcg finds the lowest pairs: largest=False, or which='SA'."
+    return None
 
 
 def described(task: EigenTask) -> str:

@@ -15,8 +15,8 @@ import numpy as np
 
 from ldiv.core.arrays import numpy_dtype
 from ldiv.core.dispatch import on_host
-from ldiv.core.processes import Together
 from ldiv.core.rule import Rule, bind
+from ldiv.core.space import Together
 from ldiv.core.trees import Array, Tree
 
 

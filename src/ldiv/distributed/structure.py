@@ -18,7 +18,7 @@ from ldiv.core.arrays import batch_of, broadcast, common_batch, result_dtype
 from ldiv.core.dispatch import on_host
 from ldiv.core.linear import Linear
 from ldiv.core.pattern import Pattern
-from ldiv.core.processes import Processes, Together
+from ldiv.core.space import Space, Together
 from ldiv.core.structure import VIEWS
 from ldiv.core.trees import Array, Tree
 from ldiv.distributed.ghosts import Ghosts
@@ -82,6 +82,8 @@ class Distributed(Linear):
     parameters: Parameters
 
     core = 1
+    unit_powers = None  # no process knows the largest number of all
+    has_entries = True
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -96,8 +98,8 @@ class Distributed(Linear):
         return [(len(self.entries.rows),)]
 
     @property
-    def processes(self) -> Processes:
-        found: Processes = self.entries.processes
+    def space(self) -> Space:
+        found: Space = self.entries.processes
         return found
 
     def apply(self, p: Tree, x: Array, op: str) -> Array:

@@ -52,6 +52,13 @@ class Engine(Ranked, Protocol):
 
     HERMITIAN_M: bool  # must M be Hermitian?
 
+    # -- one that takes whole calls, and plans them by itself ---------------------
+
+    # what `solver.solve` does, what `explain` says, and the structure of M by name
+    solve_whole: Callable[..., Any] | None
+    explain: Callable[..., tuple[str, str, dict[str, str]]] | None
+    preconditioner: Callable[..., Structure] | None
+
 
 RankedT = TypeVar("RankedT", bound=Ranked)
 
@@ -90,7 +97,7 @@ def choose(
     `factor_dtype` to those that factor in this precision first.
     """
     engine = first_able(
-        named(method),
+        named(method) if whole(structure) is None else engines(structure.space.solvers),
         lambda engine: answer(engine, structure, dtype, device, assume_a),
         f"solves a {type(structure).__name__} matrix of {dtype} on {device} with "
         f"assume_a={assume_a!r}, method={method!r}",
@@ -157,12 +164,20 @@ def answer(
     engine: Engine, structure: Structure, dtype: np.dtype[Any], device: str, assume_a: str
 ) -> str | None:
     """None if the engine can solve, or the reason why not."""
-    if structure.processes is not None:
+    if engine not in engines(structure.space.solvers).values():
         return "wants a matrix on one process"
     reason: str | None = engine.supports(
         structure if is_iterative(engine) else structure.plain, dtype, device, assume_a
     )
     return reason
+
+
+def whole(structure: Structure) -> Engine | None:
+    """The engine that takes whole calls for matrices between such vectors, if one does; it knows
+    methods of its own, and options of solves whatever the method.
+    """
+    first: Engine = next(iter(engines(structure.space.solvers).values()))
+    return None if first.solve_whole is None else first
 
 
 def is_iterative(engine: Engine) -> bool:

@@ -35,9 +35,9 @@ def solve(
     factor_dtype: str | None = None,
 ) -> Array:
     """x with S(p) x = b for plain arrays, batched, by the engine that fits."""
-    if structure.processes is not None:
-        return structure.processes.solve(structure, p, b, assume_a, method, options, auxiliaries)
     plan = planned(structure, p, b, assume_a, method, factor_dtype)
+    if (solve_whole := plan.engine.solve_whole) is not None:
+        return solve_whole(structure, p, b, assume_a, method, options, auxiliaries)
     shape = (
         tuple(b.shape)
         if plan.single

@@ -78,10 +78,7 @@ def promised(matrix: Matrix, assume_a: str) -> tuple[Structure, Tree]:
             )
         if structure.view(part) == structure:
             return structure, matrix.params
-        # A structure with an `inverse` of its own (Gram, Kronecker, product) solves with its parts,
-        # never with its entries, which therefore need not be symmetrized.
-        has_entries = base.pattern is not None and base.inverse is None
-        if isinstance(base, Dense) or has_entries or base.processes is not None:
+        if isinstance(base, Dense) or base.has_entries:
             return structure.cached(
                 ("part", part), lambda: Symmetric(structure, part)
             ), matrix.params

@@ -253,7 +253,7 @@ class Matrix(OperatorProtocol, ArrayHolder):
                     "Matrices do not broadcast, batches do.",
                 )
             )
-        if self.structure.processes is not other.structure.processes:
+        if self.structure.space is not other.structure.space:
             what, came = "matrices over the same processes", f"{self!r} and {other!r}"
             advice = "Make both by ldiv.distributed.coo_array."
             raise TypeError(expected_got("A + B", what, came, advice))

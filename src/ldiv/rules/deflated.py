@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from ldiv.core.arrays import adjoint, common_batch, spread
 from ldiv.core.dispatch import frontend_of, namespace
-from ldiv.core.processes import combined, gram
 from ldiv.core.rule import Rule, bind
+from ldiv.core.space import combined, gram
 from ldiv.core.structure import matmul, minus, nothing, outer, plus, push
 from ldiv.core.trees import Array, Tree
 from ldiv.engines.eigen.deflated_solve import reduced
@@ -58,7 +58,7 @@ class Deflated(Rule):
             )
             + X @ C
         )
-        M = gram(self.task.processes, X, R) - (theta[..., :, None] - theta[..., None, :]) * C
+        M = gram(self.task.space, X, R) - (theta[..., :, None] - theta[..., None, :]) * C
         batch = common_batch(self.core, args)
         return spread(W @ adjoint(Q), batch), spread(Q @ M @ adjoint(Q), batch)
 
@@ -70,14 +70,14 @@ class Deflated(Rule):
             tangents,
             out,
         )
-        A, B, group = self.task.A, self.task.B, self.task.processes
+        A, B, space = self.task.A, self.task.B, self.task.space
         dBX = plus(push(B, pB, dpB, X), None if dX is None else matmul(B, pB, dX))
         moved = push(A, pA, dpA, W)
         dBW = push(B, pB, dpB, W)
-        moved = minus(moved, None if dBW is None else combined(group, dBW, H))
-        moved = minus(moved, None if dH is None else combined(group, matmul(B, pB, W), dH))
-        moved = plus(moved, None if dBX is None else combined(group, dBX, M))
-        right, below = minus(dR, moved), minus(dC, None if dBX is None else gram(group, dBX, W))
+        moved = minus(moved, None if dBW is None else combined(space, dBW, H))
+        moved = minus(moved, None if dH is None else combined(space, matmul(B, pB, W), dH))
+        moved = plus(moved, None if dBX is None else combined(space, dBX, M))
+        right, below = minus(dR, moved), minus(dC, None if dBX is None else gram(space, dBX, W))
         if right is None and below is None:
             return None, None
         return bind(self, pA, pB, H, X, _or_zeros(right, W), _or_zeros(below, M), *auxiliaries)
@@ -92,19 +92,19 @@ class Deflated(Rule):
         (pA, pB, H, X, _, _, *auxiliaries), (W_bar, M_bar), (W, M) = args, cotangents, out
         if W_bar is None and M_bar is None:
             return tuple(map(nothing, need))
-        xp, group, (A, B) = namespace(W), self.task.processes, (self.task.A, self.task.B)
+        xp, space, (A, B) = namespace(W), self.task.space, (self.task.A, self.task.B)
         R_bar, C_bar = bind(
             self, pA, pB, H, X, _or_zeros(W_bar, W), _or_zeros(M_bar, M), *auxiliaries
         )
-        Y = -(combined(group, R_bar, adjoint(M)) + combined(group, W, adjoint(C_bar)))
+        Y = -(combined(space, R_bar, adjoint(M)) + combined(space, W, adjoint(C_bar)))
         left, right = (
-            xp.concat([combined(group, R_bar, adjoint(H)), Y], axis=-1),
+            xp.concat([combined(space, R_bar, adjoint(H)), Y], axis=-1),
             xp.concat([W, X + 0 * W], axis=-1),
         )
         return (
             outer(A, pA, -R_bar, W, need[0]),
             outer(B, pB, left, right, need[1]),
-            gram(group, W, matmul(B, pB, R_bar)) if need[2] else None,
+            gram(space, W, matmul(B, pB, R_bar)) if need[2] else None,
             matmul(B, pB, Y) if need[3] else None,
             R_bar if need[4] else None,
             C_bar if need[5] else None,

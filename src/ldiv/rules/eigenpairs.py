@@ -19,7 +19,7 @@ from typing import Any
 
 from ldiv.core.arrays import adjoint, real, unit_columns
 from ldiv.core.dispatch import check_or_raise, namespace
-from ldiv.core.processes import combined, gram, shared
+from ldiv.core.space import combined, gram
 from ldiv.core.structure import minus, nothing, outer, plus, push
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.engines.accuracy.scaling import norm
@@ -46,9 +46,7 @@ class Eigenpairs(OfPencil):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         pA, pB, auxiliaries = args
-        lam, X, error_bound = (self.task.processes or choose(self.task, pA, pB)).pairs(
-            self.task, pA, pB, auxiliaries
-        )
+        lam, X, error_bound = choose(self.task, pA, pB).pairs(self.task, pA, pB, auxiliaries)
         k = self.task.k
         if self.task.positive and 0 not in lam.shape:
             check_or_raise(
@@ -123,26 +121,21 @@ class Eigenpairs(OfPencil):
         B_bar = nothing(need[1]) if P_B is None else outer(self.task.B, pB, P_B, X, need[1])
         return A_bar, B_bar, nothing(need[2])
 
-    # -- of vectors that may be over several processes ----------------------------
+    # -- in the space of the vectors ---------------------------------------------------
 
     def _gram(self, x: Array, y: Array) -> Array:
-        return gram(self.task.processes, x, y)
+        return gram(self.task.space, x, y)
 
     def _combined(self, x: Array, c: Array) -> Array:
-        return combined(self.task.processes, x, c)
+        return combined(self.task.space, x, c)
 
     def _scaled(self, x: Array, lam: Array) -> Array:
         """x diag(lam)."""
-        return x * shared(self.task.processes, lam)[..., None, :]
+        return x * self.task.space.spread(lam)[..., None, :]
 
     def _sizes(self, x: Array) -> Array:
         """The norms of columns."""
-        size = norm(x, axis=-2)
-        return (
-            size
-            if self.task.processes is None
-            else namespace(x).sqrt(self.task.processes.sum(size * size))
-        )
+        return self.task.space.norms(norm(x, axis=-2))
 
     def _require_differentiable(self, in_B: bool) -> None:
         if in_B and self.task.constraints:

@@ -27,8 +27,6 @@ class OfPencil(Rescaled):
 
     @cached_property
     def units(self) -> tuple[Unit, ...]:
-        if self.task.processes is not None:  # no process knows the largest number of all
-            return ()
         a, b, more = (len(leaves(core)) for core in self.task.core)
         of_unit = (0,) * (more - (self.task.sigma is not None))
         found = []

@@ -49,9 +49,7 @@ class Subspace(OfPencil):
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         pA, pB, auxiliaries = args
-        lam, X, error_bound = (self.task.processes or choose(self.task, pA, pB)).pairs(
-            self.task, pA, pB, auxiliaries
-        )
+        lam, X, error_bound = choose(self.task, pA, pB).pairs(self.task, pA, pB, auxiliaries)
         k = self.task.k
         return X[..., :k], embedded(lam[..., :k], X), lam[..., k:], X[..., k:], error_bound
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.pattern import Index, Pattern
-from ldiv.core.processes import Processes
+from ldiv.core.space import HERE, Space
 from ldiv.core.structure import VIEWS, Structure, compose
 from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.structures.dense import Dense
@@ -56,8 +56,8 @@ class Composed(Structure):
         return all(part.on_host for part in self.parts)
 
     @property
-    def processes(self) -> Processes | None:
-        return next((part.processes for part in self.parts if part.processes is not None), None)
+    def space(self) -> Space:
+        return next((part.space for part in self.parts if part.space is not HERE), HERE)
 
     @property
     def states_adjoint(self) -> bool:

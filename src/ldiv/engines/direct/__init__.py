@@ -11,4 +11,7 @@ folders.register(
     IN_SINGLE=False,  # does it factor matrices of double precision in single, to be refined?
     analyze=None,  # no symbolic work
     factor_carefully=None,  # `factor`, with its strongest settings
+    solve_whole=None,  # it solves what a plan gives it, not whole calls
+    explain=None,
+    preconditioner=None,
 )

@@ -2,4 +2,9 @@
 
 from ldiv.core import folders
 
-folders.register("eigensolver", __name__, RANK=None)  # files without a rank are no eigensolvers
+folders.register(
+    "eigensolver",
+    __name__,
+    RANK=None,  # files without a rank are no eigensolvers
+    reduced=None,  # the deflated systems of the derivative, where it solves them by itself
+)

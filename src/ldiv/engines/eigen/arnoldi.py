@@ -60,8 +60,6 @@ class GeneralTask:
     ncv: int | None = None
     start: bool = False
 
-    processes = None
-
     @property
     def n(self) -> int:
         return self.A.order

@@ -64,8 +64,8 @@ def reduced(
 
     `known`: the guard pairs gam and G, and the distance up to which gam and theta count as equal.
     """
-    if task.processes is not None:
-        return task.processes.reduced(task, params, theta, r, X, known)
+    if (by_itself := choose(task, *params[:2]).reduced) is not None:
+        return by_itself(task, params, theta, r, X, known)
     pB, xp, (gam, G, tolerance) = params[1], namespace(r), known
     noise = NOISE * eps(r) * krylov.norm(r)
     r = r - matmul(task.B, pB, xp.matmul(X, gram(X, r)))

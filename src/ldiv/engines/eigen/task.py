@@ -13,7 +13,7 @@ import numpy as np
 
 from ldiv.core.arrays import beside, device_of, numpy_dtype, result_dtype
 from ldiv.core.dispatch import namespace
-from ldiv.core.processes import Processes
+from ldiv.core.space import Space
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.engines.iterative.observers import Observer
@@ -59,9 +59,9 @@ class EigenTask:
         return self.A.order
 
     @property
-    def processes(self) -> Processes | None:
-        """Those that the rows are on, if there are several."""
-        return self.A.processes
+    def space(self) -> Space:
+        """That of the eigenvectors."""
+        return self.A.space
 
     @property
     def standard(self) -> bool:
@@ -132,6 +132,9 @@ class Eigensolver(Ranked, Protocol):
     """The type of these files."""
 
     ON_HOST: bool  # does it need NumPy arrays, one problem at a time?
+    # the deflated systems of the derivative, as `deflated_solve.reduced` solves them, for an engine
+    # that solves them by itself
+    reduced: Callable[..., Array] | None
 
     def supports(self, task: EigenTask, dtype: Any, device: str, /) -> str | None:
         """None, or the reason why not, which is shown to the user."""
@@ -148,9 +151,9 @@ class Eigensolver(Ranked, Protocol):
 def choose(task: EigenTask, *params: Tree) -> Eigensolver:
     """The first engine that supports the task, or the one that `method` names."""
     dtype, device = result_dtype(params), device_of(leaves(params)[0])
-    able: dict[str, Eigensolver] = engines("eigensolver")
+    able: dict[str, Eigensolver] = engines(task.space.eigensolvers)
     return first_able(
-        able if task.method == "auto" else {task.method: able[task.method]},
+        {task.method: able[task.method]} if task.method in able else able,
         lambda engine: engine.supports(task, dtype, device),
         f"finds {task.k} eigenpairs of a {type(task.A).__name__} matrix of {dtype}, method={task.method!r}",
     )

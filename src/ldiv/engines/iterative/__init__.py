@@ -12,4 +12,7 @@ folders.register(
     BROKEN=None,  # the error if the norm of a residual is NaN
     ITERATE=None,  # the function of SciPy whose steps are taken; else `start` and `step` are
     cycle=lambda restart, n: 1,  # the number of products per step
+    solve_whole=None,  # it solves what a plan gives it, not whole calls
+    explain=None,
+    preconditioner=None,
 )

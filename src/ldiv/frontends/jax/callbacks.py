@@ -18,7 +18,7 @@ import numpy as np
 from jax.extend.core import Primitive
 
 from ldiv.core.holder import holding, store
-from ldiv.core.processes import Together
+from ldiv.core.space import Together
 from ldiv.errors import expected_got
 from ldiv.frontends.jax.private import ir, mlir
 from ldiv.frontends.jax.values import traced

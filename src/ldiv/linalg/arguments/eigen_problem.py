@@ -168,7 +168,7 @@ def build_problem(
     """The task and the arguments of its rules, validated; error messages call M by `metric`."""
     structure, pA = hermitian("A", A, M)
     B, pB = _measure(metric, M, structure, pA)
-    if not isinstance(B, Identity) and B.processes is not structure.processes:
+    if not isinstance(B, Identity) and B.space is not structure.space:
         expected, advice = "on the processes of A", "Make both by ldiv.distributed.coo_array."
         raise ValueError(expected_got(metric, f"a matrix {expected}", "another", advice))
     if structure.order == 0:

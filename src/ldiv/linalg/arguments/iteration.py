@@ -64,11 +64,10 @@ def iteration_options(
     M, auxiliaries = None, []  # in the order of `Options.core`
     if iteration.M is not None:
         M, m = _preconditioner(iteration.M, structure, p, is_real)
-        if structure.processes is None:
-            dtype, device = result_dtype(p, b), device_of(b)
-            engine = registry.choose(structure.unview()[0], dtype, device, assume_a, method)
-            if engine.HERMITIAN_M:
-                preconditioner.require_hermitian(M, registry.name_of(engine))
+        dtype, device = result_dtype(p, b), device_of(b)
+        engine = registry.choose(structure.unview()[0], dtype, device, assume_a, method)
+        if engine.HERMITIAN_M:
+            preconditioner.require_hermitian(M, registry.name_of(engine))
         auxiliaries.append(m)
     if iteration.x0 is not None:
         auxiliaries.append(_guess(iteration.x0, structure, p, b, is_real))
@@ -97,8 +96,6 @@ def _iterative(method: str, given: list[str]) -> str:
 
 def _preconditioner(M: Any, structure: Structure, p: Tree, is_real: bool) -> tuple[Structure, Tree]:
     """The structure of M and its parameters, real in a real system."""
-    if structure.processes is not None:
-        return structure.processes.preconditioner(M, structure), ()
     M, m = preconditioner.given(M, structure, p)
     if is_real and any(map(is_complex, leaves(m))):
         expected, advice = "real numbers, as those of A and b", "Make b complex, or M real."

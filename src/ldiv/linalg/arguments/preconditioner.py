@@ -13,6 +13,7 @@ from ldiv.core.record import snapshot
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree, leaves
 from ldiv.core.validate import require_option
+from ldiv.engines import registry
 from ldiv.engines.preconditioners.approximate_inverse import ApproximateInverse
 from ldiv.errors import expected_got
 from ldiv.matrices.assumptions import promised_square
@@ -129,6 +130,9 @@ def given(
     M: PreconditionerLike, structure: Structure, p: Tree, name: str = "M"
 ) -> tuple[Structure, Tree]:
     """The structure and parameters of M for the matrix S(p), as a user passed it by this name."""
+    engine = registry.whole(structure)
+    if engine is not None and engine.preconditioner is not None:
+        return engine.preconditioner(M, structure), ()
     if isinstance(M, str):
         return build(require_option(name, M, kinds()), structure, p)
     # the inverse of a factorization, not the property of a class that was passed by mistake

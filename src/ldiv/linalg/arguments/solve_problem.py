@@ -61,8 +61,8 @@ def build_problem(
     *flat, block = common_precision(*flat, block)
     p = rebuild(structure.core, flat)
     if iteration is None or not iteration.given:
-        # over several processes a solve knows whether it is that of a cotangent
-        options = None if structure.processes is None else Options()
+        # an engine that takes whole calls is told whether it is that of a cotangent
+        options = None if registry.whole(structure) is None else Options()
         rule = Solve(structure, assume_a, method, options, factor_dtype=factor_dtype)
         return rule, (p, block), vector
     if factor_dtype is not None:

@@ -167,7 +167,7 @@ def _problem(
         for x in leaves(pB):
             together("M", x, leaves(pA)[0])
         require_batches("M", common_batch(structure.core, pA), common_batch(metric.core, pB))
-    if structure.processes is not None or metric.processes is not None:
+    if metric.space is not structure.space:
         raise ValueError(
             expected_got("A", "a matrix of one process", "one of several", "Take ldiv.eigsh.")
         )

@@ -161,10 +161,7 @@ def lobpcg(
     task = replace(task, start=True)
     pM: Tree = ()
     if M is not None:
-        if task.processes is not None:
-            structure = task.processes.preconditioner(M, task.A)
-        else:
-            structure, pM = preconditioner.given(of_function(M, block), task.A, pA, name)
+        structure, pM = preconditioner.given(of_function(M, block), task.A, pA, name)
         preconditioner.require_hermitian(structure, "lobpcg", name)
         task = replace(task, M=structure)
     constraints: Tree = ()

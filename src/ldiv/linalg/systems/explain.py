@@ -103,8 +103,8 @@ def explain(
     dtype = result_dtype(*flat, *blocks)
     # engines are asked about the matrix itself, not its transpose
     base, device = structure.unview()[0], device_of(flat[0])
-    if structure.processes is not None:
-        return Explanation(*structure.processes.explain(base, dtype, assumption), ())
+    if (engine := registry.whole(structure)) is not None and engine.explain is not None:
+        return Explanation(*engine.explain(base, dtype, assumption), ())
     taken, answers = _ask_all(base, dtype, device, assumption)
     then: tuple[str, ...] = ()
     if taken is not None and not registry.is_iterative(registry.engines()[taken]):

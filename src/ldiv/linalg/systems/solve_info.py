@@ -59,7 +59,7 @@ class SolveInfo:
     @cached_property
     def condition(self) -> float | None:
         """An estimate of |A|_1 |A^-1|_1."""
-        if self._matrix.structure.processes is not None:
+        if registry.whole(self._matrix.structure) is not None:
             return None
         return self._matrix.condition(self.engine)
 
@@ -79,7 +79,7 @@ def solve_info(
     """
     if b.ndim == 1:
         b, x = b[:, None], x[:, None]
-    if structure.processes is not None:  # whose engines look at norms of the whole
+    if registry.whole(structure) is not None:  # which looks at norms of the whole
         matrix = Estimated(structure, (), *how, keeper)
         r_size = entry.residual or 0.0
         return SolveInfo(entry.engine, entry.iterations, r_size, r_size, entry.gave_up, matrix)
