@@ -431,3 +431,26 @@ print(torch.get_num_threads())
 
 def _environment(threads: str) -> dict[str, str]:
     return os.environ | {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_a_promise_that_complex_numbers_break_is_refuted(dtype: str) -> None:
+    """MKL's complex Cholesky factorization goes on where a pivot is negative, and solves."""
+    rng = np.random.default_rng(0)
+    seen = {True: 0, False: 0}
+    for _ in range(100):
+        n = int(rng.integers(2, 60))
+        a = sp.random_array((n, n), density=min(0.5, 3 / n), rng=rng).tocsc() * (1 + 0.3j)
+        a = sp.csc_array(a + a.conj().T + rng.uniform(1, 4) * sp.eye_array(n)).astype(dtype)
+        least = np.linalg.eigvalsh(a.toarray()).min()
+        if abs(least) < 0.05:
+            continue
+        b, definite = np.ones(n, dtype), bool(least > 0)
+        seen[definite] += 1
+        if definite:
+            x = ldiv.solve(a, b, assume_a="pos", method="pardiso")
+            assert np.allclose(a @ x, b, atol=1e3 * np.finfo(dtype).eps)
+        else:
+            with pytest.raises(ldiv.NotPositiveDefiniteError):
+                ldiv.solve(a, b, assume_a="pos", method="pardiso")
+    assert min(seen.values()) > 10

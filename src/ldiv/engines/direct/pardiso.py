@@ -93,6 +93,8 @@ class PardisoAnalyses(Arrangement):
         """
         if carefully:
             return self._by_values(("gen", slots.dtype, False), slots, carefully)
+        if positive and slots.dtype.kind == "c":
+            return self._positive(slots.dtype, slots)
         kind = self._kind(slots.dtype, positive)
         key = (kind, slots.dtype, False)
         if self._unmatched.get(key, True):
@@ -108,6 +110,17 @@ class PardisoAnalyses(Arrangement):
     def with_pivots(self, slots: Any, positive: bool) -> mkl_pardiso.Place:
         """L L^H or L U, whose pivots are numbers, not blocks, and can be read."""
         return self._by_pattern(("pos" if positive else "gen", slots.dtype, True), slots)
+
+    def _positive(self, dtype: Any, slots: Any) -> mkl_pardiso.Place:
+        """L D L^H, which says whether D is positive, where L L^H of MKL goes on; for a matrix with
+        pivots too small to tell L L^H all the same.
+        """
+        place = self._by_pattern(("her", dtype, False), slots)
+        if place.perturbed:
+            return self._by_pattern(("pos", dtype, False), slots)
+        if not (place.signs() > 0).all():
+            raise mkl_pardiso.PardisoError(mkl_pardiso.ZERO_PIVOT)
+        return place
 
     def _kind(self, dtype: Any, positive: bool) -> str:
         if self.symmetry == "":

@@ -30,7 +30,7 @@ from ldiv.engines.libraries import threads
 
 # mtype of the manual: by kind, (real, complex)
 KINDS = {"pos": (2, 4), "her": (-2, -4), "sym": (-2, 6), "gen": (11, 13)}
-ANALYSE, FACTOR, SOLVE, RELEASE, CLOSE = 11, 22, 33, 0, -1
+ANALYSE, FACTOR, SOLVE, DIAGONAL, RELEASE, CLOSE = 11, 22, 33, 332, 0, -1
 MINIMUM_DEGREE, NESTED_DISSECTION = 0, 2
 LP64, INTEL, GNU = 0, 0, 3
 TRANSPOSED = 2  # of iparm[11]
@@ -168,6 +168,15 @@ class Analysis:
                 self._sweep()
             return Place(self, number, iparm, values)
 
+    def signs(self, place: Place) -> Values:
+        """Those of D in L D L^H, which MKL does not count in complex matrices."""
+        ones = np.ones((self._n, 1), self.dtype, order="F")
+        inverse: Values = np.empty_like(ones)
+        with self._lock:
+            self._call(DIAGONAL, place.number, place.iparm.copy(), place.values, ones, inverse)
+        self._sweep()
+        return np.sign(inverse.real)
+
     def solve(self, place: Place, b: Values, transposed: bool) -> Values:
         b = np.asfortranarray(b)
         x: Values = np.empty(b.shape, b.dtype, order="F")
@@ -245,6 +254,10 @@ class Place:
     def solve(self, b: Values, transposed: bool) -> Values:
         """B^-1 b or B^-T b for b (n, k)."""
         return self.analysis.solve(self, b, transposed)
+
+    def signs(self) -> Values:
+        """Those of the pivots of a complex Hermitian matrix."""
+        return self.analysis.signs(self)
 
     def pivots(self) -> Values:
         return self.analysis.diagonal(self)
