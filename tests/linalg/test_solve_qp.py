@@ -206,6 +206,19 @@ def test_no_derivative_where_a_row_has_no_force() -> None:
         x.sum().backward()
 
 
+@pytest.mark.parametrize(
+    ("kind", "seed"), [("singular", 4380), ("singular", 4484), ("repeated", 4887)]
+)
+def test_a_row_without_force_through_a_zero_of_x(kind: str, seed: int) -> None:
+    """Where x is 0 up to rounding, nothing in the row itself is as large as that rounding."""
+    p = _degenerate(np.random.default_rng([seed, len(kind)]), kind)
+    q = torch.tensor(p["q"], requires_grad=True)
+    x = ldiv.solve_qp(**{**p, "q": q})
+    assert abs(x).min() < 1e-15
+    with pytest.raises(ldiv.NotDifferentiableError, match="neither"):
+        x.sum().backward()
+
+
 def test_bad_arguments() -> None:
     P, q = np.eye(2), np.ones(2)
     for wrong, words in (

@@ -99,7 +99,9 @@ def polished(program: Program, active: np.ndarray[Any, Any], rtol: float) -> Pol
         point = at(program, active, use)
         if G is None or rows is None:
             return Polished(active, active[:0], kept)
-        size = rows @ abs(point.x) + abs(h)
+        # rounding of x is that of its largest entries, also where x itself is 0
+        floor = rtol**0.5 * abs(point.x).max(initial=0)
+        size = rows @ (abs(point.x) + floor) + abs(h)
         slack = (h - G @ point.x) / np.where(size > 0, size, 1)
         force = np.abs(P @ point.x).max(initial=0) + np.abs(q).max(initial=0)
         heights = rows.toarray().max(1) if rows.shape[0] * rows.shape[1] < 10**6 else _heights(rows)
