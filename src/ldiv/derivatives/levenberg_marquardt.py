@@ -95,8 +95,9 @@ class Search:
                 new_c = cost(new_r)
                 gain = (c - new_c) / (foretold + tiny)
                 is_good = xp.isfinite(new_c) & (gain > ENOUGH)
-                is_short = (relative(t * dx, xp.maximum(way, xp.abs(x))) <= tol) & (mu <= 1)
-                is_small = is_short | (foretold <= rounding * c)
+                is_short = relative(t * dx, xp.maximum(way, xp.abs(x))) <= tol
+                is_small = (mu <= 1) & (is_short | (foretold <= rounding**0.5 * c))
+                is_small |= foretold <= rounding * c
                 return new_r, new_c, gain, is_good, is_small
 
             def again(trial: Any) -> Array:

@@ -18,7 +18,7 @@ from ldiv.core.dispatch import namespace, scatter
 from ldiv.core.pattern import Index, Pattern
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array
-from ldiv.derivatives.jacobian import dense_values, sparse_values
+from ldiv.derivatives.jacobian import cotangents, dense_values, sparse_values
 from ldiv.structures.dense import Dense
 from ldiv.structures.sparse import Sparse
 
@@ -108,8 +108,8 @@ class SparseEquations:
         return sparse_values(self.structure, "auto", f, x)
 
     def hessian(self, g: Function, x: Array) -> Array:
-        """The values of dg/dx, for the gradient g of a cost."""
-        return sparse_values(self.base, "symmetric", g, x)
+        """The same, by reverse products, in which PyTorch's checks of g are made once."""
+        return sparse_values(self.base, "symmetric", g, x, multiply=cotangents)
 
     def product(self, J: Array, r: Array) -> Array:
         """J^T r."""
