@@ -135,7 +135,7 @@ def least_squares(
     >>> torch.autograd.grad(x[1], y)[0]  # of the rate in each measurement
     tensor([ 0.1880, -0.2231, -0.2483, -0.1843], dtype=torch.float64)
     """
-    x0 = require_vector("x0", x0)
+    start: Array = require_vector("x0", x0)
     require_callable("residual", residual, "a function of (x, params)", "It returns an array (m,).")
     require_option("loss", loss, tuple(LOSSES))
     require_number("f_scale", f_scale, 0, above=True)
@@ -144,12 +144,12 @@ def least_squares(
     found: list[Array] = []
     r = Residual(WithParams(_ParamsFirst(residual, params is not None), outline(params, found)))
     for leaf in found:
-        together("params", leaf, x0)
-    m, n = r(tuple(found), x0).shape[0], x0.shape[0]
+        together("params", leaf, start)
+    m, n = r(tuple(found), start).shape[0], start.shape[0]
     equations = _equations(pattern, m, n)
-    like = namespace(x0).broadcast_to(0 * x0[:1], equations.nnz)
+    like = namespace(start).broadcast_to(0 * start[:1], equations.nnz)
     structure, _ = promised(Matrix(equations.base, like), "pos")
-    own, eps = Scaled(loss, float(f_scale)), float(np.finfo(numpy_dtype(x0)).eps)
+    own, eps = Scaled(loss, float(f_scale)), float(np.finfo(numpy_dtype(start)).eps)
     rule = Minimum(
         f=Gradient(r, own),
         axes=tuple(leaf.ndim for leaf in found),
@@ -162,7 +162,7 @@ def least_squares(
         residual=r,
         search=Search(equations, structure, own, method == "lm", maxiter),
     )
-    return cast(ArrayT, bind(rule, tuple(found), x0)[0])
+    return cast(ArrayT, bind(rule, tuple(found), start)[0])
 
 
 def _equations(pattern: Any, m: int, n: int) -> Equations:
