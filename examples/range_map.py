@@ -64,8 +64,9 @@ pattern = ldiv.coo_array(
 
 
 def fit(s: torch.Tensor, robust: bool = True) -> torch.Tensor:
-    loss = "cauchy" if robust else "linear"
-    return ldiv.least_squares(residual, rough, s, pattern=pattern, loss=loss, f_scale=2.0)
+    return ldiv.least_squares(
+        residual, rough, s, pattern=pattern, loss="cauchy" if robust else "linear", f_scale=2.0
+    )
 
 
 # %%
