@@ -180,6 +180,7 @@ def test_single_precision() -> None:
 # -- derivatives ----------------------------------------------------------------
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("pattern", [None, WHOLE], ids=["dense", "sparse"])
 @pytest.mark.parametrize("loss", ["linear", "cauchy"])
 def test_every_mode_and_order_in_torch(loss: Any, pattern: Any) -> None:
@@ -376,6 +377,25 @@ def test_a_start_without_numbers(bad: float) -> None:
         ldiv.least_squares(lambda x, p: x * bad - p, tensor([1.0]), tensor([1.0]))
 
 
+def test_residuals_that_are_too_large() -> None:
+    with pytest.raises(ValueError, match="residual: expected a gradient of the cost"):
+        ldiv.least_squares(
+            lambda x, p: 1e150 * torch.cat([x**3 - p, x**3 - 2 * p]), tensor([1.0]), tensor([3.0])
+        )
+
+
+def test_no_unknowns() -> None:
+    none = torch.zeros(0).double()
+    assert ldiv.least_squares(lambda x, p: x - p, none, none).shape == (0,)
+
+
+def test_unknowns_of_different_sizes() -> None:
+    """At once 1e6 and 1e-6."""
+    residual = lambda x, p: torch.stack([1e-6 * x[0] - p, 1e6 * x[1] - 2, x[0] * x[1] - 2])
+    x = ldiv.least_squares(residual, tensor([0.0, 0.0]), tensor(1.0))
+    torch.testing.assert_close(x, tensor([1e6, 2e-6]), rtol=1e-9, atol=0.0)
+
+
 def test_a_step_to_where_the_residual_is_undefined_is_shortened() -> None:
     for method in METHODS:
         x = ldiv.least_squares(
@@ -456,7 +476,7 @@ def test_a_hundred_calls_keep_nothing() -> None:
         call()
     gc.collect()
     before = len(gc.get_objects())
-    for _ in range(100):
+    for _ in range(100):  # each would leave one behind
         call()
     gc.collect()
     assert len(gc.get_objects()) < before + 100

@@ -233,6 +233,12 @@ class Minimum(Root):
         J = partial(self.search.equations.jacobian, partial(self.residual, p))
         return super().kernel(p, self.search(r, J, x))
 
+    def undefined(self) -> ValueError:
+        return ValueError(
+            "residual: expected a gradient of the cost that is finite, got NaN or infinity. "
+            "Divide large residuals by their unit, or look for a pole of their derivatives."
+        )
+
     def solved(self, J: Array, b: Array) -> Array:
         try:
             return super().solved(J, b)

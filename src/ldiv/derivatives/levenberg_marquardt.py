@@ -49,6 +49,8 @@ class Search:
         self, f: Callable[[Array], Array], jacobian: Callable[[Array], Array], x: Array
     ) -> Array:
         """`f` is the residual, `jacobian` the values of J."""
+        if not x.shape[0]:
+            return x
         xp, loop, make = namespace(x), frontend_of(x).loop, self.equations
         rounding, tol = eps(x), eps(x) ** (1 / 3)
         floor, last = rounding**0.75, Holder()

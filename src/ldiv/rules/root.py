@@ -162,7 +162,7 @@ class Root(Rule):
             xp.asarray(self.steps.floor, **alike(x)),
             f(x),
         )
-        check_or_raise(xp.isfinite(size(r)), _undefined)
+        check_or_raise(xp.isfinite(size(r)), self.undefined)
         before = xp.full((), -1, **alike(x, np.dtype(np.int32)))
         steps, x, dx, r, t, way = loop(
             going, step, (before, x, 0 * x, r, xp.ones((), **alike(x)), norm(x))
@@ -244,6 +244,11 @@ class Root(Rule):
                 )
             )
 
+    def undefined(self) -> ValueError:
+        return ValueError(
+            "f: expected finite numbers at x0, got NaN or infinity. Start where f is defined."
+        )
+
     def not_converged(self, tol: float, steps: Any, length: Any) -> ConvergenceError:
         return ConvergenceError(
             self.iteration,
@@ -268,9 +273,3 @@ class Root(Rule):
 
 def _chosen(p: tuple[Array, ...], moving: Any) -> tuple[Array, ...]:
     return tuple(x for x, m in zip(p, moving, strict=True) if m)
-
-
-def _undefined() -> ValueError:
-    return ValueError(
-        "f: expected finite numbers at x0, got NaN or infinity. Start where f is defined."
-    )
