@@ -18,6 +18,7 @@ from ldiv.core.errstate import errstate
 from ldiv.derivatives.gradient_error import GradientError, gradient_error
 from ldiv.derivatives.implicit import implicit, root
 from ldiv.derivatives.jacobian import hessian, hvp, jacobian
+from ldiv.derivatives.least_squares import least_squares
 from ldiv.derivatives.pattern_detection import detect_pattern
 from ldiv.derivatives.root_info import RootInfo
 from ldiv.derivatives.vjp_jvp import jvp, vjp
@@ -253,6 +254,7 @@ __all__ = [
     "ldl",
     "ldl_factor",
     "ldl_solve",
+    "least_squares",
     "leslie",
     "lgmres",
     "load_npz",

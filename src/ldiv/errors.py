@@ -37,6 +37,10 @@ OF_PAIRS_OF_EIGENVALUES = (
     "(a) a mode that is shared, (b) a mode on the boundary of stability, where the equation of Lyapunov or Stein has no solution. "
     "Move one of the spectra; from single precision go to float64."
 )
+OF_INDEFINITE_HESSIANS = (
+    "(a) a saddle point or a maximum, where the gradient vanishes too, (b) unknowns that no residual determines, or only a combination of them, "
+    "(c) fewer residuals than unknowns. Start elsewhere, fix unknowns, or add residuals: a prior, weight * (x - x_prior)."
+)
 OF_SINGULAR_JACOBIANS = (
     "(a) no root: Newton's method runs to where |f| is least, (b) a root of a higher order, or one that is not isolated, "
     "(c) a start where f does not depend on an unknown. Start elsewhere, or look at f."
@@ -77,10 +81,16 @@ class NotPositiveDefiniteError(LinAlgError):
     `to_promise`, `plain`: the message of a function with an argument `assume_a`, and of others.
     """
 
-    def __init__(self, engine: str, evidence: str) -> None:
+    def __init__(
+        self, engine: str, evidence: str, what: str = "the matrix", causes: str = ""
+    ) -> None:
+        self.engine, self.evidence = engine, evidence
+
         def sentence(promised: str, instead: str) -> str:
+            if causes:
+                return f"{what} must be positive definite, but {engine} found {evidence}. Likely causes: {causes}"
             return (
-                f"the matrix must be positive definite{promised}, but {engine} found {evidence}. Likely causes: "
+                f"{what} must be positive definite{promised}, but {engine} found {evidence}. Likely causes: "
                 f"(a) a saddle point or a shifted operator, which is indefinite{instead}, "
                 "(b) a wrong sign in the assembly, (c) a boundary condition imposed by zero rows, "
                 "(d) a singular matrix, which is semidefinite at best."
@@ -128,6 +138,10 @@ OF_BLOCKS_OF_EIGENPAIRS = (
 OF_ROOTS = (
     "(a) a start far from the root, (b) a Jacobian that is singular, or nearly, on the way, (c) no root, or a function with kinks, "
     "(d) maxiter too small, (e) a tol below what rounding allows."
+)
+OF_MINIMA = (
+    "(a) a start far from the minimum, (b) no minimum: unknowns that run away to infinity, (c) unknowns that the residuals hardly determine, "
+    "(d) a residual with kinks or jumps, (e) maxiter too small. Start nearer, scale the unknowns, or fit the logarithm of a positive one."
 )
 
 

@@ -311,6 +311,17 @@ TRACED: dict[str, Callable[[Make], Call]] = {  # PyTorch and JAX
         ldiv.root,
         {"f": residual, "x0": to(b), "params": to(b), "line_search": "armijo", "stepmx": 3.0},
     ),
+    "least_squares": lambda to: (
+        ldiv.least_squares,
+        {
+            "residual": residual,
+            "x0": to(b),
+            "params": to(b),
+            "loss": "soft_l1",
+            "f_scale": 2.0,
+            "maxiter": 50,
+        },
+    ),
     "implicit": lambda to: (ldiv.implicit, {"f": residual, "x": to(0 * b), "params": to(0 * b)}),
 }
 EVERYWHERE |= {  # sparse arrays made of others

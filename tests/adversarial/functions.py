@@ -280,6 +280,14 @@ FUNCTIONS: dict[str, Function] = {
     "implicit": Function(
         lambda p: ldiv.implicit(lambda x, p: x * x - p, p**0.5, p), (np.array([1.0, 2.0, 3.0]),)
     ),
+    "least_squares": Function(
+        lambda p: ldiv.least_squares(_cubic, _zeros(p), p, loss="soft_l1"),
+        (np.array([1.0, -2.0, 3.0]),),
+    ),
+    "least_squares, pattern": Function(
+        lambda p: ldiv.least_squares(_cubic, _zeros(p), p, pattern=(range(3), range(3))),
+        (np.array([1.0, -2.0, 3.0]),),
+    ),
     "jacobian": Function(lambda x: ldiv.jacobian(lambda x: x[1:] * x[:-1] ** 2, x), (b,)),
     "jacobian, pattern": Function(
         lambda x: (

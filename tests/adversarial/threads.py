@@ -49,7 +49,9 @@ def of_functions(seed: int, framework: str = "numpy", rounds: int = 5) -> str:
         names = [
             name
             for name in names
-            if not name.startswith(("root", "implicit", "jacobian", "hessian", "hvp", "her"))
+            if not name.startswith(
+                ("root", "implicit", "least_squares", "jacobian", "hessian", "hvp", "her")
+            )
         ]
 
     def evaluated(name: str) -> list[Any]:

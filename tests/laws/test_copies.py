@@ -48,6 +48,7 @@ ERRORS: list[Exception] = [
     errors.LinAlgError("no convergence"),
     ldiv.SingularMatrixError("lapack", "a zero pivot"),
     ldiv.NotPositiveDefiniteError("lapack", "a negative pivot"),
+    ldiv.NotPositiveDefiniteError("lapack", "a negative pivot", "the Hessian", "(a) a saddle"),
     ldiv.NotSymmetricError(0.5, "transpose"),
     ldiv.ConvergenceError("cg", 7, 0.5, 1e-9),
     ldiv.LinAlgOverflowError("the solution overflows"),

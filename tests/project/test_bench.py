@@ -35,6 +35,7 @@ NEEDS = {
     "logdet": ["torch"],
     "diffrax": ["jax", "diffrax"],
     "jacobian": ["torch", "jax"],
+    "least_squares": ["torch"],
     "mpi": ["torch"],
 }
 FIGURE = {"problem", "what", "value", "unit", "target", "seconds", "over", "met"}

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,6 +34,7 @@ TESTED = {
     "kalman": ("torch",),
     "laplace": ("torch",),
     "power_flow": ("jax",),
+    "range_map": ("torch",),
     "sharded": ("jax",),
     "spectral_drawing": ("torch",),
     "waveguide": ("torch",),
@@ -247,6 +249,36 @@ def test_graph_learning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert np.abs(slope[there]).max() < 0.02 * it.seen.mean()
     assert slope[~there].min() > -0.02 * it.seen.mean()
     assert it.score > 0.9 and it.correlation > 0.97
+
+
+def test_range_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SciPy stays at this minimum, with a Jacobian of its own."""
+    it = cells("range_map", tmp_path, monkeypatch)
+    a, b = it.links.T
+
+    def residual(x: Any) -> Any:
+        at = x.reshape(-1, 2)
+        ranges = np.linalg.norm(at[a] - at[b], axis=1) - it.distances
+        return np.concatenate([ranges / it.noise, (x - it.rough.numpy()) / it.rough_noise])
+
+    def jacobian(x: Any) -> Any:
+        at, J = x.reshape(-1, 2), np.zeros((it.m + 2 * it.n, 2 * it.n))
+        along = (at[a] - at[b]) / np.linalg.norm(at[a] - at[b], axis=1)[:, None] / it.noise
+        k = np.arange(it.m)[:, None]
+        J[k, 2 * a[:, None] + [0, 1]], J[k, 2 * b[:, None] + [0, 1]] = along, -along
+        J[it.m :] = np.eye(2 * it.n) / it.rough_noise
+        return J
+
+    x = it.x.detach().numpy()
+    r = residual(x)
+    g = jacobian(x).T @ (r / (1 + (r / 2) ** 2))
+    assert np.abs(g).max() < 1e-8
+    theirs = optimize.least_squares(
+        residual, x, jacobian, loss="cauchy", f_scale=2.0, xtol=1e-12, ftol=1e-12, gtol=1e-10
+    )
+    assert theirs.x == pytest.approx(x, abs=1e-8)
+    assert it.error(it.x) < 0.2 * it.error(it.rough)
+    assert it.slope.item() == pytest.approx(it.difference, rel=1e-4)
 
 
 @pytest.mark.exhaustive

@@ -43,7 +43,7 @@ class errstate:
     they are taken, and so do functions traced by `jax.jit` and the result of `factorized`. Each
     thread, and each asynchronous task, has its own.
     It concerns `solve` (by engines that factor), `factorized`, `logdet`, `slogdet`, `det`,
-    `quad_form`, `lstsq`, `root`, and what is made of them.
+    `quad_form`, `lstsq`, `root`, `least_squares`, and what is made of them.
 
     Examples
     --------

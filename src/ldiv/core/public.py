@@ -71,7 +71,7 @@ def public(f: Callable[P, R]) -> Callable[P, R]:
     parameters = signature(f).parameters
     promise = parameters.get("assume_a")
     # in a function of the user's it is another's error
-    is_own = "f" not in parameters
+    is_own = not {"f", "residual"} & parameters.keys()
     is_promise = promise is not None and promise.default == "gen"
     if f.__qualname__ == f.__name__:  # no method
         public_functions[full_name(f)] = f

@@ -381,16 +381,23 @@ def _places(pattern: Any, shape: tuple[int, int]) -> tuple[Index, Index, tuple[i
 
 
 def sparse_values(
-    structure: Sparse, mode: str, f: Function, x: Array, run: Callable[..., Array] | None = None
+    structure: Sparse,
+    mode: str,
+    f: Function,
+    x: Array,
+    run: Callable[..., Array] | None = None,
+    multiply: Callable[..., Array] | None = None,
 ) -> Array:
     """The entries of the Jacobian of f at x, on a pattern that is checked: once and for all x
     where f is traced and its program shows it, else by a product with a random direction, with
-    which the entries must agree. `run(g, *xs)` is g(*xs) for the functions that call f.
+    which the entries must agree. `run(g, *xs)` is g(*xs) for the functions that call f;
+    `multiply(f, x, seeds)` are the products that come first, `products` or for a symmetric Jacobian
+    `cotangents`.
     """
     proven = traced(x) and covers(structure, frontend_of(x).dependence(f, x))
     run = run or (lambda g, *xs: g(*xs))
     with suppress(OnlyReverse):
-        return _by_both(structure, mode, f, x, proven, run)
+        return _by_both(structure, mode, f, x, proven, run, multiply or products)
     return _by_rows(structure, f, x, proven, run)
 
 
@@ -401,9 +408,15 @@ def on_host(g: Callable[..., Array], *xs: Array) -> Array:
 
 
 def _by_both(
-    structure: Sparse, mode: str, f: Function, x: Array, proven: bool, run: Callable[..., Array]
+    structure: Sparse,
+    mode: str,
+    f: Function,
+    x: Array,
+    proven: bool,
+    run: Callable[..., Array],
+    multiply: Callable[..., Array],
 ) -> Array:
-    """By the products that a mode takes, forward the one that is random."""
+    """By the products that a mode takes, of the first ones the one that is random."""
     how, xp = compression(structure, mode), namespace(x)
     every = structure.cached(
         ("seeds", mode, proven),
@@ -413,7 +426,7 @@ def _by_both(
     # a gradient, there is less of it than there is to read
     is_made = proven and mode == "symmetric"
     seeds = how.seeds(how.by_column, how.p, x) if is_made else xp.asarray(every, **alike(x))
-    tangents = run(partial(products, f), x, seeds)
+    tangents = run(partial(multiply, f), x, seeds)
     parts = [tangents[: how.p]]
     if how.q:
         parts.append(run(partial(cotangents, f), x, xp.asarray(how.reverse, **alike(x))))

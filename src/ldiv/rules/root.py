@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -52,6 +52,7 @@ class Steps:
     decreases |f| any more, as rounding has it near a root x = 0; then the step is compared with the
     larger of |x0| and the longest step instead of with |x|, unless f is as smooth on the other side
     of x as its Jacobian says: then it is no rounding that stops the iteration, but a jump.
+    `accepted`: how long that step may be, if more than tol, where f itself is known to few digits.
     """
 
     tol: float
@@ -59,6 +60,7 @@ class Steps:
     floor: float = 0.0
     decreasing: bool = True  # halved until |f| decreases; else only until f is finite
     longest: float = math.inf  # change of an unknown
+    accepted: float = 0.0
     observer: Observer | None = None
 
 
@@ -77,6 +79,11 @@ class Root(Rule):
     method: str
     steps: Steps
     singular: str = field(default_factory=singular_state)
+
+    # what errors say
+    called: ClassVar[str] = "root"
+    iteration: ClassVar[str] = "Newton's method"
+    causes: ClassVar[str] = OF_ROOTS
 
     @property
     def core(self) -> tuple[Tree, ...]:
@@ -102,7 +109,7 @@ class Root(Rule):
             """The Newton step; its factor replaces that of the step before, the last is kept."""
             last.clear()
             with under(self.singular), holding(last if isinstance(keeper, Holder) else keeper):
-                return solve(self.structure, J, -r[:, None], self.assume_a, self.method)[:, 0]
+                return self.solved(J, -r[:, None])[:, 0]
 
         def limited(dx: Array) -> Array:
             """t <= 1, such that t dx changes no unknown by more than the longest step."""
@@ -155,15 +162,17 @@ class Root(Rule):
             xp.asarray(self.steps.floor, **alike(x)),
             f(x),
         )
-        check_or_raise(xp.isfinite(size(r)), _undefined)
+        check_or_raise(xp.isfinite(size(r)), self.undefined)
         before = xp.full((), -1, **alike(x, np.dtype(np.int32)))
         steps, x, dx, r, t, way = loop(
             going, step, (before, x, 0 * x, r, xp.ones((), **alike(x)), norm(x))
         )
         behind = [size(f(x - s * dx) - (1 + s) * r) for s in BEHIND]
         is_jump = xp.max(xp.stack(behind)) < SMOOTH * size(r)
-        last = length(x, dx, xp.where((t > 0) | is_jump, floor, xp.maximum(way, floor)))
-        check_or_raise(last <= tol, partial(_not_converged, tol), steps, last)
+        moving = (t > 0) | is_jump
+        last = length(x, dx, xp.where(moving, floor, xp.maximum(way, floor)))
+        accepted = (last <= tol) | (~moving & (last <= self.steps.accepted))
+        check_or_raise(accepted, partial(self.not_converged, tol), steps, last)
         return (x + 0,)
 
     def _each(self, p: tuple[Array, ...], x: Array) -> Array:
@@ -173,6 +182,10 @@ class Root(Rule):
         if 0 in batch:
             return xp.zeros((*batch, x.shape[-1]), **alike(x))
         return of_each(lambda *one: self.kernel(one[:-1], one[-1]), owns, (*p, x))[0]
+
+    def solved(self, J: Array, b: Array) -> Array:
+        """J^-1 b, on the way to x."""
+        return solve(self.structure, J, b, self.assume_a, self.method)
 
     def _partial(self, p: Tree, x: Array) -> Array:
         """The values of J at x, as a differentiable function of p and x."""
@@ -185,7 +198,7 @@ class Root(Rule):
         moving = tuple(d is not None for d in dp)
         if not any(moving):
             return (None,)
-        _require_one(x)
+        self._require_one(x)
         df = jvp(self._of(p, moving, x), _chosen(p, moving), _chosen(dp, moving))[1]
         return (
             solve(
@@ -208,7 +221,7 @@ class Root(Rule):
         (p, _), (x_bar,), (x,) = args, cotangents, out
         if x_bar is None or not any(need[0]):
             return tuple(map(nothing, need))
-        _require_one(x)
+        self._require_one(x)
         lam = solve(
             self.structure.H,
             self._partial(p, x),
@@ -219,6 +232,32 @@ class Root(Rule):
         )[:, 0]
         found = iter(frontend_of(x).vjp(self._of(p, need[0], x), _chosen(p, need[0]))[1](-lam))
         return tuple(next(found) if n else None for n in need[0]), None
+
+    def _require_one(self, x: Array) -> None:
+        if x.ndim > 1:
+            raise ValueError(
+                expected_got(
+                    self.called,
+                    "one problem where it is differentiated",
+                    f"a batch {tuple(x.shape[:-1])}",
+                    "Differentiate inside of vmap.",
+                )
+            )
+
+    def undefined(self) -> ValueError:
+        return ValueError(
+            "f: expected finite numbers at x0, got NaN or infinity. Start where f is defined."
+        )
+
+    def not_converged(self, tol: float, steps: Any, length: Any) -> ConvergenceError:
+        return ConvergenceError(
+            self.iteration,
+            int(steps),
+            float(length),
+            tol,
+            "the last step is too long for x",
+            self.causes,
+        )
 
     def _of(self, p: tuple[Array, ...], moving: Any, x: Array) -> Callable[..., Array]:
         """f as a function of the parameters that have a derivative; the rest is fixed."""
@@ -232,34 +271,5 @@ class Root(Rule):
         return f
 
 
-def _require_one(x: Array) -> None:
-    if x.ndim > 1:
-        raise ValueError(
-            expected_got(
-                "root",
-                "one problem where it is differentiated",
-                f"a batch {tuple(x.shape[:-1])}",
-                "Differentiate inside of vmap.",
-            )
-        )
-
-
 def _chosen(p: tuple[Array, ...], moving: Any) -> tuple[Array, ...]:
     return tuple(x for x, m in zip(p, moving, strict=True) if m)
-
-
-def _undefined() -> ValueError:
-    return ValueError(
-        "f: expected finite numbers at x0, got NaN or infinity. Start where f is defined."
-    )
-
-
-def _not_converged(tol: float, steps: Any, length: Any) -> ConvergenceError:
-    return ConvergenceError(
-        "Newton's method",
-        int(steps),
-        float(length),
-        tol,
-        "the last step is too long for x",
-        OF_ROOTS,
-    )

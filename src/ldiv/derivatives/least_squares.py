@@ -1,0 +1,255 @@
+"""Nonlinear least squares, sparse and robust, differentiated by the implicit function theorem.
+
+At a minimum g(x, p) = J^T rho' r = 0, whose Jacobian in x is the Hessian of the cost: a root of g,
+where the Hessian is positive definite. See `rules/root.py` for the derivatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, Literal, cast
+
+import numpy as np
+
+from ldiv.core.arrays import numpy_dtype
+from ldiv.core.dispatch import frontend_of, is_array, namespace
+from ldiv.core.public import public
+from ldiv.core.rule import bind
+from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.typing import AnyArray, ArrayT, ParamsT
+from ldiv.core.validate import (
+    require_callable,
+    require_int,
+    require_number,
+    require_option,
+    together,
+)
+from ldiv.derivatives.jacobian import PatternLike, on_pattern, require_real_values, require_vector
+from ldiv.derivatives.levenberg_marquardt import Search
+from ldiv.derivatives.normal_equations import DenseEquations, Equations, SparseEquations
+from ldiv.derivatives.robust_losses import LOSSES, Scaled
+from ldiv.errors import (
+    OF_INDEFINITE_HESSIANS,
+    OF_MINIMA,
+    NotPositiveDefiniteError,
+    SingularMatrixError,
+    expected_got,
+    shown,
+)
+from ldiv.matrices.assumptions import promised
+from ldiv.matrices.linear_operator import WithParams, outline
+from ldiv.matrices.matrix import Matrix
+from ldiv.rules.root import Root, Steps
+
+METHODS = ("lm", "gauss-newton")
+POLISHING = 20  # steps of Newton's method
+
+
+@public
+def least_squares(
+    residual: Callable[..., AnyArray],
+    x0: ArrayT,
+    params: ParamsT | None = None,
+    *,
+    pattern: PatternLike | None = None,
+    loss: Literal["linear", "soft_l1", "huber", "cauchy", "arctan"] = "linear",
+    f_scale: float = 1.0,
+    method: Literal["lm", "gauss-newton"] = "lm",
+    maxiter: int = 200,
+) -> ArrayT:
+    """Minimize a sum of squares, or of robust losses, of nonlinear residuals, differentiably.
+
+        min over x of  1/2 C^2 sum_i rho((r_i(x, p) / C)^2)
+
+    Parameters
+    ----------
+    residual : callable (x, params) -> array (m,)
+        Takes a real array (n,) and `params`, without `params` x alone. What it closes over must be
+        constant, as in `root`.
+    x0 : array (n,)
+        Where to start.
+    params : array, or nested tuples, lists and dicts of arrays, optional
+        What the residual depends on besides x: data, weights.
+    pattern : sparse matrix or pair (rows, columns), optional
+        All places where the Jacobian dr/dx (m, n) may be nonzero, as in `jacobian`; without it
+        matrices are dense.
+    loss : {"linear", "soft_l1", "huber", "cauchy", "arctan"}, default "linear"
+        rho, as in `scipy.optimize.least_squares`: z, 2 (sqrt(1 + z) - 1), z up to 1 and
+        2 sqrt(z) - 1 beyond, log(1 + z), arctan(z).
+    f_scale : float, default 1.0
+        C, the size up to which residuals count in full.
+    method : {"lm", "gauss-newton"}, default "lm"
+        Levenberg's and Marquardt's damped steps, or Gauss-Newton steps that are halved until the
+        cost decreases.
+    maxiter : int, default 200
+        The largest number of these steps.
+
+    Returns
+    -------
+    x : array (n,)
+        The minimum, to the accuracy of the gradient.
+
+    Raises
+    ------
+    ConvergenceError
+        After maxiter steps, or where there is no minimum.
+    NotPositiveDefiniteError, SingularMatrixError
+        At a saddle point, or where the residuals do not determine x.
+    ValueError
+        For a pattern that misses an entry, shapes and NaN.
+    TypeError
+        For complex residuals: take real and imaginary parts together.
+
+    Notes
+    -----
+    A local minimum: where the Hessian of the cost, with the second derivatives of the residuals, is
+    positive definite. The steps end where Newton's method on the gradient does better, and it is
+    that which decides.
+    Differentiable in params, in every mode and order, by the implicit function theorem:
+    dx = -H^-1 dg/dp dp, for the gradient g and the Hessian H. Not in x0. Where a residual is
+    exactly at the kink of huber's slope, the derivative is one of the two.
+    A batch (vmap) is solved one by one; it can be differentiated inside the vmap, as of `root`.
+    Cost: for each step 1 Jacobian (as many products as the pattern has colors), and mostly 1
+    Cholesky factorization of J^T W J + mu D^2 and 1 solve; at the end 2 or 3 Hessians, on the
+    pattern of J^T J, with a factorization each. The last one is that at x and serves the
+    derivative, which takes 1 Hessian, 1 solve and 1 product with dg/dp more. One factor lives at a
+    time. A row of J with k entries has k^2 in J^T J: unknowns that all residuals share make it
+    dense.
+
+    References
+    ----------
+    Nocedal and Wright, Numerical Optimization, chapter 10; Triggs, McLauchlan, Hartley and
+    Fitzgibbon, Bundle Adjustment: A Modern Synthesis (2000).
+
+    Examples
+    --------
+    >>> import ldiv, torch
+    >>> t = torch.tensor([0.0, 1.0, 2.0, 3.0], dtype=torch.float64)
+    >>> y = torch.tensor([2.0, 1.2, 0.7, 0.4], dtype=torch.float64, requires_grad=True)
+    >>> x0 = torch.ones(2, dtype=torch.float64)
+    >>> x = ldiv.least_squares(lambda x, y: x[0] * torch.exp(-x[1] * t) - y, x0, y)
+    >>> x.detach()
+    tensor([2.0037, 0.5220], dtype=torch.float64)
+    >>> torch.autograd.grad(x[1], y)[0]  # of the rate in each measurement
+    tensor([ 0.1880, -0.2231, -0.2483, -0.1843], dtype=torch.float64)
+    """
+    start: Array = require_vector("x0", x0)
+    require_callable("residual", residual, "a function of (x, params)", "It returns an array (m,).")
+    require_option("loss", loss, tuple(LOSSES))
+    require_number("f_scale", f_scale, 0, above=True)
+    require_option("method", method, METHODS)
+    maxiter = require_int("maxiter", maxiter, 0)
+    found: list[Array] = []
+    r = Residual(WithParams(_ParamsFirst(residual, params is not None), outline(params, found)))
+    for leaf in found:
+        together("params", leaf, start)
+    m, n = r(tuple(found), start).shape[0], start.shape[0]
+    equations = _equations(pattern, m, n)
+    like = namespace(start).broadcast_to(0 * start[:1], equations.nnz)
+    structure, _ = promised(Matrix(equations.base, like), "pos")
+    own, eps = Scaled(loss, float(f_scale)), float(np.finfo(numpy_dtype(start)).eps)
+    rule = Minimum(
+        f=Gradient(r, own),
+        axes=tuple(leaf.ndim for leaf in found),
+        structure=structure,
+        jacobian=equations.hessian,
+        assume_a="pos",
+        method="auto",
+        # rounding leaves eps^(1/2) of the cost's digits to the gradient, not to x
+        steps=Steps(eps ** (5 / 6), POLISHING, floor=eps**0.5, accepted=eps**0.5),
+        residual=r,
+        search=Search(equations, structure, own, method == "lm", maxiter),
+    )
+    return cast(ArrayT, bind(rule, tuple(found), start)[0])
+
+
+def _equations(pattern: Any, m: int, n: int) -> Equations:
+    return DenseEquations(m, n) if pattern is None else SparseEquations(on_pattern(pattern, (m, n)))
+
+
+@dataclass(frozen=True)
+class _ParamsFirst:
+    """residual(x, params), or residual(x), called with its parameters first."""
+
+    f: Callable[..., Array]
+    has_params: bool
+
+    def __call__(self, params: Any, x: Array) -> Array:
+        return self.f(x, params) if self.has_params else self.f(x)
+
+
+@dataclass(frozen=True)
+class Residual:
+    """r(p, x), looked at."""
+
+    f: WithParams
+
+    def __call__(self, p: Tree, x: Array) -> Array:
+        r = self.f(p, x)
+        if not is_array(r) or r.ndim != 1:
+            advice = "Flatten them; it takes (x, params), in this order."
+            raise ValueError(expected_got("residual", "an array (m,)", shown(r), advice))
+        return require_real_values(r, x)
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """g(p, x) = J^T rho' r, by a reverse product of the residual."""
+
+    residual: Residual
+    loss: Scaled
+
+    def __call__(self, p: Tree, x: Array) -> Array:
+        frontend = frontend_of(x, *leaves(p))
+        if frontend is not frontend_of(x):  # p is recorded, in autograd, and x is not
+            x = frontend.namespace(x).asarray(x)
+        r, pull = frontend.vjp(partial(self.residual, p), (x,))
+        g: Array = pull(self.loss.weighted(r))[0]
+        return g
+
+
+@dataclass(frozen=True, kw_only=True)
+class Minimum(Root):
+    """Arguments and output of `Root`, of f the gradient of a cost: x is a minimum."""
+
+    residual: Residual
+    search: Search
+
+    called: ClassVar[str] = "least_squares"
+    iteration: ClassVar[str] = "least_squares"
+    causes: ClassVar[str] = OF_MINIMA
+
+    @property
+    def public_name(self) -> str:
+        return self.called
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        p, x = args
+        if x.ndim > 1 or any(leaf.ndim > own for leaf, own in zip(p, self.axes, strict=True)):
+            return super().kernel(p, x)  # which comes back with each of a batch
+        r = partial(frontend_of(x).call, self.residual, p)
+        J = partial(self.search.equations.jacobian, partial(self.residual, p))
+        return super().kernel(p, self.search(r, J, x))
+
+    def undefined(self) -> ValueError:
+        return ValueError(
+            "residual: expected a gradient of the cost that is finite, got NaN or infinity. "
+            "Divide large residuals by their unit, or look for a pole of their derivatives."
+        )
+
+    def solved(self, J: Array, b: Array) -> Array:
+        try:
+            return super().solved(J, b)
+        except NotPositiveDefiniteError as error:
+            raise NotPositiveDefiniteError(
+                error.engine, error.evidence, _HESSIAN, OF_INDEFINITE_HESSIANS
+            ) from error
+        except SingularMatrixError as error:
+            raise SingularMatrixError(
+                error.engine, error.evidence, what=_HESSIAN, causes=OF_INDEFINITE_HESSIANS
+            ) from error
+
+
+_HESSIAN = "the Hessian of least_squares, where its gradient vanishes,"

@@ -1,0 +1,183 @@
+"""G = J^T W J + diag(d), assembled from the entries of J on a pattern that is made once.
+
+    G_jk = sum_i w_i J_ij J_ik       a pair of entries of row i for each term, j >= k
+
+W is diagonal. The pattern is that of J^T J with its diagonal, on which the Hessian of a sum of
+functions of the residuals has its entries, too: they share the symbolic analysis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldiv.core.arrays import alike, take
+from ldiv.core.dispatch import namespace, scatter
+from ldiv.core.pattern import Index, Pattern
+from ldiv.core.structure import Structure
+from ldiv.core.trees import Array
+from ldiv.derivatives.jacobian import cotangents, dense_values, sparse_values
+from ldiv.structures.dense import Dense
+from ldiv.structures.sparse import Sparse
+
+Function = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class DenseEquations:
+    """Those of a dense J (m, n)."""
+
+    m: int
+    n: int
+
+    @property
+    def base(self) -> Structure:
+        """The structure of G and of the Hessian."""
+        return Dense(self.n, self.n)
+
+    @property
+    def nnz(self) -> tuple[int, ...]:
+        return self.n, self.n
+
+    def jacobian(self, f: Function, x: Array) -> Array:
+        """Its values at x."""
+        return dense_values(f, x, self.m, "reverse" if self.m < self.n else "forward")
+
+    def hessian(self, g: Function, x: Array) -> Array:
+        """The values of dg/dx, for the gradient g of a cost."""
+        return dense_values(g, x, self.n, "forward")
+
+    def product(self, J: Array, r: Array) -> Array:
+        """J^T r."""
+        return namespace(J).matmul(J.mT, r[:, None])[:, 0]
+
+    def assembled(self, J: Array, w: Array) -> Array:
+        """The values of J^T W J."""
+        return namespace(J).matmul(J.mT, w[:, None] * J)
+
+    def diagonal(self, G: Array) -> Array:
+        return namespace(G).linalg.diagonal(G)
+
+    def shifted(self, G: Array, d: Array) -> Array:
+        """G + diag(d)."""
+        xp = namespace(G)
+        return G + d[:, None] * xp.asarray(np.eye(self.n), **alike(G))
+
+    def lengths(self, J: Array) -> Array:
+        """|J e_j|."""
+        return namespace(J).linalg.vector_norm(J, axis=0)
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Which entries of J are multiplied, and where the products go."""
+
+    first: Index
+    second: Index
+    row: Index  # of J
+    slot: Index  # of the lower triangle of G, column by column
+    slots: int
+    pattern: Pattern  # of G
+    expand: Index  # the slot of each entry of it
+    shift: Index  # its column if it is on the diagonal, else n
+
+
+@dataclass(frozen=True)
+class SparseEquations:
+    """Those of a sparse J, on a pattern without duplicates."""
+
+    structure: Sparse
+
+    @property
+    def pairs(self) -> Pairs:
+        return self.structure.cached("pairs", lambda: _pairs(self.structure.pattern))
+
+    @property
+    def base(self) -> Sparse:
+        """The structure of G and of the Hessian."""
+        return self.structure.cached("normal equations", lambda: Sparse(self.pairs.pattern))
+
+    @property
+    def nnz(self) -> tuple[int, ...]:
+        return (self.base.pattern.nnz,)
+
+    def jacobian(self, f: Function, x: Array) -> Array:
+        """Its values at x."""
+        return sparse_values(self.structure, "auto", f, x)
+
+    def hessian(self, g: Function, x: Array) -> Array:
+        """The same, by reverse products, in which PyTorch's checks of g are made once."""
+        return sparse_values(self.base, "symmetric", g, x, multiply=cotangents)
+
+    def product(self, J: Array, r: Array) -> Array:
+        """J^T r."""
+        return self.structure.apply(J, r[:, None], "T")[:, 0]
+
+    def assembled(self, J: Array, w: Array) -> Array:
+        """The values of J^T W J."""
+        pairs = self.pairs
+        terms = take(J, pairs.first) * take(J, pairs.second) * take(w, pairs.row)
+        return take(_summed(terms, pairs.slot, pairs.slots), pairs.expand)
+
+    def diagonal(self, G: Array) -> Array:
+        return take(G, self.structure.cached("diagonal of G", self._diagonal))
+
+    def _diagonal(self) -> Index:
+        pattern = self.pairs.pattern
+        return np.flatnonzero(pattern.rows == pattern.cols)
+
+    def shifted(self, G: Array, d: Array) -> Array:
+        """G + diag(d)."""
+        return G + take(namespace(d).concat([d, 0 * d[:1]]), self.pairs.shift)
+
+    def lengths(self, J: Array) -> Array:
+        """|J e_j|."""
+        cols, n = self.structure.pattern.places[1], self.structure.shape[1]
+        return namespace(J).sqrt(_summed(J * J, cols, n))
+
+
+Equations = DenseEquations | SparseEquations
+
+
+def _summed(x: Array, index: Index, size: int) -> Array:
+    """y_i = sum of x_e over the e with index[e] = i."""
+    if isinstance(x, np.ndarray):
+        return np.bincount(index, x, size).astype(x.dtype)
+    return scatter(x[:, None], index, size)[:, 0]
+
+
+def _pairs(pattern: Pattern) -> Pairs:
+    rows, cols = pattern.places
+    n = pattern.shape[1]
+    order = np.lexsort((cols, rows))
+    counts = np.bincount(rows, minlength=pattern.shape[0])
+    starts = np.cumsum(counts) - counts
+    found = []
+    for length in np.unique(counts[counts > 0]):  # all rows of one length at once
+        entries = order[starts[counts == length][:, None] + np.arange(length)]
+        a, b = np.triu_indices(length)
+        found.append((entries[:, a].ravel(), entries[:, b].ravel()))
+    none = np.zeros(0, np.intp)
+    first, second = (np.concatenate(side) for side in zip((none, none), *found, strict=True))
+    # in a row columns are sorted: the first one of a pair is the column of the lower triangle
+    own = np.arange(n, dtype=np.int64)
+    places = np.concatenate([cols[first].astype(np.int64) * n + cols[second], own * n + own])
+    kept, slot = np.unique(places, return_inverse=True)
+    col, row = kept // max(n, 1), kept % max(n, 1)
+    below = np.flatnonzero(row > col)
+    all_rows, all_cols = np.concatenate([row, col[below]]), np.concatenate([col, row[below]])
+    slots = np.concatenate([np.arange(len(kept)), below])
+    sorting = np.lexsort((all_rows, all_cols))
+    all_rows, all_cols, expand = all_rows[sorting], all_cols[sorting], slots[sorting]
+    return Pairs(
+        first,
+        second,
+        rows[first],
+        slot[: len(first)],
+        len(kept),
+        Pattern(all_rows, all_cols, (n, n)),
+        expand,
+        np.where(all_rows == all_cols, all_cols, n),
+    )
