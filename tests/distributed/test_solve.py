@@ -161,15 +161,15 @@ def test_a_batch_of_matrices() -> None:
 
 
 def test_one_factorization_serves_a_graph(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ldiv.distributed import processes
+    from ldiv.distributed.solvers import petsc
 
-    made, LinearSolver = [], processes.LinearSolver
+    made, LinearSolver = [], petsc.LinearSolver
 
     def counted(*args: Any) -> Any:
         made.append(LinearSolver(*args))
         return made[-1]
 
-    monkeypatch.setattr(processes, "LinearSolver", counted)
+    monkeypatch.setattr(petsc, "LinearSolver", counted)
     w = Whole(grid(5, wind=0.4))
     v, b = leaf(w.values[w.mine]), leaf(w.b[w.own])
     for _ in range(3):
