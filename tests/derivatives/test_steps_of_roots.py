@@ -196,3 +196,13 @@ def test_limits_are_compiled() -> None:
 def test_what_is_refused(wrong: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ldiv.root(lambda x, p: x - p, tensor([1.0]), tensor([1.0]), **wrong)
+
+
+@pytest.mark.parametrize("to", [torch.asarray, jax.numpy.asarray], ids=["torch", "jax"])
+def test_without_params_f_takes_x_alone(to: Any) -> None:
+    x0 = to(np.ones(2))
+    assert np.allclose(ldiv.root(lambda x: x**2 - 2, x0), 2**0.5)
+    with pytest.raises(ValueError, match="params: expected at least one array"):
+        ldiv.root(lambda x, p: x**2 - 2, x0, [])
+    with pytest.raises(ValueError, match="params: expected at least one array"):
+        ldiv.implicit(lambda x, p: x, x0, None)

@@ -52,9 +52,9 @@ Promise = Literal["gen", "sym", "her", "pos"]
 
 @overload
 def root(
-    f: Callable[[ArrayT, ParamsT], ArrayT],
+    f: Callable[..., ArrayT],
     x0: ArrayT,
-    params: ParamsT,
+    params: ParamsT | None = None,
     *,
     pattern: PatternLike | None = None,
     assume_a: Promise = "gen",
@@ -67,9 +67,9 @@ def root(
 ) -> ArrayT: ...
 @overload
 def root(
-    f: Callable[[ArrayT, ParamsT], ArrayT],
+    f: Callable[..., ArrayT],
     x0: ArrayT,
-    params: ParamsT,
+    params: ParamsT | None = None,
     *,
     pattern: PatternLike | None = None,
     assume_a: Promise = "gen",
@@ -82,9 +82,9 @@ def root(
 ) -> tuple[ArrayT, RootInfo]: ...
 @public
 def root(
-    f: Callable[[ArrayT, ParamsT], ArrayT],
+    f: Callable[..., ArrayT],
     x0: ArrayT,
-    params: ParamsT,
+    params: ParamsT | None = None,
     *,
     pattern: PatternLike | None = None,
     assume_a: Promise = "gen",
@@ -102,12 +102,12 @@ def root(
     Parameters
     ----------
     f : callable (x, params) -> array (n,)
-        Takes a real array (n,) and `params`. What f closes over must be constant:
-        what is differentiated there raises, as with a `LinearOperator`.
+        Takes a real array (n,) and `params`, without `params` x alone. What f closes over must be
+        constant: what is differentiated there raises, as with a `LinearOperator`.
     x0 : array (n,)
         Where to start.
-    params : array, or nested tuples, lists and dicts of arrays
-        What f depends on besides x.
+    params : array, or nested tuples, lists and dicts of arrays, optional
+        What f depends on besides x, and x is differentiated in.
     pattern : sparse matrix or pair (rows, columns), optional
         All places where J may be nonzero, as in `jacobian`; without it J is dense.
     assume_a : {"gen", "sym", "her", "pos"}, default "gen"
@@ -187,7 +187,8 @@ def root(
         longest=math.inf if stepmx is None else float(stepmx),
         observer=path,
     )
-    found = _arguments("x0", f, x0, params, pattern, assume_a, method, tol, steps)
+    alone = params is None
+    found = _arguments("x0", f, x0, params, pattern, assume_a, method, tol, steps, alone)
     return _bound(*found) if path is None else _with_info(path, *found)
 
 
@@ -269,8 +270,9 @@ def _arguments(
     method: str,
     tol: float | None,
     steps: Callable[[float], Steps],
+    alone: bool = False,
 ) -> tuple[Root, tuple[Array, ...], Array]:
-    """The rule and its arguments, checked; `steps` takes the tolerance."""
+    """The rule and its arguments, checked; `steps` takes the tolerance. `alone`: f takes x alone."""
     x = require_vector(name, x)
     require_option("assume_a", assume_a, ("gen", "sym", "her", "pos"))
     require_method(method)
@@ -278,8 +280,8 @@ def _arguments(
     if tol is not None:
         require_number("tol", tol, 0, above=True)
     found: list[Array] = []
-    residual = WithParams(ParamsFirst(f), outline(params, found))
-    if not found:
+    residual = WithParams(ParamsFirst(f, not alone), outline(params, found))
+    if not found and not alone:
         raise ValueError(
             expected_got(
                 "params",
@@ -336,10 +338,11 @@ def _bound(rule: Root, params: tuple[Array, ...], x: Array) -> Array:
 class ParamsFirst:
     """f(x, params), called with its parameters first, as an operator's matvec is."""
 
-    f: Callable[[Array, Any], Array]
+    f: Callable[..., Array]
+    has_params: bool
 
     def __call__(self, params: Any, x: Array) -> Array:
-        y = self.f(x, params)
+        y = self.f(x, params) if self.has_params else self.f(x)
         if not is_array(y) or y.shape != x.shape:
             advice = "It takes (x, params), in this order."
             raise ValueError(
