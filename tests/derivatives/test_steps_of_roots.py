@@ -206,3 +206,10 @@ def test_without_params_f_takes_x_alone(to: Any) -> None:
         ldiv.root(lambda x, p: x**2 - 2, x0, [])
     with pytest.raises(ValueError, match="params: expected at least one array"):
         ldiv.implicit(lambda x, p: x, x0, None)
+
+
+def test_params_that_contain_themselves_are_refused() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    with pytest.raises(TypeError, match=r"params: expected nested tuples.*one that contains itself"):
+        ldiv.root(lambda x, p: x, tensor([1.0]), endless)

@@ -131,9 +131,9 @@ def least_squares(
     >>> x0 = torch.ones(2, dtype=torch.float64)
     >>> x = ldiv.least_squares(lambda x, y: x[0] * torch.exp(-x[1] * t) - y, x0, y)
     >>> x.detach()
-    tensor([2.0037, 0.5220], dtype=torch.float64)
+    tensor([2.0058, 0.5261], dtype=torch.float64)
     >>> torch.autograd.grad(x[1], y)[0]  # of the rate in each measurement
-    tensor([ 0.1880, -0.2231, -0.2483, -0.1843], dtype=torch.float64)
+    tensor([ 0.2681, -0.1743, -0.2996, -0.2932], dtype=torch.float64)
     """
     start: Array = require_vector("x0", x0)
     require_callable("residual", residual, "a function of (x, params)", "It returns an array (m,).")

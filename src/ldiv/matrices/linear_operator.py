@@ -188,6 +188,13 @@ class _Branch:
 
 def outline(params: Any, found: list[Array]) -> Any:
     """The nesting of params, hashable; its arrays are appended to `found` from left to right."""
+    try:
+        return _outlined(params, found)
+    except RecursionError:
+        raise _not_nested("one that contains itself") from None
+
+
+def _outlined(params: Any, found: list[Array]) -> Any:
     if is_array(params):
         found.append(require_array("params", params))
         return _Leaf()
@@ -196,21 +203,19 @@ def outline(params: Any, found: list[Array]) -> Any:
         found.extend(leaves(params.params))
         return _Matrix(type(params), params.structure.core, static)
     if isinstance(params, dict):
-        return _Branch(dict, tuple(params), tuple(outline(x, found) for x in params.values()))
+        return _Branch(dict, tuple(params), tuple(_outlined(x, found) for x in params.values()))
     if isinstance(params, tuple | list):
-        return _Branch(type(params), None, tuple(outline(x, found) for x in params))
+        return _Branch(type(params), None, tuple(_outlined(x, found) for x in params))
     try:
         hash(params)
     except TypeError:
-        raise TypeError(
-            expected_got(
-                "params",
-                "nested tuples, lists and dicts of arrays",
-                type(params).__name__,
-                "Unpack it into these.",
-            )
-        ) from None
+        raise _not_nested(type(params).__name__) from None
     return _Constant(params)
+
+
+def _not_nested(came: str) -> TypeError:
+    expected, advice = "nested tuples, lists and dicts of arrays", "Unpack it into these."
+    return TypeError(expected_got("params", expected, came, advice))
 
 
 def _filled(outline: Any, arrays: Iterator[Array]) -> Any:
