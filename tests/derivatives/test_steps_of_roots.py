@@ -211,5 +211,7 @@ def test_without_params_f_takes_x_alone(to: Any) -> None:
 def test_params_that_contain_themselves_are_refused() -> None:
     endless: list[Any] = []
     endless.append(endless)
-    with pytest.raises(TypeError, match=r"params: expected nested tuples.*one that contains itself"):
+    with pytest.raises(
+        TypeError, match=r"params: expected nested tuples.*one that contains itself"
+    ):
         ldiv.root(lambda x, p: x, tensor([1.0]), endless)
