@@ -8,7 +8,6 @@ Reference: Higham, Functions of Matrices (2008), ch. 7; Higham and Lin (2011), t
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import dataclass
 from functools import partial
@@ -66,13 +65,7 @@ class FractionalPower:
         y = _principal_power(a, self.p)
         if not np.isfinite(y).all():
             raise self._none("SciPy", "NaN or infinity", "a singular matrix, or overflow.")
-        r = self.p - math.floor(self.p)
-        why = doubt(
-            a,
-            y,
-            partial(_principal_power, p=self.p),
-            lambda: (_principal_power(a, r), _principal_power(a, 1 - r)),
-        )
+        why = doubt(a, y, partial(_principal_power, p=self.p))
         if why is not None:
             raise self._none(self.name, why, "a nearly singular matrix that is defective there.")
         return y

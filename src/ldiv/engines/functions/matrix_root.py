@@ -39,7 +39,7 @@ class SquareRoot:
         x = _principal_root(a)
         off = abs(x @ x - a).max()
         small = off <= RESIDUAL * np.linalg.norm(x) ** 2
-        why = doubt(a, x, _principal_root, lambda: (x, x)) if small else f"|X X - A| = {off:.1e}"
+        why = doubt(a, x, _principal_root) if small else f"|X X - A| = {off:.1e}"
         if why is not None:
             causes = "a singular matrix, or nearly so, that is defective there."
             raise SingularMatrixError("sqrtm", why, causes=causes, verdict="has no square root")
