@@ -4,6 +4,8 @@ framework, mode and order.
 
 from __future__ import annotations
 
+from typing import Any
+
 import mpmath
 import numpy as np
 import pytest
@@ -286,3 +288,16 @@ def test_errors():
         ldiv.gaussian_logpdf(np.ones(3, object), L)
     with pytest.raises(ValueError, match=r"NaN|finite|infinit"):
         ldiv.gaussian_kl(np.full((3, 3), np.nan), L)
+
+
+@pytest.mark.parametrize("to", [np.asarray, torch.tensor], ids=["numpy", "torch"])
+def test_a_covariance_is_not_taken_for_its_factor(to: Any) -> None:
+    S = np.array([[2.0, 0.5], [0.5, 1.0]])
+    L, x = np.linalg.cholesky(S), to(np.array([0.3, -0.7]))
+    for wrong, words in ((S, "as a covariance is"), (L.T.copy(), "an upper triangle")):
+        with pytest.raises(ValueError, match=f"L: expected a lower Cholesky factor.*{words}"):
+            ldiv.gaussian_logpdf(x, to(wrong))
+        with pytest.raises(ValueError, match=f"L2: expected a lower Cholesky factor.*{words}"):
+            ldiv.gaussian_kl(to(L), to(wrong))
+    left = to(L + np.triu(S, 1))  # as scipy.linalg.cho_factor leaves it
+    assert_close("density", ldiv.gaussian_logpdf(x, left), ldiv.gaussian_logpdf(x, to(L)))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import conj, is_complex, real
-from ldiv.core.dispatch import namespace
+from ldiv.core.dispatch import host, namespace, numbers
 from ldiv.core.public import public
 from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT
@@ -44,7 +44,8 @@ def gaussian_kl(
     Parameters
     ----------
     L1, L2 : array (*batch, n, n)
-        Lower Cholesky factors of the covariances. Their upper triangles are not read.
+        Lower Cholesky factors of the covariances. Their upper triangles are not read, but a
+        covariance and an upper factor are refused.
     mean1, mean2 : array (*batch, n), optional
         The means, by default zero.
     precision1, precision2 : SparseArray, array (*batch, n, n), Matrix or SparseCholesky
@@ -154,7 +155,8 @@ def gaussian_logpdf(
     x : array (*batch, n)
         Where the density is evaluated.
     L : array (*batch, n, n)
-        The lower Cholesky factor of the covariance. Its upper triangle is not read.
+        The lower Cholesky factor of the covariance. Its upper triangle is not read, but a
+        covariance and an upper factor are refused.
     mean : array (*batch, n), optional
         The mean, by default zero.
     precision, covariance : SparseArray, array (*batch, n, n), Matrix or SparseCholesky
@@ -225,7 +227,27 @@ def _factor(name: str, L: Any, *others: Any) -> Array:
             )
         )
     require_square(name, tuple(L.shape[-2:]))
+    _require_lower(name, L)
     return L
+
+
+def _require_lower(name: str, L: Array) -> None:
+    """Refuses a covariance and an upper factor, where numbers are known. What a lower factor has
+    above its diagonal, as SciPy's `cho_factor` leaves it, is neither.
+    """
+    values = numbers(L) if host(L) else None
+    if values is None or 0 in values.shape:
+        return
+    if not (values[..., 0, 1:].any() or np.diagonal(values, 1, -2, -1).any()):
+        return
+    came = None
+    if np.array_equal(values, values.conj().mT):
+        came = "a symmetric matrix, as a covariance is"
+    elif not np.tril(values, -1).any():
+        came = "an upper triangle"
+    if came is not None:
+        advice = "Pass covariance=S, or the transpose of an upper factor."
+        raise ValueError(expected_got(name, "a lower Cholesky factor", came, advice))
 
 
 def _vector(name: str, x: Any, L: Array, *more: Array) -> Array:
