@@ -75,7 +75,9 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "polar": lambda a, b: ldiv.polar(a)[0],
     "trace_solve": lambda a, b: ldiv.trace_solve(a, a.mT),
     "quad_form": lambda a, b: ldiv.quad_form(pos(a), b),
-    "gaussian_kl": lambda a, b: ldiv.gaussian_kl(pos(a), pos(a) + pos(a.mT)),
+    "gaussian_kl": lambda a, b: ldiv.gaussian_kl(
+        torch.tril(pos(a)), torch.tril(pos(a) + pos(a.mT))
+    ),
     "gaussian_logpdf": lambda a, b: ldiv.gaussian_logpdf(b, torch.tril(a)),
     "cg": lambda a, b: ldiv.solve(pos(a), b, assume_a="pos", method="cg"),
     "gmres": lambda a, b: ldiv.solve(a, b, method="gmres"),
