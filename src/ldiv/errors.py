@@ -197,10 +197,11 @@ class QuadraticProgramError(Portable, ValueError):
     `status` is "infeasible" or "unbounded", and `certificate` proves it.
     """
 
-    def __init__(self, status: str, certificate: Any, proof: str) -> None:
+    def __init__(self, status: str, certificate: Any, proof: str, where: str = "") -> None:
         self.status, self.certificate = status, certificate
+        where = where or "Look at the constraints that it names."
         super().__init__(
-            f"the quadratic program is {status}: `certificate` of this error is a {proof}. Look at the constraints that it names."
+            f"the quadratic program is {status}: `certificate` of this error is a {proof}. {where}"
         )
 
 

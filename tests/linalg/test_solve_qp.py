@@ -180,6 +180,30 @@ def test_what_has_no_solution() -> None:
     assert found.value.status == "unbounded" and found.value.certificate.sum() < 0
     with pytest.raises(ldiv.SingularMatrixError, match="solve_qp"):
         ldiv.solve_qp(np.diag([1.0, 0.0]), np.array([1.0, 0.0]))
+    for rows in ({}, {"A": one, "b": np.ones(1)}):  # no inequality, hence no solver, unless asked
+        with pytest.raises(ldiv.QuadraticProgramError, match="unbounded") as found:
+            ldiv.solve_qp(np.diag([1.0, 0.0]), np.ones(2), **rows)
+        d = found.value.certificate
+        assert abs(d[0]) < 1e-6 * abs(d[1]) and d[1] < 0
+
+
+def test_bounds_that_cross_are_named() -> None:
+    low, high = np.array([0.0, -np.inf, 2.0]), np.array([np.inf, 1.0, 1.0])
+    given = {"G": np.ones((1, 3)), "h": np.ones(1), "A": np.ones((1, 3)), "b": np.ones(1)}
+    with pytest.raises(
+        ldiv.QuadraticProgramError, match=r"infeasible.*lb\[2\] = 2.0 is larger than ub\[2\]"
+    ) as found:
+        ldiv.solve_qp(np.eye(3), np.ones(3), lb=low, ub=high, **given)
+    # rows of A, of G, upper bounds of x1 and x2, lower bounds of x0 and x2
+    assert (found.value.certificate == [0, 0, 0, 1, 0, 1]).all()
+
+
+def test_one_number_bounds_all() -> None:
+    P, q = np.eye(3), np.array([-2.0, 0.5, 2.0])
+    assert np.allclose(ldiv.solve_qp(P, q, lb=-1.0, ub=1), [1, -0.5, -1])
+    low = torch.tensor(-1.0, dtype=torch.float64, requires_grad=True)
+    ldiv.solve_qp(P, torch.tensor(q), lb=low).sum().backward()
+    assert low.grad == 1
 
 
 @pytest.mark.parametrize("array", [np.asarray, sp.csr_array])
@@ -228,11 +252,19 @@ def test_bad_arguments() -> None:
         ({"lb": np.array([np.nan, 0])}, "lb: expected finite"),
         ({"ub": np.ones(3)}, "ub: expected shape"),
         ({"lb": np.array([np.inf, 0])}, "lb: expected finite"),
+        ({"G": np.ones((1, 2)), "h": 1.0}, "h: .* each row of G"),
+        ({"q": np.ones((3, 2))}, "One program at a time"),
     ):
         with pytest.raises(ValueError, match=words):
-            ldiv.solve_qp(P, q, **wrong)
+            ldiv.solve_qp(**{"P": P, "q": q, **wrong})
     with pytest.raises(TypeError, match="outside of jit"):
         jax.jit(lambda q: ldiv.solve_qp(P, q))(q)
+    with pytest.raises(TypeError, match=r"q: expected numbers, got a batch of them \(vmap\)"):
+        torch.vmap(lambda q: ldiv.solve_qp(P, q))(torch.ones(3, 2))
+    with pytest.raises(TypeError, match=r"P: expected numbers, got a batch of them \(vmap\)"):
+        torch.vmap(lambda P: ldiv.solve_qp(P, torch.ones(2)))(torch.eye(2).expand(3, 2, 2))
+    slope = torch.func.grad(lambda q: ldiv.solve_qp(P, q).sum())(torch.ones(2))
+    assert np.allclose(slope, -1)
 
 
 def test_bounds_that_meet_fix_a_variable() -> None:

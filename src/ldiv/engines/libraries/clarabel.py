@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from ldiv.errors import ConvergenceError, EngineError, QuadraticProgramError
 
 Values = np.ndarray[Any, Any]
+OF_NO_POINT = "y = (y_A, y_G), y_G >= 0, with A^T y_A + G^T y_G = 0 and b^T y_A + h^T y_G < 0"
 
 
 class Found(NamedTuple):
@@ -43,8 +44,7 @@ def solve(P: Any, q: Values, A: Any, b: Values, G: Any, h: Values) -> Found:
     found = clarabel.DefaultSolver(half, q, rows, np.concatenate([b, h]), cones, settings).solve()
     status, z, m = str(found.status), np.array(found.z), len(b)
     if "PrimalInfeasible" in status:
-        proof = "y = (y_A, y_G), y_G >= 0, with A^T y_A + G^T y_G = 0 and b^T y_A + h^T y_G < 0"
-        raise QuadraticProgramError("infeasible", z, proof)
+        raise QuadraticProgramError("infeasible", z, OF_NO_POINT)
     if "DualInfeasible" in status:
         proof = "d with P d = 0, A d = 0, G d <= 0 and q^T d < 0"
         raise QuadraticProgramError("unbounded", np.array(found.x), proof)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from ldiv.core.arrays import alike, astype, eps, is_complex, numpy_dtype
-from ldiv.core.dispatch import asnumpy, constant, is_array, namespace, traced
+from ldiv.core.dispatch import asnumpy, constant, is_array, namespace, numbers, traced
 from ldiv.core.finite import not_finite
 from ldiv.core.public import public
 from ldiv.core.rule import bind
@@ -16,7 +17,14 @@ from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray
 from ldiv.core.validate import as_float, require_flag, require_option
 from ldiv.engines.libraries import clarabel
-from ldiv.errors import NotPositiveDefiniteError, expected_got
+from ldiv.errors import (
+    ConvergenceError,
+    EngineError,
+    NotPositiveDefiniteError,
+    QuadraticProgramError,
+    SingularMatrixError,
+    expected_got,
+)
 from ldiv.linalg.systems.active_set import Program, at, polished, zeros
 from ldiv.linalg.systems.factorized import factorized
 from ldiv.matrices.construct import as_sparse
@@ -25,6 +33,15 @@ from ldiv.matrices.matrix import MatrixLike, beside, converted
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.matrices.stacking import vstack
 from ldiv.rules.kink import Kink
+
+
+_one_number_for = {
+    "q": "One number for each unknown.",
+    "h": "One number for each row of G.",
+    "b": "One number for each row of A.",
+    "lb": "One number for each unknown, or one for all.",
+    "ub": "One number for each unknown, or one for all.",
+}
 
 
 class QPResult(NamedTuple):
@@ -66,7 +83,7 @@ def solve_qp(
         Inequalities.
     A, b : matrix (k, n) and array (k,), optional
         Equalities.
-    lb, ub : array (n,), optional
+    lb, ub : array (n,) or a number for all, optional
         Bounds, infinite where there is none. Where they are equal they fix x: derivatives are those
         of moving both, half of it in each.
     solver : {"auto", "clarabel"}, default "auto"
@@ -146,23 +163,31 @@ def solve_qp(
     _require_convex(values.P)
     steps, active = 0, np.zeros(0, np.intp)
     if values.G is not None:
-        found = clarabel.solve(
-            *(
-                _scipy(values.P, n),
-                values.q,
-                _scipy(values.A, n),
-                values.b,
-                _scipy(values.G, n),
-                values.h,
-            )
-        )
+        found = _approximate(values)
         steps, active = found.steps, np.flatnonzero(found.multipliers > found.slack)
-    solution = polished(values, active, eps(like) ** 0.5)
+    try:
+        solution = polished(values, active, eps(like) ** 0.5)
+    except SingularMatrixError:
+        if values.G is None:
+            _require_bounded(values)
+        raise
     point = at(program, solution.active)
     x = point.x
     if len(solution.weak):
         x = bind(Kink(_no_derivative(solution.weak, rows)), x)[0]
     return _result(program, point._replace(x=x), rows, n, steps) if full else x
+
+
+def _approximate(values: Program) -> clarabel.Found:
+    P, q, A, b, G, h = values
+    n = len(q)
+    return clarabel.solve(_scipy(P, n), q, _scipy(A, n), b, _scipy(G, n), h)
+
+
+def _require_bounded(values: Program) -> None:
+    """Where no row decides and the system is singular, the solver tells, if it is here."""
+    with suppress(EngineError, ConvergenceError):
+        _approximate(values)
 
 
 def _vectors(given: dict[str, Any]) -> dict[str, Any]:
@@ -178,9 +203,12 @@ def _vectors(given: dict[str, Any]) -> dict[str, Any]:
         if given[name] is None and name != "q":
             continue
         x = found[name] = as_float(name, given[name], *others[:1])
+        if x.ndim == 0 and name in ("lb", "ub"):  # one bound of all
+            x = found[name] = namespace(x).broadcast_to(x, found["q"].shape)
         if x.ndim != 1 or is_complex(x):
             came = f"{tuple(x.shape)} {numpy_dtype(x)}"
-            raise ValueError(expected_got(name, "a real vector", came, "One program at a time."))
+            advice = _one_number_for[name] if x.ndim < 2 else "One program at a time."
+            raise ValueError(expected_got(name, "a real vector", came, advice))
         _require_numbers(name, x)
     return found
 
@@ -188,14 +216,19 @@ def _vectors(given: dict[str, Any]) -> dict[str, Any]:
 def _require_numbers(name: str, x: Array) -> None:
     """Bounds may be infinite where there is none."""
     if traced(constant(x)):
-        advice = (
-            "Call solve_qp outside of jit and vmap: which rows are active is decided by numbers."
-        )
-        raise TypeError(expected_got(name, "numbers", "a tracer", advice))
-    numbers = asnumpy(constant(x))
+        raise _decided_by_numbers(name, "a tracer")
+    values = numbers(constant(x))
+    if values is not None and values.shape != tuple(x.shape):
+        raise _decided_by_numbers(name, "a batch of them (vmap)")
+    values = asnumpy(constant(x))
     absent = {"lb": -np.inf, "ub": np.inf}.get(name)
-    if not (np.isfinite(numbers) | (numbers == absent)).all():
+    if not (np.isfinite(values) | (values == absent)).all():
         raise not_finite(name)
+
+
+def _decided_by_numbers(name: str, came: str) -> TypeError:
+    advice = "Call solve_qp outside of jit and vmap: which rows are active is decided by numbers."
+    return TypeError(expected_got(name, "numbers", came, advice))
 
 
 def _matrix(name: str, x: Any, like: Array, n: int) -> Any:
@@ -255,9 +288,9 @@ def _program(matrices: dict[str, Any], arrays: dict[str, Any]) -> tuple[Program,
     given = matrices["G"] is not None and matrices["G"].shape[0]
     parts = [(matrices["G"], arrays["h"])] if given else []
     bounds: dict[str, Any] = {name: arrays.get(name) for name in ("ub", "lb")}
-    numbers = {name: _bound(name, x, n) for name, x in bounds.items()}
-    meet = (numbers["ub"] == numbers["lb"]) & np.isfinite(numbers["lb"])
-    upper, lower = (np.flatnonzero(np.isfinite(numbers[x]) & ~meet) for x in ("ub", "lb"))
+    limits = {name: _bound(name, x, n) for name, x in bounds.items()}
+    meet = (limits["ub"] == limits["lb"]) & np.isfinite(limits["lb"])
+    upper, lower = (np.flatnonzero(np.isfinite(limits[x]) & ~meet) for x in ("ub", "lb"))
     for name, places, sign in (("ub", upper, 1.0), ("lb", lower, -1.0)):
         if len(places):
             parts.append((sign * _selection(places, like), sign * bounds[name][places]))
@@ -269,6 +302,13 @@ def _program(matrices: dict[str, Any], arrays: dict[str, Any]) -> tuple[Program,
         A = rows if A is None else vstack([A, rows])
         b = xp.concat([b, (bounds["lb"][fixed] + bounds["ub"][fixed]) / 2])
     count = 0 if matrices["G"] is None else matrices["G"].shape[0]
+    for i in np.flatnonzero(limits["lb"] > limits["ub"])[:1]:
+        above = b.shape[0] + count + np.searchsorted(upper, i)
+        below = b.shape[0] + count + len(upper) + np.searchsorted(lower, i)
+        y = np.zeros(b.shape[0] + h.shape[0])
+        y[[above, below]] = 1.0
+        where = f"lb[{i}] = {limits['lb'][i]} is larger than ub[{i}] = {limits['ub'][i]}."
+        raise QuadraticProgramError("infeasible", y, clarabel.OF_NO_POINT, where)
     return Program(matrices["P"], like, A, b, G, h), Rows(count, upper, lower, fixed)
 
 
