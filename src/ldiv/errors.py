@@ -139,6 +139,10 @@ OF_ROOTS = (
     "(a) a start far from the root, (b) a Jacobian that is singular, or nearly, on the way, (c) no root, or a function with kinks, "
     "(d) maxiter too small, (e) a tol below what rounding allows."
 )
+OF_LEAST_SQUARES = (
+    "(a) a badly conditioned matrix: scale its columns, or say damp > 0, (b) {limit} too small, (c) an atol or btol below what rounding "
+    "allows. ldiv.lstsq solves by a factorization."
+)
 OF_MINIMA = (
     "(a) a start far from the minimum, (b) no minimum: unknowns that run away to infinity, (c) unknowns that the residuals hardly determine, "
     "(d) a residual with kinks or jumps, (e) maxiter too small. Start nearer, scale the unknowns, or fit the logarithm of a positive one."

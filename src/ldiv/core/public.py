@@ -9,6 +9,7 @@ from inspect import signature
 from typing import Any, ParamSpec, TypeVar
 
 from ldiv.core.dispatch import load_frontends, not_loaded
+from ldiv.core.keywords import unexpected
 from ldiv.core.space import Space
 from ldiv.errors import NotPositiveDefiniteError, NotSymmetricError
 
@@ -72,6 +73,7 @@ def public(f: Callable[P, R]) -> Callable[P, R]:
     promise = parameters.get("assume_a")
     # in a function of the user's it is another's error
     is_own = not {"f", "residual"} & parameters.keys()
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     is_promise = promise is not None and promise.default == "gen"
     if f.__qualname__ == f.__name__:  # no method
         public_functions[full_name(f)] = f
@@ -83,6 +85,10 @@ def public(f: Callable[P, R]) -> Callable[P, R]:
         except (NotPositiveDefiniteError, NotSymmetricError) as error:
             if is_own:  # `assume_a` is spoken of where it is a promise which can be left out
                 error.args = (error.to_promise if is_promise else error.plain,)
+            raise
+        except TypeError:
+            if kwargs and not takes_any and (words := unexpected(f.__name__, kwargs, parameters)):
+                raise TypeError(words) from None
             raise
         return result
 

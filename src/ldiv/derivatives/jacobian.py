@@ -244,10 +244,16 @@ def hvp(f: Callable[[ArrayT], AnyArray], x: ArrayT, v: ArrayT) -> ArrayT:
 def require_vector(name: str, x: Any) -> Array:
     x = require_float(name, x)
     if x.ndim != 1 or is_complex(x):
-        came = f"{type(x).__name__} {tuple(x.shape)} {numpy_dtype(x)}"
-        raise ValueError(expected_got(name, "a real array (n,)", came, "Flatten it."))
+        came = f"shape {tuple(x.shape)} of {numpy_dtype(x)}"
+        advice = (
+            "Take real and imaginary parts as 2 n unknowns." if is_complex(x) else "Flatten it."
+        )
+        raise ValueError(expected_got(name, "a real array (n,)", came, advice))
     if type(x) is np.ndarray and recorder("numpy") is None:
-        advice = "Import autograd and write f with autograd.numpy; of one rule ldiv.vjp has the pullback."
+        advice = (
+            "Write f with autograd.numpy after `import autograd` (pip install 'ldiv[autograd]'), or pass "
+            "an array of PyTorch or JAX; of one rule ldiv.vjp has the pullback."
+        )
         raise ValueError(
             expected_got(name, "an array whose operations are recorded", "one of NumPy", advice)
         )
@@ -338,7 +344,7 @@ def on_pattern(pattern: Any, shape: tuple[int, int]) -> Sparse:
                 "pattern",
                 f"entries of a matrix {shape}",
                 came,
-                "Rows are those of f, columns those of x, counted from 0.",
+                "Rows are those of f (of a Hessian, of x), columns those of x, counted from 0.",
             )
         )
     of_matrix = pattern.structure if isinstance(pattern, Matrix) else None

@@ -41,6 +41,30 @@ SENTENCES: dict[str, str] = dict(
             "qr_delete qr_insert qr_update",
             "Factor again with ldiv.qr; SciPy's updates have no derivative.",
         ),
+        # -- what people look for beside them ----------------------------------------------------
+        *_each("tikhonov ridge", "Write ldiv.lstsq(A, b, damp=) or ldiv.lsqr(A, b, damp=)."),
+        ("nnls", "Write ldiv.solve_qp(A.T @ A, -A.T @ b, lb=0.0)."),
+        ("lqr", "The gain is solve(R, B^T X) with X = ldiv.solve_continuous_are(A, B, Q, R)."),
+        (
+            "place_poles",
+            "It has no derivative: call scipy.signal; ldiv.solve_continuous_are has one.",
+        ),
+        *_each("fsolve newton newton_krylov", "Write ldiv.root."),
+        ("minimize", "Write ldiv.least_squares, ldiv.solve_qp, or ldiv.root of the gradient."),
+        *_each(
+            "grad jacfwd jacrev value_and_grad",
+            "Write torch.func's or jax's, which go through every function of ldiv; or ldiv.vjp, ldiv.jvp, "
+            "ldiv.jacobian.",
+        ),
+        ("vmap", "Write torch.vmap or jax.vmap, which go through every function of ldiv."),
+        ("block", "Write ldiv.bmat, or ldiv.block_array."),
+        ("transpose", "Write A.T, or A.mT of a batch."),
+        *_each(
+            "csgraph laplacian",
+            "scipy.sparse.csgraph makes it of constants: ldiv.asarray(laplacian(graph)).",
+        ),
+        ("polyeig", "Write the pencil of twice the size, and ldiv.eig(A, B) or ldiv.eigs(A, M=B)."),
+        ("interpolative", "It has no derivative: call scipy.linalg.interpolative."),
         # -- scipy.sparse ---------------------------------------------------------------------
         *_each(
             "SparseEfficiencyWarning SparseWarning MatrixRankWarning",

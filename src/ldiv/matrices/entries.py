@@ -79,7 +79,9 @@ def compressed(
 ) -> Entries:
     """Checked entries in compressed format; without a shape indptr and indices give it."""
     major = COMPRESSED[format]
-    indices, indptr = index_vector(f"indices{of}", indices), index_vector(f"indptr{of}", indptr)
+    order = "The order is (data, indices, indptr), as SciPy has it."
+    indices = index_vector(f"indices{of}", indices, order)
+    indptr = index_vector(f"indptr{of}", indptr, order)
     if (
         not len(indptr)
         or indptr[0] != 0
@@ -116,7 +118,7 @@ def compressed(
     return Entries(values, rows, cols, shape, format)
 
 
-def index_vector(name: str, i: Any) -> Index:
+def index_vector(name: str, i: Any, advice: str = "A dense mask M gives np.nonzero(M).") -> Index:
     """A vector of integers on the host, as int32 or int64.
 
     Differences of smaller or unsigned integers would wrap around.
@@ -132,12 +134,7 @@ def index_vector(name: str, i: Any) -> Index:
         host = host.astype(np.int64)
     if host.dtype.kind not in "iu" or host.ndim != 1:
         raise TypeError(
-            expected_got(
-                name,
-                "a vector of integers",
-                f"{host.ndim} axes of {host.dtype}",
-                "A dense mask M gives np.nonzero(M).",
-            )
+            expected_got(name, "a vector of integers", f"{host.ndim} axes of {host.dtype}", advice)
         )
     if len(host) and host.max() > LARGEST:
         raise ValueError(

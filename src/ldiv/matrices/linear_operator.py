@@ -70,6 +70,12 @@ class LinearOperator(Matrix):
     array([1.  , 0.5 , 0.25])
     """
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> LinearOperator:
+        if args and isinstance(args[0], tuple | list):  # SciPy's order
+            advice = "Write ldiv.LinearOperator(matvec, params, shape=(m, n)), where matvec takes (params, X)."
+            raise TypeError(expected_got("LinearOperator", "matvec first", shown(args[0]), advice))
+        return super().__new__(cls)
+
     def __init__(
         self,
         matvec: Callable[[ParamsT, ArrayT], ArrayT],

@@ -132,7 +132,7 @@ class Rslab(Factor):
         _, negative, zero = self._ldlt.inertia
         if negative:
             raise NotPositiveDefiniteError(
-                NAME, f"as many negative eigenvalues as negative pivots, {negative}"
+                NAME, f"{negative} negative pivots, one for each negative eigenvalue"
             )
         if zero:
             raise SingularMatrixError(NAME, "a pivot that is zero")

@@ -25,6 +25,7 @@ from ldiv.core.units import magnitude
 from ldiv.engines.iterative.of_scipy import Pair, products
 from ldiv.errors import (
     OF_DEPENDENT_COLUMNS,
+    OF_LEAST_SQUARES,
     ConvergenceError,
     EngineError,
     SingularMatrixError,
@@ -124,7 +125,9 @@ class Bidiagonalization:
                 causes=OF_DEPENDENT_COLUMNS.replace("ldiv.pinv(a) @ b", "damp > 0"),
                 verdict="has not full rank",
             )
-        raise ConvergenceError(self.name, steps, float(size / whole), btol)
+        causes = OF_LEAST_SQUARES.format(limit=limit)
+        what = "the residual over b is"
+        raise ConvergenceError(self.name, steps, float(size / whole), btol, what, causes)
 
 
 def _require_adjoint(pair: Pair, m: int, n: int, dtype: Any) -> None:

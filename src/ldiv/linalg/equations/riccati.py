@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ldiv.core.arrays import adjoint, batch_of
 from ldiv.core.dispatch import namespace
 from ldiv.core.finite import require_known_finite
@@ -11,9 +13,10 @@ from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT
-from ldiv.core.validate import common_precision, require_batches, require_flag, together
+from ldiv.core.validate import as_float, common_precision, require_batches, require_flag, together
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array, require_square_array
+from ldiv.matrices.matrix import Matrix
 from ldiv.rules.riccati import ContinuousRiccati, DiscreteRiccati, Riccati
 from ldiv.rules.solve import solve
 from ldiv.structures.dense import dense
@@ -186,6 +189,8 @@ def _solved(rule: Riccati, a: Any, b: Any, q: Any, r: Any, e: Any, s: Any) -> An
 
 
 def _of_shape(name: str, x: Any, like: Array, shape: tuple[int, int]) -> Array:
+    if shape == (1, 1) and not isinstance(x, Matrix) and np.ndim(x) == 0:  # as SciPy has it
+        x = as_float(name, x, like)[None, None]
     x = require_matrix_array(name, x, like)
     together(name, x, like)
     if tuple(x.shape[-2:]) != shape:

@@ -40,6 +40,7 @@ from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.assertion import checked
 from ldiv.rules.least_squares import LeastSquares
 
+OF_DAMP = "It is static here: ldiv.lsqr and lsmr take an array, and differentiate in it."
 ENTRIES = "Its entries are asked for: write it as a SparseArray, or as an array."
 Driver: TypeAlias = Literal["gelsd", "gelsy", "gelss"]
 
@@ -136,7 +137,7 @@ def lstsq(
     array([1., 2.])
     """
     name, cond = "cond" if rcond is None else "rcond", only_one("cond", cond, "rcond", rcond)
-    damp = require_number("damp", damp, 0)
+    damp = require_number("damp", damp, 0, advice=OF_DAMP)
     found = a if isinstance(a, SparseArray) else converted("a", a)
     if isinstance(found, SparseArray):
         a = beside(found, b, weights)
@@ -201,10 +202,13 @@ def _weighted(a: Any, b: Array, weights: Any) -> tuple[Any, Array]:
 
 def _positive(w: Array) -> None:
     advice = "Leave the rows out that do not count."
-    check_or_raise(
-        (w > 0).all(),
-        lambda: ValueError(expected_got("weights", "positive numbers", "others", advice)),
-    )
+    if 0 in w.shape:
+        return
+
+    def error(least: Any) -> ValueError:
+        return ValueError(expected_got("weights", "positive numbers", f"{float(least):g}", advice))
+
+    check_or_raise((w > 0).all(), error, w.min())
 
 
 def _require_none(of: str, **given: Any) -> None:

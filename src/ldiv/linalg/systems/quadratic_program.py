@@ -34,8 +34,7 @@ from ldiv.matrices.sparse_array import SparseArray
 from ldiv.matrices.stacking import vstack
 from ldiv.rules.kink import Kink
 
-
-_one_number_for = {
+ONE_NUMBER_FOR = {
     "q": "One number for each unknown.",
     "h": "One number for each row of G.",
     "b": "One number for each row of A.",
@@ -207,7 +206,7 @@ def _vectors(given: dict[str, Any]) -> dict[str, Any]:
             x = found[name] = namespace(x).broadcast_to(x, found["q"].shape)
         if x.ndim != 1 or is_complex(x):
             came = f"{tuple(x.shape)} {numpy_dtype(x)}"
-            advice = _one_number_for[name] if x.ndim < 2 else "One program at a time."
+            advice = ONE_NUMBER_FOR[name] if x.ndim < 2 else "One program at a time."
             raise ValueError(expected_got(name, "a real vector", came, advice))
         _require_numbers(name, x)
     return found

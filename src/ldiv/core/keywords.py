@@ -1,0 +1,45 @@
+"""What to write for keywords that other libraries have and a function of ldiv has not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+# by keyword: the one that stands for it here, and what to write
+INSTEAD = {
+    "args": ("params", "What f depends on is `params`: f(x, params)."),
+    "driver": ("lapack_driver", "Write `lapack_driver`."),
+    "fprime": ("pattern", "Derivatives are those of f; `pattern` says which of them are not 0."),
+    "ftol": ("tol", "Write `tol`."),
+    "gtol": ("tol", "Write `tol`."),
+    "jac": ("pattern", "Derivatives are those of f; `pattern` says which of them are not 0."),
+    "jac_sparsity": ("pattern", "Write `pattern`."),
+    "max_nfev": ("maxiter", "Write `maxiter`."),
+    "maxfev": ("maxiter", "Write `maxiter`."),
+    "options": ("maxiter", "Write each of them as a keyword."),
+    "sym_pos": ("assume_a", "Write assume_a='pos'."),
+    "unitriangular": ("unit_diagonal", "Write `unit_diagonal`."),
+    "xtol": ("tol", "Write `tol`."),
+    "callback": ("", "Nothing is called on the way."),
+    "disp": ("", "Nothing is printed on the way."),
+    "dtype": ("", "Results have the dtype of what comes in: convert that."),
+    "left": ("", "X A = B is A^T X^T = B^T: solve with A.mT and B.mT, and take .mT of the result."),
+    "out": ("", "Results are new arrays; ldiv.gemm and ldiv.matmul write into one that is there."),
+    "show": ("", "Nothing is printed on the way."),
+    "verbose": ("", "Nothing is printed on the way."),
+    "x0": ("", "With r = b - A @ x0, add x0 to the solution for r."),
+}
+
+
+def unexpected(name: str, given: Iterable[str], known: Iterable[str]) -> str:
+    """The message for the first keyword that is given and not known; empty if there is none."""
+    known = list(known)
+    for keyword in given:
+        if keyword in known:
+            continue
+        instead, advice = INSTEAD.get(keyword, ("none", ""))
+        if instead and instead not in known:
+            near = get_close_matches(keyword, known, 1)
+            advice = f"Do you mean {near[0]!r}?" if near else f"It takes {', '.join(known)}."
+        return f"{name}() got an unexpected keyword argument {keyword!r}. {advice}"
+    return ""
