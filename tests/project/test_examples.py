@@ -33,7 +33,9 @@ TESTED = {
     "inplace_adjoint": (),
     "kalman": ("torch",),
     "laplace": ("torch",),
+    "portfolio": ("torch", "clarabel"),
     "power_flow": ("jax",),
+    "predictive_control": ("torch", "clarabel"),
     "range_map": ("torch",),
     "sharded": ("jax",),
     "spectral_drawing": ("torch",),
@@ -466,3 +468,48 @@ def test_laplace_refuses_a_wrong_gradient(
     with pytest.raises(SystemExit) as end:
         script.main(["--size", "6", "--steps", "1", "--out", str(tmp_path / "none.png")])
     assert end.value.code == 1
+
+
+def test_portfolio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SciPy's portfolio is the same, and learning lowers the risk where it was learned."""
+    it = cells("portfolio", tmp_path, monkeypatch)
+    assert np.allclose(it.slope, it.differences, rtol=1e-5, atol=1e-8)
+    end, choice = it.learned[3], it.choice.detach()
+    C = it.covariance(it.days[end - it.window : end], choice).numpy()
+    held = it.portfolio(end, choice).numpy()
+    theirs = optimize.minimize(
+        lambda w: w @ C @ w / 2,
+        np.full(it.assets, 1 / it.assets),
+        jac=lambda w: C @ w,
+        bounds=[(0, 0.25)] * it.assets,
+        constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like},
+        method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 500},
+    )
+    assert abs(held - theirs.x).max() < 1e-5 and held @ C @ held / 2 < theirs.fun + 1e-12
+    assert it.risk(it.learned, it.best.detach()) < it.risk(it.learned, choice)
+
+
+def test_predictive_control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Least squares with bounds give the same force: min |sqrt(Q) (E u + d)|^2 + r |u|^2."""
+    it = cells("predictive_control", tmp_path, monkeypatch)
+    assert np.allclose(it.slope, it.differences, rtol=1e-5)
+    assert it.last < 0.8 * it.first
+    x, (m, c) = np.array([1.0, -0.4]), it.model.detach().exp().numpy()
+    A, B = np.array([[1, it.dt], [0, 1 - it.dt * c / m]]), np.array([0, it.dt / m])
+    power = [np.linalg.matrix_power(A, k) for k in range(it.horizon + 1)]
+    E = np.zeros((it.horizon, 2, it.horizon))
+    for k in range(it.horizon):
+        for j in range(k + 1):
+            E[k, :, j] = power[k - j] @ B
+    root = np.sqrt(it.weight.numpy())
+    rows = (root[:, None] * E).reshape(-1, it.horizon)
+    d = np.concatenate([root * (power[k + 1] @ x) for k in range(it.horizon)])
+    theirs = optimize.lsq_linear(
+        np.vstack([rows, it.price**0.5 * np.eye(it.horizon)]),
+        np.concatenate([-d, np.zeros(it.horizon)]),
+        bounds=(-1, 1),
+        method="bvls",
+    )
+    ours = it.force(it.torch.from_numpy(x), it.model.detach())
+    assert abs(float(ours) - theirs.x[0]) < 1e-9

@@ -63,8 +63,8 @@ def solve_qp(
     h: AnyArray | None = None,
     A: MatrixLike | None = None,
     b: AnyArray | None = None,
-    lb: AnyArray | None = None,
-    ub: AnyArray | None = None,
+    lb: float | AnyArray | None = None,
+    ub: float | AnyArray | None = None,
     solver: Literal["auto", "clarabel"] = "auto",
     full: bool = False,
 ) -> Any:
