@@ -74,12 +74,12 @@ def first_able(
     candidates: dict[str, RankedT], reason: Callable[[RankedT], str | None], asked: str
 ) -> RankedT:
     """The first engine that gives no reason why not; `asked` is what none of them does."""
-    reasons: dict[str, str] = {}
+    reasons: dict[str, list[str]] = {}
     for name, engine in candidates.items():
         if (why_not := reason(engine)) is None:
             return engine
-        reasons[name] = why_not
-    answers = "; ".join(f"{name}: {why_not}" for name, why_not in reasons.items())
+        reasons.setdefault(why_not, []).append(name)
+    answers = "; ".join(f"{', '.join(names)}: {why_not}" for why_not, names in reasons.items())
     raise EngineError(f"no engine {asked}. {answers}.")
 
 
@@ -96,17 +96,18 @@ def choose(
     `method` may also restrict the choice to engines that factor, or to those that iterate;
     `factor_dtype` to those that factor in this precision first.
     """
+    kind = type(structure).__name__
     engine = first_able(
         named(method) if whole(structure) is None else engines(structure.space.solvers),
         lambda engine: answer(engine, structure, dtype, device, assume_a),
-        f"solves a {type(structure).__name__} matrix of {dtype} on {device} with "
+        f"solves {'an' if kind[0] in 'AEIOU' else 'a'} {kind} matrix of {dtype} on {device} with "
         f"assume_a={assume_a!r}, method={method!r}",
     )
     if factor_dtype is not None and not engine.IN_SINGLE:
         able = ", ".join(name for name, e in named("direct").items() if e.IN_SINGLE)
         raise EngineError(
             f"factor_dtype={factor_dtype!r} is for sparse matrices and {able}, but {name_of(engine)} "
-            f"solves this {type(structure).__name__} matrix: leave factor_dtype out."
+            f"solves this {kind} matrix: leave factor_dtype out."
         )
     return engine
 
