@@ -53,10 +53,10 @@ SENTENCES: dict[str, str] = dict(
         ("minimize", "Write ldiv.least_squares, ldiv.solve_qp, or ldiv.root of the gradient."),
         *_each(
             "grad jacfwd jacrev value_and_grad",
-            "Write torch.func's or jax's, which go through every function of ldiv; or ldiv.vjp, ldiv.jvp, "
+            "Write those of torch.func or jax, which go through functions of ldiv; or ldiv.vjp, ldiv.jvp, "
             "ldiv.jacobian.",
         ),
-        ("vmap", "Write torch.vmap or jax.vmap, which go through every function of ldiv."),
+        ("vmap", "Write torch.vmap or jax.vmap: they go through functions of ldiv."),
         ("block", "Write ldiv.bmat, or ldiv.block_array."),
         ("transpose", "Write A.T, or A.mT of a batch."),
         *_each(
