@@ -1,7 +1,6 @@
-"""Functions of matrices: value and gradient over an autograd.Function around SciPy's pieces.
-
-by hand     expm: expm and expm_frechet; sqrtm: sqrtm and solve_sylvester(X^H, X^H, G); logm, cosm,
-            powers: the function of [[A^T, G], [0, A^T]]
+"""Functions, equations and spectra of dense matrices: value and gradient over `peers/of_scipy.py`, an
+autograd.Function around SciPy's pieces: expm and expm_frechet, sqrtm and solve_sylvester, logm of a block
+matrix, Lyapunov's equation behind Riccati's, ...
 
 python bench/bench_functions.py [--quick]
 """
@@ -16,81 +15,66 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 import torch
 from harness.measure import Figure, arguments, compare, report, side_by_side
+from peers.of_scipy import BY_HAND
 
 import ldiv
 
-Function = Callable[[Any], Any]
-
-
-def of_block(f: Function, a: Any, _: Any, g: Any) -> Any:
-    """D f(A^T)[G], the upper right block of f([[A^T, G], [0, A^T]])."""
-    n = len(a)
-    return f(np.block([[a.T, g], [np.zeros_like(a), a.T]]))[:n, n:]
-
-
-def by_hand(f: Function, derivative: Callable[[Any, Any, Any], Any]) -> Function:
-    """f with that derivative, of A, f(A) and the cotangent, by SciPy on the host."""
-
-    class ByHand(torch.autograd.Function):
-        @staticmethod
-        def forward(ctx: Any, a: Any) -> Any:
-            y = torch.from_numpy(np.asarray(f(a.detach().numpy())))
-            ctx.save_for_backward(a, y)
-            return y
-
-        @staticmethod
-        def backward(ctx: Any, *bars: Any) -> Any:
-            a, y = (x.detach().numpy() for x in ctx.saved_tensors)
-            return torch.from_numpy(np.asarray(derivative(a, y, bars[0].numpy())))
-
-    return ByHand.apply
-
-
-def _frechet(a: Any, _: Any, g: Any) -> Any:
-    return scipy.linalg.expm_frechet(a.T, g, compute_expm=False)
-
-
-def _sylvester(_: Any, x: Any, g: Any) -> Any:
-    return scipy.linalg.solve_sylvester(x.T, x.T, g)
-
-
-def _power(a: Any) -> Any:
-    return scipy.linalg.fractional_matrix_power(a, 0.3).real
-
-
-CASES: dict[str, tuple[Function, Function]] = {
-    "expm": (ldiv.expm, by_hand(scipy.linalg.expm, _frechet)),
-    "sqrtm": (ldiv.sqrtm, by_hand(scipy.linalg.sqrtm, _sylvester)),
-    "logm": (ldiv.logm, by_hand(scipy.linalg.logm, partial(of_block, scipy.linalg.logm))),
-    "cosm": (ldiv.cosm, by_hand(scipy.linalg.cosm, partial(of_block, scipy.linalg.cosm))),
-    "A^0.3": (
-        lambda a: ldiv.fractional_matrix_power(a, 0.3),
-        by_hand(_power, partial(of_block, _power)),
-    ),
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "expm": ldiv.expm,
+    "sqrtm": ldiv.sqrtm,
+    "logm": ldiv.logm,
+    "cosm": ldiv.cosm,
+    "A^0.3": lambda a: ldiv.fractional_matrix_power(a, 0.3),
 }
+EQUATIONS: dict[str, Callable[..., Any]] = {
+    "solve_sylvester": ldiv.solve_sylvester,
+    "solve_continuous_lyapunov": ldiv.solve_continuous_lyapunov,
+    "solve_continuous_are": lambda a, b, q: ldiv.solve_continuous_are(
+        a, b, q, torch.eye(b.shape[1], dtype=b.dtype)
+    ),
+    "eigvals": ldiv.eigvals,
+}
+# n, rounds, calls in each; the last one is where level-3 BLAS matters
+SIZES = {"functions": [(8, 9, 100), (100, 7, 2), (300, 3, 1)]}
+SIZES["equations"] = [(8, 9, 100), (100, 7, 2), (1000, 2, 1)]
+QUICK = [(8, 2, 2)]
 
 
-def value_and_gradient(f: Function, inputs: list[Any]) -> Any:
-    for a in inputs:
-        y = f(a)
-        (bar,) = torch.autograd.grad(y, a, y.detach())
-    return y, bar
+def inputs_of(name: str, n: int) -> tuple[Any, ...]:
+    """Well conditioned; the real parts of the eigenvalues of A are about 3."""
+    random = np.random.default_rng(0)
+    a, q, b = (random.standard_normal((n, n)) / np.sqrt(n) for _ in range(3))
+    a += 3 * np.eye(n)
+    return {
+        "solve_sylvester": (a, b + 2 * np.eye(n), q),
+        "solve_continuous_lyapunov": (a, q + q.T),
+        "solve_continuous_are": (a - 3 * np.eye(n), b[:, : max(n // 4, 2)], np.eye(n)),
+        "eigvals": (a,),
+    }.get(name, (a,))
 
 
-def case(name: str, n: int, rounds: int, calls: int) -> Figure:
-    ours, theirs = CASES[name]
-    a = np.random.default_rng(0).standard_normal((n, n)) / np.sqrt(n) + 3 * np.eye(n)
+def value_and_gradient(f: Callable[..., Any], calls: list[tuple[Any, ...]]) -> Any:
+    for inputs in calls:
+        y = f(*inputs)
+        bars = torch.autograd.grad(y, inputs, y.detach())
+    return y, *bars
 
-    def fresh(i: int) -> list[Any]:
+
+def case(name: str, ours: Callable[..., Any], n: int, rounds: int, calls: int) -> Figure:
+    """At n, after both have given the same numbers."""
+    given, theirs = inputs_of(name, n), BY_HAND[name]
+
+    def fresh(i: int) -> list[tuple[Any, ...]]:
         scales = (1 + (i * calls + k) * 1e-6 for k in range(calls))
-        return [torch.tensor(a * s, requires_grad=True) for s in scales]
+        return [tuple(torch.tensor(a * s, requires_grad=True) for a in given) for s in scales]
 
     found, expected = (value_and_gradient(f, fresh(0)[:1]) for f in (ours, theirs))
+    if name == "eigvals":  # in any order: the gradient of sum |w|^2 has none
+        found, expected = found[1:], expected[1:]
     for x, y in zip(found, expected, strict=True):
-        torch.testing.assert_close(x, y, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(x, y, rtol=1e-8, atol=1e-8 * float(abs(y).max()))
     contenders = {
         "ldiv": partial(value_and_gradient, ours),
         "by hand": partial(value_and_gradient, theirs),
@@ -101,10 +85,12 @@ def case(name: str, n: int, rounds: int, calls: int) -> Figure:
 
 def main() -> None:
     options = arguments(__doc__ or "")
-    sizes = [(8, 2, 2)] if options.quick else [(8, 9, 100), (100, 7, 2), (300, 3, 1)]
+    figures = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # SciPy doubts its logarithms of block matrices
-        figures = [case(name, *size) for size in sizes for name in CASES]
+        for kind, cases in (("functions", FUNCTIONS), ("equations", EQUATIONS)):
+            for size in QUICK if options.quick else SIZES[kind]:
+                figures += [case(name, ours, *size) for name, ours in cases.items()]
     report("functions", figures, options)
 
 

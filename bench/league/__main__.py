@@ -53,7 +53,8 @@ def install(name: str) -> None:
 
 def versions(name: str) -> dict[str, str]:
     """Of what the environment was made for, and of the framework below."""
-    wanted = (ALL[name][1], "torch" if ALL[name][0] == "torch" else "jax", "numpy")
+    framework, environment, _, _ = ALL[name]
+    wanted = (environment, framework, "numpy")
     code = (
         "import json, sys\nfrom importlib.metadata import version\n"
         "print(json.dumps({name: version(name) for name in sys.argv[1:]}))"

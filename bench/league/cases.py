@@ -17,6 +17,7 @@ from typing import Any
 
 import mpmath as mp
 import numpy as np
+from references import MATRICES
 
 DIGITS = 60
 PARAMETERS = 3
@@ -36,9 +37,19 @@ PROBLEMS = (
     "eigenvalues dense, repeated",
     "eigenvalues sparse, repeated",
     "subspace dense, repeated",
+    "eigvals dense",
+    "eig dense",
+    "expm dense",
+    "logm dense",
+    "sqrtm dense",
+    "sylvester dense",
+    "care dense",
+    "dare dense",
     "singular dense",
     "singular sparse",
 )
+# the matrices are 16 I + O(1); of these they are that times a power of 2
+SCALES = {"expm": 0.125, "care": -1.0, "dare": 0.03125}  # A of both is stable
 
 
 @dataclass(frozen=True)
@@ -86,6 +97,7 @@ class Problem:
             matrices = matrices + matrices.conj().transpose(0, 2, 1)
         if m == n:
             matrices[0] += 16 * np.eye(n)
+        matrices = matrices * SCALES.get(self.operation, 1.0)
         if "repeated" in self.name:
             matrices = self._repeated(matrices)
         if self.operation == "singular":
@@ -132,6 +144,11 @@ class Problem:
         if self.operation == "cholesky":
             L = mp.cholesky(A)
             return sum(mp.re(mp.conj(W[i, j]) * L[i, j]) for i in range(n) for j in range(i + 1))
+        if self.operation in ("eigvals", "eig"):
+            return _of_spectrum(self.operation, A, w)
+        if self.operation in MATRICES:
+            Y = MATRICES[self.operation](A, b)
+            return sum(mp.re(mp.conj(v) * y) + abs(y) ** 2 for v, y in zip(W, Y, strict=True))
         values, X = mp.eighe(A)
         if self.operation == "eigenvalues":
             return values[0] + values[1] + values[0] * values[1]
@@ -169,6 +186,20 @@ def _derivative(g: Callable[[Sequence[Any]], Any], at: Sequence[Any], along: Seq
     ends = [[x + s * h * mp.mpf(u) for x, u in zip(at, first, strict=True)] for s in (1, -1)]
     above, below = (_derivative(g, end, rest) for end in ends)
     return (above - below) / (2 * h)
+
+
+def _of_spectrum(operation: str, A: Any, w: Any) -> Any:
+    """Sums over all eigenvalues, which have no order: of |value|^2, of "eig" times |w^H x|^2."""
+    values, X = mp.eig(A)
+    total = mp.mpf(0)
+    for k, value in enumerate(values):
+        share = mp.mpf(1)
+        if operation == "eig":
+            x = X[:, k]
+            share = abs(sum(mp.conj(u) * y for u, y in zip(w, x, strict=True))) ** 2
+            share /= mp.norm(x) ** 2
+        total += abs(value) ** 2 * share
+    return total
 
 
 def _exactly(a: Any) -> Any:

@@ -27,6 +27,12 @@ def starts(problem: Problem) -> Any:
     return np.searchsorted(problem.pattern[0], np.arange(n + 1))
 
 
+def _claimed(problem: Problem, functions: dict[str, Apply]) -> Apply:
+    if problem.operation not in functions:
+        raise NotClaimed
+    return functions[problem.operation]
+
+
 # -- in PyTorch -----------------------------------------------------------------------------------
 
 
@@ -39,15 +45,21 @@ def torch_itself(problem: Problem) -> Apply:
         first, cols = (torch.as_tensor(i) for i in (starts(problem), problem.pattern[1]))
         shape = problem.data[0].shape[1:]
         return lambda A, b: torch.sparse.spsolve(torch.sparse_csr_tensor(first, cols, A, shape), b)
-    return {
-        "solve": torch.linalg.solve,
-        "singular": torch.linalg.solve,
-        "logdet": lambda A, b: torch.linalg.slogdet(A)[1],
-        "lstsq": lambda A, b: torch.linalg.lstsq(A, b[:, None]).solution[:, 0],
-        "cholesky": lambda A, b: torch.linalg.cholesky(A),
-        "eigenvalues": lambda A, b: torch.linalg.eigvalsh(A)[:2],
-        "subspace": lambda A, b: torch.linalg.eigh(A)[1][:, :2],
-    }[problem.operation]
+    return _claimed(
+        problem,
+        {
+            "solve": torch.linalg.solve,
+            "singular": torch.linalg.solve,
+            "logdet": lambda A, b: torch.linalg.slogdet(A)[1],
+            "lstsq": lambda A, b: torch.linalg.lstsq(A, b[:, None]).solution[:, 0],
+            "cholesky": lambda A, b: torch.linalg.cholesky(A),
+            "eigenvalues": lambda A, b: torch.linalg.eigvalsh(A)[:2],
+            "subspace": lambda A, b: torch.linalg.eigh(A)[1][:, :2],
+            "eigvals": lambda A, b: torch.linalg.eigvals(A),
+            "eig": lambda A, b: torch.linalg.eig(A),
+            "expm": lambda A, b: torch.linalg.matrix_exp(A),
+        },
+    )
 
 
 def torch_sla(problem: Problem) -> Apply:
@@ -104,7 +116,7 @@ def xitorch(problem: Problem) -> Apply:
     from xitorch import LinearOperator
     from xitorch.linalg import solve, symeig
 
-    if problem.sparse or problem.operation not in ("solve", "singular", "eigenvalues", "subspace"):
+    if problem.sparse or problem.operation not in (*SOLVES, "eigenvalues", "subspace"):
         raise NotClaimed
     if problem.operation in SOLVES:
         hermitian = problem.symmetric
@@ -128,6 +140,7 @@ def linear_operator(problem: Problem) -> Apply:
 
 def jax_itself(problem: Problem) -> Apply:
     import jax.numpy as jnp
+    import jax.scipy.linalg
     from jax.experimental.sparse.linalg import spsolve
 
     if problem.sparse:
@@ -135,15 +148,23 @@ def jax_itself(problem: Problem) -> Apply:
             raise NotClaimed
         first, cols = (jnp.asarray(i, "int32") for i in (starts(problem), problem.pattern[1]))
         return lambda A, b: spsolve(A, cols, first, b)
-    return {
-        "solve": jnp.linalg.solve,
-        "singular": jnp.linalg.solve,
-        "logdet": lambda A, b: jnp.linalg.slogdet(A)[1],
-        "lstsq": lambda A, b: jnp.linalg.lstsq(A, b)[0],
-        "cholesky": lambda A, b: jnp.linalg.cholesky(A),
-        "eigenvalues": lambda A, b: jnp.linalg.eigvalsh(A)[:2],
-        "subspace": lambda A, b: jnp.linalg.eigh(A)[1][:, :2],
-    }[problem.operation]
+    return _claimed(
+        problem,
+        {
+            "solve": jnp.linalg.solve,
+            "singular": jnp.linalg.solve,
+            "logdet": lambda A, b: jnp.linalg.slogdet(A)[1],
+            "lstsq": lambda A, b: jnp.linalg.lstsq(A, b)[0],
+            "cholesky": lambda A, b: jnp.linalg.cholesky(A),
+            "eigenvalues": lambda A, b: jnp.linalg.eigvalsh(A)[:2],
+            "subspace": lambda A, b: jnp.linalg.eigh(A)[1][:, :2],
+            "eigvals": lambda A, b: jnp.linalg.eigvals(A),
+            "eig": lambda A, b: jnp.linalg.eig(A),
+            "expm": lambda A, b: jax.scipy.linalg.expm(A),
+            "sqrtm": lambda A, b: jax.scipy.linalg.sqrtm(A),
+            "sylvester": lambda A, b: jax.scipy.linalg.solve_sylvester(A, A.T, b[:, None] * b),
+        },
+    )
 
 
 def lineax(problem: Problem) -> Apply:
@@ -189,6 +210,32 @@ def klujax(problem: Problem) -> Apply:
     return lambda A, b: package.solve(rows, cols, A, b)
 
 
+# -- in PyTensor ----------------------------------------------------------------------------------
+
+
+def pytensor_itself(problem: Problem) -> Apply:
+    import pytensor.tensor as pt
+    import pytensor.tensor.linalg as la
+
+    if problem.sparse or problem.complex:
+        raise NotClaimed
+    eye = np.eye(problem.data[0].shape[2])
+    return _claimed(
+        problem,
+        {
+            "solve": lambda A, b: la.solve(A, b, assume_a="pos" if problem.symmetric else "gen"),
+            "singular": la.solve,
+            "logdet": lambda A, b: la.slogdet(A)[1],
+            "cholesky": lambda A, b: la.cholesky(A),
+            "eigenvalues": lambda A, b: la.eigh(A)[0][:2],
+            "subspace": lambda A, b: la.eigh(A)[1][:, :2],
+            "expm": lambda A, b: la.expm(A),
+            "sylvester": lambda A, b: la.solve_sylvester(A, A.T, b[:, None] * b),
+            "dare": lambda A, b: la.solve_discrete_are(A, b[:, None], eye, pt.eye(1)),
+        },
+    )
+
+
 # -- ldiv, in both --------------------------------------------------------------------------------
 
 
@@ -198,6 +245,7 @@ def ldiv(problem: Problem) -> Apply:
     shape = problem.data[0].shape[1:]
     matrix = lambda A: package.coo_array((A, problem.pattern), shape=shape) if problem.sparse else A
     promise = "pos" if problem.name.endswith("pos") else "gen"
+    eye, one = np.eye(shape[1]), np.eye(1)
     return {
         "solve": lambda A, b: package.solve(matrix(A), b, assume_a=promise),
         "singular": lambda A, b: package.solve(matrix(A), b),
@@ -206,6 +254,14 @@ def ldiv(problem: Problem) -> Apply:
         "cholesky": lambda A, b: package.cholesky(A),
         "eigenvalues": lambda A, b: package.eigenspace(matrix(A), 2, which="SA")[1],
         "subspace": lambda A, b: package.eigenspace(A, 2, which="SA")[0],
+        "eigvals": lambda A, b: package.eigvals(A),
+        "eig": lambda A, b: package.eig(A),
+        "expm": lambda A, b: package.expm(A),
+        "logm": lambda A, b: package.logm(A),
+        "sqrtm": lambda A, b: package.sqrtm(A),
+        "sylvester": lambda A, b: package.solve_sylvester(A, A.T, b[:, None] * b),
+        "care": lambda A, b: package.solve_continuous_are(A, b[:, None], eye, one),
+        "dare": lambda A, b: package.solve_discrete_are(A, b[:, None], eye, one),
     }[problem.operation]
 
 
@@ -215,6 +271,7 @@ ALL: dict[str, tuple[str, str, tuple[str, ...], Callable[[Problem], Apply]]] = {
     "ldiv in JAX": ("jax", "ldiv", (".[torch,jax]",), ldiv),
     "torch": ("torch", "torch", ("torch==2.15.0", "scipy"), torch_itself),
     "jax": ("jax", "jax", ("jax==0.10.2", "scipy"), jax_itself),
+    "pytensor": ("pytensor", "pytensor", ("pytensor==3.0.7",), pytensor_itself),
     "lineax": ("jax", "lineax", ("lineax==0.1.1",), lineax),
     "sparsax": ("jax", "sparsax", ("sparsax==0.9.0",), sparsax),
     "solvax": ("jax", "solvax", ("solvax==0.34.0",), solvax),

@@ -19,22 +19,31 @@ def function(xp: Any, problem: Problem, apply: Any, cast: Any) -> Callable[[Any]
         matrices = matrices[:, problem.pattern[0], problem.pattern[1]]
     matrices, sides, weights = map(cast, (matrices, sides, weights))
     operation = problem.operation
+    # of complex numbers only: real ones may have no such operation that can be differentiated
+    real = (lambda z: z.real) if problem.complex or "eig" in operation else lambda z: z
 
     def loss(t: Any) -> Any:
         combined = lambda parts: parts[0] + sum(t[k] * parts[k + 1] for k in range(len(AT)))
         out = apply(combined(matrices), combined(sides))
         if operation == "logdet":
-            return out.real
+            return real(out)
         if operation == "eigenvalues":
             if out.ndim == 2:
-                return (out[0, 0] + out[1, 1] + out[0, 0] * out[1, 1] - out[0, 1] * out[1, 0]).real
+                return real(out[0, 0] + out[1, 1] + out[0, 0] * out[1, 1] - out[0, 1] * out[1, 0])
             return out[0] + out[1] + out[0] * out[1]
         if operation == "cholesky":
-            return (weights.conj() * xp.tril(out)).real.sum()
+            return real(weights.conj() * xp.tril(out)).sum()
         if operation == "subspace":
             inner = (out.conj() * weights[0][:, None]).sum(0)
-            return (inner.conj() * inner).real.sum()  # |inner|^2 by abs has no derivatives at 0
-        return (weights[0].conj() * out).real.sum() + (out.conj() * out).real.sum()
+            return real(inner.conj() * inner).sum()  # |inner|^2 by abs has no derivatives at 0
+        if operation == "eigvals":
+            return real(out.conj() * out).sum()
+        if operation == "eig":
+            values, X = out
+            inner = (X.conj() * weights[0][:, None]).sum(0)
+            return real((values.conj() * values) * (inner.conj() * inner)).sum()
+        w = weights if out.ndim == 2 else weights[0]
+        return real(w.conj() * out).sum() + real(out.conj() * out).sum()
 
     return loss
 
@@ -102,13 +111,55 @@ def in_jax(problem: Problem, apply: Any, single: bool) -> Modes:
     }
 
 
+def in_pytensor(problem: Problem, apply: Any, single: bool) -> Modes:
+    import pytensor
+    import pytensor.tensor as pt
+    from pytensor.gradient import pushforward
+    from pytensor.graph.replace import vectorize_graph
+
+    real = "float32" if single else "float64"
+    at, u, v = (np.array(x, real) for x in (AT, U, V))
+    dtype = {(0, 0): "float64", (0, 1): "float32", (1, 0): "complex128"}[problem.complex, single]
+    t = pt.vector("t", dtype=real, shape=(len(AT),))
+    loss = function(pt, problem, apply, lambda a: pt.as_tensor(np.asarray(a, dtype)))
+
+    def run(make: Callable[[Any], Any], point: Any = at) -> Any:
+        return pytensor.function([t], make(loss(t)))(point)
+
+    def slope(g: Any, along: Any = u) -> Any:
+        return pushforward(g, t, pt.as_tensor(along))
+
+    def gradient(g: Any, *along: Any) -> Any:
+        found = pytensor.grad(g, t)
+        return gradient((found * along[0]).sum(), *along[1:]) if along else found
+
+    def each(g: Any) -> Any:
+        there = pt.as_tensor(np.stack([at, at + u]))
+        return vectorize_graph(gradient(g), replace={t: there})
+
+    return {
+        "value": lambda: run(lambda g: g),
+        "reverse": lambda: run(gradient),
+        "forward": lambda: run(slope),
+        "vmap of reverse": lambda: pytensor.function([], each(loss(t)))(),
+        "reverse over reverse": lambda: run(lambda g: gradient(g, u)),
+        "forward over reverse": lambda: run(lambda g: slope(gradient(g))),
+        "reverse over forward": lambda: run(lambda g: gradient(slope(g))),
+        "forward over forward": lambda: run(lambda g: slope(slope(g), v)),
+        "reverse, three times": lambda: run(lambda g: gradient(g, u, v)),
+    }
+
+
+FRAMEWORKS = {"torch": in_torch, "jax": in_jax, "pytensor": in_pytensor}
+
+
 def modes_of(framework: str, problem: Problem, claim: Any, single: bool) -> Modes:
     """None where the package claims nothing."""
     try:
         apply = claim(problem)
     except NotClaimed:
         return {}
-    made = {"torch": in_torch, "jax": in_jax}[framework](problem, apply, single)
+    made = FRAMEWORKS[framework](problem, apply, single)
     if problem.operation == "singular":
         return {mode: made[mode] for mode in ("value", "reverse")}
     return made

@@ -11,9 +11,15 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+import scipy.linalg
 
 ROOT = Path(__file__).parents[2]
 LEAGUE = ROOT / "bench" / "league"
+BY_SCIPY = {
+    "sylvester": lambda A, b: scipy.linalg.solve_sylvester(A, A.T, b @ b.T),
+    "care": lambda A, b: scipy.linalg.solve_continuous_are(A, b, np.eye(len(A)), np.eye(1)),
+    "dare": lambda A, b: scipy.linalg.solve_discrete_are(A, b, np.eye(len(A)), np.eye(1)),
+}
 
 
 def loaded(path: Path) -> ModuleType:
@@ -21,7 +27,9 @@ def loaded(path: Path) -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(path.parent))  # as for a script
+        spec.loader.exec_module(module)
     return module
 
 
@@ -82,6 +90,20 @@ def test_second_derivatives_agree_among_themselves(cases: ModuleType) -> None:
     problem = cases.Problem("logdet dense pos", True)
     along = problem.reference("reverse over reverse")
     assert problem.reference("forward over forward") == pytest.approx([np.dot(along, cases.V)])
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+def test_references_solve_their_equations(cases: ModuleType, is_complex: bool) -> None:
+    """Riccati's and Sylvester's, in 60 digits, and what SciPy finds."""
+    mp, references = pytest.importorskip("mpmath"), loaded(LEAGUE / "references.py")
+    for name in BY_SCIPY:
+        matrices, sides, _ = cases.Problem(f"{name} dense", is_complex).data
+        A, b = matrices[0], sides[0][:, None]
+        with mp.workdps(cases.DIGITS):
+            Y = references.MATRICES[name](cases._exactly(A), cases._exactly(b))
+        found = np.array(Y.tolist(), complex)
+        expected = BY_SCIPY[name](A, b)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10 * abs(expected).max())
 
 
 @pytest.mark.parametrize("is_complex", [False, True])
