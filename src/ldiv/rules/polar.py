@@ -31,7 +31,7 @@ from ldiv.errors import NotDifferentiableError
 from ldiv.rules.assertion import checked
 from ldiv.rules.solve import solve
 from ldiv.structures.dense import dense
-from ldiv.structures.kronecker_sum import KroneckerSum
+from ldiv.structures.kronecker_sum import kronecker_sum
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Polar(Rescaled):
 def _commuting(p: Array, right: Array) -> Array:
     """W with P W + W P = right."""
     xp, n = namespace(right), p.shape[-1]
-    structure = KroneckerSum((dense(n, n), dense(n, n).T))
+    structure = kronecker_sum(dense(n, n), dense(n, n).T)
     vector = xp.reshape(right, (*right.shape[:-2], n * n, 1))
     found = solve(structure, (p, p), vector)
     return xp.reshape(found, (*found.shape[:-2], n, n))

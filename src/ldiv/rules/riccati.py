@@ -33,8 +33,8 @@ from ldiv.errors import OF_UNSTABLE_LOOPS, NotSymmetricError, SingularMatrixErro
 from ldiv.rules.solve import solve
 from ldiv.structures.asymmetry import refuse_asymmetry
 from ldiv.structures.dense import dense
-from ldiv.structures.kronecker_sum import KroneckerSum
-from ldiv.structures.stein import Stein
+from ldiv.structures.kronecker_sum import kronecker_sum
+from ldiv.structures.stein import stein
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ class ContinuousRiccati(Riccati):
         return "solve_continuous_are"
 
     def equation(self, n: int) -> Structure:
-        return KroneckerSum((dense(n, n).H, dense(n, n).T))
+        return kronecker_sum(dense(n, n).H, dense(n, n).T)
 
     def loop(self, a: Array, b: Array, r: Array, x: Array) -> tuple[Array, Array, Array]:
         k = _gain(r, adjoint(b) @ x)
@@ -211,7 +211,7 @@ class DiscreteRiccati(Riccati):
         return "solve_discrete_are"
 
     def equation(self, n: int) -> Structure:
-        return Stein((dense(n, n).H, dense(n, n).T))
+        return stein(dense(n, n).H, dense(n, n).T)
 
     def loop(self, a: Array, b: Array, r: Array, x: Array) -> tuple[Array, Array, Array]:
         bx = adjoint(b) @ x

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from ldiv.core.caches import emptied_by
 from ldiv.core.dispatch import namespace
 from ldiv.core.structure import Structure, nothing, outer, plus, push
 from ldiv.core.trees import Array, Tree
@@ -75,6 +77,15 @@ class KroneckerSum(Composed):
         blocks = a[..., :, None, :, None] * two[:, None, :]
         blocks = blocks + one[:, None, :, None] * b[..., None, :, None, :]
         return xp.reshape(blocks, (*blocks.shape[:-4], *self.shape))
+
+
+@lru_cache(maxsize=256)
+def kronecker_sum(one: Structure, two: Structure) -> KroneckerSum:
+    """The same object for equal parts, so that everything cached on it is found again."""
+    return KroneckerSum((one, two))
+
+
+emptied_by(kronecker_sum.cache_clear)
 
 
 def cases(draw: Any) -> Iterator[tuple[KroneckerSum, Tree]]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from ldiv.core.caches import emptied_by
 from ldiv.core.dispatch import namespace
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree
@@ -50,6 +52,15 @@ class Stein(Composed):
     def todense(self, p: Tree) -> Array:
         dense = self._product.todense(p)
         return namespace(dense).eye(dense.shape[-1], dtype=dense.dtype) - dense
+
+
+@lru_cache(maxsize=256)
+def stein(one: Structure, two: Structure) -> Stein:
+    """The same object for equal parts, so that everything cached on it is found again."""
+    return Stein((one, two))
+
+
+emptied_by(stein.cache_clear)
 
 
 def cases(draw: Any) -> Iterator[tuple[Stein, Tree]]:

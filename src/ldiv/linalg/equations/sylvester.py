@@ -16,8 +16,8 @@ from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array, require_square_array
 from ldiv.rules.solve import solve
 from ldiv.structures.dense import dense
-from ldiv.structures.kronecker_sum import KroneckerSum
-from ldiv.structures.stein import Stein
+from ldiv.structures.kronecker_sum import kronecker_sum
+from ldiv.structures.stein import stein
 
 Method = Literal["direct", "bilinear"]
 
@@ -78,7 +78,7 @@ def solve_sylvester(a: ArrayT, b: AnyArray, q: AnyArray) -> ArrayT:
     one = require_square_array("a", a, b, q)
     two = require_square_array("b", b, one)
     right = _right("q", q, one, (one.shape[-1], two.shape[-1]))
-    structure = KroneckerSum((dense(*one.shape[-2:]), dense(*two.shape[-2:]).T))
+    structure = kronecker_sum(dense(*one.shape[-2:]), dense(*two.shape[-2:]).T)
     return _solved(structure, one, two, right)
 
 
@@ -130,7 +130,7 @@ def solve_continuous_lyapunov(a: ArrayT, q: AnyArray) -> ArrayT:
     """
     matrix, right = _of_one("a", a, q)
     part = dense(*matrix.shape[-2:])
-    return _solved(KroneckerSum((part, part.C)), matrix, matrix, right)
+    return _solved(kronecker_sum(part, part.C), matrix, matrix, right)
 
 
 solve_lyapunov = solve_continuous_lyapunov
@@ -189,7 +189,7 @@ def solve_discrete_lyapunov(a: ArrayT, q: AnyArray, method: Method | None = None
         require_option("method", method, get_args(Method))
     matrix, right = _of_one("a", a, q)
     part = dense(*matrix.shape[-2:])
-    return _solved(Stein((part, part.C)), matrix, matrix, right)
+    return _solved(stein(part, part.C), matrix, matrix, right)
 
 
 def _of_one(name: str, a: Any, q: Any) -> tuple[Array, Array]:
