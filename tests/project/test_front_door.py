@@ -159,7 +159,8 @@ def test_the_figures_of_the_league_are_those_of_its_run() -> None:
     wrong = {
         r["problem"] for r in rows if r["package"] in ("torch", "jax") and r["verdict"] == "wrong"
     }
-    assert all("repeated" in problem or "singular" in problem for problem in wrong)
+    said = ("repeated", "singular", "eig dense")  # in words, on the page
+    assert all(any(kind in problem for kind in said) for problem in wrong)
 
 
 def test_the_versions_are_those_of_the_tests() -> None:
