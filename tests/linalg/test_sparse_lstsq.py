@@ -147,6 +147,40 @@ def test_rank_is_asked_for() -> None:
         ldiv.lstsq(sp.csr_array(A), np.ones(m), cond=1e-3)
 
 
+def _deficient(seed: int) -> dict[str, Any]:
+    """One rank less than full: a Laplacian, and a column that two others make."""
+    rng = np.random.default_rng(seed)
+    k = int(rng.choice([3, 5, 8, 20]))
+    W = np.triu(rng.uniform(size=(k, k)), 1)
+    W = W + W.T
+    D = rng.uniform(size=(2 * k, k))
+    D[:, 0] = 2 * D[:, 1] + D[:, 2]
+    whole = np.round(rng.uniform(-2, 2, (k, k)))
+    whole[:, 0] = whole[:, 1] + whole[:, 2]
+    graded = D * 10.0 ** rng.uniform(-6, 6, (2 * k, 1))
+    found = {"Laplacian": np.diag(W.sum(0)) - W, "tall": D, "square": D[:k], "wide": D.T}
+    return found | {"whole numbers": whole, "graded": graded}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_right_hand_side_in_the_range_hides_no_lack_of_rank(seed: int) -> None:
+    """There b - A x is 0 for many x: none of them, and no derivative of it, is the one."""
+    for A in _deficient(seed).values():
+        b = A @ np.random.default_rng(seed).standard_normal(A.shape[1])
+        with pytest.raises(ldiv.SingularMatrixError, match="full rank"):
+            ldiv.lstsq(sp.csr_array(A), b)
+        ldiv.lstsq(sp.csr_array(A), b, damp=0.1)
+
+
+def test_a_right_hand_side_in_the_range_under_jit() -> None:
+    A = _deficient(1)["Laplacian"]
+    b = A @ np.arange(1.0, len(A) + 1)
+    pattern = ldiv.asarray(sp.csr_array(A))
+    found = jax.jit(lambda v: ldiv.lstsq(pattern.with_data(v), b)[0])
+    with pytest.raises(Exception, match=r"full rank|singular"):
+        jax.block_until_ready(found(jax.numpy.asarray(pattern.data)))
+
+
 def test_without_entries() -> None:
     assert ldiv.lstsq(sp.csr_array((3, 0)), np.ones(3)).x.shape == (0,)
     assert np.array_equal(ldiv.lstsq(sp.csr_array((0, 2)), np.ones(0)).x, np.zeros(2))

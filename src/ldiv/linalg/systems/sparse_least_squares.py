@@ -31,7 +31,7 @@ from ldiv.core.dispatch import check_or_raise, constant, namespace
 from ldiv.core.pattern import Pattern
 from ldiv.core.trees import Array
 from ldiv.errors import OF_DEPENDENT_COLUMNS, SingularMatrixError
-from ldiv.linalg.systems.factorized import factorized
+from ldiv.linalg.systems.factorized import Factorized, factorized
 from ldiv.linalg.systems.solve import solve
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.assertion import checked
@@ -45,20 +45,37 @@ def least_squares(A: SparseArray, b: Array, damp: float) -> Array:
     K, side = _augmented(A, damp), join(b, zeros, 2) if m >= n else join(zeros, b, 2)
     own = slice(m, None) if m >= n else slice(n)
     try:
-        z = _refined(K.with_data(constant(K.data)), constant(side))
+        fixed = K.with_data(constant(K.data))
+        F = factorized(fixed, assume_a="her")
+        seen = F.solve(_probe(fixed, max(m, n)))
+        z = _refined(F, fixed, constant(side))
         dz = solve(K, side - K @ z, assume_a="her")
     except SingularMatrixError as error:
         raise _deficient(f"a singular augmented matrix ({error.evidence})") from error
+    z = z + 0 * seen[..., :1, :]  # a compiled program leaves out what nobody asks for
     return z[..., own, :] + _small(dz[..., own, :], z[..., own, :], A, b)
 
 
-def _refined(K: SparseArray, side: Array) -> Array:
+def _refined(F: Factorized, K: SparseArray, side: Array) -> Array:
     """K^-1 side, refined once, as a constant: z + K^-1 (side - K z) is the solution for any z, and so
     are its derivatives. Without refinement graded rows cost all digits.
     """
-    F = factorized(K, assume_a="her")
     z = F.solve(side)
     return z + F.solve(side - K @ z)
+
+
+def _probe(K: SparseArray, m: int) -> Array:
+    """(0, c), c by the columns of A: no A of lower rank has a solution for it.
+
+    Rounding makes K regular where A has not full rank, and its solution for a b in the range of A looks
+    like any other.
+    """
+    xp, values = namespace(K.data), K.data
+    ones = xp.ones((*batch_of(values, 1), K.shape[-1], 1), **alike(values))
+    sizes = K.with_data(astype(xp.abs(values), numpy_dtype(values))) @ ones
+    c = np.random.default_rng(0).uniform(0.5, 1.5, (K.shape[-1], 1))  # beside any subspace
+    c[:m] = 0
+    return sizes * xp.asarray(c, **alike(values))
 
 
 def _small(dx: Array, x: Array, A: SparseArray, b: Array) -> Array:
