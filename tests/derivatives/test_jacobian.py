@@ -331,6 +331,14 @@ def test_root_in_jax():
     np.testing.assert_allclose(jax.jit(jax.grad(loss))(jnp.asarray(A)) @ D, 2 * x @ dx, rtol=1e-9)
 
 
+def test_root_takes_its_last_step():
+    """Found short enough, it leads as near to the root as steps converge."""
+    for dtype in (torch.float32, torch.float64):
+        p = torch.tensor([4.0, 9.0, 2.0], dtype=dtype)
+        found = ldiv.root(lambda x, p: x**2 - p, torch.ones(3, dtype=dtype), p)
+        np.testing.assert_allclose(found, np.sqrt([4.0, 9.0, 2.0]), rtol=4 * torch.finfo(dtype).eps)
+
+
 def test_implicit():
     x, dx = exact(A)
     a = torch.tensor(A, requires_grad=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,11 @@ ONE = torch.ones(1, dtype=torch.float64)
 TALL = sp.random(50, 20, 0.3, random_state=0).tocsc() + 1e-6 * sp.eye(50, 20)
 ANY: Any = ldiv
 SPARSE: Any = ldiv.eye_array(3)
+
+
+def _imported(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(f"ldiv.{module}"), name)
+
 
 WORDS: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "sym_pos": (TypeError, "assume_a='pos'", lambda: ANY.solve(I2, b, sym_pos=True)),
@@ -53,6 +59,9 @@ WORDS: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
         "maxiter too small",
         lambda: ldiv.lsmr(TALL, np.ones(50), maxiter=2),
     ),
+    "SciPy's module": (ImportError, "from ldiv import solve", lambda: _imported("linalg", "solve")),
+    "sparse module": (ImportError, "import csr_array", lambda: _imported("sparse", "csr_array")),
+    "halves": (TypeError, "convert it to float32", lambda: ldiv.solve(torch.eye(2).half(), ONE)),
     "fsolve": (AttributeError, "ldiv.root", lambda: ANY.fsolve),
 }
 

@@ -60,10 +60,11 @@ ROOMS = (
     "pymatsolver",
     "skfem",
     "cli",
+    "sparse",
     "__init__",
     "__main__",
 )
-LOOSE = {"__init__", "__main__", "errors"}  # the files that lie in no folder
+LOOSE = {"__init__", "__main__", "errors", "sparse"}  # the files that lie in no folder
 OF_PACKAGES = ("lineax", "linear_operator", "pymatsolver", "skfem")
 ADAPTERS = (*OF_PACKAGES, "nn")
 FRAMEWORKS = {"torch", "jax", "jaxlib", "equinox", "autograd", *OF_PACKAGES}

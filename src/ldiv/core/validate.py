@@ -19,6 +19,7 @@ from ldiv.core.typing import Assumption
 from ldiv.errors import NotNumbersError, expected_got, shown
 
 DTYPES = ("float32", "float64", "complex64", "complex128")
+HALVES = ("float16", "bfloat16")
 INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 ASSUMPTIONS: tuple[str, ...] = get_args(Assumption)
 PLAIN = (np.ndarray, np.memmap)
@@ -368,6 +369,8 @@ def require_float(name: str, x: Any, instead: str = "") -> Array:
             return _remember_valid(x, known_as)
         kind = x.dtype.kind if isinstance(x, np.ndarray) else ""
         advice = "Convert it, for instance to float64."
+        if dtype in HALVES:
+            kind, advice = "", f"No LAPACK computes with {dtype}: convert it to float32 or float64."
         if kind and kind in "OSUVmM":
             # SciPy's svds and its det
             advice = f"`{name}` must be of numeric data type, and {dtype} cannot be cast to float(32, 64). {advice}"

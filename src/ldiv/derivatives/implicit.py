@@ -155,9 +155,11 @@ def root(
     dx = -J^-1 df/dp dp. Not in x0.
     A batch (vmap) is solved one by one; it can be differentiated inside the vmap, vmap(grad(..)),
     not from outside.
+    The last Newton step is found short enough, and then taken: x is nearer to the root than tol,
+    as near as steps converge. The derivative is that where this step began, right to tol.
     Cost: for each step 1 Jacobian (as many products as the pattern has colors), 1 factorization
-    and 1 solve. The last factorization is that at x and serves the derivative, which takes 1 more
-    solve and 1 product of f.
+    and 1 solve. The last factorization serves the derivative, which takes 1 more solve and 1
+    product of f.
 
     References
     ----------

@@ -2,8 +2,8 @@
 
 tangent      dx = -J^-1 df/dp dp
 cotangent    lam = J^-H x_bar;  p_bar = -(df/dp)^H lam
-cost         each step a Jacobian, a factorization and a solve; the last factor is that at x, and is
-             used again by the derivative
+cost         each step a Jacobian, a factorization and a solve; the last factor is that at the last
+             point, and is used again by the derivative
 reference    Krantz and Parks, The Implicit Function Theorem; Dennis and Schnabel, chapter 6
 """
 
@@ -24,7 +24,7 @@ from ldiv.core.finite import require_finite
 from ldiv.core.holder import Holder, holding, owner
 from ldiv.core.pushforward import jvp
 from ldiv.core.rule import Rule
-from ldiv.core.structure import Structure, nothing
+from ldiv.core.structure import Structure, nothing, plus
 from ldiv.core.trees import Array, Tree
 from ldiv.errors import OF_ROOTS, ConvergenceError, expected_got
 from ldiv.rules.solve import solve
@@ -66,8 +66,10 @@ class Steps:
 
 @dataclass(frozen=True)
 class Root(Rule):
-    """Arguments (p, x0 (n,)), p a tuple of arrays with `axes` axes each; output x (n,).
+    """Arguments (p, x0 (n,)), p a tuple of arrays with `axes` axes each; outputs (x, last) (n,).
 
+    At `last` J was factored and its step was found short enough; x is one step on, where that is
+    nearer, as near to the root as steps converge. Their derivatives are one, that at `last`.
     `jacobian(f, x)`: the values of J on `structure`, differentiable, for a function f of x alone.
     """
 
@@ -92,7 +94,7 @@ class Root(Rule):
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         p, x = args
         if x.ndim > 1 or any(leaf.ndim > own for leaf, own in zip(p, self.axes, strict=True)):
-            return (self._each(p, x),)
+            return self._each(p, x)
         require_finite("x0", x)
         xp, f = namespace(x), partial(frontend_of(x).call, self.f, p)
         tol, observer = self.steps.tol, self.steps.observer
@@ -173,15 +175,18 @@ class Root(Rule):
         last = length(x, dx, xp.where(moving, floor, xp.maximum(way, floor)))
         accepted = (last <= tol) | (~moving & (last <= self.steps.accepted))
         check_or_raise(accepted, partial(self.not_converged, tol), steps, last)
-        return (x + 0,)
+        if not self.steps.maxiter:  # a solution that was given is given back
+            return x + 0, x + 0
+        nearer = accepted & moving & (size(f(x + dx)) < size(r))
+        return xp.where(nearer, x + dx, x), x + 0
 
-    def _each(self, p: tuple[Array, ...], x: Array) -> Array:
+    def _each(self, p: tuple[Array, ...], x: Array) -> tuple[Array, ...]:
         """The problems of a batch, one after the other."""
         xp, owns = namespace(x), (*self.axes, 1)
         batch = common_batch(owns, (*p, x))
         if 0 in batch:
-            return xp.zeros((*batch, x.shape[-1]), **alike(x))
-        return of_each(lambda *one: self.kernel(one[:-1], one[-1]), owns, (*p, x))[0]
+            return (xp.zeros((*batch, x.shape[-1]), **alike(x)),) * 2
+        return of_each(lambda *one: self.kernel(one[:-1], one[-1]), owns, (*p, x))
 
     def solved(self, J: Array, b: Array) -> Array:
         """J^-1 b, on the way to x."""
@@ -194,22 +199,21 @@ class Root(Rule):
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        (p, _), (dp, _), (x,) = args, tangents, out
+        (p, _), (dp, _), (_, x) = args, tangents, out
         moving = tuple(d is not None for d in dp)
         if not any(moving):
-            return (None,)
+            return None, None
         self._require_one(x)
         df = jvp(self._of(p, moving, x), _chosen(p, moving), _chosen(dp, moving))[1]
-        return (
-            solve(
-                self.structure,
-                self._partial(p, x),
-                -df[:, None],
-                self.assume_a,
-                self.method,
-                self.singular,
-            )[:, 0],
-        )
+        dx = solve(
+            self.structure,
+            self._partial(p, x),
+            -df[:, None],
+            self.assume_a,
+            self.method,
+            self.singular,
+        )[:, 0]
+        return dx, dx
 
     def vjp(
         self,
@@ -218,7 +222,7 @@ class Root(Rule):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        (p, _), (x_bar,), (x,) = args, cotangents, out
+        (p, _), (_, x), x_bar = args, out, plus(*cotangents)
         if x_bar is None or not any(need[0]):
             return tuple(map(nothing, need))
         self._require_one(x)
