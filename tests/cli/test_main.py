@@ -21,7 +21,6 @@ from ldiv.__main__ import main
 from ldiv.cli import machine, report
 from ldiv.cli.verify import verify
 from ldiv.engines import registry
-from ldiv.engines.direct import superlu
 
 DATA = Path(os.environ.get("LDIV_TEST_DATA", Path(__file__).parents[3] / "shared/data"))
 ROWS = (
@@ -353,7 +352,8 @@ def test_an_engine_that_is_there_solves_something(run: Any) -> None:
 
 
 def test_info_says_why_an_engine_is_of_no_use(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(superlu, "supports", lambda *task: "needs a package that is not installed")
+    engine = registry.engines()["superlu"]
+    monkeypatch.setattr(engine, "supports", lambda *task: "needs a package that is not installed")
     assert "nothing: needs a package that is not installed" in run("info")[1]
 
 

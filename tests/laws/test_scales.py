@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ldiv import testing
-from ldiv.core.folders import modules
+from ldiv.core.folders import plugins
 from ldiv.core.rule import Rule
 from ldiv.core.trees import leaves, rebuild
 from ldiv.rules.cholesky_banded import CholeskyBanded
@@ -59,7 +59,7 @@ def _rules_of(module):
 
 
 def test_a_rule_says_its_units_or_why_not():
-    found = {rule for module in modules("rule") for rule in _rules_of(module)}
+    found = {rule for module in plugins("rule") for rule in _rules_of(module)}
     silent = {rule.__name__ for rule in found if rule.units is Rule.units}
     assert silent <= set(WITHOUT), silent - set(WITHOUT)
 

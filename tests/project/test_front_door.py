@@ -17,7 +17,7 @@ import pytest
 
 import ldiv
 from ldiv import errors, structures
-from ldiv.core.folders import modules
+from ldiv.core.folders import plugins
 from ldiv.engines.registry import answer, engines, is_iterative
 from ldiv.matrices.assumptions import definiteness, promised
 from ldiv.matrices.matrix import Matrix, as_matrix
@@ -72,7 +72,7 @@ def case(kind: str) -> Any:
     draw = np.random.default_rng(0).standard_normal
     found = (
         Matrix(structure, params)
-        for module in modules("structure")
+        for module in plugins("structure")
         for structure, params in module.cases(lambda *shape: draw(shape))
     )
     return next(

@@ -16,7 +16,7 @@ from ldiv.cli.machine import installed, machine_rows
 from ldiv.cli.table import Cell, show
 from ldiv.cli.verify import Findings
 from ldiv.core.dispatch import frontend_names
-from ldiv.core.folders import modules
+from ldiv.core.folders import plugins
 from ldiv.core.linear import View
 from ldiv.core.structure import Structure
 from ldiv.engines import registry
@@ -125,7 +125,7 @@ def _abilities(engine: Engine) -> Cell:
 def _examples() -> Iterator[Structure]:
     """The structures that the structures' own files offer."""
     draw = np.random.default_rng(0).standard_normal
-    for module in modules("structure"):
+    for module in plugins("structure"):
         yield from (
             structure
             for structure, _ in module.cases(lambda *shape: draw(shape))

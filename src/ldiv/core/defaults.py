@@ -7,10 +7,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from types import ModuleType
 from typing import Any
 
 from array_api_compat import array_namespace
 
+from ldiv.core.folders import Plugin
 from ldiv.core.frontend import FrontEnd
 from ldiv.core.trees import Array
 from ldiv.core.verdict import decided
@@ -18,10 +20,11 @@ from ldiv.errors import expected_got
 
 
 @cache
-def complete(frontend: FrontEnd) -> FrontEnd:
-    """Fill in what the front end does not define."""
-    framework = frontend.__name__.rpartition(".")[2]
-    own: dict[str, Any] = {
+def complete(file: ModuleType) -> FrontEnd:
+    """The front end that a file defines, and what is so where it says nothing."""
+    frontend: Any = Plugin(file, {})  # which the defaults ask in turn
+    framework = file.__name__.rpartition(".")[2]
+    defaults: dict[str, Any] = {
         "traced": lambda x: False,
         "device": lambda x: str(x.device),
         "product": lambda a, x: array_namespace(a).matmul(a, x),
@@ -61,6 +64,7 @@ def complete(frontend: FrontEnd) -> FrontEnd:
         "standard_normal": partial(_cannot_draw, framework),
         "vmap": partial(_vmap, frontend),
         "pulled": lambda pull, y_bars: frontend.vmap(pull, (0,))(y_bars),
+        "OwnTransforms": None,
         "records": None,
         "dependence": lambda f, x: None,
         "call": lambda f, p, x: f(p, x),
@@ -68,9 +72,9 @@ def complete(frontend: FrontEnd) -> FrontEnd:
         "vjp": partial(_cannot, framework),
         "jvp": partial(_cannot, framework),
     }
-    for name, default in own.items():
-        vars(frontend).setdefault(name, default)
-    return frontend
+    vars(frontend).update(defaults | vars(frontend))
+    completed: FrontEnd = frontend
+    return completed
 
 
 def _loop(going: Callable[[Any], Any], body: Callable[[Any], Any], state: Any) -> Any:

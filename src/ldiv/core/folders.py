@@ -2,7 +2,8 @@
 
 The `__init__` of a folder registers it under the kind of its files, which are imported on demand.
 So a layer can use plug-ins of a later layer without importing from it. Defaults for optional names
-of a file are given at registration, once: no caller tests whether a file defines them.
+of a file are given at registration, once: no caller tests whether a file defines them, and nobody
+writes into it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import pkgutil
 import sys
 from collections.abc import Iterator
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -17,6 +19,14 @@ from ldiv.core.forking import import_module
 
 _defaults: dict[str, dict[str, Any]] = {}
 _files: dict[str, dict[str, str]] = {}
+
+
+class Plugin:
+    """What a file defines, and the optional names that it leaves out."""
+
+    def __init__(self, module: ModuleType, defaults: dict[str, Any]) -> None:
+        vars(self).update(defaults)
+        vars(self).update(vars(module))
 
 
 def register(kind: str, folder: str, shared: tuple[str, ...] = (), **defaults: Any) -> None:
@@ -34,10 +44,11 @@ def files(kind: str) -> dict[str, str]:
     return _files[kind]
 
 
-def modules(kind: str) -> Iterator[ModuleType]:
-    """Every file of a kind, imported, with its optional names filled in."""
-    for home in files(kind).values():
-        module = import_module(home)
-        for name, value in _defaults[home.rpartition(".")[0]].items():
-            vars(module).setdefault(name, value)
-        yield module
+def plugins(kind: str) -> Iterator[Any]:
+    """Every file of a kind, imported, with its optional names."""
+    yield from map(_plugin, files(kind).values())
+
+
+@cache
+def _plugin(home: str) -> Plugin:
+    return Plugin(import_module(home), _defaults[home.rpartition(".")[0]])

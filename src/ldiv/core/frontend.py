@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
 from ldiv.core.sparse_parts import Parts
+from ldiv.core.transforms import Transforms
 from ldiv.core.trees import Array, HostArray
 
 Specs: TypeAlias = tuple[tuple[tuple[int, ...], Any], ...]  # the shape and dtype of each result
@@ -187,6 +188,7 @@ class FrontEnd(FrontEndFile, Protocol):
 
     # -- a framework that differentiates functions of its users ---------------
 
+    OwnTransforms: Callable[[], Transforms] | None  # as its users call them
     records: str | None  # the front end whose arrays such functions take, if they are not its own
 
     def vjp(self, f: Callable[..., Any], xs: tuple[Any, ...], /) -> tuple[Any, Any]:

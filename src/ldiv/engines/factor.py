@@ -14,6 +14,10 @@ from ldiv.core.trees import Array
 from ldiv.errors import EngineError
 
 
+class OfAnotherKindError(Exception):
+    """The factor is asked for what only other engines' factors know."""
+
+
 class Factor(ABC):
     """A factored matrix.
 
@@ -57,3 +61,17 @@ class Factor(ABC):
 
     def check_nonsingular(self) -> None:  # noqa: B027  (most engines check when they factor)
         """Raise now if A is singular; for engines that leave this to the first solve."""
+
+    # -- what only factors know that are sparse triangles at hand
+
+    def triangle(self) -> Array:
+        """The values of L, on its pattern."""
+        raise OfAnotherKindError
+
+    def inverse_entries(self) -> Array:
+        """The entries of A^-1 on the pattern of A^T."""
+        raise OfAnotherKindError
+
+    def inverse_tangent(self, e: Array) -> Array:
+        """Their tangents, -A^-1 dA A^-1 there, along the entries e of dA."""
+        raise OfAnotherKindError

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from ldiv.core.arrays import device_of, numpy_dtype
-from ldiv.core.folders import modules
+from ldiv.core.folders import plugins
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree, leaves
 from ldiv.errors import EngineError
@@ -66,7 +66,7 @@ RankedT = TypeVar("RankedT", bound=Ranked)
 @cache
 def engines(kind: str = "engine") -> dict[str, Any]:
     """All solvers, or engines of another kind, by name, in the order in which they are asked."""
-    ranked = [m for m in modules(kind) if m.RANK is not None]
+    ranked = [m for m in plugins(kind) if m.RANK is not None]
     return {name_of(m): m for m in sorted(ranked, key=lambda m: m.RANK)}
 
 

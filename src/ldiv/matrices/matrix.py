@@ -96,7 +96,9 @@ class Matrix(OperatorProtocol, ArrayHolder):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """Refused: NumPy would make an object array, or a dense one behind the user's back.
 
-        The operators of SciPy's sparse matrices ask as well, and defer to ours for an object.
+        The operators of SciPy's sparse matrices ask as well, and defer to ours for an object. They
+        ask in the same words as `np.asarray`, before anything else of ours: who asks is all that
+        tells them apart.
         """
         if sys._getframe(1).f_code.co_name in _DEFERRING:
             itself = np.empty((), object)

@@ -6,7 +6,7 @@ from ldiv.core.structure import Structure
 folders.register("structure", __name__, cases=lambda draw: ())
 
 __all__: list[str] = []
-for _module in folders.modules("structure"):
+for _module in folders.plugins("structure"):
     for _name, _value in vars(_module).items():
         if (
             isinstance(_value, type)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.folders import modules
+from ldiv.core.folders import plugins
 from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Tree, leaves, rebuild
@@ -37,14 +37,14 @@ class Draw:
 def found_structures(dtype: str) -> list[tuple[Structure, Tree]]:
     """(structure, parameters) of all structure files."""
     draw = Draw(dtype)
-    return [case for module in modules("structure") for case in module.cases(draw)]
+    return [case for module in plugins("structure") for case in module.cases(draw)]
 
 
 def found_rules(dtype: str) -> list[tuple[Rule, tuple[Tree, ...]]]:
     """(rule, arguments) of all rule files, on all structures."""
     draw = Draw(dtype, 1)
     return [
-        case for module in modules("rule") for case in module.cases(found_structures(dtype), draw)
+        case for module in plugins("rule") for case in module.cases(found_structures(dtype), draw)
     ]
 
 

@@ -7,17 +7,17 @@ NumPy's first derivatives; vmap over a leading axis is the stack of the results
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ldiv.checker.inner import inner
-from ldiv.checker.transforms import Transforms, transforms
+from ldiv.checker.transforms import transforms
 from ldiv.core.arrays import conform, conj, real
-from ldiv.core.dispatch import asnumpy, namespace
+from ldiv.core.dispatch import asnumpy, frontend_of, namespace
 from ldiv.core.rule import Rule, bind
+from ldiv.core.transforms import Transforms
 from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.testing.cases import Draw
 from ldiv.testing.distance import assert_close, difference
@@ -62,8 +62,13 @@ def frontend_laws(name: str, rule: Rule, args: tuple[Tree, ...], compiled: bool 
         expected_got = leaves(rule.vjp(rebuild(args, [True for _ in flat]), bars, y, *now))
         return tuple(conform(g, leaf) for g, leaf in zip(expected_got, flat, strict=True))
 
-    run = _one_program(name, every_mode) if compiled else every_mode
-    values, gradient, tangent, second, vmapped = run(x, d, e, twice)
+    values, gradient, tangent, second, vmapped = (
+        # JAX compiles operation by operation what is not compiled as a whole: at five times the
+        # cost, where nothing is run twice
+        frontend_of(x[0]).compiled(every_mode, x, d, e, twice)
+        if compiled
+        else every_mode(x, d, e, twice)
+    )
     flat = tuple(leaves(args))
     d_np, e_np = (tuple(asnumpy(leaf) for leaf in t) for t in (d, e))
     first = reference(flat)
@@ -78,13 +83,6 @@ def frontend_laws(name: str, rule: Rule, args: tuple[Tree, ...], compiled: bool 
         assert_close(f"{name}: second derivative, {mode}", asnumpy(value), expected, 1e-8)
     for y, one, two in zip(vmapped, out, stretched, strict=True):
         assert_close(f"{name}: vmap", asnumpy(y), np.stack([one, two]), 1e-11)
-
-
-def _one_program(name: str, f: Callable[..., Any]) -> Callable[..., Any]:
-    """JAX compiles operation by operation what is not compiled as a whole: at five times the
-    cost, where nothing is run twice.
-    """
-    return importlib.import_module("jax").jit(f) if name == "jax" else f
 
 
 def _dot(a: Vector, b: Vector) -> Any:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.forking import lock
 from ldiv.core.trees import Array
+from ldiv.engines.factor import OfAnotherKindError
 from ldiv.errors import EngineError, EngineUnavailableError, SingularMatrixError
 
 GIVES_UP = SingularMatrixError, EngineUnavailableError
@@ -38,10 +39,6 @@ def first_nonsingular(makes: Sequence[Callable[[], Any]], otherwise: Callable[[]
             factor.check_nonsingular()
             return factor
     return otherwise()
-
-
-class _NoSuchMethod(Exception):
-    """The engine whose turn it is has another kind of factors."""
 
 
 class Escalating:
@@ -97,14 +94,22 @@ class Escalating:
     def check_nonsingular(self) -> None:
         self._first_success("check_nonsingular")
 
-    def ask(self, method: str, *args: Any) -> Any:
-        """What a method gives that only factors of some engines have, which are asked first.
+    # -- what only factors of some engines know, which are asked first
 
-        If all of them gave up, raises what they found.
-        """
+    def triangle(self) -> Array:
+        return self._of_a_kind("triangle")
+
+    def inverse_entries(self) -> Array:
+        return self._of_a_kind("inverse_entries")
+
+    def inverse_tangent(self, e: Array) -> Array:
+        return self._of_a_kind("inverse_tangent", e)
+
+    def _of_a_kind(self, method: str, *args: Any) -> Array:
+        """If all that know it gave up, raises what they found."""
         try:
             return self._first_success(method, *args)
-        except _NoSuchMethod:
+        except OfAnotherKindError:
             engine, evidence = next(reversed(self.gave_up.items()))
             raise SingularMatrixError(engine, evidence) from None
 
@@ -143,8 +148,6 @@ class Escalating:
         factor = made[at] or made[-1]
         if method is None:
             return None
-        if not hasattr(factor, method):
-            raise _NoSuchMethod
         return getattr(factor, method)(*args)
 
     def _with_factor(self, at: int) -> list[Any]:

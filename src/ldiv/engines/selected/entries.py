@@ -172,7 +172,7 @@ def _slogdet(base: Structure, assume_a: str, *flat: Any) -> tuple[Any, ...]:
 
 def _gradient(base: Structure, assume_a: str, p: Any) -> tuple[Any, ...]:
     def of_factor(factor: Any, _: int) -> tuple[Any, ...]:
-        return (_in_parameters(base, np.conj(factor.ask("inverse_entries"))),)
+        return (_in_parameters(base, np.conj(factor.inverse_entries())),)
 
     def by_solver(p: Tree, _: int) -> tuple[Any, ...]:
         return (_in_blocks(base, p, None, assume_a),)
@@ -187,7 +187,7 @@ def _tangent(base: Structure, assume_a: str, p: Any, e: Any) -> tuple[Any, ...]:
     along = e.reshape(-1, *e.shape[e.ndim - own :])
 
     def of_factor(factor: Any, i: int) -> tuple[Any, ...]:
-        moved = factor.ask("inverse_tangent", _in_slots(base, along[i]))
+        moved = factor.inverse_tangent(_in_slots(base, along[i]))
         return (_in_parameters(base, np.conj(moved)),)
 
     def by_solver(p: Tree, i: int) -> tuple[Any, ...]:
@@ -199,7 +199,7 @@ def _tangent(base: Structure, assume_a: str, p: Any, e: Any) -> tuple[Any, ...]:
 def _triangle(base: Structure, p: Any) -> tuple[Any, ...]:
     batch = batch_axes(base, p)
     factors = factorize(_factor_plan(base, p, "pos"), p, batch)
-    found = [factor.ask("triangle") for factor in factors]
+    found = [factor.triangle() for factor in factors]
     size = len(fronts_of(base).factor_entries[0])
     return (np.reshape(np.array(found, p.dtype), (*batch, size)),)
 

@@ -8,11 +8,13 @@ Imported here is what `ldiv.core.frontend` asks of a front end, and no more. One
     rules         the kernel, the vjp and the jvp of a rule
     arrays        the functions of arrays that rules use
     transforms    functions of users
+    user_transforms   autograd's own, for whoever checks derivatives
 """
 
 from ldiv.frontends.autograd.arrays import namespace, product, put, scatter, stacked
 from ldiv.frontends.autograd.rules import bind
 from ldiv.frontends.autograd.transforms import call, jvp, unrecorded, vjp
+from ldiv.frontends.autograd.user_transforms import OwnTransforms
 from ldiv.frontends.autograd.values import (
     asnumpy,
     clone,

@@ -15,6 +15,7 @@ Imported here is what `ldiv.core.frontend` asks of a front end, and no more. One
     propagation_rules what each operation does with that
     propagation_windows   and those on images
     dense             dense kernels
+    user_transforms   JAX's own, for whoever checks derivatives
     private           what JAX does not promise to keep
 
 A rule is staged whole and becomes its kernel when it is compiled; until then every transformation
@@ -42,6 +43,7 @@ from ldiv.frontends.jax.propagation import dependence
 from ldiv.frontends.jax.rule_primitive import bind
 from ldiv.frontends.jax.sparse_matrices import sparse, sparse_parts
 from ldiv.frontends.jax.transforms import compiled, each, either, jvp, loop, vjp, vmap
+from ldiv.frontends.jax.user_transforms import OwnTransforms
 from ldiv.frontends.jax.values import (
     asnumpy,
     constant,

@@ -22,6 +22,7 @@ Imported here is what `ldiv.core.frontend` asks of a front end, and no more. One
     propagation_rules what each operation does with them
     propagation_windows   and those on images
     dense             dense kernels
+    user_transforms   PyTorch's own, for whoever checks derivatives
 """
 
 from ldiv.frontends.torch.dense import (
@@ -44,6 +45,7 @@ from ldiv.frontends.torch.recorders import check_or_raise, traced
 from ldiv.frontends.torch.reverse_mode import pulled, vjp
 from ldiv.frontends.torch.storage import clone, conj, graphless, memory, to, unwritable, version
 from ldiv.frontends.torch.transforms import call, vmap
+from ldiv.frontends.torch.user_transforms import OwnTransforms
 from ldiv.frontends.torch.values import (
     asnumpy,
     constant,
