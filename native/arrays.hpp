@@ -28,6 +28,7 @@ class Array {
     int ndim() const { return view_.ndim; }
     // counted from the last axis, which is 1
     Index axis(int from_last) const { return view_.shape[view_.ndim - from_last]; }
+    size_t bytes() const { return size_t(view_.len); }
     Index items() const { return view_.len / view_.itemsize; }
     // the product of all axes before the last `own`
     Index batch(int own) const {

@@ -8,6 +8,7 @@
 #include "lapack.hpp"
 #include "living.hpp"
 #include "pattern.hpp"
+#include "xla_calls.hpp"
 
 namespace nb = nanobind;
 using nb::literals::operator""_a;
@@ -156,4 +157,5 @@ NB_MODULE(_native, m) {
     m.def("factor", &factor, "m"_a, "kind"_a, "threads"_a);
     m.def("living", &living);
     bind_pattern(m);
+    bind_xla_calls(m);
 }

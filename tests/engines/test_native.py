@@ -147,7 +147,7 @@ def test_declines() -> None:
         "singular": np.ones((3, 3)),
         "nearly singular": np.ones((3, 3)) + 1e-13 * np.eye(3),
         "zero": np.zeros((3, 3)),
-        "unbalanced": good * np.array([1.0, 1e6, 1.0]),
+        "without units": np.triu(np.ones((3, 3))) * [[0, 1, 1], [1, 1, 1], [1, 1, 1]],
         "one of a batch": np.stack([good, np.ones((3, 3))]),
     }
     for name, a in bad.items():
@@ -156,6 +156,25 @@ def test_declines() -> None:
     factor, _ = native.native.factor(good, "L", 1)
     for b in (np.full((3, 1), np.nan), np.full((3, 1), np.inf)):
         assert not factor.solve(b, np.empty((3, 1)), "N", 1)
+
+
+@compiled
+def test_units_of_rows_and_columns_change_no_digit() -> None:
+    """R A C, with units that are powers of two."""
+    assert native.native is not None
+    a, b = drawn("float64", 6, 6), drawn("float64", 6, 1)
+    rows, columns = 2.0 ** np.random.default_rng(0).integers(-200, 200, (2, 6))
+    found = []
+    for m, right in ((a, b), (rows[:, None] * a * columns, rows[:, None] * b)):
+        factor, _ = native.native.factor(m, "L", 1)
+        x, size, inverse = np.empty_like(b), np.empty(()), np.empty_like(a)
+        assert factor.solve(right, x, "N", 1) and factor.inverse(inverse, 1)
+        assert factor.slogdet(np.empty(()), size)
+        found.append((x, inverse, size))
+    (x, inverse, size), (y, other, whole) = found
+    np.testing.assert_allclose(columns[:, None] * y, x, rtol=1e-13)
+    np.testing.assert_allclose(columns[:, None] * other * rows, inverse, rtol=1e-13)
+    np.testing.assert_allclose(whole - np.log(rows).sum() - np.log(columns).sum(), size)
 
 
 @compiled

@@ -400,9 +400,14 @@ def test_dense_factored_once_by_the_compiler():
         .lower(densified(v), b)
         .compile()
     )
-    assert compiled.as_text().count('"lapack_dgetrf') == 1
-    # the host is called only where something is wrong
-    assert "callback" not in compiled.as_text().partition("ENTRY")[2]
+    text = compiled.as_text()
+    if "ldiv_dense" in text:  # two calls, for x and for its cotangent
+        assert text.count('"ldiv_dense') == 2 and text.count('raise made"') == 1
+        assert "callback" not in text
+    else:
+        assert text.count('"lapack_dgetrf') == 1
+        # the host is called only where something is wrong
+        assert "callback" not in text.partition("ENTRY")[2]
 
 
 def test_factorized():

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 from ldiv.core.cached_property import cached_property
+from ldiv.core.compiled_call import CompiledCall
 from ldiv.core.dispatch import frontend_of
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.core.units import Unit
@@ -80,6 +82,10 @@ class Rule(ABC):
         *flat: Array,
     ) -> Sequence[Array | None] | None:
         """The same of `vjp`, on the leaves of its arguments."""
+        return None
+
+    def compiled_call(self, *flat: Any) -> CompiledCall | None:
+        """The rule as one call of a compiled program, for leaves of such shapes and dtypes."""
         return None
 
     differentiable: tuple[bool, ...] | None = None  # for each output; None: all of them

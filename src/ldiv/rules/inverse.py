@@ -13,12 +13,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ldiv.core.compiled_call import CompiledCall
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure, nothing, outer, push
 from ldiv.core.trees import Array, Tree
 from ldiv.core.units import Unit, of_matrix
 from ldiv.engines import solver
+from ldiv.engines.factors.dense_programs import dense_programs
 from ldiv.rules.solve import solve
 from ldiv.structures.dense import Dense
 from ldiv.structures.symmetric import Symmetric
@@ -42,6 +44,10 @@ class Inverse(Rule):
     @property
     def units(self) -> tuple[Unit, ...]:
         return of_matrix(self.structure, (-2,))
+
+    def compiled_call(self, *flat: Any) -> CompiledCall | None:
+        programs = dense_programs(self.structure, self.assume_a, self.method)
+        return programs and programs.inverse(self.singular, *flat)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         with under(self.singular):

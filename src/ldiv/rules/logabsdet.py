@@ -19,6 +19,7 @@ import numpy as np
 
 from ldiv.core.arrays import conj, factors, real, unit_columns
 from ldiv.core.cached_property import cached_property
+from ldiv.core.compiled_call import CompiledCall
 from ldiv.core.dispatch import namespace
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.rule import Rule, bind
@@ -27,6 +28,7 @@ from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.core.units import Unit, of_matrix
 from ldiv.engines import registry, solver
 from ldiv.engines.factors.dense_calls import DenseCalls, dense_calls
+from ldiv.engines.factors.dense_programs import dense_programs
 from ldiv.engines.selected import entries
 from ldiv.rules.inverse import Inverse, is_whole
 from ldiv.rules.inverse_entries import inverse_entries
@@ -86,6 +88,10 @@ class LogAbsDet(Rule):
             return None
         a_bar = self.compiled.determinant_cotangent(flat[0], l_bar)
         return None if a_bar is None else [a_bar]
+
+    def compiled_call(self, *flat: Any) -> CompiledCall | None:
+        programs = dense_programs(self.structure, self.assume_a, self.method)
+        return programs and programs.logabsdet(self.singular, *flat)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         with under(self.singular):

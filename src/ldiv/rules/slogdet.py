@@ -17,6 +17,7 @@ import numpy as np
 
 from ldiv.core.arrays import conj, is_complex, numpy_dtype, real
 from ldiv.core.cached_property import cached_property
+from ldiv.core.compiled_call import CompiledCall
 from ldiv.core.dispatch import check_or_raise, namespace, traced
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.finite import require_finite
@@ -28,6 +29,7 @@ from ldiv.core.units import Unit, of_matrix
 from ldiv.engines import registry, solver
 from ldiv.engines.accuracy.scaling import balanced
 from ldiv.engines.factors.dense_calls import DenseCalls, dense_calls
+from ldiv.engines.factors.dense_programs import dense_programs
 from ldiv.engines.selected import entries
 from ldiv.errors import SingularMatrixError, expected_got
 from ldiv.rules.inverse import is_whole
@@ -103,6 +105,11 @@ class SLogDet(Rule):
             return None
         a_bar = self.compiled.determinant_cotangent(flat[0], w)
         return None if a_bar is None else [a_bar]
+
+    def compiled_call(self, *flat: Any) -> CompiledCall | None:
+        is_plain = isinstance(self.structure, Dense) and not self.positive and not self.promise
+        programs = dense_programs(self.structure, "gen", "auto") if is_plain else None
+        return programs and programs.slogdet(self.singular, *flat)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         with under(self.singular):

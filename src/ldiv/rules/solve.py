@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ldiv.core.cached_property import cached_property
+from ldiv.core.compiled_call import CompiledCall
 from ldiv.core.errstate import errstate, singular_state
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, minus, nothing, outer, push
@@ -23,6 +24,7 @@ from ldiv.core.trees import Array, Tree
 from ldiv.core.units import Unit, of_matrix, of_rest
 from ldiv.engines import solver
 from ldiv.engines.factors.dense_calls import DenseCalls, dense_calls
+from ldiv.engines.factors.dense_programs import DensePrograms, dense_programs
 from ldiv.engines.iterative.options import Options
 from ldiv.rules.verify_adjoint import verified
 
@@ -97,6 +99,16 @@ class Solve(Rule):
         if (calls := self.compiled) is None or x_bar is None:
             return None
         return calls.pullback(need[0], flat[0], x, x_bar)
+
+    @cached_property
+    def programs(self) -> DensePrograms | None:
+        """What solves in a compiled program, if that is anything."""
+        if self.options is not None or self.factor_dtype is not None:
+            return None
+        return dense_programs(self.structure, self.assume_a, self.method)
+
+    def compiled_call(self, *flat: Any) -> CompiledCall | None:
+        return self.programs and self.programs.solve(self.vector, self.singular, *flat)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         if singular_state() != self.singular:

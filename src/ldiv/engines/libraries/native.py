@@ -14,6 +14,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from ldiv.core.compiled_call import offered
+
 SOURCES = Path(__file__).parents[4] / "native"  # where ldiv runs from its sources
 VARIABLE = "LDIV_NATIVE"  # 0 switches it off
 
@@ -40,3 +42,5 @@ def _fingerprint() -> str:
 
 
 native, why_not = _load()
+if native is not None:
+    offered.update(native.xla_calls())

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 from ldiv.core.forking import import_module, lock
 from ldiv.core.validate import require_int
+from ldiv.engines.libraries.native import native
 
 T = TypeVar("T")
 MOST = 1024
@@ -75,6 +76,7 @@ def set_num_threads(k: int) -> ThreadLimit:
     with _setting:
         limit = ThreadLimit(_asked, _limited_blas(k))
         _asked = k, os.getpid()
+    tell_programs()
     return limit
 
 
@@ -108,6 +110,12 @@ def threads(variable: str = "OMP_NUM_THREADS") -> int:
     return _of_environment(variable) or _of_environment("OMP_NUM_THREADS") or cores()
 
 
+def tell_programs() -> None:
+    """The number, to calls of compiled programs, which cannot ask."""
+    if native is not None:
+        native.set_xla_threads(threads())
+
+
 class ThreadLimit:
     """What `set_num_threads` changed: left as a context manager, it changes it back."""
 
@@ -123,6 +131,7 @@ class ThreadLimit:
             _asked = self._before
             if self._blas is not None:
                 self._blas.restore_original_limits()
+        tell_programs()
 
 
 def _limited_blas(k: int) -> Any:
@@ -193,3 +202,6 @@ def run_beside(work: Callable[[], T], stop: Callable[[], object]) -> T:
         return results[0]
     finally:
         errors.clear()  # its traceback would hold this frame, and all that is in it
+
+
+tell_programs()

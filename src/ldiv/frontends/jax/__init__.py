@@ -6,6 +6,7 @@ Imported here is what `ldiv.core.frontend` asks of a front end, and no more. One
     sparse_matrices   BCOO and BCSR
     callbacks         work on the host, the third primitive: there only NumPy runs
     checks            errors that depend on numbers of a compiled program
+    compiled_calls    rules that are one call of compiled code
     evaluation        the kernel of a rule, and the factors that it is given, makes and hands on
     cotangents        the rule's vjp, between JAX's convention and ours
     tangent_primitive the tangent map of a rule, linear, whose transpose is the rule's vjp

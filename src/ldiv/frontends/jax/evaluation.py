@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from ldiv.core.caches import emptied_by
 from ldiv.core.finite import evaluated
@@ -24,6 +25,7 @@ from ldiv.core.trees import leaves
 from ldiv.errors import expected_got
 from ldiv.frontends.jax.callbacks import Specs
 from ldiv.frontends.jax.checks import checking
+from ldiv.frontends.jax.compiled_calls import call_of, factor_of, place_of_factor
 from ldiv.frontends.jax.values import as_own, traced
 
 Given = tuple[TracedFactor, ...]
@@ -52,16 +54,10 @@ def holding_given(
 # -- the kernel: now, and when it is compiled ---------------------------------
 
 
-def eager_kernel(*args: jax.Array, rule: Rule, given: Given, with_factors: bool) -> list[jax.Array]:
+def eager_kernel(*args: jax.Array, rule: Rule) -> list[jax.Array]:
     """Under the store: a rule is a static parameter, which cannot own the factors that its
     derivatives need.
     """
-    if given or with_factors:  # a program that was staged, and is run one operation at a time
-        return list(
-            jax.jit(partial(staged_kernel, rule=rule, given=given, with_factors=with_factors))(
-                *args
-            )
-        )
     with holding(store if (keeper := owner()) is None else keeper):
         try:
             return list(evaluated(rule, [as_own(x) for x in args]))
@@ -73,6 +69,9 @@ def staged_kernel(
     *args: jax.Array, rule: Rule, given: Given, with_factors: bool
 ) -> list[jax.Array]:
     out, keeper = _run(*args, rule=rule, given=given, with_factors=with_factors)
+    if with_factors and (call := call_of(rule, own_arguments(rule, args)[0])) is not None:
+        # on another platform than that of the call, which reads no factor of it
+        return [*out, *(jnp.zeros(*spec) for spec in call.made)]
     return [*out, *keeper.made] if with_factors else out
 
 
@@ -103,7 +102,11 @@ class Outputs(NamedTuple):
 
 
 def outputs_of(rule: Rule, given: Given, args: Sequence[Any]) -> Outputs:
-    return _outputs(rule, given, tuple((x.shape, x.dtype) for x in args))
+    if (call := call_of(rule, own_arguments(rule, args)[0])) is None:
+        return _outputs(rule, given, tuple((x.shape, x.dtype) for x in args))
+    is_given = place_of_factor(call, given) is not None
+    own, made = ([jax.core.ShapedArray(*spec) for spec in some] for some in (call.own, call.made))
+    return Outputs(own, (), []) if is_given else Outputs(own, (factor_of(call),), made)
 
 
 @lru_cache(maxsize=256)

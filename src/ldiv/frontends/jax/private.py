@@ -9,6 +9,8 @@
                                  the derivatives and the batching of a primitive; `jax.extend`, too
     ir                           where in a program, and on which device, a call stands; nothing
                                  public says that
+    CALLS_COMPILED_CODE          are its foreign functions of the version in native/xla_ffi.hpp, or
+                                 of a later one? `jax.ffi` does not say
     BATCHED_LAPACK_WAITS         in these versions of jaxlib a batched LAPACK call waits for work that
                                  it queues in XLA's pool of threads, of which it keeps one: as many
                                  calls as there are threads wait for ever
@@ -26,9 +28,19 @@ from typing import Any
 import jax
 from jax.interpreters import ad, batching, mlir
 from jaxlib.mlir import ir
+from jaxlib.version import __version_info__
 
-__all__ = ["BATCHED_LAPACK_WAITS", "ad", "batching", "ir", "mlir", "scan_counts"]
+__all__ = [
+    "BATCHED_LAPACK_WAITS",
+    "CALLS_COMPILED_CODE",
+    "ad",
+    "batching",
+    "ir",
+    "mlir",
+    "scan_counts",
+]
 
+CALLS_COMPILED_CODE = __version_info__[:2] >= (0, 10)
 BATCHED_LAPACK_WAITS = (0, 10) <= jax.__version_info__[:2] < (0, 12)
 
 

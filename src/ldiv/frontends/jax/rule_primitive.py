@@ -9,6 +9,7 @@ Reverse mode is the transpose of `tangent_primitive`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -19,6 +20,7 @@ from ldiv.core.holder import TracedHolder, owner
 from ldiv.core.rule import Rule
 from ldiv.core.trees import leaves
 from ldiv.errors import expected_got
+from ldiv.frontends.jax.compiled_calls import PLATFORM, call_of, lower, place_of_factor
 from ldiv.frontends.jax.cotangents import differentiable, pullback, zero
 from ldiv.frontends.jax.evaluation import (
     Given,
@@ -188,13 +190,39 @@ def _lead(x: jax.Array, dim: int, core: int, depth: int) -> jax.Array:
     return jnp.reshape(x, (x.shape[0], *(1,) * (depth - (x.ndim - 1 - core)), *x.shape[1:]))
 
 
+# -- lowering, and running it alone -------------------------------------------
+
+_as_kernel = mlir.lower_fun(staged_kernel, multiple_results=True)
+
+
+def _lower(ctx: Any, *args: Any, rule: Rule, given: Given, with_factors: bool) -> Any:
+    """On the CPU, one call of compiled code where the rule has it."""
+    avals, _ = own_arguments(rule, ctx.avals_in)
+    if (call := call_of(rule, avals)) is None:
+        return _as_kernel(ctx, *args, rule=rule, given=given, with_factors=with_factors)
+    place = place_of_factor(call, given)
+    (flat, held), (_, held_avals) = own_arguments(rule, args), own_arguments(rule, ctx.avals_in)
+    factor, factor_avals = ([], []) if place is None else (held[place], held_avals[place])
+    return lower(ctx, call, flat, factor, [*avals, *factor_avals])
+
+
+def _run(*args: jax.Array, rule: Rule, given: Given, with_factors: bool) -> list[jax.Array]:
+    if given or with_factors:  # a program that was staged, and is run one operation at a time
+        return list(_alone(*args, rule=rule, given=given, with_factors=with_factors))
+    return eager_kernel(*args, rule=rule)
+
+
+@partial(jax.jit, static_argnames=("rule", "given", "with_factors"))
+def _alone(*args: jax.Array, **static: Any) -> list[jax.Array]:
+    return rule_p.bind(*args, **static)
+
+
 rule_p = Primitive("ldiv")
 rule_p.multiple_results = True
-rule_p.def_impl(eager_kernel)
+rule_p.def_impl(_run)
 rule_p.def_abstract_eval(_abstract)
 ad.primitive_jvps[rule_p] = _jvp
 ad.primitive_transposes[rule_p] = _transpose
 batching.primitive_batchers[rule_p] = _batch
-mlir.register_lowering(
-    rule_p, mlir.lower_fun(staged_kernel, multiple_results=True), cacheable=False
-)
+mlir.register_lowering(rule_p, _as_kernel, cacheable=False)
+mlir.register_lowering(rule_p, _lower, cacheable=False, platform=PLATFORM)

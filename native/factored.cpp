@@ -1,0 +1,287 @@
+// finite, balanced, P M^T = L U or M = L L^H, calm along a random direction; then op(M) x = b with r = b - op(M) x small.
+#include "factored.hpp"
+
+#include <cstring>
+
+#include "lapack.hpp"
+#include "limits.hpp"
+
+// -- the matrix ------------------------------------------------------------------------------------
+
+// M <- (A + A^H) / 2, unless a pair differs by more than rounding; A itself where it is Hermitian.
+template <class T> bool Factored<T>::is_part(const T* a, bool hermitian, Units& units) {
+    m = a;
+    bool exact = true;
+    for (int r = 0; r < n && hermitian && exact; r++)
+        for (int c = 0; c <= r; c++) exact = exact && a[Index(r) * n + c] == conj_of(a[Index(c) * n + r]);
+    if (exact) return true;
+    const R enough = std::sqrt(std::sqrt(eps<T>));
+    units.m.resize(Index(n) * n);
+    bool accepted = true;
+    for (int r = 0; r < n; r++)
+        for (int c = 0; c <= r; c++) {
+            T x = a[Index(r) * n + c], y = conj_of(a[Index(c) * n + r]);
+            accepted = accepted && size_of(x - y) <= enough * std::max(size_of(x), size_of(y));
+            T half = x / R(2) + y / R(2);
+            units.m[Index(r) * n + c] = half;
+            units.m[Index(c) * n + r] = conj_of(half);
+        }
+    m = units.m.data();
+    return accepted;
+}
+
+template <class T>
+bool Factored<T>::factor(const T* a, bool hermitian, Units& units, const Direction& probe, Work& work) {
+    if (!is_part(a, hermitian, units) || !look(units, work)) return false;
+    int size = n, info = 0;
+    std::memcpy(static_cast<void*>(f), m, sizeof(T) * n * n);
+    if (kind == Kind::lu)
+        Lapack<T>::getrf(&size, &size, f, &size, pivots, &info);
+    else {
+        char upper = 'U';
+        Lapack<T>::potrf(&upper, &size, f, &size, &info);
+    }
+    if (info != 0) return false;
+    work.x.resize(n);
+    for (int j = 0; j < n; j++) work.x[j] = T(R(probe.z[j]));
+    apply_inverse(work.x.data(), 1, 'N');
+    R sum = 0;
+    for (int j = 0; j < n; j++) sum += size_of(work.x[j]);
+    return by_columns * sum * eps<T> < R(SUSPICIOUS) * R(probe.size);  // false for NaN
+}
+
+template <class T> static void in_units(const T* m, const Real<T>* scales, T* copy, int n) {
+    for (int r = 0; r < n; r++)
+        for (int c = 0; c < n; c++) copy[Index(r) * n + c] = m[Index(r) * n + c] * scales[r] * scales[n + c];
+}
+
+template <class T> bool Factored<T>::restore(const T* a, bool hermitian, Units& units) {
+    bool accepted = is_part(a, hermitian, units);
+    if (scales) {
+        units.m.resize(Index(n) * n);
+        in_units(m, scales, units.m.data(), n);
+        m = units.m.data();
+    }
+    return accepted;
+}
+
+// The largest |m_ij| of each row, and of each column after them.
+template <class T> static void maxima(const T* m, int n, Real<T>* most) {
+    std::fill(most, most + 2 * n, Real<T>(0));
+    for (int r = 0; r < n; r++)
+        for (int c = 0; c < n; c++) {
+            Real<T> size = std::abs(m[Index(r) * n + c]);
+            most[r] = std::max(most[r], size);
+            most[n + c] = std::max(most[n + c], size);
+        }
+}
+
+// Finite, with maxima of rows and columns alike, or put in units where they are; and the norms found.
+template <class T> bool Factored<T>::look(Units& units, Work& work) {
+    if (!all_finite(m, Index(n) * n)) return false;
+    scales = nullptr;
+    for (bool again = power_of(m, Index(n) * n, MODERATE) != 0;; again = true) {
+        if (again && (scales || !scale(units, work))) return false;
+        work.largest.assign(n, 0);
+        work.sums.assign(n, 0);
+        R *most = work.largest.data(), *sums = work.sums.data(), least_of_all = R(2 * MODERATE), most_of_all = 0;
+        by_rows = 0;
+        for (int r = 0; r < n; r++) {
+            R largest = 0, sum = 0;
+            for (int c = 0; c < n; c++) {
+                R size = size_of(m[Index(r) * n + c]);
+                largest = std::max(largest, size);
+                sum += size;
+                most[c] = std::max(most[c], size);
+                sums[c] += size;
+            }
+            least_of_all = std::min(least_of_all, largest);
+            most_of_all = std::max(most_of_all, largest);
+            by_rows = std::max(by_rows, sum);
+        }
+        for (int c = 0; c < n; c++) least_of_all = std::min(least_of_all, most[c]);
+        by_columns = *std::max_element(sums, sums + n);
+        if (least_of_all >= R(BALANCED) * most_of_all && most_of_all > 0) return true;
+    }
+}
+
+// M <- R M C with maxima of rows and columns near 1, each step dividing by their roots.
+template <class T> bool Factored<T>::scale(Units& units, Work& work) {
+    auto inverse_root = [](R x) { return std::exp2(std::round(R(-0.5) * std::log2(x))); };
+    std::vector<R>& most = work.largest;
+    most.resize(2 * n);
+    maxima(m, n, most.data());
+    auto ends = std::minmax_element(most.begin(), most.end());
+    if (!(*ends.first > 0) || !std::isfinite(*ends.second)) return false;
+    units.scales.assign(2 * n, inverse_root(std::sqrt(*ends.first) * std::sqrt(*ends.second)));
+    work.m.resize(Index(n) * n);
+    for (int step = 0;; step++) {
+        in_units(m, units.scales.data(), work.m.data(), n);
+        maxima(work.m.data(), n, most.data());
+        auto found = std::minmax_element(most.begin(), most.end());
+        if (!(*found.first > 0) || step == SCALINGS) return false;
+        if (*found.first >= R(BALANCED) * *found.second) break;
+        for (int j = 0; j < 2 * n; j++) units.scales[j] *= inverse_root(most[j]);
+    }
+    units.m.swap(work.m);
+    m = units.m.data();
+    scales = units.scales.data();
+    return all_finite(m, Index(n) * n);
+}
+
+// -- solves ----------------------------------------------------------------------------------------
+
+template <class T> static void conjugate(T* x, Index count) {
+    if (Scalar<T>::is_complex)
+        for (Index j = 0; j < count; j++) x[j] = conj_of(x[j]);
+}
+
+// b <- op(M)^-1 b, column after column.
+template <class T> void Factored<T>::apply_inverse(T* b, int k, char op) const {
+    int size = n, info = 0;
+    if (kind == Kind::lu) {
+        // LAPACK holds M^T, and conj(M^-H b) = M^-T conj(b)
+        char how = op == 'N' ? 'T' : 'N';
+        if (op == 'H') conjugate(b, Index(n) * k);
+        Lapack<T>::getrs(&how, &size, &k, f, &size, pivots, b, &size, &info);
+        if (op == 'H') conjugate(b, Index(n) * k);
+    } else {
+        // LAPACK holds M^T = conj(M)
+        char upper = 'U';
+        if (op != 'T') conjugate(b, Index(n) * k);
+        Lapack<T>::potrs(&upper, &size, &k, f, &size, b, &size, &info);
+        if (op != 'T') conjugate(b, Index(n) * k);
+    }
+}
+
+// r = b - op(M) x, column after column; x is left as it is.
+template <class T> void Factored<T>::residual(const T* b, const T* x, T* r, int k, char op) const {
+    int size = n, one = 1;
+    T *a = const_cast<T*>(m), *y = const_cast<T*>(x), minus = T(-1), plus = T(1);
+    char how = op == 'N' ? 'T' : 'N', none = 'N';
+    std::copy(b, b + Index(n) * k, r);
+    if (op == 'H') {  // conj(r) = conj(b) - M^T conj(x)
+        conjugate(r, Index(n) * k);
+        conjugate(y, Index(n) * k);
+    }
+    if (k == 1)
+        Lapack<T>::gemv(&how, &size, &size, &minus, a, &size, y, &one, &plus, r, &one);
+    else
+        Lapack<T>::gemm(&how, &none, &size, &k, &size, &minus, a, &size, y, &size, &plus, r, &size);
+    if (op == 'H') {
+        conjugate(r, Index(n) * k);
+        conjugate(y, Index(n) * k);
+    }
+}
+
+template <class T> static Real<T> largest(const T* x, int n) {
+    Real<T> most = 0;
+    for (int j = 0; j < n; j++) most = std::max(most, size_of(x[j]));
+    return most;
+}
+
+template <class T> static Real<T> sum(const T* x, int n) {
+    Real<T> total = 0;
+    for (int j = 0; j < n; j++) total += size_of(x[j]);
+    return total;
+}
+
+template <class T> static void times_units(T* x, const Real<T>* scales, int n, int k) {
+    for (int c = 0; c < k; c++)
+        for (int j = 0; j < n; j++) x[Index(c) * n + j] *= scales[j];
+}
+
+template <class T> bool Factored<T>::solve(T* b, T* x, int k, char op, bool first, Work& work) const {
+    const R *before = op == 'N' ? scales : scales + n, *after = op == 'N' ? scales + n : scales;
+    work.r.resize(Index(n) * k);
+    work.powers.resize(k);
+    T* r = work.r.data();
+    if (scales) times_units(b, before, n, k);
+    if (!all_finite(b, Index(n) * k)) return false;
+    for (int c = 0; c < k; c++) {
+        work.powers[c] = power_of(b + Index(c) * n, n, MODERATE);
+        times_power(b + Index(c) * n, n, -work.powers[c]);
+    }
+    std::copy(b, b + Index(n) * k, x);
+    apply_inverse(x, k, op);
+    if (!all_finite(x, Index(n) * k)) return false;
+    // b is a direction, too: one that grows is evidence
+    if (first)
+        for (int c = 0; c < k; c++)
+            if (!(by_columns * sum(x + Index(c) * n, n) * eps<T> <= R(SUSPICIOUS) * sum(b + Index(c) * n, n))) return false;
+    R enough = R(REFINED) * eps<T> * (op == 'N' ? by_rows : by_columns);
+    for (int step = 0;; step++) {
+        residual(b, x, r, k, op);
+        bool small = true;
+        for (int c = 0; c < k; c++) small = small && largest(r + Index(c) * n, n) <= enough * largest(x + Index(c) * n, n);
+        if (small) break;
+        if (step == STEPS || !all_finite(r, Index(n) * k)) return false;
+        apply_inverse(r, k, op);
+        for (Index j = 0; j < Index(n) * k; j++) x[j] += r[j];
+    }
+    for (int c = 0; c < k; c++) times_power(x + Index(c) * n, n, work.powers[c]);
+    if (scales) times_units(x, after, n, k);
+    return all_finite(x, Index(n) * k);
+}
+
+// -- what is not refined: the factors themselves must be accurate -------------------------------------
+
+// |z - M y| / (|M| |y| + |z|) for the probe z.
+template <class T> Real<T> Factored<T>::probe_error(const T* y, const Direction& probe, Work& work) const {
+    work.r.resize(2 * n);
+    T *r = work.r.data(), *z = r + n;
+    for (int j = 0; j < n; j++) z[j] = T(R(probe.z[j]));
+    residual(z, y, r, 1, 'N');
+    return largest(r, n) / (by_rows * largest(y, n) + largest(z, n));
+}
+
+// det A / |det A| and log |det A|.
+template <class T> bool Factored<T>::slogdet(T* sign, R* size, const Direction& probe, Work& work) const {
+    work.x.resize(n);
+    for (int j = 0; j < n; j++) work.x[j] = T(R(probe.z[j]));
+    apply_inverse(work.x.data(), 1, 'N');
+    if (!(probe_error(work.x.data(), probe, work) <= R(ADEQUATE) * eps<T>)) return false;
+    T turn = T(1);
+    R log = 0;
+    for (int j = 0; j < n; j++) {
+        T pivot = f[Index(j) * (n + 1)];
+        R most = size_of(pivot);
+        if (!(most > 0)) return false;
+        log += std::log(most);
+        if (kind == Kind::lu) turn *= (pivots[j] == j + 1 ? T(1) : T(-1)) * (pivot / most);
+    }
+    *sign = turn;
+    *size = kind == Kind::lu ? log : 2 * log;
+    for (int j = 0; scales && j < 2 * n; j++) *size -= std::log(scales[j]);
+    return all_finite(size, 1) && all_finite(sign, 1);
+}
+
+template <class T> bool Factored<T>::inverse(T* x, const Direction& probe, Work& work) const {
+    int size = n, info = 0, lwork = 64 * n, one = 1;
+    std::memcpy(static_cast<void*>(x), f, sizeof(T) * n * n);
+    if (kind == Kind::lu) {
+        work.inverse.resize(lwork);
+        Lapack<T>::getri(&size, x, &size, pivots, work.inverse.data(), &lwork, &info);
+    } else {
+        char upper = 'U';
+        Lapack<T>::potri(&upper, &size, x, &size, &info);
+        for (int r = 0; r < n; r++)  // LAPACK's upper triangle is the lower one of the rows
+            for (int c = r + 1; c < n; c++) x[Index(r) * n + c] = conj_of(x[Index(c) * n + r]);
+    }
+    if (info != 0 || !all_finite(x, Index(n) * n)) return false;
+    work.x.resize(2 * n);
+    T *y = work.x.data(), *z = y + n, unit = T(1), zero = T(0);
+    char rows = 'T';
+    for (int j = 0; j < n; j++) z[j] = T(R(probe.z[j]));
+    Lapack<T>::gemv(&rows, &size, &size, &unit, x, &size, z, &one, &zero, y, &one);
+    if (!(probe_error(y, probe, work) <= R(ENOUGH) * eps<T>)) return false;
+    if (!scales) return true;
+    for (int r = 0; r < n; r++)
+        for (int c = 0; c < n; c++) x[Index(r) * n + c] *= scales[n + r] * scales[c];
+    return all_finite(x, Index(n) * n);
+}
+
+template struct Factored<float>;
+template struct Factored<double>;
+template struct Factored<std::complex<float>>;
+template struct Factored<std::complex<double>>;

@@ -1,0 +1,44 @@
+// The calls of XLA's programs, and Python beside them: the careful way, and the number of threads.
+#include "xla_calls.hpp"
+
+#include <atomic>
+
+#include "arrays.hpp"
+#include "xla_careful.hpp"
+#include "xla_dense.hpp"
+
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+
+static std::atomic<int> threads{1};
+
+int xla_threads() { return threads.load(std::memory_order_relaxed); }
+
+xla::Error* Careful::run(Index count, Index k) {
+    nb::gil_scoped_acquire python;
+    try {
+        nb::list arrays;
+        for (const std::string& x : given_) arrays.append(nb::bytes(x.data(), x.size()));
+        nb::object found = nb::module_::import_("ldiv.rules.careful").attr("answer")(nb::str(rule_.c_str(), rule_.size()), nb::str(&letter_, 1), n_, count, k, arrays);
+        for (size_t i = 0; i < written_.size(); i++) {
+            Array x(found[i], false);
+            if (x.bytes() != written_[i].bytes) throw std::runtime_error("the careful way gave another shape");
+            written_[i].take(x.as<char>());
+        }
+    } catch (const nb::python_error& error) {  // its own words, without the frames above this call
+        nb::str name(error.type().attr("__name__")), words(error.value());
+        return xla::error(frame_, xla::INTERNAL, (std::string(name.c_str()) + ": " + words.c_str()).c_str());
+    } catch (const std::exception& error) {
+        return xla::error(frame_, xla::INTERNAL, error.what());
+    }
+    return nullptr;
+}
+
+void bind_xla_calls(nb::module_& m) {
+    m.def("xla_calls", [] {
+        nb::dict calls;
+        calls["ldiv_dense_1"] = nb::capsule(reinterpret_cast<void*>(&xla_dense));
+        return calls;
+    });
+    m.def("set_xla_threads", [](int k) { threads = k; }, "k"_a);
+}

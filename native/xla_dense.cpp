@@ -1,0 +1,293 @@
+// A program calls: matrices and right-hand sides in, solutions and factors out, in threads of our own and without Python.
+// Members of the batch that are declined go the careful way, which takes the GIL, and answers or raises.
+//
+//     arguments  A (*batch, n, n), [b], [factors that were made before], [the probe z]
+//     results    what is asked, [factors: F (*batch, n, n), pivots and a state (*batch, n + 1), norms and scales (*batch, 2 n + 2)]
+#include "xla_dense.hpp"
+
+#include "factored.hpp"
+#include "workers.hpp"
+#include "xla_careful.hpp"
+
+enum State : int { DECLINED, AS_IT_IS, SCALED };
+constexpr double SMALL = 1 << 20;  // operations that are done sooner than threads are started
+constexpr Index WIDE = 64;         // right-hand sides of one matrix that are solved for together
+
+DenseRule::DenseRule(const xla::Span& given) : text(given.start, given.length) {
+    size_t end = text.find(' ');
+    what = text.substr(0, end);
+    if (end == std::string::npos || text.size() < end + 6) return;
+    kind = text[end + 1];
+    op = text[end + 3];
+    form = text[end + 5];
+}
+
+// The product of all axes but the last `own`.
+static Index batch_of(const xla::Buffer& x, int own) {
+    Index count = 1;
+    for (int a = 0; a + own < x.rank; a++) count *= x.dims[a];
+    return count;
+}
+
+// For each member of the batch of `out` the one of x, whose axes of one are repeated; none where they are the same.
+static std::vector<Index> members(const xla::Buffer& out, int own_out, const xla::Buffer& x, int own_x) {
+    Index count = batch_of(out, own_out), inner = 1, stride = 1;
+    if (batch_of(x, own_x) == count) return {};
+    std::vector<Index> of(count, 0);
+    for (int64_t a = out.rank - own_out - 1, c = x.rank - own_x - 1; a >= 0; a--, c--) {
+        if (c >= 0 && x.dims[c] != 1) {
+            for (Index o = 0; o < count; o++) of[o] += o / inner % out.dims[a] * stride;
+            stride *= x.dims[c];
+        }
+        inner *= out.dims[a];
+    }
+    return of;
+}
+
+template <class T> class DenseCall {
+    using R = Real<T>;
+    struct Room : Factored<T>::Work {
+        std::vector<T> f, b, y;
+        std::vector<int> pivots;
+        typename Factored<T>::Units units;
+    };
+
+  public:
+    DenseCall(xla::Frame* frame, const DenseRule& rule) : frame_(frame), rule_(rule) {}
+
+    xla::Error* run() {
+        if (!read()) return xla::error(frame_, xla::INVALID_ARGUMENT, "ldiv: a call with other arguments than those of this version");
+        double operations = double(n_) * n_ * (is_given_ ? columns_ * outs_of_each_ : n_) * count_;
+        std::vector<char> declined(is_solve_ ? outs_ : count_, 0);
+        bool done = each<Room>(count_, operations < SMALL ? 1 : xla_threads(), [&](Index i, Room& room) {
+            member(i, room, declined.data());
+            return true;
+        });
+        if (!done) return xla::error(frame_, xla::RESOURCE_EXHAUSTED, "ldiv: no memory for a dense factorization");
+        return careful(declined);
+    }
+
+  private:
+    const xla::Buffer& argument(int i) const { return *static_cast<const xla::Buffer*>(frame_->arguments.each[i]); }
+    const xla::Buffer& result(int i) const { return *static_cast<const xla::Buffer*>(frame_->results.each[i]); }
+    template <class S> static S* data(const xla::Buffer& x) { return static_cast<S*>(x.data); }
+
+    bool read() {
+        is_solve_ = rule_.what == "solve";
+        int count = int(frame_->arguments.count), own = 1 + is_solve_, others = count - own;
+        int found = int(frame_->results.count) - (rule_.what == "slogdet" ? 2 : 1);
+        is_given_ = others >= 3;
+        is_made_ = found == 3;
+        if (others < 1 || (found != 0 && found != 3) || (!is_solve_ && others == 3)) return false;
+        const xla::Buffer& a = argument(0);
+        if (a.rank < 2 || a.dims[a.rank - 1] != a.dims[a.rank - 2]) return false;
+        n_ = int(a.dims[a.rank - 1]);
+        count_ = batch_of(a, 2);
+        a_ = data<T>(a);
+        if (is_solve_) {
+            const xla::Buffer &b = argument(1), &x = result(0);
+            int own_b = rule_.form == 'v' ? 1 : 2;
+            if (b.rank < own_b || x.rank < own_b || b.dtype != a.dtype || x.dtype != a.dtype || b.dims[b.rank - own_b] != n_) return false;
+            columns_ = own_b == 1 ? 1 : int(b.dims[b.rank - 1]);
+            outs_ = batch_of(x, own_b);
+            of_b_ = members(x, own_b, b, own_b);
+            std::vector<Index> of_a = members(x, own_b, a, 2);
+            if (!of_a.empty()) group(of_a);
+            b_ = data<T>(b);
+            x_ = data<T>(x);
+        }
+        if (others != 3) {
+            const xla::Buffer& z = argument(count - 1);
+            probe_.z.assign(data<R>(z), data<R>(z) + n_);
+            for (double x : probe_.z) probe_.size += std::fabs(x);
+        }
+        if (is_given_ || is_made_) {
+            auto factor = [&](int i) -> const xla::Buffer& { return is_given_ ? argument(own + i) : result(int(frame_->results.count) - 3 + i); };
+            f_ = data<T>(factor(0));
+            whole_ = data<int>(factor(1));
+            real_ = data<R>(factor(2));
+        }
+        return true;
+    }
+
+    // The members of the batch of x, in the order of their matrices.
+    void group(const std::vector<Index>& of_a) {
+        starts_.assign(count_ + 1, 0);
+        for (Index i : of_a) starts_[i + 1]++;
+        for (Index i = 0; i < count_; i++) starts_[i + 1] += starts_[i];
+        std::vector<Index> next(starts_.begin(), starts_.end() - 1);
+        order_.resize(outs_);
+        for (Index o = 0; o < outs_; o++) order_[next[of_a[o]]++] = o;
+        outs_of_each_ = outs_ / std::max<Index>(count_, 1);
+    }
+    Index first_out(Index i) const { return starts_.empty() ? i : starts_[i]; }
+    Index out(Index place) const { return order_.empty() ? place : order_[place]; }
+    const T* right(Index o) const { return b_ + (of_b_.empty() ? o : of_b_[o]) * n_ * columns_; }
+
+    // One matrix, and all that is asked of it.
+    void member(Index i, Room& room, char* declined) const {
+        Factored<T> own;
+        own.kind = rule_.kind == 'C' ? Kind::cholesky : Kind::lu;
+        own.n = n_;
+        bool accepted = obtain(i, own, room);
+        if (is_solve_) {
+            for (Index p = first_out(i), last = first_out(i + 1); p < last; p += step()) {
+                Index end = std::min(p + step(), last);
+                if (!accepted || !solve(own, p, end, room))
+                    for (Index q = p; q < end; q++) declined[out(q)] = 1;
+            }
+        } else if (rule_.what == "inverse")
+            declined[i] = !(accepted && inverse(own, data<T>(result(0)) + i * n_ * n_, room));
+        else
+            declined[i] = !(accepted && slogdet(own, i, room));
+    }
+    Index step() const { return std::max<Index>(1, WIDE / columns_); }
+
+    bool obtain(Index i, Factored<T>& own, Room& room) const {
+        const T* a = a_ + i * n_ * n_;
+        bool is_kept = is_given_ || is_made_, hermitian = rule_.kind != 'L';
+        if (!is_kept) {
+            room.f.resize(Index(n_) * n_);
+            room.pivots.resize(n_);
+        }
+        own.f = is_kept ? f_ + i * n_ * n_ : room.f.data();
+        own.pivots = is_kept ? whole_ + i * (n_ + 1) : room.pivots.data();
+        int* state = is_kept ? own.pivots + n_ : nullptr;
+        R* found = is_kept ? real_ + i * (2 * n_ + 2) : nullptr;
+        if (is_given_) {
+            if (*state == DECLINED) return false;
+            own.by_rows = found[0];
+            own.by_columns = found[1];
+            if (*state == SCALED) own.scales = found + 2;
+            return own.restore(a, hermitian, room.units);
+        }
+        if (is_made_) {  // no result is left undefined
+            std::fill(own.pivots, own.pivots + n_ + 1, DECLINED);
+            std::fill(found, found + 2 * n_ + 2, R(0));
+        }
+        bool accepted = own.factor(a, hermitian, room.units, probe_, room);
+        if (is_made_ && accepted) {
+            *state = own.scales ? SCALED : AS_IT_IS;
+            found[0] = own.by_rows;
+            found[1] = own.by_columns;
+            if (own.scales) std::copy(own.scales, own.scales + 2 * n_, found + 2);
+        } else if (is_made_)
+            std::fill(own.f, own.f + Index(n_) * n_, T(0));
+        return accepted;
+    }
+
+    bool solve(const Factored<T>& own, Index first, Index last, Room& room) const {
+        Index k = (last - first) * columns_, each = Index(n_) * columns_;
+        char op = rule_.op == 'C' ? 'N' : rule_.op;
+        room.b.resize(n_ * k);
+        room.y.resize(n_ * k);
+        for (Index p = first; p < last; p++) transpose_rows(right(out(p)), room.b.data() + (p - first) * each, n_, columns_);
+        if (rule_.op == 'C') conjugate(room.b);
+        if (!own.solve(room.b.data(), room.y.data(), int(k), op, !is_given_, room)) return false;
+        if (rule_.op == 'C') conjugate(room.y);
+        for (Index p = first; p < last; p++) transpose_columns(room.y.data() + (p - first) * each, x_ + out(p) * each, n_, columns_);
+        return true;
+    }
+    static void conjugate(std::vector<T>& x) {
+        for (T& value : x) value = conj_of(value);
+    }
+
+    bool inverse(const Factored<T>& own, T* x, Room& room) const {
+        if (!own.inverse(x, probe_, room)) return false;
+        for (int r = 0; rule_.op == 'T' || rule_.op == 'H' ? r < n_ : false; r++)
+            for (int c = 0; c < r; c++) std::swap(x[Index(r) * n_ + c], x[Index(c) * n_ + r]);
+        if (rule_.op == 'H' || rule_.op == 'C')
+            for (Index j = 0; j < Index(n_) * n_; j++) x[j] = conj_of(x[j]);
+        return true;
+    }
+
+    bool slogdet(const Factored<T>& own, Index i, Room& room) const {
+        T sign;
+        R size;
+        if (!own.slogdet(&sign, &size, probe_, room)) return false;
+        if (rule_.what == "slogdet") data<T>(result(0))[i] = rule_.op == 'H' || rule_.op == 'C' ? conj_of(sign) : sign;
+        data<R>(result(int(rule_.what == "slogdet")))[i] = size;
+        return true;
+    }
+
+    // -- what was declined ---------------------------------------------------------------------------
+
+    xla::Error* careful(const std::vector<char>& declined) const {
+        std::vector<Index> which;
+        for (Index i = 0; i < Index(declined.size()); i++)
+            if (declined[i]) which.push_back(i);
+        if (which.empty()) return nullptr;
+        Careful call(frame_, rule_.text, n_);
+        Index size = Index(n_) * n_;
+        if (!is_solve_) {
+            call.add<T>(a_, which, size);
+            call.result(data<T>(result(0)), which, rule_.what == "inverse" ? size : 1);
+            if (rule_.what == "slogdet") call.result(data<R>(result(1)), which, 1);
+            if (rule_.what == "logabsdet") call.replace_result(data<R>(result(0)), which);
+            return call.run(Index(which.size()), 0);
+        }
+        return careful_solves(call, declined, which);
+    }
+
+    // All members at once; of matrices that have several right-hand sides one after another, with a wide block.
+    xla::Error* careful_solves(Careful& call, const std::vector<char>& declined, const std::vector<Index>& which) const {
+        Index size = Index(n_) * n_, each = Index(n_) * columns_;
+        if (starts_.empty()) {
+            std::vector<Index> of_b = which;
+            for (Index& o : of_b) o = of_b_.empty() ? o : of_b_[o];
+            call.add<T>(a_, which, size);
+            call.add<T>(b_, of_b, each);
+            call.result(x_, which, each);
+            return call.run(Index(which.size()), columns_);
+        }
+        for (Index i = 0; i < count_; i++) {
+            std::vector<Index> outs;
+            for (Index p = starts_[i]; p < starts_[i + 1]; p++)
+                if (declined[order_[p]]) outs.push_back(order_[p]);
+            if (outs.empty()) continue;
+            Index k = Index(outs.size()) * columns_;
+            std::vector<T> block(n_ * k), x(n_ * k);
+            auto place = [&](Index o, Index r, Index c) -> T& { return block[r * k + o * columns_ + c]; };
+            for (Index o = 0; o < Index(outs.size()); o++)
+                for (Index r = 0; r < n_; r++)
+                    for (Index c = 0; c < columns_; c++) place(o, r, c) = right(outs[o])[r * columns_ + c];
+            Careful one(frame_, rule_.text, n_);
+            one.add<T>(a_, {i}, size);
+            one.add<T>(block.data(), {0}, n_ * k);
+            one.result(x.data(), {0}, n_ * k);
+            if (xla::Error* error = one.run(1, k)) return error;
+            block.swap(x);
+            for (Index o = 0; o < Index(outs.size()); o++)
+                for (Index r = 0; r < n_; r++)
+                    for (Index c = 0; c < columns_; c++) x_[outs[o] * each + r * columns_ + c] = place(o, r, c);
+        }
+        return nullptr;
+    }
+
+    xla::Frame* frame_;
+    const DenseRule& rule_;
+    bool is_solve_ = false, is_given_ = false, is_made_ = false;
+    int n_ = 0, columns_ = 1;
+    Index count_ = 0, outs_ = 0, outs_of_each_ = 1;
+    const T *a_ = nullptr, *b_ = nullptr;
+    T *x_ = nullptr, *f_ = nullptr;
+    int* whole_ = nullptr;
+    R* real_ = nullptr;
+    Direction probe_;
+    std::vector<Index> of_b_, starts_, order_;
+};
+
+xla::Error* xla_dense(xla::Frame* frame) {
+    if (xla::says_version(frame)) return nullptr;
+    const xla::Attributes& told = frame->attributes;
+    bool is_told = told.count == 1 && told.kinds[0] == xla::STRING && frame->arguments.count >= 2 && frame->results.count >= 1;
+    DenseRule rule(is_told ? *static_cast<xla::Span*>(told.each[0]) : xla::Span{"", 0});
+    if (rule.is_whole()) switch (static_cast<xla::Buffer*>(frame->arguments.each[0])->dtype) {
+        case xla::F32: return DenseCall<float>(frame, rule).run();
+        case xla::F64: return DenseCall<double>(frame, rule).run();
+        case xla::C64: return DenseCall<std::complex<float>>(frame, rule).run();
+        case xla::C128: return DenseCall<std::complex<double>>(frame, rule).run();
+        default: break;
+    }
+    return xla::error(frame, xla::INVALID_ARGUMENT, "ldiv: a call that this version does not know");
+}

@@ -1,0 +1,78 @@
+"""S(p) x = b, S(p)^-1 and determinants of a dense S as calls of a compiled program: factor, looks
+and solves in one, without Python. `ldiv.rules.careful` has what such a call declines.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ldiv.core.arrays import broadcast
+from ldiv.core.compiled_call import CompiledCall
+from ldiv.core.structure import Structure
+from ldiv.engines.accuracy.accepted import CHOLESKY, DTYPES, HERMITIAN, LU, MOST
+from ldiv.engines.accuracy.singularity_check import direction
+from ldiv.engines.factors.dense_calls import NAME
+from ldiv.engines.registry import choose, name_of
+from ldiv.structures.dense import Dense
+from ldiv.structures.symmetric import Symmetric
+
+CALL = "ldiv_dense_1"  # a new number for every change of what it takes, gives or means
+
+
+class DensePrograms(NamedTuple):
+    """The calls of one structure: its kind of factor, and its view of the array."""
+
+    kind: str
+    op: str
+    assume_a: str
+    method: str
+
+    def solve(self, vector: bool, singular: str, p: Any, b: Any) -> CompiledCall | None:
+        """Of x, if b has the dtype of p."""
+        if b.dtype != p.dtype or 0 in b.shape:
+            return None
+        own = 1 if vector else 2
+        shape = *broadcast(p.shape[:-2], b.shape[:-own]), *b.shape[b.ndim - own :]
+        return self._call("solve", "v" if vector else "m", singular, p, (shape, p.dtype))
+
+    def inverse(self, singular: str, p: Any) -> CompiledCall | None:
+        return self._call("inverse", "m", singular, p, (p.shape, p.dtype), looks=True)
+
+    def slogdet(self, singular: str, p: Any) -> CompiledCall | None:
+        """Of det / |det| and log |det|."""
+        own = (p.shape[:-2], p.dtype), (p.shape[:-2], np.finfo(p.dtype).dtype)
+        return self._call("slogdet", "m", singular, p, *own, looks=True)
+
+    def logabsdet(self, singular: str, p: Any) -> CompiledCall | None:
+        own = p.shape[:-2], np.finfo(p.dtype).dtype
+        return self._call("logabsdet", "m", singular, p, own, looks=True)
+
+    def _call(
+        self, what: str, form: str, singular: str, p: Any, *own: Any, looks: bool = False
+    ) -> CompiledCall | None:
+        *batch, n, _ = p.shape
+        if p.dtype not in DTYPES or 0 in p.shape or n > MOST:
+            return None
+        real = np.finfo(p.dtype).dtype
+        made = (
+            ((*batch, n, n), p.dtype),
+            ((*batch, n + 1), np.dtype(np.int32)),
+            ((*batch, 2 * n + 2), real),
+        )
+        rule = f"{what} {self.kind} {self.op} {form} {self.assume_a} {self.method} {singular}"
+        probe = direction(n)[:, 0].astype(real)
+        return CompiledCall(CALL, rule, own, (CALL, self.kind), made, (2, 1, 1), probe, looks)
+
+
+def dense_programs(structure: Structure, assume_a: str, method: str) -> DensePrograms | None:
+    """Those of a structure, if it has any."""
+    base, op = structure.unview()
+    part = base.base if isinstance(base, Symmetric) and base.op == "H" else base
+    if not isinstance(part, Dense) or part.m != part.n:
+        return None
+    if name_of(choose(base, np.dtype(float), "cpu", assume_a, method)) != NAME:
+        return None
+    kind = LU if part is base else CHOLESKY if assume_a == "pos" else HERMITIAN
+    return DensePrograms(kind, op, assume_a, method)

@@ -1,0 +1,80 @@
+"""Rules that are one call of compiled code in a program for the CPU: no Python, no lock of Python.
+
+XLA hands over its arrays, and takes the results and the factor as its own (`jax.ffi`). What a call
+declines it asks of Python itself, which answers or raises; so the program has no check and no
+callback. Where programs run on something else by default, they are staged as elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import jax
+
+from ldiv.core.caches import emptied_by
+from ldiv.core.compiled_call import CompiledCall, offered
+from ldiv.core.holder import TracedFactor
+from ldiv.core.rule import Rule
+from ldiv.frontends.jax.private import CALLS_COMPILED_CODE, mlir
+
+PLATFORM = "cpu"
+
+
+def _register() -> bool:
+    """Whether there is compiled code that programs of this jaxlib can call."""
+    if not CALLS_COMPILED_CODE:
+        return False
+    for name, call in offered.items():
+        jax.ffi.register_ffi_target(name, call, platform=PLATFORM)
+    return bool(offered)
+
+
+is_registered = _register()
+
+
+@lru_cache(maxsize=256)
+def _call_of(rule: Rule, specs: Any) -> CompiledCall | None:
+    return rule.compiled_call(*(jax.ShapeDtypeStruct(*spec) for spec in specs))
+
+
+emptied_by(_call_of.cache_clear)
+
+
+def call_of(rule: Rule, flat: Sequence[Any]) -> CompiledCall | None:
+    """That of a rule of arguments of these shapes and dtypes, if it has one here."""
+    if not is_registered or jax.default_backend() != PLATFORM:
+        return None
+    return _call_of(rule, tuple((x.shape, x.dtype) for x in flat))
+
+
+def factor_of(call: CompiledCall) -> TracedFactor:
+    """What it makes."""
+    return TracedFactor(call.key, (0,), _no_factor, call.core)
+
+
+def _no_factor(*arrays: Any) -> Any:
+    raise AssertionError("only the calls of compiled code read such arrays")
+
+
+def place_of_factor(call: CompiledCall, given: Sequence[TracedFactor]) -> slice | None:
+    """Where among the arrays of all factors those are that the call can be given."""
+    start = 0
+    for factor in given:
+        if factor.key == call.key and factor.places == (0,):
+            return slice(start, start + len(factor.core))
+        start += len(factor.core)
+    return None
+
+
+def lower(
+    ctx: Any, call: CompiledCall, flat: Sequence[Any], factor: Sequence[Any], avals: Sequence[Any]
+) -> Any:
+    """The call on the arguments `flat` and the arrays of a factor, both of these shapes."""
+    operands, avals = [*flat, *factor], list(avals)
+    if call.looks or not factor:
+        operands.append(mlir.ir_constant(call.probe))
+        avals.append(jax.core.ShapedArray(call.probe.shape, call.probe.dtype))
+    called, by = jax.ffi.ffi_lowering(call.name), "given" if factor else "made"
+    return called(ctx.replace(avals_in=avals), *operands, rule=f"{call.rule} {by}")
