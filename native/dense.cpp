@@ -96,6 +96,20 @@ template <class T> bool Dense<T>::inverse(T* x, int threads) const {
     return each<Work>(count, threads, [&](Index i, Work& work) { return factors_[i].inverse(x + i * n * n, *probe_, work); });
 }
 
+template <class T> bool Dense<T>::log_pullback(const R* w, T* x, int threads) const {
+    return each<Work>(count, threads, [&](Index i, Work& work) {
+        T* own = x + i * n * n;
+        if (!factors_[i].inverse(own, *probe_, work)) return false;
+        for (int r = 0; r < n; r++)
+            for (int c = 0; c <= r; c++) {
+                T &below = own[Index(r) * n + c], &above = own[Index(c) * n + r], there = below;
+                below = w[i] * conj_of(above);
+                above = w[i] * conj_of(there);
+            }
+        return all_finite(own, Index(n) * n);
+    });
+}
+
 template class Dense<float>;
 template class Dense<double>;
 template class Dense<std::complex<float>>;

@@ -132,6 +132,18 @@ static bool inverse(Factor& self, nb::handle x, int threads) {
     }, self.of);
 }
 
+// Whether x = w M^-H for weights w (*batch,) is accepted.
+static bool log_pullback(Factor& self, nb::handle w, nb::handle x, int threads) {
+    Array weights(w, false), found(x, true);
+    return std::visit([&](auto& own) {
+        using D = std::decay_t<decltype(*own)>;
+        require(found.dtype == self.dtype && found.ndim() == self.ndim && found.axis(1) == own->n && found.axis(2) == own->n && found.batch(2) == own->count
+                && weights.dtype == self.real() && weights.items() == own->count, "w, x: expected a weight for each matrix, and its shape and dtype");
+        nb::gil_scoped_release free;
+        return own->log_pullback(weights.as<typename D::R>(), found.as<typename D::Number>(), threads);
+    }, self.of);
+}
+
 // The number of living factors that are counted here, and their bytes.
 static nb::tuple living() {
     size_t entries = 0, bytes = 0;
@@ -151,6 +163,7 @@ NB_MODULE(_native, m) {
         .def("solve", &solve, "b"_a, "x"_a, "op"_a, "threads"_a)
         .def("pullback", &pullback, "x_bar"_a, "x"_a, "b_bar"_a, "m_bar"_a.none(), "op"_a, "form"_a, "threads"_a)
         .def("slogdet", &slogdet, "sign"_a, "size"_a)
+        .def("log_pullback", &log_pullback, "w"_a, "x"_a, "threads"_a)
         .def("inverse", &inverse, "x"_a, "threads"_a)
         .def_rw("is_wrapped", &Factor::is_wrapped)
         .def_prop_ro("nbytes", &Factor::nbytes);

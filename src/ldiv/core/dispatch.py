@@ -43,6 +43,11 @@ def recorder(name: str) -> FrontEnd | None:
     return next((frontend for frontend in load_frontends() if frontend.records == name), None)
 
 
+def known_frontend(x: object) -> FrontEnd | None:
+    """The front end of an array of a type that was met before."""
+    return _by_type.get(type(x))
+
+
 def is_array(x: object) -> bool:
     """Whether some front end owns x."""
     return type(x) in _by_type or _find(x) is not None

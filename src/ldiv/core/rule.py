@@ -12,7 +12,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ldiv.core.cached_property import cached_property
+from ldiv.core.compiled import Compiled, in_rows
 from ldiv.core.compiled_call import CompiledCall
 from ldiv.core.dispatch import frontend_of
 from ldiv.core.trees import Array, Tree, leaves
@@ -66,13 +69,24 @@ class Rule(ABC):
         """The rule that is applied to these numbers, whose outputs begin with those of this one."""
         return self
 
+    @property
+    def compiled(self) -> Compiled | None:
+        """What of it is compiled, if anything is."""
+        return None
+
     def is_compiled(self, *flat: Array) -> bool:
-        """Do `accepted` and `accepted_vjp` take so many arrays of such shapes?"""
-        return False
+        """Is it compiled for such arrays?"""
+        return (compiled := self.compiled) is not None and compiled.fit(*flat)
 
     def accepted(self, *flat: Array) -> tuple[Array, ...] | None:
         """The outputs of the kernel, looked at by what is compiled; None where that declines."""
-        return None
+        if (
+            not (_are_numpy(flat) and self.is_compiled(*flat))
+            or (compiled := self.compiled) is None
+        ):
+            return None
+        found = compiled.forward(*map(in_rows, flat))
+        return found and found[0]
 
     def accepted_vjp(
         self,
@@ -82,7 +96,13 @@ class Rule(ABC):
         *flat: Array,
     ) -> Sequence[Array | None] | None:
         """The same of `vjp`, on the leaves of its arguments."""
-        return None
+        if (
+            not (_are_numpy(flat) and self.is_compiled(*flat))
+            or (compiled := self.compiled) is None
+        ):
+            return None
+        given, found = ([None if y is None else in_rows(y) for y in ys] for ys in (cotangents, out))
+        return compiled.backward(None, need, tuple(given), tuple(found), *map(in_rows, flat))
 
     def compiled_call(self, *flat: Any) -> CompiledCall | None:
         """The rule as one call of a compiled program, for leaves of such shapes and dtypes."""
@@ -98,6 +118,13 @@ class Rule(ABC):
     may_overflow: bool = False  # as a product of the user's own may
     # does the kernel itself raise on overflow, on the host? A check in a trace would constrain XLA
     sees_overflow: bool = False
+
+
+def _are_numpy(flat: Sequence[Array]) -> bool:
+    return {*map(type, flat)} == _NUMPY
+
+
+_NUMPY = {np.ndarray}
 
 
 def bind(rule: Rule, *args: Tree) -> tuple[Array, ...]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
+from ldiv.core.compiled import in_rows
 from ldiv.core.dispatch import frontend_of, recorder
 from ldiv.core.finite import evaluated
 from ldiv.core.frontend import FrontEnd
@@ -31,6 +32,13 @@ def bind(rule: Rule, leaves: list[HostArray]) -> tuple[HostArray, ...]:
     with unrecorded():  # what a kernel applies is its own affair
         outputs = evaluated(rule, leaves)
     return recorded(rule, leaves, outputs)
+
+
+def short(rule: Rule, flat: Sequence[HostArray]) -> tuple[HostArray, ...] | None:
+    if is_recording() or (compiled := rule.compiled) is None:
+        return None
+    found = compiled.forward(*map(in_rows, flat))
+    return found and found[0]
 
 
 def asnumpy(x: HostArray) -> HostArray:

@@ -11,7 +11,7 @@ reference    Jacobi's formula
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ import numpy as np
 
 from ldiv.core.arrays import conj, factors, real, unit_columns
 from ldiv.core.cached_property import cached_property
+from ldiv.core.compiled import Compiled
 from ldiv.core.compiled_call import CompiledCall
 from ldiv.core.dispatch import namespace
 from ldiv.core.errstate import singular_state, under
@@ -27,7 +28,7 @@ from ldiv.core.structure import Structure, nothing, outer, plus, push
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.core.units import Unit, of_matrix
 from ldiv.engines import registry, solver
-from ldiv.engines.factors.dense_calls import DenseCalls, dense_calls
+from ldiv.engines.factors.dense_calls import DeterminantCalls, dense_calls
 from ldiv.engines.factors.dense_programs import dense_programs
 from ldiv.engines.selected import entries
 from ldiv.rules.inverse import Inverse, is_whole
@@ -65,29 +66,14 @@ class LogAbsDet(Rule):
         return of_matrix(self.structure, (0,), adds=(2 * self.structure.shape[0],))
 
     @cached_property
-    def compiled(self) -> DenseCalls | None:
+    def compiled(self) -> Compiled | None:
         """What finds it below Python, if that is anything."""
-        return dense_calls(self.structure, self.assume_a, self.method) if self.on_host else None
-
-    def is_compiled(self, *flat: Array) -> bool:
-        return self.compiled is not None
-
-    def accepted(self, *flat: Array) -> tuple[Array, ...] | None:
-        found = None if self.compiled is None else self.compiled.slogdet(*flat)
-        return found and found[1:]
-
-    def accepted_vjp(
-        self,
-        need: Sequence[bool],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *flat: Array,
-    ) -> Sequence[Array | None] | None:
-        (l_bar,) = cotangents
-        if self.compiled is None or l_bar is None:
+        if not self.on_host:
             return None
-        a_bar = self.compiled.determinant_cotangent(flat[0], l_bar)
-        return None if a_bar is None else [a_bar]
+        found: Compiled | None = dense_calls(
+            DeterminantCalls, self.structure, self.assume_a, self.method, False, False
+        )
+        return found
 
     def compiled_call(self, *flat: Any) -> CompiledCall | None:
         programs = dense_programs(self.structure, self.assume_a, self.method)

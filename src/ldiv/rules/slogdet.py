@@ -8,7 +8,7 @@ reference    Jacobi's formula
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +17,7 @@ import numpy as np
 
 from ldiv.core.arrays import conj, is_complex, numpy_dtype, real
 from ldiv.core.cached_property import cached_property
+from ldiv.core.compiled import Compiled
 from ldiv.core.compiled_call import CompiledCall
 from ldiv.core.dispatch import check_or_raise, namespace, traced
 from ldiv.core.errstate import singular_state, under
@@ -28,7 +29,7 @@ from ldiv.core.unchanged import Unchanged
 from ldiv.core.units import Unit, of_matrix
 from ldiv.engines import registry, solver
 from ldiv.engines.accuracy.scaling import balanced
-from ldiv.engines.factors.dense_calls import DenseCalls, dense_calls
+from ldiv.engines.factors.dense_calls import DeterminantCalls, dense_calls
 from ldiv.engines.factors.dense_programs import dense_programs
 from ldiv.engines.selected import entries
 from ldiv.errors import SingularMatrixError, expected_got
@@ -81,30 +82,14 @@ class SLogDet(Rule):
         return of_matrix(self.structure, (0, 0), adds=(0, 2 * self.structure.shape[0]))
 
     @cached_property
-    def compiled(self) -> DenseCalls | None:
+    def compiled(self) -> Compiled | None:
         """What finds them below Python, if that is anything."""
-        is_plain = isinstance(self.structure, Dense) and not self.positive and not self.promise
-        return dense_calls(self.structure, "gen", "auto") if is_plain else None
-
-    def is_compiled(self, *flat: Array) -> bool:
-        return self.compiled is not None
-
-    def accepted(self, *flat: Array) -> tuple[Array, ...] | None:
-        return None if self.compiled is None else self.compiled.slogdet(*flat)
-
-    def accepted_vjp(
-        self,
-        need: Sequence[bool],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *flat: Array,
-    ) -> Sequence[Array | None] | None:
-        (w,) = cotangents[1:]
-        turns = cotangents[0] is not None and is_complex(out[0])
-        if self.compiled is None or w is None or turns:
+        if not isinstance(self.structure, Dense) or self.promise:
             return None
-        a_bar = self.compiled.determinant_cotangent(flat[0], w)
-        return None if a_bar is None else [a_bar]
+        found: Compiled | None = dense_calls(
+            DeterminantCalls, self.structure, "gen", "auto", True, self.positive
+        )
+        return found
 
     def compiled_call(self, *flat: Any) -> CompiledCall | None:
         is_plain = isinstance(self.structure, Dense) and not self.positive and not self.promise

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ldiv.core.cached_property import cached_property
+from ldiv.core.compiled import Compiled
 from ldiv.core.compiled_call import CompiledCall
 from ldiv.core.errstate import errstate, singular_state
 from ldiv.core.rule import Rule, bind
@@ -23,7 +24,7 @@ from ldiv.core.structure import Structure, minus, nothing, outer, push
 from ldiv.core.trees import Array, Tree
 from ldiv.core.units import Unit, of_matrix, of_rest
 from ldiv.engines import solver
-from ldiv.engines.factors.dense_calls import DenseCalls, dense_calls
+from ldiv.engines.factors.dense_calls import SolveCalls, dense_calls
 from ldiv.engines.factors.dense_programs import DensePrograms, dense_programs
 from ldiv.engines.iterative.options import Options
 from ldiv.rules.verify_adjoint import verified
@@ -72,33 +73,14 @@ class Solve(Rule):
         return (*of_matrix(self.structure, (-2,), 1), of_rest(self.structure, (2,), (2,)))
 
     @cached_property
-    def compiled(self) -> DenseCalls | None:
+    def compiled(self) -> Compiled | None:
         """What solves below Python, if that is anything."""
-        return (
-            dense_calls(self.structure, self.assume_a, self.method, self.vector)
-            if self.on_host and self.factor_dtype is None
-            else None
+        if not self.on_host or self.factor_dtype is not None:
+            return None
+        found: Compiled | None = dense_calls(
+            SolveCalls, self.structure, self.assume_a, self.method, self.vector
         )
-
-    def is_compiled(self, *flat: Array) -> bool:
-        return (calls := self.compiled) is not None and calls.fit(*flat)
-
-    def accepted(self, *flat: Array) -> tuple[Array, ...] | None:
-        if (calls := self.compiled) is None or (x := calls.solve(*flat)) is None:
-            return None
-        return (x,)
-
-    def accepted_vjp(
-        self,
-        need: Sequence[bool],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *flat: Array,
-    ) -> Sequence[Array | None] | None:
-        (x_bar,), (x,) = cotangents, out
-        if (calls := self.compiled) is None or x_bar is None:
-            return None
-        return calls.pullback(need[0], flat[0], x, x_bar)
+        return found
 
     @cached_property
     def programs(self) -> DensePrograms | None:

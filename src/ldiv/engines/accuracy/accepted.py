@@ -8,13 +8,15 @@ to say.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import batch_of
+from ldiv.core.arrays import batch_of, numpy_dtype
 from ldiv.core.cached_property import cached_property
+from ldiv.core.compiled import in_rows
 from ldiv.core.dispatch import host_values, on_host
 from ldiv.core.trees import Array
 from ldiv.engines.factor import Factor
@@ -33,28 +35,31 @@ SMALL = 1 << 20  # operations that are done sooner than threads are started
 
 def accepted(kind: str, a: Array, careful: Callable[[], Factor]) -> Factor:
     """The factor of A (*batch, n, n): a compiled one that was accepted, or that of `careful()`."""
-    if native.native is None or (values := host_values(a)) is None:
+    if (values := host_values(a)) is None or not is_taken(values):
         return careful()
     values = in_rows(values)
     found, again = compiled_factor(kind, values)
     return careful() if found is None else Accepted(found, again, values, a, careful)
 
 
-def compiled_factor(kind: str, values: np.ndarray[Any, Any]) -> tuple[Any, bool]:
-    """(a factor that was accepted, or None; is it one that was alive already?)."""
-    if (
-        native.native is None
-        or values.dtype not in DTYPES
-        or not 0 < values.size <= MOST * values[..., 0].size
-    ):
+def compiled_factor(kind: str, values: Array) -> tuple[Any, bool]:
+    """(a factor that was accepted, or None; is it one that was alive already?), of what `is_taken`,
+    row after row.
+    """
+    if native.native is None:
         return None, False
-    found: tuple[Any, bool] = native.native.factor(values, kind, workers(values))
+    found: tuple[Any, bool] = native.native.factor(values, kind, workers(values.shape))
     return found
 
 
-def is_there() -> bool:
-    """Is anything compiled?"""
-    return native.native is not None
+def is_taken(a: Array) -> bool:
+    """Are these dense matrices, of any framework, of a dtype and size for what is compiled?"""
+    return (
+        native.native is not None
+        and numpy_dtype(a) in DTYPES
+        and 0 < a.shape[-1] <= MOST
+        and 0 not in a.shape
+    )
 
 
 def living_factors() -> tuple[int, int]:
@@ -63,14 +68,9 @@ def living_factors() -> tuple[int, int]:
     return found
 
 
-def in_rows(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Row after row, as C++ reads it."""
-    return x if x.flags.carray or (x.flags.c_contiguous and x.flags.aligned) else x.copy()
-
-
-def workers(values: np.ndarray[Any, Any]) -> int:
-    """How many threads share the matrices of a batch."""
-    return 1 if values.ndim == 2 or values.size * values.shape[-1] < SMALL else threads()
+def workers(shape: Sequence[int]) -> int:
+    """How many threads share the matrices (*batch, n, n) of a batch."""
+    return 1 if len(shape) == 2 or prod(shape) * shape[-1] < SMALL else threads()
 
 
 class Accepted(Factor):
@@ -101,7 +101,7 @@ class Accepted(Factor):
         given, a = host_values(b), self._values
         if given is not None and given.dtype == a.dtype and batch_of(given, 2) == batch_of(a, 2):
             x = np.empty(given.shape, a.dtype)
-            if x.size and self._found.solve(in_rows(given), x, op, workers(a)):
+            if x.size and self._found.solve(in_rows(given), x, op, workers(a.shape)):
                 return self._like(x)
         return self._careful.solve(b, op)
 
@@ -111,7 +111,9 @@ class Accepted(Factor):
     def inverse(self, a: Array) -> Array:
         x = np.empty_like(self._values)
         return (
-            self._like(x) if self._found.inverse(x, workers(x)) else self._careful.inverse(self._a)
+            self._like(x)
+            if self._found.inverse(x, workers(x.shape))
+            else self._careful.inverse(self._a)
         )
 
     def slogdet(self) -> tuple[Array, Array]:

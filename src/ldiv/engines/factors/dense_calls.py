@@ -5,10 +5,13 @@ careful way.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from ldiv.core.arrays import numpy_dtype
 from ldiv.core.holder import Holder, owner
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array
@@ -18,8 +21,7 @@ from ldiv.engines.accuracy.accepted import (
     HERMITIAN,
     LU,
     compiled_factor,
-    in_rows,
-    is_there,
+    is_taken,
     workers,
 )
 from ldiv.engines.factors.cache import counts
@@ -28,9 +30,13 @@ from ldiv.structures.dense import Dense
 from ldiv.structures.symmetric import Symmetric
 
 NAME = "lapack"
+Need: TypeAlias = Sequence[bool]
+Cotangents: TypeAlias = tuple[Any, ...]
+OWNERS = (Holder, type(None))
 
 
-class DenseCalls(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class OfDense:
     """What is compiled for one structure: its kind of factor, its view of the array, and the letter
     of its cotangent.
     """
@@ -38,74 +44,16 @@ class DenseCalls(NamedTuple):
     kind: str
     op: str
     form: str
-    vector: bool
 
-    def fit(self, p: Array, b: Array) -> bool:
-        """Is there a right-hand side for each matrix, in numbers of the same kind?"""
-        return (
-            p.dtype == b.dtype
-            and is_there()
-            and tuple(b.shape if self.vector else b.shape[:-1]) == tuple(p.shape[:-1])
-            and 0 not in b.shape
-        )
+    def fit(self, *flat: Array) -> bool:
+        return is_taken(flat[0])
 
-    def solve(self, p: Array, b: Array) -> Array | None:
-        """x, or None."""
-        if not type(p) is type(b) is np.ndarray or not self.fit(p, b):
-            return None
-        if (factor := self._factor(p)) is None:
-            return None
-        x = np.empty_like(b, order="C")
-        if not factor.solve(in_rows(b), x, self.op, workers(p)):
-            return None
-        counts["solves"] += 1
-        return x
-
-    def pullback(self, needs_p: bool, p: Array, x: Array, x_bar: Array) -> Any:
-        """(p_bar, b_bar), or None."""
-        if not type(p) is type(x) is type(x_bar) is np.ndarray or not self.fit(p, x):
-            return None
-        if x.shape != x_bar.shape or x.dtype != x_bar.dtype:
-            return None
-        if self.op == "T" and p.dtype.kind == "c":
-            return None
-        if (factor := self._factor(p)) is None:
-            return None
-        lam, p_bar = np.empty_like(x, order="C"), np.empty_like(p, order="C") if needs_p else None
-        if not factor.pullback(
-            in_rows(x_bar), in_rows(x), lam, p_bar, self.op, self.form, workers(p)
-        ):
-            return None
-        counts["solves"] += 1
-        return p_bar, lam
-
-    def slogdet(self, p: Array) -> tuple[Array, Array] | None:
-        """det A / |det A| and log |det A|, or None."""
-        if type(p) is not np.ndarray or not p.size or (factor := self._factor(p)) is None:
-            return None
-        batch = p.shape[:-2]
-        sign, size = np.empty(batch, p.dtype), np.empty(batch, np.finfo(p.dtype).dtype)
-        return (sign, size) if factor.slogdet(sign, size) else None
-
-    def determinant_cotangent(self, p: Array, weight: Array) -> Array | None:
-        """w A^-H for weights w (*batch,), or None."""
-        if type(p) is not np.ndarray or not p.size or (factor := self._factor(p)) is None:
-            return None
-        x = np.empty_like(p, order="C")
-        if not factor.inverse(x, workers(p)):
-            return None
-        counts["solves"] += 1
-        w = np.asarray(weight)[..., None, None]
-        if self.form == "S":
-            return np.asarray(w.real * x, p.dtype)
-        return w * (np.conj(x) if p.dtype.kind == "c" else x).mT
-
-    def _factor(self, p: np.ndarray[Any, Any]) -> Any:
+    def factor(self, p: Array) -> Any:
         """Of these values, kept by the present owner; or None."""
         keeper = owner()
-        if type(keeper) not in (Holder, type(None)) or solve_log.is_read():
+        if type(keeper) not in OWNERS or solve_log.is_read():
             return None
-        found, again = compiled_factor(self.kind, in_rows(p))
+        found, again = compiled_factor(self.kind, p)
         if found is not None:
             counts["hits" if again else "factorizations"] += 1
             if keeper is not None:
@@ -113,9 +61,90 @@ class DenseCalls(NamedTuple):
         return found
 
 
-def dense_calls(
-    structure: Structure, assume_a: str, method: str, vector: bool = False
-) -> DenseCalls | None:
+@dataclass(frozen=True, slots=True)
+class SolveCalls(OfDense):
+    """op(M) x = b."""
+
+    vector: bool
+
+    def fit(self, *flat: Array) -> bool:
+        """Is there a right-hand side for each matrix, in numbers of the same kind?"""
+        p, b = flat
+        rows = b.shape if self.vector else b.shape[:-1]
+        return (
+            is_taken(p)
+            and p.dtype == b.dtype
+            and tuple(rows) == tuple(p.shape[:-1])
+            and 0 not in b.shape
+        )
+
+    def forward(self, *flat: Array) -> Any:
+        p, b = flat
+        if (factor := self.factor(p)) is None:
+            return None
+        x = np.empty(b.shape, numpy_dtype(b))
+        if not factor.solve(b, x, self.op, workers(p.shape)):
+            return None
+        counts["solves"] += 1
+        return (x,), factor
+
+    def backward(
+        self, factor: Any, need: Need, cotangents: Cotangents, out: Cotangents, *flat: Array
+    ) -> Any:
+        (x_bar,), (x,), p = cotangents, out, flat[0]
+        if x_bar is None or x.shape != x_bar.shape or x.dtype != x_bar.dtype:
+            return None
+        dtype = numpy_dtype(p)
+        if self.op == "T" and dtype.kind == "c":
+            return None
+        if factor is None and (factor := self.factor(p)) is None:
+            return None
+        lam = np.empty(x.shape, dtype)
+        p_bar = np.empty(p.shape, dtype) if need[0] else None
+        if not factor.pullback(x_bar, x, lam, p_bar, self.op, self.form, workers(p.shape)):
+            return None
+        counts["solves"] += 1
+        return p_bar, lam
+
+
+@dataclass(frozen=True, slots=True)
+class DeterminantCalls(OfDense):
+    """det A / |det A| and log |det A|, or the latter alone."""
+
+    sign: bool
+    positive: bool  # must it be?
+
+    def forward(self, *flat: Array) -> Any:
+        (p,) = flat
+        if (factor := self.factor(p)) is None:
+            return None
+        batch, dtype = p.shape[:-2], numpy_dtype(p)
+        sign, size = np.empty(batch, dtype), np.empty(batch, REAL[dtype.char])
+        if not factor.slogdet(sign, size) or (self.positive and not (sign == 1).all()):
+            return None
+        return ((sign, size) if self.sign else (size,)), factor
+
+    def backward(
+        self, factor: Any, need: Need, cotangents: Cotangents, out: Cotangents, *flat: Array
+    ) -> Any:
+        """w A^-H for real weights w (*batch,)."""
+        (p,), w, dtype = flat, cotangents[-1], numpy_dtype(flat[0])
+        turns = self.sign and cotangents[0] is not None and dtype.kind == "c"
+        if w is None or turns or w.shape != p.shape[:-2] or numpy_dtype(w).char != REAL[dtype.char]:
+            return None
+        if factor is None and (factor := self.factor(p)) is None:
+            return None
+        x = np.empty(p.shape, dtype)
+        if not factor.log_pullback(w, x, workers(p.shape)):
+            return None
+        counts["solves"] += 1
+        return (x,)
+
+
+REAL = {"f": "f", "d": "d", "F": "f", "D": "d"}
+
+
+def dense_calls(kind: Any, structure: Structure, assume_a: str, method: str, *options: bool) -> Any:
     """Those of a structure, if it has any."""
     base, op = structure.unview()
     part = base.base if isinstance(base, Symmetric) and base.op == "H" else base
@@ -125,5 +154,5 @@ def dense_calls(
     if name_of(engine) != NAME:
         return None
     if part is base:
-        return DenseCalls(LU, op, op, vector)
-    return DenseCalls(CHOLESKY if assume_a == "pos" else HERMITIAN, "N", "S", vector)
+        return kind(LU, op, op, *options)
+    return kind(CHOLESKY if assume_a == "pos" else HERMITIAN, "N", "S", *options)

@@ -12,6 +12,7 @@ Imported here is what `ldiv.core.frontend` asks of a front end, and no more. One
     evaluation        the kernel, the vjp and the jvp of a rule, on tensors
     few               the kernel and the vjp on a few numbers, as NumPy arrays
     legacy_batching   the vmap that torch.autograd.grad uses, is_grads_batched=True
+    short_way         what is compiled of a rule, on tensors of a known kind
     functions         the autograd.Function, in its eager form and in that of torch.func
     transforms        functions of users, called, and in batches
     agreement         whether a tangent is the derivative of one, by reverse products
@@ -43,6 +44,7 @@ from ldiv.frontends.torch.layouts import refusal, sparse, sparse_parts, stored_o
 from ldiv.frontends.torch.propagation import dependence
 from ldiv.frontends.torch.recorders import check_or_raise, traced
 from ldiv.frontends.torch.reverse_mode import pulled, vjp
+from ldiv.frontends.torch.short_way import short
 from ldiv.frontends.torch.storage import clone, conj, graphless, memory, to, unwritable, version
 from ldiv.frontends.torch.transforms import call, vmap
 from ldiv.frontends.torch.user_transforms import OwnTransforms

@@ -102,7 +102,7 @@ class Bound(torch.autograd.Function):
 # -- what is saved, and the owner of factors with it --------------------------
 
 
-def _save(
+def save(
     ctx: Any,
     rule: Rule,
     token: torch.Tensor,
@@ -120,7 +120,7 @@ def _save(
         ctx.save_for_forward(token, *flat, *outputs)
 
 
-def _token(keeper: Owner) -> torch.Tensor:
+def token_of(keeper: Owner) -> torch.Tensor:
     """An empty tensor that carries the owner of the factors: saved with the others, it is freed
     with the buffers of the graph.
     """
@@ -149,7 +149,7 @@ class Eager(Bound):
     ) -> tuple[torch.Tensor, ...]:
         with holding(keeper):
             outputs = kernel(rule, flat)
-        _save(ctx, rule, _token(keeper), flat, outputs)
+        save(ctx, rule, token_of(keeper), flat, outputs)
         return outputs
 
 
@@ -162,7 +162,7 @@ class Few(Eager):
     ) -> tuple[torch.Tensor, ...]:
         with holding(keeper):
             outputs = few.kernel(rule, flat)
-        _save(ctx, rule, _token(keeper), flat, outputs)
+        save(ctx, rule, token_of(keeper), flat, outputs)
         return outputs
 
     @staticmethod
@@ -186,7 +186,7 @@ class Transformed(Bound):
     def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
         # functorch wraps the tensors that are saved, and a wrapper carries no owner
         rule, ctx.keeper, *flat = inputs
-        _save(ctx, rule, torch.empty(0), tuple(flat), output)
+        save(ctx, rule, torch.empty(0), tuple(flat), output)
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, rule: Rule, keeper: Owner, *flat: torch.Tensor) -> Any:

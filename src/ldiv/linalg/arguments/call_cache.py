@@ -8,12 +8,14 @@ tracer, a subclass) is validated in every call.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from ldiv.core.arrays import batch_of
 from ldiv.core.caches import emptied_by
 from ldiv.core.dispatch import signature
 from ldiv.core.rule import Rule
+from ldiv.core.short import remember
 from ldiv.core.trees import Array
 from ldiv.core.validate import require_batches
 from ldiv.matrices.sparse_array import SparseArray
@@ -101,8 +103,12 @@ class Call(NamedTuple):
         # batches are no part of the signature: whether they broadcast is checked in every call
         if p.ndim > of_p and b.ndim > of_b:
             require_batches("b", batch_of(p, of_p), batch_of(b, of_b))
-        return self.bind(self.rule, [p, b])[self.output]
+        return self._run([p, b])
 
     def of_one(self, A: Any) -> Array:
         """For a matrix alone."""
-        return self.bind(self.rule, [A.params if type(A) is SparseArray else A])[self.output]
+        return self._run([A.params if type(A) is SparseArray else A])
+
+    def _run(self, flat: list[Array]) -> Array:
+        remember(self.rule, flat, itemgetter(self.output))
+        return self.bind(self.rule, flat)[self.output]

@@ -16,6 +16,7 @@ from ldiv.core.errstate import singular_state
 from ldiv.core.inputs import promoted
 from ldiv.core.public import public
 from ldiv.core.rule import Rule, bind
+from ldiv.core.short import remember, shortened
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.core.typing import AnyArray, ArrayT, Assumption
@@ -68,6 +69,7 @@ def logdet(
     info: Literal[True],
 ) -> tuple[Any, EstimateInfo]: ...
 @public
+@shortened
 def logdet(
     A: MatrixLike,
     *,
@@ -206,7 +208,9 @@ def _is_one_array(matrix: Matrix, structure: Structure) -> bool:
 def _remembered(place: Place | None, rule: Rule, p: Tree, output: int) -> Array:
     """An output of a rule of a matrix, which is remembered if nothing had to be converted."""
     if place is not None and place.p is p:
-        place.remember(Call(rule, frontend_of(p).bind, output))
+        call = Call(rule, frontend_of(p).bind, output)
+        place.remember(call)
+        return call.of_one(p)
     return bind(rule, p)[output]
 
 
@@ -215,6 +219,7 @@ def slogdet(A: Matrix, *, assume_a: Assumption = "gen") -> tuple[Any, Any]: ...
 @overload
 def slogdet(A: ArrayT, *, assume_a: Assumption = "gen") -> tuple[ArrayT, ArrayT]: ...
 @public
+@shortened
 def slogdet(A: MatrixLike, *, assume_a: Assumption = "gen") -> tuple[AnyArray, AnyArray]:
     """Compute the sign and the logarithm of the absolute value of a determinant, differentiably.
 
@@ -266,7 +271,9 @@ def slogdet(A: MatrixLike, *, assume_a: Assumption = "gen") -> tuple[AnyArray, A
         like = leaves(params)[0]
         return namespace(like).ones(tuple(size.shape), **alike(like)), size
     if _is_one_array(matrix, structure):
-        s, l = bind(SLogDet(dense(*structure.shape), promise=_promise(structure)), matrix.params)
+        rule = SLogDet(dense(*structure.shape), promise=_promise(structure))
+        remember(rule, [matrix.params], tuple)
+        s, l = bind(rule, matrix.params)
         return s, l
     return broadcast_to_batch(structure, params, slogdet_of(structure, params))
 

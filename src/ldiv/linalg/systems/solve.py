@@ -9,6 +9,7 @@ from ldiv.core.dispatch import traced
 from ldiv.core.errstate import singular_state
 from ldiv.core.holder import Holder, holding, owner
 from ldiv.core.public import public
+from ldiv.core.short import shortened
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.core.typing import ArrayT, Assumption, Trans
@@ -81,6 +82,7 @@ def solve(
     info: Literal[True],
 ) -> tuple[ArrayT, SolveInfo]: ...
 @public
+@shortened
 def solve(
     A: MatrixLike,
     b: ArrayT,

@@ -1,0 +1,149 @@
+"""The short way of a call is the long way without its detours: same values, derivatives and errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import ldiv
+from ldiv.core import short
+from ldiv.engines.libraries import native
+
+pytestmark = pytest.mark.skipif(native.native is None, reason=native.why_not)
+RNG = np.random.default_rng(0)
+A = RNG.standard_normal((4, 4)) + 8 * np.eye(4)
+B = RNG.standard_normal(4)
+S = A @ A.T
+CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "solve": (ldiv.solve, (A, B)),
+    "solve T": (lambda a, b: ldiv.solve(a, b, trans="T"), (A, B)),
+    "solve pos": (lambda a, b: ldiv.solve(a, b, assume_a="pos"), (S, B)),
+    "solve block": (ldiv.solve, (A, RNG.standard_normal((4, 2)))),
+    "solve batch": (ldiv.solve, (np.stack([A, S]), RNG.standard_normal((2, 4, 1)))),
+    "slogdet": (lambda a: ldiv.slogdet(a)[1], (A,)),
+    "logdet": (ldiv.logdet, (S,)),
+    "logdet pos": (lambda a: ldiv.logdet(a, assume_a="pos"), (S,)),
+}
+each = pytest.mark.parametrize("name", CALLS)
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The kinds of calls that went the short way."""
+    found: list[Any] = []
+    for kind, known in list(short._known.items()):
+
+        def run(rule: Any, flat: Any, kind: Any = kind, run: Any = known.run) -> Any:
+            if (result := run(rule, flat)) is not None:
+                found.append(kind)
+            return result
+
+        short._known[kind] = known._replace(run=run)
+    return found
+
+
+def gradients(f: Callable[..., Any], xs: tuple[Any, ...]) -> list[Any]:
+    given = [torch.tensor(x, requires_grad=True) for x in xs]
+    y = f(*given)
+    first = torch.autograd.grad((y * y).sum(), given, create_graph=True)
+    second = torch.autograd.grad(sum((g * g).sum() for g in first), given)
+    return [x.detach().numpy() for x in (y, *first, *second)]
+
+
+@each
+def test_both_ways_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    f, xs = CALLS[name]
+    ldiv.slogdet(torch.tensor(A))  # from now on tensors are known
+    ldiv.clear_cache()
+    long, long_gradients = f(*xs), gradients(f, xs)
+    went = counted(monkeypatch)
+    np.testing.assert_array_equal(f(*xs), long)
+    for x, y in zip(gradients(f, xs), long_gradients, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-14)
+    assert len(went) == 2
+    flipped = tuple(x.mT.copy().mT if x.ndim > 1 else x for x in xs)
+    np.testing.assert_allclose(f(*flipped), long, rtol=1e-14)
+    np.testing.assert_allclose(f(*map(torch.from_numpy, flipped)).numpy(), long, rtol=1e-14)
+
+
+@each
+def test_what_looks_on_sends_it_the_long_way(name: str) -> None:
+    f, xs = CALLS[name]
+    given = tuple(map(torch.tensor, xs))
+    y, dxs = f(*given), tuple(map(torch.ones_like, given))
+    y = f(*given)
+    moved, tangent = torch.func.jvp(f, given, dxs)
+    torch.testing.assert_close(moved, y)
+    _, pull = torch.func.vjp(f, *given)
+    product = sum((g * d).sum() for g, d in zip(pull(torch.ones_like(y)), dxs, strict=True))
+    torch.testing.assert_close(tangent.sum(), product)
+    many = tuple(torch.stack([x, 2 * x]) for x in given)
+    torch.testing.assert_close(torch.vmap(f)(*many)[0], y)
+    with torch.inference_mode():
+        torch.testing.assert_close(f(*given), y)
+    with torch.autograd.graph.save_on_cpu():
+        x = given[0].clone().requires_grad_()
+        z = f(x, *given[1:])
+    torch.autograd.grad(z.sum(), x)
+    back, pull_back = ldiv.vjp(f, *xs)
+    np.testing.assert_allclose(back, y.numpy(), rtol=1e-14)
+    assert len(pull_back(np.ones_like(back))) == len(xs)
+
+
+def test_errors_are_those_of_the_long_way() -> None:
+    for as_array in (np.asarray, torch.tensor):
+        ldiv.solve(as_array(A), as_array(B))
+        ldiv.solve(as_array(A), as_array(B))
+        with pytest.raises(ldiv.SingularMatrixError):
+            ldiv.solve(as_array(np.ones((4, 4))), as_array(B))
+        with pytest.raises(ValueError, match="finite"):
+            ldiv.solve(as_array(A), as_array(B * np.nan))
+        ldiv.solve(as_array(S), as_array(B), assume_a="pos")
+        with pytest.raises(ldiv.NotPositiveDefiniteError):
+            ldiv.solve(as_array(-S), as_array(B), assume_a="pos")
+        with pytest.raises(ValueError, match="positive"):
+            ldiv.logdet(as_array(S)), ldiv.logdet(as_array(np.diag([-1.0, 1, 1, 1])))
+        ldiv.solve(as_array(A), as_array(B), trans=0)
+        with pytest.raises(ValueError, match="trans"):
+            ldiv.solve(as_array(A), as_array(B), trans=False)
+
+
+def test_a_change_between_the_passes_is_noticed() -> None:
+    for f, xs in CALLS.values():
+        given = [torch.tensor(x, requires_grad=True) for x in xs]
+        f(*given)
+        y = f(*given).sum()
+        with torch.no_grad():
+            given[0] += 1
+        with pytest.raises(RuntimeError, match="inplace"):
+            y.backward()
+
+
+def test_equal_values_share_a_factor_which_goes_with_the_graph() -> None:
+    a, b = torch.tensor(A, requires_grad=True), torch.tensor(B)
+    ldiv.slogdet(a), ldiv.solve(a, b)
+    before = ldiv.cache_info()
+    y = ldiv.slogdet(a)[1] + ldiv.solve(a, b).sum() + ldiv.solve(a, 2 * b).sum()
+    now = ldiv.cache_info()
+    assert (now.factorizations - before.factorizations, now.entries) == (1, before.entries + 1)
+    y.backward()
+    assert ldiv.cache_info().entries == before.entries
+
+
+def test_values_alone_are_taken() -> None:
+    """Not those before conjugation or negation, nor views, nor zeros without memory."""
+    a = torch.tensor(A + 1j * A.T)
+    b = torch.tensor(B + 1j * B[::-1].copy())
+    x = ldiv.solve(a, b)
+    torch.testing.assert_close(ldiv.solve(a, b), x)
+    torch.testing.assert_close(ldiv.solve(a.conj(), b.conj()), x.conj())
+    whole = torch.tensor(A)
+    ldiv.solve(whole, torch.tensor(B))
+    imaginary = torch.tensor(B - 1j * B).conj().imag
+    assert imaginary.is_neg()
+    torch.testing.assert_close(ldiv.solve(whole, imaginary), torch.tensor(np.linalg.solve(A, B)))
+    zeros = torch._efficientzerotensor(4, dtype=torch.float64)
+    assert not ldiv.solve(whole, zeros).any()
