@@ -36,6 +36,7 @@ from ldiv.errors import (
 )
 from ldiv.inplace.duplicated import Duplicated
 from ldiv.inplace.tape import Tape, autodiff
+from ldiv.linalg.arguments.exported_programs import jax_export_checks
 from ldiv.linalg.arguments.preconditioner import preconditioner
 from ldiv.linalg.equations.exponentials import expm, expm_cond, expm_frechet, matrix_exp
 from ldiv.linalg.equations.matrix_powers import fractional_matrix_power, matrix_power
@@ -247,6 +248,7 @@ __all__ = [
     "issparse",
     "issymmetric",
     "jacobian",
+    "jax_export_checks",
     "jvp",
     "khatri_rao",
     "kron",

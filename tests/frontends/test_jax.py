@@ -683,7 +683,7 @@ def test_export_of_what_needs_no_host() -> None:
     np.testing.assert_allclose(grad, expected[1], rtol=1e-6)
     for f in (
         lambda v, b: ldiv.solve(A.with_data(v), b),
-        lambda v, b: ldiv.solve(jnp.diag(v[:4]), b),
+        lambda v, b: ldiv.lstsq(jnp.diag(v[:4]), b)[0],
     ):
         with pytest.raises(NotImplementedError, match="outside of the exported program"):
             jax.export.export(jax.jit(f))(*shapes)

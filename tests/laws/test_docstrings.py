@@ -17,7 +17,7 @@ CLASSES = [name for name in ldiv.__all__ if inspect.isclass(getattr(ldiv, name))
 ORDER = ("Parameters", "Returns", "Yields", "Raises", "See Also", "Notes", "References", "Examples")
 # they compute nothing that could be differentiated
 SETTINGS = {"cache_info", "clear_cache", "set_cache_limit", "errstate"}
-SETTINGS |= {"set_num_threads", "get_num_threads"}
+SETTINGS |= {"set_num_threads", "get_num_threads", "jax_export_checks"}
 
 
 def sections(doc: str) -> dict[str, str]:

@@ -54,6 +54,7 @@ def complete(file: ModuleType) -> FrontEnd:
         "stored_only": lambda x: False,
         "graphless": lambda: False,
         "to": None,
+        "export_checks": list,
         "sparse": lambda x: False,
         "put": None,
         "memory": None,

@@ -28,12 +28,18 @@ def frontend_names() -> dict[str, str]:
     return files("frontend")
 
 
+def frontend_named(name: str) -> FrontEnd | None:
+    """That of a framework, if it has been imported."""
+    if name not in _loaded and name in sys.modules:
+        _loaded[name] = complete(import_module(frontend_names()[name]))
+    return _loaded.get(name)
+
+
 def load_frontends() -> list[FrontEnd]:
     """The front ends whose framework has been imported."""
     names = frontend_names()
-    for name, home in names.items():
-        if name not in _loaded and name in sys.modules:
-            _loaded[name] = complete(import_module(home))
+    for name in names:
+        frontend_named(name)
     not_loaded[:] = [name for name in names if name not in _loaded]
     return [_loaded[name] for name in names if name in _loaded]
 

@@ -128,6 +128,9 @@ class FrontEnd(FrontEndFile, Protocol):
         own before; to look at, not to compute with.
         """
 
+    def export_checks(self) -> list[Any]:
+        """What is told whoever exports a program, of the compiled calls in it."""
+
     # -- a framework with arrays of several kinds -----------------------------
 
     def refusal(self, x: Any, /) -> tuple[str, str, str] | None:

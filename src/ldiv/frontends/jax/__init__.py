@@ -25,6 +25,7 @@ sees the rule.
 
 from ldiv.frontends.jax.callbacks import host_callback, on_host
 from ldiv.frontends.jax.checks import check_or_raise
+from ldiv.frontends.jax.compiled_calls import export_checks
 from ldiv.frontends.jax.dense import (
     cholesky,
     eigh,

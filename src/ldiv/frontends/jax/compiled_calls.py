@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 import jax
+import jax.export
 
 from ldiv.core.caches import emptied_by
 from ldiv.core.compiled_call import CompiledCall, offered
@@ -32,6 +33,11 @@ def _register() -> bool:
 
 
 is_registered = _register()
+
+
+def export_checks() -> list[Any]:
+    names = offered if is_registered else ()
+    return [jax.export.DisabledSafetyCheck.custom_call(name) for name in names]
 
 
 @lru_cache(maxsize=256)

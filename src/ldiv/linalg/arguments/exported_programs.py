@@ -1,0 +1,53 @@
+"""What a program of JAX that was exported calls of ldiv."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ldiv.core.dispatch import frontend_named
+from ldiv.errors import expected_got
+
+
+def jax_export_checks() -> list[Any]:
+    """What `jax.export.export` is told, so that it takes programs with ldiv's compiled calls.
+
+    Returns
+    -------
+    disabled_checks : list of jax.export.DisabledSafetyCheck
+        One for each of these calls; none where ldiv was installed without a compiler.
+
+    Raises
+    ------
+    ValueError
+        If JAX has not been imported.
+
+    Notes
+    -----
+    JAX exports only calls whose meaning somebody promises to keep. These are `solve`, `inv`,
+    `logdet` and `slogdet` of dense matrices and their derivatives, in programs for the CPU, and
+    each name ends with a version: what the call of this name takes, gives and means does not
+    change. The process that runs the program has imported ldiv, of this version or a later one that
+    still has the call, after JAX; if before, it calls this function once both are there. What a
+    call does not accept at once it asks of that ldiv, which answers or raises. Engines for sparse
+    matrices are Python's, and a program with one of them is refused.
+
+    Examples
+    --------
+    >>> import jax, jax.export, jax.numpy as jnp, ldiv
+    >>> f = jax.jit(jax.vmap(jax.grad(lambda A, b: ldiv.solve(A, b).sum(), 1)))
+    >>> (n,) = jax.export.symbolic_shape("n")
+    >>> A = jax.ShapeDtypeStruct((n, 2, 2), jnp.float32)
+    >>> b = jax.ShapeDtypeStruct((n, 2), jnp.float32)
+    >>> checks = ldiv.jax_export_checks()
+    >>> program = jax.export.export(f, disabled_checks=checks)(A, b)
+    >>> program.call(2 * jnp.ones((3, 1, 1)) * jnp.eye(2), jnp.ones((3, 2))).shape
+    (3, 2)
+    """
+    if (frontend := frontend_named("jax")) is None:
+        raise ValueError(
+            expected_got("jax_export_checks", "JAX", "no JAX yet", "Import it first: import jax.")
+        )
+    return frontend.export_checks()
+
+
+frontend_named("jax")  # programs that were exported may run without another call of ldiv

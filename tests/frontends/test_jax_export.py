@@ -1,0 +1,99 @@
+"""Programs with dense solves are exported, stored, and run in a process that has imported ldiv."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ldiv
+
+jax = pytest.importorskip("jax")
+pytest.importorskip("flatbuffers")
+import jax.numpy as jnp  # noqa: E402
+from jax import export  # noqa: E402
+
+from ldiv.engines.libraries import native  # noqa: E402
+
+jax.config.update("jax_enable_x64", True)
+pytestmark = pytest.mark.skipif(native.native is None, reason=native.why_not)
+
+RUN = """
+import jax, jax.export, numpy as np, sys
+IMPORT
+jax.config.update("jax_enable_x64", True)
+program = jax.export.deserialize(open(sys.argv[1], "rb").read())
+a, b = np.load(sys.argv[2]), np.load(sys.argv[3])
+value, (a_bar, b_bar) = program.call(a, b)
+print(float(value), float(a_bar.sum()), float(b_bar.sum()))
+a[1] = 1
+try:
+    jax.block_until_ready(program.call(a, b))
+except Exception as error:
+    print(error)
+"""
+
+
+def asked(a: Any, b: Any) -> Any:
+    x = ldiv.solve(a, b)
+    return jnp.sum(x**2) + jnp.sum(ldiv.slogdet(a)[1]) + jnp.sum(ldiv.inv(a))
+
+
+@pytest.fixture
+def problem() -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((5, 4, 4)) + 6 * np.eye(4), rng.standard_normal((5, 4, 2))
+
+
+def symbolic() -> tuple[Any, Any]:
+    (n,) = export.symbolic_shape("n")
+    return jax.ShapeDtypeStruct((n, 4, 4), float), jax.ShapeDtypeStruct((n, 4, 2), float)
+
+
+@pytest.mark.parametrize("first", ["import ldiv", "import ldiv; ldiv.jax_export_checks()"])
+def test_in_another_process(problem: Any, tmp_path: Path, first: str) -> None:
+    f = jax.jit(jax.value_and_grad(asked, (0, 1)))
+    program = export.export(f, disabled_checks=ldiv.jax_export_checks())(*symbolic())
+    paths = [tmp_path / name for name in ("program", "a.npy", "b.npy")]
+    paths[0].write_bytes(program.serialize())
+    for path, x in zip(paths[1:], problem, strict=True):
+        np.save(path, x)
+    code = RUN.replace("IMPORT", first)
+    if "checks" in first:
+        code = "import ldiv\n" + code
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, paths)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    numbers, error = done.stdout.split("\n", 1)
+    value, grads = f(*problem)
+    expected = [value, *(g.sum() for g in grads)]
+    np.testing.assert_allclose(list(map(float, numbers.split())), expected, rtol=1e-12)
+    assert "SingularMatrixError" in error
+
+
+@pytest.mark.parametrize("vmapped", [False, True])
+def test_as_the_program_itself(problem: Any, vmapped: bool) -> None:
+    f = jax.grad(lambda a, b: jnp.sum(jnp.sin(ldiv.solve(a, b, assume_a="her"))))
+    if vmapped:
+        f = jax.vmap(f)
+    a, b = problem
+    a = a + a.mT
+    program = export.export(jax.jit(f), disabled_checks=ldiv.jax_export_checks())(*symbolic())
+    np.testing.assert_allclose(program.call(a, b), f(a, b), rtol=1e-11, atol=1e-13)
+
+
+def test_what_is_refused(problem: Any) -> None:
+    """Without the promise by JAX, which names the call; what is Python's by ldiv."""
+    with pytest.raises(ValueError, match="ldiv_dense_1"):
+        export.export(jax.jit(asked))(*problem)
+    A = ldiv.eye_array(4, like=jnp.ones(1)) * 3
+    with pytest.raises(NotImplementedError, match="outside of the exported"):
+        export.export(
+            jax.jit(lambda v, b: ldiv.solve(ldiv.csr_array(A).with_data(v), b)),
+            disabled_checks=ldiv.jax_export_checks(),
+        )(jnp.ones(4), problem[1][0])
