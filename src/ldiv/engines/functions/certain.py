@@ -5,9 +5,10 @@ units in which entries above the diagonal are no larger than those on it:
 
     A = D T D^-1,    A^p = D T^p D^-1,    D diagonal with powers of two
 
-Of any other A rounding moves the eigenvalues: A + E, |E| = eps |A|, must have nearly the same power.
+Of any other A rounding moves the eigenvalues: A + E and A - E, |E| = eps |A|, must have nearly the
+same power, for more than one E, since one may happen to leave the smallest eigenvalue where it is.
 Zero may well be an eigenvalue, as long as it has all its vectors: then A^p is small there whatever
-rounding makes of it.
+rounding makes of it, unless p is so small that eps^p is not.
 Reference: Higham, Functions of Matrices (2008), sections 3.1 and 6.1.
 """
 
@@ -23,6 +24,7 @@ from ldiv.engines.functions.checked_lu import EPS, reciprocal_condition
 Array = np.ndarray[Any, Any]
 SAFE = 1e-6  # a reciprocal condition at which four digits are left even of a defective pair
 CHANGED = 1e-3  # of |A^p|
+DRAWS = 3  # of E
 RANGE = 500  # of the exponents in D
 
 
@@ -33,13 +35,14 @@ def doubt(a: Array, y: Array, power: Callable[[Array], Array]) -> str | None:
     norm = np.linalg.norm
     with np.errstate(all="ignore"):
         if not np.tril(a, -1).any():
-            other, what = _in_other_units(a, power), "in other units"
+            others, what = [_in_other_units(a, power)], "in other units"
         elif not np.triu(a, 1).any():
-            other, what = _in_other_units(a.T, power).T, "in other units"
+            others, what = [_in_other_units(a.T, power).T], "in other units"
         else:
-            e = np.random.default_rng(0).standard_normal(a.shape)
-            other, what = power(a + e * (EPS * norm(a) / norm(e))), "by rounding of A"
-        change = float(norm(other - y) / norm(y))
+            draws = np.random.default_rng(0).standard_normal((DRAWS, *a.shape))
+            moves = [e * (EPS * norm(a) / norm(e)) for e in (*draws, *-draws)]
+            others, what = [power(a + e) for e in moves], "by rounding of A"
+        change = float(np.max([norm(other - y) for other in others]) / norm(y))
     return None if change <= CHANGED else f"a change of {change:.0e} {what}"
 
 
