@@ -275,6 +275,7 @@ def relative(x: Any, y: Any) -> float:
 
 def main(names: list[str]) -> None:
     warnings.simplefilter("ignore")
+    gc.freeze()  # what was imported is no garbage
     for table, look in ((FUNCTIONS, looked_at), (AT_HOST, at_host), (HARD, hard)):
         for name, f in table.items():
             if names and name not in names:

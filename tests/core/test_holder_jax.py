@@ -58,7 +58,7 @@ def few(every, *shown):
     return [pytest.param(x, marks=() if x in shown else pytest.mark.exhaustive) for x in every]
 
 
-@pytest.mark.parametrize("name", few(DENSE_LOOPS, "solve", "positive definite", "lstsq"))
+@pytest.mark.parametrize("name", few(DENSE_LOOPS, "solve"))
 def test_the_backward_pass_of_a_loop_factors_nothing(name):
     f, kernel, expected = DENSE_LOOPS[name]
     program = jax.jit(jax.value_and_grad(partial(looped, f))).lower(POSITIVE).compile()
@@ -110,9 +110,7 @@ MODES = {
 }
 
 
-@pytest.mark.parametrize(
-    "mode", few(MODES, "complex", "reverse over forward", "vmap(grad) over matrices", "grad(vmap)")
-)
+@pytest.mark.parametrize("mode", few(MODES, "complex", "vmap(grad) over matrices"))
 def test_every_mode_of_a_loop_factors_once(mode):
     program = jax.jit(lambda: MODES[mode](partial(chain, ldiv.solve))).lower().compile()
     assert factorizations(program, LU) == 1

@@ -114,6 +114,7 @@ def test_an_unsymmetric_pattern_has_no_star_coloring():
         ldiv.hessian(energy, torch.ones(3, dtype=torch.float64), pattern=([0, 0], [0, 1]))
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("array", [torch.tensor, jnp.asarray])
 @pytest.mark.parametrize("mode", ["auto", "forward", "reverse", "both"])
 def test_jacobian(array, mode):

@@ -199,30 +199,36 @@ def test_every_mode_and_order_in_torch(loss: Any, pattern: Any) -> None:
     torch.testing.assert_close(many[0], reverse)
 
 
-def test_jax_finds_what_torch_finds() -> None:
-    """The value, the gradient, the Hessian and batches, compiled or not; sparse."""
-    y = tensor(DATA).requires_grad_()
-    rate = lambda y: ldiv.least_squares(
-        decay, tensor([1.0, 1.0]), y, loss="soft_l1", f_scale=SCALE
+def rate_of_torch(y: Any) -> Any:
+    return ldiv.least_squares(decay, tensor([1.0, 1.0]), y, loss="soft_l1", f_scale=SCALE)[1]
+
+
+def rate_of_jax(y: Any) -> Any:
+    return ldiv.least_squares(
+        decay_jax, jnp.ones(2), y, loss="soft_l1", f_scale=SCALE, pattern=WHOLE
     )[1]
-    (slope,) = torch.autograd.grad(rate(y), y)
-    curvature = torch.autograd.functional.hessian(rate, y)
 
-    def of_jax(y: Any) -> Any:
-        return ldiv.least_squares(
-            decay_jax, jnp.ones(2), y, loss="soft_l1", f_scale=SCALE, pattern=WHOLE
-        )[1]
 
-    data = jnp.asarray(DATA)
-    np.testing.assert_allclose(jax.grad(of_jax)(data), slope, rtol=1e-8)
+def test_jax_finds_what_torch_finds() -> None:
+    y = tensor(DATA).requires_grad_()
+    (slope,) = torch.autograd.grad(rate_of_torch(y), y)
+    np.testing.assert_allclose(jax.grad(rate_of_jax)(jnp.asarray(DATA)), slope, rtol=1e-8)
+
+
+@pytest.mark.exhaustive  # compiles for five seconds
+def test_jax_compiled_in_second_order_and_in_batches() -> None:
+    y = tensor(DATA).requires_grad_()
+    value = rate_of_torch(y)
+    (slope,) = torch.autograd.grad(value, y)
+    curvature = torch.autograd.functional.hessian(rate_of_torch, y)
 
     @jax.jit
     def everything(y: Any) -> Any:
-        many = jax.vmap(jax.grad(of_jax))(jnp.stack([y, y]))
-        return of_jax(y), jax.grad(of_jax)(y), jax.hessian(of_jax)(y), many
+        many = jax.vmap(jax.grad(rate_of_jax))(jnp.stack([y, y]))
+        return rate_of_jax(y), jax.grad(rate_of_jax)(y), jax.hessian(rate_of_jax)(y), many
 
-    value, gradient, hessian, many = everything(data)
-    np.testing.assert_allclose(value, rate(y).item(), rtol=1e-10)
+    found, gradient, hessian, many = everything(jnp.asarray(DATA))
+    np.testing.assert_allclose(found, value.item(), rtol=1e-10)
     np.testing.assert_allclose(gradient, slope, rtol=1e-8)
     np.testing.assert_allclose(hessian, curvature, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(many[1], slope, rtol=1e-8)

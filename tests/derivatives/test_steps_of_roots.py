@@ -118,6 +118,7 @@ def test_a_root_at_zero_is_found_in_whole_steps_too(line_search: Any) -> None:
 # -- info -----------------------------------------------------------------------
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("pattern", [None, (np.r_[0:4, 0:3], np.r_[0:4, 1:4])])
 @pytest.mark.parametrize("to", [tensor, jax.numpy.asarray], ids=["torch", "jax"])
 def test_the_condition_at_the_root_takes_no_factorization(to: Any, pattern: Any) -> None:

@@ -89,6 +89,7 @@ def test_systems_of_several_axes():
         ldiv.tensorinv(a, 1)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("hermitian", [False, True])
 def test_ldl_factor_and_solve(hermitian):
     for x in (A, Z, 10 * np.eye(5) + A, np.stack([Z, Z * 2 + 3]), np.zeros((1, 1)) + 3):

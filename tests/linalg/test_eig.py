@@ -69,6 +69,7 @@ def test_derivatives_in_fifty_digits():
         close(dv[:, j], expected, atol=1e-10)
 
 
+@pytest.mark.covering(1)
 @KINDS
 @pytest.mark.parametrize("pencil", [False, True])
 def test_derivatives(pencil, dtype):

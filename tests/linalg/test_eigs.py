@@ -106,6 +106,7 @@ def test_derivatives_in_fifty_digits():
         close(dX[:, j], [complex((x[i] - y[i]) / (2 * h)) for i in range(7)], atol=1e-10)
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("kind", ["dense", "sparse", "pencil", "complex", "operator"])
 @pytest.mark.parametrize("method", ["lapack", "arpack"])
 def test_derivatives(kind, method):

@@ -45,6 +45,7 @@ def test_values(solve):
     np.testing.assert_allclose(single, x[:, 0], atol=1e-3)
 
 
+@pytest.mark.covering(1)
 @BOTH
 @pytest.mark.parametrize("dtype", [float, complex])
 def test_derivatives(solve, dtype):
@@ -70,6 +71,7 @@ def second(f):
     return first(lambda v, d: jax.grad(f, argnums=1)(v, d))
 
 
+@pytest.mark.exhaustive
 def test_sparse_in_jax():
     """The gradient of a sparse matrix, compiled, beside that of the normal equations."""
     A, rhs = ldiv.asarray(S), jax.numpy.asarray(b)

@@ -108,6 +108,7 @@ def test_hermitian_pseudoinverse(dtype):
         ldiv.pinvh(draw(3, 3))
 
 
+@pytest.mark.covering(1)
 @KINDS
 def test_derivatives(dtype):
     a, b = (torch.tensor(draw(4, 3, dtype=dtype), requires_grad=True) for _ in range(2))

@@ -66,7 +66,7 @@ def test_a_function_that_sorts(capfd):
     [
         pytest.param(A, id="real"),
         pytest.param(Z, id="complex"),
-        pytest.param(REAL, id="one"),
+        pytest.param(REAL, id="one", marks=pytest.mark.exhaustive),
         pytest.param(np.stack([Z, 2 * Z.T]), id="batch", marks=pytest.mark.exhaustive),
     ],
 )

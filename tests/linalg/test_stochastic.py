@@ -237,6 +237,7 @@ def test_generators_of_pytorch(method):
     assert one == two
 
 
+@pytest.mark.exhaustive
 def test_keys_of_jax_in_a_compiled_function():
     A = grid(5)
 

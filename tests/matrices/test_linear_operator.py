@@ -79,7 +79,7 @@ def test_products_and_views(own, dtype):
 @pytest.mark.parametrize(
     ("own", "dtype"),
     [
-        pytest.param(None, "float64", id="found-float64"),
+        pytest.param(None, "float64", id="found-float64", marks=pytest.mark.exhaustive),
         pytest.param(rmatvec, "complex128", id="given-complex128"),
         pytest.param(None, "complex128", id="found-complex128", marks=pytest.mark.exhaustive),
         pytest.param(rmatvec, "float64", id="given-float64", marks=pytest.mark.exhaustive),
@@ -132,6 +132,7 @@ def test_second_order_and_vmap():
     )
 
 
+@pytest.mark.exhaustive
 def test_jax():
     def apply(p, x):
         return p["d"][:, None] * x + 0.3 * jnp.roll(x, 1, 0) + p["B"] @ x

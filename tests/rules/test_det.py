@@ -39,6 +39,7 @@ def of_rank(n, rank, dtype):
     return factors[0] @ factors[1].T
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 @pytest.mark.parametrize("rank", [5, 4, 3, 2])
 def test_every_order_at_every_rank(rank, dtype):

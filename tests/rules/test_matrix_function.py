@@ -92,7 +92,7 @@ def exact_differences(derivative):
     return difference
 
 
-@pytest.mark.covering(2)
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("m", [1, 2, 3])
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize(
@@ -234,6 +234,7 @@ compiled_hessians = jax.jit(four_hessians, static_argnums=0)  # one program for 
 
 
 # torch's vmap of conj inside jvp
+@pytest.mark.covering(1)
 @pytest.mark.filterwarnings("ignore:There is a performance drop.*_conj_physical:UserWarning")
 @DTYPES
 @pytest.mark.parametrize(
