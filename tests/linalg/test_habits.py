@@ -62,6 +62,12 @@ WORDS: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
     "SciPy's module": (ImportError, "from ldiv import solve", lambda: _imported("linalg", "solve")),
     "sparse module": (ImportError, "import csr_array", lambda: _imported("sparse", "csr_array")),
     "halves": (TypeError, "convert it to float32", lambda: ldiv.solve(torch.eye(2).half(), ONE)),
+    "f(x, params)": (
+        TypeError,
+        r"detect_pattern\(lambda x: f\(x, params\), x\)",
+        lambda: ANY.detect_pattern(lambda x, p: x * p, ONE, ONE),
+    ),
+    "by place": (TypeError, "takes A, b by their places", lambda: ANY.solve(I2, b, "pos")),
     "fsolve": (AttributeError, "ldiv.root", lambda: ANY.fsolve),
 }
 

@@ -31,6 +31,16 @@ INSTEAD = {
 }
 
 
+def too_many(name: str, given: int, places: list[str]) -> str:
+    """The message for arguments without a place; empty if each has one."""
+    if given <= len(places):
+        return ""
+    advice = " Others are keywords."
+    if places == ["f", "x"]:
+        advice = f" What f depends on besides x stands in it: {name}(lambda x: f(x, params), x)."
+    return f"{name}() takes {', '.join(places)} by their places, got {given} arguments.{advice}"
+
+
 def unexpected(name: str, given: Iterable[str], known: Iterable[str]) -> str:
     """The message for the first keyword that is given and not known; empty if there is none."""
     known = list(known)

@@ -9,7 +9,7 @@ from inspect import signature
 from typing import Any, ParamSpec, TypeVar
 
 from ldiv.core.dispatch import load_frontends, not_loaded
-from ldiv.core.keywords import unexpected
+from ldiv.core.keywords import too_many, unexpected
 from ldiv.core.space import Space
 from ldiv.errors import NotPositiveDefiniteError, NotSymmetricError
 
@@ -74,6 +74,12 @@ def public(f: Callable[P, R]) -> Callable[P, R]:
     # in a function of the user's it is another's error
     is_own = not {"f", "residual"} & parameters.keys()
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    takes_more = any(p.kind is p.VAR_POSITIONAL for p in parameters.values())
+    places = [
+        key
+        for key, p in parameters.items()
+        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
     is_promise = promise is not None and promise.default == "gen"
     if f.__qualname__ == f.__name__:  # no method
         public_functions[full_name(f)] = f
@@ -88,6 +94,8 @@ def public(f: Callable[P, R]) -> Callable[P, R]:
             raise
         except TypeError:
             if kwargs and not takes_any and (words := unexpected(f.__name__, kwargs, parameters)):
+                raise TypeError(words) from None
+            if not takes_more and (words := too_many(f.__name__, len(args), places)):
                 raise TypeError(words) from None
             raise
         return result
