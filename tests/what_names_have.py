@@ -9,6 +9,7 @@ is looked at through what does not: |y|^2, or Y Y^H.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -19,18 +20,27 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.linalg
+import scipy.sparse
+import scipy.sparse.linalg
 import torch
 from torch.utils import _pytree as trees
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from adversarial.bad_calls import EVERYWHERE, NO_CALLS, TRACED, A, N, S, b
+from adversarial.bad_calls import EVERYWHERE, NO_CALLS, TALL, TRACED, A, b
 
 import ldiv
 from ldiv.frontends.torch.pretend_device import install
 
 FILE = Path(__file__).parents[1] / "docs" / "static" / "names.json"
+Look = Callable[[Any], Any]
 Make, Call = Callable[[Any], Any], tuple[Callable[..., Any], dict[str, Any]]
+PUBLIC = {
+    name
+    for library in (scipy.linalg, scipy.sparse, scipy.sparse.linalg, np.linalg, torch.linalg)
+    for name in dir(library)
+}
 # what returns no array is tried through what it is for
 THROUGH: dict[str, Callable[[Make], Call]] = {
     name: (
@@ -41,6 +51,11 @@ THROUGH: dict[str, Callable[[Make], Call]] = {
     )
     for name in ("factorized", "splu", "spilu")
 } | {
+    "polar": lambda to: (ldiv.polar, {"a": to(TALL)}),
+    "signm": lambda to: (ldiv.signm, {"A": to(A * [1, -1, 1, -1])}),
+    "subspace_angles": lambda to: (
+        ldiv.subspace_angles, {"A": to(TALL), "B": to(TALL[:, :2] ** 2)},
+    ),
     "solve_lyapunov": EVERYWHERE["solve_continuous_lyapunov"],
     "lu_solve": lambda to: (
         lambda A, b: ldiv.lu_solve(ldiv.lu_factor(A), b), {"A": to(A), "b": to(b)},
@@ -53,10 +68,11 @@ THROUGH: dict[str, Callable[[Make], Call]] = {
 CALLS = {
     name: call
     for name, call in (EVERYWHERE | TRACED | THROUGH).items()
-    if name in ldiv.__all__ and name not in NO_CALLS - set(THROUGH)
+    if name in set(ldiv.__all__) & PUBLIC and name not in NO_CALLS - set(THROUGH) | {"gradcheck"}
 }
+KINDS = ("reverse", "forward", "second", "vmap", "jit")
 ACCURACY = {"rtol", "atol", "tol", "maxiter", "on_degenerate"}  # by default that of the dtype
-MATRIX = ("A", "a", "M", "X")  # the names of a first argument that is a matrix
+MATRIX = ("A", "a", "M", "X", "x")  # the names of a first argument that is a matrix
 CHANGES, STEP, RTOL = 2, 1e-4, 1e-4
 
 
@@ -69,14 +85,15 @@ def is_float(x: Any) -> bool:
 
 
 def numbers(y: Any) -> list[Any]:
-    """The arrays of numbers in a result."""
-    return [x for x in trees.tree_leaves(y) if is_float(x)]
+    """The arrays of numbers in a result; those of NumPy are constants."""
+    found = filter(is_float, trees.tree_leaves(y))
+    return [x for x in found if not isinstance(x, np.ndarray | np.generic)]
 
 
 class Loss:
     """L(x), x in R^2, of a call whose arrays are changed entry by entry; symmetric ones stay so."""
 
-    def __init__(self, call: Call, look: Callable[[Any], Any], like: Callable[[Any], Any]) -> None:
+    def __init__(self, call: Call, look: Look, like: Callable[[Any], Any]) -> None:
         (self.f, kwargs), self.look, self.like = call, look, like
         self.leaves, self.tree = trees.tree_flatten(kwargs)
         rng = np.random.default_rng(0)
@@ -91,7 +108,6 @@ class Loss:
             for leaf, c in zip(self.leaves, self.changes, strict=True)
         ]
         y = numbers(self.f(**trees.tree_unflatten(moved, self.tree)))
-        y = [part for part in y if isinstance(part, type(x))]  # others are constants of NumPy
         return sum(self._of(self.look(part), k) for k, part in enumerate(y))
 
     def _of(self, y: Any, k: int) -> Any:
@@ -103,43 +119,66 @@ class Loss:
 
 def change(rng: np.random.Generator, x: Any) -> Any:
     c = rng.standard_normal(tuple(x.shape))
+    if c.shape == (6,):  # two of its entries are one pair of a symmetric matrix
+        c[5] = c[4]
     return c + c.T if c.ndim == 2 and c.shape[0] == c.shape[1] else c
 
 
-LOOKS: list[Callable[[Any], Any]] = [
+LOOKS: list[Look] = [
     lambda y: y,
     lambda y: abs(y) ** 2,
     lambda y: y @ y.conj().mT if y.ndim == 2 else y,
 ]
 
 
-def derivatives(name: str, make: Callable[[Make], Call]) -> set[str]:
-    """Those of PyTorch and JAX."""
+class Trial:
+    """The derivatives of one call through one look, at x = 0."""
+
+    def __init__(self, make: Callable[[Make], Call], look: Look) -> None:
+        self.make, self.look = make, look
+        self.L = Loss(make(torch.tensor), look, torch.tensor)
+        self.x, self.e = torch.zeros(CHANGES, dtype=torch.float64), torch.eye(CHANGES).double()
+        self.grad = torch.func.grad(self.L)
+
+    def difference(self, f: Callable[[Any], Any]) -> Any:
+        columns = [(f(self.x + STEP * d) - f(self.x - STEP * d)) / (2 * STEP) for d in self.e]
+        return torch.stack(columns).detach()
+
+    def is_constant(self) -> bool:
+        y = self.L(self.x)
+        return not isinstance(y, torch.Tensor) or bool(
+            (abs(self.difference(self.L)) <= 1e-9 * abs(y)).all()
+        )
+
+    def reverse(self) -> bool:
+        return close(plain_gradient(self.L, self.x), self.difference(self.L))
+
+    def forward(self) -> bool:
+        found = torch.func.jvp(self.L, (self.x,), (self.e[0],))[1]
+        return close(found, self.difference(self.L)[0])
+
+    def second(self) -> bool:
+        expected = self.difference(self.grad)[0]
+        over_reverse = torch.func.jvp(self.grad, (self.x,), (self.e[0],))[1]
+        twice = torch.func.grad(lambda x: self.grad(x)[0])(self.x)
+        return close(over_reverse, expected) and close(twice, expected)
+
+    def vmap(self) -> bool:
+        near = self.x + 0.01
+        found = torch.func.vmap(self.grad)(torch.stack([self.x, near]))
+        return close(found[1], plain_gradient(self.L, near))
+
+    def jit(self) -> bool:
+        L = Loss(self.make(jnp.asarray), self.look, jnp.asarray)
+        return close(jax.jit(jax.grad(L))(jnp.zeros(CHANGES)), self.difference(self.L))
+
+
+def derivatives(make: Callable[[Make], Call]) -> set[str]:
+    """Those of PyTorch and JAX, of the first look at the result that has a gradient."""
     for look in LOOKS:
-        L = Loss(make(torch.tensor), look, torch.tensor)
-        x = torch.zeros(CHANGES, dtype=torch.float64)
-        e = torch.eye(CHANGES, dtype=torch.float64)
-        if not isinstance(y := L(x), torch.Tensor):
-            return set()
-        g = torch.stack([(L(x + STEP * d) - L(x - STEP * d)) / (2 * STEP) for d in e]).detach()
-        if not bool((abs(g) > 1e-9 * abs(y)).any()):
-            continue  # a constant
-        grad = torch.func.grad(L)
-        H = partial(second_difference, grad, x, e)
-        tries: dict[str, Callable[[], Any]] = {
-            "reverse": lambda: close(plain_gradient(L, x), g),
-            "forward": lambda: close(torch.func.jvp(L, (x,), (e[0],))[1], g[0]),
-            "second": lambda: (
-                close(torch.func.jvp(grad, (x,), (e[0],))[1], H()[0])
-                and close(torch.func.grad(lambda x: grad(x)[0])(x), H()[0])
-            ),
-            "vmap": lambda: close(
-                torch.func.vmap(grad)(torch.stack([x, x + 0.01]))[1], plain_gradient(L, x + 0.01)
-            ),
-            "jit": lambda: close(jitted(make, look), g),
-        }
-        if settled(tries["reverse"]):
-            return {kind for kind, attempt in tries.items() if works(attempt)}
+        trial = Trial(make, look)
+        if not trial.is_constant() and settled(trial.reverse):
+            return {kind for kind in KINDS if works(getattr(trial, kind))}
     return set()
 
 
@@ -154,15 +193,6 @@ def settled(attempt: Callable[[], bool]) -> bool:
 def plain_gradient(L: Loss, x: Any) -> Any:
     x = x.clone().requires_grad_()
     return torch.autograd.grad(L(x), x)[0]
-
-
-def second_difference(grad: Callable[[Any], Any], x: Any, e: Any) -> Any:
-    return torch.stack([(grad(x + STEP * d) - grad(x - STEP * d)) / (2 * STEP) for d in e])
-
-
-def jitted(make: Callable[[Make], Call], look: Callable[[Any], Any]) -> Any:
-    L = Loss(make(jnp.asarray), look, jnp.asarray)
-    return jax.jit(jax.grad(L))(jnp.zeros(CHANGES))
 
 
 def close(found: Any, expected: Any) -> bool:
@@ -186,7 +216,9 @@ def works(attempt: Callable[[], Any]) -> bool:
 
 def dtypes(make: Callable[[Make], Call]) -> list[str]:
     def stays(dtype: str) -> bool:
-        f, kwargs = make(lambda a: torch.tensor(a).to(getattr(torch, dtype)))
+        f, kwargs = make(
+            lambda a: torch.tensor(a).to(getattr(torch, dtype)) if is_float(a) else torch.tensor(a)
+        )
         y = numbers(f(**kwargs))
         single = dtype == "float32"
         return not single or all(x.dtype in (torch.float32, torch.complex64) for x in y)
@@ -199,7 +231,7 @@ def matrices(make: Callable[[Make], Call]) -> list[str]:
     f, kwargs = make(torch.tensor)
     first = next(iter(kwargs))
     given = kwargs[first]
-    if first not in MATRIX or getattr(given, "ndim", 0) != 2 and not ldiv.issparse(given):
+    if first not in MATRIX or (getattr(given, "ndim", 0) != 2 and not ldiv.issparse(given)):
         return []
     full = given.toarray() if ldiv.issparse(given) else given
     as_sparse = ldiv.coo_array(
@@ -226,29 +258,31 @@ def device(make: Callable[[Make], Call]) -> str:
             warnings.simplefilter("always")
             y = numbers(f(**kwargs))
     except Exception as error:
-        return "host" if "host" in str(error) else "refused"
+        return "host" if re.search("host|on the cpu|no engine", str(error)) else "refused"
     if any("host" in str(w.message) for w in said) or not y:
         return "host" if y else ""
     return "any" if all(x.device.type == target.type for x in y) else "host"
 
 
-def measured(name: str) -> dict[str, Any]:
+def measured(name: str, devices: bool = True) -> dict[str, Any]:
 
     def make(to: Make) -> Call:
         f, kwargs = CALLS[name](to)
-        return f, {key: value for key, value in kwargs.items() if key not in ACCURACY}
+        return f, {
+            key: value
+            for key, value in kwargs.items()
+            if not (key in ACCURACY or (isinstance(value, str) and value == "jacobi"))
+        }
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = derivatives(name, make)
-        return {
-            "derivatives": [
-                k for k in ("reverse", "forward", "second", "vmap", "jit") if k in found
-            ],
+        seen = derivatives(make)
+        found: dict[str, Any] = {
+            "derivatives": [kind for kind in KINDS if kind in seen],
             "dtypes": dtypes(make),
             "matrices": matrices(make),
-            "device": device(make),
         }
+        return found | ({"device": device(make)} if devices else {})
 
 
 def main() -> None:

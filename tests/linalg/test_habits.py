@@ -67,6 +67,11 @@ WORDS: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
         r"detect_pattern\(lambda x: f\(x, params\), x\)",
         lambda: ANY.detect_pattern(lambda x, p: x * p, ONE, ONE),
     ),
+    "batch of vectors": (
+        ValueError,
+        r"is b\[\.\.\., None\]",
+        lambda: ldiv.solve(torch.eye(3).expand(5, 3, 3), torch.ones(5, 3)),
+    ),
     "by place": (TypeError, "takes A, b by their places", lambda: ANY.solve(I2, b, "pos")),
     "fsolve": (AttributeError, "ldiv.root", lambda: ANY.fsolve),
 }

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 INSTEAD = {
     "args": ("params", "What f depends on is `params`: f(x, params)."),
     "driver": ("lapack_driver", "Write `lapack_driver`."),
+    "eigvals": ("subset_by_index", "Write `subset_by_index`."),
     "fprime": ("pattern", "Derivatives are those of f; `pattern` says which of them are not 0."),
     "ftol": ("tol", "Write `tol`."),
     "gtol": ("tol", "Write `tol`."),
@@ -24,6 +25,7 @@ INSTEAD = {
     "disp": ("", "Nothing is printed on the way."),
     "dtype": ("", "Results have the dtype of what comes in: convert that."),
     "left": ("", "X A = B is A^T X^T = B^T: solve with A.mT and B.mT, and take .mT of the result."),
+    "like": ("", "With values of another framework: A.with_data(values)."),
     "out": ("", "Results are new arrays; ldiv.gemm and ldiv.matmul write into one that is there."),
     "show": ("", "Nothing is printed on the way."),
     "verbose": ("", "Nothing is printed on the way."),

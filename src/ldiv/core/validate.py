@@ -11,10 +11,20 @@ from typing import Any, get_args
 import numpy as np
 
 from ldiv.core.arrays import astype, broadcast, device_of, is_complex, numpy_dtype
-from ldiv.core.dispatch import frontend_of, is_array, signature, sparse_home
+from ldiv.core.dispatch import (
+    asnumpy,
+    constant,
+    frontend_of,
+    host,
+    is_array,
+    numbers,
+    signature,
+    sparse_home,
+    traced,
+)
 from ldiv.core.inputs import moved, promoted
 from ldiv.core.pytree import ArrayHolder
-from ldiv.core.trees import Array
+from ldiv.core.trees import Array, HostArray
 from ldiv.core.typing import Assumption
 from ldiv.errors import NotNumbersError, expected_got, shown
 
@@ -407,6 +417,14 @@ def _remember_valid(x: Array, kind: object) -> Array:
     return x
 
 
+def require_known(name: str, x: Array, advice: str) -> HostArray:
+    """The numbers of x, by which something is decided: not where they come later, or are mapped over."""
+    found = None if traced(x) else numbers(x) if host(x) else asnumpy(constant(x))
+    if found is None or found.shape != tuple(x.shape):
+        raise TypeError(expected_got(name, "known numbers", "a trace (jit, vmap)", advice))
+    return found
+
+
 def as_block(name: str, x: Any, n: int, like: Array) -> tuple[Array, bool]:
     """x as (*batch, n, k) of the framework and device of `like`; was it a vector (n,)?"""
     x = as_float(name, x, like)
@@ -418,7 +436,9 @@ def as_block(name: str, x: Any, n: int, like: Array) -> tuple[Array, bool]:
                 name,
                 f"shape ({n},) or (..., {n}, k)",
                 str(tuple(x.shape)),
-                "Its rows must match the columns of the matrix.",
+                "Its rows must match the columns of the matrix."
+                + f" One vector for each matrix of a batch is {name}[..., None]."
+                * (x.ndim > 1 and x.shape[-1] == n),
             )
         )
     return (x[:, None] if vector else x), vector

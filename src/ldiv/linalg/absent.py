@@ -57,6 +57,22 @@ SENTENCES: dict[str, str] = dict(
             "ldiv.jacobian.",
         ),
         ("vmap", "Write torch.vmap or jax.vmap: they go through functions of ldiv."),
+        *_each("care dare", "Write ldiv.solve_continuous_are, ldiv.solve_discrete_are."),
+        *_each("lyap dlyap", "Write ldiv.solve_continuous_lyapunov, solve_discrete_lyapunov."),
+        *_each(
+            "dlqr",
+            "The gain is solve(R + B^T X B, B^T X A), X = ldiv.solve_discrete_are(A, B, Q, R).",
+        ),
+        *_each("quadprog qp", "Write ldiv.solve_qp."),
+        *_each(
+            "odeint solve_ivp",
+            "For x' = A x ldiv.expm_multiply(A, x0, start=, stop=, num=); others: diffrax, torchdiffeq.",
+        ),
+        ("lu_unpack", "Write ldiv.lu(A), which returns P, L and U."),
+        ("cholesky_AAt", "Write ldiv.cholesky(A @ A.T), of a SparseArray a sparse one."),
+        ("multivariate_normal", "Write ldiv.gaussian_logpdf, ldiv.gaussian_kl."),
+        *_each("array sparse_coo_tensor", "Write ldiv.asarray, ldiv.coo_array or ldiv.csr_array."),
+        *_each("jit compile", "Write jax.jit or torch.compile: they go through functions of ldiv."),
         ("block", "Write ldiv.bmat, or ldiv.block_array."),
         ("transpose", "Write A.T, or A.mT of a batch."),
         *_each(

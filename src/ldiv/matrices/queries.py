@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ldiv.core.dispatch import asnumpy, constant, traced
 from ldiv.core.public import public
 from ldiv.core.typing import AnyArray
-from ldiv.core.validate import as_float, require_number, require_two_dimensions
+from ldiv.core.validate import as_float, require_known, require_number, require_two_dimensions
 from ldiv.errors import expected_got
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
 from ldiv.matrices.sparse_array import SparseArray
@@ -306,13 +305,10 @@ def _distance(A: Any) -> np.ndarray[Any, Any]:
 def _numbers(name: str, a: Any) -> np.ndarray[Any, Any]:
     x = as_float(name, a)
     require_two_dimensions(name, x)
-    if traced(x):
-        advice = "Ask before the function is traced."
-        raise TypeError(expected_got(name, "known numbers", "a tracer", advice))
     if x.ndim != 2:
         advice = "One matrix at a time."
         raise ValueError(expected_got(name, "shape (m, n)", str(tuple(x.shape)), advice))
-    return asnumpy(constant(x))
+    return require_known(name, x, "Ask before the function is traced.")
 
 
 def _square(name: str, a: Any) -> np.ndarray[Any, Any]:

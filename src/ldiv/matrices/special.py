@@ -18,6 +18,7 @@ from ldiv.core.validate import (
     together,
 )
 from ldiv.errors import expected_got
+from ldiv.rules.assertion import checked
 
 
 @public
@@ -54,11 +55,13 @@ def companion(a: ArrayT) -> ArrayT:
     array([[ 3., -2.],
            [ 1.,  0.]])
     """
-    p = _vector("a", a, 2)
-    xp = namespace(p)
+    p = checked(_require_degree, _vector("a", a, 2)[..., None, :])[..., 0, :]
+    return _below(-p[..., 1:] / p[..., :1], namespace(p).ones_like(p[..., 2:]))
+
+
+def _require_degree(p: Array) -> None:
     what = expected_got("a", "a first coefficient that is not 0", "0", "Leave it out.")
     check_or_raise((p[..., 0] != 0).all(), lambda: ValueError(what))
-    return _below(-p[..., 1:] / p[..., :1], xp.ones_like(p[..., 2:]))
 
 
 @public

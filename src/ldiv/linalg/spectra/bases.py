@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.arrays import eps
-from ldiv.core.dispatch import asnumpy, constant, traced
+from ldiv.core.dispatch import constant
 from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.typing import ArrayT
-from ldiv.core.validate import require_number
+from ldiv.core.validate import require_known, require_number
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array
 from ldiv.linalg.spectra.dense_svd import FOR_SOME, svdvals
@@ -124,10 +124,8 @@ def _basis(A: Any, rcond: float | None, null: bool) -> Any:
     rtol = eps(matrix) * max(*matrix.shape[-2:], 1)
     if rcond is not None:
         rtol = require_number("rcond", rcond, 0)
-    if traced(matrix):
-        advice = "Their rank says how many columns there are: ldiv.qr, ldiv.svd have all."
-        raise TypeError(expected_got("A", "known numbers", "a tracer", advice))
-    values = asnumpy(svdvals(constant(matrix)))
+    advice = "Their rank says how many columns there are: ldiv.qr, ldiv.svd have all."
+    values = require_known("A", svdvals(constant(matrix)), advice)
     ranks = np.unique((values > rtol * values[..., :1]).sum(-1))
     if len(ranks) > 1:
         came, advice = f"ranks {[*map(int, ranks)]}", "Take the members one by one."

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.linalg
 
 from ldiv.core.arrays import alike, astype, batch_of, is_complex, numpy_dtype, real
-from ldiv.core.dispatch import namespace, numbers
+from ldiv.core.dispatch import namespace
 from ldiv.core.finite import require_finite
 from ldiv.core.public import public
 from ldiv.core.rule import bind
@@ -21,6 +21,7 @@ from ldiv.core.validate import (
     require_batches,
     require_callable,
     require_flag,
+    require_known,
     require_option,
     together,
 )
@@ -365,9 +366,7 @@ def cdf2rdf(w: ArrayT, v: ArrayT) -> tuple[ArrayT, ArrayT]:
     if tuple(lam.shape) != tuple(x.shape[:-1]):
         came = str(tuple(lam.shape))
         raise ValueError(expected_got("w", f"shape {tuple(x.shape[:-1])}", came, "Of v."))
-    if (values := numbers(lam)) is None or values.shape != tuple(lam.shape):
-        advice = "Which eigenvalues are complex must be known."
-        raise TypeError(expected_got("w", "known numbers", "a trace", advice))
+    values = require_known("w", lam, "Which eigenvalues are complex must be known.")
     require_finite("w", lam)
     require_finite("v", x)
     lam, x = common_precision(lam, x)
