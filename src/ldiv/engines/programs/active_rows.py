@@ -1,0 +1,278 @@
+"""The active rows of a quadratic program, by a solver, mended by exchanges: numbers on the host.
+
+Out goes the row with the most negative multiplier, in comes the one that is most violated; what holds
+in the end is optimal, since the program is convex. A row is weak if it is active without force, or
+inactive without slack: there the solution has no derivative.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext, suppress
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ldiv.core.arrays import common_batch, eps, spread
+from ldiv.core.errstate import under
+from ldiv.core.finite import not_finite
+from ldiv.core.holder import Holder, holding
+from ldiv.core.pattern import Pattern
+from ldiv.core.structure import Structure
+from ldiv.engines import solver as systems
+from ldiv.engines.programs import solvers
+from ldiv.engines.programs.optimality import Data, Optimality
+from ldiv.engines.programs.program import Program, Values, infeasible
+from ldiv.errors import (
+    ConvergenceError,
+    EngineError,
+    NotPositiveDefiniteError,
+    SingularMatrixError,
+    expected_got,
+)
+from ldiv.structures.sparse import Sparse
+from ldiv.structures.symmetric import Symmetric
+
+EXCHANGES = 20
+OF_DEPENDENT_ROWS = (
+    "(a) constraints that say the same, or bounds that meet, so that the active rows depend on each other, "
+    "(b) a P that is singular along what the constraints leave free: then the solution is not unique. "
+    "Leave rows out, or add a small multiple of the identity to P."
+)
+
+
+class Solution(NamedTuple):
+    """(x, y, z, w); what is active, and what is weak, of each inequality; the steps of the solver."""
+
+    z: Values
+    active: Values
+    weak: Values
+    steps: Values
+
+
+def solve(system: Optimality, solver: str, alone: bool, *values: Values) -> Solution:
+    """Of all programs of a batch. The last factor is kept by the owner of the call; if `alone`, it is
+    that of the active rows only.
+    """
+    with under("raise"):
+        return _solve(system, solver, alone, Data(*values))
+
+
+def _solve(system: Optimality, solver: str, alone: bool, data: Data) -> Solution:
+    batch, dtype = common_batch((1,) * len(data), data), data.q.dtype
+    for name, x in data._asdict().items():
+        absent = {"lb": -np.inf, "ub": np.inf}.get(name)
+        if not (np.isfinite(x) | (x == absent)).all():
+            raise not_finite(name)
+    _require_convex(system.P, data.P)
+    active, steps = np.zeros((*batch, system.rows), dtype), np.zeros(batch, dtype)
+    members = [spread(x, batch, 1) for x in data]
+    latest = Holder()  # of the factor of the last exchange
+    for i in np.ndindex(batch):
+        active[i], steps[i] = _approximate(system, solver, Data(*(x[i] for x in members)))
+    attempt = partial(_attempt, system, alone, latest)
+    try:
+        z, following, weak = attempt(data, active)
+    except SingularMatrixError:
+        for i in np.ndindex(batch):
+            _require_bounded(system, solver, Data(*(x[i] for x in members)))
+        raise
+    moved = (following != active).any(-1)
+    if moved.any():
+        for i in np.ndindex(batch):
+            if moved[i]:
+                active[i] = _mended(attempt, Data(*(x[i] for x in members)), active[i])
+        z, _, weak = attempt(data, active)
+    _solved(
+        system, alone, data, active, z
+    )  # finds the factor, for whoever keeps it for derivatives
+    return Solution(z, active, weak, steps)
+
+
+def _mended(attempt: Any, data: Data, guess: Values) -> Values:
+    """All exchanges at once, as long as that leads on; else one at a time."""
+    for at_once in (True, False):
+        active = guess
+        with suppress(SingularMatrixError) if at_once else nullcontext():
+            for _ in range(EXCHANGES):
+                _, following, _ = attempt(data, active, at_once)
+                if (following == active).all():
+                    return active
+                active = following
+    raise SingularMatrixError(
+        "solve_qp",
+        f"no active rows that hold after {EXCHANGES} exchanges",
+        causes=OF_DEPENDENT_ROWS,
+        what="the optimality system",
+        verdict="is not determined",
+    )
+
+
+def _attempt(
+    system: Optimality,
+    alone: bool,
+    latest: Holder,
+    data: Data,
+    active: Values,
+    at_once: bool = False,
+) -> tuple[Values, Values, Values]:
+    """The solution for these active rows, those of the next exchange, and the weak ones."""
+    P, q, _, b, _, h, lb, ub = data
+    side = system.side(q, b, h, lb, ub, active)
+    latest.clear()
+    try:
+        with holding(latest):
+            z = _solved(system, alone, data, active, side)
+    except SingularMatrixError as error:
+        count = int(active.sum(-1).max(initial=0))
+        evidence = f"a singular system of {count} active rows ({error.evidence})"
+        raise SingularMatrixError(
+            "solve_qp", evidence, causes=OF_DEPENDENT_ROWS, what="the optimality system"
+        ) from error
+    x, _, of_G, of_bounds = system.split(z)
+    slack, heights = _slack(system, data, x)
+    force = _largest(_product(system.P, P, x)) + _largest(q)
+    pull = np.concatenate([of_G * heights, of_bounds, -of_bounds], -1) / _or_one(force)
+    return z, *_exchanged(active, slack, pull, eps(q) ** 0.5, at_once)
+
+
+def _exchanged(
+    active: Values, slack: Values, pull: Values, rtol: float, at_once: bool
+) -> tuple[Values, Values]:
+    """What is active next, and what holds only just. Bounds that meet stay, whatever their force."""
+    held, free = active == 1, (active == 0) & np.isfinite(slack)
+    enters, leaves = free & (slack < -rtol), held & (pull < -rtol)
+    if active.size and not at_once:
+        first = np.where(free, slack, np.inf).argmin(-1)[..., None]
+        last = np.where(held, pull, np.inf).argmin(-1)[..., None]
+        here = np.arange(active.shape[-1])
+        enters, leaves = enters & (here == first), leaves & (here == last)
+    following = np.where(enters, 1, np.where(leaves, 0, active)).astype(active.dtype)
+    return following, (held & (abs(pull) <= rtol)) | (free & (slack <= rtol))
+
+
+def _solved(system: Optimality, alone: bool, data: Data, active: Values, r: Values) -> Values:
+    K = system.values(data.P, data.A, data.G, active)
+    return system.solved(_by_factors, K, r, active if alone else None)
+
+
+def _by_factors(structure: Structure, p: Values, b: Values) -> Values:
+    x: Values = systems.solve(structure, p, b, "gen", "auto")
+    return x
+
+
+def _slack(system: Optimality, data: Data, x: Values) -> tuple[Values, Values]:
+    """The slack of each inequality, in units of its terms; and the largest entry of each row of G."""
+    G, h, lb, ub = data[4:]
+    # rounding of x is that of its largest entries, also where x itself is 0
+    around = abs(x) + eps(x) ** 0.25 * _largest(x)
+    of_G = (h - _product(system.G, G, x)) / _or_one(_product(system.G, abs(G), around) + abs(h))
+    parts, batch = [of_G], x.shape[:-1]
+    if system.bounds:
+        for bound, sign in ((ub, 1), (lb, -1)):
+            there = np.isfinite(bound)
+            size = around + np.where(there, abs(bound), 0)
+            parts.append(np.where(there, sign * (bound - x), np.inf) / _or_one(size))
+        meet = np.broadcast_to(ub == lb, x.shape)
+        parts[1:] = [np.where(meet, np.inf, part) for part in parts[1:]]
+    heights = np.zeros((system.G.shape[0], *G.shape[:-1]))
+    np.maximum.at(heights, system.G.entries.rows, np.moveaxis(abs(G), -1, 0))
+    return np.concatenate([spread(p, batch, 1) for p in parts], -1), np.moveaxis(heights, 0, -1)
+
+
+def _product(structure: Sparse, p: Values, x: Values) -> Values:
+    found: Values = structure.apply(p, x[..., None], "N")[..., 0]
+    return found
+
+
+def _largest(x: Values) -> Values:
+    found: Values = abs(x).max(-1, initial=0, keepdims=True)
+    return found
+
+
+def _or_one(x: Values) -> Values:
+    return np.where(x > 0, x, 1)
+
+
+def _require_convex(P: Sparse, values: Values) -> None:
+    """By a Cholesky factor of P, shifted by what rounding leaves of an eigenvalue 0."""
+    size, n = _largest(values), P.shape[0]
+    if not size.any():
+        return
+    shift = np.broadcast_to(eps(values) ** (2 / 3) * _or_one(size), (*values.shape[:-1], n))
+    structure = P.cached("with a diagonal", lambda: Symmetric(Sparse(_with_diagonal(P.entries))))
+    none = np.zeros((n, 0), values.dtype)
+    shifted = np.concatenate([values, shift.astype(values.dtype)], -1)
+    try:
+        with holding(Holder()):
+            systems.solve(structure, shifted, none, "pos", "auto")
+    except NotPositiveDefiniteError:
+        advice = (
+            "The program is not convex: a point where its gradient vanishes need not be a minimum."
+        )
+        raise ValueError(
+            expected_got(
+                "P", "a positive semidefinite matrix", "one with a negative eigenvalue", advice
+            )
+        ) from None
+
+
+def _with_diagonal(P: Pattern) -> Pattern:
+    i = np.arange(P.shape[0])
+    return Pattern(np.concatenate([P.rows, i]), np.concatenate([P.cols, i]), P.shape)
+
+
+class Rows(NamedTuple):
+    """The rows of one program as solvers know them, and where its inequalities are among ours."""
+
+    program: Program
+    places: Values
+
+
+def _rows(system: Optimality, data: Data) -> Rows:
+    """Finite bounds are rows of G, those that meet are rows of A."""
+    P, q, A, b, G, h, lb, ub = data
+    n, _, m, w = system.sizes
+    of = [_scipy(S, p) for S, p in ((system.P, P), (system.A, A), (system.G, G))]
+    meet = lb == ub
+    upper, lower = (np.flatnonzero(np.isfinite(x) & ~meet) for x in (ub, lb))
+    fixed, one = np.flatnonzero(meet), sp.eye_array(n, format="csr")
+    if w:
+        of[1] = sp.vstack([of[1], one[fixed]])
+        of[2] = sp.vstack([of[2], one[upper], -one[lower]])
+        b = np.concatenate([b, ub[fixed]])
+        h = np.concatenate([h, ub[upper], -lb[lower]])
+    sides = (np.asarray(x, np.float64) for x in (q, b, h))
+    q, b, h = sides
+    program = Program(of[0], q, of[1], b, of[2], h)
+    places = np.concatenate([np.arange(m), m + upper, m + w + lower])
+    for i in np.flatnonzero(lb > ub)[:1]:
+        y = np.zeros(len(b) + len(h))
+        y[len(b) + np.searchsorted(places, [m + i, m + w + i])] = 1.0
+        raise infeasible(y, f"lb[{i}] = {lb[i]} is larger than ub[{i}] = {ub[i]}.")
+    return Rows(program, places)
+
+
+def _scipy(structure: Sparse, p: Values) -> Any:
+    return structure.entries.csc(structure.slot_values(np.asarray(p, np.float64)))
+
+
+def _approximate(system: Optimality, solver: str, data: Data) -> tuple[Values, int]:
+    """The active rows of one program, as its solver sees them."""
+    program, places = _rows(system, data)
+    active = np.zeros(system.rows, data.q.dtype)
+    _, upper, lower = system.of_rows(active)
+    upper[data.lb == data.ub] = lower[data.lb == data.ub] = 0.5
+    if not len(places):
+        return active, 0
+    found = solvers.solve(program, solver)
+    active[places[found.active]] = 1.0
+    return active, found.steps
+
+
+def _require_bounded(system: Optimality, solver: str, data: Data) -> None:
+    """Where no row decides and the system is singular, the solver tells, if it is here."""
+    if not len((rows := _rows(system, data)).places):
+        with suppress(EngineError, ConvergenceError):
+            solvers.solve(rows.program, solver)

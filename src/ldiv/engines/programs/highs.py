@@ -1,0 +1,72 @@
+"""HiGHS, a simplex method: linear programs, at a vertex, whose basis is the active rows.
+
+Reference: Huangfu and Hall, Parallelizing the dual revised simplex method (2018).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ldiv.engines.programs.program import (
+    Found,
+    Program,
+    Values,
+    gave_up,
+    infeasible,
+    require,
+    unbounded,
+)
+from ldiv.errors import EngineError
+
+
+def solve(program: Program) -> Found:
+    """Active are the rows outside of the basis: with A as many as there are unknowns, and independent,
+    at a vertex where more rows meet, too.
+    """
+    require("highspy")
+    highspy: Any = import_module("highspy")  # whose stubs leave functions out
+    if program.P.nnz and abs(program.P.data).max():
+        raise EngineError(
+            "solve_qp: HiGHS solves linear programs here, and P is not zero: take solver='clarabel'."
+        )
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("solver", "simplex")
+    solver.setOptionValue("presolve", "off")  # which leaves no certificate
+    solver.passModel(_model(highspy, program))
+    solver.run()
+    status, steps = solver.getModelStatus(), int(solver.getInfo().simplex_iteration_count)
+    if status == highspy.HighsModelStatus.kInfeasible:
+        raise infeasible(-_ray(solver.getDualRay()))
+    if status == highspy.HighsModelStatus.kUnbounded:
+        raise unbounded(_ray(solver.getPrimalRay()))
+    if status != highspy.HighsModelStatus.kOptimal:
+        raise gave_up("HiGHS", steps, solver.modelStatusToString(status))
+    basic = highspy.HighsBasisStatus.kBasic
+    rows = solver.getBasis().row_status[len(program.b) :]
+    return Found(np.array([row != basic for row in rows], bool), steps)
+
+
+def _ray(found: Any) -> Values:
+    _, is_here, ray = found
+    if not is_here:
+        raise gave_up("HiGHS", 0, "no certificate of a program without a solution")
+    return np.array(ray)
+
+
+def _model(highspy: Any, program: Program) -> Any:
+    _, q, A, b, G, h = program
+    rows, free = sp.vstack([A, G]).tocsr(), np.full(len(q), np.inf)
+    model = highspy.HighsLp()
+    model.num_row_, model.num_col_ = rows.shape
+    model.col_cost_, model.col_lower_, model.col_upper_ = q, -free, free
+    model.row_lower_ = np.concatenate([b, np.full(len(h), -np.inf)])
+    model.row_upper_ = np.concatenate([b, h])
+    model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    model.a_matrix_.start_, model.a_matrix_.index_ = rows.indptr, rows.indices
+    model.a_matrix_.value_ = rows.data
+    return model

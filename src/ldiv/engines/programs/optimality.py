@@ -1,0 +1,156 @@
+"""The optimality system of a quadratic program, on one pattern for any active rows.
+
+    [P    A^T  G^T D    B     ] [x]   [-q  ]
+    [A    0                   ] [y] = [ b  ]     D = 1 for active rows of G, else 0
+    [D G       D - I          ] [z]   [D h ]     B = 1 for unknowns at a bound, else 0
+    [B                  B - I ] [w]   [ c  ]     c = the bound there
+
+The multiplier of a row that is not active is 0. `active` (*batch, m + 2 n) says D for G, ub and lb in
+turn; where bounds meet, each of them is active by half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ldiv.core.arrays import batch_of, broadcast, spread, take
+from ldiv.core.cached_property import cached_property
+from ldiv.core.dispatch import namespace, scatter
+from ldiv.core.pattern import Pattern
+from ldiv.core.structure import Structure
+from ldiv.core.trees import Array
+from ldiv.structures.sparse import Sparse
+from ldiv.structures.symmetric import Symmetric
+
+Solver = Callable[[Structure, Array, Array], Array]
+
+
+class Data(NamedTuple):
+    """The numbers of a program: entries of P, A and G, and vectors."""
+
+    P: Any
+    q: Any
+    A: Any
+    b: Any
+    G: Any
+    h: Any
+    lb: Any
+    ub: Any
+
+
+class Restricted(NamedTuple):
+    """A part of K: its structure, its entries among those of K, and its unknowns among those of z."""
+
+    structure: Structure
+    entries: Any
+    unknowns: Any
+
+
+@dataclass(frozen=True)
+class Optimality:
+    """The patterns of P (n, n), A (k, n), G (m, n), and whether there are bounds."""
+
+    P: Sparse
+    A: Sparse
+    G: Sparse
+    bounds: bool
+    latest: dict[bytes, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """Of x, y, z and w."""
+        n = self.P.shape[0]
+        return n, self.A.shape[0], self.G.shape[0], n if self.bounds else 0
+
+    @property
+    def rows(self) -> int:
+        """The number of inequalities."""
+        return self.sizes[2] + 2 * self.sizes[3]
+
+    @cached_property
+    def structure(self) -> Structure:
+        key = ("optimality", self.A, self.G, self.bounds)
+        return self.P.cached(key, lambda: Symmetric(Sparse(self.pattern)))
+
+    @cached_property
+    def pattern(self) -> Pattern:
+        (n, k, m, w), P, A, G = self.sizes, self.P.entries, self.A.entries, self.G.entries
+        at, unknowns = np.cumsum([n, k, m, w]), np.arange(w)
+        of_rows, of_bounds = at[1] + np.arange(m), at[2] + unknowns
+        y, z = n + A.rows, at[1] + G.rows
+        rows = P.rows, y, A.cols, z, G.cols, of_rows, of_bounds, unknowns, of_bounds
+        cols = P.cols, A.cols, y, G.cols, z, of_rows, unknowns, of_bounds, of_bounds
+        return Pattern(np.concatenate(rows), np.concatenate(cols), (int(at[3]), int(at[3])))
+
+    def restricted(self, active: Any) -> Restricted:
+        """The system without the rows that are not active, of one program whose numbers are here: what is
+        fixed falls out of its graph, so that factors are sparser. The latest is kept.
+        """
+        key = active.tobytes()
+        if (found := self.latest.get(key)) is None:
+            found = self._without(active)
+            self.latest.clear()
+            self.latest[key] = found
+        return found
+
+    def _without(self, active: Any) -> Restricted:
+        n, k, m, _ = self.sizes
+        kept = np.concatenate([np.ones(n + k, bool), active[:m] > 0, self.at_bound(active) > 0])
+        (i, j), at = self.pattern.places, np.cumsum(kept) - 1
+        entries = kept[i] & kept[j] & ((i != j) | (i < n + k))  # D - I and B - I are 0
+        count = int(kept.sum())
+        pattern = Pattern(at[i[entries]], at[j[entries]], (count, count))
+        return Restricted(Symmetric(Sparse(pattern)), np.flatnonzero(entries), np.flatnonzero(kept))
+
+    def values(self, P: Array, A: Array, G: Array, active: Array, own: float = 1.0) -> Array:
+        """The entries of K, or with own = 0 those of its tangent."""
+        xp, D = namespace(P), active[..., : self.sizes[2]]
+        at_bound = self.at_bound(active)
+        of_active = take(D, self.G.entries.places[0])
+        G = xp.where(of_active > 0, G, 0 * G)
+        parts = P, A, A, G, G, own * (D - 1), own * at_bound, own * at_bound, own * (at_bound - 1)
+        batch = broadcast(*[batch_of(x, 1) for x in parts])
+        return xp.concat([spread(x, batch, 1) for x in parts], axis=-1)
+
+    def at_bound(self, active: Array) -> Array:
+        _, upper, lower = self.of_rows(active)
+        return upper + lower
+
+    def of_rows(self, x: Array) -> tuple[Array, Array, Array]:
+        """The parts that belong to G, ub and lb."""
+        _, _, m, w = self.sizes
+        return x[..., :m], x[..., m : m + w], x[..., m + w :]
+
+    def side(self, q: Array, b: Array, h: Array, lb: Array, ub: Array, active: Array) -> Array:
+        """The right-hand side; infinite bounds are not active."""
+        xp = namespace(q)
+        D, upper, lower = self.of_rows(active)
+        bound = sum(a * xp.where(a > 0, x, 0 * a) for a, x in ((upper, ub), (lower, lb)))
+        parts = -q, b, D * h, bound
+        batch = broadcast(*[batch_of(x, 1) for x in parts])
+        return xp.concat([spread(x, batch, 1) for x in parts], axis=-1)
+
+    def split(self, z: Array) -> tuple[Array, Array, Array, Array]:
+        """x, y, z and w."""
+        n, k, m, _ = self.sizes
+        return z[..., :n], z[..., n : n + k], z[..., n + k : n + k + m], z[..., n + k + m :]
+
+    def solved(self, by: Solver, K: Array, r: Array, active: Any = None) -> Array:
+        """K^-1 r, by the solver given; `active` are those of one program, if their numbers are here."""
+        if active is None:
+            return by(self.structure, K, r[..., None])[..., 0]
+        part = self.restricted(active)
+        some = by(part.structure, take(K, part.entries), take(r, part.unknowns)[..., None])
+        return scatter(some, part.unknowns, r.shape[-1])[..., 0]
+
+    def cotangent(self, K_bar: Array, active: Array) -> tuple[Array, Array, Array]:
+        """The cotangents of P, A and G."""
+        p, a, g = (S.entries.nnz for S in (self.P, self.A, self.G))
+        at = np.cumsum([p, a, a, g, g])
+        of_G = K_bar[..., at[2] : at[3]] + K_bar[..., at[3] : at[4]]
+        D = take(active[..., : self.sizes[2]], self.G.entries.places[0])
+        return K_bar[..., :p], K_bar[..., p : at[1]] + K_bar[..., at[1] : at[2]], D * of_G

@@ -1,0 +1,58 @@
+"""min x^T P x / 2 + q^T x  with  A x = b, G x <= h: what a solver is given, and what it finds."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ldiv.errors import ConvergenceError, EngineError, QuadraticProgramError
+
+Values = np.ndarray[Any, Any]
+
+
+class Program(NamedTuple):
+    """P, A and G are SciPy's sparse matrices in double precision, the rest vectors; bounds are rows."""
+
+    P: Any
+    q: Values
+    A: Any
+    b: Values
+    G: Any
+    h: Values
+
+
+class Found(NamedTuple):
+    """Which rows of G hold with equality, as far as the solver knows, and the number of its steps."""
+
+    active: Values
+    steps: int
+
+
+def require(package: str) -> None:
+    """Or an error that says what to install."""
+    if importlib.util.find_spec(package) is None:
+        raise EngineError(
+            f"solve_qp: inequalities want a solver, and {package} is not here: pip install 'ldiv[qp]'."
+        )
+
+
+def infeasible(y: Values, where: str = "") -> QuadraticProgramError:
+    proof = "y = (y_A, y_G), y_G >= 0, with A^T y_A + G^T y_G = 0 and b^T y_A + h^T y_G < 0"
+    return QuadraticProgramError("infeasible", y, proof, where)
+
+
+def unbounded(d: Values) -> QuadraticProgramError:
+    return QuadraticProgramError("unbounded", d, "d with P d = 0, A d = 0, G d <= 0 and q^T d < 0")
+
+
+def gave_up(solver: str, steps: int, status: str) -> ConvergenceError:
+    return ConvergenceError(
+        solver,
+        steps,
+        None,
+        0.0,
+        f"it ended with {status}",
+        "numbers of very different size in one row, or constraints that only just have a solution.",
+    )
