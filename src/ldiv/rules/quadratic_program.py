@@ -67,7 +67,7 @@ class QuadraticProgram(Rule):
     ) -> tuple[Array | None, ...]:
         if all(dx is None for dx in tangents):
             return None, None, None, None
-        z, active, weak, _ = out
+        z, active, weak, steps = out
         moved = Data(
             *(0 * _finite(x) if d is None else d for x, d in zip(args, tangents, strict=True))
         )
@@ -76,7 +76,7 @@ class QuadraticProgram(Rule):
         dr = self.system.side(moved.q, moved.b, moved.h, moved.lb, moved.ub, active)
         dKz = push(S, K, dK, z[..., None])
         r = dr if dKz is None else dr - dKz[..., 0]
-        return self._solved(K, r, active, weak), None, None, None
+        return self._solved(K, r, active, weak), 0 * active, 0 * weak, 0 * steps
 
     def vjp(
         self,

@@ -11,13 +11,13 @@ turn; where bounds meet, each of them is active by half.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ldiv.core.arrays import batch_of, broadcast, spread, take
+from ldiv.core.arrays import alike, batch_of, broadcast, take
 from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import namespace, scatter
 from ldiv.core.pattern import Pattern
@@ -113,8 +113,7 @@ class Optimality:
         of_active = take(D, self.G.entries.places[0])
         G = xp.where(of_active > 0, G, 0 * G)
         parts = P, A, A, G, G, own * (D - 1), own * at_bound, own * at_bound, own * (at_bound - 1)
-        batch = broadcast(*[batch_of(x, 1) for x in parts])
-        return xp.concat([spread(x, batch, 1) for x in parts], axis=-1)
+        return _side_by_side(parts)
 
     def at_bound(self, active: Array) -> Array:
         _, upper, lower = self.of_rows(active)
@@ -131,8 +130,7 @@ class Optimality:
         D, upper, lower = self.of_rows(active)
         bound = sum(a * xp.where(a > 0, x, 0 * a) for a, x in ((upper, ub), (lower, lb)))
         parts = -q, b, D * h, bound
-        batch = broadcast(*[batch_of(x, 1) for x in parts])
-        return xp.concat([spread(x, batch, 1) for x in parts], axis=-1)
+        return _side_by_side(parts)
 
     def split(self, z: Array) -> tuple[Array, Array, Array, Array]:
         """x, y, z and w."""
@@ -154,3 +152,11 @@ class Optimality:
         of_G = K_bar[..., at[2] : at[3]] + K_bar[..., at[3] : at[4]]
         D = take(active[..., : self.sizes[2]], self.G.entries.places[0])
         return K_bar[..., :p], K_bar[..., p : at[1]] + K_bar[..., at[1] : at[2]], D * of_G
+
+
+def _side_by_side(parts: Sequence[Array]) -> Array:
+    """Concatenated along the last axis, the batch axes broadcast."""
+    xp, batch = namespace(parts[0]), broadcast(*[batch_of(x, 1) for x in parts])
+    parts = [x for x in parts if x.shape[-1]] or parts[:1]
+    zero = xp.zeros((*batch, 1), **alike(parts[0]))  # autograd cannot broadcast to leading axes
+    return xp.concat([x if batch_of(x, 1) == batch else x + zero for x in parts], axis=-1)
