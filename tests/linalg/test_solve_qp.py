@@ -97,7 +97,7 @@ def test_a_derivative_is_right_or_refused(kind: str, part: int) -> None:
 
 
 def test_without_inequalities_no_solver_is_asked(monkeypatch: Any) -> None:
-    monkeypatch.setattr("ldiv.engines.programs.solvers.solve", None)
+    monkeypatch.setattr("ldiv.engines.libraries.program_solvers.solve", None)
     p = program(0)
     x = ldiv.solve_qp(p["P"], p["q"], A=p["A"], b=p["b"])
     assert np.allclose(p["A"] @ x, p["b"])

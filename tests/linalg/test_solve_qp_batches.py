@@ -9,8 +9,8 @@ import pytest
 from programs import NAMES, REFUSED, degenerate, loss, program
 
 import ldiv
-from ldiv.engines.programs import solvers
-from ldiv.engines.programs.program import Found
+from ldiv.engines.libraries import program_solvers
+from ldiv.engines.libraries.program import Found
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")
@@ -168,6 +168,6 @@ def test_a_wrong_guess_is_mended(monkeypatch: Any) -> None:
         found.active[np.flatnonzero(~found.active)[0]] = True
         return found
 
-    expected, right = ldiv.solve_qp(**STACKED), solvers.solve
-    monkeypatch.setattr(solvers, "solve", guess)
+    expected, right = ldiv.solve_qp(**STACKED), program_solvers.solve
+    monkeypatch.setattr(program_solvers, "solve", guess)
     assert np.allclose(ldiv.solve_qp(**STACKED), expected)

@@ -21,9 +21,9 @@ from ldiv.core.holder import Holder, holding
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Structure
 from ldiv.engines import solver as systems
-from ldiv.engines.programs import solvers
+from ldiv.engines.libraries import program_solvers
+from ldiv.engines.libraries.program import Program, Values, infeasible
 from ldiv.engines.programs.optimality import Data, Optimality
-from ldiv.engines.programs.program import Program, Values, infeasible
 from ldiv.errors import (
     ConvergenceError,
     EngineError,
@@ -266,7 +266,7 @@ def _approximate(system: Optimality, solver: str, data: Data) -> tuple[Values, i
     upper[data.lb == data.ub] = lower[data.lb == data.ub] = 0.5
     if not len(places):
         return active, 0
-    found = solvers.solve(program, solver)
+    found = program_solvers.solve(program, solver)
     active[places[found.active]] = 1.0
     return active, found.steps
 
@@ -275,4 +275,4 @@ def _require_bounded(system: Optimality, solver: str, data: Data) -> None:
     """Where no row decides and the system is singular, the solver tells, if it is here."""
     if not len((rows := _rows(system, data)).places):
         with suppress(EngineError, ConvergenceError):
-            solvers.solve(rows.program, solver)
+            program_solvers.solve(rows.program, solver)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from ldiv.engines.programs.program import Found, Program, gave_up, infeasible, require, unbounded
+from ldiv.engines.libraries.program import Found, Program, gave_up, infeasible, require, unbounded
 
 
 def solve(program: Program) -> Found:

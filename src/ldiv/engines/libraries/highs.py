@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ldiv.engines.programs.program import (
+from ldiv.engines.libraries.program import (
     Found,
     Program,
     Values,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Callable
 
-from ldiv.engines.programs import clarabel, highs, piqp
-from ldiv.engines.programs.program import Found, Program
+from ldiv.engines.libraries import clarabel, highs, piqp
+from ldiv.engines.libraries.program import Found, Program
 
 SOLVERS: dict[str, Callable[[Program], Found]] = {
     "clarabel": clarabel.solve,
