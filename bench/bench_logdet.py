@@ -25,7 +25,8 @@ from problems.systems import convection, poisson, title
 
 import ldiv
 from ldiv.engines import registry
-from ldiv.engines.selected import general, supernodal
+from ldiv.engines.direct import supernodal
+from ldiv.engines.selected import general
 from ldiv.matrices.assumptions import promised
 
 torch.set_num_threads(1)
@@ -101,7 +102,7 @@ def main() -> None:
             (convection(100, 100), "gen", "2D convection, n = 10,000", 7, (None, None)),
         ]
     figures = [figure for task in tasks for figure in measured(*task)]
-    note = "The fastest factorization is in parentheses; numba compiles before the first round."
+    note = "The fastest factorization is in parentheses."
     report("logdet", figures, options, note)
 
 

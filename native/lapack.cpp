@@ -25,6 +25,11 @@ template <class T> static void take_all(const nb::dict& lapack, const nb::dict& 
     take(lapack, type + "potri", Lapack<T>::potri);
     take(blas, type + "gemv", Lapack<T>::gemv);
     take(blas, type + "gemm", Lapack<T>::gemm);
+    take(blas, type + "trsm", Lapack<T>::trsm);
+    const std::string hermitian = Scalar<T>::is_complex ? "he" : "sy";
+    take(blas, type + hermitian + "rk", Lapack<T>::herk);
+    take(blas, type + hermitian + "r2k", Lapack<T>::her2k);
+    take(blas, type + hermitian + "mm", Lapack<T>::hemm);
 }
 
 void load_lapack() {

@@ -2,6 +2,8 @@
 #pragma once
 #include <complex>
 
+#include "scalar.hpp"
+
 template <class T> struct Lapack {
     inline static void (*getrf)(int* m, int* n, T* a, int* lda, int* pivots, int* info) = nullptr;
     inline static void (*getrs)(char* op, int* n, int* k, T* lu, int* lda, int* pivots, T* b, int* ldb, int* info) = nullptr;
@@ -11,6 +13,11 @@ template <class T> struct Lapack {
     inline static void (*potri)(char* uplo, int* n, T* l, int* lda, int* info) = nullptr;
     inline static void (*gemv)(char* op, int* m, int* n, T* alpha, T* a, int* lda, T* x, int* incx, T* beta, T* y, int* incy) = nullptr;
     inline static void (*gemm)(char* opa, char* opb, int* m, int* n, int* k, T* alpha, T* a, int* lda, T* b, int* ldb, T* beta, T* c, int* ldc) = nullptr;
+    inline static void (*trsm)(char* side, char* uplo, char* op, char* diag, int* m, int* n, T* alpha, T* a, int* lda, T* b, int* ldb) = nullptr;
+    // of real numbers these three are syrk, syr2k and symm
+    inline static void (*herk)(char* uplo, char* op, int* n, int* k, Real<T>* alpha, T* a, int* lda, Real<T>* beta, T* c, int* ldc) = nullptr;
+    inline static void (*her2k)(char* uplo, char* op, int* n, int* k, T* alpha, T* a, int* lda, T* b, int* ldb, Real<T>* beta, T* c, int* ldc) = nullptr;
+    inline static void (*hemm)(char* side, char* uplo, int* m, int* n, T* alpha, T* a, int* lda, T* b, int* ldb, T* beta, T* c, int* ldc) = nullptr;
 };
 
 // Takes all of them from SciPy; throws nb::import_error where they are not what they were.

@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "arrays.hpp"
+#include "cholesky_calls.hpp"
 #include "dense.hpp"
 #include "lapack.hpp"
 #include "living.hpp"
@@ -171,4 +172,5 @@ NB_MODULE(_native, m) {
     m.def("living", &living);
     bind_pattern(m);
     bind_xla_calls(m);
+    bind_cholesky(m);
 }

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 import torch
 
 import ldiv
+from ldiv.engines.libraries import native
 from ldiv.testing.distance import assert_close
 
 jax.config.update("jax_enable_x64", True)
@@ -127,7 +128,8 @@ def test_errors():
 @pytest.mark.parametrize("kind", ["precision", "covariance"])
 def test_a_density_and_its_gradient_factor_once(kind):
     """Also the first ones of a pattern, whose determinant is asked for before its solve."""
-    pytest.importorskip("numba")
+    if native.native is None:
+        pytest.skip(native.why_not)
     n = 31
     A = ldiv.diags_array([np.full(n, 3.0), -np.ones(n - 3), -np.ones(n - 3)], offsets=[0, 3, -3])
     values = torch.tensor(A.data, requires_grad=True)

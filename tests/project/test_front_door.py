@@ -101,7 +101,12 @@ SOLVERS = [
     for line in page("which_solver").splitlines()
     if line.startswith("| ") and "`" in line
 ]
-MAY_LACK = {"pardiso", "rslab", "klu"}  # they have no wheel everywhere
+MAY_LACK = {
+    "supernodal",
+    "pardiso",
+    "rslab",
+    "klu",
+}  # they have no wheel everywhere, or are compiled
 
 
 @pytest.mark.parametrize("row", SOLVERS, ids=lambda row: f"{row[0]}, {row[1]}")

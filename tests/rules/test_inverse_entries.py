@@ -10,8 +10,7 @@ import scipy.sparse as sp
 
 import ldiv
 from ldiv.core.pattern import Pattern
-from ldiv.engines import registry
-from ldiv.engines.selected import entries, general
+from ldiv.engines import entries, general, registry
 from ldiv.errors import SingularMatrixError
 from ldiv.rules.inverse_entries import InverseEntries, InverseTangent
 from ldiv.rules.logabsdet import LogAbsDet

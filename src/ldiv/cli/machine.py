@@ -14,7 +14,7 @@ from typing import Any
 
 from ldiv.engines.libraries.native import native, why_not
 
-OPTIONAL = ("mkl", "rslab", "pymetis", "pyamg", "numba", "lineax", "rich")
+OPTIONAL = ("mkl", "rslab", "pymetis", "pyamg", "lineax", "rich")
 LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 

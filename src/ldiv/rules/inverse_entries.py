@@ -21,7 +21,7 @@ from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, matmul, outer, plus
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.core.units import Unit, of_matrix, of_rest
-from ldiv.engines.selected import entries
+from ldiv.engines import entries
 from ldiv.rules.solve import solve
 
 

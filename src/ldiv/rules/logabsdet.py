@@ -27,10 +27,9 @@ from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, nothing, outer, plus, push
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.core.units import Unit, of_matrix
-from ldiv.engines import registry, solver
+from ldiv.engines import entries, registry, solver
 from ldiv.engines.factors.dense_calls import DeterminantCalls, dense_calls
 from ldiv.engines.factors.dense_programs import dense_programs
-from ldiv.engines.selected import entries
 from ldiv.rules.inverse import Inverse, is_whole
 from ldiv.rules.inverse_entries import inverse_entries
 from ldiv.rules.quotient import quotient

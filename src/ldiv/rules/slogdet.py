@@ -27,11 +27,10 @@ from ldiv.core.structure import Structure, nothing, plus
 from ldiv.core.trees import Array, Tree
 from ldiv.core.unchanged import Unchanged
 from ldiv.core.units import Unit, of_matrix
-from ldiv.engines import registry, solver
+from ldiv.engines import entries, registry, solver
 from ldiv.engines.accuracy.scaling import balanced
 from ldiv.engines.factors.dense_calls import DeterminantCalls, dense_calls
 from ldiv.engines.factors.dense_programs import dense_programs
-from ldiv.engines.selected import entries
 from ldiv.errors import SingularMatrixError, expected_got
 from ldiv.rules.inverse import is_whole
 from ldiv.rules.logabsdet import determinant_cotangent, relative_change

@@ -25,7 +25,7 @@ from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, plus
 from ldiv.core.trees import Array, Tree
 from ldiv.core.units import Unit
-from ldiv.engines.selected import entries
+from ldiv.engines import entries
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 

@@ -14,8 +14,10 @@ import scipy.io
 import scipy.sparse as sp
 
 from ldiv.core.pattern import Pattern
+from ldiv.engines.direct import supernodal
 from ldiv.engines.factors.factorize import factorize_by
-from ldiv.engines.selected import fronts, general, supernodal
+from ldiv.engines.libraries import native
+from ldiv.engines.selected import fronts, general
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
@@ -212,28 +214,25 @@ def test_singular_matrices():
         look()
 
 
-def test_the_symbolic_phase_does_not_need_the_compiler(monkeypatch):
-    pattern = Pattern(grid(9, 2).row, grid(9, 2).col, (81, 81))
-    compiled = fronts.Fronts(pattern)
-    names = (
-        "column_counts",
-        "elimination_tree",
-        "postorder",
-        "front_rows",
-        "fundamental",
-        "merged",
-    )
-    for name in names:
-        f = getattr(fronts, name)
-        monkeypatch.setattr(fronts, name, getattr(f, "py_func", f))
-    plain = fronts.Fronts(pattern)
-    for name in ("starts", "above", "rows_below", "relative", "rows"):
-        assert np.array_equal(getattr(plain, name), getattr(compiled, name))
+@pytest.mark.skipif(native.native is None, reason=native.why_not)
+def test_the_symbolic_phase_is_the_same_in_python(monkeypatch):
+    for a in (
+        grid(9, 2),
+        scattered(80),
+        sp.coo_array(sp.eye_array(5)),
+        scattered(30, symmetric=False),
+    ):
+        pattern = Pattern(a.row, a.col, a.shape)
+        compiled, count = fronts.Fronts(pattern), fronts.fill(pattern)
+        with monkeypatch.context() as patch:
+            patch.setattr(native, "native", None)
+            plain = fronts.Fronts(pattern)
+            assert fronts.fill(pattern) == count
+        for name in ("starts", "above", "row_starts", "rows_below", "relative", "rows", "cols"):
+            assert np.array_equal(getattr(plain, name), getattr(compiled, name))
 
 
 WITHOUT = """
-import sys
-sys.modules["numba"] = None
 import numpy as np, scipy.sparse as sp, ldiv
 n = 30
 A = ldiv.diags_array([-np.ones(n - 1), 3 * np.ones(n), -np.ones(n - 1)], offsets=[-1, 0, 1])
@@ -241,8 +240,10 @@ value, pull = ldiv.vjp(lambda v: ldiv.logdet(A.with_data(v), assume_a="pos"), A.
 inverse = np.linalg.inv(A.toarray())
 assert abs(value - np.linalg.slogdet(A.toarray())[1]) < 1e-12
 assert abs(pull(np.ones(()))[0] - inverse[A.row, A.col]).max() < 1e-13
+assert ldiv.solve(A, np.ones(n), assume_a="pos", info=True)[1].engine != "supernodal"
 """
 
 
-def test_without_numba():
-    subprocess.run([sys.executable, "-W", "error", "-c", WITHOUT], check=True)
+def test_without_a_compiler():
+    without = environ | {native.VARIABLE: "0"}
+    subprocess.run([sys.executable, "-W", "error", "-c", WITHOUT], check=True, env=without)

@@ -122,7 +122,8 @@ def _with_cholesky(plan: FactorPlan, engine: Compiled, values: Sequence[Array]) 
 
 def before(first: Engine, chain: Chain) -> Chain:
     """An engine that factors first, and those that follow if the matrix appears singular to it."""
-    return Chain((first, *chain.engines), chain.alternatives)
+    others = [engine for engine in chain.engines if engine is not first]
+    return Chain((first, *others), chain.alternatives)
 
 
 def _owned(structure: Structure, p: Tree) -> Tree:

@@ -2,15 +2,13 @@
 
 They are the gradient of a log-determinant. One idea per file:
 
-    compiled      numba, where it is installed; the same code in Python elsewhere
     tree          the elimination tree and the sizes of the columns of the factor
     supernodes    columns that are eliminated together, and the rows of their fronts
-    fronts        all that a factorization needs to know before it sees numbers
-    blas          BLAS and LAPACK for compiled code
-    cholesky      A = L L^T, and solves with L, compiled
-    inverse       the selected inverse by Takahashi's recursion, and its tangent, compiled
+    fronts        all that a factorization needs to know before it sees numbers; compiled, or by the
+                  two above
+    cholesky      A = L L^H, solves, the selected inverse and its tangent, compiled
     blocks        A = L D U by blocks, its selected inverse and the tangent of that, by NumPy, for
                   every dtype and matrices without symmetry
     triangles     L itself: tangents and cotangents of A = L L^H on its pattern
-    supernodal, general   the factors behind ldiv's checks
+    factors, general      the factors behind ldiv's checks
 """

@@ -40,7 +40,9 @@ class FrontalFactor(Factor):
 
     @abstractmethod
     def lower(self) -> Array:
-        """L of M = L L^H in panels, if M was factored as positive definite."""
+        """The entries of L of M = L L^H in the places of `Fronts.factor_entries`, if M was factored
+        as positive definite.
+        """
 
 
 class Selected(Verified):
@@ -66,8 +68,8 @@ class Selected(Verified):
     def triangle(self) -> Array:
         """The entries of L of P A P^T = L L^H in the places of `Fronts.factor_entries`."""
         super()._require_accurate()
-        position, rows, _ = self._fronts.factor_entries
-        l = self._factor.lower()[position]
+        _, rows, _ = self._fronts.factor_entries
+        l = self._factor.lower()
         if self._scales is not None:  # the same for rows and columns, of a Hermitian matrix
             l = l / self._scales[0][rows]
         return l.astype(self._values.dtype, copy=False)

@@ -17,12 +17,13 @@ from ldiv.core.cached_property import cached_property
 from ldiv.core.holder import PHYSICAL
 from ldiv.core.pattern import Index, Pattern
 from ldiv.engines.accuracy.sparse_matrix import Arrangement
-from ldiv.engines.libraries import metis
-from ldiv.engines.selected.supernodes import RELAXED, front_rows, fundamental, merged
+from ldiv.engines.libraries import metis, native
+from ldiv.engines.selected.supernodes import front_rows, supernodes
 from ldiv.engines.selected.tree import column_counts, elimination_tree, postorder
-from ldiv.errors import EngineError
+from ldiv.errors import EngineUnavailableError
 
 BYTES = 64  # for each number of a factor: L and U, Z and its tangent, and room for others
+COMPILED_BYTES = 24  # L in double precision, and what waits for a parent
 
 
 class Fronts(Arrangement):
@@ -32,31 +33,67 @@ class Fronts(Arrangement):
     again, both in the same way, without changing the fill or the pivots.
     """
 
+    starts: Index
+    above: Index
+    row_starts: Index  # where in `rows_below` the rows of each supernode begin
+    rows_below: Index
+    _made: Any = None
+
     def __init__(self, pattern: Pattern, rows: Any = None, cols: Any = None) -> None:
-        n = pattern.shape[0]
         if rows is None:
             rows = cols = metis.of_sum_or_band(pattern)
-        number = np.empty((2, n), np.int64)
-        number[0][rows] = number[1][cols] = np.arange(n)
-        # i, j: the entries of A and their mirror images, in the given order
-        i, j = number[0][pattern.indices], number[1][pattern.columns]
-        both = Pattern(np.concatenate([i, j]), np.concatenate([j, i]), pattern.shape)
-        graph = both.indptr.astype(np.int64), both.indices.astype(np.int64)
-        order, self.starts, self.above, self.below = _supernodes(*graph, np.arange(n))
-        if BYTES * self.entries > PHYSICAL:
-            raise EngineError(
-                f"the selected inverse would take {BYTES * self.entries / 2**30:.0f} GiB: too much "
-                "fill. Solves with n columns need less memory, and more time."
-            )
-        self.rows_below = front_rows(*graph, order, self.starts, self.above, self.below)
+        graph = _in_order(pattern, rows, cols)
+        try:
+            order = self._find(*graph) if native.native is None else self._compile(*graph)
+        except MemoryError:
+            raise _too_large("more memory than there is") from None
         super().__init__(pattern, np.asarray(rows)[order], np.asarray(cols)[order])
+
+    def _compile(self, indptr: Index, indices: Index) -> Index:
+        assert native.native is not None
+        order = np.arange(len(indptr) - 1)
+        made = native.native.Fronts(indptr, indices, order)
+        self.require_memory(made.entries, COMPILED_BYTES)
+        self.rows_below = np.empty(made.rows, np.int64)
+        self.starts, self.above, self.row_starts = (
+            np.empty(made.count + more, np.int64) for more in (1, 0, 1)
+        )
+        made.write(order, self.starts, self.above, self.rows_below, self.row_starts)
+        self._made = made
+        return order
+
+    def _find(self, indptr: Index, indices: Index) -> Index:
+        graph = indptr.astype(np.int64), indices.astype(np.int64)
+        order, self.starts, self.above, below = supernodes(*graph, np.arange(len(indptr) - 1))
+        self.row_starts = np.concatenate([[0], np.cumsum(below)])
+        self.require_memory(self.entries, BYTES)
+        self.rows_below = front_rows(*graph, order, self.starts, self.above, below)
+        return order
+
+    def require_memory(self, entries: int, each: int) -> None:
+        """Raises where so many numbers of a factor, of so many bytes each, are more than there is."""
+        if each * entries > PHYSICAL:
+            raise _too_large(f"{each * entries / 2**30:.0f} GiB")
+
+    @cached_property
+    def compiled(self) -> Any:
+        """The fronts for compiled factors, which know where each slot is; None without them."""
+        if self._made is not None:
+            self._made.locate(self.pattern.indptr, self.pattern.indices)
+        return self._made
 
     @property
     def nbytes(self) -> int:
         """The memory of all index arrays, as many as there are by now."""
         held = [x for owner in (self, self.pattern, self.layout) for x in vars(owner).values()]
         arrays = [y for x in held for y in (x if isinstance(x, tuple) else (x,))]
-        return sum({id(x): x.nbytes for x in arrays if isinstance(x, np.ndarray)}.values())
+        total = sum({id(x): x.nbytes for x in arrays if isinstance(x, np.ndarray)}.values())
+        return total + self.heap_bytes
+
+    @property
+    def heap_bytes(self) -> int:
+        """Of the same, for compiled factors."""
+        return 0 if self._made is None else int(self._made.nbytes)
 
     @cached_property
     def count(self) -> int:
@@ -69,9 +106,9 @@ class Fronts(Arrangement):
         return np.diff(self.starts)
 
     @cached_property
-    def row_starts(self) -> Index:
-        """Where in `rows_below` the rows of each supernode begin."""
-        return np.concatenate([[0], np.cumsum(self.below)])
+    def below(self) -> Index:
+        """The number of rows below each supernode."""
+        return np.diff(self.row_starts)
 
     @cached_property
     def panel_starts(self) -> Index:
@@ -128,18 +165,6 @@ class Fronts(Arrangement):
         mirrored = self.owner[i] < self.owner[j]
         return self._places(np.where(mirrored, j, i), np.where(mirrored, i, j)), mirrored
 
-    @cached_property
-    def lower_places(self) -> tuple[Index, Index]:
-        """For each slot the position of (max(i, j), min(i, j)), and whether i >= j."""
-        i, j = self._entries
-        return self._places(np.maximum(i, j), np.minimum(i, j)), i >= j
-
-    @cached_property
-    def lower_entries(self) -> tuple[Index, Index]:
-        """The slots on and below the diagonal, and their positions."""
-        place, lower = self.lower_places
-        return np.flatnonzero(lower), place[lower]
-
     @property
     def _entries(self) -> tuple[Index, Index]:
         """Row and column of each slot, wide enough to count all entries of panels."""
@@ -165,48 +190,35 @@ class Fronts(Arrangement):
         rows[below] = self.rows_below[(self.row_starts[s] + row - self.width[s])[below]]
         return position, rows, self.starts[s] + column
 
-    @cached_property
-    def diagonal(self) -> Index:
-        """The positions of the diagonal of A in the panels."""
-        j = np.arange(self.n) - self.starts[self.owner]
-        return self.panel_starts[self.owner] + j * (self.width + self.below + 1)[self.owner]
-
 
 def fill(pattern: Pattern) -> int:
     """The entries of the factor L of a matrix with this pattern, made symmetric."""
-    i, j = pattern.indices, pattern.columns
-    both = Pattern(np.concatenate([i, j]), np.concatenate([j, i]), pattern.shape)
-    graph = both.indptr.astype(np.int64), both.indices.astype(np.int64)
-    order = metis.of_sum_or_band(pattern).astype(np.int64)
-    parent = elimination_tree(*graph, order)
-    post = postorder(parent)
-    parent = np.where(parent[post] < 0, -1, np.argsort(post)[parent[post]])
-    return int(column_counts(*graph, order[post], parent).sum())
-
-
-def _supernodes(indptr: Index, indices: Index, order: Index) -> tuple[Index, Index, Index, Index]:
-    """(order, starts, above, below): the supernodes in postorder, and the order of the columns."""
+    order = metis.of_sum_or_band(pattern)
+    graph = _in_order(pattern, order, order)
+    if native.native is not None:
+        return int(native.native.fill(*graph, np.arange(len(order))))
+    indptr, indices = (x.astype(np.int64) for x in graph)
+    order = np.arange(len(order))
     parent = elimination_tree(indptr, indices, order)
     post = postorder(parent)
-    place = np.argsort(post)
-    order, parent = order[post], np.where(parent[post] < 0, -1, place[parent[post]])
-    count = column_counts(indptr, indices, order, parent)
-    starts = fundamental(parent, count)
-    into, above = merged(parent, count, starts, *RELAXED)
-    # the supernodes that stay, in postorder, each with the columns of those merged into it
-    kept = np.flatnonzero(into == np.arange(len(into)))
-    number = np.full(len(into) + 1, -1)  # the last one: the parent of a root, which is -1
-    number[kept] = np.arange(len(kept))
-    parents = number[above[kept]]
-    rank = np.empty(len(kept), np.int64)
-    post = postorder(parents)
-    rank[post] = np.arange(len(kept))
-    columns = np.argsort(np.repeat(rank[number[into]], np.diff(starts)), kind="stable")
-    width = np.bincount(rank[number[into]], np.diff(starts), len(kept)).astype(np.int64)
-    tops = starts[1:][kept][post] - 1  # the last column of a supernode is its own
-    return (
-        order[columns],
-        np.concatenate([[0], np.cumsum(width)]),
-        np.where(parents[post] < 0, -1, rank[parents[post]]),
-        count[tops] - 1,
+    parent = np.where(parent[post] < 0, -1, np.argsort(post)[parent[post]])
+    return int(column_counts(indptr, indices, order[post], parent).sum())
+
+
+def _in_order(pattern: Pattern, rows: Any, cols: Any) -> tuple[Index, Index]:
+    """A[rows][:, cols] with its mirror image, by compressed columns."""
+    number = np.empty((2, pattern.shape[0]), np.int64)
+    number[0][rows] = number[1][cols] = np.arange(pattern.shape[0])
+    i, j = number[0][pattern.indices], number[1][pattern.columns]
+    if not (rows is cols and pattern.transposition is not None):
+        i, j = np.concatenate([i, j]), np.concatenate([j, i])
+    both = Pattern(i, j, pattern.shape)
+    return both.indptr, both.indices
+
+
+def _too_large(much: str) -> EngineUnavailableError:
+    return EngineUnavailableError(
+        "a factorization by fronts",
+        f"would take {much}: too much fill. Solves with n columns need less memory than a selected "
+        "inverse, and more time",
     )

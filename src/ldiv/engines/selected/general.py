@@ -124,7 +124,7 @@ class BlockLDU(FrontalFactor):
         return sign * _parity(self._fronts.rows) * _parity(self._fronts.cols), size
 
     def lower(self) -> Array:
-        return self._blocks.lower()
+        return self._blocks.lower()[self._fronts.factor_entries[0]]
 
     def inverse_slots(self) -> Array:
         return self._blocks.inverse()

@@ -10,14 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from ldiv.core.pattern import Index
-from ldiv.engines.selected.compiled import jit
+from ldiv.engines.selected.tree import column_counts, elimination_tree, postorder
 
 # Merged are supernodes with, together, at most 6 columns; at most 16 (32) if fewer than a quarter
 # (8 in a hundred) of the entries are zeros; and any, if fewer than 2 in a hundred are.
 RELAXED = (6, 16, 32, 0.25, 0.08, 0.02)
 
 
-@jit
 def fundamental(parent: Index, count: Index) -> Index:
     """The first column of each supernode, and n: columns j - 1, j with nested patterns share one."""
     n = len(parent)
@@ -31,7 +30,6 @@ def fundamental(parent: Index, count: Index) -> Index:
     return starts[: found + 1].copy()
 
 
-@jit
 def merged(
     parent: Index,
     count: Index,
@@ -82,7 +80,9 @@ def merged(
             rows[k] = -below[c]
             c = sibling[c]
         adopted = -1  # the children of s after merging, as a chain
-        for k in np.argsort(rows):  # first the child with most rows, which brings fewest zeros
+        for k in np.argsort(
+            rows, kind="stable"
+        ):  # first the child with most rows, which brings fewest zeros
             c = children[k]
             together = width[c] + width[s]
             entries = together * (together + 1) / 2 + together * below[s]
@@ -112,7 +112,6 @@ def merged(
     return into, above
 
 
-@jit
 def front_rows(
     indptr: Index, indices: Index, order: Index, starts: Index, above: Index, size: Index
 ) -> Index:
@@ -156,3 +155,31 @@ def front_rows(
             sibling[s] = child[above[s]]
             child[above[s]] = s
     return rows
+
+
+def supernodes(indptr: Index, indices: Index, order: Index) -> tuple[Index, Index, Index, Index]:
+    """(order, starts, above, below): the supernodes in postorder, and the order of the columns."""
+    parent = elimination_tree(indptr, indices, order)
+    post = postorder(parent)
+    place = np.argsort(post)
+    order, parent = order[post], np.where(parent[post] < 0, -1, place[parent[post]])
+    count = column_counts(indptr, indices, order, parent)
+    starts = fundamental(parent, count)
+    into, above = merged(parent, count, starts, *RELAXED)
+    # the supernodes that stay, in postorder, each with the columns of those merged into it
+    kept = np.flatnonzero(into == np.arange(len(into)))
+    number = np.full(len(into) + 1, -1)  # the last one: the parent of a root, which is -1
+    number[kept] = np.arange(len(kept))
+    parents = number[above[kept]]
+    rank = np.empty(len(kept), np.int64)
+    post = postorder(parents)
+    rank[post] = np.arange(len(kept))
+    columns = np.argsort(np.repeat(rank[number[into]], np.diff(starts)), kind="stable")
+    width = np.bincount(rank[number[into]], np.diff(starts), len(kept)).astype(np.int64)
+    tops = starts[1:][kept][post] - 1  # the last column of a supernode is its own
+    return (
+        order[columns],
+        np.concatenate([[0], np.cumsum(width)]),
+        np.where(parents[post] < 0, -1, rank[parents[post]]),
+        count[tops] - 1,
+    )

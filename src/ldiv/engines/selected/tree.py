@@ -12,10 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from ldiv.core.pattern import Index
-from ldiv.engines.selected.compiled import jit
 
 
-@jit
 def elimination_tree(indptr: Index, indices: Index, order: Index) -> Index:
     """The parents of the columns of A[order][:, order], -1 for a root."""
     n = len(order)
@@ -37,7 +35,6 @@ def elimination_tree(indptr: Index, indices: Index, order: Index) -> Index:
     return parent
 
 
-@jit
 def postorder(parent: Index) -> Index:
     """An order of the nodes of a forest in which every subtree is contiguous, its root last."""
     n = len(parent)
@@ -68,7 +65,6 @@ def postorder(parent: Index) -> Index:
     return order
 
 
-@jit
 def column_counts(indptr: Index, indices: Index, order: Index, parent: Index) -> Index:
     """The entries in each column of L, for a postordered tree: without forming L.
 

@@ -130,8 +130,8 @@ def logdet(
     Cost: 1 factorization. The gradient of a dense matrix is its inverse, 2/3 n^3 operations by
     Cholesky and 2 n^3 by LU. Of a sparse or banded matrix the gradient takes the entries of A^-1 on
     its pattern (the selected inverse), at about the cost of another factorization, and a
-    Hessian-vector product their tangent, at about four; the extra `numba` compiles both for real
-    positive definite matrices. A diagonal, a triangle, a Kronecker product, a Gram matrix, a
+    Hessian-vector product their tangent, at about four; both are compiled for positive definite
+    matrices. A diagonal, a triangle, a Kronecker product, a Gram matrix, a
     product, a multiple or a low-rank update has the determinant that its parts give it. Elsewhere
     the derivative takes n solves, a block at a time.
     NumPy's `ldiv.vjp` differentiates one rule: of matrices made of others that is the case with

@@ -22,7 +22,7 @@ from ldiv.core.validate import (
     require_square,
     together,
 )
-from ldiv.engines.selected import entries
+from ldiv.engines import entries
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.solve_problem import require_method
 from ldiv.linalg.inverses.selected_inverse import inverse_at, pattern_of, plain

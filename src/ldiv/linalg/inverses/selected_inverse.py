@@ -17,7 +17,7 @@ from ldiv.core.public import public
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.core.typing import AnyArray, ArrayT, Assumption
 from ldiv.core.validate import require_flag, require_option, require_square
-from ldiv.engines.selected import entries
+from ldiv.engines import entries
 from ldiv.errors import EngineError, expected_got
 from ldiv.matrices import sparse_indexing
 from ldiv.matrices.assumptions import assumption as short_name
@@ -76,8 +76,8 @@ def selected_inverse(
     Differentiable in A in every mode, to second order and beyond; the tangent along E is
     -A^-1 E A^-1 on the pattern, a self-adjoint map.
     Cost: 1 factorization, and about as much again; a derivative takes about four times as much, and
-    second derivatives n solves. With "pos" and the extra `numba` in compiled code. With "gen" and
-    an unsymmetric pattern, the pattern is made symmetric.
+    second derivatives n solves. With "pos" in compiled code. With "gen" and an unsymmetric
+    pattern, the pattern is made symmetric.
     NumPy's `ldiv.vjp`, which differentiates one rule, takes "her" and "pos" on a symmetric pattern
     without duplicates.
 

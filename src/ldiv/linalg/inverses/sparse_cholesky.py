@@ -35,7 +35,7 @@ from ldiv.core.validate import (
     require_int,
     transposition,
 )
-from ldiv.engines.selected import entries
+from ldiv.engines import entries
 from ldiv.errors import EngineError, expected_got
 from ldiv.linalg.inverses.selected_inverse import inverse_at, plain
 from ldiv.linalg.systems.factorized import Factorized
@@ -60,8 +60,8 @@ class SparseCholesky:
         A = P^T L L^H P,    P a fill-reducing permutation
 
     A pytree for JAX, as `Factorized` is; pickled is the matrix, whose factors are computed again
-    where it arrives. With the extra `numba` the factors of a real matrix serve solves, determinant,
-    variances and what needs L; elsewhere solves have those of the fastest engine for them. They are
+    where it arrives. One factorization serves solves, determinant, variances and what needs L;
+    without ldiv's compiled part solves have the factors of the fastest engine for them. They are
     held as long as this object lives.
 
     Examples

@@ -4,7 +4,7 @@
     tangent      dG = -S^*[(S^-1 S(e) S^-1)^H] along e
 
 Only the entries of S^-1 in the places of S (transposed) are needed. They are computed on the host,
-one matrix at a time. Where the factors of this folder are not accurate enough, the engines that
+one matrix at a time. Where the factors of `selected` are not accurate enough, the engines that
 solve give the same, with n solves.
 """
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ from ldiv.core.structure import Structure, matmul, outer
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines import registry, solver
 from ldiv.engines.factors.attempts import symbolic
-from ldiv.engines.factors.factorize import batch_axes, before, each_matrix, factorize, solves_too
+from ldiv.engines.factors.factorize import batch_axes, before, each_matrix, factorize
 from ldiv.engines.factors.plan import FactorPlan, factor_plan_of
 from ldiv.engines.registry import Chain
 from ldiv.errors import EngineError, SingularMatrixError
@@ -36,15 +35,13 @@ from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
 _FOLDER = "ldiv.engines.selected"
-_SUPERNODAL, _GENERAL = f"{_FOLDER}.supernodal", f"{_FOLDER}.general"
+_GENERAL = f"{_FOLDER}.general"
 BLOCK = 64  # columns of the inverse in memory at a time
 
 
-def _supernodal() -> ModuleType:
-    """Loaded when it is needed; from then on its factors solve as well."""
-    engine = import_module(_SUPERNODAL)
-    solves_too(engine)
-    return engine
+def _supernodal() -> Any:
+    """The engine of positive definite matrices."""
+    return registry.engines()["supernodal"]
 
 
 def supports(structure: Structure, p: Tree) -> bool:
@@ -101,7 +98,7 @@ def fronts_of(structure: Structure) -> Any:
 def prepare_solves(structure: Structure, p: Array) -> None:
     """Let solves with this pattern take the factor that gives entries of L, if it is compiled."""
     base = _base(structure)
-    if supports(base, p) and _supernodal().is_compiled(result_dtype(p)):
+    if supports(base, p) and _supernodal().is_compiled():
         with suppress(EngineError):  # too large for it: others solve
             fronts_of(base)
 
@@ -254,11 +251,10 @@ def _each(
 
 
 def _factor_plan(base: Structure, p: Tree, assume_a: str) -> FactorPlan:
-    """By the engine of this folder; one whose factors serve solves, and then those that solve."""
-    # when they are first needed: importing a compiler takes longer than importing ldiv
+    """By fronts; where they are compiled, and so serve solves, then by the engines that solve."""
     engine = _supernodal() if assume_a == "pos" else import_module(_GENERAL)
     dtype, engines = result_dtype(p), Chain((engine,), ())
-    if assume_a == "pos" and engine.is_compiled(dtype) and singular_state() == "raise":
+    if assume_a == "pos" and engine.is_compiled() and singular_state() == "raise":
         engines = before(engine, registry.chain(base, dtype, "cpu", assume_a))
     return factor_plan_of(engines, base, leaves(base.read(p)), assume_a)
 

@@ -1,0 +1,40 @@
+// Memory for numbers that nobody set: pages that are not used are not taken; std::bad_alloc where there is none.
+#pragma once
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+#include "scalar.hpp"
+
+template <class T> class Buffer {
+  public:
+    Buffer() = default;
+    explicit Buffer(Index size) { grow(size); }
+    Buffer(Buffer&& other) noexcept : at_(std::exchange(other.at_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    Buffer& operator=(Buffer&& other) noexcept {
+        std::swap(at_, other.at_);
+        std::swap(size_, other.size_);
+        return *this;
+    }
+    ~Buffer() { std::free(at_); }
+
+    // Room for `size` numbers; what was in it may be lost.
+    T* grow(Index size) {
+        if (size <= size_) return at_;
+        std::free(at_);
+        size_ = 0;
+        at_ = size_t(size) > size_t(PTRDIFF_MAX) / sizeof(T) ? nullptr : static_cast<T*>(std::malloc(size_t(size) * sizeof(T)));
+        if (!at_) throw std::bad_alloc();
+        size_ = size;
+        return at_;
+    }
+    void free() { *this = Buffer(); }
+
+    T* data() const { return at_; }
+    T& operator[](Index i) const { return at_[i]; }
+    Index size() const { return size_; }
+
+  private:
+    T* at_ = nullptr;
+    Index size_ = 0;
+};

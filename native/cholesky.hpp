@@ -1,0 +1,53 @@
+// P A P^H = L L^H, supernode by supernode; solves with L and L^H, the determinant, and the entries of A^-1 in the places of L.
+//
+//     L11 L11^H = F11,  L21 = F21 L11^-H,  and F22 - L21 L21^H goes to the front of the parent
+//
+// Reference: Ng, Peyton, SIAM J. Sci. Comput. 14 (1993); Liu, SIAM Review 34 (1992).
+#pragma once
+#include <memory>
+#include <mutex>
+
+#include "buffer.hpp"
+#include "crew.hpp"
+#include "fronts.hpp"
+
+template <class T> class Cholesky {
+  public:
+    using Number = T;
+    using R = Real<T>;
+
+    explicit Cholesky(std::shared_ptr<const Fronts> fronts) : fronts_(std::move(fronts)) {}
+
+    // All of these say whether they accept.
+    // From the values in the slots of P A P^H.
+    bool factor(const T* values, Crew& crew);
+    // In place of X (n, k), row by row: A^-1 X; or one half of it, L^-1 X or L^-H X. `conjugated`: with conj(A).
+    bool solve(T* x, Index k, char part, bool conjugated, Crew& crew) const;
+    // Entry (j, i) of A^-1 for every slot (i, j); kept for the tangent.
+    bool inverse(T* slots, Crew& crew);
+    // Entry (j, i) of -A^-1 E A^-1, E given in the slots.
+    bool tangent(const T* e, T* slots, Crew& crew);
+
+    double log_det() const;
+    void write(T* entries) const;  // the lower triangle of L, column by column of each panel
+    size_t nbytes() const { return size_t(l_.size() + z_.size()) * sizeof(T); }
+    const Fronts& fronts() const { return *fronts_; }
+    Index refused() const { return refused_; }  // a supernode with a pivot that is not positive, or -1
+
+  private:
+    struct Work;
+    bool eliminate(Index s, T* panel, T* update, Crew& crew, int t) const;
+    bool eliminate_together(Index s, T* panel, T* update, Crew& crew) const;
+    void forward(Index s, T* x, Index k, T* block) const;
+    void backward(Index s, T* x, Index k, T* block) const;
+    void gather(Index s, const T* panels, T* block, Indices& index) const;
+    bool invert(Crew& crew);
+    bool invert_front(Index s, Work& work, Crew& crew, int t);
+    void move_front(Index s, T* dz, Work& work) const;
+    void read_slots(const T* panels, T* slots) const;
+
+    std::shared_ptr<const Fronts> fronts_;
+    Buffer<T> l_, z_;
+    std::mutex inverting_;
+    std::atomic<Index> refused_{-1};
+};

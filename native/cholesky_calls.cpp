@@ -1,0 +1,195 @@
+// Fronts of a sparse pattern, and Cholesky factors by them, as Python asks for them: an answer, or None where there is no memory.
+#include "cholesky_calls.hpp"
+
+#include <variant>
+
+#include "arrays.hpp"
+#include "cholesky.hpp"
+
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+
+static void require(bool holds, const char* what) {
+    if (!holds) throw nb::value_error(what);
+}
+
+static Indices indices(const Array& x) {
+    if (x.dtype == Dtype::i4) return Indices(x.as<int32_t>(), x.as<int32_t>() + x.items());
+    require(x.dtype == Dtype::i8, "starts, rows, order: expected integers");
+    return Indices(x.as<int64_t>(), x.as<int64_t>() + x.items());
+}
+
+// Compressed columns with sorted rows, as many entries above the diagonal as below it, in the same places.
+static Graph graph(const Array& starts, const Array& rows) {
+    Graph a{starts.items() - 1, indices(starts), indices(rows)};
+    const char* what = "starts, rows: expected compressed columns of a symmetric pattern, sorted";
+    require(a.n >= 0 && a.n < (Index(1) << 31) - 1 && a.starts[0] == 0 && a.starts[a.n] == Index(a.rows.size()), what);
+    for (Index j = 0; j < a.n; j++) {
+        require(a.starts[j] <= a.starts[j + 1] && a.starts[j + 1] <= a.starts[a.n], what);
+        for (Index e = a.starts[j]; e < a.starts[j + 1]; e++)
+            require(a.rows[e] >= 0 && a.rows[e] < a.n && (e == a.starts[j] || a.rows[e - 1] < a.rows[e]), what);
+    }
+    Indices next(a.starts.begin(), a.starts.end() - 1);  // the first entry of each column whose mirror image was not met yet
+    for (Index j = 0; j < a.n; j++)
+        for (Index& e = next[j]; e < a.starts[j + 1]; e++) {
+            Index i = a.rows[e];
+            require(i >= j, what);
+            if (i > j) require(next[i] < a.starts[i + 1] && a.rows[next[i]++] == j, what);
+        }
+    return a;
+}
+
+class FrontsCalls {
+  public:
+    FrontsCalls(nb::handle starts, nb::handle rows, nb::handle order) {
+        Array s(starts, false), r(rows, false), o(order, false);
+        require(s.items() > 0 && o.items() == s.items() - 1, "order: expected a number for each column");
+        nb::gil_scoped_release free;
+        fronts_ = std::make_shared<Fronts>(graph(s, r), indices(o));
+    }
+    Index count() const { return fronts_->count(); }
+    Index rows() const { return Index(fronts_->rows.size()); }
+    Index entries() const { return fronts_->entries(); }
+    size_t nbytes() const { return fronts_->nbytes(); }
+
+    void write(nb::handle order, nb::handle starts, nb::handle above, nb::handle rows, nb::handle row_starts) const {
+        copy(fronts_->order, order), copy(fronts_->starts, starts), copy(fronts_->above, above);
+        copy(fronts_->rows, rows), copy(fronts_->row_starts, row_starts);
+    }
+    void locate(nb::handle starts, nb::handle rows) {
+        Array s(starts, false), r(rows, false);
+        require(s.items() == fronts_->n + 1 && !is_located_, "starts, rows: expected those of the permuted pattern, once");
+        is_located_ = true;
+        nb::gil_scoped_release free;
+        fronts_->locate(graph(s, r));
+    }
+    std::shared_ptr<const Fronts> fronts() const { return fronts_; }
+
+  private:
+    static void copy(const Indices& from, nb::handle to) {
+        Array found(to, true);
+        require(found.dtype == Dtype::i8 && found.items() == Index(from.size()), "order, starts, ...: expected room for 64-bit integers");
+        std::copy(from.begin(), from.end(), found.as<int64_t>());
+    }
+    std::shared_ptr<Fronts> fronts_;
+    bool is_located_ = false;
+};
+
+template <class T> using Owned = std::unique_ptr<Cholesky<T>>;
+
+// f() without the GIL: whether there was memory; Ctrl-C is raised.
+template <class F> static bool attempted(Crew& crew, F f) {
+    bool well = false;
+    {
+        nb::gil_scoped_release free;
+        try {
+            well = f();
+        } catch (const std::bad_alloc&) {
+        }
+    }
+    if (crew.is_interrupted()) throw nb::python_error();
+    return well;
+}
+
+class CholeskyCalls {
+    template <class F> auto visit(F f) const {
+        return std::visit([&](auto& own) { return f(*own); }, of_);
+    }
+
+  public:
+    using Any = std::variant<Owned<float>, Owned<double>, Owned<std::complex<float>>, Owned<std::complex<double>>>;
+    CholeskyCalls(Any of, Dtype dtype) : of_(std::move(of)), dtype_(dtype) {}
+
+    bool solve(nb::handle x, const char* part, bool conjugated, int threads) const {
+        Array found(x, true);
+        require(part[0] && !part[1] && std::strchr("ALH", part[0]), "part: expected A, L or H");
+        return visit([&](auto& own) {
+            require(found.dtype == dtype_ && found.ndim() == 2 && found.axis(2) == own.fronts().n && found.axis(1) < (Index(1) << 31),
+                    "x: expected n rows of the dtype of A");
+            Crew crew(threads);
+            return attempted(crew, [&] { return own.solve(numbers(own, found), found.axis(1), part[0], conjugated, crew); });
+        });
+    }
+    double log_det() const {
+        return visit([](auto& own) { return own.log_det(); });
+    }
+    bool inverse(nb::handle slots, int threads) {
+        Array found(slots, true);
+        return visit([&](auto& own) {
+            require_slots(found, own);
+            Crew crew(threads);
+            return attempted(crew, [&] { return own.inverse(numbers(own, found), crew); });
+        });
+    }
+    bool tangent(nb::handle e, nb::handle slots, int threads) {
+        Array given(e, false), found(slots, true);
+        return visit([&](auto& own) {
+            require_slots(given, own);
+            require_slots(found, own);
+            Crew crew(threads);
+            return attempted(crew, [&] { return own.tangent(numbers(own, given), numbers(own, found), crew); });
+        });
+    }
+    void write(nb::handle entries) const {
+        Array found(entries, true);
+        visit([&](auto& own) {
+            const Fronts& f = own.fronts();
+            Index total = f.entries();
+            for (Index s = 0; s < f.count(); s++) total -= f.columns(s) * (f.columns(s) - 1) / 2;
+            require(found.dtype == dtype_ && found.items() == total, "entries: expected a number for each entry of L");
+            own.write(numbers(own, found));
+        });
+    }
+    size_t nbytes() const {
+        return visit([](auto& own) { return own.nbytes(); });
+    }
+
+  private:
+    template <class C> static typename C::Number* numbers(const C&, const Array& x) { return x.as<typename C::Number>(); }
+    template <class C> void require_slots(const Array& x, const C& own) const {
+        require(x.dtype == dtype_ && x.items() == Index(own.fronts().place.size()), "e, slots: expected a number for each slot of A");
+    }
+    Any of_;
+    Dtype dtype_;
+};
+
+// The factor of the values in the slots of P A P^H; or the supernode with a pivot that is not positive; or None.
+static nb::object factor(const FrontsCalls& self, nb::handle values, int threads) {
+    Array a(values, false);
+    require(a.dtype != Dtype::none && a.dtype < Dtype::i4, "values: expected floats");
+    require(!self.fronts()->slot_starts.empty() && a.items() == Index(self.fronts()->place.size()), "values: expected a number for each slot that was located");
+    return with_type(a.dtype, [&](auto like) -> nb::object {
+        using T = decltype(like);
+        Crew crew(threads);
+        auto made = std::make_unique<Cholesky<T>>(self.fronts());
+        if (attempted(crew, [&] { return made->factor(a.as<T>(), crew); })) return nb::cast(new CholeskyCalls(std::move(made), a.dtype), nb::rv_policy::take_ownership);
+        return made->refused() < 0 ? nb::none() : nb::object(nb::int_(made->refused()));
+    });
+}
+
+static Index entries_of_factor(nb::handle starts, nb::handle rows, nb::handle order) {
+    Array s(starts, false), r(rows, false), o(order, false);
+    require(s.items() > 0 && o.items() == s.items() - 1, "order: expected a number for each column");
+    nb::gil_scoped_release free;
+    return fill(graph(s, r), indices(o));
+}
+
+void bind_cholesky(nb::module_& m) {
+    nb::class_<CholeskyCalls>(m, "Cholesky")
+        .def("solve", &CholeskyCalls::solve, "x"_a, "part"_a, "conjugated"_a, "threads"_a)
+        .def("log_det", &CholeskyCalls::log_det)
+        .def("inverse", &CholeskyCalls::inverse, "slots"_a, "threads"_a)
+        .def("tangent", &CholeskyCalls::tangent, "e"_a, "slots"_a, "threads"_a)
+        .def("write", &CholeskyCalls::write, "entries"_a)
+        .def_prop_ro("nbytes", &CholeskyCalls::nbytes);
+    nb::class_<FrontsCalls>(m, "Fronts")
+        .def(nb::init<nb::handle, nb::handle, nb::handle>(), "starts"_a, "rows"_a, "order"_a)
+        .def("write", &FrontsCalls::write, "order"_a, "starts"_a, "above"_a, "rows"_a, "row_starts"_a)
+        .def("locate", &FrontsCalls::locate, "starts"_a, "rows"_a)
+        .def("factor", &factor, "values"_a, "threads"_a)
+        .def_prop_ro("count", &FrontsCalls::count)
+        .def_prop_ro("rows", &FrontsCalls::rows)
+        .def_prop_ro("entries", &FrontsCalls::entries)
+        .def_prop_ro("nbytes", &FrontsCalls::nbytes);
+    m.def("fill", &entries_of_factor, "starts"_a, "rows"_a, "order"_a);
+}

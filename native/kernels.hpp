@@ -1,0 +1,65 @@
+// Small names for what a factorization asks of BLAS and LAPACK: lower triangles, matrices by columns.
+#pragma once
+#include "lapack.hpp"
+
+template <class T> struct Kernels {
+    using R = Real<T>;
+
+    // L of A = L L^H in its place; false for one that is not positive definite
+    static bool cholesky(Index n, T* a, Index lda) {
+        int size = int(n), ld = int(lda), info = 0;
+        Lapack<T>::potrf(LOWER, &size, a, &ld, &info);
+        return info == 0;
+    }
+    // the lower triangle of (L L^H)^-1 in the place of L
+    static void invert(Index n, T* l, Index ldl) {
+        int size = int(n), ld = int(ldl), info = 0;
+        Lapack<T>::potri(LOWER, &size, l, &ld, &info);
+    }
+    // B L^-1, B L^-T or B L^-H for B (m, n)
+    static void right_solve(Index m, Index n, const T* l, Index ldl, T* b, Index ldb, char op) {
+        if (m == 0) return;
+        T one = 1;
+        int rows = int(m), columns = int(n), ld = int(ldl), ldx = int(ldb);
+        Lapack<T>::trsm(RIGHT, LOWER, &op, NOT_UNIT, &rows, &columns, &one, const_cast<T*>(l), &ld, b, &ldx);
+    }
+    // C = alpha op(A) op(B) + beta C for C (m, n), op(A) (m, k)
+    static void multiply(char opa, char opb, Index m, Index n, Index k, T alpha, const T* a, Index lda, const T* b, Index ldb, T beta, T* c, Index ldc) {
+        if (m == 0 || n == 0) return;
+        int rows = int(m), columns = int(n), inner = int(k), la = int(lda), lb = int(ldb), lc = int(ldc);
+        Lapack<T>::gemm(&opa, &opb, &rows, &columns, &inner, &alpha, const_cast<T*>(a), &la, const_cast<T*>(b), &lb, &beta, c, &lc);
+    }
+    // C = beta C - A A^H for A (n, k)
+    static void subtract_square(Index n, Index k, const T* a, Index lda, R beta, T* c, Index ldc) {
+        R minus = -1;
+        int size = int(n), inner = int(k), la = int(lda), lc = int(ldc);
+        Lapack<T>::herk(LOWER, PLAIN, &size, &inner, &minus, const_cast<T*>(a), &la, &beta, c, &lc);
+    }
+    // C = beta C - A B^H - B A^H for A, B (n, k)
+    static void subtract_products(Index n, Index k, const T* a, Index lda, const T* b, Index ldb, R beta, T* c, Index ldc) {
+        T minus = -1;
+        int size = int(n), inner = int(k), la = int(lda), lb = int(ldb), lc = int(ldc);
+        Lapack<T>::her2k(LOWER, PLAIN, &size, &inner, &minus, const_cast<T*>(a), &la, const_cast<T*>(b), &lb, &beta, c, &lc);
+    }
+    // C = alpha S B + beta C for a lower triangle S (m, m) of a Hermitian matrix, C (m, n)
+    static void times_hermitian(Index m, Index n, T alpha, const T* s, Index lds, const T* b, Index ldb, T beta, T* c, Index ldc) {
+        hermitian(LEFT, m, n, alpha, s, lds, b, ldb, beta, c, ldc);
+    }
+    // C = alpha B S + beta C for a lower triangle S (n, n) of a Hermitian matrix, C (m, n)
+    static void by_hermitian(Index m, Index n, T alpha, const T* s, Index lds, const T* b, Index ldb, T beta, T* c, Index ldc) {
+        hermitian(RIGHT, m, n, alpha, s, lds, b, ldb, beta, c, ldc);
+    }
+    // y += alpha op(A) x for A (m, n), op N or T
+    static void apply(char op, Index m, Index n, T alpha, const T* a, Index lda, const T* x, T beta, T* y) {
+        int rows = int(m), columns = int(n), ld = int(lda), one = 1;
+        Lapack<T>::gemv(&op, &rows, &columns, &alpha, const_cast<T*>(a), &ld, const_cast<T*>(x), &one, &beta, y, &one);
+    }
+
+  private:
+    static void hermitian(char* side, Index m, Index n, T alpha, const T* s, Index lds, const T* b, Index ldb, T beta, T* c, Index ldc) {
+        if (m == 0 || n == 0) return;
+        int rows = int(m), columns = int(n), ls = int(lds), lb = int(ldb), lc = int(ldc);
+        Lapack<T>::hemm(side, LOWER, &rows, &columns, &alpha, const_cast<T*>(s), &ls, const_cast<T*>(b), &lb, &beta, c, &lc);
+    }
+    static inline char LOWER[] = "L", RIGHT[] = "R", LEFT[] = "L", PLAIN[] = "N", NOT_UNIT[] = "N";
+};

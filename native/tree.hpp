@@ -1,0 +1,28 @@
+// The elimination tree of a symmetric pattern: parent(j) = min { i > j : L_ij != 0 }; postorders; count(j) = entries of column j of L.
+#pragma once
+#include <vector>
+
+#include "scalar.hpp"
+
+using Indices = std::vector<Index>;
+
+// A symmetric pattern by compressed columns, both triangles, and the order in which its columns are eliminated.
+struct Graph {
+    Index n;
+    Indices starts, rows;
+};
+
+// The place of each column in an order, which is checked to be one: std::invalid_argument.
+Indices inverse(const Indices& order);
+
+// The parents of the columns of A[order][:, order], -1 for a root.
+Indices elimination_tree(const Graph& a, const Indices& order, const Indices& place);
+
+// An order of the nodes of a forest in which every subtree is contiguous, its root last.
+Indices postorder(const Indices& parent);
+
+// The forest with its nodes numbered in this order.
+Indices renumbered(const Indices& parent, const Indices& order);
+
+// The entries in each column of L, for a postordered tree: without forming L.
+Indices column_counts(const Graph& a, const Indices& order, const Indices& place, const Indices& parent);
