@@ -34,8 +34,6 @@ from ldiv.structures.banded import Banded
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
-_FOLDER = "ldiv.engines.selected"
-_GENERAL = f"{_FOLDER}.general"
 BLOCK = 64  # columns of the inverse in memory at a time
 
 
@@ -119,13 +117,13 @@ def of_triangles(name: str, structure: Structure, x: Array, y: Array) -> Array:
 
 def fill(pattern: Pattern) -> int:
     """The entries of L for this pattern, made symmetric: what its factorization costs."""
-    count: int = import_module(f"{_FOLDER}.fronts").fill(pattern)
+    count: int = import_module("ldiv.engines.selected.fronts").fill(pattern)
     return count
 
 
 def filled(pattern: Pattern) -> tuple[Index, Index]:
     """Rows and columns of the entries of L and L^T, for this pattern made symmetric."""
-    rows, cols = import_module(f"{_FOLDER}.fronts").Fronts(pattern).filled()
+    rows, cols = import_module("ldiv.engines.selected.fronts").Fronts(pattern).filled()
     return rows, cols
 
 
@@ -156,7 +154,7 @@ def _logabsdet(base: Structure, assume_a: str, *flat: Any) -> tuple[Any, ...]:
 def _slogdet(base: Structure, assume_a: str, *flat: Any) -> tuple[Any, ...]:
     def by_solver(p: Tree, _: int) -> tuple[Any, ...]:
         size = solver.logabsdet(base, p, assume_a, "auto")
-        return import_module(_GENERAL).sign(base, p), size
+        return import_module("ldiv.engines.selected.general").sign(base, p), size
 
     def of_factor(factor: Any, _: int) -> tuple[Any, ...]:
         return factor.slogdet()
@@ -202,7 +200,7 @@ def _triangle(base: Structure, p: Any) -> tuple[Any, ...]:
 
 
 def _of_triangles(name: str, base: Structure, x: Any, y: Any) -> tuple[Any, ...]:
-    of_one = getattr(import_module(f"{_FOLDER}.triangles"), name)
+    of_one = getattr(import_module("ldiv.engines.selected.triangles"), name)
     x, y = np.broadcast_arrays(x, y)
     result = np.empty(x.shape, np.result_type(x, y))
     for i in np.ndindex(*x.shape[:-1]):
@@ -252,7 +250,7 @@ def _each(
 
 def _factor_plan(base: Structure, p: Tree, assume_a: str) -> FactorPlan:
     """By fronts; where they are compiled, and so serve solves, then by the engines that solve."""
-    engine = _supernodal() if assume_a == "pos" else import_module(_GENERAL)
+    engine = _supernodal() if assume_a == "pos" else import_module("ldiv.engines.selected.general")
     dtype, engines = result_dtype(p), Chain((engine,), ())
     if assume_a == "pos" and engine.is_compiled() and singular_state() == "raise":
         engines = before(engine, registry.chain(base, dtype, "cpu", assume_a))
