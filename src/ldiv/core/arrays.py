@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.dispatch import frontend_of, namespace
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Tree, leaves, rebuild
+
+X = TypeVar("X")  # arrays of one type
 
 
-def numpy_dtype(x: Array) -> np.dtype[Any]:
+def numpy_dtype(x: Any) -> np.dtype[Any]:
     """The dtype of x under NumPy's name, whatever the framework."""
     if isinstance(x, np.ndarray):
         own: np.dtype[Any] = x.dtype
@@ -49,15 +52,17 @@ def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     )
 
 
-def is_complex(x: Array) -> bool:
+def is_complex(x: Any) -> bool:
     return numpy_dtype(x).kind == "c"
 
 
-def conj(x: Array) -> Array:
+def conj(x: X) -> X:
     """The complex conjugate; a real array is returned as it is."""
     if type(x) is np.ndarray:
-        return x.conj() if x.dtype.kind == "c" else x
-    return frontend_of(x).conj(x) if is_complex(x) else x
+        values: Any = x
+        return values.conj() if values.dtype.kind == "c" else values
+    found: Any = frontend_of(x).conj(x) if is_complex(x) else x
+    return found
 
 
 def clone(x: Array) -> Array:
@@ -65,12 +70,12 @@ def clone(x: Array) -> Array:
     return x.copy() if type(x) is np.ndarray else frontend_of(x).clone(x)
 
 
-def writable(x: Array) -> bool:
+def writable(x: Any) -> bool:
     """Whether entries of x can be overwritten."""
     return type(x) is np.ndarray or frontend_of(x).put is None
 
 
-def put(x: Array, index: Any, value: Any) -> Array:
+def put(x: Any, index: Any, value: Any) -> Array:
     """x with x[index] = value; in place where arrays allow it: x must not be shared."""
     if type(x) is not np.ndarray and (put := frontend_of(x).put) is not None:
         return put(x, index, value)
@@ -78,7 +83,7 @@ def put(x: Array, index: Any, value: Any) -> Array:
     return x
 
 
-def real(x: Array) -> Array:
+def real(x: X) -> X:
     """The real part; a real array is returned as it is."""
     return namespace(x).real(x) if is_complex(x) else x
 
@@ -108,7 +113,7 @@ def unit_columns(like: Array, n: int, columns: range) -> Array:
     )
 
 
-def alike(x: Array, dtype: np.dtype[Any] | None = None) -> dict[str, Any]:
+def alike(x: Any, dtype: np.dtype[Any] | None = None) -> dict[str, Any]:
     """Keyword arguments of asarray, zeros and their like: the dtype of x, and its device.
 
     `dtype` takes the place of that of x. The device is left out on the cpu.
@@ -116,7 +121,7 @@ def alike(x: Array, dtype: np.dtype[Any] | None = None) -> dict[str, Any]:
     return {"dtype": x.dtype if dtype is None else getattr(namespace(x), dtype.name), **beside(x)}
 
 
-def beside(x: Array) -> dict[str, Any]:
+def beside(x: Any) -> dict[str, Any]:
     """Keyword arguments of asarray, eye and their like: the device of x, left out on the cpu."""
     return {} if device_of(x) == "cpu" else {"device": x.device}
 
@@ -127,22 +132,24 @@ def masked(x: Array, inside: np.ndarray[Any, Any]) -> Array:
     return xp.where(xp.asarray(inside, **beside(x)), x, xp.zeros_like(x))
 
 
-def transpose(x: Array) -> Array:
+def transpose(x: X) -> X:
     """The last two axes exchanged."""
-    return x.mT
+    given: Any = x
+    return given.mT
 
 
-def adjoint(x: Array) -> Array:
+def adjoint(x: X) -> X:
     """x^H of the last two axes."""
     return conj(transpose(x))
 
 
-def hermitian(x: Array) -> Array:
+def hermitian(x: X) -> X:
     """(X + X^H) / 2."""
-    return (x + adjoint(x)) / 2
+    given: Any = x
+    return (given + adjoint(given)) / 2
 
 
-def device_of(x: Array) -> str:
+def device_of(x: Any) -> str:
     """`cpu`, `cuda:0` ...; NumPy arrays are on the cpu."""
     if type(x) is np.ndarray:
         return "cpu"
@@ -168,7 +175,7 @@ def common_batch(core: Tree, args: Tree) -> tuple[int, ...]:
     return broadcast(*(batch_of(x, c) for x, c in zip(leaves(args), leaves(core), strict=True)))
 
 
-def conform(g: Array, x: Array) -> Array:
+def conform(g: Array, x: Array) -> Any:
     """A cotangent in the space of x: real if x is, summed over the axes that were broadcast."""
     xp, g, extra = namespace(g), g if is_complex(x) else real(g), g.ndim - x.ndim
     stretched = tuple(axis for axis, n in enumerate(x.shape) if n == 1 != g.shape[extra + axis])
@@ -208,9 +215,7 @@ def one_by_one(core: Tree, args: Tree) -> Iterator[Tree]:
     return (rebuild(core, [x[i] for x in wide]) for i in np.ndindex(*batch))
 
 
-def of_each(
-    f: Callable[..., tuple[Array, ...]], core: Tree, args: tuple[Tree, ...]
-) -> tuple[Array, ...]:
+def of_each(f: Callable[..., tuple[Array, ...]], core: Tree, args: tuple[Tree, ...]) -> Any:
     """f(*args) of each member of a batch, which is not empty, one after the other, stacked.
 
     A traced batch is a loop, which is compiled once for all members.
@@ -235,7 +240,7 @@ def fold(x: Array) -> Array:
     return xp.reshape(flat, (x.shape[-2], count * x.shape[-1]))
 
 
-def unfold(x: Array, batch: tuple[int, ...], k: int) -> Array:
+def unfold(x: Array, batch: tuple[int, ...], k: int) -> Any:
     """(n, batch * k) -> (*batch, n, k), the inverse of `fold`."""
     if not batch:
         return x

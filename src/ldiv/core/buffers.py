@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import numpy_dtype
 from ldiv.core.caches import emptied_by
 from ldiv.core.dispatch import frontend_of, is_array
-from ldiv.core.trees import Array
+from ldiv.core.trees import HostArray
 from ldiv.core.validate import require_dense, require_ours
 from ldiv.errors import expected_got
 
@@ -33,7 +34,7 @@ class Memory(NamedTuple):
     lazy: Hashable = None
 
 
-def is_buffer(x: object) -> bool:
+def is_buffer(x: Any) -> bool:
     """Whether x is an array that can be overwritten at all; those of JAX cannot."""
     return isinstance(x, np.ndarray) or (is_array(x) and frontend_of(x).memory is not None)
 
@@ -135,7 +136,7 @@ def identity(x: Array) -> Hashable:
     return memory(x), tuple(x.shape), str(x.dtype)
 
 
-def stamp(x: Array) -> Hashable:
+def stamp(x: Any) -> Hashable:
     """Changes when x is written to: where its framework counts the writes their number, else a
     checksum of the bits.
     """
@@ -145,7 +146,7 @@ def stamp(x: Array) -> Hashable:
     return tuple(map(_checksum, parts))
 
 
-def _checksum(x: Array) -> int:
+def _checksum(x: HostArray) -> int:
     """The bits, weighted along every axis by random odd numbers: permutations are detected."""
     bits = x.view(f"u{x.dtype.itemsize}")
     for axis in reversed(range(bits.ndim)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 
-from ldiv.core.trees import Array
+from ldiv.core.array_protocol import Array
 
 # What the front end needs to see that a function closes over a differentiated array; False where
 # that is no error, None where nobody has said.

@@ -9,11 +9,12 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.defaults import complete
 from ldiv.core.folders import files
 from ldiv.core.forking import import_module
 from ldiv.core.frontend import FrontEnd, Specs
-from ldiv.core.trees import Array, HostArray
+from ldiv.core.trees import HostArray
 from ldiv.core.verdict import believed
 from ldiv.errors import expected_got, report
 
@@ -67,7 +68,7 @@ def _find(x: object) -> FrontEnd | None:
     return None
 
 
-def frontend_of(*arrays: Array) -> FrontEnd:
+def frontend_of(*arrays: Any) -> FrontEnd:
     """The one front end that owns all these arrays."""
     if arrays and (cached := _by_type.get(type(arrays[0]))) is not None:
         for x in arrays:
@@ -115,24 +116,24 @@ def signature(x: object) -> Any:
     return None if frontend is None else frontend.signature(x)
 
 
-def host_values(x: Array) -> HostArray | None:
+def host_values(x: Any) -> HostArray | None:
     """The values of x if they can be read now without a copy to the host, else None."""
     if type(x) is np.ndarray:
         return x
     return frontend_of(x).host_values(x)
 
 
-def numbers(x: Array) -> HostArray | None:
+def numbers(x: Any) -> HostArray | None:
     """All numbers of x, those of all members of a batch that a transformation maps over, or None."""
     return frontend_of(x).numbers(x)
 
 
-def host(x: Array) -> bool:
+def host(x: Any) -> bool:
     """Whether the values of x can be read on the host now."""
     return frontend_of(x).host(x)
 
 
-def asnumpy(x: Array) -> HostArray:
+def asnumpy(x: Any) -> HostArray:
     """The values of x as a NumPy array, detached from the graph."""
     return frontend_of(x).asnumpy(x)
 
@@ -149,7 +150,7 @@ def own(x: Array) -> Array:
     return frontend_of(x).own(x)
 
 
-def on_host(f: Callable[..., Any], specs: Specs, *arrays: Array) -> tuple[Array, ...]:
+def on_host(f: Callable[..., Any], specs: Specs, *arrays: Any) -> Any:
     """f of NumPy arrays: called directly in an eager framework, by callback in a traced one."""
     if type(arrays[0]) is np.ndarray:
         return f(*arrays)
@@ -189,7 +190,7 @@ def scatter(x: Array, index: HostArray, size: int) -> Array:
     return frontend_of(x).scatter(x, index, size)
 
 
-def namespace(x: Array) -> Any:
+def namespace(x: Any) -> Any:
     """The array namespace of x in the dialect of the array API standard."""
     if (cached := _namespaces.get(type(x))) is None:
         frontend = _by_type.get(type(x)) or _find(x)

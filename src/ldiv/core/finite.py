@@ -14,17 +14,18 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.dispatch import asnumpy, check_or_raise, host_values, namespace, numbers, traced
 from ldiv.core.holder import Holder, holding, owner
 from ldiv.core.rule import Rule
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.verdict import is_pending
 from ldiv.errors import overflowed
 
 BLOCK = 8192  # numbers: for more than 10,000 OpenBLAS wakes threads, in milliseconds where cores are busy
 
 
-def all_finite(x: Array) -> Array:
+def all_finite(x: Any) -> Any:
     """Whether no number is NaN or infinite.
 
     Their sum of squares tells, in one pass without temporaries, unless it overflows.
@@ -117,7 +118,7 @@ class unwarned:
 # -- the results of rules -----------------------------------------------------
 
 
-def evaluated(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
+def evaluated(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
     """The outputs of a kernel, which must be finite unless the rule says otherwise.
 
     Factors that the kernel makes live at least as long as it runs.
@@ -130,7 +131,7 @@ def evaluated(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
     return _evaluated(rule, flat)
 
 
-def _evaluated(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
+def _evaluated(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
     with unwarned():
         out = rule.kernel(*rebuild(rule.core, flat))
     if not (rule.may_overflow or rule.sees_overflow):

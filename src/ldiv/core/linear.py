@@ -12,10 +12,21 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import batch_of, broadcast, conj, fold, spread
 from ldiv.core.rule import Rule, bind
-from ldiv.core.structure import VIEWS, Structure, Wrapper, compose, outer, plus, push, view_dense
-from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.structure import (
+    VIEWS,
+    Structure,
+    Wrapper,
+    compose,
+    nonzero,
+    outer,
+    plus,
+    push,
+    view_dense,
+)
+from ldiv.core.trees import Tree, leaves
 from ldiv.core.units import Unit, of_matrix, of_rest
 
 
@@ -131,7 +142,7 @@ class Matmul(Rule):
         (p, x), (dp, dx) = args, tangents
         return (
             plus(
-                push(self.structure, p, dp, x), dx if dx is None else self.structure.matmul(p, dx)
+                push(self.structure, p, dp, x), None if dx is None else self.structure.matmul(p, dx)
             ),
         )
 
@@ -142,7 +153,7 @@ class Matmul(Rule):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        (p, x), (y_bar,) = args, cotangents
+        (p, x), y_bar = args, nonzero(cotangents[0])
         return (
             outer(self.structure, p, y_bar, x, need[0]),
             self.structure.H.matmul(p, y_bar) if need[1] else None,

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ldiv.core.trees import Array
+from ldiv.core.array_protocol import Array
 
 
 class RankError(RuntimeError):

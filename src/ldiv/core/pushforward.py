@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, conj, is_complex, real
 from ldiv.core.dispatch import frontend_of, namespace
-from ldiv.core.trees import Array
 
 ROWS = 64  # at a time
 
@@ -24,7 +24,7 @@ class OnlyReverse(Exception):
     """A front end has no forward mode for a function."""
 
 
-def jvp(f: Callable[..., Any], xs: tuple[Array, ...], dxs: tuple[Array, ...]) -> tuple[Any, Any]:
+def jvp(f: Callable[..., Any], xs: tuple[Any, ...], dxs: tuple[Any, ...]) -> tuple[Any, Any]:
     """y = f(*xs), and its tangent."""
     frontend = frontend_of(*xs)
     try:

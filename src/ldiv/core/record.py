@@ -12,7 +12,7 @@ import numpy as np
 
 from ldiv.core.arrays import clone
 from ldiv.core.rule import Rule
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import HostArray, Tree, leaves, rebuild
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,9 @@ def unrecorded() -> AbstractContextManager[None]:
     return _record_in(None)
 
 
-def recorded(rule: Rule, flat: list[Array], outputs: tuple[Array, ...]) -> tuple[Array, ...]:
+def recorded(
+    rule: Rule, flat: list[HostArray], outputs: tuple[HostArray, ...]
+) -> tuple[HostArray, ...]:
     """The outputs; the rule is recorded if a record is being made."""
     if (record := _record.get()) is not None:
         record.applied.append(

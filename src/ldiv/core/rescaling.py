@@ -13,9 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, common_batch
 from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import check_or_raise, namespace, numbers, traced
@@ -23,7 +25,7 @@ from ldiv.core.finite import all_finite, not_finite, total
 from ldiv.core.holder import stands_for
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import plus
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.units import Unit, chosen, in_units, magnitude, middle
 from ldiv.errors import overflowed
 
@@ -108,7 +110,7 @@ class InUnits(Rule):
         for x, other in zip(given, leaves(args), strict=True):
             stands_for(x, other)
         found = self.rule.kernel(*rebuild(self.core, given))
-        out = self._outside(found, found, ts, args, in_units)
+        out: list[Any] = self._outside(found, found, ts, args, in_units)
         for y in out:
             check_or_raise(all_finite(y), partial(overflowed, self.public_name))
         batch = common_batch(self.core, args)  # all outputs have the batch axes of all arguments

@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.cached_property import cached_property
 from ldiv.core.compiled import Compiled, in_rows
 from ldiv.core.compiled_call import CompiledCall
 from ldiv.core.dispatch import frontend_of
-from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.trees import Tree, leaves
 from ldiv.core.units import Unit
 
 
@@ -127,9 +128,12 @@ def _are_numpy(flat: Sequence[Array]) -> bool:
 _NUMPY = {np.ndarray}
 
 
-def bind(rule: Rule, *args: Tree) -> tuple[Array, ...]:
-    """Apply a rule to arrays of any framework, and register its derivatives with that framework."""
+def bind(rule: Rule, *args: Tree) -> tuple[Any, ...]:
+    """Apply a rule to arrays of any framework, and register its derivatives with that framework.
+
+    The outputs are arrays of that framework, which type checkers cannot know.
+    """
     flat = leaves(args)
     frontend, applied = frontend_of(*flat), rule.at_scale(flat)
-    outputs: tuple[Array, ...] = frontend.bind(applied, flat)
+    outputs = frontend.bind(applied, flat)
     return outputs if applied is rule else outputs[: len(rule.units[0].gives)]

@@ -11,9 +11,9 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint
 from ldiv.core.processes import Processes
-from ldiv.core.trees import Array
 
 
 class Space:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ldiv.core.trees import Array
+from ldiv.core.array_protocol import Array
 
 
 class Parts(NamedTuple):

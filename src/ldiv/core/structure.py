@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, overload
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, transpose
 from ldiv.core.forking import lock
 from ldiv.core.pattern import Pattern
 from ldiv.core.space import HERE, Space
-from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.trees import Tree, leaves
 
 R = TypeVar("R")
 # op: (transposed?, conjugated?)
@@ -35,8 +36,8 @@ def compose(op: str, then: str) -> str:
     return _NAMES[t != s, c != d]
 
 
-def view_dense(a: Array, op: str) -> Array:
-    """op(a) for a dense array."""
+def view_dense(a: Array, op: str) -> Any:
+    """op(a) for a dense array, an array of its framework."""
     transposed, conjugated = VIEWS[op]
     a = transpose(a) if transposed else a
     return conj(a) if conjugated else a
@@ -265,14 +266,32 @@ class Wrapper(Structure):
 # -- arithmetic where None means zero -----------------------------------------
 
 
+@overload
+def plus(a: Array, b: Array | None) -> Array: ...
+@overload
+def plus(a: Array | None, b: Array) -> Array: ...
+@overload
+def plus(a: Array | None, b: Array | None) -> Array | None: ...
 def plus(a: Array | None, b: Array | None) -> Array | None:
     """a + b where None is zero."""
     return b if a is None else a if b is None else a + b
 
 
+@overload
+def minus(a: Array, b: Array | None) -> Array: ...
+@overload
+def minus(a: Array | None, b: Array) -> Array: ...
+@overload
+def minus(a: Array | None, b: Array | None) -> Array | None: ...
 def minus(a: Array | None, b: Array | None) -> Array | None:
     """a - b where None is zero."""
     return a if b is None else -b if a is None else a - b
+
+
+def nonzero(a: Array | None) -> Array:
+    """a, of which the caller knows that it is not zero."""
+    assert a is not None
+    return a
 
 
 def matmul(structure: Structure, p: Tree, x: Array) -> Array:

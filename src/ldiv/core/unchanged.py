@@ -6,8 +6,9 @@ cotangent    X_bar = Y_bar
 
 from __future__ import annotations
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.rule import Rule
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.core.units import Unit
 
 

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import batch_of, is_complex, numpy_dtype
 from ldiv.core.dispatch import constant, namespace
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array, leaves
+from ldiv.core.trees import leaves
 
 SHARE = (
     1 / 6

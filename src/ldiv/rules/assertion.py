@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.dispatch import check_or_raise
 from ldiv.core.finite import all_finite
 from ldiv.core.rule import Rule, bind
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.core.unchanged import Unchanged
 from ldiv.errors import overflowed
 
@@ -36,7 +37,7 @@ class Checked(Unchanged):
         return (args[0] + 0,)  # frameworks tell outputs from arguments
 
 
-def checked(check: Callable[[Array], None], x: Array) -> Array:
+def checked(check: Callable[[Array], None], x: Any) -> Any:
     """x, or the error of the check: now, or when the traced program runs."""
     return bind(Checked(check), x)[0]
 

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, eps, transpose
 from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import check_or_raise, constant, namespace
 from ldiv.core.structure import Structure, matmul
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.units import balance, magnitude
 from ldiv.engines import solver
 from ldiv.engines.accuracy.scaling import norm

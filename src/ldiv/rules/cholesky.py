@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import hermitian
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.finite import require_finite
 from ldiv.core.rule import Rule
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.core.units import Unit
 from ldiv.engines.accuracy.scaling import balanced
 from ldiv.errors import NotPositiveDefiniteError

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, is_complex, numpy_dtype, real
 from ldiv.core.caches import emptied_by
 from ldiv.core.dispatch import namespace, on_host, scatter
@@ -27,7 +28,7 @@ from ldiv.core.finite import require_finite
 from ldiv.core.pattern import Pattern
 from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.core.units import Unit
 from ldiv.errors import NotPositiveDefiniteError
 from ldiv.rules.solve import solve

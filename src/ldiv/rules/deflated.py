@@ -15,13 +15,15 @@ reference    Fox and Kapoor, AIAA J. 6 (1968); Andrew and Tan, Numer. Linear Alg
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, common_batch, spread
 from ldiv.core.dispatch import frontend_of, namespace
 from ldiv.core.rule import Rule, bind
 from ldiv.core.space import combined, gram
 from ldiv.core.structure import matmul, minus, nothing, outer, plus, push
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.engines.eigen.deflated_solve import reduced
 from ldiv.engines.eigen.task import EigenTask
 from ldiv.rules.inverse_gaps import RESOLVED
@@ -77,7 +79,8 @@ class Deflated(Rule):
         moved = minus(moved, None if dBW is None else combined(space, dBW, H))
         moved = minus(moved, None if dH is None else combined(space, matmul(B, pB, W), dH))
         moved = plus(moved, None if dBX is None else combined(space, dBX, M))
-        right, below = minus(dR, moved), minus(dC, None if dBX is None else gram(space, dBX, W))
+        right: Any = minus(dR, moved)
+        below: Any = minus(dC, None if dBX is None else gram(space, dBX, W))
         if right is None and below is None:
             return None, None
         return bind(self, pA, pB, H, X, _or_zeros(right, W), _or_zeros(below, M), *auxiliaries)

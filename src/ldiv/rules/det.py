@@ -23,11 +23,12 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, alike, batch_of, factors, spread, transpose, unit_columns
 from ldiv.core.dispatch import check_or_raise, constant, namespace, traced
 from ldiv.core.finite import all_finite
 from ldiv.core.rule import Rule, bind
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.core.units import balance, magnitude
 from ldiv.errors import SingularMatrixError, overflowed
 from ldiv.rules.inverse import Inverse

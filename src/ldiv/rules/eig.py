@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, astype, common_batch, conj, eps, numpy_dtype, unit_columns
 from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import check_or_raise, constant, frontend_of, namespace, on_host
@@ -30,7 +31,7 @@ from ldiv.core.finite import require_finite
 from ldiv.core.rescaling import Rescaled
 from ldiv.core.rule import bind
 from ldiv.core.structure import minus
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.core.units import Unit
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.errors import NotDifferentiableError, SingularMatrixError

@@ -17,11 +17,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, real, unit_columns
 from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.space import combined, gram
 from ldiv.core.structure import minus, nothing, outer, plus, push
-from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.trees import Tree, leaves
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.engines.eigen.task import EigenTask, choose
 from ldiv.errors import NotDifferentiableError, expected_got

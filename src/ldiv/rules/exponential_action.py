@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import (
     astype,
     batch_of,
@@ -34,7 +35,7 @@ from ldiv.core.linear import Linear
 from ldiv.core.rescaling import Rescaled, changed
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, nothing, plus, push
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.units import Unit, balance, in_units, magnitude, of_rest
 from ldiv.engines.functions.exponential_action import exponential_action, exponential_projection
 from ldiv.structures.block import Block
@@ -208,7 +209,7 @@ class Near:
         self._powers = [(_balance(moving), 2), (_balance(fixed), -2)]
         self.tangent = rebuild(dp, list(map(self.inside, flat, own)))
 
-    def inside(self, dx: Array | None, own: int) -> Array | None:
+    def inside(self, dx: Any, own: int) -> Any:
         return None if dx is None else in_units(dx, own, self._powers)
 
     def outside(self, y: Array, own: int) -> Array:

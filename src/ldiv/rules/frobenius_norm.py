@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, factors, numpy_dtype, real
 from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.finite import require_finite
 from ldiv.core.rescaling import Rescaled
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import nothing, plus
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.core.units import Unit
 from ldiv.errors import overflowed
 from ldiv.rules.triangular_algebra import LowerSolve, require_regular

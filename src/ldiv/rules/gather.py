@@ -13,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import take
 from ldiv.core.dispatch import scatter
 from ldiv.core.pattern import Index, Pattern
 from ldiv.core.rule import Rule, bind
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.core.units import Unit
 
 

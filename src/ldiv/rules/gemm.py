@@ -16,12 +16,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj
 from ldiv.core.dispatch import namespace
 from ldiv.core.linear import Bilinear
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import compose, nothing, plus, view_dense
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.core.units import Unit
 
 

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, transpose
 from ldiv.core.dispatch import namespace
 from ldiv.core.rule import bind
 from ldiv.core.structure import minus, nothing, outer, push
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.engines.eigen import arnoldi, shift_invert
 from ldiv.rules.bordered import border, bordered, parameters

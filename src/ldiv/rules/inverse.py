@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ldiv.core.compiled_call import CompiledCall
+from ldiv.core.array_protocol import Array
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure, nothing, outer, push
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.core.units import Unit, of_matrix
 from ldiv.engines import solver
 from ldiv.engines.factors.dense_programs import dense_programs

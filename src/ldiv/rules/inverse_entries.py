@@ -14,12 +14,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import broadcast, unit_columns
 from ldiv.core.dispatch import namespace
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, matmul, outer, plus
-from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.trees import Tree, leaves
 from ldiv.core.units import Unit, of_matrix, of_rest
 from ldiv.engines import entries
 from ldiv.rules.solve import solve

@@ -19,10 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, common_batch, conj, join, numpy_dtype
 from ldiv.core.dispatch import asnumpy, check_or_raise, namespace
 from ldiv.core.rule import Rule, bind
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.errors import NotDifferentiableError
 
 RESOLVED = 16  # error bounds that must lie between two eigenvalues

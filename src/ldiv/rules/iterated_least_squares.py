@@ -15,10 +15,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.cached_property import cached_property
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, minus, nothing, outer, plus, push
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.engines.iterative.bidiagonalization import Bidiagonalization
 
 

@@ -22,11 +22,12 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, numpy_dtype, transpose
 from ldiv.core.dispatch import check_or_raise, namespace, on_host
 from ldiv.core.finite import require_finite
 from ldiv.core.rescaling import Rescaled
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.core.units import Unit
 from ldiv.errors import NotDifferentiableError
 from ldiv.rules.assertion import checked

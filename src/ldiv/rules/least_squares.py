@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, device_of
 from ldiv.core.dispatch import frontend_of, namespace, traced
 from ldiv.core.errstate import singular_state, under
@@ -25,7 +26,7 @@ from ldiv.core.finite import require_finite
 from ldiv.core.rescaling import Rescaled
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import minus, nothing, plus
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.core.units import Unit
 from ldiv.engines.factors.cache import Key, in_trace, remembered
 from ldiv.rules.full_rank import require_full_rank

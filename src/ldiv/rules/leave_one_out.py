@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, astype, conj, eps, numpy_dtype
 from ldiv.core.dispatch import frontend_of, namespace
 from ldiv.core.rule import Rule, bind
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 
 
 @dataclass(frozen=True)

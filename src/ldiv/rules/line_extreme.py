@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import numpy_dtype, take
 from ldiv.core.dispatch import on_host
 from ldiv.core.pattern import Pattern
 from ldiv.core.rule import Rule, bind
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.core.units import Unit
 from ldiv.rules.gather import add_up
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, factors, real, unit_columns
 from ldiv.core.cached_property import cached_property
 from ldiv.core.compiled import Compiled
@@ -25,7 +26,7 @@ from ldiv.core.dispatch import namespace
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, nothing, outer, plus, push
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.units import Unit, of_matrix
 from ldiv.engines import entries, registry, solver
 from ldiv.engines.factors.dense_calls import DeterminantCalls, dense_calls

@@ -21,11 +21,12 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, batch_of, numpy_dtype
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace, on_host
 from ldiv.core.finite import require_finite
 from ldiv.core.rule import Rule
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.engines.accuracy.scaling import balanced, unbalanced
 from ldiv.errors import EngineError, NotDifferentiableError
 from ldiv.rules.assertion import checked
@@ -119,7 +120,7 @@ class LU(Rule):
         )
 
 
-def rows(x: Array, order: Array) -> Array:
+def rows(x: Array, order: Array) -> Any:
     """X[order], for each matrix of a batch."""
     if x.ndim == 2:  # PyTorch's take_along_axis would broadcast the order to all columns first
         return namespace(x).take(x, order, axis=0)

@@ -42,11 +42,12 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, alike, hermitian, numpy_dtype, take
 from ldiv.core.dispatch import check_or_raise, frontend_of, is_array, namespace
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, plus
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import HostArray, Tree
 from ldiv.core.validate import require_numbers, together
 from ldiv.errors import expected_got, shown
 
@@ -131,7 +132,7 @@ class Frechet(Rule):
         )
 
 
-def matrix_function(f: Function, h: Array) -> Array:
+def matrix_function(f: Function, h: Any) -> Any:
     """f(H) = Q f(theta) Q^H for a Hermitian H (*batch, k, k).
 
     f is elementwise, and arrays that it closes over are constants.
@@ -274,7 +275,7 @@ def _values(f: Function, x: Array) -> Array:
     return namespace(x).astype(y, x.dtype) if numpy_dtype(x).kind != "c" else y
 
 
-def _on_circles(f: Function, x: Array, order: int, points: int = 32) -> Array:
+def _on_circles(f: Function, x: HostArray, order: int, points: int = 32) -> Array:
     """f^(order)(x) by Cauchy's formula, on the circle where rounding plus aliasing is least.
 
     A circle counts if f is analytic inside it: no negative powers, which would appear in the last

@@ -24,12 +24,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, astype, common_batch, result_dtype, spread
 from ldiv.core.dispatch import on_host
 from ldiv.core.finite import require_finite, unwarned
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import plus
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.engines.functions.homogeneous import Homogeneous, exponent_of, times_power
 from ldiv.engines.functions.matrix_exponential import Exponential
 from ldiv.engines.functions.matrix_logarithm import Logarithm
@@ -119,7 +120,7 @@ class MatrixMap(Rule):
         )
 
 
-def matrix_map(function: MatrixFunction, a: Array, *es: Array) -> Array:
+def matrix_map(function: MatrixFunction, a: Any, *es: Any) -> Any:
     """D^m f(A)[E_1, ..., E_m]."""
     return bind(MatrixMap(function, len(es)), a, *es)[0]
 

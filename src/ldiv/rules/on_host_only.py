@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import common_batch, one_by_one
 from ldiv.core.dispatch import on_host
 from ldiv.core.finite import require_finite
 from ldiv.core.rule import Rule
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.errors import NotDifferentiableError
 
 

@@ -19,13 +19,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, eps, hermitian
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.finite import require_finite
 from ldiv.core.rescaling import Rescaled
 from ldiv.core.rule import Rule
 from ldiv.core.structure import minus, plus
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.core.units import Unit
 from ldiv.errors import NotDifferentiableError
 from ldiv.rules.assertion import checked

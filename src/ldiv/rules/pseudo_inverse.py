@@ -14,13 +14,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, astype, numpy_dtype, real
 from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import asnumpy, check_or_raise, frontend_of, namespace
 from ldiv.core.finite import require_finite
 from ldiv.core.rescaling import Rescaled
 from ldiv.core.rule import Rule, bind
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.core.unchanged import Unchanged
 from ldiv.core.units import Unit
 from ldiv.errors import NotDifferentiableError

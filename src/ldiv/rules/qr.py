@@ -14,12 +14,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, real
 from ldiv.core.dispatch import frontend_of, namespace
 from ldiv.core.finite import require_finite
 from ldiv.core.rule import Rule
-from ldiv.core.structure import minus, plus
-from ldiv.core.trees import Array, Tree
+from ldiv.core.structure import minus, nonzero, plus
+from ldiv.core.trees import Tree
 from ldiv.core.units import Unit
 from ldiv.rules.assertion import checked
 from ldiv.rules.full_rank import require_derivative
@@ -64,9 +65,11 @@ class QR(Rule):
         if not need[0] or (q_bar is None and r_bar is None):
             return (None,)
         xp = namespace(r)
-        w = minus(
-            None if r_bar is None else xp.triu(r_bar) @ adjoint(r),
-            None if q_bar is None else adjoint(q) @ q_bar,
+        w = nonzero(
+            minus(
+                None if r_bar is None else xp.triu(r_bar) @ adjoint(r),
+                None if q_bar is None else adjoint(q) @ q_bar,
+            )
         )
         x_bar = plus(q_bar, q @ (_above(w) + adjoint(_above(w)) + _on(w)))
         structure, p = upper(checked(require_derivative, r))

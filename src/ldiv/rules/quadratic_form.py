@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, real
 from ldiv.core.cached_property import cached_property
 from ldiv.core.dispatch import namespace
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.rule import Rule
-from ldiv.core.structure import Structure, minus, nothing, outer, plus, push
-from ldiv.core.trees import Array, Tree
+from ldiv.core.structure import Structure, minus, nonzero, nothing, outer, plus, push
+from ldiv.core.trees import Tree
 from ldiv.core.units import Unit, of_matrix, of_rest
 from ldiv.engines import solver
 from ldiv.rules.solve import solve
@@ -57,7 +58,7 @@ class QuadraticForm(Rule):
     ) -> tuple[Array | None, ...]:
         (p, _), (dp, dx), (_, y) = args, tangents, out
         moved = push(self.structure, p, dp, y)
-        right = minus(dx, moved)
+        right: Any = minus(dx, moved)
         if right is None:
             return None, None
         dq = minus(
@@ -81,7 +82,7 @@ class QuadraticForm(Rule):
             if y_bar is None
             else solve(self.structure, p, y_bar, self.assume_a, self.method, self.singular)
         )
-        left = plus(scaled, lam)
+        left = nonzero(plus(scaled, lam))
         p_bar = outer(self.structure, p, minus(None, left), y, need[0])
         return p_bar, plus(None if scaled is None else 2 * scaled, lam) if need[1] else None
 

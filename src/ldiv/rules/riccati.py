@@ -22,12 +22,13 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, hermitian, numpy_dtype
 from ldiv.core.dispatch import namespace, on_host
 from ldiv.core.finite import require_finite, unwarned
 from ldiv.core.rule import Rule
-from ldiv.core.structure import Structure, minus, plus
-from ldiv.core.trees import Array, Tree
+from ldiv.core.structure import Structure, minus, nonzero, plus
+from ldiv.core.trees import Tree
 from ldiv.engines.accuracy.limits import limits
 from ldiv.errors import OF_UNSTABLE_LOOPS, NotSymmetricError, SingularMatrixError, expected_got
 from ldiv.rules.solve import solve
@@ -96,6 +97,7 @@ class Riccati(Rule):
         half = minus(half, None if db is None else yh @ db @ k)
         half = plus(half, None if dq is None else hermitian(dq) / 2)
         half = plus(half, None if dr is None else kh @ hermitian(dr) @ k / 2)
+        half = nonzero(half)
         return (self._solved(loop, half + adjoint(half), "N"),)
 
     def vjp(

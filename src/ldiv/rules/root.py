@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, common_batch, numpy_dtype, of_each
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.errstate import singular_state, under
@@ -25,7 +26,7 @@ from ldiv.core.holder import Holder, holding, owner
 from ldiv.core.pushforward import jvp
 from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure, nothing, plus
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.errors import OF_ROOTS, ConvergenceError, expected_got
 from ldiv.rules.solve import solve
 
@@ -172,9 +173,9 @@ class Root(Rule):
         behind = [size(f(x - s * dx) - (1 + s) * r) for s in BEHIND]
         is_jump = xp.max(xp.stack(behind)) < SMOOTH * size(r)
         moving = (t > 0) | is_jump
-        last = length(x, dx, xp.where(moving, floor, xp.maximum(way, floor)))
-        accepted = (last <= tol) | (~moving & (last <= self.steps.accepted))
-        check_or_raise(accepted, partial(self.not_converged, tol), steps, last)
+        moved = length(x, dx, xp.where(moving, floor, xp.maximum(way, floor)))
+        accepted = (moved <= tol) | (~moving & (moved <= self.steps.accepted))
+        check_or_raise(accepted, partial(self.not_converged, tol), steps, moved)
         if not self.steps.maxiter:  # a solution that was given is given back
             return x + 0, x + 0
         nearer = accepted & moving & (size(f(x + dx)) < size(r))

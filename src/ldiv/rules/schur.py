@@ -24,11 +24,12 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, alike, conj, eps, is_complex, numpy_dtype, transpose
 from ldiv.core.dispatch import check_or_raise, constant, namespace, on_host
 from ldiv.core.finite import require_finite
 from ldiv.core.rescaling import Rescaled
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.core.units import Unit
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.errors import NotDifferentiableError, expected_got, shown

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, is_complex, numpy_dtype, real
 from ldiv.core.cached_property import cached_property
 from ldiv.core.compiled import Compiled
@@ -24,7 +25,7 @@ from ldiv.core.errstate import singular_state, under
 from ldiv.core.finite import require_finite
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, nothing, plus
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.core.unchanged import Unchanged
 from ldiv.core.units import Unit, of_matrix
 from ldiv.engines import entries, registry, solver

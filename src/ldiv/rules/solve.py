@@ -15,13 +15,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.cached_property import cached_property
 from ldiv.core.compiled import Compiled
 from ldiv.core.compiled_call import CompiledCall
 from ldiv.core.errstate import errstate, singular_state
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, minus, nothing, outer, push
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.core.units import Unit, of_matrix, of_rest
 from ldiv.engines import solver
 from ldiv.engines.factors.dense_calls import SolveCalls, dense_calls

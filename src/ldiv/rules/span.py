@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, alike, eps
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.rescaling import Rescaled
 from ldiv.core.rule import bind
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.core.units import Unit
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.errors import NotDifferentiableError

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, conj, is_complex, take
 from ldiv.core.dispatch import namespace, scatter
 from ldiv.core.errstate import singular_state, under
@@ -23,7 +24,7 @@ from ldiv.core.pattern import Pattern
 from ldiv.core.rescaling import Rescaled
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, plus
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.core.units import Unit
 from ldiv.engines import entries
 from ldiv.structures.sparse import Sparse

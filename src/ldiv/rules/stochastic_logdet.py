@@ -15,13 +15,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import astype, batch_of, broadcast, conj, factors, real, result_dtype, spread
 from ldiv.core.dispatch import check_or_raise, namespace
 from ldiv.core.errstate import singular_state
 from ldiv.core.finite import require_finite
 from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure, nothing, outer, push
-from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.trees import Tree, leaves
 from ldiv.core.units import Unit, of_matrix
 from ldiv.engines.factors.factorize import batch_axes
 from ldiv.engines.functions.log_quadrature import log_quadrature

@@ -18,12 +18,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, eps, real
 from ldiv.core.dispatch import frontend_of, namespace
 from ldiv.core.finite import require_finite
 from ldiv.core.rescaling import Rescaled
 from ldiv.core.rule import bind
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.core.units import Unit
 from ldiv.engines.accuracy.scaling import norm
 from ldiv.rules.eigenpairs import embedded, off_diagonal

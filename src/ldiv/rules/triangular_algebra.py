@@ -25,12 +25,13 @@ from typing import Any
 import numpy as np
 from array_api_compat import is_writeable_array
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, alike, batch_of, broadcast
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.linear import Bilinear
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import minus
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.core.units import Unit
 from ldiv.errors import SingularMatrixError
 
@@ -193,7 +194,7 @@ def _adjoint_times(A: Array, B: Array) -> Array:
     return P
 
 
-def _room(A: Array, B: Array) -> Array:
+def _room(A: Array, B: Array) -> Any:
     return namespace(B).zeros(
         (*broadcast(batch_of(A, 2), batch_of(B, 2)), *B.shape[-2:]), **alike(B)
     )

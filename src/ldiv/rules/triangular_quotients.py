@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import transpose, unit_columns
 from ldiv.core.dispatch import namespace
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.rules.solve import solve
 from ldiv.structures.triangular import Triangular, triangular
 
@@ -20,7 +23,7 @@ def half(x: Array) -> Array:
     return namespace(x).tril(x) - x * (eye(x, x.shape[-1]) / 2)
 
 
-def left_solve(structure: Structure, p: Tree, x: Array) -> Array:
+def left_solve(structure: Structure, p: Tree, x: Array) -> Any:
     """S(p)^-1 X."""
     return solve(structure, p, x)
 

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import numpy_dtype
 from ldiv.core.dispatch import check_or_raise, host, namespace
 from ldiv.core.pattern import Pattern
 from ldiv.core.rule import bind
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.core.unchanged import Unchanged
 from ldiv.errors import expected_got
 from ldiv.structures.sparse import Sparse
@@ -83,7 +84,7 @@ def _rows(pattern: Pattern) -> tuple[Any, Any] | None:
     return entries, columns
 
 
-def agreed(structure: Sparse, x: Array, v: Array, y: Array) -> Array:
+def agreed(structure: Sparse, x: Any, v: Any, y: Any) -> Any:
     """x, or an error unless S(x) v = y."""
     return bind(VerifyPattern(structure), x, v, y)[0]
 

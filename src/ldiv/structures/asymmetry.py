@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import numpy_dtype
 from ldiv.core.dispatch import check_or_raise, is_array, namespace, traced
 from ldiv.core.pattern import Pattern
-from ldiv.core.trees import Array
 from ldiv.errors import NotSymmetricError
 
 BALANCED = 1 / 16  # the smallest of the largest entries of rows that are alike

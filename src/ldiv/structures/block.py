@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, batch_of, broadcast, spread
 from ldiv.core.dispatch import namespace
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import VIEWS, Structure, outer, plus, push
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.structures.composed import (
     Composed,
     Places,

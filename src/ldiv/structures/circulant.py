@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, is_complex, take
 from ldiv.core.dispatch import namespace
 from ldiv.core.linear import Linear
 from ldiv.core.structure import VIEWS
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 
 
 @dataclass(frozen=True)

@@ -181,7 +181,7 @@ def entry_values(part: Structure, p: Tree) -> Any:
     if isinstance(base, Diagonal):
         values = p
     elif is_dense(base):
-        dense = base.todense(p)
+        dense = np.asarray(base.todense(p))
         values = dense.reshape(*dense.shape[:-2], -1)
     else:
         values = base.slot_values(p)

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint
 from ldiv.core.caches import emptied_by
 from ldiv.core.dispatch import namespace
 from ldiv.core.linear import Linear
 from ldiv.core.structure import view_dense
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import masked, take
 from ldiv.core.dispatch import namespace, scatter
 from ldiv.core.linear import Linear
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Wrapper
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.sparse import Sparse

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.dispatch import namespace
 from ldiv.core.pattern import Index, Pattern
-from ldiv.core.structure import Structure, matmul, nothing, outer, plus, push
-from ldiv.core.trees import Array, Tree
+from ldiv.core.structure import Structure, matmul, nonzero, nothing, outer, plus
+from ldiv.core.trees import Tree
 from ldiv.structures.composed import (
     LARGEST,
     Composed,
@@ -67,11 +68,11 @@ class Kronecker(Composed):
         # d(A x B) = (dA x I)(I x B) + (A x I)(I x dB)
         if active(da):
             y = from_second(b.matmul(pb, second(x, n, l)), n, k)
-            moved = push(a, pa, da, first(y, n, m))
+            moved = a.push(pa, da, first(y, n, m))
         if active(db):
-            dy = from_second(push(b, pb, db, second(x, n, l)), n, k)
+            dy = from_second(b.push(pb, db, second(x, n, l)), n, k)
             moved = plus(moved, a.matmul(pa, first(dy, n, m)))
-        return from_first(moved, m, k)
+        return from_first(nonzero(moved), m, k)
 
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
         (a, b), (pa, pb), (to_a, to_b) = self.parts, p, map(nothing, need)

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.caches import emptied_by
 from ldiv.core.dispatch import namespace
-from ldiv.core.structure import Structure, nothing, outer, plus, push
-from ldiv.core.trees import Array, Tree
+from ldiv.core.structure import Structure, nonzero, nothing, outer, plus
+from ldiv.core.trees import Tree
 from ldiv.structures.composed import Composed, active, powers_of
 from ldiv.structures.dense import Dense
 from ldiv.structures.kronecker import first, from_first, from_second, second
@@ -52,10 +53,10 @@ class KroneckerSum(Composed):
         n, m = a.shape[0], b.shape[0]
         left = right = None
         if active(da):
-            left = from_first(push(a, pa, da, first(x, n, m)), m, k)
+            left = from_first(a.push(pa, da, first(x, n, m)), m, k)
         if active(db):
-            right = from_second(push(b, pb, db, second(x, n, m)), n, k)
-        return plus(left, right)
+            right = from_second(b.push(pb, db, second(x, n, m)), n, k)
+        return nonzero(plus(left, right))
 
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
         (a, b), (pa, pb), (to_a, to_b) = self.parts, p, map(nothing, need)

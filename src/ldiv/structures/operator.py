@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import (
     batch_of,
     broadcast,
@@ -29,7 +30,7 @@ from ldiv.core.arrays import (
 from ldiv.core.dispatch import frontend_of, namespace
 from ldiv.core.pushforward import jvp
 from ldiv.core.structure import VIEWS, Structure, compose
-from ldiv.core.trees import Array, Tree, leaves
+from ldiv.core.trees import Tree, leaves
 from ldiv.core.validate import common_precision, require_float, together
 from ldiv.errors import expected_got
 

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.dispatch import namespace
-from ldiv.core.structure import VIEWS, Structure, nothing, outer, plus, push
-from ldiv.core.trees import Array, Tree
+from ldiv.core.structure import VIEWS, Structure, nonzero, nothing, outer, plus
+from ldiv.core.trees import Tree
 from ldiv.structures.composed import Composed, active, powers_of_first
 from ldiv.structures.dense import Dense
 from ldiv.structures.triangular import Triangular
@@ -57,9 +58,11 @@ class Product(Composed):
 
     def push(self, p: Tree, dp: Tree, x: Array) -> Array:
         ((a, pa), (b, pb)), (da, db) = self.halves(p), self._sides(dp)
-        return plus(
-            push(a, pa, da, b.matmul(pb, x)) if active(da) else None,
-            a.matmul(pa, push(b, pb, db, x)) if active(db) else None,
+        return nonzero(
+            plus(
+                a.push(pa, da, b.matmul(pb, x)) if active(da) else None,
+                a.matmul(pa, b.push(pb, db, x)) if active(db) else None,
+            )
         )
 
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:

@@ -12,10 +12,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, factors
 from ldiv.core.dispatch import check_or_raise, namespace
-from ldiv.core.structure import VIEWS, Structure, outer, plus, push
-from ldiv.core.trees import Array, Tree
+from ldiv.core.structure import VIEWS, Structure, nonzero, outer, plus, push
+from ldiv.core.trees import Tree
 from ldiv.errors import SingularMatrixError
 from ldiv.structures.composed import Composed, Places, entries, entry_values
 from ldiv.structures.dense import Dense
@@ -77,10 +78,11 @@ class Scaled(Composed):
 
     def push(self, p: Tree, dp: Tree, x: Array) -> Array:
         moved = push(self.base, p[0], dp[0], x)
-        return plus(
+        change = plus(
             moved if moved is None else self._scale(p[1], moved),
             None if dp[1] is None else self._scale(dp[1], self.base.matmul(p[0], x)),
         )
+        return nonzero(change)
 
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
         read = _READ[self.scalar]

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.structure import VIEWS, Structure, Wrapper
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 
 
 @dataclass(frozen=True)

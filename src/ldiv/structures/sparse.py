@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import batch_of, broadcast, conj, fold, result_dtype, unfold
 from ldiv.core.dispatch import host, namespace, on_host, scatter
 from ldiv.core.linear import Linear
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import VIEWS
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 
 FEW = 4  # columns of a sampled product up to which each is gathered on its own
 RUN = 1 << 14  # entries at a time in that case, which stay in the cache

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import masked
 from ldiv.core.linear import Linear
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import Wrapper
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.triangular import Diagonal, Triangular
 

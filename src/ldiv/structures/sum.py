@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.pattern import Pattern
-from ldiv.core.structure import Structure, outer, plus, push
-from ldiv.core.trees import Array, Tree
+from ldiv.core.structure import Structure, nonzero, outer, plus, push
+from ldiv.core.trees import Tree
 from ldiv.structures.composed import (
     Composed,
     Places,
@@ -56,9 +57,10 @@ class Sum(Composed):
         return reduce(add, (part.matmul(q, x) for part, q in zip(self.parts, p, strict=True)))
 
     def push(self, p: Tree, dp: Tree, x: Array) -> Array:
-        return reduce(
-            plus, (push(part, q, dq, x) for part, q, dq in zip(self.parts, p, dp, strict=True))
-        )
+        moved: Array | None = None
+        for part, q, dq in zip(self.parts, p, dp, strict=True):
+            moved = plus(moved, push(part, q, dq, x))
+        return nonzero(moved)
 
     def outer(self, p: Tree, u: Array, v: Array, need: Tree) -> Tree:
         return tuple(

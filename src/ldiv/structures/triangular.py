@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import alike, conj, transpose
 from ldiv.core.caches import emptied_by
 from ldiv.core.dispatch import namespace
 from ldiv.core.linear import Linear
 from ldiv.core.structure import view_dense
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 
 Diagonal = Literal["own", "unit", "zero"]
 

@@ -44,7 +44,8 @@ class Sum(PairMatrix):
     """
 
     def in_units(self, a: HostArray, b: HostArray) -> tuple[HostArray, HostArray]:
-        t = balance(np.maximum(magnitude(a, None), magnitude(b, None))).ravel()[0]
+        t: Any = balance(np.maximum(magnitude(a, None), magnitude(b, None)))
+        t = t.ravel()[0]
         self.unit = float(t) ** 2
         self.scale = np.full(len(a) * len(b), t)
         return a * t * t, b * t * t

@@ -83,7 +83,8 @@ class Levinson(Factor):
             x = scipy.linalg.solve_toeplitz((p[n - 1 :], p[n - 1 :: -1]), b, check_finite=False)
         except np.linalg.LinAlgError as error:
             raise SingularMatrixError(NAME, "a leading block that is singular") from error
-        return (flipped(x) if reverses and op == "N" else x).astype(b.dtype, copy=False)
+        found: Any = flipped(x) if reverses and op == "N" else x
+        return found.astype(b.dtype, copy=False)
 
     @cached_property
     def _dense(self) -> DenseLU:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -154,7 +155,7 @@ def _eigenvalues(t: Array) -> Array:
     return values
 
 
-def _shown(value: complex) -> str:
+def _shown(value: Any) -> str:
     return f"{value:.6g}" if value.imag else f"{value.real:.6g}"
 
 

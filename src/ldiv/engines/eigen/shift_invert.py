@@ -65,7 +65,7 @@ class Solves:
         if y.dtype.kind == "c" != self.dtype.kind:
             return self(y.real) + 1j * self(y.imag)
         block, solve = y.reshape(len(y), -1), self.factor.solve_unrefined
-        x = solve(block, self.op) if self.op != "C" else conj(solve(conj(block), "N"))
+        x: Any = solve(block, self.op) if self.op != "C" else conj(solve(conj(block), "N"))
         return x.reshape(y.shape)
 
     def signs(self) -> tuple[int, int] | None:
