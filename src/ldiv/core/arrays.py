@@ -85,7 +85,8 @@ def put(x: Any, index: Any, value: Any) -> Array:
 
 def real(x: X) -> X:
     """The real part; a real array is returned as it is."""
-    return namespace(x).real(x) if is_complex(x) else x
+    found: X = namespace(x).real(x) if is_complex(x) else x
+    return found
 
 
 def or_one(size: Array) -> Array:

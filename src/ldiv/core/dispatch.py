@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 import array_api_compat
 import numpy as np
 
-from ldiv.core.array_protocol import Array
+from ldiv.core.array_protocol import Array, Namespace
 from ldiv.core.defaults import complete
 from ldiv.core.folders import files
 from ldiv.core.forking import import_module
@@ -190,6 +190,10 @@ def scatter(x: Array, index: HostArray, size: int) -> Array:
     return frontend_of(x).scatter(x, index, size)
 
 
+@overload
+def namespace(x: Array) -> Namespace: ...
+@overload
+def namespace(x: object) -> Any: ...
 def namespace(x: Any) -> Any:
     """The array namespace of x in the dialect of the array API standard."""
     if (cached := _namespaces.get(type(x))) is None:

@@ -8,7 +8,8 @@ A row is a reverse product: as many as y has numbers, some at a time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -48,11 +49,14 @@ def _by_rows(pull: Callable[[Array], tuple[Array, ...]], y: Array, dxs: tuple[Ar
     def along(unit: complex) -> Array:
         parts = [xp.zeros((0,), **alike(real(y)))]
         for start in range(0, size, ROWS):
-            r = unit * np.eye(min(ROWS, size - start), size, start)
-            r = xp.reshape(xp.asarray(r, **alike(y)), (-1, *y.shape))
+            units = unit * np.eye(min(ROWS, size - start), size, start)
+            r = xp.reshape(xp.asarray(units, **alike(y)), (-1, *y.shape))
             rows = frontend_of(y).pulled(pull, r)
-            terms = [real(conj(x_bar) * dx) for x_bar, dx in zip(rows, dxs, strict=True)]
-            parts.append(sum(xp.sum(xp.reshape(t, (r.shape[0], -1)), axis=-1) for t in terms))
+            terms = [
+                xp.sum(xp.reshape(real(conj(x_bar) * dx), (r.shape[0], -1)), axis=-1)
+                for x_bar, dx in zip(rows, dxs, strict=True)
+            ]
+            parts.append(reduce(add, terms))
         return xp.reshape(xp.concat(parts), y.shape)
 
     return along(1) + 1j * along(1j) if is_complex(y) else along(1)

@@ -152,7 +152,8 @@ def fiedler(a: ArrayT) -> ArrayT:
            [3., 0.]])
     """
     x = _vector("a", a, 1)
-    return namespace(x).abs(x[..., :, None] - x[..., None, :])
+    distances: Any = namespace(x).abs(x[..., :, None] - x[..., None, :])
+    return distances
 
 
 @public

@@ -36,8 +36,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import permutations
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -147,7 +148,7 @@ def _contract(differences: Array, es: list[Array]) -> Array:
     term = partial(
         namespace(differences).einsum, f"...{axes},{pairs}->...{axes[0]}{axes[-1]}", differences
     )
-    return sum(term(*order) for order in permutations(es))
+    return reduce(add, (term(*order) for order in permutations(es)))
 
 
 # -- divided differences ------------------------------------------------------

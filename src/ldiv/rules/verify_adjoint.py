@@ -61,8 +61,8 @@ class VerifyAdjoint(Unchanged):
 
 def verified(structure: Structure, p: Tree, options: Options | None, lam: Array, c: Array) -> Array:
     """lam, or an error unless it solves S^H lam = c."""
-    v = np.random.default_rng(0).standard_normal((structure.shape[1], 1))
-    v = namespace(c).asarray(v, **alike(c))
+    drawn = np.random.default_rng(0).standard_normal((structure.shape[1], 1))
+    v = namespace(c).asarray(drawn, **alike(c))
     return bind(VerifyAdjoint(options or Options()), lam, c, v, matmul(structure, p, v))[0]
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -58,8 +60,8 @@ class Banded(Linear):
         p = (conj(p) if conjugated else p)[..., None]
         diagonals = enumerate(range(-self.u, self.l + 1))
         if transposed:
-            return sum(p[..., r, :, :] * xp.roll(x, -d, axis=-2) for r, d in diagonals)
-        return sum(xp.roll(p[..., r, :, :] * x, d, axis=-2) for r, d in diagonals)
+            return reduce(add, (p[..., r, :, :] * xp.roll(x, -d, axis=-2) for r, d in diagonals))
+        return reduce(add, (xp.roll(p[..., r, :, :] * x, d, axis=-2) for r, d in diagonals))
 
     def project(self, u: Array, v: Array) -> Tree:
         xp = namespace(u)

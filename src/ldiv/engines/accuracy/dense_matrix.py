@@ -80,8 +80,8 @@ class DenseMatrix(Normed):
 
 def equilibrated(a: Array) -> tuple[DenseMatrix, Scales]:
     """(R A C, (r, c)), or (A, None) if it is balanced. A zero row stays zero."""
-    if (most := _largest_if_balanced(a)) is not None:
-        return DenseMatrix(a, most), None
+    if (largest := _largest_if_balanced(a)) is not None:
+        return DenseMatrix(a, largest), None
     a, scales, rows = _equilibrated(a)
     most = namespace(rows).max(rows, axis=-1)
     return DenseMatrix(a, most if a.ndim == 2 else most[..., None, None]), scales
@@ -148,7 +148,7 @@ def _equilibrated(a: Array) -> tuple[Array, tuple[Array, Array] | None, Array]:
     # near 1 first, by one power of two, so that no step depends on the units of A
     most, least = xp.max(rows, axis=-1, keepdims=True), xp.min(rows, axis=-1, keepdims=True)
     t = balance(xp.sqrt(least) * xp.sqrt(most)) + xp.zeros_like(rows)
-    rows, cols, zero = rows * t * t, cols * t * t, xp.zeros_like(t[..., :1]).sum()
+    rows, cols, zero = rows * t * t, cols * t * t, xp.sum(xp.zeros_like(t[..., :1]))
     r, c, rows, *_ = frontend_of(a).loop(going, step, (t, t, rows, cols, zero))
     return r[..., :, None] * a * c[..., None, :], (r, c), rows
 

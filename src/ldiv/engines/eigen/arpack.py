@@ -98,7 +98,8 @@ def _through_products(
         )
     xp = namespace(flat[0])
     found = _pairs(task, *rebuild(task.core, flat))
-    return tuple(xp.asarray(y, **alike(flat[0], y.dtype)) for y in found)
+    w, X, error_bound = (xp.asarray(y, **alike(flat[0], y.dtype)) for y in found)
+    return w, X, error_bound
 
 
 def _pairs(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 from ldiv.core.arrays import adjoint, conj
@@ -71,7 +72,7 @@ def rq(
     """
     matrix = require_matrix_array("a", a)
     require_option("mode", mode, get_args(Mode))
-    flip = namespace(matrix).flip
+    flip: Callable[..., Any] = namespace(matrix).flip
     turned = adjoint(flip(matrix, axis=-2))
     if mode == "r":
         return flip(adjoint(qr(turned, mode="r")), axis=(-2, -1))

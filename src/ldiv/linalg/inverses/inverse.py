@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ldiv.core.arrays import beside, numpy_dtype
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
@@ -74,5 +76,5 @@ def inv(
         advice = "Its inverse is dense: use solve, or factorized(A).inverse, which multiplies."
         raise TypeError(expected_got("A", "a dense array", type(A).__name__, advice))
     xp = namespace(p)
-    one = xp.eye(structure.shape[0], dtype=getattr(xp, numpy_dtype(p).name), **beside(p))
+    one: Any = xp.eye(structure.shape[0], dtype=getattr(xp, numpy_dtype(p).name), **beside(p))
     return solve(matrix, one, assume_a=assume_a)

@@ -117,7 +117,8 @@ def expm_multiply(
                 (y,) = bind(ExponentialAction(structure, float(times[i] - last)), p, y)
                 last = times[i]
             found[i] = y[..., 0] if vector else y
-    return namespace(block).stack([found[i] for i in range(len(times))])
+    every: Any = namespace(block).stack([found[i] for i in range(len(times))])
+    return every
 
 
 def _times(start: Any, stop: Any, num: Any, endpoint: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ldiv.core.arrays import adjoint, astype, result_dtype
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
@@ -78,7 +80,8 @@ def subspace_angles(A: ArrayT, B: AnyArray) -> ArrayT:
     # where the other one is taken, a number with a harmless derivative
     half = xp.full_like(cosines, 0.5)
     by_sine = xp.asin(xp.where(small, xp.minimum(sines, 2 * half), half))
-    return xp.where(small, by_sine, xp.acos(xp.where(small, half, cosines)))
+    angles: Any = xp.where(small, by_sine, xp.acos(xp.where(small, half, cosines)))
+    return angles
 
 
 def _basis(name: str, x: Array) -> Array:
