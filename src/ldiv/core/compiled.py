@@ -32,6 +32,6 @@ class Compiled(Protocol):
         """
 
 
-def in_rows(x: HostArray) -> HostArray:
+def in_rows(x: Any) -> HostArray:
     """Row after row, as C++ reads it."""
     return x if x.flags.carray or (x.flags.c_contiguous and x.flags.aligned) else x.copy()

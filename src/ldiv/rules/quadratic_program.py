@@ -18,12 +18,13 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import common_batch, numpy_dtype
 from ldiv.core.dispatch import asnumpy, check_or_raise, namespace, numbers, on_host, traced
 from ldiv.core.pattern import Pattern
 from ldiv.core.rule import Rule
 from ldiv.core.structure import outer, push
-from ldiv.core.trees import Array, Tree
+from ldiv.core.trees import Tree
 from ldiv.engines.programs import active_rows
 from ldiv.engines.programs.optimality import Data, Optimality
 from ldiv.errors import NotDifferentiableError, expected_got

@@ -182,7 +182,7 @@ def _slack(system: Optimality, data: Data, x: Values) -> tuple[Values, Values]:
 
 
 def _product(structure: Sparse, p: Values, x: Values) -> Values:
-    found: Values = structure.apply(p, x[..., None], "N")[..., 0]
+    found: Any = structure.apply(p, x[..., None], "N")[..., 0]
     return found
 
 
