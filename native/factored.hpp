@@ -41,8 +41,10 @@ template <class T> struct Factored {
     const R* scales = nullptr;
     R by_rows = 0, by_columns = 0;  // the largest sums of |m_ij|
 
-  private:
+    // M <- a, or its Hermitian part; false if they differ by more than rounding.
     bool is_part(const T* a, bool hermitian, Units& units);
+
+  private:
     bool look(Units& units, Work& work);
     bool scale(Units& units, Work& work);
     void apply_inverse(T* b, int k, char op) const;

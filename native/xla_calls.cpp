@@ -6,20 +6,24 @@
 #include "arrays.hpp"
 #include "xla_careful.hpp"
 #include "xla_dense.hpp"
+#include "xla_triangles.hpp"
 
 namespace nb = nanobind;
 using nb::literals::operator""_a;
 
 static std::atomic<int> threads{1};
 
-int xla_threads() { return threads.load(std::memory_order_relaxed); }
+constexpr double SMALL = 1 << 20;  // operations that are done sooner than threads are started
 
-xla::Error* Careful::run(Index count, Index k) {
+int xla_threads(double operations) { return operations < SMALL ? 1 : threads.load(std::memory_order_relaxed); }
+
+xla::Error* Careful::run(Index count) {
     nb::gil_scoped_acquire python;
     try {
-        nb::list arrays;
+        nb::list arrays, shapes;
+        for (auto& shape : shapes_) shapes.append(nb::make_tuple(shape.first, shape.second));
         for (const std::string& x : given_) arrays.append(nb::bytes(x.data(), x.size()));
-        nb::object found = nb::module_::import_("ldiv.rules.careful").attr("answer")(nb::str(rule_.c_str(), rule_.size()), nb::str(&letter_, 1), n_, count, k, arrays);
+        nb::object found = nb::module_::import_("ldiv.rules.careful").attr("answer")(nb::str(rule_.c_str(), rule_.size()), nb::str(&letter_, 1), count, shapes, arrays);
         for (size_t i = 0; i < written_.size(); i++) {
             Array x(found[i], false);
             if (x.bytes() != written_[i].bytes) throw std::runtime_error("the careful way gave another shape");
@@ -38,6 +42,7 @@ void bind_xla_calls(nb::module_& m) {
     m.def("xla_calls", [] {
         nb::dict calls;
         calls["ldiv_dense_1"] = nb::capsule(reinterpret_cast<void*>(&xla_dense));
+        calls["ldiv_triangles_1"] = nb::capsule(reinterpret_cast<void*>(&xla_triangles));
         return calls;
     });
     m.def("set_xla_threads", [](int k) { threads = k; }, "k"_a);

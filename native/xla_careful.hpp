@@ -14,11 +14,13 @@ template <class T> constexpr char letter_of() {
 
 class Careful {
   public:
-    Careful(xla::Frame* frame, const std::string& rule, int n) : frame_(frame), rule_(rule), n_(n) {}
+    Careful(xla::Frame* frame, const std::string& rule) : frame_(frame), rule_(rule) {}
 
-    // The members `which`, of `size` numbers each.
-    template <class T> void add(const T* x, const std::vector<Index>& which, Index size) {
+    // The members `which` of an argument, row by row.
+    template <class T> void add(const T* x, const std::vector<Index>& which, Index rows, Index columns) {
         letter_ = letter_of<T>();
+        Index size = rows * columns;
+        shapes_.emplace_back(rows, columns);
         std::string packed;
         packed.reserve(which.size() * size * sizeof(T));
         for (Index i : which) packed.append(reinterpret_cast<const char*>(x + i * size), size * sizeof(T));
@@ -33,12 +35,8 @@ class Careful {
             }
         }});
     }
-    template <class T> void replace_result(T* x, std::vector<Index> which) {
-        written_.clear();
-        result(x, std::move(which), 1);
-    }
-    // For a batch of `count` matrices with k right-hand sides; what Python raises is the error of the call.
-    xla::Error* run(Index count, Index k);
+    // For a batch of `count` members; what Python raises is the error of the call.
+    xla::Error* run(Index count);
 
   private:
     struct Written {
@@ -47,11 +45,11 @@ class Careful {
     };
     xla::Frame* frame_;
     const std::string& rule_;
-    int n_;
     char letter_ = 0;
     std::vector<std::string> given_;
+    std::vector<std::pair<Index, Index>> shapes_;
     std::vector<Written> written_;
 };
 
-// How many threads a call may start.
-int xla_threads();
+// How many threads a call of so many operations may start.
+int xla_threads(double operations);

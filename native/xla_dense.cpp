@@ -7,10 +7,10 @@
 
 #include "factored.hpp"
 #include "workers.hpp"
+#include "xla_batches.hpp"
 #include "xla_careful.hpp"
 
 enum State : int { DECLINED, AS_IT_IS, SCALED };
-constexpr double SMALL = 1 << 20;  // operations that are done sooner than threads are started
 constexpr Index WIDE = 64;         // right-hand sides of one matrix that are solved for together
 
 DenseRule::DenseRule(const xla::Span& given) : text(given.start, given.length) {
@@ -20,28 +20,6 @@ DenseRule::DenseRule(const xla::Span& given) : text(given.start, given.length) {
     kind = text[end + 1];
     op = text[end + 3];
     form = text[end + 5];
-}
-
-// The product of all axes but the last `own`.
-static Index batch_of(const xla::Buffer& x, int own) {
-    Index count = 1;
-    for (int a = 0; a + own < x.rank; a++) count *= x.dims[a];
-    return count;
-}
-
-// For each member of the batch of `out` the one of x, whose axes of one are repeated; none where they are the same.
-static std::vector<Index> members(const xla::Buffer& out, int own_out, const xla::Buffer& x, int own_x) {
-    Index count = batch_of(out, own_out), inner = 1, stride = 1;
-    if (batch_of(x, own_x) == count) return {};
-    std::vector<Index> of(count, 0);
-    for (int64_t a = out.rank - own_out - 1, c = x.rank - own_x - 1; a >= 0; a--, c--) {
-        if (c >= 0 && x.dims[c] != 1) {
-            for (Index o = 0; o < count; o++) of[o] += o / inner % out.dims[a] * stride;
-            stride *= x.dims[c];
-        }
-        inner *= out.dims[a];
-    }
-    return of;
 }
 
 template <class T> class DenseCall {
@@ -59,7 +37,7 @@ template <class T> class DenseCall {
         if (!read()) return xla::error(frame_, xla::INVALID_ARGUMENT, "ldiv: a call with other arguments than those of this version");
         double operations = double(n_) * n_ * (is_given_ ? columns_ * outs_of_each_ : n_) * count_;
         std::vector<char> declined(is_solve_ ? outs_ : count_, 0);
-        bool done = each<Room>(count_, operations < SMALL ? 1 : xla_threads(), [&](Index i, Room& room) {
+        bool done = each<Room>(count_, xla_threads(operations), [&](Index i, Room& room) {
             member(i, room, declined.data());
             return true;
         });
@@ -217,28 +195,27 @@ template <class T> class DenseCall {
         for (Index i = 0; i < Index(declined.size()); i++)
             if (declined[i]) which.push_back(i);
         if (which.empty()) return nullptr;
-        Careful call(frame_, rule_.text, n_);
+        Careful call(frame_, rule_.text);
         Index size = Index(n_) * n_;
         if (!is_solve_) {
-            call.add<T>(a_, which, size);
-            call.result(data<T>(result(0)), which, rule_.what == "inverse" ? size : 1);
-            if (rule_.what == "slogdet") call.result(data<R>(result(1)), which, 1);
-            if (rule_.what == "logabsdet") call.replace_result(data<R>(result(0)), which);
-            return call.run(Index(which.size()), 0);
+            call.add<T>(a_, which, n_, n_);
+            if (rule_.what != "logabsdet") call.result(data<T>(result(0)), which, rule_.what == "inverse" ? size : 1);
+            if (rule_.what != "inverse") call.result(data<R>(result(int(rule_.what == "slogdet"))), which, 1);
+            return call.run(Index(which.size()));
         }
         return careful_solves(call, declined, which);
     }
 
     // All members at once; of matrices that have several right-hand sides one after another, with a wide block.
     xla::Error* careful_solves(Careful& call, const std::vector<char>& declined, const std::vector<Index>& which) const {
-        Index size = Index(n_) * n_, each = Index(n_) * columns_;
+        Index each = Index(n_) * columns_;
         if (starts_.empty()) {
             std::vector<Index> of_b = which;
             for (Index& o : of_b) o = of_b_.empty() ? o : of_b_[o];
-            call.add<T>(a_, which, size);
-            call.add<T>(b_, of_b, each);
+            call.add<T>(a_, which, n_, n_);
+            call.add<T>(b_, of_b, n_, columns_);
             call.result(x_, which, each);
-            return call.run(Index(which.size()), columns_);
+            return call.run(Index(which.size()));
         }
         for (Index i = 0; i < count_; i++) {
             std::vector<Index> outs;
@@ -251,11 +228,11 @@ template <class T> class DenseCall {
             for (Index o = 0; o < Index(outs.size()); o++)
                 for (Index r = 0; r < n_; r++)
                     for (Index c = 0; c < columns_; c++) place(o, r, c) = right(outs[o])[r * columns_ + c];
-            Careful one(frame_, rule_.text, n_);
-            one.add<T>(a_, {i}, size);
-            one.add<T>(block.data(), {0}, n_ * k);
+            Careful one(frame_, rule_.text);
+            one.add<T>(a_, {i}, n_, n_);
+            one.add<T>(block.data(), {0}, n_, k);
             one.result(x.data(), {0}, n_ * k);
-            if (xla::Error* error = one.run(1, k)) return error;
+            if (xla::Error* error = one.run(1)) return error;
             block.swap(x);
             for (Index o = 0; o < Index(outs.size()); o++)
                 for (Index r = 0; r < n_; r++)

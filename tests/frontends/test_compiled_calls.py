@@ -33,10 +33,16 @@ ASKED: dict[str, Any] = {
     "inv": lambda a, b: ldiv.inv(a) + 0 * b,
     "slogdet": lambda a, b: ldiv.slogdet(a)[1][..., None, None] + 0 * b,
     "sign": lambda a, b: ldiv.slogdet(a)[0][..., None, None] + 0 * b,
+    "lower": lambda a, b: ldiv.solve_triangular(a, b, lower=True),
+    "upper T": lambda a, b: ldiv.solve_triangular(a, b, trans="T"),
+    "unit H": lambda a, b: ldiv.solve_triangular(a, b, lower=True, unit_diagonal=True, trans="C"),
+    "cholesky": lambda a, b: ldiv.cholesky(a @ a.conj().mT, lower=True) + 0 * b,
+    "lu": lambda a, b: ldiv.lu_factor(a)[0] + 0 * b,
     "logdet pos": lambda a, b: (
         ldiv.logdet(a @ a.conj().mT, assume_a="pos")[..., None, None] + 0 * b
     ),
 }
+DIFFERENTIATED = ("gen", "T", "H", "lower", "upper T", "unit H")
 BATCHES = [
     ((), ()),
     ((6,), (6,)),
@@ -61,7 +67,7 @@ def matrices(dtype: str, *shape: int) -> Any:
 def calls(f: Any, *args: Any) -> int:
     text = jax.jit(f).lower(*args).as_text()
     assert "callback" not in text
-    return int(text.count("@ldiv_dense"))
+    return int(text.count("@ldiv_"))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex64"])
@@ -71,9 +77,10 @@ def test_as_numpy(name: str, dtype: str) -> None:
     f = ASKED[name]
     units = np.asarray(2.0 ** np.arange(0, 30, 5), dtype)
     for a in (matrices(dtype, 6, 6), units[:, None] * matrices(dtype, 6, 6)):
+        a = a / np.abs(a).max() if name == "unit H" else a
         b = drawn(dtype, 6, 6)
         assert calls(f, a, b) == 1
-        expected, pull = ldiv.vjp(f, a, b) if name in ("gen", "T", "H") else (f(a, b), None)
+        expected, pull = ldiv.vjp(f, a, b) if name in DIFFERENTIATED else (f(a, b), None)
         found, push_back = jax.vjp(jax.jit(f), jnp.asarray(a), jnp.asarray(b))
         scale = 1e3 * np.finfo(dtype).eps
         np.testing.assert_allclose(found, expected, rtol=scale, atol=scale * np.abs(expected).max())
@@ -96,6 +103,27 @@ def test_axes_that_broadcast(batches: Any, vector: bool) -> None:
         b = b + np.zeros((1, 1))[0, :1].sum()
     f = (lambda a, b: ldiv.solve(a, b[..., None])[..., 0]) if vector else ldiv.solve
     np.testing.assert_allclose(jax.jit(f)(a, b), expected, rtol=1e-12)
+
+
+def test_triangles_in_batches() -> None:
+    """Only one triangle is read; rows of an LU are in LAPACK's order, also of rectangles."""
+    a, b = matrices("float64", 6, 4, 4), drawn("float64", 6, 4, 3)
+    junk = np.where(np.tri(4) > 0, a, np.nan)
+    for left, right in ((junk, b), (junk[0], b), (junk, b[0])):
+        found = jax.jit(lambda l, b: ldiv.solve_triangular(l, b, lower=True))(left, right)
+        np.testing.assert_allclose(found, np.linalg.solve(np.tril(np.nan_to_num(left)), right))
+    for shape in ((6, 5, 3), (6, 3, 5)):
+        wide = drawn("float64", *shape)
+        for found, expected in zip(jax.jit(ldiv.lu)(wide), ldiv.lu(wide), strict=True):
+            np.testing.assert_allclose(found, expected, atol=1e-14)
+        packed, pivots = jax.jit(ldiv.lu_factor)(wide)
+        assert pivots.dtype == np.int32 and packed.shape == shape
+    with pytest.raises((ValueError, jax.errors.JaxRuntimeError), match="a zero on the diagonal"):
+        jax.block_until_ready(jax.jit(ldiv.solve_triangular)(np.zeros((2, 2)), np.ones(2)))
+    with pytest.raises((ValueError, jax.errors.JaxRuntimeError), match="leading minor"):
+        jax.block_until_ready(jax.jit(ldiv.cholesky)(-np.eye(2)))
+    tiny = 1e-300 * (np.eye(3) + 0.1)
+    np.testing.assert_allclose(jax.jit(lambda a: ldiv.cholesky(a))(tiny), ldiv.cholesky(tiny))
 
 
 def test_a_vmap_is_one_call() -> None:

@@ -21,11 +21,11 @@ class CompiledCall(NamedTuple):
     name: str
     rule: str  # what it is told
     own: Specs  # its results
-    key: Hashable  # what factors have in common that it can be given
-    made: Specs  # the arrays of its factor
-    core: tuple[int, ...]  # the own axes of each of them
-    probe: np.ndarray[Any, Any]  # an argument that a new factor, or one of `looks`, needs
-    looks: bool
+    key: Hashable = None  # what factors have in common that it can be given
+    made: Specs = ()  # the arrays of its factor, if it makes one
+    core: tuple[int, ...] = ()  # the own axes of each of them
+    probe: np.ndarray[Any, Any] | None = None  # an argument of a call that makes a factor
+    looks: bool = False  # or has one given, too
 
 
 offered: dict[str, Any] = {}  # what XLA calls, by name; nothing, where ldiv is not compiled

@@ -1,49 +1,86 @@
-"""What the call of a compiled program declined (`ldiv.engines.factors.dense_programs`): the same rule
+"""What the call of a compiled program declined (`engines.factors.dense_programs`): the same rule
 of NumPy arrays, which answers or raises.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ldiv.core.holder import holding, store
 from ldiv.core.rule import Rule, bind
-from ldiv.engines.accuracy.accepted import LU
+from ldiv.core.structure import Structure
+from ldiv.engines.accuracy.accepted import LU as BY_LU
+from ldiv.rules.cholesky import Cholesky
 from ldiv.rules.inverse import Inverse
 from ldiv.rules.logabsdet import LogAbsDet
+from ldiv.rules.lu import LU
 from ldiv.rules.slogdet import SLogDet
 from ldiv.rules.solve import Solve
 from ldiv.structures.dense import dense
 from ldiv.structures.symmetric import Symmetric
+from ldiv.structures.triangular import triangular
 
 
 def answer(
-    text: str, letter: str, n: int, count: int, k: int, arrays: Sequence[bytes]
+    text: str, letter: str, count: int, shapes: Sequence[tuple[int, int]], arrays: Sequence[bytes]
 ) -> tuple[np.ndarray[Any, Any], ...]:
-    """The outputs for `count` matrices of n rows, with k right-hand sides each, row by row; `text`
-    is what the program was told.
+    """The outputs for `count` members, matrices of these shapes row by row; `text` is what the
+    program was told.
     """
-    shapes = [(n, n), (n, k)][: len(arrays)]
     batch = (count,) if count > 1 else ()
     flat = [
         np.frombuffer(x, np.dtype(letter)).reshape(*batch, *shape)
         for x, shape in zip(arrays, shapes, strict=True)
     ]
+    what, *told = text.split(" ")
     with holding(store):  # which finds the factor again for the derivative
-        return tuple(map(np.ascontiguousarray, bind(_rule(text, n), *flat)))
+        out = bind(RULES[what](shapes[0][0], *told), *flat)
+    return tuple(np.ascontiguousarray(y, None if y.dtype.kind in "fc" else np.int32) for y in out)
 
 
-def _rule(text: str, n: int) -> Rule:
-    what, kind, op, _, assume_a, method, singular, _ = text.split(" ")
+def _structure(n: int, kind: str, op: str) -> Structure:
     base = dense(n, n)
-    structure = (base if kind == LU else Symmetric(base)).view(op)
-    if what == "solve":
-        return Solve(structure, assume_a, method, singular=singular)
-    if what == "slogdet":
-        return SLogDet(structure, singular=singular)
-    return {"inverse": Inverse, "logabsdet": LogAbsDet}[what](
-        structure, assume_a, method, singular=singular
-    )
+    return (base if kind == BY_LU else Symmetric(base)).view(op)
+
+
+def _solve(
+    n: int, kind: str, op: str, _: str, assume_a: str, method: str, singular: str, __: str
+) -> Rule:
+    return Solve(_structure(n, kind, op), assume_a, method, singular=singular)
+
+
+def _inverse(
+    n: int, kind: str, op: str, _: str, assume_a: str, method: str, singular: str, __: str
+) -> Rule:
+    return Inverse(_structure(n, kind, op), assume_a, method, singular=singular)
+
+
+def _logabsdet(
+    n: int, kind: str, op: str, _: str, assume_a: str, method: str, singular: str, __: str
+) -> Rule:
+    return LogAbsDet(_structure(n, kind, op), assume_a, method, singular=singular)
+
+
+def _slogdet(n: int, kind: str, op: str, *told: str) -> Rule:
+    return SLogDet(_structure(n, kind, op), singular=told[3])
+
+
+def _triangular(
+    n: int, uplo: str, op: str, diag: str, _: str, assume_a: str, method: str, __: str
+) -> Rule:
+    base = triangular(n, uplo == "L", "unit" if diag == "U" else "own")
+    return Solve(base.view(op), assume_a, method)
+
+
+RULES: dict[str, Callable[..., Rule]] = {
+    "solve": _solve,
+    "inverse": _inverse,
+    "logabsdet": _logabsdet,
+    "slogdet": _slogdet,
+    "triangular": _triangular,
+    "cholesky": lambda *_: Cholesky(),
+    "lu": lambda *_: LU(),
+}

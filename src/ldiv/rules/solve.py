@@ -27,6 +27,7 @@ from ldiv.core.units import Unit, of_matrix, of_rest
 from ldiv.engines import solver
 from ldiv.engines.factors.dense_calls import SolveCalls, dense_calls
 from ldiv.engines.factors.dense_programs import DensePrograms, dense_programs
+from ldiv.engines.factors.triangle_programs import triangular_solve
 from ldiv.engines.iterative.options import Options
 from ldiv.rules.verify_adjoint import verified
 
@@ -91,7 +92,11 @@ class Solve(Rule):
         return dense_programs(self.structure, self.assume_a, self.method)
 
     def compiled_call(self, *flat: Any) -> CompiledCall | None:
-        return self.programs and self.programs.solve(self.vector, self.singular, *flat)
+        if self.programs is not None:
+            return self.programs.solve(self.vector, self.singular, *flat)
+        if self.options is not None or self.factor_dtype is not None or len(flat) != 2:
+            return None
+        return triangular_solve(self.structure, self.assume_a, self.method, self.vector, *flat)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         if singular_state() != self.singular:

@@ -79,7 +79,7 @@ def lower(
 ) -> Any:
     """The call on the arguments `flat` and the arrays of a factor, both of these shapes."""
     operands, avals = [*flat, *factor], list(avals)
-    if call.looks or not factor:
+    if call.probe is not None and (call.looks or not factor):
         operands.append(mlir.ir_constant(call.probe))
         avals.append(jax.core.ShapedArray(call.probe.shape, call.probe.dtype))
     called, by = jax.ffi.ffi_lowering(call.name), "given" if factor else "made"

@@ -104,7 +104,7 @@ class Outputs(NamedTuple):
 def outputs_of(rule: Rule, given: Given, args: Sequence[Any]) -> Outputs:
     if (call := call_of(rule, own_arguments(rule, args)[0])) is None:
         return _outputs(rule, given, tuple((x.shape, x.dtype) for x in args))
-    is_given = place_of_factor(call, given) is not None
+    is_given = not call.made or place_of_factor(call, given) is not None
     own, made = ([jax.core.ShapedArray(*spec) for spec in some] for some in (call.own, call.made))
     return Outputs(own, (), []) if is_given else Outputs(own, (factor_of(call),), made)
 

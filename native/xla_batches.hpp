@@ -1,0 +1,28 @@
+// The batch axes of XLA's arrays.
+#pragma once
+#include <vector>
+
+#include "scalar.hpp"
+#include "xla_ffi.hpp"
+
+// The product of all axes but the last `own`.
+inline Index batch_of(const xla::Buffer& x, int own) {
+    Index count = 1;
+    for (int a = 0; a + own < x.rank; a++) count *= x.dims[a];
+    return count;
+}
+
+// For each member of the batch of `out` the one of x, whose axes of one are repeated; none where they are the same.
+inline std::vector<Index> members(const xla::Buffer& out, int own_out, const xla::Buffer& x, int own_x) {
+    Index count = batch_of(out, own_out), inner = 1, stride = 1;
+    if (batch_of(x, own_x) == count) return {};
+    std::vector<Index> of(count, 0);
+    for (int64_t a = out.rank - own_out - 1, c = x.rank - own_x - 1; a >= 0; a--, c--) {
+        if (c >= 0 && x.dims[c] != 1) {
+            for (Index o = 0; o < count; o++) of[o] += o / inner % out.dims[a] * stride;
+            stride *= x.dims[c];
+        }
+        inner *= out.dims[a];
+    }
+    return of;
+}
