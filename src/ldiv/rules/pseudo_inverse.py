@@ -24,7 +24,7 @@ from ldiv.core.rule import Rule, bind
 from ldiv.core.trees import Tree
 from ldiv.core.unchanged import Unchanged
 from ldiv.core.units import Unit
-from ldiv.errors import NotDifferentiableError
+from ldiv.errors import NotDifferentiableError, expected_got
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,13 @@ class PseudoInverse(Rescaled):
     """Arguments A (*batch, m, n), and atol (*batch,) if `absolute`; outputs X (*batch, n, m), rank.
 
     Singular values of at most max(atol, rtol s_1) are taken for 0. The rank (*batch,) is a whole
-    number, atol a constant.
+    number, atol a constant. A rank that was `promised` is there, and constant.
     """
 
     rtol: float
     on_degenerate: str = "raise"
     absolute: bool = False
+    promised: int | None = None
 
     differentiable = (True, False)
 
@@ -58,11 +59,22 @@ class PseudoInverse(Rescaled):
         require_finite("A", a)
         xp, (m, n) = namespace(a), a.shape[-2:]
         if 0 in (m, n):
-            return adjoint(a) + 0, real(xp.sum(a, axis=(-2, -1)))
+            return adjoint(a) + 0, self._as_promised(real(xp.sum(a, axis=(-2, -1))))
         u, s, vh = frontend_of(a).svd(a)
         counts = counted(s, self.rtol, *atol)
         inverse = xp.where(counts, 1 / xp.where(counts, s, 1), 0 * s)
-        return adjoint((u * inverse[..., None, :]) @ vh), rank(s, self.rtol, *atol)
+        found = self._as_promised(rank(s, self.rtol, *atol))
+        return adjoint((u * inverse[..., None, :]) @ vh), found
+
+    def _as_promised(self, found: Array) -> Array:
+        if self.promised is not None:
+            check_or_raise((found == self.promised).all(), self._another_rank, found)
+        return found
+
+    def _another_rank(self, found: Any) -> ValueError:
+        ranks = ", ".join(map(str, sorted({*map(int, asnumpy(found).ravel())})))
+        advice = "A tolerance decides what is taken for 0: state one."
+        return ValueError(expected_got("rank", f"that of A, {ranks}", str(self.promised), advice))
 
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
@@ -94,7 +106,7 @@ class PseudoInverse(Rescaled):
         return a_bar, *(None for _ in constants)
 
     def _of_full_rank(self, a: Array, out: tuple[Array, ...]) -> Array:
-        if self.on_degenerate == "drop":
+        if self.on_degenerate == "drop" or self.promised is not None:
             return out[0]
         return bind(FullRank(min(a.shape[-2:]), self.on_degenerate == "warn"), *out)[0]
 
@@ -142,3 +154,4 @@ def rank(s: Array, rtol: float, atol: Array | None = None) -> Array:
 def cases(structures: Any, draw: Any) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
     for shape in ((4, 3), (2, 3, 4), (3, 3)):
         yield PseudoInverse(1e-12), (draw(*shape),)
+    yield PseudoInverse(1e-12, promised=3), (draw(4, 3),)

@@ -12,7 +12,7 @@ from ldiv.core.public import public
 from ldiv.core.rule import bind
 from ldiv.core.trees import Array
 from ldiv.core.typing import ArrayT
-from ldiv.core.validate import require_flag, require_number, require_option
+from ldiv.core.validate import require_flag, require_int, require_number, require_option
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.dense_arguments import LEAST_SQUARES, require_matrix_array
 from ldiv.linalg.arguments.eigen_problem import OnDegenerate, only_one
@@ -186,6 +186,7 @@ def pinv(
     rcond: float | None = None,
     hermitian: bool = False,
     on_degenerate: OnDegenerate = "raise",
+    rank: int | None = None,
 ) -> ArrayT: ...
 @overload
 def pinv(
@@ -198,6 +199,7 @@ def pinv(
     rcond: float | None = None,
     hermitian: bool = False,
     on_degenerate: OnDegenerate = "raise",
+    rank: int | None = None,
 ) -> tuple[ArrayT, ArrayT]: ...
 @public
 def pinv(
@@ -210,6 +212,7 @@ def pinv(
     rcond: float | None = None,
     hermitian: bool = False,
     on_degenerate: OnDegenerate = "raise",
+    rank: int | None = None,
 ) -> ArrayT | tuple[ArrayT, ArrayT]:
     """Compute the pseudoinverse of a dense matrix, differentiably. `lstsq` needs none.
 
@@ -233,6 +236,9 @@ def pinv(
     on_degenerate : {"raise", "warn", "drop"}, default "raise"
         Where the rank is not full, and A^+ not continuous: raise NotDifferentiableError in the
         derivative, or take the rank for constant, with a warning or without.
+    rank : int, optional
+        The rank that A is promised to have, wherever it is differentiated: its derivative is that
+        at constant rank. By the tolerances A must have it.
 
     Returns
     -------
@@ -246,7 +252,7 @@ def pinv(
     NotDifferentiableError
         In the derivative, see `on_degenerate`.
     ValueError, TypeError
-        As in `svd`.
+        As in `svd`; ValueError for another rank than the promised one.
 
     See Also
     --------
@@ -273,7 +279,8 @@ def pinv(
     require_flag("hermitian", hermitian)
     absolute, relative = _tolerances(matrix, atol, only_one("rtol", rtol, "rcond", rcond))
     constants = () if absolute is None else (absolute,)
-    rule = PseudoInverse(relative, on_degenerate, bool(constants))
+    promised = None if rank is None else require_int("rank", rank, 0)
+    rule = PseudoInverse(relative, on_degenerate, bool(constants), promised)
     x, found = bind(rule, matrix, *constants)
     return (x, _whole(found)) if require_flag("return_rank", return_rank) else x
 

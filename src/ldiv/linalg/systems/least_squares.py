@@ -12,6 +12,7 @@ from ldiv.core.arrays import (
     alike,
     astype,
     batch_of,
+    eps,
     is_complex,
     join,
     numpy_dtype,
@@ -27,6 +28,7 @@ from ldiv.core.validate import (
     as_block,
     as_float,
     require_batches,
+    require_int,
     require_number,
     require_option,
     together,
@@ -39,6 +41,7 @@ from ldiv.matrices.matrix import MatrixLike, beside, common_dtype, converted
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.assertion import checked
 from ldiv.rules.least_squares import LeastSquares
+from ldiv.rules.pseudo_inverse import PseudoInverse
 
 OF_DAMP = "It is static here: ldiv.lsqr and lsmr take an array, and differentiate in it."
 ENTRIES = "Its entries are asked for: write it as a SparseArray, or as an array."
@@ -67,6 +70,7 @@ def lstsq(
     rcond: float | None = None,
     damp: float = 0.0,
     weights: AnyArray | None = None,
+    rank: int | None = None,
 ) -> LstsqResult:
     """Solve a rectangular linear system in the sense of least squares, differentiably.
 
@@ -77,7 +81,7 @@ def lstsq(
     Parameters
     ----------
     a : array (*batch, m, n), SparseArray, or a sparse matrix of another library
-        The matrix, of full rank unless damp > 0.
+        The matrix, of full rank unless damp > 0 or the rank is promised.
     b : array (m,) or (*batch, m, k)
         A one-dimensional b is a vector, anything else a block of columns.
     cond : float, optional
@@ -93,15 +97,21 @@ def lstsq(
         Damping, as SciPy's `lsqr` has it (ridge regression, Tikhonov).
     weights : array (m,) or (*batch, m), optional
         Positive weights of the rows.
+    rank : int, optional
+        The rank that a dense A is promised to have, wherever it is differentiated: x is then the
+        shortest of all minimizers, and its derivative that at constant rank. Singular values of at
+        most cond times the largest, by default max(m, n) eps, are taken for 0, and A must have that
+        rank.
 
     Returns
     -------
     x : array (n,) or (*batch, n, k)
         The solution.
     residues : array (*batch, k)
-        |b - A x|^2 of each column, its rows weighted; of shape (0,) where m <= n, and with "gelsy".
+        |b - A x|^2 of each column, its rows weighted; of shape (0,) where m <= n or the rank is
+        less than n, and with "gelsy".
     rank : int, or array of these (*batch,)
-        min(m, n).
+        min(m, n), or the promised one.
     s : array (*batch, min(m, n)) or None
         The singular values, descending; with "gelsd" and "gelss" only, and of a dense A.
 
@@ -110,8 +120,8 @@ def lstsq(
     SingularMatrixError
         For a matrix that is not of full rank, its columns scaled to 1 (of a wide matrix the rows).
     ValueError
-        For shapes that do not fit, NaN and infinity, weights that are not positive, and for cond and
-        lapack_driver with a sparse A.
+        For shapes that do not fit, NaN and infinity, weights that are not positive, another rank
+        than the promised one, and for cond, lapack_driver and rank with a sparse A.
     TypeError
         For dtypes other than float32, float64, complex64, complex128, and for mixed frameworks.
 
@@ -122,7 +132,8 @@ def lstsq(
     [[I, A], [A^H, 0]], which is its own adjoint. The cotangent of a sparse A is on its pattern.
     Cost: 1 QR factorization, which the derivative reuses; each direction of a derivative
     2 triangular solves and 4 products. Of a sparse A 1 factorization of the augmented matrix, of
-    size m + n, and for each direction 1 solve with it.
+    size m + n, and for each direction 1 solve with it. With rank 1 singular value decomposition,
+    and products for the derivative.
 
     References
     ----------
@@ -141,7 +152,8 @@ def lstsq(
     found = a if isinstance(a, SparseArray) else converted("a", a)
     if isinstance(found, SparseArray):
         a = beside(found, b, weights)
-        _require_none("a sparse matrix", **{name: cond, "lapack_driver": lapack_driver})
+        given = {name: cond, "lapack_driver": lapack_driver, "rank": rank}
+        _require_none("a sparse matrix", **given)
         like = a.data
     else:
         a = like = require_matrix_array("a", a, b, instead=ENTRIES)
@@ -157,11 +169,16 @@ def lstsq(
         a, block = _weighted(a, block, weights)
     if isinstance(a, SparseArray):
         x = least_squares(a, block, damp)
+    elif rank is not None:
+        tolerance = eps(a) * max(m, n) if cond is None else require_number(name, cond, 0)
+        rule = PseudoInverse(tolerance, promised=require_int("rank", rank, 0))
+        tall, longer = _damped(a, block, damp)
+        x = bind(rule, tall)[0] @ longer
     else:
         if cond is not None and min(m, n):
             a = checked(_Above(require_number(name, cond, 0)), a)
         x = _by_qr(*_damped(a, block, damp))
-    residues, rank, s = _quality(a, block, x, lapack_driver)
+    residues, rank, s = _quality(a, block, x, lapack_driver, rank)
     if not vector:
         return LstsqResult(x, residues, rank, s)
     own = residues[..., 0] if residues.shape != (0,) else residues
@@ -218,17 +235,19 @@ def _require_none(of: str, **given: Any) -> None:
             raise ValueError(expected_got(name, f"none with {of}", shown(value), advice))
 
 
-def _quality(a: Any, b: Array, x: Array, driver: str | None) -> tuple[Array, Any, Array | None]:
+def _quality(
+    a: Any, b: Array, x: Array, driver: str | None, promised: int | None
+) -> tuple[Array, Any, Array | None]:
     """SciPy's residues, rank and singular values."""
     if driver is not None:
         require_option("lapack_driver", driver, get_args(Driver))
     (m, n), xp = a.shape[-2:], namespace(b)
     s = frontend_of(a).svdvals(a) if driver in ("gelsd", "gelss") else None
-    rank = np.full(a.shape[:-2], min(m, n)) if len(a.shape) > 2 else min(m, n)
+    rank = min(m, n) if promised is None else promised
     residues = xp.zeros((0,), **alike(real(b)))
-    if m > n and driver != "gelsy":
+    if m > n == rank and driver != "gelsy":
         residues = xp.sum(xp.abs(b - a @ x) ** 2, axis=-2)
-    return residues, rank, s
+    return residues, np.full(a.shape[:-2], rank) if len(a.shape) > 2 else rank, s
 
 
 @dataclass(frozen=True)
