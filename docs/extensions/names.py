@@ -1,14 +1,12 @@
 """`generated/names.inc`: every public name of SciPy's, NumPy's and PyTorch's linear algebra, with what
-`tests/what_names_have.py` saw of ldiv's (`static/names.json`) and what it says of its derivatives,
-or the sentence that the AttributeError says.
+`tests/what_names_have.py` saw of ldiv's (`static/names.json`), or the sentence that the AttributeError says.
 """
 
 from __future__ import annotations
 
 import importlib
-import inspect
 import json
-import re
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,8 +17,10 @@ from ldiv.linalg.absent import SENTENCES
 SEEN: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "static" / "names.json").read_text()
 )
-DTYPES = {"32": "float32", "complex": "complex128"}
-HEAD = "name | modes | orders | dtypes | matrices | devices | in ldiv"
+MODES = ("reverse", "forward", "vmap", "jit")
+DTYPES = {"single": "float32", "complex": "complex128"}
+HERE = ("name", "modes", "orders", "dtypes", "matrices", "devices")
+ABSENT = ("name", "what to write instead")
 LIBRARIES = ("scipy.linalg", "scipy.sparse.linalg", "scipy.sparse", "numpy.linalg", "torch.linalg")
 
 
@@ -34,18 +34,6 @@ def public(library: ModuleType) -> list[str]:
     )
 
 
-def answer(name: str) -> str:
-    """What ldiv has of it, in words."""
-    if name not in ldiv.__all__:
-        return SENTENCES.get(name, "")
-    notes = " ".join((inspect.getdoc(getattr(ldiv, name)) or "").split())
-    said = re.search(r"(?<!Not)(?:Differentiable|Not different|A constant)[^.:]*[.:]", notes)
-    words = said.group().rstrip(":.") if said else ""
-    if not said and "NotDifferentiableError" in notes:
-        words = "where there is no derivative, NotDifferentiableError"
-    return f"{{py:obj}}`ldiv.{name}`" + f": {words}." * bool(words)
-
-
 def columns(name: str) -> list[str]:
     """What was seen: modes, orders, dtypes, matrices, devices; nothing of what takes no numbers."""
     seen = SEEN.get(name)
@@ -54,32 +42,40 @@ def columns(name: str) -> list[str]:
     has = seen["derivatives"]
     modes = [mode for mode in has if mode != "second"]
     orders = "" if not modes else "every" if "second" in has else "first"
-    dtypes = ["64", *(word for word, dtype in DTYPES.items() if dtype in seen["dtypes"])]
+    dtypes = ["double", *(word for word, dtype in DTYPES.items() if dtype in seen["dtypes"])]
     return [
-        ", ".join(modes),
+        _together(modes, MODES),
         orders,
-        ", ".join(dtypes),
+        _together(dtypes, ("double", *DTYPES)),
         ", ".join(seen["matrices"]),
         seen["device"],
     ]
 
 
+def _together(found: Sequence[str], possible: Sequence[str]) -> str:
+    return "all" if list(found) == list(possible) else ", ".join(found)
+
+
 def page(libraries: list[ModuleType]) -> str:
-    return "\n".join(part for library in libraries for part in _table(library))
+    return "\n".join(part for library in libraries for part in _section(library))
 
 
-def _table(library: ModuleType) -> list[str]:
+def _section(library: ModuleType) -> list[str]:
     names = public(library)
-    here = sum(name in ldiv.__all__ for name in names)
-    rows = [[f"`{name}`", *columns(name), answer(name)] for name in names]
+    here = [name for name in names if name in ldiv.__all__]
+    rows = [[f"{{py:obj}}`{name} <ldiv.{name}>`", *columns(name)] for name in here]
+    absent = [[f"`{name}`", SENTENCES.get(name, "")] for name in names if name not in here]
     return [
-        f"## {library.__name__}: {here} of {len(names)}\n",
-        f"| {HEAD} |",
-        "| --- " * len(HEAD.split("|")) + "|",
-        *(
-            "| " + " | ".join(cell.replace("|", chr(92) + "|") for cell in row) + " |"
-            for row in rows
-        ),
+        f"## {library.__name__}: {len(here)} of {len(names)}\n",
+        *_table(HERE, rows),
+        *_table(ABSENT, absent),
+    ]
+
+
+def _table(head: Sequence[str], rows: list[list[str]]) -> list[str]:
+    lines = [[*head], ["---"] * len(head), *rows]
+    return [
+        *("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines),
         "",
     ]
 
