@@ -170,7 +170,7 @@ def lstsq(
     if isinstance(a, SparseArray):
         x = least_squares(a, block, damp)
     elif rank is not None:
-        tolerance = eps(a) * max(m, n) if cond is None else require_number(name, cond, 0)
+        tolerance = eps(block) * max(m, n) if cond is None else require_number(name, cond, 0)
         rule = PseudoInverse(tolerance, promised=require_int("rank", rank, 0))
         tall, longer = _damped(a, block, damp)
         x = bind(rule, tall)[0] @ longer
