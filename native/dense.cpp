@@ -7,8 +7,8 @@
 #include "workers.hpp"
 
 template <class T>
-Dense<T>::Dense(Kind kind, int n, Index count, std::shared_ptr<const Direction> probe)
-    : n(n), count(count), kind_(kind), probe_(std::move(probe)), f_(size_t(n) * n * count),
+Dense<T>::Dense(Kind kind, bool hermitian, int n, Index count, std::shared_ptr<const Direction> probe)
+    : n(n), count(count), kind_(kind), hermitian_(hermitian), probe_(std::move(probe)), f_(size_t(n) * n * count),
       pivots_(kind == Kind::lu ? size_t(n) * count : 0), factors_(count), units_(count) {}
 
 template <class T> size_t Dense<T>::nbytes() const {
@@ -17,8 +17,8 @@ template <class T> size_t Dense<T>::nbytes() const {
     return (a_.size() + f_.size()) * sizeof(T) + pivots_.size() * sizeof(int) + count * (sizeof(Factored<T>) + sizeof(void*)) + changed;
 }
 
-template <class T> bool Dense<T>::is_of(Kind kind, const T* a) const {
-    return kind == kind_ && !std::memcmp(a_.data(), a, a_.size() * sizeof(T));
+template <class T> bool Dense<T>::is_of(Kind kind, bool hermitian, const T* a) const {
+    return kind == kind_ && hermitian == hermitian_ && !std::memcmp(a_.data(), a, a_.size() * sizeof(T));
 }
 
 template <class T> bool Dense<T>::factor(const T* a, int threads) {
@@ -33,8 +33,8 @@ template <class T> bool Dense<T>::factor_one(Index i, Work& work) {
     own.f = f_.data() + i * n * n;
     own.pivots = kind_ == Kind::lu ? pivots_.data() + i * n : nullptr;
     auto units = std::make_unique<Units>();
-    if (!own.factor(a_.data() + i * n * n, false, *units, *probe_, work)) return false;
-    if (own.scales) units_[i] = std::move(units);
+    if (!own.factor(a_.data() + i * n * n, hermitian_, *units, *probe_, work)) return false;
+    if (own.m != a_.data() + i * n * n) units_[i] = std::move(units);
     return true;
 }
 

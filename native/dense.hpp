@@ -6,22 +6,14 @@
 
 #include "factored.hpp"
 
-// Are all of these matrices equal to their conjugate transpose, to the last bit?
-template <class T> bool is_hermitian(const T* m, int n, Index count) {
-    for (Index i = 0; i < count; i++, m += Index(n) * n)
-        for (int r = 0; r < n; r++)
-            for (int c = 0; c <= r; c++)
-                if (m[Index(r) * n + c] != conj_of(m[Index(c) * n + r])) return false;
-    return true;
-}
-
 // `count` matrices A (n, n), row by row, and their factors.
 template <class T> class Dense {
   public:
     using Number = T;
     using R = Real<T>;
 
-    Dense(Kind kind, int n, Index count, std::shared_ptr<const Direction> probe);
+    // hermitian: of their Hermitian parts, from which they differ by rounding
+    Dense(Kind kind, bool hermitian, int n, Index count, std::shared_ptr<const Direction> probe);
 
     // All of these say whether they accept; what they wrote where they do not is no answer.
     bool factor(const T* a, int threads);
@@ -33,7 +25,7 @@ template <class T> class Dense {
     // The cotangents of op(A) x = b: lam = op(A)^-H x_bar, and of A, unless a_bar is null: -lam x^H, its transpose, or its Hermitian part.
     bool pullback(const T* x_bar, const T* x, T* lam, T* a_bar, int k, char op, char form, int threads);
 
-    bool is_of(Kind kind, const T* a) const;
+    bool is_of(Kind kind, bool hermitian, const T* a) const;
 
     size_t nbytes() const;
     const int n;
@@ -46,10 +38,11 @@ template <class T> class Dense {
     bool solve_one(Index i, const T* b, T* x, int k, char op, bool first, Work& work) const;
 
     const Kind kind_;
+    const bool hermitian_;
     const std::shared_ptr<const Direction> probe_;
     std::vector<T> a_, f_;
     std::vector<int> pivots_;
     std::vector<Factored<T>> factors_;
-    std::vector<std::unique_ptr<Units>> units_;  // of matrices whose units changed
+    std::vector<std::unique_ptr<Units>> units_;  // of matrices that are not M
     std::atomic<bool> proven_{false};            // has a first right-hand side been looked at as a direction?
 };

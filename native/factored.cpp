@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "hermitian.hpp"
 #include "lapack.hpp"
 #include "limits.hpp"
 
@@ -11,23 +12,10 @@
 // M <- (A + A^H) / 2, unless a pair differs by more than rounding; A itself where it is Hermitian.
 template <class T> bool Factored<T>::is_part(const T* a, bool hermitian, Units& units) {
     m = a;
-    bool exact = true;
-    for (int r = 0; r < n && hermitian && exact; r++)
-        for (int c = 0; c <= r; c++) exact = exact && a[Index(r) * n + c] == conj_of(a[Index(c) * n + r]);
-    if (exact) return true;
-    const R enough = std::sqrt(std::sqrt(eps<T>));
+    if (!hermitian || is_hermitian(a, n)) return true;
     units.m.resize(Index(n) * n);
-    bool accepted = true;
-    for (int r = 0; r < n; r++)
-        for (int c = 0; c <= r; c++) {
-            T x = a[Index(r) * n + c], y = conj_of(a[Index(c) * n + r]);
-            accepted = accepted && size_of(x - y) <= enough * std::max(size_of(x), size_of(y));
-            T half = x / R(2) + y / R(2);
-            units.m[Index(r) * n + c] = half;
-            units.m[Index(c) * n + r] = conj_of(half);
-        }
     m = units.m.data();
-    return accepted;
+    return hermitian_part(a, units.m.data(), n);
 }
 
 template <class T>
@@ -76,32 +64,58 @@ template <class T> static void maxima(const T* m, int n, Real<T>* most) {
         }
 }
 
+template <class R> struct Measures {
+    R least, most;               // of the largest |m_ij| of all rows and columns
+    R by_rows, by_columns, sum;  // the largest sums of |m_ij|, and that of all, which is not finite if one is not
+};
+
+// One pass, in lanes: a maximum or a sum waits for the one before.
+template <class T> static Measures<Real<T>> measured(const T* m, int n, Real<T>* largest, Real<T>* sums) {
+    using R = Real<T>;
+    constexpr int LANES = 4;
+    std::fill(largest, largest + n, R(0));
+    std::fill(sums, sums + n, R(0));
+    Measures<R> found{std::numeric_limits<R>::max(), 0, 0, 0, 0};
+    for (int r = 0; r < n; r++, m += n) {
+        R most[LANES] = {}, sum[LANES] = {};
+        auto take = [&](int c, int j) {
+            R size = size_of(m[c]);
+            most[j] = most[j] < size ? size : most[j];
+            sum[j] += size;
+            largest[c] = largest[c] < size ? size : largest[c];
+            sums[c] += size;
+        };
+        int c = 0;
+        for (; c + LANES <= n; c += LANES)
+            for (int j = 0; j < LANES; j++) take(c + j, j);
+        for (; c < n; c++) take(c, 0);
+        R row = std::max(std::max(most[0], most[1]), std::max(most[2], most[3])), total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+        found.least = std::min(found.least, row);
+        found.most = std::max(found.most, row);
+        found.by_rows = std::max(found.by_rows, total);
+        found.sum += total;
+    }
+    for (int c = 0; c < n; c++) {
+        found.least = std::min(found.least, largest[c]);
+        found.by_columns = std::max(found.by_columns, sums[c]);
+    }
+    return found;
+}
+
 // Finite, with maxima of rows and columns alike, or put in units where they are; and the norms found.
 template <class T> bool Factored<T>::look(Units& units, Work& work) {
-    if (!all_finite(m, Index(n) * n)) return false;
     scales = nullptr;
-    for (bool again = power_of(m, Index(n) * n, MODERATE) != 0;; again = true) {
-        if (again && (scales || !scale(units, work))) return false;
-        work.largest.assign(n, 0);
-        work.sums.assign(n, 0);
-        R *most = work.largest.data(), *sums = work.sums.data(), least_of_all = R(2 * MODERATE), most_of_all = 0;
-        by_rows = 0;
-        for (int r = 0; r < n; r++) {
-            R largest = 0, sum = 0;
-            for (int c = 0; c < n; c++) {
-                R size = size_of(m[Index(r) * n + c]);
-                largest = std::max(largest, size);
-                sum += size;
-                most[c] = std::max(most[c], size);
-                sums[c] += size;
-            }
-            least_of_all = std::min(least_of_all, largest);
-            most_of_all = std::max(most_of_all, largest);
-            by_rows = std::max(by_rows, sum);
-        }
-        for (int c = 0; c < n; c++) least_of_all = std::min(least_of_all, most[c]);
-        by_columns = *std::max_element(sums, sums + n);
-        if (least_of_all >= R(BALANCED) * most_of_all && most_of_all > 0) return true;
+    work.largest.resize(n);
+    work.sums.resize(n);
+    for (;;) {
+        Measures<R> found = measured(m, n, work.largest.data(), work.sums.data());
+        if (!std::isfinite(found.sum) && (scales || !all_finite(m, Index(n) * n))) return false;
+        by_rows = found.by_rows;
+        by_columns = found.by_columns;
+        bool moderate = found.most <= R(MODERATE) && found.most >= R(1 / MODERATE);
+        if (moderate && found.least >= R(BALANCED) * found.most) return true;
+        if (scales || !scale(units, work)) return false;
+        work.largest.resize(n);
     }
 }
 

@@ -30,6 +30,8 @@ template <class T> static void take_all(const nb::dict& lapack, const nb::dict& 
     take(blas, type + hermitian + "rk", Lapack<T>::herk);
     take(blas, type + hermitian + "r2k", Lapack<T>::her2k);
     take(blas, type + hermitian + "mm", Lapack<T>::hemm);
+    take(blas, type + "trsv", Lapack<T>::trsv);
+    take(blas, type + "trmm", Lapack<T>::trmm);
 }
 
 void load_lapack() {

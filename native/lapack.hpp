@@ -18,6 +18,8 @@ template <class T> struct Lapack {
     inline static void (*herk)(char* uplo, char* op, int* n, int* k, Real<T>* alpha, T* a, int* lda, Real<T>* beta, T* c, int* ldc) = nullptr;
     inline static void (*her2k)(char* uplo, char* op, int* n, int* k, T* alpha, T* a, int* lda, T* b, int* ldb, Real<T>* beta, T* c, int* ldc) = nullptr;
     inline static void (*hemm)(char* side, char* uplo, int* m, int* n, T* alpha, T* a, int* lda, T* b, int* ldb, T* beta, T* c, int* ldc) = nullptr;
+    inline static void (*trsv)(char* uplo, char* op, char* diagonal, int* n, T* a, int* lda, T* x, int* incx) = nullptr;
+    inline static void (*trmm)(char* side, char* uplo, char* op, char* diagonal, int* m, int* n, T* alpha, T* a, int* lda, T* b, int* ldb) = nullptr;
 };
 
 // Takes all of them from SciPy; throws nb::import_error where they are not what they were.

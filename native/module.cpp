@@ -6,9 +6,11 @@
 #include "arrays.hpp"
 #include "cholesky_calls.hpp"
 #include "dense.hpp"
+#include "hermitian.hpp"
 #include "lapack.hpp"
 #include "living.hpp"
 #include "pattern.hpp"
+#include "triangle_calls.hpp"
 #include "xla_calls.hpp"
 
 namespace nb = nanobind;
@@ -59,16 +61,17 @@ static nb::tuple factor(nb::handle m, const char* kind, int threads) {
     Kind of = letter == 'C' ? Kind::cholesky : Kind::lu;
     return with_type(a.dtype, [&](auto like) {
         using T = decltype(like);
-        if (letter != 'L' && !is_hermitian(a.as<T>(), n, a.batch(2))) return nb::make_tuple(nb::none(), false);
-        uint64_t same = (uint64_t(a.ndim()) << 40 | uint64_t(n) << 8 | uint64_t(a.dtype) << 1) + (of == Kind::lu);
+        bool hermitian = false;  // exactly so it is no other matrix
+        for (Index i = 0; letter != 'L' && i < a.batch(2) && !hermitian; i++) hermitian = !is_hermitian(a.as<T>() + i * n * n, n);
+        uint64_t same = (uint64_t(a.ndim()) << 40 | uint64_t(n) << 8 | uint64_t(a.dtype) << 2 | uint64_t(hermitian) << 1) + (of == Kind::lu);
         uint64_t print = fingerprint(a.as<T>(), a.items() * sizeof(T), same);
         Factor* found = Factor::living.find(print, [&](const Factor& other) {
             if (other.dtype != a.dtype || other.ndim != a.ndim()) return false;
             auto& own = *std::get<Owned<T>>(other.of);
-            return own.n == n && own.count == a.batch(2) && own.is_of(of, a.as<T>());
+            return own.n == n && own.count == a.batch(2) && own.is_of(of, hermitian, a.as<T>());
         });
         if (found) return nb::make_tuple(nb::find(found), true);
-        auto made = std::make_unique<Dense<T>>(of, n, a.batch(2), direction(n));
+        auto made = std::make_unique<Dense<T>>(of, hermitian, n, a.batch(2), direction(n));
         bool accepted;
         {
             nb::gil_scoped_release free;
@@ -171,6 +174,7 @@ NB_MODULE(_native, m) {
     m.def("factor", &factor, "m"_a, "kind"_a, "threads"_a);
     m.def("living", &living);
     bind_pattern(m);
+    bind_triangles(m);
     bind_xla_calls(m);
     bind_cholesky(m);
 }

@@ -17,13 +17,22 @@ pytestmark = pytest.mark.skipif(native.native is None, reason=native.why_not)
 RNG = np.random.default_rng(0)
 A = RNG.standard_normal((4, 4)) + 8 * np.eye(4)
 B = RNG.standard_normal(4)
-S = A @ A.T
+S = (A @ A.T + (A @ A.T).T) / 2
 CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "solve": (ldiv.solve, (A, B)),
     "solve T": (lambda a, b: ldiv.solve(a, b, trans="T"), (A, B)),
     "solve pos": (lambda a, b: ldiv.solve(a, b, assume_a="pos"), (S, B)),
     "solve block": (ldiv.solve, (A, RNG.standard_normal((4, 2)))),
     "solve batch": (ldiv.solve, (np.stack([A, S]), RNG.standard_normal((2, 4, 1)))),
+    "solve her": (lambda a, b: ldiv.solve(a, b, assume_a="her"), (A @ A.T, B)),  # up to rounding
+    "triangle": (lambda a, b: ldiv.solve_triangular(a, b, lower=True), (A, B)),
+    "triangle T": (lambda a, b: ldiv.solve_triangular(a, b, trans="T"), (A, B)),
+    "triangle unit": (
+        lambda a, b: ldiv.solve_triangular(a, b, unit_diagonal=True),
+        (np.stack([A, S]) / 9, RNG.standard_normal((2, 4, 3))),
+    ),
+    "cholesky": (ldiv.cholesky, (np.stack([A @ A.T, S + 1]),)),
+    "cholesky upper": (lambda a: ldiv.cholesky(a, lower=False), (S,)),
     "slogdet": (lambda a: ldiv.slogdet(a)[1], (A,)),
     "logdet": (ldiv.logdet, (S,)),
     "logdet pos": (lambda a: ldiv.logdet(a, assume_a="pos"), (S,)),
@@ -88,6 +97,8 @@ def test_what_looks_on_sends_it_the_long_way(name: str) -> None:
         x = given[0].clone().requires_grad_()
         z = f(x, *given[1:])
     torch.autograd.grad(z.sum(), x)
+    if name == "cholesky upper":  # its adjoint is no rule, which NumPy does not record
+        return
     back, pull_back = ldiv.vjp(f, *xs)
     np.testing.assert_allclose(back, y.numpy(), rtol=1e-14)
     assert len(pull_back(np.ones_like(back))) == len(xs)
@@ -104,6 +115,18 @@ def test_errors_are_those_of_the_long_way() -> None:
         ldiv.solve(as_array(S), as_array(B), assume_a="pos")
         with pytest.raises(ldiv.NotPositiveDefiniteError):
             ldiv.solve(as_array(-S), as_array(B), assume_a="pos")
+        ldiv.cholesky(as_array(S))
+        with pytest.raises(ldiv.NotPositiveDefiniteError):
+            ldiv.cholesky(as_array(-S))
+        with pytest.raises(ldiv.NotSymmetricError):
+            ldiv.cholesky(as_array(A))
+        ldiv.solve_triangular(as_array(A), as_array(B))
+        with pytest.raises(ldiv.SingularMatrixError):
+            ldiv.solve_triangular(as_array(A - np.diag(np.diag(A))), as_array(B))
+        below = np.tril(A) + np.triu(np.full((4, 4), np.nan), 1)
+        ldiv.solve_triangular(as_array(below), as_array(B), lower=True)
+        with pytest.raises(ValueError, match="finite"):
+            ldiv.solve_triangular(as_array(below), as_array(B))
         with pytest.raises(ValueError, match="positive"):
             ldiv.logdet(as_array(S)), ldiv.logdet(as_array(np.diag([-1.0, 1, 1, 1])))
         ldiv.solve(as_array(A), as_array(B), trans=0)

@@ -30,6 +30,14 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "inv": lambda a, b: ldiv.inv(a),
     "logdet pos": lambda a, b: ldiv.logdet(a, assume_a="pos"),
     "slogdet": lambda a, b: np.array(ldiv.slogdet(a)),
+    "lower": lambda a, b: ldiv.solve_triangular(a, b, lower=True),
+    "upper H": lambda a, b: ldiv.solve_triangular(a, b, trans="H"),
+    "unit T": lambda a, b: ldiv.solve_triangular(a / 9, b, trans="T", unit_diagonal=True),
+    "cholesky": lambda a, b: ldiv.cholesky(a),
+    "lower gradient": lambda a, b: ldiv.vjp(
+        lambda a, b: ldiv.solve_triangular(a, b, lower=True), a, b
+    )[1](b)[0],
+    "cholesky gradient": lambda a, b: ldiv.vjp(ldiv.cholesky, a)[1](a)[0],
     "gradient": lambda a, b: ldiv.vjp(ldiv.solve, a, b)[1](b)[0],
 }
 

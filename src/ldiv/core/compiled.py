@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from ldiv.core.trees import Array, HostArray
+from ldiv.core.array_protocol import Array
+from ldiv.core.trees import HostArray
 
 
 class Compiled(Protocol):

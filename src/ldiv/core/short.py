@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.caches import emptied_by
 from ldiv.core.dispatch import frontend_of, known_frontend
 from ldiv.core.errstate import singular_state
 from ldiv.core.rule import Rule
-from ldiv.core.trees import Array
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,7 +30,7 @@ OPTIONS = frozenset({bool, str, int, float, type(None)})  # equal ones of one ty
 class Known(NamedTuple):
     """How a front end runs the rule of a call, on how many arrays, and what of it is the result."""
 
-    run: Callable[[Rule, Sequence[Array]], tuple[Array, ...] | None]
+    run: Callable[[Rule, Sequence[Any]], tuple[Array, ...] | None]
     rule: Rule
     leaves: int
     result: Callable[[tuple[Array, ...]], Any]

@@ -16,6 +16,7 @@ import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import hermitian
+from ldiv.core.compiled import Compiled
 from ldiv.core.compiled_call import CompiledCall
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.finite import require_finite
@@ -24,6 +25,7 @@ from ldiv.core.trees import Tree
 from ldiv.core.units import Unit
 from ldiv.engines.accuracy.scaling import balanced
 from ldiv.engines.factors import triangle_programs
+from ldiv.engines.factors.triangle_calls import CholeskyCalls
 from ldiv.errors import NotPositiveDefiniteError
 from ldiv.rules.triangular_algebra import product
 from ldiv.rules.triangular_quotients import congruence_solve, half, lower
@@ -40,6 +42,10 @@ class Cholesky(Rule):
     @property
     def units(self) -> tuple[Unit, ...]:
         return (Unit((2,), (1,)),)
+
+    @property
+    def compiled(self) -> Compiled:
+        return _COMPILED
 
     def compiled_call(self, *flat: Any) -> CompiledCall | None:
         return triangle_programs.cholesky(*flat)
@@ -76,6 +82,9 @@ class Cholesky(Rule):
             return (None,)
         structure, p = lower(l)
         return (congruence_solve(structure.H, p, hermitian(half(product("HN", l, l_bar)))),)
+
+
+_COMPILED = CholeskyCalls()
 
 
 def cases(structures: Any, draw: Any) -> Iterator[tuple[Cholesky, tuple[Tree, ...]]]:

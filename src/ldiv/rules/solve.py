@@ -27,6 +27,7 @@ from ldiv.core.units import Unit, of_matrix, of_rest
 from ldiv.engines import solver
 from ldiv.engines.factors.dense_calls import SolveCalls, dense_calls
 from ldiv.engines.factors.dense_programs import DensePrograms, dense_programs
+from ldiv.engines.factors.triangle_calls import triangle_calls
 from ldiv.engines.factors.triangle_programs import triangular_solve
 from ldiv.engines.iterative.options import Options
 from ldiv.rules.verify_adjoint import verified
@@ -79,10 +80,9 @@ class Solve(Rule):
         """What solves below Python, if that is anything."""
         if not self.on_host or self.factor_dtype is not None:
             return None
-        found: Compiled | None = dense_calls(
-            SolveCalls, self.structure, self.assume_a, self.method, self.vector
-        )
-        return found
+        which = self.structure, self.assume_a, self.method, self.vector
+        found: Compiled | None = dense_calls(SolveCalls, *which)
+        return found or triangle_calls(*which)
 
     @cached_property
     def programs(self) -> DensePrograms | None:

@@ -52,6 +52,11 @@ def compiled_factor(kind: str, values: Array) -> tuple[Any, bool]:
     return found
 
 
+def compiled() -> Any:
+    """What is compiled; None where nothing is."""
+    return native.native
+
+
 def is_taken(a: Array) -> bool:
     """Are these dense matrices, of any framework, of a dtype and size for what is compiled?"""
     return (

@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import numpy_dtype
 from ldiv.core.holder import Holder, owner
 from ldiv.core.structure import Structure
-from ldiv.core.trees import Array
 from ldiv.engines import solve_log
 from ldiv.engines.accuracy.accepted import (
     CHOLESKY,
@@ -61,6 +61,17 @@ class OfDense:
         return found
 
 
+def fits(p: Array, b: Array, *, vector: bool) -> bool:
+    """Is there a right-hand side for each matrix, in numbers of the same kind?"""
+    rows = b.shape if vector else b.shape[:-1]
+    return (
+        is_taken(p)
+        and p.dtype == b.dtype
+        and tuple(rows) == tuple(p.shape[:-1])
+        and 0 not in b.shape
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class SolveCalls(OfDense):
     """op(M) x = b."""
@@ -68,15 +79,7 @@ class SolveCalls(OfDense):
     vector: bool
 
     def fit(self, *flat: Array) -> bool:
-        """Is there a right-hand side for each matrix, in numbers of the same kind?"""
-        p, b = flat
-        rows = b.shape if self.vector else b.shape[:-1]
-        return (
-            is_taken(p)
-            and p.dtype == b.dtype
-            and tuple(rows) == tuple(p.shape[:-1])
-            and 0 not in b.shape
-        )
+        return fits(*flat, vector=self.vector)
 
     def forward(self, *flat: Array) -> Any:
         p, b = flat

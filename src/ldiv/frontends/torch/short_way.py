@@ -64,7 +64,8 @@ class Short(Few):
         factor, outputs = made
         if (keeper := owner()) is None:
             keeper = Holder()
-            keeper.keep(factor)
+            if factor is not None:
+                keeper.keep(factor)
         token: Any = token_of(keeper)
         token.factor = factor
         save(ctx, rule, token, flat, outputs)
@@ -74,12 +75,10 @@ class Short(Few):
     def backward(ctx: Any, *cotangents: torch.Tensor | None) -> Any:
         if few.is_plain_backward(cotangents):
             token, *saved = ctx.saved_tensors
-            need, factor = ctx.needs_input_grad[2:], getattr(token, "factor", None)
-            given, out = _in_rows(cotangents), _in_rows(saved[len(need) :])
-            if factor is not None and given is not None and out is not None:
-                found = ctx.rule.compiled.backward(
-                    factor, need, tuple(given), tuple(out), *saved[: len(need)]
-                )
+            need, arrays, given = ctx.needs_input_grad[2:], _in_rows(saved), _in_rows(cotangents)
+            if hasattr(token, "factor") and arrays is not None and given is not None:
+                args, out = arrays[: len(need)], tuple(arrays[len(need) :])
+                found = ctx.rule.compiled.backward(token.factor, need, tuple(given), out, *args)
                 if found is not None:
                     return None, None, *[x if x is None else as_tensor(x) for x in found]
         return Few.backward(ctx, *cotangents)

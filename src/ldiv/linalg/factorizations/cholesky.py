@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any, overload
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint
 from ldiv.core.public import public
 from ldiv.core.rule import bind
+from ldiv.core.short import remember, shortened
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import require_flag, require_pair, require_square
 from ldiv.errors import expected_got
@@ -41,6 +44,7 @@ def cholesky(
     upper: bool | None = None,
 ) -> ArrayT: ...
 @public
+@shortened
 def cholesky(
     a: Any,
     lower: bool = True,
@@ -114,8 +118,17 @@ def cholesky(
     matrix = a if isinstance(a, Matrix) else converted("a", a)
     if matrix is not None and isinstance(matrix.structure.unview()[0], Sparse):
         return _of_sparse(SparseArray(matrix.structure, matrix.params), lower)
-    l = bind(Cholesky(), require_square_array("a", a))[0]
-    return l if lower else adjoint(l)
+    rule, array = Cholesky(), require_square_array("a", a)
+    result = _first if lower else _upper
+    remember(rule, [array], result)
+    return result(bind(rule, array))
+
+
+_first = itemgetter(0)
+
+
+def _upper(outputs: tuple[Array, ...]) -> Array:
+    return adjoint(outputs[0])
 
 
 @public

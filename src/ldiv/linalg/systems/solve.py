@@ -236,6 +236,7 @@ def solve(
 
 
 @public
+@shortened
 def solve_triangular(
     A: MatrixLike,
     b: ArrayT,

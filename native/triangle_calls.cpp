@@ -1,0 +1,98 @@
+#include "triangle_calls.hpp"
+
+#include "arrays.hpp"
+#include "triangles.hpp"
+#include "workers.hpp"
+
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+
+static void require(bool holds, const char* what) {
+    if (!holds) throw nb::value_error(what);
+}
+
+static bool are_square(const Array& a) {
+    return a.dtype != Dtype::none && a.dtype < Dtype::i4 && a.ndim() >= 2 && a.axis(1) == a.axis(2) && a.items() > 0 && a.axis(1) < 32768;
+}
+
+// the columns of b (*batch, n, k) or (*batch, n), or -1
+static int columns(const Array& a, const Array& b) {
+    if (a.dtype != b.dtype || b.ndim() < 1 || !b.items()) return -1;
+    if (b.ndim() == a.ndim() && b.axis(2) == a.axis(1) && b.batch(2) == a.batch(2) && b.axis(1) < (1 << 30) / a.axis(1)) return int(b.axis(1));
+    return b.ndim() == a.ndim() - 1 && b.axis(1) == a.axis(1) && b.batch(1) == a.batch(2) ? 1 : -1;
+}
+
+struct None {};
+
+// Whether op(T) x = b is accepted for triangles T (*batch, n, n); x is written.
+static bool solve(nb::handle t, nb::handle b, nb::handle x, bool lower, bool unit, const char* op, int threads) {
+    Array a(t, false), given(b, false), found(x, true);
+    require(are_square(a), "T: expected square matrices of floats");
+    require(op[0] && !op[1] && std::strchr("NTH", op[0]), "op: expected N, T or H");
+    int k = columns(a, given), n = int(a.axis(1));
+    require(k > 0 && given.is_like(found), "b, x: expected like shapes and dtypes, those of T");
+    return with_type(a.dtype, [&](auto like) {
+        using T = decltype(like);
+        nb::gil_scoped_release free;
+        return each<None>(a.batch(2), threads, [&](Index i, None&) {
+            Triangle<T> own{a.as<T>() + i * n * n, n, lower, unit};
+            return own.is_regular() && own.solve(given.as<T>() + i * n * k, found.as<T>() + i * n * k, k, op[0]);
+        });
+    });
+}
+
+// Whether the cotangents of b, and of T unless it is None, are accepted; both are written.
+static bool pullback(nb::handle t, nb::handle x_bar, nb::handle x, nb::handle b_bar, nb::object t_bar, bool lower, bool unit, const char* op, int threads) {
+    Array a(t, false), given(x_bar, false), solution(x, false), lam(b_bar, true);
+    std::unique_ptr<Array> matrix(t_bar.is_none() ? nullptr : new Array(t_bar, true));
+    require(are_square(a) && (!matrix || matrix->is_like(a)), "T, t_bar: expected square matrices of floats");
+    require(op[0] && !op[1] && std::strchr("NT", op[0]), "op: expected N or T");
+    int k = columns(a, given), n = int(a.axis(1));
+    require(k > 0 && given.is_like(solution) && given.is_like(lam), "x_bar, x, b_bar: expected like shapes and dtypes, those of T");
+    return with_type(a.dtype, [&](auto like) {
+        using T = decltype(like);
+        require(!Scalar<T>::is_complex || op[0] == 'N', "op: expected N for complex numbers");
+        nb::gil_scoped_release free;
+        return each<None>(a.batch(2), threads, [&](Index i, None&) {
+            Index step = Index(n) * k, size = Index(n) * n;
+            Triangle<T> own{a.as<T>() + i * size, n, lower, unit};
+            return own.is_regular() && own.pullback(given.as<T>() + i * step, solution.as<T>() + i * step, lam.as<T>() + i * step,
+                                                    matrix ? matrix->as<T>() + i * size : nullptr, k, op[0]);
+        });
+    });
+}
+
+// Whether A = L L^H is accepted; L is written.
+static bool factor(nb::handle a, nb::handle l, int threads) {
+    Array given(a, false), found(l, true);
+    require(are_square(given) && given.is_like(found), "A, L: expected square matrices of floats");
+    int n = int(given.axis(1));
+    return with_type(given.dtype, [&](auto like) {
+        using T = decltype(like);
+        nb::gil_scoped_release free;
+        return each<None>(given.batch(2), threads, [&](Index i, None&) {
+            return cholesky(given.as<T>() + i * n * n, found.as<T>() + i * n * n, n);
+        });
+    });
+}
+
+// Whether the cotangent of A is accepted; it is written.
+static bool factor_pullback(nb::handle l, nb::handle l_bar, nb::handle a_bar, int threads) {
+    Array factors(l, false), given(l_bar, false), found(a_bar, true);
+    require(are_square(given) && given.is_like(found) && given.is_like(factors), "L, L_bar, A_bar: expected square matrices of floats");
+    int n = int(given.axis(1));
+    return with_type(given.dtype, [&](auto like) {
+        using T = decltype(like);
+        nb::gil_scoped_release free;
+        return each<None>(given.batch(2), threads, [&](Index i, None&) {
+            return cholesky_pullback(factors.as<T>() + i * n * n, given.as<T>() + i * n * n, found.as<T>() + i * n * n, n);
+        });
+    });
+}
+
+void bind_triangles(nb::module_& m) {
+    m.def("solve_triangular", &solve, "t"_a, "b"_a, "x"_a, "lower"_a, "unit"_a, "op"_a, "threads"_a);
+    m.def("solve_triangular_pullback", &pullback, "t"_a, "x_bar"_a, "x"_a, "b_bar"_a, "t_bar"_a.none(), "lower"_a, "unit"_a, "op"_a, "threads"_a);
+    m.def("cholesky", &factor, "a"_a, "l"_a, "threads"_a);
+    m.def("cholesky_pullback", &factor_pullback, "l"_a, "l_bar"_a, "a_bar"_a, "threads"_a);
+}

@@ -1,0 +1,114 @@
+"""op(T) x = b for a triangle T of a dense array, and A = L L^H, with their cotangents, each in one
+compiled call. What is declined goes the careful way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.array_protocol import Array
+from ldiv.core.arrays import numpy_dtype
+from ldiv.core.compiled import Compiled
+from ldiv.core.structure import Structure
+from ldiv.engines import solve_log
+from ldiv.engines.accuracy.accepted import compiled, is_taken, workers
+from ldiv.engines.factors.cache import counts
+from ldiv.engines.factors.dense_calls import fits
+from ldiv.engines.registry import choose, name_of
+from ldiv.structures.triangular import Triangular
+
+NAME = "substitution"
+
+
+@dataclass(frozen=True, slots=True)
+class TriangleCalls:
+    """op(T) x = b."""
+
+    lower: bool
+    unit: bool
+    op: str
+    vector: bool
+
+    def fit(self, *flat: Array) -> bool:
+        return fits(*flat, vector=self.vector)
+
+    def forward(self, *flat: Array) -> Any:
+        (p, b), native = flat, compiled()
+        if native is None or solve_log.is_read():
+            return None
+        x = np.empty(b.shape, numpy_dtype(b))
+        if not native.solve_triangular(p, b, x, self.lower, self.unit, self.op, workers(p.shape)):
+            return None
+        counts["solves"] += 1
+        return (x,), None
+
+    def backward(
+        self,
+        factor: None,
+        need: Sequence[bool],
+        cotangents: tuple[Any, ...],
+        out: tuple[Any, ...],
+        *flat: Array,
+    ) -> Any:
+        (x_bar,), (x,), p, native = cotangents, out, flat[0], compiled()
+        dtype = numpy_dtype(p)
+        if native is None or x_bar is None or numpy_dtype(x_bar) != dtype or x.shape != x_bar.shape:
+            return None
+        if dtype.kind == "c" and self.op != "N":
+            return None
+        lam = np.empty(x.shape, dtype)
+        p_bar = np.empty(p.shape, dtype) if need[0] else None
+        op = "N" if self.op == "N" else "T"
+        if not native.solve_triangular_pullback(
+            p, x_bar, x, lam, p_bar, self.lower, self.unit, op, workers(p.shape)
+        ):
+            return None
+        counts["solves"] += 1
+        return p_bar, lam
+
+
+def triangle_calls(
+    structure: Structure, assume_a: str, method: str, vector: bool
+) -> Compiled | None:
+    """Those of a structure, if it has any."""
+    base, op = structure.unview()
+    if not isinstance(base, Triangular) or base.diagonal == "zero" or op == "C":
+        return None
+    if name_of(choose(base, np.dtype(float), "cpu", assume_a, method)) != NAME:
+        return None
+    return TriangleCalls(base.lower, base.diagonal == "unit", op, vector)
+
+
+class CholeskyCalls:
+    """A = L L^H."""
+
+    def fit(self, *flat: Array) -> bool:
+        return is_taken(flat[0])
+
+    def forward(self, *flat: Array) -> Any:
+        (a,), native = flat, compiled()
+        if native is None:
+            return None
+        l = np.empty(a.shape, numpy_dtype(a))
+        return ((l,), None) if native.cholesky(a, l, workers(a.shape)) else None
+
+    def backward(
+        self,
+        factor: None,
+        need: Sequence[bool],
+        cotangents: tuple[Any, ...],
+        out: tuple[Any, ...],
+        *flat: Array,
+    ) -> Any:
+        (l_bar,), (l,), native = cotangents, out, compiled()
+        if native is None or l_bar is None or l_bar.shape != l.shape or l_bar.dtype != l.dtype:
+            return None
+        a_bar = np.empty(l.shape, numpy_dtype(l))
+        if not native.cholesky_pullback(l, l_bar, a_bar, workers(l.shape)):
+            return None
+        counts["solves"] += 2
+        return (a_bar,)
