@@ -240,11 +240,18 @@ def shown(value: Any) -> str:
     return text if len(text) <= LONGEST else f"{type(value).__name__} {text[:LONGEST]} ..."
 
 
+def is_of_numbers(problem: Exception) -> bool:
+    """Do other numbers, in arrays of the same shapes and dtypes, not lead to this error?"""
+    known = np.linalg.LinAlgError, NotSymmetricError, NotDifferentiableError
+    return isinstance(problem, known) or getattr(problem, "of_numbers", False)
+
+
 def report(problem: Exception) -> None:
     """Raise an error; give a warning."""
     if isinstance(problem, Warning):
         warnings.warn(problem, stacklevel=2)
         return
+    problem.of_numbers = True  # type: ignore[attr-defined]
     try:
         raise problem
     finally:

@@ -125,7 +125,8 @@ def test_exactly_singular_raises(state: str) -> None:
 def test_options() -> None:
     with (
         pytest.raises(
-            ValueError, match="singular: expected one of 'raise', 'warn', 'ignore', got 'call'"
+            ValueError,
+            match="singular: expected one of 'raise', 'warn', 'ignore', 'nan', got 'call'",
         ),
         ldiv.errstate(singular="call"),
     ):

@@ -60,6 +60,14 @@ def test_rule(rule, args):
     testing.rule_laws(rule, args)
 
 
+@pytest.mark.parametrize(
+    ("rule", "args"),
+    [case for case in _rule_cases() if not case.marks and case.id.endswith("float64")],
+)
+def test_refusals(rule, args):
+    testing.refusal_laws(rule, args)
+
+
 @pytest.mark.parametrize(("engine", "structure", "p"), _cases(testing.found_solvers))
 def test_solver(engine, structure, p):
     testing.solver_laws(engine, structure, p)

@@ -1,4 +1,4 @@
-"""What an ill-conditioned matrix leads to: an error, a warning, or nothing.
+"""What an ill-conditioned matrix leads to: an error, a warning, nothing, or NaN.
 
 Ill-conditioned: nonsingular, but no digit of a solution is certain.
 """
@@ -18,22 +18,23 @@ from ldiv.core.validate import require_option
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Choice = Literal["raise", "warn", "ignore"]
+Choice = Literal["raise", "warn", "ignore", "nan"]
 CHOICES: tuple[str, ...] = get_args(Choice)
 _singular: ContextVar[str] = ContextVar("singular", default="raise")
 
 
 class errstate:
-    """Choose what an ill-conditioned matrix does, for the calls inside a with block.
+    """Choose what an ill-conditioned matrix does, for the calls inside a with block; or NaN for errors.
 
     Modelled on `numpy.errstate`; also a decorator.
 
     Parameters
     ----------
-    singular : {"raise", "warn", "ignore"}
+    singular : {"raise", "warn", "ignore", "nan"}
         "raise" is the default everywhere. With "warn" a matrix that is singular to working
         precision, but whose factors exist, gives what they give, with a
         `scipy.linalg.LinAlgWarning`, as in SciPy; with "ignore" the same without a warning.
+        With "nan" whatever would raise for its numbers is NaN, in exactly that member of a batch.
 
     Notes
     -----
@@ -42,8 +43,17 @@ class errstate:
     The choice is the one at the time of the call: the derivatives of the call keep it, wherever
     they are taken, and so do functions traced by `jax.jit` and the result of `factorized`. Each
     thread, and each asynchronous task, has its own.
-    It concerns `solve` (by engines that factor), `factorized`, `logdet`, `slogdet`, `det`,
+    "warn" and "ignore" concern `solve` (by engines that factor), `factorized`, `logdet`, `slogdet`, `det`,
     `quad_form`, `lstsq`, `root`, `least_squares`, and what is made of them.
+    "nan" concerns every function: a singular or indefinite matrix, NaN and infinity that come in,
+    an overflow, a promise that is not kept, an iteration that does not converge, a derivative that
+    does not exist. All outputs of such a member are NaN, and those that are integers, exchanges of
+    rows say, 0; the rank of `lstsq` is the full one. Its derivatives are NaN; so is the gradient of
+    an argument that several members share. A shape, a dtype or an option that is wrong raises, as
+    does what the numbers decide the shape of (`orth`, `null_space`).
+    In compiled programs of JAX "nan" is pure XLA: no callback, so that they can be exported and run
+    where there is no Python. There what runs on the host is refused (sparse engines, `ldl`, banded
+    matrices, Schur forms), and so is every function on arrays of an accelerator in PyTorch.
 
     Examples
     --------
@@ -57,6 +67,10 @@ class errstate:
     ...     x = ldiv.solve(A, b)
     >>> bool(np.abs(A @ x - b).max() < 1e-3)
     True
+    >>> with ldiv.errstate(singular="nan"):
+    ...     ldiv.solve(np.stack([np.eye(2), np.ones((2, 2))]), np.ones(2))
+    array([[ 1.,  1.],
+           [nan, nan]])
     """
 
     __slots__ = ("_choice", "_tokens")
@@ -108,11 +122,16 @@ def keeping_state(f: Callable[..., R]) -> Callable[..., R]:
     return call
 
 
+def raises() -> bool:
+    """Is an ill-conditioned matrix an error? NaN takes the place of errors once they are raised."""
+    return _singular.get() in ("raise", "nan")
+
+
 def check_or_warn(ok: Any, error: Callable[..., Exception], *numbers: Any) -> None:
     """Unless ok: raise error(*numbers), warn with its message, or go on, as `errstate` says."""
     state = singular_state()
     if state != "ignore":
-        check_or_raise(ok, error if state == "raise" else partial(_warning, error), *numbers)
+        check_or_raise(ok, partial(_warning, error) if state == "warn" else error, *numbers)
 
 
 def _warning(error: Callable[..., Exception], *numbers: Any) -> LinAlgWarning:

@@ -16,8 +16,10 @@ import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.dispatch import asnumpy, check_or_raise, host_values, namespace, numbers, traced
+from ldiv.core.errstate import singular_state, under
 from ldiv.core.holder import Holder, holding, owner
-from ldiv.core.rule import Rule
+from ldiv.core.or_nan import finite_or_nan, members
+from ldiv.core.rule import OrNaN, Rule
 from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.verdict import is_pending
 from ldiv.errors import overflowed
@@ -65,6 +67,8 @@ def require_known_finite(name: str, x: Array) -> None:
     """The same of a public argument, under its own name, where its numbers are known here; else the
     rule looks.
     """
+    if singular_state() == "nan":
+        return
     if (values := numbers(x)) is not None and not np.isfinite(values).all():
         raise not_finite(name)
 
@@ -127,7 +131,13 @@ def evaluated(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
         return found
     if owner() is None:
         with holding(Holder()):
-            return _evaluated(rule, flat)
+            return _evaluated_in_state(rule, flat)
+    return _evaluated_in_state(rule, flat)
+
+
+def _evaluated_in_state(rule: Rule, flat: list[Array]) -> tuple[Array, ...]:
+    if isinstance(rule, OrNaN):
+        return members(partial(_evaluated, rule.rule), rule.cores, flat)
     return _evaluated(rule, flat)
 
 
@@ -144,7 +154,16 @@ def _evaluated(rule: Rule, flat: list[Any]) -> tuple[Any, ...]:
 
 
 def derivative(rule: Rule, f: Callable[..., Tree], *given: Tree) -> Tree:
-    """f(*given), f the rule's jvp or vjp, must be finite; in a trace its kernels check that."""
+    """f(*given), f the rule's jvp or vjp, must be finite; in a trace its kernels check that.
+
+    The derivative of what was called elsewhere does not become NaN because it is taken under "nan".
+    """
+    if isinstance(rule, OrNaN):
+        with unwarned():
+            return finite_or_nan(rule, f, *given)
+    if singular_state() == "nan":
+        with under("raise"):
+            return derivative(rule, f, *given)
     with unwarned():
         results = f(*given)
     if not rule.may_overflow:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from ldiv.core.cached_property import cached_property
 from ldiv.core.compiled import Compiled, in_rows
 from ldiv.core.compiled_call import CompiledCall
 from ldiv.core.dispatch import frontend_of
+from ldiv.core.errstate import singular_state, under
 from ldiv.core.trees import Tree, leaves
 from ldiv.core.units import Unit
 
@@ -69,6 +71,10 @@ class Rule(ABC):
     def at_scale(self, flat: list[Array]) -> Rule:
         """The rule that is applied to these numbers, whose outputs begin with those of this one."""
         return self
+
+    def in_state(self) -> Rule:
+        """The rule that `errstate` asks for now: under "nan" one that refuses nothing."""
+        return OrNaN(self) if singular_state() == "nan" else self
 
     @property
     def compiled(self) -> Compiled | None:
@@ -128,6 +134,64 @@ def _are_numpy(flat: Sequence[Array]) -> bool:
 _NUMPY = {np.ndarray}
 
 
+@dataclass(frozen=True)
+class OrNaN(Rule):
+    """A rule whose outputs are NaN in the members of a batch which it would refuse: whoever runs the
+    kernel sees to that (`ldiv.core.or_nan`). Its derivatives are made of rules like it.
+    """
+
+    rule: Rule
+
+    may_overflow = True
+    sees_overflow = True
+
+    def in_state(self) -> Rule:
+        return self
+
+    @property
+    def core(self) -> tuple[Tree, ...]:
+        return self.rule.core
+
+    @property
+    def public_name(self) -> str:
+        return self.rule.public_name
+
+    @property
+    def differentiable(self) -> tuple[bool, ...] | None:  # type: ignore[override]
+        return self.rule.differentiable
+
+    @property
+    def on_host(self) -> bool:  # type: ignore[override]
+        return self.rule.on_host
+
+    @property
+    def few(self) -> int:  # type: ignore[override]
+        return self.rule.few
+
+    @property
+    def compiled(self) -> Compiled | None:
+        return self.rule.compiled
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        return self.rule.kernel(*args)
+
+    def jvp(
+        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
+    ) -> tuple[Array | None, ...]:
+        with under("nan"):
+            return self.rule.jvp(tangents, out, *args)
+
+    def vjp(
+        self,
+        need: tuple[Tree, ...],
+        cotangents: tuple[Array | None, ...],
+        out: tuple[Array, ...],
+        *args: Tree,
+    ) -> tuple[Tree, ...]:
+        with under("nan"):
+            return self.rule.vjp(need, cotangents, out, *args)
+
+
 def bind(rule: Rule, *args: Tree) -> tuple[Any, ...]:
     """Apply a rule to arrays of any framework, and register its derivatives with that framework.
 
@@ -135,5 +199,5 @@ def bind(rule: Rule, *args: Tree) -> tuple[Any, ...]:
     """
     flat = leaves(args)
     frontend, applied = frontend_of(*flat), rule.at_scale(flat)
-    outputs = frontend.bind(applied, flat)
+    outputs = frontend.bind(applied.in_state(), flat)
     return outputs if applied is rule else outputs[: len(rule.units[0].gives)]

@@ -19,7 +19,7 @@ import numpy as np
 
 from ldiv.core.arrays import conj, device_of, numpy_dtype, result_dtype, unit_columns
 from ldiv.core.dispatch import on_host
-from ldiv.core.errstate import keeping_state, singular_state
+from ldiv.core.errstate import keeping_state, raises
 from ldiv.core.forking import import_module
 from ldiv.core.pattern import Index, Pattern
 from ldiv.core.structure import Structure, matmul, outer
@@ -252,7 +252,11 @@ def _factor_plan(base: Structure, p: Tree, assume_a: str) -> FactorPlan:
     """By fronts; where they are compiled, and so serve solves, then by the engines that solve."""
     engine = _supernodal() if assume_a == "pos" else import_module("ldiv.engines.selected.general")
     dtype, engines = result_dtype(p), Chain((engine,), ())
+<<<<<<< HEAD:src/ldiv/engines/entries.py
     if assume_a == "pos" and engine.is_compiled() and singular_state() == "raise":
+=======
+    if assume_a == "pos" and engine.is_compiled(dtype) and raises():
+>>>>>>> 3f22e8b (errstate(singular="nan"): what would raise is NaN in exactly that member, and JAX programs hold no Python):src/ldiv/engines/selected/entries.py
         engines = before(engine, registry.chain(base, dtype, "cpu", assume_a))
     return factor_plan_of(engines, base, leaves(base.read(p)), assume_a)
 

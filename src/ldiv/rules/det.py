@@ -25,7 +25,8 @@ import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, alike, batch_of, factors, spread, transpose, unit_columns
-from ldiv.core.dispatch import check_or_raise, constant, namespace, traced
+from ldiv.core.dispatch import check_or_raise, constant, namespace, numbers, traced
+from ldiv.core.errstate import singular_state
 from ldiv.core.finite import all_finite
 from ldiv.core.rule import Rule, bind
 from ldiv.core.trees import Tree
@@ -86,7 +87,9 @@ def adjugate(a: Array, d: Array) -> Array:
     n = a.shape[-1]
     if not traced(a):
         with suppress(SingularMatrixError):
-            return factors(d) * bind(Inverse(dense(n, n)), a)[0]
+            inverse = bind(Inverse(dense(n, n)), a)[0]
+            if singular_state() != "nan" or _is_finite(inverse):
+                return factors(d) * inverse
     r, xp, batch = min(BORDER, n), namespace(a), batch_of(a, 2)
     t = balance(magnitude(constant(a), (-2, -1)))
     a = a * t * t  # whose numbers are near 1
@@ -102,6 +105,12 @@ def adjugate(a: Array, d: Array) -> Array:
     whole = factors(sign * xp.exp(size))
     of_c, adj_c = _by_definition(C)
     return whole * (factors(of_c) * X - Y @ adj_c @ Z) / (t * t) ** (n - 1)
+
+
+def _is_finite(x: Array) -> bool:
+    """Is there an inverse of every member?"""
+    values = numbers(constant(x))
+    return values is not None and bool(np.isfinite(values).all())
 
 
 def _by_definition(c: Array) -> tuple[Array, Array]:

@@ -134,7 +134,7 @@ class FullRank(Unchanged):
 
     def _error(self, rank: Any) -> NotDifferentiableError:
         return NotDifferentiableError(
-            f"no derivative: the rank of A is {int(asnumpy(rank).min())}, {self.full} would be "
+            f"no derivative: the rank of A is {asnumpy(rank).min():.0f}, {self.full} would be "
             "full, and the pseudoinverse jumps where the rank changes. "
             "on_degenerate='drop' takes the rank for constant."
         )

@@ -11,7 +11,7 @@ import numpy as np
 
 from ldiv.core.arrays import conj, numpy_dtype, transpose
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
-from ldiv.core.errstate import singular_state
+from ldiv.core.errstate import raises
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree
 from ldiv.engines.accuracy.accepted import CHOLESKY, accepted
@@ -89,7 +89,7 @@ def factor_carefully(symbolic: None, structure: Structure, p: Tree, assume_a: st
     ways = partial(by_qr, equilibrated), partial(by_qr, equilibrated_by_sums)
     # for a singular matrix, unless that raises, the LU factors are the result as before
     as_usual = partial(factor, symbolic, structure, p, assume_a)
-    made: Factor = first_nonsingular(ways, ways[0] if singular_state() == "raise" else as_usual)
+    made: Factor = first_nonsingular(ways, ways[0] if raises() else as_usual)
     return made
 
 

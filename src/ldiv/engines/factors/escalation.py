@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from ldiv.core.errstate import singular_state, under
+from ldiv.core.errstate import raises, under
 from ldiv.core.forking import lock
 from ldiv.core.trees import Array
 from ldiv.engines.factor import OfAnotherKindError
@@ -119,10 +119,10 @@ class Escalating:
         Without a method the factor is only made.
         """
         at, count = max(len(self._made) - 1, 0), len(self._attempts)
-        state = singular_state()
+        is_error = raises()
         while True:
             try:
-                if state == "raise" or (at + 1 == count and not self._witnesses):
+                if is_error or (at + 1 == count and not self._witnesses):
                     return self._try(at, method, *args)
                 with under("raise"):
                     return self._try(at, method, *args)
@@ -132,7 +132,7 @@ class Escalating:
                     raise
                 if at + 1 == count:
                     self._consult_witnesses(name, error.evidence, method, *args)
-                    if state == "raise" or not self._witnesses:
+                    if is_error or not self._witnesses:
                         raise
                     break
                 self.gave_up[name] = error.evidence

@@ -17,7 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import Primitive
 
+from ldiv.core.errstate import singular_state
 from ldiv.core.holder import holding, store
+from ldiv.core.or_nan import not_here
 from ldiv.core.space import Together
 from ldiv.errors import expected_got
 from ldiv.frontends.jax.private import ir, mlir
@@ -35,6 +37,7 @@ Specs = tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
 
 def on_host(f: Callable[..., Any], specs: Specs, *arrays: jax.Array) -> tuple[jax.Array, ...]:
     if any(map(traced, arrays)):
+        _refuse_nan()
         together = isinstance(f, Together)
         work = partial(_stored, f)
         return tuple(host_p.bind(*arrays, f=work, specs=specs, together=together))
@@ -50,6 +53,11 @@ def chosen_device(arrays: Sequence[jax.Array]) -> jax.Device | None:
     return None
 
 
+def _refuse_nan() -> None:
+    if singular_state() == "nan":
+        raise not_here("a compiled program of JAX with an engine that runs in Python")
+
+
 def _stored(f: Callable[..., Any], *arrays: Any) -> Any:
     # the call that staged this is over when it runs: its factors have no owner but the store
     with holding(store):
@@ -58,6 +66,7 @@ def _stored(f: Callable[..., Any], *arrays: Any) -> Any:
 
 def host_callback(f: Callable[..., Any], *xs: jax.Array) -> None:
     if any(map(traced, xs)):
+        _refuse_nan()
         host_p.bind(*xs, f=partial(_and_nothing, f), specs=(), together=False)
     else:
         f(*xs)

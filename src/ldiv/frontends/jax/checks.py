@@ -26,18 +26,32 @@ def check_or_raise(ok: jax.Array, error: Callable[..., Exception], *numbers: jax
 
 
 @contextmanager
+def noting() -> Iterator[list[Check]]:
+    """The checks that the kernel inside notes, for others to ask."""
+    checks: list[Check] = []
+    token = _checks.set(checks)
+    try:
+        yield checks
+    finally:
+        _checks.reset(token)
+
+
+def passed(checks: list[Check]) -> jax.Array:
+    """Whether all of them have."""
+    return (
+        jnp.stack([jnp.asarray(ok) for ok, _, _ in checks]).all() if checks else jnp.asarray(True)
+    )
+
+
+@contextmanager
 def checking() -> Iterator[list[jax.Array]]:
     """Ask at the end whether all checks that the kernel inside notes have passed.
 
     The arrays that the list is filled with become, in it, arrays that are there once they have.
     """
-    checks: list[Check] = []
     waiting: list[jax.Array] = []
-    token = _checks.set(checks)
-    try:
+    with noting() as checks:
         yield waiting
-    finally:
-        _checks.reset(token)
     if not checks:
         return
     oks, errors, numbers = zip(*checks, strict=True)

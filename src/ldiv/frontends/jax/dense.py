@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from ldiv.core.errstate import singular_state
 from ldiv.frontends.jax import private
 from ldiv.frontends.jax.values import traced
 
@@ -32,6 +33,28 @@ def _each(kernel: Callable[..., Any], *arrays: jax.Array) -> Any:
     """kernel(*arrays), of the same batch axes: in a program for the CPU one matrix after another,
     which takes no longer there.
     """
+    if private.BATCHED_LAPACK_WAITS and singular_state() == "nan":
+        return _in_any_batch(kernel)(*arrays)
+    return _of_batch(kernel, *arrays)
+
+
+def _in_any_batch(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """The same of arrays whose batch axes are those of jax.vmap."""
+    each = jax.custom_batching.custom_vmap(partial(_of_batch, kernel))
+
+    @each.def_vmap
+    def _(size: int, batched: Any, *arrays: jax.Array) -> Any:
+        wide = [
+            x if b else jnp.broadcast_to(x, (size, *x.shape))
+            for x, b in zip(arrays, batched, strict=True)
+        ]
+        found = _in_any_batch(kernel)(*wide)
+        return found, jax.tree.map(lambda _: True, found)
+
+    return each
+
+
+def _of_batch(kernel: Callable[..., Any], *arrays: jax.Array) -> Any:
     batch = arrays[0].shape[:-2]
     if not private.BATCHED_LAPACK_WAITS or prod(batch) < 2 or not any(map(traced, arrays)):
         return kernel(*arrays)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -20,15 +20,17 @@ import jax.numpy as jnp
 from ldiv.core.caches import emptied_by
 from ldiv.core.finite import evaluated
 from ldiv.core.holder import TracedFactor, TracedHolder, holding, owner, store
-from ldiv.core.rule import Rule
+from ldiv.core.rule import OrNaN, Rule
 from ldiv.core.trees import leaves
 from ldiv.errors import expected_got
+from ldiv.frontends.jax import members
 from ldiv.frontends.jax.callbacks import Specs
 from ldiv.frontends.jax.checks import checking
 from ldiv.frontends.jax.compiled_calls import call_of, factor_of, place_of_factor
 from ldiv.frontends.jax.values import as_own, traced
 
 Given = tuple[TracedFactor, ...]
+Run = tuple[list[jax.Array], Given, list[jax.Array]]
 
 
 def own_arguments(rule: Rule, args: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any]]:
@@ -59,8 +61,11 @@ def eager_kernel(*args: jax.Array, rule: Rule) -> list[jax.Array]:
     derivatives need.
     """
     with holding(store if (keeper := owner()) is None else keeper):
+        flat = [as_own(x) for x in args]
         try:
-            return list(evaluated(rule, [as_own(x) for x in args]))
+            if isinstance(rule, OrNaN):
+                return list(members.eager(flat, rule, partial(staged_kernel, rule=rule)))
+            return list(evaluated(rule, flat))
         except jax.errors.UnexpectedTracerError as error:  # beside arguments that are known
             raise closed_over() from error
 
@@ -68,26 +73,28 @@ def eager_kernel(*args: jax.Array, rule: Rule) -> list[jax.Array]:
 def staged_kernel(
     *args: jax.Array, rule: Rule, given: Given, with_factors: bool
 ) -> list[jax.Array]:
-    out, keeper = _run(*args, rule=rule, given=given, with_factors=with_factors)
+    out, _, made = _run(*args, rule=rule, given=given, with_factors=with_factors)
     if with_factors and (call := call_of(rule, own_arguments(rule, args)[0])) is not None:
         # on another platform than that of the call, which reads no factor of it
         return [*out, *(jnp.zeros(*spec) for spec in call.made)]
-    return [*out, *keeper.made] if with_factors else out
+    return [*out, *made] if with_factors else out
 
 
-def _run(
-    *args: jax.Array, rule: Rule, given: Given, with_factors: bool
-) -> tuple[list[jax.Array], TracedHolder]:
-    """Nobody checks again the factors that are handed on: so the outputs beside them wait until
+def _run(*args: jax.Array, rule: Rule, given: Given, with_factors: bool) -> Run:
+    """The outputs, the factors that were made, and their arrays.
+
+    Nobody checks again the factors that are handed on: so the outputs beside them wait until
     all checks have passed.
     """
+    if isinstance(rule, OrNaN):
+        return members.run(*args, rule=rule, given=given, outputs_of=outputs_of)
     flat, held = own_arguments(rule, args)
     keeper = TracedHolder(flat, given, held)
     with checking() as waiting, holding(keeper):
         out = list(evaluated(rule, list(flat)))
         if with_factors:
             waiting += out
-    return waiting or out, keeper
+    return waiting or out, tuple(keeper.factors[len(given) :]), keeper.made
 
 
 # -- what a kernel returns, by shapes and dtypes alone ------------------------
@@ -115,9 +122,8 @@ def _outputs(rule: Rule, given: Given, specs: Specs) -> Outputs:
     factors: list[TracedFactor] = []
 
     def run(*args: jax.Array) -> Any:
-        out, keeper = _run(*args, rule=rule, given=given, with_factors=False)
-        factors[:] = keeper.factors[len(given) :]
-        return out, keeper.made
+        out, factors[:], made = _run(*args, rule=rule, given=given, with_factors=False)
+        return out, made
 
     written = jax.make_jaxpr(run, return_shape=True)
     program, found = written(*(jax.ShapeDtypeStruct(*spec) for spec in specs))

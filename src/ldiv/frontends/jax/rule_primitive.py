@@ -196,9 +196,10 @@ _as_kernel = mlir.lower_fun(staged_kernel, multiple_results=True)
 
 
 def _lower(ctx: Any, *args: Any, rule: Rule, given: Given, with_factors: bool) -> Any:
-    """On the CPU, one call of compiled code where the rule has it."""
+    """In a program for the CPU alone, one call of compiled code where the rule has it."""
     avals, _ = own_arguments(rule, ctx.avals_in)
-    if (call := call_of(rule, avals)) is None:
+    platforms = ctx.platforms or ctx.module_context.platforms
+    if tuple(platforms) != (PLATFORM,) or (call := call_of(rule, avals)) is None:
         return _as_kernel(ctx, *args, rule=rule, given=given, with_factors=with_factors)
     place = place_of_factor(call, given)
     (flat, held), (_, held_avals) = own_arguments(rule, args), own_arguments(rule, ctx.avals_in)
@@ -224,5 +225,4 @@ rule_p.def_abstract_eval(_abstract)
 ad.primitive_jvps[rule_p] = _jvp
 ad.primitive_transposes[rule_p] = _transpose
 batching.primitive_batchers[rule_p] = _batch
-mlir.register_lowering(rule_p, _as_kernel, cacheable=False)
-mlir.register_lowering(rule_p, _lower, cacheable=False, platform=PLATFORM)
+mlir.register_lowering(rule_p, _lower, cacheable=False)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from ldiv.core.errstate import singular_state
 from ldiv.core.holder import holding, store
 from ldiv.core.pushforward import OnlyReverse
-from ldiv.frontends.jax.checks import checking
+from ldiv.frontends.jax.checks import check_or_raise, checking, noting, passed
 from ldiv.frontends.jax.values import traced
 
 
@@ -47,6 +49,8 @@ def loop(
 ) -> Any:
     """A loop of JAX in a trace; outside, one of Python, which need not be compiled."""
     if any(map(traced, state)):
+        if singular_state() == "nan":
+            return _loop_or_nan(going, body, state)
         return jax.lax.while_loop(going, _self_contained(body), state)
     while bool(going(state)):
         state = body(state)
@@ -58,8 +62,36 @@ def each(
 ) -> tuple[jax.Array, ...] | list[jax.Array]:
     """f of one member after another: in a trace a loop, compiled once for all members."""
     if any(map(traced, xs)):
+        if singular_state() == "nan":
+            found, ok = jax.lax.map(partial(_noted, lambda one: f(*one)), tuple(xs))
+            check_or_raise(ok.all(), _refused)
+            return found
         return jax.lax.map(_self_contained(lambda one: f(*one)), tuple(xs))
     return [jnp.stack(ys) for ys in zip(*(f(*one) for one in zip(*xs, strict=True)), strict=True)]
+
+
+def _loop_or_nan(
+    going: Callable[[Any], jax.Array], body: Callable[[Any], Any], state: tuple[jax.Array, ...]
+) -> Any:
+    """The checks of a step are part of the state."""
+
+    def step(carry: Any) -> Any:
+        found, ok = _noted(body, carry[0])
+        return found, carry[1] & ok
+
+    found, ok = jax.lax.while_loop(lambda carry: going(carry[0]), step, (state, jnp.asarray(True)))
+    check_or_raise(ok, _refused)
+    return found
+
+
+def _noted(body: Callable[[Any], Any], state: Any) -> tuple[Any, jax.Array]:
+    with noting() as checks, holding(store):
+        found = body(state)
+    return found, passed(checks)
+
+
+def _refused() -> Exception:
+    return AssertionError("NaN takes the place of this error")
 
 
 def _self_contained(body: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -94,7 +94,7 @@ def solved(
     same = isinstance(args[1], np.ndarray) == isinstance(b, np.ndarray)
     unconverted = place is not None and args[0] is place.p and same and args[1].dtype == b.dtype
     if place is not None and unconverted and isinstance(structure.core, int):
-        call = Call(replace(rule, vector=vector), frontend_of(params, b).bind)
+        call = Call(replace(rule, vector=vector).in_state(), frontend_of(params, b).bind)
         place.remember(call)
         return call.bound(params, b)
     x = bind(rule, *args)[0]

@@ -208,7 +208,7 @@ def _is_one_array(matrix: Matrix, structure: Structure) -> bool:
 def _remembered(place: Place | None, rule: Rule, p: Tree, output: int) -> Array:
     """An output of a rule of a matrix, which is remembered if nothing had to be converted."""
     if place is not None and place.p is p:
-        call = Call(rule, frontend_of(p).bind, output)
+        call = Call(rule.in_state(), frontend_of(p).bind, output)
         place.remember(call)
         return call.of_one(p)
     return bind(rule, p)[output]

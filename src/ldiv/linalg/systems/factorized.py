@@ -246,8 +246,8 @@ class Factorized:
         """log |det A|, of shape (*batch,), in the framework of A."""
         with under(self._singular):
             self._factor()
-        rule = LogAbsDet(self._structure, self._assume_a, self._method, self._singular)
-        return bind(rule, self._params)[0]
+            rule = LogAbsDet(self._structure, self._assume_a, self._method, self._singular)
+            return bind(rule, self._params)[0]
 
     @property
     def inverse(self) -> Matrix:

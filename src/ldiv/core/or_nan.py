@@ -1,0 +1,125 @@
+"""y = kernel(x), and NaN in the members of a batch that the kernel refuses: `errstate(singular="nan")`.
+
+Where numbers are known the kernel runs as it does always, on all members at once. If it raises, what
+is refused is found by halves; the others are as the kernel gives them. Refused are numbers: what is
+wrong whatever the numbers are, a shape or an engine that is not there, raises.
+The outputs of a refused member are NaN, those that are integers or booleans 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+from typing import Any
+
+from ldiv.core.arrays import alike, batch_of, broadcast, common_batch, numpy_dtype, real
+from ldiv.core.dispatch import host, namespace, traced
+from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.errors import EngineError, expected_got, is_of_numbers
+
+Outputs = tuple[Array, ...]
+Kernel = Callable[[list[Array]], Outputs]
+
+
+def members(kernel: Kernel, cores: Sequence[int], flat: list[Array]) -> Outputs:
+    """The outputs for arguments with so many axes of their own; the axes before are a batch."""
+    if not host(flat[0]):
+        raise not_here(f"an array on {flat[0].device}")
+    if (found := unless_refused(kernel, flat)) is not None:
+        return found
+    batch = broadcast(*[batch_of(x, c) for x, c in zip(flat, cores, strict=True)])
+    # of an empty batch nothing is refused: it has the shapes and dtypes of a member
+    none = kernel([_none(x, c) for x, c in zip(flat, cores, strict=True)])
+    rows = [_rows(x, c, batch) for x, c in zip(flat, cores, strict=True)]
+    parts = _by_halves(kernel, cores, rows, none, 0, prod(batch))
+    xp = namespace(none[0])
+    return tuple(
+        [
+            xp.reshape(xp.concat(ys, axis=0), (*batch, *ys[0].shape[1:]))
+            for ys in zip(none, *parts, strict=True)
+        ]
+    )
+
+
+def not_here(came: str) -> EngineError:
+    """The error where looks cannot become NaN."""
+    return EngineError(
+        expected_got(
+            'errstate(singular="nan")',
+            "a computation by LU, Cholesky, QR, eigh, SVD or triangles, or arrays on the cpu",
+            came,
+            'Say singular="raise" there, the default.',
+        )
+    )
+
+
+def unless_refused(kernel: Kernel, flat: list[Array]) -> Outputs | None:
+    try:
+        return kernel(flat)
+    except Exception as problem:
+        if not is_of_numbers(problem):
+            raise
+        return None
+
+
+def _none(x: Array, core: int) -> Array:
+    return namespace(x).zeros((0, *x.shape[x.ndim - core :]), **alike(x))
+
+
+def _rows(x: Array, core: int, batch: tuple[int, ...]) -> Array:
+    """(members, *own axes); what all members share stays one."""
+    xp, own = namespace(x), tuple(x.shape[x.ndim - core :])
+    if prod(batch_of(x, core)) == 1:
+        return xp.reshape(x, own)
+    return xp.reshape(xp.broadcast_to(x, (*batch, *own)), (prod(batch), *own))
+
+
+def _by_halves(
+    kernel: Kernel, cores: Sequence[int], rows: list[Array], none: Outputs, start: int, end: int
+) -> Iterator[Outputs]:
+    """The outputs of these members, which are refused together, in parts."""
+    if end - start <= 1:
+        yield tuple([_refused(y, end - start) for y in none])
+        return
+    middle = (start + end) // 2
+    for first, last in ((start, middle), (middle, end)):
+        some = [x if x.ndim == c else x[first:last] for x, c in zip(rows, cores, strict=True)]
+        if (found := unless_refused(kernel, some)) is not None:
+            yield found
+        else:
+            yield from _by_halves(kernel, cores, rows, none, first, last)
+
+
+def _refused(y: Array, count: int) -> Array:
+    """So many members without an answer, shaped as those of y are."""
+    value = {"f": float("nan"), "c": complex("nan+nanj")}.get(numpy_dtype(y).kind, 0)
+    return namespace(y).full((count, *y.shape[1:]), value, **alike(y))
+
+
+# -- derivatives --------------------------------------------------------------
+
+
+def finite_or_nan(rule: Any, f: Callable[..., Tree], *given: Tree) -> Tree:
+    """f(*given), f the rule's jvp or vjp: NaN in the members that overflow.
+
+    In a trace kernels alone look, as they do for an error.
+    """
+    results, count = f(*given), len(rule.core)
+    before, args = given[:-count], given[-count:]
+    depth = len(common_batch(rule.core, args))
+    is_cotangent = len(before) == 3  # need, cotangents and outputs come before the arguments
+    cores = rule.cores if is_cotangent else [y.ndim - depth for y in before[-1]]
+    flat = [
+        y if y is None or traced(y) else _finite_or_nan(y, c)
+        for y, c in zip(leaves(results), cores, strict=True)
+    ]
+    return rebuild(rule.core, flat) if is_cotangent else tuple(flat)
+
+
+def _finite_or_nan(y: Array, core: int) -> Array:
+    """By a product, so that derivatives of NaN are NaN."""
+    xp = namespace(y)
+    axes = tuple(range(-min(core, y.ndim), 0))
+    finite = xp.all(xp.isfinite(y), axis=axes, keepdims=True) if axes else xp.isfinite(y)
+    one = xp.ones_like(real(y))
+    return xp.where(finite, one, float("nan") * one) * y

@@ -1,0 +1,114 @@
+"""y = kernel(x), and NaN in the members of a batch that the kernel refuses: programs without Python.
+
+The kernel is that of one member; `jax.vmap` makes that of a batch of it, so that its branches and
+loops, and the looks at its numbers, are those of each member. What all members share is computed
+once, and its factors are handed on without an axis for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from ldiv.core.arrays import broadcast
+from ldiv.core.errstate import under
+from ldiv.core.finite import evaluated
+from ldiv.core.holder import TracedFactor, TracedHolder, holding
+from ldiv.core.or_nan import unless_refused
+from ldiv.core.rule import OrNaN
+from ldiv.errors import EngineError
+from ldiv.frontends.jax.checks import noting, passed
+from ldiv.frontends.jax.values import host
+
+Given = tuple[TracedFactor, ...]
+Found = tuple[list[jax.Array], Given, list[jax.Array]]
+
+
+def run(*args: jax.Array, rule: OrNaN, given: Given, outputs_of: Callable[..., Any]) -> Found:
+    """The outputs, the factors that were made, and their arrays."""
+    cores = [*rule.cores, *(c for factor in given for c in factor.core)]
+    batches = [tuple(x.shape[: x.ndim - c]) for x, c in zip(args, cores, strict=True)]
+    whole = broadcast(*batches)
+    if not whole:
+        return _one(args, rule, given)
+    own = [x.shape[x.ndim - c :] for x, c in zip(args, cores, strict=True)]
+    members = [jax.ShapeDtypeStruct(s, x.dtype) for x, s in zip(args, own, strict=True)]
+    factors: Given = outputs_of(rule, given, members).factors
+
+    def f(*args: jax.Array) -> tuple[list[jax.Array], list[jax.Array]]:
+        out, _, made = _one(args, rule, given)
+        return out, made
+
+    varies = [_varies(b, whole) for b in batches]
+    of_factors = [
+        [any(vs) for vs in zip(*(varies[i] for i in factor.places), strict=True)]
+        for factor in factors
+        for _ in factor.core
+    ]
+    for axis in reversed(range(len(whole))):
+        f = jax.vmap(
+            f,
+            in_axes=[0 if v[axis] else None for v in varies],
+            out_axes=(0, [0 if v[axis] else None for v in of_factors]),
+            axis_size=whole[axis],
+        )
+    squeezed = [
+        jnp.reshape(x, (*(n for n, v in zip(whole, vs, strict=True) if v), *s))
+        for x, vs, s in zip(args, varies, own, strict=True)
+    ]
+    out, made = f(*squeezed)
+    # as broadcast axes of what they are factors of
+    depths = [max(len(batches[i]) for i in f.places) for f in factors for _ in f.core]
+    return (
+        out,
+        factors,
+        [
+            jnp.reshape(y, (*_stretched(vs, whole)[len(whole) - depth :], *y.shape[sum(vs) :]))
+            for y, vs, depth in zip(made, of_factors, depths, strict=True)
+        ],
+    )
+
+
+def _varies(batch: Sequence[int], whole: Sequence[int]) -> list[bool]:
+    """Along which axes of the whole batch there are different members."""
+    sizes = [1] * (len(whole) - len(batch)) + list(batch)
+    return [n == size and (n != 1) for n, size in zip(sizes, whole, strict=True)]
+
+
+def _stretched(varies: Sequence[bool], whole: Sequence[int]) -> list[int]:
+    return [n if v else 1 for n, v in zip(whole, varies, strict=True)]
+
+
+def eager(
+    flat: list[jax.Array], rule: OrNaN, staged: Callable[..., list[jax.Array]]
+) -> Sequence[jax.Array]:
+    """Of known numbers: a program, which waits for no device, and is compiled once for all members,
+    where one of them is refused; where there is none, the members by halves.
+    """
+    at_hand = all(map(host, flat))
+    if at_hand and (found := unless_refused(partial(evaluated, rule.rule), flat)) is not None:
+        return found
+    try:
+        return jax.jit(partial(staged, given=(), with_factors=False))(*flat)
+    except EngineError:  # it runs on the host
+        return evaluated(rule, flat)
+
+
+def _one(args: Sequence[jax.Array], rule: OrNaN, given: Given) -> Found:
+    """Those of one member."""
+    count = len(rule.cores)
+    flat = list(args[:count])
+    keeper = TracedHolder(flat, given, args[count:])
+    with under("nan"), noting() as checks, holding(keeper):
+        out = evaluated(rule.rule, flat)
+    ok = passed(checks)
+    found = [jnp.where(ok, y, _nothing(y)) for y in out]
+    return found, tuple(keeper.factors[len(given) :]), keeper.made
+
+
+def _nothing(y: jax.Array) -> Any:
+    return jnp.nan if jnp.issubdtype(y.dtype, jnp.inexact) else jnp.zeros((), y.dtype)

@@ -1,0 +1,164 @@
+"""errstate(singular="nan"): what would raise is NaN in exactly that member of a batch, and nothing else
+happens; the derivatives, of every order, follow.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ldiv
+from ldiv.errors import is_of_numbers
+
+torch = pytest.importorskip("torch")
+jax = pytest.importorskip("jax")
+jax.config.update("jax_enable_x64", True)
+
+N = 4
+rng = np.random.default_rng(0)
+A = rng.standard_normal((5, N, N)) + N * np.eye(N)
+S = A @ A.mT
+B = rng.standard_normal((5, N, 1))
+A[1], S[1] = 1, -S[1]  # singular; not positive definite
+A[3, 0, 0] = S[3, 0, 0] = np.nan
+B[4, 0] = np.inf
+
+Args = tuple[Any, Any, Any]
+FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "solve": lambda a, s, b: ldiv.solve(a, b),
+    "solve pos": lambda a, s, b: ldiv.solve(s, b, assume_a="pos"),
+    "solve sym": lambda a, s, b: ldiv.solve(s, b, assume_a="sym"),
+    "solve_triangular": lambda a, s, b: ldiv.solve_triangular(a, b, lower=True),
+    "factorized": lambda a, s, b: ldiv.factorized(a).solve(b),
+    "inv": lambda a, s, b: ldiv.inv(a),
+    "det": lambda a, s, b: ldiv.det(a),
+    "slogdet": lambda a, s, b: ldiv.slogdet(a)[1],
+    "logdet": lambda a, s, b: ldiv.logdet(s, assume_a="pos"),
+    "quad_form": lambda a, s, b: ldiv.quad_form(s, b),
+    "trace_solve": lambda a, s, b: ldiv.trace_solve(a, s),
+    "cholesky": lambda a, s, b: ldiv.cholesky(s),
+    "lu_factor": lambda a, s, b: ldiv.lu_factor(a)[0],
+    "qr": lambda a, s, b: ldiv.qr(a)[1],
+    "lstsq": lambda a, s, b: ldiv.lstsq(a[..., :2], b)[0],
+    "pinv": lambda a, s, b: ldiv.pinv(a[..., :2]),
+    "eigh": lambda a, s, b: ldiv.eigh(s)[0],
+    "svdvals": lambda a, s, b: ldiv.svdvals(a),
+    "gaussian_logpdf": lambda a, s, b: ldiv.gaussian_logpdf(b[..., 0], covariance=s),
+}
+
+
+def second(f: Callable[..., Any], framework: str) -> Callable[..., tuple[Any, ...]]:
+    """The value, its gradients, and their tangents."""
+    func: Any = jax if framework == "jax" else torch.func
+    loss = lambda *xs: f(*xs).sum()
+
+    def all_of(*xs: Any) -> tuple[Any, ...]:
+        gradient = func.grad(loss, (0, 1, 2))
+        return f(*xs), *gradient(*xs), *func.jvp(gradient, xs, xs)[1]
+
+    return all_of
+
+
+def eager(f: Callable[..., Any], framework: str) -> Callable[..., list[Any]]:
+    make = {"numpy": np.asarray, "torch": torch.tensor, "jax": jax.numpy.asarray}[framework]
+
+    def on(*xs: Any) -> list[Any]:
+        found = f(*map(make, xs))
+        return [np.asarray(y) for y in (found if isinstance(found, tuple) else (found,))]
+
+    return on
+
+
+def compare(found: Any, f: Callable[..., Any], args: Args) -> set[int]:
+    """Each member with what f gives it alone; which are refused."""
+    bad = set()
+    for i in range(len(args[0])):
+        try:
+            alone = f(*(x[i : i + 1] for x in args))
+        except Exception as problem:
+            if not is_of_numbers(problem):
+                raise
+            bad.add(i)
+            assert any(np.isnan(y[i]).any() for y in found)
+            continue
+        for y, one in zip(found, alone, strict=True):
+            np.testing.assert_allclose(y[i], one[0], rtol=1e-11, atol=1e-11)
+    return bad
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_values(name: str, framework: str) -> None:
+    f = eager(FUNCTIONS[name], framework)
+    with ldiv.errstate(singular="nan"):
+        found = f(A, S, B)
+    assert compare(found, f, (A, S, B))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_derivatives(name: str) -> None:
+    f = eager(second(FUNCTIONS[name], "torch"), "torch")
+    with ldiv.errstate(singular="nan"):
+        found = f(A, S, B)
+    compare(found, f, (A, S, B))
+
+
+SLOW = [name for name in FUNCTIONS if name not in ("solve", "cholesky")]
+
+
+@pytest.mark.parametrize(
+    "name", ["solve", "cholesky", *(pytest.param(x, marks=pytest.mark.exhaustive) for x in SLOW)]
+)
+def test_programs_without_python(name: str) -> None:
+    """JAX's program for any device, exported, is NaN where PyTorch's kernels on the host raise."""
+    with ldiv.errstate(singular="nan"):
+        every = jax.jit(second(FUNCTIONS[name], "jax"))
+        exported = jax.export.export(every, platforms=["cpu", "cuda", "tpu"])(A, S, B)
+        expected = eager(second(FUNCTIONS[name], "torch"), "torch")(A, S, B)
+    called = set(re.findall(r"custom_call @(\w+)", exported.mlir_module()))
+    assert not [x for x in called if "callback" in x or "ldiv" in x]
+    for y, other in zip(exported.call(A, S, B), expected, strict=True):
+        np.testing.assert_allclose(y, other, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    "name", ["solve", "eigh", pytest.param("det", marks=pytest.mark.exhaustive)]
+)
+def test_eager_jax(name: str) -> None:
+    with ldiv.errstate(singular="nan"):
+        found, expected = (eager(FUNCTIONS[name], x)(A, S, B) for x in ("jax", "torch"))
+    np.testing.assert_allclose(found, expected, rtol=1e-11)
+
+
+def test_what_has_no_program_is_refused_in_words() -> None:
+    for f in (lambda a: ldiv.ldl(a)[0], lambda a: ldiv.solve_banded((1, 1), a[:3], a[:, 0])):
+        with ldiv.errstate(singular="nan"):
+            with pytest.raises(ldiv.EngineError, match="in Python"):
+                jax.jit(f).lower(S[0])
+            assert np.isfinite(f(S[0])).all()
+    with ldiv.errstate(singular="nan"), pytest.raises(ValueError, match="shape"):
+        ldiv.solve(A, B[:, :2])
+
+
+def test_the_choice_is_that_of_the_call() -> None:
+    a, b = (torch.tensor(x, requires_grad=True) for x in (A, B))
+    with ldiv.errstate(singular="nan"):
+        x = ldiv.solve(a, b)
+        F = ldiv.factorized(torch.tensor(A))
+    g = torch.autograd.grad(x.sum(), a)[0]
+    assert torch.isnan(g).flatten(1).all(1).tolist() == [False, True, False, True, True]
+    assert torch.isnan(F.solve(torch.tensor(B))[:, 0, 0]).tolist() == [
+        False,
+        True,
+        False,
+        True,
+        True,
+    ]
+    good = torch.tensor(A[:1], requires_grad=True)
+    late = ldiv.solve(good, torch.tensor(B[:1])).sum()
+    with ldiv.errstate(singular="nan"), pytest.raises(ValueError, match="finite"):
+        torch.autograd.grad(late * torch.nan, good)
