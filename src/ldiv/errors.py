@@ -242,8 +242,19 @@ def shown(value: Any) -> str:
 
 def is_of_numbers(problem: Exception) -> bool:
     """Do other numbers, in arrays of the same shapes and dtypes, not lead to this error?"""
-    known = np.linalg.LinAlgError, NotSymmetricError, NotDifferentiableError
+    known = (
+        np.linalg.LinAlgError,
+        NotSymmetricError,
+        NotDifferentiableError,
+        QuadraticProgramError,
+    )
     return isinstance(problem, known) or getattr(problem, "of_numbers", False)
+
+
+def of_numbers(problem: Exception) -> Exception:
+    """Marked so."""
+    problem.of_numbers = True  # type: ignore[attr-defined]
+    return problem
 
 
 def report(problem: Exception) -> None:
@@ -251,9 +262,8 @@ def report(problem: Exception) -> None:
     if isinstance(problem, Warning):
         warnings.warn(problem, stacklevel=2)
         return
-    problem.of_numbers = True  # type: ignore[attr-defined]
     try:
-        raise problem
+        raise of_numbers(problem)
     finally:
         # or its traceback would hold itself, and all that the callers hold, until the garbage
         # collector comes

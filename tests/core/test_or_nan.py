@@ -49,6 +49,14 @@ FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "svdvals": lambda a, s, b: ldiv.svdvals(a),
     "gaussian_logpdf": lambda a, s, b: ldiv.gaussian_logpdf(b[..., 0], covariance=s),
 }
+ON_HOST: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "ldl": lambda a, s, b: ldiv.ldl(s)[1],
+    "solve_banded": lambda a, s, b: ldiv.solve_banded((1, 1), a[..., :3, :], b),
+    "expm": lambda a, s, b: ldiv.expm(a),
+    "solve_sylvester": lambda a, s, b: ldiv.solve_sylvester(a, s, s),
+    "solve_qp": lambda a, s, b: ldiv.solve_qp(s, b[..., 0], full=True)[0],
+    "cg": lambda a, s, b: ldiv.solve(s, b, assume_a="pos", method="cg"),
+}
 
 
 def second(f: Callable[..., Any], framework: str) -> Callable[..., tuple[Any, ...]]:
@@ -91,9 +99,9 @@ def compare(found: Any, f: Callable[..., Any], args: Args) -> set[int]:
 
 
 @pytest.mark.parametrize("framework", ["numpy", "torch"])
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", [*FUNCTIONS, *ON_HOST])
 def test_values(name: str, framework: str) -> None:
-    f = eager(FUNCTIONS[name], framework)
+    f = eager((FUNCTIONS | ON_HOST)[name], framework)
     with ldiv.errstate(singular="nan"):
         found = f(A, S, B)
     assert compare(found, f, (A, S, B))

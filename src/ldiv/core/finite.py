@@ -22,7 +22,7 @@ from ldiv.core.or_nan import finite_or_nan, members
 from ldiv.core.rule import OrNaN, Rule
 from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.verdict import is_pending
-from ldiv.errors import overflowed
+from ldiv.errors import of_numbers, overflowed
 
 BLOCK = 8192  # numbers: for more than 10,000 OpenBLAS wakes threads, in milliseconds where cores are busy
 
@@ -73,11 +73,13 @@ def require_known_finite(name: str, x: Array) -> None:
         raise not_finite(name)
 
 
-def not_finite(name: str) -> ValueError:
+def not_finite(name: str) -> Exception:
     """The error for NaN or infinity in what a user calls by this name."""
-    return ValueError(
-        f"{name}: expected finite numbers, got NaN or infinity. "
-        "The array must not contain infs or NaNs: look at what made it."
+    return of_numbers(
+        ValueError(
+            f"{name}: expected finite numbers, got NaN or infinity. "
+            "The array must not contain infs or NaNs: look at what made it."
+        )
     )
 
 
@@ -178,7 +180,7 @@ def derivative(rule: Rule, f: Callable[..., Tree], *given: Tree) -> Tree:
     return results
 
 
-def _blame(name: str, given: Iterable[Array]) -> ValueError:
+def _blame(name: str, given: Iterable[Array]) -> Exception:
     """The error for a result that is not finite: bad input, or overflow."""
     arrays = (x for x in given if hasattr(x, "dtype"))
     return overflowed(name) if all(map(all_finite, arrays)) else not_finite(name)

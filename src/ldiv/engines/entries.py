@@ -252,11 +252,7 @@ def _factor_plan(base: Structure, p: Tree, assume_a: str) -> FactorPlan:
     """By fronts; where they are compiled, and so serve solves, then by the engines that solve."""
     engine = _supernodal() if assume_a == "pos" else import_module("ldiv.engines.selected.general")
     dtype, engines = result_dtype(p), Chain((engine,), ())
-<<<<<<< HEAD:src/ldiv/engines/entries.py
-    if assume_a == "pos" and engine.is_compiled() and singular_state() == "raise":
-=======
-    if assume_a == "pos" and engine.is_compiled(dtype) and raises():
->>>>>>> 3f22e8b (errstate(singular="nan"): what would raise is NaN in exactly that member, and JAX programs hold no Python):src/ldiv/engines/selected/entries.py
+    if assume_a == "pos" and engine.is_compiled() and raises():
         engines = before(engine, registry.chain(base, dtype, "cpu", assume_a))
     return factor_plan_of(engines, base, leaves(base.read(p)), assume_a)
 

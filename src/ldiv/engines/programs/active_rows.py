@@ -30,6 +30,7 @@ from ldiv.errors import (
     NotPositiveDefiniteError,
     SingularMatrixError,
     expected_got,
+    of_numbers,
 )
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
@@ -211,11 +212,10 @@ def _require_convex(P: Sparse, values: Values) -> None:
         advice = (
             "The program is not convex: a point where its gradient vanishes need not be a minimum."
         )
-        raise ValueError(
-            expected_got(
-                "P", "a positive semidefinite matrix", "one with a negative eigenvalue", advice
-            )
-        ) from None
+        message = expected_got(
+            "P", "a positive semidefinite matrix", "one with a negative eigenvalue", advice
+        )
+        raise of_numbers(ValueError(message)) from None
 
 
 def _with_diagonal(P: Pattern) -> Pattern:

@@ -170,6 +170,9 @@ def solve_qp(
     value = xp.sum(x * (matrices["P"] @ x[..., None])[..., 0], axis=-1) / 2
     value = value + xp.sum(like * x, axis=-1)
     z_box = z_box if system.bounds else 0 * x
+    steps = xp.where(
+        steps == steps, steps, xp.zeros_like(steps)
+    )  # NaN, as errstate may let them be
     return QPResult(x, value, y, z, z_box, active > 0, astype(steps, np.dtype(np.int32)))
 
 
