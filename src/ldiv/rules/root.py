@@ -170,15 +170,17 @@ class Root(Rule):
         steps, x, dx, r, t, way = loop(
             going, step, (before, x, 0 * x, r, xp.ones((), **alike(x)), norm(x))
         )
-        behind = [size(f(x - s * dx) - (1 + s) * r) for s in BEHIND]
-        is_jump = xp.max(xp.stack(behind)) < SMOOTH * size(r)
+        # one f in a program, not one for each of these places
+        places = xp.asarray([*BEHIND, -1.0], **alike(x))
+        (sizes,) = frontend_of(x).each(lambda s: (size(f(x - s * dx) - (1 + s) * r),), (places,))
+        is_jump = xp.max(sizes[:-1]) < SMOOTH * size(r)
         moving = (t > 0) | is_jump
         moved = length(x, dx, xp.where(moving, floor, xp.maximum(way, floor)))
         accepted = (moved <= tol) | (~moving & (moved <= self.steps.accepted))
         check_or_raise(accepted, partial(self.not_converged, tol), steps, moved)
         if not self.steps.maxiter:  # a solution that was given is given back
             return x + 0, x + 0
-        nearer = accepted & moving & (size(f(x + dx)) < size(r))
+        nearer = accepted & moving & (sizes[-1] < size(r))
         return xp.where(nearer, x + dx, x), x + 0
 
     def _each(self, p: tuple[Array, ...], x: Array) -> tuple[Array, ...]:

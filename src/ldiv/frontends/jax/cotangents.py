@@ -14,8 +14,10 @@ import jax
 import jax.numpy as jnp
 
 from ldiv.core.finite import derivative
+from ldiv.core.holder import holding, owner, store
 from ldiv.core.rule import Rule
 from ldiv.core.trees import leaves, rebuild
+from ldiv.frontends.jax import few
 from ldiv.frontends.jax.private import ad
 from ldiv.frontends.jax.values import as_own
 
@@ -24,9 +26,13 @@ def pullback(
     rule: Rule, need: list[bool], cotangents: Sequence[Any], out: Sequence[Any], flat: Sequence[Any]
 ) -> list[Any]:
     """The rule's vjp; None of what is not needed, as JAX wants it in a transposition."""
-    bars = tuple(None if type(c) is ad.Zero else _conj(c) for c in cotangents)
-    if all(c is None for c in bars):
+    if all(type(c) is ad.Zero for c in cotangents):
         return [zero(x) if n else None for x, n in zip(flat, need, strict=True)]
+    with holding(store if (keeper := owner()) is None else keeper):
+        given = [None if type(c) is ad.Zero else c for c in cotangents]
+        if (found := few.pullback(rule, need, given, out, flat)) is not None:
+            return found
+    bars = tuple(None if c is None else _conj(c) for c in given)
     grads = leaves(
         derivative(
             rule, rule.vjp, rebuild(rule.core, need), bars, tuple(out), *rebuild(rule.core, flat)

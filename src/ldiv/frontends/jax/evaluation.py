@@ -23,7 +23,7 @@ from ldiv.core.holder import TracedFactor, TracedHolder, holding, owner, store
 from ldiv.core.rule import OrNaN, Rule
 from ldiv.core.trees import leaves
 from ldiv.errors import expected_got
-from ldiv.frontends.jax import members
+from ldiv.frontends.jax import few, members
 from ldiv.frontends.jax.callbacks import Specs
 from ldiv.frontends.jax.checks import checking
 from ldiv.frontends.jax.compiled_calls import call_of, factor_of, place_of_factor
@@ -65,6 +65,8 @@ def eager_kernel(*args: jax.Array, rule: Rule) -> list[jax.Array]:
         try:
             if isinstance(rule, OrNaN):
                 return list(members.eager(flat, rule, partial(staged_kernel, rule=rule)))
+            if few.are_few(rule, flat):
+                return few.kernel(rule, flat)
             return list(evaluated(rule, flat))
         except jax.errors.UnexpectedTracerError as error:  # beside arguments that are known
             raise closed_over() from error
