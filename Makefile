@@ -9,6 +9,7 @@
 #     make coverage    lines and branches of each room that `make test` runs through
 #     make fuzz        hard problems and bad calls for SECONDS=600, from SEED=0, of one KIND or all: counts, and the smallest Python that fails
 #     make native      compiles ldiv._native, and fails where that fails
+#     make native-asan compiles it with AddressSanitizer and UndefinedBehaviorSanitizer, and makes CALLS=100000 broken calls of it, from SEED=0
 #     make lint        style and types
 #     make docs        the site in out/site, offline, warnings are errors, no example runs;      make docs-full    with the pictures of the gallery
 #     make linkcheck   the links inside of the site
@@ -48,7 +49,7 @@ workers := -n $(WORKERS) --dist worksteal
 pytest := $(one_pytest) $(workers)
 nothing_to_run := [ $$? -eq 5 ] # of pytest: where a framework is missing all that is left may be skipped with its files
 
-.PHONY: demo test test-all test-oldest test-newest coverage compat fuzz native lint docs docs-full linkcheck release-check bench league test-gpu bench-gpu mpi test-mpi clean
+.PHONY: demo test test-all test-oldest test-newest coverage compat fuzz native native-asan lint docs docs-full linkcheck release-check bench league test-gpu bench-gpu mpi test-mpi clean
 .DEFAULT_GOAL := test
 
 demo: $(demo_ready)
@@ -91,6 +92,7 @@ coverage: $(ready)
 
 SECONDS ?= 600
 SEED ?= 0
+CALLS ?= 100000
 KIND ?= all
 fuzz: $(ready)
 	PYTHONPATH=$(CURDIR)/tests:$$PYTHONPATH $(one_thread) $(run) -m adversarial.fuzz --seconds $(SECONDS) --seed $(SEED) --kind $(KIND)
@@ -101,6 +103,15 @@ native: $(ready)
 		-DPython_EXECUTABLE=$$($(run) -c 'import sys; print(sys.executable)') -Dnanobind_DIR=$$($(run) -m nanobind --cmake_dir)
 	cmake --build build/native
 	cmake --install build/native --prefix build/native/installed
+
+asan := build/asan
+preloaded = $(foreach lib,asan ubsan stdc++,$(shell $(CXX) -print-file-name=lib$(lib).so))
+native-asan: $(ready)
+	cmake -S native -B $(asan) -DCMAKE_BUILD_TYPE=RelWithDebInfo -DPython_EXECUTABLE=$$($(run) -c 'import sys; print(sys.executable)') \
+		-Dnanobind_DIR=$$($(run) -m nanobind --cmake_dir) -DCMAKE_CXX_FLAGS="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer"
+	cmake --build $(asan)
+	LDIV_NATIVE_AT=$$(ls $(CURDIR)/$(asan)/_native.*so) LD_PRELOAD="$(preloaded)" ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
+		UBSAN_OPTIONS=print_stacktrace=1 PYTHONPATH=$(CURDIR)/tests:$$PYTHONPATH $(one_thread) $(run) -m adversarial.native_fuzz --calls $(CALLS) --seed $(SEED)
 
 lint: $(ready)
 	$(run) -m ruff check .

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from adversarial import problems
+from adversarial import native_fuzz, problems
 
 import ldiv
 from ldiv.engines.accuracy import limits
@@ -267,6 +267,13 @@ def test_threads() -> None:
     for worker in workers:
         worker.join()
     assert not wrong
+
+
+@compiled
+def test_broken_calls_are_refused() -> None:
+    """In this process; `make native-asan` makes more of them, and sees what they read and write."""
+    came = native_fuzz.run(native_fuzz.record(), 0, 2000)
+    assert min(came[what] for what in ("answered", "declined", "refused")) > 20
 
 
 def test_it_is_switched_off() -> None:
