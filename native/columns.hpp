@@ -26,9 +26,10 @@ template <class R> struct Sizes {
     R least_sum, most_sum;  // of |a_ij| over a column
 };
 
-template <class I> struct Columns {
+template <class I, class J = I> struct Columns {
     Index n;
-    const I *starts, *rows;
+    const I* starts;
+    const J* rows;
 
     template <class T> Sizes<Real<T>> sizes(const T* a, const Index* diagonal, Real<T>* sums) const {
         using R = Real<T>;

@@ -10,6 +10,7 @@
 #include "lapack.hpp"
 #include "living.hpp"
 #include "pattern.hpp"
+#include "sparse_calls.hpp"
 #include "triangle_calls.hpp"
 #include "xla_calls.hpp"
 
@@ -175,6 +176,7 @@ NB_MODULE(_native, m) {
     m.def("living", &living);
     bind_pattern(m);
     bind_triangles(m);
+    bind_sparse_lu(m);
     bind_xla_calls(m);
     bind_cholesky(m);
 }

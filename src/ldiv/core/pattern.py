@@ -124,7 +124,7 @@ class Pattern:
         return len(self.indices)
 
     @property
-    def _are_slots(self) -> bool:
+    def are_slots(self) -> bool:
         """Are the entries the slots, in the same order?"""
         return self._sorted[1] is None and self._sorted[2] is None
 
@@ -135,7 +135,7 @@ class Pattern:
     @cached_property
     def columns(self) -> Index:
         """The column of every slot."""
-        if self._are_slots:
+        if self.are_slots:
             return self.cols
         return np.repeat(np.arange(self.shape[1], dtype=self.indices.dtype), np.diff(self.indptr))
 

@@ -27,6 +27,7 @@ from ldiv.core.units import Unit, of_matrix, of_rest
 from ldiv.engines import solver
 from ldiv.engines.factors.dense_calls import SolveCalls, dense_calls
 from ldiv.engines.factors.dense_programs import DensePrograms, dense_programs
+from ldiv.engines.factors.sparse_calls import sparse_calls
 from ldiv.engines.factors.triangle_calls import triangle_calls
 from ldiv.engines.factors.triangle_programs import triangular_solve
 from ldiv.engines.iterative.options import Options
@@ -82,7 +83,7 @@ class Solve(Rule):
             return None
         which = self.structure, self.assume_a, self.method, self.vector
         found: Compiled | None = dense_calls(SolveCalls, *which)
-        return found or triangle_calls(*which)
+        return found or triangle_calls(*which) or sparse_calls(*which)
 
     @cached_property
     def programs(self) -> DensePrograms | None:

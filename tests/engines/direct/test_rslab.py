@@ -87,7 +87,7 @@ def test_determinants_of_one_pattern_are_analysed_once(monkeypatch: pytest.Monke
     a = matrix("sym", "float64")
     structure, p = promised(ldiv.asarray(sp.csc_array(a)), "sym")
     for s in (1.0, 2.0, 3.0):
-        found = factorize_by(rslab, structure, s * p, "gen").logabsdet()
+        found = factorize_by(engines()["rslab"], structure, s * p, "gen").logabsdet()
         assert abs(found - np.linalg.slogdet(s * a)[1]) < 1e-10
     assert len(made) == 1
 
@@ -378,14 +378,14 @@ print(os.waitpid(child, 0)[1], info.engine)
 def test_forked_processes_leave_the_work_to_other_engines(engine: str, side: int) -> None:
     """Theirs would wait for threads that only their parent has."""
     code = FORKED.replace("ENGINE", repr(engine)).replace("SIDE", str(side))
-    seen = apart.run(code)
+    seen = apart.run(code, LDIV_NATIVE="0")
     assert seen.stdout.split() == ["0", "True"], seen.stderr
 
 
 @needs_rslab
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_process_forked_before_the_first_call_may_call() -> None:
-    seen = apart.run(BEFORE)
+    seen = apart.run(BEFORE, LDIV_NATIVE="0")
     assert seen.stdout.split() == ["0", "klu"], seen.stderr
 
 
@@ -425,7 +425,7 @@ print(os.waitpid(child, 0)[1], *engines)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_process_forked_without_the_thread_that_loaded_it_may_not() -> None:
     """Its allocator has its memory there."""
-    seen = apart.run(LOADED)
+    seen = apart.run(LOADED, LDIV_NATIVE="0")
     assert seen.stdout.split() == ["0", *4 * ["klu"]], (seen.stdout, seen.stderr)
 
 

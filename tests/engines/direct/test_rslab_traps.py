@@ -235,5 +235,5 @@ for _ in range(20):
     [t.join() for t in threads]
 print("solved")
 """
-    seen = apart.run(code)
+    seen = apart.run(code, LDIV_NATIVE="0")
     assert (seen.returncode, seen.stdout) == (0, "solved\n"), seen.stderr

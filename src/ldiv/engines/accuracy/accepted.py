@@ -69,8 +69,10 @@ def is_taken(a: Array) -> bool:
 
 def living_factors() -> tuple[int, int]:
     """The number of those that are counted below Python, and their bytes."""
-    found: tuple[int, int] = native.native.living() if native.native else (0, 0)
-    return found
+    if native.native is None:
+        return 0, 0
+    (dense, of_dense), (sparse, of_sparse) = native.native.living(), native.native.sparse_living()
+    return dense + sparse, of_dense + of_sparse
 
 
 def workers(shape: Sequence[int]) -> int:

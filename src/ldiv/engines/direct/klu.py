@@ -5,22 +5,30 @@ pivots on the diagonal unless they are 1,000 times too small. There are no dense
 where the factors stay almost as sparse as A: in circuits, power grids and other networks, in blocks
 that depend on each other in one direction, and in small matrices of any kind. The analysis depends
 on the pattern alone, and tells how much work there is for each entry of the factors: that decides;
-of a large pattern samples come first. The careful attempt takes the largest pivot of each column,
-after a matching of large entries to the diagonal.
-A factor that dies leaves its pivots to the next one of its pattern (`ldiv.engines.factors.kept_pivots`).
+of a large pattern samples come first. The careful attempt takes the largest pivot of each column.
+Pivots serve the next matrix with their pattern, too, as long as its factor is as accurate. What is
+compiled accepts a factor and a solution, or declines: then L, U and F are looked at here.
+Where nothing is compiled, RSLAB's KLU does the work: its careful attempt matches large entries to
+the diagonal first, and a factor that dies leaves its pivots to the next one
+(`ldiv.engines.factors.kept_pivots`).
 Reference: Davis, Palamadai Natarajan, ACM Trans. Math. Softw. 37 (2010).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ldiv.core.cached_property import cached_property
+from ldiv.core.compiled import in_rows
 from ldiv.core.finite import unwarned
 from ldiv.core.pattern import Pattern
 from ldiv.core.structure import VIEWS, Structure
 from ldiv.core.trees import Tree
+from ldiv.engines.accuracy import sparse_lu
 from ldiv.engines.accuracy.equilibration import Layout
 from ldiv.engines.accuracy.limits import INACCURATE, REFINED
 from ldiv.engines.accuracy.sparse_matrix import Arrangement, SparseMatrix
@@ -31,6 +39,7 @@ from ldiv.engines.factors.kept_pivots import Kept, Rescaling, Spare, both_sums
 from ldiv.engines.libraries import mkl_pardiso, rslab
 from ldiv.engines.libraries.fill_estimate import extrapolated
 from ldiv.errors import SingularMatrixError
+from ldiv.structures.sparse import Sparse
 from ldiv.structures.sparse_triangular import SparseTriangular
 from ldiv.structures.symmetric import Symmetric
 
@@ -55,7 +64,8 @@ def supports(structure: Structure, dtype: Any, device: str, assume_a: str) -> st
         return "permutes rows and columns of a triangle, which needs no factoring"
     if assume_a == "pos":
         return "cannot tell whether a matrix is positive definite"
-    if (why_not := rslab.decline(dtype, device)) is not None:
+    decline = rslab.unsuited if sparse_lu.is_there() else rslab.decline
+    if (why_not := decline(dtype, device)) is not None:
         return why_not
     if _work(structure, _limit(structure)) >= _limit(structure):
         return "is slow where the factors of a matrix fill in"
@@ -67,14 +77,33 @@ def analyze(structure: Any) -> KluAnalysis:
 
 
 def factor(symbolic: KluAnalysis, structure: Any, p: Tree, assume_a: str) -> Factor:
+    analysis = symbolic.analysis
+    if isinstance(analysis, CompiledAnalysis):
+        careful = partial(_looked_at, symbolic, structure, p)
+        # entries, where they are the parameters: as the compiled calls of a rule give them
+        own = type(structure) is Sparse
+        values = p if own else structure.slot_values(p)
+        found, again = analysis.lu.accepted(in_rows(values), in_slots=not own)
+        return careful() if found is None else Accepted(found, again, values.dtype, careful)
     slots = structure.slot_values(p)
-    kept = symbolic.analysis.spare.take(slots.dtype)
-    again = None if kept is None else _refactorize(symbolic, slots, kept)
-    return again or _factorize(symbolic, slots)
+    kept = analysis.spare.take(slots.dtype)
+    made = None if kept is None else _refactorize(symbolic, slots, kept)
+    return made or _factorize(symbolic, slots)
 
 
 def factor_carefully(symbolic: KluAnalysis, structure: Any, p: Tree, assume_a: str) -> Factor:
+    if isinstance(symbolic.analysis, CompiledAnalysis):
+        return _looked_at(symbolic, structure, p, last=True)
     return _factorize(symbolic, structure.slot_values(p), last=True)
+
+
+def _looked_at(symbolic: KluAnalysis, structure: Any, p: Tree, last: bool = False) -> Verified:
+    """By a compiled factor with pivots of its own, at which the verdict of all engines looks."""
+    m = SparseMatrix(NAME, symbolic, structure.slot_values(p))
+    made = symbolic.analysis.lu.eliminated(m.values, 1.0 if last else None)
+    if made is None:
+        raise SingularMatrixError(NAME, "a pivot that is exactly zero")
+    return Verified(NAME, m, Eliminated(made), m.scales, last=last)
 
 
 def _limit(structure: Any) -> float:
@@ -103,11 +132,91 @@ def _counted(pattern: Pattern) -> float:
     return Analysis(pattern).work
 
 
-def _analysis(structure: Any) -> Analysis:
+def Analysis(pattern: Pattern) -> CompiledAnalysis | RslabAnalysis:
+    return CompiledAnalysis(pattern) if sparse_lu.is_there() else RslabAnalysis(pattern)
+
+
+def _analysis(structure: Any) -> CompiledAnalysis | RslabAnalysis:
     return analysed("structure of " + __name__, structure, lambda: Analysis(structure.pattern))
 
 
-class Analysis:
+class KluAnalysis(Arrangement):
+    """A pattern with its analysis."""
+
+    def __init__(self, pattern: Pattern, analysis: CompiledAnalysis | RslabAnalysis) -> None:
+        super().__init__(pattern)
+        self.analysis: Any = analysis
+        self._rank = self.n  # the analysis has matched rows and columns
+
+
+# -- compiled ---------------------------------------------------------------------------------------
+
+
+class CompiledAnalysis:
+    """The block triangular form of a pattern, the ordering of its blocks, and the work."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        self.lu = sparse_lu.SparseLu(pattern)
+        self.work = self.lu.work
+
+
+class Accepted(Factor):
+    """A factor that passed every look; what it declines is asked of one that is made carefully.
+
+    found_again: it was alive already, and is no factorization
+    """
+
+    def __init__(
+        self, found: Any, found_again: bool, dtype: Any, careful: Callable[[], Factor]
+    ) -> None:
+        self._found, self.found_again = found, found_again
+        self._dtype, self._make = dtype, careful
+        self.nbytes = found.nbytes
+        found.is_wrapped = True
+
+    @cached_property
+    def _careful(self) -> Factor:
+        return self._make()
+
+    def solve(self, b: Any, op: str) -> Any:
+        b = np.ascontiguousarray(b, self._dtype)
+        x = np.empty_like(b)
+        if 0 not in b.shape and self._found.solve(b, x, op, False, 1):
+            return x
+        return self._careful.solve(b, op)
+
+    def slogdet(self) -> tuple[Any, Any]:
+        sign, size = np.empty(1, self._dtype), np.empty(1, np.finfo(self._dtype).dtype)
+        return (sign[0], size[0]) if self._found.slogdet(sign, size) else self._careful.slogdet()
+
+    def logabsdet(self) -> Any:
+        return self.slogdet()[1]
+
+
+class Eliminated(Factor):
+    """L, U and F of M, at which nobody has looked."""
+
+    def __init__(self, made: Any) -> None:
+        self._made, self.nbytes = made, made.nbytes
+
+    def solve(self, b: Any, op: str) -> Any:
+        b = np.ascontiguousarray(b)
+        x = np.empty_like(b)
+        self._made.solve(b, x, op)
+        return x
+
+    def slogdet(self) -> tuple[Any, Any]:
+        found: tuple[Any, Any] = self._made.slogdet()
+        return found
+
+    def logabsdet(self) -> Any:
+        return self.slogdet()[1]
+
+
+# -- by RSLAB ---------------------------------------------------------------------------------------
+
+
+class RslabAnalysis:
     """The block triangular form of a pattern, the ordering of its blocks, and the work."""
 
     def __init__(self, pattern: Pattern) -> None:
@@ -133,15 +242,6 @@ class Analysis:
                 *self.parts, values, parallel=False, matching=True, pivot_threshold=1.0
             )
         return self._klu.factor(values, parallel=False)
-
-
-class KluAnalysis(Arrangement):
-    """A pattern with its analysis."""
-
-    def __init__(self, pattern: Pattern, analysis: Analysis) -> None:
-        super().__init__(pattern)
-        self.analysis = analysis
-        self._rank = self.n  # the analysis has matched rows and columns
 
 
 def _factorize(symbolic: KluAnalysis, slots: Any, last: bool = False) -> Verified:

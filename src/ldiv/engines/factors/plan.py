@@ -21,6 +21,7 @@ from ldiv.core.trees import Array, Tree, leaves
 from ldiv.engines.factors.attempts import attempts
 from ldiv.engines.factors.cache import Key
 from ldiv.engines.factors.escalation import Attempt
+from ldiv.engines.factors.sparse_calls import SparseCalls, calls_of
 from ldiv.engines.registry import Chain, Engine, chain, choose, is_iterative
 
 
@@ -47,6 +48,7 @@ class Plan:
     single: bool  # one matrix, one block of right-hand sides
     mixed: bool  # real p, complex b
     factors: FactorPlan | None  # None for an iteration
+    calls: SparseCalls | None = None  # what is compiled
 
 
 def planned(
@@ -108,7 +110,8 @@ def _planned(
         op = {"H": "T", "C": "N"}.get(op, op)
     like = [np.empty(0, d) for d in dtypes] if engine.ON_HOST else flat
     factor_plan = factor_plan_of(chain(base, *task), base, like, assume_a)
-    return Plan(engine, base, op, dtype, single, mixed, factor_plan)
+    calls = None if factor_dtype else calls_of(engine, base, op)
+    return Plan(engine, base, op, dtype, single, mixed, factor_plan, calls)
 
 
 def factor_plan_of(

@@ -111,11 +111,18 @@ def require_own_process() -> None:
 
 def decline(dtype: Any, device: str) -> str | None:
     """Why no matrix with these values is factored."""
+    if (why_not := unsuited(dtype, device)) is not None:
+        return why_not
+    return ORPHANED if _orphaned else missing()
+
+
+def unsuited(dtype: Any, device: str) -> str | None:
+    """Why no matrix with these values could be factored."""
     if np.dtype(dtype).name not in DTYPES:
         return f"factors {', '.join(DTYPES)}, not {np.dtype(dtype)}"
     if device != "cpu":
         return f"runs on the cpu, but the values are on {device}"
-    return ORPHANED if _orphaned else missing()
+    return None
 
 
 def settings(is_large: bool) -> Any:

@@ -1,0 +1,286 @@
+// Next is a vertex of the least degree. To eliminate p joins all its neighbors, which are kept as one list, an element:
+//
+//     L_p = (A_p + union of L_e for the elements e beside p) - p,      d_i <= |A_i - i| + |L_p - i| + sum_e |L_e - L_p|
+//
+// Vertices with the same neighbors are one, with a weight. The sum counts what elements share more than once; a look at
+// each element that L_p meets finds all |L_e - L_p| together, and degrees need no sets of their own.
+// Reference: Amestoy, Davis, Duff, SIAM J. Matrix Anal. Appl. 17 (1996).
+#include "amd.hpp"
+
+#include <cmath>
+#include <utility>
+
+namespace {
+
+constexpr Row NONE = -1;
+constexpr double CROWDED = 10;  // times sqrt(n) neighbors, and more than
+constexpr Row FEW = 16;         // these, from which a vertex comes last
+
+// Vertices by their degrees, in doubly linked lists.
+class Buckets {
+  public:
+    explicit Buckets(Row n) : first_(n, NONE), next_(n, NONE), before_(n, NONE) {}
+    void put(Row i, Row degree) {
+        Row& first = first_[degree];
+        next_[i] = first;
+        before_[i] = NONE;
+        if (first != NONE) before_[first] = i;
+        first = i;
+        least_ = std::min(least_, degree);
+    }
+    void take(Row i, Row degree) {
+        (before_[i] == NONE ? first_[degree] : next_[before_[i]]) = next_[i];
+        if (next_[i] != NONE) before_[next_[i]] = before_[i];
+    }
+    // One of the least degree, taken out.
+    Row take_least() {
+        while (first_[least_] == NONE) least_++;
+        Row i = first_[least_];
+        take(i, least_);
+        return i;
+    }
+
+  private:
+    std::vector<Row> first_, next_, before_;
+    Row least_ = 0;
+};
+
+class Elimination {
+  public:
+    explicit Elimination(const Compressed& graph)
+        : n_(graph.size()), pool_(graph.rows), begin_(graph.starts.begin(), graph.starts.end() - 1), length_(n_), elements_(n_),
+          weight_(n_, 1), degree_(n_), seen_(n_, 0), hash_next_(n_, NONE), hash_first_(n_, NONE), last_(n_), follows_(n_, NONE),
+          state_(n_, State::vertex), buckets_(n_) {
+        pool_.reserve(pool_.size() + pool_.size() / 4 + n_);
+        for (Row i = 0; i < n_; i++) {
+            degree_[i] = length_[i] = Row(graph.starts[i + 1] - graph.starts[i]);
+            last_[i] = i;
+        }
+    }
+
+    Ordering run() {
+        set_crowded_apart();
+        for (Row i = 0; i < n_; i++)
+            if (state_[i] == State::vertex) buckets_.put(i, degree_[i]);
+        found_.order.reserve(n_);
+        while (left_ > 0) eliminate(buckets_.take_least());
+        // those that were set apart are full rows of what is left
+        count_pivots(Row(crowded_.size()), 0);
+        found_.order.insert(found_.order.end(), crowded_.begin(), crowded_.end());
+        return std::move(found_);
+    }
+
+  private:
+    enum class State : char { vertex, element, gone };
+
+    void set_crowded_apart() {
+        double most = std::max<double>(FEW, CROWDED * std::sqrt(double(n_)));
+        for (Row i = 0; i < n_; i++)
+            if (degree_[i] > most) {
+                state_[i] = State::gone;
+                weight_[i] = 0;
+                crowded_.push_back(i);
+            }
+        left_ = n_ - Row(crowded_.size());
+    }
+
+    void eliminate(Row p) {
+        if (pool_.size() + size_t(left_) > pool_.capacity()) compact();
+        collect(p);
+        measure_elements(p);
+        Row own = update_degrees(p);  // p, and those that have no neighbors but L_p
+        left_ -= own;
+        join_equal();
+        restore(p);
+        count_pivots(own, degree_[p] + Row(crowded_.size()));
+        for (Row i = p; i != NONE; i = follows_[i]) found_.order.push_back(i);
+    }
+
+    // L_p at the end of the pool; weights of its members are negative until `restore`.
+    void collect(Row p) {
+        Index start = Index(pool_.size());
+        Row size = 0;
+        Index at = begin_[p];
+        Row of_elements = elements_[p], all = length_[p];
+        weight_[p] = -weight_[p];
+        auto add = [&](Row i) {
+            if (weight_[i] <= 0) return;
+            size += weight_[i];
+            weight_[i] = -weight_[i];
+            buckets_.take(i, degree_[i]);
+            pool_.push_back(i);
+        };
+        for (Row k = 0; k < of_elements; k++) {
+            Row e = pool_[at + k];
+            if (state_[e] != State::element) continue;
+            for (Row t = 0; t < length_[e]; t++) add(pool_[begin_[e] + t]);
+            state_[e] = State::gone;
+        }
+        for (Row k = of_elements; k < all; k++) add(pool_[at + k]);
+        state_[p] = State::element;
+        begin_[p] = start;
+        length_[p] = Row(Index(pool_.size()) - start);
+        elements_[p] = 0;
+        degree_[p] = size;
+    }
+
+    // seen_[e] - mark_ = |L_e - L_p| of each element beside a member of L_p.
+    void measure_elements(Row p) {
+        mark_ = next_mark_;
+        next_mark_ += Index(n_) + 1;
+        for (Row t = 0; t < length_[p]; t++) {
+            Row i = pool_[begin_[p] + t];
+            for (Row k = 0; k < elements_[i]; k++) {
+                Row e = pool_[begin_[i] + k];
+                if (state_[e] != State::element) continue;
+                if (seen_[e] < mark_) seen_[e] = mark_ + degree_[e];
+                seen_[e] += weight_[i];  // which is negative
+            }
+        }
+    }
+
+    // Returns how many pivots p stands for.
+    Row update_degrees(Row p) {
+        Row own = -weight_[p];
+        hashes_.clear();
+        for (Row t = 0; t < length_[p]; t++) {
+            Row i = pool_[begin_[p] + t];
+            Index at = begin_[i], to = at;
+            Row of_elements = elements_[i], all = length_[i];
+            Index degree = 0;
+            uint64_t hash = 0;
+            kept_.clear();
+            for (Row k = 0; k < of_elements; k++) {
+                Row e = pool_[at + k];
+                if (state_[e] != State::element) continue;
+                Index beyond = seen_[e] - mark_;
+                if (beyond == 0) {  // all of it is in L_p
+                    state_[e] = State::gone;
+                    continue;
+                }
+                degree += beyond;
+                hash += uint64_t(e);
+                kept_.push_back(e);
+            }
+            size_t count = kept_.size();
+            for (Row k = of_elements; k < all; k++) {
+                Row j = pool_[at + k];
+                if (weight_[j] <= 0) continue;  // gone, or in L_p
+                degree += weight_[j];
+                hash += uint64_t(j);
+                kept_.push_back(j);
+            }
+            if (degree == 0) {
+                own -= weight_[i];
+                degree_[p] += weight_[i];
+                merge(i, p);
+                continue;
+            }
+            pool_[to++] = p;  // in place of p itself, or of an element that it took in
+            for (Row e : kept_) pool_[to++] = e;
+            elements_[i] = Row(count) + 1;
+            length_[i] = Row(to - at);
+            degree_[i] = Row(std::min<Index>(degree_[i], degree));
+            hashes_.emplace_back(i, Row((hash + uint64_t(p)) % uint64_t(n_)));
+        }
+        return own;
+    }
+
+    // Members of L_p with the same neighbors become one.
+    void join_equal() {
+        for (auto [i, h] : hashes_) {
+            hash_next_[i] = hash_first_[h];
+            hash_first_[h] = i;
+        }
+        for (auto [start, h] : hashes_) {
+            Row i = hash_first_[h];
+            hash_first_[h] = NONE;
+            for (; i != NONE; i = hash_next_[i]) {
+                if (weight_[i] == 0 || hash_next_[i] == NONE) continue;
+                Index mark = next_mark_++;
+                for (Row k = 1; k < length_[i]; k++) seen_[pool_[begin_[i] + k]] = mark;
+                Row before = i;
+                for (Row j = hash_next_[i]; j != NONE; j = hash_next_[j]) {
+                    bool same = length_[j] == length_[i] && elements_[j] == elements_[i];
+                    for (Row k = 1; same && k < length_[j]; k++) same = seen_[pool_[begin_[j] + k]] == mark;
+                    if (!same) {
+                        before = j;
+                        continue;
+                    }
+                    weight_[i] += weight_[j];
+                    merge(j, i);
+                    hash_next_[before] = hash_next_[j];
+                }
+            }
+        }
+    }
+
+    // L_p without those that are gone; what is left has a degree again.
+    void restore(Row p) {
+        Index at = begin_[p], to = at;
+        for (Row t = 0; t < length_[p]; t++) {
+            Row i = pool_[at + t];
+            if (weight_[i] == 0) continue;
+            Row w = weight_[i] = -weight_[i];
+            Index degree = Index(degree_[i]) + degree_[p] - w;
+            degree_[i] = Row(std::min<Index>(degree, std::max<Index>(0, left_ - w)));
+            buckets_.put(i, degree_[i]);
+            pool_[to++] = i;
+        }
+        length_[p] = Row(to - at);
+        pool_.resize(to);
+        if (length_[p] == 0) state_[p] = State::gone;
+    }
+
+    // j is eliminated with i, right after it.
+    void merge(Row j, Row i) {
+        follows_[last_[i]] = j;
+        last_[i] = last_[j];
+        weight_[j] = 0;
+        state_[j] = State::gone;
+    }
+
+    // The lists of all that is alive, one after the other.
+    void compact() {
+        std::vector<Row> pool;
+        size_t size = 0;
+        for (Row i = 0; i < n_; i++)
+            if (state_[i] != State::gone) size += size_t(length_[i]);
+        pool.reserve(size + size / 4 + size_t(n_));
+        for (Row i = 0; i < n_; i++) {
+            if (state_[i] == State::gone) continue;
+            Index start = Index(pool.size());
+            pool.insert(pool.end(), pool_.begin() + begin_[i], pool_.begin() + begin_[i] + length_[i]);
+            begin_[i] = start;
+        }
+        pool_.swap(pool);
+    }
+
+    // `count` pivots, one after the other, with so many neighbors beside them.
+    void count_pivots(Row count, Row neighbors) {
+        double v = count, d = neighbors, sum = v * d + v * (v - 1) / 2;
+        double squares = v * d * d + d * v * (v - 1) + (v - 1) * v * (2 * v - 1) / 6;
+        found_.entries += 2 * sum + v;
+        found_.operations += sum + 2 * squares;
+    }
+
+    const Row n_;
+    Row left_ = 0;
+    std::vector<Row> pool_;  // of each vertex its elements, then its neighbors; of each element its members
+    std::vector<Index> begin_;
+    std::vector<Row> length_, elements_, weight_, degree_;  // |weight| vertices are one; the degree of an element is |L_e|
+    std::vector<Index> seen_;
+    Index mark_ = 0, next_mark_ = 1;
+    std::vector<Row> hash_next_, hash_first_, last_, follows_, crowded_, kept_;
+    std::vector<std::pair<Row, Row>> hashes_;
+    std::vector<State> state_;
+    Buckets buckets_;
+    Ordering found_;
+};
+
+}  // namespace
+
+Ordering amd(const Compressed& graph) {
+    if (graph.size() == 0) return {};
+    return Elimination(graph).run();
+}

@@ -1,0 +1,120 @@
+// Rows are matched with columns, vertices that lead to each other are a block, and one ordering of B + B^T for all diagonal
+// blocks B together orders each of them.
+// Reference: Davis, Palamadai Natarajan, ACM Trans. Math. Softw. 37 (2010).
+#include "lu_analysis.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "amd.hpp"
+#include "blocks.hpp"
+
+namespace {
+
+// The edges (i, j), i != j, of B + B^T inside of the blocks B, whose vertex of a row is that of its column.
+Compressed symmetric_blocks(const Compressed& a, const std::vector<Row>& column_of, const std::vector<Row>& block) {
+    Row n = a.size();
+    Compressed both;
+    both.starts.assign(n + 1, 0);
+    auto each = [&](auto f) {
+        for (Row j = 0; j < n; j++)
+            for (Index k = a.starts[j]; k < a.starts[j + 1]; k++) {
+                Row i = column_of[a.rows[k]];
+                if (i != j && block[i] == block[j]) f(i, j);
+            }
+    };
+    each([&](Row i, Row j) {
+        both.starts[i + 1]++;
+        both.starts[j + 1]++;
+    });
+    std::partial_sum(both.starts.begin(), both.starts.end(), both.starts.begin());
+    std::vector<Index> at(both.starts.begin(), both.starts.end() - 1);
+    both.rows.resize(both.starts[n]);
+    each([&](Row i, Row j) {
+        both.rows[at[i]++] = j;
+        both.rows[at[j]++] = i;
+    });
+    // each once
+    std::vector<Row> seen(n, -1);
+    Index to = 0;
+    for (Row j = 0; j < n; j++) {
+        Index start = both.starts[j], end = both.starts[j + 1];
+        both.starts[j] = to;
+        for (Index k = start; k < end; k++)
+            if (seen[both.rows[k]] != j) {
+                seen[both.rows[k]] = j;
+                both.rows[to++] = both.rows[k];
+            }
+    }
+    both.starts[n] = to;
+    both.rows.resize(to);
+    return both;
+}
+
+}  // namespace
+
+int sign_of(const std::vector<Row>& order) {
+    std::vector<char> seen(order.size(), 0);
+    int sign = 1;
+    for (size_t i = 0; i < order.size(); i++)
+        for (size_t j = order[i]; !seen[i] && j != i; j = order[j]) {
+            seen[j] = 1;
+            sign = -sign;
+        }
+    return sign;
+}
+
+LuAnalysis::LuAnalysis(Compressed given) : n(given.size()), columns(std::move(given)), entries(0), operations(0) {
+    std::vector<Row> row_of = matching(columns);
+    is_singular = std::find(row_of.begin(), row_of.end(), -1) != row_of.end();
+    if (is_singular) return;
+    arrange(row_of);
+    split();
+}
+
+void LuAnalysis::arrange(const std::vector<Row>& row_of) {
+    Row blocks = 0;
+    std::vector<Row> block = strong_blocks(columns, row_of, &blocks), column_of(n);
+    for (Row j = 0; j < n; j++) column_of[row_of[j]] = j;
+    Ordering found = amd(symmetric_blocks(columns, column_of, block));
+    entries = found.entries;
+    operations = found.operations;
+    block_start.assign(blocks + 1, 0);
+    for (Row j = 0; j < n; j++) block_start[block[j] + 1]++;
+    std::partial_sum(block_start.begin(), block_start.end(), block_start.begin());
+    std::vector<Row> at(block_start.begin(), block_start.end() - 1);
+    column_at.resize(n);
+    row_at.resize(n);
+    for (Row j : found.order) {
+        Row place = at[block[j]]++;
+        column_at[place] = j;
+        row_at[place] = row_of[j];
+    }
+}
+
+void LuAnalysis::split() {
+    std::vector<Row> place_of(n);
+    for (Row k = 0; k < n; k++) place_of[row_at[k]] = k;
+    inside.starts.assign(1, 0);
+    above.starts.assign(1, 0);
+    for (size_t b = 0; b + 1 < block_start.size(); b++)
+        for (Row k = block_start[b]; k < block_start[b + 1]; k++) {
+            Row j = column_at[k];
+            for (Index s = columns.starts[j]; s < columns.starts[j + 1]; s++) {
+                Row place = place_of[columns.rows[s]];
+                bool is_inside = place >= block_start[b];
+                (is_inside ? inside : above).rows.push_back(place);
+                (is_inside ? inside_slot : above_slot).push_back(s);
+            }
+            inside.starts.push_back(Index(inside.rows.size()));
+            above.starts.push_back(Index(above.rows.size()));
+        }
+}
+
+size_t LuAnalysis::nbytes() const {
+    size_t rows = columns.rows.size() + inside.rows.size() + above.rows.size() + row_at.size() + column_at.size() + block_start.size();
+    size_t places = columns.starts.size() + inside.starts.size() + above.starts.size() + inside_slot.size() + above_slot.size();
+    return rows * sizeof(Row) + places * sizeof(Index);
+}
+
+int LuAnalysis::sign() const { return sign_of(row_at) * sign_of(column_at); }

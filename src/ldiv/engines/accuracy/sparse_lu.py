@@ -1,0 +1,67 @@
+"""Sparse LU in `ldiv._native`, for one pattern: R P A Q C = L U + F block by block.
+
+An analysis is made of the user's entries, in their order, or takes the values of slots. `accepted`
+is one call: a living factor of equal values, or a new one, by the pivots of the one before where
+these are good enough, with every look of the verdict; what is not accepted is None. `eliminated` is
+a factor at which nobody looked, with pivots of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.pattern import Pattern, Values
+from ldiv.engines.libraries import native
+from ldiv.engines.libraries.threads import threads
+
+DTYPES = frozenset(map(np.dtype, "fdFD"))
+DIAGONAL, MATCHED = 1e-3, 0.1  # as the compiled part has them: see there
+MANY = 1 << 15  # numbers that are done sooner than threads are started
+
+
+def is_there() -> bool:
+    """Is it compiled?"""
+    return native.native is not None
+
+
+class SparseLu:
+    """The block triangular form of a pattern, and the ordering of its blocks."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        assert native.native is not None
+        self._lu = native.native.SparseLu(
+            pattern.indptr,
+            pattern.indices,
+            None if pattern.are_slots else pattern.slot,
+            pattern.rows,
+            pattern.cols,
+        )
+        self.work: float = self._lu.work
+        self._threshold = DIAGONAL if pattern.has_diagonal else MATCHED
+
+    def accepted(
+        self, values: Values, in_slots: bool = False, making: Callable[[int], None] | None = None
+    ) -> tuple[Any, bool]:
+        """(the factor of these values (*batch, entries), or None; was it alive already?).
+
+        `making(mark)` is called before one is made, with the number by which it is known again.
+        """
+        found, mark = self._lu.find(values, in_slots)
+        if found is not None:
+            return found, True
+        if making is not None:
+            making(mark)
+        return self._lu.factor(values, in_slots, mark, workers(values.shape)), False
+
+    def eliminated(self, m: Values, threshold: float | None = None) -> Any:
+        """A factor of M by its slots, or None if a column has no pivot."""
+        return self._lu.eliminate(np.ascontiguousarray(m), threshold or self._threshold)
+
+
+def workers(shape: Sequence[int]) -> int:
+    """How many threads share the matrices of a batch, of numbers of this shape."""
+    return 1 if len(shape) == 1 or prod(shape) < MANY else threads()

@@ -1,0 +1,148 @@
+"""S(p) x = b and its cotangents for a sparse S, on arrays as they are in memory, in two compiled calls:
+the factors of one matrix or of all matrices of a batch, which are shared by equal values, and what
+is asked of them. What is declined goes the careful way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ldiv.core.arrays import numpy_dtype
+from ldiv.core.compiled import in_rows
+from ldiv.core.holder import Holder, owner, store
+from ldiv.core.structure import Structure
+from ldiv.core.trees import Array
+from ldiv.engines import solve_log
+from ldiv.engines.accuracy import sparse_lu
+from ldiv.engines.factors.attempts import symbolic
+from ldiv.engines.factors.cache import Key, counts
+from ldiv.engines.registry import Engine, choose, name_of
+from ldiv.structures.sparse import Sparse
+
+NAME = "klu"
+OWNERS = (Holder, type(None))
+OF_REAL = {"H": "T", "C": "N"}  # a real matrix is its conjugate
+
+
+@dataclass(frozen=True, slots=True)
+class SparseCalls:
+    """What is compiled for one structure: S is its base, seen by a letter."""
+
+    engine: Engine
+    base: Sparse
+    op: str
+    vector: bool
+
+    def fit(self, *flat: Array) -> bool:
+        """One matrix, or one for each right-hand side, in numbers of the same kind?"""
+        p, b = flat
+        return (
+            p.dtype == b.dtype
+            and numpy_dtype(p) in sparse_lu.DTYPES
+            and sparse_lu.is_there()
+            and (p.ndim == 1 or tuple(p.shape[:-1]) == self._batch(b))
+            and 0 not in b.shape
+            and 0 not in p.shape
+        )
+
+    def forward(self, *flat: Array) -> Any:
+        p, b = flat
+        if type(owner()) not in OWNERS or solve_log.is_read() or not self.fit(p, b):
+            return None
+        if (factor := self._factor(p)) is None or (x := self._solve(factor, b)) is None:
+            return None
+        return (x,), factor
+
+    def backward(
+        self,
+        factor: Any,
+        need: Sequence[bool],
+        cotangents: tuple[Any, ...],
+        out: tuple[Any, ...],
+        *flat: Array,
+    ) -> Any:
+        (x_bar,), (x,), (p, b) = cotangents, out, flat
+        if x_bar is None or x.shape != x_bar.shape or x.dtype != x_bar.dtype:
+            return None
+        dtype, op = numpy_dtype(p), self._letter(p)
+        if op not in ("N", "T" if dtype.kind == "f" else "N"):
+            return None
+        if x.shape != b.shape or (need[0] and tuple(p.shape[:-1]) != self._batch(x)):
+            return None  # sums of cotangents are others' affair
+        if factor is None and (factor := self._factor(p)) is None:
+            return None
+        lam = np.empty(x.shape, dtype)
+        p_bar = np.empty(p.shape, dtype) if need[0] else None
+        threads = sparse_lu.workers(p.shape)
+        if not factor.pullback(x_bar, x, lam, p_bar, op, self.vector, threads):
+            return None
+        counts["solves"] += factor.count
+        return p_bar, lam
+
+    def solve_all(self, p: Array, b: Array, key: Key) -> Array | None:
+        """x for NumPy's arrays, where there is no rule around it, or one of other batches; None where
+        that is declined. A store knows its factors by the key.
+        """
+        batch = self._batch(b) or tuple(p.shape[:-1])
+        if p.ndim > 1 and batch != tuple(p.shape[:-1]):
+            return None
+        b = np.broadcast_to(b, (*batch, *b.shape[b.ndim - self._own :]))
+        if not self.fit(p, b) or solve_log.is_read():
+            return None
+        if (keeper := owner()) is not store and type(keeper) not in OWNERS:
+            return None
+        factor = self._factor(in_rows(p), key if keeper is store else None)
+        return factor and self._solve(factor, in_rows(b))
+
+    @property
+    def _own(self) -> int:
+        return 1 if self.vector else 2
+
+    def _batch(self, b: Array) -> tuple[int, ...]:
+        return tuple(b.shape[: b.ndim - self._own])
+
+    def _letter(self, p: Array) -> str:
+        return OF_REAL.get(self.op, self.op) if numpy_dtype(p).kind == "f" else self.op
+
+    def _solve(self, factor: Any, b: Array) -> Any:
+        if (op := self._letter(b)) == "C":
+            return None
+        x = np.empty(b.shape, numpy_dtype(b))
+        if not factor.solve(b, x, op, self.vector, sparse_lu.workers(b.shape)):
+            return None
+        counts["solves"] += factor.count
+        return x
+
+    def _factor(self, p: Array, key: Key | None = None) -> Any:
+        """Of these values, kept by the present owner, the store under a key; or None."""
+        making = None if key is None else partial(store.make_room, key)
+        found, again = symbolic(self.engine, self.base).analysis.lu.accepted(p, making=making)
+        if found is not None:
+            counts["hits" if again else "factorizations"] += found.count
+            if (keeper := owner()) is not None:
+                if key is not None:
+                    found.key = key
+                keeper.keep(found)
+        return found
+
+
+def sparse_calls(
+    structure: Structure, assume_a: str, method: str, vector: bool = False
+) -> SparseCalls | None:
+    """Those of a structure, if it has any."""
+    base, op = structure.unview()
+    if type(base) is not Sparse or not sparse_lu.is_there() or base.shape[0] != base.shape[1]:
+        return None
+    return calls_of(choose(base, np.dtype(float), "cpu", assume_a, method), base, op, vector)
+
+
+def calls_of(engine: Engine, base: Structure, op: str, vector: bool = False) -> SparseCalls | None:
+    """Those of a structure that this engine factors, if it has any."""
+    if name_of(engine) != NAME or type(base) is not Sparse or not sparse_lu.is_there():
+        return None
+    return SparseCalls(engine, base, op, vector)
