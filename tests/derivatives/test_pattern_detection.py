@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ldiv
-from ldiv.core import index_sets
+from ldiv.frontends import index_sets
 from ldiv.core.dispatch import frontend_of
 
 torch = pytest.importorskip("torch")

@@ -1,5 +1,5 @@
 """One array framework per file or package, named after it; `ldiv.core.frontend` says what each
-must define.
+must define; and the index sets of `index_sets`, whose tables two of them read.
 """
 
 from typing import TYPE_CHECKING
@@ -12,4 +12,4 @@ if TYPE_CHECKING:
 
     every: tuple[FrontEndFile, ...] = (autograd, jax, numpy, torch)
 
-folders.register("frontend", __name__)
+folders.register("frontend", __name__, shared=("index_sets",))

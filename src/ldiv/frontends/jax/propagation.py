@@ -23,9 +23,9 @@ import numpy as np
 import scipy.sparse as sp
 from jax.extend.core import Literal
 
-from ldiv.core.index_sets import Sets, Untraceable, each, of_rule, summed, united
 from ldiv.core.pushforward import OnlyReverse
 from ldiv.core.trees import leaves
+from ldiv.frontends.index_sets import Sets, Untraceable, each, of_rule, summed, united
 from ldiv.frontends.jax import tangent_primitive
 from ldiv.frontends.jax.private import scan_counts
 from ldiv.frontends.jax.propagation_rules import RULES, Cell, all_of_all, shapes_of

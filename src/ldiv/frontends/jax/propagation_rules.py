@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -21,21 +22,24 @@ import numpy as np
 import scipy.sparse as sp
 from jax.lax import GatherScatterMode
 
-from ldiv.core.index_sets import (
+from ldiv.core.pattern import Index
+from ldiv.frontends.index_sets import (
+    Operand,
     Sets,
     Untraceable,
+    chosen,
     dense,
+    elementwise,
     mixed,
+    multiplied,
     numbers,
     of_matrix,
     of_product,
     selected,
-    spread,
     summed,
     through,
     united,
 )
-from ldiv.core.pattern import Index
 
 EXACT = 1 << 24  # integers below it are floats in every precision
 
@@ -58,14 +62,19 @@ def _shape_of_result(eqn: Any) -> tuple[int, ...]:
 # -- elementwise --------------------------------------------------------------
 
 
-def _elementwise(eqn: Any, ins: list[Cell]) -> list[Cell]:
-    onto = _shape_of_result(eqn)
-    moving = [
-        spread(c.sets, s, onto)
-        for c, s in zip(ins, shapes_of(eqn.invars), strict=True)
-        if c.sets is not None
+def _operands(eqn: Any, ins: list[Cell]) -> list[Operand]:
+    return [
+        Operand(shape, c.sets, None if c.value is None else partial(_nonzero, c.value))
+        for c, shape in zip(ins, shapes_of(eqn.invars), strict=True)
     ]
-    return [Cell(united(moving))]
+
+
+def _nonzero(value: Callable[[], Any]) -> Index:
+    return np.asarray(value()) != 0
+
+
+def _elementwise(eqn: Any, ins: list[Cell]) -> list[Cell]:
+    return [Cell(elementwise(_operands(eqn, ins), _shape_of_result(eqn)))]
 
 
 def _each_alone(eqn: Any, ins: list[Cell]) -> list[Cell]:
@@ -73,30 +82,13 @@ def _each_alone(eqn: Any, ins: list[Cell]) -> list[Cell]:
 
 
 def _multiplied(eqn: Any, ins: list[Cell]) -> list[Cell]:
-    """Where a known factor is zero, so is the product."""
-    (found,) = _elementwise(eqn, ins)
-    known = [np.asarray(c.value()) for c in ins if c.value]
-    if known and not known[0].all():
-        onto = _shape_of_result(eqn)
-        kept = np.broadcast_to(known[0] != 0, onto)
-        return [Cell(selected(found.sets, np.where(kept, numbers(onto), -1)))]
-    return [found]
+    return [Cell(multiplied(_operands(eqn, ins), _shape_of_result(eqn)))]
 
 
 def _chosen(eqn: Any, ins: list[Cell]) -> list[Cell]:
-    """By a known selector one case each, else any."""
-    (which, *cases), onto = ins, _shape_of_result(eqn)
-    shapes = shapes_of(eqn.invars)[1:]
-    found = []
+    which, cases = ins[0], _operands(eqn, ins)[1:]
     choice = None if which.value is None else np.asarray(which.value()).astype(int)
-    for i, (c, shape) in enumerate(zip(cases, shapes, strict=True)):
-        if c.sets is not None:
-            sets = spread(c.sets, shape, onto)
-            if choice is not None:
-                kept = np.broadcast_to(choice == i, onto)
-                sets = selected(sets, np.where(kept, numbers(onto), -1))
-            found.append(sets)
-    return [Cell(united(found))]
+    return [Cell(chosen(choice, cases, _shape_of_result(eqn)))]
 
 
 # -- moves --------------------------------------------------------------------

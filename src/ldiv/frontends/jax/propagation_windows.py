@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ldiv.core.index_sets import numbers, through, united
 from ldiv.core.pattern import Index
+from ldiv.frontends.index_sets import numbers, through, united
 from ldiv.frontends.jax.propagation_rules import Cell, all_of_all, shapes_of
 
 

@@ -19,8 +19,8 @@ import scipy.sparse as sp
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ldiv.core.index_sets import Sets, Untraceable, each, of_rule, selected, whole
 from ldiv.core.rule import Rule
+from ldiv.frontends.index_sets import Sets, Untraceable, each, of_rule, selected, whole
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.propagation_calls import Call, aten, tensors_in
 from ldiv.frontends.torch.propagation_rules import sets_of_results

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from ldiv.core.index_sets import Sets, Shape, Untraceable, dense, through
+from ldiv.frontends.index_sets import Operand, Sets, Shape, Untraceable, dense, through
 
 aten = torch.ops.aten
 UNITS = 4096  # vectors, at most
@@ -34,6 +35,10 @@ class Call:
     def known(self, t: Any) -> bool:
         """A number that does not depend on x."""
         return not (isinstance(t, torch.Tensor) and self.depends_on_x(t))
+
+    def operand(self, t: Any) -> Operand:
+        known = partial(nonzero, t) if self.known(t) else None
+        return Operand(tuple(getattr(t, "shape", ())), self.sets(t), known)
 
     @property
     def onto(self) -> Shape:

@@ -20,12 +20,15 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from ldiv.core.index_sets import (
+from ldiv.frontends.index_sets import (
     Sets,
     Untraceable,
+    by_known,
+    chosen,
+    elementwise,
     mixed,
+    multiplied,
     numbers,
-    of_matrix,
     of_product,
     selected,
     spread,
@@ -73,13 +76,7 @@ def _is_fixed(call: Call) -> bool:
 
 def _elementwise(call: Call) -> Sets:
     given = tensors_in([*call.args, *call.kwargs.values()])
-    return united(
-        [
-            spread(sets, tuple(t.shape), call.onto)
-            for t in given
-            if (sets := call.sets(t)) is not None
-        ]
-    )
+    return elementwise(list(map(call.operand, given)), call.onto)
 
 
 def _copied(call: Call) -> Sets | None:
@@ -94,27 +91,14 @@ def _filled(call: Call) -> None:
 
 
 def _multiplied(call: Call) -> Sets:
-    """Where a known factor is zero, so is the product."""
-    found = _elementwise(call)
-    for factor in call.args[:2]:
-        if call.sets(factor) is None and call.known(factor):
-            kept = np.broadcast_to(nonzero(factor), call.onto)
-            if not kept.all():
-                return selected(found, np.where(kept, numbers(call.onto), -1))
-    return found
+    return multiplied(list(map(call.operand, call.args[:2])), call.onto)
 
 
 def _chosen(call: Call) -> Sets:
-    """where(c, a, b): by a known c one each, else either."""
+    """where(c, a, b)."""
     which, *cases = call.args
-    if not call.known(which):
-        return _elementwise(call)
-    found, choice = [], np.broadcast_to(nonzero(which), call.onto)
-    for case, taken in zip(cases, (choice, ~choice), strict=True):
-        if (sets := call.sets(case)) is not None:
-            all_of_it = spread(sets, tuple(case.shape), call.onto)
-            found.append(selected(all_of_it, np.where(taken, numbers(call.onto), -1)))
-    return united(found)
+    choice = (~nonzero(which)).astype(int) if call.known(which) else None
+    return chosen(choice, list(map(call.operand, cases)), call.onto)
 
 
 # -- moves, sums, scatters ----------------------------------------------------
@@ -280,9 +264,9 @@ def _product(names: str, call: Call) -> Sets:
     found = []
     if any(call.sets(t) is not None for t in (left, right)):
         shapes = [tuple(left.shape), tuple(right.shape)]
-        sets = _by_known(call, left, right) if own == "ij,jk" else None
+        sets = by_known(call.operand(left), call.operand(right)) if own == "ij,jk" else None
         if own == "ij,j" and sets is None:
-            sets = _by_known(call, left, right)
+            sets = by_known(call.operand(left), call.operand(right))
         if sets is None:
             sets = of_product([call.sets(left), call.sets(right)], shapes, own.split(","), out)
         found.append(sets)
@@ -292,21 +276,6 @@ def _product(names: str, call: Call) -> Sets:
         if (sets := call.sets(added)) is not None
     ]
     return united(found)
-
-
-def _by_known(call: Call, left: torch.Tensor, right: torch.Tensor) -> Sets | None:
-    """C X or X C with a known C that has zeros."""
-    if call.sets(right) is not None and call.sets(left) is None and call.known(left):
-        c, columns = nonzero(left), math.prod(right.shape[1:])
-        return None if c.all() else of_matrix(call.sets(right), c, columns)
-    if call.sets(left) is not None and call.sets(right) is None and call.known(right):
-        c = nonzero(right).T
-        if c.ndim < 2 or c.all():
-            return None
-        turned = selected(call.sets(left), numbers(tuple(left.shape)).T)
-        y = of_matrix(turned, c, left.shape[0])
-        return selected(y, numbers((c.shape[0], left.shape[0])).T)
-    return None
 
 
 def _axis(place: int) -> Callable[[Call, int], Sequence[int]]:

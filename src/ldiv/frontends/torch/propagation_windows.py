@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from ldiv.core.index_sets import Sets, Shape, mixed, numbers, selected, summed, through
 from ldiv.core.pattern import Index
+from ldiv.frontends.index_sets import Sets, Shape, mixed, numbers, selected, summed, through
 from ldiv.frontends.torch.propagation_calls import Call, all_of_all, aten, by_units, tensors_in
 
 

@@ -6,14 +6,17 @@ D(u) is a sparse boolean matrix, a row for each element of u in C order; D_u has
 where y_i may depend on u_j. An operation is such a matrix, given by its entries (to, source); all
 of them are supersets, so that no entry of a Jacobian is missed.
 
+What each kind of operation does with the sets of its operands is said here once; the tables of a
+front end say of which kind its operations are, and read their arguments.
+
 Reference: Griewank and Walther, Evaluating Derivatives, section 7.1.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,6 +30,16 @@ from ldiv.core.trees import leaves
 Sets = Any  # sp.csr_array (elements, n) of booleans
 Shape = tuple[int, ...]
 LARGEST = 1 << 24  # entries of one array's sets; what is denser is no sparse pattern
+
+
+class Operand(NamedTuple):
+    """An array that goes into an operation: its sets, None for none, and where it is not zero, None
+    unless its numbers do not depend on x.
+    """
+
+    shape: Shape
+    sets: Sets | None
+    nonzero: Callable[[], Index] | None
 
 
 class Untraceable(Exception):
@@ -100,6 +113,56 @@ def dense(parts: Sequence[Sets], size: int) -> Sets:
     """Those of an array all of whose elements depend on all that went in."""
     every = united([summed(sets, (sets.shape[0],), (0,)) for sets in parts])
     return spread(every, (1,), (size,))
+
+
+def elementwise(operands: Sequence[Operand], onto: Shape) -> Sets:
+    """Sums, products with numbers, any function of each element: the union of the operands."""
+    return united([spread(o.sets, o.shape, onto) for o in operands if o.sets is not None])
+
+
+def multiplied(factors: Sequence[Operand], onto: Shape) -> Sets:
+    """Where a known factor is zero, so is the product."""
+    found = elementwise(factors, onto)
+    for factor in factors:
+        if factor.sets is None and factor.nonzero is not None:
+            return _kept(found, factor.nonzero(), onto)
+    return found
+
+
+def chosen(choice: Index | None, cases: Sequence[Operand], onto: Shape) -> Sets:
+    """Of each element the case that a known choice says, else any of them."""
+    if choice is None:
+        return elementwise(cases, onto)
+    return united(
+        [
+            _kept(spread(case.sets, case.shape, onto), choice == i, onto)
+            for i, case in enumerate(cases)
+            if case.sets is not None
+        ]
+    )
+
+
+def _kept(sets: Sets, where: Index, onto: Shape) -> Sets:
+    """Nothing outside of `where`."""
+    if where.all():
+        return sets
+    return selected(sets, np.where(np.broadcast_to(where, onto), numbers(onto), -1))
+
+
+def by_known(left: Operand, right: Operand) -> Sets | None:
+    """Those of C X or X C, a known matrix C that has zeros and a matrix or vector X; None where
+    there is none.
+    """
+    if left.sets is None and right.sets is not None and left.nonzero is not None:
+        c = left.nonzero()
+        return None if c.all() else of_matrix(right.sets, c, math.prod(right.shape[1:]))
+    if right.sets is None and left.sets is not None and right.nonzero is not None:
+        c, rows = right.nonzero().T, left.shape[0]
+        if c.ndim < 2 or c.all():
+            return None
+        y = of_matrix(selected(left.sets, numbers(left.shape).T), c, rows)
+        return selected(y, numbers((c.shape[0], rows)).T)
+    return None
 
 
 def of_product(
