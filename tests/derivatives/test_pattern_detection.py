@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import ldiv
-from ldiv.frontends import index_sets
 from ldiv.core.dispatch import frontend_of
+from ldiv.frontends import index_sets
 
 torch = pytest.importorskip("torch")
 jax = pytest.importorskip("jax")

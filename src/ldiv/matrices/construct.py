@@ -5,7 +5,7 @@ Values are arrays of the user's framework; indices may come from any framework.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -176,14 +176,7 @@ def csr_array(
     array([[0., 1.],
            [2., 0.]])
     """
-    if not isinstance(arg, tuple):
-        return _finished(_converted("csr_array", arg, shape, "csr"), dtype, copy)
-    if len(arg) == 2 and _are_two(arg[1]):
-        return coo_array(arg, shape, dtype, copy).tocsr()
-    values, indices, indptr = _parts("csr_array", "(values, indices, indptr)", arg, 3)
-    values = _own_values("values", values)
-    found = sparse_at(*compressed("", values, indices, indptr, shape, "csr"))
-    return _finished(found, dtype, copy)
+    return _compressed("csr", arg, shape, dtype, copy)
 
 
 @public
@@ -237,13 +230,19 @@ def csc_array(
     array([[0., 0.],
            [1., 2.]])
     """
+    return _compressed("csc", arg, shape, dtype, copy)
+
+
+def _compressed(
+    format: Literal["csr", "csc"], arg: Any, shape: tuple[int, int] | None, dtype: Any, copy: bool
+) -> SparseArray:
     if not isinstance(arg, tuple):
-        return _finished(_converted("csc_array", arg, shape, "csc"), dtype, copy)
+        return _finished(_converted(f"{format}_array", arg, shape, format), dtype, copy)
     if len(arg) == 2 and _are_two(arg[1]):
-        return coo_array(arg, shape, dtype, copy).tocsc()
-    values, indices, indptr = _parts("csc_array", "(values, indices, indptr)", arg, 3)
+        return coo_array(arg, shape, dtype, copy).asformat(format)
+    values, indices, indptr = _parts(f"{format}_array", "(values, indices, indptr)", arg, 3)
     values = _own_values("values", values)
-    found = sparse_at(*compressed("", values, indices, indptr, shape, "csc"))
+    found = sparse_at(*compressed("", values, indices, indptr, shape, format))
     return _finished(found, dtype, copy)
 
 

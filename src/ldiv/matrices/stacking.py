@@ -78,7 +78,7 @@ def bmat(
            [0., 1., 1.],
            [1., 1., 0.]])
     """
-    return _formatted(_assembled(grid_of(blocks, as_sparse)), format, dtype)
+    return _of_blocks(blocks, format, dtype)
 
 
 @public
@@ -120,11 +120,7 @@ def vstack(
            [0., 1.],
            [3., 0.]])
     """
-    return _formatted(
-        _assembled(grid_of([[b] for b in _sequence("blocks", blocks)], as_sparse), "csr"),
-        format,
-        dtype,
-    )
+    return _of_blocks([[b] for b in _sequence("blocks", blocks)], format, dtype, "csr")
 
 
 @public
@@ -165,9 +161,7 @@ def hstack(
     array([[1., 0., 3.],
            [0., 1., 0.]])
     """
-    return _formatted(
-        _assembled(grid_of([_sequence("blocks", blocks)], as_sparse), "csc"), format, dtype
-    )
+    return _of_blocks([_sequence("blocks", blocks)], format, dtype, "csc")
 
 
 @public
@@ -213,7 +207,7 @@ def block_diag(
         advice = "The size of None is not known."
         raise ValueError(expected_got("mats", "a matrix in every place", "None", advice))
     rows = [[b if i == j else None for j in range(len(blocks))] for i, b in enumerate(blocks)]
-    return _formatted(_assembled(grid_of(rows, as_sparse)), format, dtype)
+    return _of_blocks(rows, format, dtype)
 
 
 @public
@@ -292,6 +286,13 @@ def _sequence(name: str, blocks: Any) -> list[Any]:
     return list(blocks)
 
 
+def _of_blocks(
+    blocks: Any, format: Format | None, dtype: Any, ordered: Format | None = None
+) -> SparseArray:
+    A = _assembled(grid_of(blocks, as_sparse), ordered).asformat(format)
+    return A if dtype is None else A.astype(dtype)
+
+
 def _assembled(grid: Grid[SparseArray], ordered: Format | None = None) -> SparseArray:
     """All entries at their places; `ordered`: the format whose order the concatenation keeps."""
     tops, lefts = ([0, *accumulate(sizes)] for sizes in (grid.heights, grid.widths))
@@ -318,8 +319,3 @@ def _joined(parts: Sequence[SparseArray]) -> Array:
         batch = broadcast(batch, batch_of(values, 1))
     wide = common_dtype(*every)
     return namespace(every[0]).concat([spread(v, batch, 1) for v in wide], axis=-1)
-
-
-def _formatted(A: SparseArray, format: Format | None, dtype: Any) -> SparseArray:
-    A = A.asformat(format)
-    return A if dtype is None else A.astype(dtype)
