@@ -99,6 +99,8 @@ class Root(Rule):
         require_finite("x0", x)
         xp, f = namespace(x), partial(frontend_of(x).call, self.f, p)
         tol, observer = self.steps.tol, self.steps.observer
+        # Only the factor of the last step is kept, by whoever keeps those of this call: the derivative
+        # asks for it again, those before it are let go of one by one.
         keeper, last = owner(), Holder()
         if isinstance(keeper, Holder):
             keeper.keep(last)
@@ -125,10 +127,13 @@ class Root(Rule):
         def length(x: Array, dx: Array, scale: Array) -> Array:
             return norm(dx) / (xp.maximum(norm(x), scale) + np.finfo(numpy_dtype(x)).tiny)
 
+        # The state of the loop: steps taken (-1 before the first), x, the next step dx, r = f(x), the
+        # part t of the step before that was taken (0: none was, so it ends), and the larger of |x0| and
+        # the longest step.
         def going(state: Any) -> Array:
             steps, x, dx, r, t, _ = state
-            last = length(x, dx, floor) <= tol
-            more = ~last & (steps < self.steps.maxiter) & (t > 0)
+            found = length(x, dx, floor) <= tol
+            more = ~found & (steps < self.steps.maxiter) & (t > 0)
             return xp.where(steps < 0, xp.isfinite(size(r)), more)
 
         def step(state: Any) -> Any:
@@ -138,6 +143,8 @@ class Root(Rule):
             steps, x, dx, r, t, way = state
             start, first, most = size(r), steps < 0, limited(dx)
 
+            # t is halved while |f(x + t dx)|, which is `now`, is not finite, or has not decreased as
+            # much as Armijo asks: (1 - t) |f(x)| is what Newton's model promises.
             def too_long(trial: Any) -> Array:
                 t, now = trial
                 if not self.steps.decreasing:
@@ -154,6 +161,7 @@ class Root(Rule):
             r, J, way = f(x), self._partial(p, x), xp.maximum(way, norm(t * dx))
             if observer is not None:
                 observer(steps, t, size(r), J)
+            # a part that is no better is rounding: t = 0 ends the loop
             better = (now < start) | first
             if not self.steps.decreasing:  # a step that is long may increase |f|
                 better |= norm(t * dx) > tol * way
@@ -170,11 +178,15 @@ class Root(Rule):
         steps, x, dx, r, t, way = loop(
             going, step, (before, x, 0 * x, r, xp.ones((), **alike(x)), norm(x))
         )
+        # Near a root, where rounding ends the steps, f behind x is noise; where f(x - s dx) is
+        # (1 + s) r, as J says, it is smooth there, and what ends them is a jump.
         # one f in a program, not one for each of these places
         places = xp.asarray([*BEHIND, -1.0], **alike(x))
         (sizes,) = frontend_of(x).each(lambda s: (size(f(x - s * dx) - (1 + s) * r),), (places,))
         is_jump = xp.max(sizes[:-1]) < SMOOTH * size(r)
         moving = (t > 0) | is_jump
+        # Where rounding has ended the steps, the last one is compared with the way, not with x: see
+        # `Steps`.
         moved = length(x, dx, xp.where(moving, floor, xp.maximum(way, floor)))
         accepted = (moved <= tol) | (~moving & (moved <= self.steps.accepted))
         check_or_raise(accepted, partial(self.not_converged, tol), steps, moved)
