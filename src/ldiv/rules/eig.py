@@ -54,6 +54,8 @@ class Eig(Rescaled):
     pencil: bool = False
     on_degenerate: str = "raise"
 
+    on_host = True
+
     @cached_property
     def core(self) -> tuple[Tree, ...]:
         return (2, 2) if self.pencil else (2,)
@@ -107,8 +109,11 @@ class Eig(Rescaled):
         if lam_bar is None and v_bar is None:
             return (None,) * len(args)
         lam_bar = 0 * lam if lam_bar is None else lam_bar
-        v_bar = 0 * v if v_bar is None else v_bar
         w, error_bound = self._left(out, args)
+        if v_bar is None:  # of eigenvalues alone C_bar is diagonal
+            none = 0 * v, 0 * namespace(v).abs(v)
+            lam_bar = self._gaps(True, lam, error_bound, *none, lam_bar)[1]
+            return self._outer(need, adjoint(w) * lam_bar[..., None, :], lam, v)
         own = _dots(v, v_bar)
         inner = adjoint(v) @ (v_bar - v * own[..., None, :])
         coupling = off_diagonal(inner) + embedded((own - conj(own)) / 2, v)
@@ -116,6 +121,11 @@ class Eig(Rescaled):
         scale = _sizes(v_bar, (-2, -1))[..., None, None] + 0 * namespace(v).abs(v)
         R, lam_bar = self._gaps(True, lam, error_bound, coupling, scale, lam_bar)
         y = adjoint(w) @ (off_diagonal(inner) * conj(R) + embedded(lam_bar, v))
+        return self._outer(need, y, lam, v)
+
+    @staticmethod
+    def _outer(need: tuple[Tree, ...], y: Array, lam: Array, v: Array) -> tuple[Tree, ...]:
+        """Y V^H and -Y (V Lam)^H."""
         right = v, -v * lam[..., None, :]
         return tuple(
             y @ adjoint(x) if needed else None for needed, x in zip(need, right, strict=False)

@@ -148,7 +148,16 @@ REAL = {"f": "f", "d": "d", "F": "f", "D": "d"}
 
 
 def dense_calls(kind: Any, structure: Structure, assume_a: str, method: str, *options: bool) -> Any:
-    """Those of a structure, if it has any."""
+    """Those of a structure, if it has any; found once for each of its tasks."""
+    return structure.cached(
+        ("dense calls", kind, assume_a, method, options),
+        lambda: _dense_calls(kind, structure, assume_a, method, *options),
+    )
+
+
+def _dense_calls(
+    kind: Any, structure: Structure, assume_a: str, method: str, *options: bool
+) -> Any:
     base, op = structure.unview()
     part = base.base if isinstance(base, Symmetric) and base.op == "H" else base
     if not isinstance(part, Dense) or op not in (("N", "T") if part is base else "N"):
