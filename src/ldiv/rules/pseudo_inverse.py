@@ -41,6 +41,7 @@ class PseudoInverse(Rescaled):
     promised: int | None = None
 
     differentiable = (True, False)
+    on_host = True
 
     @cached_property
     def core(self) -> tuple[Tree, ...]:

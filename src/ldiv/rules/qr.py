@@ -32,6 +32,7 @@ class QR(Rule):
     """Argument (*batch, m, n), m >= n; outputs Q (*batch, m, n) and R (*batch, n, n)."""
 
     core = (2,)
+    on_host = True
 
     @property
     def units(self) -> tuple[Unit, ...]:

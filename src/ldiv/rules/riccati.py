@@ -46,6 +46,7 @@ class Riccati(Rule):
     """
 
     core = (2, 2, 2, 2)
+    on_host = True
     scipy_solves: ClassVar[Callable[..., Array]]
     sign: ClassVar[int]
 

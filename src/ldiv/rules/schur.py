@@ -51,6 +51,7 @@ class Schur(Rescaled):
     core = (2,)
     units = (Unit((2,), (2, 0, 0), by=(0,)),)
     differentiable = (True, True, False)
+    on_host = True
 
     @property
     def public_name(self) -> str:

@@ -39,6 +39,7 @@ class SVD(Rescaled):
 
     core = (2,)
     units = (Unit((2,), (0, 2, 0), by=(0,)),)
+    on_host = True
 
     @property
     def public_name(self) -> str:
