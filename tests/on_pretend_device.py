@@ -116,6 +116,7 @@ RANK_ONE = torch.ones(N, N)
 HILBERT = 1 / (torch.arange(N)[:, None] + torch.arange(N) + 1.0)
 SKEW = torch.eye(N) + torch.triu(RANK_ONE)
 LARGE = torch.full((N,), 1e300)
+SOME = torch.stack([A, RANK_ONE, 2 * A])
 NEAR = torch.outer(B, B) + 1e-17 * A
 HARD: dict[str, Callable[[Any], Any]] = {
     "NaN in A": lambda to: ldiv.solve(to(NAN), to(B)),
@@ -152,6 +153,13 @@ HARD: dict[str, Callable[[Any], Any]] = {
     "cg from its solution": lambda to: ldiv.solve(
         to(torch.eye(N)), to(B), assume_a="pos", method="cg", x0=to(B)
     ),
+    "NaN for an error": lambda to: as_nan(lambda: ldiv.solve(to(SOME), to(B))),
+    "NaN for an error, cholesky": lambda to: as_nan(
+        lambda: ldiv.cholesky(to(torch.stack([A @ A.mT, -A @ A.mT])))
+    ),
+    "NaN for an error, gradient": lambda to: as_nan(
+        lambda: gradient(lambda a: ldiv.slogdet(a)[1], to(SOME))
+    ),
     "noted once": lambda to: noted(lambda: ldiv.solve(to(A), to(B), method="gmres", rtol=1e-6)),
     "noted once, ignored": lambda to: noted(lambda: quietly(partial(ldiv.solve, *map(to, ILL)))),
     "cg of zero": lambda to: ldiv.solve(to(A @ A.mT), to(0 * B), assume_a="pos", method="cg"),
@@ -165,6 +173,14 @@ def unlike(a: Any) -> Any:
     a = a * d[:, None] * d
     a[0, 1] += 1e-12 * a[0, 1].abs()
     return a
+
+
+def as_nan(f: Any) -> Any:
+    """With a number where NaN is, which is one to compare."""
+    with ldiv.errstate(singular="nan"):
+        y = f()
+    assert y.isnan().any(), "a member is refused"
+    return y.nan_to_num(7.0)
 
 
 def twice(f: Any) -> Any:

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import apart
 import numpy as np
 import pytest
 
@@ -170,3 +172,29 @@ def test_the_choice_is_that_of_the_call() -> None:
     late = ldiv.solve(good, torch.tensor(B[:1])).sum()
     with ldiv.errstate(singular="nan"), pytest.raises(ValueError, match="finite"):
         torch.autograd.grad(late * torch.nan, good)
+
+
+def test_an_exported_program_runs_without_ldiv(tmp_path: Path) -> None:
+    """Saved, and loaded by a process that has never imported ldiv; its batch has any size."""
+    pytest.importorskip("flatbuffers")
+    (n,) = jax.export.symbolic_shape("n")
+    shapes = [jax.ShapeDtypeStruct((n, *x.shape[1:]), float) for x in (A, B)]
+    loss = lambda a, b: (ldiv.solve(a, b) ** 2).sum()
+    with ldiv.errstate(singular="nan"):
+        exported = jax.export.export(jax.jit(jax.grad(loss)), platforms=["cpu", "cuda"])(*shapes)
+        expected = jax.jit(jax.grad(loss))(A, B)
+    (tmp_path / "program").write_bytes(exported.serialize())
+    np.savez(tmp_path / "arrays.npz", A=A, B=B, expected=expected)
+    run = apart.run(f"""
+import sys
+import jax
+import jax.export
+import apart
+import numpy as np
+jax.config.update("jax_enable_x64", True)
+program = jax.export.deserialize(open({str(tmp_path / "program")!r}, "rb").read())
+x = np.load({str(tmp_path / "arrays.npz")!r})
+np.testing.assert_allclose(program.call(x["A"], x["B"]), x["expected"], rtol=1e-11, atol=1e-11)
+assert "ldiv" not in sys.modules
+""")
+    assert run.returncode == 0, run.stderr

@@ -60,12 +60,12 @@ WAITS = {
     "eigh, B": 4,
     "eigvalsh": 2,
     "eigsh": 2,
-    # 10, 10, 14 and 32, and room for a step more where rounding, which depends on where arrays lie,
-    # asks for it
-    "cg": 14,
-    "gmres": 14,
-    "solve_sylvester": 20,
-    "root": 44,
+    # 10, 10, 14 and 32, and room for one decision more of each solve, should rounding, which depends
+    # on where arrays lie, ask for it
+    "cg": 12,
+    "gmres": 12,
+    "solve_sylvester": 16,
+    "root": 36,
 }
 
 

@@ -53,7 +53,7 @@ class errstate:
     does what the numbers decide the shape of (`orth`, `null_space`).
     In compiled programs of JAX "nan" is pure XLA: no callback, so that they can be exported and run
     where there is no Python. There what runs on the host is refused (sparse engines, `ldl`, banded
-    matrices, Schur forms), and so is every function on arrays of an accelerator in PyTorch.
+    matrices, Schur forms). In PyTorch an accelerator is waited for as often as under "raise".
 
     Examples
     --------

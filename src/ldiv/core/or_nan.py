@@ -13,7 +13,7 @@ from math import prod
 from typing import Any
 
 from ldiv.core.arrays import alike, batch_of, broadcast, common_batch, numpy_dtype, real
-from ldiv.core.dispatch import host, namespace, traced
+from ldiv.core.dispatch import namespace, traced
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.errors import EngineError, expected_got, is_of_numbers
 
@@ -23,8 +23,6 @@ Kernel = Callable[[list[Array]], Outputs]
 
 def members(kernel: Kernel, cores: Sequence[int], flat: list[Array]) -> Outputs:
     """The outputs for arguments with so many axes of their own; the axes before are a batch."""
-    if not host(flat[0]):
-        raise not_here(f"an array on {flat[0].device}")
     if (found := unless_refused(kernel, flat)) is not None:
         return found
     batch = broadcast(*[batch_of(x, c) for x, c in zip(flat, cores, strict=True)])
@@ -46,7 +44,7 @@ def not_here(came: str) -> EngineError:
     return EngineError(
         expected_got(
             'errstate(singular="nan")',
-            "a computation by LU, Cholesky, QR, eigh, SVD or triangles, or arrays on the cpu",
+            "a computation by LU, Cholesky, QR, eigh, SVD or triangles",
             came,
             'Say singular="raise" there, the default.',
         )

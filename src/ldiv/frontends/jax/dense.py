@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from math import prod
 from typing import Any
 
 import jax
@@ -56,7 +55,12 @@ def _in_any_batch(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 def _of_batch(kernel: Callable[..., Any], *arrays: jax.Array) -> Any:
     batch = arrays[0].shape[:-2]
-    if not private.BATCHED_LAPACK_WAITS or prod(batch) < 2 or not any(map(traced, arrays)):
+    if (
+        not private.BATCHED_LAPACK_WAITS
+        or 0 in batch
+        or all(n == 1 for n in batch)
+        or not any(map(traced, arrays))
+    ):
         return kernel(*arrays)
 
     def in_turn(*arrays: jax.Array) -> Any:
