@@ -95,6 +95,50 @@ def dense(shape: tuple[int, ...], rounds: int, calls: int, target: float) -> Fig
     )
 
 
+def determinant_or_factor(what: str, n: int, rounds: int, calls: int, target: float) -> Figure:
+    generator = torch.Generator().manual_seed(0)
+    a = torch.randn(n, n, generator=generator, dtype=F64)
+    a = a @ a.T + n * torch.eye(n, dtype=F64)
+    c = torch.randn(n, n, generator=generator, dtype=F64)
+    pairs = {
+        "cholesky": (ldiv.cholesky, torch.linalg.cholesky),
+        "slogdet": (lambda a: ldiv.slogdet(a)[1], lambda a: torch.linalg.slogdet(a)[1]),
+    }
+
+    def run(f: Any, a: Any) -> Any:
+        a = a.detach().requires_grad_()
+        y = f(a)
+        return torch.autograd.grad(y, a, c if y.ndim else torch.ones_like(y))
+
+    contenders = {
+        name: repeated(partial(run, f))
+        for name, f in zip(("ldiv", "torch"), pairs[what], strict=True)
+    }
+    seconds = side_by_side(contenders, inputs(lambda s: a * s, calls), rounds)
+    return compare(seconds, f"{what} {n} x {n}, {calls} calls", "ldiv", "torch", target)
+
+
+def numpy_dense(n: int, rounds: int, calls: int, target: float, gradient: bool) -> Figure:
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal((n, n)) + 2 * n**0.5 * np.eye(n)
+    b, c = rng.standard_normal((2, n))
+
+    def hand(a: Any) -> Any:
+        x, lam = np.linalg.solve(a, b), np.linalg.solve(a.T, c)
+        return -np.outer(lam, x), lam
+
+    contenders: dict[str, Any] = (
+        {"ldiv": lambda a: ldiv.vjp(ldiv.solve, a, b)[1](c), "numpy": hand}
+        if gradient
+        else {"ldiv": lambda a: ldiv.solve(a, b), "numpy": lambda a: np.linalg.solve(a, b)}
+    )
+    seconds = side_by_side(
+        {k: repeated(f) for k, f in contenders.items()}, inputs(lambda s: a * s, calls), rounds
+    )
+    what = "value and gradient" if gradient else "value"
+    return compare(seconds, f"NumPy, {what}, {n} x {n}, {calls} calls", "ldiv", "numpy", target)
+
+
 def dense_jit(shape: tuple[int, ...], rounds: int, calls: int, target: float) -> Figure:
     rng = np.random.default_rng(0)
     a = rng.standard_normal(shape) + 2 * shape[-1] ** 0.5 * np.eye(shape[-1])
@@ -212,7 +256,7 @@ def overheads(rounds: int, calls: int) -> list[Figure]:
         extra = median(
             (p - q) / calls * 1e6 for p, q in zip(seconds["ldiv"], seconds["torch"], strict=True)
         )
-        figures.append(Figure(f"{name}, 4 x 4", "beyond torch", extra, "us", 35 * unit / EMPTY))
+        figures.append(Figure(f"{name}, 4 x 4", "beyond torch", extra, "us", 12 * unit / EMPTY))
     return figures
 
 
@@ -310,9 +354,15 @@ def main() -> None:
     figures = [
         sparse(100, rounds, calls, 1.8),
         sparse(1000, rounds, calls, 1.3),
-        dense((4, 4), rounds, calls, 2.2),
-        dense((64, 64), rounds, calls, 1.8),
-        dense((1000, 8, 8), rounds, 2 if quick else 5, 1.3),
+        dense((4, 4), rounds, calls, 1.15),
+        dense((16, 16), rounds, calls, 1.3),
+        dense((64, 64), rounds, calls, 1.1),
+        dense((1000, 8, 8), rounds, 2 if quick else 5, 1.1),
+        *(determinant_or_factor("cholesky", n, rounds, calls, 1.5) for n in (4, 16, 64)),
+        *(determinant_or_factor("slogdet", n, rounds, calls, 1.4) for n in (4, 16, 64)),
+        numpy_dense(4, rounds, calls, 4, False),
+        numpy_dense(16, rounds, calls, 3, True),
+        numpy_dense(64, rounds, calls, 1.4, True),
         dense_jit((1000, 8, 8), rounds, 2 if quick else 5, 1.3),
         sparse_batch(4 if quick else 256, 50 if quick else 500, rounds),
         factorized(1000, rounds, calls),

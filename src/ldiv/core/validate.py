@@ -318,6 +318,8 @@ def _name(x: object) -> str:
 def require_numbers(name: str, x: Any) -> Array:
     """x, an array of floats, or of integers or booleans, which are promoted with other numbers."""
     x = native(require_array(name, x))
+    if x.dtype in _accepted:
+        return x
     dtype = str(x.dtype)
     if dtype.rpartition(".")[2] not in (*DTYPES, *INTEGERS, "bool") or frontend_of(x).stored_only(
         x

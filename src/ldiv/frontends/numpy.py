@@ -35,10 +35,10 @@ def bind(rule: Rule, leaves: list[HostArray]) -> tuple[HostArray, ...]:
 
 
 def short(rule: Rule, flat: Sequence[HostArray]) -> tuple[HostArray, ...] | None:
-    if is_recording() or (compiled := rule.compiled) is None:
+    if (compiled := rule.compiled) is None:
         return None
     found = compiled.forward(*map(in_rows, flat))
-    return found and found[0]
+    return found and recorded(rule, list(flat), found[0])
 
 
 def asnumpy(x: HostArray) -> HostArray:
