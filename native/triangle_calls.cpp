@@ -76,6 +76,23 @@ static bool factor(nb::handle a, nb::handle l, int threads) {
     });
 }
 
+// Whether A[order] = L U is accepted; the factors, the exchanges and the order are written.
+static bool lu_factor(nb::handle a, nb::handle packed, nb::handle exchanges, nb::handle order, int threads) {
+    Array given(a, false), found(packed, true), swaps(exchanges, true), rows(order, true);
+    require(are_square(given) && given.is_like(found), "A, packed: expected square matrices of floats");
+    int n = int(given.axis(1));
+    Index count = given.batch(2);
+    require(swaps.dtype == Dtype::i4 && rows.dtype == Dtype::i8 && swaps.items() == count * n && rows.items() == count * n,
+            "exchanges, order: expected an integer for each row, of 32 and of 64 bits");
+    return with_type(given.dtype, [&](auto like) {
+        using T = decltype(like);
+        nb::gil_scoped_release free;
+        return each<None>(count, threads, [&](Index i, None&) {
+            return lu(given.as<T>() + i * n * n, found.as<T>() + i * n * n, swaps.as<int32_t>() + i * n, rows.as<int64_t>() + i * n, n);
+        });
+    });
+}
+
 // Whether the cotangent of A is accepted; it is written.
 static bool factor_pullback(nb::handle l, nb::handle l_bar, nb::handle a_bar, int threads) {
     Array factors(l, false), given(l_bar, false), found(a_bar, true);
@@ -94,5 +111,6 @@ void bind_triangles(nb::module_& m) {
     m.def("solve_triangular", &solve, "t"_a, "b"_a, "x"_a, "lower"_a, "unit"_a, "op"_a, "threads"_a);
     m.def("solve_triangular_pullback", &pullback, "t"_a, "x_bar"_a, "x"_a, "b_bar"_a, "t_bar"_a.none(), "lower"_a, "unit"_a, "op"_a, "threads"_a);
     m.def("cholesky", &factor, "a"_a, "l"_a, "threads"_a);
+    m.def("lu", &lu_factor, "a"_a, "packed"_a, "exchanges"_a, "order"_a, "threads"_a);
     m.def("cholesky_pullback", &factor_pullback, "l"_a, "l_bar"_a, "a_bar"_a, "threads"_a);
 }

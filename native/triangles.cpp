@@ -2,6 +2,7 @@
 #include "triangles.hpp"
 
 #include <cstring>
+#include <vector>
 
 #include "hermitian.hpp"
 #include "lapack.hpp"
@@ -72,6 +73,25 @@ template <class T> bool cholesky(const T* a, T* l, int n) {
     return info == 0 && all_finite(l, Index(n) * n);
 }
 
+template <class T> bool lu(const T* a, T* packed, int32_t* exchanges, int64_t* order, int n) {
+    Real<T> most = 0;
+    for (Index j = 0; j < Index(n) * n; j++) most = std::max(most, size_of(a[j]));
+    if (!(most >= std::numeric_limits<Real<T>>::min() / eps<T>) || !all_finite(a, Index(n) * n)) return false;
+    auto transpose = [n](const T* x, T* y) {
+        for (int r = 0; r < n; r++)
+            for (int c = 0; c < n; c++) y[Index(c) * n + r] = x[Index(r) * n + c];
+    };
+    std::vector<T> columns(Index(n) * n);
+    transpose(a, columns.data());
+    int info = 0;
+    Lapack<T>::getrf(&n, &n, columns.data(), &n, exchanges, &info);
+    if (info < 0) return false;
+    transpose(columns.data(), packed);
+    for (int i = 0; i < n; i++) order[i] = i;
+    for (int i = 0; i < n; i++) std::swap(order[i], order[--exchanges[i]]);
+    return all_finite(packed, Index(n) * n);
+}
+
 template <class T> bool cholesky_pullback(const T* l, const T* l_bar, T* a_bar, int n) {
     if (!(Triangle<T>{l, n, true, false}.is_regular()) || !all_finite(l_bar, Index(n) * n)) return false;
     T* w = a_bar;
@@ -99,6 +119,7 @@ template <class T> bool cholesky_pullback(const T* l, const T* l_bar, T* a_bar, 
 #define FOR(T)                                           \
     template struct Triangle<T>;                         \
     template bool cholesky<T>(const T*, T*, int);        \
+    template bool lu<T>(const T*, T*, int32_t*, int64_t*, int); \
     template bool cholesky_pullback<T>(const T*, const T*, T*, int);
 FOR(float)
 FOR(double)

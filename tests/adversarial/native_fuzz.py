@@ -76,7 +76,13 @@ def record() -> list[Call]:
                 b = rng.standard_normal((*shape[:-1], 2)).astype(dtype)
                 s = (a @ a.conj().mT + (a @ a.conj().mT).conj().mT) / 2
                 x, pull = ldiv.vjp(ldiv.solve, a, b)
-                pull(x), ldiv.solve(s, b, assume_a="pos"), ldiv.inv(a), ldiv.slogdet(a)
+                (
+                    pull(x),
+                    ldiv.solve(s, b, assume_a="pos"),
+                    ldiv.inv(a),
+                    ldiv.slogdet(a),
+                    ldiv.lu_factor(a),
+                )
                 pullbacks(native.native, a, s, b, x, ldiv.cholesky(s))
             q = ldiv.diags_array(
                 [np.full(8, 4, dtype), -np.ones(9, dtype)[:7], -np.ones(9, dtype)[:7]],

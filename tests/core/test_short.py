@@ -33,6 +33,7 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     ),
     "cholesky": (ldiv.cholesky, (np.stack([A @ A.T, S + 1]),)),
     "cholesky upper": (lambda a: ldiv.cholesky(a, lower=False), (S,)),
+    "lu": (lambda a: ldiv.lu_factor(a)[0], (np.stack([A, S]),)),
     "slogdet": (lambda a: ldiv.slogdet(a)[1], (A,)),
     "logdet": (ldiv.logdet, (S,)),
     "logdet pos": (lambda a: ldiv.logdet(a, assume_a="pos"), (S,)),

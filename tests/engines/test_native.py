@@ -34,6 +34,9 @@ CALLS: dict[str, Callable[[Any, Any], Any]] = {
     "upper H": lambda a, b: ldiv.solve_triangular(a, b, trans="H"),
     "unit T": lambda a, b: ldiv.solve_triangular(a / 9, b, trans="T", unit_diagonal=True),
     "cholesky": lambda a, b: ldiv.cholesky(a),
+    "lu": lambda a, b: ldiv.lu_factor(a)[0],
+    "exchanges": lambda a, b: ldiv.lu_factor(a[..., ::-1])[1],
+    "permuted": lambda a, b: ldiv.lu_solve(ldiv.lu_factor(a[..., ::-1]), b),
     "lower gradient": lambda a, b: ldiv.vjp(
         lambda a, b: ldiv.solve_triangular(a, b, lower=True), a, b
     )[1](b)[0],

@@ -23,6 +23,7 @@ import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import adjoint, batch_of, numpy_dtype
+from ldiv.core.compiled import Compiled
 from ldiv.core.compiled_call import CompiledCall
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace, on_host
 from ldiv.core.finite import require_finite
@@ -30,6 +31,7 @@ from ldiv.core.rule import Rule
 from ldiv.core.trees import Tree
 from ldiv.engines.accuracy.scaling import balanced, unbalanced
 from ldiv.engines.factors import triangle_programs
+from ldiv.engines.factors.triangle_calls import LUCalls
 from ldiv.errors import EngineError, NotDifferentiableError
 from ldiv.rules.assertion import checked
 from ldiv.rules.row_order import row_order
@@ -51,6 +53,10 @@ class LU(Rule):
     differentiable = (True, False, False)
     core = (2,)
     on_host = True
+
+    @property
+    def compiled(self) -> Compiled | None:
+        return _COMPILED if self.pivot else None
 
     def compiled_call(self, *flat: Any) -> CompiledCall | None:
         return triangle_programs.lu(*flat) if self.pivot else None
@@ -123,6 +129,9 @@ class LU(Rule):
         return (
             rows(xp.concat([first, A2], axis=-2) if tall else first, xp.argsort(order, axis=-1)),
         )
+
+
+_COMPILED = LUCalls()
 
 
 def rows(x: Array, order: Array) -> Any:

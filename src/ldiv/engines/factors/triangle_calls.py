@@ -1,5 +1,5 @@
-"""op(T) x = b for a triangle T of a dense array, and A = L L^H, with their cotangents, each in one
-compiled call. What is declined goes the careful way.
+"""op(T) x = b for a triangle T of a dense array, A = L L^H and A[order] = L U, each in one compiled
+call. What is declined goes the careful way.
 """
 
 from __future__ import annotations
@@ -112,3 +112,22 @@ class CholeskyCalls:
             return None
         counts["solves"] += 2
         return (a_bar,)
+
+
+class LUCalls:
+    """A[order] = L U for square A, packed; its derivative is that of the careful way."""
+
+    def fit(self, *flat: Array) -> bool:
+        return flat[0].shape[-2] == flat[0].shape[-1] and is_taken(flat[0])
+
+    def forward(self, *flat: Array) -> Any:
+        (a,), native = flat, compiled()
+        if native is None:
+            return None
+        packed = np.empty(a.shape, numpy_dtype(a))
+        exchanges, order = (np.empty(a.shape[:-1], kind) for kind in (np.int32, np.int64))
+        accepted = native.lu(a, packed, exchanges, order, workers(a.shape))
+        return ((packed, exchanges, order), None) if accepted else None
+
+    def backward(self, *_: Any) -> None:
+        return None

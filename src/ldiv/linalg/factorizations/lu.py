@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Literal, overload
 
 import numpy as np
@@ -10,6 +11,7 @@ from ldiv.core.arrays import alike, batch_of, broadcast, real, spread
 from ldiv.core.dispatch import namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
+from ldiv.core.short import remember, shortened
 from ldiv.core.structure import VIEWS
 from ldiv.core.trees import Array
 from ldiv.core.typing import AnyArray, ArrayT, Trans
@@ -24,6 +26,7 @@ FACTORIZED = "ldiv.factorized(A), SciPy's splu, holds sparse factors."
 
 
 @public
+@shortened
 def lu_factor(
     a: ArrayT, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[ArrayT, ArrayT]:
@@ -73,7 +76,9 @@ def lu_factor(
     (array([[4.  , 4.  ],
            [0.25, 1.  ]]), array([1, 1], dtype=int32))
     """
-    packed, exchanges, _ = bind(LU(), require_matrix_array("a", a, instead=FACTORIZED))
+    rule, array = LU(), require_matrix_array("a", a, instead=FACTORIZED)
+    remember(rule, [array], itemgetter(0, 1))
+    packed, exchanges, _ = bind(rule, array)
     return packed, exchanges
 
 
