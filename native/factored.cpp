@@ -2,6 +2,7 @@
 #include "factored.hpp"
 
 #include <cstring>
+#include <numeric>
 
 #include "hermitian.hpp"
 #include "lapack.hpp"
@@ -223,15 +224,33 @@ template <class T> bool Factored<T>::solve(T* b, T* x, int k, char op, bool firs
     if (first)
         for (int c = 0; c < k; c++)
             if (!(by_columns * sum(x + Index(c) * n, n) * eps<T> <= R(SUSPICIOUS) * sum(b + Index(c) * n, n))) return false;
-    R enough = R(REFINED) * eps<T> * (op == 'N' ? by_rows : by_columns);
+    residual(b, x, r, k, op);
+    const R enough = R(REFINED) * eps<T>, norm = op == 'N' ? by_rows : by_columns;
+    std::vector<int>& bad = work.columns;
+    bad.resize(k);
+    std::iota(bad.begin(), bad.end(), 0);
     for (int step = 0;; step++) {
-        residual(b, x, r, k, op);
-        bool small = true;
-        for (int c = 0; c < k; c++) small = small && largest(r + Index(c) * n, n) <= enough * largest(x + Index(c) * n, n);
-        if (small) break;
-        if (step == STEPS || !all_finite(r, Index(n) * k)) return false;
-        apply_inverse(r, k, op);
-        for (Index j = 0; j < Index(n) * k; j++) x[j] += r[j];
+        // r has the columns that are left, one after another
+        int left = 0;
+        for (int at = 0; at < int(bad.size()); at++) {
+            const T *own = r + Index(at) * n, *y = x + Index(bad[at]) * n, *given = b + Index(bad[at]) * n;
+            if (largest(own, n) <= enough * (norm * largest(y, n) + largest(given, n))) continue;
+            if (left != at) std::copy(own, own + n, r + Index(left) * n);
+            bad[left++] = bad[at];
+        }
+        if (left == 0) break;
+        bad.resize(left);
+        if (step == STEPS || !all_finite(r, Index(n) * left)) return false;
+        apply_inverse(r, left, op);
+        work.m.resize(2 * Index(n) * left);
+        T *now = work.m.data(), *right = now + Index(n) * left;
+        for (int at = 0; at < left; at++) {
+            T* y = x + Index(bad[at]) * n;
+            for (int j = 0; j < n; j++) y[j] += r[Index(at) * n + j];
+            std::copy(y, y + n, now + Index(at) * n);
+            std::copy(b + Index(bad[at]) * n, b + Index(bad[at] + 1) * n, right + Index(at) * n);
+        }
+        residual(right, now, r, left, op);
     }
     for (int c = 0; c < k; c++) times_power(x + Index(c) * n, n, work.powers[c]);
     if (scales) times_units(x, after, n, k);

@@ -17,7 +17,7 @@ template <class T> struct Factored {
     };
     struct Work {
         std::vector<T> x, r, inverse, m;
-        std::vector<int> powers;
+        std::vector<int> powers, columns;
         std::vector<R> largest, sums;
     };
 
