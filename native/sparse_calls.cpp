@@ -61,6 +61,7 @@ struct Factor {
     Factor(const Factor&) = delete;
 
     Index count() const { return std::visit([](auto& own) { return own->count; }, of); }
+    Index different() const { return std::visit([](auto& own) { return own->different(); }, of); }
     size_t nbytes() const { return std::visit([](auto& own) { return own->nbytes(); }, of); }
     Index by_kept_pivots() const { return std::visit([](auto& own) { return own->by_kept_pivots(); }, of); }
     // how many blocks (n, k) of right-hand sides b is, k of which each has; an error where it fits no matrix
@@ -286,7 +287,7 @@ nb::tuple living() {
     size_t entries = 0, bytes = 0;
     Factor::living.each([&](const Factor& factor) {
         if (factor.is_wrapped) return;
-        entries += size_t(factor.count());
+        entries += size_t(factor.different());
         bytes += factor.nbytes();
     });
     return nb::make_tuple(entries, bytes);
@@ -311,6 +312,7 @@ void bind_sparse_lu(nb::module_& m) {
         .def_rw("key", &Factor::key)
         .def_ro("mark", &Factor::print)
         .def_prop_ro("count", &Factor::count)
+        .def_prop_ro("different", &Factor::different)
         .def_prop_ro("by_kept_pivots", &Factor::by_kept_pivots)
         .def_prop_ro("nbytes", &Factor::nbytes);
     nb::class_<Eliminated>(m, "Eliminated")

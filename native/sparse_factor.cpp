@@ -69,11 +69,18 @@ template <class T> Index SparseFactor<T>::by_kept_pivots() const {
 template <class T> bool SparseFactor<T>::factor(const T* values, std::shared_ptr<const Pivots>& kept, int threads) {
     Index entries = own_values();
     given_.assign(values, values + entries * count);
-    std::vector<std::shared_ptr<const Pivots>> last(std::max(threads, 1), kept);
-    Index parts = std::max<Index>(std::min<Index>(threads, count), 1);
+    std::vector<Index> first;
+    for (Index i = 0; i < count; i++) {
+        const void *own = values + i * entries, *before = values + (i - 1) * entries;
+        if (i == 0 || std::memcmp(own, before, entries * sizeof(T))) first.push_back(i);
+        number_.push_back(Index(first.size()) - 1);
+    }
+    members_.resize(first.size());
+    Index parts = std::max<Index>(std::min<Index>(threads, different()), 1);
+    std::vector<std::shared_ptr<const Pivots>> last(parts, kept);
     bool accepted = each<Work>(parts, int(parts), [&](Index t, Work& work) {
-        for (Index i = count * t / parts; i < count * (t + 1) / parts; i++)
-            if (!factor_one(members_[i], values + i * entries, last[t], work)) return false;
+        for (Index i = different() * t / parts; i < different() * (t + 1) / parts; i++)
+            if (!factor_one(members_[i], values + first[i] * entries, last[t], work)) return false;
         return true;
     });
     if (accepted) kept = last[0];
@@ -177,7 +184,7 @@ template <class T> bool SparseFactor<T>::solve(const T* b, T* x, Index blocks, i
     bool first = !proven_.load(std::memory_order_relaxed);
     Index step = Index(n) * k;
     bool accepted = each<Work>(blocks, threads, [&](Index i, Work& work) {
-        return solve_one(members_[count == 1 ? 0 : i], b + i * step, x + i * step, k, op, first, work);
+        return solve_one(members_[count == 1 ? 0 : number_[i]], b + i * step, x + i * step, k, op, first, work);
     });
     if (accepted) proven_.store(true, std::memory_order_relaxed);
     return accepted;
@@ -263,7 +270,7 @@ bool SparseFactor<T>::pullback(const T* x_bar, const T* x, T* lam, T* values_bar
 template <class T> bool SparseFactor<T>::slogdet(T* sign, R* size) const {
     int order = pattern_->lu.sign();
     for (Index i = 0; i < count; i++) {
-        const Member& own = members_[i];
+        const Member& own = members_[number_[i]];
         if (!(own.error <= R(ENOUGH) * eps<T>)) return false;
         T turn = T(R(order * own.lu.pivots->sign()));
         R log = 0;

@@ -26,7 +26,7 @@ template <class T> class SparseFactor {
 
     // of values of entries, or of slots
     SparseFactor(std::shared_ptr<const SparsePattern> pattern, Index count, bool in_slots)
-        : n(pattern->lu.n), count(count), pattern_(std::move(pattern)), in_slots_(in_slots), members_(count) {}
+        : n(pattern->lu.n), count(count), pattern_(std::move(pattern)), in_slots_(in_slots) {}
 
     // All of these say whether they accept; what they wrote where they do not is no answer.
     // Pivots that were kept serve where they are good enough, and are replaced by the last ones.
@@ -39,6 +39,7 @@ template <class T> class SparseFactor {
 
     bool is_of(const T* values) const;
     size_t nbytes() const;
+    Index different() const { return Index(members_.size()); }
     Index by_kept_pivots() const;  // how many of them were factored so
     const Row n;
     const Index count;
@@ -65,7 +66,8 @@ template <class T> class SparseFactor {
 
     const std::shared_ptr<const SparsePattern> pattern_;
     const bool in_slots_;
-    std::vector<Member> members_;
+    std::vector<Member> members_;    // those that are different from their neighbors
+    std::vector<Index> number_;      // of the member of each matrix
     std::vector<T> given_;
     std::atomic<bool> proven_{false};  // has a first right-hand side been looked at as a direction?
 };

@@ -186,6 +186,11 @@ def test_batches(dtype: str) -> None:
             tol = {"rtol": 0, "atol": 1e4 * np.finfo(dtype).eps}
             np.testing.assert_allclose(x[i] / np.abs(y).max(), y / np.abs(y).max(), **tol)
             np.testing.assert_allclose(bar[i] / np.abs(own).max(), own / np.abs(own).max(), **tol)
+    repeated = np.repeat(many[:3], 3, axis=0)
+    factor, y = lu._lu.factor(repeated, False, 9, 2), np.empty_like(b)
+    assert (factor.count, factor.different) == (9, 3)
+    assert factor.solve(b[[0] * 9], y, "N", True, 1) and (y[0] == y[1]).all()
+    assert not np.allclose(y[0], y[3])
     many[2] = 0
     assert lu._lu.factor(many, False, 8, 2) is None
 

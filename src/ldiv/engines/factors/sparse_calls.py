@@ -123,7 +123,7 @@ class SparseCalls:
         making = None if key is None else partial(store.make_room, key)
         found, again = symbolic(self.engine, self.base).analysis.lu.accepted(p, making=making)
         if found is not None:
-            counts["hits" if again else "factorizations"] += found.count
+            counts["hits" if again else "factorizations"] += found.different
             if (keeper := owner()) is not None:
                 if key is not None:
                     found.key = key
