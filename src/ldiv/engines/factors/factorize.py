@@ -1,16 +1,10 @@
-"""The factors of S(p), from the cache or anew, by the first engine to which it appears nonsingular.
-
-The determinant of a sparse positive definite matrix has a compiled Cholesky factor, which solves as
-fast as others. So solves with equal values take it while it lives; and where determinants with this
-pattern were asked for, the solve that comes first makes it.
-"""
+"""The factors of S(p), from the cache or anew, by the first engine to which it appears nonsingular."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
 from math import prod
-from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,27 +13,10 @@ from ldiv.core.dispatch import namespace, traced
 from ldiv.core.finite import require_finite
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves, rebuild
-from ldiv.engines.factors.analyses import is_analysed
 from ldiv.engines.factors.cache import in_trace, remembered
 from ldiv.engines.factors.escalation import Attempt, Batch, Escalating
 from ldiv.engines.factors.plan import FactorPlan, factor_plan_of
 from ldiv.engines.registry import Chain, Engine
-
-# The engines whose factors, made for something else, solve as well; each registers when it is loaded,
-# and has no factors before.
-_also_solving: list[Compiled] = []
-
-
-class Compiled(Engine, Protocol):
-    """One that may have to be compiled first."""
-
-    def is_compiled(self, dtype: Any, /) -> bool:
-        """Is it, for numbers of this dtype?"""
-
-
-def solves_too(engine: Any) -> None:
-    """Register an engine of positive definite sparse matrices, whose factors solve as well."""
-    _also_solving[:] = [engine]
 
 
 def factorize_by(engine: Engine, structure: Structure, p: Tree, assume_a: str) -> Escalating:
@@ -60,24 +37,19 @@ def factorize(plan: FactorPlan, p: Tree, batch: tuple[int, ...] = ()) -> Sequenc
         engine, make = plan.attempts[0][0]  # without values the first one cannot fail yet
         make = partial(in_trace, plan.key, values, partial(make, p))
         return [Escalating([Attempt(engine, make)])]
-    ways = [plan]
-    if plan.assume_a == "pos" and _also_solving:
-        ways = _with_cholesky(plan, _also_solving[0], values)
-    first = ways[0]
     # Checked here, not in the public layer: under a transformation only engines see numbers.
-    if not first.engine.REMEMBERED:
+    if not plan.engine.REMEMBERED:
         require_finite("A", *values)
-        return _made(first, p, batch).factors
+        return _made(plan, p, batch).factors
 
     def make_of_copies() -> tuple[Batch, tuple[Array, ...]]:
         """The factors of copies of p, and the copies that the matrices depend on."""
         own = _owned(structure, p)
         # the matrix may depend on all of one array
         read = (own,) if values[0] is p else tuple(leaves(structure.read(own)))
-        return _made(first, own, batch), read
+        return _made(plan, own, batch), read
 
-    keys = [plan.key] if len(ways) == 1 else [way.key for way in ways]
-    found: Batch = remembered(keys, values, make_of_copies)
+    found: Batch = remembered([plan.key], values, make_of_copies)
     return found.factors
 
 
@@ -99,25 +71,6 @@ def _made(plan: FactorPlan, p: Tree, batch: tuple[int, ...]) -> Batch:
             latest = now
         factors.append(different[-1])
     return Batch(factors, different)
-
-
-def _with_cholesky(plan: FactorPlan, engine: Compiled, values: Sequence[Array]) -> list[FactorPlan]:
-    """The ways whose factors do: the first one makes a new factor.
-
-    An engine that was named, which has alternatives, is not replaced.
-    """
-    chain, structure = plan.chain, plan.base
-    if (
-        chain.alternatives
-        or chain.in_single
-        or engine in chain.engines
-        or not isinstance(values[0], np.ndarray)
-        or structure.pattern is None
-        or not engine.is_compiled(values[0].dtype)
-    ):
-        return [plan]
-    ways = [factor_plan_of(before(engine, chain), structure, values, plan.assume_a), plan]
-    return ways if is_analysed(engine.__name__, structure) else ways[::-1]
 
 
 def before(first: Engine, chain: Chain) -> Chain:
