@@ -4,6 +4,10 @@
 #include <new>
 #include <utility>
 
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
 #include "scalar.hpp"
 
 template <class T> class Buffer {
@@ -23,7 +27,8 @@ template <class T> class Buffer {
         if (size <= size_) return at_;
         std::free(at_);
         size_ = 0;
-        at_ = size_t(size) > size_t(PTRDIFF_MAX) / sizeof(T) ? nullptr : static_cast<T*>(std::malloc(size_t(size) * sizeof(T)));
+        if (size_t(size) > size_t(PTRDIFF_MAX) / sizeof(T)) throw std::bad_alloc();
+        at_ = static_cast<T*>(allocate(size_t(size) * sizeof(T)));
         if (!at_) throw std::bad_alloc();
         size_ = size;
         return at_;
@@ -35,6 +40,18 @@ template <class T> class Buffer {
     Index size() const { return size_; }
 
   private:
+    // In large pages, where there are: the first touch of each small one costs as much as its arithmetic.
+    static void* allocate(size_t bytes) {
+#ifdef __linux__
+        if (bytes >= 2 * LARGE_PAGE) {
+            void* at = std::aligned_alloc(LARGE_PAGE, (bytes + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE);
+            if (at) madvise(at, bytes, MADV_HUGEPAGE);
+            return at;
+        }
+#endif
+        return std::malloc(bytes);
+    }
+    static constexpr size_t LARGE_PAGE = size_t(1) << 21;
     T* at_ = nullptr;
     Index size_ = 0;
 };
