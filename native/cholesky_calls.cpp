@@ -167,11 +167,19 @@ static nb::object factor(const FrontsCalls& self, nb::handle values, int threads
     });
 }
 
-static Index entries_of_factor(nb::handle starts, nb::handle rows, nb::handle order) {
+// The entries of L, and the operations that it takes.
+static nb::tuple fill(nb::handle starts, nb::handle rows, nb::handle order) {
     Array s(starts, false), r(rows, false), o(order, false);
     require(s.items() > 0 && o.items() == s.items() - 1, "order: expected a number for each column");
-    nb::gil_scoped_release free;
-    return fill(graph(s, r), indices(o));
+    double entries = 0, work = 0;
+    {
+        nb::gil_scoped_release free;
+        for (Index count : column_counts(graph(s, r), indices(o))) {
+            entries += double(count);
+            work += double(count) * double(count);
+        }
+    }
+    return nb::make_tuple(entries, work);
 }
 
 void bind_cholesky(nb::module_& m) {
@@ -191,5 +199,5 @@ void bind_cholesky(nb::module_& m) {
         .def_prop_ro("rows", &FrontsCalls::rows)
         .def_prop_ro("entries", &FrontsCalls::entries)
         .def_prop_ro("nbytes", &FrontsCalls::nbytes);
-    m.def("fill", &entries_of_factor, "starts"_a, "rows"_a, "order"_a);
+    m.def("fill", &fill, "starts"_a, "rows"_a, "order"_a);
 }

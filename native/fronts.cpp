@@ -197,10 +197,8 @@ size_t Fronts::nbytes() const {
     return total;
 }
 
-Index fill(const Graph& a, const Indices& given) {
+Indices column_counts(const Graph& a, const Indices& given) {
     Indices parent = elimination_tree(a, given, inverse(given)), post = postorder(parent), order(a.n);
-    parent = renumbered(parent, post);
     for (Index k = 0; k < a.n; k++) order[k] = given[post[k]];
-    Indices count = column_counts(a, order, inverse(order), parent);
-    return std::accumulate(count.begin(), count.end(), Index(0));
+    return column_counts(a, order, inverse(order), renumbered(parent, post));
 }

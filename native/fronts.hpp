@@ -29,5 +29,5 @@ struct Fronts {
     void set_rows(const Graph& a);
 };
 
-// The entries of L.
-Index fill(const Graph& a, const Indices& order);
+// The entries in each column of L.
+Indices column_counts(const Graph& a, const Indices& order);

@@ -11,7 +11,6 @@ solve give the same, with n solves.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -26,7 +25,7 @@ from ldiv.core.structure import Structure, matmul, outer
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.engines import registry, solver
 from ldiv.engines.factors.attempts import symbolic
-from ldiv.engines.factors.factorize import batch_axes, before, each_matrix, factorize
+from ldiv.engines.factors.factorize import batch_axes, each_matrix, factorize
 from ldiv.engines.factors.plan import FactorPlan, factor_plan_of
 from ldiv.engines.registry import Chain
 from ldiv.errors import EngineError, SingularMatrixError
@@ -91,14 +90,6 @@ def tangent(structure: Structure, p: Array, e: Array, assume_a: str) -> Array:
 def fronts_of(structure: Structure) -> Any:
     """The fronts of a structure, analysed once: the places of the entries of L."""
     return symbolic(_supernodal(), _base(structure))
-
-
-def prepare_solves(structure: Structure, p: Array) -> None:
-    """Let solves with this pattern take the factor that gives entries of L, if it is compiled."""
-    base = _base(structure)
-    if supports(base, p) and _supernodal().is_compiled():
-        with suppress(EngineError):  # too large for it: others solve
-            fronts_of(base)
 
 
 def triangle(structure: Structure, p: Array) -> Array:
@@ -253,7 +244,9 @@ def _factor_plan(base: Structure, p: Tree, assume_a: str) -> FactorPlan:
     engine = _supernodal() if assume_a == "pos" else import_module("ldiv.engines.selected.general")
     dtype, engines = result_dtype(p), Chain((engine,), ())
     if assume_a == "pos" and engine.is_compiled() and raises():
-        engines = before(engine, registry.chain(base, dtype, "cpu", assume_a))
+        solving = registry.chain(base, dtype, "cpu", assume_a)
+        others = [other for other in solving.engines if other is not engine]
+        engines = Chain((engine, *others), solving.alternatives)
     return factor_plan_of(engines, base, leaves(base.read(p)), assume_a)
 
 

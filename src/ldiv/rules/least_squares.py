@@ -133,7 +133,7 @@ def _factorize(a: Array) -> _QR:
     if traced(a):
         found = in_trace(key, (a,), partial(_qr, a))
     else:
-        found = remembered([key], (a,), lambda: (_qr(a), (namespace(a).asarray(a, copy=True),)))
+        found = remembered(key, (a,), lambda: (_qr(a), (namespace(a).asarray(a, copy=True),)))
     return found
 
 

@@ -47,11 +47,6 @@ def analysed(engine: str, structure: Structure, analyze: Callable[[], Any]) -> A
     return made[0]
 
 
-def is_analysed(engine: str, structure: Structure) -> bool:
-    """Is the symbolic work of this engine on this structure cached?"""
-    return _used((engine, structure)) is not None
-
-
 def _used(key: Key) -> Made | None:
     with _lock:
         if _recent:  # most calls use the last one again: nothing moves, and nothing is hashed

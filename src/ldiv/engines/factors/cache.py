@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import weakref
 from cmath import isfinite
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from functools import partial
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -86,10 +86,10 @@ class CacheEntry:
         return int(self.factor.nbytes) + sum([v.nbytes for v in self.values])
 
     def is_of(
-        self, keys: Sequence[Key], values: tuple[Array, ...], look: Callable[[Any], bool] = believed
+        self, key: Key, values: tuple[Array, ...], look: Callable[[Any], bool] = believed
     ) -> bool:
         """Compares all values, so that a change in place never finds a stale factor."""
-        return self.key in keys and all(map(equal, self.values, values, repeat(look)))
+        return self.key == key and all(map(equal, self.values, values, repeat(look)))
 
 
 class _Living(weakref.ref[CacheEntry]):
@@ -130,33 +130,26 @@ _keys: weakref.WeakValueDictionary[int, Key] = weakref.WeakValueDictionary()
 
 
 def remembered(
-    keys: Sequence[Key],
-    values: tuple[Array, ...],
-    make: Callable[[], tuple[Any, tuple[Array, ...]]],
+    key: Key, values: tuple[Array, ...], make: Callable[[], tuple[Any, tuple[Array, ...]]]
 ) -> Any:
     """The factor of these values, which must be finite: a living one, or that of `make()`.
 
-    `make()` returns (factor, copies of the values), found later under the first key; under the
-    other keys are factors that do as well. The present owner keeps the factor.
+    `make()` returns (factor, copies of the values). The present owner keeps the factor.
     """
     # the common case: the derivative of a call uses its latest factor; no fingerprint is needed
     keeper = owner()
     latest = keeper.latest if type(keeper) is Holder else None
-    if type(latest) is CacheEntry and latest.is_of(keys, values):
+    if type(latest) is CacheEntry and latest.is_of(key, values):
         counts["hits"] += latest.count
         return latest.factor
     prints = [fingerprint(v) for v in values]
-    found = None
-    for key in keys:
-        if (found := _find((key, *prints), values)) is not None:
-            break
-    if found is None:
-        mark = hash((keys[0], *prints))
+    if (found := _find((key, *prints), values)) is None:
+        mark = hash((key, *prints))
         if keeper is not None:
-            keeper.make_room(keys[0], mark)
+            keeper.make_room(key, mark)
         factor, own = make()
-        found = CacheEntry(keys[0], own, factor, mark)
-        once_settled(partial(_introduce, (keys[0], *prints), found))
+        found = CacheEntry(key, own, factor, mark)
+        once_settled(partial(_introduce, (key, *prints), found))
     if keeper is not None:
         _keep(keeper, found)
     return found.factor
@@ -227,7 +220,7 @@ def _find(key: Hashable, values: tuple[Array, ...]) -> CacheEntry | None:
         refs = _living.get(key)
         candidates = [ref() for ref in refs] if refs else ()
     for entry in candidates:
-        if entry is not None and entry.is_of((entry.key,), values, decided):
+        if entry is not None and entry.is_of(entry.key, values, decided):
             counts["hits"] += entry.count
             return entry
     return None

@@ -49,7 +49,7 @@ def factorize(plan: FactorPlan, p: Tree, batch: tuple[int, ...] = ()) -> Sequenc
         read = (own,) if values[0] is p else tuple(leaves(structure.read(own)))
         return _made(plan, own, batch), read
 
-    found: Batch = remembered([plan.key], values, make_of_copies)
+    found: Batch = remembered(plan.key, values, make_of_copies)
     return found.factors
 
 
@@ -71,12 +71,6 @@ def _made(plan: FactorPlan, p: Tree, batch: tuple[int, ...]) -> Batch:
             latest = now
         factors.append(different[-1])
     return Batch(factors, different)
-
-
-def before(first: Engine, chain: Chain) -> Chain:
-    """An engine that factors first, and those that follow if the matrix appears singular to it."""
-    others = [engine for engine in chain.engines if engine is not first]
-    return Chain((first, *others), chain.alternatives)
 
 
 def _owned(structure: Structure, p: Tree) -> Tree:

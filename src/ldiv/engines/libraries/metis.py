@@ -19,10 +19,13 @@ from ldiv.core.pattern import Index, Pattern
 DENSE_ROW = 50  # A^T A is formed only if it has at most this many times the entries of A
 
 
-def of_sum(pattern: Pattern) -> Index | None:
-    """A permutation p such that A[p][:, p] has little fill-in if pivots stay on the diagonal."""
+def of_sum(pattern: Pattern, imbalance: int | None = None) -> Index | None:
+    """A permutation p such that A[p][:, p] has little fill-in if pivots stay on the diagonal.
+
+    `imbalance`: by how many thousandths the halves of a dissection may differ.
+    """
     ones = pattern.csc(np.ones(pattern.slots, dtype=np.int8))
-    return _dissect(ones if pattern.transposition is not None else ones + ones.T)
+    return _dissect(ones if pattern.transposition is not None else ones + ones.T, imbalance)
 
 
 def of_sum_or_band(pattern: Pattern) -> Index:
@@ -54,7 +57,7 @@ def library() -> Any:
         return None
 
 
-def _dissect(graph: Any) -> Index | None:
+def _dissect(graph: Any, imbalance: int | None = None) -> Index | None:
     if (pymetis := library()) is None:
         return None
     n = graph.shape[0]
@@ -66,5 +69,9 @@ def _dissect(graph: Any) -> Index | None:
     neighbors = sp.csr_array(
         (np.ones(starts[-1], np.int8), graph.indices[off], starts), shape=graph.shape
     )
-    order, _ = pymetis.nested_dissection(pymetis.CSRAdjacency(neighbors.indptr, neighbors.indices))
+    options = pymetis.Options()
+    if imbalance is not None:
+        options.ufactor = imbalance
+    adjacency = pymetis.CSRAdjacency(neighbors.indptr, neighbors.indices)
+    order, _ = pymetis.nested_dissection(adjacency, options=options)
     return np.asarray(order, dtype=np.intp)

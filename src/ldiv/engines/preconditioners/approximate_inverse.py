@@ -86,7 +86,7 @@ class ApproximateInverse(Wrapper):
             own = [np.array(leaf) for leaf in flat]
             return self.make(rebuild(self.core, own)), tuple(own)
 
-        return remembered([Key((type(self).__name__, *self.made_for))], tuple(flat), make)
+        return remembered(Key((type(self).__name__, *self.made_for)), tuple(flat), make)
 
     def push(self, p: Tree, dp: Tree, x: Array) -> Array:
         raise TypeError(self._refusal)

@@ -23,6 +23,8 @@ from ldiv.engines.selected.tree import column_counts, elimination_tree, postorde
 from ldiv.errors import EngineUnavailableError
 
 BYTES = 64  # for each number of a factor: L and U, Z and its tangent, and room for others
+HARD = 1e9  # operations from which a factorization takes as long as an ordering
+UNEVEN = 400  # thousandths: smaller separators, of halves that differ
 COMPILED_BYTES = 24  # L in double precision, and what waits for a parent
 
 
@@ -41,7 +43,7 @@ class Fronts(Arrangement):
 
     def __init__(self, pattern: Pattern, rows: Any = None, cols: Any = None) -> None:
         if rows is None:
-            rows = cols = metis.of_sum_or_band(pattern)
+            rows = cols = _ordering(pattern)
         graph = _in_order(pattern, rows, cols)
         try:
             order = self._find(*graph) if native.native is None else self._compile(*graph)
@@ -196,13 +198,29 @@ def fill(pattern: Pattern) -> int:
     order = metis.of_sum_or_band(pattern)
     graph = _in_order(pattern, order, order)
     if native.native is not None:
-        return int(native.native.fill(*graph, np.arange(len(order))))
+        return int(native.native.fill(*graph, np.arange(len(order)))[0])
     indptr, indices = (x.astype(np.int64) for x in graph)
     order = np.arange(len(order))
     parent = elimination_tree(indptr, indices, order)
     post = postorder(parent)
     parent = np.where(parent[post] < 0, -1, np.argsort(post)[parent[post]])
     return int(column_counts(indptr, indices, order[post], parent).sum())
+
+
+def _ordering(pattern: Pattern) -> Index:
+    """One for little fill; of two the better one, where much work depends on it."""
+    order = metis.of_sum_or_band(pattern)
+    if native.native is None or (work := _work(pattern, order)) < HARD:
+        return order
+    other = metis.of_sum(pattern, UNEVEN)
+    return order if other is None or _work(pattern, other) > work else other
+
+
+def _work(pattern: Pattern, order: Index) -> float:
+    """The operations of a compiled factorization, about."""
+    assert native.native is not None
+    fill = native.native.fill(*_in_order(pattern, order, order), np.arange(len(order)))
+    return float(fill[1])
 
 
 def _in_order(pattern: Pattern, rows: Any, cols: Any) -> tuple[Index, Index]:

@@ -83,7 +83,6 @@ class SparseCholesky:
         once = plain(A)
         self._pattern = once.structure
         structure, params = promised(once, "pos")
-        entries.prepare_solves(structure, params)
         self._held = Factorized(structure, params, "pos", "auto")
         self._holder = Holder()  # of the factors that show their entries
 
