@@ -1,0 +1,204 @@
+"""Quadratic programs that degenerate, or nearly, and their derivatives in exact fractions.
+
+With its active rows known, a program is a linear system: in fractions it is solved exactly, and tells
+whether the rows are optimal, with force and slack. Where they are, the implicit function theorem has the
+derivative; where they are not, nobody has, and it must be refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+from programs import REFUSED, degenerate
+
+import ldiv
+from adversarial.case import Case, Wrong
+
+KINDS = ("definite", "singular", "zero", "repeated", "redundant", "near", "real", "meet")
+WAYS = ("one", "batch", "jit")
+DATA = ("P", "q", "G", "h", "lb", "ub")
+RTOL = 1e-6
+
+
+def program(kind: str, seed: int) -> dict[str, Any]:
+    rng = np.random.default_rng([seed, KINDS.index(kind)])
+    if kind in ("definite", "singular", "zero", "repeated"):
+        return degenerate(rng, kind)
+    p = degenerate(rng, str(rng.choice(["definite", "singular", "zero"])))
+    if kind == "redundant":
+        p["G"][3], p["h"][3] = p["G"][:2].sum(0), p["h"][:2].sum() + rng.integers(0, 2)
+    if kind == "near":
+        for name in ("q", "h", "G"):
+            size = 10.0 ** rng.integers(-13, -4)
+            p[name] = p[name] + size * rng.integers(-1, 2, p[name].shape)
+    if kind == "real":
+        p["q"], p["h"] = rng.standard_normal(3), rng.random(4)
+        p["G"] = rng.standard_normal((4, 3))
+    if kind == "meet":
+        fixed = rng.random(3) < 0.5
+        p["lb"] = np.where(fixed, 0.25 * rng.integers(-1, 2, 3), p["lb"])
+        p["ub"] = np.where(fixed, p["lb"], p["ub"])
+    return p
+
+
+def look(kind: str, seed: int, way: str) -> str:
+    p = program(kind, seed)
+    try:
+        x, active, slopes = _answer(p, way)
+    except REFUSED as error:
+        return type(error).__name__
+    K, side, rows, fixed = _system(p, active)
+    solution = _solved(K, side)
+    if solution is None:
+        if slopes is None:
+            return "a value where the exact system is singular"
+        raise Wrong("a derivative where the exact system is singular", p)
+    z = solution[:3]
+    if max(abs(float(a) - b) for a, b in zip(z, x, strict=True)) > RTOL * (1 + abs(x).max()):
+        raise Wrong("another solution", (x, z))
+    force = [y for y, free in zip(solution[3:], fixed, strict=True) if not free]
+    slack = _slack(p, active, z)
+    if min([*force, *slack], default=1) < -Fraction(RTOL):
+        raise Wrong("not optimal", (force, slack))
+    if slopes is None:
+        return "a value without a derivative"
+    if min([*force, *slack], default=1) <= 0:
+        raise Wrong("a derivative where a row has neither force nor slack", (force, slack))
+    lam = _solved(K, [2 * a + 1 for a in z] + [Fraction(0)] * len(rows))
+    assert lam is not None
+    expected = _slopes(p, rows, solution, lam)
+    for name in DATA:
+        off = abs(slopes[name] - expected[name]).max()
+        if not off <= RTOL * (1 + abs(expected[name]).max()):
+            raise Wrong(f"a wrong derivative in {name}", (slopes[name], expected[name]))
+    return "right"
+
+
+def _answer(p: dict[str, Any], way: str) -> tuple[Any, Any, dict[str, Any] | None]:
+    """x, which rows are active, and the gradient of |x|^2 + sum x, or None where it is refused."""
+    import torch
+
+    given = {name: torch.tensor(np.stack([x, x]) if way == "batch" else x) for name, x in p.items()}
+    for t in given.values():
+        t.requires_grad_()
+    found = ldiv.solve_qp(**given, full=True)
+    x, active = (np.asarray(t.detach()).reshape(-1, t.shape[-1])[0] for t in found[:6:5])
+    if way == "jit":
+        return x, active, _of_jit(p, x)
+    try:
+        g = torch.autograd.grad((found.x**2).sum() + found.x.sum(), list(given.values()))
+    except ldiv.NotDifferentiableError:
+        return x, active, None
+    own = [np.asarray(s) if way == "one" else np.asarray(s[1]) for s in g]
+    return x, active, dict(zip(given, own, strict=True))
+
+
+@cache
+def _compiled() -> Any:
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+
+    def f(p: Any) -> Any:
+        x = ldiv.solve_qp(**p)
+        return (x**2).sum() + x.sum(), x
+
+    return jax.jit(jax.grad(f, has_aux=True))
+
+
+def _of_jit(p: dict[str, Any], x: Any) -> dict[str, Any] | None:
+    try:
+        slopes, of_jit = _compiled()(p)
+        slopes = {name: np.asarray(s) for name, s in slopes.items()}
+    except Exception as error:
+        if "with neither" in str(error):
+            return None
+        raise
+    if abs(np.asarray(of_jit) - x).max() > RTOL * (1 + abs(x).max()):
+        raise Wrong("jit finds another solution", (x, of_jit))
+    return slopes
+
+
+def _exact(x: Any) -> Any:
+    return [_exact(y) for y in x] if np.ndim(x) else Fraction(float(x))
+
+
+def _system(p: dict[str, Any], active: Any) -> tuple[Any, Any, Any, Any]:
+    """K, its right-hand side, its rows (name, index), and which of them bounds fix."""
+    rows, fixed = [], []
+    for i in np.flatnonzero(active):
+        name, j = ("G", i) if i < 4 else ("ub", i - 4) if i < 7 else ("lb", i - 7)
+        meet = name != "G" and p["lb"][j] == p["ub"][j]
+        if not (meet and name == "lb"):
+            rows.append((name, int(j)))
+            fixed.append(meet)
+    n, m = 3, len(rows)
+    K = [[Fraction(0)] * (n + m) for _ in range(n + m)]
+    side = [-x for x in _exact(p["q"])]
+    for i in range(n):
+        for j in range(n):
+            K[i][j] = (Fraction(float(p["P"][i, j])) + Fraction(float(p["P"][j, i]))) / 2
+    for at, (name, j) in enumerate(rows):
+        row = p["G"][j] if name == "G" else np.eye(3)[j] * (1 if name == "ub" else -1)
+        for i in range(n):
+            K[n + at][i] = K[i][n + at] = Fraction(float(row[i]))
+        bound = p["h"][j] if name == "G" else p[name][j]
+        side.append(Fraction(float(bound)) * (-1 if name == "lb" else 1))
+    return K, side, rows, fixed
+
+
+def _solved(K: Any, side: Any) -> Any:
+    """By elimination; None for a singular matrix."""
+    rows = [[*row, b] for row, b in zip(K, side, strict=True)]
+    for k in range(len(rows)):
+        pivot = next((i for i in range(k, len(rows)) if rows[i][k] != 0), None)
+        if pivot is None:
+            return None
+        rows[k], rows[pivot] = rows[pivot], rows[k]
+        rows[k] = [x / rows[k][k] for x in rows[k]]
+        for i in range(len(rows)):
+            if i != k and rows[i][k] != 0:
+                rows[i] = [x - rows[i][k] * y for x, y in zip(rows[i], rows[k], strict=True)]
+    return [row[-1] for row in rows]
+
+
+def _slack(p: dict[str, Any], active: Any, x: Any) -> list[Fraction]:
+    """Of the rows that are not active."""
+    G, h, lb, ub = (_exact(p[name]) for name in ("G", "h", "lb", "ub"))
+    found = [
+        b - sum(g * y for g, y in zip(row, x, strict=True)) for row, b in zip(G, h, strict=True)
+    ]
+    found += [u - y for u, y in zip(ub, x, strict=True)] + [
+        y - l for l, y in zip(lb, x, strict=True)
+    ]
+    return [s for s, there in zip(found, active, strict=True) if not there]
+
+
+def _slopes(p: dict[str, Any], rows: Any, z: Any, lam: Any) -> dict[str, Any]:
+    """With K lam = (x_bar, 0): r_bar = lam, K_bar = -lam z^T."""
+    x, y = np.array(lam[:3], float), np.array(z[:3], float)
+    found = {name: np.zeros_like(p[name]) for name in DATA}
+    found["P"] = -(np.outer(x, y) + np.outer(y, x)) / 2
+    found["q"] = -x
+    for at, (name, j) in enumerate(rows, 3):
+        if name == "G":
+            found["h"][j] = float(lam[at])
+            found["G"][j] = -(float(lam[at]) * y + float(z[at]) * x)
+        elif p["lb"][j] == p["ub"][j]:
+            found["ub"][j] = found["lb"][j] = float(lam[at]) / 2
+        else:
+            found[name][j] = float(lam[at]) * (1 if name == "ub" else -1)
+    return found
+
+
+def cases(seed: int) -> Iterator[Case]:
+    rng = np.random.default_rng(seed)
+    while True:
+        kind, way = str(rng.choice(KINDS)), str(rng.choice(WAYS))
+        given = kind, int(rng.integers(1 << 30)), way
+        source = f"from adversarial.programs import look\nlook(*{given})"
+        yield Case(f"{kind}, {way}", 3, partial(look, *given), partial(str, source))

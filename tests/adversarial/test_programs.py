@@ -1,0 +1,24 @@
+"""Derivatives of programs that degenerate are those of exact fractions, or refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from adversarial.programs import KINDS, WAYS, look
+
+pytest.importorskip("torch")
+pytest.importorskip("jax")
+pytest.importorskip("clarabel")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(i, marks=pytest.mark.exhaustive) for i in range(1, 10))]
+)
+def test_right_or_refused(way: str, part: int) -> None:
+    found = Counter(
+        look(kind, seed, way) for kind in KINDS for seed in range(4 * part, 4 * part + 4)
+    )
+    assert found["right"] > 6
