@@ -57,4 +57,9 @@ def degenerate(rng: Any, kind: str) -> dict[str, Any]:
     }
 
 
-REFUSED = (ldiv.SingularMatrixError, ldiv.NotDifferentiableError, ldiv.QuadraticProgramError)
+REFUSED = (
+    ldiv.SingularMatrixError,
+    ldiv.NotDifferentiableError,
+    ldiv.QuadraticProgramError,
+    ldiv.ConvergenceError,
+)

@@ -137,3 +137,57 @@ def test_without_rows_or_columns():
     assert ldiv.lsqr(np.zeros((3, 0)), np.ones(3))[0].shape == (0,)
     np.testing.assert_array_equal(ldiv.lsqr(np.zeros((0, 2)), np.ones(0))[0], np.zeros(2))
     np.testing.assert_array_equal(ldiv.lsmr(np.zeros((3, 2)), np.ones(3))[0], np.zeros(2))
+
+
+@BOTH
+def test_a_preconditioner_from_the_right_and_a_start(solve):
+    """Columns of size 1e-10 to 1e9: without M no step would lead there."""
+    sizes = 10.0 ** np.linspace(-10, 9, 40)
+    graded, x = sp.csr_array(S * sizes), np.linalg.lstsq(S.toarray(), b)[0]
+    np.testing.assert_allclose(solve(graded, b, M="jacobi")[0] * sizes, x, rtol=1e-7)
+    np.testing.assert_allclose(solve(graded.toarray(), b, M="jacobi")[0] * sizes, x, rtol=1e-7)
+    R = ldiv.factorized(np.linalg.qr(graded.toarray())[1])
+    np.testing.assert_allclose(solve(graded, b, M=R)[0] * sizes, x, rtol=1e-7)
+    np.testing.assert_allclose(solve(S, b, x0=x + 1)[0], x, rtol=1e-7)
+    with pytest.raises(ldiv.ConvergenceError):
+        solve(S, b, 0.0, None, None, 5)
+    np.testing.assert_allclose(solve(S, b, 0.0, None, None, 5, x0=x)[0], x, rtol=1e-7)
+    A, v, side = ldiv.asarray(S), leaf(S.data), leaf(b)
+    for options in ({"M": "jacobi"}, {"M": R}, {"x0": x}):
+
+        def f(v, side, options=options):
+            return solve(A.with_data(v), side, 0.3, 1e-13, 1e-13, **options)[0]
+
+        assert torch.autograd.gradcheck(f, (v, side), fast_mode=True, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(f, (v, side), fast_mode=True)
+    np.testing.assert_allclose(
+        jax.jit(lambda v: solve(A.with_data(v), b, M="jacobi")[0])(v.detach().numpy()), x
+    )
+    for wrong, words in (
+        ({"M": "ilu"}, "M: expected 'jacobi'"),
+        ({"M": np.eye(3)}, r"M: expected shape \(40, 40\)"),
+        ({"M": "jacobi", "x0": x}, "x0: expected none with M"),
+        ({"x0": x[1:]}, "x0: expected shape"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            solve(S, b, **wrong)
+    with pytest.raises(ValueError, match="x0: expected none with a wide A"):
+        solve(S.T, b[:40], x0=b)
+
+
+@pytest.mark.parametrize("method", ["lsqr", "lsmr"])
+def test_as_a_method_of_lstsq(method):
+    w, block = rng.random(90) + 0.1, np.stack([b, 2 * b], -1)
+    root = np.sqrt(w)[:, None]
+    x, residues, rank, _ = ldiv.lstsq(S, block, weights=w, method=method)
+    expected = np.linalg.lstsq(root * S.toarray(), root * block)
+    np.testing.assert_allclose(x, expected[0], atol=1e-8)
+    np.testing.assert_allclose(residues, expected[1])
+    assert rank == 40
+    whole = ldiv.kron(np.array([[1.0], [2.0]]), np.eye(45)[:, :20])
+    c = ldiv.lstsq(whole, b, damp=0.3, method=method)
+    np.testing.assert_allclose(c.x, damped(whole @ np.eye(20), b, 0.3), atol=1e-8)
+    with pytest.raises(ValueError, match="cond: expected none with method"):
+        ldiv.lstsq(S, b, cond=1e-3, method=method)
+    with pytest.raises(TypeError, match="method='lsqr'"):
+        ldiv.lstsq(whole, b)

@@ -25,7 +25,9 @@ from ldiv.engines.iterative.bidiagonalization import Bidiagonalization
 
 @dataclass(frozen=True)
 class IteratedLeastSquares(Rule):
-    """Arguments p, B (*batch, m, k), C (*batch, n, k); outputs R, X like B and C."""
+    """Arguments p, B (*batch, m, k), C (*batch, n, k), and X0 like C, where the iteration starts;
+    outputs R, X like B and C.
+    """
 
     structure: Structure
     iteration: Bidiagonalization
@@ -38,7 +40,7 @@ class IteratedLeastSquares(Rule):
 
     @property
     def core(self) -> tuple[Tree, ...]:
-        return self.structure.core, 2, 2
+        return self.structure.core, 2, 2, 2
 
     @cached_property
     def on_host(self) -> bool:
@@ -50,7 +52,7 @@ class IteratedLeastSquares(Rule):
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        (p, *_), (dp, db, dc), (r, x) = args, tangents, out
+        (p, *_), (dp, db, dc, _), (r, x) = args, tangents, out
         right = minus(db, push(self.structure, p, dp, x))
         below = minus(dc, push(self.structure.H, p, dp, r))
         return self._bound(p, right, below, r, x)
@@ -70,7 +72,12 @@ class IteratedLeastSquares(Rule):
             outer(self.structure, p, -b_bar, x, need[0]),
             outer(self.structure, p, -r, c_bar, need[0]),
         )
-        return p_bar, b_bar if need[1] else None, c_bar if need[2] else None
+        return (
+            p_bar,
+            b_bar if need[1] else None,
+            c_bar if need[2] else None,
+            0 * c_bar if need[3] else None,
+        )
 
     def _bound(
         self, p: Tree, b: Array | None, c: Array | None, r: Array, x: Array
@@ -78,7 +85,7 @@ class IteratedLeastSquares(Rule):
         """(R, X) of the right-hand sides (b, c), where None is zero."""
         if b is None and c is None:
             return None, None
-        return bind(self, p, r * 0 if b is None else b, x * 0 if c is None else c)
+        return bind(self, p, r * 0 if b is None else b, x * 0 if c is None else c, x * 0)
 
 
 def _sum(a: Tree, b: Tree) -> Tree:
@@ -94,5 +101,5 @@ def cases(
             for name in ("lsqr", "lsmr"):
                 yield (
                     IteratedLeastSquares(structure, Bidiagonalization(name, 1e-14, 1e-14)),
-                    (p, draw(m, 1), draw(n, 1)),
+                    (p, draw(m, 1), draw(n, 1), draw(n, 1)),
                 )

@@ -46,9 +46,11 @@ class Bidiagonalization:
     btol: float | None = None
     maxiter: int | None = None
 
-    def solve(self, structure: Structure, p: Tree, b: Array, c: Array) -> tuple[Array, Array]:
-        """R (*batch, m, k) and X (*batch, n, k)."""
-        args, like = (p, b, c), (structure.core, 2, 2)
+    def solve(
+        self, structure: Structure, p: Tree, b: Array, c: Array, start: Array
+    ) -> tuple[Array, Array]:
+        """R (*batch, m, k) and X (*batch, n, k), which is looked for from `start`."""
+        args, like = (p, b, c, start), (structure.core, 2, 2, 2)
         batch, dtype = common_batch(like, args), result_dtype(p, b)
         specs = tuple(((*batch, *y.shape[-2:]), dtype) for y in (b, c))
         one = partial(self._block, structure, dtype)
@@ -73,30 +75,32 @@ class Bidiagonalization:
             x, **alike(b, dtype)
         )
 
-    def _block(self, structure: Structure, dtype: Any, p: Tree, b: Any, c: Any) -> Any:
+    def _block(self, structure: Structure, dtype: Any, p: Tree, b: Any, c: Any, start: Any) -> Any:
         require_finite("A", *leaves(structure.read(p)))
         require_finite("b", b, c)
-        b, c = np.asarray(b, dtype), np.asarray(c, dtype)
+        require_finite("x0", start)
+        b, c, start = (np.asarray(x, dtype) for x in (b, c, start))
         pair = products(structure, p, dtype)
         if structure.states_adjoint:
             _require_adjoint(pair, len(b), len(c), dtype)
-        columns = [self._column(pair, *both) for both in zip(b.T, c.T, strict=True)]
+        columns = [self._column(pair, *each) for each in zip(b.T, c.T, start.T, strict=True)]
         r, x = zip(*columns, strict=True) if columns else ((), ())
         return np.array(r, dtype).reshape(b.T.shape).T, np.array(x, dtype).reshape(c.T.shape).T
 
-    def _column(self, pair: Pair, b: Any, c: Any) -> tuple[Any, Any]:
+    def _column(self, pair: Pair, b: Any, c: Any, start: Any) -> tuple[Any, Any]:
         scale = or_one(magnitude(np.concatenate([b, c]), 0))
         A = LinearOperator((len(b), len(c)), pair[0], rmatvec=pair[1], dtype=b.dtype)
         z = self._found(A.adjoint(), c / scale, shortest=True)
         rest = b / scale - z
-        x = self._found(A, rest, shortest=False)
+        x = self._found(A, rest, shortest=False, start=start / scale)
         return (z + (rest - A.matvec(x))) * scale, x * scale
 
-    def _found(self, A: Any, b: Any, shortest: bool) -> Any:
+    def _found(self, A: Any, b: Any, shortest: bool, start: Any = None) -> Any:
         """The x of least |A x - b|, or the shortest one with A x = b."""
         x = np.zeros(A.shape[1], b.dtype)
         if not b.any() or 0 in A.shape:
             return x
+        x = x if start is None else start
         usual = float(np.finfo(b.dtype).eps ** (2 / 3))
         atol, btol = (usual if t is None else t for t in (self.atol, self.btol))
         most, steps = self.maxiter or PER_UNKNOWN * max(A.shape), 0

@@ -33,7 +33,7 @@ def solve(program: Program) -> Found:
         raise EngineError(
             "solve_qp: HiGHS solves linear programs here, and P is not zero: take solver='clarabel'."
         )
-    solver = highspy.Highs()
+    solver = highspy.Highs.__base__()  # which, unlike its child, prints nothing when it is made
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("solver", "simplex")
     solver.setOptionValue("presolve", "off")  # which leaves no certificate

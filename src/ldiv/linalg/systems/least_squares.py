@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -22,7 +23,7 @@ from ldiv.core.arrays import (
 from ldiv.core.dispatch import check_or_raise, frontend_of, namespace
 from ldiv.core.public import public
 from ldiv.core.rule import bind
-from ldiv.core.trees import Array
+from ldiv.core.trees import Array, leaves
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import (
     as_block,
@@ -36,15 +37,17 @@ from ldiv.core.validate import (
 from ldiv.errors import OF_DEPENDENT_COLUMNS, SingularMatrixError, expected_got, shown
 from ldiv.linalg.arguments.dense_arguments import require_matrix_array
 from ldiv.linalg.arguments.eigen_problem import only_one
+from ldiv.linalg.systems.lsqr import lsmr, lsqr
 from ldiv.linalg.systems.sparse_least_squares import least_squares, weighted
-from ldiv.matrices.matrix import MatrixLike, beside, common_dtype, converted
+from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix, beside, common_dtype, converted
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.assertion import checked
 from ldiv.rules.least_squares import LeastSquares
 from ldiv.rules.pseudo_inverse import PseudoInverse
+from ldiv.structures.diagonal import Diagonal
 
 OF_DAMP = "It is static here: ldiv.lsqr and lsmr take an array, and differentiate in it."
-ENTRIES = "Its entries are asked for: write it as a SparseArray, or as an array."
+ENTRIES = "Its entries are asked for: write it as a SparseArray or an array, or take method='lsqr'."
 Driver: TypeAlias = Literal["gelsd", "gelsy", "gelss"]
 
 
@@ -71,6 +74,7 @@ def lstsq(
     damp: float = 0.0,
     weights: AnyArray | None = None,
     rank: int | None = None,
+    method: Literal["auto", "lsqr", "lsmr"] = "auto",
 ) -> LstsqResult:
     """Solve a rectangular linear system in the sense of least squares, differentiably.
 
@@ -81,7 +85,8 @@ def lstsq(
     Parameters
     ----------
     a : array (*batch, m, n), SparseArray, or a sparse matrix of another library
-        The matrix, of full rank unless damp > 0 or the rank is promised.
+        The matrix, of full rank unless damp > 0 or the rank is promised. With "lsqr" and "lsmr" also a LinearOperator, and
+        any other Matrix: a product, a Kronecker product.
     b : array (m,) or (*batch, m, k)
         A one-dimensional b is a vector, anything else a block of columns.
     cond : float, optional
@@ -102,6 +107,9 @@ def lstsq(
         shortest of all minimizers, and its derivative that at constant rank. Singular values of at
         most cond times the largest, by default max(m, n) eps, are taken for 0, and A must have that
         rank.
+    method : {"auto", "lsqr", "lsmr"}, default "auto"
+        Factors, or the iteration of this name, whose tolerance is its default; the function of the
+        same name takes tolerances, a preconditioner and a start.
 
     Returns
     -------
@@ -149,6 +157,10 @@ def lstsq(
     """
     name, cond = "cond" if rcond is None else "rcond", only_one("cond", cond, "rcond", rcond)
     damp = require_number("damp", damp, 0, advice=OF_DAMP)
+    require_option("method", method, ("auto", "lsqr", "lsmr"))
+    if method != "auto":
+        _require_none(f"method={method!r}", **{name: cond, "lapack_driver": lapack_driver})
+        return _by_iteration(lsqr if method == "lsqr" else lsmr, a, b, damp, weights)
     found = a if isinstance(a, SparseArray) else converted("a", a)
     if isinstance(found, SparseArray):
         a = beside(found, b, weights)
@@ -185,6 +197,27 @@ def lstsq(
     return LstsqResult(x[..., 0], own, rank, s)
 
 
+def _by_iteration(
+    solve: Callable[..., tuple[Any, int]], a: Any, b: Any, damp: float, weights: Any
+) -> LstsqResult:
+    A = as_matrix("a", a, b)
+    m = A.structure.shape[0]
+    block, vector = as_block(
+        "b", b, m, leaves(A.params)[0] if leaves(A.params) else as_float("b", b)
+    )
+    if weights is not None:
+        root = _root(weights, block)
+        A, block = (
+            Matrix(Diagonal(m), astype(root, numpy_dtype(block))) @ A,
+            root[..., None] * block,
+        )
+    x, _ = solve(A, block, damp=damp)
+    residues, rank, _ = _quality(A, block, x, None)
+    if vector:
+        x, residues = x[..., 0], residues[..., 0] if residues.shape != (0,) else residues
+    return LstsqResult(x, residues, rank, None)
+
+
 def _by_qr(a: Array, b: Array) -> Array:
     m, n = a.shape[-2:]
     zero = namespace(b).zeros((n, b.shape[-1]), **alike(b))
@@ -204,17 +237,22 @@ def _damped(a: Array, b: Array, damp: float) -> tuple[Array, Array]:
 
 def _weighted(a: Any, b: Array, weights: Any) -> tuple[Any, Array]:
     """The rows of A and b times the roots of their weights."""
-    m = b.shape[-2]
-    w = as_float("weights", weights, b)
-    together("weights", w, b)
-    if w.ndim == 0 or w.shape[-1] != m or is_complex(w):
-        came = f"{tuple(w.shape)} {numpy_dtype(w)}"
-        advice = "There is one for each row."
-        raise ValueError(expected_got("weights", f"real numbers (..., {m})", came, advice))
-    root = namespace(w).sqrt(checked(_positive, astype(w, numpy_dtype(real(b)))))
+    root = _root(weights, b)
     if isinstance(a, SparseArray):
         return weighted(a, root), root[..., None] * b
     return root[..., None] * a, root[..., None] * b
+
+
+def _root(weights: Any, b: Array) -> Array:
+    w = as_float("weights", weights, b)
+    together("weights", w, b)
+    if w.ndim == 0 or w.shape[-1] != b.shape[-2] or is_complex(w):
+        came = f"{tuple(w.shape)} {numpy_dtype(w)}"
+        advice = "There is one for each row."
+        wanted = f"real numbers (..., {b.shape[-2]})"
+        raise ValueError(expected_got("weights", wanted, came, advice))
+    root: Array = namespace(w).sqrt(checked(_positive, astype(w, numpy_dtype(real(b)))))
+    return root
 
 
 def _positive(w: Array) -> None:

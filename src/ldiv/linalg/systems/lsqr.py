@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ldiv.core.arrays import alike, astype, batch_of, common_batch, is_complex, numpy_dtype, real
-from ldiv.core.dispatch import is_array, namespace
+from ldiv.core.dispatch import constant, is_array, namespace, scatter
 from ldiv.core.public import public
 from ldiv.core.rule import bind
-from ldiv.core.trees import leaves
+from ldiv.core.trees import Array, leaves, rebuild
 from ldiv.core.typing import AnyArray, ArrayT
 from ldiv.core.validate import (
     as_block,
@@ -16,14 +16,18 @@ from ldiv.core.validate import (
     require_batches,
     require_int,
     require_number,
+    require_option,
     together,
 )
 from ldiv.engines.iterative.bidiagonalization import Bidiagonalization
-from ldiv.errors import expected_got
+from ldiv.errors import expected_got, shown
+from ldiv.linalg.arguments.preconditioner import PreconditionerLike
 from ldiv.matrices.compose import block_array
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
 from ldiv.rules.iterated_least_squares import IteratedLeastSquares
+from ldiv.structures.dense import Dense
 from ldiv.structures.diagonal import Diagonal
+from ldiv.structures.sparse import Sparse
 
 
 @public
@@ -34,6 +38,8 @@ def lsqr(
     atol: float | None = None,
     btol: float | None = None,
     iter_lim: int | None = None,
+    x0: AnyArray | None = None,
+    M: PreconditionerLike | None = None,
 ) -> tuple[ArrayT, int]:
     """Solve a least-squares problem by LSQR, differentiably.
 
@@ -53,6 +59,12 @@ def lsqr(
         4e-11 in double precision, since derivatives are no better than what they are derived from.
     iter_lim : int, optional
         Steps at most, by default ten for each row or column, whichever are more.
+    x0 : array (n,) or (*batch, n, k), optional
+        Where the iteration starts: x does not depend on it.
+    M : "jacobi", Matrix (n, n), or what `factorized` returns, optional
+        A preconditioner from the right: the iteration is on A M, and x = M y. "jacobi" scales the
+        columns of A, which must be a SparseArray or an array, to norm 1; else for example
+        `factorized` of the triangle R of an incomplete QR factorization. x does not depend on it.
 
     Returns
     -------
@@ -68,7 +80,8 @@ def lsqr(
     SingularMatrixError
         In the derivative, if the columns of A, or the rows of a wide one, are seen to be dependent.
     ValueError, TypeError
-        For shapes, dtypes, NaN and infinity.
+        For shapes, dtypes, NaN and infinity; for x0 and M with a wide A and no `damp`, whose shortest
+        solution would be another one.
     EngineError
         For an operator in a trace: SciPy calls it with numbers.
 
@@ -89,7 +102,7 @@ def lsqr(
     >>> x.round(6), info
     (array([1., 2.]), 0)
     """
-    return _solved("lsqr", A, b, damp, atol, btol, "iter_lim", iter_lim)
+    return _solved("lsqr", A, b, damp, atol, btol, "iter_lim", iter_lim, x0, M)
 
 
 @public
@@ -100,6 +113,8 @@ def lsmr(
     atol: float | None = None,
     btol: float | None = None,
     maxiter: int | None = None,
+    x0: AnyArray | None = None,
+    M: PreconditionerLike | None = None,
 ) -> tuple[ArrayT, int]:
     """Solve a least-squares problem by LSMR, differentiably.
 
@@ -114,8 +129,8 @@ def lsmr(
         A one-dimensional b is a vector, anything else a block of columns.
     damp : float or array ()
         The weight of |x|.
-    atol, btol, maxiter : optional
-        As `atol`, `btol` and `iter_lim` of `lsqr`.
+    atol, btol, maxiter, x0, M : optional
+        As `atol`, `btol`, `iter_lim`, `x0` and `M` of `lsqr`.
 
     Returns
     -------
@@ -143,11 +158,20 @@ def lsmr(
     >>> x.round(6), info
     (array([1., 2.]), 0)
     """
-    return _solved("lsmr", A, b, damp, atol, btol, "maxiter", maxiter)
+    return _solved("lsmr", A, b, damp, atol, btol, "maxiter", maxiter, x0, M)
 
 
 def _solved(
-    name: str, A: Any, b: Any, damp: Any, atol: Any, btol: Any, limit: str, most: Any
+    name: str,
+    A: Any,
+    b: Any,
+    damp: Any,
+    atol: Any,
+    btol: Any,
+    limit: str,
+    most: Any,
+    x0: Any,
+    M: Any,
 ) -> Any:
     matrix = as_matrix("A", A, b)
     (m, n), p = matrix.structure.shape, matrix.params
@@ -159,7 +183,7 @@ def _solved(
             require_number(option, value, 0.0)
     if most is not None:
         require_int(limit, most, 1)
-    d = _damp(damp, block)
+    d, original = _damp(damp, block), matrix
     xp, (*batch, _, k) = namespace(block), block.shape
     if d is not None:  # [A; d I] x = [b; 0]
         weights = astype(d, numpy_dtype(block)) * xp.ones((n,), **alike(block))
@@ -168,11 +192,17 @@ def _solved(
     rest = xp.zeros((*batch, n, k), **alike(block))
     iteration = Bidiagonalization(name, atol, btol, most)
     if d is None and m < n:
+        _require_none(x0=x0, M=M)
         rule = IteratedLeastSquares(matrix.structure.H, iteration)
-        x = bind(rule, matrix.params, rest, block)[0]
+        none = xp.zeros((*batch, m, k), **alike(block))
+        x = bind(rule, matrix.params, rest, block, none)[0]
     else:
-        rule = IteratedLeastSquares(matrix.structure, iteration)
-        x = bind(rule, matrix.params, block, rest)[1]
+        start = rest if x0 is None else _start(x0, n, rest)
+        right = None if M is None else _right(M, x0, original)
+        A = matrix if right is None else matrix @ right
+        rule = IteratedLeastSquares(A.structure, iteration)
+        x = bind(rule, A.params, block, rest, start)[1]
+        x = x if right is None else right @ x
     return (x[..., 0] if vector else x), 0
 
 
@@ -187,3 +217,53 @@ def _damp(damp: Any, block: Any) -> Any:
         came = f"shape {tuple(d.shape)}, {d.dtype}"
         raise ValueError(expected_got("damp", "a real number", came, "It weighs all of x."))
     return d
+
+
+def _require_none(**given: Any) -> None:
+    for name, value in given.items():
+        if value is not None:
+            wanted, advice = (
+                "none with a wide A and no damp",
+                "The shortest solution depends on it.",
+            )
+            raise ValueError(expected_got(name, wanted, shown(value), advice))
+
+
+def _start(x0: Any, n: int, rest: Array) -> Array:
+    """x0 as a constant block."""
+    start, _ = as_block("x0", x0, n, rest)
+    require_batches("x0", batch_of(rest, 2), batch_of(start, 2))
+    return constant(start + 0 * rest)
+
+
+def _right(M: Any, x0: Any, A: Matrix) -> Matrix:
+    """The preconditioner as a constant matrix (n, n)."""
+    if x0 is not None:
+        advice = "Its start would be M^-1 x0: leave one of them out."
+        raise ValueError(expected_got("x0", "none with M", shown(x0), advice))
+    n, like = A.structure.shape[1], leaves(A.params)
+    if isinstance(M, str):
+        require_option("M", M, ("jacobi",))
+        return Matrix(Diagonal(n), _of_columns(A))
+    matrix = M if isinstance(M, Matrix) else getattr(M, "inverse", None)
+    matrix = as_matrix("M", M if matrix is None else matrix, *like)
+    if matrix.structure.shape != (n, n):
+        came = str(matrix.structure.shape)
+        raise ValueError(expected_got("M", f"shape {(n, n)}", came, "It acts on x: A M y = b."))
+    fixed = [constant(leaf) for leaf in leaves(matrix.params)]
+    return Matrix(matrix.structure, rebuild(matrix.structure.core, fixed))
+
+
+def _of_columns(A: Matrix) -> Array:
+    """1 / |a_j|, and 1 for a column of zeros."""
+    S, p = A.structure, A.params
+    if isinstance(S, Sparse):
+        xp = namespace(p)
+        squares = scatter(xp.abs(constant(p))[..., None] ** 2, S.entries.cols, S.shape[1])[..., 0]
+    elif isinstance(S, Dense):
+        xp = namespace(p)
+        squares = xp.sum(xp.abs(constant(p)) ** 2, axis=-2)
+    else:
+        advice = "Its columns are not at hand: give a Matrix."
+        raise ValueError(expected_got("M", "a Matrix for this A", "'jacobi'", advice))
+    return astype(1 / xp.sqrt(xp.where(squares > 0, squares, 1.0)), numpy_dtype(p))
