@@ -159,7 +159,8 @@ def lstsq(
     damp = require_number("damp", damp, 0, advice=OF_DAMP)
     require_option("method", method, ("auto", "lsqr", "lsmr"))
     if method != "auto":
-        _require_none(f"method={method!r}", **{name: cond, "lapack_driver": lapack_driver})
+        given = {name: cond, "lapack_driver": lapack_driver, "rank": rank}
+        _require_none(f"method={method!r}", **given)
         return _by_iteration(lsqr if method == "lsqr" else lsmr, a, b, damp, weights)
     found = a if isinstance(a, SparseArray) else converted("a", a)
     if isinstance(found, SparseArray):
@@ -212,7 +213,7 @@ def _by_iteration(
             root[..., None] * block,
         )
     x, _ = solve(A, block, damp=damp)
-    residues, rank, _ = _quality(A, block, x, None)
+    residues, rank, _ = _quality(A, block, x, None, None)
     if vector:
         x, residues = x[..., 0], residues[..., 0] if residues.shape != (0,) else residues
     return LstsqResult(x, residues, rank, None)
