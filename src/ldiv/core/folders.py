@@ -11,7 +11,6 @@ from __future__ import annotations
 import pkgutil
 import sys
 from collections.abc import Iterator
-from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -49,6 +48,12 @@ def plugins(kind: str) -> Iterator[Any]:
     yield from map(_plugin, files(kind).values())
 
 
-@cache
+_plugins: dict[str, Plugin] = {}
+
+
 def _plugin(home: str) -> Plugin:
-    return Plugin(import_module(home), _defaults[home.rpartition(".")[0]])
+    """One object for all threads, also for those that ask for it first at the same time."""
+    if home not in _plugins:
+        made = Plugin(import_module(home), _defaults[home.rpartition(".")[0]])
+        _plugins.setdefault(home, made)
+    return _plugins[home]
