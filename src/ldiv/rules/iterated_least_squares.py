@@ -19,7 +19,7 @@ from ldiv.core.array_protocol import Array
 from ldiv.core.cached_property import cached_property
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, minus, nothing, outer, plus, push
-from ldiv.core.trees import Tree
+from ldiv.core.trees import Tree, leaves
 from ldiv.engines.iterative.bidiagonalization import Bidiagonalization
 
 
@@ -52,9 +52,11 @@ class IteratedLeastSquares(Rule):
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        (p, *_), (dp, db, dc, _), (r, x) = args, tangents, out
+        (p, *_), (dp, db, dc, start), (r, x) = args, tangents, out
         right = minus(db, push(self.structure, p, dp, x))
         below = minus(dc, push(self.structure.H, p, dp, r))
+        if start is not None and all(x is None for x in leaves((dp, db, dc))):
+            return 0 * r, 0 * x  # neither depends on where the iteration starts
         return self._bound(p, right, below, r, x)
 
     def vjp(
