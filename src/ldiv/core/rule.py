@@ -123,6 +123,7 @@ class Rule(ABC):
     # threads beside those of the framework
     few: int = 128 * 128
     may_overflow: bool = False  # as a product of the user's own may
+    is_condition: bool = False  # must its checks have passed before its outputs are used?
     # does the kernel itself raise on overflow, on the host? A check in a trace would constrain XLA
     sees_overflow: bool = False
 

@@ -15,6 +15,8 @@ from ldiv.core.units import Unit
 class Unchanged(Rule):
     """y = x, the first argument;  dy = dx;  x_bar = y_bar. All other arguments serve a check."""
 
+    is_condition = True
+
     @property
     def units(self) -> tuple[Unit, ...]:
         return (Unit((2, *(0,) * (len(self.cores) - 1)), (2,)),)

@@ -86,7 +86,7 @@ def _run(*args: jax.Array, rule: Rule, given: Given, with_factors: bool) -> Run:
     """The outputs, the factors that were made, and their arrays.
 
     Nobody checks again the factors that are handed on: so the outputs beside them wait until
-    all checks have passed.
+    all checks have passed, and so do those of a condition, whose error comes first.
     """
     if isinstance(rule, OrNaN):
         return members.run(*args, rule=rule, given=given, outputs_of=outputs_of)
@@ -94,7 +94,7 @@ def _run(*args: jax.Array, rule: Rule, given: Given, with_factors: bool) -> Run:
     keeper = TracedHolder(flat, given, held)
     with checking() as waiting, holding(keeper):
         out = list(evaluated(rule, list(flat)))
-        if with_factors:
+        if with_factors or rule.is_condition:
             waiting += out
     return waiting or out, tuple(keeper.factors[len(given) :]), keeper.made
 
