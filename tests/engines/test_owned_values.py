@@ -13,13 +13,15 @@ import scipy.sparse as sp
 
 import ldiv
 from ldiv.core.dispatch import asnumpy
-from ldiv.engines.libraries import mkl_pardiso, rslab
+from ldiv.engines.libraries import mkl_pardiso, native, rslab
 from ldiv.engines.registry import engines
 
 N = 6
 ABSENT = {
     *(["pardiso"] if mkl_pardiso.path() is None else []),
-    *(["rslab", "klu"] if rslab.missing() else []),
+    *(["rslab"] if rslab.missing() else []),
+    *(["klu"] if rslab.missing() and native.native is None else []),
+    *(["supernodal"] if native.native is None else []),
 }
 POSITIVE = sp.diags_array(
     [-np.ones(N - 1), np.arange(4.0, 4 + N), -np.ones(N - 1)], offsets=[-1, 0, 1]
@@ -117,6 +119,7 @@ ENGINES = [  # engine, matrix, promises
     ("pardiso", "coo", ("gen", "sym", "pos")),
     ("rslab", "csc", ("sym",)),
     ("klu", "csc", ("gen", "sym")),
+    ("supernodal", "csc", ("pos",)),
     ("superlu", "csc", ("gen", "sym", "pos")),
     ("superlu", "coo", ("gen", "sym", "pos")),
     ("superlu", "triangle", ("gen",)),

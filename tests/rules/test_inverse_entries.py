@@ -10,7 +10,8 @@ import scipy.sparse as sp
 
 import ldiv
 from ldiv.core.pattern import Pattern
-from ldiv.engines import entries, general, registry
+from ldiv.engines import entries, registry
+from ldiv.engines.selected import general
 from ldiv.errors import SingularMatrixError
 from ldiv.rules.inverse_entries import InverseEntries, InverseTangent
 from ldiv.rules.logabsdet import LogAbsDet
