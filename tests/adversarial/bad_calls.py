@@ -485,6 +485,7 @@ NO_CALLS = {
     "cache_info",
     "clear_cache",
     "get_num_threads",
+    "jax_export_checks",
     "structures",
     "Tape",
     "Factorized",

@@ -40,7 +40,7 @@ def jax_export_checks() -> list[Any]:
     >>> b = jax.ShapeDtypeStruct((n, 2), jnp.float32)
     >>> checks = ldiv.jax_export_checks()
     >>> program = jax.export.export(f, disabled_checks=checks)(A, b)
-    >>> program.call(2 * jnp.ones((3, 1, 1)) * jnp.eye(2), jnp.ones((3, 2))).shape
+    >>> program.call(2 * jnp.stack([jnp.eye(2, dtype=A.dtype)] * 3), jnp.ones((3, 2), b.dtype)).shape
     (3, 2)
     """
     if (frontend := frontend_named("jax")) is None:
