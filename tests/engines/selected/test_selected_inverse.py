@@ -14,9 +14,9 @@ import scipy.io
 import scipy.sparse as sp
 
 from ldiv.core.pattern import Pattern
-from ldiv.engines.direct import supernodal
 from ldiv.engines.factors.factorize import factorize_by
 from ldiv.engines.libraries import native
+from ldiv.engines.registry import engines
 from ldiv.engines.selected import fronts, general
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.structures.sparse import Sparse
@@ -24,6 +24,7 @@ from ldiv.structures.symmetric import Symmetric
 
 mpmath.mp.dps = 50
 DATA = Path(environ.get("LDIV_TEST_DATA", "/nowhere"))
+supernodal = engines()["supernodal"]
 
 
 def grid(size, dimensions):
@@ -99,10 +100,10 @@ def test_entries_and_tangent_against_a_dense_inverse(name):
     structure, f = factor_of(engine, a)
     i, j = structure.pattern.indices, structure.pattern.columns
     inverse = np.linalg.inv(a.toarray())
-    assert difference(f.ask("inverse_entries"), inverse[j, i]) < 1e-13
+    assert difference(f.inverse_entries(), inverse[j, i]) < 1e-13
     e = direction(structure, a)
     tangent = -inverse @ structure.pattern.csc(e).toarray() @ inverse
-    assert difference(f.ask("inverse_tangent", e), tangent[j, i]) < 1e-13
+    assert difference(f.inverse_tangent(e), tangent[j, i]) < 1e-13
     sign, size = np.linalg.slogdet(a.toarray())
     assert np.allclose(f.slogdet(), (sign, size), rtol=1e-12, atol=1e-12)
     b = np.cos(np.arange(2.0 * len(inverse))).reshape(-1, 2)
@@ -116,7 +117,7 @@ def test_single_precision(engine, dtype):
     a = scattered(40, dtype, strong=12.0)
     structure, f = factor_of(engine, a)
     inverse = np.linalg.inv(a.toarray())
-    z = f.ask("inverse_entries")
+    z = f.inverse_entries()
     assert z.dtype == dtype
     assert difference(z, inverse[structure.pattern.columns, structure.pattern.indices]) < 1e-5
 
@@ -130,10 +131,7 @@ def test_fifty_digits(engine):
     tangent = -inverse * mpmath.matrix(structure.pattern.csc(e).toarray()) * inverse
     size = mpmath.log(mpmath.det(mpmath.matrix(a.toarray())))
     places = list(zip(structure.pattern.indices, structure.pattern.columns, strict=True))
-    for found, exact in (
-        (f.ask("inverse_entries"), inverse),
-        (f.ask("inverse_tangent", e), tangent),
-    ):
+    for found, exact in ((f.inverse_entries(), inverse), (f.inverse_tangent(e), tangent)):
         assert (
             difference(found, np.array([float(exact[int(j), int(i)]) for i, j in places])) < 1e-14
         )
@@ -162,10 +160,10 @@ def test_real_matrices(name, engine, tolerance):
     structure, f = factor_of(engine, a)
     inverse = np.linalg.inv(a.toarray())
     i, j = structure.pattern.indices, structure.pattern.columns
-    assert difference(f.ask("inverse_entries"), inverse[j, i]) < tolerance
+    assert difference(f.inverse_entries(), inverse[j, i]) < tolerance
     e = direction(structure, a) * abs(structure.slot_values(a.data))
     tangent = -inverse @ structure.pattern.csc(e).toarray() @ inverse
-    assert difference(f.ask("inverse_tangent", e), tangent[j, i]) < 10 * tolerance
+    assert difference(f.inverse_tangent(e), tangent[j, i]) < 10 * tolerance
     sign, size = np.linalg.slogdet(a.toarray())
     assert np.allclose(f.slogdet(), (sign, size), rtol=1e-11)
 
@@ -178,7 +176,7 @@ def test_badly_scaled():
     _, g = factor_of(supernodal, scaled)
     i, j = structure.pattern.indices, structure.pattern.columns
     weights = d.diagonal()[i] * d.diagonal()[j]
-    assert difference(g.ask("inverse_entries") * weights, f.ask("inverse_entries")) < 1e-13
+    assert difference(g.inverse_entries() * weights, f.inverse_entries()) < 1e-13
 
 
 def test_matrices_that_are_not_positive_definite():
