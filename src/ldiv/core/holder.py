@@ -47,6 +47,10 @@ class Holder:
         self._kept.pop(id(thing), None)
         self.latest = latest
 
+    def has(self, kind: type) -> bool:
+        """Does it keep one of this type?"""
+        return any(type(thing) is kind for thing in self._kept.values())
+
     def clear(self) -> None:
         self._kept.clear()
         self.latest = None

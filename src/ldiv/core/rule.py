@@ -76,6 +76,13 @@ class Rule(ABC):
         """The rule that `errstate` asks for now: under "nan" one that refuses nothing."""
         return OrNaN(self) if singular_state() == "nan" else self
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """What is compiled of a rule is not that of another one with its own kernel or vjp."""
+        super().__init_subclass__(**kwargs)
+        if {"kernel", "vjp"} & vars(cls).keys():
+            for name in {"compiled", "compiled_call"} - vars(cls).keys():
+                setattr(cls, name, vars(Rule)[name])
+
     @property
     def compiled(self) -> Compiled | None:
         """What of it is compiled, if anything is."""

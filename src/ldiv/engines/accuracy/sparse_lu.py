@@ -44,15 +44,22 @@ class SparseLu:
         self._threshold = DIAGONAL if pattern.has_diagonal else MATCHED
 
     def accepted(
-        self, values: Values, in_slots: bool = False, making: Callable[[int], None] | None = None
+        self,
+        values: Values,
+        in_slots: bool = False,
+        making: Callable[[int], None] | None = None,
+        may_make: Callable[[], bool] | None = None,
     ) -> tuple[Any, bool]:
         """(the factor of these values (*batch, entries), or None; was it alive already?).
 
-        `making(mark)` is called before one is made, with the number by which it is known again.
+        Before one is made `may_make` is asked, and `making(mark)` is called with the number by which
+        it is known again.
         """
         found, mark = self._lu.find(values, in_slots)
         if found is not None:
             return found, True
+        if may_make is not None and not may_make():
+            return None, False
         if making is not None:
             making(mark)
         return self._lu.factor(values, in_slots, mark, workers(values.shape)), False

@@ -14,13 +14,14 @@ import numpy as np
 
 from ldiv.core.arrays import numpy_dtype
 from ldiv.core.compiled import in_rows
+from ldiv.core.finite import all_finite
 from ldiv.core.holder import Holder, owner, store
 from ldiv.core.structure import Structure
 from ldiv.core.trees import Array
 from ldiv.engines import solve_log
 from ldiv.engines.accuracy import sparse_lu
 from ldiv.engines.factors.attempts import symbolic
-from ldiv.engines.factors.cache import Key, counts
+from ldiv.engines.factors.cache import CacheEntry, Key, counts
 from ldiv.engines.registry import Engine, choose, name_of
 from ldiv.structures.sparse import Sparse
 
@@ -54,7 +55,7 @@ class SparseCalls:
         p, b = flat
         if type(owner()) not in OWNERS or solve_log.is_read() or not self.fit(p, b):
             return None
-        if (factor := self._factor(p)) is None or (x := self._solve(factor, b)) is None:
+        if (factor := self._factor(p, b)) is None or (x := self._solve(factor, b)) is None:
             return None
         return (x,), factor
 
@@ -74,7 +75,7 @@ class SparseCalls:
             return None
         if x.shape != b.shape or (need[0] and tuple(p.shape[:-1]) != self._batch(x)):
             return None  # sums of cotangents are others' affair
-        if factor is None and (factor := self._factor(p)) is None:
+        if factor is None and (factor := self._factor(p, x_bar)) is None:
             return None
         lam = np.empty(x.shape, dtype)
         p_bar = np.empty(p.shape, dtype) if need[0] else None
@@ -96,7 +97,7 @@ class SparseCalls:
             return None
         if (keeper := owner()) is not store and type(keeper) not in OWNERS:
             return None
-        factor = self._factor(in_rows(p), key if keeper is store else None)
+        factor = self._factor(in_rows(p), b, key if keeper is store else None)
         return factor and self._solve(factor, in_rows(b))
 
     @property
@@ -118,13 +119,22 @@ class SparseCalls:
         counts["solves"] += factor.count
         return x
 
-    def _factor(self, p: Array, key: Key | None = None) -> Any:
-        """Of these values, kept by the present owner, the store under a key; or None."""
-        making = None if key is None else partial(store.make_room, key)
-        found, again = symbolic(self.engine, self.base).analysis.lu.accepted(p, making=making)
+    def _factor(self, p: Array, b: Array, key: Key | None = None) -> Any:
+        """Of these values, for b, kept by the present owner, the store under a key; or None."""
+        making, keeper = None if key is None else partial(store.make_room, key), owner()
+
+        def may_make() -> bool:
+            """An owner that has a factor already, of an analysis that was dropped, is asked for it;
+            and nothing is factored for a right-hand side that is refused.
+            """
+            return not (type(keeper) is Holder and keeper.has(CacheEntry)) and all_finite(b)
+
+        found, again = symbolic(self.engine, self.base).analysis.lu.accepted(
+            p, making=making, may_make=may_make
+        )
         if found is not None:
             counts["hits" if again else "factorizations"] += found.different
-            if (keeper := owner()) is not None:
+            if keeper is not None:
                 if key is not None:
                     found.key = key
                 keeper.keep(found)

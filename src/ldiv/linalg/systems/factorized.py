@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -226,9 +227,7 @@ class Factorized:
         single = not isinstance(self._params, tuple)
         planned = look_up_in(self._calls, self._params, b, trans) if single else None
         if isinstance(planned, Call):
-            if type(self._params) is not np.ndarray or is_recording():
-                return planned.bound(self._params, b)
-            with holding(self._holder):  # where the factor is found without being looked for
+            with self._finding():
                 return planned.bound(self._params, b)
         there = self.beside(b)
         if there is not self:
@@ -237,9 +236,16 @@ class Factorized:
             self._factor()
             structure = self._structure.view(transposition(trans))
             options = self._assume_a, self._method, None, planned, self._factor_dtype
-            return solved(structure, self._params, b, *options)
+            with self._finding():
+                return solved(structure, self._params, b, *options)
 
     __call__ = solve
+
+    def _finding(self) -> AbstractContextManager[Any]:
+        """Within, the factor of NumPy's numbers is found without being looked for."""
+        if type(self._params) is not np.ndarray or is_recording():
+            return nullcontext()
+        return holding(self._holder)
 
     @public
     def logabsdet(self) -> Any:
