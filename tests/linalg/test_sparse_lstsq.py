@@ -118,6 +118,23 @@ def test_derivatives_in_torch(damp: float, wide: bool) -> None:
         assert torch.allclose(x, y, rtol=1e-9, atol=1e-12)
 
 
+def test_derivatives_are_refined() -> None:
+    """Also where entries that cancel in the factors no longer do."""
+    S, v, b, w = _problem()
+    A, rng = ldiv.asarray(S), np.random.default_rng(0)
+    for _ in range(20):
+        x = [torch.tensor(y + 1e-6 * rng.standard_normal(y.shape)) for y in (v, b, w)]
+        for y in x:
+            y.requires_grad_()
+        M, along = A.with_data(x[0]), torch.tensor(rng.standard_normal(n))
+        sparse, dense = (
+            torch.autograd.grad(ldiv.lstsq(a, x[1], weights=x[2]).x @ along, x)
+            for a in (M, M.toarray())
+        )
+        for g, h in zip(sparse, dense, strict=True):
+            assert abs(g - h).max() < 1e-12 * abs(h).max()
+
+
 def test_in_jax_and_batches() -> None:
     S, v, b, w = _problem()
     A = ldiv.asarray(S)

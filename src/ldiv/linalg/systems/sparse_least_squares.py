@@ -31,7 +31,7 @@ from ldiv.core.dispatch import check_or_raise, constant, namespace
 from ldiv.core.pattern import Pattern
 from ldiv.core.trees import Array
 from ldiv.errors import OF_DEPENDENT_COLUMNS, SingularMatrixError
-from ldiv.linalg.systems.factorized import Factorized, factorized
+from ldiv.linalg.systems.factorized import factorized
 from ldiv.linalg.systems.solve import solve
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.assertion import checked
@@ -48,20 +48,23 @@ def least_squares(A: SparseArray, b: Array, damp: float) -> Array:
         fixed = K.with_data(constant(K.data))
         F = factorized(fixed, assume_a="her")
         seen = F.solve(_probe(fixed, max(m, n)))
-        z = _refined(F, fixed, constant(side))
-        dz = solve(K, side - K @ z, assume_a="her")
+        z, dz = _refined(F.solve(constant(side)), K, side)
     except SingularMatrixError as error:
         raise _deficient(f"a singular augmented matrix ({error.evidence})") from error
     z = z + 0 * seen[..., :1, :]  # a compiled program leaves out what nobody asks for
     return z[..., own, :] + _small(dz[..., own, :], z[..., own, :], A, b)
 
 
-def _refined(F: Factorized, K: SparseArray, side: Array) -> Array:
-    """K^-1 side, refined once, as a constant: z + K^-1 (side - K z) is the solution for any z, and so
-    are its derivatives. Without refinement graded rows cost all digits.
+def _refined(z: Array, K: SparseArray, side: Array) -> tuple[Array, Array]:
+    """(z, dz) with z + dz = K^-1 side, refined twice from a constant z: it is the solution for any z.
+
+    The parts of a solution differ in size by 1 / s, and a residual that is small beside the larger one
+    may be large beside the other: without refinement graded rows cost all digits. The derivatives of
+    two steps are refined once, those of one are not.
     """
-    z = F.solve(side)
-    return z + F.solve(side - K @ z)
+    r = side - K @ z
+    first = solve(K, r, assume_a="her")
+    return z + first, solve(K, r - K @ first, assume_a="her")
 
 
 def _probe(K: SparseArray, m: int) -> Array:
