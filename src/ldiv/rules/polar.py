@@ -44,7 +44,6 @@ class Polar(Rescaled):
 
     core = (2,)
     units = (Unit((2,), (0, 2), by=(0,)),)
-    on_host = True
 
     @property
     def public_name(self) -> str:

@@ -116,8 +116,8 @@ def test_torch(dtype: str) -> None:
 
 @pytest.mark.exhaustive  # JAX compiles for seconds what the laws of front ends show
 def test_jax() -> None:
-    """In a trace a factor is refined; what refinement does not mend is refused, as no other
-    engine can be asked there.
+    """In a trace a factor is refined; what refinement does not mend is asked of other engines where
+    the call is compiled, and refused elsewhere.
     """
     jax = pytest.importorskip("jax")
     jax.config.update("jax_enable_x64", True)
@@ -129,8 +129,11 @@ def test_jax() -> None:
             rng.standard_normal((n, 2)),
         )
         if r is None:
-            with pytest.raises(Exception, match="backward error"):
-                jax.block_until_ready(solve(a, b))
+            if native.native is None:
+                with pytest.raises(Exception, match="backward error"):
+                    jax.block_until_ready(solve(a, b))
+            else:
+                assert backward_error(a, solve(a, b), b) <= 1e-13
             b = jax.numpy.asarray(b)
             # outside of a trace
             assert backward_error(a, ldiv.solve(jax.numpy.asarray(a), b), b) <= 1e-13

@@ -8,6 +8,7 @@ token that carries the owner: so a factor lives as long as the buffers of the gr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -169,7 +170,13 @@ class Few(Eager):
     def backward(ctx: Any, *cotangents: torch.Tensor | None) -> Any:
         if not few.is_plain_backward(cotangents):
             return Bound.backward(ctx, *cotangents)
-        token, *saved = ctx.saved_tensors
+        return Few.pulled_back(ctx, cotangents, *ctx.saved_tensors)
+
+    @staticmethod
+    def pulled_back(
+        ctx: Any, cotangents: Sequence[torch.Tensor | None], token: Any, *saved: torch.Tensor
+    ) -> Any:
+        """What is saved is taken as it comes: a checkpoint gives it once."""
         with holding(_kept_with(ctx, token)):
             return None, None, *few.pullback(ctx.rule, ctx.needs_input_grad[2:], saved, cotangents)
 

@@ -73,12 +73,13 @@ class Short(Few):
 
     @staticmethod
     def backward(ctx: Any, *cotangents: torch.Tensor | None) -> Any:
-        if few.is_plain_backward(cotangents):
-            token, *saved = ctx.saved_tensors
-            need, arrays, given = ctx.needs_input_grad[2:], _in_rows(saved), _in_rows(cotangents)
-            if hasattr(token, "factor") and arrays is not None and given is not None:
-                args, out = arrays[: len(need)], tuple(arrays[len(need) :])
-                found = ctx.rule.compiled.backward(token.factor, need, tuple(given), out, *args)
-                if found is not None:
-                    return None, None, *[x if x is None else as_tensor(x) for x in found]
-        return Few.backward(ctx, *cotangents)
+        if not few.is_plain_backward(cotangents):
+            return Few.backward(ctx, *cotangents)
+        token, *saved = ctx.saved_tensors
+        need, arrays, given = ctx.needs_input_grad[2:], _in_rows(saved), _in_rows(cotangents)
+        if hasattr(token, "factor") and arrays is not None and given is not None:
+            args, out = arrays[: len(need)], tuple(arrays[len(need) :])
+            found = ctx.rule.compiled.backward(token.factor, need, tuple(given), out, *args)
+            if found is not None:
+                return None, None, *[x if x is None else as_tensor(x) for x in found]
+        return Few.pulled_back(ctx, cotangents, token, *saved)
