@@ -50,7 +50,7 @@ def require_small_tables(when: str) -> None:
     sizes = {
         "living": (len(cache._living), 64),
         "analyses": (len(analyses._recent), analyses.RECENT),
-        "signatures": (len(call_cache._known), call_cache.MOST),
+        "signatures": (len(call_cache._validated), call_cache.MOST),
     }
     for name, (size, most) in sizes.items():
         if size > most:

@@ -44,14 +44,14 @@ each = pytest.mark.parametrize("name", CALLS)
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The kinds of calls that went the short way."""
     found: list[Any] = []
-    for kind, known in list(short._known.items()):
+    for kind, shortcut in list(short._shortcuts.items()):
 
-        def run(rule: Any, flat: Any, kind: Any = kind, run: Any = known.run) -> Any:
+        def run(rule: Any, flat: Any, kind: Any = kind, run: Any = shortcut.run) -> Any:
             if (result := run(rule, flat)) is not None:
                 found.append(kind)
             return result
 
-        short._known[kind] = known._replace(run=run)
+        short._shortcuts[kind] = shortcut._replace(run=run)
     return found
 
 

@@ -43,15 +43,15 @@ def too_many(name: str, given: int, places: list[str]) -> str:
     return f"{name}() takes {', '.join(places)} by their places, got {given} arguments.{advice}"
 
 
-def unexpected(name: str, given: Iterable[str], known: Iterable[str]) -> str:
-    """The message for the first keyword that is given and not known; empty if there is none."""
-    known = list(known)
+def unexpected(name: str, given: Iterable[str], accepted: Iterable[str]) -> str:
+    """The message for the first keyword that is given and not accepted; empty if there is none."""
+    accepted = list(accepted)
     for keyword in given:
-        if keyword in known:
+        if keyword in accepted:
             continue
         instead, advice = INSTEAD.get(keyword, ("none", ""))
-        if instead and instead not in known:
-            near = get_close_matches(keyword, known, 1)
-            advice = f"Do you mean {near[0]!r}?" if near else f"It takes {', '.join(known)}."
+        if instead and instead not in accepted:
+            near = get_close_matches(keyword, accepted, 1)
+            advice = f"Do you mean {near[0]!r}?" if near else f"It takes {', '.join(accepted)}."
         return f"{name}() got an unexpected keyword argument {keyword!r}. {advice}"
     return ""

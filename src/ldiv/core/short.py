@@ -27,7 +27,7 @@ MOST = 1024
 OPTIONS = frozenset({bool, str, int, float, type(None)})  # equal ones of one type mean the same
 
 
-class Known(NamedTuple):
+class Shortcut(NamedTuple):
     """How a front end runs the rule of a call, on how many arrays, and what of it is the result."""
 
     run: Callable[[Rule, Sequence[Any]], tuple[Array, ...] | None]
@@ -36,21 +36,21 @@ class Known(NamedTuple):
     result: Callable[[tuple[Array, ...]], Any]
 
 
-_known: dict[Hashable, Known] = {}
-emptied_by(_known.clear)
+_shortcuts: dict[Hashable, Shortcut] = {}
+emptied_by(_shortcuts.clear)
 
 # the kind of the call that goes the long way now, and its arguments
 _now: ContextVar[tuple[Hashable, tuple[Any, ...]]] = ContextVar("now", default=(None, ()))
 
 
 def shortened(f: Callable[P, R]) -> Callable[P, R]:
-    """f, which goes the short way where that is known."""
+    """f, which goes the short way where it can."""
 
     @wraps(f)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         kind = _kind(f, args, kwargs)
-        if kind is not None and (known := _known.get(kind)) is not None:
-            run, rule, count, result = known
+        if kind is not None and (shortcut := _shortcuts.get(kind)) is not None:
+            run, rule, count, result = shortcut
             if (found := run(rule, args[:count])) is not None:
                 return result(found)
         token = _now.set((kind, args))
@@ -91,6 +91,6 @@ def remember(rule: Rule, flat: Sequence[Array], result: Callable[[tuple[Array, .
     if all(x is arg for x, arg in zip(flat, args, strict=False)) and (
         run := frontend_of(*flat).short
     ):
-        if len(_known) >= MOST:
-            _known.clear()
-        _known[kind] = Known(run, rule, len(flat), result)
+        if len(_shortcuts) >= MOST:
+            _shortcuts.clear()
+        _shortcuts[kind] = Shortcut(run, rule, len(flat), result)

@@ -278,9 +278,9 @@ def _at(processes: Group, rows: Any, cols: Any, of: Layout, to: Layout) -> Entri
         same_rows = layouts and np.array_equal(entries.rows, rows)
         return bool(same_rows and np.array_equal(entries.cols, cols))
 
-    known = {entries.number: entries for entries in kept if is_same(entries)}
-    number = processes.common(known, "the places of a matrix")
+    same = {entries.number: entries for entries in kept if is_same(entries)}
+    number = processes.common(same, "the places of a matrix")
     if number is not None:
-        return known[number]
+        return same[number]
     kept.append(Entries(processes, rows, cols, of, to))
     return kept[-1]

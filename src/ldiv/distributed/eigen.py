@@ -293,9 +293,9 @@ def _orthonormalizing(gram: Any) -> Any:
 # -- the systems of the derivative --------------------------------------------
 
 
-def reduced(pencil: Pencil, theta: Any, r: Any, X: Any, known: Any) -> tuple[Any, float]:
+def reduced(pencil: Pencil, theta: Any, r: Any, X: Any, guard: Any) -> tuple[Any, float]:
     """S_i r_i for each column, and the worst relative residual."""
-    task, (gam, G, tolerance) = pencil.task, known
+    task, (gam, G, tolerance) = pencil.task, guard
     noise = 100 * EPS * pencil.norm(r)
     V = np.concatenate([X, G], axis=1)
     BV = pencil.product(pencil.B, V)

@@ -115,9 +115,9 @@ def group(comm: Any = None) -> Group:
     """The group of a communicator of mpi4py or petsc4py, by default that of all processes."""
     comm = mpi().COMM_WORLD if comm is None else comm
     comm = comm.tompi4py() if hasattr(comm, "tompi4py") else comm
-    for known in _groups:
-        if known.of == comm:
-            return known
+    for made in _groups:
+        if made.of == comm:
+            return made
     _groups.append(Group(comm))
     return _groups[-1]
 

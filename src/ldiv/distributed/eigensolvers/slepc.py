@@ -63,8 +63,8 @@ def _pencil(task: EigenTask, pA: Tree, pB: Tree) -> eigen.Pencil:
     return found
 
 
-def reduced(task: EigenTask, params: Tree, theta: Array, r: Array, X: Array, known: Any) -> Array:
-    args = (*params[:2], theta, r, X, known)
+def reduced(task: EigenTask, params: Tree, theta: Array, r: Array, X: Array, guard: Any) -> Array:
+    args = (*params[:2], theta, r, X, guard)
     like = (task.A.core, task.B.core, 1, 2, 2, (1, 2, 2))
     batch = common_batch(like, args)
     spec = (*batch, *r.shape[-2:]), result_dtype(params[:2], r)

@@ -85,7 +85,7 @@ class PardisoAnalyses(Arrangement):
         self._unmatched: dict[Key, bool] = {}
         self._lock = lock()
 
-    def factor(self, slots: Any, positive: bool, carefully: bool) -> mkl_pardiso.Place:
+    def factor(self, slots: Any, positive: bool, carefully: bool) -> mkl_pardiso.PardisoFactor:
         """A factor without perturbed pivots, if one of two analyses gives one.
 
         The first analysis depends on the pattern alone, the second one matches large entries. If
@@ -98,29 +98,29 @@ class PardisoAnalyses(Arrangement):
         kind = self._kind(slots.dtype, positive)
         key = (kind, slots.dtype, False)
         if self._unmatched.get(key, True):
-            place = self._by_pattern(key, slots)
-            if not place.perturbed:
-                return place
+            factor = self._by_pattern(key, slots)
+            if not factor.perturbed:
+                return factor
         # MKL has only 1 x 1 pivots for complex Hermitian matrices
         by_lu = kind == "her" and slots.dtype.kind == "c"
-        place = self._by_values(("gen", *key[1:]) if by_lu else key, slots)
-        self._unmatched[key] = place.perturbed > 0
-        return place
+        factor = self._by_values(("gen", *key[1:]) if by_lu else key, slots)
+        self._unmatched[key] = factor.perturbed > 0
+        return factor
 
-    def with_pivots(self, slots: Any, positive: bool) -> mkl_pardiso.Place:
+    def with_pivots(self, slots: Any, positive: bool) -> mkl_pardiso.PardisoFactor:
         """L L^H or L U, whose pivots are numbers, not blocks, and can be read."""
         return self._by_pattern(("pos" if positive else "gen", slots.dtype, True), slots)
 
-    def _positive(self, dtype: Any, slots: Any) -> mkl_pardiso.Place:
+    def _positive(self, dtype: Any, slots: Any) -> mkl_pardiso.PardisoFactor:
         """L D L^H, which says whether D is positive, where L L^H of MKL goes on; for a matrix with
         pivots too small to tell L L^H all the same.
         """
-        place = self._by_pattern(("her", dtype, False), slots)
-        if place.perturbed:
+        factor = self._by_pattern(("her", dtype, False), slots)
+        if factor.perturbed:
             return self._by_pattern(("pos", dtype, False), slots)
-        if not (place.signs() > 0).all():
+        if not (factor.signs() > 0).all():
             raise mkl_pardiso.PardisoError(mkl_pardiso.ZERO_PIVOT)
-        return place
+        return factor
 
     def _kind(self, dtype: Any, positive: bool) -> str:
         if self.symmetry == "":
@@ -136,35 +136,37 @@ class PardisoAnalyses(Arrangement):
                 self._readings[half] = Reading(self.pattern, half)
             return self._readings[half]
 
-    def _by_pattern(self, key: Key, slots: Any) -> mkl_pardiso.Place:
+    def _by_pattern(self, key: Key, slots: Any) -> mkl_pardiso.PardisoFactor:
         """By the analysis of the pattern, for any values."""
         reading = self._reading(key[0])
         values = reading.values(slots)
         with self._lock:
             opened = self._opened(key, "pattern")
             for analysis in opened:
-                if (place := analysis.factor(values)) is not None:
-                    return place
+                if (factor := analysis.factor(values)) is not None:
+                    return factor
             opened.append(
                 mkl_pardiso.Analysis(key[0], key[1], reading.by_rows, PLACES << len(opened), key[2])
             )
             return opened[-1].factor(values)  # type: ignore[return-value]
 
-    def _by_values(self, key: Key, slots: Any, carefully: bool = False) -> mkl_pardiso.Place:
+    def _by_values(
+        self, key: Key, slots: Any, carefully: bool = False
+    ) -> mkl_pardiso.PardisoFactor:
         """By a matching for earlier values, if that is good enough here, or by one for these."""
         reading = self._reading(key[0])
         values = reading.values(slots)
         with self._lock:
             opened = self._opened(key, "carefully" if carefully else "values")
-            place = opened[-1].factor(values) if opened and not carefully else None
-            if place is None or place.perturbed:
+            factor = opened[-1].factor(values) if opened and not carefully else None
+            if factor is None or factor.perturbed:
                 opened[:] = [
                     mkl_pardiso.Analysis(
                         key[0], key[1], reading.by_rows, PLACES, match=values, boldly=carefully
                     )
                 ]
-                place = opened[0].factor(values)
-            return place  # type: ignore[return-value]
+                factor = opened[0].factor(values)
+            return factor  # type: ignore[return-value]
 
     def _opened(self, key: Key, how: str) -> list[mkl_pardiso.Analysis]:
         """The analyses so far, of those for as many threads as are allowed now."""
@@ -228,11 +230,11 @@ class Pardiso(Factor):
         if definite and (m.diagonal is None or not (m.diagonal.real > 0).all()):
             raise self._not_positive()
         try:
-            self._place = analyses.factor(m.values, definite, carefully)
+            self._factor = analyses.factor(m.values, definite, carefully)
         except mkl_pardiso.PardisoError as error:
             raise self._diagnosis(error) from None
-        self.is_perturbed = self._place.perturbed > 0
-        self.nbytes = self._place.analysis.nbytes
+        self.is_perturbed = self._factor.perturbed > 0
+        self.nbytes = self._factor.analysis.nbytes
 
     def _diagnosis(self, error: mkl_pardiso.PardisoError) -> Exception:
         if error.code not in (mkl_pardiso.ZERO_PIVOT, mkl_pardiso.SINGULAR):
@@ -245,7 +247,7 @@ class Pardiso(Factor):
         return NotPositiveDefiniteError(NAME, "a pivot that is not positive")
 
     def solve(self, b: Any, op: str) -> Any:
-        x = solved(self._place, b, op)
+        x = solved(self._factor, b, op)
         # NaN comes from the square root of a negative pivot
         if self._definite and not self._has_solved and not np.isfinite(x).all():
             raise self._not_positive()
@@ -260,11 +262,11 @@ class Pardiso(Factor):
         m, analyses = self._m, self._analyses
         slots = m.values.astype(np.result_type(m.dtype, np.float64), copy=False)
         try:
-            place = analyses.with_pivots(slots, self._definite)
-            if place.perturbed:
+            factor = analyses.with_pivots(slots, self._definite)
+            if factor.perturbed:
                 raise SingularMatrixError(NAME, "a pivot that is too small")
             with under("raise"):
-                return Verified(NAME, m, Pivots(place, slots.dtype), proven=True).logabsdet()
+                return Verified(NAME, m, Pivots(factor, slots.dtype), proven=True).logabsdet()
         except (SingularMatrixError, mkl_pardiso.PardisoError):  # L U here exchanges no rows
             freely = superlu.SuperLUAnalysis(analyses.pattern, False).freely
             return superlu.factorize(freely, slots).logabsdet()
@@ -273,20 +275,20 @@ class Pardiso(Factor):
 class Pivots(Factor):
     """A factor in double precision, whose pivots can be read."""
 
-    def __init__(self, place: mkl_pardiso.Place, dtype: np.dtype[Any]) -> None:
-        self._place, self._dtype = place, dtype
+    def __init__(self, factor: mkl_pardiso.PardisoFactor, dtype: np.dtype[Any]) -> None:
+        self._factor, self._dtype = factor, dtype
 
     def solve(self, b: Any, op: str) -> Any:
-        return solved(self._place, b.astype(self._dtype), op).astype(b.dtype)
+        return solved(self._factor, b.astype(self._dtype), op).astype(b.dtype)
 
     def logabsdet(self) -> Any:
-        return np.log(np.abs(self._place.pivots())).sum()
+        return np.log(np.abs(self._factor.pivots())).sum()
 
 
-def solved(place: mkl_pardiso.Place, b: Any, op: str) -> Any:
+def solved(factor: mkl_pardiso.PardisoFactor, b: Any, op: str) -> Any:
     """A^T = B, but a general A was converted to rows; A^H x = b is A^T conj(x) = conj(b)."""
     transposed, conjugated = VIEWS[op]
-    flip = transposed == (place.analysis.kind == "gen")
+    flip = transposed == (factor.analysis.kind == "gen")
     if conjugated and b.dtype.kind == "c":
-        return place.solve(b.conj(), flip).conj()
-    return place.solve(b, flip)
+        return factor.solve(b.conj(), flip).conj()
+    return factor.solve(b, flip)

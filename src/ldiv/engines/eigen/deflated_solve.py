@@ -58,15 +58,15 @@ def reduced(
     theta: Array,
     r: Array,
     X: Array,
-    known: tuple[Array, Array, Array],
+    guard: tuple[Array, Array, Array],
 ) -> Array:
     """S_i r_i for theta (*batch, k), r (*batch, n, k), deflated by the span of X.
 
-    `known`: the guard pairs gam and G, and the distance up to which gam and theta count as equal.
+    `guard`: the guard pairs gam and G, and the distance up to which gam and theta count as equal.
     """
     if (by_itself := choose(task, *params[:2]).reduced) is not None:
-        return by_itself(task, params, theta, r, X, known)
-    pB, xp, (gam, G, tolerance) = params[1], namespace(r), known
+        return by_itself(task, params, theta, r, X, guard)
+    pB, xp, (gam, G, tolerance) = params[1], namespace(r), guard
     noise = NOISE * eps(r) * krylov.norm(r)
     r = r - matmul(task.B, pB, xp.matmul(X, gram(X, r)))
     gap = gam[..., :, None] - theta[..., None, :]

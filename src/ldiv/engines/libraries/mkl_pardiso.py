@@ -153,7 +153,7 @@ class Analysis:
         """The memory of one factor: that of its entries."""
         return int(self.iparm[17]) * self.dtype.itemsize
 
-    def factor(self, values: Values) -> Place | None:
+    def factor(self, values: Values) -> PardisoFactor | None:
         """The factor of the matrix with these values; None if all places are taken."""
         with self._lock:
             if not self._free:
@@ -166,28 +166,28 @@ class Analysis:
                 raise
             finally:
                 self._sweep()
-            return Place(self, number, iparm, values)
+            return PardisoFactor(self, number, iparm, values)
 
-    def signs(self, place: Place) -> Values:
+    def signs(self, factor: PardisoFactor) -> Values:
         """Those of D in L D L^H, which MKL does not count in complex matrices."""
         ones = np.ones((self._n, 1), self.dtype, order="F")
         inverse: Values = np.empty_like(ones)
         with self._lock:
-            self._call(DIAGONAL, place.number, place.iparm.copy(), place.values, ones, inverse)
+            self._call(DIAGONAL, factor.number, factor.iparm.copy(), factor.values, ones, inverse)
         self._sweep()
         return np.sign(inverse.real)
 
-    def solve(self, place: Place, b: Values, transposed: bool) -> Values:
+    def solve(self, factor: PardisoFactor, b: Values, transposed: bool) -> Values:
         b = np.asfortranarray(b)
         x: Values = np.empty(b.shape, b.dtype, order="F")
-        iparm = place.iparm.copy()
+        iparm = factor.iparm.copy()
         iparm[11] = TRANSPOSED if transposed and not self._is_symmetric else 0
         with self._lock:
-            self._call(SOLVE, place.number, iparm, place.values, b, x)
+            self._call(SOLVE, factor.number, iparm, factor.values, b, x)
         self._sweep()
         return x
 
-    def diagonal(self, place: Place) -> Values:
+    def diagonal(self, factor: PardisoFactor) -> Values:
         """The pivots: the diagonal of D or U, or of L L^H its squares; in double precision only.
 
         For single precision MKL reads the wrong memory.
@@ -198,7 +198,7 @@ class Analysis:
         with self._lock:
             library().pardiso_getdiag(
                 *map(_at, (self._handle, diagonal, unused)),
-                _by_reference(place.number),
+                _by_reference(factor.number),
                 ctypes.byref(code),
             )
         _raise(code.value)
@@ -241,7 +241,7 @@ class Analysis:
         )
 
 
-class Place:
+class PardisoFactor:
     """One factor in an analysis; its memory is released when it dies."""
 
     def __init__(self, analysis: Analysis, number: int, iparm: Any, values: Any) -> None:

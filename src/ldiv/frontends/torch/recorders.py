@@ -21,27 +21,27 @@ from ldiv.errors import expected_got
 from ldiv.frontends.torch import private
 
 # inside of an operator: whether its tensors have numbers
-_known: ContextVar[bool | None] = ContextVar("known", default=None)
+_has_numbers: ContextVar[bool | None] = ContextVar("has_numbers", default=None)
 
 
 @contextmanager
 def values_known() -> Iterator[None]:
     """The operator runs, whoever records it."""
-    token = _known.set(True)
+    token = _has_numbers.set(True)
     try:
         yield
     finally:
-        _known.reset(token)
+        _has_numbers.reset(token)
 
 
 @contextmanager
 def shapes_alone() -> Iterator[None]:
     """The operator is asked for the shapes of its results."""
-    token = _known.set(False)
+    token = _has_numbers.set(False)
     try:
         yield
     finally:
-        _known.reset(token)
+        _has_numbers.reset(token)
 
 
 # inside of a tangent map that is recorded: torch.func.linearize records it with tangents that
@@ -69,12 +69,12 @@ def unfilled() -> bool:
 
 def only_shapes() -> bool:
     """Whether tensors have shapes, and no numbers."""
-    return _known.get() is False
+    return _has_numbers.get() is False
 
 
 def traced(x: object) -> bool:
     """Whether what is computed now is recorded, to be run later on other values."""
-    if (recorder := _known.get()) is not None:
+    if (recorder := _has_numbers.get()) is not None:
         return not recorder
     return (
         private.dispatch_mode(private.PROXY) is not None  # make_fx, torch.func.linearize
@@ -92,7 +92,7 @@ def unobserved() -> bool:
         or private.are_transforms_active()
         or private.tracing_state() is not None
         or torch.compiler.is_exporting()
-        or _known.get() is not None
+        or _has_numbers.get() is not None
     )
 
 

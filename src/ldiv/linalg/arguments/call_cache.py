@@ -22,71 +22,73 @@ from ldiv.matrices.sparse_array import SparseArray
 
 # Calls with plain arrays; those with a sparse matrix are cached on, and die with, its structure.
 MOST = 256
-_known: dict[Hashable, Call] = {}
-emptied_by(_known.clear)
+_validated: dict[Hashable, ValidatedCall] = {}
+emptied_by(_validated.clear)
 
 
-class Place(NamedTuple):
-    """The place in a cache for the call of one signature, the first of its kind."""
+class Miss(NamedTuple):
+    """A call whose signature is not in the cache yet, and where it belongs."""
 
-    table: dict[Hashable, Call]
+    table: dict[Hashable, ValidatedCall]
     key: Hashable
     p: Any  # the parameters of the matrix as they came
 
-    def remember(self, call: Call) -> None:
+    def remember(self, call: ValidatedCall) -> None:
         """Cache the call that was planned."""
-        if self.table is _known and len(_known) >= MOST:
-            _known.clear()
+        if self.table is _validated and len(_validated) >= MOST:
+            _validated.clear()
         self.table[self.key] = call
 
 
-def look_up(A: Any, b: Any, *options: Any) -> Call | Place | None:
-    """The call for a matrix, a block or vector, options, or the place where to remember it; None
+def look_up(A: Any, b: Any, *options: Any) -> ValidatedCall | Miss | None:
+    """The call for a matrix, a block or vector, options, or what remembers it; None
     for what is always validated.
     """
     table, p = _table_and_parameters(A)
     return look_up_in(table, p, b, *options)
 
 
-def look_up_matrix(A: Any, *options: Any) -> Call | Place | None:
+def look_up_matrix(A: Any, *options: Any) -> ValidatedCall | Miss | None:
     """The same for functions of a matrix alone."""
     table, p = _table_and_parameters(A)
     if (of_p := signature(p)) is None:
         return None
-    return _found(table, p, (of_p, p.shape[-2:] if table is _known else None), options)
+    return _found(table, p, (of_p, p.shape[-2:] if table is _validated else None), options)
 
 
-def _table_and_parameters(A: Any) -> tuple[dict[Hashable, Call], Any]:
+def _table_and_parameters(A: Any) -> tuple[dict[Hashable, ValidatedCall], Any]:
     if type(A) is SparseArray:
         return A.structure.cached("calls", dict), A.params
-    return _known, A
+    return _validated, A
 
 
-def look_up_in(table: dict[Hashable, Call], p: Any, b: Any, *options: Any) -> Call | Place | None:
+def look_up_in(
+    table: dict[Hashable, ValidatedCall], p: Any, b: Any, *options: Any
+) -> ValidatedCall | Miss | None:
     """The same for the parameters of a matrix, in the table that is given."""
     of_p, of_b = signature(p), signature(b)
     if of_p is None or of_b is None:
         return None
     own = None
-    if table is _known:
+    if table is _validated:
         own = p.shape if p.ndim == 2 else p.shape[-2:]
     rows = b.shape[0] if 1 <= b.ndim <= 2 else b.shape[-2:-1]
     return _found(table, p, (of_p, own, of_b, rows), options)
 
 
 def _found(
-    table: dict[Hashable, Call], p: Any, kinds: tuple[Any, ...], options: tuple[Any, ...]
-) -> Call | Place | None:
+    table: dict[Hashable, ValidatedCall], p: Any, kinds: tuple[Any, ...], options: tuple[Any, ...]
+) -> ValidatedCall | Miss | None:
     # the types of the options too, as True == 1
     key = (*kinds, options, *map(type, options))
     try:
         found = table.get(key)
     except TypeError:  # an option that cannot be hashed
         return None
-    return Place(table, key, p) if found is None else found
+    return Miss(table, key, p) if found is None else found
 
 
-class Call(NamedTuple):
+class ValidatedCall(NamedTuple):
     """A rule of a matrix, or of a matrix and a block, and the `bind` of the front end, for
     validated arguments; `output` is the result among those of the rule.
     """

@@ -22,7 +22,7 @@ from ldiv.core.validate import (
 from ldiv.engines import registry
 from ldiv.engines.iterative.options import Options
 from ldiv.errors import expected_got
-from ldiv.linalg.arguments.call_cache import Call, Place
+from ldiv.linalg.arguments.call_cache import Miss, ValidatedCall
 from ldiv.linalg.arguments.iteration import Iteration, iteration_options
 from ldiv.matrices.matrix import Matrix, as_matrix, converted
 from ldiv.matrices.sparse_array import SparseArray
@@ -82,20 +82,20 @@ def solved(
     assume_a: str,
     method: str,
     iteration: Iteration | None = None,
-    place: Place | None = None,
+    miss: Miss | None = None,
     factor_dtype: str | None = None,
 ) -> Array:
     """The solution, for arguments still to be checked. Where nothing had to be converted, the
-    call is remembered in its place, for arguments of the same kind.
+    call that was missed is remembered, for arguments of the same kind.
     """
     rule, args, vector = build_problem(
         structure, params, b, assume_a, method, iteration, factor_dtype
     )
     same = isinstance(args[1], np.ndarray) == isinstance(b, np.ndarray)
-    unconverted = place is not None and args[0] is place.p and same and args[1].dtype == b.dtype
-    if place is not None and unconverted and isinstance(structure.core, int):
-        call = Call(replace(rule, vector=vector).in_state(), frontend_of(params, b).bind)
-        place.remember(call)
+    unconverted = miss is not None and args[0] is miss.p and same and args[1].dtype == b.dtype
+    if miss is not None and unconverted and isinstance(structure.core, int):
+        call = ValidatedCall(replace(rule, vector=vector).in_state(), frontend_of(params, b).bind)
+        miss.remember(call)
         return call.bound(params, b)
     x = bind(rule, *args)[0]
     return x[..., 0] if vector else x

@@ -21,7 +21,7 @@ from ldiv.core.structure import Structure
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.core.typing import AnyArray, ArrayT, Assumption
 from ldiv.core.validate import require_flag
-from ldiv.linalg.arguments.call_cache import Call, Place, look_up_matrix
+from ldiv.linalg.arguments.call_cache import Miss, ValidatedCall, look_up_matrix
 from ldiv.linalg.arguments.solve_problem import require_method
 from ldiv.linalg.inverses.stochastic import EstimateInfo, require_exact, slq
 from ldiv.linalg.inverses.structured_determinants import broadcast_to_batch, has_formula, slogdet_of
@@ -164,7 +164,7 @@ def logdet(
     planned = look_up_matrix(
         A, "logdet", assume_a, method, probes, steps, rng, info, singular_state()
     )
-    if isinstance(planned, Call):  # a matrix of this kind was checked before
+    if isinstance(planned, ValidatedCall):  # a matrix of this kind was checked before
         return planned.of_one(A)
     if isinstance(method, str) and method == "slq":  # of an array == is an array
         matrix, structure, params, assumption = promised_square(A, assume_a)
@@ -182,14 +182,14 @@ def logdet(
     return if_positive(size, sign, structure.shape[0])
 
 
-def _of_positive(structure: Structure, p: Tree, method: str, place: Place | None = None) -> Array:
+def _of_positive(structure: Structure, p: Tree, method: str, miss: Miss | None = None) -> Array:
     """log det of a positive definite matrix: of one rule, or by the formula of its structure.
 
     Not by the formula for NumPy, whose derivatives are of one rule.
     """
     if method == "auto" and type(leaves(p)[0]) is not np.ndarray and has_formula(structure):
         return broadcast_to_batch(structure, p, slogdet_of(structure, p))[1]
-    return _remembered(place, LogAbsDet(structure, "pos", method), p, 0)
+    return _remembered(miss, LogAbsDet(structure, "pos", method), p, 0)
 
 
 def _of_dense(structure: Dense | Symmetric, positive: bool = False) -> SLogDet:
@@ -205,11 +205,11 @@ def _is_one_array(matrix: Matrix, structure: Structure) -> bool:
     return isinstance(matrix.structure, Dense) and isinstance(structure, Dense | Symmetric)
 
 
-def _remembered(place: Place | None, rule: Rule, p: Tree, output: int) -> Array:
+def _remembered(miss: Miss | None, rule: Rule, p: Tree, output: int) -> Array:
     """An output of a rule of a matrix, which is remembered if nothing had to be converted."""
-    if place is not None and place.p is p:
-        call = Call(rule.in_state(), frontend_of(p).bind, output)
-        place.remember(call)
+    if miss is not None and miss.p is p:
+        call = ValidatedCall(rule.in_state(), frontend_of(p).bind, output)
+        miss.remember(call)
         return call.of_one(p)
     return bind(rule, p)[output]
 

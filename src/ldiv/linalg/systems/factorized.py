@@ -22,7 +22,7 @@ from ldiv.core.typing import ArrayT, Assumption, Trans
 from ldiv.core.validate import require_memory, require_square, transposition
 from ldiv.engines import registry
 from ldiv.errors import expected_got
-from ldiv.linalg.arguments.call_cache import Call, look_up_in
+from ldiv.linalg.arguments.call_cache import ValidatedCall, look_up_in
 from ldiv.linalg.arguments.solve_problem import (
     FactorDtype,
     require_factor_dtype,
@@ -226,7 +226,7 @@ class Factorized:
         # several parameters are no array, whose kind could be remembered
         single = not isinstance(self._params, tuple)
         planned = look_up_in(self._calls, self._params, b, trans) if single else None
-        if isinstance(planned, Call):
+        if isinstance(planned, ValidatedCall):
             with self._finding():
                 return planned.bound(self._params, b)
         there = self.beside(b)

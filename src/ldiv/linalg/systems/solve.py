@@ -16,7 +16,7 @@ from ldiv.core.typing import ArrayT, Assumption, Trans
 from ldiv.core.validate import as_float, require_flag, transposition
 from ldiv.engines import solve_log
 from ldiv.errors import expected_got
-from ldiv.linalg.arguments.call_cache import Call, Place, look_up
+from ldiv.linalg.arguments.call_cache import Miss, ValidatedCall, look_up
 from ldiv.linalg.arguments.iteration import Iteration
 from ldiv.linalg.arguments.preconditioner import PreconditionerLike
 from ldiv.linalg.arguments.solve_problem import (
@@ -207,7 +207,7 @@ def solve(
     >>> ldiv.solve(A, np.array([1.0, 0.0]), assume_a="pos")
     array([ 0.26666667, -0.06666667])
     """
-    place: Place | None = None
+    miss: Miss | None = None
     if transposed is not False:
         trans = transposed_too(trans, transposed)
     if (
@@ -216,23 +216,23 @@ def solve(
         and (atol is NO_ATOL and progress is False and info is False)
     ):
         planned = look_up(A, b, "solve", assume_a, trans, method, singular_state(), factor_dtype)
-        if isinstance(planned, Call):  # arguments of this kind were checked before
+        if isinstance(planned, ValidatedCall):  # arguments of this kind were checked before
             return planned(A, b)
-        place = planned
+        miss = planned
     require_factor_dtype(factor_dtype)
     if (dense := dense_block(b)) is not b:
-        b, place = dense, None  # the plan is for arguments like those that came
+        b, miss = dense, None  # the plan is for arguments like those that came
     promise = assumption(assume_a)
     matrix = square(A, b)
     structure, params = promised(matrix, promise)
     structure = structure.view(transposition(trans))
     definite = definiteness(structure, promise)
     if promise == "tridiagonal":
-        place = None  # what it says is checked in every call
+        miss = None  # what it says is checked in every call
     iteration = Iteration(rtol, atol, maxiter, restart, M, x0, callback, progress)
     if require_flag("info", info):
         return _solved_with_info(structure, params, b, definite, method, iteration, factor_dtype)
-    return solved(structure, params, b, definite, method, iteration, place, factor_dtype)
+    return solved(structure, params, b, definite, method, iteration, miss, factor_dtype)
 
 
 @public
@@ -291,7 +291,7 @@ def solve_triangular(
     array([1., 1.])
     """
     planned = look_up(A, b, "solve_triangular", lower, trans, unit_diagonal, singular_state())
-    if isinstance(planned, Call):  # arguments of this kind were checked before
+    if isinstance(planned, ValidatedCall):  # arguments of this kind were checked before
         return planned(A, b)
     if (dense := dense_block(b)) is not b:
         b, planned = dense, None
@@ -299,7 +299,7 @@ def solve_triangular(
     lower, unit = require_flag("lower", lower), require_flag("unit_diagonal", unit_diagonal)
     structure = triangle(matrix.structure, lower, "unit" if unit else "own")
     view = structure.view(transposition(trans))
-    return solved(view, matrix.params, b, "gen", "auto", place=planned)
+    return solved(view, matrix.params, b, "gen", "auto", miss=planned)
 
 
 def transposed_too(trans: Any, transposed: Any) -> Any:
