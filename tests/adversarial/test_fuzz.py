@@ -4,6 +4,8 @@ failure.
 
 from __future__ import annotations
 
+import pytest
+
 from adversarial.fuzz import fuzz
 
 EXPECTED = """
@@ -30,6 +32,7 @@ wrong(1)
 """
 
 
+@pytest.mark.exhaustive
 def test_every_way_to_fail(capfd):
     assert fuzz("faults", seconds=60, seed=0, patience=5) == 4
     assert capfd.readouterr().out == EXPECTED

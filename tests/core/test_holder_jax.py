@@ -119,6 +119,7 @@ def test_every_mode_of_a_loop_factors_once(mode):
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-9, atol=1e-12), program(), expected)
 
 
+@pytest.mark.exhaustive
 def test_what_is_saved_or_run_step_by_step_is_right():
     """A checkpoint makes its factors anew; a program may be run one operation at a time, or
     compiled in parts.
@@ -268,6 +269,7 @@ def test_a_batch_of_gradients_factors_each_matrix_once(comparisons):
 EDGE = np.searchsorted(ROWS * N + COLS, [10 * N + 10, 10 * N + 11, 11 * N + 10, 11 * N + 11])
 
 
+@pytest.mark.exhaustive
 def test_late_steps_visit_no_more_than_early_ones(comparisons):
     """Not even where one edge of a Laplacian is all that differs, so that all values of all
     steps have the same sum.

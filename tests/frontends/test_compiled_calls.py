@@ -254,7 +254,7 @@ assert value.dtype == grad.dtype == np.float32 and abs(value - 1.5 - 3 * np.log(
 """
 
 
-@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("compiled", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
 def test_without_double_precision_and_without_a_compiler(compiled: bool) -> None:
     subprocess.run(
         [sys.executable, "-c", SINGLE.replace("COMPILED", str(compiled))],

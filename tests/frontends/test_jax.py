@@ -656,6 +656,7 @@ print("done")
 """
 
 
+@pytest.mark.exhaustive
 def test_two_devices():
     """In one process: solves of columns that are spread; and JAX's own iteration with our product,
     where no device ever holds the whole matrix, in the solution and in its gradient.

@@ -43,7 +43,9 @@ def close(found: Any, wanted: Any, rtol: float = 1e-13) -> None:
     assert np.linalg.norm(found - wanted) <= rtol * np.linalg.norm(wanted)
 
 
-@pytest.mark.parametrize("to", [np.asarray, torch.asarray, jnp.asarray])
+@pytest.mark.parametrize(
+    "to", [np.asarray, torch.asarray, pytest.param(jnp.asarray, marks=pytest.mark.exhaustive)]
+)
 def test_values(to: Any) -> None:
     dense, wanted = S.toarray(), exact(S.toarray(), B)
     sparse = ldiv.asarray(S).with_data(to(S.data))

@@ -33,6 +33,7 @@ def test_optimality(seed: int) -> None:
     assert np.allclose(ldiv.solve_qp(**sparse), r.x, atol=1e-12)
 
 
+@pytest.mark.covering(0)
 @pytest.mark.parametrize("seed", range(4))
 def test_derivatives_in_all_data(seed: int) -> None:
     p = program(seed)

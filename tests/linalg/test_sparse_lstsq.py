@@ -95,8 +95,8 @@ def _problem() -> tuple[Any, Any, Any, Any]:
     return A, A.data, rng.standard_normal(m), rng.random(m) + 0.5
 
 
-@pytest.mark.covering(1)
-@pytest.mark.parametrize("damp", [0.0, 0.5])
+@pytest.mark.covering(0)
+@pytest.mark.parametrize("damp", [0.5, 0.0])
 @pytest.mark.parametrize("wide", [False, True])
 def test_derivatives_in_torch(damp: float, wide: bool) -> None:
     S, v, b, w = _problem()

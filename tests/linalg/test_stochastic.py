@@ -62,6 +62,7 @@ def test_ninety_nine_of_a_hundred(method):
     assert misses(grid(100), method, range(100)) <= 1
 
 
+@pytest.mark.exhaustive
 def test_more_probes_are_more_accurate():
     A = grid(20)
     errors = {k: estimate(A, "xtrace", 0, probes=k)[1].standard_error for k in (8, 128)}

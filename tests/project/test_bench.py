@@ -58,13 +58,8 @@ def test_every_benchmark_is_tested() -> None:
     assert {path.stem.removeprefix("bench_") for path in BENCH.glob("bench_*.py")} == set(NEEDS)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "solve",
-        *(pytest.param(name, marks=pytest.mark.exhaustive) for name in NEEDS if name != "solve"),
-    ],
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", NEEDS)
 def test_quick(name: str, tmp_path: Path) -> None:
     for needed in NEEDS[name]:
         pytest.importorskip(needed)

@@ -71,7 +71,9 @@ def test_no_example_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("script", ["topology"], indirect=True)
-@pytest.mark.parametrize(("assume_a", "iterations"), [("gen", 30), ("pos", 8)])
+@pytest.mark.parametrize(
+    ("assume_a", "iterations"), [("pos", 8), pytest.param("gen", 30, marks=pytest.mark.exhaustive)]
+)
 def test_topology(script: ModuleType, assume_a: str, iterations: int, tmp_path: Path) -> None:
     picture = tmp_path / "new" / "topology.png"
     history = script.main(
@@ -99,6 +101,7 @@ def test_topology(script: ModuleType, assume_a: str, iterations: int, tmp_path: 
     assert info.factorizations == iterations + 5
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("script", ["topology"], indirect=True)
 def test_topology_refuses_a_wrong_gradient(
     script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -131,6 +134,7 @@ def test_conductivity(script: ModuleType, tmp_path: Path) -> None:
     assert 15 <= info.factorizations < 45 < info.solves
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("script", ["conductivity"], indirect=True)
 def test_conductivity_refuses_a_wrong_gradient(
     script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -159,6 +163,7 @@ def test_conductivity_wants_sensors_on_nodes(script: ModuleType) -> None:
     assert end.value.code == 2
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("script", ["eigenfrequency"], indirect=True)
 def test_eigenfrequency(script: ModuleType, tmp_path: Path) -> None:
     picture = tmp_path / "new" / "eigenfrequency.png"
@@ -237,6 +242,7 @@ def test_spectral_drawing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert it.ratio == pytest.approx(weight, rel=1e-5)
 
 
+@pytest.mark.exhaustive
 def test_graph_learning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the optimum the resistance of each link that is there is the difference that was seen."""
     it = cells("graph_learning", tmp_path, monkeypatch)
@@ -253,6 +259,7 @@ def test_graph_learning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert it.score > 0.9 and it.correlation > 0.97
 
 
+@pytest.mark.exhaustive
 def test_range_map(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SciPy stays at this minimum, with a Jacobian of its own."""
     it = cells("range_map", tmp_path, monkeypatch)
@@ -470,6 +477,7 @@ def test_laplace_refuses_a_wrong_gradient(
     assert end.value.code == 1
 
 
+@pytest.mark.exhaustive
 def test_portfolio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SciPy's portfolio is the same, and learning lowers the risk where it was learned."""
     it = cells("portfolio", tmp_path, monkeypatch)
@@ -490,6 +498,7 @@ def test_portfolio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert it.risk(it.learned, it.best.detach()) < it.risk(it.learned, choice)
 
 
+@pytest.mark.exhaustive
 def test_predictive_control(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Least squares with bounds give the same force: min |sqrt(Q) (E u + d)|^2 + r |u|^2."""
     it = cells("predictive_control", tmp_path, monkeypatch)

@@ -37,6 +37,7 @@ def test_one_version() -> None:
     assert re.search(rf"^## {version}\b", text("CHANGELOG.md"), re.MULTILINE)
 
 
+@pytest.mark.exhaustive
 def test_schemas() -> None:
     pytest.importorskip("check_jsonschema")
     path = ROOT / ".ci" / "check_schemas.py"

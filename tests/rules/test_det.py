@@ -41,7 +41,9 @@ def of_rank(n, rank, dtype):
 
 @pytest.mark.covering(1)
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
-@pytest.mark.parametrize("rank", [5, 4, 3, 2])
+@pytest.mark.parametrize(
+    "rank", [5, 4, *(pytest.param(r, marks=pytest.mark.exhaustive) for r in (3, 2))]
+)
 def test_every_order_at_every_rank(rank, dtype):
     a = torch.tensor(of_rank(5, rank, dtype))
     along = [torch.tensor(of_rank(5, 5, dtype)) for _ in range(3)]

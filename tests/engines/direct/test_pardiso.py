@@ -402,7 +402,10 @@ def test_nothing_is_loaded_before_it_is_needed() -> None:
 
 
 @needs_mkl
-@pytest.mark.parametrize("order", ["import torch; use()", "use(); import torch"])
+@pytest.mark.parametrize(
+    "order",
+    ["use(); import torch", pytest.param("import torch; use()", marks=pytest.mark.exhaustive)],
+)
 def test_torch_before_and_after(order: str) -> None:
     """Either may be loaded first: no crash, and PyTorch keeps its threads."""
     pytest.importorskip("torch")

@@ -55,6 +55,8 @@ def run_jit(A, B, M, X, Y, *how):
 
 
 WHERE = {"numpy": run, "torch": run_torch, "jit": run_jit}
+# what is the same program, compiled for other numbers
+FEW_IN_JIT = ["numpy", "torch", pytest.param("jit", marks=pytest.mark.exhaustive)]
 
 
 def draw(rng, dtype, *shape):
@@ -110,7 +112,7 @@ PENCILS = {
     ("where", "case"),
     [
         *((w, c) for w in ("numpy", "torch") for c in PENCILS),
-        *(("jit", c) for c in ("standard", "single")),
+        *(pytest.param("jit", c, marks=pytest.mark.exhaustive) for c in ("standard", "single")),
     ],
 )
 def test_random_pencils(where, case):
@@ -193,7 +195,7 @@ def test_a_null_space_is_found_to_rounding():
     )
 
 
-@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("where", FEW_IN_JIT)
 @pytest.mark.parametrize("generalized", [False, True])
 def test_an_eigenvalue_0_of_any_multiplicity(where, generalized):
     """Of which residuals can be small relative to A alone, in its units, also where A does not mix
@@ -233,7 +235,7 @@ def test_a_large_laplacian_with_a_factor_of_a_shifted_one(where):
     assert int(found[3]) < 40
 
 
-@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("where", FEW_IN_JIT)
 def test_constraints_give_the_next_ones(where):
     rng = np.random.default_rng(5)
     A, B = pencil(rng, "complex128", 60, True)

@@ -36,6 +36,7 @@ def matrices(n, dtype):
     }
 
 
+@pytest.mark.covering(1)
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 @pytest.mark.parametrize("method", ["cg", "minres", "gmres", "bicgstab"])
 def test_torch_derivatives(method, dtype):
@@ -103,6 +104,7 @@ def test_jax_derivatives(method, dtype):
         assert np.allclose(got, expected, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.covering(0)
 @pytest.mark.parametrize("method", ["minres", "gmres", "bicgstab"])
 def test_under_jit_it_takes_about_the_steps_of_numpy(method):
     a, promise = matrices(12, "float64")[method]
