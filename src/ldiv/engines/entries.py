@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, device_of, numpy_dtype, result_dtype, unit_columns
 from ldiv.core.dispatch import on_host
 from ldiv.core.errstate import keeping_state, raises
 from ldiv.core.forking import import_module
 from ldiv.core.pattern import Index, Pattern
 from ldiv.core.structure import Structure, matmul, outer
-from ldiv.core.trees import Array, Tree, leaves, rebuild
+from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.engines import registry, solver
 from ldiv.engines.factors.attempts import symbolic
 from ldiv.engines.factors.factorize import batch_axes, each_matrix, factorize

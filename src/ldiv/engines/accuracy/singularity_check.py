@@ -58,11 +58,12 @@ def first_solve(engine: str, m: Normed, factor: Factor, b: Any, op: str, y: Any 
     """op(M)^-1 b for one M and b (n, k); y = op(M)^-1 z for the probe z is a column more of the
     block, unless it is given. Raises if M appears singular.
     """
+    x: Any
     z, k, n = direction(m.n, m.dtype.char), b.shape[1], m.n
     if y is None and not m.is_tiny:
         block = np.empty((n, k + 1), m.dtype, order="F")
         block[:, :k], block[:, k:] = b, z
-        both = factor.solve(block, op)
+        both: Any = factor.solve(block, op)
         x, y = both[:, :k].copy("K"), both[:, k:]
     else:
         x, y = factor.solve(b, op), factor.solve(z, op) if y is None else y

@@ -53,7 +53,8 @@ class LowPrecision(Factor):
         t = np.exp2(np.clip(-np.round(np.log2(np.where(size > 0, size, 1))), -1000, 1000))
         single = (b * t).astype(SINGLE[b.dtype.kind])
         try:
-            return self._low.solve_unrefined(single, op).astype(b.dtype) / t
+            x: Any = self._low.solve_unrefined(single, op)
+            return x.astype(b.dtype) / t
         except SingularMatrixError as error:
             raise SingularMatrixError(self._name, error.evidence) from None
 

@@ -159,7 +159,7 @@ def _solved(system: Optimality, alone: bool, data: Data, active: Values, r: Valu
 
 
 def _by_factors(structure: Structure, p: Values, b: Values) -> Values:
-    x: Values = systems.solve(structure, p, b, "gen", "auto")
+    x: Any = systems.solve(structure, p, b, "gen", "auto")
     return x
 
 

@@ -67,7 +67,7 @@ class CompiledCholesky(FrontalFactor):
         self._require(self._l.inverse(found, self._threads()))
         return found
 
-    def inverse_tangent(self, e: Array) -> Array:
+    def inverse_tangent(self, e: Any) -> Array:
         found = np.empty(self._fronts.pattern.slots, self._dtype)
         e = np.ascontiguousarray(e, self._dtype)
         self._require(self._l.tangent(e, found, self._threads()))

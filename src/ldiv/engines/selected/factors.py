@@ -35,7 +35,7 @@ class FrontalFactor(Factor):
         """(M^-1)_ji for every slot (i, j) of M."""
 
     @abstractmethod
-    def inverse_tangent(self, e: Array) -> Array:
+    def inverse_tangent(self, e: Any) -> Array:
         """(-M^-1 E M^-1)_ji for every slot (i, j) of M, E given in these slots."""
 
     @abstractmethod
@@ -87,7 +87,7 @@ class Selected(Verified):
                 self._require_identity(z)
         return z
 
-    def inverse_tangent(self, e: Array) -> Array:
+    def inverse_tangent(self, e: Any) -> Array:
         """(-A^-1 E A^-1)_ji for every slot (i, j) of A, E given in these slots."""
         self._require_accurate()
         arranged = self._fronts.arranged(e).astype(self._values.dtype, copy=False)

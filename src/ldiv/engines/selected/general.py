@@ -129,7 +129,7 @@ class BlockLDU(FrontalFactor):
     def inverse_slots(self) -> Array:
         return self._blocks.inverse()
 
-    def inverse_tangent(self, e: Array) -> Array:
+    def inverse_tangent(self, e: Any) -> Array:
         return self._blocks.tangent(e)
 
 
