@@ -1,6 +1,7 @@
 // M = R A C with the largest numbers of rows and columns within a ratio; R and C are powers of two, counted by their exponents.
 #pragma once
 #include <cstring>
+#include <utility>
 
 #include "columns.hpp"
 #include "compressed.hpp"
@@ -16,6 +17,29 @@ template <class R> inline R scaled(R x, int e) {
     return R(double(x) * power);
 }
 template <class R> inline std::complex<R> scaled(std::complex<R> z, int e) { return {scaled(z.real(), e), scaled(z.imag(), e)}; }
+
+template <class R> bool is_moderate(R most) { return most >= R(1 / MODERATE) && most <= R(MODERATE); }
+
+// M = R A C by given powers, none for R = C = 1; the least and the largest of the maxima of all rows and columns. NaN is left out.
+template <class T> std::pair<Real<T>, Real<T>> scale(const Compressed& a, T* m, const std::vector<int>& powers, Real<T>* rows) {
+    using R = Real<T>;
+    const Row n = a.size();
+    R least = std::numeric_limits<R>::infinity(), most = 0;
+    std::fill(rows, rows + n, R(0));
+    for (Row j = 0; j < n; j++) {
+        R column = 0;
+        for (Index s = a.starts[j]; s < a.starts[j + 1]; s++) {
+            if (!powers.empty()) m[s] = scaled(m[s], powers[a.rows[s]] + powers[n + j]);
+            R size = size_of(m[s]);
+            column = std::max(column, size);
+            rows[a.rows[s]] = std::max(rows[a.rows[s]], size);
+        }
+        least = std::min(least, column);
+        most = std::max(most, column);
+    }
+    for (Row i = 0; i < n; i++) least = std::min(least, rows[i]);
+    return {least, most};
+}
 
 constexpr int NO_EXPONENT = -100000;  // of zero
 

@@ -7,5 +7,6 @@ constexpr double ENOUGH = 100;              // of an inverse, in one random dire
 constexpr double ADEQUATE = 16;             // of factors that give determinants
 constexpr double BALANCED = 1.0 / 16;       // maxima of rows and columns within this ratio are left as they are
 constexpr double MODERATE = 1099511627776;  // 2^40: where entries are larger, or all smaller, units are changed
+constexpr double DRIFT = 4;                   // further apart, and kept scales are made anew
 constexpr int SCALINGS = 10;                // at most; each halves the spread of the exponents
 constexpr int STEPS = 2;                    // of refinement

@@ -205,7 +205,7 @@ template <class T> void take_above(const LuAnalysis& a, const T* m, std::vector<
 
 size_t Pivots::nbytes() const {
     size_t rows = place.size() + l_row.size() + u_row.size() + inside_row.size() + above_row.size();
-    return rows * sizeof(Row) + (l_start.size() + u_start.size()) * sizeof(Index);
+    return rows * sizeof(Row) + (l_start.size() + u_start.size()) * sizeof(Index) + powers.size() * sizeof(int);
 }
 
 int Pivots::sign() const { return sign_of(place); }

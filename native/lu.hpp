@@ -11,6 +11,7 @@ struct Pivots {
     std::vector<Row> l_row, u_row;         // by the numbers of their pivots; those of U in the order in which they are eliminated
     std::vector<Row> inside_row, above_row;  // of the entries of the analysis
     double error = 0;                      // the backward error of the factor whose own pivots these are
+    std::vector<int> powers;               // of the rows, then of the columns of its M = R A C; none where that is A
 
     size_t nbytes() const;
     int sign() const;

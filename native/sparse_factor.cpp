@@ -88,7 +88,7 @@ template <class T> bool SparseFactor<T>::factor(const T* values, std::shared_ptr
 }
 
 template <class T> bool SparseFactor<T>::factor_one(Member& to, const T* values, std::shared_ptr<const Pivots>& kept, Work& work) const {
-    if (!look(to, values, work)) return false;
+    if (!look(to, values, kept.get(), work)) return false;
     const LuAnalysis& a = pattern_->lu;
     if (kept && to.lu.refactor(a, to.m.data(), kept) && is_calm(to, work)
         && to.error <= std::max(R(REFINED) * eps<T>, R(2) * R(kept->error)))
@@ -97,39 +97,52 @@ template <class T> bool SparseFactor<T>::factor_one(Member& to, const T* values,
     if (!is_calm(to, work)) return false;
     auto own = std::make_shared<Pivots>(*to.lu.pivots);
     own->error = double(to.error);
+    own->powers = to.powers;
     kept = to.lu.pivots = std::move(own);
     return true;
 }
 
-// The values of M in their slots, finite and with sums.
-template <class T> bool SparseFactor<T>::look(Member& to, const T* values, Work& work) const {
-    const Compressed& a = pattern_->lu.columns;
-    Index entries = own_values(), slots = Index(a.rows.size());
-    if (!all_finite(values, entries)) return false;
+// The values of A in their slots.
+template <class T> void SparseFactor<T>::gather(const T* values, std::vector<T>& m) const {
+    Index entries = own_values(), slots = Index(pattern_->lu.columns.rows.size());
     if (pattern_->slot.empty() || in_slots_)
-        to.m.assign(values, values + slots);
+        m.assign(values, values + slots);
     else {
-        to.m.assign(slots, T(0));
-        for (Index e = 0; e < entries; e++) to.m[pattern_->slot[e]] += values[e];
-        if (!all_finite(to.m.data(), slots)) return false;
+        m.assign(slots, T(0));
+        for (Index e = 0; e < entries; e++) m[pattern_->slot[e]] += values[e];
     }
+}
+
+// The values of M, finite and with sums.
+template <class T> bool SparseFactor<T>::look(Member& to, const T* values, const Pivots* kept, Work& work) const {
+    const Compressed& a = pattern_->lu.columns;
+    gather(values, to.m);
+    if (!all_finite(to.m.data(), Index(to.m.size()))) return false;
     Columns<Index, Row> columns{n, a.starts.data(), a.rows.data()};
     work.sums.resize(n);
     const Index* diagonal = pattern_->diagonal.empty() ? nullptr : pattern_->diagonal.data();
     Sizes<R> sizes = columns.sizes(to.m.data(), diagonal, work.sums.data());
     to.powers.clear();
-    bool moderate = sizes.entry >= R(1 / MODERATE) && sizes.entry <= R(MODERATE);
-    if (!(diagonal && moderate && sizes.diagonal >= R(BALANCED) * sizes.entry)) {
-        if (!equilibrate(a, to.m.data(), to.powers)) return false;
-        if (!to.powers.empty()) {
-            const int *r = to.powers.data(), *c = r + n;
-            for (Row j = 0; j < n; j++)
-                for (Index s = a.starts[j]; s < a.starts[j + 1]; s++) to.m[s] = scaled(to.m[s], r[a.rows[s]] + c[j]);
-            sizes = columns.sizes(to.m.data(), nullptr, work.sums.data());
-        }
+    if (!(diagonal && is_moderate(sizes.entry) && sizes.diagonal >= R(BALANCED) * sizes.entry)) {
+        if (!balance(to, values, kept, work)) return false;
+        if (!to.powers.empty()) sizes = columns.sizes(to.m.data(), nullptr, work.sums.data());
     }
     to.norm = sizes.most_sum;
     return sizes.least_sum > 0 && sizes.most_sum <= std::numeric_limits<R>::max();
+}
+
+// M = R A C: by the scales of the matrix whose pivots were kept, while they serve.
+template <class T> bool SparseFactor<T>::balance(Member& to, const T* values, const Pivots* kept, Work& work) const {
+    const Compressed& a = pattern_->lu.columns;
+    if (kept) {
+        to.powers = kept->powers;
+        auto ends = scale(a, to.m.data(), to.powers, work.sums.data());
+        if (is_moderate(ends.second) && ends.first >= R(BALANCED / DRIFT) * ends.second) return true;
+        if (!to.powers.empty()) gather(values, to.m);
+    }
+    if (!equilibrate(a, to.m.data(), to.powers)) return false;
+    if (!to.powers.empty()) scale(a, to.m.data(), to.powers, work.sums.data());
+    return true;
 }
 
 // Is growth along the probe small? Its backward error is found on the way.

@@ -55,7 +55,9 @@ template <class T> class SparseFactor {
     };
     struct Work;
     bool factor_one(Member& to, const T* values, std::shared_ptr<const Pivots>& kept, Work& work) const;
-    bool look(Member& to, const T* values, Work& work) const;
+    void gather(const T* values, std::vector<T>& m) const;
+    bool look(Member& to, const T* values, const Pivots* kept, Work& work) const;
+    bool balance(Member& to, const T* values, const Pivots* kept, Work& work) const;
     bool is_calm(Member& to, Work& work) const;
     bool solve_one(const Member& of, const T* b, T* x, int k, char op, bool first, Work& work) const;
     template <int width> bool solve_some(const Member& of, const T* b, T* x, int k, char op, bool first, Work& work) const;

@@ -131,6 +131,27 @@ def test_units_change_no_digit(power: float) -> None:
             np.testing.assert_allclose(x, found[0], rtol=1e-13)
 
 
+def test_scales_serve_while_they_fit() -> None:
+    """D A E x = D b in turn, for powers of two near and far from those of the first matrix: x = E^-1 A^-1 b."""
+    rng, n = np.random.default_rng(3), 40
+    a, b = shapes("float64")["network"], drawn("float64", n)
+    rows, cols = np.nonzero(a)
+    lu, x = sparse_lu.SparseLu(Pattern(rows, cols, a.shape)), np.linalg.solve(a, b)
+    first = rng.integers(-20, 20, n), rng.integers(-20, 20, n)
+    factors = []
+    for spread, shift in ((0, 0), (1, 0), (30, 0), (1, 0), (0, 500), (0, -500), (0, 0), (1, 35)):
+        of_rows = first[0] + shift + rng.integers(-spread, spread + 1, n)
+        of_columns = first[1] + rng.integers(-spread, spread + 1, n)
+        values = np.ldexp(a, of_rows[:, None] + of_columns)[rows, cols]
+        factor, _ = lu.accepted(values)
+        assert factor is not None
+        found = np.empty(n)
+        assert factor.solve(np.ldexp(b, of_rows), found, "N", True, 1)
+        assert np.abs(np.ldexp(found, of_columns) - x).max() <= 1e-14 * np.abs(x).max()
+        factors.append(factor)
+    assert factors[1].by_kept_pivots
+
+
 def test_what_is_declined() -> None:
     good = shapes("float64")["network"]
     n = len(good)
