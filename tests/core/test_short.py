@@ -11,7 +11,10 @@ import torch
 
 import ldiv
 from ldiv.core import short
+from ldiv.core.rule import bind
 from ldiv.engines.libraries import native
+from ldiv.rules.solve import Solve
+from ldiv.structures.dense import dense
 
 pytestmark = pytest.mark.skipif(native.native is None, reason=native.why_not)
 RNG = np.random.default_rng(0)
@@ -171,3 +174,28 @@ def test_values_alone_are_taken() -> None:
     torch.testing.assert_close(ldiv.solve(whole, imaginary), torch.tensor(np.linalg.solve(A, B)))
     zeros = torch._efficientzerotensor(4, dtype=torch.float64)
     assert not ldiv.solve(whole, zeros).any()
+
+
+class Twice:
+    """A class beside a rule, which changes what it does."""
+
+    def kernel(self, *args: Any) -> tuple[Any, ...]:
+        return tuple(2 * y for y in super().kernel(*args))  # type: ignore[misc]
+
+
+class Own(Solve):
+    def kernel(self, *args: Any) -> tuple[Any, ...]:
+        return tuple(2 * y for y in super().kernel(*args))
+
+
+class Inherited(Twice, Solve):
+    pass
+
+
+@pytest.mark.parametrize("made", [Own, Inherited])
+def test_a_rule_with_another_kernel_is_not_compiled(made: type[Solve]) -> None:
+    assert Solve(dense(4, 4)).is_compiled(A, B[:, None])
+    rule = made(dense(4, 4))
+    assert not rule.is_compiled(A, B[:, None])
+    found = bind(rule, torch.tensor(A), torch.tensor(B[:, None]))[0]
+    np.testing.assert_allclose(found[:, 0], 2 * np.linalg.solve(A, B), rtol=1e-12)

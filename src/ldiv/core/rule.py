@@ -77,10 +77,13 @@ class Rule(ABC):
         return OrNaN(self) if singular_state() == "nan" else self
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """What is compiled of a rule is not that of another one with its own kernel or vjp."""
+        """What is compiled of a rule is not that of another one with its own kernel or vjp, its own
+        or that of a class beside the rule.
+        """
         super().__init_subclass__(**kwargs)
-        if {"kernel", "vjp"} & vars(cls).keys():
-            for name in {"compiled", "compiled_call"} - vars(cls).keys():
+        nearest = min(_definer(cls, name) for name in ("kernel", "vjp"))
+        for name in ("compiled", "compiled_call"):
+            if nearest < _definer(cls, name):
                 setattr(cls, name, vars(Rule)[name])
 
     @property
@@ -133,6 +136,11 @@ class Rule(ABC):
     is_condition: bool = False  # must its checks have passed before its outputs are used?
     # does the kernel itself raise on overflow, on the host? A check in a trace would constrain XLA
     sees_overflow: bool = False
+
+
+def _definer(cls: type, name: str) -> int:
+    """How far up it is said what this name is."""
+    return next(i for i, c in enumerate(cls.__mro__) if name in vars(c))
 
 
 def _are_numpy(flat: Sequence[Array]) -> bool:

@@ -24,10 +24,6 @@ class Attempt(Solve):
 
     differentiable = (True, False)
     may_overflow = True
-    compiled = None  # what is compiled says no second word
-
-    def compiled_call(self, *flat: Array) -> None:
-        return None
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         flat = leaves(args)
