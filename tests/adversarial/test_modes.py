@@ -11,7 +11,7 @@ from adversarial.functions import FUNCTIONS
 from adversarial.modes import JAX, TORCH, Problem, look, verdict
 
 FEW = ("export", "export, strict", "make_fx, fake")  # seconds each
-EVERY, TURNS = 48, 12
+EVERY, TURNS = 48, 6
 OF_JAX = [
     "solve",
     "solve, sparse",
