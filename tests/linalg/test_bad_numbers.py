@@ -245,3 +245,15 @@ def test_a_number_is_no_right_hand_side_of_a_held_factor() -> None:
     for b in (np.float64(1), np.ones(())):
         with pytest.raises(ValueError, match="expected shape"):
             held.solve(b)
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch"])
+@pytest.mark.parametrize("assume_a", ["gen", "pos"])
+def test_nothing_is_factored_for_a_right_hand_side_that_is_refused(framework, assume_a) -> None:
+    array = pytest.importorskip(framework).asarray
+    a, b = 100 * np.eye(100), np.ones(100)
+    b[3] = np.nan
+    before = ldiv.cache_info().factorizations
+    with pytest.raises(ValueError, match="b: expected finite numbers"):
+        ldiv.solve(array(a), array(b), assume_a=assume_a)
+    assert ldiv.cache_info().factorizations == before

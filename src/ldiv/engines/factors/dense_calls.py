@@ -13,6 +13,7 @@ import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import numpy_dtype
+from ldiv.core.finite import all_finite
 from ldiv.core.holder import Holder, owner
 from ldiv.core.structure import Structure
 from ldiv.engines import solve_log
@@ -33,6 +34,7 @@ NAME = "lapack"
 Need: TypeAlias = Sequence[bool]
 Cotangents: TypeAlias = tuple[Any, ...]
 OWNERS = (Holder, type(None))
+LARGE = 64  # rows from which a factorization is not worth losing for a b that is refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ class SolveCalls(OfDense):
 
     def forward(self, *flat: Array) -> Any:
         p, b = flat
+        if p.shape[-1] >= LARGE and not all_finite(b):
+            return None
         if (factor := self.factor(p)) is None:
             return None
         x = np.empty(b.shape, numpy_dtype(b))
