@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+import ldiv
+
 jax = pytest.importorskip("jax")
 private: Any = pytest.importorskip("ldiv.frontends.jax.private")
 
@@ -40,3 +42,16 @@ def test_what_a_scan_holds_and_carries() -> None:
     consts, carry = private.scan_counts(scan.params)
     assert consts + carry + 1 == len(scan.invars)
     assert carry == 2, "this version of JAX keeps the counts of a scan elsewhere: mend scan_counts"
+
+
+@pytest.mark.skipif(
+    jax.__version_info__[:2] != (0, 10), reason="a version that may ask in other words"
+)
+def test_reverse_mode_makes_no_trace_of_the_jvp(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ldiv.frontends.jax.rule_primitive import rule_p
+
+    monkeypatch.delitem(private.ad.primitive_jvps, rule_p)
+    x = jax.numpy.ones(2)
+    for transform in (jax.grad, lambda f: jax.jit(jax.grad(f))):
+        found = transform(lambda a: ldiv.solve(jax.numpy.diag(a), x).sum())(2 * x)
+        assert (found == -x / 4).all()

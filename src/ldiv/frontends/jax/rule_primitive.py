@@ -8,7 +8,7 @@ Reverse mode is the transpose of `tangent_primitive`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -31,7 +31,7 @@ from ldiv.frontends.jax.evaluation import (
     own_arguments,
     staged_kernel,
 )
-from ldiv.frontends.jax.private import ad, batching, mlir
+from ldiv.frontends.jax.private import ad, batching, linearized_by, mlir
 from ldiv.frontends.jax.tangent_primitive import tangent_p
 from ldiv.frontends.jax.values import as_own, traced
 
@@ -83,35 +83,47 @@ def _abstract(*avals: Any, rule: Rule, given: Given, with_factors: bool) -> list
 
 
 def _jvp(
-    primals: Sequence[jax.Array],
-    tangents: Sequence[Any],
-    *,
-    rule: Rule,
-    given: Given,
-    with_factors: bool,
+    primals: Sequence[jax.Array], tangents: Sequence[Any], **static: Any
 ) -> tuple[list[jax.Array], list[Any]]:
-    primals = [as_own(x) for x in primals]
-    (flat, held), (dx, _) = own_arguments(rule, primals), own_arguments(rule, tangents)
+    out, _, arrays, along = _linearized(primals, **static)
+    return out, along(arrays, *tangents)
+
+
+def _linearize(
+    is_vjp: bool, moving: Sequence[bool], *primals: jax.Array, **static: Any
+) -> tuple[list[jax.Array], list[bool], list[jax.Array], Callable[..., list[Any]]]:
+    """As JAX makes it of `_jvp`, without a trace to find out what the tangents depend on."""
+    return _linearized(primals, **static)
+
+
+def _linearized(
+    primals: Sequence[jax.Array], *, rule: Rule, given: Given, with_factors: bool
+) -> tuple[list[jax.Array], list[bool], list[jax.Array], Callable[..., list[Any]]]:
+    """The outputs; which of them move; (arrays, tangents) -> tangents of outputs, and its arrays."""
+    flat, held = own_arguments(rule, [as_own(x) for x in primals])
     # a program that is being written asks the rule for its factors, for its tangent map
     outputs = (
         outputs_of(rule, given, primals)
         if with_factors or _staged(primals)
         else Outputs([], (), [])
     )
-    every = rule_p.bind(*primals, rule=rule, given=given, with_factors=bool(outputs.made))
-    out, made = (
-        (every[: len(outputs.own)], every[len(outputs.own) :]) if outputs.made else (every, [])
-    )
-    # symbolic zeros are left out, so that the rule's jvp does no work for them
-    moving = tuple(type(t) is not ad.Zero for t in dx)
-    along = [t for t, m in zip(dx, moving, strict=True) if m]
-    given = (*given, *outputs.factors)
-    moved = iter(
-        tangent_p.bind(*along, *flat, *out, *held, *made, rule=rule, moving=moving, given=given)
-    )
+    every = rule_p.bind(*flat, *held, rule=rule, given=given, with_factors=bool(outputs.made))
+    count = len(outputs.own) if outputs.made else len(every)
+    out, made = every[:count], every[count:]
+    held_by = (*given, *outputs.factors)
     smooth = differentiable(rule, out)
-    dy = [next(moved) if s else zero(y) for y, s in zip(out, smooth, strict=True)]
-    return (every, [*dy, *map(zero, made)]) if with_factors else (out, dy)
+
+    def along(arrays: Sequence[jax.Array], *tangents: Any) -> list[Any]:
+        dx, _ = own_arguments(rule, tangents)
+        # symbolic zeros are left out, so that the rule's jvp does no work for them
+        moving = tuple(type(t) is not ad.Zero for t in dx)
+        dx = [t for t, m in zip(dx, moving, strict=True) if m]
+        moved = iter(tangent_p.bind(*dx, *arrays, rule=rule, moving=moving, given=held_by))
+        dy = [next(moved) if s else zero(y) for y, s in zip(out, smooth, strict=True)]
+        return [*dy, *map(zero, made)] if with_factors else dy
+
+    moves = [*smooth, *(False for _ in made)] if with_factors else [*smooth]
+    return every if with_factors else out, moves, [*flat, *out, *held, *made], along
 
 
 def _staged(xs: Sequence[Any]) -> bool:
@@ -223,6 +235,7 @@ rule_p.multiple_results = True
 rule_p.def_impl(_run)
 rule_p.def_abstract_eval(_abstract)
 ad.primitive_jvps[rule_p] = _jvp
+linearized_by(rule_p, _linearize)
 ad.primitive_transposes[rule_p] = _transpose
 batching.primitive_batchers[rule_p] = _batch
 mlir.register_lowering(rule_p, _lower, cacheable=False)
