@@ -196,11 +196,6 @@ template <class T> class Elimination {
     Row top_ = 0;
 };
 
-template <class T> void take_above(const LuAnalysis& a, const T* m, std::vector<T>& f) {
-    f.resize(a.above_slot.size());
-    for (size_t e = 0; e < f.size(); e++) f[e] = m[a.above_slot[e]];
-}
-
 }  // namespace
 
 size_t Pivots::nbytes() const {
@@ -249,8 +244,7 @@ template <class T> bool Lu<T>::refactor(const LuAnalysis& a, const T* m, std::sh
     return true;
 }
 
-template <class T> template <int width> void Lu<T>::solve(const LuAnalysis& a, T* y, T* z, char op) const {
-    const Pivots& p = *pivots;
+template <class T> template <int width> void LuParts<T>::solve(const LuAnalysis& a, T* y, T* z, char op) const {
     const Row n = a.n;
     auto at = [](T* v, Index i) { return v + i * width; };
     auto subtract = [](T* from, T s, const T* v) {
@@ -262,15 +256,15 @@ template <class T> template <int width> void Lu<T>::solve(const LuAnalysis& a, T
     Row blocks = Row(a.block_start.size()) - 1;
     if (op == 'N') {
         // rows by their pivots
-        for (Row k = 0; k < n; k++) std::copy(at(y, p.place[k]), at(y, p.place[k]) + width, at(z, k));
+        for (Row k = 0; k < n; k++) std::copy(at(y, place[k]), at(y, place[k]) + width, at(z, k));
         for (Row b = blocks - 1; b >= 0; b--) {
             Row first = a.block_start[b], last = a.block_start[b + 1];
             for (Row k = first; k < last; k++)  // z = L \ z
-                for (Index e = p.l_start[k]; e < p.l_start[k + 1]; e++) subtract(at(z, p.l_row[e]), l[e], at(z, k));
+                for (Index e = l_start[k]; e < l_start[k + 1]; e++) subtract(at(z, l_row[e]), l[e], at(z, k));
             for (Row k = last - 1; k >= first; k--) {  // z = U \ z
                 divide(at(z, k), d[k]);
-                for (Index t = p.u_start[k]; t < p.u_start[k + 1]; t++) subtract(at(z, p.u_row[t]), u[t], at(z, k));
-                for (Index e = a.above.starts[k]; e < a.above.starts[k + 1]; e++) subtract(at(z, p.above_row[e]), f[e], at(z, k));
+                for (Index t = u_start[k]; t < u_start[k + 1]; t++) subtract(at(z, u_row[t]), u[t], at(z, k));
+                for (Index e = a.above.starts[k]; e < a.above.starts[k + 1]; e++) subtract(at(z, above_row[e]), f[e], at(z, k));
             }
         }
         std::copy(z, z + Index(n) * width, y);
@@ -282,22 +276,22 @@ template <class T> template <int width> void Lu<T>::solve(const LuAnalysis& a, T
     for (Row b = 0; b < blocks; b++) {
         Row first = a.block_start[b], last = a.block_start[b + 1];
         for (Row k = first; k < last; k++) {  // z = U^T \ (z - F^T z)
-            for (Index e = a.above.starts[k]; e < a.above.starts[k + 1]; e++) subtract(at(z, k), entry(f[e]), at(z, p.above_row[e]));
-            for (Index t = p.u_start[k]; t < p.u_start[k + 1]; t++) subtract(at(z, k), entry(u[t]), at(z, p.u_row[t]));
+            for (Index e = a.above.starts[k]; e < a.above.starts[k + 1]; e++) subtract(at(z, k), entry(f[e]), at(z, above_row[e]));
+            for (Index t = u_start[k]; t < u_start[k + 1]; t++) subtract(at(z, k), entry(u[t]), at(z, u_row[t]));
             divide(at(z, k), entry(d[k]));
         }
         for (Row k = last - 1; k >= first; k--)  // z = L^T \ z
-            for (Index e = p.l_start[k]; e < p.l_start[k + 1]; e++) subtract(at(z, k), entry(l[e]), at(z, p.l_row[e]));
+            for (Index e = l_start[k]; e < l_start[k + 1]; e++) subtract(at(z, k), entry(l[e]), at(z, l_row[e]));
     }
-    for (Row k = 0; k < n; k++) std::copy(at(z, k), at(z, k) + width, at(y, p.place[k]));
+    for (Row k = 0; k < n; k++) std::copy(at(z, k), at(z, k) + width, at(y, place[k]));
 }
 
 #define SOLVES(T)                                                                       \
     template struct Lu<T>;                                                              \
-    template void Lu<T>::solve<1>(const LuAnalysis&, T*, T*, char) const;               \
-    template void Lu<T>::solve<2>(const LuAnalysis&, T*, T*, char) const;               \
-    template void Lu<T>::solve<4>(const LuAnalysis&, T*, T*, char) const;               \
-    template void Lu<T>::solve<8>(const LuAnalysis&, T*, T*, char) const;
+    template void LuParts<T>::solve<1>(const LuAnalysis&, T*, T*, char) const;               \
+    template void LuParts<T>::solve<2>(const LuAnalysis&, T*, T*, char) const;               \
+    template void LuParts<T>::solve<4>(const LuAnalysis&, T*, T*, char) const;               \
+    template void LuParts<T>::solve<8>(const LuAnalysis&, T*, T*, char) const;
 SOLVES(float)
 SOLVES(double)
 SOLVES(std::complex<float>)

@@ -17,6 +17,24 @@ struct Pivots {
     int sign() const;
 };
 
+// Where L, U, D and F are.
+template <class T> struct LuParts {
+    // y <- op(P M Q)^-1 y for `width` right-hand sides beside each other, rows in the places of the arrangement, both before
+    // and after; `room` has as many numbers as y.
+    template <int width> void solve(const LuAnalysis& analysis, T* y, T* room, char op) const;
+
+    const Row* place;
+    const Index *l_start, *u_start;
+    const Row *l_row, *u_row, *above_row;
+    const T *l, *u, *d, *f;
+};
+
+// F in the slots of M.
+template <class T> void take_above(const LuAnalysis& a, const T* m, std::vector<T>& f) {
+    f.resize(a.above_slot.size());
+    for (size_t e = 0; e < f.size(); e++) f[e] = m[a.above_slot[e]];
+}
+
 template <class T> struct Lu {
     using R = Real<T>;
 
@@ -26,9 +44,10 @@ template <class T> struct Lu {
     // By given pivots.
     bool refactor(const LuAnalysis& analysis, const T* m, std::shared_ptr<const Pivots> pivots);
 
-    // y <- op(P M Q)^-1 y for `width` right-hand sides beside each other, rows in the places of the arrangement, both before
-    // and after; `room` has as many numbers as y.
-    template <int width> void solve(const LuAnalysis& analysis, T* y, T* room, char op) const;
+    LuParts<T> parts() const {
+        const Pivots& p = *pivots;
+        return {p.place.data(), p.l_start.data(), p.u_start.data(), p.l_row.data(), p.u_row.data(), p.above_row.data(), l.data(), u.data(), d.data(), f.data()};
+    }
 
     size_t nbytes() const { return (l.size() + u.size() + f.size() + d.size()) * sizeof(T); }
 

@@ -2,11 +2,13 @@
 #include "sparse_calls.hpp"
 
 #include <nanobind/stl/complex.h>
+#include <nanobind/stl/string.h>
 
 #include <variant>
 
 #include "arrays.hpp"
 #include "living.hpp"
+#include "program_patterns.hpp"
 #include "sparse_factor.hpp"
 
 namespace nb = nanobind;
@@ -49,6 +51,8 @@ template <class To> std::vector<To> numbers(const Array& x, Index least, Index e
     }
     return found;
 }
+
+constexpr double ROOM = 1.25;  // entries of L and U that a program has room for, over those of pivots on the diagonal
 
 constexpr const char* COLUMNS = "starts, rows: expected compressed columns of a square matrix, sorted, each position once";
 constexpr const char* ENTRIES = "slot, entry_rows, entry_columns: expected the slot, the row and the column of each entry";
@@ -171,6 +175,16 @@ class SparseLu {
         });
     }
 
+    // Of a factor as the arrays of a program: the numbers of each, for one matrix; None where that would be too much.
+    nb::object program_sizes() const {
+        double most = ROOM * pattern_->lu.entries + 16;
+        Index n = pattern_->lu.n, room = Index(std::min(most, 1e9));
+        if (pattern_->lu.is_singular || most > 1e9 - 8 * double(n)) return nb::none();
+        return nb::make_tuple(CheckedLu<double>::whole_size(n, room), CheckedLu<double>::numbers_size(n, room), 2);
+    }
+    // Programs name the pattern so, and find this analysis.
+    void name(const std::string& name) const { add_program_pattern(name, pattern_); }
+
     double work() const { return pattern_->lu.is_singular ? std::numeric_limits<double>::infinity() : pattern_->lu.operations / std::max(pattern_->lu.entries, 1.0); }
     size_t nbytes() const {
         size_t bytes = pattern_->nbytes();
@@ -254,7 +268,7 @@ void solve_raw(Eliminated& self, nb::handle b, nb::handle x, const char* op) {
             std::vector<T> y(a.n), z(a.n);
             for (Index c = 0; c < k; c++) {
                 for (Row i = 0; i < a.n; i++) y[i] = given.as<T>()[Index(before[i]) * k + c];
-                own->template solve<1>(a, y.data(), z.data(), how);
+                own->parts().template solve<1>(a, y.data(), z.data(), how);
                 for (Row i = 0; i < a.n; i++) found.as<T>()[Index(after[i]) * k + c] = y[i];
             }
             return true;
@@ -301,6 +315,8 @@ void bind_sparse_lu(nb::module_& m) {
         .def("find", &SparseLu::find, "values"_a, "in_slots"_a)
         .def("factor", &SparseLu::factor, "values"_a, "in_slots"_a, "mark"_a, "threads"_a)
         .def("eliminate", &SparseLu::eliminate, "m"_a, "threshold"_a)
+        .def("program_sizes", &SparseLu::program_sizes)
+        .def("name", &SparseLu::name, "name"_a)
         .def_prop_ro("is_singular", &SparseLu::is_singular)
         .def_prop_ro("work", &SparseLu::work)
         .def_prop_ro("heap_bytes", &SparseLu::nbytes);

@@ -5,7 +5,9 @@
 
 #include "arrays.hpp"
 #include "xla_careful.hpp"
+#include "program_patterns.hpp"
 #include "xla_dense.hpp"
+#include "xla_sparse.hpp"
 #include "xla_triangles.hpp"
 
 namespace nb = nanobind;
@@ -23,7 +25,7 @@ xla::Error* Careful::run(Index count) {
         nb::list arrays, shapes;
         for (auto& shape : shapes_) shapes.append(nb::make_tuple(shape.first, shape.second));
         for (const std::string& x : given_) arrays.append(nb::bytes(x.data(), x.size()));
-        nb::object found = nb::module_::import_("ldiv.rules.careful").attr("answer")(nb::str(rule_.c_str(), rule_.size()), nb::str(&letter_, 1), count, shapes, arrays);
+        nb::object found = nb::module_::import_("ldiv.rules.careful").attr("answer")(nb::str(rule_.c_str(), rule_.size()), nb::str(&letter_, 1), count, shapes, arrays, nb::bytes(pattern_.data(), pattern_.size()));
         for (size_t i = 0; i < written_.size(); i++) {
             Array x(found[i], false);
             if (x.bytes() != written_[i].bytes) throw std::runtime_error("the careful way gave another shape");
@@ -42,8 +44,10 @@ void bind_xla_calls(nb::module_& m) {
     m.def("xla_calls", [] {
         nb::dict calls;
         calls["ldiv_dense_1"] = nb::capsule(reinterpret_cast<void*>(&xla_dense));
+        calls["ldiv_sparse_1"] = nb::capsule(reinterpret_cast<void*>(&xla_sparse));
         calls["ldiv_triangles_1"] = nb::capsule(reinterpret_cast<void*>(&xla_triangles));
         return calls;
     });
+    m.def("forget_xla_patterns", &forget_program_patterns);
     m.def("set_xla_threads", [](int k) { threads = k; }, "k"_a);
 }

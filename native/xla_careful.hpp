@@ -26,6 +26,8 @@ class Careful {
         for (Index i : which) packed.append(reinterpret_cast<const char*>(x + i * size), size * sizeof(T));
         given_.push_back(std::move(packed));
     }
+    // Rows and columns of the entries of sparse matrices, to which the first argument belongs.
+    void entries(const int* pattern, Index count) { pattern_.assign(reinterpret_cast<const char*>(pattern), 2 * count * sizeof(int)); }
     // Where the members of a result go.
     template <class T> void result(T* x, std::vector<Index> which, Index size) {
         written_.push_back({which.size() * size * sizeof(T), [x, which, size](const char* found) {
@@ -46,6 +48,7 @@ class Careful {
     xla::Frame* frame_;
     const std::string& rule_;
     char letter_ = 0;
+    std::string pattern_;
     std::vector<std::string> given_;
     std::vector<std::pair<Index, Index>> shapes_;
     std::vector<Written> written_;

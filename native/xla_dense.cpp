@@ -7,8 +7,7 @@
 
 #include "factored.hpp"
 #include "workers.hpp"
-#include "xla_batches.hpp"
-#include "xla_careful.hpp"
+#include "xla_solves.hpp"
 
 enum State : int { DECLINED, AS_IT_IS, SCALED };
 constexpr Index WIDE = 64;         // right-hand sides of one matrix that are solved for together
@@ -35,8 +34,8 @@ template <class T> class DenseCall {
 
     xla::Error* run() {
         if (!read()) return xla::error(frame_, xla::INVALID_ARGUMENT, "ldiv: a call with other arguments than those of this version");
-        double operations = double(n_) * n_ * (is_given_ ? columns_ * outs_of_each_ : n_) * count_;
-        std::vector<char> declined(is_solve_ ? outs_ : count_, 0);
+        double operations = double(n_) * n_ * (is_given_ ? solves_.columns * solves_.of_each : n_) * count_;
+        std::vector<char> declined(is_solve_ ? solves_.count : count_, 0);
         bool done = each<Room>(count_, xla_threads(operations), [&](Index i, Room& room) {
             member(i, room, declined.data());
             return true;
@@ -63,16 +62,7 @@ template <class T> class DenseCall {
         count_ = batch_of(a, 2);
         a_ = data<T>(a);
         if (is_solve_) {
-            const xla::Buffer &b = argument(1), &x = result(0);
-            int own_b = rule_.form == 'v' ? 1 : 2;
-            if (b.rank < own_b || x.rank < own_b || b.dtype != a.dtype || x.dtype != a.dtype || b.dims[b.rank - own_b] != n_) return false;
-            columns_ = own_b == 1 ? 1 : int(b.dims[b.rank - 1]);
-            outs_ = batch_of(x, own_b);
-            of_b_ = members(x, own_b, b, own_b);
-            std::vector<Index> of_a = members(x, own_b, a, 2);
-            if (!of_a.empty()) group(of_a);
-            b_ = data<T>(b);
-            x_ = data<T>(x);
+            if (!solves_.read(a, 2, argument(1), result(0), rule_.form == 'v') || solves_.n != n_) return false;
         }
         if (others != 3) {
             const xla::Buffer& z = argument(count - 1);
@@ -88,20 +78,6 @@ template <class T> class DenseCall {
         return true;
     }
 
-    // The members of the batch of x, in the order of their matrices.
-    void group(const std::vector<Index>& of_a) {
-        starts_.assign(count_ + 1, 0);
-        for (Index i : of_a) starts_[i + 1]++;
-        for (Index i = 0; i < count_; i++) starts_[i + 1] += starts_[i];
-        std::vector<Index> next(starts_.begin(), starts_.end() - 1);
-        order_.resize(outs_);
-        for (Index o = 0; o < outs_; o++) order_[next[of_a[o]]++] = o;
-        outs_of_each_ = outs_ / std::max<Index>(count_, 1);
-    }
-    Index first_out(Index i) const { return starts_.empty() ? i : starts_[i]; }
-    Index out(Index place) const { return order_.empty() ? place : order_[place]; }
-    const T* right(Index o) const { return b_ + (of_b_.empty() ? o : of_b_[o]) * n_ * columns_; }
-
     // One matrix, and all that is asked of it.
     void member(Index i, Room& room, char* declined) const {
         Factored<T> own;
@@ -109,17 +85,17 @@ template <class T> class DenseCall {
         own.n = n_;
         bool accepted = obtain(i, own, room);
         if (is_solve_) {
-            for (Index p = first_out(i), last = first_out(i + 1); p < last; p += step()) {
+            for (Index p = solves_.first(i), last = solves_.first(i + 1); p < last; p += step()) {
                 Index end = std::min(p + step(), last);
                 if (!accepted || !solve(own, p, end, room))
-                    for (Index q = p; q < end; q++) declined[out(q)] = 1;
+                    for (Index q = p; q < end; q++) declined[solves_.out(q)] = 1;
             }
         } else if (rule_.what == "inverse")
             declined[i] = !(accepted && inverse(own, data<T>(result(0)) + i * n_ * n_, room));
         else
             declined[i] = !(accepted && slogdet(own, i, room));
     }
-    Index step() const { return std::max<Index>(1, WIDE / columns_); }
+    Index step() const { return std::max<Index>(1, WIDE / solves_.columns); }
 
     bool obtain(Index i, Factored<T>& own, Room& room) const {
         const T* a = a_ + i * n_ * n_;
@@ -155,15 +131,15 @@ template <class T> class DenseCall {
     }
 
     bool solve(const Factored<T>& own, Index first, Index last, Room& room) const {
-        Index k = (last - first) * columns_, each = Index(n_) * columns_;
+        Index k = (last - first) * solves_.columns, each = Index(n_) * solves_.columns;
         char op = rule_.op == 'C' ? 'N' : rule_.op;
         room.b.resize(n_ * k);
         room.y.resize(n_ * k);
-        for (Index p = first; p < last; p++) transpose_rows(right(out(p)), room.b.data() + (p - first) * each, n_, columns_);
+        for (Index p = first; p < last; p++) transpose_rows(solves_.right(solves_.out(p)), room.b.data() + (p - first) * each, n_, solves_.columns);
         if (rule_.op == 'C') conjugate(room.b);
         if (!own.solve(room.b.data(), room.y.data(), int(k), op, !is_given_, room)) return false;
         if (rule_.op == 'C') conjugate(room.y);
-        for (Index p = first; p < last; p++) transpose_columns(room.y.data() + (p - first) * each, x_ + out(p) * each, n_, columns_);
+        for (Index p = first; p < last; p++) transpose_columns(room.y.data() + (p - first) * each, solves_.solution(solves_.out(p)), n_, solves_.columns);
         return true;
     }
     static void conjugate(std::vector<T>& x) {
@@ -191,67 +167,31 @@ template <class T> class DenseCall {
     // -- what was declined ---------------------------------------------------------------------------
 
     xla::Error* careful(const std::vector<char>& declined) const {
+        if (is_solve_)
+            return solves_.careful(frame_, rule_.text, declined, [&](Careful& call, const std::vector<Index>& which) { call.add<T>(a_, which, n_, n_); });
         std::vector<Index> which;
-        for (Index i = 0; i < Index(declined.size()); i++)
+        for (Index i = 0; i < count_; i++)
             if (declined[i]) which.push_back(i);
         if (which.empty()) return nullptr;
         Careful call(frame_, rule_.text);
         Index size = Index(n_) * n_;
-        if (!is_solve_) {
-            call.add<T>(a_, which, n_, n_);
-            if (rule_.what != "logabsdet") call.result(data<T>(result(0)), which, rule_.what == "inverse" ? size : 1);
-            if (rule_.what != "inverse") call.result(data<R>(result(int(rule_.what == "slogdet"))), which, 1);
-            return call.run(Index(which.size()));
-        }
-        return careful_solves(call, declined, which);
-    }
-
-    // All members at once; of matrices that have several right-hand sides one after another, with a wide block.
-    xla::Error* careful_solves(Careful& call, const std::vector<char>& declined, const std::vector<Index>& which) const {
-        Index each = Index(n_) * columns_;
-        if (starts_.empty()) {
-            std::vector<Index> of_b = which;
-            for (Index& o : of_b) o = of_b_.empty() ? o : of_b_[o];
-            call.add<T>(a_, which, n_, n_);
-            call.add<T>(b_, of_b, n_, columns_);
-            call.result(x_, which, each);
-            return call.run(Index(which.size()));
-        }
-        for (Index i = 0; i < count_; i++) {
-            std::vector<Index> outs;
-            for (Index p = starts_[i]; p < starts_[i + 1]; p++)
-                if (declined[order_[p]]) outs.push_back(order_[p]);
-            if (outs.empty()) continue;
-            Index k = Index(outs.size()) * columns_;
-            std::vector<T> block(n_ * k), x(n_ * k);
-            auto place = [&](Index o, Index r, Index c) -> T& { return block[r * k + o * columns_ + c]; };
-            for (Index o = 0; o < Index(outs.size()); o++)
-                for (Index r = 0; r < n_; r++)
-                    for (Index c = 0; c < columns_; c++) place(o, r, c) = right(outs[o])[r * columns_ + c];
-            Careful one(frame_, rule_.text);
-            one.add<T>(a_, {i}, n_, n_);
-            one.add<T>(block.data(), {0}, n_, k);
-            one.result(x.data(), {0}, n_ * k);
-            if (xla::Error* error = one.run(1)) return error;
-            block.swap(x);
-            for (Index o = 0; o < Index(outs.size()); o++)
-                for (Index r = 0; r < n_; r++)
-                    for (Index c = 0; c < columns_; c++) x_[outs[o] * each + r * columns_ + c] = place(o, r, c);
-        }
-        return nullptr;
+        call.add<T>(a_, which, n_, n_);
+        if (rule_.what != "logabsdet") call.result(data<T>(result(0)), which, rule_.what == "inverse" ? size : 1);
+        if (rule_.what != "inverse") call.result(data<R>(result(int(rule_.what == "slogdet"))), which, 1);
+        return call.run(Index(which.size()));
     }
 
     xla::Frame* frame_;
     const DenseRule& rule_;
     bool is_solve_ = false, is_given_ = false, is_made_ = false;
-    int n_ = 0, columns_ = 1;
-    Index count_ = 0, outs_ = 0, outs_of_each_ = 1;
-    const T *a_ = nullptr, *b_ = nullptr;
-    T *x_ = nullptr, *f_ = nullptr;
+    int n_ = 0;
+    Index count_ = 0;
+    Solves<T> solves_;
+    const T* a_ = nullptr;
+    T* f_ = nullptr;
     int* whole_ = nullptr;
     R* real_ = nullptr;
     Direction probe_;
-    std::vector<Index> of_b_, starts_, order_;
 };
 
 xla::Error* xla_dense(xla::Frame* frame) {

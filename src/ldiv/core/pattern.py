@@ -8,6 +8,7 @@ alone, never on values: explicit zeros stay.
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,12 @@ class Pattern:
     @cached_property
     def _hash(self) -> int:
         return hash((self.shape, hash(self.rows.tobytes()), hash(self.cols.tobytes())))
+
+    @cached_property
+    def digest(self) -> str:
+        """A name for it, the same in every process."""
+        whole = (np.asarray(i, np.int64).tobytes() for i in (self.shape, self.rows, self.cols))
+        return sha256(b"".join(whole)).hexdigest()
 
     def __hash__(self) -> int:
         return self._hash

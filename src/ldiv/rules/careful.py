@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.holder import holding, store
+from ldiv.core.pattern import Pattern
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure
 from ldiv.engines.accuracy.accepted import LU as BY_LU
@@ -20,15 +21,22 @@ from ldiv.rules.lu import LU
 from ldiv.rules.slogdet import SLogDet
 from ldiv.rules.solve import Solve
 from ldiv.structures.dense import dense
+from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 from ldiv.structures.triangular import triangular
 
 
 def answer(
-    text: str, letter: str, count: int, shapes: Sequence[tuple[int, int]], arrays: Sequence[bytes]
+    text: str,
+    letter: str,
+    count: int,
+    shapes: Sequence[tuple[int, int]],
+    arrays: Sequence[bytes],
+    entries: bytes,
 ) -> tuple[np.ndarray[Any, Any], ...]:
     """The outputs for `count` members, matrices of these shapes row by row; `text` is what the
-    program was told.
+    program was told. Of sparse matrices the first one is their values, and `entries` are the rows
+    and columns of these.
     """
     batch = (count,) if count > 1 else ()
     flat = [
@@ -36,8 +44,13 @@ def answer(
         for x, shape in zip(arrays, shapes, strict=True)
     ]
     what, *told = text.split(" ")
+    if what == "sparse":
+        flat[0] = flat[0][..., 0, :]
+        rule = _sparse(np.frombuffer(entries, np.int32).reshape(2, -1), *told)
+    else:
+        rule = RULES[what](shapes[0][0], *told)
     with holding(store):  # which finds the factor again for the derivative
-        out = bind(RULES[what](shapes[0][0], *told), *flat)
+        out = bind(rule, *flat)
     return tuple(np.ascontiguousarray(y, None if y.dtype.kind in "fc" else np.int32) for y in out)
 
 
@@ -73,6 +86,13 @@ def _triangular(
 ) -> Rule:
     base = triangular(n, uplo == "L", "unit" if diag == "U" else "own")
     return Solve(base.view(op), assume_a, method)
+
+
+def _sparse(
+    entries: Any, op: str, _: str, n: str, __: str, assume_a: str, method: str, *told: str
+) -> Rule:
+    base = Sparse(Pattern(*entries, (int(n), int(n))))
+    return Solve(base.view(op), assume_a, method, singular=told[0])
 
 
 RULES: dict[str, Callable[..., Rule]] = {

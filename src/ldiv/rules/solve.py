@@ -28,6 +28,7 @@ from ldiv.engines import solver
 from ldiv.engines.factors.dense_calls import SolveCalls, dense_calls
 from ldiv.engines.factors.dense_programs import DensePrograms, dense_programs
 from ldiv.engines.factors.sparse_calls import sparse_calls
+from ldiv.engines.factors.sparse_programs import SparsePrograms, sparse_programs
 from ldiv.engines.factors.triangle_calls import triangle_calls
 from ldiv.engines.factors.triangle_programs import triangular_solve
 from ldiv.engines.iterative.options import Options
@@ -86,11 +87,12 @@ class Solve(Rule):
         return found or triangle_calls(*which) or sparse_calls(*which)
 
     @cached_property
-    def programs(self) -> DensePrograms | None:
+    def programs(self) -> DensePrograms | SparsePrograms | None:
         """What solves in a compiled program, if that is anything."""
         if self.options is not None or self.factor_dtype is not None:
             return None
-        return dense_programs(self.structure, self.assume_a, self.method)
+        which = self.structure, self.assume_a, self.method
+        return dense_programs(*which) or sparse_programs(*which)
 
     def compiled_call(self, *flat: Any) -> CompiledCall | None:
         if self.programs is not None:

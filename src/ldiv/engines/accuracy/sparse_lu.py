@@ -41,6 +41,9 @@ class SparseLu:
             pattern.cols,
         )
         self.work: float = self._lu.work
+        # of a factor as arrays of a program, if that can be: the numbers in each of them
+        self.program_sizes: tuple[int, int, int] | None = self._lu.program_sizes()
+        self.name: Callable[[str], None] = self._lu.name  # under which programs find it
         self._threshold = DIAGONAL if pattern.has_diagonal else MATCHED
 
     def accepted(

@@ -79,8 +79,10 @@ def lower(
 ) -> Any:
     """The call on the arguments `flat` and the arrays of a factor, both of these shapes."""
     operands, avals = [*flat, *factor], list(avals)
-    if call.probe is not None and (call.looks or not factor):
-        operands.append(mlir.ir_constant(call.probe))
-        avals.append(jax.core.ShapedArray(call.probe.shape, call.probe.dtype))
+    probe = call.probe if call.looks or not factor else None
+    for constant in (call.pattern, probe):
+        if constant is not None:
+            operands.append(mlir.ir_constant(constant))
+            avals.append(jax.core.ShapedArray(constant.shape, constant.dtype))
     called, by = jax.ffi.ffi_lowering(call.name), "given" if factor else "made"
     return called(ctx.replace(avals_in=avals), *operands, rule=f"{call.rule} {by}")

@@ -1,0 +1,73 @@
+#include "program_patterns.hpp"
+
+#include <list>
+
+#if !defined(_WIN32)
+#include <pthread.h>
+#endif
+
+constexpr size_t RECENT = 16, BYTES = size_t(1) << 30;  // of all analyses but the last
+
+namespace {
+
+// Held for moments, and by whoever forks: then it is free in the new process.
+std::mutex lock;
+[[maybe_unused]] const bool survives_a_fork = [] {
+#if !defined(_WIN32)
+    pthread_atfork([] { lock.lock(); }, [] { lock.unlock(); }, [] { lock.unlock(); });
+#endif
+    return true;
+}();
+
+struct Named {
+    std::string name;
+    std::shared_ptr<ProgramPattern> pattern;
+};
+std::list<Named> recent;  // the last used first
+
+std::shared_ptr<ProgramPattern> found(const std::string& name) {
+    for (auto at = recent.begin(); at != recent.end(); ++at)
+        if (at->name == name) {
+            recent.splice(recent.begin(), recent, at);
+            return at->pattern;
+        }
+    return nullptr;
+}
+
+}  // namespace
+
+std::shared_ptr<const Pivots> ProgramPattern::kept(int dtype) const {
+    std::lock_guard<std::mutex> held(lock);
+    return kept_[dtype];
+}
+
+void ProgramPattern::keep(int dtype, std::shared_ptr<const Pivots> pivots) {
+    std::lock_guard<std::mutex> held(lock);
+    kept_[dtype].swap(pivots);
+}
+
+std::shared_ptr<ProgramPattern> program_pattern(const std::string& name) {
+    std::lock_guard<std::mutex> held(lock);
+    return found(name);
+}
+
+std::shared_ptr<ProgramPattern> add_program_pattern(const std::string& name, std::shared_ptr<const SparsePattern> pattern) {
+    std::list<Named> dropped;  // and freed without the lock
+    auto made = std::make_shared<ProgramPattern>(std::move(pattern));
+    std::lock_guard<std::mutex> held(lock);
+    if (auto other = found(name)) return other;
+    recent.push_front({name, made});
+    size_t bytes = 0;
+    for (auto at = std::next(recent.begin()); at != recent.end(); ++at) bytes += at->pattern->pattern->nbytes();
+    while (recent.size() > 1 && (recent.size() > RECENT || bytes > BYTES)) {
+        bytes -= recent.back().pattern->pattern->nbytes();
+        dropped.splice(dropped.begin(), recent, std::prev(recent.end()));
+    }
+    return made;
+}
+
+void forget_program_patterns() {
+    std::list<Named> dropped;
+    std::lock_guard<std::mutex> held(lock);
+    dropped.swap(recent);
+}

@@ -1,0 +1,190 @@
+// op(A) x = b for sparse matrices with one pattern, in threads of our own and without Python: factor, looks and solve in one call.
+// Members of the batch that are declined go the careful way, which takes the GIL, and answers or raises.
+//
+//     rule       "sparse op form n name ..."; a pattern is analysed once for its name, and the rest is for the careful way alone
+//     arguments  values of A (*batch, entries), b, [a factor that was made before], rows and columns of the entries (2, entries), the probe z (n,)
+//     results    x, [the factor: three arrays (*batch, ...), as checked_lu.cpp says]
+#include "xla_sparse.hpp"
+
+#include <sstream>
+
+#include "checked_lu.hpp"
+#include "program_patterns.hpp"
+#include "workers.hpp"
+#include "xla_solves.hpp"
+
+constexpr Index WIDE = 8;  // right-hand sides of one matrix that are solved for together
+
+struct SparseRule {
+    explicit SparseRule(const xla::Span& given) : text(given.start, given.length) {
+        std::string what, op, form;
+        std::istringstream words(text);
+        is_known = bool(words >> what >> op >> form >> n >> name) && what == "sparse" && n > 0 && n < INT32_MAX;
+        this->op = op[0];
+        is_vector = form == "v";
+    }
+    std::string text, name;
+    bool is_known, is_vector = false;
+    char op = 0;
+    Index n = 0;
+};
+
+template <class T> class SparseCall {
+    using R = Real<T>;
+    struct Room {
+        typename CheckedLu<T>::Work work;
+        CheckedLu<T> factor;
+        std::vector<T> b, y;
+    };
+
+  public:
+    SparseCall(xla::Frame* frame, const SparseRule& rule) : frame_(frame), rule_(rule) {}
+
+    xla::Error* run() {
+        if (!read()) return xla::error(frame_, xla::INVALID_ARGUMENT, "ldiv: a call with other arguments than those of this version");
+        const LuAnalysis& a = pattern_->pattern->lu;
+        double operations = double(count_) * ((is_given_ ? 0 : a.operations) + a.entries * solves_.of_each * solves_.columns);
+        std::vector<char> declined(solves_.count, 0);
+        bool done = each<Room>(count_, xla_threads(operations), [&](Index i, Room& room) {
+            member(i, room, declined.data());
+            return true;
+        });
+        if (!done) return xla::error(frame_, xla::RESOURCE_EXHAUSTED, "ldiv: no memory for a sparse factorization");
+        return solves_.careful(frame_, rule_.text, declined, [&](Careful& call, const std::vector<Index>& which) {
+            call.add<T>(values_, which, 1, entries_);
+            call.entries(places_, entries_);
+        });
+    }
+
+  private:
+    const xla::Buffer& argument(int i) const { return *static_cast<const xla::Buffer*>(frame_->arguments.each[i]); }
+    const xla::Buffer& result(int i) const { return *static_cast<const xla::Buffer*>(frame_->results.each[i]); }
+
+    bool read() {
+        int arguments = int(frame_->arguments.count), results = int(frame_->results.count);
+        is_given_ = arguments == 7;
+        is_made_ = results == 4;
+        if ((arguments != 4 && !is_given_) || (results != 1 && !is_made_)) return false;
+        const xla::Buffer &a = argument(0), &places = argument(arguments - 2), &probe = argument(arguments - 1);
+        if (!solves_.read(a, 1, argument(1), result(0), rule_.is_vector) || solves_.n != rule_.n) return false;
+        entries_ = Index(a.dims[a.rank - 1]);
+        count_ = batch_of(a, 1);
+        values_ = static_cast<const T*>(a.data);
+        if (places.dtype != xla::S32 || places.rank != 2 || places.dims[0] != 2 || places.dims[1] != entries_) return false;
+        if (probe.rank != 1 || probe.dims[0] != rule_.n) return false;
+        places_ = static_cast<const int*>(places.data);
+        if (is_given_ || is_made_) {
+            auto factor = [&](int i) -> const xla::Buffer& { return is_given_ ? argument(2 + i) : result(1 + i); };
+            const xla::Buffer &whole = factor(0), &numbers = factor(1);
+            room_ = Index(numbers.dims[numbers.rank - 1]) - rule_.n;
+            if (room_ < 0 || whole.dims[whole.rank - 1] != CheckedLu<T>::whole_size(rule_.n, room_)) return false;
+            whole_ = static_cast<int*>(whole.data);
+            numbers_ = static_cast<T*>(numbers.data);
+            real_ = static_cast<R*>(factor(2).data);
+        }
+        return analyse(static_cast<const R*>(probe.data));
+    }
+
+    // The pattern, which may be another program's, or is analysed now.
+    bool analyse(const R* probe) {
+        pattern_ = program_pattern(rule_.name);
+        if (!pattern_) {
+            for (Index e = 0; e < 2 * entries_; e++)
+                if (places_[e] < 0 || places_[e] >= rule_.n) return false;
+            auto made = std::make_shared<SparsePattern>(Row(rule_.n), places_, places_ + entries_, entries_);
+            auto direction = std::make_shared<Direction>();
+            direction->z.assign(probe, probe + rule_.n);
+            for (double z : direction->z) direction->size += std::fabs(z);
+            made->probe = std::move(direction);
+            pattern_ = add_program_pattern(rule_.name, std::move(made));
+        }
+        const SparsePattern& own = *pattern_->pattern;
+        return own.lu.n == rule_.n && Index(own.rows.size()) == entries_;
+    }
+
+    // One matrix, and all that is asked of it.
+    void member(Index i, Room& room, char* declined) const {
+        bool accepted = obtain(i, room);
+        Index step = std::max<Index>(1, WIDE / solves_.columns);
+        for (Index p = solves_.first(i), last = solves_.first(i + 1); p < last; p += step) {
+            Index end = std::min(p + step, last);
+            if (accepted && solve(p, end, room)) continue;
+            for (Index q = p; q < end; q++) declined[solves_.out(q)] = 1;
+        }
+    }
+
+    bool obtain(Index i, Room& room) const {
+        const T* values = values_ + i * entries_;
+        if (!is_given_ && !is_made_) return factor(values, room);
+        int* whole = whole_ + i * CheckedLu<T>::whole_size(rule_.n, room_);
+        T* numbers = numbers_ + i * CheckedLu<T>::numbers_size(rule_.n, room_);
+        R* real = real_ + 2 * i;
+        if (is_given_) return room.factor.read(*pattern_->pattern, values, whole, numbers, real, room.work) || factor(values, room);
+        bool accepted = factor(values, room);
+        if (accepted)
+            room.factor.write(room_, whole, numbers, real);
+        else
+            CheckedLu<T>::write_nothing(rule_.n, room_, whole, numbers, real);
+        return accepted;
+    }
+
+    bool factor(const T* values, Room& room) const {
+        if (pattern_->pattern->lu.is_singular) return false;
+        std::shared_ptr<const Pivots> before = pattern_->kept(DTYPE), kept = before;
+        bool accepted = room.factor.factor(*pattern_->pattern, values, false, kept, room.work);
+        if (kept != before) pattern_->keep(DTYPE, kept);
+        return accepted;
+    }
+
+    bool solve(Index first, Index last, Room& room) const {
+        int columns = solves_.columns;
+        Index n = rule_.n, k = (last - first) * columns;
+        bool conjugated = rule_.op == 'C' && Scalar<T>::is_complex, as_it_is = last - first == 1 && !conjugated;
+        char op = rule_.op == 'C' ? 'N' : rule_.op;
+        if (as_it_is) return room.factor.solve(solves_.right(solves_.out(first)), solves_.solution(solves_.out(first)), columns, op, !is_given_, room.work);
+        room.b.resize(n * k);
+        room.y.resize(n * k);
+        auto each_number = [&](auto f) {
+            for (Index p = first; p < last; p++)
+                for (Index r = 0; r < n; r++)
+                    for (Index c = 0; c < columns; c++) f(solves_.out(p), r * columns + c, r * k + (p - first) * columns + c);
+        };
+        auto turned = [&](T z) { return conjugated ? conj_of(z) : z; };
+        each_number([&](Index o, Index from, Index to) { room.b[to] = turned(solves_.right(o)[from]); });
+        if (!room.factor.solve(room.b.data(), room.y.data(), int(k), op, !is_given_, room.work)) return false;
+        each_number([&](Index o, Index to, Index from) { solves_.solution(o)[to] = turned(room.y[from]); });
+        return true;
+    }
+
+    static constexpr int DTYPE = 2 * Scalar<T>::is_complex + (sizeof(R) == 8);
+    xla::Frame* frame_;
+    const SparseRule& rule_;
+    Solves<T> solves_;
+    std::shared_ptr<ProgramPattern> pattern_;
+    bool is_given_ = false, is_made_ = false;
+    Index count_ = 0, entries_ = 0, room_ = 0;
+    const T* values_ = nullptr;
+    const int* places_ = nullptr;
+    int* whole_ = nullptr;
+    T* numbers_ = nullptr;
+    R* real_ = nullptr;
+};
+
+xla::Error* xla_sparse(xla::Frame* frame) {
+    if (xla::says_version(frame)) return nullptr;
+    const xla::Attributes& told = frame->attributes;
+    try {
+        bool is_told = told.count == 1 && told.kinds[0] == xla::STRING && frame->arguments.count >= 4 && frame->results.count >= 1;
+        SparseRule rule(is_told ? *static_cast<xla::Span*>(told.each[0]) : xla::Span{"", 0});
+        if (rule.is_known) switch (static_cast<xla::Buffer*>(frame->arguments.each[0])->dtype) {
+            case xla::F32: return SparseCall<float>(frame, rule).run();
+            case xla::F64: return SparseCall<double>(frame, rule).run();
+            case xla::C64: return SparseCall<std::complex<float>>(frame, rule).run();
+            case xla::C128: return SparseCall<std::complex<double>>(frame, rule).run();
+            default: break;
+        }
+    } catch (const std::bad_alloc&) {
+        return xla::error(frame, xla::RESOURCE_EXHAUSTED, "ldiv: no memory for a sparse factorization");
+    }
+    return xla::error(frame, xla::INVALID_ARGUMENT, "ldiv: a call that this version does not know");
+}
