@@ -48,6 +48,11 @@ void bind_xla_calls(nb::module_& m) {
         calls["ldiv_triangles_1"] = nb::capsule(reinterpret_cast<void*>(&xla_triangles));
         return calls;
     });
-    m.def("forget_xla_patterns", &forget_program_patterns);
+    // (factorizations, solves) of sparse matrices, and how these counts and what is known of patterns are forgotten.
+    m.def("xla_counts", [] { return nb::make_tuple(xla_factorizations.load(), xla_solves.load()); });
+    m.def("forget_xla", [] {
+        xla_factorizations = xla_solves = 0;
+        forget_program_patterns();
+    });
     m.def("set_xla_threads", [](int k) { threads = k; }, "k"_a);
 }

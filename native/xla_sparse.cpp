@@ -50,6 +50,7 @@ template <class T> class SparseCall {
             return true;
         });
         if (!done) return xla::error(frame_, xla::RESOURCE_EXHAUSTED, "ldiv: no memory for a sparse factorization");
+        xla_solves += size_t(std::count(declined.begin(), declined.end(), 0));
         return solves_.careful(frame_, rule_.text, declined, [&](Careful& call, const std::vector<Index>& which) {
             call.add<T>(values_, which, 1, entries_);
             call.entries(places_, entries_);
@@ -133,6 +134,7 @@ template <class T> class SparseCall {
         std::shared_ptr<const Pivots> before = pattern_->kept(DTYPE), kept = before;
         bool accepted = room.factor.factor(*pattern_->pattern, values, false, kept, room.work);
         if (kept != before) pattern_->keep(DTYPE, kept);
+        xla_factorizations += accepted;
         return accepted;
     }
 

@@ -158,9 +158,9 @@ def test_members_that_are_declined_are_answered(monkeypatch: Any) -> None:
     asked: list[int] = []
     answer = careful.answer
 
-    def counted(text: str, letter: str, n: int, count: int, k: int, arrays: Any) -> Any:
+    def counted(text: str, letter: str, count: int, *given: Any) -> Any:
         asked.append(count)
-        return answer(text, letter, n, count, k, arrays)
+        return answer(text, letter, count, *given)
 
     monkeypatch.setattr(careful, "answer", counted)
     bad = 1e-7 * np.ones((5, 5)) + np.diag([1.0, 1, 1, 1, 0])

@@ -1,4 +1,4 @@
-"""Programs with dense solves are exported, stored, and run in a process that has imported ldiv."""
+"""Programs with solves are exported, stored, and run in a process that has imported ldiv."""
 
 from __future__ import annotations
 
@@ -38,9 +38,18 @@ except Exception as error:
 """
 
 
+def sparse(v: Any, b: Any) -> Any:
+    return ldiv.solve(ldiv.coo_array((v.ravel(), np.indices((4, 4)).reshape(2, -1))), b)
+
+
 def asked(a: Any, b: Any) -> Any:
     x = ldiv.solve(a, b)
-    return jnp.sum(x**2) + jnp.sum(ldiv.slogdet(a)[1]) + jnp.sum(ldiv.inv(a))
+    return (
+        jnp.sum(x**2)
+        + jnp.sum(jax.vmap(sparse)(a, b) ** 3)
+        + jnp.sum(ldiv.slogdet(a)[1])
+        + jnp.sum(ldiv.inv(a))
+    )
 
 
 @pytest.fixture
@@ -94,6 +103,6 @@ def test_what_is_refused(problem: Any) -> None:
     A = ldiv.eye_array(4, like=jnp.ones(1)) * 3
     with pytest.raises(NotImplementedError, match="outside of the exported"):
         export.export(
-            jax.jit(lambda v, b: ldiv.solve(ldiv.csr_array(A).with_data(v), b)),
+            jax.jit(lambda v, b: ldiv.solve(ldiv.csr_array(A).with_data(v), b, method="superlu")),
             disabled_checks=ldiv.jax_export_checks(),
         )(jnp.ones(4), problem[1][0])

@@ -91,7 +91,7 @@ def _triangular(
 def _sparse(
     entries: Any, op: str, _: str, n: str, __: str, assume_a: str, method: str, *told: str
 ) -> Rule:
-    base = Sparse(Pattern(*entries, (int(n), int(n))))
+    base = Sparse(Pattern(entries[0], entries[1], (int(n), int(n))))
     return Solve(base.view(op), assume_a, method, singular=told[0])
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ldiv.core.caches import emptied_by
 from ldiv.core.pattern import Pattern, Values
 from ldiv.engines.libraries import native
 from ldiv.engines.libraries.threads import threads
@@ -70,6 +71,20 @@ class SparseLu:
     def eliminated(self, m: Values, threshold: float | None = None) -> Any:
         """A factor of M by its slots, or None if a column has no pivot."""
         return self._lu.eliminate(np.ascontiguousarray(m), threshold or self._threshold)
+
+
+def program_counts() -> tuple[int, int]:
+    """Factorizations and solves that compiled programs made, since the caches were emptied."""
+    found: tuple[int, int] = native.native.xla_counts() if is_there() else (0, 0)
+    return found
+
+
+def _forget() -> None:
+    if is_there():
+        native.native.forget_xla()
+
+
+emptied_by(_forget)
 
 
 def workers(shape: Sequence[int]) -> int:

@@ -29,6 +29,7 @@ from ldiv.core.trees import Array
 from ldiv.core.validate import require_int
 from ldiv.core.verdict import believed, decided, if_doubted, once_settled
 from ldiv.engines.accuracy.accepted import living_factors
+from ldiv.engines.accuracy.sparse_lu import program_counts
 from ldiv.engines.factors.escalation import Batch
 
 SAMPLES = 8
@@ -311,9 +312,14 @@ def cache_info() -> CacheInfo:
     """
     with _lock:
         below, bytes_below = living_factors()
+        made, solved = program_counts()
         alive = [entry for refs in _living.values() for ref in refs if (entry := ref()) is not None]
         return CacheInfo(
-            **counts,
+            **counts
+            | {
+                "factorizations": counts["factorizations"] + made,
+                "solves": counts["solves"] + solved,
+            },
             entries=sum(entry.count for entry in alive) + below,
             bytes=sum(entry.nbytes for entry in alive) + bytes_below,
             limit=store.limit,

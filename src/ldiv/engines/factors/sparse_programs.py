@@ -35,10 +35,10 @@ class SparsePrograms(NamedTuple):
         lu = symbolic(self.calls.engine, base).analysis.lu
         if (sizes := lu.program_sizes) is None:
             return None
-        *batch, n = *p.shape[:-1], base.shape[0]
+        batch, n = tuple(p.shape[:-1]), base.shape[0]
         lu.name(name := base.entries.digest)
         own = 1 if vector else 2
-        shape = *broadcast(tuple(batch), b.shape[:-own]), *b.shape[b.ndim - own :]
+        shape = *broadcast(batch, b.shape[:-own]), *b.shape[b.ndim - own :]
         dtypes = np.dtype(np.int32), p.dtype, real
         made = tuple(((*batch, size), dtype) for size, dtype in zip(sizes, dtypes, strict=True))
         op = self.calls.op if p.dtype.kind == "c" else OF_REAL.get(self.calls.op, self.calls.op)
@@ -59,4 +59,4 @@ class SparsePrograms(NamedTuple):
 def sparse_programs(structure: Structure, assume_a: str, method: str) -> SparsePrograms | None:
     """Those of a structure, if it has any."""
     calls = sparse_calls(structure, assume_a, method)
-    return calls and SparsePrograms(calls, assume_a, method)
+    return None if calls is None else SparsePrograms(calls, assume_a, method)

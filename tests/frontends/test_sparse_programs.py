@@ -1,0 +1,206 @@
+"""In a program for the CPU a sparse solve by our own LU is one call of compiled code, whose factor is
+arrays that its derivatives are given; what it declines Python answers, member by member, or raises.
+"""
+
+from __future__ import annotations
+
+import re
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ldiv
+
+jax = pytest.importorskip("jax")
+import jax.numpy as jnp  # noqa: E402
+
+from ldiv.engines.libraries import native  # noqa: E402
+
+jax.config.update("jax_enable_x64", True)
+pytestmark = pytest.mark.skipif(native.native is None, reason=native.why_not)
+KINDS = (ValueError, jax.errors.JaxRuntimeError)
+
+N = 9
+# two blocks, a corner between them, one entry in two parts, in no order
+ROWS = np.array([*range(N), *range(1, 5), *range(6, N), *range(4), *range(5, 8), 0, 3, 2])[::-1]
+COLS = np.array([*range(N), *range(4), *range(5, 8), *range(1, 5), *range(6, N), 8, 3, 7])[::-1]
+
+
+def drawn(dtype: str, *shape: int) -> Any:
+    rng = np.random.default_rng(shape)
+    x = rng.standard_normal(shape) + (1j * rng.standard_normal(shape) if dtype[0] == "c" else 0)
+    return x.astype(dtype)
+
+
+def values(dtype: str, *batch: int) -> Any:
+    return drawn(dtype, *batch, len(ROWS)) + np.where(ROWS == COLS, 4, 0).astype(dtype)
+
+
+def array(v: Any) -> Any:
+    return ldiv.coo_array((v, (ROWS, COLS)), shape=(N, N))
+
+
+def dense(v: Any) -> Any:
+    return jnp.zeros((N, N), v.dtype).at[ROWS, COLS].add(v)
+
+
+def calls(f: Any, *args: Any) -> list[str]:
+    """How the factor came to each call, in this order."""
+    text = jax.jit(f).lower(*args).as_text()
+    assert "callback" not in text
+    return re.findall('"sparse [NTHC] .*? (made|given)"', text)
+
+
+def alike(found: Any, expected: Any, digits: float = 1e-11) -> None:
+    jax.tree.map(
+        lambda x, y: np.testing.assert_allclose(x, y, digits, digits * np.abs(y).max()),
+        found,
+        expected,
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128", "float32"])
+def test_as_jax_does(dtype: str) -> None:
+    """Value and gradient, in units of rows and columns that are all alike or not."""
+    units = 2.0 ** (5 * np.arange(N) - 20)
+    b = drawn(dtype, N)
+
+    def of(f: Any) -> Any:
+        return lambda v, b: jnp.sum(jnp.abs(f(v, b)) ** 2)
+
+    for v in (values(dtype), (values(dtype) * units[ROWS] / units[COLS]).astype(dtype)):
+        for trans in "NTH" if dtype[0] == "c" else "NT":
+            ours = lambda v, b, t=trans: ldiv.solve(array(v), b, trans=t)
+            view = {"N": lambda a: a, "T": lambda a: a.T, "H": lambda a: a.conj().T}[trans]
+            jnps = lambda v, b, view=view: jnp.linalg.solve(view(dense(v)), b)
+            found = jax.jit(jax.value_and_grad(of(ours), (0, 1)))(v, b)
+            expected = jax.value_and_grad(of(jnps), (0, 1))(v, b)
+            assert found[1][0].dtype == v.dtype
+            alike(found, expected, 1e-10 if dtype != "float32" else 1e-3)
+    assert calls(jax.grad(of(lambda v, b: ldiv.solve(array(v), b))), v, b) == ["made", "given"]
+    assert calls(lambda v, b: ldiv.solve(array(v).conj(), b), v, b) == ["made"]
+    alike(
+        jax.jit(lambda v, b: ldiv.solve(array(v).conj(), b))(v, b),
+        jnp.linalg.solve(dense(v).conj(), b),
+        1e-10 if dtype != "float32" else 1e-3,
+    )
+
+
+@pytest.mark.parametrize("axes", [(0, 0), (0, None), (None, 0)])
+def test_a_vmap_is_one_call(axes: Any) -> None:
+    """Of any depth; also many right-hand sides of one matrix, in wide blocks."""
+    many = [21 if a == 0 else None for a in axes]
+    v, b = (
+        x("float64", *[m] * (m is not None), *own)
+        for x, m, own in zip((values, drawn), many, ((), (N, 2)), strict=True)
+    )
+    of = lambda solve: jax.vmap(
+        jax.value_and_grad(lambda v, b: jnp.sum(jnp.sin(solve(v, b))), (0, 1)), axes
+    )
+    ours, jnps = (
+        of(s)
+        for s in (lambda v, b: ldiv.solve(array(v), b), lambda v, b: jnp.linalg.solve(dense(v), b))
+    )
+    assert calls(ours, v, b) == ["made", "given"]
+    alike(jax.jit(ours)(v, b), jnps(v, b))
+    nested = lambda f, v, b: jax.vmap(lambda s: f(s * v, b))(jnp.arange(1.0, 4))
+    alike(jax.jit(nested, static_argnums=0)(ours, v, b), nested(jnps, v, b))
+
+
+def test_every_mode() -> None:
+    """Also where the forward pass keeps the factors of a loop, or makes them twice."""
+    v, b, dv = values("float64"), drawn("float64", N), drawn("float64", len(ROWS))
+
+    def modes(solve: Any) -> Any:
+        f = lambda v, b: jnp.sum(solve(v, b) ** 3)
+        walk = lambda v: jax.lax.scan(lambda x, s: (solve(v * s, x), None), b, jnp.arange(1.0, 5))[
+            0
+        ].sum()
+        return lambda v, b: (
+            jax.jvp(f, (v, b), (dv, b)),
+            jax.jvp(jax.grad(f), (v, b), (dv, b)),
+            jax.grad(lambda v: jax.grad(f)(v, b) @ dv)(v),
+            jax.jacfwd(solve)(v, b),
+            jax.grad(jax.checkpoint(walk))(v),
+            jax.grad(walk)(v),
+        )
+
+    ours = lambda v, b: ldiv.solve(array(v), b)
+    alike(jax.jit(modes(ours))(v, b), modes(lambda v, b: jnp.linalg.solve(dense(v), b))(v, b), 1e-9)
+    twice = lambda v: jax.grad(lambda v: jax.grad(lambda v: ours(v, b).sum())(v) @ dv)(v)
+    assert calls(twice, v).count("made") == 1
+    # a promise of real numbers is kept with a complex right-hand side, by the host
+    alike(jax.jit(ours)(v, b + 1j * b), (1 + 1j) * ours(v, b))
+
+
+def test_pivots_that_leave_the_room() -> None:
+    """The factor has no place in the arrays then, and is made again."""
+    n = 40
+    rng = np.random.default_rng(0)
+    i, j = np.nonzero(rng.random((n, n)) < 0.15)
+    off = i != j
+    rows, cols = np.r_[np.arange(n), i[off]], np.r_[np.arange(n), j[off]]
+    v = np.r_[1e-9 * np.ones(n), rng.standard_normal(off.sum())]
+    a = np.zeros((n, n))
+    a[rows, cols] = v
+    b = rng.standard_normal(n)
+    f = jax.jit(
+        jax.grad(lambda v: ldiv.solve(ldiv.coo_array((v, (rows, cols)), shape=(n, n)), b).sum())
+    )
+    x, lam = np.linalg.solve(a, b), np.linalg.solve(a.T, np.ones(n))
+    alike(f(v), -lam[rows] * x[cols], 1e-7)
+
+
+def test_what_is_declined() -> None:
+    """Members that only a careful engine solves, and those that nobody does."""
+    v, b = values("float64", 5), drawn("float64", 5, N)
+    hard = v.copy()
+    # a block that is nearly singular: a Laplacian and a bit
+    inside = (ROWS > 4) & (COLS > 4)
+    hard[2, inside] = np.where(ROWS != COLS, -1, np.where((ROWS == 5) | (ROWS == 8), 1, 2))[inside]
+    hard[2, ROWS == COLS] += 2.0**-40
+    f = jax.jit(jax.vmap(jax.value_and_grad(lambda v, b: ldiv.solve(array(v), b).sum(), (0, 1))))
+    each = [
+        jax.value_and_grad(lambda v, b: ldiv.solve(array(v), b).sum(), (0, 1))(*m)
+        for m in zip(hard, b, strict=True)
+    ]
+    for i, one in enumerate(each):
+        value, grads = f(hard, b)
+        alike((value[i], tuple(g[i] for g in grads)), one, 1e-3)
+    for bad, message in ((0 * v, "singular"), (np.nan * v, "A: expected finite")):
+        hard[3] = bad[3]
+        with pytest.raises(KINDS, match=message):
+            jax.block_until_ready(f(hard, b))
+    with pytest.raises(KINDS, match="b: expected finite"):
+        jax.block_until_ready(f(v, b * np.inf))
+    step = lambda carry, v: (carry + ldiv.solve(array(v), b[0]).sum(), None)
+    with pytest.raises(KINDS, match="singular"):
+        jax.block_until_ready(
+            jax.jit(lambda s: jax.lax.scan(step, 0.0, s)[0])(v * np.arange(5)[:, None])
+        )
+    with ldiv.errstate(singular="nan"), pytest.raises(ldiv.EngineError, match="engine that runs"):
+        jax.jit(lambda v: ldiv.solve(array(v), b[0]))(v[0])
+
+
+def test_threads_at_once() -> None:
+    """Programs with one pattern, whose analysis others drop meanwhile."""
+    v, b = values("float64", 30), drawn("float64", 30, N)
+    f = jax.jit(jax.vmap(jax.grad(lambda v, b: ldiv.solve(array(v), b).sum())))
+    expected = np.asarray(f(v, b))
+    results: list[Any] = []
+
+    def work(k: int) -> None:
+        for _ in range(30):
+            results.append(np.asarray(f(v * 2.0**k, b)) * 2.0 ** (2 * k))
+            native.native.forget_xla()
+
+    threads = [Thread(target=work, args=(k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(25)
+    assert len(results) == 120
+    for x in results:
+        alike(x, expected)
