@@ -15,7 +15,7 @@ from ldiv.core.folders import plugins
 from ldiv.core.rule import Rule
 from ldiv.core.trees import leaves, rebuild
 from ldiv.rules.cholesky_banded import CholeskyBanded
-from ldiv.rules.exponential_action import ExponentialProjection
+from ldiv.rules.exponential_action import ExponentialAction, ExponentialProjection
 from ldiv.testing.cases import DTYPES
 
 torch = pytest.importorskip("torch")
@@ -87,8 +87,9 @@ def _marked(cases):
     found = []
     for i, (dtype, rule, args, unit) in enumerate(cases):
         is_slow = isinstance(rule, ExponentialProjection)
+        is_long = is_slow or isinstance(rule, ExponentialAction)  # programs, of many steps
         for name, (j, power) in product(("numpy", "torch", "jax"), enumerate(POWERS)):
-            if name == "jax" and abs(power) == 1000:
+            if name == "jax" and (abs(power) == 1000 or (is_long and power < 0)):
                 continue  # XLA takes numbers below the normal range for zero, on the way too
             has_turn = (i + j) % len(POWERS) == 0 and dtype == DTYPES[i % len(DTYPES)]
             chosen = has_turn and (
