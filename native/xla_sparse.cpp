@@ -6,7 +6,8 @@
 //     results    x, [the factor: three arrays (*batch, ...), as checked_lu.cpp says]
 #include "xla_sparse.hpp"
 
-#include <sstream>
+#include <cstdlib>
+#include <cstring>
 
 #include "checked_lu.hpp"
 #include "program_patterns.hpp"
@@ -17,14 +18,18 @@ constexpr Index WIDE = 8;  // right-hand sides of one matrix that are solved for
 
 struct SparseRule {
     explicit SparseRule(const xla::Span& given) : text(given.start, given.length) {
-        std::string what, op, form;
-        std::istringstream words(text);
-        is_known = bool(words >> what >> op >> form >> n >> name) && what == "sparse" && n > 0 && n < INT32_MAX;
-        this->op = op[0];
-        is_vector = form == "v";
+        const size_t begin = std::strlen("sparse N v ");
+        if (text.compare(0, 7, "sparse ") || text.size() < begin) return;
+        op = text[7];
+        is_vector = text[9] == 'v';
+        char* end = nullptr;
+        n = std::strtoll(text.c_str() + begin, &end, 10);
+        const char* start = end + (*end == ' ');
+        name.assign(start, std::strcspn(start, " "));
+        is_known = n > 0 && n < INT32_MAX && !name.empty();
     }
     std::string text, name;
-    bool is_known, is_vector = false;
+    bool is_known = false, is_vector = false;
     char op = 0;
     Index n = 0;
 };

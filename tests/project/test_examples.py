@@ -27,6 +27,7 @@ TESTED = {
     "eigenfrequency": ("torch", "skfem"),
     "inversion": ("torch", "skfem"),
     "circuit": ("jax",),
+    "corners": ("jax",),
     "gaussian_process": ("jax",),
     "gmrf": ("torch", "skfem"),
     "graph_learning": ("torch",),
@@ -348,6 +349,26 @@ def test_circuit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     moved = [np.asarray(it.curve(it.true.at[0].add(s))) for s in (h, -h)]
     slope = np.asarray(it.slopes(it.true))[:, 0]
     assert slope == pytest.approx((moved[0] - moved[1]) / (2 * h), abs=1e-5 * abs(slope).max())
+
+
+@pytest.mark.exhaustive
+def test_corners(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Roots by SciPy, the gradient by differences; no Python in the program."""
+    it = cells("corners", tmp_path, monkeypatch)
+    factors = [(I.max(1) / I.min(1)).max() for I in (it.before, it.after)]
+    assert factors[1] < 1.35 < 1.5 < factors[0]
+    assert float(it.step(it.alike)[1][-1]) == pytest.approx(it.slope, rel=1e-6)
+    alike, corner = it.jnp.asarray(it.alike), it.jnp.asarray(it.corners[37])
+    compiled = it.jax.jit(it.balance)
+
+    def balance(v: np.ndarray) -> np.ndarray:
+        return np.asarray(compiled(v, (alike, corner)))
+
+    v = it.ldiv.root(it.balance, it.guess, (alike, corner), pattern=it.pattern)
+    state = optimize.root(balance, np.asarray(v) + 1e-4, tol=1e-10).x
+    assert it.before[37] == pytest.approx(np.asarray(it.currents(state, corner)[0]), rel=1e-6)
+    program = it.jax.jit(it.jax.vmap(it.jax.grad(it.unevenness), (None, 0)))
+    assert "ldiv_sparse_1" in program.lower(it.alike, it.corners).as_text()
 
 
 @pytest.mark.exhaustive
