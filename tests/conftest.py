@@ -144,6 +144,14 @@ def without_autograd(monkeypatch):
     """Where NumPy's operations are recorded, more is differentiated, and less refused."""
     monkeypatch.delitem(sys.modules, "autograd", raising=False)
     monkeypatch.delitem(dispatch._loaded, "autograd", raising=False)
+    import_module = dispatch.import_module
+
+    def of_others(name):
+        if name == "autograd":
+            raise ModuleNotFoundError(name)
+        return import_module(name)
+
+    monkeypatch.setattr(dispatch, "import_module", of_others)
 
 
 @pytest.fixture(autouse=True)

@@ -121,6 +121,75 @@ def test_functions_of_numpy_arrays():
     assert np.allclose(ldiv.hvp(lambda x: anp.sum(anp.sin(x) ** 2), x, x), H @ x)
 
 
+SPD = A @ A.T + n * np.eye(n)
+L = np.linalg.cholesky(SPD)
+OF_SEVERAL_RULES = {
+    "quad_form": (ldiv.quad_form, SPD, b),
+    "logdet of a sparse matrix": (ldiv.logdet, ldiv.asarray(S)),
+    "trace_solve of sparse matrices": (ldiv.trace_solve, ldiv.asarray(S), ldiv.asarray(S)),
+    "inverse_diagonal": (ldiv.inverse_diagonal, ldiv.asarray(S)),
+    "gaussian_logpdf": (ldiv.gaussian_logpdf, b, L),
+    "gaussian_kl": (ldiv.gaussian_kl, L, np.eye(n)),
+    "solve_sylvester": (ldiv.solve_sylvester, SPD, A, A),
+    "solve_discrete_lyapunov": (ldiv.solve_discrete_lyapunov, A / 20, SPD),
+    "solve_toeplitz": (ldiv.solve_toeplitz, 9.0 / np.arange(1.0, 1 + n) ** 2, b),
+    "cond": (ldiv.cond, A),
+    "lstsq": (lambda a, b: ldiv.lstsq(a, b).x, A[:, :3], b),
+    "subspace_angles": (ldiv.subspace_angles, A[:, :2], A[:, 3:]),
+    "rq": (lambda a: ldiv.rq(a)[0], A),
+    "numpy's own": (lambda a, b: np.sum(np.sin(ldiv.solve(2 * a, b))), A, b),
+}
+
+
+@pytest.mark.parametrize("name", OF_SEVERAL_RULES)
+def test_functions_of_ldiv_that_apply_several_rules(name):
+    """The pullback along a direction is the central difference."""
+    f, *args = OF_SEVERAL_RULES[name]
+    draw = np.random.default_rng(2).standard_normal
+
+    def moved(t):
+        return [
+            a.with_data(a.data + t * d.data) if isinstance(a, ldiv.SparseArray) else a + t * d
+            for a, d in zip(args, along, strict=True)
+        ]
+
+    along = [
+        a.with_data(draw(a.nnz)) if isinstance(a, ldiv.SparseArray) else draw(a.shape) for a in args
+    ]
+    along = [np.tril(d) if a is L else d for a, d in zip(args, along, strict=True)]
+    y, pull = ldiv.vjp(f, *args)
+    cotangent = draw(np.shape(y))
+    slope = sum(
+        np.vdot(getattr(bar, "data", bar), getattr(d, "data", d))
+        if isinstance(bar, ldiv.SparseArray)
+        else np.vdot(bar, d)
+        for bar, d in zip(pull(cotangent), along, strict=True)
+    )
+    h = 1e-5
+    difference = np.vdot(cotangent, (f(*moved(h)) - f(*moved(-h))) / (2 * h))
+    assert np.isclose(slope, difference, rtol=1e-6, atol=1e-8)
+    assert np.isclose(np.vdot(cotangent, ldiv.jvp(f, tuple(args), tuple(along))[1]), slope)
+
+
+def test_what_loses_the_recorded_numbers_is_refused_as_without_it():
+    with pytest.raises(ValueError, match=r"autograd\.numpy") as refused:
+        ldiv.vjp(lambda A: ldiv.solve(A, b) * float(ldiv.logdet(A)), SPD)
+    assert isinstance(refused.value.__cause__, TypeError)
+
+
+INSTALLED = """
+import sys
+import ldiv, numpy as np
+assert ldiv.vjp(ldiv.solve, np.eye(2), np.ones(2))[1](np.ones(2))[1].sum() == 2
+assert "autograd" not in sys.modules
+assert ldiv.vjp(ldiv.quad_form, np.eye(2), np.ones(2))[1](1.0)[1].sum() == 4
+"""
+
+
+def test_it_is_imported_when_it_is_needed():
+    subprocess.run([sys.executable, "-c", INSTALLED], check=True, timeout=60)
+
+
 def test_a_tape_is_not_rewritten():
     y, pull = ldiv.vjp(lambda A, b: ldiv.solve(2 * A, b), M := A.copy(), b)
     before = pull(w)[0]
@@ -146,6 +215,11 @@ def test_constants_beside_it():
 
 WITHOUT = """
 import sys
+class Absent:
+    def find_spec(name, path=None, target=None):
+        if name.partition(".")[0] == "autograd":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Absent)
 import ldiv, numpy as np
 A, b = np.eye(2), np.ones(2)
 for f in (lambda A, b: ldiv.solve(2 * A, b), lambda A, b: 2 * ldiv.solve(A, b)):

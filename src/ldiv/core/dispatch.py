@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, overload
 
 import array_api_compat
@@ -48,6 +49,15 @@ def load_frontends() -> list[FrontEnd]:
 def recorder(name: str) -> FrontEnd | None:
     """The front end that differentiates functions of arrays of this other one, if it is loaded."""
     return next((frontend for frontend in load_frontends() if frontend.records == name), None)
+
+
+def installed_recorder(name: str) -> FrontEnd | None:
+    """The same, where nothing else will do: its framework is imported now, if it is installed."""
+    if (found := recorder(name)) is None:
+        with suppress(ImportError):
+            import_module("autograd")
+            found = recorder(name)
+    return found
 
 
 def known_frontend(x: object) -> FrontEnd | None:

@@ -273,7 +273,8 @@ def output_size(f: Function, x: Array) -> int:
                 "f",
                 "a function with values (m,)",
                 shown(y),
-                "Flatten them; hessian is for numbers.",
+                "Flatten arrays. The gradient of one number is jacrev's of torch.func or jax, or "
+                "ldiv.vjp(f, x)[1](1.0)[0]; its second derivatives are ldiv.hessian(f, x).",
             )
         )
     return int(require_real_values(y, x).shape[0])

@@ -1,6 +1,6 @@
 """Derivatives of one rule on NumPy arrays, for hand-written adjoints.
 
-Of other functions by a front end that records NumPy's operations, where it is loaded.
+Of other functions by a front end that records NumPy's operations, where it is installed.
 
 The function is run once. The one rule that it applies is recorded with copies of its arguments and
 outputs, so that later writes to the originals change no derivative. The arguments of the function
@@ -11,20 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ldiv.core import pushforward
 from ldiv.core.arrays import conform
-from ldiv.core.dispatch import recorder
+from ldiv.core.dispatch import installed_recorder
 from ldiv.core.finite import derivative
+from ldiv.core.frontend import FrontEnd
 from ldiv.core.holder import Holder, holding
 from ldiv.core.record import recording, snapshot
 from ldiv.core.rule import Rule
 from ldiv.core.trees import Array, Tree, leaves, rebuild
 from ldiv.errors import expected_got
 
+T = TypeVar("T")
 Arrays = tuple[Array, ...]
 
 
@@ -33,8 +35,8 @@ class NotOneRule(ValueError):
 
 
 COMPOSING = (
-    "NumPy records nothing: import autograd and compute with autograd.numpy, or take the pullback of "
-    "the one rule, ldiv.vjp(ldiv.solve, A, b)."
+    "NumPy records nothing: import autograd (pip install 'ldiv[autograd]') and compute with "
+    "autograd.numpy, or take the pullback of the one rule, ldiv.vjp(ldiv.solve, A, b)."
 )
 
 FEW = 1 << 16  # bytes: so many are compared as bytes
@@ -44,10 +46,8 @@ def vjp(f: Callable[..., Any], xs: Arrays) -> tuple[Any, Callable[[Any], Arrays]
     """y = f(*xs), an array or a tuple, and pull(y_bar), the cotangents of xs; None is zero."""
     try:
         y, one = _record(f, xs)
-    except NotOneRule:
-        if (frontend := recorder("numpy")) is None:
-            raise
-        y, pullback = frontend.vjp(f, snapshot(xs))
+    except NotOneRule as refusal:
+        y, pullback = _composed(refusal, lambda frontend: frontend.vjp(f, snapshot(xs)))
         return snapshot(y), pullback
     like = [(x.shape, x.dtype) for x in xs]
 
@@ -77,11 +77,9 @@ def jvp(f: Callable[..., Any], xs: Arrays, dxs: tuple[Array | None, ...]) -> tup
     """y = f(*xs) and its tangent; None is zero."""
     try:
         y, one = _record(f, xs)
-    except NotOneRule:
-        if recorder("numpy") is None:
-            raise
+    except NotOneRule as refusal:
         along = tuple(np.zeros_like(x) if t is None else t for x, t in zip(xs, dxs, strict=True))
-        return pushforward.jvp(f, xs, along)
+        return _composed(refusal, lambda _: pushforward.jvp(f, xs, along))
     found = [None if at is None else dxs[at] for at in one.place]
     moved = [
         t if t is None else t.reshape(leaf.shape) for leaf, t in zip(one.flat, found, strict=True)
@@ -95,6 +93,19 @@ def jvp(f: Callable[..., Any], xs: Arrays, dxs: tuple[Array | None, ...]) -> tup
         for i, v in zip(one.of, _several(y), strict=True)
     )
     return y, dy if isinstance(y, tuple) else dy[0]
+
+
+def _composed(refusal: NotOneRule, differentiated: Callable[[FrontEnd], T]) -> T:
+    """By whoever records NumPy's operations; the refusal where nobody does, or f is not written so.
+
+    The numbers are not what it fails at: f has taken them.
+    """
+    if (frontend := installed_recorder("numpy")) is None:
+        raise refusal
+    try:
+        return differentiated(frontend)
+    except (TypeError, AttributeError) as error:
+        raise refusal from error
 
 
 def _several(y: Any) -> tuple[Any, ...]:

@@ -37,9 +37,9 @@ def vjp(f: Callable[..., T], *args: MatrixLike) -> tuple[T, Callable[[Any], tupl
     ----------
     f : callable
         Returns an array, or a tuple of arrays. With PyTorch and JAX arrays any function; with NumPy
-        arrays one that applies one rule: a function of ldiv, or a function around one, such as
-        `lambda A, b: ldiv.solve(A, b, assume_a="pos")`, or where HIPS autograd is imported any that
-        is written with autograd.numpy.
+        arrays one that applies one rule, as `ldiv.solve` or `lambda A, b: ldiv.solve(A, b,
+        assume_a="pos")`; where HIPS autograd is installed also those functions of ldiv that apply
+        several, as `ldiv.quad_form`, and yours, written with autograd.numpy.
     *args : arrays, sparse arrays and other matrices
         The arguments of f. Sparse matrices of other libraries are taken for SparseArrays.
 
@@ -56,8 +56,8 @@ def vjp(f: Callable[..., T], *args: MatrixLike) -> tuple[T, Callable[[Any], tupl
     TypeError
         For a complex cotangent of a real value.
     ValueError
-        With NumPy, without autograd, if f applies several rules or changes an argument on the way;
-        and if it writes to one.
+        With NumPy, without autograd, if f applies several rules or changes an argument on the way,
+        and with it, if f computes with numpy itself; and if f writes to an argument.
 
     Notes
     -----
@@ -223,7 +223,10 @@ def _on_arrays(f: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., An
         y = f(*_rebuilt(args, xs))
         values = y if isinstance(y, tuple) else (y,)
         if not values or not all(map(is_array, values)):
-            advice = "Return them as they are: of a matrix its values, of a list a tuple."
+            advice = (
+                "Return them as they are: of a matrix its values, of a result its arrays, as "
+                "lambda A, b: ldiv.lstsq(A, b).x, of a list a tuple."
+            )
             raise TypeError(
                 expected_got(
                     "f", "a function that returns an array, or a tuple of arrays", shown(y), advice

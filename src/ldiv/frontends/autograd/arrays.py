@@ -73,6 +73,13 @@ def _take_along_axis(x: Any, index: Any, axis: int = -1) -> Any:
     return x[tuple(where)]
 
 
+def _flip(x: Any, axis: int | tuple[int, ...]) -> Any:
+    where: list[Any] = [slice(None)] * x.ndim
+    for one in (axis,) if isinstance(axis, int) else axis:
+        where[one] = slice(None, None, -1)
+    return x[tuple(where)]
+
+
 def _trace(x: Any) -> Any:
     return anp.sum(_diagonal(x), axis=-1)
 
@@ -111,7 +118,7 @@ class Namespace:
         "astype": _astype,
         "concat": anp.concatenate,
         "cumulative_sum": lambda x, axis=-1: anp.cumsum(x, axis),
-        "flip": lambda x, axis: _take(x, np.arange(x.shape[axis])[::-1], axis),
+        "flip": _flip,
         "matrix_transpose": lambda x: anp.swapaxes(x, -1, -2),
         "permute_dims": anp.transpose,
         "take": _take,
