@@ -112,7 +112,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         A, header = load_matrix(options.matrix)
         b = None if options.rhs is None else load_rhs(options.rhs, A.shape[0])
-        subject = f"{options.matrix}: "  # up to here errors name the file themselves
+        ones = " (of ones: the file has a pattern and no numbers)" * header.is_pattern
+        subject = f"{options.matrix}{ones}: "  # up to here errors name the file themselves
         return run_check(A, header, b, options)
     except (np.linalg.LinAlgError, NotSymmetricError) as error:
         return complain(f"{subject}{error}", 1)

@@ -133,6 +133,8 @@ def test_the_header_is_a_promise_and_is_said(
 def test_a_pattern_is_of_ones_and_says_so(run: Any, saved: Any) -> None:
     a = sp.coo_array(np.array([[1.0, 1.0], [0.0, 1.0]]))
     assert "all ones" in run("check", saved(a, field="pattern"))[1]
+    code, _, said = run("check", saved(sp.coo_array(np.ones((2, 2))), field="pattern"))
+    assert (code, "of ones" in said, "singular" in said) == (1, True, True)
 
 
 def test_a_condition_above_what_digits_can_hold_is_commented(run: Any, saved: Any) -> None:

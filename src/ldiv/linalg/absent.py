@@ -57,6 +57,10 @@ SENTENCES: dict[str, str] = dict(
             "ldiv.jacobian.",
         ),
         ("vmap", "Write torch.vmap or jax.vmap: they go through functions of ldiv."),
+        (
+            "cont2discrete",
+            "ldiv.expm of [[A, B], [0, 0]] dt has the two matrices in its first rows.",
+        ),
         *_each("care dare", "Write ldiv.solve_continuous_are, ldiv.solve_discrete_are."),
         *_each("lyap dlyap", "Write ldiv.solve_continuous_lyapunov, solve_discrete_lyapunov."),
         *_each(
