@@ -68,6 +68,7 @@ def complete(file: ModuleType) -> FrontEnd:
         "pulled": lambda pull, y_bars: frontend.vmap(pull, (0,))(y_bars),
         "OwnTransforms": None,
         "records": None,
+        "recorded_by": None,
         "dependence": lambda f, x: None,
         "call": lambda f, p, x: f(p, x),
         "compiled": lambda f, *xs: f(*xs),

@@ -53,9 +53,9 @@ def recorder(name: str) -> FrontEnd | None:
 
 def installed_recorder(name: str) -> FrontEnd | None:
     """The same, where nothing else will do: its framework is imported now, if it is installed."""
-    if (found := recorder(name)) is None:
+    if (found := recorder(name)) is None and (by := _loaded[name].recorded_by) is not None:
         with suppress(ImportError):
-            import_module("autograd")
+            import_module(by)
             found = recorder(name)
     return found
 

@@ -196,6 +196,7 @@ class FrontEnd(FrontEndFile, Protocol):
 
     OwnTransforms: Callable[[], Transforms] | None  # as its users call them
     records: str | None  # the front end whose arrays such functions take, if they are not its own
+    recorded_by: str | None  # the framework whose front end records this one
 
     def vjp(self, f: Callable[..., Any], xs: tuple[Any, ...], /) -> tuple[Any, Any]:
         """y = f(*xs), an array or a tuple of arrays, and pull(y_bar), the tuple of the cotangents of

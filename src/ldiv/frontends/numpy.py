@@ -19,6 +19,8 @@ from ldiv.core.rule import Rule
 from ldiv.core.trees import HostArray
 from ldiv.errors import expected_got, shown
 
+recorded_by = "autograd"
+
 
 def owns(x: object) -> bool:
     return isinstance(x, np.ndarray | np.generic) and not isinstance(
