@@ -1,12 +1,15 @@
 """Where the cost of a step could jump: programs of JAX that differ from a quick one in a detail.
 
 hang         runs of a program with independent batches of dense solves, on two threads, each in at most a minute
+turns        two patterns solved in turn, over the sum of each alone, of the processor
 loop         a step under jit with new values, over one with the same values, whose factor is found; the memory of a process
              that makes 200 steps, over one with two raw factors, of KLU called by hand
 first call   seconds of the processor, of all threads, with compilation, in a process of its own: gradients of `root`, of a
              batch of roots, `detect_pattern`
 batch        gradients of 64 roots by vmap over those by lax.map, both compiled
 systems      1,000 of one pattern, n = 100, vmap(grad): analyses, entries that stay in the cache
+pairs        10 eigenpairs of a Laplacian next to 0 and their gradient, the loss a sum of eigenvalues and of squares with
+             random weights, over SciPy's `eigsh` alone with the same engine
 eager        a sparse solve and its gradient in JAX, not compiled, over PyTorch
 Jacobian     `bench_jacobian.py`
 
@@ -26,14 +29,17 @@ from statistics import median
 from time import perf_counter, process_time
 from typing import Any
 
+import bench_eigen
 import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
 import torch
 from harness.measure import Figure, arguments, compare, report, side_by_side
+from scipy.sparse.linalg import LinearOperator, eigsh
 
 import ldiv
+from ldiv.engines.libraries import mkl_pardiso
 from ldiv.engines.libraries.rslab import library
 
 jax.config.update("jax_enable_x64", True)
@@ -64,6 +70,72 @@ def bump(x: Any, p: Any) -> Any:
 
 def root_loss(p: Any) -> Any:
     return (ldiv.root(bump, 0 * p, p) ** 2).sum()
+
+
+def laplacian(*shape: int) -> Any:
+    """The sum of the second differences along all axes."""
+    lines = [
+        sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(m, m), format="csr")
+        for m in shape
+    ]
+    a = lines[0]
+    for line in lines[1:]:
+        a = sp.kron(a, sp.eye_array(line.shape[0])) + sp.kron(sp.eye_array(a.shape[0]), line)
+    return sp.csc_array(a)
+
+
+# -- two problems in turn -----------------------------------------------------
+
+
+def turns(n: int, rounds: int) -> Figure:
+    """Two patterns: the same ring with other connections."""
+    patterns = [sp.csc_array(circuit(n) + sp.eye_array(n, k=k)) for k in (40, 50)]
+    b = np.ones(n)
+
+    def solved(a: Any, i: int) -> None:
+        ldiv.solve(ldiv.csc_array((a.data * (1 + i / 1e3), a.indices, a.indptr), shape=a.shape), b)
+
+    def seconds(matrices: list[Any]) -> float:
+        ldiv.clear_cache()
+        each = []
+        for i in range(rounds + 1):
+            start = process_time()
+            for a in matrices:
+                solved(a, i)
+            each.append(process_time() - start)
+        return min(each[1:])  # the first ones analyse
+
+    alone = sum(seconds([a]) for a in patterns)
+    return Figure(
+        f"two patterns, n = {n:,}, in turn", "over each alone", seconds(patterns) / alone, "x", 1.1
+    )
+
+
+# -- eigenpairs ---------------------------------------------------------------
+
+
+def pairs(shape: tuple[int, ...], target: float | None, rounds: int) -> Figure:
+    a, engine = laplacian(*shape), "pardiso" if mkl_pardiso.path() is not None else "superlu"
+    n, rng = a.shape[0], np.random.default_rng(0)
+    weights, start = torch.from_numpy(rng.random((n, 10))), rng.random(n)
+    factor, values = bench_eigen.FACTORS[engine](a), torch.from_numpy(a.data)
+
+    def scipy(scale: float) -> Any:
+        inverse = LinearOperator((n, n), factor(scale), dtype=a.dtype)
+        return eigsh(a * scale, 10, sigma=0, OPinv=inverse, v0=start)
+
+    def ours(scale: float) -> Any:
+        v = (values * scale).requires_grad_()
+        A = ldiv.csc_array((v, a.indices, a.indptr), shape=a.shape)
+        lam, x = ldiv.eigsh(A, 10, sigma=0)
+        return torch.autograd.grad(lam.sum() + (x**2 * weights).sum(), v)
+
+    with bench_eigen.alone(engine):
+        seconds = side_by_side(
+            {"SciPy alone": scipy, "eigsh + gradient": ours}, lambda i: 1 + i / 1e3, rounds
+        )
+    title = f"10 pairs, {len(shape)}D, n = {n:,}, {engine}"
+    return compare(seconds, title, "eigsh + gradient", "SciPy alone", target)
 
 
 # -- a step with new values ---------------------------------------------------
@@ -311,10 +383,19 @@ def main() -> None:
             "s",
             60.0,
         ),
+        turns(2000 if quick else 700_000, 2 if quick else 3),
         *loop(500 if quick else 5000, 20 if quick else 200),
         *first_calls(quick),
         batch_of_roots(8 if quick else 64, 3 if quick else 9),
         *systems(20 if quick else 1000, 2 if quick else 5),
+        *(
+            pairs(shape, None if quick else target, 2 if quick else 5)
+            for shape, target in (
+                [((12, 15), None)]
+                if quick
+                else [((95, 105), 2.0), ((295, 305), 1.6), ((27, 28, 29), 1.4)]
+            )
+        ),
         *eager(100 if quick else 1000, 5 if quick else 31),
     ]
     report("cliffs", figures, options)
