@@ -25,7 +25,17 @@ from typing import NamedTuple
 
 from adversarial.case import Case, Wrong
 
-KINDS = ("solves", "modes", "backwards", "state", "bad_calls", "partners", "scales", "programs", "turns")
+KINDS = (
+    "solves",
+    "modes",
+    "backwards",
+    "state",
+    "bad_calls",
+    "partners",
+    "scales",
+    "programs",
+    "turns",
+)
 # of PyTorch itself, on the first use of forward mode and of sparse tensors
 OF_TORCH = (
     "`torch.jit.script` is deprecated",
