@@ -66,7 +66,7 @@ def step(task: KrylovTask, state: State) -> State:
     state = (0, V, H, u, xp.ones_like(beta))
     if is_pending(beta):  # products that are too many only make the residual smaller
         while (j := state[0]) < m and (j == 0 or decided(grows(state))):
-            for _ in range(min(max(j, 2), UNREAD, m - j)):
+            for _ in range(min(max(j, task.unread), UNREAD, m - j)):
                 state = grow(state)
     else:
         state = frontend_of(x).loop(grows, grow, state)

@@ -40,13 +40,14 @@ State = tuple[Array, ...]
 class KrylovTask(NamedTuple):
     """What an engine is given: A, M near A^-1, the wanted residual norms, the length of a cycle.
 
-    The wanted norms are (*batch, 1, k).
+    The wanted norms are (*batch, 1, k). A cycle looks at a device after `unread` products at least.
     """
 
     A: Product
     M: Product
     wanted: Array
     restart: int
+    unread: int = 2
 
 
 class Iteration(Protocol):
@@ -218,9 +219,20 @@ def _rounds(
             check_or_raise(~xp.isnan(believed).any(), engine.BROKEN)
         return rounds + 1, steps, x, _true(b - A(x))
 
+    def cycle(state: State) -> State:
+        """One cycle, which looks at the device by itself, and its true residual: read together. It
+        ends a round if more cycles would not follow by recurrence.
+        """
+        nonlocal task
+        rounds, steps, x, _ = state
+        end = step((steps, *engine.start(task, x, b - A(x))))
+        task = task._replace(unread=UNREAD)
+        return rounds + ~inner_not_converged(end), end[0], end[1], _true(b - A(end[1]))
+
     unread = is_pending(b)
-    is_cycle = engine.cycle(options.restart, b.shape[-2]) > 2  # which looks by itself
-    inner = partial(in_blocks, 1 if is_cycle or observers else UNREAD) if unread else loop
+    if unread and engine.cycle(options.restart, b.shape[-2]) > 2:
+        restart = cycle
+    inner = partial(in_blocks, 1 if observers else UNREAD) if unread else loop
     outer = partial(in_blocks, 1) if unread else loop
     zero = xp.zeros((), **alike(wanted, np.dtype(np.int32)))
     _, steps, x, size = outer(not_converged, restart, (zero, zero, x, _true(b - A(x))))
