@@ -93,6 +93,7 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     ),
     "gemm": lambda a, b: ldiv.gemm(1.0, a, a),
     "matmul": ldiv.matmul,
+    "matmul, out": lambda a, b: ldiv.matmul(a, a, out=torch.zeros_like(a).detach()),
     "SparseArray @": lambda a, b: sparse(a) @ b,
     "SparseArray arithmetic": lambda a, b: (2 * sparse(a).T + sparse(a)) @ b,
     "root": lambda a, b: ldiv.root(lambda x, p: p @ x + x**3 - 1, torch.zeros_like(b), a),
@@ -166,6 +167,21 @@ HARD: dict[str, Callable[[Any], Any]] = {
     "gmres, restarted": lambda to: ldiv.solve(to(A), to(B), method="gmres", restart=2),
 }
 
+# buffers that are overwritten where they are, and what checks derivatives
+IN_PLACE: dict[str, Callable[[Any], Any]] = {
+    "tape": lambda to: taped(to(A / N), to(B[:, None])),
+    "gradcheck": lambda to: torch.tensor(float(bool(ldiv.gradcheck(ldiv.solve, to(A), to(B))))),
+}
+# iterations of many steps
+LONG = 60
+SPREAD, LONG_B = torch.logspace(0, 3, LONG), torch.ones(LONG)
+ITERATIONS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "cg, long": (torch.diag(SPREAD), {"assume_a": "pos", "method": "cg"}),
+    "minres, long": (torch.diag(SPREAD), {"assume_a": "sym", "method": "minres"}),
+    "bicgstab, long": (torch.diag(SPREAD), {"method": "bicgstab"}),
+    "gmres, long": (torch.diag(SPREAD), {"method": "gmres", "restart": 20}),
+}
+
 
 def unlike(a: Any) -> Any:
     """a in units that are not alike, with rounding where entries are small beside their row."""
@@ -189,6 +205,20 @@ def twice(f: Any) -> Any:
         f()
     except ldiv.SingularMatrixError:
         return f()
+
+
+def taped(a: Any, b: Any) -> Any:
+    """x <- A x + b, thrice, in one buffer; its state and the shadows."""
+    buffers = [v.detach().clone() for v in (a, b, b, b)]
+    a, b, x, y = (ldiv.Duplicated(v, torch.zeros_like(v)) for v in buffers)
+    with ldiv.Tape() as tape:
+        for _ in range(3):
+            tape.matmul(a, x, out=y)
+            tape.axpy(1.0, b, y)
+            tape.copy(y, x)
+    x.shadow[...] = 1.0
+    tape.reverse()
+    return torch.cat([x.value, b.shadow, a.shadow], 1)
 
 
 def quietly(f: Any) -> Any:
@@ -263,6 +293,17 @@ def at_host(f: Any) -> dict[str, Any]:
     return {"refused": ""}
 
 
+def counted(problem: tuple[Any, dict[str, Any]]) -> dict[str, Any]:
+    """The steps of one solve, or the products of its cycles, and the waits for them."""
+    a, options = problem
+    with solve_log.reading() as entries:
+        ldiv.solve(a, LONG_B, **options)
+    with waits() as seen:
+        ldiv.solve(a.to(DEVICE), LONG_B.to(DEVICE), **options)
+    steps = entries[0].iterations * options.get("restart", 1)
+    return {"steps": steps, "waited": seen.number, "largest": seen.largest}
+
+
 def found(f: Any, device: Any) -> Any:
     """The numbers, or the error in its words."""
     try:
@@ -292,7 +333,13 @@ def relative(x: Any, y: Any) -> float:
 def main(names: list[str]) -> None:
     warnings.simplefilter("ignore")
     gc.freeze()  # what was imported is no garbage
-    for table, look in ((FUNCTIONS, looked_at), (AT_HOST, at_host), (HARD, hard)):
+    tables: tuple[tuple[dict[str, Any], Any], ...] = (
+        (FUNCTIONS, looked_at),
+        (AT_HOST, at_host),
+        (HARD | IN_PLACE, hard),
+        (ITERATIONS, counted),
+    )
+    for table, look in tables:
         for name, f in table.items():
             if names and name not in names:
                 continue

@@ -87,6 +87,10 @@ class OnDevice(torch.Tensor):
         made.numbers = numbers
         return made
 
+    def data_ptr(self) -> int:
+        """An address of the device, as buffers have there."""
+        return self.numbers.data_ptr()
+
     def numpy(self, *, force: bool = False) -> Any:
         if not force:
             raise TypeError(f"can't convert {NAME}:0 device type tensor to numpy")
