@@ -1,8 +1,9 @@
 """Value and gradient under jit against the other solvers of JAX, and against ldiv's own front end
-for PyTorch.
+for PyTorch; small systems, one and 256 at a time under `vmap`, which are compiled calls here, beside
+the same made by hand with SciPy's SuperLU.
 
 Every side solves the same problems, compiled, in float64, with new values in every round;
-compilation is not counted. The last figure is what a solve under jit costs more than the same solve
+compilation is not counted. One figure is what a solve under jit costs more than the same solve
 through NumPy, at n = 100. Of other packages, only those that are installed take part: `peers/of_jax.py`
 says how to make an environment for them.
 
@@ -22,12 +23,15 @@ import jax
 import numpy as np
 from peers import of_jax
 from problems import systems
+from scipy.sparse import csc_array
+from scipy.sparse.linalg import splu
 import torch
 from harness.measure import Figure, arguments, compare, report, side_by_side
 
 import ldiv
 
-LDIV, TORCH = "ldiv in jax", "ldiv in torch"
+LDIV, TORCH, SUPERLU = "ldiv in jax", "ldiv in torch", "SuperLU by hand"
+SMALL = ("sparsax KLU", "klujax")
 # for the large problems: klujax took 52 s for a call at n = 250,000
 TOO_SLOW = {"klujax", "lineax CG"}
 DIRECT_LU = {"jax spsolve", "sparsax KLU", "klujax", "solvax"}  # the same class of engine as ldiv's
@@ -125,13 +129,79 @@ def overhead(sides: tuple[int, ...], rounds: int, calls: int = 50) -> Figure:
     )
 
 
+def small(n: int, rounds: int, calls: int) -> list[Figure]:
+    """A tridiagonal system, one after another; engines as ldiv chooses them."""
+    a, (b, c) = systems.poisson(n), systems.vectors(n)
+    solvers = {LDIV: chosen(a)} | {
+        name: solve for name, solve in of_jax.installed(a).items() if name in SMALL
+    }
+    steps = {name: step(solve, b, c) for name, solve in solvers.items()}
+    found = {name: run(jax.numpy.asarray(a.data)) for name, run in steps.items()}
+    for name in found:
+        _agree(name, found[LDIV], found[name])
+
+    def fresh(i: int) -> Any:
+        values = [a.data * (1 + (i * calls + k + 1) / 1000) for k in range(calls)]
+        return values, [jax.numpy.asarray(v) for v in values]
+
+    contenders: dict[str, Any] = {
+        name: lambda new, run=run: [run(v) for v in new[1]] for name, run in steps.items()
+    }
+    contenders[SUPERLU] = lambda new: [by_hand(a, v, b, c) for v in new[0]]
+    seconds = side_by_side(contenders, fresh, rounds)
+    targets = {"sparsax KLU": {10: 1.2, 100: 1.1, 1000: 1.0}.get(n)}
+    return [
+        compare(seconds, f"tridiagonal, n = {n:,}, {calls} calls", LDIV, name, targets.get(name))
+        for name in seconds
+        if name != LDIV
+    ]
+
+
+def batch(n: int, count: int, rounds: int) -> Figure:
+    """Value and gradient of so many tridiagonal systems at once, over a loop of SuperLU by hand."""
+    a, (b, c) = systems.poisson(n), systems.vectors(n)
+    run = jax.jit(jax.vmap(lambda v, b, c: jax.vjp(chosen(a), v, b)[1](c), (0, None, None)))
+
+    def fresh(i: int) -> Any:
+        values = a.data * (1 + (np.arange(count)[:, None] + i * count + 1) / 1e5)
+        return values, jax.numpy.asarray(values)
+
+    def together(new: Any) -> Any:
+        return jax.block_until_ready(run(new[1], b, c))
+
+    def one_by_one(new: Any) -> Any:
+        return [by_hand(a, v, b, c)[1] for v in new[0]]
+
+    np.testing.assert_allclose(together(fresh(0))[0], one_by_one(fresh(0)), rtol=1e-6)
+    seconds = side_by_side({LDIV: together, SUPERLU: one_by_one}, fresh, rounds)
+    title = f"{count} tridiagonal, n = {n:,}, vmap(grad)"
+    return compare(seconds, title, LDIV, SUPERLU, 0.35)
+
+
+def chosen(a: Any) -> of_jax.Solve:
+    return lambda values, b: ldiv.solve(
+        ldiv.csr_array((values, a.indices, a.indptr), shape=a.shape), b
+    )
+
+
+def by_hand(a: Any, values: Any, b: Any, c: Any) -> Any:
+    """x, and the cotangents of the values and of b, of a symmetric pattern by rows."""
+    lu = splu(csc_array((values, a.indices, a.indptr), shape=a.shape).T.tocsc())
+    x, lam = lu.solve(b), lu.solve(c, "T")
+    rows = np.repeat(np.arange(len(b)), np.diff(a.indptr))
+    return x, -lam[rows] * x[a.indices], lam
+
+
 def main() -> None:
     options = arguments(__doc__)
     jax.config.update("jax_enable_x64", True)
     if options.quick:
         figures = [*against((20, 20), 2), *against((6, 6, 6), 2), overhead((10, 10), 3, 10)]
+        figures += [*small(10, 2, 3), batch(20, 4, 2)]
     else:
         figures = [overhead((10, 10), 30), *against((100, 100), 7), *against((16, 16, 16), 7)]
+        figures += [f for n in (10, 100, 1000) for f in small(n, 15, 50)]
+        figures += [batch(n, 256, 7) for n in (100, 500)]
         figures += [*against((500, 500), 2, TOO_SLOW), *against((30, 30, 30), 2, TOO_SLOW)]
     here = [name for name in of_jax.ALL if any(name in f.what for f in figures)]
     report("jax", figures, options, f"Side by side with {', '.join(here)}.")

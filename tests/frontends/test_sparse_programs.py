@@ -204,3 +204,13 @@ def test_threads_at_once() -> None:
     assert len(results) == 120
     for x in results:
         alike(x, expected)
+
+
+def test_info_says_what_programs_call(monkeypatch: Any) -> None:
+    from ldiv.cli import machine
+    from ldiv.frontends.jax import compiled_calls
+
+    said = dict(machine.machine_rows())["calls from JAX's programs"]
+    assert ("ldiv_sparse_1" in said) == compiled_calls.is_registered
+    monkeypatch.setattr(machine, "installed", lambda name: "0.9.3")
+    assert "older than 0.10" in dict(machine.machine_rows())["calls from JAX's programs"]

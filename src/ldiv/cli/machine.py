@@ -15,6 +15,7 @@ from typing import Any
 from ldiv.engines.libraries.native import native, why_not
 
 OPTIONAL = ("mkl", "rslab", "pymetis", "pyamg", "lineax", "rich")
+CALLING = (0, 10)  # the first jaxlib whose programs do, as `ldiv.frontends.jax.private` has it
 LIMITS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
@@ -28,6 +29,7 @@ def machine_rows() -> Iterator[tuple[str, str]]:
     limits = [f"{name}={os.environ[name]}" for name in LIMITS if name in os.environ]
     yield "limits of threads", ", ".join(limits) or "none in the environment"
     yield "ldiv._native", f"missing: {why_not}" if native is None else "compiled"
+    yield "calls from JAX's programs", _calls()
     for name in OPTIONAL:
         yield name, installed(name) or "missing"
 
@@ -38,6 +40,16 @@ def installed(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+def _calls() -> str:
+    """Whether programs of JAX call what is compiled, without Python."""
+    found = installed("jaxlib")
+    if native is None or found is None:
+        return "none: they take ldiv._native and jaxlib"
+    if tuple(map(int, found.split(".")[:2])) < CALLING:
+        return f"none: jaxlib {found} is older than {CALLING[0]}.{CALLING[1]}"
+    return ", ".join(native.xla_calls())
 
 
 def _blas(package: str) -> str:
