@@ -13,7 +13,7 @@ NATIVE = Path(__file__).parents[2] / "native"
 COMPILER = shutil.which("c++")
 # ours, XLA's, and the fields of both
 STRUCTURES = {
-    ("Extension", "Extension_Base"): {"kind": "type", "next": "next"},
+    ("Extension", "InternalExtension"): {"kind": "type", "next": "next"},
     ("Buffer", "Buffer"): {"dtype": "dtype", "data": "data", "rank": "rank", "dims": "dims"},
     ("Span", "ByteSpan"): {"start": "ptr", "length": "len"},
     ("Buffers", "Args"): {"count": "size", "kinds": "types", "each": "args"},
@@ -31,6 +31,7 @@ STRUCTURES = {
         for name in ("api", "context", "stage", "arguments", "results", "attributes")
     },
 }
+BEFORE = {"InternalExtension": "Extension_Base"}  # names in API 0.3
 VALUES = {
     "METADATA": "Extension_Metadata",
     "STRING": "AttrType_STRING",
@@ -49,7 +50,9 @@ def test_every_field_is_where_it_is(tmp_path: Path) -> None:
         pytest.skip("jaxlib has no headers here")
     tests = [f"xla::{ours} == XLA_FFI_{theirs}" for ours, theirs in VALUES.items()]
     tests += ["xla::MAJOR == XLA_FFI_API_MAJOR", "xla::MINOR <= XLA_FFI_API_MINOR"]
+    said = header.read_text()
     for (ours, theirs), fields in STRUCTURES.items():
+        theirs = theirs if f"}} XLA_FFI_{theirs};" in said else BEFORE.get(theirs, theirs)
         for own, other in fields.items():
             tests += [
                 f"offsetof(xla::{ours}, {own}) == offsetof(XLA_FFI_{theirs}, {other})",

@@ -437,6 +437,7 @@ def _environment(threads: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@needs_mkl
 def test_a_promise_that_complex_numbers_break_is_refuted(dtype: str) -> None:
     """MKL's complex Cholesky factorization goes on where a pivot is negative, and solves."""
     rng = np.random.default_rng(0)
