@@ -106,5 +106,5 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-ALONE = ("index", "start", "benchmarks", "league", "coming_from", "genindex")
+ALONE = ("index", "start", "benchmarks", "league", "coming_from", "names", "genindex")
 html_sidebars = {page: [] for page in ALONE}
