@@ -104,7 +104,7 @@ class Space:
         u = self.F(self.BP[:, :q])
         v = self.basis[:, :end]
         c = gram(v, self.B(u))
-        u -= v @ c
+        u = u - _times(v, c)
         P, BP, s = self._orthonormal(u, self.B(u), v, c)
         new = P.shape[1]
         self.basis[:, end : end + new] = P
@@ -177,4 +177,9 @@ def _nonzero(x: Any) -> Any:
 
 def _by_inverse(u: Any, l: Any) -> Any:
     """u L^-H."""
-    return u @ conj(np.linalg.solve(l, np.eye(len(l), dtype=l.dtype))).T
+    return _times(u, conj(np.linalg.solve(l, np.eye(len(l), dtype=l.dtype))).T)
+
+
+def _times(v: Any, c: Any) -> Any:
+    """v c, column by column in memory, as the basis is, and as factors take right-hand sides."""
+    return (c.T @ v.T).T
