@@ -159,6 +159,11 @@ CALLS: dict[str, tuple[type[Exception], str, Callable[[], Any]]] = {
         lambda: ANY.eigsh(np.zeros((0, 0))),
     ),
     "no function": (TypeError, "f: expected a function", lambda: ANY.root(None, t, t)),
+    "a method of SciPy's root": (
+        ValueError,
+        "got 'hybr'. It solves with the Jacobian",
+        lambda: ANY.root(lambda x: x, t, method="hybr"),
+    ),
     "no root": (
         ldiv.SingularMatrixError,
         "the Jacobian of f is singular .+ no root",

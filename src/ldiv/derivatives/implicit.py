@@ -277,7 +277,7 @@ def _arguments(
     """The rule and its arguments, checked; `steps` takes the tolerance. `alone`: f takes x alone."""
     x = require_vector(name, x)
     require_option("assume_a", assume_a, ("gen", "sym", "her", "pos"))
-    require_method(method)
+    require_method(method, advice="It solves with the Jacobian; the iteration is Newton's.")
     require_callable("f", f, "a function of (x, params)", "It returns as many numbers as x has.")
     if tol is not None:
         require_number("tol", tol, 0, above=True)

@@ -101,9 +101,9 @@ def solved(
     return x[..., 0] if vector else x
 
 
-def require_method(method: str, name: str = "method") -> None:
+def require_method(method: str, name: str = "method", advice: str = "Choose one of these.") -> None:
     """The name of an engine or of a kind of them."""
-    require_option(name, method, ("auto", "direct", "iterative", *registry.engines()))
+    require_option(name, method, ("auto", "direct", "iterative", *registry.engines()), advice)
 
 
 def require_factor_dtype(factor_dtype: Any) -> None:
