@@ -119,6 +119,7 @@ SKEW = torch.eye(N) + torch.triu(RANK_ONE)
 LARGE = torch.full((N,), 1e300)
 SOME = torch.stack([A, RANK_ONE, 2 * A])
 NEAR = torch.outer(B, B) + 1e-17 * A
+ODD = 10.0 ** torch.arange(0, 9 * N, 9)[:, None] * A / 10.0 ** torch.arange(0, 7 * N, 7)
 HARD: dict[str, Callable[[Any], Any]] = {
     "NaN in A": lambda to: ldiv.solve(to(NAN), to(B)),
     "NaN in b": lambda to: ldiv.solve(to(A), to(NAN)),
@@ -147,6 +148,12 @@ HARD: dict[str, Callable[[Any], Any]] = {
     "repeated": lambda to: gradient(lambda a: ldiv.eigh(a)[1] ** 2, to(torch.eye(N))),
     "singular, gradient": lambda to: gradient(lambda a: ldiv.qr(a)[1], to(RANK_ONE)),
     "badly scaled": lambda to: ldiv.solve(to(A * 10.0 ** torch.arange(0, 12 * N, 12)), to(B)),
+    "badly scaled, positive": lambda to: ldiv.solve(to(unlike(A @ A.mT)), to(B), assume_a="pos"),
+    "badly scaled rows": lambda to: ldiv.inv(to((A * 10.0 ** torch.arange(0, 12 * N, 12)).mT)),
+    "badly scaled, one of a batch": lambda to: ldiv.slogdet(
+        to(torch.stack([A, 1e-30 * SKEW, ODD]))
+    )[1],
+    "badly scaled, gradient": lambda to: gradient(lambda a: ldiv.solve(a, to(B)), to(ODD)),
     "small": lambda to: ldiv.cholesky(to(1e-300 * (A @ A.mT))),
     "Hilbert": lambda to: ldiv.solve(to(HILBERT), to(B)),
     "symmetric in its units": lambda to: ldiv.cholesky(to(unlike(A @ A.mT))),

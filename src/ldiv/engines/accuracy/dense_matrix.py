@@ -16,7 +16,7 @@ from ldiv.core.arrays import alike, astype, conj, numpy_dtype, transpose
 from ldiv.core.dispatch import frontend_of, host_values, namespace, traced
 from ldiv.core.trees import Array
 from ldiv.core.units import balance
-from ldiv.core.verdict import decided
+from ldiv.core.verdict import decided, is_pending
 from ldiv.engines.accuracy.equilibration import are_alike
 from ldiv.engines.accuracy.limits import BALANCED, BALANCINGS, MODERATE, SCALINGS
 from ldiv.engines.accuracy.verifiable import Normed, Scales, lange
@@ -78,11 +78,14 @@ class DenseMatrix(Normed):
         return astype(b, np.result_type(numpy_dtype(b), self.dtype))
 
 
-def equilibrated(a: Array) -> tuple[DenseMatrix, Scales]:
-    """(R A C, (r, c)), or (A, None) if it is balanced. A zero row stays zero."""
+def equilibrated(a: Array, congruent: bool = False) -> tuple[DenseMatrix, Scales]:
+    """(R A C, (r, c)), or (A, None) if it is balanced. A zero row stays zero.
+
+    `congruent`: A is Hermitian and has to stay so, r = c.
+    """
     if (largest := _largest_if_balanced(a)) is not None:
         return DenseMatrix(a, largest), None
-    a, scales, rows = _equilibrated(a)
+    a, scales, rows = _equilibrated(a, congruent)
     most = namespace(rows).max(rows, axis=-1)
     return DenseMatrix(a, most if a.ndim == 2 else most[..., None, None]), scales
 
@@ -118,7 +121,9 @@ def _largest_if_balanced(a: Array) -> float | None:
     return float(most) if balanced else None
 
 
-def _equilibrated(a: Array) -> tuple[Array, tuple[Array, Array] | None, Array]:
+def _equilibrated(
+    a: Array, congruent: bool = False
+) -> tuple[Array, tuple[Array, Array] | None, Array]:
     """(R A C, (r, c), row maxima) as in `ldiv.engines.accuracy.equilibration`, for a batch.
 
     (A, None, row maxima) if it is balanced. A zero row stays zero.
@@ -140,9 +145,11 @@ def _equilibrated(a: Array) -> tuple[Array, tuple[Array, Array] | None, Array]:
     size = xp.abs(a)
     rows = row_maxima(size)
     # a batch only: for one matrix computing all column maxima is cheaper
-    if a.ndim > 2 and not traced(a) and _is_balanced_by_diagonal(size, rows):
+    if a.ndim > 2 and not (traced(a) or is_pending(a)) and _is_balanced_by_diagonal(size, rows):
         return a, None, rows
     cols = row_maxima(transpose(size))
+    if is_pending(a):
+        return _equilibrated_unread(a, _differ(rows, cols), size, rows, congruent)
     if not traced(a) and not decided(_differ(rows, cols)):
         return a, None, rows
     # near 1 first, by one power of two, so that no step depends on the units of A
@@ -150,6 +157,28 @@ def _equilibrated(a: Array) -> tuple[Array, tuple[Array, Array] | None, Array]:
     t = balance(xp.sqrt(least) * xp.sqrt(most)) + xp.zeros_like(rows)
     rows, cols, zero = rows * t * t, cols * t * t, xp.sum(xp.zeros_like(t[..., :1]))
     r, c, rows, *_ = frontend_of(a).loop(going, step, (t, t, rows, cols, zero))
+    return r[..., :, None] * a * c[..., None, :], (r, c), rows
+
+
+def _equilibrated_unread(
+    a: Array, differ: Array, size: Array, rows: Array, congruent: bool
+) -> tuple[Array, tuple[Array, Array], Array]:
+    """The same without a question to a device, in one step; the scales of balanced matrices are 1.
+
+    Rows are divided by their maxima, then columns by theirs, which leaves both near 1; as a
+    congruence both by the roots of the diagonal, beside which no entry of a positive matrix is larger.
+    """
+    xp = namespace(a)
+
+    def scales(maxima: Array, inverse: Callable[[Array], Array]) -> Array:
+        return inverse(xp.where(differ, maxima, xp.ones_like(maxima)))
+
+    if congruent:
+        r = c = scales(xp.linalg.diagonal(size), _inverse_root)
+    else:
+        r = scales(rows, _inverse)
+        c = scales(row_maxima(transpose(size * r[..., :, None])), _inverse)
+    rows = row_maxima(size * r[..., :, None] * c[..., None, :])
     return r[..., :, None] * a * c[..., None, :], (r, c), rows
 
 
@@ -182,8 +211,17 @@ def _differ(rows: Array, cols: Array) -> Any:
 
 
 def _inverse_root(x: Array) -> Array:
+    return _power(x, -0.5)
+
+
+def _inverse(x: Array) -> Array:
+    return _power(x, -1.0)
+
+
+def _power(x: Array, exponent: float) -> Array:
+    """x^exponent, rounded to a power of two; 1 of zero."""
     xp = namespace(x)
-    return 2 ** xp.round(-0.5 * xp.log2(xp.where(x > 0, x, xp.ones_like(x))))
+    return 2 ** xp.round(exponent * xp.log2(xp.where(x > 0, x, xp.ones_like(x))))
 
 
 @cache

@@ -74,7 +74,7 @@ def factor(symbolic: None, structure: Structure, p: Tree, assume_a: str) -> Fact
 
 def factorize(a: Array, make: Callable[[Array], Factor]) -> Verified:
     """A of any scales, factored by `make`."""
-    m, scales = equilibrated(a)
+    m, scales = equilibrated(a, congruent=make is cholesky)
     return Verified(NAME, m, make(m.whole), scales)
 
 
