@@ -190,12 +190,40 @@ ITERATIONS: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 
 
+# of one matrix, under errstate(singular="nan"): nothing is waited for, whatever is found
+UNREAD: dict[str, Callable[[Any], Any]] = {
+    "or NaN, not positive": lambda a: ldiv.cholesky(a - 40 * torch.eye(N).to(a.device)),
+    "or NaN, not finite": lambda a: ldiv.qr(a / 0)[1],
+    "or NaN, NaN for eigh": lambda a: ldiv.eigh(sym(a) * torch.nan)[1],
+    "or NaN, infinity for svd": lambda a: ldiv.svd(a / 0)[1],
+    "or NaN, no triangle": lambda a: ldiv.solve_triangular(a - torch.diag(a.diag()), a),
+    "or NaN, not symmetric": lambda a: ldiv.eigvalsh(torch.triu(a)),
+    "or NaN, no derivative": lambda a: (
+        ldiv.eigh(0 * sym(a) + torch.eye(N).to(a.device))[1] * B.to(a.device)
+    ),
+    "or NaN, dependent columns": lambda a: ldiv.qr(a[:, :1] * a[:1])[1],
+    "or NaN, overflow": lambda a: ldiv.solve_triangular(1e-200 * a, 1e200 * a),
+    "or NaN, tiny": lambda a: 1e150 * ldiv.cholesky(1e-300 * pos(a)),
+    "or NaN, large": lambda a: ldiv.lu_factor(1e307 * a)[0] / 1e307,
+    "or NaN, in its units": lambda a: ldiv.cholesky(unlike(pos(a))),
+    "or NaN, complex": lambda a: ldiv.eigh(sym(a) + 1j * (a - a.mT))[0],
+    "or NaN, single": lambda a: ldiv.cholesky(pos(a).float()).double(),
+    **{
+        f"or NaN, {name}": partial(lambda f, a: f(a, a[0]), FUNCTIONS[name])
+        for name in (
+            *("solve_triangular", "cholesky", "lu_factor", "lu", "qr", "svd", "svdvals"),
+            *("eigh", "eigh, B", "eigvalsh", "norm, 2"),
+        )
+    },
+}
+
+
 def unlike(a: Any) -> Any:
     """a in units that are not alike, with rounding where entries are small beside their row."""
-    d = 10.0 ** torch.arange(0, 3 * N, 3)
-    a = a * d[:, None] * d
-    a[0, 1] += 1e-12 * a[0, 1].abs()
-    return a
+    d = 10.0 ** torch.arange(0, 3 * N, 3, device=a.device)
+    off = torch.zeros(N, N)
+    off[0, 1] = 1e-12
+    return a * d[:, None] * d * (1 + off.to(a.device))
 
 
 def as_nan(f: Any) -> Any:
@@ -311,6 +339,35 @@ def counted(problem: tuple[Any, dict[str, Any]]) -> dict[str, Any]:
     return {"steps": steps, "waited": seen.number, "largest": seen.largest}
 
 
+def unread(f: Any) -> dict[str, Any]:
+    """Value, gradient and tangent."""
+
+    @ldiv.errstate(singular="nan")
+    def on(device: Any) -> list[Any]:
+        a = A.to(device).requires_grad_()
+        y = f(a)
+        tangent = torch.func.jvp(f, (a.detach(),), (a.detach().mT.contiguous(),))[1]
+        return [y.detach(), torch.autograd.grad(y.sum(), a)[0], tangent]
+
+    here = on("cpu")
+    with waits() as seen:
+        there = on(DEVICE)
+    pairs = [(x, y.cpu()) for x, y in zip(here, there, strict=True)]
+    return {
+        "unread": seen.number,
+        "nan": sum(bool(x.isnan().any()) for x, _ in pairs),
+        "far": max(off_where_known(x, y) for x, y in pairs),
+    }
+
+
+def off_where_known(x: Any, y: Any) -> float:
+    """The largest difference; infinite if NaN is elsewhere."""
+    if not torch.equal(x.isnan(), y.isnan()):
+        return float("inf")
+    x, y = x.nan_to_num(0.0), y.nan_to_num(0.0)
+    return float((x - y).abs().max() / x.abs().max().clamp(min=1))
+
+
 def found(f: Any, device: Any) -> Any:
     """The numbers, or the error in its words."""
     try:
@@ -345,6 +402,7 @@ def main(names: list[str]) -> None:
         (AT_HOST, at_host),
         (HARD | IN_PLACE, hard),
         (ITERATIONS, counted),
+        (UNREAD, unread),
     )
     for table, look in tables:
         for name, f in table.items():

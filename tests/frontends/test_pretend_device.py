@@ -27,6 +27,7 @@ FEW = [
     *("NaN in A", "rank one", "nearly singular, twice", "not positive", "not symmetric"),
     *("badly scaled", "badly scaled, positive", "Hilbert", "NaN for an error"),
     *("cg, long", "gmres, long"),
+    *("or NaN, not positive", "or NaN, no derivative", "or NaN, solve_triangular", "or NaN, svd"),
 ]
 
 
@@ -117,6 +118,13 @@ def test_what_was_believed_in_vain_is_found_as_on_the_cpu(found: Found) -> None:
     assert (refused, compared) == (5, 4) if found.names else refused > 20 and compared > 12
     other = [x for x in hard if x["here"] != x["there"] or x.get("apart", 0) > 1e-9 or x["kept"]]
     assert not other
+
+
+def test_nan_for_an_error_waits_for_nobody(found: Found) -> None:
+    """One matrix, value, gradient and tangent; NaN exactly where it is on the cpu."""
+    lines = found.having("unread", 20, 4)
+    assert sum(x["nan"] > 0 for x in lines) >= (2 if found.names else 7)
+    assert not [x for x in lines if x["unread"] or x["far"] > 1e-10]
 
 
 def test_what_must_run_on_the_host_says_so(found: Found) -> None:

@@ -16,7 +16,7 @@ from ldiv.core.folders import files
 from ldiv.core.forking import import_module
 from ldiv.core.frontend import FrontEnd, Specs
 from ldiv.core.trees import HostArray
-from ldiv.core.verdict import believed
+from ldiv.core.verdict import passed
 from ldiv.errors import expected_got, report
 
 _by_type: dict[type, FrontEnd] = {}
@@ -191,7 +191,7 @@ def check_or_raise(ok: Any, error: Callable[..., Exception], *numbers: Any) -> N
         return
     if traced(ok):
         frontend_of(ok).check_or_raise(ok, error, *numbers)
-    elif not believed(ok):
+    elif not passed(ok):
         report(error(*numbers))
 
 

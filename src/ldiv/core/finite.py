@@ -21,7 +21,7 @@ from ldiv.core.holder import Holder, holding, owner
 from ldiv.core.or_nan import finite_or_nan, members
 from ldiv.core.rule import OrNaN, Rule
 from ldiv.core.trees import Tree, leaves, rebuild
-from ldiv.core.verdict import is_pending
+from ldiv.core.verdict import is_pending, is_unread
 from ldiv.errors import of_numbers, overflowed
 
 BLOCK = 8192  # numbers: for more than 10,000 OpenBLAS wakes threads, in milliseconds where cores are busy
@@ -37,7 +37,7 @@ def all_finite(x: Any) -> Any:
         return isfinite(total(values)) or bool(np.isfinite(values).all())
     if is_pending(x):
         return namespace(x).isfinite(namespace(x).sum(x))  # if not, all is looked at again
-    if not traced(x) and np.isfinite(asnumpy(namespace(x).sum(x))):
+    if not (traced(x) or is_unread(x)) and np.isfinite(asnumpy(namespace(x).sum(x))):
         return True
     return namespace(x).isfinite(x).all()
 

@@ -90,8 +90,12 @@ def _by_halves(
 
 def _refused(y: Array, count: int) -> Array:
     """So many members without an answer, shaped as those of y are."""
-    value = {"f": float("nan"), "c": complex("nan+nanj")}.get(numpy_dtype(y).kind, 0)
-    return namespace(y).full((count, *y.shape[1:]), value, **alike(y))
+    return namespace(y).full((count, *y.shape[1:]), nothing(y), **alike(y))
+
+
+def nothing(y: Array) -> complex:
+    """What stands in an output without an answer."""
+    return {"f": float("nan"), "c": complex("nan+nanj")}.get(numpy_dtype(y).kind, 0)
 
 
 # -- derivatives --------------------------------------------------------------

@@ -27,6 +27,7 @@ from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import plus
 from ldiv.core.trees import Tree, leaves, rebuild
 from ldiv.core.units import Unit, chosen, in_units, magnitude, middle
+from ldiv.core.verdict import is_unread
 from ldiv.errors import overflowed
 
 Powers = list[tuple[Array, int]]
@@ -82,6 +83,10 @@ class InUnits(Rule):
     sees_overflow = True
 
     @property
+    def only_refuses(self) -> bool:  # type: ignore[override]
+        return self.rule.only_refuses
+
+    @property
     def core(self) -> tuple[Tree, ...]:
         return self.rule.core
 
@@ -104,7 +109,9 @@ class InUnits(Rule):
             xs, cores = zip(*self.rule.measured(unit, flat), strict=True)
             t, size = chosen(xs, cores)
             ts.append(t)
-            if traced(size):  # nothing is raised until all is computed, and LAPACK prints of NaN
+            if traced(size) or is_unread(
+                size
+            ):  # nothing is raised until all is computed, and LAPACK prints of NaN
                 flat = _finite_or_zero(unit, self.cores, flat, size)
         given = self._inside(flat, ts, in_units)
         for x, other in zip(given, leaves(args), strict=True):
@@ -221,6 +228,8 @@ class ChangeOfUnits(Rule):
     name: str
     own: int  # axes of x
     powers: tuple[int, ...]
+
+    only_refuses = True
 
     @property
     def core(self) -> tuple[Tree, ...]:

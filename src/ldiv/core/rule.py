@@ -136,6 +136,8 @@ class Rule(ABC):
     is_condition: bool = False  # must its checks have passed before its outputs are used?
     # does the kernel itself raise on overflow, on the host? A check in a trace would constrain XLA
     sees_overflow: bool = False
+    # do all looks of its kernel refuse, and none decide how it goes on?
+    only_refuses: bool = False
 
 
 def _definer(cls: type, name: str) -> int:
@@ -183,6 +185,10 @@ class OrNaN(Rule):
     @property
     def few(self) -> int:  # type: ignore[override]
         return self.rule.few
+
+    @property
+    def only_refuses(self) -> bool:  # type: ignore[override]
+        return self.rule.only_refuses
 
     @property
     def compiled(self) -> Compiled | None:

@@ -13,6 +13,12 @@ refinement and the next engine are those of the cpu, and nothing is accepted tha
     once_settled(act)   what is to be seen by others, who look no more
     if_doubted(undo)    what was seen by nobody else
 
+Where NaN takes the place of errors nothing needs to be read: inside of `unread` the looks that refuse
+are collected, and whoever called masks by them what was made.
+
+    passed(ok)          an answer that an error follows if it is no
+    is_unread(x)        are the numbers of x on a device, and is nobody to ask for them at all?
+
 On the host, and in a trace, there is nothing to wait for: these are bool(ok), and act().
 """
 
@@ -68,8 +74,17 @@ class _Pending:
         return found
 
 
+class _Unread:
+    """The answers that nobody will read."""
+
+    def __init__(self, device: Device) -> None:
+        self.device, self.answers = device, []
+
+    answers: list[Any]
+
+
 # None: no device is waited for; False: every look is read where it is made
-_now: ContextVar[_Pending | bool | None] = ContextVar("pending", default=None)
+_now: ContextVar[_Pending | _Unread | bool | None] = ContextVar("pending", default=None)
 
 
 def in_one_wait(device: Device, f: Callable[[], R]) -> R:
@@ -97,6 +112,19 @@ def in_one_wait(device: Device, f: Callable[[], R]) -> R:
         _now.reset(token)
 
 
+def unread(device: Device, f: Callable[[], R]) -> tuple[R, Any] | None:
+    """(f(), whether nothing in it is refused, on the device), without a wait; None if f has to ask."""
+    looks = _Unread(device)
+    token = _now.set(looks)
+    try:
+        results = f()
+    except _Doubted:
+        return None
+    finally:
+        _now.reset(token)
+    return results, device.every(looks.answers) if looks.answers else True
+
+
 def _undone(pending: _Pending) -> None:
     for undo in reversed(pending.undo):
         undo()
@@ -113,8 +141,23 @@ def is_pending(x: Any) -> bool:
     return _of(x) is not None
 
 
+def is_unread(x: Any) -> bool:
+    """Whether the numbers of x are elsewhere, and not to be read at all."""
+    return isinstance(looks := _now.get(), _Unread) and looks.device.owns(x)
+
+
+def passed(ok: Any) -> bool:
+    """Whether ok; an error is to follow if it is not."""
+    if isinstance(looks := _now.get(), _Unread) and looks.device.owns(ok):
+        looks.answers.append(ok)
+        return True
+    return believed(ok)
+
+
 def believed(ok: Any) -> bool:
     """Whether ok, which nearly always holds."""
+    if is_unread(ok):
+        raise _Doubted
     if (pending := _of(ok)) is None:
         return bool(ok)
     pending.answers.append(ok)
@@ -123,6 +166,8 @@ def believed(ok: Any) -> bool:
 
 def decided(ok: Any) -> bool:
     """Whether ok, which often does not hold."""
+    if is_unread(ok):
+        raise _Doubted
     return bool(ok) if (pending := _of(ok)) is None else pending.read([ok])[0]
 
 

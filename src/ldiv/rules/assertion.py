@@ -30,6 +30,7 @@ class Checked(Unchanged):
     check: Callable[[Array], None]
 
     may_overflow = True
+    only_refuses = True
     core = (2,)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
@@ -48,6 +49,7 @@ class Result(Unchanged):
 
     what: str
 
+    only_refuses = True
     core = (0,)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:

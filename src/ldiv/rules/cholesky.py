@@ -38,6 +38,7 @@ class Cholesky(Rule):
 
     core = (2,)
     on_host = True
+    only_refuses = True
 
     @property
     def units(self) -> tuple[Unit, ...]:

@@ -29,6 +29,7 @@ from ldiv.errors import NotDifferentiableError, expected_got
 from ldiv.rules.deflated import deflated
 from ldiv.rules.inverse_gaps import RESOLVED, gaps
 from ldiv.rules.pencil import OfPencil
+from ldiv.structures.composed import is_dense
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,11 @@ class Eigenpairs(OfPencil):
     differentiable = (True, True, False, False, False)
     eigenvalues = (1, 0, 1, 0, 1)
     vectors = (0, 1, 0, 1, 0)
+
+    @property
+    def only_refuses(self) -> bool:  # type: ignore[override]
+        """What iterates decides how it goes on."""
+        return is_dense(self.task.A.unview()[0])
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         pA, pB, auxiliaries = args

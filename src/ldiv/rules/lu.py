@@ -53,6 +53,7 @@ class LU(Rule):
     differentiable = (True, False, False)
     core = (2,)
     on_host = True
+    only_refuses = True
 
     @property
     def compiled(self) -> Compiled | None:

@@ -33,6 +33,7 @@ class QR(Rule):
 
     core = (2,)
     on_host = True
+    only_refuses = True
 
     @property
     def units(self) -> tuple[Unit, ...]:

@@ -33,6 +33,7 @@ from ldiv.engines.factors.triangle_calls import triangle_calls
 from ldiv.engines.factors.triangle_programs import triangular_solve
 from ldiv.engines.iterative.options import Options
 from ldiv.rules.verify_adjoint import verified
+from ldiv.structures.triangular import Triangular
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,10 @@ class Solve(Rule):
     @cached_property
     def on_host(self) -> bool:
         return self.options is None and self.structure.on_host
+
+    @cached_property
+    def only_refuses(self) -> bool:
+        return self.options is None and isinstance(self.structure.unview()[0], Triangular)
 
     @cached_property
     def few(self) -> int:

@@ -40,6 +40,7 @@ class SVD(Rescaled):
     core = (2,)
     units = (Unit((2,), (0, 2, 0), by=(0,)),)
     on_host = True
+    only_refuses = True
 
     @property
     def public_name(self) -> str:

@@ -47,6 +47,7 @@ class LowerSolve(Rule):
 
     core = (2, 2)
     on_host = True
+    only_refuses = True
 
     @property
     def units(self) -> tuple[Unit, ...]:
@@ -97,6 +98,7 @@ class LowerProduct(Bilinear):
     may_overflow = True
     core = (2, 2)
     on_host = True
+    only_refuses = True
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         A, B = args

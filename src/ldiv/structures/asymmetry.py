@@ -20,7 +20,7 @@ from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import numpy_dtype
 from ldiv.core.dispatch import check_or_raise, is_array, namespace, traced
 from ldiv.core.pattern import Pattern
-from ldiv.core.verdict import believed, is_pending
+from ldiv.core.verdict import believed, is_pending, is_unread
 from ldiv.errors import NotSymmetricError
 
 BALANCED = 1 / 16  # the smallest of the largest entries of rows that are alike
@@ -80,7 +80,7 @@ def _roots(largest: Callable[[Array], Array], of_rows: Array) -> Array:
     d = xp.sqrt(_positive(of_rows))
     for _ in range(STEPS):
         ratio = _positive(largest(d))
-        if not traced(ratio) and bool((ratio >= BALANCED).all()):
+        if not (traced(ratio) or is_unread(ratio)) and bool((ratio >= BALANCED).all()):
             break
         d = d * xp.sqrt(ratio)
     return d

@@ -14,13 +14,13 @@ from typing import Any
 
 import torch
 
-from ldiv.core.finite import derivative, evaluated
+from ldiv.core.finite import derivative
 from ldiv.core.rule import Rule
 from ldiv.core.trees import leaves, rebuild
 from ldiv.frontends.torch import few, private
 from ldiv.frontends.torch.recorded import record
 from ldiv.frontends.torch.recorders import traced
-from ldiv.frontends.torch.waiting import in_one_wait
+from ldiv.frontends.torch.waiting import in_one_wait, outputs
 
 
 def kernel(rule: Rule, flat: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:
@@ -35,14 +35,14 @@ def kernel(rule: Rule, flat: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]
     with private.without_function_modes() if private.count_function_modes() else nullcontext():
         seen = private.in_forward_mode()
         plain = [x.detach() if seen or x.requires_grad else x for x in flat]
-        outputs = in_one_wait(plain[0], partial(evaluated, rule, plain))
-    if not any([private.is_view(y) for y in outputs]):  # noqa: C419
-        return outputs
+        found = outputs(rule, plain)
+    if not any([private.is_view(y) for y in found]):  # noqa: C419
+        return found
     # torch lets nobody write to a view that a Function returns, so it is detached from its base;
     # and it cannot give tangents to several views of one array, so in forward mode they are copies.
     return tuple(
         y if not private.is_view(y) else y.clone() if private.in_forward_mode() else y.detach()
-        for y in outputs
+        for y in found
     )
 
 

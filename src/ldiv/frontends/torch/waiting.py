@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
 
 from ldiv.core import verdict
+from ldiv.core.finite import evaluated
+from ldiv.core.or_nan import nothing, unless_refused
+from ldiv.core.rule import OrNaN, Rule
 from ldiv.frontends.torch import private
 from ldiv.frontends.torch.recorders import traced
 
@@ -38,3 +42,24 @@ _device = _Device()
 def in_one_wait(x: torch.Tensor, f: Callable[[], R]) -> R:
     """f(), of x and of others beside it, which waits for their device once, if they are on one."""
     return f() if x.is_cpu or traced(None) else verdict.in_one_wait(_device, f)
+
+
+def outputs(rule: Rule, flat: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+    """Those of a kernel, with one wait; with NaN for an error without any, where its looks only refuse."""
+    if isinstance(rule, OrNaN) and rule.only_refuses and not flat[0].is_cpu and not traced(None):
+        # of a batch looks do not tell who is refused
+        alone = all(x.ndim == core for x, core in zip(flat, rule.cores, strict=True))
+        if alone and (found := _masked(rule.rule, flat)) is not None:
+            return found
+    return in_one_wait(flat[0], partial(evaluated, rule, flat))
+
+
+def _masked(rule: Rule, flat: list[torch.Tensor]) -> tuple[torch.Tensor, ...] | None:
+    """NaN where a look refuses, which nobody reads; None where somebody has to."""
+    found = verdict.unread(_device, partial(unless_refused, partial(evaluated, rule), flat))
+    if found is None:
+        return None
+    made, ok = found
+    if made is None or ok is True:
+        return made
+    return tuple([torch.where(ok, y, nothing(y)) for y in made])
