@@ -46,3 +46,13 @@ def test_one_newton_step_in_a_program() -> None:
 def test_a_start_where_f_is_undefined(transform: Any) -> None:
     with pytest.raises(Exception, match="Start where f is defined"):
         transform(lambda p: ldiv.root(lambda x, p: jnp.log(x) - p, -jnp.ones(3), p))(jnp.ones(3))
+
+
+@pytest.mark.parametrize("pattern", [None, (np.arange(2), np.arange(2))])
+def test_a_program_without_a_root_says_what_an_eager_call_says(pattern: Any) -> None:
+    def f(p: Any) -> Any:
+        return ldiv.root(lambda x, p: x**2 + p, jnp.ones(2), p, pattern=pattern)
+
+    for call in (f, jax.jit(f)):
+        with pytest.raises(Exception, match=r"the Jacobian of f is singular.*\(a\) no root"):
+            jax.block_until_ready(call(jnp.ones(2)))

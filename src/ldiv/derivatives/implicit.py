@@ -38,7 +38,7 @@ from ldiv.derivatives.jacobian import (
 )
 from ldiv.derivatives.root_info import Path, RootInfo
 from ldiv.engines import solve_log
-from ldiv.errors import OF_SINGULAR_JACOBIANS, SingularMatrixError, expected_got, shown
+from ldiv.errors import expected_got, shown
 from ldiv.linalg.arguments.solve_problem import require_method
 from ldiv.linalg.systems.solve_info import Estimated, not_in_a_trace
 from ldiv.matrices.assumptions import definiteness, promised
@@ -327,12 +327,7 @@ def _with_info(
 
 
 def _bound(rule: Root, params: tuple[Array, ...], x: Array) -> Array:
-    try:
-        result: Array = bind(rule, params, x)[0]
-    except SingularMatrixError as error:
-        raise SingularMatrixError(
-            error.engine, error.evidence, what="the Jacobian of f", causes=OF_SINGULAR_JACOBIANS
-        ) from error
+    result: Array = bind(rule, params, x)[0]
     return result
 
 

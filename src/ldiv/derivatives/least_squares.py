@@ -30,14 +30,7 @@ from ldiv.derivatives.jacobian import PatternLike, on_pattern, require_real_valu
 from ldiv.derivatives.levenberg_marquardt import Search
 from ldiv.derivatives.normal_equations import DenseEquations, Equations, SparseEquations
 from ldiv.derivatives.robust_losses import LOSSES, Scaled
-from ldiv.errors import (
-    OF_INDEFINITE_HESSIANS,
-    OF_MINIMA,
-    NotPositiveDefiniteError,
-    SingularMatrixError,
-    expected_got,
-    shown,
-)
+from ldiv.errors import OF_MINIMA, expected_got, shown
 from ldiv.matrices.assumptions import promised
 from ldiv.matrices.linear_operator import WithParams, outline
 from ldiv.matrices.matrix import Matrix
@@ -220,6 +213,7 @@ class Minimum(Root):
     called: ClassVar[str] = "least_squares"
     iteration: ClassVar[str] = "least_squares"
     causes: ClassVar[str] = OF_MINIMA
+    matrix: ClassVar[str] = "hessian"
 
     @property
     def public_name(self) -> str:
@@ -238,18 +232,3 @@ class Minimum(Root):
             "residual: expected a gradient of the cost that is finite, got NaN or infinity. "
             "Divide large residuals by their unit, or look for a pole of their derivatives."
         )
-
-    def solved(self, J: Array, b: Array) -> Array:
-        try:
-            return super().solved(J, b)
-        except NotPositiveDefiniteError as error:
-            raise NotPositiveDefiniteError(
-                error.engine, error.evidence, _HESSIAN, OF_INDEFINITE_HESSIANS
-            ) from error
-        except SingularMatrixError as error:
-            raise SingularMatrixError(
-                error.engine, error.evidence, what=_HESSIAN, causes=OF_INDEFINITE_HESSIANS
-            ) from error
-
-
-_HESSIAN = "the Hessian of least_squares, where its gradient vanishes,"

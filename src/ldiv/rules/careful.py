@@ -14,10 +14,12 @@ from ldiv.core.pattern import Pattern
 from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure
 from ldiv.engines.accuracy.accepted import LU as BY_LU
+from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.rules.cholesky import Cholesky
 from ldiv.rules.inverse import Inverse
 from ldiv.rules.logabsdet import LogAbsDet
 from ldiv.rules.lu import LU
+from ldiv.rules.newton_step import OF, in_words
 from ldiv.rules.slogdet import SLogDet
 from ldiv.rules.solve import Solve
 from ldiv.structures.dense import dense
@@ -44,13 +46,19 @@ def answer(
         for x, shape in zip(arrays, shapes, strict=True)
     ]
     what, *told = text.split(" ")
+    of = next(filter(OF.__contains__, told), None)
+    if of is not None:
+        told.remove(of)
     if what == "sparse":
         flat[0] = flat[0][..., 0, :]
         rule = _sparse(np.frombuffer(entries, np.int32).reshape(2, -1), *told)
     else:
         rule = RULES[what](shapes[0][0], *told)
-    with holding(store):  # which finds the factor again for the derivative
-        out = bind(rule, *flat)
+    try:
+        with holding(store):  # which finds the factor again for the derivative
+            out = bind(rule, *flat)
+    except (SingularMatrixError, NotPositiveDefiniteError) as error:
+        raise error if of is None else in_words(error, of) from error
     return tuple(np.ascontiguousarray(y, None if y.dtype.kind in "fc" else np.int32) for y in out)
 
 

@@ -24,10 +24,11 @@ from ldiv.core.errstate import singular_state, under
 from ldiv.core.finite import require_finite
 from ldiv.core.holder import Holder, holding, owner
 from ldiv.core.pushforward import jvp
-from ldiv.core.rule import Rule
+from ldiv.core.rule import Rule, bind
 from ldiv.core.structure import Structure, nothing, plus
 from ldiv.core.trees import Tree
 from ldiv.errors import OF_ROOTS, ConvergenceError, expected_got
+from ldiv.rules.newton_step import NewtonStep
 from ldiv.rules.solve import solve
 
 HALVINGS = 30
@@ -87,6 +88,7 @@ class Root(Rule):
     called: ClassVar[str] = "root"
     iteration: ClassVar[str] = "Newton's method"
     causes: ClassVar[str] = OF_ROOTS
+    matrix: ClassVar[str] = "jacobian"
 
     @property
     def core(self) -> tuple[Tree, ...]:
@@ -205,7 +207,7 @@ class Root(Rule):
 
     def solved(self, J: Array, b: Array) -> Array:
         """J^-1 b, on the way to x."""
-        return solve(self.structure, J, b, self.assume_a, self.method)
+        return bind(NewtonStep(self.structure, self.assume_a, self.method, of=self.matrix), J, b)[0]
 
     def _partial(self, p: Tree, x: Array) -> Array:
         """The values of J at x, as a differentiable function of p and x."""

@@ -1,0 +1,73 @@
+"""x = S(p)^-1 b, in a step of Newton's method: what is singular is the derivative of a function of the
+user's, and the error says so, in eager calls and in compiled programs.
+
+tangent      that of `solve`
+cotangent    that of `solve`
+cost         that of `solve`
+reference    `solve`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ldiv.core.array_protocol import Array
+from ldiv.core.compiled_call import CompiledCall
+from ldiv.core.structure import Structure
+from ldiv.core.trees import Tree
+from ldiv.errors import (
+    OF_INDEFINITE_HESSIANS,
+    OF_SINGULAR_JACOBIANS,
+    NotPositiveDefiniteError,
+    SingularMatrixError,
+)
+from ldiv.rules.solve import Solve
+
+Refusal = SingularMatrixError | NotPositiveDefiniteError
+# what S(p) is, by the word of a rule, and why it may be singular
+OF = {
+    "jacobian": ("the Jacobian of f", OF_SINGULAR_JACOBIANS),
+    "hessian": (
+        "the Hessian of least_squares, where its gradient vanishes,",
+        OF_INDEFINITE_HESSIANS,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class NewtonStep(Solve):
+    """`Solve`, in other words where it refuses."""
+
+    of: str = "jacobian"
+
+    compiled = Solve.compiled  # which refuses nothing
+
+    def compiled_call(self, *flat: Any) -> CompiledCall | None:
+        call = super().compiled_call(*flat)
+        return call and call._replace(rule=f"{call.rule} {self.of}")
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        try:
+            return super().kernel(*args)
+        except (SingularMatrixError, NotPositiveDefiniteError) as error:
+            raise in_words(error, self.of) from error
+
+
+def in_words(error: Refusal, of: str) -> Refusal:
+    """The same of what the matrix is."""
+    what, causes = OF[of]
+    if isinstance(error, SingularMatrixError):
+        return SingularMatrixError(error.engine, error.evidence, what=what, causes=causes)
+    promised = (
+        of == "jacobian"
+    )  # by the user, whom the words of `solve` tell what to promise instead
+    return NotPositiveDefiniteError(error.engine, error.evidence, what, "" if promised else causes)
+
+
+def cases(
+    structures: Iterator[tuple[Structure, Tree]], draw: Any
+) -> Iterator[tuple[NewtonStep, tuple[Tree, ...]]]:
+    structure, p = next((s, p) for s, p in structures if s.shape[0] == s.shape[1])
+    yield NewtonStep(structure), (p, draw(structure.shape[0], 2))
