@@ -207,7 +207,8 @@ UNREAD: dict[str, Callable[[Any], Any]] = {
     "or NaN, large": lambda a: ldiv.lu_factor(1e307 * a)[0] / 1e307,
     "or NaN, in its units": lambda a: ldiv.cholesky(unlike(pos(a))),
     "or NaN, complex": lambda a: ldiv.eigh(sym(a) + 1j * (a - a.mT))[0],
-    "or NaN, single": lambda a: ldiv.cholesky(pos(a).float()).double(),
+    # small beside 1, with which differences are compared: single precision has fewer digits
+    "or NaN, single": lambda a: 1e-5 * ldiv.cholesky(pos(a).float()).double(),
     **{
         f"or NaN, {name}": partial(lambda f, a: f(a, a[0]), FUNCTIONS[name])
         for name in (
