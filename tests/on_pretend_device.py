@@ -171,6 +171,7 @@ HARD: dict[str, Callable[[Any], Any]] = {
     "noted once": lambda to: noted(lambda: ldiv.solve(to(A), to(B), method="gmres", rtol=1e-6)),
     "noted once, ignored": lambda to: noted(lambda: quietly(partial(ldiv.solve, *map(to, ILL)))),
     "cg of zero": lambda to: ldiv.solve(to(A @ A.mT), to(0 * B), assume_a="pos", method="cg"),
+    "without rows": lambda to: ldiv.lu(to(torch.zeros(2, 0, 3)))[1].sum(),
     "gmres, restarted": lambda to: ldiv.solve(to(A), to(B), method="gmres", restart=2),
 }
 

@@ -91,6 +91,8 @@ def row_order(exchanges: torch.Tensor, m: int) -> torch.Tensor | None:
     """On a device, which has no other way than a matrix of the exchanges."""
     if exchanges.is_cpu:
         return None
+    if m == 0:
+        return exchanges.new_empty((*exchanges.shape[:-1], 0), dtype=torch.int64)
     like = torch.empty((*exchanges.shape[:-1], m, exchanges.shape[-1]), device=exchanges.device)
     by_columns = torch.lu_unpack(like, exchanges.int() + 1, unpack_data=False)[0]
     return by_columns.argmax(-2)
