@@ -98,7 +98,9 @@ from ldiv.linalg.systems.banded import (
     solveh_banded,
 )
 from ldiv.linalg.systems.explain import Explanation, explain
-from ldiv.linalg.systems.factorized import Factorized, factorized
+from ldiv.linalg.systems.factorization import Factorized
+from ldiv.linalg.systems.factorized import factorized
+from ldiv.linalg.systems.factorized_lstsq import FactorizedLstsq
 from ldiv.linalg.systems.krylov import bicgstab, cg, gmres, minres
 from ldiv.linalg.systems.krylov_of_scipy import bicg, cgs, lgmres, qmr, tfqmr
 from ldiv.linalg.systems.least_squares import lstsq
@@ -145,6 +147,7 @@ __all__ = [
     "EstimateInfo",
     "Explanation",
     "Factorized",
+    "FactorizedLstsq",
     "GradientError",
     "Gram",
     "IncompleteLU",

@@ -190,5 +190,7 @@ def test_as_a_method_of_lstsq(method):
     np.testing.assert_allclose(c.x, damped(whole @ np.eye(20), b, 0.3), atol=1e-8)
     with pytest.raises(ValueError, match="cond: expected none with method"):
         ldiv.lstsq(S, b, cond=1e-3, method=method)
+    np.testing.assert_allclose(ldiv.lstsq(whole, b, damp=0.3).x, c.x, atol=1e-8)
+    circle = ldiv.block_array([[ldiv.circulant(np.arange(1.0, 46.0))]])
     with pytest.raises(TypeError, match="method='lsqr'"):
-        ldiv.lstsq(whole, b)
+        ldiv.lstsq(circle, b[:45])

@@ -33,7 +33,8 @@ from ldiv.engines import registry
 from ldiv.engines.accuracy.norm_estimate import one_norm
 from ldiv.engines.factors.attempts import symbolic
 from ldiv.engines.iterative.options import Options
-from ldiv.linalg.systems.factorized import Factorized, factorized
+from ldiv.linalg.systems.factorization import Factorized
+from ldiv.linalg.systems.factorized import factorized
 from ldiv.linalg.systems.solve import solve
 from ldiv.matrices.assumptions import promised
 from ldiv.matrices.construct import asarray

@@ -37,7 +37,7 @@ from ldiv.derivatives.vjp_jvp import flat_of, like
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.iteration import Iteration
 from ldiv.linalg.arguments.solve_problem import build_problem
-from ldiv.linalg.systems.factorized import Factorized
+from ldiv.linalg.systems.factorization import Factorized
 from ldiv.matrices.assumptions import promised_square
 from ldiv.matrices.matrix import Matrix, MatrixLike
 from ldiv.rules.solve import Solve

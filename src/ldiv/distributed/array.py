@@ -21,7 +21,7 @@ from ldiv.distributed.petsc import is_real, largest_index, petsc
 from ldiv.distributed.processes import Group, group
 from ldiv.distributed.structure import OF_REAL_NUMBERS, Distributed, Entries, Layout
 from ldiv.errors import EngineError, expected_got, shown
-from ldiv.linalg.systems.factorized import Factorized
+from ldiv.linalg.systems.factorization import Factorized
 from ldiv.matrices.entries import coordinates
 from ldiv.matrices.matrix import Matrix, beside, common_dtype, scalar
 

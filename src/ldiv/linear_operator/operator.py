@@ -17,7 +17,8 @@ from ldiv.core.trees import leaves, rebuild
 from ldiv.errors import EngineError, expected_got, shown
 from ldiv.linalg.inverses.determinants import logdet as log_determinant
 from ldiv.linalg.inverses.inverse_forms import quad_form
-from ldiv.linalg.systems.factorized import Factorized, factorized
+from ldiv.linalg.systems.factorization import Factorized
+from ldiv.linalg.systems.factorized import factorized
 from ldiv.linalg.systems.solve import solve
 from ldiv.matrices.construct import asarray
 from ldiv.matrices.diagonals import diags_array

@@ -350,6 +350,11 @@ def unflatten(cls: type[MatrixT], static: Any, children: tuple[Tree]) -> MatrixT
     return matrix
 
 
+def replaced(matrix: MatrixT, params: Tree) -> MatrixT:
+    """The same matrix on these parameters."""
+    return unflatten(type(matrix), flatten(matrix)[1], (params,))
+
+
 register_pytree(Matrix, flatten, partial(unflatten, Matrix))
 MatrixLike: TypeAlias = Matrix | AnyArray  # what public functions take for a matrix
 
@@ -398,7 +403,7 @@ def beside(matrix: MatrixT, *others: Any) -> MatrixT:
             if any(x is not y for x, y in zip(own, there, strict=True)):
                 own = there
                 params = rebuild(matrix.structure.core, own)
-                matrix = unflatten(type(matrix), flatten(matrix)[1], (params,))
+                matrix = replaced(matrix, params)
     return matrix
 
 

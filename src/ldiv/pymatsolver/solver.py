@@ -11,7 +11,8 @@ from pymatsolver.solvers import Base
 
 from ldiv.core.typing import Assumption, Trans
 from ldiv.errors import expected_got
-from ldiv.linalg.systems.factorized import Factorized, factorized
+from ldiv.linalg.systems.factorization import Factorized
+from ldiv.linalg.systems.factorized import factorized
 from ldiv.matrices.construct import asarray
 
 

@@ -38,7 +38,7 @@ from ldiv.core.validate import (
 from ldiv.engines import entries
 from ldiv.errors import EngineError, expected_got
 from ldiv.linalg.inverses.selected_inverse import inverse_at, plain
-from ldiv.linalg.systems.factorized import Factorized
+from ldiv.linalg.systems.factorization import Factorized
 from ldiv.matrices.assumptions import promised
 from ldiv.matrices.compose import LowRank
 from ldiv.matrices.matrix import Matrix, as_matrix

@@ -1,43 +1,34 @@
-"""One factorization, held: factor once, solve many times."""
+"""Factor once, solve many times: the public function, which validates."""
 
 from __future__ import annotations
 
-import copy
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, Literal, overload
 
-import numpy as np
-
-from ldiv.core.arrays import alike, common_batch, device_of, numpy_dtype
-from ldiv.core.dispatch import frontend_of, is_array, namespace, traced
-from ldiv.core.errstate import singular_state, under
-from ldiv.core.holder import Holder, holding
 from ldiv.core.public import public
-from ldiv.core.pytree import copied, register_pytree
-from ldiv.core.record import is_recording, snapshot, unrecorded
-from ldiv.core.rule import bind
-from ldiv.core.structure import Structure
-from ldiv.core.trees import Tree, leaves
-from ldiv.core.typing import ArrayT, Assumption, Trans
-from ldiv.core.validate import require_memory, require_square, transposition
-from ldiv.engines import registry
-from ldiv.errors import expected_got
-from ldiv.linalg.arguments.call_cache import ValidatedCall, look_up_in
-from ldiv.linalg.arguments.solve_problem import (
-    FactorDtype,
-    require_factor_dtype,
-    require_method,
-    solved,
-)
+from ldiv.core.trees import leaves
+from ldiv.core.typing import AnyArray, Assumption
+from ldiv.core.validate import require_number, require_square
+from ldiv.errors import expected_got, shown
+from ldiv.linalg.arguments.solve_problem import FactorDtype, require_factor_dtype
+from ldiv.linalg.systems.factorization import Factorized
+from ldiv.linalg.systems.factorized_lstsq import FactorizedLstsq
+from ldiv.linalg.systems.least_squares_solvers import OF_DAMP, roots
 from ldiv.matrices.assumptions import assumption, definiteness, promised
-from ldiv.matrices.inverse import Inverse
-from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix, beside
-from ldiv.rules.logabsdet import LogAbsDet
-from ldiv.rules.solve import solve as solve_rule
-
-OF_SUPERLU = ("L", "U", "perm_c", "perm_r", "nnz")
+from ldiv.matrices.matrix import MatrixLike, as_matrix
 
 
+@overload
+def factorized(  # type: ignore[overload-overlap]  # any other string is the name of an engine
+    A: MatrixLike, *, method: Literal["lstsq"], damp: float = 0.0, weights: AnyArray | None = None
+) -> FactorizedLstsq: ...
+@overload
+def factorized(
+    A: MatrixLike,
+    *,
+    assume_a: Assumption = "gen",
+    method: str = "auto",
+    factor_dtype: FactorDtype | None = None,
+) -> Factorized: ...
 @public
 def factorized(
     A: MatrixLike,
@@ -45,7 +36,9 @@ def factorized(
     assume_a: Assumption = "gen",
     method: str = "auto",
     factor_dtype: FactorDtype | None = None,
-) -> Factorized:
+    damp: float = 0.0,
+    weights: AnyArray | None = None,
+) -> Any:
     """Factor a matrix once, and solve with it many times, differentiably.
 
         F = factorized(A);    F.solve(b) = F(b) = A^-1 b,    F.logabsdet() = log |det A|
@@ -53,18 +46,24 @@ def factorized(
     Parameters
     ----------
     A : array (*batch, n, n), SparseArray, or any other Matrix
-        The matrix. Its values are copied: writing to them later changes nothing.
+        The matrix, (*batch, m, n) with method "lstsq". Its values are copied: writing to them later changes nothing.
     assume_a : str, default "gen"
         As in `solve`.
     method : str, default "auto"
-        "auto", "direct", or the name of an engine that factors.
+        "auto", "direct", the name of an engine that factors, or "lstsq": what is solved is then
+        argmin |W^(1/2) (A x - b)|^2 + damp^2 |x|^2, as by `lstsq`.
     factor_dtype : "float32", optional
         As in `solve`: half the memory. `F.logabsdet` factors in double precision, once more.
 
+    damp, weights : optional
+        As in `lstsq`, and with method "lstsq" only.
+
     Returns
     -------
-    F : Factorized
-        The factorization, held as long as F lives.
+    F : Factorized, or with method "lstsq" FactorizedLstsq
+        The factorization, held as long as F lives. A FactorizedLstsq has `F.solve(b) = F(b)`, and
+        `F.covariance()` with the entries of (A^H W A + damp^2 I)^-1 on the pattern of A^H A, of a
+        dense A all, and `F.variances()`, its diagonal.
 
     Raises
     ------
@@ -78,6 +77,9 @@ def factorized(
     `F.solve` is differentiable in A and b, like `solve`; `F.logabsdet` in A, with
     d log |det A| = Re tr(A^-1 dA). A matrix of NumPy or SciPy is a constant beside a b that is a
     tensor or an array of JAX; a sparse one is factored once for all of them.
+    The covariance comes from the augmented matrix or from R, so that A^H A is never formed: its
+    relative error is of the size of the condition of A times rounding, not of its square. It is
+    differentiable in A and weights.
     Cost: 1 factorization now; each solve is a solve. The derivative of logabsdet takes, of a dense
     matrix, its inverse by the factors; of a sparse one the selected inverse, at most 1
     factorization more, and about as much again.
@@ -91,193 +93,23 @@ def factorized(
     >>> round(float(F.logabsdet()), 6)
     1.609438
     """
+    matrix = as_matrix("A", A, weights)
+    if method == "lstsq":
+        own = None if assume_a == "gen" else assume_a
+        _require_none("none with method='lstsq'", assume_a=own, factor_dtype=factor_dtype)
+        m, like = matrix.structure.shape[0], leaves(matrix.params)[0]
+        root = None if weights is None else roots(weights, m, like)
+        return FactorizedLstsq(matrix, require_number("damp", damp, 0, advice=OF_DAMP), root)
+    _require_none("method='lstsq' for it", damp=damp or None, weights=weights)
     promise = assumption(assume_a)
-    matrix = as_matrix("A", A)
     require_square("A", matrix.structure.shape, "Engines can only factor square matrices")
     structure, params = promised(matrix, promise)
     require_factor_dtype(factor_dtype)
     return Factorized(structure, params, definiteness(structure, promise), method, factor_dtype)
 
 
-class Factorized:
-    """One factorization of a matrix, held as long as this object lives; made by `factorized`.
-
-    A pytree for JAX: its values are leaves, so that it goes into and out of `jax.jit`, `jax.grad`
-    and `jax.vmap` as an array does. What comes out of a transformation finds the factor by these
-    values, or makes it when it is first asked.
-    """
-
-    def __init__(
-        self,
-        structure: Structure,
-        params: Tree,
-        assume_a: str,
-        method: str,
-        factor_dtype: str | None = None,
-    ) -> None:
-        require_method(method)
-        if method == "iterative" or (
-            method in registry.engines() and registry.is_iterative(registry.engines()[method])
-        ):
-            raise ValueError(
-                expected_got(
-                    "method",
-                    "an engine that factors",
-                    repr(method),
-                    "An iteration has no factors to hold: use solve.",
-                )
-            )
-        self._structure, self._assume_a = structure, assume_a
-        self._method = "direct" if method == "auto" else method
-        self._factor_dtype = factor_dtype
-        self._params = snapshot(params)  # later writes to A change neither values nor factor
-        self._singular = singular_state()  # of this call, for all that F computes
-        self._calls: dict[Any, Any] = {}  # of `solve`, planned once for each kind of b
-        self._elsewhere: dict[Any, Factorized] = {}  # of NumPy's constants, by framework and device
-        self._holder = Holder()  # of the factor
-        self._factored = False
-        self._factor()
-
-    def _factor(self) -> None:
-        """A solve for no columns, whose factor the holder keeps for all solves that follow."""
-        if self._factored:
-            return
-        first = leaves(self._params)[0]
-        no_columns = namespace(first).zeros((self._structure.shape[0], 0), **alike(first))
-        # unrecorded: a derivative that is being recorded is of the solves, not of this one
-        with unrecorded(), holding(self._holder):
-            solve_rule(
-                self._structure,
-                self._params,
-                no_columns,
-                self._assume_a,
-                self._method,
-                factor_dtype=self._factor_dtype,
-            )
-        self._factored = True
-
-    def beside(self, b: Any) -> Factorized:
-        """The factorization of NumPy's constants in the framework of b, made once for each."""
-        first = leaves(self._params)[0]
-        of_numpy = isinstance(b, np.ndarray | np.generic)
-        if type(first) is not np.ndarray or of_numpy or not is_array(b):
-            return self
-        require_memory("b", b)
-        frontend = frontend_of(b)
-        place = frontend.__name__, device_of(b), frontend.graphless()
-        if place not in self._elsewhere:
-            params = beside(Matrix(self._structure, self._params), b).params
-            static = self._assume_a, self._method, self._factor_dtype
-            with under(self._singular):
-                made = Factorized(self._structure, params, *static)
-            if any(map(traced, leaves(params))):
-                return made
-            self._elsewhere[place] = made
-        return self._elsewhere[place]
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled is the matrix; its factor is computed again where it arrives."""
-        static = self._assume_a, self._method, self._factor_dtype
-        return Factorized, (self._structure, self._params, *static)
-
-    def __deepcopy__(self, cached: dict[int, Any]) -> Factorized:
-        return Factorized(
-            copy.deepcopy(self._structure, cached),
-            copied(self._params, cached),
-            self._assume_a,
-            self._method,
-            self._factor_dtype,
-        )
-
-    def __getattr__(self, name: str) -> Any:
-        """What an object of SciPy's `splu` has, and this one has not, is refused in words."""
-        if name in OF_SUPERLU:
-            raise AttributeError(
-                f"{name}: a Factorized solves, and shows no factors: engines order and scale the matrix "
-                "in ways of their own. scipy.sparse.linalg.splu (A.to_scipy() of a SparseArray) has "
-                f"{', '.join(OF_SUPERLU)}, without derivatives; ldiv.lu of a dense matrix has L and U with "
-                "derivatives, ldiv.cholesky of a sparse positive definite one solves with half of its factor."
-            )
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The batch axes, then rows and columns."""
-        return (*common_batch(self._structure.core, self._params), *self._structure.shape)
-
-    @property
-    def dtype(self) -> Any:
-        """The dtype of the matrix, in its framework."""
-        return leaves(self._params)[0].dtype
-
-    def __repr__(self) -> str:
-        first, base = leaves(self._params)[0], type(self._structure.unview()[0]).__name__
-        if not is_array(first):  # a leaf of somebody's tree
-            return f"<Factorized {self._structure.shape} on {base}>"
-        framework = frontend_of(first).__name__.rpartition(".")[2]
-        return (
-            f"<Factorized {self.shape} {numpy_dtype(first)} on {base}, "
-            f"assume_a={self._assume_a!r}, method={self._method!r}, {framework}>"
-        )
-
-    @public
-    def solve(self, b: ArrayT, trans: Trans = "N") -> ArrayT:
-        """Solve op(A) x = b for b (n,) or (*batch, n, k), with trans "N", "T" or "H"."""
-        # several parameters are no array, whose kind could be remembered
-        single = not isinstance(self._params, tuple)
-        planned = look_up_in(self._calls, self._params, b, trans) if single else None
-        if isinstance(planned, ValidatedCall):
-            with self._finding():
-                return planned.bound(self._params, b)
-        there = self.beside(b)
-        if there is not self:
-            return there.solve(b, trans)
-        with under(self._singular):
-            self._factor()
-            structure = self._structure.view(transposition(trans))
-            options = self._assume_a, self._method, None, planned, self._factor_dtype
-            with self._finding():
-                return solved(structure, self._params, b, *options)
-
-    __call__ = solve
-
-    def _finding(self) -> AbstractContextManager[Any]:
-        """Within, the factor of NumPy's numbers is found without being looked for."""
-        if type(self._params) is not np.ndarray or is_recording():
-            return nullcontext()
-        return holding(self._holder)
-
-    @public
-    def logabsdet(self) -> Any:
-        """log |det A|, of shape (*batch,), in the framework of A."""
-        with under(self._singular):
-            self._factor()
-            rule = LogAbsDet(self._structure, self._assume_a, self._method, self._singular)
-            return bind(rule, self._params)[0]
-
-    @property
-    def inverse(self) -> Matrix:
-        """A^-1 as a matrix whose products are solves.
-
-        A preconditioner M for matrices near A, for example A with other values.
-        """
-        how = self._assume_a, self._method, self._singular, self._factor_dtype
-        return Matrix(Inverse(self._structure, *how), self._params)
-
-
-# -- a tree, for frameworks that look inside: the values vary, all else is static ---
-
-
-def _flatten(F: Factorized) -> tuple[tuple[Tree], Any]:
-    return (F._params,), (F._structure, F._assume_a, F._method, F._singular, F._factor_dtype)
-
-
-def _unflatten(static: Any, children: tuple[Tree]) -> Factorized:
-    F = object.__new__(Factorized)
-    F._structure, F._assume_a, F._method, F._singular, F._factor_dtype = static
-    (F._params,) = children
-    F._calls, F._elsewhere, F._holder, F._factored = {}, {}, Holder(), False
-    return F
-
-
-register_pytree(Factorized, _flatten, _unflatten)
+def _require_none(wanted: str, **given: Any) -> None:
+    for name, value in given.items():
+        if value is not None:
+            advice = "Least squares are symmetric of themselves; systems have no weights."
+            raise ValueError(expected_got(name, wanted, shown(value), advice))

@@ -1,149 +1,174 @@
-"""Least squares of sparse matrices: one symmetric indefinite system.
+"""Least squares by one factorization of the augmented matrix: of sparse A, and of what has entries.
 
-    [s I    A    ] [r / s]   [b]          [s I   A^H  ] [ x ]   [0]
-    [A^H  -mu / s] [  x  ] = [0],  m < n: [A   -mu / s] [ y ] = [b],    mu = damp^2
-
-The smaller s, the smaller a singular value of A may be; refinement does the rest:
-s = eps^(3/4) max |A|, a power of two, so that no digit depends on it. All derivatives are those of
-`solve`.
+All derivatives are those of `solve`, with the matrix of `augmented`. A wide A goes as A^H: what is
+(r / s, x) there is (x, y) here, A y = 0 but for the damping, of least norm.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ldiv.core.arrays import (
-    alike,
-    astype,
-    batch_of,
-    broadcast,
-    conj,
-    eps,
-    join,
-    numpy_dtype,
-    real,
-    spread,
-    take,
-)
-from ldiv.core.dispatch import check_or_raise, constant, namespace
-from ldiv.core.pattern import Pattern
-from ldiv.core.trees import Array
+from ldiv.core.arrays import alike, astype, batch_of, eps, join, numpy_dtype, real
+from ldiv.core.cached_property import cached_property
+from ldiv.core.dispatch import asnumpy, check_or_raise, constant, namespace, traced
+from ldiv.core.pattern import Index
+from ldiv.core.rule import bind
+from ldiv.core.trees import Array, leaves, rebuild
+from ldiv.engines.eigen.rank import rank
+from ldiv.engines.factors.factorize import batch_axes, each_matrix
 from ldiv.errors import OF_DEPENDENT_COLUMNS, SingularMatrixError
-from ldiv.linalg.systems.factorized import factorized
+from ldiv.linalg.inverses.selected_inverse import inverse_at, plain
+from ldiv.linalg.systems.augmented import augmented, column_sizes, fixed, scale_of
+from ldiv.linalg.systems.factorization import Factorized
 from ldiv.linalg.systems.solve import solve
+from ldiv.matrices.assumptions import promised
+from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.assertion import checked
-from ldiv.structures.sparse import Sparse
+from ldiv.rules.residual import Residual
 
 
-def least_squares(A: SparseArray, b: Array, damp: float) -> Array:
-    """argmin |A x - b|^2 + damp^2 |x|^2, of least norm for m < n, for blocks (*batch, m, k)."""
-    m, n = A.shape[-2:]
-    zeros = namespace(b).zeros((*batch_of(b, 2), n, b.shape[-1]), **alike(b))
-    K, side = _augmented(A, damp), join(b, zeros, 2) if m >= n else join(zeros, b, 2)
-    own = slice(m, None) if m >= n else slice(n)
-    try:
-        fixed = K.with_data(constant(K.data))
-        F = factorized(fixed, assume_a="her")
-        seen = F.solve(_probe(fixed, max(m, n)))
-        z, dz = _refined(F.solve(constant(side)), K, side)
-    except SingularMatrixError as error:
-        raise _deficient(f"a singular augmented matrix ({error.evidence})") from error
-    z = z + 0 * seen[..., :1, :]  # a compiled program leaves out what nobody asks for
-    return z[..., own, :] + _small(dz[..., own, :], z[..., own, :], A, b)
+@dataclass(frozen=True)
+class Augmented:
+    """argmin |A x - b|^2 + damp^2 |x|^2, of least norm for m < n, by one factorization."""
+
+    A: Matrix
+    damp: float
+
+    @cached_property
+    def is_tall(self) -> bool:
+        m, n = self.A.structure.shape
+        return m >= n
+
+    @cached_property
+    def sizes(self) -> Array:
+        """Of the columns of A or A^H, whichever is tall."""
+        return column_sizes(self.A if self.is_tall else self.A.H)
+
+    @cached_property
+    def matrix(self) -> Matrix | None:
+        """None where the entries of A are not at hand."""
+        return augmented(self.A if self.is_tall else self.A.H, self.damp, self.sizes)
+
+    @cached_property
+    def K(self) -> Matrix:
+        assert self.matrix is not None
+        return self.matrix
+
+    @cached_property
+    def factor(self) -> tuple[Factorized, Array]:
+        """Of constants; and a solution which tells that the rank is full."""
+        with _refusing(self):
+            F = Factorized(*promised(fixed(self.K), "her"), "gen", "auto")
+            return F, F.solve(self._probe())
+
+    def solve(self, b: Array) -> Array:
+        """x for blocks b (*batch, m, k)."""
+        rows, n = self.K.structure.shape[0], self.A.structure.shape[1]
+        zeros = namespace(b).zeros((*batch_of(b, 2), rows - b.shape[-2], b.shape[-1]), **alike(b))
+        side = join(b, zeros, 2) if self.is_tall else join(zeros, b, 2)
+        F, seen = self.factor
+        with _refusing(self):
+            z, dz = _refined(F.solve(constant(side)), self.K, side)
+        z = z + 0 * seen[..., :1, :]  # a compiled program leaves out what nobody asks for
+        own = slice(rows - n, None) if self.is_tall else slice(n)
+        return z[..., own, :] + self._known(dz[..., own, :], z[..., own, :], b)
+
+    def inverse_entries(self, rows: Index, cols: Index) -> Array:
+        """Entries of C = (A^H A + damp^2 I)^-1 of a sparse A: the last block of K^-1 is -s C, and of a
+        wide A the first one is mu / s C.
+        """
+        assert isinstance(self.K, SparseArray)
+        n, s = self.A.structure.shape[1], scale_of(self.K)
+        own = self.K.structure.shape[0] - n if self.is_tall else 0
+        _, seen = self.factor
+        z = inverse_at(plain(self.K), own + rows, own + cols, "her") + 0 * seen[..., :1, 0]
+        return -z / s if self.is_tall else z * (s / self.damp**2)
+
+    def _probe(self) -> Array:
+        """(0, c), c by the columns of A: no A of lower rank has a solution for it.
+
+        Rounding makes K regular where A has not full rank, and its solution for a b in the range of A
+        looks like any other.
+        """
+        n, like = self.sizes.shape[-1], leaves(self.K.params)[0]
+        c = np.random.default_rng(0).uniform(0.5, 1.5, n)  # beside any subspace
+        c = astype(self.sizes * namespace(like).asarray(c, **alike(self.sizes)), numpy_dtype(like))
+        rows = self.K.structure.shape[0] - n
+        zeros = namespace(like).zeros((*batch_of(c, 1), rows), **alike(like))
+        return join(zeros[..., None], c[..., None], 2)
+
+    def _known(self, dx: Array, x: Array, b: Array) -> Array:
+        """The last correction, which tells how far the solution is known."""
+        xp, size = namespace(dx), constant(_largest(self.sizes[..., None], -2))
+        scale = constant(_largest(b, -2)) / xp.where(size > 0, size, 1.0)
+        moved, here = constant(_largest(dx, -2)), constant(_largest(x, -2)) + scale
+        ratio = moved / xp.where(here > 0, here, 1.0)
+        seen = checked(
+            partial(_require_known, self), astype(ratio, numpy_dtype(real(dx)))[..., None, :]
+        )
+        return dx + 0 * seen
 
 
-def _refined(z: Array, K: SparseArray, side: Array) -> tuple[Array, Array]:
+def _refined(z: Array, K: Matrix, side: Array) -> tuple[Array, Array]:
     """(z, dz) with z + dz = K^-1 side, refined twice from a constant z: it is the solution for any z.
 
     The parts of a solution differ in size by 1 / s, and a residual that is small beside the larger one
-    may be large beside the other: without refinement graded rows cost all digits. The derivatives of
-    two steps are refined once, those of one are not.
+    may be large beside the other: without refinement graded rows cost all digits. The residuals have
+    twice the digits, so that the error is rounding as long as factors have any digit. The derivatives
+    of two steps are refined once, those of one are not.
     """
-    r = side - K @ z
-    first = solve(K, r, assume_a="her")
-    return z + first, solve(K, r - K @ first, assume_a="her")
+    residual = Residual(K.structure)
+    z = z + solve(K, bind(residual, K.params, z, side)[0], assume_a="her")
+    return z, solve(K, bind(residual, K.params, z, side)[0], assume_a="her")
 
 
-def _probe(K: SparseArray, m: int) -> Array:
-    """(0, c), c by the columns of A: no A of lower rank has a solution for it.
+class _refusing:
+    """A singular augmented matrix says that A has not full rank."""
 
-    Rounding makes K regular where A has not full rank, and its solution for a b in the range of A looks
-    like any other.
-    """
-    xp, values = namespace(K.data), K.data
-    ones = xp.ones((*batch_of(values, 1), K.shape[-1], 1), **alike(values))
-    sizes = K.with_data(astype(xp.abs(values), numpy_dtype(values))) @ ones
-    c = np.random.default_rng(0).uniform(0.5, 1.5, (K.shape[-1], 1))  # beside any subspace
-    c[:m] = 0
-    return sizes * xp.asarray(c, **alike(values))
+    def __init__(self, of: Augmented) -> None:
+        self.of = of
 
+    def __enter__(self) -> None:
+        pass
 
-def _small(dx: Array, x: Array, A: SparseArray, b: Array) -> Array:
-    """The last correction, which tells how far the solution is known."""
-    xp, size = namespace(dx), constant(_largest(A.data, -1))
-    scale = constant(_largest(b, -2)) / xp.where(size > 0, size, 1.0)[..., None]
-    moved, here = constant(_largest(dx, -2)), constant(_largest(x, -2)) + scale
-    ratio = moved / xp.where(here > 0, here, 1.0)
-    return dx + 0 * checked(_known, astype(ratio, numpy_dtype(real(dx)))[..., None, :])
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, SingularMatrixError):
+            evidence = f"a singular augmented matrix ({error.evidence})"
+            raise _deficient(self.of, evidence) from error
 
 
-def _known(ratio: Array) -> None:
+def _require_known(of: Augmented, ratio: Array) -> None:
     limit = eps(ratio) ** 0.5
-    check_or_raise(
-        (ratio <= limit).all(),
-        lambda: _deficient(
-            f"a solution of which no more than {-np.log10(limit):.0f} digits are known"
-        ),
+    evidence = f"a solution of which no more than {-np.log10(limit):.0f} digits are known"
+    check_or_raise((ratio <= limit).all(), lambda: _deficient(of, evidence))
+
+
+def _deficient(of: Augmented, evidence: str) -> SingularMatrixError:
+    causes = OF_DEPENDENT_COLUMNS.replace("ldiv.pinv(a) @ b", "damp > 0")
+    return SingularMatrixError(
+        "lstsq", evidence + _rank(of), causes=causes, verdict="has not full rank"
     )
 
 
-def _deficient(evidence: str) -> SingularMatrixError:
-    causes = OF_DEPENDENT_COLUMNS.replace("ldiv.pinv(a) @ b", "damp > 0")
-    return SingularMatrixError("lstsq", evidence, causes=causes, verdict="has not full rank")
+def _rank(of: Augmented) -> str:
+    """Of the first matrix of a batch that lacks it, as far as it is known now."""
+    structure, flat = of.A.structure, [constant(x) for x in leaves(of.A.params)]
+    if of.damp or any(map(traced, flat)):
+        return ""
+    values = [asnumpy(x) for x in flat]
+    batch = batch_axes(structure, rebuild(structure.core, values))
+    full = min(structure.shape)
+    for member in each_matrix(structure, values, batch):
+        if (found := rank(structure, member)) is not None and found < full:
+            return f"; its rank is {found} of {full}"
+    return ""
 
 
 def _largest(x: Array, axis: int) -> Array:
     xp = namespace(x)
     return (xp.max if x.shape[axis] else xp.sum)(xp.abs(x), axis=axis)  # of no numbers 0
-
-
-def _augmented(A: SparseArray, damp: float) -> SparseArray:
-    structure, values = A.structure, A.data
-    xp, (m, n), batch = namespace(values), structure.shape, batch_of(values, 1)
-    size = _largest(constant(values), -1)[..., None]
-    s = _power_of_two(xp.where(size > 0, size, 1.0)) * _power_of_two(eps(values) ** 0.75)
-    ones = xp.ones((*batch, max(m, n)), **alike(values))
-    sides = (values, conj(values)) if m >= n else (conj(values), values)
-    parts = [astype(s, numpy_dtype(values)) * ones, *sides]
-    if damp:
-        ones = xp.ones((*batch, min(m, n)), **alike(values))
-        parts.append(-(damp**2) * ones / astype(s, numpy_dtype(values)))
-    pattern = structure.cached(("augmented", bool(damp)), lambda: _pattern(A, bool(damp)))
-    return SparseArray(pattern, xp.concat(parts, axis=-1))
-
-
-def _pattern(A: SparseArray, damped: bool) -> Sparse:
-    (m, n), row, col = A.structure.shape, A.row, A.col
-    if m < n:
-        row, col, m, n = col, row, n, m
-    own, rest = np.arange(m), np.arange(m, m + n if damped else m)
-    rows = np.concatenate([own, row, m + col, rest])
-    cols = np.concatenate([own, m + col, row, rest])
-    return Sparse(Pattern(rows, cols, (m + n, m + n)))
-
-
-def _power_of_two(x: Any) -> Any:
-    if isinstance(x, float):
-        return 2.0 ** round(np.log2(x))
-    xp = namespace(x)
-    return 2.0 ** xp.round(xp.log2(x))
-
-
-def weighted(A: SparseArray, root: Array) -> SparseArray:
-    """The rows of A times these numbers (*batch, m)."""
-    values = A.data
-    batch = broadcast(batch_of(values, 1), batch_of(root, 1))
-    return A.with_data(spread(values, batch, 1) * take(root, np.array(A.row)))

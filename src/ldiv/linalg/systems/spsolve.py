@@ -6,7 +6,8 @@ from typing import Any
 
 from ldiv.core.public import public
 from ldiv.core.typing import ArrayT
-from ldiv.linalg.systems.factorized import Factorized, factorized
+from ldiv.linalg.systems.factorization import Factorized
+from ldiv.linalg.systems.factorized import factorized
 from ldiv.linalg.systems.solve import solve, solve_triangular
 from ldiv.matrices.matrix import MatrixLike
 

@@ -1,0 +1,53 @@
+"""The rank of a matrix with entries, for messages: singular values of it, equilibrated, above t.
+
+    [t I  A  ]
+    [A^H  t I]    has the eigenvalues t +- s_i, and t: as many negative ones as A has s_i > t
+
+Reference: Sylvester (1852), by `inertia`; t = eps^(2/3).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ldiv.core.pattern import Pattern
+from ldiv.core.structure import Structure
+from ldiv.core.trees import Tree
+from ldiv.engines.eigen.inertia import inertia
+from ldiv.errors import EngineError, SingularMatrixError
+from ldiv.structures.composed import entries, entry_values
+from ldiv.structures.sparse import Sparse
+from ldiv.structures.symmetric import Symmetric
+
+SWEEPS = 5
+
+
+def rank(structure: Structure, p: Tree) -> int | None:
+    """Of one matrix on the host; None where its entries are not at hand, or the count is not certain."""
+    if (places := entries(structure)) is None:
+        return None
+    values = np.asarray(entry_values(structure, p))
+    A = sp.csr_array((values, places), shape=structure.shape)
+    A.sum_duplicates()
+    t = float(np.finfo(values.dtype).eps) ** (2 / 3)
+    A = _equilibrated(A.astype(np.result_type(values.dtype, np.float64)))
+    m, n = A.shape
+    K = sp.block_array([[t * sp.eye_array(m), A], [A.conj().T, t * sp.eye_array(n)]]).tocoo()
+    rows, cols = K.coords
+    whole = Symmetric(Sparse(Pattern(rows, cols, (m + n, m + n))))
+    try:
+        return inertia(whole, K.data)[1]
+    except (EngineError, SingularMatrixError):
+        return None
+
+
+def _equilibrated(A: Any) -> Any:
+    """The largest entries of rows and columns near 1, which keeps the rank."""
+    for _ in range(SWEEPS):
+        rows, cols = (abs(A).max(axis).toarray() for axis in (1, 0))
+        rows, cols = (1 / np.sqrt(np.where(x > 0, x, 1)) for x in (rows, cols))
+        A = sp.diags_array(rows) @ A @ sp.diags_array(cols)
+    return A.tocsr()

@@ -1,0 +1,193 @@
+"""One factorization for least squares, held: solutions for many b, and the covariance of x."""
+
+from __future__ import annotations
+
+import copy
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ldiv.core.arrays import alike, astype, batch_of, device_of, numpy_dtype, real, result_dtype
+from ldiv.core.cached_property import cached_property
+from ldiv.core.dispatch import frontend_of, is_array, namespace, traced
+from ldiv.core.errstate import singular_state, under
+from ldiv.core.holder import Holder, holding
+from ldiv.core.inputs import moved
+from ldiv.core.pattern import Index
+from ldiv.core.public import public
+from ldiv.core.pytree import copied, register_pytree
+from ldiv.core.record import is_recording, snapshot, unrecorded
+from ldiv.core.structure import VIEWS
+from ldiv.core.trees import leaves
+from ldiv.core.typing import ArrayT
+from ldiv.core.validate import as_block, require_batches, require_memory
+from ldiv.errors import expected_got
+from ldiv.linalg.systems.least_squares_solvers import ByQR, Solver, scaled_rows, solver_of
+from ldiv.linalg.systems.sparse_least_squares import Augmented
+from ldiv.matrices.matrix import Matrix, beside, replaced
+from ldiv.matrices.sparse_array import SparseArray
+from ldiv.matrices.sparse_indexing import structure_at
+
+NO_PATTERN = "Write A as a SparseArray or an array."
+
+
+class FactorizedLstsq:
+    """One factorization for least squares; made by `factorized` with method="lstsq".
+
+    A pytree for JAX, as `Factorized` is: what comes out of a transformation finds its factor by the
+    values, or makes it when it is first asked.
+    """
+
+    def __init__(self, A: Matrix, damp: float, root: Any = None) -> None:
+        self._A = replaced(A, snapshot(A.params))  # later writes to A change nothing
+        self._damp, self._root = damp, None if root is None else snapshot(root)
+        self._singular = singular_state()
+        self._elsewhere: dict[Any, FactorizedLstsq] = {}
+        self._holder = Holder()
+        with unrecorded(), holding(self._holder):
+            self._keep_factor()
+
+    def _keep_factor(self) -> None:
+        """A solution for no columns, whose factor the solver or the holder keeps."""
+        like = leaves(self._A.params)[0]
+        self._solver.solve(namespace(like).zeros((self._A.structure.shape[0], 0), **alike(like)))
+
+    @cached_property
+    def _solver(self) -> Solver:
+        A = self._A if self._root is None else scaled_rows(self._A, self._root)
+        return solver_of(A, self._damp)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The batch axes, then rows and columns of A."""
+        return self._A.shape
+
+    @property
+    def dtype(self) -> Any:
+        """The dtype of A, in its framework."""
+        return self._A.dtype
+
+    def __repr__(self) -> str:
+        return f"<FactorizedLstsq of {self._A!r}, damp={self._damp}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled is the matrix; its factor is computed again where it arrives."""
+        return FactorizedLstsq, (self._A, self._damp, self._root)
+
+    def __deepcopy__(self, cached: dict[int, Any]) -> FactorizedLstsq:
+        return FactorizedLstsq(
+            copy.deepcopy(self._A, cached), self._damp, copied(self._root, cached)
+        )
+
+    def beside(self, b: Any) -> FactorizedLstsq:
+        """That of NumPy's constants in the framework of b, made once for each."""
+        first = leaves(self._A.params)[0]
+        if type(first) is not np.ndarray or isinstance(b, np.ndarray | np.generic):
+            return self
+        if not is_array(b):
+            return self
+        require_memory("b", b)
+        frontend = frontend_of(b)
+        place = frontend.__name__, device_of(b), frontend.graphless()
+        if place not in self._elsewhere:
+            root = self._root if self._root is None else moved(self._root, b)
+            with under(self._singular):
+                made = FactorizedLstsq(beside(self._A, b), self._damp, root)
+            if any(map(traced, leaves(made._A.params))):
+                return made
+            self._elsewhere[place] = made
+        return self._elsewhere[place]
+
+    @public
+    def solve(self, b: ArrayT) -> ArrayT:
+        """The solution x for b (m,) or (*batch, m, k), as that of `lstsq`."""
+        there = self.beside(b)
+        if there is not self:
+            return there.solve(b)
+        m, like = self._A.structure.shape[0], leaves(self._A.params)[0]
+        block, vector = as_block("b", b, m, like)
+        require_batches("b", self._A.batch, batch_of(block, 2))
+        block = astype(block, result_dtype(block, like))
+        if self._root is not None:
+            block = astype(self._root, numpy_dtype(block))[..., None] * block
+        with under(self._singular), self._finding():
+            x = self._solver.solve(block)
+        return x[..., 0] if vector else x
+
+    __call__ = solve
+
+    def _finding(self) -> AbstractContextManager[Any]:
+        """Within, the factor of NumPy's numbers is kept."""
+        first = leaves(self._A.params)[0]
+        if type(first) is not np.ndarray or is_recording():
+            return nullcontext()
+        return holding(self._holder)
+
+    @public
+    def covariance(self) -> Any:
+        """(A^H W A + damp^2 I)^-1: of a dense A an array (*batch, n, n), of a sparse A a SparseArray
+        with the entries on the pattern of A^H A. Times the variance of the noise it is that of x.
+        """
+        solver = self._of_covariance()
+        with under(self._singular):
+            if isinstance(solver, ByQR):
+                return solver.covariance()
+            assert isinstance(solver.A, SparseArray)
+            rows, cols = normal_places(solver.A)
+            n = solver.A.structure.shape[1]
+            return SparseArray(structure_at(rows, cols, (n, n)), solver.inverse_entries(rows, cols))
+
+    @public
+    def variances(self) -> Any:
+        """The diagonal of `covariance`, (*batch, n)."""
+        solver = self._of_covariance()
+        with under(self._singular):
+            if isinstance(solver, ByQR):
+                C = solver.covariance()
+                return real(namespace(C).linalg.diagonal(C))
+            every = np.arange(solver.A.structure.shape[1])
+            return real(solver.inverse_entries(every, every))
+
+    def _of_covariance(self) -> ByQR | Augmented:
+        (m, n), solver = self._A.structure.shape, self._solver
+        if m < n and not self._damp:
+            advice = "A^H A is singular: there is one with damp."
+            raise ValueError(expected_got("covariance", "m >= n", f"{m} rows, {n} columns", advice))
+        if isinstance(solver, ByQR):
+            return solver
+        if isinstance(solver, Augmented) and isinstance(solver.K, SparseArray):
+            return solver
+        came = repr(self._A)
+        raise TypeError(expected_got("covariance", "a sparse or dense A", came, NO_PATTERN))
+
+
+def normal_places(A: SparseArray) -> tuple[Index, Index]:
+    """The pattern of A^H A."""
+    base, op = A.structure.unview()
+
+    def make() -> tuple[Index, Index]:
+        ones = sp.csr_array((np.ones(A.nnz), (A.row, A.col)), shape=A.structure.shape)
+        rows, cols = (ones.T @ ones).tocoo().coords
+        return rows, cols
+
+    found: tuple[Index, Index] = base.cached(("normal", VIEWS[op][0]), make)
+    return found
+
+
+# -- a tree, for frameworks that look inside: values vary, all else is static ---
+
+
+def _flatten(F: FactorizedLstsq) -> tuple[tuple[Any, Any], Any]:
+    return (F._A, F._root), (F._damp, F._singular)
+
+
+def _unflatten(static: Any, children: tuple[Any, Any]) -> FactorizedLstsq:
+    F = object.__new__(FactorizedLstsq)
+    (F._A, F._root), (F._damp, F._singular) = children, static
+    F._elsewhere, F._holder = {}, Holder()
+    return F
+
+
+register_pytree(FactorizedLstsq, _flatten, _unflatten)
