@@ -20,7 +20,7 @@ from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure, matmul, minus, nothing, outer, plus, push
 from ldiv.core.trees import Tree, leaves
 from ldiv.core.units import Unit, of_matrix, of_rest
-from ldiv.engines.accuracy import doubled
+from ldiv.engines.factors import doubled
 from ldiv.engines.factors.factorize import batch_axes
 from ldiv.structures.block import Block
 from ldiv.structures.sparse import Sparse

@@ -3,11 +3,13 @@
     [t I  A  ]
     [A^H  t I]    has the eigenvalues t +- s_i, and t: as many negative ones as A has s_i > t
 
-Reference: Sylvester (1852), by `inertia`; t = eps^(2/3).
+Reference: Sylvester (1852), by `inertia`; t = eps^(2/3), or larger where the count
+is not certain.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -25,23 +27,26 @@ from ldiv.structures.symmetric import Symmetric
 SWEEPS = 5
 
 
-def rank(structure: Structure, p: Tree) -> int | None:
-    """Of one matrix on the host; None where its entries are not at hand, or the count is not certain."""
+def rank(structure: Structure, p: Tree) -> tuple[int, float] | None:
+    """The count, and t, of one matrix on the host; None where its entries are not at hand, or the count is not certain."""
     if (places := entries(structure)) is None:
         return None
     values = np.asarray(entry_values(structure, p))
     A = sp.csr_array((values, places), shape=structure.shape)
     A.sum_duplicates()
-    t = float(np.finfo(values.dtype).eps) ** (2 / 3)
+    eps = float(np.finfo(values.dtype).eps)
     A = _equilibrated(A.astype(np.result_type(values.dtype, np.float64)))
+    for t in (eps ** (2 / 3), eps**0.5, eps ** (3 / 8)):
+        with suppress(EngineError, SingularMatrixError):
+            return _above(A, t), t
+    return None
+
+
+def _above(A: Any, t: float) -> int:
     m, n = A.shape
     K = sp.block_array([[t * sp.eye_array(m), A], [A.conj().T, t * sp.eye_array(n)]]).tocoo()
     rows, cols = K.coords
-    whole = Symmetric(Sparse(Pattern(rows, cols, (m + n, m + n))))
-    try:
-        return inertia(whole, K.data)[1]
-    except (EngineError, SingularMatrixError):
-        return None
+    return inertia(Symmetric(Sparse(Pattern(rows, cols, (m + n, m + n)))), K.data)[1]
 
 
 def _equilibrated(A: Any) -> Any:

@@ -10,28 +10,26 @@ from typing import Any, overload
 
 import numpy as np
 
-from ldiv.core.arrays import conj, take, unit_columns
+from ldiv.core.arrays import conj, unit_columns
 from ldiv.core.dispatch import namespace
-from ldiv.core.pattern import Index, Pattern
 from ldiv.core.public import public
 from ldiv.core.trees import Array, Tree, leaves
 from ldiv.core.typing import AnyArray, ArrayT, Assumption
 from ldiv.core.validate import require_flag, require_option, require_square
 from ldiv.engines import entries
-from ldiv.errors import EngineError, expected_got
+from ldiv.errors import expected_got
 from ldiv.matrices import sparse_indexing
 from ldiv.matrices.assumptions import assumption as short_name
-from ldiv.matrices.assumptions import definiteness, promised, promised_square
+from ldiv.matrices.assumptions import promised_square
+from ldiv.matrices.inverse_entries import SYMMETRIC, inverse_at, pattern_of, plain
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix
 from ldiv.matrices.sparse_array import SparseArray
-from ldiv.rules.gather import add_up
 from ldiv.rules.inverse_entries import inverse_entries
 from ldiv.rules.solve import solve
 from ldiv.structures.banded import Banded
 from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
-SYMMETRIC = ("sym", "her", "pos")
 BLOCK = 64  # columns of an inverse in memory at a time, of a matrix that is not sparse
 
 
@@ -116,48 +114,6 @@ def selected_inverse(
         pattern = structure.pattern
     z = inverse_at(once, pattern.rows, pattern.cols, assume_a)
     return SparseArray(Sparse(pattern), z)
-
-
-def plain(a: SparseArray) -> SparseArray:
-    """The same array, not as a view, each position once."""
-    if a.structure.unview()[1] != "N":
-        turned = a.structure.cached(
-            "turned", lambda: Sparse(Pattern(a.row, a.col, a.structure.shape))
-        )
-        a = SparseArray(turned, a.values)
-    return a.sum_duplicates() if pattern_of(a).has_duplicates else a
-
-
-def pattern_of(a: SparseArray) -> Pattern:
-    """The pattern of an array that is not a view."""
-    assert isinstance(a.structure, Sparse)
-    return a.structure.pattern
-
-
-def inverse_at(a: SparseArray, rows: Index, cols: Index, assume_a: str) -> Array:
-    """(A^-1)[rows, cols] for an array that is `plain`."""
-    if not a.structure.shape[0]:  # without entries, but with rows, it is singular
-        return a.values[..., :0]
-    # the rule gives conj((A^-1)_ji) for an entry (i, j)
-    turned = assume_a not in SYMMETRIC
-    wider, place = _with_entries(a, *((cols, rows) if turned else (rows, cols)))
-    structure, p = promised(wider, assume_a)
-    if not entries.supports(structure, p):
-        raise EngineError("entries of an inverse are computed on the cpu: move the values there.")
-    g = inverse_entries(structure, p, definiteness(structure, assume_a))
-    g = g if place is None else take(g, place)
-    return g if structure.H == structure else conj(g)
-
-
-def _with_entries(a: SparseArray, rows: Index, cols: Index) -> tuple[SparseArray, Index | None]:
-    """The array with entries at these places too, and which they are; None for all, in order."""
-    if np.array_equal(a.row, rows) and np.array_equal(a.col, cols):
-        return a, None
-    structure, place = sparse_indexing.union((a.row, a.col), (rows, cols), a.structure.shape)
-    own, asked = place[: a.nnz], place[a.nnz :]
-    if structure.pattern.nnz == a.nnz:
-        return a, np.argsort(own)[asked]
-    return SparseArray(structure, add_up(a.values, own, structure.pattern.nnz)), asked
 
 
 @overload

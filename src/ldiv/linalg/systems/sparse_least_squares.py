@@ -21,11 +21,11 @@ from ldiv.core.trees import Array, leaves, rebuild
 from ldiv.engines.eigen.rank import rank
 from ldiv.engines.factors.factorize import batch_axes, each_matrix
 from ldiv.errors import OF_DEPENDENT_COLUMNS, SingularMatrixError
-from ldiv.linalg.inverses.selected_inverse import inverse_at, plain
 from ldiv.linalg.systems.augmented import augmented, column_sizes, fixed, scale_of
 from ldiv.linalg.systems.factorization import Factorized
 from ldiv.linalg.systems.solve import solve
 from ldiv.matrices.assumptions import promised
+from ldiv.matrices.inverse_entries import inverse_at, plain
 from ldiv.matrices.matrix import Matrix
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.assertion import checked
@@ -164,8 +164,10 @@ def _rank(of: Augmented) -> str:
     batch = batch_axes(structure, rebuild(structure.core, values))
     full = min(structure.shape)
     for member in each_matrix(structure, values, batch):
-        if (found := rank(structure, member)) is not None and found < full:
-            return f"; its rank is {found} of {full}"
+        if (found := rank(structure, member)) is not None and found[0] < full:
+            return (
+                f"; its rank is {found[0]} of {full} (scaled, singular values above {found[1]:.0e})"
+            )
     return ""
 
 
