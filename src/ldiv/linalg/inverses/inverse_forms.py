@@ -25,10 +25,10 @@ from ldiv.core.validate import (
 from ldiv.engines import entries
 from ldiv.errors import expected_got
 from ldiv.linalg.arguments.solve_problem import require_method
-from ldiv.linalg.inverses.selected_inverse import inverse_at, pattern_of, plain
 from ldiv.linalg.inverses.stochastic import TRACES, EstimateInfo, require_exact, trace
 from ldiv.matrices import sparse_indexing
 from ldiv.matrices.assumptions import assumption, definiteness, promised, promised_square
+from ldiv.matrices.inverse_entries import inverse_at, pattern_of, plain
 from ldiv.matrices.matrix import Matrix, MatrixLike, as_matrix, common_dtype
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.assertion import finite

@@ -37,10 +37,10 @@ from ldiv.core.validate import (
 )
 from ldiv.engines import entries
 from ldiv.errors import EngineError, expected_got
-from ldiv.linalg.inverses.selected_inverse import inverse_at, plain
 from ldiv.linalg.systems.factorization import Factorized
 from ldiv.matrices.assumptions import promised
 from ldiv.matrices.compose import LowRank
+from ldiv.matrices.inverse_entries import inverse_at, plain
 from ldiv.matrices.matrix import Matrix, as_matrix
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.assertion import checked
