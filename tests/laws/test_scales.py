@@ -43,7 +43,7 @@ WITHOUT = {
     "ContinuousRiccati": "an equation with units of four matrices",
     "DiscreteRiccati": "an equation with units of four matrices",
     "OnHostOnly": "no derivatives",
-    "QuadraticProgram": "a program, in units of eight arguments, which its solver balances",
+    "QuadraticProgram": "units of x, of the objective and of rows: test_solve_qp has their laws",
     "Kink": "no derivatives",
     "Root": "a function of the user's",
 }

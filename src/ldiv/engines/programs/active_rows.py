@@ -36,6 +36,7 @@ from ldiv.structures.sparse import Sparse
 from ldiv.structures.symmetric import Symmetric
 
 EXCHANGES = 20
+NEAR = 20  # powers of two between which solvers are left the user's units
 OF_DEPENDENT_ROWS = (
     "(a) constraints that say the same, or bounds that meet, so that the active rows depend on each other, "
     "(b) a P that is singular along what the constraints leave free: then the solution is not unique. "
@@ -230,8 +231,37 @@ class Rows(NamedTuple):
     places: Values
 
 
+def _in_units(data: Data) -> Data:
+    """The same program with x and its objective in units, powers of two, in which numbers that are far
+    from 1 are near it: solvers have absolute tolerances. Certificates are the same.
+
+        x = 2^s x':    2^(2s - e) P,  2^(s - e) q,  2^-s (b, h, lb, ub)
+    """
+    P, q, A, b, G, h, lb, ub = (np.asarray(x, np.float64) for x in data)
+    sizes = [_size(b) / (_size(A) or 1), _size(h) / (_size(G) or 1), _size(lb), _size(ub)]
+    bounds = [size for size in sizes if size]
+    free = [_size(q) / _size(P)] if _size(P) and _size(q) else []
+    s = _exponent(min([*free, *([max(bounds)] if bounds else [])], default=1.0))
+    e = max((_exponent(_size(x), k) for x, k in ((P, 2 * s), (q, s)) if _size(x)), default=0)
+    P, q = np.ldexp(P, 2 * s - e), np.ldexp(q, s - e)
+    b, h, lb, ub = (np.ldexp(x, -s) for x in (b, h, lb, ub))
+    return Data(P, q, A, b, G, h, lb, ub)
+
+
+def _size(x: Values) -> float:
+    """The largest finite number."""
+    return float(abs(x[np.isfinite(x)]).max(initial=0.0))
+
+
+def _exponent(size: float, more: int = 0) -> int:
+    """That of size 2^more; 0 where it is near 1."""
+    exponent = int(np.frexp(size)[1]) + more
+    return exponent if abs(exponent) > NEAR else 0
+
+
 def _rows(system: Optimality, data: Data) -> Rows:
     """Finite bounds are rows of G, those that meet are rows of A."""
+    data = _in_units(data)
     P, q, A, b, G, h, lb, ub = data
     n, _, m, w = system.sizes
     of = [_scipy(S, p) for S, p in ((system.P, P), (system.A, A), (system.G, G))]

@@ -1,0 +1,68 @@
+"""A program in other units, powers of two, has the same solution and gradient in these units."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ldiv
+
+pytest.importorskip("clarabel")
+torch = pytest.importorskip("torch")
+rng = np.random.default_rng(0)
+n = 6
+M = rng.standard_normal((n, n))
+PROGRAM = {
+    "P": M @ M.T + np.eye(n),
+    "q": rng.standard_normal(n),
+    "G": rng.standard_normal((4, n)),
+    "h": rng.uniform(0.1, 1, 4),
+    "A": np.ones((1, n)),
+    "b": np.full(1, 0.1),
+    "lb": np.full(n, -0.2),
+    "ub": np.full(n, 0.2),
+}
+# the power of the unit in each argument, and in x
+OF_X = {"q": 1, "h": 1, "b": 1, "lb": 1, "ub": 1, "x": 1}
+OF_OBJECTIVE = {"P": 1, "q": 1, "x": 0}
+OF_ROWS = {"G": 1, "h": 1, "A": 1, "b": 1, "x": 0}
+
+
+def _with_gradient(unit: dict[str, int], scale: float) -> dict[str, Any]:
+    """Values and gradients, in units of the first."""
+    given = {
+        name: torch.tensor(x * scale ** unit.get(name, 0), requires_grad=True)
+        for name, x in PROGRAM.items()
+    }
+    x = ldiv.solve_qp(**given)
+    x[:3].sum().backward()
+    assert all(y.grad is not None for y in given.values())
+    powers = {name: unit.get(name, 0) - unit["x"] for name in given}
+    found = {name: y.grad.numpy() * scale ** powers[name] for name, y in given.items()}
+    return found | {"x": x.detach().numpy() * scale ** -unit["x"]}
+
+
+RANGES = (
+    (OF_X, (-540, -100, 100, 540)),
+    (OF_OBJECTIVE, (-100, 100, 300)),
+    (OF_ROWS, (-10, 40, 100)),
+)
+
+
+@pytest.mark.parametrize(("unit", "power"), [(unit, p) for unit, ps in RANGES for p in ps])
+def test_units(unit: dict[str, int], power: int) -> None:
+    here, there = _with_gradient(unit, 1.0), _with_gradient(unit, 2.0**power)
+    for name, x in here.items():
+        assert np.allclose(there[name], x, 1e-12, 1e-12), name
+
+
+@pytest.mark.parametrize(("unit", "power"), [(OF_OBJECTIVE, 540), (OF_ROWS, -40), (OF_ROWS, -540)])
+def test_beyond_these_ranges_a_program_is_refused(unit: dict[str, int], power: int) -> None:
+    """Rows near the tolerance of the solver look active, and those of the optimality system may differ
+    too much: nothing wrong is returned.
+    """
+    given = {name: x * 2.0 ** (power * unit.get(name, 0)) for name, x in PROGRAM.items()}
+    with pytest.raises((ldiv.LinAlgOverflowError, ldiv.SingularMatrixError)):
+        ldiv.solve_qp(**given)
