@@ -489,6 +489,7 @@ NO_CALLS = {
     "structures",
     "Tape",
     "Factorized",
+    "FactorizedLstsq",
     "SparseCholesky",
     "IncompleteLU",
     "UpdatedCholesky",
