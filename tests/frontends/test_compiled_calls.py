@@ -163,24 +163,24 @@ def test_members_that_are_declined_are_answered(monkeypatch: Any) -> None:
         return answer(text, letter, count, *given)
 
     monkeypatch.setattr(careful, "answer", counted)
-    bad = 1e-7 * np.ones((5, 5)) + np.diag([1.0, 1, 1, 1, 0])
-    bad[4, 4] = 1e-13
     a, b = matrices("float64", 9, 5, 5), drawn("float64", 9, 5)
-    a[[2, 7]] = np.vander(np.linspace(1, 2, 5)) ** 3  # nearly singular, but not quite
+    few_digits = [2, 7]  # of which three are left: the careful way takes them, after two looks
+    q = np.linalg.qr(a[0])[0]
+    a[few_digits] = q @ np.diag([1, 1, 1, 1, 1e-13]) @ q.T
+    b[few_digits] = a[2] @ np.ones(5)
     f = lambda a, b: jnp.sum(jnp.sin(ldiv.solve(a, b)))
     value, grads = jax.jit(jax.vmap(jax.value_and_grad(f, (0, 1))))(a, b)
     jax.block_until_ready(value)
-    each = [
-        jax.value_and_grad(f, (0, 1))(jnp.asarray(m), jnp.asarray(v))
-        for m, v in zip(a, b, strict=True)
-    ]
-    np.testing.assert_allclose(value, [v for v, _ in each], rtol=1e-6)
-    for i in range(2):
-        for found, (_, expected) in zip(grads[i], each, strict=True):
-            np.testing.assert_allclose(
-                found, expected[i], rtol=1e-4, atol=1e-6 * np.abs(expected[i]).max()
-            )
-    assert set(asked) <= {2}
+    assert set(asked) == {2}
+    for i, (m, v) in enumerate(zip(a, b, strict=True)):
+        each = jax.value_and_grad(f, (0, 1))(jnp.asarray(m), jnp.asarray(v))
+        for found, expected in zip(
+            jax.tree.leaves((value[i], grads[0][i], grads[1][i])),
+            jax.tree.leaves(each),
+            strict=True,
+        ):
+            error = np.abs(found - expected).max() / np.abs(expected).max()
+            assert error < (0.1 if i in few_digits else 1e-9)
 
 
 def test_errors_are_raised_wherever_they_are() -> None:
