@@ -46,7 +46,7 @@ def _calls() -> str:
     """Whether programs of JAX call what is compiled, without Python."""
     found = installed("jaxlib")
     if native is None or found is None:
-        return "none: they take ldiv._native and jaxlib"
+        return "none: they take jaxlib and what is compiled of ldiv"
     if tuple(map(int, found.split(".")[:2])) < CALLING:
         return f"none: jaxlib {found} is older than {CALLING[0]}.{CALLING[1]}"
     return ", ".join(native.xla_calls())
