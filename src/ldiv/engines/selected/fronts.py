@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ldiv.core.cached_property import cached_property
+from ldiv.core.forking import lock
 from ldiv.core.holder import PHYSICAL
 from ldiv.core.pattern import Index, Pattern
 from ldiv.engines.accuracy.sparse_matrix import Arrangement
@@ -26,6 +27,7 @@ BYTES = 64  # for each number of a factor: L and U, Z and its tangent, and room 
 HARD = 1e9  # operations from which a factorization takes as long as an ordering
 UNEVEN = 400  # thousandths: smaller separators, of halves that differ
 COMPILED_BYTES = 24  # L in double precision, and what waits for a parent
+_locating = lock()  # one for all fronts: each is located once
 
 
 class Fronts(Arrangement):
@@ -40,6 +42,7 @@ class Fronts(Arrangement):
     row_starts: Index  # where in `rows_below` the rows of each supernode begin
     rows_below: Index
     _made: Any = None
+    _is_located = False
 
     def __init__(self, pattern: Pattern, rows: Any = None, cols: Any = None) -> None:
         if rows is None:
@@ -81,7 +84,10 @@ class Fronts(Arrangement):
     def compiled(self) -> Any:
         """The fronts for compiled factors, which know where each slot is; None without them."""
         if self._made is not None:
-            self._made.locate(self.pattern.indptr, self.pattern.indices)
+            with _locating:  # threads with a matrix each may ask at once
+                if not self._is_located:
+                    self._made.locate(self.pattern.indptr, self.pattern.indices)
+                    self._is_located = True
         return self._made
 
     @property
