@@ -60,10 +60,9 @@ def in_words(error: Refusal, of: str) -> Refusal:
     what, causes = OF[of]
     if isinstance(error, SingularMatrixError):
         return SingularMatrixError(error.engine, error.evidence, what=what, causes=causes)
-    promised = (
-        of == "jacobian"
-    )  # by the user, whom the words of `solve` tell what to promise instead
-    return NotPositiveDefiniteError(error.engine, error.evidence, what, "" if promised else causes)
+    # a Jacobian was promised by the user: the words of `solve` say what to promise instead
+    causes = "" if of == "jacobian" else causes
+    return NotPositiveDefiniteError(error.engine, error.evidence, what, causes)
 
 
 def cases(
