@@ -120,7 +120,7 @@ COMPILED = {
     ("Gemm", None): "arrays",
     ("QR", None): "LAPACK",
     ("Frechet", None): "a function of the user's",
-    ("LogAbsDet", "Banded"): "the host",
+    ("SLogDet", "Banded"): "the host",
     ("Solve", "Sparse"): "a factor",
     ("Solve", "Kronecker"): "factors of others",
 }

@@ -17,7 +17,6 @@ from ldiv.engines.accuracy.accepted import LU as BY_LU
 from ldiv.errors import NotPositiveDefiniteError, SingularMatrixError
 from ldiv.rules.cholesky import Cholesky
 from ldiv.rules.inverse import Inverse
-from ldiv.rules.logabsdet import LogAbsDet
 from ldiv.rules.lu import LU
 from ldiv.rules.newton_step import OF, in_words
 from ldiv.rules.slogdet import SLogDet
@@ -82,7 +81,7 @@ def _inverse(
 def _logabsdet(
     n: int, kind: str, op: str, _: str, assume_a: str, method: str, singular: str, __: str
 ) -> Rule:
-    return LogAbsDet(_structure(n, kind, op), assume_a, method, singular=singular)
+    return SLogDet(_structure(n, kind, op), assume_a, method, sign=False, singular=singular)
 
 
 def _slogdet(n: int, kind: str, op: str, *told: str) -> Rule:

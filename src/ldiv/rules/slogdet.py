@@ -2,7 +2,7 @@
 
 tangent      dl = Re t,  ds = i s Im t,  t = tr(S^-1 dS)
 cotangent    p_bar = dS^*[w S^-H],  w = l_bar + i Im(conj(s) s_bar)
-cost         1 factorization forward; the derivative as that of `logabsdet`
+cost         1 factorization forward; the derivative as `jacobi_formula`
 reference    Jacobi's formula
 """
 
@@ -13,28 +13,26 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from ldiv.core.array_protocol import Array
-from ldiv.core.arrays import conj, is_complex, numpy_dtype, real
+from ldiv.core.arrays import conj, is_complex, real
 from ldiv.core.cached_property import cached_property
 from ldiv.core.compiled import Compiled
 from ldiv.core.compiled_call import CompiledCall
 from ldiv.core.dispatch import check_or_raise, namespace, traced
 from ldiv.core.errstate import singular_state, under
 from ldiv.core.finite import require_finite
-from ldiv.core.rule import Rule, bind
+from ldiv.core.rule import Rule
 from ldiv.core.structure import Structure, nothing, plus
 from ldiv.core.trees import Tree
-from ldiv.core.unchanged import Unchanged
 from ldiv.core.units import Unit, of_matrix
 from ldiv.engines import entries, registry, solver
 from ldiv.engines.accuracy.scaling import balanced
 from ldiv.engines.factors.dense_calls import DeterminantCalls, dense_calls
 from ldiv.engines.factors.dense_programs import dense_programs
-from ldiv.errors import SingularMatrixError, expected_got
+from ldiv.errors import SingularMatrixError
 from ldiv.rules.inverse import is_whole
-from ldiv.rules.logabsdet import determinant_cotangent, relative_change
+from ldiv.rules.jacobi_formula import determinant_cotangent, relative_change
+from ldiv.rules.positive_sign import require_positive
 from ldiv.structures.composed import Composed
 from ldiv.structures.dense import Dense, dense
 from ldiv.structures.diagonal import Diagonal
@@ -45,12 +43,16 @@ Pair = tuple[Array, Array]
 
 @dataclass(frozen=True)
 class SLogDet(Rule):
-    """Argument p; outputs (s, l), (*batch,). A dense matrix may be singular: s = 0, l = -inf.
+    """Argument p; outputs (s, l), (*batch,), or l alone, which more engines know.
 
+    With its sign a dense matrix may be singular: s = 0, l = -inf.
     `positive`: the determinant must be.
     """
 
     structure: Structure
+    assume_a: str = "gen"
+    method: str = "auto"
+    sign: bool = True  # is s an output, too?
     positive: bool = False
     promise: str = ""  # that a dense array is its transpose, "T", or its conjugate transpose, "H"
     singular: str = field(default_factory=singular_state)
@@ -58,7 +60,7 @@ class SLogDet(Rule):
     @cached_property
     def may_overflow(self) -> bool:
         """The logarithm of a zero is infinite."""
-        return isinstance(self.structure, Dense)
+        return self.sign and isinstance(self.structure, Dense)
 
     @property
     def sees_overflow(self) -> bool:  # type: ignore[override]
@@ -79,33 +81,44 @@ class SLogDet(Rule):
 
     @property
     def units(self) -> tuple[Unit, ...]:
-        return of_matrix(self.structure, (0, 0), adds=(0, 2 * self.structure.shape[0]))
+        own = (0,) * self.sign
+        return of_matrix(self.structure, (*own, 0), adds=(*own, 2 * self.structure.shape[0]))
 
     @cached_property
     def compiled(self) -> Compiled | None:
         """What finds them below Python, if that is anything."""
-        if not isinstance(self.structure, Dense) or self.promise:
+        if not self.on_host or self.promise:
             return None
-        found: Compiled | None = dense_calls(
-            DeterminantCalls, self.structure, "gen", "auto", True, self.positive
-        )
+        options = self.assume_a, self.method, self.sign, self.positive
+        found: Compiled | None = dense_calls(DeterminantCalls, self.structure, *options)
         return found
 
     def compiled_call(self, *flat: Any) -> CompiledCall | None:
-        is_plain = isinstance(self.structure, Dense) and not self.positive and not self.promise
-        programs = dense_programs(self.structure, "gen", "auto") if is_plain else None
-        return programs and programs.slogdet(self.singular, *flat)
+        is_plain = not (self.positive or self.promise)
+        if not is_plain or (self.sign and not isinstance(self.structure, Dense)):
+            return None
+        programs = dense_programs(self.structure, self.assume_a, self.method)
+        if programs is None:
+            return None
+        return (programs.slogdet if self.sign else programs.logabsdet)(self.singular, *flat)
 
     def kernel(self, *args: Tree) -> tuple[Array, ...]:
         with under(self.singular):
-            sign, size = self._of(args[0])
+            if not self.sign:
+                return (self._size(args[0]),)
+            sign, size = self._pair(args[0])
         if self._real and is_complex(sign):
             sign = namespace(sign).sign(real(sign)) + 0 * sign
         if self.positive:
-            _require_positive(sign, size, self.structure.shape[0])
+            require_positive(sign, size, self.structure.shape[0])
         return sign, size
 
-    def _of(self, p: Tree) -> Pair:
+    def _size(self, p: Tree) -> Array:
+        if self.method == "auto" and entries.supports(self.structure, p):
+            return entries.logabsdet(self.structure, p, self.assume_a)
+        return solver.logabsdet(self.structure, p, self.assume_a, self.method)
+
+    def _pair(self, p: Tree) -> Pair:
         if isinstance(self.structure, Dense):
             return _of_dense(p, self.promise)
         base, op = self.structure.unview()
@@ -120,12 +133,14 @@ class SLogDet(Rule):
     def jvp(
         self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
     ) -> tuple[Array | None, ...]:
-        (p,), (dp,), (sign, _) = args, tangents, out
-        t = relative_change(self.structure, p, dp, "gen", "auto", self.singular)
+        (p,), (dp,) = args, tangents
+        t = relative_change(self.structure, p, dp, self.assume_a, self.method, self.singular)
         if t is None:
-            return None, None
+            return (None,) * len(out)
+        if not self.sign:
+            return (real(t),)
         turns = is_complex(t) and not self._real
-        return sign * (1j * namespace(t).imag(t)) if turns else 0 * sign * real(t), real(t)
+        return out[0] * (1j * namespace(t).imag(t)) if turns else 0 * out[0] * real(t), real(t)
 
     def vjp(
         self,
@@ -134,13 +149,13 @@ class SLogDet(Rule):
         out: tuple[Array, ...],
         *args: Tree,
     ) -> tuple[Tree, ...]:
-        (p,), (s_bar, l_bar), (sign, _) = args, cotangents, out
-        weight = l_bar if self._real else _with_turn(l_bar, s_bar, sign)
+        (p,), weight = args, cotangents[-1]
+        if self.sign and not self._real:
+            weight = _with_turn(weight, cotangents[0], out[0])
         if weight is None:
             return tuple(map(nothing, need))
-        return (
-            determinant_cotangent(self.structure, p, weight, need[0], "gen", "auto", self.singular),
-        )
+        options = self.assume_a, self.method, self.singular
+        return (determinant_cotangent(self.structure, p, weight, need[0], *options),)
 
 
 def _of_dense(a: Array, promise: str) -> Pair:
@@ -179,52 +194,15 @@ def _with_turn(l_bar: Array | None, s_bar: Array | None, sign: Array) -> Array |
     return plus(l_bar, (inner - conj(inner)) / 2)
 
 
-# -- logarithms of positive determinants -----------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class PositiveSign(Unchanged):
-    """Arguments l and s, (*batch,); output l, or an error unless s = 1. `n` rows."""
-
-    n: int
-
-    core = (0, 0)
-
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        size, sign = args
-        _require_positive(sign, size, self.n)
-        return (size + 0,)
-
-
-def if_positive(size: Array, sign: Array, n: int) -> Array:
-    """The logarithm, where the determinant is positive."""
-    return bind(PositiveSign(n), size, sign)[0]
-
-
-def _require_positive(sign: Array, size: Array, n: int) -> None:
-    slack = 8 * n * float(np.finfo(numpy_dtype(size)).eps) if is_complex(sign) else 0
-    check_or_raise((namespace(sign).abs(sign - 1) <= slack).all(), _not_positive)
-
-
-def _not_positive() -> ValueError:
-    return ValueError(
-        expected_got(
-            "logdet",
-            "a positive determinant",
-            "one that is not",
-            'Promise assume_a="pos" where it holds, or use slogdet.',
-        )
-    )
-
-
 def cases(
     structures: Iterator[tuple[Structure, Tree]], draw: Any
 ) -> Iterator[tuple[Rule, tuple[Tree, ...]]]:
     yield SLogDet(Diagonal(4)), (draw(2, 4) - 3,)
     for structure, p in structures:
+        if structure.shape[0] != structure.shape[1] or not registry.has_factors(structure, p):
+            continue
         base = structure.unview()[0]
+        yield SLogDet(structure, sign=False), (p,)
         by_parts = isinstance(base, Composed) and base.inverse is not None
-        at_once = base.pattern is not None or is_whole(base)
-        square = np.equal(*structure.shape)
-        if square and at_once and not by_parts and registry.has_factors(structure, p):
+        if (base.pattern is not None or is_whole(base)) and not by_parts:
             yield SLogDet(structure), (p,)

@@ -29,8 +29,8 @@ from ldiv.matrices.assumptions import promised_square
 from ldiv.matrices.matrix import Matrix, MatrixLike
 from ldiv.rules.assertion import finite
 from ldiv.rules.det import Det
-from ldiv.rules.logabsdet import LogAbsDet
-from ldiv.rules.slogdet import SLogDet, if_positive
+from ldiv.rules.positive_sign import if_positive
+from ldiv.rules.slogdet import SLogDet
 from ldiv.structures.dense import Dense, dense
 from ldiv.structures.symmetric import Symmetric
 
@@ -189,12 +189,12 @@ def _of_positive(structure: Structure, p: Tree, method: str, miss: Miss | None =
     """
     if method == "auto" and type(leaves(p)[0]) is not np.ndarray and has_formula(structure):
         return broadcast_to_batch(structure, p, slogdet_of(structure, p))[1]
-    return _remembered(miss, LogAbsDet(structure, "pos", method), p, 0)
+    return _remembered(miss, SLogDet(structure, "pos", method, sign=False), p, 0)
 
 
 def _of_dense(structure: Dense | Symmetric, positive: bool = False) -> SLogDet:
     """By the LU factorization of the array itself, which is symmetric if that was promised."""
-    return SLogDet(dense(*structure.shape), positive, _promise(structure))
+    return SLogDet(dense(*structure.shape), positive=positive, promise=_promise(structure))
 
 
 def _promise(structure: Structure) -> str:

@@ -45,7 +45,7 @@ from ldiv.matrices.matrix import Matrix, as_matrix
 from ldiv.matrices.sparse_array import SparseArray
 from ldiv.rules.assertion import checked
 from ldiv.rules.cholesky import Cholesky
-from ldiv.rules.logabsdet import LogAbsDet
+from ldiv.rules.slogdet import SLogDet
 from ldiv.rules.sparse_cholesky import sparse_cholesky
 from ldiv.rules.triangular_quotients import eye, left_solve
 from ldiv.rules.triangular_quotients import lower as lower_triangle
@@ -177,7 +177,7 @@ class SparseCholesky:
         """
         state, structure, p = self._held._singular, self._held._structure, self._held._params
         with under(state), holding(self._holder):
-            return bind(LogAbsDet(structure, "pos", "auto", state), p)[0]
+            return bind(SLogDet(structure, "pos", sign=False, singular=state), p)[0]
 
     @public
     def inverse_diagonal(self) -> Any:

@@ -26,7 +26,7 @@ from ldiv.linalg.arguments.call_cache import ValidatedCall, look_up_in
 from ldiv.linalg.arguments.solve_problem import require_method, solved
 from ldiv.matrices.inverse import Inverse
 from ldiv.matrices.matrix import Matrix, beside
-from ldiv.rules.logabsdet import LogAbsDet
+from ldiv.rules.slogdet import SLogDet
 from ldiv.rules.solve import solve as solve_rule
 
 OF_SUPERLU = ("L", "U", "perm_c", "perm_r", "nnz")
@@ -185,7 +185,7 @@ class Factorized:
         """log |det A|, of shape (*batch,), in the framework of A."""
         with under(self._singular):
             self._factor()
-            rule = LogAbsDet(self._structure, self._assume_a, self._method, self._singular)
+            rule = SLogDet(self._structure, self._assume_a, self._method, sign=False)
             return bind(rule, self._params)[0]
 
     @property

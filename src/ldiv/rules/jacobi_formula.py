@@ -1,36 +1,21 @@
-"""l = log |det S(p)|.
+"""t = tr(S^-1 dS) = d det S / det S, and its adjoint dS^*[w S^-H]: Jacobi's formula.
 
-tangent      dl = Re tr(S^-1 dS)
-cotangent    p_bar = l_bar dS^*[S^-H]
-cost         1 factorization forward; of a sparse S linear in p the derivative takes about as much
-             again (see `inverse_entries`), of a dense one it is the inverse (see `inverse`), of a
-             diagonal n divisions, of others n solves, a block of columns of S^-H at a time, and
-             never the whole inverse
-reference    Jacobi's formula
+cost         of a sparse S linear in p about a factorization (see `inverse_entries`), of a dense one
+             the inverse (see `inverse`), of a diagonal n divisions, of others n solves, a block of
+             columns of S^-H at a time, and never the whole inverse
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
 
 from ldiv.core.array_protocol import Array
 from ldiv.core.arrays import conj, factors, real, unit_columns
-from ldiv.core.cached_property import cached_property
-from ldiv.core.compiled import Compiled
-from ldiv.core.compiled_call import CompiledCall
 from ldiv.core.dispatch import namespace
-from ldiv.core.errstate import singular_state, under
-from ldiv.core.rule import Rule, bind
+from ldiv.core.rule import bind
 from ldiv.core.structure import Structure, nothing, outer, plus, push
 from ldiv.core.trees import Tree, leaves, rebuild
-from ldiv.core.units import Unit, of_matrix
-from ldiv.engines import entries, registry, solver
-from ldiv.engines.factors.dense_calls import DeterminantCalls, dense_calls
-from ldiv.engines.factors.dense_programs import dense_programs
+from ldiv.engines import entries
 from ldiv.rules.inverse import Inverse, is_whole
 from ldiv.rules.inverse_entries import inverse_entries
 from ldiv.rules.quotient import quotient
@@ -40,73 +25,6 @@ from ldiv.structures.diagonal import Diagonal
 from ldiv.structures.symmetric import Symmetric
 
 BLOCK = 64  # columns of the inverse in memory at a time
-
-
-@dataclass(frozen=True)
-class LogAbsDet(Rule):
-    """Argument p; output (*batch,)."""
-
-    structure: Structure
-    assume_a: str = "gen"
-    method: str = "auto"
-    singular: str = field(default_factory=singular_state)
-
-    sees_overflow = True
-
-    @cached_property
-    def on_host(self) -> bool:
-        return self.structure.on_host
-
-    @cached_property
-    def core(self) -> tuple[Tree, ...]:
-        return (self.structure.core,)
-
-    @property
-    def units(self) -> tuple[Unit, ...]:
-        return of_matrix(self.structure, (0,), adds=(2 * self.structure.shape[0],))
-
-    @cached_property
-    def compiled(self) -> Compiled | None:
-        """What finds it below Python, if that is anything."""
-        if not self.on_host:
-            return None
-        found: Compiled | None = dense_calls(
-            DeterminantCalls, self.structure, self.assume_a, self.method, False, False
-        )
-        return found
-
-    def compiled_call(self, *flat: Any) -> CompiledCall | None:
-        programs = dense_programs(self.structure, self.assume_a, self.method)
-        return programs and programs.logabsdet(self.singular, *flat)
-
-    def kernel(self, *args: Tree) -> tuple[Array, ...]:
-        with under(self.singular):
-            if self.method == "auto" and entries.supports(self.structure, args[0]):
-                return (entries.logabsdet(self.structure, args[0], self.assume_a),)
-            return (solver.logabsdet(self.structure, args[0], self.assume_a, self.method),)
-
-    def jvp(
-        self, tangents: tuple[Tree, ...], out: tuple[Array, ...], *args: Tree
-    ) -> tuple[Array | None, ...]:
-        (p,), (dp,) = args, tangents
-        t = relative_change(self.structure, p, dp, self.assume_a, self.method, self.singular)
-        return (None if t is None else real(t),)
-
-    def vjp(
-        self,
-        need: tuple[Tree, ...],
-        cotangents: tuple[Array | None, ...],
-        out: tuple[Array, ...],
-        *args: Tree,
-    ) -> tuple[Tree, ...]:
-        (p,), (l_bar,) = args, cotangents
-        if l_bar is None:
-            return tuple(map(nothing, need))
-        return (
-            determinant_cotangent(
-                self.structure, p, l_bar, need[0], self.assume_a, self.method, self.singular
-            ),
-        )
 
 
 def relative_change(
@@ -179,11 +97,3 @@ def _blocks(structure: Structure, p: Tree) -> Iterator[Array]:
     n, like = structure.shape[0], leaves(p)[0]
     starts = range(0, max(n, 1), BLOCK)  # without rows one empty block: derivatives are zeros
     return (unit_columns(like, n, range(j, min(j + BLOCK, n))) for j in starts)
-
-
-def cases(
-    structures: Iterator[tuple[Structure, Tree]], draw: Any
-) -> Iterator[tuple[LogAbsDet, tuple[Tree, ...]]]:
-    for structure, p in structures:
-        if np.equal(*structure.shape) and registry.has_factors(structure, p):
-            yield LogAbsDet(structure), (p,)

@@ -1,0 +1,51 @@
+"""l, or an error unless s = 1: the logarithm of a determinant that must be positive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ldiv.core.array_protocol import Array
+from ldiv.core.arrays import is_complex, numpy_dtype
+from ldiv.core.dispatch import check_or_raise, namespace
+from ldiv.core.rule import bind
+from ldiv.core.trees import Tree
+from ldiv.core.unchanged import Unchanged
+from ldiv.errors import expected_got
+
+
+@dataclass(frozen=True)
+class PositiveSign(Unchanged):
+    """Arguments l and s, (*batch,); output l. `n` rows."""
+
+    n: int
+
+    core = (0, 0)
+
+    def kernel(self, *args: Tree) -> tuple[Array, ...]:
+        size, sign = args
+        require_positive(sign, size, self.n)
+        return (size + 0,)
+
+
+def if_positive(size: Array, sign: Array, n: int) -> Array:
+    """The logarithm, where the determinant is positive."""
+    return bind(PositiveSign(n), size, sign)[0]
+
+
+def require_positive(sign: Array, size: Array, n: int) -> None:
+    """Complex signs are rounded."""
+    slack = 8 * n * float(np.finfo(numpy_dtype(size)).eps) if is_complex(sign) else 0
+    check_or_raise((namespace(sign).abs(sign - 1) <= slack).all(), _not_positive)
+
+
+def _not_positive() -> ValueError:
+    return ValueError(
+        expected_got(
+            "logdet",
+            "a positive determinant",
+            "one that is not",
+            'Promise assume_a="pos" where it holds, or use slogdet.',
+        )
+    )
