@@ -50,6 +50,11 @@ class Problem:
         return equilibrated(self.a)
 
     @cached_property
+    def scaled_at_once(self) -> tuple[Dense, Dense, Dense]:
+        """Another (R A C, r, c): no less alike, and what is small in one need not be in the other."""
+        return equilibrated(self.a, at_once=True)
+
+    @cached_property
     def condition(self) -> float:
         sigma = np.linalg.svd(self.scaled[0], compute_uv=False)
         return float(sigma[0] / sigma[-1]) if sigma[-1] > 0 else np.inf
@@ -167,15 +172,20 @@ def _badly_scaled(rng: Rng, a: Dense, dtype: str) -> Dense:
     )
 
 
-def equilibrated(a: Dense) -> tuple[Dense, Dense, Dense]:
-    """(R A C, r, c): the largest entry of every row and column, zero ones excepted, near 1."""
+def equilibrated(a: Dense, at_once: bool = False) -> tuple[Dense, Dense, Dense]:
+    """(R A C, r, c): the largest entry of every row and column, zero ones excepted, near 1.
+
+    Rows and columns in turn, or at once (Ruiz), which keeps symmetry.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         size = np.log2(np.abs(a.astype(np.result_type(a, np.float64))))
         u, v = np.zeros(len(a)), np.zeros(len(a))
         for _ in range(20):
-            u -= _finite(np.max(size + u[:, None] + v, axis=1)) / 2
-            v -= _finite(np.max(size + u[:, None] + v, axis=0)) / 2
-        u -= _finite(np.max(size + u[:, None] + v, axis=1))
+            before = u
+            u = u - _finite(np.max(size + u[:, None] + v, axis=1)) / 2
+            seen = before if at_once else u
+            v = v - _finite(np.max(size + seen[:, None] + v, axis=0)) / 2
+        u = u - _finite(np.max(size + u[:, None] + v, axis=1))
     r, c = np.exp2(np.round(u)), np.exp2(np.round(v))
     return (r[:, None] * a) * c, r, c
 
@@ -216,8 +226,8 @@ class System:
     c: Dense
 
     @staticmethod
-    def of(problem: Problem, trans: str) -> System:
-        scaled, r, c = problem.scaled
+    def of(problem: Problem, trans: str, at_once: bool = False) -> System:
+        scaled, r, c = problem.scaled_at_once if at_once else problem.scaled
         r, c = r[:, None], c[:, None]
         return System(view(scaled, trans), *((r, c) if trans == "N" else (c, r)))
 

@@ -63,6 +63,15 @@ def test_verdict(verdict, a, deficient):
     assert problems.Problem("known", a, deficient).verdict == verdict
 
 
+def test_units_are_not_unique():
+    """Badly scaled systems in single precision whose residuals are small in one pair of units that
+    make rows and columns alike, and not in another.
+    """
+    for seed, number in ((2026, 2363), (2026, 3049), (32, 1283)):
+        for case in solves.of_number(seed, number):
+            case.check()
+
+
 def test_a_wrong_solution_is_found(monkeypatch):
     """Solutions and gradients with an error in the last half of their digits do not pass."""
     right = solves.ldiv.vjp
